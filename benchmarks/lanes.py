@@ -34,7 +34,9 @@ def main() -> None:
         Z, n = features.fit(A).transform(A), train * BLOCK
         for epochs in (2, 5):
             for lanes in (1, 2, 4, 8):
-                lengths = {min(most, max(1, train // lanes // sgd_epochs.MEETINGS)) for most in ROUNDS}
+                lengths = {
+                    min(most, max(1, train // lanes // sgd_epochs.MIN_SYNCS_PER_EPOCH)) for most in ROUNDS
+                }
                 for length in sorted(lengths) if lanes > 1 else (1,):
                     with patch.object(sgd_epochs, "ROUND_ROWS", length * BLOCK):
                         model = dk.IncrementalSGDClassifier(n_epochs=epochs, n_lanes=lanes, random_state=0)

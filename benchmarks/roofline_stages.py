@@ -38,7 +38,7 @@ import dkdist as dk
 from dkdist.embeddings._density_numba import degree_for, homogeneous_features
 from dkdist.kernels.random_fourier_features import FourierMap
 from dkdist.linear.ridge_statistics import Statistics, add_rows, tile_rows
-from dkdist.linear.rows import Known, Rows
+from dkdist.linear.rows import RowBatch, RowLabels
 from dkdist.linear.sgd_steps import Objective, State, prepare, step
 
 POINTS, D = 200, 5000
@@ -119,7 +119,7 @@ def features_of(m: int) -> Work:
 def embed(divergence: str, d: int, quick: bool) -> Computed:
     """Rows straight from points."""
     found = road(divergence, d, 256 if quick else 1024)
-    tables, nodes = found.embedding.spec_.draw(), 10**d
+    tables, nodes = found.embedding.spec_.materialize(), 10**d
     work = densities_of(d, found.degrees, 10) + powers_of(found.columns, nodes, found.n_frequencies)
     parts = [found.sets[part] for part in halves(len(found.sets))]
     return Computed(len(found.sets), tables.embed, parts, work)
@@ -129,7 +129,7 @@ def powers(quick: bool) -> Computed:
     """Powers of densities, d = 2."""
     found = road("jensen-shannon", 2, 256 if quick else 1024)
     spec = found.embedding.spec_
-    p, weights = spec.draw().densities(found.sets)[:, 0], np.full(100, 0.01)
+    p, weights = spec.materialize().densities(found.sets)[:, 0], np.full(100, 0.01)
     given = weights, np.array(spec.frequencies), np.array(spec.masses)
 
     def run(part: slice) -> None:
@@ -141,7 +141,7 @@ def powers(quick: bool) -> Computed:
 def features(divergence: str, quick: bool) -> Computed:
     """Features written to memory, as they are where many cores make them."""
     found = road(divergence, 2, 256 if quick else 1024)
-    A, tables = found.embedding.transform(found.sets), found.features.spec_.draw()
+    A, tables = found.embedding.transform(found.sets), found.features.spec_.materialize()
     work = features_of(found.columns) + Work(bytes={"memory": 4 * D})
     return Computed(len(A), tables.transform, [A[part] for part in halves(len(A))], work)
 
@@ -149,12 +149,12 @@ def features(divergence: str, quick: bool) -> Computed:
 def fused(divergence: str, quick: bool) -> Computed:
     """Features made when a step comes to them."""
     found = road(divergence, 2, 256 if quick else 1024)
-    A, tables = found.embedding.transform(found.sets), found.features.spec_.draw()
+    A, tables = found.embedding.transform(found.sets), found.features.spec_.materialize()
     lazily, objective = FourierMap(found.columns), Objective("log_loss", 1e-6, 4.0, n_classes=2)
-    known = Known(np.arange(len(A)) % 2, np.zeros(len(A), bool))
+    known = RowLabels(np.arange(len(A)) % 2, np.zeros(len(A), bool))
 
     def run(seed: int) -> Any:
-        rows, made = Rows((0,), (len(A),), D, known, seed=(seed,)), lazily.on_request(tables, A)
+        rows, made = RowBatch((0,), (len(A),), D, known, seed=(seed,)), lazily.lazy_rows(tables, A)
         return step(objective, State.start(1, D, F32), prepare(F32, iter([made]), rows))
 
     work = features_of(found.columns) + Work(2 * D, bytes={"L2": 20 * D})
@@ -208,7 +208,7 @@ def distance(name: str, quick: bool) -> Computed:
     sets = _strings(n, OBJECTS, 0) if text else _sets(n, d)
     embedding = dk.DistanceEmbedding(name, "segment" if text or name == "dtw" else "subsample",
                                      n_components=OMEGAS, lengths=(M, M), gamma=0, random_state=0)  # fmt: skip
-    tables, pairs = embedding.fit(sets).spec_.draw(), OBJECTS * M * OMEGAS
+    tables, pairs = embedding.fit(sets).spec_.materialize(), OBJECTS * M * OMEGAS
     own = OBJECTS**2 / pairs
     work = {
         "dtw": Work(pairs * (2 * d + 3)),
@@ -236,7 +236,7 @@ def other(name: str, quick: bool) -> Computed:
             Work(500 * n * (d + 2), functions={"sincospi": 500 * n}),
         ),
     }[name]
-    tables = embedding.fit(sets).spec_.draw()
+    tables = embedding.fit(sets).spec_.materialize()
     return Computed(len(sets), tables.embed, [sets[part] for part in halves(len(sets))], work)
 
 

@@ -34,9 +34,9 @@ from speed import pipeline, write_store
 import dkdist as dk
 from dkdist._runtime import futures as stream
 from dkdist._runtime.blocks import Job, row_blocks
-from dkdist._runtime.futures import FIRST, LEAST_TASKS, LINK, TASK, TASKS_A_THREAD
+from dkdist._runtime.futures import FIRST, LEAST_TASKS, LINK, TARGET_TASK_SECONDS, TASKS_A_THREAD
 from dkdist._runtime.map_reduce import LARGEST_WINDOW, WAITING_BYTES, collect, default_window, fold
-from dkdist.linear.epochs import MEETINGS, ROUND_ROWS
+from dkdist.linear.epochs import MIN_SYNCS_PER_EPOCH, ROUND_ROWS
 
 BLOCK, D, COLUMNS = 2048, 5000, 600
 ROUND = ROUND_ROWS // BLOCK
@@ -79,13 +79,13 @@ def one_lane(work: Work, n: int) -> tuple[list[Node], int]:
 
 def _blocks_a_task(seconds: float, most: int) -> int:
     """What a run that takes so long for a block does in the time that its tasks stand for."""
-    return int(np.clip(TASK / max(seconds, 1e-9), 1, max(1, most)))
+    return int(np.clip(TARGET_TASK_SECONDS / max(seconds, 1e-9), 1, max(1, most)))
 
 
 def lanes(work: Work, n: int, blocks_an_epoch: int | None = None) -> tuple[list[Node], int]:
     """A round: a lane a worker, as many blocks each as in an epoch of so many (of millions of sets), in one graph, and
     what they have come to in a tree."""
-    length = ROUND if blocks_an_epoch is None else min(ROUND, blocks_an_epoch // n // MEETINGS)
+    length = ROUND if blocks_an_epoch is None else min(ROUND, blocks_an_epoch // n // MIN_SYNCS_PER_EPOCH)
     nodes, level = [Node(by_client=True)], list[int]()
     for _ in range(2 * n - 2):  # tasks of one graph cost the client one after the other
         nodes.append(Node(after=(len(nodes) - 1,), by_client=True))
@@ -210,7 +210,10 @@ def measure_tasks(quick: bool, folder: Path) -> Costs:
     blocks = row_blocks(da.zeros((n_blocks, 2), chunks=(1, 2), dtype="f4"))
     jobs = [Job((i,)) for i in range(n_blocks)]
     run = lambda some: fold(blocks, some, lambda made, _: 0, lambda state, item: state + 1, 0)  # noqa: E731
-    with cluster(folder, 1) as (client, scheduler), patch.object(stream, "TASK", 0.0):  # a block a task
+    with (
+        cluster(folder, 1) as (client, scheduler),
+        patch.object(stream, "TARGET_TASK_SECONDS", 0.0),
+    ):  # a block a task
         run(jobs[:100])
         (worker,) = (psutil.Process(pid) for pid in client.run(_pid).values())
         watched = [psutil.Process(), scheduler, worker]
@@ -248,7 +251,7 @@ def compare(work: Work, costs: Costs, quick: bool, folder: Path) -> list[dict[st
 
     Blocks enough that two lanes have rounds of as many as in a fit of millions.
     """
-    n_blocks, processors, rows = 8 if quick else 2 * ROUND * MEETINGS, psutil.cpu_count() or 1, []
+    n_blocks, processors, rows = 8 if quick else 2 * ROUND * MIN_SYNCS_PER_EPOCH, psutil.cpu_count() or 1, []
     costs = costs._replace(message=0.0)
     y = write_store(str(folder / "real.zarr"), n_blocks * BLOCK)
     sets = dk.open_sets(str(folder / "real.zarr"), block_sets=BLOCK)
@@ -257,7 +260,7 @@ def compare(work: Work, costs: Costs, quick: bool, folder: Path) -> list[dict[st
         with cluster(folder, n):
             A = embedding.fit(sets).transform(sets)
             Z = features.fit(A).transform(A)
-            several = partial(lanes, blocks_an_epoch=max(n_blocks, n * MEETINGS))
+            several = partial(lanes, blocks_an_epoch=max(n_blocks, n * MIN_SYNCS_PER_EPOCH))
             for mode, n_lanes, graph in (
                 ("SGD, one lane", 1, one_lane),
                 ("SGD, a lane a worker", n, several),

@@ -127,7 +127,7 @@ def bench_embedding(quick: bool) -> list[dict[str, Any]]:
                 "jensen-shannon", n_basis=10, bandwidth="scott", domain="unit"
             ).fit(sets)
             features = dk.RandomFourierFeatures(D, random_state=0).fit(embed.transform(sets[:512]))
-            spec, frequencies = embed.spec_.draw(), features.spec_.draw()
+            spec, frequencies = embed.spec_.materialize(), features.spec_.materialize()
             n_pairs = (20 if quick else 200) if d < 3 else (5 if quick else 40)
 
             def block(
@@ -177,7 +177,7 @@ def bench_rivals(quick: bool) -> list[dict[str, Any]]:
     rows = []
     for name, (embedding, in_numpy) in RIVALS.items():
         fitted = embedding.fit(sets)
-        embed, plain = fitted.spec_.draw().embed, in_numpy(fitted)
+        embed, plain = fitted.spec_.materialize().embed, in_numpy(fitted)
         times = []
         with threadpool_limits(1):
             embed(sets[:step])
@@ -241,7 +241,7 @@ def bench_mean(quick: bool) -> list[dict[str, Any]]:
         for method in ("fourier", "orthogonal", "sobol", "iid")[d > 3 :]:
             with threadpool_limits(1):
                 mean = dk.MeanEmbedding(n_components, method=method, random_state=0).fit(sets)
-                parameters, sigma = mean.spec_.draw(), float(mean.sigma_)
+                parameters, sigma = mean.spec_.materialize(), float(mean.sigma_)
                 plain, few = (
                     plain_means(points, sigma, n_components),
                     plain_means(points[:20], sigma, n_components),
@@ -302,15 +302,15 @@ def bare_loop(model: Any, sets: dk.SampleSets, y: np.ndarray, epochs: int, rows:
     Like ``fit`` it looks at the bounds, and at samples for the bandwidths and the step; all points are in memory.
     """
     from dkdist._base.sampling import median_distance, moments
-    from dkdist.linear.rows import Known, Rows
+    from dkdist.linear.rows import RowBatch, RowLabels
     from dkdist.linear.sgd_steps import Objective, State, prepare, step, step_size
 
     assert len(sets.bounds) == 2
     moments(sets[:256].points, sets[:256].offsets, None)
-    sample = model[0].spec_.draw().embed(sets[:1024])
+    sample = model[0].spec_.materialize().embed(sets[:1024])
     median_distance(sample[:512])
-    step_size("log_loss", model[1].spec_.draw().transform(sample))
-    spec, frequencies = model[0].spec_.draw(), model[1].spec_.draw()
+    step_size("log_loss", model[1].spec_.materialize().transform(sample))
+    spec, frequencies = model[0].spec_.materialize(), model[1].spec_.materialize()
     objective = Objective("log_loss", model[-1].alpha, model[-1].eta0_, n_classes=2)
     state = State.start(1, D, np.dtype(np.float32))
 
@@ -318,7 +318,7 @@ def bare_loop(model: Any, sets: dk.SampleSets, y: np.ndarray, epochs: int, rows:
         part = sets[a : a + rows]
         Z = frequencies.transform(spec.embed(part))
         held = np.zeros(len(part), bool)
-        extra = Rows((a,), (len(part),), D, Known(y[a : a + rows], held), seed=(a,))
+        extra = RowBatch((a,), (len(part),), D, RowLabels(y[a : a + rows], held), seed=(a,))
         return prepare(np.dtype(np.float32), iter([Z]), extra)
 
     with ThreadPoolExecutor(2) as pool, threadpool_limits(1):

@@ -9,11 +9,11 @@ from dask.distributed import Client
 
 import dkdist as dk
 from dkdist._base.embedding import SetEmbedding
-from dkdist._base.params import Specification
+from dkdist._base.params import Params
 
 
 @dataclass(frozen=True)
-class RangeParams(Specification):
+class RangeParams(Params):
     n_dims: int
     n_features: int
     domain: None = None

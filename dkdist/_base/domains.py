@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dkdist._base.embedding import SetEmbedding
-from dkdist._base.inputs import Sets, Survey
+from dkdist._base.inputs import DataSummary, Sets
 from dkdist._base.parameter_checks import is_word, one_of
 from dkdist._base.params import LEAST_WIDTH, MOST_WIDTH, Domain
 from dkdist._base.sampling import PooledSample, quantiles, weighted_columns
@@ -37,7 +37,7 @@ class DomainEmbedding(SetEmbedding):
     domain: Any
     outside: Any
 
-    def _look_in_domain(self, sets: Sets) -> tuple[Survey, Domain]:
+    def _look_in_domain(self, sets: Sets) -> tuple[DataSummary, Domain]:
         """One look at the sets of ``fit``, as `_look`, and the domain: as given, or chosen from what was seen."""
         given = given_domain(self.domain, sets.origin, self.outside)
         refusing = given is not None and given.fixed
@@ -68,14 +68,14 @@ def given_domain(given: Any, origin: F64, outside: Any = "raise") -> Domain | No
     return _box(low - origin, high - origin, fixed=not clips, ordinary=float(clips))
 
 
-def data_domain(found: Survey) -> Domain:
+def data_domain(found: DataSummary) -> Domain:
     """The bounds of the data as a domain: points outside count at its wall."""
     low, high = found.low.astype(np.float64), found.high.astype(np.float64)
     _require_widths(low, high)
     return _box(low, high)
 
 
-def robust_domain(found: Survey) -> Domain:
+def robust_domain(found: DataSummary) -> Domain:
     """Where the body of the data lies, as a domain: points outside count at its wall, and some may do so unsaid.
 
     Its survey holds a sample.

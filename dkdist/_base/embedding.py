@@ -17,30 +17,30 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.inputs import (
+    DataSummary,
     Sets,
-    Survey,
     block_views,
     check_sets,
     embed_in_pieces,
     outside_error,
     require_some,
-    survey,
+    summarize,
 )
 from dkdist._base.invalid_sets import (
-    Attempt,
-    attempt,
+    PartialResult,
     naming_random,
     require_finite_rows,
     require_nonnegative_weights,
+    run_skipping_invalid,
     skips,
-    tell_skipped,
+    warn_skipped_sets,
 )
 from dkdist._base.params import Additive, Domain, EmbeddingParameters, EmbeddingSpec, is_additive
-from dkdist._base.row_ids import beside_targets, remember, with_index
+from dkdist._base.row_ids import attach_index, check_index_alignment, with_index
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime.arrays import cut, fill_in_memory, lazy_from_views
-from dkdist._runtime.process import drawn, warn
-from dkdist._utils.validation import user_level
+from dkdist._runtime.process import materialized, warn
+from dkdist._utils.validation import find_stacklevel
 from dkdist.io import SetStore
 from dkdist.sets import SampleSetError, SampleSets
 
@@ -100,7 +100,7 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.spec_ = self._fit(sets, self._look(sets, None))
         return self
 
-    def _fit(self, sets: Sets, summary: Survey) -> EmbeddingSpec:
+    def _fit(self, sets: Sets, summary: DataSummary) -> EmbeddingSpec:
         """Return the parameters; ``summary`` holds bounds of the points and the positions of invalid sets."""
         raise NotImplementedError
 
@@ -109,7 +109,7 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         sets = known_sets(self, X, text=self._takes_text)
         rows = transform_sets(self.spec_, sets, self._label, skip=skips(self))
         owners = X if isinstance(X, (SampleSets, SetStore)) else sets
-        return with_index(self, remember(rows, owners))
+        return with_index(self, attach_index(rows, owners))
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Rows of the sets X that it is fitted on.
@@ -117,7 +117,7 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         If ``y`` is a Series or frame whose index has the ids of the sets in another order, the rows can be used by
         learners of this package alone, which join them by id; others are refused.
         """
-        return beside_targets(super().fit_transform(X, y, **params), X, y)
+        return check_index_alignment(super().fit_transform(X, y, **params), X, y)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """(m,) names of the columns: of dimensions that have names, where each column is of one, else numbered."""
@@ -128,9 +128,9 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return np.asarray(super().get_feature_names_out(input_features))
         return np.array(named, dtype=object)
 
-    def _look(self, sets: Sets, given: Domain | None, *, sampled: bool = False) -> Survey:
+    def _look(self, sets: Sets, given: Domain | None, *, sampled: bool = False) -> DataSummary:
         """One pass over the sets of ``fit``: every check, their bounds, and which of them are bad; and a sample."""
-        found = survey(sets, given, skip=skips(self), sampled=sampled)
+        found = summarize(sets, given, skip=skips(self), sampled=sampled)
         learn_sets(self, sets, found.bad, found.reason)
         if sets.points_dtype == np.float32:
             warn_if_coarse(found, sets.origin)
@@ -144,7 +144,7 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 def learn_sets(estimator: Any, sets: Sets, skipped: I64, reason: str) -> None:
     """Set attributes that describe the sets of ``fit``; ``reason``: why the first skipped set is invalid."""
     require_some(sets, skipped, reason)
-    tell_skipped(skipped, reason, "left out of fit (see skipped_)")
+    warn_skipped_sets(skipped, reason, "left out of fit (see skipped_)")
     estimator.n_features_in_, estimator.origin_, estimator.skipped_ = sets.n_dims, sets.origin, skipped
     learn_names(estimator, sets)
 
@@ -158,7 +158,7 @@ def known_sets(estimator: Any, X: Any, *, text: bool = False) -> Sets:
     return sets
 
 
-def warn_if_coarse(found: Survey, origin: F64) -> None:
+def warn_if_coarse(found: DataSummary, origin: F64) -> None:
     """Tell of columns whose values float32, in which sets are kept, hardly tells apart."""
     low, high = found.low.astype(np.float64), found.high.astype(np.float64)
     steps = (high - low) / np.spacing(np.maximum(np.abs(found.low), np.abs(found.high)))
@@ -170,7 +170,7 @@ def warn_if_coarse(found: Survey, origin: F64) -> None:
             f"column {j} of the points lies {where}, where float32, in which sets are kept, has {steps[j] + 1:.0f} "
             "values: make the sets of float64, which are counted from an origin near them, or subtract its middle "
             "before",
-            stacklevel=user_level(),
+            stacklevel=find_stacklevel(),
         )
 
 
@@ -184,10 +184,10 @@ def transform_sets(spec: EmbeddingSpec, sets: Sets, label: str, *, skip: bool) -
 
 
 def _in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
-    parameters = drawn(spec)
+    parameters = materialized(spec)
     one = np.zeros(1, np.int64)
-    checked = attempt(partial(_check, spec), sets, range(len(sets)), one, skip=skip)
-    tell_skipped(checked.bad, checked.reason, FATE)
+    checked = run_skipping_invalid(partial(_check, spec), sets, range(len(sets)), one, skip=skip)
+    warn_skipped_sets(checked.bad, checked.reason, FATE)
     tell_outside(np.concatenate(checked.results), 0, spec.domain, sets.n_points)
     good, places = sets, np.arange(len(sets))
     if checked.bad:
@@ -197,10 +197,12 @@ def _in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
     out[checked.bad] = np.nan
 
     lost = np.full((1, spec.n_features), np.nan, np.float32)
-    late = dict[int, Attempt[F32]]()  # sets that a user's own function refuses
+    late = dict[int, PartialResult[F32]]()  # sets that a user's own function refuses
 
     def fill(rows: slice) -> None:
-        made = attempt(partial(_named_rows, parameters), good[rows], places[rows], lost, skip=skip)
+        made = run_skipping_invalid(
+            partial(_named_rows, parameters), good[rows], places[rows], lost, skip=skip
+        )
         out[places[rows] if checked.bad else rows] = (
             made.results[0] if len(made.results) == 1 else np.concatenate(made.results)
         )
@@ -210,7 +212,7 @@ def _in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
     fill_in_memory(fill, cut(good.sizes, 4 * sets.n_dims, 4 * spec.n_features))
     if late:
         parts = [late[start] for start in sorted(late)]
-        tell_skipped([i for part in parts for i in part.bad], parts[0].reason, FATE)
+        warn_skipped_sets([i for part in parts for i in part.bad], parts[0].reason, FATE)
     return out
 
 
@@ -226,8 +228,8 @@ def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, fir
     lost = np.full((1, parameters.spec.n_features), np.nan, np.float32), np.zeros(1, np.int64)
     positions = range(first, first + len(view))
     pieces = partial(_embed_pieces, parameters) if is_additive(parameters) else None
-    made = attempt(partial(_embed, parameters), view, positions, lost, skip=skip, pieces=pieces)
-    tell_skipped(made.bad, made.reason, FATE)
+    made = run_skipping_invalid(partial(_embed, parameters), view, positions, lost, skip=skip, pieces=pieces)
+    warn_skipped_sets(made.bad, made.reason, FATE)
     rows, outside = zip(*made.results, strict=True)
     tell_outside(np.concatenate(outside), first, parameters.spec.domain, view.n_points)
     return rows[0] if len(rows) == 1 else np.concatenate(rows)

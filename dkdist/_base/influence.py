@@ -43,7 +43,7 @@ def each_alone(one: SampleSets, at: F32) -> SampleSets:
     return SampleSets._trusted(at, np.arange(len(at) + 1), None, None, one.origin)
 
 
-def shares(one: SampleSets) -> F64:
+def weight_fractions(one: SampleSets) -> F64:
     """(n,) weights of the points of the one set, over their sum."""
     given = one.weights_of(0)
     w = np.ones(one.n_points) if given is None else given.reshape(-1).astype(np.float64)
@@ -60,19 +60,19 @@ def influences(parameters: Any, one: SampleSets, gradient: F64, at: F32 | None =
     if hasattr(parameters, "influence"):
         own = parameters.influence(one, one.relative, gradient)
         there = own if at is None else parameters.influence(one, at, gradient)
-        return np.asarray(there - shares(one) @ own)
+        return np.asarray(there - weight_fractions(one) @ own)
     if at is not None:
         raise ValueError(
             f"{type(parameters.spec).__name__} has no known derivative: points of a set are left out in turn, and "
             "nothing is known of other points. Take an embedding by densities, means, moments or quantiles"
         )
     found = _left_out(parameters, one, gradient)
-    return found - shares(one) @ found
+    return found - weight_fractions(one) @ found
 
 
 def _left_out(parameters: Any, one: SampleSets, gradient: F64) -> F64:
     """By leaving out points: each by itself, and pieces of sequences, whose single points change little."""
-    u, n = shares(one), one.n_points
+    u, n = weight_fractions(one), one.n_points
     lengths = PIECE_LENGTHS if getattr(parameters.spec, "ordered", False) else PIECE_LENGTHS[:1]
     starts, ends = _pieces(n, lengths)
     total = np.concatenate([[0.0], np.cumsum(u)])

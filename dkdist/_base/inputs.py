@@ -16,8 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.invalid_sets import attempt, negative_weight, require_nonnegative_weights, weightless
-from dkdist._base.parameter_checks import settled
+from dkdist._base.invalid_sets import (
+    negative_weight,
+    require_nonnegative_weights,
+    run_skipping_invalid,
+    weightless,
+)
+from dkdist._base.parameter_checks import round_to_float32
 from dkdist._base.params import Additive, Domain
 from dkdist._base.sampling import (
     PooledSample,
@@ -152,7 +157,7 @@ def check_both(sets: Any, other: Any, call: str, *, text: bool = False) -> tuple
     rows = check_sets(sets, text=text)
     if other is None:
         return rows, None
-    with about("one of other"):
+    with error_context("one of other"):
         columns = check_sets(other, text=text)
     if columns.n_dims != rows.n_dims:
         raise SampleSetError(
@@ -165,7 +170,7 @@ def check_both(sets: Any, other: Any, call: str, *, text: bool = False) -> tuple
 
 
 @contextmanager
-def about(which: str) -> Iterator[None]:
+def error_context(which: str) -> Iterator[None]:
     """Say of an error which names a set, which of all collections the set is of."""
     try:
         yield
@@ -201,7 +206,7 @@ def unread_blocks(sets: SetStore, row_bytes: int = 0, most: int | None = None) -
     return source_blocks(views, bounds, read_bytes, unread=True)
 
 
-def of_blocks(work: Callable[[Any, int], Any], sets: Sets, label: str) -> list[Any]:
+def map_blocks(work: Callable[[Any, int], Any], sets: Sets, label: str) -> list[Any]:
     """``work(sets, position of the first)`` on sets in memory, or on each block of a store: a view that it reads."""
     if isinstance(sets, SampleSets):
         return [work(sets, 0)]
@@ -210,7 +215,7 @@ def of_blocks(work: Callable[[Any, int], Any], sets: Sets, label: str) -> list[A
 
 
 @dataclass(frozen=True)
-class Survey:
+class DataSummary:
     """What one pass over some sets has found: the bounds (low, high) of all points, from the sets' origin, and the bad
     sets; and a sample of the points of all others, if one was asked for.
     """
@@ -222,7 +227,7 @@ class Survey:
     sample: PooledSample | None = None
 
 
-_REMEMBERED: ContextVar[dict[Any, Survey] | None] = ContextVar("surveys", default=None)
+_REMEMBERED: ContextVar[dict[Any, DataSummary] | None] = ContextVar("surveys", default=None)
 
 
 @contextmanager
@@ -235,7 +240,7 @@ def remembered_surveys() -> Iterator[None]:
         _REMEMBERED.reset(token)
 
 
-def survey(sets: Sets, domain: Domain | None, *, skip: bool, sampled: bool = False) -> Survey:
+def summarize(sets: Sets, domain: Domain | None, *, skip: bool, sampled: bool = False) -> DataSummary:
     """Read and check every set, and draw a sample of the points if ``sampled``: one pass over the data, in blocks.
 
     Sets that cannot be read, have weights that are no measure, or have points outside a fixed domain are left out
@@ -246,7 +251,7 @@ def survey(sets: Sets, domain: Domain | None, *, skip: bool, sampled: bool = Fal
     if memory is not None and key in memory and not (sampled and memory[key].sample is None):
         return memory[key]
     share = sample_share(sets.n_points, sets.n_dims) if sampled else None
-    found: list[Survey] = of_blocks(partial(_survey_block, skip, domain, share), sets, "survey")
+    found: list[DataSummary] = map_blocks(partial(_survey_block, skip, domain, share), sets, "survey")
     bad = np.concatenate([part.bad for part in found])
     reason = next((part.reason for part in found if part.reason), "")
     require_some(sets, bad, reason)
@@ -273,38 +278,42 @@ def require_some(sets: Sets, bad: I64, reason: str) -> None:
         raise SampleSetError(f"none of the {len(sets)} sets can be embedded. The first because: {reason}")
 
 
-def _survey_block(skip: bool, domain: Domain | None, share: float | None, sets: Sets, first: int) -> Survey:
+def _survey_block(
+    skip: bool, domain: Domain | None, share: float | None, sets: Sets, first: int
+) -> DataSummary:
     nothing = np.full(sets.n_dims, np.inf, np.float32)
-    lost = Survey(nothing, -nothing, NONE, "", None if share is None else no_sample(sets.n_dims))
+    lost = DataSummary(nothing, -nothing, NONE, "", None if share is None else no_sample(sets.n_dims))
     positions = range(first, first + len(sets))
-    pieces = partial(_look_at_pieces, share) if domain is None else None
-    made = attempt(partial(_look_at, domain, share), sets, positions, lost, skip=skip, pieces=pieces)
+    pieces = partial(_summarize_pieces, share) if domain is None else None
+    made = run_skipping_invalid(
+        partial(_summarize_block, domain, share), sets, positions, lost, skip=skip, pieces=pieces
+    )
     return _together(made.results, np.array(made.bad, np.int64), made.reason)
 
 
-def _together(parts: Sequence[Survey], bad: I64, reason: str) -> Survey:
+def _together(parts: Sequence[DataSummary], bad: I64, reason: str) -> DataSummary:
     """What was found of all sets, from what was found of some after the other."""
     if len(parts) == 1:
         return replace(parts[0], bad=bad, reason=reason)
     low, high = np.min([part.low for part in parts], axis=0), np.max([part.high for part in parts], axis=0)
     samples = [part.sample for part in parts if part.sample is not None]
-    return Survey(low, high, bad, reason, joined(samples) if samples else None)
+    return DataSummary(low, high, bad, reason, joined(samples) if samples else None)
 
 
-def _look_at(domain: Domain | None, share: float | None, sets: SampleSets, first: int) -> Survey:
+def _summarize_block(domain: Domain | None, share: float | None, sets: SampleSets, first: int) -> DataSummary:
     require_nonnegative_weights(sets, first)
     low, high = sets.relative_bounds
     if domain is not None and ((low < domain.arrays[0]).any() or (high > domain.arrays[1]).any()):
         raise outside_error(sets, domain, first)
     if share is None:
-        return Survey(low, high, NONE, "")
+        return DataSummary(low, high, NONE, "")
     weighing = weighing_of(sets.weights, sets.offsets)
-    return Survey(low, high, NONE, "", drawn_sample(share, sets.relative, sets.offsets, weighing, first))
+    return DataSummary(low, high, NONE, "", drawn_sample(share, sets.relative, sets.offsets, weighing, first))
 
 
-def _look_at_pieces(share: float | None, view: SetStore, first: int) -> Survey:
+def _summarize_pieces(share: float | None, view: SetStore, first: int) -> DataSummary:
     low, high, sample = look_in_pieces(share, view, first)
-    return Survey(low, high, NONE, "", sample)
+    return DataSummary(low, high, NONE, "", sample)
 
 
 def outside_error(sets: SampleSets, domain: Domain, first: int) -> SampleSetError:
@@ -342,7 +351,7 @@ def common_units(sets: Sets, bad: I64) -> tuple[F64, F64]:
     mean, variance, _ = sample_moments(sets, bad)
     middle = mean.mean(axis=0)
     spread = np.sqrt((variance + (mean - middle) ** 2).mean(axis=0))
-    scale = np.array([settled(s) if s > 0 else 1.0 for s in spread])
+    scale = np.array([round_to_float32(s) if s > 0 else 1.0 for s in spread])
     return np.round(middle / scale, 3) * scale, scale  # more digits would be noise of the sample
 
 
@@ -388,7 +397,7 @@ def _of_sample(
 ) -> list[Any]:
     """``work`` on the sets of these positions."""
     kept = sets if len(positions) == len(sets) else sets[positions]
-    return attempt(work, kept, positions, None, skip=False, pieces=pieces).results
+    return run_skipping_invalid(work, kept, positions, None, skip=False, pieces=pieces).results
 
 
 def _moments(domain: Domain | None, sets: SampleSets, first: int) -> tuple[F64, F64, F64]:

@@ -31,7 +31,7 @@ LISTED = 10  # positions that a message names
 
 
 @dataclass
-class Attempt(Generic[T]):
+class PartialResult(Generic[T]):
     """What work gave for the parts of some sets, in order; and the positions of bad ones, with the first reason."""
 
     results: list[T] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Attempt(Generic[T]):
     reason: str = ""
 
 
-def attempt(
+def run_skipping_invalid(
     work: Callable[[SampleSets, int], T],
     sets: SampleSets | SetStore,
     positions: Positions,
@@ -47,7 +47,7 @@ def attempt(
     *,
     skip: bool,
     pieces: Callable[[SetStore, int], T] | None = None,
-) -> Attempt[T]:
+) -> PartialResult[T]:
     """``work(sets, position of the first)`` on all sets at once, or on the parts of them that hold no bad set.
 
     ``pieces`` does the same for one set that is too large to be read at once, where that is possible.
@@ -55,7 +55,7 @@ def attempt(
     ``positions`` are the sets' places in the collection that the user gave. With ``skip`` the result for a bad
     set is ``lost``; without, the first one raises. What is wrong with a store as a whole raises in any case.
     """
-    made: Attempt[T] = Attempt()
+    made: PartialResult[T] = PartialResult()
     parts = [(sets, positions)]  # the first ones last
     while parts:
         part, places = parts.pop()
@@ -108,13 +108,13 @@ def listed(positions: Positions) -> str:
     return ", ".join(str(int(i)) for i in positions[:LISTED]) + more
 
 
-def tell_skipped(bad: Positions, reason: str, fate: str) -> None:
+def warn_skipped_sets(bad: Positions, reason: str, fate: str) -> None:
     """Warn about bad sets, if there are any: how many, what becomes of them, which they are, and why."""
     if len(bad):
         warn(f"{len(bad)} bad set(s) {fate}: {listed(bad)}. The first because: {reason}")
 
 
-def tell_skipped_rows(bad: I64, n_rows: int, fate: str) -> None:
+def warn_nonfinite_rows(bad: I64, n_rows: int, fate: str) -> None:
     """Warn about rows of features that are not finite, if there are any."""
     if len(bad):
         warn(f"{len(bad)} of {n_rows} rows of X are not finite and were {fate}: {listed(bad)}")

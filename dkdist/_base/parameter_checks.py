@@ -79,7 +79,7 @@ def _number(value: Real) -> float:
         return np.inf
 
 
-def settled(value: float) -> float:
+def round_to_float32(value: float) -> float:
     """``value`` to seven digits: what float32 can tell, and the same whatever a library's last bits are."""
     return float(f"{value:.7g}")
 

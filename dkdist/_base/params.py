@@ -82,10 +82,10 @@ T = TypeVar("T")
 S = TypeVar("S", bound=Any)
 
 
-class Specification(Generic[T]):
+class Params(Generic[T]):
     """Base of parameters of embeddings: frozen dataclasses of plain numbers.
 
-    A subclass has a method ``embed``, or ``_tables`` gives an object that has one and holds larger arrays.
+    A subclass has a method ``embed``, or ``_build`` gives an object that has one and holds larger arrays.
     """
 
     _kept = 16  # tables of a class, those drawn last; 0 for what is costly to compare
@@ -98,7 +98,7 @@ class Specification(Generic[T]):
         """Themselves: parameters without tables are their own."""
         return self
 
-    def draw(self) -> T:
+    def materialize(self) -> T:
         """The tables it stands for; drawn once in a process."""
         kind: Any = type(self)
         made: T = _cached(kind)(self)
@@ -108,7 +108,7 @@ class Specification(Generic[T]):
         """Names of the columns of a row, from those of the dimensions; None where a column is of several."""
         return None
 
-    def _tables(self) -> T:
+    def _build(self) -> T:
         return self  # type: ignore[return-value]
 
 
@@ -117,7 +117,7 @@ def numbered(names: Sequence[str], n_columns: int) -> list[str]:
     return [f"{name}_{k}" for name in names for k in range(n_columns // len(names))]
 
 
-class AroundEmbedding(Specification[T]):
+class AroundEmbedding(Params[T]):
     """A specification around that of an embedding, whose dimensions and columns it has."""
 
     embedding: Any
@@ -140,17 +140,17 @@ class AroundEmbedding(Specification[T]):
 
 @cache
 def _cached(kind: Any) -> Any:
-    return lru_cache(kind._kept)(kind._tables)
+    return lru_cache(kind._kept)(kind._build)
 
 
-class Tables(Generic[S]):
+class FittedParams(Generic[S]):
     """Base of what is drawn from a specification; immutable, shared by all blocks."""
 
     spec: S
 
     def __reduce__(self) -> tuple[Any, ...]:
         # plain numbers travel; whoever needs the tables makes them again
-        return Specification.draw, (self.spec,)
+        return Params.materialize, (self.spec,)
 
 
 class EmbeddingParameters(Protocol):
@@ -207,7 +207,7 @@ class EmbeddingSpec(Protocol):
     def column_names(self, names: Sequence[str]) -> list[str] | None:
         """Names of the columns of a row, from those of the dimensions; None where a column is of several."""
 
-    def draw(self) -> EmbeddingParameters:
+    def materialize(self) -> EmbeddingParameters:
         """The tables of this embedding; drawn once in a process."""
 
 

@@ -7,7 +7,7 @@ NumPy leaves zeros at the end of a key out, and a user's own generator of the sa
 from enum import IntEnum
 
 
-class Role(IntEnum):
+class RngStream(IntEnum):
     """Stands in the key of a generator, after the seed: ``np.random.default_rng([seed, Role.FREQUENCIES])``."""
 
     # linear: the order of learning

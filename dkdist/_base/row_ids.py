@@ -61,7 +61,7 @@ def _another_order() -> SampleSetError:
     )
 
 
-def remember(rows: Any, sets: Any) -> Any:
+def attach_index(rows: Any, sets: Any) -> Any:
     """The rows, of which it is known from now on that they belong to these sets, or to those that own other rows."""
     owner = _owner_of(sets)
     if owner is UNKNOWN:
@@ -85,7 +85,7 @@ def own_rows(rows: Any) -> Any:
     return rows.rows if isinstance(rows, UnalignedRows) else rows
 
 
-def beside_targets(rows: Any, sets: Any, y: Any) -> Any:
+def check_index_alignment(rows: Any, sets: Any, y: Any) -> Any:
     """Rows of sets (or made of rows) as ``fit_transform`` hands them on: as they are, if targets are in their order."""
     owner, y = _owner_of(sets), load_collection(y)
     if owner is None or not has_index(y):
@@ -111,10 +111,10 @@ def with_index(estimator: Any, rows: Any) -> Any:
         return rows
     import pandas as pd
 
-    return remember(pd.DataFrame(rows, index=ids), rows)
+    return attach_index(pd.DataFrame(rows, index=ids), rows)
 
 
-def in_row_order(X: Any, **beside: Any) -> tuple[Any, ...]:
+def align_to_index(X: Any, **beside: Any) -> tuple[Any, ...]:
     """X without its guard, and what has one entry a set, in memory: Series and frames in the order of X, by index."""
     require_known_chunks(X)
     for name, values in beside.items():

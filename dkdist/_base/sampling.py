@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import drawn_points, weight_totals
 
@@ -39,7 +39,9 @@ def some(n: int, count: int, *key: int) -> I64:
     """``count`` of n positions at random, or all; sorted."""
     if n <= count:
         return np.arange(n)
-    return np.sort(np.random.default_rng([*key, Role.MEDIANS]).choice(n, count, replace=False, shuffle=False))
+    return np.sort(
+        np.random.default_rng([*key, RngStream.MEDIANS]).choice(n, count, replace=False, shuffle=False)
+    )
 
 
 def some_runs(n: int, n_runs: int, length: int, seed: int) -> I64:
@@ -47,7 +49,7 @@ def some_runs(n: int, n_runs: int, length: int, seed: int) -> I64:
     if n <= n_runs * length:
         return np.arange(n)
     edges = n * np.arange(n_runs + 1) // n_runs
-    starts = np.random.default_rng([seed, Role.MEDIANS]).integers(
+    starts = np.random.default_rng([seed, RngStream.MEDIANS]).integers(
         edges[:-1], edges[1:] - length, endpoint=True
     )
     return (starts[:, None] + np.arange(length)).ravel()
@@ -55,7 +57,7 @@ def some_runs(n: int, n_runs: int, length: int, seed: int) -> I64:
 
 def row_keys(first: int, count: int, seed: int) -> F64:
     """Random numbers in [0, 1) of rows ``first`` and after, the same in whatever pieces rows are looked at."""
-    bits = np.random.PCG64([seed, Role.MEDIANS])
+    bits = np.random.PCG64([seed, RngStream.MEDIANS])
     bits.advance(first)
     return np.random.Generator(bits).random(count)
 

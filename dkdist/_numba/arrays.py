@@ -88,7 +88,7 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 
 
 @_primitive
-def unowned(typing, array):  # type: ignore[no-untyped-def]
+def borrowed(typing, array):  # type: ignore[no-untyped-def]
     """The same array, or tuple of arrays, for as long as the caller holds it: it is not kept alive by this one."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist._numba.arrays import F64, I64, unowned
+from dkdist._numba.arrays import F64, I64, borrowed
 from dkdist._numba.compilation import LANES, inlined, loop
 from dkdist._numba.elementary import larger, smaller
 from dkdist._numba.products import all_products, products
@@ -85,7 +85,7 @@ def slope(loss: int, p: float, y: float, epsilon: float) -> float:
     return r
 
 
-class Steps(NamedTuple):
+class SGDParams(NamedTuple):
     """How n rows are learned from, in the order in which they come.
 
     ``targets`` (n, K) and ``weights`` (n,) of the rows; ``eta`` (K,) and ``decay`` (K,), max(0, 1 - eta alpha), of the
@@ -101,7 +101,7 @@ class Steps(NamedTuple):
     every: int
 
 
-class Iterate(NamedTuple):
+class SGDState(NamedTuple):
     """K functions on their way, changed in place: w = s v with ``W`` (K, D) the v, and the means of w and b (K,).
 
     Between two calls s (K,) is 1.
@@ -114,7 +114,7 @@ class Iterate(NamedTuple):
     s: F64
 
 
-class Looks(NamedTuple):
+class LossMonitor(NamedTuple):
     """What is measured on the way: of the rows that are ``probed`` (n,), before they are used, ``sums`` (2,) of their
     weighted losses by W and b and of their weights; and ``last`` (l, K), scores of the last l rows by the iterate that
     they lead to."""
@@ -230,13 +230,13 @@ def _averaged(t, steps, iterate, m):  # type: ignore[no-untyped-def]
 
 
 @loop(LANES)
-def descend(X: F, order: I64, steps: Steps, iterate: Iterate, n_averaged: int) -> int:
+def descend(X: F, order: I64, steps: SGDParams, iterate: SGDState, n_averaged: int) -> int:
     """Take one step for each of n rows X[order].
 
     The means take in the iterate with weight 2 / (m + 1) for the m-th; ``n_averaged`` counts those before, the count
     after is returned. 4 n K D operations, and 3 n D for products of rows; X is read once.
     """
-    X, steps, iterate = unowned(X), unowned(steps), unowned(iterate)
+    X, steps, iterate = borrowed(X), borrowed(steps), borrowed(iterate)
     t, last = 0, len(order) - 1
     while t <= last:
         rows = order[t], order[smaller(t + 1, last)], order[smaller(t + 2, last)], order[smaller(t + 3, last)]
@@ -254,7 +254,7 @@ def fill_scores(X: F, rows: I64, W: F, b: F64, out: F64) -> None:
 
 
 @loop(LANES)
-def add_losses(X: F, rows: I64, which: I64, steps: Steps, W: F, b: F64, sums: F64) -> None:
+def add_losses(X: F, rows: I64, which: I64, steps: SGDParams, W: F, b: F64, sums: F64) -> None:
     """Add the weighted losses of rows X[rows[t]], the which[t]-th of ``steps``, and their weights, to ``sums`` (2,)."""
     for t in range(len(rows)):
         _add_loss(X[rows[t]], which[t], steps, W, b, sums)
@@ -268,7 +268,7 @@ def tile_steps(X, start, stop, steps, iterate, looks, n_averaged):  # type: igno
 
     Returns how many iterates the means hold.
     """
-    X, steps, iterate, looks = unowned(X), unowned(steps), unowned(iterate), unowned(looks)
+    X, steps, iterate, looks = borrowed(X), borrowed(steps), borrowed(iterate), borrowed(looks)
     for t in range(start, stop):
         if looks.probed[t]:
             _add_loss(X[t - start], t, steps, looks.W, looks.b, looks.sums)

@@ -343,7 +343,7 @@ def repeated(typing, signs, i, n):  # type: ignore[no-untyped-def]
 
 
 @_primitive
-def crossed(typing, tile):  # type: ignore[no-untyped-def]
+def transposed(typing, tile):  # type: ignore[no-untyped-def]
     """Fours of numbers change places: the l-th of vector k becomes the k-th of vector l. A tile (`ROWS`, `LANES`)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -21,7 +21,7 @@ from dask.typing import Key
 from dkdist._numba.arrays import I64, Array
 from dkdist._runtime.blocks import BLOCK_BYTES, most_sets, row_blocks
 from dkdist._runtime.map_reduce import collect, map_pieces
-from dkdist._runtime.process import alike, drawn
+from dkdist._runtime.process import materialized, require_same_cpu
 
 
 def cut(sizes: I64, point_bytes: int, row_bytes: int, block_sets: int | None = None) -> I64:
@@ -51,7 +51,7 @@ def lazy_from_views(
     label: str,
     read_bytes: int,
 ) -> da.Array:
-    """A (n_sets, spec.n_features) float32 array whose block i is ``function(spec.draw(), views[i], bounds[i])``."""
+    """Float32 array (n_sets, spec.n_features); block i is ``function(spec.materialize(), views[i], bounds[i])``."""
     name = f"{label}-{tokenize(spec, [view.__dask_tokenize__() for view in views])}"
     calls = [(view, int(start)) for view, start in zip(views, bounds[:-1], strict=True)]
     graph = _drawn_blocks(function, spec, calls, name, label)
@@ -63,9 +63,9 @@ def lazy_from_views(
 def _drawn_blocks(
     function: Callable[..., Any], spec: Any, calls: Sequence[tuple[Any, ...]], name: str, label: str
 ) -> dict[Key, GraphNode]:
-    """Tasks (name, i, 0) of ``function(spec.draw(), *calls[i])``, which share what is drawn."""
-    parameters, function = f"{label}_parameters-{tokenize(spec)}", alike(function)
-    graph: dict[Key, GraphNode] = {parameters: Task(parameters, alike(drawn), spec)}
+    """Tasks (name, i, 0) of ``function(spec.materialize(), *calls[i])``, which share what is drawn."""
+    parameters, function = f"{label}_parameters-{tokenize(spec)}", require_same_cpu(function)
+    graph: dict[Key, GraphNode] = {parameters: Task(parameters, require_same_cpu(materialized), spec)}
     for i, call in enumerate(calls):
         graph[name, i, 0] = Task((name, i, 0), function, TaskRef(parameters), *call)
     return graph
@@ -81,7 +81,7 @@ def lazy_from_calls(
 ) -> da.Array:
     """A float32 array whose block i is ``function(*calls[i])``, ``rows[i]`` rows of ``columns`` values."""
     name = f"{label}-{tokenize(function, [call[0] for call in calls[:1]], [call[1:] for call in calls])}"
-    function = alike(function)
+    function = require_same_cpu(function)
     graph: dict[Key, GraphNode] = {
         (name, i, 0): Task((name, i, 0), function, *call) for i, call in enumerate(calls)
     }
@@ -100,7 +100,7 @@ def even_rows(X: Any) -> Any:
 
 
 def lazy_from_rows(function: Callable[[Any, Any], Any], spec: Any, X: da.Array, label: str) -> da.Array:
-    """A (n, spec.n_features) float32 array whose block i is ``function(spec.draw(), block i of X)``."""
+    """A (n, spec.n_features) float32 array whose block i is ``function(spec.materialize(), block i of X)``."""
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     name = f"{label}-{tokenize(spec, X.name)}"

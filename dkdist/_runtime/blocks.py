@@ -26,7 +26,7 @@ from dask.typing import Key
 
 from dkdist._numba.arrays import I64, Array
 from dkdist._runtime.dask_graph import FutureNode, nodes_of
-from dkdist._runtime.process import Alike, alike, drawn
+from dkdist._runtime.process import SameCpuTask, materialized, require_same_cpu
 from dkdist._runtime.run import active_client
 
 BLOCK_SETS = 1024  # sets in a block at most: 20 MB of features at D = 5000
@@ -47,19 +47,19 @@ class RowMap(Protocol):
     def __call__(self, tables: Any, block: Any) -> Any:
         """All rows of the block."""
 
-    def on_request(self, tables: Any, block: Any) -> Any:
+    def lazy_rows(self, tables: Any, block: Any) -> Any:
         """What makes the rows that it is asked for."""
 
 
 def row_map(node: GraphNode) -> RowMap | None:
     """The map of rows that a node calls, if it does."""
     function: Any = getattr(node, "func", None)
-    function = function.function if isinstance(function, Alike) else function
-    return function if hasattr(function, "on_request") else None
+    function = function.function if isinstance(function, SameCpuTask) else function
+    return function if hasattr(function, "lazy_rows") else None
 
 
 @dataclass(frozen=True)
-class Recipe:
+class BlockTask:
     """How to make one block from shared values: nodes in an order in which they can run."""
 
     key: Key
@@ -82,11 +82,11 @@ class Recipe:
         """The map of rows that is its last step, if it is one."""
         return row_map(self.nodes[-1])
 
-    def on_request(self) -> Recipe:
+    def lazy_rows(self) -> BlockTask:
         """The recipe of what makes the rows that it is asked for."""
         last: Any = self.nodes[-1]
-        left: Any = self.row_map.on_request  # type: ignore[union-attr]
-        if isinstance(last.func, Alike):
+        left: Any = self.row_map.lazy_rows  # type: ignore[union-attr]
+        if isinstance(last.func, SameCpuTask):
             left = replace(last.func, function=left)
         return replace(self, nodes=(*self.nodes[:-1], Task(last.key, left, *last.args)))
 
@@ -102,7 +102,7 @@ class Blocks:
 
     name: str
     bounds: I64
-    recipes: Sequence[Recipe]
+    recipes: Sequence[BlockTask]
     shared: Mapping[Key, GraphNode] = field(default_factory=dict)
     row_bytes: int = 0
     read_bytes: int = 0
@@ -130,14 +130,14 @@ class Blocks:
         found = [each.row_bytes for each in maps if each is not None]
         return max(found) if len(found) == len(maps) > 0 else self.row_bytes
 
-    def on_request(self, *, at_once: bool) -> Blocks:
+    def lazy_rows(self, *, at_once: bool) -> Blocks:
         """Blocks whose rows are made when they are asked for, if a map of rows is the last step of all recipes.
 
         With ``at_once`` whoever takes a block asks for all of them: he is told what they are made from.
         """
         if any(recipe.row_map is None for recipe in self.recipes):
             return self
-        recipes = [recipe.on_request() for recipe in self.recipes]
+        recipes = [recipe.lazy_rows() for recipe in self.recipes]
         row_bytes = self.row_bytes if at_once else self.source_bytes
         return replace(self, recipes=recipes, row_bytes=row_bytes, at_once=at_once)
 
@@ -149,7 +149,7 @@ class Blocks:
 
 def _is_drawn(node: GraphNode) -> bool:
     function = getattr(node, "func", None)
-    return (function.function if isinstance(function, Alike) else function) is drawn
+    return (function.function if isinstance(function, SameCpuTask) else function) is materialized
 
 
 def is_lazy(X: object) -> bool:
@@ -193,9 +193,9 @@ def local_blocks(X: Any, rows: int) -> Blocks:
     return Blocks("rows", bounds, as_they_are("rows", views), local=True)
 
 
-def as_they_are(name: str, blocks: Sequence[Any]) -> list[Recipe]:
+def as_they_are(name: str, blocks: Sequence[Any]) -> list[BlockTask]:
     """Recipes of blocks that are there already."""
-    return [Recipe((name, i), (DataNode((name, i), block),), ()) for i, block in enumerate(blocks)]
+    return [BlockTask((name, i), (DataNode((name, i), block),), ()) for i, block in enumerate(blocks)]
 
 
 def _dask_blocks(X: da.Array) -> Blocks:
@@ -227,7 +227,7 @@ def _read_bytes(X: da.Array) -> int:
 
 def split_graph(
     graph: Mapping[Key, GraphNode], keys: Sequence[Key]
-) -> tuple[list[Recipe], dict[Key, GraphNode]]:
+) -> tuple[list[BlockTask], dict[Key, GraphNode]]:
     """Cut a graph into one private recipe per key and the nodes that more than one key needs."""
     owner: dict[Key, Key | None] = {}
     for key in keys:
@@ -237,12 +237,12 @@ def split_graph(
     for key in keys:
         if owner[key] is None:  # every recipe ends with a node of its own
             block = ("block", key)
-            recipes.append(Recipe(block, (Alias(block, key),), (key,)))
+            recipes.append(BlockTask(block, (Alias(block, key),), (key,)))
             continue
         nodes: dict[Key, GraphNode] = {}
         needs: dict[Key, None] = {}
         _collect(graph, key, owner, nodes, needs)
-        recipes.append(Recipe(key, tuple(nodes.values()), tuple(needs)))
+        recipes.append(BlockTask(key, tuple(nodes.values()), tuple(needs)))
     return recipes, shared
 
 
@@ -287,7 +287,7 @@ def source_blocks(views: Sequence[Any], bounds: I64, read_bytes: int, *, unread:
     """
     name = "sets_" + tokenize([view.__dask_tokenize__() for view in views])
     load = methodcaller("load")
-    recipes = [Recipe((name, i), (Task((name, i), load, view),), ()) for i, view in enumerate(views)]
+    recipes = [BlockTask((name, i), (Task((name, i), load, view),), ()) for i, view in enumerate(views)]
     return Blocks(name, bounds, as_they_are(name, views) if unread else recipes, read_bytes=read_bytes)
 
 
@@ -316,17 +316,17 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Recipes:
+class TaskPayload:
     """One job with its recipes, opaque to the scheduler: they run inside the job's own task."""
 
-    recipes: tuple[Recipe, ...]
+    recipes: tuple[BlockTask, ...]
     rows: tuple[tuple[int, int], ...]
     unit: str
     extra: Any
     single: bool
 
     @classmethod
-    def of(cls, blocks: Blocks, job: Job) -> Recipes:
+    def of(cls, blocks: Blocks, job: Job) -> TaskPayload:
         """Those of a job."""
         rows = tuple((int(blocks.bounds[i]), int(blocks.bounds[i + 1])) for i in job.blocks)
         return cls(tuple(blocks.recipes[i] for i in job.blocks), rows, blocks.unit, job.extra, job.single)
@@ -356,10 +356,10 @@ class Recipes:
 
 
 @dataclass(frozen=True)
-class Together:
+class TaskBatch:
     """Jobs that share a task."""
 
-    jobs: tuple[Recipes, ...]
+    jobs: tuple[TaskPayload, ...]
 
     @property
     def where(self) -> str:
@@ -368,7 +368,7 @@ class Together:
 
 
 @dataclass(frozen=True)
-class Made:
+class TaskResults:
     """What jobs that shared a task have made."""
 
     results: list[Any]
@@ -385,27 +385,29 @@ def job_task(
 
     With work of its own a task draws for itself what is shared, and needs nothing that lies anywhere.
     """
-    recipes = Recipes.of(blocks, job)
+    recipes = TaskPayload.of(blocks, job)
     values = [TaskRef(need) if isinstance(work, TaskRef) else blocks.shared[need] for need in recipes.needs]
     return Task(key, _held(_call, blocks), work, recipes, recipes.needs, *values, *after)
 
 
 def jobs_task(key: Key, work: TaskRef, blocks: Blocks, jobs: Sequence[Job]) -> Task:
-    """The task that does several jobs, one after another; its result is `Made`."""
-    together = Together(tuple(Recipes.of(blocks, job) for job in jobs))
+    """The task that does several jobs, one after another; its result is `TaskResults`."""
+    together = TaskBatch(tuple(TaskPayload.of(blocks, job) for job in jobs))
     needs = tuple(dict.fromkeys(need for job in together.jobs for need in job.needs))
     return Task(key, _held(_call_each, blocks), work, together, needs, *map(TaskRef, needs))
 
 
 def _held(call: Callable[..., Any], blocks: Blocks) -> Callable[..., Any]:
     """Held to processors of this one's kind, where it is done by others."""
-    return call if blocks.local or active_client() is None else alike(call)
+    return call if blocks.local or active_client() is None else require_same_cpu(call)
 
 
-def _call(work: Callable[..., Any], job: Recipes, needs: tuple[Key, ...], *values: Any) -> Any:
+def _call(work: Callable[..., Any], job: TaskPayload, needs: tuple[Key, ...], *values: Any) -> Any:
     return job.used(work, dict(zip(needs, values, strict=False)))  # what follows the needs are credits
 
 
-def _call_each(work: Callable[..., Any], together: Together, needs: tuple[Key, ...], *values: Any) -> Made:
+def _call_each(
+    work: Callable[..., Any], together: TaskBatch, needs: tuple[Key, ...], *values: Any
+) -> TaskResults:
     shared = dict(zip(needs, values, strict=True))
-    return Made([job.used(work, shared) for job in together.jobs])
+    return TaskResults([job.used(work, shared) for job in together.jobs])

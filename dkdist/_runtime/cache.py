@@ -21,12 +21,12 @@ from dask._task_spec import GraphNode, Task, TaskRef
 from dask.typing import Key
 
 from dkdist._numba.arrays import Array
-from dkdist._runtime.blocks import Blocks, Recipe
-from dkdist._runtime.run import MEMORY, Keep
-from dkdist._utils.archives import ArchiveError, decoding, read_header
+from dkdist._runtime.blocks import Blocks, BlockTask
+from dkdist._runtime.run import MEMORY, CachePolicy
+from dkdist._utils.archives import ArchiveError, as_value_error, read_header
 
 
-class Place(Protocol):
+class BlockCache(Protocol):
     """Where blocks are kept, by their number."""
 
     def get(self, i: int) -> Array | None:
@@ -49,7 +49,7 @@ class _Folder:
     def get(self, i: int) -> Array | None:
         path = self._file(i)
         try:
-            with open(path, "rb") as file, decoding():
+            with open(path, "rb") as file, as_value_error():
                 header = read_header("the array", file, os.fstat(file.fileno()).st_size)
                 return np.fromfile(file, header.dtype).reshape(header.shape, order=header.order)
         except FileNotFoundError:
@@ -76,12 +76,12 @@ class _Folder:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class CachedBlock:
     """Makes block i by its recipe the first time, and takes it from its place after that."""
 
-    place: Place
+    place: BlockCache
     i: int
-    recipe: Recipe
+    recipe: BlockTask
 
     def __call__(self, *values: Any) -> Any:
         block = self.place.get(self.i)
@@ -92,7 +92,7 @@ class _Kept:
 
 
 @contextmanager
-def keeping(blocks: Blocks, keep: Keep) -> Iterator[Blocks]:
+def keeping(blocks: Blocks, keep: CachePolicy) -> Iterator[Blocks]:
     """Blocks that are made in the first pass alone; a folder is emptied in the end."""
     if keep.place == MEMORY:
         yield _kept(blocks, _Memory())
@@ -105,27 +105,27 @@ def keeping(blocks: Blocks, keep: Keep) -> Iterator[Blocks]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _kept(blocks: Blocks, place: Place) -> Blocks:
+def _kept(blocks: Blocks, place: BlockCache) -> Blocks:
     return replace(
         blocks, recipes=[_kept_recipe(recipe, place, i) for i, recipe in enumerate(blocks.recipes)]
     )
 
 
-def _kept_recipe(recipe: Recipe, place: Place, i: int) -> Recipe:
+def _kept_recipe(recipe: BlockTask, place: BlockCache, i: int) -> BlockTask:
     if recipe.row_map is None:
-        first = _Kept(place, i, recipe)
+        first = CachedBlock(place, i, recipe)
         return replace(recipe, nodes=(Task(recipe.key, first, *map(TaskRef, recipe.needs)),))
     last: Any = recipe.nodes[-1]
     tables, block = (
         last.args
     )  # what comes before the map is kept; its tables, which several blocks may share, are not
-    first = _Kept(place, i, replace(recipe, key=block.key, nodes=_what_makes(block.key, recipe)))
+    first = CachedBlock(place, i, replace(recipe, key=block.key, nodes=_what_makes(block.key, recipe)))
     made = Task(block.key, first, *map(TaskRef, recipe.needs))
     drawn = _what_makes(tables.key, recipe) if isinstance(tables, TaskRef) else ()
     return replace(recipe, nodes=(*drawn, made, last))
 
 
-def _what_makes(key: Key, recipe: Recipe) -> tuple[GraphNode, ...]:
+def _what_makes(key: Key, recipe: BlockTask) -> tuple[GraphNode, ...]:
     """Those of a recipe's nodes that a value needs, in their order."""
     wanted: set[Key] = {key}
     found = []

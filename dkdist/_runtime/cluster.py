@@ -45,7 +45,7 @@ from distributed.threadpoolexecutor import rejoin
 from distributed.versions import get_versions
 from distributed.worker import secede, thread_state  # type: ignore[attr-defined]
 
-from dkdist._runtime.blocks import Recipes, Together
+from dkdist._runtime.blocks import TaskBatch, TaskPayload
 from dkdist._runtime.dashboard import stage
 from dkdist._runtime.process import (
     THIS_PROCESS,
@@ -58,7 +58,7 @@ from dkdist._runtime.process import (
     require_whole_process,
 )
 from dkdist._runtime.progress import Progress
-from dkdist._utils.validation import user_level
+from dkdist._utils.validation import find_stacklevel
 
 MAX_RECONNECTIONS = 3  # of one graph
 POLL_SECONDS = 0.1
@@ -69,7 +69,7 @@ LOST = ("scheduler-connection-lost", "lost dependencies")  # the second comes fr
 def killed_worker(killed: KilledWorker, graph: Mapping[Key, GraphNode]) -> RuntimeError:
     """Return the error for a task whose workers died, with the rows of its blocks."""
     arguments = getattr(graph.get(killed.task), "args", ())
-    rows = next((a.where for a in arguments if isinstance(a, (Recipes, Together))), str(killed.task))
+    rows = next((a.where for a in arguments if isinstance(a, (TaskPayload, TaskBatch))), str(killed.task))
     return RuntimeError(
         f"{killed.allowed_failures + 1} workers died while they computed {rows} (the last was "
         f"{killed.last_worker.address}), most often for lack of memory. To fix: smaller blocks "
@@ -95,7 +95,7 @@ def wait_for_scheduler(client: Any) -> bool:
     message = (
         "the connection to the Dask scheduler was lost and is back: blocks in progress are computed again"
     )
-    warnings.warn(message, RuntimeWarning, stacklevel=user_level())
+    warnings.warn(message, RuntimeWarning, stacklevel=find_stacklevel())
     return True
 
 
@@ -123,7 +123,7 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def beside_the_pool() -> Iterator[None]:
+def run_seceded() -> Iterator[None]:
     """Leave the thread pool of the worker whose task calls this, as Dask's own ``get`` does.
 
     A task that kept its thread could wait for results that need this thread.
@@ -141,7 +141,7 @@ def beside_the_pool() -> Iterator[None]:
         rejoin()
 
 
-def patience() -> float:
+def wait_timeout() -> float:
     """Return the seconds that a run waits for a worker."""
     return float(parse_timedelta(dask.config.get("dkdist.wait-for-workers", DEFAULT_TIMEOUT)))
 
@@ -149,11 +149,11 @@ def patience() -> float:
 def log_wait(client: Any) -> None:
     """Log that a cluster has no workers."""
     text = "the cluster at %s has no workers: waiting up to %g s for one"
-    _log.warning(text, client.scheduler.address, patience())
+    _log.warning(text, client.scheduler.address, wait_timeout())
 
 
-class Watch:
-    """Waits for results of a client; TimeoutError when its cluster has had no workers for `patience` seconds."""
+class ResultMonitor:
+    """Waits for results of a client; TimeoutError when its cluster has had no workers for `wait_timeout` seconds."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -195,8 +195,8 @@ class Watch:
         self._checked = monotonic()
         if has_workers:
             self._had_workers = self._checked
-        elif self._checked - self._had_workers >= patience():
-            raise no_workers(self.client.scheduler.address, patience())
+        elif self._checked - self._had_workers >= wait_timeout():
+            raise no_workers(self.client.scheduler.address, wait_timeout())
         elif not self._logged:
             self._logged = True
             log_wait(self.client)
@@ -229,7 +229,7 @@ def checked_workers(client: Any) -> Iterator[None]:
     """
     if not client.nthreads():
         _wait_for_worker(client)
-    _accept_new_workers(client, max(ANSWER_SECONDS, patience()))
+    _accept_new_workers(client, max(ANSWER_SECONDS, wait_timeout()))
     try:
         yield
     except Exception:
@@ -241,7 +241,7 @@ def checked_workers(client: Any) -> Iterator[None]:
             warnings.warn(
                 f"worker {address} joined during this run with {n_threads} BLAS threads, so last bits of results may "
                 "differ: start workers with --preload dkdist.preload, or under a nanny",
-                stacklevel=user_level(),
+                stacklevel=find_stacklevel(),
             )
 
 
@@ -249,9 +249,9 @@ def _wait_for_worker(client: Any) -> None:
     """Submit a task and wait for it: an adaptive cluster starts workers only for tasks."""
     log_wait(client)
     try:
-        wait_for_futures(client.submit(int, key=f"dkdist_wait-{uuid.uuid4().hex}"), patience())
+        wait_for_futures(client.submit(int, key=f"dkdist_wait-{uuid.uuid4().hex}"), wait_timeout())
     except TimeoutError as error:
-        raise no_workers(client.scheduler.address, patience()) from error
+        raise no_workers(client.scheduler.address, wait_timeout()) from error
 
 
 def _accept_new_workers(client: Any, timeout: float = ANSWER_SECONDS) -> dict[str, int]:
@@ -298,7 +298,7 @@ async def _inspect(client: Any, workers: Sequence[str], timeout: float) -> dict[
     for worker, answer in answers.items():
         if isinstance(answer, TimeoutError):
             message = f"worker {worker} has not answered for {timeout:g} s: its versions and processor are not checked"
-            warnings.warn(message, RuntimeWarning, stacklevel=user_level())
+            warnings.warn(message, RuntimeWarning, stacklevel=find_stacklevel())
         elif isinstance(answer, Exception) and not isinstance(answer, OSError):
             raise ImportError(f"worker {worker} cannot run this dkdist: {answer!r}. {TO_FIX}") from answer
     return {worker: answer for worker, answer in answers.items() if isinstance(answer, tuple | list)}
@@ -318,7 +318,7 @@ def work_on(
     Tasks called ``name`` stand for the run on the dashboard; one of them uses up ``blocks_a_task`` blocks.
     """
     require_whole_process()
-    with beside_the_pool(), one_blas_thread():
+    with run_seceded(), one_blas_thread():
         address = client.scheduler.address
         for _ in range(1 + MAX_RECONNECTIONS):
             try:
@@ -347,7 +347,7 @@ def get(
         """What is watched and not a result is let go at once; ``left`` forgets what was counted."""
         futures = client.get(dict(graph), list(dict.fromkeys(keys) | left), sync=False)
         results: dict[Key, Any] = {}
-        look, coming = Watch(client), as_completed(futures, loop=client.loop)
+        look, coming = ResultMonitor(client), as_completed(futures, loop=client.loop)
         try:
             while batch := look.next_batch(coming):
                 if ended := [future for future in batch if future.key in keys]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from dask.system import CPU_COUNT
 
 from dkdist._runtime.process import keep_freed_memory
-from dkdist._runtime.run import active_client, at_once
+from dkdist._runtime.run import active_client, n_concurrent_blocks
 from dkdist._utils.concurrency import Crew
 from dkdist.sets import SampleSetError
 
@@ -43,7 +43,7 @@ class Partitions:
     @property
     def at_once(self) -> int:
         """How many are made at once. Those that pyarrow reads here wait for nobody: a thread a core, none to spare."""
-        return at_once() if self._files is None else min(at_once(), CPU_COUNT)
+        return n_concurrent_blocks() if self._files is None else min(n_concurrent_blocks(), CPU_COUNT)
 
     def crew(self) -> AbstractContextManager[Crew | None]:
         """Threads, one a core, to make partitions and do other work; none where whoever makes them waits for others."""

@@ -31,16 +31,16 @@ from distributed import as_completed
 from distributed.scheduler import KilledWorker
 
 from dkdist._runtime import cluster as failures
-from dkdist._runtime.blocks import Blocks, Job, Made, Work, jobs_task
-from dkdist._runtime.cluster import Watch, work_on
+from dkdist._runtime.blocks import Blocks, Job, TaskResults, Work, jobs_task
+from dkdist._runtime.cluster import ResultMonitor, work_on
 from dkdist._runtime.dashboard import stage_of
-from dkdist._runtime.process import alike
+from dkdist._runtime.process import require_same_cpu
 from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import resources
 
 LINK = 4  # tasks of a fold between two states that the client has
 FIRST = 2  # jobs of its first tasks
-TASK = 0.2  # seconds of a run that a task stands for
+TARGET_TASK_SECONDS = 0.2  # seconds of a run that a task stands for
 MEMORY = 10.0  # seconds over which its rate is taken: longer than a worker that died takes to be replaced
 GROWTH = 4  # of a task, from one link to the next
 LEAST_TASKS = 2  # of a fold under way, where threads are fewer
@@ -73,7 +73,7 @@ def stream_fold(
     ``window()`` jobs at most are made and wait for their step.
     """
     done = 0
-    step = alike(partial(_step_each, step))
+    step = require_same_cpu(partial(_step_each, step))
 
     def go_on() -> Any:
         begun = done
@@ -90,7 +90,7 @@ def stream_fold(
     return work_on(client, go_on, name=f"{label}_step", blocks_a_task=1.0, progress=progress)
 
 
-def _step_each(step: Step, state: Any, items: Made) -> Any:
+def _step_each(step: Step, state: Any, items: TaskResults) -> Any:
     for item in items.results:
         state = step(state, item)
     return state
@@ -124,7 +124,7 @@ class _Stream:
         )
         shared: dict[Key, GraphNode] = {**blocks.shared, self.work: DataNode(self.work, work)}
         self.shared = client.get(shared, list(shared), sync=False)  # held, so that every task finds them
-        self.ended, self.watch = as_completed([], loop=client.loop), Watch(client)
+        self.ended, self.watch = as_completed([], loop=client.loop), ResultMonitor(client)
         self.futures: dict[Place, Any] = {}
         self.tasks: dict[Key, GraphNode] = {}
         self.n_blocks: dict[int, int] = {}
@@ -215,7 +215,7 @@ class Rate:
 
 def jobs_a_task(before: int, n_done: int, seconds: float) -> int:
     """As many as would be done in the time of a task, if so many were done in some seconds; not all at once."""
-    return int(np.clip(TASK * n_done / seconds, max(1, before // GROWTH), before * GROWTH))
+    return int(np.clip(TARGET_TASK_SECONDS * n_done / seconds, max(1, before // GROWTH), before * GROWTH))
 
 
 def _mean(counts: Sequence[int]) -> float:
@@ -263,7 +263,7 @@ class _Map(_Stream):
                 n_done += len(done)
                 self.let_go(future.key)
                 self.advance(future.key[1])
-            a_task = TASK * n_done / (time.monotonic() - started) / threads.now()
+            a_task = TARGET_TASK_SECONDS * n_done / (time.monotonic() - started) / threads.now()
             self.size = int(np.clip(a_task, 1, self.size + 1))
 
 

@@ -34,7 +34,7 @@ from dask._task_spec import DataNode, GraphNode, Task, TaskRef
 from dask.typing import Key
 
 from dkdist._runtime.blocks import Blocks, Job, Work, as_they_are, job_task
-from dkdist._runtime.process import alike
+from dkdist._runtime.process import require_same_cpu
 from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import active_client, resources, run
 
@@ -149,7 +149,7 @@ def fold(
 
         return stream_fold(
             client, blocks, jobs, prepare, step, state,
-            label=label, window=width, report=_every(SEGMENT, len(jobs), on_segment), progress=progress,
+            label=label, window=width, report=throttle_blocks(SEGMENT, len(jobs), on_segment), progress=progress,
         )  # fmt: skip
     for start in range(0, len(jobs), SEGMENT):
         segment = jobs[start : start + SEGMENT]
@@ -163,7 +163,7 @@ def fold(
     return state
 
 
-def _every(
+def throttle_blocks(
     distance: int, end: int, on_segment: Callable[[Any, int], None] | None
 ) -> Callable[[Any, int], None]:
     """Told of every state, passes on one in ``distance`` jobs and the last."""
@@ -220,7 +220,7 @@ def tree_sum(
     apart = away and blocks.draws_all and len(jobs) <= 2 * resources().all_threads
     if not apart:
         graph |= {**blocks.shared, shared: own}
-    merge = alike(merge) if away else merge
+    merge = require_same_cpu(merge) if away else merge
     waiting: list[tuple[int, Key]] = []  # (leaves, key) of sums without a partner, as the digits of a counter
     for j, job in enumerate(jobs):
         pair = (j - window - 1) // 2

@@ -42,14 +42,14 @@ from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limi
 
 from dkdist._numba.arrays import LARGE
 from dkdist._utils.memory_budget import resident_bytes
-from dkdist._utils.validation import user_level
+from dkdist._utils.validation import find_stacklevel
 
 
 def warn(message: str) -> None:
     """Warn the user: here, and on the clients of the cluster if this is one of its workers."""
     worker = sys.modules.get("distributed.worker")  # a process that has not imported it is no worker
     if worker is None:
-        warnings.warn(message, stacklevel=user_level())
+        warnings.warn(message, stacklevel=find_stacklevel())
     else:
         worker.warn(message, stacklevel=3)
 
@@ -119,10 +119,10 @@ def one_blas_thread() -> Iterator[None]:
         _runs.end()
 
 
-def drawn(spec: Any) -> Any:
-    """``spec.draw()`` on one BLAS thread: a factorisation that is split among threads has other bits."""
+def materialized(spec: Any) -> Any:
+    """``spec.materialize()`` on one BLAS thread: a factorisation that is split among threads has other bits."""
     with one_blas_thread():
-        return spec.draw()
+        return spec.materialize()
 
 
 def one_blas_thread_for_good() -> int:
@@ -345,7 +345,7 @@ def require_alike(client: Kernels, kernels_by_process: Mapping[str, Kernels]) ->
     warnings.warn(
         f"last bits of results may differ from run to run, since the cluster has processors of several kinds:\n{table}",
         RuntimeWarning,
-        stacklevel=user_level(),
+        stacklevel=find_stacklevel(),
     )
 
 
@@ -367,7 +367,7 @@ def differences(client: Kernels, kernels_by_process: Mapping[str, Kernels]) -> s
 
 
 @dataclass(frozen=True)
-class Alike:
+class SameCpuTask:
     """A function of tasks that refuses to run on processors of another kind than it was made for.
 
     A worker gives memory back after it.
@@ -389,6 +389,6 @@ class Alike:
             RETURNS.look()
 
 
-def alike(function: Callable[..., Any]) -> Callable[..., Any]:
+def require_same_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, held to processors of this one's kind unless mixed ones are allowed."""
-    return function if allowed() else Alike(function, kind())
+    return function if allowed() else SameCpuTask(function, kind())

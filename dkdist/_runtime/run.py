@@ -176,7 +176,7 @@ class Resources(NamedTuple):
         return max(0, self.memory - self.base)
 
 
-def at_once(local: bool = False) -> int:
+def n_concurrent_blocks(local: bool = False) -> int:
     """How many pieces of work that each take much memory are done at once, by `resources`."""
     return min(resources(local).all_threads, MOST_AT_ONCE)
 
@@ -213,7 +213,7 @@ def n_cores(local: bool = False) -> int:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run will do and take; ``check`` refuses one that does not fit, ``announced`` prints it, shows progress.
+    """What a run will do and take; ``check`` refuses one that does not fit, ``run`` prints it, shows progress.
 
     A process holds ``base_bytes`` before the run, and ``work_bytes`` more at its peak.
     """
@@ -250,7 +250,7 @@ class Cost:
             )
 
     @contextmanager
-    def announced(self, verbose: bool | int) -> Iterator[Progress]:
+    def run(self, verbose: bool | int) -> Iterator[Progress]:
         """Check the plan, print it if asked to, and give the progress of its blocks; say when loops are compiled."""
         if _ONLY_PLANNED.get():
             raise _PlannedError(self)
@@ -269,7 +269,7 @@ class _PlannedError(Exception):
         self.plan = plan
 
 
-def only_planned() -> bool:
+def is_dry_run() -> bool:
     """Whether what runs now ends at its plan."""
     return _ONLY_PLANNED.get()
 
@@ -309,7 +309,7 @@ class Plan(Cost):
 MEMORY = "memory"
 
 
-class Keep(NamedTuple):
+class CachePolicy(NamedTuple):
     """Where blocks are kept after the first pass (`MEMORY` or a folder), and how many bytes; nowhere is ""."""
 
     place: str = ""
@@ -324,24 +324,24 @@ class Keep(NamedTuple):
         return replace(plan, work_bytes=plan.work_bytes + in_memory * self.n_bytes, kept=kept)
 
 
-def plan_keeping(blocks: Blocks, cache: str | PathLike[str] | bool, passes: int) -> Keep:
+def plan_keeping(blocks: Blocks, cache: str | PathLike[str] | bool, passes: int) -> CachePolicy:
     """Where blocks are to be kept: ``cache`` is "auto" (256 MiB and an eighth of the limit), "memory", a folder, False.
 
     ValueError for memory where work goes to a scheduler: there blocks are kept by this process for its threads.
     """
     if cache is False or blocks.local or passes < 2 or len(blocks) < 2:
-        return Keep()
+        return CachePolicy()
     n_bytes = blocks.n_rows * blocks.source_bytes
     here = is_in_process()
     if cache == "auto":
         room = min(UNASKED_BYTES, resources(local=True).free // UNASKED_SHARE)
-        return Keep(MEMORY, n_bytes) if here and n_bytes <= room else Keep()
+        return CachePolicy(MEMORY, n_bytes) if here and n_bytes <= room else CachePolicy()
     if cache == MEMORY and not here:
         raise ValueError(
             "cache='memory' keeps rows in this process, but work goes to a client or to other processes. To fix: a "
             "folder that all processes share, or cache='auto' or False"
         )
-    return Keep(os.path.expanduser(cache), n_bytes)  # type: ignore[arg-type]
+    return CachePolicy(os.path.expanduser(cache), n_bytes)  # type: ignore[arg-type]
 
 
 def plan_blocks(

@@ -58,7 +58,7 @@ def opened_archive(path: Any, *, compressed: bool) -> Iterator[Archive]:
 
     `ArchiveError` for whatever is wrong with it; OSError where it cannot be opened.
     """
-    with opened_file(path) as file, decoding():
+    with opened_file(path) as file, as_value_error():
         _require_small_directory(file)
         with zipfile.ZipFile(file) as archive:
             length = file.seek(0, 2)
@@ -66,7 +66,7 @@ def opened_archive(path: Any, *, compressed: bool) -> Iterator[Archive]:
 
 
 @contextmanager
-def decoding() -> Iterator[None]:
+def as_value_error() -> Iterator[None]:
     """Turn all that broken bytes make the readers of zip, npy and JSON raise into `ArchiveError`."""
     try:
         yield
@@ -113,7 +113,7 @@ class Archive:
     @contextmanager
     def _opened(self, name: str) -> Iterator[tuple[BinaryIO, Header]]:
         info = self._members[name]
-        with decoding(), self._archive.open(info) as opened:
+        with as_value_error(), self._archive.open(info) as opened:
             stream = cast(BinaryIO, opened)
             yield stream, read_header(f"array {name!r}", stream, info.file_size)
 
@@ -166,7 +166,7 @@ def _as_numpy_writes(
 
 def mapped_array(path: Any) -> Array:
     """The array of an .npy file, which stays on disk."""
-    with opened_file(path) as file, decoding():
+    with opened_file(path) as file, as_value_error():
         header = read_header("array 'values'", file, os.fstat(file.fileno()).st_size)
         if not header.nbytes:
             return np.empty(header.shape, header.dtype, order=header.order)

@@ -43,16 +43,16 @@ class Crew:
         self._pool.shutdown(cancel_futures=True)
 
 
-def ahead(items: Iterator[Item], most: int = 1) -> Iterator[Item]:
+def prefetch(items: Iterator[Item], most: int = 1) -> Iterator[Item]:
     """The items, made by a thread of its own; beside the one in use at most ``most`` are made or in the making."""
-    with closing(each_ahead(lambda _: next(items, END), itertools.repeat(None), most, threads=1)) as made:
+    with closing(prefetch_each(lambda _: next(items, END), itertools.repeat(None), most, threads=1)) as made:
         for item in made:
             if item is END:
                 return
             yield item
 
 
-def each_ahead(
+def prefetch_each(
     function: Callable[[Item], Made], items: Iterable[Item], most: int, threads: int | Crew
 ) -> Generator[Made]:
     """``function(item)`` of each in turn, made by some threads; beside the one in use at most ``most`` are alive.
@@ -113,7 +113,7 @@ class Behind:
 Bytes = NDArray[np.uint8]
 
 
-class Room:
+class BufferPool:
     """Memory of arrays that nobody holds any more, for those that follow; any thread may ask for some.
 
     What is kept is at most what was in use at once; arrays of less than half the size get memory of their own.

@@ -20,7 +20,7 @@ BETWEEN = {"dkdist", "sklearn", "dask", "distributed", "joblib", "contextlib", "
 THREADS = {"threading", "concurrent"}  # what stands above all lines of a thread that is not the user's
 
 
-def user_level() -> int:
+def find_stacklevel() -> int:
     """The ``stacklevel`` with which its caller warns of the nearest line above that is the user's, or of its own."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and _package(frame) in BETWEEN:
@@ -134,7 +134,7 @@ def _listed(names: list[Any]) -> str:
     return f"{text[:MAX_NAMES_CHARACTERS]}... ({len(names)} names)"
 
 
-def as_flag(name: str, value: Any) -> bool:
+def check_bool(name: str, value: Any) -> bool:
     """``value`` if it is a boolean; TypeError for a word, a number or None."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} is {value!r:.200}: give True or False")

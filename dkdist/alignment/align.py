@@ -15,14 +15,14 @@ from dkdist._utils.validation import as_verbose, require_same_names
 from dkdist.alignment._neighbour_pairs_numba import squared_distances
 from dkdist.alignment.motion_search import search
 from dkdist.kernels.inputs import LARGEST, LEAST, OR_SHAPE, box, points_of, require_near, weights_of
-from dkdist.kernels.kernel_distance import SMALL, energy_by, make_task
+from dkdist.kernels.kernel_distance import SMALL, make_task, solve
 from dkdist.kernels.shapes import Shape, Surface, is_mesh
 
 MAX_SECONDS = 60.0
 WIDEST = 1e6  # of a set, in sigma
 SQUARE_ERROR = 1e-8  # of D^2 of many points
 MANY = 4096  # points of a set: of more, a coreset is moved
-STAND_INS = 2048  # points of that coreset
+ALIGN_CORESET_SIZE = 2048  # points of that coreset
 AUTO = 0.025  # of the lesser length of both sets: right most often on pairs of shapes that nothing else was tried on
 STRAY = 10
 
@@ -255,7 +255,7 @@ def _few(x: F64, p: F64) -> tuple[F64, F64]:
         return x, p
     from dkdist.coresets.selection import Choice, choose  # what few points do not need
 
-    chosen, shares = choose(x.astype(np.float32), p, Choice(STAND_INS, 1.0, "swap", 0))
+    chosen, shares = choose(x.astype(np.float32), p, Choice(ALIGN_CORESET_SIZE, 1.0, "swap", 0))
     return x[chosen], shares
 
 
@@ -285,4 +285,4 @@ def _distances(x: F64, p: F64, y: F64, q: F64, motions: list[tuple[F64, F64]]) -
 def _square(x: F64, p: F64, y: F64, q: F64) -> float:
     both, z = np.concatenate([y, x]), np.concatenate([q, -p])[:, None]
     eps = SQUARE_ERROR / 4 * float(p.sum() + q.sum()) ** 2
-    return energy_by(make_task(WeightedPoints.of(both - both.mean(axis=0), z), 1.0, eps), "auto")
+    return solve(make_task(WeightedPoints.of(both - both.mean(axis=0), z), 1.0, eps), "auto")

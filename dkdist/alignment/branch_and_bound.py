@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist._runtime.progress import Progress
@@ -25,7 +25,7 @@ from dkdist.alignment import _motion_cells_numba as loops
 from dkdist.alignment.local_refinement import climb
 from dkdist.coresets.selection import Choice, choose
 from dkdist.kernels.inputs import box
-from dkdist.kernels.kernel_distance import energy_by, make_task
+from dkdist.kernels.kernel_distance import make_task, solve
 
 Motion = tuple[F64, F64]
 
@@ -120,7 +120,7 @@ def certify(
     a, b, c = _stand_ins(x, p, y, q, eps, seed)
     search = Search(*a, *b, rotates, f + eps / 2 - c)
     cells, best = _first_cells(search), (R, t, f)
-    estimate = _estimate(search, cells, np.random.default_rng([seed, Role.MOTION_CELLS]))
+    estimate = _estimate(search, cells, np.random.default_rng([seed, RngStream.MOTION_CELLS]))
     _announce(search, estimate, eps, max_seconds, verbose)
     progress = Progress(int(estimate), "certified alignment", show=verbose)
     started = perf_counter()
@@ -166,7 +166,7 @@ def _few(x: F64, p: F64, size: int, seed: int) -> tuple[F64, F64, float]:
 
 def _norm(x: F64, z: F64) -> float:
     """A bound of the length of sum_i z_i phi(x_i): of a mean embedding, or of a difference of two."""
-    square = energy_by(make_task(WeightedPoints.of(x, z[:, None]), 1.0, SQUARE_ERROR), "auto")
+    square = solve(make_task(WeightedPoints.of(x, z[:, None]), 1.0, SQUARE_ERROR), "auto")
     return float(np.sqrt(max(square, 0.0) + SQUARE_ERROR))
 
 

@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dkdist._numba.arrays import F32
-from dkdist.auto.ensemble import KernelMachine, LinearMachine
+from dkdist.auto.ensemble import KernelMember, LinearMember
 from dkdist.auto.representation_rows import StandardisedSpec
 from dkdist.auto.successive_halving import Trial
 from dkdist.embeddings.invariant_features import InvariantFeatures, InvariantSpec
@@ -17,14 +17,14 @@ from dkdist.kernels.random_fourier_features import RandomFourierFeatures
 
 
 def best_pipeline(
-    scaler: Any, trial: Trial, part: KernelMachine | LinearMachine, n_components: int, seed: int
+    scaler: Any, trial: Trial, part: KernelMember | LinearMember, n_components: int, seed: int
 ) -> tuple[Pipeline, Any]:
     """The steps before the learner, fitted, and the rows (n, D) it learns from; None where a pass learned already."""
     view, sigma = trial.view, trial.row_kernel.sigma
     embedding = view.entry.embedding
     maps = {"scaler": scaler, "components": view.entry.before}
     steps: list[tuple[str, Any]] = [(name, step) for name, step in maps.items() if step is not None]
-    rows = None if isinstance(part, LinearMachine) else part.rows
+    rows = None if isinstance(part, LinearMember) else part.rows
     if sigma is None:
         return Pipeline([*steps, ("embedding", embedding), *_standardised(view.spec)]), rows and rows[0]
     features = RandomFourierFeatures(n_components, sigma=sigma, random_state=seed)

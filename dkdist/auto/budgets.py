@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dkdist._base.parameter_checks import positive
-from dkdist._runtime.run import at_once
-from dkdist._utils.concurrency import Item, Made, each_ahead
+from dkdist._runtime.run import n_concurrent_blocks
+from dkdist._utils.concurrency import Item, Made, prefetch_each
 from dkdist.auto._tuning import MIN_PARALLEL_ROWS
 
 SHARE = 0.5  # of the time, for trials; the rest is for the fit of what was chosen
@@ -76,8 +76,8 @@ class Budget:
         By one thread where memory is limited, and for few rows: threads would wait for the interpreter lock.
         """
         parallel = np.isinf(self.memory) and n_rows >= MIN_PARALLEL_ROWS
-        threads = at_once(local=True) if parallel else 1
-        return each_ahead(function, items, threads, threads)
+        threads = n_concurrent_blocks(local=True) if parallel else 1
+        return prefetch_each(function, items, threads, threads)
 
     @property
     def unlimited(self) -> bool:

@@ -46,7 +46,7 @@ from scipy.optimize import nnls
 
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.serialization import serializable
-from dkdist._utils.validation import as_flag, real_array
+from dkdist._utils.validation import check_bool, real_array
 
 MOST_KEPT = 10_000  # scores: a ten-thousandth of the coverage
 ROUNDING = 1e-9  # of a rank
@@ -148,7 +148,7 @@ class PredictionSets:
         lies between 0 and 1.
         """
         p = finite_rows("probabilities", probabilities, 2)
-        scores = self.by_class if as_flag("class_conditional", class_conditional) else (self.scores,)
+        scores = self.by_class if check_bool("class_conditional", class_conditional) else (self.scores,)
         held = 1 - p <= np.array([own.quantile(coverage) for own in scores])
         held[np.arange(len(p)), p.argmax(axis=1)] = True
         return np.asarray(held)

@@ -15,7 +15,7 @@ from dkdist._runtime.map_reduce import collect
 from dkdist._utils.serialization import serializable
 from dkdist.auto.bagged_trees import BaggedTrees
 from dkdist.auto.representation_rows import RowKernel
-from dkdist.linear.feature_trees import FeatureTrees, Node, SearchData
+from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.linear.kernel_ridge import CONSTANT
 from dkdist.models.model_text import require_working
 
@@ -24,7 +24,7 @@ ROWS_AT_A_TIME = 1024
 
 @serializable("KernelMachine")
 @dataclass(frozen=True)
-class KernelMachine:
+class KernelMember:
     """f(x) = share sum_j (k(x, a_j) + c) dual_j, on the rows a (n, m) that it learned from, and their images."""
 
     leaf: int
@@ -60,7 +60,7 @@ class KernelMachine:
 
 @serializable("LinearMachine")
 @dataclass(frozen=True)
-class LinearMachine:
+class LinearMember:
     """f(x) = share (W x + b), on rows of random features."""
 
     leaf: int
@@ -95,15 +95,15 @@ class TreeMember:
         return self.share * self.trees.path_gradient(start, row)
 
 
-Member = KernelMachine | LinearMachine | TreeMember
+Member = KernelMember | LinearMember | TreeMember
 
 
 @serializable("Machine")
 @dataclass(frozen=True)
-class Machine:
+class Ensemble:
     """Functions of rows, on the leaves of trees that make these rows of sets; their sum is the prediction (n, t)."""
 
-    trees: FeatureTrees
+    trees: SharedFeatureGraph
     widths: tuple[int, ...]
     parts: tuple[Member, ...]
     n_outputs: int

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64
-from dkdist._runtime.process import drawn
-from dkdist.auto.ensemble import KernelMachine, Machine, Member
+from dkdist._runtime.process import materialized
+from dkdist.auto.ensemble import Ensemble, KernelMember, Member
 from dkdist.inspection._tuning import MAX_BACKGROUND_ROWS
 from dkdist.inspection.set_function import SetFunction, gaussian_path_gradient
-from dkdist.linear.feature_trees import FeatureTrees, Node
+from dkdist.linear.feature_trees import Node, SharedFeatureGraph
 from dkdist.sets import SampleSets
 
 
-def set_function(machine: Machine) -> SetFunction:
+def set_function(machine: Ensemble) -> SetFunction:
     """The machine's prediction (t,) of a set."""
     trees = machine.trees.only(machine.leaves)
     terms = tuple(MachineTerm(root, machine.parts, machine.n_outputs) for root in trees.roots)
@@ -28,13 +28,13 @@ def set_function(machine: Machine) -> SetFunction:
 class MachineFunction(SetFunction):
     """A sum of terms, whose values are those that the machine predicts to the last bits."""
 
-    trees: FeatureTrees
+    trees: SharedFeatureGraph
     parts: Sequence[Member]
 
     def values(self, sets: SampleSets) -> F64:
         """(n_sets, t), by rows made as the machine makes them."""
         total = np.tile(self.constant, (len(sets), 1))
-        for leaf, rows in drawn(self.trees).of_sets(sets):
+        for leaf, rows in materialized(self.trees).of_sets(sets):
             for part in self.parts:
                 if part.leaf == leaf:
                     total += part.values(rows)
@@ -58,7 +58,7 @@ class MachineTerm:
     def training_rows(self) -> F32 | None:
         """Rows (r, m) of at most 256 sets that a kernel part at the root was trained on; None without such a part."""
         for part in self._on(self.root):
-            if isinstance(part, KernelMachine):
+            if isinstance(part, KernelMember):
                 rows = part.rows[0]
                 order = np.random.default_rng(0).permutation(len(rows))  # the same for all terms
                 return rows[np.sort(order[:MAX_BACKGROUND_ROWS])]
@@ -83,7 +83,7 @@ class MachineTerm:
         for part in self._on(node):
             total += part.values(rows)
         for child in node.children:
-            total += self._values(child, child.spec.draw().transform(rows))
+            total += self._values(child, child.spec.materialize().transform(rows))
         return total
 
     def _gradient(self, node: Node, row: F32, starts: F32 | None) -> F64:
@@ -92,7 +92,7 @@ class MachineTerm:
         for part in self._on(node):
             total += _part_gradient(part, row, starts)
         for child in node.children:
-            features = child.spec.draw()
+            features = child.spec.materialize()
             child_starts = None if starts is None else features.transform(starts)
             by_feature = self._gradient(child, features.transform(row[None])[0], child_starts)
             total += features.pull_back(row, by_feature, starts)
@@ -112,7 +112,7 @@ def _part_gradient(part: Any, row: F32, starts: F32 | None) -> F64:
         return np.asarray(part.gradient(row)) if hasattr(part, "gradient") else np.zeros(())
     if hasattr(part, "path_gradient"):
         return np.column_stack([part.path_gradient(start, row)[:, j] for j, start in enumerate(starts)])
-    if isinstance(part, KernelMachine) and part.kernel.sigma is not None:
+    if isinstance(part, KernelMember) and part.kernel.sigma is not None:
         total = sum(
             gaussian_path_gradient(starts, row, image, part.duals, part.kernel.sigma) for image in part.rows
         )

@@ -21,20 +21,20 @@ import numpy as np
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from dkdist._base.inputs import Sets, of_blocks
-from dkdist._base.random_streams import Role
+from dkdist._base.inputs import Sets, map_blocks
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64
 from dkdist._utils.memory_budget import memory_limit, resident_bytes
 from dkdist.auto._tuning import MAX_NGRAMS
-from dkdist.auto.ensemble import LinearMachine
+from dkdist.auto.ensemble import LinearMember
 from dkdist.auto.folds import draw_hold_out
-from dkdist.auto.representation_rows import RowKernel, View
+from dkdist.auto.representation_rows import FittedRepresentation, RowKernel
 from dkdist.auto.scoring import TrainingData
 from dkdist.auto.successive_halving import Average, Trial, best_average
 from dkdist.embeddings.invariant_features import InvariantSpec
 from dkdist.embeddings.ngrams import NGramEmbedding, NGramParams
 from dkdist.kernels.random_fourier_features import STRUCTURED_FROM, FourierSpec
-from dkdist.linear.feature_trees import FeatureTrees, Node, SearchData
+from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.linear.many_models import Linear
 from dkdist.linear.ridge import IncrementalRidge
 from dkdist.linear.search_training import Candidate, Problem, measure, train
@@ -61,7 +61,7 @@ def with_sparse_ngrams(trials: Sequence[Trial], sets: Sets) -> tuple[list[Trial]
     return result, [isinstance(trial.view.spec, NGramParams) for trial in result]
 
 
-def _widen(view: View, sets: Sets) -> View:
+def _widen(view: FittedRepresentation, sets: Sets) -> FittedRepresentation:
     if view.entry.family != "ngrams":
         return view
     embedding = NGramEmbedding(max_features=MAX_NGRAMS).fit(sets)
@@ -72,7 +72,7 @@ def fit_sparse_ridge(
     spec: NGramParams, sets: Sets, y: F64, weights: F64, alphas: Sequence[float]
 ) -> list[tuple[F64, F64]]:
     """Coefficients (t, m) and intercepts (t,) of ridge regression for each penalty; targets y (n, t), weights (n,)."""
-    rows = sparse.vstack(of_blocks(partial(_sparse_rows, spec), sets, "ngrams"), format="csr")
+    rows = sparse.vstack(map_blocks(partial(_sparse_rows, spec), sets, "ngrams"), format="csr")
     models = []
     for alpha in alphas:
         ridge = Ridge(alpha, solver="sparse_cg", tol=1e-4).fit(rows, y, sample_weight=weights)
@@ -82,7 +82,7 @@ def fit_sparse_ridge(
 
 def _sparse_rows(spec: NGramParams, sets: Sets, first: int) -> sparse.csr_array:
     loaded = sets if isinstance(sets, SampleSets) else sets.points_alone()
-    return spec.draw().sparse_rows(loaded)
+    return spec.materialize().sparse_rows(loaded)
 
 
 HELD_OUT = 0.1
@@ -93,9 +93,9 @@ NEARBY = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the penalty that was best on fewer 
 class Streamed:
     """Machines on the leaves of trees, and their average on the rows that were held out to choose it."""
 
-    trees: FeatureTrees
+    trees: SharedFeatureGraph
     widths: list[int]
-    machines: list[LinearMachine]
+    machines: list[LinearMember]
     average: Average
     calibration: F64 | None
 
@@ -104,7 +104,7 @@ def learn_streamed(data: TrainingData, members: Sequence[Trial], n_components: i
     """Train all members on nine tenths of the sets, average what does best on the others."""
     sets, y, weights, seed = data.sets, data.y, data.weights, data.seed
     held_out = np.zeros(len(data), np.bool_)
-    held_out[draw_hold_out(len(data), data.classes, data.groups, HELD_OUT, seed, Role.HELD_OUT)] = True
+    held_out[draw_hold_out(len(data), data.classes, data.groups, HELD_OUT, seed, RngStream.HELD_OUT)] = True
     learned = np.flatnonzero(~held_out)
     members, are_sparse = with_sparse_ngrams(members, sets[learned])
     trees, widths = _trees(members, n_components, seed)
@@ -132,13 +132,13 @@ def learn_streamed(data: TrainingData, members: Sequence[Trial], n_components: i
     average = best_average(sorted(tried, key=lambda trial: trial.loss), evaluation)
     linear = {id(trial): model for trial, model in zip(tried, every, strict=True)}
     machines = [
-        LinearMachine(linear[id(trial)].leaf, linear[id(trial)].W, linear[id(trial)].b, share)
+        LinearMember(linear[id(trial)].leaf, linear[id(trial)].W, linear[id(trial)].b, share)
         for trial, share in zip(average.members, average.shares, strict=True)
     ]
     return Streamed(trees, widths, machines, average, evaluation.calibration(average.values))
 
 
-def _trees(members: Sequence[Trial], n_components: int, seed: int) -> tuple[FeatureTrees, list[int]]:
+def _trees(members: Sequence[Trial], n_components: int, seed: int) -> tuple[SharedFeatureGraph, list[int]]:
     """A leaf for each member; those of one embedding share its rows."""
     own: dict[Any, Node] = {}
     roots, widths = [], []
@@ -160,4 +160,4 @@ def _trees(members: Sequence[Trial], n_components: int, seed: int) -> tuple[Feat
         else:
             before = own.get(spec, Node(spec))
             own[spec] = replace(before, children=(*before.children, Node(features, (), leaf)))
-    return FeatureTrees((*own.values(), *roots)), widths
+    return SharedFeatureGraph((*own.values(), *roots)), widths

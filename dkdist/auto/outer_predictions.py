@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from dkdist._base.parameter_checks import is_word
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist.auto._tuning import (
     HOLD_OUT_SHARE,
@@ -60,7 +60,7 @@ def draw_outer_folds(data: TrainingData, max_refit_sets: int, single: bool = Fal
         share = HOLD_OUT_SHARE
         if not refit:
             share = min(HOLD_OUT_SHARE, float(np.clip(n // 10, MIN_HOLD_OUT_SETS, MAX_HOLD_OUT_SETS)) / n)
-        test = draw_hold_out(n, data.classes, data.groups, share, data.seed, Role.OUTER_FOLDS)
+        test = draw_hold_out(n, data.classes, data.groups, share, data.seed, RngStream.OUTER_FOLDS)
         return OuterFolds((test,), refit)
     if data.fold_labels is not None:
         labels = data.fold_labels
@@ -70,7 +70,7 @@ def draw_outer_folds(data: TrainingData, max_refit_sets: int, single: bool = Fal
     n_folds = max_folds(n, data.classes, data.groups, default if automatic else data.cv)
     if automatic and data.groups is None and data.classes is not None and n <= MAX_BALANCED_SETS:
         n_folds = _balanced_folds(np.bincount(data.classes), n_folds)
-    seed = int(np.random.default_rng([data.seed, Role.OUTER_FOLDS]).integers(2**32))
+    seed = int(np.random.default_rng([data.seed, RngStream.OUTER_FOLDS]).integers(2**32))
     return OuterFolds(tuple(draw_folds(n, data.classes, data.groups, n_folds, seed)))
 
 
@@ -123,7 +123,7 @@ class OuterPredictions:
         n, groups = len(self.fold), self.data.groups
         unit = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
         n_units = int(unit.max()) + 1
-        rng = np.random.default_rng([self.data.seed, Role.JACKKNIFE])
+        rng = np.random.default_rng([self.data.seed, RngStream.JACKKNIFE])
         block = (rng.permutation(n_units) % min(n_units, MAX_JACKKNIFE_BLOCKS))[unit]
         return (np.flatnonzero(block != b) for b in range(int(block.max()) + 1))
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from dkdist._base.influence import influences
 from dkdist._base.inputs import Sets
-from dkdist._base.params import AroundEmbedding, Domain, Tables
+from dkdist._base.params import AroundEmbedding, Domain, FittedParams
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime.map_reduce import collect
 from dkdist._utils.serialization import serializable
 from dkdist.auto.representations import Representation, fitted_spec
 from dkdist.embeddings.set_pca import SetPCA
-from dkdist.linear.feature_trees import FeatureTrees, Node, SearchData
+from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.linear.kernel_ridge import squared_distances
 from dkdist.sets import SampleSets
 
@@ -30,7 +30,7 @@ EQUAL = 1e-6  # of the squared lengths of two rows: a squared distance that is r
 
 @serializable("View")
 @dataclass(frozen=True)
-class View:
+class FittedRepresentation:
     """A representation that was fitted: its specification, the leaf it stands on, and the columns of its images."""
 
     entry: Representation
@@ -53,13 +53,13 @@ class View:
 class Views:
     """All views of a collection, and the trees of features that make their rows."""
 
-    views: tuple[View, ...]
+    views: tuple[FittedRepresentation, ...]
     specs: tuple[Any, ...]
 
     @property
-    def trees(self) -> FeatureTrees:
+    def trees(self) -> SharedFeatureGraph:
         """One root for each leaf."""
-        return FeatureTrees(tuple(Node(spec, (), leaf) for leaf, spec in enumerate(self.specs)))
+        return SharedFeatureGraph(tuple(Node(spec, (), leaf) for leaf, spec in enumerate(self.specs)))
 
     @property
     def row_bytes(self) -> int:
@@ -97,7 +97,11 @@ def fitted_views(entries: Sequence[Representation], sample: SampleSets) -> Views
         if spec is None:
             continue
         leaf = leaves.setdefault((spec, entry.standardised), len(leaves))
-        views.append(View(entry, spec, leaf, tuple(spec.moved_columns(one) for one in entry.images[1:])))
+        views.append(
+            FittedRepresentation(
+                entry, spec, leaf, tuple(spec.moved_columns(one) for one in entry.images[1:])
+            )
+        )
     return Views(tuple(views), tuple(spec for spec, _ in leaves))
 
 
@@ -176,16 +180,16 @@ class StandardisedSpec(AroundEmbedding["StandardisedParameters"]):
         """Standardised rows, of rows (n, m) of the embedding."""
         return np.asarray((rows - np.array(self.centre)) * np.array(self.inverse), np.float32)
 
-    def _tables(self) -> StandardisedParameters:
+    def _build(self) -> StandardisedParameters:
         return StandardisedParameters(self)
 
 
-class StandardisedParameters(Tables[StandardisedSpec]):
+class StandardisedParameters(FittedParams[StandardisedSpec]):
     """The embedding's tables."""
 
     def __init__(self, spec: StandardisedSpec) -> None:
         self.spec = spec
-        self._embedding = spec.embedding.draw()
+        self._embedding = spec.embedding.materialize()
         self._inverse = np.array(spec.inverse)
 
     def embed(self, sets: SampleSets) -> F32:

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 
 from dkdist._base.embedding import SetEmbedding
-from dkdist._base.params import Specification
+from dkdist._base.params import Params
 from dkdist._numba.arrays import F32, F64
 from dkdist._utils.serialization import serializable
 from dkdist.distances.distance_embedding import DistanceEmbedding
@@ -34,7 +34,7 @@ from dkdist.sets import SampleSets
 
 @serializable("SizesSpec")
 @dataclass(frozen=True)
-class SizesSpec(Specification[Any]):
+class SizesSpec(Params[Any]):
     """The logarithm of the number of points, for sets of ``n_dims`` dimensions."""
 
     n_dims: int

@@ -24,12 +24,12 @@ from typing import Any
 import numpy as np
 
 from dkdist._base.inputs import Sets, load_points
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.process import one_blas_thread
-from dkdist._utils.validation import user_level
+from dkdist._utils.validation import find_stacklevel
 from dkdist.auto.budgets import Budget
-from dkdist.auto.ensemble import KernelMachine, LinearMachine, Machine, Member, TreeMember
+from dkdist.auto.ensemble import Ensemble, KernelMember, LinearMember, Member, TreeMember
 from dkdist.auto.large_collections import learn_streamed
 from dkdist.auto.outer_predictions import CONSTANT, FoldPredictions
 from dkdist.auto.representation_rows import ComparedRows, Views, fitted_views, more_rows, rows_of
@@ -42,16 +42,16 @@ from dkdist.auto.representations import (
 )
 from dkdist.auto.scoring import EvaluationSet, TrainingData
 from dkdist.auto.successive_halving import (
-    AGAIN,
+    HALVING_ROUNDS,
     Average,
     Rows,
     Trial,
     best_average,
+    evaluate_round,
     finalists,
     fit_view_trees,
     leaves_of,
     rounds,
-    try_again,
     try_all,
 )
 from dkdist.embeddings.set_scaler import SetScaler
@@ -66,7 +66,7 @@ SOLUTIONS = 5  # penalties of each member in a pass: D^3 / 3 multiplications eac
 
 
 @dataclass(frozen=True)
-class FinalFit:
+class BudgetPlanner:
     """A fit on ``n`` sets, after ``n_tried`` of them were compared, whose rows took ``row_seconds``."""
 
     budget: Budget
@@ -74,7 +74,7 @@ class FinalFit:
     n_tried: int
     row_seconds: float
 
-    def of_kernels(self, average: Average) -> Average:
+    def trim_kernels(self, average: Average) -> Average:
         """As many members, the best first, as there is time for; one at least."""
         if np.isinf(self.budget.seconds):
             return average
@@ -87,7 +87,7 @@ class FinalFit:
         self._tell(needed)
         return kept
 
-    def of_features(self, average: Average, most: int) -> tuple[Average, int]:
+    def trim_features(self, average: Average, most: int) -> tuple[Average, int]:
         """As many members, and as many random features of each up to ``most``, as there is time for."""
         if np.isinf(self.budget.seconds):
             return average, most
@@ -112,7 +112,7 @@ class FinalFit:
             f"the fit of the best candidate on {self.n} sets will take some {needed:.2g} s, and {self.budget.left:.2g} "
             f"of the budget of {self.budget.seconds:.3g} s are left: give more, fewer sets, or candidates that take "
             "less",
-            stacklevel=user_level(),
+            stacklevel=find_stacklevel(),
         )
 
 
@@ -151,9 +151,9 @@ class SelectedModel:
     """
 
     scaler: SetScaler | None
-    machine: Machine
-    ensemble: Machine
-    baselines: dict[str, Machine]
+    machine: Ensemble
+    ensemble: Ensemble
+    baselines: dict[str, Ensemble]
     trials: list[Trial]
     evaluation: EvaluationSet
     best: Trial
@@ -193,20 +193,20 @@ def choose(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMode
     tried = np.sort(order[:fewest])
     before = allowed.spent
     views, rows = views.standardised(rows_of(views, sets[tried], range(len(views.specs))))
-    last = FinalFit(allowed, n, len(tried), allowed.spent - before)
+    last = BudgetPlanner(allowed, n, len(tried), allowed.spent - before)
     allowed.require_left("rows were made")
     evaluation = data.evaluation_set(tried)
     trials = try_all(views.views, rows, evaluation, allowed)
-    for size, wanted in zip(more, AGAIN, strict=False):
+    for size, wanted in zip(more, HALVING_ROUNDS, strict=False):
         if not trials or allowed.used_up:
             break
         again = finalists(trials, evaluation, wanted)
         before, known, tried = allowed.spent, tried, np.sort(order[:size])
         rows = more_rows(views, sets, tried, rows, known, leaves_of(again))
         a_row = (allowed.spent - before) / (len(tried) - len(known))
-        last = FinalFit(allowed, n, len(tried), a_row * len(tried))
+        last = BudgetPlanner(allowed, n, len(tried), a_row * len(tried))
         evaluation = data.evaluation_set(tried)
-        trials = try_again(again, rows, evaluation, allowed, wanted.nearby)
+        trials = evaluate_round(again, rows, evaluation, allowed, wanted.nearby)
     if all(trial.trees is not None for trial in trials):
         raise ValueError(
             "nothing tells the sets apart: all have the same points, or equal rows. Check the points"
@@ -221,14 +221,14 @@ def choose(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMode
         average = best_average([trial for trial in trials if trial.trees is None], evaluation)
         average = average.widened(FEW_MEMBERS) if allowed.unlimited else average
         most_components = allowed.most_components(len(average.members), N_COMPONENTS)
-        average, n_components = last.of_features(average, most_components)
+        average, n_components = last.trim_features(average, most_components)
         fitted = learn_streamed(data, average.members, n_components)
-        ensemble = Machine(fitted.trees, tuple(fitted.widths), tuple(fitted.machines), data.y.shape[1])
+        ensemble = Ensemble(fitted.trees, tuple(fitted.widths), tuple(fitted.machines), data.y.shape[1])
         average, known_rows, learned = fitted.average, rows, data.take(tried)
         calibration = fitted.calibration
     else:
         if len(tried) < n:
-            average = last.of_kernels(average)
+            average = last.trim_kernels(average)
             needed = leaves_of([*average.members, *simple.values()])
             rows = more_rows(views, sets, np.arange(n), rows, tried, needed)
         ensemble, known_rows, learned = _exact(views, rows, average, data, allowed), rows, data
@@ -249,16 +249,16 @@ def choose(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMode
     )  # fmt: skip
 
 
-def _constant(views: Views, data: TrainingData) -> Machine:
+def _constant(views: Views, data: TrainingData) -> Ensemble:
     """Predict the mean target, from the narrowest rows."""
     leaf = int(np.argmin([spec.n_features for spec in views.specs]))
     weights = np.zeros((data.y.shape[1], views.specs[leaf].n_features))
-    return _machine(views, [LinearMachine(leaf, weights, data.constant, 1.0)], data)
+    return _machine(views, [LinearMember(leaf, weights, data.constant, 1.0)], data)
 
 
-def _machine(views: Views, parts: Sequence[Member], data: TrainingData) -> Machine:
+def _machine(views: Views, parts: Sequence[Member], data: TrainingData) -> Ensemble:
     widths = tuple(spec.n_features for spec in views.specs)
-    return Machine(
+    return Ensemble(
         views.trees.only(sorted({part.leaf for part in parts})), widths, tuple(parts), data.y.shape[1]
     )
 
@@ -276,7 +276,7 @@ def _background(sample: SampleSets, seed: int) -> SampleSets | None:
     """
     if is_text(sample):
         return None
-    rng = np.random.default_rng([seed, Role.BACKGROUND])
+    rng = np.random.default_rng([seed, RngStream.BACKGROUND])
     chosen = sample[some_of(rng, len(sample), BACKGROUND_SETS)]
     rows = [some_of(rng, n, BACKGROUND_POINTS) for n in chosen.sizes.tolist()]
     taken = np.concatenate([start + own for start, own in zip(chosen.offsets, rows, strict=False)])
@@ -301,7 +301,7 @@ def _entries(candidates: Any, sample: SampleSets, seed: int) -> list[Representat
     return representations(sample, words, seed) + own
 
 
-def _exact(views: Views, rows: Rows, average: Average, data: TrainingData, budget: Budget) -> Machine:
+def _exact(views: Views, rows: Rows, average: Average, data: TrainingData, budget: Budget) -> Ensemble:
     """Kernel ridge regression of every member on all sets; a trial on all of them is one."""
     members = zip(average.members, average.shares, strict=True)
     parts = tuple(budget.at_once(lambda member: _fitted_member(*member, rows, data), members, len(data)))
@@ -317,13 +317,13 @@ def _fitted_member(trial: Trial, share: float, rows: Rows, data: TrainingData) -
     return TreeMember(trial.view.leaf, trees, share)
 
 
-def _kernel_machine(trial: Trial, share: float, rows: Rows, data: TrainingData) -> KernelMachine:
+def _kernel_machine(trial: Trial, share: float, rows: Rows, data: TrainingData) -> KernelMember:
     own, a = trial.view.of(rows), trial.duals
     if len(a) < len(data.y):
         (K,) = ComparedRows(own).matrices([trial.row_kernel])
         a = duals(K, data.y, data.weights, trial.alpha)
     centre = own[0].mean(axis=0, dtype=np.float64)
-    return KernelMachine(trial.view.leaf, trial.row_kernel, tuple(own), a, centre, share)
+    return KernelMember(trial.view.leaf, trial.row_kernel, tuple(own), a, centre, share)
 
 
 def some_of(rng: np.random.Generator, n: int, most: int) -> I64:

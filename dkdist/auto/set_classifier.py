@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from dkdist._base.inputs import check_sets
-from dkdist._base.row_ids import in_row_order
+from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist.auto._tuning import MIN_CLASS_RATIO
 from dkdist.auto.conformal import PredictionSets, fit_prediction_sets
@@ -184,7 +184,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         SetClassifier
             Itself.
         """
-        X, y, sample_weight, groups = in_row_order(X, y=y, sample_weight=sample_weight, groups=groups)
+        X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
         sets, labels = check_sets(X, text=True), column_or_1d(y, warn=True)
         if len(labels) != len(sets):
             raise ValueError(
@@ -324,7 +324,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the sets whose class is predicted right, or what ``scoring`` says."""
         check_is_fitted(self)
-        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
+        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         if self.scoring is None:
             return float(super().score(X, y, sample_weight))
         return scored(self, X, y, sample_weight)

@@ -15,15 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 from dkdist._base.embedding import known_sets, learn_names
 from dkdist._base.inputs import Sets
 from dkdist._base.parameter_checks import draw_seed, real_matrix, whole
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.progress import Progress, show_progress
-from dkdist._utils.validation import as_verbose, user_level
+from dkdist._utils.validation import as_verbose, find_stacklevel
 from dkdist.auto import selection as choosing
 from dkdist.auto._tuning import MIN_SETS_WITHOUT_WARNING
 from dkdist.auto.best_pipeline import best_pipeline
 from dkdist.auto.budgets import Budget
-from dkdist.auto.ensemble import KernelMachine, LinearMachine, Machine, TreeMember
+from dkdist.auto.ensemble import Ensemble, KernelMember, LinearMember, TreeMember
 from dkdist.auto.explanations import set_function
 from dkdist.auto.folds import fold_labels
 from dkdist.auto.leaderboard import (
@@ -52,12 +52,12 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
     _takes_text = True
     _notes: tuple[str, ...] = ()
     saved_attributes: ClassVar[dict[str, Any]] = {
-        "n_features_in_": int, "feature_names_in_": NDArray[np.generic] | None, "origin_": F64, "machine_": Machine,
+        "n_features_in_": int, "feature_names_in_": NDArray[np.generic] | None, "origin_": F64, "machine_": Ensemble,
         "scaler_": SetScaler | None, "background_": SampleSets | None, "leaderboard_": Leaderboard,
         "leads_": dict[str, tuple[float, float]], "judged_": I64, "_best": Trial, "_used": I64, "_seed": int,
         "_weights": F64, "_score_name": str | None, "p_value_": float, "fallback_": str | None,
         "verdicts_": dict[str, str], "_evidence": Evidence, "_evaluated_on": str, "_notes": tuple[str, ...],
-        "_n_members": int, "_best_part": KernelMachine | LinearMachine | None, "_best_index": int,
+        "_n_members": int, "_best_part": KernelMember | LinearMember | None, "_best_index": int,
     }  # fmt: skip
     """Annotations of the fitted attributes, by which model files check them; those that may be None may be missing."""
 
@@ -92,7 +92,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             warnings.warn(
                 f"{len(used)} sets are few: scores have large standard errors, and the model may fall back to the "
                 f"constant. Give {MIN_SETS_WITHOUT_WARNING} or more if you can",
-                stacklevel=user_level(),
+                stacklevel=find_stacklevel(),
             )
         own_groups = None if groups is None else as_groups(groups, len(sets))[used]
         own_classes = None if classes is None else classes[used]
@@ -140,7 +140,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
 
     def _refitted_p_value(self, data: TrainingData, observed: float, n_permutations: int) -> float:
         """Repeat selection and evaluation with permuted targets."""
-        rng = np.random.default_rng([data.seed, Role.P_VALUE])
+        rng = np.random.default_rng([data.seed, RngStream.P_VALUE])
         n_as_large = 0
         name = f"{type(self).__name__}, permuted targets"
         with show_progress(n_permutations, name, "evaluations", as_verbose(self.verbose)) as progress:
@@ -216,7 +216,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         if self._best.view.entry.embedding is None:
             raise AttributeError("the best candidate is the size of sets, which no public embedding gives")
         part = self.machine_.parts[self._best_index] if self._best_part is None else self._best_part
-        n_components = part.W.shape[1] if isinstance(part, LinearMachine) else N_COMPONENTS
+        n_components = part.W.shape[1] if isinstance(part, LinearMember) else N_COMPONENTS
         assert not isinstance(part, TreeMember)
         before, rows = best_pipeline(self.scaler_, self._best, part, n_components, self._seed)
         return Pipeline([*before.steps, ("learner", self._learner(rows, part))])

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.inputs import check_sets
 from dkdist._base.parameter_checks import real_matrix
-from dkdist._base.row_ids import in_row_order
+from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist.auto.conformal import PredictionIntervals, fit_intervals
 from dkdist.auto.outer_predictions import CONSTANT
@@ -80,7 +80,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
     ) -> SetRegressor:
         """Choose and fit; ``y`` is (n,) or (n, n_targets), all else as in `SetClassifier.fit`."""
-        X, y, sample_weight, groups = in_row_order(X, y=y, sample_weight=sample_weight, groups=groups)
+        X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
         sets, targets = check_sets(X, text=True), real_matrix("y", y)
         if len(targets) != len(sets) or targets.ndim not in (1, 2):
             raise ValueError(
@@ -152,7 +152,7 @@ class SetRegressor(RegressorMixin, SetLearner):
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R^2 of the predictions, or what ``scoring`` says."""
         check_is_fitted(self)
-        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
+        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         if self.scoring is None:
             return float(super().score(X, y, sample_weight))
         return scored(self, X, y, sample_weight)

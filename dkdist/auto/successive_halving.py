@@ -19,7 +19,7 @@ from dkdist._numba.arrays import F32, F64
 from dkdist._utils.serialization import serializable
 from dkdist.auto.bagged_trees import BaggedTrees, fit_bagged_trees
 from dkdist.auto.budgets import Budget
-from dkdist.auto.representation_rows import ComparedRows, RowKernel, View
+from dkdist.auto.representation_rows import ComparedRows, FittedRepresentation, RowKernel
 from dkdist.auto.scoring import EvaluationSet
 from dkdist.linear.kernel_ridge import left_out
 
@@ -27,7 +27,7 @@ PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 NEARBY = (0.1, 0.3, 1.0, 3.0)  # times the penalty that was best on few rows
 FEW_ROWS, MORE_ROWS = 400, 900  # on which all are tried, and those that are left, before all rows
 MOST_STEPS, LEAST_GAIN = 10, 1e-3  # of averaging: candidates, and what one must gain, relative to the loss
-BESIDE = (0.5**0.5, 2**0.5)  # times the width of a kernel: half way to those that were tried
+NEIGHBOUR_SCALES = (0.5**0.5, 2**0.5)  # times the width of a kernel: half way to those that were tried
 
 
 @serializable("Trial")
@@ -39,7 +39,7 @@ class Trial:
     ``n_penalties`` that were tried.
     """
 
-    view: View
+    view: FittedRepresentation
     kernel: RowKernel | None
     alpha: float
     values: F64
@@ -79,7 +79,7 @@ class Trial:
 Rows = Mapping[int, F32]
 
 
-class Again(NamedTuple):
+class HalvingRound(NamedTuple):
     """What a further round tries: views in all and of one family, kernels of a view, and penalties, times the best."""
 
     views: int
@@ -88,7 +88,10 @@ class Again(NamedTuple):
     nearby: tuple[float, ...]
 
 
-AGAIN = Again(6, 2, 3, NEARBY), Again(4, 1, 1, (1.0,))  # in the second round, and in the third
+HALVING_ROUNDS = (
+    HalvingRound(6, 2, 3, NEARBY),
+    HalvingRound(4, 1, 1, (1.0,)),
+)  # in the second round, and in the third
 
 
 def rounds(n: int) -> list[int]:
@@ -96,12 +99,14 @@ def rounds(n: int) -> list[int]:
     return [size for size in (FEW_ROWS, MORE_ROWS) if 1.5 * size < n] + [n]
 
 
-def leaves_of(seen: Sequence[Trial | Finalist]) -> list[int]:
+def leaves_of(seen: Sequence[Trial | Survivor]) -> list[int]:
     """Those that rows are needed of."""
     return sorted({one.view.leaf for one in seen})
 
 
-def try_all(views: Sequence[View], rows: Rows, evaluation: EvaluationSet, budget: Budget) -> list[Trial]:
+def try_all(
+    views: Sequence[FittedRepresentation], rows: Rows, evaluation: EvaluationSet, budget: Budget
+) -> list[Trial]:
     """The best trial of every pair of view and kernel, best first; of as many views as there is time for."""
     found: list[Trial] = []
     with closing(
@@ -115,7 +120,7 @@ def try_all(views: Sequence[View], rows: Rows, evaluation: EvaluationSet, budget
     return sorted(found, key=lambda trial: trial.loss)
 
 
-def _tried(view: View, rows: Rows, evaluation: EvaluationSet) -> list[Trial]:
+def _tried(view: FittedRepresentation, rows: Rows, evaluation: EvaluationSet) -> list[Trial]:
     """The best trial of each kernel of a view, or that of its trees."""
     if view.entry.tree_seed is not None:
         return [tree_trial(view, rows, evaluation)]
@@ -126,12 +131,12 @@ def _tried(view: View, rows: Rows, evaluation: EvaluationSet) -> list[Trial]:
     shared = (perf_counter() - start) / max(1, len(kernels))
     for kernel, K in zip(kernels, matrices, strict=True):
         penalties = _Penalties(view, kernel, K, evaluation, PENALTIES, shared)
-        place = penalties.downhill(place)  # kernels of like widths want like penalties
+        place = penalties.line_search(place)  # kernels of like widths want like penalties
         found += penalties.trial(place)
     return found
 
 
-def tree_trial(view: View, rows: Rows, evaluation: EvaluationSet) -> Trial:
+def tree_trial(view: FittedRepresentation, rows: Rows, evaluation: EvaluationSet) -> Trial:
     """Bagged trees on the rows of a view, with their out-of-bag predictions in every repeat."""
     start = perf_counter()
     trees, out_of_bag = fit_view_trees(
@@ -143,7 +148,7 @@ def tree_trial(view: View, rows: Rows, evaluation: EvaluationSet) -> Trial:
 
 
 def fit_view_trees(
-    view: View, rows: Rows, y: F64, weights: F64, groups: Any, classes: Any
+    view: FittedRepresentation, rows: Rows, y: F64, weights: F64, groups: Any, classes: Any
 ) -> tuple[BaggedTrees, F64]:
     """Trees on the rows of a view, and their out-of-bag predictions (n, t)."""
     max_features = 1.0 if classes is None else 1 / 3
@@ -154,16 +159,16 @@ def fit_view_trees(
 
 
 @dataclass(frozen=True)
-class Finalist:
+class Survivor:
     """A view's trials on few rows that are worth others on more; ``leads`` if it may be the best of all."""
 
-    view: View
+    view: FittedRepresentation
     trials: tuple[Trial, ...]
     leads: bool
 
 
-def try_again(
-    finalists: Sequence[Finalist],
+def evaluate_round(
+    finalists: Sequence[Survivor],
     rows: Rows,
     evaluation: EvaluationSet,
     budget: Budget,
@@ -189,7 +194,7 @@ def try_again(
 
 
 def _tried_again(
-    finalist: Finalist,
+    finalist: Survivor,
     rows: Rows,
     evaluation: EvaluationSet,
     nearby: Sequence[float],
@@ -209,7 +214,7 @@ def _tried_again(
         first = penalties.trial(place)
         best = min([*own, *first, *leading], key=lambda other: other.loss, default=None)
         if best is None or not first or not evaluation.is_significantly_worse(first[0].values, best.values):
-            place = penalties.downhill(place)
+            place = penalties.line_search(place)
         own += penalties.trial(place)
     return own
 
@@ -219,7 +224,7 @@ class _Penalties:
 
     def __init__(
         self,
-        view: View,
+        view: FittedRepresentation,
         kernel: RowKernel,
         K: F64,
         evaluation: EvaluationSet,
@@ -240,7 +245,7 @@ class _Penalties:
         made = self._found(place)
         return [replace(trial, seconds=self._seconds, n_penalties=len(self._made)) for trial in made]
 
-    def downhill(self, place: int) -> int:
+    def line_search(self, place: int) -> int:
         """Where the loss is lower than on both sides, from a place on; larger penalties where there is none."""
         while True:
             beside = range(max(0, place - 1), min(len(self._alphas), place + 2))
@@ -266,7 +271,7 @@ class _Penalties:
         return self._made[place]
 
 
-def finalists(found: Sequence[Trial], evaluation: EvaluationSet, again: Again) -> list[Finalist]:
+def finalists(found: Sequence[Trial], evaluation: EvaluationSet, again: HalvingRound) -> list[Survivor]:
     """Trials that may turn out best on more rows, or that join an average, by view; and of baselines the best.
 
     A view stays, with its best kernels, if it is not clearly behind, or if its mean with the best is better than that;
@@ -288,7 +293,7 @@ def finalists(found: Sequence[Trial], evaluation: EvaluationSet, again: Again) -
         families[entry.family] += stays
         most = again.kernels if stays else int(entry.baseline)
         kept = [trial for i, trial in enumerate(own) if i < most or id(trial) in joined]
-        chosen += [Finalist(view, tuple(kept), stays)] if kept else []
+        chosen += [Survivor(view, tuple(kept), stays)] if kept else []
     return chosen
 
 
@@ -316,7 +321,7 @@ class Average:
             replace(trial, kernel=replace(trial.kernel, sigma=factor * trial.kernel.sigma))
             for trial in self.members
             if trial.kernel is not None and trial.kernel.sigma is not None
-            for factor in BESIDE
+            for factor in NEIGHBOUR_SCALES
         ]
         members = (*self.members, *between[: max(0, most - len(self.members))])
         shares = (*self.shares, *[0.0] * (len(members) - len(self.members)))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from dkdist._base.parameter_checks import LEAST, draw_seed, median_seed, one_of, positive, whole
 from dkdist._base.sampling import least_keys, row_keys
 from dkdist._numba.arrays import F64, I64
-from dkdist._utils.validation import as_flag, dimension_names
+from dkdist._utils.validation import check_bool, dimension_names
 from dkdist.coresets import selection as choosing
 from dkdist.coresets.union import Union
 from dkdist.kernels.inputs import points_of, weights_of
@@ -177,7 +177,7 @@ def coreset(
     >>> rough.kernel, rough.distance < 0.05
     ('matern32', True)
     """
-    optimal_weights = as_flag("optimal_weights", optimal_weights)
+    optimal_weights = check_bool("optimal_weights", optimal_weights)
     size, method = whole("size", size), one_of("method", method, choosing.METHODS)
     kernel = choosing.given_kernel(kernel)
     if hasattr(P, "blocks"):  # arrays of Dask and Zarr and stores: what reads them is loaded for them alone

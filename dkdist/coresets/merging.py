@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from dkdist._base.parameter_checks import draw_seed, positive, whole
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
-from dkdist._utils.validation import as_flag, dimension_names, require_same_names
+from dkdist._utils.validation import check_bool, dimension_names, require_same_names
 from dkdist.coresets.coreset import Coreset, coreset, points_and_weights
 from dkdist.coresets.selection import given_kernel
 from dkdist.coresets.union import ROUNDS, Union, n_kept, reduced, thinned, together
@@ -87,7 +87,7 @@ def merge_coresets(
     >>> len(all_days.indices), bool(own <= all_days.distance < 0.05)
     (32, True)
     """
-    optimal_weights = as_flag("optimal_weights", optimal_weights)
+    optimal_weights = check_bool("optimal_weights", optimal_weights)
     parts, seed = _checked(coresets), draw_seed(random_state)
     counted = None if size is None else whole("size", size)
     few = merged(
@@ -246,7 +246,7 @@ class RunningCoreset:
 
     def coreset(self, *, optimal_weights: bool = False) -> Coreset:
         """The points that stand for all that were added, as from `merge_coresets`; ``indices`` count from the first."""
-        optimal_weights = as_flag("optimal_weights", optimal_weights)
+        optimal_weights = check_bool("optimal_weights", optimal_weights)
         if self.n_points == 0:
             raise SampleSetError("there is no coreset of no points: add some before")
         points, p, rows = self._together()
@@ -262,7 +262,7 @@ class RunningCoreset:
 
     def _union(self, points: F64, p: F64, rows: I64, end: int) -> Union:
         """What stands for points that wait, of rows up to ``end`` - 1."""
-        rng = np.random.default_rng([self._seed, Role.CORESET, self._blocks])
+        rng = np.random.default_rng([self._seed, RngStream.CORESET, self._blocks])
         kept = min(len(p), n_kept(self.size))
         few = coreset(points, kept, sigma=self.sigma, kernel=self.kernel, weights=p, random_state=rng)
         scale, total = (1.0, float(p.sum())) if self._weighted else (1 / len(p), None)

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from dkdist._base.parameter_checks import LEAST, MOST, is_word, one_of, positive, settled
+from dkdist._base.parameter_checks import LEAST, MOST, is_word, one_of, positive, round_to_float32
 from dkdist._base.params import Domain, EmbeddingParameters
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import median_distance
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import column_bounds
-from dkdist._runtime.process import drawn
+from dkdist._runtime.process import materialized
 from dkdist.coresets._coreset_numba import (
     certain,
     halve,
@@ -160,7 +160,7 @@ def given_width(sigma: float | str) -> float | None:
 
 def median_width(points: F32 | F64) -> float:
     """The median distance of points, to seven digits; ValueError if it is zero."""
-    found = settled(median_distance(points))
+    found = round_to_float32(median_distance(points))
     if not found > 0:
         raise ValueError("sigma='median' is zero, for most points are equal: give a positive number")
     return found
@@ -183,7 +183,7 @@ def choose(x: F32, p: F64, choice: Choice) -> tuple[I64, F64]:
 
 def _light(y: F32, share: F64, choice: Choice) -> I64:
     """Positions of points that stand for all with equal weights, each more than any of theirs."""
-    size, method, rng = choice.size, choice.method, np.random.default_rng([choice.seed, Role.CORESET])
+    size, method, rng = choice.size, choice.method, np.random.default_rng([choice.seed, RngStream.CORESET])
     equal = bool(share.min() == share.max())
     if method == "random" and equal:
         return np.sort(rng.choice(len(y), size, replace=False, p=share / share.sum()))
@@ -198,7 +198,7 @@ def _light(y: F32, share: F64, choice: Choice) -> I64:
         return np.asarray(order[one_a_region(share[order], equal, size, rng)])
     base, weight = _base(order, share[order], equal, choice, rng)
     low, high = column_bounds(y.astype(np.float64))
-    embedding = drawn(point_spec(low, high, choice))
+    embedding = materialized(point_spec(low, high, choice))
     phi, mean = embedding.embed_points(y[base]), _mean(embedding, y, share)
     return np.asarray(base[from_base(phi, weight, equal, mean, choice, rng)])
 
@@ -295,7 +295,7 @@ def achieved(x: F64, p: F64, indices: I64, weights: F64, choice: Choice) -> floa
     low, high = column_bounds(x)
     points = x.astype(np.float32)
     centre = np.sum(column_bounds(points.astype(np.float64)), axis=0) / 2
-    unseen = drawn(unseen_spec(centre, high - low, choice))
+    unseen = materialized(unseen_spec(centre, high - low, choice))
     few = unseen.embed_points(points[indices]).astype(np.float64)
     apart = p.sum() * _mean(unseen, points, p) - weights @ few
     return float(np.sqrt((apart**2).sum()))

@@ -29,12 +29,12 @@ import numpy as np
 
 from dkdist._base.parameter_checks import draw_seed, median_seed
 from dkdist._base.params import EmbeddingSpec
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import least_keys, row_keys
 from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._runtime.blocks import Job
 from dkdist._runtime.map_reduce import collect, default_window, tree_sum
-from dkdist._runtime.process import drawn
+from dkdist._runtime.process import materialized
 from dkdist.coresets import selection as choosing
 from dkdist.coresets._coreset_numba import (
     certain,
@@ -65,14 +65,14 @@ class Box(NamedTuple):
 
     def features(self, spec: GridMeanSpec | RandomMeanSpec, x: F64) -> F32:
         """Features (n, m) of each of the points x, counted from the middle of the box."""
-        rows: F32 = drawn(spec).embed_points(self._centred(x))
+        rows: F32 = materialized(spec).embed_points(self._centred(x))
         return rows
 
     def feature_sums(self, spec: EmbeddingSpec, x: F64, p: F64) -> F64:
         """sum_i p_i phi(x_i), (m,), for weights p > 0."""
         if len(x) == 0:
             return np.zeros(spec.n_features)
-        row = drawn(spec).embed(SampleSets(self._centred(x), [0, len(x)], p / p.mean()))[0]
+        row = materialized(spec).embed(SampleSets(self._centred(x), [0, len(x)], p / p.mean()))[0]
         return np.asarray(p.sum() * row.astype(np.float64))
 
     def _centred(self, x: F64) -> F32:
@@ -279,7 +279,7 @@ def _chosen(task: Piecework, total: Share, W: float) -> tuple[I64, F64]:
     size, random = task.choice.size, task.choice.method == "random"
     if random and not task.equal:
         shares = np.minimum(total.weights, task.heavy)
-        rng = np.random.default_rng([task.choice.seed, Role.CORESET])
+        rng = np.random.default_rng([task.choice.seed, RngStream.CORESET])
         chosen = one_of_each(shares, size, rng.random(len(shares)))
         return chosen, np.maximum(total.weights[chosen], task.heavy)
     heavy = np.flatnonzero(total.weights >= task.heavy)
@@ -326,7 +326,7 @@ def _share(task: Piecework, made: Iterator[Any], extra: tuple[int, int, int]) ->
         rows, x, p = rows[counted], x[counted], p[counted]
     judged = task.judge.sums(x, p)
     heavy, light = np.flatnonzero(p >= task.heavy), np.flatnonzero(p < task.heavy)
-    rng = np.random.default_rng([task.choice.seed, Role.CORESET, number])
+    rng = np.random.default_rng([task.choice.seed, RngStream.CORESET, number])
     keys = np.empty(0)
     if task.draws and task.equal:
         keys = rng.exponential(size=len(x)) / p  # the smallest ones are draws without repetition
@@ -375,7 +375,7 @@ def _merge(draws: int, left: Share, right: Share) -> Share:
 def _choose(task: Piecework, total: Share, light: I64, W: float, size: int) -> I64:
     """Positions among light leaves: strata of them, halving, or swaps toward the mean embedding of all light points."""
     method, box = task.choice.method, task.judge.box
-    rng = np.random.default_rng([task.choice.seed, Role.CORESET])
+    rng = np.random.default_rng([task.choice.seed, RngStream.CORESET])
     points = total.points[light]
     order = spatial_order((points - box.low).astype(np.float32))
     weights = total.weights[light][order]

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.embedding import known_sets, learn_names
-from dkdist._base.inputs import check_sets, sample_points, survey
+from dkdist._base.inputs import check_sets, sample_points, summarize
 from dkdist._base.invalid_sets import require_nonnegative_weights
 from dkdist._base.parameter_checks import draw_seed, median_seed, one_of, whole
 from dkdist._numba.arrays import F32, F64
@@ -85,7 +85,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         choosing.require_line(self.method, sets.n_dims)
         given = choosing.given_width(self.sigma)
         if given is None:
-            bad = survey(sets, None, skip=False).bad
+            bad = summarize(sets, None, skip=False).bad
             given = choosing.median_width(sample_points(sets, bad, median_seed(self.random_state)))
         self.sigma_ = given
         choosing.require_floats(bandwidth_sigma=self.sigma_)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist.coresets._coreset_numba import certain, spatial_order, strata
 from dkdist.coresets.selection import ROUNDING, best_weights, square
@@ -115,7 +115,7 @@ def _chosen(x: F64, kernel: str, shares: F64, b: F64, size: int, rounds: int, se
     few = order[strata(own[order], n, np.full(n, 0.5))]
     if rounds:
         aim = (n / W) * (b[light] - _sums(y, x[heavy], shares[heavy], kernel))
-        _swap(y, kernel, aim, few, rounds, np.random.default_rng([seed, Role.CORESET]))
+        _swap(y, kernel, aim, few, rounds, np.random.default_rng([seed, RngStream.CORESET]))
     return np.concatenate([heavy, light[few]]), np.concatenate([shares[heavy], np.full(n, W / n)])
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dkdist._base.parameter_checks import draw_seed, whole
 from dkdist._numba.arrays import F64, I64
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 from dkdist.sets import SampleSets
 
 MARKERS = ("CD3", "CD4", "CD8", "CD38")
@@ -97,7 +97,7 @@ def make_cells(
     (['donor', 'CD3', 'CD4', 'CD8', 'CD38'], ['group', 'age', 'severity'])
     """
     n, size = whole("n_donors", n_donors, 2, MOST), whole("n_cells", n_cells, 2, MOST)
-    framed, rng = as_flag("as_frame", as_frame), np.random.default_rng(draw_seed(random_state))
+    framed, rng = check_bool("as_frame", as_frame), np.random.default_rng(draw_seed(random_state))
     groups = rng.permutation(np.resize(list(ACTIVE), n))
     donors = [_donor(str(group), size, rng) for group in groups]
     ids = np.array([f"D{i:03d}" for i in rng.permutation(n) + 1])

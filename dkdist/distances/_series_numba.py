@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dkdist._numba.arrays import unowned
+from dkdist._numba.arrays import borrowed
 from dkdist._numba.compilation import FUSED, inlined, loop
 from dkdist._numba.elementary import exp, f32, log
 
@@ -137,7 +137,13 @@ def _way(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, work): 
     cells more are filled, of what stands behind x and y: the first of them is closed, and the others are not read.
     """
     closed = LARGE if kind == SOFT else FAR
-    x, y, steps_x, steps_y, work = unowned(x), unowned(y), unowned(steps_x), unowned(steps_y), unowned(work)
+    x, y, steps_x, steps_y, work = (
+        borrowed(x),
+        borrowed(y),
+        borrowed(steps_x),
+        borrowed(steps_y),
+        borrowed(work),
+    )
     corner, last, D = work[0], work[1], work[2]
     c, c_last, c_corner = work[3], work[4], work[5]
     for i in range(work.shape[1]):

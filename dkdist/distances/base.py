@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dkdist._base.inputs import Sets, Survey, check_both, survey
+from dkdist._base.inputs import DataSummary, Sets, check_both, summarize
 from dkdist._base.invalid_sets import naming, require_finite_distances
 from dkdist._numba.arrays import F32, I64, Array
 from dkdist._numba.compilation import loop
@@ -105,7 +105,7 @@ def _are_plain(S):  # type: ignore[no-untyped-def]
     return True
 
 
-class Grain(NamedTuple):
+class CostModel(NamedTuple):
     """How all pairs are cut into tasks: what it costs to take fewer columns, and to take them again.
 
     ``lanes`` prepared objects are compared as fast as one; ``ahead`` is how many objects are compared with
@@ -139,9 +139,9 @@ class Distance:
         """The distances of objects to the prepared ones: ``out`` (n, R n_parts) float32."""
         raise NotImplementedError
 
-    def grain(self, sizes: I64, n_dims: int) -> Grain:
+    def grain(self, sizes: I64, n_dims: int) -> CostModel:
         """How pairs of objects of such sizes are best cut into tasks; that of sets in `loops.lanes`."""
-        return Grain(64, 100 / sizes.mean())
+        return CostModel(64, 100 / sizes.mean())
 
     def __call__(self, x: Any, y: Any) -> float:
         """The distance of two objects, checked and bit for bit as `distance_matrix` has it.
@@ -163,17 +163,17 @@ class Distance:
         """The same for codes in an alphabet, which has all ``symbols``; None for codes of another kind."""
         return self
 
-    def try_on(self, sets: SampleSets, positions: Any) -> None:
+    def validate_on(self, sets: SampleSets, positions: Any) -> None:
         """Refuse what is no distance of these sets, which stand at some positions of the user's collection."""
 
 
-class _Theirs(Distance):
+class _UserDistance(Distance):
     knows_differences = False
 
 
-def traits(distance: Any) -> Distance:
+def capabilities(distance: Any) -> Distance:
     """What a distance says of itself beyond what is listed above, or, for an object of a user's, the defaults."""
-    return distance if isinstance(distance, Distance) else _Theirs()
+    return distance if isinstance(distance, Distance) else _UserDistance()
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class Comparing:
     @property
     def dtype(self) -> Any:
         """Of distances: float32, as compiled loops make them, or float64 for those of a user's function."""
-        return traits(self.distance).dtype
+        return capabilities(self.distance).dtype
 
     def fill(self, packed: Any, sets: SampleSets, out: Array) -> None:
         """The distances of objects to prepared ones."""
@@ -209,7 +209,7 @@ class Comparing:
         """That of the prepared strings, and after it what else the distance knows."""
         if self.alphabet is None:
             return None
-        more = (symbol for symbol in traits(self.distance).symbols if symbol not in self.alphabet)
+        more = (symbol for symbol in capabilities(self.distance).symbols if symbol not in self.alphabet)
         return self.alphabet + "".join(more)
 
     def _translated(self, sets: SampleSets) -> Array:
@@ -223,12 +223,12 @@ class Comparing:
 
 def points_for(distance: Distance, sets: SampleSets) -> Array:
     """The points of sets: as they are kept for distances of this library, true coordinates for a user's own."""
-    return sets.relative if traits(distance).knows_differences else sets.points
+    return sets.relative if capabilities(distance).knows_differences else sets.points
 
 
 def _as_kind(distance: Distance, points: Array) -> Array:
     """Codes where codes or text are compared, else float32."""
-    keeps = distance.codes or traits(distance).by_function or points.dtype.kind == "f"
+    keeps = distance.codes or capabilities(distance).by_function or points.dtype.kind == "f"
     return points if keeps else points.astype(np.float32)
 
 
@@ -256,7 +256,7 @@ def _checked(distance: Distance, x: Any, y: Any) -> tuple[SampleSets, SampleSets
     for side in (rows, columns):
         assert side is not None
         require_kind(distance, side)
-        require_units(distance, survey(side, None, skip=False))
+        require_units(distance, summarize(side, None, skip=False))
     require_alike(rows, columns)
     assert isinstance(rows, SampleSets)
     assert isinstance(columns, SampleSets)
@@ -287,7 +287,7 @@ def require_kind(distance: Distance, sets: Sets) -> None:
             f"{name} compares strings, but the sets (set 0 and all others) are real-valued points of {sets.n_dims} "
             "dimension(s): give a list of str, of bytes, or of integer sequences"
         )
-    if sets.alphabet is not None and not distance.codes and not traits(distance).by_function:
+    if sets.alphabet is not None and not distance.codes and not capabilities(distance).by_function:
         raise SampleSetError(
             f"{name} compares points, but the sets (set 0 and all others) are strings of characters: give "
             "'levenshtein', or pairwise(function)"
@@ -302,9 +302,9 @@ def require_kind(distance: Distance, sets: Sets) -> None:
         )
 
 
-def require_units(distance: Distance, found: Survey) -> None:
+def require_units(distance: Distance, found: DataSummary) -> None:
     """Refuse collections in units in which squared distances are no float32."""
-    if not traits(distance).squares:
+    if not capabilities(distance).squares:
         return
     low, high = found.low.astype(np.float64), found.high.astype(np.float64)
     width, size = float((high - low).max()), float(np.maximum(-low, high).max())
@@ -318,7 +318,7 @@ def require_units(distance: Distance, found: Survey) -> None:
 
 def require_squares(distance: Distance, sets: SampleSets, first: int) -> None:
     """Refuse points whose squared distances are no float32, where a distance is made of them."""
-    if not traits(distance).squares or np.abs(sets.relative).max(initial=0) <= FARTHEST:
+    if not capabilities(distance).squares or np.abs(sets.relative).max(initial=0) <= FARTHEST:
         return
     far = (np.abs(sets.relative) > FARTHEST).any(axis=1)
     i, r = locate(sets.offsets, int(np.argmax(far)))

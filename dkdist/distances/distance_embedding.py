@@ -13,12 +13,12 @@ from dkdist._base.embedding import SetEmbedding
 from dkdist._base.inputs import check_sets
 from dkdist._base.invalid_sets import skips
 from dkdist._base.parameter_checks import MOST, draw_seed, is_word, one_of, whole
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import some
 from dkdist._numba.arrays import F64
-from dkdist._utils.validation import as_flag
-from dkdist.distances.base import Distance, require_kind, require_units, traits
-from dkdist.distances.distance_embedding_params import DistanceSpec, Omegas
+from dkdist._utils.validation import check_bool
+from dkdist.distances.base import Distance, capabilities, require_kind, require_units
+from dkdist.distances.distance_embedding_params import DistanceSpec, Landmarks
 from dkdist.distances.landmark_selection import CANDIDATES, DRAWN, chosen_objects, given_objects, targets_of
 from dkdist.distances.landmarks import WITHOUT_REPETITION, Source, draw_omegas
 from dkdist.distances.pair_function import Pairwise
@@ -74,7 +74,7 @@ def pairwise(function: Callable[[Any, Any], float], *, symmetric: bool = True) -
     """
     if not callable(function):
         raise TypeError(f"pairwise expects a function of two objects; found {function!r}")
-    return Pairwise(function, as_flag("symmetric", symmetric))
+    return Pairwise(function, check_bool("symmetric", symmetric))
 
 
 class DistanceEmbedding(SetEmbedding):
@@ -254,13 +254,13 @@ class DistanceEmbedding(SetEmbedding):
         require_units(distance, found)
         wanted = {"leverage": 2 * R, "supervised": max(CANDIDATES, 2 * R)}.get(sampler, R)
         looked = sample_of(sets, found.bad, wanted, seed, skips(self))
-        traits(distance).try_on(looked.sets[:CHECKED], looked.places)
+        capabilities(distance).validate_on(looked.sets[:CHECKED], looked.places)
         T = targets_of(sets, y) if sampler == "supervised" else None
         omegas = self._draw(sampler, R, sigma, distance, looked, seed, T) if given is None else given
         if is_word(self.gamma, "auto"):
             warn_of_unlike_columns(distance, looked.sets)
         raw = DistanceSpec(
-            distance, Omegas.of(omegas, distance), (0.0,), sets.n_dims, omegas.alphabet, unknown
+            distance, Landmarks.of(omegas, distance), (0.0,), sets.n_dims, omegas.alphabet, unknown
         )
         self.spec_ = raw if isinstance(gammas, float) else replace(raw, gammas=gammas)
         if isinstance(gammas, float):
@@ -301,7 +301,7 @@ class DistanceEmbedding(SetEmbedding):
         if T is not None:
             F = features_among(distance, looked, gammas)
             chosen = chosen_objects(F, T[looked.places], R)
-        source = Source(sample, np.random.default_rng([seed, Role.OBJECTS]), sigma, scores, chosen)
+        source = Source(sample, np.random.default_rng([seed, RngStream.OBJECTS]), sigma, scores, chosen)
         return draw_omegas(sampler, source, R, lengths)
 
     def saved_params(self) -> dict[str, Any]:
@@ -354,7 +354,7 @@ def _unit(embedding: DistanceEmbedding) -> str | None:
         return "rows" if is_word(embedding.gamma, "auto") else None
     if is_word(embedding.standardize, "nystroem"):
         return "kernel"
-    return "columns" if as_flag("standardize", embedding.standardize) else None
+    return "columns" if check_bool("standardize", embedding.standardize) else None
 
 
 def _require_kernel(distance: Distance, gammas: tuple[float, ...] | float) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.params import Specification, Tables
-from dkdist._base.random_streams import Role
+from dkdist._base.params import FittedParams, Params
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._numba.products import steady_factor
 from dkdist._utils.serialization import serializable
 from dkdist.distances._distance_embedding_numba import fill_features, standardise
-from dkdist.distances.base import Comparing, Distance, points_for, require_squares, traits
+from dkdist.distances.base import Comparing, Distance, capabilities, points_for, require_squares
 from dkdist.distances.dtw import DynamicTimeWarping
 from dkdist.distances.elastic import ERP, MSM, TWED, SoftDTW
 from dkdist.distances.energy import Energy
@@ -39,7 +39,7 @@ N_DIRECTIONS = 50  # of sliced Wasserstein distances asked for by name
 
 
 def _sliced(n_dims: int, seed: int) -> Distance:
-    normal = np.random.default_rng([seed, Role.DIRECTIONS, 1]).standard_normal((N_DIRECTIONS, n_dims))
+    normal = np.random.default_rng([seed, RngStream.DIRECTIONS, 1]).standard_normal((N_DIRECTIONS, n_dims))
     return SlicedWasserstein(normal / np.linalg.norm(normal, axis=1, keepdims=True))
 
 
@@ -82,7 +82,7 @@ class ByContent:
 
 @serializable("Omegas")
 @dataclass(frozen=True, eq=False)
-class Omegas(ByContent):
+class Landmarks(ByContent):
     """The random objects, as plain arrays."""
 
     points: Array
@@ -90,14 +90,14 @@ class Omegas(ByContent):
     weights: F32 | None
 
     @classmethod
-    def of(cls, sets: SampleSets, distance: Distance) -> Omegas:
+    def of(cls, sets: SampleSets, distance: Distance) -> Landmarks:
         """The arrays of a collection, as the distance takes its points."""
         weights = None if sets.weights is None else sets.weights.reshape(-1)
         return cls(points_for(distance, sets), sets.offsets, weights)
 
     def sets(self, alphabet: str | None, distance: Distance, origin: F64) -> SampleSets:
         """The collection that they are."""
-        if traits(distance).knows_differences:
+        if capabilities(distance).knows_differences:
             return SampleSets._trusted(self.points, self.offsets, self.weights, alphabet, origin)
         return SampleSets(self.points, self.offsets, self.weights, alphabet, origin)
 
@@ -115,7 +115,7 @@ class Mixing(ByContent):
 
 @serializable("DistanceSpec")
 @dataclass(frozen=True)
-class DistanceSpec(Specification["DistanceParameters"]):
+class DistanceSpec(Params["DistanceParameters"]):
     """What defines a distance embedding: the distance, the random objects, and what becomes of their distances.
 
     ``alphabet`` is that of the omegas of text; ``unknown`` says whether other symbols may come ("differ": they are
@@ -126,7 +126,7 @@ class DistanceSpec(Specification["DistanceParameters"]):
     _kept = 0  # random objects are made ready by each who draws
 
     distance: Distance
-    omegas: Omegas
+    omegas: Landmarks
     gammas: tuple[float, ...]
     n_dims: int
     alphabet: str | None = None
@@ -166,11 +166,11 @@ class DistanceSpec(Specification["DistanceParameters"]):
                 "fit: fit on strings that have all symbols, or give unknown_symbols='differ' (it is then equal to none)"
             )
 
-    def _tables(self) -> DistanceParameters:
+    def _build(self) -> DistanceParameters:
         return DistanceParameters(self)
 
 
-class DistanceParameters(Tables[DistanceSpec]):
+class DistanceParameters(FittedParams[DistanceSpec]):
     """Prepared omegas of a `DistanceSpec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: DistanceSpec) -> None:

@@ -25,9 +25,9 @@ from dkdist._numba.arrays import F32, I64
 from dkdist._numba.compilation import FUSED, loop
 from dkdist._numba.points import cache_lines, read_only
 from dkdist._utils.serialization import serializable
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 from dkdist.distances._series_numba import WARP, fill_diagonals
-from dkdist.distances.base import Distance, Grain
+from dkdist.distances.base import CostModel, Distance
 from dkdist.distances.series import BackwardSeries, backwards, require_band
 
 LANES = 128
@@ -131,15 +131,15 @@ class DynamicTimeWarping(Distance):
     ordered = squares = True
 
     def __post_init__(self) -> None:
-        as_flag("root", self.root)
-        as_flag("normalize", self.normalize)
+        check_bool("root", self.root)
+        check_bool("normalize", self.normalize)
         if not isinstance(self.ground, str) or self.ground not in GROUNDS:
             raise ValueError(f"expected ground to be one of {GROUNDS}, found {self.ground!r}")
         require_band(self.band)
 
-    def grain(self, sizes: I64, n_dims: int) -> Grain:
+    def grain(self, sizes: I64, n_dims: int) -> CostModel:
         """How pairs are best cut into tasks."""
-        return Grain(LANES, 100 / sizes.mean())
+        return CostModel(LANES, 100 / sizes.mean())
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None = None) -> PackedSeries:
         """The omegas side by side, the longest first; memory is that of the points, padded within a pack."""

@@ -14,9 +14,9 @@ from dkdist._base.parameter_checks import within_float32
 from dkdist._numba.arrays import F32, I64
 from dkdist._numba.points import read_only
 from dkdist._utils.serialization import serializable
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 from dkdist.distances._series_numba import GAPS, MOVES, SOFT, STAMPS, WHOLE, fill_diagonals
-from dkdist.distances.base import Distance, Grain
+from dkdist.distances.base import CostModel, Distance
 from dkdist.distances.series import BackwardSeries, backwards, require_band
 
 
@@ -33,9 +33,9 @@ class _Elastic(Distance):
         """(kind, a, what it costs anyway to leave a point out) for the loops."""
         raise NotImplementedError
 
-    def grain(self, sizes: I64, n_dims: int) -> Grain:
+    def grain(self, sizes: I64, n_dims: int) -> CostModel:
         """Each pair goes alone."""
-        return Grain(1, 10 / sizes.mean())
+        return CostModel(1, 10 / sizes.mean())
 
     def _shifted(self, points: F32) -> F32:
         return np.ascontiguousarray(points, np.float32)
@@ -199,15 +199,15 @@ class SoftDTW(_Elastic):
     def __post_init__(self) -> None:
         require_band(self.band)
         within_float32("gamma", self.gamma)
-        as_flag("divergence", self.divergence)
+        check_bool("divergence", self.divergence)
 
     @property
     def _numbers(self) -> tuple[int, float, float]:
         return SOFT, self.gamma, 0.0
 
-    def grain(self, sizes: I64, n_dims: int) -> Grain:
+    def grain(self, sizes: I64, n_dims: int) -> CostModel:
         """Each pair goes alone, and each series with itself where it is made ready."""
-        return Grain(1, 1 + 10 / sizes.mean())
+        return CostModel(1, 1 + 10 / sizes.mean())
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None = None) -> BackwardSeries:
         """The omegas from their last points to their first, and their own values."""

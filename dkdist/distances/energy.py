@@ -19,8 +19,8 @@ from dkdist._numba.compilation import FUSED, inlined, loop
 from dkdist._numba.elementary import LANES, TILE, Lanes, f32, load_tile, pack, squared_distances
 from dkdist._numba.points import set_arrays, total_weight
 from dkdist._utils.serialization import serializable
-from dkdist._utils.validation import as_flag
-from dkdist.distances.base import Distance, Grain
+from dkdist._utils.validation import check_bool
+from dkdist.distances.base import CostModel, Distance
 from dkdist.distances.wasserstein import Line, on_line
 
 
@@ -48,11 +48,11 @@ class Energy(Distance):
     takes_weights = squares = True
 
     def __post_init__(self) -> None:
-        as_flag("squared", self.squared)
+        check_bool("squared", self.squared)
 
-    def grain(self, sizes: I64, n_dims: int) -> Grain:
+    def grain(self, sizes: I64, n_dims: int) -> CostModel:
         """How pairs are best cut into tasks."""
-        return Grain(1, 2) if n_dims == 1 else Grain(LANES, 1 + 120 / sizes.mean())
+        return CostModel(1, 2) if n_dims == 1 else CostModel(LANES, 1 + 120 / sizes.mean())
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Spread | Line:
         """Pack the omegas, with the mean distance within each; of one dimension, sort them."""

@@ -30,7 +30,7 @@ from dkdist._numba.elementary import (
 )
 from dkdist._numba.points import read_only, set_arrays, total_weight
 from dkdist._utils.serialization import serializable
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 from dkdist.distances.base import Distance
 
 FAR = f32(np.inf)
@@ -105,7 +105,7 @@ class Chamfer(_OfMeans):
     squared: bool = True
 
     def __post_init__(self) -> None:
-        as_flag("squared", self.squared)
+        check_bool("squared", self.squared)
 
     def fill(self, packed: Lanes, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
         """Distances of a block of sets to all omegas: out (n, R)."""

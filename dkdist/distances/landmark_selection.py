@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.inputs import Sets, about, check_sets
+from dkdist._base.inputs import Sets, check_sets, error_context
 from dkdist._base.invalid_sets import require_nonnegative_weights
-from dkdist._base.random_streams import Role
-from dkdist._base.row_ids import in_row_order
+from dkdist._base.random_streams import RngStream
+from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist._numba.points import read_only
 from dkdist.distances._landmark_selection_numba import select
@@ -50,7 +50,7 @@ def targets_of(sets: Sets, y: Any) -> F64:
             "sampler='supervised' chooses random objects by targets, and y is None: give fit(sets, y), or take another "
             "sampler"
         )
-    _, y = in_row_order(sets, y=y)
+    _, y = align_to_index(sets, y=y)
     values, n_sets = np.asarray(y), len(sets)
     if len(values) != n_sets or values.ndim > 2:
         raise ValueError(
@@ -90,9 +90,9 @@ def given_objects(
     sets; ValueError if there are not as many as were asked for. Strings may have symbols that the sets have not.
     """
     if callable(given):
-        rng = np.random.default_rng([seed, Role.OBJECTS])
+        rng = np.random.default_rng([seed, RngStream.OBJECTS])
         given = [given(rng) for _ in range(n_components or DRAWN)]
-    with about("one of the random objects that sampler gives"):
+    with error_context("one of the random objects that sampler gives"):
         objects = check_sets(given, text=True, origin=sets.origin)
         objects = objects.load() if isinstance(objects, SetStore) else objects
         _require_like(objects, sets)

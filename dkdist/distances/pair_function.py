@@ -11,7 +11,7 @@ import numpy as np
 
 from dkdist._base.invalid_sets import PairError
 from dkdist._numba.arrays import F32, F64, I64, Array
-from dkdist.distances.base import Distance, Grain
+from dkdist.distances.base import CostModel, Distance
 from dkdist.sets import SampleSets
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # what functions of text see for a symbol that is not in the alphabet
@@ -42,9 +42,9 @@ class Pairwise(Distance):
     dtype = np.float64
     sampler = "object"  # a function may not know what to do with pieces
 
-    def grain(self, sizes: I64, n_dims: int) -> Grain:
+    def grain(self, sizes: I64, n_dims: int) -> CostModel:
         """Each pair is a call."""
-        return Grain(1, 0)
+        return CostModel(1, 0)
 
     def prepare(self, points: Array, offsets: I64, weights: F32 | None = None) -> Kept:
         """The objects one by one."""
@@ -70,7 +70,7 @@ class Pairwise(Distance):
         """The same for codes in an alphabet, of which the function gets text."""
         return self if alphabet is None else replace(self, alphabet=alphabet + UNKNOWN)
 
-    def try_on(self, sets: SampleSets, positions: Sequence[int] | I64) -> None:
+    def validate_on(self, sets: SampleSets, positions: Sequence[int] | I64) -> None:
         """Look at a few objects: ValueError for values that are negative, not finite, or not symmetric."""
         tried = replace(self, alphabet=sets.alphabet)
         objects = tried._objects(sets.points, sets.offsets)

@@ -13,8 +13,8 @@ import numpy as np
 from dkdist._base.inputs import Sets
 from dkdist._base.parameter_checks import is_word, real_matrix, whole, within_float32
 from dkdist._numba.arrays import F64
-from dkdist._utils.validation import user_level
-from dkdist.distances.base import Distance, traits
+from dkdist._utils.validation import find_stacklevel
+from dkdist.distances.base import Distance, capabilities
 from dkdist.distances.distance_embedding_params import NAMED
 from dkdist.distances.landmarks import FROM_DATA, OF_POINTS, OF_STRINGS, SAMPLERS, WITH_SIGMA, WITHOUT_LENGTHS
 from dkdist.sets import SampleSets
@@ -113,7 +113,7 @@ def as_sampler(given: Any, distance: Distance, sets: Sets, lengths: Any) -> str:
 
 def require_symmetric_distance(what: str, distance: Distance) -> None:
     """Refuse a distance that depends on the direction where a kernel matrix is made of it."""
-    if not traits(distance).symmetric:
+    if not capabilities(distance).symmetric:
         raise ValueError(
             f"{what} needs a kernel, which is symmetric, but {type(distance).__name__} with these options is not: d(x, "
             "y) is not d(y, x). Take another, or a distance that is"
@@ -122,7 +122,7 @@ def require_symmetric_distance(what: str, distance: Distance) -> None:
 
 def _usual_sampler(distance: Distance, sets: Sets, lengths: Any) -> str:
     """Strings and sets as they are, unless they are long or pieces of some lengths are asked for; else pieces."""
-    usual = "segment" if distance.codes else traits(distance).sampler
+    usual = "segment" if distance.codes else capabilities(distance).sampler
     if usual in WITHOUT_LENGTHS or not is_word(lengths, "auto"):
         return usual
     return "mixed" if np.median(sets.sizes) <= WHOLE[_kind(distance)] else usual
@@ -204,13 +204,13 @@ def warn_of_long_objects(sampler: str, lengths: tuple[int, int], sample: SampleS
             f"half of the objects have more than {median:.0f} points, and lengths='auto' was measured on objects of up "
             f"to {LONG}: random objects of {lengths[0]} to {lengths[1]} points may tell too little of them. Choose "
             "lengths=(least, most) by validation",
-            stacklevel=user_level(),
+            stacklevel=find_stacklevel(),
         )
 
 
 def warn_of_unlike_columns(distance: Distance, sample: SampleSets) -> None:
     """Tell of columns so much wider than others that a distance between points sees nothing else."""
-    if distance.codes or not traits(distance).knows_differences or traits(distance).by_function:
+    if distance.codes or not capabilities(distance).knows_differences or capabilities(distance).by_function:
         return
     spread = sample.relative.std(axis=0, dtype=np.float64)
     varies = np.flatnonzero(spread > 0)
@@ -220,5 +220,5 @@ def warn_of_unlike_columns(distance: Distance, sample: SampleSets) -> None:
             f"{type(distance).__name__} takes all columns in one unit, and the standard deviation of column {wide} is "
             f"{spread[wide]:.3g} where that of column {narrow} is {spread[narrow]:.3g}: distances are those of the "
             "widest columns. Put SetScaler() before, or give columns in like units",
-            stacklevel=user_level(),
+            stacklevel=find_stacklevel(),
         )

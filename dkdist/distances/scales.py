@@ -24,16 +24,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist._base.inputs import SAMPLE_POINTS, SAMPLE_SETS, Sets, unread_blocks
-from dkdist._base.invalid_sets import Attempt, attempt, naming_random
-from dkdist._base.parameter_checks import LEAST, settled
-from dkdist._base.random_streams import Role
+from dkdist._base.invalid_sets import PartialResult, naming_random, run_skipping_invalid
+from dkdist._base.parameter_checks import LEAST, round_to_float32
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime.arrays import cut, fill_in_memory
 from dkdist._runtime.map_reduce import collect
-from dkdist._runtime.process import drawn
+from dkdist._runtime.process import materialized
 from dkdist.distances._distance_embedding_numba import column_moments, merged
 from dkdist.distances.base import Distance
-from dkdist.distances.distance_embedding_params import DistanceParameters, DistanceSpec, Mixing, Omegas
+from dkdist.distances.distance_embedding_params import DistanceParameters, DistanceSpec, Landmarks, Mixing
 from dkdist.io import SetStore
 from dkdist.sets import SampleSets
 
@@ -84,7 +84,7 @@ def sample_of(sets: Sets, bad: I64, R: int, seed: int, skip: bool) -> Looked:
     good = np.setdiff1d(np.arange(len(sets)), bad)
     mean_size = max(1, sets.n_points // len(sets))
     count = int(np.clip(SAMPLE_POINTS // mean_size, 1, min(max(SAMPLE_SETS, R), len(good))))
-    chosen = np.sort(np.random.default_rng([seed, Role.OBJECTS, 1]).permutation(good)[:count])
+    chosen = np.sort(np.random.default_rng([seed, RngStream.OBJECTS, 1]).permutation(good)[:count])
     return Looked(loaded(sets[chosen], chosen), chosen, skip)
 
 
@@ -92,7 +92,9 @@ def loaded(sets: Sets, positions: I64) -> SampleSets:
     """The sets in memory; an error names one that cannot be read by its position."""
     if isinstance(sets, SampleSets):
         return sets
-    made: Attempt[SampleSets | None] = attempt(lambda read, first: read, sets, positions, None, skip=False)
+    made: PartialResult[SampleSets | None] = run_skipping_invalid(
+        lambda read, first: read, sets, positions, None, skip=False
+    )
     found = made.results[0]
     assert found is not None
     return found
@@ -100,21 +102,23 @@ def loaded(sets: Sets, positions: I64) -> SampleSets:
 
 def sampled_distances(spec: DistanceSpec, looked: Looked) -> F32:
     """Distances of some objects to the random ones: (n, n_distances) float32."""
-    parameters: DistanceParameters = drawn(spec)
+    parameters: DistanceParameters = materialized(spec)
 
     def distances(sets: SampleSets, first: int) -> F32:
         with naming_random(range(first, first + len(sets))):
             return parameters.distances(sets)
 
     lost = np.empty((0, spec.n_distances), np.float32)
-    made = attempt(distances, looked.sets, looked.places[: len(looked.sets)], lost, skip=looked.skip)
+    made = run_skipping_invalid(
+        distances, looked.sets, looked.places[: len(looked.sets)], lost, skip=looked.skip
+    )
     return np.concatenate(made.results)
 
 
 def median_gamma(D: F32, share: float) -> float:
     """So much of one over the median distance; of 1 if all distances are 0."""
     positive = D[D > 0]
-    return settled(share / float(np.median(positive))) if len(positive) else share
+    return round_to_float32(share / float(np.median(positive))) if len(positive) else share
 
 
 def _gamma_among(D: F32, gammas: Any) -> float:
@@ -125,7 +129,7 @@ def _gamma_among(D: F32, gammas: Any) -> float:
 
 def _distances_among(distance: Distance, looked: Looked) -> F32:
     objects = looked.sets
-    raw = DistanceSpec(distance, Omegas.of(objects, distance), (0.0,), objects.n_dims, objects.alphabet)
+    raw = DistanceSpec(distance, Landmarks.of(objects, distance), (0.0,), objects.n_dims, objects.alphabet)
     return sampled_distances(raw, looked._replace(skip=False))
 
 
@@ -146,7 +150,7 @@ def kernel_scores(distance: Distance, looked: Looked, gammas: Any, n_landmarks: 
 def with_kernel_rows(spec: DistanceSpec, objects: SampleSets) -> DistanceSpec:
     """Features whose inner products are those of the kernel exp(-gamma d), projected to the random objects."""
     root = np.sqrt(spec.n_features)  # which features are divided by
-    K = root * drawn(spec).embed(objects).astype(np.float64)
+    K = root * materialized(spec).embed(objects).astype(np.float64)
     return replace(spec, mixing=Mixing((root * inverse_root(K)).astype(np.float32)))
 
 
@@ -155,7 +159,7 @@ def with_unit_rows(spec: DistanceSpec, D: F32) -> DistanceSpec:
 
     A feature that does not vary has its mean subtracted, and keeps its scale.
     """
-    _, mean, spread = column_moments(drawn(spec).features(D))
+    _, mean, spread = column_moments(materialized(spec).features(D))
     deviation = np.sqrt(spread / len(D))
     varies = deviation > np.maximum(STEADY * np.abs(mean), LEAST)
     return _scaled(spec, mean, np.where(varies, deviation * np.sqrt(spec.n_features), 1.0))
@@ -165,14 +169,16 @@ def with_unit_columns(spec: DistanceSpec, sets: Sets, bad: I64, skip: bool) -> D
     """Features of mean 0 and standard deviation 1 over all good sets, to seven digits; one pass over them."""
     good = np.setdiff1d(np.arange(len(sets)), bad)
     kept = sets if len(bad) == 0 else sets[good]
-    moments = partial(_moments, skip, drawn(spec))
+    moments = partial(_moments, skip, materialized(spec))
     n, mean, spread = reduce(merged, itertools.chain.from_iterable(_of_parts(kept, good, spec, moments)))
     return _scaled(spec, mean, np.sqrt(spread / n))
 
 
 def _scaled(spec: DistanceSpec, centre: F64, scale: F64) -> DistanceSpec:
     return replace(
-        spec, centre=tuple(map(settled, centre.tolist())), scale=tuple(map(settled, scale.tolist()))
+        spec,
+        centre=tuple(map(round_to_float32, centre.tolist())),
+        scale=tuple(map(round_to_float32, scale.tolist())),
     )
 
 
@@ -198,4 +204,6 @@ def _moments(
         with naming_random(range(first, first + len(some))):
             return column_moments(parameters.embed(some))
 
-    return [part for part in attempt(work, sets, places, None, skip=skip).results if part is not None]
+    return [
+        part for part in run_skipping_invalid(work, sets, places, None, skip=skip).results if part is not None
+    ]

@@ -19,7 +19,7 @@ from dkdist._numba.compilation import FUSED, loop
 from dkdist._numba.elementary import Frozen, Runs, f32
 from dkdist._numba.points import set_arrays, total_weight
 from dkdist._utils.serialization import serializable
-from dkdist.distances.base import Distance, Grain
+from dkdist.distances.base import CostModel, Distance
 
 LENGTH_ERROR = 1e-5  # of unit vectors, which may have been float32
 
@@ -83,9 +83,9 @@ class SlicedWasserstein(Distance):
     def __hash__(self) -> int:
         return hash((self.p, self.directions.shape, self.directions.tobytes()))
 
-    def grain(self, sizes: I64, n_dims: int) -> Grain:
+    def grain(self, sizes: I64, n_dims: int) -> CostModel:
         """Each pair is compared alone, from quantiles that take long to find."""
-        return Grain(1, 60)
+        return CostModel(1, 60)
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Sorted:
         """Project and sort the omegas."""

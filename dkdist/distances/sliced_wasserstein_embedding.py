@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from dkdist._base.embedding import SetEmbedding
-from dkdist._base.influence import shares
+from dkdist._base.influence import weight_fractions
 from dkdist._base.inputs import check_sets, sample_moments
-from dkdist._base.parameter_checks import draw_seed, one_of, settled, whole
-from dkdist._base.params import Specification, Tables
-from dkdist._base.random_streams import Role
+from dkdist._base.parameter_checks import draw_seed, one_of, round_to_float32, whole
+from dkdist._base.params import FittedParams, Params
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._utils.serialization import serializable
 from dkdist.distances._sliced_wasserstein_numba import projected_quantiles
@@ -65,7 +65,7 @@ def _reached(cumulated: F64, levels: F64) -> I64:
 
 @serializable("SlicedWassersteinSpec")
 @dataclass(frozen=True)
-class SlicedWassersteinSpec(Specification["SlicedWassersteinParameters"]):
+class SlicedWassersteinSpec(Params["SlicedWassersteinParameters"]):
     """What defines a sliced Wasserstein embedding, in plain numbers; points are counted from ``centre``."""
 
     centre: tuple[float, ...]
@@ -87,11 +87,11 @@ class SlicedWassersteinSpec(Specification["SlicedWassersteinParameters"]):
         """Length m of a set's row."""
         return self.n_directions * self.n_quantiles
 
-    def _tables(self) -> SlicedWassersteinParameters:
+    def _build(self) -> SlicedWassersteinParameters:
         return SlicedWassersteinParameters(self)
 
 
-class SlicedWassersteinParameters(Tables[SlicedWassersteinSpec]):
+class SlicedWassersteinParameters(FittedParams[SlicedWassersteinSpec]):
     """Directions of a `SlicedWassersteinSpec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: SlicedWassersteinSpec) -> None:
@@ -110,7 +110,9 @@ class SlicedWassersteinParameters(Tables[SlicedWassersteinSpec]):
         """(q, k) influence of points ``at`` (q, d), up to a constant, by `quantile_potentials`."""
         L, Q = len(self.directions), self.spec.n_quantiles
         lines, there = ((points - self._centre) @ self.directions.T for points in (one.relative, at))
-        return quantile_potentials(lines, shares(one), there, gradient.reshape(L, Q, -1) / np.sqrt(L * Q))
+        return quantile_potentials(
+            lines, weight_fractions(one), there, gradient.reshape(L, Q, -1) / np.sqrt(L * Q)
+        )
 
 
 def random_directions(n_dims: int, n_directions: int, seed: int) -> F64:
@@ -121,7 +123,7 @@ def random_directions(n_dims: int, n_directions: int, seed: int) -> F64:
     """
     if n_dims == 1:
         return np.ones((1, 1))
-    rng = np.random.default_rng([seed, Role.SLICED_EMBEDDING])
+    rng = np.random.default_rng([seed, RngStream.SLICED_EMBEDDING])
     frames = rng.standard_normal((-(-n_directions // n_dims), n_dims, n_dims))
     Q, R = np.linalg.qr(frames)
     signs = np.sign(np.diagonal(R, axis1=1, axis2=2))  # without them Q is not uniform
@@ -226,7 +228,7 @@ class SlicedWassersteinEmbedding(SetEmbedding):
         found = self._look(sets, None)
         mean, variance, _ = sample_moments(sets, found.bad)
         middle, spread = mean.mean(axis=0), np.sqrt(variance.mean(axis=0))
-        unit = np.array([settled(s) if s > 0 else 1.0 for s in spread])
+        unit = np.array([round_to_float32(s) if s > 0 else 1.0 for s in spread])
         centre = np.round(middle / unit, 3) * unit  # no more digits than are of use
         d = sets.n_dims
         count = 1 if d == 1 else L or max(LEAST_DIRECTIONS, 2 * d)
@@ -236,5 +238,5 @@ class SlicedWassersteinEmbedding(SetEmbedding):
     @property
     def directions_(self) -> F64:
         """(L, d): the unit vectors that points are projected on."""
-        directions: F64 = self.spec_.draw().directions.copy()
+        directions: F64 = self.spec_.materialize().directions.copy()
         return directions

@@ -30,7 +30,7 @@ from dkdist._numba.compilation import loop
 from dkdist._numba.elementary import Frozen, Runs
 from dkdist._numba.points import read_only, set_arrays, total_weight
 from dkdist._utils.serialization import serializable
-from dkdist.distances.base import Distance, Grain
+from dkdist.distances.base import CostModel, Distance
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,9 @@ class Wasserstein(Distance):
         if not isinstance(self.p, (int, float, np.number)) or self.p not in (1, 2):
             raise ValueError(f"The order p is {self.p!r}; set it to 1 or 2.")
 
-    def grain(self, sizes: I64, n_dims: int) -> Grain:
+    def grain(self, sizes: I64, n_dims: int) -> CostModel:
         """Pairs are compared one by one; preparing takes no time compared with a linear programme."""
-        return Grain(1, 4 if n_dims == 1 else 0)
+        return CostModel(1, 4 if n_dims == 1 else 0)
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Measures | Line:
         """The omegas in float64, with shares for weights; of one dimension in order."""

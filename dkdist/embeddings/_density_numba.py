@@ -51,7 +51,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dkdist._numba.arrays import F32, F64, I64, unowned
+from dkdist._numba.arrays import F32, F64, I64, borrowed
 from dkdist._numba.compilation import ELEMENTWISE, FUSED, SUM, inlined, loop
 from dkdist._numba.elementary import cospi, f32, larger, log, sincospi, smaller
 from dkdist._numba.points import TILE, cache_lines, fill_shares, read_only, set_arrays, total_weight
@@ -416,7 +416,7 @@ def tensor_density(C: F32, tables: list[F32]) -> F32:
 @loop(FUSED)
 def _densities(C, G1, G2, G3t, out):  # type: ignore[no-untyped-def]
     """The products of one dimension are too small for a library to be called for each."""
-    C, out, G3t = unowned(C), unowned(out), unowned(G3t)
+    C, out, G3t = borrowed(C), borrowed(out), borrowed(G3t)
     for s in range(len(C)):
         if G1.size == 1 and G2.size == 1:
             row = out[s]

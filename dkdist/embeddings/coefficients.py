@@ -18,11 +18,11 @@ import numpy as np
 
 from dkdist._base.params import (
     Domain,
+    FittedParams,
     MeanOfRuns,
+    Params,
     RowOfRuns,
     S,
-    Specification,
-    Tables,
     compute_by_runs,
     spans_of,
 )
@@ -40,7 +40,7 @@ ball = lru_cache(maxsize=16)(ball_terms)
 
 
 @dataclass(frozen=True)
-class CoefficientSpec(Specification["Coefficients"]):
+class CoefficientSpec(Params["Coefficients"]):
     """Which coefficients C_a of sets on a domain; ``draw()`` makes what computes them.
 
     ``structure`` says what ``degrees`` are: "tensor" (d <= 3) and "marginal" (each dimension alone) have all
@@ -77,7 +77,7 @@ class CoefficientSpec(Specification["Coefficients"]):
             return SETS_AT_ONCE
         return int(np.clip(COEFFICIENTS_AT_ONCE // np.prod(self.degrees), SETS_AT_ONCE, MOST_AT_ONCE))
 
-    def _tables(self) -> Coefficients:
+    def _build(self) -> Coefficients:
         return Coefficients(self)
 
     def cut(self, C: F32, wider: CoefficientSpec) -> F32:
@@ -104,7 +104,7 @@ def tiles(sets: SampleSets, at_once: int = SETS_AT_ONCE) -> Iterator[tuple[slice
         yield tile, spans[tile]
 
 
-class Coefficients(Tables[CoefficientSpec]):
+class Coefficients(FittedParams[CoefficientSpec]):
     """Computes the coefficients of a `CoefficientSpec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: CoefficientSpec) -> None:
@@ -141,7 +141,7 @@ class Coefficients(Tables[CoefficientSpec]):
         return C
 
 
-class OfCoefficients(Tables[S]):
+class OfCoefficients(FittedParams[S]):
     """Base of tables that make rows of coefficients, ``_coefficients``; a row depends on its own set, bit for bit."""
 
     _coefficients: Coefficients

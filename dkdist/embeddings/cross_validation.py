@@ -198,7 +198,7 @@ def coefficient_sums(sets: SampleSets, structure: str, degrees: tuple[float, ...
 
 
 def _coefficients(spec: CoefficientSpec, sets: SampleSets) -> F32:
-    return spec.draw().of(sets, spans_of(sets))
+    return spec.materialize().of(sets, spans_of(sets))
 
 
 def _folded(sets: SampleSets) -> tuple[F64, SampleSets]:

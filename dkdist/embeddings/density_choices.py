@@ -18,12 +18,21 @@ import numpy as np
 
 from dkdist._base.domains import DomainEmbedding
 from dkdist._base.inputs import Sets, sample_moments
-from dkdist._base.parameter_checks import LEAST, MOST, draw_seed, is_word, one_of, positive, settled, whole
+from dkdist._base.parameter_checks import (
+    LEAST,
+    MOST,
+    draw_seed,
+    is_word,
+    one_of,
+    positive,
+    round_to_float32,
+    whole,
+)
 from dkdist._base.params import Domain
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import scott_bandwidth
 from dkdist._numba.arrays import F64, I64
-from dkdist._utils.validation import user_level
+from dkdist._utils.validation import find_stacklevel
 from dkdist.embeddings.cross_validation import cross_validated
 from dkdist.embeddings.divergence_params import finest_bandwidth, lattice_size
 from dkdist.embeddings.divergences import Divergence
@@ -32,9 +41,9 @@ from dkdist.embeddings.pair_selection import MOST_DIMS, MOST_PAIRED, paired
 from dkdist.embeddings.structure import (
     MOST_TENSOR_DIMS,
     STRUCTURES,
-    AskedStructure,
     Columns,
     Dims,
+    StructureSpec,
     listed_structure,
     parts_of,
 )
@@ -51,7 +60,7 @@ MOST_NODES = 11**3  # of a set: 36 in each of two dimensions, 11 in each of thre
 LEAST_NODES, USUAL_NODES = 4, 10  # of a dimension
 
 
-def asked_structure(structure: Any, d: int) -> AskedStructure:
+def asked_structure(structure: Any, d: int) -> StructureSpec:
     """The parameter ``structure`` of points of d dimensions, checked. "auto" looks for pairs from 4 dimensions on."""
     every = tuple(range(d))
     if not isinstance(structure, str):
@@ -64,7 +73,7 @@ def asked_structure(structure: Any, d: int) -> AskedStructure:
             f"structure='pairs' looks for pairs among 2 to {MOST_DIMS} dimensions, found {d}: "
             + ("use structure='marginal'" if d == 1 else "name the pairs, or take fewer dimensions (SetPCA)")
         )
-    return AskedStructure(word, every, None if word == "pairs" else ())
+    return StructureSpec(word, every, None if word == "pairs" else ())
 
 
 def density_kind(kind: str, d: int) -> str:
@@ -88,7 +97,7 @@ class StructuredEmbedding(DomainEmbedding):
 
     def _arrange(
         self,
-        asked: AskedStructure,
+        asked: StructureSpec,
         sets: Sets,
         kind: str,
         make: Callable[[Columns], Any],
@@ -136,22 +145,22 @@ def chosen_frequencies(
     )
     uniforms = None
     if rule == "random":
-        uniforms = np.random.default_rng([draw_seed(random_state), Role.FREQUENCIES]).random(n)
+        uniforms = np.random.default_rng([draw_seed(random_state), RngStream.FREQUENCIES]).random(n)
     lam, w = frequency_rule(kappa, rule, n, uniforms=uniforms)
-    return tuple(map(settled, lam)), tuple(map(settled, w))
+    return tuple(map(round_to_float32, lam)), tuple(map(round_to_float32, w))
 
 
 @dataclass(frozen=True)
-class Resolution:
+class BandwidthSpec:
     """What a user asked for: bandwidths (k, d) or a rule for them, and ``n_basis``, which is None for "auto"."""
 
     bandwidths: F64 | str
     n_basis: int | None
 
-    def of(self, dims: Dims) -> Resolution:
+    def of(self, dims: Dims) -> BandwidthSpec:
         """What was asked for of some dimensions."""
         given = self.bandwidths
-        return Resolution(given if isinstance(given, str) else given[:, list(dims)], self.n_basis)
+        return BandwidthSpec(given if isinstance(given, str) else given[:, list(dims)], self.n_basis)
 
     def by_rule(self, looked: Columns, least: float) -> F64:
         """The bandwidths (k, d) that were given, or those of the rule, none of them below ``least``."""
@@ -161,11 +170,11 @@ class Resolution:
         return rule(looked.sets, looked.bad, looked.domain, looked.kind, least)
 
 
-def asked(bandwidth: Any, n_basis: Any, d: int, *, zero: bool) -> Resolution:
+def resolve_bandwidth(bandwidth: Any, n_basis: Any, d: int, *, zero: bool) -> BandwidthSpec:
     """The parameters ``bandwidth`` (0 too, with ``zero``) and ``n_basis`` of points of d dimensions, checked."""
     count = None if is_word(n_basis, "auto") else whole("n_basis", n_basis, least=2)
     if isinstance(bandwidth, str):
-        return Resolution(str(one_of("bandwidth", bandwidth, ("auto", "scott"))), count)
+        return BandwidthSpec(str(one_of("bandwidth", bandwidth, ("auto", "scott"))), count)
     try:
         h = np.asarray(bandwidth, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):  # of unequal lengths, or no numbers
@@ -179,7 +188,7 @@ def asked(bandwidth: Any, n_basis: Any, d: int, *, zero: bool) -> Resolution:
             "[0.1]]), 'auto' or 'scott'; "
             f"found {bandwidth!r}"
         )
-    return Resolution(np.broadcast_to(scales, (len(scales), d)), count)
+    return BandwidthSpec(np.broadcast_to(scales, (len(scales), d)), count)
 
 
 def scott(sets: Sets, bad: I64, domain: Domain, structure: str, least: float) -> F64:
@@ -190,7 +199,7 @@ def scott(sets: Sets, bad: I64, domain: Domain, structure: str, least: float) ->
     return scott_bandwidth(np.sqrt(variance) * scale, size, dims, least)[None, :]
 
 
-def of_divergence(wanted: Resolution, looked: Columns) -> tuple[F64, int]:
+def of_divergence(wanted: BandwidthSpec, looked: Columns) -> tuple[F64, int]:
     """Bandwidths (k, d) and n_basis of a divergence embedding of some columns."""
     wanted, d = wanted.of(looked.dims), len(looked.dims)
     most = wanted.n_basis or looked.most or most_nodes(looked.kind, d)
@@ -201,7 +210,7 @@ def of_divergence(wanted: Resolution, looked: Columns) -> tuple[F64, int]:
     return h, wanted.n_basis or nodes_for(float(h.min()), RESOLVED, most)
 
 
-def of_series(wanted: Resolution, looked: Columns, most: int) -> tuple[F64, int]:
+def of_series(wanted: BandwidthSpec, looked: Columns, most: int) -> tuple[F64, int]:
     """Bandwidths (k, d) and n_basis of an L2 embedding of some columns, of up to ``most`` functions of a dimension."""
     wanted = wanted.of(looked.dims)
     h = wanted.by_rule(looked, 0.0)
@@ -217,7 +226,7 @@ def most_nodes(structure: str, d: int) -> int:
     return max(USUAL_NODES, int(most + 1e-9))
 
 
-def nodes_of_pair(wanted: Resolution, resolved: float) -> int | None:
+def nodes_of_pair(wanted: BandwidthSpec, resolved: float) -> int | None:
     """How many nodes, or functions, a pair of dimensions has; None where the data choose its bandwidth."""
     if wanted.n_basis is not None:
         return wanted.n_basis**2
@@ -248,22 +257,22 @@ def warn_if_fine(h: float, structure: str, d: int, n_basis: int) -> None:
         warnings.warn(
             f"bandwidth {h:.3g} is finer than a joint density in {d} dimensions can be resolved: use at least "
             f"{finest_bandwidth(d):.2g}, or structure='marginal'",
-            stacklevel=user_level(),
+            stacklevel=find_stacklevel(),
         )
     elif structure != "ball" and not is_resolved(h, structure, d, n_basis):
         warnings.warn(
             f"bandwidth {h:.3g} is much finer than {n_basis} nodes a dimension can integrate (errors of several "
             f"percent of d^2): use n_basis >= {int(np.ceil(RESOLVED / h))}, or a bandwidth of {RESOLVED / n_basis:.3g}",
-            stacklevel=user_level(),
+            stacklevel=find_stacklevel(),
         )
 
 
-def flat(bandwidths: F64) -> Numbers:
+def flatten_bandwidths(bandwidths: F64) -> Numbers:
     """Bandwidths as a specification holds them: one scale after the other."""
-    return tuple(map(settled, bandwidths.ravel()))
+    return tuple(map(round_to_float32, bandwidths.ravel()))
 
 
-def shown(bandwidths: F64) -> F64:
+def public_bandwidth(bandwidths: F64) -> F64:
     """Bandwidths as ``bandwidth_`` shows them: (d,) for one scale, (k, d) for several."""
-    settled_ = np.array(flat(bandwidths)).reshape(bandwidths.shape)
+    settled_ = np.array(flatten_bandwidths(bandwidths)).reshape(bandwidths.shape)
     return settled_[0] if len(settled_) == 1 else settled_

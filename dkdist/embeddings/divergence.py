@@ -11,28 +11,28 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.embedding import known_sets
-from dkdist._base.inputs import check_sets, of_blocks
+from dkdist._base.inputs import check_sets, map_blocks
 from dkdist._base.parameter_checks import draw_seed, one_of, whole
 from dkdist._numba.arrays import F64
 from dkdist.embeddings.density_choices import (
     RESOLVED,
     StructuredEmbedding,
-    asked,
     asked_structure,
     chosen_frequencies,
     density_kind,
-    flat,
+    flatten_bandwidths,
     index_order,
     is_resolved,
     nodes_of_pair,
     of_divergence,
-    shown,
+    public_bandwidth,
+    resolve_bandwidth,
     warn_if_fine,
 )
 from dkdist.embeddings.divergence_params import DivergenceSpec, UniformNodesSpec
 from dkdist.embeddings.divergences import divergence
 from dkdist.embeddings.noise import row_noise
-from dkdist.embeddings.structure import Columns, SideBySideSpec, parts_of
+from dkdist.embeddings.structure import Columns, FeatureUnionParams, parts_of
 from dkdist.sets import SampleSets
 
 UNIFORM_NODES = 4000
@@ -202,7 +202,7 @@ class DivergenceEmbedding(StructuredEmbedding):
     """
 
     _label = "divergence_embedding"
-    spec_: DivergenceSpec | SideBySideSpec
+    spec_: DivergenceSpec | FeatureUnionParams
 
     def __init__(
         self,
@@ -240,7 +240,7 @@ class DivergenceEmbedding(StructuredEmbedding):
         lam, w = chosen_frequencies(kappa, self.frequencies, self.n_frequencies, self.random_state)
         sets = check_sets(X)
         d = sets.n_dims
-        wanted = asked(self.bandwidth, self.n_basis, d, zero=False)
+        wanted = resolve_bandwidth(self.bandwidth, self.n_basis, d, zero=False)
         structure = asked_structure(self.structure, d)
         kind = density_kind(structure.kind, d)
         order = index_order(self.index_set, {"nodes": 0.0})
@@ -256,7 +256,7 @@ class DivergenceEmbedding(StructuredEmbedding):
         def make(some: Columns) -> DivergenceSpec:
             h, n_basis = of_divergence(wanted, some)
             n_nodes = fold(some.kind, len(some.dims)) * n_basis
-            common = (some.domain, flat(h), some.kind, n_nodes, lam, w, order)
+            common = (some.domain, flatten_bandwidths(h), some.kind, n_nodes, lam, w, order)
             return UniformNodesSpec(*common, n_uniform, seed) if n_uniform else DivergenceSpec(*common)
 
         nodes = n_uniform or nodes_of_pair(wanted, RESOLVED)
@@ -264,7 +264,7 @@ class DivergenceEmbedding(StructuredEmbedding):
         each = [
             (min(s.bandwidth), s.structure, s.n_dims, s.n_basis // fold(s.structure, s.n_dims)) for s in specs
         ]
-        self.bandwidth_, self.n_basis_ = shown(np.array(specs[0].scales)), each[0][3]
+        self.bandwidth_, self.n_basis_ = public_bandwidth(np.array(specs[0].scales)), each[0][3]
         self.resolved_ = all(is_resolved(*one) for one in each)
         if not n_uniform and not isinstance(self.bandwidth, str):
             warn_if_fine(*min(each, key=lambda one: one[0] * one[3]))
@@ -291,7 +291,7 @@ class DivergenceEmbedding(StructuredEmbedding):
                 "nodes='midpoint'"
             )
         sets = known_sets(self, X)
-        return np.concatenate(of_blocks(partial(_noise_of, spec), sets, "noise"))
+        return np.concatenate(map_blocks(partial(_noise_of, spec), sets, "noise"))
 
     def _n_uniform(self) -> int:
         """How many random nodes were asked for; none for midpoints."""
@@ -311,6 +311,6 @@ def _fold(smooth: bool, kind: str, d: int) -> int:
     return 1 if smooth or (kind != "marginal" and d > 1) else 2
 
 
-def _noise_of(spec: DivergenceSpec | SideBySideSpec, sets: SampleSets, first: int) -> F64:
+def _noise_of(spec: DivergenceSpec | FeatureUnionParams, sets: SampleSets, first: int) -> F64:
     parts = [part.weight * row_noise(part.spec, part.of_sets(sets)) for part in parts_of(spec)]
     return np.asarray(sum(parts))

@@ -27,8 +27,8 @@ from math import gamma, prod
 import numpy as np
 
 from dkdist._base.influence import each_alone
-from dkdist._base.params import Domain, Specification, numbered
-from dkdist._base.random_streams import Role
+from dkdist._base.params import Domain, Params, numbered
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import read_only
 from dkdist._numba.products import steady_factor
@@ -60,7 +60,7 @@ MOST_STRAIGHT = 8192  # points of a set whose densities come straight from them:
 
 @serializable("DivergenceSpec")
 @dataclass(frozen=True)
-class DivergenceSpec(Specification["DivergenceParameters"]):
+class DivergenceSpec(Params["DivergenceParameters"]):
     """What defines a divergence embedding, in plain numbers; ``draw()`` makes the tables.
 
     ``structure`` is "tensor" (d <= 3), "ball" (d >= 4) or "marginal" (each dimension alone). ``bandwidth`` holds
@@ -150,7 +150,7 @@ class DivergenceSpec(Specification["DivergenceParameters"]):
         """Whether densities come straight from the points: of one bandwidth, on a grid in a plane or in space."""
         return self.structure == "tensor" and self.n_dims > 1 and self.n_basis > 2 and len(self.scales) == 1
 
-    def _tables(self) -> DivergenceParameters:
+    def _build(self) -> DivergenceParameters:
         return DivergenceParameters(self)
 
 
@@ -169,7 +169,7 @@ class DivergenceParameters(OfCoefficients[DivergenceSpec]):
     def _prepare(self, spec: DivergenceSpec, at_nodes: AtNodes) -> None:
         self.spec = spec
         self._frequencies, self._masses = np.array(spec.frequencies), np.array(spec.masses)
-        self._coefficients = spec.coefficients.draw()
+        self._coefficients = spec.coefficients.materialize()
         self._scales = [
             (coefficients_of(spec, bandwidth), at_nodes(spec, bandwidth)) for bandwidth in spec.scales
         ]
@@ -423,9 +423,9 @@ class UniformNodesSpec(DivergenceSpec):
 
     def nodes(self) -> F64:
         """(n_uniform, d), column j for dimension j alone, too."""
-        return np.random.default_rng([self.seed, Role.NODES]).random((self.n_uniform, self.n_dims))
+        return np.random.default_rng([self.seed, RngStream.NODES]).random((self.n_uniform, self.n_dims))
 
-    def _tables(self) -> UniformNodes:
+    def _build(self) -> UniformNodes:
         return UniformNodes(self)
 
     def _n_terms(self, bandwidth: tuple[float, ...]) -> float:

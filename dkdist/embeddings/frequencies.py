@@ -40,7 +40,7 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.optimize import least_squares, nnls
 
 from dkdist._numba.arrays import F64
-from dkdist._utils.validation import user_level
+from dkdist._utils.validation import find_stacklevel
 from dkdist.embeddings.divergences import Divergence
 
 # The share of mu left out at its far end. The Gauss rule of the whole mu spends frequencies there: it needs
@@ -238,7 +238,7 @@ def frequency_count(divergence: Divergence, rule: str, ratio: float = 1e6) -> in
             f"the {rule!r} rule of {divergence.name} has a relative error of {error:.2g} with {count} "
             "frequencies, "
             f"expected {target:g}. Give n, narrow the ratio ({ratio:g}), or take the 'fitted' rule.",
-            stacklevel=user_level(),
+            stacklevel=find_stacklevel(),
         )
     return count
 

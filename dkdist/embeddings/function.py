@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from dkdist._base.embedding import SetEmbedding
-from dkdist._base.inputs import Sets, Survey
-from dkdist._base.invalid_sets import Positions, RowError, attempt, naming_random, skips
-from dkdist._base.params import Specification
+from dkdist._base.inputs import DataSummary, Sets
+from dkdist._base.invalid_sets import Positions, RowError, naming_random, run_skipping_invalid, skips
+from dkdist._base.params import Params
 from dkdist._numba.arrays import F32
 from dkdist._utils.serialization import serializable
 from dkdist.sets import SampleSetError, SampleSets
@@ -40,7 +40,7 @@ class NamedFunction:
 
 @serializable("FunctionParams")
 @dataclass(frozen=True)
-class FunctionParams(Specification[Any]):
+class FunctionParams(Params[Any]):
     """A function of the points of one set, and the length of its vectors."""
 
     _kept = 0  # nothing is built
@@ -160,7 +160,7 @@ class FunctionEmbedding(SetEmbedding):
             raise TypeError(f"function must be a function of the points of one set; got {self.function!r}")
         return super().fit(X)
 
-    def _fit(self, sets: Sets, summary: Survey) -> FunctionParams:
+    def _fit(self, sets: Sets, summary: DataSummary) -> FunctionParams:
         usable = np.setdiff1d(np.arange(len(sets)), summary.bad)
         return FunctionParams(self.function, sets.n_dims, self._vector_length(sets, usable))
 
@@ -171,7 +171,9 @@ class FunctionEmbedding(SetEmbedding):
     def _vector_length(self, sets: Sets, usable: Positions) -> int:
         reason = ""
         for i in usable:
-            found = attempt(partial(_length, self.function), sets[i : i + 1], [int(i)], 0, skip=skips(self))
+            found = run_skipping_invalid(
+                partial(_length, self.function), sets[i : i + 1], [int(i)], 0, skip=skips(self)
+            )
             if not found.bad:
                 return found.results[0]
             reason = reason or found.reason

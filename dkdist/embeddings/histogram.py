@@ -21,10 +21,10 @@ from dkdist._base.parameter_checks import is_word, whole
 from dkdist._base.params import (
     LEAST_WIDTH,
     Domain,
+    FittedParams,
     MeanOfRuns,
+    Params,
     RowOfRuns,
-    Specification,
-    Tables,
     compute_by_runs,
     numbered,
     spans_of,
@@ -43,7 +43,7 @@ CELLS_AT_ONCE = 2**18  # of several sets: they stay in the second-level cache
 
 @serializable("HistogramSpec")
 @dataclass(frozen=True)
-class HistogramSpec(Specification["HistogramParameters"]):
+class HistogramSpec(Params["HistogramParameters"]):
     """What defines a histogram embedding, in plain numbers; ``draw()`` makes the tables.
 
     ``structure`` is "joint" (cells of all dimensions) or "marginal" (bins of each dimension alone).
@@ -75,11 +75,11 @@ class HistogramSpec(Specification["HistogramParameters"]):
         """NAME_0, NAME_1, ... of each dimension, if each is taken alone."""
         return None if self.structure == "joint" else numbered(names, self.n_features)
 
-    def _tables(self) -> HistogramParameters:
+    def _build(self) -> HistogramParameters:
         return HistogramParameters(self)
 
 
-class HistogramParameters(Tables[HistogramSpec]):
+class HistogramParameters(FittedParams[HistogramSpec]):
     """Drawn tables of a `HistogramSpec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: HistogramSpec) -> None:

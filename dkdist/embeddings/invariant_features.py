@@ -27,7 +27,7 @@ from dkdist._base.embedding import SetEmbedding
 from dkdist._base.influence import influences
 from dkdist._base.inputs import check_sets, remembered_surveys
 from dkdist._base.parameter_checks import median_seed, one_of
-from dkdist._base.params import Domain, Specification, Tables
+from dkdist._base.params import Domain, FittedParams, Params
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._utils.serialization import serializable
 from dkdist.kernels.random_fourier_features import RandomFourierFeatures, median_rows
@@ -90,7 +90,7 @@ def moved(points: F32, element: Element, low: F32, high: F32) -> F32:
 
 @serializable("InvariantSpec")
 @dataclass(frozen=True)
-class InvariantSpec(Specification["InvariantParameters"]):
+class InvariantSpec(Params["InvariantParameters"]):
     """An embedding, features of its rows (None: the rows themselves), and the group that they are averaged over.
 
     ``box`` is what the group is of: the embedding's domain, if it has one.
@@ -116,17 +116,17 @@ class InvariantSpec(Specification["InvariantParameters"]):
         """The box that the points must lie in."""
         return self.box
 
-    def _tables(self) -> InvariantParameters:
+    def _build(self) -> InvariantParameters:
         return InvariantParameters(self)
 
 
-class InvariantParameters(Tables[InvariantSpec]):
+class InvariantParameters(FittedParams[InvariantSpec]):
     """Drawn tables of an `InvariantSpec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: InvariantSpec) -> None:
         self.spec = spec
-        self._embedding = spec.embedding.draw()
-        self._features = spec.features and spec.features.draw()
+        self._embedding = spec.embedding.materialize()
+        self._features = spec.features and spec.features.materialize()
         self._columns = [_columns(spec, element) for element in spec.elements]
 
     def embed(self, sets: SampleSets) -> F32:

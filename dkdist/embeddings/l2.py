@@ -22,22 +22,22 @@ from numpy.typing import ArrayLike
 
 from dkdist._base.influence import LinearInfluence
 from dkdist._base.inputs import check_sets
-from dkdist._base.params import Domain, Specification
+from dkdist._base.params import Domain, Params
 from dkdist._numba.arrays import F32, I64
 from dkdist._utils.serialization import serializable
 from dkdist.embeddings.coefficients import CoefficientSpec, OfCoefficients
 from dkdist.embeddings.density_choices import (
     RESOLVED_SERIES,
     StructuredEmbedding,
-    asked,
     asked_structure,
     density_kind,
-    flat,
+    flatten_bandwidths,
     index_order,
     most_nodes,
     nodes_of_pair,
     of_series,
-    shown,
+    public_bandwidth,
+    resolve_bandwidth,
 )
 from dkdist.embeddings.nodes import EPSILON, index_set
 from dkdist.embeddings.structure import Columns
@@ -47,7 +47,7 @@ MOST_TERMS = 4096  # of a joint basis in four or more dimensions
 
 @serializable("L2Spec")
 @dataclass(frozen=True)
-class L2Spec(Specification["L2Parameters"]):
+class L2Spec(Params["L2Parameters"]):
     """What defines an L2 embedding, in plain numbers; ``draw()`` makes the tables.
 
     ``structure`` is "tensor" (d <= 3), "ball" (d >= 4) or "marginal" (each dimension alone); ``order`` is the r of V,
@@ -93,7 +93,7 @@ class L2Spec(Specification["L2Parameters"]):
             return CoefficientSpec(self.domain, "ball", (n - 1 + EPSILON,) * d, self.order)
         return CoefficientSpec(self.domain, self.structure, degrees)
 
-    def _tables(self) -> L2Parameters:
+    def _build(self) -> L2Parameters:
         return L2Parameters(self)
 
 
@@ -154,7 +154,7 @@ class L2Parameters(LinearInfluence, OfCoefficients[L2Spec]):
 
     def __init__(self, spec: L2Spec) -> None:
         self.spec = spec
-        self._coefficients = spec.coefficients.draw()
+        self._coefficients = spec.coefficients.materialize()
         self._index, a = _basis(spec)
         h = np.array(spec.bandwidth).reshape(spec.n_scales, 1, spec.n_dims)
         damping = np.exp(-((np.pi * a * h) ** 2).sum(axis=2) / 2)
@@ -266,7 +266,7 @@ class L2Embedding(StructuredEmbedding):
         """Choose domain and bandwidth from the sets X; one pass over the data. ``y`` is not used."""
         sets = check_sets(X)
         d = sets.n_dims
-        wanted = asked(self.bandwidth, self.n_basis, d, zero=True)
+        wanted = resolve_bandwidth(self.bandwidth, self.n_basis, d, zero=True)
         structure = asked_structure(self.structure, d)
         kind = density_kind(structure.kind, d)
         order = index_order(self.index_set, {"auto": BALL if kind == "ball" else np.inf})
@@ -275,9 +275,9 @@ class L2Embedding(StructuredEmbedding):
 
         def make(some: Columns) -> L2Spec:
             h, n_basis = of_series(wanted, some, most)
-            return L2Spec(some.domain, flat(h), some.kind, n_basis, order)
+            return L2Spec(some.domain, flatten_bandwidths(h), some.kind, n_basis, order)
 
         first = self._arrange(structure, sets, kind, make, nodes_of_pair(wanted, RESOLVED_SERIES))[0]
-        self.bandwidth_ = shown(np.array(first.bandwidth).reshape(first.n_scales, -1))
+        self.bandwidth_ = public_bandwidth(np.array(first.bandwidth).reshape(first.n_scales, -1))
         self.n_basis_ = first.n_basis
         return self

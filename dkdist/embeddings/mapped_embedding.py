@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dkdist._base.influence import each_alone, influences
-from dkdist._base.params import AroundEmbedding, Specification, Tables
+from dkdist._base.params import AroundEmbedding, FittedParams, Params
 from dkdist._numba.arrays import F32, F64
 from dkdist._utils.serialization import serializable
 from dkdist.sets import SampleSets
@@ -39,19 +39,19 @@ class MappedEmbeddingSpec(AroundEmbedding["MappedEmbedding"]):
 
     def require(self, sets: SampleSets, first: int) -> None:
         """Refuse what the embedding refuses; ``first`` is the position of set 0."""
-        if type(self.embedding).require is not Specification.require:
+        if type(self.embedding).require is not Params.require:
             self.embedding.require(self.mapped(sets), first)
 
-    def _tables(self) -> MappedEmbedding:
+    def _build(self) -> MappedEmbedding:
         return MappedEmbedding(self) if self.of_each_set else PointwiseMapped(self)
 
 
-class MappedEmbedding(Tables[MappedEmbeddingSpec]):
+class MappedEmbedding(FittedParams[MappedEmbeddingSpec]):
     """The embedding's tables. They know no derivative where a set decides its map: points are left out in turn."""
 
     def __init__(self, spec: MappedEmbeddingSpec) -> None:
         self.spec = spec
-        self._embedding = spec.embedding.draw()
+        self._embedding = spec.embedding.materialize()
 
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the mapped sets: (n_sets, m) float32."""

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from dkdist._base.embedding import SetEmbedding
-from dkdist._base.influence import shares
-from dkdist._base.inputs import Sets, Survey, common_units
+from dkdist._base.influence import weight_fractions
+from dkdist._base.inputs import DataSummary, Sets, common_units
 from dkdist._base.parameter_checks import one_of
-from dkdist._base.params import RowOfRuns, Specification, runs_of, spans_of
+from dkdist._base.params import Params, RowOfRuns, runs_of, spans_of
 from dkdist._numba.arrays import F32, F64
 from dkdist._numba.points import are_long
 from dkdist._utils.serialization import serializable
@@ -26,7 +26,7 @@ from dkdist.sets import SampleSets
 
 @serializable("MomentSpec")
 @dataclass(frozen=True)
-class MomentSpec(Specification[Any]):
+class MomentSpec(Params[Any]):
     """What defines a moment embedding, in plain numbers: moments up to ``degree`` of (x - centre) / scale."""
 
     centre: tuple[float, ...]
@@ -86,7 +86,7 @@ class MomentSpec(Specification[Any]):
         y, d = self._in_units(at), self.n_dims
         found = y @ gradient[:d]
         if self.degree == 2:
-            y = y - shares(one) @ self._in_units(one.relative)
+            y = y - weight_fractions(one) @ self._in_units(one.relative)
             i, j = np.triu_indices(d)
             found += (y[:, i] * y[:, j] * np.where(i == j, 1, np.sqrt(2))) @ gradient[d:]
         return found
@@ -192,7 +192,7 @@ class MomentEmbedding(SetEmbedding):
         one_of("degree", self.degree, (1, 2))
         return super().fit(X)
 
-    def _fit(self, sets: Sets, summary: Survey) -> MomentSpec:
+    def _fit(self, sets: Sets, summary: DataSummary) -> MomentSpec:
         centre, self.scale_ = common_units(sets, summary.bad)
         self.centre_ = centre + self.origin_
         return MomentSpec(tuple(centre.tolist()), tuple(self.scale_.tolist()), int(self.degree))

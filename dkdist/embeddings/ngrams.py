@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dkdist._base.embedding import SetEmbedding, learn_sets
-from dkdist._base.inputs import check_sets, of_blocks
-from dkdist._base.invalid_sets import attempt, skips
+from dkdist._base.inputs import check_sets, map_blocks
+from dkdist._base.invalid_sets import run_skipping_invalid, skips
 from dkdist._base.parameter_checks import whole
-from dkdist._base.params import Specification, Tables
+from dkdist._base.params import FittedParams, Params
 from dkdist._numba.arrays import F32, I64
 from dkdist._utils.serialization import serializable
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.strings import code_points
 
@@ -35,7 +35,7 @@ MULTIPLIERS = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of S
 
 @serializable("NGramParams")
 @dataclass(frozen=True)
-class NGramParams(Specification["NGramTables"]):
+class NGramParams(Params["NGramTables"]):
     """The buckets that are columns (ascending), and their inverse document frequencies."""
 
     ordered = True
@@ -56,11 +56,11 @@ class NGramParams(Specification["NGramTables"]):
         """Refuse real-valued points and weights."""
         _require_symbols(sets)
 
-    def _tables(self) -> NGramTables:
+    def _build(self) -> NGramTables:
         return NGramTables(self)
 
 
-class NGramTables(Tables[NGramParams]):
+class NGramTables(FittedParams[NGramParams]):
     """The columns as arrays."""
 
     def __init__(self, spec: NGramParams) -> None:
@@ -229,10 +229,10 @@ class NGramEmbedding(SetEmbedding):
         """Choose columns and document frequencies by the strings X, in one pass; ``y`` is not used."""
         lengths, skip = _lengths(self.ngram_range), skips(self)
         max_features = whole("max_features", self.max_features)
-        boundaries = as_flag("boundaries", self.boundaries)
+        boundaries = check_bool("boundaries", self.boundaries)
         sets = check_sets(X, text=True)
         _require_symbols(sets)
-        results = of_blocks(partial(_frequencies_of_block, skip, lengths, boundaries), sets, "ngrams")
+        results = map_blocks(partial(_frequencies_of_block, skip, lengths, boundaries), sets, "ngrams")
         skipped = np.array([i for result in results for i in result.bad], np.int64)
         learn_sets(self, sets, skipped, next((result.reason for result in results if result.reason), ""))
         totals = np.zeros(N_BUCKETS, np.int64)
@@ -262,7 +262,7 @@ def _frequencies_of_block(
     """An `Attempt` whose results are (buckets, numbers of sets that have them)."""
     work = partial(_frequencies, ngram_range, boundaries)
     nothing = np.empty(0, np.int64), np.empty(0, np.int64)
-    return attempt(work, sets, range(first, first + len(sets)), nothing, skip=skip)
+    return run_skipping_invalid(work, sets, range(first, first + len(sets)), nothing, skip=skip)
 
 
 def _frequencies(

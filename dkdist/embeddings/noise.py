@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dkdist._base.influence import shares
+from dkdist._base.influence import weight_fractions
 from dkdist._numba.arrays import F64
 from dkdist.embeddings._density_numba import FLOOR, basis_table, term_table
 from dkdist.embeddings.divergence_params import DivergenceSpec, coefficients_of, lattice_size
@@ -30,7 +30,7 @@ def row_noise(spec: DivergenceSpec, sets: SampleSets) -> F64:
     made = np.zeros(len(sets))
     for i in range(len(sets)):
         unit = np.clip((sets[i] - low) * scale, 0, 1).astype(np.float64)
-        u = shares(sets[i : i + 1])
+        u = weight_fractions(sets[i : i + 1])
         single = float((u**2).sum())
         if single >= 1 - 1e-12:  # of one point nothing is known
             made[i] = np.nan

@@ -29,15 +29,22 @@ import numpy as np
 from scipy.special import stdtr
 from scipy.stats import false_discovery_control
 
-from dkdist._base.influence import shares
+from dkdist._base.influence import weight_fractions
 from dkdist._base.inputs import NONE, Sets, sample_sets
 from dkdist._base.params import Domain
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._numba.points import weight_array
 from dkdist._numba.ranks import ranked_sets
 from dkdist._runtime.process import one_blas_thread
-from dkdist.embeddings.structure import AskedStructure, Columns, Dims, Part, SideBySideSpec, columns_of
+from dkdist.embeddings.structure import (
+    Columns,
+    Dims,
+    FeatureBlock,
+    FeatureUnionParams,
+    StructureSpec,
+    columns_of,
+)
 from dkdist.sets import SampleSets
 
 DEGREES = 3
@@ -54,7 +61,7 @@ class PairTests:
     p: F64
 
 
-def differing_dependence(sets: SampleSets) -> PairTests:
+def test_dependence(sets: SampleSets) -> PairTests:
     """The tests of all pairs of dimensions. Sets of fewer than 8 points that weigh something say nothing.
 
     Cost: 18 n d^2 products for n points, and 45 d^2 sums for each set.
@@ -73,7 +80,7 @@ def differing_dependence(sets: SampleSets) -> PairTests:
 
 def _halves(sets: SampleSets) -> SampleSets:
     """The first and the second half of each set, one set after the other; up to 512 points each, none of weight 0."""
-    rng = np.random.default_rng([0, Role.HALVES])
+    rng = np.random.default_rng([0, RngStream.HALVES])
     owner = np.repeat(np.arange(len(sets)), sets.sizes)
     kept = np.arange(len(owner))
     if sets.weights is not None:
@@ -109,7 +116,7 @@ def _scores(half: SampleSets) -> tuple[F64, float]:
     points, offsets = half.relative, half.offsets
     u = np.empty(points.shape)
     ranked_sets(points, offsets, points, offsets, *weight_array(half.weights), u)
-    c = shares(half)
+    c = weight_fractions(half)
     f = np.cos(np.pi * u[:, :, None] * np.arange(1, DEGREES + 1)).reshape(len(u), -1)
     f -= np.add.reduceat(c[:, None] * f, [0])
     f *= np.sqrt(c)[:, None]
@@ -132,7 +139,7 @@ def looked_at(sets: Sets, bad: I64) -> SampleSets:
 
 def found_pairs(sets: SampleSets) -> list[Pair]:
     """All pairs that are found, strongest first; the same for the same sets."""
-    tests = differing_dependence(sets)
+    tests = test_dependence(sets)
     if len(tests.p) == 0:
         return []
     first, second = np.triu_indices(sets.n_dims, 1)
@@ -154,7 +161,7 @@ class Paired(NamedTuple):
 
 
 def paired(
-    asked: AskedStructure, looked: Columns, make: Callable[[Columns], Any], nodes: int | None
+    asked: StructureSpec, looked: Columns, make: Callable[[Columns], Any], nodes: int | None
 ) -> Paired:
     """What is asked of the columns ``looked`` at; ``make`` gives the specification of some of them.
 
@@ -170,10 +177,10 @@ def paired(
         return Paired(make(looked), pairs, n_found)
     singles = looked if all_alone else _some(sample, looked.domain, asked.alone, "marginal")
     parts = [
-        Part(singles.dims, make(singles)),
+        FeatureBlock(singles.dims, make(singles)),
         *_groups(pairs, sample, looked.domain, make, len(asked.alone)),
     ]
-    return Paired(SideBySideSpec(looked.domain, tuple(parts)), pairs, n_found)
+    return Paired(FeatureUnionParams(looked.domain, tuple(parts)), pairs, n_found)
 
 
 def _groups(
@@ -182,11 +189,11 @@ def _groups(
     domain: Domain,
     make: Callable[[Columns], Any],
     n_alone: int,
-) -> Iterator[Part]:
+) -> Iterator[FeatureBlock]:
     """What stands beside the dimensions that are taken alone."""
     for dims in pairs:
         most = _most_nodes(len(pairs), len(dims))
-        yield Part(dims, make(_some(sample, domain, dims, "tensor", most)), n_alone / len(pairs))
+        yield FeatureBlock(dims, make(_some(sample, domain, dims, "tensor", most)), n_alone / len(pairs))
 
 
 def _some(sets: SampleSets, domain: Domain, dims: Dims, kind: str, most: int | None = None) -> Columns:

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dkdist._base.embedding import known_sets, learn_sets
-from dkdist._base.inputs import check_sets, survey
+from dkdist._base.inputs import check_sets, summarize
 from dkdist._base.invalid_sets import skips
 from dkdist._base.sampling import PooledSample
 from dkdist._numba.arrays import F64
@@ -28,7 +28,7 @@ from dkdist._numba.points import not_finite
 from dkdist._numba.products import Factor, steady_factor
 from dkdist._runtime.process import one_blas_thread
 from dkdist._utils.serialization import serializable
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 from dkdist.io import SetStore
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.labels import Names
@@ -57,7 +57,7 @@ class SetMapSpec:
         """Names of the dimensions that it makes, from those of the points."""
         return names
 
-    def of_pieces(self, pieces: Iterator[SampleSets], n_points: int) -> Any:
+    def for_chunks(self, pieces: Iterator[SampleSets], n_points: int) -> Any:
         """The map of one set that comes in pieces."""
         return self
 
@@ -199,10 +199,10 @@ class SetPCA(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> SetPCA:
         """Find mean and axes of the points of the sets X; one pass over the data. ``y`` is not used."""
-        whiten, skip = as_flag("whiten", self.whiten), skips(self)
+        whiten, skip = check_bool("whiten", self.whiten), skips(self)
         sets = check_sets(X)
         wanted = _wanted(self.n_components, sets.n_dims)
-        found = survey(sets, None, skip=skip, sampled=True)
+        found = summarize(sets, None, skip=skip, sampled=True)
         mean, variances, axes = _principal(found.sample)  # type: ignore[arg-type]
         shares = variances / variances.sum()
         k = wanted if isinstance(wanted, int) else _enough(shares, wanted)

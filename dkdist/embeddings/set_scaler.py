@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dkdist._base.embedding import known_sets, learn_sets
-from dkdist._base.inputs import NONE, check_sets, survey
+from dkdist._base.inputs import NONE, check_sets, summarize
 from dkdist._base.invalid_sets import require_nonnegative_weights, skips
 from dkdist._base.parameter_checks import LEAST, MOST, one_of, within_float32
 from dkdist._base.sampling import SEED, PooledSample, sample_size
@@ -27,7 +27,7 @@ from dkdist._numba.arrays import F32, F64
 from dkdist._numba.points import drawn_points, read_only, set_arrays, weight_array
 from dkdist._numba.ranks import column_knots, ranked_column, ranked_sets
 from dkdist._utils.serialization import serializable
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 from dkdist.embeddings._set_scaler_numba import LARGEST, means, middles, moved
 from dkdist.embeddings.set_pca import SetMapSpec
 from dkdist.io import SetStore
@@ -103,7 +103,7 @@ class ScalerSpec(SetMapSpec):
             moved(points, ends, np.array([self.centre]), np.array([self.scale]), self._limit, out)
         return SampleSets._trusted(out, sets.offsets, sets.weights, labels=sets._labels)
 
-    def of_pieces(self, pieces: Iterator[SampleSets], n_points: int) -> ScalerSpec | OneSet:
+    def for_chunks(self, pieces: Iterator[SampleSets], n_points: int) -> ScalerSpec | OneSet:
         """What scales the one set of these pieces, each by itself."""
         return OneSet(self, drawn_of_pieces(self, pieces, n_points)) if self.per_set else self
 
@@ -281,7 +281,7 @@ class SetScaler(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> SetScaler:
         """Find centre and scale, or ranks, of the sets X; one pass over the data. ``y`` is not used."""
-        method, alone = one_of("method", self.method, METHODS), as_flag("per_set", self.per_set)
+        method, alone = one_of("method", self.method, METHODS), check_bool("per_set", self.per_set)
         clip = None if self.clip is None else within_float32("clip", self.clip)
         skip = skips(self)
         sets = check_sets(X)
@@ -289,7 +289,7 @@ class SetScaler(TransformerMixin, BaseEstimator):
         if alone or method == "none":
             learn_sets(self, sets, NONE, "")
         else:
-            summary = survey(sets, None, skip=skip, sampled=True)
+            summary = summarize(sets, None, skip=skip, sampled=True)
             learn_sets(self, sets, summary.bad, summary.reason)
             statistics = _pooled(method, summary.sample)  # type: ignore[arg-type]
         self.spec_ = ScalerSpec(method, tuple(map(float, sets.origin)), alone, clip, **statistics)

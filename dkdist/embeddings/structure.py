@@ -13,7 +13,7 @@ import numpy as np
 
 from dkdist._base.influence import influences
 from dkdist._base.inputs import Sets
-from dkdist._base.params import Domain, RowSum, Specification, Tables
+from dkdist._base.params import Domain, FittedParams, Params, RowSum
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._utils.serialization import serializable
 from dkdist.sets import SampleSets
@@ -23,7 +23,7 @@ Dims = tuple[int, ...]
 
 @serializable("Part")
 @dataclass(frozen=True)
-class Part:
+class FeatureBlock:
     """The embedding ``spec`` of the dimensions ``dims`` alone; its squared distances count ``weight`` times."""
 
     dims: Dims
@@ -48,11 +48,11 @@ class Part:
 
 @serializable("SideBySideSpec")
 @dataclass(frozen=True)
-class SideBySideSpec(Specification["SideBySide"]):
+class FeatureUnionParams(Params["FeatureUnion"]):
     """What defines rows side by side on a box, in plain numbers; ``draw()`` makes the tables of each part."""
 
     domain: Domain
-    parts: tuple[Part, ...]
+    parts: tuple[FeatureBlock, ...]
 
     def __post_init__(self) -> None:
         for part in self.parts:
@@ -75,16 +75,16 @@ class SideBySideSpec(Specification["SideBySide"]):
         """Length m of a set's row."""
         return sum(int(part.spec.n_features) for part in self.parts)
 
-    def _tables(self) -> SideBySide:
-        return SideBySide(self)
+    def _build(self) -> FeatureUnion:
+        return FeatureUnion(self)
 
 
-class SideBySide(Tables[SideBySideSpec]):
-    """Drawn tables of a `SideBySideSpec`; immutable, shared by all blocks."""
+class FeatureUnion(FittedParams[FeatureUnionParams]):
+    """Drawn tables of a `FeatureUnionParams`; immutable, shared by all blocks."""
 
-    def __init__(self, spec: SideBySideSpec) -> None:
+    def __init__(self, spec: FeatureUnionParams) -> None:
         self.spec = spec
-        self._drawn = [part.spec.draw() for part in spec.parts]
+        self._drawn = [part.spec.materialize() for part in spec.parts]
 
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the parts, one beside the other: (n_sets, m) float32."""
@@ -105,7 +105,7 @@ class SideBySide(Tables[SideBySideSpec]):
             out += influences(drawn, part.of_sets(one), float(part.scale) * gradient[columns], there)
         return out
 
-    def _columns(self) -> Iterator[tuple[Part, Any, slice]]:
+    def _columns(self) -> Iterator[tuple[FeatureBlock, Any, slice]]:
         """Each part, its tables, and where its columns are."""
         start = 0
         for part, drawn in zip(self.spec.parts, self._drawn, strict=True):
@@ -117,7 +117,7 @@ class SideBySide(Tables[SideBySideSpec]):
 class SummedSide:
     """Rows of the parts in the making, of one set that comes in pieces."""
 
-    def __init__(self, sums: Sequence[tuple[Part, RowSum]]) -> None:
+    def __init__(self, sums: Sequence[tuple[FeatureBlock, RowSum]]) -> None:
         self._sums = sums
 
     def add(self, points: F32, weights: F32 | None) -> None:
@@ -130,9 +130,13 @@ class SummedSide:
         return np.concatenate([own.row() * part.scale for part, own in self._sums])
 
 
-def parts_of(spec: Any) -> tuple[Part, ...]:
+def parts_of(spec: Any) -> tuple[FeatureBlock, ...]:
     """The parts of a specification: itself, of all dimensions, where nothing stands side by side."""
-    return spec.parts if isinstance(spec, SideBySideSpec) else (Part(tuple(range(spec.n_dims)), spec),)
+    return (
+        spec.parts
+        if isinstance(spec, FeatureUnionParams)
+        else (FeatureBlock(tuple(range(spec.n_dims)), spec),)
+    )
 
 
 def columns_of(sets: SampleSets, dims: Dims) -> SampleSets:
@@ -150,7 +154,7 @@ MOST_TENSOR_DIMS = 3
 
 
 @dataclass(frozen=True)
-class AskedStructure:
+class StructureSpec:
     """One ``kind`` of density, "joint" or "marginal", or "pairs": dimensions ``alone``, and ``together`` some of them.
 
     ``together`` is None where the data are to say which.
@@ -176,7 +180,7 @@ class Columns:
     most: int | None = None
 
 
-def listed_structure(given: Any, d: int) -> AskedStructure:
+def listed_structure(given: Any, d: int) -> StructureSpec:
     """A list of dimensions and of groups of them; without single dimensions, all stand alone beside the groups."""
     groups = [_group(one, d) for one in given] if isinstance(given, Sequence) else []
     if not groups or None in groups or len({frozenset(g) for g in groups if g}) < len(groups):
@@ -187,7 +191,7 @@ def listed_structure(given: Any, d: int) -> AskedStructure:
         )
     alone = tuple(g[0] for g in groups if g is not None and len(g) == 1)
     together = tuple(g for g in groups if g is not None and len(g) > 1)
-    return AskedStructure("pairs", alone or tuple(range(d)), together)
+    return StructureSpec("pairs", alone or tuple(range(d)), together)
 
 
 def _group(given: Any, d: int) -> Dims | None:

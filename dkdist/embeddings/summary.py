@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dkdist._base.embedding import SetEmbedding
-from dkdist._base.influence import shares
-from dkdist._base.inputs import Sets, Survey, common_units
-from dkdist._base.params import Specification
+from dkdist._base.influence import weight_fractions
+from dkdist._base.inputs import DataSummary, Sets, common_units
+from dkdist._base.params import Params
 from dkdist._numba.arrays import F32, F64, Array
 from dkdist._utils.serialization import serializable
 from dkdist.sets import SampleSets
@@ -27,7 +27,7 @@ MAX_COLUMN_VALUES = (
 
 @serializable("SummarySpec")
 @dataclass(frozen=True)
-class SummarySpec(Specification[Any]):
+class SummarySpec(Params[Any]):
     """Parameters of a summary embedding: the units (x - centre) / scale of each dimension."""
 
     centre: tuple[float, ...]
@@ -86,7 +86,7 @@ class SummarySpec(Specification[Any]):
         """
         first = one.relative[:1].astype(np.float64)  # constant dimensions are exactly 0 from there
         y, there = ((points - first) / np.array(self.scale) for points in (one.relative, at))
-        u, g = shares(one), gradient[:-1].reshape(N_STATISTICS, self.n_dims, -1)
+        u, g = weight_fractions(one), gradient[:-1].reshape(N_STATISTICS, self.n_dims, -1)
         mean = u @ y
         std = np.sqrt(u @ (y - mean) ** 2)
         found = there @ g[0]
@@ -208,7 +208,7 @@ class SummaryEmbedding(SetEmbedding):
     def __init__(self, on_error: str = "raise") -> None:
         self.on_error = on_error
 
-    def _fit(self, sets: Sets, summary: Survey) -> SummarySpec:
+    def _fit(self, sets: Sets, summary: DataSummary) -> SummarySpec:
         centre, self.scale_ = common_units(sets, summary.bad)
         self.centre_ = centre + self.origin_
         return SummarySpec(tuple(centre.tolist()), tuple(self.scale_.tolist()))

@@ -10,13 +10,13 @@ import numpy as np
 from scipy.sparse import issparse
 
 from dkdist._base.invalid_sets import RowError
-from dkdist._base.params import Specification
+from dkdist._base.params import Params
 from dkdist._numba.arrays import F32
 from dkdist.sets import SampleSets
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity: transformers are not hashable by content
-class TransformerParams(Specification[Any]):
+class TransformerParams(Params[Any]):
     """A fitted transformer whose ``transform`` maps n sets to a 2-D array (n, m)."""
 
     _kept = 0  # nothing is built

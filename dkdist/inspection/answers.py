@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist._base.inputs import Sets, load_points, of_blocks
-from dkdist._base.invalid_sets import attempt
+from dkdist._base.inputs import Sets, load_points, map_blocks
+from dkdist._base.invalid_sets import run_skipping_invalid
 from dkdist._base.parameter_checks import one_of, real_matrix
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64
 from dkdist._utils.validation import require_same_names
 from dkdist.inspection.contributions import dimension_contributions, influence_at, point_contributions
@@ -113,13 +113,13 @@ def _require_question(by: str, at: Any, reference: Any, background: Any) -> None
 
 
 def _of_all(work: Work, sets: Sets) -> list[F64]:
-    return list(chain.from_iterable(of_blocks(partial(_of_block, work), sets, "explain")))
+    return list(chain.from_iterable(map_blocks(partial(_of_block, work), sets, "explain")))
 
 
 def _of_block(work: Work, sets: Sets, first: int) -> list[F64]:
     """The answers for every set of a block; bad sets are named."""
     nothing: list[F64] = []
-    made = attempt(work, sets, range(first, first + len(sets)), nothing, skip=False)
+    made = run_skipping_invalid(work, sets, range(first, first + len(sets)), nothing, skip=False)
     return list(chain.from_iterable(made.results))
 
 
@@ -171,7 +171,7 @@ def _background(subject: Subject, given: Any, sets: Sets, seed: int) -> SampleSe
 def _few(subject: Subject, given: Any, seed: int) -> SampleSets:
     beside = subject.taken(given)
     if len(beside) > MOST_BACKGROUND:
-        rng = np.random.default_rng([seed, Role.BACKGROUND])
+        rng = np.random.default_rng([seed, RngStream.BACKGROUND])
         beside = beside[np.sort(rng.choice(len(beside), MOST_BACKGROUND, replace=False))]
     loaded = load_points(beside)
     subject.function.require(loaded, 0)

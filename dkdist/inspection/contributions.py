@@ -37,8 +37,8 @@ from math import factorial
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist._base.influence import shares
-from dkdist._base.random_streams import Role
+from dkdist._base.influence import weight_fractions
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist.inspection.set_function import PathBackground, SetFunction
 from dkdist.sets import SampleSets
@@ -94,7 +94,7 @@ def dimension_contributions(
 def _of_one(function: SetFunction, background: SampleSets, seed: int, one: SampleSets) -> F64:
     total = np.zeros((one.n_dims, len(function.constant)))
     for i in range(len(background)):
-        rng = np.random.default_rng([seed, Role.COALITIONS, i])
+        rng = np.random.default_rng([seed, RngStream.COALITIONS, i])
         plan = coalitions(one.n_dims, rng)
         others = _drawn(background[i : i + 1], one.n_points, None if function.ordered else rng)
         total += plan.weights @ _values(function, one, others, plan.kept)
@@ -123,7 +123,7 @@ def _mixed(one: SampleSets, others: F32, kept: NDArray[np.bool_]) -> SampleSets:
 def _drawn(one: SampleSets, n: int, rng: np.random.Generator | None) -> F32:
     """n of the set's points, at even steps of its weight; in a random order, or without ``rng`` in their own."""
     order: I64 = np.arange(one.n_points) if rng is None else rng.permutation(one.n_points)
-    upto = np.cumsum(shares(one)[order])
+    upto = np.cumsum(weight_fractions(one)[order])
     chosen = np.searchsorted(upto, (np.arange(n) + 0.5) / n * upto[-1])
     points: F32 = one.relative[order[np.minimum(chosen, one.n_points - 1)]]
     return points
@@ -135,7 +135,7 @@ def point_contributions(
     """(n_i, k) of every set, which sum to its values less the ``reference`` (k,); ``first`` is set 0's position."""
     function.require(sets, first)
     return [
-        np.asarray(shares(one)[:, None] * (value - reference + influence))
+        np.asarray(weight_fractions(one)[:, None] * (value - reference + influence))
         for one, value, influence in function.path_influences(sets, background)
     ]
 

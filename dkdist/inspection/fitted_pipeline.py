@@ -55,7 +55,7 @@ class LinearTerm:
         gradient = self._columns
         for step, rows, step_starts in zip(self.maps[::-1], stages[::-1], start_stages[::-1], strict=True):
             if isinstance(step, RandomFourierFeatures):
-                gradient = step.spec_.draw().pull_back(rows[0], gradient, step_starts)
+                gradient = step.spec_.materialize().pull_back(rows[0], gradient, step_starts)
             elif step.scale_ is not None:
                 gradient = gradient / step.scale_[:, None]
         return gradient

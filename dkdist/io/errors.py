@@ -24,7 +24,7 @@ from zarr.codecs import BloscCodec, ShardingCodec, ZstdCodec
 
 from dkdist._utils.memory_budget import require_memory
 
-RESTORE = "The data is damaged: restore the store from a copy, or write it again"
+RESTORE_HINT = "The data is damaged: restore the store from a copy, or write it again"
 
 
 class StoreFormatError(ValueError):
@@ -50,7 +50,7 @@ class WrongChunkError(Exception):
 
 
 @contextmanager
-def decoding(what: str, remedy: str = RESTORE) -> Iterator[None]:
+def as_format_error(what: str, remedy: str = RESTORE_HINT) -> Iterator[None]:
     """Turn what a codec or parser raises into `StoreFormatError`; what the system and `WrongChunkError` say passes."""
     try:
         yield

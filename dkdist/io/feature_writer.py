@@ -32,7 +32,7 @@ from dkdist.io._zarr import checksums as chunk_sums
 from dkdist.io._zarr.growing_array import RecordedArray
 from dkdist.io._zarr.layout import array_of, dump_json, group_document, parse_array
 from dkdist.io._zarr.location.address import (
-    Address,
+    StoreLocation,
     as_address,
     get_bytes,
     list_names,
@@ -47,11 +47,11 @@ from dkdist.io.errors import (
     MAX_BLOCKS,
     MAX_BYTES,
     MAX_CHUNK_BYTES,
-    RESTORE,
+    RESTORE_HINT,
     StoreFormatError,
     WrongChunkError,
+    as_format_error,
     check_array,
-    decoding,
     parsed,
 )
 
@@ -59,18 +59,18 @@ FORMAT = "dkdist.features"
 VERSION = 1
 FIELDS = ("n_rows", "n_columns", "block_rows", "generation")
 
-CODING = chunk_sums.Coding(inner=None, ends_with_crc=True)
+CODING = chunk_sums.CodecInfo(inner=None, ends_with_crc=True)
 TABLES_KEPT = 64
 
 # keys of tables are never used twice
-_tables: dict[tuple[str, chunk_sums.TableRecord | None], chunk_sums.Bound | None] = {}
+_tables: dict[tuple[str, chunk_sums.TableRecord | None], chunk_sums.ChunkChecksums | None] = {}
 
 
 @dataclass(frozen=True)
 class FeatureStore:
     """An opened store of n_rows x n_columns float32 features, in blocks of ``block_rows``."""
 
-    address: Address
+    address: StoreLocation
     n_rows: int
     n_columns: int
     block_rows: int
@@ -89,7 +89,7 @@ class FeatureStore:
         ends = [_chunk(i) for i in (0, self.n_blocks - 1)]
         lost = missing_keys(self.address.open(read_only=True), ends)
         if lost:
-            raise StoreFormatError(f"{lost[0]} of {self.address.label} is missing. {RESTORE}")
+            raise StoreFormatError(f"{lost[0]} of {self.address.label} is missing. {RESTORE_HINT}")
 
     def missing_blocks(self) -> list[int]:
         """Blocks that are not written yet, or not to their end."""
@@ -101,7 +101,9 @@ class FeatureStore:
         """Whether block i of an unfinished store can be read and is the one that its receipt was written for."""
         try:
             store = self.address.open(read_only=True)
-            self._rows(store, i, chunk_sums.Bound(i, np.array([self._receipts(store, [i])], np.uint32)))
+            self._rows(
+                store, i, chunk_sums.ChunkChecksums(i, np.array([self._receipts(store, [i])], np.uint32))
+            )
         except (StoreFormatError, WrongChunkError):
             return False
         return True
@@ -125,12 +127,12 @@ class FeatureStore:
             self._require_current(store)
             raise StoreFormatError(
                 f"block {i} of {self.address.label} (rows {i * self.block_rows} to "
-                f"{min((i + 1) * self.block_rows, self.n_rows) - 1}) cannot be trusted: {error}. {RESTORE}"
+                f"{min((i + 1) * self.block_rows, self.n_rows) - 1}) cannot be trusted: {error}. {RESTORE_HINT}"
             ) from error
         self._require_current(store)
         # rows of skipped sets are NaN, and so is a chunk that is not there
         if np.isnan(rows).any() and missing_keys(store, [_chunk(i)]):
-            raise StoreFormatError(f"block {i} of {self.address.label} is missing. {RESTORE}")
+            raise StoreFormatError(f"block {i} of {self.address.label} is missing. {RESTORE_HINT}")
         return rows
 
     def finish(self) -> FeatureStore:
@@ -141,7 +143,9 @@ class FeatureStore:
         store = self.address.open(read_only=False)
         sums = self._receipts(store, range(self.n_blocks))
         key = chunk_sums.new_key(self.generation, "features")
-        data = chunk_sums.encoded({"features": chunk_sums.Bound(0, np.array(sums, np.uint32).reshape(-1, 1))})
+        data = chunk_sums.encoded(
+            {"features": chunk_sums.ChunkChecksums(0, np.array(sums, np.uint32).reshape(-1, 1))}
+        )
         self._require_current(store)
         put_bytes(store, key, data)
         flush_store(store)
@@ -154,8 +158,8 @@ class FeatureStore:
             store.sweep()
         return done
 
-    def _rows(self, store: Store, i: int, bound: chunk_sums.Bound | None) -> F32:
-        with decoding(f"block {i} of {self.address.label}"):
+    def _rows(self, store: Store, i: int, bound: chunk_sums.ChunkChecksums | None) -> F32:
+        with as_format_error(f"block {i} of {self.address.label}"):
             array = self._array(store, chunk_sums.CheckedArray(store, "features", CODING, lambda: bound))
             return np.asarray(array[i * self.block_rows : (i + 1) * self.block_rows])
 
@@ -168,7 +172,7 @@ class FeatureStore:
         """The checksums that some blocks have receipts for; refuses receipts of other blocks or features."""
         sums = []
         for i, receipt in zip(blocks, get_bytes(store, [_receipt(i) for i in blocks]), strict=True):
-            with decoding(f"the receipt of block {i} of {self.address.label}"):
+            with as_format_error(f"the receipt of block {i} of {self.address.label}"):
                 found = json.loads(receipt or b"null")["crc32c"]
                 if receipt != self._receipt_of(i, found):
                     raise ValueError("it was written for another block, or for other features")
@@ -180,12 +184,14 @@ class FeatureStore:
         label = self.address.label
         (document,) = get_bytes(store, [f"features/{DOCUMENT}"])
         if document is None:
-            raise StoreFormatError(f"array 'features' of {label} has no metadata. {RESTORE}")
+            raise StoreFormatError(f"array 'features' of {label} has no metadata. {RESTORE_HINT}")
         array = array_of(chunks, "features", parse_array("features", document, label))
         found = (array.shape, array.chunks, str(array.dtype))
         expected = ((self.n_rows, self.n_columns), (self.block_rows, self.n_columns), "float32")
         if found != expected:
-            raise StoreFormatError(f"array 'features' of {label} is {found}, expected {expected}. {RESTORE}")
+            raise StoreFormatError(
+                f"array 'features' of {label} is {found}, expected {expected}. {RESTORE_HINT}"
+            )
         return array
 
     def _require_current(self, store: Store) -> None:
@@ -208,13 +214,13 @@ class FeatureStore:
         return "dkdist.FeatureStore", self.address.label, self.generation, self.fingerprint
 
 
-def _bound(address: Address, record: chunk_sums.TableRecord | None) -> chunk_sums.Bound | None:
+def _bound(address: StoreLocation, record: chunk_sums.TableRecord | None) -> chunk_sums.ChunkChecksums | None:
     """The checksums of a finished store, read once in a process."""
     key = address.label, record
     if key not in _tables:
         table = chunk_sums.read_table(address.open(read_only=True), record, address.label)
         if table is None:
-            raise StoreFormatError(f"the table of checksums of {address.label} is missing. {RESTORE}")
+            raise StoreFormatError(f"the table of checksums of {address.label} is missing. {RESTORE_HINT}")
         while len(_tables) >= TABLES_KEPT:
             _tables.pop(next(iter(_tables)), None)
         _tables[key] = table.get("features")
@@ -262,7 +268,7 @@ def remove_features(store: Any) -> None:
 
 
 @contextlib.contextmanager
-def hidden_features(old: FeatureStore) -> Iterator[Address]:
+def hidden_features(old: FeatureStore) -> Iterator[StoreLocation]:
     """A hidden place for features that take the place of complete ones on a disk when the block ends, in one step.
 
     If it raises, nothing is left of them. Raises `StoreFormatError` if other features came there meanwhile.
@@ -272,7 +278,7 @@ def hidden_features(old: FeatureStore) -> Iterator[Address]:
     hidden = HiddenFolder(path)
     hidden.make()
     try:
-        yield Address(hidden.store)
+        yield StoreLocation(hidden.store)
         with committing(hidden.path):
             old._require_current(old.address.open(read_only=True))
             hidden.publish()
@@ -306,8 +312,8 @@ def _check_sizes(n_rows: int, n_columns: int, block_rows: int) -> None:
         raise ValueError(f"{n_rows} rows in blocks of {block_rows}: expected at most {MAX_BLOCKS} blocks")
 
 
-def _parse(address: Address, document: bytes) -> FeatureStore:
-    with decoding(f"{DOCUMENT} of {address.label}"):
+def _parse(address: StoreLocation, document: bytes) -> FeatureStore:
+    with as_format_error(f"{DOCUMENT} of {address.label}"):
         record = parsed(document).get("attributes", {}).get("dkdist")
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise StoreFormatError(f"{address.label} holds something else than {FORMAT!r}: choose another place")
@@ -316,10 +322,10 @@ def _parse(address: Address, document: bytes) -> FeatureStore:
     numbers = [record.get(name) for name in FIELDS]
     if record.get("version") != VERSION or any(type(v) is not int or v < 1 for v in numbers):
         raise StoreFormatError(
-            f"the 'dkdist' attributes of {address.label} make no sense: {reprlib.repr(record)}. {RESTORE}"
+            f"the 'dkdist' attributes of {address.label} make no sense: {reprlib.repr(record)}. {RESTORE_HINT}"
         )
     fields: dict[str, Any] = dict(zip(FIELDS, numbers, strict=True))
-    with decoding(f"{DOCUMENT} of {address.label}"):
+    with as_format_error(f"{DOCUMENT} of {address.label}"):
         _check_sizes(fields["n_rows"], fields["n_columns"], fields["block_rows"])
     return FeatureStore(
         address=address,

@@ -10,8 +10,8 @@ import numpy as np
 
 from dkdist._numba.arrays import F64, Array
 from dkdist._runtime.frame_partitions import Partitions, is_dask_frame
-from dkdist._utils.concurrency import Room, each_ahead
-from dkdist._utils.validation import as_flag
+from dkdist._utils.concurrency import BufferPool, prefetch_each
+from dkdist._utils.validation import check_bool
 from dkdist.io import SetStore, SetWriter, open_sets, write_sets
 from dkdist.io._zarr.batches import counted_from
 from dkdist.sets import SampleSetError, SampleSets
@@ -75,7 +75,7 @@ def import_frame(
     >>> sets.ids, sets.names, sets.sizes
     (array(['b', 'a'], dtype='<U1'), ('cd3',), array([1, 2]))
     """
-    as_flag("overwrite", overwrite)
+    check_bool("overwrite", overwrite)
     if not is_dask_frame(frame):
         whole = SampleSets.from_frame(frame, set_id, points, targets, weights)
         return write_sets(store, whole, overwrite=overwrite)
@@ -90,7 +90,7 @@ def import_frame(
     with (
         partitions.crew() as crew,
         SetWriter(store, len(roles.points), overwrite=overwrite, names=roles.points) as writer,
-        closing(each_ahead(made, range(first, frame.npartitions), n, crew or n)) as collections,
+        closing(prefetch_each(made, range(first, frame.npartitions), n, crew or n)) as collections,
     ):
         if crew is not None:
             writer.share(crew)
@@ -119,7 +119,7 @@ class _Making:
         self._first: dict[int, Parts] = {first: parts}
         origin = natural_origin([parts.points])
         self._origin = np.zeros(len(wanted.points)) if origin is None else origin
-        self._like_most, self._room = True, Room()
+        self._like_most, self._room = True, BufferPool()
 
     def __call__(self, number: int) -> Made | None:
         with _naming(number):

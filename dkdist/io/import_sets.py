@@ -14,7 +14,7 @@ from dkdist._numba.arrays import F64
 from dkdist._runtime.map_reduce import map_pieces
 from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import resources
-from dkdist._utils.validation import as_flag, as_verbose
+from dkdist._utils.validation import as_verbose, check_bool
 from dkdist.io import SetStore, open_sets
 from dkdist.io._zarr.batches import Outline
 from dkdist.io._zarr.new_arrays import Shards
@@ -23,12 +23,12 @@ from dkdist.io.maintenance import PARTS_A_THREAD, part_bytes, write_parts
 from dkdist.io.readers.catalogue import Catalogue, part_batches
 from dkdist.io.readers.sources import (
     OriginSample,
-    agreed,
     as_reader,
+    log_summary,
     origin_of,
     origin_sample,
     outline_of,
-    tell,
+    unify_outlines,
 )
 from dkdist.sets.origins import settled_origin
 
@@ -110,7 +110,7 @@ def import_sets(
     >>> len(sets), sets.n_points, sets.targets["y"][::100]
     (400, 2000, array([0, 1, 2, 3]))
     """
-    as_flag("overwrite", overwrite)
+    check_bool("overwrite", overwrite)
     as_verbose(verbose)
     requested = None if origin is None else _as_origin(origin)
     listed = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
@@ -118,9 +118,9 @@ def import_sets(
         raise ValueError("there are no sources: give at least one")
     reader = as_reader(read, listed)
     planned = PlannedStore(store, overwrite=overwrite)
-    outlines = agreed(reader, _outlines(reader, listed, verbose))
+    outlines = unify_outlines(reader, _outlines(reader, listed, verbose))
     dropped = sum(outline.dropped for outline in outlines)
-    tell((outline.told for outline in outlines), dropped, verbose=verbose)
+    log_summary((outline.told for outline in outlines), dropped, verbose=verbose)
     catalogue = Catalogue.of(listed, outlines)
     if requested is not None:
         _require_dimensions(requested, catalogue)

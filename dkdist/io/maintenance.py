@@ -18,11 +18,11 @@ from dkdist._numba.arrays import I64, Array
 from dkdist._runtime.map_reduce import map_pieces
 from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import resources
-from dkdist._utils.validation import as_flag, as_verbose
+from dkdist._utils.validation import as_verbose, check_bool
 from dkdist.io import SetStore, StoreFormatError, VerifyReport, open_sets
 from dkdist.io._zarr.batches import Batch
 from dkdist.io._zarr.layout import Commit
-from dkdist.io._zarr.location.address import Address
+from dkdist.io._zarr.location.address import StoreLocation
 from dkdist.io._zarr.new_arrays import Shards
 from dkdist.io._zarr.planned_store import Failed, PartWriter, PlannedStore, Written
 from dkdist.io._zarr.reading import Committed
@@ -112,7 +112,7 @@ def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:
     return report_of(committed, n_bytes)
 
 
-def _check(address: Address, commit: Commit, spans: Sequence[Span]) -> int | StoreFormatError:
+def _check(address: StoreLocation, commit: Commit, spans: Sequence[Span]) -> int | StoreFormatError:
     return check_spans(Committed(address, commit), spans)
 
 
@@ -173,7 +173,7 @@ def compact(
     >>> dk.compact(path).generation > sets.generation
     True
     """
-    as_flag("overwrite", overwrite)
+    check_bool("overwrite", overwrite)
     as_verbose(verbose)
     view = store if isinstance(store, SetStore) else open_sets(store)
     target = compact_target(view, to)

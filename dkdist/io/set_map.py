@@ -9,7 +9,7 @@ from dkdist.sets import SampleSets
 from dkdist.sets.labels import Names
 
 
-class SetMap(Protocol):
+class LazyTransform(Protocol):
     """A map that a view carries: small, immutable, pickled with it."""
 
     @property
@@ -30,5 +30,5 @@ class SetMap(Protocol):
     def of_sets(self, sets: SampleSets) -> SampleSets:
         """The sets that it makes of these, with their ids and targets: as many points and weights, float32."""
 
-    def of_pieces(self, pieces: Iterator[SampleSets], n_points: int) -> SetMap:
+    def for_chunks(self, pieces: Iterator[SampleSets], n_points: int) -> LazyTransform:
         """The map for one set of so many points, which comes in pieces, so that it can be used on each by itself."""

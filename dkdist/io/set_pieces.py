@@ -15,7 +15,7 @@ import numpy as np
 import zarr
 
 from dkdist._numba.arrays import F32, I64, Array
-from dkdist.io.set_map import SetMap
+from dkdist.io.set_map import LazyTransform
 from dkdist.io.set_store import SetStore
 from dkdist.sets import SampleSets
 
@@ -104,11 +104,11 @@ def set_pieces(view: SetStore) -> tuple[list[SetRows], I64]:
 
 def _settled(view: SetStore, edges: list[int]) -> SetStore:
     """The view of one set with maps that can be used on each of its pieces by itself."""
-    maps: tuple[SetMap, ...] = ()
+    maps: tuple[LazyTransform, ...] = ()
     for step in view._maps:
         so_far = view._view(view._chosen, None, maps)
         pieces = [SetRows(so_far, a, b) for a, b in itertools.pairwise(edges)]
-        maps += (step.of_pieces((so_far._counted(p.committed()) for p in pieces), edges[-1] - edges[0]),)
+        maps += (step.for_chunks((so_far._counted(p.committed()) for p in pieces), edges[-1] - edges[0]),)
     return view._view(view._chosen, view._base, maps) if maps else view
 
 

@@ -18,11 +18,11 @@ import numpy as np
 from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._utils.text import column_text, kind_text, numbers_text, pairs_table, sizes_text
 from dkdist.io._zarr.layout import Commit
-from dkdist.io._zarr.location.address import Address, as_address
+from dkdist.io._zarr.location.address import StoreLocation, as_address
 from dkdist.io._zarr.location.exchange import appending_to
 from dkdist.io._zarr.reading import Committed, Targets, keep, open_committed, read_scattered
 from dkdist.io.errors import StoreFormatError
-from dkdist.io.set_map import SetMap
+from dkdist.io.set_map import LazyTransform
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.indexing import NoTable, mask_of_ids, positions, resolve_key
 from dkdist.sets.labels import Labels, Names
@@ -38,7 +38,7 @@ MOST_READ = 10**6  # sets whose sizes and targets are read for it: 8 MB of each
 Pairs = list[tuple[object, object]]
 
 
-def store_card(sets: SetStore, address: Address, commit: Commit) -> str:
+def store_card(sets: SetStore, address: StoreLocation, commit: Commit) -> str:
     """An HTML table of a store, or of the part of it that was chosen; damage that is met is said in its place."""
     of = "" if len(sets) == commit.n_sets else f" of {commit.n_sets:,}"
     names = getattr(sets, "names", None)
@@ -119,12 +119,12 @@ class SetStore(NoTable):
 
     def __init__(
         self,
-        address: Address,
+        address: StoreLocation,
         commit: Commit,
         chosen: range | I64,
         block_sets: int | None,
         base: tuple[float, ...] | None = None,
-        maps: tuple[SetMap, ...] = (),
+        maps: tuple[LazyTransform, ...] = (),
     ) -> None:
         self._address = address
         self._commit = commit
@@ -165,14 +165,14 @@ class SetStore(NoTable):
         base = (0.0,) * self.n_dims if origin is None else tuple(map(float, origin))
         return self._view(self._chosen, None if base == own else base, self._maps)
 
-    def mapped(self, step: SetMap) -> SetStore:
+    def mapped(self, step: LazyTransform) -> SetStore:
         """The same view, whose sets go through a map (to others of as many points, from the origin 0) when they are
         read; views of it do so too. Whatever else is read, and the store itself, stay as they are.
         """
         return self._view(self._chosen, None, (*self._maps, step))
 
     def _view(
-        self, chosen: range | I64, base: tuple[float, ...] | None, maps: tuple[SetMap, ...]
+        self, chosen: range | I64, base: tuple[float, ...] | None, maps: tuple[LazyTransform, ...]
     ) -> SetStore:
         return SetStore(self._address, self._commit, chosen, self.block_sets, base, maps)
 

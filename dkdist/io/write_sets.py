@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 from dkdist.io._zarr.batches import Form, columns_of
 from dkdist.io._zarr.location.address import as_address
 from dkdist.io._zarr.new_arrays import Shards, shard_rows
@@ -62,7 +62,7 @@ def write_sets(
     >>> words.alphabet, words.load().strings()
     ('ACGTU', ['GATTACA', 'CAT', 'TAU'])
     """
-    as_flag("overwrite", overwrite)
+    check_bool("overwrite", overwrite)
     source = sets if isinstance(sets, SetStore) else as_sample_sets(sets)
     columns = columns_of(source, targets, ids)
     labels = columns.pop("ids", None)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dkdist._numba.arrays import F32, I64, unowned
+from dkdist._numba.arrays import F32, I64, borrowed
 from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
 from dkdist._numba.elementary import f32, sincospi, smaller
 from dkdist._numba.points import read_only
@@ -72,7 +72,7 @@ def _sine_cosine(phases, factor, scale, sines, cosines):  # type: ignore[no-unty
 @inlined(ELEMENTWISE, early=False)
 def _fill_dense(X, n, waves, phases, outs):  # type: ignore[no-untyped-def]
     """The features of the first n rows of X (., m), contiguous."""
-    X, waves, phases, outs = unowned(X), unowned(waves), unowned(phases), unowned(outs)
+    X, waves, phases, outs = borrowed(X), borrowed(waves), borrowed(phases), borrowed(outs)
     m, F = X.shape[1], outs.shape[2] // 2
     for first in range(0, n, ROWS):
         rows = smaller(ROWS, n - first)

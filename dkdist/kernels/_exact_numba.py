@@ -39,10 +39,10 @@ from dkdist.kernels._profiles_numba import (
     GAUSSIAN,
     LANES,
     Profile,
-    apart,
     exp2,
     profile,
     slope,
+    sqdist,
 )
 
 PRODUCT_DIMS = 4
@@ -57,7 +57,7 @@ DIRECT_ROUNDING = 1e-15
 f64 = np.float64
 
 
-def mass(z: F64) -> float:
+def total_variation_mass(z: F64) -> float:
     """W = sum_i |z_i| of weights (n, C): energies are at most W^2."""
     return float(np.sqrt(np.einsum("ic,ic->i", z, z)).sum())
 
@@ -192,7 +192,7 @@ def _add(x, z, first, last, kernel, y, square, k, acc):  # type: ignore[no-untyp
                 k[n] = exp2(-s)
                 first_acc[n] += w * k[n]
         else:
-            apart(x, i, y, kernel, square)
+            sqdist(x, i, y, kernel, square)
             profile(square, kernel, k)
             for n in range(LANES):
                 first_acc[n] += w * k[n]
@@ -282,7 +282,7 @@ def _gradients(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
         acc[:] = 0.0
         for i in range(len(x)):
             w, values = z[i], acc[d]
-            apart(x, i, tile, kernel, s)
+            sqdist(x, i, tile, kernel, s)
             profile(s, kernel, k)
             for n in range(LANES):
                 values[n] += w * k[n]
@@ -339,7 +339,7 @@ def _widen(x, low, per_length, lows, highs):  # type: ignore[no-untyped-def]
             highs[j, k] = max(highs[j, k], x[i, j])
 
 
-def far_parts(points: WeightedPoints, reach: float) -> tuple[I64, I64]:
+def connected_components(points: WeightedPoints, reach: float) -> tuple[I64, I64]:
     """(order of the points by parts, the first of each part, and the end).
 
     Points in order along an axis are cut where the next one is more than ``reach`` away, the parts that are left along
@@ -360,7 +360,7 @@ def far_parts(points: WeightedPoints, reach: float) -> tuple[I64, I64]:
     return order, np.concatenate([[0], np.cumsum(np.bincount(part))])
 
 
-def spans_energy(x: F64, z: F64, spans: I64) -> float:
+def blockwise_energy(x: F64, z: F64, spans: I64) -> float:
     """The sum of `exact_loops.energy` of runs (first, end) of scaled points (n, d) with weights (n, C)."""
     return float(_spans(padded(x), z, spans))
 

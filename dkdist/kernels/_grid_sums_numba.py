@@ -60,7 +60,7 @@ def grid_values(points: F32, products: Products, scales: F64) -> F32:
     return out
 
 
-def shares(weights: F32 | None, offsets: I64) -> tuple[F32, F64]:
+def weight_fractions(weights: F32 | None, offsets: I64) -> tuple[F32, F64]:
     """(weights, factors) of `grid_sums` for means of sets: the factors are one over the total weight of each."""
     w, weighted = weight_array(weights)
     return w.reshape(-1, 1), 1 / (weight_totals(w, offsets) if weighted else np.diff(offsets))

@@ -64,7 +64,7 @@ def exp2(t):  # type: ignore[no-untyped-def]
 
 
 @inlined(ELEMENTWISE)
-def apart(x, i, y, kernel, s):  # type: ignore[no-untyped-def]
+def sqdist(x, i, y, kernel, s):  # type: ignore[no-untyped-def]
     """s[n] = |x_i - y_n|^2, or sum_j |x_ij - y_nj| by city blocks; y is (d, LANES), d even."""
     for j in range(0, x.shape[1], 2):
         a, b, ya, yb = x[i, j], x[i, j + 1], y[j], y[j + 1]
@@ -80,7 +80,7 @@ def apart(x, i, y, kernel, s):  # type: ignore[no-untyped-def]
 
 @inlined(ELEMENTWISE)
 def profile(s, kernel, k):  # type: ignore[no-untyped-def]
-    """k[n] = the kernel at what is `apart`."""
+    """k[n] = the kernel at what is `sqdist`."""
     if kernel.form == EXP2:
         for n in range(LANES):
             k[n] = exp2(-s[n])

@@ -29,7 +29,7 @@ MOST_TURNS = 2.0**30  # half turns; points so far away that no digit of a phase 
 LANES = 64  # frequencies at a time: their sums stay in the first-level cache
 
 
-def half_turns(frequencies: F64) -> F32:
+def as_half_turns(frequencies: F64) -> F32:
     """Frequencies (F, d) as loops take them: half turns, (lanes, d or d + 1, 64), padded with zeros."""
     F, d = frequencies.shape
     V = np.zeros((F + -F % LANES, d + d % 2), np.float32)
@@ -38,7 +38,7 @@ def half_turns(frequencies: F64) -> F32:
 
 
 class Waves(NamedTuple):
-    """What points are projected on: `half_turns` of F frequencies, where phases are counted from, and how far."""
+    """What points are projected on: `as_half_turns` of F frequencies, where phases are counted from, and how far."""
 
     half_turns: F32
     centre: F64
@@ -47,7 +47,7 @@ class Waves(NamedTuple):
 
 def waves_of(frequencies: F64, centre: F64) -> Waves:
     """The waves with frequencies (F, d) and phases 0 at the ``centre`` (d,)."""
-    V = half_turns(frequencies)
+    V = as_half_turns(frequencies)
     return Waves(V, centre, float(MOST_TURNS / max(1e-30, V.shape[1] * np.abs(V).max())))
 
 
@@ -140,7 +140,7 @@ def random_energies(points: WeightedPoints, frequencies: F64) -> F64:
 
     Points are counted from their middle.
     """
-    V, F = half_turns(frequencies), len(frequencies)
+    V, F = as_half_turns(frequencies), len(frequencies)
     reach = MOST_TURNS / max(1e-30, V.shape[1] * max(float(V.max()), -float(V.min())))
     sums = np.zeros((2, points.channels, len(V), LANES))
     for x, z in points.tiles():

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dkdist._numba.arrays import F32, F64, I64, unowned
+from dkdist._numba.arrays import F32, F64, I64, borrowed
 from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
 from dkdist._numba.elementary import f32, sincospi, smaller
 from dkdist._numba.hadamard import structured_products
 from dkdist._numba.points import read_only
 from dkdist._numba.sgd import tile_steps
-from dkdist._numba.simd import LANES, LINE, ROWS, crossed, load, rows_of, store, times, to_line, will_write
+from dkdist._numba.simd import LANES, LINE, ROWS, load, rows_of, store, times, to_line, transposed, will_write
 
 AHEAD = 2 * LINE  # numbers of a row between one that is written and one whose line is asked for
 
@@ -74,13 +74,13 @@ def _read(X, places, i, last, x, left):  # type: ignore[no-untyped-def]
     m = X.shape[1]
     whole = m // LANES * LANES
     for r in range(0, whole, LANES):
-        store(crossed(rows_of(X, places, i, last, r)), x, r * ROWS, LANES)
+        store(transposed(rows_of(X, places, i, last, r)), x, r * ROWS, LANES)
     if whole < m:
         for k in range(ROWS):
             row = X[places[smaller(i + k, last)]]
             for j in range(LANES):
                 left[k * LANES + j] = row[whole + j] if whole + j < m else f32(0)
-        store(crossed(load(left, 0, LANES, ROWS, LANES)), x, whole * ROWS, LANES)
+        store(transposed(load(left, 0, LANES, ROWS, LANES)), x, whole * ROWS, LANES)
 
 
 @inlined(ELEMENTWISE, early=False)
@@ -100,8 +100,8 @@ def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no
     Where fewer are left, the last one stands for those that are not there. Waves of a block come right after its
     products, which are still in the first level of the cache.
     """
-    (x, v, left), (signs, lengths, scale), outs = unowned(room), unowned(waves), unowned(outs)
-    X, places, (n_blocks, _, L) = unowned(X), unowned(places), signs.shape
+    (x, v, left), (signs, lengths, scale), outs = borrowed(room), borrowed(waves), borrowed(outs)
+    X, places, (n_blocks, _, L) = borrowed(X), borrowed(places), signs.shape
     F, last, cells = lengths.shape[1], first + n - 1, ROWS * LANES
     for i in range(0, n, ROWS):
         _read(X, places, first + i, last, x, left)
@@ -115,7 +115,7 @@ def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no
                 for r in range(start, whole, LANES):
                     will_write(outs, out + r + AHEAD, 2 * F, ROWS)
                     will_write(outs, out + F + r + AHEAD, 2 * F, ROWS)
-                    phases = crossed(load(v, (r - start) * ROWS, LANES, ROWS, LANES))
+                    phases = transposed(load(v, (r - start) * ROWS, LANES, ROWS, LANES))
                     store(times(phases, load(given, r, 0, ROWS, LANES)), left, 0, LANES)
                     _waves(left, scale)
                     store(load(left, cells, LANES, ROWS, LANES), outs, out + r, 2 * F)
@@ -124,7 +124,7 @@ def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no
                     width = smaller(LANES, stop - r)
                     for j in range(width):
                         left[j] = given[r + j]
-                    phases = crossed(load(v, (r - start) * ROWS, LANES, ROWS, LANES))
+                    phases = transposed(load(v, (r - start) * ROWS, LANES, ROWS, LANES))
                     store(times(phases, load(left, 0, 0, ROWS, LANES)), left, 0, LANES)
                     _waves(left, scale)
                     for k in range(smaller(ROWS, n - i)):

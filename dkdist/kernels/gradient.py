@@ -21,7 +21,7 @@ from dkdist.kernels._mesh_numba import Mesh, kernel_mesh, mesh_field
 from dkdist.kernels._sorted_numba import line_sums
 from dkdist.kernels.fourier_grid import MOST_DIMS
 from dkdist.kernels.inputs import Scales
-from dkdist.kernels.kernel_distance import SMALL, Task, resolved
+from dkdist.kernels.kernel_distance import SMALL, MMDProblem, refine_precision
 from dkdist.kernels.kernel_sums import scaled, sums_and_gradients
 from dkdist.kernels.methods import MOST_NUMBERS, WORST
 from dkdist.kernels.registry import get_kernel
@@ -60,7 +60,9 @@ class KernelGradient(NamedTuple):
         return D, KernelGradient(self.P * half, self.Q * half, (p * half, q * half), self.sigma * half)
 
 
-def squared_with_gradient(tasks: Sequence[Task], scales: Scales, method: str) -> tuple[float, KernelGradient]:
+def squared_with_gradient(
+    tasks: Sequence[MMDProblem], scales: Scales, method: str
+) -> tuple[float, KernelGradient]:
     """D^2, a sum over the tasks of its bandwidths, and its derivatives; by "exact", "fourier" or "auto"."""
     total, widths, (x, z) = 0.0, [], scales.pair.points.arrays()
     values, slopes = np.zeros(len(x)), np.zeros(x.shape)
@@ -79,7 +81,7 @@ def squared_with_gradient(tasks: Sequence[Task], scales: Scales, method: str) ->
     return total, KernelGradient(slopes[:n], slopes[n:], (values[:n], -values[n:]), by_sigma)
 
 
-def _fields(task: Task, method: str) -> tuple[float, F64, F64]:
+def _fields(task: MMDProblem, method: str) -> tuple[float, F64, F64]:
     """(E, f, its gradients) at the points of a task, in its unit of length."""
     mesh, (x, Z) = _mesh(task, method), task.points.arrays()
     z = Z[:, 0]
@@ -87,10 +89,10 @@ def _fields(task: Task, method: str) -> tuple[float, F64, F64]:
         f, g = mesh_field(x, z, task.sigma, mesh)
         return float(z @ f), f, g
     f, g = _own_sums(scaled(x, task.sigma, task.kernel), z, task.kernel)
-    return resolved(float(z @ f), task), f, get_kernel(task.kernel).unit / task.sigma * g
+    return refine_precision(float(z @ f), task), f, get_kernel(task.kernel).unit / task.sigma * g
 
 
-def _mesh(task: Task, method: str) -> Mesh | None:
+def _mesh(task: MMDProblem, method: str) -> Mesh | None:
     """The mesh that is asked for, or that "auto" expects to take less than all pairs; else None."""
     n, d = len(task.points), task.points.d
     if method == "exact" or (method == "auto" and (n <= SMALL or d > MOST_DIMS or task.kernel != "gaussian")):

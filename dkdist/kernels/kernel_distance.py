@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dkdist._base.parameter_checks import draw_seed, median_seed, one_of, positive
 from dkdist._numba.arrays import F64
 from dkdist._numba.weighted_points import WeightedPoints
-from dkdist._utils.validation import as_flag, require_same_names
+from dkdist._utils.validation import check_bool, require_same_names
 from dkdist.kernels._exact_numba import DIRECT_ROUNDING, MOST_ROUNDING, rounding
 from dkdist.kernels.inputs import Pair, read_pair, read_scales
 from dkdist.kernels.kernel_sums import energy, scaled, sorted_energy
@@ -32,7 +32,7 @@ TWOFOLD = 4000  # points up to which all pairs in twice the digits take less tha
 TRUSTED = 1e4  # a sum so many times its rounding, or more, has four digits
 
 
-class Task(NamedTuple):
+class MMDProblem(NamedTuple):
     """An energy to be found: weighted points about the origin, bandwidth, error allowed, seed.
 
     Points and bandwidth are in the unit of `make_task`, so that squares of both are numbers.
@@ -58,23 +58,23 @@ class Task(NamedTuple):
 
 def make_task(
     points: WeightedPoints, sigma: float, eps: float, kernel: str = "gaussian", random_state: object = 0
-) -> Task:
+) -> MMDProblem:
     """A task with the seed that a random_state stands for; lengths over the power of two near sigma: exact."""
     fraction, exponent = np.frexp(sigma)
     unit = float(np.ldexp(1.0, -exponent))
-    return Task(points.over(unit), float(fraction), eps, kernel, draw_seed(random_state))
+    return MMDProblem(points.over(unit), float(fraction), eps, kernel, draw_seed(random_state))
 
 
-def all_pairs(task: Task) -> float:
+def all_pairs(task: MMDProblem) -> float:
     """All pairs, or what sorting gives of them: exact either way."""
     points = task.points
     if len(points) > SMALL and get_kernel(task.kernel).is_sorted(points.d):
         x, z = points.arrays()
-        return resolved(sorted_energy(scaled(x, task.sigma, task.kernel), z, task.kernel), task)
-    return resolved(energy(points, task.sigma, task.kernel), task)
+        return refine_precision(sorted_energy(scaled(x, task.sigma, task.kernel), z, task.kernel), task)
+    return refine_precision(energy(points, task.sigma, task.kernel), task)
 
 
-def resolved(total: float, task: Task) -> float:
+def refine_precision(total: float, task: MMDProblem) -> float:
     """An energy of points; in twice the digits where those of few points cancel, as of nearly equal sets."""
     square, profile = task.points.mass**2, get_kernel(task.kernel).profile
     plenty = task.kernel != "energy" and abs(total) >= TRUSTED * (DIRECT_ROUNDING + MOST_ROUNDING) * square
@@ -284,7 +284,7 @@ def kernel_distance(
     True
     """
     squared, unbiased, gradient = (
-        as_flag(name, flag)
+        check_bool(name, flag)
         for name, flag in (("squared", squared), ("unbiased", unbiased), ("gradient", gradient))
     )
     one_of("method", method, METHODS)
@@ -310,11 +310,11 @@ def kernel_distance(
 
         square, slopes = squared_with_gradient(list(tasks), scales, method)
         return (square, slopes) if squared else slopes.of_the_root(square)
-    square = sum(map(partial(_unbiased if unbiased else energy_by, method=method), tasks))
+    square = sum(map(partial(_unbiased if unbiased else solve, method=method), tasks))
     return square if squared else _root(square, pair, kernel)
 
 
-def energy_by(task: Task, method: str) -> float:
+def solve(task: MMDProblem, method: str) -> float:
     """Return sum_ij k(x_i, x_j) <z_i, z_j>. Methods faster than all pairs are imported only when needed."""
     if method == "exact" or (method == "auto" and len(task.points) <= SMALL):
         return all_pairs(task)
@@ -380,9 +380,9 @@ def _require_samples(pair: Pair, squared: bool, gradient: bool) -> None:
         )
 
 
-def _unbiased(task: Task, method: str) -> float:
+def _unbiased(task: MMDProblem, method: str) -> float:
     """MMD_u^2 = D^2 + (kappa(P,P) - k(x, x) s^2) r / (1 - r) + the same of Q, s = sum p, r = sum p^2 / s^2."""
-    total = energy_by(task._replace(eps=task.eps / 2), method)
+    total = solve(task._replace(eps=task.eps / 2), method)
     at_zero = float(KERNELS[task.kernel].value(np.zeros(1))[0])
     for points in map(task.points.only, range(2)):
         weights = points.weight_range
@@ -390,7 +390,7 @@ def _unbiased(task: Task, method: str) -> float:
         s = len(points) * points.signs[0] * weights.least if equal else float(points.total[0])
         others = len(points) - 1.0 if equal else _others(points.square / s**2)
         own = task._replace(points=points, eps=task.eps / 4 * others)
-        total += (energy_by(own, method) - at_zero * s**2) / others
+        total += (solve(own, method) - at_zero * s**2) / others
     return total
 
 

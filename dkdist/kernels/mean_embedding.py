@@ -21,17 +21,24 @@ import numpy as np
 
 from dkdist._base.embedding import SetEmbedding
 from dkdist._base.influence import LinearInfluence
-from dkdist._base.inputs import Sets, Survey, check_sets, sample_points
-from dkdist._base.parameter_checks import draw_seed, median_seed, one_of, settled, whole, within_float32
-from dkdist._base.params import Domain, Specification, Tables
-from dkdist._base.random_streams import Role
+from dkdist._base.inputs import DataSummary, Sets, check_sets, sample_points
+from dkdist._base.parameter_checks import (
+    draw_seed,
+    median_seed,
+    one_of,
+    round_to_float32,
+    whole,
+    within_float32,
+)
+from dkdist._base.params import Domain, FittedParams, Params
+from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import median_distance
 from dkdist._numba.arrays import F32, F64
 from dkdist._numba.points import TILE
 from dkdist._runtime.process import one_blas_thread
 from dkdist._utils.serialization import serializable
-from dkdist._utils.validation import user_level
-from dkdist.kernels._grid_sums_numba import Products, add_grid_sums, grid_sums, grid_values, shares
+from dkdist._utils.validation import find_stacklevel
+from dkdist.kernels._grid_sums_numba import Products, add_grid_sums, grid_sums, grid_values, weight_fractions
 from dkdist.kernels._random_numba import LANES, add_mean_features, float32_error, mean_features, waves_of
 from dkdist.kernels.fourier_grid import MOST_DIMS, FourierGrid, fourier_grid, grid_layout
 from dkdist.kernels.registry import DRAWS, get_kernel, least_error, names_with
@@ -43,7 +50,7 @@ MOST_OF_BOX = 16  # times the functions of a ball: as many as the box around it 
 
 @serializable("RandomMeanSpec")
 @dataclass(frozen=True)
-class RandomMeanSpec(Specification["RandomMeanParameters"]):
+class RandomMeanSpec(Params["RandomMeanParameters"]):
     """A mean embedding by random frequencies; ``centre`` is where phases are counted from, and changes no distance."""
 
     _kept = 8
@@ -66,16 +73,16 @@ class RandomMeanSpec(Specification["RandomMeanParameters"]):
         """Length of a set's row: half sines, half cosines."""
         return self.n_components
 
-    def _tables(self) -> RandomMeanParameters:
+    def _build(self) -> RandomMeanParameters:
         return RandomMeanParameters(self)
 
 
-class RandomMeanParameters(LinearInfluence, Tables[RandomMeanSpec]):
+class RandomMeanParameters(LinearInfluence, FittedParams[RandomMeanSpec]):
     """Drawn frequencies of a `RandomMeanSpec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: RandomMeanSpec) -> None:
         self.spec = spec
-        rng = np.random.default_rng([spec.seed, Role.MEAN_FREQUENCIES])
+        rng = np.random.default_rng([spec.seed, RngStream.MEAN_FREQUENCIES])
         count, draw = spec.n_components // (2 * len(spec.sigmas)), DRAWS[spec.method]
         of_kernel = get_kernel(spec.kernel).frequencies
         W = [of_kernel(rng, draw(rng, count, spec.n_dims)) / sigma for sigma in spec.sigmas]
@@ -103,7 +110,7 @@ class RandomMeanParameters(LinearInfluence, Tables[RandomMeanSpec]):
 
 @serializable("GridMeanSpec")
 @dataclass(frozen=True)
-class GridMeanSpec(Specification["GridMeanParameters"]):
+class GridMeanSpec(Params["GridMeanParameters"]):
     """A mean embedding by one Fourier grid for each bandwidth: its periods and its cut-off.
 
     Points outside the domain count at its wall, for the grids repeat themselves beyond.
@@ -134,11 +141,11 @@ class GridMeanSpec(Specification["GridMeanParameters"]):
         """The dimension d of the points."""
         return self.domain.n_dims
 
-    def _tables(self) -> GridMeanParameters:
+    def _build(self) -> GridMeanParameters:
         return GridMeanParameters(self)
 
 
-class GridMeanParameters(LinearInfluence, Tables[GridMeanSpec]):
+class GridMeanParameters(LinearInfluence, FittedParams[GridMeanSpec]):
     """Tables of a `GridMeanSpec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: GridMeanSpec) -> None:
@@ -154,7 +161,7 @@ class GridMeanParameters(LinearInfluence, Tables[GridMeanSpec]):
         """Rows of the embedding: (n_sets, n_features) float32. Points outside the domain count at its wall."""
         out = np.empty((len(sets), self.spec.n_features), np.float32)
         spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
-        weights, factors = shares(sets.weights, sets.offsets)
+        weights, factors = weight_fractions(sets.weights, sets.offsets)
         for start in range(0, len(sets), SETS_AT_ONCE):
             some = slice(start, start + SETS_AT_ONCE)
             given = sets.relative, spans[some], weights, factors[some]
@@ -336,7 +343,7 @@ class MeanEmbedding(SetEmbedding):
         self.error_bound_: float | None = None
         if method == "fourier" or error <= AUTO_ERROR:
             self.spec_ = _grid_spec(box, sigmas, grids)
-            self.error_bound_ = settled(error + ROUNDING)
+            self.error_bound_ = round_to_float32(error + ROUNDING)
             _warn_if_void(error, self.n_components)
         else:
             _warn_if_unresolved(found, min(sigmas))
@@ -350,7 +357,9 @@ class MeanEmbedding(SetEmbedding):
         if isinstance(self.sigma, str):
             one_of("sigma", self.sigma, ("median",))
             return None
-        values = tuple(settled(within_float32("sigma", value)) for value in np.ravel(np.asarray(self.sigma)))
+        values = tuple(
+            round_to_float32(within_float32("sigma", value)) for value in np.ravel(np.asarray(self.sigma))
+        )
         if not values:
             raise ValueError("sigma is an empty sequence: give a positive number, several, or 'median'")
         return values
@@ -371,7 +380,7 @@ class MeanEmbedding(SetEmbedding):
         return n // n_sigmas
 
 
-def _median(sets: Sets, found: Survey, seed: int) -> float:
+def _median(sets: Sets, found: DataSummary, seed: int) -> float:
     points = sample_points(sets, found.bad, seed)
     with one_blas_thread():  # threads of BLAS wait for ever where another thread forks this process
         sigma = median_distance(points)
@@ -380,10 +389,10 @@ def _median(sets: Sets, found: Survey, seed: int) -> float:
             f"sigma='median' needs points that differ, but the {len(points)} sampled ones are equal: give sigma a "
             "number"
         )
-    return settled(within_float32("sigma='median'", sigma))
+    return round_to_float32(within_float32("sigma='median'", sigma))
 
 
-def _box(found: Survey) -> Domain:
+def _box(found: DataSummary) -> Domain:
     """The bounds of the data and a margin for points to come: beyond, a grid repeats itself."""
     low, high = found.low.astype(np.float64), found.high.astype(np.float64)
     margin, limit = MARGIN * (high - low), float(np.finfo(np.float32).max)
@@ -401,16 +410,16 @@ def _warn_if_void(error: float, n_components: int) -> None:
         warnings.warn(
             f"with n_components={n_components} the error of method='fourier' may reach {error:.2g} of the kernel's "
             "largest value 1: give more components, a larger sigma, or use method='orthogonal'",
-            stacklevel=user_level(),
+            stacklevel=find_stacklevel(),
         )
 
 
-def _warn_if_unresolved(found: Survey, sigma: float) -> None:
+def _warn_if_unresolved(found: DataSummary, sigma: float) -> None:
     widths = found.high.astype(np.float64) - found.low
     error = float32_error(widths, sigma)
     if error > VOID_ERROR:
         warnings.warn(
             f"sigma={sigma:.3g} is so small for points {widths.max():.3g} wide that rounding to float32 may change the "
             f"kernel by {min(error, 1):.2g} of its largest value 1: give a larger sigma, or drop outliers",
-            stacklevel=user_level(),
+            stacklevel=find_stacklevel(),
         )

@@ -25,17 +25,23 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaincc
 
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist.kernels._cells_numba import block_energy, cell_energy, kernel_blocks, kernel_cells
-from dkdist.kernels._exact_numba import are_one_part, far_parts, mass, reach_of, spans_energy
+from dkdist.kernels._exact_numba import (
+    are_one_part,
+    blockwise_energy,
+    connected_components,
+    reach_of,
+    total_variation_mass,
+)
 from dkdist.kernels._grid_sums_numba import Products, add_grid_sums
 from dkdist.kernels._mesh_numba import kernel_mesh, mesh_energy
 from dkdist.kernels._taylor_numba import n_terms, taylor_energy, taylor_order
 from dkdist.kernels._trees_numba import LEAF, Tree, box_tree, separated_energy, tree_energy
 from dkdist.kernels.fourier_grid import MOST_DIMS, FourierGrid, fourier_grid, grid_layout
-from dkdist.kernels.kernel_distance import SMALL, Task, all_pairs
+from dkdist.kernels.kernel_distance import SMALL, MMDProblem, all_pairs
 from dkdist.kernels.kernel_sums import scaled
 from dkdist.kernels.registry import GaussianMixture, get_kernel
 
@@ -137,7 +143,7 @@ def frequency_energy(points: WeightedPoints, sigma: float, grid: FourierGrid) ->
     return float(((S / n * layout.scales) ** 2).sum())
 
 
-def _automatic(task: Task) -> float:
+def _automatic(task: MMDProblem) -> float:
     """The rule that `kernel_distance` documents, for more than a few points: never random, never more than eps off.
 
     What would be dear as a whole is looked at for parts that are far from each other, and where its points are.
@@ -154,7 +160,7 @@ def _automatic(task: Task) -> float:
     return plan.energy(task.points) if cheap else all_pairs(task)
 
 
-def _by_parts(task: Task) -> float:
+def _by_parts(task: MMDProblem) -> float:
     """The sum over parts beyond the reach of each other: all pairs of small ones, the rest as `_whole` has it.
 
     Errors of k are at most ``share`` within a part and between two of them: those of E at most ``share`` W^2.
@@ -162,7 +168,7 @@ def _by_parts(task: Task) -> float:
     points, reach = task.points, reach_of(task.sigma, APART * task.share)
     if are_one_part(points, reach):
         return _whole(task)
-    order, firsts = far_parts(points, reach)
+    order, firsts = connected_components(points, reach)
     if len(firsts) == 2:
         return _whole(task)
     total, spans = 0.0, np.stack([firsts[:-1], firsts[1:]], axis=1)
@@ -172,10 +178,12 @@ def _by_parts(task: Task) -> float:
         ends = np.cumsum(np.diff(some)[:, 0])
         x, z = points.at(rows)
         x -= np.repeat(x[ends - np.diff(some)[:, 0]], np.diff(some)[:, 0], axis=0)
-        total += spans_energy(scaled(x, task.sigma), z, np.stack([ends - np.diff(some)[:, 0], ends], axis=1))
+        total += blockwise_energy(
+            scaled(x, task.sigma), z, np.stack([ends - np.diff(some)[:, 0], ends], axis=1)
+        )
     for first, end in spans[large]:
         x, z = points.at(order[first:end])
-        W = mass(z)
+        W = total_variation_mass(z)
         if W > 0:
             part = task._replace(points=WeightedPoints.of(x - x[0], z / W), eps=task.share)
             total += W**2 * _whole(part)
@@ -187,7 +195,7 @@ def _runs(spans: I64) -> list[I64]:
     return np.array_split(spans, -(-int(np.diff(spans).sum()) // AT_ONCE)) if len(spans) else []
 
 
-def _whole(task: Task) -> float:
+def _whole(task: MMDProblem) -> float:
     """What is foretold to take least: one mesh, cells where points are, a tree, Taylor terms (d > 3) or all pairs."""
     n, d = len(task.points), task.points.d
     ways = [(PAIR_NS * n**2 / 2, partial(all_pairs, task))]
@@ -212,17 +220,17 @@ def _whole(task: Task) -> float:
     return min(ways, key=lambda way: way[0])[1]()
 
 
-def _has_few_terms(task: Task) -> bool:
+def _has_few_terms(task: MMDProblem) -> bool:
     n, d = len(task.points), task.points.d
     order, error = taylor_order(_delta(task), task.share)
     return error <= task.share and n_terms(d, order) <= min(MOST_TERMS, n / 4)
 
 
-def _plan(task: Task) -> FourierPlan | None:
+def _plan(task: MMDProblem) -> FourierPlan | None:
     return fourier_plan(task.points.widths, task.sigma, task.eps, task.points.mass, len(task.points))
 
 
-def _fourier(task: Task) -> float:
+def _fourier(task: MMDProblem) -> float:
     d, C = task.points.d, task.points.channels
     if d > MOST_DIMS:
         raise ValueError(
@@ -242,14 +250,14 @@ def _fourier(task: Task) -> float:
     return plan.energy(task.points)
 
 
-def _delta(task: Task) -> float:
+def _delta(task: MMDProblem) -> float:
     """How many bandwidths the farthest point is from the middle."""
     middle = task.middle
     squares = ((((x - middle) / task.sigma) ** 2).sum(axis=1).max() for x, _ in task.points.tiles())
     return float(np.sqrt(max(squares)))
 
 
-def _taylor(task: Task) -> float:
+def _taylor(task: MMDProblem) -> float:
     delta, d = _delta(task), task.points.d
     order, error = taylor_order(delta, task.share)
     if error > task.share or n_terms(d, order) > MOST_TERMS:
@@ -266,20 +274,20 @@ def _taylor(task: Task) -> float:
     return taylor_energy(task.points, task.middle, task.sigma, order)
 
 
-def _tree(task: Task) -> float:
+def _tree(task: MMDProblem) -> float:
     return tree_energy(_boxes(task, LEAF), task.share)
 
 
-def _wspd(task: Task) -> float:
+def _wspd(task: MMDProblem) -> float:
     return separated_energy(_boxes(task, 1), task.share)
 
 
-def _boxes(task: Task, leaf: int) -> Tree:
+def _boxes(task: MMDProblem, leaf: int) -> Tree:
     x, z = task.points.arrays()
     return box_tree(scaled(x, task.sigma), z, leaf)
 
 
-def _rff(task: Task) -> float:
+def _rff(task: MMDProblem) -> float:
     """Replicates of as many frequencies as bring the standard error of their mean to eps."""
     from dkdist.kernels._random_numba import float32_error, random_energies
     from dkdist.kernels.registry import DRAWS, least_error  # for it alone
@@ -293,7 +301,7 @@ def _rff(task: Task) -> float:
     draw = DRAWS[least_error(d)]
     count, square = 64, task.points.mass**2
     while REPLICATES * count <= MAX_RANDOM_FREQUENCIES:
-        rng = np.random.default_rng([task.seed, Role.ENERGY_FREQUENCIES, count])
+        rng = np.random.default_rng([task.seed, RngStream.ENERGY_FREQUENCIES, count])
         together = min(REPLICATES, max(1, len(task.points) // (BESIDE * count)))
         means = np.empty(REPLICATES)
         for first in range(0, REPLICATES, together):
@@ -311,7 +319,7 @@ def _rff(task: Task) -> float:
     )
 
 
-def mixed_energy(task: Task) -> float:
+def mixed_energy(task: MMDProblem) -> float:
     """By Gaussians where that is foretold to take less than all pairs."""
     n, d = len(task.points), task.points.d
     kernel = get_kernel(task.kernel)
@@ -327,7 +335,7 @@ def mixed_energy(task: Task) -> float:
     return _by_gaussians(task, mixture)
 
 
-def _by_gaussians(task: Task, mixture: GaussianMixture) -> float:
+def _by_gaussians(task: MMDProblem, mixture: GaussianMixture) -> float:
     if len(task.points) * task.points.d <= FEW_NUMBERS:  # tiles for every Gaussian would be made again
         task = task._replace(points=WeightedPoints.of(*task.points.arrays()))
     S, d, C = task.points.total, task.points.d, task.points.channels
@@ -344,6 +352,6 @@ def _by_gaussians(task: Task, mixture: GaussianMixture) -> float:
     return float(total)
 
 
-BY_NAME: dict[str, Callable[[Task], float]] = {
+BY_NAME: dict[str, Callable[[MMDProblem], float]] = {
     "auto": _automatic, "fourier": _fourier, "rff": _rff, "taylor": _taylor, "tree": _tree, "wspd": _wspd,
 }  # fmt: skip

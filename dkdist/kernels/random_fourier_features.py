@@ -45,21 +45,21 @@ from dkdist._base.parameter_checks import (
     is_word,
     median_seed,
     one_of,
-    settled,
+    round_to_float32,
     whole,
     within_float32,
 )
-from dkdist._base.params import Specification, Tables
-from dkdist._base.random_streams import Role
-from dkdist._base.row_ids import beside_targets, own_rows, remember, with_index
+from dkdist._base.params import FittedParams, Params
+from dkdist._base.random_streams import RngStream
+from dkdist._base.row_ids import attach_index, check_index_alignment, own_rows, with_index
 from dkdist._base.sampling import median_distance, some_runs
 from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._numba.points import largest, not_finite
 from dkdist._runtime.arrays import cut, fill_in_memory, lazy_from_rows, take_rows
 from dkdist._runtime.blocks import is_lazy
-from dkdist._runtime.process import drawn, one_blas_thread
+from dkdist._runtime.process import materialized, one_blas_thread
 from dkdist._utils.serialization import serializable
-from dkdist._utils.validation import user_level
+from dkdist._utils.validation import find_stacklevel
 from dkdist.kernels._random_numba import float32_error
 from dkdist.kernels.registry import DRAWS, get_kernel, names_with
 
@@ -110,7 +110,7 @@ STEP_BYTES, STEP_ROWS = 2**18, (16, 512)
 
 @serializable("FourierSpec")
 @dataclass(frozen=True)
-class FourierSpec(Specification["FourierParameters"]):
+class FourierSpec(Params["FourierParameters"]):
     """What defines a set of random Fourier features, in plain numbers; ``draw()`` makes the frequencies."""
 
     _kept = 8
@@ -127,7 +127,7 @@ class FourierSpec(Specification["FourierParameters"]):
         """Length D of a row of features."""
         return self.n_components
 
-    def _tables(self) -> FourierParameters:
+    def _build(self) -> FourierParameters:
         return FourierParameters(self)
 
 
@@ -141,7 +141,7 @@ def step_rows(row_bytes: int) -> int:
     return int(np.clip(STEP_BYTES // row_bytes, *STEP_ROWS)) // 4 * 4
 
 
-class FourierParameters(Tables[FourierSpec]):
+class FourierParameters(FittedParams[FourierSpec]):
     """Drawn frequencies of a `FourierSpec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: FourierSpec) -> None:
@@ -248,14 +248,14 @@ def _structured_loops() -> Any:
 
 def _drawn_dense(spec: FourierSpec) -> F64:
     """(F, m) frequencies for sigma = 1."""
-    rng = np.random.default_rng([spec.seed, Role.FOURIER])
+    rng = np.random.default_rng([spec.seed, RngStream.FOURIER])
     g = DRAWS[spec.method](rng, spec.n_components // 2, spec.n_inputs)
     return get_kernel(spec.kernel).frequencies(rng, g)
 
 
 def _drawn_structured(spec: FourierSpec) -> tuple[F32, F64]:
     """Signs, and lengths of rows for sigma = 1, as `structured` takes them."""
-    rng = np.random.default_rng([spec.seed, Role.FOURIER])
+    rng = np.random.default_rng([spec.seed, RngStream.FOURIER])
     F, L = spec.n_components // 2, padded_length(spec.n_inputs)
     signs = rng.choice(np.array([-1, 1], np.float32), (-(-F // L), 3, L))
     lengths = np.sqrt(rng.chisquare(L, F))
@@ -376,7 +376,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             raise ValueError(
                 f"method='structured' has no frequencies of kernel={kernel!r}: use 'auto', 'orthogonal' or 'iid'"
             )
-        self.sigma_ = settled(sigma)
+        self.sigma_ = round_to_float32(sigma)
         seed = draw_seed(self.random_state)
         self.spec_ = FourierSpec(X.shape[1], n_components, self.sigma_, method, seed, kernel)
         return self
@@ -384,16 +384,16 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def transform(self, X: Any) -> Any:
         """Features of the rows X: (n, n_components) float32."""
         check_is_fitted(self)
-        return with_index(self, remember(self._features(self._validated(X, reset=False)), X))
+        return with_index(self, attach_index(self._features(self._validated(X, reset=False)), X))
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Features of the rows X that it is fitted on; beside targets in another order as an embedding's rows are."""
-        return beside_targets(super().fit_transform(X, y, **params), X, y)
+        return check_index_alignment(super().fit_transform(X, y, **params), X, y)
 
     def _features(self, X: Any) -> Any:
         if is_lazy(X):
             return lazy_from_rows(FourierMap(X.shape[1]), self.spec_, X, "random_fourier_features")
-        parameters = drawn(self.spec_)
+        parameters = materialized(self.spec_)
         out = np.empty((len(X), self.spec_.n_components), np.float32)
 
         def fill(rows: slice) -> None:
@@ -444,7 +444,7 @@ class FourierMap:
         """All of them: (n, D) float32."""
         return parameters.transform(_without_infinity(block)[0])
 
-    def on_request(self, parameters: FourierParameters, block: Any) -> FourierRows:
+    def lazy_rows(self, parameters: FourierParameters, block: Any) -> FourierRows:
         """The same, made when they are asked for."""
         return FourierRows(parameters, *_without_infinity(block))
 
@@ -526,7 +526,7 @@ def _warn_if_unresolved(X: F32, sigma: float) -> None:
             f"sigma={sigma:.3g} is so small for rows up to {reach.max():.3g} from the origin that rounding to "
             f"float32 may change the kernel by {min(error, 1):.2g} of its largest value 1: give a larger sigma, or "
             "rows from their middle",
-            stacklevel=user_level(),
+            stacklevel=find_stacklevel(),
         )
 
 

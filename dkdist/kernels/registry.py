@@ -51,7 +51,7 @@ from scipy.stats import qmc
 
 from dkdist._base.parameter_checks import is_word
 from dkdist._numba.arrays import F64
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 from dkdist.kernels import _profiles_numba as forms
 
 BITS = 30  # of a Sobol point
@@ -303,7 +303,7 @@ def register_kernel(kernel: Kernel) -> None:
     if kernel.metric not in ("euclidean", "cityblock"):
         raise ValueError(f"metric must be 'euclidean' or 'cityblock'; got {kernel.metric!r}")
     if not is_word(kernel.positive_definite, "equal totals"):
-        as_flag("positive_definite", kernel.positive_definite)
+        check_bool("positive_definite", kernel.positive_definite)
     r = np.array([[0.0, 0.5], [1.0, 3.0]])
     for field in ("value", "dvalue"):
         function = getattr(kernel, field)

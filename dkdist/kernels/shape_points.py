@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dkdist._base.parameter_checks import draw_seed, positive, whole
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64
 from dkdist.kernels._shapes_numba import merge_cells
 from dkdist.kernels.inputs import read_pair
@@ -118,7 +118,7 @@ def sampled_shape(shape: Curve | Surface, size: int, random_state: Any = None) -
     ((1000, 2), True)
     """
     shape, size = _shape("shape", shape), whole("size", size)
-    rng = np.random.default_rng([draw_seed(random_state), Role.SHAPE_POINTS])
+    rng = np.random.default_rng([draw_seed(random_state), RngStream.SHAPE_POINTS])
     lengths = shape.sizes
     which = rng.choice(len(lengths), size, p=lengths / lengths.sum())
     points = shape.points_of(which, rng)

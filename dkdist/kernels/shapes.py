@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from dkdist._base.parameter_checks import positive
 from dkdist._numba.arrays import F64, I64
 from dkdist._numba.points import column_bounds
-from dkdist._utils.validation import as_flag, dimension_names
+from dkdist._utils.validation import check_bool, dimension_names
 from dkdist.kernels import _shapes_numba as loops
 
 SMALLEST, LARGEST = 1e-70, 1e70  # width of a shape: its fourth power, the square of an area, is a float
@@ -93,7 +93,7 @@ class Curve(Shape):
     kind = "Curve"
 
     def __init__(self, vertices: ArrayLike, closed: bool = False, varifold: bool = False) -> None:
-        closed, varifold = as_flag("closed", closed), as_flag("varifold", varifold)
+        closed, varifold = check_bool("closed", closed), check_bool("varifold", varifold)
         given, self.names = _vertices(vertices, 2, "a curve"), dimension_names(vertices)
         self.vertices = np.concatenate([given, given[:1]]) if closed else given
         self.varifold = varifold
@@ -184,7 +184,7 @@ class Surface(Shape):
     kind = "Surface"
 
     def __init__(self, vertices: Any, faces: ArrayLike | None = None, varifold: bool = False) -> None:
-        varifold = as_flag("varifold", varifold)
+        varifold = check_bool("varifold", varifold)
         if faces is None:
             vertices, faces = _mesh(vertices)
         self.vertices, self.names = _vertices(vertices, 3, "a surface"), dimension_names(vertices)

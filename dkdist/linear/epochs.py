@@ -24,17 +24,27 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.blocks import Blocks, Job
 from dkdist._runtime.map_reduce import fold, fold_window, tree_sum
 from dkdist._runtime.progress import Progress, report_loss
 from dkdist._runtime.run import Plan, active_client, n_cores, plan_blocks
-from dkdist.linear.rows import Known, Rows, no_rows
-from dkdist.linear.sgd_steps import Batch, Lanes, Objective, State, fit_lane, mean_losses, meet, prepare, step
+from dkdist.linear.rows import RowBatch, RowLabels, no_rows
+from dkdist.linear.sgd_steps import (
+    Batch,
+    LocalSGDUpdate,
+    Objective,
+    State,
+    average_replicas,
+    fit_replica,
+    mean_losses,
+    prepare,
+    step,
+)
 
 ROUND, ROUND_ROWS = 32, 2**16  # batches of a lane between two meetings at most, and rows of large blocks
-MEETINGS = 8  # of the lanes in an epoch, at least, where there are batches enough
+MIN_SYNCS_PER_EPOCH = 8  # of the lanes in an epoch, at least, where there are batches enough
 LEAST_STEPS, MOST_STEPS = 40_000, 2_000_000  # rows that are used, over all epochs
 LEAST_EPOCHS, FEW_EPOCHS, MOST_EPOCHS = 2, 5, 100
 TOLERANCE = 2e-3  # of the first epoch's loss
@@ -45,7 +55,7 @@ Members = tuple[int, tuple[int, ...]]
 """A batch: its epoch, and the blocks that are shuffled together."""
 
 
-def taken_from(blocks: Blocks, n_lanes: int) -> Blocks:
+def choose_materialization(blocks: Blocks, n_lanes: int) -> Blocks:
     """The blocks as steps take them best; the bits are the same.
 
     Features that are made when a step comes to them stay in the cache and are never written to memory. But steps of one
@@ -54,15 +64,15 @@ def taken_from(blocks: Blocks, n_lanes: int) -> Blocks:
     """
     cores = 1 if n_lanes > 1 else n_cores(blocks.local)
     is_remote = not blocks.local and active_client() is not None
-    return blocks.on_request(at_once=not is_remote and cores > FEW_CORES)
+    return blocks.lazy_rows(at_once=not is_remote and cores > FEW_CORES)
 
 
 @dataclass(frozen=True)
-class Order:
+class BatchSampler:
     """In what batches the rows of an epoch are taken: all that follows from the seed, and from nothing else."""
 
     blocks: Blocks
-    known: Known
+    known: RowLabels
     seed: int
     n_mixed: int
     n_lanes: int = 1
@@ -72,7 +82,7 @@ class Order:
         """Which blocks make up the batches of an epoch, lane by lane; a lane without a block is left out."""
         sizes = np.diff(self.blocks.bounds)
         order = (
-            np.random.default_rng((self.seed, Role.BLOCK_ORDER, epoch))
+            np.random.default_rng((self.seed, RngStream.BLOCK_ORDER, epoch))
             .permutation(np.flatnonzero(sizes))
             .tolist()
         )
@@ -87,14 +97,14 @@ class Order:
         """The job that makes and shuffles a batch."""
         epoch, indices = members
         parts = [self.blocks.rows(i) for i in indices]
-        rows = Rows(
+        rows = RowBatch(
             starts=tuple(part.start for part in parts),
             sizes=tuple(part.stop - part.start for part in parts),
             n_features=self.blocks.n_columns,
             known=self.known.part(
                 parts[0] if len(parts) == 1 else np.r_[tuple(parts)]
             ),  # of one block no copy
-            seed=(self.seed, Role.ROW_ORDER, epoch, indices[0]),
+            seed=(self.seed, RngStream.ROW_ORDER, epoch, indices[0]),
             skip=self.skip,
             at_once=self.blocks.at_once,
         )
@@ -123,7 +133,7 @@ class Stopping:
         n = len(losses)
         if n < self.least or n >= self.most:
             return n >= self.most
-        return self._stalled(held_out) or (self.arrives and self._arrived(losses))
+        return self._stalled(held_out) or (self.arrives and self._has_converged(losses))
 
     def certain(self, n_done: int) -> int:
         """How many more epochs there will be at least, after ``n_done`` that were not enough."""
@@ -134,7 +144,7 @@ class Stopping:
         n = len(held_out)
         return self.patience is not None and n > 0 and n - 1 - int(np.argmin(held_out)) >= self.patience
 
-    def _arrived(self, losses: Sequence[float]) -> bool:
+    def _has_converged(self, losses: Sequence[float]) -> bool:
         """Whether the second half of the epochs has gained next to nothing."""
         n = len(losses)
         if n < 2:
@@ -150,10 +160,10 @@ def epochs_for(n_rows: int, steps: int, least: int) -> int:
 
 
 @dataclass(frozen=True)
-class Course:
+class TrainingConfig:
     """What a run goes through: fixed before it starts."""
 
-    order: Order
+    order: BatchSampler
     objective: Objective
     dtype: np.dtype[Any]
     stopping: Stopping
@@ -172,7 +182,7 @@ class Course:
 class Jobs(Sequence[Job]):
     """The jobs of some batches, made when they are asked for: their targets need not all be held."""
 
-    order: Order
+    order: BatchSampler
     batches: list[Members]
 
     def __len__(self) -> int:
@@ -185,7 +195,7 @@ class Jobs(Sequence[Job]):
 
 
 @dataclass(frozen=True)
-class Position:
+class TrainingState:
     """How far a run is: ``done`` batches of each lane of ``epoch``, and the losses of earlier epochs.
 
     Lanes that have met go on with ``velocity`` (n_outputs, n_features + 1); one lane has none. ``skipped`` are the
@@ -205,24 +215,26 @@ class Position:
         """(training, held-out) loss of the epoch before this one, () in the first."""
         return (*self.losses[-1:], *self.held_out_losses[-1:])
 
-    def next_epoch(self) -> Position:
+    def next_epoch(self) -> TrainingState:
         """The position after the epoch's last batch: losses noted."""
         loss, held_out_loss = self.state.losses()
-        return Position(
+        return TrainingState(
             self.state.next_epoch(), self.velocity, self.epoch + 1, 0,
             (*self.losses, loss), (*self.held_out_losses, held_out_loss), self.skipped,
         )  # fmt: skip
 
-    def after(self, state: State, n_batches: int, skipped: I64) -> Position:
+    def after(self, state: State, n_batches: int, skipped: I64) -> TrainingState:
         """``n_batches`` further in each lane; ``skipped`` are rows that these have left out."""
         skipped = np.union1d(self.skipped, skipped) if len(skipped) else self.skipped
         return replace(self, state=state, done=self.done + n_batches, skipped=skipped)
 
 
-Save = Callable[[Position], None]
+Save = Callable[[TrainingState], None]
 
 
-def run_epochs(course: Course, position: Position, progress: Progress, save: Save) -> Position:
+def run_epochs(
+    course: TrainingConfig, position: TrainingState, progress: Progress, save: Save
+) -> TrainingState:
     """Go from ``position`` to the end of the course; ``save`` is told every place it can be taken up at."""
     while not course.stopping.is_over(position.losses, position.held_out_losses):
         run = _one_lane if len(course.order.lanes(position.epoch)) == 1 else _many_lanes
@@ -230,12 +242,14 @@ def run_epochs(course: Course, position: Position, progress: Progress, save: Sav
     return position
 
 
-def _one_lane(course: Course, position: Position, progress: Progress, save: Save) -> Position:
+def _one_lane(
+    course: TrainingConfig, position: TrainingState, progress: Progress, save: Save
+) -> TrainingState:
     """All epochs that are certain in one fold, so that no core waits where one ends."""
     last = position.epoch + course.stopping.certain(len(position.losses))
     epochs = [course.order.lanes(epoch)[0] for epoch in range(position.epoch, last)]
     progress.advance(_n_blocks(epochs[0][: position.done]))
-    result: Position = fold(
+    result: TrainingState = fold(
         course.order.blocks,
         Jobs(course.order, list(chain(*epochs))[position.done :]),
         partial(prepare, course.dtype),
@@ -251,8 +265,8 @@ def _one_lane(course: Course, position: Position, progress: Progress, save: Save
 
 
 def _advance(
-    objective: Objective, n_batches: int, n_blocks: int, position: Position, batch: Batch
-) -> Position:
+    objective: Objective, n_batches: int, n_blocks: int, position: TrainingState, batch: Batch
+) -> TrainingState:
     """One batch further, and into the next epoch after the last."""
     state = step(objective, position.state, batch)
     position = position.after(state, 1, batch.skipped)
@@ -260,12 +274,14 @@ def _advance(
     return position.next_epoch() if position.done == n_batches else position
 
 
-def _many_lanes(course: Course, position: Position, progress: Progress, save: Save) -> Position:
+def _many_lanes(
+    course: TrainingConfig, position: TrainingState, progress: Progress, save: Save
+) -> TrainingState:
     """One epoch in rounds: every lane's share is one task, and what they have come to is summed in a tree."""
     lanes = course.order.lanes(position.epoch)
     longest = max(len(lane) for lane in lanes)
     largest = int(np.diff(course.order.blocks.bounds).max())
-    length = int(np.clip(longest // MEETINGS, 1, max(1, min(ROUND, ROUND_ROWS // largest))))
+    length = int(np.clip(longest // MIN_SYNCS_PER_EPOCH, 1, max(1, min(ROUND, ROUND_ROWS // largest))))
     progress.advance(sum(_n_blocks(lane[: position.done]) for lane in lanes))
     n_blocks = sum(_n_blocks(lane) for lane in lanes)
     for start in range(position.done, longest, length):
@@ -282,13 +298,13 @@ def _many_lanes(course: Course, position: Position, progress: Progress, save: Sa
             course.order.blocks, jobs, work, partial(_merged, tell), window=max(2, len(jobs)),
             label="sgd_lane", progress=progress,
         )  # fmt: skip
-        state, velocity = meet(position.state, met, _velocity(position), 1.0 - 1.0 / len(lanes))
+        state, velocity = average_replicas(position.state, met, _velocity(position), 1.0 - 1.0 / len(lanes))
         position = replace(position.after(state, length, met.skipped), velocity=velocity)
         save(position)
     return position.next_epoch()
 
 
-def _velocity(position: Position) -> F64:
+def _velocity(position: TrainingState) -> F64:
     """That of the lanes when they last met; none before."""
     K, D = position.state.coef.shape
     return np.zeros((K, D + 1)) if position.velocity is None else position.velocity
@@ -299,23 +315,25 @@ def _n_blocks(batches: list[Members]) -> int:
 
 
 def _lane(
-    tell: Callable[[Lanes], Lanes],
+    tell: Callable[[LocalSGDUpdate], LocalSGDUpdate],
     objective: Objective,
     dtype: np.dtype[Any],
     common: State,
     blocks: Iterator[Any],
-    batches: Sequence[Rows],
-) -> Lanes:
-    return tell(fit_lane(objective, dtype, common, blocks, batches))
+    batches: Sequence[RowBatch],
+) -> LocalSGDUpdate:
+    return tell(fit_replica(objective, dtype, common, blocks, batches))
 
 
-def _merged(tell: Callable[[Lanes], Lanes], a: Lanes, b: Lanes) -> Lanes:
+def _merged(
+    tell: Callable[[LocalSGDUpdate], LocalSGDUpdate], a: LocalSGDUpdate, b: LocalSGDUpdate
+) -> LocalSGDUpdate:
     return tell(a.merged(b))
 
 
 def _tell(
-    n_lanes: int, epochs: float, n_blocks: int, sums: F64, before: tuple[float, ...], lanes: Lanes
-) -> Lanes:
+    n_lanes: int, epochs: float, n_blocks: int, sums: F64, before: tuple[float, ...], lanes: LocalSGDUpdate
+) -> LocalSGDUpdate:
     """The lanes; when all have come together, what they have measured, too, is reported."""
     if lanes.n == n_lanes:
         report_loss(epochs, n_blocks, mean_losses(sums + lanes.sums), before)

@@ -4,7 +4,7 @@
              │                  └─ z (sigma 2)     products with the frequencies once for all sigmas
              └─ A (bandwidth 2) ── z (sigma 1)
 
-`FeatureTrees` are records of plain numbers like the specifications they are made of. Features come one after another,
+`SharedFeatureGraph` is a record of plain numbers like the parameters it consists of. Features come one by one,
 leaf by leaf, so that whoever uses them up as they come holds one at a time.
 
 A search runs over the blocks of its sets or rows. Where all features of a block are alive together it has 128 rows, the
@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from dkdist._base.embedding import count_outside
 from dkdist._base.inputs import check_sets, unread_blocks
-from dkdist._base.invalid_sets import attempt, naming_random
-from dkdist._base.params import Domain, Specification, Tables
+from dkdist._base.invalid_sets import naming_random, run_skipping_invalid
+from dkdist._base.params import Domain, FittedParams, Params
 from dkdist._runtime.blocks import BLOCK_BYTES, BLOCK_SETS, Blocks, is_lazy, local_blocks, row_blocks
-from dkdist._runtime.process import drawn
+from dkdist._runtime.process import materialized
 from dkdist._utils.serialization import serializable
 from dkdist.embeddings.coefficients import CoefficientSpec, widest
 from dkdist.io import SetStore
@@ -61,7 +61,7 @@ class Node:
 
 @serializable("FeatureTrees")
 @dataclass(frozen=True)
-class FeatureTrees(Specification["DrawnTrees"]):
+class SharedFeatureGraph(Params["MaterializedGraph"]):
     """Trees whose roots all take the same sets, or the same rows."""
 
     _kept = 4
@@ -74,13 +74,13 @@ class FeatureTrees(Specification["DrawnTrees"]):
         found = (getattr(root.spec, "domain", None) for root in self.roots)
         return tuple(dict.fromkeys(domain for domain in found if domain is not None))
 
-    def only(self, leaves: Sequence[int]) -> FeatureTrees:
+    def only(self, leaves: Sequence[int]) -> SharedFeatureGraph:
         """What of it bears the given leaves, under the same numbers."""
         kept = (_pruned(root, frozenset(leaves)) for root in self.roots)
-        return FeatureTrees(tuple(node for node in kept if node is not None))
+        return SharedFeatureGraph(tuple(node for node in kept if node is not None))
 
-    def _tables(self) -> DrawnTrees:
-        return DrawnTrees(self)
+    def _build(self) -> MaterializedGraph:
+        return MaterializedGraph(self)
 
 
 def _pruned(node: Node, leaves: frozenset[int]) -> Node | None:
@@ -89,10 +89,10 @@ def _pruned(node: Node, leaves: frozenset[int]) -> Node | None:
     return replace(node, children=children, leaf=leaf) if children or leaf >= 0 else None
 
 
-class DrawnTrees(Tables[FeatureTrees]):
-    """The maps of `FeatureTrees`, drawn; immutable, shared by all blocks."""
+class MaterializedGraph(FittedParams[SharedFeatureGraph]):
+    """The maps of `SharedFeatureGraph`, drawn; immutable, shared by all blocks."""
 
-    def __init__(self, trees: FeatureTrees) -> None:
+    def __init__(self, trees: SharedFeatureGraph) -> None:
         self.spec = trees
         self._groups = [(wide, roots) for wide, roots in _by_coefficients(trees.roots)]
 
@@ -102,11 +102,11 @@ class DrawnTrees(Tables[FeatureTrees]):
         for wide, roots in self._groups:
             if wide is None:
                 for root in roots:
-                    yield from _features_of(root, root.spec.draw().embed(sets))
+                    yield from _features_of(root, root.spec.materialize().embed(sets))
                 continue
-            C = wide.draw().of(sets, spans)
+            C = wide.materialize().of(sets, spans)
             for root in roots:
-                yield from _features_of(root, root.spec.draw().rows(C, wide))
+                yield from _features_of(root, root.spec.materialize().rows(C, wide))
 
     def of_rows(self, X: Any) -> Leaves:
         """(leaf, features (n, m)), one after another, of rows X (n, k)."""
@@ -125,7 +125,7 @@ def _features_of(node: Node, rows: Any) -> Leaves:
 def _features_on(nodes: Sequence[Node], X: Any) -> Leaves:
     """What grows on rows X; random features that differ only in sigma are made together."""
     for spec, members in _by_frequencies(nodes):
-        made = spec.draw().transform_each(X, [node.spec.sigma for node in members])
+        made = spec.materialize().transform_each(X, [node.spec.sigma for node in members])
         for i, node in enumerate(members):
             yield from _features_of(node, made[i])
             made[i] = made[i][:0]  # used up
@@ -159,7 +159,7 @@ class SearchData:
     """The data of a search, and the trees of features that are made of it."""
 
     X: Any
-    trees: FeatureTrees
+    trees: SharedFeatureGraph
     widths: Sequence[int]
     skip: bool
 
@@ -187,36 +187,38 @@ def _blocks(X: Any, rows: int) -> Blocks:
     return local_blocks(X, rows)
 
 
-def _of_rows(trees: FeatureTrees, block: Any, first: int, mask: NDArray[np.bool_] | None) -> Leaves:
+def _of_rows(trees: SharedFeatureGraph, block: Any, first: int, mask: NDArray[np.bool_] | None) -> Leaves:
     X = np.asarray(block)
-    yield from drawn(trees).of_rows(X if mask is None else X[mask])
+    yield from materialized(trees).of_rows(X if mask is None else X[mask])
 
 
 def _of_sets(
-    trees: FeatureTrees, skip: bool, block: Any, first: int, mask: NDArray[np.bool_] | None
+    trees: SharedFeatureGraph, skip: bool, block: Any, first: int, mask: NDArray[np.bool_] | None
 ) -> Leaves:
     positions = np.arange(first, first + len(block))
     if mask is not None:
         block, positions = block[mask], positions[mask]
     if not len(block):
         return
-    usable = attempt(partial(_checked, trees), block, positions, None, skip=skip)
+    usable = run_skipping_invalid(partial(_checked, trees), block, positions, None, skip=skip)
     if not usable.bad:
         (sets,) = usable.results
         with naming_random(positions):
-            yield from drawn(trees).of_sets(sets)
+            yield from materialized(trees).of_sets(sets)
         return
     good = np.flatnonzero(~np.isin(positions, usable.bad))
     n, kept = len(positions), block[good]
     for leaf, X in (
-        drawn(trees).of_sets(kept.points_alone() if isinstance(kept, SetStore) else kept) if len(good) else ()
+        materialized(trees).of_sets(kept.points_alone() if isinstance(kept, SetStore) else kept)
+        if len(good)
+        else ()
     ):
         rows = np.full((n, X.shape[1]), np.nan, np.float32)
         rows[good] = X
         yield leaf, rows
 
 
-def _checked(trees: FeatureTrees, sets: SampleSets, first: int) -> SampleSets:
+def _checked(trees: SharedFeatureGraph, sets: SampleSets, first: int) -> SampleSets:
     """The sets, if every embedding can take them; `SampleSetError` otherwise."""
     for domain in trees.domains or (None,):
         count_outside(domain, sets, first)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F64, I64
 from dkdist.linear.ridge_statistics import Statistics, add_rows, merge
-from dkdist.linear.rows import Rows, checked, decision_values, without
+from dkdist.linear.rows import RowBatch, checked, decision_values, without
 from dkdist.linear.sgd_steps import Batch, Objective, State, learn
 
 Leaves = Iterator[tuple[int, Any]]
@@ -40,7 +40,7 @@ class ModelGroup:
 
 
 @dataclass(frozen=True)
-class GroupStates:
+class ModelBatchState:
     """How far all are: batches done, and for each `ModelGroup` their states side by side."""
 
     done: int
@@ -48,7 +48,7 @@ class GroupStates:
 
 
 def prepare_leaves(
-    features: Features, dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows
+    features: Features, dtype: np.dtype[Any], blocks: Iterator[Any], rows: RowBatch
 ) -> dict[int, Batch]:
     """The batch of every leaf, in one shuffled order; features are checked while they are in the cache."""
     made: dict[int, list[tuple[NDArray[Any], I64]]] = {}
@@ -67,7 +67,9 @@ def prepare_leaves(
     return batches
 
 
-def step_all(groups: Sequence[ModelGroup], reached: GroupStates, batches: dict[int, Batch]) -> GroupStates:
+def step_all(
+    groups: Sequence[ModelGroup], reached: ModelBatchState, batches: dict[int, Batch]
+) -> ModelBatchState:
     """All models that are not done yet learn from the batch of their own features."""
     states = tuple(
         learn(group.objective, state, batches[group.leaf].weighted(group.weighting), group.eta0, group.alpha)
@@ -75,7 +77,7 @@ def step_all(groups: Sequence[ModelGroup], reached: GroupStates, batches: dict[i
         else state
         for group, state in zip(groups, reached.states, strict=True)
     )
-    return GroupStates(reached.done + 1, states)
+    return ModelBatchState(reached.done + 1, states)
 
 
 def one_of(state: State, i: int, n_outputs: int) -> State:
@@ -87,17 +89,17 @@ def one_of(state: State, i: int, n_outputs: int) -> State:
     )  # fmt: skip
 
 
-Wanted = tuple[int, bool, int]
+GramKey = tuple[int, bool, int]
 """A leaf, whether sums are taken about the mean (of a model with an intercept), and the column of weights."""
-Sums = dict[Wanted, Statistics]
+Sums = dict[GramKey, Statistics]
 
 
 def accumulate_leaves(
     features: Features,
     dtype: np.dtype[Any],
-    wanted: Sequence[Wanted],
+    wanted: Sequence[GramKey],
     blocks: Iterator[Any],
-    rows: Rows,
+    rows: RowBatch,
 ) -> Sums:
     """Statistics of the training rows of several blocks, for every leaf; one set of features is alive at a time."""
     found: Sums = {}

@@ -16,16 +16,16 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist._base.inputs import remembered_surveys, survey
+from dkdist._base.inputs import remembered_surveys, summarize
 from dkdist._base.invalid_sets import listed
 from dkdist._base.parameter_checks import draw_seed
-from dkdist._base.random_streams import Role
-from dkdist._base.row_ids import in_row_order
+from dkdist._base.random_streams import RngStream
+from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.process import warn
-from dkdist._utils.validation import as_flag, as_verbose
+from dkdist._utils.validation import as_verbose, check_bool
 from dkdist.io import SetStore
-from dkdist.linear.feature_trees import FeatureTrees, SearchData, source
+from dkdist.linear.feature_trees import SearchData, SharedFeatureGraph, source
 from dkdist.linear.held_out import held_out_among
 from dkdist.linear.many_models import Linear
 from dkdist.linear.problems import as_classes, as_weights
@@ -161,7 +161,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
                 f"param_grid must be a dict or a list of dicts of parameter names and lists of values; found "
                 f"{type(self.param_grid).__name__}"
             )
-        as_flag("refit", self.refit)
+        check_bool("refit", self.refit)
         as_verbose(self.verbose)
         grid = list(ParameterGrid(self.param_grid))
         share: Any = self.validation_fraction
@@ -170,7 +170,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
                 f"validation_fraction must lie between 0 and 1; found {self.validation_fraction}"
             )
         self.scorer_ = check_scoring(self.estimator, self.scoring)
-        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
+        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         X, y = source(X), np.asarray(y)
         n = X.shape[0]
         if y.shape[:1] != (n,):
@@ -195,13 +195,13 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
 
     def _candidates(
         self, grid: list[Mapping[str, Any]], X: Any, y: NDArray[Any], problem: Problem
-    ) -> tuple[FeatureTrees, list[int], list[Candidate]]:
+    ) -> tuple[SharedFeatureGraph, list[int], list[Candidate]]:
         """Fit the steps on the rows that are not held out; an error names the set by its position in X if it can."""
         try:
             return build_candidates(self.estimator, grid, X, y, np.flatnonzero(~problem.held_out))
         except SampleSetError as error:
             if isinstance(X, (SampleSets, SetStore)):
-                survey(X, None, skip=False)
+                summarize(X, None, skip=False)
             error.add_note("Sets are counted among the rows that are not held out.")
             raise
 
@@ -214,7 +214,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
             )
         classes, index = as_classes(y) if is_classifier(self.estimator) else (None, None)
         present = np.ones(len(y), np.bool_) if weights is None else weights > 0
-        held_out = held_out_among(present, self.validation_fraction, (seed, Role.HELD_OUT), index)
+        held_out = held_out_among(present, self.validation_fraction, (seed, RngStream.HELD_OUT), index)
         targets = y.astype(np.float64) if index is None else index
         if not np.isfinite(targets).all():
             raise ValueError(f"target {int(np.argmin(np.isfinite(targets)))} of y is not finite")
@@ -307,7 +307,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """What the scorer says of ``best_estimator_``."""
         check_is_fitted(self, "best_estimator_")
-        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
+        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         more = {} if sample_weight is None else {"sample_weight": sample_weight}
         return float(self.scorer_(self.best_estimator_, X, y, **more))
 

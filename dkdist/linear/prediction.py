@@ -16,8 +16,8 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from dkdist._base.invalid_sets import listed, require_rows, skips, tell_skipped_rows
-from dkdist._base.row_ids import in_row_order
+from dkdist._base.invalid_sets import listed, require_rows, skips, warn_nonfinite_rows
+from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.blocks import is_lazy, row_blocks
 from dkdist._runtime.map_reduce import collect
@@ -38,7 +38,7 @@ def summed_scores(
     X = as_features(estimator, X, reset=False)
     check_consistent_length(X, y)
     w = np.ones(len(y)) if sample_weight is None else sample_weight
-    blocks = row_blocks(X).on_request(at_once=False)
+    blocks = row_blocks(X).lazy_rows(at_once=False)
     rows = [blocks.rows(i) for i in range(len(blocks))]
     values = values_of_blocks(estimator, X)
     extras = [(here.start, y[here], w[here]) for here in rows]
@@ -46,7 +46,7 @@ def summed_scores(
         *collect(blocks, partial(_block_score, measure, values), extras, label="score"), strict=True
     )
     bad = np.concatenate(skipped)
-    tell_skipped_rows(bad, len(y), "left out of the score")
+    warn_nonfinite_rows(bad, len(y), "left out of the score")
     require_rows(len(y) - len(bad))
     return np.asarray(sum(sums)), bad
 
@@ -126,7 +126,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
             The true classes.
         sample_weight : array-like of shape (n,) or None
         """
-        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
+        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         sample_weight = as_weights(sample_weight, len(y))
         if not (is_lazy(X) or skips(self)):
@@ -162,7 +162,7 @@ class LinearRegressor(RegressorMixin, LinearLearner):
             The true targets.
         sample_weight : array-like of shape (n,) or None
         """
-        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
+        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         sample_weight = as_weights(sample_weight, len(y))
         if not skips(self) and (not is_lazy(X) or len(y) < 2):

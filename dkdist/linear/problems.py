@@ -31,7 +31,7 @@ from dkdist._numba.points import not_finite
 from dkdist._runtime.blocks import Blocks, Job, is_lazy, row_blocks
 from dkdist._runtime.map_reduce import collect
 from dkdist._utils.validation import real_array
-from dkdist.linear.rows import Known, MadeRows, Rows, checked_rows, no_rows, tiles
+from dkdist.linear.rows import LazyRows, RowBatch, RowLabels, checked_rows, no_rows, tiles
 from dkdist.linear.rows import decision_values as linear_values
 
 _FLOATS = [np.float64, np.float32]
@@ -191,12 +191,12 @@ class LinearLearner(BaseEstimator):
         return tags
 
 
-def neighbours_job(blocks: Blocks, first: int, stop: int, known: Known, skip: bool) -> Job:
+def neighbours_job(blocks: Blocks, first: int, stop: int, known: RowLabels, skip: bool) -> Job:
     """The job that takes blocks ``first`` to ``stop`` - 1 with what is known of their rows."""
     edges = blocks.bounds[first : stop + 1]
     here = slice(int(edges[0]), int(edges[-1]))
     starts, sizes = tuple(edges[:-1].tolist()), tuple(np.diff(edges).tolist())
-    rows = Rows(starts, sizes, blocks.n_columns, known.part(here), skip=skip)
+    rows = RowBatch(starts, sizes, blocks.n_columns, known.part(here), skip=skip)
     return Job(tuple(range(first, stop)), rows)
 
 
@@ -216,7 +216,7 @@ def decision_values(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
         return _values(
             X, not_finite(X) if skips(estimator) else no_rows(), estimator.coef_, estimator.intercept_
         )
-    blocks = row_blocks(X).on_request(at_once=False)
+    blocks = row_blocks(X).lazy_rows(at_once=False)
     found = collect(blocks, values_of_blocks(estimator, X), blocks.bounds[:-1].tolist(), label="predict")
     return np.concatenate([values for values, _ in found])
 
@@ -226,7 +226,7 @@ def values_of_blocks(estimator: BaseEstimator, X: Any) -> Callable[[Any, int], t
     return partial(_values_and_bad, feature_dtype(X), skips(estimator), estimator.coef_, estimator.intercept_)
 
 
-def _by_tiles(X: NDArray[Any] | MadeRows, coef: NDArray[Any], intercept: NDArray[Any]) -> NDArray[Any]:
+def _by_tiles(X: NDArray[Any] | LazyRows, coef: NDArray[Any], intercept: NDArray[Any]) -> NDArray[Any]:
     """X W' + b; of rows that are made when they are asked for, a tile after the other."""
     if isinstance(X, np.ndarray) or not X.shape[0]:
         return linear_values(np.asarray(X), coef, intercept)
@@ -242,7 +242,7 @@ def _values_and_bad(
 
 
 def _values(
-    X: NDArray[Any] | MadeRows, bad: I64, coef: NDArray[Any], intercept: NDArray[Any]
+    X: NDArray[Any] | LazyRows, bad: I64, coef: NDArray[Any], intercept: NDArray[Any]
 ) -> NDArray[Any]:
     with np.errstate(invalid="ignore", over="ignore"):  # what overflows is refused
         values = _by_tiles(X, coef, intercept)

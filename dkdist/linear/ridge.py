@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist._base.row_ids import in_row_order
+from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist.linear.prediction import LinearRegressor
 from dkdist.linear.problems import as_problem, as_weights, feature_dtype
@@ -97,7 +97,7 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
         sample_weight : array-like of shape (n,) or None
         """
         self._validate_params()
-        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
+        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         X, y = as_problem(self, X, y, numeric=True, multi_output=True)
         self._predict_by(self._solve(X, _targets(y, sample_weight)), X, y)
         return self
@@ -118,7 +118,7 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
         """
         self._validate_params()
         reset = self._require_stream()
-        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
+        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         X, y = as_problem(self, X, y, reset=reset, numeric=True, multi_output=True)
         if not reset and np.shape(self.coef_)[:-1] != y.shape[1:]:
             raise ValueError(

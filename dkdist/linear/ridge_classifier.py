@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist._base.row_ids import in_row_order
+from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist.linear.calibration import calibrated, label_probabilities, probabilities_of
 from dkdist.linear.prediction import LinearClassifier
@@ -120,7 +120,7 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         sample_weight : array-like of shape (n,) or None
         """
         self._validate_params()
-        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
+        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         X, y = as_problem(self, X, y, numeric=False, multi_output=True)
         self.multilabel_ = y.ndim == 2
         if self.multilabel_:
@@ -148,7 +148,7 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         """
         self._validate_params()
         reset = self._require_stream()
-        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
+        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         X, y = as_problem(self, X, y, reset=reset, numeric=False)
         before = None if reset and classes is not None else getattr(self, "classes_", None)
         settled = classes_of_stream(classes, before)

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from dkdist._base.invalid_sets import require_rows, skips, tell_skipped_rows
+from dkdist._base.invalid_sets import require_rows, skips, warn_nonfinite_rows
 from dkdist._base.parameter_checks import draw_seed, real_matrix
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.blocks import Blocks, Job, row_blocks
 from dkdist._runtime.map_reduce import fold, tree_sum
@@ -58,7 +58,7 @@ from dkdist.linear.ridge_statistics import (
     spectrum,
     tile_rows,
 )
-from dkdist.linear.rows import Known, no_rows
+from dkdist.linear.rows import RowLabels, no_rows
 
 GIVEN, HELD_OUT, LEAVE_ONE_OUT = "given", "held-out", "leave-one-out"
 
@@ -262,7 +262,7 @@ class RidgePass:
         return plan_blocks(self.blocks, what=what, passes=passes, waiting=1, state_bytes=state_bytes)
 
 
-def jobs_of(blocks: Blocks, known: Known, skip: bool) -> list[Job]:
+def jobs_of(blocks: Blocks, known: RowLabels, skip: bool) -> list[Job]:
     """Neighbouring blocks in tasks, 32 to 256 of them; fewer where a task would make less than it sends.
 
     A task makes four times what it sends where that leaves 32. Their number follows from the data alone, and with it
@@ -343,7 +343,7 @@ class RidgeLearner(LinearLearner):
         run = self._run(X, targets.about(offset), ask, 0, seed)
         if ask.split:
             _require_split(run.jobs, self.validation_fraction, len(targets.present))
-        with run.plan(f"fit {type(self).__name__}").announced(self.verbose) as progress:
+        with run.plan(f"fit {type(self).__name__}").run(self.verbose) as progress:
             found, skipped = run.by_rows(progress) if run.few else run.by_sums(progress)
         return self._keep(found, offset, skipped, len(targets.given))
 
@@ -356,7 +356,7 @@ class RidgeLearner(LinearLearner):
         else:
             first, seed, offset = before.n_rows, before.seed, before.offset
         run = self._run(X, targets.about(offset), ask, first, seed)
-        with run.plan(f"fit {type(self).__name__} in part").announced(self.verbose) as progress:
+        with run.plan(f"fit {type(self).__name__} in part").run(self.verbose) as progress:
             sums = run.sums(progress)
         skipped = sums.skipped
         sums = sums if before is None else merge_sums(before.sums, sums)
@@ -393,19 +393,19 @@ class RidgeLearner(LinearLearner):
         held_out, keys = np.zeros(n, np.bool_), None
         if ask.split:
             share = float(self.validation_fraction)
-            held_out[present] = held_out_in_stream(first, len(present), share, (seed, Role.HELD_OUT))
+            held_out[present] = held_out_in_stream(first, len(present), share, (seed, RngStream.HELD_OUT))
         if ask.unseen:
             keys = np.full(n, np.inf)
-            keys[present] = keys_in_stream(first, len(present), (seed, Role.CALIBRATION))
+            keys[present] = keys_in_stream(first, len(present), (seed, RngStream.CALIBRATION))
             keys[np.argsort(keys, kind="stable")[SAMPLE_ROWS:]] = np.inf
-        known = Known(targets.given, held_out, targets.weights, keys)
+        known = RowLabels(targets.given, held_out, targets.weights, keys)
         return RidgePass(blocks, jobs_of(blocks, known, skips(self)), feature_dtype(X), targets, ask)
 
     def _keep(self, found: Found, offset: F64, skipped: I64, n_rows: int) -> Found:
         """Keep what was found, but for coefficients; targets and values are those before the offset again."""
         self.alpha_, self.alpha_errors_ = found.alpha, found.errors
         self.skipped_ = np.sort(skipped)
-        tell_skipped_rows(self.skipped_, n_rows, "left out of fit (see skipped_)")
+        warn_nonfinite_rows(self.skipped_, n_rows, "left out of fit (see skipped_)")
         return replace(
             found,
             intercept=found.intercept + offset,

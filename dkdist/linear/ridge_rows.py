@@ -34,8 +34,16 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F64, I64
-from dkdist.linear.ridge_statistics import Centred, Inverse, Spectrum, Statistics, Summing, merge, solution
-from dkdist.linear.rows import F, Known, Rows, no_rows, usable
+from dkdist.linear.ridge_statistics import (
+    Centred,
+    GramAccumulator,
+    Inverse,
+    Spectrum,
+    Statistics,
+    merge,
+    solution,
+)
+from dkdist.linear.rows import F, RowBatch, RowLabels, no_rows, valid_rows
 
 
 @dataclass(frozen=True)
@@ -53,8 +61,8 @@ class KeptRows:
     skipped: I64
 
     @classmethod
-    def of(cls, X: F, known: Known, codes: F64 | None, skipped: I64) -> KeptRows:
-        """Rows as `usable` gives them; with ``codes`` (n_classes, k) their targets are classes."""
+    def of(cls, X: F, known: RowLabels, codes: F64 | None, skipped: I64) -> KeptRows:
+        """Rows as `valid_rows` gives them; with ``codes`` (n_classes, k) their targets are classes."""
         y = known.targets if codes is None else codes[known.targets]
         weights = np.ones(len(X)) if known.weights is None else known.weights
         keys = np.zeros(len(X)) if known.keys is None else known.keys
@@ -82,9 +90,9 @@ class KeptRows:
         return self.part(np.sort(np.argsort(self.keys, kind="stable")[:n]))
 
 
-def keep_rows(dtype: np.dtype[Any], codes: F64 | None, blocks: Iterator[Any], rows: Rows) -> KeptRows:
+def keep_rows(dtype: np.dtype[Any], codes: F64 | None, blocks: Iterator[Any], rows: RowBatch) -> KeptRows:
     """The usable rows of several blocks in one task."""
-    return joined([KeptRows.of(X, known, codes, bad) for X, known, bad in usable(dtype, blocks, rows)])
+    return joined([KeptRows.of(X, known, codes, bad) for X, known, bad in valid_rows(dtype, blocks, rows)])
 
 
 def join_rows(a: KeptRows, b: KeptRows) -> KeptRows:
@@ -108,7 +116,7 @@ class Sums:
 
 
 def accumulate(
-    dtype: np.dtype[Any], centre: bool, split: bool, codes: F64 | None, blocks: Iterator[Any], rows: Rows
+    dtype: np.dtype[Any], centre: bool, split: bool, codes: F64 | None, blocks: Iterator[Any], rows: RowBatch
 ) -> Sums:
     """Statistics of the rows of several blocks in one task: one part, or with ``split`` training and held-out.
 
@@ -116,9 +124,11 @@ def accumulate(
     With ``codes`` (n_classes, n_targets) the targets of the rows are classes.
     """
     n_targets = rows.known.targets.shape[1] if codes is None else codes.shape[1]
-    parts = [Summing(Statistics.empty(rows.n_features, n_targets), dtype, centre) for _ in range(1 + split)]
+    parts = [
+        GramAccumulator(Statistics.empty(rows.n_features, n_targets), dtype, centre) for _ in range(1 + split)
+    ]
     samples, skipped = [KeptRows.none(rows.n_features, n_targets, dtype)], [no_rows()]
-    for X, known, bad in usable(dtype, blocks, rows):
+    for X, known, bad in valid_rows(dtype, blocks, rows):
         skipped.append(bad)
         masks = [~known.held_out, known.held_out] if split else [np.ones(len(X), bool)]
         for part, mask in zip(parts, masks, strict=True):
@@ -129,7 +139,7 @@ def accumulate(
     return Sums(tuple(part.total() for part in parts), joined(samples), np.concatenate(skipped))
 
 
-def _add(to: Summing, X: Any, known: Known, mask: Any, codes: F64 | None) -> None:
+def _add(to: GramAccumulator, X: Any, known: RowLabels, mask: Any, codes: F64 | None) -> None:
     """The rows of a mask."""
     if not mask.all():
         X, known = X[mask], known.part(mask)
@@ -174,13 +184,13 @@ class LeaveOneOut:
         )  # fmt: skip
 
 
-def leave_one_out(known: LeaveOneOut, codes: F64 | None, blocks: Iterator[Any], rows: Rows) -> F64:
+def leave_one_out(known: LeaveOneOut, codes: F64 | None, blocks: Iterator[Any], rows: RowBatch) -> F64:
     """Weighted sum over rows and targets of the squared leave-one-out error of every alpha, (n_alphas,).
 
     ``codes`` as in `ridge_sums.accumulate`.
     """
     total = np.zeros(known.inverse.shape[1])
-    for X, of_rows, _ in usable(known.V.dtype, blocks, rows):
+    for X, of_rows, _ in valid_rows(known.V.dtype, blocks, rows):
         w = np.ones(len(X)) if of_rows.weights is None else of_rows.weights
         for a in range(0, len(X), TILE):
             T, given, weights = (of_all[a : a + TILE] for of_all in (X, of_rows.targets, w))

@@ -59,7 +59,7 @@ def tile_rows(n_features: int, dtype: np.dtype[Any]) -> int:
     return int(np.clip(TILE_BYTES // (n_features * dtype.itemsize), LEAST_TILE, TILE))
 
 
-class Summing:
+class GramAccumulator:
     """Statistics, of rows that come a few at a time: they are gathered until a product of a whole tile is made.
 
     ``to`` belongs to the sums alone: its matrix is added to.
@@ -112,7 +112,7 @@ class Summing:
 
 def add_rows(to: Statistics, X: F, y: F64, weights: F64 | None, centre: bool) -> Statistics:
     """The sums with rows X (n, D), their targets y (n, k) and weights (n,) more; ``to``'s own matrix is added to."""
-    sums = Summing(to, X.dtype, centre)
+    sums = GramAccumulator(to, X.dtype, centre)
     sums.add(X, y, weights)
     return sums.total()
 
@@ -147,13 +147,13 @@ def merge(a: Statistics, b: Statistics) -> Statistics:
     """The sums over the rows of both, about the first's shift; neither is changed."""
     if a.n == 0 or b.n == 0:
         return b if a.n == 0 else a
-    moved = about(b, a.shift, plus=a.zz)
+    moved = recenter(b, a.shift, plus=a.zz)
     return Statistics(
         a.n + b.n, a.shift, a.sum_z + moved.sum_z, a.sum_y + b.sum_y, moved.zz, a.zy + moved.zy, a.yy + b.yy
     )
 
 
-def about(s: Statistics, shift: F64, plus: F64 | None = None) -> Statistics:
+def recenter(s: Statistics, shift: F64, plus: F64 | None = None) -> Statistics:
     """The same rows about another shift, d = s.shift - shift: zz + s d' + d s' + n d d', and ``plus`` another zz."""
     zz = np.zeros(s.zz.shape)
     d = s.shift - shift
@@ -272,7 +272,7 @@ def solution(equations: Centred, inverse: Inverse) -> tuple[F64, F64]:
 
 def held_out_errors(equations: Centred, held: Statistics, alphas: F64) -> F64:
     """Mean squared error of every alpha, (n_alphas,), on rows known by their statistics alone."""
-    s, mean_y = about(held, equations.mean_x), equations.mean_y
+    s, mean_y = recenter(held, equations.mean_x), equations.mean_y
     zy = s.zy - np.outer(s.sum_z, mean_y)
     yy = s.yy - 2.0 * mean_y * s.sum_y + s.n * mean_y**2
     W = np.concatenate([inverse.times(equations.c) for inverse in inverses(equations, alphas)], axis=1)

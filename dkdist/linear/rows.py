@@ -1,6 +1,6 @@
 """Rows of a batch: what a task knows of the rows it makes, how they are checked, left out, and given values.
 
-Features are an array, or `MadeRows` that are made when a step comes to them, tile after tile in one buffer that stays
+Features are an array, or `LazyRows` that are made when a step comes to them, tile after tile in one buffer that stays
 in the cache: they are never written to memory. The bits are the same.
 """
 
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F64, I64, LARGE
 from dkdist._numba.points import not_finite
-from dkdist._numba.sgd import Iterate, Steps
+from dkdist._numba.sgd import SGDParams, SGDState
 
 F = NDArray[Any]
 """float32 or float64 features, C order."""
 
 
-class MadeRows(Protocol):
+class LazyRows(Protocol):
     """Features (n, D) that are made when they are asked for, each row by itself; ``np.asarray`` makes all of them."""
 
     shape: tuple[int, int]
@@ -40,7 +40,7 @@ class MadeRows(Protocol):
     def joined(self, others: Sequence[Self]) -> Self:
         """These rows, and those of others below."""
 
-    def descend(self, places: I64, steps: Steps, iterate: Iterate, looks: Any, n_averaged: int) -> int:
+    def descend(self, places: I64, steps: SGDParams, iterate: SGDState, looks: Any, n_averaged: int) -> int:
         """Take a step for each of the rows ``places``, none of which is NaN, and measure losses into ``looks``.
 
         Return the number of iterates in the running means.
@@ -51,7 +51,7 @@ Tile = tuple[F, I64, slice]
 """Features, which of their rows come now, and where these stand among all that come."""
 
 
-def tiles(X: F | MadeRows, places: I64) -> Iterator[Tile]:
+def tiles(X: F | LazyRows, places: I64) -> Iterator[Tile]:
     """The rows ``places`` of X in their order: those of an array where they lie, others made a tile at a time."""
     if isinstance(X, np.ndarray):
         yield X, places, slice(0, len(places))
@@ -64,7 +64,7 @@ def tiles(X: F | MadeRows, places: I64) -> Iterator[Tile]:
         yield rows, numbers[: len(rows)], slice(start, start + len(rows))
 
 
-class Known(NamedTuple):
+class RowLabels(NamedTuple):
     """What is known of n rows beside their features: (n,) each, or (n, k) targets.
 
     Without ``weights`` all rows count one; a search has a column of weights (n, c) for each weighting that it tries.
@@ -76,10 +76,10 @@ class Known(NamedTuple):
     weights: F64 | None = None
     keys: F64 | None = None
 
-    def part(self, rows: Any) -> Known:
+    def part(self, rows: Any) -> RowLabels:
         """What is known of some of the rows: a slice, a mask or indices."""
         weights, keys = (None if values is None else values[rows] for values in (self.weights, self.keys))
-        return Known(self.targets[rows], self.held_out[rows], weights, keys)
+        return RowLabels(self.targets[rows], self.held_out[rows], weights, keys)
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -90,7 +90,7 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowBatch:
     """The rows of one batch, block after block.
 
     ``starts[i]`` is the index of the i-th block's first row in the whole collection, ``sizes[i]`` its length;
@@ -101,7 +101,7 @@ class Rows:
     starts: tuple[int, ...]
     sizes: tuple[int, ...]
     n_features: int
-    known: Known
+    known: RowLabels
     seed: tuple[int, ...] = ()
     skip: bool = False
     at_once: bool = False
@@ -140,7 +140,7 @@ def checked(
 
 def checked_rows(
     block: Any, dtype: np.dtype[Any], start: int, expected: tuple[int, int], *, skip: bool, at_once: bool
-) -> tuple[F | MadeRows, I64]:
+) -> tuple[F | LazyRows, I64]:
     """The same, but rows that are made when they are asked for say themselves which are not finite.
 
     They stay as they are, if they have that dtype, or are made ``at_once``.
@@ -151,14 +151,14 @@ def checked_rows(
     return all_of(block) if at_once else block, bad
 
 
-def all_of(X: MadeRows) -> F:
+def all_of(X: LazyRows) -> F:
     """All rows, made into memory that is used again."""
     made: F = LARGE.empty(X.shape, X.dtype)
     X.fill(np.arange(len(made)), made)
     return made
 
 
-def _checked(X: F | MadeRows, bad: I64, start: int, expected: tuple[int, int], skip: bool) -> I64:
+def _checked(X: F | LazyRows, bad: I64, start: int, expected: tuple[int, int], skip: bool) -> I64:
     if X.shape != expected:
         raise ValueError(
             f"the block of features that starts at row {start} has shape {X.shape}, expected {expected}: "
@@ -185,10 +185,10 @@ def without(places: I64, bad: I64) -> I64:
     return places[~np.isin(places, bad)] if len(bad) else places
 
 
-Usable = tuple[F, Known, I64]
+Usable = tuple[F, RowLabels, I64]
 
 
-def usable(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Iterator[Usable]:
+def valid_rows(dtype: np.dtype[Any], blocks: Iterator[Any], rows: RowBatch) -> Iterator[Usable]:
     """Block by block: features, what is known of their rows, and rows (in the collection) that are skipped.
 
     Rows of weight 0 are left out without a word.
@@ -202,7 +202,7 @@ def usable(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Iterator[
         yield X, known, start + bad
 
 
-def blocks_to_mix(targets: NDArray[Any], bounds: I64, n_classes: int) -> int:
+def n_blocks_to_shuffle(targets: NDArray[Any], bounds: I64, n_classes: int) -> int:
     """How many blocks to shuffle together so that a batch looks like the whole: 1 (no order) to 8 (sorted).
 
     Eight times the share of the targets' variance that lies between blocks (of real targets, or of the class

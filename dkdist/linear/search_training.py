@@ -31,7 +31,7 @@ from sklearn.pipeline import Pipeline
 from dkdist._base.embedding import SetEmbedding
 from dkdist._base.invalid_sets import listed
 from dkdist._base.parameter_checks import median_seed
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.arrays import take_rows
 from dkdist._runtime.blocks import Blocks, is_lazy
@@ -40,13 +40,13 @@ from dkdist._runtime.process import warn
 from dkdist._runtime.run import plan_blocks, resources
 from dkdist.io import SetStore
 from dkdist.kernels.random_fourier_features import RandomFourierFeatures, median_rows
-from dkdist.linear.epochs import FEW_EPOCHS, Jobs, Order, epochs_for
-from dkdist.linear.feature_trees import FeatureTrees, Node, SearchData
+from dkdist.linear.epochs import FEW_EPOCHS, BatchSampler, Jobs, epochs_for
+from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.linear.many_models import (
-    GroupStates,
+    GramKey,
     Linear,
+    ModelBatchState,
     ModelGroup,
-    Wanted,
     accumulate_leaves,
     held_out_values,
     merge_leaves,
@@ -56,7 +56,7 @@ from dkdist.linear.many_models import (
 )
 from dkdist.linear.problems import LinearLearner, class_factors, neighbours_job, of_mean_one, times_factors
 from dkdist.linear.ridge_statistics import centred, inverses, of_targets_plus, solution
-from dkdist.linear.rows import Known, blocks_to_mix
+from dkdist.linear.rows import RowLabels, n_blocks_to_shuffle
 from dkdist.linear.sgd_steps import Objective, State, signs, step_size
 from dkdist.sets import SampleSets
 
@@ -98,7 +98,7 @@ class _Branch:
 
 def build_candidates(
     model: BaseEstimator, grid: Sequence[Mapping[str, Any]], X: Any, y: Any, rows: I64
-) -> tuple[FeatureTrees, list[int], list[Candidate]]:
+) -> tuple[SharedFeatureGraph, list[int], list[Candidate]]:
     """The trees of all features, the width of each leaf, and the candidates; transformers are fitted on ``rows``."""
     root = _Branch(None, partial(_sample, X, rows))
     if isinstance(X, (SampleSets, SetStore)):
@@ -126,7 +126,7 @@ def build_candidates(
         roots = (replace(root.node(), children=()), *(child.node() for child in root.children.values()))
     else:
         roots = tuple(child.node() for child in root.children.values())
-    return FeatureTrees(roots), widths, candidates
+    return SharedFeatureGraph(roots), widths, candidates
 
 
 def _fit_embedding(embedding: Any, X: Any, y: Any, rows: I64) -> None:
@@ -274,9 +274,9 @@ def _train_sgd(
     weightings = Weightings.of(candidates, problem)
     n_trained = int(problem.trained.sum())
     n_epochs = max(_n_epochs(c, n_trained) for c in candidates)
-    n_mixed = blocks_to_mix(targets, blocks.bounds, n_classes)
-    known = Known(targets, problem.held_out, weightings.of_mean_one())
-    order = Order(blocks, known, problem.seed, n_mixed, skip=data.skip)
+    n_mixed = n_blocks_to_shuffle(targets, blocks.bounds, n_classes)
+    known = RowLabels(targets, problem.held_out, weightings.of_mean_one())
+    order = BatchSampler(blocks, known, problem.seed, n_mixed, skip=data.skip)
     epochs = [order.lanes(epoch)[0] for epoch in range(n_epochs)]
     steps, longer = _learning_steps(features, blocks, candidates, problem.seed), weightings.longer()
     alike_members: dict[Any, list[tuple[Candidate, Objective]]] = {}
@@ -304,10 +304,10 @@ def _train_sgd(
     plan = plan_blocks(
         blocks, what="search, SGD", passes=n_epochs, waiting=4 * n_mixed, state_bytes=state_bytes
     )
-    with plan.announced(problem.verbose) as progress:
-        reached: GroupStates = fold(
+    with plan.run(problem.verbose) as progress:
+        reached: ModelBatchState = fold(
             blocks, Jobs(order, list(chain(*epochs))), partial(prepare_leaves, features, dtype),
-            partial(step_all, groups), GroupStates(0, tuple(starts)), label="search",
+            partial(step_all, groups), ModelBatchState(0, tuple(starts)), label="search",
             blocks_per_job=n_mixed, progress=progress,
         )  # fmt: skip
     return [
@@ -328,7 +328,7 @@ def _learning_steps(
 ) -> dict[tuple[int, str], float]:
     """The default step of every leaf and loss, from the rows of one block that the seed chooses."""
     wanted = sorted({(c.leaf, c.learner.loss) for c in candidates})
-    i = int(np.random.default_rng((seed, Role.ROW_ORDER)).choice(np.flatnonzero(np.diff(blocks.bounds))))
+    i = int(np.random.default_rng((seed, RngStream.ROW_ORDER)).choice(np.flatnonzero(np.diff(blocks.bounds))))
     found = collect(
         blocks,
         partial(_step_sizes, features, wanted),
@@ -369,7 +369,7 @@ def _train_ridge(
     for leaves in _shares(data, sorted({c.leaf for c in candidates}), len(weightings)):
         members = [c for c in candidates if c.leaf in leaves]
         wanted = sorted({_wanted(c, weightings) for c in members})
-        known = Known(y - offset, problem.held_out, weightings.columns)
+        known = RowLabels(y - offset, problem.held_out, weightings.columns)
         sums = _sums(data, leaves, wanted, known, problem)
         for candidate in members:
             centre = bool(candidate.learner.fit_intercept)
@@ -383,7 +383,7 @@ def _train_ridge(
     return found
 
 
-def _wanted(candidate: Candidate, weightings: Weightings) -> Wanted:
+def _wanted(candidate: Candidate, weightings: Weightings) -> GramKey:
     return candidate.leaf, bool(candidate.learner.fit_intercept), weightings.column(candidate)
 
 
@@ -406,8 +406,8 @@ def _shares(data: SearchData, leaves: Sequence[int], n_weightings: int) -> list[
 def _sums(
     data: SearchData,
     leaves: Sequence[int],
-    wanted: Sequence[Wanted],
-    known: Known,
+    wanted: Sequence[GramKey],
+    known: RowLabels,
     problem: Problem,
 ) -> Any:
     blocks, features = data.blocks(leaves, together=False), data.features(leaves)
@@ -416,7 +416,7 @@ def _sums(
     state_bytes = sum(8 * data.widths[leaf] ** 2 for leaf, *_ in wanted) * (LEVELS + WAITING)
     plan = plan_blocks(blocks, what="search, ridge", passes=1, waiting=1, state_bytes=state_bytes)
     work = partial(accumulate_leaves, features, np.dtype(np.float32), wanted)
-    with plan.announced(problem.verbose) as progress:
+    with plan.run(problem.verbose) as progress:
         return tree_sum(blocks, jobs, work, merge_leaves, window=WAITING, label="grams", progress=progress)
 
 

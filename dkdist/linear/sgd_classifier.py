@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 
-from dkdist._base.row_ids import in_row_order
+from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist.linear.prediction import LinearClassifier
 from dkdist.linear.problems import (
@@ -190,7 +190,7 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         """
         reset = not hasattr(self, "_stream")
         self._validate_params()
-        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
+        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         X, y = as_problem(self, X, y, reset=reset, numeric=False)
         self.classes_ = classes_of_stream(classes, None if reset else self.classes_)
         index = index_among(self.classes_, y)

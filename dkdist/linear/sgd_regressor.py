@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from dkdist._base.row_ids import in_row_order
+from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist.linear.prediction import LinearRegressor
 from dkdist.linear.problems import as_problem, as_weights, of_mean_one
@@ -118,7 +118,7 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
         """
         reset = not hasattr(self, "_stream")
         self._validate_params()
-        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
+        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         X, y = as_problem(self, X, y, reset=reset, numeric=True)
         weights = as_weights(sample_weight, len(y))
         if reset:

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_regressor
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
-from dkdist._base.invalid_sets import no_rows_left, require_rows, skips, tell_skipped_rows
+from dkdist._base.invalid_sets import no_rows_left, require_rows, skips, warn_nonfinite_rows
 from dkdist._base.parameter_checks import draw_seed
-from dkdist._base.random_streams import Role
-from dkdist._base.row_ids import in_row_order
+from dkdist._base.random_streams import RngStream
+from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist._runtime.blocks import Blocks, row_blocks
 from dkdist._runtime.cache import keeping
@@ -25,10 +25,18 @@ from dkdist._runtime.checkpoint import Checkpoint, digest
 from dkdist._runtime.map_reduce import collect
 from dkdist._runtime.process import warn
 from dkdist._runtime.run import plan_keeping
-from dkdist.linear.epochs import LEAST_STEPS, Course, Order, Position, Stopping, run_epochs, taken_from
+from dkdist.linear.epochs import (
+    LEAST_STEPS,
+    BatchSampler,
+    Stopping,
+    TrainingConfig,
+    TrainingState,
+    choose_materialization,
+    run_epochs,
+)
 from dkdist.linear.held_out import held_out_among
 from dkdist.linear.problems import LinearLearner, as_problem, feature_dtype
-from dkdist.linear.rows import Known, blocks_to_mix, checked, without
+from dkdist.linear.rows import RowLabels, checked, n_blocks_to_shuffle, without
 from dkdist.linear.sgd_steps import LOSSES, Objective, State, constant_loss, step_size
 
 MOST_EPOCHS = 10**6
@@ -101,7 +109,7 @@ class IncrementalSGD(LinearLearner):
         sample_weight : array-like of shape (n,) or None
         """
         self._validate_params()
-        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
+        X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         X, y = as_problem(self, X, y, numeric=is_regressor(self))
         end = self._train(X, *self._problem(y, sample_weight))
         self.loss_curve_ = self._loss_unit * np.array(end.losses)
@@ -117,7 +125,7 @@ class IncrementalSGD(LinearLearner):
         """Targets as descent takes them, weights of mean one (None for none), and the number of classes."""
         raise NotImplementedError
 
-    def _train(self, X: Any, targets: NDArray[Any], weights: F64 | None, n_classes: int) -> Position:
+    def _train(self, X: Any, targets: NDArray[Any], weights: F64 | None, n_classes: int) -> TrainingState:
         """Run all epochs, or what a checkpoint leaves of them, and keep the model; ``weights`` have mean one."""
         if self.patience is not None and self.validation_fraction == 0.0:
             raise ValueError(
@@ -133,29 +141,29 @@ class IncrementalSGD(LinearLearner):
         if not saved:
             notes["eta0"] = self._step(blocks, dtype, notes["seed"], weights)
         seed, objective = notes["seed"], self.objective(notes["eta0"], n_classes)
-        known = Known(targets, np.zeros(len(targets), np.bool_), weights)
+        known = RowLabels(targets, np.zeros(len(targets), np.bool_), weights)
         if self.validation_fraction:
             share, classes = float(self.validation_fraction), targets if n_classes else None
-            held_out = held_out_among(known.present, share, (seed, Role.HELD_OUT), classes)
+            held_out = held_out_among(known.present, share, (seed, RngStream.HELD_OUT), classes)
             known = known._replace(held_out=held_out)
-        n_mixed = blocks_to_mix(targets, blocks.bounds, n_classes)
+        n_mixed = n_blocks_to_shuffle(targets, blocks.bounds, n_classes)
         stopping = Stopping.of(self.n_epochs, self.patience, _n_trained(known))
-        start = Position(State.start(objective.n_outputs, blocks.n_columns, dtype))
+        start = TrainingState(State.start(objective.n_outputs, blocks.n_columns, dtype))
         if saved and checkpoint is not None:
             start = _restored(checkpoint, start, *saved)
         keep = plan_keeping(blocks, self.cache, stopping.most)
         with keeping(blocks, keep) if keep.place else nullcontext(blocks) as found:
-            taken = taken_from(found, self.n_lanes)
-            order = Order(taken, known, seed, n_mixed, self.n_lanes, skips(self))
-            course = Course(order, objective, dtype, stopping)
+            taken = choose_materialization(found, self.n_lanes)
+            order = BatchSampler(taken, known, seed, n_mixed, self.n_lanes, skips(self))
+            course = TrainingConfig(order, objective, dtype, stopping)
             plan = keep.told(course.plan(f"fit {type(self).__name__}", stopping.most))
-            with plan.announced(self.verbose) as progress:
+            with plan.run(self.verbose) as progress:
                 end = run_epochs(course, start, progress, lambda position: _save(checkpoint, position, notes))
         self._finish(course, end)
         self._warn_if_untrained(blocks, course, end)
         return end
 
-    def _warn_if_untrained(self, blocks: Blocks, course: Course, end: Position) -> None:
+    def _warn_if_untrained(self, blocks: Blocks, course: TrainingConfig, end: TrainingState) -> None:
         """Warn if the loss is that of a constant and the steps are too short for the scale of half of the columns."""
         objective, known = course.objective, course.order.known
         part = known.part(np.flatnonzero(known.present & ~known.held_out))
@@ -177,7 +185,7 @@ class IncrementalSGD(LinearLearner):
                 "Standardize the features (mean 0, variance 1), or use IncrementalRidge or IncrementalRidgeClassifier."
             )
 
-    def _finish(self, course: Course, end: Position) -> None:
+    def _finish(self, course: TrainingConfig, end: TrainingState) -> None:
         """Keep what a run has settled, unless it found nothing to learn from."""
         known = course.order.known
         require_rows(_n_trained(known) - _n_trained(known.part(end.skipped)))
@@ -185,7 +193,7 @@ class IncrementalSGD(LinearLearner):
         self._stream = (course.order.seed, course.objective, end.state, end.epoch)
         self.eta0_, self.n_iter_, self.n_epochs_ = course.objective.eta0, end.epoch, end.epoch
         self.skipped_ = end.skipped
-        tell_skipped_rows(end.skipped, len(known.targets), "left out of fit (see skipped_)")
+        warn_nonfinite_rows(end.skipped, len(known.targets), "left out of fit (see skipped_)")
 
     def _open_checkpoint(
         self, blocks: Blocks, X: Any, targets: NDArray[Any], weights: F64 | None
@@ -218,7 +226,7 @@ class IncrementalSGD(LinearLearner):
             return float(self.eta0)
         longer = 1.0 if weights is None else float(weights @ weights / weights.sum())
         filled = np.flatnonzero(np.diff(blocks.bounds))
-        rng = np.random.default_rng((seed, Role.ROW_ORDER))
+        rng = np.random.default_rng((seed, RngStream.ROW_ORDER))
         sample = partial(_sampled_step, self.loss, dtype, skips(self))
         shapes = _places(blocks)
         for i in chain([rng.choice(filled)], rng.permutation(filled)):
@@ -253,16 +261,16 @@ class IncrementalSGD(LinearLearner):
         else:
             seed, objective, state, calls = self._stream
         dtype = state.coef.dtype
-        mix = blocks_to_mix(targets, blocks.bounds, n_classes)
-        known = Known(targets, np.zeros(len(targets), np.bool_), weights)
-        order = Order(taken_from(blocks, 1), known, seed, mix, skip=skips(self))
-        course = Course(order, objective, dtype, Stopping(1, 1))
-        with course.plan(f"fit {type(self).__name__} in part", 1).announced(self.verbose) as progress:
-            end = run_epochs(course, Position(state, epoch=calls), progress, lambda position: None)
+        mix = n_blocks_to_shuffle(targets, blocks.bounds, n_classes)
+        known = RowLabels(targets, np.zeros(len(targets), np.bool_), weights)
+        order = BatchSampler(choose_materialization(blocks, 1), known, seed, mix, skip=skips(self))
+        course = TrainingConfig(order, objective, dtype, Stopping(1, 1))
+        with course.plan(f"fit {type(self).__name__} in part", 1).run(self.verbose) as progress:
+            end = run_epochs(course, TrainingState(state, epoch=calls), progress, lambda position: None)
         self._finish(course, end)
 
 
-def _n_trained(known: Known) -> int:
+def _n_trained(known: RowLabels) -> int:
     """Rows that are trained on."""
     return int(np.count_nonzero(known.present & ~known.held_out))
 
@@ -300,7 +308,7 @@ def _median_spread(dtype: np.dtype[Any], skip: bool, block: Any, place: tuple[in
     return float(np.median(varying)) if len(varying) else np.inf
 
 
-def _save(checkpoint: Checkpoint | None, position: Position, notes: dict[str, Any]) -> None:
+def _save(checkpoint: Checkpoint | None, position: TrainingState, notes: dict[str, Any]) -> None:
     if checkpoint is None:
         return
     arrays = position.state.arrays() | {"skipped": position.skipped}
@@ -326,8 +334,8 @@ def _require_notes(checkpoint: Checkpoint, notes: dict[str, Any]) -> None:
 
 
 def _restored(
-    checkpoint: Checkpoint, start: Position, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]
-) -> Position:
+    checkpoint: Checkpoint, start: TrainingState, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]
+) -> TrainingState:
     """The saved position; ValueError unless its arrays are those that this run has at ``start``."""
     K, D = start.state.coef.shape
     expected = {name: (array.dtype, array.shape) for name, array in start.state.arrays().items()}
@@ -345,4 +353,4 @@ def _restored(
     if skipped.ndim != 1 or (np.diff(skipped) <= 0).any():
         raise checkpoint.damaged("its array 'skipped' is no list of rows")
     curves = tuple(notes["losses"]), tuple(notes["held_out_losses"])
-    return Position(State(**arrays), velocity, notes["epoch"], notes["done"], *curves, skipped)
+    return TrainingState(State(**arrays), velocity, notes["epoch"], notes["done"], *curves, skipped)

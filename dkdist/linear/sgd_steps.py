@@ -32,18 +32,18 @@ from dkdist._numba.sgd import (
     MODIFIED_HUBER,
     SQUARED_ERROR,
     SQUARED_HINGE,
-    Iterate,
-    Looks,
-    Steps,
+    LossMonitor,
+    SGDParams,
+    SGDState,
     add_losses,
     descend,
     fill_scores,
 )
 from dkdist._utils.serialization import serializable
-from dkdist.linear.rows import F, Known, MadeRows, Rows, checked_rows, no_rows, tiles, without
+from dkdist.linear.rows import F, LazyRows, RowBatch, RowLabels, checked_rows, no_rows, tiles, without
 
 AVERAGE_ROWS = 256  # rows between two terms of the averaged weights
-PROBE_ROWS = (
+N_MONITOR_ROWS = (
     128  # training rows of a batch whose loss is measured before they are used: evenly spaced as stored
 )
 LARGEST_SCORE = 1e8
@@ -165,8 +165,8 @@ class Batch:
     ``skipped`` are rows that are used for neither, counted in the whole collection.
     """
 
-    X: F | MadeRows
-    known: Known
+    X: F | LazyRows
+    known: RowLabels
     order: I64
     held: I64
     skipped: I64 = field(default_factory=no_rows)
@@ -197,8 +197,8 @@ class Batch:
 
 @lru_cache(maxsize=16)
 def _evenly_spaced(n: int) -> I64:
-    """`PROBE_ROWS` places of n, or all."""
-    return read_only(np.linspace(0, n - 1, min(PROBE_ROWS, n)).astype(np.int64))
+    """`N_MONITOR_ROWS` places of n, or all."""
+    return read_only(np.linspace(0, n - 1, min(N_MONITOR_ROWS, n)).astype(np.int64))
 
 
 def mean_losses(sums: F64) -> tuple[float, float]:
@@ -225,7 +225,7 @@ def step_size(loss: str, X: F) -> float:
     return eta0
 
 
-def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Batch:
+def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: RowBatch) -> Batch:
     """The rows of one or more blocks, to be used in one shuffled order, with the held-out ones set apart.
 
     A single block is used where it lies; several are moved into one array, and each is let go before the next is made.
@@ -255,7 +255,9 @@ def step(objective: Objective, state: State, batch: Batch) -> State:
     order, means = batch.order, (read_only(state.mean_coef), read_only(state.mean_intercept))
     probed = np.zeros(len(batch.known.targets), np.bool_)
     probed[batch.probe] = True
-    looks = Looks(probed[order], *means, np.zeros(2), np.empty((min(LAST_ROWS, len(order)), len(means[1]))))
+    looks = LossMonitor(
+        probed[order], *means, np.zeros(2), np.empty((min(LAST_ROWS, len(order)), len(means[1])))
+    )
     held = np.zeros(2)
     if len(batch.held):
         of_held = _steps(objective, batch, batch.held, 1)
@@ -269,7 +271,7 @@ def step(objective: Objective, state: State, batch: Batch) -> State:
 
 
 @dataclass(frozen=True)
-class Lanes:
+class LocalSGDUpdate:
     """What ``n`` lanes have come to since they parted: sums over them, in which any two groups can be merged.
 
     ``moved`` and ``means`` (n_outputs, n_features + 1) are float64, intercepts last: by how much coefficients have
@@ -284,33 +286,39 @@ class Lanes:
     skipped: I64
 
     @classmethod
-    def of(cls, common: State, state: State, skipped: I64) -> Lanes:
+    def of(cls, common: State, state: State, skipped: I64) -> LocalSGDUpdate:
         """One lane that began at ``common`` and is now at ``state``."""
         moved = np.column_stack([state.coef - common.coef, state.intercept - common.intercept])
         means = np.column_stack([state.mean_coef, state.mean_intercept])
         return cls(1, moved, means, int(state.n_averaged), state.sums - common.sums, skipped)
 
-    def merged(self, other: Lanes) -> Lanes:
+    def merged(self, other: LocalSGDUpdate) -> LocalSGDUpdate:
         """Both groups together."""
-        return Lanes(
+        return LocalSGDUpdate(
             self.n + other.n, self.moved + other.moved, self.means + other.means,
             self.n_averaged + other.n_averaged, self.sums + other.sums, np.append(self.skipped, other.skipped),
         )  # fmt: skip
 
 
-def fit_lane(
-    objective: Objective, dtype: np.dtype[Any], common: State, blocks: Iterator[Any], batches: Sequence[Rows]
-) -> Lanes:
+def fit_replica(
+    objective: Objective,
+    dtype: np.dtype[Any],
+    common: State,
+    blocks: Iterator[Any],
+    batches: Sequence[RowBatch],
+) -> LocalSGDUpdate:
     """One lane's share of a round in a single task: its batches are made and fitted one after another."""
     state, skipped = common, no_rows()
     for rows in batches:
         batch = prepare(dtype, islice(blocks, len(rows.starts)), rows)
         state, skipped = step(objective, state, batch), np.append(skipped, batch.skipped)
         del batch
-    return Lanes.of(common, state, skipped)
+    return LocalSGDUpdate.of(common, state, skipped)
 
 
-def meet(common: State, lanes: Lanes, velocity: F64, momentum: float) -> tuple[State, F64]:
+def average_replicas(
+    common: State, lanes: LocalSGDUpdate, velocity: F64, momentum: float
+) -> tuple[State, F64]:
     """Where all lanes that began at ``common`` go on together, and with what velocity (n_outputs, n_features + 1).
 
         v <- m v + (mean of the lanes - common),    next common = common + v
@@ -337,7 +345,7 @@ def learn(
     batch: Batch,
     eta0: F64,
     alpha: F64,
-    looks: Looks | None = None,
+    looks: LossMonitor | None = None,
 ) -> State:
     """Fit the batch's training rows; whether the model stays bounded is for the caller to see.
 
@@ -351,27 +359,27 @@ def learn(
     eta, alpha = np.repeat(eta0, K), np.repeat(alpha, K)
     steps = _steps(objective, batch, order, len(eta) // K)
     steps = steps._replace(eta=eta, decay=np.maximum(0.0, 1.0 - eta * alpha))
-    iterate = Iterate(w, b, W, B, np.ones(len(w)))
+    iterate = SGDState(w, b, W, B, np.ones(len(w)))
     n = _descend(batch.X, order, steps, iterate, looks, int(state.n_averaged))
     if not objective.average:
         W, B = w, b
     return State(w, b, W, B, np.asarray(n, np.int64), state.sums)
 
 
-def _steps(objective: Objective, batch: Batch, rows: I64, n_models: int) -> Steps:
+def _steps(objective: Objective, batch: Batch, rows: I64, n_models: int) -> SGDParams:
     """What the steps by some rows of a batch need to know of them, for so many models; no steps yet."""
     truth, none = _truth(objective, batch.known.targets[rows]), np.zeros(0)
     number, epsilon = LOSSES[objective.loss].number, float(objective.epsilon)
     every = truth if n_models == 1 else np.tile(truth, n_models)
-    return Steps(every, batch.weights[rows], number, epsilon, none, none, AVERAGE_ROWS)
+    return SGDParams(every, batch.weights[rows], number, epsilon, none, none, AVERAGE_ROWS)
 
 
 def _descend(
-    X: F | MadeRows,
+    X: F | LazyRows,
     order: I64,
-    steps: Steps,
-    iterate: Iterate,
-    looks: Looks | None,
+    steps: SGDParams,
+    iterate: SGDState,
+    looks: LossMonitor | None,
     n_averaged: int,
 ) -> int:
     """The steps over the rows of a batch, with a look at some of them; the number of terms of the average."""

@@ -12,7 +12,7 @@ from dkdist._runtime.arrays import even_rows, lazy_from_calls
 from dkdist._runtime.blocks import is_lazy, require_known_chunks, row_blocks
 from dkdist._runtime.map_reduce import collect, map_pieces
 from dkdist._runtime.run import plan_blocks
-from dkdist._utils.validation import as_flag, as_verbose, real_array
+from dkdist._utils.validation import as_verbose, check_bool, real_array
 from dkdist.io import StoreFormatError
 from dkdist.io._zarr.location.address import as_address
 from dkdist.io.feature_writer import (
@@ -60,7 +60,7 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
     >>> dk.write_features(tempfile.mkdtemp() + "/z.zarr", X).shape
     (6, 4)
     """
-    overwrite = as_flag("overwrite", overwrite)
+    overwrite = check_bool("overwrite", overwrite)
     as_verbose(verbose)
     rows = _as_rows(features)
     old = find_features(store) if overwrite else None
@@ -75,7 +75,7 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
     target = _target(store, blocks.n_rows, blocks.n_columns, blocks.rows(0).stop, blocks.name, overwrite)
     missing = _to_make(target)
     plan = plan_blocks(blocks, n_blocks=len(missing), what="write features")
-    with plan.announced(verbose) as progress:
+    with plan.run(verbose) as progress:
         write, places = partial(_write_block, target), range(len(blocks))
         collect(blocks, write, places, only=missing, label="write", progress=progress)
     return _lazy(target.finish())

@@ -28,7 +28,7 @@ import dkdist
 from dkdist._utils.archives import MOST_MEMBERS, ArchiveError, opened_archive
 from dkdist._utils.files import replacing
 from dkdist._utils.text import read_json
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 from dkdist.models.model_text import Arrays, describe, make, passed_functions, require_fitted
 
 FORMAT, VERSION, HEADER = "dkdist.model", 1, "model.json"
@@ -84,7 +84,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, overwrite: bool = Tr
     >>> bool((dk.load_model(path).transform(X) == model.transform(X)).all())
     True
     """
-    overwrite = as_flag("overwrite", overwrite)
+    overwrite = check_bool("overwrite", overwrite)
     require_fitted(model)
     arrays: Arrays = {}
     described = describe(model, "the model", arrays)

@@ -38,7 +38,7 @@ from dkdist.distances.distance_embedding_params import DistanceSpec
 from dkdist.embeddings.function import FunctionParams, NamedFunction
 from dkdist.embeddings.set_pca import ComponentsSpec
 from dkdist.embeddings.set_scaler import ScalerSpec
-from dkdist.embeddings.structure import SideBySideSpec
+from dkdist.embeddings.structure import FeatureUnionParams
 from dkdist.kernels.mean_embedding import RandomMeanSpec
 from dkdist.kernels.random_fourier_features import FourierSpec
 from dkdist.kernels.registry import SOBOL_DIMS
@@ -73,7 +73,7 @@ def require_drawable(name: str, spec: Any) -> None:
 def _parts(spec: Any) -> Iterator[Any]:
     """The specifications within a specification, or itself."""
     inner = [getattr(spec, "embedding", None), getattr(spec, "features", None)]
-    inner += [part.spec for part in spec.parts] if isinstance(spec, SideBySideSpec) else []
+    inner += [part.spec for part in spec.parts] if isinstance(spec, FeatureUnionParams) else []
     inner = [part for part in inner if hasattr(part, "n_features")]
     if not inner:
         yield spec
@@ -120,7 +120,7 @@ def _row_of_a_point(spec: Any) -> Any:
     """The row (1, n_features) of a point in the middle; None where the kind of points is not known."""
     if isinstance(spec, (ScalerSpec, ComponentsSpec)):
         return spec.of_sets(_one_point(np.zeros(spec.n_dims))).relative
-    parameters = spec.draw()
+    parameters = spec.materialize()
     if isinstance(spec, FourierSpec):
         return parameters.transform(np.zeros((1, spec.n_inputs), np.float32))
     if isinstance(_innermost(spec), (DistanceSpec, FunctionParams)):

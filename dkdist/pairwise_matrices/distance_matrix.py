@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 
 from dkdist._base.embedding import warn_if_coarse
-from dkdist._base.inputs import Sets, check_both, survey
+from dkdist._base.inputs import Sets, check_both, summarize
 from dkdist._base.invalid_sets import naming
 from dkdist._base.parameter_checks import draw_seed
 from dkdist._numba.arrays import F64, Array
 from dkdist._runtime.pairs import Tile
-from dkdist._runtime.run import only_planned, require_running
+from dkdist._runtime.run import is_dry_run, require_running
 from dkdist._utils.validation import as_verbose
 from dkdist.distances.base import (
     Comparing,
     Distance,
+    capabilities,
     compare,
     few_sets,
     points_for,
@@ -32,14 +33,13 @@ from dkdist.distances.base import (
     require_kind,
     require_one_part,
     require_units,
-    traits,
 )
 from dkdist.distances.distance_embedding import CHECKED
 from dkdist.distances.registry import as_distance
 from dkdist.distances.scales import loaded
 from dkdist.distances.strings._fast_path import few_strings
 from dkdist.pairwise_matrices.matrix_frames import as_asked, require_frames
-from dkdist.pairwise_matrices.symmetric_tiling import Step, cut_pairs, needed
+from dkdist.pairwise_matrices.symmetric_tiling import SymmetricTile, cut_pairs, needed
 from dkdist.pairwise_matrices.tiles import Block, all_pairs, are_few, in_one_tile
 from dkdist.sets import SampleSets
 
@@ -85,7 +85,7 @@ def compare_paced(distance: Distance, a: SampleSets, b: SampleSets, name: Callab
     )
     out = np.empty((len(a), len(b) * distance.n_parts), comparing.dtype)
     a_row = max(1, a.n_points * b.n_points * b.n_dims // max(1, len(a)))
-    least = LEAST_ROWS if traits(distance).grain(b.sizes, b.n_dims).lanes > 1 else 1
+    least = LEAST_ROWS if capabilities(distance).grain(b.sizes, b.n_dims).lanes > 1 else 1
     for rows in paced(len(a), FIRST_PRODUCTS // a_row, least):
         first = rows.start
         with naming(lambda i, j, first=first: name(first + i, j)):  # type: ignore[misc]
@@ -161,7 +161,7 @@ def distance_matrix(
     array([[4.],
            [2.]])
     """
-    if random_state is None and verbose is False and as_frame is False and not only_planned():
+    if random_state is None and verbose is False and as_frame is False and not is_dry_run():
         few = few_strings(distance, sets, other)
         few = few_plain_sets(distance, sets, other) if few is None else few
         if few is not None:
@@ -175,19 +175,19 @@ def distance_matrix(
     for side in (rows, columns):
         if side is not None:
             require_kind(measure, side)
-            found = survey(side, None, skip=False)
+            found = summarize(side, None, skip=False)
             require_units(measure, found)
             if side.points_dtype == np.float32:
                 warn_if_coarse(found, side.origin)
     require_alike(rows, columns)
-    if traits(measure).by_function:
+    if capabilities(measure).by_function:
         first = np.arange(min(CHECKED, len(rows)))
-        measure.try_on(loaded(rows[:CHECKED], first), first)
+        measure.validate_on(loaded(rows[:CHECKED], first), first)
     work, in_memory = (
         DistanceTile(measure),
         isinstance(rows, SampleSets) and isinstance(columns, SampleSets | None),
     )
-    at_once = in_memory and not (verbose or only_planned() or traits(measure).by_function)
+    at_once = in_memory and not (verbose or is_dry_run() or capabilities(measure).by_function)
     if at_once and are_few(rows, columns):
         return as_asked(in_one_tile(work, rows, columns), rows, columns, as_frame)
     pairs = cut_pairs(measure, rows, columns)
@@ -213,12 +213,12 @@ class DistanceTile:
         """
         a, first, left = _read(tile[0]), tile[0].first, tile[-1].first
         b = a if len(tile) == 1 else _read(tile[1])
-        other, step = tile[-1].other, Step(first, first + len(a), left, left + len(b))
-        halved = traits(self.distance).symmetric and not other
+        other, step = tile[-1].other, SymmetricTile(first, first + len(a), left, left + len(b))
+        halved = capabilities(self.distance).symmetric and not other
         parts = [step]
         if halved:
-            parts = needed(step, traits(self.distance).grain(b.sizes, b.n_dims))
-        out = np.empty((len(a), len(b)), traits(self.distance).dtype)
+            parts = needed(step, capabilities(self.distance).grain(b.sizes, b.n_dims))
+        out = np.empty((len(a), len(b)), capabilities(self.distance).dtype)
         for part in parts:
             rows = slice(part.first - first, part.last - first)
             columns = slice(part.left - left, part.right - left)
@@ -231,7 +231,7 @@ class DistanceTile:
         return out, out.T
 
 
-def _names(part: Step, other: bool) -> Callable[[int, int], str]:
+def _names(part: SymmetricTile, other: bool) -> Callable[[int, int], str]:
     of = " of other" * other
     return lambda i, j: f"set {part.first + i} to set {part.left + j}{of}"
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dkdist._base.embedding import count_outside, tell_outside
-from dkdist._base.inputs import Sets, about, of_blocks
-from dkdist._base.invalid_sets import attempt
+from dkdist._base.inputs import Sets, error_context, map_blocks
+from dkdist._base.invalid_sets import run_skipping_invalid
 from dkdist._base.parameter_checks import draw_seed, one_of, positive, whole
 from dkdist._numba.arrays import I64
 from dkdist.embeddings.divergence import DivergenceEmbedding
@@ -69,7 +69,7 @@ class EntropyDivergence:
 
     def measure(
         self, divergence: Divergence, alpha: float, symmetric: bool, rows: Sets, columns: Sets | None
-    ) -> measures.PairMeasure:
+    ) -> measures.DivergenceEstimator:
         """Build the measure of a pair of these sets; `divergence_matrix` calls this."""
         k, floor = whole("k", self.k), _is_floor(self.duplicates)
         halves = one_of("mixture", self.mixture, ("all", "halves")) == "halves"
@@ -86,7 +86,7 @@ class EntropyDivergence:
         return (
             measures.HalvedEntropies(k, draw_seed(self.random_state), floor)
             if halves
-            else measures.MatchedEntropies(k)
+            else measures.KNNEntropyJS(k)
         )
 
 
@@ -119,7 +119,7 @@ class KNNDivergence:
 
     def measure(
         self, divergence: Divergence, alpha: float, symmetric: bool, rows: Sets, columns: Sets | None
-    ) -> measures.PairMeasure:
+    ) -> measures.DivergenceEstimator:
         """Build the measure of a pair of these sets; `divergence_matrix` calls this."""
         k, floor = whole("k", self.k), _is_floor(self.duplicates)
         _require_points(self.name, rows, columns, k + 1, f"k={k} neighbours of a point")
@@ -167,7 +167,7 @@ class PluginDivergence:
 
     def measure(
         self, divergence: Divergence, alpha: float, symmetric: bool, rows: Sets, columns: Sets | None
-    ) -> measures.PairMeasure:
+    ) -> measures.DivergenceEstimator:
         """Build the measure of a pair of these sets; `divergence_matrix` calls this."""
         spec = _fit_densities(self, self.n_basis, rows, columns)
         mean = symmetric and _is_directed(divergence)
@@ -205,7 +205,7 @@ class HeldOutDivergence:
 
     def measure(
         self, divergence: Divergence, alpha: float, symmetric: bool, rows: Sets, columns: Sets | None
-    ) -> measures.PairMeasure:
+    ) -> measures.DivergenceEstimator:
         """Build the measure of a pair of these sets; `divergence_matrix` calls this."""
         _require_points(self.name, rows, columns, 2, "two halves")
         spec = _fit_densities(self, PluginDivergence.n_basis, rows, columns)
@@ -314,9 +314,9 @@ def _fit_densities(
     )
     if columns is None:
         return cast(DivergenceSpec, embedding.fit(rows).spec_)
-    with about("one of other"):
+    with error_context("one of other"):
         spec = cast(DivergenceSpec, embedding.fit(columns).spec_)
-    outside = np.concatenate(of_blocks(partial(_count_outside, spec), rows, "survey"))
+    outside = np.concatenate(map_blocks(partial(_count_outside, spec), rows, "survey"))
     tell_outside(outside, 0, spec.domain, rows.n_points)
     return spec
 
@@ -324,7 +324,9 @@ def _fit_densities(
 def _count_outside(spec: DivergenceSpec, sets: Sets, first: int) -> I64:
     none = np.zeros(1, np.int64)
     count = partial(count_outside, spec.domain)
-    return np.concatenate(attempt(count, sets, range(first, first + len(sets)), none, skip=False).results)
+    return np.concatenate(
+        run_skipping_invalid(count, sets, range(first, first + len(sets)), none, skip=False).results
+    )
 
 
 def _require_points(name: str, rows: Sets, columns: Sets | None, n_min: int, purpose: str) -> None:

@@ -33,7 +33,7 @@ class Place:
         return f"set {self.index}" + " of other" * self.other
 
 
-class PairMeasure(Protocol):
+class DivergenceEstimator(Protocol):
     """An estimator of a divergence with all its choices made; ``symmetric`` if pair(a, b) is pair(b, a)."""
 
     @property
@@ -48,7 +48,7 @@ class PairMeasure(Protocol):
 
 
 @dataclass(frozen=True)
-class MatchedEntropies:
+class KNNEntropyJS:
     """Jensen-Shannon from all points, entropies of set and mixture taken with the same balls."""
 
     k: int
@@ -171,7 +171,7 @@ class PluginDensities:
 
     def prepare(self, sets: SampleSets, places: list[Place]) -> list[F64]:
         """Densities at the nodes, (parts, nodes) for each set: one part, or one for each dimension."""
-        return list(self.spec.draw().densities(sets).astype(np.float64))
+        return list(self.spec.materialize().densities(sets).astype(np.float64))
 
     def pair(self, a: F64, b: F64) -> float:
         """d(a, b), or its mean with d(b, a)."""
@@ -179,7 +179,7 @@ class PluginDensities:
         return (forward + self._directed(b, a)) / 2 if self.mean else forward
 
     def _directed(self, a: F64, b: F64) -> float:
-        v = self.spec.draw().node_weights
+        v = self.spec.materialize().node_weights
         return sum(_integrated(self.kappa, p, q, v) for p, q in zip(a, b, strict=True))
 
 

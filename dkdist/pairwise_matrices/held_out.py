@@ -45,7 +45,7 @@ class HeldOutDensities:
         cuts = np.stack([sets.offsets[:-1], (sets.offsets[:-1] + sets.offsets[1:] + 1) // 2], axis=1)
         offsets = np.append(cuts.ravel(), sets.offsets[-1])
         halves = SampleSets(points, offsets)
-        C = self.spec.coefficients.draw().of(halves, np.stack([offsets[:-1], offsets[1:]], axis=1))
+        C = self.spec.coefficients.materialize().of(halves, np.stack([offsets[:-1], offsets[1:]], axis=1))
         low, scale = self.spec.domain.low_and_scale
         unit = np.clip((points - low) * scale, 0, 1).astype(np.float64)
         made = []

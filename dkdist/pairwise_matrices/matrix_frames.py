@@ -6,21 +6,21 @@ from importlib.util import find_spec
 from typing import Any
 
 from dkdist._base.inputs import Sets
-from dkdist._base.row_ids import remember
+from dkdist._base.row_ids import attach_index
 from dkdist._numba.arrays import F64
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 
 
 def require_frames(as_frame: bool) -> None:
     """Refuse what is no boolean, and a frame where pandas is missing."""
-    if as_flag("as_frame", as_frame) and find_spec("pandas") is None:
+    if check_bool("as_frame", as_frame) and find_spec("pandas") is None:
         raise ImportError("as_frame=True needs pandas: pip install 'dkdist[frames]'")
 
 
 def as_asked(matrix: F64, rows: Sets, columns: Sets | None, as_frame: bool) -> Any:
     """The matrix, of which it is known whose its rows are, or a frame of it; sets without ids are counted from 0."""
     if not as_frame:
-        return remember(matrix, rows)
+        return attach_index(matrix, rows)
     import pandas as pd
 
     return pd.DataFrame(matrix, index=rows.ids, columns=(rows if columns is None else columns).ids)

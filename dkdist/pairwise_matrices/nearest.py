@@ -26,13 +26,13 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dkdist._base.inputs import within_floats
 from dkdist._base.parameter_checks import draw_seed, one_of, positive, whole
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.top_k import merged_nearest, nearest_rows
 from dkdist._runtime.blocks import is_lazy, local_blocks, row_blocks
 from dkdist._runtime.map_reduce import collect
 from dkdist._runtime.run import n_cores
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 from dkdist.linear.rows import checked
 
 PIECES = 2  # for each core of this machine, that rows in memory are searched in
@@ -114,7 +114,7 @@ def n_trained(n_rows: int) -> int:
 
 
 @dataclass(frozen=True)
-class RowCells:
+class IVFIndex:
     """An index of rows, and how many cells a query looks at."""
 
     index: Any
@@ -133,7 +133,7 @@ class RowCells:
             short = short[places[short, -1] < 0]
         return np.maximum(squares.astype(np.float64), 0), places.astype(np.int64)
 
-    def that_find(self, queries: F32, truth: F64, recall: float) -> tuple[RowCells, Recall]:
+    def that_find(self, queries: F32, truth: F64, recall: float) -> tuple[IVFIndex, Recall]:
         """The same with the fewest cells that find a share ``recall`` of the true neighbours, by one standard error.
 
         ``truth`` are the squared distances (m, k + 1) of the nearest rows to ``queries``, which are rows themselves:
@@ -162,7 +162,7 @@ class RowCells:
         return found
 
 
-def filled_cells(some: F32, blocks: Iterable[F32], n_rows: int, seed: int) -> RowCells:
+def filled_cells(some: F32, blocks: Iterable[F32], n_rows: int, seed: int) -> IVFIndex:
     """All rows, that come block by block, around centres of ``some`` of them, n_trained(n_rows)."""
     faiss = library()
     count, D = _n_cells(n_rows), some.shape[1]
@@ -171,7 +171,7 @@ def filled_cells(some: F32, blocks: Iterable[F32], n_rows: int, seed: int) -> Ro
     index.train(some)
     for rows in blocks:
         index.add(rows)
-    return RowCells(index)
+    return IVFIndex(index)
 
 
 def _n_cells(n_rows: int) -> int:
@@ -276,10 +276,10 @@ class NearestSets(BaseEstimator):
             self._index = library().IndexFlatL2(X.shape[1])
             self._index.add(X)
         elif self.engine == "approximate":
-            self._index, self.recall_ = self._in_cells(np.random.default_rng([seed, Role.CELLS]))
+            self._index, self.recall_ = self._in_cells(np.random.default_rng([seed, RngStream.CELLS]))
         return self
 
-    def _in_cells(self, rng: np.random.Generator) -> tuple[RowCells, Recall]:
+    def _in_cells(self, rng: np.random.Generator) -> tuple[IVFIndex, Recall]:
         library()  # asked for before rows are made
         n, rows = self.n_samples_fit_, SearchedRows(self._fit_X)
         trained, tried = (
@@ -305,7 +305,7 @@ class NearestSets(BaseEstimator):
             Whether to give (distances, indices), or indices alone.
         """
         check_is_fitted(self)
-        as_flag("return_distance", return_distance)
+        check_bool("return_distance", return_distance)
         own = X is None
         k = whole("n_neighbors", self.n_neighbors if n_neighbors is None else n_neighbors)
         if k + own > self.n_samples_fit_:
@@ -326,7 +326,7 @@ class NearestSets(BaseEstimator):
         return (np.sqrt(squares), places) if return_distance else places
 
     def _nearest(self, queries: F32, k: int) -> tuple[F64, I64]:
-        if isinstance(self._index, RowCells):
+        if isinstance(self._index, IVFIndex):
             return self._index.nearest(queries, k)
         if self._index is not None:
             squares, places = self._index.search(queries, k)

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.parameter_checks import real_matrix, require_symmetric, whole
 from dkdist._numba.arrays import F64
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 
 
 def spectrum(D: F64) -> tuple[F64, F64, F64]:
@@ -123,7 +123,7 @@ class PseudoEuclideanEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def fit(self, X: ArrayLike, y: Any = None) -> PseudoEuclideanEmbedding:
         """Find the components of the (N, N) distances X. ``y`` is not used."""
         wanted = None if self.n_components is None else whole("n_components", self.n_components)
-        negative = as_flag("negative", self.negative)
+        negative = check_bool("negative", self.negative)
         D = _distances(X)
         if D.shape[0] != D.shape[1]:
             raise ValueError(

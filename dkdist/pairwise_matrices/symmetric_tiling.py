@@ -21,7 +21,7 @@ import numpy as np
 
 from dkdist._base.inputs import Sets
 from dkdist._runtime.pairs import Pairs
-from dkdist.distances.base import Distance, Grain, traits
+from dkdist.distances.base import CostModel, Distance, capabilities
 from dkdist.pairwise_matrices.tiles import FEW_PRODUCTS
 
 SIDE = 512  # columns and rows of a task at most, unless lanes take more
@@ -30,7 +30,7 @@ FEW_ROWS = 24  # cost less together than the calls for half of their pairs
 REPAID = 8  # times the rows that making columns ready costs: fewer are not worth a task
 
 
-class Step(NamedTuple):
+class SymmetricTile(NamedTuple):
     """Rows and columns of a task: ``first`` to before ``last`` row, ``left`` to before ``right`` column."""
 
     first: int
@@ -40,10 +40,10 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Staircase(Pairs):
+class SymmetricTiling(Pairs):
     """The tiles of a matrix whose rows and columns are cut apart."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[SymmetricTile, ...]
 
     @property
     def n_read(self) -> tuple[int, int]:
@@ -63,17 +63,17 @@ class Staircase(Pairs):
         return [(slice(step.first, step.last), slice(step.left, step.right)) for step in self.steps]
 
 
-def cut_pairs(measure: Distance, rows: Sets, columns: Sets | None) -> Staircase:
+def cut_pairs(measure: Distance, rows: Sets, columns: Sets | None) -> SymmetricTiling:
     """The tiles: as many as there is work for, if few; a function of a user's may take any time."""
     across = rows if columns is None else columns
     products = rows.n_points * across.n_points * rows.n_dims
-    tasks = TASKS if traits(measure).by_function else min(TASKS, 1 + products // FEW_PRODUCTS)
-    grain = traits(measure).grain(across.sizes, across.n_dims)
+    tasks = TASKS if capabilities(measure).by_function else min(TASKS, 1 + products // FEW_PRODUCTS)
+    grain = capabilities(measure).grain(across.sizes, across.n_dims)
     m = None if columns is None else len(columns)
-    return staircase(len(rows), m, grain, traits(measure).symmetric, tasks)
+    return staircase(len(rows), m, grain, capabilities(measure).symmetric, tasks)
 
 
-def staircase(n: int, m: int | None, grain: Grain, symmetric: bool, tasks: int) -> Staircase:
+def staircase(n: int, m: int | None, grain: CostModel, symmetric: bool, tasks: int) -> SymmetricTiling:
     """The tiles of (n, m) pairs, or of n sets among themselves, in about so many ``tasks`` unless they are large."""
     triangular, across = m is None and symmetric, n if m is None else m
     width = max(grain.lanes, SIDE // grain.lanes * grain.lanes)
@@ -84,13 +84,13 @@ def staircase(n: int, m: int | None, grain: Grain, symmetric: bool, tasks: int) 
     steps = []
     for left, right, top in zip(panels[:-1], panels[1:], tops, strict=True):
         for first, last in _cut(top, height, grain.lanes):
-            steps.append(Step(first, last, max(left, first) if triangular else left, right))
+            steps.append(SymmetricTile(first, last, max(left, first) if triangular else left, right))
     steps.sort(key=lambda step: (step.first - step.last) * (step.right - step.left))  # the largest first
     ends = np.array([0, n]), None if m is None else np.array([0, m])
-    return Staircase(*ends, tuple(steps))
+    return SymmetricTiling(*ends, tuple(steps))
 
 
-def needed(step: Step, grain: Grain) -> list[Step]:
+def needed(step: SymmetricTile, grain: CostModel) -> list[SymmetricTile]:
     """The parts of a tile on and above the diagonal, and what is beside it in full lanes.
 
     Halves that the diagonal passes are halved again until what is beside it costs less than making columns ready.
@@ -100,10 +100,10 @@ def needed(step: Step, grain: Grain) -> list[Step]:
     n = last - meet
     if n <= max(grain.lanes, 3 * grain.ahead, FEW_ROWS if grain.ahead else 1):
         return [step]
-    above = [Step(first, meet, left, right)] if meet > first else []
+    above = [SymmetricTile(first, meet, left, right)] if meet > first else []
     middle = right - grain.lanes * round((right - (meet + last) / 2) / grain.lanes)
-    beside = Step(meet, middle, middle, right)
-    square, rest = Step(meet, middle, meet, middle), Step(middle, last, middle, right)
+    beside = SymmetricTile(meet, middle, middle, right)
+    square, rest = SymmetricTile(meet, middle, meet, middle), SymmetricTile(middle, last, middle, right)
     return [*above, beside, *needed(square, grain), *needed(rest, grain)]
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from dkdist._base.inputs import Sets
-from dkdist._base.invalid_sets import Attempt, attempt
+from dkdist._base.invalid_sets import PartialResult, run_skipping_invalid
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.pairs import Pairs, Tile, fill_pairs, plan_pairs, tile_bounds
 from dkdist._runtime.process import one_blas_thread
 from dkdist.io import SetStore
-from dkdist.pairwise_matrices.divergence_params import PairMeasure, Place
+from dkdist.pairwise_matrices.divergence_params import DivergenceEstimator, Place
 from dkdist.sets import SampleSets
 
 SAMPLE_SETS = 3  # of each side, whose pairs are timed for the plan
@@ -52,14 +52,14 @@ class Block:
     first: int
     other: bool
 
-    def prepared(self, measure: PairMeasure) -> list[Any]:
+    def prepared(self, measure: DivergenceEstimator) -> list[Any]:
         """What a measure makes of each set of the block beforehand."""
 
         def work(sets: SampleSets, first: int) -> list[Any]:
             return measure.prepare(sets, [Place(first + i, self.other) for i in range(len(sets))])
 
         positions = range(self.first, self.first + len(self.sets))
-        made: Attempt[list[Any]] = attempt(work, self.sets, positions, [], skip=False)
+        made: PartialResult[list[Any]] = run_skipping_invalid(work, self.sets, positions, [], skip=False)
         return list(itertools.chain.from_iterable(made.results))
 
 
@@ -83,7 +83,7 @@ class Cutter:
 class CompareTile:
     """Compares all pairs of a tile; sent to every worker once."""
 
-    measure: PairMeasure
+    measure: DivergenceEstimator
 
     def __call__(self, tile: tuple[Block, ...]) -> Tile:
         """The values of one tile."""
@@ -106,7 +106,7 @@ def all_pairs(
     local = isinstance(rows, SampleSets) or isinstance(columns, SampleSets)
     read_bytes = tile_read_bytes(pairs, rows, columns)
     plan = plan_pairs(pairs, what=what, read_bytes=read_bytes, sample=sample, local=local)
-    with plan.announced(verbose) as progress:
+    with plan.run(verbose) as progress:
         return fill_pairs(work, Cutter(rows, columns), pairs, label=label, progress=progress, local=local)
 
 
@@ -124,11 +124,11 @@ def in_one_tile(work: Callable[[Any], Tile], rows: Sets, columns: Sets | None) -
         return work(Cutter(rows, columns)(*everything))[0].astype(np.float64, copy=False)
 
 
-def _across(measure: PairMeasure, a: list[Any], b: list[Any]) -> F64:
+def _across(measure: DivergenceEstimator, a: list[Any], b: list[Any]) -> F64:
     return np.array([[measure.pair(x, y) for y in b] for x in a])
 
 
-def _among(measure: PairMeasure, a: list[Any]) -> F64:
+def _among(measure: DivergenceEstimator, a: list[Any]) -> F64:
     made = np.zeros((len(a), len(a)))
     for i, j in itertools.combinations(range(len(a)), 2):
         made[i, j] = measure.pair(a[i], a[j])
@@ -136,7 +136,7 @@ def _among(measure: PairMeasure, a: list[Any]) -> F64:
     return made
 
 
-def timed_sample(measure: PairMeasure, rows: Sets, columns: Sets | None) -> tuple[float, float]:
+def timed_sample(measure: DivergenceEstimator, rows: Sets, columns: Sets | None) -> tuple[float, float]:
     """Seconds to read and prepare a set, and to compare a pair, from up to three sets of each side.
 
     What is found out of a set alone when it is first compared counts as prepared: pairs are timed the second time.
@@ -157,6 +157,6 @@ def timed_sample(measure: PairMeasure, rows: Sets, columns: Sets | None) -> tupl
     return (seconds[0] - again) / (len(a) + len(b)), directions * again / max(1, len(compare))
 
 
-def _some(measure: PairMeasure, sets: Sets, other: bool) -> list[Any]:
+def _some(measure: DivergenceEstimator, sets: Sets, other: bool) -> list[Any]:
     chosen = np.unique(np.linspace(0, len(sets) - 1, SAMPLE_SETS).astype(np.int64)).tolist()
     return [Block(sets[i : i + 1], i, other).prepared(measure)[0] for i in chosen]

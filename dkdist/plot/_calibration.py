@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from dkdist._base.parameter_checks import whole
-from dkdist._base.row_ids import in_row_order
+from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist.plot._canvas import FAINT, PALETTE, axes_for, dressed, gridded, legend, plain
 
@@ -102,7 +102,7 @@ def _said(model: Any, sets: Any, y: Any) -> tuple[F64, NDArray[np.bool_], str]:
         raise ValueError(
             f"model must be a fitted classifier with predict_proba; found {type(model).__name__}"
         )
-    _, y = in_row_order(sets, y=y)
+    _, y = align_to_index(sets, y=y)
     truth, classes = np.asarray(y), np.asarray(model.classes_)
     if truth.ndim != 1 or len(truth) == 0:
         raise ValueError(f"y must be one class for each of the sets; found shape {truth.shape}")

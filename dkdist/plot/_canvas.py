@@ -16,7 +16,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize, to_hex
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from dkdist._base.row_ids import in_row_order
+from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist.sets.indexing import aligned, has_default_index, has_index
 
@@ -132,7 +132,7 @@ def colouring(y: Any, of: Any) -> Colouring | None:
     if has_index(of) and not has_default_index(of):
         y = aligned(y, of.index.to_numpy())
     else:
-        _, y = in_row_order(of, y=y)
+        _, y = align_to_index(of, y=y)
     values = np.asarray(y)
     if values.shape != (n,):
         raise ValueError(f"y must be one target for each of the {n} sets; found shape {values.shape}")

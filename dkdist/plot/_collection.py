@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from dkdist._base.inputs import check_sets
 from dkdist._base.parameter_checks import real_matrix, require_symmetric
 from dkdist._numba.arrays import F64, I64
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 from dkdist.distances.sliced_wasserstein_embedding import SlicedWassersteinEmbedding
 from dkdist.io import SetStore
 from dkdist.plot._canvas import PALETTE, Colouring, axes_for, colouring, draw_key, dressed, gridded
@@ -69,7 +69,7 @@ def collection(rows: Any, y: Any = None, *, distances: bool = False, ax: Any = N
     >>> sum(len(points.get_offsets()) for points in ax.collections)
     60
     """
-    distances = as_flag("distances", distances)
+    distances = check_bool("distances", distances)
     given = _sets_or_rows(rows, distances)
     n = len(given)
     colours = colouring(y, rows)

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dkdist._base.parameter_checks import real_matrix
-from dkdist._base.row_ids import in_row_order
+from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist.plot._canvas import FAINT, PALETTE, axes_for, dressed, gridded, legend
 
@@ -55,7 +55,7 @@ def intervals(model: Any, sets: Any, y: Any, *, coverage: float = 0.9, ax: Any =
         raise ValueError(
             f"model must be a fitted SetRegressor, with predict_interval; found {type(model).__name__}"
         )
-    _, y = in_row_order(sets, y=y)
+    _, y = align_to_index(sets, y=y)
     truth = real_matrix("y", y)
     if truth.ndim != 1 or len(truth) == 0 or not np.isfinite(truth).all():
         raise ValueError(f"y must be a finite number for each of the sets; found shape {truth.shape}")

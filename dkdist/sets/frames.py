@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dkdist._numba.arrays import I64, Array
 from dkdist._numba.points import EXACT, all_finite, run_starts
 from dkdist._utils.rust_panics import RustPanicError, panics_as_errors
-from dkdist._utils.validation import Columns, user_level
+from dkdist._utils.validation import Columns, find_stacklevel
 from dkdist.sets.indexing import has_index, places_of
 from dkdist.sets.labels import Names, as_ids
 from dkdist.sets.point_checks import SampleSetError
@@ -410,7 +410,7 @@ def _chosen(
     chosen = [name for name, reason in left.items() if reason is None]
     if told := [f"{name!r} ({reason})" for name, reason in left.items() if reason is not None]:
         warnings.warn(
-            f"columns that are no coordinates are left out: {', '.join(told)}", stacklevel=user_level()
+            f"columns that are no coordinates are left out: {', '.join(told)}", stacklevel=find_stacklevel()
         )
     if not chosen:
         raise SampleSetError("frame has no numeric columns left to be coordinates: name some as points")

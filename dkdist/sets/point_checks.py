@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._utils.validation import Columns, real_array, user_level
+from dkdist._utils.validation import Columns, find_stacklevel, real_array
 from dkdist.sets.origins import OrderedSample, Part, crowded_column, relative, settled_origin
 
 Points = NDArray[Any]
@@ -95,7 +95,7 @@ def _require_kept(rows: Points, given: Sequence[Part], origin: F64 | None, crowd
         warnings.warn(
             f"column {crowded} of the points (of set 0 and all others) {CROWDED}: give values of other magnitudes a "
             "column of their own, drop outliers, or subtract from each set what it lies far from zero by",
-            stacklevel=user_level(),
+            stacklevel=find_stacklevel(),
         )
 
 

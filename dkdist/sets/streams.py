@@ -21,7 +21,7 @@ import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._numba.points import EXACT, fill_rows, run_starts
-from dkdist._utils.concurrency import Room
+from dkdist._utils.concurrency import BufferPool
 from dkdist._utils.validation import Columns
 from dkdist.sets.frames import (
     Grouped,
@@ -42,10 +42,10 @@ class ComingRows:
     The rows are those that `kept_points` gives of all that came, bit for bit.
     """
 
-    def __init__(self, n: int, d: int, origin: F64 | None, room: Room | None = None) -> None:
+    def __init__(self, n: int, d: int, origin: F64 | None, room: BufferPool | None = None) -> None:
         self.origin = settled_origin(origin)
         self._start = np.zeros(d) if self.origin is None else self.origin
-        self._rows, self._n, self._fits = (room or Room()).empty((n, d), np.float32), 0, True
+        self._rows, self._n, self._fits = (room or BufferPool()).empty((n, d), np.float32), 0, True
         drawn = sampled_rows(n, d)  # in which order they are looked at changes nothing
         self._drawn = np.sort(drawn)
         self._sample: F64 | None = None
@@ -98,7 +98,7 @@ class Wanted(NamedTuple):
 
 
 def coming_sets(
-    n_rows: int, batches: Iterable[Any], wanted: Wanted, origin: F64 | None, room: Room
+    n_rows: int, batches: Iterable[Any], wanted: Wanted, origin: F64 | None, room: BufferPool
 ) -> tuple[SampleSets, Any] | None:
     """(sets, id of the last row) of n_rows rows in record batches of pyarrow; None if anything is unusual."""
     points = ComingRows(n_rows, len(wanted.points), origin, room)

@@ -170,9 +170,9 @@ def _summary(features: F64, distance: F64) -> KernelError:
     square = error**2
     spread = student.ppf((1 + CONFIDENCE) / 2, len(error) - 1) * square.std(ddof=1) / np.sqrt(len(error))
     rms, low, high = (float(np.sqrt(max(0.0, square.mean() + s * spread))) for s in (0, -1, 1))
-    of_features, of_distance = (float(np.sqrt((part**2).mean())) for part in (features, distance))
+    trim_features, of_distance = (float(np.sqrt((part**2).mean())) for part in (features, distance))
     bias, largest = float(error.mean()), float(np.abs(error).max())
-    return KernelError(rms, low, high, bias, largest, of_features, of_distance, len(error))
+    return KernelError(rms, low, high, bias, largest, trim_features, of_distance, len(error))
 
 
 def _products(A: F32, i: I64, j: I64) -> F64:
@@ -234,7 +234,7 @@ def _of_densities(spec: DivergenceSpec, kappa: Any, sets: SampleSets, i: I64, j:
     for bandwidth in spec.scales:
         many = max(2 * spec.n_basis, least)
         common = (spec.structure, many, spec.frequencies, spec.masses)
-        fine = DivergenceSpec(spec.domain, bandwidth, *common).draw()
+        fine = DivergenceSpec(spec.domain, bandwidth, *common).materialize()
         p = fine.densities(sets)
         for k in range(len(i)):
             values = kappa(p[i[k]].astype(np.float64), p[j[k]].astype(np.float64))

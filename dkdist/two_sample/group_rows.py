@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist._base.params import Specification, Tables
+from dkdist._base.params import FittedParams, Params
 from dkdist._numba.arrays import F32, F64
 from dkdist.distances._sliced_wasserstein_numba import projected_quantiles
 from dkdist.distances.sliced_wasserstein_embedding import random_directions
@@ -31,7 +31,7 @@ TO_STANDARD = 1.4826  # of a median absolute deviation: the standard deviation o
 
 
 @dataclass(frozen=True)
-class GroupRowsSpec(Specification["GroupRows"]):
+class GroupRowsSpec(Params["GroupRows"]):
     """Which quantiles of (x - centre) / scale: along the d axes, then on ``n_directions`` random ones."""
 
     centre: tuple[float, ...]
@@ -50,11 +50,11 @@ class GroupRowsSpec(Specification["GroupRows"]):
         """Length m of a set's row."""
         return (self.n_dims + self.n_directions) * N_QUANTILES + N_SUMMARIES * self.n_dims + 1
 
-    def _tables(self) -> GroupRows:
+    def _build(self) -> GroupRows:
         return GroupRows(self)
 
 
-class GroupRows(Tables[GroupRowsSpec]):
+class GroupRows(FittedParams[GroupRowsSpec]):
     """Directions of a `GroupRowsSpec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: GroupRowsSpec) -> None:

@@ -25,9 +25,9 @@ from scipy.special import digamma, polygamma
 from sklearn.base import clone
 
 from dkdist._base.embedding import transform_sets
-from dkdist._base.inputs import Sets, check_sets, survey
+from dkdist._base.inputs import Sets, check_sets, summarize
 from dkdist._base.parameter_checks import draw_seed, one_of, whole
-from dkdist._base.row_ids import in_row_order
+from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime.blocks import is_lazy, row_blocks
 from dkdist._runtime.map_reduce import collect
@@ -255,7 +255,7 @@ def group_test(
     embedded = hasattr(statistic, "fit_transform")
     names = ("embedding",) if embedded else _names(statistic)
     count, seed = whole("n_permutations", n_permutations, most=MOST_PERMUTATIONS), draw_seed(random_state)
-    sets, groups, blocks = in_row_order(sets, groups=groups, blocks=blocks)
+    sets, groups, blocks = align_to_index(sets, groups=groups, blocks=blocks)
     sets = check_sets(sets, text=embedded)
     labels = group_codes("groups", groups, len(sets))
     strata = np.zeros_like(labels) if blocks is None else group_codes("blocks", blocks, len(sets))
@@ -295,7 +295,7 @@ def _names(statistic: Any) -> tuple[str, ...]:
 
 def _representations(sets: Sets, seed: int) -> dict[str, F32]:
     """One pass for the units of the dimensions, and one for the rows."""
-    survey(sets, None, skip=False)
+    summarize(sets, None, skip=False)
     d = sets.n_dims
     along_axes = GroupRowsSpec((0.0,) * d, (1.0,) * d, 0, seed)
     centre, scale = centre_and_scale(

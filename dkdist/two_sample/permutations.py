@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import median_distance
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist.kernels.random_fourier_features import STRUCTURED_FROM, FourierSpec
@@ -57,7 +57,7 @@ def kernel_statistic(rows: F32, strata: I64, seed: int) -> Statistic:
 
 def permuted(groups: I64, strata: I64, n_permutations: int, seed: int) -> Iterator[I64]:
     """Labels (n, up to 64): first those of ``groups``, then permutations of them within strata, from the seed."""
-    rng = np.random.default_rng([seed, Role.GROUP_PERMUTATIONS])
+    rng = np.random.default_rng([seed, RngStream.GROUP_PERMUTATIONS])
     places, columns = np.argsort(strata, kind="stable"), [groups]
     for _ in range(n_permutations):
         labels = np.empty_like(groups)
@@ -85,7 +85,7 @@ def _energy(rows: F32, strata: I64, seed: int) -> Energy:
     method = "structured" if rows.shape[1] > STRUCTURED_FROM else "orthogonal"
     spec = FourierSpec(rows.shape[1], N_FEATURES, sigma, method, seed)
     Z = np.concatenate(
-        [spec.draw().transform(rows[i : i + MOST_EXACT]) for i in range(0, len(rows), MOST_EXACT)]
+        [spec.materialize().transform(rows[i : i + MOST_EXACT]) for i in range(0, len(rows), MOST_EXACT)]
     )
     Z = within_strata(Z, strata)
     return lambda shares: np.asarray(((Z.T @ shares.astype(np.float32)).astype(np.float64) ** 2).sum(axis=0))
@@ -94,7 +94,7 @@ def _energy(rows: F32, strata: I64, seed: int) -> Energy:
 def _median(rows: F32, seed: int) -> float:
     """The median distance between rows, of some drawn from all of them: whose they are is not known."""
     if len(rows) > MOST_EXACT // 2:
-        rng = np.random.default_rng([seed, Role.MEDIANS])
+        rng = np.random.default_rng([seed, RngStream.MEDIANS])
         rows = rows[rng.choice(len(rows), MOST_EXACT // 2, replace=False)]
     return median_distance(rows)
 

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import softmax
 
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64, U16
 from dkdist.kernels._random_numba import mean_features, waves_of
 from dkdist.kernels.registry import DRAWS, get_kernel, least_error
@@ -54,7 +54,7 @@ class PooledStatistics(NamedTuple):
 
     def with_frequencies(self, n_frequencies: int, seed: int) -> PooledStatistics:
         """The same with ``n_frequencies`` random frequencies for each kernel and bandwidth."""
-        rng, d = np.random.default_rng([seed, Role.TEST_FREQUENCIES]), len(self.scale)
+        rng, d = np.random.default_rng([seed, RngStream.TEST_FREQUENCIES]), len(self.scale)
         draw = DRAWS[least_error(d)]
         kernels = [*(("gaussian", s) for s in self.gaussian), *(("laplace", s) for s in self.laplace)]
         W = np.concatenate(
@@ -142,7 +142,7 @@ def _widths(distances: F64) -> F64:
 
 def _pairs(d: int) -> I64:
     """Pairs j < k of d coordinates, (2, r): all, or `MAX_PAIRS` random ones, always the same for d."""
-    rng, count = np.random.default_rng([d, Role.TEST_FREQUENCIES]), d * (d - 1) // 2
+    rng, count = np.random.default_rng([d, RngStream.TEST_FREQUENCIES]), d * (d - 1) // 2
     places = np.sort(rng.choice(count, min(count, MAX_PAIRS), replace=False))
     k = ((1 + np.sqrt(1 + 8 * places)) / 2).astype(np.int64)  # before (j, k) lie k (k - 1) / 2 + j others
     return np.stack([places - k * (k - 1) // 2, k])

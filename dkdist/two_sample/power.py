@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from dkdist._base.parameter_checks import draw_seed, positive, whole
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import require_same_names
 from dkdist.kernels.inputs import points_of
@@ -112,7 +112,7 @@ def two_sample_power(
     for size in ordered:
         p_values = []
         for i in range(repetitions):
-            rng = np.random.default_rng([seed, Role.PERMUTATIONS, size, i])
+            rng = np.random.default_rng([seed, RngStream.PERMUTATIONS, size, i])
             points = [draw(size, rng) for draw in draws]
             result = two_sample_test(*points, n_permutations=n_permutations, random_state=rng, **test)
             p_values.append(result.p_value)

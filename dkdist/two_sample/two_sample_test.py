@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist._base.parameter_checks import draw_seed, one_of, whole
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, U16
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist._utils.validation import require_same_names
@@ -157,7 +157,7 @@ def two_sample_test(
     n, (x, z) = pair.n, pair.points.arrays()
     N = len(x)
     _require_two(n, N - n)
-    rng = np.random.default_rng([draw_seed(random_state), Role.PERMUTATIONS])
+    rng = np.random.default_rng([draw_seed(random_state), RngStream.PERMUTATIONS])
     is_sampled = isinstance(sigma, str) and max(n, N - n) > SAMPLE
     width = bandwidth(_shuffled(pair, x, rng) if is_sampled else pair, sigma, h, gamma, kernel)
     x = scaled(x, width, kernel)
@@ -185,7 +185,7 @@ def _shuffled(pair: Pair, x: F64, rng: np.random.Generator) -> Pair:
 
 def _aggregated_test(P: Sample, Q: Sample, n_permutations: int, seed: int) -> TwoSampleTest:
     """Test two samples by all statistics of `PooledStatistics` together."""
-    rng, N = np.random.default_rng([seed, Role.PERMUTATIONS]), P.n + Q.n
+    rng, N = np.random.default_rng([seed, RngStream.PERMUTATIONS]), P.n + Q.n
     positions = np.sort(rng.choice(N, min(MAX_DENSE_POINTS, N), replace=False))
     of_P, of_Q = positions[positions < P.n], positions[positions >= P.n] - P.n
     sample = np.concatenate([P.rows(of_P), Q.rows(of_Q)])

@@ -14,7 +14,7 @@ import dkdist as dk
 from dkdist.auto import large_collections as sparse_ngrams
 from dkdist.auto import large_collections as streamed
 from dkdist.auto import selection as choosing
-from dkdist.auto.ensemble import LinearMachine
+from dkdist.auto.ensemble import LinearMember
 from dkdist.auto.large_collections import fit_sparse_ridge
 
 
@@ -56,7 +56,7 @@ def test_many_strings_are_learned_from_by_sparse_ngrams(
     strings, y = words(120)
     store = dk.write_sets(tmp_path / "words.zarr", dk.SampleSets.from_strings(strings))
     model = dk.SetClassifier(["ngrams"], random_state=0).fit(store, y)
-    ngrams = [part for part in model.machine_.parts if isinstance(part, LinearMachine)]
+    ngrams = [part for part in model.machine_.parts if isinstance(part, LinearMember)]
     assert len({part.leaf for part in ngrams}) == 1
     n_features = ngrams[0].W.shape[1]
     assert n_features > len(set("".join(strings)))

@@ -16,8 +16,8 @@ from dkdist.auto import successive_halving as trials
 from dkdist.auto.budgets import GRAMS, LEAST_COMPONENTS, LEAST_SETS, Budget
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.auto.scoring import TrainingData
-from dkdist.auto.selection import SAMPLE_SETS, FinalFit, _sample_size
-from dkdist.auto.successive_halving import PENALTIES, Finalist, Trial, _tried, try_again
+from dkdist.auto.selection import SAMPLE_SETS, BudgetPlanner, _sample_size
+from dkdist.auto.successive_halving import PENALTIES, Survivor, Trial, _tried, evaluate_round
 
 
 def test_memory_holds_eight_matrices_and_all_rows() -> None:
@@ -103,8 +103,8 @@ def test_the_search_for_a_penalty_starts_in_the_middle_and_ends_between_worse_on
 def test_penalties_of_a_further_round_are_multiples_of_the_earlier_best(alphas: list[float]) -> None:
     earlier = Trial(view(), RowKernel(1.0), 50.0, np.empty(0), np.empty(0), 0.0, 0.0)
     best: Any = Evaluation(15.0)
-    (found,) = try_again(
-        [Finalist(earlier.view, (earlier,), True)], {}, best, Budget.of(None), (0.1, 0.3, 1.0, 3.0)
+    (found,) = evaluate_round(
+        [Survivor(earlier.view, (earlier,), True)], {}, best, Budget.of(None), (0.1, 0.3, 1.0, 3.0)
     )
     assert found.alpha == pytest.approx(15.0)
     np.testing.assert_allclose(sorted(alphas), [5, 15, 50, 150])
@@ -114,7 +114,7 @@ def test_rows_of_a_further_round_take_the_time_of_those_that_it_added(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A clock that advances 3 s for each added row, and by 1,000 s before."""
-    clock, made = [1000.0], list[FinalFit]()
+    clock, made = [1000.0], list[BudgetPlanner]()
     monkeypatch.setattr(budgets, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
     monkeypatch.setattr(trials, "FEW_ROWS", 20)
     monkeypatch.setattr(trials, "MORE_ROWS", 10**9)
@@ -123,13 +123,13 @@ def test_rows_of_a_further_round_take_the_time_of_those_that_it_added(
         clock[0] += 3.0 * (len(tried) - len(known))
         return more_rows(views, sets, tried, rows, known, leaves)
 
-    def final_fit(*args: Any) -> FinalFit:
-        made.append(FinalFit(*args))
+    def final_fit(*args: Any) -> BudgetPlanner:
+        made.append(BudgetPlanner(*args))
         return made[-1]
 
     more_rows = choosing.more_rows
     monkeypatch.setattr(choosing, "more_rows", rows_of)
-    monkeypatch.setattr(choosing, "FinalFit", final_fit)
+    monkeypatch.setattr(choosing, "BudgetPlanner", final_fit)
     classes = np.arange(40) % 2
     sets = dk.SampleSets.from_arrays(np.random.default_rng(0).normal(classes[:, None, None], 1, (40, 5, 1)))
     y = 2.0 * classes[:, None] - 1

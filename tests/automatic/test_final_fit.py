@@ -12,7 +12,7 @@ import dkdist as dk
 from dkdist.auto import selection as final_fit
 from dkdist.auto.budgets import Budget
 from dkdist.auto.representation_rows import RowKernel
-from dkdist.auto.selection import FinalFit
+from dkdist.auto.selection import BudgetPlanner
 from dkdist.auto.successive_halving import Average, Trial
 
 SHARES = (0.5, 0.3, 0.2)
@@ -27,8 +27,8 @@ def average(seconds: float) -> Average:
     return Average(trials, SHARES, np.full((1, 2, 1), 0.7))
 
 
-def fit(n: int, budget: Any = 1000, row_seconds: float = 0.0) -> FinalFit:
-    return FinalFit(Budget.of(budget), n, 100, row_seconds)
+def fit(n: int, budget: Any = 1000, row_seconds: float = 0.0) -> BudgetPlanner:
+    return BudgetPlanner(Budget.of(budget), n, 100, row_seconds)
 
 
 def test_an_average_of_fewer_keeps_the_shares_among_themselves() -> None:
@@ -53,35 +53,37 @@ def test_few_members_are_joined_by_widths_between_those_that_were_tried() -> Non
 
 
 def test_as_many_members_are_fitted_as_there_is_time_for() -> None:
-    assert len(fit(100).of_kernels(average(300)).members) == 3
-    assert len(fit(100).of_kernels(average(400)).members) == 2
-    assert len(fit(200).of_kernels(average(90)).members) == 1  # of twice as many sets, eight times 90
-    assert len(fit(200, row_seconds=600).of_kernels(average(25)).members) == 1  # 600 s for rows, 200 a member
-    assert len(fit(100, row_seconds=600).of_kernels(average(300)).members) == 3  # whose rows are there
+    assert len(fit(100).trim_kernels(average(300)).members) == 3
+    assert len(fit(100).trim_kernels(average(400)).members) == 2
+    assert len(fit(200).trim_kernels(average(90)).members) == 1  # of twice as many sets, eight times 90
+    assert (
+        len(fit(200, row_seconds=600).trim_kernels(average(25)).members) == 1
+    )  # 600 s for rows, 200 a member
+    assert len(fit(100, row_seconds=600).trim_kernels(average(300)).members) == 3  # whose rows are there
 
 
 def test_who_cannot_keep_the_budget_is_told() -> None:
     with pytest.warns(
         UserWarning, match="on 200 sets will take some 7.2e.03 s, and 1e.03 of the budget of 1e.03 s"
     ):
-        assert len(fit(200).of_kernels(average(900)).members) == 1
+        assert len(fit(200).trim_kernels(average(900)).members) == 1
     with pytest.warns(UserWarning, match="give more, fewer sets"):
-        assert fit(10**9, row_seconds=1.0).of_features(average(1.0), 4096)[1] == 512
+        assert fit(10**9, row_seconds=1.0).trim_features(average(1.0), 4096)[1] == 512
 
 
 def test_without_a_budget_of_time_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(final_fit, "seconds_a_product", None)
     for budget in (None, {"memory": 1e9}):
         whole = average(1e9)
-        assert fit(10**6, budget).of_kernels(whole) is whole
-        assert fit(10**6, budget).of_features(whole, 4096) == (whole, 4096)
+        assert fit(10**6, budget).trim_kernels(whole) is whole
+        assert fit(10**6, budget).trim_features(whole, 4096) == (whole, 4096)
 
 
 def test_fewer_features_are_made_before_members_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(final_fit, "seconds_a_product", lambda: 1e-10)
 
     def found(n: int) -> tuple[int, int]:
-        kept, D = fit(n).of_features(average(1.0), 4096)
+        kept, D = fit(n).trim_features(average(1.0), 4096)
         assert 1e-10 * len(kept.members) * (n * D**2 + 5 * D**3) < 1000
         return len(kept.members), D
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dkdist.auto.ensemble import KernelMachine, LinearMachine, Member
+from dkdist.auto.ensemble import KernelMember, LinearMember, Member
 from dkdist.auto.explanations import MachineTerm
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.auto.set_learner import as_weights
@@ -20,12 +20,12 @@ X = RNG.normal(size=(3, 4)).astype(np.float32)
 IMAGES = tuple(RNG.normal(size=(2, 5, 4)).astype(np.float32))
 DUALS, CENTRE = RNG.normal(size=(5, 2)), RNG.normal(size=4)
 W, B = RNG.normal(size=(2, 4)), RNG.normal(size=2)
-GAUSSIAN = KernelMachine(0, RowKernel(1.7), IMAGES, DUALS, CENTRE, 0.3)
-LINEAR_KERNEL = KernelMachine(0, RowKernel(None, 2.5), IMAGES[:1], DUALS, CENTRE, 0.3)
-LINEAR = LinearMachine(0, W, B, 0.3)
+GAUSSIAN = KernelMember(0, RowKernel(1.7), IMAGES, DUALS, CENTRE, 0.3)
+LINEAR_KERNEL = KernelMember(0, RowKernel(None, 2.5), IMAGES[:1], DUALS, CENTRE, 0.3)
+LINEAR = LinearMember(0, W, B, 0.3)
 
 
-def kernel_values(member: KernelMachine) -> np.ndarray:
+def kernel_values(member: KernelMember) -> np.ndarray:
     """share (k(x, a) + c) duals, by the kernel that `test_row_kernels` checks."""
     K = member.kernel.of(X.astype(float), member.rows, CENTRE)
     return np.asarray(0.3 * ((K + CONSTANT) @ DUALS))

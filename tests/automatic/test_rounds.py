@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 import dkdist as dk
-from dkdist.auto.ensemble import KernelMachine
+from dkdist.auto.ensemble import KernelMember
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.auto.scoring import EvaluationSet
 from dkdist.auto.selection import some_of
-from dkdist.auto.successive_halving import AGAIN, Trial, finalists, rounds
+from dkdist.auto.successive_halving import HALVING_ROUNDS, Trial, finalists, rounds
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -29,7 +29,7 @@ def trial(noise: Any, family: str, baseline: bool = False) -> Trial:
 
 def kept(trials: list[Trial], again: int = 0) -> dict[str, bool]:
     """Families that are tried again, and whether their views may lead."""
-    found = finalists(sorted(trials, key=lambda t: t.loss), TRUTH, AGAIN[again])
+    found = finalists(sorted(trials, key=lambda t: t.loss), TRUTH, HALVING_ROUNDS[again])
     return {one.view.entry.family: one.leads for one in found}
 
 
@@ -51,7 +51,7 @@ def test_views_of_one_family_are_few_and_those_first_that_add_most() -> None:
     best = trial(NOISE[0], "one")
     less, more = trial(1.6 * NOISE[1], "two"), trial(1.2 * NOISE[2], "two")
     for again, n in ((0, 3), (1, 2)):
-        found = finalists([best, more, less], TRUTH, AGAIN[again])
+        found = finalists([best, more, less], TRUTH, HALVING_ROUNDS[again])
         assert sum(one.leads for one in found) == n
         assert [one.trials[0] is t for one, t in zip(found, (best, more), strict=False)] == [True, True]
 
@@ -69,6 +69,6 @@ def test_the_final_kernels_have_rows_of_all_sets(monkeypatch: Any) -> None:
     labels = np.arange(60) % 2
     sets = [RNG.normal(2 * label, 1, (5, 1)) for label in labels]
     model = dk.SetClassifier(["means"], random_state=0).fit(sets, labels)
-    members = [part for part in model.machine_.parts if isinstance(part, KernelMachine)]
+    members = [part for part in model.machine_.parts if isinstance(part, KernelMember)]
     assert members
     assert {len(part.rows[0]) for part in members} == {60}

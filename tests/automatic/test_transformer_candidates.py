@@ -45,12 +45,12 @@ def test_rows_are_those_of_the_transformer(candidate: Any) -> None:
     expected = np.asarray(Medians().fit(SETS[:40]).transform(SETS[40:]))
     if candidate is PIPELINE:
         expected = np.asarray(PIPELINE.fit(SETS[:40]).transform(SETS[40:]))
-    rows = spec.draw().embed(SETS[40:])
+    rows = spec.materialize().embed(SETS[40:])
     assert rows.dtype == np.float32
     np.testing.assert_allclose(rows, expected, rtol=1e-6, atol=1e-7)
     assert spec.n_features == rows.shape[1]
     fitted_spec(entry, SETS[40:])  # another fit of the same candidate
-    np.testing.assert_array_equal(spec.draw().embed(SETS[40:]), rows)
+    np.testing.assert_array_equal(spec.materialize().embed(SETS[40:]), rows)
 
 
 @pytest.mark.parametrize("candidate", [PIPELINE, Medians()])

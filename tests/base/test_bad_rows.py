@@ -21,7 +21,7 @@ import dkdist._runtime.map_reduce
 import dkdist.linear.epochs
 import dkdist.linear.sgd_steps
 from dkdist._base.parameter_checks import draw_seed
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._runtime.checkpoint import Checkpoint
 from dkdist.linear.held_out import held_out_in_stream
 from dkdist.linear.rows import without
@@ -120,7 +120,7 @@ def test_leave_one_out_errors_are_those_of_the_rows_that_are_left() -> None:
 @left_out
 def test_held_out_errors_are_those_of_the_rows_that_are_left() -> None:
     alphas, y = [0.1, 10.0, 1000.0], Y[:, 0]
-    held = held_out_in_stream(0, N, 0.3, (draw_seed(5), Role.HELD_OUT))
+    held = held_out_in_stream(0, N, 0.3, (draw_seed(5), RngStream.HELD_OUT))
     train, rest = np.intersect1d(np.flatnonzero(~held), GOOD), np.intersect1d(np.flatnonzero(held), GOOD)
     fits = [Ridge(alpha=a).fit(CLEAN[train], y[train]) for a in alphas]
     expected = [((y[rest] - fit.predict(CLEAN[rest])) ** 2).mean() for fit in fits]

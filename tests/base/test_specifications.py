@@ -5,20 +5,20 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass
 
-from dkdist._base.params import Specification, Tables
+from dkdist._base.params import FittedParams, Params
 
 
 @dataclass(frozen=True)
-class Numbers(Specification["Drawn"]):
+class Numbers(Params["Drawn"]):
     _kept = 2
 
     value: int
 
-    def _tables(self) -> Drawn:
+    def _build(self) -> Drawn:
         return Drawn(self)
 
 
-class Drawn(Tables[Numbers]):
+class Drawn(FittedParams[Numbers]):
     def __init__(self, spec: Numbers) -> None:
         self.spec = spec
         self.table = [spec.value] * 100_000
@@ -30,18 +30,18 @@ class Others(Numbers):
 
 
 def test_tables_are_drawn_once_and_the_latest_are_kept() -> None:
-    first = Numbers(1).draw()
-    assert Numbers(1).draw() is first
-    assert Numbers(2).draw() is not first
-    assert Numbers(1).draw() is first
-    Numbers(3).draw()
-    Numbers(4).draw()
-    assert Numbers(1).draw() is not first
-    assert Others(1).draw() is not Others(1).draw()
+    first = Numbers(1).materialize()
+    assert Numbers(1).materialize() is first
+    assert Numbers(2).materialize() is not first
+    assert Numbers(1).materialize() is first
+    Numbers(3).materialize()
+    Numbers(4).materialize()
+    assert Numbers(1).materialize() is not first
+    assert Others(1).materialize() is not Others(1).materialize()
 
 
 def test_plain_numbers_travel() -> None:
-    drawn = Numbers(5).draw()
+    drawn = Numbers(5).materialize()
     sent = pickle.dumps(drawn)
     assert len(sent) < 300
     assert pickle.loads(sent) is drawn

@@ -12,13 +12,13 @@ from sklearn.base import clone
 
 import dkdist as dk
 from dkdist._base.embedding import SetEmbedding
-from dkdist._base.params import Specification
+from dkdist._base.params import Params
 
 MAX_LINES = 25
 
 
 @dataclass(frozen=True)
-class RangeParams(Specification):
+class RangeParams(Params):
     n_dims: int
     n_features: int
     widths: tuple[float, ...]

@@ -114,9 +114,9 @@ def test_a_worker_gives_memory_back_when_it_has_much_more_than_after_the_last_ti
 def test_tasks_look_after_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
     monkeypatch.setattr(process.RETURNS, "look", lambda: looks.append(1))
-    assert processors.alike(max)(1, 2) == 2
+    assert processors.require_same_cpu(max)(1, 2) == 2
     with pytest.raises(ValueError, match="empty"):
-        processors.alike(max)([])
+        processors.require_same_cpu(max)([])
     assert len(looks) == 2
 
 

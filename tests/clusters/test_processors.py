@@ -21,7 +21,7 @@ from dkdist._runtime import process as processors
 from dkdist._runtime.blocks import Job, row_blocks
 from dkdist._runtime.cluster import checked_workers
 from dkdist._runtime.map_reduce import collect, fold, tree_sum
-from dkdist._runtime.process import Alike, MixedProcessorsError, kernels, kind, require_alike
+from dkdist._runtime.process import MixedProcessorsError, SameCpuTask, kernels, kind, require_alike
 
 from .programs import Programs
 
@@ -180,9 +180,9 @@ def iter_kinds() -> Iterator[str]:
 
 
 def test_a_function_that_is_held_to_a_kind() -> None:
-    assert Alike(total, kind())(np.ones(3), None) == 3
+    assert SameCpuTask(total, kind())(np.ones(3), None) == 3
     with pytest.raises(MixedProcessorsError, match=r"(?s)process \d+ of .*compiled loops.*To fix"):
-        Alike(total, "another")(np.ones(3), None)
+        SameCpuTask(total, "another")(np.ones(3), None)
 
 
 @pytest.mark.network

@@ -184,10 +184,10 @@ def test_a_scheduler_that_does_not_answer_is_waited_for(
         address = re.findall("Scheduler at: +(.*)", log.read_text())[0]
         with Client(address) as client:
             scheduler = client.run_on_scheduler(os.getpid)
-            assert not waiting.Watch(client)._has_workers()
+            assert not waiting.ResultMonitor(client)._has_workers()
             os.kill(scheduler, signal.SIGSTOP)
             try:
-                assert waiting.Watch(client)._has_workers()
+                assert waiting.ResultMonitor(client)._has_workers()
             finally:
                 os.kill(scheduler, signal.SIGCONT)
     assert f"scheduler at {address} has not answered for 0.5 s: waiting for it" in caplog.text

@@ -24,7 +24,7 @@ def sets_of(sizes, d, seed=0, weighted=False):
 
 
 def all_of(spec, sets):
-    return np.concatenate([spec.draw().of(sets, spans) for _, spans in tiles(sets)])
+    return np.concatenate([spec.materialize().of(sets, spans) for _, spans in tiles(sets)])
 
 
 WIDE = [
@@ -95,7 +95,7 @@ def test_orders_of_a_ball():
 
 
 def test_what_computes_travels_as_numbers():
-    drawn = WIDE[1][0].draw()
+    drawn = WIDE[1][0].materialize()
     sent = pickle.dumps(drawn)
     assert len(sent) < 1000
     assert pickle.loads(sent) is drawn
@@ -121,7 +121,7 @@ def test_one_pass_serves_embeddings_of_other_bandwidths_bases_and_divergences(st
     wide = widest([spec.coefficients for spec in specs])
     C = all_of(wide, sets)
     for spec in specs:
-        rows, own = spec.draw().rows(C, wide), spec.draw().embed(sets)
+        rows, own = spec.materialize().rows(C, wide), spec.materialize().embed(sets)
         if spec.straight:  # sums in another order, under a root
             np.testing.assert_allclose(rows, own, rtol=0, atol=2e-3)
         else:
@@ -132,9 +132,9 @@ def test_one_pass_serves_embeddings_of_other_bandwidths_bases_and_divergences(st
 def test_rows_of_several_scales_are_those_of_each_side_by_side(structure, d):
     sets, scales = sets_of([1, 70, 200, 3000] * 20, d), ((0.25,) * d, (0.3,) * d, (0.5,) * d)
     spec = DivergenceSpec(unit(d), sum(scales, ()), structure, 4, (0.0, 0.8), (0.2, 0.3))
-    rows = spec.draw().embed(sets)
+    rows = spec.materialize().embed(sets)
     assert rows.shape[1] == spec.n_features
-    each = [replace(spec, bandwidth=scale).draw().embed(sets) for scale in scales]
+    each = [replace(spec, bandwidth=scale).materialize().embed(sets) for scale in scales]
     # the coarser scales of the largest sets go through the finest one's grid
     np.testing.assert_allclose(rows, np.concatenate(each, axis=1) / np.sqrt(3), atol=2e-3)
     small = np.arange(len(sets)) % 4 < 3

@@ -59,8 +59,8 @@ def test_spec_is_plain_numbers(spec):
 
 @each_spec
 def test_tables_are_drawn_once_and_travel_as_numbers(spec):
-    parameters = spec.draw()
-    assert pickle.loads(pickle.dumps(spec)).draw() is parameters
+    parameters = spec.materialize()
+    assert pickle.loads(pickle.dumps(spec)).materialize() is parameters
     sent = pickle.dumps(parameters)
     assert len(sent) < 1000
     assert pickle.loads(sent) is parameters
@@ -68,7 +68,7 @@ def test_tables_are_drawn_once_and_travel_as_numbers(spec):
 
 @each_spec
 def test_shape(spec):
-    rows = spec.draw().embed(sets_of([3, 50, 1], spec.n_dims))
+    rows = spec.materialize().embed(sets_of([3, 50, 1], spec.n_dims))
     assert rows.shape == (3, spec.n_features)
     assert rows.dtype == np.float32
     assert np.isfinite(rows).all()
@@ -85,7 +85,7 @@ def test_lattice_size_is_a_power_of_two(n_basis, nodes):
 @each_spec
 def test_squared_norm_is_the_mass(spec):
     # |p^(1/2 + i l)|^2 = p, whose integral is 1; 0.5 is the mass of the measure
-    rows = spec.draw().embed(sets_of([200] * 5, spec.n_dims)).astype(np.float64)
+    rows = spec.materialize().embed(sets_of([200] * 5, spec.n_dims)).astype(np.float64)
     copies = spec.n_dims if spec.structure == "marginal" else 1
     tolerance = 0.03 if spec.structure == "ball" else 2e-4
     np.testing.assert_allclose((rows**2).sum(axis=1), 0.5 * copies, rtol=tolerance)
@@ -95,7 +95,7 @@ def test_squared_norm_is_the_mass(spec):
 @given(seed=st.integers(0, 2**31), data=st.data())
 def test_bits_of_a_row_depend_on_its_own_set_alone(spec, seed, data):
     sizes = data.draw(st.lists(st.sampled_from([1, 20, 200, 300, 1100]), min_size=2, max_size=6))
-    sets, parameters = sets_of(sizes, spec.n_dims, seed), spec.draw()
+    sets, parameters = sets_of(sizes, spec.n_dims, seed), spec.materialize()
     rows = parameters.embed(sets)
     np.testing.assert_array_equal(parameters.embed(sets[::-1])[::-1], rows)
     for i in range(len(sets)):
@@ -105,7 +105,7 @@ def test_bits_of_a_row_depend_on_its_own_set_alone(spec, seed, data):
 @each_spec
 def test_bits_do_not_depend_on_the_place_in_a_long_block(spec):
     sets = sets_of([5 + i % 40 for i in range(2 * SETS_AT_ONCE + 9)], spec.n_dims)
-    parameters = spec.draw()
+    parameters = spec.materialize()
     rows = parameters.embed(sets)
     shifted = parameters.embed(sets[7:])
     np.testing.assert_array_equal(rows[7:], shifted)
@@ -116,7 +116,7 @@ def test_large_sets_through_the_grid_agree_with_small_ones(d):
     points = np.random.default_rng(d).beta(2, 3, (1200, d))  # above WORTHWHILE: binned
     spec = spec_of("tensor", d, n_basis=10, bandwidth=0.1)
     degrees = (degree_for(0.1),) * d
-    row = spec.draw().embed(SampleSets.from_arrays([points]))[0].astype(np.float64)
+    row = spec.materialize().embed(SampleSets.from_arrays([points]))[0].astype(np.float64)
     density = (row[: 10**d] / np.sqrt(0.2)) ** 2 * 10**d
     expected = series_density(points, degrees, (0.1,) * d, (np.arange(10) + 0.5) / 10)
     assert WORTHWHILE[d] <= 1200
@@ -132,15 +132,15 @@ def test_marginal_distance_is_the_sum_of_one_dimensional_ones():
     for k in range(4):
         one = SampleSets(sets.points[:, k : k + 1], sets.offsets)
         alone = DivergenceSpec(unit(1), bandwidth[k : k + 1], "tensor", 10, *FREQUENCIES)
-        total += squared_distances(alone.draw().embed(one), i, j)
-    np.testing.assert_allclose(squared_distances(spec.draw().embed(sets), i, j), total, rtol=1e-5)
+        total += squared_distances(alone.materialize().embed(one), i, j)
+    np.testing.assert_allclose(squared_distances(spec.materialize().embed(sets), i, j), total, rtol=1e-5)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_flat_dimensions_and_single_points_have_finite_rows(d):
     domain = Domain((2.0,) * d, (2.0,) + (3.0,) * (d - 1), fixed=False)
     sets = SampleSets.from_arrays([np.full((5, d), 2.0), np.full((1, d), 2.0)])
-    rows = replace(spec_of("tensor", d), domain=domain).draw().embed(sets)
+    rows = replace(spec_of("tensor", d), domain=domain).materialize().embed(sets)
     assert np.isfinite(rows).all()
     np.testing.assert_allclose(rows[0], rows[1], atol=1e-4)
 
@@ -149,7 +149,7 @@ def test_flat_dimensions_and_single_points_have_finite_rows(d):
 def test_domains_of_any_width(width):
     domain = Domain((0.0,), (float(np.float32(width)),), fixed=False)
     sets = SampleSets.from_arrays([np.float32([[0.0], [0.25 * width]]), np.float32([[width]])])
-    assert np.isfinite(replace(spec_of("tensor", 1), domain=domain).draw().embed(sets)).all()
+    assert np.isfinite(replace(spec_of("tensor", 1), domain=domain).materialize().embed(sets)).all()
 
 
 def test_points_outside_are_counted_set_by_set():
@@ -159,7 +159,7 @@ def test_points_outside_are_counted_set_by_set():
 
 def test_too_fine_a_bandwidth_is_refused_with_the_number_of_coefficients():
     with pytest.raises(ValueError, match=r"1284 x 1284 cosine coefficients.*raise the bandwidth"):
-        spec_of("tensor", 2, bandwidth=0.001).draw()
+        spec_of("tensor", 2, bandwidth=0.001).materialize()
 
 
 @pytest.mark.parametrize("d", [4, 5, 6])

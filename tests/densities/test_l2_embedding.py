@@ -150,9 +150,9 @@ def test_one_pass_serves_several_embeddings_of_both_kinds():
         dk.DivergenceEmbedding("chi2", bandwidth=0.09, domain="unit").fit(sets),
     ]
     wide = widest([e.spec_.coefficients for e in fitted])
-    C = np.concatenate([wide.draw().of(sets, spans) for _, spans in tiles(sets)])
+    C = np.concatenate([wide.materialize().of(sets, spans) for _, spans in tiles(sets)])
     for embedding in fitted:
-        rows = embedding.spec_.draw().rows(C, wide)
+        rows = embedding.spec_.materialize().rows(C, wide)
         exact = not getattr(embedding.spec_, "straight", False)  # else sums in another order, under a root
         np.testing.assert_allclose(rows, embedding.transform(sets), rtol=0, atol=0 if exact else 2e-4)
 

@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist._base.influence import influences
-from dkdist.embeddings.pair_selection import _halves, differing_dependence, found_pairs
-from dkdist.embeddings.structure import Part, SideBySideSpec
+from dkdist.embeddings.pair_selection import _halves, found_pairs, test_dependence
+from dkdist.embeddings.structure import FeatureBlock, FeatureUnionParams
 
 BOX = (-4.0, 4.0)
 KINDS = {
@@ -27,9 +27,9 @@ KINDS = {
 def test_pairs_are_tested_set_by_set_in_little_memory() -> None:
     """Cosines of all points at once would take 72 bytes a coordinate."""
     sets = dk.SampleSets.from_arrays(np.random.default_rng(0).random((100, 60, 40)))
-    differing_dependence(sets[:8])
+    test_dependence(sets[:8])
     tracemalloc.start()
-    differing_dependence(sets)
+    test_dependence(sets)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     matrices = 12 * 8 * (3 * sets.n_dims) ** 2
@@ -66,7 +66,7 @@ def test_the_test_is_a_correlation_over_sets_of_both_halves() -> None:
         f = np.cos(np.pi * u[:, :, None] * np.arange(1, 4))
         f -= f.mean(axis=0)
         T.append(np.einsum("nia,njb->ijab", f, f) / len(half))
-    found = differing_dependence(sets)
+    found = test_dependence(sets)
     for k, (i, j) in enumerate(zip(*np.triu_indices(3, 1), strict=True)):
         one, other = (np.array(T[start::2])[:, i, j].reshape(30, 9) for start in (0, 1))
         r = max(np.corrcoef(one[:, ab], other[:, ab])[0, 1] for ab in range(9))
@@ -85,7 +85,7 @@ def test_one_copula_in_all_sets_is_no_difference() -> None:
             np.exp(rng.normal()) * rng.normal(size=(n, 4)) @ mix + rng.normal(size=4)
             for n in rng.integers(16, 60, 60)
         ]
-        least.append(6 * differing_dependence(dk.SampleSets.from_arrays(arrays)).p.min())
+        least.append(6 * test_dependence(dk.SampleSets.from_arrays(arrays)).p.min())
     assert sum(p <= 0.1 for p in least) <= binom.ppf(0.9999, 60, 0.1)
     assert sum(p <= 0.01 for p in least) <= 3
 
@@ -112,9 +112,7 @@ def test_marginals_of_every_set_change_nothing() -> None:
     sets = classes(60, 4, [(0, 3)])
     rng = np.random.default_rng(0)
     bent = [np.exp(x * rng.uniform(0.2, 1, 4)) + rng.normal(size=4) for x in sets]
-    np.testing.assert_array_equal(
-        differing_dependence(dk.SampleSets.from_arrays(bent)).t, differing_dependence(sets).t
-    )
+    np.testing.assert_array_equal(test_dependence(dk.SampleSets.from_arrays(bent)).t, test_dependence(sets).t)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +251,7 @@ def test_noise_and_kernel_errors_add_up() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_influence_is_the_derivative_of_rows(kind: str) -> None:
     sets = classes(6, 4, [(0, 1)])
-    tables = KINDS[kind](structure=[(0, 1), (1, 2, 3)]).fit(sets).spec_.draw()
+    tables = KINDS[kind](structure=[(0, 1), (1, 2, 3)]).fit(sets).spec_.materialize()
     gradient = np.random.default_rng(0).normal(size=(tables.spec.n_features, 2))
     one, place, step = sets[:1], sets[0][3:4], 1e-3
     found = influences(tables, one, gradient, place)[0]
@@ -277,7 +275,7 @@ def test_what_stands_around_embeddings_takes_them(tmp_path: Any) -> None:
     assert search.predict(sets[:5]).shape == (5,)
     dk.save_model(search.best_estimator_, tmp_path / "m.npz")
     again = dk.load_model(tmp_path / "m.npz")
-    assert isinstance(again[0].spec_, SideBySideSpec)
+    assert isinstance(again[0].spec_, FeatureUnionParams)
     assert again[0].pairs_ == ((0, 1),)
     points = dk.explain(search, sets[:2])
     np.testing.assert_allclose(
@@ -322,14 +320,14 @@ def test_parts_that_do_not_fit_are_no_specification() -> None:
     spec = KINDS["l2"](structure=[(0, 1)]).fit(classes(4, 4, [])).spec_
     alone, pair = spec.parts
     for wrong in (
-        lambda: SideBySideSpec(spec.domain, ()),
-        lambda: SideBySideSpec(spec.domain, (Part((2, 9), pair.spec),)),
-        lambda: SideBySideSpec(spec.domain, (Part((0, -1), pair.spec),)),
-        lambda: SideBySideSpec(replace(spec.domain, low=(-5.0,) * 4), (alone, pair)),
-        lambda: Part((0, 0), pair.spec),
-        lambda: Part((0, 1, 2), pair.spec),
-        lambda: Part((0, 1), pair.spec, float("nan")),
-        lambda: Part((0, 1), pair.spec, -1.0),
+        lambda: FeatureUnionParams(spec.domain, ()),
+        lambda: FeatureUnionParams(spec.domain, (FeatureBlock((2, 9), pair.spec),)),
+        lambda: FeatureUnionParams(spec.domain, (FeatureBlock((0, -1), pair.spec),)),
+        lambda: FeatureUnionParams(replace(spec.domain, low=(-5.0,) * 4), (alone, pair)),
+        lambda: FeatureBlock((0, 0), pair.spec),
+        lambda: FeatureBlock((0, 1, 2), pair.spec),
+        lambda: FeatureBlock((0, 1), pair.spec, float("nan")),
+        lambda: FeatureBlock((0, 1), pair.spec, -1.0),
     ):
         with pytest.raises(ValueError, match=r"dimensions|weight must be|parts must be"):
             wrong()

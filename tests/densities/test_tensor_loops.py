@@ -85,7 +85,7 @@ def test_points_outside_count_at_the_wall_and_flat_dimensions_at_the_lower_one(d
 def test_sets_of_any_size_have_the_same_bits_beside_some_that_take_the_grid(d, monkeypatch):
     monkeypatch.setattr(divergence_spec, "MOST_STRAIGHT", 256)
     domain = Domain((0.0,) * d, (1.0,) * d, fixed=True)
-    drawn = DivergenceSpec(domain, (0.1,) * d, "tensor", 10, (0.0, 0.8), (0.2, 0.3)).draw()
+    drawn = DivergenceSpec(domain, (0.1,) * d, "tensor", 10, (0.0, 0.8), (0.2, 0.3)).materialize()
     rng = np.random.default_rng(d)
     sets = SampleSets.from_arrays([rng.beta(2, 3, (n, d)) for n in (5, 1200, 256, 257, 1100)])
     rows = drawn.embed(sets)

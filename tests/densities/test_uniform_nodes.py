@@ -29,7 +29,7 @@ def exact_values(sets, d, structure, q=64):
     fine = dk.DivergenceEmbedding(
         "hellinger", domain="unit", bandwidth=0.15, n_basis=q, structure=structure
     ).fit(sets)
-    p = fine.spec_.draw().densities(dk.SampleSets.from_arrays(sets)).astype(np.float64)
+    p = fine.spec_.materialize().densities(dk.SampleSets.from_arrays(sets)).astype(np.float64)
     axis = midpoints(q)[0]
     dims = 1 if structure == "marginal" else d
     return np.sqrt(p / 2), np.stack(np.meshgrid(*[axis] * dims, indexing="ij"), -1).reshape(-1, dims)

@@ -49,7 +49,7 @@ def test_weights_are_repetitions_except_for_the_size():
         np.random.default_rng(i).integers(0, 4, len(x)) + (np.arange(len(x)) == 0)
         for i, x in enumerate(arrays)
     ]
-    parameters = SummarySpec((5.0,) * 3, (2.0,) * 3).draw()
+    parameters = SummarySpec((5.0,) * 3, (2.0,) * 3).materialize()
     weighted = parameters.embed(dk.SampleSets.from_arrays(arrays, counts))
     repeated = parameters.embed(
         dk.SampleSets.from_arrays([np.repeat(x, n, axis=0) for x, n in zip(arrays, counts, strict=True)])
@@ -64,13 +64,13 @@ def test_levels_that_fall_on_a_point_take_that_point(weighted):
     for n in (20, 60, 140, 1240, 1260):
         x = np.arange(1.0, n + 1)[:, None]
         sets = dk.SampleSets.from_arrays([x], [np.full(n, 0.1)] if weighted else None)
-        row = SummarySpec((0.0,), (1.0,)).draw().embed(sets)[0]
+        row = SummarySpec((0.0,), (1.0,)).materialize().embed(sets)[0]
         np.testing.assert_array_equal(row[3:8], [-(-k * n // 20) for k in (1, 5, 10, 15, 19)])
 
 
 def test_extremes_are_found_however_small_their_weights_are():
     sets = dk.SampleSets.from_arrays([[[3.0], [1.0], [2.0], [9.0]]], [[1e-14, 1e-14, 1.0, 0.0]])
-    row = SummarySpec((0.0,), (1.0,)).draw().embed(sets)[0]
+    row = SummarySpec((0.0,), (1.0,)).materialize().embed(sets)[0]
     np.testing.assert_array_equal(row[2:9], [1, 2, 2, 2, 2, 2, 3])
 
 
@@ -90,7 +90,7 @@ def test_units_and_constant_dimensions():
 
 def test_blocks_of_columns_and_of_sets_change_no_bit(monkeypatch):
     sets = dk.SampleSets.from_arrays(collection(4) * 3)
-    parameters = SummarySpec((5.0,) * 3, (2.0,) * 3).draw()
+    parameters = SummarySpec((5.0,) * 3, (2.0,) * 3).materialize()
     rows = parameters.embed(sets)
     monkeypatch.setattr("dkdist.embeddings.summary.BATCH_VALUES", 50)
     monkeypatch.setattr("dkdist.embeddings.summary.MAX_COLUMN_VALUES", 30)
@@ -123,7 +123,7 @@ def gradient_of(statistic, d):
 @pytest.mark.parametrize("statistic", [0, 1])
 def test_influences_on_means_and_spreads_are_derivatives(weighted, statistic):
     sets, d = one_set(0, 30, weighted), 2
-    parameters = SummarySpec((1.0, 2.0), (0.5, 3.0)).draw()
+    parameters = SummarySpec((1.0, 2.0), (0.5, 3.0)).materialize()
     x = (sets.relative.astype(np.float64) - [1, 2]) / [0.5, 3]
     u = np.ones(30) / 30 if sets.weights is None else sets.weights.ravel().astype(np.float64)
     u = u / u.sum()
@@ -150,7 +150,7 @@ def test_influences_on_extremes_are_those_of_leaving_points_out(weighted, statis
     u = u / u.sum()
     without = np.array([best(np.delete(x, i, axis=0), axis=0) for i in range(n)])
     expected = (best(x, axis=0) - without) * ((1 - u) / u)[:, None]
-    found = influences(SummarySpec((0.0, 0.0), (1.0, 1.0)).draw(), sets, gradient_of(statistic, 2))
+    found = influences(SummarySpec((0.0, 0.0), (1.0, 1.0)).materialize(), sets, gradient_of(statistic, 2))
     np.testing.assert_allclose(found, expected - u @ expected, rtol=1e-9, atol=1e-9)
 
 
@@ -163,7 +163,7 @@ def test_influences_on_quantiles_are_those_of_the_density():
     n = 40_000
     sets = one_set(2, n, False, d=1)
     at = np.array([[-50.0], [50.0]], np.float32)
-    parameters = SummarySpec((0.0,), (1.0,)).draw()
+    parameters = SummarySpec((0.0,), (1.0,)).materialize()
     for k, t in enumerate(INNER):
         low, high = influences(parameters, sets, gradient_of(3 + k, 1), at)[:, 0]
         density = norm.pdf(norm.ppf(t)) / 2
@@ -176,7 +176,7 @@ def test_influences_on_quantiles_are_those_of_the_density():
 def test_influences_on_quantiles_are_like_leaving_points_out(n):
     """Summed over the points on one side of the quantile, where the two have the same sign; none for a single point."""
     sets = one_set(3, n, False, d=1)
-    found = influences(SummarySpec((0.0,), (1.0,)).draw(), sets, gradient_of(5, 1))[:, 0]
+    found = influences(SummarySpec((0.0,), (1.0,)).materialize(), sets, gradient_of(5, 1))[:, 0]
     x = sets.relative[:, 0]
     if n == 1:
         assert found[0] == 0
@@ -189,12 +189,12 @@ def test_influences_on_quantiles_are_like_leaving_points_out(n):
 def test_outer_quantiles_of_few_points_are_moved_by_the_outermost_points(statistic, i):
     """Of 10 points the level 0.05 is the minimum: leaving it out moves the quantile, so its influence is not 0."""
     sets = one_set(4, 10, False, d=1)
-    found = influences(SummarySpec((0.0,), (1.0,)).draw(), sets, gradient_of(statistic, 1))[:, 0]
+    found = influences(SummarySpec((0.0,), (1.0,)).materialize(), sets, gradient_of(statistic, 1))[:, 0]
     assert np.abs(found).argmax() == np.argsort(sets.relative[:, 0])[i]
     assert np.abs(found).max() > 0
 
 
 def test_constant_sets_have_no_influences():
     sets = dk.SampleSets.from_arrays([np.full((9, 2), 4.0)])
-    found = influences(SummarySpec((0.0, 0.0), (1.0, 1.0)).draw(), sets, np.ones((19, 1)))
+    found = influences(SummarySpec((0.0, 0.0), (1.0, 1.0)).materialize(), sets, np.ones((19, 1)))
     np.testing.assert_array_equal(found, 0)

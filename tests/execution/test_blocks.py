@@ -10,7 +10,7 @@ from dask._task_spec import Task, TaskRef, convert_legacy_graph
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist._runtime.blocks import BLOCK_BYTES, BLOCK_SETS, Recipe, row_blocks, source_blocks, split_graph
+from dkdist._runtime.blocks import BLOCK_BYTES, BLOCK_SETS, BlockTask, row_blocks, source_blocks, split_graph
 
 
 def made(blocks):
@@ -103,7 +103,7 @@ def test_values_are_let_go_when_no_later_node_needs_them():
         return Value(name)
 
     chain = [Task(0, make, 0), *(Task(i, make, i, TaskRef(i - 1)) for i in range(1, 6))]
-    Recipe(5, tuple(chain), ()).run({})
+    BlockTask(5, tuple(chain), ()).run({})
     assert all(len(s) <= 2 for s in seen)
 
 

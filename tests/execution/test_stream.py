@@ -12,7 +12,7 @@ from distributed import Client, LocalCluster, get_worker
 
 from dkdist._runtime import futures as stream
 from dkdist._runtime.blocks import Job, row_blocks
-from dkdist._runtime.futures import LINK, MEMORY, TASK, Rate, jobs_a_task
+from dkdist._runtime.futures import LINK, MEMORY, TARGET_TASK_SECONDS, Rate, jobs_a_task
 from dkdist._runtime.map_reduce import collect, fold
 from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import resources
@@ -104,7 +104,7 @@ def test_items_go_to_threads_in_turn(client, monkeypatch):
 
 
 def test_tasks_are_as_long_as_their_time_and_change_by_and_by():
-    assert jobs_a_task(10, 30, 30 * TASK / 12) == 12
+    assert jobs_a_task(10, 30, 30 * TARGET_TASK_SECONDS / 12) == 12
     assert jobs_a_task(2, 10**6, 1.0) == 8
     assert jobs_a_task(100, 1, 1e3) == 25
     assert jobs_a_task(1, 1, 1e3) == 1

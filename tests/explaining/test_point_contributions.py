@@ -150,7 +150,7 @@ def test_the_jackknife_is_exact_for_means():
         def __init__(self, spec):
             self.spec, self.n_features, self.domain = spec, spec.n_features, None
 
-        def draw(self):
+        def materialize(self):
             return Rows(self.spec)
 
         def require(self, sets, first):
@@ -158,7 +158,7 @@ def test_the_jackknife_is_exact_for_means():
 
     class Rows:
         def __init__(self, spec):
-            self.spec, self.embed = spec, spec.draw().embed
+            self.spec, self.embed = spec, spec.materialize().embed
 
     sets = collection(3, weighted=True)
     coef = np.array([1.0, -2, 0.5])
@@ -197,7 +197,7 @@ def test_pieces_of_sequences_show_what_single_points_do_not() -> None:
     # of means over points, which are linear in the distribution, pieces say what points do: the least squares are exact
     rng = np.random.default_rng(0)
     weighted = dk.SampleSets(rng.normal(size=(12, 1)), [0, 12], rng.uniform(0.1, 2, 12))
-    table = dk.MomentEmbedding().fit(weighted).spec_.draw()
+    table = dk.MomentEmbedding().fit(weighted).spec_.materialize()
     table = SimpleNamespace(spec=SimpleNamespace(ordered=True), embed=table.embed)
     alone = SimpleNamespace(spec=SimpleNamespace(ordered=False), embed=table.embed)
     gradient = rng.normal(size=(table.embed(weighted).shape[1], 1))

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 import dkdist as dk
 from dkdist.auto import selection as choosing
 from dkdist.auto.bagged_trees import fit_bagged_trees
-from dkdist.auto.ensemble import KernelMachine, Machine, TreeMember
+from dkdist.auto.ensemble import Ensemble, KernelMember, TreeMember
 from dkdist.auto.explanations import set_function
 from dkdist.auto.representation_rows import ComparedRows, fitted_views, rows_of
 from dkdist.auto.representations import FAMILIES, representations
@@ -67,16 +67,16 @@ def single_functions(sets: dk.SampleSets, y: np.ndarray) -> dict[str, SetFunctio
         if view.entry.tree_seed is not None:
             trees, _ = fit_bagged_trees(X[0], targets, np.ones(len(y)), None, 0)
             found[view.entry.family] = set_function(
-                Machine(views.trees, widths, (TreeMember(view.leaf, trees, 0.7),), 2)
+                Ensemble(views.trees, widths, (TreeMember(view.leaf, trees, 0.7),), 2)
             )
             continue
         compared = ComparedRows(X)
         kernel = compared.kernels()[-2]  # as wide as rows are apart
         (K,) = compared.matrices([kernel])
         coef = duals(K, targets, np.ones(len(K)), 1e-2)
-        part = KernelMachine(view.leaf, kernel, tuple(X), coef, X[0].mean(axis=0, dtype=np.float64), 0.7)
+        part = KernelMember(view.leaf, kernel, tuple(X), coef, X[0].mean(axis=0, dtype=np.float64), 0.7)
         found[f"{view.entry.family}: {view.entry.name}"] = set_function(
-            Machine(views.trees, widths, (part,), 2)
+            Ensemble(views.trees, widths, (part,), 2)
         )
     return found
 

@@ -11,7 +11,7 @@ from dkdist.kernels.random_fourier_features import METHODS, FourierSpec, _freque
 def test_frequencies_and_gradients(method, shape):
     m, D = shape
     spec, rng = FourierSpec(m, D, 1.7, method, 3), np.random.default_rng(0)
-    W, parameters = _frequencies(spec), spec.draw()
+    W, parameters = _frequencies(spec), spec.materialize()
     x, g = rng.normal(size=m), rng.normal(size=(D, 2))
 
     def features(x):

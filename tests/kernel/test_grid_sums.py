@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.kernels._grid_sums_numba import Products, grid_sums, grid_values, shares
+from dkdist.kernels._grid_sums_numba import Products, grid_sums, grid_values, weight_fractions
 from dkdist.kernels.fourier_grid import fourier_grid, grid_layout
 
 from .test_fourier_grid import features
@@ -39,8 +39,10 @@ def sums(problem, weights, factors, keep=slice(None)):
 
 
 def means(weights, spans):
-    """`shares` of spans that need not follow one another."""
-    alone = [shares(None if weights is None else weights[a:b], np.array([0, b - a])) for a, b in spans]
+    """`weight_fractions` of spans that need not follow one another."""
+    alone = [
+        weight_fractions(None if weights is None else weights[a:b], np.array([0, b - a])) for a, b in spans
+    ]
     return np.empty((0, 1), np.float32) if weights is None else weights[:, None], np.concatenate(
         [f for _, f in alone]
     )

@@ -58,7 +58,7 @@ def test_distances_of_mean_embeddings_are_kernel_distances(kernel):
 
 def test_derivatives_of_features_know_the_kernel():
     for method in ("orthogonal", "structured"):
-        parameters = FourierSpec(5, 64, 1.5, method, 0, "matern32").draw()
+        parameters = FourierSpec(5, 64, 1.5, method, 0, "matern32").materialize()
         x, g = np.linspace(-1, 1, 5), np.random.default_rng(0).standard_normal((64, 1))
         found = parameters.pull_back(x.astype(np.float32), g)[:, 0]
         ends = [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist.kernels._cells_numba import WIDEST, block_energy, kernel_blocks, kernel_cells
-from dkdist.kernels._exact_numba import are_one_part, far_parts, reach_of, spans_energy
+from dkdist.kernels._exact_numba import are_one_part, blockwise_energy, connected_components, reach_of
 from dkdist.kernels.kernel_sums import energy, scaled
 
 
@@ -27,7 +27,7 @@ def test_points_of_two_parts_are_beyond_reach(seed, d, reach):
     x = rng.standard_normal((rng.integers(1, 60), d)) * 10.0 ** rng.uniform(-2, 2, (1, d))
     x = np.round(x) if seed % 3 == 0 else x
     points = WeightedPoints.of(x, np.ones((len(x), 1)))
-    order, firsts = far_parts(points, reach)
+    order, firsts = connected_components(points, reach)
     if are_one_part(points, reach):
         assert len(firsts) == 2
     assert np.array_equal(np.sort(order), np.arange(len(x)))
@@ -53,7 +53,7 @@ def test_runs_of_points_are_summed_alone():
     x, z = rng.standard_normal((90, 3)), rng.standard_normal((90, 2))
     spans = np.array([[0, 1], [1, 70], [70, 90]])
     expected = sum(all_pairs(x[a:b], z[a:b], 0.8) for a, b in spans)
-    assert spans_energy(scaled(x, 0.8), z, spans) == pytest.approx(expected, rel=1e-12)
+    assert blockwise_energy(scaled(x, 0.8), z, spans) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("eps", [1e-1, 1e-4, 1e-9])

@@ -57,11 +57,11 @@ def test_orthogonal_and_structured_have_less_variance_than_independent(m):
 @pytest.mark.parametrize("method", METHODS)
 def test_sines_then_cosines_of_the_same_frequencies(method):
     spec = FourierSpec(5, 80, 1.0, method, 0)
-    z = spec.draw().transform(np.zeros((1, 5), np.float32))[0]
+    z = spec.materialize().transform(np.zeros((1, 5), np.float32))[0]
     np.testing.assert_array_equal(z[:40], 0)
     np.testing.assert_allclose(z[40:], 1 / np.sqrt(40), rtol=1e-6)
     x = points(5)
-    z, minus = spec.draw().transform(x), spec.draw().transform(-x)
+    z, minus = spec.materialize().transform(x), spec.materialize().transform(-x)
     np.testing.assert_allclose(minus[:, :40], -z[:, :40], atol=1e-6)
     np.testing.assert_allclose(minus[:, 40:], z[:, 40:], atol=1e-6)
     np.testing.assert_allclose((z.astype(np.float64) ** 2).sum(axis=1), 1, atol=1e-6)
@@ -71,12 +71,12 @@ def test_sines_then_cosines_of_the_same_frequencies(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_frequencies_follow_from_the_spec_alone(method):
     spec, X = FourierSpec(7, 60, 2.0, method, 3), points(7)
-    sent = pickle.dumps(spec.draw())
+    sent = pickle.dumps(spec.materialize())
     assert len(sent) < 400
-    assert pickle.loads(sent) is spec.draw()
+    assert pickle.loads(sent) is spec.materialize()
     np.testing.assert_array_equal(FourierParameters(spec).transform(X), FourierParameters(spec).transform(X))
-    other = FourierSpec(7, 60, 2.0, method, 4).draw().transform(X)
-    assert np.abs(other - spec.draw().transform(X)).max() > 0.05
+    other = FourierSpec(7, 60, 2.0, method, 4).materialize().transform(X)
+    assert np.abs(other - spec.materialize().transform(X)).max() > 0.05
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -91,7 +91,7 @@ def test_sigma_scales_the_input(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_any_layout_and_precision_of_the_input(method):
     X = np.random.default_rng(0).standard_normal((300, 20))
-    parameters = FourierSpec(20, 60, 1.0, method, 0).draw()
+    parameters = FourierSpec(20, 60, 1.0, method, 0).materialize()
     expected = parameters.transform(X.astype(np.float32))
     for other in (X, np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2]):
         np.testing.assert_array_equal(parameters.transform(other), expected)
@@ -101,7 +101,7 @@ def test_any_layout_and_precision_of_the_input(method):
 @pytest.mark.parametrize("m", [3, 70])
 def test_rows_filled_into_a_buffer_have_the_bits_of_transform(method, m):
     X = np.random.default_rng(0).standard_normal((100, m)).astype(np.float32)
-    parameters = FourierSpec(m, 600, 1.0, method, 0).draw()
+    parameters = FourierSpec(m, 600, 1.0, method, 0).materialize()
     expected = parameters.transform(X)
     chosen = np.random.default_rng(1).permutation(100)[:37]
     for n in (1, 3, 32, 37):

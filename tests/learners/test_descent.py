@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 
-from dkdist._numba.sgd import Iterate, Steps, descend
+from dkdist._numba.sgd import SGDParams, SGDState, descend
 from dkdist.linear.sgd_steps import CLASSIFIER_LOSSES, LOSSES
 
 
@@ -23,8 +23,8 @@ def run(X: Any, Y: Any, loss: str, alpha: float, eta: float, epsilon: float = 0.
     W, b = np.zeros((K, D), X.dtype), np.zeros(K)
     M, B = W.copy(), b.copy()
     step, decay = np.full(K, eta), np.full(K, max(0.0, 1.0 - eta * alpha))
-    steps = Steps(Y, np.ones(len(X)), LOSSES[loss].number, epsilon, step, decay, every)
-    n = descend(X, np.arange(len(X)), steps, Iterate(W, b, M, B, np.ones(K)), 0)
+    steps = SGDParams(Y, np.ones(len(X)), LOSSES[loss].number, epsilon, step, decay, every)
+    n = descend(X, np.arange(len(X)), steps, SGDState(W, b, M, B, np.ones(K)), 0)
     return W, b, M, B, n
 
 
@@ -87,8 +87,8 @@ def test_functions_side_by_side_have_steps_and_penalties_of_their_own() -> None:
     M, B = W.copy(), b.copy()
     Y = np.tile(y[:, None], 3)
     decay = np.maximum(0.0, 1.0 - etas * alphas)
-    steps = Steps(Y, np.ones(300), LOSSES["squared_error"].number, 0.1, etas, decay, 64)
-    descend(X, np.arange(300), steps, Iterate(W, b, M, B, np.ones(3)), 0)
+    steps = SGDParams(Y, np.ones(300), LOSSES["squared_error"].number, 0.1, etas, decay, 64)
+    descend(X, np.arange(300), steps, SGDState(W, b, M, B, np.ones(3)), 0)
     for k in range(3):
         alone = run(X, y[:, None], "squared_error", alphas[k], etas[k])
         for found, expected in zip((W[k], b[k], M[k], B[k]), alone, strict=False):
@@ -111,7 +111,7 @@ def test_rows_that_go_in_fours_are_learned_from_one_after_another(n: int, every:
                 count += 1
                 M += 2 / (count + 1) * (w - M)
         found, mean = np.zeros((1, 2500)), np.zeros((1, 2500))
-        steps = Steps(
+        steps = SGDParams(
             target[:, None],
             weights,
             LOSSES[loss].number,
@@ -120,7 +120,7 @@ def test_rows_that_go_in_fours_are_learned_from_one_after_another(n: int, every:
             np.array([1 - eta * alpha]),
             every,
         )
-        iterate = Iterate(found, np.zeros(1), mean, np.zeros(1), np.ones(1))
+        iterate = SGDState(found, np.zeros(1), mean, np.zeros(1), np.ones(1))
         assert descend(X, np.arange(n), steps, iterate, 0) == count
         np.testing.assert_allclose(found[0], w, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(mean[0], M, rtol=1e-9, atol=1e-12)

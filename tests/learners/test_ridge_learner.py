@@ -14,21 +14,21 @@ from dkdist.linear.ridge_rows import LeaveOneOut, accumulate, leave_one_out
 from dkdist.linear.ridge_statistics import (
     PANEL,
     Statistics,
-    about,
     add_rows,
     centred,
     held_out_errors,
     inverse_of,
     merge,
+    recenter,
     solution,
     spectrum,
 )
-from dkdist.linear.rows import Known, Rows
+from dkdist.linear.rows import RowBatch, RowLabels
 
 
-def rows_for(y: Any, sizes: tuple[int, ...], d: int, held: Any = None) -> Rows:
+def rows_for(y: Any, sizes: tuple[int, ...], d: int, held: Any = None) -> RowBatch:
     starts = tuple(np.cumsum((0, *sizes[:-1])).tolist())
-    return Rows(starts, sizes, d, Known(y, np.zeros(len(y), bool) if held is None else held))
+    return RowBatch(starts, sizes, d, RowLabels(y, np.zeros(len(y), bool) if held is None else held))
 
 
 def sums(X: Any, y: Any, centre: bool = True) -> Statistics:
@@ -104,7 +104,7 @@ def test_merging_is_the_statistics_of_all_rows(n: int, m: int, offset: float, se
     X, y = problem(n + m, 3, offset=offset, seed=seed)
     a, b = sums(X[:n], y[:n]), sums(X[n:], y[n:])
     before = pickle.dumps((a, b))
-    ab, whole = merge(a, b), about(sums(X, y), a.shift)
+    ab, whole = merge(a, b), recenter(sums(X, y), a.shift)
     scale = np.abs(X - a.shift).max() ** 2 * (n + m)
     np.testing.assert_allclose(upper(ab.zz), upper(whole.zz), atol=1e-11 * scale)
     np.testing.assert_allclose(ab.zy, whole.zy, atol=1e-11 * scale * max(1.0, np.abs(y).max()))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkdist.linear.held_out import choose_held_out
-from dkdist.linear.rows import blocks_to_mix
+from dkdist.linear.rows import n_blocks_to_shuffle
 
 
 @settings(max_examples=40)
@@ -44,9 +44,9 @@ def test_sorted_targets_need_mixing_and_shuffled_ones_do_not() -> None:
     rng = np.random.default_rng(0)
     bounds = np.append(np.arange(0, 4000, 100), [4000, 4000])  # the last block is empty
     for y, k in ((rng.standard_normal(4000), 0), (rng.integers(0, 5, 4000), 5)):
-        assert blocks_to_mix(y, bounds, k) == 1
-        assert blocks_to_mix(np.sort(y), bounds, k) == 8
+        assert n_blocks_to_shuffle(y, bounds, k) == 1
+        assert n_blocks_to_shuffle(np.sort(y), bounds, k) == 8
         half = y.copy()
         half[:2000].sort()
-        assert 1 < blocks_to_mix(half, bounds, k) < 8
-    assert blocks_to_mix(np.zeros(4000), bounds, 0) == 1
+        assert 1 < n_blocks_to_shuffle(half, bounds, k) < 8
+    assert n_blocks_to_shuffle(np.zeros(4000), bounds, 0) == 1

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dkdist.linear.rows import Known, Rows
+from dkdist.linear.rows import RowBatch, RowLabels
 from dkdist.linear.sgd_steps import (
     LOSSES,
     Batch,
-    Lanes,
+    LocalSGDUpdate,
     Objective,
     State,
-    fit_lane,
-    meet,
+    average_replicas,
+    fit_replica,
     prepare,
     probabilities,
     step,
@@ -25,8 +25,8 @@ from dkdist.linear.sgd_steps import (
 )
 
 
-def known(y: Any, held_out: Any = None) -> Known:
-    return Known(y, np.zeros(len(y), bool) if held_out is None else held_out)
+def known(y: Any, held_out: Any = None) -> RowLabels:
+    return RowLabels(y, np.zeros(len(y), bool) if held_out is None else held_out)
 
 
 def batch(n: int, d: int, n_classes: int, seed: int = 0, dtype: str = "f4") -> Batch:
@@ -36,9 +36,9 @@ def batch(n: int, d: int, n_classes: int, seed: int = 0, dtype: str = "f4") -> B
     return Batch(X, known(y), np.arange(n), np.arange(0))
 
 
-def rows_of(n: int, d: int, held_out: np.ndarray | None = None, **k: Any) -> Rows:
+def rows_of(n: int, d: int, held_out: np.ndarray | None = None, **k: Any) -> RowBatch:
     given = {"starts": (0,), "sizes": (n,), "targets": np.arange(n), "seed": (1, 2)} | k
-    return Rows(n_features=d, known=known(given.pop("targets"), held_out), **given)
+    return RowBatch(n_features=d, known=known(given.pop("targets"), held_out), **given)
 
 
 GRADIENTS = {
@@ -124,13 +124,13 @@ def test_a_lane_is_the_same_steps() -> None:
     rng = np.random.default_rng(0)
     blocks = [rng.standard_normal((40, 3)).astype("f4") for _ in range(2)]
     work = [rows_of(40, 3, targets=rng.standard_normal(40), seed=(i,)) for i in range(2)]
-    lane = fit_lane(objective, np.dtype("f4"), start, iter(blocks), work)
+    lane = fit_replica(objective, np.dtype("f4"), start, iter(blocks), work)
     state = start
     for block, rows in zip(blocks, work, strict=True):
         state = step(objective, state, prepare(np.dtype("f4"), iter([block]), rows))
-    alone = Lanes.of(start, state, np.zeros(0, np.int64))
+    alone = LocalSGDUpdate.of(start, state, np.zeros(0, np.int64))
     assert pickle.dumps(lane) == pickle.dumps(alone)
-    met, _ = meet(start, lane, np.zeros((1, 4)), 0.0)
+    met, _ = average_replicas(start, lane, np.zeros((1, 4)), 0.0)
     assert pickle.dumps(met.arrays()) == pickle.dumps(state.arrays())
 
 
@@ -144,8 +144,8 @@ def test_lanes_that_meet_go_on_from_their_mean_with_momentum() -> None:
     common, lanes = state(4, 1, 2, 3, 4), [state(6, 2, 3, 4, 5), state(8, 5, 5, 5, 5)]
     velocity = rng.standard_normal((2, 4))
     skipped = np.array([5]), np.array([2, 3])
-    together = [Lanes.of(common, *lane) for lane in zip(lanes, skipped, strict=True)]
-    met, new = meet(common, both := together[0].merged(together[1]), velocity, 0.5)
+    together = [LocalSGDUpdate.of(common, *lane) for lane in zip(lanes, skipped, strict=True)]
+    met, new = average_replicas(common, both := together[0].merged(together[1]), velocity, 0.5)
     assert both.skipped.tolist() == [5, 2, 3]
     mean = np.mean([np.column_stack([lane.coef, lane.intercept]) for lane in lanes], axis=0)
     start = np.column_stack([common.coef, common.intercept])

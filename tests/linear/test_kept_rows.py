@@ -17,9 +17,9 @@ from distributed import Client
 import dkdist as dk
 from dkdist._runtime.blocks import row_blocks
 from dkdist._runtime.cache import _Folder
-from dkdist._runtime.run import UNASKED_BYTES, Keep, plan_keeping, plan_of
+from dkdist._runtime.run import UNASKED_BYTES, CachePolicy, plan_keeping, plan_of
 from dkdist._utils.archives import ArchiveError
-from dkdist.linear.epochs import taken_from
+from dkdist.linear.epochs import choose_materialization
 
 N, M = 400, 12
 RNG = np.random.default_rng(0)
@@ -54,12 +54,12 @@ def bits(X: Any, cores: int = 2, **k: Any) -> bytes:
 def test_features_are_made_at_once_where_this_process_has_cores_to_spare() -> None:
     blocks = row_blocks(features())
     with dask.config.set(num_workers=4):
-        assert taken_from(blocks, 1).at_once
-        assert not taken_from(blocks, 2).at_once
+        assert choose_materialization(blocks, 1).at_once
+        assert not choose_materialization(blocks, 2).at_once
         with Client(processes=False, n_workers=1, threads_per_worker=4, dashboard_address="127.0.0.1:0"):
-            assert not taken_from(blocks, 1).at_once
+            assert not choose_materialization(blocks, 1).at_once
     with dask.config.set(num_workers=2):
-        assert not taken_from(blocks, 1).at_once
+        assert not choose_materialization(blocks, 1).at_once
 
 
 @pytest.mark.parametrize("make", [features, lazy])
@@ -78,7 +78,7 @@ def test_rows_are_made_once_and_have_the_same_bits(tmp_path: Path, make: Any, n_
 
 def test_they_are_kept_before_their_features_are_made() -> None:
     for make in (features, lazy):
-        assert plan_keeping(row_blocks(make()), "memory", 2) == Keep("memory", 4 * N * M)
+        assert plan_keeping(row_blocks(make()), "memory", 2) == CachePolicy("memory", 4 * N * M)
 
 
 def test_what_is_unasked_is_bounded_and_the_plan_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 import dkdist as dk
 from dkdist._runtime.blocks import row_blocks
 from dkdist.kernels.random_fourier_features import FourierRows, FourierSpec
-from dkdist.linear.epochs import taken_from
+from dkdist.linear.epochs import choose_materialization
 from dkdist.linear.rows import tiles
 
 N, M, D = 600, 20, 60
@@ -63,7 +63,7 @@ def test_the_bits_of_batches_of_several_tiles(method: str, n: int) -> None:
     """The first tile is the short one: measured rows, averages and the last look are those of the batch."""
     made = dk.RandomFourierFeatures(8200, sigma=4.0, method=method, random_state=0).fit(A)
     Z = made.transform(da.from_array(A[:300], chunks=(n, -1)))
-    assert row_blocks(Z).on_request(at_once=False).recipes[0].run(shared_of(Z)).tile == 32
+    assert row_blocks(Z).lazy_rows(at_once=False).recipes[0].run(shared_of(Z)).tile == 32
     stored = da.from_array(Z.compute(), chunks=Z.chunks)
     model = dk.IncrementalSGDClassifier(n_epochs=2, validation_fraction=0.2, random_state=0)
     expected = fitted(model, stored, CLASSES[:300], 2)
@@ -80,13 +80,13 @@ def test_few_cores_and_lanes_take_rows_as_they_are_made() -> None:
     blocks = row_blocks(features("iid"))
     for cores, n_lanes, left in ((2, 1, True), (5, 1, False), (5, 2, True)):
         with dask.config.set(num_workers=cores):
-            taken = taken_from(blocks, n_lanes)
+            taken = choose_materialization(blocks, n_lanes)
         shared = {key: node({}) for key, node in taken.shared.items()}
         assert isinstance(taken.recipes[0].run(shared), FourierRows)
         assert taken.at_once is not left
         assert taken.row_bytes == (4 * M if left else 4 * D)
     plain = row_blocks(da.from_array(A, chunks=(70, -1)))
-    assert plain.on_request(at_once=False) is plain
+    assert plain.lazy_rows(at_once=False) is plain
 
 
 CUT, MIXED = 430, np.random.default_rng(1).permutation(N)[:450]
@@ -113,7 +113,7 @@ def test_rows_that_are_taken_are_made_on_request_too(method: str, split: str) ->
     expected = np.concatenate([whole[:100], whole[200:]]) if split == "together" else SPLITS[split](whole)
     blocks = row_blocks(Z)
     assert blocks.source_bytes == 4 * M
-    for taken, kind in ((blocks, np.ndarray), (blocks.on_request(at_once=False), FourierRows)):
+    for taken, kind in ((blocks, np.ndarray), (blocks.lazy_rows(at_once=False), FourierRows)):
         shared = shared_values(taken)
         made = [recipe.run(shared) for recipe in taken.recipes]
         assert all(isinstance(block, kind) for block in made)
@@ -138,7 +138,7 @@ def shared_values(blocks: Any) -> dict[Any, Any]:
 def test_columns_are_taken_where_they_were(columns: Any) -> None:
     Z, whole = features("structured"), features("structured").compute()
     blocks = row_blocks(columns(Z))
-    assert blocks.on_request(at_once=False) is blocks
+    assert blocks.lazy_rows(at_once=False) is blocks
     shared = shared_values(blocks)
     made = np.concatenate([recipe.run(shared) for recipe in blocks.recipes])
     np.testing.assert_array_equal(made, columns(whole))
@@ -181,7 +181,7 @@ def test_bad_rows_are_named_and_left_out_alike() -> None:
 
 @pytest.mark.parametrize("method", ["structured", "iid"])
 def test_rows_on_request_are_those_of_the_block(method: str) -> None:
-    parameters = FourierSpec(M, D, 0.7, method, 0).draw()
+    parameters = FourierSpec(M, D, 0.7, method, 0).materialize()
     rows = pickle.loads(pickle.dumps(FourierRows(parameters, A[:300])))
     Z = parameters.transform(A[:300])
     for n in (0, 1, 31, 32, 33, 300):
@@ -197,7 +197,7 @@ def test_rows_on_request_are_those_of_the_block(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["structured", "iid"])
 def test_rows_with_nan_are_nan_and_change_no_other(method: str) -> None:
-    parameters, lost = FourierSpec(M, D, 0.7, method, 0).draw(), A[:50].copy()
+    parameters, lost = FourierSpec(M, D, 0.7, method, 0).materialize(), A[:50].copy()
     lost[[0, 20, 49], [3, 0, M - 1]] = np.nan
     rows = FourierRows(parameters, np.asfortranarray(lost))
     clean, places = FourierRows(parameters, A[:50]), RNG.permutation(50)
@@ -218,7 +218,7 @@ def test_rows_whose_phases_overflow_are_found(sigma: float) -> None:
     far = A[:6].copy()
     far[1], far[2, 3], far[4] = 3e38, np.nan, 1e25
     for method in ("structured", "iid"):
-        parameters = FourierSpec(M, D, sigma, method, 0).draw()
+        parameters = FourierSpec(M, D, sigma, method, 0).materialize()
         Z = parameters.transform(far)
         expected = np.flatnonzero(~np.isfinite(Z).all(axis=1))
         np.testing.assert_array_equal(FourierRows(parameters, far).not_finite(), expected)

@@ -15,7 +15,7 @@ from dkdist import IncrementalRidge, IncrementalRidgeClassifier
 from dkdist._runtime.blocks import Blocks
 from dkdist._runtime.map_reduce import tree_sum
 from dkdist.linear.ridge_fitting import jobs_of
-from dkdist.linear.rows import Known
+from dkdist.linear.rows import RowLabels
 
 from .problems import smooth_problem
 
@@ -156,7 +156,7 @@ def test_tasks_share_the_blocks_and_make_more_than_they_send(
 ) -> None:
     bounds = 1024 * np.arange(n_blocks + 1)
     blocks = Blocks("rows", bounds, [None] * n_blocks, row_bytes=4 * columns, n_columns=columns)  # type: ignore[list-item]
-    jobs = jobs_of(blocks, Known(np.zeros(int(bounds[-1])), np.zeros(int(bounds[-1]), bool)), skip=False)
+    jobs = jobs_of(blocks, RowLabels(np.zeros(int(bounds[-1])), np.zeros(int(bounds[-1]), bool)), skip=False)
     assert sorted({len(job.blocks) for job in jobs}) == sorted(set(sizes))
     assert [i for job in jobs for i in job.blocks] == list(range(n_blocks))
     if n_blocks > 1:

@@ -23,7 +23,7 @@ from dkdist import (
     OnePassSearch,
 )
 from dkdist._base.parameter_checks import draw_seed
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist.linear.held_out import choose_held_out, held_out_in_stream
 
 ALPHAS = [0.01, 1.0, 100.0]
@@ -79,7 +79,7 @@ def test_held_out_errors_are_weighted(d: int) -> None:
     X, y, _, w = problem(300, d)
     w = w + 0.5
     model = IncrementalRidge(ALPHAS, selection="held-out", random_state=5).fit(X, y, w)
-    held = held_out_in_stream(0, 300, 0.1, (5, Role.HELD_OUT))
+    held = held_out_in_stream(0, 300, 0.1, (5, RngStream.HELD_OUT))
     for alpha, found in zip(ALPHAS, model.alpha_errors_, strict=True):
         exact = Ridge(alpha, solver="svd").fit(X[~held], y[~held], w[~held])
         expected = mean_squared_error(y[held], exact.predict(X[held]), sample_weight=w[held])
@@ -124,7 +124,7 @@ def test_measured_losses_of_sgd_are_weighted_means(n_lanes: int) -> None:
     model = IncrementalSGDRegressor(n_epochs=1, n_lanes=n_lanes, validation_fraction=0.5, random_state=0).fit(
         X, y, w
     )
-    held = choose_held_out(200, 0.5, (draw_seed(0), Role.HELD_OUT))
+    held = choose_held_out(200, 0.5, (draw_seed(0), RngStream.HELD_OUT))
     squares = (y - np.average(y, weights=w)) ** 2 / 2  # before the first step of a lane, of all its rows
     curves = (model.loss_curve_, ~held), (model.validation_loss_curve_, held)
     for curve, rows in curves:

@@ -21,10 +21,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import dkdist._runtime.map_reduce
 from dkdist import IncrementalRidge, IncrementalSGDClassifier, IncrementalSGDRegressor
 from dkdist._base.parameter_checks import draw_seed
-from dkdist._base.random_streams import Role
+from dkdist._base.random_streams import RngStream
 from dkdist._runtime.checkpoint import Checkpoint
 from dkdist.linear.held_out import choose_held_out
-from dkdist.linear.sgd_steps import constant_loss, meet, signs
+from dkdist.linear.sgd_steps import average_replicas, constant_loss, signs
 
 from .problems import smooth_problem
 
@@ -122,7 +122,7 @@ def test_lanes_are_part_of_the_answer_and_cost_little() -> None:
 
 def test_lanes_of_large_blocks_meet_as_often_by_rows(monkeypatch: Any) -> None:
     met = list[int]()
-    monkeypatch.setattr("dkdist.linear.epochs.meet", lambda *given: met.append(1) or meet(*given))
+    monkeypatch.setattr("dkdist.linear.epochs.meet", lambda *given: met.append(1) or average_replicas(*given))
     for n, rows, meetings in ((2**17, 2**11, 8), (2**20, 2**15, 8), (2**21, 2**16, 16)):
         y = np.arange(n) % 2  # the last: an eighth of an epoch is two blocks a lane, 131,072 rows
         X = da.from_array((y[:, None] * [1.0, -1.0]).astype("f4"), chunks=(rows, -1))
@@ -134,7 +134,7 @@ def test_lanes_of_large_blocks_meet_as_often_by_rows(monkeypatch: Any) -> None:
 def test_held_out_rows_are_never_trained_on() -> None:
     """Targets that change places change nothing if both rows are held out, and the model if not."""
     X, y, _ = small(600)
-    held = choose_held_out(600, 0.5, (draw_seed(0), Role.HELD_OUT))
+    held = choose_held_out(600, 0.5, (draw_seed(0), RngStream.HELD_OUT))
     honest = IncrementalSGDRegressor(validation_fraction=0.5, n_epochs=5, random_state=0, alpha=0.0).fit(X, y)
     same = 0
     for i in range(0, 600, 25):

@@ -18,9 +18,9 @@ rng = np.random.default_rng(0)
 for d, n in ((1, 300), (2, 200)):
     sets = dk.SampleSets.from_arrays(list(rng.random((40, n, d)).astype("f4")))
     domain = Domain((0.0,) * d, (1.0,) * d, True)
-    A = DivergenceSpec(domain, (0.08,) * d, "tensor", 6, (0.19, 0.63), (0.28, 0.05)).draw().embed(sets)
+    A = DivergenceSpec(domain, (0.08,) * d, "tensor", 6, (0.19, 0.63), (0.28, 0.05)).materialize().embed(sets)
     for method in ("structured", "iid"):
-        Z = FourierSpec(A.shape[1], 500, 0.5, method, 0).draw().transform(A)
+        Z = FourierSpec(A.shape[1], 500, 0.5, method, 0).materialize().transform(A)
         print(hashlib.md5(A.tobytes() + Z.tobytes()).hexdigest())
 words = dk.SampleSets(rng.integers(0, 4, (3000, 1)).astype("u1"), np.arange(0, 3001, 30))
 embedding = dk.DistanceEmbedding("levenshtein", n_components=70, lengths=(1, 20), random_state=0)

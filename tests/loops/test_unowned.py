@@ -4,13 +4,13 @@ import sys
 
 import numpy as np
 
-from dkdist._numba.arrays import unowned
+from dkdist._numba.arrays import borrowed
 from dkdist._numba.compilation import loop
 
 
 @loop()
 def _add_to_rows(x):  # type: ignore[no-untyped-def]
-    given = unowned(x)
+    given = borrowed(x)
     for i in range(len(given)):
         row = given[i, 1:]
         row += i
@@ -31,7 +31,7 @@ def test_parts_of_it_are_parts_of_the_array_and_nobody_loses_it():
 
 @loop()
 def _sum_of_both(pair, times):  # type: ignore[no-untyped-def]
-    (x, (y, factor)), total = unowned(pair), 0.0
+    (x, (y, factor)), total = borrowed(pair), 0.0
     for i in range(times):
         total += factor * (x[i % len(x) :].sum() + y[i % len(y) :].sum())
     return total

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.distances.base import Grain
-from dkdist.pairwise_matrices.symmetric_tiling import SIDE, Step, needed, staircase
+from dkdist.distances.base import CostModel
+from dkdist.pairwise_matrices.symmetric_tiling import SIDE, SymmetricTile, needed, staircase
 
-ONE = Grain(64, 1)
-grains = st.builds(Grain, st.sampled_from([1, 16, 64, 128, 390]), st.sampled_from([0, 0.1, 2, 25, 400]))
+ONE = CostModel(64, 1)
+grains = st.builds(CostModel, st.sampled_from([1, 16, 64, 128, 390]), st.sampled_from([0, 0.1, 2, 25, 400]))
 sizes = st.integers(1, 1500)
 
 
@@ -42,7 +42,7 @@ def test_of_others_every_pair_is_in_one_tile(n, m, grain, tasks):
     assert (times(pairs.shape, pairs.steps) == 1).all()
 
 
-@pytest.mark.parametrize("grain", [Grain(1, 2), Grain(64, 4), Grain(128, 2), Grain(32, 25)])
+@pytest.mark.parametrize("grain", [CostModel(1, 2), CostModel(64, 4), CostModel(128, 2), CostModel(32, 25)])
 @pytest.mark.parametrize("n", [50, 100, 333, 512, 2000])
 def test_little_is_made_beside_what_is_needed(n, grain):
     """Half, and at most a step of lanes, or of what is not worth halving, along the diagonal."""
@@ -53,7 +53,7 @@ def test_little_is_made_beside_what_is_needed(n, grain):
 
 
 def test_tasks_are_neither_larger_nor_more_than_asked_for():
-    assert staircase(100, None, ONE, True, 1).steps == (Step(0, 100, 0, 100),)
+    assert staircase(100, None, ONE, True, 1).steps == (SymmetricTile(0, 100, 0, 100),)
     assert 8 <= staircase(100, None, ONE, True, 8).n_tiles <= 10
     assert max(s.last - s.first for s in staircase(9000, None, ONE, True, 8).steps) <= SIDE
 

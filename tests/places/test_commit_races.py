@@ -10,7 +10,7 @@ from dkdist.io import SetWriter, StoreFormatError, open_sets, write_sets
 from dkdist.io._zarr.growing_array import RecordedArray
 from dkdist.io._zarr.location import exchange
 from dkdist.io._zarr.location.address import as_address, get_bytes, put_bytes
-from dkdist.io._zarr.location.conditional import Overtaken, replace_object
+from dkdist.io._zarr.location.conditional import LeaseLostError, replace_object
 
 from .kinds import local, memory, obstore_local, obstore_memory, obstore_moto, params
 
@@ -29,7 +29,7 @@ def test_an_object_that_changed_since_it_was_seen_is_not_replaced(place, there):
         assert found == there
         put_bytes(store, "zarr.json", b"theirs")
 
-    with pytest.raises(Overtaken):
+    with pytest.raises(LeaseLostError):
         replace_object(store, "zarr.json", b"mine", another_writes)
     assert get_bytes(store, ["zarr.json"]) == [b"theirs"]
     replace_object(store, "zarr.json", b"mine", lambda found: None)

@@ -16,7 +16,7 @@ import dkdist as dk
 from dkdist.io import open_sets, write_sets
 from dkdist.io._zarr.location import remote
 from dkdist.io._zarr.location import remote as retry
-from dkdist.io._zarr.location.address import Address, as_address
+from dkdist.io._zarr.location.address import StoreLocation, as_address
 from dkdist.io._zarr.location.web import secrets_in, secrets_of, without_secrets
 from dkdist.io.feature_writer import create_features
 from dkdist.io.readers.sources import SourceError, naming, source_label
@@ -74,9 +74,11 @@ def test_labels_of_urls(text, expected):
     ],
 )
 def test_secrets_in_every_form_of_a_url(url, expected):
-    assert Address(url).label == expected
+    assert StoreLocation(url).label == expected
     assert without_secrets(f"said '{url}' of it") == f"said '{expected}' of it"
-    assert_no_secrets(source_label(url), source_label([url] * 20), source_label({"url": url}), Address(url))
+    assert_no_secrets(
+        source_label(url), source_label([url] * 20), source_label({"url": url}), StoreLocation(url)
+    )
     for written in (url, unquote(url), quote(url, safe="")):
         assert_no_secrets(without_secrets(f"could not reach {written}", secrets_in(url)))
     with pytest.raises(SourceError) as raised, naming(url):
@@ -141,11 +143,11 @@ def test_errors_logs_and_tracebacks_show_no_secrets(monkeypatch, caplog):
     assert_no_secrets(raised.value)
 
 
-class Renamed(Address):
+class Renamed(StoreLocation):
     """A place in memory that is called as a web address with secrets."""
 
     def open(self, *, read_only):
-        return Address(PLACES[self.place]).open(read_only=read_only)
+        return StoreLocation(PLACES[self.place]).open(read_only=read_only)
 
 
 PLACES = {}

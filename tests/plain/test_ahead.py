@@ -5,12 +5,12 @@ from contextvars import ContextVar
 
 import pytest
 
-from dkdist._utils.concurrency import ahead, each_ahead
+from dkdist._utils.concurrency import prefetch, prefetch_each
 
 
 def test_the_items_in_their_order_whatever_they_are():
-    assert list(ahead(iter([]))) == []
-    assert list(ahead(iter([3, None, False, 1]))) == [3, None, False, 1]
+    assert list(prefetch(iter([]))) == []
+    assert list(prefetch(iter([3, None, False, 1]))) == [3, None, False, 1]
 
 
 def test_one_is_made_while_another_is_used_and_no_more():
@@ -23,7 +23,7 @@ def test_one_is_made_while_another_is_used_and_no_more():
                 second.set()
             yield i
 
-    taken = ahead(items())
+    taken = prefetch(items())
     assert next(taken) == 0
     assert second.wait(60)  # made while item 0 is used here
     taken.close()
@@ -35,7 +35,7 @@ def test_an_error_comes_after_the_items_before_it():
         yield 1
         raise ValueError("the second")
 
-    taken = ahead(items())
+    taken = prefetch(items())
     assert next(taken) == 1
     with pytest.raises(ValueError, match="the second"):
         next(taken)
@@ -45,7 +45,7 @@ def test_the_context_goes_along_and_no_thread_stays():
     chosen = ContextVar("chosen", default="none")
     chosen.set("here")
     threads = threading.active_count()
-    assert list(ahead(chosen.get() for _ in range(3))) == ["here"] * 3
+    assert list(prefetch(chosen.get() for _ in range(3))) == ["here"] * 3
     assert threading.active_count() == threads
 
 
@@ -57,8 +57,8 @@ def test_several_are_made_at_once_and_come_in_their_order():
             both.wait()  # passes if the first two are made at once
         return i * i
 
-    assert list(each_ahead(made, range(5), 2, 2)) == [0, 1, 4, 9, 16]
-    assert list(each_ahead(made, [], 2, 2)) == []
+    assert list(prefetch_each(made, range(5), 2, 2)) == [0, 1, 4, 9, 16]
+    assert list(prefetch_each(made, [], 2, 2)) == []
 
 
 def test_no_more_are_begun_than_may_be_alive_and_none_after_an_error():
@@ -70,7 +70,7 @@ def test_no_more_are_begun_than_may_be_alive_and_none_after_an_error():
             raise ValueError("the second")
         return i
 
-    taken = each_ahead(made, range(9), 3, 1)
+    taken = prefetch_each(made, range(9), 3, 1)
     assert next(taken) == 0
     with pytest.raises(ValueError, match="the second"):
         next(taken)

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from dkdist._utils.concurrency import Behind, Crew, each_ahead
+from dkdist._utils.concurrency import Behind, Crew, prefetch_each
 
 
 def test_one_thread_makes_what_is_ahead_and_does_what_is_behind():
@@ -21,7 +21,7 @@ def test_one_thread_makes_what_is_ahead_and_does_what_is_behind():
 
     with closing(Crew(1)) as crew:
         behind = Behind(crew, 2)
-        for square in each_ahead(made, range(9), 2, crew):
+        for square in prefetch_each(made, range(9), 2, crew):
             behind.give(use, square)
         behind.wait()
     assert done == [i * i for i in range(9)]
@@ -59,5 +59,5 @@ def test_an_error_is_told_to_who_gave_the_work_and_the_crew_goes_on():
         with pytest.raises(ValueError, match="no 3"):
             behind.wait()
         with pytest.raises(ValueError, match="no 0"):
-            list(each_ahead(fails, range(5), 2, crew))
+            list(prefetch_each(fails, range(5), 2, crew))
         assert crew.begin(int, "7").result() == 7

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 
-from dkdist._utils.concurrency import Room
+from dkdist._utils.concurrency import BufferPool
 
 
 def place(array):
@@ -12,7 +12,7 @@ def place(array):
 
 
 def test_memory_comes_back_when_the_array_and_all_its_views_are_gone():
-    room = Room()
+    room = BufferPool()
     one = room.empty((1000, 2), np.float32)
     assert (one.shape, one.dtype, one.flags.c_contiguous, one.flags.writeable) == (
         (1000, 2),
@@ -32,7 +32,7 @@ def test_memory_comes_back_when_the_array_and_all_its_views_are_gone():
 
 
 def test_what_does_not_fit_is_forgotten():
-    room = Room()
+    room = BufferPool()
     del_me = room.empty((1000,), np.uint8)
     del del_me
     small = room.empty((100,), np.uint8)
@@ -45,7 +45,7 @@ def test_what_does_not_fit_is_forgotten():
 
 
 def test_threads_never_get_the_same_memory():
-    room, failed = Room(), []
+    room, failed = BufferPool(), []
 
     def work(k):
         for _ in range(300):

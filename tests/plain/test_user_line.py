@@ -11,7 +11,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist._utils.validation import user_level
+from dkdist._utils.validation import find_stacklevel
 
 COARSE = [(1e8 + 100 * np.random.default_rng(i).random((20, 1))).astype(np.float32) for i in range(4)]
 
@@ -31,7 +31,7 @@ def test_warnings_point_to_the_users_line(fit: Any) -> None:
 
 
 def test_a_warning_of_a_thread_points_to_the_line_that_gives_it() -> None:
-    ours: dict[str, Any] = {"__name__": "dkdist.some", "user_level": user_level, "found": []}
+    ours: dict[str, Any] = {"__name__": "dkdist.some", "user_level": find_stacklevel, "found": []}
     exec("def work():\n    found.append(user_level())", ours)
     thread = threading.Thread(target=ours["work"])
     thread.start()
@@ -41,9 +41,9 @@ def test_a_warning_of_a_thread_points_to_the_line_that_gives_it() -> None:
 
 def test_levels_are_those_of_warn() -> None:
     def given() -> None:
-        warnings.warn("here", stacklevel=user_level())
+        warnings.warn("here", stacklevel=find_stacklevel())
 
     with pytest.warns(UserWarning, match="here") as told:
         given()
     assert told[0].filename == __file__
-    assert user_level() == 1
+    assert find_stacklevel() == 1

@@ -12,8 +12,8 @@ from dkdist._base.parameter_checks import whole
 from dkdist._numba.arrays import F32, I64
 from dkdist._numba.points import read_only
 from dkdist._utils.serialization import serializable
-from dkdist._utils.validation import as_flag
-from dkdist.distances.base import Distance, Grain
+from dkdist._utils.validation import check_bool
+from dkdist.distances.base import CostModel, Distance
 from dkdist.distances.strings._damerau_numba import NARROW, WIDE, fill_lanes
 from dkdist.distances.strings._fast_path import pair_of_texts
 from dkdist.distances.strings.costs import MAX_COST
@@ -77,7 +77,7 @@ class DamerauLevenshtein(Distance):
     like = "DamerauLevenshtein"
 
     def __post_init__(self) -> None:
-        as_flag("normalize", self.normalize)
+        check_bool("normalize", self.normalize)
         if self.cutoff is not None:
             whole("cutoff", self.cutoff, 0, MAX_COST)
 
@@ -86,9 +86,9 @@ class DamerauLevenshtein(Distance):
         found = None if self.normalize or self.cutoff is not None else pair_of_texts(self.like, x, y)
         return super().__call__(x, y) if found is None else found
 
-    def grain(self, sizes: I64, n_dims: int) -> Grain:
+    def grain(self, sizes: I64, n_dims: int) -> CostModel:
         """Tiles are filled with symbols by whole arrays."""
-        return Grain(WIDE, 300 / sizes.mean())
+        return CostModel(WIDE, 300 / sizes.mean())
 
     def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedDamerau:
         """The omegas in lanes, the longest first. Empty ones are allowed."""

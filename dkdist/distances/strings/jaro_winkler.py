@@ -8,7 +8,7 @@ import numpy as np
 
 from dkdist._numba.arrays import F32, I64
 from dkdist._utils.serialization import serializable
-from dkdist.distances.base import Distance, Grain
+from dkdist.distances.base import CostModel, Distance
 from dkdist.distances.strings._banded_numba import SHORT
 from dkdist.distances.strings._jaro_winkler_numba import fill_places, fill_words
 from dkdist.distances.strings.costs import cost
@@ -51,9 +51,9 @@ class JaroWinkler(Distance):
             )
         object.__setattr__(self, "prefix_weight", float(self.prefix_weight))
 
-    def grain(self, sizes: I64, n_dims: int) -> Grain:
+    def grain(self, sizes: I64, n_dims: int) -> CostModel:
         """How pairs are best cut into tasks."""
-        return Grain(SHORT if sizes.mean() <= BITS else 1, 600 / sizes.mean())
+        return CostModel(SHORT if sizes.mean() <= BITS else 1, 600 / sizes.mean())
 
     def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedStrings:
         """The omegas as they are, and those of at most 63 symbols as bits, a word each. Empty ones are allowed."""

@@ -19,8 +19,8 @@ import numpy as np
 from dkdist._base.parameter_checks import whole
 from dkdist._numba.arrays import F32, I64
 from dkdist._utils.serialization import serializable
-from dkdist._utils.validation import as_flag
-from dkdist.distances.base import Distance, Grain
+from dkdist._utils.validation import check_bool
+from dkdist.distances.base import CostModel, Distance
 from dkdist.distances.strings._banded_numba import COMMON, EDITS, LONG, SHORT
 from dkdist.distances.strings._bit_parallel_numba import fill_long, fill_short
 from dkdist.distances.strings._costs_numba import LANES, fill_costs, scale_heights
@@ -105,7 +105,7 @@ class Levenshtein(Distance):
     def __post_init__(self) -> None:
         if self.cutoff is not None:
             whole("cutoff", self.cutoff, 0, MAX_COST)
-        as_flag("normalize", self.normalize)
+        check_bool("normalize", self.normalize)
         for name in ("insertion", "deletion", "substitution"):
             object.__setattr__(self, name, cost(name, getattr(self, name)))
         if self.insertion + self.deletion == 0:
@@ -165,16 +165,16 @@ class Levenshtein(Distance):
             )
         return self
 
-    def grain(self, sizes: I64, n_dims: int) -> Grain:
+    def grain(self, sizes: I64, n_dims: int) -> CostModel:
         """Short strings share the words of a tile, which take long to fill with bits; long ones have chains."""
         mean = float(sizes.mean())
         if _plan(self).kind == COSTS:
-            return Grain(LANES, 1200 / mean)
+            return CostModel(LANES, 1200 / mean)
         of_a_word = (BITS + 1) / (mean + 1)
         if of_a_word < 1:
-            return Grain(LONG, 5000 / mean)
+            return CostModel(LONG, 5000 / mean)
         equal = sizes.min() == sizes.max()  # else some room is left
-        return Grain(SHORT * int(of_a_word) if equal else int(FILLED * SHORT * of_a_word), 10_000 / mean)
+        return CostModel(SHORT * int(of_a_word) if equal else int(FILLED * SHORT * of_a_word), 10_000 / mean)
 
     def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedStrings | PackedCosts:
         """The omegas as bits, or in lanes. Empty ones are allowed.

@@ -39,7 +39,7 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from dkdist._numba.arrays import I64
 from dkdist.io._zarr.location.address import get_bytes
 from dkdist.io._zarr.location.remote import Wrapped
-from dkdist.io.errors import MAX_TABLE_BYTES, RESTORE, StoreFormatError, WrongChunkError, decoding
+from dkdist.io.errors import MAX_TABLE_BYTES, RESTORE_HINT, StoreFormatError, WrongChunkError, as_format_error
 
 U8 = NDArray[np.uint8]
 U32 = NDArray[np.uint32]
@@ -50,7 +50,7 @@ POSITION = re.compile(r"(?:c[/.])?(\d+)(?:[/.]\d+)*")
 KEY = re.compile(r"(points|features)/table\.\d{1,16}\.[0-9a-f]{8}")
 
 
-class Coding(NamedTuple):
+class CodecInfo(NamedTuple):
     """How objects of an array are coded: chunks, or shards of ``inner`` chunks; with a crc32c at their end or none."""
 
     inner: int | None
@@ -84,20 +84,20 @@ class Coding(NamedTuple):
         return np.where(found[:, :1] < 0, 0, np.stack([found[:, 0], found.sum(axis=1)], axis=1))
 
 
-def coding_of(array: zarr.Array[Any]) -> Coding | None:
+def coding_of(array: zarr.Array[Any]) -> CodecInfo | None:
     """How the objects of an array are coded; None for shards of a form that this library does not write."""
     codecs = array.metadata.codecs  # type: ignore[union-attr]
     shard = codecs[0]
     if not isinstance(shard, ShardingCodec):
         known = not any(isinstance(codec, ShardingCodec) for codec in codecs)
-        return Coding(None, isinstance(codecs[-1], Crc32cCodec)) if known else None
+        return CodecInfo(None, isinstance(codecs[-1], Crc32cCodec)) if known else None
     numbers, *rest = shard.index_codecs
     little = isinstance(numbers, BytesCodec) and _said(numbers)["endian"] == "little"
     closed = len(rest) == 1 and isinstance(rest[0], Crc32cCodec)
     if len(codecs) > 1 or not little or not closed or _said(shard)["index_location"] != "end":
         return None
     inner = math.prod(a // b for a, b in zip(array.shards or (), array.chunks, strict=True))
-    return Coding(inner, isinstance(shard.codecs[-1], Crc32cCodec))
+    return CodecInfo(inner, isinstance(shard.codecs[-1], Crc32cCodec))
 
 
 def _said(codec: Codec) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class TableRecord(NamedTuple):
         return {"key": self.key, "length": self.length, "crc32c": self.crc32c}
 
 
-class Bound(NamedTuple):
+class ChunkChecksums(NamedTuple):
     """What a table says about one array: the checksums (n, width) of its objects from ``first`` on, and its tail."""
 
     first: int
@@ -140,7 +140,7 @@ class Bound(NamedTuple):
         return self.sums[index - self.first] if 0 <= index - self.first < len(self.sums) else None
 
 
-Table = Mapping[str, Bound]
+Table = Mapping[str, ChunkChecksums]
 
 
 def new_key(generation: int, folder: str = "points") -> str:
@@ -170,7 +170,7 @@ def parse_record(record: Any, label: str) -> TableRecord | None:
     """What the attributes of a commit say about its table; None if they say nothing."""
     if record is None:
         return None
-    with decoding(f"what the commit of {label} says about its table of checksums"):
+    with as_format_error(f"what the commit of {label} says about its table of checksums"):
         key, length, crc = record["key"], record["length"], record["crc32c"]
         if (
             not KEY.fullmatch(key)
@@ -192,9 +192,9 @@ def read_table(store: Store, record: TableRecord | None, label: str) -> Table | 
     if (len(data), crc32c(data)) != (record.length, record.crc32c):
         raise StoreFormatError(
             f"the table of checksums of {label} ({record.key}) is not the one that was committed: it is damaged, or "
-            f"of another commit. {RESTORE}"
+            f"of another commit. {RESTORE_HINT}"
         )
-    with decoding(f"{record.key} of {label}"):
+    with as_format_error(f"{record.key} of {label}"):
         return _parsed(record.key, data)
 
 
@@ -204,7 +204,9 @@ def _parsed(key: str, data: bytes) -> Table:
     table, start = {}, 0
     for position, (name, first, n, width, tail) in enumerate(json.loads(data[:end])["arrays"]):
         stop = start + n * width
-        table[name] = Bound(first, numbers[start:stop].reshape(n, width), tail, tail_key(key, position))
+        table[name] = ChunkChecksums(
+            first, numbers[start:stop].reshape(n, width), tail, tail_key(key, position)
+        )
         start = stop
     return table
 
@@ -212,7 +214,7 @@ def _parsed(key: str, data: bytes) -> Table:
 class ArrayObjects(Wrapped):
     """The objects of one array, between Zarr and the storage."""
 
-    def __init__(self, store: Store, name: str, coding: Coding) -> None:
+    def __init__(self, store: Store, name: str, coding: CodecInfo) -> None:
         super().__init__(store)
         self._folder, self._coding = f"{name}/", coding
 
@@ -229,8 +231,8 @@ class CheckedArray(ArrayObjects):
         self,
         store: Store,
         name: str,
-        coding: Coding,
-        bound: Callable[[], Bound | None],
+        coding: CodecInfo,
+        bound: Callable[[], ChunkChecksums | None],
         *,
         tails: bool = False,
     ) -> None:

@@ -23,7 +23,7 @@ from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype
 
 from dkdist._utils.concurrency import Behind, Crew
-from dkdist.io._zarr.checksums import U8, U32, ArrayObjects, Bound, Coding, coding_of, object_key
+from dkdist.io._zarr.checksums import U8, U32, ArrayObjects, ChunkChecksums, CodecInfo, coding_of, object_key
 from dkdist.io._zarr.layout import Metadata, array_of, dump_json
 from dkdist.io._zarr.location.address import put_bytes
 from dkdist.io._zarr.location.disk import DiskStore
@@ -78,7 +78,7 @@ class RecordedArray(ArrayObjects):
     ``tail`` and ``tail_key`` are the object that may not be written over, and the name that it gets instead.
     """
 
-    def __init__(self, store: Store, name: str, coding: Coding, tail: int | None, tail_key: str) -> None:
+    def __init__(self, store: Store, name: str, coding: CodecInfo, tail: int | None, tail_key: str) -> None:
         super().__init__(store, name, coding)
         self.sums: dict[int, U32] = {}
         self._tail, self._tail_key = tail, tail_key
@@ -125,7 +125,7 @@ class GrowingArray:
         length: int,
         read_tail: Callable[[int, int], NDArray[Any]] | None,
         writing: Callable[[], AbstractContextManager[None]],
-        bound: Bound | None = None,
+        bound: ChunkChecksums | None = None,
         tail_key: str = "",
         *,
         threads: ChunkThreads,
@@ -142,7 +142,7 @@ class GrowingArray:
         self._waiting = np.empty((self._unit, *self.trailing), self.dtype)
         self._n_waiting = 0
         coding, whole = coding_of(array), self._written // self._grain
-        self._bound = bound or Bound(whole, np.empty((0, coding.width if coding else 0), np.uint32))
+        self._bound = bound or ChunkChecksums(whole, np.empty((0, coding.width if coding else 0), np.uint32))
         self._tail: int | None = None
         self._tail_key, self._kept = tail_key, -(-length // self._grain)
         if read_tail is not None and length > self._written:
@@ -187,11 +187,11 @@ class GrowingArray:
         kept = self._recorded.sums if self._recorded is not None else {}
         return np.stack([kept[i] for i in sorted(kept)]) if kept else self._bound.sums[:0]
 
-    def bound(self) -> Bound:
+    def bound(self) -> ChunkChecksums:
         """What the table of the commit says about this array: what it said, but for a tail, and what was written."""
         first = min(self._bound.first, self._kept)
         before = self._bound.sums[: self._kept - first]
-        return Bound(first, np.concatenate([before, self.sums]), self._tail, self._tail_key)
+        return ChunkChecksums(first, np.concatenate([before, self.sums]), self._tail, self._tail_key)
 
     def _wait(self, rows: NDArray[Any]) -> None:
         end = self._n_waiting + len(rows)

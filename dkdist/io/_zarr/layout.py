@@ -38,11 +38,11 @@ from dkdist.io._zarr.location.remote import RemoteStore
 from dkdist.io.errors import (
     DOCUMENT,
     MAX_ARRAYS,
-    RESTORE,
+    RESTORE_HINT,
     StoreFormatError,
+    as_format_error,
     bounded,
     check_array,
-    decoding,
     most_chunk_bytes,
     parsed,
 )
@@ -107,7 +107,7 @@ def parse_commit(document: bytes | None, label: str) -> tuple[Commit, int | None
             f"there is no {DOCUMENT} in {label}: nothing was committed there, its folder or bucket does not "
             "exist, or it is not a Zarr version 3 store. Check the path, or write the store with write_sets"
         )
-    with decoding(f"{DOCUMENT} of {label}"):
+    with as_format_error(f"{DOCUMENT} of {label}"):
         root = parsed(document)
         kind = (root.get("zarr_format"), root.get("node_type"))
         attrs = root.get("attributes", {}).get("dkdist")
@@ -136,14 +136,14 @@ def _checked_commit(attrs: dict[str, Any], label: str) -> Commit:
         )
     numbers: dict[str, Any] = {name: attrs.get(name) for name in NUMBERS}
     if version != VERSION or any(type(v) is not int or not 0 < v < 2**53 for v in numbers.values()):
-        raise StoreFormatError(f"the 'dkdist' attributes of {label} make no sense: {attrs}. {RESTORE}")
+        raise StoreFormatError(f"the 'dkdist' attributes of {label} make no sense: {attrs}. {RESTORE_HINT}")
     if type(attrs.get("sealed", False)) is not bool:
         raise StoreFormatError(
-            f"'sealed' of {label} is {attrs['sealed']!r}, expected true or false. {RESTORE}"
+            f"'sealed' of {label} is {attrs['sealed']!r}, expected true or false. {RESTORE_HINT}"
         )
     alphabet = attrs.get("alphabet")
     if alphabet is not None:
-        with decoding(f"the alphabet of {label}"):
+        with as_format_error(f"the alphabet of {label}"):
             as_alphabet(alphabet)
     origin = _origin(attrs.get("origin"), numbers["n_dims"], label)
     table = parse_record(attrs.get("table"), label)
@@ -152,7 +152,7 @@ def _checked_commit(attrs: dict[str, Any], label: str) -> Commit:
 
 
 def _names(given: Any, d: int, label: str) -> Names | None:
-    with decoding(f"the names of the dimensions of {label}"):
+    with as_format_error(f"the names of the dimensions of {label}"):
         if given is not None and not isinstance(given, list):
             raise ValueError(f"they are {given!r:.200}, expected a list of {d}")
         return as_names(given, d)
@@ -164,7 +164,7 @@ def _origin(given: Any, d: int, label: str) -> tuple[float, ...] | None:
     good = isinstance(given, list) and len(given) == d and all(type(v) in (int, float) for v in given)
     if not good or not all(abs(v) < math.inf for v in given):
         raise StoreFormatError(
-            f"'origin' of {label} is {given!r:.200}, expected {d} finite numbers, one a column. {RESTORE}"
+            f"'origin' of {label} is {given!r:.200}, expected {d} finite numbers, one a column. {RESTORE_HINT}"
         )
     return tuple(map(float, given))
 
@@ -191,12 +191,12 @@ def read_layout(store: Store, label: str) -> tuple[Commit, dict[str, Metadata]]:
     for name in ("points", "offsets", *(named or ())):
         if name not in arrays:
             raise StoreFormatError(
-                f"array '{name}' of {label} has no metadata ({name}/{DOCUMENT}). {RESTORE}"
+                f"array '{name}' of {label} has no metadata ({name}/{DOCUMENT}). {RESTORE_HINT}"
             )
     if expected is not None and expected != checksum(commit, arrays):
         raise StoreFormatError(
             f"the metadata of {label} does not match its checksum: a {DOCUMENT} was changed, lost or "
-            f"damaged. {RESTORE}"
+            f"damaged. {RESTORE_HINT}"
         )
     return replace(commit, created=_created(arrays["points"])), arrays
 
@@ -217,7 +217,7 @@ def named_arrays(document: bytes | None, label: str) -> list[str] | None:
 
 def _checked_names(names: Any, label: str) -> list[str]:
     """Refuse names that would lead out of the store, or to what is no array of it."""
-    with decoding(f"the names of the arrays of {label}"):
+    with as_format_error(f"the names of the arrays of {label}"):
         if len(names) > MAX_ARRAYS:
             raise ValueError(f"there are {len(names)}, expected at most {MAX_ARRAYS}")
         if len(set(names)) < len(names):
@@ -231,14 +231,14 @@ def _checked_names(names: Any, label: str) -> list[str]:
 
 def parse_array(name: str, document: bytes, label: str) -> Metadata:
     """The metadata of an array, if it claims nothing absurd and only what is known here."""
-    with decoding(f"{name}/{DOCUMENT} of {label}"):
+    with as_format_error(f"{name}/{DOCUMENT} of {label}"):
         metadata: Metadata = parsed(document)
         check_array(name, metadata)
     return metadata
 
 
 def _created(points: Metadata) -> int | None:
-    with decoding("the attributes of array 'points'"):
+    with as_format_error("the attributes of array 'points'"):
         created = points.get("attributes", {}).get("created")
         return None if created is None else int(created)
 
@@ -252,7 +252,7 @@ def require_fit(arrays: Mapping[str, zarr.Array[Any]], commit: Commit, label: st
             raise StoreFormatError(
                 f"array '{name}' of {label} has dtype {array.dtype}, shape {array.shape} and chunks "
                 f"{array.chunks}; its {commit.n_sets} sets with {commit.n_points} points need at least "
-                f"{(length, *trailing)} in chunks of whole rows. {RESTORE}"
+                f"{(length, *trailing)} in chunks of whole rows. {RESTORE_HINT}"
             )
 
 

@@ -28,8 +28,8 @@ from zarr.abc.store import Store
 from zarr.core.sync import sync
 
 from dkdist.io._zarr.layout import named_arrays, parse_commit
-from dkdist.io._zarr.location.address import Address, get_bytes, list_names, put_bytes
-from dkdist.io._zarr.location.conditional import Overtaken, replace_object
+from dkdist.io._zarr.location.address import StoreLocation, get_bytes, list_names, put_bytes
+from dkdist.io._zarr.location.conditional import LeaseLostError, replace_object
 from dkdist.io._zarr.location.disk import DiskStore, flush_store
 from dkdist.io._zarr.location.exchange import HiddenFolder, committing, writing_to
 from dkdist.io.errors import DOCUMENT, StoreFormatError
@@ -52,10 +52,10 @@ def after_commit(label: str) -> Iterator[None]:
         raise
 
 
-class Claim:
+class WriterLease:
     """A writer's right to a place that it writes to as it is: all appends, and new stores that are not on a disk."""
 
-    def __init__(self, address: Address, generation: int | None) -> None:
+    def __init__(self, address: StoreLocation, generation: int | None) -> None:
         self.address, self._generation = address, generation
         self._token = uuid.uuid4().hex.encode()
         self.store: Store = address.open(read_only=False)
@@ -114,7 +114,7 @@ class Claim:
             try:
                 with self.store.settling() if isinstance(self.store, DiskStore) else contextlib.nullcontext():
                     replace_object(self.store, DOCUMENT, document, self._require_generation)
-            except Overtaken:
+            except LeaseLostError:
                 raise StoreFormatError(
                     f"another writer committed {self.address.label} at the same moment, or the answer to this commit "
                     "was lost: open the store and look at what it holds before appending again"
@@ -141,12 +141,12 @@ class Claim:
         return contextlib.nullcontext() if path is None else committing(path)
 
 
-class ReplacingClaim(Claim):
+class ReplacingClaim(WriterLease):
     """A claim to a local path: a hidden folder beside it, which takes its place at the commit."""
 
-    def __init__(self, address: Address, path: str, replaced: int) -> None:
+    def __init__(self, address: StoreLocation, path: str, replaced: int) -> None:
         self._hidden, self._target, self._replaced = HiddenFolder(path), address, replaced
-        super().__init__(Address(self._hidden.store), None)
+        super().__init__(StoreLocation(self._hidden.store), None)
 
     def begin(self, *, clear: bool) -> None:
         """Make the hidden folder."""
@@ -186,7 +186,7 @@ class ReplacingClaim(Claim):
         self._hidden.remove()
 
 
-def new_claim(address: Address, *, overwrite: bool) -> tuple[Claim, int]:
+def new_claim(address: StoreLocation, *, overwrite: bool) -> tuple[WriterLease, int]:
     """A claim to the place of a new store, and the generation of the store it replaces (0 for none).
 
     Raises FileExistsError if there is a committed store and `overwrite` is false, or if there is anything
@@ -196,10 +196,10 @@ def new_claim(address: Address, *, overwrite: bool) -> tuple[Claim, int]:
     replaced = _replaceable(address, overwrite=overwrite)
     if address.path is not None:
         return ReplacingClaim(address, address.path, replaced), replaced
-    return Claim(address, None), replaced
+    return WriterLease(address, None), replaced
 
 
-def _replaceable(address: Address, *, overwrite: bool) -> int:
+def _replaceable(address: StoreLocation, *, overwrite: bool) -> int:
     """The generation of the store at an address that may be replaced, 0 where nothing is; raises if it may not."""
     path = address.path
     if path is not None and os.path.exists(path) and not os.path.isdir(path):

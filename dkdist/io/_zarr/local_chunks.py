@@ -30,7 +30,7 @@ from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ShardingCodec
 
 from dkdist._numba.arrays import Array
 from dkdist._utils.memory_budget import require_memory
-from dkdist.io._zarr.checksums import END, U32, Bound, Coding, coding_of, object_key
+from dkdist.io._zarr.checksums import END, U32, ChunkChecksums, CodecInfo, coding_of, object_key
 from dkdist.io._zarr.location.disk import DiskStore
 from dkdist.io.errors import WrongChunkError
 
@@ -98,12 +98,12 @@ def local_chunks(store: Store, array: zarr.Array[Any]) -> LocalChunks | None:
 class LocalChunks:
     """The chunks of one array of an opened commit on a disk."""
 
-    def __init__(self, disk: DiskStore, array: zarr.Array[Any], coding: Coding) -> None:
+    def __init__(self, disk: DiskStore, array: zarr.Array[Any], coding: CodecInfo) -> None:
         self._disk, self._array, self._coding = disk, array, coding
         self._rows, self._row, self._dtype = int(array.chunks[0]), array.shape[1:], array.dtype
         self._number = next(_numbers)
 
-    def read(self, start: int, stop: int, bound: Bound | None) -> Array:
+    def read(self, start: int, stop: int, bound: ChunkChecksums | None) -> Array:
         """Rows start .. stop - 1 as they were committed; raises if they are not plainly that."""
         values, size = np.empty((stop - start, *self._row), self._dtype), self._rows
         for k in range(start // size, -(-stop // size)):
@@ -115,7 +115,7 @@ class LocalChunks:
                 part[:] = self._shared(k, bound, last - first)[first - k * size : last - k * size]
         return values
 
-    def _shared(self, k: int, bound: Bound | None, used: int) -> Array:
+    def _shared(self, k: int, bound: ChunkChecksums | None, used: int) -> Array:
         """A chunk of which some rows are used now, and neighbours may want others."""
         chunk = KEPT.take((self._number, k), used)
         if chunk is None:
@@ -124,7 +124,7 @@ class LocalChunks:
             KEPT.keep((self._number, k), chunk, self._rows - used)
         return chunk
 
-    def _decode(self, k: int, bound: Bound | None, chunk: Array) -> None:
+    def _decode(self, k: int, bound: ChunkChecksums | None, chunk: Array) -> None:
         """Fill a chunk of rows with what is stored at its place."""
         data = self._stored(k, bound)
         _, content, _, length = HEADER.unpack_from(data)
@@ -133,7 +133,7 @@ class LocalChunks:
         require_memory(content, "a decoded chunk needs")  # whose array has no pages yet
         decompress(_body(data), chunk)
 
-    def _stored(self, k: int, bound: Bound | None) -> bytes:
+    def _stored(self, k: int, bound: ChunkChecksums | None) -> bytes:
         """A chunk as it is stored: a file, or a part of one that the index of a shard gives."""
         inner = self._coding.inner
         position, place = (k, 0) if inner is None else divmod(k, inner)

@@ -17,7 +17,7 @@ from zarr.storage import MemoryStore
 
 from dkdist.io._zarr.batches import Form
 from dkdist.io._zarr.layout import ROW_ARRAYS, Metadata
-from dkdist.io._zarr.location.address import Address, get_bytes
+from dkdist.io._zarr.location.address import StoreLocation, get_bytes
 from dkdist.io.errors import DOCUMENT
 from dkdist.sets.labels import require_portable_names
 
@@ -102,7 +102,7 @@ def new_metadata(
 
 
 def shard_rows(
-    shards: Shards, address: Address, form: Form, n_points: int, chunk_rows: int | None
+    shards: Shards, address: StoreLocation, form: Form, n_points: int, chunk_rows: int | None
 ) -> int | None:
     """Points a shard: what the user said, or 32 chunks for many chunks, or for several on object storage."""
     if shards != "auto":

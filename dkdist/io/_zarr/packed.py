@@ -30,8 +30,8 @@ from zarr.abc.store import Store
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, VLenUTF8Codec
 from zarr.core.sync import sync
 
-from dkdist.io._zarr.checksums import U32, Bound, Coding, Table, coding_of, object_key
-from dkdist.io._zarr.location.address import Address, get_bytes, list_names, put_bytes
+from dkdist.io._zarr.checksums import U32, ChunkChecksums, CodecInfo, Table, coding_of, object_key
+from dkdist.io._zarr.location.address import StoreLocation, get_bytes, list_names, put_bytes
 
 SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 
@@ -70,7 +70,9 @@ def _said(codec: Any) -> dict[str, Any]:
 LEFT = re.compile(r"(?:table|tail)\.(\d+)\..+")
 
 
-def settle(address: Address, store: Store, table: Table, arrays: Mapping[str, zarr.Array[Any]]) -> None:
+def merge_tails(
+    address: StoreLocation, store: Store, table: Table, arrays: Mapping[str, zarr.Array[Any]]
+) -> None:
     """Put the tails of a commit where their chunks belong, those that are not there yet."""
     for name, bound in table.items():
         coding = coding_of(arrays[name])
@@ -79,7 +81,9 @@ def settle(address: Address, store: Store, table: Table, arrays: Mapping[str, za
         _settle(address, store, bound, object_key(arrays[name], bound.tail), coding)
 
 
-def _settle(address: Address, store: Store, bound: Bound, place: str, coding: Coding) -> None:
+def _settle(
+    address: StoreLocation, store: Store, bound: ChunkChecksums, place: str, coding: CodecInfo
+) -> None:
     assert bound.tail is not None
     expected = bound.of(bound.tail)
     there, tail = get_bytes(store, [place, bound.tail_key])
@@ -103,7 +107,7 @@ def remove_older(store: Store, generation: int) -> None:
                 sync(store.delete(f"points/{name}"))
 
 
-def _is(data: bytes | None, expected: U32 | None, coding: Coding) -> bool:
+def _is(data: bytes | None, expected: U32 | None, coding: CodecInfo) -> bool:
     if data is None or expected is None or len(data) < coding.index_bytes:
         return False
     try:

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import F64, I64, Array
-from dkdist._utils.concurrency import ahead
+from dkdist._utils.concurrency import prefetch
 from dkdist.io._zarr.batches import Batch, Columns, Form, committed_origin
-from dkdist.io._zarr.checksums import U32, Bound, new_key, object_key
+from dkdist.io._zarr.checksums import U32, ChunkChecksums, new_key, object_key
 from dkdist.io._zarr.growing_array import ChunkThreads, GrowingArray
 from dkdist.io._zarr.layout import ROW_ARRAYS, Commit, Metadata, array_of
-from dkdist.io._zarr.lease import Claim, new_claim
-from dkdist.io._zarr.location.address import Address, as_address, get_bytes, missing_keys, put_bytes
+from dkdist.io._zarr.lease import WriterLease, new_claim
+from dkdist.io._zarr.location.address import StoreLocation, as_address, get_bytes, missing_keys, put_bytes
 from dkdist.io._zarr.new_arrays import Shards, check_chunks, closing_order, new_arrays, row_bytes, shard_rows
 from dkdist.io._zarr.set_writer import commit_arrays, new_generation
 from dkdist.io.errors import StoreFormatError
@@ -53,7 +53,7 @@ class Written(NamedTuple):
 class PartWriter:
     """Writes parts of the rows of one planned store, in any process."""
 
-    claim: Claim
+    claim: WriterLease
     arrays: dict[str, Metadata]
     stop_mark: bytes
 
@@ -72,7 +72,7 @@ class PartWriter:
         kept: dict[str, list[Array]] = {}
         with closing(ChunkThreads(self.claim.store)) as threads:
             growing = {name: self._growing(name, start, threads) for name in self.arrays}
-            for batch in ahead(iter(batches)):
+            for batch in prefetch(iter(batches)):
                 first, last = np.searchsorted(row + batch.sets.offsets[:-1], [start, stop])
                 for name, values in batch.columns.items():
                     kept.setdefault(name, []).append(values[first:last])
@@ -112,7 +112,7 @@ class PlannedStore:
 
     def __init__(self, store: Any, *, overwrite: bool, replaces: int | None = None) -> None:
         """Look at the place; ``replaces`` is the generation that must be there."""
-        self.address: Address = as_address(store)
+        self.address: StoreLocation = as_address(store)
         self._claim, self._replaced = new_claim(self.address, overwrite=overwrite)
         if replaces is not None and replaces != self._replaced:
             raise StoreFormatError(
@@ -223,7 +223,7 @@ class PlannedStore:
     def _growing(self, name: str, length: int) -> GrowingArray:
         """An array under this process's hands; with a length, one whose rows others have written."""
         metadata, sums = self._metadata[name], self._rows.get(name)
-        bound = Bound(0, np.concatenate(sums)) if sums else None
+        bound = ChunkChecksums(0, np.concatenate(sums)) if sums else None
         return GrowingArray(
             self._claim.store,
             name,

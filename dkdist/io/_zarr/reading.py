@@ -39,8 +39,8 @@ from dkdist.io._zarr.layout import (
     require_fit,
 )
 from dkdist.io._zarr.local_chunks import local_chunks
-from dkdist.io._zarr.location.address import Address, missing_keys
-from dkdist.io.errors import DOCUMENT, RESTORE, ObjectTooLargeError, StoreFormatError, decoding
+from dkdist.io._zarr.location.address import StoreLocation, missing_keys
+from dkdist.io.errors import DOCUMENT, RESTORE_HINT, ObjectTooLargeError, StoreFormatError, as_format_error
 from dkdist.sets import SampleSets
 from dkdist.sets.labels import NO_LABELS, Labels
 
@@ -56,12 +56,12 @@ _lock = threading.Lock()
 class Committed:
     """The arrays of one commit. `points`, `offsets` and so on are read through methods that check them."""
 
-    def __init__(self, address: Address, commit: Commit | None = None) -> None:
+    def __init__(self, address: StoreLocation, commit: Commit | None = None) -> None:
         self.address = address
-        with decoding(address.label):
+        with as_format_error(address.label):
             self.store = address.open(read_only=True)
         self._seen = self.address.signature(self.store, DOCUMENT)
-        with decoding(address.label):
+        with as_format_error(address.label):
             found, self.metadata = self._read_layout()
         self.commit = replace(found, table=None) if commit is None else commit
         self._require_same_content(found)
@@ -131,7 +131,7 @@ class Committed:
         if alphabet is not None and points.max(initial=0) >= len(alphabet):
             raise StoreFormatError(
                 f"{self.address.label} holds the code {points.max()}, beyond its alphabet of {len(alphabet)} symbols. "
-                f"{RESTORE}"
+                f"{RESTORE_HINT}"
             )
         labels = NO_LABELS if self.commit.names is None else Labels(names=self.commit.names)
         return SampleSets._trusted(points, offsets, weights, alphabet, self.origin, labels)
@@ -174,7 +174,7 @@ class Committed:
                 self.require_current()
                 raise StoreFormatError(
                     f"chunk {lost[0]} of {self.address.label} is missing "
-                    f"({len(lost)} of {len(some)} looked for). {RESTORE}"
+                    f"({len(lost)} of {len(some)} looked for). {RESTORE_HINT}"
                 )
 
     def where(self, start: int, stop: int) -> str:
@@ -216,7 +216,7 @@ class Committed:
                 return found, metadata
             if found.table == before:
                 raise StoreFormatError(
-                    f"the table of checksums of {self.address.label} is missing. {RESTORE}"
+                    f"the table of checksums of {self.address.label} is missing. {RESTORE_HINT}"
                 )
             before = found.table  # an append has taken its place, or it is lost
 
@@ -235,7 +235,7 @@ class Committed:
             )
 
     def _open_array(self, name: str, metadata: Metadata) -> zarr.Array[Any]:
-        with decoding(f"{name}/{DOCUMENT} of {self.address.label}"):
+        with as_format_error(f"{name}/{DOCUMENT} of {self.address.label}"):
             return self._checked(array_of(self.store, name, metadata), tails=False)
 
     def _checked(self, array: zarr.Array[Any], *, tails: bool) -> zarr.Array[Any]:
@@ -256,7 +256,7 @@ class Committed:
         raise StoreFormatError(
             f"array '{name}' of {self.address.label} is not finite in {len(bad)} rows from row {row} "
             f"({self.where(row, last)}): chunk {row // self._sizes[name]} is missing "
-            f"or damaged. {RESTORE}"
+            f"or damaged. {RESTORE_HINT}"
         )
 
     def _read(self, name: str, start: int, stop: int) -> Array:
@@ -277,7 +277,7 @@ class Committed:
         if n_chunks > MAX_READ_CHUNKS:
             raise StoreFormatError(
                 f"rows {start} to {stop - 1} of array '{name}' of {self.address.label} are {n_chunks} chunks of "
-                f"{size} rows, more than {MAX_READ_CHUNKS}: read less at a time. {RESTORE}"
+                f"{size} rows, more than {MAX_READ_CHUNKS}: read less at a time. {RESTORE_HINT}"
             )
         ask()  # after what is lost was found: a damaged store may claim any size
         try:
@@ -329,7 +329,7 @@ class Committed:
         owners = self.where(first, last) if name in ("points", "weights") else f"sets {first} to {last - 1}"
         return StoreFormatError(
             f"chunk {k} of array '{name}' of {self.address.label} ({rows}; {owners}) cannot be read "
-            f"({type(error).__name__}: {error}). {RESTORE}"
+            f"({type(error).__name__}: {error}). {RESTORE_HINT}"
         )
 
     def _read_offsets_chunk(self, k: int) -> I64:
@@ -355,11 +355,11 @@ class Committed:
         return StoreFormatError(
             f"the offsets of {self.address.label} are wrong near set {i} (from {start} to {stop}; they must "
             f"start at 0, increase, and end at {self.commit.n_points}): chunk {chunk} of array 'offsets' is "
-            f"missing or damaged. {RESTORE}"
+            f"missing or damaged. {RESTORE_HINT}"
         )
 
 
-def open_committed(address: Address, commit: Commit) -> Committed:
+def open_committed(address: StoreLocation, commit: Commit) -> Committed:
     """The opened commit, from this process's cache if it is there."""
     key = (address.label, commit)
     with _lock:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F64, Array
 from dkdist._utils.concurrency import Crew
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 from dkdist.io._zarr.batches import (
     Form,
     columns_of,
@@ -45,10 +45,10 @@ from dkdist.io._zarr.batches import (
 from dkdist.io._zarr.checksums import Table, encoded, new_key, recorded, tail_key
 from dkdist.io._zarr.growing_array import ChunkThreads, GrowingArray
 from dkdist.io._zarr.layout import ROW_ARRAYS, Commit, checksum, group_document
-from dkdist.io._zarr.lease import Claim, after_commit, new_claim
-from dkdist.io._zarr.location.address import Address, as_address, put_bytes
+from dkdist.io._zarr.lease import WriterLease, after_commit, new_claim
+from dkdist.io._zarr.location.address import StoreLocation, as_address, put_bytes
 from dkdist.io._zarr.new_arrays import check_chunks, closing_order, new_arrays
-from dkdist.io._zarr.packed import remove_older, settle
+from dkdist.io._zarr.packed import merge_tails, remove_older
 from dkdist.io._zarr.reading import Committed
 from dkdist.io.errors import DOCUMENT, StoreFormatError
 from dkdist.sets import SampleSetError, SampleSets
@@ -175,9 +175,9 @@ class SetWriter:
             raise ValueError(f"mode is {mode!r}: give 'w' for a new store or 'a' to append")
         if n_dims < 1:
             raise ValueError(f"n_dims is {n_dims}: points have at least one dimension")
-        as_flag("overwrite", overwrite)
+        check_bool("overwrite", overwrite)
         check_chunks(chunk_rows, shards)
-        self.address: Address = as_address(store)
+        self.address: StoreLocation = as_address(store)
         self.n_dims = n_dims
         self._chunk_rows, self._shards = chunk_rows, shards
         self._arrays: dict[str, GrowingArray] = {}
@@ -196,7 +196,7 @@ class SetWriter:
             self._origin = np.array(self._old.commit.origin or (0.0,) * n_dims)
             require_same_names(self._names, self._old.commit.names, self.address.label)
             self._names = self._old.commit.names
-            self._claim = Claim(self.address, self._old.commit.generation)
+            self._claim = WriterLease(self.address, self._old.commit.generation)
         else:
             self._claim, self._replaced = new_claim(self.address, overwrite=overwrite)
         self._threads = ChunkThreads(self._claim.store)
@@ -307,7 +307,7 @@ class SetWriter:
 
     def _settle(self, table: Table) -> None:
         assert self._old is not None
-        settle(self.address, self._claim.store, table, self._old.arrays)
+        merge_tails(self.address, self._claim.store, table, self._old.arrays)
 
     def _open_to_append(self) -> Committed:
         opened = Committed(self.address)
@@ -359,7 +359,9 @@ class SetWriter:
             self._arrays["offsets"].append(np.zeros(1, np.int64))
 
 
-def commit_arrays(claim: Claim, commit: Commit, arrays: Mapping[str, GrowingArray], table_key: str) -> None:
+def commit_arrays(
+    claim: WriterLease, commit: Commit, arrays: Mapping[str, GrowingArray], table_key: str
+) -> None:
     """Make arrays that are complete visible: the very last step of whoever writes a store."""
     if any(name.startswith("targets/") for name in arrays):
         put_bytes(claim.store, f"targets/{DOCUMENT}", group_document())

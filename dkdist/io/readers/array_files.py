@@ -18,7 +18,7 @@ import numpy as np
 from dkdist._numba.arrays import I64, Array
 from dkdist._utils.archives import mapped_array, opened_archive
 from dkdist._utils.files import path_name
-from dkdist._utils.validation import user_level
+from dkdist._utils.validation import find_stacklevel
 from dkdist.io._zarr.batches import Form, Outline, as_columns, form_of
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.origins import are_kept
@@ -187,7 +187,7 @@ def _choose(file: _File, names: ArrayReader) -> _Choice:
         if left:
             warnings.warn(
                 f"left out (no entry for each of the {n_sets} sets): {', '.join(left)}",
-                stacklevel=user_level(),
+                stacklevel=find_stacklevel(),
             )
     return _Choice(values, offsets, names.weight, tuple(targets), "ids" in file.headers)
 

@@ -50,7 +50,7 @@ class Rows(NamedTuple):
         return [*self.points[start:stop].T, *weights]
 
 
-class Unsteady(ValueError):
+class SourceChangedError(ValueError):
     """The second reading gave other rows than the first."""
 
 
@@ -65,7 +65,7 @@ def in_order(parts: Iterable[Part], lengths: I64) -> Iterator[Iterator[Part]]:
             if not rest or not len(rest[0]):
                 rest = next(given, [])
                 if not rest:
-                    raise Unsteady
+                    raise SourceChangedError
                 continue
             taken = [column[:missing] for column in rest]
             rest, missing = [column[missing:] for column in rest], missing - len(taken[0])
@@ -74,7 +74,7 @@ def in_order(parts: Iterable[Part], lengths: I64) -> Iterator[Iterator[Part]]:
     for length in lengths.tolist():
         yield batch(length)
     if (rest and len(rest[0])) or any(len(part[0]) for part in given):
-        raise Unsteady
+        raise SourceChangedError
 
 
 def gathered(parts: Iterable[tuple[I64, Part]], sizes: I64, lengths: I64, like: Rows) -> Iterator[list[Part]]:
@@ -101,7 +101,7 @@ def _through_buckets(
             if a < b:
                 bucket.add(places[a:b], [column[order[a:b]] for column in columns])
     if not np.array_equal(following, ends):
-        raise Unsteady
+        raise SourceChangedError
     while buckets:
         yield from buckets.pop(0).batches(edges)
 

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dkdist._numba.arrays import F64, I64, Array
-from dkdist._utils.concurrency import Room, ahead
+from dkdist._utils.concurrency import BufferPool, prefetch
 from dkdist._utils.validation import Columns
 from dkdist.io._zarr.batches import Form, Outline, as_columns, form_of
 from dkdist.io.readers.files import files_of
-from dkdist.io.readers.gathered_rows import Part, Rows, Unsteady, gathered, in_order
+from dkdist.io.readers.gathered_rows import Part, Rows, SourceChangedError, gathered, in_order
 from dkdist.io.readers.set_index import FILL_IN, SetIndex, index_of
 from dkdist.io.readers.table_source import (
     INDEX,
@@ -157,7 +157,7 @@ class IndexedTable:
 
     def batches(self) -> Iterator[Given]:
         """The sets of the table with their targets and ids; some batches are made ahead."""
-        return ahead(self._batches(), AHEAD)
+        return prefetch(self._batches(), AHEAD)
 
     def _batches(self) -> Iterator[Given]:
         try:
@@ -168,7 +168,7 @@ class IndexedTable:
                     yield batch
             except _UnusualError:  # read again from there, by who knows what to say
                 yield from self._read(done, origin, shortly=False)
-        except Unsteady:
+        except SourceChangedError:
             raise ValueError(
                 "its rows changed between the two readings: import it when nobody writes to it"
             ) from None
@@ -178,7 +178,7 @@ class IndexedTable:
 
     def _read(self, first: int, origin: F64 | None, *, shortly: bool) -> Iterator[Given]:
         """The batches from the first on; shortly: no column is kept longer than it takes to round it."""
-        table, room = _opened(self.source, self.columns), Room() if shortly else None
+        table, room = _opened(self.source, self.columns), BufferPool() if shortly else None
         cuts = self._cuts(table.schema)
         lengths = np.add.reduceat(self.index.sizes, cuts[:-1]) if len(cuts) > 1 else cuts[:0]
         if self.index.in_order:
@@ -195,7 +195,7 @@ class IndexedTable:
             yield batch
 
     def _batch(
-        self, a: int, b: int, parts: Iterator[Part], origin: F64 | None, room: Room | None = None
+        self, a: int, b: int, parts: Iterator[Part], origin: F64 | None, room: BufferPool | None = None
     ) -> Given:
         """Sets a .. b - 1; where there is room, their rows are rounded into it as they come."""
         offsets = np.concatenate([[0], np.cumsum(self.index.sizes[a:b])])
@@ -211,7 +211,7 @@ class IndexedTable:
             sets = sets_of_columns(points, offsets, weights, origin)
         return sets.labelled(names=self.points), targets, self.index.ids[a:b]
 
-    def _as_they_come(self, parts: Iterator[Part], offsets: I64, origin: F64, room: Room) -> SampleSets:
+    def _as_they_come(self, parts: Iterator[Part], offsets: I64, origin: F64, room: BufferPool) -> SampleSets:
         """The sets of a batch; raises `_UnusualError` for any that `ComingRows` does not know."""
         rows = ComingRows(int(offsets[-1]), len(self.points), origin, room)
         masses = ComingRows(int(offsets[-1]), 1, None, room) if self._weight else None

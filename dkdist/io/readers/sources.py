@@ -29,7 +29,7 @@ from dkdist.sets.origins import joint_origin, rows_of_source, settled_origin
 LOG = logging.getLogger("dkdist.importing")
 
 
-def tell(told: Iterable[str], dropped: int, *, verbose: bool = False) -> None:
+def log_summary(told: Iterable[str], dropped: int, *, verbose: bool = False) -> None:
     """Log each line once: what was taken as information, what was dropped as a warning.
 
     ``verbose`` shows information on standard error where nobody logs it.
@@ -103,7 +103,7 @@ def outline_of(read: Any, source: Any, *, whole: bool = False) -> Outline:
         return outline
 
 
-def agreed(read: Any, outlines: Sequence[Outline]) -> list[Outline]:
+def unify_outlines(read: Any, outlines: Sequence[Outline]) -> list[Outline]:
     """The outlines as a reader sees them together."""
     return list(read.agreed(outlines)) if hasattr(read, "agreed") else list(outlines)
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import NDArray
 
 from dkdist._numba.arrays import Array
-from dkdist._utils.validation import as_flag
+from dkdist._utils.validation import check_bool
 from dkdist.io._zarr.batches import Outline, dtype_name
 from dkdist.io.readers.files import DEFAULT_ENCODING, CsvOptions
 from dkdist.io.readers.indexed_table import IndexedTable
-from dkdist.io.readers.sources import tell
+from dkdist.io.readers.sources import log_summary
 from dkdist.sets import SampleSets
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 WIDER = (("str", "<U20"), ("float64", "float64"))  # what whole numbers become where others have these
 
 
-def agreed(outlines: Sequence[Outline]) -> list[Outline]:
+def unify_schema(outlines: Sequence[Outline]) -> list[Outline]:
     """The outlines, in which whole numbers that came as text are text or numbers where they are that elsewhere.
 
     Nothing is lost: text counts as whole numbers only if they are printed so.
@@ -139,7 +139,7 @@ class TableReader:
     encoding: str = DEFAULT_ENCODING
 
     def __post_init__(self) -> None:
-        as_flag("sort", self.sort)
+        check_bool("sort", self.sort)
         for name in ("points", "targets", "text"):
             given = getattr(self, name)
             object.__setattr__(self, name, None if given is None else as_names(name, given))
@@ -160,7 +160,7 @@ class TableReader:
         """(sets, targets, ids), some megabytes at a time."""
         table = self._indexed(path)
         if table is not path:
-            tell([table.told], table.dropped)
+            log_summary([table.told], table.dropped)
         return table.batches()
 
     def outline(self, path: Any) -> Outline:
@@ -170,7 +170,7 @@ class TableReader:
     def agreed(self, outlines: Sequence[Outline]) -> list[Outline]:
         """The outlines of several tables, whose ids and targets of CSV files mean the same in all of them."""
 
-        return agreed(outlines)
+        return unify_schema(outlines)
 
     def _indexed(self, path: Any) -> IndexedTable:
         if find_spec("pyarrow") is None:

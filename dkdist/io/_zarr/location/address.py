@@ -32,7 +32,7 @@ WEB = ("http://", "https://")
 
 
 @dataclass(frozen=True, repr=False)
-class Address:
+class StoreLocation:
     """An absolute local path, a URL, or a Zarr store object."""
 
     place: str | Store
@@ -119,14 +119,14 @@ class Address:
             )
 
 
-def as_address(store: Any) -> Address:
+def as_address(store: Any) -> StoreLocation:
     """Make an address of a path, a URL (``file://`` is a local path), or a Zarr store object."""
-    if isinstance(store, Address):
+    if isinstance(store, StoreLocation):
         return store
     if isinstance(store, LocalStore):
-        return Address(os.path.abspath(os.path.expanduser(store.root)))
+        return StoreLocation(os.path.abspath(os.path.expanduser(store.root)))
     if isinstance(store, Store):
-        return Address(store)
+        return StoreLocation(store)
     if not isinstance(store, (str, os.PathLike)):
         raise TypeError(f"a store is a path, a URL or a Zarr store object, found {type(store).__name__}")
     text = os.fspath(store)
@@ -135,13 +135,13 @@ def as_address(store: Any) -> Address:
     if "\0" in str(text):
         raise ValueError(f"a store cannot be called {text!r}: it holds a null character. Check the path")
     if text.startswith("file://"):
-        return Address(os.path.abspath(url2pathname(urlsplit(text).path)))
+        return StoreLocation(os.path.abspath(url2pathname(urlsplit(text).path)))
     if "::" in text:
         raise ValueError(
             f"{url_label(text)} is a chain of file systems, which answers only in a loop of its own: give the "
             "last address alone, or a Zarr store object that you have made"
         )
-    return Address(os.path.abspath(os.path.expanduser(text)) if _is_path(text) else text)
+    return StoreLocation(os.path.abspath(os.path.expanduser(text)) if _is_path(text) else text)
 
 
 def get_bytes(store: Store, keys: Sequence[str]) -> list[bytes | None]:

@@ -18,14 +18,14 @@ from dkdist.io._zarr.location.address import get_bytes, put_bytes
 from dkdist.io._zarr.location.remote import RemoteStore
 
 
-class Overtaken(Exception):
+class LeaseLostError(Exception):
     """Another writer replaced the object between looking and writing."""
 
 
 def replace_object(store: Store, key: str, value: bytes, check: Callable[[bytes | None], None]) -> None:
     """Store an object after `check` was content with what is there (None: nothing).
 
-    Raises what `check` raises, and `Overtaken` if the store saw that what is there changed after the check.
+    Raises what `check` raises, and `LeaseLostError` if the store saw that what is there changed after the check.
     """
     if isinstance(store, RemoteStore) and isinstance(store._store, ObjectStore):
         client = store._store.store
@@ -59,7 +59,7 @@ async def _put(store: RemoteStore, client: Any, key: str, value: bytes, conditio
         try:
             await client.put_async(key, value, mode=condition)
         except (AlreadyExistsError, PreconditionError):
-            raise Overtaken from None
+            raise LeaseLostError from None
         except (NotImplementedError, NotSupportedError):
             return False
         return True

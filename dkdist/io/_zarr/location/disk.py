@@ -26,7 +26,7 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.storage import LocalStore
 
 from dkdist._utils import files
-from dkdist.io.errors import DOCUMENT, RESTORE, ObjectBounds, StoreFormatError
+from dkdist.io.errors import DOCUMENT, RESTORE_HINT, ObjectBounds, StoreFormatError
 
 PARTIAL = ".dkdist-partial"
 TRIES = 10
@@ -146,7 +146,7 @@ class DiskStore(LocalStore):
             start, stop = _part(byte_range, size)
             if stop - start > (most := self.bounds.of_key(key)):
                 raise StoreFormatError(
-                    f"{key} of {self._folder} has {size} bytes, expected at most {most}. {RESTORE}"
+                    f"{key} of {self._folder} has {size} bytes, expected at most {most}. {RESTORE_HINT}"
                 )
             if start:
                 os.lseek(handle, start, os.SEEK_SET)

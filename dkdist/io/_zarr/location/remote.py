@@ -47,7 +47,7 @@ from dkdist.io._zarr.location.web import (
     secrets_of,
     without_secrets,
 )
-from dkdist.io.errors import RESTORE, ObjectBounds, ObjectTooLargeError
+from dkdist.io.errors import RESTORE_HINT, ObjectBounds, ObjectTooLargeError
 
 
 class Wrapped(WrapperStore[Store]):
@@ -238,7 +238,7 @@ class RemoteStore(Wrapped):
         if n_bytes > min(most, MAX_BODY_BYTES):
             most = min(most, MAX_BODY_BYTES)
             raise ObjectTooLargeError(
-                f"{key} of {self.label} is longer than the {most} bytes that it can have. {RESTORE}"
+                f"{key} of {self.label} is longer than the {most} bytes that it can have. {RESTORE_HINT}"
             )
         return value
 
