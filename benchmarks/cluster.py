@@ -29,7 +29,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import dkdist as dk
 from dkdist._runtime.blocks import Job, row_blocks
-from dkdist._runtime.map_reduce import collect, fold
+from dkdist._runtime.map_reduce import fold, map_blocks
 
 D = 5000
 
@@ -87,10 +87,10 @@ def nothing(block: Any, extra: Any) -> int:
 def bench_scheduler(n_blocks: int, client: Client, scheduler: psutil.Process) -> dict[str, float]:
     blocks = row_blocks(da.zeros((n_blocks, 2), chunks=(1, 2), dtype="f4"))
     jobs = [Job((i,)) for i in range(n_blocks)]
-    collect(blocks, nothing, only=range(200))
+    map_blocks(blocks, nothing, only=range(200))
     found = {}
     for name, work in (
-        ("map", lambda: collect(blocks, nothing)),
+        ("map", lambda: map_blocks(blocks, nothing)),
         ("fold", lambda: fold(blocks, jobs, lambda made, _: 0, lambda state, item: state + 1, 0)),
     ):
         before, start = scheduler.cpu_times(), time.perf_counter()

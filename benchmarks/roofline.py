@@ -40,7 +40,7 @@ from speed import write_store
 from threadpoolctl import threadpool_limits
 
 import dkdist as dk
-from dkdist._runtime.blocks import most_sets
+from dkdist._runtime.blocks import max_block_sets
 from dkdist._runtime.process import keep_freed_memory
 
 BLOCK = 1024
@@ -61,7 +61,7 @@ def read_stage(quick: bool) -> Iterator[Stage]:
     with tempfile.TemporaryDirectory() as folder:
         write_store(f"{folder}/sets.zarr", n_sets)
         sets = dk.open_sets(f"{folder}/sets.zarr")
-        size = most_sets(n_sets)
+        size = max_block_sets(n_sets)
         blocks = [sets[start : start + size] for start in range(0, n_sets, size)]
         shuffled = [blocks[i] for i in np.random.default_rng(0).permutation(len(blocks))]
         files = sorted(Path(folder, "sets.zarr/points/c").glob("*/0"), key=lambda file: int(file.parent.name))

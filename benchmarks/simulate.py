@@ -34,8 +34,14 @@ from speed import pipeline, write_store
 import dkdist as dk
 from dkdist._runtime import futures as stream
 from dkdist._runtime.blocks import Job, row_blocks
-from dkdist._runtime.futures import FIRST, LEAST_TASKS, LINK, TARGET_TASK_SECONDS, TASKS_A_THREAD
-from dkdist._runtime.map_reduce import LARGEST_WINDOW, WAITING_BYTES, collect, default_window, fold
+from dkdist._runtime.futures import (
+    FIRST_TASK_JOBS,
+    MAP_TASKS_PER_THREAD,
+    MIN_FOLD_TASKS,
+    TARGET_TASK_SECONDS,
+    TASKS_PER_SYNC,
+)
+from dkdist._runtime.map_reduce import MAX_WAITING_BYTES, MAX_WINDOW_BLOCKS, default_window, fold, map_blocks
 from dkdist.linear.epochs import MIN_SYNCS_PER_EPOCH, ROUND_ROWS
 
 BLOCK, D, COLUMNS = 2048, 5000, 600
@@ -56,10 +62,10 @@ def one_lane(work: Work, n: int) -> tuple[list[Node], int]:
     Steps make features of what was read and embedded. Every fourth state comes to the client, where the next starts.
     """
     ahead, step = work["read"], work["lane"] - work["read"]
-    waiting = min(WAITING_BYTES // (4 * COLUMNS * BLOCK), LARGEST_WINDOW)
-    tasks, window = max(LEAST_TASKS, n), max(2 * n + 4, n * waiting)
+    waiting = min(MAX_WAITING_BYTES // (4 * COLUMNS * BLOCK), MAX_WINDOW_BLOCKS)
+    tasks, window = max(MIN_FOLD_TASKS, n), max(2 * n + 4, n * waiting)
     size = _blocks_a_task(max(work["lane"] / n, step), window // tasks)
-    width = min(window, tasks * max(FIRST, size)) // size
+    width = min(window, tasks * max(FIRST_TASK_JOBS, size)) // size
     n_items, nodes, steps = max(128, 4 * width), list[Node](), list[int]()
     for j in range(n_items):
         after = (steps[j - width],) if j >= width else ()
@@ -69,7 +75,7 @@ def one_lane(work: Work, n: int) -> tuple[list[Node], int]:
         before: tuple[int, ...] = ()
         if j:
             before = (steps[j - 1],)
-            if j % LINK == 0:
+            if j % TASKS_PER_SYNC == 0:
                 nodes.append(Node(takes=before, by_client=True, n_bytes=STATE))
                 before = (len(nodes) - 1,)
         nodes.append(Node(size * step, (item,), before, beside=item, n_bytes=STATE))
@@ -133,7 +139,7 @@ def ridge(work: Work, n: int, n_blocks: int = -(-(10**6) // BLOCK)) -> tuple[lis
 
 def mapped(work: Work, n: int) -> tuple[list[Node], int]:
     """A million sets or more made and used up (predictions), with as many blocks a task as take a fifth of a second."""
-    width, n_blocks = TASKS_A_THREAD * max(4, n), max(-(-(10**6) // BLOCK), 16 * n)
+    width, n_blocks = MAP_TASKS_PER_THREAD * max(4, n), max(-(-(10**6) // BLOCK), 16 * n)
     size = _blocks_a_task(work["predicted"], n_blocks // width)
     nodes, n_tasks = list[Node](), -(-n_blocks // size)
     for j in range(n_tasks):
@@ -189,7 +195,7 @@ def measure_work(quick: bool) -> Work:
             dk.IncrementalRidge(alphas=0.1, random_state=0).fit(X, y[: len(X)])
 
         calls = [
-            lambda: collect(row_blocks(A), nothing),
+            lambda: map_blocks(row_blocks(A), nothing),
             lambda: fitted.predict(Z),
             lambda: sgd(2, 1),
             lambda: sgd(2, 3),

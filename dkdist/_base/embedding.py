@@ -38,8 +38,8 @@ from dkdist._base.invalid_sets import (
 from dkdist._base.params import Additive, Domain, EmbeddingParameters, EmbeddingSpec, is_additive
 from dkdist._base.row_ids import attach_index, check_index_alignment, with_index
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._runtime.arrays import cut, fill_in_memory, lazy_from_views
-from dkdist._runtime.process import materialized, warn
+from dkdist._runtime.arrays import block_bounds, fill_in_memory, lazy_from_views
+from dkdist._runtime.process import materialize_params, warn
 from dkdist._utils.validation import find_stacklevel
 from dkdist.io import SetStore
 from dkdist.sets import SampleSetError, SampleSets
@@ -184,7 +184,7 @@ def transform_sets(spec: EmbeddingSpec, sets: Sets, label: str, *, skip: bool) -
 
 
 def _in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
-    parameters = materialized(spec)
+    parameters = materialize_params(spec)
     one = np.zeros(1, np.int64)
     checked = run_skipping_invalid(partial(_check, spec), sets, range(len(sets)), one, skip=skip)
     warn_skipped_sets(checked.bad, checked.reason, FATE)
@@ -209,7 +209,7 @@ def _in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
         if made.bad:
             late[rows.start] = made
 
-    fill_in_memory(fill, cut(good.sizes, 4 * sets.n_dims, 4 * spec.n_features))
+    fill_in_memory(fill, block_bounds(good.sizes, 4 * sets.n_dims, 4 * spec.n_features))
     if late:
         parts = [late[start] for start in sorted(late)]
         warn_skipped_sets([i for part in parts for i in part.bad], parts[0].reason, FATE)

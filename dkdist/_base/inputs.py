@@ -39,9 +39,9 @@ from dkdist._base.sampling import (
 )
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import column_bounds
-from dkdist._runtime.arrays import cut
+from dkdist._runtime.arrays import block_bounds
 from dkdist._runtime.blocks import Blocks, require_known_chunks, source_blocks
-from dkdist._runtime.map_reduce import collect
+from dkdist._runtime.map_reduce import map_blocks
 from dkdist._runtime.run import resources
 from dkdist._utils.validation import require_same_names
 from dkdist.io import SetStore
@@ -195,7 +195,9 @@ def _require_one_channel(sets: Sets) -> None:
 def block_views(sets: SetStore, row_bytes: int, most: int | None = None) -> tuple[list[SetStore], I64, int]:
     """(views, bounds, bytes that one pass reads) of a store cut into blocks of whole sets, ``most`` at most."""
     point_bytes, own = 4 * sets.read_dims, sets.block_sets
-    bounds = cut(sets.sizes, point_bytes, row_bytes, own if own is None or most is None else min(own, most))
+    bounds = block_bounds(
+        sets.sizes, point_bytes, row_bytes, own if own is None or most is None else min(own, most)
+    )
     views = [sets[a:b] for a, b in itertools.pairwise(bounds.tolist())]
     return views, bounds, sets.n_points * point_bytes
 
@@ -206,12 +208,12 @@ def unread_blocks(sets: SetStore, row_bytes: int = 0, most: int | None = None) -
     return source_blocks(views, bounds, read_bytes, unread=True)
 
 
-def map_blocks(work: Callable[[Any, int], Any], sets: Sets, label: str) -> list[Any]:
+def map_set_blocks(work: Callable[[Any, int], Any], sets: Sets, label: str) -> list[Any]:
     """``work(sets, position of the first)`` on sets in memory, or on each block of a store: a view that it reads."""
     if isinstance(sets, SampleSets):
         return [work(sets, 0)]
     blocks = unread_blocks(sets)
-    return collect(blocks, work, blocks.bounds[:-1].tolist(), label=label)
+    return map_blocks(blocks, work, blocks.bounds[:-1].tolist(), label=label)
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,7 @@ def summarize(sets: Sets, domain: Domain | None, *, skip: bool, sampled: bool = 
     if memory is not None and key in memory and not (sampled and memory[key].sample is None):
         return memory[key]
     share = sample_share(sets.n_points, sets.n_dims) if sampled else None
-    found: list[DataSummary] = map_blocks(partial(_survey_block, skip, domain, share), sets, "survey")
+    found: list[DataSummary] = map_set_blocks(partial(_survey_block, skip, domain, share), sets, "survey")
     bad = np.concatenate([part.bad for part in found])
     reason = next((part.reason for part in found if part.reason), "")
     require_some(sets, bad, reason)
@@ -264,7 +266,7 @@ def summarize(sets: Sets, domain: Domain | None, *, skip: bool, sampled: bool = 
 def survey_bytes(sets: SetStore) -> int:
     """Memory of a survey of a store, in this process: blocks that are read at once, and a sample of the points."""
     there, n_dims = resources(), sets.n_dims
-    bounds = cut(sets.sizes, 4 * sets.read_dims, 0, sets.block_sets)
+    bounds = block_bounds(sets.sizes, 4 * sets.read_dims, 0, sets.block_sets)
     ends = np.concatenate([[0], np.cumsum(sets.sizes)])[bounds]
     block_bytes = 4 * sets.read_dims * int(np.diff(ends).max())
     n_threads = min(there.threads, len(bounds) - 1)

@@ -19,26 +19,26 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.typing import Key
 
 from dkdist._numba.arrays import I64, Array
-from dkdist._runtime.blocks import BLOCK_BYTES, most_sets, row_blocks
-from dkdist._runtime.map_reduce import collect, map_pieces
-from dkdist._runtime.process import materialized, require_same_cpu
+from dkdist._runtime.blocks import MAX_BLOCK_BYTES, max_block_sets, row_blocks
+from dkdist._runtime.map_reduce import map_blocks, map_pieces
+from dkdist._runtime.process import materialize_params, require_same_cpu
 
 
-def cut(sizes: I64, point_bytes: int, row_bytes: int, block_sets: int | None = None) -> I64:
+def block_bounds(sizes: I64, point_bytes: int, row_bytes: int, block_sets: int | None = None) -> I64:
     """Where blocks of whole sets begin and end: (n_blocks + 1,).
 
     At most 32 MiB of points (but at least one set), 32 MiB of rows and 1,024 sets a block, 2,048 of 65,536 and
     more; ``block_sets`` is the user's own number of sets instead.
     """
-    most = block_sets or int(np.clip(BLOCK_BYTES // max(1, row_bytes), 1, most_sets(len(sizes))))
-    if block_sets is not None or sizes.max(initial=0) * most * point_bytes <= BLOCK_BYTES:
+    most = block_sets or int(np.clip(MAX_BLOCK_BYTES // max(1, row_bytes), 1, max_block_sets(len(sizes))))
+    if block_sets is not None or sizes.max(initial=0) * most * point_bytes <= MAX_BLOCK_BYTES:
         return np.append(np.arange(0, len(sizes), most), len(sizes)).astype(np.int64)
     ends = np.cumsum(sizes) * point_bytes
     bounds = [0]
     while bounds[-1] < len(sizes):
         first = bounds[-1]
         before = ends[first - 1] if first else 0
-        fits = int(np.searchsorted(ends, before + BLOCK_BYTES, side="right"))
+        fits = int(np.searchsorted(ends, before + MAX_BLOCK_BYTES, side="right"))
         bounds.append(min(max(fits, first + 1), first + most))
     return np.array(bounds, np.int64)
 
@@ -54,18 +54,18 @@ def lazy_from_views(
     """Float32 array (n_sets, spec.n_features); block i is ``function(spec.materialize(), views[i], bounds[i])``."""
     name = f"{label}-{tokenize(spec, [view.__dask_tokenize__() for view in views])}"
     calls = [(view, int(start)) for view, start in zip(views, bounds[:-1], strict=True)]
-    graph = _drawn_blocks(function, spec, calls, name, label)
+    graph = _block_tasks(function, spec, calls, name, label)
     layer = MaterializedLayer(graph, annotations={"dkdist_read_bytes": read_bytes})
     layers = HighLevelGraph({name: layer}, {name: set()})
-    return _array(layers, name, np.diff(bounds), spec.n_features)
+    return _dask_array(layers, name, np.diff(bounds), spec.n_features)
 
 
-def _drawn_blocks(
+def _block_tasks(
     function: Callable[..., Any], spec: Any, calls: Sequence[tuple[Any, ...]], name: str, label: str
 ) -> dict[Key, GraphNode]:
     """Tasks (name, i, 0) of ``function(spec.materialize(), *calls[i])``, which share what is drawn."""
     parameters, function = f"{label}_parameters-{tokenize(spec)}", require_same_cpu(function)
-    graph: dict[Key, GraphNode] = {parameters: Task(parameters, require_same_cpu(materialized), spec)}
+    graph: dict[Key, GraphNode] = {parameters: Task(parameters, require_same_cpu(materialize_params), spec)}
     for i, call in enumerate(calls):
         graph[name, i, 0] = Task((name, i, 0), function, TaskRef(parameters), *call)
     return graph
@@ -86,10 +86,10 @@ def lazy_from_calls(
         (name, i, 0): Task((name, i, 0), function, *call) for i, call in enumerate(calls)
     }
     layer = MaterializedLayer(graph, annotations={"dkdist_read_bytes": read_bytes})
-    return _array(HighLevelGraph({name: layer}, {name: set()}), name, rows, columns)
+    return _dask_array(HighLevelGraph({name: layer}, {name: set()}), name, rows, columns)
 
 
-def even_rows(X: Any) -> Any:
+def equalize_chunks(X: Any) -> Any:
     """X with row blocks of one length, the last one perhaps shorter; an ndarray stays as it is."""
     if not isinstance(X, da.Array):
         return X
@@ -105,12 +105,12 @@ def lazy_from_rows(function: Callable[[Any, Any], Any], spec: Any, X: da.Array, 
         X = X.rechunk({1: -1})
     name = f"{label}-{tokenize(spec, X.name)}"
     calls = [(TaskRef((X.name, i, 0)),) for i in range(X.numblocks[0])]
-    graph = _drawn_blocks(function, spec, calls, name, label)
+    graph = _block_tasks(function, spec, calls, name, label)
     layers = HighLevelGraph.from_collections(name, MaterializedLayer(graph), dependencies=[X])  # type: ignore[list-item]
-    return _array(layers, name, X.chunks[0], spec.n_features)
+    return _dask_array(layers, name, X.chunks[0], spec.n_features)
 
 
-def _array(graph: HighLevelGraph, name: str, rows: Iterable[int], columns: int) -> da.Array:
+def _dask_array(graph: HighLevelGraph, name: str, rows: Iterable[int], columns: int) -> da.Array:
     chunks = (tuple(int(r) for r in rows), (columns,))
     return da.Array(graph, name, chunks, dtype=np.float32, meta=np.empty((0, 0), np.float32))
 
@@ -129,9 +129,9 @@ def take_rows(X: da.Array, rows: I64) -> Array:
     picks: list[Any] = [None] * len(blocks)
     for i in which:
         picks[i] = rows[block_of == i] - blocks.bounds[i]
-    made = collect(blocks, _pick, picks, only=which.tolist(), label="sampled_rows")
+    made = map_blocks(blocks, _take, picks, only=which.tolist(), label="sampled_rows")
     return np.concatenate(made)
 
 
-def _pick(block: Array, rows: I64) -> Array:
+def _take(block: Array, rows: I64) -> Array:
     return np.asarray(block)[rows]

@@ -25,13 +25,15 @@ from dask.base import tokenize
 from dask.typing import Key
 
 from dkdist._numba.arrays import I64, Array
-from dkdist._runtime.dask_graph import FutureNode, nodes_of
-from dkdist._runtime.process import SameCpuTask, materialized, require_same_cpu
+from dkdist._runtime.dask_graph import FutureNode, graph_nodes
+from dkdist._runtime.process import SameCpuTask, materialize_params, require_same_cpu
 from dkdist._runtime.run import active_client
 
-BLOCK_SETS = 1024  # sets in a block at most: 20 MB of features at D = 5000
-MANY_SETS = 64 * BLOCK_SETS  # from which on blocks hold twice as many: what comes once a block costs a tenth
-BLOCK_BYTES = 32 * 2**20  # of points, or of an array's rows, in a block
+MAX_BLOCK_SETS = 1024  # sets in a block at most: 20 MB of features at D = 5000
+MIN_SETS_FOR_LARGE_BLOCKS = (
+    64 * MAX_BLOCK_SETS
+)  # from which on blocks hold twice as many: what comes once a block costs a tenth
+MAX_BLOCK_BYTES = 32 * 2**20  # of points, or of an array's rows, in a block
 
 
 class RowMap(Protocol):
@@ -51,7 +53,7 @@ class RowMap(Protocol):
         """What makes the rows that it is asked for."""
 
 
-def row_map(node: GraphNode) -> RowMap | None:
+def find_row_map(node: GraphNode) -> RowMap | None:
     """The map of rows that a node calls, if it does."""
     function: Any = getattr(node, "func", None)
     function = function.function if isinstance(function, SameCpuTask) else function
@@ -80,7 +82,7 @@ class BlockTask:
     @property
     def row_map(self) -> RowMap | None:
         """The map of rows that is its last step, if it is one."""
-        return row_map(self.nodes[-1])
+        return find_row_map(self.nodes[-1])
 
     def lazy_rows(self) -> BlockTask:
         """The recipe of what makes the rows that it is asked for."""
@@ -144,12 +146,12 @@ class Blocks:
     @cached_property
     def draws_all(self) -> bool:
         """Whether all that is shared is drawn from plain numbers, as any task can do for itself."""
-        return all(_is_drawn(node) for node in self.shared.values())
+        return all(_is_materialization(node) for node in self.shared.values())
 
 
-def _is_drawn(node: GraphNode) -> bool:
+def _is_materialization(node: GraphNode) -> bool:
     function = getattr(node, "func", None)
-    return (function.function if isinstance(function, SameCpuTask) else function) is materialized
+    return (function.function if isinstance(function, SameCpuTask) else function) is materialize_params
 
 
 def is_lazy(X: object) -> bool:
@@ -175,25 +177,25 @@ def _array_blocks(X: Array) -> Blocks:
     if np.ndim(X) != 2 or 0 in np.shape(X)[1:]:
         raise ValueError(f"expected features of shape (n_sets, n_features), found {np.shape(X)}")
     row_bytes = max(1, X.itemsize * X.shape[1])
-    most = most_sets(len(X))
-    n_bytes = most // BLOCK_SETS * BLOCK_BYTES  # views take no memory: the blocks of a store
+    most = max_block_sets(len(X))
+    n_bytes = most // MAX_BLOCK_SETS * MAX_BLOCK_BYTES  # views take no memory: the blocks of a store
     made = local_blocks(X, int(np.clip(n_bytes // row_bytes, 1, most)))
     return replace(made, row_bytes=row_bytes, n_columns=X.shape[1])
 
 
-def most_sets(n: int) -> int:
+def max_block_sets(n: int) -> int:
     """Sets (or rows) in a block at most, of so many."""
-    return BLOCK_SETS if n < MANY_SETS else 2 * BLOCK_SETS
+    return MAX_BLOCK_SETS if n < MIN_SETS_FOR_LARGE_BLOCKS else 2 * MAX_BLOCK_SETS
 
 
 def local_blocks(X: Any, rows: int) -> Blocks:
     """Blocks of so many rows of what this process holds: an array, or sets in memory."""
     bounds = np.append(np.arange(0, len(X), rows), len(X)).astype(np.int64)
     views = [X[a:b] for a, b in itertools.pairwise(bounds.tolist())]
-    return Blocks("rows", bounds, as_they_are("rows", views), local=True)
+    return Blocks("rows", bounds, value_tasks("rows", views), local=True)
 
 
-def as_they_are(name: str, blocks: Sequence[Any]) -> list[BlockTask]:
+def value_tasks(name: str, blocks: Sequence[Any]) -> list[BlockTask]:
     """Recipes of blocks that are there already."""
     return [BlockTask((name, i), (DataNode((name, i), block),), ()) for i, block in enumerate(blocks)]
 
@@ -205,12 +207,12 @@ def _dask_blocks(X: da.Array) -> Blocks:
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     keys = [(X.name, i, 0) for i in range(X.numblocks[0])]
-    graph: Mapping[Key, GraphNode] = nodes_of(X, keys)
-    mapped = {key for key, node in graph.items() if row_map(node) is not None}
+    graph: Mapping[Key, GraphNode] = graph_nodes(X, keys)
+    mapped = {key for key, node in graph.items() if find_row_map(node) is not None}
     if mapped and not mapped.issuperset(keys):
-        from dkdist._runtime.row_slices import rows_first  # for rows that were taken of others
+        from dkdist._runtime.row_slices import push_down_slices  # for rows that were taken of others
 
-        graph = rows_first(graph, keys)
+        graph = push_down_slices(graph, keys)
     recipes, shared = split_graph(graph, keys)
     bounds = np.concatenate([[0], np.cumsum(X.chunks[0])]).astype(np.int64)
     return Blocks(
@@ -231,7 +233,7 @@ def split_graph(
     """Cut a graph into one private recipe per key and the nodes that more than one key needs."""
     owner: dict[Key, Key | None] = {}
     for key in keys:
-        _claim(graph, key, owner)
+        _assign_owners(graph, key, owner)
     shared = {k: graph[k] for k, who in owner.items() if who is None}
     recipes = []
     for key in keys:
@@ -241,12 +243,12 @@ def split_graph(
             continue
         nodes: dict[Key, GraphNode] = {}
         needs: dict[Key, None] = {}
-        _collect(graph, key, owner, nodes, needs)
+        _collect_private_nodes(graph, key, owner, nodes, needs)
         recipes.append(BlockTask(key, tuple(nodes.values()), tuple(needs)))
     return recipes, shared
 
 
-def _claim(graph: Mapping[Key, GraphNode], key: Key, owner: dict[Key, Key | None]) -> None:
+def _assign_owners(graph: Mapping[Key, GraphNode], key: Key, owner: dict[Key, Key | None]) -> None:
     """Mark what ``key`` needs as its own, or as shared: futures, and where another key came first."""
     stack = [key]
     while stack:
@@ -260,7 +262,7 @@ def _claim(graph: Mapping[Key, GraphNode], key: Key, owner: dict[Key, Key | None
         stack.extend(graph[k].dependencies)
 
 
-def _collect(
+def _collect_private_nodes(
     graph: Mapping[Key, GraphNode],
     key: Key,
     owner: Mapping[Key, Key | None],
@@ -288,7 +290,7 @@ def source_blocks(views: Sequence[Any], bounds: I64, read_bytes: int, *, unread:
     name = "sets_" + tokenize([view.__dask_tokenize__() for view in views])
     load = methodcaller("load")
     recipes = [BlockTask((name, i), (Task((name, i), load, view),), ()) for i, view in enumerate(views)]
-    return Blocks(name, bounds, as_they_are(name, views) if unread else recipes, read_bytes=read_bytes)
+    return Blocks(name, bounds, value_tasks(name, views) if unread else recipes, read_bytes=read_bytes)
 
 
 def point_blocks(points: Any, weights: Any) -> Blocks:
@@ -387,26 +389,26 @@ def job_task(
     """
     recipes = TaskPayload.of(blocks, job)
     values = [TaskRef(need) if isinstance(work, TaskRef) else blocks.shared[need] for need in recipes.needs]
-    return Task(key, _held(_call, blocks), work, recipes, recipes.needs, *values, *after)
+    return Task(key, _checks_cpu(_run_job, blocks), work, recipes, recipes.needs, *values, *after)
 
 
-def jobs_task(key: Key, work: TaskRef, blocks: Blocks, jobs: Sequence[Job]) -> Task:
+def batch_task(key: Key, work: TaskRef, blocks: Blocks, jobs: Sequence[Job]) -> Task:
     """The task that does several jobs, one after another; its result is `TaskResults`."""
     together = TaskBatch(tuple(TaskPayload.of(blocks, job) for job in jobs))
     needs = tuple(dict.fromkeys(need for job in together.jobs for need in job.needs))
-    return Task(key, _held(_call_each, blocks), work, together, needs, *map(TaskRef, needs))
+    return Task(key, _checks_cpu(_run_batch, blocks), work, together, needs, *map(TaskRef, needs))
 
 
-def _held(call: Callable[..., Any], blocks: Blocks) -> Callable[..., Any]:
+def _checks_cpu(call: Callable[..., Any], blocks: Blocks) -> Callable[..., Any]:
     """Held to processors of this one's kind, where it is done by others."""
     return call if blocks.local or active_client() is None else require_same_cpu(call)
 
 
-def _call(work: Callable[..., Any], job: TaskPayload, needs: tuple[Key, ...], *values: Any) -> Any:
+def _run_job(work: Callable[..., Any], job: TaskPayload, needs: tuple[Key, ...], *values: Any) -> Any:
     return job.used(work, dict(zip(needs, values, strict=False)))  # what follows the needs are credits
 
 
-def _call_each(
+def _run_batch(
     work: Callable[..., Any], together: TaskBatch, needs: tuple[Key, ...], *values: Any
 ) -> TaskResults:
     shared = dict(zip(needs, values, strict=True))

@@ -22,7 +22,7 @@ from dask.typing import Key
 
 from dkdist._numba.arrays import Array
 from dkdist._runtime.blocks import Blocks, BlockTask
-from dkdist._runtime.run import MEMORY, CachePolicy
+from dkdist._runtime.run import MEMORY_CACHE, CachePolicy
 from dkdist._utils.archives import ArchiveError, as_value_error, read_header
 
 
@@ -36,11 +36,11 @@ class BlockCache(Protocol):
         """Keep block i."""
 
 
-class _Memory(dict[int, Array]):
+class _MemoryCache(dict[int, Array]):
     put = dict.__setitem__
 
 
-class _Folder:
+class _FolderCache:
     """A file a block, written whole and not flushed: it need not outlive the run."""
 
     def __init__(self, path: str) -> None:
@@ -92,26 +92,26 @@ class CachedBlock:
 
 
 @contextmanager
-def keeping(blocks: Blocks, keep: CachePolicy) -> Iterator[Blocks]:
+def cached_blocks(blocks: Blocks, keep: CachePolicy) -> Iterator[Blocks]:
     """Blocks that are made in the first pass alone; a folder is emptied in the end."""
-    if keep.place == MEMORY:
-        yield _kept(blocks, _Memory())
+    if keep.place == MEMORY_CACHE:
+        yield _with_cache(blocks, _MemoryCache())
         return
     folder = os.path.join(os.path.abspath(keep.place), f"dkdist-rows-{uuid.uuid4().hex}")
     os.makedirs(folder)
     try:
-        yield _kept(blocks, _Folder(folder))
+        yield _with_cache(blocks, _FolderCache(folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _kept(blocks: Blocks, place: BlockCache) -> Blocks:
+def _with_cache(blocks: Blocks, place: BlockCache) -> Blocks:
     return replace(
-        blocks, recipes=[_kept_recipe(recipe, place, i) for i, recipe in enumerate(blocks.recipes)]
+        blocks, recipes=[_cached_task(recipe, place, i) for i, recipe in enumerate(blocks.recipes)]
     )
 
 
-def _kept_recipe(recipe: BlockTask, place: BlockCache, i: int) -> BlockTask:
+def _cached_task(recipe: BlockTask, place: BlockCache, i: int) -> BlockTask:
     if recipe.row_map is None:
         first = CachedBlock(place, i, recipe)
         return replace(recipe, nodes=(Task(recipe.key, first, *map(TaskRef, recipe.needs)),))
@@ -119,13 +119,13 @@ def _kept_recipe(recipe: BlockTask, place: BlockCache, i: int) -> BlockTask:
     tables, block = (
         last.args
     )  # what comes before the map is kept; its tables, which several blocks may share, are not
-    first = CachedBlock(place, i, replace(recipe, key=block.key, nodes=_what_makes(block.key, recipe)))
+    first = CachedBlock(place, i, replace(recipe, key=block.key, nodes=_nodes_needed_by(block.key, recipe)))
     made = Task(block.key, first, *map(TaskRef, recipe.needs))
-    drawn = _what_makes(tables.key, recipe) if isinstance(tables, TaskRef) else ()
+    drawn = _nodes_needed_by(tables.key, recipe) if isinstance(tables, TaskRef) else ()
     return replace(recipe, nodes=(*drawn, made, last))
 
 
-def _what_makes(key: Key, recipe: BlockTask) -> tuple[GraphNode, ...]:
+def _nodes_needed_by(key: Key, recipe: BlockTask) -> tuple[GraphNode, ...]:
     """Those of a recipe's nodes that a value needs, in their order."""
     wanted: set[Key] = {key}
     found = []

@@ -43,12 +43,12 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], fingerprint: Mapping[str, Any]) -> None:
         self.path = Path(path).expanduser()
-        self.fingerprint = _as_json(fingerprint)
+        self.fingerprint = _json_roundtrip(fingerprint)
 
     def save(self, arrays: Mapping[str, NDArray[Any]], notes: Mapping[str, Any]) -> None:
         """Replace the saved state, all of it or nothing."""
-        total = digest(*_items(arrays))
-        header = {"fingerprint": self.fingerprint, "notes": _as_json(notes), "digest": total}
+        total = digest(*_digest_parts(arrays))
+        header = {"fingerprint": self.fingerprint, "notes": _json_roundtrip(notes), "digest": total}
         text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         self.path.mkdir(parents=True, exist_ok=True)
         self._remove_unfinished()
@@ -84,7 +84,7 @@ class Checkpoint:
             header = read_json(
                 arrays.pop(_HEADER).tobytes(), {"fingerprint": dict, "notes": dict, "digest": str}
             )
-            whole = header["digest"] == digest(*_items(arrays))
+            whole = header["digest"] == digest(*_digest_parts(arrays))
         except (ValueError, KeyError) as error:
             raise self.damaged(f"{type(error).__name__}: {error}") from error
         if not whole:
@@ -119,7 +119,7 @@ def digest(*parts: bytes | NDArray[Any]) -> str:
     return total.hexdigest()
 
 
-def _items(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | NDArray[Any]]:
+def _digest_parts(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | NDArray[Any]]:
     parts: list[bytes | NDArray[Any]] = []
     for name in sorted(arrays):
         array = arrays[name]
@@ -127,6 +127,6 @@ def _items(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | NDArray[Any]]:
     return parts
 
 
-def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
+def _json_roundtrip(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values as they will be read back: tuples as lists, so that comparisons are fair."""
     return dict(json.loads(json.dumps(dict(values))))

@@ -46,43 +46,48 @@ from distributed.versions import get_versions
 from distributed.worker import secede, thread_state  # type: ignore[attr-defined]
 
 from dkdist._runtime.blocks import TaskBatch, TaskPayload
-from dkdist._runtime.dashboard import stage
+from dkdist._runtime.dashboard import annotate_run
 from dkdist._runtime.process import (
     THIS_PROCESS,
-    Kernels,
-    differences,
-    kernels,
+    CpuFeatures,
+    cpu_features,
+    format_differences,
     one_blas_thread,
     prepare_worker,
-    require_alike,
-    require_whole_process,
+    require_clean_fork,
+    require_same_features,
 )
 from dkdist._runtime.progress import Progress
 from dkdist._utils.validation import find_stacklevel
 
 MAX_RECONNECTIONS = 3  # of one graph
 POLL_SECONDS = 0.1
-KEPT = "Committed stores and saved checkpoints are kept; the same call continues from them."
-LOST = ("scheduler-connection-lost", "lost dependencies")  # the second comes from a restarted scheduler
+KEPT_HINT = "Committed stores and saved checkpoints are kept; the same call continues from them."
+LOST_SCHEDULER_REASONS = (
+    "scheduler-connection-lost",
+    "lost dependencies",
+)  # the second comes from a restarted scheduler
 
 
-def killed_worker(killed: KilledWorker, graph: Mapping[Key, GraphNode]) -> RuntimeError:
+def killed_worker_error(killed: KilledWorker, graph: Mapping[Key, GraphNode]) -> RuntimeError:
     """Return the error for a task whose workers died, with the rows of its blocks."""
     arguments = getattr(graph.get(killed.task), "args", ())
     rows = next((a.where for a in arguments if isinstance(a, (TaskPayload, TaskBatch))), str(killed.task))
     return RuntimeError(
         f"{killed.allowed_failures + 1} workers died while they computed {rows} (the last was "
         f"{killed.last_worker.address}), most often for lack of memory. To fix: smaller blocks "
-        f"(open_sets(..., block_sets=)), fewer features, or more memory per worker. {KEPT}"
+        f"(open_sets(..., block_sets=)), fewer features, or more memory per worker. {KEPT_HINT}"
     )
 
 
-def lost_connection(client: Any, error: BaseException) -> bool:
+def is_connection_lost(client: Any, error: BaseException) -> bool:
     """Return whether work ended because the scheduler went away; Dask has other reasons to cancel.
 
     A client that gave up its scheduler cancels without a reason; its status shows it.
     """
-    is_lost = isinstance(error, CommClosedError) or any(reason in str(error) for reason in LOST)
+    is_lost = isinstance(error, CommClosedError) or any(
+        reason in str(error) for reason in LOST_SCHEDULER_REASONS
+    )
     return is_lost or client.status != "running"
 
 
@@ -99,24 +104,24 @@ def wait_for_scheduler(client: Any) -> bool:
     return True
 
 
-def no_workers(address: str, seconds: float) -> TimeoutError:
+def no_workers_error(address: str, seconds: float) -> TimeoutError:
     """Return the error for a cluster without workers."""
     return TimeoutError(
         f"the cluster at {address} has had no worker for {seconds:g} s. To fix: start some with 'dask worker "
-        f"{address}', or wait longer: 'dkdist.wait-for-workers' in Dask's configuration. {KEPT}"
+        f"{address}', or wait longer: 'dkdist.wait-for-workers' in Dask's configuration. {KEPT_HINT}"
     )
 
 
-def lost_scheduler(address: str) -> ConnectionError:
+def lost_scheduler_error(address: str) -> ConnectionError:
     """Return the error for a scheduler that is gone."""
     return ConnectionError(
         f"the connection to the Dask scheduler at {address} was lost. To fix: start the scheduler again, or make a "
-        f"Client of another one. {KEPT}"
+        f"Client of another one. {KEPT_HINT}"
     )
 
 
-DEFAULT_TIMEOUT = "30s"  # of a cluster without workers
-CHECK_SECONDS = 2.0  # between two questions for workers
+DEFAULT_WAIT_TIMEOUT = "30s"  # of a cluster without workers
+WORKER_CHECK_SECONDS = 2.0  # between two questions for workers
 SCHEDULER_TIMEOUT_SECONDS = 15.0  # a scheduler that unpickles a large graph is silent for seconds
 
 _log = logging.getLogger(__name__)
@@ -124,7 +129,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def run_seceded() -> Iterator[None]:
-    """Leave the thread pool of the worker whose task calls this, as Dask's own ``get`` does.
+    """Leave the thread pool of the worker whose task calls this, as Dask's own ``compute`` does.
 
     A task that kept its thread could wait for results that need this thread.
     """
@@ -143,7 +148,7 @@ def run_seceded() -> Iterator[None]:
 
 def wait_timeout() -> float:
     """Return the seconds that a run waits for a worker."""
-    return float(parse_timedelta(dask.config.get("dkdist.wait-for-workers", DEFAULT_TIMEOUT)))
+    return float(parse_timedelta(dask.config.get("dkdist.wait-for-workers", DEFAULT_WAIT_TIMEOUT)))
 
 
 def log_wait(client: Any) -> None:
@@ -177,7 +182,7 @@ class ResultMonitor:
         coroutine = self.client.gather(futures, direct=direct, asynchronous=True)
         results = asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop)
         try:
-            while not wait([results], timeout=CHECK_SECONDS).done:
+            while not wait([results], timeout=WORKER_CHECK_SECONDS).done:
                 self._require_workers()
         except BaseException:
             results.cancel()
@@ -189,14 +194,14 @@ class ResultMonitor:
         self._logged = False
 
     def _require_workers(self) -> None:
-        if monotonic() - self._checked < CHECK_SECONDS or self.client.status != "running":
+        if monotonic() - self._checked < WORKER_CHECK_SECONDS or self.client.status != "running":
             return
         has_workers = self._has_workers()
         self._checked = monotonic()
         if has_workers:
             self._had_workers = self._checked
         elif self._checked - self._had_workers >= wait_timeout():
-            raise no_workers(self.client.scheduler.address, wait_timeout())
+            raise no_workers_error(self.client.scheduler.address, wait_timeout())
         elif not self._logged:
             self._logged = True
             log_wait(self.client)
@@ -213,10 +218,12 @@ class ResultMonitor:
 
 
 PACKAGES = ("dkdist", "dask", "distributed", "numpy", "numba", "scipy", "zarr", "scikit-learn")
-ANSWER_SECONDS = 10.0  # of a worker that joined during a run: a stopped one must not delay the end for long
-TO_FIX = "To fix: install the same versions everywhere and restart the scheduler and the workers"
+NEW_WORKER_TIMEOUT_SECONDS = (
+    10.0  # of a worker that joined during a run: a stopped one must not delay the end for long
+)
+REMEDY = "To fix: install the same versions everywhere and restart the scheduler and the workers"
 
-_accepted: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+_checked_workers: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -229,14 +236,14 @@ def checked_workers(client: Any) -> Iterator[None]:
     """
     if not client.nthreads():
         _wait_for_worker(client)
-    _accept_new_workers(client, max(ANSWER_SECONDS, wait_timeout()))
+    _check_new_workers(client, max(NEW_WORKER_TIMEOUT_SECONDS, wait_timeout()))
     try:
         yield
     except Exception:
         if client.status == "running":
-            _accept_new_workers(client)  # a worker that differs explains the error better
+            _check_new_workers(client)  # a worker that differs explains the error better
         raise
-    for address, n_threads in _accept_new_workers(client).items():
+    for address, n_threads in _check_new_workers(client).items():
         if n_threads > 1:
             warnings.warn(
                 f"worker {address} joined during this run with {n_threads} BLAS threads, so last bits of results may "
@@ -251,40 +258,42 @@ def _wait_for_worker(client: Any) -> None:
     try:
         wait_for_futures(client.submit(int, key=f"dkdist_wait-{uuid.uuid4().hex}"), wait_timeout())
     except TimeoutError as error:
-        raise no_workers(client.scheduler.address, wait_timeout()) from error
+        raise no_workers_error(client.scheduler.address, wait_timeout()) from error
 
 
-def _accept_new_workers(client: Any, timeout: float = ANSWER_SECONDS) -> dict[str, int]:
+def _check_new_workers(client: Any, timeout: float = NEW_WORKER_TIMEOUT_SECONDS) -> dict[str, int]:
     """Check and prepare workers that are new; return the numbers of BLAS threads that they had.
 
     A worker without an answer within ``timeout`` seconds is checked again by the next run.
     """
-    accepted = _accepted.setdefault(client, set())
+    accepted = _checked_workers.setdefault(client, set())
     new = [address for address in client.nthreads() if address not in accepted]
     if not new:
         return {}
-    answers = client.sync(_inspect, client, new, timeout)
+    answers = client.sync(_inspect_workers, client, new, timeout)
     if not answers and not accepted:
-        raise no_workers(client.scheduler.address, timeout)
-    versions = {worker: _compared(packages) for worker, (packages, _, _) in answers.items()}
+        raise no_workers_error(client.scheduler.address, timeout)
+    versions = {worker: _compared_versions(packages) for worker, (packages, _, _) in answers.items()}
     if not accepted:
         scheduler = client.sync(client.scheduler.versions, packages=PACKAGES, callback_timeout=timeout)
-        versions["the scheduler"] = _compared(scheduler["packages"])
-    if table := differences(_compared(get_versions(PACKAGES)["packages"]), versions):
+        versions["the scheduler"] = _compared_versions(scheduler["packages"])
+    if table := format_differences(_compared_versions(get_versions(PACKAGES)["packages"]), versions):
         raise ImportError(
-            f"the cluster has other versions than this client, and got no work:\n{table}\n{TO_FIX}"
+            f"the cluster has other versions than this client, and got no work:\n{table}\n{REMEDY}"
         )
-    require_alike(kernels(), {worker: its_kernels for worker, (_, its_kernels, _) in answers.items()})
+    require_same_features(
+        cpu_features(), {worker: its_kernels for worker, (_, its_kernels, _) in answers.items()}
+    )
     accepted.update(answers)
     return {worker: n_threads for worker, (_, _, n_threads) in answers.items()}
 
 
-def inspect_worker(client: str) -> tuple[Mapping[str, str | None], Kernels, int]:
+def inspect_worker(client: str) -> tuple[Mapping[str, str | None], CpuFeatures, int]:
     """Prepare this process for work; return its versions, its kernels and its former number of BLAS threads."""
-    return get_versions(PACKAGES)["packages"], kernels(), prepare_worker(client)
+    return get_versions(PACKAGES)["packages"], cpu_features(), prepare_worker(client)
 
 
-async def _inspect(client: Any, workers: Sequence[str], timeout: float) -> dict[str, Any]:
+async def _inspect_workers(client: Any, workers: Sequence[str], timeout: float) -> dict[str, Any]:
     """Return what `inspect_worker` returns on each worker, without those that died; warn of those without an answer."""
 
     async def inspect(worker: str) -> Any:
@@ -300,39 +309,39 @@ async def _inspect(client: Any, workers: Sequence[str], timeout: float) -> dict[
             message = f"worker {worker} has not answered for {timeout:g} s: its versions and processor are not checked"
             warnings.warn(message, RuntimeWarning, stacklevel=find_stacklevel())
         elif isinstance(answer, Exception) and not isinstance(answer, OSError):
-            raise ImportError(f"worker {worker} cannot run this dkdist: {answer!r}. {TO_FIX}") from answer
+            raise ImportError(f"worker {worker} cannot run this dkdist: {answer!r}. {REMEDY}") from answer
     return {worker: answer for worker, answer in answers.items() if isinstance(answer, tuple | list)}
 
 
-def _compared(packages: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+def _compared_versions(packages: Mapping[str, Any]) -> dict[str, Sequence[str]]:
     """Return versions of `PACKAGES` and the minor version of Python."""
     python = ".".join(packages["python"].split(".")[:2])
     return {"python": (python,), **{name: (packages[name] or "missing",) for name in PACKAGES}}
 
 
-def work_on(
+def run_on_cluster(
     client: Any, go_on: Callable[[], Any], *, name: str, blocks_a_task: float, progress: Progress | None
 ) -> Any:
     """What ``go_on`` returns; called again when a scheduler that was lost is back.
 
     Tasks called ``name`` stand for the run on the dashboard; one of them uses up ``blocks_a_task`` blocks.
     """
-    require_whole_process()
+    require_clean_fork()
     with run_seceded(), one_blas_thread():
         address = client.scheduler.address
         for _ in range(1 + MAX_RECONNECTIONS):
             try:
-                with checked_workers(client), stage(client, name, blocks_a_task, progress):
+                with checked_workers(client), annotate_run(client, name, blocks_a_task, progress):
                     return go_on()
             except (CancelledError, CommClosedError) as lost:
-                if not lost_connection(client, lost):
+                if not is_connection_lost(client, lost):
                     raise
                 if not wait_for_scheduler(client):
-                    raise lost_scheduler(address) from lost
-        raise lost_scheduler(address)
+                    raise lost_scheduler_error(address) from lost
+        raise lost_scheduler_error(address)
 
 
-def get(
+def compute(
     client: Any,
     graph: Mapping[Key, GraphNode],
     keys: Sequence[Key],
@@ -357,14 +366,14 @@ def get(
                         progress.advance(left.pop(future.key, 0))
                     future.release()
         except KilledWorker as killed:
-            raise killed_worker(killed, graph) from None
+            raise killed_worker_error(killed, graph) from None
         return [results[key] for key in keys]
 
-    return list(work_on(client, go_on, name=name, blocks_a_task=blocks, progress=progress))
+    return list(run_on_cluster(client, go_on, name=name, blocks_a_task=blocks, progress=progress))
 
 
-TIMEOUT_SECONDS = 5.0  # of a connection, an answer, and a scheduler file that does not exist yet
-ADVICE = (
+CONNECTION_TIMEOUT_SECONDS = 5.0  # of a connection, an answer, and a scheduler file that does not exist yet
+ADDRESS_HINT = (
     "Check the address that 'dask scheduler' printed (tcp:// or tls://); tls:// needs certificates of the cluster's "
     "authority that have not expired (--tls-ca-file, --tls-cert and --tls-key, or 'distributed.comm.tls' of Dask's "
     "configuration)"
@@ -386,13 +395,15 @@ def connect(address: str, security: Security | None = None) -> Iterator[str]:
     security = Security() if security is None else security
     arguments = _connection_arguments(security)
     try:  # before a Client, which waits without end for a server that accepts connections and does not answer
-        asyncio.run(asyncio.wait_for(_require_scheduler(address, arguments), TIMEOUT_SECONDS + 1))
+        asyncio.run(asyncio.wait_for(_require_scheduler(address, arguments), CONNECTION_TIMEOUT_SECONDS + 1))
     except Exception as error:  # a server that is no scheduler can cause any
         cause: BaseException = error
         while cause.__cause__ and not isinstance(cause, TimeoutError):
             cause = cause.__cause__
-        raise ConnectionError(f"no Dask scheduler answers at {address!r}: {cause!r}. {ADVICE}") from error
-    with Client(address, timeout=TIMEOUT_SECONDS, security=security) as client:
+        raise ConnectionError(
+            f"no Dask scheduler answers at {address!r}: {cause!r}. {ADDRESS_HINT}"
+        ) from error
+    with Client(address, timeout=CONNECTION_TIMEOUT_SECONDS, security=security) as client:
         threads = client.nthreads().values()
         yield f"{address}: {len(threads)} workers, {sum(threads)} threads"
 
@@ -415,18 +426,18 @@ def _connection_arguments(security: Security) -> dict[str, Any]:
 
 
 async def _require_scheduler(address: str, arguments: dict[str, Any]) -> None:
-    async with rpc(address, timeout=TIMEOUT_SECONDS, connection_args=arguments) as server:
+    async with rpc(address, timeout=CONNECTION_TIMEOUT_SECONDS, connection_args=arguments) as server:
         kind = (await server.identity())["type"]
     if kind != "Scheduler":
         raise ValueError(f"the server is a {kind}")
 
 
-def address_in(scheduler_file: str | os.PathLike[str]) -> str:
+def read_scheduler_file(scheduler_file: str | os.PathLike[str]) -> str:
     """Return the address in the file that ``dask scheduler --scheduler-file`` writes when it starts.
 
     ConnectionError if the file holds no address within five seconds.
     """
-    end = time.monotonic() + TIMEOUT_SECONDS
+    end = time.monotonic() + CONNECTION_TIMEOUT_SECONDS
     while time.monotonic() < end:
         with suppress(OSError, ValueError, KeyError, TypeError):  # missing or half written
             return str(json.loads(Path(scheduler_file).read_text())["address"])

@@ -34,11 +34,11 @@ from dask.base import annotate, get_annotations
 from distributed import Scheduler, get_client, performance_report
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from dkdist._runtime.progress import ANNOTATION, TOPIC, Progress
+from dkdist._runtime.progress import ANNOTATION, EVENT_TOPIC, Progress
 
 
 @contextmanager
-def reported(file: str | None) -> Iterator[None]:
+def write_performance_report(file: str | None) -> Iterator[None]:
     """Write the report of what the active client runs inside the ``with``; None for none.
 
     Refused before anything runs if the file could not be written, or the scheduler has no bokeh to draw it with.
@@ -58,9 +58,9 @@ def reported(file: str | None) -> Iterator[None]:
         yield
 
 
-PAGE = "dkdist"
-MOST_POINTS = 1000  # of a curve
-MOST_RUNS = 8  # the longest palette with distinct colours has as many
+PAGE_NAME = "dkdist"
+MAX_CURVE_POINTS = 1000  # of a curve
+MAX_CURVES = 8  # the longest palette with distinct colours has as many
 
 
 @dataclass
@@ -79,7 +79,7 @@ class LossCurve:
         if self.n_reports % self.stride == 0:
             self.reports.append(report)
         self.n_reports += 1
-        if len(self.reports) > MOST_POINTS:
+        if len(self.reports) > MAX_CURVE_POINTS:
             self.stride *= 2
             del self.reports[1::2]
 
@@ -95,7 +95,7 @@ class Curves:
         """Take one event of `report_loss`."""
         report = int(event["blocks"]), float(event["loss"]), float(event["held_out"]), float(event["epochs"])
         self.runs.setdefault(str(event["run"]), LossCurve(str(event["what"]), report)).add(report)
-        if len(self.runs) > MOST_RUNS:
+        if len(self.runs) > MAX_CURVES:
             self.runs.popitem(last=False)
 
 
@@ -112,7 +112,7 @@ class CurvesPage(SchedulerPlugin):
         """Add the page, and take what was reported before it was there."""
         add_page(scheduler, self.curves)
         self.scheduler = scheduler
-        for _, event in scheduler.get_events(TOPIC):
+        for _, event in scheduler.get_events(EVENT_TOPIC):
             self.curves.report(event)
 
     def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:
@@ -128,7 +128,7 @@ class CurvesPage(SchedulerPlugin):
 
     def log_event(self, topic: str, msg: Any) -> None:
         """Take a report of ours."""
-        if topic == TOPIC:
+        if topic == EVENT_TOPIC:
             self.curves.report(msg)
 
 
@@ -150,9 +150,9 @@ def add_page(scheduler: Scheduler, curves: Curves) -> None:
 
     first = next(app for app in scheduler.http_application.applications if hasattr(app, "app_paths"))
     variables = template_variables(scheduler)
-    if PAGE not in variables["pages"]:
-        variables["pages"].append(PAGE)
-    pages = {f"/{PAGE}": partial(curves_doc, curves)}
+    if PAGE_NAME not in variables["pages"]:
+        variables["pages"].append(PAGE_NAME)
+    pages = {f"/{PAGE_NAME}": partial(curves_doc, curves)}
     application = BokehApplication(pages, scheduler, prefix=first.prefix, template_variables=variables)
     scheduler.http_application.add_application(application)
     application.initialize(IOLoop.current())
@@ -183,7 +183,7 @@ def curves_doc(curves: Curves, scheduler: Any, extra: dict[str, Any], doc: Any) 
             source.data = {
                 "xs": xs,
                 "ys": ys,
-                "color": Category10[MOST_RUNS][: len(runs)],
+                "color": Category10[MAX_CURVES][: len(runs)],
                 "name": list(runs),
             }
         rows = [(name, *(f"{value:,.5g}" for value in run.latest[1:])) for name, run in runs.items()]
@@ -205,7 +205,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return f"<table><tr><th>{'</th><th>'.join(head)}</th></tr>{lines}</table>"
 
 
-def add_to_own(client: Any) -> None:
+def add_page_to_local_scheduler(client: Any) -> None:
     """Add the page where the client's scheduler lives in this process and has a dashboard; else do nothing."""
     scheduler = getattr(client.cluster, "scheduler", None)
     if isinstance(scheduler, Scheduler) and has_dashboard(scheduler):
@@ -220,18 +220,18 @@ async def dask_setup(scheduler: Scheduler) -> None:
         scheduler.add_plugin(plugin)
 
 
-SPAN = "dkdist"
-KEPT = 64  # runs
-LATE = 60.0  # seconds in which a worker may still report: a heartbeat that tells of a span that is gone would fail
+SPAN_NAME = "dkdist"
+MAX_SPANS = 64  # runs
+HEARTBEAT_GRACE_SECONDS = 60.0  # seconds in which a worker may still report: a heartbeat that tells of a span that is gone would fail
 
 
 @contextmanager
-def stage(client: Any, name: str, blocks_a_task: float, progress: Progress | None) -> Iterator[None]:
+def annotate_run(client: Any, name: str, blocks_a_task: float, progress: Progress | None) -> Iterator[None]:
     """Name the tasks that ``client`` is given inside the ``with``: a run, counted by its tasks called ``name``."""
 
-    add_to_own(client)
+    add_page_to_local_scheduler(client)
     try:
-        with annotate(span=_span(client.id, name, progress)), stage_of(name, blocks_a_task):
+        with annotate(span=_span_annotation(client.id, name, progress)), annotate_stage(name, blocks_a_task):
             yield
     finally:
         with suppress(Exception):  # a scheduler that is gone, or runs no functions, remembers what it likes
@@ -239,39 +239,39 @@ def stage(client: Any, name: str, blocks_a_task: float, progress: Progress | Non
                 client.run_on_scheduler(forget_old_spans)
 
 
-def stage_of(name: str, blocks_a_task: float) -> Any:
+def annotate_stage(name: str, blocks_a_task: float) -> Any:
     """A context in which tasks called ``name`` are each counted as so many blocks."""
     return annotate(**{ANNOTATION: {"stage": name, "blocks": blocks_a_task}})
 
 
-def _span(client_id: str, stage: str, progress: Progress | None) -> dict[str, tuple[str, ...]]:
+def _span_annotation(client_id: str, stage: str, progress: Progress | None) -> dict[str, tuple[str, ...]]:
     """The annotation that ``distributed.span`` makes, with one id for all graphs of a run.
 
     ``span`` itself would make a new one for every graph, hundreds for a long run.
     """
     outer = get_annotations().get("span", {"name": (), "ids": ()})
-    root = str(uuid.uuid5(uuid.NAMESPACE_OID, "/".join((SPAN, client_id, *outer["ids"]))))
+    root = str(uuid.uuid5(uuid.NAMESPACE_OID, "/".join((SPAN_NAME, client_id, *outer["ids"]))))
     what, run = (stage, str(uuid.uuid4())) if progress is None else (progress.label, progress.run_id)
-    return {"name": (*outer["name"], SPAN, what), "ids": (*outer["ids"], root, run)}
+    return {"name": (*outer["name"], SPAN_NAME, what), "ids": (*outer["ids"], root, run)}
 
 
 def forget_old_spans(dask_scheduler: Any) -> None:
-    """Forget our spans but the last `KEPT`: those whose tasks are forgotten and of which no worker will still tell."""
+    """Forget our spans but the last `MAX_SPANS`: those whose tasks are forgotten and of which no worker will still tell."""
     extension = dask_scheduler.extensions.get("spans")
     if extension is None:
         return
-    ours = [span for span in extension.spans.values() if span.name[-2:-1] == (SPAN,)]
+    ours = [span for span in extension.spans.values() if span.name[-2:-1] == (SPAN_NAME,)]
     heard = min((worker.last_seen for worker in dask_scheduler.workers.values()), default=float("inf"))
-    for span in ours[:-KEPT]:
+    for span in ours[:-MAX_SPANS]:
         known = any(group.name in dask_scheduler.task_groups for group in span.groups)
-        if not span.children and not known and span.done and span.stop + LATE < heard:
-            _forget(extension, span)
+        if not span.children and not known and span.done and span.stop + HEARTBEAT_GRACE_SECONDS < heard:
+            _forget_span(extension, span)
             root = span.parent
             if root is not None and not root.children and not root.groups:
-                _forget(extension, root)
+                _forget_span(extension, root)
 
 
-def _forget(extension: Any, span: Any) -> None:
+def _forget_span(extension: Any, span: Any) -> None:
     """Take a span without children out of all of Dask's indexes."""
     del extension.spans[span.id]
     for index, keys in (

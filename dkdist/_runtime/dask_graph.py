@@ -39,16 +39,18 @@ class FutureNode(GraphNode):
         return Alias, (self.key,)
 
 
-def nodes_of(X: Any, keys: Sequence[Key]) -> dict[Key, GraphNode]:
+def graph_nodes(X: Any, keys: Sequence[Key]) -> dict[Key, GraphNode]:
     """The graph of a dask collection, in which every node that ``keys`` need is present.
 
     ValueError if the result of a future is lost, or on another cluster than the active client's.
     """
     values: dict[Key, Any] = dict(X.__dask_graph__())
     graph: dict[Key, GraphNode] = convert_legacy_graph(values)
-    absent = _absent(graph, keys)
+    absent = _missing_keys(graph, keys)
     if absent:
-        futures = {future.key: future for future in chain(_client_futures(absent), _futures(values.values()))}
+        futures = {
+            future.key: future for future in chain(_client_futures(absent), _iter_futures(values.values()))
+        }
         client = active_client()
         for key in absent:
             _require_result(key, futures.get(key), client)
@@ -62,7 +64,7 @@ def nodes_of(X: Any, keys: Sequence[Key]) -> dict[Key, GraphNode]:
     return graph
 
 
-def _absent(graph: Mapping[Key, GraphNode], keys: Iterable[Key]) -> list[Key]:
+def _missing_keys(graph: Mapping[Key, GraphNode], keys: Iterable[Key]) -> list[Key]:
     """The keys that ``keys`` need and the graph lacks."""
     stack, seen, absent = list(keys), set(keys), []
     while stack:
@@ -90,19 +92,19 @@ def _client_futures(keys: Iterable[Key]) -> list[Any]:
     return [distributed.Future(key, client) for key in keys if key in client.futures]
 
 
-def _futures(values: Iterable[Any]) -> Iterator[Any]:
+def _iter_futures(values: Iterable[Any]) -> Iterator[Any]:
     """Futures among the values of a graph and the arguments of its tasks."""
     for value in values:
         if isinstance(value, TaskRef):
             if hasattr(value, "result"):
                 yield value
         elif isinstance(value, GraphNode):
-            yield from _futures(getattr(value, "args", ()))
-            yield from _futures(getattr(value, "kwargs", {}).values())
+            yield from _iter_futures(getattr(value, "args", ()))
+            yield from _iter_futures(getattr(value, "kwargs", {}).values())
         elif isinstance(value, (list, tuple)):
-            yield from _futures(value)
+            yield from _iter_futures(value)
         elif isinstance(value, dict):
-            yield from _futures(value.values())
+            yield from _iter_futures(value.values())
 
 
 def _require_result(key: Key, future: Any, client: Any | None) -> None:

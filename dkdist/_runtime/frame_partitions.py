@@ -38,7 +38,7 @@ class Partitions:
         self._columns, self._set_id = [name for name in frame.columns if name in wanted], set_id
         self._chosen = frame[self._columns]
         here = active_client() is None and set_id in self._columns
-        self._files = parquet_parts(self._chosen) if here else None
+        self._files = find_parquet_parts(self._chosen) if here else None
 
     @property
     def at_once(self) -> int:
@@ -132,7 +132,7 @@ class FilePart(NamedTuple):
     groups: list[int] | None
 
 
-def parquet_parts(frame: Any) -> list[list[FilePart]] | None:
+def find_parquet_parts(frame: Any) -> list[list[FilePart]] | None:
     """What each partition of a frame reads, if it reads local Parquet files as they are; None for any other frame.
 
     Dask does not say so in its public interface: where another version keeps it elsewhere, the frame is computed.
@@ -144,7 +144,7 @@ def parquet_parts(frame: Any) -> list[list[FilePart]] | None:
         asked = {
             name: expr.operand(name) for name in ("filters", "categories", "kwargs", "_partitions", "_series")
         }
-        if asked.pop("kwargs") != {"dtype_backend": None} or any(map(_is_given, asked.values())):
+        if asked.pop("kwargs") != {"dtype_backend": None} or any(map(_is_set, asked.values())):
             return None
         pieces = [part if isinstance(part, list) else [part] for part in expr._plan["parts"]]
         parts = [[_file_part(*one["piece"]) for one in some] for some in pieces]
@@ -153,7 +153,7 @@ def parquet_parts(frame: Any) -> list[list[FilePart]] | None:
     return parts if all(os.path.isfile(part.path) for some in parts for part in some) else None
 
 
-def _is_given(asked: Any) -> bool:
+def _is_set(asked: Any) -> bool:
     return asked is not None and asked is not False and asked != []
 
 

@@ -31,26 +31,28 @@ from distributed import as_completed
 from distributed.scheduler import KilledWorker
 
 from dkdist._runtime import cluster as failures
-from dkdist._runtime.blocks import Blocks, Job, TaskResults, Work, jobs_task
-from dkdist._runtime.cluster import ResultMonitor, work_on
-from dkdist._runtime.dashboard import stage_of
+from dkdist._runtime.blocks import Blocks, Job, TaskResults, Work, batch_task
+from dkdist._runtime.cluster import ResultMonitor, run_on_cluster
+from dkdist._runtime.dashboard import annotate_stage
 from dkdist._runtime.process import require_same_cpu
 from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import resources
 
-LINK = 4  # tasks of a fold between two states that the client has
-FIRST = 2  # jobs of its first tasks
+TASKS_PER_SYNC = 4  # tasks of a fold between two states that the client has
+FIRST_TASK_JOBS = 2  # jobs of its first tasks
 TARGET_TASK_SECONDS = 0.2  # seconds of a run that a task stands for
-MEMORY = 10.0  # seconds over which its rate is taken: longer than a worker that died takes to be replaced
-GROWTH = 4  # of a task, from one link to the next
-LEAST_TASKS = 2  # of a fold under way, where threads are fewer
-TASKS_A_THREAD = 4  # of a map, under way
-REFRESH = 1.0  # seconds
+RATE_WINDOW_SECONDS = (
+    10.0  # seconds over which its rate is taken: longer than a worker that died takes to be replaced
+)
+MAX_TASK_GROWTH = 4  # of a task, from one link to the next
+MIN_FOLD_TASKS = 2  # of a fold under way, where threads are fewer
+MAP_TASKS_PER_THREAD = 4  # of a map, under way
+TTL_SECONDS = 1.0  # seconds
 
 Jobs = Sequence[Job]
 Step = Callable[[Any, Any], Any]
 Report = Callable[[Any, int], None]
-Place = tuple[str, int]
+TaskKey = tuple[str, int]
 """The key of a task: its name and its job."""
 T = TypeVar("T")
 
@@ -73,7 +75,7 @@ def stream_fold(
     ``window()`` jobs at most are made and wait for their step.
     """
     done = 0
-    step = require_same_cpu(partial(_step_each, step))
+    step = require_same_cpu(partial(_fold_batch, step))
 
     def go_on() -> Any:
         begun = done
@@ -87,10 +89,10 @@ def stream_fold(
 
     if not len(jobs):
         return state
-    return work_on(client, go_on, name=f"{label}_step", blocks_a_task=1.0, progress=progress)
+    return run_on_cluster(client, go_on, name=f"{label}_step", blocks_a_task=1.0, progress=progress)
 
 
-def _step_each(step: Step, state: Any, items: TaskResults) -> Any:
+def _fold_batch(step: Step, state: Any, items: TaskResults) -> Any:
     for item in items.results:
         state = step(state, item)
     return state
@@ -106,10 +108,10 @@ def stream_map(
         _Map(client, blocks, jobs, work, label, progress).run(results)
         return [results[j] for j in range(len(jobs))]
 
-    return list(work_on(client, go_on, name=label, blocks_a_task=1.0, progress=progress))
+    return list(run_on_cluster(client, go_on, name=label, blocks_a_task=1.0, progress=progress))
 
 
-class _Stream:
+class _FutureQueue:
     """Tasks under way, known to the scheduler by futures that are held here and nowhere else."""
 
     item_suffix = ""
@@ -125,19 +127,19 @@ class _Stream:
         shared: dict[Key, GraphNode] = {**blocks.shared, self.work: DataNode(self.work, work)}
         self.shared = client.get(shared, list(shared), sync=False)  # held, so that every task finds them
         self.ended, self.watch = as_completed([], loop=client.loop), ResultMonitor(client)
-        self.futures: dict[Place, Any] = {}
+        self.futures: dict[TaskKey, Any] = {}
         self.tasks: dict[Key, GraphNode] = {}
         self.n_blocks: dict[int, int] = {}
 
-    def add_task(self, graph: dict[Key, GraphNode], j: int, jobs: Jobs) -> Place:
+    def add_task(self, graph: dict[Key, GraphNode], j: int, jobs: Jobs) -> TaskKey:
         """Task j, which does some jobs."""
         key = (self.item, j)
-        graph[key] = self.tasks[key] = jobs_task(key, TaskRef(self.work), self.blocks, jobs)
+        graph[key] = self.tasks[key] = batch_task(key, TaskRef(self.work), self.blocks, jobs)
         self.n_blocks[j] = sum(len(job.blocks) for job in jobs)
         return key
 
     def hand_out(
-        self, graph: dict[Key, GraphNode], watched: Sequence[Place], held: Sequence[Place] = ()
+        self, graph: dict[Key, GraphNode], watched: Sequence[TaskKey], held: Sequence[TaskKey] = ()
     ) -> None:
         """Send a graph; the end of ``watched`` tasks will be told, ``held`` ones are only kept."""
         if not graph:
@@ -161,9 +163,9 @@ class _Stream:
         try:
             (failed or [future])[0].result()
         except KilledWorker as killed:
-            raise failures.killed_worker(killed, self.tasks) from None
+            raise failures.killed_worker_error(killed, self.tasks) from None
 
-    def let_go(self, key: Place) -> None:
+    def let_go(self, key: TaskKey) -> None:
         """Forget a task whose result is not needed any more."""
         self.tasks.pop(key, None)
         self.futures.pop(key).release()
@@ -175,7 +177,7 @@ class _Stream:
             self.progress.advance(n)
 
 
-class Lately(Generic[T]):
+class TTLCache(Generic[T]):
     """What is so on the cluster now: asked at most once a second."""
 
     def __init__(self, ask: Callable[[], T]) -> None:
@@ -183,18 +185,18 @@ class Lately(Generic[T]):
 
     def now(self) -> T:
         """The answer."""
-        if time.monotonic() - self._asked > REFRESH:
+        if time.monotonic() - self._asked > TTL_SECONDS:
             self._answer, self._asked = self._ask(), time.monotonic()
         return self._answer
 
 
-def room(width: int, n_under_way: int, n_left: int) -> int:
+def available_slots(width: int, n_under_way: int, n_left: int) -> int:
     """How much to hand out now: nothing, or at least half of what may be under way, since every graph has its cost."""
     free = max(0, width - n_under_way)
     return 0 if free < width // 2 and free < n_left else min(free, n_left)
 
 
-class Rate:
+class ThroughputEstimator:
     """Jobs done and the seconds that they took, over the last ten seconds or since the link before them.
 
     After a worker died all wait for its jobs, and those behind them then end at once: the last link alone would
@@ -207,22 +209,28 @@ class Rate:
     def of(self, now: float, done: int) -> tuple[int, float]:
         """So many jobs in so many seconds, when ``done`` are done ``now``."""
         self._links.append((now, done))
-        while len(self._links) > 2 and now - self._links[1][0] >= MEMORY:
+        while len(self._links) > 2 and now - self._links[1][0] >= RATE_WINDOW_SECONDS:
             self._links.popleft()
         since, told = self._links[0]
         return done - told, now - since
 
 
-def jobs_a_task(before: int, n_done: int, seconds: float) -> int:
+def jobs_per_task(before: int, n_done: int, seconds: float) -> int:
     """As many as would be done in the time of a task, if so many were done in some seconds; not all at once."""
-    return int(np.clip(TARGET_TASK_SECONDS * n_done / seconds, max(1, before // GROWTH), before * GROWTH))
+    return int(
+        np.clip(
+            TARGET_TASK_SECONDS * n_done / seconds,
+            max(1, before // MAX_TASK_GROWTH),
+            before * MAX_TASK_GROWTH,
+        )
+    )
 
 
 def _mean(counts: Sequence[int]) -> float:
     return sum(counts) / max(1, len(counts))
 
 
-def _in_turn(items: Sequence[Place], threads: Sequence[str]) -> Any:
+def _round_robin(items: Sequence[TaskKey], threads: Sequence[str]) -> Any:
     """Items go to the threads in turn: the one whose step is done gets the next.
 
     A scheduler would choose any that is idle, and one whose item waits for its step is: the step, and all after it,
@@ -236,25 +244,25 @@ def _in_turn(items: Sequence[Place], threads: Sequence[str]) -> Any:
     return annotate(workers=workers.__getitem__, allow_other_workers=True)
 
 
-class _Map(_Stream):
+class _Map(_FutureQueue):
     """Every result comes to the client as soon as it is there."""
 
     size = 1  # jobs of the next tasks
 
     def run(self, results: dict[int, Any]) -> None:
         left = [j for j in range(len(self.jobs)) if j not in results]
-        threads = Lately(lambda: max(4, resources().all_threads))
+        threads = TTLCache(lambda: max(4, resources().all_threads))
         of_task: dict[int, list[int]] = {}
         started, n_tasks, n_done = time.monotonic(), 0, 0
         while left or self.futures:
-            width = TASKS_A_THREAD * threads.now()
+            width = MAP_TASKS_PER_THREAD * threads.now()
             graph: dict[Any, GraphNode] = {}
             size = int(np.clip(len(left) // width, 1, self.size))
-            for _ in range(room(width, len(self.futures), -(-len(left) // size))):
+            for _ in range(available_slots(width, len(self.futures), -(-len(left) // size))):
                 of_task[n_tasks], left = left[:size], left[size:]
                 self.add_task(graph, n_tasks, [self.jobs[j] for j in of_task[n_tasks]])
                 n_tasks += 1
-            with stage_of(key_split(self.item), _mean([self.n_blocks[j] for _, j in graph])):
+            with annotate_stage(key_split(self.item), _mean([self.n_blocks[j] for _, j in graph])):
                 self.hand_out(graph, list(graph))
             batch = self.next_ended()
             for future, made in zip(batch, self.watch.gather(batch), strict=True):
@@ -267,39 +275,39 @@ class _Map(_Stream):
             self.size = int(np.clip(a_task, 1, self.size + 1))
 
 
-class _Fold(_Stream):
+class _Fold(_FutureQueue):
     """Items ahead of steps, steps in links that begin with a state of the client's."""
 
     item_suffix = "_block"
-    size = FIRST  # jobs of the next tasks
+    size = FIRST_TASK_JOBS  # jobs of the next tasks
     n_items = n_steps = n_done = 0  # tasks
 
     def run(self, state: Any, step: Step, window: Callable[[], int], report: Report) -> Any:
         self.reach = [0]  # jobs up to each task
-        wide, threads = Lately(window), Lately(lambda: resources().workers)
-        rate = Rate(time.monotonic())
+        wide, threads = TTLCache(window), TTLCache(lambda: resources().workers)
+        rate = ThroughputEstimator(time.monotonic())
         while self.reach[self.n_done] < len(self.jobs):
             self._hand_out(state, step, wide.now(), threads.now())
             reached = 1 + max(future.key[1] for future in self.next_ended())
             for j in range(self.n_done, reached):  # a step that is done has all before it done
                 self.advance(j)
             self.n_done, done = reached, self.reach[reached]
-            if reached % LINK == 0 or done == len(self.jobs):
+            if reached % TASKS_PER_SYNC == 0 or done == len(self.jobs):
                 (state,) = self.watch.gather([self.futures[self.step, reached - 1]])
                 self.let_go((self.step, reached - 1))
                 report(state, done)
-                self.size = jobs_a_task(self.size, *rate.of(time.monotonic(), done))
+                self.size = jobs_per_task(self.size, *rate.of(time.monotonic(), done))
             self._tidy()
         return state
 
     def _hand_out(self, state: Any, step: Step, width: int, threads: Sequence[str]) -> None:
         graph: dict[Key, GraphNode] = {}
         items = self._add_items(graph, width, len(threads))
-        steps: list[Place] = []
+        steps: list[TaskKey] = []
         while self.n_steps < self.n_items:
             j, key = self.n_steps, (self.step, self.n_steps)
             before = TaskRef((self.step, j - 1))
-            if j % LINK == 0:
+            if j % TASKS_PER_SYNC == 0:
                 if self.n_done < j:
                     break  # the state it starts from is still on its way
                 start = (self.step, -1 - j)
@@ -307,21 +315,21 @@ class _Fold(_Stream):
             graph[key] = Task(key, step, before, TaskRef((self.item, j)))
             steps.append(key)
             self.n_steps += 1
-        named = stage_of(key_split(self.step), _mean([self.n_blocks[j] for _, j in steps or items]))
-        with named, _in_turn(items, threads):
+        named = annotate_stage(key_split(self.step), _mean([self.n_blocks[j] for _, j in steps or items]))
+        with named, _round_robin(items, threads):
             self.hand_out(graph, steps, [key for key in items if key[1] >= self.n_steps])
 
-    def _add_items(self, graph: dict[Key, GraphNode], width: int, threads: int) -> list[Place]:
+    def _add_items(self, graph: dict[Key, GraphNode], width: int, threads: int) -> list[TaskKey]:
         """The next items: at most ``width`` jobs are under way, in a task for each thread.
 
         With more tasks a step would wait for an item behind it, which its worker has begun.
         """
-        first, n_left, tasks = self.reach[-1], len(self.jobs) - self.reach[-1], max(LEAST_TASKS, threads)
+        first, n_left, tasks = self.reach[-1], len(self.jobs) - self.reach[-1], max(MIN_FOLD_TASKS, threads)
         size = int(np.clip(width // tasks, 1, self.size))
         under_way = first - self.reach[self.n_done]
-        n = min(max(0, min(width, tasks * max(FIRST, size)) - under_way), n_left)
+        n = min(max(0, min(width, tasks * max(FIRST_TASK_JOBS, size)) - under_way), n_left)
         n -= 0 if n == n_left else n % size
-        items: list[Place] = []
+        items: list[TaskKey] = []
         for start in range(first, first + n, size):
             jobs = list(
                 self.jobs[start : min(start + size, first + n)]

@@ -33,15 +33,15 @@ import numpy as np
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef
 from dask.typing import Key
 
-from dkdist._runtime.blocks import Blocks, Job, Work, as_they_are, job_task
+from dkdist._runtime.blocks import Blocks, Job, Work, job_task, value_tasks
 from dkdist._runtime.process import require_same_cpu
 from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import active_client, resources, run
 
-SEGMENT = 128  # jobs of one graph, which is what a scheduler has to know at a time; and between two reports of a state
+MAX_GRAPH_JOBS = 128  # jobs of one graph, which is what a scheduler has to know at a time; and between two reports of a state
 
 
-def collect(
+def map_blocks(
     blocks: Blocks,
     function: Callable[[Any, Any], Any],
     extras: Sequence[Any] | None = None,
@@ -53,7 +53,7 @@ def collect(
     """``[function(block, extra) for every block]``; a block lives only as long as its own task runs."""
     which = range(len(blocks)) if only is None else only
     jobs = [Job((i,), (None if extras is None else extras[i],), single=True) for i in which]
-    return _each(blocks, jobs, function, label, progress)
+    return _run_jobs(blocks, jobs, function, label, progress)
 
 
 def map_pieces(
@@ -66,11 +66,13 @@ def map_pieces(
 ) -> list[Any]:
     """``[function(piece) for piece in pieces]``, each in a task; ``local`` pieces never leave this process."""
     bounds = np.arange(len(pieces) + 1)
-    blocks = Blocks(label, bounds, as_they_are(label, pieces), local=local, unit="piece")
-    return _each(blocks, [Job((i,), (), single=True) for i in range(len(pieces))], function, label, progress)
+    blocks = Blocks(label, bounds, value_tasks(label, pieces), local=local, unit="piece")
+    return _run_jobs(
+        blocks, [Job((i,), (), single=True) for i in range(len(pieces))], function, label, progress
+    )
 
 
-def _each(
+def _run_jobs(
     blocks: Blocks, jobs: Sequence[Job], work: Callable[..., Any], label: str, progress: Progress | None
 ) -> list[Any]:
     progress = progress or Progress(len(jobs), label, show=False)
@@ -80,19 +82,19 @@ def _each(
 
         return stream_map(client, blocks, jobs, work, label=label, progress=progress)
     results: list[Any] = []
-    for start in range(0, len(jobs), SEGMENT):
+    for start in range(0, len(jobs), MAX_GRAPH_JOBS):
         name, shared = f"{label}-{uuid.uuid4().hex}", f"{label}_work-{uuid.uuid4().hex}"
         graph: dict[Key, GraphNode] = {**blocks.shared, shared: DataNode(shared, work)}
         keys: list[Key] = []
-        for j, job in enumerate(jobs[start : start + SEGMENT]):
+        for j, job in enumerate(jobs[start : start + MAX_GRAPH_JOBS]):
             keys.append((name, j))
             graph[name, j] = job_task((name, j), TaskRef(shared), blocks, job)
         results += run(graph, keys, watch=dict.fromkeys(keys, 1), progress=progress, local=blocks.local)
     return results
 
 
-LARGEST_WINDOW = 64
-WAITING_BYTES, WAITING_SHARE = (
+MAX_WINDOW_BLOCKS = 64
+MAX_WAITING_BYTES, WAITING_MEMORY_DIVISOR = (
     96 * 2**20,
     8,
 )  # of small blocks of a fold in a process of a cluster; of its memory
@@ -105,7 +107,7 @@ def default_window(local: bool = False) -> int:
     """
     threads = resources(local).all_threads
     away = not local and active_client() is not None
-    return int(np.clip(2 * threads + 4 if away else threads + 2, 4, LARGEST_WINDOW))
+    return int(np.clip(2 * threads + 4 if away else threads + 2, 4, MAX_WINDOW_BLOCKS))
 
 
 def fold_window(blocks: Blocks) -> int:
@@ -114,8 +116,8 @@ def fold_window(blocks: Blocks) -> int:
     if blocks.local or active_client() is None:
         return least
     there, a_block = resources(), blocks.row_bytes * int(np.diff(blocks.bounds).max(initial=0))
-    small = min(WAITING_BYTES, there.free // WAITING_SHARE) // max(1, a_block)
-    return max(least, there.processes * min(small, LARGEST_WINDOW))
+    small = min(MAX_WAITING_BYTES, there.free // WAITING_MEMORY_DIVISOR) // max(1, a_block)
+    return max(least, there.processes * min(small, MAX_WINDOW_BLOCKS))
 
 
 def fold(
@@ -149,10 +151,10 @@ def fold(
 
         return stream_fold(
             client, blocks, jobs, prepare, step, state,
-            label=label, window=width, report=throttle_blocks(SEGMENT, len(jobs), on_segment), progress=progress,
+            label=label, window=width, report=throttle(MAX_GRAPH_JOBS, len(jobs), on_segment), progress=progress,
         )  # fmt: skip
-    for start in range(0, len(jobs), SEGMENT):
-        segment = jobs[start : start + SEGMENT]
+    for start in range(0, len(jobs), MAX_GRAPH_JOBS):
+        segment = jobs[start : start + MAX_GRAPH_JOBS]
         graph, steps = _segment_graph(blocks, segment, prepare, step, state, label, width())
         weights = {key: len(job.blocks) for key, job in zip(steps, segment, strict=True)}
         state = run(
@@ -163,7 +165,7 @@ def fold(
     return state
 
 
-def throttle_blocks(
+def throttle(
     distance: int, end: int, on_segment: Callable[[Any, int], None] | None
 ) -> Callable[[Any, int], None]:
     """Told of every state, passes on one in ``distance`` jobs and the last."""
@@ -230,7 +232,7 @@ def tree_sum(
         while len(waiting) > 1 and waiting[-1][0] == waiting[-2][0]:
             _merge_last(graph, sums, merge, waiting)
         if j % 2:
-            graph[(done, j // 2)] = Task((done, j // 2), _nothing, TaskRef(waiting[-1][1]))
+            graph[(done, j // 2)] = Task((done, j // 2), _completion_marker, TaskRef(waiting[-1][1]))
     while len(waiting) > 1:
         _merge_last(graph, sums, merge, waiting)
     weights: dict[Key, int] = {(leaf, j): len(job.blocks) for j, job in enumerate(jobs)}
@@ -246,5 +248,5 @@ def _merge_last(
     waiting.append((m + n, key))
 
 
-def _nothing(partial: Any) -> None:
+def _completion_marker(partial: Any) -> None:
     """Says that a sum is there and holds nothing of it."""

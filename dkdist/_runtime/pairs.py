@@ -15,28 +15,30 @@ from dask.system import CPU_COUNT
 from dask.utils import format_bytes, format_time
 
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._runtime.arrays import cut
-from dkdist._runtime.blocks import BLOCK_BYTES
+from dkdist._runtime.arrays import block_bounds
+from dkdist._runtime.blocks import MAX_BLOCK_BYTES
 from dkdist._runtime.map_reduce import map_pieces
 from dkdist._runtime.progress import Progress
-from dkdist._runtime.run import Cost, active_client, resources
+from dkdist._runtime.run import Plan, active_client, resources
 
 Tile = tuple[F32 | F64, F32 | F64 | None]
 """(rows, columns) of the matrix, and (columns, rows) of what lies opposite to it, if that is wanted."""
 
-SEGMENT = 128  # tiles that this process puts in place together
-TILE_SETS = 32  # a side at most: trees are made again in every tile, a sixteenth as many as there are pairs
-TILES_A_SIDE = 8  # at least, where there are so many sets: several tiles for every thread
+SEGMENT_TILES = 128  # tiles that this process puts in place together
+MAX_TILE_SETS = (
+    32  # a side at most: trees are made again in every tile, a sixteenth as many as there are pairs
+)
+MIN_TILES_PER_SIDE = 8  # at least, where there are so many sets: several tiles for every thread
 
 
 def tile_bounds(sizes: I64, point_bytes: int, block_sets: int | None) -> I64:
     """Where the blocks of one side begin and end; ``block_sets`` is the user's own number of sets in one."""
-    most = int(np.clip(-(-len(sizes) // TILES_A_SIDE), 1, TILE_SETS))
-    return cut(sizes, point_bytes, BLOCK_BYTES // most, block_sets)
+    most = int(np.clip(-(-len(sizes) // MIN_TILES_PER_SIDE), 1, MAX_TILE_SETS))
+    return block_bounds(sizes, point_bytes, MAX_BLOCK_BYTES // most, block_sets)
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairTiles:
     """The tiles of a matrix with these bounds of blocks; ``columns`` is None where the rows meet themselves."""
 
     rows: I64
@@ -82,10 +84,10 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class PairPlan(Cost):
+class PairPlan(Plan):
     """What a matrix of all pairs will cost, 8 N M bytes in this process."""
 
-    pairs: Pairs
+    pairs: PairTiles
     seconds: float | None
 
     to_fix = "learn from DivergenceEmbedding, in linear time; or take fewer sets"
@@ -101,7 +103,7 @@ class PairPlan(Cost):
 
 
 def plan_pairs(
-    pairs: Pairs, *, what: str, read_bytes: int, sample: tuple[float, float] | None, local: bool
+    pairs: PairTiles, *, what: str, read_bytes: int, sample: tuple[float, float] | None, local: bool
 ) -> PairPlan:
     """The plan of a matrix, from the ``sample``: the seconds that a set and a pair have taken in this process."""
     cores = CPU_COUNT if local or active_client() is None else resources().all_threads
@@ -115,7 +117,7 @@ def plan_pairs(
 def fill_pairs(
     function: Callable[[Any], Tile],
     piece: Callable[[slice, slice], Any],
-    pairs: Pairs,
+    pairs: PairTiles,
     *,
     label: str,
     progress: Progress,
@@ -123,8 +125,8 @@ def fill_pairs(
 ) -> F64:
     """The (N, M) matrix whose tiles are ``function(piece(rows, columns))``; ``local``: on this machine's threads."""
     matrix, tiles = np.empty(pairs.shape), pairs.tiles
-    for start in range(0, len(tiles), SEGMENT):
-        segment = tiles[start : start + SEGMENT]
+    for start in range(0, len(tiles), SEGMENT_TILES):
+        segment = tiles[start : start + SEGMENT_TILES]
         pieces = [piece(rows, columns) for rows, columns in segment]
         made = map_pieces(function, pieces, label=label, progress=progress, local=local)
         for (rows, columns), (here, opposite) in zip(segment, made, strict=True):

@@ -54,7 +54,7 @@ def warn(message: str) -> None:
         worker.warn(message, stacklevel=3)
 
 
-class _Runs:
+class _BlasLimiter:
     """How many are under way in this process, and the limits to take back after the last."""
 
     def __init__(self) -> None:
@@ -64,10 +64,10 @@ class _Runs:
     def begin(self, runs: int = 1) -> int:
         """Count so many more; the BLAS threads that were found, at least 1."""
         with self.lock:
-            pools = _blas_of(len(sys.modules))
+            pools = _blas_libraries(len(sys.modules))
             found = max((pool.num_threads for pool in pools.lib_controllers), default=1)
             if found > 1:  # the first, or a library that was loaded since
-                with _control(pools):
+                with _take_control(pools):
                     self.limits.append((pools, pools.limit(limits=1)))
             if runs and not self.under_way:
                 LARGE.unused = []
@@ -82,18 +82,18 @@ class _Runs:
                 LARGE.unused = None
             while self.limits and not self.under_way and not self.for_good:
                 pools, limit = self.limits.pop()
-                with _control(pools):
+                with _take_control(pools):
                     limit.restore_original_limits()
 
 
 @lru_cache(maxsize=1)
-def _blas_of(n_modules: int) -> ThreadpoolController:
+def _blas_libraries(n_modules: int) -> ThreadpoolController:
     """The BLAS libraries of this process, looked for (some milliseconds) when modules were loaded since."""
     return ThreadpoolController().select(user_api="blas")
 
 
 @contextmanager
-def _control(pools: ThreadpoolController) -> Iterator[None]:
+def _take_control(pools: ThreadpoolController) -> Iterator[None]:
     """Let this thread set the number of BLAS threads, and any other one after it.
 
     Since version 3.8 threadpoolctl does nothing, silently, in any but the first thread that set it.
@@ -106,43 +106,43 @@ def _control(pools: ThreadpoolController) -> Iterator[None]:
         controller.clear_controlling_thread(force=True)
 
 
-_runs = _Runs()
+_blas_limiter = _BlasLimiter()
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Hold BLAS to one thread inside the ``with``, in all threads of this process. Costs some milliseconds."""
-    _runs.begin()
+    _blas_limiter.begin()
     try:
         yield
     finally:
-        _runs.end()
+        _blas_limiter.end()
 
 
-def materialized(spec: Any) -> Any:
+def materialize_params(spec: Any) -> Any:
     """``spec.materialize()`` on one BLAS thread: a factorisation that is split among threads has other bits."""
     with one_blas_thread():
         return spec.materialize()
 
 
-def one_blas_thread_for_good() -> int:
+def limit_blas_permanently() -> int:
     """Hold BLAS to one thread for as long as this process lives; the threads it had before, at least 1."""
-    _runs.for_good = True
-    return _runs.begin(0)
+    _blas_limiter.for_good = True
+    return _blas_limiter.begin(0)
 
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of malloc.h
 THIS_PROCESS = uuid.uuid4().hex
 DASK_TRIM = ("MALLOC_TRIM_THRESHOLD_", "65536")  # what Dask's nannies give every worker: nobody's choice
 
-INSTEAD = "start processes with 'spawn' or 'forkserver' (multiprocessing.get_context('spawn')), or with joblib's 'loky'"
+FORK_ALTERNATIVES = "start processes with 'spawn' or 'forkserver' (multiprocessing.get_context('spawn')), or with joblib's 'loky'"
 
 LOCKS = (("zarr.core.sync", "_lock", Lock), ("dask.tokenize", "tokenize_lock", RLock))
 """Locks of other libraries that a thread may have held which is not in the child."""
 
-_born_at_work = False
-_inherited: set[str] = set()  # ids of clients
-_was_at_work = False
+_forked_during_run = False
+_inherited_client_ids: set[str] = set()  # ids of clients
+_is_fork_during_run = False
 
 
 @cache
@@ -163,7 +163,7 @@ def keep_freed_memory() -> bool:
     return False
 
 
-class _Returns:
+class _MemoryTrimmer:
     """When a worker gives freed memory back: where it has much more than after it did so last.
 
     Blocks leave gaps of other sizes, which the next ones do not fill, below some number that lives on; so what is kept
@@ -182,7 +182,7 @@ class _Returns:
             self.least = resident_bytes()
 
 
-RETURNS = _Returns()
+MEMORY_TRIMMER = _MemoryTrimmer()
 
 
 def prepare_worker(client: str = "") -> int:
@@ -194,43 +194,45 @@ def prepare_worker(client: str = "") -> int:
 
     if client == THIS_PROCESS:
         return 1
-    RETURNS.wanted = keep_freed_memory()
-    if RETURNS.wanted:  # only the first arena gives back what is free at its end
+    MEMORY_TRIMMER.wanted = keep_freed_memory()
+    if MEMORY_TRIMMER.wanted:  # only the first arena gives back what is free at its end
         ctypes.CDLL("libc.so.6").mallopt(M_ARENA_MAX, 1)
-    return one_blas_thread_for_good()
+    return limit_blas_permanently()
 
 
-def require_whole_process() -> None:
+def require_clean_fork() -> None:
     """Raise RuntimeError in a process that was forked in the middle of a run: locks may be held by nobody."""
-    if _born_at_work:
+    if _forked_during_run:
         raise RuntimeError(
             f"process {os.getpid()} was forked while another thread was at work in dkdist, and has none of that "
-            f"thread's work to end. To fix: fork before or after a run, or {INSTEAD}"
+            f"thread's work to end. To fix: fork before or after a run, or {FORK_ALTERNATIVES}"
         )
 
 
-def require_own(client: Any) -> None:
+def require_own_client(client: Any) -> None:
     """Raise RuntimeError for a client of the process that this one was forked from."""
-    if client.id in _inherited:
+    if client.id in _inherited_client_ids:
         raise RuntimeError(
             f"process {os.getpid()} was forked from one with a Dask client, whose connection does not work here. "
-            f"To fix: {INSTEAD}; or make a Client of the same address here; or compute on this process's own threads, "
+            f"To fix: {FORK_ALTERNATIVES}; or make a Client of the same address here; or compute on this process's own threads, "
             "with dask.config.set(scheduler='threads')"
         )
 
 
 def _before_fork() -> None:
-    """Note who is at work, and hold the lock of `_runs` until the fork is over.
+    """Note who is at work, and hold the lock of `_blas_limiter` until the fork is over.
 
     Before a fork OpenBLAS waits for its threads to end, and waits for ever for one that a change of their number starts
     at that moment.
     """
-    global _was_at_work
-    _runs.lock.acquire()
-    _was_at_work = _runs.under_way > 0 or any(_is_at_work(thread) for thread in sys._current_frames())
+    global _is_fork_during_run
+    _blas_limiter.lock.acquire()
+    _is_fork_during_run = _blas_limiter.under_way > 0 or any(
+        _runs_dkdist(thread) for thread in sys._current_frames()
+    )
 
 
-def _is_at_work(thread: int) -> bool:
+def _runs_dkdist(thread: int) -> bool:
     """Whether another thread is anywhere within dkdist: before and after its runs it may hold locks, too."""
     frame = None if thread == get_ident() else sys._current_frames().get(thread)
     while frame is not None:
@@ -241,9 +243,9 @@ def _is_at_work(thread: int) -> bool:
 
 
 def _after_fork() -> None:
-    global _born_at_work
-    _born_at_work = _born_at_work or _was_at_work
-    _runs.lock, _runs.under_way = Lock(), 0  # runs of the parent's threads do not go on here
+    global _forked_during_run
+    _forked_during_run = _forked_during_run or _is_fork_during_run
+    _blas_limiter.lock, _blas_limiter.under_way = Lock(), 0  # runs of the parent's threads do not go on here
     threaded: Any = sys.modules.get("dask.threaded")
     if threaded is not None:
         threaded.pools.clear()
@@ -253,25 +255,25 @@ def _after_fork() -> None:
             setattr(sys.modules[module], name, lock())
     distributed: Any = sys.modules.get("distributed.client")
     if distributed is not None:
-        _inherited.update(client.id for client in list(distributed.Client._instances))
+        _inherited_client_ids.update(client.id for client in list(distributed.Client._instances))
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before_fork, after_in_parent=lambda: _runs.lock.release(), after_in_child=_after_fork
+        before=_before_fork, after_in_parent=lambda: _blas_limiter.lock.release(), after_in_child=_after_fork
     )
 
 
-ALLOW = "dkdist.allow-mixed-processors"
-MAX_PLACES = 3  # processes in a message
+ALLOW_MIXED_CPUS_KEY = "dkdist.allow-mixed-processors"
+MAX_LISTED_PROCESSES = 3  # processes in a message
 
-Kernels = Mapping[str, Sequence[str]]
+CpuFeatures = Mapping[str, Sequence[str]]
 
-TO_FIX = f"""To fix: take processors of one kind; or let all work like the least of them, by the environment in which
+REMEDY = f"""To fix: take processors of one kind; or let all work like the least of them, by the environment in which
 this process and every worker start, for x86
   OPENBLAS_CORETYPE=Haswell NUMBA_CPU_NAME=x86-64-v3 NUMBA_CPU_FEATURES=
   NPY_DISABLE_CPU_FEATURES='X86_V4 AVX512_ICL AVX512_SPR'
-or, where last bits may differ from run to run, set {ALLOW!r} to true in the Dask configuration of this
+or, where last bits may differ from run to run, set {ALLOW_MIXED_CPUS_KEY!r} to true in the Dask configuration of this
 process before features are made"""
 
 
@@ -280,7 +282,7 @@ class MixedProcessorsError(ImportError):
 
 
 @cache
-def kernels() -> Kernels:
+def cpu_features() -> CpuFeatures:
     """What decides last bits in this process, each in some words."""
     from numba import config
     from numba.core.registry import cpu_target
@@ -291,7 +293,7 @@ def kernels() -> Kernels:
     svml = ["svml"] if config.USING_SVML else []  # type: ignore[attr-defined]
     return {
         "system": (platform.system(), platform.machine()),
-        "BLAS": tuple(sorted(_blas())),
+        "BLAS": tuple(sorted(_blas_versions())),
         "compiled loops": (name, *used, *svml),
         "NumPy": tuple(
             word for word in umath.__cpu_baseline__ + umath.__cpu_dispatch__ if umath.__cpu_features__[word]
@@ -299,48 +301,50 @@ def kernels() -> Kernels:
     }
 
 
-def _blas() -> set[str]:
+def _blas_versions() -> set[str]:
     """The libraries that NumPy and SciPy brought with them, or all that are loaded where they brought none."""
     import scipy.linalg  # noqa: F401  its BLAS is another one
     from llvmlite.binding import get_host_cpu_name
 
     loaded = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    brought = [library for library in loaded if _folder(library).startswith(("numpy", "scipy"))]
+    brought = [library for library in loaded if _library_folder(library).startswith(("numpy", "scipy"))]
     return {
         f"{library['internal_api']}-{library['version']}-{library.get('architecture') or get_host_cpu_name()}"
         for library in brought or loaded
     } or {f"unknown-{get_host_cpu_name()}"}
 
 
-def _folder(library: Mapping[str, Any]) -> str:
+def _library_folder(library: Mapping[str, Any]) -> str:
     """``numpy.libs`` of wheels, ``numpy`` of those that have ``numpy/.dylibs``."""
     folder = Path(library["filepath"]).parent
     return folder.parent.name if folder.name.startswith(".") else folder.name
 
 
 @cache
-def kind() -> str:
-    """The same in two processes if and only if their `kernels` are."""
-    return hashlib.sha256(repr(sorted(kernels().items())).encode()).hexdigest()[:16]
+def cpu_kind() -> str:
+    """The same in two processes if and only if their `cpu_features` are."""
+    return hashlib.sha256(repr(sorted(cpu_features().items())).encode()).hexdigest()[:16]
 
 
-def allowed() -> bool:
+def allows_mixed_cpus() -> bool:
     """Whether ``dkdist.allow-mixed-processors`` says to go on with a warning."""
-    found = dask.config.get(ALLOW, False)
+    found = dask.config.get(ALLOW_MIXED_CPUS_KEY, False)
     if not isinstance(found, bool):
-        raise ValueError(f"{ALLOW!r} in Dask's configuration must be true or false; found {found!r}")
+        raise ValueError(
+            f"{ALLOW_MIXED_CPUS_KEY!r} in Dask's configuration must be true or false; found {found!r}"
+        )
     return found
 
 
-def require_alike(client: Kernels, kernels_by_process: Mapping[str, Kernels]) -> None:
+def require_same_features(client: CpuFeatures, kernels_by_process: Mapping[str, CpuFeatures]) -> None:
     """Refuse processes whose kernels differ from the client's; warn if mixed processors are allowed."""
-    table = differences(client, kernels_by_process)
+    table = format_differences(client, kernels_by_process)
     if not table:
         return
-    if not allowed():
+    if not allows_mixed_cpus():
         raise MixedProcessorsError(
             "the cluster has processors of another kind than this client, whose results have other last bits, and got "
-            f"no work:\n{table}\n{TO_FIX}"
+            f"no work:\n{table}\n{REMEDY}"
         )
     warnings.warn(
         f"last bits of results may differ from run to run, since the cluster has processors of several kinds:\n{table}",
@@ -349,7 +353,7 @@ def require_alike(client: Kernels, kernels_by_process: Mapping[str, Kernels]) ->
     )
 
 
-def differences(client: Kernels, kernels_by_process: Mapping[str, Kernels]) -> str:
+def format_differences(client: CpuFeatures, kernels_by_process: Mapping[str, CpuFeatures]) -> str:
     """Return a line for each of the first few processes that differ from the client: what only one of the two has."""
 
     def only(words: Sequence[str], others: Sequence[str]) -> str:
@@ -362,8 +366,8 @@ def differences(client: Kernels, kernels_by_process: Mapping[str, Kernels]) -> s
             f"{t} {only(client[t], process[t])} here, {only(process[t], client[t])} there" for t in topics
         ]
         lines += [f"  {address}: {'; '.join(texts)}"] if texts else []
-    more = [f"  and {len(lines) - MAX_PLACES} more"] if len(lines) > MAX_PLACES else []
-    return "\n".join(lines[:MAX_PLACES] + more)
+    more = [f"  and {len(lines) - MAX_LISTED_PROCESSES} more"] if len(lines) > MAX_LISTED_PROCESSES else []
+    return "\n".join(lines[:MAX_LISTED_PROCESSES] + more)
 
 
 @dataclass(frozen=True)
@@ -378,17 +382,17 @@ class SameCpuTask:
 
     def __call__(self, *args: Any) -> Any:
         """``function(*args)``."""
-        if self.kind != kind():
+        if self.kind != cpu_kind():
             raise MixedProcessorsError(
                 f"process {os.getpid()} of {platform.node()} received work that began on processors of another kind, "
-                f"whose results have other last bits. It has {dict(kernels())}\n{TO_FIX}"
+                f"whose results have other last bits. It has {dict(cpu_features())}\n{REMEDY}"
             )
         try:
             return self.function(*args)
         finally:
-            RETURNS.look()
+            MEMORY_TRIMMER.look()
 
 
 def require_same_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, held to processors of this one's kind unless mixed ones are allowed."""
-    return function if allowed() else SameCpuTask(function, kind())
+    return function if allows_mixed_cpus() else SameCpuTask(function, cpu_kind())

@@ -19,9 +19,9 @@ from typing import Any, Protocol, TextIO
 
 from dkdist._numba.compilation import WATCH
 
-TOPIC = "dkdist"  # of events
+EVENT_TOPIC = "dkdist"  # of events
 ANNOTATION = "dkdist"  # of tasks: their stage, and the blocks that one of them uses up
-INTERVAL = 0.25  # seconds between two reports of a process
+MIN_REPORT_SECONDS = 0.25  # seconds between two reports of a process
 
 
 class Progress:
@@ -35,7 +35,7 @@ class Progress:
         self.done = 0
         self._started = self._drawn = monotonic()
         self._changed, self._closed = Lock(), False
-        self._line = _line(stream) if show else None
+        self._line = _progress_line(stream) if show else None
 
     def advance(self, n: int, note: str = "") -> None:
         """Count ``n`` more blocks as done and redraw the line, if it was not drawn a moment ago."""
@@ -133,7 +133,7 @@ class _Notebook:
     end = draw
 
 
-def _line(stream: TextIO | None) -> _Line:
+def _progress_line(stream: TextIO | None) -> _Line:
     if stream is None and _in_notebook():
         return _Notebook()
     stream = stream or sys.stderr
@@ -160,8 +160,8 @@ def report_loss(
     estimator's own curve holds where it ends.
     """
     global _last_report
-    worker, now = _own_worker(), monotonic()
-    if worker is None or now - _last_report < INTERVAL:
+    worker, now = _current_worker(), monotonic()
+    if worker is None or now - _last_report < MIN_REPORT_SECONDS:
         return
     _last_report = now
     from dask.base import get_annotations  # what a process without Dask does not need
@@ -172,7 +172,7 @@ def report_loss(
         share * new + (1 - share) * old for new, old in zip(losses, before or losses, strict=True)
     )
     worker.log_event(
-        TOPIC,
+        EVENT_TOPIC,
         {
             "run": span["ids"][-1],
             "what": span["name"][-1],
@@ -184,7 +184,7 @@ def report_loss(
     )
 
 
-def _own_worker() -> Any | None:
+def _current_worker() -> Any | None:
     """The worker whose task this is; what is not imported cannot have called us."""
     distributed: Any = sys.modules.get("distributed.worker")
     if distributed is None:

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from dask._task_spec import Alias, DataNode, GraphNode, List, Task, TaskRef
 from dask.typing import Key
 
-from dkdist._runtime.blocks import row_map
+from dkdist._runtime.blocks import find_row_map
 
 
-class _Mapped(NamedTuple):
+class _RowMapCall(NamedTuple):
     """A node as what is done to the value of ``block``: ``map(tables, block)``."""
 
     map: Any
@@ -26,15 +26,15 @@ class _Mapped(NamedTuple):
     block: TaskRef
 
 
-def rows_first(graph: Mapping[Key, GraphNode], keys: Sequence[Key]) -> dict[Key, GraphNode]:
+def push_down_slices(graph: Mapping[Key, GraphNode], keys: Sequence[Key]) -> dict[Key, GraphNode]:
     """The graph of ``keys``, in which whole rows are taken before maps of rows."""
-    return _Rewritten(graph, keys).graph
+    return _SlicePushdown(graph, keys).graph
 
 
-class _Rewritten:
+class _SlicePushdown:
     def __init__(self, graph: Mapping[Key, GraphNode], keys: Sequence[Key]) -> None:
         self.graph = dict(graph)
-        self._seen: dict[Key, _Mapped | None] = {}
+        self._seen: dict[Key, _RowMapCall | None] = {}
         stack: list[tuple[Key, bool]] = [(key, False) for key in keys]
         while stack:  # what a node needs comes before it
             key, ready = stack.pop()
@@ -46,28 +46,28 @@ class _Rewritten:
                 stack.append((key, True))
                 stack.extend((need, False) for need in self.graph[key].dependencies)
 
-    def _mapped(self, key: Key, node: GraphNode) -> _Mapped | None:
+    def _mapped(self, key: Key, node: GraphNode) -> _RowMapCall | None:
         """What a node maps, after rows that it takes have been moved; None if it is no map of rows."""
         if isinstance(node, Alias):
             found = self._of(node.target)
-            return found and self._moved(key, found, Alias(_before(key), found.block.key))
+            return found and self._moved(key, found, Alias(_sliced_key(key), found.block.key))
         if not isinstance(node, Task) or node.kwargs:
             return None
-        if row_map(node) is not None:
+        if find_row_map(node) is not None:
             tables, block = node.args
-            return _Mapped(node.func, tables, block) if isinstance(block, TaskRef) else None
-        name = _dask_function(node)
+            return _RowMapCall(node.func, tables, block) if isinstance(block, TaskRef) else None
+        name = _dask_function_name(node)
         if name in ("getitem", "_getitem") and isinstance(node.args[0], TaskRef):
             found = self._of(node.args[0].key)
             if found is None or not self._whole_rows(node.args[1], within=name == "_getitem"):
                 return None
-            return self._moved(key, found, Task(_before(key), node.func, found.block, node.args[1]))
+            return self._moved(key, found, Task(_sliced_key(key), node.func, found.block, node.args[1]))
         if name == "concatenate_arrays":
             parts, sorter, axis = node.args
             return None if axis != 0 else self._joined(key, node, parts, sorter)
         return None
 
-    def _joined(self, key: Key, node: Task, parts: Any, sorter: Any) -> _Mapped | None:
+    def _joined(self, key: Key, node: Task, parts: Any, sorter: Any) -> _RowMapCall | None:
         """Rows of several blocks, in an order, of one map."""
         references = list(getattr(parts, "args", ())) if isinstance(parts, List) else []
         found = [self._of(part.key) if isinstance(part, TaskRef) else None for part in references]
@@ -75,16 +75,16 @@ class _Rewritten:
         if first is None or any(one is None or one[:2] != first[:2] for one in found):
             return None
         blocks = List(*(one.block for one in found if one is not None))
-        return self._moved(key, first, Task(_before(key), node.func, blocks, sorter, 0))
+        return self._moved(key, first, Task(_sliced_key(key), node.func, blocks, sorter, 0))
 
-    def _moved(self, key: Key, found: _Mapped, before: GraphNode) -> _Mapped:
+    def _moved(self, key: Key, found: _RowMapCall, before: GraphNode) -> _RowMapCall:
         """A map as the last step of ``key``, of what ``before`` makes, which is for this key alone."""
         self.graph[before.key] = before
         found = found._replace(block=TaskRef(before.key))
         self.graph[key] = Task(key, found.map, found.tables, found.block)
         return found
 
-    def _of(self, key: Key) -> _Mapped | None:
+    def _of(self, key: Key) -> _RowMapCall | None:
         return self._seen[key]
 
     def _whole_rows(self, index: Any, within: bool) -> bool:
@@ -98,19 +98,21 @@ class _Rewritten:
             return False
         rows, columns = index
         return (
-            isinstance(columns, slice) and columns == slice(None) and (isinstance(rows, slice) or _many(rows))
+            isinstance(columns, slice)
+            and columns == slice(None)
+            and (isinstance(rows, slice) or _is_1d(rows))
         )
 
 
-def _many(rows: Any) -> bool:
+def _is_1d(rows: Any) -> bool:
     return getattr(rows, "ndim", None) == 1
 
 
-def _before(key: Key) -> Key:
+def _sliced_key(key: Key) -> Key:
     return ("rows-before-a-map", *key) if isinstance(key, tuple) else ("rows-before-a-map", key)
 
 
-def _dask_function(node: Task) -> str:
+def _dask_function_name(node: Task) -> str:
     """The name of a function of dask.array, whose names are its own matter: an unknown one is left alone."""
     module = getattr(node.func, "__module__", None) or ""
     return str(getattr(node.func, "__name__", "")) if module.startswith("dask.array") else ""

@@ -36,18 +36,21 @@ from dask.system import CPU_COUNT
 from dask.typing import Key
 from dask.utils import format_bytes
 
-from dkdist._runtime.process import keep_freed_memory, one_blas_thread, require_own, require_whole_process
+from dkdist._runtime.process import keep_freed_memory, one_blas_thread, require_clean_fork, require_own_client
 from dkdist._runtime.progress import Progress, show_progress
 from dkdist._utils.memory_budget import configured_limit, memory_limit, resident_bytes
 
 if TYPE_CHECKING:
     from dkdist._runtime.blocks import Blocks
 
-MOST_AT_ONCE = 4  # pieces of work that each take much memory
-SPARE_THREADS = 2
-UNASKED_BYTES, UNASKED_SHARE = 2**28, 8  # what is kept in memory if nobody says so: at most, and of the limit
+MAX_CONCURRENT_BLOCKS = 4  # pieces of work that each take much memory
+N_IO_THREADS = 2
+MAX_AUTO_CACHE_BYTES, AUTO_CACHE_MEMORY_DIVISOR = (
+    2**28,
+    8,
+)  # what is kept in memory if nobody says so: at most, and of the limit
 _thread = local()
-_ONLY_PLANNED: ContextVar[bool] = ContextVar("only_planned", default=False)
+_DRY_RUN: ContextVar[bool] = ContextVar("only_planned", default=False)
 
 
 def run(
@@ -65,13 +68,13 @@ def run(
     wait for each other, is run by the calling thread unless the user chose a scheduler: handing each task to another
     thread would take longer than a small task.
     """
-    require_whole_process()
+    require_clean_fork()
     watch = watch if progress is not None and watch is not None else {}
     client = None if local else active_client()
     if client is not None:
-        from dkdist._runtime.cluster import get  # imports that this machine alone does not need
+        from dkdist._runtime.cluster import compute  # imports that this machine alone does not need
 
-        return get(client, graph, keys, watch, progress)
+        return compute(client, graph, keys, watch, progress)
 
     def told(key: Key, *_: Any) -> None:
         if progress is not None and key in watch:
@@ -79,9 +82,9 @@ def run(
 
     with one_blas_thread():
         scheduler: Callable[..., Any] = (None if local else get_scheduler()) or (
-            dask.local.get_sync if sequential else _threads
+            dask.local.get_sync if sequential else _run_on_threads
         )
-        if not _takes_callbacks(scheduler):
+        if not _accepts_callbacks(scheduler):
             with Callback(posttask=told):
                 return list(scheduler(dict(graph), list(keys)))
         # given to this run alone: what is set for all is confused by runs in other threads
@@ -90,7 +93,7 @@ def run(
         )
 
 
-def _threads(graph: dict[Key, GraphNode], keys: list[Key], callbacks: list[Any]) -> Any:
+def _run_on_threads(graph: dict[Key, GraphNode], keys: list[Key], callbacks: list[Any]) -> Any:
     """Dask's threaded scheduler on threads that end with the run: a fork copies none that sleeps."""
     keep_freed_memory()
     ended, n_threads = Event(), min(_n_threads(), len(graph))
@@ -119,19 +122,19 @@ def require_running() -> None:
 
 def _n_threads() -> int:
     """Threads of this machine: two more than there are cores, since some wait for a disk."""
-    return int(dask.config.get("num_workers", None) or CPU_COUNT + SPARE_THREADS)
+    return int(dask.config.get("num_workers", None) or CPU_COUNT + N_IO_THREADS)
 
 
-def is_in_process(local: bool = False) -> bool:
+def uses_local_threads(local: bool = False) -> bool:
     """Whether tasks run on threads of this process: there is no client and no other scheduler was chosen."""
     chosen = None if local else get_scheduler()
     return chosen in (None, dask.threaded.get, dask.local.get_sync)
 
 
-def _takes_callbacks(scheduler: Callable[..., Any]) -> bool:
+def _accepts_callbacks(scheduler: Callable[..., Any]) -> bool:
     """Whether this is one of Dask's local schedulers, and not a function of the user's."""
     function = getattr(scheduler, "func", scheduler)  # an executor's is partial
-    return function is _threads or str(function.__module__).startswith("dask.")
+    return function is _run_on_threads or str(function.__module__).startswith("dask.")
 
 
 def active_client() -> Any | None:
@@ -152,7 +155,7 @@ def active_client() -> Any | None:
     client = getattr(scheduler, "__self__", None)
     if not hasattr(client, "scheduler_info"):
         return None
-    require_own(client)
+    require_own_client(client)
     return client
 
 
@@ -178,7 +181,7 @@ class Resources(NamedTuple):
 
 def n_concurrent_blocks(local: bool = False) -> int:
     """How many pieces of work that each take much memory are done at once, by `resources`."""
-    return min(resources(local).all_threads, MOST_AT_ONCE)
+    return min(resources(local).all_threads, MAX_CONCURRENT_BLOCKS)
 
 
 def resources(local: bool = False) -> Resources:
@@ -212,7 +215,7 @@ def n_cores(local: bool = False) -> int:
 
 
 @dataclass(frozen=True)
-class Cost:
+class Plan:
     """What a run will do and take; ``check`` refuses one that does not fit, ``run`` prints it, shows progress.
 
     A process holds ``base_bytes`` before the run, and ``work_bytes`` more at its peak.
@@ -252,8 +255,8 @@ class Cost:
     @contextmanager
     def run(self, verbose: bool | int) -> Iterator[Progress]:
         """Check the plan, print it if asked to, and give the progress of its blocks; say when loops are compiled."""
-        if _ONLY_PLANNED.get():
-            raise _PlannedError(self)
+        if _DRY_RUN.get():
+            raise _DryRunError(self)
         self.check()
         if verbose:
             print(self, file=sys.stderr)
@@ -261,33 +264,33 @@ class Cost:
             yield progress
 
 
-class _PlannedError(Exception):
+class _DryRunError(Exception):
     """A run has come to its plan, which is all that is wanted."""
 
-    def __init__(self, plan: Cost) -> None:
+    def __init__(self, plan: Plan) -> None:
         super().__init__(str(plan))
         self.plan = plan
 
 
 def is_dry_run() -> bool:
     """Whether what runs now ends at its plan."""
-    return _ONLY_PLANNED.get()
+    return _DRY_RUN.get()
 
 
 def plan_of(start: Callable[[], Any]) -> Any:
     """The plan of the run that ``start`` begins, which ends before its first task; RuntimeError if it makes no plan."""
-    token = _ONLY_PLANNED.set(True)
+    token = _DRY_RUN.set(True)
     try:
         start()
-    except _PlannedError as found:
+    except _DryRunError as found:
         return found.plan
     finally:
-        _ONLY_PLANNED.reset(token)
+        _DRY_RUN.reset(token)
     raise RuntimeError("what was started has come to its end without a plan")
 
 
 @dataclass(frozen=True)
-class Plan(Cost):
+class BlockPlan(Plan):
     """The plan of a run over blocks of rows."""
 
     n_rows: int
@@ -306,25 +309,25 @@ class Plan(Cost):
         )
 
 
-MEMORY = "memory"
+MEMORY_CACHE = "memory"
 
 
 class CachePolicy(NamedTuple):
-    """Where blocks are kept after the first pass (`MEMORY` or a folder), and how many bytes; nowhere is ""."""
+    """Where blocks are kept after the first pass (`MEMORY_CACHE` or a folder), and how many bytes; nowhere is ""."""
 
     place: str = ""
     n_bytes: int = 0
 
-    def told(self, plan: Plan) -> Plan:
+    def told(self, plan: BlockPlan) -> BlockPlan:
         """The plan with what is kept."""
         if not self.place:
             return plan
-        in_memory = self.place == MEMORY
+        in_memory = self.place == MEMORY_CACHE
         kept = f"; rows are made once and kept, {format_bytes(self.n_bytes)} in {self.place}"
         return replace(plan, work_bytes=plan.work_bytes + in_memory * self.n_bytes, kept=kept)
 
 
-def plan_keeping(blocks: Blocks, cache: str | PathLike[str] | bool, passes: int) -> CachePolicy:
+def plan_cache(blocks: Blocks, cache: str | PathLike[str] | bool, passes: int) -> CachePolicy:
     """Where blocks are to be kept: ``cache`` is "auto" (256 MiB and an eighth of the limit), "memory", a folder, False.
 
     ValueError for memory where work goes to a scheduler: there blocks are kept by this process for its threads.
@@ -332,11 +335,11 @@ def plan_keeping(blocks: Blocks, cache: str | PathLike[str] | bool, passes: int)
     if cache is False or blocks.local or passes < 2 or len(blocks) < 2:
         return CachePolicy()
     n_bytes = blocks.n_rows * blocks.source_bytes
-    here = is_in_process()
+    here = uses_local_threads()
     if cache == "auto":
-        room = min(UNASKED_BYTES, resources(local=True).free // UNASKED_SHARE)
-        return CachePolicy(MEMORY, n_bytes) if here and n_bytes <= room else CachePolicy()
-    if cache == MEMORY and not here:
+        room = min(MAX_AUTO_CACHE_BYTES, resources(local=True).free // AUTO_CACHE_MEMORY_DIVISOR)
+        return CachePolicy(MEMORY_CACHE, n_bytes) if here and n_bytes <= room else CachePolicy()
+    if cache == MEMORY_CACHE and not here:
         raise ValueError(
             "cache='memory' keeps rows in this process, but work goes to a client or to other processes. To fix: a "
             "folder that all processes share, or cache='auto' or False"
@@ -352,7 +355,7 @@ def plan_blocks(
     passes: int = 1,
     waiting: int = 0,
     state_bytes: int = 0,
-) -> Plan:
+) -> BlockPlan:
     """The plan of a run over ``n_blocks`` blocks, or all: each lives as long as the task that makes it.
 
     In a fold ``waiting`` blocks may wait for their step, beside a state of some size.
@@ -364,6 +367,6 @@ def plan_blocks(
     waiting_here = -(-waiting // there.processes)
     work = (there.threads + waiting_here) * block_bytes + there.threads * read_block + state_bytes
     n = len(blocks) if n_blocks is None else n_blocks
-    return Plan(
+    return BlockPlan(
         what, n, passes, blocks.read_bytes, work, there.base, there.memory, blocks.n_rows, block_bytes
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from dkdist._base.inputs import Sets
 from dkdist._numba.arrays import F32, F64, Array
-from dkdist._runtime.map_reduce import collect
+from dkdist._runtime.map_reduce import map_blocks
 from dkdist._utils.serialization import serializable
 from dkdist.auto.bagged_trees import BaggedTrees
 from dkdist.auto.representation_rows import RowKernel
@@ -144,7 +144,7 @@ class Ensemble:
         data = self.data(sets)
         blocks = data.blocks(self.leaves, together=True)
         work = partial(_values, data.features(self.leaves), self.parts, self.n_outputs)
-        return np.concatenate(collect(blocks, work, blocks.bounds[:-1].tolist(), label="predict"))
+        return np.concatenate(map_blocks(blocks, work, blocks.bounds[:-1].tolist(), label="predict"))
 
 
 def _check_node(node: Node, width_by_leaf: dict[int, int]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64
-from dkdist._runtime.process import materialized
+from dkdist._runtime.process import materialize_params
 from dkdist.auto.ensemble import Ensemble, KernelMember, Member
 from dkdist.inspection._tuning import MAX_BACKGROUND_ROWS
 from dkdist.inspection.set_function import SetFunction, gaussian_path_gradient
@@ -34,7 +34,7 @@ class MachineFunction(SetFunction):
     def values(self, sets: SampleSets) -> F64:
         """(n_sets, t), by rows made as the machine makes them."""
         total = np.tile(self.constant, (len(sets), 1))
-        for leaf, rows in materialized(self.trees).of_sets(sets):
+        for leaf, rows in materialize_params(self.trees).of_sets(sets):
             for part in self.parts:
                 if part.leaf == leaf:
                     total += part.values(rows)

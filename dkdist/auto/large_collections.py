@@ -21,7 +21,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from dkdist._base.inputs import Sets, map_blocks
+from dkdist._base.inputs import Sets, map_set_blocks
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64
 from dkdist._utils.memory_budget import memory_limit, resident_bytes
@@ -72,7 +72,7 @@ def fit_sparse_ridge(
     spec: NGramParams, sets: Sets, y: F64, weights: F64, alphas: Sequence[float]
 ) -> list[tuple[F64, F64]]:
     """Coefficients (t, m) and intercepts (t,) of ridge regression for each penalty; targets y (n, t), weights (n,)."""
-    rows = sparse.vstack(map_blocks(partial(_sparse_rows, spec), sets, "ngrams"), format="csr")
+    rows = sparse.vstack(map_set_blocks(partial(_sparse_rows, spec), sets, "ngrams"), format="csr")
     models = []
     for alpha in alphas:
         ridge = Ridge(alpha, solver="sparse_cg", tol=1e-4).fit(rows, y, sample_weight=weights)

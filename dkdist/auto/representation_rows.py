@@ -16,7 +16,7 @@ from dkdist._base.influence import influences
 from dkdist._base.inputs import Sets
 from dkdist._base.params import AroundEmbedding, Domain, FittedParams
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._runtime.map_reduce import collect
+from dkdist._runtime.map_reduce import map_blocks
 from dkdist._utils.serialization import serializable
 from dkdist.auto.representations import Representation, fitted_spec
 from dkdist.embeddings.set_pca import SetPCA
@@ -141,7 +141,7 @@ def _parts(views: Views, sets: Sets, leaves: Sequence[int]) -> list[dict[int, F3
     """The rows of each block of sets."""
     data = views.data(sets)
     blocks, features = data.blocks(leaves, together=True), data.features(leaves)
-    return collect(
+    return map_blocks(
         blocks, partial(_rows_by_leaf, features), blocks.bounds[:-1].tolist(), label="representations"
     )
 

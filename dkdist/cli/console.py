@@ -51,12 +51,12 @@ def scheduler(args: Namespace) -> Iterator[None]:
         return
     if args.performance_report is not None:
         require_output_file("--performance-report", args.performance_report, overwrite=True)
-    from dkdist._runtime.cluster import address_in, connect, credentials
-    from dkdist._runtime.dashboard import reported
+    from dkdist._runtime.cluster import connect, credentials, read_scheduler_file
+    from dkdist._runtime.dashboard import write_performance_report
 
-    with connect(args.scheduler or address_in(args.scheduler_file), credentials(*tls)) as found:
+    with connect(args.scheduler or read_scheduler_file(args.scheduler_file), credentials(*tls)) as found:
         print(f"dkdist: running on {found}", file=sys.stderr)
-        with reported(args.performance_report):
+        with write_performance_report(args.performance_report):
             yield
 
 

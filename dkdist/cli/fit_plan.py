@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import dkdist
 from dkdist._base.inputs import survey_bytes
-from dkdist._runtime.run import Plan, plan_of
+from dkdist._runtime.run import BlockPlan, plan_of
 from dkdist.cli.model import feature_steps, learner
 from dkdist.embeddings.cross_validation import search_bytes
 
@@ -34,7 +34,7 @@ class FitPlan(NamedTuple):
     columns: int
     rows: Any
     model: Any
-    plan: Plan
+    plan: BlockPlan
 
 
 def plan_fit(args: Namespace, sets: Any, targets: NDArray[Any], task: str) -> FitPlan:
@@ -45,7 +45,7 @@ def plan_fit(args: Namespace, sets: Any, targets: NDArray[Any], task: str) -> Fi
     model = learner(args, task, verbose=False)
     if args.learner == "sgd":
         model.set_params(eta0=1.0, checkpoint=None)  # by default a block is made to find the step size
-    found: Plan = plan_of(lambda: model.fit(rows, targets))
+    found: BlockPlan = plan_of(lambda: model.fit(rows, targets))
     before = LOADED_BYTES + survey_bytes(sets)
     if chosen:
         before += search_bytes(len(sets), sets.n_points, sets.n_dims)

@@ -22,7 +22,7 @@ from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import median_distance
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import column_bounds
-from dkdist._runtime.process import materialized
+from dkdist._runtime.process import materialize_params
 from dkdist.coresets._coreset_numba import (
     certain,
     halve,
@@ -198,7 +198,7 @@ def _light(y: F32, share: F64, choice: Choice) -> I64:
         return np.asarray(order[one_a_region(share[order], equal, size, rng)])
     base, weight = _base(order, share[order], equal, choice, rng)
     low, high = column_bounds(y.astype(np.float64))
-    embedding = materialized(point_spec(low, high, choice))
+    embedding = materialize_params(point_spec(low, high, choice))
     phi, mean = embedding.embed_points(y[base]), _mean(embedding, y, share)
     return np.asarray(base[from_base(phi, weight, equal, mean, choice, rng)])
 
@@ -295,7 +295,7 @@ def achieved(x: F64, p: F64, indices: I64, weights: F64, choice: Choice) -> floa
     low, high = column_bounds(x)
     points = x.astype(np.float32)
     centre = np.sum(column_bounds(points.astype(np.float64)), axis=0) / 2
-    unseen = materialized(unseen_spec(centre, high - low, choice))
+    unseen = materialize_params(unseen_spec(centre, high - low, choice))
     few = unseen.embed_points(points[indices]).astype(np.float64)
     apart = p.sum() * _mean(unseen, points, p) - weights @ few
     return float(np.sqrt((apart**2).sum()))

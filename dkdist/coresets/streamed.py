@@ -33,8 +33,8 @@ from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import least_keys, row_keys
 from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._runtime.blocks import Job
-from dkdist._runtime.map_reduce import collect, default_window, tree_sum
-from dkdist._runtime.process import materialized
+from dkdist._runtime.map_reduce import default_window, map_blocks, tree_sum
+from dkdist._runtime.process import materialize_params
 from dkdist.coresets import selection as choosing
 from dkdist.coresets._coreset_numba import (
     certain,
@@ -65,14 +65,14 @@ class Box(NamedTuple):
 
     def features(self, spec: GridMeanSpec | RandomMeanSpec, x: F64) -> F32:
         """Features (n, m) of each of the points x, counted from the middle of the box."""
-        rows: F32 = materialized(spec).embed_points(self._centred(x))
+        rows: F32 = materialize_params(spec).embed_points(self._centred(x))
         return rows
 
     def feature_sums(self, spec: EmbeddingSpec, x: F64, p: F64) -> F64:
         """sum_i p_i phi(x_i), (m,), for weights p > 0."""
         if len(x) == 0:
             return np.zeros(spec.n_features)
-        row = materialized(spec).embed(SampleSets(self._centred(x), [0, len(x)], p / p.mean()))[0]
+        row = materialize_params(spec).embed(SampleSets(self._centred(x), [0, len(x)], p / p.mean()))[0]
         return np.asarray(p.sum() * row.astype(np.float64))
 
     def _centred(self, x: F64) -> F32:
@@ -156,7 +156,7 @@ def survey_points(points: LazyPoints, size: int, seed: int) -> Survey:
     most = 1.0 if points.weighted else 2 * SAMPLE / points.n_points  # keys beyond are not among the least
     extras = [(int(first), seed) for first in points.blocks.bounds[:-1]]
     look = partial(_look, points.weighted, size, most)
-    looks: list[Look] = collect(points.blocks, look, extras, label="look_at_points")
+    looks: list[Look] = map_blocks(points.blocks, look, extras, label="look_at_points")
     counts, weights = np.array([look.count for look in looks]), np.array([look.weight for look in looks])
     n, weight, heavy = int(counts.sum()), float(weights.sum()), np.inf
     if not weight > 0:

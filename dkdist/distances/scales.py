@@ -28,9 +28,9 @@ from dkdist._base.invalid_sets import PartialResult, naming_random, run_skipping
 from dkdist._base.parameter_checks import LEAST, round_to_float32
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._runtime.arrays import cut, fill_in_memory
-from dkdist._runtime.map_reduce import collect
-from dkdist._runtime.process import materialized
+from dkdist._runtime.arrays import block_bounds, fill_in_memory
+from dkdist._runtime.map_reduce import map_blocks
+from dkdist._runtime.process import materialize_params
 from dkdist.distances._distance_embedding_numba import column_moments, merged
 from dkdist.distances.base import Distance
 from dkdist.distances.distance_embedding_params import DistanceParameters, DistanceSpec, Landmarks, Mixing
@@ -102,7 +102,7 @@ def loaded(sets: Sets, positions: I64) -> SampleSets:
 
 def sampled_distances(spec: DistanceSpec, looked: Looked) -> F32:
     """Distances of some objects to the random ones: (n, n_distances) float32."""
-    parameters: DistanceParameters = materialized(spec)
+    parameters: DistanceParameters = materialize_params(spec)
 
     def distances(sets: SampleSets, first: int) -> F32:
         with naming_random(range(first, first + len(sets))):
@@ -150,7 +150,7 @@ def kernel_scores(distance: Distance, looked: Looked, gammas: Any, n_landmarks: 
 def with_kernel_rows(spec: DistanceSpec, objects: SampleSets) -> DistanceSpec:
     """Features whose inner products are those of the kernel exp(-gamma d), projected to the random objects."""
     root = np.sqrt(spec.n_features)  # which features are divided by
-    K = root * materialized(spec).embed(objects).astype(np.float64)
+    K = root * materialize_params(spec).embed(objects).astype(np.float64)
     return replace(spec, mixing=Mixing((root * inverse_root(K)).astype(np.float32)))
 
 
@@ -159,7 +159,7 @@ def with_unit_rows(spec: DistanceSpec, D: F32) -> DistanceSpec:
 
     A feature that does not vary has its mean subtracted, and keeps its scale.
     """
-    _, mean, spread = column_moments(materialized(spec).features(D))
+    _, mean, spread = column_moments(materialize_params(spec).features(D))
     deviation = np.sqrt(spread / len(D))
     varies = deviation > np.maximum(STEADY * np.abs(mean), LEAST)
     return _scaled(spec, mean, np.where(varies, deviation * np.sqrt(spec.n_features), 1.0))
@@ -169,7 +169,7 @@ def with_unit_columns(spec: DistanceSpec, sets: Sets, bad: I64, skip: bool) -> D
     """Features of mean 0 and standard deviation 1 over all good sets, to seven digits; one pass over them."""
     good = np.setdiff1d(np.arange(len(sets)), bad)
     kept = sets if len(bad) == 0 else sets[good]
-    moments = partial(_moments, skip, materialized(spec))
+    moments = partial(_moments, skip, materialize_params(spec))
     n, mean, spread = reduce(merged, itertools.chain.from_iterable(_of_parts(kept, good, spec, moments)))
     return _scaled(spec, mean, np.sqrt(spread / n))
 
@@ -187,13 +187,13 @@ def _of_parts(kept: Sets, good: I64, spec: DistanceSpec, moments: Any) -> list[A
     if isinstance(kept, SetStore):
         blocks = unread_blocks(kept, 4 * spec.n_features)
         places = [good[a:b] for a, b in itertools.pairwise(blocks.bounds.tolist())]
-        return list(collect(blocks, moments, places, label="feature_moments"))
+        return list(map_blocks(blocks, moments, places, label="feature_moments"))
     parts = dict[int, Any]()
 
     def fill(rows: slice) -> None:
         parts[rows.start] = moments(kept[rows], good[rows])
 
-    fill_in_memory(fill, cut(kept.sizes, 4 * kept.n_dims, 4 * spec.n_features))
+    fill_in_memory(fill, block_bounds(kept.sizes, 4 * kept.n_dims, 4 * spec.n_features))
     return [parts[start] for start in sorted(parts)]
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.embedding import known_sets
-from dkdist._base.inputs import check_sets, map_blocks
+from dkdist._base.inputs import check_sets, map_set_blocks
 from dkdist._base.parameter_checks import draw_seed, one_of, whole
 from dkdist._numba.arrays import F64
 from dkdist.embeddings.density_choices import (
@@ -291,7 +291,7 @@ class DivergenceEmbedding(StructuredEmbedding):
                 "nodes='midpoint'"
             )
         sets = known_sets(self, X)
-        return np.concatenate(map_blocks(partial(_noise_of, spec), sets, "noise"))
+        return np.concatenate(map_set_blocks(partial(_noise_of, spec), sets, "noise"))
 
     def _n_uniform(self) -> int:
         """How many random nodes were asked for; none for midpoints."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dkdist._base.embedding import SetEmbedding, learn_sets
-from dkdist._base.inputs import check_sets, map_blocks
+from dkdist._base.inputs import check_sets, map_set_blocks
 from dkdist._base.invalid_sets import run_skipping_invalid, skips
 from dkdist._base.parameter_checks import whole
 from dkdist._base.params import FittedParams, Params
@@ -232,7 +232,7 @@ class NGramEmbedding(SetEmbedding):
         boundaries = check_bool("boundaries", self.boundaries)
         sets = check_sets(X, text=True)
         _require_symbols(sets)
-        results = map_blocks(partial(_frequencies_of_block, skip, lengths, boundaries), sets, "ngrams")
+        results = map_set_blocks(partial(_frequencies_of_block, skip, lengths, boundaries), sets, "ngrams")
         skipped = np.array([i for result in results for i in result.bad], np.int64)
         learn_sets(self, sets, skipped, next((result.reason for result in results if result.reason), ""))
         totals = np.zeros(N_BUCKETS, np.int64)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist._base.inputs import Sets, load_points, map_blocks
+from dkdist._base.inputs import Sets, load_points, map_set_blocks
 from dkdist._base.invalid_sets import run_skipping_invalid
 from dkdist._base.parameter_checks import one_of, real_matrix
 from dkdist._base.random_streams import RngStream
@@ -113,7 +113,7 @@ def _require_question(by: str, at: Any, reference: Any, background: Any) -> None
 
 
 def _of_all(work: Work, sets: Sets) -> list[F64]:
-    return list(chain.from_iterable(map_blocks(partial(_of_block, work), sets, "explain")))
+    return list(chain.from_iterable(map_set_blocks(partial(_of_block, work), sets, "explain")))
 
 
 def _of_block(work: Work, sets: Sets, first: int) -> list[F64]:

@@ -25,7 +25,7 @@ import numpy as np
 from dkdist._base.embedding import count_outside
 from dkdist._base.influence import influences
 from dkdist._numba.arrays import F32, F64, Array
-from dkdist._runtime.process import materialized
+from dkdist._runtime.process import materialize_params
 from dkdist.inspection._tuning import N_PATH_NODES
 from dkdist.linear.kernel_ridge import squared_distances
 from dkdist.sets import SampleSets
@@ -134,7 +134,7 @@ class SetFunction:
         """(n_sets, k)."""
         total = np.tile(self.constant, (len(sets), 1))
         for term in self.terms:
-            total += term.values(materialized(term.spec).embed(sets))
+            total += term.values(materialize_params(term.spec).embed(sets))
         return total
 
     @property
@@ -146,7 +146,7 @@ class SetFunction:
 
     def background(self, sets: SampleSets) -> PathBackground:
         """Some sets, for all terms."""
-        tables = [materialized(term.spec) for term in self.terms]
+        tables = [materialize_params(term.spec) for term in self.terms]
         rows = (t.inner_rows(sets) if hasattr(t, "inner_rows") else t.embed(sets) for t in tables)
         return PathBackground(tuple(rows), self.values(sets))
 
@@ -163,7 +163,7 @@ class SetFunction:
             term_starts = [None] * len(self.terms) if background is None else background.starts(values)
             total = np.zeros((one.n_points, len(values)))
             for term, starts in zip(self.terms, term_starts, strict=True):
-                tables = materialized(term.spec)
+                tables = materialize_params(term.spec)
                 inner = starts is not None and hasattr(tables, "path_influence")
                 gradient = term.gradient(tables.embed(one)[0], None if inner else starts)
                 if gradient is not None:
@@ -179,7 +179,7 @@ class SetFunction:
         for i in range(len(sets)):
             one, total = sets[i : i + 1], np.zeros((len(at), len(self.constant)))
             for term in self.terms:
-                tables = materialized(term.spec)
+                tables = materialize_params(term.spec)
                 gradient = term.gradient(tables.embed(one)[0], None)
                 if gradient is not None:
                     total += influences(tables, one, gradient, at)

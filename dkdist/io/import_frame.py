@@ -84,7 +84,7 @@ def import_frame(
     roles = roles_of(piece, columns, set_id, points, targets, weights)
     wanted = Wanted(set_id, roles.points, targets, weights, roles.targets)
     partitions = Partitions(frame, roles.needed, set_id)
-    made, n = _Making(partitions, wanted, first, piece), partitions.at_once
+    made, n = _Making(partitions, wanted, first, piece), partitions.n_concurrent
     del columns, piece
     seen = _Seen(set_id)
     with (

@@ -31,7 +31,7 @@ from dkdist._runtime.blocks import (
     row_blocks,
     source_blocks,
 )
-from dkdist._runtime.map_reduce import collect, fold
+from dkdist._runtime.map_reduce import fold, map_blocks
 from dkdist.io import SetStore
 from dkdist.io.set_pieces import array_pieces, is_zarr_array, set_pieces
 from dkdist.kernels._mesh_numba import Mesh, energy_on_mesh, kernel_mesh, spread_on_mesh
@@ -213,7 +213,7 @@ def _side(name: str, points: LazyPoints, sign: float, weights: Any, seed: int) -
     """A set after a first look, at weights that sum to one unless they were given."""
     most = 2 * SAMPLE / points.n_points  # keys beyond are not among the least
     extras = [(int(first), seed, most) for first in points.blocks.bounds[:-1]]
-    looks: list[Look] = collect(
+    looks: list[Look] = map_blocks(
         points.blocks, partial(_look, points.weighted), extras, label="look_at_points"
     )
     weight = float(np.sum([look.weight for look in looks]))

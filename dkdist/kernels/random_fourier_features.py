@@ -55,9 +55,9 @@ from dkdist._base.row_ids import attach_index, check_index_alignment, own_rows, 
 from dkdist._base.sampling import median_distance, some_runs
 from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._numba.points import largest, not_finite
-from dkdist._runtime.arrays import cut, fill_in_memory, lazy_from_rows, take_rows
+from dkdist._runtime.arrays import block_bounds, fill_in_memory, lazy_from_rows, take_rows
 from dkdist._runtime.blocks import is_lazy
-from dkdist._runtime.process import materialized, one_blas_thread
+from dkdist._runtime.process import materialize_params, one_blas_thread
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import find_stacklevel
 from dkdist.kernels._random_numba import float32_error
@@ -393,13 +393,13 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def _features(self, X: Any) -> Any:
         if is_lazy(X):
             return lazy_from_rows(FourierMap(X.shape[1]), self.spec_, X, "random_fourier_features")
-        parameters = materialized(self.spec_)
+        parameters = materialize_params(self.spec_)
         out = np.empty((len(X), self.spec_.n_components), np.float32)
 
         def fill(rows: slice) -> None:
             out[rows] = parameters.transform(X[rows])
 
-        fill_in_memory(fill, cut(np.ones(len(X), np.int64), 4 * X.shape[1], 4 * out.shape[1]))
+        fill_in_memory(fill, block_bounds(np.ones(len(X), np.int64), 4 * X.shape[1], 4 * out.shape[1]))
         return out
 
     def _validated(self, X: Any, reset: bool) -> Any:

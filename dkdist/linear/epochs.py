@@ -29,7 +29,7 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.blocks import Blocks, Job
 from dkdist._runtime.map_reduce import fold, fold_window, tree_sum
 from dkdist._runtime.progress import Progress, report_loss
-from dkdist._runtime.run import Plan, active_client, n_cores, plan_blocks
+from dkdist._runtime.run import BlockPlan, active_client, n_cores, plan_blocks
 from dkdist.linear.rows import RowBatch, RowLabels, no_rows
 from dkdist.linear.sgd_steps import (
     Batch,
@@ -64,7 +64,7 @@ def choose_materialization(blocks: Blocks, n_lanes: int) -> Blocks:
     """
     cores = 1 if n_lanes > 1 else n_cores(blocks.local)
     is_remote = not blocks.local and active_client() is not None
-    return blocks.lazy_rows(at_once=not is_remote and cores > FEW_CORES)
+    return blocks.lazy_rows(eager=not is_remote and cores > FEW_CORES)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class BatchSampler:
             ),  # of one block no copy
             seed=(self.seed, RngStream.ROW_ORDER, epoch, indices[0]),
             skip=self.skip,
-            at_once=self.blocks.at_once,
+            at_once=self.blocks.eager,
         )
         return Job(indices, rows)
 
@@ -168,7 +168,7 @@ class TrainingConfig:
     dtype: np.dtype[Any]
     stopping: Stopping
 
-    def plan(self, what: str, n_passes: int) -> Plan:
+    def plan(self, what: str, n_passes: int) -> BlockPlan:
         """Blocks, bytes and peak memory of the passes."""
         order, waiting = self.order, self.order.n_mixed
         if order.n_lanes == 1:

@@ -26,8 +26,8 @@ from dkdist._base.embedding import count_outside
 from dkdist._base.inputs import check_sets, unread_blocks
 from dkdist._base.invalid_sets import naming_random, run_skipping_invalid
 from dkdist._base.params import Domain, FittedParams, Params
-from dkdist._runtime.blocks import BLOCK_BYTES, BLOCK_SETS, Blocks, is_lazy, local_blocks, row_blocks
-from dkdist._runtime.process import materialized
+from dkdist._runtime.blocks import MAX_BLOCK_BYTES, MAX_BLOCK_SETS, Blocks, is_lazy, local_blocks, row_blocks
+from dkdist._runtime.process import materialize_params
 from dkdist._utils.serialization import serializable
 from dkdist.embeddings.coefficients import CoefficientSpec, widest
 from dkdist.io import SetStore
@@ -167,7 +167,11 @@ class SearchData:
         """Blocks of the data for some leaves, whose features are alive ``together`` or one after another."""
         columns = [self.widths[leaf] for leaf in leaves]
         row_bytes = 4 * (sum(columns) if together else max(columns))
-        rows = TILE if together else int(np.clip(BLOCK_BYTES // row_bytes // TILE * TILE, TILE, BLOCK_SETS))
+        rows = (
+            TILE
+            if together
+            else int(np.clip(MAX_BLOCK_BYTES // row_bytes // TILE * TILE, TILE, MAX_BLOCK_SETS))
+        )
         made = _blocks(self.X, rows)
         return replace(made, row_bytes=row_bytes, n_columns=row_bytes // 4)
 
@@ -183,13 +187,13 @@ def _blocks(X: Any, rows: int) -> Blocks:
     if is_lazy(X):
         return row_blocks(X)
     if isinstance(X, SetStore):
-        return unread_blocks(X, BLOCK_BYTES // rows, rows)  # large sets: fewer of them
+        return unread_blocks(X, MAX_BLOCK_BYTES // rows, rows)  # large sets: fewer of them
     return local_blocks(X, rows)
 
 
 def _of_rows(trees: SharedFeatureGraph, block: Any, first: int, mask: NDArray[np.bool_] | None) -> Leaves:
     X = np.asarray(block)
-    yield from materialized(trees).of_rows(X if mask is None else X[mask])
+    yield from materialize_params(trees).of_rows(X if mask is None else X[mask])
 
 
 def _of_sets(
@@ -204,12 +208,12 @@ def _of_sets(
     if not usable.bad:
         (sets,) = usable.results
         with naming_random(positions):
-            yield from materialized(trees).of_sets(sets)
+            yield from materialize_params(trees).of_sets(sets)
         return
     good = np.flatnonzero(~np.isin(positions, usable.bad))
     n, kept = len(positions), block[good]
     for leaf, X in (
-        materialized(trees).of_sets(kept.points_alone() if isinstance(kept, SetStore) else kept)
+        materialize_params(trees).of_sets(kept.points_alone() if isinstance(kept, SetStore) else kept)
         if len(good)
         else ()
     ):

@@ -20,7 +20,7 @@ from dkdist._base.invalid_sets import listed, require_rows, skips, warn_nonfinit
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.blocks import is_lazy, row_blocks
-from dkdist._runtime.map_reduce import collect
+from dkdist._runtime.map_reduce import map_blocks
 from dkdist.linear.problems import LinearLearner, as_features, as_weights, decision_values, values_of_blocks
 from dkdist.linear.rows import without
 
@@ -38,12 +38,12 @@ def summed_scores(
     X = as_features(estimator, X, reset=False)
     check_consistent_length(X, y)
     w = np.ones(len(y)) if sample_weight is None else sample_weight
-    blocks = row_blocks(X).lazy_rows(at_once=False)
+    blocks = row_blocks(X).lazy_rows(eager=False)
     rows = [blocks.rows(i) for i in range(len(blocks))]
     values = values_of_blocks(estimator, X)
     extras = [(here.start, y[here], w[here]) for here in rows]
     sums, skipped = zip(
-        *collect(blocks, partial(_block_score, measure, values), extras, label="score"), strict=True
+        *map_blocks(blocks, partial(_block_score, measure, values), extras, label="score"), strict=True
     )
     bad = np.concatenate(skipped)
     warn_nonfinite_rows(bad, len(y), "left out of the score")

@@ -29,7 +29,7 @@ from dkdist._base.row_ids import own_rows
 from dkdist._numba.arrays import F64, I64
 from dkdist._numba.points import not_finite
 from dkdist._runtime.blocks import Blocks, Job, is_lazy, row_blocks
-from dkdist._runtime.map_reduce import collect
+from dkdist._runtime.map_reduce import map_blocks
 from dkdist._utils.validation import real_array
 from dkdist.linear.rows import LazyRows, RowBatch, RowLabels, checked_rows, no_rows, tiles
 from dkdist.linear.rows import decision_values as linear_values
@@ -216,8 +216,8 @@ def decision_values(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
         return _values(
             X, not_finite(X) if skips(estimator) else no_rows(), estimator.coef_, estimator.intercept_
         )
-    blocks = row_blocks(X).lazy_rows(at_once=False)
-    found = collect(blocks, values_of_blocks(estimator, X), blocks.bounds[:-1].tolist(), label="predict")
+    blocks = row_blocks(X).lazy_rows(eager=False)
+    found = map_blocks(blocks, values_of_blocks(estimator, X), blocks.bounds[:-1].tolist(), label="predict")
     return np.concatenate([values for values, _ in found])
 
 

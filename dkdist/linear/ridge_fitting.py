@@ -32,7 +32,7 @@ from dkdist._runtime.blocks import Blocks, Job, row_blocks
 from dkdist._runtime.map_reduce import fold, tree_sum
 from dkdist._runtime.process import one_blas_thread
 from dkdist._runtime.progress import Progress
-from dkdist._runtime.run import Plan, plan_blocks, resources
+from dkdist._runtime.run import BlockPlan, plan_blocks, resources
 from dkdist.linear.held_out import held_out_in_stream, keys_in_stream
 from dkdist.linear.problems import LinearLearner, feature_dtype, neighbours_job
 from dkdist.linear.ridge_rows import (
@@ -242,7 +242,7 @@ class RidgePass:
         )  # fmt: skip
         return np.asarray(found / (equations.n * len(equations.mean_y)))
 
-    def plan(self, what: str) -> Plan:
+    def plan(self, what: str) -> BlockPlan:
         """Memory of the sums, and of the largest step after them.
 
         Sums: five matrices to decompose one (C, its vectors, workspace); to merge, those that wait and one a level of

@@ -35,7 +35,7 @@ from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.arrays import take_rows
 from dkdist._runtime.blocks import Blocks, is_lazy
-from dkdist._runtime.map_reduce import collect, fold, tree_sum
+from dkdist._runtime.map_reduce import fold, map_blocks, tree_sum
 from dkdist._runtime.process import warn
 from dkdist._runtime.run import plan_blocks, resources
 from dkdist.io import SetStore
@@ -329,7 +329,7 @@ def _learning_steps(
     """The default step of every leaf and loss, from the rows of one block that the seed chooses."""
     wanted = sorted({(c.leaf, c.learner.loss) for c in candidates})
     i = int(np.random.default_rng((seed, RngStream.ROW_ORDER)).choice(np.flatnonzero(np.diff(blocks.bounds))))
-    found = collect(
+    found = map_blocks(
         blocks,
         partial(_step_sizes, features, wanted),
         blocks.bounds[:-1].tolist(),
@@ -425,5 +425,5 @@ def measure(data: SearchData, models: Sequence[Linear], problem: Problem) -> lis
     leaves = sorted({model.leaf for model in models})
     blocks, features = data.blocks(leaves, together=False), data.features(leaves)
     extras = [(int(blocks.bounds[i]), problem.held_out[blocks.rows(i)]) for i in range(len(blocks))]
-    parts = collect(blocks, partial(held_out_values, features, models), extras, label="search_score")
+    parts = map_blocks(blocks, partial(held_out_values, features, models), extras, label="search_score")
     return [np.concatenate(of_model) for of_model in zip(*parts, strict=True)]

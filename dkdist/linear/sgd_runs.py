@@ -20,11 +20,11 @@ from dkdist._base.random_streams import RngStream
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist._runtime.blocks import Blocks, row_blocks
-from dkdist._runtime.cache import keeping
+from dkdist._runtime.cache import cached_blocks
 from dkdist._runtime.checkpoint import Checkpoint, digest
-from dkdist._runtime.map_reduce import collect
+from dkdist._runtime.map_reduce import map_blocks
 from dkdist._runtime.process import warn
-from dkdist._runtime.run import plan_keeping
+from dkdist._runtime.run import plan_cache
 from dkdist.linear.epochs import (
     LEAST_STEPS,
     BatchSampler,
@@ -151,8 +151,8 @@ class IncrementalSGD(LinearLearner):
         start = TrainingState(State.start(objective.n_outputs, blocks.n_columns, dtype))
         if saved and checkpoint is not None:
             start = _restored(checkpoint, start, *saved)
-        keep = plan_keeping(blocks, self.cache, stopping.most)
-        with keeping(blocks, keep) if keep.place else nullcontext(blocks) as found:
+        keep = plan_cache(blocks, self.cache, stopping.most)
+        with cached_blocks(blocks, keep) if keep.place else nullcontext(blocks) as found:
             taken = choose_materialization(found, self.n_lanes)
             order = BatchSampler(taken, known, seed, n_mixed, self.n_lanes, skips(self))
             course = TrainingConfig(order, objective, dtype, stopping)
@@ -174,7 +174,7 @@ class IncrementalSGD(LinearLearner):
             return
         block = int(np.argmax(np.diff(blocks.bounds)))
         spread = partial(_median_spread, course.dtype, skips(self))
-        deviation = collect(blocks, spread, _places(blocks), only=[block], label="sgd_spread")[0]
+        deviation = map_blocks(blocks, spread, _places(blocks), only=[block], label="sgd_spread")[0]
         n_steps = _n_trained(known) * end.epoch
         # a column of variance v is learned in about 1 / (eta v) steps, with eta for unit curvature
         eta = objective.eta0 / LOSSES[objective.loss].step
@@ -230,7 +230,7 @@ class IncrementalSGD(LinearLearner):
         sample = partial(_sampled_step, self.loss, dtype, skips(self))
         shapes = _places(blocks)
         for i in chain([rng.choice(filled)], rng.permutation(filled)):
-            step = collect(blocks, sample, shapes, only=[int(i)], label="sgd_step_size")[0]
+            step = map_blocks(blocks, sample, shapes, only=[int(i)], label="sgd_step_size")[0]
             if step is not None:
                 return float(step) / longer
         raise no_rows_left()

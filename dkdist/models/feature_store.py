@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from dkdist._numba.arrays import F32, Array
-from dkdist._runtime.arrays import even_rows, lazy_from_calls
+from dkdist._runtime.arrays import equalize_chunks, lazy_from_calls
 from dkdist._runtime.blocks import is_lazy, require_known_chunks, row_blocks
-from dkdist._runtime.map_reduce import collect, map_pieces
+from dkdist._runtime.map_reduce import map_blocks, map_pieces
 from dkdist._runtime.run import plan_blocks
 from dkdist._utils.validation import as_verbose, check_bool, real_array
 from dkdist.io import StoreFormatError
@@ -68,7 +68,7 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
         with hidden_features(old) as place:
             write_features(place, rows, verbose=verbose)
         return open_features(store)
-    blocks = row_blocks(even_rows(rows))
+    blocks = row_blocks(equalize_chunks(rows))
     if not len(blocks):
         raise ValueError("there are no features to write: expected at least one row")
     plan_blocks(blocks, what="write features").check()  # before anything is made or replaced
@@ -77,7 +77,7 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
     plan = plan_blocks(blocks, n_blocks=len(missing), what="write features")
     with plan.run(verbose) as progress:
         write, places = partial(_write_block, target), range(len(blocks))
-        collect(blocks, write, places, only=missing, label="write", progress=progress)
+        map_blocks(blocks, write, places, only=missing, label="write", progress=progress)
     return _lazy(target.finish())
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dkdist._base.embedding import count_outside, tell_outside
-from dkdist._base.inputs import Sets, error_context, map_blocks
+from dkdist._base.inputs import Sets, error_context, map_set_blocks
 from dkdist._base.invalid_sets import run_skipping_invalid
 from dkdist._base.parameter_checks import draw_seed, one_of, positive, whole
 from dkdist._numba.arrays import I64
@@ -316,7 +316,7 @@ def _fit_densities(
         return cast(DivergenceSpec, embedding.fit(rows).spec_)
     with error_context("one of other"):
         spec = cast(DivergenceSpec, embedding.fit(columns).spec_)
-    outside = np.concatenate(map_blocks(partial(_count_outside, spec), rows, "survey"))
+    outside = np.concatenate(map_set_blocks(partial(_count_outside, spec), rows, "survey"))
     tell_outside(outside, 0, spec.domain, rows.n_points)
     return spec
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dkdist._base.inputs import check_both
-from dkdist._runtime.pairs import Pairs, plan_pairs
+from dkdist._runtime.pairs import PairTiles, plan_pairs
 from dkdist._utils.validation import as_verbose
 from dkdist.pairwise_matrices.divergence_estimators import PairEstimator, estimator_for, order_and_symmetry
 from dkdist.pairwise_matrices.matrix_frames import as_asked, require_frames
@@ -115,7 +115,7 @@ def divergence_matrix(
     as_verbose(verbose)
     require_frames(as_frame)
     rows, columns = check_both(sets, other, "divergence_matrix(sets, 'jensen-shannon', other)")
-    pairs = Pairs(tile_bounds_of(rows), None if columns is None else tile_bounds_of(columns))
+    pairs = PairTiles(tile_bounds_of(rows), None if columns is None else tile_bounds_of(columns))
     local = isinstance(rows, SampleSets) or isinstance(columns, SampleSets)
     plan_pairs(pairs, what="divergence matrix", read_bytes=0, sample=None, local=local).check()
     selected = estimator_for(divergence, estimator, k)

@@ -30,7 +30,7 @@ from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.top_k import merged_nearest, nearest_rows
 from dkdist._runtime.blocks import is_lazy, local_blocks, row_blocks
-from dkdist._runtime.map_reduce import collect
+from dkdist._runtime.map_reduce import map_blocks
 from dkdist._runtime.run import n_cores
 from dkdist._utils.validation import check_bool
 from dkdist.linear.rows import checked
@@ -52,19 +52,19 @@ class SearchedRows:
     def nearest(self, queries: F32, k: int) -> tuple[F64, I64]:
         """Squared distances and positions of the k nearest rows to each query, nearest first, exactly."""
         work = partial(_block_nearest, self.n_columns, queries, k)
-        return merged_nearest(collect(self.blocks, work, self.starts, label="nearest"), k)
+        return merged_nearest(map_blocks(self.blocks, work, self.starts, label="nearest"), k)
 
     def at(self, places: I64) -> F32:
         """Some rows, by their sorted places: only these leave their block."""
         work = partial(_block_at, self.n_columns, places)
-        return np.concatenate(collect(self.blocks, work, self.starts, label="rows"))
+        return np.concatenate(map_blocks(self.blocks, work, self.starts, label="rows"))
 
     def __iter__(self) -> Iterator[F32]:
         """All rows, block after block, of which a few are in memory at a time."""
         work = partial(_block, self.n_columns)
         for a in range(0, len(self.blocks), AT_ONCE):
             group = range(a, min(a + AT_ONCE, len(self.blocks)))
-            yield from collect(self.blocks, work, self.starts, only=group, label="rows")
+            yield from map_blocks(self.blocks, work, self.starts, only=group, label="rows")
 
 
 def _block(n_columns: int, block: Any, start: int) -> F32:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist._base.inputs import Sets
-from dkdist._runtime.pairs import Pairs
+from dkdist._runtime.pairs import PairTiles
 from dkdist.distances.base import CostModel, Distance, capabilities
 from dkdist.pairwise_matrices.tiles import FEW_PRODUCTS
 
@@ -40,7 +40,7 @@ class SymmetricTile(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SymmetricTiling(Pairs):
+class SymmetricTiling(PairTiles):
     """The tiles of a matrix whose rows and columns are cut apart."""
 
     steps: tuple[SymmetricTile, ...]

@@ -14,7 +14,7 @@ import numpy as np
 from dkdist._base.inputs import Sets
 from dkdist._base.invalid_sets import PartialResult, run_skipping_invalid
 from dkdist._numba.arrays import F64, I64
-from dkdist._runtime.pairs import Pairs, Tile, fill_pairs, plan_pairs, tile_bounds
+from dkdist._runtime.pairs import PairTiles, Tile, fill_pairs, plan_pairs, tile_bounds
 from dkdist._runtime.process import one_blas_thread
 from dkdist.io import SetStore
 from dkdist.pairwise_matrices.divergence_params import DivergenceEstimator, Place
@@ -34,7 +34,7 @@ def tile_bounds_of(sets: Sets) -> I64:
     return tile_bounds(sets.sizes, _point_bytes(sets), own)
 
 
-def tile_read_bytes(pairs: Pairs, rows: Sets, columns: Sets | None) -> int:
+def tile_read_bytes(pairs: PairTiles, rows: Sets, columns: Sets | None) -> int:
     """What all tiles read from stores: every block once for each tile it is in."""
     sides = zip((rows, rows if columns is None else columns), pairs.n_read, strict=True)
     return sum(
@@ -99,7 +99,7 @@ class CompareTile:
 
 
 def all_pairs(
-    work: Callable[[Any], Tile], pairs: Pairs, rows: Sets, columns: Sets | None, *,
+    work: Callable[[Any], Tile], pairs: PairTiles, rows: Sets, columns: Sets | None, *,
     what: str, label: str, sample: tuple[float, float] | None, verbose: bool | int,
 ) -> F64:  # fmt: skip
     """The matrix of all tiles, planned from the ``sample`` of seconds, announced, and filled."""

@@ -30,7 +30,7 @@ from dkdist._base.parameter_checks import draw_seed, one_of, whole
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime.blocks import is_lazy, row_blocks
-from dkdist._runtime.map_reduce import collect
+from dkdist._runtime.map_reduce import map_blocks
 from dkdist.linear.rows import checked
 from dkdist.two_sample.combined_p_values import combined, log_p_values, standardized
 from dkdist.two_sample.group_rows import GroupRowsSpec, centre_and_scale, representations
@@ -318,7 +318,7 @@ def _in_memory(rows: Any) -> F32:
     if not is_lazy(rows):
         return np.asarray(rows, np.float32)
     blocks = row_blocks(rows)
-    return np.concatenate(collect(blocks, _block, blocks.bounds[:-1].tolist(), label="group_test"))
+    return np.concatenate(map_blocks(blocks, _block, blocks.bounds[:-1].tolist(), label="group_test"))
 
 
 def _block(block: Any, start: int) -> F32:

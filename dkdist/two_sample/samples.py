@@ -71,12 +71,12 @@ def _streamed_sample(name: str, P: Any) -> Sample | None:
 def _sample_of_blocks(name: str, blocks: Blocks, firsts: I64, d: int) -> Sample:
     """The sample whose points ``firsts[i]`` to ``firsts[i + 1]`` - 1 are those of block i: a pass for each method."""
     from dkdist._runtime.blocks import Job
-    from dkdist._runtime.map_reduce import collect, default_window, tree_sum
+    from dkdist._runtime.map_reduce import default_window, map_blocks, tree_sum
 
     def rows(positions: I64) -> F64:
         parts = np.split(positions, np.searchsorted(positions, firsts[1:-1]))
         extras = [(int(first), part - first) for first, part in zip(firsts[:-1], parts, strict=True)]
-        return np.concatenate(collect(blocks, partial(_checked_rows, name), extras, label="sample_points"))
+        return np.concatenate(map_blocks(blocks, partial(_checked_rows, name), extras, label="sample_points"))
 
     def bin_sums(pooled: PooledStatistics, bins: U16, n_bins: int) -> F32:
         jobs = [Job((i,), part) for i, part in enumerate(np.split(bins, firsts[1:-1]))]

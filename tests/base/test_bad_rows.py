@@ -189,7 +189,7 @@ class Killed(BaseException):
 def test_a_run_that_was_killed_remembers_what_it_skipped(
     tmp_path: Path, monkeypatch: Any, n_lanes: int
 ) -> None:
-    monkeypatch.setattr(dkdist._runtime.map_reduce, "SEGMENT", 5)
+    monkeypatch.setattr(dkdist._runtime.map_reduce, "MAX_GRAPH_JOBS", 5)
     monkeypatch.setattr(dkdist.linear.epochs, "ROUND", 2)
     model = skipping(LEARNERS[0], n_epochs=1, n_lanes=n_lanes)
     X, save, left = forms()[1], Checkpoint.save, [2]

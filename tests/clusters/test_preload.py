@@ -113,7 +113,7 @@ def test_a_worker_gives_memory_back_when_it_has_much_more_than_after_the_last_ti
 
 def test_tasks_look_after_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
-    monkeypatch.setattr(process.RETURNS, "look", lambda: looks.append(1))
+    monkeypatch.setattr(process.MEMORY_TRIMMER, "look", lambda: looks.append(1))
     assert processors.require_same_cpu(max)(1, 2) == 2
     with pytest.raises(ValueError, match="empty"):
         processors.require_same_cpu(max)([])
@@ -122,7 +122,7 @@ def test_tasks_look_after_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_process_of_a_client_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker of a cluster that lives in the client's own process."""
-    monkeypatch.setattr(process, "one_blas_thread_for_good", lambda: pytest.fail("its threads were limited"))
+    monkeypatch.setattr(process, "limit_blas_permanently", lambda: pytest.fail("its threads were limited"))
     assert process.prepare_worker(process.THIS_PROCESS) == 1
 
 

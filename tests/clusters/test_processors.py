@@ -20,8 +20,14 @@ import dkdist as dk
 from dkdist._runtime import process as processors
 from dkdist._runtime.blocks import Job, row_blocks
 from dkdist._runtime.cluster import checked_workers
-from dkdist._runtime.map_reduce import collect, fold, tree_sum
-from dkdist._runtime.process import MixedProcessorsError, SameCpuTask, kernels, kind, require_alike
+from dkdist._runtime.map_reduce import fold, map_blocks, tree_sum
+from dkdist._runtime.process import (
+    MixedProcessorsError,
+    SameCpuTask,
+    cpu_features,
+    cpu_kind,
+    require_same_features,
+)
 
 from .programs import Programs
 
@@ -35,14 +41,15 @@ HERE = {
 }
 
 openblas_on_x86 = pytest.mark.skipif(
-    not any("openblas" in word for word in kernels()["BLAS"]) or "x86_64" not in kernels()["system"],
+    not any("openblas" in word for word in cpu_features()["BLAS"])
+    or "x86_64" not in cpu_features()["system"],
     reason="these kernels are chosen by the variables of OpenBLAS on x86-64",
 )
 
 
 def other_blas() -> dict[str, str]:
     """An environment with kernels that every x86-64 processor can run and this process does not use."""
-    here = " ".join(kernels()["BLAS"])
+    here = " ".join(cpu_features()["BLAS"])
     return {"OPENBLAS_CORETYPE": "Nehalem" if "Nehalem" not in here else "Prescott"}
 
 
@@ -60,7 +67,7 @@ def start_worker(run: Programs, cluster: LocalCluster, *options: str) -> None:
 
 
 def reported(**environment: str) -> dict[str, list[str]]:
-    """`kernels` of a process with this environment."""
+    """`cpu_features` of a process with this environment."""
     command = [sys.executable, "-c", REPORT]
     done = subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment})
     return dict(json.loads(done.stdout))
@@ -78,7 +85,7 @@ def test_the_error_names_what_differs_and_where() -> None:
     there = {"tcp://good:1": dict(HERE), "tcp://new:1": {**HERE, "compiled loops": ("znver5", "avx")}}
     there |= {f"tcp://host:{i}": {**HERE, "BLAS": ("openblas-1-SkylakeX",)} for i in range(5)}
     with pytest.raises(MixedProcessorsError, match="got no work") as error:
-        require_alike(HERE, there)
+        require_same_features(HERE, there)
     assert [line.strip() for line in str(error.value).splitlines()[1:5]] == [
         "tcp://new:1: compiled loops generic here, znver5 avx there",
         "tcp://host:0: BLAS openblas-1-Haswell here, openblas-1-SkylakeX there",
@@ -86,7 +93,7 @@ def test_the_error_names_what_differs_and_where() -> None:
         "and 3 more",
     ]
     assert "'dkdist.allow-mixed-processors'" in str(error.value)
-    require_alike(HERE, {"tcp://good:1": dict(HERE)})
+    require_same_features(HERE, {"tcp://good:1": dict(HERE)})
 
 
 def test_mixed_processors_are_told_of_where_they_are_allowed() -> None:
@@ -97,23 +104,23 @@ def test_mixed_processors_are_told_of_where_they_are_allowed() -> None:
             RuntimeWarning, match=r"(?s)last bits.*tcp://host:1: NumPy nothing more here, X86_V3 there"
         ),
     ):
-        require_alike(HERE, other)
+        require_same_features(HERE, other)
     with (
         dask.config.set({"dkdist.allow-mixed-processors": "no"}),
         pytest.raises(ValueError, match="must be true or false; found 'no'"),
     ):
-        require_alike(HERE, other)
+        require_same_features(HERE, other)
 
 
 @openblas_on_x86
 def test_kernels_are_those_in_force() -> None:
     """Each variable changes what it decides; the environment that the message advises does what it says."""
-    here = {what: list(words) for what, words in kernels().items()}
+    here = {what: list(words) for what, words in cpu_features().items()}
     assert reported() == here
     other = reported(**other_blas(), NUMBA_CPU_NAME="generic", NPY_DISABLE_CPU_FEATURES="X86_V3")
     assert [what for what in here if other[what] != here[what]] == ["BLAS", "compiled loops", "NumPy"]
     assert other["compiled loops"] == ["generic"]
-    advised = re.findall(r"([A-Z_]+)=(?:'(.*?)'|(\S*))", processors.TO_FIX)
+    advised = re.findall(r"([A-Z_]+)=(?:'(.*?)'|(\S*))", processors.REMEDY)
     pinned = reported(**{name: quoted or plain for name, quoted, plain in advised})
     assert all(word.endswith("Haswell") for word in pinned["BLAS"])
     assert pinned["compiled loops"] == ["x86-64-v3"]
@@ -154,13 +161,13 @@ def test_every_task_is_held_to_the_kind_it_was_made_for(
     """Workers that nobody asked, since they came and went meanwhile, refuse maps, folds and sums themselves."""
     jobs = [Job((i,)) for i in range(4)]
     work = {
-        "map": lambda: collect(BLOCKS, total),
+        "map": lambda: map_blocks(BLOCKS, total),
         "fold": lambda: fold(BLOCKS, jobs, first, np.maximum, np.zeros(2)),
         "sum": lambda: tree_sum(BLOCKS, jobs, first, np.add, window=2),
     }
     with Client(cluster):
         expected = {name: do() for name, do in work.items()}
-        monkeypatch.setattr(processors, "kind", iter_kinds().__next__)
+        monkeypatch.setattr(processors, "cpu_kind", iter_kinds().__next__)
         for do in work.values():
             with pytest.raises(
                 MixedProcessorsError, match="received work that began on processors of another kind"
@@ -180,7 +187,7 @@ def iter_kinds() -> Iterator[str]:
 
 
 def test_a_function_that_is_held_to_a_kind() -> None:
-    assert SameCpuTask(total, kind())(np.ones(3), None) == 3
+    assert SameCpuTask(total, cpu_kind())(np.ones(3), None) == 3
     with pytest.raises(MixedProcessorsError, match=r"(?s)process \d+ of .*compiled loops.*To fix"):
         SameCpuTask(total, "another")(np.ones(3), None)
 
@@ -195,4 +202,4 @@ def test_a_worker_that_joins_late(cluster: LocalCluster, tmp_path: Path) -> None
         ):
             start_worker(run, cluster)
         with pytest.raises(MixedProcessorsError):
-            collect(BLOCKS, total)
+            map_blocks(BLOCKS, total)

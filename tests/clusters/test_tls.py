@@ -232,4 +232,4 @@ def test_a_scheduler_file_that_is_missing_or_empty(tmp_path: Path, monkeypatch: 
         if text is not None:
             (tmp_path / "scheduler.json").write_text(text)
         with pytest.raises(ConnectionError, match=r"scheduler\.json' names no scheduler: start one with"):
-            cluster_module.address_in(tmp_path / "scheduler.json")
+            cluster_module.read_scheduler_file(tmp_path / "scheduler.json")

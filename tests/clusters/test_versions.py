@@ -21,7 +21,7 @@ from dkdist._runtime import cluster as versions
 from dkdist._runtime import cluster as waiting
 from dkdist._runtime.blocks import row_blocks
 from dkdist._runtime.cluster import checked_workers
-from dkdist._runtime.map_reduce import collect
+from dkdist._runtime.map_reduce import map_blocks
 from dkdist._runtime.process import prepare_worker
 
 from .programs import Programs, until
@@ -56,32 +56,32 @@ def start_worker(run: Programs, cluster: LocalCluster, *options: str) -> None:
 
 def test_python_counts_to_the_minor_version() -> None:
     packages = dict.fromkeys(versions.PACKAGES, "1.0")
-    assert versions._compared({**packages, "python": "3.11.7.final.0"})["python"] == ("3.11",)
+    assert versions._compared_versions({**packages, "python": "3.11.7.final.0"})["python"] == ("3.11",)
 
 
 def test_workers_are_asked_once_for_each_client(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[list[str]] = []
-    inspect = versions._inspect
+    inspect = versions._inspect_workers
 
     async def counted(client: Client, workers: list[str], timeout: float) -> object:
         asked.append(workers)
         return await inspect(client, workers, timeout)
 
-    monkeypatch.setattr(versions, "_inspect", counted)
+    monkeypatch.setattr(versions, "_inspect_workers", counted)
     first = next(iter(cluster.workers.values())).address
     with Client(cluster):
         for _ in range(2):
-            assert collect(BLOCKS, total) == [20.0] * 4
+            assert map_blocks(BLOCKS, total) == [20.0] * 4
         cluster.scale(2)
         cluster.wait_for_workers(2)
-        collect(BLOCKS, total)
+        map_blocks(BLOCKS, total)
     assert [len(one) for one in asked] == [1, 1]
     assert asked[0] == [first]
     assert asked[1] != [first]
     with Client(cluster):
-        collect(BLOCKS, total)
+        map_blocks(BLOCKS, total)
     assert len(asked) == 3
 
 
@@ -95,7 +95,7 @@ def test_no_workers(caplog: pytest.LogCaptureFixture) -> None:
             TimeoutError, match=r"no worker for 0.3 s. To fix: start some with 'dask worker inproc://"
         ) as error,
     ):
-        collect(BLOCKS, total)
+        map_blocks(BLOCKS, total)
     assert "'dkdist.wait-for-workers'" in str(error.value)
     assert "has no workers: waiting up to 0.3 s" in caplog.text
 
@@ -115,10 +115,10 @@ def test_other_versions_are_refused(cluster: LocalCluster, tmp_path: Path) -> No
         assert good not in str(error.value)
         assert not re.search("(numpy|dask) [0-9]", line)
         with pytest.raises(ImportError, match="got no work"):
-            collect(BLOCKS, total)
+            map_blocks(BLOCKS, total)
     until(lambda: len(cluster.scheduler.workers) == 1, "the other worker to be gone")
     with Client(cluster):
-        assert collect(BLOCKS, total) == [20.0] * 4
+        assert map_blocks(BLOCKS, total) == [20.0] * 4
 
 
 def answers_of(results: dict[str, object]) -> dict[str, object]:
@@ -129,7 +129,7 @@ def answers_of(results: dict[str, object]) -> dict[str, object]:
             await asyncio.sleep(60)
         return {workers[0]: results[workers[0]]}
 
-    return asyncio.run(versions._inspect(SimpleNamespace(run=run), ["good", "dead", "other"], 0.1))
+    return asyncio.run(versions._inspect_workers(SimpleNamespace(run=run), ["good", "dead", "other"], 0.1))
 
 
 def test_only_workers_without_an_answer_are_warned_of() -> None:
@@ -158,17 +158,17 @@ def test_workers_without_an_answer_are_asked_again(
         return {}
 
     with Client(cluster):
-        monkeypatch.setattr(versions, "_inspect", inspect)
+        monkeypatch.setattr(versions, "_inspect_workers", inspect)
         with pytest.raises(TimeoutError, match="no worker"):
-            collect(BLOCKS, total)
+            map_blocks(BLOCKS, total)
         monkeypatch.undo()
-        collect(BLOCKS, total)
+        map_blocks(BLOCKS, total)
         cluster.scale(2)
         until(lambda: len(cluster.scheduler.workers) == 2, "a second worker")
         asked.clear()
-        monkeypatch.setattr(versions, "_inspect", inspect)
+        monkeypatch.setattr(versions, "_inspect_workers", inspect)
         for _ in range(2):
-            assert collect(BLOCKS, total) == [20.0] * 4
+            assert map_blocks(BLOCKS, total) == [20.0] * 4
         assert len(set(asked)) == 1
         assert len(asked) == 4
 

@@ -9,8 +9,8 @@ import pytest
 
 from dashboard.models import N_BLOCKS, local_client, ridge, sgd
 from dkdist._runtime import progress
-from dkdist._runtime.dashboard import MOST_POINTS, MOST_RUNS, Curves, CurvesPage
-from dkdist._runtime.progress import TOPIC, report_loss
+from dkdist._runtime.dashboard import MAX_CURVE_POINTS, MAX_CURVES, Curves, CurvesPage
+from dkdist._runtime.progress import EVENT_TOPIC, report_loss
 
 
 @pytest.fixture
@@ -20,12 +20,12 @@ def client():
 
 
 def losses(client):
-    return [event for _, event in client.get_events(TOPIC)]
+    return [event for _, event in client.get_events(EVENT_TOPIC)]
 
 
 @pytest.mark.parametrize("n_lanes", [1, 2])
 def test_reported_losses_end_every_epoch_at_the_curve_of_the_estimator(client, sets, monkeypatch, n_lanes):
-    monkeypatch.setattr(progress, "INTERVAL", 0.0)
+    monkeypatch.setattr(progress, "MIN_REPORT_SECONDS", 0.0)
     model = sgd(n_epochs=3, n_lanes=n_lanes, validation_fraction=0.2).fit(sets, sets.targets["y"])[-1]
     ends = {event["epochs"]: event for event in losses(client) if event["epochs"] == int(event["epochs"])}
     assert sorted(ends) == [1, 2, 3]
@@ -36,7 +36,7 @@ def test_reported_losses_end_every_epoch_at_the_curve_of_the_estimator(client, s
 
 
 def test_reports_are_few_and_hold_names_and_numbers_only(client, sets, monkeypatch):
-    monkeypatch.setattr(progress, "INTERVAL", 1000.0)
+    monkeypatch.setattr(progress, "MIN_REPORT_SECONDS", 1000.0)
     monkeypatch.setattr(progress, "_last_report", float("-inf"))
     sgd(n_epochs=3).fit(sets, sets.targets["y"])
     (event,) = losses(client)
@@ -51,8 +51,8 @@ def test_reports_are_few_and_hold_names_and_numbers_only(client, sets, monkeypat
 def test_the_curve_is_a_mean_over_one_epoch_of_blocks(monkeypatch):
     sent = []
     worker = SimpleNamespace(log_event=lambda topic, event: sent.append((event["loss"], event["held_out"])))
-    monkeypatch.setattr(progress, "_own_worker", lambda: worker)
-    monkeypatch.setattr(progress, "INTERVAL", 0.0)
+    monkeypatch.setattr(progress, "_current_worker", lambda: worker)
+    monkeypatch.setattr(progress, "MIN_REPORT_SECONDS", 0.0)
     report_loss(0.5, 100, (0.5, 0.8), ())
     report_loss(1.25, 100, (0.1, 0.4), (0.5, 0.8))
     report_loss(2.0, 100, (0.2, 0.3), (0.5, 0.8))
@@ -83,7 +83,7 @@ def test_blocks_are_counted_exactly(client, sets):
     }
 
 
-@pytest.mark.parametrize("n", [3, MOST_POINTS, 12_345])
+@pytest.mark.parametrize("n", [3, MAX_CURVE_POINTS, 12_345])
 def test_a_long_curve_keeps_evenly_spaced_points_and_the_last(n):
     curves = Curves()
     for i in range(n):
@@ -92,7 +92,7 @@ def test_a_long_curve_keeps_evenly_spaced_points_and_the_last(n):
         )
     curve = curves.runs["1"]
     blocks = [report[0] for report in curve.reports]
-    assert min(n, MOST_POINTS / 2) <= len(blocks) <= MOST_POINTS
+    assert min(n, MAX_CURVE_POINTS / 2) <= len(blocks) <= MAX_CURVE_POINTS
     assert blocks[0] == 0
     assert len(set(np.diff(blocks))) == 1
     assert all((loss, epochs) == (block / 7, block / 10) for block, loss, _, epochs in curve.reports)
@@ -101,6 +101,6 @@ def test_a_long_curve_keeps_evenly_spaced_points_and_the_last(n):
 
 def test_only_the_last_runs_are_kept():
     many = Curves()
-    for i in range(MOST_RUNS + 3):
+    for i in range(MAX_CURVES + 3):
         many.report({"run": str(i), "what": "fit", "epochs": 1.0, "blocks": 1, "loss": 0.5, "held_out": 0.5})
-    assert list(many.runs) == [str(i) for i in range(3, MOST_RUNS + 3)]
+    assert list(many.runs) == [str(i) for i in range(3, MAX_CURVES + 3)]

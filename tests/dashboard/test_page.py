@@ -15,7 +15,7 @@ from distributed import Client, LocalCluster
 
 from dashboard.models import N_BLOCKS, local_client, ridge, sgd
 from dkdist._runtime.dashboard import Curves, CurvesPage, curves_doc
-from dkdist._runtime.progress import TOPIC
+from dkdist._runtime.progress import EVENT_TOPIC
 
 bokeh = pytest.importorskip("bokeh", reason="bokeh is missing: pip install 'dkdist[dashboard]'")
 pytestmark = pytest.mark.network
@@ -46,7 +46,7 @@ def test_a_cluster_in_this_process_gets_the_page_with_its_first_run(sets):
         ridge().fit(sets, sets.targets["y"])
         assert cluster.scheduler.plugins[CurvesPage.name].curves is curves  # one page for all runs
         assert curves.blocks["ridge_gram_leaf"] == N_BLOCKS
-        assert client.get_events(TOPIC)
+        assert client.get_events(EVENT_TOPIC)
 
 
 @contextlib.contextmanager
@@ -70,7 +70,7 @@ def scheduler(folder, *options):
 
 def test_a_scheduler_elsewhere_has_the_page_once_it_is_registered(tmp_path):
     with scheduler(tmp_path) as (client, base):
-        client.log_event(TOPIC, REPORT)
+        client.log_event(EVENT_TOPIC, REPORT)
         assert get(f"{base}/dkdist")[0] == 404
         for _ in range(2):  # a second user changes nothing
             client.register_plugin(CurvesPage())
@@ -85,7 +85,7 @@ def test_a_scheduler_can_be_started_with_the_page(tmp_path):
     options = ("--preload", "dkdist._runtime.dashboard", "--dashboard-prefix", "behind/proxy")
     with scheduler(tmp_path, *options) as (client, base):
         assert get(f"{base}/behind/proxy/dkdist")[0] == 200
-        client.log_event(TOPIC, REPORT)
+        client.log_event(EVENT_TOPIC, REPORT)
         reported = client.run_on_scheduler(
             lambda dask_scheduler: list(dask_scheduler.plugins["dkdist-curves"].curves.runs)
         )

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist._runtime.arrays import cut, fill_in_memory, take_rows
-from dkdist._runtime.blocks import BLOCK_BYTES, BLOCK_SETS, MANY_SETS
+from dkdist._runtime.arrays import block_bounds, fill_in_memory, take_rows
+from dkdist._runtime.blocks import MAX_BLOCK_BYTES, MAX_BLOCK_SETS, MIN_SETS_FOR_LARGE_BLOCKS
 
 MIB = 2**20
 
@@ -21,29 +21,31 @@ MIB = 2**20
 )
 def test_blocks_are_whole_sets_within_bounds(sizes, point_bytes, row_bytes):
     sizes = np.array(sizes)
-    bounds = cut(sizes, point_bytes, row_bytes)
+    bounds = block_bounds(sizes, point_bytes, row_bytes)
     assert (bounds[0], bounds[-1]) == (0, len(sizes))
     assert (np.diff(bounds) >= 1).all()
     for a, b in itertools.pairwise(bounds):
         if b - a > 1:
-            assert sizes[a:b].sum() * point_bytes <= BLOCK_BYTES
-            assert (b - a) * row_bytes <= BLOCK_BYTES
+            assert sizes[a:b].sum() * point_bytes <= MAX_BLOCK_BYTES
+            assert (b - a) * row_bytes <= MAX_BLOCK_BYTES
     # no block could have taken the next set as well
     for a, b in itertools.pairwise(bounds[:-1]):
-        too_many = b - a == BLOCK_SETS or (b - a + 1) * row_bytes > BLOCK_BYTES
-        assert too_many or sizes[a : b + 1].max() * (b - a + 1) * point_bytes > BLOCK_BYTES
+        too_many = b - a == MAX_BLOCK_SETS or (b - a + 1) * row_bytes > MAX_BLOCK_BYTES
+        assert too_many or sizes[a : b + 1].max() * (b - a + 1) * point_bytes > MAX_BLOCK_BYTES
 
 
 def test_small_sets_are_limited_in_number():
-    assert np.diff(cut(np.ones(5000, int), 8, 400)).tolist() == [1024] * 4 + [904]
-    assert np.diff(cut(np.ones(MANY_SETS - 1, int), 8, 400)).tolist() == [1024] * 63 + [1023]
-    assert np.diff(cut(np.ones(MANY_SETS, int), 8, 400)).tolist() == [2048] * 32
-    assert np.diff(cut(np.ones(MANY_SETS, int), 8, 2**16)).max() == 512
+    assert np.diff(block_bounds(np.ones(5000, int), 8, 400)).tolist() == [1024] * 4 + [904]
+    assert np.diff(block_bounds(np.ones(MIN_SETS_FOR_LARGE_BLOCKS - 1, int), 8, 400)).tolist() == [
+        1024
+    ] * 63 + [1023]
+    assert np.diff(block_bounds(np.ones(MIN_SETS_FOR_LARGE_BLOCKS, int), 8, 400)).tolist() == [2048] * 32
+    assert np.diff(block_bounds(np.ones(MIN_SETS_FOR_LARGE_BLOCKS, int), 8, 2**16)).max() == 512
 
 
 @pytest.mark.parametrize("n", [1, 7, 1000])
 def test_block_sets_is_the_users_choice(n):
-    bounds = cut(np.full(1000, 10**7), 8, 10**9, n)
+    bounds = block_bounds(np.full(1000, 10**7), 8, 10**9, n)
     assert bounds.tolist() == [*range(0, 1000, n), 1000]
 
 
@@ -53,7 +55,7 @@ def test_every_row_is_filled_once():
     def fill(rows):
         out[rows] += np.arange(rows.start, rows.stop)
 
-    fill_in_memory(fill, cut(np.ones(1000, int), 4, 4, 37))
+    fill_in_memory(fill, block_bounds(np.ones(1000, int), 4, 4, 37))
     np.testing.assert_array_equal(out, np.arange(1000))
 
 

@@ -10,7 +10,14 @@ from dask._task_spec import Task, TaskRef, convert_legacy_graph
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist._runtime.blocks import BLOCK_BYTES, BLOCK_SETS, BlockTask, row_blocks, source_blocks, split_graph
+from dkdist._runtime.blocks import (
+    MAX_BLOCK_BYTES,
+    MAX_BLOCK_SETS,
+    BlockTask,
+    row_blocks,
+    source_blocks,
+    split_graph,
+)
 
 
 def made(blocks):
@@ -114,7 +121,7 @@ def test_numpy_rows_are_cut_into_views(n):
     assert blocks.local
     assert blocks.n_rows == n
     assert blocks.n_columns == 3
-    assert np.diff(blocks.bounds).max() <= BLOCK_SETS
+    assert np.diff(blocks.bounds).max() <= MAX_BLOCK_SETS
     parts = made(blocks)
     assert all(np.shares_memory(part, X) for part in parts)
     np.testing.assert_array_equal(np.concatenate(parts), X)
@@ -128,7 +135,7 @@ def test_many_rows_make_the_blocks_that_sets_would():
 
 def test_wide_rows_make_small_blocks():
     X = np.zeros((64, 2**20), np.float32)  # 4 MiB a row
-    assert np.diff(row_blocks(X).bounds).max() == BLOCK_BYTES // (4 * 2**20)
+    assert np.diff(row_blocks(X).bounds).max() == MAX_BLOCK_BYTES // (4 * 2**20)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist._runtime.blocks import Job, row_blocks
-from dkdist._runtime.map_reduce import collect, tree_sum
+from dkdist._runtime.map_reduce import map_blocks, tree_sum
 
 N, D, ROWS = 96, 2, 32
 X = np.random.default_rng(0).normal(size=(N, D)).astype("f4")
@@ -179,7 +179,7 @@ def test_every_kind_of_array_gives_its_rows(kind, client):
         np.testing.assert_array_equal(whole, X)
     for places in ({}, {"scheduler": "threads"}):  # on the cluster of the futures, and in this process
         with dask.config.set(places):
-            made = collect(row_blocks(x), np.add, np.zeros(len(x.chunks[0]), np.float32))
+            made = map_blocks(row_blocks(x), np.add, np.zeros(len(x.chunks[0]), np.float32))
             np.testing.assert_array_equal(np.concatenate(made), whole)
             jobs = [Job((i,)) for i in range(len(made))]
             total = tree_sum(row_blocks(x), jobs, sum_of_block, np.add, window=2)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dkdist as dk
 from dkdist._runtime.blocks import Job, row_blocks
-from dkdist._runtime.map_reduce import SEGMENT, fold
+from dkdist._runtime.map_reduce import MAX_GRAPH_JOBS, fold
 
 from .counted import Item
 
@@ -82,11 +82,11 @@ def test_arrays_in_memory_are_folded_without_a_copy():
 
 
 def test_segments_report_their_state_in_order():
-    n, reports = 2 * SEGMENT + 3, []
+    n, reports = 2 * MAX_GRAPH_JOBS + 3, []
     jobs = [Job((i % 12,), 1.0) for i in range(n)]
     told = {"window": 4, "on_segment": lambda *r: reports.append(r)}
     fold(lazy_blocks(), jobs, lambda made, _: 1, lambda s, i: s + i, 0, **told)
-    assert reports == [(SEGMENT, SEGMENT), (2 * SEGMENT, 2 * SEGMENT), (n, n)]
+    assert reports == [(MAX_GRAPH_JOBS, MAX_GRAPH_JOBS), (2 * MAX_GRAPH_JOBS, 2 * MAX_GRAPH_JOBS), (n, n)]
 
 
 def test_arguments_of_a_step_are_left_alone_between_jobs():

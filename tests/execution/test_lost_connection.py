@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from distributed.comm.core import CommClosedError
 
-from dkdist._runtime.cluster import lost_connection
+from dkdist._runtime.cluster import is_connection_lost
 from dkdist._runtime.run import resources
 
 
@@ -24,7 +24,7 @@ from dkdist._runtime.run import resources
     ],
 )
 def test_a_client_that_gave_its_scheduler_up_says_so(status: str, error: Exception, lost: bool) -> None:
-    assert lost_connection(SimpleNamespace(status=status), error) == lost
+    assert is_connection_lost(SimpleNamespace(status=status), error) == lost
 
 
 def test_a_client_that_is_closing_counts_as_a_lost_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,4 +33,4 @@ def test_a_client_that_is_closing_counts_as_a_lost_scheduler(monkeypatch: pytest
     monkeypatch.setattr("dkdist._runtime.run.active_client", lambda: client)
     with pytest.raises(CommClosedError, match="make a new Client") as closing:
         resources()
-    assert lost_connection(client, closing.value)
+    assert is_connection_lost(client, closing.value)

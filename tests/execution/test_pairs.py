@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist._runtime.pairs import Pairs, fill_pairs, tile_bounds
+from dkdist._runtime.pairs import PairTiles, fill_pairs, tile_bounds
 from dkdist._runtime.progress import Progress
 
 
@@ -15,7 +15,7 @@ def bounds(n, step):
 
 @pytest.mark.parametrize("step", [1, 3, 10, 50])
 def test_a_collection_with_itself(step):
-    pairs = Pairs(bounds(10, step), None)
+    pairs = PairTiles(bounds(10, step), None)
     seen = np.zeros((10, 10), int)
     assert pairs.n_tiles == len(pairs.tiles)
     for rows, columns in pairs.tiles:
@@ -29,7 +29,7 @@ def test_a_collection_with_itself(step):
 
 @pytest.mark.parametrize("opposite", [True, False])
 def test_tiles_are_put_in_place(opposite):
-    pairs = Pairs(bounds(7, 3), None if opposite else bounds(5, 2))
+    pairs = PairTiles(bounds(7, 3), None if opposite else bounds(5, 2))
     whole = np.random.default_rng(0).random(pairs.shape)
 
     def tile(piece):

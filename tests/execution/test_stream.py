@@ -12,8 +12,14 @@ from distributed import Client, LocalCluster, get_worker
 
 from dkdist._runtime import futures as stream
 from dkdist._runtime.blocks import Job, row_blocks
-from dkdist._runtime.futures import LINK, MEMORY, TARGET_TASK_SECONDS, Rate, jobs_a_task
-from dkdist._runtime.map_reduce import collect, fold
+from dkdist._runtime.futures import (
+    RATE_WINDOW_SECONDS,
+    TARGET_TASK_SECONDS,
+    TASKS_PER_SYNC,
+    ThroughputEstimator,
+    jobs_per_task,
+)
+from dkdist._runtime.map_reduce import fold, map_blocks
 from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import resources
 
@@ -48,7 +54,9 @@ def client():
         yield client
 
 
-@pytest.mark.parametrize("n", [1, 2, LINK - 1, LINK, LINK + 1, 5 * LINK + 3])
+@pytest.mark.parametrize(
+    "n", [1, 2, TASKS_PER_SYNC - 1, TASKS_PER_SYNC, TASKS_PER_SYNC + 1, 5 * TASKS_PER_SYNC + 3]
+)
 @pytest.mark.parametrize("window", [1, 3, 50, None])
 def test_a_fold_is_the_sequential_one(client, n, window):
     with dask.config.set(scheduler="sync"):
@@ -59,7 +67,7 @@ def test_a_fold_is_the_sequential_one(client, n, window):
 
 @pytest.mark.parametrize("size", [1, 3, 5])
 def test_which_jobs_share_a_task_changes_nothing(client, monkeypatch, size):
-    monkeypatch.setattr(stream, "jobs_a_task", lambda before, n, seconds: before % 5 + 1)
+    monkeypatch.setattr(stream, "jobs_per_task", lambda before, n, seconds: before % 5 + 1)
     monkeypatch.setattr(stream._Fold, "size", size)
     with dask.config.set(scheduler="sync"):
         expected = fold(blocks(), jobs_of(43), joined, append, np.zeros(4), window=1)
@@ -80,14 +88,14 @@ def test_a_thread_has_one_task_of_a_fold_ahead(client, monkeypatch):
 
     monkeypatch.setattr(stream._Fold, "_add_items", noted)
     monkeypatch.setattr(stream._Fold, "size", 3)
-    monkeypatch.setattr(stream, "jobs_a_task", lambda before, n, seconds: 3)
+    monkeypatch.setattr(stream, "jobs_per_task", lambda before, n, seconds: 3)
     fold(blocks(), jobs_of(100), joined, append, np.zeros(4), window=60)
     assert max(under_way) == (4, 4)
 
 
 def test_items_go_to_threads_in_turn(client, monkeypatch):
     monkeypatch.setattr(stream._Fold, "size", 1)
-    monkeypatch.setattr(stream, "jobs_a_task", lambda before, n, seconds: 1)
+    monkeypatch.setattr(stream, "jobs_per_task", lambda before, n, seconds: 1)
 
     def where(made, extra):
         time.sleep(0.01)  # so that a thread is busy when the next item is handed out
@@ -104,14 +112,14 @@ def test_items_go_to_threads_in_turn(client, monkeypatch):
 
 
 def test_tasks_are_as_long_as_their_time_and_change_by_and_by():
-    assert jobs_a_task(10, 30, 30 * TARGET_TASK_SECONDS / 12) == 12
-    assert jobs_a_task(2, 10**6, 1.0) == 8
-    assert jobs_a_task(100, 1, 1e3) == 25
-    assert jobs_a_task(1, 1, 1e3) == 1
+    assert jobs_per_task(10, 30, 30 * TARGET_TASK_SECONDS / 12) == 12
+    assert jobs_per_task(2, 10**6, 1.0) == 8
+    assert jobs_per_task(100, 1, 1e3) == 25
+    assert jobs_per_task(1, 1, 1e3) == 1
 
 
 def test_jobs_that_end_at_once_after_a_pause_do_not_look_like_a_fast_run():
-    rate, now, done = Rate(0.0), 0.0, 0
+    rate, now, done = ThroughputEstimator(0.0), 0.0, 0
     for _ in range(20):
         now, done = now + 0.5, done + 10
         n, seconds = rate.of(now, done)
@@ -120,11 +128,11 @@ def test_jobs_that_end_at_once_after_a_pause_do_not_look_like_a_fast_run():
     assert n / seconds < 20
     for burst in range(1, 8):  # while its replacement started, others did what now is used in an instant
         n, seconds = rate.of(now + 3.0 + 0.01 * burst, done + 10 + 10 * burst)
-        assert n / seconds < 20 * (MEMORY + 3.0) / MEMORY
+        assert n / seconds < 20 * (RATE_WINDOW_SECONDS + 3.0) / RATE_WINDOW_SECONDS
 
 
 def test_a_run_that_becomes_faster_is_told_within_ten_seconds():
-    rate = Rate(0.0)
+    rate = ThroughputEstimator(0.0)
     for second in range(1, 101):
         rate.of(second, second)
     n, seconds = rate.of(110.0, 1100)
@@ -146,16 +154,16 @@ def test_states_are_reported_in_order_and_progress_counts_every_block_once(clien
 
 
 def test_a_map_keeps_the_order_and_makes_what_is_asked_for(client):
-    whole = collect(blocks(), lambda block, extra: (block.sum(), extra), list(range(12)))
+    whole = map_blocks(blocks(), lambda block, extra: (block.sum(), extra), list(range(12)))
     assert [extra for _, extra in whole] == list(range(12))
-    some = collect(blocks(), lambda block, extra: (block.sum(), extra), list(range(12)), only=[7, 2, 11])
+    some = map_blocks(blocks(), lambda block, extra: (block.sum(), extra), list(range(12)), only=[7, 2, 11])
     assert some == [whole[7], whole[2], whole[11]]
-    assert collect(blocks(), lambda block, extra: 1, only=[]) == []
+    assert map_blocks(blocks(), lambda block, extra: 1, only=[]) == []
 
 
 def test_nothing_is_left_with_the_scheduler(client):
     fold(blocks(), jobs_of(30), joined, append, np.zeros(4))
-    collect(blocks(), lambda block, extra: 1)
+    map_blocks(blocks(), lambda block, extra: 1)
     deadline = time.monotonic() + 10
     while client.cluster.scheduler.tasks and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -216,7 +224,7 @@ def test_errors_keep_their_type_and_say_which_rows(client):
         raise OwnError("all")
 
     with pytest.raises(OwnError, match="all") as caught:
-        collect(blocks(), broken, only=[3])
+        map_blocks(blocks(), broken, only=[3])
     assert "rows 15 to 19" in " ".join(caught.value.__notes__)
 
 
@@ -233,4 +241,4 @@ def test_a_block_that_kills_its_workers_is_named():
         Client(cluster),
         pytest.raises(RuntimeError, match=r"2 workers died .* rows 35 to 39 .* block_sets"),
     ):
-        collect(blocks(), deadly, list(range(12)), only=[7])
+        map_blocks(blocks(), deadly, list(range(12)), only=[7])

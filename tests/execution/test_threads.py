@@ -17,8 +17,8 @@ import pytest
 from dask.callbacks import Callback
 
 from dkdist._runtime.blocks import Blocks, Job, row_blocks
-from dkdist._runtime.map_reduce import collect, fold, map_pieces
-from dkdist._runtime.run import is_in_process
+from dkdist._runtime.map_reduce import fold, map_blocks, map_pieces
+from dkdist._runtime.run import uses_local_threads
 from dkdist.pairwise_matrices.distance_matrix import paced
 
 from .counted import Item
@@ -40,7 +40,7 @@ def folded(some: Blocks, work: Any = lambda made, _: next(made)) -> Any:
 
 def test_work_has_threads_of_its_own_that_end_with_it() -> None:
     before = threading.active_count()
-    assert {name.split("_")[0] for name in collect(blocks(), thread_name)} == {"dkdist"}
+    assert {name.split("_")[0] for name in map_blocks(blocks(), thread_name)} == {"dkdist"}
     assert {name.split("_")[0] for name in map_pieces(thread_name, range(9), label="names")} == {"dkdist"}
     assert folded(blocks()) == pytest.approx((X + 1).sum())
     assert threading.active_count() == before
@@ -48,14 +48,14 @@ def test_work_has_threads_of_its_own_that_end_with_it() -> None:
 
 def test_as_many_as_the_user_says() -> None:
     with dask.config.set(num_workers=1):
-        assert set(collect(blocks(), thread_name)) == {"dkdist_0"}
+        assert set(map_blocks(blocks(), thread_name)) == {"dkdist_0"}
 
 
 def test_a_scheduler_a_pool_or_callbacks_of_dask_are_used_where_they_are_chosen() -> None:
-    assert is_in_process()
+    assert uses_local_threads()
     with dask.config.set(scheduler="synchronous"):
-        assert set(collect(blocks(), thread_name)) == {threading.current_thread().name}
-        assert is_in_process()
+        assert set(map_blocks(blocks(), thread_name)) == {threading.current_thread().name}
+        assert uses_local_threads()
         assert {
             name.split("_")[0] for name in map_pieces(thread_name, range(9), label="names", local=True)
         } == {"dkdist"}
@@ -64,8 +64,8 @@ def test_a_scheduler_a_pool_or_callbacks_of_dask_are_used_where_they_are_chosen(
         assert folded(blocks()) == pytest.approx((X + 1).sum())
     assert len(begun) > 12
     with dask.config.set(scheduler="processes"):
-        assert not is_in_process()
-        assert is_in_process(local=True)
+        assert not uses_local_threads()
+        assert uses_local_threads(local=True)
 
 
 def test_what_some_blocks_share_is_kept_as_long_as_they_need_it() -> None:
@@ -82,7 +82,7 @@ def test_an_error_ends_the_run_and_says_which_rows_were_made() -> None:
         folded(blocks(), refuse)
     assert error.value.__notes__[0].startswith("This was raised while rows ")
     with pytest.raises(SystemExit):
-        collect(blocks(), lambda *_: (_ for _ in ()).throw(SystemExit))
+        map_blocks(blocks(), lambda *_: (_ for _ in ()).throw(SystemExit))
 
 
 def test_ctrl_c_ends_it() -> None:
@@ -110,10 +110,10 @@ def test_ctrl_c_ends_it() -> None:
 
 def test_runs_within_tasks_of_runs() -> None:
     def deeper(block: Any, depth: int) -> float:
-        return float(block.sum()) if depth == 0 else sum(collect(blocks(20), deeper, [depth - 1] * 3))
+        return float(block.sum()) if depth == 0 else sum(map_blocks(blocks(20), deeper, [depth - 1] * 3))
 
     with dask.config.set(num_workers=1):
-        found = collect(blocks(20), deeper, [2] * 3)
+        found = map_blocks(blocks(20), deeper, [2] * 3)
     np.testing.assert_allclose(found, 3 * (X + 1).sum())
 
 
@@ -127,7 +127,7 @@ def test_at_most_window_items_are_alive_before_a_slow_step(window: int | None) -
         return count + 1
 
     with dask.config.set(num_workers=8):
-        assert is_in_process()
+        assert uses_local_threads()
         jobs = [Job((i % 12,)) for i in range(40)]
         assert fold(blocks(), jobs, lambda made, _: Item(), slow_step, 0, window=window) == 40
     assert Item.most == (window or 8 + 2)  # the bound holds, and is used; by default two more than threads

@@ -11,7 +11,7 @@ from distributed import Client, get_worker
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist._runtime.blocks import Blocks, Job, as_they_are, row_blocks
+from dkdist._runtime.blocks import Blocks, Job, row_blocks, value_tasks
 from dkdist._runtime.map_reduce import tree_sum
 
 from .counted import Item
@@ -56,7 +56,7 @@ def test_order_is_that_of_the_jobs_and_a_client_gives_the_same():
 
 
 def test_few_leaves_go_to_as_many_workers():
-    some = Blocks("some", np.arange(3), as_they_are("some", [1, 2]))
+    some = Blocks("some", np.arange(3), value_tasks("some", [1, 2]))
     with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
         for _ in range(3):
             found = tree_sum(some, [Job((0,)), Job((1,))], _where, lambda a, b: a | b, window=2)

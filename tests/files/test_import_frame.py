@@ -8,7 +8,7 @@ import pytest
 
 import dkdist as dk
 from dkdist._runtime import frame_partitions
-from dkdist._runtime.frame_partitions import Partitions, parquet_parts
+from dkdist._runtime.frame_partitions import Partitions, find_parquet_parts
 from dkdist.sets import SampleSetError
 
 dd = pytest.importorskip("dask.dataframe")
@@ -109,12 +109,12 @@ KINDS = {
 def test_files_that_a_frame_only_reads_give_what_their_partitions_give(kind, n_files, tmp_path):
     frame = KINDS[kind](FRAME)
     lazy = _in_files(frame, tmp_path / "t", n_files)
-    parts = parquet_parts(lazy[["donor", "cd3"]])
+    parts = find_parquet_parts(lazy[["donor", "cd3"]])
     assert [Path(part.path).name for some in parts for part in some] == [
         f"p{k:02d}.parquet" for k in range(n_files)
     ]
     computed = lazy.map_partitions(lambda rows: rows)
-    assert parquet_parts(computed) is None
+    assert find_parquet_parts(computed) is None
     expected = dk.SampleSets.from_frame(frame, "donor", ["cd4", "cd3"], ["age"])
     for number, given in enumerate((lazy, computed)):
         sets = dk.import_frame(tmp_path / f"{number}.zarr", given, "donor", ["cd4", "cd3"], ["age"]).load()
@@ -169,9 +169,9 @@ def test_a_frame_that_does_more_than_to_read_files_is_computed(tmp_path):
         lazy.assign(cd3=1.0),
         dd.from_pandas(FRAME, npartitions=2),
     ):
-        assert parquet_parts(more[["donor", "cd3"]]) is None
+        assert find_parquet_parts(more[["donor", "cd3"]]) is None
     filtered = dd.read_parquet(tmp_path / "t", filters=[("age", ">", 53)])
-    assert parquet_parts(filtered[["donor", "cd3"]]) is None
+    assert find_parquet_parts(filtered[["donor", "cd3"]]) is None
     sets = dk.import_frame(tmp_path / "s.zarr", filtered, "donor", ["cd3"])
     assert sets.ids.tolist() == DONORS[4:]
 

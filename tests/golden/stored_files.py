@@ -99,7 +99,7 @@ def _interrupted_fit(folder: Path) -> None:
         if n_saved == 2:
             raise InterruptedError
 
-    map_reduce.SEGMENT, Checkpoint.save = 1, save_and_stop  # type: ignore[method-assign]
+    map_reduce.MAX_GRAPH_JOBS, Checkpoint.save = 1, save_and_stop  # type: ignore[method-assign]
     try:
         learner(folder / "checkpoint").fit(*training_rows())
     except InterruptedError:

@@ -56,7 +56,7 @@ def until(true: Any, seconds: float = 60.0) -> None:
 
 
 def test_a_run_that_lost_all_workers_ends_with_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(waiting, "WORKER_CHECK_SECONDS", 0.2)
     with (
         dask.config.set({"dkdist.wait-for-workers": "1s"}),
         LocalCluster(processes=False, n_workers=1, dashboard_address="127.0.0.1:0") as cluster,
@@ -75,7 +75,7 @@ def test_a_run_that_lost_all_workers_ends_with_what_is_kept(monkeypatch: pytest.
 
 def test_a_run_goes_on_with_a_worker_that_joins_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = model().fit(lazy(0.0), Y).coef_
-    monkeypatch.setattr(waiting, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(waiting, "WORKER_CHECK_SECONDS", 0.2)
     with (
         LocalCluster(processes=False, n_workers=1, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster),

@@ -43,7 +43,8 @@ def settle(scheduler: Any) -> None:
         time.sleep(0.2)
     idle = distributed_time()
     while (
-        min(w.last_seen for w in scheduler.workers.values()) < idle + stages.LATE and time.monotonic() < end
+        min(w.last_seen for w in scheduler.workers.values()) < idle + stages.HEARTBEAT_GRACE_SECONDS
+        and time.monotonic() < end
     ):
         time.sleep(0.05)
 
@@ -52,8 +53,8 @@ def soak(
     runs: int, every: int, monkeypatch: pytest.MonkeyPatch, path: Any
 ) -> list[tuple[dict[str, int], int]]:
     """What is there after each ``every`` runs, and the bytes that this process holds."""
-    monkeypatch.setattr(stages, "KEPT", 4)
-    monkeypatch.setattr(stages, "LATE", 1.5)  # workers here report every half second
+    monkeypatch.setattr(stages, "MAX_SPANS", 4)
+    monkeypatch.setattr(stages, "HEARTBEAT_GRACE_SECONDS", 1.5)  # workers here report every half second
     monkeypatch.setenv("DKDIST_TEST_STORE", str(path))
     problem.write(path)
     found = []

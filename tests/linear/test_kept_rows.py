@@ -16,8 +16,8 @@ from distributed import Client
 
 import dkdist as dk
 from dkdist._runtime.blocks import row_blocks
-from dkdist._runtime.cache import _Folder
-from dkdist._runtime.run import UNASKED_BYTES, CachePolicy, plan_keeping, plan_of
+from dkdist._runtime.cache import _FolderCache
+from dkdist._runtime.run import MAX_AUTO_CACHE_BYTES, CachePolicy, plan_cache, plan_of
 from dkdist._utils.archives import ArchiveError
 from dkdist.linear.epochs import choose_materialization
 
@@ -54,12 +54,12 @@ def bits(X: Any, cores: int = 2, **k: Any) -> bytes:
 def test_features_are_made_at_once_where_this_process_has_cores_to_spare() -> None:
     blocks = row_blocks(features())
     with dask.config.set(num_workers=4):
-        assert choose_materialization(blocks, 1).at_once
-        assert not choose_materialization(blocks, 2).at_once
+        assert choose_materialization(blocks, 1).eager
+        assert not choose_materialization(blocks, 2).eager
         with Client(processes=False, n_workers=1, threads_per_worker=4, dashboard_address="127.0.0.1:0"):
-            assert not choose_materialization(blocks, 1).at_once
+            assert not choose_materialization(blocks, 1).eager
     with dask.config.set(num_workers=2):
-        assert not choose_materialization(blocks, 1).at_once
+        assert not choose_materialization(blocks, 1).eager
 
 
 @pytest.mark.parametrize("make", [features, lazy])
@@ -78,11 +78,11 @@ def test_rows_are_made_once_and_have_the_same_bits(tmp_path: Path, make: Any, n_
 
 def test_they_are_kept_before_their_features_are_made() -> None:
     for make in (features, lazy):
-        assert plan_keeping(row_blocks(make()), "memory", 2) == CachePolicy("memory", 4 * N * M)
+        assert plan_cache(row_blocks(make()), "memory", 2) == CachePolicy("memory", 4 * N * M)
 
 
 def test_what_is_unasked_is_bounded_and_the_plan_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert UNASKED_BYTES == 256 * 2**20
+    assert MAX_AUTO_CACHE_BYTES == 256 * 2**20
     plans = [plan_of(lambda k=k: learner(cache=k).fit(lazy(), Y)) for k in ("auto", False)]
     assert plans[0].kept == "; rows are made once and kept, 18.75 kiB in memory"
     assert str(plans[0]).endswith(plans[0].kept)
@@ -93,7 +93,7 @@ def test_what_is_unasked_is_bounded_and_the_plan_says_so(monkeypatch: pytest.Mon
         with pytest.raises(MemoryError, match="rows are made once and kept"):
             learner(cache="memory").fit(da.from_array(np.tile(A, (1, 30)), chunks=(50, -1)), Y)
     bits(lazy(), cache="auto")
-    monkeypatch.setattr("dkdist._runtime.run.UNASKED_BYTES", 4 * N * M - 1)
+    monkeypatch.setattr("dkdist._runtime.run.MAX_AUTO_CACHE_BYTES", 4 * N * M - 1)
     bits(lazy(), cache="auto")
     assert len(MADE) == 4 * 8
 
@@ -129,12 +129,12 @@ def test_where_work_goes_elsewhere_rows_are_kept_in_a_folder_alone(tmp_path: Pat
 
 def test_a_folder_that_a_worker_does_not_have_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"which is not there on .* all workers share"):
-        _Folder(os.fspath(tmp_path / "elsewhere")).put(0, A)
+        _FolderCache(os.fspath(tmp_path / "elsewhere")).put(0, A)
 
 
 @pytest.mark.parametrize("n_bytes", [0, 72, 200])
 def test_a_file_that_somebody_has_cut_is_named(tmp_path: Path, n_bytes: int) -> None:
-    kept = _Folder(os.fspath(tmp_path))
+    kept = _FolderCache(os.fspath(tmp_path))
     kept.put(3, A)
     path = next(tmp_path.iterdir())
     os.truncate(path, n_bytes)

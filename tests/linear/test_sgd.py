@@ -251,7 +251,7 @@ class Killed(BaseException):
 def test_a_run_killed_anywhere_ends_with_the_same_bits(
     tmp_path: Path, monkeypatch: Any, n_lanes: int, random_state: Any
 ) -> None:
-    monkeypatch.setattr(dkdist._runtime.map_reduce, "SEGMENT", 4)
+    monkeypatch.setattr(dkdist._runtime.map_reduce, "MAX_GRAPH_JOBS", 4)
     monkeypatch.setattr("dkdist.linear.epochs.ROUND", 2)
     X, _, c = small()
     lazy = da.from_array(X, chunks=(40, -1))
@@ -319,7 +319,7 @@ SCRIPT = """
     from dkdist import IncrementalSGDClassifier
     from dkdist._runtime.checkpoint import Checkpoint
     import dkdist._runtime.map_reduce
-    dkdist._runtime.map_reduce.SEGMENT = 3
+    dkdist._runtime.map_reduce.MAX_GRAPH_JOBS = 3
     die_after, path = int(sys.argv[1]), sys.argv[2]
     save = Checkpoint.save
     def save_and_die(self, *state):

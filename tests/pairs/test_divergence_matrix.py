@@ -69,8 +69,8 @@ def test_tiles_stores_threads_and_clusters_change_no_bit(choices: dict[str, Any]
         with dask.config.set(scheduler=scheduler):
             store = dk.open_sets(memory, block_sets=block_sets)
             np.testing.assert_array_equal(dk.divergence_matrix(store, **choices), expected)
-    monkeypatch.setattr(pairs, "TILES_A_SIDE", 3)
-    monkeypatch.setattr(pairs, "SEGMENT", 2)
+    monkeypatch.setattr(pairs, "MIN_TILES_PER_SIDE", 3)
+    monkeypatch.setattr(pairs, "SEGMENT_TILES", 2)
     np.testing.assert_array_equal(dk.divergence_matrix(list(sets), **choices), expected)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 import dkdist as dk
-from dkdist._runtime.process import kernels
+from dkdist._runtime.process import cpu_features
 from dkdist._utils.memory_budget import memory_limit
 from dkdist._utils.text import escaped, grid_table, pairs_table
 from dkdist.cli.report.evidence import Evidence
@@ -105,7 +105,7 @@ CITED = (
 
 def run_section(_: Evidence) -> Section:
     """Versions of what computes, and what decides its last bits."""
-    found = kernels()
+    found = cpu_features()
     pairs: list[tuple[object, object]] = [
         ("made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
         ("dkdist", dk.__version__),
