@@ -49,7 +49,7 @@ def tree(parts: list[dk.Coreset], size: int, *, optimal_weights: bool = False) -
 
 
 def stream(P: np.ndarray, size: int, sigma: float) -> dk.RunningCoreset:
-    running_coreset.BLOCK = 1024
+    running_coreset.BLOCK_POINTS = 1024
     return dk.RunningCoreset(size, sigma=sigma, random_state=0).add(P)
 
 

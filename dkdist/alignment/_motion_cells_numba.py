@@ -25,10 +25,10 @@ from scipy.spatial.transform import Rotation
 from dkdist._numba.arrays import F64, I64
 from dkdist._numba.compilation import SUM, loop
 from dkdist._numba.elementary import exp, f32
-from dkdist.alignment._slopes_numba import FAR
+from dkdist.alignment._slopes_numba import MIN_EXPONENT
 
-ROUNDING = 1e-5  # of W_P W_Q: more than sums in float32 lose
-STEEPEST = f32(np.sqrt(3.0))  # where the second derivative is largest
+ROUNDING_RATIO = 1e-5  # of W_P W_Q: more than sums in float32 lose
+MAX_CURVATURE_RADIUS = f32(np.sqrt(3.0))  # where the second derivative is largest
 
 
 def cell_rotations(centres: F64, d: int) -> F64:
@@ -41,7 +41,7 @@ def cell_rotations(centres: F64, d: int) -> F64:
     return np.stack([np.stack([c, -s], axis=1), np.stack([s, c], axis=1)], axis=1)
 
 
-def turn_radius(half: F64, turns: int) -> F64:
+def rotation_radius(half: F64, turns: int) -> F64:
     """How far (radians) rotations of a cell of this half side are from its middle.
 
     In space a cell is a cube of rotation vectors: their distance is at least the angle between the rotations (Hartley,
@@ -50,14 +50,14 @@ def turn_radius(half: F64, turns: int) -> F64:
     return np.asarray(half * np.sqrt(max(turns, 1)))
 
 
-def split(middles: F64, halves: F64, turns: int, radius: float) -> tuple[F64, F64, I64]:
+def split_cells(middles: F64, halves: F64, turns: int, radius: float) -> tuple[F64, F64, I64]:
     """Cells (k, D) cut in half in each coordinate of their turn, or of their translation: what moves points further.
 
     ``halves`` (k, 2): half sides of turns and translations; the first ``turns`` coordinates are those of the rotation.
     Also the position of each one's parent.
     """
     d = middles.shape[1] - turns
-    turn = (turn_radius(halves[:, 0], turns) * radius > np.sqrt(d) * halves[:, 1]) & (turns > 0)
+    turn = (rotation_radius(halves[:, 0], turns) * radius > np.sqrt(d) * halves[:, 1]) & (turns > 0)
     parts = []
     for which, chosen, first, n in ((0, turn, 0, turns), (1, ~turn, turns, d)):
         if n == 0:
@@ -86,14 +86,14 @@ def grid_size(eps: float, d: int, turns: int, radius: float, width: float) -> fl
     return float(max(1.0, rotations) * max(1.0, shifts))
 
 
-def bounds(x: F64, p: F64, y: F64, q: F64, R: F64, t: F64, a: F64, h: F64) -> tuple[F64, F64]:
+def bound_cells(x: F64, p: F64, y: F64, q: F64, R: F64, t: F64, a: F64, h: F64) -> tuple[F64, F64]:
     """(upper bound of f over each cell, f in its middle), for points in units of sigma and k cells."""
     d, columns = x.shape[1], np.zeros((3, len(x)), np.float32)
     columns[:d] = x.T
     rows, turned, shifts = np.zeros((len(y), 3)), np.zeros((len(R), 3, 3)), np.zeros((len(R), 3))
     rows[:, :d], turned[:, :d, :d], shifts[:, :d] = y, R, t
     upper, middle = _bounds(columns, p.astype(np.float32), rows, q, turned, shifts, a, h, d)
-    return upper + ROUNDING * p.sum() * q.sum(), middle
+    return upper + ROUNDING_RATIO * p.sum() * q.sum(), middle
 
 
 @loop(SUM)
@@ -105,11 +105,11 @@ def _sums(x, y, z, p, a, b, c, delta):  # type: ignore[no-untyped-def]
         square = e * e + f * f + g * g
         r = np.sqrt(square)
         near = max(r - delta, f32(0))
-        s = min(max(STEEPEST, near), r + delta)
-        k = p[i] * exp(max(f32(-0.5) * square, FAR))
+        s = min(max(MAX_CURVATURE_RADIUS, near), r + delta)
+        k = p[i] * exp(max(f32(-0.5) * square, MIN_EXPONENT))
         total += k
-        most += p[i] * exp(max(f32(-0.5) * near * near, FAR))
-        bend += p[i] * max(s * s - f32(1), f32(0)) * exp(max(f32(-0.5) * s * s, FAR))
+        most += p[i] * exp(max(f32(-0.5) * near * near, MIN_EXPONENT))
+        bend += p[i] * max(s * s - f32(1), f32(0)) * exp(max(f32(-0.5) * s * s, MIN_EXPONENT))
         u += k * e
         v += k * f
         w += k * g

@@ -13,7 +13,9 @@ from dkdist._numba.arrays import F64
 from dkdist._numba.compilation import SUM, inlined, loop
 from dkdist.kernels._profiles_numba import GAUSSIAN_UNIT, exp2
 
-REACH = 7.5  # where the kernel is 2^(-r^2): points farther away along the first axis weigh below 2^-56
+CUTOFF_RADIUS = (
+    7.5  # where the kernel is 2^(-r^2): points farther away along the first axis weigh below 2^-56
+)
 
 
 def squared_distances(x: F64, p: F64, y: F64, q: F64, motions: list[tuple[F64, F64]]) -> list[float]:
@@ -22,8 +24,8 @@ def squared_distances(x: F64, p: F64, y: F64, q: F64, motions: list[tuple[F64, F
     Points are in units of sigma.
     """
     a = _columns(x, p)
-    same = sum(_own(*v) for v in (a, _columns(y, q)))
-    return [same - 2 * _across(*_columns(y @ R.T + t, q), *a) for R, t in motions]
+    same = sum(_self_energy(*v) for v in (a, _columns(y, q)))
+    return [same - 2 * _cross_energy(*_columns(y @ R.T + t, q), *a) for R, t in motions]
 
 
 def _columns(x: F64, p: F64) -> F64:
@@ -43,21 +45,21 @@ def _sum(x, y, z, p, a, b, c):  # type: ignore[no-untyped-def]
 
 
 @loop()
-def _own(x, y, z, p):  # type: ignore[no-untyped-def]
+def _self_energy(x, y, z, p):  # type: ignore[no-untyped-def]
     """The kernel of all pairs of one set."""
     total = 0.0
     for j in range(len(x)):
-        after = slice(j + 1, np.searchsorted(x, x[j] + REACH))
+        after = slice(j + 1, np.searchsorted(x, x[j] + CUTOFF_RADIUS))
         others = _sum(x[after], y[after], z[after], p[after], x[j], y[j], z[j])
         total += p[j] * (p[j] + 2 * others)
     return total
 
 
 @loop()
-def _across(u, v, w, q, x, y, z, p):  # type: ignore[no-untyped-def]
+def _cross_energy(u, v, w, q, x, y, z, p):  # type: ignore[no-untyped-def]
     """The kernel of all pairs of two sets."""
     total = 0.0
     for j in range(len(u)):
-        near = slice(np.searchsorted(x, u[j] - REACH), np.searchsorted(x, u[j] + REACH))
+        near = slice(np.searchsorted(x, u[j] - CUTOFF_RADIUS), np.searchsorted(x, u[j] + CUTOFF_RADIUS))
         total += q[j] * _sum(x[near], y[near], z[near], p[near], u[j], v[j], w[j])
     return total

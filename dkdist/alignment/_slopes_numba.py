@@ -18,18 +18,20 @@ import numpy as np
 from dkdist._numba.compilation import SUM, inlined, loop
 from dkdist._numba.elementary import exp, f32
 
-REACH = 6.5  # in sigma: points farther away along the first axis weigh below 1e-9 and are left out
-WHOLE = 32  # points that compiled loops take at once: what is left over costs nearly as much as all of them
-FAR = f32(
+CUTOFF_SIGMAS = 6.5  # in sigma: points farther away along the first axis weigh below 1e-9 and are left out
+BATCH_POINTS = (
+    32  # points that compiled loops take at once: what is left over costs nearly as much as all of them
+)
+MIN_EXPONENT = f32(
     -70.0
 )  # least exponent: with weights below one, less would be subnormal, which takes ten times as long
 
 
 @inlined()
-def _near(x, a):  # type: ignore[no-untyped-def]
+def _near_range(x, a):  # type: ignore[no-untyped-def]
     """Positions of the points within reach of ``a``; a few more, where that makes their number whole."""
-    first, last = np.searchsorted(x, a - f32(REACH)), np.searchsorted(x, a + f32(REACH))
-    count = (last - first + WHOLE - 1) // WHOLE * WHOLE
+    first, last = np.searchsorted(x, a - f32(CUTOFF_SIGMAS)), np.searchsorted(x, a + f32(CUTOFF_SIGMAS))
+    count = (last - first + BATCH_POINTS - 1) // BATCH_POINTS * BATCH_POINTS
     first = max(0, min(first, len(x) - count))
     return first, min(first + count, len(x))
 
@@ -41,7 +43,7 @@ def _moments(x, y, z, p, a, b, c):  # type: ignore[no-untyped-def]
     xx, yy, zz, xy, xz, yz = f32(0), f32(0), f32(0), f32(0), f32(0), f32(0)
     for i in range(len(p)):
         e, f, g = x[i] - a, y[i] - b, z[i] - c
-        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f + g * g), FAR))
+        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f + g * g), MIN_EXPONENT))
         ke, kf, kg = k * e, k * f, k * g
         total += k
         u += ke
@@ -62,7 +64,7 @@ def _plane_moments(x, y, p, a, b):  # type: ignore[no-untyped-def]
     total, u, v, xx, yy, xy = f32(0), f32(0), f32(0), f32(0), f32(0), f32(0)
     for i in range(len(p)):
         e, f = x[i] - a, y[i] - b
-        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f), FAR))
+        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f), MIN_EXPONENT))
         ke, kf = k * e, k * f
         total += k
         u += ke
@@ -74,13 +76,13 @@ def _plane_moments(x, y, p, a, b):  # type: ignore[no-untyped-def]
 
 
 @loop()
-def plane_slopes(x, p, m, q, t):  # type: ignore[no-untyped-def]
-    """`overlap_slopes` of x, y and their turn, where z is zero: J is (I, (-m_y, m_x)'); zero for the others."""
+def plane_derivatives(x, p, m, q, t):  # type: ignore[no-untyped-def]
+    """`overlap_derivatives` of x, y and their turn, where z is zero: J is (I, (-m_y, m_x)'); zero for the others."""
     total, gradient, hessian, s = 0.0, np.zeros(6), np.zeros((6, 6)), t.astype(np.float32)
     for j in range(len(m)):
         e, f = m[j, 0], m[j, 1]
         a, b = f32(e) + s[0], f32(f) + s[1]
-        first, last = _near(x[0], a)
+        first, last = _near_range(x[0], a)
         k, u, v, xx, yy, xy = _plane_moments(x[0, first:last], x[1, first:last], p[first:last], a, b)
         if k == 0:  # far from all
             continue
@@ -100,7 +102,7 @@ def plane_slopes(x, p, m, q, t):  # type: ignore[no-untyped-def]
 
 
 @loop()
-def overlap_slopes(x, p, m, q, t):  # type: ignore[no-untyped-def]
+def overlap_derivatives(x, p, m, q, t):  # type: ignore[no-untyped-def]
     """(f, its gradient (6,), its Hessian (6, 6)) by shifts and turns of the points m about the origin.
 
     Points x (3, n) are in the order of x[0].
@@ -110,7 +112,7 @@ def overlap_slopes(x, p, m, q, t):  # type: ignore[no-untyped-def]
     for j in range(len(m)):
         e, f, g = m[j, 0], m[j, 1], m[j, 2]
         a, b, c = f32(e) + s[0], f32(f) + s[1], f32(g) + s[2]
-        first, last = _near(x[0], a)
+        first, last = _near_range(x[0], a)
         k, u, v, w, xx, yy, zz, xy, xz, yz = _moments(
             x[0, first:last], x[1, first:last], x[2, first:last], p[first:last], a, b, c
         )

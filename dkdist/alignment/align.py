@@ -13,18 +13,26 @@ from dkdist._numba.arrays import F64
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist._utils.validation import as_verbose, require_same_names
 from dkdist.alignment._neighbour_pairs_numba import squared_distances
-from dkdist.alignment.motion_search import search
-from dkdist.kernels.inputs import LARGEST, LEAST, OR_SHAPE, box, points_of, require_near, weights_of
-from dkdist.kernels.kernel_distance import SMALL, make_task, solve
+from dkdist.alignment.motion_search import search_motion
+from dkdist.kernels.inputs import (
+    MAX_TOTAL_WEIGHT,
+    MIN_TOTAL_WEIGHT,
+    SHAPE_HINT,
+    as_points,
+    as_weights,
+    bounding_box,
+    check_bandwidth,
+)
+from dkdist.kernels.kernel_distance import MAX_DIRECT_POINTS, make_problem, solve
 from dkdist.kernels.shapes import Shape, Surface, is_mesh
 
-MAX_SECONDS = 60.0
-WIDEST = 1e6  # of a set, in sigma
-SQUARE_ERROR = 1e-8  # of D^2 of many points
-MANY = 4096  # points of a set: of more, a coreset is moved
+DEFAULT_MAX_SECONDS = 60.0
+MAX_WIDTH_PER_SIGMA = 1e6  # of a set, in sigma
+SQUARED_DISTANCE_TOL = 1e-8  # of D^2 of many points
+MAX_ALIGNED_POINTS = 4096  # points of a set: of more, a coreset is moved
 ALIGN_CORESET_SIZE = 2048  # points of that coreset
-AUTO = 0.025  # of the lesser length of both sets: right most often on pairs of shapes that nothing else was tried on
-STRAY = 10
+AUTO_SIGMA_RATIO = 0.025  # of the lesser length of both sets: right most often on pairs of shapes that nothing else was tried on
+OUTLIER_RATIO = 10
 
 
 @dataclass(frozen=True)
@@ -165,14 +173,14 @@ def align(
     (True, True)
     """
     require_same_names(P=P, Q=Q)
-    (y, q), (x, p) = _weighted(Q, P, weights)
+    (y, q), (x, p) = _read_weighted_points(Q, P, weights)
     one_of("transform", transform, ("rigid", "translation"))
     rotates, d = transform == "rigid", x.shape[1]
     # else the distance as it is given is what is promised, and a coreset's weights are those of all its points
-    evened = guarantee is None and isinstance(sigma, str) and max(len(x), len(y)) <= MANY
+    evened = guarantee is None and isinstance(sigma, str) and max(len(x), len(y)) <= MAX_ALIGNED_POINTS
     if isinstance(sigma, str):
         one_of("sigma", sigma, ("auto",))
-        sigma = AUTO * min(_length(y), _length(x)) or 1.0
+        sigma = AUTO_SIGMA_RATIO * min(_robust_length(y), _robust_length(x)) or 1.0
     sigma = positive("sigma", sigma)
     if y.shape[1] != d:
         raise ValueError(f"Q has {y.shape[1]} dimensions and P has {d}: both must have the same")
@@ -186,14 +194,14 @@ def align(
             "max_seconds and verbose are for a guaranteed search: give guarantee, or leave them out"
         )
     eps = None if guarantee is None else positive("guarantee", guarantee)
-    budget = positive("max_seconds", MAX_SECONDS if max_seconds is None else max_seconds)
-    middle = _checked(y, x, sigma)
+    budget = positive("max_seconds", DEFAULT_MAX_SECONDS if max_seconds is None else max_seconds)
+    middle = _check_widths(y, x, sigma)
     x, y = (x - middle) / sigma, (y - middle) / sigma  # from here on in units of sigma
     W_p, W_q = float(p.sum()), float(q.sum())
     shares_x, shares_y = p / W_p, q / W_q
     centre_x, centre_y = shares_x @ x, shares_y @ y
     x0, y0 = x - centre_x, y - centre_y
-    R, t = search(*_few(x0, shares_x), *_few(y0, shares_y), rotates, evened)
+    R, t = search_motion(*_thin(x0, shares_x), *_thin(y0, shares_y), rotates, evened)
     certified, gap = False, float("inf")
     if eps is not None:
         from dkdist.alignment.branch_and_bound import certify  # loaded for it alone
@@ -208,7 +216,7 @@ def align(
     return Alignment(R, translation, after, before, certified, gap, sigma)
 
 
-def _weighted(Q: Any, P: Any, weights: Any) -> list[tuple[F64, F64]]:
+def _read_weighted_points(Q: Any, P: Any, weights: Any) -> list[tuple[F64, F64]]:
     """Points (n, d) and weights (n,) above zero of Q and of P; of shapes, middles of pieces and how large these are."""
     given = (None, None) if weights is None else weights
     if not isinstance(given, (tuple, list)) or len(given) != 2:
@@ -223,51 +231,51 @@ def _weighted(Q: Any, P: Any, weights: Any) -> list[tuple[F64, F64]]:
                 )
             found.append((shape.points, shape.sizes))
             continue
-        points = points_of(name, value, OR_SHAPE)
-        p = weights_of(name, w, points)[:, 0]
+        points = as_points(name, value, SHAPE_HINT)
+        p = as_weights(name, w, points)[:, 0]
         if p.min() < 0:
             i = int(p.argmin())
             raise ValueError(f"weight {i} of {name} is {p[i]:.3g}: weights must be at least 0 to be aligned")
         found.append((points[p > 0], p[p > 0]))
     for name, (_, p) in zip("QP", found, strict=True):
-        if not LEAST <= p.sum() <= LARGEST:
+        if not MIN_TOTAL_WEIGHT <= p.sum() <= MAX_TOTAL_WEIGHT:
             raise ValueError(
-                f"the weights of {name} sum to {p.sum():.3g}: give others, from {LEAST:g} to {LARGEST:g} in all"
+                f"the weights of {name} sum to {p.sum():.3g}: give others, from {MIN_TOTAL_WEIGHT:g} to {MAX_TOTAL_WEIGHT:g} in all"
             )
     return found
 
 
-def _length(x: F64) -> float:
+def _robust_length(x: F64) -> float:
     """From the point that is farthest from the mean to the one that is farthest from that: nearly the diameter.
 
-    Points `STRAY` times as far from the middle as half of them are do not count.
+    Points `OUTLIER_RATIO` times as far from the middle as half of them are do not count.
     """
     off = np.sqrt(((x - np.median(x, axis=0)) ** 2).sum(axis=1))
     if half := np.median(off):
-        x = x[off <= STRAY * half]
+        x = x[off <= OUTLIER_RATIO * half]
     far = x[((x - x.mean(axis=0)) ** 2).sum(axis=1).argmax()]
     return float(np.sqrt(((x - far) ** 2).sum(axis=1).max()))
 
 
-def _few(x: F64, p: F64) -> tuple[F64, F64]:
+def _thin(x: F64, p: F64) -> tuple[F64, F64]:
     """Points and weights that stand for many by the kernel of sigma = 1, always the same; few as they are."""
-    if len(x) <= MANY:
+    if len(x) <= MAX_ALIGNED_POINTS:
         return x, p
-    from dkdist.coresets.selection import Choice, choose  # what few points do not need
+    from dkdist.coresets.selection import CoresetParams, choose_points  # what few points do not need
 
-    chosen, shares = choose(x.astype(np.float32), p, Choice(ALIGN_CORESET_SIZE, 1.0, "swap", 0))
+    chosen, shares = choose_points(x.astype(np.float32), p, CoresetParams(ALIGN_CORESET_SIZE, 1.0, "swap", 0))
     return x[chosen], shares
 
 
-def _checked(y: F64, x: F64, sigma: float) -> F64:
+def _check_widths(y: F64, x: F64, sigma: float) -> F64:
     """The middle of both sets; each must be narrow enough for coordinates in float32, which the search works with."""
-    middle, sides = box(np.concatenate([y, x]))
-    require_near("sigma", sigma, sigma, float(sides.max()))
+    middle, sides = bounding_box(np.concatenate([y, x]))
+    check_bandwidth("sigma", sigma, sigma, float(sides.max()))
     for name, points in (("Q", y), ("P", x)):
-        width = float(box(points)[1].max())
-        if width / WIDEST > sigma:
+        width = float(bounding_box(points)[1].max())
+        if width / MAX_WIDTH_PER_SIGMA > sigma:
             raise ValueError(
-                f"{name} is {width:.3g} wide, more than {WIDEST:g} bandwidths sigma={sigma:.3g}, which the search "
+                f"{name} is {width:.3g} wide, more than {MAX_WIDTH_PER_SIGMA:g} bandwidths sigma={sigma:.3g}, which the search "
                 "cannot tell apart: give a larger sigma, about the size of the details that should match"
             )
     return middle
@@ -275,14 +283,14 @@ def _checked(y: F64, x: F64, sigma: float) -> F64:
 
 def _distances(x: F64, p: F64, y: F64, q: F64, motions: list[tuple[F64, F64]]) -> list[float]:
     """D of x and R y + t for each motion (R, t)."""
-    if len(x) + len(y) <= SMALL:
+    if len(x) + len(y) <= MAX_DIRECT_POINTS:
         squares = squared_distances(x, p, y, q, motions)
     else:
-        squares = [_square(x, p, y @ R.T + t, q) for R, t in motions]
+        squares = [_squared_distance(x, p, y @ R.T + t, q) for R, t in motions]
     return [float(np.sqrt(max(square, 0.0))) for square in squares]
 
 
-def _square(x: F64, p: F64, y: F64, q: F64) -> float:
+def _squared_distance(x: F64, p: F64, y: F64, q: F64) -> float:
     both, z = np.concatenate([y, x]), np.concatenate([q, -p])[:, None]
-    eps = SQUARE_ERROR / 4 * float(p.sum() + q.sum()) ** 2
-    return solve(make_task(WeightedPoints.of(both - both.mean(axis=0), z), 1.0, eps), "auto")
+    eps = SQUARED_DISTANCE_TOL / 4 * float(p.sum() + q.sum()) ** 2
+    return solve(make_problem(WeightedPoints.of(both - both.mean(axis=0), z), 1.0, eps), "auto")

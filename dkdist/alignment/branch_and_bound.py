@@ -22,18 +22,20 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist._runtime.progress import Progress
 from dkdist.alignment import _motion_cells_numba as loops
-from dkdist.alignment.local_refinement import climb
-from dkdist.coresets.selection import Choice, choose
-from dkdist.kernels.inputs import box
-from dkdist.kernels.kernel_distance import make_task, solve
+from dkdist.alignment.local_refinement import refine_motions
+from dkdist.coresets.selection import CoresetParams, choose_points
+from dkdist.kernels.inputs import bounding_box
+from dkdist.kernels.kernel_distance import make_problem, solve
 
 Motion = tuple[F64, F64]
 
-CORESET = 32  # points at first, then twice as many, until c is at most a quarter of the slack eps / 2
-TOGETHER = 1024  # cells that are split at once
-FIRST = 4096  # cells that are made before the search is estimated: fewer are simply searched
-PROBES = 128  # random paths down the tree of cells, from which the estimate is made
-SQUARE_ERROR = 1e-9  # of D^2
+MIN_CORESET_SIZE = (
+    32  # points at first, then twice as many, until c is at most a quarter of the slack eps / 2
+)
+CELL_BATCH_SIZE = 1024  # cells that are split at once
+MIN_ESTIMATE_CELLS = 4096  # cells that are made before the search is estimated: fewer are simply searched
+N_PROBE_PATHS = 128  # random paths down the tree of cells, from which the estimate is made
+SQUARED_NORM_TOL = 1e-9  # of D^2
 
 
 class Cells(NamedTuple):
@@ -53,7 +55,7 @@ class Cells(NamedTuple):
 
 
 @dataclass
-class Search:
+class MotionSearch:
     """Two weighted sets in units of sigma; cells whose bound is at most ``enough`` go."""
 
     x: F64
@@ -94,9 +96,11 @@ class Search:
     def split(self, cells: Cells) -> tuple[Cells, I64, F64]:
         """(all children, the positions of their parents, f in their middles)."""
         started = perf_counter()
-        middles, halves, parents = loops.split(cells.middles, cells.halves, self.turns, self.radius)
-        angle = loops.turn_radius(halves[:, 0], self.turns)
-        upper, f = loops.bounds(self.x, self.p, self.y, self.q, *self.motions(middles), angle, halves[:, 1])
+        middles, halves, parents = loops.split_cells(cells.middles, cells.halves, self.turns, self.radius)
+        angle = loops.rotation_radius(halves[:, 0], self.turns)
+        upper, f = loops.bound_cells(
+            self.x, self.p, self.y, self.q, *self.motions(middles), angle, halves[:, 1]
+        )
         self.counted += len(f)
         self.seconds += perf_counter() - started
         return Cells(middles, halves, np.minimum(upper, cells.upper[parents])), parents, f
@@ -113,23 +117,23 @@ def certify(
     """
 
     def polished(R: F64, t: F64) -> tuple[F64, F64, float]:
-        ends = climb(x, p, y, q, 1.0, (R[None], t[None]), rotates, 50)
-        return ends[0][0], ends[1][0], float(ends[2][0]) - loops.ROUNDING
+        ends = refine_motions(x, p, y, q, 1.0, (R[None], t[None]), rotates, 50)
+        return ends[0][0], ends[1][0], float(ends[2][0]) - loops.ROUNDING_RATIO
 
     R, t, f = polished(*start)
-    a, b, c = _stand_ins(x, p, y, q, eps, seed)
-    search = Search(*a, *b, rotates, f + eps / 2 - c)
-    cells, best = _first_cells(search), (R, t, f)
-    estimate = _estimate(search, cells, np.random.default_rng([seed, RngStream.MOTION_CELLS]))
-    _announce(search, estimate, eps, max_seconds, verbose)
+    a, b, c = _thin_sets(x, p, y, q, eps, seed)
+    search = MotionSearch(*a, *b, rotates, f + eps / 2 - c)
+    cells, best = _initial_cells(search), (R, t, f)
+    estimate = _estimate_cells(search, cells, np.random.default_rng([seed, RngStream.MOTION_CELLS]))
+    _report_plan(search, estimate, eps, max_seconds, verbose)
     progress = Progress(int(estimate), "certified alignment", show=verbose)
     started = perf_counter()
     while len(cells.upper) and perf_counter() - started < max_seconds:
-        head, tail = cells.part(slice(-TOGETHER)), cells.part(slice(-TOGETHER, None))
+        head, tail = cells.part(slice(-CELL_BATCH_SIZE)), cells.part(slice(-CELL_BATCH_SIZE, None))
         children, _, values = search.split(tail)
         progress.advance(len(values))
         i = int(values.argmax())
-        if values[i] - c - loops.ROUNDING > best[2]:
+        if values[i] - c - loops.ROUNDING_RATIO > best[2]:
             turned, shift = search.motions(children.middles[[i]])
             best = max(best, polished(turned[0], shift[0]), key=lambda end: end[2])
             search.enough = best[2] + eps / 2 - c
@@ -142,51 +146,53 @@ def certify(
     return R, t, False, 2 * (float(cells.upper.max()) + c - f)
 
 
-def _stand_ins(
+def _thin_sets(
     x: F64, p: F64, y: F64, q: F64, eps: float, seed: int
 ) -> tuple[tuple[F64, F64], tuple[F64, F64], float]:
     """Coresets with their weights, and what they change f by at most."""
-    size = CORESET
+    size = MIN_CORESET_SIZE
     while True:
-        (a, r, off_x), (b, s, off_y) = (_few(*v, size, seed) for v in ((x, p), (y, q)))
+        (a, r, off_x), (b, s, off_y) = (_thin(*v, size, seed) for v in ((x, p), (y, q)))
         change = off_x * _norm(y, q) + off_y * _norm(a, r)
         if change <= eps / 8:
             return (a, r), (b, s), change
         size *= 2
 
 
-def _few(x: F64, p: F64, size: int, seed: int) -> tuple[F64, F64, float]:
+def _thin(x: F64, p: F64, size: int, seed: int) -> tuple[F64, F64, float]:
     """(points, weights, a bound of their kernel distance to x with weights p)."""
     if len(x) <= size:
         return x, p, 0.0
-    chosen, q = choose((x - x.mean(axis=0)).astype(np.float32), p, Choice(size, 1.0, "swap", seed))
+    chosen, q = choose_points(
+        (x - x.mean(axis=0)).astype(np.float32), p, CoresetParams(size, 1.0, "swap", seed)
+    )
     both = np.concatenate([x, x[chosen]])
-    return x[chosen], q, _norm(both - box(both)[0], np.concatenate([p, -q]))
+    return x[chosen], q, _norm(both - bounding_box(both)[0], np.concatenate([p, -q]))
 
 
 def _norm(x: F64, z: F64) -> float:
     """A bound of the length of sum_i z_i phi(x_i): of a mean embedding, or of a difference of two."""
-    square = solve(make_task(WeightedPoints.of(x, z[:, None]), 1.0, SQUARE_ERROR), "auto")
-    return float(np.sqrt(max(square, 0.0) + SQUARE_ERROR))
+    square = solve(make_problem(WeightedPoints.of(x, z[:, None]), 1.0, SQUARED_NORM_TOL), "auto")
+    return float(np.sqrt(max(square, 0.0) + SQUARED_NORM_TOL))
 
 
-def _first_cells(search: Search) -> Cells:
+def _initial_cells(search: MotionSearch) -> Cells:
     """All motions, cut until many cells are left, or none."""
     cells = search.all_motions()
     search.split(cells)  # compiles what the rate is then measured of
     search.counted, search.seconds = 0, 0.0
-    while 0 < len(cells.upper) < FIRST:
+    while 0 < len(cells.upper) < MIN_ESTIMATE_CELLS:
         children, _, _ = search.split(cells)
         cells = children.part(children.upper > search.enough)
     return cells
 
 
-def _estimate(search: Search, cells: Cells, rng: np.random.Generator) -> float:
+def _estimate_cells(search: MotionSearch, cells: Cells, rng: np.random.Generator) -> float:
     """How many cells will be looked at: random paths, each weighted by the branches not taken (Knuth 1975)."""
     if not len(cells.upper):
         return 0.0
     alive, total = len(cells.upper), 0.0
-    cells = cells.part(rng.choice(alive, min(PROBES, alive), replace=False))
+    cells = cells.part(rng.choice(alive, min(N_PROBE_PATHS, alive), replace=False))
     weights = np.full(len(cells.upper), alive / len(cells.upper))
     while len(cells.upper):
         children, parents, _ = search.split(cells)
@@ -198,7 +204,7 @@ def _estimate(search: Search, cells: Cells, rng: np.random.Generator) -> float:
     return total
 
 
-def _announce(search: Search, cells: float, eps: float, max_seconds: float, verbose: bool) -> None:
+def _report_plan(search: MotionSearch, cells: float, eps: float, max_seconds: float, verbose: bool) -> None:
     """Say what the search will take, or refuse it."""
     seconds = cells * search.seconds / search.counted
     grid = loops.grid_size(eps, search.x.shape[1], search.turns, search.radius, search.width)

@@ -10,24 +10,28 @@ import numpy as np
 
 from dkdist._numba.arrays import F64
 from dkdist._numba.compilation import loop
-from dkdist.alignment._slopes_numba import WHOLE, overlap_slopes, plane_slopes
+from dkdist.alignment._slopes_numba import BATCH_POINTS, overlap_derivatives, plane_derivatives
 
-SHORTEST = 1e-5
-LEAST_CURVATURE = 1e-3  # of the largest one
-HALVINGS = 12
-TURNS = {1: [], 2: [5], 3: [3, 4, 5]}  # coordinates of a motion after its shifts: the plane's third axis
+MIN_STEP_SIGMAS = 1e-5
+MIN_CURVATURE_RATIO = 1e-3  # of the largest one
+MAX_HALVINGS = 12
+ROTATION_COORDINATES = {
+    1: [],
+    2: [5],
+    3: [3, 4, 5],
+}  # coordinates of a motion after its shifts: the plane's third axis
 
 
-def climb(
+def refine_motions(
     x: F64, p: F64, y: F64, q: F64, sigma: float, starts: tuple[F64, F64], rotates: bool,
-    steps: int, shortest: float = SHORTEST,
+    steps: int, shortest: float = MIN_STEP_SIGMAS,
 ) -> tuple[F64, F64, F64]:  # fmt: skip
     """(R (r, d, d), t (r, d), f (r,)) at local maxima of f, in at most ``steps`` from the motions (R, t) ``starts``.
 
     A step below ``shortest``, in sigma, is the last one.
     """
     d = x.shape[1]
-    columns, weights = _sorted(x, p, np.argsort(x[:, 0], kind="stable"), sigma)
+    columns, weights = _sort_points(x, p, np.argsort(x[:, 0], kind="stable"), sigma)
     rows = np.zeros((len(y), 3))
     rows[:, :d] = y / sigma
     rotations = np.zeros((len(starts[0]), 3, 3))
@@ -35,16 +39,16 @@ def climb(
     rotations[:, :d, :d] = starts[0]
     shifts = np.zeros((len(rotations), 3))
     shifts[:, :d] = starts[1] / sigma
-    free = np.array([*range(d), *(TURNS[d] if rotates else [])])
-    values = climb_all(columns, weights, rows, q, rotations, shifts, free, d < 3, steps, shortest)
+    free = np.array([*range(d), *(ROTATION_COORDINATES[d] if rotates else [])])
+    values = refine_in_place(columns, weights, rows, q, rotations, shifts, free, d < 3, steps, shortest)
     return rotations[:, :d, :d].copy(), shifts[:, :d] * sigma, values
 
 
 @loop()
-def _sorted(x, p, order, sigma):  # type: ignore[no-untyped-def]
+def _sort_points(x, p, order, sigma):  # type: ignore[no-untyped-def]
     """Points (3, N) in units of sigma and weights in an ``order``, with points of no weight after the last one."""
     n, d = x.shape
-    columns = np.zeros((3, (n + WHOLE - 1) // WHOLE * WHOLE), np.float32)
+    columns = np.zeros((3, (n + BATCH_POINTS - 1) // BATCH_POINTS * BATCH_POINTS), np.float32)
     weights = np.zeros(columns.shape[1], np.float32)
     for i in range(n):
         weights[i] = p[order[i]]
@@ -55,16 +59,16 @@ def _sorted(x, p, order, sigma):  # type: ignore[no-untyped-def]
 
 
 @loop()
-def _slopes(flat, x, p, R, y, q, t, m):  # type: ignore[no-untyped-def]
+def _derivatives(flat, x, p, R, y, q, t, m):  # type: ignore[no-untyped-def]
     """f, gradient and Hessian at a motion; ``m`` becomes R y."""
     for j in range(len(y)):
         for a in range(3):
             m[j, a] = R[a, 0] * y[j, 0] + R[a, 1] * y[j, 1] + R[a, 2] * y[j, 2]
-    return plane_slopes(x, p, m, q, t) if flat else overlap_slopes(x, p, m, q, t)
+    return plane_derivatives(x, p, m, q, t) if flat else overlap_derivatives(x, p, m, q, t)
 
 
 @loop()
-def _turned(R, w, flat):  # type: ignore[no-untyped-def]
+def _rotate(R, w, flat):  # type: ignore[no-untyped-def]
     """exp([w]) R (Rodrigues), with rows made orthonormal again."""
     if flat:  # about the third axis
         c = np.cos(w[2]) * R[0, 0] - np.sin(w[2]) * R[1, 0]
@@ -82,7 +86,7 @@ def _turned(R, w, flat):  # type: ignore[no-untyped-def]
 
 
 @loop()
-def _solved(H, g):  # type: ignore[no-untyped-def]
+def _solve_cholesky(H, g):  # type: ignore[no-untyped-def]
     """H^(-1) g by Cholesky's method, and whether H certainly has no eigenvalue below the least curvature allowed.
 
     Eigenvalues that sum to T and whose product is D are at least D ((n - 1) / T)^(n - 1) if positive.
@@ -111,11 +115,11 @@ def _solved(H, g):  # type: ignore[no-untyped-def]
         for k in range(i + 1, n):
             v[i] -= L[k, i] * v[k]
         v[i] /= L[i, i]
-    return v, product * (n - 1) ** (n - 1) >= LEAST_CURVATURE
+    return v, product * (n - 1) ** (n - 1) >= MIN_CURVATURE_RATIO
 
 
 @loop()
-def _step(gradient, hessian, free, size):  # type: ignore[no-untyped-def]
+def _newton_step(gradient, hessian, free, size):  # type: ignore[no-untyped-def]
     """Newton's step in the free ones of 6 coordinates, turns in units of 1 / ``size``, no longer than 1."""
     n = len(free)
     g, H, scale = np.empty(n), np.empty((n, n)), np.ones(n)
@@ -126,10 +130,10 @@ def _step(gradient, hessian, free, size):  # type: ignore[no-untyped-def]
         g[a] = gradient[free[a]] * scale[a]
         for b in range(n):
             H[a, b] = -hessian[free[a], free[b]] * scale[a] * scale[b]
-    v, plain = _solved(H, g)
+    v, plain = _solve_cholesky(H, g)
     if not plain:
         curvatures, axes = np.linalg.eigh(H)
-        least = LEAST_CURVATURE * np.abs(curvatures).max() + 1e-300
+        least = MIN_CURVATURE_RATIO * np.abs(curvatures).max() + 1e-300
         v = axes @ ((axes.T @ g) / np.maximum(np.abs(curvatures), least))
     length = np.sqrt((v**2).sum())
     if length > 1:
@@ -141,24 +145,24 @@ def _step(gradient, hessian, free, size):  # type: ignore[no-untyped-def]
 
 
 @loop()
-def climb_all(x, p, y, q, rotations, shifts, free, flat, steps, shortest):  # type: ignore[no-untyped-def]
+def refine_in_place(x, p, y, q, rotations, shifts, free, flat, steps, shortest):  # type: ignore[no-untyped-def]
     """Move every (rotation, shift) to a local maximum, in place; the values of f."""
     size, m = np.sqrt((y**2).sum() / len(y)) + 1e-12, np.empty_like(y)
     values = np.zeros(len(rotations))
     for r in range(len(rotations)):
         R, t = rotations[r].copy(), shifts[r].copy()
-        value, gradient, hessian = _slopes(flat, x, p, R, y, q, t, m)
-        step, length = _step(gradient, hessian, free, size)
+        value, gradient, hessian = _derivatives(flat, x, p, R, y, q, t, m)
+        step, length = _newton_step(gradient, hessian, free, size)
         halved = 0
         for _ in range(steps):
-            S, s = _turned(R, step[3:], flat), t + step[:3]
-            found, gradient, hessian = _slopes(flat, x, p, S, y, q, s, m)
+            S, s = _rotate(R, step[3:], flat), t + step[:3]
+            found, gradient, hessian = _derivatives(flat, x, p, S, y, q, s, m)
             if found > value:
                 R, t, value, halved = S, s, found, 0
                 if length < shortest:
                     break
-                step, length = _step(gradient, hessian, free, size)
-            elif halved < HALVINGS and length > shortest:
+                step, length = _newton_step(gradient, hessian, free, size)
+            elif halved < MAX_HALVINGS and length > shortest:
                 step, length, halved = step / 2, length / 2, halved + 1
             else:
                 break

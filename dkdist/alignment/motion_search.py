@@ -39,14 +39,14 @@ from dkdist._numba.arrays import F32, F64
 from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
 from dkdist._numba.elementary import exp, f32, sincos
 from dkdist._numba.points import cell_means
-from dkdist.alignment._slopes_numba import FAR
-from dkdist.alignment.local_refinement import climb
+from dkdist.alignment._slopes_numba import MIN_EXPONENT
+from dkdist.alignment.local_refinement import refine_motions
 from dkdist.kernels.kernel_sums import scaled, sums
 
 C64 = NDArray[np.complex64]
 
-REACH = 2.5  # frequencies up to REACH / sigma: what lies beyond weighs exp(-3.1)
-TOGETHER = 16  # rotations of one product
+MAX_FREQUENCY_SIGMAS = 2.5  # frequencies up to REACH / sigma: what lies beyond weighs exp(-3.1)
+ROTATION_BATCH_SIZE = 16  # rotations of one product
 
 
 def rotation_from(q: F64, d: int) -> F64:
@@ -84,7 +84,7 @@ def best_translations(
 
     ``radius`` bounds |x_i| and |y_j|. Translations are at most 1.5 (``radius`` + ``sigma``) in each dimension. float32.
     """
-    d, (L, most, n) = x.shape[1], mesh(sigma, radius)
+    d, (L, most, n) = x.shape[1], translation_mesh(sigma, radius)
     k = np.arange(-most, most + 1)
     along = damping(sigma, L, most, n)[np.abs(k)].astype(np.float32)
     own = _coefficients(x[None], p, most, L)[0]
@@ -93,25 +93,25 @@ def best_translations(
             [-1 if a == axis else 1 for a in range(d)]
         )
     found_t, found_f = np.empty((len(rotations), d)), np.empty(len(rotations))
-    for first in range(0, len(rotations), TOGETHER):
-        part = slice(first, first + TOGETHER)
+    for first in range(0, len(rotations), ROTATION_BATCH_SIZE):
+        part = slice(first, first + ROTATION_BATCH_SIZE)
         turned = np.matmul(y, rotations[part].transpose(0, 2, 1))
         spectrum = np.zeros((len(turned), *(n,) * (d - 1), n // 2 + 1), np.complex64)
         spectrum[np.ix_(np.arange(len(turned)), *[k % n] * (d - 1), k[most:])] = own * np.conj(
             _coefficients(turned, q, most, L)
         )
         overlap = irfftn(spectrum, (n,) * d, axes=tuple(range(1, d + 1)))
-        found_t[part], found_f[part] = peaks(overlap, L)
+        found_t[part], found_f[part] = mesh_peaks(overlap, L)
     return found_t, found_f
 
 
-def mesh(sigma: float, radius: float) -> tuple[float, int, int]:
+def translation_mesh(sigma: float, radius: float) -> tuple[float, int, int]:
     """(side L of a box that translations do not leave, the highest frequency, points along a side).
 
     Sets whose middles are L / 2 apart overlap by a rim alone: there alone what comes from the next box counts.
     """
     L = 3 * radius + 3 * sigma
-    most = int(np.ceil(REACH * L / (2 * np.pi * sigma)))
+    most = int(np.ceil(MAX_FREQUENCY_SIGMAS * L / (2 * np.pi * sigma)))
     return L, most, next_fast_len(2 * most + 2, real=True)
 
 
@@ -121,7 +121,7 @@ def damping(sigma: float, L: float, most: int, n: int) -> F64:
     return np.asarray(np.exp(-0.5 * (2 * np.pi / L * k * sigma) ** 2) * np.sqrt(2 * np.pi) * sigma / L * n)
 
 
-def peaks(overlap: F32, L: float) -> tuple[F64, F32]:
+def mesh_peaks(overlap: F32, L: float) -> tuple[F64, F32]:
     """The translation of the largest value of each mesh (r, n, ...), and that value."""
     (count, n), d = overlap.shape[:2], overlap.ndim - 1
     flat = overlap.reshape(count, -1)
@@ -157,14 +157,14 @@ def best_of_angles(
 
     ``radius`` bounds |x_i| and |y_j|. Translations are at most 1.5 (``radius`` + ``sigma``) in each dimension. float32.
     """
-    L, most, n = mesh(sigma, radius)
+    L, most, n = translation_mesh(sigma, radius)
     spectra = _spectra(x, p, y, q, count // 4, 2 * np.pi / L, damping(sigma, L, most, n), n)
-    t, f = peaks(irfft2(spectra, (n, n)), L)
+    t, f = mesh_peaks(irfft2(spectra, (n, n)), L)
     return t, f.astype(np.float64)
 
 
 @loop(ELEMENTWISE)
-def _waves(u, weights, out):  # type: ignore[no-untyped-def]
+def _weighted_waves(u, weights, out):  # type: ignore[no-untyped-def]
     """Weighted cosines of k u in the first half of the rows k, sines in the others."""
     half = len(out) // 2
     for k in range(half):
@@ -210,8 +210,8 @@ def _rotated_coefficients(points, weights, angle, frequency, K):  # type: ignore
     for j in range(n):
         u[j], v[j] = c * points[j, 0] - s * points[j, 1], s * points[j, 0] + c * points[j, 1]
     first, second = np.empty((2 * K, n), np.float32), np.empty((2 * K, n), np.float32)
-    _waves(u, weights, first)
-    _waves(v, ones, second)
+    _weighted_waves(u, weights, first)
+    _weighted_waves(v, ones, second)
     T = first @ second.T
     F = np.empty((2, K, K), np.complex64)
     for k in range(K):
@@ -221,7 +221,7 @@ def _rotated_coefficients(points, weights, angle, frequency, K):  # type: ignore
     return F
 
 
-STEPS = 3
+N_MEAN_SHIFTS = 3
 WHOLE = 32  # points that compiled loops take at once; those without weight fill up
 
 
@@ -229,12 +229,12 @@ def best_of_rotations(x: F64, p: F64, y: F64, q: F64, rotations: F64, sigma: flo
     """For each rotation (r, 3, 3) of y: a shift (r, 3) from about the origin, and f there (r,). float32."""
     lanes = np.zeros((4, -(-len(x) // WHOLE) * WHOLE), np.float32)
     lanes[:3, : len(x)], lanes[3, : len(x)] = (x / sigma).T, p
-    t, f = _shifted(lanes, y / sigma, q.astype(np.float32), rotations)
+    t, f = _best_shifts(lanes, y / sigma, q.astype(np.float32), rotations)
     return t * sigma, f
 
 
 @inlined(ELEMENTWISE)
-def _pull(lanes, m, q, t, acc):  # type: ignore[no-untyped-def]
+def _mean_shift(lanes, m, q, t, acc):  # type: ignore[no-untyped-def]
     """sum k, and sum k e in three dimensions, for the points m + t; ``acc`` (4, n) is room."""
     x, y, z, p = lanes[0], lanes[1], lanes[2], lanes[3]
     total, u, v, w = acc[0], acc[1], acc[2], acc[3]
@@ -243,7 +243,7 @@ def _pull(lanes, m, q, t, acc):  # type: ignore[no-untyped-def]
         a, b, c, weight = m[j, 0] + t[0], m[j, 1] + t[1], m[j, 2] + t[2], q[j]
         for i in range(len(p)):
             e, f, g = x[i] - a, y[i] - b, z[i] - c
-            k = weight * p[i] * exp(max(f32(-0.5) * (e * e + f * f + g * g), FAR))
+            k = weight * p[i] * exp(max(f32(-0.5) * (e * e + f * f + g * g), MIN_EXPONENT))
             total[i] += k
             u[i] += k * e
             v[i] += k * f
@@ -252,7 +252,7 @@ def _pull(lanes, m, q, t, acc):  # type: ignore[no-untyped-def]
 
 
 @loop(ELEMENTWISE)
-def _shifted(lanes, y, q, rotations):  # type: ignore[no-untyped-def]
+def _best_shifts(lanes, y, q, rotations):  # type: ignore[no-untyped-def]
     shifts, values = np.zeros((len(rotations), 3)), np.zeros(len(rotations))
     m, acc, t = np.empty((len(y), 3), np.float32), np.empty_like(lanes), np.zeros(3, np.float32)
     for r in range(len(rotations)):
@@ -261,8 +261,8 @@ def _shifted(lanes, y, q, rotations):  # type: ignore[no-untyped-def]
             for a in range(3):
                 m[j, a] = R[a, 0] * y[j, 0] + R[a, 1] * y[j, 1] + R[a, 2] * y[j, 2]
         t[:] = f32(0)
-        for _ in range(STEPS + 1):
-            total, u, v, w = _pull(lanes, m, q, t, acc)
+        for _ in range(N_MEAN_SHIFTS + 1):
+            total, u, v, w = _mean_shift(lanes, m, q, t, acc)
             if total <= values[r]:  # no more than rounding is left, or nothing is near
                 break
             values[r] = total
@@ -274,28 +274,34 @@ def _shifted(lanes, y, q, rotations):  # type: ignore[no-untyped-def]
     return shifts, values
 
 
-ROTATIONS = {2: 48, 3: 320}
-COARSE = {1: 1 / 8, 2: 1 / 8, 3: 1 / 5}  # of the radius: rotations are tried with a kernel at least as wide
-COARSEST = {1: 64, 2: 64, 3: 32}  # means of regions in the first stage
-MEANS = (128, 256)  # in the others, but for the last one
+N_ROTATIONS = {2: 48, 3: 320}
+COARSE_SIGMA_RATIOS = {
+    1: 1 / 8,
+    2: 1 / 8,
+    3: 1 / 5,
+}  # of the radius: rotations are tried with a kernel at least as wide
+N_COARSE_MEANS = {1: 64, 2: 64, 3: 32}  # means of regions in the first stage
+N_STAGE_MEANS = (128, 256)  # in the others, but for the last one
 STAGES = {  # starts, power of the first kernel's width, Newton's steps at most, and the last one's length in sigma
     2: ((24, 1.0, 4, 0.2), (6, 0.5, 6, 0.2), (3, 0.0, 8, 0.1), (1, 0.0, 50, 1e-4)),
     3: ((24, 1.0, 4, 0.2), (12, 0.5, 6, 0.2), (4, 0.0, 8, 0.1), (1, 0.0, 50, 1e-4)),
 }  # the last one on all points; on a line as in the plane
-APART = 0.1  # of an entry of the rotation, and a sigma of the translation: motions that are nearer are one
-LEAST = 0.8  # of the best overlap: ends with less go no further
+MIN_ROTATION_DIFFERENCE = (
+    0.1  # of an entry of the rotation, and a sigma of the translation: motions that are nearer are one
+)
+MIN_OVERLAP_RATIO = 0.8  # of the best overlap: ends with less go no further
 
 
-def search(x: F64, p: F64, y: F64, q: F64, rotates: bool, evened: bool) -> tuple[F64, F64]:
+def search_motion(x: F64, p: F64, y: F64, q: F64, rotates: bool, evened: bool) -> tuple[F64, F64]:
     """The motion (R, t) of the points y (m, d) that is found to overlap x (n, d) most; weights p, q sum to one.
 
-    Both lie about the origin, in units of sigma. ``evened``: the last climb is of `evened_weights`.
+    Both lie about the origin, in units of sigma. ``evened``: the last climb is of `density_equalized_weights`.
     """
     d = x.shape[1]
     radius = max(float(np.sqrt((v**2).sum(axis=1).max())) for v in (x, y)) or 1.0
-    coarse = max(1.0, COARSE[d] * radius)
-    few = [_means(*v, evened) for v in ((x, p), (y, q))]
-    R = _tried(d) if rotates else np.eye(d)[None]
+    coarse = max(1.0, COARSE_SIGMA_RATIOS[d] * radius)
+    few = [_stage_points(*v, evened) for v in ((x, p), (y, q))]
+    R = _trial_rotations(d) if rotates else np.eye(d)[None]
     if rotates and d == 2:
         t, f = best_of_angles(*few[0][0], *few[1][0], len(R), coarse, radius)
     elif rotates:
@@ -303,24 +309,26 @@ def search(x: F64, p: F64, y: F64, q: F64, rotates: bool, evened: bool) -> tuple
     else:
         t, f = best_translations(*few[0][0], *few[1][0], R, coarse, radius)
     for k, (starts, power, steps, shortest) in enumerate(STAGES[max(2, d)]):
-        best = _distinct(R, t, f, np.argsort(-f, kind="stable"), starts)
-        R, t, f = climb(*few[0][k], *few[1][k], coarse**power, (R[best], t[best]), rotates, steps, shortest)
+        best = _select_distinct(R, t, f, np.argsort(-f, kind="stable"), starts)
+        R, t, f = refine_motions(
+            *few[0][k], *few[1][k], coarse**power, (R[best], t[best]), rotates, steps, shortest
+        )
     return R[0], t[0]
 
 
 @cache
-def _tried(d: int) -> F64:
+def _trial_rotations(d: int) -> F64:
     """The rotations that are tried, (r, d, d)."""
-    return np.array([rotation_from(turn, d) for turn in rotation_grid(d, ROTATIONS[d])])
+    return np.array([rotation_from(turn, d) for turn in rotation_grid(d, N_ROTATIONS[d])])
 
 
-def _means(x: F64, p: F64, evened: bool) -> list[tuple[F64, F64]]:
+def _stage_points(x: F64, p: F64, evened: bool) -> list[tuple[F64, F64]]:
     """For each stage the means of regions, and their weights; at last all points."""
-    last = evened_weights(x, p) if evened else p
-    return [*(cell_means(x, size, p) for size in (COARSEST[x.shape[1]], *MEANS)), (x, last)]
+    last = density_equalized_weights(x, p) if evened else p
+    return [*(cell_means(x, size, p) for size in (N_COARSE_MEANS[x.shape[1]], *N_STAGE_MEANS)), (x, last)]
 
 
-def evened_weights(x: F64, p: F64) -> F64:
+def density_equalized_weights(x: F64, p: F64) -> F64:
     """p_i / kappa(P, x_i)^(1/2), to sum to one: of points (n, d) in units of sigma, less where many are near.
 
     Two samples of one shape are dense by chance in other places, and the motion that brings dense places together
@@ -332,16 +340,16 @@ def evened_weights(x: F64, p: F64) -> F64:
 
 
 @loop()
-def _distinct(R, t, f, order, count):  # type: ignore[no-untyped-def]
+def _select_distinct(R, t, f, order, count):  # type: ignore[no-untyped-def]
     """The ``count`` best motions that differ and are not far worse than the best."""
     kept = np.empty(count, np.int64)
     n = 0
     for i in order[: 4 * count]:
-        if n == count or f[i] < LEAST * f[order[0]]:
+        if n == count or f[i] < MIN_OVERLAP_RATIO * f[order[0]]:
             break
         new = True
         for k in kept[:n]:
-            if np.abs(R[i] - R[k]).max() < APART and np.abs(t[i] - t[k]).max() < 1:
+            if np.abs(R[i] - R[k]).max() < MIN_ROTATION_DIFFERENCE and np.abs(t[i] - t[k]).max() < 1:
                 new = False
                 break
         if new:

@@ -33,7 +33,7 @@ from dkdist.auto.scoring import TrainingData
 from dkdist.auto.successive_halving import Average, Trial, best_average
 from dkdist.embeddings.invariant_features import InvariantSpec
 from dkdist.embeddings.ngrams import NGramEmbedding, NGramParams
-from dkdist.kernels.random_fourier_features import STRUCTURED_FROM, FourierSpec
+from dkdist.kernels.random_fourier_features import MAX_DENSE_INPUTS, FourierSpec
 from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.linear.many_models import Linear
 from dkdist.linear.ridge import IncrementalRidge
@@ -152,7 +152,7 @@ def _trees(members: Sequence[Trial], n_components: int, seed: int) -> tuple[Shar
                 roots.append(Node(spec, (), leaf))
             widths.append(spec.n_features)
             continue
-        method = "structured" if spec.n_features > STRUCTURED_FROM else "orthogonal"
+        method = "structured" if spec.n_features > MAX_DENSE_INPUTS else "orthogonal"
         features = FourierSpec(spec.n_features, n_components, sigma, method, seed)
         widths.append(n_components)
         if trial.view.images:

@@ -85,7 +85,7 @@ def _select(x, order, low, high, k, j):  # type: ignore[no-untyped-def]
             high = last
 
 
-def strata(shares: F64, size: int, u: F64) -> I64:
+def sample_strata(shares: F64, size: int, u: F64) -> I64:
     """One position of each of ``size`` strata of equal weight, for weights in order and u in [0, 1); distinct."""
     ends = np.cumsum(shares) / shares.sum()
     chosen = np.searchsorted(ends, (np.arange(size) + u) / size, side="right")
@@ -156,7 +156,7 @@ def swap(phi, squares, target, chosen, turns, pool, bounds):  # type: ignore[no-
             total[j] += phi[best, j] - phi[old, j]
 
 
-def certain(weights: F64, size: int) -> I64:
+def certain_points(weights: F64, size: int) -> I64:
     """Positions of the points that weigh at least tau, for more than ``size`` points of positive weight; sorted."""
     first = np.argpartition(weights, len(weights) - size)
     top = first[len(weights) - size :]
@@ -165,7 +165,7 @@ def certain(weights: F64, size: int) -> I64:
     return np.sort(top[: _n_certain(weights[top], others, size)])
 
 
-def threshold(heaviest: F64, others: float, size: int) -> float:
+def inclusion_threshold(heaviest: F64, others: float, size: int) -> float:
     """tau, from points among which are all that are certain, and the weight of all others."""
     falling = np.sort(heaviest)[::-1]
     top, others = falling[:size], others + float(falling[size:][::-1].sum())
@@ -181,7 +181,7 @@ def _n_certain(top: F64, others: float, size: int) -> int:
     return min(first_light, size - 1)  # the last place is for all that are left
 
 
-def one_of_each(shares: F64, size: int, u: F64) -> I64:
+def sample_pivotal(shares: F64, size: int, u: F64) -> I64:
     """Positions of ``size`` points, each with probability size p_i / sum p <= 1; u (n,) in [0, 1). Sorted."""
     taken, last, left = pivotal(shares * (size / shares.sum()), u)
     taken[last] |= left > 0.5  # 0 or 1, but for rounding
@@ -208,13 +208,13 @@ def pivotal(shares, u):  # type: ignore[no-untyped-def]
     return taken, last, left
 
 
-def stand_ins(shares: F64, size: int, u: F64) -> tuple[I64, F64]:
+def sample_weighted(shares: F64, size: int, u: F64) -> tuple[I64, F64]:
     """(positions, weights) of ``size`` points that stand for all, the certain ones and one of each region."""
     if size >= len(shares):
         return np.arange(len(shares)), shares
-    heavy = certain(shares, size)
+    heavy = certain_points(shares, size)
     rest = np.delete(np.arange(len(shares)), heavy)
-    light = rest[one_of_each(shares[rest], size - len(heavy), u[rest])]
+    light = rest[sample_pivotal(shares[rest], size - len(heavy), u[rest])]
     chosen = np.sort(np.concatenate([heavy, light]))
     return chosen, np.maximum(shares[chosen], shares[rest].sum() / len(light))
 
@@ -227,10 +227,12 @@ def halve_unequal(phi: F32, weights: F64, size: int) -> I64:
         count = size << level
         if count >= len(kept):
             continue
-        heavy = certain(weights, count)
+        heavy = certain_points(weights, count)
         rest = np.delete(np.arange(len(kept)), heavy)
         tau = weights[rest].sum() / (count - len(heavy))
-        taken, last, left = _fights(phi, kept[rest], weights[rest] / tau, tau * size / weights.sum(), balance)
+        taken, last, left = _balanced_pivotal(
+            phi, kept[rest], weights[rest] / tau, tau * size / weights.sum(), balance
+        )
         taken[last] |= left > 0.5
         places = np.sort(np.concatenate([heavy, rest[taken]]))
         kept, weights = kept[places], np.maximum(weights[places], tau)
@@ -238,7 +240,7 @@ def halve_unequal(phi: F32, weights: F64, size: int) -> I64:
 
 
 @loop(SUM)
-def _fights(phi, points, shares, unit, balance):  # type: ignore[no-untyped-def]
+def _balanced_pivotal(phi, points, shares, unit, balance):  # type: ignore[no-untyped-def]
     """As `pivotal`, but won so that ``balance``, the sum of what is kept less that of all, stays small."""
     m = phi.shape[1]
     taken, last, left = np.zeros(len(points), np.bool_), 0, min(shares[0], 1.0)

@@ -13,11 +13,11 @@ from dkdist._base.sampling import least_keys, row_keys
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import check_bool, dimension_names
 from dkdist.coresets import selection as choosing
-from dkdist.coresets.union import Union
-from dkdist.kernels.inputs import points_of, weights_of
+from dkdist.coresets.union import CoresetUnion
+from dkdist.kernels.inputs import as_points, as_weights
 from dkdist.sets import SampleSetError
 
-LEAST_DELTA = 1e-300
+MIN_DELTA = 1e-300
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Coreset:
     sigma: float = 0.0
     n_points: int = 0
     total: float | None = None
-    finer: Union | None = field(default=None, repr=False)
+    finer: CoresetUnion | None = field(default=None, repr=False)
     kernel: str = "gaussian"
     names: list[Any] | None = field(default=None, repr=False)
 
@@ -78,9 +78,9 @@ def coreset_size(eps: float, delta: float = 0.05) -> int:
     (1189, 475)
     """
     eps, delta = positive("eps", eps), positive("delta", delta)
-    if not LEAST_DELTA <= delta < 1:
+    if not MIN_DELTA <= delta < 1:
         raise ValueError(
-            f"delta must be a probability of at least {LEAST_DELTA:g} and below 1; found {delta:g}: give one that is "
+            f"delta must be a probability of at least {MIN_DELTA:g} and below 1; found {delta:g}: give one that is "
             "small enough to be neglected, such as 0.01"
         )
     if eps < LEAST:
@@ -179,7 +179,7 @@ def coreset(
     """
     optimal_weights = check_bool("optimal_weights", optimal_weights)
     size, method = whole("size", size), one_of("method", method, choosing.METHODS)
-    kernel = choosing.given_kernel(kernel)
+    kernel = choosing.check_kernel(kernel)
     if hasattr(P, "blocks"):  # arrays of Dask and Zarr and stores: what reads them is loaded for them alone
         from dkdist.coresets.streamed import streamed_coreset
         from dkdist.kernels.lazy_distance import lazy_points
@@ -190,20 +190,22 @@ def coreset(
             return Coreset(*made, kernel=kernel, names=dimension_names(P))
     points, p = points_and_weights(P, weights)
     x = points - points.mean(axis=0)  # the kernel knows differences alone
-    choosing.require_size(size, len(x))
-    choosing.require_line(method, x.shape[1])
-    width = choosing.given_width(sigma)
+    choosing.check_size(size, len(x))
+    choosing.check_every_method(method, x.shape[1])
+    width = choosing.check_sigma(sigma)
     if width is None:
         counted = np.flatnonzero(p > 0)
         keys = row_keys(0, len(x), median_seed(random_state))[counted]
-        width = choosing.median_width(points[counted[least_keys(keys, choosing.SAMPLE)]])
+        width = choosing.median_sigma(points[counted[least_keys(keys, choosing.MEDIAN_SAMPLE_SIZE)]])
     extent = float(np.ptp(x, axis=0).max())
-    choosing.require_floats(width_of_the_points=extent, bandwidth_sigma=width, total_weight=float(p.sum()))
-    choice = choosing.Choice(size, width, method, draw_seed(random_state), kernel)
-    indices, chosen = choosing.choose(x.astype(np.float32), p, choice)
+    choosing.check_float32_range(
+        width_of_the_points=extent, bandwidth_sigma=width, total_weight=float(p.sum())
+    )
+    choice = choosing.CoresetParams(size, width, method, draw_seed(random_state), kernel)
+    indices, chosen = choosing.choose_points(x.astype(np.float32), p, choice)
     if optimal_weights:
-        chosen = choosing.nearest_weights(x, p, indices, chosen, choice)
-    distance = choosing.achieved(x, p, indices, chosen, choice)
+        chosen = choosing.optimize_coreset_weights(x, p, indices, chosen, choice)
+    distance = choosing.achieved_distance(x, p, indices, chosen, choice)
     total = None if weights is None else float(p.sum())
     names = dimension_names(P)
     return Coreset(
@@ -213,9 +215,9 @@ def coreset(
 
 def points_and_weights(P: ArrayLike, weights: ArrayLike | None) -> tuple[F64, F64]:
     """Points (n, d) and their weights (n,) >= 0, 1 / n without any."""
-    points = points_of("P", P)
+    points = as_points("P", P)
     one_column = getattr(weights, "shape", None) == (len(points), 1)
-    p = weights_of("P", np.asarray(weights)[:, 0] if one_column else weights, points)[:, 0]
+    p = as_weights("P", np.asarray(weights)[:, 0] if one_column else weights, points)[:, 0]
     if p.min() < 0:
         i = int(np.argmax(p < 0))
         raise SampleSetError(f"weight {i} is {p[i]}: weights must be >= 0. Clip them, or drop the points")

@@ -16,8 +16,15 @@ from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import check_bool, dimension_names, require_same_names
 from dkdist.coresets.coreset import Coreset, coreset, points_and_weights
-from dkdist.coresets.selection import given_kernel
-from dkdist.coresets.union import ROUNDS, Union, n_kept, reduced, thinned, together
+from dkdist.coresets.selection import check_kernel
+from dkdist.coresets.union import (
+    MAX_SWAP_ROUNDS,
+    CoresetUnion,
+    concatenate_unions,
+    merge_size,
+    reduce_unions,
+    thin_union,
+)
 from dkdist.sets import SampleSetError
 
 
@@ -88,38 +95,40 @@ def merge_coresets(
     (32, True)
     """
     optimal_weights = check_bool("optimal_weights", optimal_weights)
-    parts, seed = _checked(coresets), draw_seed(random_state)
+    parts, seed = _check_coresets(coresets), draw_seed(random_state)
     counted = None if size is None else whole("size", size)
-    few = merged(
-        [union_of(part) for part in parts], counted, parts[0].sigma, parts[0].kernel, optimal_weights, seed
+    few = merge_unions(
+        [as_union(part) for part in parts], counted, parts[0].sigma, parts[0].kernel, optimal_weights, seed
     )
     return replace(few, names=next((part.names for part in parts if part.names is not None), None))
 
 
-def merged(
-    unions: list[Union], size: int | None, sigma: float, kernel: str, optimal: bool, seed: int
+def merge_unions(
+    unions: list[CoresetUnion], size: int | None, sigma: float, kernel: str, optimal: bool, seed: int
 ) -> Coreset:
     """The coreset of all unions together: of all of their points, or ``size`` of them."""
     if size is None or size >= sum(len(union.weights) for union in unions):
-        few, finer = together(unions), None
+        few, finer = concatenate_unions(unions), None
     else:
-        finer = reduced(unions, size, sigma, kernel)
-        few = thinned(finer, size, sigma, kernel, optimal=optimal, rounds=ROUNDS, seed=seed)
+        finer = reduce_unions(unions, size, sigma, kernel)
+        few = thin_union(finer, size, sigma, kernel, optimal=optimal, rounds=MAX_SWAP_ROUNDS, seed=seed)
     indices, weights, distance, points, _, n_points, total = few
     return Coreset(indices, weights, distance, points, sigma, n_points, total, finer, kernel)
 
 
-def union_of(part: Coreset) -> Union:
+def as_union(part: Coreset) -> CoresetUnion:
     """What a coreset was chosen from, or itself; points of weights of both signs were chosen for equal shares."""
     if part.finer is not None:
         return part.finer
     shares = part.weights
     if shares.min() < 0:
         shares = np.full(len(shares), (1.0 if part.total is None else part.total) / len(shares))
-    return Union(part.indices, part.weights, part.distance, part.points, shares, part.n_points, part.total)
+    return CoresetUnion(
+        part.indices, part.weights, part.distance, part.points, shares, part.n_points, part.total
+    )
 
 
-def _checked(coresets: Any) -> list[Coreset]:
+def _check_coresets(coresets: Any) -> list[Coreset]:
     """The coresets as a list, each with its points and all of one kind."""
     parts = list(coresets) if isinstance(coresets, (list, tuple)) else [coresets]
     if not parts:
@@ -153,7 +162,7 @@ def _checked(coresets: Any) -> list[Coreset]:
     return parts
 
 
-BLOCK = 2**15  # points that wait until there are as many; each block becomes a coreset
+BLOCK_POINTS = 2**15  # points that wait until there are as many; each block becomes a coreset
 
 
 class RunningCoreset:
@@ -205,14 +214,14 @@ class RunningCoreset:
         self, size: int, *, sigma: float, kernel: str = "gaussian", random_state: Any = None
     ) -> None:
         self.size, self.sigma = whole("size", size), positive("sigma", sigma)
-        self.kernel = given_kernel(kernel)
+        self.kernel = check_kernel(kernel)
         self.n_points = 0
         self.names: list[Any] | None = None  # of the columns, if points came as data frames
         self._seed = draw_seed(random_state)
         self._weighted = False
         self._waiting = list[tuple[F64, F64, I64]]()  # points, weights and rows since the row ``_start``
         self._start = 0
-        self._nodes = list[tuple[int, Union]]()  # of 2^level blocks each, the oldest first
+        self._nodes = list[tuple[int, CoresetUnion]]()  # of 2^level blocks each, the oldest first
         self._blocks = 0
 
     def add(self, P: Any, weights: Any = None) -> RunningCoreset:
@@ -234,11 +243,11 @@ class RunningCoreset:
             (points[rows], p[rows] if self._weighted else np.ones(len(p)), self.n_points + rows)
         )
         self.n_points += len(p)
-        if sum(len(part[1]) for part in self._waiting) >= BLOCK:
+        if sum(len(part[1]) for part in self._waiting) >= BLOCK_POINTS:
             points, p, rows = self._together()
-            whole_ones = len(p) // BLOCK * BLOCK
-            for first in range(0, whole_ones, BLOCK):
-                part = slice(first, first + BLOCK)
+            whole_ones = len(p) // BLOCK_POINTS * BLOCK_POINTS
+            for first in range(0, whole_ones, BLOCK_POINTS):
+                part = slice(first, first + BLOCK_POINTS)
                 self._push(self._union(points[part], p[part], rows[part], int(rows[part][-1]) + 1))
                 self._start = int(rows[part][-1]) + 1
             self._waiting = [(points[whole_ones:], p[whole_ones:], rows[whole_ones:])]
@@ -253,31 +262,31 @@ class RunningCoreset:
         unions = [union for _, union in self._nodes]
         if len(p):
             unions.append(self._union(points, p, rows, self.n_points))
-        few = merged(unions, self.size, self.sigma, self.kernel, optimal_weights, self._seed)
+        few = merge_unions(unions, self.size, self.sigma, self.kernel, optimal_weights, self._seed)
         return replace(few, names=self.names)
 
     def _together(self) -> tuple[F64, F64, I64]:
         points, p, rows = (np.concatenate(column) for column in zip(*self._waiting, strict=True))
         return points, p, rows
 
-    def _union(self, points: F64, p: F64, rows: I64, end: int) -> Union:
+    def _union(self, points: F64, p: F64, rows: I64, end: int) -> CoresetUnion:
         """What stands for points that wait, of rows up to ``end`` - 1."""
         rng = np.random.default_rng([self._seed, RngStream.CORESET, self._blocks])
-        kept = min(len(p), n_kept(self.size))
+        kept = min(len(p), merge_size(self.size))
         few = coreset(points, kept, sigma=self.sigma, kernel=self.kernel, weights=p, random_state=rng)
         scale, total = (1.0, float(p.sum())) if self._weighted else (1 / len(p), None)
-        union = union_of(few)
+        union = as_union(few)
         return union._replace(
             indices=rows[few.indices] - self._start, weights=scale * few.weights, shares=scale * few.weights,
             distance=scale * few.distance, n_points=end - self._start, total=total,
         )  # fmt: skip
 
-    def _push(self, union: Union) -> None:
+    def _push(self, union: CoresetUnion) -> None:
         """Add a block; two nodes of as many blocks become one."""
         level, self._blocks = 0, self._blocks + 1
         while self._nodes and self._nodes[-1][0] == level:
-            union = together([self._nodes.pop()[1], union])
-            if len(union.weights) > n_kept(self.size):
-                union = thinned(union, n_kept(self.size), self.sigma, self.kernel, optimal=True)
+            union = concatenate_unions([self._nodes.pop()[1], union])
+            if len(union.weights) > merge_size(self.size):
+                union = thin_union(union, merge_size(self.size), self.sigma, self.kernel, optimal=True)
             level += 1
         self._nodes.append((level, union))

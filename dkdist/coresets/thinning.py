@@ -80,15 +80,15 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         """Check the sets X and find sigma; one pass over the data for "median". ``y`` is not used."""
         whole("size", self.size)
         one_of("method", self.method, choosing.METHODS)
-        choosing.given_kernel(self.kernel)
+        choosing.check_kernel(self.kernel)
         sets = check_sets(X)
-        choosing.require_line(self.method, sets.n_dims)
-        given = choosing.given_width(self.sigma)
+        choosing.check_every_method(self.method, sets.n_dims)
+        given = choosing.check_sigma(self.sigma)
         if given is None:
             bad = summarize(sets, None, skip=False).bad
-            given = choosing.median_width(sample_points(sets, bad, median_seed(self.random_state)))
+            given = choosing.median_sigma(sample_points(sets, bad, median_seed(self.random_state)))
         self.sigma_ = given
-        choosing.require_floats(bandwidth_sigma=self.sigma_)
+        choosing.check_float32_range(bandwidth_sigma=self.sigma_)
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
         learn_names(self, sets)
         self._seed = draw_seed(self.random_state)
@@ -99,7 +99,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         whole("size", self.size)
         one_of("method", self.method, choosing.METHODS)
-        choosing.given_kernel(self.kernel)
+        choosing.check_kernel(self.kernel)
         sets = known_sets(self, X)
         blocks = [sets] if isinstance(sets, SampleSets) else sets.blocks()
         points, weights, position = list[F32](), list[F64](), 0
@@ -120,6 +120,6 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         if len(x) <= self.size:
             return x, w
         centred = (x - x.mean(axis=0, dtype=np.float64)).astype(np.float32)
-        choice = choosing.Choice(self.size, self.sigma_, self.method, self._seed, self.kernel)
-        indices, weights = choosing.choose(centred, w, choice)
+        choice = choosing.CoresetParams(self.size, self.sigma_, self.method, self._seed, self.kernel)
+        indices, weights = choosing.choose_points(centred, w, choice)
         return x[indices], weights

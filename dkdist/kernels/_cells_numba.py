@@ -38,12 +38,12 @@ from dkdist._numba.points import column_bounds
 from dkdist._numba.weighted_points import WeightedPoints, sorted_rows
 from dkdist.kernels._profiles_numba import exp2
 
-LEAST_ERROR = 1e-12  # of k: nearer to rounding nothing is certified
-GAUSSIANS = 200  # multiply-adds in the time of those of one dimension
-LANES = 16  # cells of a row at a time
-MOST_REACH = 16  # cells on each side
-STEPS = np.linspace(0.2, 1.5, 1301)  # trial sides of a cell, in units of sigma
-BLOCK = 8  # cells along a side of the blocks that points are sorted by
+MIN_ERROR = 1e-12  # of k: nearer to rounding nothing is certified
+GAUSSIAN_COST = 200  # multiply-adds in the time of those of one dimension
+SIMD_WIDTH = 16  # cells of a row at a time
+MAX_REACH_CELLS = 16  # cells on each side
+TRIAL_SIDES = np.linspace(0.2, 1.5, 1301)  # trial sides of a cell, in units of sigma
+SORT_BLOCK_CELLS = 8  # cells along a side of the blocks that points are sorted by
 
 
 class Cells(NamedTuple):
@@ -63,7 +63,7 @@ class Cells(NamedTuple):
     def cost(self) -> int:
         """Multiply-adds of a point, with those that the Gaussians take as long as."""
         wide = [n for n in self.shape[:2] if n > 1]
-        return int((2 * self.reach) ** len(wide)) * _row(self.reach) + GAUSSIANS * (len(wide) + 1)
+        return int((2 * self.reach) ** len(wide)) * _row_cells(self.reach) + GAUSSIAN_COST * (len(wide) + 1)
 
 
 def kernel_cells(widths: F64, sigma: float, eps: float) -> Cells | None:
@@ -72,26 +72,26 @@ def kernel_cells(widths: F64, sigma: float, eps: float) -> Cells | None:
     None if float64 cannot reach ``eps``: below 1e-12.
     """
     d = max(1, int((widths > 0).sum()))
-    q = np.exp(-((np.pi / STEPS) ** 2) / 2)
+    q = np.exp(-((np.pi / TRIAL_SIDES) ** 2) / 2)
     a = 2 * q / (1 - q)
-    for J in range(2, MOST_REACH + 1 if eps >= LEAST_ERROR else 0):
-        errors = d * np.log1p(a + np.sqrt(8) * (1 + a) * np.exp(-((J * STEPS) ** 2)))
+    for J in range(2, MAX_REACH_CELLS + 1 if eps >= MIN_ERROR else 0):
+        errors = d * np.log1p(a + np.sqrt(8) * (1 + a) * np.exp(-((J * TRIAL_SIDES) ** 2)))
         good = np.flatnonzero(np.expm1(errors) <= eps)
         if len(good):
-            side = float(STEPS[good[-1]]) * sigma
+            side = float(TRIAL_SIDES[good[-1]]) * sigma
             return Cells(side, J, _shape(widths, side, J), float(np.expm1(errors[good[-1]])))
     return None
 
 
-def _row(J: int) -> int:
-    return 2 * J + -2 * J % LANES
+def _row_cells(J: int) -> int:
+    return 2 * J + -2 * J % SIMD_WIDTH
 
 
 def _shape(widths: F64, side: float, J: int) -> tuple[int, int, int]:
     """Cells of the three dimensions, the last one wide (if any is); rows of cells are whole lanes."""
     wide = [int(w / side) + 2 * J for w in widths if w > 0]
     full = [1] * (3 - len(wide)) + wide
-    full[2] = (full[2] if wide else 2 * J) + _row(J) - 2 * J
+    full[2] = (full[2] if wide else 2 * J) + _row_cells(J) - 2 * J
     return full[0], full[1], full[2]
 
 
@@ -115,7 +115,16 @@ def _add_sums(x: F64, z: F64, low: F64, widths: F64, sigma: float, cells: Cells,
     places = np.zeros((len(x), 3))
     places[:, 3 - int(wide.sum()) :] = (x[:, wide] - low[wide]) / cells.side
     beta = float(np.log2(math.e) * (cells.side / sigma) ** 2)
-    _spread(places, z, _order(places, cells.shape), cells.reach, _row(cells.reach), beta, cells.shape, f)
+    _spread(
+        places,
+        z,
+        _sort_by_block(places, cells.shape),
+        cells.reach,
+        _row_cells(cells.reach),
+        beta,
+        cells.shape,
+        f,
+    )
 
 
 def sums_energy(f: F64, widths: F64, sigma: float, cells: Cells) -> float:
@@ -124,10 +133,10 @@ def sums_energy(f: F64, widths: F64, sigma: float, cells: Cells) -> float:
     return float(height * np.square(f).sum())
 
 
-def _order(places: F64, shape: tuple[int, int, int]) -> I64:
+def _sort_by_block(places: F64, shape: tuple[int, int, int]) -> I64:
     """Points sorted by blocks of cells, so that those at work lie in the cache."""
-    counts = [n // BLOCK + 1 for n in shape]
-    block = (places / BLOCK).astype(np.int64)
+    counts = [n // SORT_BLOCK_CELLS + 1 for n in shape]
+    block = (places / SORT_BLOCK_CELLS).astype(np.int64)
     keys = (block[:, 0] * counts[1] + block[:, 1]) * counts[2] + block[:, 2]
     order: I64 = counting_sort(keys, int(np.prod(counts)))
     return order
@@ -165,20 +174,22 @@ def _spread(places, z, order, J, row, beta, shape, f):  # type: ignore[no-untype
                 w = z[i, c] * g[0, a]
                 for b in range(n_second):
                     at = ((base[0] + a) * n1 + base[1] + b) * n2 + base[2]
-                    for start in range(0, row, LANES):
+                    for start in range(0, row, SIMD_WIDTH):
                         _add_row(
-                            f[c, at + start : at + start + LANES], w * g[1, b], g[2, start : start + LANES]
+                            f[c, at + start : at + start + SIMD_WIDTH],
+                            w * g[1, b],
+                            g[2, start : start + SIMD_WIDTH],
                         )
 
 
 @inlined(ELEMENTWISE)
 def _add_row(cells, w, g):  # type: ignore[no-untyped-def]
-    for n in range(LANES):
+    for n in range(SIMD_WIDTH):
         cells[n] += w * g[n]
 
 
-SIDES = (512, 32, 16)  # cells of a block along each side, in one to three dimensions
-WIDEST = 2.0**62  # cells: beyond it they cannot be counted
+BLOCK_SIDES = (512, 32, 16)  # cells of a block along each side, in one to three dimensions
+MAX_SIDE_CELLS = 2.0**62  # cells: beyond it they cannot be counted
 
 
 class Blocks(NamedTuple):
@@ -198,16 +209,18 @@ class Blocks(NamedTuple):
     def cost(self, reach: int) -> float:
         """Multiply-adds of all points, with those that the Gaussians take as long as."""
         wide = sum(n > 1 for n in self.shape)
-        return len(self.places) * float((2 * reach) ** wide) + len(self.entries) * GAUSSIANS * max(wide, 1)
+        return len(self.places) * float((2 * reach) ** wide) + len(self.entries) * GAUSSIAN_COST * max(
+            wide, 1
+        )
 
 
 def kernel_blocks(x: F64, cells: Cells) -> Blocks | None:
     """Blocks of the points (n, d <= 3) for cells of this side and reach; None if the points are too far apart."""
     low, high = column_bounds(x)
     wide = np.flatnonzero(high > low)
-    if (high - low).max() / cells.side > WIDEST:
+    if (high - low).max() / cells.side > MAX_SIDE_CELLS:
         return None
-    side = max(SIDES[max(len(wide), 1) - 1], 2 * cells.reach)
+    side = max(BLOCK_SIDES[max(len(wide), 1) - 1], 2 * cells.reach)
     axes = range(3 - len(wide), 3)
     places, shape = np.zeros((len(x), 3)), np.ones(3, np.int64)
     places[:, 3 - len(wide) :] = (x[:, wide] - low[wide]) / cells.side
@@ -234,11 +247,11 @@ def block_energy(z: F64, sigma: float, cells: Cells, blocks: Blocks) -> float:
     J = cells.reach
     if blocks.shape[2] == 1:  # all points are one: its cells along a line
         blocks = blocks._replace(shape=(1, 1, 2 * J))
-    return float(height * _squares(blocks, z, J, beta))
+    return float(height * _sum_squares(blocks, z, J, beta))
 
 
 @loop(ELEMENTWISE)
-def _squares(blocks, z, J, beta):  # type: ignore[no-untyped-def]
+def _sum_squares(blocks, z, J, beta):  # type: ignore[no-untyped-def]
     """sum over blocks, cells and channels of f^2."""
     places, entries, corners, firsts, shape = blocks
     n0, n1, n2 = shape

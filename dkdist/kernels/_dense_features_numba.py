@@ -22,38 +22,38 @@ from dkdist._numba.points import read_only
 from dkdist._numba.sgd import tile_steps
 from dkdist._numba.simd import add_outer, load, spread, store, zeros
 
-ROWS, PART = 32, 256  # rows and frequencies whose phases are made at once
-LANES = 16  # frequencies of a panel
+TILE_ROWS, TILE_FREQUENCIES = 32, 256  # rows and frequencies whose phases are made at once
+SIMD_WIDTH = 16  # frequencies of a panel
 
 
-class Dense(NamedTuple):
-    """Frequencies of sigma = 1 as `panels`, 1 / (pi sigma) for each sigma, and the length of a wave's feature."""
+class DenseFrequencies(NamedTuple):
+    """Frequencies of sigma = 1 as `as_panels`, 1 / (pi sigma) for each sigma, and the length of a wave's feature."""
 
     panels: F32
     factors: F32
     scale: Any
 
 
-def dense(frequencies: F32, n_features: int, sigmas: Sequence[float]) -> Dense:
-    """``frequencies`` are `panels` of the transposed ones of sigma = 1, (m, F)."""
+def scale_dense(frequencies: F32, n_features: int, sigmas: Sequence[float]) -> DenseFrequencies:
+    """``frequencies`` are `as_panels` of the transposed ones of sigma = 1, (m, F)."""
     factors = (1 / (np.pi * np.asarray(sigmas))).astype(np.float32)
-    return Dense(read_only(frequencies), read_only(factors), f32(1 / np.sqrt(n_features // 2)))
+    return DenseFrequencies(read_only(frequencies), read_only(factors), f32(1 / np.sqrt(n_features // 2)))
 
 
-def panels(Wt: F32) -> F32:
+def as_panels(Wt: F32) -> F32:
     """Frequencies Wt (m, F), sixteen side by side: (ceil(F / 16), m, 16), zeros after the last one."""
     m, F = Wt.shape
-    padded = np.zeros((m, -(-F // LANES) * LANES), np.float32)
+    padded = np.zeros((m, -(-F // SIMD_WIDTH) * SIMD_WIDTH), np.float32)
     padded[:, :F] = Wt
-    return np.ascontiguousarray(padded.reshape(m, -1, LANES).transpose(1, 0, 2))
+    return np.ascontiguousarray(padded.reshape(m, -1, SIMD_WIDTH).transpose(1, 0, 2))
 
 
-def dense_features(X: F32, waves: Dense, outs: F32) -> None:
+def dense_features(X: F32, waves: DenseFrequencies, outs: F32) -> None:
     """Fill each of ``outs`` (n_sigmas, n, 2F) with the features of rows ``X`` (n, m) for its sigma."""
     _dense_rows(read_only(X), waves, outs)
 
 
-def dense_steps(X: F32, places: I64, waves: Dense, tile: int, *walk: Any) -> int:
+def dense_steps(X: F32, places: I64, waves: DenseFrequencies, tile: int, *walk: Any) -> int:
     """Take steps by the features of rows ``places`` of X, ``tile`` of them at a time; the terms of the average.
 
     The ``walk`` is that of `MadeRows.descend`: steps, iterate, looks and the terms before.
@@ -74,24 +74,24 @@ def _fill_dense(X, n, waves, phases, outs):  # type: ignore[no-untyped-def]
     """The features of the first n rows of X (., m), contiguous."""
     X, waves, phases, outs = borrowed(X), borrowed(waves), borrowed(phases), borrowed(outs)
     m, F = X.shape[1], outs.shape[2] // 2
-    for first in range(0, n, ROWS):
-        rows = smaller(ROWS, n - first)
-        for start in range(0, F, PART):
-            width = smaller(PART, F - start)
-            for place in range(0, width, LANES):
+    for first in range(0, n, TILE_ROWS):
+        rows = smaller(TILE_ROWS, n - first)
+        for start in range(0, F, TILE_FREQUENCIES):
+            width = smaller(TILE_FREQUENCIES, F - start)
+            for place in range(0, width, SIMD_WIDTH):
                 panel = (start + place) * m
                 for i in range(0, rows - 3, 4):
-                    four = zeros(4, LANES)
+                    four = zeros(4, SIMD_WIDTH)
                     for a in range(m):
-                        w = load(waves.panels, panel + a * LANES, 0, 1, LANES)
-                        four = add_outer(spread(X, (first + i) * m + a, m, 4, LANES), w, four)
-                    store(four, phases, i * PART + place, PART)
+                        w = load(waves.panels, panel + a * SIMD_WIDTH, 0, 1, SIMD_WIDTH)
+                        four = add_outer(spread(X, (first + i) * m + a, m, 4, SIMD_WIDTH), w, four)
+                    store(four, phases, i * TILE_FREQUENCIES + place, TILE_FREQUENCIES)
                 for i in range(rows // 4 * 4, rows):
-                    one = zeros(1, LANES)
+                    one = zeros(1, SIMD_WIDTH)
                     for a in range(m):
-                        w = load(waves.panels, panel + a * LANES, 0, 1, LANES)
-                        one = add_outer(spread(X, (first + i) * m + a, m, 1, LANES), w, one)
-                    store(one, phases, i * PART + place, PART)
+                        w = load(waves.panels, panel + a * SIMD_WIDTH, 0, 1, SIMD_WIDTH)
+                        one = add_outer(spread(X, (first + i) * m + a, m, 1, SIMD_WIDTH), w, one)
+                    store(one, phases, i * TILE_FREQUENCIES + place, TILE_FREQUENCIES)
             for s in range(len(waves.factors)):
                 for i in range(rows):
                     out = outs[s, first + i]
@@ -101,13 +101,13 @@ def _fill_dense(X, n, waves, phases, outs):  # type: ignore[no-untyped-def]
 
 @loop(ELEMENTWISE)
 def _dense_rows(X, waves, outs):  # type: ignore[no-untyped-def]
-    _fill_dense(X, len(X), waves, np.empty((ROWS, PART), f32), outs)
+    _fill_dense(X, len(X), waves, np.empty((TILE_ROWS, TILE_FREQUENCIES), f32), outs)
 
 
 @loop(ELEMENTWISE)
 def _dense_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
     made = np.empty((1, tile, iterate.W.shape[1]), f32)
-    room, given = np.empty((ROWS, PART), f32), np.empty((tile, X.shape[1]), f32)
+    room, given = np.empty((TILE_ROWS, TILE_FREQUENCIES), f32), np.empty((tile, X.shape[1]), f32)
     start, stop = 0, (len(places) - 1) % tile + 1  # the first tile is the short one: the last is whole
     while start < len(places):
         for i in range(stop - start):

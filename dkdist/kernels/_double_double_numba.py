@@ -24,18 +24,18 @@ from dkdist.kernels._profiles_numba import COMPACT, DISTANCE, MATERN, RATIONAL, 
 
 f64, i64 = np.float64, np.int64
 
-LANES = 64
-TINY = 1e-300
-LEAST = -1000.0  # powers of two below are nothing
+LANES_PER_GROUP = 64
+MIN_ROOT = 1e-300
+MIN_EXPONENT = -1000.0  # powers of two below are nothing
 _LN2 = (0.6931471805599453, 2.3190468138462996e-17)
-_PART = 1 / 256
-_SQUARINGS = 8
-_TERMS = 9
-_INVERSES = np.array([(1 / t, float(1 - t * Fraction(1 / t)) / t) for t in range(1, _TERMS + 1)])
+REDUCTION = 1 / 256
+N_SQUARINGS = 8
+N_TERMS = 9
+_INVERSES = np.array([(1 / t, float(1 - t * Fraction(1 / t)) / t) for t in range(1, N_TERMS + 1)])
 _SHIFT = f64(1.5 * 2.0**52)  # added to a number, it leaves the nearest whole number in the last bits
 
 
-def twofold_energy(x: F64, z: F64, kernel: Profile) -> float:
+def double_double_energy(x: F64, z: F64, kernel: Profile) -> float:
     """E of scaled points (n, d) and weights (n, C), to some 1e-29 of the square of their sum."""
     return float(_energy(np.ascontiguousarray(x), np.ascontiguousarray(z), kernel))
 
@@ -82,7 +82,7 @@ def _root(ah, al):  # type: ignore[no-untyped-def]
     """One step of Newton from the root of float64."""
     r = np.sqrt(ah)
     p, e = _product(r, r)
-    correction = ((ah - p) - e + al) / (2.0 * max(r, TINY))
+    correction = ((ah - p) - e + al) / (2.0 * max(r, MIN_ROOT))
     high = r + correction
     return high, correction - (high - r)
 
@@ -110,26 +110,26 @@ def _polynomial(h, g, kernel):  # type: ignore[no-untyped-def]
 @inlined()
 def _powers(h, g, n, e, f):  # type: ignore[no-untyped-def]
     """h, g = 2^(h + g), h <= 0, of each lane; n, e, f are room for it. Lane by lane, so that it is vectorised."""
-    for i in range(LANES):
-        t = max(h[i], LEAST)
+    for i in range(LANES_PER_GROUP):
+        t = max(h[i], MIN_EXPONENT)
         low = g[i] if t == h[i] else 0.0
         shifted = t + _SHIFT
         n[i] = i64(f64(shifted).view(i64) << i64(52))
         a, b = _add(t - (shifted - _SHIFT), 0.0, low, 0.0)
         a, b = _times(a, b, _LN2[0], _LN2[1])
-        h[i], g[i] = a * _PART, b * _PART
+        h[i], g[i] = a * REDUCTION, b * REDUCTION
         e[i] = f[i] = 0.0
-    for term in range(_TERMS - 1, -1, -1):  # e = r (1 + e) / t
+    for term in range(N_TERMS - 1, -1, -1):  # e = r (1 + e) / t
         u, v = _INVERSES[term, 0], _INVERSES[term, 1]  # 1 / t, high and low
-        for i in range(LANES):
+        for i in range(LANES_PER_GROUP):
             a, b = _add(e[i], f[i], 1.0, 0.0)
             a, b = _times(a, b, h[i], g[i])
             e[i], f[i] = _times(a, b, u, v)
-    for _ in range(_SQUARINGS):
-        for i in range(LANES):
+    for _ in range(N_SQUARINGS):
+        for i in range(LANES_PER_GROUP):
             a, b = _times(e[i], f[i], e[i], f[i])
             e[i], f[i] = _add(2.0 * e[i], 2.0 * f[i], a, b)
-    for i in range(LANES):
+    for i in range(LANES_PER_GROUP):
         a, b = _add(e[i], f[i], 1.0, 0.0)
         factor = i64(f64(1.0).view(i64) + n[i]).view(f64)
         h[i], g[i] = a * factor, b * factor
@@ -139,24 +139,28 @@ def _powers(h, g, n, e, f):  # type: ignore[no-untyped-def]
 def _energy(x, z, kernel):  # type: ignore[no-untyped-def]
     """Lanes are points j from 0 on, each against a point i before it (half of a pair with itself)."""
     d, C = x.shape[1], z.shape[1]
-    h, g, e, f, sums, rests = np.empty((6, LANES))
-    whole, y, w = np.empty(LANES, i64), np.empty((d, LANES)), np.empty((C, LANES))
-    factors = np.empty((2, LANES))
+    h, g, e, f, sums, rests = np.empty((6, LANES_PER_GROUP))
+    whole, y, w = (
+        np.empty(LANES_PER_GROUP, i64),
+        np.empty((d, LANES_PER_GROUP)),
+        np.empty((C, LANES_PER_GROUP)),
+    )
+    factors = np.empty((2, LANES_PER_GROUP))
     total, rest = 0.0, 0.0
-    for first in range(0, len(x), LANES):
-        for j in range(LANES):
+    for first in range(0, len(x), LANES_PER_GROUP):
+        for j in range(LANES_PER_GROUP):
             at = min(first + j, len(x) - 1)
             for a in range(d):
                 y[a, j] = x[at, a]
             for c in range(C):
                 w[c, j] = z[at, c] if first + j < len(x) else 0.0
             sums[j] = rests[j] = 0.0
-        for i in range(min(first + LANES, len(x))):
+        for i in range(min(first + LANES_PER_GROUP, len(x))):
             h[:] = 0.0
             g[:] = 0.0
             for a in range(d):
                 own, line = x[i, a], y[a]
-                for j in range(LANES):
+                for j in range(LANES_PER_GROUP):
                     u, v = _sum(own, -line[j])
                     if kernel.city_block:
                         u, v = (u, v) if u > 0.0 else (-u, -v)
@@ -164,33 +168,33 @@ def _energy(x, z, kernel):  # type: ignore[no-untyped-def]
                         u, v = _times(u, v, u, v)
                     h[j], g[j] = _add(h[j], g[j], u, v)
             if kernel.form == MATERN or kernel.form == DISTANCE:
-                for j in range(LANES):
+                for j in range(LANES_PER_GROUP):
                     h[j], g[j] = _root(h[j], g[j])
             if kernel.first != 0.0:
-                for j in range(LANES):
+                for j in range(LANES_PER_GROUP):
                     factors[0, j], factors[1, j] = _polynomial(h[j], g[j], kernel)
             if kernel.form == COMPACT:
-                for j in range(LANES):
+                for j in range(LANES_PER_GROUP):
                     u, v = _add(1.0, 0.0, -h[j], -g[j])
                     h[j], g[j] = (u, v) if u > 0.0 else (0.0, 0.0)
             elif kernel.form == RATIONAL:
-                for j in range(LANES):
+                for j in range(LANES_PER_GROUP):
                     h[j], g[j] = _inverse(h[j], g[j])
             else:
-                for j in range(LANES):
+                for j in range(LANES_PER_GROUP):
                     h[j], g[j] = -h[j], -g[j]
                 if kernel.form != DISTANCE:
                     _powers(h, g, whole, e, f)
             if kernel.first != 0.0:
-                for j in range(LANES):
+                for j in range(LANES_PER_GROUP):
                     h[j], g[j] = _times(h[j], g[j], factors[0, j], factors[1, j])
             for c in range(C):
                 own, line = z[i, c], w[c]
-                for j in range(LANES):
+                for j in range(LANES_PER_GROUP):
                     part = own * (1.0 if i < first + j else 0.5 if i == first + j else 0.0)
                     u, v = _product(part, line[j])
                     u, v = _times(u, v, h[j], g[j])
                     sums[j], rests[j] = _add(sums[j], rests[j], u, v)
-        for j in range(LANES):
+        for j in range(LANES_PER_GROUP):
             total, rest = _add(total, rest, sums[j], rests[j])
     return 2.0 * (total + rest)

@@ -15,7 +15,7 @@ z_i are signed, with C channels: C = 1 for weights, C = d for currents. So each 
 D^2 = kappa(P,P) + kappa(Q,Q) - 2 kappa(P,Q) (Joshi et al. 2011, equation 1.1) costs half the pairs of three matrices.
 
 All of it is float64. Few dimensions: squared distances from differences, 64 points at a time, and the kernel in the
-same loop, with an own exponential (relative error 1e-15). From `PRODUCT_DIMS` on: |x - y|^2 = |x|^2 + |y|^2 - 2 x.y
+same loop, with an own exponential (relative error 1e-15). From `MIN_PRODUCT_DIMS` on: |x - y|^2 = |x|^2 + |y|^2 - 2 x.y
 from products of blocks, unless exponents could then be off by 1e-10. Cost of a pair: 20 + 2 d flops in vector
 registers; no array of all pairs.
 
@@ -37,7 +37,7 @@ from dkdist.kernels._profiles_numba import (
     DISTANCE,
     EXP2,
     GAUSSIAN,
-    LANES,
+    LANES_PER_GROUP,
     Profile,
     exp2,
     profile,
@@ -45,13 +45,16 @@ from dkdist.kernels._profiles_numba import (
     sqdist,
 )
 
-PRODUCT_DIMS = 4
-BLOCK, SMALL_BLOCK = 256, 128  # rows and columns of a block of products: it stays in the second-level cache
-NORM_ROWS = 64  # of points whose squares are made at once
-SMALL = range(
+MIN_PRODUCT_DIMS = 4
+BLOCK_ROWS, SMALL_BLOCK_ROWS = (
+    256,
+    128,
+)  # rows and columns of a block of products: it stays in the second-level cache
+NORM_BATCH_ROWS = 64  # of points whose squares are made at once
+SMALL_BLOCK_COORDINATES = range(
     2**17, 2**19
 )  # coordinates of points beside which the small block is little, and the other much
-MOST_ROUNDING = 1e-10
+MAX_PRODUCT_ROUNDING = 1e-10
 DIRECT_ROUNDING = 1e-15
 
 f64 = np.float64
@@ -64,8 +67,8 @@ def total_variation_mass(z: F64) -> float:
 
 def energy_in_tiles(points: WeightedPoints, unit: float, kernel: Profile) -> float:
     """sum_ij k(x_i, x_j) <z_i, z_j> of points times a unit, in the memory of some tiles."""
-    wide = kernel == GAUSSIAN and points.d >= PRODUCT_DIMS
-    if wide and max(_tile_rounding(points, unit)) < MOST_ROUNDING:
+    wide = kernel == GAUSSIAN and points.d >= MIN_PRODUCT_DIMS
+    if wide and max(_tile_rounding(points, unit)) < MAX_PRODUCT_ROUNDING:
         return _by_products(points, unit)
     return _by_differences(points, unit, kernel)
 
@@ -74,43 +77,45 @@ def _by_differences(points: WeightedPoints, unit: float, kernel: Profile) -> flo
     step, total = tile_rows(points.d, len(points)), 0.0
     for first in range(0, len(points), step):
         last = min(first + step, len(points))
-        columns, before = padded(points.times(unit, first, last)), np.zeros((last - first, points.channels))
+        columns, before = pad_dims(points.times(unit, first, last)), np.zeros((last - first, points.channels))
         for start in range(0, first, step):
             _add_sums(
                 columns,
-                padded(points.times(unit, start, start + step)),
+                pad_dims(points.times(unit, start, start + step)),
                 points.z(start, start + step),
                 kernel,
                 before,
             )
-        total = own_pairs(columns, points.z(first, last), kernel, before, total)
+        total = self_energy(columns, points.z(first, last), kernel, before, total)
     return total
 
 
 def _by_products(points: WeightedPoints, unit: float) -> float:
     """Blocks of columns against all rows before them, twice, and against their own, once."""
-    side = SMALL_BLOCK if len(points) * points.d in SMALL else BLOCK
+    side = SMALL_BLOCK_ROWS if len(points) * points.d in SMALL_BLOCK_COORDINATES else BLOCK_ROWS
     step, total, T = tile_rows(points.d, len(points)), 0.0, np.empty((side, side))
     for first in range(0, len(points), step):
-        for row in _tile_parts(points, unit, first, min(first + step, len(points)), T).tolist():
+        for row in _tile_energies(points, unit, first, min(first + step, len(points)), T).tolist():
             for part in row:
                 total += part
     return total
 
 
-def _tile_parts(points: WeightedPoints, unit: float, first: int, last: int, T: F64) -> F64:
+def _tile_energies(points: WeightedPoints, unit: float, first: int, last: int, T: F64) -> F64:
     """What each block of a tile of columns adds, by its columns and rows; ``T`` is where products are made."""
     columns, side = _scaled_block(points, first, last, unit), len(T)
     parts = np.zeros((-(-(last - first) // side), -(-last // side)))
     for start in range(0, last, side):
         stop, own = min(start + side, last), start >= first
         rows = (
-            _rows(columns, start - first, stop - first) if own else _scaled_block(points, start, stop, unit)
+            _slice_block(columns, start - first, stop - first)
+            if own
+            else _scaled_block(points, start, stop, unit)
         )
         for begin in range(max(start, first), last, side):
-            y, column_norms, w = _rows(columns, begin - first, min(begin + side, last) - first)
+            y, column_norms, w = _slice_block(columns, begin - first, min(begin + side, last) - first)
             t = np.matmul(rows[0], y.T, out=T[: len(rows[0]), : len(y)])
-            part = _block(t, rows[1], column_norms, rows[2], w)
+            part = _block_energy(t, rows[1], column_norms, rows[2], w)
             parts[(begin - first) // side, start // side] = part if start == begin else 2 * part
         del rows  # before the next ones are made
     return parts
@@ -119,11 +124,13 @@ def _tile_parts(points: WeightedPoints, unit: float, first: int, last: int, T: F
 def _scaled_block(points: WeightedPoints, first: int, last: int, unit: float) -> tuple[F64, F64, F64]:
     """Scaled points, their squares and their weights."""
     x = points.times(unit, first, last)
-    norms = np.concatenate([(x[a : a + NORM_ROWS] ** 2).sum(axis=1) for a in range(0, len(x), NORM_ROWS)])
+    norms = np.concatenate(
+        [(x[a : a + NORM_BATCH_ROWS] ** 2).sum(axis=1) for a in range(0, len(x), NORM_BATCH_ROWS)]
+    )
     return x, norms, points.z(first, last)
 
 
-def _rows(block: tuple[F64, F64, F64], first: int, last: int) -> tuple[F64, F64, F64]:
+def _slice_block(block: tuple[F64, F64, F64], first: int, last: int) -> tuple[F64, F64, F64]:
     x, norms, z = block
     return x[first:last], norms[first:last], z[first:last]
 
@@ -132,14 +139,14 @@ def rounding(x: F64, kernel: Profile) -> float:
     """What rounding may change an energy by, over the square of the sum of all |weights|."""
     if kernel.form == DISTANCE:
         return DIRECT_ROUNDING * 2 * float(np.sqrt((x**2).sum(axis=1).max()))
-    error = _exponent_rounding(x) if kernel == GAUSSIAN and x.shape[1] >= PRODUCT_DIMS else 0.0
-    return DIRECT_ROUNDING + (error if error < MOST_ROUNDING else 0.0)
+    error = _exponent_rounding(x) if kernel == GAUSSIAN and x.shape[1] >= MIN_PRODUCT_DIMS else 0.0
+    return DIRECT_ROUNDING + (error if error < MAX_PRODUCT_ROUNDING else 0.0)
 
 
 def sums(y: F64, x: F64, z: F64, kernel: Profile = GAUSSIAN) -> F64:
     """sum_i k(y_l, x_i) z_i at scaled points y (m, d): (m, C)."""
     out = np.zeros((len(y), z.shape[1]))
-    _add_sums(padded(y), padded(x), z, kernel, out)
+    _add_sums(pad_dims(y), pad_dims(x), z, kernel, out)
     return out
 
 
@@ -147,11 +154,11 @@ def sums_and_gradients(y: F64, x: F64, z: F64, kernel: Profile) -> tuple[F64, F6
     """(f (m,), its gradients (m, d)) at scaled points y (m, d), of scaled points x (n, d) with weights z (n,)."""
     d = y.shape[1]
     out = np.zeros((len(y), d + d % 2 + 1))
-    _gradients(padded(y), padded(x), z, kernel, out)
+    _gradients(pad_dims(y), pad_dims(x), z, kernel, out)
     return out[:, -1].copy(), out[:, :d].copy()
 
 
-def padded(x: F64) -> F64:
+def pad_dims(x: F64) -> F64:
     """Points with one more dimension, of zeros, if theirs are odd in number: two are taken at a time."""
     if x.shape[1] % 2 == 0:
         return np.ascontiguousarray(x)
@@ -183,47 +190,47 @@ def _add(x, z, first, last, kernel, y, square, k, acc):  # type: ignore[no-untyp
         if kernel.form == EXP2 and not kernel.city_block:
             for j in range(0, d - 2, 2):
                 a, b, ya, yb = x[i, j], x[i, j + 1], y[j], y[j + 1]
-                for n in range(LANES):
+                for n in range(LANES_PER_GROUP):
                     before = square[n] if j else f64(0.0)
                     square[n] = before + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
             a, b, ya, yb = x[i, d - 2], x[i, d - 1], y[d - 2], y[d - 1]
-            for n in range(LANES):  # distance, kernel and sum in one
+            for n in range(LANES_PER_GROUP):  # distance, kernel and sum in one
                 s = square[n] + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
                 k[n] = exp2(-s)
                 first_acc[n] += w * k[n]
         else:
             sqdist(x, i, y, kernel, square)
             profile(square, kernel, k)
-            for n in range(LANES):
+            for n in range(LANES_PER_GROUP):
                 first_acc[n] += w * k[n]
         for c in range(1, z.shape[1]):
             row, w = acc[c], z[i, c]
-            for n in range(LANES):
+            for n in range(LANES_PER_GROUP):
                 row[n] += w * k[n]
 
 
 @inlined(ELEMENTWISE)
-def load(y, first, last, tile):  # type: ignore[no-untyped-def]
+def load_columns(y, first, last, tile):  # type: ignore[no-untyped-def]
     """Points as columns; the last one is repeated."""
-    for n in range(LANES):
+    for n in range(LANES_PER_GROUP):
         for j in range(y.shape[1]):
             tile[j, n] = y[min(first + n, last - 1), j]
 
 
 @loop(ELEMENTWISE)
-def own_pairs(x, z, kernel, before, total):  # type: ignore[no-untyped-def]
-    """``total`` and the energy of points with an even number of dimensions (see `padded`), by differences.
+def self_energy(x, z, kernel, before, total):  # type: ignore[no-untyped-def]
+    """``total`` and the energy of points with an even number of dimensions (see `pad_dims`), by differences.
 
     ``before`` (n, C) are sums at these points over others, whose pairs with them count too; (0, C) if there are none.
     """
-    C, square, k = z.shape[1], np.zeros(LANES), np.empty(LANES)
-    tile, acc = np.empty((x.shape[1], LANES)), np.empty((C, LANES))
-    for first in range(0, len(x), LANES):
-        last = min(first + LANES, len(x))
-        load(x, first, last, tile)
+    C, square, k = z.shape[1], np.zeros(LANES_PER_GROUP), np.empty(LANES_PER_GROUP)
+    tile, acc = np.empty((x.shape[1], LANES_PER_GROUP)), np.empty((C, LANES_PER_GROUP))
+    for first in range(0, len(x), LANES_PER_GROUP):
+        last = min(first + LANES_PER_GROUP, len(x))
+        load_columns(x, first, last, tile)
         acc[:] = 0.0
         if len(before) > 0:
-            load(before, first, last, acc)
+            load_columns(before, first, last, acc)
         for start, stop, factor in (
             (0, first, 1.0),
             (first, last, 2.0),
@@ -239,12 +246,12 @@ def own_pairs(x, z, kernel, before, total):  # type: ignore[no-untyped-def]
 @loop(ELEMENTWISE)
 def _add_sums(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
     """Add `sums` at points y to ``out`` (m, C), of points with an even number of dimensions."""
-    C, square, k = z.shape[1], np.zeros(LANES), np.empty(LANES)
-    tile, acc = np.empty((x.shape[1], LANES)), np.empty((C, LANES))
-    for first in range(0, len(y), LANES):
-        last = min(first + LANES, len(y))
-        load(y, first, last, tile)
-        load(out, first, last, acc)
+    C, square, k = z.shape[1], np.zeros(LANES_PER_GROUP), np.empty(LANES_PER_GROUP)
+    tile, acc = np.empty((x.shape[1], LANES_PER_GROUP)), np.empty((C, LANES_PER_GROUP))
+    for first in range(0, len(y), LANES_PER_GROUP):
+        last = min(first + LANES_PER_GROUP, len(y))
+        load_columns(y, first, last, tile)
+        load_columns(out, first, last, acc)
         _add(x, z, 0, len(x), kernel, tile, square, k, acc)
         for n in range(last - first):
             for c in range(C):
@@ -252,7 +259,7 @@ def _add_sums(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
 
 
 @loop(ELEMENTWISE)
-def _block(t, row_norms, column_norms, row_z, column_z):  # type: ignore[no-untyped-def]
+def _block_energy(t, row_norms, column_norms, row_z, column_z):  # type: ignore[no-untyped-def]
     """sum_ij 2^(2 t_ij - |x_i|^2 - |y_j|^2) <z_i, z_j>."""
     C = row_z.shape[1]
     acc, k = np.zeros((C, t.shape[1])), np.empty(t.shape[1])
@@ -274,42 +281,42 @@ def _block(t, row_norms, column_norms, row_z, column_z):  # type: ignore[no-unty
 
 @loop(ELEMENTWISE)
 def _gradients(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
-    d, s, k, g = x.shape[1], np.zeros(LANES), np.empty(LANES), np.empty(LANES)
-    tile, acc = np.empty((d, LANES)), np.empty((d + 1, LANES))
-    for first in range(0, len(y), LANES):
-        last = min(first + LANES, len(y))
-        load(y, first, last, tile)
+    d, s, k, g = x.shape[1], np.zeros(LANES_PER_GROUP), np.empty(LANES_PER_GROUP), np.empty(LANES_PER_GROUP)
+    tile, acc = np.empty((d, LANES_PER_GROUP)), np.empty((d + 1, LANES_PER_GROUP))
+    for first in range(0, len(y), LANES_PER_GROUP):
+        last = min(first + LANES_PER_GROUP, len(y))
+        load_columns(y, first, last, tile)
         acc[:] = 0.0
         for i in range(len(x)):
             w, values = z[i], acc[d]
             sqdist(x, i, tile, kernel, s)
             profile(s, kernel, k)
-            for n in range(LANES):
+            for n in range(LANES_PER_GROUP):
                 values[n] += w * k[n]
             if not kernel.city_block:
                 slope(s, kernel, k, g)
             for j in range(d):
                 a, ya, row = x[i, j], tile[j], acc[j]
                 if kernel.city_block:  # k is 2^-sum
-                    for n in range(LANES):
+                    for n in range(LANES_PER_GROUP):
                         row[n] += w * np.log(2.0) * k[n] * np.sign(a - ya[n])
                 else:
-                    for n in range(LANES):
+                    for n in range(LANES_PER_GROUP):
                         row[n] += w * g[n] * (ya[n] - a)
         for n in range(last - first):
             for j in range(d + 1):
                 out[first + n, j] = acc[j, n]
 
 
-MOST_INTERVALS = 2**18  # of all axes, in which gaps are looked for
+MAX_GAP_INTERVALS = 2**18  # of all axes, in which gaps are looked for
 
 
-def reach_of(sigma: float, eps: float) -> float:
+def cutoff_radius(sigma: float, eps: float) -> float:
     """Where the Gaussian kernel is ``eps``."""
     return float(sigma * np.sqrt(-2 * np.log(min(max(eps, 1e-300), 0.5))))
 
 
-def are_one_part(points: WeightedPoints, reach: float) -> bool:
+def is_connected_by_bins(points: WeightedPoints, reach: float) -> bool:
     """Whether no axis cuts the points, where that is seen without sorting them; False says nothing.
 
     Intervals no longer than ``reach`` hide no gap: what is between the points of one and of the next that has any does.
@@ -317,11 +324,11 @@ def are_one_part(points: WeightedPoints, reach: float) -> bool:
     low, widths = points.bounds[0], points.widths
     with np.errstate(over="ignore"):
         number = float((widths / reach).max()) + 1
-    if not number * points.d <= MOST_INTERVALS:
+    if not number * points.d <= MAX_GAP_INTERVALS:
         return False
     lows, highs = np.full((points.d, int(number) + 1), np.inf), np.full((points.d, int(number) + 1), -np.inf)
     for x, _ in points.tiles():
-        _widen(x, low, 1 / reach, lows, highs)
+        _extend_intervals(x, low, 1 / reach, lows, highs)
     for a, b in zip(lows, highs, strict=True):
         held = np.isfinite(a)
         if (a[held][1:] - b[held][:-1] > reach).any():
@@ -330,7 +337,7 @@ def are_one_part(points: WeightedPoints, reach: float) -> bool:
 
 
 @loop()
-def _widen(x, low, per_length, lows, highs):  # type: ignore[no-untyped-def]
+def _extend_intervals(x, low, per_length, lows, highs):  # type: ignore[no-untyped-def]
     """The least and largest coordinate of the points in each interval of each axis."""
     for i in range(len(x)):
         for j in range(x.shape[1]):
@@ -362,11 +369,11 @@ def connected_components(points: WeightedPoints, reach: float) -> tuple[I64, I64
 
 def blockwise_energy(x: F64, z: F64, spans: I64) -> float:
     """The sum of `exact_loops.energy` of runs (first, end) of scaled points (n, d) with weights (n, C)."""
-    return float(_spans(padded(x), z, spans))
+    return float(_span_energies(pad_dims(x), z, spans))
 
 
 @loop()
-def _spans(x, z, spans):  # type: ignore[no-untyped-def]
+def _span_energies(x, z, spans):  # type: ignore[no-untyped-def]
     total, nothing = 0.0, np.empty((0, z.shape[1]))
     for s in range(len(spans)):
         a, b = spans[s, 0], spans[s, 1]
@@ -374,5 +381,5 @@ def _spans(x, z, spans):  # type: ignore[no-untyped-def]
             for c in range(z.shape[1]):
                 total += z[a, c] * z[a, c]
         else:
-            total += own_pairs(x[a:b] - x[a], z[a:b], GAUSSIAN, nothing, 0.0)
+            total += self_energy(x[a:b] - x[a], z[a:b], GAUSSIAN, nothing, 0.0)
     return total

@@ -19,7 +19,7 @@ from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
 from dkdist._numba.elementary import f32, i32, sincospi
 from dkdist._numba.points import TILE, add_products, read_only, weight_array, weight_totals
 
-ANCHOR = 8  # harmonics from one computed directly to the next
+ANCHOR_HARMONICS = 8  # harmonics from one computed directly to the next
 
 
 class Products(NamedTuple):
@@ -91,7 +91,7 @@ def _columns(points, first, m, j, low, high, period, phase, T):  # type: ignore[
         x = min(max(f32(points[first + i, j]), low[j]), high[j])
         phase[i] = i32(np.int64(np.floor((np.float64(x) - centre) * turn + 0.5)))
     for k in range(1, T.shape[0] // 2 + 1):
-        near = k % ANCHOR
+        near = k % ANCHOR_HARMONICS
         far = k - near
         if near == 0 or far == 0:
             _harmonic(phase, k, T[2 * k - 1], T[2 * k])

@@ -39,17 +39,19 @@ from dkdist._numba.simd import full, fused, load, load_like, store
 from dkdist._numba.weighted_points import WeightedPoints, sorted_rows, tile_rows
 from dkdist.kernels._cells_numba import counting_sort
 
-LEAST_ERROR = 1e-11  # of k: nearer to rounding nothing is certified
+MIN_ERROR = 1e-11  # of k: nearer to rounding nothing is certified
 ORDERS = (4, 6, 8, 10, 12, 16)
-STEPS = np.geomspace(0.8, 0.12, 60)  # trial sides of a cell, in units of sigma
-MOST_CELLS = 2**16  # of a dimension
-CACHED = 2**16  # cells: of a larger mesh, points are put in the order of slabs, which stay in the cache
-AT_ONCE = 2**16  # numbers of lines that are transformed at once
+TRIAL_SIDES = np.geomspace(0.8, 0.12, 60)  # trial sides of a cell, in units of sigma
+MAX_AXIS_CELLS = 2**16  # of a dimension
+MAX_CACHED_CELLS = (
+    2**16
+)  # cells: of a larger mesh, points are put in the order of slabs, which stay in the cache
+FFT_BATCH_NUMBERS = 2**16  # numbers of lines that are transformed at once
 POINT_NS, ROW_NS, SPLINE_NS, TRANSFORM_NS = 50.0, 1.5, 0.15, 0.37  # of a core, as measured
-IMAGES = 0.1  # of the error, left to the images
-LANES = 8  # cells of a row at a time
-TWICE = 2 * LANES  # the longest row
-TILE = 64  # points whose splines are found at a time
+IMAGE_TOL_RATIO = 0.1  # of the error, left to the images
+SIMD_WIDTH = 8  # cells of a row at a time
+MAX_ROW_CELLS = 2 * SIMD_WIDTH  # the longest row
+TILE_POINTS = 64  # points whose splines are found at a time
 
 
 class Mesh(NamedTuple):
@@ -76,10 +78,12 @@ def kernel_mesh(
     if float64 cannot reach ``eps``, below 1e-11, if all points are one, or for more than 2^16 cells on a side.
     """
     wide = widths[widths > 0] / sigma
-    if eps < LEAST_ERROR or len(wide) == 0 or wide.max() > MOST_CELLS * STEPS[0]:
+    if eps < MIN_ERROR or len(wide) == 0 or wide.max() > MAX_AXIS_CELLS * TRIAL_SIDES[0]:
         return None
     share = float(np.expm1(np.log1p(eps) / len(wide)))
-    gap = float(np.sqrt(2 * np.log(4 / (IMAGES * share))))  # L - width over sigma, so that images add no more
+    gap = float(
+        np.sqrt(2 * np.log(4 / (IMAGE_TOL_RATIO * share)))
+    )  # L - width over sigma, so that images add no more
     gap += slopes  # images are steeper than they are high: r exp(-r^2 / 2)
     meshes = []
     for order in ORDERS:
@@ -92,19 +96,19 @@ def kernel_mesh(
 
 def _mesh(wide: F64, sigma: float, share: float, order: int, gap: float, n: int, slopes: bool) -> Mesh | None:
     """The mesh with the largest cells that will do, for splines of one order; lengths ``wide`` in units of sigma."""
-    low, high, widest = 0, len(STEPS) - 1, wide[[wide.argmax()]]
+    low, high, widest = 0, len(TRIAL_SIDES) - 1, wide[[wide.argmax()]]
     while low < high:  # errors fall with the side
         middle = (low + high) // 2
-        cells = _cells(widest, STEPS[middle], order, gap)
-        enough = _errors(widest, STEPS[middle], cells, order, slopes) <= share
+        cells = _cells(widest, TRIAL_SIDES[middle], order, gap)
+        enough = _errors(widest, TRIAL_SIDES[middle], cells, order, slopes) <= share
         low, high = (low, middle) if enough.all() else (middle + 1, high)
-    side = float(STEPS[low])
+    side = float(TRIAL_SIDES[low])
     cells = _cells(wide, side, order, gap)
     errors = _errors(wide, side, cells, order, slopes)
     if errors.max() > share:
         return None
     d, total = len(wide), float(np.prod(cells.astype(np.float64)))
-    rows = order ** (d - 1) * _row(order) / LANES
+    rows = order ** (d - 1) * _row_cells(order) / SIMD_WIDTH
     point = POINT_NS + ROW_NS * rows + SPLINE_NS * d * order**2
     shape = [1] * (3 - d) + cells.tolist()
     error = float(np.expm1(np.log1p(errors).sum()))
@@ -112,19 +116,19 @@ def _mesh(wide: F64, sigma: float, share: float, order: int, gap: float, n: int,
     return Mesh(side * sigma, (shape[0], shape[1], shape[2]), order, error, float(time))
 
 
-def _row(order: int) -> int:
-    return order + -order % LANES
+def _row_cells(order: int) -> int:
+    return order + -order % SIMD_WIDTH
 
 
 def _cells(wide: F64, side: float, order: int, gap: float) -> I64:
     """Even numbers of cells that a transform is fast for; the splines of no point go over the end."""
-    least = np.maximum(np.ceil((wide + gap) / side), np.floor(wide / side) + _row(order) + 1)
+    least = np.maximum(np.ceil((wide + gap) / side), np.floor(wide / side) + _row_cells(order) + 1)
     return np.array([2 * next_fast_len(int(m + 1) // 2, real=True) for m in least])
 
 
 def _errors(wide: F64, side: float, cells: I64, order: int, slopes: bool) -> F64:
     """e_j of every dimension, or e'_j if that is larger and wanted; infinite for more cells than are searched."""
-    if cells.max() > MOST_CELLS:
+    if cells.max() > MAX_AXIS_CELLS:
         return np.full(1, np.inf)
     errors = np.empty(len(wide))
     for j, (width, M) in enumerate(zip(wide.tolist(), cells.tolist(), strict=True)):
@@ -185,20 +189,20 @@ def mesh_energy(points: WeightedPoints, sigma: float, mesh: Mesh) -> float:
     for channel in range(points.channels):
         f = np.zeros((*mesh.shape[:2], mesh.shape[2] + 2))  # with room for its transform
         for x, z in points.tiles(rows):
-            _add_to_mesh(_placed(x, low, axes, mesh), z[:, channel], mesh, f)
-        total += _energy(_transformed(f), sigma, mesh)
+            _add_to_mesh(_mesh_coordinates(x, low, axes, mesh), z[:, channel], mesh, f)
+        total += _energy(_transform_in_place(f), sigma, mesh)
     return total
 
 
 def spread_on_mesh(x: F64, z: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
     """f of points (n, d) in a box with the corner ``low`` and the wide ``axes``; weights z (n,). It adds up."""
     f = np.zeros(mesh.shape)
-    _add_to_mesh(_placed(x, low, axes, mesh), z, mesh, f)
+    _add_to_mesh(_mesh_coordinates(x, low, axes, mesh), z, mesh, f)
     return f
 
 
 def _add_to_mesh(places: F64, z: F64, mesh: Mesh, f: F64) -> None:
-    order = _order(places, mesh)
+    order = _cache_order(places, mesh)
     if order is not None:
         places, z = places.take(order, axis=0), z.take(order)
     spread(places, np.ascontiguousarray(z), mesh.order, f)
@@ -214,11 +218,11 @@ def _energy(F: Any, sigma: float, mesh: Mesh) -> float:
     return float(_sum(F, *factors))
 
 
-def _transformed(f: F64) -> Any:
+def _transform_in_place(f: F64) -> Any:
     """The transform of a mesh, in its place: of all but the last two numbers of each line."""
     lines = f.reshape(-1, f.shape[2])
     F = lines.view(np.complex128)
-    step = max(1, AT_ONCE // f.shape[2])
+    step = max(1, FFT_BATCH_NUMBERS // f.shape[2])
     for first in range(0, len(lines), step):
         some = slice(first, first + step)
         F[some] = rfft(lines[some, :-2])
@@ -229,8 +233,8 @@ def mesh_field(x: F64, z: F64, sigma: float, mesh: Mesh) -> tuple[F64, F64]:
     """(f (n,), its gradients (n, d)) at points (n, d) in the box that ``mesh`` was made for; weights z (n,)."""
     slopes, (low, high) = np.zeros(x.shape), column_bounds(x)
     axes = np.flatnonzero(high > low)
-    places = _placed(x, low, axes, mesh)
-    order = _order(places, mesh)
+    places = _mesh_coordinates(x, low, axes, mesh)
+    order = _cache_order(places, mesh)
     places = places if order is None else places.take(order, axis=0)
     u, out = np.zeros(mesh.shape), np.empty((len(x), 4))
     spread(places, z if order is None else z.take(order), mesh.order, u)
@@ -244,7 +248,7 @@ def mesh_field(x: F64, z: F64, sigma: float, mesh: Mesh) -> tuple[F64, F64]:
     return found[:, 0].copy(), slopes
 
 
-def _placed(x: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
+def _mesh_coordinates(x: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
     """Places (n, 3) on the mesh, in cells, of points in a box with the corner ``low`` and the wide ``axes``."""
     places = np.zeros((len(x), 3))
     for j, axis in enumerate(axes, 3 - len(axes)):
@@ -253,7 +257,7 @@ def _placed(x: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
     return places
 
 
-def _order(places: F64, mesh: Mesh) -> I64 | None:
+def _cache_order(places: F64, mesh: Mesh) -> I64 | None:
     """In which order places are best taken, if not their own."""
     if _is_cached(mesh):
         return None
@@ -263,7 +267,7 @@ def _order(places: F64, mesh: Mesh) -> I64 | None:
 
 
 def _is_cached(mesh: Mesh) -> bool:
-    return bool(np.prod(mesh.shape) <= CACHED)
+    return bool(np.prod(mesh.shape) <= MAX_CACHED_CELLS)
 
 
 def _factors(M: int, side: float, p: int) -> F64:
@@ -292,7 +296,7 @@ def _sum(F, first, second, third):  # type: ignore[no-untyped-def]
 @inlined(ELEMENTWISE)
 def _splines(u, p, B):  # type: ignore[no-untyped-def]
     """B[a, i] = the B-spline of order p at u_i + p - 1 - a, for fractions u in [0, 1): what cell a of p takes."""
-    for i in range(TILE):
+    for i in range(TILE_POINTS):
         B[0, i] = 1.0
     _raise_orders(u, 2, p, B)
 
@@ -302,12 +306,12 @@ def _raise_orders(u, first, p, B):  # type: ignore[no-untyped-def]
     """B of order ``first`` - 1 becomes that of order p."""
     for r in range(first, p + 1):
         over = 1.0 / (r - 1)
-        for i in range(TILE):
+        for i in range(TILE_POINTS):
             B[r - 1, i] = B[r - 2, i] * u[i] * over
         for a in range(r - 2, 0, -1):
-            for i in range(TILE):
+            for i in range(TILE_POINTS):
                 B[a, i] = ((u[i] + (r - 1 - a)) * B[a - 1, i] + ((a + 1) - u[i]) * B[a, i]) * over
-        for i in range(TILE):
+        for i in range(TILE_POINTS):
             B[0, i] *= (1.0 - u[i]) * over
 
 
@@ -329,13 +333,13 @@ def _corner(places, point, n1, n2):  # type: ignore[no-untyped-def]
 def spread(places, z, p, f):  # type: ignore[no-untyped-def]
     """f[cells] += z_i times the product of the splines of three dimensions; one cell: that of no width."""
     n0, n1, n2 = f.shape
-    row = p + (-p) % LANES
-    g, u, line = np.zeros((3, TWICE, TILE)), np.zeros(TILE), np.zeros(TWICE)
+    row = p + (-p) % SIMD_WIDTH
+    g, u, line = np.zeros((3, MAX_ROW_CELLS, TILE_POINTS)), np.zeros(TILE_POINTS), np.zeros(MAX_ROW_CELLS)
     g[0, 0], g[1, 0] = 1.0, 1.0
     n_first, n_second = (p if n0 > 1 else 1), (p if n1 > 1 else 1)
     cells = f.reshape(-1)
-    for first in range(0, len(places), TILE):
-        m = min(TILE, len(places) - first)
+    for first in range(0, len(places), TILE_POINTS):
+        m = min(TILE_POINTS, len(places) - first)
         for j in range(3):
             if j == 2 or (n0 > 1 if j == 0 else n1 > 1):
                 _within_cells(places, first, m, j, u)
@@ -345,13 +349,22 @@ def spread(places, z, p, f):  # type: ignore[no-untyped-def]
             corner = _corner(places, point, n1, n2)
             for a in range(len(line)):
                 line[a] = g[2, a, i]
-            if row == LANES:
+            if row == SIMD_WIDTH:
                 _add_rows(
-                    cells, corner, n1, n2, z[point], g, n_first, n_second, i, load(line, 0, 0, 1, LANES)
+                    cells, corner, n1, n2, z[point], g, n_first, n_second, i, load(line, 0, 0, 1, SIMD_WIDTH)
                 )
             else:
                 _add_rows(
-                    cells, corner, n1, n2, z[point], g, n_first, n_second, i, load(line, 0, 0, 1, TWICE)
+                    cells,
+                    corner,
+                    n1,
+                    n2,
+                    z[point],
+                    g,
+                    n_first,
+                    n_second,
+                    i,
+                    load(line, 0, 0, 1, MAX_ROW_CELLS),
                 )
 
 
@@ -369,11 +382,11 @@ def _add_rows(cells, corner, n1, n2, z, g, n_first, n_second, i, row):  # type: 
 def _splines_and_slopes(u, p, B, S):  # type: ignore[no-untyped-def]
     """B as `_splines`, and S[a, i] its derivative by u_i: B of order p - 1 there, less that one cell before."""
     _splines(u, p - 1, B)
-    for i in range(TILE):
+    for i in range(TILE_POINTS):
         S[0, i] = -B[0, i]
         S[p - 1, i] = B[p - 2, i]
     for a in range(1, p - 1):
-        for i in range(TILE):
+        for i in range(TILE_POINTS):
             S[a, i] = B[a - 1, i] - B[a, i]
     _raise_orders(u, p, p, B)
 
@@ -382,24 +395,26 @@ def _splines_and_slopes(u, p, B, S):  # type: ignore[no-untyped-def]
 def gather(places, p, f, out):  # type: ignore[no-untyped-def]
     """out[i] <- the field at point i, and its derivatives by three places: sums over the cells that `spread` fills."""
     n0, n1, n2 = f.shape
-    row = p + (-p) % LANES
-    g, s = np.zeros((3, TWICE, TILE)), np.zeros((3, TWICE, TILE))
-    u, sums = np.zeros(TILE), np.zeros((3, TWICE))
+    row = p + (-p) % SIMD_WIDTH
+    g, s = np.zeros((3, MAX_ROW_CELLS, TILE_POINTS)), np.zeros((3, MAX_ROW_CELLS, TILE_POINTS))
+    u, sums = np.zeros(TILE_POINTS), np.zeros((3, MAX_ROW_CELLS))
     g[0, 0], g[1, 0] = 1.0, 1.0
     n_first, n_second = (p if n0 > 1 else 1), (p if n1 > 1 else 1)
     cells = f.reshape(-1)
-    for first in range(0, len(places), TILE):
-        m = min(TILE, len(places) - first)
+    for first in range(0, len(places), TILE_POINTS):
+        m = min(TILE_POINTS, len(places) - first)
         for j in range(3):
             if j == 2 or (n0 > 1 if j == 0 else n1 > 1):
                 _within_cells(places, first, m, j, u)
                 _splines_and_slopes(u, p, g[j], s[j])
         for i in range(m):
             corner = _corner(places, first + i, n1, n2)
-            if row == LANES:
-                _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, full(0.0, 1, LANES))
+            if row == SIMD_WIDTH:
+                _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, full(0.0, 1, SIMD_WIDTH))
             else:
-                _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, full(0.0, 1, TWICE))
+                _sum_rows(
+                    cells, corner, n1, n2, g, s, n_first, n_second, i, sums, full(0.0, 1, MAX_ROW_CELLS)
+                )
             value = by_first = by_second = by_third = 0.0
             for n in range(p):
                 value += sums[0, n] * g[2, n, i]
@@ -422,5 +437,5 @@ def _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, nothing):
             by_first = fused(part, s[0, a, i] * g[1, b, i], by_first)
             by_second = fused(part, g[0, a, i] * s[1, b, i], by_second)
     store(value, sums, 0, 0)
-    store(by_first, sums, TWICE, 0)
-    store(by_second, sums, 2 * TWICE, 0)
+    store(by_first, sums, MAX_ROW_CELLS, 0)
+    store(by_second, sums, 2 * MAX_ROW_CELLS, 0)

@@ -19,13 +19,13 @@ import numpy as np
 
 from dkdist._numba.compilation import ELEMENTWISE, inlined
 
-LANES = 64
+LANES_PER_GROUP = 64
 
 f64, i64 = np.float64, np.int64
-_SHIFT = f64(1.5 * 2.0**52)  # added to a number, it leaves the nearest whole number in the last bits
-_LOWEST = f64(-1000.0)  # powers of two below are counted as this one
-_C = f64(np.log(2.0))
-_TINY = f64(1e-100)
+ROUNDING_SHIFT = f64(1.5 * 2.0**52)  # added to a number, it leaves the nearest whole number in the last bits
+MIN_EXPONENT = f64(-1000.0)  # powers of two below are counted as this one
+LN2 = f64(np.log(2.0))
+MIN_DISTANCE = f64(1e-100)
 
 EXP2, MATERN, COMPACT, RATIONAL, DISTANCE = range(5)
 
@@ -47,9 +47,9 @@ GAUSSIAN_UNIT = float(np.sqrt(0.5 / np.log(2)))
 @inlined(ELEMENTWISE)
 def exp2(t):  # type: ignore[no-untyped-def]
     """2^t for t <= 0: a polynomial on [-1/2, 1/2], 1 at 0, and the whole part added to the exponent."""
-    t = max(t, _LOWEST)
-    shifted = t + _SHIFT
-    r = t - (shifted - _SHIFT)
+    t = max(t, MIN_EXPONENT)
+    shifted = t + ROUNDING_SHIFT
+    r = t - (shifted - ROUNDING_SHIFT)
     y = f64(7.070979066063798e-09) * r + f64(1.0205905466882686e-07)
     y = y * r + f64(1.3215451627330855e-06)
     y = y * r + f64(1.525267292460898e-05)
@@ -69,11 +69,11 @@ def sqdist(x, i, y, kernel, s):  # type: ignore[no-untyped-def]
     for j in range(0, x.shape[1], 2):
         a, b, ya, yb = x[i, j], x[i, j + 1], y[j], y[j + 1]
         if kernel.city_block:
-            for n in range(LANES):
+            for n in range(LANES_PER_GROUP):
                 before = s[n] if j else f64(0.0)
                 s[n] = before + abs(a - ya[n]) + abs(b - yb[n])
         else:
-            for n in range(LANES):
+            for n in range(LANES_PER_GROUP):
                 before = s[n] if j else f64(0.0)
                 s[n] = before + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
 
@@ -82,20 +82,20 @@ def sqdist(x, i, y, kernel, s):  # type: ignore[no-untyped-def]
 def profile(s, kernel, k):  # type: ignore[no-untyped-def]
     """k[n] = the kernel at what is `sqdist`."""
     if kernel.form == EXP2:
-        for n in range(LANES):
+        for n in range(LANES_PER_GROUP):
             k[n] = exp2(-s[n])
     elif kernel.form == COMPACT:
-        for n in range(LANES):
+        for n in range(LANES_PER_GROUP):
             k[n] = max(f64(0.0), f64(1.0) - s[n])
     elif kernel.form == RATIONAL:
-        for n in range(LANES):
+        for n in range(LANES_PER_GROUP):
             k[n] = f64(1.0) / (f64(1.0) + s[n])
     elif kernel.form == DISTANCE:
-        for n in range(LANES):
+        for n in range(LANES_PER_GROUP):
             k[n] = -np.sqrt(s[n])
     else:
-        first, second = _C * kernel.first, _C * _C * kernel.second
-        for n in range(LANES):
+        first, second = LN2 * kernel.first, LN2 * LN2 * kernel.second
+        for n in range(LANES_PER_GROUP):
             u = np.sqrt(s[n])
             k[n] = (f64(1.0) + first * u + second * s[n]) * exp2(-u)
 
@@ -104,20 +104,23 @@ def profile(s, kernel, k):  # type: ignore[no-untyped-def]
 def slope(s, kernel, k, g):  # type: ignore[no-untyped-def]
     """g[n], so that g (y - x) is the gradient of the kernel by y; k is its `profile`. Not by city blocks."""
     if kernel.form == EXP2:
-        for n in range(LANES):
-            g[n] = f64(-2.0) * _C * k[n]
+        for n in range(LANES_PER_GROUP):
+            g[n] = f64(-2.0) * LN2 * k[n]
     elif kernel.form == COMPACT:
-        for n in range(LANES):
+        for n in range(LANES_PER_GROUP):
             g[n] = f64(-2.0) if k[n] > f64(0.0) else f64(0.0)
     elif kernel.form == RATIONAL:
-        for n in range(LANES):
+        for n in range(LANES_PER_GROUP):
             g[n] = f64(-2.0) * k[n] * k[n]
     elif kernel.form == DISTANCE:
-        for n in range(LANES):
-            g[n] = f64(1.0) / min(k[n], -_TINY)
+        for n in range(LANES_PER_GROUP):
+            g[n] = f64(1.0) / min(k[n], -MIN_DISTANCE)
     else:  # the derivative of the value by u, over u
-        over_u, constant = _C * (kernel.first - f64(1.0)), _C * _C * (f64(2.0) * kernel.second - kernel.first)
-        linear = -_C * _C * _C * kernel.second
-        for n in range(LANES):
+        over_u, constant = (
+            LN2 * (kernel.first - f64(1.0)),
+            LN2 * LN2 * (f64(2.0) * kernel.second - kernel.first),
+        )
+        linear = -LN2 * LN2 * LN2 * kernel.second
+        for n in range(LANES_PER_GROUP):
             u = np.sqrt(s[n])
-            g[n] = (over_u / max(u, _TINY) + constant + linear * u) * exp2(-u)
+            g[n] = (over_u / max(u, MIN_DISTANCE) + constant + linear * u) * exp2(-u)

@@ -24,17 +24,19 @@ from dkdist._numba.elementary import f32, sincospi
 from dkdist._numba.points import read_only, set_arrays, total_weight, weight_array
 from dkdist._numba.weighted_points import WeightedPoints
 
-TILE = 256  # points whose sums are taken in float32
-MOST_TURNS = 2.0**30  # half turns; points so far away that no digit of a phase is left count at this distance
-LANES = 64  # frequencies at a time: their sums stay in the first-level cache
+TILE_POINTS = 256  # points whose sums are taken in float32
+MAX_HALF_TURNS = (
+    2.0**30
+)  # half turns; points so far away that no digit of a phase is left count at this distance
+LANES_PER_GROUP = 64  # frequencies at a time: their sums stay in the first-level cache
 
 
 def as_half_turns(frequencies: F64) -> F32:
     """Frequencies (F, d) as loops take them: half turns, (lanes, d or d + 1, 64), padded with zeros."""
     F, d = frequencies.shape
-    V = np.zeros((F + -F % LANES, d + d % 2), np.float32)
+    V = np.zeros((F + -F % LANES_PER_GROUP, d + d % 2), np.float32)
     np.divide(frequencies, np.pi, out=V[:F, :d], casting="same_kind")
-    return np.ascontiguousarray(V.reshape(-1, LANES, V.shape[1]).transpose(0, 2, 1))
+    return np.ascontiguousarray(V.reshape(-1, LANES_PER_GROUP, V.shape[1]).transpose(0, 2, 1))
 
 
 class Waves(NamedTuple):
@@ -48,7 +50,7 @@ class Waves(NamedTuple):
 def waves_of(frequencies: F64, centre: F64) -> Waves:
     """The waves with frequencies (F, d) and phases 0 at the ``centre`` (d,)."""
     V = as_half_turns(frequencies)
-    return Waves(V, centre, float(MOST_TURNS / max(1e-30, V.shape[1] * np.abs(V).max())))
+    return Waves(V, centre, float(MAX_HALF_TURNS / max(1e-30, V.shape[1] * np.abs(V).max())))
 
 
 def mean_features(points: F32, offsets: I64, weights: F32 | None, waves: Waves, out: F32) -> None:
@@ -71,11 +73,11 @@ def add_features(x, w, V, base, S, C):  # type: ignore[no-untyped-def]
     d = len(x)
     for j in range(0, d - 2, 2):
         a, b, Va, Vb = x[j], x[j + 1], V[j], V[j + 1]
-        for r in range(LANES):
+        for r in range(LANES_PER_GROUP):
             before = base[r] if j else f32(0.0)
             base[r] = before + a * Va[r] + b * Vb[r]
     a, b, Va, Vb = x[d - 2], x[d - 1], V[d - 2], V[d - 1]
-    for r in range(LANES):
+    for r in range(LANES_PER_GROUP):
         s, c = sincospi(base[r] + a * Va[r] + b * Vb[r])
         S[r] += w * s
         C[r] += w * c
@@ -86,8 +88,8 @@ def _add_tiles(points, start, stop, weights, weighted, mean, waves, room, sums):
     """Add the sums over the points from ``start`` to ``stop`` - 1."""
     V, centre, reach = waves
     x, share, base, S, C = room
-    for first in range(start, stop, TILE):
-        m = min(TILE, stop - first)
+    for first in range(start, stop, TILE_POINTS):
+        m = min(TILE_POINTS, stop - first)
         for i in range(m):
             share[i] = f32(weights[first + i] / mean) if weighted else f32(1.0)
             for j in range(points.shape[1]):
@@ -97,27 +99,37 @@ def _add_tiles(points, start, stop, weights, weighted, mean, waves, room, sums):
             C[:] = f32(0.0)
             for i in range(m):
                 add_features(x[i], share[i], V[q], base, S, C)
-            for r in range(LANES):
+            for r in range(LANES_PER_GROUP):
                 sums[0, q, r] += S[r]
                 sums[1, q, r] += C[r]
 
 
 @inlined()
-def _room(V):  # type: ignore[no-untyped-def]
+def _buffers(V):  # type: ignore[no-untyped-def]
     """What is worked in: the points and shares of a tile, and three rows of lanes."""
-    x, share = np.zeros((TILE, V.shape[1]), f32), np.empty(TILE, f32)
-    return x, share, np.zeros(LANES, f32), np.empty(LANES, f32), np.empty(LANES, f32)
+    x, share = np.zeros((TILE_POINTS, V.shape[1]), f32), np.empty(TILE_POINTS, f32)
+    return (
+        x,
+        share,
+        np.zeros(LANES_PER_GROUP, f32),
+        np.empty(LANES_PER_GROUP, f32),
+        np.empty(LANES_PER_GROUP, f32),
+    )
 
 
 @loop(ELEMENTWISE)
 def _add_piece(points, weights, weighted, mean, waves, sums):  # type: ignore[no-untyped-def]
-    room = _room(waves.half_turns)
+    room = _buffers(waves.half_turns)
     _add_tiles(points, 0, len(points), weights, weighted, mean, waves, room, sums)
 
 
 @loop(ELEMENTWISE)
 def _mean_features(points, offsets, weights, weighted, waves, out):  # type: ignore[no-untyped-def]
-    F, room, sums = out.shape[1] // 2, _room(waves.half_turns), np.empty((2, len(waves.half_turns), LANES))
+    F, room, sums = (
+        out.shape[1] // 2,
+        _buffers(waves.half_turns),
+        np.empty((2, len(waves.half_turns), LANES_PER_GROUP)),
+    )
     for s in range(len(offsets) - 1):
         start, stop = offsets[s], offsets[s + 1]
         n = stop - start
@@ -126,8 +138,8 @@ def _mean_features(points, offsets, weights, weighted, waves, out):  # type: ign
         sums[:] = 0.0
         _add_tiles(points, start, stop, weights, weighted, mean, waves, room, sums)
         for r in range(F):
-            out[s, r] = f32(scale * sums[0, r // LANES, r % LANES])
-            out[s, F + r] = f32(scale * sums[1, r // LANES, r % LANES])
+            out[s, r] = f32(scale * sums[0, r // LANES_PER_GROUP, r % LANES_PER_GROUP])
+            out[s, F + r] = f32(scale * sums[1, r // LANES_PER_GROUP, r % LANES_PER_GROUP])
 
 
 def float32_error(widths: F64, sigma: float) -> float:
@@ -141,8 +153,8 @@ def random_energies(points: WeightedPoints, frequencies: F64) -> F64:
     Points are counted from their middle.
     """
     V, F = as_half_turns(frequencies), len(frequencies)
-    reach = MOST_TURNS / max(1e-30, V.shape[1] * max(float(V.max()), -float(V.min())))
-    sums = np.zeros((2, points.channels, len(V), LANES))
+    reach = MAX_HALF_TURNS / max(1e-30, V.shape[1] * max(float(V.max()), -float(V.min())))
+    sums = np.zeros((2, points.channels, len(V), LANES_PER_GROUP))
     for x, z in points.tiles():
         padded = np.zeros((len(x), V.shape[1]), np.float32)
         np.clip(x, -reach, reach, out=padded[:, : x.shape[1]], casting="same_kind")
@@ -153,14 +165,18 @@ def random_energies(points: WeightedPoints, frequencies: F64) -> F64:
 @loop(ELEMENTWISE)
 def _add_waves(x, z, V, sums):  # type: ignore[no-untyped-def]
     """Add weighted sines and cosines of points to ``sums`` (2, C, lanes, 64)."""
-    base, S, C = np.zeros(LANES, f32), np.empty(LANES, f32), np.empty(LANES, f32)
+    base, S, C = (
+        np.zeros(LANES_PER_GROUP, f32),
+        np.empty(LANES_PER_GROUP, f32),
+        np.empty(LANES_PER_GROUP, f32),
+    )
     for q in range(len(V)):
         for c in range(z.shape[1]):
-            for first in range(0, len(x), TILE):
+            for first in range(0, len(x), TILE_POINTS):
                 S[:] = f32(0.0)
                 C[:] = f32(0.0)
-                for i in range(first, min(first + TILE, len(x))):
+                for i in range(first, min(first + TILE_POINTS, len(x))):
                     add_features(x[i], z[i, c], V[q], base, S, C)
-                for r in range(LANES):
+                for r in range(LANES_PER_GROUP):
                     sums[0, c, q, r] += S[r]
                     sums[1, c, q, r] += C[r]

@@ -63,7 +63,7 @@ def split_triangles(vertices: F64, faces: I64, longest: float) -> tuple[F64, I64
         faces = np.concatenate([faces[~long], *(np.stack(corner, axis=1) for corner in four)])
 
 
-def twice_directed(faces: I64) -> tuple[int, int] | None:
+def find_inconsistent_edge(faces: I64) -> tuple[int, int] | None:
     """Two triangles that run along an edge in the same direction, which oriented neighbours never do; or None."""
     start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
     order = np.lexsort((end, start))

@@ -23,10 +23,10 @@ from dkdist._numba.points import read_only
 from dkdist._numba.sgd import tile_steps
 from dkdist._numba.simd import LANES, LINE, ROWS, load, rows_of, store, times, to_line, transposed, will_write
 
-AHEAD = 2 * LINE  # numbers of a row between one that is written and one whose line is asked for
+PREFETCH_NUMBERS = 2 * LINE  # numbers of a row between one that is written and one whose line is asked for
 
 
-class Structured(NamedTuple):
+class StructuredFrequencies(NamedTuple):
     """Signs (n_blocks, 3, L), lengths (n_sigmas, F) of the rows of W over L^(3/2) and over pi, since phases are in
     half turns, and the length of a wave's feature; F <= n_blocks L."""
 
@@ -35,13 +35,13 @@ class Structured(NamedTuple):
     scale: float
 
 
-def structured(signs: F32, lengths: F64, sigmas: Sequence[float]) -> Structured:
+def scale_structured(signs: F32, lengths: F64, sigmas: Sequence[float]) -> StructuredFrequencies:
     """``lengths`` (F,) are those of the rows of W over L^(3/2) for sigma = 1."""
     each = (lengths / (np.pi * np.asarray(sigmas)[:, None])).astype(np.float32)
-    return Structured(read_only(signs), read_only(each), float(1 / np.sqrt(len(lengths))))
+    return StructuredFrequencies(read_only(signs), read_only(each), float(1 / np.sqrt(len(lengths))))
 
 
-def structured_features(X: F32, places: I64 | None, waves: Structured, outs: F32) -> None:
+def structured_features(X: F32, places: I64 | None, waves: StructuredFrequencies, outs: F32) -> None:
     """Fill each of ``outs`` (n_sigmas, n, 2F) with the features of the rows ``places`` (n,) of X (., m), or of all.
 
     X and outs are in C order.
@@ -52,7 +52,7 @@ def structured_features(X: F32, places: I64 | None, waves: Structured, outs: F32
     _structured_rows(read_only(X), read_only(places), waves, outs)
 
 
-def structured_steps(X: F32, places: I64, waves: Structured, tile: int, *walk: Any) -> int:
+def structured_steps(X: F32, places: I64, waves: StructuredFrequencies, tile: int, *walk: Any) -> int:
     """Take steps by the features of rows ``places`` of X, ``tile`` of them at a time; the terms of the average.
 
     The ``walk`` is that of `MadeRows.descend`: steps, iterate, looks and the terms before.
@@ -61,7 +61,7 @@ def structured_steps(X: F32, places: I64, waves: Structured, tile: int, *walk: A
 
 
 @inlined(early=False)
-def _room(L):  # type: ignore[no-untyped-def]
+def _buffers(L):  # type: ignore[no-untyped-def]
     """Of some rows: side by side, their products, and what fills no vector."""
     sides, one = np.zeros(2 * ROWS * L + LINE, f32), ROWS * L
     begin = to_line(sides)
@@ -69,7 +69,7 @@ def _room(L):  # type: ignore[no-untyped-def]
 
 
 @inlined(early=False)
-def _read(X, places, i, last, x, left):  # type: ignore[no-untyped-def]
+def _load_rows(X, places, i, last, x, left):  # type: ignore[no-untyped-def]
     """Some rows of X side by side."""
     m = X.shape[1]
     whole = m // LANES * LANES
@@ -84,7 +84,7 @@ def _read(X, places, i, last, x, left):  # type: ignore[no-untyped-def]
 
 
 @inlined(ELEMENTWISE, early=False)
-def _waves(room, scale):  # type: ignore[no-untyped-def]
+def _sines_and_cosines(room, scale):  # type: ignore[no-untyped-def]
     """Sines and cosines times ``scale`` of the first third of the room, to the second and the third."""
     cells, length = ROWS * LANES, f32(scale)
     for j in range(cells):
@@ -104,7 +104,7 @@ def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no
     X, places, (n_blocks, _, L) = borrowed(X), borrowed(places), signs.shape
     F, last, cells = lengths.shape[1], first + n - 1, ROWS * LANES
     for i in range(0, n, ROWS):
-        _read(X, places, first + i, last, x, left)
+        _load_rows(X, places, first + i, last, x, left)
         for block in range(n_blocks):
             structured_products(x, X.shape[1], signs[block], v)
             start = block * L
@@ -113,11 +113,11 @@ def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no
             for s in range(len(lengths)):
                 given, out = lengths[s], (s * outs.shape[1] + i) * 2 * F
                 for r in range(start, whole, LANES):
-                    will_write(outs, out + r + AHEAD, 2 * F, ROWS)
-                    will_write(outs, out + F + r + AHEAD, 2 * F, ROWS)
+                    will_write(outs, out + r + PREFETCH_NUMBERS, 2 * F, ROWS)
+                    will_write(outs, out + F + r + PREFETCH_NUMBERS, 2 * F, ROWS)
                     phases = transposed(load(v, (r - start) * ROWS, LANES, ROWS, LANES))
                     store(times(phases, load(given, r, 0, ROWS, LANES)), left, 0, LANES)
-                    _waves(left, scale)
+                    _sines_and_cosines(left, scale)
                     store(load(left, cells, LANES, ROWS, LANES), outs, out + r, 2 * F)
                     store(load(left, 2 * cells, LANES, ROWS, LANES), outs, out + F + r, 2 * F)
                 for r in range(whole, stop, LANES):
@@ -126,7 +126,7 @@ def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no
                         left[j] = given[r + j]
                     phases = transposed(load(v, (r - start) * ROWS, LANES, ROWS, LANES))
                     store(times(phases, load(left, 0, 0, ROWS, LANES)), left, 0, LANES)
-                    _waves(left, scale)
+                    _sines_and_cosines(left, scale)
                     for k in range(smaller(ROWS, n - i)):
                         for j in range(width):
                             outs[s, i + k, r + j] = left[cells + k * LANES + j]
@@ -135,13 +135,13 @@ def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no
 
 @loop(ELEMENTWISE)
 def _structured_rows(X, places, waves, outs):  # type: ignore[no-untyped-def]
-    room = _room(waves.signs.shape[2])
+    room = _buffers(waves.signs.shape[2])
     _fill_structured(X, places, 0, len(places), waves, room, outs)
 
 
 @loop(ELEMENTWISE)
 def _structured_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
-    room = _room(waves.signs.shape[2])
+    room = _buffers(waves.signs.shape[2])
     made = np.empty((1, tile, iterate.W.shape[1]), f32)
     start, stop = 0, (len(places) - 1) % tile + 1  # the first tile is the short one: the last is whole
     while start < len(places):

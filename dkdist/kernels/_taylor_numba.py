@@ -23,8 +23,8 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._numba.compilation import SUM, loop
 from dkdist._numba.weighted_points import WeightedPoints
 
-TILE = 128
-MOST_ORDER = 10_000
+TILE_POINTS = 128
+MAX_ORDER = 10_000
 
 
 def taylor_order(delta: float, eps: float) -> tuple[int, float]:
@@ -32,7 +32,7 @@ def taylor_order(delta: float, eps: float) -> tuple[int, float]:
 
     No order up to 10,000 may do: then the error is above ``eps``.
     """
-    orders = np.arange(1, MOST_ORDER + 1)
+    orders = np.arange(1, MAX_ORDER + 1)
     errors = pdtrc(orders - 1, delta**2) if delta > 0 else np.zeros(len(orders))
     chosen = int(np.argmax(errors <= eps)) if errors[-1] <= eps else len(orders) - 1
     return int(orders[chosen]), float(errors[chosen])
@@ -72,10 +72,10 @@ def _terms(d: int, order: int) -> tuple[I64, I64, F64]:
 @loop(SUM)
 def _moments(u, z, parents, dimensions, factors, S):  # type: ignore[no-untyped-def]
     n, d = u.shape
-    rows, columns = np.empty((len(parents), TILE)), np.zeros((d, TILE))
-    weights = np.empty((z.shape[1], TILE))
-    for first in range(0, n, TILE):
-        m = min(TILE, n - first)
+    rows, columns = np.empty((len(parents), TILE_POINTS)), np.zeros((d, TILE_POINTS))
+    weights = np.empty((z.shape[1], TILE_POINTS))
+    for first in range(0, n, TILE_POINTS):
+        m = min(TILE_POINTS, n - first)
         weights[:] = 0.0
         for i in range(m):
             square = 0.0
@@ -88,12 +88,12 @@ def _moments(u, z, parents, dimensions, factors, S):  # type: ignore[no-untyped-
         rows[0] = 1.0
         for t in range(1, len(parents)):
             row, parent, column, factor = rows[t], rows[parents[t]], columns[dimensions[t]], factors[t]
-            for i in range(TILE):
+            for i in range(TILE_POINTS):
                 row[i] = factor * parent[i] * column[i]
         for c in range(z.shape[1]):
             w = weights[c]
             for t in range(len(parents)):
                 row, total = rows[t], 0.0
-                for i in range(TILE):
+                for i in range(TILE_POINTS):
                     total += w[i] * row[i]
                 S[c, t] += total

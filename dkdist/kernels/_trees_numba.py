@@ -24,7 +24,7 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._numba.compilation import ELEMENTWISE, SUM, inlined, loop
 from dkdist.kernels._profiles_numba import exp2
 
-LEAF = 64
+LEAF_POINTS = 64
 
 
 class Tree(NamedTuple):
@@ -57,13 +57,13 @@ def box_tree(x: F64, z: F64, leaf: int) -> Tree:
 
 def tree_energy(tree: Tree, eps: float) -> float:
     """E within eps W^2: the dual tree, where ``eps`` is the error of k."""
-    return float(_dual(tree, eps))
+    return float(_dual_tree_energy(tree, eps))
 
 
 def separated_energy(tree: Tree, eps: float) -> float:
     """E within eps W^2 from the well-separated pairs of a tree with single points as leaves."""
     delta = -np.expm1(-math.e * eps / 2)
-    return float(_separated(tree, delta, 2 * eps))
+    return float(_separated_energy(tree, delta, 2 * eps))
 
 
 @loop()
@@ -127,7 +127,7 @@ def _square_gap(low, high, other_low, other_high):  # type: ignore[no-untyped-de
 
 
 @inlined(SUM)
-def _weighted(k, w, first, m):  # type: ignore[no-untyped-def]
+def _weighted_sum(k, w, first, m):  # type: ignore[no-untyped-def]
     total = 0.0
     for n in range(m):
         total += k[n] * w[first + n]
@@ -135,7 +135,7 @@ def _weighted(k, w, first, m):  # type: ignore[no-untyped-def]
 
 
 @inlined(ELEMENTWISE)
-def _leaves(columns, weights, a, a_end, b, b_end, k):  # type: ignore[no-untyped-def]
+def _leaf_energy(columns, weights, a, a_end, b, b_end, k):  # type: ignore[no-untyped-def]
     """Sum over all pairs of two runs of points."""
     total, m = 0.0, b_end - b
     for i in range(a, a_end):
@@ -148,12 +148,12 @@ def _leaves(columns, weights, a, a_end, b, b_end, k):  # type: ignore[no-untyped
         for n in range(m):
             k[n] = exp2(k[n])
         for c in range(weights.shape[1]):
-            total += weights[i, c] * _weighted(k, weights[:, c], b, m)
+            total += weights[i, c] * _weighted_sum(k, weights[:, c], b, m)
     return total
 
 
 @loop()
-def _dual(tree, eps):  # type: ignore[no-untyped-def]
+def _dual_tree_energy(tree, eps):  # type: ignore[no-untyped-def]
     columns, weights, first, last, child, low, high, sums = tree
     stack, top, total = np.zeros((1024, 2), np.int64), 1, 0.0
     longest = 0
@@ -172,7 +172,7 @@ def _dual(tree, eps):  # type: ignore[no-untyped-def]
         if most - least <= 2 * eps:
             total += factor * (most + least) / 2 * _dot(sums[A], sums[B])
         elif child[A] == 0 and child[B] == 0:
-            total += factor * _leaves(columns, weights, first[A], last[A], first[B], last[B], k)
+            total += factor * _leaf_energy(columns, weights, first[A], last[A], first[B], last[B], k)
         elif A == B:
             left = child[A]
             stack, top = _push(stack, top, left, left)
@@ -189,7 +189,7 @@ def _dual(tree, eps):  # type: ignore[no-untyped-def]
 
 
 @loop()
-def _separated(tree, delta, little):  # type: ignore[no-untyped-def]
+def _separated_energy(tree, delta, little):  # type: ignore[no-untyped-def]
     child, low, high, sums = tree.child, tree.low, tree.high, tree.sums
     total, radius, centre = 0.0, np.empty(len(child)), (low + high) / 2
     for node in range(len(child)):

@@ -22,9 +22,11 @@ import numpy as np
 
 from dkdist._numba.arrays import F64, I64
 
-MOST_DIMS = 3
-PERIODS = 64  # trial periods
-APART = 1e-6  # shells of frequencies nearer than this, relatively, are one: it is taken whole or not at all
+MAX_GRID_DIMS = 3
+N_TRIAL_PERIODS = 64  # trial periods
+SHELL_RELATIVE_TOL = (
+    1e-6  # shells of frequencies nearer than this, relatively, are one: it is taken whole or not at all
+)
 
 
 class FourierGrid(NamedTuple):
@@ -44,12 +46,12 @@ def fourier_grid(widths: F64, sigma: float, eps: float, most: int) -> FourierGri
     longest = np.sqrt(2 * np.log(100 / eps)) * sigma
     candidates: list[FourierGrid] = []
     min_error = np.inf
-    for extra in np.linspace(longest, 0, PERIODS, endpoint=False):
+    for extra in np.linspace(longest, 0, N_TRIAL_PERIODS, endpoint=False):
         L = np.array([float(f"{length:.7g}") for length in np.where(widths > 0, widths + extra, 0)])
         images, total = _images(widths, L, sigma)
         if images > max(eps, min_error):  # the images of shorter periods are larger still
             break
-        candidates.append(_cut(L, images, total, sigma, eps, most))
+        candidates.append(_truncate(L, images, total, sigma, eps, most))
         min_error = min(min_error, candidates[-1].error)
     candidates.reverse()
     enough = [grid for grid in candidates if grid.error <= eps]
@@ -58,10 +60,12 @@ def fourier_grid(widths: F64, sigma: float, eps: float, most: int) -> FourierGri
     return min(candidates, key=lambda grid: grid.error)
 
 
-def _cut(L: F64, images: float, total: float, sigma: float, eps: float, most: int) -> FourierGrid:
+def _truncate(L: F64, images: float, total: float, sigma: float, eps: float, most: int) -> FourierGrid:
     """The grid of given periods with the least cut-off that reaches ``eps``, or the largest with ``most`` features."""
     radius, weight = _frequencies(L, sigma, eps, most)
-    ends = np.flatnonzero(np.append(np.diff(radius) > APART * radius[1:], len(radius) <= most)) + 1
+    ends = (
+        np.flatnonzero(np.append(np.diff(radius) > SHELL_RELATIVE_TOL * radius[1:], len(radius) <= most)) + 1
+    )
     ends = ends[ends <= most]
     if len(ends) == 0:
         return FourierGrid(tuple(L.tolist()), 0.0, 1, images + total - float(weight[0]))
@@ -88,7 +92,7 @@ def _frequencies(L: F64, sigma: float, eps: float, most: int) -> tuple[F64, F64]
     step = 2 * np.pi / L[L > 0]
     if len(step) == 0:
         return np.zeros(1), np.ones(1)
-    reach = min(_reach(np.sort(step)[:d], most) for d in range(1, len(step) + 1))
+    reach = min(_lattice_radius(np.sort(step)[:d], most) for d in range(1, len(step) + 1))
     reach = min(reach, np.sqrt(2 * np.log(1e4 / eps)) / sigma)
     axes = [s * np.arange(-int(reach / s), int(reach / s) + 1) for s in step]
     square = sum(np.meshgrid(*[a**2 for a in axes], indexing="ij", sparse=True), start=np.zeros(()))
@@ -97,7 +101,7 @@ def _frequencies(L: F64, sigma: float, eps: float, most: int) -> tuple[F64, F64]
     return radius, height * np.exp(-((radius * sigma) ** 2) / 2)
 
 
-def _reach(step: F64, most: int) -> float:
+def _lattice_radius(step: F64, most: int) -> float:
     """A radius within which a lattice with these steps has at least ``most`` points.
 
     The cells of the points within it cover a ball of the volume of ``most`` cells.

@@ -19,15 +19,15 @@ import numpy as np
 from dkdist._numba.arrays import F64
 from dkdist.kernels._mesh_numba import Mesh, kernel_mesh, mesh_field
 from dkdist.kernels._sorted_numba import line_sums
-from dkdist.kernels.fourier_grid import MOST_DIMS
-from dkdist.kernels.inputs import Scales
-from dkdist.kernels.kernel_distance import SMALL, MMDProblem, refine_precision
+from dkdist.kernels.fourier_grid import MAX_GRID_DIMS
+from dkdist.kernels.inputs import Bandwidths
+from dkdist.kernels.kernel_distance import MAX_DIRECT_POINTS, MMDProblem, refine_precision
 from dkdist.kernels.kernel_sums import scaled, sums_and_gradients
-from dkdist.kernels.methods import MOST_NUMBERS, WORST
+from dkdist.kernels.methods import MAX_KERNEL_TOL, MAX_MODES
 from dkdist.kernels.registry import get_kernel
 
-TWICE = 3.0  # the time of an energy's mesh: two transforms, and splines with their slopes
-PAIR_NS = 1.4  # that one core takes for the kernel of a pair and its gradient, as measured
+MESH_FIELD_RATIO = 3.0  # the time of an energy's mesh: two transforms, and splines with their slopes
+PAIR_GRADIENT_NS = 1.4  # that one core takes for the kernel of a pair and its gradient, as measured
 
 
 class KernelGradient(NamedTuple):
@@ -61,7 +61,7 @@ class KernelGradient(NamedTuple):
 
 
 def squared_with_gradient(
-    tasks: Sequence[MMDProblem], scales: Scales, method: str
+    tasks: Sequence[MMDProblem], scales: Bandwidths, method: str
 ) -> tuple[float, KernelGradient]:
     """D^2, a sum over the tasks of its bandwidths, and its derivatives; by "exact", "fourier" or "auto"."""
     total, widths, (x, z) = 0.0, [], scales.pair.points.arrays()
@@ -83,41 +83,47 @@ def squared_with_gradient(
 
 def _fields(task: MMDProblem, method: str) -> tuple[float, F64, F64]:
     """(E, f, its gradients) at the points of a task, in its unit of length."""
-    mesh, (x, Z) = _mesh(task, method), task.points.arrays()
+    mesh, (x, Z) = _choose_mesh(task, method), task.points.arrays()
     z = Z[:, 0]
     if mesh is not None:
         f, g = mesh_field(x, z, task.sigma, mesh)
         return float(z @ f), f, g
-    f, g = _own_sums(scaled(x, task.sigma, task.kernel), z, task.kernel)
+    f, g = _self_sums(scaled(x, task.sigma, task.kernel), z, task.kernel)
     return refine_precision(float(z @ f), task), f, get_kernel(task.kernel).unit / task.sigma * g
 
 
-def _mesh(task: MMDProblem, method: str) -> Mesh | None:
+def _choose_mesh(task: MMDProblem, method: str) -> Mesh | None:
     """The mesh that is asked for, or that "auto" expects to take less than all pairs; else None."""
     n, d = len(task.points), task.points.d
-    if method == "exact" or (method == "auto" and (n <= SMALL or d > MOST_DIMS or task.kernel != "gaussian")):
+    if method == "exact" or (
+        method == "auto" and (n <= MAX_DIRECT_POINTS or d > MAX_GRID_DIMS or task.kernel != "gaussian")
+    ):
         return None
-    if task.kernel != "gaussian" or d > MOST_DIMS:
+    if task.kernel != "gaussian" or d > MAX_GRID_DIMS:
         raise ValueError(
-            f"method='fourier' is for kernel='gaussian' in up to {MOST_DIMS} dimensions; found kernel={task.kernel!r} "
+            f"method='fourier' is for kernel='gaussian' in up to {MAX_GRID_DIMS} dimensions; found kernel={task.kernel!r} "
             f"and {d}: use 'exact'"
         )
-    mesh = kernel_mesh(task.points.widths, task.sigma, min(task.share, WORST), n, slopes=True)
-    fits = mesh is not None and mesh.n_cells <= MOST_NUMBERS
+    mesh = kernel_mesh(task.points.widths, task.sigma, min(task.share, MAX_KERNEL_TOL), n, slopes=True)
+    fits = mesh is not None and mesh.n_cells <= MAX_MODES
     if method == "auto":
-        return mesh if fits and mesh is not None and TWICE * mesh.nanoseconds < PAIR_NS * n**2 else None
+        return (
+            mesh
+            if fits and mesh is not None and MESH_FIELD_RATIO * mesh.nanoseconds < PAIR_GRADIENT_NS * n**2
+            else None
+        )
     if not fits:
         raise ValueError(
             f"method='fourier' has no mesh with an error of {task.eps:.2g}, that is {task.share:.2g} of the square of "
-            f"the total weight, and at most {MOST_NUMBERS:,} cells: use 'exact', or a larger eps or bandwidth"
+            f"the total weight, and at most {MAX_MODES:,} cells: use 'exact', or a larger eps or bandwidth"
         )
     return mesh
 
 
-def _own_sums(x: F64, z: F64, kernel: str) -> tuple[F64, F64]:
+def _self_sums(x: F64, z: F64, kernel: str) -> tuple[F64, F64]:
     """f and its gradients at the scaled points themselves; on a line by sorting where the kernel allows it."""
     line = get_kernel(kernel).line
-    if line is None or x.shape[1] > 1 or len(x) <= SMALL:
+    if line is None or x.shape[1] > 1 or len(x) <= MAX_DIRECT_POINTS:
         return sums_and_gradients(x, x, z, kernel)
     f, slopes = line_sums(x[:, 0], z[:, None], *line)
     return f[:, 0], slopes

@@ -19,12 +19,15 @@ from dkdist._numba.weighted_points import WeightedPoints, boxes_of
 from dkdist._utils.validation import real_array, require_same_names
 from dkdist.kernels.shapes import Shape, Surface, is_mesh
 
-SAMPLE = 512  # points of each set that the median distance is taken of
-LEAST, LARGEST = 1e-140, 1e150  # of the total weight: squares of it, and of single ones, are numbers
-OR_SHAPE = ", a Curve or a Surface"
-ROWS = 2**16  # points that are looked at at once
-FARTHEST = 1e100  # of the width of the points over the bandwidth
-MOST_CONDITION = 1e12  # of a matrix of scales
+MEDIAN_SAMPLE_SIZE = 512  # points of each set that the median distance is taken of
+MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = (
+    1e-140,
+    1e150,
+)  # of the total weight: squares of it, and of single ones, are numbers
+SHAPE_HINT = ", a Curve or a Surface"
+CHECK_ROWS = 2**16  # points that are looked at at once
+MAX_WIDTH_PER_BANDWIDTH = 1e100  # of the width of the points over the bandwidth
+MAX_CONDITION = 1e12  # of a matrix of scales
 
 
 @dataclass(frozen=True)
@@ -50,17 +53,17 @@ def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
     )
     given: tuple[Array | None, Array | None]
     if isinstance(P, Shape) or isinstance(Q, Shape):
-        sets, given = _two_shapes(P, Q, weights)
+        sets, given = _check_shapes(P, Q, weights)
     else:
-        sets = given_points("P", P, OR_SHAPE), given_points("Q", Q, OR_SHAPE)
-        given = _two_weights(weights, sets)
+        sets = check_points("P", P, SHAPE_HINT), check_points("Q", Q, SHAPE_HINT)
+        given = _check_weight_pair(weights, sets)
     d, other = (p.shape[1] for p in sets)
     if d != other:
         raise ValueError(f"P has {d} dimensions and Q has {other}: both must have the same")
     points = WeightedPoints(sets, given, (1.0, -1.0), boxes=boxes_of(sets))
     total = points.size
-    if not LEAST <= total <= LARGEST:
-        wrong = f"more than {LARGEST:g}" if total > 1 else f"less than {LEAST:g}"
+    if not MIN_TOTAL_WEIGHT <= total <= MAX_TOTAL_WEIGHT:
+        wrong = f"more than {MAX_TOTAL_WEIGHT:g}" if total > 1 else f"less than {MIN_TOTAL_WEIGHT:g}"
         raise ValueError(
             f"the weights of P and Q (lengths or areas of shapes) sum to {total:.3g}, {wrong}: give others"
         )
@@ -76,15 +79,15 @@ def read_points(P: Any, Q: Any, weights: Any) -> Pair:
     return pair
 
 
-def _two_weights(weights: Any, points: tuple[Array, Array]) -> tuple[Array | None, Array | None]:
+def _check_weight_pair(weights: Any, points: tuple[Array, Array]) -> tuple[Array | None, Array | None]:
     given = (None, None) if weights is None else weights
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise ValueError(f"weights must be None or a pair (w_P, w_Q); found {type(weights).__name__}")
-    w_P, w_Q = (given_weights(name, w, len(p)) for name, w, p in zip("PQ", given, points, strict=True))
+    w_P, w_Q = (check_weights(name, w, len(p)) for name, w, p in zip("PQ", given, points, strict=True))
     return w_P, w_Q
 
 
-def _two_shapes(P: Any, Q: Any, weights: Any) -> tuple[tuple[F64, F64], tuple[F64, F64]]:
+def _check_shapes(P: Any, Q: Any, weights: Any) -> tuple[tuple[F64, F64], tuple[F64, F64]]:
     kinds = [value.kind if isinstance(value, Shape) else type(value).__name__ for value in (P, Q)]
     if not isinstance(P, Shape) or not isinstance(Q, Shape) or P.kind != Q.kind:
         raise ValueError(
@@ -97,19 +100,19 @@ def _two_shapes(P: Any, Q: Any, weights: Any) -> tuple[tuple[F64, F64], tuple[F6
     return (P.points, Q.points), (P.channels, Q.channels)
 
 
-def box(x: F64) -> tuple[F64, F64]:
+def bounding_box(x: F64) -> tuple[F64, F64]:
     """The middle of the box of points (n, d), and its sides: infinite where they are too long for a float."""
     low, high = column_bounds(x)
     with np.errstate(over="ignore"):
         return low / 2 + high / 2, high - low
 
 
-def points_of(name: str, points: ArrayLike, others: str = "") -> F64:
+def as_points(name: str, points: ArrayLike, others: str = "") -> F64:
     """A set of points as (n, d) float64 in C order; ``others`` says what else could be given."""
-    return np.ascontiguousarray(given_points(name, points, others), np.float64)
+    return np.ascontiguousarray(check_points(name, points, others), np.float64)
 
 
-def given_points(name: str, points: ArrayLike, others: str = "") -> Array:
+def check_points(name: str, points: ArrayLike, others: str = "") -> Array:
     """The same as it was given, in whatever order and dtype, without a copy of an array."""
     array = real_array(name, points)
     if array.ndim != 2 or 0 in array.shape:
@@ -118,8 +121,8 @@ def given_points(name: str, points: ArrayLike, others: str = "") -> Array:
             f"{array.shape}. Use x[:, None] for one dimension"
         )
     dtype = np.float32 if array.dtype == np.float32 else np.float64
-    for first in range(0, len(array), ROWS):
-        x = np.ascontiguousarray(array[first : first + ROWS], dtype)
+    for first in range(0, len(array), CHECK_ROWS):
+        x = np.ascontiguousarray(array[first : first + CHECK_ROWS], dtype)
         lost = not_finite(x)
         if len(lost):
             point = x[lost[0]].tolist()
@@ -127,15 +130,15 @@ def given_points(name: str, points: ArrayLike, others: str = "") -> Array:
     return array
 
 
-def weights_of(name: str, weights: ArrayLike | None, points: Array) -> F64:
+def as_weights(name: str, weights: ArrayLike | None, points: Array) -> F64:
     """(n, 1) weights as they are given, or equal ones that sum to one."""
-    array = given_weights(name, weights, len(points))
+    array = check_weights(name, weights, len(points))
     if array is None:
         return np.full((len(points), 1), 1 / len(points))
     return array.astype(np.float64)[:, None]
 
 
-def given_weights(name: str, weights: ArrayLike | None, n: int) -> Array | None:
+def check_weights(name: str, weights: ArrayLike | None, n: int) -> Array | None:
     """Weights (n,) of any dtype as they are given; None, for equal ones, stays None."""
     if weights is None:
         return None
@@ -155,7 +158,7 @@ def given_weights(name: str, weights: ArrayLike | None, n: int) -> Array | None:
     return array
 
 
-class Scales(NamedTuple):
+class Bandwidths(NamedTuple):
     """The points that kernels see, their bandwidths, what mapped them, if anything, and if one kernel was meant."""
 
     pair: Pair
@@ -164,38 +167,40 @@ class Scales(NamedTuple):
     single: bool
 
 
-def read_scales(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, seed: int = 0) -> Scales:
+def resolve_bandwidths(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, seed: int = 0) -> Bandwidths:
     """What ``sigma``, ``h`` or ``gamma`` say of a pair of sets."""
     if kernel == "energy" and sigma is None and h is None and gamma is None:
-        return Scales(pair, [1.0], None, single=True)
+        return Bandwidths(pair, [1.0], None, single=True)
     if not isinstance(sigma, (list, tuple, np.ndarray)) or np.ndim(sigma) == 0:
-        return Scales(pair, [bandwidth(pair, sigma, h, gamma, kernel, seed)], None, single=True)
+        return Bandwidths(pair, [resolve_bandwidth(pair, sigma, h, gamma, kernel, seed)], None, single=True)
     values = real_array("sigma", sigma)
     if values.ndim == 2:
-        mapped, inverse = _mapped(pair, values.astype(np.float64))
-        return Scales(mapped, [bandwidth(mapped, 1.0, h, gamma, kernel, seed)], inverse, single=True)
+        mapped, inverse = _map_by_matrix(pair, values.astype(np.float64))
+        return Bandwidths(
+            mapped, [resolve_bandwidth(mapped, 1.0, h, gamma, kernel, seed)], inverse, single=True
+        )
     if values.ndim != 1 or values.size == 0:
         raise ValueError(
             "sigma must be a positive number, several (their kernels are added), or a matrix (d, d) of scales; found "
             f"an array of shape {values.shape}"
         )
-    widths = [bandwidth(pair, value, h, gamma, kernel, seed) for value in values.tolist()]
-    return Scales(pair, widths, None, single=False)
+    widths = [resolve_bandwidth(pair, value, h, gamma, kernel, seed) for value in values.tolist()]
+    return Bandwidths(pair, widths, None, single=False)
 
 
-def _mapped(pair: Pair, S: F64) -> tuple[Pair, F64]:
+def _map_by_matrix(pair: Pair, S: F64) -> tuple[Pair, F64]:
     d = pair.points.d
-    if S.shape != (d, d) or not np.isfinite(S).all() or not np.linalg.cond(S) <= MOST_CONDITION:
+    if S.shape != (d, d) or not np.isfinite(S).all() or not np.linalg.cond(S) <= MAX_CONDITION:
         raise ValueError(
             f"a matrix of scales must be ({d}, {d}), finite and invertible (with a condition number of at most "
-            f"{MOST_CONDITION:g}); found shape {S.shape}: for one scale a dimension give np.diag(scales)"
+            f"{MAX_CONDITION:g}); found shape {S.shape}: for one scale a dimension give np.diag(scales)"
         )
     inverse = np.asarray(np.linalg.inv(S), np.float64)
     points = pair.points.elsewhere(inverse=inverse)
     return replace(pair, points=points, widths=points.widths), inverse
 
 
-def bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, seed: int = 0) -> float:
+def resolve_bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, seed: int = 0) -> float:
     """The standard deviation sigma of exactly one of three forms; "median" for that of points drawn from a seed."""
     given = {
         name: value for name, value in (("sigma", sigma), ("h", h), ("gamma", gamma)) if value is not None
@@ -213,30 +218,30 @@ def bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, seed: int
         if name != "sigma":
             raise ValueError(f"{name} must be a positive number; found {value!r}: only sigma may be 'median'")
         one_of(name, value, ("median",))
-        result = _median(pair, seed)
+        result = _median_distance(pair, seed)
     else:
         number = positive(name, value)
         result = {"sigma": number, "h": np.sqrt(number / 2), "gamma": np.sqrt(0.5 / number)}[name]
-    require_near(name, value, float(result), float(pair.widths.max()))
+    check_bandwidth(name, value, float(result), float(pair.widths.max()))
     return float(result)
 
 
-def _median(pair: Pair, seed: int) -> float:
+def _median_distance(pair: Pair, seed: int) -> float:
     sets = pair.points.only(0), pair.points.only(1)
-    sigma = median_distance(np.concatenate([x.at(some(len(x), SAMPLE, seed))[0] for x in sets]))
+    sigma = median_distance(np.concatenate([x.at(some(len(x), MEDIAN_SAMPLE_SIZE, seed))[0] for x in sets]))
     if sigma == 0:
         raise ValueError("sigma='median' needs points that differ, but all are equal: give sigma a number")
     return sigma
 
 
-def require_near(name: str, value: object, sigma: float, width: float) -> None:
+def check_bandwidth(name: str, value: object, sigma: float, width: float) -> None:
     """Refuse a bandwidth that is too small or too large for a float, or too small for the width of the points."""
     if not np.finfo(np.float64).tiny <= sigma < np.inf:
         size = "small" if sigma < 1 else "large"
         raise ValueError(
             f"the bandwidth {name}={value!r} is too {size} for a float: give points in other units"
         )
-    if not width / FARTHEST <= sigma:
+    if not width / MAX_WIDTH_PER_BANDWIDTH <= sigma:
         raise ValueError(
-            f"the points are {width:.3g} wide, more than {FARTHEST:g} bandwidths of {sigma:.3g}: check the units"
+            f"the points are {width:.3g} wide, more than {MAX_WIDTH_PER_BANDWIDTH:g} bandwidths of {sigma:.3g}: check the units"
         )

@@ -18,8 +18,8 @@ from dkdist._base.parameter_checks import draw_seed, median_seed, one_of, positi
 from dkdist._numba.arrays import F64
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist._utils.validation import check_bool, require_same_names
-from dkdist.kernels._exact_numba import DIRECT_ROUNDING, MOST_ROUNDING, rounding
-from dkdist.kernels.inputs import Pair, read_pair, read_scales
+from dkdist.kernels._exact_numba import DIRECT_ROUNDING, MAX_PRODUCT_ROUNDING, rounding
+from dkdist.kernels.inputs import Pair, read_pair, resolve_bandwidths
 from dkdist.kernels.kernel_sums import energy, scaled, sorted_energy
 from dkdist.kernels.registry import KERNELS, get_kernel
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from dkdist.kernels.gradient import KernelGradient
 
 
-SMALL = 2000  # points up to which all pairs take some 2 ms
-TWOFOLD = 4000  # points up to which all pairs in twice the digits take less than a second
-TRUSTED = 1e4  # a sum so many times its rounding, or more, has four digits
+MAX_DIRECT_POINTS = 2000  # points up to which all pairs take some 2 ms
+MAX_DOUBLE_DOUBLE_POINTS = 4000  # points up to which all pairs in twice the digits take less than a second
+MIN_SUM_PER_ROUNDING = 1e4  # a sum so many times its rounding, or more, has four digits
 
 
 class MMDProblem(NamedTuple):
     """An energy to be found: weighted points about the origin, bandwidth, error allowed, seed.
 
-    Points and bandwidth are in the unit of `make_task`, so that squares of both are numbers.
+    Points and bandwidth are in the unit of `make_problem`, so that squares of both are numbers.
     """
 
     points: WeightedPoints
@@ -56,7 +56,7 @@ class MMDProblem(NamedTuple):
         return self.eps / max(self.points.mass**2, 1e-300)
 
 
-def make_task(
+def make_problem(
     points: WeightedPoints, sigma: float, eps: float, kernel: str = "gaussian", random_state: object = 0
 ) -> MMDProblem:
     """A task with the seed that a random_state stands for; lengths over the power of two near sigma: exact."""
@@ -65,10 +65,10 @@ def make_task(
     return MMDProblem(points.over(unit), float(fraction), eps, kernel, draw_seed(random_state))
 
 
-def all_pairs(task: MMDProblem) -> float:
+def direct_energy(task: MMDProblem) -> float:
     """All pairs, or what sorting gives of them: exact either way."""
     points = task.points
-    if len(points) > SMALL and get_kernel(task.kernel).is_sorted(points.d):
+    if len(points) > MAX_DIRECT_POINTS and get_kernel(task.kernel).is_sorted(points.d):
         x, z = points.arrays()
         return refine_precision(sorted_energy(scaled(x, task.sigma, task.kernel), z, task.kernel), task)
     return refine_precision(energy(points, task.sigma, task.kernel), task)
@@ -77,22 +77,25 @@ def all_pairs(task: MMDProblem) -> float:
 def refine_precision(total: float, task: MMDProblem) -> float:
     """An energy of points; in twice the digits where those of few points cancel, as of nearly equal sets."""
     square, profile = task.points.mass**2, get_kernel(task.kernel).profile
-    plenty = task.kernel != "energy" and abs(total) >= TRUSTED * (DIRECT_ROUNDING + MOST_ROUNDING) * square
-    if len(task.points) > TWOFOLD or plenty or profile is None:
+    plenty = (
+        task.kernel != "energy"
+        and abs(total) >= MIN_SUM_PER_ROUNDING * (DIRECT_ROUNDING + MAX_PRODUCT_ROUNDING) * square
+    )
+    if len(task.points) > MAX_DOUBLE_DOUBLE_POINTS or plenty or profile is None:
         return total
     x, z = task.points.arrays()
     x = scaled(x, task.sigma, task.kernel)
-    if abs(total) < TRUSTED * rounding(x, profile) * square:
-        from dkdist.kernels._double_double_numba import twofold_energy  # for nearly equal sets alone
+    if abs(total) < MIN_SUM_PER_ROUNDING * rounding(x, profile) * square:
+        from dkdist.kernels._double_double_numba import double_double_energy  # for nearly equal sets alone
 
-        return twofold_energy(x, z, profile)
+        return double_double_energy(x, z, profile)
     return total
 
 
 METHODS = ("auto", "exact", "fourier", "rff", "taylor", "tree", "wspd")
-INDEFINITE = 1e-9  # of kappa(P,P) + kappa(Q,Q): what is more negative is not rounding
-UNEQUAL = 1e-9  # of all |weights|: sums that differ by more are not equal but for rounding
-DERIVED = ("auto", "exact", "fourier")  # methods that have derivatives
+MAX_NEGATIVE_RATIO = 1e-9  # of kappa(P,P) + kappa(Q,Q): what is more negative is not rounding
+TOTALS_RELATIVE_TOL = 1e-9  # of all |weights|: sums that differ by more are not equal but for rounding
+GRADIENT_METHODS = ("auto", "exact", "fourier")  # methods that have derivatives
 
 Weights = tuple[ArrayLike | None, ArrayLike | None] | None
 Sigma = float | str | Sequence[float] | NDArray[Any] | None
@@ -291,21 +294,21 @@ def kernel_distance(
     one_of("kernel", kernel, tuple(KERNELS))
     require_same_names(P=P, Q=Q)
     if any(hasattr(X, "blocks") for X in (P, Q)):
-        _require_plain(kernel, unbiased=unbiased, gradient=gradient)
+        _require_lazy_support(kernel, unbiased=unbiased, gradient=gradient)
         from dkdist.kernels.lazy_distance import lazy_kernel_distance  # stores and Dask
 
         seed = median_seed(random_state)
         square = lazy_kernel_distance(P, Q, weights, (sigma, h, gamma), method, eps, seed)
         return square if squared else float(np.sqrt(max(square, 0.0)))
-    scales = read_scales(read_pair(P, Q, weights), sigma, h, gamma, kernel, median_seed(random_state))
+    scales = resolve_bandwidths(read_pair(P, Q, weights), sigma, h, gamma, kernel, median_seed(random_state))
     pair, each = scales.pair, positive("eps", eps) / len(scales.widths)
     _require_definite(pair, kernel)
     if unbiased:
-        _require_samples(pair, squared, gradient)
-    given = (make_task(pair.points, width, each, kernel, random_state) for width in scales.widths)
+        _require_unbiased_support(pair, squared, gradient)
+    given = (make_problem(pair.points, width, each, kernel, random_state) for width in scales.widths)
     tasks = list(given) if gradient or isinstance(random_state, np.random.Generator) else given
     if gradient:
-        _require_derivatives(pair, method)
+        _require_gradient_support(pair, method)
         from dkdist.kernels.gradient import squared_with_gradient
 
         square, slopes = squared_with_gradient(list(tasks), scales, method)
@@ -316,19 +319,19 @@ def kernel_distance(
 
 def solve(task: MMDProblem, method: str) -> float:
     """Return sum_ij k(x_i, x_j) <z_i, z_j>. Methods faster than all pairs are imported only when needed."""
-    if method == "exact" or (method == "auto" and len(task.points) <= SMALL):
-        return all_pairs(task)
-    from dkdist.kernels.methods import BY_NAME, mixed_energy
+    if method == "exact" or (method == "auto" and len(task.points) <= MAX_DIRECT_POINTS):
+        return direct_energy(task)
+    from dkdist.kernels.methods import SOLVERS, mixture_energy
 
     if task.kernel == "gaussian":
-        return BY_NAME[method](task)
+        return SOLVERS[method](task)
     if method == "auto":
-        return mixed_energy(task)
+        return mixture_energy(task)
     raise ValueError(f"method={method!r} is for kernel='gaussian': use 'exact' for kernel={task.kernel!r}")
 
 
 def _root(square: float, pair: Pair, kernel: str) -> float:
-    if not KERNELS[kernel].positive_definite and square < -INDEFINITE * pair.points.square:
+    if not KERNELS[kernel].positive_definite and square < -MAX_NEGATIVE_RATIO * pair.points.square:
         raise ValueError(
             f"D^2 = {square:.3g} is negative, for kernel={kernel!r} is not positive definite: use squared=True, or "
             "another kernel"
@@ -341,14 +344,14 @@ def _require_definite(pair: Pair, kernel: str) -> None:
     if KERNELS[kernel].positive_definite != "equal totals":
         return
     sums = pair.points.total
-    if np.abs(sums).max() > UNEQUAL * pair.points.size:
+    if np.abs(sums).max() > TOTALS_RELATIVE_TOL * pair.points.size:
         raise ValueError(
             f"kernel={kernel!r} needs weights of P and Q with equal sums (of currents, closed shapes); found sums that "
             f"differ by {np.abs(sums).max():.3g}: normalise the weights, or use another kernel"
         )
 
 
-def _require_plain(kernel: str, **asked: bool) -> None:
+def _require_lazy_support(kernel: str, **asked: bool) -> None:
     more = [f"{name}=True" for name, flag in asked.items() if flag]
     more += [f"kernel={kernel!r}"] * (kernel != "gaussian")
     if more:
@@ -359,15 +362,15 @@ def _require_plain(kernel: str, **asked: bool) -> None:
         )
 
 
-def _require_derivatives(pair: Pair, method: str) -> None:
-    if pair.shapes or method not in DERIVED:
+def _require_gradient_support(pair: Pair, method: str) -> None:
+    if pair.shapes or method not in GRADIENT_METHODS:
         found = "shapes" if pair.shapes else f"method={method!r}"
         raise ValueError(
-            f"gradient=True is for point sets, by method {' or '.join(map(repr, DERIVED))}; found {found}"
+            f"gradient=True is for point sets, by method {' or '.join(map(repr, GRADIENT_METHODS))}; found {found}"
         )
 
 
-def _require_samples(pair: Pair, squared: bool, gradient: bool) -> None:
+def _require_unbiased_support(pair: Pair, squared: bool, gradient: bool) -> None:
     if gradient:
         raise ValueError("gradient=True is that of the distance itself: use unbiased=False")
     ranges = [pair.points.only(s).weight_range for s in range(2)]

@@ -35,9 +35,17 @@ from dkdist._runtime.map_reduce import fold, map_blocks
 from dkdist.io import SetStore
 from dkdist.io.set_pieces import array_pieces, is_zarr_array, set_pieces
 from dkdist.kernels._mesh_numba import Mesh, energy_on_mesh, kernel_mesh, spread_on_mesh
-from dkdist.kernels.fourier_grid import MOST_DIMS
-from dkdist.kernels.inputs import LARGEST, LEAST, SAMPLE, Pair, points_of, read_scales, weights_of
-from dkdist.kernels.methods import WORST
+from dkdist.kernels.fourier_grid import MAX_GRID_DIMS
+from dkdist.kernels.inputs import (
+    MAX_TOTAL_WEIGHT,
+    MEDIAN_SAMPLE_SIZE,
+    MIN_TOTAL_WEIGHT,
+    Pair,
+    as_points,
+    as_weights,
+    resolve_bandwidths,
+)
+from dkdist.kernels.methods import MAX_KERNEL_TOL
 from dkdist.sets import SampleSetError
 
 
@@ -60,9 +68,9 @@ def lazy_points(name: str, P: Any, weights: Any) -> LazyPoints | None:
     Messages call it ``name``.
     """
     if isinstance(P, SetStore):
-        return _of_store(P, weights)
+        return _store_points(P, weights)
     if is_zarr_array(P):
-        _require_points(P)
+        _check_layout(P)
         if weights is not None:
             raise SampleSetError(
                 "a Zarr array has no weights beside it: give dask arrays, or write points and weights with write_sets"
@@ -72,7 +80,7 @@ def lazy_points(name: str, P: Any, weights: Any) -> LazyPoints | None:
     if is_lazy(P):
         require_known_chunks(P, name)
         require_known_chunks(weights, "weights")
-        _require_points(P)
+        _check_layout(P)
         if weights is not None and (len(np.shape(weights)) != 1 or len(weights) != P.shape[0]):
             raise SampleSetError(
                 f"expected {P.shape[0]} weights, one a point; found shape {np.shape(weights)}"
@@ -81,7 +89,7 @@ def lazy_points(name: str, P: Any, weights: Any) -> LazyPoints | None:
     return None
 
 
-def _of_store(P: SetStore, weights: Any) -> LazyPoints:
+def _store_points(P: SetStore, weights: Any) -> LazyPoints:
     if len(P) != 1:
         raise SampleSetError(
             f"expected one set, found a selection of {len(P)}: choose one by sets[i:i + 1], or thin each of them with "
@@ -102,7 +110,7 @@ def _of_store(P: SetStore, weights: Any) -> LazyPoints:
     return LazyPoints(blocks, P.n_dims, P.weights_shape is not None)
 
 
-def _require_points(P: Any) -> None:
+def _check_layout(P: Any) -> None:
     if P.ndim != 2 or 0 in P.shape:
         raise SampleSetError(f"expected points of shape (n, d) with n, d >= 1, found {P.shape}")
     if P.dtype.kind not in "fiub":
@@ -129,11 +137,11 @@ def split_weights(block: Array, weighted: bool, first: int) -> tuple[F64, F64 | 
     return rows[:, :-1], weights
 
 
-MOST_NUMBERS = 2**24  # of a mesh and its transform: 128 MiB for each block at work
+MAX_MESH_NUMBERS = 2**24  # of a mesh and its transform: 128 MiB for each block at work
 METHODS = ("auto", "fourier")
 
 
-class Look(NamedTuple):
+class PointsSummary(NamedTuple):
     """Bounds of some points of positive weight, their weight, the keys of a few of them, and these."""
 
     low: F64
@@ -148,7 +156,7 @@ class Side(NamedTuple):
 
     points: LazyPoints
     sign: float
-    look: Look
+    look: PointsSummary
     unit: float
 
 
@@ -164,75 +172,77 @@ def lazy_kernel_distance(
     given = (None, None) if weights is None else weights
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise ValueError(f"weights must be None or a pair (w_P, w_Q); found {type(weights).__name__}")
-    p, q = (_points(name, X, w) for name, X, w in (("P", P, given[0]), ("Q", Q, given[1])))
+    p, q = (_as_lazy_points(name, X, w) for name, X, w in (("P", P, given[0]), ("Q", Q, given[1])))
     if p.n_dims != q.n_dims:
         raise ValueError(f"P has {p.n_dims} dimensions and Q has {q.n_dims}: both must have the same")
-    if p.n_dims > MOST_DIMS:
+    if p.n_dims > MAX_GRID_DIMS:
         raise ValueError(
-            f"points that are read block by block are compared in up to {MOST_DIMS} dimensions; found {p.n_dims}: "
+            f"points that are read block by block are compared in up to {MAX_GRID_DIMS} dimensions; found {p.n_dims}: "
             "the distance of the rows of MeanEmbedding, which reads them so too, stands for it"
         )
     sides = [
-        _side(name, points, sign, w, seed + i)
+        _read_side(name, points, sign, w, seed + i)
         for i, (name, points, sign, w) in enumerate((("P", p, 1.0, given[0]), ("Q", q, -1.0, given[1])))
     ]
     low = np.min([side.look.low for side in sides], axis=0)
     widths = np.max([side.look.high for side in sides], axis=0) - low
-    widths_of_kernels = _bandwidths(sides, low, widths, bandwidth, seed)
+    widths_of_kernels = _resolve_sigmas(sides, low, widths, bandwidth, seed)
     each, W = positive("eps", eps) / len(widths_of_kernels), sum(s.unit * s.look.weight for s in sides)
     if not widths.any():
         return len(widths_of_kernels) * sum(s.sign * s.unit * s.look.weight for s in sides) ** 2
     n = p.n_points + q.n_points
-    meshes = [_mesh(widths, sigma, each / W**2, n) for sigma in widths_of_kernels]
+    meshes = [_choose_mesh(widths, sigma, each / W**2, n) for sigma in widths_of_kernels]
     total: list[F64] = [np.zeros(mesh.shape) for mesh in meshes]
     for side in sides:
         spread = partial(
             _spread,
-            Spread(low, np.flatnonzero(widths > 0), meshes, side.points.weighted, side.sign * side.unit),
+            SpreadParams(
+                low, np.flatnonzero(widths > 0), meshes, side.points.weighted, side.sign * side.unit
+            ),
         )
         jobs = [Job((i,)) for i in range(len(side.points.blocks))]
-        total = fold(side.points.blocks, jobs, spread, _added, total, label="kernel_distance")
+        total = fold(side.points.blocks, jobs, spread, _add_meshes, total, label="kernel_distance")
     return sum(
         energy_on_mesh(f, sigma, mesh)
         for f, sigma, mesh in zip(total, widths_of_kernels, meshes, strict=True)
     )
 
 
-def _points(name: str, X: Any, weights: Any) -> LazyPoints:
+def _as_lazy_points(name: str, X: Any, weights: Any) -> LazyPoints:
     """The set X, in blocks; what is in memory has weights of its own, as `kernel_distance` takes them."""
     lazy = lazy_points(name, X, weights)
     if lazy is not None:
         return lazy
-    x = points_of(name, X)
+    x = as_points(name, X)
     if weights is None:
         return LazyPoints(row_blocks(x), x.shape[1], False)
-    return LazyPoints(row_blocks(np.column_stack([x, weights_of(name, weights, x)])), x.shape[1], True)
+    return LazyPoints(row_blocks(np.column_stack([x, as_weights(name, weights, x)])), x.shape[1], True)
 
 
-def _side(name: str, points: LazyPoints, sign: float, weights: Any, seed: int) -> Side:
+def _read_side(name: str, points: LazyPoints, sign: float, weights: Any, seed: int) -> Side:
     """A set after a first look, at weights that sum to one unless they were given."""
-    most = 2 * SAMPLE / points.n_points  # keys beyond are not among the least
+    most = 2 * MEDIAN_SAMPLE_SIZE / points.n_points  # keys beyond are not among the least
     extras = [(int(first), seed, most) for first in points.blocks.bounds[:-1]]
-    looks: list[Look] = map_blocks(
-        points.blocks, partial(_look, points.weighted), extras, label="look_at_points"
+    looks: list[PointsSummary] = map_blocks(
+        points.blocks, partial(_summarize_block, points.weighted), extras, label="look_at_points"
     )
     weight = float(np.sum([look.weight for look in looks]))
-    if not LEAST <= weight <= LARGEST:
+    if not MIN_TOTAL_WEIGHT <= weight <= MAX_TOTAL_WEIGHT:
         raise ValueError(
-            f"the weights of {name} sum to {weight:.3g}, which is not between {LEAST:g} and {LARGEST:g}: give others"
+            f"the weights of {name} sum to {weight:.3g}, which is not between {MIN_TOTAL_WEIGHT:g} and {MAX_TOTAL_WEIGHT:g}: give others"
         )
     keys, sample = (np.concatenate([getattr(look, field) for look in looks]) for field in ("keys", "sample"))
-    chosen = least_keys(keys, SAMPLE)
+    chosen = least_keys(keys, MEDIAN_SAMPLE_SIZE)
     low, high = np.min([look.low for look in looks], axis=0), np.max([look.high for look in looks], axis=0)
     return Side(
         points,
         sign,
-        Look(low, high, weight, keys[chosen], sample[chosen]),
+        PointsSummary(low, high, weight, keys[chosen], sample[chosen]),
         1.0 if weights is not None else 1 / weight,
     )
 
 
-def _look(weighted: bool, block: Array, extra: tuple[int, int, float]) -> Look:
+def _summarize_block(weighted: bool, block: Array, extra: tuple[int, int, float]) -> PointsSummary:
     first, seed, most = extra
     x, p = split_weights(block, weighted, first)
     keys, weight = row_keys(first, len(x), seed), float(len(x))
@@ -241,11 +251,11 @@ def _look(weighted: bool, block: Array, extra: tuple[int, int, float]) -> Look:
     nothing = np.full(x.shape[1], np.inf)
     low, high = (x.min(axis=0), x.max(axis=0)) if len(x) else (nothing, -nothing)
     drawn = np.flatnonzero(keys <= most)
-    drawn = drawn[least_keys(keys[drawn], SAMPLE)]
-    return Look(low, high, weight, keys[drawn], x[drawn])
+    drawn = drawn[least_keys(keys[drawn], MEDIAN_SAMPLE_SIZE)]
+    return PointsSummary(low, high, weight, keys[drawn], x[drawn])
 
 
-def _bandwidths(
+def _resolve_sigmas(
     sides: Sequence[Side], low: F64, widths: F64, bandwidth: tuple[Any, Any, Any], seed: int
 ) -> list[float]:
     """Sigmas, "median" being that of the few points that were looked at."""
@@ -256,15 +266,15 @@ def _bandwidths(
         )
     few = WeightedPoints((sides[0].look.sample, sides[1].look.sample), (None, None), (1.0, -1.0), low)
     pair = Pair(few, False, widths)
-    return read_scales(pair, *bandwidth, "gaussian", seed).widths
+    return resolve_bandwidths(pair, *bandwidth, "gaussian", seed).widths
 
 
-def _mesh(widths: F64, sigma: float, share: float, n: int) -> Mesh:
-    mesh = kernel_mesh(widths, sigma, min(share, WORST), n)
-    if mesh is None or mesh.n_cells > MOST_NUMBERS:
+def _choose_mesh(widths: F64, sigma: float, share: float, n: int) -> Mesh:
+    mesh = kernel_mesh(widths, sigma, min(share, MAX_KERNEL_TOL), n)
+    if mesh is None or mesh.n_cells > MAX_MESH_NUMBERS:
         cells = "none" if mesh is None else f"{mesh.n_cells // 2:,}"
         raise ValueError(
-            f"points that are read block by block need a mesh of at most {MOST_NUMBERS // 2:,} cells: found {cells} "
+            f"points that are read block by block need a mesh of at most {MAX_MESH_NUMBERS // 2:,} cells: found {cells} "
             f"for sigma={sigma:.3g}, points {widths.max():.3g} wide and an error of {share:.2g} of the square of the "
             "total weight. Use a larger sigma or eps, or thin each set by coreset first"
         )
@@ -272,7 +282,7 @@ def _mesh(widths: F64, sigma: float, share: float, n: int) -> Mesh:
 
 
 @dataclass(frozen=True)
-class Spread:
+class SpreadParams:
     """How blocks are spread: from the low corner, along wide axes, on meshes, at weights times a unit."""
 
     low: F64
@@ -282,7 +292,7 @@ class Spread:
     unit: float
 
 
-def _spread(how: Spread, blocks: Iterator[Any], extra: None) -> list[F64]:
+def _spread(how: SpreadParams, blocks: Iterator[Any], extra: None) -> list[F64]:
     (block,) = blocks
     x, p = split_weights(block, how.weighted, 0)
     if p is not None:
@@ -291,5 +301,5 @@ def _spread(how: Spread, blocks: Iterator[Any], extra: None) -> list[F64]:
     return [spread_on_mesh(x, z, how.low, how.axes, mesh) for mesh in how.meshes]
 
 
-def _added(total: list[F64], more: list[F64]) -> list[F64]:
+def _add_meshes(total: list[F64], more: list[F64]) -> list[F64]:
     return [a + b for a, b in zip(total, more, strict=True)]

@@ -39,13 +39,19 @@ from dkdist._runtime.process import one_blas_thread
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import find_stacklevel
 from dkdist.kernels._grid_sums_numba import Products, add_grid_sums, grid_sums, grid_values, weight_fractions
-from dkdist.kernels._random_numba import LANES, add_mean_features, float32_error, mean_features, waves_of
-from dkdist.kernels.fourier_grid import MOST_DIMS, FourierGrid, fourier_grid, grid_layout
-from dkdist.kernels.registry import DRAWS, get_kernel, least_error, names_with
+from dkdist.kernels._random_numba import (
+    LANES_PER_GROUP,
+    add_mean_features,
+    float32_error,
+    mean_features,
+    waves_of,
+)
+from dkdist.kernels.fourier_grid import MAX_GRID_DIMS, FourierGrid, fourier_grid, grid_layout
+from dkdist.kernels.registry import NORMAL_SAMPLERS, get_kernel, most_accurate_sampler, names_with
 from dkdist.sets import SampleSets
 
-SETS_AT_ONCE = 64  # float64 sums of so many sets stay in the second-level cache
-MOST_OF_BOX = 16  # times the functions of a ball: as many as the box around it has, at most
+SET_BATCH_SIZE = 64  # float64 sums of so many sets stay in the second-level cache
+MAX_BOX_TO_BALL_RATIO = 16  # times the functions of a ball: as many as the box around it has, at most
 
 
 @serializable("RandomMeanSpec")
@@ -83,7 +89,7 @@ class RandomMeanParameters(LinearInfluence, FittedParams[RandomMeanSpec]):
     def __init__(self, spec: RandomMeanSpec) -> None:
         self.spec = spec
         rng = np.random.default_rng([spec.seed, RngStream.MEAN_FREQUENCIES])
-        count, draw = spec.n_components // (2 * len(spec.sigmas)), DRAWS[spec.method]
+        count, draw = spec.n_components // (2 * len(spec.sigmas)), NORMAL_SAMPLERS[spec.method]
         of_kernel = get_kernel(spec.kernel).frequencies
         W = [of_kernel(rng, draw(rng, count, spec.n_dims)) / sigma for sigma in spec.sigmas]
         self._waves = waves_of(np.concatenate(W), np.array(spec.centre))
@@ -94,14 +100,14 @@ class RandomMeanParameters(LinearInfluence, FittedParams[RandomMeanSpec]):
         mean_features(sets.relative, sets.offsets, sets.weights, self._waves, out)
         return out
 
-    def row_sum(self, n_points: int, weight: float) -> RowOfTiles:
+    def row_sum(self, n_points: int, weight: float) -> RowAccumulator:
         """The row (n_components,) of one set that comes in pieces: the same bits as of all at once."""
-        sums, F = np.zeros((2, len(self._waves.half_turns), LANES)), self.spec.n_components // 2
+        sums, F = np.zeros((2, len(self._waves.half_turns), LANES_PER_GROUP)), self.spec.n_components // 2
 
         def take(points: F32, weights: F32 | None) -> None:
             add_mean_features(points, weights, weight / n_points, self._waves, sums)
 
-        return RowOfTiles(take, lambda: 1 / (np.sqrt(F) * n_points) * sums.reshape(2, -1)[:, :F])
+        return RowAccumulator(take, lambda: 1 / (np.sqrt(F) * n_points) * sums.reshape(2, -1)[:, :F])
 
     def embed_points(self, points: F32) -> F32:
         """Rows of single points (n, d): (n, n_components) float32."""
@@ -131,7 +137,7 @@ class GridMeanSpec(Params["GridMeanParameters"]):
             math.prod(2 * (cutoff * length / (2 * math.pi)) + 1 for length in periods)
             for periods, cutoff in zip(self.periods, self.cutoffs, strict=True)
         )
-        if not box <= MOST_OF_BOX * (self.n_features + 1):
+        if not box <= MAX_BOX_TO_BALL_RATIO * (self.n_features + 1):
             raise ValueError(
                 f"grids of {box:.3g} functions are said to have {self.n_features} within the cut-off"
             )
@@ -162,14 +168,14 @@ class GridMeanParameters(LinearInfluence, FittedParams[GridMeanSpec]):
         out = np.empty((len(sets), self.spec.n_features), np.float32)
         spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
         weights, factors = weight_fractions(sets.weights, sets.offsets)
-        for start in range(0, len(sets), SETS_AT_ONCE):
-            some = slice(start, start + SETS_AT_ONCE)
+        for start in range(0, len(sets), SET_BATCH_SIZE):
+            some = slice(start, start + SET_BATCH_SIZE)
             given = sets.relative, spans[some], weights, factors[some]
             sums = [grid_sums(*given, products)[:, 0] for products, _ in self._grids]
             out[some] = np.concatenate(sums, axis=1) * self._scales
         return out
 
-    def row_sum(self, n_points: int, weight: float) -> RowOfTiles:
+    def row_sum(self, n_points: int, weight: float) -> RowAccumulator:
         """The row (n_features,) of one set that comes in pieces: the same bits as of all at once."""
         unit, sums = 1 / weight * n_points, [np.zeros(len(scales)) for _, scales in self._grids]
 
@@ -177,7 +183,7 @@ class GridMeanParameters(LinearInfluence, FittedParams[GridMeanSpec]):
             for (products, _), total in zip(self._grids, sums, strict=True):
                 add_grid_sums(points, weights, unit, products, total[None])
 
-        return RowOfTiles(take, lambda: np.concatenate(sums) / n_points * self._scales)
+        return RowAccumulator(take, lambda: np.concatenate(sums) / n_points * self._scales)
 
     def embed_points(self, points: F32) -> F32:
         """Rows of single points (n, d): (n, n_features) float32, without a tile for each of them."""
@@ -185,7 +191,7 @@ class GridMeanParameters(LinearInfluence, FittedParams[GridMeanSpec]):
         return np.concatenate(values, axis=1) if len(values) > 1 else values[0]
 
 
-class RowOfTiles:
+class RowAccumulator:
     """The row of a set that comes in pieces: ``take`` sees whole tiles of points, ``made()`` is the row then."""
 
     def __init__(self, take: Callable[[F32, F32 | None], None], made: Callable[[], F64]) -> None:
@@ -203,12 +209,14 @@ class RowOfTiles:
         return np.asarray(self._made().reshape(-1), np.float32)
 
 
-METHODS = ("auto", "fourier", *DRAWS)
-LEAST_ERROR = 1e-7  # of a grid: rows are float32
-ROUNDING = 1e-6  # of the kernel of two points in float32: three times the largest seen
-AUTO_ERROR = 1e-2  # up to which "auto" takes a grid: MMD^2 is off by 0.1 %, with random features by 2 to 4 %
-VOID_ERROR = 0.1
-MARGIN = 0.05  # of the width of the data, on each side
+METHODS = ("auto", "fourier", *NORMAL_SAMPLERS)
+MIN_GRID_ERROR = 1e-7  # of a grid: rows are float32
+GRID_ROUNDING = 1e-6  # of the kernel of two points in float32: three times the largest seen
+MAX_AUTO_GRID_ERROR = (
+    1e-2  # up to which "auto" takes a grid: MMD^2 is off by 0.1 %, with random features by 2 to 4 %
+)
+WARN_KERNEL_ERROR = 0.1
+DOMAIN_MARGIN_RATIO = 0.05  # of the width of the data, on each side
 
 
 class MeanEmbedding(SetEmbedding):
@@ -327,28 +335,28 @@ class MeanEmbedding(SetEmbedding):
         each = self._components_each(method, 1 if given is None else len(given))
         median, seed = median_seed(self.random_state), draw_seed(self.random_state)
         sets = check_sets(X)
-        if method == "fourier" and sets.n_dims > MOST_DIMS:
+        if method == "fourier" and sets.n_dims > MAX_GRID_DIMS:
             raise ValueError(
-                f"method='fourier' is for points of up to {MOST_DIMS} dimensions, and these have {sets.n_dims}: use "
+                f"method='fourier' is for points of up to {MAX_GRID_DIMS} dimensions, and these have {sets.n_dims}: use "
                 "'orthogonal' or 'sobol', or reduce the dimension of the points first"
             )
         found = self._look(sets, None)
-        sigmas = given or (_median(sets, found, median),)
+        sigmas = given or (_median_sigma(sets, found, median),)
         grids = []
-        if method in ("auto", "fourier") and kernel == "gaussian" and sets.n_dims <= MOST_DIMS:
-            box = _box(found)
+        if method in ("auto", "fourier") and kernel == "gaussian" and sets.n_dims <= MAX_GRID_DIMS:
+            box = _domain_with_margin(found)
             low, high = (side.astype(np.float64) for side in box.arrays)
-            grids = [fourier_grid(high - low, sigma, LEAST_ERROR, each) for sigma in sigmas]
+            grids = [fourier_grid(high - low, sigma, MIN_GRID_ERROR, each) for sigma in sigmas]
         error = float(np.mean([grid.error for grid in grids])) if grids else np.inf
         self.error_bound_: float | None = None
-        if method == "fourier" or error <= AUTO_ERROR:
-            self.spec_ = _grid_spec(box, sigmas, grids)
-            self.error_bound_ = round_to_float32(error + ROUNDING)
-            _warn_if_void(error, self.n_components)
+        if method == "fourier" or error <= MAX_AUTO_GRID_ERROR:
+            self.spec_ = _grid_params(box, sigmas, grids)
+            self.error_bound_ = round_to_float32(error + GRID_ROUNDING)
+            _warn_if_inaccurate(error, self.n_components)
         else:
             _warn_if_unresolved(found, min(sigmas))
             centre = tuple(map(float, (found.low.astype(np.float64) + found.high) / 2))
-            random = least_error(sets.n_dims) if method == "auto" else method
+            random = most_accurate_sampler(sets.n_dims) if method == "auto" else method
             self.spec_ = RandomMeanSpec(centre, sigmas, each * len(sigmas), random, seed, kernel=kernel)
         self.sigma_ = sigmas[0] if len(sigmas) == 1 else np.array(sigmas)
         return self
@@ -380,7 +388,7 @@ class MeanEmbedding(SetEmbedding):
         return n // n_sigmas
 
 
-def _median(sets: Sets, found: DataSummary, seed: int) -> float:
+def _median_sigma(sets: Sets, found: DataSummary, seed: int) -> float:
     points = sample_points(sets, found.bad, seed)
     with one_blas_thread():  # threads of BLAS wait for ever where another thread forks this process
         sigma = median_distance(points)
@@ -392,21 +400,21 @@ def _median(sets: Sets, found: DataSummary, seed: int) -> float:
     return round_to_float32(within_float32("sigma='median'", sigma))
 
 
-def _box(found: DataSummary) -> Domain:
+def _domain_with_margin(found: DataSummary) -> Domain:
     """The bounds of the data and a margin for points to come: beyond, a grid repeats itself."""
     low, high = found.low.astype(np.float64), found.high.astype(np.float64)
-    margin, limit = MARGIN * (high - low), float(np.finfo(np.float32).max)
+    margin, limit = DOMAIN_MARGIN_RATIO * (high - low), float(np.finfo(np.float32).max)
     walls = [np.clip(side, -limit, limit).astype(np.float32) for side in (low - margin, high + margin)]
     return Domain(tuple(map(float, walls[0])), tuple(map(float, walls[1])), fixed=False)
 
 
-def _grid_spec(box: Domain, sigmas: tuple[float, ...], grids: list[FourierGrid]) -> GridMeanSpec:
+def _grid_params(box: Domain, sigmas: tuple[float, ...], grids: list[FourierGrid]) -> GridMeanSpec:
     periods, cutoffs = tuple(grid.periods for grid in grids), tuple(grid.cutoff for grid in grids)
     return GridMeanSpec(box, sigmas, periods, cutoffs, sum(grid.n_features for grid in grids))
 
 
-def _warn_if_void(error: float, n_components: int) -> None:
-    if error > VOID_ERROR:
+def _warn_if_inaccurate(error: float, n_components: int) -> None:
+    if error > WARN_KERNEL_ERROR:
         warnings.warn(
             f"with n_components={n_components} the error of method='fourier' may reach {error:.2g} of the kernel's "
             "largest value 1: give more components, a larger sigma, or use method='orthogonal'",
@@ -417,7 +425,7 @@ def _warn_if_void(error: float, n_components: int) -> None:
 def _warn_if_unresolved(found: DataSummary, sigma: float) -> None:
     widths = found.high.astype(np.float64) - found.low
     error = float32_error(widths, sigma)
-    if error > VOID_ERROR:
+    if error > WARN_KERNEL_ERROR:
         warnings.warn(
             f"sigma={sigma:.3g} is so small for points {widths.max():.3g} wide that rounding to float32 may change the "
             f"kernel by {min(error, 1):.2g} of its largest value 1: give a larger sigma, or drop outliers",

@@ -61,7 +61,7 @@ from dkdist._runtime.process import materialize_params, one_blas_thread
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import find_stacklevel
 from dkdist.kernels._random_numba import float32_error
-from dkdist.kernels.registry import DRAWS, get_kernel, names_with
+from dkdist.kernels.registry import NORMAL_SAMPLERS, get_kernel, names_with
 
 
 def phase_gradient(frequencies: F64, x: F64, gradient: F64, step: F64 | None = None) -> F64:
@@ -99,7 +99,7 @@ def _hadamard(V: F64) -> F64:
 
 
 METHODS = ("iid", "orthogonal", "structured")
-STRUCTURED_FROM = (
+MAX_DENSE_INPUTS = (
     64  # input dimensions above which the Hadamard product is the faster one: 3.8 against 5.3 us a row at 64
 )
 # bytes and rows of features that stay in the second level of a cache until they are used; of structured ones fewer,
@@ -147,7 +147,7 @@ class FourierParameters(FittedParams[FourierSpec]):
     def __init__(self, spec: FourierSpec) -> None:
         self.spec = spec
         self.tile = tile_rows(4 * spec.n_components)
-        self._waves = (_StructuredWaves if spec.method == "structured" else _DenseWaves)(spec)
+        self._waves = (_StructuredFrequencies if spec.method == "structured" else _DenseFrequencies)(spec)
 
     def transform(self, X: F32) -> F32:
         """Features of rows X (n, m) float32: (n, D) float32, sines then cosines; each row has norm 1.
@@ -174,7 +174,7 @@ class FourierParameters(FittedParams[FourierSpec]):
         return self._waves.descend(X, places, self.spec.sigma, *walk)
 
     def _fill_each(self, X: F32, sigmas: Sequence[float], outs: F32) -> None:
-        X, lost = without_nan(np.ascontiguousarray(X, np.float32))
+        X, lost = zero_nan_rows(np.ascontiguousarray(X, np.float32))
         self._waves.fill(X, None, tuple(sigmas), outs)
         if lost is not None:
             outs[:, lost] = np.nan
@@ -191,7 +191,7 @@ class FourierParameters(FittedParams[FourierSpec]):
         return phase_gradient(frequencies, (end + starts).T / 2, gradient, (end - starts).T)
 
 
-def without_nan(X: F32) -> tuple[F32, NDArray[np.bool_] | None]:
+def zero_nan_rows(X: F32) -> tuple[F32, NDArray[np.bool_] | None]:
     """X with zeros for rows that hold NaN, which compiled loops do not know; and which these are, if there are any."""
     if not np.isnan(X.min(initial=0)):
         return X, None
@@ -199,61 +199,65 @@ def without_nan(X: F32) -> tuple[F32, NDArray[np.bool_] | None]:
     return np.where(lost[:, None], np.float32(0), X), lost
 
 
-class _DenseWaves:
+class _DenseFrequencies:
     """Frequencies that rows are multiplied by as they are."""
 
     def __init__(self, spec: FourierSpec) -> None:
-        frequencies = _dense_loops().panels(np.ascontiguousarray(_drawn_dense(spec).T, np.float32))
-        self._of = lru_cache(maxsize=4)(partial(_dense_loops().dense, frequencies, spec.n_components))
+        frequencies = _dense_functions().panels(np.ascontiguousarray(_sample_dense(spec).T, np.float32))
+        self._of = lru_cache(maxsize=4)(partial(_dense_functions().dense, frequencies, spec.n_components))
         self._at_once = tile_rows(4 * spec.n_components)
 
     def fill(self, X: F32, places: I64 | None, sigmas: tuple[float, ...], outs: F32) -> None:
         """Features of some rows of X, or of all, for each sigma."""
-        _dense_loops().dense_features(X if places is None else X[places], self._of(sigmas), outs)
+        _dense_functions().dense_features(X if places is None else X[places], self._of(sigmas), outs)
 
     def descend(self, X: F32, places: I64, sigma: float, *walk: Any) -> int:
         """Steps by the features of some rows."""
-        return int(_dense_loops().dense_steps(X, places, self._of((sigma,)), self._at_once, *walk))
+        return int(_dense_functions().dense_steps(X, places, self._of((sigma,)), self._at_once, *walk))
 
 
-class _StructuredWaves:
+class _StructuredFrequencies:
     """Frequencies that are a product of signs and Hadamard transforms."""
 
     def __init__(self, spec: FourierSpec) -> None:
-        self._of = lru_cache(maxsize=4)(partial(_structured_loops().structured, *_drawn_structured(spec)))
+        self._of = lru_cache(maxsize=4)(
+            partial(_structured_functions().structured, *_sample_structured(spec))
+        )
         self._at_once = step_rows(4 * spec.n_components)
 
     def fill(self, X: F32, places: I64 | None, sigmas: tuple[float, ...], outs: F32) -> None:
         """Features of some rows of X, or of all, for each sigma."""
-        _structured_loops().structured_features(X, places, self._of(sigmas), outs)
+        _structured_functions().structured_features(X, places, self._of(sigmas), outs)
 
     def descend(self, X: F32, places: I64, sigma: float, *walk: Any) -> int:
         """Steps by the features of some rows."""
-        return int(_structured_loops().structured_steps(X, places, self._of((sigma,)), self._at_once, *walk))
+        return int(
+            _structured_functions().structured_steps(X, places, self._of((sigma,)), self._at_once, *walk)
+        )
 
 
-def _dense_loops() -> Any:
+def _dense_functions() -> Any:
     """Compiled loops of dense frequencies, which who only draws them does not load."""
     from dkdist.kernels import _dense_features_numba as dense_features_loops
 
     return dense_features_loops
 
 
-def _structured_loops() -> Any:
+def _structured_functions() -> Any:
     """The same of structured frequencies."""
     from dkdist.kernels import _structured_features_numba as structured_features_loops
 
     return structured_features_loops
 
 
-def _drawn_dense(spec: FourierSpec) -> F64:
+def _sample_dense(spec: FourierSpec) -> F64:
     """(F, m) frequencies for sigma = 1."""
     rng = np.random.default_rng([spec.seed, RngStream.FOURIER])
-    g = DRAWS[spec.method](rng, spec.n_components // 2, spec.n_inputs)
+    g = NORMAL_SAMPLERS[spec.method](rng, spec.n_components // 2, spec.n_inputs)
     return get_kernel(spec.kernel).frequencies(rng, g)
 
 
-def _drawn_structured(spec: FourierSpec) -> tuple[F32, F64]:
+def _sample_structured(spec: FourierSpec) -> tuple[F32, F64]:
     """Signs, and lengths of rows for sigma = 1, as `structured` takes them."""
     rng = np.random.default_rng([spec.seed, RngStream.FOURIER])
     F, L = spec.n_components // 2, padded_length(spec.n_inputs)
@@ -267,8 +271,8 @@ def _drawn_structured(spec: FourierSpec) -> tuple[F32, F64]:
 def _frequencies(spec: FourierSpec) -> F64:
     """(F, m) what rows are multiplied by."""
     if spec.method != "structured":
-        return _drawn_dense(spec) / spec.sigma
-    signs, scales = _drawn_structured(spec)
+        return _sample_dense(spec) / spec.sigma
+    signs, scales = _sample_structured(spec)
     return structured_frequencies(signs, scales / spec.sigma, spec.n_inputs)
 
 
@@ -277,9 +281,9 @@ def padded_length(m: int) -> int:
     return max(16, 1 << (m - 1).bit_length())
 
 
-CERTAIN = 1e30  # phases below are finite, whatever is rounded
-VOID_ERROR = 0.1  # of the kernel, from rounding to float32
-RUNS, RUN_ROWS = 32, 16  # rows that the median is taken from: 32 runs of 16 neighbours
+MAX_FINITE_PHASE = 1e30  # phases below are finite, whatever is rounded
+WARN_KERNEL_ERROR = 0.1  # of the kernel, from rounding to float32
+N_MEDIAN_RUNS, MEDIAN_RUN_ROWS = 32, 16  # rows that the median is taken from: 32 runs of 16 neighbours
 
 
 class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -365,12 +369,12 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         given = None if is_word(self.sigma, "median") else within_float32("sigma", self.sigma)
         X = self._validated(X, reset=True)
         median = median_seed(self.random_state)
-        sigma = within_float32("sigma='median'", _median(X, median)) if given is None else given
+        sigma = within_float32("sigma='median'", _median_sigma(X, median)) if given is None else given
         if not is_lazy(X):
             _warn_if_unresolved(X, sigma)
         is_radial = get_kernel(kernel).metric == "euclidean"
         if method == "auto":
-            many = X.shape[1] > STRUCTURED_FROM and is_radial
+            many = X.shape[1] > MAX_DENSE_INPUTS and is_radial
             method = "structured" if many else "orthogonal"
         if method == "structured" and not is_radial:
             raise ValueError(
@@ -442,11 +446,11 @@ class FourierMap:
 
     def __call__(self, parameters: FourierParameters, block: Any) -> F32:
         """All of them: (n, D) float32."""
-        return parameters.transform(_without_infinity(block)[0])
+        return parameters.transform(_check_block(block)[0])
 
     def lazy_rows(self, parameters: FourierParameters, block: Any) -> FourierRows:
         """The same, made when they are asked for."""
-        return FourierRows(parameters, *_without_infinity(block))
+        return FourierRows(parameters, *_check_block(block))
 
     @property
     def row_bytes(self) -> int:
@@ -463,7 +467,7 @@ class FourierRows:
         """``reach`` is the largest of |A|, and NaN if there is one; it is looked for if it is not given."""
         self._parameters, self._A = parameters, np.ascontiguousarray(A, np.float32)
         self._reach = largest(self._A) if reach is None else reach
-        self._clear, self._lost = without_nan(self._A) if math.isnan(self._reach) else (self._A, None)
+        self._clear, self._lost = zero_nan_rows(self._A) if math.isnan(self._reach) else (self._A, None)
         self.shape, self.tile = (len(A), parameters.spec.n_components), parameters.tile
 
     def __sizeof__(self) -> int:
@@ -485,7 +489,7 @@ class FourierRows:
     def not_finite(self) -> I64:
         """The places of rows that are not finite: those of A, and those that are so large that their phases are not."""
         spec = self._parameters.spec
-        far = CERTAIN * min(1.0, spec.sigma) / padded_length(spec.n_inputs) ** 3
+        far = MAX_FINITE_PHASE * min(1.0, spec.sigma) / padded_length(spec.n_inputs) ** 3
         if self._reach <= far:  # not so if there is a NaN
             return np.zeros(0, np.int64)
         bad = not_finite(self._A)
@@ -500,7 +504,7 @@ class FourierRows:
         )
 
 
-def _without_infinity(block: Any) -> tuple[F32, float]:
+def _check_block(block: Any) -> tuple[F32, float]:
     """Rows of a lazy array as float32, checked as those in memory are; and their largest |x|.
 
     NaN may be there, infinity not.
@@ -521,7 +525,7 @@ def _without_infinity(block: Any) -> tuple[F32, float]:
 def _warn_if_unresolved(X: F32, sigma: float) -> None:
     reach = np.fmax(np.fmax.reduce(X, axis=0, initial=0), -np.fmin.reduce(X, axis=0, initial=0))  # NaN or not
     error = float32_error(reach.astype(np.float64), sigma)
-    if error > VOID_ERROR:
+    if error > WARN_KERNEL_ERROR:
         warnings.warn(
             f"sigma={sigma:.3g} is so small for rows up to {reach.max():.3g} from the origin that rounding to "
             f"float32 may change the kernel by {min(error, 1):.2g} of its largest value 1: give a larger sigma, or "
@@ -532,13 +536,13 @@ def _warn_if_unresolved(X: F32, sigma: float) -> None:
 
 def median_rows(n: int, seed: int) -> I64:
     """Up to 512 of n rows, in runs of neighbours at random, so that few blocks of a lazy array are made."""
-    return some_runs(n, RUNS, RUN_ROWS, seed)
+    return some_runs(n, N_MEDIAN_RUNS, MEDIAN_RUN_ROWS, seed)
 
 
-def _median(X: Any, seed: int) -> float:
+def _median_sigma(X: Any, seed: int) -> float:
     """Median distance between the rows that a seed draws."""
     rows = median_rows(X.shape[0], seed)
-    sample = _without_infinity(take_rows(X, rows))[0] if is_lazy(X) else X[rows]
+    sample = _check_block(take_rows(X, rows))[0] if is_lazy(X) else X[rows]
     sample = sample[~np.isnan(sample).any(axis=1)]
     with one_blas_thread():  # threads of BLAS wait for ever where another thread forks this process
         sigma = median_distance(sample) if len(sample) else 0.0

@@ -54,8 +54,8 @@ from dkdist._numba.arrays import F64
 from dkdist._utils.validation import check_bool
 from dkdist.kernels import _profiles_numba as forms
 
-BITS = 30  # of a Sobol point
-SOBOL_DIMS = 16  # up to which quasi-random frequencies have the least error: 10 times less at d = 2
+SOBOL_BITS = 30  # of a Sobol point
+MAX_SOBOL_DIMS = 16  # up to which quasi-random frequencies have the least error: 10 times less at d = 2
 
 
 def sobol_normals(rng: np.random.Generator, count: int, d: int) -> F64:
@@ -65,9 +65,9 @@ def sobol_normals(rng: np.random.Generator, count: int, d: int) -> F64:
     uniform: means over them are unbiased, and vary less than over independent ones.
     """
     log2 = int(np.ceil(np.log2(count)))
-    points = qmc.Sobol(d, scramble=False, bits=BITS).random_base2(log2)[:count]
-    words = (points * 2**BITS).astype(np.int64) ^ rng.integers(2**BITS, size=d)
-    return np.asarray(ndtri((words + 0.5) / 2**BITS))
+    points = qmc.Sobol(d, scramble=False, bits=SOBOL_BITS).random_base2(log2)[:count]
+    words = (points * 2**SOBOL_BITS).astype(np.int64) ^ rng.integers(2**SOBOL_BITS, size=d)
+    return np.asarray(ndtri((words + 0.5) / 2**SOBOL_BITS))
 
 
 def orthogonal_frequencies(gaussian: F64, norms: F64) -> F64:
@@ -92,7 +92,7 @@ def _orthogonal(rng: np.random.Generator, count: int, d: int) -> F64:
     return orthogonal_frequencies(gaussian, np.sqrt(rng.chisquare(d, count)))
 
 
-DRAWS: dict[str, Callable[[np.random.Generator, int, int], F64]] = {
+NORMAL_SAMPLERS: dict[str, Callable[[np.random.Generator, int, int], F64]] = {
     "orthogonal": _orthogonal,
     "sobol": sobol_normals,
     "iid": _iid,
@@ -100,16 +100,16 @@ DRAWS: dict[str, Callable[[np.random.Generator, int, int], F64]] = {
 """Standard normal frequencies (count, d) by method."""
 
 
-def least_error(d: int) -> str:
+def most_accurate_sampler(d: int) -> str:
     """The method whose frequencies of d dimensions have the least error."""
-    return "sobol" if d <= SOBOL_DIMS else "orthogonal"
+    return "sobol" if d <= MAX_SOBOL_DIMS else "orthogonal"
 
 
-STEPS = np.geomspace(1.5, 0.15, 60)
-REACH = 80.0  # nodes from e^-80 to e^80: what is beyond weighs nothing that could be asked for
-LEAST = 1e-10  # error that is certified; below, nodes would be too many
-ROUNDING = 1e-15  # of all that is added
-SLOPES = np.linspace(0.05, 1.565, 200)  # y
+TRIAL_STEPS = np.geomspace(1.5, 0.15, 60)
+MAX_ABS_NODE = 80.0  # nodes from e^-80 to e^80: what is beyond weighs nothing that could be asked for
+MIN_CERTIFIED_ERROR = 1e-10  # error that is certified; below, nodes would be too many
+ROUNDING_RATIO = 1e-15  # of all that is added
+STRIP_HALF_WIDTHS = np.linspace(0.05, 1.565, 200)  # y
 
 
 class GaussianMixture(NamedTuple):
@@ -130,7 +130,7 @@ class GaussianMixture(NamedTuple):
     error: float = 0.0
 
 
-class Measure(NamedTuple):
+class MixingMeasure(NamedTuple):
     """The density m(t), p of its aliases (None: those of r), and whether 1 is taken from each exponential."""
 
     density: Callable[[F64], F64]
@@ -138,22 +138,22 @@ class Measure(NamedTuple):
     less_one: bool = False
 
 
-def matern_measure(nu: float) -> Measure:
+def matern_measure(nu: float) -> MixingMeasure:
     """Of the Matern kernel of smoothness nu."""
-    return Measure(lambda t: (nu / 2 * np.exp(-t)) ** nu * np.exp(-nu / 2 * np.exp(-t)) / gamma(nu), nu)
+    return MixingMeasure(lambda t: (nu / 2 * np.exp(-t)) ** nu * np.exp(-nu / 2 * np.exp(-t)) / gamma(nu), nu)
 
 
-DISTANCE_MEASURE = Measure(lambda t: np.exp(-t / 2) / (2 * np.sqrt(np.pi)), None, less_one=True)
+DISTANCE_MEASURE = MixingMeasure(lambda t: np.exp(-t / 2) / (2 * np.sqrt(np.pi)), None, less_one=True)
 """Of -r."""
 
 
-def mixture(measure: Measure, R: float, error: float) -> GaussianMixture | None:
+def fit_gaussian_mixture(measure: MixingMeasure, R: float, error: float) -> GaussianMixture | None:
     """The mixture of fewest Gaussians found that is within ``error`` of the kernel for r <= R; None if none is."""
-    steps = [h for h in STEPS if _aliases(measure, h, R) <= error / 4]
-    if not steps or error < LEAST:
+    steps = [h for h in TRIAL_STEPS if _aliasing_error(measure, h, R) <= error / 4]
+    if not steps or error < MIN_CERTIFIED_ERROR:
         return None
     h = steps[0]
-    t = h * np.arange(-int(REACH / h), int(REACH / h) + 1)
+    t = h * np.arange(-int(MAX_ABS_NODE / h), int(MAX_ABS_NODE / h) + 1)
     weights, a = h * measure.density(t), R**2 * np.exp(t)
     flat = a <= 1  # nearly a line in r^2; others are left out
     least = weights * np.where(flat, a**2 / 2, 1.0)
@@ -163,21 +163,21 @@ def mixture(measure: Measure, R: float, error: float) -> GaussianMixture | None:
     whole = float(weights[line].sum())
     constant = -float(weights[kept].sum()) if measure.less_one else whole
     quadratic = -float((weights[line] * np.exp(t[line])).sum())
-    lost = _aliases(measure, h, R) + float(weights[narrow].sum() + least[wide].sum())
-    lost += ROUNDING * float(weights[kept].sum() + abs(constant) + R**2 * abs(quadratic))
+    lost = _aliasing_error(measure, h, R) + float(weights[narrow].sum() + least[wide].sum())
+    lost += ROUNDING_RATIO * float(weights[kept].sum() + abs(constant) + R**2 * abs(quadratic))
     if not lost <= error:
         return None
     return GaussianMixture(np.sqrt(0.5) * np.exp(-t[kept] / 2), weights[kept], constant, quadratic, lost)
 
 
-def _aliases(measure: Measure, h: float, R: float) -> float:
+def _aliasing_error(measure: MixingMeasure, h: float, R: float) -> float:
     """What the trapezoidal rule with step h adds, for r <= R."""
     j = np.arange(1, 6)
     if measure.power is None:
         w = 2 * np.pi * j / h
         sizes = np.sqrt(np.pi / (np.cosh(np.minimum(np.pi * w, 700)) * (0.25 + w**2)))
         return float(R / np.sqrt(np.pi) * sizes.sum()) * 1.01
-    each = 2 / np.expm1(2 * np.pi * SLOPES / h) * np.cos(SLOPES) ** -measure.power
+    each = 2 / np.expm1(2 * np.pi * STRIP_HALF_WIDTHS / h) * np.cos(STRIP_HALF_WIDTHS) ** -measure.power
     return float(each.min())
 
 
@@ -335,20 +335,20 @@ def names_with(field: str) -> tuple[str, ...]:
     return tuple(name for name, kernel in KERNELS.items() if getattr(kernel, field) is not None)
 
 
-def _quantiles(rng: np.random.Generator, count: int) -> F64:
+def _stratified_uniforms(rng: np.random.Generator, count: int) -> F64:
     return np.asarray((rng.permutation(count) + 1 - rng.random(count)) / count)
 
 
-def _cauchy(rng: np.random.Generator, g: F64) -> F64:
+def _cauchy_frequencies(rng: np.random.Generator, g: F64) -> F64:
     from scipy.special import ndtr  # loaded by features alone
 
     return np.asarray(np.sign(g) / np.tan(np.pi * np.maximum(ndtr(-np.abs(g)), 1e-30)))
 
 
-def _student(nu: float, rng: np.random.Generator, g: F64) -> F64:
+def _student_frequencies(nu: float, rng: np.random.Generator, g: F64) -> F64:
     from scipy.special import gammaincinv
 
-    chi2 = 2 * gammaincinv(nu, _quantiles(rng, len(g)))
+    chi2 = 2 * gammaincinv(nu, _stratified_uniforms(rng, len(g)))
     return np.asarray(g * np.sqrt(2 * nu / np.maximum(chi2, 1e-30))[:, None])
 
 
@@ -368,8 +368,8 @@ def _matern(name: str, nu: float, first: int = 0, second: Fraction = Fraction(0)
         name,
         value,
         dvalue,
-        sample_frequencies=partial(_student, nu),
-        gaussian_mixture=partial(mixture, matern_measure(nu)),
+        sample_frequencies=partial(_student_frequencies, nu),
+        gaussian_mixture=partial(fit_gaussian_mixture, matern_measure(nu)),
         profile=forms.Profile(forms.MATERN, first=a, second=b, second_rest=float(second - Fraction(b))),
         unit=rate / _LN2,
     )
@@ -388,7 +388,7 @@ for _kernel in (
         "laplace",
         lambda r: np.exp(-r),
         lambda r: -np.exp(-r),
-        sample_frequencies=_cauchy,
+        sample_frequencies=_cauchy_frequencies,
         metric="cityblock",
         profile=forms.Profile(forms.EXP2, city_block=True),
         unit=1 / _LN2,
@@ -400,8 +400,10 @@ for _kernel in (
         "rational-quadratic",
         lambda r: 1 / (1 + r**2 / 2),
         lambda r: -r / (1 + r**2 / 2) ** 2,
-        sample_frequencies=lambda rng, g: g * np.sqrt(-np.log(_quantiles(rng, len(g))))[:, None],
-        gaussian_mixture=partial(mixture, Measure(lambda t: 2 * np.exp(t) * np.exp(-2 * np.exp(t)), 1.0)),
+        sample_frequencies=lambda rng, g: g * np.sqrt(-np.log(_stratified_uniforms(rng, len(g))))[:, None],
+        gaussian_mixture=partial(
+            fit_gaussian_mixture, MixingMeasure(lambda t: 2 * np.exp(t) * np.exp(-2 * np.exp(t)), 1.0)
+        ),
         profile=forms.Profile(forms.RATIONAL),
         unit=0.5**0.5,
     ),
@@ -409,7 +411,7 @@ for _kernel in (
         "energy",
         np.negative,
         lambda r: np.full(np.shape(r), -1.0),
-        gaussian_mixture=partial(mixture, DISTANCE_MEASURE),
+        gaussian_mixture=partial(fit_gaussian_mixture, DISTANCE_MEASURE),
         positive_definite="equal totals",
         profile=forms.Profile(forms.DISTANCE),
     ),

@@ -11,12 +11,12 @@ from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64
 from dkdist.kernels._shapes_numba import merge_cells
 from dkdist.kernels.inputs import read_pair
-from dkdist.kernels.shapes import MOST_PIECES, Curve, Shape, Surface
+from dkdist.kernels.shapes import MAX_PIECES, Curve, Shape, Surface
 
 C = TypeVar("C", Curve, Surface)
 
-MOST_CELLS = 2.0**52  # along a side: more have no numbers
-ROUNDING = 1e-12  # of lengths: the bound is then kept with its last digit
+MAX_CELLS_PER_SIDE = 2.0**52  # along a side: more have no numbers
+LENGTH_RELATIVE_TOL = 1e-12  # of lengths: the bound is then kept with its last digit
 
 
 class ShapePoints(Shape):
@@ -74,11 +74,11 @@ def gridded_shape(shape: Curve | Surface, side: float) -> ShapePoints:
     >>> len(few.points) < 250, dk.kernel_distance(circle, few, sigma=0.5) < 0.05
     (True, True)
     """
-    shape = _shape("shape", shape)
+    shape = _check_shape("shape", shape)
     side, width = positive("side", side), float(np.ptp(shape.points, axis=0).max())
-    if width >= MOST_CELLS * side:
+    if width >= MAX_CELLS_PER_SIDE * side:
         raise ValueError(
-            f"side={side:.3g} is too small for a shape {width:.3g} wide: give at least {width / MOST_CELLS:.3g}"
+            f"side={side:.3g} is too small for a shape {width:.3g} wide: give at least {width / MAX_CELLS_PER_SIDE:.3g}"
         )
     points, channels, moved = merge_cells(shape.points, shape.channels, side)
     made = ShapePoints(shape.kind, shape.varifold, points, channels, float((shape.sizes * moved).sum()))
@@ -117,7 +117,7 @@ def sampled_shape(shape: Curve | Surface, size: int, random_state: Any = None) -
     >>> few.points.shape, dk.kernel_distance(line.refined(0.01), few, sigma=0.3) < 0.05
     ((1000, 2), True)
     """
-    shape, size = _shape("shape", shape), whole("size", size)
+    shape, size = _check_shape("shape", shape), whole("size", size)
     rng = np.random.default_rng([draw_seed(random_state), RngStream.SHAPE_POINTS])
     lengths = shape.sizes
     which = rng.choice(len(lengths), size, p=lengths / lengths.sum())
@@ -143,7 +143,7 @@ def shape_error_bound(P: Curve | Surface, Q: Curve | Surface, *, sigma: float) -
     >>> round(dk.shape_error_bound(P.refined(0.1), Q.refined(0.1), sigma=1.0), 6)
     0.003333
     """
-    P, Q, sigma = _shape("P", P), _shape("Q", Q), positive("sigma", sigma)
+    P, Q, sigma = _check_shape("P", P), _check_shape("Q", Q), positive("sigma", sigma)
     read_pair(P, Q, None)
     with np.errstate(over="ignore"):
         bound = float((P.sizes.sum() + Q.sizes.sum()) / sigma * ((P.moment() + Q.moment()) / sigma))
@@ -188,17 +188,17 @@ def refine_shapes(P: C, Q: C, *, sigma: float, eps: float = 1e-4) -> tuple[C, C]
     eps = positive("eps", eps)
     if shape_error_bound(P, Q, sigma=sigma) <= eps:
         return P, Q
-    longest = float(sigma * np.sqrt(12 * eps) / (P.sizes.sum() + Q.sizes.sum())) * (1 - ROUNDING)
+    longest = float(sigma * np.sqrt(12 * eps) / (P.sizes.sum() + Q.sizes.sum())) * (1 - LENGTH_RELATIVE_TOL)
     pieces = sum(shape.n_refined(longest) for shape in (P, Q))
-    if pieces > MOST_PIECES:
+    if pieces > MAX_PIECES:
         raise ValueError(
-            f"eps={eps:.3g} would take some {pieces:.3g} pieces no longer than {longest:.3g}, more than {MOST_PIECES}: "
+            f"eps={eps:.3g} would take some {pieces:.3g} pieces no longer than {longest:.3g}, more than {MAX_PIECES}: "
             "give a larger eps (D^2 is up to the square of all lengths or areas), or use sampled_shape"
         )
     return P.refined(longest), Q.refined(longest)
 
 
-def _shape(name: str, shape: Any) -> Any:
+def _check_shape(name: str, shape: Any) -> Any:
     if not isinstance(shape, (Curve, Surface)):
         raise ValueError(f"{name} must be a Curve or a Surface; found {type(shape).__name__}")
     return shape

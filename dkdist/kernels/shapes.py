@@ -13,9 +13,9 @@ from dkdist._numba.points import column_bounds
 from dkdist._utils.validation import check_bool, dimension_names
 from dkdist.kernels import _shapes_numba as loops
 
-SMALLEST, LARGEST = 1e-70, 1e70  # width of a shape: its fourth power, the square of an area, is a float
-LEAST_AREA = 1e-13  # of the square of a triangle's longest edge
-MOST_PIECES, MOST_HALVINGS = 2**24, 100
+MIN_WIDTH, MAX_WIDTH = 1e-70, 1e70  # width of a shape: its fourth power, the square of an area, is a float
+MIN_AREA_RATIO = 1e-13  # of the square of a triangle's longest edge
+MAX_PIECES, MAX_HALVINGS = 2**24, 100
 
 
 class Shape:
@@ -94,7 +94,7 @@ class Curve(Shape):
 
     def __init__(self, vertices: ArrayLike, closed: bool = False, varifold: bool = False) -> None:
         closed, varifold = check_bool("closed", closed), check_bool("varifold", varifold)
-        given, self.names = _vertices(vertices, 2, "a curve"), dimension_names(vertices)
+        given, self.names = _check_vertices(vertices, 2, "a curve"), dimension_names(vertices)
         self.vertices = np.concatenate([given, given[:1]]) if closed else given
         self.varifold = varifold
         self.points, edges = loops.segments(self.vertices)
@@ -115,7 +115,7 @@ class Curve(Shape):
 
         ValueError for more than 2^24 of them.
         """
-        finer = loops.split_segments(self.vertices, _longest(self, longest))
+        finer = loops.split_segments(self.vertices, _check_longest(self, longest))
         return Curve(finer, varifold=self.varifold).with_names_of(self)
 
     def n_refined(self, longest: float) -> float:
@@ -186,14 +186,14 @@ class Surface(Shape):
     def __init__(self, vertices: Any, faces: ArrayLike | None = None, varifold: bool = False) -> None:
         varifold = check_bool("varifold", varifold)
         if faces is None:
-            vertices, faces = _mesh(vertices)
-        self.vertices, self.names = _vertices(vertices, 3, "a surface"), dimension_names(vertices)
+            vertices, faces = _mesh_arrays(vertices)
+        self.vertices, self.names = _check_vertices(vertices, 3, "a surface"), dimension_names(vertices)
         if self.vertices.shape[1] != 3:
             raise ValueError(f"a surface lies in 3 dimensions; found vertices of {self.vertices.shape[1]}")
-        self.faces, self.varifold = _faces(faces, len(self.vertices)), varifold
+        self.faces, self.varifold = _check_faces(faces, len(self.vertices)), varifold
         self.points, normals = loops.triangles(self.vertices, self.faces)
         _require_area(self.vertices, self.faces, normals)
-        clash = None if varifold else loops.twice_directed(self.faces)
+        clash = None if varifold else loops.find_inconsistent_edge(self.faces)
         if clash:
             raise ValueError(
                 f"triangles {clash[0]} and {clash[1]} run along an edge in the same direction: the mesh is not "
@@ -211,14 +211,14 @@ class Surface(Shape):
 
         ValueError for more than 2^24 of them.
         """
-        finer = loops.split_triangles(self.vertices, self.faces, _longest(self, longest))
+        finer = loops.split_triangles(self.vertices, self.faces, _check_longest(self, longest))
         return Surface(*finer, self.varifold).with_names_of(self)
 
     def n_refined(self, longest: float) -> float:
         """Of how many triangles, at most, the refined surface is: longest edges are halved again and again."""
         corners = self.vertices[self.faces]
         edges = np.sqrt(((corners - np.roll(corners, -1, axis=1)) ** 2).sum(axis=2)).max(axis=1)
-        halvings = np.minimum(np.ceil(np.log2(np.maximum(edges / longest, 1))), MOST_HALVINGS)
+        halvings = np.minimum(np.ceil(np.log2(np.maximum(edges / longest, 1))), MAX_HALVINGS)
         return float((4.0**halvings).sum())
 
     def moment(self) -> float:
@@ -230,12 +230,12 @@ class Surface(Shape):
         return loops.points_on_triangles(self.vertices, self.faces, which, rng.random((len(which), 2)))
 
 
-def _longest(shape: Curve | Surface, value: float) -> float:
+def _check_longest(shape: Curve | Surface, value: float) -> float:
     longest = positive("longest", value)
     pieces = shape.n_refined(longest)
-    if pieces > MOST_PIECES:
+    if pieces > MAX_PIECES:
         raise ValueError(
-            f"longest={longest:.3g} would take some {pieces:.3g} pieces, more than {MOST_PIECES}: "
+            f"longest={longest:.3g} would take some {pieces:.3g} pieces, more than {MAX_PIECES}: "
             "give a larger one, or use sampled_shape"
         )
     return longest
@@ -248,7 +248,7 @@ def is_mesh(value: Any) -> bool:
     )
 
 
-def _mesh(mesh: Any) -> tuple[Any, Any]:
+def _mesh_arrays(mesh: Any) -> tuple[Any, Any]:
     if not is_mesh(mesh):
         raise ValueError("faces are missing: give Surface(vertices, faces), or one trimesh or meshio mesh")
     if hasattr(mesh, "faces"):
@@ -259,7 +259,7 @@ def _mesh(mesh: Any) -> tuple[Any, Any]:
     return mesh.points, np.concatenate([block.data for block in mesh.cells])
 
 
-def _vertices(vertices: ArrayLike, least: int, what: str) -> F64:
+def _check_vertices(vertices: ArrayLike, least: int, what: str) -> F64:
     try:
         array = np.asarray(vertices)
     except ValueError as error:
@@ -278,14 +278,14 @@ def _vertices(vertices: ArrayLike, least: int, what: str) -> F64:
     given = array.astype(np.float64)
     low, high = column_bounds(given)
     width = 2 * float((high / 2 - low / 2).max())
-    if width != 0 and not SMALLEST <= width <= LARGEST:
+    if width != 0 and not MIN_WIDTH <= width <= MAX_WIDTH:
         raise ValueError(
-            f"{what} is {width:.3g} wide, beyond {SMALLEST:g} to {LARGEST:g}: give its vertices in other units"
+            f"{what} is {width:.3g} wide, beyond {MIN_WIDTH:g} to {MAX_WIDTH:g}: give its vertices in other units"
         )
     return given
 
 
-def _faces(faces: ArrayLike, n_vertices: int) -> I64:
+def _check_faces(faces: ArrayLike, n_vertices: int) -> I64:
     array = np.asarray(faces)
     if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != 3 or len(array) == 0:
         raise ValueError(
@@ -302,7 +302,7 @@ def _faces(faces: ArrayLike, n_vertices: int) -> I64:
 
 def _require_area(vertices: F64, faces: I64, normals: F64) -> None:
     edges = vertices[faces] - vertices[np.roll(faces, -1, axis=1)]
-    flat = np.sqrt((normals**2).sum(axis=1)) <= LEAST_AREA * (edges**2).sum(axis=2).max(axis=1)
+    flat = np.sqrt((normals**2).sum(axis=1)) <= MIN_AREA_RATIO * (edges**2).sum(axis=2).max(axis=1)
     if flat.any():
         i = int(np.argmax(flat))
         raise ValueError(

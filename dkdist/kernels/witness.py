@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dkdist._base.parameter_checks import one_of
 from dkdist._numba.arrays import F64
 from dkdist._utils.validation import require_same_names
-from dkdist.kernels.inputs import points_of, read_points, read_scales
+from dkdist.kernels.inputs import as_points, read_points, resolve_bandwidths
 from dkdist.kernels.kernel_sums import scaled, sums
 from dkdist.kernels.registry import KERNELS
 
@@ -67,8 +67,8 @@ def witness(
     one_of("kernel", kernel, tuple(KERNELS))
     require_same_names(P=P, Q=Q, queries=queries)
     pair = read_points(P, Q, weights)
-    scales = read_scales(pair, sigma, h, gamma, kernel)
-    u = points_of("queries", queries)
+    scales = resolve_bandwidths(pair, sigma, h, gamma, kernel)
+    u = as_points("queries", queries)
     if u.shape[1] != pair.points.d:
         raise ValueError(
             f"queries have {u.shape[1]} dimensions and P has {pair.points.d}: both must have the same"

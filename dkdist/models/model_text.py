@@ -41,7 +41,7 @@ from dkdist.embeddings.set_scaler import ScalerSpec
 from dkdist.embeddings.structure import FeatureUnionParams
 from dkdist.kernels.mean_embedding import RandomMeanSpec
 from dkdist.kernels.random_fourier_features import FourierSpec
-from dkdist.kernels.registry import SOBOL_DIMS
+from dkdist.kernels.registry import MAX_SOBOL_DIMS
 from dkdist.models.model_kinds import (
     MOST_SIZE,
     PLACES,
@@ -87,7 +87,7 @@ def _drawn_numbers(spec: Any) -> int:
         n_inputs, n = int(spec.n_inputs), int(spec.n_components)
         if spec.method == "structured":
             return max(n_inputs, n)
-        slower = 4 if n_inputs <= SOBOL_DIMS else 1
+        slower = 4 if n_inputs <= MAX_SOBOL_DIMS else 1
         return n * n_inputs * max(slower, n_inputs // 1024 if spec.method == "orthogonal" else 1)
     if isinstance(spec, RandomMeanSpec):
         return 16 * int(spec.n_components) * spec.n_dims

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from dkdist._numba.arrays import F64
 from dkdist._utils.validation import require_same_names
-from dkdist.kernels.inputs import points_of
+from dkdist.kernels.inputs import as_points
 from dkdist.kernels.witness import witness as witness_at
 from dkdist.plot._canvas import DIVERGING, FAINT, INK, PALETTE, axes_for, colour_bar, dressed, gridded, legend
 from dkdist.plot._sets import shown_points
@@ -67,7 +67,7 @@ def witness(P: Any, Q: Any, *, sigma: Any = "median", kernel: str = "gaussian", 
     True
     """
     require_same_names(P=P, Q=Q)
-    p, q = points_of("P", P), points_of("Q", Q)
+    p, q = as_points("P", P), as_points("Q", Q)
     d = p.shape[1]
     if d > 2:
         raise ValueError(

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dkdist._base.parameter_checks import one_of, positive, whole
-from dkdist.kernels._taylor_numba import MOST_ORDER, n_terms, taylor_order
-from dkdist.kernels.fourier_grid import MOST_DIMS, fourier_grid
+from dkdist.kernels._taylor_numba import MAX_ORDER, n_terms, taylor_order
+from dkdist.kernels.fourier_grid import MAX_GRID_DIMS, fourier_grid
 from dkdist.theory import feature_bounds as bounds
 
 FARTHEST, LEAST = 1e100, 1e-100  # numbers whose squares are numbers
@@ -145,9 +145,9 @@ def _reach(n_dims: int, diameter: float, sigma: float = 1.0, gamma: float = 1.0)
 
 
 def _grid(eps: float, d: int, reach: float) -> int:
-    if d > MOST_DIMS:
+    if d > MAX_GRID_DIMS:
         raise ValueError(
-            f"rule='fourier' is for up to {MOST_DIMS} dimensions; found {d}: use 'rff' or 'taylor'"
+            f"rule='fourier' is for up to {MAX_GRID_DIMS} dimensions; found {d}: use 'rff' or 'taylor'"
         )
     grid = fourier_grid(np.full(d, reach), 1.0, eps, MOST_FEATURES)
     if grid.error > eps:
@@ -160,19 +160,19 @@ def _grid(eps: float, d: int, reach: float) -> int:
 
 def _taylor(eps: float, d: int, reach: float) -> int:
     order, error = taylor_order(reach / 2, eps)
-    return _series("taylor", d, order if error <= eps else MOST_ORDER + 1, reach)
+    return _series("taylor", d, order if error <= eps else MAX_ORDER + 1, reach)
 
 
 def _ifgt(eps: float, d: int, reach: float) -> int:
     radius = max(reach, LEAST) / 2
-    order = bounds.series_order(eps, radius) if math.e * radius**2 <= MOST_ORDER else MOST_ORDER + 1
+    order = bounds.series_order(eps, radius) if math.e * radius**2 <= MAX_ORDER else MAX_ORDER + 1
     return _series("ifgt", d, order, reach)
 
 
 def _series(rule: str, d: int, order: int, reach: float) -> int:
-    if order > MOST_ORDER:
+    if order > MAX_ORDER:
         raise ValueError(
-            f"rule={rule!r} would need an order above {MOST_ORDER} for a diameter of {reach:.3g} sigma: use 'rff', or "
+            f"rule={rule!r} would need an order above {MAX_ORDER} for a diameter of {reach:.3g} sigma: use 'rff', or "
             "a larger sigma"
         )
     return n_terms(d, order)

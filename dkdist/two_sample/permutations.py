@@ -18,7 +18,7 @@ import numpy as np
 from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import median_distance
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist.kernels.random_fourier_features import STRUCTURED_FROM, FourierSpec
+from dkdist.kernels.random_fourier_features import MAX_DENSE_INPUTS, FourierSpec
 
 MOST_EXACT = 2048  # rows: 32 MiB of kernel values
 N_FEATURES = 1024  # of the kernel beyond
@@ -82,7 +82,7 @@ def _energy(rows: F32, strata: I64, seed: int) -> Energy:
     if len(rows) <= MOST_EXACT:
         K = within_strata(within_strata(_gaussian(rows, sigma), strata).T, strata)
         return lambda shares: np.asarray((shares * (K @ shares)).sum(axis=0))
-    method = "structured" if rows.shape[1] > STRUCTURED_FROM else "orthogonal"
+    method = "structured" if rows.shape[1] > MAX_DENSE_INPUTS else "orthogonal"
     spec = FourierSpec(rows.shape[1], N_FEATURES, sigma, method, seed)
     Z = np.concatenate(
         [spec.materialize().transform(rows[i : i + MOST_EXACT]) for i in range(0, len(rows), MOST_EXACT)]

@@ -28,7 +28,7 @@ from scipy.special import softmax
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64, U16
 from dkdist.kernels._random_numba import mean_features, waves_of
-from dkdist.kernels.registry import DRAWS, get_kernel, least_error
+from dkdist.kernels.registry import NORMAL_SAMPLERS, get_kernel, most_accurate_sampler
 
 N_BANDWIDTHS, QUANTILES = 10, (0.05, 0.95)  # of distances between pooled points; both as in MMDAgg
 SCALE_QUANTILE = 0.9  # of the deviations of a coordinate from its median that are not 0: its unit
@@ -55,7 +55,7 @@ class PooledStatistics(NamedTuple):
     def with_frequencies(self, n_frequencies: int, seed: int) -> PooledStatistics:
         """The same with ``n_frequencies`` random frequencies for each kernel and bandwidth."""
         rng, d = np.random.default_rng([seed, RngStream.TEST_FREQUENCIES]), len(self.scale)
-        draw = DRAWS[least_error(d)]
+        draw = NORMAL_SAMPLERS[most_accurate_sampler(d)]
         kernels = [*(("gaussian", s) for s in self.gaussian), *(("laplace", s) for s in self.laplace)]
         W = np.concatenate(
             [get_kernel(name).frequencies(rng, draw(rng, n_frequencies, d)) / s for name, s in kernels]

@@ -13,7 +13,7 @@ from dkdist._base.parameter_checks import draw_seed, positive, whole
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import require_same_names
-from dkdist.kernels.inputs import points_of
+from dkdist.kernels.inputs import as_points
 from dkdist.two_sample.two_sample_test import two_sample_test
 
 COVERAGE = 0.95
@@ -128,13 +128,13 @@ def _draw(name: str, value: Any, largest: int) -> Draw:
 
         def draw(n: int, rng: np.random.Generator) -> Any:
             points = value(n, rng)
-            size = len(points_of(f"what {name} draws", points))
+            size = len(as_points(f"what {name} draws", points))
             if size != n:
                 raise ValueError(f"{name} was asked for {n} points and drew {size}")
             return points  # a data frame keeps the names of its columns
 
         return draw
-    pilot = points_of(name, value, ", or a function draw(n, rng) of such points")
+    pilot = as_points(name, value, ", or a function draw(n, rng) of such points")
     if largest > len(pilot):
         raise ValueError(
             f"sizes go up to {largest} and {name} has {len(pilot)} points. Give smaller sizes, or a function to draw"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64, U16
-from dkdist.kernels.inputs import points_of
+from dkdist.kernels.inputs import as_points
 from dkdist.kernels.shapes import Shape, is_mesh
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.two_sample.pooled_statistics import PooledStatistics
@@ -38,7 +38,7 @@ def sample_of(name: str, P: Any) -> Sample:
     else:
         if hasattr(P, "blocks") and (streamed := _streamed_sample(name, P)) is not None:
             return streamed
-        x = points_of(name, P)
+        x = as_points(name, P)
     return Sample(len(x), x.shape[1], x.__getitem__, lambda pooled, *bins: pooled.bin_sums(x, *bins))
 
 

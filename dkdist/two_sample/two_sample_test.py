@@ -31,7 +31,7 @@ from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, U16
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist._utils.validation import require_same_names
-from dkdist.kernels.inputs import SAMPLE, Pair, bandwidth, read_points
+from dkdist.kernels.inputs import MEDIAN_SAMPLE_SIZE, Pair, read_points, resolve_bandwidth
 from dkdist.kernels.kernel_sums import scaled, sums
 from dkdist.kernels.registry import KERNELS
 from dkdist.two_sample.combined_p_values import combined, log_p_values
@@ -158,8 +158,8 @@ def two_sample_test(
     N = len(x)
     _require_two(n, N - n)
     rng = np.random.default_rng([draw_seed(random_state), RngStream.PERMUTATIONS])
-    is_sampled = isinstance(sigma, str) and max(n, N - n) > SAMPLE
-    width = bandwidth(_shuffled(pair, x, rng) if is_sampled else pair, sigma, h, gamma, kernel)
+    is_sampled = isinstance(sigma, str) and max(n, N - n) > MEDIAN_SAMPLE_SIZE
+    width = resolve_bandwidth(_shuffled(pair, x, rng) if is_sampled else pair, sigma, h, gamma, kernel)
     x = scaled(x, width, kernel)
 
     def squared_distance(labels: NDArray[np.bool_]) -> F64:

@@ -37,7 +37,7 @@ DEVIATION = {m: SPREAD / np.sqrt(m) for m in (512, 1024)}
 @pytest.mark.parametrize("seed", range(3))
 def test_pixels_of_a_grid(seed, monkeypatch):
     seen = []
-    monkeypatch.setattr("dkdist.coresets.selection.median_width", lambda x: seen.append(x) or 260.0)
+    monkeypatch.setattr("dkdist.coresets.selection.median_sigma", lambda x: seen.append(x) or 260.0)
     dk.coreset(GRID, 4, sigma="median", method="random", random_state=seed)
     sets = dk.SampleSets.from_arrays([GRID])
     found = {
@@ -90,7 +90,7 @@ def test_a_sample_is_the_same_in_every_container(tmp_path, monkeypatch):
     P = rng.normal(size=(5000, 2)).astype(np.float32) + 5
     w = rng.random(5000).astype(np.float32) * (rng.random(5000) < 0.5)
     seen = []
-    where = "dkdist.coresets.selection.median_width"
+    where = "dkdist.coresets.selection.median_sigma"
     monkeypatch.setattr(where, lambda x: seen.append(np.array(x)) or 1.0)
     monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**12)
     store = dk.write_sets(tmp_path / "s.zarr", dk.SampleSets.from_arrays([P], [w]))

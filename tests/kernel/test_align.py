@@ -6,9 +6,14 @@ from scipy.spatial.transform import Rotation
 
 import dkdist as dk
 from dkdist._numba.points import cell_means
-from dkdist.alignment.align import MANY
-from dkdist.alignment.local_refinement import climb, overlap_slopes, plane_slopes
-from dkdist.alignment.motion_search import best_translations, evened_weights, rotation_from, rotation_grid
+from dkdist.alignment.align import MAX_ALIGNED_POINTS
+from dkdist.alignment.local_refinement import overlap_slopes, plane_slopes, refine_motions
+from dkdist.alignment.motion_search import (
+    best_translations,
+    density_equalized_weights,
+    rotation_from,
+    rotation_grid,
+)
 
 
 def closed_curve(rng, d, n=200):
@@ -101,7 +106,7 @@ def test_the_search_finds_the_best_translation(d):
         assert value == pytest.approx(overlap(t, R), rel=0.03)
         tried = max(overlap(rng.uniform(-2, 2, d), R) for _ in range(300))
         assert value >= 0.9 * tried
-        _, ends, best = climb(x, p, y, q, sigma, (R[None], t[None]), False, 50)
+        _, ends, best = refine_motions(x, p, y, q, sigma, (R[None], t[None]), False, 50)
         assert best[0] == pytest.approx(overlap(ends[0], R), rel=1e-4)
         assert best[0] >= max(tried, overlap(t, R)) * 0.999
 
@@ -110,11 +115,11 @@ def test_a_climb_keeps_rotations_and_never_descends():
     rng = np.random.default_rng(0)
     x, y, p = rng.normal(size=(50, 3)), rng.normal(size=(40, 3)), np.full(50, 1 / 50)
     starts = Rotation.random(5, rng=rng).as_matrix(), rng.normal(size=(5, 3))
-    few = [climb(x, p, y, p[:40], 0.5, starts, True, steps)[2] for steps in (0, 1, 5, 50)]
+    few = [refine_motions(x, p, y, p[:40], 0.5, starts, True, steps)[2] for steps in (0, 1, 5, 50)]
     assert (np.diff(few, axis=0) >= 0).all()
-    R, _, _ = climb(x, p, y, p[:40], 0.5, starts, True, 50)
+    R, _, _ = refine_motions(x, p, y, p[:40], 0.5, starts, True, 50)
     np.testing.assert_allclose(R @ R.transpose(0, 2, 1), np.tile(np.eye(3), (5, 1, 1)), atol=1e-10)
-    far = climb(x, p, y + 1e3, p[:40], 0.5, starts, True, 50)  # where nothing overlaps it stays
+    far = refine_motions(x, p, y + 1e3, p[:40], 0.5, starts, True, 50)  # where nothing overlaps it stays
     assert far[2].max() < 1e-30
     assert np.isfinite(far[1]).all()
 
@@ -176,7 +181,7 @@ def test_evened_weights_are_divided_by_the_root_of_the_kernel_sums() -> None:
     x, p = rng.normal(size=(50, 3)) * 2, rng.random(50)
     kappa = np.exp(-((x[:, None] - x) ** 2).sum(axis=2) / 2) @ p
     np.testing.assert_allclose(
-        evened_weights(x, p), p / np.sqrt(kappa) / (p / np.sqrt(kappa)).sum(), rtol=1e-12
+        density_equalized_weights(x, p), p / np.sqrt(kappa) / (p / np.sqrt(kappa)).sum(), rtol=1e-12
     )
 
 
@@ -204,8 +209,10 @@ def test_evened_weights_of_repeated_points_are_those_of_heavier_ones() -> None:
     rng = np.random.default_rng(1)
     x, times = rng.random((60, 2)) * 5, rng.integers(1, 4, 60)
     p = times / times.sum()
-    repeated = evened_weights(np.repeat(x, times, axis=0), np.full(times.sum(), 1 / times.sum()))
-    np.testing.assert_allclose(repeated, np.repeat(evened_weights(x, p) / times, times), rtol=1e-12)
+    repeated = density_equalized_weights(np.repeat(x, times, axis=0), np.full(times.sum(), 1 / times.sum()))
+    np.testing.assert_allclose(
+        repeated, np.repeat(density_equalized_weights(x, p) / times, times), rtol=1e-12
+    )
 
 
 def test_a_stray_point_does_not_make_the_kernel_wide() -> None:
@@ -216,7 +223,7 @@ def test_a_stray_point_does_not_make_the_kernel_wide() -> None:
 
 
 def test_of_many_points_the_weights_are_their_own() -> None:
-    P = np.random.default_rng(0).random((MANY + 1, 2)) * [1, 0.3]
+    P = np.random.default_rng(0).random((MAX_ALIGNED_POINTS + 1, 2)) * [1, 0.3]
     Q = P @ [[0, 1], [-1, 0]] + 3
     auto = dk.align(Q, P)
     np.testing.assert_array_equal(auto.rotation, dk.align(Q, P, sigma=auto.sigma).rotation)

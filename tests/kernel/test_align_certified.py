@@ -8,9 +8,9 @@ from scipy.spatial.transform import Rotation
 
 import dkdist as dk
 from dkdist.alignment import branch_and_bound
-from dkdist.alignment._motion_cells_numba import bounds, cell_rotations, split, turn_radius
-from dkdist.alignment.branch_and_bound import Search, _estimate, _first_cells, _stand_ins
-from dkdist.alignment.local_refinement import climb
+from dkdist.alignment._motion_cells_numba import bound_cells, cell_rotations, rotation_radius, split_cells
+from dkdist.alignment.branch_and_bound import MotionSearch, _estimate_cells, _initial_cells, _thin_sets
+from dkdist.alignment.local_refinement import refine_motions
 from dkdist.alignment.motion_search import rotation_from
 
 
@@ -26,7 +26,7 @@ def test_no_motion_of_a_cell_exceeds_its_bound(seed, dims, exponent):
     p, q = rng.random(8), rng.random(7)
     middle, half = rng.uniform(-2, 2, (1, turns + d)), 10.0**exponent * rng.random((1, 2)) * [turns > 0, 1]
     motions = cell_rotations(middle[:, :turns], d), middle[:, turns:]
-    upper, f = bounds(x, p, y, q, *motions, turn_radius(half[:, 0], turns), half[:, 1])
+    upper, f = bound_cells(x, p, y, q, *motions, rotation_radius(half[:, 0], turns), half[:, 1])
     assert f[0] == pytest.approx(overlap(x, p, y, q, motions[0][0], motions[1][0]), rel=1e-4, abs=1e-6)
     sides = np.r_[np.full(turns, half[0, 0]), np.full(d, half[0, 1])]
     corners = rng.choice([-1, 1], (20, turns + d))
@@ -34,7 +34,7 @@ def test_no_motion_of_a_cell_exceeds_its_bound(seed, dims, exponent):
         R = cell_rotations(v[None, :turns], d)[0]
         assert overlap(x, p, y, q, R, v[turns:]) <= upper[0]
     radius, weights = np.sqrt((y**2).sum(axis=1)), p.sum()  # no worse than the rule of a plain grid
-    delta = turn_radius(half[:, 0], turns) * radius + np.sqrt(d) * half[:, 1]
+    delta = rotation_radius(half[:, 0], turns) * radius + np.sqrt(d) * half[:, 1]
     assert upper[0] <= f[0] + weights * (q * delta).sum() * np.exp(-0.5) + 2e-5 * weights * q.sum()
 
 
@@ -42,7 +42,7 @@ def test_no_motion_of_a_cell_exceeds_its_bound(seed, dims, exponent):
 def test_halves_cover_their_cell(turns):
     d, rng = max(2, turns), np.random.default_rng(turns)
     middles, halves = rng.normal(size=(3, turns + d)), rng.random((3, 2)) + 0.1
-    children, smaller, parents = split(middles, halves, turns, 1.0)
+    children, smaller, parents = split_cells(middles, halves, turns, 1.0)
     for k in range(3):
         sides = np.repeat(halves[k], [turns, d])
         for v in middles[k] + sides * rng.uniform(-1, 1, (50, turns + d)):
@@ -69,7 +69,7 @@ def test_nothing_beats_the_guaranteed_motion(d, sigma, eps):
         [rotation_from(a, 2) for a in rng.uniform(0, 7, (starts, 1))]
     )  # fmt: skip
     p, q, y = np.full(7, 1 / 7), np.full(6, 1 / 6), Q - Q.mean(axis=0)
-    f = climb(P, p, y, q, sigma, (R, rng.normal(size=(starts, d))), True, 30)[2].max()
+    f = refine_motions(P, p, y, q, sigma, (R, rng.normal(size=(starts, d))), True, 30)[2].max()
     energy = [
         (w @ np.exp(-((a[:, None] - a) ** 2).sum(axis=2) / (2 * sigma**2)) @ w) for a, w in ((P, p), (y, q))
     ]
@@ -86,7 +86,7 @@ def test_a_guarantee_on_coresets_and_for_translations():
     assert found.certified
     np.testing.assert_allclose(found.translation, -3, atol=0.1)
     u, v = np.full(450, 1 / 450), np.full(225, 1 / 225)
-    (a, p), (b, q), c = _stand_ins(P, u, Q, v, 0.1, 0)
+    (a, p), (b, q), c = _thin_sets(P, u, Q, v, 0.1, 0)
     assert len(p) < len(P)
     assert 0 < c <= 0.1 / 8
     for _ in range(50):  # f of the coresets is off by no more than c
@@ -114,9 +114,9 @@ def test_the_estimate_is_of_the_size_of_the_search():
     p = np.full(12, 1 / 12)
     best = max(overlap(x, p, y, p, rotation_from(a, 2), t) for a, t in zip(
         rng.uniform(0, 7, (500, 1)), rng.normal(size=(500, 2)), strict=True))  # fmt: skip
-    search = Search(x, p, y, p, True, best + 0.01)
-    first = _first_cells(search)
-    estimates = [_estimate(search, first, np.random.default_rng(k)) for k in range(8)]
+    search = MotionSearch(x, p, y, p, True, best + 0.01)
+    first = _initial_cells(search)
+    estimates = [_estimate_cells(search, first, np.random.default_rng(k)) for k in range(8)]
     search.counted, cells = 0, first
     while len(cells.upper):
         children, _, _ = search.split(cells)
@@ -126,7 +126,7 @@ def test_the_estimate_is_of_the_size_of_the_search():
 
 
 def test_a_search_that_takes_longer_stops_with_what_is_proven(monkeypatch):
-    monkeypatch.setattr(branch_and_bound, "_estimate", lambda *_: 0.0)
+    monkeypatch.setattr(branch_and_bound, "_estimate_cells", lambda *_: 0.0)
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=(30, 3)), rng.normal(size=(30, 3))
     found = dk.align(Q, P, sigma=0.3, guarantee=0.01, max_seconds=0.2, random_state=0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import dkdist as dk
 from dkdist._numba.points import cell_means
 from dkdist.alignment._neighbour_pairs_numba import squared_distances
-from dkdist.alignment.local_refinement import LEAST_CURVATURE, _solved
+from dkdist.alignment.local_refinement import MIN_CURVATURE_RATIO, _solve_cholesky
 from dkdist.alignment.motion_search import (
     best_of_angles,
     best_of_rotations,
@@ -107,9 +107,9 @@ def test_steps_that_need_no_eigenvalues(seed: int, n: int, spread: float) -> Non
     V = np.linalg.qr(rng.normal(size=(n, n)))[0]
     eigenvalues = 10.0 ** rng.uniform(-spread, 0, n) * np.where(rng.random(n) < 0.1, -1, 1)
     H, g = (V * eigenvalues) @ V.T, rng.normal(size=n)
-    v, plain = _solved(H, g)
+    v, plain = _solve_cholesky(H, g)
     if plain:
-        assert eigenvalues.min() >= LEAST_CURVATURE * eigenvalues.max()
+        assert eigenvalues.min() >= MIN_CURVATURE_RATIO * eigenvalues.max()
         np.testing.assert_allclose(v, np.linalg.solve(H, g), rtol=1e-6)
     else:
         assert eigenvalues.min() < 0.3 * eigenvalues.max()

@@ -17,7 +17,7 @@ from .kernel_trials import adversarial_trial, exact_energy, greatest, many, rand
 STATED = 1e-8  # of D^2, in W^2
 ROOT = 1e-7  # of D, in W: the root of the rounding of D^2
 KERNELS = ("gaussian", "laplace", "matern12", "matern32", "matern52", "rational-quadratic")
-FEW = "dkdist.kernels.methods.SMALL", "dkdist.kernels.kernel_distance.SMALL"
+FEW = "dkdist.kernels.methods.SMALL", "dkdist.kernels.kernel_distance.MAX_DIRECT_POINTS"
 METHODS = ("random", "stratified", "halving", "swap")
 NARROW = "is too small for points"
 CELLS = {
@@ -89,7 +89,7 @@ def test_the_distance_of_a_streamed_coreset_is_as_exact_as_stated(method, n_tria
 @many(12)
 @pytest.mark.parametrize("how", ["tree", "stream"])
 def test_the_bound_of_merged_coresets_holds(how, n_trials, monkeypatch, request):
-    monkeypatch.setattr("dkdist.coresets.merging.BLOCK", 16)
+    monkeypatch.setattr("dkdist.coresets.merging.BLOCK_POINTS", 16)
 
     def ratio(seed):
         x, w, sigma, size = trial(seed)

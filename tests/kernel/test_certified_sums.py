@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.kernels.kernel_distance import SMALL
+from dkdist.kernels.kernel_distance import MAX_DIRECT_POINTS
 
 from .kernel_trials import (
     ULP,
@@ -27,7 +27,7 @@ from .kernel_trials import (
 MIXED = ("matern12", "matern32", "matern52", "rational-quadratic", "energy")
 SORTED = ("laplace", "matern12", "matern32", "matern52", "energy")
 PRODUCTS = 1e-10  # of W^2: "exact" in more than three dimensions
-FEW = {"dkdist.kernels.methods.SMALL": 2, "dkdist.kernels.kernel_distance.SMALL": 2}
+FEW = {"dkdist.kernels.methods.SMALL": 2, "dkdist.kernels.kernel_distance.MAX_DIRECT_POINTS": 2}
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_auto_of_more_points_than_are_taken_by_pairs(kernel, n_trials, request):
         rng = np.random.default_rng([seed, 0x434F])
         given = []
         for s, w in zip((x, y), shares(weights, x, y), strict=True):
-            copies = -(-int(SMALL * rng.choice([0.6, 1, 3])) // len(s))
+            copies = -(-int(MAX_DIRECT_POINTS * rng.choice([0.6, 1, 3])) // len(s))
             parts = w[:, None] * rng.dirichlet(np.ones(copies), len(s))
             order = rng.permutation(parts.size)
             given.append((np.repeat(s, copies, axis=0)[order], parts.ravel()[order]))

@@ -100,7 +100,7 @@ def test_estimates_are_within_their_standard_error(kernel, streamed, monkeypatch
     apart[few.indices] -= few.weights
     waves = frequencies(kernel, 2**13, 2, np.random.default_rng(1)) @ (P - 53).T / SIGMA
     spread = ((np.cos(waves) @ apart) ** 2 + (np.sin(waves) @ apart) ** 2).std()
-    assert 0 < abs(few.distance**2 - exact) <= 4.5 * spread / np.sqrt(coreset_choice.UNSEEN / 2)
+    assert 0 < abs(few.distance**2 - exact) <= 4.5 * spread / np.sqrt(coreset_choice.N_DISTANCE_FEATURES / 2)
 
 
 @pytest.mark.parametrize("kernel", OTHERS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.kernels.registry import LEAST, get_kernel, names_with
+from dkdist.kernels.registry import MIN_CERTIFIED_ERROR, get_kernel, names_with
 
 from .kernel_profiles import PROFILES
 
@@ -53,4 +53,4 @@ def test_rougher_kernels_take_more_gaussians_and_what_is_finer_than_rounding_non
     ]
     assert counts == sorted(counts)
     assert counts[-1] < 60
-    assert get_kernel("matern52").gaussian_mixture(1.0, LEAST / 2) is None
+    assert get_kernel("matern52").gaussian_mixture(1.0, MIN_CERTIFIED_ERROR / 2) is None

@@ -10,7 +10,7 @@ from scipy.linalg import hadamard as matrix
 from dkdist._numba.hadamard import structured_products
 from dkdist._numba.points import read_only
 from dkdist._numba.simd import OWN, ROWS
-from dkdist.kernels._structured_features_numba import Structured, structured_features
+from dkdist.kernels._structured_features_numba import StructuredFrequencies, structured_features
 from dkdist.kernels.random_fourier_features import padded_length
 
 
@@ -87,7 +87,7 @@ def random_case(seed, m, F):
 
 
 def waves(signs, lengths):
-    return Structured(read_only(signs), read_only(lengths), float(1 / np.sqrt(lengths.shape[1])))
+    return StructuredFrequencies(read_only(signs), read_only(lengths), float(1 / np.sqrt(lengths.shape[1])))
 
 
 def features(X, signs, scales):

@@ -12,7 +12,7 @@ from dkdist.kernels._mesh_numba import kernel_mesh, mesh_energy
 from dkdist.kernels._taylor_numba import n_terms, taylor_energy, taylor_order
 from dkdist.kernels._trees_numba import box_tree, separated_energy, tree_energy
 from dkdist.kernels.fourier_grid import fourier_grid
-from dkdist.kernels.methods import HOPELESS, fourier_plan
+from dkdist.kernels.methods import MAX_TRUNCATION_RATIO, plan_fourier
 
 
 def kernel_errors(widths, sigma, find, rng, n_pairs=150):
@@ -48,7 +48,7 @@ def test_cells(eps, widths, sigma):
 
 def test_cells_beyond_float64_are_none():
     assert kernel_cells(np.ones(2), 0.1, 1e-13) is None
-    assert fourier_plan(np.ones(2), 0.1, 1e-13, 1.0, 100) is None
+    assert plan_fourier(np.ones(2), 0.1, 1e-13, 1.0, 100) is None
 
 
 def test_flat_boxes_have_few_cells():
@@ -80,7 +80,7 @@ def test_what_meshes_are_not_for():
     for sigma in (1e-9, 1e-30, 1e-100):
         assert kernel_mesh(np.ones(1), sigma, 1e-3, 100) is None
     for d in (1, 2, 3):  # cells take over, or say how many there would be
-        assert fourier_plan(np.ones(d), 1e-90, 1e-3, 1.0, 100).n_modes >= 1e90
+        assert plan_fourier(np.ones(d), 1e-90, 1e-3, 1.0, 100).n_modes >= 1e90
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_fourier_by_frequencies_by_a_mesh_and_by_cells(d, sigma, C):
     ways = set()
     for eps in (1e-2, 1e-4, 1e-7, 3e-12):
         for n in (1, 400, 10**8):  # a plan for so many points is as right for others
-            plan = fourier_plan(x.max(axis=0) - x.min(axis=0), sigma, eps * W**2, W, n)
+            plan = plan_fourier(x.max(axis=0) - x.min(axis=0), sigma, eps * W**2, W, n)
             assert plan.error <= eps * W**2
             if plan.n_modes <= 10**6:
                 ways.add(plan.energy.func.__name__)
@@ -179,14 +179,14 @@ def test_grids_that_are_not_looked_for_would_not_have_been_taken(monkeypatch):
         widths, sigma = 10 ** rng.uniform(-1, 1, d), 10 ** rng.uniform(-2, 0.5)
         given = widths, sigma, 10 ** rng.uniform(-7, -1), 1.0, int(10 ** rng.uniform(2, 6.5))
         found = []
-        for hopeless in (HOPELESS, np.inf):
-            monkeypatch.setattr("dkdist.kernels.methods.HOPELESS", hopeless)
+        for hopeless in (MAX_TRUNCATION_RATIO, np.inf):
+            monkeypatch.setattr("dkdist.kernels.methods.MAX_TRUNCATION_RATIO", hopeless)
             looks = []
             monkeypatch.setattr(
                 "dkdist.kernels.methods.fourier_grid",
                 lambda *box, looks=looks: (looks.append(box), fourier_grid(*box))[1],
             )
-            plan = fourier_plan(*given)
+            plan = plan_fourier(*given)
             found.append((plan.energy.func, plan.error, plan.n_modes, len(looks)))
         assert found[0][:3] == found[1][:3]
         ended += found[0][3] < found[1][3]

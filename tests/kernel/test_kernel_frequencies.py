@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist.kernels.random_fourier_features import FourierSpec
-from dkdist.kernels.registry import DRAWS, MAX_FREQUENCY, get_kernel, names_with
+from dkdist.kernels.registry import MAX_FREQUENCY, NORMAL_SAMPLERS, get_kernel, names_with
 
 from .kernel_profiles import kernel_matrix
 
@@ -20,11 +20,11 @@ def matrix(x, y, sigma, kernel):
 
 
 @pytest.mark.parametrize("kernel", OTHERS)
-@pytest.mark.parametrize("draw", sorted(DRAWS))
+@pytest.mark.parametrize("draw", sorted(NORMAL_SAMPLERS))
 def test_cosines_have_the_kernel_as_mean(kernel, draw):
     """Errors of F cosines, of standard deviation (1 + k(2 t) - 2 k(t)^2)^(1/2) / (2 F)^(1/2) if independent."""
     rng, F, d = np.random.default_rng(0), 2**12, 3
-    w = get_kernel(kernel).frequencies(rng, DRAWS[draw](rng, F, d))
+    w = get_kernel(kernel).frequencies(rng, NORMAL_SAMPLERS[draw](rng, F, d))
     t = np.array([[0.1, 0, 0], [1, -1, 0.5], [0, 3, 0], [2, 2, 2.0]])
     assert np.sqrt((w**2).sum(axis=1)).max() <= MAX_FREQUENCY * d**0.5 * (1 + 1e-12)
     expected = matrix(t, np.zeros((1, d)), 1.0, kernel)[:, 0]

@@ -74,6 +74,6 @@ def test_the_doubled_set_is_the_set():
 
 def test_sets_that_differ_keep_their_bits(monkeypatch):
     """Twice the digits are for what cancels alone."""
-    monkeypatch.setattr("dkdist.kernels._double_double_numba.twofold_energy", None)
+    monkeypatch.setattr("dkdist.kernels._double_double_numba.double_double_energy", None)
     rng = np.random.default_rng(3)
     assert dk.kernel_distance(rng.random((50, 2)), rng.random((50, 2)), sigma=0.1) > 0.01

@@ -10,8 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkdist._numba.weighted_points import WeightedPoints
-from dkdist.kernels._cells_numba import WIDEST, block_energy, kernel_blocks, kernel_cells
-from dkdist.kernels._exact_numba import are_one_part, blockwise_energy, connected_components, reach_of
+from dkdist.kernels._cells_numba import MAX_SIDE_CELLS, block_energy, kernel_blocks, kernel_cells
+from dkdist.kernels._exact_numba import (
+    blockwise_energy,
+    connected_components,
+    cutoff_radius,
+    is_connected_by_bins,
+)
 from dkdist.kernels.kernel_sums import energy, scaled
 
 
@@ -28,7 +33,7 @@ def test_points_of_two_parts_are_beyond_reach(seed, d, reach):
     x = np.round(x) if seed % 3 == 0 else x
     points = WeightedPoints.of(x, np.ones((len(x), 1)))
     order, firsts = connected_components(points, reach)
-    if are_one_part(points, reach):
+    if is_connected_by_bins(points, reach):
         assert len(firsts) == 2
     assert np.array_equal(np.sort(order), np.arange(len(x)))
     assert firsts[0] == 0
@@ -44,8 +49,8 @@ def test_points_of_two_parts_are_beyond_reach(seed, d, reach):
 
 def test_reach_is_where_the_kernel_is_that_small():
     for eps in (1e-3, 1e-12):
-        assert np.exp(-((reach_of(0.7, eps) / 0.7) ** 2) / 2) == pytest.approx(eps, rel=1e-9)
-    assert np.isfinite(reach_of(1.0, 0.0))
+        assert np.exp(-((cutoff_radius(0.7, eps) / 0.7) ** 2) / 2) == pytest.approx(eps, rel=1e-9)
+    assert np.isfinite(cutoff_radius(1.0, 0.0))
 
 
 def test_runs_of_points_are_summed_alone():
@@ -81,7 +86,7 @@ def test_flat_boxes_have_blocks_too(x):
 
 
 def test_cells_beyond_counting_have_no_blocks():
-    x = np.array([[0.0], [4.0 * WIDEST]])
+    x = np.array([[0.0], [4.0 * MAX_SIDE_CELLS]])
     assert kernel_blocks(x, kernel_cells(np.ptp(x, axis=0), 1.0, 1e-3)) is None
 
 

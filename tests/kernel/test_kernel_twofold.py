@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dkdist._numba.weighted_points import WeightedPoints
-from dkdist.kernels._double_double_numba import twofold_energy
+from dkdist.kernels._double_double_numba import double_double_energy
 from dkdist.kernels._exact_numba import energy_in_tiles
 from dkdist.kernels._profiles_numba import GAUSSIAN
 from dkdist.kernels.registry import KERNELS, get_kernel
@@ -47,7 +47,7 @@ def test_all_digits_of_a_double_are_right(kernel, n, d, C):
         context.prec = 60
         expected = decimal_energy(x, z, kernel)
         W = Decimal(float(np.sqrt((z**2).sum(axis=1)).sum()))
-        error = abs(Decimal(twofold_energy(x, z, get_kernel(kernel).profile)) - expected)
+        error = abs(Decimal(double_double_energy(x, z, get_kernel(kernel).profile)) - expected)
         assert error <= Decimal("1e-28") * W**2 + Decimal(2) ** -52 * abs(expected)
 
 
@@ -56,4 +56,4 @@ def test_what_does_not_cancel_is_that_of_float64(spread):
     rng = np.random.default_rng(1)
     x, z = spread * rng.standard_normal((150, 2)), rng.random((150, 1))
     expected = energy_in_tiles(WeightedPoints.of(x, z), 1.0, GAUSSIAN)
-    assert twofold_energy(x, z, GAUSSIAN) == pytest.approx(expected, rel=1e-13)
+    assert double_double_energy(x, z, GAUSSIAN) == pytest.approx(expected, rel=1e-13)

@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import dkdist as dk
 from dkdist.kernels.mean_embedding import METHODS
-from dkdist.kernels.registry import DRAWS
+from dkdist.kernels.registry import NORMAL_SAMPLERS
 
 N_SETS = 12
 PAIRS = np.triu_indices(N_SETS, 1)
@@ -84,7 +84,7 @@ def test_no_pair_of_points_exceeds_the_bound_rounding_included(d, sigma):
     assert np.abs(z - rbf_kernel(x, x, 1 / (2 * sigma**2))).max() <= embedding.error_bound_
 
 
-@pytest.mark.parametrize("method", DRAWS)
+@pytest.mark.parametrize("method", NORMAL_SAMPLERS)
 @pytest.mark.parametrize(("d", "weighted"), [(1, False), (2, True), (8, True)])
 def test_random_frequencies_are_unbiased(method, d, weighted):
     sets, sigma = sets_of(d, weighted=weighted), [0.25, 0.8]

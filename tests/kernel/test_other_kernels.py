@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 import dkdist as dk
-from dkdist.kernels.kernel_distance import SMALL
+from dkdist.kernels.kernel_distance import MAX_DIRECT_POINTS
 
 from .kernel_profiles import PROFILES, kernel_matrix
 
@@ -101,7 +101,7 @@ def test_witness_by_a_matrix_of_scales():
 @pytest.mark.parametrize("kernel", ["laplace", "matern12", "matern32", "matern52", "energy"])
 def test_lines_are_sorted(kernel):
     """More points than are taken by pairs, many of them equal, weights of both signs."""
-    n = SMALL
+    n = MAX_DIRECT_POINTS
     x, y = np.round(30 * RNG.random((n, 1)), 2), np.round(30 * RNG.random((200, 1)), 2)
     p, q = RNG.standard_normal(n) / n, RNG.random(200)
     p += (q.sum() - p.sum()) / n
@@ -129,7 +129,7 @@ def test_lines_are_sorted(kernel):
 
 def test_city_blocks_are_sorted_in_the_plane():
     """As on a line; the same points in space, where one coordinate is 0, are taken by pairs."""
-    n = SMALL + 13
+    n = MAX_DIRECT_POINTS + 13
     x, y = np.round(9 * RNG.random((n, 2)), 1), RNG.standard_normal((70, 2))
     p, q = RNG.standard_normal(n) / n, RNG.random(70)
     options = {"kernel": "laplace", "squared": True, "sigma": 0.7, "weights": (p, q)}

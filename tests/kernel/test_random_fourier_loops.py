@@ -5,13 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist.kernels._dense_features_numba import PART, ROWS, dense, dense_features, panels
+from dkdist.kernels._dense_features_numba import (
+    TILE_FREQUENCIES,
+    TILE_ROWS,
+    as_panels,
+    dense_features,
+    scale_dense,
+)
 from dkdist.kernels.registry import orthogonal_frequencies
 
 
 def features(X, Wt):
     outs = np.full((1, len(X), 2 * Wt.shape[1]), np.nan, np.float32)
-    dense_features(X, dense(panels(Wt), 2 * Wt.shape[1], [1.0]), outs)
+    dense_features(X, scale_dense(as_panels(Wt), 2 * Wt.shape[1], [1.0]), outs)
     return outs[0]
 
 
@@ -21,9 +27,21 @@ def random_case(seed, n, m, F):
 
 
 @given(
-    n=st.sampled_from([1, 5, ROWS - 1, ROWS, ROWS + 1, 100]),
+    n=st.sampled_from([1, 5, TILE_ROWS - 1, TILE_ROWS, TILE_ROWS + 1, 100]),
     m=st.integers(1, 40),
-    F=st.sampled_from([1, 15, 16, 17, 70, PART - 1, PART, PART + 1, 3 * PART]),
+    F=st.sampled_from(
+        [
+            1,
+            15,
+            16,
+            17,
+            70,
+            TILE_FREQUENCIES - 1,
+            TILE_FREQUENCIES,
+            TILE_FREQUENCIES + 1,
+            3 * TILE_FREQUENCIES,
+        ]
+    ),
 )
 def test_sines_then_cosines(n, m, F):
     X, Wt = random_case(n, n, m, F)

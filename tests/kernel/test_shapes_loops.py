@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dkdist.kernels._shapes_numba import (
+    find_inconsistent_edge,
     segments,
     split_segments,
     split_triangles,
     triangles,
-    twice_directed,
     varifold,
 )
 
@@ -56,5 +56,5 @@ def test_splitting_keeps_length_and_area():
 
 
 def test_edges_that_run_twice_the_same_way():
-    assert twice_directed(np.array([[0, 1, 2], [0, 2, 3]])) is None
-    assert twice_directed(np.array([[0, 1, 2], [3, 4, 5], [7, 3, 0], [0, 3, 2]])) == (0, 3)
+    assert find_inconsistent_edge(np.array([[0, 1, 2], [0, 2, 3]])) is None
+    assert find_inconsistent_edge(np.array([[0, 1, 2], [3, 4, 5], [7, 3, 0], [0, 3, 2]])) == (0, 3)
