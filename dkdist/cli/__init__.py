@@ -13,8 +13,8 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from dkdist.cli.output import has_reader, output_failure, usable_streams
 from dkdist.cli.parser import build_parser, option_names
+from dkdist.cli.streams import has_reader, output_failure, usable_streams
 from dkdist.cli.text import error_line
 
 PATHS = (

@@ -1,17 +1,10 @@
-"""Standard output and error of a command: closed, full, or of an encoding that lacks characters.
-
-Checks of the places that a command writes to, before any work: errors name the option.
-"""
+"""Checks of output files, folders and stores of a command, before any work: errors name the option."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import sys
 import uuid
-from collections.abc import Iterable, Iterator
-from typing import Any, TextIO, cast
 
 from dkdist._utils.files import CAREFUL, CREATE, PARTIAL, kind_of, write_all
 from dkdist.io._zarr.location.address import as_address
@@ -74,113 +67,3 @@ def _require_writable(option: str, shown: str, folder: str, longest_name: str) -
             os.unlink(probe)
     except OSError as error:
         raise type(error)(f"{option} {shown} cannot be written: {error.strerror or error}") from error
-
-
-class _CheckedOutput:
-    """Standard output that remembers its first error: unbuffered streams raise it once, and argparse discards it."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self.failure: OSError | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        try:
-            return self._stream.write(text)
-        except OSError as error:
-            self.failure = self.failure or error
-            raise
-
-    def flush(self) -> None:
-        try:
-            self._stream.flush()
-        except OSError as error:
-            self.failure = self.failure or error
-            raise
-
-
-@contextlib.contextmanager
-def usable_streams() -> Iterator[None]:
-    """Discard messages if standard error is closed, and escape what standard output cannot encode."""
-    stdout, stderr = sys.stdout, sys.stderr
-    if stderr is None:
-        sys.stderr = _discarding()
-    try:
-        if stdout is None:
-            yield
-            return
-        sys.stdout = cast(TextIO, _CheckedOutput(stdout))
-        with _escaping(stdout):
-            yield
-    finally:
-        used, sys.stdout, sys.stderr = sys.stderr, stdout, stderr
-        if stderr is None:
-            used.close()
-        else:
-            try:
-                stderr.flush()
-            except OSError:
-                _discard(stderr)
-
-
-@contextlib.contextmanager
-def _escaping(stream: Any) -> Iterator[None]:
-    """Write characters that a stream cannot encode as escapes, instead of failing after the work."""
-    errors = getattr(stream, "errors", None)
-    if errors is None or not hasattr(stream, "reconfigure"):
-        yield
-        return
-    stream.reconfigure(errors="backslashreplace")
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            stream.reconfigure(errors=errors)
-
-
-def _discarding() -> TextIO:
-    """A stream that discards text, above descriptor 2: otherwise the next opened file would get standard error's."""
-    handle = os.open(os.devnull, os.O_WRONLY)
-    while handle <= 2:
-        handle = os.open(os.devnull, os.O_WRONLY)
-    return os.fdopen(handle, "w")
-
-
-def output_failure() -> OSError | None:
-    """Flush standard output; its first error, if it could not be written. It is discarded from then on."""
-    with contextlib.suppress(OSError):
-        sys.stdout.flush()
-    failure: OSError | None = getattr(sys.stdout, "failure", None)
-    if failure is not None:
-        _discard(sys.stdout)
-    return failure
-
-
-def _discard(stream: TextIO) -> None:
-    """Discard what a stream still holds, lest Python fails when it flushes the stream at exit."""
-    with contextlib.suppress(OSError, ValueError):  # streams without a descriptor are not flushed
-        discarding = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(discarding, stream.fileno())
-        os.close(discarding)
-
-
-def has_reader(failure: OSError | None) -> bool:
-    """Whether somebody still reads standard output; programs such as head close a pipe when they have enough."""
-    return failure is None or failure.errno not in (errno.EPIPE, errno.ESHUTDOWN)
-
-
-def require_encodable(option: str, texts: Iterable[str]) -> None:
-    """Refuse texts that the encoding of standard output cannot hold."""
-    encoding = getattr(sys.stdout, "encoding", None)
-    if encoding is None:
-        return
-    for text in texts:
-        try:
-            text.encode(encoding)
-        except UnicodeEncodeError:
-            raise ValueError(
-                f"{option} is standard output, whose encoding {encoding} cannot hold {text[:80]!a}: set "
-                f"PYTHONIOENCODING=utf-8, or give {option.split()[0]} the name of a file"
-            ) from None

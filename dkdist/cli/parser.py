@@ -271,7 +271,7 @@ def _embed(commands: Any) -> None:
 
 def _plan(commands: Any) -> None:
     command = _command(
-        commands, "plan", "machine.plan:plan", "say what a fit would read, hold and make, and how long it takes",
+        commands, "plan", "plan:plan", "say what a fit would read, hold and make, and how long it takes",
         "dkdist plan cells.zarr --target diagnosis --features 20000", PLAN_TEXT,
     )  # fmt: skip
     command.add_argument("--target", metavar="NAME", help="what would be predicted")
@@ -341,7 +341,7 @@ def _score(commands: Any) -> None:
 
 def _warm(commands: Any) -> None:
     command = _command(
-        commands, "warm", "machine.warm:warm", "compile the loops before they are needed", "dkdist warm --all",
+        commands, "warm", "warm:warm", "compile the loops before they are needed", "dkdist warm --all",
         WARM_TEXT, store=None,
     )  # fmt: skip
     command.add_argument(
@@ -354,7 +354,7 @@ def _warm(commands: Any) -> None:
 
 def _report(commands: Any) -> None:
     command = _command(
-        commands, "report", "reporting.run_report:report", "write a page about a saved model on a store",
+        commands, "report", "report.run_report:report", "write a page about a saved model on a store",
         "dkdist report diagnosis.npz test.zarr --target diagnosis --output report.html", REPORT_TEXT, store=None,
     )  # fmt: skip
     command.add_argument("model", metavar="MODEL", help="a model that 'dkdist fit' or save_model saved")

@@ -13,9 +13,9 @@ import dkdist
 from dkdist._runtime.progress import Progress
 from dkdist.cli.console import answer, scheduler, stopwatch, wants_progress
 from dkdist.cli.model import target_of
-from dkdist.cli.output import require_encodable
 from dkdist.cli.prediction_table import STANDARD_OUTPUT, Predictions, require_output, write_predictions
 from dkdist.cli.scores import line_of, score_document
+from dkdist.cli.streams import require_encodable
 
 SETS_AT_ONCE = 2**14
 

@@ -25,7 +25,7 @@ METHODS = (
 )  # fmt: skip
 NEVER, ALWAYS = 1e300, 1e-12
 RULE = "dkdist.kernels.methods"
-FEW = {f"dkdist.kernels.{name}.SMALL": 2 for name in ("kernel_distance", "energy_task")}
+FEW = {"dkdist.kernels.kernel_distance.SMALL": 2}
 MIXED = {f"{RULE}.{name}": 0.0 for name in ("PLAN_NS", "WIDE_NS", "NARROW_NS")}  # by Gaussians, not all pairs
 WAYS = {  # to make a method take another way than the cheapest for few points; "auto" is tried with far outliers
     "fourier on a mesh": {f"{RULE}.CELL_NS": NEVER, f"{RULE}.FIND_GRID_NS": np.inf},

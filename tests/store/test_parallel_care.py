@@ -186,7 +186,7 @@ def test_the_first_damage_is_told_however_many_read(seed, tmp_path):
 
 def test_a_report_counts_all(tmp_path, monkeypatch):
     store = write_sets(tmp_path / "s", random_sets([40] * 30, 2, ()), np.arange(30.0), chunk_rows=8)
-    monkeypatch.setattr(store_care, "SEGMENT", 2)
+    monkeypatch.setattr(store_care, "TASKS_PER_SEGMENT", 2)
     report = dk.verify_sets(tmp_path / "s")
     assert (report.n_sets, report.n_points) == (30, 1200)
     assert report.n_bytes == 1200 * 12 + 31 * 8 + 30 * 8
