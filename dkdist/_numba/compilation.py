@@ -264,6 +264,12 @@ class CodeFiles(IndexDataCacheFile):
     def _data_name(self, number: int) -> str:
         return f"{self._index_name}.{uuid.uuid4().hex}.nbc"
 
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            return super()._load_index()  # type: ignore[no-untyped-call, no-any-return]
+        except (AttributeError, ImportError):  # types of another version of dkdist, which no longer exist
+            return {}
+
 
 def sources_of(module: str) -> str:
     """What tells apart all texts of ours that a module consists of, by what it imports: it changes with any of them.

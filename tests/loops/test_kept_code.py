@@ -25,13 +25,13 @@ from dkdist._numba.tried_part import shared
 def share(x):
     return shared(x)
 """
-ASK = "from dkdist._numba.tried_loop import share; print(share(12.0), sum(share.stats.cache_hits.values()))"
+ASK = "import dkdist._numba.tried_loop as loop; print(loop.share(12.0), sum(loop.share.stats.cache_hits.values()))"
 
 
-def asked(folder: Path) -> str:
+def asked(folder: Path, ask: str = ASK) -> str:
     environment = {**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "kept")}
     done = subprocess.run(
-        [sys.executable, "-c", ASK],
+        [sys.executable, "-c", ask],
         env=environment,
         cwd=folder,
         stdout=subprocess.PIPE,
@@ -52,6 +52,20 @@ def test_a_change_of_a_part_that_stands_in_another_file(tmp_path: Path) -> None:
     assert asked(tmp_path) == "6.0 1"
     (loops / "tried_part.py").write_text(PART.replace("SHARE", "3.0"))
     assert asked(tmp_path) == "4.0 0"
+
+
+def test_code_of_a_record_that_was_renamed_is_compiled_again(tmp_path: Path) -> None:
+    loops = tmp_path / "dkdist" / "_numba"
+    shutil.copytree(
+        Path(dkdist.__file__).parent / "_numba", loops, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    (tmp_path / "dkdist" / "__init__.py").touch()
+    (loops / "tried_part.py").write_text(PART.replace("SHARE", "2.0"))
+    for name in ("Halves", "Shares"):
+        record = f"from typing import NamedTuple\nclass {name}(NamedTuple):\n    x: float\n"
+        (loops / "tried_loop.py").write_text(record + LOOP.replace("shared(x)", "shared(x.x)"))
+        for hits in (0, 1):
+            assert asked(tmp_path, ASK.replace("12.0", f"loop.{name}(12.0)")) == f"6.0 {hits}"
 
 
 def test_sources_are_looked_for_in_all_that_is_imported() -> None:
