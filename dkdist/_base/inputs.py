@@ -205,7 +205,7 @@ def block_views(sets: SetStore, row_bytes: int, most: int | None = None) -> tupl
 def unread_blocks(sets: SetStore, row_bytes: int = 0, most: int | None = None) -> Blocks:
     """The blocks of a store, which whoever uses them reads: bad sets are found there; of up to ``most`` sets."""
     views, bounds, read_bytes = block_views(sets, row_bytes, most)
-    return source_blocks(views, bounds, read_bytes, unread=True)
+    return source_blocks(views, bounds, read_bytes, load=False)
 
 
 def map_set_blocks(work: Callable[[Any, int], Any], sets: Sets, label: str) -> list[Any]:

@@ -1,8 +1,8 @@
-"""Lazy arrays: one task a block, made from a view of a store or from a block of another lazy array.
+"""Lazy Dask arrays with one task per block, from views of a store or from blocks of another lazy array.
 
-Parameters are one key of the graph, whose task draws them from plain numbers, so nothing is scattered and a
-worker that joins late or is replaced just draws them again. Blocks are made on processors of the kind on which the
-array was, or refused there (`processors`).
+Parameters are one key of the graph, whose task materializes them from plain numbers. No arrays are scattered, and a
+worker that joins late or replaces another materializes them again. Tasks are restricted to the CPU type of the process
+that created the array (`process.py`).
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.typing import Key
 
 from dkdist._numba.arrays import I64, Array
-from dkdist._runtime.blocks import MAX_BLOCK_BYTES, max_block_sets, row_blocks
+from dkdist._runtime._tuning import MAX_BLOCK_BYTES
+from dkdist._runtime.blocks import max_block_sets, row_blocks
 from dkdist._runtime.map_reduce import map_blocks, map_pieces
 from dkdist._runtime.process import materialize_params, require_same_cpu
 
 
 def block_bounds(sizes: I64, point_bytes: int, row_bytes: int, block_sets: int | None = None) -> I64:
-    """Where blocks of whole sets begin and end: (n_blocks + 1,).
+    """Return the bounds of blocks of whole sets, (n_blocks + 1,).
 
-    At most 32 MiB of points (but at least one set), 32 MiB of rows and 1,024 sets a block, 2,048 of 65,536 and
-    more; ``block_sets`` is the user's own number of sets instead.
+    A block has at most 32 MiB of points (but at least one set), 32 MiB of rows and 1,024 sets, or 2,048 sets in
+    collections of 65,536 and more. ``block_sets`` of the user replaces these limits.
     """
-    most = block_sets or int(np.clip(MAX_BLOCK_BYTES // max(1, row_bytes), 1, max_block_sets(len(sizes))))
-    if block_sets is not None or sizes.max(initial=0) * most * point_bytes <= MAX_BLOCK_BYTES:
-        return np.append(np.arange(0, len(sizes), most), len(sizes)).astype(np.int64)
+    max_sets = block_sets or int(np.clip(MAX_BLOCK_BYTES // max(1, row_bytes), 1, max_block_sets(len(sizes))))
+    if block_sets is not None or sizes.max(initial=0) * max_sets * point_bytes <= MAX_BLOCK_BYTES:
+        return np.append(np.arange(0, len(sizes), max_sets), len(sizes)).astype(np.int64)
     ends = np.cumsum(sizes) * point_bytes
     bounds = [0]
     while bounds[-1] < len(sizes):
         first = bounds[-1]
         before = ends[first - 1] if first else 0
-        fits = int(np.searchsorted(ends, before + MAX_BLOCK_BYTES, side="right"))
-        bounds.append(min(max(fits, first + 1), first + most))
+        end = int(np.searchsorted(ends, before + MAX_BLOCK_BYTES, side="right"))
+        bounds.append(min(max(end, first + 1), first + max_sets))
     return np.array(bounds, np.int64)
 
 
@@ -51,7 +52,10 @@ def lazy_from_views(
     label: str,
     read_bytes: int,
 ) -> da.Array:
-    """Float32 array (n_sets, spec.n_features); block i is ``function(spec.materialize(), views[i], bounds[i])``."""
+    """Return a lazy float32 array (n_sets, spec.n_features) from views of sets.
+
+    Block i is ``function(spec.materialize(), views[i], bounds[i])``.
+    """
     name = f"{label}-{tokenize(spec, [view.__dask_tokenize__() for view in views])}"
     calls = [(view, int(start)) for view, start in zip(views, bounds[:-1], strict=True)]
     graph = _block_tasks(function, spec, calls, name, label)
@@ -63,11 +67,11 @@ def lazy_from_views(
 def _block_tasks(
     function: Callable[..., Any], spec: Any, calls: Sequence[tuple[Any, ...]], name: str, label: str
 ) -> dict[Key, GraphNode]:
-    """Tasks (name, i, 0) of ``function(spec.materialize(), *calls[i])``, which share what is drawn."""
-    parameters, function = f"{label}_parameters-{tokenize(spec)}", require_same_cpu(function)
-    graph: dict[Key, GraphNode] = {parameters: Task(parameters, require_same_cpu(materialize_params), spec)}
+    """Return tasks (name, i, 0) of ``function(spec.materialize(), *calls[i])``, with shared parameters."""
+    params, function = f"{label}_parameters-{tokenize(spec)}", require_same_cpu(function)
+    graph: dict[Key, GraphNode] = {params: Task(params, require_same_cpu(materialize_params), spec)}
     for i, call in enumerate(calls):
-        graph[name, i, 0] = Task((name, i, 0), function, TaskRef(parameters), *call)
+        graph[name, i, 0] = Task((name, i, 0), function, TaskRef(params), *call)
     return graph
 
 
@@ -79,7 +83,7 @@ def lazy_from_calls(
     label: str,
     read_bytes: int,
 ) -> da.Array:
-    """A float32 array whose block i is ``function(*calls[i])``, ``rows[i]`` rows of ``columns`` values."""
+    """Return a lazy float32 array; block i is ``function(*calls[i])`` of shape (rows[i], columns)."""
     name = f"{label}-{tokenize(function, [call[0] for call in calls[:1]], [call[1:] for call in calls])}"
     function = require_same_cpu(function)
     graph: dict[Key, GraphNode] = {
@@ -90,17 +94,17 @@ def lazy_from_calls(
 
 
 def equalize_chunks(X: Any) -> Any:
-    """X with row blocks of one length, the last one perhaps shorter; an ndarray stays as it is."""
+    """Return X with row chunks of one length (the last one may be shorter); arrays in memory unchanged."""
     if not isinstance(X, da.Array):
         return X
-    *most, last = X.chunks[0]
-    if not most or (len(set(most)) == 1 and last <= most[0]):
+    *first, last = X.chunks[0]
+    if not first or (len(set(first)) == 1 and last <= first[0]):
         return X
     return X.rechunk({0: int(np.median(X.chunks[0]))})
 
 
 def lazy_from_rows(function: Callable[[Any, Any], Any], spec: Any, X: da.Array, label: str) -> da.Array:
-    """A (n, spec.n_features) float32 array whose block i is ``function(spec.materialize(), block i of X)``."""
+    """Return a lazy float32 array (n, spec.n_features); block i is ``function(spec.materialize(), X block i)``."""
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     name = f"{label}-{tokenize(spec, X.name)}"
@@ -116,21 +120,20 @@ def _dask_array(graph: HighLevelGraph, name: str, rows: Iterable[int], columns: 
 
 
 def fill_in_memory(function: Callable[[slice], None], bounds: I64) -> None:
-    """Call ``function(rows)`` for each block of rows on this machine's threads; it fills arrays of the caller's."""
+    """Call ``function(rows)`` for each block of rows on threads of this machine; it fills arrays of the caller."""
     blocks = [slice(a, b) for a, b in itertools.pairwise(bounds.tolist())]
     map_pieces(function, blocks, label="fill", local=True)
 
 
 def take_rows(X: da.Array, rows: I64) -> Array:
-    """The listed rows of a lazy array, as numpy; only blocks that hold one of them are made."""
+    """Return rows of a lazy array as a NumPy array; computes only the blocks that contain them."""
     blocks = row_blocks(X)
     block_of = np.searchsorted(blocks.bounds, rows, side="right") - 1
-    which = np.unique(block_of)
-    picks: list[Any] = [None] * len(blocks)
-    for i in which:
-        picks[i] = rows[block_of == i] - blocks.bounds[i]
-    made = map_blocks(blocks, _take, picks, only=which.tolist(), label="sampled_rows")
-    return np.concatenate(made)
+    numbers = np.unique(block_of)
+    block_rows: list[Any] = [None] * len(blocks)
+    for i in numbers:
+        block_rows[i] = rows[block_of == i] - blocks.bounds[i]
+    return np.concatenate(map_blocks(blocks, _take, block_rows, only=numbers.tolist(), label="sampled_rows"))
 
 
 def _take(block: Array, rows: I64) -> Array:

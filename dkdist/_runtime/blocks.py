@@ -1,10 +1,9 @@
-"""Blocks: the rows of a collection cut into pieces that can each be made inside one task; and jobs, the tasks that do.
+"""Blocks: ranges of rows, the task that computes each, and jobs: tasks that compute blocks and process them.
 
-A block's *recipe* is the part of a graph that only this block needs (read, embed, features). It is carried
-whole into the task that uses the block, so nothing between the store and the user of the block is ever held
-by a scheduler. What several blocks need, such as drawn parameters, stays one shared key of the graph; so do futures,
-whose results workers have; and so does what a job runs, so that a large function (a model that predicts, say) travels
-once to each worker and not with each task.
+A `BlockTask` is the part of a graph that only one block needs (read, embed, features). It is embedded whole in the task
+that uses the block, so no scheduler holds intermediate values. Values that several blocks need remain keys of the
+graph: fitted parameters, results of futures, and the function that a job runs. A large function, such as a model that
+predicts, is sent once to each worker and not with each task.
 """
 
 from __future__ import annotations
@@ -25,36 +24,31 @@ from dask.base import tokenize
 from dask.typing import Key
 
 from dkdist._numba.arrays import I64, Array
+from dkdist._runtime._tuning import MAX_BLOCK_BYTES, MAX_BLOCK_SETS, MIN_SETS_FOR_LARGE_BLOCKS
 from dkdist._runtime.dask_graph import FutureNode, graph_nodes
 from dkdist._runtime.process import SameCpuTask, materialize_params, require_same_cpu
 from dkdist._runtime.run import active_client
 
-MAX_BLOCK_SETS = 1024  # sets in a block at most: 20 MB of features at D = 5000
-MIN_SETS_FOR_LARGE_BLOCKS = (
-    64 * MAX_BLOCK_SETS
-)  # from which on blocks hold twice as many: what comes once a block costs a tenth
-MAX_BLOCK_BYTES = 32 * 2**20  # of points, or of an array's rows, in a block
-
 
 class RowMap(Protocol):
-    """A function of (tables, block) that makes each row by itself, and can leave that until rows are asked for.
+    """Function of (params, block) that computes rows independently, so that it can also compute them on request.
 
-    The block is an array (n, m) with one row for each that is made.
+    The block is an array (n, m) with one row for each row of the result.
     """
 
     @property
     def row_bytes(self) -> int:
-        """What is kept of a row until then."""
+        """Bytes of a row of the block that the function is applied to."""
 
-    def __call__(self, tables: Any, block: Any) -> Any:
-        """All rows of the block."""
+    def __call__(self, params: Any, block: Any) -> Any:
+        """Return all rows of the block."""
 
-    def lazy_rows(self, tables: Any, block: Any) -> Any:
-        """What makes the rows that it is asked for."""
+    def lazy_rows(self, params: Any, block: Any) -> Any:
+        """Return an object that computes rows on request."""
 
 
 def find_row_map(node: GraphNode) -> RowMap | None:
-    """The map of rows that a node calls, if it does."""
+    """Return the row map that a node calls, or None."""
     function: Any = getattr(node, "func", None)
     function = function.function if isinstance(function, SameCpuTask) else function
     return function if hasattr(function, "lazy_rows") else None
@@ -62,15 +56,15 @@ def find_row_map(node: GraphNode) -> RowMap | None:
 
 @dataclass(frozen=True)
 class BlockTask:
-    """How to make one block from shared values: nodes in an order in which they can run."""
+    """Nodes that compute one block from shared values, in topological order."""
 
     key: Key
     nodes: tuple[GraphNode, ...]
-    needs: tuple[Key, ...]
+    shared_keys: tuple[Key, ...]
 
     def run(self, shared: Mapping[Key, Any]) -> Any:
-        """Make the block; what no later node needs is let go at once."""
-        values = {key: shared[key] for key in self.needs}
+        """Compute the block; release each value after its last use."""
+        values = {key: shared[key] for key in self.shared_keys}
         last_use = {key: i for i, node in enumerate(self.nodes) for key in node.dependencies}
         for i, node in enumerate(self.nodes):
             values[node.key] = node({key: values[key] for key in node.dependencies})
@@ -81,71 +75,71 @@ class BlockTask:
 
     @property
     def row_map(self) -> RowMap | None:
-        """The map of rows that is its last step, if it is one."""
+        """Row map of the last node, or None."""
         return find_row_map(self.nodes[-1])
 
     def lazy_rows(self) -> BlockTask:
-        """The recipe of what makes the rows that it is asked for."""
+        """Return the task whose result computes rows on request."""
         last: Any = self.nodes[-1]
-        left: Any = self.row_map.lazy_rows  # type: ignore[union-attr]
+        function: Any = self.row_map.lazy_rows  # type: ignore[union-attr]
         if isinstance(last.func, SameCpuTask):
-            left = replace(last.func, function=left)
-        return replace(self, nodes=(*self.nodes[:-1], Task(last.key, left, *last.args)))
+            function = replace(last.func, function=function)
+        return replace(self, nodes=(*self.nodes[:-1], Task(last.key, function, *last.args)))
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Rows ``bounds[i]:bounds[i + 1]`` are what ``recipes[i]`` makes.
+    """Blocks of rows: ``tasks[i]`` computes rows ``bounds[i]:bounds[i + 1]``.
 
-    ``local`` blocks are cut from an array of this process and never leave it. ``row_bytes`` is what a row
-    of the finished block takes; ``read_bytes`` what one pass reads from storage, where that is known. ``unit``
-    is what messages call a row. ``at_once`` says that rows which are made on request are best made block by block.
+    ``local`` blocks are views of an array of this process and never leave it. ``row_bytes`` are the bytes of a row of
+    a finished block, ``read_bytes`` those that one pass reads from storage (0 if unknown). ``unit`` names a row in
+    messages. ``eager``: compute lazy rows a whole block at a time.
     """
 
     name: str
     bounds: I64
-    recipes: Sequence[BlockTask]
+    tasks: Sequence[BlockTask]
     shared: Mapping[Key, GraphNode] = field(default_factory=dict)
     row_bytes: int = 0
     read_bytes: int = 0
     n_columns: int = 0
     local: bool = False
     unit: str = "row"
-    at_once: bool = False
+    eager: bool = False
 
     def __len__(self) -> int:
-        return len(self.recipes)
+        return len(self.tasks)
 
     @property
     def n_rows(self) -> int:
-        """Rows of all blocks together."""
+        """Number of rows in all blocks."""
         return int(self.bounds[-1])
 
     def rows(self, i: int) -> slice:
-        """The rows of block i."""
+        """Return the rows of block i."""
         return slice(int(self.bounds[i]), int(self.bounds[i + 1]))
 
     @cached_property
     def source_bytes(self) -> int:
-        """What a row takes before a map of rows that is the last step of all recipes, or else when it is finished."""
-        maps = [recipe.row_map for recipe in self.recipes]
-        found = [each.row_bytes for each in maps if each is not None]
-        return max(found) if len(found) == len(maps) > 0 else self.row_bytes
+        """Bytes of a row before the row maps if all tasks end with one, else of a finished row."""
+        maps = [task.row_map for task in self.tasks]
+        row_bytes = [each.row_bytes for each in maps if each is not None]
+        return max(row_bytes) if len(row_bytes) == len(maps) > 0 else self.row_bytes
 
-    def lazy_rows(self, *, at_once: bool) -> Blocks:
-        """Blocks whose rows are made when they are asked for, if a map of rows is the last step of all recipes.
+    def lazy_rows(self, *, eager: bool) -> Blocks:
+        """Return blocks that compute rows on request, if all tasks end with a row map, else these blocks.
 
-        With ``at_once`` whoever takes a block asks for all of them: he is told what they are made from.
+        With ``eager`` the consumer of a block requests all rows at once; the block also holds their inputs.
         """
-        if any(recipe.row_map is None for recipe in self.recipes):
+        if any(task.row_map is None for task in self.tasks):
             return self
-        recipes = [recipe.lazy_rows() for recipe in self.recipes]
-        row_bytes = self.row_bytes if at_once else self.source_bytes
-        return replace(self, recipes=recipes, row_bytes=row_bytes, at_once=at_once)
+        tasks = [task.lazy_rows() for task in self.tasks]
+        row_bytes = self.row_bytes if eager else self.source_bytes
+        return replace(self, tasks=tasks, row_bytes=row_bytes, eager=eager)
 
     @cached_property
-    def draws_all(self) -> bool:
-        """Whether all that is shared is drawn from plain numbers, as any task can do for itself."""
+    def shares_only_params(self) -> bool:
+        """Whether all shared values are parameters that any task can materialize for itself."""
         return all(_is_materialization(node) for node in self.shared.values())
 
 
@@ -155,54 +149,56 @@ def _is_materialization(node: GraphNode) -> bool:
 
 
 def is_lazy(X: object) -> bool:
-    """Whether X is a dask array: features that are made when they are asked for."""
+    """Return whether X is a Dask array."""
     return isinstance(X, da.Array)
 
 
 def require_known_chunks(X: object, name: str = "X") -> None:
-    """Refuse a dask array whose shape is known only once it is computed."""
+    """Raise ValueError for a Dask array whose shape is unknown before it is computed."""
     if isinstance(X, da.Array) and np.isnan(X.shape).any():
         raise ValueError(
-            f"{name} is a dask array of shape {X.shape}, with chunks of unknown length: call "
-            f"{name}.compute_chunk_sizes() first"
+            f"{name} must have chunks of known length; got a dask array of shape {X.shape}. Call "
+            f"{name}.compute_chunk_sizes() first."
         )
 
 
 def row_blocks(X: Any) -> Blocks:
-    """The blocks of a 2-D feature array: a NumPy array is cut into views, a dask array keeps its chunks."""
+    """Return the blocks of an (n, D) array: views of a NumPy array, or the row chunks of a Dask array."""
     return _dask_blocks(X) if is_lazy(X) else _array_blocks(X)
 
 
 def _array_blocks(X: Array) -> Blocks:
     if np.ndim(X) != 2 or 0 in np.shape(X)[1:]:
-        raise ValueError(f"expected features of shape (n_sets, n_features), found {np.shape(X)}")
+        raise ValueError(f"X must have shape (n_sets, n_features); got {np.shape(X)}.")
     row_bytes = max(1, X.itemsize * X.shape[1])
-    most = max_block_sets(len(X))
-    n_bytes = most // MAX_BLOCK_SETS * MAX_BLOCK_BYTES  # views take no memory: the blocks of a store
-    made = local_blocks(X, int(np.clip(n_bytes // row_bytes, 1, most)))
-    return replace(made, row_bytes=row_bytes, n_columns=X.shape[1])
+    max_sets = max_block_sets(len(X))
+    n_bytes = (
+        max_sets // MAX_BLOCK_SETS * MAX_BLOCK_BYTES
+    )  # views take no memory: the same blocks as of a store
+    blocks = local_blocks(X, int(np.clip(n_bytes // row_bytes, 1, max_sets)))
+    return replace(blocks, row_bytes=row_bytes, n_columns=X.shape[1])
 
 
 def max_block_sets(n: int) -> int:
-    """Sets (or rows) in a block at most, of so many."""
+    """Return the maximum number of sets (or rows) in a block of a collection of n."""
     return MAX_BLOCK_SETS if n < MIN_SETS_FOR_LARGE_BLOCKS else 2 * MAX_BLOCK_SETS
 
 
-def local_blocks(X: Any, rows: int) -> Blocks:
-    """Blocks of so many rows of what this process holds: an array, or sets in memory."""
-    bounds = np.append(np.arange(0, len(X), rows), len(X)).astype(np.int64)
+def local_blocks(X: Any, n_rows: int) -> Blocks:
+    """Return blocks of ``n_rows`` rows of an array or of sets in this process."""
+    bounds = np.append(np.arange(0, len(X), n_rows), len(X)).astype(np.int64)
     views = [X[a:b] for a, b in itertools.pairwise(bounds.tolist())]
     return Blocks("rows", bounds, value_tasks("rows", views), local=True)
 
 
-def value_tasks(name: str, blocks: Sequence[Any]) -> list[BlockTask]:
-    """Recipes of blocks that are there already."""
-    return [BlockTask((name, i), (DataNode((name, i), block),), ()) for i, block in enumerate(blocks)]
+def value_tasks(name: str, values: Sequence[Any]) -> list[BlockTask]:
+    """Return tasks of blocks that are already computed."""
+    return [BlockTask((name, i), (DataNode((name, i), value),), ()) for i, value in enumerate(values)]
 
 
 def _dask_blocks(X: da.Array) -> Blocks:
     if X.ndim != 2:
-        raise ValueError(f"expected features of shape (n_sets, n_features), found {X.ndim} dimension(s)")
+        raise ValueError(f"X must have shape (n_sets, n_features); got {X.ndim} dimension(s).")
     require_known_chunks(X)
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
@@ -210,19 +206,19 @@ def _dask_blocks(X: da.Array) -> Blocks:
     graph: Mapping[Key, GraphNode] = graph_nodes(X, keys)
     mapped = {key for key, node in graph.items() if find_row_map(node) is not None}
     if mapped and not mapped.issuperset(keys):
-        from dkdist._runtime.row_slices import push_down_slices  # for rows that were taken of others
+        from dkdist._runtime.row_slices import push_down_slices
 
         graph = push_down_slices(graph, keys)
-    recipes, shared = split_graph(graph, keys)
+    tasks, shared = split_graph(graph, keys)
     bounds = np.concatenate([[0], np.cumsum(X.chunks[0])]).astype(np.int64)
     return Blocks(
-        X.name, bounds, recipes, shared, row_bytes=X.dtype.itemsize * X.shape[1],
+        X.name, bounds, tasks, shared, row_bytes=X.dtype.itemsize * X.shape[1],
         read_bytes=_read_bytes(X), n_columns=X.shape[1],
     )  # fmt: skip
 
 
 def _read_bytes(X: da.Array) -> int:
-    """What our own source layers said they read; other people's layers say nothing."""
+    """Return the bytes that layers of this library read; other layers do not report them."""
     layers = getattr(X.dask, "layers", {}).values()
     return sum((layer.annotations or {}).get("dkdist_read_bytes", 0) for layer in layers)
 
@@ -230,26 +226,26 @@ def _read_bytes(X: da.Array) -> int:
 def split_graph(
     graph: Mapping[Key, GraphNode], keys: Sequence[Key]
 ) -> tuple[list[BlockTask], dict[Key, GraphNode]]:
-    """Cut a graph into one private recipe per key and the nodes that more than one key needs."""
-    owner: dict[Key, Key | None] = {}
+    """Split a graph into one private task per key and the nodes that more than one key needs."""
+    owner: dict[Key, Key | None] = {}  # None: shared
     for key in keys:
         _assign_owners(graph, key, owner)
     shared = {k: graph[k] for k, who in owner.items() if who is None}
-    recipes = []
+    tasks = []
     for key in keys:
-        if owner[key] is None:  # every recipe ends with a node of its own
+        if owner[key] is None:  # every task ends with a private node
             block = ("block", key)
-            recipes.append(BlockTask(block, (Alias(block, key),), (key,)))
+            tasks.append(BlockTask(block, (Alias(block, key),), (key,)))
             continue
         nodes: dict[Key, GraphNode] = {}
-        needs: dict[Key, None] = {}
-        _collect_private_nodes(graph, key, owner, nodes, needs)
-        recipes.append(BlockTask(key, tuple(nodes.values()), tuple(needs)))
-    return recipes, shared
+        shared_keys: dict[Key, None] = {}
+        _collect_private_nodes(graph, key, owner, nodes, shared_keys)
+        tasks.append(BlockTask(key, tuple(nodes.values()), tuple(shared_keys)))
+    return tasks, shared
 
 
 def _assign_owners(graph: Mapping[Key, GraphNode], key: Key, owner: dict[Key, Key | None]) -> None:
-    """Mark what ``key`` needs as its own, or as shared: futures, and where another key came first."""
+    """Mark dependencies of ``key`` as private to it, or as shared: futures, and those of an earlier key."""
     stack = [key]
     while stack:
         k = stack.pop()
@@ -267,14 +263,14 @@ def _collect_private_nodes(
     key: Key,
     owner: Mapping[Key, Key | None],
     nodes: dict[Key, GraphNode],
-    needs: dict[Key, None],
+    shared_keys: dict[Key, None],
 ) -> None:
-    """The private nodes below ``key``, dependencies first, and the shared keys they use."""
+    """Add the private dependencies of ``key`` in topological order, and the shared keys that they use."""
     stack: list[tuple[Key, bool]] = [(key, False)]
     while stack:
         k, ready = stack.pop()
         if owner[k] is None:
-            needs[k] = None
+            shared_keys[k] = None
         elif ready:
             nodes[k] = graph[k]
         elif k not in nodes:
@@ -282,19 +278,21 @@ def _collect_private_nodes(
             stack.extend((dep, False) for dep in graph[k].dependencies)
 
 
-def source_blocks(views: Sequence[Any], bounds: I64, read_bytes: int, *, unread: bool = False) -> Blocks:
-    """Blocks of whole sets: each view of a store is loaded inside the task that uses it.
+def source_blocks(views: Sequence[Any], bounds: I64, read_bytes: int, *, load: bool = True) -> Blocks:
+    """Return blocks of whole sets: each view of a store is loaded inside the task that uses it.
 
-    ``unread`` blocks are the views: who uses one reads it, and can tell which of its sets cannot be read.
+    Without ``load`` the blocks are the views: the consumer loads them and handles sets that cannot be read.
     """
     name = "sets_" + tokenize([view.__dask_tokenize__() for view in views])
-    load = methodcaller("load")
-    recipes = [BlockTask((name, i), (Task((name, i), load, view),), ()) for i, view in enumerate(views)]
-    return Blocks(name, bounds, value_tasks(name, views) if unread else recipes, read_bytes=read_bytes)
+    if not load:
+        return Blocks(name, bounds, value_tasks(name, views), read_bytes=read_bytes)
+    loader = methodcaller("load")
+    tasks = [BlockTask((name, i), (Task((name, i), loader, view),), ()) for i, view in enumerate(views)]
+    return Blocks(name, bounds, tasks, read_bytes=read_bytes)
 
 
 def point_blocks(points: Any, weights: Any) -> Blocks:
-    """The blocks of a dask array (n, d) by its chunks of rows, with weights (n,), if any, as one more column."""
+    """Return the blocks of a Dask array (n, d), with weights (n,), if any, as an additional column."""
     if weights is not None:
         column = da.asarray(weights).rechunk((points.chunks[0],))
         points = da.concatenate([points.rechunk({1: -1}), column[:, None]], axis=1)
@@ -302,14 +300,14 @@ def point_blocks(points: Any, weights: Any) -> Blocks:
 
 
 Work = Callable[[Iterator[Any], Any], Any]
-"""Given an iterator over a job's blocks (each made when it is asked for) and the job's extra."""
+"""Function of an iterator over a job's blocks (each computed on request) and the job's extra argument."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Which blocks a task is made from, and what else its work needs to know of them.
+    """Numbers of the blocks that one call of a function processes, and an extra argument of that call.
 
-    Work of a ``single`` block is given that block itself, and all ``extra`` one after another.
+    A ``single`` job has one block: its function takes that block and the items of ``extra`` as further arguments.
     """
 
     blocks: tuple[int, ...]
@@ -319,41 +317,41 @@ class Job:
 
 @dataclass(frozen=True)
 class TaskPayload:
-    """One job with its recipes, opaque to the scheduler: they run inside the job's own task."""
+    """Block tasks of one job, opaque to the scheduler: they run inside the task of the job."""
 
-    recipes: tuple[BlockTask, ...]
+    tasks: tuple[BlockTask, ...]
     rows: tuple[tuple[int, int], ...]
     unit: str
     extra: Any
     single: bool
 
     @classmethod
-    def of(cls, blocks: Blocks, job: Job) -> TaskPayload:
-        """Those of a job."""
+    def from_job(cls, blocks: Blocks, job: Job) -> TaskPayload:
+        """Return the payload of a job."""
         rows = tuple((int(blocks.bounds[i]), int(blocks.bounds[i + 1])) for i in job.blocks)
-        return cls(tuple(blocks.recipes[i] for i in job.blocks), rows, blocks.unit, job.extra, job.single)
+        return cls(tuple(blocks.tasks[i] for i in job.blocks), rows, blocks.unit, job.extra, job.single)
 
     def __dask_tokenize__(self) -> str:
-        """As no other: whoever asks would go through all recipes, which takes longer than to hand them out."""
+        """Return a unique token: hashing every task would cost more than submitting them."""
         return uuid.uuid4().hex
 
     @property
-    def needs(self) -> tuple[Key, ...]:
-        """Keys of shared values."""
-        return tuple(dict.fromkeys(key for recipe in self.recipes for key in recipe.needs))
+    def shared_keys(self) -> tuple[Key, ...]:
+        """Keys of the shared values."""
+        return tuple(dict.fromkeys(key for task in self.tasks for key in task.shared_keys))
 
     @property
-    def where(self) -> str:
-        """The rows that are made, for messages."""
+    def rows_text(self) -> str:
+        """Rows of the blocks, for messages."""
         return f"{self.unit}s " + " and ".join(f"{start} to {stop - 1}" for start, stop in self.rows)
 
-    def used(self, work: Callable[..., Any], shared: Mapping[Key, Any]) -> Any:
-        """What ``work`` makes of the blocks."""
+    def run(self, work: Callable[..., Any], shared: Mapping[Key, Any]) -> Any:
+        """Compute the blocks one at a time and return the result of ``work``."""
         try:
-            made = (recipe.run(shared) for recipe in self.recipes)
-            return work(next(made), *self.extra) if self.single else work(made, self.extra)
+            blocks = (task.run(shared) for task in self.tasks)
+            return work(next(blocks), *self.extra) if self.single else work(blocks, self.extra)
         except Exception as error:
-            error.add_note(f"This was raised while {self.where} were made.")
+            error.add_note(f"Raised while computing {self.rows_text}.")
             raise
 
 
@@ -364,52 +362,54 @@ class TaskBatch:
     jobs: tuple[TaskPayload, ...]
 
     @property
-    def where(self) -> str:
-        """The rows of all of them."""
-        return " and ".join(job.where for job in self.jobs)
+    def rows_text(self) -> str:
+        """Rows of all jobs, for messages."""
+        return " and ".join(job.rows_text for job in self.jobs)
 
 
 @dataclass(frozen=True)
 class TaskResults:
-    """What jobs that shared a task have made."""
+    """Results of jobs that share a task."""
 
     results: list[Any]
 
     def __sizeof__(self) -> int:
-        """By which a scheduler knows what is cheaper to move."""
+        """Return the bytes by which a scheduler estimates the cost of a transfer."""
         return sum(map(getsizeof, self.results))
 
 
 def job_task(
     key: Key, work: TaskRef | DataNode, blocks: Blocks, job: Job, after: Sequence[TaskRef] = ()
 ) -> Task:
-    """The task that makes the job's blocks, one at a time, and gives them to ``work``, once ``after`` is done.
+    """Return the task that computes a job's blocks and passes them to ``work``, once ``after`` is done.
 
-    With work of its own a task draws for itself what is shared, and needs nothing that lies anywhere.
+    If ``work`` is a `DataNode`, the task carries it and the nodes of the shared values, and depends on no other task.
     """
-    recipes = TaskPayload.of(blocks, job)
-    values = [TaskRef(need) if isinstance(work, TaskRef) else blocks.shared[need] for need in recipes.needs]
-    return Task(key, _checks_cpu(_run_job, blocks), work, recipes, recipes.needs, *values, *after)
+    payload = TaskPayload.from_job(blocks, job)
+    values = [TaskRef(k) if isinstance(work, TaskRef) else blocks.shared[k] for k in payload.shared_keys]
+    return Task(key, _checks_cpu(_run_job, blocks), work, payload, payload.shared_keys, *values, *after)
 
 
 def batch_task(key: Key, work: TaskRef, blocks: Blocks, jobs: Sequence[Job]) -> Task:
-    """The task that does several jobs, one after another; its result is `TaskResults`."""
-    together = TaskBatch(tuple(TaskPayload.of(blocks, job) for job in jobs))
-    needs = tuple(dict.fromkeys(need for job in together.jobs for need in job.needs))
-    return Task(key, _checks_cpu(_run_batch, blocks), work, together, needs, *map(TaskRef, needs))
+    """Return the task that runs several jobs in turn; its result is a `TaskResults`."""
+    batch = TaskBatch(tuple(TaskPayload.from_job(blocks, job) for job in jobs))
+    keys = tuple(dict.fromkeys(k for job in batch.jobs for k in job.shared_keys))
+    return Task(key, _checks_cpu(_run_batch, blocks), work, batch, keys, *map(TaskRef, keys))
 
 
-def _checks_cpu(call: Callable[..., Any], blocks: Blocks) -> Callable[..., Any]:
-    """Held to processors of this one's kind, where it is done by others."""
-    return call if blocks.local or active_client() is None else require_same_cpu(call)
+def _checks_cpu(function: Callable[..., Any], blocks: Blocks) -> Callable[..., Any]:
+    """Return the function, restricted to processors of this kind if other processes run it."""
+    return function if blocks.local or active_client() is None else require_same_cpu(function)
 
 
-def _run_job(work: Callable[..., Any], job: TaskPayload, needs: tuple[Key, ...], *values: Any) -> Any:
-    return job.used(work, dict(zip(needs, values, strict=False)))  # what follows the needs are credits
+def _run_job(work: Callable[..., Any], job: TaskPayload, keys: tuple[Key, ...], *values: Any) -> Any:
+    return job.run(
+        work, dict(zip(keys, values, strict=False))
+    )  # results of ``after`` follow the shared values
 
 
 def _run_batch(
-    work: Callable[..., Any], together: TaskBatch, needs: tuple[Key, ...], *values: Any
+    work: Callable[..., Any], batch: TaskBatch, keys: tuple[Key, ...], *values: Any
 ) -> TaskResults:
-    shared = dict(zip(needs, values, strict=True))
-    return TaskResults([job.used(work, shared) for job in together.jobs])
+    shared = dict(zip(keys, values, strict=True))
+    return TaskResults([job.run(work, shared) for job in batch.jobs])

@@ -1,8 +1,8 @@
-"""Blocks that are kept after the first of several passes: in memory, or in files of a folder, as they were made.
+"""Cache of blocks between the passes of a run, in memory or in files of a folder.
 
-What is kept is what a map of rows begins with (rows of an embedding before their random features, an eighth of these),
-or whole blocks where there is no such map. Nothing is rounded: 2-byte numbers would take half the room, but results
-would then depend on whether there was room, and be others than those of the next machine.
+Blocks are cached before their row map (rows of an embedding before random features, an eighth of the bytes), or whole
+if there is no row map. Values are not rounded: 2-byte numbers would halve the memory, but results would then depend on
+the memory that is free.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from dkdist._utils.archives import ArchiveError, as_value_error, read_header
 
 
 class BlockCache(Protocol):
-    """Where blocks are kept, by their number."""
+    """Blocks by number."""
 
     def get(self, i: int) -> Array | None:
-        """Block i, if it is there."""
+        """Return block i, or None."""
 
     def put(self, i: int, block: Array) -> None:
-        """Keep block i."""
+        """Store block i."""
 
 
 class _MemoryCache(dict[int, Array]):
@@ -41,7 +41,7 @@ class _MemoryCache(dict[int, Array]):
 
 
 class _FolderCache:
-    """A file a block, written whole and not flushed: it need not outlive the run."""
+    """One file per block, moved into place when complete and not flushed: it is deleted after the run."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -55,21 +55,19 @@ class _FolderCache:
         except FileNotFoundError:
             return None
         except ArchiveError as error:
-            raise ArchiveError(
-                f"{path}, where rows were kept, is not as it was written ({error}): fit again"
-            ) from error
+            raise ArchiveError(f"the cached rows in {path} are damaged ({error}). Fit again.") from error
 
     def put(self, i: int, block: Array) -> None:
-        growing = self._file(uuid.uuid4().hex)
+        partial_file = self._file(uuid.uuid4().hex)
         try:
-            np.save(growing, block, allow_pickle=False)
+            np.save(partial_file, block, allow_pickle=False)
         except FileNotFoundError as error:
             raise FileNotFoundError(
                 error.errno,
-                f"rows are to be kept in {self.path}, which is not there on {platform.node()}. To fix: give cache= a "
-                "folder that this process and all workers share, or False",
+                f"the cache folder {self.path} does not exist on {platform.node()}. To fix: pass cache= a folder that "
+                "this process and all workers share, or False",
             ) from error
-        os.replace(growing, self._file(i))
+        os.replace(partial_file, self._file(i))
 
     def _file(self, name: Any) -> str:
         return os.path.join(self.path, f"{name}.npy")
@@ -77,27 +75,27 @@ class _FolderCache:
 
 @dataclass(frozen=True)
 class CachedBlock:
-    """Makes block i by its recipe the first time, and takes it from its place after that."""
+    """Function that returns block i from the cache, or computes and stores it."""
 
-    place: BlockCache
+    cache: BlockCache
     i: int
-    recipe: BlockTask
+    task: BlockTask
 
     def __call__(self, *values: Any) -> Any:
-        block = self.place.get(self.i)
+        block = self.cache.get(self.i)
         if block is None:
-            block = np.asarray(self.recipe.run(dict(zip(self.recipe.needs, values, strict=True))))
-            self.place.put(self.i, block)
+            block = np.asarray(self.task.run(dict(zip(self.task.shared_keys, values, strict=True))))
+            self.cache.put(self.i, block)
         return block
 
 
 @contextmanager
-def cached_blocks(blocks: Blocks, keep: CachePolicy) -> Iterator[Blocks]:
-    """Blocks that are made in the first pass alone; a folder is emptied in the end."""
-    if keep.place == MEMORY_CACHE:
+def cached_blocks(blocks: Blocks, policy: CachePolicy) -> Iterator[Blocks]:
+    """Yield blocks that are computed in the first pass only; remove the files at the end."""
+    if policy.location == MEMORY_CACHE:
         yield _with_cache(blocks, _MemoryCache())
         return
-    folder = os.path.join(os.path.abspath(keep.place), f"dkdist-rows-{uuid.uuid4().hex}")
+    folder = os.path.join(os.path.abspath(policy.location), f"dkdist-rows-{uuid.uuid4().hex}")
     os.makedirs(folder)
     try:
         yield _with_cache(blocks, _FolderCache(folder))
@@ -105,32 +103,28 @@ def cached_blocks(blocks: Blocks, keep: CachePolicy) -> Iterator[Blocks]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _with_cache(blocks: Blocks, place: BlockCache) -> Blocks:
-    return replace(
-        blocks, recipes=[_cached_task(recipe, place, i) for i, recipe in enumerate(blocks.recipes)]
-    )
+def _with_cache(blocks: Blocks, cache: BlockCache) -> Blocks:
+    return replace(blocks, tasks=[_cached_task(task, cache, i) for i, task in enumerate(blocks.tasks)])
 
 
-def _cached_task(recipe: BlockTask, place: BlockCache, i: int) -> BlockTask:
-    if recipe.row_map is None:
-        first = CachedBlock(place, i, recipe)
-        return replace(recipe, nodes=(Task(recipe.key, first, *map(TaskRef, recipe.needs)),))
-    last: Any = recipe.nodes[-1]
-    tables, block = (
-        last.args
-    )  # what comes before the map is kept; its tables, which several blocks may share, are not
-    first = CachedBlock(place, i, replace(recipe, key=block.key, nodes=_nodes_needed_by(block.key, recipe)))
-    made = Task(block.key, first, *map(TaskRef, recipe.needs))
-    drawn = _nodes_needed_by(tables.key, recipe) if isinstance(tables, TaskRef) else ()
-    return replace(recipe, nodes=(*drawn, made, last))
+def _cached_task(task: BlockTask, cache: BlockCache, i: int) -> BlockTask:
+    if task.row_map is None:
+        function = CachedBlock(cache, i, task)
+        return replace(task, nodes=(Task(task.key, function, *map(TaskRef, task.shared_keys)),))
+    last: Any = task.nodes[-1]
+    params, block = last.args  # the block is cached; the parameters, which several blocks may share, are not
+    function = CachedBlock(cache, i, replace(task, key=block.key, nodes=_nodes_needed_by(block.key, task)))
+    cached = Task(block.key, function, *map(TaskRef, task.shared_keys))
+    params_nodes = _nodes_needed_by(params.key, task) if isinstance(params, TaskRef) else ()
+    return replace(task, nodes=(*params_nodes, cached, last))
 
 
-def _nodes_needed_by(key: Key, recipe: BlockTask) -> tuple[GraphNode, ...]:
-    """Those of a recipe's nodes that a value needs, in their order."""
-    wanted: set[Key] = {key}
-    found = []
-    for node in reversed(recipe.nodes):
-        if node.key in wanted:
-            wanted |= node.dependencies
-            found.append(node)
-    return tuple(reversed(found))
+def _nodes_needed_by(key: Key, task: BlockTask) -> tuple[GraphNode, ...]:
+    """Return the nodes of a task that a key depends on, in topological order."""
+    needed: set[Key] = {key}
+    nodes = []
+    for node in reversed(task.nodes):
+        if node.key in needed:
+            needed |= node.dependencies
+            nodes.append(node)
+    return tuple(reversed(nodes))

@@ -1,9 +1,8 @@
-"""Checkpoints: the state of a run in one file that is either whole or not there.
+"""Checkpoints: the state of a run in one file that is replaced atomically.
 
-A checkpoint is a directory with ``state.npz`` in it: named arrays, and a JSON text that holds the
-fingerprint of the run (what it computes, from which data), its notes, and a digest of the arrays. It is
-written beside and moved into place, so a killed process leaves the checkpoint before it; a state of another
-run is refused, never continued.
+A checkpoint is a directory with ``state.npz``: named arrays, and a JSON text with the fingerprint of the run (its
+computation and data), notes, and a digest of the arrays. The file is written to a temporary name and moved into place,
+so a killed process leaves the previous checkpoint. A state of another run raises ValueError.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ _HEADER = "checkpoint.json"
 
 
 class Checkpoint:
-    """The latest saved state of one run, in a directory of its own; the fingerprint makes two runs the same run.
+    """Latest saved state of one run in a directory; equal fingerprints identify the same run.
 
-    Saving costs one write of the arrays and two flushes to disk (a few milliseconds for 100 KB).
+    Saving costs one write of the arrays and two flushes to disk.
 
     >>> import tempfile, numpy as np
     >>> folder = tempfile.mkdtemp()
@@ -46,9 +45,12 @@ class Checkpoint:
         self.fingerprint = _json_roundtrip(fingerprint)
 
     def save(self, arrays: Mapping[str, NDArray[Any]], notes: Mapping[str, Any]) -> None:
-        """Replace the saved state, all of it or nothing."""
-        total = digest(*_digest_parts(arrays))
-        header = {"fingerprint": self.fingerprint, "notes": _json_roundtrip(notes), "digest": total}
+        """Replace the saved state atomically."""
+        header = {
+            "fingerprint": self.fingerprint,
+            "notes": _json_roundtrip(notes),
+            "digest": digest(*_digest_parts(arrays)),
+        }
         text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         self.path.mkdir(parents=True, exist_ok=True)
         self._remove_unfinished()
@@ -59,21 +61,21 @@ class Checkpoint:
         except OSError as error:
             raise type(error)(
                 error.errno,
-                f"cannot write the checkpoint {target} ({error.strerror or error}): the one before it is as it was. "
-                "Make room, and fit again: it goes on from there",
+                f"cannot write the checkpoint {target} ({error.strerror or error}); the previous one is unchanged. "
+                "Free disk space and fit again to continue from it.",
             ) from error
 
     def load(self) -> tuple[Arrays, dict[str, Any]] | None:
-        """The saved arrays and notes, or None where nothing was saved; a damaged or foreign state is refused."""
+        """Return the saved arrays and notes, or None; ValueError for a damaged state or one of another run."""
         try:
             arrays, header = self._read(self.path / _FILE)
         except FileNotFoundError:
             return None
-        self._refuse_other_run(header["fingerprint"])
+        self._require_same_run(header["fingerprint"])
         return arrays, header["notes"]
 
     def _remove_unfinished(self) -> None:
-        """Remove what a run that was killed was saving; a checkpoint belongs to one run."""
+        """Remove partial files of a killed run; a checkpoint belongs to one run."""
         for unfinished in self.path.glob(".*.partial"):
             unfinished.unlink(missing_ok=True)
 
@@ -84,35 +86,34 @@ class Checkpoint:
             header = read_json(
                 arrays.pop(_HEADER).tobytes(), {"fingerprint": dict, "notes": dict, "digest": str}
             )
-            whole = header["digest"] == digest(*_digest_parts(arrays))
+            is_valid = header["digest"] == digest(*_digest_parts(arrays))
         except (ValueError, KeyError) as error:
             raise self.damaged(f"{type(error).__name__}: {error}") from error
-        if not whole:
+        if not is_valid:
             raise self.damaged("the digest of its arrays does not match")
         return arrays, header
 
-    def damaged(self, found: str) -> ValueError:
-        """The error for a state that cannot be gone on from."""
+    def damaged(self, reason: str) -> ValueError:
+        """Return the error for a state from which a run cannot continue."""
         return ValueError(
-            f"the checkpoint {self.path / _FILE} is damaged ({found}): "
-            "delete it to start again, or use another path"
+            f"the checkpoint {self.path / _FILE} is damaged ({reason}). Delete it to start again, or use another path."
         )
 
-    def _refuse_other_run(self, found: Mapping[str, Any]) -> None:
-        names = sorted(self.fingerprint.keys() | found.keys())
-        differing = [n for n in names if self.fingerprint.get(n) != found.get(n)]
+    def _require_same_run(self, saved: Mapping[str, Any]) -> None:
+        names = sorted(self.fingerprint.keys() | saved.keys())
+        differing = [n for n in names if self.fingerprint.get(n) != saved.get(n)]
         if differing:
-            told = "; ".join(
-                f"{n}: expected {self.fingerprint.get(n)!r}, found {found.get(n)!r}" for n in differing
+            text = "; ".join(
+                f"{n}: expected {self.fingerprint.get(n)!r}, got {saved.get(n)!r}" for n in differing
             )
             raise ValueError(
-                f"the checkpoint {self.path} was saved by a different run ({told}): "
-                "use another path for this run, or delete the checkpoint to start again"
+                f"the checkpoint {self.path} was saved by a different run ({text}). Use another path for this run, or "
+                "delete the checkpoint to start again."
             )
 
 
 def digest(*parts: bytes | NDArray[Any]) -> str:
-    """A short text that changes with any byte of the parts (BLAKE2, about 1 GB/s)."""
+    """Return the BLAKE2b digest of the parts, 128 bits in hexadecimal."""
     total = hashlib.blake2b(digest_size=16)
     for part in parts:
         total.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).view(np.uint8).data)
@@ -128,5 +129,5 @@ def _digest_parts(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | NDArray[An
 
 
 def _json_roundtrip(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values as they will be read back: tuples as lists, so that comparisons are fair."""
+    """Return the values as they are read back (tuples as lists), so that equal values compare equal."""
     return dict(json.loads(json.dumps(dict(values))))

@@ -1,17 +1,10 @@
-"""Connections to a cluster that is already running.
+"""Work on a Dask cluster: connection, checks of workers, errors, reconnection and graphs of tasks.
 
-Errors of a cluster, and reconnection to a scheduler.
+A worker is checked once per client, before the first run: versions of packages and the CPU type must be those of the
+client. Workers that join during a run are checked at its end. The scheduler unpickles tasks, so its packages are
+checked as well. A run ends with TimeoutError after ``dkdist.wait-for-workers`` without workers.
 
-Waiting for results of a cluster; it ends if no worker is left for ``dkdist.wait-for-workers``.
-
-Checks of a cluster: its workers have the packages and the kind of processor of the client.
-
-A worker is checked once for each client, before the first run; workers that join later, at the latest at the end of
-the run that they join. The scheduler unpickles tasks, so its packages are checked as well.
-
-What all work on a cluster goes through: versions compared, stages named, a lost scheduler waited for.
-
-Here also is the plainest kind of work, one graph whose results come to the client; folds and maps are streams.
+`compute` runs one graph whose results are sent to the client; folds and maps are in `futures.py`.
 """
 
 from __future__ import annotations
@@ -45,6 +38,14 @@ from distributed.threadpoolexecutor import rejoin
 from distributed.versions import get_versions
 from distributed.worker import secede, thread_state  # type: ignore[attr-defined]
 
+from dkdist._runtime._tuning import (
+    CONNECTION_TIMEOUT_SECONDS,
+    MAX_RECONNECTIONS,
+    NEW_WORKER_TIMEOUT_SECONDS,
+    POLL_SECONDS,
+    SCHEDULER_TIMEOUT_SECONDS,
+    WORKER_CHECK_SECONDS,
+)
 from dkdist._runtime.blocks import TaskBatch, TaskPayload
 from dkdist._runtime.dashboard import annotate_run
 from dkdist._runtime.process import (
@@ -60,30 +61,28 @@ from dkdist._runtime.process import (
 from dkdist._runtime.progress import Progress
 from dkdist._utils.validation import find_stacklevel
 
-MAX_RECONNECTIONS = 3  # of one graph
-POLL_SECONDS = 0.1
-KEPT_HINT = "Committed stores and saved checkpoints are kept; the same call continues from them."
+KEPT_HINT = "Committed stores and saved checkpoints remain valid; the same call continues from them."
 LOST_SCHEDULER_REASONS = (
     "scheduler-connection-lost",
     "lost dependencies",
-)  # the second comes from a restarted scheduler
+)  # the second: from a restarted scheduler
 
 
 def killed_worker_error(killed: KilledWorker, graph: Mapping[Key, GraphNode]) -> RuntimeError:
     """Return the error for a task whose workers died, with the rows of its blocks."""
     arguments = getattr(graph.get(killed.task), "args", ())
-    rows = next((a.where for a in arguments if isinstance(a, (TaskPayload, TaskBatch))), str(killed.task))
+    rows = next((a.rows_text for a in arguments if isinstance(a, (TaskPayload, TaskBatch))), str(killed.task))
     return RuntimeError(
-        f"{killed.allowed_failures + 1} workers died while they computed {rows} (the last was "
-        f"{killed.last_worker.address}), most often for lack of memory. To fix: smaller blocks "
-        f"(open_sets(..., block_sets=)), fewer features, or more memory per worker. {KEPT_HINT}"
+        f"{killed.allowed_failures + 1} workers died while computing {rows} (last: {killed.last_worker.address}). The "
+        "most common cause is lack of memory. To fix: use smaller blocks (open_sets(..., block_sets=)), fewer features "
+        f"or more memory per worker. {KEPT_HINT}"
     )
 
 
 def is_connection_lost(client: Any, error: BaseException) -> bool:
-    """Return whether work ended because the scheduler went away; Dask has other reasons to cancel.
+    """Return whether work ended because the connection to the scheduler was lost.
 
-    A client that gave up its scheduler cancels without a reason; its status shows it.
+    Dask cancels futures for other reasons too. A client that gave up its scheduler cancels without a reason.
     """
     is_lost = isinstance(error, CommClosedError) or any(
         reason in str(error) for reason in LOST_SCHEDULER_REASONS
@@ -97,9 +96,7 @@ def wait_for_scheduler(client: Any) -> bool:
         time.sleep(POLL_SECONDS)
     if client.status != "running":
         return False
-    message = (
-        "the connection to the Dask scheduler was lost and is back: blocks in progress are computed again"
-    )
+    message = "reconnected to the Dask scheduler; recomputing the blocks in flight"
     warnings.warn(message, RuntimeWarning, stacklevel=find_stacklevel())
     return True
 
@@ -107,22 +104,20 @@ def wait_for_scheduler(client: Any) -> bool:
 def no_workers_error(address: str, seconds: float) -> TimeoutError:
     """Return the error for a cluster without workers."""
     return TimeoutError(
-        f"the cluster at {address} has had no worker for {seconds:g} s. To fix: start some with 'dask worker "
-        f"{address}', or wait longer: 'dkdist.wait-for-workers' in Dask's configuration. {KEPT_HINT}"
+        f"the cluster at {address} has had no worker for {seconds:g} s. To fix: start one with 'dask worker "
+        f"{address}', or increase 'dkdist.wait-for-workers' in Dask's configuration. {KEPT_HINT}"
     )
 
 
 def lost_scheduler_error(address: str) -> ConnectionError:
-    """Return the error for a scheduler that is gone."""
+    """Return the error for a lost scheduler."""
     return ConnectionError(
         f"the connection to the Dask scheduler at {address} was lost. To fix: start the scheduler again, or make a "
         f"Client of another one. {KEPT_HINT}"
     )
 
 
-DEFAULT_WAIT_TIMEOUT = "30s"  # of a cluster without workers
-WORKER_CHECK_SECONDS = 2.0  # between two questions for workers
-SCHEDULER_TIMEOUT_SECONDS = 15.0  # a scheduler that unpickles a large graph is silent for seconds
+DEFAULT_WAIT_TIMEOUT = "30s"  # for a worker
 
 _log = logging.getLogger(__name__)
 
@@ -131,7 +126,7 @@ _log = logging.getLogger(__name__)
 def run_seceded() -> Iterator[None]:
     """Leave the thread pool of the worker whose task calls this, as Dask's own ``compute`` does.
 
-    A task that kept its thread could wait for results that need this thread.
+    Otherwise the task could wait for results that need its own thread.
     """
     try:
         if getattr(thread_state, "key", None) is None:
@@ -153,31 +148,31 @@ def wait_timeout() -> float:
 
 def log_wait(client: Any) -> None:
     """Log that a cluster has no workers."""
-    text = "the cluster at %s has no workers: waiting up to %g s for one"
+    text = "the cluster at %s has no workers; waiting up to %g s for one"
     _log.warning(text, client.scheduler.address, wait_timeout())
 
 
 class ResultMonitor:
-    """Waits for results of a client; TimeoutError when its cluster has had no workers for `wait_timeout` seconds."""
+    """Waits for results of a client; TimeoutError after `wait_timeout` seconds without workers."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
-        self._begin()
+        self._reset()
 
-    def next_batch(self, ended: Any) -> list[Any]:
-        """Return futures of an ``as_completed`` that ended since the last call: at least one, unless none are left."""
-        self._begin()
-        while not ended.has_ready():
-            if ended.is_empty():
+    def next_batch(self, completed: Any) -> list[Any]:
+        """Return futures of an ``as_completed`` that ended since the last call; [] only if none remain."""
+        self._reset()
+        while not completed.has_ready():
+            if completed.is_empty():
                 return []
-            with ended.thread_condition:
-                ended.thread_condition.wait(POLL_SECONDS)
+            with completed.thread_condition:
+                completed.thread_condition.wait(POLL_SECONDS)
             self._require_workers()
-        return list(ended.next_batch(block=False))
+        return list(completed.next_batch(block=False))
 
     def gather(self, futures: Sequence[Any]) -> list[Any]:
-        """Return results of futures that ended; a task asks the scheduler, which knows the lost workers."""
-        self._begin()
+        """Return results of futures that ended; inside a task through the scheduler, which knows lost workers."""
+        self._reset()
         direct = False if hasattr(thread_state, "key") else None
         coroutine = self.client.gather(futures, direct=direct, asynchronous=True)
         results = asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop)
@@ -189,7 +184,7 @@ class ResultMonitor:
             raise
         return list(results.result())
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._checked = self._had_workers = monotonic()
         self._logged = False
 
@@ -208,31 +203,28 @@ class ResultMonitor:
 
     def _has_workers(self) -> bool:
         """Return whether the cluster has workers, or its scheduler is too busy to answer."""
-        ask = self.client.scheduler.ncores
+        rpc_ncores = self.client.scheduler.ncores
         try:
-            return bool(self.client.sync(ask, callback_timeout=SCHEDULER_TIMEOUT_SECONDS))
+            return bool(self.client.sync(rpc_ncores, callback_timeout=SCHEDULER_TIMEOUT_SECONDS))
         except TimeoutError:
-            text = "the Dask scheduler at %s has not answered for %g s: waiting for it"
+            text = "the Dask scheduler at %s has not answered for %g s; waiting for it"
             _log.warning(text, self.client.scheduler.address, SCHEDULER_TIMEOUT_SECONDS)
             return True
 
 
 PACKAGES = ("dkdist", "dask", "distributed", "numpy", "numba", "scipy", "zarr", "scikit-learn")
-NEW_WORKER_TIMEOUT_SECONDS = (
-    10.0  # of a worker that joined during a run: a stopped one must not delay the end for long
-)
-REMEDY = "To fix: install the same versions everywhere and restart the scheduler and the workers"
+REMEDY = "To fix: install the same versions everywhere, then restart the scheduler and the workers"
 
 _checked_workers: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
 @contextmanager
 def checked_workers(client: Any) -> Iterator[None]:
-    """Run the body on workers that are like this client; wait for a first one.
+    """Run the body on workers with the versions and CPU type of this client; wait for a first worker.
 
     TimeoutError if none joins within ``dkdist.wait-for-workers`` of Dask's configuration (30 s), ImportError for
-    another Python or another version of a package that results depend on, MixedProcessorsError for another kind of
-    processor (unless ``dkdist.allow-mixed-processors`` allows it with a warning).
+    another version of Python or of a package that results depend on, MixedProcessorsError for another CPU type (a
+    warning with ``dkdist.allow-mixed-processors``).
     """
     if not client.nthreads():
         _wait_for_worker(client)
@@ -246,8 +238,8 @@ def checked_workers(client: Any) -> Iterator[None]:
     for address, n_threads in _check_new_workers(client).items():
         if n_threads > 1:
             warnings.warn(
-                f"worker {address} joined during this run with {n_threads} BLAS threads, so last bits of results may "
-                "differ: start workers with --preload dkdist.preload, or under a nanny",
+                f"worker {address} joined during this run with {n_threads} BLAS threads; last bits of results may "
+                "differ. Start workers with --preload dkdist.preload or under a nanny.",
                 stacklevel=find_stacklevel(),
             )
 
@@ -262,51 +254,49 @@ def _wait_for_worker(client: Any) -> None:
 
 
 def _check_new_workers(client: Any, timeout: float = NEW_WORKER_TIMEOUT_SECONDS) -> dict[str, int]:
-    """Check and prepare workers that are new; return the numbers of BLAS threads that they had.
+    """Check and prepare new workers; return their previous numbers of BLAS threads.
 
-    A worker without an answer within ``timeout`` seconds is checked again by the next run.
+    A worker that does not answer within ``timeout`` seconds is checked again by the next run.
     """
-    accepted = _checked_workers.setdefault(client, set())
-    new = [address for address in client.nthreads() if address not in accepted]
+    checked = _checked_workers.setdefault(client, set())
+    new = [address for address in client.nthreads() if address not in checked]
     if not new:
         return {}
     answers = client.sync(_inspect_workers, client, new, timeout)
-    if not answers and not accepted:
+    if not answers and not checked:
         raise no_workers_error(client.scheduler.address, timeout)
     versions = {worker: _compared_versions(packages) for worker, (packages, _, _) in answers.items()}
-    if not accepted:
+    if not checked:
         scheduler = client.sync(client.scheduler.versions, packages=PACKAGES, callback_timeout=timeout)
         versions["the scheduler"] = _compared_versions(scheduler["packages"])
     if table := format_differences(_compared_versions(get_versions(PACKAGES)["packages"]), versions):
         raise ImportError(
-            f"the cluster has other versions than this client, and got no work:\n{table}\n{REMEDY}"
+            f"the cluster has other versions than this client. No work was submitted:\n{table}\n{REMEDY}"
         )
-    require_same_features(
-        cpu_features(), {worker: its_kernels for worker, (_, its_kernels, _) in answers.items()}
-    )
-    accepted.update(answers)
+    require_same_features(cpu_features(), {worker: features for worker, (_, features, _) in answers.items()})
+    checked.update(answers)
     return {worker: n_threads for worker, (_, _, n_threads) in answers.items()}
 
 
 def inspect_worker(client: str) -> tuple[Mapping[str, str | None], CpuFeatures, int]:
-    """Prepare this process for work; return its versions, its kernels and its former number of BLAS threads."""
+    """Prepare this process for work; return its versions, CPU features and previous number of BLAS threads."""
     return get_versions(PACKAGES)["packages"], cpu_features(), prepare_worker(client)
 
 
 async def _inspect_workers(client: Any, workers: Sequence[str], timeout: float) -> dict[str, Any]:
-    """Return what `inspect_worker` returns on each worker, without those that died; warn of those without an answer."""
+    """Return results of `inspect_worker` by worker, without workers that died; warn of those without an answer."""
 
     async def inspect(worker: str) -> Any:
         answer = client.run(inspect_worker, THIS_PROCESS, workers=[worker], on_error="return")
         try:
             return (await asyncio.wait_for(answer, timeout)).get(worker)
-        except TimeoutError as error:  # one worker that is stopped delays no other
+        except TimeoutError as error:  # a stopped worker does not delay the others
             return error
 
     answers = dict(zip(workers, await asyncio.gather(*map(inspect, workers)), strict=True))
     for worker, answer in answers.items():
         if isinstance(answer, TimeoutError):
-            message = f"worker {worker} has not answered for {timeout:g} s: its versions and processor are not checked"
+            message = f"worker {worker} has not answered for {timeout:g} s; its versions and processor are not checked"
             warnings.warn(message, RuntimeWarning, stacklevel=find_stacklevel())
         elif isinstance(answer, Exception) and not isinstance(answer, OSError):
             raise ImportError(f"worker {worker} cannot run this dkdist: {answer!r}. {REMEDY}") from answer
@@ -320,24 +310,24 @@ def _compared_versions(packages: Mapping[str, Any]) -> dict[str, Sequence[str]]:
 
 
 def run_on_cluster(
-    client: Any, go_on: Callable[[], Any], *, name: str, blocks_a_task: float, progress: Progress | None
+    client: Any, start: Callable[[], Any], *, name: str, blocks_per_task: float, progress: Progress | None
 ) -> Any:
-    """What ``go_on`` returns; called again when a scheduler that was lost is back.
+    """Return the result of ``start``, called again after each reconnection to a lost scheduler.
 
-    Tasks called ``name`` stand for the run on the dashboard; one of them uses up ``blocks_a_task`` blocks.
+    On the dashboard, tasks called ``name`` represent the run; each counts as ``blocks_per_task`` blocks.
     """
     require_clean_fork()
     with run_seceded(), one_blas_thread():
         address = client.scheduler.address
         for _ in range(1 + MAX_RECONNECTIONS):
             try:
-                with checked_workers(client), annotate_run(client, name, blocks_a_task, progress):
-                    return go_on()
-            except (CancelledError, CommClosedError) as lost:
-                if not is_connection_lost(client, lost):
+                with checked_workers(client), annotate_run(client, name, blocks_per_task, progress):
+                    return start()
+            except (CancelledError, CommClosedError) as error:
+                if not is_connection_lost(client, error):
                     raise
                 if not wait_for_scheduler(client):
-                    raise lost_scheduler_error(address) from lost
+                    raise lost_scheduler_error(address) from error
         raise lost_scheduler_error(address)
 
 
@@ -348,31 +338,32 @@ def compute(
     watch: Mapping[Key, int],
     progress: Progress | None,
 ) -> list[Any]:
-    """Results of a graph; ``progress`` advances by ``watch[key]`` whenever such a key is done."""
-    left, name = dict(watch), key_split(next(iter(watch), keys[0]))
-    blocks = sum(watch.values()) / len(watch) if watch else 1.0
+    """Return results of a graph; ``progress`` advances by ``watch[key]`` when such a key is done."""
+    uncounted, name = (
+        dict(watch),
+        key_split(next(iter(watch), keys[0])),
+    )  # shared by attempts: nothing counts twice
+    blocks_per_task = sum(watch.values()) / len(watch) if watch else 1.0
 
-    def go_on() -> list[Any]:
-        """What is watched and not a result is let go at once; ``left`` forgets what was counted."""
-        futures = client.get(dict(graph), list(dict.fromkeys(keys) | left), sync=False)
+    def start() -> list[Any]:
+        futures = client.get(dict(graph), list(dict.fromkeys(keys) | uncounted), sync=False)
         results: dict[Key, Any] = {}
-        look, coming = ResultMonitor(client), as_completed(futures, loop=client.loop)
+        monitor, completed = ResultMonitor(client), as_completed(futures, loop=client.loop)
         try:
-            while batch := look.next_batch(coming):
+            while batch := monitor.next_batch(completed):
                 if ended := [future for future in batch if future.key in keys]:
-                    results |= zip((future.key for future in ended), look.gather(ended), strict=True)
+                    results |= zip((future.key for future in ended), monitor.gather(ended), strict=True)
                 for future in batch:
                     if progress is not None and future.status == "finished":
-                        progress.advance(left.pop(future.key, 0))
+                        progress.advance(uncounted.pop(future.key, 0))
                     future.release()
-        except KilledWorker as killed:
-            raise killed_worker_error(killed, graph) from None
+        except KilledWorker as error:
+            raise killed_worker_error(error, graph) from None
         return [results[key] for key in keys]
 
-    return list(run_on_cluster(client, go_on, name=name, blocks_a_task=blocks, progress=progress))
+    return list(run_on_cluster(client, start, name=name, blocks_per_task=blocks_per_task, progress=progress))
 
 
-CONNECTION_TIMEOUT_SECONDS = 5.0  # of a connection, an answer, and a scheduler file that does not exist yet
 ADDRESS_HINT = (
     "Check the address that 'dask scheduler' printed (tcp:// or tls://); tls:// needs certificates of the cluster's "
     "authority that have not expired (--tls-ca-file, --tls-cert and --tls-key, or 'distributed.comm.tls' of Dask's "
@@ -394,9 +385,9 @@ def connect(address: str, security: Security | None = None) -> Iterator[str]:
     """
     security = Security() if security is None else security
     arguments = _connection_arguments(security)
-    try:  # before a Client, which waits without end for a server that accepts connections and does not answer
+    try:  # a Client would wait forever for a server that accepts connections and does not answer
         asyncio.run(asyncio.wait_for(_require_scheduler(address, arguments), CONNECTION_TIMEOUT_SECONDS + 1))
-    except Exception as error:  # a server that is no scheduler can cause any
+    except Exception as error:  # a server that is not a scheduler can cause any error
         cause: BaseException = error
         while cause.__cause__ and not isinstance(cause, TimeoutError):
             cause = cause.__cause__
@@ -417,7 +408,7 @@ def _connection_arguments(security: Security) -> dict[str, Any]:
     try:
         if locked := [file for file in files if "ENCRYPTED" in Path(file).read_text(errors="replace")]:
             raise ValueError(  # OpenSSL would wait for a passphrase from the terminal
-                f"{locked[0]!r} has a passphrase, for which Dask cannot ask: give a key without one, which only you "
+                f"{locked[0]!r} has a passphrase, which Dask cannot request. Pass a key without one that only you "
                 "can read ('umask 077; openssl pkey -in LOCKED -out UNLOCKED')"
             )
         return dict(security.get_connection_args("client"))
@@ -435,15 +426,15 @@ async def _require_scheduler(address: str, arguments: dict[str, Any]) -> None:
 def read_scheduler_file(scheduler_file: str | os.PathLike[str]) -> str:
     """Return the address in the file that ``dask scheduler --scheduler-file`` writes when it starts.
 
-    ConnectionError if the file holds no address within five seconds.
+    ConnectionError if the file contains no address within 5 s.
     """
     end = time.monotonic() + CONNECTION_TIMEOUT_SECONDS
     while time.monotonic() < end:
         with suppress(OSError, ValueError, KeyError, TypeError):  # missing or half written
             return str(json.loads(Path(scheduler_file).read_text())["address"])
-        time.sleep(0.1)
+        time.sleep(POLL_SECONDS)
     path = os.fspath(scheduler_file)
     raise ConnectionError(
-        f"the scheduler file {path!r} names no scheduler: start one with 'dask scheduler --scheduler-file {path}', in "
-        "a folder that this machine can read"
+        f"the scheduler file {path!r} contains no address. Start a scheduler with 'dask scheduler --scheduler-file "
+        f"{path}' in a folder that this machine can read."
     )

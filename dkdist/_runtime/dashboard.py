@@ -1,17 +1,8 @@
-"""What a cluster's dashboard calls a run: a span ("dkdist", what) for it, and which tasks stand for its blocks.
+"""Dask dashboard: annotations of runs, the page /dkdist with loss curves, and performance reports.
 
-Both travel as annotations of the tasks, with the graph itself: names and numbers. All runs of a client are spans below
-one span "dkdist", which itself is below the user's own span where there is one. Dask keeps every span and its groups of
-tasks for as long as the scheduler lives, so that one that serves runs for months would fill up: at the end of every run
-the scheduler forgets all but the last of them.
-
-Dask's performance report of a run on a cluster: task stream, progress, profiles and logs in one HTML file.
-
-The page /dkdist of a Dask dashboard: loss curves and blocks done, while the cluster works.
-
-A scheduler plugin collects the losses that tasks report and counts the blocks that they finish; the page draws both.
-A scheduler in the user's own process (a LocalCluster, say) gets the page with the first run. A scheduler elsewhere gets
-it only on request, in either of two ways:
+Annotations of tasks carry the span of a run and the number of blocks per task. A scheduler plugin collects reported
+losses and counts finished blocks; the page shows both. A scheduler in the user's own process, such as that of a
+LocalCluster, gets the page with the first run. Any other scheduler gets it on request:
 
     dask scheduler --preload dkdist._runtime.dashboard
     client.register_plugin(CurvesPage())
@@ -34,33 +25,33 @@ from dask.base import annotate, get_annotations
 from distributed import Scheduler, get_client, performance_report
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from dkdist._runtime._tuning import HEARTBEAT_GRACE_SECONDS, MAX_CURVE_POINTS, MAX_SPANS
 from dkdist._runtime.progress import ANNOTATION, EVENT_TOPIC, Progress
 
 
 @contextmanager
 def write_performance_report(file: str | None) -> Iterator[None]:
-    """Write the report of what the active client runs inside the ``with``; None for none.
+    """Write Dask's performance report (HTML) of the ``with`` block to a file; None: no report.
 
-    Refused before anything runs if the file could not be written, or the scheduler has no bokeh to draw it with.
+    ValueError if the folder of the file does not exist; ImportError if the scheduler has no bokeh.
     """
     if file is None:
         yield
         return
     if Path(file).is_dir() or not Path(file).parent.is_dir():
-        raise ValueError(f"{file} cannot be written: expected a file in a directory that is there")
+        raise ValueError(f"the report must be a file in an existing directory; got {file}.")
     try:
         get_client().run_on_scheduler(version, "bokeh")
     except ImportError as error:
         raise ImportError(
-            "the scheduler draws the report with bokeh, which it does not have: pip install 'dkdist[dashboard]' there"
+            "the performance report requires bokeh on the scheduler. Run pip install 'dkdist[dashboard]' there."
         ) from error
     with performance_report(file):
         yield
 
 
 PAGE_NAME = "dkdist"
-MAX_CURVE_POINTS = 1000  # of a curve
-MAX_CURVES = 8  # the longest palette with distinct colours has as many
+MAX_CURVES = 8  # more colours would look alike (tests/dashboard/test_curves.py)
 
 
 @dataclass
@@ -74,7 +65,7 @@ class LossCurve:
     stride: int = 1
 
     def add(self, report: tuple[int, float, float, float]) -> None:
-        """Add a report; a long run keeps only every ``stride``-th."""
+        """Add a report; for a long run only every ``stride``-th is kept."""
         self.latest = report
         if self.n_reports % self.stride == 0:
             self.reports.append(report)
@@ -85,14 +76,14 @@ class LossCurve:
 
 
 class Curves:
-    """Loss curves of the last runs, and how many blocks each stage has finished."""
+    """Loss curves of the last runs, and the number of finished blocks by stage."""
 
     def __init__(self) -> None:
         self.runs: OrderedDict[str, LossCurve] = OrderedDict()
         self.blocks: Counter[str] = Counter()
 
     def report(self, event: Mapping[str, Any]) -> None:
-        """Take one event of `report_loss`."""
+        """Add an event of `report_loss`."""
         report = int(event["blocks"]), float(event["loss"]), float(event["held_out"]), float(event["epochs"])
         self.runs.setdefault(str(event["run"]), LossCurve(str(event["what"]), report)).add(report)
         if len(self.runs) > MAX_CURVES:
@@ -100,7 +91,7 @@ class Curves:
 
 
 class CurvesPage(SchedulerPlugin):
-    """Adds the page to the dashboard of the scheduler that it is registered with; RuntimeError if it has none."""
+    """Scheduler plugin that adds the page to its dashboard; RuntimeError if the scheduler has none."""
 
     name = "dkdist-curves"
     idempotent = True
@@ -109,40 +100,39 @@ class CurvesPage(SchedulerPlugin):
         self.curves = Curves()
 
     async def start(self, scheduler: Scheduler) -> None:
-        """Add the page, and take what was reported before it was there."""
+        """Add the page, with the events that were reported before."""
         add_page(scheduler, self.curves)
         self.scheduler = scheduler
         for _, event in scheduler.get_events(EVENT_TOPIC):
             self.curves.report(event)
 
     def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:
-        """Count the blocks of a task that is done; called for every task of the cluster."""
+        """Count the blocks of a finished task; called for every task of the cluster."""
         if start != "processing" or finish != "memory":
             return
         task = self.scheduler.tasks[key]
-        ours = (task.annotations or {}).get(ANNOTATION)
-        if (
-            ours and task.prefix.name == ours["stage"] and key[1] >= 0
-        ):  # the initial state of a fold is no step
-            self.curves.blocks[ours["stage"]] += ours["blocks"]
+        stage = (task.annotations or {}).get(ANNOTATION)
+        # a negative number is the initial state of a fold
+        if stage and task.prefix.name == stage["stage"] and key[1] >= 0:
+            self.curves.blocks[stage["stage"]] += stage["blocks"]
 
     def log_event(self, topic: str, msg: Any) -> None:
-        """Take a report of ours."""
+        """Add an event of `report_loss`."""
         if topic == EVENT_TOPIC:
             self.curves.report(msg)
 
 
 def has_dashboard(scheduler: Scheduler) -> bool:
-    """Whether the scheduler serves Bokeh's pages."""
+    """Return whether the scheduler serves Bokeh pages."""
     return any(hasattr(app, "app_paths") for app in scheduler.http_application.applications)
 
 
 def add_page(scheduler: Scheduler, curves: Curves) -> None:
-    """Serve the page beside Dask's own, under the same prefix and with a link on all of them."""
+    """Serve the page next to Dask's pages, under the same prefix and with a link on each of them."""
     if not has_dashboard(scheduler):
         raise RuntimeError(
-            "this scheduler has no dashboard to add a page to: install bokeh where it runs "
-            "(pip install 'dkdist[dashboard]') and start it with a dashboard address"
+            "this scheduler has no dashboard to add a page to. Install bokeh on its host (pip install "
+            "'dkdist[dashboard]') and start it with a dashboard address."
         )
     from distributed.dashboard.core import BokehApplication
     from distributed.dashboard.scheduler import template_variables
@@ -170,9 +160,9 @@ def curves_doc(curves: Curves, scheduler: Any, extra: dict[str, Any], doc: Any) 
 
     plot = figure(title="Loss (dashed: held-out rows)", x_axis_label="blocks", sizing_mode="stretch_both")
     sources = [ColumnDataSource({name: [] for name in ("xs", "ys", "color", "name")}) for _ in range(2)]
-    look: dict[str, Any] = {"line_color": "color", "line_width": 2}
-    plot.multi_line("xs", "ys", source=sources[0], legend_field="name", **look)
-    plot.multi_line("xs", "ys", source=sources[1], line_dash="dashed", **look)
+    line_style: dict[str, Any] = {"line_color": "color", "line_width": 2}
+    plot.multi_line("xs", "ys", source=sources[0], legend_field="name", **line_style)
+    plot.multi_line("xs", "ys", source=sources[1], line_dash="dashed", **line_style)
     tables = [Div(), Div()]
 
     def update() -> None:
@@ -200,20 +190,20 @@ def curves_doc(curves: Curves, scheduler: Any, extra: dict[str, Any], doc: Any) 
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """An HTML table; any client of a cluster may send an event, so every text is escaped."""
+    """Return an HTML table; texts are escaped, since any client of the cluster can send events."""
     lines = "".join(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in row)}</tr>" for row in rows)
     return f"<table><tr><th>{'</th><th>'.join(head)}</th></tr>{lines}</table>"
 
 
 def add_page_to_local_scheduler(client: Any) -> None:
-    """Add the page where the client's scheduler lives in this process and has a dashboard; else do nothing."""
+    """Add the page if the client's scheduler is in this process and has a dashboard."""
     scheduler = getattr(client.cluster, "scheduler", None)
     if isinstance(scheduler, Scheduler) and has_dashboard(scheduler):
-        client.sync(dask_setup, scheduler)  # on the loop that both run on
+        client.sync(dask_setup, scheduler)  # on the event loop of both
 
 
 async def dask_setup(scheduler: Scheduler) -> None:
-    """Add the page, once; what ``dask scheduler --preload dkdist._runtime.dashboard`` calls."""
+    """Add the page once; called by ``dask scheduler --preload dkdist._runtime.dashboard``."""
     if CurvesPage.name not in scheduler.plugins:
         plugin = CurvesPage()
         await plugin.start(scheduler)
@@ -221,50 +211,56 @@ async def dask_setup(scheduler: Scheduler) -> None:
 
 
 SPAN_NAME = "dkdist"
-MAX_SPANS = 64  # runs
-HEARTBEAT_GRACE_SECONDS = 60.0  # seconds in which a worker may still report: a heartbeat that tells of a span that is gone would fail
 
 
 @contextmanager
-def annotate_run(client: Any, name: str, blocks_a_task: float, progress: Progress | None) -> Iterator[None]:
-    """Name the tasks that ``client`` is given inside the ``with``: a run, counted by its tasks called ``name``."""
-
+def annotate_run(client: Any, name: str, blocks_per_task: float, progress: Progress | None) -> Iterator[None]:
+    """Annotate the tasks submitted inside the ``with`` block as a run, whose tasks called ``name`` are counted."""
     add_page_to_local_scheduler(client)
     try:
-        with annotate(span=_span_annotation(client.id, name, progress)), annotate_stage(name, blocks_a_task):
+        with (
+            annotate(span=_span_annotation(client.id, name, progress)),
+            annotate_stage(name, blocks_per_task),
+        ):
             yield
     finally:
-        with suppress(Exception):  # a scheduler that is gone, or runs no functions, remembers what it likes
+        with suppress(Exception):  # a lost scheduler, or one that does not run functions
             if client.status == "running":
                 client.run_on_scheduler(forget_old_spans)
 
 
-def annotate_stage(name: str, blocks_a_task: float) -> Any:
-    """A context in which tasks called ``name`` are each counted as so many blocks."""
-    return annotate(**{ANNOTATION: {"stage": name, "blocks": blocks_a_task}})
+def annotate_stage(name: str, blocks_per_task: float) -> Any:
+    """Return a context in which each task called ``name`` counts as ``blocks_per_task`` blocks."""
+    return annotate(**{ANNOTATION: {"stage": name, "blocks": blocks_per_task}})
 
 
 def _span_annotation(client_id: str, stage: str, progress: Progress | None) -> dict[str, tuple[str, ...]]:
-    """The annotation that ``distributed.span`` makes, with one id for all graphs of a run.
+    """Return the annotation of ``distributed.span``, with one id for all graphs of a run.
 
-    ``span`` itself would make a new one for every graph, hundreds for a long run.
+    ``span`` itself creates an id for every graph, hundreds for a long run. All runs of a client are spans below one
+    span "dkdist", which is below the user's span, if any.
     """
     outer = get_annotations().get("span", {"name": (), "ids": ()})
     root = str(uuid.uuid5(uuid.NAMESPACE_OID, "/".join((SPAN_NAME, client_id, *outer["ids"]))))
-    what, run = (stage, str(uuid.uuid4())) if progress is None else (progress.label, progress.run_id)
-    return {"name": (*outer["name"], SPAN_NAME, what), "ids": (*outer["ids"], root, run)}
+    label, run_id = (stage, str(uuid.uuid4())) if progress is None else (progress.label, progress.run_id)
+    return {"name": (*outer["name"], SPAN_NAME, label), "ids": (*outer["ids"], root, run_id)}
 
 
 def forget_old_spans(dask_scheduler: Any) -> None:
-    """Forget our spans but the last `MAX_SPANS`: those whose tasks are forgotten and of which no worker will still tell."""
+    """Forget all but the last `MAX_SPANS` spans of this library, unless tasks or workers still refer to them.
+
+    Dask keeps every span and its task groups while the scheduler lives, which would fill its memory in months.
+    """
     extension = dask_scheduler.extensions.get("spans")
     if extension is None:
         return
-    ours = [span for span in extension.spans.values() if span.name[-2:-1] == (SPAN_NAME,)]
-    heard = min((worker.last_seen for worker in dask_scheduler.workers.values()), default=float("inf"))
-    for span in ours[:-MAX_SPANS]:
-        known = any(group.name in dask_scheduler.task_groups for group in span.groups)
-        if not span.children and not known and span.done and span.stop + HEARTBEAT_GRACE_SECONDS < heard:
+    spans = [span for span in extension.spans.values() if span.name[-2:-1] == (SPAN_NAME,)]
+    oldest_heartbeat = min(
+        (worker.last_seen for worker in dask_scheduler.workers.values()), default=float("inf")
+    )
+    for span in spans[:-MAX_SPANS]:
+        is_used = span.children or any(group.name in dask_scheduler.task_groups for group in span.groups)
+        if not is_used and span.done and span.stop + HEARTBEAT_GRACE_SECONDS < oldest_heartbeat:
             _forget_span(extension, span)
             root = span.parent
             if root is not None and not root.children and not root.groups:
@@ -272,7 +268,7 @@ def forget_old_spans(dask_scheduler: Any) -> None:
 
 
 def _forget_span(extension: Any, span: Any) -> None:
-    """Take a span without children out of all of Dask's indexes."""
+    """Remove a span without children from all of Dask's indexes."""
     del extension.spans[span.id]
     for index, keys in (
         (extension.spans_search_by_name, [span.name]),

@@ -1,7 +1,7 @@
-"""The graph of a dask array as nodes, with a node for each future in it.
+"""Graph of a Dask array as nodes, with a node for each future.
 
-Arrays that were persisted on a cluster, and arrays of futures, have keys that only the scheduler of that cluster can
-resolve. The graph holds such a key as a future (by itself or among the arguments of a task) and not as a task.
+Persisted arrays and arrays of futures have keys that only the scheduler of their cluster can resolve. Their graphs
+contain futures, alone or among the arguments of a task, instead of tasks.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dkdist._runtime.run import active_client
 
 
 class FutureNode(GraphNode):
-    """The result of a future, which this node keeps alive.
+    """Result of a future, which this node keeps alive.
 
-    In this process it is called as any other node, and waits for the result. In a graph for the scheduler of the future
-    it is an alias of its own key, which Dask takes for a key that the scheduler has.
+    In this process a call waits for the result. In a graph for the scheduler of the future, the node is pickled as an
+    alias of its own key, which Dask resolves to the key of the scheduler.
     """
 
     __slots__ = ("future",)
@@ -32,7 +32,7 @@ class FutureNode(GraphNode):
         self._dependencies = frozenset()
 
     def __call__(self, values: Any = ()) -> Any:
-        """Wait for the result."""
+        """Wait for the result and return it."""
         return self.future.result()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -40,9 +40,9 @@ class FutureNode(GraphNode):
 
 
 def graph_nodes(X: Any, keys: Sequence[Key]) -> dict[Key, GraphNode]:
-    """The graph of a dask collection, in which every node that ``keys`` need is present.
+    """Return the graph of a Dask collection, with a node for every dependency of ``keys``.
 
-    ValueError if the result of a future is lost, or on another cluster than the active client's.
+    ValueError if the result of a future is lost, or is on another cluster than that of the active client.
     """
     values: dict[Key, Any] = dict(X.__dask_graph__())
     graph: dict[Key, GraphNode] = convert_legacy_graph(values)
@@ -65,7 +65,7 @@ def graph_nodes(X: Any, keys: Sequence[Key]) -> dict[Key, GraphNode]:
 
 
 def _missing_keys(graph: Mapping[Key, GraphNode], keys: Iterable[Key]) -> list[Key]:
-    """The keys that ``keys`` need and the graph lacks."""
+    """Return the dependencies of ``keys`` that the graph does not contain."""
     stack, seen, absent = list(keys), set(keys), []
     while stack:
         key = stack.pop()
@@ -81,19 +81,19 @@ def _missing_keys(graph: Mapping[Key, GraphNode], keys: Iterable[Key]) -> list[K
 
 
 def _client_futures(keys: Iterable[Key]) -> list[Any]:
-    """Futures of the current client for those of the keys that it holds: `dask.optimize` drops futures from graphs."""
+    """Return futures of the current client for its keys: `dask.optimize` removes futures from graphs."""
     distributed = sys.modules.get("distributed")
     if distributed is None:
         return []
     try:
         client = distributed.Client.current()
-    except ValueError:  # there is none
+    except ValueError:  # no client
         return []
     return [distributed.Future(key, client) for key in keys if key in client.futures]
 
 
 def _iter_futures(values: Iterable[Any]) -> Iterator[Any]:
-    """Futures among the values of a graph and the arguments of its tasks."""
+    """Yield the futures among the values of a graph and the arguments of its tasks."""
     for value in values:
         if isinstance(value, TaskRef):
             if hasattr(value, "result"):
@@ -110,15 +110,15 @@ def _iter_futures(values: Iterable[Any]) -> Iterator[Any]:
 def _require_result(key: Key, future: Any, client: Any | None) -> None:
     if future is None:
         raise ValueError(
-            f"the dask array needs {key!r}, which its graph does not contain: make the array again"
+            f"the dask array needs {key!r}, which its graph does not contain. Create the array again."
         )
     if future.status in ("cancelled", "lost"):
         raise ValueError(
             f"the dask array needs the result {key!r} of a cluster, which is {future.status}: its client was closed or "
-            "restarted, or the result was cancelled. Persist the array again"
+            "restarted, or the result was cancelled. Persist the array again."
         )
     if client is not None and future.client.scheduler.address != client.scheduler.address:
         raise ValueError(
             f"the dask array was persisted on the cluster at {future.client.scheduler.address}, but the active client "
-            f"is of {client.scheduler.address}: persist the array there, or make the other client the active one"
+            f"is connected to {client.scheduler.address}. Persist the array there, or activate the other client."
         )

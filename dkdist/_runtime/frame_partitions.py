@@ -1,4 +1,4 @@
-"""Dask DataFrames: their partitions in memory, one by one."""
+"""Partitions of Dask DataFrames in memory, one at a time."""
 
 from __future__ import annotations
 
@@ -10,56 +10,54 @@ from typing import Any, NamedTuple
 
 from dask.system import CPU_COUNT
 
+from dkdist._runtime._tuning import BATCH_ROWS, BUFFER_BYTES
 from dkdist._runtime.process import keep_freed_memory
 from dkdist._runtime.run import active_client, n_concurrent_blocks
 from dkdist._utils.concurrency import Crew
 from dkdist.sets import SampleSetError
 
-BATCH_ROWS = 2**18  # at once: few enough to stay in a cache, and many beside what a batch costs
-BUFFER_BYTES = 2**18  # of a column that are read at once, into memory that serves again
-
 
 def is_dask_frame(frame: Any) -> bool:
-    """Whether this is a Dask DataFrame; dask.dataframe is not imported to find out."""
-    ours = type(frame).__module__.partition(".")[0] in ("dask", "dask_expr")
-    return ours and type(frame).__name__ == "DataFrame"
+    """Return whether this is a Dask DataFrame, without importing dask.dataframe."""
+    package = type(frame).__module__.partition(".")[0]
+    return package in ("dask", "dask_expr") and type(frame).__name__ == "DataFrame"
 
 
 class Partitions:
-    """Some columns of each partition of a frame: made by the active client's cluster, or this machine's threads.
+    """Columns of each partition of a Dask DataFrame, computed by the active client or threads of this machine.
 
-    If the frame does no more than to read Parquet files of this machine, and there is no client, pyarrow reads them
-    here: the same rows, as a table, whose ids come as numbers of the values in a dictionary.
+    If the frame only reads local Parquet files and there is no client, pyarrow reads them in this process: the same
+    rows, as a table with dictionary-encoded ids.
     """
 
     def __init__(self, frame: Any, columns: Sequence[str], set_id: str) -> None:
         keep_freed_memory()
-        wanted = set(columns)  # in the order of the files: Dask says of no other that it only reads
-        self._columns, self._set_id = [name for name in frame.columns if name in wanted], set_id
-        self._chosen = frame[self._columns]
-        here = active_client() is None and set_id in self._columns
-        self._files = find_parquet_parts(self._chosen) if here else None
+        requested = set(columns)  # in the order of the files: Dask adds a step for any other order
+        self._columns, self._set_id = [name for name in frame.columns if name in requested], set_id
+        self._frame = frame[self._columns]
+        is_local = active_client() is None and set_id in self._columns
+        self._files = find_parquet_parts(self._frame) if is_local else None
 
     @property
-    def at_once(self) -> int:
-        """How many are made at once. Those that pyarrow reads here wait for nobody: a thread a core, none to spare."""
+    def n_concurrent(self) -> int:
+        """Number of partitions computed concurrently; one per core if pyarrow reads them, without I/O threads."""
         return n_concurrent_blocks() if self._files is None else min(n_concurrent_blocks(), CPU_COUNT)
 
-    def crew(self) -> AbstractContextManager[Crew | None]:
-        """Threads, one a core, to make partitions and do other work; none where whoever makes them waits for others."""
+    def thread_pool(self) -> AbstractContextManager[Crew | None]:
+        """Return a pool of one thread per core, shared with other work; None if Dask computes the partitions."""
         return nullcontext() if self._files is None else closing(Crew(CPU_COUNT))
 
     @cached_property
     def _delayed(self) -> Any:
-        return self._chosen.to_delayed()
+        return self._frame.to_delayed()
 
     def first_with_rows(self) -> tuple[int, Any]:
-        """The first partition that has rows; the last one, if none has."""
-        for number in range(self._chosen.npartitions):
+        """Return the number and rows of the first partition with rows, or of the last one if all are empty."""
+        for number in range(self._frame.npartitions):
             if self._files is not None:
-                piece = self._table(number, use_threads=True)  # nobody else is at work
+                piece = self._table(number, use_threads=True)  # no other thread works yet
             else:
-                piece = self._chosen.partitions[number].compute()
+                piece = self._frame.partitions[number].compute()
             if len(piece):
                 break
         return number, piece
@@ -68,7 +66,7 @@ class Partitions:
         return self._delayed[number].compute() if self._files is None else self._table(number)
 
     def _table(self, number: int, *, use_threads: bool = False) -> Any:
-        """What pyarrow reads of a partition."""
+        """Return a partition that pyarrow reads."""
         import pyarrow as pa
 
         tables = []
@@ -78,7 +76,7 @@ class Partitions:
         return pa.concat_tables(tables)
 
     def batches(self, number: int) -> tuple[int, Iterator[Any]] | None:
-        """The number of rows of a partition, and they themselves, some at a time; None if it is not read here."""
+        """Return the number of rows of a partition and an iterator of batches; None if Dask computes it."""
         if self._files is None:
             return None
         n_rows = 0
@@ -98,7 +96,7 @@ class Partitions:
 
     @contextmanager
     def _opened(self, part: FilePart) -> Iterator[tuple[Any, list[int]]]:
-        """A file of a partition, and which row groups of it; SampleSetError with its path if it cannot be read."""
+        """Open a file of a partition; yield it and its row groups. SampleSetError names a file that cannot be read."""
         import pyarrow as pa
         import pyarrow.parquet
 
@@ -110,54 +108,54 @@ class Partitions:
                 pre_buffer=False,
                 page_checksum_verification=True,
             ) as file:
-                there = file.schema_arrow.names
-                missing = [name for name in self._columns if name not in there]
-                if missing:  # which pyarrow would leave out without a word
+                names = file.schema_arrow.names
+                missing = [name for name in self._columns if name not in names]
+                if missing:  # pyarrow would omit it silently
                     raise SampleSetError(
-                        f"{part.path} has no column {missing[0]!r}, and the frame has: write its files anew"
+                        f"{part.path} has no column {missing[0]!r} of the frame. Write the files again."
                     )
                 yield file, list(range(file.num_row_groups)) if part.groups is None else part.groups
         except (pa.ArrowException, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:  # whose words name the path
+            if isinstance(error, OSError) and error.errno is not None:  # its message names the path
                 raise
             raise SampleSetError(
-                f"{part.path} cannot be read: {str(error).strip()}. Write it again"
+                f"{part.path} cannot be read: {str(error).strip()}. Write it again."
             ) from error
 
 
 class FilePart(NamedTuple):
-    """Row groups of a Parquet file; all of them for None."""
+    """Row groups of a Parquet file; None: all of them."""
 
     path: str
     groups: list[int] | None
 
 
 def find_parquet_parts(frame: Any) -> list[list[FilePart]] | None:
-    """What each partition of a frame reads, if it reads local Parquet files as they are; None for any other frame.
+    """Return the files of each partition of a frame that only reads local Parquet files; None for other frames.
 
-    Dask does not say so in its public interface: where another version keeps it elsewhere, the frame is computed.
+    Dask has no public interface for this: with another layout in another version of Dask, the frame is computed.
     """
     expr = frame.optimize(fuse=False).expr
     if type(expr).__name__ != "ReadParquetFSSpec":
         return None
     try:
-        asked = {
+        options = {
             name: expr.operand(name) for name in ("filters", "categories", "kwargs", "_partitions", "_series")
         }
-        if asked.pop("kwargs") != {"dtype_backend": None} or any(map(_is_set, asked.values())):
+        if options.pop("kwargs") != {"dtype_backend": None} or any(map(_is_set, options.values())):
             return None
         pieces = [part if isinstance(part, list) else [part] for part in expr._plan["parts"]]
-        parts = [[_file_part(*one["piece"]) for one in some] for some in pieces]
+        parts = [[_file_part(*part["piece"]) for part in piece] for piece in pieces]
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    return parts if all(os.path.isfile(part.path) for some in parts for part in some) else None
+    return parts if all(os.path.isfile(part.path) for piece in parts for part in piece) else None
 
 
-def _is_set(asked: Any) -> bool:
-    return asked is not None and asked is not False and asked != []
+def _is_set(option: Any) -> bool:
+    return option is not None and option is not False and option != []
 
 
 def _file_part(path: str, groups: Any, keys: Any) -> FilePart:
     if keys:
-        raise ValueError("columns that are names of folders")
+        raise ValueError("partition columns are names of folders")
     return FilePart(path, None if groups in (None, [None]) else [int(group) for group in groups])

@@ -1,9 +1,9 @@
-"""Progress of a run: a line on standard error, redrawn or written now and then in log files; losses for a dashboard.
+"""Progress of a run: a line on standard error, in a notebook or in a log file, and losses for the dashboard.
 
-A terminal's line is cut to its width, so that it never wraps; a notebook's is one output that is replaced; a file gets
-a line every ten seconds. Blocks are counted from any thread. The count also names the run: all graphs that advance one
-progress are one run on a cluster's dashboard, where its loss curve is drawn of what tasks report: at most four times a
-second and process, what is fitted, how far it is, and two numbers, as an event "dkdist" of the cluster.
+The line of a terminal is cut to its width, so that it never wraps; a notebook has one output that is replaced; a file
+gets a line every ten seconds. Any thread can advance the count. A progress also identifies the run: all graphs that
+advance it are one run on a cluster's dashboard. Tasks report losses for its curve as events "dkdist" of the cluster, at
+most four times per second and process.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from time import monotonic
 from typing import Any, Protocol, TextIO
 
 from dkdist._numba.compilation import WATCH
+from dkdist._runtime._tuning import MIN_REPORT_SECONDS
 
 EVENT_TOPIC = "dkdist"  # of events
-ANNOTATION = "dkdist"  # of tasks: their stage, and the blocks that one of them uses up
-MIN_REPORT_SECONDS = 0.25  # seconds between two reports of a process
+ANNOTATION = "dkdist"  # of tasks: their stage and the blocks per task
 
 
 class Progress:
-    """Counts blocks up to ``total`` and says how fast and for how long still; silent unless ``show``."""
+    """Counter of blocks up to ``total``; prints rate and remaining time if ``show``."""
 
     def __init__(
         self, total: int, label: str, *, show: bool, stream: TextIO | None = None, unit: str = "blocks"
@@ -38,50 +38,52 @@ class Progress:
         self._line = _progress_line(stream) if show else None
 
     def advance(self, n: int, note: str = "") -> None:
-        """Count ``n`` more blocks as done and redraw the line, if it was not drawn a moment ago."""
+        """Count ``n`` more blocks as done and redraw the line, at most once per interval."""
         with self._changed:
             self.done += n
             now = monotonic()
-            if self._line is not None and not self._closed and now - self._drawn >= self._line.every:
+            if self._line is not None and not self._closed and now - self._drawn >= self._line.interval:
                 self._drawn = now
                 self._line.draw(f"{self._text(now - self._started)} {note}".rstrip())
 
     def close(self) -> None:
-        """Say how many blocks were done in what time, and end the line."""
+        """Print the number of blocks and the seconds, and end the line."""
         with self._changed:
             if self._line is not None and not self._closed:
                 seconds = monotonic() - self._started
-                of = "" if self.done == self.total else f" of {self.total:,}"
-                rate = f", {self.done / seconds:.3g} a second" if self.done and seconds else ""
-                self._line.end(f"{self.label}: {self.done:,}{of} {self._unit} in {seconds:.1f} s{rate}")
+                total = "" if self.done == self.total else f" of {self.total:,}"
+                rate = f", {self.done / seconds:.3g} per second" if self.done and seconds else ""
+                self._line.end(f"{self.label}: {self.done:,}{total} {self._unit} in {seconds:.1f} s{rate}")
             self._closed = True
 
     def _text(self, elapsed: float) -> str:
-        share = min(1.0, self.done / self.total)
-        left = f", {elapsed / share - elapsed:.0f} s left" if share else ""
-        bar = "#" * round(24 * share)
-        return f"{self.label} [{bar:<24}] {self.done:,}/{self.total:,} {self._unit}, {elapsed:.0f} s{left}"
+        fraction = min(1.0, self.done / self.total)
+        remaining = f", {elapsed / fraction - elapsed:.0f} s remaining" if fraction else ""
+        bar = "#" * round(24 * fraction)
+        return (
+            f"{self.label} [{bar:<24}] {self.done:,}/{self.total:,} {self._unit}, {elapsed:.0f} s{remaining}"
+        )
 
 
 @contextmanager
 def show_progress(total: int, label: str, unit: str, show: bool) -> Iterator[Progress]:
-    """The progress of ``total`` units; within it a line says once that functions are being compiled."""
+    """Yield the progress of ``total`` units; print a line when functions are first compiled."""
     compiling = WATCH.telling(print_compiling_text) if show else nullcontext()
     with compiling, closing(Progress(total, label, show=show, unit=unit)) as progress:
         yield progress
 
 
 def print_compiling_text() -> None:
-    """Say on standard error that functions are being compiled."""
-    from dkdist._numba.compilation import compiling_text  # numba is imported by now
+    """Print on standard error that functions are being compiled."""
+    from dkdist._numba.compilation import compiling_text  # Numba is already imported
 
     print(compiling_text(), file=sys.stderr, flush=True)
 
 
 class _Line(Protocol):
-    """Where the line is drawn, and how many seconds apart at least."""
+    """Output of the progress line, and the minimum interval in seconds between updates."""
 
-    every: float
+    interval: float
 
     def draw(self, text: str) -> None: ...
 
@@ -89,13 +91,13 @@ class _Line(Protocol):
 
 
 class _Terminal:
-    every = 0.1
+    interval = 0.1
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._width = stream, 0
 
     def draw(self, text: str) -> None:
-        text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be redrawn
+        text = text[: shutil.get_terminal_size().columns - 1]  # a wrapped line cannot be redrawn
         print(f"\r{text:<{self._width}}", end="", file=self._stream, flush=True)
         self._width = len(text)
 
@@ -105,7 +107,7 @@ class _Terminal:
 
 
 class _Log:
-    every = 10.0
+    interval = 10.0
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -117,18 +119,18 @@ class _Log:
 
 
 class _Notebook:
-    """One output of the cell, replaced as a whole: carriage returns would all be kept in the saved notebook."""
+    """One output of the cell, replaced as a whole: a saved notebook would contain every carriage return."""
 
-    every = 0.25
+    interval = 0.25
 
     def __init__(self) -> None:
         from IPython.display import display
 
-        self._display, self._shown = display, uuid.uuid4().hex
-        display({"text/plain": ""}, raw=True, display_id=self._shown)
+        self._display, self._display_id = display, uuid.uuid4().hex
+        display({"text/plain": ""}, raw=True, display_id=self._display_id)
 
     def draw(self, text: str) -> None:
-        self._display({"text/plain": text}, raw=True, display_id=self._shown, update=True)
+        self._display({"text/plain": text}, raw=True, display_id=self._display_id, update=True)
 
     end = draw
 
@@ -141,7 +143,7 @@ def _progress_line(stream: TextIO | None) -> _Line:
 
 
 def _in_notebook() -> bool:
-    """Whether this is the kernel of a notebook, which has no terminal but can replace an output."""
+    """Return whether this process runs a notebook, which has no terminal but can replace an output."""
     ipython: Any = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return hasattr(shell, "kernel")
@@ -151,25 +153,25 @@ _last_report = float("-inf")
 
 
 def report_loss(
-    epochs: float, blocks_an_epoch: int, losses: tuple[float, float], before: tuple[float, ...]
+    epochs: float, blocks_per_epoch: int, losses: tuple[float, float], previous: tuple[float, ...]
 ) -> None:
-    """Tell the cluster's dashboard of the (training, held-out) loss after some epochs, 1.5 say; elsewhere do nothing.
+    """Send the (training, held-out) loss after ``epochs`` epochs to the dashboard; only inside tasks of a cluster.
 
-    ``losses`` are means of the epoch so far, ``before`` those of the epoch before, () in the first. The curve shows
-    their mean, weighted as blocks of this epoch and of that one: it is smooth where an epoch begins, and what the
-    estimator's own curve holds where it ends.
+    ``losses`` are means of the current epoch so far, ``previous`` those of the epoch before, () in the first epoch. The
+    curve shows their mean, weighted by blocks: it is continuous where an epoch starts, and equals the estimator's own
+    curve where it ends.
     """
     global _last_report
     worker, now = _current_worker(), monotonic()
     if worker is None or now - _last_report < MIN_REPORT_SECONDS:
         return
     _last_report = now
-    from dask.base import get_annotations  # what a process without Dask does not need
+    from dask.base import get_annotations  # not imported in processes without Dask
 
     span = get_annotations().get("span", {"name": ("fit",), "ids": ("",)})
-    share = epochs % 1.0 or 1.0
+    fraction = epochs % 1.0 or 1.0
     training, held_out = (
-        share * new + (1 - share) * old for new, old in zip(losses, before or losses, strict=True)
+        fraction * new + (1 - fraction) * old for new, old in zip(losses, previous or losses, strict=True)
     )
     worker.log_event(
         EVENT_TOPIC,
@@ -177,7 +179,7 @@ def report_loss(
             "run": span["ids"][-1],
             "what": span["name"][-1],
             "epochs": epochs,
-            "blocks": round(epochs * blocks_an_epoch),
+            "blocks": round(epochs * blocks_per_epoch),
             "loss": training,
             "held_out": held_out,
         },
@@ -185,7 +187,7 @@ def report_loss(
 
 
 def _current_worker() -> Any | None:
-    """The worker whose task this is; what is not imported cannot have called us."""
+    """Return the worker of the current task, or None outside of tasks."""
     distributed: Any = sys.modules.get("distributed.worker")
     if distributed is None:
         return None

@@ -1,16 +1,15 @@
-"""Where graphs run, what is there, and the plan of a run: on an active client's cluster, or the cores of this machine.
+"""Run Dask graphs on the cluster of the active client or on threads of this machine, and plan runs.
 
-One thread for every BLAS call, set once around a run: Dask already uses every core, and a matrix product
-that is split among threads would not always give the same bits. (Nor would processors of several kinds: `processors`.)
+BLAS calls use one thread during a run: Dask already uses every core, and splitting a matrix product among threads can
+change its last bits.
 
-A plan is made before a run starts: blocks, bytes, passes and peak memory; a run that cannot fit is refused, and one
-that is asked for its plan alone (`plan_of`) ends there.
+A plan states blocks, bytes, passes and peak memory before a run starts. A run that does not fit raises MemoryError; the
+result of a dry run (`plan_of`) is its plan.
 
-    peak of a process = base + work,    work ~ (threads + items waiting) x one block + state
+    peak of a process = base + work,    work ~ (threads + waiting items) x one block + state
 
-The base is what the process holds when the plan is made: the interpreter, libraries and data in memory. Blocks are
-counted at their finished size; what is read for one is added. Items that wait are spread over the processes. Limits
-are those of `memory_budget`.
+``base`` is the resident memory of the process when the plan is made. Blocks count with their finished size plus the
+bytes read for one. Waiting items are spread over the processes. For limits see `_utils/memory_budget.py`.
 """
 
 from __future__ import annotations
@@ -36,6 +35,12 @@ from dask.system import CPU_COUNT
 from dask.typing import Key
 from dask.utils import format_bytes
 
+from dkdist._runtime._tuning import (
+    AUTO_CACHE_MEMORY_DIVISOR,
+    MAX_AUTO_CACHE_BYTES,
+    MAX_CONCURRENT_BLOCKS,
+    N_IO_THREADS,
+)
 from dkdist._runtime.process import keep_freed_memory, one_blas_thread, require_clean_fork, require_own_client
 from dkdist._runtime.progress import Progress, show_progress
 from dkdist._utils.memory_budget import configured_limit, memory_limit, resident_bytes
@@ -43,14 +48,8 @@ from dkdist._utils.memory_budget import configured_limit, memory_limit, resident
 if TYPE_CHECKING:
     from dkdist._runtime.blocks import Blocks
 
-MAX_CONCURRENT_BLOCKS = 4  # pieces of work that each take much memory
-N_IO_THREADS = 2
-MAX_AUTO_CACHE_BYTES, AUTO_CACHE_MEMORY_DIVISOR = (
-    2**28,
-    8,
-)  # what is kept in memory if nobody says so: at most, and of the limit
 _thread = local()
-_DRY_RUN: ContextVar[bool] = ContextVar("only_planned", default=False)
+_DRY_RUN: ContextVar[bool] = ContextVar("dry_run", default=False)
 
 
 def run(
@@ -62,21 +61,20 @@ def run(
     local: bool = False,
     sequential: bool = False,
 ) -> list[Any]:
-    """Compute ``keys`` of a low-level graph on the active scheduler (``local``: on this machine's threads).
+    """Compute ``keys`` of a low-level graph on the active scheduler (``local``: on threads of this machine).
 
-    ``progress`` advances by ``watch[key]`` whenever such a key is done. A ``sequential`` graph, whose tasks
-    wait for each other, is run by the calling thread unless the user chose a scheduler: handing each task to another
-    thread would take longer than a small task.
+    ``progress`` advances by ``watch[key]`` when such a key is done. A ``sequential`` graph, a chain of tasks, runs on
+    the calling thread unless the user chose a scheduler: moving a small task to another thread costs more than it.
     """
     require_clean_fork()
     watch = watch if progress is not None and watch is not None else {}
     client = None if local else active_client()
     if client is not None:
-        from dkdist._runtime.cluster import compute  # imports that this machine alone does not need
+        from dkdist._runtime.cluster import compute  # local runs do not import distributed
 
         return compute(client, graph, keys, watch, progress)
 
-    def told(key: Key, *_: Any) -> None:
+    def advance(key: Key, *_: Any) -> None:
         if progress is not None and key in watch:
             progress.advance(watch[key])
 
@@ -85,16 +83,18 @@ def run(
             dask.local.get_sync if sequential else _run_on_threads
         )
         if not _accepts_callbacks(scheduler):
-            with Callback(posttask=told):
+            with Callback(posttask=advance):
                 return list(scheduler(dict(graph), list(keys)))
-        # given to this run alone: what is set for all is confused by runs in other threads
+        # passed to this run: global callbacks would also receive tasks of runs in other threads
         return list(
-            scheduler(dict(graph), list(keys), callbacks=[*Callback.active, (None, None, None, told, None)])
+            scheduler(
+                dict(graph), list(keys), callbacks=[*Callback.active, (None, None, None, advance, None)]
+            )
         )
 
 
 def _run_on_threads(graph: dict[Key, GraphNode], keys: list[Key], callbacks: list[Any]) -> Any:
-    """Dask's threaded scheduler on threads that end with the run: a fork copies none that sleeps."""
+    """Run Dask's threaded scheduler on threads that end with the run, so that a fork copies no idle pool."""
     keep_freed_memory()
     ended, n_threads = Event(), min(_n_threads(), len(graph))
     pool = ThreadPoolExecutor(n_threads, "dkdist", initializer=setattr, initargs=(_thread, "ended", ended))
@@ -102,7 +102,7 @@ def _run_on_threads(graph: dict[Key, GraphNode], keys: list[Key], callbacks: lis
     try:
         return dask.threaded.get(graph, keys, pool=pool, callbacks=callbacks)
     except BaseException as error:
-        wait = isinstance(error, Exception)  # Ctrl-C waits for no task
+        wait = isinstance(error, Exception)  # Ctrl-C does not wait for tasks
         ended.set()
         raise
     finally:
@@ -110,37 +110,36 @@ def _run_on_threads(graph: dict[Key, GraphNode], keys: list[Key], callbacks: lis
 
 
 class RunEndedError(BaseException):
-    """The run that this thread works for has ended by an error of another task or by Ctrl-C."""
+    """End of the run of this thread, by an error of another task or by Ctrl-C."""
 
 
 def require_running() -> None:
-    """Raise `RunEndedError` in a thread whose run has ended: long tasks call this from time to time."""
+    """Raise `RunEndedError` in a thread whose run has ended; long tasks call this periodically."""
     ended = getattr(_thread, "ended", None)
     if ended is not None and ended.is_set():
         raise RunEndedError
 
 
 def _n_threads() -> int:
-    """Threads of this machine: two more than there are cores, since some wait for a disk."""
     return int(dask.config.get("num_workers", None) or CPU_COUNT + N_IO_THREADS)
 
 
 def uses_local_threads(local: bool = False) -> bool:
-    """Whether tasks run on threads of this process: there is no client and no other scheduler was chosen."""
-    chosen = None if local else get_scheduler()
-    return chosen in (None, dask.threaded.get, dask.local.get_sync)
+    """Return whether tasks run on threads of this process: no client and no other scheduler is active."""
+    scheduler = None if local else get_scheduler()
+    return scheduler in (None, dask.threaded.get, dask.local.get_sync)
 
 
 def _accepts_callbacks(scheduler: Callable[..., Any]) -> bool:
-    """Whether this is one of Dask's local schedulers, and not a function of the user's."""
-    function = getattr(scheduler, "func", scheduler)  # an executor's is partial
+    """Return whether this is one of Dask's local schedulers and not a function of the user."""
+    function = getattr(scheduler, "func", scheduler)  # the scheduler of an executor is a partial
     return function is _run_on_threads or str(function.__module__).startswith("dask.")
 
 
 def active_client() -> Any | None:
-    """The client of the cluster that work goes to, if there is one.
+    """Return the active Dask client, or None.
 
-    RuntimeError if it cannot be waited for: it is asynchronous here, or of the process that this one was forked from.
+    RuntimeError if the client is asynchronous, or belongs to the process that this one was forked from.
     """
     try:
         scheduler = get_scheduler()
@@ -148,9 +147,9 @@ def active_client() -> Any | None:
         if "asynchronous" not in str(error):
             raise
         raise RuntimeError(
-            "the active Dask client is asynchronous here, and this call waits for its results, which would stop the "
-            "event loop that makes them. To fix: call it in a thread, as 'await asyncio.to_thread(model.fit, X, y)'; "
-            "as a task of the cluster, give it to a plain function and not to an 'async def'"
+            "the active Dask client is asynchronous; waiting for its results here would block its event loop. To fix: "
+            "call this function in a thread, as in 'await asyncio.to_thread(model.fit, X, y)'; in a task of the "
+            "cluster, use a plain function instead of 'async def'"
         ) from error
     client = getattr(scheduler, "__self__", None)
     if not hasattr(client, "scheduler_info"):
@@ -160,10 +159,10 @@ def active_client() -> Any | None:
 
 
 class Resources(NamedTuple):
-    """``threads`` are those of the largest process, ``memory`` the limit of the smallest in bytes.
+    """Processes, threads and memory of a cluster or of this machine.
 
-    ``base`` are the bytes that a process holds already, at most. ``workers`` are the addresses of those that a cluster
-    has, one for each thread.
+    ``threads`` of the largest process, ``memory`` limit of the smallest in bytes, largest resident memory ``base`` in
+    bytes, and addresses of the ``workers`` of a cluster, one for each thread.
     """
 
     processes: int
@@ -180,46 +179,43 @@ class Resources(NamedTuple):
 
 
 def n_concurrent_blocks(local: bool = False) -> int:
-    """How many pieces of work that each take much memory are done at once, by `resources`."""
+    """Return the number of memory-intensive pieces of work that run concurrently."""
     return min(resources(local).all_threads, MAX_CONCURRENT_BLOCKS)
 
 
 def resources(local: bool = False) -> Resources:
-    """Ask the active client's cluster, or this machine (``local``: this machine in any case).
+    """Return the resources of the active client's cluster, or of this machine (``local``: always of this machine).
 
-    The memory limit is the configuration ``dkdist.memory-limit`` (bytes, or "2GiB") if it is set, else that of the
-    cluster's workers, else the smallest that applies to this process. CommClosedError of a client that is closing.
+    The memory limit is ``dkdist.memory-limit`` of Dask's configuration (bytes, or "2GiB"); by default that of the
+    cluster's workers, else the smallest that applies to this process. CommClosedError if the client is closing.
     """
     client = None if local else active_client()
     if client is None:
-        threads = _n_threads()
-        return Resources(1, threads, threads, memory_limit(), resident_bytes())
-    told = client.scheduler_info(n_workers=-1)
-    if "workers" not in told:  # it lost its scheduler, or was told to close
-        from distributed.comm.core import CommClosedError  # counts as a lost scheduler where work runs
+        n_threads = _n_threads()
+        return Resources(1, n_threads, n_threads, memory_limit(), resident_bytes())
+    info = client.scheduler_info(n_workers=-1)
+    if "workers" not in info:  # the client lost its scheduler, or closes
+        from distributed.comm.core import CommClosedError  # handled like a lost scheduler
 
         raise CommClosedError("the Dask client is closing. To fix: make a new Client")
-    workers = told["workers"]
+    workers = info["workers"]
     counts = [w["nthreads"] for w in workers.values()] or [1]
     limits = [w["memory_limit"] for w in workers.values() if w["memory_limit"]]
     limit = min(limits) if limits and configured_limit() is None else memory_limit()
     base = max((w.get("metrics", {}).get("memory", 0) for w in workers.values()), default=0)
-    of_threads = [address for t in range(max(counts)) for address, w in workers.items() if t < w["nthreads"]]
-    return Resources(len(counts), max(counts), sum(counts), int(limit), int(base), tuple(of_threads))
+    addresses = [address for t in range(max(counts)) for address, w in workers.items() if t < w["nthreads"]]
+    return Resources(len(counts), max(counts), sum(counts), int(limit), int(base), tuple(addresses))
 
 
 def n_cores(local: bool = False) -> int:
-    """Cores that work goes to: threads of the cluster, or of this machine without those that wait."""
-    away = not local and active_client() is not None
-    return resources().all_threads if away else int(dask.config.get("num_workers", None) or CPU_COUNT)
+    """Return the number of threads of the cluster, or of this machine without its I/O threads."""
+    is_remote = not local and active_client() is not None
+    return resources().all_threads if is_remote else int(dask.config.get("num_workers", None) or CPU_COUNT)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do and take; ``check`` refuses one that does not fit, ``run`` prints it, shows progress.
-
-    A process holds ``base_bytes`` before the run, and ``work_bytes`` more at its peak.
-    """
+    """Work and peak memory of a run in bytes; a process holds ``base_bytes`` before the run."""
 
     what: str
     n_blocks: int
@@ -229,32 +225,32 @@ class Plan:
     base_bytes: int
     limit_bytes: int
 
-    to_fix: ClassVar[str]
+    remedy: ClassVar[str]
 
     @property
     def peak_bytes(self) -> int:
-        """Memory of a process at its peak."""
+        """Peak memory of a process."""
         return self.base_bytes + self.work_bytes
 
     @property
     def memory_text(self) -> str:
         """Base, peak and limit, for messages."""
         return (
-            f"peak memory about {format_bytes(self.peak_bytes)} a process (base {format_bytes(self.base_bytes)}, work "
-            f"{format_bytes(self.work_bytes)}; limit {format_bytes(self.limit_bytes)})"
+            f"peak memory about {format_bytes(self.peak_bytes)} per process (base {format_bytes(self.base_bytes)}, "
+            f"work {format_bytes(self.work_bytes)}; limit {format_bytes(self.limit_bytes)})"
         )
 
     def check(self) -> None:
         """Raise MemoryError if the peak does not fit."""
         if self.peak_bytes > self.limit_bytes:
             raise MemoryError(
-                f"{self}. This does not fit. To fix: {self.to_fix}, or raise dask.config 'dkdist.memory-limit' if you "
-                "know better"
+                f"{self}. This does not fit. To fix: {self.remedy}, or raise dask.config 'dkdist.memory-limit' if "
+                "more memory is available"
             )
 
     @contextmanager
     def run(self, verbose: bool | int) -> Iterator[Progress]:
-        """Check the plan, print it if asked to, and give the progress of its blocks; say when loops are compiled."""
+        """Check the plan, print it if ``verbose``, and yield the progress of its blocks."""
         if _DRY_RUN.get():
             raise _DryRunError(self)
         self.check()
@@ -265,7 +261,7 @@ class Plan:
 
 
 class _DryRunError(Exception):
-    """A run has come to its plan, which is all that is wanted."""
+    """End of a dry run, with its plan."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(str(plan))
@@ -273,20 +269,20 @@ class _DryRunError(Exception):
 
 
 def is_dry_run() -> bool:
-    """Whether what runs now ends at its plan."""
+    """Return whether the current run ends with its plan."""
     return _DRY_RUN.get()
 
 
 def plan_of(start: Callable[[], Any]) -> Any:
-    """The plan of the run that ``start`` begins, which ends before its first task; RuntimeError if it makes no plan."""
+    """Return the plan of the run that ``start`` begins, without its tasks; RuntimeError if it makes no plan."""
     token = _DRY_RUN.set(True)
     try:
         start()
-    except _DryRunError as found:
-        return found.plan
+    except _DryRunError as end:
+        return end.plan
     finally:
         _DRY_RUN.reset(token)
-    raise RuntimeError("what was started has come to its end without a plan")
+    raise RuntimeError("the dry run ended without a plan")
 
 
 @dataclass(frozen=True)
@@ -295,17 +291,17 @@ class BlockPlan(Plan):
 
     n_rows: int
     block_bytes: int
-    kept: str = ""
-    """What is said of rows that are kept after the first pass."""
+    cache_text: str = ""
+    """Text about cached rows, for messages."""
 
-    to_fix = "use fewer features, smaller blocks (open_sets(..., block_sets=))"
+    remedy = "use fewer features, smaller blocks (open_sets(..., block_sets=))"
 
     def __str__(self) -> str:
-        read = f", reads {format_bytes(self.read_bytes)} a pass" if self.read_bytes else ""
+        read = f", reads {format_bytes(self.read_bytes)} per pass" if self.read_bytes else ""
         return (
             f"{self.what}: {self.n_rows:,} rows in {self.n_blocks:,} blocks of up to {format_bytes(self.block_bytes)}"
             f"{read}, {self.passes} pass{'es' if self.passes > 1 else ''}; "
-            f"{self.memory_text}{self.kept}"
+            f"{self.memory_text}{self.cache_text}"
         )
 
 
@@ -313,36 +309,37 @@ MEMORY_CACHE = "memory"
 
 
 class CachePolicy(NamedTuple):
-    """Where blocks are kept after the first pass (`MEMORY_CACHE` or a folder), and how many bytes; nowhere is ""."""
+    """Location of cached blocks (`MEMORY_CACHE`, a folder, or "" for no cache) and their bytes."""
 
-    place: str = ""
+    location: str = ""
     n_bytes: int = 0
 
-    def told(self, plan: BlockPlan) -> BlockPlan:
-        """The plan with what is kept."""
-        if not self.place:
+    def add_to(self, plan: BlockPlan) -> BlockPlan:
+        """Return the plan of a run with this cache."""
+        if not self.location:
             return plan
-        in_memory = self.place == MEMORY_CACHE
-        kept = f"; rows are made once and kept, {format_bytes(self.n_bytes)} in {self.place}"
-        return replace(plan, work_bytes=plan.work_bytes + in_memory * self.n_bytes, kept=kept)
+        in_memory = self.location == MEMORY_CACHE
+        text = f"; rows are cached after the first pass, {format_bytes(self.n_bytes)} in {self.location}"
+        return replace(plan, work_bytes=plan.work_bytes + in_memory * self.n_bytes, cache_text=text)
 
 
 def plan_cache(blocks: Blocks, cache: str | PathLike[str] | bool, passes: int) -> CachePolicy:
-    """Where blocks are to be kept: ``cache`` is "auto" (256 MiB and an eighth of the limit), "memory", a folder, False.
+    """Return where to cache blocks; ``cache`` is "auto", "memory", a folder or False.
 
-    ValueError for memory where work goes to a scheduler: there blocks are kept by this process for its threads.
+    "auto" caches up to 256 MiB in memory and at most an eighth of the free memory. ValueError for "memory" if work runs
+    in other processes: the cache is in the memory of this process.
     """
     if cache is False or blocks.local or passes < 2 or len(blocks) < 2:
         return CachePolicy()
     n_bytes = blocks.n_rows * blocks.source_bytes
-    here = uses_local_threads()
+    is_local = uses_local_threads()
     if cache == "auto":
-        room = min(MAX_AUTO_CACHE_BYTES, resources(local=True).free // AUTO_CACHE_MEMORY_DIVISOR)
-        return CachePolicy(MEMORY_CACHE, n_bytes) if here and n_bytes <= room else CachePolicy()
-    if cache == MEMORY_CACHE and not here:
+        max_bytes = min(MAX_AUTO_CACHE_BYTES, resources(local=True).free // AUTO_CACHE_MEMORY_DIVISOR)
+        return CachePolicy(MEMORY_CACHE, n_bytes) if is_local and n_bytes <= max_bytes else CachePolicy()
+    if cache == MEMORY_CACHE and not is_local:
         raise ValueError(
-            "cache='memory' keeps rows in this process, but work goes to a client or to other processes. To fix: a "
-            "folder that all processes share, or cache='auto' or False"
+            "cache='memory' requires threads of this process, but work runs on a client or in other processes. To fix: "
+            "pass a folder that all processes share, cache='auto' or cache=False"
         )
     return CachePolicy(os.path.expanduser(cache), n_bytes)  # type: ignore[arg-type]
 
@@ -356,17 +353,17 @@ def plan_blocks(
     waiting: int = 0,
     state_bytes: int = 0,
 ) -> BlockPlan:
-    """The plan of a run over ``n_blocks`` blocks, or all: each lives as long as the task that makes it.
+    """Return the plan of a run over ``n_blocks`` blocks (default: all), each in memory as long as its task.
 
-    In a fold ``waiting`` blocks may wait for their step, beside a state of some size.
+    In a fold, ``waiting`` blocks may additionally wait for their step, next to a state of ``state_bytes``.
     """
     rows = np.diff(blocks.bounds).max(initial=0)
     block_bytes = int(rows) * blocks.row_bytes
     read_block = -(-blocks.read_bytes // max(1, len(blocks)))
-    there = resources(blocks.local)
-    waiting_here = -(-waiting // there.processes)
-    work = (there.threads + waiting_here) * block_bytes + there.threads * read_block + state_bytes
+    machine = resources(blocks.local)
+    n_waiting = -(-waiting // machine.processes)
+    work = (machine.threads + n_waiting) * block_bytes + machine.threads * read_block + state_bytes
     n = len(blocks) if n_blocks is None else n_blocks
     return BlockPlan(
-        what, n, passes, blocks.read_bytes, work, there.base, there.memory, blocks.n_rows, block_bytes
+        what, n, passes, blocks.read_bytes, work, machine.base, machine.memory, blocks.n_rows, block_bytes
     )

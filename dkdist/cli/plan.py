@@ -79,7 +79,7 @@ def _pairs(args: Namespace, found: dict[str, Any], plan: Any) -> list[tuple[str,
     made = f"{up_to}{found['columns']:,} columns a set"
     if options["features"]:
         made += f", {found['n_features']:,} features of them, never kept"
-    if plan.kept:
+    if plan.cache_text:
         passes = f"one to fit, whose rows are kept for {passes}"
     else:
         passes += " to fit"

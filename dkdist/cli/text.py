@@ -58,7 +58,7 @@ def error_line(error: BaseException, args: Namespace, option_by_name: Mapping[st
         problem, _, remedy = text.partition(" To fix: ")
         if "open_sets(" in remedy or not remedy:  # a plan names arguments of Python
             problem += "" if remedy else ": the memory does not suffice."
-            text = f"{problem} {_memory_advice(option_by_name)}, or set {SETTING_VARIABLE} if you know better"
+            text = f"{problem} {_memory_advice(option_by_name)}, or set {SETTING_VARIABLE} if more memory is available"
         text = text.replace(f"dask.config {SETTING!r}", SETTING_VARIABLE)
     unknown = _NO_COLUMN.search(text)
     if unknown:

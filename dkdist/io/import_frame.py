@@ -88,7 +88,7 @@ def import_frame(
     del columns, piece
     seen = _Seen(set_id)
     with (
-        partitions.crew() as crew,
+        partitions.thread_pool() as crew,
         SetWriter(store, len(roles.points), overwrite=overwrite, names=roles.points) as writer,
         closing(prefetch_each(made, range(first, frame.npartitions), n, crew or n)) as collections,
     ):

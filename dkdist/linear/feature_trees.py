@@ -26,7 +26,8 @@ from dkdist._base.embedding import count_outside
 from dkdist._base.inputs import check_sets, unread_blocks
 from dkdist._base.invalid_sets import naming_random, run_skipping_invalid
 from dkdist._base.params import Domain, FittedParams, Params
-from dkdist._runtime.blocks import MAX_BLOCK_BYTES, MAX_BLOCK_SETS, Blocks, is_lazy, local_blocks, row_blocks
+from dkdist._runtime._tuning import MAX_BLOCK_BYTES, MAX_BLOCK_SETS
+from dkdist._runtime.blocks import Blocks, is_lazy, local_blocks, row_blocks
 from dkdist._runtime.process import materialize_params
 from dkdist._utils.serialization import serializable
 from dkdist.embeddings.coefficients import CoefficientSpec, widest

@@ -152,11 +152,11 @@ class IncrementalSGD(LinearLearner):
         if saved and checkpoint is not None:
             start = _restored(checkpoint, start, *saved)
         keep = plan_cache(blocks, self.cache, stopping.most)
-        with cached_blocks(blocks, keep) if keep.place else nullcontext(blocks) as found:
+        with cached_blocks(blocks, keep) if keep.location else nullcontext(blocks) as found:
             taken = choose_materialization(found, self.n_lanes)
             order = BatchSampler(taken, known, seed, n_mixed, self.n_lanes, skips(self))
             course = TrainingConfig(order, objective, dtype, stopping)
-            plan = keep.told(course.plan(f"fit {type(self).__name__}", stopping.most))
+            plan = keep.add_to(course.plan(f"fit {type(self).__name__}", stopping.most))
             with plan.run(self.verbose) as progress:
                 end = run_epochs(course, start, progress, lambda position: _save(checkpoint, position, notes))
         self._finish(course, end)

@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 def small_pieces(monkeypatch):
     monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**13)
     monkeypatch.setattr("dkdist.io.set_pieces.WHOLE_BYTES", 2**15)
-    monkeypatch.setattr("dkdist._runtime.arrays.BLOCK_BYTES", 2**15)
+    monkeypatch.setattr("dkdist._runtime.arrays.MAX_BLOCK_BYTES", 2**15)
     monkeypatch.setattr("dkdist._numba.points.RUN_BYTES", 2**14)
 
 

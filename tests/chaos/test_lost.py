@@ -79,7 +79,7 @@ def test_a_scheduler_that_comes_back_is_waited_for(tmp_path: Path) -> None:
 
             thread = threading.Thread(target=replace)
             thread.start()
-            with pytest.warns(RuntimeWarning, match="lost and is back"):
+            with pytest.warns(RuntimeWarning, match="reconnected to the Dask scheduler"):
                 found = model().fit(lazy(0.03), Y).coef_
             thread.join()
     np.testing.assert_array_equal(found, expected)

@@ -25,7 +25,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     y = rng.integers(0, 2, 3000)
     sets = [0.5 + (0.05 + 0.05 * label) * rng.standard_normal((30, 2)) for label in y]
     dk.write_sets(folder / "bags.zarr", sets, targets={"y": y})
-    (work,) = blocks("The work")
+    (work,) = blocks("The training script")
     (folder / "train.py").write_text(work.text)
     (folder / "slurm.sh").write_text((ROOT / "deploy" / "slurm.sh").read_text())
     return folder

@@ -85,21 +85,21 @@ MEMORY_GIVEN_BACK = """
 import numpy as np
 from dkdist._runtime import process
 
-returns = process._Returns()
-returns.look()  # no worker's process: nothing happens
-assert returns.least == 0
-returns.wanted = True
-returns.least = before = process.resident_bytes()
-gaps = [np.ones(2**17, np.uint8) for _ in range(2 * returns.most // 2**17)]  # too small for maps
+trimmer = process._MemoryTrimmer()
+trimmer.trim()  # no worker's process: nothing happens
+assert trimmer.trimmed_bytes == 0
+trimmer.is_enabled = True
+trimmer.trimmed_bytes = before = process.resident_bytes()
+gaps = [np.ones(2**17, np.uint8) for _ in range(2 * trimmer.max_growth_bytes // 2**17)]  # too small for maps
 last = np.ones(2**16, np.uint8)
-assert process.resident_bytes() > before + returns.most
+assert process.resident_bytes() > before + trimmer.max_growth_bytes
 del gaps
-returns.look()
-assert process.resident_bytes() < before + returns.most / 2
+trimmer.trim()
+assert process.resident_bytes() < before + trimmer.max_growth_bytes / 2
 assert last.all()
-trimmed = returns.least
-returns.look()  # little more than that
-assert returns.least == trimmed
+trimmed = trimmer.trimmed_bytes
+trimmer.trim()  # little more than that
+assert trimmer.trimmed_bytes == trimmed
 """
 
 
@@ -113,7 +113,7 @@ def test_a_worker_gives_memory_back_when_it_has_much_more_than_after_the_last_ti
 
 def test_tasks_look_after_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
-    monkeypatch.setattr(process.MEMORY_TRIMMER, "look", lambda: looks.append(1))
+    monkeypatch.setattr(process.MEMORY_TRIMMER, "trim", lambda: looks.append(1))
     assert processors.require_same_cpu(max)(1, 2) == 2
     with pytest.raises(ValueError, match="empty"):
         processors.require_same_cpu(max)([])

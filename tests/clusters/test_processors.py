@@ -32,11 +32,11 @@ from dkdist._runtime.process import (
 from .programs import Programs
 
 BLOCKS = row_blocks(da.from_array(np.ones((40, 2)), chunks=(10, 2)))
-REPORT = "import json; from dkdist._runtime.process import kernels; print(json.dumps(kernels()))"
+REPORT = "import json; from dkdist._runtime.process import cpu_features; print(json.dumps(cpu_features()))"
 HERE = {
     "system": ("Linux", "x86_64"),
     "BLAS": ("openblas-1-Haswell",),
-    "compiled loops": ("generic",),
+    "Numba": ("generic",),
     "NumPy": ("X86_V2",),
 }
 
@@ -82,14 +82,14 @@ def first(made: Iterator[np.ndarray], _: None) -> np.ndarray:
 
 
 def test_the_error_names_what_differs_and_where() -> None:
-    there = {"tcp://good:1": dict(HERE), "tcp://new:1": {**HERE, "compiled loops": ("znver5", "avx")}}
+    there = {"tcp://good:1": dict(HERE), "tcp://new:1": {**HERE, "Numba": ("znver5", "avx")}}
     there |= {f"tcp://host:{i}": {**HERE, "BLAS": ("openblas-1-SkylakeX",)} for i in range(5)}
-    with pytest.raises(MixedProcessorsError, match="got no work") as error:
+    with pytest.raises(MixedProcessorsError, match="No work was submitted") as error:
         require_same_features(HERE, there)
     assert [line.strip() for line in str(error.value).splitlines()[1:5]] == [
-        "tcp://new:1: compiled loops generic here, znver5 avx there",
-        "tcp://host:0: BLAS openblas-1-Haswell here, openblas-1-SkylakeX there",
-        "tcp://host:1: BLAS openblas-1-Haswell here, openblas-1-SkylakeX there",
+        "tcp://new:1: Numba generic (client), znver5 avx (worker)",
+        "tcp://host:0: BLAS openblas-1-Haswell (client), openblas-1-SkylakeX (worker)",
+        "tcp://host:1: BLAS openblas-1-Haswell (client), openblas-1-SkylakeX (worker)",
         "and 3 more",
     ]
     assert "'dkdist.allow-mixed-processors'" in str(error.value)
@@ -101,13 +101,13 @@ def test_mixed_processors_are_told_of_where_they_are_allowed() -> None:
     with (
         dask.config.set({"dkdist.allow-mixed-processors": True}),
         pytest.warns(
-            RuntimeWarning, match=r"(?s)last bits.*tcp://host:1: NumPy nothing more here, X86_V3 there"
+            RuntimeWarning, match=r"(?s)last bits.*tcp://host:1: NumPy \(no others\) \(client\), X86_V3 \(worker\)"
         ),
     ):
         require_same_features(HERE, other)
     with (
         dask.config.set({"dkdist.allow-mixed-processors": "no"}),
-        pytest.raises(ValueError, match="must be true or false; found 'no'"),
+        pytest.raises(ValueError, match="must be true or false; got 'no'"),
     ):
         require_same_features(HERE, other)
 
@@ -118,12 +118,12 @@ def test_kernels_are_those_in_force() -> None:
     here = {what: list(words) for what, words in cpu_features().items()}
     assert reported() == here
     other = reported(**other_blas(), NUMBA_CPU_NAME="generic", NPY_DISABLE_CPU_FEATURES="X86_V3")
-    assert [what for what in here if other[what] != here[what]] == ["BLAS", "compiled loops", "NumPy"]
-    assert other["compiled loops"] == ["generic"]
+    assert [what for what in here if other[what] != here[what]] == ["BLAS", "Numba", "NumPy"]
+    assert other["Numba"] == ["generic"]
     advised = re.findall(r"([A-Z_]+)=(?:'(.*?)'|(\S*))", processors.REMEDY)
     pinned = reported(**{name: quoted or plain for name, quoted, plain in advised})
     assert all(word.endswith("Haswell") for word in pinned["BLAS"])
-    assert pinned["compiled loops"] == ["x86-64-v3"]
+    assert pinned["Numba"] == ["x86-64-v3"]
     assert pinned["NumPy"] == ["X86_V2", "X86_V3"]
 
 
@@ -140,14 +140,14 @@ def test_a_fit_on_mixed_processors(cluster: LocalCluster, tmp_path: Path) -> Non
             mine = {worker.address for worker in cluster.workers.values()}
             (other,) = set(client.nthreads()) - mine
             features = embedding.fit(sets[:5].load()).transform(sets)
-            with pytest.raises(MixedProcessorsError, match="of another kind than this client") as error:
+            with pytest.raises(MixedProcessorsError, match="of another type than this client") as error:
                 dk.IncrementalRidge(random_state=0).fit(features, sets.targets["y"])
             assert f"{other}: " in str(error.value)
             assert not mine & set(re.findall(r"tcp://[\d.:]+", str(error.value)))
-            with pytest.raises(MixedProcessorsError, match="received work"):
+            with pytest.raises(MixedProcessorsError, match="received a task"):
                 client.compute(features, workers=[other]).result()
         with Client(cluster), dask.config.set({"dkdist.allow-mixed-processors": True}):
-            with pytest.warns(RuntimeWarning, match=f"several kinds:(?s:.)*{other}: "):
+            with pytest.warns(RuntimeWarning, match=f"several types:(?s:.)*{other}: "):
                 model = dk.IncrementalRidge(random_state=0).fit(embedding.transform(sets), sets.targets["y"])
             again = dk.IncrementalRidge(random_state=0).fit(
                 embedding.transform(sets), sets.targets["y"]
@@ -170,7 +170,7 @@ def test_every_task_is_held_to_the_kind_it_was_made_for(
         monkeypatch.setattr(processors, "cpu_kind", iter_kinds().__next__)
         for do in work.values():
             with pytest.raises(
-                MixedProcessorsError, match="received work that began on processors of another kind"
+                MixedProcessorsError, match="received a task from a processor of another type"
             ):
                 do()
         monkeypatch.undo()
@@ -188,7 +188,7 @@ def iter_kinds() -> Iterator[str]:
 
 def test_a_function_that_is_held_to_a_kind() -> None:
     assert SameCpuTask(total, cpu_kind())(np.ones(3), None) == 3
-    with pytest.raises(MixedProcessorsError, match=r"(?s)process \d+ of .*compiled loops.*To fix"):
+    with pytest.raises(MixedProcessorsError, match=r"(?s)process \d+ on .*Numba.*To fix"):
         SameCpuTask(total, "another")(np.ones(3), None)
 
 
@@ -197,7 +197,7 @@ def test_a_function_that_is_held_to_a_kind() -> None:
 def test_a_worker_that_joins_late(cluster: LocalCluster, tmp_path: Path) -> None:
     with Client(cluster) as client, Programs(tmp_path, NUMBA_CPU_NAME="generic") as run:
         with (
-            pytest.raises(MixedProcessorsError, match=r"tcp://.*compiled loops .* generic there"),
+            pytest.raises(MixedProcessorsError, match=r"tcp://.*Numba .* generic \(worker\)"),
             checked_workers(client),
         ):
             start_worker(run, cluster)

@@ -139,7 +139,7 @@ def test_tcp_for_tls(encrypted: str) -> None:
 
 
 def test_tls_for_tcp(plain: str, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(cluster_module, "CONNECTION_TIMEOUT_SECONDS", 1.0)
     said = refusal(ConnectionError, plain.replace("tcp://", "tls://"), files.security())
     assert "Check the address that 'dask scheduler' printed (tcp:// or tls://)" in said
 
@@ -193,7 +193,7 @@ def test_a_worker_is_no_scheduler(plain: str) -> None:
 
 # Dask leaves a socket to the garbage collector when an answer takes too long
 def test_what_is_no_scheduler(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(cluster_module, "CONNECTION_TIMEOUT_SECONDS", 1.0)
     assert re.search(
         "refused|Timeout", refusal(ConnectionError, "tcp://127.0.0.1:9")
     )  # Dask tries again until then
@@ -227,9 +227,9 @@ def test_the_command_line_takes_files_as_dask_does(
 
 
 def test_a_scheduler_file_that_is_missing_or_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(cluster_module, "CONNECTION_TIMEOUT_SECONDS", 0.2)
     for text in (None, "", "{}", "[]"):
         if text is not None:
             (tmp_path / "scheduler.json").write_text(text)
-        with pytest.raises(ConnectionError, match=r"scheduler\.json' names no scheduler: start one with"):
+        with pytest.raises(ConnectionError, match=r"scheduler\.json' contains no address\. Start a scheduler with"):
             cluster_module.read_scheduler_file(tmp_path / "scheduler.json")

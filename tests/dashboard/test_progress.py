@@ -55,7 +55,7 @@ def count_to(total, stream, clock, seconds):
 def test_a_terminal_shows_one_line(clock, monkeypatch):
     monkeypatch.setattr(progress.shutil, "get_terminal_size", lambda: os.terminal_size((60, 24)))
     text = count_to(10_000, Terminal(), clock, 20)
-    assert drawn(text) == ["fit: 10,000 blocks in 20.0 s, 500 a second", ""]
+    assert drawn(text) == ["fit: 10,000 blocks in 20.0 s, 500 per second", ""]
     assert 150 <= text.count("\r") <= 201  # ten times a second
     assert max(len(part) for part in re.split(r"[\r\n]", text)) <= 59
     assert "fit [############            ] 5,0" in text
@@ -64,8 +64,8 @@ def test_a_terminal_shows_one_line(clock, monkeypatch):
 def test_a_log_file_gets_a_line_every_ten_seconds(clock):
     lines = count_to(520, io.StringIO(), clock, 65).splitlines()
     assert len(lines) == 7
-    assert lines[2] == "fit [###########             ] 240/520 blocks, 30 s, 35 s left"
-    assert lines[-1] == "fit: 520 blocks in 65.0 s, 8 a second"
+    assert lines[2] == "fit [###########             ] 240/520 blocks, 30 s, 35 s remaining"
+    assert lines[-1] == "fit: 520 blocks in 65.0 s, 8 per second"
 
 
 def test_a_run_that_stops_says_how_far_it_came(clock):
@@ -76,7 +76,7 @@ def test_a_run_that_stops_says_how_far_it_came(clock):
     counted.close()
     counted.advance(5)  # told late
     counted.close()
-    assert stream.getvalue() == "fit: 10 of 40 blocks in 2.0 s, 5 a second\n"
+    assert stream.getvalue() == "fit: 10 of 40 blocks in 2.0 s, 5 per second\n"
 
 
 def test_what_is_not_shown_is_counted(capfd):

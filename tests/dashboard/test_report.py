@@ -55,5 +55,5 @@ def test_a_report_that_could_not_be_written_is_refused_before_any_work(cluster, 
         str(tmp_path / "no" / "r.html"),
     ]
     assert main(command(store, tmp_path, *options)) == 2
-    assert "cannot be written: expected a file in a directory that is there" in capsys.readouterr().err
+    assert "the report must be a file in an existing directory" in capsys.readouterr().err
     assert not (tmp_path / "model.npz").exists()

@@ -10,21 +10,15 @@ from dask._task_spec import Task, TaskRef, convert_legacy_graph
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist._runtime.blocks import (
-    MAX_BLOCK_BYTES,
-    MAX_BLOCK_SETS,
-    BlockTask,
-    row_blocks,
-    source_blocks,
-    split_graph,
-)
+from dkdist._runtime._tuning import MAX_BLOCK_BYTES, MAX_BLOCK_SETS
+from dkdist._runtime.blocks import BlockTask, row_blocks, source_blocks, split_graph
 
 
 def made(blocks):
-    """Every block, from its recipe and the shared values alone."""
+    """Every block, from its task and the shared values alone."""
     graph = dict(blocks.shared)
     shared = dict(zip(graph, dask.get(graph, list(graph)), strict=True))
-    return [recipe.run(shared) for recipe in blocks.recipes]
+    return [task.run(shared) for task in blocks.tasks]
 
 
 def add(*values):
@@ -47,31 +41,31 @@ def test_private_nodes_are_carried_and_shared_ones_are_named():
         node("mapped-2", "only-2", "only-2"),
     ]
     graph = {n.key: n for n in nodes}
-    recipes, shared = split_graph(graph, ["mapped-0", "mapped-1", "mapped-2"])
+    tasks, shared = split_graph(graph, ["mapped-0", "mapped-1", "mapped-2"])
     assert set(shared) == {"drawn", "source"}
-    assert [[n.key for n in r.nodes] for r in recipes] == [
+    assert [[n.key for n in r.nodes] for r in tasks] == [
         ["read-0", "mapped-0"],
         ["read-1", "mapped-1"],
         ["only-2", "mapped-2"],
     ]
-    assert [set(r.needs) for r in recipes] == [{"source", "drawn"}, {"source", "drawn"}, set()]
-    assert [r.run({"drawn": 10, "source": 0}) for r in recipes] == [11, 12, 10]
+    assert [set(r.shared_keys) for r in tasks] == [{"source", "drawn"}, {"source", "drawn"}, set()]
+    assert [r.run({"drawn": 10, "source": 0}) for r in tasks] == [11, 12, 10]
 
 
 def test_what_a_shared_node_needs_is_shared_as_well():
     graph = {n.key: n for n in (node("a", constant=1), node("b", "a"), node("x", "b"), node("y", "b", "a"))}
-    recipes, shared = split_graph(graph, ["x", "y"])
+    tasks, shared = split_graph(graph, ["x", "y"])
     assert set(shared) == {"a", "b"}
-    assert recipes[0].needs == ("b",)
-    assert set(recipes[1].needs) == {"a", "b"}
+    assert tasks[0].shared_keys == ("b",)
+    assert set(tasks[1].shared_keys) == {"a", "b"}
 
 
 def test_a_block_that_another_block_needs_is_shared():
     graph = {n.key: n for n in (node("x", constant=3), node("y", "x", constant=4))}
     for keys, expected in ((["x", "y"], [3, 7]), (["y", "x"], [7, 3])):
-        recipes, shared = split_graph(graph, keys)
+        tasks, shared = split_graph(graph, keys)
         assert set(shared) == {"x"}
-        assert [r.run({"x": 3}) for r in recipes] == expected
+        assert [r.run({"x": 3}) for r in tasks] == expected
 
 
 @given(data=st.data(), n=st.integers(2, 14))
@@ -81,12 +75,12 @@ def test_any_graph_is_split_into_what_it_computes(data, n):
         below = data.draw(st.lists(st.integers(0, i - 1), max_size=3)) if i else []
         graph[i] = node(i, *below, constant=i + 1)
     keys = data.draw(st.lists(st.integers(0, n - 1), min_size=1, unique=True))
-    recipes, shared = split_graph(graph, keys)
+    tasks, shared = split_graph(graph, keys)
     values = dict(zip(graph, dask.get(dict(graph), list(graph)), strict=True))
-    for key, recipe in zip(keys, recipes, strict=True):
-        assert recipe.run({k: values[k] for k in recipe.needs}) == values[key]
-        assert set(recipe.needs) <= set(shared)
-    private = [k for r in recipes for k in (n.key for n in r.nodes)]
+    for key, task in zip(keys, tasks, strict=True):
+        assert task.run({k: values[k] for k in task.shared_keys}) == values[key]
+        assert set(task.shared_keys) <= set(shared)
+    private = [k for r in tasks for k in (n.key for n in r.nodes)]
     assert len(private) == len(set(private))
     assert not set(private) & set(shared)
 
@@ -159,16 +153,16 @@ def test_recipes_of_other_peoples_arrays():
 def test_a_recipe_is_small_and_travels():
     X = da.random.default_rng(0).random((4000, 500), chunks=(100, 500)).map_blocks(np.sin)
     blocks = row_blocks(X + X[:1])
-    assert max(len(pickle.dumps(r)) for r in blocks.recipes) < 5000
+    assert max(len(pickle.dumps(r)) for r in blocks.tasks) < 5000
     sent = pickle.loads(pickle.dumps(blocks))
     np.testing.assert_array_equal(np.concatenate(made(sent)), (X + X[:1]).compute())
 
 
 def test_arrays_that_are_no_rows_are_refused():
-    with pytest.raises(ValueError, match=r"expected features of shape \(n_sets, n_features\), found 1"):
+    with pytest.raises(ValueError, match=r"X must have shape \(n_sets, n_features\); got 1"):
         row_blocks(da.zeros(5))
     X = da.zeros((5, 2))
-    with pytest.raises(ValueError, match=r"unknown length: call X\.compute_chunk_sizes\(\) first"):
+    with pytest.raises(ValueError, match=r"known length.*Call X\.compute_chunk_sizes\(\)"):
         row_blocks(X[X[:, 0] > 0])
 
 
@@ -193,6 +187,6 @@ def test_views_are_loaded_inside_the_task():
 
 def test_legacy_tasks_are_understood():
     graph = convert_legacy_graph({"a": 1, ("x", 0): (add, "a", 2), ("x", 1): (add, [("x", 0)][0], "a")})
-    recipes, shared = split_graph(graph, [("x", 1)])
-    assert recipes[0].run({}) == 4
+    tasks, shared = split_graph(graph, [("x", 1)])
+    assert tasks[0].run({}) == 4
     assert not shared

@@ -68,7 +68,7 @@ def test_a_fold_is_the_sequential_one(client, n, window):
 @pytest.mark.parametrize("size", [1, 3, 5])
 def test_which_jobs_share_a_task_changes_nothing(client, monkeypatch, size):
     monkeypatch.setattr(stream, "jobs_per_task", lambda before, n, seconds: before % 5 + 1)
-    monkeypatch.setattr(stream._Fold, "size", size)
+    monkeypatch.setattr(stream._Fold, "task_jobs", size)
     with dask.config.set(scheduler="sync"):
         expected = fold(blocks(), jobs_of(43), joined, append, np.zeros(4), window=1)
     reports = []
@@ -87,14 +87,14 @@ def test_a_thread_has_one_task_of_a_fold_ahead(client, monkeypatch):
         return items
 
     monkeypatch.setattr(stream._Fold, "_add_items", noted)
-    monkeypatch.setattr(stream._Fold, "size", 3)
+    monkeypatch.setattr(stream._Fold, "task_jobs", 3)
     monkeypatch.setattr(stream, "jobs_per_task", lambda before, n, seconds: 3)
     fold(blocks(), jobs_of(100), joined, append, np.zeros(4), window=60)
     assert max(under_way) == (4, 4)
 
 
 def test_items_go_to_threads_in_turn(client, monkeypatch):
-    monkeypatch.setattr(stream._Fold, "size", 1)
+    monkeypatch.setattr(stream._Fold, "task_jobs", 1)
     monkeypatch.setattr(stream, "jobs_per_task", lambda before, n, seconds: 1)
 
     def where(made, extra):
@@ -122,20 +122,20 @@ def test_jobs_that_end_at_once_after_a_pause_do_not_look_like_a_fast_run():
     rate, now, done = ThroughputEstimator(0.0), 0.0, 0
     for _ in range(20):
         now, done = now + 0.5, done + 10
-        n, seconds = rate.of(now, done)
+        n, seconds = rate.update(now, done)
         assert n / seconds == pytest.approx(20)
-    n, seconds = rate.of(now + 3.0, done + 10)  # a worker died and its jobs were done again
+    n, seconds = rate.update(now + 3.0, done + 10)  # a worker died and its jobs were done again
     assert n / seconds < 20
     for burst in range(1, 8):  # while its replacement started, others did what now is used in an instant
-        n, seconds = rate.of(now + 3.0 + 0.01 * burst, done + 10 + 10 * burst)
+        n, seconds = rate.update(now + 3.0 + 0.01 * burst, done + 10 + 10 * burst)
         assert n / seconds < 20 * (RATE_WINDOW_SECONDS + 3.0) / RATE_WINDOW_SECONDS
 
 
 def test_a_run_that_becomes_faster_is_told_within_ten_seconds():
     rate = ThroughputEstimator(0.0)
     for second in range(1, 101):
-        rate.of(second, second)
-    n, seconds = rate.of(110.0, 1100)
+        rate.update(second, second)
+    n, seconds = rate.update(110.0, 1100)
     assert n / seconds == pytest.approx(100)
 
 

@@ -19,7 +19,7 @@ from dask.callbacks import Callback
 from dkdist._runtime.blocks import Blocks, Job, row_blocks
 from dkdist._runtime.map_reduce import fold, map_blocks, map_pieces
 from dkdist._runtime.run import uses_local_threads
-from dkdist.pairwise_matrices.distance_matrix import paced
+from dkdist.pairwise_matrices.distance_matrix import interruptible_runs
 
 from .counted import Item
 
@@ -80,7 +80,7 @@ def test_an_error_ends_the_run_and_says_which_rows_were_made() -> None:
 
     with pytest.raises(LookupError) as error:
         folded(blocks(), refuse)
-    assert error.value.__notes__[0].startswith("This was raised while rows ")
+    assert error.value.__notes__[0].startswith("Raised while computing rows ")
     with pytest.raises(SystemExit):
         map_blocks(blocks(), lambda *_: (_ for _ in ()).throw(SystemExit))
 
@@ -153,19 +153,19 @@ def test_runs_of_rows_cover_all_and_follow_the_time_they_take(monkeypatch: Any) 
     monkeypatch.setattr(
         "dkdist.pairwise_matrices.distance_matrix.time", SimpleNamespace(monotonic=lambda: next(clock))
     )
-    found = [(rows.start, rows.stop) for rows in paced(30, 2, 4)]
+    found = [(rows.start, rows.stop) for rows in interruptible_runs(30, 2, 4)]
     assert found == [(0, 4), (4, 12), (12, 28), (28, 30)]
 
 
 def test_an_item_that_is_made_in_runs_ends_when_another_fails(monkeypatch: Any) -> None:
-    monkeypatch.setattr("dkdist.pairwise_matrices.distance_matrix.TARGET_SECONDS", 0.0)  # runs stay short
+    monkeypatch.setattr("dkdist.pairwise_matrices.distance_matrix.TARGET_RUN_SECONDS", 0.0)  # runs stay short
     reached, begun = [], threading.Event()
 
     def make(j: int) -> None:
         if j == 1:
             assert begun.wait(30)
             raise ValueError("the second item")
-        for rows in paced(1000, 1, 1):
+        for rows in interruptible_runs(1000, 1, 1):
             reached.append(rows.start)
             begun.set()
             time.sleep(0.01)

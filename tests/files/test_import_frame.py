@@ -142,7 +142,7 @@ def _overwritten(path):
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (_without_a_column, "has no column 'cd4', and the frame has"),
+        (_without_a_column, "has no column 'cd4' of the frame"),
         (_cut, "cannot be read: Parquet magic bytes not found"),
         (_overwritten, "cannot be read: "),
         (Path.unlink, "No such file"),

@@ -70,7 +70,7 @@ def test_a_run_that_lost_all_workers_ends_with_what_is_kept(monkeypatch: pytest.
     (error,) = ended
     assert isinstance(error, TimeoutError)
     assert "has had no worker for 1 s" in str(error)
-    assert "checkpoints are kept" in str(error)
+    assert "checkpoints remain valid" in str(error)
 
 
 def test_a_run_goes_on_with_a_worker_that_joins_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,13 +84,13 @@ def test_they_are_kept_before_their_features_are_made() -> None:
 def test_what_is_unasked_is_bounded_and_the_plan_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_AUTO_CACHE_BYTES == 256 * 2**20
     plans = [plan_of(lambda k=k: learner(cache=k).fit(lazy(), Y)) for k in ("auto", False)]
-    assert plans[0].kept == "; rows are made once and kept, 18.75 kiB in memory"
-    assert str(plans[0]).endswith(plans[0].kept)
+    assert plans[0].cache_text == "; rows are cached after the first pass, 18.75 kiB in memory"
+    assert str(plans[0]).endswith(plans[0].cache_text)
     assert plans[0].work_bytes - plans[1].work_bytes == 4 * N * M
-    assert plans[1].kept == ""
+    assert plans[1].cache_text == ""
     with dask.config.set({"dkdist.memory-limit": 8 * 4 * N * M - 1}):
-        assert plan_of(lambda: learner().fit(lazy(), Y)).kept == ""
-        with pytest.raises(MemoryError, match="rows are made once and kept"):
+        assert plan_of(lambda: learner().fit(lazy(), Y)).cache_text == ""
+        with pytest.raises(MemoryError, match="rows are cached after the first pass"):
             learner(cache="memory").fit(da.from_array(np.tile(A, (1, 30)), chunks=(50, -1)), Y)
     bits(lazy(), cache="auto")
     monkeypatch.setattr("dkdist._runtime.run.MAX_AUTO_CACHE_BYTES", 4 * N * M - 1)
@@ -101,7 +101,7 @@ def test_what_is_unasked_is_bounded_and_the_plan_says_so(monkeypatch: pytest.Mon
 def test_one_pass_or_rows_in_memory_have_nothing_to_keep() -> None:
     for X, epochs in ((lazy(), 1), (A, 3)):
         assert (
-            plan_of(lambda X=X, e=epochs: learner(cache="memory").set_params(n_epochs=e).fit(X, Y)).kept == ""
+            plan_of(lambda X=X, e=epochs: learner(cache="memory").set_params(n_epochs=e).fit(X, Y)).cache_text == ""
         )
 
 
@@ -112,7 +112,7 @@ def test_where_work_goes_elsewhere_rows_are_kept_in_a_folder_alone(tmp_path: Pat
         assert len(MADE) == 8  # in the memory of this process
         assert bits(lazy(), cache=tmp_path) == alone
         assert len(MADE) == 8
-    message = r"cache='memory' .* To fix: a folder that all processes share"
+    message = r"cache='memory' .* To fix: pass a folder that all processes share"
     with dask.config.set(scheduler="processes"), pytest.raises(ValueError, match=message):
         learner(cache="memory").fit(lazy(), Y)
     with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
@@ -128,7 +128,7 @@ def test_where_work_goes_elsewhere_rows_are_kept_in_a_folder_alone(tmp_path: Pat
 
 
 def test_a_folder_that_a_worker_does_not_have_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"which is not there on .* all workers share"):
+    with pytest.raises(FileNotFoundError, match=r"does not exist on .* all workers share"):
         _FolderCache(os.fspath(tmp_path / "elsewhere")).put(0, A)
 
 

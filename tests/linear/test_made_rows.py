@@ -63,7 +63,7 @@ def test_the_bits_of_batches_of_several_tiles(method: str, n: int) -> None:
     """The first tile is the short one: measured rows, averages and the last look are those of the batch."""
     made = dk.RandomFourierFeatures(8200, sigma=4.0, method=method, random_state=0).fit(A)
     Z = made.transform(da.from_array(A[:300], chunks=(n, -1)))
-    assert row_blocks(Z).lazy_rows(eager=False).recipes[0].run(shared_of(Z)).tile == 32
+    assert row_blocks(Z).lazy_rows(eager=False).tasks[0].run(shared_of(Z)).tile == 32
     stored = da.from_array(Z.compute(), chunks=Z.chunks)
     model = dk.IncrementalSGDClassifier(n_epochs=2, validation_fraction=0.2, random_state=0)
     expected = fitted(model, stored, CLASSES[:300], 2)
@@ -82,7 +82,7 @@ def test_few_cores_and_lanes_take_rows_as_they_are_made() -> None:
         with dask.config.set(num_workers=cores):
             taken = choose_materialization(blocks, n_lanes)
         shared = {key: node({}) for key, node in taken.shared.items()}
-        assert isinstance(taken.recipes[0].run(shared), FourierRows)
+        assert isinstance(taken.tasks[0].run(shared), FourierRows)
         assert taken.eager is not left
         assert taken.row_bytes == (4 * M if left else 4 * D)
     plain = row_blocks(da.from_array(A, chunks=(70, -1)))
@@ -115,7 +115,7 @@ def test_rows_that_are_taken_are_made_on_request_too(method: str, split: str) ->
     assert blocks.source_bytes == 4 * M
     for taken, kind in ((blocks, np.ndarray), (blocks.lazy_rows(eager=False), FourierRows)):
         shared = shared_values(taken)
-        made = [recipe.run(shared) for recipe in taken.recipes]
+        made = [task.run(shared) for task in taken.tasks]
         assert all(isinstance(block, kind) for block in made)
         np.testing.assert_array_equal(np.concatenate([np.asarray(block) for block in made]), expected)
 
@@ -140,7 +140,7 @@ def test_columns_are_taken_where_they_were(columns: Any) -> None:
     blocks = row_blocks(columns(Z))
     assert blocks.lazy_rows(eager=False) is blocks
     shared = shared_values(blocks)
-    made = np.concatenate([recipe.run(shared) for recipe in blocks.recipes])
+    made = np.concatenate([task.run(shared) for task in blocks.tasks])
     np.testing.assert_array_equal(made, columns(whole))
 
 

@@ -176,7 +176,7 @@ def test_points_are_read_once_a_pass(path: Path, data: Any, monkeypatch: Any) ->
 
 def test_large_sets_are_not_held_by_the_hundred(tmp_path: Path, monkeypatch: Any) -> None:
     """A block holds at most 32 MiB of points, here made small."""
-    monkeypatch.setattr("dkdist._runtime.arrays.BLOCK_BYTES", 2**18)
+    monkeypatch.setattr("dkdist._runtime.arrays.MAX_BLOCK_BYTES", 2**18)
     rng = np.random.default_rng(0)
     sets = dk.write_sets(tmp_path / "large.zarr", [rng.random((9000, 2)) for _ in range(40)])
     most, load = [0], SetStore.points_alone

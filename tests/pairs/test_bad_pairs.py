@@ -148,7 +148,7 @@ def test_the_plan_and_the_refusal(capsys: Any) -> None:
         dask.config.set({"dkdist.memory-limit": "1kiB"}),
         pytest.raises(
             MemoryError,
-            match=r"1\.32 kiB.*limit 1\.00 kiB.* does not fit\. To fix: learn from DivergenceEmbedding",
+            match=r"1\.32 kiB.*limit 1\.00 kiB.* does not fit\. To fix: use DivergenceEmbedding",
         ),
     ):
         dk.divergence_matrix(sets)

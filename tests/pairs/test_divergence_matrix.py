@@ -15,7 +15,7 @@ from zarr.storage import MemoryStore
 import dkdist as dk
 from dkdist._runtime import pairs
 from dkdist.embeddings._density_numba import FLOOR
-from dkdist.pairwise_matrices.divergence_params import HalvedEntropies, Place
+from dkdist.pairwise_matrices.divergence_params import HalfEntropyJS, SetPosition
 
 MATRICES: list[dict[str, Any]] = [
     {"divergence": "jensen-shannon"},
@@ -206,8 +206,8 @@ def test_halves_follow_from_the_seed_and_matched_balls_are_less_noisy() -> None:
 
 @pytest.mark.parametrize("d", [1, 3])
 def test_halves_of_two_sets_in_either_order(d: int) -> None:
-    measure = HalvedEntropies(k=3, seed=0, floor=False)
-    made = measure.prepare(collection(12, d), [Place(i, i > 5) for i in range(12)])
+    measure = HalfEntropyJS(k=3, seed=0, floor=False)
+    made = measure.prepare(collection(12, d), [SetPosition(i, i > 5) for i in range(12)])
     for a, b in itertools.combinations(made, 2):
         assert measure.pair(a, b) == measure.pair(b, a)
 

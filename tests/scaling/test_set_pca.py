@@ -128,7 +128,7 @@ def test_sets_in_pieces(tmp_path: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(
         "dkdist.io.set_pieces.WHOLE_BYTES", 2**18
     )  # 13,107 points of 5 dimensions, 65,536 of one
-    monkeypatch.setattr("dkdist._runtime.arrays.BLOCK_BYTES", 2**18)
+    monkeypatch.setattr("dkdist._runtime.arrays.MAX_BLOCK_BYTES", 2**18)
     load = SetStore.load
     monkeypatch.setattr(
         SetStore, "load", lambda self: pytest.fail("read whole") if self.n_points > 20_000 else load(self)

@@ -117,7 +117,7 @@ def run_section(_: Evidence) -> Section:
             f"{_processor()}, {os.cpu_count()} cores, {memory_limit() / 2**30:.0f} GiB",
         ),
         ("BLAS", ", ".join(found["BLAS"])),
-        ("compiled loops for", found["compiled loops"][0]),
+        ("compiled loops for", found["Numba"][0]),
     ]
     said = (
         "For the same seed and block size, results have the same bits on processors of one kind; on others the last "
