@@ -2,10 +2,10 @@
 Sets plus covariates
 ====================
 
-Of a donor we know more than the cells: the age, the sex, where the sample was taken. Such numbers belong to the set as
-a whole, and go beside what an embedding makes of its points.
+Some data belong to the set as a whole: the age and the sex of a donor, the place of the sample. They are columns
+next to the rows of an embedding.
 
-Here a severity is to be predicted, which depends on the share of a certain kind of cells and on the age.
+The target of this tutorial is a severity that depends on the fraction of certain cells and on the age.
 """
 
 from matplotlib import pyplot as plt
@@ -20,9 +20,9 @@ severity = sets.targets["severity"]
 print(f"{len(sets)} donors, of whom is known: {', '.join(sets.targets)}")
 
 # %%
-# Sets carry such columns with them as ``targets``, through slices and folds. ``SetColumns`` picks them out, and a union
-# puts them beside the rows of an embedding. Both sides come in units of their own spread, as ridge regression treats
-# all columns alike.
+# Sets carry such columns as ``targets``, also through slices and folds. ``SetColumns`` selects them, and a union
+# concatenates them with the rows of an embedding. Both parts are standardized, because ridge regression penalizes all
+# columns equally.
 
 points = make_pipeline(dk.SlicedWassersteinEmbedding(random_state=0), StandardScaler())
 age = make_pipeline(dk.SetColumns(["age"]), StandardScaler())
@@ -35,8 +35,8 @@ for name, model in models.items():
     print(f"{name:14} R² {cross_val_score(model, sets, severity, cv=5).mean():.2f}")
 
 # %%
-# A row of an embedding has hundreds of columns, and the age is one. ``transformer_weights`` says how much the sides
-# count; like every parameter it can be searched for by ``GridSearchCV``.
+# A row of an embedding has hundreds of columns, and the age is one. ``transformer_weights`` sets the weights of the
+# two parts. Like every parameter, ``GridSearchCV`` can tune it.
 
 both = make_union(points, age)
 both.set_params(transformer_weights={both.transformer_list[1][0]: 10.0})
@@ -44,7 +44,7 @@ weighted = make_pipeline(both, dk.IncrementalRidge(random_state=0))
 print(f"age counts tenfold: R² {cross_val_score(weighted, sets, severity, cv=5).mean():.2f}")
 
 # %%
-# Every donor was predicted by models that never saw this donor:
+# The model that predicts a donor has never seen this donor:
 
 predicted = cross_val_predict(weighted, sets, severity, cv=5)
 figure, axes = plt.subplots(figsize=(5, 4), layout="constrained")
@@ -54,6 +54,6 @@ axes.set(xlabel="severity", ylabel="predicted severity")
 figure.colorbar(dots, label="age in years")
 
 # %%
-# Text, such as a hospital, goes the same way with ``OneHotEncoder(sparse_output=False)`` in place of
-# ``StandardScaler``: rows must be dense. And if hospitals differ in how they measure, hold whole hospitals out:
-# ``cross_val_score(..., cv=GroupKFold(), groups=hospital)``.
+# Text columns, such as a hospital, use ``OneHotEncoder(sparse_output=False)`` instead of ``StandardScaler``, because
+# rows must be dense. If hospitals measure differently, hold out whole hospitals: ``cross_val_score(...,
+# cv=GroupKFold(), groups=hospital)``.

@@ -2,11 +2,10 @@
 Images as distributions
 =======================
 
-A picture can be seen as a set of points: where the ink is, and how much of it. Then "are these two pictures
-alike?" becomes "are these two distributions alike?", and nothing has to be said about pixels, edges or layers.
+An image is a set of points: the positions of the ink, weighted by the amount of ink. Similar images are then
+similar distributions. No pixels, edges or layers are needed.
 
-scikit-learn brings 1,797 handwritten digits of 8 x 8 pixels. Each becomes the set of its inked pixels, weighted by
-their ink.
+scikit-learn includes 1,797 handwritten digits of 8 x 8 pixels. Each becomes the set of its inked pixels.
 """
 
 import numpy as np
@@ -20,7 +19,7 @@ sets, y = dk.datasets.load_digits_as_sets()
 sets
 
 # %%
-# The first ten, as the library sees them: points in the unit square, larger for more ink.
+# The first ten sets: points in the unit square, larger for more ink.
 
 figure, panels = plt.subplots(2, 5, figsize=(9, 4.2), layout="constrained")
 for i, axes in enumerate(panels.flat):
@@ -35,11 +34,11 @@ for i, axes in enumerate(panels.flat):
     )
 
 # %%
-# Three steps make a classifier. The embedding turns each set into a row of numbers, such that rows are as far from
-# each other as the distributions of ink are (by the Hellinger distance). Random features let a linear model draw
-# curved boundaries between rows. Ridge regression learns them exactly, and chooses its penalty by itself.
+# The classifier has three steps. The embedding turns each set into a row of numbers, so that distances of rows are
+# Hellinger distances of the distributions of ink. Random features let a linear model draw curved boundaries between
+# rows. Ridge regression fits them exactly, and chooses its penalty.
 #
-# The bandwidth blurs the ink: .08 of the width of the picture, chosen by cross-validation on other digits than those
+# The bandwidth smooths the ink: 0.08 of the width of the image, chosen by cross-validation on other digits than those
 # that are held out here.
 
 train, test = train_test_split(np.arange(len(y)), test_size=450, stratify=y, random_state=0)
@@ -52,8 +51,7 @@ model.fit(sets[train], y[train])
 print(f"accuracy on {len(test)} digits held out: {model.score(sets[test], y[test]):.3f}")
 
 # %%
-# The rows of the embedding are distances to be looked at by themselves: here the nearest digits of a few that were
-# held out. No label was used for this.
+# Distances of the rows are useful without labels. These are the nearest digits of a few held-out ones:
 
 embedding = model[0]
 rows = embedding.transform(sets[train])
@@ -63,5 +61,5 @@ for i, others in zip(test[:5], nearest, strict=True):
     print(f"a {y[i]} is nearest to {y[train[others]].tolist()}")
 
 # %%
-# Who wants colours and edges as well adds dimensions: a point can be (x, y, brightness), or there can be one embedding
-# for each look, side by side. :doc:`/choosing` has measured both on photographs of cats and dogs.
+# For colours and edges, add dimensions: a point can be (x, y, brightness), or several embeddings can be concatenated.
+# :doc:`/benchmarks` compares both on photographs of cats and dogs.

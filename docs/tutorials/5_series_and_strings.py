@@ -2,16 +2,15 @@
 Time series and strings
 =======================
 
-For some things there is a good distance and no vector: how far two recordings are apart when one of them runs faster,
-or how many letters must be changed to make one word of another. Comparing all pairs of N things takes N² of these
-distances. :class:`~dkdist.DistanceEmbedding` describes each thing by its distances to a few hundred random ones, which
-takes N times a few hundred, and a linear model learns from these.
+Some objects have a good distance but no vector: two recordings at different speeds, or two words that differ in
+some letters. All pairs of N objects need N² distances. :class:`~dkdist.DistanceEmbedding` describes each object by
+its distances to a few hundred random objects, and a linear model learns from them. The cost is linear in N.
 
-Series: the same gesture, at other speeds
------------------------------------------
+Series: the same gesture at different speeds
+--------------------------------------------
 
-A series is a set whose points are in order. These have two shapes, a loop and a figure of eight, drawn at
-a speed that changes on the way, in other sizes and with trembling hands.
+A series is a set of ordered points. These series have two shapes, a loop and a figure of eight, with varying speed,
+size and noise.
 """
 
 import numpy as np
@@ -42,8 +41,8 @@ for axes, path, one in zip(panels, gestures, eight, strict=False):
 panels[0].set_ylabel("y")
 
 # %%
-# Dynamic time warping pairs the points of two series so that their order is kept and the sum of distances is
-# least: speed does not count.
+# Dynamic time warping matches the points of two series in order, with the minimum sum of distances. The speed does
+# not count.
 
 model = make_pipeline(
     dk.DistanceEmbedding(dk.DynamicTimeWarping("euclidean"), n_components=64, random_state=0),
@@ -52,11 +51,11 @@ model = make_pipeline(
 print(f"accuracy, five folds: {cross_val_score(model, gestures, eight).mean():.3f}")
 
 # %%
-# Strings: a word that is hidden in noise
-# ---------------------------------------
+# Strings: a word in noise
+# ------------------------
 #
-# Half of these sequences of four letters contain a word somewhere, often with a letter wrong. The edit distance counts
-# letters to insert, to remove and to change.
+# Half of these sequences of four letters contain a word somewhere, often with one wrong letter. The edit distance
+# counts insertions, deletions and substitutions.
 
 
 def sequence(has_word):
@@ -82,6 +81,5 @@ model = make_pipeline(
 print(f"accuracy, five folds: {cross_val_score(model, sequences, has_word).mean():.3f}")
 
 # %%
-# A distance of yours is a function of two things, ``dk.pairwise(function)``: slower, as it is called in Python, and
-# otherwise the same. :doc:`/distances` compares distances on published tasks, and says how many random objects it
-# takes.
+# ``dk.pairwise(function)`` makes a distance of your own function of two objects. It is slower, because it is called
+# in Python, and otherwise the same. :doc:`/distances` describes all distances and the number of random objects.

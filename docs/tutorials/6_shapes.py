@@ -1,10 +1,10 @@
 """
-Shapes: how far apart, and how to turn one into the other
-=========================================================
+Compare and align shapes
+========================
 
-Outlines of things, traces of a pen, surfaces of organs: curves and surfaces are sets of points as well, of which every
-point has a length (or an area) and a direction. Their *kernel distance* compares where shapes run, at the scale of
-details that you say, and needs no correspondence between their points.
+Outlines, pen traces and surfaces of organs are curves and surfaces: sets of points with a length (or an area) and a
+direction. Their *kernel distance* compares them at a given scale of details, and needs no correspondence between
+points.
 """
 
 import numpy as np
@@ -31,8 +31,8 @@ for axes, (name, corners) in zip(panels, outlines.items(), strict=True):
 panels[0].set_ylabel("y")
 
 # %%
-# The same leaf drawn from other corners is near, another leaf is far. A :class:`~dkdist.Curve` with ``varifold=True``
-# forgets in which direction its edges run; ``sigma`` is the size of the details that count.
+# The same leaf with other corners is close, another leaf is far. A :class:`~dkdist.Curve` with ``varifold=True``
+# ignores the direction of its edges. ``sigma`` is the size of the details that count.
 
 shapes = {}
 for name, corners in outlines.items():
@@ -42,11 +42,11 @@ for name, other in shapes.items():
     print(f"{name:20} {dk.kernel_distance(first, other, sigma=0.2):.3f}")
 
 # %%
-# Turn it back
-# ------------
+# Align two sets
+# --------------
 #
-# :func:`~dkdist.align` finds the turn and the shift that bring one set of points onto another, also if they are other
-# samples of one shape. It needs no first guess.
+# :func:`~dkdist.align` finds the rotation and the translation of one set onto another, also for different samples of
+# one shape. It needs no initial guess.
 
 angle = 2.0
 turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
@@ -63,15 +63,16 @@ axes.set(xlabel="x", ylabel="y", aspect="equal")
 axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
 
 # %%
-# Few points that stand for many
-# ------------------------------
+# Replace many points by a few
+# ----------------------------
 #
-# A coreset is a small weighted part that is as near to the whole as its ``distance`` says: what costs too much
-# for a hundred thousand points is done with a hundred. A set of one point is at about 1 from another far away.
+# A coreset is a small weighted subset. Its ``distance`` is the kernel distance to all points. Use it if an algorithm
+# is too slow for a hundred thousand points. For comparison: the distance of a single point to a distant set is about
+# 1.
 
 cloud = rng.normal(size=(100_000, 2)) @ [[1.0, 0.6], [0.0, 0.5]]
 few = dk.coreset(cloud, 100, sigma=0.5, random_state=0)
 print(f"100 of 100,000 points, at distance {few.distance:.4f}")
 
 # %%
-# :doc:`/kernel_distance_shapes` retrieves the silhouettes of MPEG-7 and compares alignment with ICP.
+# :doc:`/kernel_distance_shapes` measures the retrieval of MPEG-7 silhouettes, and compares alignment with ICP.

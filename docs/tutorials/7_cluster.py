@@ -1,10 +1,10 @@
 """
-A cluster job
-=============
+Run on a cluster
+================
 
-Under a Dask client the same lines run on its workers, on this machine, on a batch system or in a cloud, and give
-the same numbers, bit for bit, if the processors are of one kind. This page uses a client within the process, so
-that it runs anywhere; the last section says what is different on a cluster.
+Under a Dask client the same code runs on its workers: on this machine, on a batch system or in a cloud. Results are
+identical, bit for bit, if all CPUs are of one type. This tutorial uses a client within the process, so it runs
+anywhere. The last section describes the differences on a cluster.
 """
 
 # sphinx_gallery_thumbnail_path = 'dashboard.png'
@@ -35,8 +35,8 @@ def train(path):
 
 
 # %%
-# Without a client the cores of this machine work, in threads. With one, its workers do. A block of sets is one task;
-# the learner travels, features do not.
+# Without a client, local threads do the work. With a client, its workers do. A block of sets is one task. The state
+# of the learner is sent between workers, features are not.
 
 alone = train(path)
 with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None):
@@ -46,16 +46,16 @@ error = np.sqrt(np.mean((alone - y[800:]) ** 2))
 print(f"root mean squared error: {error:.2f}, of the mean {y[800:].std():.2f}")
 
 # %%
-# Before long work
-# ----------------
+# Before a long run
+# -----------------
 #
-# ``verbose=True`` shows the plan before anything runs: how many blocks, how often the store is read, and how much
-# memory it takes at most. A plan that cannot fit is refused.
+# ``verbose=True`` prints the plan before the run: the number of blocks, the number of passes over the store, and the
+# peak memory. A plan that exceeds memory raises an error.
 #
 # On a cluster
 # ------------
 #
-# Only the client is another one. On a machine with Slurm, for instance (``pip install 'dkdist[cluster]'``)::
+# Only the client changes. For example with Slurm (extra ``cluster``)::
 #
 #     from dask_jobqueue import SLURMCluster
 #
@@ -64,15 +64,14 @@ print(f"root mean squared error: {error:.2f}, of the mean {y[800:].std():.2f}")
 #     with Client(cluster):
 #         train("/shared/mixtures.zarr")
 #
-# Three things to mind:
+# Requirements:
 #
-# - Every worker must be able to read the store under the same path or URL: a shared file system, or S3.
-# - A script that starts worker processes needs ``if __name__ == "__main__":`` around what it does, as these read the
-#   script again.
-# - For work of hours give the learner a ``checkpoint=`` path: if the job is killed, the same call goes on where it
+# - Every worker reads the store under the same path or URL: a shared file system, or S3.
+# - A script that starts worker processes needs ``if __name__ == "__main__":``, because workers import the script.
+# - For long runs give the learner a ``checkpoint=`` path: if the job is killed, the same call continues where it
 #   stopped.
 #
-# :doc:`/clusters` has recipes for several hosts, TLS, Slurm and Kubernetes, :doc:`/failures` says what happens when
-# workers die, and :doc:`/dashboard` shows the live view of a fit.
+# :doc:`/clusters` has recipes for several hosts, TLS, Slurm and Kubernetes. :doc:`/failures` describes the recovery
+# when workers die, and :doc:`/dashboard` the live view of a fit.
 
 folder.cleanup()

@@ -2,10 +2,10 @@
 A million sets
 ==============
 
-What works for a thousand sets works for ten million, because nothing is ever held as a whole: sets lie in a *store* on
-disk, which is read block by block, features are made where they are used and thrown away, and the learner is small.
+The same code works for a thousand and for ten million sets, because no data are held as a whole. A *store* on disk
+is read block by block, features are computed where they are used, and the state of the learner is small.
 
-This page goes the whole way with 4,000 sets, in seconds. At the end stands what the same took for a million.
+This tutorial uses 4,000 sets and takes seconds. The last section has the measurements for a million sets.
 """
 
 import tempfile
@@ -22,9 +22,9 @@ folder = tempfile.TemporaryDirectory()
 # Sets from seeds
 # ---------------
 #
-# A *source* is anything that gives some sets: a file, a table, or a function. ``import_sets`` reads many sources at
-# once and puts their sets in their order, whoever came first. Here a source is a number, from which 500 mixtures of
-# 1 to 10 Gaussians are drawn; how many there are is to be found.
+# A *source* yields some sets: a file, a table, or a function. ``import_sets`` reads many sources in parallel and
+# keeps their order. Here a source is a seed, which generates 500 mixtures of 1 to 10 Gaussians. The target is the
+# number of Gaussians.
 
 
 def simulate(seed):
@@ -36,7 +36,7 @@ y = sets.targets["y"].astype(float)
 sets
 
 # %%
-# Every chunk has a checksum. To be sure of a copy, or of a disk:
+# Every chunk has a checksum. To check a copy or a disk:
 
 sets.verify()
 
@@ -44,9 +44,9 @@ sets.verify()
 # From the store to a model
 # -------------------------
 #
-# ``sets[:3600]`` is a view: nothing is read before it is needed. In the first step the divergences between
-# distributions become distances between rows, in the second these become features for a linear model, and in the third
-# it is trained by stochastic gradient descent, in an order that the seed decides.
+# ``sets[:3600]`` is a view; nothing is read before it is needed. The first step turns divergences between
+# distributions into distances between rows. The second step turns rows into features for a linear model. The third
+# step trains it by stochastic gradient descent, in an order that follows from the seed.
 
 train, test = sets[:3600], sets[3600:]
 model = make_pipeline(
@@ -69,7 +69,7 @@ boxes = axes.boxplot(
 )
 
 # %%
-# Ridge regression needs a single pass and no step size. On the rows of the embedding alone, without random features:
+# Ridge regression needs one pass and no step size. This one uses the rows of the embedding without random features:
 
 rows = model[0].transform(sets)
 print(rows)
@@ -77,20 +77,21 @@ ridge = dk.IncrementalRidge(random_state=0).fit(rows[:3600], y[:3600])
 print(f"ridge: {np.sqrt(np.mean((ridge.predict(rows[3600:]) - y[3600:]) ** 2)):.2f}")
 
 # %%
-# ``rows`` is a lazy array: it has a shape, and becomes numbers block by block as the learner asks for them. Who wants
-# features kept calls ``dk.write_features``, which goes on where an interrupted run stopped.
+# ``rows`` is a lazy array: it has a shape, and the learner computes it block by block. ``dk.write_features`` stores
+# features, and continues after an interruption.
 #
-# The model is one file of numbers and plain text, never pickle:
+# A model file contains numbers and plain text, no pickle:
 
 dk.save_model(model, f"{folder.name}/model.npz")
 assert (dk.load_model(f"{folder.name}/model.npz").predict(test) == model.predict(test)).all()
 
 # %%
-# What a million takes
-# --------------------
+# Measurements for a million sets
+# -------------------------------
 #
-# ``python benchmarks/million.py`` goes this way with a million sets of 200 points and 5,000 random features, on
-# two processor cores: prepared by two workers and learned in two lanes by two threads, in 32 seconds, of which
+# ``python benchmarks/million.py`` runs this workflow with a million sets of 200 points and 5,000 random features on
+# two cores. Two workers prepare the data, and two threads with two SGD replicas (``n_lanes=2``) learn, in 32 seconds
+# in total:
 #
 # =====================================================  ==========
 # generated into a store of 1.46 GB                        11.1 s
@@ -99,8 +100,8 @@ assert (dk.load_model(f"{folder.name}/model.npz").predict(test) == model.predict
 # five epochs learned, and 100,000 sets predicted          16.7 s
 # =====================================================  ==========
 #
-# No process had more than 630 MB of memory. The error fell to 1.411 (from 1.415 with 90,000 sets), that of ridge on
-# the rows alone is 1.591, and of the mean 2.878. :doc:`/benchmarks` has the machine and more such figures, and
-# :doc:`/clusters` says how the same lines run on many machines.
+# No process used more than 630 MB of memory. The error is 1.411 (1.415 with 90,000 sets), that of ridge on the rows
+# alone is 1.591, and that of the mean 2.878. :doc:`/benchmarks` has the machine and other runs, and :doc:`/clusters`
+# describes runs on many machines.
 
 folder.cleanup()
