@@ -1,4 +1,4 @@
-"""What one gets with no argument: every task of docs/choosing.md and docs/distances.md, and how sure, and why.
+"""What one gets with no argument: every task of docs/benchmarks.md, and how sure, and why.
 
     python benchmarks/defaults.py [part ...] [--quick] [--output results.json]
 

@@ -1,4 +1,4 @@
-"""`DistanceEmbedding` with nothing but a distance's name, beside what tuning chose: the tasks of docs/distances.md.
+"""`DistanceEmbedding` with nothing but a distance's name, beside what tuning chose: the tasks of docs/benchmarks.md.
 
     python benchmarks/distance_defaults.py [task ...] [--quick] [--splits 3] [--vary | --few] [--output results.json]
 

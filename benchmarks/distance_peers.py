@@ -9,7 +9,7 @@ long     two strings, short to long: unrelated, with a tenth changed, and nearly
 series   dynamic time warping of few series, of one and of several variables, by a matrix and of two by a call, against
          dtaidistance
 elastic  ERP, TWED, MSM and soft-DTW of few series, against aeon (whose ERP is another, and whose soft-DTW of a series
-         and itself is 0: see docs/distances.md)
+         and itself is 0: see docs/benchmarks.md)
 line     the exact Wasserstein distance in one and two dimensions, against POT
 
 Seconds are the least of some interleaved runs, of processor time; a ratio above 1 says that we are faster. Peers that

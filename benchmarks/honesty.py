@@ -6,7 +6,7 @@
 
 1. Labels that are independent of the sets (balanced coin flips, and numbers): the leaderboard score, p-values,
    coverage of 90 % sets and intervals, log loss; random distributions of sets in 1 to 5 dimensions.
-2. Optimism: leaderboard score minus held-out score on real collections and on the tasks of docs/choosing.md.
+2. Optimism: leaderboard score minus held-out score on real collections and on the tasks of docs/benchmarks.md.
 3. On the same splits: the model minus the best of ten simple baselines, which inner cross-validation chooses.
 4. Expected calibration error for 2, 5, 30 and 100 classes, and mean confidence where all predictions are right.
 5. Planted points that `explain` finds (`explanations.py`).

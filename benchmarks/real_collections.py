@@ -1,7 +1,7 @@
-"""Real collections and the tasks of docs/choosing.md, with the splits that scores and baselines are compared on.
+"""Real collections and the tasks of docs/benchmarks.md, with the splits that scores and baselines are compared on.
 
 Collections of at most 200 sets or patients are split 5 x 5: five repeats of shuffled five-fold cross-validation, by
-class and by group. Larger ones are split into five folds once. Tasks of docs/choosing.md keep their test sets.
+class and by group. Larger ones are split into five folds once. Tasks of docs/benchmarks.md keep their test sets.
 Data: DKDIST_DATA.
 """
 
