@@ -23,7 +23,7 @@ import numpy as np
 from study import options, write
 
 import dkdist as dk
-from dkdist.datasets.mixtures import SIDE, Mixture
+from dkdist.datasets.mixtures import DOMAIN_BOUND, Mixture
 
 GRID = 200
 BANDWIDTHS = (0.01, 0.012, 0.014, 0.017, 0.02, 0.03)
@@ -45,9 +45,9 @@ def density(mixture: Mixture, x: np.ndarray) -> np.ndarray:
 
 def true_divergences(mixtures: list[Mixture]) -> np.ndarray:
     """Jensen-Shannon divergences in nats, by the midpoint rule."""
-    axis = (np.arange(GRID) + 0.5) / GRID * 2 * SIDE - SIDE
+    axis = (np.arange(GRID) + 0.5) / GRID * 2 * DOMAIN_BOUND - DOMAIN_BOUND
     nodes = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
-    cell = (2 * SIDE / GRID) ** 2
+    cell = (2 * DOMAIN_BOUND / GRID) ** 2
     p = np.array([density(m, nodes) for m in mixtures]) * cell
     entropy = -(p * np.log(np.maximum(p, 1e-300))).sum(1)
     js = np.zeros((len(p), len(p)))
@@ -69,7 +69,7 @@ def corr2(K: np.ndarray, truth: np.ndarray) -> float:
 
 
 def embedding(bandwidth: float, **choices: object) -> dk.DivergenceEmbedding:
-    domain = ([-SIDE, -SIDE], [SIDE, SIDE])
+    domain = ([-DOMAIN_BOUND, -DOMAIN_BOUND], [DOMAIN_BOUND, DOMAIN_BOUND])
     return dk.DivergenceEmbedding(
         "jensen-shannon", n_basis=N_BASIS, bandwidth=bandwidth, domain=domain, **choices
     )
@@ -79,7 +79,7 @@ def collection(seed: int, n_sets: int, n_points: int) -> tuple[dk.SampleSets, np
     """Sample sets of random mixtures, and their true divergences."""
     rng = np.random.default_rng(seed)
     mixtures = [Mixture(rng) for _ in range(n_sets)]
-    points = [np.clip(m.sample(n_points, rng), -SIDE, SIDE) for m in mixtures]
+    points = [np.clip(m.sample(n_points, rng), -DOMAIN_BOUND, DOMAIN_BOUND) for m in mixtures]
     return dk.SampleSets.from_arrays(points), true_divergences(mixtures)
 
 

@@ -38,10 +38,10 @@ def _run(argv: Sequence[str] | None) -> int:
         args = build_parser().parse_args(argv)
         _expand_home(args)
         options = option_names(args.command)
-        from dkdist.cli.console import calm_warnings, told_of_compiling
+        from dkdist.cli.console import print_short_warnings, report_compilation
 
         module, function = args.run.split(":")
-        with calm_warnings(options), told_of_compiling():
+        with print_short_warnings(options), report_compilation():
             getattr(importlib.import_module(module), function)(args)
     except KeyboardInterrupt:
         return _report("interrupted", 130, start="\n")

@@ -31,13 +31,13 @@ def print_pairs(pairs: Sequence[tuple[str, object]]) -> None:
         print(f"{escape_controls(name, ''):<{width}}  {escape_controls(value, '')}")
 
 
-def wants_progress(args: Namespace) -> bool:
+def is_progress_shown(args: Namespace) -> bool:
     """Whether to show progress: as the user said, else where standard error is a terminal."""
     return bool(sys.stderr.isatty() if args.progress is None else args.progress)
 
 
 @contextmanager
-def scheduler(args: Namespace) -> Iterator[None]:
+def scheduler_session(args: Namespace) -> Iterator[None]:
     """The user's cluster, or this machine."""
     tls = (args.tls_ca_file, args.tls_cert, args.tls_key)
     if args.scheduler is None and args.scheduler_file is None:
@@ -61,7 +61,7 @@ def scheduler(args: Namespace) -> Iterator[None]:
 
 
 @contextmanager
-def calm_warnings(option_by_name: Mapping[str, str]) -> Iterator[None]:
+def print_short_warnings(option_by_name: Mapping[str, str]) -> Iterator[None]:
     """Show warnings as single lines, the first few of them."""
     shown = 0
 
@@ -84,7 +84,7 @@ def calm_warnings(option_by_name: Mapping[str, str]) -> Iterator[None]:
                 print(f"dkdist: {shown - MOST_WARNINGS} more warnings like these", file=sys.stderr)
 
 
-def told_of_compiling() -> AbstractContextManager[None]:
+def report_compilation() -> AbstractContextManager[None]:
     """Within it, a line on standard error tells of loops that are compiled."""
 
     def tell() -> None:
@@ -101,7 +101,9 @@ def stopwatch() -> Callable[[], float]:
     return lambda: time.perf_counter() - start
 
 
-def answer(args: Namespace, document: Mapping[str, Any], told: str | Sequence[tuple[str, object]]) -> None:
+def print_result(
+    args: Namespace, document: Mapping[str, Any], told: str | Sequence[tuple[str, object]]
+) -> None:
     """Print the document if ``--json`` asks for it, else a text or names and values."""
     if args.json:
         print_json(document)
@@ -113,17 +115,17 @@ def answer(args: Namespace, document: Mapping[str, Any], told: str | Sequence[tu
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print the document as one line of JSON."""
-    print(json.dumps(plain(document), allow_nan=False))
+    print(json.dumps(to_json_value(document), allow_nan=False))
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """A value as JSON has it: numbers and arrays of NumPy as Python's; what is no number (NaN, infinity) is null."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_json_value(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
-        return plain(value.tolist())
+        return to_json_value(value.tolist())
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [to_json_value(item) for item in value]
     if isinstance(value, np.generic):
-        return plain(value.item())
+        return to_json_value(value.item())
     return None if isinstance(value, float) and not math.isfinite(value) else value

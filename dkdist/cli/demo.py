@@ -30,7 +30,7 @@ import dkdist as dk
 from dkdist.cli.console import stopwatch
 from dkdist.cli.output import require_output_folder
 
-INK, FAINT = "#1d2733", "#8a94a0"
+TEXT_COLOUR, MUTED_COLOUR = "#1d2733", "#8a94a0"
 
 
 def draw_confusions(path: Path, truth: NDArray[Any], predicted: Mapping[str, NDArray[Any]]) -> None:
@@ -44,8 +44,10 @@ def draw_confusions(path: Path, truth: NDArray[Any], predicted: Mapping[str, NDA
         _draw_counts(axes, counts, classes)
         right = int(np.trace(counts))
         title = f"{name}: {100 * right / len(truth):.1f} % right"
-        axes.set_title(title, fontsize=15, color=INK, pad=12, loc="left")
-        axes.set_title(f"{right} of {len(truth)} held out", fontsize=11, color=FAINT, pad=12, loc="right")
+        axes.set_title(title, fontsize=15, color=TEXT_COLOUR, pad=12, loc="left")
+        axes.set_title(
+            f"{right} of {len(truth)} held out", fontsize=11, color=MUTED_COLOUR, pad=12, loc="right"
+        )
     figure.savefig(path, dpi=110)
 
 
@@ -57,18 +59,20 @@ def _draw_counts(axes: Axes, counts: NDArray[np.int64], classes: NDArray[Any]) -
     for (i, j), count in np.ndenumerate(counts):
         if count:
             weight = "normal" if i == j else "bold"
-            axes.text(j, i, str(count), ha="center", va="center", fontsize=11, color=INK, weight=weight)
+            axes.text(
+                j, i, str(count), ha="center", va="center", fontsize=11, color=TEXT_COLOUR, weight=weight
+            )
     ticks = np.arange(len(classes))
-    axes.set_xticks(ticks, [str(c) for c in classes], color=INK, fontsize=11)
-    axes.set_yticks(ticks, [str(c) for c in classes], color=INK, fontsize=11)
-    axes.set_xlabel("predicted digit", color=INK, fontsize=12)
-    axes.set_ylabel("true digit", color=INK, fontsize=12)
+    axes.set_xticks(ticks, [str(c) for c in classes], color=TEXT_COLOUR, fontsize=11)
+    axes.set_yticks(ticks, [str(c) for c in classes], color=TEXT_COLOUR, fontsize=11)
+    axes.set_xlabel("predicted digit", color=TEXT_COLOUR, fontsize=12)
+    axes.set_ylabel("true digit", color=TEXT_COLOUR, fontsize=12)
     axes.set_xticks(ticks[:-1] + 0.5, minor=True)
     axes.set_yticks(ticks[:-1] + 0.5, minor=True)
     axes.grid(which="minor", color="#e6eaee", linewidth=1)
     axes.tick_params(which="both", length=0)
     for side in axes.spines.values():
-        side.set_color(FAINT)
+        side.set_color(MUTED_COLOUR)
 
 
 SEED = 0
@@ -79,7 +83,7 @@ N_FEATURES = 2000
 # and SGD .983; over most of this range ridge stays within .002 of that.
 N_BASIS, BANDWIDTH, SIGMA, EPOCHS = 10, 0.08, 0.2, 40
 
-NEXT = """
+NEXT_STEPS = """
 Look at {folder}/confusion.png, and try next:
   dkdist info {folder}/digits.zarr
   dkdist score {folder}/digits.zarr --model {folder}/digits.npz --target digit
@@ -95,30 +99,30 @@ def run(args: Namespace) -> None:
     require_output_folder("--output", args.output)
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
-    with _stage("images to sets of weighted points"):
+    with _print_stage_seconds("images to sets of weighted points"):
         images, digits = dk.datasets.load_digits_as_sets()
         dk.write_sets(folder / "digits.zarr", images, targets={"digit": digits}, overwrite=True)
         sets = dk.open_sets(folder / "digits.zarr")
         digits = sets.targets["digit"]
-    train, test = split(digits, SEED)
-    with _stage(f"divergence embedding, {N_FEATURES:,} random features"):
-        features = make_pipeline(*feature_steps(SEED)).fit(sets[train])
+    train, test = split_digits(digits, SEED)
+    with _print_stage_seconds(f"divergence embedding, {N_FEATURES:,} random features"):
+        features = make_pipeline(*build_feature_steps(SEED)).fit(sets[train])
         rows = dk.write_features(folder / "features.zarr", features.transform(sets), overwrite=True)
-    predicted, models = {}, learners(SEED)
+    predicted, models = {}, build_learners(SEED)
     for name, learner in models.items():
-        with _stage(f"{name} classifier"):
+        with _print_stage_seconds(f"{name} classifier"):
             predicted[name] = learner.fit(rows[train], digits[train]).predict(rows[test])
-    with _stage("model file and picture"):
+    with _print_stage_seconds("model file and picture"):
         steps = [step for _, step in features.steps]
         dk.save_model(make_pipeline(*steps, models["Ridge"]), folder / "digits.npz")
         draw_confusions(folder / "confusion.png", digits[test], predicted)
     print(f"\naccuracy on {len(test)} held-out digits, after training on {len(train):,}")
     for name, found in predicted.items():
         print(f"  {name:<8} {np.mean(found == digits[test]):.4f}")
-    print(NEXT.format(folder=folder))
+    print(NEXT_STEPS.format(folder=folder))
 
 
-def split(digits: NDArray[Any], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_digits(digits: NDArray[Any], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(train, test) positions in the order of the store: a quarter of every digit is held out."""
     train, test = train_test_split(
         np.arange(len(digits)), test_size=HELD_OUT, stratify=digits, random_state=seed
@@ -126,7 +130,7 @@ def split(digits: NDArray[Any], seed: int) -> tuple[NDArray[np.int64], NDArray[n
     return np.sort(train), np.sort(test)
 
 
-def feature_steps(seed: int) -> list[Any]:
+def build_feature_steps(seed: int) -> list[Any]:
     """The embedding and the random features."""
     return [
         dk.DivergenceEmbedding("hellinger", n_basis=N_BASIS, bandwidth=BANDWIDTH, domain=(0, 1)),
@@ -134,7 +138,7 @@ def feature_steps(seed: int) -> list[Any]:
     ]
 
 
-def learners(seed: int) -> dict[str, Any]:
+def build_learners(seed: int) -> dict[str, Any]:
     """The two classifiers, by the names the report uses."""
     return {
         "Ridge": dk.IncrementalRidgeClassifier(random_state=seed),
@@ -143,7 +147,7 @@ def learners(seed: int) -> dict[str, Any]:
 
 
 @contextmanager
-def _stage(name: str) -> Iterator[None]:
+def _print_stage_seconds(name: str) -> Iterator[None]:
     watch = stopwatch()
     yield
     print(f"{name:<52} {watch():6.1f} s", flush=True)

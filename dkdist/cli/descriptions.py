@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dkdist
-from dkdist.cli.console import plain
+from dkdist.cli.console import to_json_value
 from dkdist.models.model_file import StepSummary, summary_of_file
 
 Pairs = list[tuple[str, object]]
@@ -35,8 +35,8 @@ def sets_document(sets: Any) -> dict[str, Any]:
         "dtype": str(sets.points_dtype),
         "origin": sets.origin,
         "weights": None if weights is None else list(weights),
-        "ids": None if sets.ids is None else _column(sets.ids),
-        "targets": {name: _column(values) for name, values in sets.targets.items()},
+        "ids": None if sets.ids is None else _describe_column(sets.ids),
+        "targets": {name: _describe_column(values) for name, values in sets.targets.items()},
     }
 
 
@@ -56,9 +56,9 @@ def sets_pairs(found: dict[str, Any]) -> Pairs:
             "weights",
             "none" if weights is None else f"{tuple(weights)} a point" if weights else "one a point",
         ),
-        ("ids", "none" if ids is None else _text(ids)),
+        ("ids", "none" if ids is None else _format_column(ids)),
     ]
-    return pairs + [(f"target {name!r}", _text(column)) for name, column in found["targets"].items()]
+    return pairs + [(f"target {name!r}", _format_column(column)) for name, column in found["targets"].items()]
 
 
 def features_document(features: Any) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def features_pairs(found: dict[str, Any]) -> Pairs:
     return [("store of", "features"), *sizes, ("dtype", found["dtype"])]
 
 
-def _column(values: NDArray[Any]) -> dict[str, Any]:
+def _describe_column(values: NDArray[Any]) -> dict[str, Any]:
     """A column in a few facts: its dtype, and its range or its classes."""
     kind = "text" if values.dtype.kind == "U" else str(values.dtype)
     facts: dict[str, Any] = dict.fromkeys(("dtype", "columns", "distinct", "min", "max", "counts"))
@@ -98,7 +98,7 @@ def _column(values: NDArray[Any]) -> dict[str, Any]:
     return facts
 
 
-def _text(column: dict[str, Any]) -> str:
+def _format_column(column: dict[str, Any]) -> str:
     kind, low, high = column["dtype"], column["min"], column["max"]
     if column["columns"] > 1:
         return f"{kind}, {column['columns']} columns"
@@ -108,14 +108,20 @@ def _text(column: dict[str, Any]) -> str:
         return f"{kind}, {low:.6g} to {high:.6g}"
     if column["counts"] is None:
         return f"{kind}, {column['distinct']:,} different values, {low} to {high}"
-    named = ", ".join(f"{plain(one['value'])} ({one['count']:,})" for one in column["counts"])
+    named = ", ".join(f"{to_json_value(one['value'])} ({one['count']:,})" for one in column["counts"])
     return f"{kind}, {column['distinct']} classes: {named}"
 
 
-SHOWN = ("bandwidth_", "n_basis_", "sigma_", "alpha_", "distance_scale_", "n_epochs_")
+SUMMARY_ATTRIBUTES = ("bandwidth_", "n_basis_", "sigma_", "alpha_", "distance_scale_", "n_epochs_")
 """Fitted attributes that people are told of."""
-_TOLD = reprlib.Repr()
-_TOLD.maxlist, _TOLD.maxdict, _TOLD.maxstring, _TOLD.maxother, _TOLD.maxlevel = 8, 12, 80, 80, 4
+_SHORT_REPR = reprlib.Repr()
+(
+    _SHORT_REPR.maxlist,
+    _SHORT_REPR.maxdict,
+    _SHORT_REPR.maxstring,
+    _SHORT_REPR.maxother,
+    _SHORT_REPR.maxlevel,
+) = 8, 12, 80, 80, 4
 
 
 def model_document(path: str) -> dict[str, Any]:
@@ -138,29 +144,33 @@ def model_pairs(found: dict[str, Any]) -> Pairs:
     versions, classes, origin = found["saved_by"], found["classes"], found["origin"]
     pairs: Pairs = [
         ("model of", f"{len(found['steps'])} step{'s' if len(found['steps']) > 1 else ''}"),
-        ("dimensions", _short(found["n_dims"])),
-        ("features", _short(found["n_features"])),
-        ("classes", "none" if classes is None else _short(classes)),
+        ("dimensions", _format_value(found["n_dims"])),
+        ("features", _format_value(found["n_features"])),
+        ("classes", "none" if classes is None else _format_value(classes)),
     ]
     if isinstance(origin, list) and any(origin):
-        pairs.append(("origin", _short(origin)))
+        pairs.append(("origin", _format_value(origin)))
     for i, step in enumerate(found["steps"], 1):
-        pairs.append((f"step {i}", _call(StepSummary(**step))))
-    saved = ", ".join(f"{_escaped(name)} {_escaped(version)}" for name, version in (versions or {}).items())
+        pairs.append((f"step {i}", _format_step(StepSummary(**step))))
+    saved = ", ".join(
+        f"{_escape_name(name)} {_escape_name(version)}" for name, version in (versions or {}).items()
+    )
     return [*pairs, ("format", f"version {found['format_version']}"), ("saved by", saved or "not said")]
 
 
-def _call(step: StepSummary) -> str:
+def _format_step(step: StepSummary) -> str:
     """The call that makes the step, and what it has chosen."""
-    usual = _defaults(step.estimator)
+    usual = _default_parameters(step.estimator)
     given = {key: value for key, value in step.parameters.items() if key not in usual or usual[key] != value}
-    named = ", ".join(f"{_escaped(key)}={_short(value)}" for key, value in given.items())
-    call = f"{_escaped(step.estimator)}({named})"
-    chosen = [f"{name} {_short(step.fitted[name])}" for name in SHOWN if name in step.fitted]
+    named = ", ".join(f"{_escape_name(key)}={_format_value(value)}" for key, value in given.items())
+    call = f"{_escape_name(step.estimator)}({named})"
+    chosen = [
+        f"{name} {_format_value(step.fitted[name])}" for name in SUMMARY_ATTRIBUTES if name in step.fitted
+    ]
     return f"{call}: {', '.join(chosen)}" if chosen else call
 
 
-def _defaults(estimator: str) -> dict[str, Any]:
+def _default_parameters(estimator: str) -> dict[str, Any]:
     """The defaults of a public estimator, as a file holds them; {} of any other."""
     kind = getattr(dkdist, estimator) if estimator in dir(dkdist) else None
     if not inspect.isclass(kind):
@@ -169,15 +179,15 @@ def _defaults(estimator: str) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def _escaped(name: str) -> str:
+def _escape_name(name: str) -> str:
     """A name of the file without characters that a terminal would obey."""
     return repr(name)[1:-1]
 
 
-def _short(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A value in one short line."""
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list) and value and all(type(one) is float for one in value):
         return f"[{', '.join(f'{one:.6g}' for one in value[:8])}{', ...' * (len(value) > 8)}]"
-    return _TOLD.repr(value)
+    return _SHORT_REPR.repr(value)

@@ -15,19 +15,19 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 import dkdist
-from dkdist.cli.console import answer, scheduler, stopwatch, wants_progress
+from dkdist.cli.console import is_progress_shown, print_result, scheduler_session, stopwatch
 from dkdist.cli.fit_plan import require_fit_memory
-from dkdist.cli.model import feature_steps, pipeline, target_of, task_of
-from dkdist.cli.options import FEATURES
+from dkdist.cli.model import build_feature_steps, build_pipeline, infer_task, read_target
+from dkdist.cli.options import DEFAULT_FEATURE_OPTIONS
 from dkdist.cli.output import require_output_file, require_output_folder, require_output_store
-from dkdist.cli.scores import line_of, score_document
+from dkdist.cli.scores import format_score, score_document
 from dkdist.cli.text import escape_controls
 from dkdist.io.feature_writer import find_features
 
-CHOICES = (*FEATURES, "learner", "alphas", "epochs", "checkpoint")
+MANUAL_OPTIONS = (*DEFAULT_FEATURE_OPTIONS, "learner", "alphas", "epochs", "checkpoint")
 
 
-class Chosen(NamedTuple):
+class TrainedModel(NamedTuple):
     """What is saved; of an automatic model its name among the candidates, what was tried, and that in words."""
 
     model: Any
@@ -36,13 +36,13 @@ class Chosen(NamedTuple):
     summary: str | None
 
 
-def require_no_choices(args: Namespace) -> None:
+def check_automatic_options(args: Namespace) -> None:
     """Refuse choices beside ``--automatic``, which makes them, and a budget without it."""
     if not args.automatic:
         if args.budget is not None:
             raise ValueError("--budget is for --automatic: give both, or leave it out")
         return
-    given = [name for name in CHOICES if getattr(args, name) is not None]
+    given = [name for name in MANUAL_OPTIONS if getattr(args, name) is not None]
     if given:
         named = ", ".join("--" + name.replace("_", "-") for name in given)
         raise ValueError(f"--automatic chooses by itself: leave out {named}, or --automatic")
@@ -50,7 +50,7 @@ def require_no_choices(args: Namespace) -> None:
         raise ValueError("--automatic shows no progress: leave out --progress")
 
 
-def automatic_model(args: Namespace, task: str, sets: Any, targets: NDArray[Any]) -> Chosen:
+def fit_automatic(args: Namespace, task: str, sets: Any, targets: NDArray[Any]) -> TrainedModel:
     """Try what the sets allow; what is told is of the average of the best, what a file can hold the best one alone."""
     kind = dkdist.SetClassifier if task == "classify" else dkdist.SetRegressor
     tried = kind(budget=args.budget, random_state=args.seed).fit(sets, targets)
@@ -62,7 +62,7 @@ def automatic_model(args: Namespace, task: str, sets: Any, targets: NDArray[Any]
             f"there is no model to save: {error}. Nothing else predicts as well; leave out --automatic to train a "
             "model of your choice"
         ) from error
-    return Chosen(best, tried.best_name_, tried.leaderboard_, tried.summary())
+    return TrainedModel(best, tried.best_name_, tried.leaderboard_, tried.summary())
 
 
 def embed(args: Namespace) -> None:
@@ -70,9 +70,9 @@ def embed(args: Namespace) -> None:
     require_output_store("OUTPUT", args.output, staged=args.overwrite)
     _require_no_features(args.output, overwrite=args.overwrite)
     sets, watch = dkdist.open_sets(args.store), stopwatch()
-    with scheduler(args):
-        features = make_pipeline(*feature_steps(args)).fit(sets).transform(sets)
-        verbose = wants_progress(args)
+    with scheduler_session(args):
+        features = make_pipeline(*build_feature_steps(args)).fit(sets).transform(sets)
+        verbose = is_progress_shown(args)
         stored = dkdist.write_features(args.output, features, overwrite=args.overwrite, verbose=verbose)
     n, m = stored.shape
     print(f"wrote {n:,} rows of {m:,} features to {args.output} in {watch():.1f} s")
@@ -83,14 +83,14 @@ def fit(args: Namespace) -> None:
     require_output_file("--model", args.model, overwrite=args.overwrite)
     if args.checkpoint is not None:
         require_output_folder("--checkpoint", args.checkpoint)
-    require_no_choices(args)
+    check_automatic_options(args)
     sets = dkdist.open_sets(args.store)
-    targets = target_of(sets, args.target)
-    task = task_of(args, targets)
-    train, test = split(targets, task, args.train_fraction, args.seed)
+    targets = read_target(sets, args.target)
+    task = infer_task(args, targets)
+    train, test = split_train_test(targets, task, args.train_fraction, args.seed)
     watch = stopwatch()
-    with scheduler(args):
-        chosen = _trained(args, task, sets[train], targets[train])
+    with scheduler_session(args):
+        chosen = _train_model(args, task, sets[train], targets[train])
         seconds = watch()
         dkdist.save_model(chosen.model, args.model, overwrite=args.overwrite)
         held_out = None
@@ -114,9 +114,9 @@ def fit(args: Namespace) -> None:
         ("task", f"{task} {args.target!r} with {name}"),
         ("trained on", f"{len(train):,} sets in {seconds:.1f} s"),
         *([] if chosen.saved is None else [("saved", f"the best candidate alone: {chosen.saved}")]),
-        *([] if held_out is None else [("held out", line_of(held_out))]),
+        *([] if held_out is None else [("held out", format_score(held_out))]),
     ]
-    answer(args, document, [*pairs, ("model", args.model)])
+    print_result(args, document, [*pairs, ("model", args.model)])
 
 
 def _require_no_features(output: str, *, overwrite: bool) -> None:
@@ -126,12 +126,12 @@ def _require_no_features(output: str, *, overwrite: bool) -> None:
         raise FileExistsError(f"{output} already holds features: give --overwrite, or another place")
 
 
-def _trained(args: Namespace, task: str, sets: Any, targets: NDArray[Any]) -> Chosen:
+def _train_model(args: Namespace, task: str, sets: Any, targets: NDArray[Any]) -> TrainedModel:
     if args.automatic:
-        return automatic_model(args, task, sets, targets)
+        return fit_automatic(args, task, sets, targets)
     require_fit_memory(args, sets, targets, task)
-    model = pipeline(args, task, verbose=wants_progress(args)).fit(sets, targets)
-    return Chosen(model, None, None, None)
+    model = build_pipeline(args, task, verbose=is_progress_shown(args)).fit(sets, targets)
+    return TrainedModel(model, None, None, None)
 
 
 def _require_both_parts(targets: NDArray[Any], task: str, fraction: float) -> None:
@@ -154,7 +154,7 @@ def _require_both_parts(targets: NDArray[Any], task: str, fraction: float) -> No
         )
 
 
-def split(
+def split_train_test(
     targets: NDArray[Any], task: str, fraction: float, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(train, test) positions in the order of the store; of every class the same share."""

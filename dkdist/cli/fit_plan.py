@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 import dkdist
 from dkdist._base.inputs import survey_bytes
 from dkdist._runtime.run import BlockPlan, plan_of
-from dkdist.cli.model import feature_steps, learner
+from dkdist.cli.model import build_feature_steps, build_learner
 from dkdist.embeddings.cross_validation import search_bytes
 
 LOADED_BYTES = (
     48 * 2**20
 )  # by work of any size: a fit of 40 tiny sets ends 50 MB above its plan (benchmarks/memory.py)
-FINEST = 1e-4  # a bandwidth for which every embedding takes all nodes it may
+MIN_PLANNED_BANDWIDTH = 1e-4  # a bandwidth for which every embedding takes all nodes it may
 
 
 class FitPlan(NamedTuple):
@@ -39,10 +39,10 @@ class FitPlan(NamedTuple):
 
 def plan_fit(args: Namespace, sets: Any, targets: NDArray[Any], task: str) -> FitPlan:
     """Plan a fit; what the embedding would choose from the points is taken at its largest."""
-    steps = feature_steps(args)
+    steps = build_feature_steps(args)
     chosen = steps[0].bandwidth == "auto"
-    columns, rows = _features_of(sets, steps)
-    model = learner(args, task, verbose=False)
+    columns, rows = _plan_features(sets, steps)
+    model = build_learner(args, task, verbose=False)
     if args.learner == "sgd":
         model.set_params(eta0=1.0, checkpoint=None)  # by default a block is made to find the step size
     found: BlockPlan = plan_of(lambda: model.fit(rows, targets))
@@ -60,12 +60,12 @@ def require_fit_memory(args: Namespace, sets: Any, targets: NDArray[Any], task: 
     found.check()
 
 
-def _features_of(sets: Any, steps: list[Any]) -> tuple[int, Any]:
+def _plan_features(sets: Any, steps: list[Any]) -> tuple[int, Any]:
     """The embedding's columns and the lazy features; only two made-up sets are looked at."""
     embedding, *features = steps
     if embedding.bandwidth == "auto":
-        embedding.set_params(bandwidth=FINEST)
-    fit_to_made_up_sets(embedding, sets.n_dims, sets.names)
+        embedding.set_params(bandwidth=MIN_PLANNED_BANDWIDTH)
+    fit_to_random_sets(embedding, sets.n_dims, sets.names)
     embedding.origin_ = sets.origin
     rows = embedding.transform(sets)
     columns = rows.shape[1]
@@ -76,7 +76,7 @@ def _features_of(sets: Any, steps: list[Any]) -> tuple[int, Any]:
     return columns, rows
 
 
-def fit_to_made_up_sets(embedding: Any, n_dims: int, names: Any) -> Any:
+def fit_to_random_sets(embedding: Any, n_dims: int, names: Any) -> Any:
     """The embedding, fitted to two made-up sets."""
     made_up = list(np.random.default_rng(0).random((2, 8, n_dims), np.float32))
     stand_ins = dkdist.SampleSets.from_arrays(made_up, names=names)

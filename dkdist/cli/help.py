@@ -62,8 +62,8 @@ the environment. It holds all it shows, and loads nothing from elsewhere.
 """
 
 
-WIDTH = 76  # of the help's lines
-COLUMN = "each {dtype, columns, distinct, min, max, counts: [{value, count}]}"
+HELP_WIDTH = 76  # of the help's lines
+COLUMN_KEYS = "each {dtype, columns, distinct, min, max, counts: [{value, count}]}"
 SCORE = {
     "task": "classify or regress",
     "n_sets": "sets that were scored",
@@ -85,7 +85,7 @@ SETS = {
     "origin": "what points are counted from",
     "weights": "null, or their shape for a point",
     "ids": "null or a column",
-    "targets": f"by name, {COLUMN}",
+    "targets": f"by name, {COLUMN_KEYS}",
 }
 FEATURES = {"kind": "features", "n_rows": "", "n_features": "", "n_blocks": "", "dtype": ""}
 MODEL = {
@@ -145,7 +145,7 @@ WARM = {
 
 def add_json(command: argparse.ArgumentParser, *documents: dict[str, str]) -> None:
     """The option ``--json`` of a command that prints one of these documents."""
-    keys = "\n or\n".join(map(_listed, documents))
+    keys = "\n or\n".join(map(_format_keys, documents))
     group = command.add_argument_group(
         "for scripts", f"the document of --json; what does not apply is null:\n{keys}"
     )
@@ -154,6 +154,6 @@ def add_json(command: argparse.ArgumentParser, *documents: dict[str, str]) -> No
     )
 
 
-def _listed(document: dict[str, str]) -> str:
+def _format_keys(document: dict[str, str]) -> str:
     lines = (f"  {key:<18} {meaning}".rstrip() for key, meaning in document.items())
-    return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent=" " * 21) for line in lines)
+    return "\n".join(textwrap.fill(line, HELP_WIDTH, subsequent_indent=" " * 21) for line in lines)

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import dkdist
-from dkdist.cli.console import scheduler, wants_progress
+from dkdist.cli.console import is_progress_shown, scheduler_session
 from dkdist.cli.output import require_output_store
 from dkdist.cli.text import escape_controls
 from dkdist.io.readers.files import files_of
 from dkdist.io.readers.kinds import KINDS, READERS, SUFFIXES, kind_of, reader_of, sources_in
 from dkdist.io.readers.sources import LOG
 
-OPTIONS = {
+KINDS_BY_OPTION = {
     "set_id": ("--set-id", ("table",)),
     "points": ("--points", ("table", "cytometry", "lidar")),
     "data_set": ("--data-set", ("cytometry",)),
@@ -36,30 +36,35 @@ OPTIONS = {
     "weight": ("--weight", ("table", "array")),
     "targets": ("--target", ("table", "array")),
 }
-CALLED = {"table": "a table", "array": "a file of arrays", "cytometry": "an FCS file", "lidar": "a LAS file"}
+KIND_LABELS = {
+    "table": "a table",
+    "array": "a file of arrays",
+    "cytometry": "an FCS file",
+    "lidar": "a LAS file",
+}
 
 
 def _kind_name(kind: str) -> str:
-    return CALLED.get(kind, f"a {kind} file")
+    return KIND_LABELS.get(kind, f"a {kind} file")
 
 
 def run(args: Namespace) -> None:
     """Write the store; nothing of it is visible before all sources were read."""
-    sources = [path for source in args.source for path in _sources(source)]
+    sources = [path for source in args.source for path in _expand_source(source)]
     if not args.append and not args.overwrite and Path(args.store).exists():
         raise FileExistsError(
             f"{args.store} is there already: give --overwrite or --append, or another place"
         )
-    reader = _reader(args, sources)
+    reader = _build_reader(args, sources)
     require_output_store("STORE", args.store, append=args.append)
-    with _told():
+    with _print_import_log():
         (_append if args.append else _write)(args, sources, reader)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _print_import_log() -> Iterator[None]:
     """Print what an import tells of columns and dropped sets."""
-    level, printer = LOG.level, _Printer()
+    level, printer = LOG.level, _PrintHandler()
     LOG.addHandler(printer)
     LOG.setLevel(logging.INFO)
     try:
@@ -69,25 +74,25 @@ def _told() -> Iterator[None]:
         LOG.setLevel(level)
 
 
-class _Printer(logging.Handler):
+class _PrintHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         print(escape_controls(record.getMessage()))
 
 
 def _write(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
-    with scheduler(args):
+    with scheduler_session(args):
         sets = dkdist.import_sets(
             args.store,
             sources,
             reader,
             overwrite=args.overwrite,
-            origin=_origin(args),
-            verbose=wants_progress(args),
+            origin=_parse_origin(args),
+            verbose=is_progress_shown(args),
         )
-    _report(args, len(sets), sets.n_points, sets.n_dims, sets.targets)
+    _print_summary(args, len(sets), sets.n_points, sets.n_dims, sets.targets)
 
 
-def _origin(args: Namespace) -> list[float] | None:
+def _parse_origin(args: Namespace) -> list[float] | None:
     """The coordinates of --origin."""
     if args.origin is None:
         return None
@@ -112,7 +117,7 @@ def _append(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
     n_sets = n_points = 0
     with dkdist.SetWriter(args.store, store.n_dims, "a") as writer:
         for path in sources:
-            for sets, targets, new in _as_known(reader, path, ids).read(path):
+            for sets, targets, new in _with_text_ids(reader, path, ids).read(path):
                 again = next((one for one in new.tolist() if one in known), None) if known else None
                 if again is not None:
                     raise ValueError(
@@ -121,24 +126,24 @@ def _append(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
                     )
                 writer.append(sets, targets, new)
                 n_sets, n_points = n_sets + len(sets), n_points + sets.n_points
-    _report(args, n_sets, n_points, store.n_dims, store.targets)
+    _print_summary(args, n_sets, n_points, store.n_dims, store.targets)
 
 
-def _as_known(reader: Any, path: Path, ids: Any) -> Any:
+def _with_text_ids(reader: Any, path: Path, ids: Any) -> Any:
     """The reader, which takes ids of CSV files as text if the store has such ids."""
     if ids is None or ids.dtype.kind != "U" or not files_of(path).is_csv:
         return reader
     return replace(reader, text=(*reader.text, reader.set_id))
 
 
-def _report(args: Namespace, n_sets: int, n_points: int, n_dims: int, targets: Any) -> None:
+def _print_summary(args: Namespace, n_sets: int, n_points: int, n_dims: int, targets: Any) -> None:
     print(
         f"{'appended' if args.append else 'wrote'} {n_sets:,} sets of {n_points:,} points in {n_dims} dimensions to "
         f"{args.store}; targets: {', '.join(targets) or 'none'}"
     )
 
 
-def _sources(source: str) -> Iterator[Path]:
+def _expand_source(source: str) -> Iterator[Path]:
     """What a path or a pattern stands for: a file, a folder of tables (which is one table), files sorted by name."""
     path = Path(source)
     if path.is_file():
@@ -151,7 +156,7 @@ def _sources(source: str) -> Iterator[Path]:
     yield from found
 
 
-def _reader(args: Namespace, sources: Sequence[Path]) -> Any:
+def _build_reader(args: Namespace, sources: Sequence[Path]) -> Any:
     """One reader for all files, with the names the user gave."""
     kinds = [kind_of(path) for path in sources]
     for path, kind in zip(sources, kinds, strict=True):
@@ -164,7 +169,7 @@ def _reader(args: Namespace, sources: Sequence[Path]) -> Any:
             raise ValueError(
                 f"{sources[0]} is {_kind_name(kinds[0])} and {path} is {_kind_name(kind)}: import one kind at a time"
             )
-    _refuse_others(args, kinds[0], sources[0])
+    _check_kind_options(args, kinds[0], sources[0])
     points = None if args.points is None else tuple(args.points.split(","))
     targets = None if args.targets is None else [name for names in args.targets for name in names.split(",")]
     if kinds[0] == "array":
@@ -186,9 +191,9 @@ def _reader(args: Namespace, sources: Sequence[Path]) -> Any:
     )  # fmt: skip
 
 
-def _refuse_others(args: Namespace, kind: str, path: Path) -> None:
+def _check_kind_options(args: Namespace, kind: str, path: Path) -> None:
     """Refuse options that files of this kind do not know."""
-    for name, (option, kinds) in OPTIONS.items():
+    for name, (option, kinds) in KINDS_BY_OPTION.items():
         if getattr(args, name) and kind not in kinds:
             called = " and ".join(f"{one}s" if one in ("table", "array") else f"{one} files" for one in kinds)
             raise ValueError(f"{option} is for {called}, and {path} is {_kind_name(kind)}: leave it out")

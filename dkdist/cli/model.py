@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline, make_pipeline
 
 import dkdist
-from dkdist.cli.options import FEATURES, MAX_SEED
+from dkdist.cli.options import DEFAULT_FEATURE_OPTIONS, MAX_SEED
 
-CLASS_KINDS, NUMBER_KINDS = "biuU", "f"
+CLASS_KINDS, FLOAT_KINDS = "biuU", "f"
 
 
-def feature_steps(args: Namespace) -> list[Any]:
+def build_feature_steps(args: Namespace) -> list[Any]:
     """The divergence embedding and, unless ``--features 0``, random features of it."""
-    asked = feature_options(args)
+    asked = resolve_feature_options(args)
     D, sigma = asked.pop("features"), asked.pop("sigma")
     embedding = dkdist.DivergenceEmbedding(**asked, random_state=args.seed)
     if D == 0:
@@ -29,25 +29,25 @@ def feature_steps(args: Namespace) -> list[Any]:
     return [embedding, dkdist.RandomFourierFeatures(D, sigma=sigma, random_state=args.seed)]
 
 
-def feature_options(args: Namespace) -> dict[str, Any]:
+def resolve_feature_options(args: Namespace) -> dict[str, Any]:
     """What is asked of features, by name: as the user said, else the usual."""
-    given = {name: getattr(args, name) for name in FEATURES}
-    return FEATURES | {name: value for name, value in given.items() if value is not None}
+    given = {name: getattr(args, name) for name in DEFAULT_FEATURE_OPTIONS}
+    return DEFAULT_FEATURE_OPTIONS | {name: value for name, value in given.items() if value is not None}
 
 
-def pipeline(args: Namespace, task: str, *, verbose: bool) -> Pipeline:
+def build_pipeline(args: Namespace, task: str, *, verbose: bool) -> Pipeline:
     """The features and the learner that the options ask for."""
-    return make_pipeline(*feature_steps(args), learner(args, task, verbose=verbose))
+    return make_pipeline(*build_feature_steps(args), build_learner(args, task, verbose=verbose))
 
 
-def learner(args: Namespace, task: str, *, verbose: bool) -> Any:
+def build_learner(args: Namespace, task: str, *, verbose: bool) -> Any:
     """The learner alone."""
     if args.seed > MAX_SEED:
         raise ValueError(f"--seed must be at most {MAX_SEED} for a learner; got {args.seed}")
     return _LEARNERS[args.learner or "ridge"](args, task, verbose)
 
 
-def task_of(args: Namespace, targets: NDArray[Any]) -> str:
+def infer_task(args: Namespace, targets: NDArray[Any]) -> str:
     """Whether to classify or regress; ValueError where the target does not suit ``--task``."""
     if args.task == "regress" and targets.dtype.kind not in "biuf":
         raise ValueError(
@@ -61,14 +61,14 @@ def task_of(args: Namespace, targets: NDArray[Any]) -> str:
         )
     if args.task is not None:
         return str(args.task)
-    if targets.dtype.kind not in CLASS_KINDS + NUMBER_KINDS:
+    if targets.dtype.kind not in CLASS_KINDS + FLOAT_KINDS:
         raise ValueError(
             f"--target {args.target} has dtype {targets.dtype}: expected numbers, booleans or text"
         )
     return "classify" if targets.dtype.kind in CLASS_KINDS else "regress"
 
 
-def target_of(sets: Any, name: str) -> NDArray[Any]:
+def read_target(sets: Any, name: str) -> NDArray[Any]:
     """A target of a store by name; ValueError if sets lack it."""
     if name not in sets.targets:
         known = ", ".join(sets.targets) or "none at all"
@@ -86,7 +86,7 @@ def target_of(sets: Any, name: str) -> NDArray[Any]:
     return values
 
 
-def _ridge(args: Namespace, task: str, verbose: bool) -> Any:
+def _build_ridge(args: Namespace, task: str, verbose: bool) -> Any:
     given = [o for o, v in (("--epochs", args.epochs), ("--checkpoint", args.checkpoint)) if v is not None]
     if given:
         raise ValueError(f"{' and '.join(given)} is for --learner sgd; ridge makes one pass. Leave it out")
@@ -99,7 +99,7 @@ def _ridge(args: Namespace, task: str, verbose: bool) -> Any:
     return kind(**alphas, random_state=args.seed, verbose=verbose)
 
 
-def _sgd(args: Namespace, task: str, verbose: bool) -> Any:
+def _build_sgd(args: Namespace, task: str, verbose: bool) -> Any:
     if isinstance(args.alphas, tuple):
         raise ValueError(
             f"--learner sgd takes one --alpha, found {len(args.alphas)}: choose one, or use ridge"
@@ -110,4 +110,4 @@ def _sgd(args: Namespace, task: str, verbose: bool) -> Any:
     return kind(**chosen, random_state=args.seed, verbose=verbose)
 
 
-_LEARNERS = {"ridge": _ridge, "sgd": _sgd}
+_LEARNERS = {"ridge": _build_ridge, "sgd": _build_sgd}

@@ -14,7 +14,7 @@ MAX_CHUNK_ROWS = 2**52
 DIVERGENCES = ("hellinger", "jensen-shannon", "total-variation", "chi2")
 
 
-FEATURES: dict[str, Any] = {
+DEFAULT_FEATURE_OPTIONS: dict[str, Any] = {
     "divergence": "hellinger",
     "n_basis": "auto",
     "bandwidth": "auto",
@@ -26,7 +26,7 @@ FEATURES: dict[str, Any] = {
 """Options of features, and what they are where they are not given: they come as None then."""
 
 
-def add_embedding(command: argparse.ArgumentParser) -> None:
+def add_feature_options(command: argparse.ArgumentParser) -> None:
     """How sets become rows of features."""
     group = command.add_argument_group("features")
     group.add_argument(
@@ -38,7 +38,7 @@ def add_embedding(command: argparse.ArgumentParser) -> None:
         help="basis functions per dimension (default: auto, as many as the bandwidth needs)",
     )  # fmt: skip
     group.add_argument(
-        "--bandwidth", type=numbers(1e-30, 1e30, word="auto"), metavar="H",
+        "--bandwidth", type=number_list(1e-30, 1e30, word="auto"), metavar="H",
         help="smoothing of the densities, as a share of the domain's width; one number or one per dimension, "
         "separated by commas (default: auto)",
     )  # fmt: skip
@@ -57,7 +57,7 @@ def add_embedding(command: argparse.ArgumentParser) -> None:
         help="random features, an even number, or 0 for none (default: 2000)",
     )  # fmt: skip
     group.add_argument(
-        "--sigma", type=numbers(1e-30, 1e30, word="median", single=True), metavar="S",
+        "--sigma", type=number_list(1e-30, 1e30, word="median", single=True), metavar="S",
         help="width of the kernel between rows (default: median, their typical distance)",
     )  # fmt: skip
     group.add_argument(
@@ -65,7 +65,7 @@ def add_embedding(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_learning(command: argparse.ArgumentParser) -> None:
+def add_learning_options(command: argparse.ArgumentParser) -> None:
     """What is learned from the features."""
     group = command.add_argument_group("learning")
     group.add_argument(
@@ -77,7 +77,7 @@ def add_learning(command: argparse.ArgumentParser) -> None:
         help="default: classify if the target holds integers, text or booleans, regress if it holds floats",
     )  # fmt: skip
     group.add_argument(
-        "--alpha", "--alphas", type=numbers(0, 1e300), metavar="A,A", dest="alphas",
+        "--alpha", "--alphas", type=number_list(0, 1e300), metavar="A,A", dest="alphas",
         help="strength of the penalty; ridge chooses among several (default: the learner's own)",
     )  # fmt: skip
     passes = "passes over the data, for sgd (default: until it has arrived)"
@@ -88,7 +88,7 @@ def add_learning(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_automatic(command: argparse.ArgumentParser) -> None:
+def add_automatic_options(command: argparse.ArgumentParser) -> None:
     """A model without choices, in the place of all options of features and learning."""
     group = command.add_argument_group("no choice to make")
     group.add_argument(
@@ -98,20 +98,20 @@ def add_automatic(command: argparse.ArgumentParser) -> None:
         "--train-fraction",
     )  # fmt: skip
     group.add_argument(
-        "--budget", type=numbers(1e-3, 1e9, single=True), metavar="SECONDS",
+        "--budget", type=number_list(1e-3, 1e9, single=True), metavar="SECONDS",
         help="for --automatic: about how long it may take (default: as long as it needs)",
     )  # fmt: skip
 
 
-def add_overwrite(command: Any, what: str) -> None:
+def add_overwrite_option(command: Any, what: str) -> None:
     """Consent to replace what is there; without it a command stops before it begins."""
     command.add_argument("--overwrite", action="store_true", help=f"replace {what} that is there")
 
 
-def add_running(command: argparse.ArgumentParser) -> None:
+def add_running_options(command: argparse.ArgumentParser) -> None:
     """Where a command runs, and whether it shows how far it is."""
     group = command.add_argument_group("running")
-    add_cluster(group)
+    add_cluster_options(group)
     report = "what the cluster did, as an HTML page: which worker ran which stage when, profiles, logs"
     group.add_argument("--performance-report", metavar="FILE", help=report)
     group.add_argument(
@@ -120,7 +120,7 @@ def add_running(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_cluster(group: Any) -> None:
+def add_cluster_options(group: Any) -> None:
     """Where a command runs."""
     cluster = group.add_mutually_exclusive_group()
     cluster.add_argument(
@@ -145,7 +145,7 @@ def nonempty_text(text: str) -> str:
     return text
 
 
-def _unexpected(expected: str, text: str) -> argparse.ArgumentTypeError:
+def _value_error(expected: str, text: str) -> argparse.ArgumentTypeError:
     return argparse.ArgumentTypeError(f"must be {expected}; got {text!r:.80}")
 
 
@@ -159,15 +159,15 @@ def whole_number(
     def read(text: str) -> Any:
         if text == word:
             return text
-        value = _number(int, text)
+        value = _try_number(int, text)
         if value is None or value < minimum or (maximum is not None and value > maximum):
-            raise _unexpected(expected, text)
+            raise _value_error(expected, text)
         return value
 
     return read
 
 
-def numbers(
+def number_list(
     minimum: float, maximum: float, *, word: str | None = None, single: bool = False
 ) -> Callable[[str], Any]:
     """A reader of a number within limits, of several separated by commas (as a tuple), or of one word."""
@@ -177,15 +177,15 @@ def numbers(
     def read(text: str) -> Any:
         if text == word:
             return text
-        values = tuple(_number(float, part) for part in text.split(","))
+        values = tuple(_try_number(float, part) for part in text.split(","))
         if (single and len(values) > 1) or not all(v is not None and minimum <= v <= maximum for v in values):
-            raise _unexpected(expected, text)
+            raise _value_error(expected, text)
         return values[0] if len(values) == 1 else values
 
     return read
 
 
-def _number(kind: type[int] | type[float], text: str) -> Any:
+def _try_number(kind: type[int] | type[float], text: str) -> Any:
     """The number that a text holds, or None."""
     try:
         return kind(text)
@@ -194,31 +194,31 @@ def _number(kind: type[int] | type[float], text: str) -> Any:
 
 
 def _feature_count(text: str) -> int:
-    value: int | None = _number(int, text)
+    value: int | None = _try_number(int, text)
     if value is None or value < 0 or value % 2:
-        raise _unexpected("an even whole number, or 0 for none", text)
+        raise _value_error("an even whole number, or 0 for none", text)
     return value
 
 
 def _fraction(text: str) -> float:
-    value: float | None = _number(float, text)
+    value: float | None = _try_number(float, text)
     if value is None or not 0 < value <= 1:
-        raise _unexpected("a number above 0 and at most 1", text)
+        raise _value_error("a number above 0 and at most 1", text)
     return value
 
 
 def chunk_rows(text: str) -> int:
     """Read a power of two."""
-    value: int | None = _number(int, text)
+    value: int | None = _try_number(int, text)
     if value is None or not 1 <= value < MAX_CHUNK_ROWS or value & (value - 1):
-        raise _unexpected("a power of two", text)
+        raise _value_error("a power of two", text)
     return value
 
 
 def _domain(text: str) -> Any:
     if text in ("robust", "data", "unit"):
         return text
-    values = [_number(float, part) for part in text.split(",")]
+    values = [_try_number(float, part) for part in text.split(",")]
     if len(values) != 2 or None in values or not -math.inf < values[0] < values[1] < math.inf:
-        raise _unexpected("LOW,HIGH with LOW < HIGH, unit, data or robust", text)
+        raise _value_error("LOW,HIGH with LOW < HIGH, unit, data or robust", text)
     return tuple(values)

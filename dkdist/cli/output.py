@@ -6,7 +6,7 @@ import contextlib
 import os
 import uuid
 
-from dkdist._utils.files import CAREFUL, CREATE, PARTIAL, kind_of, write_all
+from dkdist._utils.files import CREATE_FLAGS, PARTIAL_SUFFIX, SAFE_FLAGS, file_kind, write_all
 from dkdist.io._zarr.location.address import as_address
 from dkdist.io._zarr.location.exchange import hidden_prefix
 
@@ -23,13 +23,13 @@ def require_output_file(option: str, path: str, *, overwrite: bool) -> None:
         if not overwrite:
             raise FileExistsError(f"{option} {path} is there already: give --overwrite, or another name")
         if not os.path.isfile(path) and os.path.exists(path):
-            raise ValueError(f"{option} {path} is {kind_of(os.stat(path).st_mode)}: expected a file")
+            raise ValueError(f"{option} {path} is {file_kind(os.stat(path).st_mode)}: expected a file")
     _require_writable(option, path, folder, path)
 
 
 def require_output_folder(option: str, path: str) -> None:
     """Refuse a folder in which no file could be written."""
-    _require_writable(option, path, _nearest_folder(option, path, path), path)
+    _require_writable(option, path, _nearest_existing_folder(option, path, path), path)
 
 
 def require_output_store(option: str, store: str, *, append: bool = False, staged: bool = True) -> None:
@@ -40,10 +40,10 @@ def require_output_store(option: str, store: str, *, append: bool = False, stage
     path = os.path.realpath(path)
     hidden = f"{hidden_prefix(path)}{'0' * TOKEN_CHARACTERS}" if staged and not append else path
     folder = path if append else os.path.dirname(path)
-    _require_writable(option, store, _nearest_folder(option, store, folder), hidden)
+    _require_writable(option, store, _nearest_existing_folder(option, store, folder), hidden)
 
 
-def _nearest_folder(option: str, shown: str, path: str) -> str:
+def _nearest_existing_folder(option: str, shown: str, path: str) -> str:
     """The folder itself, or the nearest one above it that exists."""
     path = os.path.abspath(path)
     while not os.path.lexists(path) and os.path.dirname(path) != path:
@@ -55,11 +55,11 @@ def _nearest_folder(option: str, shown: str, path: str) -> str:
 
 def _require_writable(option: str, shown: str, folder: str, longest_name: str) -> None:
     """Write a probe file into the folder and remove it; refuse names that are too long for it."""
-    probe = os.path.join(folder, f".{uuid.uuid4().hex}{PARTIAL}")
+    probe = os.path.join(folder, f".{uuid.uuid4().hex}{PARTIAL_SUFFIX}")
     try:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.lstat(longest_name)
-        handle = os.open(probe, CREATE | CAREFUL, 0o666)
+        handle = os.open(probe, CREATE_FLAGS | SAFE_FLAGS, 0o666)
         try:
             write_all(handle, bytes(PROBE_BYTES))
         finally:

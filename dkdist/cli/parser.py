@@ -28,12 +28,12 @@ from dkdist.cli.help import (
 )
 from dkdist.cli.options import (
     MAX_CHUNK_ROWS,
-    add_automatic,
-    add_cluster,
-    add_embedding,
-    add_learning,
-    add_overwrite,
-    add_running,
+    add_automatic_options,
+    add_cluster_options,
+    add_feature_options,
+    add_learning_options,
+    add_overwrite_option,
+    add_running_options,
     chunk_rows,
     nonempty_text,
     whole_number,
@@ -48,7 +48,7 @@ New here? 'dkdist demo' trains two classifiers in a few seconds and says what
 to try next.
 """
 
-IMPORT = """\
+IMPORT_TEXT = """\
 Turn files into a store that all other commands read. SOURCE may be
 
   .csv .tsv .parquet  one point a row, with a column that says which set it
@@ -106,11 +106,11 @@ def build_parser() -> argparse.ArgumentParser:
     ):
         add(commands)
     for command in commands.choices.values():
-        _refuse_empty_text(command)
+        _reject_empty_text(command)
     return parser
 
 
-def _refuse_empty_text(command: argparse.ArgumentParser) -> None:
+def _reject_empty_text(command: argparse.ArgumentParser) -> None:
     """Refuse empty text in every argument of a command that has no reader of its own."""
     for action in command._actions:
         if action.type is None and action.nargs != 0 and action.choices is None:
@@ -126,7 +126,7 @@ def option_names(command: str) -> dict[str, str]:
     }
 
 
-def _command(
+def _add_command(
     commands: Any,
     name: str,
     run: str,
@@ -152,7 +152,7 @@ def _command(
 
 
 def _demo(commands: Any) -> None:
-    command = _command(
+    command = _add_command(
         commands, "demo", "demo:run", "train two classifiers of handwritten digits, from ink to accuracy",
         "dkdist demo --output digits", store=None,
     )  # fmt: skip
@@ -162,9 +162,9 @@ def _demo(commands: Any) -> None:
 
 
 def _import(commands: Any) -> None:
-    command = _command(
+    command = _add_command(
         commands, "import", "importing:run", "turn tables or arrays into a store of sample sets",
-        "dkdist import cells.csv cells.zarr --set-id patient --points cd4,cd8 --target diagnosis", IMPORT, store=None,
+        "dkdist import cells.csv cells.zarr --set-id patient --points cd4,cd8 --target diagnosis", IMPORT_TEXT, store=None,
     )  # fmt: skip
     command.add_argument(
         "source", nargs="+", metavar="SOURCE", help="files to read, directories of them, or patterns"
@@ -224,11 +224,11 @@ def _import(commands: Any) -> None:
         "--id-parts", type=int, metavar="N",
         help="take the last N parts of a path as the id: 2 for plate1/A01 (default: 1)",
     )  # fmt: skip
-    add_running(command)
+    add_running_options(command)
 
 
 def _info(commands: Any) -> None:
-    command = _command(
+    command = _add_command(
         commands, "info", "stores:info", "say what is in a store or a model file", "dkdist info cells.zarr", INFO_TEXT,
         store="a store of sets or of features, or a model file",
     )  # fmt: skip
@@ -236,16 +236,16 @@ def _info(commands: Any) -> None:
 
 
 def _verify(commands: Any) -> None:
-    command = _command(
+    command = _add_command(
         commands, "verify", "stores:verify", "read a whole store and check every part of it",
         "dkdist verify cells.zarr",
     )  # fmt: skip
-    add_running(command)
+    add_running_options(command)
     add_json(command, VERIFY)
 
 
 def _compact(commands: Any) -> None:
-    command = _command(
+    command = _add_command(
         commands, "compact", "stores:compact", "write a store again with full chunks", "dkdist compact cells.zarr",
         COMPACT_TEXT,
     )  # fmt: skip
@@ -255,35 +255,35 @@ def _compact(commands: Any) -> None:
     command.add_argument("--chunk-rows", type=chunk_rows, metavar="N", help=chunk)
     shard = "points a shard, a multiple of a chunk's (default: where it helps)"
     command.add_argument("--shards", type=whole_number(1, MAX_CHUNK_ROWS - 1), metavar="N", help=shard)
-    add_running(command)
+    add_running_options(command)
 
 
 def _embed(commands: Any) -> None:
-    command = _command(
+    command = _add_command(
         commands, "embed", "fit:embed", "write the features of every set to a store",
         "dkdist embed cells.zarr features.zarr --divergence jensen-shannon --features 5000", EMBED_TEXT,
     )  # fmt: skip
     command.add_argument("output", metavar="OUTPUT", help="the store of features to write")
-    add_overwrite(command, "a store of features")
-    add_embedding(command)
-    add_running(command)
+    add_overwrite_option(command, "a store of features")
+    add_feature_options(command)
+    add_running_options(command)
 
 
 def _plan(commands: Any) -> None:
-    command = _command(
+    command = _add_command(
         commands, "plan", "plan:plan", "say what a fit would read, hold and make, and how long it takes",
         "dkdist plan cells.zarr --target diagnosis --features 20000", PLAN_TEXT,
     )  # fmt: skip
     command.add_argument("--target", metavar="NAME", help="what would be predicted")
-    add_embedding(command)
-    add_learning(command)
-    add_cluster(command.add_argument_group("running"))
+    add_feature_options(command)
+    add_learning_options(command)
+    add_cluster_options(command.add_argument_group("running"))
     add_json(command, PLAN)
     command.set_defaults(checkpoint=None, performance_report=None)
 
 
 def _fit(commands: Any) -> None:
-    command = _command(
+    command = _add_command(
         commands, "fit", "fit:fit", "train a model on a store and save it",
         "dkdist fit cells.zarr --target diagnosis --model diagnosis.npz --train-fraction 0.8", FIT_TEXT,
     )  # fmt: skip
@@ -293,18 +293,18 @@ def _fit(commands: Any) -> None:
     command.add_argument(
         "--model", required=True, metavar="FILE", help="where the model goes, such as model.npz"
     )
-    add_overwrite(command, "a model")
-    add_automatic(command)
-    add_embedding(command)
-    add_learning(command)
+    add_overwrite_option(command, "a model")
+    add_automatic_options(command)
+    add_feature_options(command)
+    add_learning_options(command)
     checkpoint = "for sgd: keep the run there, so that the same command goes on where it was stopped"
     command.add_argument("--checkpoint", metavar="DIR", help=checkpoint)
-    add_running(command)
+    add_running_options(command)
     add_json(command, FIT)
 
 
 def _predict(commands: Any) -> None:
-    command = _command(
+    command = _add_command(
         commands, "predict", "predict:predict", "predict the target of every set with a saved model",
         "dkdist predict new.zarr --model diagnosis.npz --output diagnosis.csv --probabilities",
     )  # fmt: skip
@@ -321,13 +321,13 @@ def _predict(commands: Any) -> None:
         help="also the probability of every class (columns probability_CLASS; in .npz arrays probabilities and "
         "classes); the sets are read twice",
     )  # fmt: skip
-    add_overwrite(command, "a file")
-    add_running(command)
+    add_overwrite_option(command, "a file")
+    add_running_options(command)
     add_json(command, PREDICT)
 
 
 def _score(commands: Any) -> None:
-    command = _command(
+    command = _add_command(
         commands, "score", "predict:score", "compare a saved model's predictions with a target",
         "dkdist score test.zarr --model diagnosis.npz --target diagnosis",
     )  # fmt: skip
@@ -335,12 +335,12 @@ def _score(commands: Any) -> None:
         "--model", required=True, metavar="FILE", help="a model that 'dkdist fit' or save_model saved"
     )
     command.add_argument("--target", required=True, metavar="NAME", help="the true values")
-    add_running(command)
+    add_running_options(command)
     add_json(command, SCORE)
 
 
 def _warm(commands: Any) -> None:
-    command = _command(
+    command = _add_command(
         commands, "warm", "warm:warm", "compile the loops before they are needed", "dkdist warm --all",
         WARM_TEXT, store=None,
     )  # fmt: skip
@@ -353,7 +353,7 @@ def _warm(commands: Any) -> None:
 
 
 def _report(commands: Any) -> None:
-    command = _command(
+    command = _add_command(
         commands, "report", "report.run_report:report", "write a page about a saved model on a store",
         "dkdist report diagnosis.npz test.zarr --target diagnosis --output report.html", REPORT_TEXT, store=None,
     )  # fmt: skip
@@ -362,4 +362,4 @@ def _report(commands: Any) -> None:
     command.add_argument("--output", required=True, metavar="FILE", help="the page to write: report.html")
     command.add_argument("--target", metavar="NAME", help="the true values (default: the only target)")
     command.add_argument("--overwrite", action="store_true", help="replace a page that is there")
-    add_running(command)
+    add_running_options(command)

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 import dkdist
 from dkdist._utils.memory_budget import format_bytes
-from dkdist.cli.console import answer, scheduler
-from dkdist.cli.fit import split
+from dkdist.cli.console import print_result, scheduler_session
+from dkdist.cli.fit import split_train_test
 from dkdist.cli.fit_plan import FitPlan, plan_fit
-from dkdist.cli.model import feature_options, target_of, task_of
+from dkdist.cli.model import infer_task, read_target, resolve_feature_options
 
 MEDIAN_BLOCKS = 32  # that are made for the median distance of rows, at most
 
@@ -27,27 +27,27 @@ MEDIAN_BLOCKS = 32  # that are made for the median distance of rows, at most
 def plan(args: Namespace) -> None:
     """Print the plan; MemoryError if the fit does not fit into memory."""
     sets = dkdist.open_sets(args.store)
-    targets, task = _targets(args, sets)
-    train, _ = split(targets, task, args.train_fraction, args.seed)
+    targets, task = _read_targets(args, sets)
+    train, _ = split_train_test(targets, task, args.train_fraction, args.seed)
     sets, targets = sets[train], targets[train]
-    with scheduler(args):
+    with scheduler_session(args):
         planned = plan_fit(args, sets, targets, task)
-    document = _document(sets, planned, feature_options(args))
-    answer(args, document, _pairs(args, document, planned.plan))
+    document = _plan_document(sets, planned, resolve_feature_options(args))
+    print_result(args, document, _plan_pairs(args, document, planned.plan))
     sys.stdout.flush()
     planned.plan.check()
 
 
-def _targets(args: Namespace, sets: Any) -> tuple[NDArray[Any], str]:
+def _read_targets(args: Namespace, sets: Any) -> tuple[NDArray[Any], str]:
     """The targets of a fit and its task; without a target, those of a fit of one number, or of two classes."""
     if args.target is None:
         n = np.arange(len(sets))
         return (n % 2, "classify") if args.task == "classify" else (n / len(sets), "regress")
-    targets = target_of(sets, args.target)
-    return targets, task_of(args, targets)
+    targets = read_target(sets, args.target)
+    return targets, infer_task(args, targets)
 
 
-def _document(sets: Any, planned: FitPlan, options: dict[str, Any]) -> dict[str, Any]:
+def _plan_document(sets: Any, planned: FitPlan, options: dict[str, Any]) -> dict[str, Any]:
     found = planned.plan
     return {
         "n_sets": len(sets),
@@ -68,8 +68,8 @@ def _document(sets: Any, planned: FitPlan, options: dict[str, Any]) -> dict[str,
     }
 
 
-def _pairs(args: Namespace, found: dict[str, Any], plan: Any) -> list[tuple[str, object]]:
-    options, up_to = feature_options(args), "" if found["columns_exact"] else "up to "
+def _plan_pairs(args: Namespace, found: dict[str, Any], plan: Any) -> list[tuple[str, object]]:
+    options, up_to = resolve_feature_options(args), "" if found["columns_exact"] else "up to "
     looks = ["all points once, for the domain and every check"]
     looks += ["some sets again, for the bandwidth"] if options["bandwidth"] == "auto" else []
     if options["features"] and options["sigma"] == "median":

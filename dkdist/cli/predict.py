@@ -11,30 +11,30 @@ from numpy.typing import NDArray
 
 import dkdist
 from dkdist._runtime.progress import Progress
-from dkdist.cli.console import answer, scheduler, stopwatch, wants_progress
-from dkdist.cli.model import target_of
-from dkdist.cli.prediction_table import STANDARD_OUTPUT, Predictions, require_output, write_predictions
-from dkdist.cli.scores import line_of, score_document
+from dkdist.cli.console import is_progress_shown, print_result, scheduler_session, stopwatch
+from dkdist.cli.model import read_target
+from dkdist.cli.prediction_table import STANDARD_OUTPUT, Predictions, check_output, write_predictions
+from dkdist.cli.scores import format_score, score_document
 from dkdist.cli.streams import require_encodable
 
-SETS_AT_ONCE = 2**14
+PREDICT_BATCH_SETS = 2**14
 
 
 def predict(args: Namespace) -> None:
     """Write the predictions of every set."""
     if args.json and args.output == STANDARD_OUTPUT:
         raise ValueError("--json and --output - would both write to standard output: give --output a file")
-    require_output(args.output, probabilities=args.probabilities, overwrite=args.overwrite)
+    check_output(args.output, probabilities=args.probabilities, overwrite=args.overwrite)
     sets, watch = dkdist.open_sets(args.store), stopwatch()
     model = dkdist.load_model(args.model)
     asked = [require_learner(model, args.model).predict]
     if args.probabilities:
-        asked.append(_probabilities_of(model, args.model))
+        asked.append(_require_probabilities(model, args.model))
     ids = np.arange(len(sets)) if sets.ids is None else sets.ids
     classes = model.classes_ if hasattr(model, "classes_") else None
     if args.output == STANDARD_OUTPUT:
         require_encodable("--output -", map(str, [*ids, *([] if classes is None else classes)]))
-    predicted, *probabilities = _of_all(args, asked, sets)
+    predicted, *probabilities = _predict_in_batches(args, asked, sets)
     found = Predictions(ids, predicted, probabilities[0] if probabilities else None, classes)
     write_predictions(args.output, found, overwrite=args.overwrite)
     if args.output == STANDARD_OUTPUT:
@@ -46,7 +46,7 @@ def predict(args: Namespace) -> None:
         "classes": classes,
         "seconds": watch(),
     }
-    answer(
+    print_result(
         args,
         document,
         f"wrote {len(predicted):,} predictions to {args.output} in {document['seconds']:.1f} s",
@@ -56,10 +56,10 @@ def predict(args: Namespace) -> None:
 def score(args: Namespace) -> None:
     """Print how well the predictions agree with a target."""
     sets = dkdist.open_sets(args.store)
-    truth, model = target_of(sets, args.target), dkdist.load_model(args.model)
-    (predicted,) = _of_all(args, [require_learner(model, args.model).predict], sets)
+    truth, model = read_target(sets, args.target), dkdist.load_model(args.model)
+    (predicted,) = _predict_in_batches(args, [require_learner(model, args.model).predict], sets)
     found = score_document(model, truth, predicted)
-    answer(args, found, line_of(found))
+    print_result(args, found, format_score(found))
 
 
 def require_learner(model: Any, path: str) -> Any:
@@ -72,7 +72,7 @@ def require_learner(model: Any, path: str) -> Any:
     return model
 
 
-def _probabilities_of(model: Any, path: str) -> Callable[[Any], NDArray[Any]]:
+def _require_probabilities(model: Any, path: str) -> Callable[[Any], NDArray[Any]]:
     if not hasattr(model, "predict_proba"):
         raise ValueError(
             f"the model {path} gives no probabilities: it predicts numbers, or was trained with a loss that has none. "
@@ -82,14 +82,16 @@ def _probabilities_of(model: Any, path: str) -> Callable[[Any], NDArray[Any]]:
     return asked
 
 
-def _of_all(args: Namespace, asked: Sequence[Callable[[Any], NDArray[Any]]], sets: Any) -> list[NDArray[Any]]:
+def _predict_in_batches(
+    args: Namespace, asked: Sequence[Callable[[Any], NDArray[Any]]], sets: Any
+) -> list[NDArray[Any]]:
     """What each of the functions says of all sets, some thousand of them at a time."""
     parts: list[list[NDArray[Any]]] = [[] for _ in asked]
-    starts = range(0, len(sets), SETS_AT_ONCE)
-    progress = Progress(len(starts), "predict", show=wants_progress(args))
-    with scheduler(args):
+    starts = range(0, len(sets), PREDICT_BATCH_SETS)
+    progress = Progress(len(starts), "predict", show=is_progress_shown(args))
+    with scheduler_session(args):
         for start in starts:
-            some = sets[start : start + SETS_AT_ONCE]
+            some = sets[start : start + PREDICT_BATCH_SETS]
             for found, function in zip(parts, asked, strict=True):
                 found.append(function(some))
             progress.advance(1)

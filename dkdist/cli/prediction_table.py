@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist._utils.files import replacing
+from dkdist._utils.files import atomic_file
 from dkdist.cli.output import require_output_file
 from dkdist.cli.text import escape_controls
 
@@ -34,18 +34,18 @@ class Predictions(NamedTuple):
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
         """The columns of the table by name, the ids first."""
-        columns = {"set": self.ids, **_numbered("prediction", self.predicted)}
+        columns = {"set": self.ids, **_number_columns("prediction", self.predicted)}
         if self.probabilities is not None and self.classes is not None:
             named = zip(self.classes.tolist(), self.probabilities.T, strict=True)
             columns |= {f"probability_{one}": values for one, values in named}
         return columns
 
 
-def _numbered(name: str, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def _number_columns(name: str, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
     return {name: values} if values.ndim == 1 else {f"{name}_{j}": v for j, v in enumerate(values.T)}
 
 
-def require_output(output: str, *, probabilities: bool, overwrite: bool) -> None:
+def check_output(output: str, *, probabilities: bool, overwrite: bool) -> None:
     """Refuse, before any work, an output that could not be written or would replace a file."""
     if output == STANDARD_OUTPUT:
         return
@@ -68,7 +68,7 @@ def write_predictions(output: str, found: Predictions, *, overwrite: bool) -> No
     if output == STANDARD_OUTPUT:
         _write_lines(sys.stdout, found)
         return
-    with replacing(output, overwrite=overwrite) as file:
+    with atomic_file(output, overwrite=overwrite) as file:
         _WRITERS[Path(output).suffix](file, found)
 
 

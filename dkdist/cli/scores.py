@@ -13,11 +13,11 @@ from dkdist.cli.help import SCORE
 
 def score_document(model: Any, truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
     """Accuracy of a classifier, or R^2 and root mean squared error of a regressor; None for those of the other."""
-    found = _of_classes(truth, predicted) if is_classifier(model) else _of_numbers(truth, predicted)
+    found = _score_classes(truth, predicted) if is_classifier(model) else _score_numbers(truth, predicted)
     return dict.fromkeys(SCORE) | {"n_sets": len(truth)} | found
 
 
-def line_of(found: dict[str, Any]) -> str:
+def format_score(found: dict[str, Any]) -> str:
     """A score in one line."""
     if found["task"] == "classify":
         return (
@@ -30,7 +30,7 @@ def line_of(found: dict[str, Any]) -> str:
     )
 
 
-def _of_classes(truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
+def _score_classes(truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
     if truth.dtype.kind == "f" or (truth.dtype.kind == "U") != (predicted.dtype.kind in "UO"):
         raise ValueError(
             f"the model predicts classes ({predicted.dtype}) but the target holds {truth.dtype}: "
@@ -40,7 +40,7 @@ def _of_classes(truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
     return {"task": "classify", "accuracy": np.mean(truth == predicted), "largest_class": share}
 
 
-def _of_numbers(truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
+def _score_numbers(truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
     if truth.dtype.kind not in "fiub" or truth.shape != predicted.shape:
         raise ValueError(
             f"the model predicts numbers of shape {predicted.shape} but the target holds {truth.dtype} of "

@@ -10,7 +10,7 @@ from zipfile import is_zipfile
 
 import dkdist
 from dkdist._utils.memory_budget import format_bytes
-from dkdist.cli.console import answer, scheduler, stopwatch, wants_progress
+from dkdist.cli.console import is_progress_shown, print_result, scheduler_session, stopwatch
 from dkdist.cli.descriptions import (
     features_document,
     features_pairs,
@@ -31,25 +31,25 @@ def info(args: Namespace) -> None:
         and (lower.endswith(".npz") or is_zipfile(args.store))
     ):
         model = model_document(args.store)
-        answer(args, model, model_pairs(model))
+        print_result(args, model, model_pairs(model))
         return
     try:
         sets = sets_document(dkdist.open_sets(args.store))
     except dkdist.StoreFormatError as error:
-        features = _features(args.store, error)
-        answer(args, features, features_pairs(features))
+        features = _features_document(args.store, error)
+        print_result(args, features, features_pairs(features))
     else:
-        answer(args, sets, sets_pairs(sets))
+        print_result(args, sets, sets_pairs(sets))
 
 
 def verify(args: Namespace) -> None:
     """Read and check everything; a damaged store is an error that names the place."""
     watch = stopwatch()
-    with scheduler(args):
-        report = dkdist.verify_sets(args.store, verbose=wants_progress(args))
+    with scheduler_session(args):
+        report = dkdist.verify_sets(args.store, verbose=is_progress_shown(args))
     seconds = watch()
     document = {"good": True, **asdict(report), "seconds": seconds}
-    answer(
+    print_result(
         args,
         document,
         f"good: {report.n_sets:,} sets, {report.n_points:,} points, {report.n_chunks:,} chunks, "
@@ -63,16 +63,16 @@ def compact(args: Namespace) -> None:
         raise ValueError("--overwrite is for the store that --to names: leave it out")
     require_output_store("STORE" if args.to is None else "--to", args.to or args.store)
     watch = stopwatch()
-    with scheduler(args):
+    with scheduler_session(args):
         chunks = {"chunk_rows": args.chunk_rows, "shards": "auto" if args.shards is None else args.shards}
-        verbose = wants_progress(args)
+        verbose = is_progress_shown(args)
         sets = dkdist.compact(args.store, args.to, overwrite=args.overwrite, **chunks, verbose=verbose)
     print(
         f"wrote {len(sets):,} sets of {sets.n_points:,} points to {args.to or args.store} in {watch():.1f} s"
     )
 
 
-def _features(store: str, no_sets: Exception) -> dict[str, Any]:
+def _features_document(store: str, no_sets: Exception) -> dict[str, Any]:
     try:
         return features_document(dkdist.open_features(store))
     except (ValueError, OSError):

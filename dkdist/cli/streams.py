@@ -40,13 +40,13 @@ def usable_streams() -> Iterator[None]:
     """Discard messages if standard error is closed, and escape what standard output cannot encode."""
     stdout, stderr = sys.stdout, sys.stderr
     if stderr is None:
-        sys.stderr = _discarding()
+        sys.stderr = _open_null_stream()
     try:
         if stdout is None:
             yield
             return
         sys.stdout = cast(TextIO, _CheckedOutput(stdout))
-        with _escaping(stdout):
+        with _escape_unencodable(stdout):
             yield
     finally:
         used, sys.stdout, sys.stderr = sys.stderr, stdout, stderr
@@ -56,11 +56,11 @@ def usable_streams() -> Iterator[None]:
             try:
                 stderr.flush()
             except OSError:
-                _discard(stderr)
+                _redirect_to_null(stderr)
 
 
 @contextlib.contextmanager
-def _escaping(stream: Any) -> Iterator[None]:
+def _escape_unencodable(stream: Any) -> Iterator[None]:
     """Write characters that a stream cannot encode as escapes, instead of failing after the work."""
     errors = getattr(stream, "errors", None)
     if errors is None or not hasattr(stream, "reconfigure"):
@@ -74,7 +74,7 @@ def _escaping(stream: Any) -> Iterator[None]:
             stream.reconfigure(errors=errors)
 
 
-def _discarding() -> TextIO:
+def _open_null_stream() -> TextIO:
     """A stream that discards text, above descriptor 2: otherwise the next opened file would get standard error's."""
     handle = os.open(os.devnull, os.O_WRONLY)
     while handle <= 2:
@@ -88,11 +88,11 @@ def output_failure() -> OSError | None:
         sys.stdout.flush()
     failure: OSError | None = getattr(sys.stdout, "failure", None)
     if failure is not None:
-        _discard(sys.stdout)
+        _redirect_to_null(sys.stdout)
     return failure
 
 
-def _discard(stream: TextIO) -> None:
+def _redirect_to_null(stream: TextIO) -> None:
     """Discard what a stream still holds, lest Python fails when it flushes the stream at exit."""
     with contextlib.suppress(OSError, ValueError):  # streams without a descriptor are not flushed
         discarding = os.open(os.devnull, os.O_WRONLY)

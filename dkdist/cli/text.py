@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dkdist._utils.memory_budget import SETTING, SETTING_VARIABLE
+from dkdist._utils.memory_budget import LIMIT_KEY, LIMIT_VARIABLE
 
 # C0 and C1 controls, bidirectional overrides and lone surrogates: terminals obey them
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -51,18 +51,18 @@ _NO_COLUMN = re.compile(r"has no (?:column|array|channel|dimension) '(.*?)'")
 def error_line(error: BaseException, args: Namespace, option_by_name: Mapping[str, str]) -> str:
     """An error in one line."""
     if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
-        text = _file_error(error, args, option_by_name)
+        text = _format_file_error(error, args, option_by_name)
     else:
         text = with_options(str(error) or type(error).__name__, option_by_name)
     if isinstance(error, MemoryError):
         problem, _, remedy = text.partition(" To fix: ")
         if "open_sets(" in remedy or not remedy:  # a plan names arguments of Python
             problem += "" if remedy else ": the memory does not suffice."
-            text = f"{problem} {_memory_advice(option_by_name)}, or set {SETTING_VARIABLE} if more memory is available"
-        text = text.replace(f"dask.config {SETTING!r}", SETTING_VARIABLE)
+            text = f"{problem} {_memory_advice(option_by_name)}, or set {LIMIT_VARIABLE} if more memory is available"
+        text = text.replace(f"dask.config {LIMIT_KEY!r}", LIMIT_VARIABLE)
     unknown = _NO_COLUMN.search(text)
     if unknown:
-        named = [o for o, value in _texts(args, option_by_name) if unknown[1] in value.split(",")]
+        named = [o for o, value in _text_arguments(args, option_by_name) if unknown[1] in value.split(",")]
         text += "".join(f" (see {option})" for option in named[:1])
     return escape_controls(" ".join(text.split()))
 
@@ -78,10 +78,10 @@ def with_options(text: str, option_by_name: Mapping[str, str]) -> str:
     return _PARAMETER.sub(renamed, text)
 
 
-def _file_error(error: OSError, args: Namespace, option_by_name: Mapping[str, str]) -> str:
+def _format_file_error(error: OSError, args: Namespace, option_by_name: Mapping[str, str]) -> str:
     """The reason and the argument whose file or folder it is about; else as Python says it."""
     failed = os.path.abspath(os.fsdecode(error.filename))
-    for option, value in _texts(args, option_by_name):
+    for option, value in _text_arguments(args, option_by_name):
         path = os.path.abspath(value)
         if failed == path or failed.startswith(os.path.join(path, "")):
             inside = "" if failed == path else f" ({failed})"
@@ -92,7 +92,7 @@ def _file_error(error: OSError, args: Namespace, option_by_name: Mapping[str, st
     return str(error)
 
 
-def _texts(args: Namespace, option_by_name: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _text_arguments(args: Namespace, option_by_name: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, option in option_by_name.items():
         value: Any = getattr(args, name, None)
         for text in value if isinstance(value, list) else [value]:

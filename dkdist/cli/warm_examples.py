@@ -15,10 +15,10 @@ import numpy as np
 import dkdist as dk
 from dkdist._numba.points import fill_rows, run_starts
 from dkdist.auto.bagged_trees import fit_bagged_trees
-from dkdist.distances.strings._banded_numba import SHORT_TEXT
-from dkdist.distances.strings._fast_path import BRIEF, WIDE
+from dkdist.distances.strings._banded_numba import MAX_UNBANDED_SYMBOLS
+from dkdist.distances.strings._fast_path import MAX_PEER_SYMBOLS, MAX_PEER_UNICODE_SYMBOLS
 
-DISTANCES = ("dtw", "energy", "hausdorff", "chamfer", "modified-hausdorff", "sliced-wasserstein")
+DISTANCE_NAMES = ("dtw", "energy", "hausdorff", "chamfer", "modified-hausdorff", "sliced-wasserstein")
 
 
 def run_all() -> None:
@@ -31,7 +31,7 @@ def run_all() -> None:
         tempfile.tempdir = folder
         try:
             run_examples()
-            for _ in methods():
+            for _ in extra_calls():
                 pass
         finally:
             tempfile.tempdir = before
@@ -48,20 +48,24 @@ def run_examples() -> None:
                     exec(compile(line.source, f"<example of {name}>", "single"), names)
 
 
-def methods() -> Iterator[Any]:
+def extra_calls() -> Iterator[Any]:
     """What the methods say that the examples do not take."""
     rng = np.random.default_rng(0)
     P, Q = rng.random((200, 2)), rng.random((200, 2))
     sets = [P[:20].astype(np.float32), Q[:30].astype(np.float32)]
     weighted = dk.SampleSets.from_arrays(sets, [np.ones(20), np.ones(30)])
-    for distance in DISTANCES:
+    for distance in DISTANCE_NAMES:
         yield dk.distance_matrix(sets, distance=distance, random_state=0)
     yield dk.distance_matrix([one[:, :1] for one in sets], distance="energy")
     yield dk.distance_matrix(weighted, distance="sliced-wasserstein", random_state=0)
     yield dk.distance_matrix(sets * 20, distance=dk.DynamicTimeWarping(band=0.5))  # enough for lanes
     yield dk.distance_matrix(["AC" * 300, "A"], distance="levenshtein")
     yield dk.Levenshtein()("AC" * 300, "A")  # longer than what is left to others
-    for text in ("A" * (BRIEF + 1), "A" * (max(BRIEF, SHORT_TEXT) + 1), "\u00e9" * WIDE):
+    for text in (
+        "A" * (MAX_PEER_SYMBOLS + 1),
+        "A" * (max(MAX_PEER_SYMBOLS, MAX_UNBANDED_SYMBOLS) + 1),
+        "\u00e9" * MAX_PEER_UNICODE_SYMBOLS,
+    ):
         yield dk.Levenshtein()(text, text + text[0])  # too long for rapidfuzz: short, long, beyond ASCII
     yield dk.distance_matrix(["AC" * 40, "A"] * 3, distance="levenshtein")  # more than few
     yield dk.distance_matrix(["AC", "A"], distance=dk.Levenshtein(insertion=2, substitution=3))

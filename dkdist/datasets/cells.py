@@ -15,7 +15,7 @@ from dkdist.sets import SampleSets
 
 MARKERS = ("CD3", "CD4", "CD8", "CD38")
 TARGETS = ("group", "age", "severity")
-MEANS = np.array(
+KIND_MEANS = np.array(
     [
         [4.0, 4.0, 0.5, 1.0],  # T helper cells
         [4.0, 0.5, 4.0, 1.0],  # killer T cells
@@ -23,14 +23,17 @@ MEANS = np.array(
         [4.0, 0.5, 4.0, 4.0],  # active killer cells: what differs between the groups
     ]
 )
-SPREADS = np.array([0.5, 0.5, 0.9, 0.5])
-SHARES = np.array([0.50, 0.27, 0.23])  # of the first three kinds, on average
-OTHERS, ACTIVE_KIND = 2, 3
-ACTIVE = {"healthy": 0.01, "ill": 0.05}  # share of active cells, on average
-STEADINESS, ACTIVE_STEADINESS = 40.0, 400.0  # how little shares vary between donors
-SHIFT, OTHERS_SHIFT = 0.15, 0.8  # of a donor's measurements, and of the other cells, against another's
-YOUNGEST, OLDEST = 20.0, 80.0  # years
-MOST = 10**6  # donors, or cells of one
+KIND_SDS = np.array([0.5, 0.5, 0.9, 0.5])
+MEAN_FRACTIONS = np.array([0.50, 0.27, 0.23])  # of the first three kinds, on average
+OTHER_CELLS, ACTIVE_CELLS = 2, 3
+MEAN_ACTIVE_FRACTION = {"healthy": 0.01, "ill": 0.05}  # share of active cells, on average
+FRACTION_CONCENTRATION, ACTIVE_CONCENTRATION = 40.0, 400.0  # how little shares vary between donors
+DONOR_SHIFT_SD, OTHER_CELLS_SHIFT_SD = (
+    0.15,
+    0.8,
+)  # of a donor's measurements, and of the other cells, against another's
+MIN_AGE_YEARS, MAX_AGE_YEARS = 20.0, 80.0  # years
+MAX_COUNT = 10**6  # donors, or cells of one
 
 
 class Donor(NamedTuple):
@@ -96,32 +99,32 @@ def make_cells(
     >>> cells.columns.tolist(), donors.columns.tolist()
     (['donor', 'CD3', 'CD4', 'CD8', 'CD38'], ['group', 'age', 'severity'])
     """
-    n, size = whole("n_donors", n_donors, 2, MOST), whole("n_cells", n_cells, 2, MOST)
+    n, size = whole("n_donors", n_donors, 2, MAX_COUNT), whole("n_cells", n_cells, 2, MAX_COUNT)
     framed, rng = check_bool("as_frame", as_frame), np.random.default_rng(draw_seed(random_state))
-    groups = rng.permutation(np.resize(list(ACTIVE), n))
-    donors = [_donor(str(group), size, rng) for group in groups]
+    groups = rng.permutation(np.resize(list(MEAN_ACTIVE_FRACTION), n))
+    donors = [_simulate_donor(str(group), size, rng) for group in groups]
     ids = np.array([f"D{i:03d}" for i in rng.permutation(n) + 1])
     if framed:
-        return _frames(donors, ids)
+        return _to_frames(donors, ids)
     targets = {name: np.array([getattr(one, name) for one in donors]) for name in TARGETS}
     return SampleSets.from_arrays([d.cells for d in donors], ids=ids, names=MARKERS, targets=targets), groups
 
 
-def _donor(group: str, n_cells: int, rng: np.random.Generator) -> Donor:
-    mean = ACTIVE[group]
-    active = rng.beta(mean * ACTIVE_STEADINESS, (1 - mean) * ACTIVE_STEADINESS)
-    shares = (1 - active) * rng.dirichlet(SHARES * STEADINESS)
+def _simulate_donor(group: str, n_cells: int, rng: np.random.Generator) -> Donor:
+    mean = MEAN_ACTIVE_FRACTION[group]
+    active = rng.beta(mean * ACTIVE_CONCENTRATION, (1 - mean) * ACTIVE_CONCENTRATION)
+    shares = (1 - active) * rng.dirichlet(MEAN_FRACTIONS * FRACTION_CONCENTRATION)
     counts: I64 = rng.multinomial(rng.integers(n_cells // 2, 3 * n_cells // 2 + 1), [*shares, active])
-    kind = rng.permutation(np.repeat(np.arange(len(MEANS)), counts))
-    means = MEANS + rng.normal(0, SHIFT, len(MARKERS))
-    means[OTHERS] += rng.normal(0, OTHERS_SHIFT, len(MARKERS))
-    cells = means[kind] + SPREADS[kind, None] * rng.standard_normal((len(kind), len(MARKERS)))
-    age = rng.uniform(YOUNGEST, OLDEST)
-    severity = 50 * float(np.mean(kind == ACTIVE_KIND)) + 0.06 * (age - YOUNGEST) + rng.normal(0, 0.3)
+    kind = rng.permutation(np.repeat(np.arange(len(KIND_MEANS)), counts))
+    means = KIND_MEANS + rng.normal(0, DONOR_SHIFT_SD, len(MARKERS))
+    means[OTHER_CELLS] += rng.normal(0, OTHER_CELLS_SHIFT_SD, len(MARKERS))
+    cells = means[kind] + KIND_SDS[kind, None] * rng.standard_normal((len(kind), len(MARKERS)))
+    age = rng.uniform(MIN_AGE_YEARS, MAX_AGE_YEARS)
+    severity = 50 * float(np.mean(kind == ACTIVE_CELLS)) + 0.06 * (age - MIN_AGE_YEARS) + rng.normal(0, 0.3)
     return Donor(group, age, severity, cells)
 
 
-def _frames(donors: list[Donor], ids: NDArray[np.str_]) -> tuple[Any, Any]:
+def _to_frames(donors: list[Donor], ids: NDArray[np.str_]) -> tuple[Any, Any]:
     """Cells in the order in which donors were measured, and donors in the order of their names."""
     if find_spec("pandas") is None:
         raise ImportError("as_frame=True needs pandas: pip install 'dkdist[frames]'")

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from dkdist._numba.arrays import I64
 from dkdist.sets import SampleSets
 
-SIDE = 8  # pixels
+IMAGE_SIDE_PIXELS = 8  # pixels
 
 
 def load_digits_as_sets() -> tuple[SampleSets, I64]:
@@ -42,8 +42,8 @@ def load_digits_as_sets() -> tuple[SampleSets, I64]:
     ((35, 2), np.float32(15.0))
     """
     images, labels = load_digits(return_X_y=True)
-    side = (np.arange(SIDE) + 0.5) / SIDE  # pixel centres
-    centres = np.stack(np.meshgrid(side, side[::-1]), axis=-1).reshape(SIDE**2, 2)
+    side = (np.arange(IMAGE_SIDE_PIXELS) + 0.5) / IMAGE_SIDE_PIXELS  # pixel centres
+    centres = np.stack(np.meshgrid(side, side[::-1]), axis=-1).reshape(IMAGE_SIDE_PIXELS**2, 2)
     inked = images > 0
     sets = SampleSets.from_arrays([centres[one] for one in inked], [v[v > 0] for v in images])
     return sets, labels.astype(np.int64)

@@ -10,16 +10,16 @@ from dkdist._base.parameter_checks import draw_seed, whole
 from dkdist._numba.arrays import F64, I64
 from dkdist.sets import SampleSets
 
-SIDE = 10.0  # the square [-10, 10]^2 holds all but 1e-5 of every mixture's mass
-MOST_COMPONENTS = 10
-MOST = 10**6  # sets, or points of one
+DOMAIN_BOUND = 10.0  # the square [-10, 10]^2 holds all but 1e-5 of every mixture's mass
+MAX_COMPONENTS = 10
+MAX_COUNT = 10**6  # sets, or points of one
 
 
 class Mixture:
     """A random mixture of 1 to 10 Gaussians in the plane, with equal weights."""
 
     def __init__(self, rng: np.random.Generator) -> None:
-        k = rng.integers(1, MOST_COMPONENTS + 1)
+        k = rng.integers(1, MAX_COMPONENTS + 1)
         self.means: F64 = rng.uniform(-5, 5, (k, 2))
         A = rng.uniform(-1, 1, (k, 2, 2))
         B = rng.uniform(0, 1, (k, 2))[:, :, None] * np.eye(2)
@@ -79,8 +79,8 @@ def make_mixtures(
     >>> y[:6].tolist()
     [9, 7, 1, 10, 5, 7]
     """
-    n, size = whole("n_sets", n_sets, most=MOST), whole("n_points", n_points, most=MOST)
+    n, size = whole("n_sets", n_sets, most=MAX_COUNT), whole("n_points", n_points, most=MAX_COUNT)
     rng = np.random.default_rng(draw_seed(random_state))
     drawn = [Mixture(rng) for _ in range(n)]
-    points = [np.clip(one.sample(size, rng), -SIDE, SIDE) for one in drawn]
+    points = [np.clip(one.sample(size, rng), -DOMAIN_BOUND, DOMAIN_BOUND) for one in drawn]
     return SampleSets.from_arrays(points), np.array([len(one.means) for one in drawn], np.int64)

@@ -12,11 +12,19 @@ from scipy.stats import binomtest
 from dkdist._base.parameter_checks import whole
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
-from dkdist.plot._canvas import FAINT, PALETTE, axes_for, dressed, gridded, legend, plain
+from dkdist.plot._canvas import (
+    MUTED_COLOUR,
+    PALETTE,
+    add_grid,
+    add_legend,
+    format_label,
+    get_axes,
+    style_axes,
+)
 
 CONFIDENCE = 0.95
-HISTOGRAM = 0.14  # of the height, for how often each probability was said
-MOST_BINS = 1000
+HISTOGRAM_HEIGHT_RATIO = 0.14  # of the height, for how often each probability was said
+MAX_BINS = 1000
 
 
 def calibration(model: Any, sets: Any, y: Any, *, n_bins: int = 10, ax: Any = None) -> Axes:
@@ -62,16 +70,16 @@ def calibration(model: Any, sets: Any, y: Any, *, n_bins: int = 10, ax: Any = No
     >>> ax.get_xlabel()
     'probability of 1'
     """
-    n_bins = whole("n_bins", n_bins, most=MOST_BINS)
-    said, right, what = _said(model, sets, y)
+    n_bins = whole("n_bins", n_bins, most=MAX_BINS)
+    said, right, what = _check_predictions(model, sets, y)
     parts = np.array_split(np.argsort(said, kind="stable"), min(n_bins, len(said)))
     x = np.array([said[part].mean() for part in parts])
     shares = np.array([right[part].mean() for part in parts])
     ends = [
         binomtest(int(right[part].sum()), len(part)).proportion_ci(CONFIDENCE, "wilson") for part in parts
     ]
-    axes = axes_for(ax, (5.4, 5.0))
-    axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1, linestyle="--", label="as it should be")
+    axes = get_axes(ax, (5.4, 5.0))
+    axes.plot([0, 1], [0, 1], color=MUTED_COLOUR, linewidth=1, linestyle="--", label="as it should be")
     low, high = shares - [end.low for end in ends], [end.high for end in ends] - shares
     axes.errorbar(
         x, shares, np.maximum([low, high], 0), color=PALETTE[0], marker="o", markersize=6, linestyle="", elinewidth=1.4,
@@ -79,24 +87,29 @@ def calibration(model: Any, sets: Any, y: Any, *, n_bins: int = 10, ax: Any = No
     )  # fmt: skip
     counts, edges = np.histogram(said, 20, (0, 1))
     axes.bar(
-        edges[:-1], HISTOGRAM * counts / counts.max(), np.diff(edges), align="edge", color=FAINT, alpha=0.3
+        edges[:-1],
+        HISTOGRAM_HEIGHT_RATIO * counts / counts.max(),
+        np.diff(edges),
+        align="edge",
+        color=MUTED_COLOUR,
+        alpha=0.3,
     )
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(-0.02, 1.02)
     axes.set_aspect("equal")
     off = float(np.average(np.abs(x - shares), weights=[len(part) for part in parts]))
-    dressed(
+    style_axes(
         axes,
         f"{len(said):,} sets, off by {off:.3f} on average",
         f"probability of {what}",
         "share that was so",
     )
-    gridded(axes)
-    legend(axes, loc="upper left")
+    add_grid(axes)
+    add_legend(axes, loc="upper left")
     return axes
 
 
-def _said(model: Any, sets: Any, y: Any) -> tuple[F64, NDArray[np.bool_], str]:
+def _check_predictions(model: Any, sets: Any, y: Any) -> tuple[F64, NDArray[np.bool_], str]:
     """The probabilities (n,), whether they came true, and of what they are."""
     if not hasattr(model, "predict_proba") or not hasattr(model, "classes_"):
         raise ValueError(
@@ -117,5 +130,5 @@ def _said(model: Any, sets: Any, y: Any) -> tuple[F64, NDArray[np.bool_], str]:
         i = int(np.argmin(np.isfinite(P).all(axis=1)))
         raise ValueError(f"set {i} has no probabilities, for it is a bad one: leave it out")
     if len(classes) == 2:
-        return P[:, 1], truth == classes[1], plain(classes[1])
+        return P[:, 1], truth == classes[1], format_label(classes[1])
     return P.max(axis=1), truth == classes[P.argmax(axis=1)], "the predicted class"

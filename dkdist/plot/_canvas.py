@@ -24,13 +24,13 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7
 """Okabe and Ito (2008), but for yellow and black: also for eyes that do not tell red from green."""
 
 MARKERS = "os^Dvp"  # where there are more groups than colours
-INK, FAINT, LINES = "#1d2733", "#6b7683", "#e6eaee"
-SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"
-SIZE, PAD = (6.4, 4.4), 0.08  # inches: of a picture, and around each of its panels
-MOST_CHARACTERS = 72  # of a name
+TEXT_COLOUR, MUTED_COLOUR, GRID_COLOUR = "#1d2733", "#6b7683", "#e6eaee"
+SEQUENTIAL_CMAP, DIVERGING_CMAP = "viridis", "RdBu_r"
+FIGURE_INCHES, PAD_INCHES = (6.4, 4.4), 0.08  # inches: of a picture, and around each of its panels
+MAX_LABEL_CHARACTERS = 72  # of a name
 
 
-def axes_for(ax: Any, size: tuple[float, float] = SIZE) -> Axes:
+def get_axes(ax: Any, size: tuple[float, float] = FIGURE_INCHES) -> Axes:
     """The axes that were given, or new ones in a figure of their own."""
     if ax is None:
         return plt.subplots(figsize=size, layout="constrained")[1]
@@ -39,19 +39,19 @@ def axes_for(ax: Any, size: tuple[float, float] = SIZE) -> Axes:
     return ax
 
 
-def panels_for(ax: Any, n: int) -> list[Axes]:
+def get_panels(ax: Any, n: int) -> list[Axes]:
     """One panel for each of n pictures: those that were given, or new ones side by side, three in a row."""
     if ax is None:
         columns = min(n, 3)
         rows = -(-n // columns)
-        size = (3.6 * columns, 3.3 * rows) if n > 1 else SIZE
-        layout = ConstrainedLayoutEngine(h_pad=PAD, w_pad=PAD)
+        size = (3.6 * columns, 3.3 * rows) if n > 1 else FIGURE_INCHES
+        layout = ConstrainedLayoutEngine(h_pad=PAD_INCHES, w_pad=PAD_INCHES)
         figure, made = plt.subplots(rows, columns, figsize=size, layout=layout, squeeze=False)
         for empty in made.flat[n:]:
             figure.delaxes(empty)
         return list(made.flat[:n])
     several = list(ax.flat) if isinstance(ax, np.ndarray) else ax if isinstance(ax, (list, tuple)) else [ax]
-    given = [axes_for(panel) for panel in several if panel is not None]
+    given = [get_axes(panel) for panel in several if panel is not None]
     if len(given) != n:
         raise ValueError(
             f"ax must be one Axes for each of the {n} sets; found {len(given)}: give as many, or none"
@@ -59,51 +59,51 @@ def panels_for(ax: Any, n: int) -> list[Axes]:
     return given
 
 
-def dressed(ax: Axes, title: str = "", x: str = "", y: str = "") -> Axes:
+def style_axes(ax: Axes, title: str = "", x: str = "", y: str = "") -> Axes:
     """Axes with a title to the left, names of both directions, and nothing that is no data."""
-    ax.set_title(title, loc="left", fontsize=11, color=INK)
-    ax.set_xlabel(x, color=INK)
-    ax.set_ylabel(y, color=INK)
-    ax.tick_params(colors=FAINT, labelcolor=INK)
+    ax.set_title(title, loc="left", fontsize=11, color=TEXT_COLOUR)
+    ax.set_xlabel(x, color=TEXT_COLOUR)
+    ax.set_ylabel(y, color=TEXT_COLOUR)
+    ax.tick_params(colors=MUTED_COLOUR, labelcolor=TEXT_COLOUR)
     for name, side in ax.spines.items():
         side.set_visible(name in ("left", "bottom"))
-        side.set_color(FAINT)
+        side.set_color(MUTED_COLOUR)
     return ax
 
 
-def gridded(ax: Axes, axis: Any = "both") -> None:
+def add_grid(ax: Axes, axis: Any = "both") -> None:
     """Faint lines behind the data."""
-    ax.grid(visible=True, axis=axis, color=LINES, linewidth=0.8)
+    ax.grid(visible=True, axis=axis, color=GRID_COLOUR, linewidth=0.8)
     ax.set_axisbelow(True)
 
 
-def colour_bar(ax: Axes, mappable: Any, label: str, **options: Any) -> None:
+def add_colour_bar(ax: Axes, mappable: Any, label: str, **options: Any) -> None:
     """The scale of the colours, beside the axes."""
     bar = ax.figure.colorbar(mappable, ax=ax, label=label, **options)
     bar.outline.set_visible(False)
-    bar.ax.tick_params(colors=FAINT, labelcolor=INK)
+    bar.ax.tick_params(colors=MUTED_COLOUR, labelcolor=TEXT_COLOUR)
 
 
-def legend(ax: Axes, **options: Any) -> None:
+def add_legend(ax: Axes, **options: Any) -> None:
     """What the labels of the lines and points say, without a box unless one is asked for."""
-    ax.legend(**{"frameon": False, "labelcolor": INK, **options})
+    ax.legend(**{"frameon": False, "labelcolor": TEXT_COLOUR, **options})
 
 
-def plain(name: object) -> str:
+def format_label(name: object) -> str:
     """A name as it is: not as a formula, not so long that nothing else is seen, never hidden from a legend."""
     text = " ".join(str(name).split())
-    if len(text) > MOST_CHARACTERS:
-        text = f"{text[: MOST_CHARACTERS - 3]}..."
+    if len(text) > MAX_LABEL_CHARACTERS:
+        text = f"{text[: MAX_LABEL_CHARACTERS - 3]}..."
     text = "".join(c if c.isprintable() else "?" for c in text).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 
 
-MOST_CLASSES = len(PALETTE) * len(MARKERS)
-MOST_NUMBERS = 12  # different whole numbers that are classes; of more they are numbers
+MAX_COLOURED_CLASSES = len(PALETTE) * len(MARKERS)
+MAX_INTEGER_CLASSES = 12  # different whole numbers that are classes; of more they are numbers
 
 
 @dataclass(frozen=True)
-class Colouring:
+class TargetColours:
     """The colour and marker of each of n sets; ``names`` of classes with their ``index``, or ``values`` of numbers.
 
     ``label`` says what they are.
@@ -121,7 +121,7 @@ class Colouring:
         return f"{self.values[i]:.4g}" if self.values is not None else self.names[self.index[i]]
 
 
-def colouring(y: Any, of: Any) -> Colouring | None:
+def colour_by_target(y: Any, of: Any) -> TargetColours | None:
     """How n sets, or the rows (n, ...) that were made of them, are coloured by their targets; None without targets.
 
     A Series is joined by its index to what has ids: sets, rows and matrices that were made of them, and frames.
@@ -143,43 +143,43 @@ def colouring(y: Any, of: Any) -> Colouring | None:
     if values.dtype.kind == "O":
         values = values.astype(str)
     numbers = values.dtype.kind == "f" or (
-        values.dtype.kind in "iu" and len(np.unique(values)) > MOST_NUMBERS
+        values.dtype.kind in "iu" and len(np.unique(values)) > MAX_INTEGER_CLASSES
     )
-    made = _of_numbers(values.astype(np.float64)) if numbers else _of_classes(values)
+    made = _colour_numbers(values.astype(np.float64)) if numbers else _colour_classes(values)
     name = getattr(y, "name", None)  # of a column of a data frame
-    return replace(made, label=plain(name)) if isinstance(name, str) else made
+    return replace(made, label=format_label(name)) if isinstance(name, str) else made
 
 
-def _of_numbers(values: F64) -> Colouring:
+def _colour_numbers(values: F64) -> TargetColours:
     if not np.isfinite(values).all():
         i = int(np.argmin(np.isfinite(values)))
         raise ValueError(f"target {i} of y is {values[i]}: leave out the sets that have no target")
     scaled = Normalize(values.min(), values.max())(values)
-    colours = [to_hex(c) for c in colormaps[SEQUENTIAL](np.ma.filled(scaled, 0.5))]
-    return Colouring(colours, ["o"] * len(values), [], np.zeros(len(values), np.int64), values)
+    colours = [to_hex(c) for c in colormaps[SEQUENTIAL_CMAP](np.ma.filled(scaled, 0.5))]
+    return TargetColours(colours, ["o"] * len(values), [], np.zeros(len(values), np.int64), values)
 
 
-def _of_classes(values: Any) -> Colouring:
+def _colour_classes(values: Any) -> TargetColours:
     names, index = np.unique(values, return_inverse=True)
-    if len(names) > MOST_CLASSES:
+    if len(names) > MAX_COLOURED_CLASSES:
         raise ValueError(
-            f"y holds {len(names)} classes, and no more than {MOST_CLASSES} can be told apart: give larger groups, or "
+            f"y holds {len(names)} classes, and no more than {MAX_COLOURED_CLASSES} can be told apart: give larger groups, or "
             "floats for what is a number"
         )
     colours = [PALETTE[k % len(PALETTE)] for k in index]
     markers = [MARKERS[k // len(PALETTE)] for k in index]
-    return Colouring(colours, markers, [plain(name) for name in names], index.astype(np.int64))
+    return TargetColours(colours, markers, [format_label(name) for name in names], index.astype(np.int64))
 
 
-def draw_key(ax: Axes, colours: Colouring) -> None:
+def draw_key(ax: Axes, colours: TargetColours) -> None:
     """A legend of the classes, or a bar of the numbers."""
     if colours.values is not None:
-        scale = ScalarMappable(Normalize(colours.values.min(), colours.values.max()), SEQUENTIAL)
-        colour_bar(ax, scale, colours.label)
+        scale = ScalarMappable(Normalize(colours.values.min(), colours.values.max()), SEQUENTIAL_CMAP)
+        add_colour_bar(ax, scale, colours.label)
         return
     for k, name in enumerate(colours.names):
         own = PALETTE[k % len(PALETTE)], MARKERS[k // len(PALETTE)]
         ax.plot([], [], color=own[0], marker=own[1], linestyle="", label=name)
-    legend(
+    add_legend(
         ax, title=colours.label, loc="upper left", bbox_to_anchor=(1, 1)
     )  # beside the data, never over them

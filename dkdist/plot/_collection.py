@@ -15,11 +15,19 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import check_bool
 from dkdist.distances.sliced_wasserstein_embedding import SlicedWassersteinEmbedding
 from dkdist.io import SetStore
-from dkdist.plot._canvas import PALETTE, Colouring, axes_for, colouring, draw_key, dressed, gridded
+from dkdist.plot._canvas import (
+    PALETTE,
+    TargetColours,
+    add_grid,
+    colour_by_target,
+    draw_key,
+    get_axes,
+    style_axes,
+)
 from dkdist.sets import SampleSets
 
-MOST_SETS = 3000  # on a map
-SYMMETRIC = 1e-6  # of the largest distance
+MAX_MAP_SETS = 3000  # on a map
+SYMMETRY_TOL = 1e-6  # of the largest distance
 
 
 def collection(rows: Any, y: Any = None, *, distances: bool = False, ax: Any = None) -> Axes:
@@ -72,26 +80,26 @@ def collection(rows: Any, y: Any = None, *, distances: bool = False, ax: Any = N
     distances = check_bool("distances", distances)
     given = _sets_or_rows(rows, distances)
     n = len(given)
-    colours = colouring(y, rows)
+    colours = colour_by_target(y, rows)
     some = (
         np.arange(n)
-        if n <= MOST_SETS
-        else np.sort(np.random.default_rng(0).choice(n, MOST_SETS, replace=False))
+        if n <= MAX_MAP_SETS
+        else np.sort(np.random.default_rng(0).choice(n, MAX_MAP_SETS, replace=False))
     )
-    places, shares = _scaled(given, some) if distances else _components(given, some)
-    axes = axes_for(ax)
-    _draw(axes, places, some, colours)
+    places, shares = _classical_scaling(given, some) if distances else _principal_components(given, some)
+    axes = get_axes(ax)
+    _draw_map(axes, places, some, colours)
     what = "axis" if distances else "component"
     labels = [f"{what} {k} ({100 * share:.0f} %)" for k, share in enumerate(shares, 1)]
-    dressed(axes, f"{len(some):,} sets" + (f" of {n:,}" if len(some) < n else ""), *labels)
+    style_axes(axes, f"{len(some):,} sets" + (f" of {n:,}" if len(some) < n else ""), *labels)
     axes.set_aspect("equal", adjustable="datalim")
-    gridded(axes)
+    add_grid(axes)
     return axes
 
 
 def _sets_or_rows(given: Any, distances: bool) -> Any:
     """Rows (n, m) or distances (n, n) as they came, lazy perhaps; or the rows of sets."""
-    if isinstance(given, (SampleSets, SetStore)) or (not distances and _looks_like_sets(given)):
+    if isinstance(given, (SampleSets, SetStore)) or (not distances and _is_list_of_sets(given)):
         sets = check_sets(given)
         return SlicedWassersteinEmbedding(random_state=0).fit(sets).transform(sets)
     rows = given if hasattr(given, "dask") else real_matrix("rows", given)
@@ -104,14 +112,14 @@ def _sets_or_rows(given: Any, distances: bool) -> Any:
     return rows
 
 
-def _looks_like_sets(given: Any) -> bool:
+def _is_list_of_sets(given: Any) -> bool:
     if isinstance(given, (list, tuple)):
         return len(given) > 0 and np.ndim(given[0]) == 2
     return getattr(given, "ndim", 2) == 3
 
 
-def _components(rows: Any, some: I64) -> tuple[F64, F64]:
-    values = _finite(np.asarray(rows[some], np.float64), some)
+def _principal_components(rows: Any, some: I64) -> tuple[F64, F64]:
+    values = _require_finite(np.asarray(rows[some], np.float64), some)
     if values.shape[1] == 1:
         values = np.hstack([values, np.zeros_like(values)])
     if not np.ptp(values, axis=0).any():
@@ -120,10 +128,10 @@ def _components(rows: Any, some: I64) -> tuple[F64, F64]:
     return np.asarray(found.transform(values)), np.asarray(found.explained_variance_ratio_)
 
 
-def _scaled(matrix: Any, some: I64) -> tuple[F64, F64]:
+def _classical_scaling(matrix: Any, some: I64) -> tuple[F64, F64]:
     """Places whose distances are those of the matrix, as nearly as two numbers each can have them."""
-    D = _finite(np.asarray(matrix[some][:, some], np.float64), some)
-    require_symmetric("distances", D, SYMMETRIC, "(D + D.T) / 2, or distances of a symmetric kind")
+    D = _require_finite(np.asarray(matrix[some][:, some], np.float64), some)
+    require_symmetric("distances", D, SYMMETRY_TOL, "(D + D.T) / 2, or distances of a symmetric kind")
     if D.min() < 0:
         raise ValueError(f"distances must be >= 0; found {D.min():.6g}")
     squares = D**2
@@ -135,7 +143,7 @@ def _scaled(matrix: Any, some: I64) -> tuple[F64, F64]:
     return vectors[:, [-1, -2]] * np.sqrt(np.maximum(first, 0)), shares
 
 
-def _finite(values: F64, some: I64) -> F64:
+def _require_finite(values: F64, some: I64) -> F64:
     if not np.isfinite(values).all():
         i = int(np.argmin(np.isfinite(values).all(axis=1)))
         raise ValueError(
@@ -144,7 +152,7 @@ def _finite(values: F64, some: I64) -> F64:
     return values
 
 
-def _draw(ax: Axes, places: F64, some: I64, colours: Colouring | None) -> None:
+def _draw_map(ax: Axes, places: F64, some: I64, colours: TargetColours | None) -> None:
     size = float(np.clip(6000 / len(some), 8, 45))
     options: dict[str, Any] = {
         "s": size,

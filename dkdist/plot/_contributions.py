@@ -10,12 +10,21 @@ from matplotlib.axes import Axes
 from dkdist._base.inputs import check_sets
 from dkdist._base.parameter_checks import real_matrix, whole
 from dkdist._numba.arrays import F64
-from dkdist.plot._canvas import DIVERGING, FAINT, PALETTE, axes_for, colour_bar, dressed, gridded, plain
-from dkdist.plot._sets import plane_of
+from dkdist.plot._canvas import (
+    DIVERGING_CMAP,
+    MUTED_COLOUR,
+    PALETTE,
+    add_colour_bar,
+    add_grid,
+    format_label,
+    get_axes,
+    style_axes,
+)
+from dkdist.plot._sets import choose_projection
 from dkdist.sets import SampleSets
 
-AGAINST, TOWARDS = PALETTE[0], PALETTE[1]
-MOST_LETTERS = 120  # of a string that are written below its bars
+NEGATIVE_COLOUR, POSITIVE_COLOUR = PALETTE[0], PALETTE[1]
+MAX_LABELLED_SYMBOLS = 120  # of a string that are written below its bars
 
 
 def contributions(
@@ -66,23 +75,23 @@ def contributions(
     every = check_sets(sets, text=True)
     i = whole("which", which, least=0, most=len(every) - 1)
     some: SampleSets = every[i : i + 1] if isinstance(every, SampleSets) else every[i : i + 1].load()
-    values = _of_set(contributions, i, len(every), int(some.sizes[0]), output)
-    axes = axes_for(ax)
+    values = _select_output(contributions, i, len(every), int(some.sizes[0]), output)
+    axes = get_axes(ax)
     if some.points_dtype.kind == "u":
-        _symbols(axes, some, values)
+        _draw_symbols(axes, some, values)
     else:
-        plane = plane_of(some, dims)
+        plane = choose_projection(some, dims)
         places, order = plane.of(some[0]), np.argsort(np.abs(values), kind="stable")
         heights = places[:, 1] if plane.n_dims == 2 else values
-        _points(axes, places[order, 0], heights[order], values[order])
-        dressed(axes, "", *plane.labels, *(() if plane.n_dims == 2 else ("contribution",)))
-    gridded(axes)
+        _draw_points(axes, places[order, 0], heights[order], values[order])
+        style_axes(axes, "", *plane.labels, *(() if plane.n_dims == 2 else ("contribution",)))
+    add_grid(axes)
     n = f"{len(values):,} points add {values.sum():+.4g}"
-    dressed(axes, f"set {i}: {n}", axes.get_xlabel(), axes.get_ylabel())
+    style_axes(axes, f"set {i}: {n}", axes.get_xlabel(), axes.get_ylabel())
     return axes
 
 
-def _of_set(contributions: Any, i: int, n_sets: int, n: int, output: Any) -> F64:
+def _select_output(contributions: Any, i: int, n_sets: int, n: int, output: Any) -> F64:
     """The contributions (n,) of the points of set i to one output."""
     if not isinstance(contributions, (list, tuple)) or len(contributions) != n_sets:
         found = (
@@ -103,20 +112,20 @@ def _of_set(contributions: Any, i: int, n_sets: int, n: int, output: Any) -> F64
     return columns[:, whole("output", 0 if output is None else output, least=0, most=columns.shape[1] - 1)]
 
 
-def _points(ax: Axes, x: F64, y: F64, values: F64) -> None:
+def _draw_points(ax: Axes, x: F64, y: F64, values: F64) -> None:
     end = max(float(np.abs(values).max()), np.finfo(float).tiny)
     size = float(np.clip(8000 / len(x), 8, 60))
     drawn = ax.scatter(
-        x, y, s=size, c=values, cmap=DIVERGING, vmin=-end, vmax=end, edgecolors=FAINT, linewidths=0.4,
+        x, y, s=size, c=values, cmap=DIVERGING_CMAP, vmin=-end, vmax=end, edgecolors=MUTED_COLOUR, linewidths=0.4,
         rasterized=len(x) > 1000,
     )  # fmt: skip
-    colour_bar(ax, drawn, "contribution to the prediction")
+    add_colour_bar(ax, drawn, "contribution to the prediction")
 
 
-def _symbols(ax: Axes, sets: SampleSets, values: F64) -> None:
-    colours = np.where(values > 0, TOWARDS, AGAINST).tolist()
+def _draw_symbols(ax: Axes, sets: SampleSets, values: F64) -> None:
+    colours = np.where(values > 0, POSITIVE_COLOUR, NEGATIVE_COLOUR).tolist()
     ax.bar(np.arange(len(values)), values, color=colours, width=0.9)
-    ax.axhline(0, color=FAINT, linewidth=0.8)
-    if sets.alphabet is not None and len(values) <= MOST_LETTERS:
-        ax.set_xticks(range(len(values)), [plain(c) for c in sets.strings()[0]])
-    dressed(ax, "", "position in the string", "contribution")
+    ax.axhline(0, color=MUTED_COLOUR, linewidth=0.8)
+    if sets.alphabet is not None and len(values) <= MAX_LABELLED_SYMBOLS:
+        ax.set_xticks(range(len(values)), [format_label(c) for c in sets.strings()[0]])
+    style_axes(ax, "", "position in the string", "contribution")

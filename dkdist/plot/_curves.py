@@ -15,12 +15,21 @@ from matplotlib.ticker import MaxNLocator
 
 from dkdist._base.parameter_checks import real_matrix
 from dkdist._numba.arrays import F64
-from dkdist.plot._canvas import FAINT, INK, PALETTE, axes_for, dressed, gridded, legend, plain
+from dkdist.plot._canvas import (
+    MUTED_COLOUR,
+    PALETTE,
+    TEXT_COLOUR,
+    add_grid,
+    add_legend,
+    format_label,
+    get_axes,
+    style_axes,
+)
 
-WIDE = 50.0  # largest over smallest value from which on values are drawn on a logarithmic axis
+MIN_LOG_AXIS_RATIO = 50.0  # largest over smallest value from which on values are drawn on a logarithmic axis
 
 
-def scores_of(name: str, given: Any, n: int) -> F64:
+def check_scores(name: str, given: Any, n: int) -> F64:
     """Scores (n, n_splits) of n values; finite where anything was scored."""
     scores = real_matrix(name, given)
     if scores.ndim == 1:
@@ -44,9 +53,9 @@ def draw_scores(ax: Axes, x: F64, scores: F64, k: int, label: str) -> None:
         ax.fill_between(x, middle - spread, middle + spread, color=PALETTE[k], alpha=0.15, linewidth=0)
 
 
-def scale_for(ax: Axes, x: F64) -> None:
+def set_x_scale(ax: Axes, x: F64) -> None:
     """A logarithmic axis for positive values that span much."""
-    if x.min() > 0 and x.max() >= WIDE * x.min():
+    if x.min() > 0 and x.max() >= MIN_LOG_AXIS_RATIO * x.min():
         ax.set_xscale("log")
 
 
@@ -86,7 +95,7 @@ def learning_curve(result: Any, *, ax: Any = None) -> Axes:
     """
     learner = last_step(result)
     if hasattr(learner, "loss_curve_"):
-        return _losses(axes_for(ax), learner)
+        return _draw_losses(get_axes(ax), learner)
     if not isinstance(result, (tuple, list)) or len(result) < 3:
         raise ValueError(
             "result must be (sizes, training scores, test scores), or a fitted SGD estimator with a loss_curve_; found "
@@ -96,16 +105,16 @@ def learning_curve(result: Any, *, ax: Any = None) -> Axes:
     if sizes.ndim != 1 or len(sizes) == 0 or not (sizes > 0).all():
         raise ValueError(f"sizes must be numbers of sets above 0; found {result[0]!r:.100}")
     training, test = (
-        scores_of(f"{n} scores", r, len(sizes))
+        check_scores(f"{n} scores", r, len(sizes))
         for n, r in zip(("training", "test"), result[1:3], strict=True)
     )
-    axes = axes_for(ax)
+    axes = get_axes(ax)
     draw_scores(axes, sizes, training, 0, "training")
     draw_scores(axes, sizes, test, 1, "test")
-    scale_for(axes, sizes)
-    dressed(axes, "", "sets learned from", "score")
-    gridded(axes)
-    legend(axes)
+    set_x_scale(axes, sizes)
+    style_axes(axes, "", "sets learned from", "score")
+    add_grid(axes)
+    add_legend(axes)
     return axes
 
 
@@ -115,16 +124,16 @@ def last_step(model: Any) -> Any:
     return model.steps[-1][1] if hasattr(model, "steps") else model
 
 
-def _losses(ax: Axes, learner: Any) -> Axes:
+def _draw_losses(ax: Axes, learner: Any) -> Axes:
     epochs = np.arange(1, len(learner.loss_curve_) + 1)
     held_out = np.asarray(learner.validation_loss_curve_)
     ax.plot(epochs, learner.loss_curve_, "--", color=PALETTE[0], marker="o", markersize=4.5, label="training")
     if np.isfinite(held_out).any():
         ax.plot(epochs, held_out, color=PALETTE[1], marker="o", markersize=4.5, label="held out")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    dressed(ax, "", "epoch", f"mean loss ({learner.loss})".replace("_", " "))
-    gridded(ax)
-    legend(ax)
+    style_axes(ax, "", "epoch", f"mean loss ({learner.loss})".replace("_", " "))
+    add_grid(ax)
+    add_legend(ax)
     return ax
 
 
@@ -165,62 +174,62 @@ def validation_curve(result: Any, name: str | None = None, *, ax: Any = None) ->
     ('alphas', 'log', [0.01, 1.0, 100.0])
     """
     if hasattr(result, "cv_results_"):
-        return _of_search(result.cv_results_, name, axes_for(ax))
+        return _draw_search(result.cv_results_, name, get_axes(ax))
     if not isinstance(result, (tuple, list)) or len(result) != 3:
         raise ValueError(
             "result must be (values, training scores, test scores) or a fitted search; found "
             f"{type(result).__name__}: put the values before what sklearn.model_selection.validation_curve returned"
         )
     values, *scores = result
-    axis = _axis(list(np.asarray(values, object).ravel()))
+    axis = _place_values(list(np.asarray(values, object).ravel()))
     training, test = (
-        scores_of(f"{n} scores", s, len(axis.places))
+        check_scores(f"{n} scores", s, len(axis.places))
         for n, s in zip(("training", "test"), scores, strict=True)
     )
-    axes = axes_for(ax)
+    axes = get_axes(ax)
     draw_scores(axes, axis.places, training, 0, "training")
     draw_scores(axes, axis.places, test, 1, "test")
-    _finish(axes, axis, "value" if name is None else name)
-    legend(axes)
+    _label_value_axis(axes, axis, "value" if name is None else name)
+    add_legend(axes)
     return axes
 
 
-class _Axis(NamedTuple):
+class _ValueAxis(NamedTuple):
     """Where values are drawn: numbers where they are, others side by side under their ``labels``."""
 
     places: F64
     labels: list[str]
 
 
-def _axis(values: list[Any]) -> _Axis:
+def _place_values(values: list[Any]) -> _ValueAxis:
     if not values:
         raise ValueError("result holds no values: give one at least")
     if all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in values):
         places = np.array(values, np.float64)
         if np.isfinite(places).all():
-            return _Axis(places, [])
-    labels = [plain(v) for v in values]
+            return _ValueAxis(places, [])
+    labels = [format_label(v) for v in values]
     different = list(dict.fromkeys(labels))
-    return _Axis(np.array([different.index(label) for label in labels], np.float64), different)
+    return _ValueAxis(np.array([different.index(label) for label in labels], np.float64), different)
 
 
-def _finish(ax: Axes, axis: _Axis, name: str) -> None:
+def _label_value_axis(ax: Axes, axis: _ValueAxis, name: str) -> None:
     if axis.labels:
         ax.set_xticks(range(len(axis.labels)), axis.labels)
     else:
-        scale_for(ax, axis.places)
-    dressed(ax, "", plain(name), "score")
-    gridded(ax)
+        set_x_scale(ax, axis.places)
+    style_axes(ax, "", format_label(name), "score")
+    add_grid(ax)
 
 
-def _of_search(results: Any, name: str | None, ax: Axes) -> Axes:
+def _draw_search(results: Any, name: str | None, ax: Axes) -> Axes:
     params = results["params"]
-    name = _parameter(params, name)
+    name = _choose_parameter(params, name)
     scores = np.asarray(results["mean_test_score"], np.float64)
     kept = [i for i, candidate in enumerate(params) if name in candidate and np.isfinite(scores[i])]
     if not kept:
         raise ValueError(f"no candidate with {name} was scored: nothing can be drawn")
-    axis = _axis([_scalar(params[i][name]) for i in kept])
+    axis = _place_values([_as_scalar(params[i][name]) for i in kept])
     found, spread = scores[kept], np.asarray(results["std_test_score"], np.float64)[kept]
     different = np.unique(axis.places)
     best = np.array([np.flatnonzero(axis.places == x)[found[axis.places == x].argmax()] for x in different])
@@ -230,25 +239,38 @@ def _of_search(results: Any, name: str | None, ax: Axes) -> Axes:
     )  # fmt: skip
     if len(kept) > len(different):
         ax.plot(
-            axis.places, found, "o", color=FAINT, markersize=3.5, alpha=0.6, zorder=1, label="all candidates"
+            axis.places,
+            found,
+            "o",
+            color=MUTED_COLOUR,
+            markersize=3.5,
+            alpha=0.6,
+            zorder=1,
+            label="all candidates",
         )
     top = best[found[best].argmax()]
     ax.plot(
-        axis.places[top], found[top], "o", markersize=12, fillstyle="none", color=INK, label="the best of all"
+        axis.places[top],
+        found[top],
+        "o",
+        markersize=12,
+        fillstyle="none",
+        color=TEXT_COLOUR,
+        label="the best of all",
     )
-    _finish(ax, axis, name)
-    legend(ax)
+    _label_value_axis(ax, axis, name)
+    add_legend(ax)
     return ax
 
 
-def _scalar(value: Any) -> Any:
+def _as_scalar(value: Any) -> Any:
     """A grid of one value as that value, and what is no number in words."""
     if isinstance(value, (list, tuple)) and len(value) == 1:
         value = value[0]
     return value if isinstance(value, (int, float, np.number)) else str(value)
 
 
-def _parameter(params: Any, name: str | None) -> str:
+def _choose_parameter(params: Any, name: str | None) -> str:
     """The parameter that was named, or the only one in which candidates differ."""
     names = sorted({own for candidate in params for own in candidate})
     differ = [own for own in names if len({repr(candidate.get(own)) for candidate in params}) > 1]

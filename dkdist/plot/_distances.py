@@ -11,11 +11,18 @@ from scipy.spatial.distance import squareform
 
 from dkdist._base.parameter_checks import real_matrix
 from dkdist._numba.arrays import F64, I64
-from dkdist.plot._canvas import SEQUENTIAL, Colouring, axes_for, colour_bar, colouring, dressed
+from dkdist.plot._canvas import (
+    SEQUENTIAL_CMAP,
+    TargetColours,
+    add_colour_bar,
+    colour_by_target,
+    get_axes,
+    style_axes,
+)
 
-MOST_SETS = 5000
-WELL_ORDERED = 300  # sets whose leaves are ordered as well as they can be, n^3 steps
-MOST_LABELS = 40  # sets that are named along the sides
+MAX_MATRIX_SETS = 5000
+MAX_OPTIMALLY_ORDERED_SETS = 300  # sets whose leaves are ordered as well as they can be, n^3 steps
+MAX_LABELLED_SETS = 40  # sets that are named along the sides
 
 
 def distances(matrix: Any, y: Any = None, *, ax: Any = None) -> Axes:
@@ -62,27 +69,27 @@ def distances(matrix: Any, y: Any = None, *, ax: Any = None) -> Axes:
     >>> len({int(label.get_text()) % 2 for label in ax.get_yticklabels()[:4]})  # the first four are of one kind
     1
     """
-    values = _square(matrix)
-    colours = colouring(y, matrix)
-    order = _leaves(values) if colours is None else _by_targets(values, colours)
-    axes = axes_for(ax, (6.4, 5.4))
+    values = _check_matrix(matrix)
+    colours = colour_by_target(y, matrix)
+    order = _cluster_order(values) if colours is None else _target_order(values, colours)
+    axes = get_axes(ax, (6.4, 5.4))
     image = axes.imshow(
-        values[np.ix_(order, order)], cmap=SEQUENTIAL, interpolation="nearest", aspect="equal"
+        values[np.ix_(order, order)], cmap=SEQUENTIAL_CMAP, interpolation="nearest", aspect="equal"
     )
-    colour_bar(axes, image, "distance", shrink=0.85)
+    add_colour_bar(axes, image, "distance", shrink=0.85)
     how = "by a clustering" if colours is None else f"by {colours.label}"
-    dressed(axes, f"{len(values):,} sets, ordered {how}")
-    _name_sides(axes, order, colours)
+    style_axes(axes, f"{len(values):,} sets, ordered {how}")
+    _label_sides(axes, order, colours)
     return axes
 
 
-def _square(matrix: Any) -> F64:
+def _check_matrix(matrix: Any) -> F64:
     values = real_matrix("matrix", matrix)
     if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
         raise ValueError(f"matrix must be (n, n), of two sets or more; found shape {values.shape}")
-    if len(values) > MOST_SETS:
+    if len(values) > MAX_MATRIX_SETS:
         raise ValueError(
-            f"matrix is of {len(values):,} sets: more than {MOST_SETS:,} cannot be seen. Choose some"
+            f"matrix is of {len(values):,} sets: more than {MAX_MATRIX_SETS:,} cannot be seen. Choose some"
         )
     if not np.isfinite(values).all():
         i, j = np.argwhere(~np.isfinite(values))[0]
@@ -90,25 +97,27 @@ def _square(matrix: Any) -> F64:
     return values
 
 
-def _leaves(values: F64) -> I64:
+def _cluster_order(values: F64) -> I64:
     """The order of the leaves of a hierarchical clustering."""
     if len(values) < 3:
         return np.arange(len(values))
     both = (values + values.T) / 2
     apart = squareform(both - np.diag(np.diag(both)), checks=False)
-    tree = linkage(np.maximum(apart, 0), "average", optimal_ordering=len(values) <= WELL_ORDERED)
+    tree = linkage(
+        np.maximum(apart, 0), "average", optimal_ordering=len(values) <= MAX_OPTIMALLY_ORDERED_SETS
+    )
     return np.asarray(leaves_list(tree), np.int64)
 
 
-def _by_targets(values: F64, colours: Colouring) -> I64:
+def _target_order(values: F64, colours: TargetColours) -> I64:
     """By numbers; or class after class, within each by clusters."""
     if colours.values is not None:
         return np.argsort(colours.values, kind="stable")
     parts = [np.flatnonzero(colours.index == k) for k in range(len(colours.names))]
-    return np.concatenate([own[_leaves(values[np.ix_(own, own)])] for own in parts])
+    return np.concatenate([own[_cluster_order(values[np.ix_(own, own)])] for own in parts])
 
 
-def _name_sides(ax: Axes, order: I64, colours: Colouring | None) -> None:
+def _label_sides(ax: Axes, order: I64, colours: TargetColours | None) -> None:
     ax.tick_params(length=0)
     for side in ax.spines.values():
         side.set_visible(False)
@@ -121,7 +130,7 @@ def _name_sides(ax: Axes, order: I64, colours: Colouring | None) -> None:
         middles = ends - sizes / 2 - 0.5
         ax.set_xticks(middles, colours.names, rotation=45, ha="right", rotation_mode="anchor")
         ax.set_yticks(middles, colours.names)
-    elif len(order) <= MOST_LABELS:
+    elif len(order) <= MAX_LABELLED_SETS:
         small = float(np.clip(300 / len(order), 5, 10))
         ax.set_xticks(range(len(order)), [str(i) for i in order], fontsize=small, rotation=90)
         ax.set_yticks(range(len(order)), [str(i) for i in order], fontsize=small)

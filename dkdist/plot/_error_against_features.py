@@ -10,7 +10,7 @@ from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from dkdist._base.parameter_checks import real_matrix
 from dkdist._numba.arrays import F64
-from dkdist.plot._canvas import FAINT, PALETTE, axes_for, dressed, gridded, legend
+from dkdist.plot._canvas import MUTED_COLOUR, PALETTE, add_grid, add_legend, get_axes, style_axes
 from dkdist.theory.kernel_error import KernelError
 
 
@@ -49,20 +49,20 @@ def error_against_features(n_features: Any, errors: Any, *, ax: Any = None) -> A
     >>> ax.get_xscale(), ax.get_yscale()
     ('log', 'log')
     """
-    D = _positive("n_features", n_features)
+    D = _check_positive("n_features", n_features)
     if isinstance(errors, KernelError):
         errors = [errors]
     found = list(errors) if np.iterable(errors) and not isinstance(errors, str) else [errors]
     measured = bool(found) and all(isinstance(error, KernelError) for error in found)
-    rms = _positive("errors", [error.rms for error in found] if measured else found)
+    rms = _check_positive("errors", [error.rms for error in found] if measured else found)
     if len(rms) != len(D):
         raise ValueError(f"errors must be one for each of the {len(D)} numbers of features; found {len(rms)}")
     order = np.argsort(D, kind="stable")
-    axes = axes_for(ax)
+    axes = get_axes(ax)
     axes.set_xscale("log")
     axes.set_yscale("log")
     D, rms, found = D[order], rms[order], [found[i] for i in order]
-    axes.plot(D, rms[0] * np.sqrt(D[0] / D), "--", color=FAINT, linewidth=1.2, label=r"slope $-1/2$")
+    axes.plot(D, rms[0] * np.sqrt(D[0] / D), "--", color=MUTED_COLOUR, linewidth=1.2, label=r"slope $-1/2$")
     low, high = ([e.low for e in found], [e.high for e in found]) if measured else (rms, rms)
     ends = np.maximum([rms - np.array(low), np.array(high) - rms], 0)
     axes.errorbar(
@@ -72,16 +72,16 @@ def error_against_features(n_features: Any, errors: Any, *, ax: Any = None) -> A
     rows = np.array([e.distance_rms for e in found]) if measured else np.zeros(0)
     if rows.any():
         axes.plot(D, rows, ":", color=PALETTE[1], marker="s", markersize=4, label="of which rows")
-    dressed(axes, "", "random features D", "root mean square error of the kernel")
+    style_axes(axes, "", "random features D", "root mean square error of the kernel")
     axes.set_xticks(D)
     axes.xaxis.set_major_formatter(ScalarFormatter())
     axes.xaxis.set_minor_formatter(NullFormatter())
-    gridded(axes)
-    legend(axes)
+    add_grid(axes)
+    add_legend(axes)
     return axes
 
 
-def _positive(name: str, values: Any) -> F64:
+def _check_positive(name: str, values: Any) -> F64:
     numbers = real_matrix(name, values)
     if numbers.ndim != 1 or len(numbers) == 0 or not (np.isfinite(numbers) & (numbers > 0)).all():
         raise ValueError(f"{name} must be finite numbers above 0, one or more; found {values!r:.100}")

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from dkdist._base.parameter_checks import real_matrix
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
-from dkdist.plot._canvas import FAINT, PALETTE, axes_for, dressed, gridded, legend
+from dkdist.plot._canvas import MUTED_COLOUR, PALETTE, add_grid, add_legend, get_axes, style_axes
 
-MOST_SETS = 500  # that are drawn
+MAX_INTERVALS = 500  # that are drawn
 
 
 def intervals(model: Any, sets: Any, y: Any, *, coverage: float = 0.9, ax: Any = None) -> Axes:
@@ -67,20 +67,20 @@ def intervals(model: Any, sets: Any, y: Any, *, coverage: float = 0.9, ax: Any =
     if len(found) != len(truth):
         raise ValueError(f"y must be a finite number for each of the {len(found)} sets; found {len(truth)}")
     held = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
-    axes = axes_for(ax, (5.8, 5.0))
+    axes = get_axes(ax, (5.8, 5.0))
     order = np.argsort(truth, kind="stable")
-    some = order[np.linspace(0, len(order) - 1, min(len(order), MOST_SETS)).round().astype(int)]
-    _draw(axes, truth[some], found[some], ends[some], held[some])
+    some = order[np.linspace(0, len(order) - 1, min(len(order), MAX_INTERVALS)).round().astype(int)]
+    _draw_intervals(axes, truth[some], found[some], ends[some], held[some])
     share = f"{int(held.sum()):,} of {len(held):,} intervals ({100 * held.mean():.0f} %) hold the truth"
-    dressed(axes, f"{share}, asked for {100 * coverage:g} %", "truth", "prediction")
-    gridded(axes)
-    legend(axes, loc="upper left")
+    style_axes(axes, f"{share}, asked for {100 * coverage:g} %", "truth", "prediction")
+    add_grid(axes)
+    add_legend(axes, loc="upper left")
     return axes
 
 
-def _draw(ax: Axes, truth: F64, found: F64, ends: F64, held: Any) -> None:
+def _draw_intervals(ax: Axes, truth: F64, found: F64, ends: F64, held: Any) -> None:
     corners = [min(truth.min(), found.min()), max(truth.max(), found.max())]
-    ax.plot(corners, corners, color=FAINT, linewidth=1, linestyle="--", label="prediction = truth")
+    ax.plot(corners, corners, color=MUTED_COLOUR, linewidth=1, linestyle="--", label="prediction = truth")
     for own, colour, marker, label in ((held, PALETTE[0], "o", "held"), (~held, PALETTE[1], "D", "missed")):
         if not own.any():
             continue

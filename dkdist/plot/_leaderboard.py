@@ -9,11 +9,24 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dkdist.auto.leaderboard import CHOSEN
-from dkdist.plot._canvas import FAINT, INK, PALETTE, axes_for, dressed, gridded, legend, plain
+from dkdist.plot._canvas import (
+    MUTED_COLOUR,
+    PALETTE,
+    TEXT_COLOUR,
+    add_grid,
+    add_legend,
+    format_label,
+    get_axes,
+    style_axes,
+)
 
-LINE = 36  # characters; longer names take a second line
+LABEL_WIDTH = 36  # characters; longer names take a second line
 
-KINDS = {"model": (PALETTE[1], "D", 8), "candidate": (PALETTE[0], "o", 7), "baseline": (FAINT, "s", 7)}
+STYLE_BY_KIND = {
+    "model": (PALETTE[1], "D", 8),
+    "candidate": (PALETTE[0], "o", 7),
+    "baseline": (MUTED_COLOUR, "s", 7),
+}
 """Colour, marker and size: the average that predicts, what it was chosen from, and what is simpler."""
 
 
@@ -57,42 +70,44 @@ def leaderboard(model: Any, *, ax: Any = None) -> Axes:
             f"model must be a fitted SetClassifier or SetRegressor; found {type(model).__name__}, which has no "
             "leaderboard_"
         )
-    axes = axes_for(ax, (7.2, 1.3 + 0.34 * len(entries)))
+    axes = get_axes(ax, (7.2, 1.3 + 0.34 * len(entries)))
     kinds = [_kind(entry) for entry in entries]
     drawn: set[str] = set()
     for place, (entry, kind) in enumerate(zip(entries, kinds, strict=True)):
-        colour, marker, size = KINDS[kind]
+        colour, marker, size = STYLE_BY_KIND[kind]
         axes.errorbar(
             entry["score"], place, xerr=entry["std_error"], color=colour, marker=marker, markersize=size,
-            elinewidth=1.6, capsize=3, linestyle="", label="_" if kind in drawn else _said(kind),
+            elinewidth=1.6, capsize=3, linestyle="", label="_" if kind in drawn else _kind_label(kind),
             markerfacecolor="white" if kind == "baseline" else colour,
         )  # fmt: skip
         drawn.add(kind)
     simple = [entry["score"] for entry, kind in zip(entries, kinds, strict=True) if kind == "baseline"]
     if simple:
-        axes.axvline(max(simple), color=FAINT, linewidth=1, linestyle="--", zorder=0)
-    axes.set_yticks(np.arange(len(entries)), [fill(plain(entry["name"]), LINE) for entry in entries])
+        axes.axvline(max(simple), color=MUTED_COLOUR, linewidth=1, linestyle="--", zorder=0)
+    axes.set_yticks(
+        np.arange(len(entries)), [fill(format_label(entry["name"]), LABEL_WIDTH) for entry in entries]
+    )
     axes.set_ylim(len(entries) - 0.5, -0.5)
-    dressed(axes, "sets that were left out", f"{_score_of(model)} (\N{PLUS-MINUS SIGN} standard error)")
+    style_axes(axes, "sets that were left out", f"{_score_name(model)} (\N{PLUS-MINUS SIGN} standard error)")
     for label, kind in zip(axes.get_yticklabels(), kinds, strict=True):
         label.set_fontweight("bold" if kind == "model" else "normal")
-        label.set_color(FAINT if kind == "baseline" else INK)
-    gridded(axes, "x")
-    legend(axes, loc="best")
+        label.set_color(MUTED_COLOUR if kind == "baseline" else TEXT_COLOUR)
+    add_grid(axes, "x")
+    add_legend(axes, loc="best")
     return axes
 
 
-def _score_of(model: Any) -> str:
+def _score_name(model: Any) -> str:
     """The name of what was scored, as far as the model tells."""
     asked = getattr(model, "scoring", "score")
     if asked is None:
         return "accuracy" if hasattr(model, "classes_") else "R2"
-    return plain(asked) if isinstance(asked, str) else "score"
+    return format_label(asked) if isinstance(asked, str) else "score"
 
 
 def _kind(entry: Any) -> str:
     return "model" if entry["name"] == CHOSEN else "baseline" if entry.get("baseline") else "candidate"
 
 
-def _said(kind: str) -> str:
+def _kind_label(kind: str) -> str:
     return {"model": "the average that predicts", "candidate": "candidates", "baseline": "baselines"}[kind]

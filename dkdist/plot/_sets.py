@@ -17,14 +17,23 @@ from dkdist._base.inputs import check_sets
 from dkdist._base.invalid_sets import require_nonnegative_weights
 from dkdist._base.parameter_checks import whole
 from dkdist._numba.arrays import F64
-from dkdist.plot._canvas import FAINT, PALETTE, Colouring, colouring, dressed, gridded, panels_for, plain
+from dkdist.plot._canvas import (
+    MUTED_COLOUR,
+    PALETTE,
+    TargetColours,
+    add_grid,
+    colour_by_target,
+    format_label,
+    get_panels,
+    style_axes,
+)
 from dkdist.sets import SampleSets
 
-MOST_POINTS = 3000  # of one set that are drawn
+MAX_DRAWN_POINTS = 3000  # of one set that are drawn
 
 
 @dataclass(frozen=True)
-class Plane:
+class Projection:
     """Coordinates (points - middle) @ directions of the points, (n, 1) or (n, 2), and what they are called."""
 
     labels: tuple[str, ...]
@@ -41,41 +50,41 @@ class Plane:
         return np.asarray((np.asarray(points, np.float64) - self.middle) @ self.directions)
 
 
-def plane_of(sets: SampleSets, dims: Any = None) -> Plane:
+def choose_projection(sets: SampleSets, dims: Any = None) -> Projection:
     """The plane (or line) in which sets are drawn; ``dims`` are one or two dimensions, by position or by name."""
-    names, d = names_of(sets), sets.n_dims
+    names, d = dimension_names(sets), sets.n_dims
     if dims is None and d > 2:
-        return _principal(np.asarray(sets.points, np.float64))
-    chosen = list(range(d)) if dims is None else _positions(dims, names)
-    labels = tuple(plain(names[j]) for j in chosen)
-    return Plane(labels, np.zeros(d), np.eye(d)[:, chosen])
+        return _principal_projection(np.asarray(sets.points, np.float64))
+    chosen = list(range(d)) if dims is None else _dimension_indices(dims, names)
+    labels = tuple(format_label(names[j]) for j in chosen)
+    return Projection(labels, np.zeros(d), np.eye(d)[:, chosen])
 
 
-def names_of(sets: SampleSets) -> list[str]:
+def dimension_names(sets: SampleSets) -> list[str]:
     """The names of the dimensions, or their positions in words."""
     names = getattr(sets, "names", None)
     return [f"dimension {j}" for j in range(sets.n_dims)] if names is None else [str(name) for name in names]
 
 
-def shown_points(n: int) -> slice | Any:
+def sample_points(n: int) -> slice | Any:
     """Which of n points are drawn: all, or as many as can be told apart, drawn at random by a fixed seed."""
-    if n <= MOST_POINTS:
+    if n <= MAX_DRAWN_POINTS:
         return slice(None)
-    return np.sort(np.random.default_rng(0).choice(n, MOST_POINTS, replace=False))
+    return np.sort(np.random.default_rng(0).choice(n, MAX_DRAWN_POINTS, replace=False))
 
 
-def _positions(dims: Any, names: list[str]) -> list[int]:
+def _dimension_indices(dims: Any, names: list[str]) -> list[int]:
     asked = [dims] if isinstance(dims, (str, int, np.integer)) else list(dims) if np.iterable(dims) else None
     advice = f"give one or two of {len(names)} dimensions, by position or by name"
     if asked is None or len(asked) not in (1, 2):
         raise ValueError(f"dims must be one dimension or a pair; found {dims!r:.200}: {advice}")
-    found = [_position(one, names, advice) for one in asked]
+    found = [_dimension_index(one, names, advice) for one in asked]
     if len(set(found)) < len(found):
         raise ValueError(f"dims must be two different dimensions; found {dims!r:.200}: {advice}")
     return found
 
 
-def _position(one: Any, names: list[str], advice: str) -> int:
+def _dimension_index(one: Any, names: list[str], advice: str) -> int:
     if isinstance(one, str) and one in names:
         return names.index(one)
     if isinstance(one, (int, np.integer)) and not isinstance(one, bool) and 0 <= one < len(names):
@@ -84,7 +93,7 @@ def _position(one: Any, names: list[str], advice: str) -> int:
     raise ValueError(f"dims: there is no dimension {one!r:.100} among {known}: {advice}")
 
 
-def _principal(points: F64) -> Plane:
+def _principal_projection(points: F64) -> Projection:
     """The two directions in which points spread most; the largest entry of each is positive."""
     middle = points.mean(axis=0)
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(points.T, ddof=0)))
@@ -93,14 +102,14 @@ def _principal(points: F64) -> Plane:
     directions = directions * np.sign(directions[np.abs(directions).argmax(axis=0), [0, 1]])
     shares = values[first] / max(values.sum(), np.finfo(float).tiny)
     labels = tuple(f"principal direction {k} ({100 * s:.0f} %)" for k, s in enumerate(shares, 1))
-    return Plane(labels, middle, directions)
+    return Projection(labels, middle, directions)
 
 
-MOST_SETS = 6  # that are drawn if none are chosen
-DENSITY_POINTS, GRID = 1000, 60  # that densities are estimated from, and on
-LEAST_POINTS = 10  # of a density
-HELD = (0.9, 0.5)  # shares of the points within the contours
-MOST_BINS = 60
+DEFAULT_N_SETS = 6  # that are drawn if none are chosen
+MAX_DENSITY_POINTS, DENSITY_GRID_SIZE = 1000, 60  # that densities are estimated from, and on
+MIN_DENSITY_POINTS = 10  # of a density
+CONTOUR_FRACTIONS = (0.9, 0.5)  # shares of the points within the contours
+MAX_BINS = 60
 
 
 def sets(sets: Any, which: Any = None, y: Any = None, *, dims: Any = None, ax: Any = None) -> Axes | Figure:
@@ -152,20 +161,20 @@ def sets(sets: Any, which: Any = None, y: Any = None, *, dims: Any = None, ax: A
     ['set 0: y = 0, 200 points', 'set 1: y = 1, 200 points']
     """
     every = check_sets(sets, text=True)
-    colours = colouring(y, every)
-    chosen = _chosen(which, len(every), colours)
+    colours = colour_by_target(y, every)
+    chosen = _select_sets(which, len(every), colours)
     some = every[np.array(chosen)] if isinstance(every, SampleSets) else every[np.array(chosen)].load()
     for k, i in enumerate(chosen):
         require_nonnegative_weights(some[k : k + 1], i)
-    panels = panels_for(ax, len(chosen))
-    draw = _Drawing(some, None if some.points_dtype.kind == "u" else plane_of(some, dims))
+    panels = get_panels(ax, len(chosen))
+    draw = _SetPanels(some, None if some.points_dtype.kind == "u" else choose_projection(some, dims))
     for k, (panel, i) in enumerate(zip(panels, chosen, strict=True)):
         target = "" if colours is None else f"{colours.label} = {colours.told(i)}, "
         draw.panel(panel, k, PALETTE[0] if colours is None else colours.colours[i])
         n = int(some.sizes[k])
-        part = f"{MOST_POINTS:,} of " if n > MOST_POINTS and draw.is_plane else ""
-        dressed(panel, f"set {i}: {target}{part}{n:,} points", *draw.labels)
-        gridded(panel, "both" if draw.is_plane else "y")
+        part = f"{MAX_DRAWN_POINTS:,} of " if n > MAX_DRAWN_POINTS and draw.is_plane else ""
+        style_axes(panel, f"set {i}: {target}{part}{n:,} points", *draw.labels)
+        add_grid(panel, "both" if draw.is_plane else "y")
     if len(panels) == 1:
         return panels[0]
     top = max(panel.get_ylim()[1] for panel in panels)
@@ -176,10 +185,10 @@ def sets(sets: Any, which: Any = None, y: Any = None, *, dims: Any = None, ax: A
     return figure
 
 
-def _chosen(which: Any, n: int, colours: Colouring | None) -> list[int]:
+def _select_sets(which: Any, n: int, colours: TargetColours | None) -> list[int]:
     """Positions of the sets that are drawn."""
     if which is None:
-        return _one_of_each(n, colours)
+        return _example_sets(n, colours)
     asked = (
         [which] if isinstance(which, (int, np.integer)) else list(which) if np.iterable(which) else [which]
     )
@@ -188,9 +197,9 @@ def _chosen(which: Any, n: int, colours: Colouring | None) -> list[int]:
     return [whole("which", i, least=0, most=n - 1) for i in asked]
 
 
-def _one_of_each(n: int, colours: Colouring | None) -> list[int]:
+def _example_sets(n: int, colours: TargetColours | None) -> list[int]:
     """The first sets; of every class in turn; or at even steps from the least to the largest number."""
-    most = min(n, MOST_SETS)
+    most = min(n, DEFAULT_N_SETS)
     if colours is None:
         return list(range(most))
     if colours.values is not None:
@@ -204,10 +213,10 @@ def _one_of_each(n: int, colours: Colouring | None) -> list[int]:
     return [int(i) for i in first]
 
 
-class _Drawing:
+class _SetPanels:
     """How the sets of one picture are drawn: the same axes, bins and limits for all of them."""
 
-    def __init__(self, sets: SampleSets, plane: Plane | None) -> None:
+    def __init__(self, sets: SampleSets, plane: Projection | None) -> None:
         self.sets, self.plane = sets, plane
         if plane is None:
             self.labels: tuple[str, ...] = ("symbol", "share of the points")
@@ -219,7 +228,7 @@ class _Drawing:
         self.labels = plane.labels if plane.n_dims == 2 else (*plane.labels, "density")
         if plane.n_dims == 1:
             median = int(np.median(sets.sizes))
-            n_bins = int(np.clip(2 * np.cbrt(median), 5, MOST_BINS))  # Rice's rule
+            n_bins = int(np.clip(2 * np.cbrt(median), 5, MAX_BINS))  # Rice's rule
             ends = (low[0], high[0]) if high[0] > low[0] else (self.low[0], self.high[0])
             self.bins = np.linspace(*ends, n_bins + 1).tolist()
 
@@ -244,45 +253,56 @@ class _Drawing:
         least, most = int(self.sets.relative.min()), int(self.sets.relative.max())
         shares = np.bincount(codes - least, weights, minlength=most - least + 1)
         ax.bar(np.arange(least, most + 1), shares / shares.sum(), color=colour, alpha=0.85)
-        if self.sets.alphabet is not None and most - least < MOST_BINS:
+        if self.sets.alphabet is not None and most - least < MAX_BINS:
             ax.set_xticks(
-                range(least, most + 1), [plain(self.sets.alphabet[c]) for c in range(least, most + 1)]
+                range(least, most + 1), [format_label(self.sets.alphabet[c]) for c in range(least, most + 1)]
             )
 
     def _histogram(self, ax: Axes, values: F64, weights: F64 | None, colour: str) -> None:
         ax.hist(values, bins=self.bins, weights=weights, density=True, color=colour, alpha=0.35)
         ax.set_xlim(self.low[0], self.high[0])
-        density = _density(values[None], weights)
+        density = _estimate_density(values[None], weights)
         if density is not None:
             grid = np.linspace(self.low[0], self.high[0], 200)
             ax.plot(grid, density(grid[None]), color=colour, linewidth=1.8)
 
     def _points(self, ax: Axes, places: F64, weights: F64 | None, colour: str) -> None:
-        some = shown_points(len(places))
+        some = sample_points(len(places))
         x, y = places[some].T
         size = np.clip(4000 / len(x), 4, 40)
         sizes = size if weights is None else 2 * size * weights[some] / weights.max()
         ax.scatter(x, y, s=sizes, color=colour, alpha=0.6, linewidths=0, rasterized=len(x) > 1000)
         ax.set_xlim(self.low[0], self.high[0])
         ax.set_ylim(self.low[1], self.high[1])
-        density = _density(places.T, weights)
+        density = _estimate_density(places.T, weights)
         if density is None:
             return
-        grid = [np.linspace(low, high, GRID) for low, high in zip(self.low, self.high, strict=True)]
+        grid = [
+            np.linspace(low, high, DENSITY_GRID_SIZE) for low, high in zip(self.low, self.high, strict=True)
+        ]
         mesh = np.stack([m.ravel() for m in np.meshgrid(*grid)])
         levels = np.quantile(
-            density(density.dataset), 1 - np.array(HELD), weights=density.weights, method="inverted_cdf"
+            density(density.dataset),
+            1 - np.array(CONTOUR_FRACTIONS),
+            weights=density.weights,
+            method="inverted_cdf",
         )
         if 0 < levels[0] < levels[1]:
-            ax.contour(*grid, density(mesh).reshape(GRID, GRID), levels, colors=FAINT, linewidths=1.2)
+            ax.contour(
+                *grid,
+                density(mesh).reshape(DENSITY_GRID_SIZE, DENSITY_GRID_SIZE),
+                levels,
+                colors=MUTED_COLOUR,
+                linewidths=1.2,
+            )
 
 
-def _density(places: F64, weights: F64 | None) -> gaussian_kde | None:
+def _estimate_density(places: F64, weights: F64 | None) -> gaussian_kde | None:
     """The estimated density of points (k, n), by some of them; None of few, or of points on a line."""
     n = places.shape[1]
-    if n < LEAST_POINTS:
+    if n < MIN_DENSITY_POINTS:
         return None
-    some = np.random.default_rng(0).permutation(n)[:DENSITY_POINTS]
+    some = np.random.default_rng(0).permutation(n)[:MAX_DENSITY_POINTS]
     own = None if weights is None else weights[some]
     try:
         return gaussian_kde(places[:, some], weights=own)

@@ -12,14 +12,24 @@ from dkdist._numba.arrays import F64
 from dkdist._utils.validation import require_same_names
 from dkdist.kernels.inputs import as_points
 from dkdist.kernels.witness import witness as witness_at
-from dkdist.plot._canvas import DIVERGING, FAINT, INK, PALETTE, axes_for, colour_bar, dressed, gridded, legend
-from dkdist.plot._sets import shown_points
+from dkdist.plot._canvas import (
+    DIVERGING_CMAP,
+    MUTED_COLOUR,
+    PALETTE,
+    TEXT_COLOUR,
+    add_colour_bar,
+    add_grid,
+    add_legend,
+    get_axes,
+    style_axes,
+)
+from dkdist.plot._sets import sample_points
 
-LINE, GRID = 300, 90  # places of a line, and of each side of a plane
-MARGIN = 0.1  # of the width, around the points
-LEVELS = 14
-LEAST = 1e-9  # of the largest value, below which there is rounding to see
-FIRST, SECOND = (
+N_LINE_POINTS, GRID_SIZE = 300, 90  # places of a line, and of each side of a plane
+MARGIN_RATIO = 0.1  # of the width, around the points
+N_LEVELS = 14
+MIN_WITNESS_RANGE = 1e-9  # of the largest value, below which there is rounding to see
+P_COLOUR, Q_COLOUR = (
     PALETTE[1],
     PALETTE[0],
 )  # as the ends of the diverging colours: where P is denser, and where Q is
@@ -75,47 +85,48 @@ def witness(P: Any, Q: Any, *, sigma: Any = "median", kernel: str = "gaussian", 
         )
     both = np.vstack([p, q]) if q.shape[1] == d else p
     low, high = both.min(axis=0), both.max(axis=0)
-    margin = np.where(high > low, MARGIN * (high - low), 0.5)
+    margin = np.where(high > low, MARGIN_RATIO * (high - low), 0.5)
     sides = [
-        np.linspace(a, b, LINE if d == 1 else GRID) for a, b in zip(low - margin, high + margin, strict=True)
+        np.linspace(a, b, N_LINE_POINTS if d == 1 else GRID_SIZE)
+        for a, b in zip(low - margin, high + margin, strict=True)
     ]
     places = np.stack([m.ravel() for m in np.meshgrid(*sides)], axis=1)
     f = witness_at(p, q, places, sigma=sigma, kernel=kernel)
-    axes = axes_for(ax)
+    axes = get_axes(ax)
     if d == 1:
-        _line(axes, sides[0], f, p, q)
+        _draw_line(axes, sides[0], f, p, q)
     else:
-        _plane(axes, sides, f.reshape(GRID, GRID), p, q)
+        _draw_plane(axes, sides, f.reshape(GRID_SIZE, GRID_SIZE), p, q)
     return axes
 
 
-def _line(ax: Axes, x: F64, f: F64, p: F64, q: F64) -> None:
-    ax.plot(x, f, color=INK, linewidth=1.8)
-    ax.fill_between(x, f, 0, where=(f > 0).tolist(), color=FIRST, alpha=0.25, linewidth=0)
-    ax.fill_between(x, f, 0, where=(f < 0).tolist(), color=SECOND, alpha=0.25, linewidth=0)
-    ax.axhline(0, color=FAINT, linewidth=0.8)
-    end = 1.15 * max(float(np.abs(f).max()), LEAST)
+def _draw_line(ax: Axes, x: F64, f: F64, p: F64, q: F64) -> None:
+    ax.plot(x, f, color=TEXT_COLOUR, linewidth=1.8)
+    ax.fill_between(x, f, 0, where=(f > 0).tolist(), color=P_COLOUR, alpha=0.25, linewidth=0)
+    ax.fill_between(x, f, 0, where=(f < 0).tolist(), color=Q_COLOUR, alpha=0.25, linewidth=0)
+    ax.axhline(0, color=MUTED_COLOUR, linewidth=0.8)
+    end = 1.15 * max(float(np.abs(f).max()), MIN_WITNESS_RANGE)
     ax.set_ylim(-end, end)
-    for points, place, colour, name in ((p, 0.97, FIRST, "P"), (q, 0.03, SECOND, "Q")):
-        shown = points[shown_points(len(points)), 0]
+    for points, place, colour, name in ((p, 0.97, P_COLOUR, "P"), (q, 0.03, Q_COLOUR, "Q")):
+        shown = points[sample_points(len(points)), 0]
         where = ax.get_xaxis_transform()
         ax.plot(
             shown, np.full(len(shown), place), "|", color=colour, markersize=9, alpha=0.5, transform=where
         )
         ax.text(1.01, place, name, color=colour, va="center", fontweight="bold", transform=ax.transAxes)
-    dressed(ax, "where P is denser (above) and where Q is", "dimension 0", "witness f")
-    gridded(ax, "y")
+    style_axes(ax, "where P is denser (above) and where Q is", "dimension 0", "witness f")
+    add_grid(ax, "y")
 
 
-def _plane(ax: Axes, sides: list[F64], f: F64, p: F64, q: F64) -> None:
-    end = max(float(np.abs(f).max()), LEAST)
-    levels = MaxNLocator(LEVELS, symmetric=True).tick_values(-end, end)
-    field = ax.contourf(*sides, f, levels, cmap=DIVERGING, vmin=-end, vmax=end, alpha=0.75)
-    colour_bar(ax, field, "witness f: above 0 where P is denser")
-    for points, colour, marker, name in ((p, FIRST, "o", "P"), (q, SECOND, "s", "Q")):
-        shown = points[shown_points(len(points))]
+def _draw_plane(ax: Axes, sides: list[F64], f: F64, p: F64, q: F64) -> None:
+    end = max(float(np.abs(f).max()), MIN_WITNESS_RANGE)
+    levels = MaxNLocator(N_LEVELS, symmetric=True).tick_values(-end, end)
+    field = ax.contourf(*sides, f, levels, cmap=DIVERGING_CMAP, vmin=-end, vmax=end, alpha=0.75)
+    add_colour_bar(ax, field, "witness f: above 0 where P is denser")
+    for points, colour, marker, name in ((p, P_COLOUR, "o", "P"), (q, Q_COLOUR, "s", "Q")):
+        shown = points[sample_points(len(points))]
         size = float(np.clip(4000 / len(shown), 5, 30))
         options: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.3, "rasterized": len(shown) > 1000}
         ax.scatter(shown[:, 0], shown[:, 1], s=size, color=colour, marker=marker, label=name, **options)
-    dressed(ax, "where P is denser (red) and where Q is (blue)", "dimension 0", "dimension 1")
-    legend(ax, frameon=True, framealpha=0.9)
+    style_axes(ax, "where P is denser (red) and where Q is (blue)", "dimension 0", "dimension 1")
+    add_legend(ax, frameon=True, framealpha=0.9)

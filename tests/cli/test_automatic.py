@@ -9,7 +9,7 @@ import pytest
 
 import dkdist as dk
 from dkdist.cli import main
-from dkdist.cli.fit import split
+from dkdist.cli.fit import split_train_test
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_the_best_candidate_is_saved_and_all_is_told(bags, few, tmp_path, capsys
     (line,) = capsys.readouterr().out.splitlines()
     found = json.loads(line)
     sets = dk.open_sets(bags)
-    train, test = split(sets.targets["wide"], "classify", 0.75, 0)
+    train, test = split_train_test(sets.targets["wide"], "classify", 0.75, 0)
     model = few(random_state=0).fit(sets[train], sets.targets["wide"][train])
     loaded = dk.load_model(path)
     points = sets.load()

@@ -212,13 +212,13 @@ def test_warm_says_where_and_how_long(capsys, monkeypatch):
         WATCH.begins()
         WATCH.ends()
 
-    monkeypatch.setattr(warm, "main_road", compiled)
+    monkeypatch.setattr(warm, "compile_default_fit", compiled)
     assert main(["warm", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert list(found) == list(json_keys.WARM)
     assert (found["n_compiled"], found["lasts"]) == (1, True)
     assert found["folder"] == compiling_loops.kept_code()[0]
-    monkeypatch.setattr(warm, "main_road", lambda: None)
+    monkeypatch.setattr(warm, "compile_default_fit", lambda: None)
     assert main(["warm"]) == 0
     assert capsys.readouterr().out.startswith(f"all loops were there, kept in {found['folder']}; ")
 

@@ -27,11 +27,11 @@ def shown(tmp_path_factory):
 
 def test_the_split_is_fixed_stratified_and_whole():
     labels = load_digits(return_X_y=True)[1]
-    train, test = demo.split(labels, demo.SEED)
+    train, test = demo.split_digits(labels, demo.SEED)
     assert np.array_equal(np.sort(np.concatenate([train, test])), np.arange(1797))
     assert len(test) == 450
     assert np.ptp(np.bincount(labels[test]) / np.bincount(labels)) < 0.01
-    assert np.array_equal(demo.split(labels, demo.SEED)[1], test)
+    assert np.array_equal(demo.split_digits(labels, demo.SEED)[1], test)
 
 
 def test_accuracies_and_times_are_printed(shown):
@@ -81,10 +81,10 @@ def test_the_accuracy_is_no_luck_of_one_split():
     sets, digits = dk.datasets.load_digits_as_sets()
     scores = []
     for seed in range(1, 6):
-        train, test = demo.split(digits, seed)
-        features = make_pipeline(*demo.feature_steps(seed)).fit(sets[train])
+        train, test = demo.split_digits(digits, seed)
+        features = make_pipeline(*demo.build_feature_steps(seed)).fit(sets[train])
         rows = features.transform(sets)
-        models = demo.learners(seed).values()
+        models = demo.build_learners(seed).values()
         scores.append([m.fit(rows[train], digits[train]).score(rows[test], digits[test]) for m in models])
     ridge, sgd = np.mean(scores, axis=0)
     assert ridge >= 0.985

@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, r2_score
 import dkdist as dk
 from dkdist.cli import help as json_keys
 from dkdist.cli import main, parser
-from dkdist.cli.console import plain
+from dkdist.cli.console import to_json_value
 
 
 def told(command, capsys):
@@ -82,7 +82,7 @@ def test_an_error_leaves_standard_output_empty(tmp_path, capsys):
 
 
 def test_what_is_no_number_is_null():
-    found = plain(
+    found = to_json_value(
         {"a": np.float32("nan"), "b": np.array([1, np.inf]), "c": np.int64(3), "d": (np.True_, "x")}
     )
     assert json.dumps(found, allow_nan=False) == '{"a": null, "b": [1.0, null], "c": 3, "d": [true, "x"]}'

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist.cli import main
-from dkdist.cli.scores import line_of, score_document
+from dkdist.cli.scores import format_score, score_document
 
 RNG = np.random.default_rng(0)
 N_SETS = 120
@@ -209,7 +209,7 @@ def models(store, tmp_path_factory):
 
 
 def test_predictions_in_three_forms(store, models, tmp_path, monkeypatch):
-    monkeypatch.setattr("dkdist.cli.predict.SETS_AT_ONCE", 50)
+    monkeypatch.setattr("dkdist.cli.predict.PREDICT_BATCH_SETS", 50)
     expected = dk.load_model(models / "spread.npz").predict(dk.open_sets(store))
     for name in ("p.csv", "p.npz", "p.npy"):
         command = ["predict", store, "--model", str(models / "spread.npz"), "--output", str(tmp_path / name)]
@@ -252,7 +252,7 @@ def test_scores_are_those_of_scikit_learn(store, models, capsys):
 
 def test_a_score_of_constant_targets_is_no_number():
     found = score_document(dk.IncrementalRidge(), np.ones(3), np.zeros(3))
-    assert line_of(found).startswith("R2 nan, root mean squared error 1 ")
+    assert format_score(found).startswith("R2 nan, root mean squared error 1 ")
 
 
 def test_a_wrong_address_ends_within_seconds(store, tmp_path, capsys):

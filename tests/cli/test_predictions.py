@@ -29,7 +29,7 @@ def predicted(bags, bag_models, output, *options, model="wide"):
 
 
 def test_probabilities_in_every_form(bags, bag_models, expected, tmp_path, monkeypatch):
-    monkeypatch.setattr("dkdist.cli.predict.SETS_AT_ONCE", 25)
+    monkeypatch.setattr("dkdist.cli.predict.PREDICT_BATCH_SETS", 25)
     for name in ("p.csv", "p.parquet", "p.npz"):
         assert predicted(bags, bag_models, tmp_path / name, "--probabilities") == 0
     with open(tmp_path / "p.csv", newline="") as file:

@@ -18,14 +18,14 @@ import dkdist as dk
 from dkdist.cli import main
 from dkdist.cli.report import run_report
 from dkdist.cli.report.data_section import data_section, points_section
-from dkdist.cli.report.evidence import Evidence, gathered
+from dkdist.cli.report.evidence import Evaluation, evaluate_model
 from dkdist.cli.report.model_section import model_section
 from dkdist.cli.report.score_section import (
-    resampled,
+    bootstrap_score,
+    classification_scores,
+    proportion_score,
+    regression_scores,
     score_section,
-    scores_of_classes,
-    scores_of_numbers,
-    share,
 )
 
 RNG = np.random.default_rng(0)
@@ -129,7 +129,7 @@ def test_the_scores_are_those_of_the_model(folder, of_classes):
 
 def test_a_report_of_numbers(folder):
     model, sets = dk.load_model(folder / "spread.npz"), dk.open_sets(folder / "<bags>.zarr")
-    page = Page("".join(score_section(gathered(model, sets, "spread", SPREAD)).parts))
+    page = Page("".join(score_section(evaluate_model(model, sets, "spread", SPREAD)).parts))
     assert f"R2 {r2_score(SPREAD, model.predict(sets)):.3f} over 60 sets" in page
     assert page.tags.count("img") == 1
 
@@ -170,7 +170,7 @@ def test_another_target_is_refused_before_work(target, message, folder, tmp_path
 def test_a_model_without_choices_shows_its_leaderboard(folder):
     sets = dk.open_sets(folder / "<bags>.zarr")
     model = dk.SetClassifier(["moments"], random_state=0).fit(sets[:40], Y[:40])
-    page = Page("".join(model_section(gathered(model, sets, "y", Y)).parts))
+    page = Page("".join(model_section(evaluate_model(model, sets, "y", Y)).parts))
     assert "Leaderboard" in page.texts["strong"]
     assert {entry["name"] for entry in model.leaderboard_} <= set(page.texts["td"])
     assert any(text.startswith("Best baseline: ") for text in page.texts["p"])
@@ -179,7 +179,7 @@ def test_a_model_without_choices_shows_its_leaderboard(folder):
 def test_what_cannot_be_explained_is_said(folder):
     sets = dk.open_sets(folder / "<bags>.zarr")
     model = make_pipeline(dk.MomentEmbedding(), LogisticRegression()).fit(sets.load(), Y)
-    section = points_section(Evidence(model, sets, "y", Y, Y, None))
+    section = points_section(Evaluation(model, sets, "y", Y, Y, None))
     (said,) = section.parts
     assert "What each point adds is not known of this model" in said
     assert "LogisticRegression" in said
@@ -192,13 +192,13 @@ def test_strings_are_drawn(tmp_path):
     model = make_pipeline(
         dk.DistanceEmbedding("levenshtein", n_components=8, random_state=0), dk.IncrementalRidge()
     )
-    page = Page("".join(data_section(Evidence(model.fit(strings, y), sets, "y", y, y, None)).parts))
+    page = Page("".join(data_section(Evaluation(model.fit(strings, y), sets, "y", y, y, None)).parts))
     assert page.tags.count("img") == 2
 
 
 def test_intervals_of_shares_are_wilsons():
     right = np.arange(50) < 40
-    found, z = share("s", right), norm.ppf(0.975)
+    found, z = proportion_score("s", right), norm.ppf(0.975)
     middle, half = (40 + z**2 / 2) / (50 + z**2), z / (50 + z**2) * np.sqrt(40 * 10 / 50 + z**2 / 4)
     np.testing.assert_allclose([found.low, found.value, found.high], [middle - half, 0.8, middle + half])
 
@@ -207,14 +207,14 @@ def test_scores_are_those_of_scikit_learn():
     truth = np.array(["a", "b", "c"])[RNG.integers(0, 3, 200)]
     P = RNG.dirichlet(np.ones(3), 200)
     predicted = np.array(["a", "b", "c"])[P.argmax(axis=1)]
-    accuracy, balanced, loss, *_ = scores_of_classes(truth, predicted, np.array(["a", "b", "c"]), P)
+    accuracy, balanced, loss, *_ = classification_scores(truth, predicted, np.array(["a", "b", "c"]), P)
     assert accuracy.value == (truth == predicted).mean()
     assert balanced.value == pytest.approx(balanced_accuracy_score(truth, predicted))
     assert loss.value == pytest.approx(log_loss(truth, P))
     assert all(score.low <= score.value <= score.high for score in (accuracy, balanced, loss))
     x = RNG.normal(size=200)
     y = x + RNG.normal(size=200)
-    r2, rms, mean = scores_of_numbers(x, y)
+    r2, rms, mean = regression_scores(x, y)
     assert r2.value == pytest.approx(r2_score(x, y))
     assert mean.value == pytest.approx(mean_absolute_error(x, y))
     half = norm.ppf(0.975) * np.abs(x - y).std() / np.sqrt(200)  # the central limit theorem
@@ -227,12 +227,12 @@ def test_the_intervals_cover_what_they_say():
     held = 0
     for _ in range(60):
         errors = np.abs(RNG.normal(size=80))
-        mean = resampled("mean", lambda rows, errors=errors: float(errors[rows].mean()), 80)
+        mean = bootstrap_score("mean", lambda rows, errors=errors: float(errors[rows].mean()), 80)
         held += mean.low <= np.sqrt(2 / np.pi) <= mean.high
     assert held >= 50  # 57 are expected
 
 
 def test_the_constant_of_one_class_is_right_always():
-    scores = scores_of_classes(np.zeros(5, int), np.zeros(5, int), np.array([0, 1]), None)
+    scores = classification_scores(np.zeros(5, int), np.zeros(5, int), np.array([0, 1]), None)
     assert [score.name for score in scores] == ["accuracy", "found of 0"]
     assert re.fullmatch(r"1(\.0)?", str(scores[0].constant))

@@ -103,7 +103,7 @@ def test_predictions_are_never_escaped(names, bag_models, capsys, monkeypatch):
     command = ["predict", names, "--model", model, "--output", "-"]
     with monkeypatch.context() as ascii_output:
         ascii_output.setattr(sys, "stdout", stream)
-        ascii_output.setattr("dkdist.cli.predict._of_all", None)
+        ascii_output.setattr("dkdist.cli.predict._predict_in_batches", None)
         assert main(command) == 2
     assert raw.getvalue() == b""
     (line,) = capsys.readouterr().err.splitlines()

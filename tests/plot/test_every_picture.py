@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import dkdist as dk
-from dkdist.plot._canvas import MOST_CHARACTERS, plain
+from dkdist.plot._canvas import MAX_LABEL_CHARACTERS, format_label
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.normal(size=(30, 2)).astype("f4")
@@ -77,11 +77,11 @@ def test_what_are_no_axes_is_refused(name):
     [("a$b$c", r"a\$b\$c"), ("_hidden", " _hidden"), ("two\nlines", "two lines"), ("\x07", "?"), (3, "3")],
 )
 def test_names_are_only_names(name, shown):
-    assert plain(name) == shown
+    assert format_label(name) == shown
 
 
 def test_long_names_are_cut():
-    assert len(plain("x" * 1000)) == MOST_CHARACTERS
+    assert len(format_label("x" * 1000)) == MAX_LABEL_CHARACTERS
 
 
 def test_hostile_classes_are_drawn(bags):

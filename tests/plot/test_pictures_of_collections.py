@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 
 import dkdist as dk
 from dkdist.plot._canvas import PALETTE
-from dkdist.plot._collection import MOST_SETS
+from dkdist.plot._collection import MAX_MAP_SETS
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(40, 6)) * [3, 2, 1, 1, 1, 1]
@@ -74,8 +74,8 @@ def test_more_classes_than_colours_differ_in_their_markers():
 
 
 def test_of_very_many_sets_some_are_on_the_map():
-    ax = dk.plot.collection(RNG.normal(size=(MOST_SETS + 5, 3)))
-    assert len(places(ax)) == MOST_SETS
+    ax = dk.plot.collection(RNG.normal(size=(MAX_MAP_SETS + 5, 3)))
+    assert len(places(ax)) == MAX_MAP_SETS
     assert ax.get_title(loc="left") == "3,000 sets of 3,005"
 
 

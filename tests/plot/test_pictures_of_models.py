@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, learning_curve
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.plot._canvas import FAINT
+from dkdist.plot._canvas import MUTED_COLOUR
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3)).astype("f4")
@@ -113,7 +113,7 @@ def test_the_leaderboard_is_drawn_in_its_order():
         assert (point.get_xdata()[0], point.get_ydata()[0]) == (entry["score"], place)
         ends = line.get_segments()[0][:, 0]
         np.testing.assert_allclose(ends, entry["score"] + np.array([-1, 1]) * entry["std_error"])
-        assert (point.get_color() == FAINT) == entry["baseline"]
+        assert (point.get_color() == MUTED_COLOUR) == entry["baseline"]
     assert ax.get_xlabel().startswith("accuracy")
     assert ax.yaxis_inverted()
     assert "this model" in model.leaderboard_._repr_html_()

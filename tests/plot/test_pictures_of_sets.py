@@ -9,7 +9,7 @@ from matplotlib.path import Path
 from sklearn.decomposition import PCA
 
 import dkdist as dk
-from dkdist.plot._sets import MOST_POINTS, names_of, plane_of
+from dkdist.plot._sets import MAX_DRAWN_POINTS, choose_projection, dimension_names
 
 
 def places(ax):
@@ -58,8 +58,8 @@ def test_named_dimensions_are_these_columns():
     np.testing.assert_allclose(places(dk.plot.sets([points], dims=(3, 1))), points[:, [3, 1]], rtol=1e-6)
     assert dk.plot.sets([points], dims=2).get_xlabel() == "dimension 2"
     named = SimpleNamespace(names=("cd3", "cd$4"), n_dims=2, points=points[:, :2])
-    assert names_of(named) == ["cd3", "cd$4"]
-    assert plane_of(named, "cd$4").labels == (r"cd\$4",)
+    assert dimension_names(named) == ["cd3", "cd$4"]
+    assert choose_projection(named, "cd$4").labels == (r"cd\$4",)
 
 
 @pytest.mark.parametrize("dims", [4, (0, 0), (0, 1, 2), "cd3", 1.5, -1, True, ()])
@@ -120,8 +120,8 @@ def test_a_store_is_drawn_as_its_sets_are(bags, tmp_path):
 
 
 def test_of_very_many_points_some_are_drawn_and_it_is_said():
-    ax = dk.plot.sets([np.random.default_rng(0).normal(size=(MOST_POINTS + 1, 2))])
-    assert len(places(ax)) == MOST_POINTS
+    ax = dk.plot.sets([np.random.default_rng(0).normal(size=(MAX_DRAWN_POINTS + 1, 2))])
+    assert len(places(ax)) == MAX_DRAWN_POINTS
     assert ax.get_title(loc="left") == "set 0: 3,000 of 3,001 points"
 
 

@@ -14,7 +14,7 @@ SETS_AT_ONCE = 2**14
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evaluation:
     """Predictions (n,) of n sets of a store beside their targets; probabilities (n, n_classes) where there are any."""
 
     model: Any
@@ -43,11 +43,11 @@ class Evidence:
         return [int(i) for i in order[np.linspace(0, len(order) - 1, min(4, len(order))).round().astype(int)]]
 
 
-def gathered(model: Any, sets: Any, target: str, truth: NDArray[Any]) -> Evidence:
+def evaluate_model(model: Any, sets: Any, target: str, truth: NDArray[Any]) -> Evaluation:
     """Predict every set, some thousand at a time; ValueError if the target is not what the model predicts."""
     if len(sets) < 2:
         raise ValueError(f"a report is of two sets or more; found {len(sets)}")
-    _require_same_kind(model, target, truth)
+    _check_target_kind(model, target, truth)
     starts = range(0, len(sets), SETS_AT_ONCE)
     views = [sets[start : start + SETS_AT_ONCE] for start in starts]
     predicted = np.concatenate([model.predict(view) for view in views])
@@ -58,10 +58,10 @@ def gathered(model: Any, sets: Any, target: str, truth: NDArray[Any]) -> Evidenc
         )
     sure = is_classifier(model) and hasattr(model, "predict_proba")
     probabilities = np.concatenate([model.predict_proba(view) for view in views]) if sure else None
-    return Evidence(model, sets, target, truth, predicted, probabilities)
+    return Evaluation(model, sets, target, truth, predicted, probabilities)
 
 
-def _require_same_kind(model: Any, target: str, truth: NDArray[Any]) -> None:
+def _check_target_kind(model: Any, target: str, truth: NDArray[Any]) -> None:
     advice = "name the target that the model was trained on by --target"
     if truth.ndim != 1:
         raise ValueError(

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from dkdist._utils.text import escaped, shortened
-from dkdist.plot._canvas import PAD
+from dkdist._utils.text import escape_html, truncate
+from dkdist.plot._canvas import PAD_INCHES
 
 STYLE = """
 :root { color: #1d2733; background: #fff; font: 16px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif }
@@ -42,13 +42,17 @@ class Section(NamedTuple):
     parts: Sequence[str]
 
 
-def page(title: str, sections: Sequence[Section]) -> str:
+def render_page(title: str, sections: Sequence[Section]) -> str:
     """The whole page."""
-    title = shortened(title)
+    title = truncate(title)
     names = [section.title.lower().replace(" ", "-") for section in sections]
-    links = " ".join(f'<a href="#{n}">{escaped(s.title)}</a>' for n, s in zip(names, sections, strict=True))
+    links = " ".join(
+        f'<a href="#{n}">{escape_html(s.title)}</a>' for n, s in zip(names, sections, strict=True)
+    )
     bodies = [
-        "\n".join([f'<section id="{name}"><h2>{escaped(section.title)}</h2>', *section.parts, "</section>"])
+        "\n".join(
+            [f'<section id="{name}"><h2>{escape_html(section.title)}</h2>', *section.parts, "</section>"]
+        )
         for name, section in zip(names, sections, strict=True)
     ]
     return "\n".join(
@@ -56,28 +60,30 @@ def page(title: str, sections: Sequence[Section]) -> str:
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
             f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escaped(title)}</title><style>{STYLE}</style></head><body>",
-            f"<header><h1>{escaped(title)}</h1><nav>{links}</nav></header><main>",
+            f"<title>{escape_html(title)}</title><style>{STYLE}</style></head><body>",
+            f"<header><h1>{escape_html(title)}</h1><nav>{links}</nav></header><main>",
             *bodies,
             "</main></body></html>\n",
         ]
     )
 
 
-def paragraph(text: object, kind: str = "") -> str:
+def render_paragraph(text: object, kind: str = "") -> str:
     """A paragraph of text; ``kind`` is "lead" or "note"."""
-    return f'<p class="{kind}">{escaped(text)}</p>' if kind else f"<p>{escaped(text)}</p>"
+    return f'<p class="{kind}">{escape_html(text)}</p>' if kind else f"<p>{escape_html(text)}</p>"
 
 
-Draw = Callable[[Any], Any]
+DrawFunction = Callable[[Any], Any]
 """Draws on the axes that it gets: one, or a list of several."""
 
 
-def picture(draw: Draw, caption: str, size: tuple[float, float] = (6.4, 4.4), n_panels: int = 1) -> str:
+def render_figure(
+    draw: DrawFunction, caption: str, size: tuple[float, float] = (6.4, 4.4), n_panels: int = 1
+) -> str:
     """A picture with its caption; where one cannot be drawn, the reason."""
     columns = min(n_panels, 3)
     rows = -(-n_panels // columns)
-    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(h_pad=PAD, w_pad=PAD))
+    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(h_pad=PAD_INCHES, w_pad=PAD_INCHES))
     grid = figure.subplots(rows, columns, squeeze=False)
     for empty in grid.flat[n_panels:]:
         figure.delaxes(empty)
@@ -85,9 +91,9 @@ def picture(draw: Draw, caption: str, size: tuple[float, float] = (6.4, 4.4), n_
     try:
         draw(panels[0] if n_panels == 1 else panels)
     except ValueError as reason:
-        return paragraph(f"{caption} - not drawn: {reason}", "note")
+        return render_paragraph(f"{caption} - not drawn: {reason}", "note")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", dpi=150, metadata={"Date": None})
     data = base64.b64encode(buffer.getvalue()).decode("ascii")
-    image = f'<img src="data:image/svg+xml;base64,{data}" alt="{escaped(caption)}">'
-    return f"<figure>{image}<figcaption>{escaped(caption)}</figcaption></figure>"
+    image = f'<img src="data:image/svg+xml;base64,{data}" alt="{escape_html(caption)}">'
+    return f"<figure>{image}<figcaption>{escape_html(caption)}</figcaption></figure>"

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import dkdist as dk
-from dkdist._utils.files import replacing
-from dkdist.cli.console import scheduler, stopwatch
-from dkdist.cli.model import target_of
+from dkdist._utils.files import atomic_file
+from dkdist.cli.console import scheduler_session, stopwatch
+from dkdist.cli.model import read_target
 from dkdist.cli.output import require_output_file
 from dkdist.cli.predict import require_learner
 from dkdist.cli.report.data_section import data_section, points_section
-from dkdist.cli.report.evidence import Evidence, gathered
-from dkdist.cli.report.model_section import citing_section, model_section, run_section
-from dkdist.cli.report.page import page
+from dkdist.cli.report.evidence import Evaluation, evaluate_model
+from dkdist.cli.report.model_section import citation_section, environment_section, model_section
+from dkdist.cli.report.page import render_page
 from dkdist.cli.report.score_section import score_section
 
 
@@ -27,24 +27,31 @@ def report(args: Namespace) -> None:
         raise ImportError("a report draws its pictures with matplotlib: pip install 'dkdist[plots]'")
     require_output_file("--output", args.output, overwrite=args.overwrite)
     sets, watch = dk.open_sets(args.store), stopwatch()
-    target = _target(sets, args.target)
+    target = _choose_target(sets, args.target)
     model = require_learner(dk.load_model(args.model), args.model)
-    with scheduler(args):
-        evidence = gathered(model, sets, target, target_of(sets, target))
+    with scheduler_session(args):
+        evidence = evaluate_model(model, sets, target, read_target(sets, target))
         text = report_page(evidence, f"{Path(args.model).name}: {target}")
-    with replacing(args.output, overwrite=args.overwrite) as file:
+    with atomic_file(args.output, overwrite=args.overwrite) as file:
         file.write(text.encode("utf-8"))
     print(f"wrote {args.output} ({len(text) / 1e6:.1f} MB) in {watch():.1f} s")
     print("open it in any browser; it loads nothing from elsewhere", file=sys.stderr)
 
 
-def report_page(evidence: Evidence, title: str) -> str:
+def report_page(evidence: Evaluation, title: str) -> str:
     """The page."""
-    sections = (score_section, data_section, model_section, points_section, run_section, citing_section)
-    return page(title, [section(evidence) for section in sections])
+    sections = (
+        score_section,
+        data_section,
+        model_section,
+        points_section,
+        environment_section,
+        citation_section,
+    )
+    return render_page(title, [section(evidence) for section in sections])
 
 
-def _target(sets: Any, given: str | None) -> str:
+def _choose_target(sets: Any, given: str | None) -> str:
     """The target that was named, or the only one."""
     if given is not None:
         return given
