@@ -27,7 +27,7 @@ import numpy as np
 from common import options, report_here, write
 
 import dkdist as dk
-from dkdist._utils.memory_budget import PROC, cgroup_folders
+from dkdist._utils.memory_budget import PROC_DIR, cgroup_folders
 
 RUN = """
 import sys
@@ -118,7 +118,7 @@ def run(arguments: list[str], folder: Path, group: Path | None = None) -> Ended:
 def memory_group(n_bytes: int) -> Iterator[Path]:
     """A memory cgroup of this size below that of this process; OSError where none can be made."""
     name, limits = f"dkdist-memory-{os.getpid()}", {1: "memory.limit_in_bytes", 2: "memory.max"}
-    for folder, version in cgroup_folders(PROC):
+    for folder, version in cgroup_folders(PROC_DIR):
         if (folder / limits[version]).exists() or (folder / "cgroup.subtree_control").exists():
             group = folder / name
             break

@@ -36,7 +36,7 @@ def with_set(i: int, bad: Any) -> list[Any]:
         ([], r"at least one set"),
         ([1e-200 * x for x in sets()], r"at most .*e-201 in size, which float32 takes for 0.*smaller units"),
         (1e-60 * np.ones((3, 4, 2)), r"at most 1e-60 in size"),
-        (with_set(3, np.ma.masked_greater(np.ones((4, 2)), 0)), r"set 3 are masked in part: fill"),
+        (with_set(3, np.ma.masked_greater(np.ones((4, 2)), 0)), r"set 3 must not contain masked values\. Fill"),
         (np.zeros((4, 2)), r"found an array of shape \(4, 2\).*Give \[X\] for one set"),
         ("sets", r"found str"),
     ],

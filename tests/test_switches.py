@@ -129,7 +129,7 @@ def test_a_word_replaces_no_store(tmp_path):
         lambda: dk.import_sets(tmp_path / "s", [0], lambda source: SETS[:1], overwrite="no"),
         lambda: dk.compact(dk.open_sets(tmp_path / "s")[:1], tmp_path / "s", overwrite="no"),
     ):
-        with pytest.raises(TypeError, match="overwrite is 'no': give True or False"):
+        with pytest.raises(TypeError, match="overwrite must be True or False; got 'no'"):
             replace()
     assert len(dk.open_sets(tmp_path / "s")) == 3
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dkdist._numba.arrays import F64
-from dkdist._utils.validation import real_array
+from dkdist._utils.validation import as_real_array
 
 MOST_COUNTED = 2**40  # of anything
 LEAST, MOST = 1e-30, 1e30  # of bandwidths and widths: frequencies and phases are float32
@@ -57,7 +57,7 @@ def within_float32(name: str, value: Any) -> float:
 
 def real_matrix(name: str, values: Any) -> F64:
     """``values`` as a float64 array of any shape; ValueError for what is ragged, complex or no number."""
-    return real_array(name, values).astype(np.float64, copy=False)
+    return as_real_array(name, values).astype(np.float64, copy=False)
 
 
 def require_symmetric(name: str, matrix: F64, tolerance: float, advice: str) -> None:

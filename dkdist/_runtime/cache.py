@@ -23,7 +23,7 @@ from dask.typing import Key
 from dkdist._numba.arrays import Array
 from dkdist._runtime.blocks import Blocks, BlockTask
 from dkdist._runtime.run import MEMORY_CACHE, CachePolicy
-from dkdist._utils.archives import ArchiveError, as_value_error, read_header
+from dkdist._utils.archives import ArchiveError, as_archive_error, read_header
 
 
 class BlockCache(Protocol):
@@ -49,7 +49,7 @@ class _FolderCache:
     def get(self, i: int) -> Array | None:
         path = self._file(i)
         try:
-            with open(path, "rb") as file, as_value_error():
+            with open(path, "rb") as file, as_archive_error():
                 header = read_header("the array", file, os.fstat(file.fileno()).st_size)
                 return np.fromfile(file, header.dtype).reshape(header.shape, order=header.order)
         except FileNotFoundError:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist._utils.archives import opened_archive
-from dkdist._utils.files import replacing
+from dkdist._utils.archives import open_archive
+from dkdist._utils.files import atomic_file
 from dkdist._utils.text import read_json
 
 Arrays = dict[str, NDArray[Any]]
@@ -56,7 +56,7 @@ class Checkpoint:
         self._remove_unfinished()
         target = os.fspath(self.path / _FILE)
         try:
-            with replacing(target) as file:
+            with atomic_file(target) as file:
                 np.savez(file, allow_pickle=False, **{_HEADER: text}, **arrays)
         except OSError as error:
             raise type(error)(
@@ -81,7 +81,7 @@ class Checkpoint:
 
     def _read(self, file: Path) -> tuple[Arrays, dict[str, Any]]:
         try:
-            with opened_archive(file, compressed=False) as content:
+            with open_archive(file, compressed=False) as content:
                 arrays = {name: content.read(name) for name in content.names}
             header = read_json(
                 arrays.pop(_HEADER).tobytes(), {"fingerprint": dict, "notes": dict, "digest": str}

@@ -13,7 +13,7 @@ from dask.system import CPU_COUNT
 from dkdist._runtime._tuning import BATCH_ROWS, BUFFER_BYTES
 from dkdist._runtime.process import keep_freed_memory
 from dkdist._runtime.run import active_client, n_concurrent_blocks
-from dkdist._utils.concurrency import Crew
+from dkdist._utils.concurrency import ThreadPool
 from dkdist.sets import SampleSetError
 
 
@@ -43,9 +43,9 @@ class Partitions:
         """Number of partitions computed concurrently; one per core if pyarrow reads them, without I/O threads."""
         return n_concurrent_blocks() if self._files is None else min(n_concurrent_blocks(), CPU_COUNT)
 
-    def thread_pool(self) -> AbstractContextManager[Crew | None]:
+    def thread_pool(self) -> AbstractContextManager[ThreadPool | None]:
         """Return a pool of one thread per core, shared with other work; None if Dask computes the partitions."""
-        return nullcontext() if self._files is None else closing(Crew(CPU_COUNT))
+        return nullcontext() if self._files is None else closing(ThreadPool(CPU_COUNT))
 
     @cached_property
     def _delayed(self) -> Any:

@@ -1,7 +1,7 @@
-"""NumPy's .npy and .npz files from strangers: what they claim is looked at before it is given memory.
+"""NumPy's .npy and .npz files from untrusted sources, checked before memory is allocated.
 
-The size of an array is told three times (by the archive, by the array's header, by the bytes that come), and all
-three must agree. Never a pickle, never more bytes than the headers say, never a file that is none.
+The archive, the header of the array and the data each give the size of an array; all three must agree. Pickles are
+never loaded, and no more bytes are read than the headers state.
 """
 
 from __future__ import annotations
@@ -18,28 +18,31 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from dkdist._utils.files import opened_file
+from dkdist._utils._tuning import (
+    MAX_AXES,
+    MAX_COMPRESSION_RATIO,
+    MAX_DIRECTORY_BYTES,
+    MAX_ITEM_BYTES,
+    MAX_MEMBERS,
+    MAX_UNCHECKED_BYTES,
+    READ_BYTES,
+)
+from dkdist._utils.files import open_file
 from dkdist._utils.memory_budget import require_memory
 
 Array = NDArray[Any]
 
-MOST_MEMBERS = 4096
-DIRECTORY_BYTES = 2**20  # of an archive with so many members
-FREE_BYTES = 2**28  # what compressed arrays may unpack to, however well they were compressed
-MOST_SHRUNK = 100  # beyond that; points and targets do not shrink a hundred times
-MOST_ITEM_BYTES = 2**20
-MOST_AXES = 8
-MOST_HEADER = 10_000  # bytes, as NumPy has it
-PIECE = 2**20
-KINDS = "biufcSUmM"
+# default of max_header_size: https://numpy.org/doc/stable/reference/generated/numpy.load.html
+MAX_HEADER_BYTES = 10_000
+DTYPE_KINDS = "biufcSUmM"
 
 
 class ArchiveError(ValueError):
-    """A file is no whole archive of plain arrays; the message says why, but not where."""
+    """A file is not a complete archive of plain arrays; the message does not name the file."""
 
 
 class Header(NamedTuple):
-    """What an array says of itself: its shape, order and dtype, and where its values begin."""
+    """Header of an .npy array: shape, memory order, dtype, and position of the first value in bytes."""
 
     shape: tuple[int, ...]
     order: Literal["C", "F"]
@@ -48,125 +51,133 @@ class Header(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the values."""
+        """Number of bytes of the values."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 @contextmanager
-def opened_archive(path: Any, *, compressed: bool) -> Iterator[Archive]:
-    """The arrays of an .npz file; without ``compressed`` it must hold them as they are, as `numpy.savez` does.
+def open_archive(path: Any, *, compressed: bool) -> Iterator[Archive]:
+    """Open the arrays of an .npz file; without ``compressed`` only uncompressed arrays (`numpy.savez`).
 
-    `ArchiveError` for whatever is wrong with it; OSError where it cannot be opened.
+    `ArchiveError` for invalid content; OSError if the file cannot be opened.
     """
-    with opened_file(path) as file, as_value_error():
+    with open_file(path) as file, as_archive_error():
         _require_small_directory(file)
         with zipfile.ZipFile(file) as archive:
             length = file.seek(0, 2)
-            yield Archive(archive, _checked(archive.infolist(), length, compressed))
+            yield Archive(archive, _checked_members(archive.infolist(), length, compressed))
 
 
 @contextmanager
-def as_value_error() -> Iterator[None]:
-    """Turn all that broken bytes make the readers of zip, npy and JSON raise into `ArchiveError`."""
+def as_archive_error() -> Iterator[None]:
+    """Convert exceptions of the readers of zip, npy and JSON into `ArchiveError`."""
     try:
         yield
     except (ArchiveError, MemoryError, OSError):
         raise
-    except Exception as error:  # they raise a dozen kinds
+    except Exception as error:  # invalid bytes cause a dozen exception types
         raise ArchiveError(f"{type(error).__name__}: {error}") from error
 
 
 class Archive:
-    """Arrays by name; a header costs one small read, and an array what its header says."""
+    """Arrays by name, read on request."""
 
     def __init__(self, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> None:
         self._archive, self._members = archive, members
 
     @property
     def names(self) -> list[str]:
-        """The names of the arrays, in their order."""
+        """Names of the arrays, in the order of the file."""
         return list(self._members)
 
     def header(self, name: str) -> Header:
-        """What an array says of itself."""
+        """Return the header of an array with one small read."""
         with self._opened(name) as (_, header):
             return header
 
     def read(self, name: str) -> Array:
-        """An array, whole; the archive checks a crc32 of it."""
+        """Return an array; its CRC-32 is checked."""
         with self._opened(name) as (stream, header):
             require_memory((2 if header.dtype == np.bool_ else 1) * header.nbytes, f"array {name!r} needs")
             values = np.empty(header.nbytes, np.uint8)
-            got = 0
-            while got < len(values):
-                piece = stream.read(min(PIECE, len(values) - got))
+            n_read = 0
+            while n_read < len(values):
+                piece = stream.read(min(READ_BYTES, len(values) - n_read))
                 if not piece:
-                    raise ArchiveError(f"array {name!r} ends after {got} of {len(values)} bytes")
-                values[got : got + len(piece)] = np.frombuffer(piece, np.uint8)
-                got += len(piece)
-            if stream.read(1):  # also the read that lets the archive compare the crc32
-                raise ArchiveError(f"array {name!r} goes on after its {len(values)} bytes")
-        # a byte of 2 would be neither true nor false
+                    raise ArchiveError(f"array {name!r} ends after {n_read} of {len(values)} bytes")
+                values[n_read : n_read + len(piece)] = np.frombuffer(piece, np.uint8)
+                n_read += len(piece)
+            if stream.read(1):  # the read at the end also checks the CRC-32
+                raise ArchiveError(f"array {name!r} continues after its {len(values)} bytes")
+        # compared with 0: a bool with byte 2 would be neither True nor False
         flat = values != 0 if header.dtype == np.bool_ else values.view(header.dtype)
         return flat.reshape(header.shape, order=header.order)
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[tuple[BinaryIO, Header]]:
         info = self._members[name]
-        with as_value_error(), self._archive.open(info) as opened:
+        with as_archive_error(), self._archive.open(info) as opened:
             stream = cast(BinaryIO, opened)
             yield stream, read_header(f"array {name!r}", stream, info.file_size)
 
 
 def read_header(what: str, stream: BinaryIO, size: int) -> Header:
-    """The header of an .npy stream of ``size`` bytes, version 1.0 or 2.0; `ArchiveError` for what is no plain array."""
+    """Return the header of an .npy stream of ``size`` bytes, format version 1.0 or 2.0.
+
+    `ArchiveError` for anything but a plain array.
+    """
     version = npy.read_magic(stream)
-    if version not in _READERS:
-        raise ArchiveError(f"{what} is of version {version} of the .npy format, expected 1.0 or 2.0")
-    shape, fortran, dtype = _as_numpy_writes(stream, version) or _READERS[version](stream)
+    if version not in _HEADER_READERS:
+        raise ArchiveError(f"{what} must have version 1.0 or 2.0 of the .npy format; got {version}")
+    shape, fortran, dtype = _parse_numpy_header(stream, version) or _HEADER_READERS[version](stream)
     if dtype.hasobject:
-        raise ArchiveError(f"{what} holds Python objects")
-    if dtype.kind not in KINDS or not 1 <= dtype.itemsize <= MOST_ITEM_BYTES:
-        raise ArchiveError(f"{what} has dtype {str(dtype)[:50]}: expected numbers or text")
-    if len(shape) > MOST_AXES or any(type(n) is not int or n < 0 for n in shape):
-        raise ArchiveError(f"{what} has shape {str(shape)[:80]}: expected a few sizes >= 0")
-    header = Header(shape, "F" if fortran else "C", dtype, stream.tell())
-    inside = size - header.start
-    if header.nbytes != inside:
+        raise ArchiveError(f"{what} contains Python objects")
+    if dtype.kind not in DTYPE_KINDS or not 1 <= dtype.itemsize <= MAX_ITEM_BYTES:
+        raise ArchiveError(f"{what} must contain numbers or text; got dtype {str(dtype)[:50]}")
+    if len(shape) > MAX_AXES or any(type(n) is not int or n < 0 for n in shape):
         raise ArchiveError(
-            f"{what} claims {header.nbytes} bytes for shape {shape} of {dtype}, and has {inside}"
+            f"{what} must have at most {MAX_AXES} axes of sizes >= 0; got shape {str(shape)[:80]}"
+        )
+    header = Header(shape, "F" if fortran else "C", dtype, stream.tell())
+    n_bytes = size - header.start
+    if header.nbytes != n_bytes:
+        raise ArchiveError(
+            f"{what} must have {header.nbytes} bytes for shape {shape} of {dtype}; got {n_bytes}"
         )
     return header
 
 
-_READERS: dict[tuple[int, int], Any] = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-_WRITTEN = re.compile(
+_HEADER_READERS: dict[tuple[int, int], Any] = {
+    (1, 0): npy.read_array_header_1_0,
+    (2, 0): npy.read_array_header_2_0,
+}
+_NUMPY_HEADER = re.compile(
     rb"\{'descr': '([<>|=]?[A-Za-z]\d*)', 'fortran_order': (True|False), 'shape': \((\d+(?:, \d+)*,?)?\), \} *\n"
 )
 
 
-def _as_numpy_writes(
+def _parse_numpy_header(
     stream: BinaryIO, version: tuple[int, int]
 ) -> tuple[tuple[int, ...], bool, np.dtype[Any]] | None:
-    """(shape, whether in Fortran order, dtype) of a header in NumPy's own words; None, and nothing read, for another.
+    """Return (shape, is_fortran_order, dtype) of a header that NumPy wrote; None, and nothing read, for others.
 
-    NumPy takes a header for a Python literal, and Python 3.11 fails now and then to parse two of them in two threads
-    ("AST constructor recursion depth mismatch", python/cpython#106905).
+    NumPy parses headers as Python literals, which sometimes fails for two threads in Python 3.11 ("AST constructor
+    recursion depth mismatch", python/cpython#106905).
     """
     start = stream.tell()
     length = int.from_bytes(stream.read(2 * version[0]), "little")
-    found = _WRITTEN.fullmatch(stream.read(min(length, MOST_HEADER)))
-    if found is None:
+    match = _NUMPY_HEADER.fullmatch(stream.read(min(length, MAX_HEADER_BYTES)))
+    if match is None:
         stream.seek(start)
         return None
-    descr, fortran, shape = found.groups()
+    descr, fortran, shape = match.groups()
     sizes = tuple(int(size) for size in (shape or b"").decode().replace(",", " ").split())
     return sizes, fortran == b"True", np.dtype(descr.decode())
 
 
-def mapped_array(path: Any) -> Array:
-    """The array of an .npy file, which stays on disk."""
-    with opened_file(path) as file, as_value_error():
+def memory_map(path: Any) -> Array:
+    """Return the array of an .npy file as a memory map."""
+    with open_file(path) as file, as_archive_error():
         header = read_header("array 'values'", file, os.fstat(file.fileno()).st_size)
         if not header.nbytes:
             return np.empty(header.shape, header.dtype, order=header.order)
@@ -175,41 +186,41 @@ def mapped_array(path: Any) -> Array:
 
 
 def _require_small_directory(file: BinaryIO) -> None:
-    """Refuse an archive whose list of members alone would take a thousand times its size in memory."""
+    """Raise ArchiveError if the list of members alone would take too much memory."""
     end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
-    if end and end[zipfile._ECD_SIZE] > DIRECTORY_BYTES:  # type: ignore[attr-defined]
-        raise ArchiveError(
-            f"its list of members takes more than {DIRECTORY_BYTES} bytes: no archive of arrays"
-        )
+    if end and end[zipfile._ECD_SIZE] > MAX_DIRECTORY_BYTES:  # type: ignore[attr-defined]
+        raise ArchiveError(f"its list of members must have at most {MAX_DIRECTORY_BYTES} bytes")
     file.seek(0)
 
 
-def _checked(found: list[zipfile.ZipInfo], length: int, compressed: bool) -> dict[str, zipfile.ZipInfo]:
-    """Members by the names of their arrays, if what they claim can be."""
-    if len(found) > MOST_MEMBERS:
-        raise ArchiveError(f"it has {len(found)} members, expected at most {MOST_MEMBERS}")
+def _checked_members(
+    infos: list[zipfile.ZipInfo], length: int, compressed: bool
+) -> dict[str, zipfile.ZipInfo]:
+    """Return members by array name; ArchiveError for impossible or suspicious sizes."""
+    if len(infos) > MAX_MEMBERS:
+        raise ArchiveError(f"it must have at most {MAX_MEMBERS} members; got {len(infos)}")
     members: dict[str, zipfile.ZipInfo] = {}
-    for info in found:
+    for info in infos:
         name = info.filename.removesuffix(".npy")
         if name == info.filename:
-            raise ArchiveError(f"its member {name[:80]!r} is no array")
+            raise ArchiveError(f"its member {name[:80]!r} is not an array")
         if name in members:
             raise ArchiveError(f"it has two arrays {name[:80]!r}")
         allowed = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) if compressed else (zipfile.ZIP_STORED,)
         if info.compress_type not in allowed or info.flag_bits & 1:
             raise ArchiveError(
-                f"its array {name[:80]!r} is compressed or encrypted, and never is in a file of this kind"
+                f"its array {name[:80]!r} must not be compressed or encrypted"
                 if not compressed
-                else f"its array {name[:80]!r} is packed in a way that NumPy does not use"
+                else f"its array {name[:80]!r} must use a compression method of NumPy and no encryption"
             )
         if not 0 <= info.header_offset < length:
             raise ArchiveError(f"its array {name[:80]!r} begins outside the file")
         members[name] = info
-    claimed, packed = sum(i.file_size for i in found), sum(i.compress_size for i in found)
-    most = FREE_BYTES + MOST_SHRUNK * length if compressed else length
-    if packed > length or claimed > most:
+    claimed, packed = sum(i.file_size for i in infos), sum(i.compress_size for i in infos)
+    max_bytes = MAX_UNCHECKED_BYTES + MAX_COMPRESSION_RATIO * length if compressed else length
+    if packed > length or claimed > max_bytes:
         raise ArchiveError(
-            f"its {len(found)} arrays claim to unpack to {claimed} bytes from {packed}, in a file of {length}: it "
-            "was made to fill memory. (If it is yours, save it with numpy.savez, which does not compress.)"
+            f"its {len(infos)} arrays claim to unpack to {claimed} bytes from {packed}, in a file of {length}; such a "
+            "file can exhaust memory. If you trust it, save it again with numpy.savez, which does not compress."
         )
     return members

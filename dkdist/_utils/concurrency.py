@@ -1,9 +1,4 @@
-"""Memory that serves again: large arrays, made one after another, of which few are held at once.
-
-The system clears every page that a process has not had before, which takes as long as to fill it.
-
-Threads that several who give work share; items made ahead of their use, and work done behind whoever gives it.
-"""
+"""Threads and memory: a shared thread pool, prefetching, a background writer, and reused buffers."""
 
 from __future__ import annotations
 
@@ -20,135 +15,138 @@ import numpy as np
 from numpy.typing import NDArray
 
 Item = TypeVar("Item")
-Made = TypeVar("Made")
-END: Any = object()
+Result = TypeVar("Result")
+END_OF_ITEMS: Any = object()
 
 
-class Crew:
-    """Some threads, which begin when there is work. No work that is given may wait for other work of the same crew."""
+class ThreadPool:
+    """Shared pool of threads that start on demand. A task must not wait for another task of the same pool."""
 
-    def __init__(self, threads: int, name: str = "dkdist-crew") -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+    def __init__(self, n_threads: int, name: str = "dkdist-pool") -> None:
+        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix=name)
 
-    def begin(self, function: Callable[..., Made], *arguments: Any) -> Future[Made]:
-        """Have a call done when a thread is free."""
+    def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
+        """Call the function on the next free thread."""
         return self._pool.submit(function, *arguments)
 
-    def drop(self, given: Collection[Future[Any]]) -> None:
-        """Begin no more of some work, and wait for what is being done of it."""
-        wait([work for work in given if not work.cancel()])
+    def cancel(self, futures: Collection[Future[Any]]) -> None:
+        """Cancel tasks that have not started, and wait for the others."""
+        wait([future for future in futures if not future.cancel()])
 
     def close(self) -> None:
-        """Begin nothing more, and wait for what is being done."""
+        """Cancel tasks that have not started, and wait for the others."""
         self._pool.shutdown(cancel_futures=True)
 
 
-def prefetch(items: Iterator[Item], most: int = 1) -> Iterator[Item]:
-    """The items, made by a thread of its own; beside the one in use at most ``most`` are made or in the making."""
-    with closing(prefetch_each(lambda _: next(items, END), itertools.repeat(None), most, threads=1)) as made:
-        for item in made:
-            if item is END:
+def prefetch(items: Iterator[Item], n_ahead: int = 1) -> Iterator[Item]:
+    """Yield the items, computed on another thread up to ``n_ahead`` items before their use."""
+    with closing(
+        prefetch_each(lambda _: next(items, END_OF_ITEMS), itertools.repeat(None), n_ahead, threads=1)
+    ) as results:
+        for item in results:
+            if item is END_OF_ITEMS:
                 return
             yield item
 
 
 def prefetch_each(
-    function: Callable[[Item], Made], items: Iterable[Item], most: int, threads: int | Crew
-) -> Generator[Made]:
-    """``function(item)`` of each in turn, made by some threads; beside the one in use at most ``most`` are alive.
+    function: Callable[[Item], Result], items: Iterable[Item], n_ahead: int, threads: int | ThreadPool
+) -> Generator[Result]:
+    """Yield ``function(item)`` in order, computed on threads; up to ``n_ahead`` results wait for their use.
 
-    ``threads`` is how many there are, or a crew that does other work too.
+    ``threads`` is a number of threads, or a pool that is shared with other work.
     """
-    given = iter(items)
-    crew = threads if isinstance(threads, Crew) else Crew(threads, "dkdist-ahead")
-    coming = deque[Future[Made]]()
+    iterator = iter(items)
+    pool = threads if isinstance(threads, ThreadPool) else ThreadPool(threads, "dkdist-prefetch")
+    futures = deque[Future[Result]]()
 
-    def begin(n: int) -> None:
-        # the client that is active here is active there
-        coming.extend(crew.begin(copy_context().run, function, item) for item in itertools.islice(given, n))
+    def submit(n: int) -> None:  # in a copy of the context: the active Dask client is the same
+        items_ahead = itertools.islice(iterator, n)
+        futures.extend(pool.submit(copy_context().run, function, item) for item in items_ahead)
 
     try:
-        begin(most)
-        while coming:
-            made = coming.popleft().result()
-            begin(1)
-            yield made
+        submit(n_ahead)
+        while futures:
+            result = futures.popleft().result()
+            submit(1)
+            yield result
     finally:
-        crew.drop(coming)
-        if crew is not threads:
-            crew.close()
+        pool.cancel(futures)
+        if pool is not threads:
+            pool.close()
 
 
-class Behind:
-    """Threads that do what they are given, in this order; at most ``most`` pieces wait or are being done.
+class BackgroundWriter:
+    """Bounded queue of calls on other threads, started in order; at most ``max_pending`` are unfinished.
 
-    ``threads`` is how many there are, or a crew that does other work too.
+    ``threads`` is a number of threads, or a pool that is shared with other work.
     """
 
-    def __init__(self, threads: int | Crew, most: int) -> None:
-        self._own = not isinstance(threads, Crew)
-        self._crew = threads if isinstance(threads, Crew) else Crew(threads, "dkdist-behind")
-        self._most, self._given = most, deque[Future[Any]]()
+    def __init__(self, threads: int | ThreadPool, max_pending: int) -> None:
+        self._owns_pool = not isinstance(threads, ThreadPool)
+        self._pool = threads if isinstance(threads, ThreadPool) else ThreadPool(threads, "dkdist-writer")
+        self._max_pending, self._futures = max_pending, deque[Future[Any]]()
 
-    def give(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Have a call done; waits while there are many, and raises the error of one before that failed."""
-        self._wait(self._most - 1)
-        self._given.append(self._crew.begin(function, *arguments))
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Add a call; wait while the queue is full, and raise the error of an earlier call."""
+        self._wait(self._max_pending - 1)
+        self._futures.append(self._pool.submit(function, *arguments))
 
     def wait(self) -> None:
-        """Wait until all is done; raises the first error."""
+        """Wait for all calls; raise the first error."""
         self._wait(0)
 
     def close(self) -> None:
-        """Begin no more of what was given, and wait for what is being done."""
-        self._crew.drop(self._given)
-        if self._own:
-            self._crew.close()
+        """Cancel calls that have not started, and wait for the others."""
+        self._pool.cancel(self._futures)
+        if self._owns_pool:
+            self._pool.close()
 
-    def _wait(self, left: int) -> None:
-        while len(self._given) > left:
-            self._given.popleft().result()
+    def _wait(self, max_pending: int) -> None:
+        while len(self._futures) > max_pending:
+            self._futures.popleft().result()
 
 
 Bytes = NDArray[np.uint8]
 
 
 class BufferPool:
-    """Memory of arrays that nobody holds any more, for those that follow; any thread may ask for some.
+    """Thread-safe pool of memory for large arrays of similar size, of which few are in use at once.
 
-    What is kept is at most what was in use at once; arrays of less than half the size get memory of their own.
+    The system zeroes new pages, which takes as long as filling them; the pool reuses the memory of released arrays. It
+    holds at most the memory that was in use at once. Memory of more than twice the requested size is not used.
     """
 
     def __init__(self) -> None:
         self._free = deque[Bytes]()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-        """An array of any values, like `np.empty`; its memory comes back when it and all views of it are gone."""
-        kind = np.dtype(dtype)
-        n_bytes = math.prod(shape) * kind.itemsize
-        return np.asarray(_Lent(self._free, self._found(n_bytes), shape, kind))
+        """Return an uninitialized array, like `np.empty`; its memory returns to the pool after its last view."""
+        dtype = np.dtype(dtype)
+        n_bytes = math.prod(shape) * dtype.itemsize
+        return np.asarray(_BorrowedMemory(self._free, self._take(n_bytes), shape, dtype))
 
-    def _found(self, n_bytes: int) -> Bytes:
-        """Memory of at least so many bytes; what was kept and does not fit is forgotten."""
+    def _take(self, n_bytes: int) -> Bytes:
+        """Return at least ``n_bytes`` of memory; free memory of other sizes is released."""
         while self._free:
             try:
                 memory = self._free.popleft()
-            except IndexError:  # another thread had it
+            except IndexError:  # another thread took the last one
                 break
             if n_bytes <= len(memory) <= 2 * n_bytes:
                 return memory
-        return np.empty(n_bytes + n_bytes // 8, np.uint8)  # what follows may be a little larger
+        return np.empty(n_bytes + n_bytes // 8, np.uint8)  # later arrays may be slightly larger
 
 
-class _Lent:
-    """What owns the memory of an array, and gives it back at its end."""
+class _BorrowedMemory:
+    """Owner of the memory of an array, which it returns to the pool when it is deleted."""
 
     def __init__(
-        self, free: deque[Bytes], memory: Bytes, shape: tuple[int, ...], kind: np.dtype[Any]
+        self, free: deque[Bytes], memory: Bytes, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> None:
         self._free, self._memory = free, memory
-        place = memory.__array_interface__["data"]
-        self.__array_interface__ = {"version": 3, "data": place, "shape": shape, "typestr": kind.str}
+        address = memory.__array_interface__["data"]
+        self.__array_interface__ = {"version": 3, "data": address, "shape": shape, "typestr": dtype.str}
 
     def __del__(self) -> None:
         self._free.append(self._memory)

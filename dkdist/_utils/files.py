@@ -1,8 +1,7 @@
-"""Files that are written whole or not at all, and flushed so that a loss of power keeps them.
+"""Files that are replaced atomically and flushed, so that they survive a loss of power.
 
-What is written grows in a file beside its place, made exclusively (a link or file that somebody planted under the
-same name is never followed), and takes the place in one step. Only regular files are read: a pipe or a device would
-keep its reader waiting, or never end.
+Content is written to a temporary file in exclusive mode, so a link or file that another user planted is not followed,
+and moved into place. Only regular files are read: reading a pipe or a device could block forever.
 """
 
 from __future__ import annotations
@@ -16,17 +15,18 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from dkdist._utils._tuning import MAX_CONCURRENT_FLUSHES
+
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-PARTIAL = ".partial"
-AT_ONCE = 8  # flushes under way: a journal takes several in one turn
-NO_FLUSHING = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
-NO_LINKS = {*NO_FLUSHING, errno.EPERM, errno.EACCES, errno.EMLINK}
-CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-READ = os.O_RDONLY | CAREFUL | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-KINDS = {
+PARTIAL_SUFFIX = ".partial"
+UNSUPPORTED_FSYNC_ERRORS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
+UNSUPPORTED_LINK_ERRORS = {*UNSUPPORTED_FSYNC_ERRORS, errno.EPERM, errno.EACCES, errno.EMLINK}
+CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+SAFE_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+READ_FLAGS = os.O_RDONLY | SAFE_FLAGS | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+FILE_KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
@@ -37,22 +37,22 @@ KINDS = {
 
 
 class NotRegularError(ValueError):
-    """What should be a file is a pipe, a device, a socket or a link; the message says which."""
+    """A path is a pipe, device, socket or link instead of a file; the message is its kind."""
 
 
 @contextlib.contextmanager
-def written_whole(
-    path: str, *, beside: str | None = None, flush: bool = True, overwrite: bool = True
+def atomic_write(
+    path: str, *, temporary_folder: str | None = None, flush: bool = True, overwrite: bool = True
 ) -> Iterator[int]:
-    """A file descriptor to write to; when the block ends its file takes the place of ``path``, flushed if asked to.
+    """Yield a file descriptor of a temporary file that replaces ``path`` when the block ends.
 
-    If the block raises, nothing is left and ``path`` is as it was. ``beside`` is the folder, on the same file system,
-    in which the file grows; by default that of ``path``, where the move is then flushed too. Without ``overwrite`` a
-    file that exists by then is a FileExistsError, whoever made it.
+    If the block raises, the temporary file is removed and ``path`` is unchanged. ``temporary_folder`` must be on the
+    same file system; by default it is the folder of ``path``, and then the rename is flushed too. Without
+    ``overwrite``, FileExistsError if ``path`` exists at the end.
     """
     folder = os.path.dirname(os.path.abspath(path))
-    growing = os.path.join(beside or folder, f".{uuid.uuid4().hex}{PARTIAL}")
-    handle = os.open(growing, CREATE | CAREFUL, 0o666)
+    temporary_path = os.path.join(temporary_folder or folder, f".{uuid.uuid4().hex}{PARTIAL_SUFFIX}")
+    handle = os.open(temporary_path, CREATE_FLAGS | SAFE_FLAGS, 0o666)
     try:
         try:
             yield handle
@@ -61,123 +61,126 @@ def written_whole(
         finally:
             os.close(handle)
         if overwrite:
-            os.replace(growing, path)
+            os.replace(temporary_path, path)
         else:
-            _move_without_replacing(growing, path)
+            _rename_to_new(temporary_path, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(growing)
+            os.unlink(temporary_path)
         raise
-    if flush and beside is None:
+    if flush and temporary_folder is None:
         flush_folder(folder)
 
 
-def _move_without_replacing(growing: str, path: str) -> None:
-    """Rename a file; FileExistsError, and nothing done, if the other name exists."""
+def _rename_to_new(temporary_path: str, path: str) -> None:
+    """Rename a file; FileExistsError if the new name exists."""
     try:
-        os.link(growing, path)
+        os.link(temporary_path, path)
     except OSError as error:
-        if error.errno not in NO_LINKS:
+        if error.errno not in UNSUPPORTED_LINK_ERRORS:
             raise
-        os.close(os.open(path, CREATE | CAREFUL))  # reserves the name
-        os.replace(growing, path)
+        os.close(os.open(path, CREATE_FLAGS | SAFE_FLAGS))  # reserves the name
+        os.replace(temporary_path, path)
     else:
-        os.unlink(growing)
+        os.unlink(temporary_path)
 
 
 def write_all(handle: int, *parts: Buffer) -> None:
-    """Write all bytes to a file descriptor, one part behind the other."""
+    """Write the bytes of all parts to a file descriptor."""
     for part in parts:
-        rest = memoryview(part).cast("B")
-        while len(rest):
-            rest = rest[os.write(handle, rest) :]
-    if hasattr(os, "posix_fadvise"):  # the disk begins now: whoever flushes waits the less
-        with contextlib.suppress(OSError):  # which is an advice
+        remaining = memoryview(part).cast("B")
+        while len(remaining):
+            remaining = remaining[os.write(handle, remaining) :]
+    if hasattr(os, "posix_fadvise"):  # the disk starts to write: a later flush takes less time
+        with contextlib.suppress(OSError):  # only a hint
             os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def open_regular(path: str) -> tuple[int, int]:
-    """A descriptor to read a regular file, and its bytes; never waits. Links are refused, like all that is no file."""
+    """Open a regular file for reading without blocking; return its descriptor and size in bytes.
+
+    NotRegularError for links, pipes and devices.
+    """
     try:
-        handle = os.open(path, READ)
+        handle = os.open(path, READ_FLAGS)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EMLINK):  # a link; a socket
-            raise NotRegularError(kind_of(os.lstat(path).st_mode)) from None
+            raise NotRegularError(file_kind(os.lstat(path).st_mode)) from None
         raise
-    found = os.fstat(handle)
-    mode = found.st_mode
+    status = os.fstat(handle)
+    mode = status.st_mode
     if stat.S_ISREG(mode):
-        return handle, found.st_size
+        return handle, status.st_size
     os.close(handle)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    raise NotRegularError(kind_of(mode))
+    raise NotRegularError(file_kind(mode))
 
 
 @contextlib.contextmanager
-def replacing(path: Any, *, overwrite: bool = True) -> Iterator[BinaryIO]:
-    """A new file that takes the place of ``path`` in one step at the end; what fails leaves the old one, or none.
+def atomic_file(path: Any, *, overwrite: bool = True) -> Iterator[BinaryIO]:
+    """Yield a new file that replaces ``path`` atomically at the end; after an error ``path`` is unchanged.
 
-    An OSError names ``path``. Without ``overwrite`` a file that exists at the end is a FileExistsError.
+    An OSError names ``path``. Without ``overwrite``, FileExistsError if ``path`` exists at the end.
     """
     name = path_name(path)
     try:
-        with written_whole(name, overwrite=overwrite) as handle, open(handle, "wb", closefd=False) as file:
+        with atomic_write(name, overwrite=overwrite) as handle, open(handle, "wb", closefd=False) as file:
             yield file
     except OSError as error:
-        if error.errno is None or not str(error.filename or PARTIAL).endswith(PARTIAL):
+        if error.errno is None or not str(error.filename or PARTIAL_SUFFIX).endswith(PARTIAL_SUFFIX):
             raise
         raise OSError(error.errno, error.strerror, name) from error
 
 
-def opened_file(path: Any) -> BinaryIO:
-    """Open a file that a user named, by a link perhaps; ValueError for a folder, a pipe or a device."""
+def open_file(path: Any) -> BinaryIO:
+    """Open a file for reading, following links; ValueError for a folder, a pipe or a device."""
     name = path_name(path)
     try:
         return os.fdopen(open_regular(os.path.realpath(name))[0], "rb")
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no file {name}: check the path") from None
+        raise FileNotFoundError(f"there is no file {name}. Check the path.") from None
     except IsADirectoryError:
-        raise ValueError(f"{name} is a directory: expected a file") from None
+        raise ValueError(f"the path must be a file; got the directory {name}.") from None
     except NotRegularError as error:
-        raise ValueError(f"{name} is {error}: expected a file") from None
+        raise ValueError(f"the path must be a regular file; {name} is {error}.") from None
 
 
-def require_regular(path: Any) -> None:
-    """Refuse what a user named that is no file, before a library opens it: it would wait for a pipe for ever."""
-    opened_file(path).close()
+def require_regular_file(path: Any) -> None:
+    """Raise ValueError for anything but a file: a library that opens a pipe would block forever."""
+    open_file(path).close()
 
 
 def path_name(path: Any) -> str:
-    """The text of a path; TypeError for anything else."""
+    """Return a path as a string with ``~`` expanded; TypeError for anything but a path."""
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"expected the path of a file, found {type(path).__name__}: give a str or a Path")
+        raise TypeError(f"the path of a file must be a str or a Path; got {type(path).__name__}.")
     name = os.path.expanduser(os.fsdecode(path))
     if not name:
-        raise ValueError("the path of a file must not be empty: give the name of a file")
+        raise ValueError("the path of a file must not be empty.")
     if "\0" in name:
-        raise ValueError(f"a file cannot be called {name!r}: it holds a null character. Check the path")
+        raise ValueError(f"the path of a file must not contain null characters; got {name!r}.")
     return name
 
 
-def kind_of(mode: int) -> str:
-    """What a file is that is no regular file, in words."""
-    return KINDS.get(stat.S_IFMT(mode), "no regular file")
+def file_kind(mode: int) -> str:
+    """Return the kind of a file that is not regular, for messages."""
+    return FILE_KINDS.get(stat.S_IFMT(mode), "not a regular file")
 
 
 def flush_file(path: str) -> None:
-    """Make the content of a file durable; one that is gone needs nothing."""
-    _flush(path, READ, FileNotFoundError)
+    """Flush the content of a file to disk; do nothing if it no longer exists."""
+    _flush(path, READ_FLAGS, FileNotFoundError)
 
 
 def flush_folder(path: str) -> None:
-    """Make the names in a folder durable, where folders can be opened and flushed."""
+    """Flush the names in a folder to disk, where the system supports it."""
     if os.name == "posix":
         _flush(path, os.O_RDONLY, FileNotFoundError, PermissionError)
 
 
 def flush_tree(files: Iterable[str], root: str) -> None:
-    """Make some files under a folder durable, and all names on the way to them."""
+    """Flush files below ``root`` to disk, and the folders on their paths."""
     paths = set(files)
     folders = {root}
     for path in paths:
@@ -185,27 +188,27 @@ def flush_tree(files: Iterable[str], root: str) -> None:
         while folder not in folders:
             folders.add(folder)
             folder = os.path.dirname(folder)
-    _each(flush_file, sorted(paths))
-    _each(flush_folder, sorted(folders, key=len, reverse=True))
+    _flush_all(flush_file, sorted(paths))
+    _flush_all(flush_folder, sorted(folders, key=len, reverse=True))
 
 
-def _each(flush: Callable[[str], None], paths: list[str]) -> None:
-    def some(first: int, step: int) -> None:
+def _flush_all(flush: Callable[[str], None], paths: list[str]) -> None:
+    def flush_every(step: int, first: int) -> None:
         for path in paths[first::step]:
             flush(path)
 
     if len(paths) <= 2:
-        some(0, 1)
+        flush_every(1, 0)
         return
-    n = min(AT_ONCE, len(paths))
+    n = min(MAX_CONCURRENT_FLUSHES, len(paths))
     with ThreadPoolExecutor(n) as pool:
-        list(pool.map(some, range(n), [n] * n))
+        list(pool.map(flush_every, [n] * n, range(n)))
 
 
-def _flush(path: str, flags: int, *nothing_to_do: type[OSError]) -> None:
+def _flush(path: str, flags: int, *ignored_errors: type[OSError]) -> None:
     try:
         handle = os.open(path, flags)
-    except nothing_to_do:
+    except ignored_errors:
         return
     try:
         _fsync(handle)
@@ -214,9 +217,9 @@ def _flush(path: str, flags: int, *nothing_to_do: type[OSError]) -> None:
 
 
 def _fsync(handle: int) -> None:
-    """Flush a descriptor, except on file systems without fsync: some cannot flush folders, some nothing at all."""
+    """Flush a descriptor; ignore file systems without fsync for folders, or without any fsync."""
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno not in NO_FLUSHING:
+        if error.errno not in UNSUPPORTED_FSYNC_ERRORS:
             raise

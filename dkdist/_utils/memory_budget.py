@@ -1,11 +1,11 @@
 """Memory that this process may use: the smallest of all limits that apply to it.
 
-Every limit is converted to resident bytes of this process, so that limits of different kinds compare:
+Every limit is converted to resident bytes of this process:
 
-    memory cgroups (v1 and v2)   of the process's own path and all groups above it: the limit, and what is left of it
-    RLIMIT_AS                    counts mapped addresses, of which a part is resident: what is left of it counts
-    a Dask worker                the limit of its own process memory
-    the machine                  what is available now
+    memory cgroups (v1 and v2)   of the process's own path and all groups above it: the limit, and its unused part
+    RLIMIT_AS                    limits mapped addresses: resident memory plus the unused part
+    a Dask worker                the limit of its process memory
+    the machine                  the available memory
 
 The configuration ``dkdist.memory-limit`` of Dask (bytes, or "2GiB") replaces all of them.
 """
@@ -23,39 +23,39 @@ import psutil
 
 from dkdist._utils._tuning import MIN_CHECKED_BYTES
 
-PROC = Path("/proc/self")
-SETTING = "dkdist.memory-limit"
-SETTING_VARIABLE = "DASK_DKDIST__MEMORY_LIMIT"  # by which a shell sets it
-RAISE_LIMIT = f"or run where more memory may be used (dask.config {SETTING!r} replaces the detected limit)"
+PROC_DIR = Path("/proc/self")
+LIMIT_KEY = "dkdist.memory-limit"
+LIMIT_VARIABLE = "DASK_DKDIST__MEMORY_LIMIT"  # environment variable of the same setting
+RAISE_LIMIT = f"or run with a higher memory limit (dask.config {LIMIT_KEY!r} replaces the detected limit)"
 
 
 def resident_bytes() -> int:
-    """Bytes of memory that this process holds now."""
+    """Return the resident memory of this process in bytes."""
     with suppress(OSError):
-        return int((PROC / "statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int((PROC_DIR / "statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return int(psutil.Process().memory_info().rss)
 
 
 def memory_limit() -> int:
-    """Resident bytes that this process may reach: the smallest limit that applies to it."""
+    """Return the resident bytes that this process may reach: the smallest limit that applies to it."""
     configured = configured_limit()
     if configured is not None:
         return configured
     resident, machine = resident_bytes(), psutil.virtual_memory()
     limits = [machine.total, resident + machine.available, *_worker_limits()]
     limits += _address_space_limits(resident)
-    for limit, unused in cgroup_limits(PROC):
+    for limit, unused in cgroup_limits(PROC_DIR):
         limits += [limit, resident + unused]
     return int(min(limits))
 
 
 def free_bytes() -> int:
-    """Bytes that this process may still allocate."""
+    """Return the bytes that this process may still allocate."""
     return max(0, memory_limit() - resident_bytes())
 
 
 def may_allocate(n_bytes: int) -> bool:
-    """Whether so many more bytes fit; small amounts pass unchecked."""
+    """Return whether ``n_bytes`` more fit; small amounts are not checked."""
     return n_bytes < MIN_CHECKED_BYTES or n_bytes <= free_bytes()
 
 
@@ -73,7 +73,7 @@ def require_memory(n_bytes: int, what: str, remedy: str = "") -> None:
 
 
 def format_bytes(n: float) -> str:
-    """A number of bytes for messages: 532 B, 1.4 MB, 20 GB."""
+    """Return a number of bytes for messages, such as 532 B, 1.4 MB or 20 GB."""
     for unit in ("B", "kB", "MB", "GB"):
         if n < 1000:
             return f"{n:.3g} {unit}"
@@ -82,23 +82,22 @@ def format_bytes(n: float) -> str:
 
 
 def cgroup_limits(proc: Path) -> list[tuple[int, int]]:
-    """(limit, unused) bytes of every memory cgroup that holds the process, innermost first; [] where there is none."""
-    found = []
+    """Return (limit, unused) bytes of every memory cgroup of the process, innermost first."""
+    cgroups = []
     for folder, version in cgroup_folders(proc):
         names = ("memory.max", "memory.high") if version == 2 else ("memory.limit_in_bytes",)
-        limits = [value for name in names if (value := _number_in(folder / name)) is not None]
+        limits = [value for name in names if (value := _read_number(folder / name)) is not None]
         if not limits or min(limits) >= psutil.virtual_memory().total:
             continue
-        used = _number_in(folder / ("memory.current" if version == 2 else "memory.usage_in_bytes")) or 0
-        cached = _statistic(folder, "inactive_file" if version == 2 else "total_inactive_file")
-        found.append(
-            (min(limits), max(0, min(limits) - max(0, used - cached)))
-        )  # the kernel drops cached pages
-    return found
+        used = _read_number(folder / ("memory.current" if version == 2 else "memory.usage_in_bytes")) or 0
+        cached = _read_statistic(folder, "inactive_file" if version == 2 else "total_inactive_file")
+        # the kernel drops cached pages
+        cgroups.append((min(limits), max(0, min(limits) - max(0, used - cached))))
+    return cgroups
 
 
 def cgroup_folders(proc: Path) -> Iterator[tuple[Path, int]]:
-    """(folder, version) of the process's memory cgroups, from its own up to the root of the mount."""
+    """Yield (folder, version) of the memory cgroups of the process, innermost first, up to the mount point."""
     with suppress(OSError, ValueError, IndexError):
         paths = _cgroup_paths((proc / "cgroup").read_text())
         for line in (proc / "mountinfo").read_text().splitlines():
@@ -110,10 +109,10 @@ def cgroup_folders(proc: Path) -> Iterator[tuple[Path, int]]:
             if version not in paths:
                 continue
             root, top = (text.replace("\\040", " ") for text in mount.split()[3:5])
-            own = PurePosixPath(paths[version])
-            # in a container the host's path may be unknown below the mount: its root is the container's group
-            below = own.relative_to(root) if own.is_relative_to(root) else PurePosixPath()
-            folder = Path(top) / below
+            path = PurePosixPath(paths[version])
+            # a container may not see the path of the host: then its cgroup is the root of the mount
+            relative = path.relative_to(root) if path.is_relative_to(root) else PurePosixPath()
+            folder = Path(top) / relative
             while not folder.is_dir() and folder != Path(top):
                 folder = folder.parent
             yield folder, version
@@ -123,7 +122,7 @@ def cgroup_folders(proc: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _cgroup_paths(text: str) -> dict[int, str]:
-    """The process's path in the hierarchy of each cgroup version that may limit memory."""
+    """Return the path of the process in the hierarchy of each cgroup version that can limit memory."""
     paths = {}
     for line in text.splitlines():
         number, controllers, path = line.split(":", 2)
@@ -134,14 +133,14 @@ def _cgroup_paths(text: str) -> dict[int, str]:
     return paths
 
 
-def _number_in(path: Path) -> int | None:
-    """The number in a file; None for "max", or where it cannot be read."""
+def _read_number(path: Path) -> int | None:
+    """Return the number in a file; None for "max" or an unreadable file."""
     with suppress(OSError, ValueError):
         return int(path.read_text())
     return None
 
 
-def _statistic(folder: Path, name: str) -> int:
+def _read_statistic(folder: Path, name: str) -> int:
     with suppress(OSError, ValueError):
         for line in (folder / "memory.stat").read_text().splitlines():
             key, _, value = line.partition(" ")
@@ -153,7 +152,7 @@ def _statistic(folder: Path, name: str) -> int:
 def _address_space_limits(resident: int) -> list[int]:
     try:
         import resource
-    except ImportError:  # Windows has no such limits
+    except ImportError:  # Windows
         return []
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     if soft == resource.RLIM_INFINITY:
@@ -162,7 +161,7 @@ def _address_space_limits(resident: int) -> list[int]:
 
 
 def _worker_limits() -> list[int]:
-    """Limits of Dask workers in this process; Dask is not imported for it."""
+    """Return the limits of Dask workers in this process, without importing Dask."""
     worker: Any = getattr(sys.modules.get("distributed.worker"), "Worker", None)
     managers: list[Any] = [
         getattr(each, "memory_manager", None) for each in getattr(worker, "_instances", ())
@@ -171,7 +170,7 @@ def _worker_limits() -> list[int]:
 
 
 def configured_limit() -> int | None:
-    """The limit set by the user in Dask's configuration, if any; Dask need not be imported for it to be unset."""
+    """Return the limit in Dask's configuration, or None; without Dask imported it is not set."""
     dask: Any = sys.modules.get("dask")
-    configured = None if dask is None else dask.config.get(SETTING, None)
+    configured = None if dask is None else dask.config.get(LIMIT_KEY, None)
     return None if configured is None else int(dask.utils.parse_bytes(configured))

@@ -1,7 +1,7 @@
-"""Panics of Rust libraries as ordinary errors.
+"""Panics of Rust libraries (lazrs, obstore, polars) as ordinary errors.
 
-PyO3 raises them as ``PanicException``, a `BaseException`, so that ``except Exception`` lets them pass and a damaged
-file ends the program. lazrs, obstore and polars are such libraries.
+PyO3 raises them as ``PanicException``, a `BaseException` that ``except Exception`` does not catch, so that a damaged
+file would end the program.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from contextlib import contextmanager
 
 
 class RustPanicError(RuntimeError):
-    """A library written in Rust has panicked, most often because of damaged input."""
+    """A library written in Rust panicked, usually because of damaged input."""
 
 
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Raise a `RustPanicError` in place of a panic; all other exceptions pass."""
+    """Convert panics into `RustPanicError`; other exceptions pass."""
     try:
         yield
     except BaseException as error:

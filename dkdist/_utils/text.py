@@ -1,9 +1,4 @@
-"""JSON from strangers: bounded in depth and kind before anything walks through it.
-
-Columns with one entry a set (targets, ids, sizes) in a few words.
-
-Small tables in HTML, for notebooks and reports: whatever text comes in is escaped here.
-"""
+"""Texts: summaries of columns, small HTML tables for notebooks and reports, and JSON from untrusted sources."""
 
 from __future__ import annotations
 
@@ -15,40 +10,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_CLASSES = 20
+from dkdist._utils._tuning import MAX_CELL_CHARACTERS, MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_LISTED_CLASSES
 
 
 def column_text(values: NDArray[Any]) -> str:
-    """Its dtype, and its range or its classes.
+    """Summarize a column: its dtype, and its range or classes.
 
     Examples
     --------
     >>> column_text(np.array([2, 1, 2])), column_text(np.array([0.5, 2.0]))
     ('int64, 2 classes: 1 (1), 2 (2)', 'float64, 0.5 to 2')
     """
-    kind = kind_text(values.dtype)
+    dtype = dtype_text(values.dtype)
     if values.ndim > 1:
-        return f"{kind}, {values.shape[1]} columns"
+        return f"{dtype}, {values.shape[1]} columns"
     if len(values) == 0:
-        return f"{kind}, none"
+        return f"{dtype}, none"
     if values.dtype.kind not in "biufU":
-        return f"{kind}, {len(values):,} values"
+        return f"{dtype}, {len(values):,} values"
     if values.dtype.kind == "f":
-        return f"{kind}, {values.min():.6g} to {values.max():.6g}"
+        return f"{dtype}, {values.min():.6g} to {values.max():.6g}"
     classes, counts = np.unique(values, return_counts=True)
-    if len(classes) > MOST_CLASSES:
-        return f"{kind}, {len(classes):,} different values, {classes[0]} to {classes[-1]}"
-    named = ", ".join(f"{c} ({n:,})" for c, n in zip(classes, counts, strict=True))
-    return f"{kind}, {len(classes)} classes: {named}"
+    if len(classes) > MAX_LISTED_CLASSES:
+        return f"{dtype}, {len(classes):,} distinct values, {classes[0]} to {classes[-1]}"
+    class_counts = ", ".join(f"{c} ({n:,})" for c, n in zip(classes, counts, strict=True))
+    return f"{dtype}, {len(classes)} classes: {class_counts}"
 
 
-def kind_text(dtype: np.dtype[Any]) -> str:
-    """What a column holds: text, or numbers of a dtype."""
+def dtype_text(dtype: np.dtype[Any]) -> str:
+    """Return the name of a dtype, or "text"."""
     return "text" if dtype.kind == "U" else str(dtype)
 
 
 def sizes_text(sizes: NDArray[Any]) -> str:
-    """The least, the largest and the median number of points a set.
+    """Return the minimum, maximum and median number of points per set.
 
     Examples
     --------
@@ -60,35 +55,34 @@ def sizes_text(sizes: NDArray[Any]) -> str:
     return f"{sizes.min():,} to {sizes.max():,} (median {np.median(sizes):,.0f})"
 
 
-def numbers_text(values: NDArray[Any], most: int = 6) -> str:
-    """The first few numbers of a vector, to six digits.
+def numbers_text(values: NDArray[Any], max_numbers: int = 6) -> str:
+    """Return the first numbers of a vector with six significant digits.
 
     Examples
     --------
-    >>> numbers_text(np.array([1.5, 2e9, 0.25]), most=2)
+    >>> numbers_text(np.array([1.5, 2e9, 0.25]), max_numbers=2)
     '1.5, 2e+09, ...'
     """
-    shown = ", ".join(f"{v:.6g}" for v in values[:most].tolist())
-    return f"{shown}, ..." if len(values) > most else shown
+    text = ", ".join(f"{v:.6g}" for v in values[:max_numbers].tolist())
+    return f"{text}, ..." if len(values) > max_numbers else text
 
 
-MOST_CHARACTERS = 300  # of one cell: names come from files, and may be as long as these
-LEFT, RIGHT = "text-align:left;vertical-align:top", "text-align:right"
+LEFT_STYLE, RIGHT_STYLE = "text-align:left;vertical-align:top", "text-align:right"
 
 
-def escaped(value: object) -> str:
-    """The text of anything, as HTML that shows it: no tag, no quote of an attribute, no half of a character."""
+def escape_html(value: object) -> str:
+    """Return the text of a value escaped for HTML; unpaired surrogates are replaced."""
     return html.escape(str(value).encode("utf-8", "replace").decode("utf-8"), quote=True)
 
 
-def shortened(value: object) -> str:
-    """The text of anything, without its end where that would fill the page."""
+def truncate(value: object) -> str:
+    """Return the text of a value, truncated to the length of a table cell."""
     text = str(value)
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
+    return text if len(text) <= MAX_CELL_CHARACTERS else f"{text[:MAX_CELL_CHARACTERS]}..."
 
 
-def pairs_table(title: object, pairs: Iterable[tuple[object, object]]) -> str:
-    """A title, and under it names with their values, one a line.
+def key_value_table(title: object, pairs: Iterable[tuple[object, object]]) -> str:
+    """Return an HTML table with a title and one name and value per row.
 
     Examples
     --------
@@ -99,16 +93,16 @@ def pairs_table(title: object, pairs: Iterable[tuple[object, object]]) -> str:
     </tbody></table></div>
     """
     lines = [
-        f'<tr><th style="{LEFT}">{_cell(name)}</th><td style="{LEFT}">{_cell(value)}</td></tr>'
+        f'<tr><th style="{LEFT_STYLE}">{_cell(name)}</th><td style="{LEFT_STYLE}">{_cell(value)}</td></tr>'
         for name, value in pairs
     ]
     return _table(title, ["<tbody>", *lines, "</tbody>"])
 
 
-def grid_table(
+def html_table(
     title: object, columns: Sequence[object], rows: Iterable[Sequence[object]], n_text: int = 1
 ) -> str:
-    """A title, and under it rows with the names of their columns; after the first ``n_text`` they are numbers.
+    """Return an HTML table with a title and column names; columns after the first ``n_text`` are numbers.
 
     Examples
     --------
@@ -120,7 +114,7 @@ def grid_table(
     """
 
     def line(tag: str, cells: Sequence[object]) -> str:
-        styles = [LEFT if j < n_text else RIGHT for j in range(len(cells))]
+        styles = [LEFT_STYLE if j < n_text else RIGHT_STYLE for j in range(len(cells))]
         inner = [f'<{tag} style="{s}">{_cell(c)}</{tag}>' for s, c in zip(styles, cells, strict=True)]
         return f"<tr>{''.join(inner)}</tr>"
 
@@ -135,33 +129,31 @@ def _table(title: object, lines: Sequence[str]) -> str:
 
 
 def _cell(value: object) -> str:
-    return escaped(shortened(value))
-
-
-MOST_BYTES = 2**26
-MOST_DEPTH = 64
+    return escape_html(truncate(value))
 
 
 def read_json(text: bytes, keys: Mapping[str, type]) -> dict[str, Any]:
-    """The object that a text is, whose values under ``keys`` are of these types; ValueError if it is anything else."""
-    if len(text) > MOST_BYTES:
-        raise ValueError(f"its text has {len(text)} bytes, expected at most {MOST_BYTES}")
+    """Parse a JSON object whose values under ``keys`` have these types; ValueError for anything else."""
+    if len(text) > MAX_JSON_BYTES:
+        raise ValueError(f"its JSON text must have at most {MAX_JSON_BYTES} bytes; got {len(text)}")
     try:
         value = json.loads(text.decode())
     except RecursionError:
-        raise ValueError(f"its text is nested deeper than {MOST_DEPTH} levels") from None
+        raise ValueError(f"its JSON text must have at most {MAX_JSON_DEPTH} nested levels") from None
     _require_shallow(value)
     if not isinstance(value, dict):
-        raise ValueError(f"its text is a {type(value).__name__}, expected an object")
-    for key, kind in keys.items():
-        if type(value.get(key)) is not kind:
-            raise ValueError(f"its text has {value.get(key)!r:.80} under {key!r}, expected a {kind.__name__}")
+        raise ValueError(f"its JSON text must be an object; got a {type(value).__name__}")
+    for key, expected in keys.items():
+        if type(value.get(key)) is not expected:
+            raise ValueError(
+                f"{key!r} of its JSON text must be a {expected.__name__}; got {value.get(key)!r:.80}"
+            )
     return value
 
 
 def _require_shallow(value: Any) -> None:
     level = [value]
-    for _ in range(MOST_DEPTH):
+    for _ in range(MAX_JSON_DEPTH):
         level = [
             item
             for outer in level
@@ -170,4 +162,4 @@ def _require_shallow(value: Any) -> None:
         ]
         if not level:
             return
-    raise ValueError(f"its text is nested deeper than {MOST_DEPTH} levels")
+    raise ValueError(f"its JSON text must have at most {MAX_JSON_DEPTH} nested levels")

@@ -11,7 +11,7 @@ import numpy as np
 
 from dkdist._base.parameter_checks import positive
 from dkdist._runtime.run import n_concurrent_blocks
-from dkdist._utils.concurrency import Item, Made, prefetch_each
+from dkdist._utils.concurrency import Item, Result, prefetch_each
 from dkdist.auto._tuning import MIN_PARALLEL_ROWS
 
 SHARE = 0.5  # of the time, for trials; the rest is for the fit of what was chosen
@@ -69,8 +69,8 @@ class Budget:
         return int(np.clip(fitting, LEAST_COMPONENTS, most))
 
     def at_once(
-        self, function: Callable[[Item], Made], items: Iterable[Item], n_rows: int
-    ) -> Generator[Made]:
+        self, function: Callable[[Item], Result], items: Iterable[Item], n_rows: int
+    ) -> Generator[Result]:
         """``function(item)`` of each in turn, by some threads of this machine.
 
         By one thread where memory is limited, and for few rows: threads would wait for the interpreter lock.

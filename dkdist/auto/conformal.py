@@ -46,7 +46,7 @@ from scipy.optimize import nnls
 
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.serialization import serializable
-from dkdist._utils.validation import check_bool, real_array
+from dkdist._utils.validation import as_real_array, check_bool
 
 MOST_KEPT = 10_000  # scores: a ten-thousandth of the coverage
 ROUNDING = 1e-9  # of a rank
@@ -120,7 +120,7 @@ def require_coverage(coverage: Any) -> float:
 
 def finite_rows(name: str, values: Any, n_dims: int, n_rows: int | None = None) -> F64:
     """``values`` as float64 of so many dimensions, all finite, of ``n_rows`` rows if given; ValueError by name."""
-    array = real_array(name, values).astype(np.float64, copy=False)
+    array = as_real_array(name, values).astype(np.float64, copy=False)
     if array.ndim != n_dims or (n_rows is not None and len(array) != n_rows):
         wanted = "some rows" if n_rows is None else f"{n_rows} rows"
         raise ValueError(f"{name} must be {n_dims}-D, of {wanted}; found shape {array.shape}")

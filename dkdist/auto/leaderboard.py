@@ -10,7 +10,7 @@ import numpy as np
 
 from dkdist._numba.arrays import F64
 from dkdist._utils.serialization import serializable
-from dkdist._utils.text import grid_table
+from dkdist._utils.text import html_table
 from dkdist.auto._tuning import EQUIVALENCE_MARGIN, SIGNIFICANCE_Z
 from dkdist.auto.outer_predictions import CONSTANT, OuterPredictions, standard_error
 from dkdist.auto.scoring import EvaluationSet, Score
@@ -50,7 +50,7 @@ class Leaderboard(list[dict[str, Any]]):
             )
             for entry in self
         ]  # fmt: skip
-        return grid_table("Leaderboard", columns, rows)
+        return html_table("Leaderboard", columns, rows)
 
 
 def make_leaderboard(

@@ -18,7 +18,7 @@ from dkdist._base.parameter_checks import draw_seed, real_matrix, whole
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.progress import Progress, show_progress
-from dkdist._utils.validation import as_verbose, find_stacklevel
+from dkdist._utils.validation import check_verbose, find_stacklevel
 from dkdist.auto import selection as choosing
 from dkdist.auto._tuning import MIN_SETS_WITHOUT_WARNING
 from dkdist.auto.best_pipeline import best_pipeline
@@ -107,7 +107,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         folds = self._outer_folds(data, budget)
         n_selections = len(folds.test_rows) + folds.refit
         with show_progress(
-            n_selections, type(self).__name__, "selections", as_verbose(self.verbose)
+            n_selections, type(self).__name__, "selections", check_verbose(self.verbose)
         ) as progress:
             model = None
             if folds.refit:  # first, so that errors name sets by their positions among all
@@ -143,7 +143,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         rng = np.random.default_rng([data.seed, RngStream.P_VALUE])
         n_as_large = 0
         name = f"{type(self).__name__}, permuted targets"
-        with show_progress(n_permutations, name, "evaluations", as_verbose(self.verbose)) as progress:
+        with show_progress(n_permutations, name, "evaluations", check_verbose(self.verbose)) as progress:
             for _ in range(n_permutations):
                 permuted = data.permuted(rng)
                 budget = Budget.of(self.budget)

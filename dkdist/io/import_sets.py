@@ -14,7 +14,7 @@ from dkdist._numba.arrays import F64
 from dkdist._runtime.map_reduce import map_pieces
 from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import resources
-from dkdist._utils.validation import as_verbose, check_bool
+from dkdist._utils.validation import check_bool, check_verbose
 from dkdist.io import SetStore, open_sets
 from dkdist.io._zarr.batches import Outline
 from dkdist.io._zarr.new_arrays import Shards
@@ -111,7 +111,7 @@ def import_sets(
     (400, 2000, array([0, 1, 2, 3]))
     """
     check_bool("overwrite", overwrite)
-    as_verbose(verbose)
+    check_verbose(verbose)
     requested = None if origin is None else _as_origin(origin)
     listed = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
     if not listed:

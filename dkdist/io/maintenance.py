@@ -18,7 +18,7 @@ from dkdist._numba.arrays import I64, Array
 from dkdist._runtime.map_reduce import map_pieces
 from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import resources
-from dkdist._utils.validation import as_verbose, check_bool
+from dkdist._utils.validation import check_bool, check_verbose
 from dkdist.io import SetStore, StoreFormatError, VerifyReport, open_sets
 from dkdist.io._zarr.batches import Batch
 from dkdist.io._zarr.layout import Commit
@@ -98,7 +98,7 @@ def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:
     >>> verify_sets(sets).n_points
     40
     """
-    as_verbose(verbose)
+    check_verbose(verbose)
     view = store if isinstance(store, SetStore) else open_sets(store)
     view._require_whole("verify")
     committed = Committed(view._address, view._commit)
@@ -174,7 +174,7 @@ def compact(
     True
     """
     check_bool("overwrite", overwrite)
-    as_verbose(verbose)
+    check_verbose(verbose)
     view = store if isinstance(store, SetStore) else open_sets(store)
     target = compact_target(view, to)
     in_place = target == view._address

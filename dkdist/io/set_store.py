@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64, Array
-from dkdist._utils.text import column_text, kind_text, numbers_text, pairs_table, sizes_text
+from dkdist._utils.text import column_text, dtype_text, key_value_table, numbers_text, sizes_text
 from dkdist.io._zarr.layout import Commit
 from dkdist.io._zarr.location.address import StoreLocation, as_address
 from dkdist.io._zarr.location.exchange import appending_to
@@ -55,7 +55,7 @@ def store_card(sets: SetStore, address: StoreLocation, commit: Commit) -> str:
     except (StoreFormatError, OSError) as error:
         health = f"{type(error).__name__}: {error}"
     pairs += [("commit", f"generation {commit.generation}"), ("health", health)]
-    return pairs_table("SetStore", pairs)
+    return key_value_table("SetStore", pairs)
 
 
 def _content(sets: SetStore, committed: Committed) -> Pairs:
@@ -67,10 +67,10 @@ def _content(sets: SetStore, committed: Committed) -> Pairs:
         pairs.append(("weights", weights_text(sets.weights_shape)))
     if "ids" in committed.arrays:
         ids = sets.ids if few else None
-        pairs.append(("ids", kind_text(committed.arrays["ids"].dtype) if ids is None else column_text(ids)))
+        pairs.append(("ids", dtype_text(committed.arrays["ids"].dtype) if ids is None else column_text(ids)))
     for name in committed.target_names:
         dtype = committed.arrays[f"targets/{name}"].dtype
-        pairs.append((f"target {name!r}", column_text(sets.targets[name]) if few else kind_text(dtype)))
+        pairs.append((f"target {name!r}", column_text(sets.targets[name]) if few else dtype_text(dtype)))
     return [*pairs, ("chunks of points", _chunks(committed))]
 
 

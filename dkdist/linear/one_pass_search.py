@@ -23,7 +23,7 @@ from dkdist._base.random_streams import RngStream
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.process import warn
-from dkdist._utils.validation import as_verbose, check_bool
+from dkdist._utils.validation import check_bool, check_verbose
 from dkdist.io import SetStore
 from dkdist.linear.feature_trees import SearchData, SharedFeatureGraph, source
 from dkdist.linear.held_out import held_out_among
@@ -162,7 +162,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
                 f"{type(self.param_grid).__name__}"
             )
         check_bool("refit", self.refit)
-        as_verbose(self.verbose)
+        check_verbose(self.verbose)
         grid = list(ParameterGrid(self.param_grid))
         share: Any = self.validation_fraction
         if not isinstance(share, Real) or not 0.0 < float(share) < 1.0:

@@ -30,7 +30,7 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._numba.points import not_finite
 from dkdist._runtime.blocks import Blocks, Job, is_lazy, row_blocks
 from dkdist._runtime.map_reduce import map_blocks
-from dkdist._utils.validation import real_array
+from dkdist._utils.validation import as_real_array
 from dkdist.linear.rows import LazyRows, RowBatch, RowLabels, checked_rows, no_rows, tiles
 from dkdist.linear.rows import decision_values as linear_values
 
@@ -260,7 +260,7 @@ def as_weights(sample_weight: Any, n_rows: int) -> F64 | None:
     """Weights (n,) as float64, or None; ValueError naming the first that is none, and for weights of another length."""
     if sample_weight is None:
         return None
-    given = real_array("sample_weight", sample_weight)
+    given = as_real_array("sample_weight", sample_weight)
     if given.ndim == 0:
         given = np.full(n_rows, given)
     if given.shape != (n_rows,):
@@ -325,7 +325,7 @@ def _named_factors(class_weight: Mapping[Any, Any], classes: NDArray[Any]) -> F6
             f"class_weight names {unknown[0]!r}, which is not one of the classes {labels}: name classes as y does"
         )
     given = [class_weight.get(label, 1.0) for label in labels]
-    factors = real_array("class_weight", given).astype(np.float64)
+    factors = as_real_array("class_weight", given).astype(np.float64)
     if factors.ndim != 1 or not (np.isfinite(factors) & (factors >= 0)).all() or not factors.any():
         raise ValueError(
             f"class_weight must give finite weights >= 0, one of them above 0; found {dict(class_weight)!r:.200}"

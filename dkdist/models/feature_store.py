@@ -12,7 +12,7 @@ from dkdist._runtime.arrays import equalize_chunks, lazy_from_calls
 from dkdist._runtime.blocks import is_lazy, require_known_chunks, row_blocks
 from dkdist._runtime.map_reduce import map_blocks, map_pieces
 from dkdist._runtime.run import plan_blocks
-from dkdist._utils.validation import as_verbose, check_bool, real_array
+from dkdist._utils.validation import as_real_array, check_bool, check_verbose
 from dkdist.io import StoreFormatError
 from dkdist.io._zarr.location.address import as_address
 from dkdist.io.feature_writer import (
@@ -61,7 +61,7 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
     (6, 4)
     """
     overwrite = check_bool("overwrite", overwrite)
-    as_verbose(verbose)
+    check_verbose(verbose)
     rows = _as_rows(features)
     old = find_features(store) if overwrite else None
     if old is not None and old.complete and old.address.path is not None:
@@ -84,7 +84,7 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
 def _as_rows(features: Any) -> Any:
     """Features as a two-dimensional array of real numbers; ValueError for anything else."""
     require_known_chunks(features, "features")
-    rows = features if is_lazy(features) else real_array("features", features)
+    rows = features if is_lazy(features) else as_real_array("features", features)
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
         raise ValueError(
             f"features must be real numbers of shape (n, m), found {rows.dtype} of shape {rows.shape}: give what an "

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 import dkdist
-from dkdist._utils.archives import MOST_MEMBERS, ArchiveError, opened_archive
-from dkdist._utils.files import replacing
+from dkdist._utils._tuning import MAX_MEMBERS
+from dkdist._utils.archives import ArchiveError, open_archive
+from dkdist._utils.files import atomic_file
 from dkdist._utils.text import read_json
 from dkdist._utils.validation import check_bool
 from dkdist.models.model_text import Arrays, describe, make, passed_functions, require_fitted
@@ -98,7 +99,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, overwrite: bool = Tr
     }
     text = json.dumps(header).encode()
     _require_readable(text, arrays)
-    with replacing(path, overwrite=overwrite) as file:
+    with atomic_file(path, overwrite=overwrite) as file:
         np.savez(file, allow_pickle=False, **{HEADER: np.frombuffer(text, np.uint8)}, **arrays)
 
 
@@ -106,8 +107,8 @@ def _require_readable(text: bytes, arrays: Arrays) -> None:
     """Refuse a model that `load_model` would refuse for its size."""
     try:
         read_json(text, {})
-        if len(arrays) >= MOST_MEMBERS:
-            raise ValueError(f"it has {len(arrays)} arrays, expected fewer than {MOST_MEMBERS}")
+        if len(arrays) >= MAX_MEMBERS:
+            raise ValueError(f"it has {len(arrays)} arrays, expected fewer than {MAX_MEMBERS}")
     except ValueError as error:
         raise ValueError(f"the model is too large for a model file: {error}") from error
 
@@ -184,7 +185,7 @@ def read_model_file(path: Any) -> tuple[dict[str, Any], Arrays]:
 def _read(path: Any) -> tuple[dict[str, Any], Arrays]:
     """The text and the arrays of a file, whose sizes are known before they are read."""
     try:
-        with opened_archive(path, compressed=False) as archive:
+        with open_archive(path, compressed=False) as archive:
             names = archive.names
             if HEADER not in names:
                 raise ArchiveError(f"it has no {HEADER}, but {', '.join(names[:5]) or 'nothing'}")

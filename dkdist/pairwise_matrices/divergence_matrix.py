@@ -1,4 +1,4 @@
-"""`divergence_matrix`: all pairs of sample sets, for learners on precomputed kernels, at the price of N^2."""
+"""`divergence_matrix`: divergences of all pairs of sample sets, for learners on precomputed kernels."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Any
 
 from dkdist._base.inputs import check_both
 from dkdist._runtime.pairs import PairTiles, plan_pairs
-from dkdist._utils.validation import as_verbose
-from dkdist.pairwise_matrices.divergence_estimators import PairEstimator, estimator_for, order_and_symmetry
-from dkdist.pairwise_matrices.matrix_frames import as_asked, require_frames
-from dkdist.pairwise_matrices.tiles import CompareTile, all_pairs, tile_bounds_of, timed_sample
+from dkdist._utils.validation import check_verbose
+from dkdist.pairwise_matrices.divergence_estimators import (
+    PairEstimator,
+    resolve_estimator,
+    resolve_order_and_symmetry,
+)
+from dkdist.pairwise_matrices.matrix_frames import format_matrix, require_frames
+from dkdist.pairwise_matrices.tiles import CompareTile, fill_matrix, tile_bounds_of, time_sample
 from dkdist.sets import SampleSets
 
 
@@ -26,10 +30,10 @@ def divergence_matrix(
     verbose: bool | int = False,
     as_frame: bool = False,
 ) -> Any:
-    """Divergences between all pairs of sample sets, estimated pair by pair: D[i, j] = d(p_i, p_j).
+    """Estimate the divergences of all pairs of sample sets, D[i, j] = d(p_i, p_j).
 
-    A baseline for small N, to be made a kernel and given to ``SVC(kernel="precomputed")`` or ``KernelRidge``. Its
-    cost grows with N^2; `DivergenceEmbedding` does the same in linear time.
+    A baseline for small N: convert it to a kernel for ``SVC(kernel="precomputed")`` or ``KernelRidge``. Its cost
+    grows with N^2; `DivergenceEmbedding` learns in linear time.
 
     Parameters
     ----------
@@ -40,25 +44,24 @@ def divergence_matrix(
         "kullback-leibler", "renyi" and "hellinger"; "plugin" estimates "jensen-shannon", "hellinger",
         "total-variation", "chi2", "kullback-leibler", "renyi" and a vectorised kappa(p, q) of densities.
     other : as sets, optional
-        The columns; by default ``sets`` again, where only one of (i, j) and (j, i) is computed if the divergence
-        is symmetric, and the diagonal is zero. A set against a copy of itself in ``other`` is no pair of
-        independent samples: "entropy" and "knn" then give some value below or above zero.
+        The columns; by default ``sets``. Then only one of (i, j) and (j, i) is computed if the divergence is
+        symmetric, and the diagonal is zero. A set and its copy in ``other`` are not independent samples: for them
+        "entropy" and "knn" give a value below or above zero.
     estimator : {"entropy", "knn", "plugin", "held-out"} or object, default="entropy"
-        An `EntropyDivergence`, `KNNDivergence`, `PluginDivergence` or `HeldOutDivergence`, whose pages describe the
-        estimates and their options; a name stands for one with default options. "entropy" and "knn" are nearly
-        unbiased and may be slightly negative (take ``np.maximum(D, 0)`` where that matters). Only "plugin" takes
-        weights.
+        An `EntropyDivergence`, `KNNDivergence`, `PluginDivergence` or `HeldOutDivergence`, or the name of one with
+        default options. "entropy" and "knn" are nearly unbiased and may be slightly negative (use
+        ``np.maximum(D, 0)`` where that matters). Only "plugin" takes weights.
     k : int, optional
         With the name "entropy" or "knn": the option ``k`` of its class.
     alpha : float, default=0.5
         For "renyi": its order, above 0 and not 1; with "knn" |alpha - 1| < k.
     symmetric : bool, optional
-        For "kullback-leibler", "renyi" and a callable: the mean of both directions, instead of D[i, j] = d(p_i || p_j),
-        the default.
+        For "kullback-leibler", "renyi" and a callable: the mean of both directions. By default D[i, j] is
+        d(p_i || p_j).
     verbose : bool, default=False
-        Print the plan on standard error (pairs, bytes, the time expected from a sample of pairs), and progress.
+        Print the plan on standard error (pairs, bytes, the expected time from a sample of pairs), and progress.
     as_frame : bool, default=False
-        Give a pandas DataFrame with the ids of the sets as index and columns.
+        Return a pandas DataFrame with the ids of the sets as index and columns.
 
     Returns
     -------
@@ -67,32 +70,32 @@ def divergence_matrix(
     Raises
     ------
     SampleSetError
-        Naming the set: empty, NaN, with fewer points than k neighbours need, other dimensions, duplicates; or
-        weights where the estimator counts points.
+        For empty sets, NaN, fewer points than k neighbours need, different dimensions, duplicates, and weights that
+        the estimator does not use. The message names the set.
     StoreFormatError
-        Naming the set of a store that cannot be read.
+        If a set of a store cannot be read. The message names the set.
     ValueError
-        For unknown names (with a list of the known ones), and options without effect.
+        For unknown names, and options without effect.
     MemoryError
-        If a matrix of N M numbers does not fit in memory; before anything is computed.
+        If a matrix of N M numbers does not fit in memory; raised before any computation.
 
     Notes
     -----
-    A pair's value depends, bit for bit on processors of one kind, on its two sets and on what is stated above (the
-    domain and bandwidth of "plugin", the seed and positions for halves): on no tile, thread or scheduler. Sets in
-    memory are compared on the threads of this machine. Those of a store are read tile by tile, in tasks on the active
-    Dask cluster if there is one: never more than two blocks of sets in a thread. ``open_sets(..., block_sets=)`` sets
-    the side of a tile; each set is read, and its tree built, once for every tile in its row and column.
+    On one CPU type, the bits of a value depend on its two sets and the options alone (the domain and bandwidth of
+    "plugin", the seed and positions for halves), not on tiles, threads or the scheduler. Sets in memory are compared
+    on local threads. Those of a store are read tile by tile, on the active Dask cluster if there is one; a thread
+    holds at most two blocks of sets. ``open_sets(..., block_sets=)`` sets the side of a tile; each set is read, and
+    its tree built, once for every tile in its row and column.
 
-    Cost in two dimensions at 2,500 points a set: about 4 ms of one core a pair for "entropy" and "knn", growing as
-    n log n; trees give no speed beyond some ten dimensions (n^2 d). "plugin": about 0.1 ms a pair, growing with the
-    number of nodes n_basis^d.
+    Cost in two dimensions at 2,500 points per set: about 4 ms of one core per pair for "entropy" and "knn", growing as
+    n log n; beyond about ten dimensions trees give no speed-up (n^2 d). "plugin": about 0.1 ms per pair, growing with
+    the number of nodes n_basis^d.
 
-    "plugin" between two samples of one distribution is not 0: Hellinger is some 0.03, 0.07, 0.15 for 20 points each in
-    d = 1, 2, 3, falling as 1 / n (`DivergenceEmbedding.noise` estimates it), and sets of different sizes differ by it.
-    The others scatter around the divergence, below zero too.
+    "plugin" is biased: for two samples of one distribution, Hellinger is about 0.03, 0.07, 0.15 for 20 points each in
+    d = 1, 2, 3, falling as 1 / n (`DivergenceEmbedding.noise` estimates it). Sets of different sizes differ by this
+    bias. The other estimates scatter around the divergence and may be negative.
 
-    How near exp(-D / (2 sigma^2)) comes to the true kernel of mixtures of Gaussians: see docs/choosing.md.
+    docs/benchmarks.md compares exp(-D / (2 sigma^2)) with the true kernel of mixtures of Gaussians.
 
     References
     ----------
@@ -112,15 +115,16 @@ def divergence_matrix(
     >>> float(SVC(kernel="precomputed").fit(K, y).score(K, y))
     1.0
     """
-    as_verbose(verbose)
+    check_verbose(verbose)
     require_frames(as_frame)
     rows, columns = check_both(sets, other, "divergence_matrix(sets, 'jensen-shannon', other)")
     pairs = PairTiles(tile_bounds_of(rows), None if columns is None else tile_bounds_of(columns))
     local = isinstance(rows, SampleSets) or isinstance(columns, SampleSets)
     plan_pairs(pairs, what="divergence matrix", read_bytes=0, sample=None, local=local).check()
-    selected = estimator_for(divergence, estimator, k)
-    measure = selected.measure(divergence, *order_and_symmetry(divergence, alpha, symmetric), rows, columns)
-    sample = timed_sample(measure, rows, columns) if verbose else None
-    work, what = CompareTile(measure), "divergence matrix"
-    found = all_pairs(work, pairs, rows, columns, what=what, label="pairs", sample=sample, verbose=verbose)
-    return as_asked(found, rows, columns, as_frame)
+    config = resolve_estimator(divergence, estimator, k)
+    order, is_symmetric = resolve_order_and_symmetry(divergence, alpha, symmetric)
+    fitted = config.measure(divergence, order, is_symmetric, rows, columns)
+    sample = time_sample(fitted, rows, columns) if verbose else None
+    work, what = CompareTile(fitted), "divergence matrix"
+    matrix = fill_matrix(work, pairs, rows, columns, what=what, label="pairs", sample=sample, verbose=verbose)
+    return format_matrix(matrix, rows, columns, as_frame)

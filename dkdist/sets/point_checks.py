@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._utils.validation import Columns, find_stacklevel, real_array
+from dkdist._utils.validation import Columns, as_real_array, find_stacklevel
 from dkdist.sets.origins import OrderedSample, Part, crowded_column, relative, settled_origin
 
 Points = NDArray[Any]
@@ -67,7 +67,7 @@ def locate(offsets: I64, row: int) -> tuple[int, int]:
 
 
 def _as_array(values: ArrayLike, what: str) -> NDArray[Any]:
-    return real_array(what, values, SampleSetError)
+    return as_real_array(what, values, SampleSetError)
 
 
 def as_points(points: ArrayLike | Columns) -> Part:

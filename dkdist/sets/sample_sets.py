@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import column_bounds, read_only
-from dkdist._utils.text import column_text, numbers_text, pairs_table, sizes_text
+from dkdist._utils.text import column_text, key_value_table, numbers_text, sizes_text
 from dkdist.sets.indexing import NoTable, as_position, mask_of_ids, positions, resolve_key
 from dkdist.sets.labels import NO_LABELS, Labelled, Labels
 from dkdist.sets.origins import moved, origin_text, settled_origin
@@ -76,7 +76,7 @@ def sets_card(sets: SampleSets) -> str:
     if ids is not None:
         pairs.append(("ids", column_text(ids)))
     pairs += [(f"target {name!r}", column_text(values)) for name, values in sets.targets.items()]
-    return pairs_table("SampleSets", pairs)
+    return key_value_table("SampleSets", pairs)
 
 
 def weights_text(shape: tuple[int, ...] | None) -> str:

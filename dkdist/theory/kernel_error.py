@@ -13,7 +13,7 @@ from dkdist._base.embedding import SetEmbedding, known_sets
 from dkdist._base.parameter_checks import draw_seed, whole
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import not_finite
-from dkdist._utils.text import pairs_table
+from dkdist._utils.text import key_value_table
 from dkdist.distances.distance_embedding import DistanceEmbedding
 from dkdist.embeddings.divergence import DivergenceEmbedding
 from dkdist.embeddings.divergence_params import DivergenceSpec
@@ -67,7 +67,7 @@ class KernelError:
             ("largest seen", f"{self.largest:.3g}"),
             ("pairs", f"{self.n_pairs:,}"),
         ]
-        return pairs_table("KernelError", pairs)
+        return key_value_table("KernelError", pairs)
 
 
 def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = None) -> KernelError:

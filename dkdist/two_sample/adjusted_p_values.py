@@ -8,7 +8,7 @@ from scipy.stats import false_discovery_control
 
 from dkdist._base.parameter_checks import one_of
 from dkdist._numba.arrays import F64
-from dkdist._utils.validation import real_array
+from dkdist._utils.validation import as_real_array
 
 
 def adjusted_p_values(p_values: ArrayLike, method: str = "holm") -> F64:
@@ -45,7 +45,7 @@ def adjusted_p_values(p_values: ArrayLike, method: str = "holm") -> F64:
     (array([0.03, 0.06, 0.06]), array([0.03, 0.04, 0.04]))
     """
     one_of("method", method, ("holm", "benjamini-hochberg", "benjamini-yekutieli"))
-    p = real_array("p_values", p_values).astype(np.float64)
+    p = as_real_array("p_values", p_values).astype(np.float64)
     if p.ndim != 1:
         raise ValueError(
             f"p_values must be one number for each test; found shape {p.shape}: give a flat list"

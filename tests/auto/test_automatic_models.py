@@ -66,7 +66,7 @@ def test_progress_is_shown_on_request_only(capsys: pytest.CaptureFixture[str]) -
     out, err = capsys.readouterr()
     assert out == ""
     assert "SetClassifier: 11 selections in" in err
-    with pytest.raises(TypeError, match="verbose is 'yes'"):
+    with pytest.raises(TypeError, match="verbose must be True or False; got 'yes'"):
         dk.SetClassifier(["means"], verbose="yes").fit(SETS, Y)
 
 

@@ -42,7 +42,7 @@ def test_info_says_what_is_there(store, capsys):
     assert said["points a set"] == "40 to 40 (median 40)"
     assert said["target 'wide'"] == "text, 2 classes: narrow (60), wide (60)"
     assert said["target 'spread'"] == f"float64, {SPREAD.min():.6g} to {SPREAD.max():.6g}"
-    assert said["ids"] == "text, 120 different values, bag 0 to bag 99"
+    assert said["ids"] == "text, 120 distinct values, bag 0 to bag 99"
 
 
 def test_verify_finds_a_flipped_bit(tmp_path, capsys):

@@ -34,8 +34,8 @@ def test_another_run_is_refused_with_what_differs(tmp_path: Path) -> None:
     Checkpoint(tmp_path, {"seed": 1, "alpha": 0.5, "loss": "log"}).save(ARRAYS, {})
     with pytest.raises(ValueError, match="another path") as refused:
         Checkpoint(tmp_path, {"seed": 2, "alpha": 0.5, "n": 3, "loss": "log"}).load()
-    assert "seed: expected 2, found 1" in str(refused.value)
-    assert "n: expected 3, found None" in str(refused.value)
+    assert "seed: expected 2, got 1" in str(refused.value)
+    assert "n: expected 3, got None" in str(refused.value)
     assert "alpha" not in str(refused.value)
 
 
@@ -67,7 +67,7 @@ def test_a_file_that_was_cut_short_is_refused(tmp_path: Path, keep: int) -> None
     Checkpoint(tmp_path, {}).save(ARRAYS, {})
     file = tmp_path / "state.npz"
     file.write_bytes(file.read_bytes()[:keep])
-    with pytest.raises(ValueError, match=r"damaged .*delete it"):
+    with pytest.raises(ValueError, match=r"damaged .*Delete it"):
         Checkpoint(tmp_path, {}).load()
 
 

@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
 from dkdist._runtime.checkpoint import Checkpoint
-from dkdist._utils.archives import opened_archive
+from dkdist._utils.archives import open_archive
 from dkdist._utils.memory_budget import resident_bytes
 from dkdist.kernels.random_fourier_features import FourierSpec
 from dkdist.models.model_file import _sha256
@@ -100,7 +100,7 @@ def test_arrays_of_files_ask_for_memory(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.zeros(2**22))
     with (
         dask.config.set({"dkdist.memory-limit": resident_bytes() + 2**24}),
-        opened_archive(tmp_path / "a.npz", compressed=False) as archive,
+        open_archive(tmp_path / "a.npz", compressed=False) as archive,
         pytest.raises(MemoryError, match=r"array 'x' needs 33.6 MB"),
     ):
         archive.read("x")
@@ -174,12 +174,18 @@ def with_text(path: Path, text: bytes) -> Path:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"[" * 500_000 + b"]" * 500_000, "nested deeper"),
-        (b'{"format": ' + b"[" * 100 + b"]" * 100 + b"}", "nested deeper"),
-        (b'{"format": "dkdist.model", "version": true, "sha256": 1, "model": 2}', "under 'version'"),
-        (b'{"format": "dkdist.model", "version": 1, "sha256": "", "model": [1]}', "under 'model'"),
-        (b'{"nbformat": 4}', "under 'format', expected a str"),
-        (b"[1, 2]", "is a list, expected an object"),
+        (b"[" * 500_000 + b"]" * 500_000, "nested levels"),
+        (b'{"format": ' + b"[" * 100 + b"]" * 100 + b"}", "nested levels"),
+        (
+            b'{"format": "dkdist.model", "version": true, "sha256": 1, "model": 2}',
+            "'version' of its JSON text must be a int",
+        ),
+        (
+            b'{"format": "dkdist.model", "version": 1, "sha256": "", "model": [1]}',
+            "'model' of its JSON text must be a dict",
+        ),
+        (b'{"nbformat": 4}', "'format' of its JSON text must be a str"),
+        (b"[1, 2]", "must be an object; got a list"),
         (b"\xff\xfe", "UnicodeDecodeError"),
     ],
 )
@@ -234,7 +240,7 @@ def test_what_would_swell_is_refused_before_it_takes_memory(tmp_path: Path) -> N
     )  # fmt: skip
     *told, kilobytes = child.stdout.splitlines()
     assert len(told) == 3
-    assert all("compressed" in line or "made to fill memory" in line for line in told)
+    assert all("compressed" in line or "can exhaust memory" in line for line in told)
     assert int(kilobytes) < 50_000
 
 
@@ -256,7 +262,7 @@ def test_compressed_imports_are_read_and_hostile_headers_are_not(tmp_path: Path)
                 with zipfile.ZipFile(path, "w") as archive:
                     archive.writestr("values.npy", changed)
                     archive.writestr("offsets.npy", npy(np.array([0, 40])))
-            with pytest.raises(ValueError, match=r"cannot be read .*(claims|has shape)"):
+            with pytest.raises(ValueError, match=r"cannot be read .*(must have [0-9]+ bytes|of sizes >= 0)"):
                 list(dk.ArrayReader().read(path))
 
 
@@ -301,7 +307,7 @@ def test_an_estimator_that_is_a_parameter_need_not_be_fitted(tmp_path: Path) -> 
 def test_pipes_are_refused_at_once(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     os.mkfifo(path)
-    with pytest.raises(ValueError, match="is a named pipe: expected a file"):
+    with pytest.raises(ValueError, match="must be a regular file; .* is a named pipe"):
         eval(READERS[kind], {"dk": dk, "Checkpoint": Checkpoint, "path": path})
 
 
@@ -340,7 +346,7 @@ def test_a_checkpoint_that_no_run_has_made_is_refused(
     (of_arrays or (lambda _: None))(arrays)
     (of_notes or (lambda _: None))(header["notes"])
     Checkpoint(tmp_path, header["fingerprint"]).save(arrays, header["notes"])
-    with pytest.raises(ValueError, match=f"damaged .*{message}.*delete it"):
+    with pytest.raises(ValueError, match=f"damaged .*{message}.*Delete it"):
         model.fit(ROWS, LABELS)
 
 
@@ -349,5 +355,5 @@ def test_models_that_were_pickles_are_told_so(tmp_path: Path) -> None:
     path.write_bytes(pickle.dumps(pipeline()))
     with pytest.raises(ValueError, match="no model file"):
         dk.load_model(path)
-    with pytest.raises(TypeError, match="expected the path of a file, found int"):
+    with pytest.raises(TypeError, match="path of a file must be a str or a Path; got int"):
         dk.load_model(3)  # type: ignore[arg-type]

@@ -407,7 +407,7 @@ def test_a_model_that_could_not_be_loaded_is_not_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = dk.SetPCA(1).fit(SETS)
-    monkeypatch.setattr(json_text, "MOST_BYTES", 100)
-    with pytest.raises(ValueError, match=r"too large for a model file: its text has .* at most 100"):
+    monkeypatch.setattr(json_text, "MAX_JSON_BYTES", 100)
+    with pytest.raises(ValueError, match=r"too large for a model file: its JSON text must have at most 100"):
         dk.save_model(model, tmp_path / "m.npz")
     assert list(tmp_path.iterdir()) == []

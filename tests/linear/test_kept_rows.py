@@ -138,7 +138,7 @@ def test_a_file_that_somebody_has_cut_is_named(tmp_path: Path, n_bytes: int) -> 
     kept.put(3, A)
     path = next(tmp_path.iterdir())
     os.truncate(path, n_bytes)
-    with pytest.raises(ArchiveError, match=f"{re.escape(os.fspath(path))}, where rows were kept, is not"):
+    with pytest.raises(ArchiveError, match=f"the cached rows in {re.escape(os.fspath(path))} are damaged"):
         kept.get(3)
 
 

@@ -229,7 +229,7 @@ def test_planted_links_are_not_followed(tmp_path, monkeypatch):
     victim.write_bytes(b"precious")
     monkeypatch.setattr(files.uuid, "uuid4", lambda: type("Known", (), {"hex": "known"}))
     (tmp_path / ".known.partial").symlink_to(victim)
-    with pytest.raises(FileExistsError), files.written_whole(str(tmp_path / "f")) as handle:
+    with pytest.raises(FileExistsError), files.atomic_write(str(tmp_path / "f")) as handle:
         files.write_all(handle, b"data")
     assert victim.read_bytes() == b"precious"
     assert not (tmp_path / "f").exists()
@@ -284,14 +284,14 @@ def test_a_write_that_fails_leaves_empty_folders_above_the_store_where_they_were
 
 def test_a_write_beside_one_that_fails_finds_its_folder_gone_and_makes_it_again(tmp_path, monkeypatch):
     store = DiskStore(tmp_path / "s")
-    begin, gone = files.written_whole, []
+    begin, gone = files.atomic_write, []
 
-    def written_whole(path, *, beside, flush):
+    def atomic_write(path, *, temporary_folder, flush):
         if not gone:  # as the other write leaves it: the folders were there when they were looked for
-            gone.extend([os.rmdir(beside), os.rmdir(os.path.dirname(path))])
-        return begin(path, beside=beside, flush=flush)
+            gone.extend([os.rmdir(temporary_folder), os.rmdir(os.path.dirname(path))])
+        return begin(path, temporary_folder=temporary_folder, flush=flush)
 
-    monkeypatch.setattr(files, "written_whole", written_whole)
+    monkeypatch.setattr(files, "atomic_write", atomic_write)
     store.set_sync("points/c/0", cpu.Buffer.from_bytes(b"chunk"))
     assert gone
     assert (tmp_path / "s/points/c/0").read_bytes() == b"chunk"

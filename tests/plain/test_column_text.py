@@ -11,7 +11,7 @@ from dkdist._utils.text import column_text, numbers_text, sizes_text
     [
         (np.array(["b", "a", "b"]), "text, 2 classes: a (1), b (2)"),
         (np.array([True, False]), "bool, 2 classes: False (1), True (1)"),
-        (np.arange(1000), "int64, 1,000 different values, 0 to 999"),
+        (np.arange(1000), "int64, 1,000 distinct values, 0 to 999"),
         (np.zeros((4, 3)), "float64, 3 columns"),
         (np.zeros(0), "float64, none"),
         (np.array([None, "a", 1], object), "object, 3 values"),

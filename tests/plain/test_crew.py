@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from dkdist._utils.concurrency import Behind, Crew, prefetch_each
+from dkdist._utils.concurrency import BackgroundWriter, ThreadPool, prefetch_each
 
 
 def test_one_thread_makes_what_is_ahead_and_does_what_is_behind():
@@ -19,10 +19,10 @@ def test_one_thread_makes_what_is_ahead_and_does_what_is_behind():
         threads.add(threading.get_ident())
         done.append(i)
 
-    with closing(Crew(1)) as crew:
-        behind = Behind(crew, 2)
+    with closing(ThreadPool(1)) as crew:
+        behind = BackgroundWriter(crew, 2)
         for square in prefetch_each(made, range(9), 2, crew):
-            behind.give(use, square)
+            behind.submit(use, square)
         behind.wait()
     assert done == [i * i for i in range(9)]
     assert len(threads) == 1
@@ -36,11 +36,11 @@ def test_who_stops_drops_its_own_work_and_leaves_that_of_others():
         go.wait(10)
         done.append("first")
 
-    with closing(Crew(1)) as crew:
-        one, other = Behind(crew, 9), Behind(crew, 9)
-        one.give(first)
-        one.give(done.append, "dropped")
-        other.give(done.append, "kept")
+    with closing(ThreadPool(1)) as crew:
+        one, other = BackgroundWriter(crew, 9), BackgroundWriter(crew, 9)
+        one.submit(first)
+        one.submit(done.append, "dropped")
+        other.submit(done.append, "kept")
         begun.wait(10)
         threading.Timer(0.05, go.set).start()
         one.close()
@@ -53,11 +53,11 @@ def test_an_error_is_told_to_who_gave_the_work_and_the_crew_goes_on():
     def fails(i):
         raise ValueError(f"no {i}")
 
-    with closing(Crew(2)) as crew:
-        behind = Behind(crew, 1)
-        behind.give(fails, 3)
+    with closing(ThreadPool(2)) as crew:
+        behind = BackgroundWriter(crew, 1)
+        behind.submit(fails, 3)
         with pytest.raises(ValueError, match="no 3"):
             behind.wait()
         with pytest.raises(ValueError, match="no 0"):
             list(prefetch_each(fails, range(5), 2, crew))
-        assert crew.begin(int, "7").result() == 7
+        assert crew.submit(int, "7").result() == 7

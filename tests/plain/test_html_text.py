@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist._utils.text import MOST_CHARACTERS, escaped, grid_table, pairs_table
+from dkdist._utils.text import MAX_CELL_CHARACTERS, escape_html, html_table, key_value_table
 
 OWN = {"div", "strong", "table", "thead", "tbody", "tr", "th", "td"}
 
@@ -36,7 +36,7 @@ class Seen(HTMLParser):
     st.text(max_size=20),
 )
 def test_any_text_is_shown_and_makes_no_tag(pairs, title):
-    for page in (pairs_table(title, pairs), grid_table(title, ("a", "b"), pairs)):
+    for page in (key_value_table(title, pairs), html_table(title, ("a", "b"), pairs)):
         assert Seen(page).tags <= OWN
         assert Seen(page).names <= {"style"}
 
@@ -45,17 +45,17 @@ def test_any_text_is_shown_and_makes_no_tag(pairs, title):
     "hostile", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & b", "'", "</td>"]
 )
 def test_hostile_text_is_read_as_text(hostile):
-    assert Seen(pairs_table(hostile, [(hostile, hostile)])).texts == [hostile] * 3
-    assert Seen(grid_table(hostile, (hostile,), [(hostile,)])).texts == [hostile] * 3
+    assert Seen(key_value_table(hostile, [(hostile, hostile)])).texts == [hostile] * 3
+    assert Seen(html_table(hostile, (hostile,), [(hostile,)])).texts == [hostile] * 3
 
 
 def test_halves_of_characters_can_be_written():
-    assert escaped("a\ud800b").encode("utf-8") == b"a?b"
+    assert escape_html("a\ud800b").encode("utf-8") == b"a?b"
 
 
 def test_long_texts_are_cut():
-    assert Seen(pairs_table("", [("a", "<" * 1000)])).texts[1] == "<" * MOST_CHARACTERS + "..."
+    assert Seen(key_value_table("", [("a", "<" * 1000)])).texts[1] == "<" * MAX_CELL_CHARACTERS + "..."
 
 
 def test_no_title_is_no_title():
-    assert "<strong>" not in pairs_table("", [("a", 1)])
+    assert "<strong>" not in key_value_table("", [("a", 1)])

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from dkdist._utils.files import replacing
+from dkdist._utils.files import atomic_file
 
 
 def failing_fsync(code):
@@ -20,7 +20,7 @@ def failing_fsync(code):
 @pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP, errno.ENOSYS])
 def test_a_file_system_without_fsync_keeps_the_file(code, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", failing_fsync(code))
-    with replacing(tmp_path / "m.npz") as file:
+    with atomic_file(tmp_path / "m.npz") as file:
         file.write(b"model")
     assert (tmp_path / "m.npz").read_bytes() == b"model"
 
@@ -28,7 +28,7 @@ def test_a_file_system_without_fsync_keeps_the_file(code, tmp_path, monkeypatch)
 def test_a_disk_error_leaves_the_old_file(tmp_path, monkeypatch):
     (tmp_path / "m.npz").write_bytes(b"old")
     monkeypatch.setattr(os, "fsync", failing_fsync(errno.EIO))
-    with pytest.raises(OSError, match=os.strerror(errno.EIO)), replacing(tmp_path / "m.npz") as file:
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)), atomic_file(tmp_path / "m.npz") as file:
         file.write(b"new")
     assert (tmp_path / "m.npz").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["m.npz"]

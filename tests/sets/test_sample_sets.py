@@ -136,8 +136,8 @@ def test_as_sample_sets():
         ([np.zeros((2, 5)), np.zeros((2, 2))], "set 1 has 2 dimensions but set 0 has 5"),
         ([np.zeros((2, 2)), np.zeros(2)], r"set 1 has shape \(2,\)"),
         ([np.zeros((2, 0))], "set 0 has 0 dimensions"),
-        ([np.array([["a"]])], "set 0 must hold real numbers"),
-        ([[[1, 2], [3]]], "set 0 cannot be made an array"),
+        ([np.array([["a"]])], "set 0 must contain real numbers"),
+        ([[[1, 2], [3]]], "set 0 cannot be converted to an array"),
         ([], "an empty list"),
     ],
 )

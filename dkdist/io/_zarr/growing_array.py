@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype
 
-from dkdist._utils.concurrency import Behind, Crew
+from dkdist._utils.concurrency import BackgroundWriter, ThreadPool
 from dkdist.io._zarr.checksums import U8, U32, ArrayObjects, ChunkChecksums, CodecInfo, coding_of, object_key
 from dkdist.io._zarr.layout import Metadata, array_of, dump_json
 from dkdist.io._zarr.location.address import put_bytes
@@ -44,22 +44,22 @@ class ChunkThreads:
     def __init__(self, store: Store) -> None:
         self.on_disk = isinstance(store, DiskStore)
         self._store, self._n_given = store, 0  # since the last flush
-        self._writing = Behind(min(UNIT_CHUNKS, os.cpu_count() or 1), UNIT_CHUNKS)
-        self._flushing = Behind(1, 2)
+        self._writing = BackgroundWriter(min(UNIT_CHUNKS, os.cpu_count() or 1), UNIT_CHUNKS)
+        self._flushing = BackgroundWriter(1, 2)
 
-    def share(self, crew: Crew) -> None:
+    def share(self, crew: ThreadPool) -> None:
         """Have a crew write, which does other work too: nothing was given yet."""
         self._writing.close()
-        self._writing = Behind(crew, UNIT_CHUNKS)
+        self._writing = BackgroundWriter(crew, UNIT_CHUNKS)
 
     def give(self, write: Callable[..., Any], *arguments: Any, chunks: int = 1) -> None:
         """Have so many chunks written by one call; waits while others are."""
-        self._writing.give(write, *arguments)
+        self._writing.submit(write, *arguments)
         self._n_given += chunks
         if self._n_given >= FLUSHED_CHUNKS:
             assert isinstance(self._store, DiskStore)
             self._n_given = 0
-            self._flushing.give(self._store.flush_files)
+            self._flushing.submit(self._store.flush_files)
 
     def wait(self) -> None:
         """Wait until all that was given is done."""

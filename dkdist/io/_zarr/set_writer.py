@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F64, Array
-from dkdist._utils.concurrency import Crew
+from dkdist._utils.concurrency import ThreadPool
 from dkdist._utils.validation import check_bool
 from dkdist.io._zarr.batches import (
     Form,
@@ -201,7 +201,7 @@ class SetWriter:
             self._claim, self._replaced = new_claim(self.address, overwrite=overwrite)
         self._threads = ChunkThreads(self._claim.store)
 
-    def share(self, crew: Crew) -> None:
+    def share(self, crew: ThreadPool) -> None:
         """Have chunks packed and written by a crew that does other work too; before anything is appended."""
         self._threads.share(crew)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import I64, Array
-from dkdist._utils.archives import mapped_array, opened_archive
+from dkdist._utils.archives import memory_map, open_archive
 from dkdist._utils.files import path_name
 from dkdist._utils.validation import find_stacklevel
 from dkdist.io._zarr.batches import Form, Outline, as_columns, form_of
@@ -128,12 +128,12 @@ def _opened(path: Path) -> Iterator[_File]:
     """The arrays of a file; that of an .npy file is called 'values' and stays on disk."""
     if path.suffix == ".npy":
         with _decoding(path):
-            values = mapped_array(path)
+            values = memory_map(path)
         yield _File(path, {"values": (values.shape, values.dtype)}, {"values": values}.__getitem__)
         return
     with ExitStack() as stack:
         with _decoding(path):
-            archive = stack.enter_context(opened_archive(path, compressed=True))
+            archive = stack.enter_context(open_archive(path, compressed=True))
             found = {name: archive.header(name) for name in archive.names}
         headers = {name: (header.shape, header.dtype) for name, header in found.items()}
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from dkdist._numba.arrays import F64, Array
-from dkdist._utils.files import opened_file, path_name
+from dkdist._utils.files import open_file, path_name
 from dkdist.io._zarr.batches import Outline
 from dkdist.io.readers.files import file_id, require_id_parts
 from dkdist.io.readers.table_files import as_names
@@ -409,7 +409,7 @@ def _position(path: Any, name: str, short: list[str], long: list[str]) -> int:
 def _opened(path: Any, data_set: int | None) -> Iterator[list[DataSet]]:
     """The data sets of a file that have events, or one of them, counted from 1."""
     name = path_name(path)
-    with opened_file(path) as file:
+    with open_file(path) as file:
         try:
             found = list(data_sets(file))
             if data_set is not None and data_set > len(found):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from dkdist._utils.files import path_name, require_regular
+from dkdist._utils.files import path_name, require_regular_file
 
 
 def file_id(path: Any, n_parts: int) -> str:
@@ -83,7 +83,7 @@ def files_of(source: Any) -> TableFiles:
     if not os.path.isdir(path):
         if not os.path.exists(path):
             raise FileNotFoundError(f"there is no file or folder {path}: check the path")
-        require_regular(path)
+        require_regular_file(path)
         return TableFiles(path, [path], table_suffix(path), None, [])
     found = [str(file) for file in tables_in(path)]
     if not found:
@@ -112,7 +112,7 @@ def _listed(paths: list[str]) -> TableFiles:
     seen = set[str]()
     for path in paths:
         if os.path.exists(path) and not os.path.isdir(path):
-            require_regular(path)
+            require_regular_file(path)
         if not os.path.isfile(path):
             raise FileNotFoundError(
                 f"there is no file {path}: a table is given as its folder, or as its files"

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64, Array
-from dkdist._utils.files import opened_file, path_name
+from dkdist._utils.files import open_file, path_name
 from dkdist._utils.rust_panics import panics_as_errors
 from dkdist.io._zarr.batches import Outline
 from dkdist.io.readers.files import file_id, require_id_parts
@@ -241,7 +241,7 @@ def _opened(path: Any, names: tuple[str, ...]) -> Iterator[Any]:
     import laspy
 
     name = path_name(path)
-    with opened_file(path) as handle:
+    with open_file(path) as handle:
         try:
             with panics_as_errors():
                 checked_claims(handle)

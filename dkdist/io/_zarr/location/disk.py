@@ -164,7 +164,7 @@ class DiskStore(LocalStore):
         if most == inf:
             return self.read_bytes(key) or b""
         self._require_inside(key.rpartition("/")[0])
-        handle = os.open(f"{self._folder}/{key}", files.READ)
+        handle = os.open(f"{self._folder}/{key}", files.READ_FLAGS)
         try:
             return os.read(handle, int(most) + 1)
         finally:
@@ -267,7 +267,7 @@ class DiskStore(LocalStore):
                 made = self._make(os.path.dirname(key))
                 there = not made and os.path.lexists(path)
                 flush = there or key == DOCUMENT
-                with files.written_whole(path, beside=growing, flush=flush) as handle:
+                with files.atomic_write(path, temporary_folder=growing, flush=flush) as handle:
                     files.write_all(handle, *parts)
                 return there
             except FileNotFoundError:

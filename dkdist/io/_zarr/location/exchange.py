@@ -31,7 +31,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from dkdist._utils.files import CAREFUL, CREATE, flush_folder, write_all
+from dkdist._utils.files import CREATE_FLAGS, SAFE_FLAGS, flush_folder, write_all
 from dkdist.io.errors import StoreFormatError
 
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None  # Windows has none
@@ -296,7 +296,7 @@ class HiddenFolder:
         for _ in range(MAKING):
             with contextlib.suppress(FileNotFoundError):
                 os.mkdir(self._folder)
-                self._owner = os.open(os.path.join(self._folder, OWNER), CREATE | CAREFUL, 0o666)
+                self._owner = os.open(os.path.join(self._folder, OWNER), CREATE_FLAGS | SAFE_FLAGS, 0o666)
                 return
         raise FileNotFoundError(errno.ENOENT, f"others keep removing {self._folder}")
 

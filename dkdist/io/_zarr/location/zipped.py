@@ -9,7 +9,7 @@ import os
 
 from zarr.storage import ZipStore
 
-from dkdist._utils.files import kind_of
+from dkdist._utils.files import file_kind
 
 SMALL_BYTES = 2**20
 MOST_SHRUNK = 100
@@ -20,7 +20,7 @@ def open_zip(path: str) -> ZipStore:
     if not os.path.exists(path):
         raise FileNotFoundError(f"there is no store at {path}: check the path")
     if not os.path.isfile(path):
-        raise ValueError(f"{path} is {kind_of(os.stat(path).st_mode)}, not a zip file")
+        raise ValueError(f"{path} is {file_kind(os.stat(path).st_mode)}, not a zip file")
     store = ZipStore(path, mode="r")
     store._sync_open()
     return store
