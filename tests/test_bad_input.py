@@ -251,7 +251,7 @@ def test_random_features_tell_of_rows_that_float32_does_not_resolve() -> None:
     x = np.random.default_rng(0).normal(size=(9, 2))
     dk.RandomFourierFeatures(8, 1e-4).fit(x)
     dk.RandomFourierFeatures(8, 1.0).fit(x * np.nan)
-    with pytest.warns(UserWarning, match=r"sigma=1e-06 is so small for rows up to .* from the origin"):
+    with pytest.warns(UserWarning, match=r"sigma=1e-06 is too small for rows up to .* from the origin"):
         dk.RandomFourierFeatures(8, 1e-6).fit(x + 100)
 
 

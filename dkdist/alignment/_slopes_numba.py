@@ -1,44 +1,42 @@
-"""The overlap of two weighted point sets, its gradient and its Hessian over rigid motions.
+"""Overlap of two weighted point sets, with gradient and Hessian over rigid motions.
 
     f(R, t) = sum_ij k_ij,   k_ij = p_i q_j exp(-|e_ij|^2 / 2),   e_ij = x_i - m_j - t,  m_j = R y_j  (units of sigma)
 
-For a small shift s and turn w the points go to m + w x m + w x (w x m) / 2 + t + s, so that with
+For a small shift s and rotation w the points move to m + w x m + w x (w x m) / 2 + t + s, so that with
 J v = s + w x m for v = (s, w)
 
     gradient  sum k J' e
-    Hessian   sum k [ (J' e)(J' e)' - J' J ] + turns: sum k [ (e m' + m e') / 2 - <e, m> I ]
+    Hessian   sum k [ (J' e)(J' e)' - J' J ] + rotations: sum k [ (e m' + m e') / 2 - <e, m> I ]
 
-All of it follows from sum_i k, sum_i k e and sum_i k e e' of each point j: one pass over the pairs that are near.
+All terms follow from sum_i k, sum_i k e and sum_i k e e' of each point j: one pass over the near pairs.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from dkdist._numba.compilation import SUM, inlined, loop
+from dkdist._numba.compilation import FINITE_REASSOC, inline_jit, jit
 from dkdist._numba.elementary import exp, f32
 
-CUTOFF_SIGMAS = 6.5  # in sigma: points farther away along the first axis weigh below 1e-9 and are left out
-BATCH_POINTS = (
-    32  # points that compiled loops take at once: what is left over costs nearly as much as all of them
-)
-MIN_EXPONENT = f32(
-    -70.0
-)  # least exponent: with weights below one, less would be subnormal, which takes ten times as long
+CUTOFF_SIGMAS = 6.5  # exp(-6.5^2 / 2) < 1e-9: farther points are left out (tests/kernel/test_align.py)
+BATCH_POINTS = 32  # SIMD loops over a multiple have no slow remainder (python benchmarks/alignment.py)
+# Smallest exponent: with weights below 1, smaller ones give subnormal float32 numbers, which are ten times slower
+# (python benchmarks/alignment.py).
+MIN_EXPONENT = f32(-70.0)
 
 
-@inlined()
+@inline_jit()
 def _near_range(x, a):  # type: ignore[no-untyped-def]
-    """Positions of the points within reach of ``a``; a few more, where that makes their number whole."""
+    """Return the range of points within the cutoff of ``a``, extended to a multiple of `BATCH_POINTS`."""
     first, last = np.searchsorted(x, a - f32(CUTOFF_SIGMAS)), np.searchsorted(x, a + f32(CUTOFF_SIGMAS))
     count = (last - first + BATCH_POINTS - 1) // BATCH_POINTS * BATCH_POINTS
     first = max(0, min(first, len(x) - count))
     return first, min(first + count, len(x))
 
 
-@loop(SUM)
+@jit(FINITE_REASSOC)
 def _moments(x, y, z, p, a, b, c):  # type: ignore[no-untyped-def]
-    """sum k, sum k e and sum k e e' (xx, yy, zz, xy, xz, yz) over the points, for one m + t = (a, b, c)."""
+    """Return sum k, sum k e and sum k e e' (xx, yy, zz, xy, xz, yz) over the points, for one m + t = (a, b, c)."""
     total, u, v, w = f32(0), f32(0), f32(0), f32(0)
     xx, yy, zz, xy, xz, yz = f32(0), f32(0), f32(0), f32(0), f32(0), f32(0)
     for i in range(len(p)):
@@ -58,9 +56,9 @@ def _moments(x, y, z, p, a, b, c):  # type: ignore[no-untyped-def]
     return total, u, v, w, xx, yy, zz, xy, xz, yz
 
 
-@loop(SUM)
+@jit(FINITE_REASSOC)
 def _plane_moments(x, y, p, a, b):  # type: ignore[no-untyped-def]
-    """The same in the plane: xx, yy, xy."""
+    """Return the sums of `_moments` in the plane, with xx, yy, xy."""
     total, u, v, xx, yy, xy = f32(0), f32(0), f32(0), f32(0), f32(0), f32(0)
     for i in range(len(p)):
         e, f = x[i] - a, y[i] - b
@@ -75,9 +73,9 @@ def _plane_moments(x, y, p, a, b):  # type: ignore[no-untyped-def]
     return total, u, v, xx, yy, xy
 
 
-@loop()
+@jit()
 def plane_derivatives(x, p, m, q, t):  # type: ignore[no-untyped-def]
-    """`overlap_derivatives` of x, y and their turn, where z is zero: J is (I, (-m_y, m_x)'); zero for the others."""
+    """Return `overlap_derivatives` in the plane (z = 0): J is (I, (-m_y, m_x)'), other derivatives are 0."""
     total, gradient, hessian, s = 0.0, np.zeros(6), np.zeros((6, 6)), t.astype(np.float32)
     for j in range(len(m)):
         e, f = m[j, 0], m[j, 1]
@@ -101,11 +99,11 @@ def plane_derivatives(x, p, m, q, t):  # type: ignore[no-untyped-def]
     return total, gradient, hessian
 
 
-@loop()
+@jit()
 def overlap_derivatives(x, p, m, q, t):  # type: ignore[no-untyped-def]
-    """(f, its gradient (6,), its Hessian (6, 6)) by shifts and turns of the points m about the origin.
+    """Return (f, gradient (6,), Hessian (6, 6)) by shifts and rotations of the points m around the origin.
 
-    Points x (3, n) are in the order of x[0].
+    Points x (3, n) are sorted by x[0].
     """
     total, gradient, hessian = 0.0, np.zeros(6), np.zeros((6, 6))
     E, A, s = np.empty((3, 3)), np.empty((6, 3)), t.astype(np.float32)

@@ -1,4 +1,4 @@
-"""`align`: the rigid motion that brings one weighted point set nearest to another by the kernel distance."""
+"""`align`: rigid alignment of two weighted point sets, curves or surfaces by the kernel distance."""
 
 from __future__ import annotations
 
@@ -11,9 +11,19 @@ from numpy.typing import ArrayLike
 from dkdist._base.parameter_checks import draw_seed, one_of, positive
 from dkdist._numba.arrays import F64
 from dkdist._numba.weighted_points import WeightedPoints
-from dkdist._utils.validation import as_verbose, require_same_names
+from dkdist._utils.validation import check_verbose, require_same_names
 from dkdist.alignment._neighbour_pairs_numba import squared_distances
+from dkdist.alignment._tuning import (
+    ALIGN_CORESET_SIZE,
+    AUTO_SIGMA_RATIO,
+    DEFAULT_MAX_SECONDS,
+    MAX_ALIGNED_POINTS,
+    MAX_WIDTH_PER_SIGMA,
+    OUTLIER_RATIO,
+    SQUARED_DISTANCE_TOL,
+)
 from dkdist.alignment.motion_search import search_motion
+from dkdist.kernels._tuning import MAX_DIRECT_POINTS
 from dkdist.kernels.inputs import (
     MAX_TOTAL_WEIGHT,
     MIN_TOTAL_WEIGHT,
@@ -23,31 +33,23 @@ from dkdist.kernels.inputs import (
     bounding_box,
     check_bandwidth,
 )
-from dkdist.kernels.kernel_distance import MAX_DIRECT_POINTS, make_problem, solve
+from dkdist.kernels.kernel_distance import make_problem, solve
 from dkdist.kernels.shapes import Shape, Surface, is_mesh
-
-DEFAULT_MAX_SECONDS = 60.0
-MAX_WIDTH_PER_SIGMA = 1e6  # of a set, in sigma
-SQUARED_DISTANCE_TOL = 1e-8  # of D^2 of many points
-MAX_ALIGNED_POINTS = 4096  # points of a set: of more, a coreset is moved
-ALIGN_CORESET_SIZE = 2048  # points of that coreset
-AUTO_SIGMA_RATIO = 0.025  # of the lesser length of both sets: right most often on pairs of shapes that nothing else was tried on
-OUTLIER_RATIO = 10
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """Q @ rotation.T + translation is at the kernel ``distance`` from P; before, it was at ``distance_before``.
+    """Rigid motion Q @ rotation.T + translation, with the kernel distance to P after (``distance``) and before it.
 
-    D^2 is at most ``gap`` above that of any other motion: infinite if no guarantee was asked for. ``certified``
-    says that it is no more than was asked for. ``sigma`` is the width of the kernel.
+    D^2 is at most ``gap`` above that of any other motion; infinite without a guarantee. ``certified`` is whether the
+    gap is at most the guarantee. ``sigma`` is the bandwidth.
 
     Examples
     --------
     >>> import dkdist as dk, numpy as np
     >>> P = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
-    >>> found = dk.align(P - [3.0, 0.0], P, sigma=0.5, transform="translation", random_state=0)
-    >>> found.translation.round(3), found.distance < 1e-6 < found.distance_before
+    >>> result = dk.align(P - [3.0, 0.0], P, sigma=0.5, transform="translation", random_state=0)
+    >>> result.translation.round(3), result.distance < 1e-6 < result.distance_before
     (array([3., 0.]), True)
     """
 
@@ -60,18 +62,18 @@ class Alignment:
     sigma: float = float("nan")
 
     def _repr_html_(self) -> str:
-        from dkdist._utils.text import pairs_table
+        from dkdist._utils.text import key_value_table
 
         rotation = "; ".join(", ".join(f"{v:.4f}" for v in row) for row in self.rotation.tolist())
-        kept = "" if self.certified else ", more than was asked for"
-        sure = f"squared distance at most {self.gap:.3g} above the least{kept}"
+        suffix = "" if self.certified else " (guarantee not reached)"
+        guarantee = f"squared distance at most {self.gap:.3g} above the minimum{suffix}"
         pairs = [
             ("rotation", rotation),
             ("translation", ", ".join(f"{v:.6g}" for v in self.translation.tolist())),
             ("distance", f"{self.distance:.4g}, before {self.distance_before:.4g}"),
-            ("guarantee", sure if np.isfinite(self.gap) else "none was asked for"),
+            ("guarantee", guarantee if np.isfinite(self.gap) else "none"),
         ]
-        return pairs_table("Alignment", pairs)
+        return key_value_table("Alignment", pairs)
 
 
 def align(
@@ -86,76 +88,75 @@ def align(
     max_seconds: float | None = None,
     verbose: bool = False,
 ) -> Alignment:
-    """Find the rotation and translation of Q that bring it nearest to P by the kernel distance.
+    """Find the rotation and translation of Q that minimise its kernel distance to P.
 
     Parameters
     ----------
     Q : (m, d) array, or `Curve` or `Surface`
-        The points to move, d = 2 or 3 (1 to 3 for translations). Of shapes, and of meshes of trimesh and meshio, these
-        are the middles of segments or triangles, which weigh as much as these are long or large; directions do not
-        count.
+        Points to move, d = 2 or 3 (1 to 3 for translations). Shapes, and meshes of trimesh and meshio, become the
+        midpoints of segments or triangles, weighted by length or area; directions are ignored.
     P : (n, d) array, or `Curve` or `Surface`
-        The points to meet.
+        Fixed points.
     sigma : float, default="auto"
-        Standard deviation of the Gaussian kernel: about the size of the details that should match. "auto" is a fortieth
-        of the length of the shorter set, stray points aside: from the point farthest from its mean to the one farthest
-        from that; and the last climb counts points less where many are near, since how densely a sample covers a shape
-        is chance (see Notes). With a width that is given, a guarantee, or more than 4,096 points, all
-        count as their weights say.
+        Standard deviation of the Gaussian kernel: about the size of the details that should match. "auto" is 1/40 of
+        the length of the shorter set without outliers, where length is the distance from the point farthest from the
+        mean to the point farthest from it. "auto" also equalises densities in the last refinement (see Notes), for up
+        to 4,096 points and without a guarantee.
     weights : None or pair (w_Q, w_P), default=None
-        Weights of the points, at least 0, used as they are. None, for both or in place of one, are equal weights that
-        sum to one. Shapes have their own.
+        Weights of the points, >= 0, not normalised. None, for both or for one set, means equal weights that sum to one.
+        Shapes have their own weights.
     transform : {"rigid", "translation"}, default="rigid"
-        Rotations (no reflections) and translations, or translations alone.
+        Rotations (no reflections) and translations, or translations only.
     random_state : int, Generator or None
-        Seed of the coresets of a guarantee; nothing else is random.
+        Seed of the coresets for a guarantee; nothing else is random.
     guarantee : float, optional
-        Search all motions, until D^2 is certainly no more than this above the least possible.
+        Search all motions until D^2 is proven to be at most this much above the minimum.
     max_seconds : float, default=60
-        Of the guaranteed search. One that is expected to take longer is refused, with the number; one that takes
-        longer all the same stops, with the ``gap`` that is proven by then.
+        Time limit of the guaranteed search. If the estimated time is longer, an error states it. A search that reaches
+        the limit stops and returns the ``gap`` proven so far.
     verbose : bool, default=False
-        Print the plan of the guaranteed search (kernel sums, seconds) on standard error, and progress.
+        Print the plan (kernel sums, seconds) and the progress of the guaranteed search on standard error.
 
     Returns
     -------
     Alignment
-        ``rotation`` (d, d), ``translation`` (d,), ``distance`` after and ``distance_before``; the aligned points are
-        ``Q @ rotation.T + translation``. ``certified`` and ``gap`` say how near the optimum they are.
+        ``rotation`` (d, d), ``translation`` (d,), ``distance`` and ``distance_before``. The aligned points are
+        ``Q @ rotation.T + translation``. ``certified`` and ``gap`` bound the distance to the optimum.
 
     Raises
     ------
     ValueError
-        For points that are not finite, different or other dimensions, data frames whose columns differ in name or
-        order, weights that are negative, all zero or of another length, and sets that are a million sigma wide; for a
-        guarantee that would take too long.
+        For points that are not finite, different or unsupported dimensions, data frames whose columns differ in name or
+        order, weights that are negative, all zero or of another length, sets wider than a million sigma, and a
+        guarantee whose estimated time exceeds max_seconds.
 
     Notes
     -----
-    Sets are first made 64 means of regions each (32 in space) and compared at 48 rotations (320 in space), under a
-    kernel of at least an eighth (a fifth) of the radius: each with its best translation by one inverse Fourier
-    transform, in space with the one that three mean shifts lead to from where the middles meet. From the best of them
-    the overlap is climbed by Newton's method, under ever narrower kernels and on ever more points; the best end on all
-    of them. With "auto" that last climb weighs points of P by p_i / kappa(P, x_i)^(1/2) in place of p_i, those of Q
-    likewise: of two samples of one surface it ends a third nearer to the true rotation, and not quite at the least
-    ``distance``, which is that of the points as they are. Without a guarantee the optimum is not certified: shapes that
-    nearly fit in other ways, and a sigma far below the details, can mislead it. Cost for 500 points: some 3 ms in the
-    plane and 10 ms in space; kernel values of the pairs that are near, for each step of the last climb.
+    Each set is first reduced to 64 means of regions (32 in space). These are compared at 48 rotations (320 in space)
+    under a kernel of at least 1/8 (1/5) of the radius, each with its best translation from one inverse Fourier
+    transform; in space, from three mean shifts that start with equal centres. Newton's method then maximises the
+    overlap from the best starts, with narrower kernels and more points in each stage, up to all points. With "auto" the
+    last stage weights points of P by p_i / kappa(P, x_i)^(1/2) instead of p_i, and Q likewise, because the density of a
+    sample is random: for two samples of one surface the rotation error is a third smaller, and ``distance``, which is
+    that of the original weights, slightly above its minimum. Without a guarantee the optimum is not certified; similar
+    fits and a sigma far below the details can mislead the search. Time for 500 points: about 3 ms in the plane and
+    10 ms in space; each step of the last stage sums kernel values of near pairs.
 
-    Of sets of more than 4,096 points, coresets of 2,048 points are moved instead, always the same ones: the cost is
-    linear in the points, and the rotation is less exact by some tenths of a degree at most, where the sets are noisy
-    samples. Distances are those of all points.
+    Sets of more than 4,096 points are replaced by fixed coresets of 2,048 points: the time is linear in the number of
+    points, and the rotation is less exact by at most some tenths of a degree for noisy samples. Distances are those of
+    all points.
 
-    A guarantee of eps is branch and bound over cells of motions, from the end of that search. In a cell no point moves
-    by more than delta = a |y| + d^(1/2) h, for rotations up to a and translations up to h from its middle. The kernel
-    has slope exp(-1/2) / sigma at most, so f = kappa(P, RQ + t) is at most delta exp(-1/2) / sigma larger than in the
-    middle, and D^2, which holds 2 f, at most twice that smaller. A plain grid needs delta = eps sigma exp(1/2) / 2
-    everywhere; here cells are that small only where f nearly reaches the best one, and second derivatives let those be
-    wider (`dkdist.alignment._motion_cells_numba`). Coresets at kernel distances D_P, D_Q from P, Q change f by at
-    most c = D_P |mu_Q| + D_Q |mu_S|; their size is chosen for c <= eps / 8, and cells whose bound is at most
-    f + eps / 2 - c go, f found on all points. Translations are searched as far as points can meet. (What theorems 5.5
-    and 5.6 of the paper bound is D^2, not D, and its bandwidth is h = 2 sigma^2.) For 500 points: a second
-    or two in the plane; in space a minute for eps = .2 and a sigma of .3 diameters, and far more below.
+    A guarantee of eps uses branch and bound over cells of motions, starting at the result of the search above. In a
+    cell no point moves by more than delta = a |y| + d^(1/2) h, for rotations up to a and translations up to h from its
+    centre. The slope of the kernel is at most exp(-1/2) / sigma, so f = kappa(P, RQ + t) is at most
+    delta exp(-1/2) / sigma above its value at the centre, and D^2, which contains -2 f, at most twice that below. A
+    plain grid needs delta = eps sigma exp(1/2) / 2 everywhere. Here cells are that small only where f is near its
+    maximum, and second derivatives allow wider ones there (`dkdist.alignment._motion_cells_numba`). Coresets at kernel
+    distances D_P, D_Q from P, Q change f by at most c = D_P |mu_Q| + D_Q |mu_S|. Their size is chosen for c <= eps / 8,
+    and cells whose bound is at most f + eps / 2 - c are discarded, with f of all points. Translations are searched as
+    far as points can overlap. (Theorems 5.5 and 5.6 of the paper bound D^2, not D, with bandwidth h = 2 sigma^2.) Time
+    for 500 points: one to two seconds in the plane; in space a minute for eps = 0.2 and sigma = 0.3 diameters, and far
+    more for smaller values.
 
     Joshi, Kommaraju, Phillips, Venkatasubramanian (2011), section 5.
 
@@ -165,124 +166,130 @@ def align(
     >>> rng = np.random.default_rng(0)
     >>> P = rng.random((200, 2)) * [2, 1]
     >>> turn = np.array([[0.6, -0.8], [0.8, 0.6]])
-    >>> found = dk.align(P @ turn + 5, P, sigma=0.1, random_state=0)
-    >>> bool(np.abs(found.rotation - turn).max() < 1e-3), found.distance < 0.01 < found.distance_before
+    >>> result = dk.align(P @ turn + 5, P, sigma=0.1, random_state=0)
+    >>> bool(np.abs(result.rotation - turn).max() < 1e-3), result.distance < 0.01 < result.distance_before
     (True, True)
-    >>> sure = dk.align(P[:40] @ turn, P, sigma=0.5, guarantee=0.05, random_state=0)
-    >>> sure.certified, sure.gap <= 0.05
+    >>> certified = dk.align(P[:40] @ turn, P, sigma=0.5, guarantee=0.05, random_state=0)
+    >>> certified.certified, certified.gap <= 0.05
     (True, True)
     """
     require_same_names(P=P, Q=Q)
     (y, q), (x, p) = _read_weighted_points(Q, P, weights)
     one_of("transform", transform, ("rigid", "translation"))
     rotates, d = transform == "rigid", x.shape[1]
-    # else the distance as it is given is what is promised, and a coreset's weights are those of all its points
-    evened = guarantee is None and isinstance(sigma, str) and max(len(x), len(y)) <= MAX_ALIGNED_POINTS
+    # Not with a guarantee, which is for the original weights, nor for coresets, whose weights represent other points.
+    equalizes_density = (
+        guarantee is None and isinstance(sigma, str) and max(len(x), len(y)) <= MAX_ALIGNED_POINTS
+    )
     if isinstance(sigma, str):
         one_of("sigma", sigma, ("auto",))
         sigma = AUTO_SIGMA_RATIO * min(_robust_length(y), _robust_length(x)) or 1.0
     sigma = positive("sigma", sigma)
     if y.shape[1] != d:
-        raise ValueError(f"Q has {y.shape[1]} dimensions and P has {d}: both must have the same")
+        raise ValueError(f"P and Q must have the same number of dimensions; got {d} and {y.shape[1]}.")
     if d > 3 or (rotates and d == 1):
         raise ValueError(
-            f"points have {d} dimension(s): transform={transform!r} is for {'2 or 3' if rotates else '1 to 3'}"
+            f"points must have {'2 or 3' if rotates else '1 to 3'} dimensions for transform={transform!r}; got {d}."
         )
-    as_verbose(verbose)
+    check_verbose(verbose)
     if guarantee is None and (max_seconds is not None or verbose):
-        raise ValueError(
-            "max_seconds and verbose are for a guaranteed search: give guarantee, or leave them out"
-        )
+        raise ValueError("max_seconds and verbose require guarantee. Pass guarantee or omit them.")
     eps = None if guarantee is None else positive("guarantee", guarantee)
     budget = positive("max_seconds", DEFAULT_MAX_SECONDS if max_seconds is None else max_seconds)
     middle = _check_widths(y, x, sigma)
-    x, y = (x - middle) / sigma, (y - middle) / sigma  # from here on in units of sigma
+    x, y = (x - middle) / sigma, (y - middle) / sigma  # below, lengths are in units of sigma
     W_p, W_q = float(p.sum()), float(q.sum())
-    shares_x, shares_y = p / W_p, q / W_q
-    centre_x, centre_y = shares_x @ x, shares_y @ y
+    fractions_x, fractions_y = p / W_p, q / W_q
+    centre_x, centre_y = fractions_x @ x, fractions_y @ y
     x0, y0 = x - centre_x, y - centre_y
-    R, t = search_motion(*_thin(x0, shares_x), *_thin(y0, shares_y), rotates, evened)
+    R, t = search_motion(*_thin(x0, fractions_x), *_thin(y0, fractions_y), rotates, equalizes_density)
     certified, gap = False, float("inf")
     if eps is not None:
-        from dkdist.alignment.branch_and_bound import certify  # loaded for it alone
+        from dkdist.alignment.branch_and_bound import certify  # imported lazily: only a guarantee needs it
 
-        W = W_p * W_q  # what D^2 has twice of the overlap
-        how = rotates, (R, t), eps / W, draw_seed(random_state), budget, verbose
-        R, t, certified, gap = certify(x0, shares_x, y0, shares_y, *how)
+        W = W_p * W_q  # D^2 contains -2 W f, with f of normalised weights
+        settings = rotates, (R, t), eps / W, draw_seed(random_state), budget, verbose
+        R, t, certified, gap = certify(x0, fractions_x, y0, fractions_y, *settings)
         gap *= W
-    as_given = np.eye(d), centre_y - centre_x
-    after, before = _distances(x0, p, y0, q, [(R, t), as_given])
+    identity = np.eye(d), centre_y - centre_x
+    after, before = _distances(x0, p, y0, q, [(R, t), identity])
     translation = (centre_x + t - R @ centre_y) * sigma + middle - R @ middle
     return Alignment(R, translation, after, before, certified, gap, sigma)
 
 
 def _read_weighted_points(Q: Any, P: Any, weights: Any) -> list[tuple[F64, F64]]:
-    """Points (n, d) and weights (n,) above zero of Q and of P; of shapes, middles of pieces and how large these are."""
-    given = (None, None) if weights is None else weights
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise ValueError(f"weights must be None or a pair (w_Q, w_P); found {type(weights).__name__}")
-    found = []
-    for name, value, w in (("Q", Q, given[0]), ("P", P, given[1])):
+    """Return points (n, d) and positive weights (n,) of Q and of P; for shapes, midpoints and sizes of their pieces."""
+    pair = (None, None) if weights is None else weights
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise ValueError(f"weights must be None or a pair (w_Q, w_P); got {type(weights).__name__}.")
+    sets = []
+    for name, value, w in (("Q", Q, pair[0]), ("P", P, pair[1])):
         shape = Surface(value) if is_mesh(value) and not isinstance(value, Shape) else value
         if isinstance(shape, Shape):
             if w is not None:
                 raise ValueError(
-                    f"{name} is a shape, whose weights are its lengths or areas: give None for it"
+                    f"weights of {name} must be None, because it is a shape, whose weights are its lengths or areas."
                 )
-            found.append((shape.points, shape.sizes))
+            sets.append((shape.points, shape.sizes))
             continue
         points = as_points(name, value, SHAPE_HINT)
         p = as_weights(name, w, points)[:, 0]
         if p.min() < 0:
             i = int(p.argmin())
-            raise ValueError(f"weight {i} of {name} is {p[i]:.3g}: weights must be at least 0 to be aligned")
-        found.append((points[p > 0], p[p > 0]))
-    for name, (_, p) in zip("QP", found, strict=True):
+            raise ValueError(f"weights of {name} must be at least 0; got {p[i]:.3g} at point {i}.")
+        sets.append((points[p > 0], p[p > 0]))
+    for name, (_, p) in zip("QP", sets, strict=True):
         if not MIN_TOTAL_WEIGHT <= p.sum() <= MAX_TOTAL_WEIGHT:
             raise ValueError(
-                f"the weights of {name} sum to {p.sum():.3g}: give others, from {MIN_TOTAL_WEIGHT:g} to {MAX_TOTAL_WEIGHT:g} in all"
+                f"weights of {name} must sum to {MIN_TOTAL_WEIGHT:g} to {MAX_TOTAL_WEIGHT:g}; got {p.sum():.3g}. "
+                "Rescale them."
             )
-    return found
+    return sets
 
 
 def _robust_length(x: F64) -> float:
-    """From the point that is farthest from the mean to the one that is farthest from that: nearly the diameter.
+    """Return the distance from the point farthest from the mean to the point farthest from it, without outliers.
 
-    Points `OUTLIER_RATIO` times as far from the middle as half of them are do not count.
+    Outliers are `OUTLIER_RATIO` times as far from the coordinatewise median as the median point.
     """
-    off = np.sqrt(((x - np.median(x, axis=0)) ** 2).sum(axis=1))
-    if half := np.median(off):
-        x = x[off <= OUTLIER_RATIO * half]
-    far = x[((x - x.mean(axis=0)) ** 2).sum(axis=1).argmax()]
-    return float(np.sqrt(((x - far) ** 2).sum(axis=1).max()))
+    distances = np.sqrt(((x - np.median(x, axis=0)) ** 2).sum(axis=1))
+    if median := np.median(distances):
+        x = x[distances <= OUTLIER_RATIO * median]
+    farthest = x[((x - x.mean(axis=0)) ** 2).sum(axis=1).argmax()]
+    return float(np.sqrt(((x - farthest) ** 2).sum(axis=1).max()))
 
 
 def _thin(x: F64, p: F64) -> tuple[F64, F64]:
-    """Points and weights that stand for many by the kernel of sigma = 1, always the same; few as they are."""
+    """Return a fixed coreset of a large set for sigma = 1; small sets are unchanged."""
     if len(x) <= MAX_ALIGNED_POINTS:
         return x, p
-    from dkdist.coresets.selection import CoresetParams, choose_points  # what few points do not need
+    from dkdist.coresets.selection import (  # imported lazily: only large sets need it
+        CoresetParams,
+        choose_points,
+    )
 
-    chosen, shares = choose_points(x.astype(np.float32), p, CoresetParams(ALIGN_CORESET_SIZE, 1.0, "swap", 0))
-    return x[chosen], shares
+    chosen, fractions = choose_points(
+        x.astype(np.float32), p, CoresetParams(ALIGN_CORESET_SIZE, 1.0, "swap", 0)
+    )
+    return x[chosen], fractions
 
 
 def _check_widths(y: F64, x: F64, sigma: float) -> F64:
-    """The middle of both sets; each must be narrow enough for coordinates in float32, which the search works with."""
+    """Return the centre of both sets; each set must be narrow enough for float32 coordinates in the search."""
     middle, sides = bounding_box(np.concatenate([y, x]))
     check_bandwidth("sigma", sigma, sigma, float(sides.max()))
     for name, points in (("Q", y), ("P", x)):
         width = float(bounding_box(points)[1].max())
         if width / MAX_WIDTH_PER_SIGMA > sigma:
             raise ValueError(
-                f"{name} is {width:.3g} wide, more than {MAX_WIDTH_PER_SIGMA:g} bandwidths sigma={sigma:.3g}, which the search "
-                "cannot tell apart: give a larger sigma, about the size of the details that should match"
+                f"{name} must be at most {MAX_WIDTH_PER_SIGMA:g} sigma wide; got width {width:.3g} and "
+                f"sigma={sigma:.3g}. Increase sigma to about the size of the details that should match."
             )
     return middle
 
 
 def _distances(x: F64, p: F64, y: F64, q: F64, motions: list[tuple[F64, F64]]) -> list[float]:
-    """D of x and R y + t for each motion (R, t)."""
+    """Return D of x and R y + t for each motion (R, t)."""
     if len(x) + len(y) <= MAX_DIRECT_POINTS:
         squares = squared_distances(x, p, y, q, motions)
     else:

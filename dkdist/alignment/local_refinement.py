@@ -1,7 +1,7 @@
-"""Climbing the overlap f(R, t) of two weighted point sets over rigid motions, by Newton's method.
+"""Local maximisation of the overlap f(R, t) of two weighted point sets over rigid motions, by Newton's method.
 
-A step is Newton's with the eigenvalues of the Hessian made negative, at most as long as one sigma, halved until f
-grows. `slopes_loops` has f and its derivatives.
+Eigenvalues of the Hessian are made negative, steps are at most one sigma long, and a step is halved until f increases.
+`_slopes_numba` computes f and its derivatives.
 """
 
 from __future__ import annotations
@@ -9,26 +9,24 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist._numba.arrays import F64
-from dkdist._numba.compilation import loop
+from dkdist._numba.compilation import jit
 from dkdist.alignment._slopes_numba import BATCH_POINTS, overlap_derivatives, plane_derivatives
+from dkdist.alignment._tuning import MAX_HALVINGS, MIN_CURVATURE_RATIO, MIN_STEP_SIGMAS
 
-MIN_STEP_SIGMAS = 1e-5
-MIN_CURVATURE_RATIO = 1e-3  # of the largest one
-MAX_HALVINGS = 12
 ROTATION_COORDINATES = {
     1: [],
     2: [5],
     3: [3, 4, 5],
-}  # coordinates of a motion after its shifts: the plane's third axis
+}  # indices of the rotation coordinates; in the plane the third axis
 
 
 def refine_motions(
     x: F64, p: F64, y: F64, q: F64, sigma: float, starts: tuple[F64, F64], rotates: bool,
     steps: int, shortest: float = MIN_STEP_SIGMAS,
 ) -> tuple[F64, F64, F64]:  # fmt: skip
-    """(R (r, d, d), t (r, d), f (r,)) at local maxima of f, in at most ``steps`` from the motions (R, t) ``starts``.
+    """Return (R (r, d, d), t (r, d), f (r,)) after at most ``steps`` Newton steps from each (R, t) of ``starts``.
 
-    A step below ``shortest``, in sigma, is the last one.
+    A step shorter than ``shortest``, in sigma, is the last one.
     """
     d = x.shape[1]
     columns, weights = _sort_points(x, p, np.argsort(x[:, 0], kind="stable"), sigma)
@@ -44,9 +42,9 @@ def refine_motions(
     return rotations[:, :d, :d].copy(), shifts[:, :d] * sigma, values
 
 
-@loop()
+@jit()
 def _sort_points(x, p, order, sigma):  # type: ignore[no-untyped-def]
-    """Points (3, N) in units of sigma and weights in an ``order``, with points of no weight after the last one."""
+    """Return points (3, N) in units of sigma and weights in an ``order``, padded with points of weight 0."""
     n, d = x.shape
     columns = np.zeros((3, (n + BATCH_POINTS - 1) // BATCH_POINTS * BATCH_POINTS), np.float32)
     weights = np.zeros(columns.shape[1], np.float32)
@@ -58,19 +56,19 @@ def _sort_points(x, p, order, sigma):  # type: ignore[no-untyped-def]
     return columns, weights
 
 
-@loop()
+@jit()
 def _derivatives(flat, x, p, R, y, q, t, m):  # type: ignore[no-untyped-def]
-    """f, gradient and Hessian at a motion; ``m`` becomes R y."""
+    """Return f, gradient and Hessian at a motion; ``m`` is overwritten by R y."""
     for j in range(len(y)):
         for a in range(3):
             m[j, a] = R[a, 0] * y[j, 0] + R[a, 1] * y[j, 1] + R[a, 2] * y[j, 2]
     return plane_derivatives(x, p, m, q, t) if flat else overlap_derivatives(x, p, m, q, t)
 
 
-@loop()
+@jit()
 def _rotate(R, w, flat):  # type: ignore[no-untyped-def]
-    """exp([w]) R (Rodrigues), with rows made orthonormal again."""
-    if flat:  # about the third axis
+    """Return exp([w]) R (Rodrigues), with rows orthonormalised."""
+    if flat:  # around the third axis
         c = np.cos(w[2]) * R[0, 0] - np.sin(w[2]) * R[1, 0]
         s = np.sin(w[2]) * R[0, 0] + np.cos(w[2]) * R[1, 0]
         length = np.hypot(c, s)
@@ -85,9 +83,9 @@ def _rotate(R, w, flat):  # type: ignore[no-untyped-def]
     return 1.5 * S - 0.5 * (S @ S.T @ S)
 
 
-@loop()
+@jit()
 def _solve_cholesky(H, g):  # type: ignore[no-untyped-def]
-    """H^(-1) g by Cholesky's method, and whether H certainly has no eigenvalue below the least curvature allowed.
+    """Solve H v = g by Cholesky decomposition; also return whether no eigenvalue of H is below the minimal curvature.
 
     Eigenvalues that sum to T and whose product is D are at least D ((n - 1) / T)^(n - 1) if positive.
     """
@@ -97,16 +95,16 @@ def _solve_cholesky(H, g):  # type: ignore[no-untyped-def]
         return v, False
     for i in range(n):
         for j in range(i + 1):
-            rest = H[i, j]
+            residual = H[i, j]
             for k in range(j):
-                rest -= L[i, k] * L[j, k]
+                residual -= L[i, k] * L[j, k]
             if i == j:
-                if rest <= 0:
+                if residual <= 0:
                     return v, False
-                product *= rest / total
-                L[i, i] = np.sqrt(rest)
+                product *= residual / total
+                L[i, i] = np.sqrt(residual)
             else:
-                L[i, j] = rest / L[j, j]
+                L[i, j] = residual / L[j, j]
     for i in range(n):
         for k in range(i):
             v[i] -= L[i, k] * v[k]
@@ -118,9 +116,9 @@ def _solve_cholesky(H, g):  # type: ignore[no-untyped-def]
     return v, product * (n - 1) ** (n - 1) >= MIN_CURVATURE_RATIO
 
 
-@loop()
+@jit()
 def _newton_step(gradient, hessian, free, size):  # type: ignore[no-untyped-def]
-    """Newton's step in the free ones of 6 coordinates, turns in units of 1 / ``size``, no longer than 1."""
+    """Return Newton's step in the free coordinates of 6, with angles in units of 1 / ``size``, of length at most 1."""
     n = len(free)
     g, H, scale = np.empty(n), np.empty((n, n)), np.ones(n)
     for a in range(n):
@@ -130,11 +128,11 @@ def _newton_step(gradient, hessian, free, size):  # type: ignore[no-untyped-def]
         g[a] = gradient[free[a]] * scale[a]
         for b in range(n):
             H[a, b] = -hessian[free[a], free[b]] * scale[a] * scale[b]
-    v, plain = _solve_cholesky(H, g)
-    if not plain:
+    v, is_definite = _solve_cholesky(H, g)
+    if not is_definite:
         curvatures, axes = np.linalg.eigh(H)
-        least = MIN_CURVATURE_RATIO * np.abs(curvatures).max() + 1e-300
-        v = axes @ ((axes.T @ g) / np.maximum(np.abs(curvatures), least))
+        min_curvature = MIN_CURVATURE_RATIO * np.abs(curvatures).max() + 1e-300
+        v = axes @ ((axes.T @ g) / np.maximum(np.abs(curvatures), min_curvature))
     length = np.sqrt((v**2).sum())
     if length > 1:
         v /= length
@@ -144,26 +142,26 @@ def _newton_step(gradient, hessian, free, size):  # type: ignore[no-untyped-def]
     return step, min(length, 1.0)
 
 
-@loop()
+@jit()
 def refine_in_place(x, p, y, q, rotations, shifts, free, flat, steps, shortest):  # type: ignore[no-untyped-def]
-    """Move every (rotation, shift) to a local maximum, in place; the values of f."""
+    """Move every (rotation, shift) to a local maximum in place, and return f (r,)."""
     size, m = np.sqrt((y**2).sum() / len(y)) + 1e-12, np.empty_like(y)
     values = np.zeros(len(rotations))
     for r in range(len(rotations)):
         R, t = rotations[r].copy(), shifts[r].copy()
         value, gradient, hessian = _derivatives(flat, x, p, R, y, q, t, m)
         step, length = _newton_step(gradient, hessian, free, size)
-        halved = 0
+        n_halvings = 0
         for _ in range(steps):
             S, s = _rotate(R, step[3:], flat), t + step[:3]
-            found, gradient, hessian = _derivatives(flat, x, p, S, y, q, s, m)
-            if found > value:
-                R, t, value, halved = S, s, found, 0
+            trial_value, gradient, hessian = _derivatives(flat, x, p, S, y, q, s, m)
+            if trial_value > value:
+                R, t, value, n_halvings = S, s, trial_value, 0
                 if length < shortest:
                     break
                 step, length = _newton_step(gradient, hessian, free, size)
-            elif halved < MAX_HALVINGS and length > shortest:
-                step, length, halved = step / 2, length / 2, halved + 1
+            elif n_halvings < MAX_HALVINGS and length > shortest:
+                step, length, n_halvings = step / 2, length / 2, n_halvings + 1
             else:
                 break
         rotations[r], shifts[r], values[r] = R, t, value

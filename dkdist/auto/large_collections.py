@@ -33,7 +33,8 @@ from dkdist.auto.scoring import TrainingData
 from dkdist.auto.successive_halving import Average, Trial, best_average
 from dkdist.embeddings.invariant_features import InvariantSpec
 from dkdist.embeddings.ngrams import NGramEmbedding, NGramParams
-from dkdist.kernels.random_fourier_features import MAX_DENSE_INPUTS, FourierSpec
+from dkdist.kernels._tuning import MAX_DENSE_INPUTS
+from dkdist.kernels.random_fourier_features import FourierSpec
 from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.linear.many_models import Linear
 from dkdist.linear.ridge import IncrementalRidge

@@ -29,7 +29,7 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.compilation import SUM, loop
+from dkdist._numba.compilation import FINITE_REASSOC, jit
 
 
 def spatial_order(x: F32, leaf: int = 1) -> I64:
@@ -39,7 +39,7 @@ def spatial_order(x: F32, leaf: int = 1) -> I64:
     return order
 
 
-@loop()
+@jit()
 def _halve_regions(x, order, leaf):  # type: ignore[no-untyped-def]
     """Put the lower half along the widest side of a region first, then go on with both halves."""
     stack, top, d = np.empty((128, 2), np.int64), 1, x.shape[1]
@@ -62,7 +62,7 @@ def _halve_regions(x, order, leaf):  # type: ignore[no-untyped-def]
         top += 2
 
 
-@loop()
+@jit()
 def _select(x, order, low, high, k, j):  # type: ignore[no-untyped-def]
     """Rows low..high such that none before row k is larger in column j, and none after it smaller (Hoare 1961)."""
     while low < high:
@@ -97,7 +97,7 @@ def sample_strata(shares: F64, size: int, u: F64) -> I64:
     return np.asarray(chosen, np.int64)
 
 
-@loop(SUM)
+@jit(FINITE_REASSOC)
 def halve(phi, chosen, first):  # type: ignore[no-untyped-def]
     """One of every two neighbours of ``chosen`` (even length), such that what is kept balances what is dropped.
 
@@ -118,7 +118,7 @@ def halve(phi, chosen, first):  # type: ignore[no-untyped-def]
     return kept
 
 
-@loop(SUM)
+@jit(FINITE_REASSOC)
 def swap(phi, squares, target, chosen, turns, pool, bounds):  # type: ignore[no-untyped-def]
     """Replace points of ``chosen``, in the order of ``turns``, by the one that brings their sum nearest to ``target``.
 
@@ -188,7 +188,7 @@ def sample_pivotal(shares: F64, size: int, u: F64) -> I64:
     return np.asarray(np.flatnonzero(taken), np.int64)
 
 
-@loop()
+@jit()
 def pivotal(shares, u):  # type: ignore[no-untyped-def]
     """(which are taken, the point that is left, its share) after fights in order; shares (n,) in (0, 1]."""
     taken, last, left = np.zeros(len(shares), np.bool_), 0, min(shares[0], 1.0)
@@ -239,7 +239,7 @@ def halve_unequal(phi: F32, weights: F64, size: int) -> I64:
     return kept
 
 
-@loop(SUM)
+@jit(FINITE_REASSOC)
 def _balanced_pivotal(phi, points, shares, unit, balance):  # type: ignore[no-untyped-def]
     """As `pivotal`, but won so that ``balance``, the sum of what is kept less that of all, stays small."""
     m = phi.shape[1]

@@ -1,7 +1,4 @@
-"""`RunningCoreset`: the coreset of points that come one after the other.
-
-`merge_coresets`: coresets of parts to one of the whole, with a bound of its distance.
-"""
+"""`merge_coresets`, which combines coresets of parts, and `RunningCoreset`, the coreset of a stream of points."""
 
 from __future__ import annotations
 
@@ -15,10 +12,10 @@ from dkdist._base.parameter_checks import draw_seed, positive, whole
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import check_bool, dimension_names, require_same_names
+from dkdist.coresets._tuning import BLOCK_POINTS, MAX_SWAP_ROUNDS
 from dkdist.coresets.coreset import Coreset, coreset, points_and_weights
 from dkdist.coresets.selection import check_kernel
 from dkdist.coresets.union import (
-    MAX_SWAP_ROUNDS,
     CoresetUnion,
     concatenate_unions,
     merge_size,
@@ -35,49 +32,49 @@ def merge_coresets(
     optimal_weights: bool = False,
     random_state: Any = None,
 ) -> Coreset:
-    """Make one coreset of a whole from coresets of its parts, such as days, files or workers; in a tree if you like.
+    """Merge coresets of parts, such as days, files or workers, into one coreset of the whole; also in a tree.
 
     Parameters
     ----------
     coresets : sequence of `Coreset`
-        Of disjoint parts, with one kernel, bandwidth and dimension, in the order of the parts. If the parts had no
-        weights, each counts by its number of points; if they had, by its weight.
+        Coresets of disjoint parts, with one kernel, bandwidth and dimension, in the order of the parts. Parts without
+        weights count by their number of points, parts with weights by their total weight.
     size : int, optional
-        How many points to keep; without it, or if there are no more, those of all.
+        Number of points of the result; by default, or if there are fewer, all points of the coresets.
     optimal_weights : bool, default=False
-        As in `coreset`: signed weights that bring the points nearest, instead of equal ones.
+        Return optimal signed weights instead of equal ones, as in `coreset`.
     random_state : int, Generator or None
         Seed of the order of swaps.
 
     Returns
     -------
     Coreset
-        ``indices`` into the parts one after the other, ``weights`` and ``points``. ``distance`` is a bound of the
-        kernel distance between the whole and the coreset. ``finer`` is what it was chosen from, at most 16 times as
-        many points: these are taken when it is merged again.
+        ``indices`` into the concatenated parts, ``weights`` and ``points``. ``distance`` is an upper bound of the
+        kernel distance between the whole and the coreset. ``finer`` holds the points it was chosen from, at most 16
+        times as many; they are used when the result is merged again.
 
     Raises
     ------
     ValueError
-        For no coresets, several kernels, bandwidths, dimensions or names or orders of columns, some of weighted sets
-        and some not, and those that were made without their points.
+        For no coresets; different kernels, bandwidths, dimensions, or names or order of columns; coresets of sets with
+        and without weights; and coresets that were constructed without points.
 
     Notes
     -----
-    The kernel distance is a norm, so that with shares s_i of the parts P_i, their coresets S_i and the result R
+    By the triangle inequality, with fractions s_i of the parts P_i, their coresets S_i and the result R,
 
-        D(sum s_i P_i, R) <= sum s_i D(P_i, S_i) + D(sum s_i S_i, R),
+        D(sum s_i P_i, R) <= sum s_i D(P_i, S_i) + D(sum s_i S_i, R).
 
-    of which the last is found exactly: the bound holds at every level of a tree. (It is certified where those of the
-    parts are: always, but where `coreset` estimates them.) The true distance is less, since errors of parts are not all
-    of one direction.
+    The last term is computed exactly, so the bound holds at every level of a tree. It is certified where the distances
+    of the parts are, that is, where `coreset` does not estimate them. The true distance is smaller, because errors of
+    parts have different directions.
 
-    Points are swapped for better ones of all parts until none is found, up to 8 times each. Before, where there are
-    more than 16 times ``size``, halves of the parts are thinned to 8 times ``size`` (at most 1,024 more than it), with
-    the signed weights that bring them nearest. What parts lack no merging brings back: coresets of 8 times the size
-    wanted in the end give one as near as a coreset made at once (docs/kernel.md). Points as heavy as the others are for
-    each place left keep their weight, as in `coreset`. Cost, with M = 16 size: M^2 kernels, M size for each round
-    of swaps, and for more points than M, as often as they hold M, M^3 / 24 multiply-adds for each of some ten solves.
+    Each point is swapped up to 8 times for better points of all parts, until there are none. From 16 times ``size``
+    points on, halves of the parts are first thinned to 8 times ``size`` (at most 1,024 more than ``size``), with
+    optimal weights. Merging cannot recover details that the parts have lost: coresets of 8 times the final size give
+    the accuracy of a coreset of the whole set (docs/kernel.md). Heavy points keep their weight, as in `coreset`. Cost,
+    with M = 16 size: M^2 kernels, M size per round of swaps, and beyond M points M^3 / 24 multiply-adds for each of
+    about ten solves per M points.
 
     References
     ----------
@@ -96,107 +93,104 @@ def merge_coresets(
     """
     optimal_weights = check_bool("optimal_weights", optimal_weights)
     parts, seed = _check_coresets(coresets), draw_seed(random_state)
-    counted = None if size is None else whole("size", size)
-    few = merge_unions(
-        [as_union(part) for part in parts], counted, parts[0].sigma, parts[0].kernel, optimal_weights, seed
+    max_points = None if size is None else whole("size", size)
+    result = merge_unions(
+        [as_union(part) for part in parts], max_points, parts[0].sigma, parts[0].kernel, optimal_weights, seed
     )
-    return replace(few, names=next((part.names for part in parts if part.names is not None), None))
+    return replace(result, names=next((part.names for part in parts if part.names is not None), None))
 
 
 def merge_unions(
     unions: list[CoresetUnion], size: int | None, sigma: float, kernel: str, optimal: bool, seed: int
 ) -> Coreset:
-    """The coreset of all unions together: of all of their points, or ``size`` of them."""
+    """Return the coreset of all unions: all of their points, or ``size`` of them."""
     if size is None or size >= sum(len(union.weights) for union in unions):
-        few, finer = concatenate_unions(unions), None
+        union, finer = concatenate_unions(unions), None
     else:
         finer = reduce_unions(unions, size, sigma, kernel)
-        few = thin_union(finer, size, sigma, kernel, optimal=optimal, rounds=MAX_SWAP_ROUNDS, seed=seed)
-    indices, weights, distance, points, _, n_points, total = few
+        union = thin_union(finer, size, sigma, kernel, optimal=optimal, rounds=MAX_SWAP_ROUNDS, seed=seed)
+    indices, weights, distance, points, _, n_points, total = union
     return Coreset(indices, weights, distance, points, sigma, n_points, total, finer, kernel)
 
 
 def as_union(part: Coreset) -> CoresetUnion:
-    """What a coreset was chosen from, or itself; points of weights of both signs were chosen for equal shares."""
+    """Return the points that a coreset was chosen from, or its own; signed weights get equal selection weights."""
     if part.finer is not None:
         return part.finer
-    shares = part.weights
-    if shares.min() < 0:
-        shares = np.full(len(shares), (1.0 if part.total is None else part.total) / len(shares))
+    selection_weights = part.weights
+    if selection_weights.min() < 0:
+        selection_weights = np.full(
+            len(selection_weights), (1.0 if part.total is None else part.total) / len(selection_weights)
+        )
     return CoresetUnion(
-        part.indices, part.weights, part.distance, part.points, shares, part.n_points, part.total
+        part.indices, part.weights, part.distance, part.points, selection_weights, part.n_points, part.total
     )
 
 
 def _check_coresets(coresets: Any) -> list[Coreset]:
-    """The coresets as a list, each with its points and all of one kind."""
+    """Return the coresets as a list, after checking that they have points and are compatible."""
     parts = list(coresets) if isinstance(coresets, (list, tuple)) else [coresets]
     if not parts:
-        raise ValueError("coresets is empty: give one or more")
+        raise ValueError("coresets must contain at least one Coreset; got an empty list.")
     for i, part in enumerate(parts):
         if not isinstance(part, Coreset):
             raise ValueError(
-                f"coresets must be a list of Coreset; item {i} is {type(part).__name__}: give coreset(P, ...)"
+                f"coresets must be a list of Coreset; got {type(part).__name__} at position {i}. Use coreset(P, ...)."
             )
         if not part.sigma > 0:
-            raise ValueError(
-                f"coreset {i} does not know its points: take one that coreset or merge_coresets has made"
-            )
+            raise ValueError(f"coreset {i} has no points. Pass results of coreset or merge_coresets.")
     require_same_names(**{f"coreset {i}": part for i, part in enumerate(parts)})
     first = parts[0]
     for i, part in enumerate(parts):
         if part.kernel != first.kernel:
             raise ValueError(
-                f"coreset {i} has kernel={part.kernel!r}, and coreset 0 kernel={first.kernel!r}: make all of them with "
-                "one kernel"
+                f"coresets must have one kernel; got {first.kernel!r} (coreset 0) and {part.kernel!r} (coreset {i})."
             )
         if part.points.shape[1] != first.points.shape[1] or part.sigma != first.sigma:
             raise ValueError(
-                f"coreset {i} has sigma={part.sigma:.7g} and {part.points.shape[1]} dimensions, and coreset 0 "
-                f"sigma={first.sigma:.7g} and {first.points.shape[1]}: give one number as sigma to all of them"
+                f"coresets must have one sigma and dimension; got sigma={first.sigma:.7g} and "
+                f"{first.points.shape[1]} dimensions for coreset 0, sigma={part.sigma:.7g} and {part.points.shape[1]} "
+                f"for coreset {i}. Pass the same number as sigma to each coreset."
             )
         if (part.total is None) != (first.total is None):
             raise ValueError(
-                f"coresets 0 and {i} are of a set with weights and one without: make all of them with weights"
+                f"coresets must all have weights or all have none; got one of each, coresets 0 and {i}."
             )
     return parts
 
 
-BLOCK_POINTS = 2**15  # points that wait until there are as many; each block becomes a coreset
-
-
 class RunningCoreset:
-    """A coreset of a stream: points are added as they come, and `coreset` says at any time which ones stand for all.
+    """Coreset of a stream of points, available at any time.
 
     Parameters
     ----------
     size : int
-        How many points to choose.
+        Number of points of the coreset.
     sigma : float
-        Bandwidth, as for `coreset`.
+        Bandwidth, as in `coreset`.
     kernel : str, default="gaussian"
-        As for `coreset`.
+        As in `coreset`.
     random_state : int, Generator or None
         Seed.
 
     Raises
     ------
     ValueError
-        For a kernel that has no frequencies.
+        For a kernel without random frequencies.
     SampleSetError
-        For points or weights that are not finite, negative weights, pieces of other dimensions than the first, data
+        For points or weights that are not finite, negative weights, pieces with other dimensions than the first, data
         frames whose columns have other names or another order, and pieces with and without weights.
 
     Notes
     -----
-    Blocks of 32,768 points become coresets of eight times the size (at most 1,024 points more than it), and two that
-    stand for as many points become one, with optimal weights: blocks, pairs, fours, eights. What is kept grows with the
-    logarithm of the number of points. The ``distance`` of the result is a bound (`merge_coresets`), certified for the
-    Gaussian kernel in up to three dimensions, exponential ones on a line and "laplace" in the plane; by others, those
-    of blocks are estimated. Where the stream is cut into pieces changes no bit. An object of this kind can be pickled,
-    to go on later; those of several streams are put together by `merge_coresets` of their coresets.
+    Blocks of 32,768 points become coresets of 8 times the size (at most 1,024 more points), and two coresets of equally
+    many blocks become one, with optimal weights. Memory grows with the logarithm of the number of points. The
+    ``distance`` of the result is a bound (`merge_coresets`), certified for the Gaussian kernel in up to three
+    dimensions, exponential kernels on a line and "laplace" in the plane; for others, distances of blocks are
+    estimated. The boundaries of the pieces change no bit. The object can be pickled and continued later. Use
+    `merge_coresets` for the coresets of several streams.
 
-    Cost: some 1e5 points a second in the plane, for sizes of hundreds.
+    Speed: about 1e5 points per second in the plane, for sizes of some hundred.
 
     Examples
     --------
@@ -219,13 +213,13 @@ class RunningCoreset:
         self.names: list[Any] | None = None  # of the columns, if points came as data frames
         self._seed = draw_seed(random_state)
         self._weighted = False
-        self._waiting = list[tuple[F64, F64, I64]]()  # points, weights and rows since the row ``_start``
+        self._buffer = list[tuple[F64, F64, I64]]()  # points, weights and rows since the row ``_start``
         self._start = 0
         self._nodes = list[tuple[int, CoresetUnion]]()  # of 2^level blocks each, the oldest first
         self._blocks = 0
 
     def add(self, P: Any, weights: Any = None) -> RunningCoreset:
-        """Add points (n, d), each of weight 1 or of ``weights`` (n,) >= 0; itself."""
+        """Add points (n, d) with weight 1, or with ``weights`` (n,) >= 0, and return self."""
         points, p = points_and_weights(P, weights)
         require_same_names(SampleSetError, **{"earlier points": self, "P": P})
         if self.names is None:
@@ -235,54 +229,56 @@ class RunningCoreset:
         if points.shape[1] != self._d or self._weighted != (weights is not None):
             kinds = [f"{d} dimensions {'with' if w else 'without'} weights" for d, w in
                      ((points.shape[1], weights is not None), (self._d, self._weighted))]  # fmt: skip
-            raise SampleSetError(
-                f"found points of {kinds[0]}, after points of {kinds[1]}: add points of one kind"
-            )
+            raise SampleSetError(f"P must have {kinds[1]} like earlier points; got {kinds[0]}.")
         rows = np.flatnonzero(p > 0)
-        self._waiting.append(
+        self._buffer.append(
             (points[rows], p[rows] if self._weighted else np.ones(len(p)), self.n_points + rows)
         )
         self.n_points += len(p)
-        if sum(len(part[1]) for part in self._waiting) >= BLOCK_POINTS:
-            points, p, rows = self._together()
-            whole_ones = len(p) // BLOCK_POINTS * BLOCK_POINTS
-            for first in range(0, whole_ones, BLOCK_POINTS):
+        if sum(len(part[1]) for part in self._buffer) >= BLOCK_POINTS:
+            points, p, rows = self._buffered()
+            n_complete = len(p) // BLOCK_POINTS * BLOCK_POINTS
+            for first in range(0, n_complete, BLOCK_POINTS):
                 part = slice(first, first + BLOCK_POINTS)
-                self._push(self._union(points[part], p[part], rows[part], int(rows[part][-1]) + 1))
+                self._add_block(self._block_union(points[part], p[part], rows[part], int(rows[part][-1]) + 1))
                 self._start = int(rows[part][-1]) + 1
-            self._waiting = [(points[whole_ones:], p[whole_ones:], rows[whole_ones:])]
+            self._buffer = [(points[n_complete:], p[n_complete:], rows[n_complete:])]
         return self
 
     def coreset(self, *, optimal_weights: bool = False) -> Coreset:
-        """The points that stand for all that were added, as from `merge_coresets`; ``indices`` count from the first."""
+        """Return the coreset of all points added so far, as from `merge_coresets`; ``indices`` count all points."""
         optimal_weights = check_bool("optimal_weights", optimal_weights)
         if self.n_points == 0:
-            raise SampleSetError("there is no coreset of no points: add some before")
-        points, p, rows = self._together()
+            raise SampleSetError("RunningCoreset has no points yet. Call add before coreset.")
+        points, p, rows = self._buffered()
         unions = [union for _, union in self._nodes]
         if len(p):
-            unions.append(self._union(points, p, rows, self.n_points))
-        few = merge_unions(unions, self.size, self.sigma, self.kernel, optimal_weights, self._seed)
-        return replace(few, names=self.names)
+            unions.append(self._block_union(points, p, rows, self.n_points))
+        result = merge_unions(unions, self.size, self.sigma, self.kernel, optimal_weights, self._seed)
+        return replace(result, names=self.names)
 
-    def _together(self) -> tuple[F64, F64, I64]:
-        points, p, rows = (np.concatenate(column) for column in zip(*self._waiting, strict=True))
+    def _buffered(self) -> tuple[F64, F64, I64]:
+        points, p, rows = (np.concatenate(column) for column in zip(*self._buffer, strict=True))
         return points, p, rows
 
-    def _union(self, points: F64, p: F64, rows: I64, end: int) -> CoresetUnion:
-        """What stands for points that wait, of rows up to ``end`` - 1."""
+    def _block_union(self, points: F64, p: F64, rows: I64, end: int) -> CoresetUnion:
+        """Return the coreset of buffered points, for rows up to ``end`` - 1."""
         rng = np.random.default_rng([self._seed, RngStream.CORESET, self._blocks])
-        kept = min(len(p), merge_size(self.size))
-        few = coreset(points, kept, sigma=self.sigma, kernel=self.kernel, weights=p, random_state=rng)
+        size = min(len(p), merge_size(self.size))
+        part = coreset(points, size, sigma=self.sigma, kernel=self.kernel, weights=p, random_state=rng)
         scale, total = (1.0, float(p.sum())) if self._weighted else (1 / len(p), None)
-        union = as_union(few)
+        union = as_union(part)
         return union._replace(
-            indices=rows[few.indices] - self._start, weights=scale * few.weights, shares=scale * few.weights,
-            distance=scale * few.distance, n_points=end - self._start, total=total,
-        )  # fmt: skip
+            indices=rows[part.indices] - self._start,
+            weights=scale * part.weights,
+            selection_weights=scale * part.weights,
+            distance=scale * part.distance,
+            n_points=end - self._start,
+            total=total,
+        )
 
-    def _push(self, union: CoresetUnion) -> None:
-        """Add a block; two nodes of as many blocks become one."""
+    def _add_block(self, union: CoresetUnion) -> None:
+        """Add a block; merge nodes of equally many blocks."""
         level, self._blocks = 0, self._blocks + 1
         while self._nodes and self._nodes[-1][0] == level:
             union = concatenate_unions([self._nodes.pop()[1], union])

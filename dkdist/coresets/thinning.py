@@ -1,4 +1,4 @@
-"""`CoresetThinning`: large sets become their coresets, sets to sets."""
+"""`CoresetThinning`: transformer that replaces large sets by their coresets."""
 
 from __future__ import annotations
 
@@ -13,45 +13,44 @@ from dkdist._base.inputs import check_sets, sample_points, summarize
 from dkdist._base.invalid_sets import require_nonnegative_weights
 from dkdist._base.parameter_checks import draw_seed, median_seed, one_of, whole
 from dkdist._numba.arrays import F32, F64
-from dkdist.coresets import selection as choosing
+from dkdist.coresets import selection
 from dkdist.sets import SampleSets
 
 
 class CoresetThinning(TransformerMixin, BaseEstimator):
-    """Make large sets small: every set becomes its coreset, sets to sets, before any embedding.
+    """Transformer that replaces each large set by its coreset, before an embedding.
 
     Parameters
     ----------
     size : int, default=256
-        Points that a set has at most; smaller ones stay as they are.
+        Maximal number of points of a set; smaller sets are unchanged.
     sigma : float or "median", default="median"
-        As for `coreset`; "median" is the median distance between 1,024 points of at most 256 sets of `fit`,
-        drawn at random from the seed.
+        As in `coreset`; "median" is the median distance between 1,024 random points of at most 256 sets of `fit`.
     method : {"swap", "halving", "stratified", "random", "every"}, default="swap"
-        As for `coreset`.
+        As in `coreset`.
     random_state : int, Generator or None
-        Seed; a set's coreset depends on the seed and on its own points alone.
+        Seed. The coreset of a set depends on the seed and on its points alone.
     kernel : str, default="gaussian"
-        As for `coreset`.
+        As in `coreset`.
 
     Attributes
     ----------
     sigma_ : float
-        What was used.
+        Fitted bandwidth.
     n_features_in_ : int
-        The dimension d of the points.
+        Dimension d of the points.
 
     Raises
     ------
     SampleSetError
-        Naming the set: empty, not finite, negative weights.
+        For empty sets, points that are not finite, and negative weights, with the index of the set.
     ValueError
-        For method="every" in more than one dimension, and a kernel that has no frequencies.
+        For method="every" in more than one dimension, and a kernel without random frequencies.
 
     Notes
     -----
-    `transform` gives `SampleSets` in memory, for a store too: at most ``size`` points a set, read one block at a time.
-    Weighted sets keep their total weight. Cost a set: see `coreset`.
+    `transform` returns `SampleSets` in memory, for a store too, which is read block by block. Weighted sets keep their
+    total weight. For the time per set see `coreset`.
 
     Examples
     --------
@@ -77,29 +76,29 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         self.kernel = kernel
 
     def fit(self, X: Any, y: Any = None) -> CoresetThinning:
-        """Check the sets X and find sigma; one pass over the data for "median". ``y`` is not used."""
+        """Check the sets X and choose sigma, with one pass over the data for "median"; ``y`` is ignored."""
         whole("size", self.size)
-        one_of("method", self.method, choosing.METHODS)
-        choosing.check_kernel(self.kernel)
+        one_of("method", self.method, selection.METHODS)
+        selection.check_kernel(self.kernel)
         sets = check_sets(X)
-        choosing.check_every_method(self.method, sets.n_dims)
-        given = choosing.check_sigma(self.sigma)
-        if given is None:
+        selection.check_every_method(self.method, sets.n_dims)
+        sigma = selection.check_sigma(self.sigma)
+        if sigma is None:
             bad = summarize(sets, None, skip=False).bad
-            given = choosing.median_sigma(sample_points(sets, bad, median_seed(self.random_state)))
-        self.sigma_ = given
-        choosing.check_float32_range(bandwidth_sigma=self.sigma_)
+            sigma = selection.median_sigma(sample_points(sets, bad, median_seed(self.random_state)))
+        self.sigma_ = sigma
+        selection.check_float32_range(bandwidth_sigma=self.sigma_)
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
         learn_names(self, sets)
         self._seed = draw_seed(self.random_state)
         return self
 
     def transform(self, X: Any) -> SampleSets:
-        """The sets X with at most ``size`` points each, in memory."""
+        """Return the sets X with at most ``size`` points each, in memory."""
         check_is_fitted(self)
         whole("size", self.size)
-        one_of("method", self.method, choosing.METHODS)
-        choosing.check_kernel(self.kernel)
+        one_of("method", self.method, selection.METHODS)
+        selection.check_kernel(self.kernel)
         sets = known_sets(self, X)
         blocks = [sets] if isinstance(sets, SampleSets) else sets.blocks()
         points, weights, position = list[F32](), list[F64](), 0
@@ -109,17 +108,17 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
             weighted = block.weights is not None
             for i, x in enumerate(block):
                 w = block.weights_of(i)
-                few, their = self._thin(x, np.ones(len(x)) if w is None else w.reshape(-1).astype(np.float64))
-                points.append(few)
-                weights.append(their)
+                thinned = self._thin(x, np.ones(len(x)) if w is None else w.reshape(-1).astype(np.float64))
+                points.append(thinned[0])
+                weights.append(thinned[1])
             position += len(block)
-        made = SampleSets.from_arrays(points, weights if weighted else None, origin=sets.origin)
-        return made.labelled(sets.ids, sets.names, sets.targets)
+        coresets = SampleSets.from_arrays(points, weights if weighted else None, origin=sets.origin)
+        return coresets.labelled(sets.ids, sets.names, sets.targets)
 
     def _thin(self, x: F32, w: F64) -> tuple[F32, F64]:
         if len(x) <= self.size:
             return x, w
         centred = (x - x.mean(axis=0, dtype=np.float64)).astype(np.float32)
-        choice = choosing.CoresetParams(self.size, self.sigma_, self.method, self._seed, self.kernel)
-        indices, weights = choosing.choose_points(centred, w, choice)
+        params = selection.CoresetParams(self.size, self.sigma_, self.method, self._seed, self.kernel)
+        indices, weights = selection.choose_points(centred, w, params)
         return x[indices], weights

@@ -1,28 +1,19 @@
-"""The cells of `kernel_cells` block by block, only where points are: any bandwidth, any width, the memory of a block.
+"""Kernel energies by Gaussian gridding on cells, for bandwidths too small for Fourier grids; whole boxes or blocks.
 
-    f_m = sum_i z_i prod_j g(x_ij - m_j delta),   E = height sum_m |f_m|^2
-
-is the same sum with the same certified error, taken over blocks of cells in turn. A point's 2J cells along a dimension
-lie in one block or in two, so that it is listed under at most 2^d blocks, and a block that no point reaches is never
-made. Cost: that of `kernel_cells` for each of a point's blocks, and two passes over the cells of each block; an own
-sort of (point, block). So time and memory go with the number of points and not with the box that they lie in.
-
-Kernel energies by Gaussian gridding: for small bandwidths, when too many frequencies would be needed.
-
-A Gaussian kernel is the overlap of two narrower ones, and its integral over u is the trapezoidal sum over cells:
+A Gaussian kernel is the overlap of two narrower Gaussians, and its integral over u is the trapezoidal sum over cells:
 
     k(x, y) = prod_j (2/pi)^(1/2) / sigma int g(x_j - u) g(y_j - u) du,   g(t) = exp(-t^2 / sigma^2),
     E(x, z) = sum_ij <z_i, z_j> k(x_i, x_j) ~ C sum_m |f_m|^2,   f_m = sum_i z_i prod_j g(x_ij - m_j delta)
 
-where each point counts in the 2J cells nearest to it along each dimension. By Parseval's formula this is the Fourier
-grid of `fourier_grid` on a box of frequencies, without a transform. By Poisson's formula the whole sum is the kernel
-times 1 + a_j cos(..) along each dimension, and cells that are left out take at most tau from it, so that
+where each point contributes to the 2J nearest cells per dimension. By Poisson's formula the whole sum is the kernel
+times 1 + a_j cos(..) per dimension, and truncated cells take at most tau from it, so that without estimates
 
     |error of k| <= (1 + a + tau)^d - 1,   a = 2 sum_n exp(-(pi n sigma / delta)^2 / 2),
     tau = 8^(1/2) (1 + a) exp(-(J delta / sigma)^2).
 
-Nothing is estimated, all of it is float64. Cost of a point: (2J)^d multiply-adds (J = 6 for 1e-5), whatever the
-bandwidth; memory: a number for each cell of the box that the points lie in.
+All sums are float64. Cost per point: (2J)^d multiply-adds (J = 6 for 1e-5) for any bandwidth; memory: one number per
+cell of the bounding box. `kernel_blocks` computes the same sum for one block of cells at a time, only where points are:
+time and memory then depend on the number of points, not on the size of the box.
 """
 
 from __future__ import annotations
@@ -33,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import F64, I64
-from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
+from dkdist._numba.compilation import FINITE_FMA, inline_jit, jit
 from dkdist._numba.points import column_bounds
 from dkdist._numba.weighted_points import WeightedPoints, sorted_rows
 from dkdist.kernels._profiles_numba import exp2
@@ -142,7 +133,7 @@ def _sort_by_block(places: F64, shape: tuple[int, int, int]) -> I64:
     return order
 
 
-@loop()
+@jit()
 def counting_sort(keys, n_keys):  # type: ignore[no-untyped-def]
     """Positions of whole numbers from 0 to before ``n_keys`` in rising order."""
     starts, order = np.zeros(n_keys + 1, np.int64), np.empty(len(keys), np.int64)
@@ -155,7 +146,7 @@ def counting_sort(keys, n_keys):  # type: ignore[no-untyped-def]
     return order
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _spread(places, z, order, J, row, beta, shape, f):  # type: ignore[no-untyped-def]
     """f[c, cells] += z_ic times the product of the Gaussians of three dimensions; one cell: that of no width."""
     g, base = np.ones((3, row)), np.zeros(3, np.int64)
@@ -182,7 +173,7 @@ def _spread(places, z, order, J, row, beta, shape, f):  # type: ignore[no-untype
                         )
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _add_row(cells, w, g):  # type: ignore[no-untyped-def]
     for n in range(SIMD_WIDTH):
         cells[n] += w * g[n]
@@ -250,7 +241,7 @@ def block_energy(z: F64, sigma: float, cells: Cells, blocks: Blocks) -> float:
     return float(height * _sum_squares(blocks, z, J, beta))
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _sum_squares(blocks, z, J, beta):  # type: ignore[no-untyped-def]
     """sum over blocks, cells and channels of f^2."""
     places, entries, corners, firsts, shape = blocks
@@ -281,13 +272,13 @@ def _sum_squares(blocks, z, J, beta):  # type: ignore[no-untyped-def]
     return total
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _add(cells, w, g):  # type: ignore[no-untyped-def]
     for n in range(len(g)):
         cells[n] += w * g[n]
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _sum(f):  # type: ignore[no-untyped-def]
     total = 0.0
     for value in f:

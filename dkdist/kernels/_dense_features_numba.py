@@ -1,11 +1,10 @@
-"""Random Fourier features of rows: products with dense frequencies, sines and cosines.
+"""Random Fourier features of rows with dense frequencies: products, sines and cosines.
 
-    out <- scale (sin, cos)(pi factor W x)       a product with W (F, m), four rows at a time
+    out <- scale (sin, cos)(pi factor W x)       with W (F, m), four rows at a time
 
-Each of them fills arrays from Python, or a tile of rows for steps of gradient descent, in one loop with these steps
-(`descent_loops.tile_steps`). A row's bits depend on no other row. What both consist of is optimised with each of them
-alone, which takes less time to compile. Arrays that a loop works in are its own: what a caller makes might be part
-of what it reads, which would be checked in every row.
+Compiled functions fill arrays, or a tile of rows for SGD steps in one loop (`_numba.sgd.tile_steps`). The bits of a row
+depend on no other row. Shared code is optimised within each caller, which compiles faster. Buffers are allocated inside
+the loops: arrays of a caller might alias its inputs, and that would be checked in every row.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import F32, I64, borrowed
-from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
-from dkdist._numba.elementary import f32, sincospi, smaller
+from dkdist._numba.compilation import FINITE_FMA, inline_jit, jit
+from dkdist._numba.elementary import f32, sincospi, minimum
 from dkdist._numba.points import read_only
 from dkdist._numba.sgd import tile_steps
 from dkdist._numba.simd import add_outer, load, spread, store, zeros
@@ -61,7 +60,7 @@ def dense_steps(X: F32, places: I64, waves: DenseFrequencies, tile: int, *walk: 
     return int(_dense_steps(read_only(X), read_only(places), waves, tile, *walk))
 
 
-@inlined(ELEMENTWISE, early=False)
+@inline_jit(FINITE_FMA, early=False)
 def _sine_cosine(phases, factor, scale, sines, cosines):  # type: ignore[no-untyped-def]
     for r in range(len(sines)):
         sine, cosine = sincospi(phases[r] * factor)
@@ -69,15 +68,15 @@ def _sine_cosine(phases, factor, scale, sines, cosines):  # type: ignore[no-unty
         cosines[r] = scale * cosine
 
 
-@inlined(ELEMENTWISE, early=False)
+@inline_jit(FINITE_FMA, early=False)
 def _fill_dense(X, n, waves, phases, outs):  # type: ignore[no-untyped-def]
     """The features of the first n rows of X (., m), contiguous."""
     X, waves, phases, outs = borrowed(X), borrowed(waves), borrowed(phases), borrowed(outs)
     m, F = X.shape[1], outs.shape[2] // 2
     for first in range(0, n, TILE_ROWS):
-        rows = smaller(TILE_ROWS, n - first)
+        rows = minimum(TILE_ROWS, n - first)
         for start in range(0, F, TILE_FREQUENCIES):
-            width = smaller(TILE_FREQUENCIES, F - start)
+            width = minimum(TILE_FREQUENCIES, F - start)
             for place in range(0, width, SIMD_WIDTH):
                 panel = (start + place) * m
                 for i in range(0, rows - 3, 4):
@@ -99,12 +98,12 @@ def _fill_dense(X, n, waves, phases, outs):  # type: ignore[no-untyped-def]
                     _sine_cosine(phases[i], waves.factors[s], waves.scale, sines, cosines)
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _dense_rows(X, waves, outs):  # type: ignore[no-untyped-def]
     _fill_dense(X, len(X), waves, np.empty((TILE_ROWS, TILE_FREQUENCIES), f32), outs)
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _dense_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
     made = np.empty((1, tile, iterate.W.shape[1]), f32)
     room, given = np.empty((TILE_ROWS, TILE_FREQUENCIES), f32), np.empty((tile, X.shape[1]), f32)

@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 
 from dkdist._numba.arrays import F64
-from dkdist._numba.compilation import inlined, loop
+from dkdist._numba.compilation import inline_jit, jit
 from dkdist.kernels._profiles_numba import COMPACT, DISTANCE, MATERN, RATIONAL, Profile
 
 f64, i64 = np.float64, np.int64
@@ -40,7 +40,7 @@ def double_double_energy(x: F64, z: F64, kernel: Profile) -> float:
     return float(_energy(np.ascontiguousarray(x), np.ascontiguousarray(z), kernel))
 
 
-@inlined()
+@inline_jit()
 def _sum(a, b):  # type: ignore[no-untyped-def]
     """a + b = s + error, exactly."""
     s = a + b
@@ -48,7 +48,7 @@ def _sum(a, b):  # type: ignore[no-untyped-def]
     return s, (a - (s - v)) + (b - v)
 
 
-@inlined()
+@inline_jit()
 def _product(a, b):  # type: ignore[no-untyped-def]
     """a b = p + error, exactly: of halves of 26 digits."""
     p = a * b
@@ -58,7 +58,7 @@ def _product(a, b):  # type: ignore[no-untyped-def]
     return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2
 
 
-@inlined()
+@inline_jit()
 def _add(ah, al, bh, bl):  # type: ignore[no-untyped-def]
     s, e = _sum(ah, bh)
     t, f = _sum(al, bl)
@@ -69,7 +69,7 @@ def _add(ah, al, bh, bl):  # type: ignore[no-untyped-def]
     return s, e - (s - high)
 
 
-@inlined()
+@inline_jit()
 def _times(ah, al, bh, bl):  # type: ignore[no-untyped-def]
     p, e = _product(ah, bh)
     e += ah * bl + al * bh
@@ -77,7 +77,7 @@ def _times(ah, al, bh, bl):  # type: ignore[no-untyped-def]
     return high, e - (high - p)
 
 
-@inlined()
+@inline_jit()
 def _root(ah, al):  # type: ignore[no-untyped-def]
     """One step of Newton from the root of float64."""
     r = np.sqrt(ah)
@@ -87,7 +87,7 @@ def _root(ah, al):  # type: ignore[no-untyped-def]
     return high, correction - (high - r)
 
 
-@inlined()
+@inline_jit()
 def _inverse(h, g):  # type: ignore[no-untyped-def]
     """1 / (1 + h + g): one step of Newton from the quotient of float64."""
     u, v = _add(1.0, 0.0, h, g)
@@ -97,7 +97,7 @@ def _inverse(h, g):  # type: ignore[no-untyped-def]
     return _times(q, 0.0, p, r)
 
 
-@inlined()
+@inline_jit()
 def _polynomial(h, g, kernel):  # type: ignore[no-untyped-def]
     """1 + first t + second t^2 of t = u ln 2, u = h + g."""
     t, r = _times(h, g, _LN2[0], _LN2[1])
@@ -107,7 +107,7 @@ def _polynomial(h, g, kernel):  # type: ignore[no-untyped-def]
     return _add(1.0, 0.0, u, v)
 
 
-@inlined()
+@inline_jit()
 def _powers(h, g, n, e, f):  # type: ignore[no-untyped-def]
     """h, g = 2^(h + g), h <= 0, of each lane; n, e, f are room for it. Lane by lane, so that it is vectorised."""
     for i in range(LANES_PER_GROUP):
@@ -135,7 +135,7 @@ def _powers(h, g, n, e, f):  # type: ignore[no-untyped-def]
         h[i], g[i] = a * factor, b * factor
 
 
-@loop()
+@jit()
 def _energy(x, z, kernel):  # type: ignore[no-untyped-def]
     """Lanes are points j from 0 on, each against a point i before it (half of a pair with itself)."""
     d, C = x.shape[1], z.shape[1]

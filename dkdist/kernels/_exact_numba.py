@@ -1,27 +1,16 @@
-"""Parts of a point set between which a kernel is nothing: each is summed alone, however far it is from the others.
-
-    E(x, z) = sum_parts E(part) + error,   |error| <= k(reach) (W^2 - sum_parts W_part^2),   W = sum_i |z_i|
-
-Points of two parts are more than ``reach`` apart along an axis, so that k of them is at most k(reach): what that leaves
-out are pairs that no part holds. An error of k of at most eps in every part, with k(reach) <= eps, is thus one of at
-most eps W^2 in all.
-
-Exact sums of a kernel over all pairs of weighted points: what kernel distances are made of.
+"""Exact sums of a kernel over all pairs of weighted points, and connected components of point sets.
 
     E(x, z) = sum_ij k(x_i, x_j) <z_i, z_j>,   D_K^2(P, Q) = E of all points of P and Q, with z = (w_P, -w_Q)
     f(y) = sum_i z_i k(x_i, y),   dE/dz_i = 2 f(x_i),   dE/dx_i = 2 z_i grad f(x_i)
 
-z_i are signed, with C channels: C = 1 for weights, C = d for currents. So each unordered pair is taken once, and
-D^2 = kappa(P,P) + kappa(Q,Q) - 2 kappa(P,Q) (Joshi et al. 2011, equation 1.1) costs half the pairs of three matrices.
+z_i are signed, with C channels (1 for weights, d for currents). Each unordered pair is summed once, half of the pairs of
+three matrices (Joshi et al. 2011, equation 1.1). All sums are float64. In few dimensions, squared distances come from
+differences of 64 points at a time, with the kernel in the same loop. From `MIN_PRODUCT_DIMS` on, they come from
+|x - y|^2 = |x|^2 + |y|^2 - 2 x.y in blocks, unless exponents could be off by 1e-10. Points are read in tiles, in a fixed
+order of summation.
 
-All of it is float64. Few dimensions: squared distances from differences, 64 points at a time, and the kernel in the
-same loop, with an own exponential (relative error 1e-15). From `MIN_PRODUCT_DIMS` on: |x - y|^2 = |x|^2 + |y|^2 - 2 x.y
-from products of blocks, unless exponents could then be off by 1e-10. Cost of a pair: 20 + 2 d flops in vector
-registers; no array of all pairs.
-
-Points come in tiles. One of columns is held while the rows before it pass: these are made from what was given once for
-every such tile, which is little beside their pairs. The order of adding is that of points one after the other. Where
-k has a kink, at equal points, its gradient counts as 0.
+Components are more than ``reach`` apart along an axis, so k between them is at most k(reach) <= eps, and omitting these
+pairs changes E by at most eps W^2, W = sum_i |z_i|.
 """
 
 from __future__ import annotations
@@ -31,7 +20,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dkdist._numba.arrays import F64, I64
-from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
+from dkdist._numba.compilation import FINITE_FMA, inline_jit, jit
 from dkdist._numba.weighted_points import WeightedPoints, tile_rows
 from dkdist.kernels._profiles_numba import (
     DISTANCE,
@@ -181,7 +170,7 @@ def _exponent_rounding(x: F64) -> float:
     return float((x.shape[1] + 4) * np.finfo(np.float64).eps * 4 * np.einsum("ij,ij->i", x, x).max())
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _add(x, z, first, last, kernel, y, square, k, acc):  # type: ignore[no-untyped-def]
     """acc[c, l] += sum of z_ic k(x_i, y_l) over the sources from ``first`` to before ``last``; y is (d, LANES)."""
     d = x.shape[1]
@@ -209,7 +198,7 @@ def _add(x, z, first, last, kernel, y, square, k, acc):  # type: ignore[no-untyp
                 row[n] += w * k[n]
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def load_columns(y, first, last, tile):  # type: ignore[no-untyped-def]
     """Points as columns; the last one is repeated."""
     for n in range(LANES_PER_GROUP):
@@ -217,7 +206,7 @@ def load_columns(y, first, last, tile):  # type: ignore[no-untyped-def]
             tile[j, n] = y[min(first + n, last - 1), j]
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def self_energy(x, z, kernel, before, total):  # type: ignore[no-untyped-def]
     """``total`` and the energy of points with an even number of dimensions (see `pad_dims`), by differences.
 
@@ -243,7 +232,7 @@ def self_energy(x, z, kernel, before, total):  # type: ignore[no-untyped-def]
     return total
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _add_sums(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
     """Add `sums` at points y to ``out`` (m, C), of points with an even number of dimensions."""
     C, square, k = z.shape[1], np.zeros(LANES_PER_GROUP), np.empty(LANES_PER_GROUP)
@@ -258,7 +247,7 @@ def _add_sums(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
                 out[first + n, c] = acc[c, n]
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _block_energy(t, row_norms, column_norms, row_z, column_z):  # type: ignore[no-untyped-def]
     """sum_ij 2^(2 t_ij - |x_i|^2 - |y_j|^2) <z_i, z_j>."""
     C = row_z.shape[1]
@@ -279,7 +268,7 @@ def _block_energy(t, row_norms, column_norms, row_z, column_z):  # type: ignore[
     return total
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _gradients(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
     d, s, k, g = x.shape[1], np.zeros(LANES_PER_GROUP), np.empty(LANES_PER_GROUP), np.empty(LANES_PER_GROUP)
     tile, acc = np.empty((d, LANES_PER_GROUP)), np.empty((d + 1, LANES_PER_GROUP))
@@ -336,7 +325,7 @@ def is_connected_by_bins(points: WeightedPoints, reach: float) -> bool:
     return True
 
 
-@loop()
+@jit()
 def _extend_intervals(x, low, per_length, lows, highs):  # type: ignore[no-untyped-def]
     """The least and largest coordinate of the points in each interval of each axis."""
     for i in range(len(x)):
@@ -372,7 +361,7 @@ def blockwise_energy(x: F64, z: F64, spans: I64) -> float:
     return float(_span_energies(pad_dims(x), z, spans))
 
 
-@loop()
+@jit()
 def _span_energies(x, z, spans):  # type: ignore[no-untyped-def]
     total, nothing = 0.0, np.empty((0, z.shape[1]))
     for s in range(len(spans)):

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
+from dkdist._numba.compilation import FINITE_FMA, inline_jit, jit
 from dkdist._numba.elementary import f32, i32, sincospi
-from dkdist._numba.points import TILE, add_products, read_only, weight_array, weight_totals
+from dkdist._numba.points import TILE_POINTS, add_products, read_only, weight_array, weight_totals
 
 ANCHOR_HARMONICS = 8  # harmonics from one computed directly to the next
 
@@ -66,23 +66,23 @@ def weight_fractions(weights: F32 | None, offsets: I64) -> tuple[F32, F64]:
     return w.reshape(-1, 1), 1 / (weight_totals(w, offsets) if weighted else np.diff(offsets))
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _harmonic(phase, k, cosine, sine):  # type: ignore[no-untyped-def]
     """Cosine and sine of k times the phases, which are in units of 2^-32 turns and wrap."""
-    for i in range(TILE):
+    for i in range(TILE_POINTS):
         s, c = sincospi(f32(i32(phase[i] * i32(k))) * f32(2.0**-31))
         cosine[i] = c
         sine[i] = s
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _rotate(c1, s1, c2, s2, cosine, sine):  # type: ignore[no-untyped-def]
-    for i in range(TILE):
+    for i in range(TILE_POINTS):
         cosine[i] = c1[i] * c2[i] - s1[i] * s2[i]
         sine[i] = s1[i] * c2[i] + c1[i] * s2[i]
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _columns(points, first, m, j, low, high, period, phase, T):  # type: ignore[no-untyped-def]
     """T[2k - 1], T[2k] = cosine and sine of the k-th harmonic of dimension j, for the m points from ``first`` on."""
     centre = (np.float64(low[j]) + np.float64(high[j])) / 2
@@ -99,14 +99,14 @@ def _columns(points, first, m, j, low, high, period, phase, T):  # type: ignore[
             _rotate(T[2 * far - 1], T[2 * far], T[2 * near - 1], T[2 * near], T[2 * k - 1], T[2 * k])
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _tables(lengths):  # type: ignore[no-untyped-def]
     """Columns of ones for the functions of three dimensions, and phases."""
     A, B, C = 2 * (lengths.shape[0] // 2) + 1, 2 * (lengths.shape[1] // 2) + 1, 2 * (lengths.max() // 2) + 1
-    return np.ones((A, TILE), f32), np.ones((B, TILE), f32), np.ones((C, TILE), f32), np.zeros(TILE, i32)
+    return np.ones((A, TILE_POINTS), f32), np.ones((B, TILE_POINTS), f32), np.ones((C, TILE_POINTS), f32), np.zeros(TILE_POINTS, i32)
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _fill(points, first, m, products, T, U, V, phase):  # type: ignore[no-untyped-def]
     """The columns of the m points from ``first`` on; of d < 3 dimensions the first 3 - d are constant."""
     low, high, periods, _ = products
@@ -118,15 +118,15 @@ def _fill(points, first, m, products, T, U, V, phase):  # type: ignore[no-untype
     _columns(points, first, m, d - 1, low, high, periods, phase, V)
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _sums(points, spans, weights, units, products, out):  # type: ignore[no-untyped-def]
     T, U, V, phase = _tables(products.lengths)
-    lengths, share, TU = products.lengths, np.zeros(TILE, f32), np.empty(TILE, f32)
+    lengths, share, TU = products.lengths, np.zeros(TILE_POINTS, f32), np.empty(TILE_POINTS, f32)
     for s in range(len(spans)):
         start, stop = spans[s, 0], spans[s, 1]
         unit = units[s]
-        for first in range(start, stop, TILE):
-            m = min(TILE, stop - first)
+        for first in range(start, stop, TILE_POINTS):
+            m = min(TILE_POINTS, stop - first)
             _fill(points, first, m, products, T, U, V, phase)
             for channel in range(out.shape[1]):
                 share[m:] = f32(0.0)
@@ -136,18 +136,18 @@ def _sums(points, spans, weights, units, products, out):  # type: ignore[no-unty
                 end = 0
                 for a in range(len(T)):
                     for b in range(len(U)):
-                        for i in range(TILE):
+                        for i in range(TILE_POINTS):
                             TU[i] = share[i] * T[a, i] * U[b, i]
                         begin, end = end, end + lengths[a, b]
                         add_products(TU, V[: lengths[a, b]], out[s, channel, begin:end])
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _values(points, products, scales, out):  # type: ignore[no-untyped-def]
     T, U, V, phase = _tables(products.lengths)
     lengths, line = products.lengths, np.empty(len(V), f32)
-    for first in range(0, len(points), TILE):
-        m = min(TILE, len(points) - first)
+    for first in range(0, len(points), TILE_POINTS):
+        m = min(TILE_POINTS, len(points) - first)
         _fill(points, first, m, products, T, U, V, phase)
         for i in range(m):
             for c in range(len(line)):

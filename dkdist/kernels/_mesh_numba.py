@@ -33,7 +33,7 @@ import numpy as np
 from scipy.fft import fftn, irfftn, next_fast_len, rfft, rfftn
 
 from dkdist._numba.arrays import F64, I64
-from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
+from dkdist._numba.compilation import FINITE_FMA, inline_jit, jit
 from dkdist._numba.points import column_bounds
 from dkdist._numba.simd import full, fused, load, load_like, store
 from dkdist._numba.weighted_points import WeightedPoints, sorted_rows, tile_rows
@@ -137,7 +137,7 @@ def _errors(wide: F64, side: float, cells: I64, order: int, slopes: bool) -> F64
     return errors
 
 
-@loop()
+@jit()
 def _error(width, side, M, order):  # type: ignore[no-untyped-def]
     """e of one dimension, of which sigma is 1: it is looked at for dozens of meshes."""
     L = M * side
@@ -279,7 +279,7 @@ def _factors(M: int, side: float, p: int) -> F64:
     return np.concatenate([half, [0.0], half[:0:-1]])
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _sum(F, first, second, third):  # type: ignore[no-untyped-def]
     """sum_k |F_k|^2 of all frequencies, of which those with k_3 < 0 are left out by a real transform."""
     total = 0.0
@@ -293,7 +293,7 @@ def _sum(F, first, second, third):  # type: ignore[no-untyped-def]
     return total
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _splines(u, p, B):  # type: ignore[no-untyped-def]
     """B[a, i] = the B-spline of order p at u_i + p - 1 - a, for fractions u in [0, 1): what cell a of p takes."""
     for i in range(TILE_POINTS):
@@ -301,7 +301,7 @@ def _splines(u, p, B):  # type: ignore[no-untyped-def]
     _raise_orders(u, 2, p, B)
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _raise_orders(u, first, p, B):  # type: ignore[no-untyped-def]
     """B of order ``first`` - 1 becomes that of order p."""
     for r in range(first, p + 1):
@@ -315,7 +315,7 @@ def _raise_orders(u, first, p, B):  # type: ignore[no-untyped-def]
             B[0, i] *= (1.0 - u[i]) * over
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _within_cells(places, first, m, j, u):  # type: ignore[no-untyped-def]
     """u[i] = how far point ``first`` + i is within its cell, along axis j."""
     for i in range(m):
@@ -323,13 +323,13 @@ def _within_cells(places, first, m, j, u):  # type: ignore[no-untyped-def]
         u[i] = place - np.floor(place)
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _corner(places, point, n1, n2):  # type: ignore[no-untyped-def]
     """The first cell that a point's splines reach, counted along the mesh's memory."""
     return (int(places[point, 0]) * n1 + int(places[point, 1])) * n2 + int(places[point, 2])
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def spread(places, z, p, f):  # type: ignore[no-untyped-def]
     """f[cells] += z_i times the product of the splines of three dimensions; one cell: that of no width."""
     n0, n1, n2 = f.shape
@@ -368,7 +368,7 @@ def spread(places, z, p, f):  # type: ignore[no-untyped-def]
                 )
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _add_rows(cells, corner, n1, n2, z, g, n_first, n_second, i, row):  # type: ignore[no-untyped-def]
     """The cells that point i of a tile reaches, row by row of the mesh."""
     for a in range(n_first):
@@ -378,7 +378,7 @@ def _add_rows(cells, corner, n1, n2, z, g, n_first, n_second, i, row):  # type: 
             store(fused(row, w * g[1, b, i], load_like(row, cells, at, 0)), cells, at, 0)
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _splines_and_slopes(u, p, B, S):  # type: ignore[no-untyped-def]
     """B as `_splines`, and S[a, i] its derivative by u_i: B of order p - 1 there, less that one cell before."""
     _splines(u, p - 1, B)
@@ -391,7 +391,7 @@ def _splines_and_slopes(u, p, B, S):  # type: ignore[no-untyped-def]
     _raise_orders(u, p, p, B)
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def gather(places, p, f, out):  # type: ignore[no-untyped-def]
     """out[i] <- the field at point i, and its derivatives by three places: sums over the cells that `spread` fills."""
     n0, n1, n2 = f.shape
@@ -425,7 +425,7 @@ def gather(places, p, f, out):  # type: ignore[no-untyped-def]
             out[at, 0], out[at, 1], out[at, 2], out[at, 3] = value, by_first, by_second, by_third
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, nothing):  # type: ignore[no-untyped-def]
     """The rows of the mesh that point i of a tile reaches, added up: weighed by its splines, and by two slopes."""
     value, by_first, by_second = nothing, nothing, nothing

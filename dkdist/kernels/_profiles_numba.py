@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dkdist._numba.compilation import ELEMENTWISE, inlined
+from dkdist._numba.compilation import FINITE_FMA, inline_jit
 
 LANES_PER_GROUP = 64
 
@@ -44,7 +44,7 @@ GAUSSIAN = Profile(EXP2)
 GAUSSIAN_UNIT = float(np.sqrt(0.5 / np.log(2)))
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def exp2(t):  # type: ignore[no-untyped-def]
     """2^t for t <= 0: a polynomial on [-1/2, 1/2], 1 at 0, and the whole part added to the exponent."""
     t = max(t, MIN_EXPONENT)
@@ -63,7 +63,7 @@ def exp2(t):  # type: ignore[no-untyped-def]
     return i64(f64(y).view(i64) + (f64(shifted).view(i64) << i64(52))).view(f64)
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def sqdist(x, i, y, kernel, s):  # type: ignore[no-untyped-def]
     """s[n] = |x_i - y_n|^2, or sum_j |x_ij - y_nj| by city blocks; y is (d, LANES), d even."""
     for j in range(0, x.shape[1], 2):
@@ -78,7 +78,7 @@ def sqdist(x, i, y, kernel, s):  # type: ignore[no-untyped-def]
                 s[n] = before + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def profile(s, kernel, k):  # type: ignore[no-untyped-def]
     """k[n] = the kernel at what is `sqdist`."""
     if kernel.form == EXP2:
@@ -100,7 +100,7 @@ def profile(s, kernel, k):  # type: ignore[no-untyped-def]
             k[n] = (f64(1.0) + first * u + second * s[n]) * exp2(-u)
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def slope(s, kernel, k, g):  # type: ignore[no-untyped-def]
     """g[n], so that g (y - x) is the gradient of the kernel by y; k is its `profile`. Not by city blocks."""
     if kernel.form == EXP2:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
+from dkdist._numba.compilation import FINITE_FMA, inline_jit, jit
 from dkdist._numba.elementary import f32, sincospi
 from dkdist._numba.points import read_only, set_arrays, total_weight, weight_array
 from dkdist._numba.weighted_points import WeightedPoints
@@ -67,7 +67,7 @@ def add_mean_features(points: F32, weights: F32 | None, mean: float, waves: Wave
     _add_piece(read_only(points), *weight_array(weights), mean, waves, sums)
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def add_features(x, w, V, base, S, C):  # type: ignore[no-untyped-def]
     """Add one point's weighted sines and cosines; the last two columns are projected in the loop of the sines."""
     d = len(x)
@@ -83,7 +83,7 @@ def add_features(x, w, V, base, S, C):  # type: ignore[no-untyped-def]
         C[r] += w * c
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _add_tiles(points, start, stop, weights, weighted, mean, waves, room, sums):  # type: ignore[no-untyped-def]
     """Add the sums over the points from ``start`` to ``stop`` - 1."""
     V, centre, reach = waves
@@ -104,7 +104,7 @@ def _add_tiles(points, start, stop, weights, weighted, mean, waves, room, sums):
                 sums[1, q, r] += C[r]
 
 
-@inlined()
+@inline_jit()
 def _buffers(V):  # type: ignore[no-untyped-def]
     """What is worked in: the points and shares of a tile, and three rows of lanes."""
     x, share = np.zeros((TILE_POINTS, V.shape[1]), f32), np.empty(TILE_POINTS, f32)
@@ -117,13 +117,13 @@ def _buffers(V):  # type: ignore[no-untyped-def]
     )
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _add_piece(points, weights, weighted, mean, waves, sums):  # type: ignore[no-untyped-def]
     room = _buffers(waves.half_turns)
     _add_tiles(points, 0, len(points), weights, weighted, mean, waves, room, sums)
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _mean_features(points, offsets, weights, weighted, waves, out):  # type: ignore[no-untyped-def]
     F, room, sums = (
         out.shape[1] // 2,
@@ -162,7 +162,7 @@ def random_energies(points: WeightedPoints, frequencies: F64) -> F64:
     return np.asarray((sums**2).sum(axis=(0, 1)).ravel()[:F] * points.largest**2)
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _add_waves(x, z, V, sums):  # type: ignore[no-untyped-def]
     """Add weighted sines and cosines of points to ``sums`` (2, C, lanes, 64)."""
     base, S, C = (

@@ -1,12 +1,12 @@
-"""Curves and surfaces as weighted points: currents, which know orientation, and varifolds, which do not.
+"""Curves and surfaces as weighted points: currents (oriented) and varifolds (unoriented).
 
     current:   E(c, c') = sum_ij k(m_i, m_j) <v_i, v_j>,               channels v (d)
     varifold:  E(c, c') = sum_ij k(m_i, m_j) <v_i, v_j>^2 / |v_i| |v_j|,  channels v v^T / |v| (d (d + 1) / 2)
 
-m_i is the middle of a segment or the centroid of a triangle, v_i the edge vector or half the cross product of two
-edges, whose length is the area. The sign of v stays: a reversed shape is the negative one. (Joshi et al. 2011;
-Vaillant, Glaunes 2005; Charon, Trouve 2013.) Replacing a segment of length l by its middle changes k by at most
-(l / sigma)^2 / 24 on average: split what is longer than a part of the bandwidth.
+m_i is the midpoint of a segment or the centroid of a triangle, v_i the edge vector or half the cross product of two
+edges, whose norm is the area. A reversed current is the negative one. (Joshi et al. 2011; Vaillant, Glaunes 2005;
+Charon, Trouve 2013.) Replacing a segment of length l by its midpoint changes k by (l / sigma)^2 / 24
+at most, on average.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from dkdist._numba.arrays import F64, I64
 
 
 def segments(vertices: F64) -> tuple[F64, F64]:
-    """(middles, edge vectors) of a polygonal curve (n, d): (n - 1, d) both."""
+    """Return (midpoints, edge vectors) of a polygonal curve (n, d), both (n - 1, d)."""
     return (vertices[1:] + vertices[:-1]) / 2, np.diff(vertices, axis=0)
 
 
 def triangles(vertices: F64, faces: I64) -> tuple[F64, F64]:
-    """(centroids, half the cross products) of triangles (m, 3) between vertices (n, 3): (m, 3) both."""
+    """Return (centroids, half the cross products) of triangles (m, 3) of vertices (n, 3), both (m, 3)."""
     a, b, c = (vertices[faces[:, k]] for k in range(3))
     return (a + b + c) / 3, np.cross(b - a, c - a) / 2
 
 
 def varifold(v: F64) -> F64:
-    """Channels (n, d (d + 1) / 2) whose inner products are <v_i, v_j>^2 / |v_i| |v_j|."""
+    """Return channels (n, d (d + 1) / 2) whose inner products are <v_i, v_j>^2 / |v_i| |v_j|."""
     i, j = np.triu_indices(v.shape[1])
-    unit = np.abs(v).max(axis=1, keepdims=True)  # squares of the shortest v are no floats
+    unit = np.abs(v).max(axis=1, keepdims=True)  # avoids underflow of squares
     u = v / unit
     length = np.sqrt((u**2).sum(axis=1, keepdims=True))
     return np.asarray(np.where(i == j, 1, np.sqrt(2)) * u[:, i] * u[:, j] * (unit / length))
 
 
 def split_segments(vertices: F64, longest: float) -> F64:
-    """The same curve with every segment cut into the fewest equal parts that are no longer than ``longest``."""
+    """Return the vertices after splitting each segment into the fewest equal parts no longer than ``longest``."""
     edges = np.diff(vertices, axis=0)
     parts = np.maximum(1, np.ceil(np.sqrt((edges**2).sum(axis=1)) / longest)).astype(np.int64)
     segment = np.repeat(np.arange(len(edges)), parts)
@@ -47,7 +47,7 @@ def split_segments(vertices: F64, longest: float) -> F64:
 
 
 def split_triangles(vertices: F64, faces: I64, longest: float) -> tuple[F64, I64]:
-    """The same surface with triangles cut into four until no edge is longer than ``longest``."""
+    """Return vertices and faces after splitting triangles into four until no edge is longer than ``longest``."""
     while True:
         edge = vertices[faces] - vertices[np.roll(faces, -1, axis=1)]
         long = np.sqrt((edge**2).sum(axis=2)).max(axis=1) > longest
@@ -64,7 +64,7 @@ def split_triangles(vertices: F64, faces: I64, longest: float) -> tuple[F64, I64
 
 
 def find_inconsistent_edge(faces: I64) -> tuple[int, int] | None:
-    """Two triangles that run along an edge in the same direction, which oriented neighbours never do; or None."""
+    """Return two triangles that run along an edge in the same direction, or None if the mesh is oriented."""
     start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
     order = np.lexsort((end, start))
     same = (np.diff(start[order]) == 0) & (np.diff(end[order]) == 0)
@@ -75,31 +75,34 @@ def find_inconsistent_edge(faces: I64) -> tuple[int, int] | None:
 
 
 def segment_moments(vertices: F64) -> F64:
-    """The integral of |x - m|^2 over each segment: l^3 / 12."""
+    """Return the integral of |x - m|^2 over each segment: l^3 / 12."""
     return np.asarray(np.sqrt((np.diff(vertices, axis=0) ** 2).sum(axis=1)) ** 3 / 12)
 
 
 def triangle_moments(vertices: F64, faces: I64) -> F64:
-    """The integral of |x - m|^2 over each triangle: its area times the sum of its squared edges / 36."""
+    """Return the integral of |x - m|^2 over each triangle: its area times the sum of its squared edges / 36."""
     edges = vertices[faces] - vertices[np.roll(faces, -1, axis=1)]
     area = np.sqrt((triangles(vertices, faces)[1] ** 2).sum(axis=1))
     return np.asarray(area * (edges**2).sum(axis=(1, 2)) / 36)
 
 
 def points_on_segments(vertices: F64, which: I64, u: F64) -> F64:
-    """A point of each of the segments ``which``, uniform for uniform u (m, 1)."""
+    """Return a point of each of the segments ``which``, uniform for uniform u (m, 1)."""
     return np.asarray(vertices[which] + u * (vertices[which + 1] - vertices[which]))
 
 
 def points_on_triangles(vertices: F64, faces: I64, which: I64, u: F64) -> F64:
-    """A point of each of the triangles ``which``, uniform for uniform u (m, 2)."""
+    """Return a point of each of the triangles ``which``, uniform for uniform u (m, 2)."""
     a, b, c = (vertices[faces[which, k]] for k in range(3))
     root, along = np.sqrt(u[:, :1]), u[:, 1:]
     return np.asarray((1 - root) * a + root * ((1 - along) * b + along * c))
 
 
 def merge_cells(points: F64, channels: F64, side: float) -> tuple[F64, F64, F64]:
-    """(points, channels, distances moved): those of a cell of a grid are one, at their mean by length of channel."""
+    """Merge the points of each cell of a grid at their mean weighted by the norms of the channels.
+
+    Returns (points, channels, distance that each original point was moved).
+    """
     cells = np.floor((points - points.min(axis=0)) / side).astype(np.int64)
     _, which = np.unique(cells, axis=0, return_inverse=True)
     which = which.reshape(-1)

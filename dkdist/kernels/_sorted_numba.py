@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist._numba.arrays import F64
-from dkdist._numba.compilation import loop
+from dkdist._numba.compilation import jit
 
 
 def line_sums(t: F64, z: F64, decay: float, polynomial: tuple[float, float, float]) -> tuple[F64, F64]:
@@ -39,7 +39,7 @@ def line_sums(t: F64, z: F64, decay: float, polynomial: tuple[float, float, floa
     return np.ascontiguousarray(f.T), np.ascontiguousarray(slopes.T)
 
 
-@loop()
+@jit()
 def _line(t, z, decay, a, out):  # type: ignore[no-untyped-def]
     n, (a0, a1, a2) = len(t), (a[0], a[1], a[2])
     b0, b1, b2 = a1 - decay * a0, 2.0 * a2 - decay * a1, -decay * a2  # of the derivative of k
@@ -73,7 +73,7 @@ def plane_energy(points: F64, z: F64) -> float:
     return total
 
 
-@loop()
+@jit()
 def _pairs(x, y, z, order, merged):  # type: ignore[no-untyped-def]
     n, width, total = len(x), 1, 0.0
     while width < n:

@@ -1,11 +1,10 @@
-"""Random Fourier features of rows: products with structured frequencies, sines and cosines.
+"""Random Fourier features of rows with structured frequencies: Hadamard transforms, sines and cosines.
 
-    out <- scale (sin, cos)(pi length H D_3 H D_2 H D_1 x)       Hadamard transforms, some rows side by side
+    out <- scale (sin, cos)(pi length H D_3 H D_2 H D_1 x)       for several interleaved rows
 
-Each of them fills arrays from Python, or a tile of rows for steps of gradient descent, in one loop with these steps
-(`descent_loops.tile_steps`). A row's bits depend on no other row. What both consist of is optimised with each of them
-alone, which takes less time to compile. Arrays that a loop works in are its own: what a caller makes might be part
-of what it reads, which would be checked in every row.
+Compiled functions fill arrays, or a tile of rows for SGD steps in one loop (`_numba.sgd.tile_steps`). The bits of a row
+depend on no other row. Shared code is optimised within each caller, which compiles faster. Buffers are allocated inside
+the loops: arrays of a caller might alias its inputs, and that would be checked in every row.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64, borrowed
-from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
-from dkdist._numba.elementary import f32, sincospi, smaller
+from dkdist._numba.compilation import FINITE_FMA, inline_jit, jit
+from dkdist._numba.elementary import f32, sincospi, minimum
 from dkdist._numba.hadamard import structured_products
 from dkdist._numba.points import read_only
 from dkdist._numba.sgd import tile_steps
-from dkdist._numba.simd import LANES, LINE, ROWS, load, rows_of, store, times, to_line, transposed, will_write
+from dkdist._numba.simd import SIMD_WIDTH, CACHE_LINE_FLOATS, ROWS_PER_VECTOR, load, gather_rows, store, times, offset_to_cache_line, transposed, prefetch_for_write
 
-PREFETCH_NUMBERS = 2 * LINE  # numbers of a row between one that is written and one whose line is asked for
+PREFETCH_NUMBERS = 2 * CACHE_LINE_FLOATS  # numbers of a row between one that is written and one whose line is asked for
 
 
 class StructuredFrequencies(NamedTuple):
@@ -60,86 +59,86 @@ def structured_steps(X: F32, places: I64, waves: StructuredFrequencies, tile: in
     return int(_structured_steps(read_only(X), read_only(places), waves, tile, *walk))
 
 
-@inlined(early=False)
+@inline_jit(early=False)
 def _buffers(L):  # type: ignore[no-untyped-def]
     """Of some rows: side by side, their products, and what fills no vector."""
-    sides, one = np.zeros(2 * ROWS * L + LINE, f32), ROWS * L
-    begin = to_line(sides)
-    return sides[begin:][:one], sides[begin + one :][:one], np.zeros(3 * ROWS * LANES, f32)
+    sides, one = np.zeros(2 * ROWS_PER_VECTOR * L + CACHE_LINE_FLOATS, f32), ROWS_PER_VECTOR * L
+    begin = offset_to_cache_line(sides)
+    return sides[begin:][:one], sides[begin + one :][:one], np.zeros(3 * ROWS_PER_VECTOR * SIMD_WIDTH, f32)
 
 
-@inlined(early=False)
+@inline_jit(early=False)
 def _load_rows(X, places, i, last, x, left):  # type: ignore[no-untyped-def]
     """Some rows of X side by side."""
     m = X.shape[1]
-    whole = m // LANES * LANES
-    for r in range(0, whole, LANES):
-        store(transposed(rows_of(X, places, i, last, r)), x, r * ROWS, LANES)
+    whole = m // SIMD_WIDTH * SIMD_WIDTH
+    for r in range(0, whole, SIMD_WIDTH):
+        store(transposed(gather_rows(X, places, i, last, r)), x, r * ROWS_PER_VECTOR, SIMD_WIDTH)
     if whole < m:
-        for k in range(ROWS):
-            row = X[places[smaller(i + k, last)]]
-            for j in range(LANES):
-                left[k * LANES + j] = row[whole + j] if whole + j < m else f32(0)
-        store(transposed(load(left, 0, LANES, ROWS, LANES)), x, whole * ROWS, LANES)
+        for k in range(ROWS_PER_VECTOR):
+            row = X[places[minimum(i + k, last)]]
+            for j in range(SIMD_WIDTH):
+                left[k * SIMD_WIDTH + j] = row[whole + j] if whole + j < m else f32(0)
+        store(transposed(load(left, 0, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH)), x, whole * ROWS_PER_VECTOR, SIMD_WIDTH)
 
 
-@inlined(ELEMENTWISE, early=False)
+@inline_jit(FINITE_FMA, early=False)
 def _sines_and_cosines(room, scale):  # type: ignore[no-untyped-def]
     """Sines and cosines times ``scale`` of the first third of the room, to the second and the third."""
-    cells, length = ROWS * LANES, f32(scale)
+    cells, length = ROWS_PER_VECTOR * SIMD_WIDTH, f32(scale)
     for j in range(cells):
         sine, cosine = sincospi(room[j])
         room[cells + j] = length * sine
         room[2 * cells + j] = length * cosine
 
 
-@inlined(early=False)
+@inline_jit(early=False)
 def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no-untyped-def]
-    """The features of the rows places[first : first + n] of X, `ROWS` of them at once.
+    """The features of the rows places[first : first + n] of X, `ROWS_PER_VECTOR` of them at once.
 
     Where fewer are left, the last one stands for those that are not there. Waves of a block come right after its
     products, which are still in the first level of the cache.
     """
     (x, v, left), (signs, lengths, scale), outs = borrowed(room), borrowed(waves), borrowed(outs)
     X, places, (n_blocks, _, L) = borrowed(X), borrowed(places), signs.shape
-    F, last, cells = lengths.shape[1], first + n - 1, ROWS * LANES
-    for i in range(0, n, ROWS):
+    F, last, cells = lengths.shape[1], first + n - 1, ROWS_PER_VECTOR * SIMD_WIDTH
+    for i in range(0, n, ROWS_PER_VECTOR):
         _load_rows(X, places, first + i, last, x, left)
         for block in range(n_blocks):
             structured_products(x, X.shape[1], signs[block], v)
             start = block * L
-            stop = smaller(start + L, F)
-            whole = start + (stop - start) // LANES * LANES if i + ROWS <= n else start
+            stop = minimum(start + L, F)
+            whole = start + (stop - start) // SIMD_WIDTH * SIMD_WIDTH if i + ROWS_PER_VECTOR <= n else start
             for s in range(len(lengths)):
                 given, out = lengths[s], (s * outs.shape[1] + i) * 2 * F
-                for r in range(start, whole, LANES):
-                    will_write(outs, out + r + PREFETCH_NUMBERS, 2 * F, ROWS)
-                    will_write(outs, out + F + r + PREFETCH_NUMBERS, 2 * F, ROWS)
-                    phases = transposed(load(v, (r - start) * ROWS, LANES, ROWS, LANES))
-                    store(times(phases, load(given, r, 0, ROWS, LANES)), left, 0, LANES)
+                for r in range(start, whole, SIMD_WIDTH):
+                    prefetch_for_write(outs, out + r + PREFETCH_NUMBERS, 2 * F, ROWS_PER_VECTOR)
+                    prefetch_for_write(outs, out + F + r + PREFETCH_NUMBERS, 2 * F, ROWS_PER_VECTOR)
+                    phases = transposed(load(v, (r - start) * ROWS_PER_VECTOR, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH))
+                    store(times(phases, load(given, r, 0, ROWS_PER_VECTOR, SIMD_WIDTH)), left, 0, SIMD_WIDTH)
                     _sines_and_cosines(left, scale)
-                    store(load(left, cells, LANES, ROWS, LANES), outs, out + r, 2 * F)
-                    store(load(left, 2 * cells, LANES, ROWS, LANES), outs, out + F + r, 2 * F)
-                for r in range(whole, stop, LANES):
-                    width = smaller(LANES, stop - r)
+                    store(load(left, cells, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH), outs, out + r, 2 * F)
+                    store(load(left, 2 * cells, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH), outs, out + F + r, 2 * F)
+                for r in range(whole, stop, SIMD_WIDTH):
+                    width = minimum(SIMD_WIDTH, stop - r)
                     for j in range(width):
                         left[j] = given[r + j]
-                    phases = transposed(load(v, (r - start) * ROWS, LANES, ROWS, LANES))
-                    store(times(phases, load(left, 0, 0, ROWS, LANES)), left, 0, LANES)
+                    phases = transposed(load(v, (r - start) * ROWS_PER_VECTOR, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH))
+                    store(times(phases, load(left, 0, 0, ROWS_PER_VECTOR, SIMD_WIDTH)), left, 0, SIMD_WIDTH)
                     _sines_and_cosines(left, scale)
-                    for k in range(smaller(ROWS, n - i)):
+                    for k in range(minimum(ROWS_PER_VECTOR, n - i)):
                         for j in range(width):
-                            outs[s, i + k, r + j] = left[cells + k * LANES + j]
-                            outs[s, i + k, F + r + j] = left[2 * cells + k * LANES + j]
+                            outs[s, i + k, r + j] = left[cells + k * SIMD_WIDTH + j]
+                            outs[s, i + k, F + r + j] = left[2 * cells + k * SIMD_WIDTH + j]
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _structured_rows(X, places, waves, outs):  # type: ignore[no-untyped-def]
     room = _buffers(waves.signs.shape[2])
     _fill_structured(X, places, 0, len(places), waves, room, outs)
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _structured_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
     room = _buffers(waves.signs.shape[2])
     made = np.empty((1, tile, iterate.W.shape[1]), f32)

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import pdtrc
 
 from dkdist._numba.arrays import F64, I64
-from dkdist._numba.compilation import SUM, loop
+from dkdist._numba.compilation import FINITE_REASSOC, jit
 from dkdist._numba.weighted_points import WeightedPoints
 
 TILE_POINTS = 128
@@ -69,7 +69,7 @@ def _terms(d: int, order: int) -> tuple[I64, I64, F64]:
     return np.array(parents), np.array(dimensions), 1 / np.sqrt(np.maximum(powers, 1))
 
 
-@loop(SUM)
+@jit(FINITE_REASSOC)
 def _moments(u, z, parents, dimensions, factors, S):  # type: ignore[no-untyped-def]
     n, d = u.shape
     rows, columns = np.empty((len(parents), TILE_POINTS)), np.zeros((d, TILE_POINTS))

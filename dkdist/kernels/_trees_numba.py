@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import F64, I64
-from dkdist._numba.compilation import ELEMENTWISE, SUM, inlined, loop
+from dkdist._numba.compilation import FINITE_FMA, FINITE_REASSOC, inline_jit, jit
 from dkdist.kernels._profiles_numba import exp2
 
 LEAF_POINTS = 64
@@ -66,7 +66,7 @@ def separated_energy(tree: Tree, eps: float) -> float:
     return float(_separated_energy(tree, delta, 2 * eps))
 
 
-@loop()
+@jit()
 def _build(x, order, leaf, first, last, child, low, high):  # type: ignore[no-untyped-def]
     last[0], count, node = len(x), 1, 0
     while node < count:
@@ -94,7 +94,7 @@ def _build(x, order, leaf, first, last, child, low, high):  # type: ignore[no-un
     return count
 
 
-@loop()
+@jit()
 def _push(stack, top, a, b):  # type: ignore[no-untyped-def]
     if top == len(stack):
         stack = np.concatenate((stack, np.empty_like(stack)))
@@ -102,7 +102,7 @@ def _push(stack, top, a, b):  # type: ignore[no-untyped-def]
     return stack, top + 1
 
 
-@inlined()
+@inline_jit()
 def _dot(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
     for c in range(len(a)):
@@ -110,7 +110,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
-@inlined()
+@inline_jit()
 def _square_diagonal(low, high):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(len(low)):
@@ -118,7 +118,7 @@ def _square_diagonal(low, high):  # type: ignore[no-untyped-def]
     return total
 
 
-@inlined()
+@inline_jit()
 def _square_gap(low, high, other_low, other_high):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(len(low)):
@@ -126,7 +126,7 @@ def _square_gap(low, high, other_low, other_high):  # type: ignore[no-untyped-de
     return total
 
 
-@inlined(SUM)
+@inline_jit(FINITE_REASSOC)
 def _weighted_sum(k, w, first, m):  # type: ignore[no-untyped-def]
     total = 0.0
     for n in range(m):
@@ -134,7 +134,7 @@ def _weighted_sum(k, w, first, m):  # type: ignore[no-untyped-def]
     return total
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _leaf_energy(columns, weights, a, a_end, b, b_end, k):  # type: ignore[no-untyped-def]
     """Sum over all pairs of two runs of points."""
     total, m = 0.0, b_end - b
@@ -152,7 +152,7 @@ def _leaf_energy(columns, weights, a, a_end, b, b_end, k):  # type: ignore[no-un
     return total
 
 
-@loop()
+@jit()
 def _dual_tree_energy(tree, eps):  # type: ignore[no-untyped-def]
     columns, weights, first, last, child, low, high, sums = tree
     stack, top, total = np.zeros((1024, 2), np.int64), 1, 0.0
@@ -188,7 +188,7 @@ def _dual_tree_energy(tree, eps):  # type: ignore[no-untyped-def]
     return total
 
 
-@loop()
+@jit()
 def _separated_energy(tree, delta, little):  # type: ignore[no-untyped-def]
     child, low, high, sums = tree.child, tree.low, tree.high, tree.sums
     total, radius, centre = 0.0, np.empty(len(child)), (low + high) / 2

@@ -6,11 +6,11 @@ is the trapezoidal rule of the spectral integral, w_k = prod_j sqrt(2 pi) sigma 
 a ball of frequencies. By Poisson's formula the whole series is the kernel plus its images at distances L_j, which are
 positive; so at every t in the box
 
-    |error| <= images + (mass of the weights that are left out),   images = prod_j (1 + a_j) - 1,
+    |error| <= images + (mass of the truncated weights),   images = prod_j (1 + a_j) - 1,
     a_j = sum_(m >= 1) exp(-(m L_j - width_j)^2 / 2 sigma^2) + exp(-(m L_j)^2 / 2 sigma^2).
 
-Both are sums of a few terms: nothing is estimated. A longer period has smaller images and needs more frequencies; the
-best one is searched. (Joshi, Kommaraju, Phillips, Venkatasubramanian 2011 use random frequencies here.)
+Both are sums of a few terms, without estimates. A longer period has smaller images and needs more frequencies; the best
+period is searched. (Joshi, Kommaraju, Phillips, Venkatasubramanian 2011 use random frequencies here.)
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ import numpy as np
 
 from dkdist._numba.arrays import F64, I64
 
-MAX_GRID_DIMS = 3
-N_TRIAL_PERIODS = 64  # trial periods
+MAX_GRID_DIMS = 3  # frequencies grow with the power d of the width (tests/kernel/test_fourier_grid.py)
+N_TRIAL_PERIODS = 64  # more find slightly smaller grids and take longer (tests/kernel/test_fourier_grid.py)
 SHELL_RELATIVE_TOL = (
-    1e-6  # shells of frequencies nearer than this, relatively, are one: it is taken whole or not at all
+    1e-6  # closer radii are one shell, used whole or not at all (tests/kernel/test_fourier_grid.py)
 )
 
 
 class FourierGrid(NamedTuple):
-    """Periods L_j (0 where the box is flat), cut-off R, number of real features, and the certified sup-norm error."""
+    """Periods L_j (0 where the box is flat), cut-off R, number of real features and certified sup-norm error."""
 
     periods: tuple[float, ...]
     cutoff: float
@@ -38,10 +38,11 @@ class FourierGrid(NamedTuple):
     error: float
 
 
-def fourier_grid(widths: F64, sigma: float, eps: float, most: int) -> FourierGrid:
-    """The grid with the fewest features whose error is at most ``eps``; the least error if ``most`` do not reach it.
+def fourier_grid(widths: F64, sigma: float, eps: float, max_features: int) -> FourierGrid:
+    """Return the grid with the fewest features and an error of at most ``eps``.
 
-    ``widths`` (d,) are the sides of the box that the points lie in, d <= 3.
+    If ``max_features`` do not reach ``eps``, it is the grid with the smallest error. ``widths`` (d,), d <= 3, are the sides
+    of the bounding box of the points.
     """
     longest = np.sqrt(2 * np.log(100 / eps)) * sigma
     candidates: list[FourierGrid] = []
@@ -51,7 +52,7 @@ def fourier_grid(widths: F64, sigma: float, eps: float, most: int) -> FourierGri
         images, total = _images(widths, L, sigma)
         if images > max(eps, min_error):  # the images of shorter periods are larger still
             break
-        candidates.append(_truncate(L, images, total, sigma, eps, most))
+        candidates.append(_truncate(L, images, total, sigma, eps, max_features))
         min_error = min(min_error, candidates[-1].error)
     candidates.reverse()
     enough = [grid for grid in candidates if grid.error <= eps]
@@ -60,39 +61,44 @@ def fourier_grid(widths: F64, sigma: float, eps: float, most: int) -> FourierGri
     return min(candidates, key=lambda grid: grid.error)
 
 
-def _truncate(L: F64, images: float, total: float, sigma: float, eps: float, most: int) -> FourierGrid:
-    """The grid of given periods with the least cut-off that reaches ``eps``, or the largest with ``most`` features."""
-    radius, weight = _frequencies(L, sigma, eps, most)
-    ends = (
-        np.flatnonzero(np.append(np.diff(radius) > SHELL_RELATIVE_TOL * radius[1:], len(radius) <= most)) + 1
+def _truncate(
+    L: F64, images: float, total: float, sigma: float, eps: float, max_features: int
+) -> FourierGrid:
+    """Return the grid of periods L with the smallest cut-off that reaches ``eps``, or the largest allowed one."""
+    radius, weight = _frequencies(L, sigma, eps, max_features)
+    shell_ends = (
+        np.flatnonzero(
+            np.append(np.diff(radius) > SHELL_RELATIVE_TOL * radius[1:], len(radius) <= max_features)
+        )
+        + 1
     )
-    ends = ends[ends <= most]
-    if len(ends) == 0:
+    shell_ends = shell_ends[shell_ends <= max_features]
+    if len(shell_ends) == 0:
         return FourierGrid(tuple(L.tolist()), 0.0, 1, images + total - float(weight[0]))
-    errors = images + np.maximum(total - np.cumsum(weight)[ends - 1], 0)
-    good = np.flatnonzero(errors <= eps)
-    chosen = int(good[0]) if len(good) else len(ends) - 1
-    m = int(ends[chosen])
-    beyond = radius[m] if m < len(radius) else radius[m - 1] * 1.01 + 1 / sigma
-    cutoff = float((radius[m - 1] + beyond) / 2)
+    errors = images + np.maximum(total - np.cumsum(weight)[shell_ends - 1], 0)
+    reaching = np.flatnonzero(errors <= eps)
+    chosen = int(reaching[0]) if len(reaching) else len(shell_ends) - 1
+    m = int(shell_ends[chosen])
+    next_radius = radius[m] if m < len(radius) else radius[m - 1] * 1.01 + 1 / sigma
+    cutoff = float((radius[m - 1] + next_radius) / 2)
     return FourierGrid(tuple(L.tolist()), cutoff, m, float(errors[chosen]))
 
 
 def _images(widths: F64, L: F64, sigma: float) -> tuple[float, float]:
-    """(bound of what the images add to the kernel on the box, sum of all weights)."""
+    """Return (bound of the images on the box, sum of all weights)."""
     m = np.arange(1, 64)[:, None]
     wide = L > 0
-    own = np.exp(-((m * L[wide]) ** 2) / (2 * sigma**2)).sum(axis=0)
-    moved = np.exp(-((m * L[wide] - widths[wide]) ** 2) / (2 * sigma**2)).sum(axis=0)
-    return float(np.prod(1 + own + moved) - 1), float(np.prod(1 + 2 * own))
+    at_zero = np.exp(-((m * L[wide]) ** 2) / (2 * sigma**2)).sum(axis=0)
+    at_width = np.exp(-((m * L[wide] - widths[wide]) ** 2) / (2 * sigma**2)).sum(axis=0)
+    return float(np.prod(1 + at_zero + at_width) - 1), float(np.prod(1 + 2 * at_zero))
 
 
-def _frequencies(L: F64, sigma: float, eps: float, most: int) -> tuple[F64, F64]:
-    """(|w_k|, weight of k) of the frequencies in rising order: at least ``most``, or all that weigh anything."""
+def _frequencies(L: F64, sigma: float, eps: float, min_count: int) -> tuple[F64, F64]:
+    """Return (|w_k|, weight of k) in rising order of |w_k|: at least ``min_count``, or all of positive weight."""
     step = 2 * np.pi / L[L > 0]
     if len(step) == 0:
         return np.zeros(1), np.ones(1)
-    reach = min(_lattice_radius(np.sort(step)[:d], most) for d in range(1, len(step) + 1))
+    reach = min(_lattice_radius(np.sort(step)[:d], min_count) for d in range(1, len(step) + 1))
     reach = min(reach, np.sqrt(2 * np.log(1e4 / eps)) / sigma)
     axes = [s * np.arange(-int(reach / s), int(reach / s) + 1) for s in step]
     square = sum(np.meshgrid(*[a**2 for a in axes], indexing="ij", sparse=True), start=np.zeros(()))
@@ -101,14 +107,14 @@ def _frequencies(L: F64, sigma: float, eps: float, most: int) -> tuple[F64, F64]
     return radius, height * np.exp(-((radius * sigma) ** 2) / 2)
 
 
-def _lattice_radius(step: F64, most: int) -> float:
-    """A radius within which a lattice with these steps has at least ``most`` points.
+def _lattice_radius(step: F64, min_count: int) -> float:
+    """Return a radius within which a lattice with these steps has at least ``min_count`` points.
 
-    The cells of the points within it cover a ball of the volume of ``most`` cells.
+    The cells of these points cover a ball of the volume of ``min_count`` cells.
     """
     d = len(step)
     ball = np.pi ** (d / 2) / gamma(d / 2 + 1)
-    return float((most * np.prod(step) / ball) ** (1 / d) + np.sqrt((step**2).sum()) / 2)
+    return float((min_count * np.prod(step) / ball) ** (1 / d) + np.sqrt((step**2).sum()) / 2)
 
 
 class Layout(NamedTuple):
@@ -123,7 +129,7 @@ class Layout(NamedTuple):
 
 
 def grid_layout(periods: tuple[float, ...], cutoff: float, sigma: float) -> Layout:
-    """Which products a grid consists of, in order, and their scales."""
+    """Return the products of a grid in order, and their scales."""
     L = [0.0] * (3 - len(periods)) + list(periods)
     axes = [
         2 * np.pi / length * np.arange(int(cutoff * length / (2 * np.pi)) + 1) if length else np.zeros(1)

@@ -3,10 +3,10 @@
     f(u) = sum_i z_i k(x_i, u),   dD^2/dz_i = 2 f(x_i),   dD^2/dx_i = 2 z_i grad f(x_i),
     dD^2/dsigma = -1/sigma sum_i x_i . dD^2/dx_i,   dD^2/dS = -S^(-T) sum_i dD^2/du_i u_i',   u = S^(-1) x
 
-for all points of P and Q, z = (w_P, -w_Q). The last line holds as k knows (x - y) / sigma alone.
+for all points of P and Q, z = (w_P, -w_Q). The last line holds because k depends on (x - y) / sigma only.
 
-f and its gradients are sums over all pairs, or fields on a mesh (`dkdist.kernels._mesh_numba`), of an error of k and
-sigma k' of at most eps / W^2.
+f and its gradients are sums over all pairs, or fields on a mesh (`dkdist.kernels._mesh_numba`) whose errors of k and
+sigma k' are at most eps / W^2.
 """
 
 from __future__ import annotations
@@ -19,20 +19,25 @@ import numpy as np
 from dkdist._numba.arrays import F64
 from dkdist.kernels._mesh_numba import Mesh, kernel_mesh, mesh_field
 from dkdist.kernels._sorted_numba import line_sums
+from dkdist.kernels._tuning import (
+    MAX_DIRECT_POINTS,
+    MAX_KERNEL_TOL,
+    MAX_MODES,
+    MESH_FIELD_RATIO,
+    PAIR_GRADIENT_NS,
+)
 from dkdist.kernels.fourier_grid import MAX_GRID_DIMS
 from dkdist.kernels.inputs import Bandwidths
-from dkdist.kernels.kernel_distance import MAX_DIRECT_POINTS, MMDProblem, refine_precision
+from dkdist.kernels.kernel_distance import MMDProblem, refine_precision
 from dkdist.kernels.kernel_sums import scaled, sums_and_gradients
-from dkdist.kernels.methods import MAX_KERNEL_TOL, MAX_MODES
 from dkdist.kernels.registry import get_kernel
-
-MESH_FIELD_RATIO = 3.0  # the time of an energy's mesh: two transforms, and splines with their slopes
-PAIR_GRADIENT_NS = 1.4  # that one core takes for the kernel of a pair and its gradient, as measured
 
 
 class KernelGradient(NamedTuple):
-    """Derivatives of a kernel distance: by the points ``P`` (n, d) and ``Q`` (m, d), by the ``weights`` of both (a pair
-    (n,), (m,)), and by ``sigma``: a float, one for each of several, or (d, d) for a matrix of scales.
+    """Derivatives of a kernel distance by points, weights and bandwidth.
+
+    ``P`` (n, d) and ``Q`` (m, d) are derivatives by the points, ``weights`` by the weights of both, a pair (n,), (m,).
+    ``sigma`` is a float, an array for several bandwidths, or (d, d) for a matrix of scales.
 
     Examples
     --------
@@ -49,10 +54,10 @@ class KernelGradient(NamedTuple):
     sigma: float | F64
 
     def of_the_root(self, square: float) -> tuple[float, KernelGradient]:
-        """D and its derivatives, from D^2 and these of it: over 2 D."""
+        """Return D and its derivatives, from D^2 and these derivatives of D^2."""
         if square <= 0:
             raise ValueError(
-                f"D^2 = {square:.3g}: D has no derivative at equal sets. Take that of D^2 by squared=True"
+                f"D^2 must be positive for derivatives of D; got {square:.3g}. Pass squared=True."
             )
         D = float(np.sqrt(square))
         p, q = self.weights
@@ -61,67 +66,69 @@ class KernelGradient(NamedTuple):
 
 
 def squared_with_gradient(
-    tasks: Sequence[MMDProblem], scales: Bandwidths, method: str
+    problems: Sequence[MMDProblem], bandwidths: Bandwidths, method: str
 ) -> tuple[float, KernelGradient]:
     """D^2, a sum over the tasks of its bandwidths, and its derivatives; by "exact", "fourier" or "auto"."""
-    total, widths, (x, z) = 0.0, [], scales.pair.points.arrays()
+    total, widths, (x, z) = 0.0, [], bandwidths.pair.points.arrays()
     values, slopes = np.zeros(len(x)), np.zeros(x.shape)
-    for task, width in zip(tasks, scales.widths, strict=True):
-        square, f, g = _fields(task, method)
-        by_point = 2 * task.sigma / width * z * g
+    for problem, width in zip(problems, bandwidths.sigmas, strict=True):
+        square, f, g = _fields(problem, method)
+        point_gradient = 2 * problem.sigma / width * z * g
         total += square
         values += 2 * f
-        slopes += by_point
-        widths.append(-float((by_point * x).sum()) / width)
-    by_sigma: float | F64 = widths[0] if scales.single else np.array(widths)
-    if scales.inverse is not None:
-        by_sigma = -scales.inverse.T @ (slopes.T @ x)
-        slopes = slopes @ scales.inverse
-    n = scales.pair.n
-    return total, KernelGradient(slopes[:n], slopes[n:], (values[:n], -values[n:]), by_sigma)
+        slopes += point_gradient
+        widths.append(-float((point_gradient * x).sum()) / width)
+    sigma_gradient: float | F64 = widths[0] if bandwidths.is_single else np.array(widths)
+    if bandwidths.inverse is not None:
+        sigma_gradient = -bandwidths.inverse.T @ (slopes.T @ x)
+        slopes = slopes @ bandwidths.inverse
+    n = bandwidths.pair.n
+    return total, KernelGradient(slopes[:n], slopes[n:], (values[:n], -values[n:]), sigma_gradient)
 
 
-def _fields(task: MMDProblem, method: str) -> tuple[float, F64, F64]:
+def _fields(problem: MMDProblem, method: str) -> tuple[float, F64, F64]:
     """(E, f, its gradients) at the points of a task, in its unit of length."""
-    mesh, (x, Z) = _choose_mesh(task, method), task.points.arrays()
+    mesh, (x, Z) = _choose_mesh(problem, method), problem.points.arrays()
     z = Z[:, 0]
     if mesh is not None:
-        f, g = mesh_field(x, z, task.sigma, mesh)
+        f, g = mesh_field(x, z, problem.sigma, mesh)
         return float(z @ f), f, g
-    f, g = _self_sums(scaled(x, task.sigma, task.kernel), z, task.kernel)
-    return refine_precision(float(z @ f), task), f, get_kernel(task.kernel).unit / task.sigma * g
+    f, g = _self_sums(scaled(x, problem.sigma, problem.kernel), z, problem.kernel)
+    return refine_precision(float(z @ f), problem), f, get_kernel(problem.kernel).unit / problem.sigma * g
 
 
-def _choose_mesh(task: MMDProblem, method: str) -> Mesh | None:
-    """The mesh that is asked for, or that "auto" expects to take less than all pairs; else None."""
-    n, d = len(task.points), task.points.d
+def _choose_mesh(problem: MMDProblem, method: str) -> Mesh | None:
+    """Return the mesh of "fourier", or of "auto" where it is expected to be faster than all pairs; else None."""
+    n, d = len(problem.points), problem.points.d
     if method == "exact" or (
-        method == "auto" and (n <= MAX_DIRECT_POINTS or d > MAX_GRID_DIMS or task.kernel != "gaussian")
+        method == "auto" and (n <= MAX_DIRECT_POINTS or d > MAX_GRID_DIMS or problem.kernel != "gaussian")
     ):
         return None
-    if task.kernel != "gaussian" or d > MAX_GRID_DIMS:
+    if problem.kernel != "gaussian" or d > MAX_GRID_DIMS:
         raise ValueError(
-            f"method='fourier' is for kernel='gaussian' in up to {MAX_GRID_DIMS} dimensions; found kernel={task.kernel!r} "
-            f"and {d}: use 'exact'"
+            f"method='fourier' requires kernel='gaussian' and at most {MAX_GRID_DIMS} dimensions; got "
+            f"kernel={problem.kernel!r} and {d}. Use 'exact'."
         )
-    mesh = kernel_mesh(task.points.widths, task.sigma, min(task.share, MAX_KERNEL_TOL), n, slopes=True)
-    fits = mesh is not None and mesh.n_cells <= MAX_MODES
+    mesh = kernel_mesh(
+        problem.points.widths, problem.sigma, min(problem.kernel_tol, MAX_KERNEL_TOL), n, slopes=True
+    )
+    is_small = mesh is not None and mesh.n_cells <= MAX_MODES
     if method == "auto":
         return (
             mesh
-            if fits and mesh is not None and MESH_FIELD_RATIO * mesh.nanoseconds < PAIR_GRADIENT_NS * n**2
+            if is_small and mesh is not None and MESH_FIELD_RATIO * mesh.nanoseconds < PAIR_GRADIENT_NS * n**2
             else None
         )
-    if not fits:
+    if not is_small:
         raise ValueError(
-            f"method='fourier' has no mesh with an error of {task.eps:.2g}, that is {task.share:.2g} of the square of "
-            f"the total weight, and at most {MAX_MODES:,} cells: use 'exact', or a larger eps or bandwidth"
+            f"method='fourier' has no mesh of at most {MAX_MODES:,} cells with an error of {problem.eps:.2g}, which is "
+            f"{problem.kernel_tol:.2g} of the squared total weight. Use 'exact', or a larger eps or bandwidth."
         )
     return mesh
 
 
 def _self_sums(x: F64, z: F64, kernel: str) -> tuple[F64, F64]:
-    """f and its gradients at the scaled points themselves; on a line by sorting where the kernel allows it."""
+    """Return f and its gradients at the scaled points themselves; on a line by sorting where the kernel allows it."""
     line = get_kernel(kernel).line
     if line is None or x.shape[1] > 1 or len(x) <= MAX_DIRECT_POINTS:
         return sums_and_gradients(x, x, z, kernel)

@@ -1,4 +1,4 @@
-"""Exact sums of kernels over all pairs: compiled, by sorting, or from the values of a kernel that was registered.
+"""Exact sums of kernels over all pairs: compiled, by sorting, or from the NumPy values of a registered kernel.
 
     E(x, z) = sum_ij k(x_i, x_j) <z_i, z_j>,   f(y) = sum_i z_i k(x_i, y)
 
@@ -13,44 +13,45 @@ import numpy as np
 
 from dkdist._numba.arrays import F64
 from dkdist._numba.weighted_points import WeightedPoints
-from dkdist.kernels import _exact_numba as exact_loops
+from dkdist.kernels import _exact_numba as exact_sums
+from dkdist.kernels._tuning import MIN_DISTANCE, PAIRS_PER_BATCH
 from dkdist.kernels.registry import Kernel, get_kernel
-
-PAIRS_PER_BATCH = 2**18  # 2 MiB of distances: they stay in the second-level cache
-MIN_DISTANCE = 1e-100  # at equal points the gradient counts as 0
 
 
 def scaled(x: F64, sigma: float, kernel: str = "gaussian") -> F64:
-    """Points (n, d) as sums take them. Centre them first."""
+    """Return points (n, d) in the unit of compiled sums. Centre them first: that keeps their digits."""
     return np.asarray(x * (get_kernel(kernel).unit / sigma))
 
 
 def kernel_matrix(x: F64, y: F64, sigma: float, kernel: str) -> F64:
-    """k of all pairs of points (n, d) and (m, d): (n, m), by differences."""
-    found = get_kernel(kernel)
-    return np.asarray(found.value(_distances(x / sigma, y / sigma, found)))
+    """Return k for all pairs of points (n, d) and (m, d), as (n, m)."""
+    record = get_kernel(kernel)
+    return np.asarray(record.value(_distances(x / sigma, y / sigma, record)))
 
 
 def sums(y: F64, x: F64, z: F64, kernel: str = "gaussian") -> F64:
-    """f (m, C) at scaled points y (m, d), of scaled points x (n, d) with weights z (n, C)."""
-    found = get_kernel(kernel)
-    if found.profile is not None:
-        return exact_loops.sums(y, x, z, found.profile)
-    return np.concatenate([found.value(_distances(some, x, found)) @ z for some in _batches(y, x)])
+    """Return f (m, C) at scaled points y (m, d), for scaled points x (n, d) with weights z (n, C)."""
+    record = get_kernel(kernel)
+    if record.profile is not None:
+        return exact_sums.sums(y, x, z, record.profile)
+    return np.concatenate([record.value(_distances(batch, x, record)) @ z for batch in _batches(y, x)])
 
 
 def energy(points: WeightedPoints, sigma: float, kernel: str = "gaussian") -> float:
-    """E of points, in the memory of some tiles; kernels from outside take copies."""
-    found = get_kernel(kernel)
-    if found.profile is not None:
-        return exact_loops.energy_in_tiles(points, found.unit / sigma, found.profile)
+    """Return E of points, in the memory of some tiles; kernels without a compiled form copy the points."""
+    record = get_kernel(kernel)
+    if record.profile is not None:
+        return exact_sums.energy_in_tiles(points, record.unit / sigma, record.profile)
     x, z = points.arrays()
     return float((z * sums(x / sigma, x / sigma, z, kernel)).sum())
 
 
 def sorted_energy(x: F64, z: F64, kernel: str) -> float:
-    """E of scaled points (n, d), exactly in n log n, where `Kernel.is_sorted`."""
-    from dkdist.kernels._sorted_numba import line_sums, plane_energy  # for many points alone
+    """Return E of scaled points (n, d) exactly in n log n time, where `Kernel.is_sorted`."""
+    from dkdist.kernels._sorted_numba import (  # imported lazily: only large sets need it
+        line_sums,
+        plane_energy,
+    )
 
     line = get_kernel(kernel).line
     if line is not None and x.shape[1] == 1:
@@ -59,13 +60,15 @@ def sorted_energy(x: F64, z: F64, kernel: str) -> float:
 
 
 def sums_and_gradients(y: F64, x: F64, z: F64, kernel: str) -> tuple[F64, F64]:
-    """(f (m,), its gradients (m, d)) at scaled points y (m, d), of scaled points x (n, d) with weights z (n,)."""
-    found = get_kernel(kernel)
-    if found.profile is not None:
-        return exact_loops.sums_and_gradients(y, x, z, found.profile)
-    if found.dvalue is None:
-        raise ValueError(f"derivatives need dvalue of kernel={kernel!r}; found None: register it with dvalue")
-    parts = [_values_and_gradients(some, x, z, found) for some in _batches(y, x)]
+    """Return (f (m,), gradients (m, d)) at scaled points y (m, d), for scaled points x (n, d) with weights z (n,)."""
+    record = get_kernel(kernel)
+    if record.profile is not None:
+        return exact_sums.sums_and_gradients(y, x, z, record.profile)
+    if record.dvalue is None:
+        raise ValueError(
+            f"dvalue of kernel={kernel!r} must be a function for gradients; got None. Register the kernel with dvalue."
+        )
+    parts = [_values_and_gradients(batch, x, z, record) for batch in _batches(y, x)]
     return np.concatenate([f for f, _ in parts]), np.concatenate([g for _, g in parts])
 
 
@@ -74,14 +77,15 @@ def _values_and_gradients(y: F64, x: F64, z: F64, kernel: Kernel) -> tuple[F64, 
     slope: Any = kernel.dvalue and kernel.dvalue(r)
     gradients = np.empty(y.shape)
     for j in range(y.shape[1]):
-        apart = y[:, j, None] - x[:, j]
-        along = np.sign(apart) if kernel.metric == "cityblock" else apart / np.maximum(r, MIN_DISTANCE)
-        gradients[:, j] = (slope * along) @ z
+        difference = y[:, j, None] - x[:, j]
+        is_cityblock = kernel.metric == "cityblock"
+        direction = np.sign(difference) if is_cityblock else difference / np.maximum(r, MIN_DISTANCE)
+        gradients[:, j] = (slope * direction) @ z
     return np.asarray(kernel.value(r) @ z), gradients
 
 
 def _distances(y: F64, x: F64, kernel: Kernel) -> F64:
-    from scipy.spatial.distance import cdist  # compiled sums do without
+    from scipy.spatial.distance import cdist  # imported lazily: compiled sums do not need it
 
     return np.asarray(cdist(y, x, kernel.metric))
 

@@ -1,18 +1,14 @@
-"""Kernel energies by less than all pairs: methods by name, what each of them refuses, and the choice of "auto".
+"""Kernel energies faster than all pairs: one function per method of `kernel_distance`, and the choice of "auto".
 
-Fourier sums have a certified error:
+Fourier sums have a certified error: |error of E| <= W^2 sup |error of k|, W = sum_i |z_i|. Sums over few frequencies
+run in float32 (`_grid_sums_numba`), so rounding is part of the bound. Sums on a mesh with a fast transform
+(`_mesh_numba`), and on cells without one (`_cells_numba`: few points, little memory) run in float64.
 
-    |error of E| <= W^2 sup |error of k|,   W = sum_i |z_i|
-
-Sums of few frequencies run in float32 (`grid_sums_loops`), so that rounding takes its part of the error; on a mesh,
-with a fast transform (`mesh_loops`), and on cells, without one (`cells_loops`: few points, little memory), in float64.
-
-Kernels that are mixtures of Gaussian ones have the energy of each Gaussian by what is fast for it:
+A kernel that is a Gaussian mixture c + q r^2 + sum_m w_m exp(-r^2 / (2 s_m^2)) has the energy
 
     E = c S^2 + 2 q (S sum_i z_i |x_i|^2 - |sum_i z_i x_i|^2) + sum_m w_m E_m,   S = sum_i z_i
 
-of the mixture c + q r^2 + sum_m w_m exp(-r^2 / (2 s_m^2)). Errors add up: half of what is allowed is the mixture's, and
-each Gaussian has an equal part of the rest, so that narrow ones, which weigh little, may be far off.
+with E_m by the fastest method. Half of the allowed error is the mixture's; each Gaussian has an equal part of the rest.
 """
 
 from __future__ import annotations
@@ -40,50 +36,51 @@ from dkdist.kernels._grid_sums_numba import Products, add_grid_sums
 from dkdist.kernels._mesh_numba import kernel_mesh, mesh_energy
 from dkdist.kernels._taylor_numba import n_terms, taylor_energy, taylor_order
 from dkdist.kernels._trees_numba import LEAF_POINTS, Tree, box_tree, separated_energy, tree_energy
+from dkdist.kernels._tuning import (
+    BLOCK_CELL_NS,
+    CELL_NS,
+    COMPONENT_BATCH_POINTS,
+    COMPONENT_TOL_RATIO,
+    EMPTY_CELL_NS,
+    FREQUENCY_NS,
+    GAUSSIAN_PLAN_NS,
+    GRID_ROUNDING,
+    GRID_SEARCH_NS,
+    MAX_COPIED_NUMBERS,
+    MAX_DIRECT_POINTS,
+    MAX_GRID_FREQUENCIES,
+    MAX_KERNEL_TOL,
+    MAX_MESH_RATIO,
+    MAX_MODES,
+    MAX_RFF_FREQUENCIES,
+    MAX_RFF_ROUNDING,
+    MAX_SMALL_SET_BYTES,
+    MAX_TAYLOR_TERMS,
+    MAX_TRUNCATION_RATIO,
+    MESH_SEARCH_NS,
+    MIN_WIDE_RATIOS,
+    N_RFF_REPLICATES,
+    NARROW_POINT_NS,
+    PAIR_NS,
+    POINT_SCAN_NS,
+    POINTS_PER_RFF_FREQUENCY,
+    TREE_POINT_NS,
+    WIDE_POINT_NS,
+)
 from dkdist.kernels.fourier_grid import MAX_GRID_DIMS, FourierGrid, fourier_grid, grid_layout
-from dkdist.kernels.kernel_distance import MAX_DIRECT_POINTS, MMDProblem, direct_energy
+from dkdist.kernels.kernel_distance import MMDProblem, direct_energy
 from dkdist.kernels.kernel_sums import scaled
 from dkdist.kernels.registry import GaussianMixture, get_kernel
 
-PAIR_NS = 1.0  # that one core takes for the kernel of a pair, as measured
-MESH_SEARCH_NS = 4e6  # to find the best mesh
-POINT_SCAN_NS = 2000.0  # for each point: a plan that takes less is followed without a search for far parts
-BLOCK_CELL_NS = 0.5  # for each cell of a block
-TREE_POINT_NS = 3000.0  # for each point of a tree whose boxes are far apart
-COMPONENT_TOL_RATIO = (
-    0.1  # the kernel of points of two parts is at most this share of the error that is allowed of it
-)
-COMPONENT_BATCH_POINTS = 2**16  # points of small parts
-MAX_TAYLOR_TERMS = 20_000
 MAX_TAYLOR_RADIUS = (
-    37.0  # bandwidths from the middle: exp(-delta^2 / 2), a factor of Taylor terms, is a float64
+    37.0  # bandwidths: exp(-37^2 / 2) is a normal float64 (tests/kernel/test_kernel_bounds.py)
 )
-N_RFF_REPLICATES = 16  # of the frequencies of "rff": their spread is its standard error
-MAX_RFF_FREQUENCIES = 2**18
-POINTS_PER_RFF_FREQUENCY = 32  # points of "rff" for each frequency that is kept beside them
-MAX_RFF_ROUNDING = 1e-4  # "rff" may have for the kernel of two points, for it averages out over all pairs
-MAX_MODES = 2**26  # in memory
-GRID_ROUNDING = 1e-6  # of the kernel of two points from float32 sums: three times the largest seen
-CELL_NS, EMPTY_CELL_NS, FREQUENCY_NS = 0.5, 2.0, 0.05  # of a core with 512-bit vectors
-GRID_SEARCH_NS = 2e7  # to search for a grid of frequencies: for less it is not worth it
-MAX_GRID_FREQUENCIES = 8192
-MAX_SMALL_SET_BYTES = 1e7  # of points in float32: up to these a mesh may have any size
-MAX_MESH_RATIO = 0.43  # largest size of a mesh, as a fraction of the bytes of the points in float32
-MAX_TRUNCATION_RATIO = 10.0  # times the error: if so much is left out, no grid is looked for
-MAX_KERNEL_TOL = 0.1  # error of k, however large an eps is allowed
-GAUSSIAN_PLAN_NS = 5e6  # to find the way for one Gaussian
-WIDE_POINT_NS, NARROW_POINT_NS = 200.0, 2500.0  # for a point of one Gaussian, as measured
-MAX_COPIED_NUMBERS = 2**20  # of points: so many are copied
-MIN_WIDE_RATIOS = {
-    1: 1e-5,
-    2: 1e-3,
-    3: 1e-2,
-}  # of the width of the points, by dimension: those below are narrow
 
 
 class FourierPlan(NamedTuple):
-    """Certified error of the energy, nanoseconds of one channel, numbers in memory for each channel, and what sums:
-    ``energy`` of points in one to three dimensions, by frequencies, on a mesh or on cells.
+    """Function ``energy`` of points in one to three dimensions, by frequencies, on a mesh or on cells.
+
+    With its certified error, nanoseconds per channel and float64 numbers in memory per channel.
     """
 
     energy: Callable[[WeightedPoints], float]
@@ -93,11 +90,11 @@ class FourierPlan(NamedTuple):
 
 
 def plan_fourier(widths: F64, sigma: float, eps: float, W: float, n: int) -> FourierPlan | None:
-    """The cheapest way to an error of at most ``eps``, for n points in a box with sides ``widths``; None if none is."""
-    share = min(eps / max(W**2, 1e-300), MAX_KERNEL_TOL)
+    """Return the fastest plan with an error of at most ``eps``, for n points in a box of sides ``widths``, or None."""
+    kernel_tol = min(eps / max(W**2, 1e-300), MAX_KERNEL_TOL)
     cells, mesh = (
-        kernel_cells(widths, sigma, share),
-        kernel_mesh(widths, sigma, share, n, room=_max_mesh_cells(n, len(widths))),
+        kernel_cells(widths, sigma, kernel_tol),
+        kernel_mesh(widths, sigma, kernel_tol, n, room=_max_mesh_cells(n, len(widths))),
     )
     if cells is None:
         return None
@@ -108,37 +105,41 @@ def plan_fourier(widths: F64, sigma: float, eps: float, W: float, n: int) -> Fou
         energy = partial(mesh_energy, sigma=sigma, mesh=mesh)
         best = FourierPlan(energy, W**2 * mesh.error, mesh.nanoseconds, mesh.n_cells)
     rounding = GRID_ROUNDING + np.exp(-0.5) * 2.0**-24 * float(np.sqrt((widths**2).sum())) / sigma
-    most = min(MAX_GRID_FREQUENCIES, int(best.nanoseconds / (FREQUENCY_NS * n)))
+    max_frequencies = min(MAX_GRID_FREQUENCIES, int(best.nanoseconds / (FREQUENCY_NS * n)))
     if (
-        rounding < share / 2
+        rounding < kernel_tol / 2
         and best.nanoseconds > GRID_SEARCH_NS
-        and _truncated_weight(widths, sigma, most) < MAX_TRUNCATION_RATIO * share
+        and _truncated_weight(widths, sigma, max_frequencies) < MAX_TRUNCATION_RATIO * kernel_tol
     ):
-        grid = fourier_grid(widths, sigma, share - rounding, most)
-        if grid.error + rounding <= share:
+        grid = fourier_grid(widths, sigma, kernel_tol - rounding, max_frequencies)
+        if grid.error + rounding <= kernel_tol:
             energy = partial(frequency_energy, sigma=sigma, grid=grid)
             time, error = FREQUENCY_NS * n * grid.n_features, W**2 * (grid.error + rounding)
             return FourierPlan(energy, error, time, grid.n_features)
     return best
 
 
-def _truncated_weight(widths: F64, sigma: float, most: int) -> float:
-    """Weight of the frequencies beyond the ``most`` that weigh most, were they as dense as the box is wide."""
-    wide = widths[widths > 0]
-    d = len(wide)
+def _truncated_weight(widths: F64, sigma: float, n_frequencies: int) -> float:
+    """Estimate the weight beyond the ``n_frequencies`` largest weights, for the density of frequencies of the box."""
+    positive_widths = widths[widths > 0]
+    d = len(positive_widths)
     if d == 0:
         return 0.0
-    radius = 2 * np.pi * (most * gamma(d / 2 + 1) / np.pi ** (d / 2) / np.prod(wide)) ** (1 / d)
+    radius = (
+        2
+        * np.pi
+        * (n_frequencies * gamma(d / 2 + 1) / np.pi ** (d / 2) / np.prod(positive_widths)) ** (1 / d)
+    )
     return float(gammaincc(d / 2, (radius * sigma) ** 2 / 2))
 
 
 def _max_mesh_cells(n: int, d: int) -> float:
-    """Return the maximal number of cells of a mesh: `MAX_MESH_RATIO` of the points' bytes, no limit for few points."""
+    """Return the maximal number of cells of a mesh: `MAX_MESH_RATIO` of the points' bytes, no limit for small sets."""
     return MAX_MESH_RATIO * 4 * n * d / 8 if 4 * n * d > MAX_SMALL_SET_BYTES else np.inf
 
 
 def frequency_energy(points: WeightedPoints, sigma: float, grid: FourierGrid) -> float:
-    """E of points in the box that the ``grid`` was made for, by its frequencies."""
+    """Return E of points in the box of the ``grid``, from its frequencies."""
     n, W, (low, high) = len(points), points.mass, points.bounds
     if W == 0:
         return 0.0
@@ -146,219 +147,224 @@ def frequency_energy(points: WeightedPoints, sigma: float, grid: FourierGrid) ->
     layout = grid_layout(grid.periods, grid.cutoff, sigma)
     products = Products(-half, half, np.array(grid.periods), layout.lengths)
     S = np.zeros((points.channels, len(layout.scales)))
-    for x, z in points.tiles():  # weights near one add up with least rounding
+    for x, z in points.tiles():  # weights near one minimise the rounding of float32 sums
         add_grid_sums((x - middle).astype(np.float32), (z * (n / W)).astype(np.float32), W, products, S)
     return float(((S / n * layout.scales) ** 2).sum())
 
 
-def _auto(task: MMDProblem) -> float:
-    """The rule that `kernel_distance` documents, for more than a few points: never random, never more than eps off.
+def _auto(problem: MMDProblem) -> float:
+    """Apply method="auto" to more than `MAX_DIRECT_POINTS` points: deterministic, with an error of at most eps.
 
-    What would be dear as a whole is looked at for parts that are far from each other, and where its points are.
+    Expensive problems are split into connected components first.
     """
-    n, d = len(task.points), task.points.d
+    n, d = len(problem.points), problem.points.d
     if d > MAX_GRID_DIMS:
-        return _taylor(task) if _suits_taylor(task) else _by_components(task)
-    plan = _plan_problem(task)
+        return _taylor(problem) if _suits_taylor(problem) else _by_components(problem)
+    plan = _plan_problem(problem)
     if plan is None:
-        return direct_energy(task)
-    if plan.n_modes * task.points.channels > MAX_MODES or plan.nanoseconds > POINT_SCAN_NS * n:
-        return _by_components(task)
-    cheap = MESH_SEARCH_NS + plan.nanoseconds < PAIR_NS * n**2 / 2
-    return plan.energy(task.points) if cheap else direct_energy(task)
+        return direct_energy(problem)
+    if plan.n_modes * problem.points.channels > MAX_MODES or plan.nanoseconds > POINT_SCAN_NS * n:
+        return _by_components(problem)
+    is_cheaper = MESH_SEARCH_NS + plan.nanoseconds < PAIR_NS * n**2 / 2
+    return plan.energy(problem.points) if is_cheaper else direct_energy(problem)
 
 
-def _by_components(task: MMDProblem) -> float:
-    """The sum over parts beyond the reach of each other: all pairs of small ones, the rest as `_cheapest` has it.
+def _by_components(problem: MMDProblem) -> float:
+    """Sum over components beyond the reach of each other: all pairs of small ones, `_cheapest` for large ones.
 
-    Errors of k are at most ``share`` within a part and between two of them: those of E at most ``share`` W^2.
+    Errors of k are at most ``kernel_tol`` within a component and between two: E is off by at most ``kernel_tol`` W^2.
     """
-    points, reach = task.points, cutoff_radius(task.sigma, COMPONENT_TOL_RATIO * task.share)
+    points, reach = problem.points, cutoff_radius(problem.sigma, COMPONENT_TOL_RATIO * problem.kernel_tol)
     if is_connected_by_bins(points, reach):
-        return _cheapest(task)
+        return _cheapest(problem)
     order, firsts = connected_components(points, reach)
     if len(firsts) == 2:
-        return _cheapest(task)
+        return _cheapest(problem)
     total, spans = 0.0, np.stack([firsts[:-1], firsts[1:]], axis=1)
-    large = np.diff(spans)[:, 0] > MAX_DIRECT_POINTS
-    for some in _component_batches(spans[~large]):
-        rows = np.concatenate([order[first:end] for first, end in some])
-        ends = np.cumsum(np.diff(some)[:, 0])
-        x, z = points.at(rows)
-        x -= np.repeat(x[ends - np.diff(some)[:, 0]], np.diff(some)[:, 0], axis=0)
-        total += blockwise_energy(
-            scaled(x, task.sigma), z, np.stack([ends - np.diff(some)[:, 0], ends], axis=1)
+    is_large = np.diff(spans)[:, 0] > MAX_DIRECT_POINTS
+    for batch_spans in _component_batches(spans[~is_large]):
+        rows, sizes = (
+            np.concatenate([order[first:end] for first, end in batch_spans]),
+            np.diff(batch_spans)[:, 0],
         )
-    for first, end in spans[large]:
+        ends = np.cumsum(sizes)
+        x, z = points.at(rows)
+        x -= np.repeat(x[ends - sizes], sizes, axis=0)
+        total += blockwise_energy(scaled(x, problem.sigma), z, np.stack([ends - sizes, ends], axis=1))
+    for first, end in spans[is_large]:
         x, z = points.at(order[first:end])
         W = total_variation_mass(z)
         if W > 0:
-            part = task._replace(points=WeightedPoints.of(x - x[0], z / W), eps=task.share)
-            total += W**2 * _cheapest(part)
+            component = problem._replace(points=WeightedPoints.of(x - x[0], z / W), eps=problem.kernel_tol)
+            total += W**2 * _cheapest(component)
     return total
 
 
 def _component_batches(spans: I64) -> list[I64]:
-    """Runs of small parts that are summed at once."""
-    return (
-        np.array_split(spans, -(-int(np.diff(spans).sum()) // COMPONENT_BATCH_POINTS)) if len(spans) else []
+    """Group small components into runs that are summed in one call."""
+    n_batches = -(-int(np.diff(spans).sum()) // COMPONENT_BATCH_POINTS)
+    return np.array_split(spans, n_batches) if len(spans) else []
+
+
+def _cheapest(problem: MMDProblem) -> float:
+    """Run the method with the least predicted time: mesh, cells around points, tree, Taylor (d > 3) or all pairs."""
+    n, d = len(problem.points), problem.points.d
+    options = [(PAIR_NS * n**2 / 2, partial(direct_energy, problem))]
+    if d > MAX_GRID_DIMS:
+        return _taylor(problem) if _suits_taylor(problem) else direct_energy(problem)
+    plan = _plan_problem(problem)
+    cells = kernel_cells(problem.points.widths, problem.sigma, min(problem.kernel_tol, MAX_KERNEL_TOL))
+    if plan is None or cells is None:
+        return direct_energy(problem)
+    if plan.n_modes * problem.points.channels <= MAX_MODES:
+        options.append((MESH_SEARCH_NS + plan.nanoseconds, partial(plan.energy, problem.points)))
+    min_nanoseconds = min(time for time, _ in options)
+    if min_nanoseconds <= POINT_SCAN_NS * n:
+        return min(options, key=lambda option: option[0])[1]()
+    x, z = problem.points.arrays()
+    blocks = kernel_blocks(x, cells)
+    if blocks is not None:
+        leaf_pairs = float((np.diff(blocks.firsts).astype(float) ** 2).sum())
+        time = z.shape[1] * (CELL_NS * blocks.cost(cells.reach) + BLOCK_CELL_NS * blocks.n_cells)
+        options.append((time, partial(block_energy, z, problem.sigma, cells, blocks)))
+        options.append((TREE_POINT_NS * n + PAIR_NS * leaf_pairs, partial(_tree, problem)))
+    return min(options, key=lambda option: option[0])[1]()
+
+
+def _suits_taylor(problem: MMDProblem) -> bool:
+    n, d = len(problem.points), problem.points.d
+    order, error = taylor_order(_radius(problem), problem.kernel_tol)
+    return error <= problem.kernel_tol and n_terms(d, order) <= min(MAX_TAYLOR_TERMS, n / 4)
+
+
+def _plan_problem(problem: MMDProblem) -> FourierPlan | None:
+    return plan_fourier(
+        problem.points.widths, problem.sigma, problem.eps, problem.points.mass, len(problem.points)
     )
 
 
-def _cheapest(task: MMDProblem) -> float:
-    """What is foretold to take least: one mesh, cells where points are, a tree, Taylor terms (d > 3) or all pairs."""
-    n, d = len(task.points), task.points.d
-    ways = [(PAIR_NS * n**2 / 2, partial(direct_energy, task))]
-    if d > MAX_GRID_DIMS:
-        return _taylor(task) if _suits_taylor(task) else direct_energy(task)
-    plan = _plan_problem(task)
-    cells = kernel_cells(task.points.widths, task.sigma, min(task.share, MAX_KERNEL_TOL))
-    if plan is None or cells is None:
-        return direct_energy(task)
-    if plan.n_modes * task.points.channels <= MAX_MODES:
-        ways.append((MESH_SEARCH_NS + plan.nanoseconds, partial(plan.energy, task.points)))
-    least = min(time for time, _ in ways)
-    if least <= POINT_SCAN_NS * n:
-        return min(ways, key=lambda way: way[0])[1]()
-    x, z = task.points.arrays()
-    blocks = kernel_blocks(x, cells)
-    if blocks is not None:
-        near = float((np.diff(blocks.firsts).astype(float) ** 2).sum())
-        time = z.shape[1] * (CELL_NS * blocks.cost(cells.reach) + BLOCK_CELL_NS * blocks.n_cells)
-        ways.append((time, partial(block_energy, z, task.sigma, cells, blocks)))
-        ways.append((TREE_POINT_NS * n + PAIR_NS * near, partial(_tree, task)))
-    return min(ways, key=lambda way: way[0])[1]()
-
-
-def _suits_taylor(task: MMDProblem) -> bool:
-    n, d = len(task.points), task.points.d
-    order, error = taylor_order(_radius(task), task.share)
-    return error <= task.share and n_terms(d, order) <= min(MAX_TAYLOR_TERMS, n / 4)
-
-
-def _plan_problem(task: MMDProblem) -> FourierPlan | None:
-    return plan_fourier(task.points.widths, task.sigma, task.eps, task.points.mass, len(task.points))
-
-
-def _fourier(task: MMDProblem) -> float:
-    d, C = task.points.d, task.points.channels
+def _fourier(problem: MMDProblem) -> float:
+    d, C = problem.points.d, problem.points.channels
     if d > MAX_GRID_DIMS:
         raise ValueError(
-            f"method='fourier' is for up to {MAX_GRID_DIMS} dimensions; found {d}: use 'exact', 'taylor' or 'rff'"
+            f"method='fourier' requires at most {MAX_GRID_DIMS} dimensions; got {d}. Use 'exact', 'taylor' or 'rff'."
         )
-    plan = _plan_problem(task)
+    plan = _plan_problem(problem)
     if plan is None:
         raise ValueError(
-            f"method='fourier' cannot certify an error of {task.eps:.2g}, that is {task.share:.2g} of the square of "
-            "the total weight: use 'exact', or a larger eps"
+            f"eps is too small for method='fourier'; got {problem.eps:.2g}, which is {problem.kernel_tol:.2g} of the "
+            "squared total weight. Use 'exact' or a larger eps."
         )
     if plan.n_modes * C > MAX_MODES:
         raise ValueError(
-            f"method='fourier' would need {plan.n_modes:.3g} modes, {plan.n_modes * C * 8 / 2**30:.3g} GiB, for this "
-            "bandwidth: use 'auto', which leaves out empty space, or a larger bandwidth"
+            f"method='fourier' needs {plan.n_modes:.3g} modes ({plan.n_modes * C * 8 / 2**30:.3g} GiB) for this "
+            "bandwidth. Use 'auto', which skips empty space, or a larger bandwidth."
         )
-    return plan.energy(task.points)
+    return plan.energy(problem.points)
 
 
-def _radius(task: MMDProblem) -> float:
-    """How many bandwidths the farthest point is from the middle."""
-    middle = task.middle
-    squares = ((((x - middle) / task.sigma) ** 2).sum(axis=1).max() for x, _ in task.points.tiles())
+def _radius(problem: MMDProblem) -> float:
+    """Return the largest distance of a point from the centre, in bandwidths."""
+    middle = problem.middle
+    squares = ((((x - middle) / problem.sigma) ** 2).sum(axis=1).max() for x, _ in problem.points.tiles())
     return float(np.sqrt(max(squares)))
 
 
-def _taylor(task: MMDProblem) -> float:
-    delta, d = _radius(task), task.points.d
-    order, error = taylor_order(delta, task.share)
-    if error > task.share or n_terms(d, order) > MAX_TAYLOR_TERMS:
-        more = ">= " if error > task.share else ""
+def _taylor(problem: MMDProblem) -> float:
+    radius, d = _radius(problem), problem.points.d
+    order, error = taylor_order(radius, problem.kernel_tol)
+    if error > problem.kernel_tol or n_terms(d, order) > MAX_TAYLOR_TERMS:
+        bound = ">= " if error > problem.kernel_tol else ""
         raise ValueError(
-            f"method='taylor' would need order {more}{order}, {more}{float(n_terms(d, order)):.3g} terms (at most "
-            f"{MAX_TAYLOR_TERMS}), for eps={task.eps:.2g}: the bandwidth is too small for it. Use 'auto'"
+            f"method='taylor' needs order {bound}{order} and {bound}{float(n_terms(d, order)):.3g} terms (limit "
+            f"{MAX_TAYLOR_TERMS}) for eps={problem.eps:.2g}, because the bandwidth is small. Use 'auto'."
         )
-    if delta > MAX_TAYLOR_RADIUS:
+    if radius > MAX_TAYLOR_RADIUS:
         raise ValueError(
-            f"method='taylor' is for points up to {MAX_TAYLOR_RADIUS:g} bandwidths from their middle, beyond which its terms "
-            f"have no floats; found {delta:.4g}: use 'auto', or a larger bandwidth"
+            f"method='taylor' requires points within {MAX_TAYLOR_RADIUS:g} bandwidths of their centre; got "
+            f"{radius:.4g}. Use 'auto' or a larger bandwidth."
         )
-    return taylor_energy(task.points, task.middle, task.sigma, order)
+    return taylor_energy(problem.points, problem.middle, problem.sigma, order)
 
 
-def _tree(task: MMDProblem) -> float:
-    return tree_energy(_boxes(task, LEAF_POINTS), task.share)
+def _tree(problem: MMDProblem) -> float:
+    return tree_energy(_boxes(problem, LEAF_POINTS), problem.kernel_tol)
 
 
-def _wspd(task: MMDProblem) -> float:
-    return separated_energy(_boxes(task, 1), task.share)
+def _wspd(problem: MMDProblem) -> float:
+    return separated_energy(_boxes(problem, 1), problem.kernel_tol)
 
 
-def _boxes(task: MMDProblem, leaf: int) -> Tree:
-    x, z = task.points.arrays()
-    return box_tree(scaled(x, task.sigma), z, leaf)
+def _boxes(problem: MMDProblem, leaf: int) -> Tree:
+    x, z = problem.points.arrays()
+    return box_tree(scaled(x, problem.sigma), z, leaf)
 
 
-def _rff(task: MMDProblem) -> float:
-    """Replicates of as many frequencies as bring the standard error of their mean to eps."""
+def _rff(problem: MMDProblem) -> float:
+    """Double the number of frequencies per replicate until the standard error of the mean is at most eps."""
+    # Imported lazily: no other method needs them.
     from dkdist.kernels._random_numba import float32_error, random_energies
-    from dkdist.kernels.registry import NORMAL_SAMPLERS, most_accurate_sampler  # for it alone
+    from dkdist.kernels.registry import NORMAL_SAMPLERS, most_accurate_sampler
 
-    d, rounding = task.points.d, float32_error(task.points.widths, task.sigma)
-    if rounding > max(MAX_RFF_ROUNDING, task.share):
+    d, rounding = problem.points.d, float32_error(problem.points.widths, problem.sigma)
+    if rounding > max(MAX_RFF_ROUNDING, problem.kernel_tol):
         raise ValueError(
-            f"method='rff' has phases in float32, which for this bandwidth change the kernel by up to {rounding:.2g}: "
-            "use 'exact', or a larger bandwidth or eps"
+            f"method='rff' has float32 phases, which change the kernel by up to {rounding:.2g} for this bandwidth. "
+            "Use 'exact', or a larger bandwidth or eps."
         )
     draw = NORMAL_SAMPLERS[most_accurate_sampler(d)]
-    count, square = 64, task.points.mass**2
+    count, square = 64, problem.points.mass**2
     while N_RFF_REPLICATES * count <= MAX_RFF_FREQUENCIES:
-        rng = np.random.default_rng([task.seed, RngStream.ENERGY_FREQUENCIES, count])
-        together = min(N_RFF_REPLICATES, max(1, len(task.points) // (POINTS_PER_RFF_FREQUENCY * count)))
+        rng = np.random.default_rng([problem.seed, RngStream.ENERGY_FREQUENCIES, count])
+        replicates_per_pass = min(
+            N_RFF_REPLICATES, max(1, len(problem.points) // (POINTS_PER_RFF_FREQUENCY * count))
+        )
         means = np.empty(N_RFF_REPLICATES)
-        for first in range(0, N_RFF_REPLICATES, together):
-            some = means[first : first + together]
-            W = np.concatenate([draw(rng, count, d) for _ in some])
-            W /= task.sigma
-            some[:] = random_energies(task.points, W).reshape(-1, count).mean(axis=1) / square
+        for first in range(0, N_RFF_REPLICATES, replicates_per_pass):
+            batch = means[first : first + replicates_per_pass]
+            W = np.concatenate([draw(rng, count, d) for _ in batch])
+            W /= problem.sigma
+            batch[:] = random_energies(problem.points, W).reshape(-1, count).mean(axis=1) / square
         error = float(means.std(ddof=1)) / np.sqrt(N_RFF_REPLICATES)
-        if error <= task.share:
+        if error <= problem.kernel_tol:
             return float(means.mean()) * square
         count *= 2
     raise ValueError(
-        f"method='rff' has a standard error of {error * square:.2g} at {MAX_RFF_FREQUENCIES} frequencies, more than "
-        f"eps={task.eps:.2g}: give a larger eps, or use 'exact'"
+        f"eps must be at least {error * square:.2g}, the standard error of method='rff' at {MAX_RFF_FREQUENCIES} "
+        f"frequencies; got {problem.eps:.2g}. Pass a larger eps or use 'exact'."
     )
 
 
-def mixture_energy(task: MMDProblem) -> float:
-    """By Gaussians where that is foretold to take less than all pairs."""
-    n, d = len(task.points), task.points.d
-    kernel = get_kernel(task.kernel)
+def mixture_energy(problem: MMDProblem) -> float:
+    """Return E of any kernel: by its Gaussian mixture where that is expected to be faster than all pairs."""
+    n, d = len(problem.points), problem.points.d
+    kernel = get_kernel(problem.kernel)
     if kernel.gaussian_mixture is None or d > MAX_GRID_DIMS or kernel.is_sorted(d):
-        return direct_energy(task)
-    R = float(np.sqrt((task.points.widths**2).sum())) / task.sigma
-    mixture = kernel.gaussian_mixture(R, task.share / 2)
+        return direct_energy(problem)
+    R = float(np.sqrt((problem.points.widths**2).sum())) / problem.sigma
+    mixture = kernel.gaussian_mixture(R, problem.kernel_tol / 2)
     if mixture is None:
-        return direct_energy(task)
-    points = np.where(mixture.sigmas > MIN_WIDE_RATIOS[d] * R, WIDE_POINT_NS, NARROW_POINT_NS)
-    if n * points.sum() + GAUSSIAN_PLAN_NS * len(points) > PAIR_NS * n**2 / 2:
-        return direct_energy(task)
-    return _by_gaussians(task, mixture)
+        return direct_energy(problem)
+    ns_per_point = np.where(mixture.sigmas > MIN_WIDE_RATIOS[d] * R, WIDE_POINT_NS, NARROW_POINT_NS)
+    if n * ns_per_point.sum() + GAUSSIAN_PLAN_NS * len(ns_per_point) > PAIR_NS * n**2 / 2:
+        return direct_energy(problem)
+    return _by_gaussians(problem, mixture)
 
 
-def _by_gaussians(task: MMDProblem, mixture: GaussianMixture) -> float:
-    if len(task.points) * task.points.d <= MAX_COPIED_NUMBERS:  # tiles for every Gaussian would be made again
-        task = task._replace(points=WeightedPoints.of(*task.points.arrays()))
-    S, d, C = task.points.total, task.points.d, task.points.channels
+def _by_gaussians(problem: MMDProblem, mixture: GaussianMixture) -> float:
+    if len(problem.points) * problem.points.d <= MAX_COPIED_NUMBERS:  # avoids tiling again for each Gaussian
+        problem = problem._replace(points=WeightedPoints.of(*problem.points.arrays()))
+    S, d, C = problem.points.total, problem.points.d, problem.points.channels
     squares, firsts = np.zeros(C), np.zeros((d, C))
-    for x, z in task.points.tiles():
-        u = x / task.sigma
+    for x, z in problem.points.tiles():
+        u = x / problem.sigma
         squares += (u**2).sum(axis=1) @ z
         firsts += u.T @ z
     line = S @ squares - np.square(firsts).sum()
     total = mixture.constant * float(S @ S) + 2 * mixture.quadratic * float(line)
     for s, w in zip(mixture.sigmas, mixture.weights, strict=True):
-        eps = task.eps / (2 * len(mixture.weights) * w)
-        total += w * _auto(task._replace(sigma=task.sigma * s, kernel="gaussian", eps=eps))
+        eps = problem.eps / (2 * len(mixture.weights) * w)
+        total += w * _auto(problem._replace(sigma=problem.sigma * s, kernel="gaussian", eps=eps))
     return float(total)
 
 

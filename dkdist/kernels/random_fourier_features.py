@@ -1,28 +1,14 @@
-"""`RandomFourierFeatures`: rows whose inner products are a kernel, by blocks or as they are asked for.
+"""`RandomFourierFeatures`: rows z(x) whose inner products approximate a kernel, as whole blocks or lazily per tile.
 
-Frequencies of random Fourier features as a matrix, and the derivative of functions of the features by their input.
+    z(x) = sqrt(2 / D) (sin Wx / sigma, cos Wx / sigma),   z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2))
 
-    z = F^(-1/2) (sin p, cos p),  p = W x / sigma:   df/dx = W' (cos p f_sin - sin p f_cos) / (sigma F^(1/2))
+Rows of W (D / 2, m) are standard normal: independent or orthogonal within each m rows (Yu et al. 2016); those of other
+kernels are computed from them (`dkdist.kernels.registry`). Structured frequencies are products of sign flips D_i and
+Hadamard transforms H, with chi-distributed lengths s and L >= m a power of two:
 
-for a function whose derivative by the features is (f_sin, f_cos).
+    W = diag(s) H D_3 H D_2 H D_1 / L^(3/2),   3 L log2 L additions for every L frequencies instead of 2 m L flops
 
-Random Fourier features of a kernel: how frequencies are drawn, and rows are multiplied by them.
-
-    z(x) = sqrt(2/D) (sin Wx / sigma, cos Wx / sigma),   z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2))
-
-The product Wx, with W (D/2, m), is taken for four rows and sixteen frequencies at a time, in registers, each number
-summed in the order of the columns: a row's bits depend on no other row and on no BLAS. Several sigmas share it. Cost of
-a row: D m flops, D/2 sines and cosines, 4 D bytes written. (Rahimi & Recht 2007; Yu et al. 2016.)
-
-Frequencies of sigma = 1 are standard normal: independent, orthogonal within each m rows, or quasi-random. Those of
-other kernels are made of them (`dkdist.kernels.registry`). Structured ones are a product of sign flips and
-Hadamard transforms:
-
-    W = diag(s) H D_3 H D_2 H D_1 / L^(3/2),   D_i random signs, s_r chi-distributed, L a power of two >= m
-
-A product Wx then costs 3 L log2 L additions for every L frequencies instead of 2 m L flops, and its rows are orthogonal
-within each L, so that they approximate the kernel better than independent ones ("structured orthogonal random
-features", Yu et al. 2016).
+Compiled products sum in a fixed order, so the bits of a row depend on no other row and on no BLAS.
 """
 
 from __future__ import annotations
@@ -54,22 +40,34 @@ from dkdist._base.random_streams import RngStream
 from dkdist._base.row_ids import attach_index, check_index_alignment, own_rows, with_index
 from dkdist._base.sampling import median_distance, some_runs
 from dkdist._numba.arrays import F32, F64, I64, Array
-from dkdist._numba.points import largest, not_finite
+from dkdist._numba.points import max_abs_value, nonfinite_rows
 from dkdist._runtime.arrays import block_bounds, fill_in_memory, lazy_from_rows, take_rows
 from dkdist._runtime.blocks import is_lazy
 from dkdist._runtime.process import materialize_params, one_blas_thread
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import find_stacklevel
 from dkdist.kernels._random_numba import float32_error
+from dkdist.kernels._tuning import (
+    MAX_DENSE_INPUTS,
+    MEDIAN_RUN_ROWS,
+    N_MEDIAN_RUNS,
+    STEP_BYTES,
+    STEP_ROWS,
+    TILE_BYTES,
+    TILE_ROWS,
+    WARN_KERNEL_ERROR,
+)
 from dkdist.kernels.registry import NORMAL_SAMPLERS, get_kernel, names_with
 
 
 def phase_gradient(frequencies: F64, x: F64, gradient: F64, step: F64 | None = None) -> F64:
-    """(m, k) derivatives by x (m,) of k functions with derivatives ``gradient`` (2 F, k) by the features.
+    """Return (m, k) derivatives by x (m,) of k functions with derivatives ``gradient`` (2 F, k) by the features.
 
-    With a ``step`` the features' derivatives are averaged over the straight path of this length whose middle is x: the
-    mean of cos over phases of a width of 2 a is cos at the middle times sin(a) / a. Both may be (m, k), one path for
-    each function. ``frequencies`` (F, m) have sigma in them.
+        z = F^(-1/2) (sin p, cos p),  p = W x:   df/dx = W' (cos p f_sin - sin p f_cos) / F^(1/2)
+
+    With a ``step``, derivatives of the features are averaged over the straight path of this length centred at x: the
+    mean of cos over phases of width 2 a is cos at the centre times sin(a) / a. x and step may be (m, k), one path per
+    function. ``frequencies`` W (F, m) are divided by sigma.
     """
     phases, F = frequencies @ x.reshape(len(x), -1), len(frequencies)
     slopes = np.cos(phases) * gradient[:F] - np.sin(phases) * gradient[F:]
@@ -79,7 +77,7 @@ def phase_gradient(frequencies: F64, x: F64, gradient: F64, step: F64 | None = N
 
 
 def structured_frequencies(signs: F32, scales: F64, n_inputs: int) -> F64:
-    """(F, m) the rows diag(s) H D_3 H D_2 H D_1 that `structured_features` multiplies by, from its arguments."""
+    """Return the (F, m) rows diag(s) H D_3 H D_2 H D_1 of `structured_features`, from its arguments."""
     blocks = []
     for D in signs.astype(np.float64):
         V = np.diag(D[0])[:, :n_inputs]
@@ -89,7 +87,7 @@ def structured_frequencies(signs: F32, scales: F64, n_inputs: int) -> F64:
 
 
 def _hadamard(V: F64) -> F64:
-    """H V of the unnormalised Hadamard matrix, for (L, m) with L a power of two."""
+    """Multiply V (L, m), L a power of two, by the unnormalised Hadamard matrix."""
     L, h = len(V), 1
     while h < L:
         pairs = V.reshape(L // (2 * h), 2, h, -1)
@@ -99,19 +97,14 @@ def _hadamard(V: F64) -> F64:
 
 
 METHODS = ("iid", "orthogonal", "structured")
-MAX_DENSE_INPUTS = (
-    64  # input dimensions above which the Hadamard product is the faster one: 3.8 against 5.3 us a row at 64
-)
 # bytes and rows of features that stay in the second level of a cache until they are used; of structured ones fewer,
 # since what makes them is read once for four rows
-TILE_BYTES, TILE_ROWS = 2**20, (32, 512)
-STEP_BYTES, STEP_ROWS = 2**18, (16, 512)
 
 
 @serializable("FourierSpec")
 @dataclass(frozen=True)
 class FourierSpec(Params["FourierParameters"]):
-    """What defines a set of random Fourier features, in plain numbers; ``draw()`` makes the frequencies."""
+    """Parameters of random Fourier features, in plain numbers."""
 
     _kept = 8
 
@@ -132,58 +125,60 @@ class FourierSpec(Params["FourierParameters"]):
 
 
 def tile_rows(row_bytes: int) -> int:
-    """Rows of features that are best made at once: few, as they are then used in the cache; and in fours."""
+    """Return how many rows of features fit a tile that stays in the cache, a multiple of 4."""
     return int(np.clip(TILE_BYTES // row_bytes, *TILE_ROWS)) // 4 * 4
 
 
 def step_rows(row_bytes: int) -> int:
-    """The same of structured features that a step comes to right away."""
+    """Return how many rows of structured features are computed before the SGD steps that use them."""
     return int(np.clip(STEP_BYTES // row_bytes, *STEP_ROWS)) // 4 * 4
 
 
 class FourierParameters(FittedParams[FourierSpec]):
-    """Drawn frequencies of a `FourierSpec`; immutable, shared by all blocks."""
+    """Materialized frequencies of a `FourierSpec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: FourierSpec) -> None:
         self.spec = spec
         self.tile = tile_rows(4 * spec.n_components)
-        self._waves = (_StructuredFrequencies if spec.method == "structured" else _DenseFrequencies)(spec)
+        self._frequencies = (_StructuredFrequencies if spec.method == "structured" else _DenseFrequencies)(
+            spec
+        )
 
     def transform(self, X: F32) -> F32:
-        """Features of rows X (n, m) float32: (n, D) float32, sines then cosines; each row has norm 1.
+        """Return features (n, D) float32 of rows X (n, m) float32, sines then cosines, each row with norm 1.
 
-        A row with NaN gives NaN; there are no infinite values.
+        Rows with NaN give NaN. X has no infinite values.
         """
         return self.transform_each(X, [self.spec.sigma])[0]
 
     def transform_each(self, X: F32, sigmas: Sequence[float]) -> list[F32]:
-        """The same features for several sigmas, which share what does not depend on them; the same bits."""
+        """Return the features for each of several sigmas, with the bits of `transform`; products are computed once."""
         outs = np.empty((len(sigmas), len(X), self.spec.n_components), np.float32)
         self._fill_each(X, sigmas, outs)
         return list(outs)
 
     def fill(self, X: F32, places: I64, out: F32) -> None:
-        """The same features of the rows ``places`` of X, in C order and without NaN, into ``out`` (len(places), D).
+        """Write the features of the rows ``places`` of X, in C order and without NaN, to ``out`` (len(places), D).
 
-        Best `tile` rows at once.
+        `tile` rows per call are fastest.
         """
-        self._waves.fill(X, places, (self.spec.sigma,), out[None])
+        self._frequencies.fill(X, places, (self.spec.sigma,), out[None])
 
-    def descend(self, X: F32, places: I64, *walk: Any) -> int:
-        """Take steps of gradient descent by these features, as `MadeRows.descend` has it."""
-        return self._waves.descend(X, places, self.spec.sigma, *walk)
+    def descend(self, X: F32, places: I64, *sgd_arguments: Any) -> int:
+        """Take SGD steps on these features, see `LazyRows.descend`."""
+        return self._frequencies.descend(X, places, self.spec.sigma, *sgd_arguments)
 
     def _fill_each(self, X: F32, sigmas: Sequence[float], outs: F32) -> None:
-        X, lost = zero_nan_rows(np.ascontiguousarray(X, np.float32))
-        self._waves.fill(X, None, tuple(sigmas), outs)
-        if lost is not None:
-            outs[:, lost] = np.nan
+        X, has_nan = zero_nan_rows(np.ascontiguousarray(X, np.float32))
+        self._frequencies.fill(X, None, tuple(sigmas), outs)
+        if has_nan is not None:
+            outs[:, has_nan] = np.nan
 
     def pull_back(self, x: F32, gradient: F64, starts: F32 | None = None) -> F64:
-        """(m, k) derivatives by the row x (m,) of k functions with derivatives ``gradient`` (D, k) by its features.
+        """Return (m, k) derivatives by the row x (m,) of k functions with derivatives ``gradient`` (D, k) by features.
 
-        With ``starts`` (k, m), one for each function, the features' derivatives are averages over the straight path
-        from there to x: their products with x - start are the differences of the features.
+        With ``starts`` (k, m), one per function, derivatives of the features are averaged over the straight path from
+        start to x, so that their products with x - start are the differences of the features.
         """
         end, frequencies = x.astype(np.float64), _frequencies(self.spec)
         if starts is None:
@@ -192,73 +187,86 @@ class FourierParameters(FittedParams[FourierSpec]):
 
 
 def zero_nan_rows(X: F32) -> tuple[F32, NDArray[np.bool_] | None]:
-    """X with zeros for rows that hold NaN, which compiled loops do not know; and which these are, if there are any."""
+    """Return X with zeros in rows that contain NaN, which compiled functions do not support, and a mask of these rows.
+
+    The mask is None without NaN.
+    """
     if not np.isnan(X.min(initial=0)):
         return X, None
-    lost = np.asarray(np.isnan(X).any(axis=1))
-    return np.where(lost[:, None], np.float32(0), X), lost
+    has_nan = np.asarray(np.isnan(X).any(axis=1))
+    return np.where(has_nan[:, None], np.float32(0), X), has_nan
 
 
 class _DenseFrequencies:
-    """Frequencies that rows are multiplied by as they are."""
+    """Frequencies as a dense matrix, in panels."""
 
     def __init__(self, spec: FourierSpec) -> None:
-        frequencies = _dense_functions().panels(np.ascontiguousarray(_sample_dense(spec).T, np.float32))
-        self._of = lru_cache(maxsize=4)(partial(_dense_functions().dense, frequencies, spec.n_components))
-        self._at_once = tile_rows(4 * spec.n_components)
+        frequencies = _dense_functions().as_panels(np.ascontiguousarray(_sample_dense(spec).T, np.float32))
+        self._scaled_by_sigma = lru_cache(maxsize=4)(
+            partial(_dense_functions().scale_dense, frequencies, spec.n_components)
+        )
+        self._tile_rows = tile_rows(4 * spec.n_components)
 
     def fill(self, X: F32, places: I64 | None, sigmas: tuple[float, ...], outs: F32) -> None:
         """Features of some rows of X, or of all, for each sigma."""
-        _dense_functions().dense_features(X if places is None else X[places], self._of(sigmas), outs)
+        _dense_functions().dense_features(
+            X if places is None else X[places], self._scaled_by_sigma(sigmas), outs
+        )
 
-    def descend(self, X: F32, places: I64, sigma: float, *walk: Any) -> int:
+    def descend(self, X: F32, places: I64, sigma: float, *sgd_arguments: Any) -> int:
         """Steps by the features of some rows."""
-        return int(_dense_functions().dense_steps(X, places, self._of((sigma,)), self._at_once, *walk))
+        return int(
+            _dense_functions().dense_steps(
+                X, places, self._scaled_by_sigma((sigma,)), self._tile_rows, *sgd_arguments
+            )
+        )
 
 
 class _StructuredFrequencies:
     """Frequencies that are a product of signs and Hadamard transforms."""
 
     def __init__(self, spec: FourierSpec) -> None:
-        self._of = lru_cache(maxsize=4)(
-            partial(_structured_functions().structured, *_sample_structured(spec))
+        self._scaled_by_sigma = lru_cache(maxsize=4)(
+            partial(_structured_functions().scale_structured, *_sample_structured(spec))
         )
-        self._at_once = step_rows(4 * spec.n_components)
+        self._tile_rows = step_rows(4 * spec.n_components)
 
     def fill(self, X: F32, places: I64 | None, sigmas: tuple[float, ...], outs: F32) -> None:
         """Features of some rows of X, or of all, for each sigma."""
-        _structured_functions().structured_features(X, places, self._of(sigmas), outs)
+        _structured_functions().structured_features(X, places, self._scaled_by_sigma(sigmas), outs)
 
-    def descend(self, X: F32, places: I64, sigma: float, *walk: Any) -> int:
+    def descend(self, X: F32, places: I64, sigma: float, *sgd_arguments: Any) -> int:
         """Steps by the features of some rows."""
         return int(
-            _structured_functions().structured_steps(X, places, self._of((sigma,)), self._at_once, *walk)
+            _structured_functions().structured_steps(
+                X, places, self._scaled_by_sigma((sigma,)), self._tile_rows, *sgd_arguments
+            )
         )
 
 
 def _dense_functions() -> Any:
-    """Compiled loops of dense frequencies, which who only draws them does not load."""
+    """Import the compiled functions of dense frequencies, which drawing frequencies does not need."""
     from dkdist.kernels import _dense_features_numba as dense_features_loops
 
     return dense_features_loops
 
 
 def _structured_functions() -> Any:
-    """The same of structured frequencies."""
+    """Import the compiled functions of structured frequencies."""
     from dkdist.kernels import _structured_features_numba as structured_features_loops
 
     return structured_features_loops
 
 
 def _sample_dense(spec: FourierSpec) -> F64:
-    """(F, m) frequencies for sigma = 1."""
+    """Draw (F, m) frequencies for sigma = 1."""
     rng = np.random.default_rng([spec.seed, RngStream.FOURIER])
     g = NORMAL_SAMPLERS[spec.method](rng, spec.n_components // 2, spec.n_inputs)
     return get_kernel(spec.kernel).frequencies(rng, g)
 
 
 def _sample_structured(spec: FourierSpec) -> tuple[F32, F64]:
-    """Signs, and lengths of rows for sigma = 1, as `structured` takes them."""
+    """Draw signs, and lengths of rows for sigma = 1, in the form of `scale_structured`."""
     rng = np.random.default_rng([spec.seed, RngStream.FOURIER])
     F, L = spec.n_components // 2, padded_length(spec.n_inputs)
     signs = rng.choice(np.array([-1, 1], np.float32), (-(-F // L), 3, L))
@@ -269,7 +277,7 @@ def _sample_structured(spec: FourierSpec) -> tuple[F32, F64]:
 
 @lru_cache(maxsize=2)
 def _frequencies(spec: FourierSpec) -> F64:
-    """(F, m) what rows are multiplied by."""
+    """Return the (F, m) frequencies divided by sigma."""
     if spec.method != "structured":
         return _sample_dense(spec) / spec.sigma
     signs, scales = _sample_structured(spec)
@@ -277,56 +285,56 @@ def _frequencies(spec: FourierSpec) -> F64:
 
 
 def padded_length(m: int) -> int:
-    """The power of two L >= m, at least 16."""
+    """Return the power of two L >= m, at least 16."""
     return max(16, 1 << (m - 1).bit_length())
 
 
-MAX_FINITE_PHASE = 1e30  # phases below are finite, whatever is rounded
-WARN_KERNEL_ERROR = 0.1  # of the kernel, from rounding to float32
-N_MEDIAN_RUNS, MEDIAN_RUN_ROWS = 32, 16  # rows that the median is taken from: 32 runs of 16 neighbours
+MAX_FINITE_PHASE = 1e30  # float32 phases below stay finite in all products (test_random_fourier_features.py)
 
 
 class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Random features z with z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2)), or another kernel, for linear learners.
+    """Random Fourier features z(x) whose inner products approximate a kernel, for linear models.
+
+        z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2))
 
     Parameters
     ----------
     n_components : int, default=5000
         D, even: D/2 sines followed by D/2 cosines of the same frequencies.
     sigma : float or "median", default="median"
-        Standard deviation of the kernel. "median" is the median distance between at most 512 rows, drawn
-        from the seed in 32 runs of neighbours.
+        Standard deviation of the kernel. "median" is the median distance between at most 512 random rows, sampled in
+        32 runs of adjacent rows.
     method : {"auto", "orthogonal", "structured", "iid"}, default="auto"
-        Independent Gaussian frequencies (the paper's), orthogonal ones, or products of sign flips and
-        Hadamard transforms, which are nearly as good as orthogonal ones and cost D log m instead of D m.
-        "auto" is "structured" above 64 input columns, else "orthogonal".
+        "iid": independent Gaussian frequencies (Rahimi, Recht 2007). "orthogonal": orthogonal directions. "structured":
+        products of sign flips and Hadamard transforms, almost as accurate as "orthogonal" in D log m instead of D m
+        time. "auto" is "structured" above 64 input columns, else "orthogonal".
     random_state : int, Generator or None, default=None
         Seed of the frequencies.
     kernel : str, default="gaussian"
         A kernel of `kernel_distance` with random frequencies: all but "energy" and "epanechnikov".
-        Frequencies of "laplace" are of single columns, which method="structured" has not.
+        "laplace" does not support method="structured".
 
     Attributes
     ----------
     sigma_ : float
-        The bandwidth in use.
+        Fitted bandwidth.
     spec_ : FourierSpec
-        What was chosen, in plain numbers; the frequencies are drawn from it wherever they are needed.
+        Fitted parameters, in plain numbers; frequencies are drawn from it where they are needed.
 
     Raises
     ------
     ValueError
-        For an odd n_components, an unknown method or kernel, a method without the frequencies of the kernel, infinite
-        values, a sigma beyond 1e-30 to 1e30, or rows that are all equal (or NaN) under sigma="median".
+        For an odd n_components, an unknown method or kernel, a method that does not support the kernel, infinite
+        values, a sigma outside 1e-30 to 1e30, or equal (or NaN) rows with sigma="median".
 
     Notes
     -----
-    Dask arrays in, dask arrays out (same row chunks); numpy in, numpy out; float32. Every row has norm one; a row
-    with NaN (a set that was skipped) gives a row of NaN, and has no part in the median. Rows in memory that are some
-    million sigmas from the origin, where float32 has no digits left, are told of in `fit`. The
-    error of a kernel value has a standard deviation of at most sqrt(1/D), falling as 1/sqrt(D). Frequencies of the
-    Matern and Laplace kernels have heavy tails, cut at 10^4 / sigma. Cost of a row at
-    D = 5000: D m flops ("iid", "orthogonal") or about 5 us for m = 600 ("structured"), and 20 KB written.
+    Dask arrays give Dask arrays (same row chunks), NumPy arrays NumPy arrays, in float32. Every row has norm 1. A row
+    with NaN (a skipped set) gives a row of NaN and is left out of the median. `fit` warns about rows in memory that are
+    some million sigmas from the origin, where float32 phases have no digits left. The error of a kernel value has a
+    standard deviation of at most 1 / sqrt(D). Frequencies of the Matern and Laplace kernels have heavy tails, clipped
+    at 10^4 / sigma. Time per row at D = 5000: D m flops ("iid", "orthogonal") or about 5 us for m = 600 ("structured");
+    20 KB are written.
 
     References
     ----------
@@ -358,27 +366,28 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         self.kernel = kernel
 
     def fit(self, X: Any, y: Any = None) -> RandomFourierFeatures:
-        """Choose sigma from a sample of the rows X and draw the seed of the frequencies. ``y`` is not used."""
+        """Choose sigma from a sample of the rows X and draw the seed of the frequencies; ``y`` is ignored."""
         n_components = whole("n_components", self.n_components, least=2)
         if n_components % 2:
             raise ValueError(
-                f"n_components must be even, half sines and half cosines; found {n_components}: use {n_components + 1}"
+                f"n_components must be even, half sines and half cosines; got {n_components}. Use {n_components + 1}."
             )
         method = one_of("method", self.method, ("auto", *METHODS))
         kernel = one_of("kernel", self.kernel, names_with("sample_frequencies"))
-        given = None if is_word(self.sigma, "median") else within_float32("sigma", self.sigma)
+        fixed_sigma = None if is_word(self.sigma, "median") else within_float32("sigma", self.sigma)
         X = self._validated(X, reset=True)
         median = median_seed(self.random_state)
-        sigma = within_float32("sigma='median'", _median_sigma(X, median)) if given is None else given
+        sigma = (
+            within_float32("sigma='median'", _median_sigma(X, median)) if fixed_sigma is None else fixed_sigma
+        )
         if not is_lazy(X):
             _warn_if_unresolved(X, sigma)
         is_radial = get_kernel(kernel).metric == "euclidean"
         if method == "auto":
-            many = X.shape[1] > MAX_DENSE_INPUTS and is_radial
-            method = "structured" if many else "orthogonal"
+            method = "structured" if X.shape[1] > MAX_DENSE_INPUTS and is_radial else "orthogonal"
         if method == "structured" and not is_radial:
             raise ValueError(
-                f"method='structured' has no frequencies of kernel={kernel!r}: use 'auto', 'orthogonal' or 'iid'"
+                f"method='structured' does not support kernel={kernel!r}. Use 'auto', 'orthogonal' or 'iid'."
             )
         self.sigma_ = round_to_float32(sigma)
         seed = draw_seed(self.random_state)
@@ -386,12 +395,12 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return self
 
     def transform(self, X: Any) -> Any:
-        """Features of the rows X: (n, n_components) float32."""
+        """Return features of the rows X: (n, n_components) float32."""
         check_is_fitted(self)
         return with_index(self, attach_index(self._features(self._validated(X, reset=False)), X))
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
-        """Features of the rows X that it is fitted on; beside targets in another order as an embedding's rows are."""
+        """Fit to the rows X and return their features; checks that the index of X matches that of ``y``."""
         return check_index_alignment(super().fit_transform(X, y, **params), X, y)
 
     def _features(self, X: Any) -> Any:
@@ -416,7 +425,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 )
         if X.ndim != 2 or X.dtype.kind not in "fiub":
             raise ValueError(
-                f"expected a 2-D dask array of real numbers, found {X.ndim}-D of dtype {X.dtype}"
+                f"X must be a 2-D Dask array of real numbers; got {X.ndim} dimensions and dtype {X.dtype}."
             )
         if reset:
             self.n_features_in_ = int(X.shape[1])
@@ -440,34 +449,36 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
 @dataclass(frozen=True)
 class FourierMap:
-    """The features of blocks of rows (n, n_inputs), as a function of (parameters, block)."""
+    """Features of blocks of rows (n, n_inputs), as a function of (parameters, block)."""
 
     n_inputs: int
 
     def __call__(self, parameters: FourierParameters, block: Any) -> F32:
-        """All of them: (n, D) float32."""
+        """Return the features (n, D) float32 of a block."""
         return parameters.transform(_check_block(block)[0])
 
     def lazy_rows(self, parameters: FourierParameters, block: Any) -> FourierRows:
-        """The same, made when they are asked for."""
+        """Return the features as lazily computed rows."""
         return FourierRows(parameters, *_check_block(block))
 
     @property
     def row_bytes(self) -> int:
-        """What is kept of a row until it is asked for."""
+        """Bytes in memory of a row before its features are computed."""
         return 4 * self.n_inputs
 
 
 class FourierRows:
-    """Features (n, D) of the rows A (n, m) that are made when they are asked for; the same bits as all at once."""
+    """Lazily computed features (n, D) of the rows A (n, m), with the bits of `FourierParameters.transform`."""
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, parameters: FourierParameters, A: F32, reach: float | None = None) -> None:
-        """``reach`` is the largest of |A|, and NaN if there is one; it is looked for if it is not given."""
+    def __init__(self, parameters: FourierParameters, A: F32, max_abs: float | None = None) -> None:
+        """Store rows; ``max_abs`` is the largest |A|, NaN if A contains NaN, and computed if None."""
         self._parameters, self._A = parameters, np.ascontiguousarray(A, np.float32)
-        self._reach = largest(self._A) if reach is None else reach
-        self._clear, self._lost = zero_nan_rows(self._A) if math.isnan(self._reach) else (self._A, None)
+        self._max_abs = max_abs_value(self._A) if max_abs is None else max_abs
+        self._zeroed_rows, self._nan_rows = (
+            zero_nan_rows(self._A) if math.isnan(self._max_abs) else (self._A, None)
+        )
         self.shape, self.tile = (len(A), parameters.spec.n_components), parameters.tile
 
     def __sizeof__(self) -> int:
@@ -477,79 +488,76 @@ class FourierRows:
         return np.asarray(self._parameters.transform(self._A), dtype)
 
     def fill(self, places: I64, out: F32) -> None:
-        """Rows ``places`` into ``out`` (len(places), D)."""
-        self._parameters.fill(self._clear, places, out)
-        if self._lost is not None:
-            out[self._lost[places]] = np.nan
+        """Write the features of rows ``places`` to ``out`` (len(places), D)."""
+        self._parameters.fill(self._zeroed_rows, places, out)
+        if self._nan_rows is not None:
+            out[self._nan_rows[places]] = np.nan
 
-    def descend(self, places: I64, *walk: Any) -> int:
-        """Take steps of gradient descent by rows ``places``, none of which is NaN."""
-        return self._parameters.descend(self._clear, places, *walk)
+    def descend(self, places: I64, *sgd_arguments: Any) -> int:
+        """Take SGD steps on the rows ``places``, which must not contain NaN."""
+        return self._parameters.descend(self._zeroed_rows, places, *sgd_arguments)
 
     def not_finite(self) -> I64:
-        """The places of rows that are not finite: those of A, and those that are so large that their phases are not."""
+        """Return the indices of rows with NaN or infinite features: not finite in A, or with overflowing phases."""
         spec = self._parameters.spec
-        far = MAX_FINITE_PHASE * min(1.0, spec.sigma) / padded_length(spec.n_inputs) ** 3
-        if self._reach <= far:  # not so if there is a NaN
+        max_certain = MAX_FINITE_PHASE * min(1.0, spec.sigma) / padded_length(spec.n_inputs) ** 3
+        if self._max_abs <= max_certain:  # False if there is a NaN
             return np.zeros(0, np.int64)
-        bad = not_finite(self._A)
-        doubtful = np.setdiff1d(np.flatnonzero((np.abs(self._A) > far).any(axis=1)), bad)
-        return np.union1d(bad, doubtful[not_finite(self._parameters.transform(self._A[doubtful]))])
+        invalid = nonfinite_rows(self._A)
+        large = np.setdiff1d(np.flatnonzero((np.abs(self._A) > max_certain).any(axis=1)), invalid)
+        return np.union1d(invalid, large[nonfinite_rows(self._parameters.transform(self._A[large]))])
 
     def joined(self, others: Sequence[FourierRows]) -> FourierRows:
-        """These rows, and those of others below."""
-        reach = float(np.max([self._reach, *(other._reach for other in others)]))  # NaN if there is one
+        """Return these rows followed by those of ``others``."""
+        max_abs = float(np.max([self._max_abs, *(other._max_abs for other in others)]))  # NaN if there is one
         return FourierRows(
-            self._parameters, np.concatenate([self._A, *(other._A for other in others)]), reach
+            self._parameters, np.concatenate([self._A, *(other._A for other in others)]), max_abs
         )
 
 
 def _check_block(block: Any) -> tuple[F32, float]:
-    """Rows of a lazy array as float32, checked as those in memory are; and their largest |x|.
-
-    NaN may be there, infinity not.
-    """
-    with np.errstate(over="ignore"):  # an overflow becomes inf, and is refused
+    """Return rows of a lazy array as float32, and their largest |x|; NaN is allowed, infinity raises ValueError."""
+    with np.errstate(over="ignore"):  # an overflow becomes inf and raises below
         X = np.asarray(block, np.float32, order="C")
-    reach = largest(X)
-    if not math.isfinite(reach) and np.isinf(X).any():
+    max_abs = max_abs_value(X)
+    if not math.isfinite(max_abs) and np.isinf(X).any():
         row = int(np.argmax(np.isinf(X).any(axis=1)))
         column = int(np.argmax(np.isinf(X[row])))
         raise ValueError(
-            f"row {row} of a block of {len(X)} rows of X is {X[row, column]} in column {column}: features must be "
-            "finite and fit float32, or NaN for a row that has none. Repair what makes it"
+            f"X must be finite in float32, or NaN for a skipped row; got {X[row, column]} in row {row}, column "
+            f"{column} of a block of {len(X)} rows."
         )
-    return X, reach
+    return X, max_abs
 
 
 def _warn_if_unresolved(X: F32, sigma: float) -> None:
-    reach = np.fmax(np.fmax.reduce(X, axis=0, initial=0), -np.fmin.reduce(X, axis=0, initial=0))  # NaN or not
-    error = float32_error(reach.astype(np.float64), sigma)
+    max_abs = np.fmax(
+        np.fmax.reduce(X, axis=0, initial=0), -np.fmin.reduce(X, axis=0, initial=0)
+    )  # ignores NaN
+    error = float32_error(max_abs.astype(np.float64), sigma)
     if error > WARN_KERNEL_ERROR:
         warnings.warn(
-            f"sigma={sigma:.3g} is so small for rows up to {reach.max():.3g} from the origin that rounding to "
-            f"float32 may change the kernel by {min(error, 1):.2g} of its largest value 1: give a larger sigma, or "
-            "rows from their middle",
+            f"sigma={sigma:.3g} is too small for rows up to {max_abs.max():.3g} from the origin: rounding to float32 "
+            f"changes the kernel by up to {min(error, 1):.2g} (of at most 1). Increase sigma or centre the rows.",
             stacklevel=find_stacklevel(),
         )
 
 
 def median_rows(n: int, seed: int) -> I64:
-    """Up to 512 of n rows, in runs of neighbours at random, so that few blocks of a lazy array are made."""
+    """Return the indices of up to 512 of n rows, in random runs of neighbours: a lazy array computes few blocks."""
     return some_runs(n, N_MEDIAN_RUNS, MEDIAN_RUN_ROWS, seed)
 
 
 def _median_sigma(X: Any, seed: int) -> float:
-    """Median distance between the rows that a seed draws."""
     rows = median_rows(X.shape[0], seed)
     sample = _check_block(take_rows(X, rows))[0] if is_lazy(X) else X[rows]
     sample = sample[~np.isnan(sample).any(axis=1)]
-    with one_blas_thread():  # threads of BLAS wait for ever where another thread forks this process
+    with one_blas_thread():  # BLAS threads deadlock if another thread forks this process
         sigma = median_distance(sample) if len(sample) else 0.0
     if sigma == 0:
-        of_those = " without NaN" if len(sample) < len(rows) else ""
+        suffix = " without NaN" if len(sample) < len(rows) else ""
         raise ValueError(
-            f"sigma='median' needs rows that differ, but the {len(sample)} sampled rows{of_those} are equal: give "
-            "sigma a number"
+            f"sigma='median' requires distinct rows, but the {len(sample)} sampled rows{suffix} are equal. Pass a "
+            "number as sigma."
         )
     return sigma

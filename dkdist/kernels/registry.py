@@ -1,39 +1,15 @@
-"""Kernels: one record each, and the registry by which everything else finds them.
-
-A record holds the value of a kernel in NumPy and whatever makes sums fast: a form in compiled code
-(`dkdist.kernels._profiles_numba`), random frequencies, a mixture of Gaussian kernels.
+"""Kernel records, the registry of kernels, random frequencies, and Gaussian mixtures with a certified error.
 
     kernel              k(r), r = |x - y| / sigma                    frequencies w of E cos(w . (x - y) / sigma)
     gaussian            exp(-r^2 / 2)                                g, standard normal
     matern, nu          polynomial in t times exp(-t),               g (2 nu / c)^(1/2), c chi-square with 2 nu
                         t = (2 nu)^(1/2) r                           degrees of freedom: a Student t vector
-    laplace             exp(-r), r by city blocks                    Cauchy numbers, tan(pi (Phi(g_j) - 1/2))
+    laplace             exp(-r), r the city-block distance           Cauchy numbers, tan(pi (Phi(g_j) - 1/2))
     rational-quadratic  1 / (1 + r^2 / 2)                            g e^(1/2), e exponential
-    energy              -r, conditionally positive definite
-    epanechnikov        max(0, 1 - r^2), not positive definite
+    energy              -r, conditionally positive definite          none
+    epanechnikov        max(0, 1 - r^2), not positive definite       none
 
-The factors c and e of F frequencies are quantiles of F numbers, one at random in each F-th of (0, 1): stratified.
-
-Standard normal vectors for random frequencies: independent, orthogonal or quasi-random.
-
-Kernels as sums of a few Gaussian ones, with a certified error: so all that is fast for these is fast for those.
-
-    k(r) = int exp(-r^2 e^t) m(t) dt ~ c + q r^2 + sum_i w_i exp(-r^2 / (2 s_i^2)),   r in units of sigma, r <= R
-
-is the trapezoidal rule with step h. Three things are left out, and bounded without estimates:
-
-- *aliases.* m(t) exp(-r^2 e^t) is analytic for |Im t| < pi/2, so that the rule is off by at most
-  2 sum_j e^(-2 pi y j / h) cos(y)^(-p) for every y < pi/2 and all r (p = nu for Matern, 1 for the rational quadratic
-  kernel). For r itself the error is known: r times a sum of |Gamma(-1/2 + 2 pi i j / h)|.
-- *narrow Gaussians*, by the sum of their weights.
-- *wide ones*, by a line in r^2: exp(-a) is 1 - a but for a^2 / 2 at most.
-
-    matern, nu          m = (nu e^-t / 2)^nu exp(-nu e^-t / 2) / Gamma(nu)
-    rational-quadratic  m = 2 e^t exp(-2 e^t)
-    energy              -r = int (exp(-r^2 e^t) - 1) e^(-t/2) dt / (2 pi^(1/2))
-
-Narrow ones are the many: the rougher a kernel is, the more weight they have. For an error of 1e-5 it takes 12 Gaussians
-for Matern 5/2, 16 for 3/2 and 41 for 1/2. (Schoenberg 1938: kernels positive definite in all dimensions are mixtures.)
+The factors c and e of F frequencies are stratified: one random quantile in each F-th of (0, 1).
 """
 
 from __future__ import annotations
@@ -54,15 +30,16 @@ from dkdist._numba.arrays import F64
 from dkdist._utils.validation import check_bool
 from dkdist.kernels import _profiles_numba as forms
 
-SOBOL_BITS = 30  # of a Sobol point
-MAX_SOBOL_DIMS = 16  # up to which quasi-random frequencies have the least error: 10 times less at d = 2
+SOBOL_BITS = 30  # scipy.stats.qmc.Sobol's default, https://docs.scipy.org/doc/scipy/reference/stats.qmc.html
+# Up to here Sobol frequencies have the smallest error, 10 times less at d = 2 (test_kernel_frequencies.py).
+MAX_SOBOL_DIMS = 16
 
 
 def sobol_normals(rng: np.random.Generator, count: int, d: int) -> F64:
-    """(count, d) standard normal vectors: Sobol points under a random digital shift, through the normal quantiles.
+    """Draw (count, d) standard normal vectors from Sobol points with a random digital shift.
 
-    The shift (one random word a dimension, added without carry) keeps the points evenly spread, and makes each of them
-    uniform: means over them are unbiased, and vary less than over independent ones.
+    The shift (one random word per dimension, added without carry) keeps the points evenly spread and makes each point
+    uniform, so means over them are unbiased and vary less than over independent points.
     """
     log2 = int(np.ceil(np.log2(count)))
     points = qmc.Sobol(d, scramble=False, bits=SOBOL_BITS).random_base2(log2)[:count]
@@ -71,10 +48,10 @@ def sobol_normals(rng: np.random.Generator, count: int, d: int) -> F64:
 
 
 def orthogonal_frequencies(gaussian: F64, norms: F64) -> F64:
-    """Frequencies whose directions are orthogonal within each m rows: (F, m), for sigma = 1.
+    """Return (F, m) frequencies for sigma = 1 whose directions are orthogonal within each m rows.
 
-    ``gaussian`` holds ceil(F/m) standard normal m x m matrices, ``norms`` the F row lengths, chi-distributed
-    with m degrees of freedom, so that each row alone is exactly standard normal.
+    ``gaussian`` holds ceil(F / m) standard normal m x m matrices. ``norms`` (F,) are row lengths, chi-distributed with
+    m degrees of freedom, so each row alone is exactly standard normal.
     """
     blocks = []
     for matrix in gaussian:
@@ -97,19 +74,21 @@ NORMAL_SAMPLERS: dict[str, Callable[[np.random.Generator, int, int], F64]] = {
     "sobol": sobol_normals,
     "iid": _iid,
 }
-"""Standard normal frequencies (count, d) by method."""
+"""Functions (rng, count, d) that draw standard normal frequencies (count, d), by method."""
 
 
 def most_accurate_sampler(d: int) -> str:
-    """The method whose frequencies of d dimensions have the least error."""
+    """Return the method whose frequencies in d dimensions have the smallest error."""
     return "sobol" if d <= MAX_SOBOL_DIMS else "orthogonal"
 
 
 TRIAL_STEPS = np.geomspace(1.5, 0.15, 60)
-MAX_ABS_NODE = 80.0  # nodes from e^-80 to e^80: what is beyond weighs nothing that could be asked for
-MIN_CERTIFIED_ERROR = 1e-10  # error that is certified; below, nodes would be too many
-ROUNDING_RATIO = 1e-15  # of all that is added
-STRIP_HALF_WIDTHS = np.linspace(0.05, 1.565, 200)  # y
+MAX_ABS_NODE = (
+    80.0  # |t|: weights beyond e^-80 and e^80 are below every certified error (test_gaussian_mixtures.py)
+)
+MIN_CERTIFIED_ERROR = 1e-10  # smaller errors need too many Gaussians (tests/kernel/test_gaussian_mixtures.py)
+ROUNDING_RATIO = 1e-15  # rounding over the sum of absolute terms (tests/kernel/test_gaussian_mixtures.py)
+STRIP_HALF_WIDTHS = np.linspace(0.05, 1.565, 200)  # trial values of y < pi / 2 in the aliasing bound
 
 
 class GaussianMixture(NamedTuple):
@@ -131,58 +110,81 @@ class GaussianMixture(NamedTuple):
 
 
 class MixingMeasure(NamedTuple):
-    """The density m(t), p of its aliases (None: those of r), and whether 1 is taken from each exponential."""
+    """Density m(t) of a mixture, power p of its aliasing bound (None: kernel -r), and whether 1 is subtracted."""
 
     density: Callable[[F64], F64]
     power: float | None
-    less_one: bool = False
+    subtracts_one: bool = False
 
 
 def matern_measure(nu: float) -> MixingMeasure:
-    """Of the Matern kernel of smoothness nu."""
+    """Return the mixing measure of the Matern kernel of smoothness nu."""
     return MixingMeasure(lambda t: (nu / 2 * np.exp(-t)) ** nu * np.exp(-nu / 2 * np.exp(-t)) / gamma(nu), nu)
 
 
-DISTANCE_MEASURE = MixingMeasure(lambda t: np.exp(-t / 2) / (2 * np.sqrt(np.pi)), None, less_one=True)
-"""Of -r."""
+DISTANCE_MEASURE = MixingMeasure(lambda t: np.exp(-t / 2) / (2 * np.sqrt(np.pi)), None, subtracts_one=True)
 
 
 def fit_gaussian_mixture(measure: MixingMeasure, R: float, error: float) -> GaussianMixture | None:
-    """The mixture of fewest Gaussians found that is within ``error`` of the kernel for r <= R; None if none is."""
+    """Return a mixture of few Gaussians that is within ``error`` of the kernel for r <= R; None if there is none.
+
+        k(r) = int exp(-r^2 e^t) m(t) dt ~ c + q r^2 + sum_i w_i exp(-r^2 / (2 s_i^2)),   r in units of sigma
+
+    is the trapezoidal rule with step h (Schoenberg 1938: kernels positive definite in all dimensions are mixtures).
+    Three errors are bounded without estimates:
+
+    - *Aliasing*: m(t) exp(-r^2 e^t) is analytic for |Im t| < pi/2, so the rule is off by at most
+      2 sum_j e^(-2 pi y j / h) cos(y)^(-p) for every y < pi/2 and all r (p = nu for Matern, 1 for the rational
+      quadratic kernel). For r itself the error is r times a sum of |Gamma(-1/2 + 2 pi i j / h)|.
+    - *Narrow Gaussians* are dropped: at most the sum of their weights.
+    - *Wide Gaussians* become a line in r^2: exp(-a) is 1 - a up to a^2 / 2.
+
+        matern, nu          m = (nu e^-t / 2)^nu exp(-nu e^-t / 2) / Gamma(nu)
+        rational-quadratic  m = 2 e^t exp(-2 e^t)
+        energy              -r = int (exp(-r^2 e^t) - 1) e^(-t/2) dt / (2 pi^(1/2))
+
+    The rougher the kernel, the more narrow Gaussians: an error of 1e-5 takes 12 for Matern 5/2, 16 for 3/2, 41 for 1/2.
+    """
     steps = [h for h in TRIAL_STEPS if _aliasing_error(measure, h, R) <= error / 4]
     if not steps or error < MIN_CERTIFIED_ERROR:
         return None
     h = steps[0]
     t = h * np.arange(-int(MAX_ABS_NODE / h), int(MAX_ABS_NODE / h) + 1)
     weights, a = h * measure.density(t), R**2 * np.exp(t)
-    flat = a <= 1  # nearly a line in r^2; others are left out
-    least = weights * np.where(flat, a**2 / 2, 1.0)
-    narrow = np.cumsum(weights[::-1])[::-1] <= error / 4
-    wide = (np.cumsum(least) <= error / 4) & ~narrow
-    kept, line = ~narrow & ~wide, wide & flat
-    whole = float(weights[line].sum())
-    constant = -float(weights[kept].sum()) if measure.less_one else whole
-    quadratic = -float((weights[line] * np.exp(t[line])).sum())
-    lost = _aliasing_error(measure, h, R) + float(weights[narrow].sum() + least[wide].sum())
-    lost += ROUNDING_RATIO * float(weights[kept].sum() + abs(constant) + R**2 * abs(quadratic))
-    if not lost <= error:
+    is_flat = a <= 1  # nearly a line in r^2; wider ones are kept
+    dropped_error = weights * np.where(is_flat, a**2 / 2, 1.0)
+    is_narrow = np.cumsum(weights[::-1])[::-1] <= error / 4
+    is_wide = (np.cumsum(dropped_error) <= error / 4) & ~is_narrow
+    is_kept, is_line = ~is_narrow & ~is_wide, is_wide & is_flat
+    line_weight = float(weights[is_line].sum())
+    constant = -float(weights[is_kept].sum()) if measure.subtracts_one else line_weight
+    quadratic = -float((weights[is_line] * np.exp(t[is_line])).sum())
+    certified_error = _aliasing_error(measure, h, R) + float(
+        weights[is_narrow].sum() + dropped_error[is_wide].sum()
+    )
+    certified_error += ROUNDING_RATIO * float(weights[is_kept].sum() + abs(constant) + R**2 * abs(quadratic))
+    if not certified_error <= error:
         return None
-    return GaussianMixture(np.sqrt(0.5) * np.exp(-t[kept] / 2), weights[kept], constant, quadratic, lost)
+    return GaussianMixture(
+        np.sqrt(0.5) * np.exp(-t[is_kept] / 2), weights[is_kept], constant, quadratic, certified_error
+    )
 
 
 def _aliasing_error(measure: MixingMeasure, h: float, R: float) -> float:
-    """What the trapezoidal rule with step h adds, for r <= R."""
+    """Bound the aliasing error of the trapezoidal rule with step h, for r <= R."""
     j = np.arange(1, 6)
     if measure.power is None:
         w = 2 * np.pi * j / h
         sizes = np.sqrt(np.pi / (np.cosh(np.minimum(np.pi * w, 700)) * (0.25 + w**2)))
         return float(R / np.sqrt(np.pi) * sizes.sum()) * 1.01
-    each = 2 / np.expm1(2 * np.pi * STRIP_HALF_WIDTHS / h) * np.cos(STRIP_HALF_WIDTHS) ** -measure.power
-    return float(each.min())
+    bounds = 2 / np.expm1(2 * np.pi * STRIP_HALF_WIDTHS / h) * np.cos(STRIP_HALF_WIDTHS) ** -measure.power
+    return float(bounds.min())
 
 
-MAX_FREQUENCY = 1e4  # longer ones are shortened: float32 has no more digits, and k changes by less than 7e-5
-_LN2 = float(np.log(2))
+# Frequencies are clipped here because float32 phases have no more digits; k changes by less than 7e-5
+# (tests/kernel/test_kernel_frequencies.py).
+MAX_FREQUENCY = 1e4
+_LN2 = float(np.log(2))  # unit of exponents in compiled code, see _profiles_numba.py
 
 Values = Callable[[F64], Any]
 Frequencies = Callable[[np.random.Generator, F64], Any]
@@ -196,24 +198,24 @@ class Kernel:
     Parameters
     ----------
     name : str
-        The name that functions and estimators take as ``kernel``.
+        Name that functions and estimators accept as ``kernel``.
     value : callable
-        k at an array of distances r >= 0, of the same shape: NumPy, or a function that Numba compiled for arrays.
+        k of an array of distances r >= 0, of the same shape: NumPy code, or a function that Numba compiled for arrays.
     dvalue : callable or None, default=None
-        The derivative dk/dr. `kernel_distance` needs it for ``gradient=True``.
+        Derivative dk/dr. `kernel_distance` needs it for ``gradient=True``.
     sample_frequencies : callable or None, default=None
         ``sample_frequencies(rng, normals)`` returns frequencies (F, d) of the kernel with sigma = 1 from standard
-        normal ones (F, d). Unless ``metric`` is "cityblock", each row must be the given one times a factor. Needed by
-        `RandomFourierFeatures`, `MeanEmbedding` and coresets.
+        normal ones (F, d). Unless ``metric`` is "cityblock", each row must be the normal row times a factor. Required
+        by `RandomFourierFeatures`, `MeanEmbedding` and coresets.
     gaussian_mixture : callable or None, default=None
         ``gaussian_mixture(R, error)`` returns a `GaussianMixture` that differs from k by at most ``error`` for r <= R,
         or None. `kernel_distance` then takes near-linear time in up to three dimensions.
     positive_definite : bool or "equal totals", default=True
-        Whether D^2 >= 0: always, not always, or for weights of P and Q with equal sums.
+        Whether D^2 >= 0: always (True), not always (False), or for weights of P and Q with equal sums.
     metric : {"euclidean", "cityblock"}, default="euclidean"
-        The distance r.
+        Distance r.
     profile, unit
-        The form in compiled code; kernels of the package have one.
+        Form of the kernel in compiled code, for kernels of the package.
 
     Examples
     --------
@@ -237,7 +239,7 @@ class Kernel:
 
     @property
     def line(self) -> tuple[float, tuple[float, float, float]] | None:
-        """(decay, polynomial) of scaled distances, for sums by sorting on a line (`sorted_loops`)."""
+        """(decay, polynomial) for `_sorted_numba.line_sums`; None for kernels that cannot be summed by sorting."""
         p = self.profile
         if p is not None and p.form == forms.MATERN:
             return _LN2, (1.0, _LN2 * p.first, _LN2**2 * p.second)
@@ -246,15 +248,18 @@ class Kernel:
         return (_LN2, (1.0, 0.0, 0.0)) if p is not None and p.city_block else None
 
     def is_sorted(self, d: int) -> bool:
-        """Whether sums in d dimensions take n log n, by sorting."""
+        """Whether sorting gives sums in d dimensions in n log n time."""
         return (d == 1 and self.line is not None) or (
             d == 2 and self.profile is not None and self.profile.city_block
         )
 
     def frequencies(self, rng: np.random.Generator, normals: F64) -> F64:
-        """Frequencies (F, d) for sigma = 1, from standard normal ones; also their lengths (F, 1)."""
+        """Return frequencies (F, d) for sigma = 1 from standard normal ones (F, d), or lengths from lengths (F, 1)."""
         if self.sample_frequencies is None:
-            raise ValueError(f"kernel={self.name!r} has no random frequencies")
+            raise ValueError(
+                f"kernel must be one of {', '.join(map(repr, names_with('sample_frequencies')))}; got {self.name!r}, "
+                "which has no random frequencies."
+            )
         w = np.asarray(self.sample_frequencies(rng, normals), np.float64)
         if self.metric == "cityblock":
             return np.clip(w, -MAX_FREQUENCY, MAX_FREQUENCY)
@@ -266,22 +271,22 @@ KERNELS: dict[str, Kernel] = {}
 
 
 def register_kernel(kernel: Kernel) -> None:
-    """Make a kernel known by its name to all functions and estimators that take ``kernel``.
+    """Register a kernel by name for all functions and estimators that take ``kernel``.
 
     Parameters
     ----------
     kernel : Kernel
-        The record. Its name must be new, or that of a kernel that was registered before with the same record.
+        Record with a new name, or the same record that was registered before.
 
     Raises
     ------
     ValueError
-        For a name in use, a ``value`` or ``dvalue`` that does not return finite numbers of the shape of its argument,
-        or frequencies of another shape.
+        If the name is taken, if ``value`` or ``dvalue`` does not return finite numbers of the shape of its argument,
+        or if the frequencies have another shape.
 
     Notes
     -----
-    Worker processes know a kernel only if they register it too: put the call into a module that workers import.
+    Every worker process must register the kernel: put the call into a module that workers import.
 
     Examples
     --------
@@ -297,11 +302,13 @@ def register_kernel(kernel: Kernel) -> None:
     True
     """
     if not isinstance(kernel, Kernel) or not isinstance(kernel.name, str) or not callable(kernel.value):
-        raise ValueError(f"kernel must be a Kernel with a name and a function value; got {kernel!r:.200}")
+        raise ValueError(f"kernel must be a Kernel with a name and a callable value; got {kernel!r:.200}.")
     if KERNELS.get(kernel.name, kernel) != kernel:
-        raise ValueError(f"name must be new; got {kernel.name!r}, which is registered. Choose another name")
+        raise ValueError(
+            f"name must be new; got {kernel.name!r}, which is already registered. Choose another name."
+        )
     if kernel.metric not in ("euclidean", "cityblock"):
-        raise ValueError(f"metric must be 'euclidean' or 'cityblock'; got {kernel.metric!r}")
+        raise ValueError(f"metric must be 'euclidean' or 'cityblock'; got {kernel.metric!r}.")
     if not is_word(kernel.positive_definite, "equal totals"):
         check_bool("positive_definite", kernel.positive_definite)
     r = np.array([[0.0, 0.5], [1.0, 3.0]])
@@ -309,29 +316,29 @@ def register_kernel(kernel: Kernel) -> None:
         function = getattr(kernel, field)
         if function is not None and not (np.shape(k := function(r)) == r.shape and np.isfinite(k).all()):
             raise ValueError(
-                f"{field} of kernel {kernel.name!r} must return finite numbers, one for each distance"
+                f"{field} of kernel {kernel.name!r} must return one finite number for each distance."
             )
     if kernel.sample_frequencies is not None and kernel.profile is None:
         shape = np.shape(kernel.frequencies(np.random.default_rng(0), np.ones((4, 2))))
         if shape != (4, 2):
             raise ValueError(
-                f"sample_frequencies of kernel {kernel.name!r} must keep the shape (F, d); got {shape} for (4, 2)"
+                f"sample_frequencies of kernel {kernel.name!r} must keep the shape (F, d); got {shape} for (4, 2)."
             )
     KERNELS[kernel.name] = kernel
 
 
 def get_kernel(name: str) -> Kernel:
-    """The record of a kernel."""
+    """Return the record of a kernel."""
     if name not in KERNELS:
         raise ValueError(
-            f"kernel must be one of {', '.join(map(repr, KERNELS))}; found {name!r}. Register other kernels by "
-            "register_kernel, in every process"
+            f"kernel must be one of {', '.join(map(repr, KERNELS))}; got {name!r}. Register other kernels with "
+            "register_kernel in every process."
         )
     return KERNELS[name]
 
 
 def names_with(field: str) -> tuple[str, ...]:
-    """Names of the kernels that have a field of the record."""
+    """Return the names of the kernels whose record has a value for a field."""
     return tuple(name for name, kernel in KERNELS.items() if getattr(kernel, field) is not None)
 
 
@@ -340,7 +347,8 @@ def _stratified_uniforms(rng: np.random.Generator, count: int) -> F64:
 
 
 def _cauchy_frequencies(rng: np.random.Generator, g: F64) -> F64:
-    from scipy.special import ndtr  # loaded by features alone
+    # Imported lazily: only random features need it.
+    from scipy.special import ndtr
 
     return np.asarray(np.sign(g) / np.tan(np.pi * np.maximum(ndtr(-np.abs(g)), 1e-30)))
 
@@ -353,7 +361,7 @@ def _student_frequencies(nu: float, rng: np.random.Generator, g: F64) -> F64:
 
 
 def _matern(name: str, nu: float, first: int = 0, second: Fraction = Fraction(0)) -> Kernel:
-    """k = (1 + first t + second t^2) exp(-t), t = (2 nu)^(1/2) r."""
+    """Return the kernel k = (1 + first t + second t^2) exp(-t), t = (2 nu)^(1/2) r."""
     rate, a, b = (2 * nu) ** 0.5, first, float(second)
 
     def value(r: F64) -> F64:
@@ -422,6 +430,6 @@ for _kernel in (
         positive_definite=False,
         profile=forms.Profile(forms.COMPACT),
     ),
-    replace(_matern("laplacian", 0.5), sample_frequencies=None),  # an older name of "matern12"
+    replace(_matern("laplacian", 0.5), sample_frequencies=None),  # deprecated alias of "matern12"
 ):
     register_kernel(_kernel)

@@ -1,4 +1,4 @@
-"""Shapes as fewer points, with what is lost: gridded, drawn at random, and refined until a tolerance holds."""
+"""Shapes as fewer weighted points (gridded or sampled), and refinement of shapes to a tolerance of D^2."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from dkdist.kernels.shapes import MAX_PIECES, Curve, Shape, Surface
 
 C = TypeVar("C", Curve, Surface)
 
-MAX_CELLS_PER_SIDE = 2.0**52  # along a side: more have no numbers
-LENGTH_RELATIVE_TOL = 1e-12  # of lengths: the bound is then kept with its last digit
+MAX_CELLS_PER_SIDE = 2.0**52  # float64 numbers every cell below (tests/kernel/test_shape_points.py)
+LENGTH_RELATIVE_TOL = (
+    1e-12  # the refined bound is at most eps despite rounding (tests/kernel/test_shape_points.py)
+)
 
 
 class ShapePoints(Shape):
-    """Points that stand for a curve or a surface: from `gridded_shape` or `sampled_shape`, for `kernel_distance`.
+    """Weighted points that approximate a curve or a surface, from `gridded_shape` or `sampled_shape`.
 
     Attributes
     ----------
     points : (n, d) float64 array
     channels : (n, C) float64 array
-        Signed vectors as those of the shape.
+        Signed vectors like those of the shape.
     moved : float
-        The sum over the shape's pieces of |channel| times how far it was moved; 0 for samples.
+        Sum over the pieces of the shape of |channel| times the distance it was moved; 0 for samples.
 
     Examples
     --------
@@ -45,18 +47,19 @@ class ShapePoints(Shape):
 
 
 def gridded_shape(shape: Curve | Surface, side: float) -> ShapePoints:
-    """A shape whose segments or triangles within a cell of a grid are one point with the sum of their vectors.
+    """Merge the segments or triangles of a shape within each cell of a grid into one point.
 
     Parameters
     ----------
     shape : Curve or Surface
+        Shape with segments or triangles smaller than a cell.
     side : float
-        Of a cell.
+        Side of a cell.
 
     Returns
     -------
     ShapePoints
-        At most one point for each cell that the shape runs through.
+        At most one point for each cell that the shape crosses, with the sum of the vectors.
 
     Notes
     -----
@@ -78,20 +81,20 @@ def gridded_shape(shape: Curve | Surface, side: float) -> ShapePoints:
     side, width = positive("side", side), float(np.ptp(shape.points, axis=0).max())
     if width >= MAX_CELLS_PER_SIDE * side:
         raise ValueError(
-            f"side={side:.3g} is too small for a shape {width:.3g} wide: give at least {width / MAX_CELLS_PER_SIDE:.3g}"
+            f"side must be at least {width / MAX_CELLS_PER_SIDE:.3g} for a shape {width:.3g} wide; got {side:.3g}."
         )
     points, channels, moved = merge_cells(shape.points, shape.channels, side)
-    made = ShapePoints(shape.kind, shape.varifold, points, channels, float((shape.sizes * moved).sum()))
-    return made.with_names_of(shape)
+    result = ShapePoints(shape.kind, shape.varifold, points, channels, float((shape.sizes * moved).sum()))
+    return result.with_names_of(shape)
 
 
 def sampled_shape(shape: Curve | Surface, size: int, random_state: Any = None) -> ShapePoints:
-    """A shape as random points of it, uniform by length or area, each with its direction times W / size.
+    """Sample random points of a shape, uniform by length or area, each with its direction times W / size.
 
     Parameters
     ----------
     shape : Curve or Surface
-        With total length or area W.
+        Shape of total length or area W.
     size : int
         Number of points.
     random_state : int, Generator or None
@@ -100,12 +103,13 @@ def sampled_shape(shape: Curve | Surface, size: int, random_state: Any = None) -
     Returns
     -------
     ShapePoints
+        ``size`` points.
 
     Notes
     -----
-    Points lie on the shape, not at middles: sums over them have the integral over the shape as their mean, and the
-    squared kernel distance between the shape and its points has the mean (W^2 - kappa) / size, where kappa <= W^2 is
-    the energy of the shape. `coreset_size` gives the size for a distance of eps W.
+    Points lie anywhere on the shape, not at midpoints: the mean of a sum over them is the integral over the shape, and
+    the mean squared kernel distance between the shape and its points is (W^2 - kappa) / size, where kappa <= W^2 is the
+    energy of the shape. `coreset_size` gives the size for a distance of eps W.
 
     Joshi, Kommaraju, Phillips, Venkatasubramanian (2011), sections 4 and 6.
 
@@ -127,14 +131,14 @@ def sampled_shape(shape: Curve | Surface, size: int, random_state: Any = None) -
 
 
 def shape_error_bound(P: Curve | Surface, Q: Curve | Surface, *, sigma: float) -> float:
-    """How far D^2 of two shapes may be from that of the integrals over them, for segments and triangles as they are.
+    """Bound the error of D^2 of two shapes from replacing segments and triangles by their centres.
 
         |error of D^2| <= (W_P + W_Q) (M_P + M_Q) / sigma^2,   M = sum over pieces of int |x - m|^2
 
-    W are lengths or areas, m the middle of a piece: M = l^3 / 12 of a segment, area (a^2 + b^2 + c^2) / 36 of a
-    triangle with edges a, b, c. For no slope of the kernel counts at a centre of mass, and no second derivative of
-    exp(-r^2 / (2 sigma^2)) is above 1 / sigma^2. Pieces no longer than L: at most (W L / sigma)^2 / 12. ValueError for
-    shapes that have no kernel distance: of different kinds or dimensions.
+    W are lengths or areas, m is the centre of mass of a piece: M = l^3 / 12 for a segment, area (a^2 + b^2 + c^2) / 36
+    for a triangle with edges a, b, c. First derivatives cancel at a centre of mass, and second derivatives of
+    exp(-r^2 / (2 sigma^2)) are at most 1 / sigma^2. For pieces no longer than L the bound is at most
+    (W L / sigma)^2 / 12, W = W_P + W_Q. Raises ValueError for shapes of different kinds or dimensions.
 
     Examples
     --------
@@ -149,31 +153,33 @@ def shape_error_bound(P: Curve | Surface, Q: Curve | Surface, *, sigma: float) -
         bound = float((P.sizes.sum() + Q.sizes.sum()) / sigma * ((P.moment() + Q.moment()) / sigma))
     if not np.isfinite(bound):
         raise ValueError(
-            f"sigma={sigma:.3g} is so small for these shapes that their error has no bound: raise it"
+            f"sigma={sigma:.3g} is too small for these shapes: the error bound overflows. Increase it."
         )
     return bound
 
 
 def refine_shapes(P: C, Q: C, *, sigma: float, eps: float = 1e-4) -> tuple[C, C]:
-    """Two shapes cut finely enough for D^2 between them to be within eps of that of the integrals over them.
+    """Refine two shapes until D^2 between them is within eps of its value for the integrals over the shapes.
 
     Parameters
     ----------
     P, Q : two Curve or two Surface
+        Shapes to compare.
     sigma : float
         Standard deviation of the Gaussian kernel.
     eps : float, default=1e-4
-        Error allowed of D^2, which is up to (W_P + W_Q)^2 for shapes of lengths or areas W.
+        Allowed error of D^2, which is at most (W_P + W_Q)^2 for lengths or areas W.
 
     Returns
     -------
-    P, Q : the same shapes, with segments or triangles no longer than sigma (12 eps)^(1/2) / (W_P + W_Q), and
-        `shape_error_bound` at most eps; as they were given if they are that fine
+    P, Q : two Curve or two Surface
+        Shapes with segments or triangles no longer than sigma (12 eps)^(1/2) / (W_P + W_Q) and `shape_error_bound` at
+        most eps; unchanged if they are fine enough.
 
     Raises
     ------
     ValueError
-        For shapes of different kinds or dimensions, and eps that would take more than 2^24 pieces, with their number.
+        For shapes of different kinds or dimensions, and eps that needs more than 2^24 pieces, with their number.
 
     Examples
     --------
@@ -192,13 +198,13 @@ def refine_shapes(P: C, Q: C, *, sigma: float, eps: float = 1e-4) -> tuple[C, C]
     pieces = sum(shape.n_refined(longest) for shape in (P, Q))
     if pieces > MAX_PIECES:
         raise ValueError(
-            f"eps={eps:.3g} would take some {pieces:.3g} pieces no longer than {longest:.3g}, more than {MAX_PIECES}: "
-            "give a larger eps (D^2 is up to the square of all lengths or areas), or use sampled_shape"
+            f"eps={eps:.3g} needs about {pieces:.3g} pieces no longer than {longest:.3g} (limit {MAX_PIECES}). "
+            "Increase eps (D^2 is up to the square of all lengths or areas) or use sampled_shape."
         )
     return P.refined(longest), Q.refined(longest)
 
 
 def _check_shape(name: str, shape: Any) -> Any:
     if not isinstance(shape, (Curve, Surface)):
-        raise ValueError(f"{name} must be a Curve or a Surface; found {type(shape).__name__}")
+        raise ValueError(f"{name} must be a Curve or a Surface; got {type(shape).__name__}.")
     return shape

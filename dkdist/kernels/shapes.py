@@ -1,4 +1,4 @@
-"""`Curve` and `Surface`: shapes whose kernel distance is that of currents or varifolds."""
+"""`Curve` and `Surface`: shapes that `kernel_distance` compares as currents or varifolds."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from dkdist._base.parameter_checks import positive
 from dkdist._numba.arrays import F64, I64
 from dkdist._numba.points import column_bounds
 from dkdist._utils.validation import check_bool, dimension_names
-from dkdist.kernels import _shapes_numba as loops
+from dkdist.kernels import _shapes_numba as shape_functions
 
-MIN_WIDTH, MAX_WIDTH = 1e-70, 1e70  # width of a shape: its fourth power, the square of an area, is a float
-MIN_AREA_RATIO = 1e-13  # of the square of a triangle's longest edge
-MAX_PIECES, MAX_HALVINGS = 2**24, 100
+MIN_WIDTH, MAX_WIDTH = (
+    1e-70,
+    1e70,
+)  # the fourth power, a squared area, fits float64 (tests/kernel/test_shapes.py)
+MIN_AREA_RATIO = 1e-13  # to the squared longest edge; smaller is rounding (tests/kernel/test_shapes.py)
+MAX_PIECES = 2**24  # limits memory: 384 MiB of points in space (tests/kernel/test_shapes.py)
+MAX_HALVINGS = 100  # caps the estimate of the number of pieces below overflow (tests/kernel/test_shapes.py)
 
 
 class Shape:
-    """What curves and surfaces have in common: ``points`` (n, d) with signed ``channels`` (n, C)."""
+    """Base class of curves and surfaces: ``points`` (n, d) with signed ``channels`` (n, C)."""
 
     kind: str
     points: F64
@@ -28,49 +32,49 @@ class Shape:
     names: list[Any] | None = None  # of the coordinates, if the vertices came as a data frame
 
     def with_names_of(self, other: Shape) -> Self:
-        """Itself, with the coordinate names of another shape."""
+        """Copy the coordinate names of another shape and return self."""
         self.names = other.names
         return self
 
     @property
     def sizes(self) -> F64:
-        """Lengths of the channels: those of segments, areas of triangles."""
+        """Norms of the channels: lengths of segments, areas of triangles."""
         return np.asarray(np.sqrt((self.channels**2).sum(axis=1)))
 
 
 class Curve(Shape):
-    """A polygonal curve as a current: middles of its segments, with their edge vectors as weights.
+    """Polygonal curve as a current: midpoints of its segments, weighted by their edge vectors.
 
     Parameters
     ----------
     vertices : (n, d) array, n >= 2
-        Corners in order. A curve whose last corner is its first one is closed.
+        Vertices in order. The curve is closed if the last vertex equals the first.
     closed : bool, default=False
-        Add the segment from the last corner to the first one.
+        Add the segment from the last vertex to the first.
     varifold : bool, default=False
-        Forget the direction in which segments run.
+        Ignore the direction of segments.
 
     Attributes
     ----------
     vertices : (n, d) float64 array
-        The corners; of a closed curve the first one again at the end.
+        Vertices; a closed curve repeats the first at the end.
     points : (n - 1, d) float64 array
-        Middles of the segments.
+        Midpoints of the segments.
     channels : (n - 1, C) float64 array
-        What `kernel_distance` weights them with: edge vectors, C = d; for varifolds v v^T / |v|, C = d (d + 1) / 2.
+        Weights in `kernel_distance`: edge vectors v, C = d; for varifolds v v^T / |v|, C = d (d + 1) / 2.
 
     Raises
     ------
     ValueError
-        Naming the vertex or segment: a wrong shape, NaN or infinity, fewer than two corners, a segment of length 0; and
-        for a curve less than 1e-70 or more than 1e70 wide.
+        For a wrong shape, NaN or infinity (with the vertex), fewer than two vertices, a segment of length 0, and a
+        curve narrower than 1e-70 or wider than 1e70.
 
     Notes
     -----
-    Weights are lengths, not shares: the curve's energy kappa(c, c) tends to length^2 as sigma grows, for a straight
-    one. As a current a reversed curve is the negative one, so that D^2(c, c.reversed()) = 4 kappa(c, c), and pieces
-    that run back and forth cancel; as a varifold it is the same curve. A segment of length l stands for its middle,
-    which changes the kernel by at most (l / sigma)^2 / 24 on average: use `refine_shapes` for a tolerance.
+    Weights are lengths and not normalised: the energy kappa(c, c) of a straight curve tends to length^2 as sigma grows.
+    As a current a reversed curve is the negative one, so D^2(c, c.reversed()) = 4 kappa(c, c), and pieces that run back
+    and forth cancel; as a varifold it is the same curve. Replacing a segment of length l by its midpoint changes the
+    kernel by at most (l / sigma)^2 / 24 on average; use `refine_shapes` for a tolerance.
 
     References
     ----------
@@ -94,75 +98,75 @@ class Curve(Shape):
 
     def __init__(self, vertices: ArrayLike, closed: bool = False, varifold: bool = False) -> None:
         closed, varifold = check_bool("closed", closed), check_bool("varifold", varifold)
-        given, self.names = _check_vertices(vertices, 2, "a curve"), dimension_names(vertices)
-        self.vertices = np.concatenate([given, given[:1]]) if closed else given
+        checked, self.names = _check_vertices(vertices, 2, "curve"), dimension_names(vertices)
+        self.vertices = np.concatenate([checked, checked[:1]]) if closed else checked
         self.varifold = varifold
-        self.points, edges = loops.segments(self.vertices)
+        self.points, edges = shape_functions.segments(self.vertices)
         length = np.abs(edges).max(axis=1)
         if (length == 0).any():
             i = int(np.argmin(length))
             raise ValueError(
-                f"segment {i} has length 0: vertices {i} and {(i + 1) % len(given)} are equal. Drop one of them"
+                f"segments must have positive length; vertices {i} and {(i + 1) % len(checked)} are equal. Drop one."
             )
         self.channels = _channels(edges, varifold)
 
     def reversed(self) -> Curve:
-        """The same curve run through in the other direction: as a current the negative one."""
+        """Return the curve in the opposite direction; as a current it is the negative curve."""
         return Curve(self.vertices[::-1], varifold=self.varifold).with_names_of(self)
 
     def refined(self, longest: float) -> Curve:
-        """The same curve with every segment cut into equal parts that are no longer than ``longest``.
+        """Return the curve with every segment split into equal parts no longer than ``longest``.
 
-        ValueError for more than 2^24 of them.
+        Raises ValueError for more than 2^24 segments.
         """
-        finer = loops.split_segments(self.vertices, _check_longest(self, longest))
+        finer = shape_functions.split_segments(self.vertices, _check_longest(self, longest))
         return Curve(finer, varifold=self.varifold).with_names_of(self)
 
     def n_refined(self, longest: float) -> float:
-        """Of how many segments, at most, the refined curve is."""
+        """Return an upper bound of the number of segments of the refined curve."""
         length = np.sqrt((np.diff(self.vertices, axis=0) ** 2).sum(axis=1)).sum()
         return float(len(self.points) + length / longest)
 
     def moment(self) -> float:
-        """The sum over segments of the integral of |x - middle|^2."""
-        return float(loops.segment_moments(self.vertices).sum())
+        """Return the sum over segments of the integral of |x - midpoint|^2."""
+        return float(shape_functions.segment_moments(self.vertices).sum())
 
     def points_of(self, which: I64, rng: np.random.Generator) -> F64:
-        """A random point of each of the segments ``which``."""
-        return loops.points_on_segments(self.vertices, which, rng.random((len(which), 1)))
+        """Return a random point of each of the segments ``which``."""
+        return shape_functions.points_on_segments(self.vertices, which, rng.random((len(which), 1)))
 
 
 class Surface(Shape):
-    """A triangulated surface as a current: centroids of its triangles, with half their cross products as weights.
+    """Triangulated surface as a current: centroids of its triangles, weighted by half their cross products.
 
     Parameters
     ----------
     vertices : (n, 3) array, or a mesh
-        Corners. A mesh is anything with ``vertices`` and ``faces`` (trimesh), or ``points`` and ``cells`` (meshio).
+        Vertices. A mesh is an object with ``vertices`` and ``faces`` (trimesh), or ``points`` and ``cells`` (meshio).
     faces : (m, 3) integer array
-        The corners of each triangle, all in the same sense of rotation; not for a mesh, which has its own.
+        Vertex indices of each triangle, consistently oriented; omit for a mesh.
     varifold : bool, default=False
-        Forget which side of the surface is outside: the way out for meshes that cannot be oriented.
+        Ignore the orientation of triangles; for meshes that cannot be oriented.
 
     Attributes
     ----------
     vertices, faces : (n, 3) float64 and (m, 3) int64 arrays
-        As given.
+        Vertices and triangles.
     points : (m, 3) float64 array
         Centroids.
     channels : (m, C) float64 array
-        Normals v as long as the triangles' areas, C = 3; for varifolds v v^T / |v|, C = 6.
+        Normals v with the areas as norms, C = 3; for varifolds v v^T / |v|, C = 6.
 
     Raises
     ------
     ValueError
-        Naming the vertex or triangle: wrong shapes, NaN or infinity, corners that do not exist, a triangle without
-        area, two triangles that run along their edge in the same direction (unless ``varifold``), a mesh with cells
-        other than triangles.
+        For wrong shapes, NaN or infinity, indices of missing vertices, a triangle without area, adjacent triangles with
+        inconsistent orientation (unless ``varifold``), and a mesh with cells other than triangles; with the vertex or
+        triangle.
 
     Notes
     -----
-    As for `Curve`, with areas in place of lengths, and the longest edge of a triangle in `refined`.
+    As for `Curve`, with areas instead of lengths, and the longest edge of a triangle in `refined`.
 
     References
     ----------
@@ -187,47 +191,48 @@ class Surface(Shape):
         varifold = check_bool("varifold", varifold)
         if faces is None:
             vertices, faces = _mesh_arrays(vertices)
-        self.vertices, self.names = _check_vertices(vertices, 3, "a surface"), dimension_names(vertices)
+        self.vertices, self.names = _check_vertices(vertices, 3, "surface"), dimension_names(vertices)
         if self.vertices.shape[1] != 3:
-            raise ValueError(f"a surface lies in 3 dimensions; found vertices of {self.vertices.shape[1]}")
+            raise ValueError(f"vertices of a surface must have 3 dimensions; got {self.vertices.shape[1]}.")
         self.faces, self.varifold = _check_faces(faces, len(self.vertices)), varifold
-        self.points, normals = loops.triangles(self.vertices, self.faces)
+        self.points, normals = shape_functions.triangles(self.vertices, self.faces)
         _require_area(self.vertices, self.faces, normals)
-        clash = None if varifold else loops.find_inconsistent_edge(self.faces)
+        clash = None if varifold else shape_functions.find_inconsistent_edge(self.faces)
         if clash:
             raise ValueError(
-                f"triangles {clash[0]} and {clash[1]} run along an edge in the same direction: the mesh is not "
-                "oriented consistently, or more than two triangles meet there. Turn one of them round, or use "
-                "varifold=True, which needs no orientation"
+                f"faces must be consistently oriented; triangles {clash[0]} and {clash[1]} run along an edge in the "
+                "same direction. Reverse one of them, or pass varifold=True if more than two triangles share an edge."
             )
         self.channels = _channels(normals, varifold)
 
     def reversed(self) -> Surface:
-        """The same surface with the other side outside: as a current the negative one."""
+        """Return the surface with reversed orientation; as a current it is the negative surface."""
         return Surface(self.vertices, self.faces[:, ::-1], self.varifold).with_names_of(self)
 
     def refined(self, longest: float) -> Surface:
-        """The same surface with triangles cut into four until no edge is longer than ``longest``.
+        """Return the surface with triangles split into four until no edge is longer than ``longest``.
 
-        ValueError for more than 2^24 of them.
+        Raises ValueError for more than 2^24 triangles.
         """
-        finer = loops.split_triangles(self.vertices, self.faces, _check_longest(self, longest))
+        finer = shape_functions.split_triangles(self.vertices, self.faces, _check_longest(self, longest))
         return Surface(*finer, self.varifold).with_names_of(self)
 
     def n_refined(self, longest: float) -> float:
-        """Of how many triangles, at most, the refined surface is: longest edges are halved again and again."""
+        """Return an upper bound of the number of triangles of the refined surface."""
         corners = self.vertices[self.faces]
         edges = np.sqrt(((corners - np.roll(corners, -1, axis=1)) ** 2).sum(axis=2)).max(axis=1)
         halvings = np.minimum(np.ceil(np.log2(np.maximum(edges / longest, 1))), MAX_HALVINGS)
         return float((4.0**halvings).sum())
 
     def moment(self) -> float:
-        """The sum over triangles of the integral of |x - centroid|^2."""
-        return float(loops.triangle_moments(self.vertices, self.faces).sum())
+        """Return the sum over triangles of the integral of |x - centroid|^2."""
+        return float(shape_functions.triangle_moments(self.vertices, self.faces).sum())
 
     def points_of(self, which: I64, rng: np.random.Generator) -> F64:
-        """A random point of each of the triangles ``which``."""
-        return loops.points_on_triangles(self.vertices, self.faces, which, rng.random((len(which), 2)))
+        """Return a random point of each of the triangles ``which``."""
+        return shape_functions.points_on_triangles(
+            self.vertices, self.faces, which, rng.random((len(which), 2))
+        )
 
 
 def _check_longest(shape: Curve | Surface, value: float) -> float:
@@ -235,8 +240,8 @@ def _check_longest(shape: Curve | Surface, value: float) -> float:
     pieces = shape.n_refined(longest)
     if pieces > MAX_PIECES:
         raise ValueError(
-            f"longest={longest:.3g} would take some {pieces:.3g} pieces, more than {MAX_PIECES}: "
-            "give a larger one, or use sampled_shape"
+            f"longest={longest:.3g} needs about {pieces:.3g} pieces (limit {MAX_PIECES}). Increase it or use "
+            "sampled_shape."
         )
     return longest
 
@@ -250,52 +255,54 @@ def is_mesh(value: Any) -> bool:
 
 def _mesh_arrays(mesh: Any) -> tuple[Any, Any]:
     if not is_mesh(mesh):
-        raise ValueError("faces are missing: give Surface(vertices, faces), or one trimesh or meshio mesh")
+        raise ValueError(
+            "faces are required without a mesh. Pass Surface(vertices, faces), or a trimesh or meshio mesh."
+        )
     if hasattr(mesh, "faces"):
         return mesh.vertices, mesh.faces
-    found = sorted({str(block.type) for block in mesh.cells})
-    if found != ["triangle"]:
-        raise ValueError(f"the cells of a mesh must be triangles; found {', '.join(found) or 'none'}")
+    cell_types = sorted({str(block.type) for block in mesh.cells})
+    if cell_types != ["triangle"]:
+        raise ValueError(f"cells of a mesh must be triangles; got {', '.join(cell_types) or 'none'}.")
     return mesh.points, np.concatenate([block.data for block in mesh.cells])
 
 
-def _check_vertices(vertices: ArrayLike, least: int, what: str) -> F64:
+def _check_vertices(vertices: ArrayLike, min_vertices: int, shape: str) -> F64:
     try:
         array = np.asarray(vertices)
     except ValueError as error:
         raise ValueError(
-            f"{what} cannot be made of these vertices ({error}): give rows of equal length"
+            f"vertices of a {shape} must be rows of equal length; got an error from NumPy: {error}."
         ) from error
-    if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] == 0 or len(array) < least:
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] == 0 or len(array) < min_vertices:
         raise ValueError(
-            f"{what} needs an array (n, d) of real vertices with n >= {least}; found {array.dtype} of shape "
-            f"{array.shape}"
+            f"vertices of a {shape} must be real numbers (n, d) with n >= {min_vertices}; got {array.dtype} of shape "
+            f"{array.shape}."
         )
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
         i = int(np.argmin(finite))
-        raise ValueError(f"vertex {i} is {array[i].tolist()}: every coordinate must be finite")
-    given = array.astype(np.float64)
-    low, high = column_bounds(given)
+        raise ValueError(f"vertices must be finite; got {array[i].tolist()} at vertex {i}.")
+    checked = array.astype(np.float64)
+    low, high = column_bounds(checked)
     width = 2 * float((high / 2 - low / 2).max())
     if width != 0 and not MIN_WIDTH <= width <= MAX_WIDTH:
         raise ValueError(
-            f"{what} is {width:.3g} wide, beyond {MIN_WIDTH:g} to {MAX_WIDTH:g}: give its vertices in other units"
+            f"a {shape} must be {MIN_WIDTH:g} to {MAX_WIDTH:g} wide; got {width:.3g}. Rescale the vertices."
         )
-    return given
+    return checked
 
 
 def _check_faces(faces: ArrayLike, n_vertices: int) -> I64:
     array = np.asarray(faces)
     if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != 3 or len(array) == 0:
         raise ValueError(
-            f"faces must be an integer array (m, 3) with m >= 1; found {array.dtype} of shape {array.shape}"
+            f"faces must be an integer array (m, 3) with m >= 1; got {array.dtype} of shape {array.shape}."
         )
     wrong = ((array < 0) | (array >= n_vertices)).any(axis=1)
     if wrong.any():
         i = int(np.argmax(wrong))
         raise ValueError(
-            f"triangle {i} has the corners {array[i].tolist()}, but there are {n_vertices} vertices: count from 0"
+            f"faces must be indices from 0 to {n_vertices - 1}; got {array[i].tolist()} for triangle {i}."
         )
     return array.astype(np.int64)
 
@@ -306,9 +313,10 @@ def _require_area(vertices: F64, faces: I64, normals: F64) -> None:
     if flat.any():
         i = int(np.argmax(flat))
         raise ValueError(
-            f"triangle {i} has no area: its corners {faces[i].tolist()} lie on a line. Drop it, or merge equal vertices"
+            f"triangles must have positive area; the vertices {faces[i].tolist()} of triangle {i} lie on a line. Drop "
+            "it or merge equal vertices."
         )
 
 
 def _channels(v: F64, unoriented: bool) -> F64:
-    return loops.varifold(v) if unoriented else v
+    return shape_functions.varifold(v) if unoriented else v

@@ -1,4 +1,4 @@
-"""`witness`: where two point sets differ."""
+"""`witness`: the function that shows where two point sets differ."""
 
 from __future__ import annotations
 
@@ -27,21 +27,23 @@ def witness(
     weights: tuple[ArrayLike | None, ArrayLike | None] | None = None,
     kernel: str = "gaussian",
 ) -> F64:
-    """Where P outweighs Q: the function whose norm in the space of the kernel is the kernel distance.
+    """Evaluate the witness function of two point sets: positive where P outweighs Q.
+
+    Its norm in the space of the kernel is the kernel distance:
 
         f(u) = sum_i p_i k(x_i, u) - sum_j q_j k(y_j, u),   D^2 = sum_i p_i f(x_i) - sum_j q_j f(y_j)
 
     Parameters
     ----------
     P, Q : (n, d) and (m, d) arrays
-        Points; bandwidths (of several, the functions are added), ``weights`` and ``kernel`` as in `kernel_distance`.
+        Points. Bandwidths (for several, the functions are added), ``weights`` and ``kernel`` as in `kernel_distance`.
     queries : (N, d) array
-        Points u.
+        Points u at which the function is evaluated.
 
     Returns
     -------
     (N,) float64 ndarray
-        f(u), exact but for rounding: positive where P is denser, negative where Q is.
+        f(u), exact up to rounding: positive where P is denser, negative where Q is denser.
 
     Raises
     ------
@@ -67,13 +69,13 @@ def witness(
     one_of("kernel", kernel, tuple(KERNELS))
     require_same_names(P=P, Q=Q, queries=queries)
     pair = read_points(P, Q, weights)
-    scales = resolve_bandwidths(pair, sigma, h, gamma, kernel)
+    bandwidths = resolve_bandwidths(pair, sigma, h, gamma, kernel)
     u = as_points("queries", queries)
     if u.shape[1] != pair.points.d:
-        raise ValueError(
-            f"queries have {u.shape[1]} dimensions and P has {pair.points.d}: both must have the same"
-        )
-    u = scales.pair.points.moved(u)
-    x, z = scales.pair.points.arrays()
-    each = [sums(scaled(u, width, kernel), scaled(x, width, kernel), z, kernel) for width in scales.widths]
-    return np.asarray(np.sum(each, axis=0)[:, 0])
+        raise ValueError(f"queries must have the {pair.points.d} dimensions of P; got {u.shape[1]}.")
+    u = bandwidths.pair.points.moved(u)
+    x, z = bandwidths.pair.points.arrays()
+    values = [
+        sums(scaled(u, width, kernel), scaled(x, width, kernel), z, kernel) for width in bandwidths.sigmas
+    ]
+    return np.asarray(np.sum(values, axis=0)[:, 0])

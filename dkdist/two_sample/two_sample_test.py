@@ -1,4 +1,4 @@
-"""`two_sample_test`: whether two samples come from one distribution, at an exact level, in linear time.
+"""`two_sample_test`: an exact permutation test of the equality of two distributions, in linear time.
 
 The weighted harmonic mean of p-values combines the statistics of `PooledStatistics` (Good 1958, Wilson 2019),
 S = log10 sum_k w_k / p_k with sum_k w_k = 1. The p-value p_k of a labelling is a tail of a distribution with the
@@ -31,24 +31,28 @@ from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, U16
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist._utils.validation import require_same_names
-from dkdist.kernels.inputs import MEDIAN_SAMPLE_SIZE, Pair, read_points, resolve_bandwidth
+from dkdist.kernels._tuning import MEDIAN_SAMPLE_SIZE
+from dkdist.kernels.inputs import Pair, read_points, resolve_bandwidth
 from dkdist.kernels.kernel_sums import scaled, sums
 from dkdist.kernels.registry import KERNELS
-from dkdist.two_sample.combined_p_values import combined, log_p_values
-from dkdist.two_sample.pooled_statistics import N_BANDWIDTHS, PooledStatistics, pooled_statistics
+from dkdist.two_sample._tuning import (
+    COMBINED_TIE_TOL,
+    CONSTANT_TOL,
+    MAX_BINS,
+    MAX_DENSE_POINTS,
+    MAX_PERMUTATIONS,
+    N_BANDWIDTHS,
+    N_FREQUENCIES,
+    PERMUTATION_BATCH_SIZE,
+    RELATIVE_TIE_TOL,
+)
+from dkdist.two_sample.combined_p_values import combine_p_values, log_p_values
+from dkdist.two_sample.pooled_statistics import PooledStatistics, pooled_statistics
 from dkdist.two_sample.samples import Sample, sample_of
 
-MAX_PERMUTATIONS = 10**6  # a p-value of 0.5 to a thousandth of itself, one of 0.001 to a thirtieth
-RELATIVE_TIE_TOL = 1e-12  # of the diagonal: statistics that differ by less are equal
 # Five families of statistics in equal parts, and in each equal parts for its members. No weight is tuned.
 WEIGHTS = {f"{kernel} {i}": 0.02 for kernel in ("gaussian", "laplace") for i in range(N_BANDWIDTHS)}
 WEIGHTS |= {"energy": 0.2, "means": 0.2, "spread": 0.2 / 3, "radius": 0.2 / 3, "products": 0.2 / 3}
-MAX_DENSE_POINTS = 512  # 40 MiB of kernels; parameters are chosen from as many pooled points
-MAX_BINS = 4096  # of both samples: a permutation costs 4,096 additions for each feature
-N_FREQUENCIES = 25  # of each bandwidth, for MAX_BINS bins; more at the same cost for fewer bins
-BATCH_SIZE = 64  # permutations
-TIE_TOL = 1e-4  # combined statistics that differ by less are equal: sums over bins are float32
-CONSTANT_TOL = 1e-5  # of a bin's size: features whose sums over bins differ by less are constant
 
 Statistics = Callable[[NDArray[np.bool_]], F64]  # labels (b, n), True for P, to statistics (n_statistics, b)
 
@@ -57,10 +61,10 @@ Statistics = Callable[[NDArray[np.bool_]], F64]  # labels (b, n), True for P, to
 class TwoSampleTest:
     """Result of `two_sample_test`.
 
-    With a bandwidth, ``statistic`` is D^2 (biased), and ``sigma`` and ``kernel`` are the given ones. Without one,
-    ``statistic`` is minus the decimal logarithm of a weighted harmonic mean of p-values, ``kernel`` the statistic with
-    most evidence, "gaussian", "laplace", "energy", "means", "spread" (squares of coordinates), "radius" (their sum) or
-    "products", and ``sigma`` the bandwidth of the best Gaussian kernel, for `witness`.
+    With a bandwidth, ``statistic`` is D^2 (biased), and ``sigma`` and ``kernel`` are the parameters. Without one,
+    ``statistic`` is minus the decimal logarithm of a weighted harmonic mean of p-values, ``kernel`` is the statistic
+    with the smallest weighted p-value ("gaussian", "laplace", "energy", "means", "spread" for squares of coordinates,
+    "radius" for their sum, or "products"), and ``sigma`` is the bandwidth of the best Gaussian kernel, for `witness`.
     """
 
     statistic: float
@@ -80,10 +84,10 @@ def two_sample_test(
     kernel: str = "gaussian",
     random_state: Any = None,
 ) -> TwoSampleTest:
-    """Test whether two samples come from one distribution, by permutations of kernel distances.
+    """Test whether two samples come from one distribution, by permutations.
 
-    Without a bandwidth, many statistics are combined: Gaussian and Laplace kernels of ten bandwidths each, the energy
-    distance, and the means, squares and products of coordinates. A difference in one of them is enough.
+    Without a bandwidth, the test combines Gaussian and Laplace kernels of ten bandwidths each, the energy distance,
+    and the means, squares and products of coordinates. It detects a difference in any of them.
 
     Parameters
     ----------
@@ -91,13 +95,13 @@ def two_sample_test(
         Independent samples, n, m >= 2. Without a bandwidth also Dask and Zarr arrays, `SampleSets` and a `SetStore`,
         whose points are pooled, read block by block in two passes. (To compare groups of sets use `group_test`.)
     sigma, h, gamma : float, optional
-        One bandwidth, as in `kernel_distance`, for a test by that kernel alone. sigma="median" is that of both samples
-        together (of more than 1,024 points, of a random part of all), so that permutations do not change it.
+        One bandwidth, as in `kernel_distance`, for a test by that kernel alone. sigma="median" is the median distance
+        in the pooled samples (in a random subset beyond 1,024 points), so that permutations do not change it.
     n_permutations : int, default=999
-        Random partitions of all points into n and m. No p-value is below 1 / (1 + n_permutations): many tests,
-        corrected by `adjusted_p_values`, need more.
+        Number of random partitions of all points into n and m. No p-value is below 1 / (1 + n_permutations), so many
+        tests, corrected by `adjusted_p_values`, need more.
     kernel : str, default="gaussian"
-        The kernel of the given bandwidth, any of those of `kernel_distance`.
+        The kernel of the bandwidth, as in `kernel_distance`.
     random_state : int, Generator or None, default=None
         Seed of the permutations and frequencies.
 
@@ -109,7 +113,8 @@ def two_sample_test(
     Raises
     ------
     ValueError
-        As `kernel_distance`; for shapes, weights, single points; with a bandwidth, for points not in memory.
+        As in `kernel_distance`; for shapes, weights and samples of one point; with a bandwidth, for points that are
+        not in memory.
 
     Notes
     -----
@@ -141,18 +146,18 @@ def two_sample_test(
     0.001
     """
     one_of("kernel", kernel, tuple(KERNELS))
-    count = whole("n_permutations", n_permutations, most=MAX_PERMUTATIONS)
+    n_permutations = whole("n_permutations", n_permutations, most=MAX_PERMUTATIONS)
     require_same_names(P=P, Q=Q)
     if sigma is None and h is None and gamma is None:
         if kernel != "gaussian":
             raise ValueError(
-                f"kernel={kernel!r} needs a bandwidth: give sigma, or omit kernel to combine many"
+                f"kernel={kernel!r} needs a bandwidth. Pass sigma, or omit kernel to combine many kernels."
             )
         p, q = sample_of("P", P), sample_of("Q", Q)
         if p.d != q.d:
-            raise ValueError(f"P has {p.d} dimensions and Q has {q.d}: both must have the same")
+            raise ValueError(f"P and Q must have the same number of dimensions; got {p.d} and {q.d}.")
         _require_two(p.n, q.n)
-        return _aggregated_test(p, q, count, draw_seed(random_state))
+        return _aggregated_test(p, q, n_permutations, draw_seed(random_state))
     pair = read_points(P, Q, None)
     n, (x, z) = pair.n, pair.points.arrays()
     N = len(x)
@@ -166,53 +171,52 @@ def two_sample_test(
         Z = np.ascontiguousarray(np.where(labels, z[0], z[-1]).T)
         return np.asarray((Z * sums(x, x, Z, kernel)).sum(axis=0, keepdims=True))
 
-    D2 = permuted_statistics(squared_distance, n, N, count, rng)[0]
+    D2 = permuted_statistics(squared_distance, n, N, n_permutations, rng)[0]
     p_value = float((D2[0] - RELATIVE_TIE_TOL * (1 / n + 1 / (N - n)) <= D2).mean())
     return TwoSampleTest(float(D2[0]), p_value, width, kernel)
 
 
 def _require_two(n: int, m: int) -> None:
     if min(n, m) < 2:
-        raise ValueError(f"a test needs two points or more in each sample; found {n} and {m}")
+        raise ValueError(f"P and Q must have at least 2 points each; got {n} and {m}.")
 
 
 def _shuffled(pair: Pair, x: F64, rng: np.random.Generator) -> Pair:
-    """The same points in random order, so that a part of them does not depend on the labels."""
+    """Shuffle the points, so that a subset of them does not depend on the labels."""
     x = x[rng.permutation(len(x))]
     halves = x[: len(x) // 2], x[len(x) // 2 :]
     return replace(pair, points=WeightedPoints(halves, (None, None), (1.0, -1.0)))
 
 
 def _aggregated_test(P: Sample, Q: Sample, n_permutations: int, seed: int) -> TwoSampleTest:
-    """Test two samples by all statistics of `PooledStatistics` together."""
     rng, N = np.random.default_rng([seed, RngStream.PERMUTATIONS]), P.n + Q.n
     positions = np.sort(rng.choice(N, min(MAX_DENSE_POINTS, N), replace=False))
-    of_P, of_Q = positions[positions < P.n], positions[positions >= P.n] - P.n
-    sample = np.concatenate([P.rows(of_P), Q.rows(of_Q)])
+    P_rows, Q_rows = positions[positions < P.n], positions[positions >= P.n] - P.n
+    sample = np.concatenate([P.rows(P_rows), Q.rows(Q_rows)])
     if (pooled := pooled_statistics(sample)) is None:
         return TwoSampleTest(0.0, 1.0, 1.0)
     if len(sample) == N:
-        T = permuted_statistics(_of_all_pairs(pooled, sample, P.n), P.n, N, n_permutations, rng)
+        T = permuted_statistics(_dense_statistics(pooled, sample, P.n), P.n, N, n_permutations, rng)
     else:
         size, bins_P, bins_Q = bin_counts(P.n, Q.n)
         pooled = pooled.with_frequencies(N_FREQUENCIES * MAX_BINS // (bins_P + bins_Q), seed)
-        statistics = _of_bins(pooled, P, Q, (size, bins_P, bins_Q), rng)
+        statistics = _binned_statistics(pooled, P, Q, (size, bins_P, bins_Q), rng)
         T = permuted_statistics(statistics, bins_P, bins_P + bins_Q, n_permutations, rng)
     log_p = dict(zip(WEIGHTS, map(log_p_values, T), strict=False))  # products, the last, need two dimensions
-    S = combined(log_p, WEIGHTS)
+    S = combine_p_values(log_p, WEIGHTS)
     best = max(log_p, key=lambda name: np.log(WEIGHTS[name]) - log_p[name][0]).split()[0]
     best_gaussian = min(range(N_BANDWIDTHS), key=lambda i: log_p[f"gaussian {i}"][0])
     sigma = max(float(pooled.gaussian[best_gaussian] * pooled.scale.max()), np.nextafter(0, 1))
-    return TwoSampleTest(float(S[0]), float((S[0] - TIE_TOL <= S).mean()), sigma, best)
+    return TwoSampleTest(float(S[0]), float((S[0] - COMBINED_TIE_TOL <= S).mean()), sigma, best)
 
 
 def permuted_statistics(
     statistics: Statistics, n: int, N: int, n_permutations: int, rng: np.random.Generator
 ) -> F64:
-    """Statistics (n_statistics, 1 + n_permutations) of the labels, the first n of N for P, and of permuted ones."""
+    """Compute statistics (n_statistics, 1 + n_permutations) of the labels, P for the first n of N, and of permutations."""
     T = []
-    for start in range(0, n_permutations + 1, BATCH_SIZE):
-        labels = np.tile(np.arange(N) < n, (min(BATCH_SIZE, n_permutations + 1 - start), 1))
+    for start in range(0, n_permutations + 1, PERMUTATION_BATCH_SIZE):
+        labels = np.tile(np.arange(N) < n, (min(PERMUTATION_BATCH_SIZE, n_permutations + 1 - start), 1))
         permuted = labels[1:] if start == 0 else labels
         rng.permuted(permuted, axis=1, out=permuted)
         T.append(statistics(labels))
@@ -220,22 +224,22 @@ def permuted_statistics(
 
 
 def bin_counts(n: int, m: int) -> tuple[int, int, int]:
-    """(points of a bin, bins of n points, bins of m points)."""
+    """Return (points per bin, bins of n points, bins of m points)."""
     size = -(-min(n, m) // (MAX_BINS // 2))
     smaller = min(n, m) // size
     larger = min(max(n, m) // size, MAX_BINS - smaller)
     return (size, smaller, larger) if n <= m else (size, larger, smaller)
 
 
-def _random_bins(n: int, size: int, count: int, rng: np.random.Generator) -> U16:
-    """The bin of each of n points; ``count`` for those that fill no bin."""
-    bins = np.full(n, count, np.uint16)
-    bins[: size * count] = np.repeat(np.arange(count, dtype=np.uint16), size)
+def _random_bins(n: int, size: int, n_bins: int, rng: np.random.Generator) -> U16:
+    """Return the bin of each of n points; the last, incomplete bin has the number ``n_bins``."""
+    bins = np.full(n, n_bins, np.uint16)
+    bins[: size * n_bins] = np.repeat(np.arange(n_bins, dtype=np.uint16), size)
     rng.shuffle(bins)
     return bins
 
 
-def _of_all_pairs(pooled: PooledStatistics, sample: F64, n: int) -> Statistics:
+def _dense_statistics(pooled: PooledStatistics, sample: F64, n: int) -> Statistics:
     kernels, moments = list(pooled.kernels(sample)), pooled.moments(sample)
     moments -= moments.mean(axis=0)
 
@@ -246,7 +250,7 @@ def _of_all_pairs(pooled: PooledStatistics, sample: F64, n: int) -> Statistics:
     return statistics
 
 
-def _of_bins(
+def _binned_statistics(
     pooled: PooledStatistics, P: Sample, Q: Sample, counts: tuple[int, int, int], rng: np.random.Generator
 ) -> Statistics:
     (size, bins_P, bins_Q), n, m = counts, P.n, Q.n
@@ -254,7 +258,7 @@ def _of_bins(
     q = Q.bin_sums(pooled, _random_bins(m, size, bins_Q, rng), bins_Q + 1)
     mean = (p.sum(axis=0, dtype=np.float64) + q.sum(axis=0, dtype=np.float64)) / (n + m)
     sums = (np.concatenate([p[:-1], q[:-1]]) - size * mean).astype(np.float32)
-    rest = p[-1] - (n - size * bins_P) * mean  # of Q: what is missing to a sum of 0 over all points
+    rest = p[-1] - (n - size * bins_P) * mean  # that of Q follows: sums over all points are 0
     is_constant = np.ptp(sums, axis=0) <= CONSTANT_TOL * size
     sums[:, is_constant] = rest[is_constant] = 0
     return lambda labels: pooled.from_features((1 / n + 1 / m) * (rest + labels.astype(np.float32) @ sums))

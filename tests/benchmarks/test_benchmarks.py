@@ -161,7 +161,7 @@ def test_kernel_distances_by_every_method(tmp_path: Path) -> None:
         if "value" in cell
     )
     assert all(
-        "error" in cell or "up to 3 dimensions" in cell["refused"]
+        "error" in cell or "at most 3 dimensions" in cell["refused"]
         for cell in cells
         if cell["method"] == "fourier"
     )

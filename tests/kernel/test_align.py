@@ -6,8 +6,9 @@ from scipy.spatial.transform import Rotation
 
 import dkdist as dk
 from dkdist._numba.points import cell_means
+from dkdist.alignment._slopes_numba import overlap_derivatives, plane_derivatives
 from dkdist.alignment.align import MAX_ALIGNED_POINTS
-from dkdist.alignment.local_refinement import overlap_slopes, plane_slopes, refine_motions
+from dkdist.alignment.local_refinement import refine_motions
 from dkdist.alignment.motion_search import (
     best_translations,
     density_equalized_weights,
@@ -64,7 +65,7 @@ def test_slopes_are_those_of_differences(d):
 
     order = np.argsort(x[:, 0])
     x, p = x[order], p[order]
-    value, gradient, hessian = overlap_slopes(x.T.astype("f4").copy(), p.astype("f4"), y, q, t)
+    value, gradient, hessian = overlap_derivatives(x.T.astype("f4").copy(), p.astype("f4"), y, q, t)
     assert value == pytest.approx(f(np.zeros(6)), rel=1e-5)
     E = np.eye(6) * 1e-3
     slopes = [(f(e) - f(-e)) / 2e-3 for e in E]
@@ -72,7 +73,7 @@ def test_slopes_are_those_of_differences(d):
     second = [[(f(e + g) - f(e - g) - f(g - e) + f(-e - g)) / 4e-6 for g in E] for e in E]
     np.testing.assert_allclose(hessian, second, rtol=1e-3, atol=1e-2)
     if d == 2:
-        flat = plane_slopes(x.T.astype("f4").copy(), p.astype("f4"), y, q, t)
+        flat = plane_derivatives(x.T.astype("f4").copy(), p.astype("f4"), y, q, t)
         assert flat[0] == pytest.approx(value, rel=1e-6)
         free = np.ix_([0, 1, 5], [0, 1, 5])
         np.testing.assert_allclose(flat[1][[0, 1, 5]], gradient[[0, 1, 5]], rtol=1e-5, atol=1e-5)
@@ -85,8 +86,8 @@ def test_points_beyond_reach_change_nothing():
     far[0] += 30
     y, p, q, t = rng.normal(size=(20, 3)), np.ones(80, "f4"), np.ones(20), np.zeros(3)
     near, far = (v[:, np.argsort(v[0])] for v in (near, far))
-    alone = overlap_slopes(near.copy(), p[:40], y, q, t)
-    both = overlap_slopes(np.hstack([near, far]), p, y, q, t)
+    alone = overlap_derivatives(near.copy(), p[:40], y, q, t)
+    both = overlap_derivatives(np.hstack([near, far]), p, y, q, t)
     for a, b in zip(alone, both, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)  # float32 sums
 
@@ -145,9 +146,9 @@ def test_rotations_are_spread_evenly():
 def test_what_is_refused():
     P = np.random.default_rng(0).normal(size=(10, 2))
     for message, arguments in (
-        ("Q has 3 dimensions and P has 2", (np.ones((4, 3)), P)),
+        ("P and Q must have the same number of dimensions; got 2 and 3", (np.ones((4, 3)), P)),
         ("2 or 3", (P[:, :1], P[:, :1])),
-        ("point 0 of Q is", ([[np.nan, 0.0]], P)),
+        ("Q must be finite; got .* at point 0", ([[np.nan, 0.0]], P)),
     ):
         with pytest.raises(ValueError, match=message):
             dk.align(*arguments, sigma=1.0)

@@ -179,13 +179,13 @@ def test_weights_that_cannot_be_aligned_are_named() -> None:
     P = np.random.default_rng(0).random((4, 2))
     curve = dk.Curve(P)
     for message, arguments in (
-        ("weight 2 of Q is -1: weights must be at least 0", {"weights": ([1, 1, -1, 1], None)}),
-        ("weights of P are all zero", {"weights": (None, np.zeros(4))}),
+        ("weights of Q must be at least 0; got -1 at point 2", {"weights": ([1, 1, -1, 1], None)}),
+        ("weights of P must not all be zero", {"weights": (None, np.zeros(4))}),
         ("weights of P must be 4 real numbers", {"weights": (None, np.ones(3))}),
-        ("pair .w_Q, w_P.; found ndarray", {"weights": np.ones(4)}),
-        ("weights of Q sum to 4e.200", {"weights": (np.full(4, 1e200), None)}),
+        ("pair .w_Q, w_P.; got ndarray", {"weights": np.ones(4)}),
+        ("weights of Q must sum to .*; got 4e.200", {"weights": (np.full(4, 1e200), None)}),
     ):
         with pytest.raises(ValueError, match=message):
             dk.align(P, P, sigma=1.0, **arguments)
-    with pytest.raises(ValueError, match="P is a shape, whose weights"):
+    with pytest.raises(ValueError, match="weights of P must be None, because it is a shape"):
         dk.align(P, curve, sigma=1.0, weights=(None, np.ones(3)))

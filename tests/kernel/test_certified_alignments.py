@@ -80,7 +80,7 @@ def test_no_motion_is_nearer_by_more_than_the_gap(d, transform, n_trials, monkey
     )  # nothing is refused: it stops with its gap
     if transform == "rigid" or d == 1:  # the search has to find what the climb before it does not know
         monkeypatch.setattr(
-            "dkdist.alignment.align.search",
+            "dkdist.alignment.align.search_motion",
             lambda x, p, y, q, rotates, evened: (np.eye(d), np.zeros(d)),
         )
     certified = []

@@ -25,15 +25,17 @@ METHODS = (
 )  # fmt: skip
 NEVER, ALWAYS = 1e300, 1e-12
 RULE = "dkdist.kernels.methods"
-FEW = {"dkdist.kernels.kernel_distance.SMALL": 2}
-MIXED = {f"{RULE}.{name}": 0.0 for name in ("PLAN_NS", "WIDE_NS", "NARROW_NS")}  # by Gaussians, not all pairs
+FEW = {"dkdist.kernels.kernel_distance.MAX_DIRECT_POINTS": 2}
+MIXED = {
+    f"{RULE}.{name}": 0.0 for name in ("GAUSSIAN_PLAN_NS", "WIDE_POINT_NS", "NARROW_POINT_NS")
+}  # by Gaussians, not all pairs
 WAYS = {  # to make a method take another way than the cheapest for few points; "auto" is tried with far outliers
-    "fourier on a mesh": {f"{RULE}.CELL_NS": NEVER, f"{RULE}.FIND_GRID_NS": np.inf},
-    "fourier by frequencies": {f"{RULE}.FIND_GRID_NS": -1.0, f"{RULE}.FREQUENCY_NS": ALWAYS},
-    "auto by parts": {**FEW, f"{RULE}.LOOK_NS": ALWAYS, f"{RULE}.PAIR_NS": NEVER},
+    "fourier on a mesh": {f"{RULE}.CELL_NS": NEVER, f"{RULE}.GRID_SEARCH_NS": np.inf},
+    "fourier by frequencies": {f"{RULE}.GRID_SEARCH_NS": -1.0, f"{RULE}.FREQUENCY_NS": ALWAYS},
+    "auto by parts": {**FEW, f"{RULE}.POINT_SCAN_NS": ALWAYS, f"{RULE}.PAIR_NS": NEVER},
     "auto by blocks": {
-        **FEW, f"{RULE}.LOOK_NS": -1.0, f"{RULE}.PAIR_NS": NEVER,
-        f"{RULE}.CELL_NS": 0.0, f"{RULE}.BLOCK_NS": 0.0,
+        **FEW, f"{RULE}.POINT_SCAN_NS": -1.0, f"{RULE}.PAIR_NS": NEVER,
+        f"{RULE}.CELL_NS": 0.0, f"{RULE}.BLOCK_CELL_NS": 0.0,
     },
 }  # fmt: skip
 QUICK = {"gaussian": 200, "matern12": 3, "energy": 3}  # trials

@@ -27,7 +27,7 @@ from .kernel_trials import (
 MIXED = ("matern12", "matern32", "matern52", "rational-quadratic", "energy")
 SORTED = ("laplace", "matern12", "matern32", "matern52", "energy")
 PRODUCTS = 1e-10  # of W^2: "exact" in more than three dimensions
-FEW = {"dkdist.kernels.methods.SMALL": 2, "dkdist.kernels.kernel_distance.MAX_DIRECT_POINTS": 2}
+FEW = {"dkdist.kernels.methods.MAX_DIRECT_POINTS": 2, "dkdist.kernels.kernel_distance.MAX_DIRECT_POINTS": 2}
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def few_are_many(monkeypatch):
 
 def always_by_gaussians(monkeypatch):
     """Mixtures are never summed over all pairs."""
-    for name in ("PLAN_NS", "WIDE_NS", "NARROW_NS"):
+    for name in ("GAUSSIAN_PLAN_NS", "WIDE_POINT_NS", "NARROW_POINT_NS"):
         monkeypatch.setattr(f"dkdist.kernels.methods.{name}", 0.0)
 
 

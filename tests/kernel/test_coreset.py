@@ -116,18 +116,18 @@ def test_weighted_sets_keep_their_weight():
 def test_what_is_refused():
     P = RNG.normal(size=(10, 2))
     for message, arguments in (
-        ("size must be at most the number of points, 10; found 11", {"size": 11, "sigma": 1.0}),
+        ("size must be at most the number of points, 10; got 11", {"size": 11, "sigma": 1.0}),
         ("'swap', 'halving'", {"size": 2, "sigma": 1.0, "method": "swaps"}),
-        ("of one dimension; found 2", {"size": 2, "sigma": 1.0, "method": "every"}),
+        ("of one dimension; got 2", {"size": 2, "sigma": 1.0, "method": "every"}),
         ("sigma must be a positive number", {"size": 2, "sigma": 0}),
         ("must be >= 0", {"size": 2, "sigma": 1.0, "weights": -np.ones(10)}),
-        ("are all zero", {"size": 2, "sigma": 1.0, "weights": np.zeros(10)}),
-        ("weight 3 is -1", {"size": 2, "sigma": 1.0, "weights": np.where(np.arange(10) == 3, -1, 1)}),
+        ("must not all be zero", {"size": 2, "sigma": 1.0, "weights": np.zeros(10)}),
+        ("weights must be >= 0; got -1.0 at point 3", {"size": 2, "sigma": 1.0, "weights": np.where(np.arange(10) == 3, -1, 1)}),
         (r"must be 10 real numbers.*shape \(9,\)", {"size": 2, "sigma": 1.0, "weights": np.ones(9)}),
         (r"must be 10 real numbers.*shape \(5, 2\)", {"size": 2, "sigma": 1.0, "weights": np.ones((5, 2))}),
-        ("the bandwidth sigma is 1e-40, beyond", {"size": 2, "sigma": 1e-40}),
+        ("bandwidth sigma must be .*; got 1e-40", {"size": 2, "sigma": 1e-40}),
         (
-            "the total weight is 1e-199.*units of the weights",
+            "total weight must be .*; got 1e-199. Rescale the weights",
             {"size": 2, "sigma": 1.0, "weights": [1e-200] * 10},
         ),
     ):
@@ -144,17 +144,17 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="sigma=1e-09 is too small for points"):
         dk.coreset(RNG.normal(size=(30_001, 4)), 2, sigma=1e-9, method="random")
     for unit in (1e-200, 1e200):
-        with pytest.raises(ValueError, match=r"the width of the points is .*change the units"):
+        with pytest.raises(ValueError, match=r"width of the points must be .*Rescale points and sigma"):
             dk.coreset(unit * P, 2, sigma=unit)
-    with pytest.raises(ValueError, match="sigma is 1e-40"):
+    with pytest.raises(ValueError, match="sigma must be .*; got 1e-40"):
         dk.CoresetThinning(2, sigma=1e-40).fit([P])
     with pytest.raises(ValueError, match="most points are equal"):
         dk.coreset(np.zeros((5, 2)), 2, sigma="median")
-    with pytest.raises(ValueError, match="of one dimension; found 2"):
+    with pytest.raises(ValueError, match="of one dimension; got 2"):
         dk.CoresetThinning(2, sigma=1.0, method="every").fit([P])
-    with pytest.raises(ValueError, match="below 1"):
+    with pytest.raises(ValueError, match="to below 1"):
         dk.coreset_size(0.1, 1.5)
-    with pytest.raises(ValueError, match="found 1e-200"):
+    with pytest.raises(ValueError, match="got 1e-200"):
         dk.coreset_size(1e-200)
 
 

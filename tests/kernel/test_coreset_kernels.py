@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.coresets import merging as running_coreset
-from dkdist.coresets import selection as coreset_choice
+from dkdist.coresets import merging
+from dkdist.coresets import selection as coreset_selection
 from dkdist.kernels.kernel_sums import kernel_matrix as matrix_of_few
 from dkdist.kernels.registry import MAX_FREQUENCY, names_with
 
@@ -92,7 +92,7 @@ def frequencies(kernel, count, d, rng):
 @pytest.mark.parametrize("streamed", [False, True])
 def test_estimates_are_within_their_standard_error(kernel, streamed, monkeypatch):
     """The mean over 2,048 frequencies, whose spread is that of independent ones or less."""
-    monkeypatch.setattr(coreset_choice, "MOST_PAIRS", 100)
+    monkeypatch.setattr(coreset_selection, "MAX_EXACT_POINTS", 100)
     points = np.pad(P, ((0, 0), (0, 1)))  # in space, where no sum is sorted
     few = made(kernel, points=lazily(points) if streamed else points)
     exact = square(EQUAL, few, MATRICES[kernel])
@@ -100,7 +100,9 @@ def test_estimates_are_within_their_standard_error(kernel, streamed, monkeypatch
     apart[few.indices] -= few.weights
     waves = frequencies(kernel, 2**13, 2, np.random.default_rng(1)) @ (P - 53).T / SIGMA
     spread = ((np.cos(waves) @ apart) ** 2 + (np.sin(waves) @ apart) ** 2).std()
-    assert 0 < abs(few.distance**2 - exact) <= 4.5 * spread / np.sqrt(coreset_choice.N_DISTANCE_FEATURES / 2)
+    assert (
+        0 < abs(few.distance**2 - exact) <= 4.5 * spread / np.sqrt(coreset_selection.N_DISTANCE_FEATURES / 2)
+    )
 
 
 @pytest.mark.parametrize("kernel", OTHERS)
@@ -111,7 +113,7 @@ def test_samples_have_the_distance_that_theory_says_and_swaps_are_nearer(kernel)
         found[method] = [
             square(EQUAL, made(kernel, method=method, random_state=s), K) for s in range(n_seeds)
         ]
-    order = coreset_choice.spatial_order((P - P.mean(axis=0)).astype(np.float32))
+    order = coreset_selection.spatial_order((P - P.mean(axis=0)).astype(np.float32))
     inside = [1 - K[np.ix_(part, part)].mean() for part in np.split(order, SIZE)]
     law = {
         "random": (1 - K.mean()) / SIZE * (N - SIZE) / (N - 1),
@@ -176,7 +178,7 @@ def test_merged_coresets_are_as_near_as_one_made_at_once(kernel):
 
 
 def test_a_stream_of_points(monkeypatch):
-    monkeypatch.setattr(running_coreset, "BLOCK", 200)
+    monkeypatch.setattr(merging, "BLOCK_POINTS", 200)
     found = []
     for cuts in ([0, 1, 500, N], [0, 700, N]):
         running = dk.RunningCoreset(8, sigma=SIGMA, kernel="matern32", random_state=0)
@@ -223,7 +225,7 @@ def never(*_):
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        ("energy", "one of 'gaussian', .*whose frequencies .*; found 'energy', which has none: use 'matern12'"),
+        ("energy", "one of 'gaussian', .*; got 'energy', which has no random frequencies. Use 'matern12'"),
         ("epanechnikov", "kernel must be one of 'gaussian', .*'laplace'.*; found 'epanechnikov'"),
         ("gauss", "found 'gauss'"),
         (None, "found None"),
@@ -246,14 +248,14 @@ def test_kernels_without_frequencies_are_refused_before_anything_is_read(kernel,
 
 def test_what_does_not_go_together_is_refused(monkeypatch):
     with pytest.raises(
-        ValueError, match="coreset 1 has kernel='laplace', and coreset 0 kernel='matern12': make all"
+        ValueError, match="one kernel; got 'matern12' \(coreset 0\) and 'laplace' \(coreset 1\)"
     ):
         dk.merge_coresets([made("matern12", 5), made("laplace", 5)], 3)
     with pytest.raises(
-        ValueError, match=r"coreset 1 has sigma=0.8 and 2 dimensions, and coreset 0 sigma=0.7"
+        ValueError, match=r"got sigma=0.7 and 2 dimensions for coreset 0, sigma=0.8 and 2 for coreset 1"
     ):
         dk.merge_coresets([made("laplace", 5), made("laplace", 5, sigma=0.8)], 3)
-    monkeypatch.setattr(coreset_choice, "MOST_PAIRS", 100)
+    monkeypatch.setattr(coreset_selection, "MAX_EXACT_POINTS", 100)
     far = np.r_[P, [[2e5, 0]]]  # beyond the reach of the highest frequencies in float32
     assert MAX_FREQUENCY * 2e5 > 2**30 > 2e5
     dk.coreset(np.pad(far, ((0, 0), (0, 2))), 5, sigma=1.0, random_state=0)

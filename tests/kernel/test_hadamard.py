@@ -9,7 +9,7 @@ from scipy.linalg import hadamard as matrix
 
 from dkdist._numba.hadamard import structured_products
 from dkdist._numba.points import read_only
-from dkdist._numba.simd import OWN, ROWS
+from dkdist._numba.simd import LANES_PER_ROW, ROWS_PER_VECTOR
 from dkdist.kernels._structured_features_numba import StructuredFrequencies, structured_features
 from dkdist.kernels.random_fourier_features import padded_length
 
@@ -29,13 +29,13 @@ def products(x, m, D, v):
 def product(V, m, D, out):
     """Of some rows at a time, the last ones beside rows of NaN."""
     L = V.shape[1]
-    for i in range(0, len(V), ROWS):
-        rows = np.full((ROWS, L), np.nan, np.float32)
-        rows[: len(V) - i] = V[i : i + ROWS]
-        x = np.ascontiguousarray(rows.reshape(ROWS, -1, OWN).transpose(1, 0, 2)).ravel()
+    for i in range(0, len(V), ROWS_PER_VECTOR):
+        rows = np.full((ROWS_PER_VECTOR, L), np.nan, np.float32)
+        rows[: len(V) - i] = V[i : i + ROWS_PER_VECTOR]
+        x = np.ascontiguousarray(rows.reshape(ROWS_PER_VECTOR, -1, LANES_PER_ROW).transpose(1, 0, 2)).ravel()
         v = np.full_like(x, np.nan)
         products(x, m, D, v)
-        out[i : i + ROWS] = v.reshape(-1, ROWS, OWN).transpose(1, 0, 2).reshape(ROWS, L)[: len(V) - i]
+        out[i : i + ROWS_PER_VECTOR] = v.reshape(-1, ROWS_PER_VECTOR, LANES_PER_ROW).transpose(1, 0, 2).reshape(ROWS_PER_VECTOR, L)[: len(V) - i]
 
 
 def transformed(V):

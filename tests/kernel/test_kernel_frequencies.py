@@ -87,12 +87,12 @@ def test_errors_of_kernels_by_features():
         (dk.RandomFourierFeatures(8, kernel="energy"), "kernel must be one of 'gaussian', .*found 'energy'"),
         (
             dk.RandomFourierFeatures(8, method="structured", kernel="laplace"),
-            "has no frequencies of kernel='laplace'",
+            "does not support kernel='laplace'",
         ),
         (dk.MeanEmbedding(8, kernel="epanechnikov"), "kernel must be one of"),
         (
             dk.MeanEmbedding(8, method="fourier", kernel="matern32"),
-            "is for kernel='gaussian'; found 'matern32'",
+            "requires kernel='gaussian'; got 'matern32'",
         ),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist._numba.weighted_points import WeightedPoints, boxes_of, sorted_rows, tile_rows
+from dkdist._numba.weighted_points import WeightedPoints, set_bounds, sorted_rows, tile_rows
 from dkdist.kernels.kernel_sums import energy
 
 SHARE = 0.5  # of the bytes of P and Q, at most, beside them
@@ -91,7 +91,7 @@ def points_of(rng, n, m, d, weighted):
     Q = np.asfortranarray(rng.normal(0, 1, (m, d)))
     weights = (rng.random(n), rng.normal(size=(m,)).astype("f4")) if weighted else (None, None)
     inverse = rng.normal(size=(d, d)) if rng.random() < 0.3 else None
-    return WeightedPoints((P, Q), weights, (1.0, -1.0), rng.normal(size=d), inverse, 0.25, boxes_of((P, Q)))
+    return WeightedPoints((P, Q), weights, (1.0, -1.0), rng.normal(size=d), inverse, 0.25, set_bounds((P, Q)))
 
 
 @given(st.integers(0, 2**32), st.integers(1, 9), st.booleans())

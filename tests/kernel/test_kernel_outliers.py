@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.kernels import kernel_distance as energy_task
+from dkdist.kernels import kernel_distance as distance_module
 from dkdist.kernels import methods as kernel_methods
 
 N, SIGMA = 10_000, 0.1
@@ -45,7 +45,7 @@ def two_far_clouds(rng, d):
 def work(monkeypatch):
     """Pairs of "exact", numbers on meshes, points of trees: what each way of the rule was given."""
     counts = {"pairs": 0.0, "cells": 0.0, "tree": 0}
-    energy, spans, tree = energy_task.energy, kernel_methods.spans_energy, kernel_methods.tree_energy
+    energy, spans, tree = distance_module.energy, kernel_methods.blockwise_energy, kernel_methods.tree_energy
     planned, blocks = kernel_methods.plan_fourier, kernel_methods.block_energy
 
     def counted_energy(points, sigma, kernel="gaussian"):
@@ -74,11 +74,11 @@ def work(monkeypatch):
         return blocks(z, sigma, cells, found)
 
     for name, function in {
-        "spans_energy": counted_spans, "tree_energy": counted_tree,
-        "fourier_plan": counted_plan, "block_energy": counted_blocks,
+        "blockwise_energy": counted_spans, "tree_energy": counted_tree,
+        "plan_fourier": counted_plan, "block_energy": counted_blocks,
     }.items():  # fmt: skip
         monkeypatch.setattr(kernel_methods, name, function)
-    monkeypatch.setattr(energy_task, "energy", counted_energy)
+    monkeypatch.setattr(distance_module, "energy", counted_energy)
     return counts
 
 
@@ -91,7 +91,7 @@ def test_work_goes_with_the_number_of_points(sets, d, work):
     n = len(x) + len(y)
     sigma = SIGMA * (1 if d < 3 else 3)
     found = dk.kernel_distance(x, y, sigma=sigma, squared=True, eps=EPS)
-    assert work["pairs"] <= energy_task.MAX_DIRECT_POINTS * n
+    assert work["pairs"] <= distance_module.MAX_DIRECT_POINTS * n
     assert work["cells"] <= 5000 * n
     assert work["tree"] == 0  # whose work nothing bounds by the number of points
     exact = dk.kernel_distance(x, y, sigma=sigma, squared=True, method="exact")
@@ -107,7 +107,7 @@ def test_weights_and_outliers(work):
     p[0], p[1000:4000] = 3.0, 0.0
     options = {"sigma": SIGMA, "weights": (p, q), "squared": True, "eps": 1e-3}
     found = dk.kernel_distance(x, y, **options)
-    assert work["pairs"] <= energy_task.MAX_DIRECT_POINTS * 2 * N
+    assert work["pairs"] <= distance_module.MAX_DIRECT_POINTS * 2 * N
     assert abs(found - dk.kernel_distance(x, y, **options, method="exact")) <= 1e-3
 
 
@@ -124,6 +124,6 @@ def test_what_has_no_gaps_is_done_as_before(work, monkeypatch):
     rng = np.random.default_rng(7)
     x, y = rng.random((3000, 2)), rng.random((3000, 2))
     expected = dk.kernel_distance(x, y, sigma=0.05, squared=True)
-    for name, value in {"LOOK_NS": 0.0, "BLOCK_NS": 1e300, "TREE_NS": 1e300}.items():
+    for name, value in {"POINT_SCAN_NS": 0.0, "BLOCK_CELL_NS": 1e300, "TREE_POINT_NS": 1e300}.items():
         monkeypatch.setattr(kernel_methods, name, value)  # looking for parts changes no bit
     assert dk.kernel_distance(x, y, sigma=0.05, squared=True) == expected

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.coresets import merging as running_coreset
+from dkdist.coresets import merging
 
 RNG = np.random.default_rng(0)
 P = np.array([1e4, 0]) + np.concatenate([RNG.normal(m, 0.5, (512, 2)) for m in (0, 2, 5, 5)])
@@ -113,7 +113,7 @@ def test_lazy_points_are_merged_too(tmp_path):
 
 @pytest.fixture
 def short(monkeypatch):
-    monkeypatch.setattr(running_coreset, "BLOCK", 256)
+    monkeypatch.setattr(merging, "BLOCK_POINTS", 256)
 
 
 def run(cuts, weights=None, size=8):
@@ -153,23 +153,23 @@ def test_a_stream_goes_on_elsewhere(short):
 def test_what_is_refused():
     a, b = (dk.coreset(P[:50], 5, sigma=s) for s in (0.7, 0.8))
     for coresets, text in (
-        ([], "coresets is empty"),
-        ([a, 3], "item 1 is int"),
-        ([a, b], "coreset 1 has sigma=0.8 and 2 dimensions, and coreset 0 sigma=0.7"),
-        ([a, dk.coreset(P[:50], 5, sigma=0.7, weights=HEAVY[:50])], "coresets 0 and 1 are of a set with weights"),
-        ([dk.Coreset(a.indices, a.weights, 0.1)], "coreset 0 does not know its points"),
+        ([], "coresets must contain at least one Coreset"),
+        ([a, 3], "got int at position 1"),
+        ([a, b], "got sigma=0.7 and 2 dimensions for coreset 0, sigma=0.8 and 2 for coreset 1"),
+        ([a, dk.coreset(P[:50], 5, sigma=0.7, weights=HEAVY[:50])], "have weights or all have none; got one of each, coresets 0 and 1"),
+        ([dk.Coreset(a.indices, a.weights, 0.1)], "coreset 0 has no points"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=text):
             dk.merge_coresets(coresets, 3)
     with pytest.raises(ValueError, match="size must be a whole number"):
         dk.merge_coresets([a], 0)
     running = dk.RunningCoreset(5, sigma=0.7)
-    with pytest.raises(dk.SampleSetError, match="no coreset of no points"):
+    with pytest.raises(dk.SampleSetError, match="has no points yet"):
         running.coreset()
     running.add(P[:10])
-    with pytest.raises(dk.SampleSetError, match="3 dimensions without weights, after points of 2"):
+    with pytest.raises(dk.SampleSetError, match="must have 2 dimensions without weights like earlier points; got 3 dimensions without"):
         running.add(np.zeros((4, 3)))
-    with pytest.raises(dk.SampleSetError, match="2 dimensions with weights, after"):
+    with pytest.raises(dk.SampleSetError, match="got 2 dimensions with weights"):
         running.add(P[:3], HEAVY[:3])
-    with pytest.raises(ValueError, match="every value must be finite"):
+    with pytest.raises(ValueError, match="P must be finite"):
         running.add([[0, np.nan]])

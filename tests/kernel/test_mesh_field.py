@@ -126,7 +126,7 @@ def test_auto_takes_the_mesh_for_many_points_alone(monkeypatch):
 def test_what_has_no_mesh_is_refused():
     x, far = np.zeros((3, 4)), np.array([[0.0], [1e9]])
     for given, how, said in (
-        ((x, x + 1), {}, "up to 3 dimensions; found kernel='gaussian' and 4"),
+        ((x, x + 1), {}, "at most 3 dimensions; got kernel='gaussian' and 4"),
         ((far, far + 0.5), {}, "method='fourier' has no mesh"),
         ((far, far + 0.5), {"eps": 1e-13}, "method='fourier' has no mesh"),
         ((far, far + 0.5), {"kernel": "matern52"}, "kernel='matern52'"),

@@ -135,27 +135,27 @@ def test_meshes_of_meshio(tmp_path):
     mesh = meshio.read(tmp_path / "box.off")
     assert dk.kernel_distance(mesh, dk.Surface(CUBE, BOX), sigma=0.5) < 1e-6
     quads = meshio.Mesh(CUBE, [("triangle", np.array(BOX)), ("quad", np.array([[0, 1, 3, 2]]))])
-    with pytest.raises(ValueError, match="must be triangles; found quad, triangle"):
+    with pytest.raises(ValueError, match="must be triangles; got quad, triangle"):
         dk.kernel_distance(quads, mesh, sigma=0.5)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda P, Q: dk.refine_shapes(P, Q, sigma=1e-4, eps=1e-9), "eps=1e-09 would take some .* pieces"),
+        (lambda P, Q: dk.refine_shapes(P, Q, sigma=1e-4, eps=1e-9), "eps=1e-09 needs about .* pieces"),
         (lambda P, Q: dk.refine_shapes(P, Q, sigma=0.1, eps=0), "eps must be a positive"),
-        (lambda P, Q: dk.refine_shapes(P, CUBE, sigma=0.1), "Q must be a Curve or a Surface; found ndarray"),
+        (lambda P, Q: dk.refine_shapes(P, CUBE, sigma=0.1), "Q must be a Curve or a Surface; got ndarray"),
         (lambda P, Q: dk.gridded_shape(P, 0), "side must be a positive"),
-        (lambda P, Q: dk.gridded_shape(P, 1e-30), "side=1e-30 is too small"),
-        (lambda P, Q: P.refined(1e-12), "some .* pieces, more than"),
-        (lambda P, Q: dk.Surface(CUBE, BOX).refined(1e-200), "some .* pieces, more than"),
-        (lambda P, Q: dk.refine_shapes(P, dk.Surface(CUBE, BOX), sigma=1), "found Curve and Surface"),
-        (lambda P, Q: dk.shape_error_bound(P, dk.Curve([[0, 0, 0], [1, 1, 1]]), sigma=1), "P has 2 dimensions and Q"),
+        (lambda P, Q: dk.gridded_shape(P, 1e-30), "side must be at least .*; got 1e-30"),
+        (lambda P, Q: P.refined(1e-12), "needs about .* pieces"),
+        (lambda P, Q: dk.Surface(CUBE, BOX).refined(1e-200), "needs about .* pieces"),
+        (lambda P, Q: dk.refine_shapes(P, dk.Surface(CUBE, BOX), sigma=1), "got Curve and Surface"),
+        (lambda P, Q: dk.shape_error_bound(P, dk.Curve([[0, 0, 0], [1, 1, 1]]), sigma=1), "same number of dimensions; got 2 and 3"),
         (lambda P, Q: dk.sampled_shape(P, 0), "size must be"),
-        (lambda P, Q: dk.sampled_shape(CUBE, 5), "shape must be a Curve or a Surface; found ndarray"),
-        (lambda P, Q: dk.kernel_distance(dk.sampled_shape(P, 5), CUBE, sigma=1), "found Curve and ndarray"),
+        (lambda P, Q: dk.sampled_shape(CUBE, 5), "shape must be a Curve or a Surface; got ndarray"),
+        (lambda P, Q: dk.kernel_distance(dk.sampled_shape(P, 5), CUBE, sigma=1), "got Curve and ndarray"),
         (lambda P, Q: dk.kernel_distance(dk.sampled_shape(P, 5), dk.Surface(CUBE, BOX), sigma=1), "Curve and Surface"),
-        (lambda P, Q: dk.kernel_distance(P, dk.Curve([[0, 0, 0], [1, 1, 1]]), sigma=1), "2 dimensions and Q has 3"),
+        (lambda P, Q: dk.kernel_distance(P, dk.Curve([[0, 0, 0], [1, 1, 1]]), sigma=1), "same number of dimensions; got 2 and 3"),
     ],
 )  # fmt: skip
 def test_bad_shapes_and_sizes_are_refused_by_name(call, message):

@@ -163,20 +163,20 @@ def test_what_is_refused(tmp_path):
     bad = P.copy()
     bad[7000, 1] = np.nan
     for message, given, options in (
-        ("at most the number of points, 20000; found 20001", points, {"size": 20_001}),
-        ("load them", points, {"method": "every"}),
-        ("row 7000 is", lazily(bad, 3000), {}),
-        ("expected 20000 weights", points, {"weights": np.ones(9)}),
-        ("weight 3 is -1", points, {"weights": np.where(np.arange(20_000) == 3, -1, 1)}),
-        ("sum to 0", points, {"weights": np.zeros(20_000)}),
+        ("at most the number of points, 20000; got 20001", points, {"size": 20_001}),
+        ("Load them", points, {"method": "every"}),
+        ("in row 7000", lazily(bad, 3000), {}),
+        (r"weights must have shape \(20000,\)", points, {"weights": np.ones(9)}),
+        ("weights must be >= 0; got -1.0 at point 3", points, {"weights": np.where(np.arange(20_000) == 3, -1, 1)}),
+        ("positive sum; got 0", points, {"weights": np.zeros(20_000)}),
         ("sigma=1e-07 is too small for points", points, {"sigma": 1e-7}),
-        ("the width of the points is", lazily(1e200 * P, 5000), {"sigma": 1e200}),
-        ("the total weight is 2e-36", points, {"weights": np.full(20_000, 1e-40)}),
+        ("width of the points must be", lazily(1e200 * P, 5000), {"sigma": 1e200}),
+        ("total weight must be .*; got 2e-36", points, {"weights": np.full(20_000, 1e-40)}),
         ("shape", points[:, 0], {}),
         ("real numbers", points.astype(complex), {}),
         ("'median'", points, {"sigma": "mean"}),
-        ("a selection of 2", dk.write_sets(tmp_path / "s.zarr", [P[:9], P[:9]]), {}),
-        ("keeps the weights", dk.open_sets(tmp_path / "s.zarr")[:1], {"weights": np.ones(9)}),
+        ("one set; got 2", dk.write_sets(tmp_path / "s.zarr", [P[:9], P[:9]]), {}),
+        ("weights must be None for a store", dk.open_sets(tmp_path / "s.zarr")[:1], {"weights": np.ones(9)}),
         ("string of characters", dk.write_sets(tmp_path / "t.zarr", ["ABBA"]), {"size": 1}),
     ):
         with pytest.raises(ValueError, match=message):

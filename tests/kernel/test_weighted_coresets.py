@@ -166,6 +166,6 @@ def test_optimal_weights_of_unequal_and_equal_points():
 
 def test_a_probability_too_small_for_a_float():
     for delta in (1e-320, 1e-310):
-        with pytest.raises(ValueError, match="delta must be a probability of at least 1e-300"):
+        with pytest.raises(ValueError, match="delta must be a probability from 1e-300"):
             dk.coreset_size(1.5, delta=delta)
     assert dk.coreset_size(1.5, delta=1e-300) == 648

@@ -141,7 +141,7 @@ def test_all_pairs_by_definition(d):
     """Statistics of the observed labels and of permutations. The energy distance is a mixture."""
     points = np.random.default_rng(d).normal(size=(90, d)) * [1, 3, 0.5, 2][:d]
     pooled = pooled_statistics(points)
-    seen, statistics = [], testing._of_all_pairs(pooled, points, 40)
+    seen, statistics = [], testing._dense_statistics(pooled, points, 40)
 
     def recorded(labels):
         seen.append(labels)
@@ -179,7 +179,7 @@ def test_weights_are_one_together():
     assert sum(WEIGHTS.values()) == pytest.approx(1)
     for d in (1, 2, 30):
         points = RNG.normal(size=(20, d))
-        statistics = testing._of_all_pairs(pooled_statistics(points), points, 10)
+        statistics = testing._dense_statistics(pooled_statistics(points), points, 10)
         assert len(statistics(np.arange(20)[None] < 10)) == len(WEIGHTS) - (d == 1)  # no products
 
 
@@ -218,7 +218,7 @@ def test_permutations_exchange_bins(monkeypatch):
     counts = testing.bin_counts(10, 8)
     assert counts == (2, 5, 4)
     rng = np.random.default_rng(0)
-    T = testing.permuted_statistics(testing._of_bins(pooled, p, q, counts, rng), 5, 9, 400, rng)
+    T = testing.permuted_statistics(testing._binned_statistics(pooled, p, q, counts, rng), 5, 9, 400, rng)
     rng = np.random.default_rng(0)
     bins = [p.bin_sums(pooled, testing._random_bins(10, 2, 5, rng), 6)[:-1]]
     bins = np.concatenate([*bins, q.bin_sums(pooled, testing._random_bins(8, 2, 4, rng), 5)[:-1]])
@@ -267,10 +267,10 @@ def test_equal_points_are_never_significant():
     ("call", "message"),
     [
         (lambda: dk.two_sample_test(P, Q[:1]), "found 300 and 1"),
-        (lambda: dk.two_sample_test(P, Q[:, :1]), "P has 2 dimensions and Q has 1"),
+        (lambda: dk.two_sample_test(P, Q[:, :1]), "P and Q must have the same number of dimensions; got 2 and 1"),
         (lambda: dk.two_sample_test(P, Q, kernel="laplacian"), "kernel='laplacian' needs a bandwidth"),
-        (lambda: dk.two_sample_test(P, np.full((3, 2), np.nan)), "point 0 of Q"),
-        (lambda: dk.two_sample_test(P, da.full((30, 2), np.inf)), "point 0 of Q is"),
+        (lambda: dk.two_sample_test(P, np.full((3, 2), np.nan)), "Q must be finite; got .* at point 0"),
+        (lambda: dk.two_sample_test(P, da.full((30, 2), np.inf)), "Q must be finite; got .* at point 0"),
         (lambda: dk.two_sample_test(dk.Curve(P), Q), "not shapes"),
         (lambda: dk.two_sample_test(dk.SampleSets.from_arrays([P], [np.ones(300)]), Q), "P has weights"),
         (lambda: dk.two_sample_test(dk.SampleSets.from_strings(["a", "b"]), Q), "P holds strings"),
