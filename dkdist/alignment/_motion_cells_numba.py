@@ -27,9 +27,8 @@ from dkdist._numba.compilation import FINITE_REASSOC, jit
 from dkdist._numba.elementary import exp, f32
 from dkdist.alignment._slopes_numba import MIN_EXPONENT
 
-ROUNDING_RATIO = (
-    1e-5  # exceeds the float32 rounding of f over W_P W_Q (tests/kernel/test_certified_alignments.py)
-)
+# exceeds the float32 rounding of f over W_P W_Q (tests/kernel/test_certified_alignments.py)
+ROUNDING_RATIO = 1e-5
 MAX_CURVATURE_RADIUS = f32(
     np.sqrt(3.0)
 )  # maximum of (s^2 - 1) exp(-s^2 / 2), equation C_j in the module docstring

@@ -29,16 +29,19 @@ from dkdist._numba.points import column_bounds
 from dkdist._numba.weighted_points import WeightedPoints, sorted_rows
 from dkdist.kernels._profiles_numba import exp2
 
-MIN_ERROR = 1e-12  # of k: nearer to rounding nothing is certified
-GAUSSIAN_COST = 200  # multiply-adds in the time of those of one dimension
-SIMD_WIDTH = 16  # cells of a row at a time
-MAX_REACH_CELLS = 16  # cells on each side
-TRIAL_SIDES = np.linspace(0.2, 1.5, 1301)  # trial sides of a cell, in units of sigma
-SORT_BLOCK_CELLS = 8  # cells along a side of the blocks that points are sorted by
+MIN_ERROR = 1e-12  # of k; float64 rounding is not far below (tests/kernel/test_certified_sums.py)
+# time of the Gaussians of one dimension, in multiply-adds (python benchmarks/kernel.py growth)
+GAUSSIAN_COST = 200
+SIMD_WIDTH = 16  # cells of a row per loop: whole registers (python benchmarks/kernel.py growth)
+# per side; larger reaches are slower than other methods (python benchmarks/kernel.py growth)
+MAX_REACH_CELLS = 16
+TRIAL_SIDES = np.linspace(0.2, 1.5, 1301)  # of a cell, in units of sigma
+# side of the blocks by which points are sorted for the cache (python benchmarks/kernel.py growth)
+SORT_BLOCK_CELLS = 8
 
 
 class Cells(NamedTuple):
-    """Side of a cell, cells J on each side of a point, numbers of cells of three dimensions, certified error of k."""
+    """Side of a cell, cells J on each side of a point, numbers of cells in three dimensions, certified error of k."""
 
     side: float
     reach: int
@@ -47,20 +50,20 @@ class Cells(NamedTuple):
 
     @property
     def n_cells(self) -> int:
-        """Numbers to be kept for one channel."""
+        """Number of float64 values in memory for one channel."""
         return int(np.prod([float(n) for n in self.shape]))
 
     @property
     def cost(self) -> int:
-        """Multiply-adds of a point, with those that the Gaussians take as long as."""
+        """Time per point in multiply-adds, Gaussians included."""
         wide = [n for n in self.shape[:2] if n > 1]
         return int((2 * self.reach) ** len(wide)) * _row_cells(self.reach) + GAUSSIAN_COST * (len(wide) + 1)
 
 
 def kernel_cells(widths: F64, sigma: float, eps: float) -> Cells | None:
-    """The fewest and largest cells whose error of k is at most ``eps``, for points in a box with sides ``widths``.
+    """Return the largest cells with an error of k of at most ``eps``, for points in a box with sides ``widths``.
 
-    None if float64 cannot reach ``eps``: below 1e-12.
+    None for ``eps`` below 1e-12, which float64 cannot reach.
     """
     d = max(1, int((widths > 0).sum()))
     q = np.exp(-((np.pi / TRIAL_SIDES) ** 2) / 2)
@@ -79,7 +82,7 @@ def _row_cells(J: int) -> int:
 
 
 def _shape(widths: F64, side: float, J: int) -> tuple[int, int, int]:
-    """Cells of the three dimensions, the last one wide (if any is); rows of cells are whole lanes."""
+    """Return the numbers of cells in three dimensions, wide axes last; rows are padded to the SIMD width."""
     wide = [int(w / side) + 2 * J for w in widths if w > 0]
     full = [1] * (3 - len(wide)) + wide
     full[2] = (full[2] if wide else 2 * J) + _row_cells(J) - 2 * J
@@ -87,7 +90,7 @@ def _shape(widths: F64, side: float, J: int) -> tuple[int, int, int]:
 
 
 def cell_energy(points: WeightedPoints, sigma: float, cells: Cells) -> float:
-    """E of points in the box that ``cells`` was made for."""
+    """Return E of points in the box of ``cells``."""
     (low, _), widths, f = points.bounds, points.widths, np.zeros((points.channels, cells.n_cells))
     for x, z in points.tiles(sorted_rows(len(points))):
         _add_sums(x, z, low, widths, sigma, cells, f)
@@ -95,7 +98,7 @@ def cell_energy(points: WeightedPoints, sigma: float, cells: Cells) -> float:
 
 
 def cell_sums(x: F64, z: F64, low: F64, widths: F64, sigma: float, cells: Cells) -> F64:
-    """f (C, n_cells) of points (n, d) in the box that ``cells`` was made for: it adds up over points."""
+    """Return f (C, n_cells) of points (n, d) in the box of ``cells``; it is additive over points."""
     f = np.zeros((z.shape[1], cells.n_cells))
     _add_sums(x, z, low, widths, sigma, cells, f)
     return f
@@ -119,13 +122,13 @@ def _add_sums(x: F64, z: F64, low: F64, widths: F64, sigma: float, cells: Cells,
 
 
 def sums_energy(f: F64, widths: F64, sigma: float, cells: Cells) -> float:
-    """E of the points whose `cell_sums` these are."""
+    """Return E from the `cell_sums` of points."""
     height = (np.sqrt(2 / np.pi) * cells.side / sigma) ** max(1, int((widths > 0).sum()))
     return float(height * np.square(f).sum())
 
 
 def _sort_by_block(places: F64, shape: tuple[int, int, int]) -> I64:
-    """Points sorted by blocks of cells, so that those at work lie in the cache."""
+    """Return the order of points by blocks of cells, which keeps the cells in the cache."""
     counts = [n // SORT_BLOCK_CELLS + 1 for n in shape]
     block = (places / SORT_BLOCK_CELLS).astype(np.int64)
     keys = (block[:, 0] * counts[1] + block[:, 1]) * counts[2] + block[:, 2]
@@ -135,7 +138,7 @@ def _sort_by_block(places: F64, shape: tuple[int, int, int]) -> I64:
 
 @jit()
 def counting_sort(keys, n_keys):  # type: ignore[no-untyped-def]
-    """Positions of whole numbers from 0 to before ``n_keys`` in rising order."""
+    """Return the positions that sort integers from 0 to ``n_keys`` - 1; stable."""
     starts, order = np.zeros(n_keys + 1, np.int64), np.empty(len(keys), np.int64)
     for key in keys:
         starts[key + 1] += 1
@@ -148,7 +151,7 @@ def counting_sort(keys, n_keys):  # type: ignore[no-untyped-def]
 
 @jit(FINITE_FMA)
 def _spread(places, z, order, J, row, beta, shape, f):  # type: ignore[no-untyped-def]
-    """f[c, cells] += z_ic times the product of the Gaussians of three dimensions; one cell: that of no width."""
+    """f[c, cells] += z_ic times the product of the Gaussians of three dimensions; axes without width have one cell."""
     g, base = np.ones((3, row)), np.zeros(3, np.int64)
     n0, n1, n2 = shape
     n_first, n_second = (2 * J if n0 > 1 else 1), (2 * J if n1 > 1 else 1)
@@ -179,12 +182,12 @@ def _add_row(cells, w, g):  # type: ignore[no-untyped-def]
         cells[n] += w * g[n]
 
 
-BLOCK_SIDES = (512, 32, 16)  # cells of a block along each side, in one to three dimensions
-MAX_SIDE_CELLS = 2.0**62  # cells: beyond it they cannot be counted
+BLOCK_SIDES = (512, 32, 16)  # cells per side in one to three dimensions: a block stays in the cache
+MAX_SIDE_CELLS = 2.0**62  # beyond, int64 cannot number cells (tests/kernel/test_kernel_outliers.py)
 
 
 class Blocks(NamedTuple):
-    """Points (n, 3) in units of cells, and the blocks that they reach: point of each entry, block corners, firsts."""
+    """Points (n, 3) in units of cells, and per reached block: entries (points), corner and first entry."""
 
     places: F64
     entries: I64
@@ -194,11 +197,11 @@ class Blocks(NamedTuple):
 
     @property
     def n_cells(self) -> int:
-        """Cells of all blocks, one after the other."""
+        """Number of cells of all blocks."""
         return len(self.corners) * int(np.prod(self.shape))
 
     def cost(self, reach: int) -> float:
-        """Multiply-adds of all points, with those that the Gaussians take as long as."""
+        """Return the time of all points in multiply-adds, Gaussians included."""
         wide = sum(n > 1 for n in self.shape)
         return len(self.places) * float((2 * reach) ** wide) + len(self.entries) * GAUSSIAN_COST * max(
             wide, 1
@@ -206,7 +209,7 @@ class Blocks(NamedTuple):
 
 
 def kernel_blocks(x: F64, cells: Cells) -> Blocks | None:
-    """Blocks of the points (n, d <= 3) for cells of this side and reach; None if the points are too far apart."""
+    """Return the blocks that points (n, d <= 3) reach; None if the points are too far apart to number cells."""
     low, high = column_bounds(x)
     wide = np.flatnonzero(high > low)
     if (high - low).max() / cells.side > MAX_SIDE_CELLS:
@@ -219,7 +222,7 @@ def kernel_blocks(x: F64, cells: Cells) -> Blocks | None:
     first = places.astype(np.int64)
     home, points = first // shape, np.arange(len(x))
     blocks = home
-    for j in axes:  # cells beyond the end of a block are in the next one
+    for j in axes:  # cells beyond the end of a block belong to the next block
         over = first[points, j] + 2 * cells.reach > (blocks[:, j] + 1) * side
         blocks = np.concatenate([blocks, blocks[over] + (np.arange(3) == j)])
         points = np.concatenate([points, points[over]])
@@ -231,12 +234,12 @@ def kernel_blocks(x: F64, cells: Cells) -> Blocks | None:
 
 
 def block_energy(z: F64, sigma: float, cells: Cells, blocks: Blocks) -> float:
-    """E of the points of ``blocks`` with weights (n, C)."""
+    """Return E of the points of ``blocks`` with weights (n, C)."""
     d = max(1, sum(n > 1 for n in blocks.shape))
     beta = float(np.log2(math.e) * (cells.side / sigma) ** 2)
     height = (np.sqrt(2 / np.pi) * cells.side / sigma) ** d
     J = cells.reach
-    if blocks.shape[2] == 1:  # all points are one: its cells along a line
+    if blocks.shape[2] == 1:  # all points are equal: use cells along a line
         blocks = blocks._replace(shape=(1, 1, 2 * J))
     return float(height * _sum_squares(blocks, z, J, beta))
 

@@ -16,13 +16,15 @@ import numpy as np
 
 from dkdist._numba.arrays import F32, I64, borrowed
 from dkdist._numba.compilation import FINITE_FMA, inline_jit, jit
-from dkdist._numba.elementary import f32, sincospi, minimum
+from dkdist._numba.elementary import f32, minimum, sincospi
 from dkdist._numba.points import read_only
 from dkdist._numba.sgd import tile_steps
 from dkdist._numba.simd import add_outer, load, spread, store, zeros
 
-TILE_ROWS, TILE_FREQUENCIES = 32, 256  # rows and frequencies whose phases are made at once
-SIMD_WIDTH = 16  # frequencies of a panel
+# Phases of a tile: 32 KiB stay in the first-level cache (python benchmarks/roofline_stages.py).
+TILE_ROWS, TILE_FREQUENCIES = 32, 256
+# float32 numbers of a 512-bit register, the frequencies of a panel (python benchmarks/roofline.py)
+SIMD_WIDTH = 16
 
 
 class DenseFrequencies(NamedTuple):

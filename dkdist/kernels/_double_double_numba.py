@@ -1,11 +1,11 @@
-"""Kernel energies in twice the digits of float64, for sets so nearly equal that all digits of their energy cancel.
+"""Kernel energies in double-double arithmetic, for nearly equal sets whose energies cancel in float64.
 
     E(x, z) = sum_ij <z_i, z_j> k(x_i, x_j)
 
-is a square, but as a sum it is off by rounding of k, some 1e-16 W^2: a distance below 1e-8 W is lost. Here distances,
-kernel, products and sums are pairs of numbers high + low (Dekker 1971; Knuth), with relative errors of some 1e-30, so
-that E is off by 1e-29 W^2 and the distance by what rounding of the points themselves means, some 1e-16 W. Points are
-scaled, with the kernels of `profiles_loops`. Cost: some forty times that of `exact_loops.energy_in_tiles`.
+is a squared norm, but rounding of k changes the sum by about 1e-16 W^2, so distances below 1e-8 W are lost. Here
+distances, kernel, products and sums are pairs high + low (Dekker 1971; Knuth) with relative errors of about 1e-30, so E
+is off by 1e-29 W^2 and the distance by the rounding of the points, about 1e-16 W. Points are scaled as for
+`_profiles_numba`. Cost: about forty times `_exact_numba.energy_in_tiles`.
 
     2^t = 2^n (1 + e)^256 - of t = n + r, |r| <= 1/2, with 1 + e = exp(r ln 2 / 256) by Taylor's series of 9 terms
 
@@ -24,15 +24,16 @@ from dkdist.kernels._profiles_numba import COMPACT, DISTANCE, MATERN, RATIONAL, 
 
 f64, i64 = np.float64, np.int64
 
-LANES_PER_GROUP = 64
-MIN_ROOT = 1e-300
-MIN_EXPONENT = -1000.0  # powers of two below are nothing
+LANES_PER_GROUP = 64  # pairs per loop; intermediates stay in the first-level cache (test_kernel_twofold.py)
+MIN_ROOT = 1e-300  # avoids division by 0 at equal points (tests/kernel/test_kernel_twofold.py)
+MIN_EXPONENT = -1000.0  # 2^-1000 counts as 0 (tests/kernel/test_kernel_twofold.py)
 _LN2 = (0.6931471805599453, 2.3190468138462996e-17)
+# exp(r ln 2 / 256) by 9 terms, squared 8 times: the remainder is below 1e-36 (tests/kernel/test_kernel_twofold.py).
 REDUCTION = 1 / 256
-N_SQUARINGS = 8
-N_TERMS = 9
+N_SQUARINGS = 8  # 2^8 = 256, see tests/kernel/test_kernel_twofold.py
+N_TERMS = 9  # see tests/kernel/test_kernel_twofold.py
 _INVERSES = np.array([(1 / t, float(1 - t * Fraction(1 / t)) / t) for t in range(1, N_TERMS + 1)])
-_SHIFT = f64(1.5 * 2.0**52)  # added to a number, it leaves the nearest whole number in the last bits
+_SHIFT = f64(1.5 * 2.0**52)  # its sum rounds to an integer in the low bits (Dekker 1971)
 
 
 def double_double_energy(x: F64, z: F64, kernel: Profile) -> float:

@@ -3,11 +3,11 @@
     E(x, z) = sum_ij k(x_i, x_j) <z_i, z_j>,   D_K^2(P, Q) = E of all points of P and Q, with z = (w_P, -w_Q)
     f(y) = sum_i z_i k(x_i, y),   dE/dz_i = 2 f(x_i),   dE/dx_i = 2 z_i grad f(x_i)
 
-z_i are signed, with C channels (1 for weights, d for currents). Each unordered pair is summed once, half of the pairs of
-three matrices (Joshi et al. 2011, equation 1.1). All sums are float64. In few dimensions, squared distances come from
-differences of 64 points at a time, with the kernel in the same loop. From `MIN_PRODUCT_DIMS` on, they come from
-|x - y|^2 = |x|^2 + |y|^2 - 2 x.y in blocks, unless exponents could be off by 1e-10. Points are read in tiles, in a fixed
-order of summation.
+z_i are signed, with C channels (1 for weights, d for currents). Each unordered pair is summed once: half of the pairs
+of three matrices (Joshi et al. 2011, equation 1.1). All sums are float64. In few dimensions, squared distances come
+from differences of 64 points at a time, with the kernel in the same loop. From `MIN_PRODUCT_DIMS` on, they come from
+|x - y|^2 = |x|^2 + |y|^2 - 2 x.y in blocks, unless exponents could be off by 1e-10. Points are read in tiles, in a
+fixed order of summation.
 
 Components are more than ``reach`` apart along an axis, so k between them is at most k(reach) <= eps, and omitting these
 pairs changes E by at most eps W^2, W = sum_i |z_i|.
@@ -34,17 +34,15 @@ from dkdist.kernels._profiles_numba import (
     sqdist,
 )
 
+# from here on matrix products are faster than differences (python benchmarks/kernel.py exact)
 MIN_PRODUCT_DIMS = 4
-BLOCK_ROWS, SMALL_BLOCK_ROWS = (
-    256,
-    128,
-)  # rows and columns of a block of products: it stays in the second-level cache
-NORM_BATCH_ROWS = 64  # of points whose squares are made at once
-SMALL_BLOCK_COORDINATES = range(
-    2**17, 2**19
-)  # coordinates of points beside which the small block is little, and the other much
-MAX_PRODUCT_ROUNDING = 1e-10
-DIRECT_ROUNDING = 1e-15
+# Rows and columns of a block of products: it stays in the second-level cache (python benchmarks/kernel.py exact).
+BLOCK_ROWS, SMALL_BLOCK_ROWS = 256, 128
+NORM_BATCH_ROWS = 64  # rows squared at a time: the temporary is small (tests/kernel/test_kernel_memory.py)
+# Coordinates of sets for which a large block is a noticeable part of the memory (tests/kernel/test_kernel_memory.py).
+SMALL_BLOCK_COORDINATES = range(2**17, 2**19)
+MAX_PRODUCT_ROUNDING = 1e-10  # of an exponent; above, differences are used (tests/kernel/test_exact_sums.py)
+DIRECT_ROUNDING = 1e-15  # of k from differences (tests/kernel/test_exact_sums.py)
 
 f64 = np.float64
 
@@ -297,7 +295,7 @@ def _gradients(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
                 out[first + n, j] = acc[j, n]
 
 
-MAX_GAP_INTERVALS = 2**18  # of all axes, in which gaps are looked for
+MAX_GAP_INTERVALS = 2**18  # of all axes: 4 MiB of minima and maxima (tests/kernel/test_kernel_parts.py)
 
 
 def cutoff_radius(sigma: float, eps: float) -> float:

@@ -1,11 +1,10 @@
-"""Sums of the products of a Fourier grid over weighted points: mean embeddings, and what kernel distances are made of.
+"""Sums of the products of a Fourier grid over weighted points, for mean embeddings and kernel distances.
 
     S_abc = f sum_i w_i g_a(t_i1) g_b(t_i2) g_c(t_i3),   t = 2 pi (x - c) / L,   g = 1, cos t, sin t, cos 2t, ..
 
-Columns of g_a come first: phases are fixed-point fractions of a turn, whose multiples are exact, so that every eighth
-harmonic is a sine and cosine of its own, off by rounding alone, and those between are one rotation away. Then each
-product takes one multiply-add a point, over tiles of 256 points in float32, and float64 from tile to tile. A span's
-sums depend on that span alone.
+Phases are fixed-point fractions of a turn, whose multiples are exact. Every eighth harmonic is computed directly, the
+others by one rotation. Each product then takes one multiply-add per point, in float32 over tiles of 256 points and in
+float64 over tiles. The sums of a span depend on that span alone.
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ from dkdist._numba.compilation import FINITE_FMA, inline_jit, jit
 from dkdist._numba.elementary import f32, i32, sincospi
 from dkdist._numba.points import TILE_POINTS, add_products, read_only, weight_array, weight_totals
 
-ANCHOR_HARMONICS = 8  # harmonics from one computed directly to the next
+# every 8th is computed directly; rotations add rounding (tests/kernel/test_grid_sums.py)
+ANCHOR_HARMONICS = 8
 
 
 class Products(NamedTuple):
-    """What is summed: ``lengths`` list products (see `fourier_grid.Layout`); points outside the box lie at its wall."""
+    """Products to sum: box, periods and ``lengths`` of `fourier_grid.Layout`; points outside the box are clipped."""
 
     low: F32
     high: F32
@@ -103,7 +103,12 @@ def _columns(points, first, m, j, low, high, period, phase, T):  # type: ignore[
 def _tables(lengths):  # type: ignore[no-untyped-def]
     """Columns of ones for the functions of three dimensions, and phases."""
     A, B, C = 2 * (lengths.shape[0] // 2) + 1, 2 * (lengths.shape[1] // 2) + 1, 2 * (lengths.max() // 2) + 1
-    return np.ones((A, TILE_POINTS), f32), np.ones((B, TILE_POINTS), f32), np.ones((C, TILE_POINTS), f32), np.zeros(TILE_POINTS, i32)
+    return (
+        np.ones((A, TILE_POINTS), f32),
+        np.ones((B, TILE_POINTS), f32),
+        np.ones((C, TILE_POINTS), f32),
+        np.zeros(TILE_POINTS, i32),
+    )
 
 
 @inline_jit(FINITE_FMA)

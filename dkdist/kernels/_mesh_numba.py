@@ -1,28 +1,27 @@
-"""Kernel energies from a mesh: points spread by splines, one fast Fourier transform, one sum over frequencies.
+"""Kernel energies on a mesh: points are spread by B-splines, then a fast Fourier transform and a sum over frequencies.
 
     f_m = sum_i z_i prod_j B(x_ij / h - m_j),   F = its discrete Fourier transform (M_j cells of side h, L_j = M_j h)
     E(x, z) = sum_ij <z_i, z_j> k(x_i, x_j) ~ sum_k |F_k|^2 prod_j w_kj / b_kj^2,   b_k = (sin(pi k / M) / (pi k / M))^p
 
-B is the cardinal B-spline of order p (p cells wide), w_k the weights of the Fourier grid of `fourier_grid`. What is a
-wave of frequency k on the mesh is also one of k + q M, by (k / (k + q M))^p of it. So a point's F_k is off by a factor
-1 + delta, |delta| <= A_k, and the kernel, a product over the dimensions, by at most
+B is the cardinal B-spline of order p (p cells wide), w_k are the weights of `fourier_grid`. On the mesh, frequencies
+k + q M alias to k with factors (k / (k + q M))^p. So F_k of a point is off by a factor 1 + delta, |delta| <= A_k, and
+the kernel, a product over the dimensions, by at most
 
     |error of k| <= prod_j (1 + e_j) - 1,
     A_k = sum_(q != 0) |k / (k + q M)|^p <= 2 (k / (M - k))^p (1 + (M - k) / ((p - 1) M)),
     e_j = images of `fourier_grid` + sum_(|k| < M/2) w_k ((1 + A_k)^2 - 1) + sum_(|k| >= M/2) w_k.
 
-The mesh knows the field of the points, too: f(x) = sum_i z_i k(x_i, x) and its gradient at every point, by the splines
-and their derivatives, from one transform back,
+The field f(x) = sum_i z_i k(x_i, x) and its gradient at every point follow from one inverse transform, the splines and
+their derivatives,
 
     f(x) ~ sum_m u_m prod_j B(x_j / h - m_j),   u = the transform of F_k prod_j w_kj / b_kj^2
     e'_j = images of k' + sum_(|k| < M/2) w_k (2 pi k / L) ((1 + A_k)(1 + A'_k) - 1) + sum_(|k| >= M/2) w_k 2 pi k / L
 
-in units of 1 / sigma, A' being A of p - 1, for a wave of k + q M is steeper than that of k. Where all e_j and e'_j are
-at most (1 + eps)^(1/d) - 1, k and sigma k' are off by at most eps.
+in units of 1 / sigma, where A' is A of order p - 1, because aliases are steeper. Where all e_j and e'_j are at most
+(1 + eps)^(1/d) - 1, k and sigma k' are off by at most eps.
 
-Nothing is estimated, all of it is float64. Cost of a point: p^d multiply-adds (p = 6 for 1e-5, where Gaussians take
-twelve cells) and its splines, which are found for 64 points at a time; and a transform of the mesh. (Particle-mesh
-Ewald sums: Essmann et al. 1995; Dutt, Rokhlin 1993.)
+All bounds are without estimates, all sums float64. Cost: per point p^d multiply-adds (p = 6 for 1e-5) and splines, plus
+a transform of the mesh. (Particle-mesh Ewald sums: Essmann et al. 1995; Dutt, Rokhlin 1993.)
 """
 
 from __future__ import annotations
@@ -39,23 +38,28 @@ from dkdist._numba.simd import full, fused, load, load_like, store
 from dkdist._numba.weighted_points import WeightedPoints, sorted_rows, tile_rows
 from dkdist.kernels._cells_numba import counting_sort
 
-MIN_ERROR = 1e-11  # of k: nearer to rounding nothing is certified
+MIN_ERROR = 1e-11  # of k; float64 rounding is not far below (tests/kernel/test_certified_sums.py)
 ORDERS = (4, 6, 8, 10, 12, 16)
-TRIAL_SIDES = np.geomspace(0.8, 0.12, 60)  # trial sides of a cell, in units of sigma
-MAX_AXIS_CELLS = 2**16  # of a dimension
-MAX_CACHED_CELLS = (
-    2**16
-)  # cells: of a larger mesh, points are put in the order of slabs, which stay in the cache
-FFT_BATCH_NUMBERS = 2**16  # numbers of lines that are transformed at once
-POINT_NS, ROW_NS, SPLINE_NS, TRANSFORM_NS = 50.0, 1.5, 0.15, 0.37  # of a core, as measured
-IMAGE_TOL_RATIO = 0.1  # of the error, left to the images
-SIMD_WIDTH = 8  # cells of a row at a time
-MAX_ROW_CELLS = 2 * SIMD_WIDTH  # the longest row
-TILE_POINTS = 64  # points whose splines are found at a time
+TRIAL_SIDES = np.geomspace(0.8, 0.12, 60)  # of a cell, in units of sigma
+MAX_AXIS_CELLS = 2**16  # limits the time of the error bound (tests/kernel/test_kernel_bounds.py)
+# points on larger meshes are sorted by slabs, which stay in the cache (python benchmarks/kernel.py growth)
+MAX_CACHED_CELLS = 2**16
+# per transform of lines: the temporary is small (tests/kernel/test_kernel_memory.py)
+FFT_BATCH_NUMBERS = 2**16
+# Nanoseconds on one core per point, row of cells, spline value and transformed number (python benchmarks/kernel.py
+# growth). Wrong values cost time and change no error bound.
+POINT_NS, ROW_NS, SPLINE_NS, TRANSFORM_NS = 50.0, 1.5, 0.15, 0.37
+# Fraction of the error for images: less needs larger meshes, more finer cells (python benchmarks/kernel.py fourier).
+IMAGE_TOL_RATIO = 0.1
+# float64 numbers of a 512-bit register, cells of a row per operation (python benchmarks/kernel.py fourier)
+SIMD_WIDTH = 8
+MAX_ROW_CELLS = 2 * SIMD_WIDTH  # row of the largest order, 16, of ORDERS (tests/kernel/test_mesh_field.py)
+# points whose splines are computed together, as SIMD lanes (python benchmarks/kernel.py fourier)
+TILE_POINTS = 64
 
 
 class Mesh(NamedTuple):
-    """Side of cells, their numbers in three dimensions (1: flat), order of the splines, certified error of k, time."""
+    """Side of cells, their numbers in three dimensions (1: flat), spline order, certified error of k and time."""
 
     side: float
     shape: tuple[int, int, int]
@@ -65,17 +69,17 @@ class Mesh(NamedTuple):
 
     @property
     def n_cells(self) -> int:
-        """Numbers to be kept for one channel, with those of the transform."""
+        """Number of float64 values in memory for one channel, transform included."""
         return 2 * int(np.prod([float(n) for n in self.shape]))
 
 
 def kernel_mesh(
-    widths: F64, sigma: float, eps: float, n: int, *, slopes: bool = False, room: float = np.inf
+    widths: F64, sigma: float, eps: float, n: int, *, slopes: bool = False, max_cells: float = np.inf
 ) -> Mesh | None:
-    """The fastest mesh whose error of k is at most ``eps``, for n points in a box with sides ``widths``.
+    """Return the fastest mesh with an error of k of at most ``eps``, for n points in a box with sides ``widths``.
 
-    Of at most ``room`` cells, if there is one. With ``slopes`` its derivatives, times sigma, have no larger error. None
-    if float64 cannot reach ``eps``, below 1e-11, if all points are one, or for more than 2^16 cells on a side.
+    If possible it has at most ``max_cells`` cells. With ``slopes`` the bound holds for sigma k' too. None for ``eps``
+    below 1e-11, which float64 cannot reach, for equal points, and for more than 2^16 cells per side.
     """
     wide = widths[widths > 0] / sigma
     if eps < MIN_ERROR or len(wide) == 0 or wide.max() > MAX_AXIS_CELLS * TRIAL_SIDES[0]:
@@ -83,19 +87,19 @@ def kernel_mesh(
     share = float(np.expm1(np.log1p(eps) / len(wide)))
     gap = float(
         np.sqrt(2 * np.log(4 / (IMAGE_TOL_RATIO * share)))
-    )  # L - width over sigma, so that images add no more
+    )  # (L - width) / sigma that bounds the images
     gap += slopes  # images are steeper than they are high: r exp(-r^2 / 2)
     meshes = []
     for order in ORDERS:
         mesh = _mesh(wide, sigma, share, order, gap, n, slopes)
         if mesh is not None:
             meshes.append(mesh)
-    fitting = [mesh for mesh in meshes if mesh.n_cells <= 2 * room]
+    fitting = [mesh for mesh in meshes if mesh.n_cells <= 2 * max_cells]
     return min(fitting or meshes, key=lambda mesh: mesh.nanoseconds, default=None)
 
 
 def _mesh(wide: F64, sigma: float, share: float, order: int, gap: float, n: int, slopes: bool) -> Mesh | None:
-    """The mesh with the largest cells that will do, for splines of one order; lengths ``wide`` in units of sigma."""
+    """Return the mesh with the largest admissible cells for one spline order; ``wide`` are widths in units of sigma."""
     low, high, widest = 0, len(TRIAL_SIDES) - 1, wide[[wide.argmax()]]
     while low < high:  # errors fall with the side
         middle = (low + high) // 2
@@ -121,13 +125,13 @@ def _row_cells(order: int) -> int:
 
 
 def _cells(wide: F64, side: float, order: int, gap: float) -> I64:
-    """Even numbers of cells that a transform is fast for; the splines of no point go over the end."""
+    """Return even numbers of cells with fast transforms, such that no spline reaches beyond the last cell."""
     least = np.maximum(np.ceil((wide + gap) / side), np.floor(wide / side) + _row_cells(order) + 1)
     return np.array([2 * next_fast_len(int(m + 1) // 2, real=True) for m in least])
 
 
 def _errors(wide: F64, side: float, cells: I64, order: int, slopes: bool) -> F64:
-    """e_j of every dimension, or e'_j if that is larger and wanted; infinite for more cells than are searched."""
+    """Return e_j of every dimension, with ``slopes`` the larger of e_j and e'_j; infinite for too many cells."""
     if cells.max() > MAX_AXIS_CELLS:
         return np.full(1, np.inf)
     errors = np.empty(len(wide))
@@ -139,7 +143,7 @@ def _errors(wide: F64, side: float, cells: I64, order: int, slopes: bool) -> F64
 
 @jit()
 def _error(width, side, M, order):  # type: ignore[no-untyped-def]
-    """e of one dimension, of which sigma is 1: it is looked at for dozens of meshes."""
+    """Return e of one dimension for sigma = 1; compiled, because the search evaluates dozens of meshes."""
     L = M * side
     images, aliases, tail = 0.0, 0.0, 0.0
     for q in range(1, 64):
@@ -147,7 +151,7 @@ def _error(width, side, M, order):  # type: ignore[no-untyped-def]
         images += image + np.exp(-((q * L) ** 2) / 2)
         if image == 0.0:
             break
-    for k in range(1, 4 * M):  # a wave that does not change is none of another
+    for k in range(1, 4 * M):  # frequency 0 has no alias
         w = 2 * np.sqrt(2 * np.pi) / L * np.exp(-((2 * np.pi * k / L) ** 2) / 2)
         if k >= M // 2:
             tail += w
@@ -160,7 +164,7 @@ def _error(width, side, M, order):  # type: ignore[no-untyped-def]
 
 
 def _slope_error(width: float, side: float, M: int, order: int) -> float:
-    """e' of one dimension, of which sigma is 1."""
+    """Return e' of one dimension for sigma = 1."""
     L = M * side
     near, far = (np.arange(1, 64) * L - x for x in (width, 0.0))
     images = float((near * np.exp(-(near**2) / 2) + far * np.exp(-(far**2) / 2)).sum())
@@ -173,7 +177,7 @@ def _slope_error(width: float, side: float, M: int, order: int) -> float:
 
 
 def _aliases(k: I64, M: int, p: int) -> F64:
-    """A_k of splines of order p."""
+    """Return A_k for splines of order p."""
     return np.asarray(2 * (k / (M - k)) ** p * (1 + (M - k) / ((p - 1) * M)))
 
 
@@ -182,12 +186,12 @@ def _weights(k: I64, L: float) -> F64:
 
 
 def mesh_energy(points: WeightedPoints, sigma: float, mesh: Mesh) -> float:
-    """E of points in the box that ``mesh`` was made for."""
+    """Return E of points in the box of ``mesh``."""
     low, high = points.bounds
     axes, total = np.flatnonzero(high > low), 0.0
     rows = tile_rows(points.d, len(points)) if _is_cached(mesh) else sorted_rows(len(points))
     for channel in range(points.channels):
-        f = np.zeros((*mesh.shape[:2], mesh.shape[2] + 2))  # with room for its transform
+        f = np.zeros((*mesh.shape[:2], mesh.shape[2] + 2))  # padded for the transform in place
         for x, z in points.tiles(rows):
             _add_to_mesh(_mesh_coordinates(x, low, axes, mesh), z[:, channel], mesh, f)
         total += _energy(_transform_in_place(f), sigma, mesh)
@@ -195,7 +199,7 @@ def mesh_energy(points: WeightedPoints, sigma: float, mesh: Mesh) -> float:
 
 
 def spread_on_mesh(x: F64, z: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
-    """f of points (n, d) in a box with the corner ``low`` and the wide ``axes``; weights z (n,). It adds up."""
+    """Return f of points (n, d) with weights z (n,), which is additive; ``axes`` of the box have width > 0."""
     f = np.zeros(mesh.shape)
     _add_to_mesh(_mesh_coordinates(x, low, axes, mesh), z, mesh, f)
     return f
@@ -209,7 +213,7 @@ def _add_to_mesh(places: F64, z: F64, mesh: Mesh, f: F64) -> None:
 
 
 def energy_on_mesh(f: F64, sigma: float, mesh: Mesh) -> float:
-    """E of all points that f was made of."""
+    """Return E from f of all points."""
     return _energy(rfftn(f), sigma, mesh)
 
 
@@ -219,7 +223,7 @@ def _energy(F: Any, sigma: float, mesh: Mesh) -> float:
 
 
 def _transform_in_place(f: F64) -> Any:
-    """The transform of a mesh, in its place: of all but the last two numbers of each line."""
+    """Transform a mesh in place; the last two numbers of each line are padding."""
     lines = f.reshape(-1, f.shape[2])
     F = lines.view(np.complex128)
     step = max(1, FFT_BATCH_NUMBERS // f.shape[2])
@@ -230,7 +234,7 @@ def _transform_in_place(f: F64) -> Any:
 
 
 def mesh_field(x: F64, z: F64, sigma: float, mesh: Mesh) -> tuple[F64, F64]:
-    """(f (n,), its gradients (n, d)) at points (n, d) in the box that ``mesh`` was made for; weights z (n,)."""
+    """Return (f (n,), gradients (n, d)) at points (n, d) with weights z (n,) in the box of ``mesh``."""
     slopes, (low, high) = np.zeros(x.shape), column_bounds(x)
     axes = np.flatnonzero(high > low)
     places = _mesh_coordinates(x, low, axes, mesh)
@@ -249,7 +253,7 @@ def mesh_field(x: F64, z: F64, sigma: float, mesh: Mesh) -> tuple[F64, F64]:
 
 
 def _mesh_coordinates(x: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
-    """Places (n, 3) on the mesh, in cells, of points in a box with the corner ``low`` and the wide ``axes``."""
+    """Return coordinates (n, 3), in cells, of points in a box with lower corner ``low``; ``axes`` have width > 0."""
     places = np.zeros((len(x), 3))
     for j, axis in enumerate(axes, 3 - len(axes)):
         np.subtract(x[:, axis], low[axis], out=places[:, j])
@@ -258,7 +262,7 @@ def _mesh_coordinates(x: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
 
 
 def _cache_order(places: F64, mesh: Mesh) -> I64 | None:
-    """In which order places are best taken, if not their own."""
+    """Return the order of points by slabs of the mesh, or None if the mesh fits the cache."""
     if _is_cached(mesh):
         return None
     first = int(np.argmax(np.array(mesh.shape) > 1))
@@ -271,7 +275,7 @@ def _is_cached(mesh: Mesh) -> bool:
 
 
 def _factors(M: int, side: float, p: int) -> F64:
-    """w_k / b_k^2 in the order of the transform; 0 at M / 2."""
+    """Return w_k / b_k^2 in the order of the transform; 0 at M / 2."""
     if M == 1:
         return np.ones(1)
     k = np.arange(M // 2)
@@ -281,7 +285,7 @@ def _factors(M: int, side: float, p: int) -> F64:
 
 @jit(FINITE_FMA)
 def _sum(F, first, second, third):  # type: ignore[no-untyped-def]
-    """sum_k |F_k|^2 of all frequencies, of which those with k_3 < 0 are left out by a real transform."""
+    """Sum |F_k|^2 times factors over all frequencies; a real transform omits those with k_3 < 0."""
     total = 0.0
     for a in range(F.shape[0]):
         for b in range(F.shape[1]):
@@ -331,7 +335,7 @@ def _corner(places, point, n1, n2):  # type: ignore[no-untyped-def]
 
 @jit(FINITE_FMA)
 def spread(places, z, p, f):  # type: ignore[no-untyped-def]
-    """f[cells] += z_i times the product of the splines of three dimensions; one cell: that of no width."""
+    """f[cells] += z_i times the product of the splines of three dimensions; axes without width have one cell."""
     n0, n1, n2 = f.shape
     row = p + (-p) % SIMD_WIDTH
     g, u, line = np.zeros((3, MAX_ROW_CELLS, TILE_POINTS)), np.zeros(TILE_POINTS), np.zeros(MAX_ROW_CELLS)

@@ -19,13 +19,14 @@ import numpy as np
 
 from dkdist._numba.compilation import FINITE_FMA, inline_jit
 
+# pairs per loop; intermediates stay in the first-level cache (python benchmarks/kernel.py exact)
 LANES_PER_GROUP = 64
 
 f64, i64 = np.float64, np.int64
-ROUNDING_SHIFT = f64(1.5 * 2.0**52)  # added to a number, it leaves the nearest whole number in the last bits
-MIN_EXPONENT = f64(-1000.0)  # powers of two below are counted as this one
-LN2 = f64(np.log(2.0))
-MIN_DISTANCE = f64(1e-100)
+ROUNDING_SHIFT = f64(1.5 * 2.0**52)  # its sum rounds to an integer in the low bits (test_kernel_twofold.py)
+MIN_EXPONENT = f64(-1000.0)  # 2^-1000 replaces smaller powers (tests/kernel/test_exact_sums.py)
+LN2 = f64(np.log(2.0))  # derivative of 2^t over 2^t (tests/kernel/test_exact_sums.py)
+MIN_DISTANCE = f64(1e-100)  # avoids division by 0 at equal points (tests/kernel/test_exact_sums.py)
 
 EXP2, MATERN, COMPACT, RATIONAL, DISTANCE = range(5)
 
@@ -41,7 +42,9 @@ class Profile(NamedTuple):
 
 
 GAUSSIAN = Profile(EXP2)
-GAUSSIAN_UNIT = float(np.sqrt(0.5 / np.log(2)))
+GAUSSIAN_UNIT = float(
+    np.sqrt(0.5 / np.log(2))
+)  # exp(-r^2 / 2) = 2^-(unit r)^2 (tests/kernel/test_exact_sums.py)
 
 
 @inline_jit(FINITE_FMA)

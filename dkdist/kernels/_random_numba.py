@@ -1,15 +1,15 @@
-"""Random Fourier features summed over points: kernel mean embeddings under given frequencies, and kernel energies.
+"""Random Fourier features summed over points: kernel mean embeddings and kernel energies.
 
     row = 1/sqrt(F) sum_i w_i (sin pi V(x_i - c), cos pi V(x_i - c)),   V = (F, d) frequencies / pi,   sum_i w_i = 1
     E(x, z) = E_w |sum_i z_i exp(i w . x_i)|^2,   w normal with standard deviation 1 / sigma,   z_i signed
 
-Projection, sine, cosine and weighted sum are one loop over 64 frequencies at a time: no array of n x F phases is ever
-made. The centre c is a phase common to all sets: it changes no distance, and keeps the digits of points far from the
-origin. Sums run over 256 points in float32 and on in float64. Cost of a point: about 20 + d flops a frequency, in
-vector registers; a set's row depends on that set alone.
+Projection, sine, cosine and weighted sum are one loop over 64 frequencies at a time, without an array of n x F phases.
+The centre c is a phase common to all sets: it changes no distance, and keeps digits of points far from the origin. Sums
+over 256 points are float32, sums of these float64. Cost: about 20 + d flops per point and frequency. A row depends on
+its set alone.
 
-All points of an energy share the frequencies, so that equal points with opposite weights cancel: the error falls with E
-itself. (Rahimi, Recht 2007; Joshi et al. 2011, with the scale (2 / rho)^(1/2) of rho features, not 2 / rho.)
+All points of an energy share the frequencies, so equal points with opposite weights cancel, and the error falls with E.
+(Rahimi, Recht 2007; Joshi et al. 2011, with the scale (2 / rho)^(1/2) of rho features, not 2 / rho.)
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from dkdist._numba.elementary import f32, sincospi
 from dkdist._numba.points import read_only, set_arrays, total_weight, weight_array
 from dkdist._numba.weighted_points import WeightedPoints
 
-TILE_POINTS = 256  # points whose sums are taken in float32
-MAX_HALF_TURNS = (
-    2.0**30
-)  # half turns; points so far away that no digit of a phase is left count at this distance
-LANES_PER_GROUP = 64  # frequencies at a time: their sums stay in the first-level cache
+# float32 sums of a tile; more add rounding, fewer cost time (tests/kernel/test_mean_features.py)
+TILE_POINTS = 256
+# Points so far away that no digit of a phase remains are clipped to this distance (tests/kernel/test_mean_features.py).
+MAX_HALF_TURNS = 2.0**30
+# frequencies per loop: their sums stay in the first-level cache (python benchmarks/kernel.py)
+LANES_PER_GROUP = 64
 
 
 def as_half_turns(frequencies: F64) -> F32:
-    """Frequencies (F, d) as loops take them: half turns, (lanes, d or d + 1, 64), padded with zeros."""
+    """Convert frequencies (F, d) to half turns (groups, d or d + 1, 64), padded with zeros."""
     F, d = frequencies.shape
     V = np.zeros((F + -F % LANES_PER_GROUP, d + d % 2), np.float32)
     np.divide(frequencies, np.pi, out=V[:F, :d], casting="same_kind")
@@ -40,7 +41,7 @@ def as_half_turns(frequencies: F64) -> F32:
 
 
 class Waves(NamedTuple):
-    """What points are projected on: `as_half_turns` of F frequencies, where phases are counted from, and how far."""
+    """Frequencies as `as_half_turns`, origin of the phases, and largest distance from it."""
 
     half_turns: F32
     centre: F64
@@ -48,7 +49,7 @@ class Waves(NamedTuple):
 
 
 def waves_of(frequencies: F64, centre: F64) -> Waves:
-    """The waves with frequencies (F, d) and phases 0 at the ``centre`` (d,)."""
+    """Return the waves with frequencies (F, d) and phase 0 at the ``centre`` (d,)."""
     V = as_half_turns(frequencies)
     return Waves(V, centre, float(MAX_HALF_TURNS / max(1e-30, V.shape[1] * np.abs(V).max())))
 
@@ -106,7 +107,7 @@ def _add_tiles(points, start, stop, weights, weighted, mean, waves, room, sums):
 
 @inline_jit()
 def _buffers(V):  # type: ignore[no-untyped-def]
-    """What is worked in: the points and shares of a tile, and three rows of lanes."""
+    """Allocate the points and weights of a tile, and three rows of lanes."""
     x, share = np.zeros((TILE_POINTS, V.shape[1]), f32), np.empty(TILE_POINTS, f32)
     return (
         x,
@@ -143,15 +144,12 @@ def _mean_features(points, offsets, weights, weighted, waves, out):  # type: ign
 
 
 def float32_error(widths: F64, sigma: float) -> float:
-    """What rounding to float32 may change the kernel of two points in a box with sides ``widths`` by."""
+    """Bound the change of the kernel by rounding phases to float32, for points in a box with sides ``widths``."""
     return float(np.exp(-0.5) * 2.0**-24 * np.sqrt(((widths / sigma) ** 2).sum()))
 
 
 def random_energies(points: WeightedPoints, frequencies: F64) -> F64:
-    """|sum_i z_i exp(i w_f . x_i)|^2, summed over channels, for each frequency (F, d): (F,).
-
-    Points are counted from their middle.
-    """
+    """Return |sum_i z_i exp(i w_f . x_i)|^2, summed over channels, for each frequency (F, d), as (F,)."""
     V, F = as_half_turns(frequencies), len(frequencies)
     reach = MAX_HALF_TURNS / max(1e-30, V.shape[1] * max(float(V.max()), -float(V.min())))
     sums = np.zeros((2, points.channels, len(V), LANES_PER_GROUP))

@@ -16,13 +16,25 @@ import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64, borrowed
 from dkdist._numba.compilation import FINITE_FMA, inline_jit, jit
-from dkdist._numba.elementary import f32, sincospi, minimum
+from dkdist._numba.elementary import f32, minimum, sincospi
 from dkdist._numba.hadamard import structured_products
 from dkdist._numba.points import read_only
 from dkdist._numba.sgd import tile_steps
-from dkdist._numba.simd import SIMD_WIDTH, CACHE_LINE_FLOATS, ROWS_PER_VECTOR, load, gather_rows, store, times, offset_to_cache_line, transposed, prefetch_for_write
+from dkdist._numba.simd import (
+    CACHE_LINE_FLOATS,
+    ROWS_PER_VECTOR,
+    SIMD_WIDTH,
+    gather_rows,
+    load,
+    offset_to_cache_line,
+    prefetch_for_write,
+    store,
+    times,
+    transposed,
+)
 
-PREFETCH_NUMBERS = 2 * CACHE_LINE_FLOATS  # numbers of a row between one that is written and one whose line is asked for
+# prefetch distance within a row (python benchmarks/roofline_stages.py)
+PREFETCH_NUMBERS = 2 * CACHE_LINE_FLOATS
 
 
 class StructuredFrequencies(NamedTuple):
@@ -79,7 +91,12 @@ def _load_rows(X, places, i, last, x, left):  # type: ignore[no-untyped-def]
             row = X[places[minimum(i + k, last)]]
             for j in range(SIMD_WIDTH):
                 left[k * SIMD_WIDTH + j] = row[whole + j] if whole + j < m else f32(0)
-        store(transposed(load(left, 0, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH)), x, whole * ROWS_PER_VECTOR, SIMD_WIDTH)
+        store(
+            transposed(load(left, 0, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH)),
+            x,
+            whole * ROWS_PER_VECTOR,
+            SIMD_WIDTH,
+        )
 
 
 @inline_jit(FINITE_FMA, early=False)
@@ -114,16 +131,25 @@ def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no
                 for r in range(start, whole, SIMD_WIDTH):
                     prefetch_for_write(outs, out + r + PREFETCH_NUMBERS, 2 * F, ROWS_PER_VECTOR)
                     prefetch_for_write(outs, out + F + r + PREFETCH_NUMBERS, 2 * F, ROWS_PER_VECTOR)
-                    phases = transposed(load(v, (r - start) * ROWS_PER_VECTOR, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH))
+                    phases = transposed(
+                        load(v, (r - start) * ROWS_PER_VECTOR, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH)
+                    )
                     store(times(phases, load(given, r, 0, ROWS_PER_VECTOR, SIMD_WIDTH)), left, 0, SIMD_WIDTH)
                     _sines_and_cosines(left, scale)
                     store(load(left, cells, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH), outs, out + r, 2 * F)
-                    store(load(left, 2 * cells, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH), outs, out + F + r, 2 * F)
+                    store(
+                        load(left, 2 * cells, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH),
+                        outs,
+                        out + F + r,
+                        2 * F,
+                    )
                 for r in range(whole, stop, SIMD_WIDTH):
                     width = minimum(SIMD_WIDTH, stop - r)
                     for j in range(width):
                         left[j] = given[r + j]
-                    phases = transposed(load(v, (r - start) * ROWS_PER_VECTOR, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH))
+                    phases = transposed(
+                        load(v, (r - start) * ROWS_PER_VECTOR, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH)
+                    )
                     store(times(phases, load(left, 0, 0, ROWS_PER_VECTOR, SIMD_WIDTH)), left, 0, SIMD_WIDTH)
                     _sines_and_cosines(left, scale)
                     for k in range(minimum(ROWS_PER_VECTOR, n - i)):

@@ -23,8 +23,8 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._numba.compilation import FINITE_REASSOC, jit
 from dkdist._numba.weighted_points import WeightedPoints
 
-TILE_POINTS = 128
-MAX_ORDER = 10_000
+TILE_POINTS = 128  # points per loop: a row of a term is 1 KiB (tests/kernel/test_kernel_bounds.py)
+MAX_ORDER = 10_000  # of the search; far above the limit of terms (tests/kernel/test_kernel_bounds.py)
 
 
 def taylor_order(delta: float, eps: float) -> tuple[int, float]:

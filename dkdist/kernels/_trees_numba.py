@@ -1,4 +1,4 @@
-"""Kernel energies from a tree of boxes: dual tree, with a guaranteed error, and well-separated pairs.
+"""Kernel energies from a tree of boxes, with a guaranteed error: dual tree and well-separated pairs.
 
     E(x, z) = sum_ij k(x_i, x_j) <z_i, z_j>,   Z_A = sum of z_i in the box A,   W = sum |z_i|
 
@@ -10,7 +10,7 @@ boxes with radii r_A + r_B <= delta |c_A - c_B|, each counted as k(|c_A - c_B|) 
 factor within 1 +- delta, and as |r k'(r)| <= 2/e, k by at most -(2/e) ln(1 - delta): delta = 1 - exp(-e eps / 2 W^2).
 Boxes so far apart that k is at most 2 eps / W^2 count half of that, whatever their radii.
 
-Points are scaled, so that k = 2^(-r^2) (`exact_loops.scaled`). Both errors are at most eps, for any signed weights.
+Points are scaled so that k = 2^(-r^2) (`kernel_sums.scaled`). Both errors are at most eps, for any signed weights.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._numba.compilation import FINITE_FMA, FINITE_REASSOC, inline_jit, jit
 from dkdist.kernels._profiles_numba import exp2
 
+# smaller leaves prune more pairs, larger ones vectorise better (python benchmarks/kernel.py growth)
 LEAF_POINTS = 64
 
 

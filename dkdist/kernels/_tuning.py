@@ -18,18 +18,15 @@ MIN_WIDE_RATIOS = {
     3: 1e-2,
 }  # bandwidth / diameter of the points by dimension; below is narrow
 POINT_SCAN_NS = 2000.0  # per point: cheaper plans run without a search for connected components
-MESH_FIELD_RATIO = (
-    3.0  # time of a field with gradients to that of an energy: two transforms, splines with slopes
-)
+# time of a field with gradients to that of an energy: two transforms, splines with slopes
+MESH_FIELD_RATIO = 3.0
 
 # Sizes up to which all pairs are summed.
-MAX_DIRECT_POINTS = (
-    2000  # about 2 ms; below, planning costs more than it saves (python benchmarks/kernel.py exact)
-)
+# about 2 ms; below, planning costs more than it saves (python benchmarks/kernel.py exact)
+MAX_DIRECT_POINTS = 2000
 MAX_DOUBLE_DOUBLE_POINTS = 4000  # below one second in double-double (tests/kernel/test_kernel_twofold.py)
-MIN_SUM_PER_ROUNDING = (
-    1e4  # an energy this many times its rounding has four correct digits, and is not refined
-)
+# an energy this many times its rounding has four correct digits, and is not refined
+MIN_SUM_PER_ROUNDING = 1e4
 
 # Memory (tests/kernel/test_kernel_memory.py measures peaks).
 MAX_MODES = 2**26  # float64 numbers of a mesh or of cells: 512 MiB
@@ -39,9 +36,8 @@ MAX_MESH_RATIO = 0.43  # mesh bytes over float32 point bytes: with tiles, less t
 MAX_COPIED_NUMBERS = 2**20  # smaller point sets are copied once instead of tiled again for each Gaussian
 COMPONENT_BATCH_POINTS = 2**16  # points of small components that are summed in one compiled call
 CHECK_ROWS = 2**16  # rows checked at a time: the boolean mask stays small
-PAIRS_PER_BATCH = (
-    2**18
-)  # 2 MiB of distances stay in the second-level cache (python benchmarks/kernel.py kinds)
+# 2 MiB of distances stay in the second-level cache (python benchmarks/kernel.py kinds)
+PAIRS_PER_BATCH = 2**18
 
 # Errors.
 COMPONENT_TOL_RATIO = 0.1  # kernel between components over the allowed error: smaller finds fewer components
@@ -49,21 +45,18 @@ MAX_KERNEL_TOL = 0.1  # largest error of k that a plan uses, whatever eps allows
 GRID_ROUNDING = 1e-6  # k in float32 sums; three times the largest in tests/kernel/test_kernel_bounds.py
 MAX_TRUNCATION_RATIO = 10.0  # truncated weight over the tolerance beyond which no grid is searched
 MAX_GRID_FREQUENCIES = 8192  # limits the time of the grid search (python benchmarks/kernel.py fourier)
-MAX_NEGATIVE_RATIO = (
-    1e-9  # -D^2 over kappa(P,P) + kappa(Q,Q): rounding is 1e-15; more is an indefinite kernel
-)
-TOTALS_RELATIVE_TOL = (
-    1e-9  # difference of two total weights that counts as rounding (tests/kernel/test_other_kernels.py)
-)
+# -D^2 over kappa(P,P) + kappa(Q,Q): rounding is 1e-15; more is an indefinite kernel
+MAX_NEGATIVE_RATIO = 1e-9
+# difference of two total weights that counts as rounding (tests/kernel/test_other_kernels.py)
+TOTALS_RELATIVE_TOL = 1e-9
 MIN_DISTANCE = 1e-100  # replaces distance 0 in quotients: the gradient at equal points is 0
 
 # method="taylor" and method="rff" (tests/kernel/test_kernel_bounds.py).
 MAX_TAYLOR_TERMS = 20_000  # multiply-adds and float64 numbers per point
 N_RFF_REPLICATES = 16  # relative error of the standard error: 1 / sqrt(2 * 15) = 18 %
 MAX_RFF_FREQUENCIES = 2**18
-POINTS_PER_RFF_FREQUENCY = (
-    32  # replicates share a pass if their frequencies take less than 1 / 32 of the points
-)
+# replicates share a pass if their frequencies take less than 1 / 32 of the points
+POINTS_PER_RFF_FREQUENCY = 32
 MAX_RFF_ROUNDING = 1e-4  # of k between two points, from float32 phases; it averages out over all pairs
 
 # Mean embeddings (python benchmarks/coresets.py, stage embed; tests/kernel/test_mean_embedding.py).
@@ -71,9 +64,8 @@ SET_BATCH_SIZE = 64  # float64 sums of a batch stay in the second-level cache
 MIN_GRID_ERROR = 1e-7  # requested of a grid: rows are float32
 MAX_AUTO_GRID_ERROR = 1e-2  # of k; MMD^2 is then off by 0.1 %, with random features by 2 to 4 %
 WARN_KERNEL_ERROR = 0.1  # of k(x, x) = 1: larger errors give a warning
-DOMAIN_MARGIN_RATIO = (
-    0.05  # of the width on each side: wider grids need more frequencies, narrower ones clip more
-)
+# of the width on each side: wider grids need more frequencies, narrower ones clip more
+DOMAIN_MARGIN_RATIO = 0.05
 MAX_BOX_TO_BALL_RATIO = 16  # functions of a box over those of its ball, at most; rejects corrupt parameters
 
 # Random Fourier features (python benchmarks/speed.py; tests/kernel/test_random_fourier_features.py).

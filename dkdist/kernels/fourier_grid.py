@@ -24,9 +24,8 @@ from dkdist._numba.arrays import F64, I64
 
 MAX_GRID_DIMS = 3  # frequencies grow with the power d of the width (tests/kernel/test_fourier_grid.py)
 N_TRIAL_PERIODS = 64  # more find slightly smaller grids and take longer (tests/kernel/test_fourier_grid.py)
-SHELL_RELATIVE_TOL = (
-    1e-6  # closer radii are one shell, used whole or not at all (tests/kernel/test_fourier_grid.py)
-)
+# closer radii are one shell, used whole or not at all (tests/kernel/test_fourier_grid.py)
+SHELL_RELATIVE_TOL = 1e-6
 
 
 class FourierGrid(NamedTuple):
@@ -41,8 +40,8 @@ class FourierGrid(NamedTuple):
 def fourier_grid(widths: F64, sigma: float, eps: float, max_features: int) -> FourierGrid:
     """Return the grid with the fewest features and an error of at most ``eps``.
 
-    If ``max_features`` do not reach ``eps``, it is the grid with the smallest error. ``widths`` (d,), d <= 3, are the sides
-    of the bounding box of the points.
+    If ``max_features`` do not reach ``eps``, it is the grid with the smallest error. ``widths`` (d,), d <= 3, are the
+    sides of the bounding box of the points.
     """
     longest = np.sqrt(2 * np.log(100 / eps)) * sigma
     candidates: list[FourierGrid] = []

@@ -274,8 +274,8 @@ def _choose_mesh(widths: F64, sigma: float, kernel_tol: float, n: int) -> Mesh:
         cells = "none" if mesh is None else f"{mesh.n_cells // 2:,}"
         raise ValueError(
             f"the mesh must have at most {MAX_MESH_NUMBERS // 2:,} cells for Dask arrays, Zarr arrays and stores; got "
-            f"{cells} for sigma={sigma:.3g}, points {widths.max():.3g} wide and an error of {kernel_tol:.2g} of the squared "
-            "total weight. Increase sigma or eps, or thin each set with coreset."
+            f"{cells} for sigma={sigma:.3g}, points {widths.max():.3g} wide and an error of {kernel_tol:.2g} of the "
+            "squared total weight. Increase sigma or eps, or thin each set with coreset."
         )
     return mesh
 

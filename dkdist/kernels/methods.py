@@ -72,9 +72,8 @@ from dkdist.kernels.kernel_distance import MMDProblem, direct_energy
 from dkdist.kernels.kernel_sums import scaled
 from dkdist.kernels.registry import GaussianMixture, get_kernel
 
-MAX_TAYLOR_RADIUS = (
-    37.0  # bandwidths: exp(-37^2 / 2) is a normal float64 (tests/kernel/test_kernel_bounds.py)
-)
+# bandwidths: exp(-37^2 / 2) is a normal float64 (tests/kernel/test_kernel_bounds.py)
+MAX_TAYLOR_RADIUS = 37.0
 
 
 class FourierPlan(NamedTuple):
@@ -94,7 +93,7 @@ def plan_fourier(widths: F64, sigma: float, eps: float, W: float, n: int) -> Fou
     kernel_tol = min(eps / max(W**2, 1e-300), MAX_KERNEL_TOL)
     cells, mesh = (
         kernel_cells(widths, sigma, kernel_tol),
-        kernel_mesh(widths, sigma, kernel_tol, n, room=_max_mesh_cells(n, len(widths))),
+        kernel_mesh(widths, sigma, kernel_tol, n, max_cells=_max_mesh_cells(n, len(widths))),
     )
     if cells is None:
         return None

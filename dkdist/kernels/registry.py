@@ -83,9 +83,8 @@ def most_accurate_sampler(d: int) -> str:
 
 
 TRIAL_STEPS = np.geomspace(1.5, 0.15, 60)
-MAX_ABS_NODE = (
-    80.0  # |t|: weights beyond e^-80 and e^80 are below every certified error (test_gaussian_mixtures.py)
-)
+# |t|: weights beyond e^-80 and e^80 are below every certified error (test_gaussian_mixtures.py)
+MAX_ABS_NODE = 80.0
 MIN_CERTIFIED_ERROR = 1e-10  # smaller errors need too many Gaussians (tests/kernel/test_gaussian_mixtures.py)
 ROUNDING_RATIO = 1e-15  # rounding over the sum of absolute terms (tests/kernel/test_gaussian_mixtures.py)
 STRIP_HALF_WIDTHS = np.linspace(0.05, 1.565, 200)  # trial values of y < pi / 2 in the aliasing bound

@@ -16,9 +16,8 @@ from dkdist.kernels.shapes import MAX_PIECES, Curve, Shape, Surface
 C = TypeVar("C", Curve, Surface)
 
 MAX_CELLS_PER_SIDE = 2.0**52  # float64 numbers every cell below (tests/kernel/test_shape_points.py)
-LENGTH_RELATIVE_TOL = (
-    1e-12  # the refined bound is at most eps despite rounding (tests/kernel/test_shape_points.py)
-)
+# the refined bound is at most eps despite rounding (tests/kernel/test_shape_points.py)
+LENGTH_RELATIVE_TOL = 1e-12
 
 
 class ShapePoints(Shape):

@@ -122,7 +122,10 @@ def test_what_is_refused():
         ("sigma must be a positive number", {"size": 2, "sigma": 0}),
         ("must be >= 0", {"size": 2, "sigma": 1.0, "weights": -np.ones(10)}),
         ("must not all be zero", {"size": 2, "sigma": 1.0, "weights": np.zeros(10)}),
-        ("weights must be >= 0; got -1.0 at point 3", {"size": 2, "sigma": 1.0, "weights": np.where(np.arange(10) == 3, -1, 1)}),
+        (
+            "weights must be >= 0; got -1.0 at point 3",
+            {"size": 2, "sigma": 1.0, "weights": np.where(np.arange(10) == 3, -1, 1)},
+        ),
         (r"must be 10 real numbers.*shape \(9,\)", {"size": 2, "sigma": 1.0, "weights": np.ones(9)}),
         (r"must be 10 real numbers.*shape \(5, 2\)", {"size": 2, "sigma": 1.0, "weights": np.ones((5, 2))}),
         ("bandwidth sigma must be .*; got 1e-40", {"size": 2, "sigma": 1e-40}),
@@ -146,7 +149,7 @@ def test_what_is_refused():
     for unit in (1e-200, 1e200):
         with pytest.raises(ValueError, match=r"width of the points must be .*Rescale points and sigma"):
             dk.coreset(unit * P, 2, sigma=unit)
-    with pytest.raises(ValueError, match="sigma must be .*; got 1e-40"):
+    with pytest.raises(ValueError, match=r"sigma must be .*; got 1e-40"):
         dk.CoresetThinning(2, sigma=1e-40).fit([P])
     with pytest.raises(ValueError, match="most points are equal"):
         dk.coreset(np.zeros((5, 2)), 2, sigma="median")

@@ -35,7 +35,11 @@ def product(V, m, D, out):
         x = np.ascontiguousarray(rows.reshape(ROWS_PER_VECTOR, -1, LANES_PER_ROW).transpose(1, 0, 2)).ravel()
         v = np.full_like(x, np.nan)
         products(x, m, D, v)
-        out[i : i + ROWS_PER_VECTOR] = v.reshape(-1, ROWS_PER_VECTOR, LANES_PER_ROW).transpose(1, 0, 2).reshape(ROWS_PER_VECTOR, L)[: len(V) - i]
+        out[i : i + ROWS_PER_VECTOR] = (
+            v.reshape(-1, ROWS_PER_VECTOR, LANES_PER_ROW)
+            .transpose(1, 0, 2)
+            .reshape(ROWS_PER_VECTOR, L)[: len(V) - i]
+        )
 
 
 def transformed(V):

@@ -79,7 +79,7 @@ def test_flat_and_single_data():
     )
     one = dk.MeanEmbedding(sigma=1.0).fit_transform([[[5.0]], [[5.0]]])
     np.testing.assert_allclose(one, 1)
-    with pytest.raises(ValueError, match="sampled points are equal. Pass a number"):
+    with pytest.raises(ValueError, match=r"sampled points are equal\. Pass a number"):
         dk.MeanEmbedding().fit([[[5.0]], [[5.0]]])
 
 
@@ -137,5 +137,5 @@ def test_refused_parameters(parameters, message):
 
 
 def test_the_grid_is_refused_beyond_three_dimensions():
-    with pytest.raises(ValueError, match="at most 3 dimensions; got 4. Use 'orthogonal' or 'sobol'"):
+    with pytest.raises(ValueError, match=r"at most 3 dimensions; got 4\. Use 'orthogonal' or 'sobol'"):
         dk.MeanEmbedding(method="fourier").fit(sets_of(4))

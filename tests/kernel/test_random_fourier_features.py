@@ -209,9 +209,7 @@ def test_rows_of_nan_have_no_part_in_the_median(X):
         assert dk.RandomFourierFeatures(10, random_state=0).fit(form).sigma_ == expected
     for n in (1, 0):
         spoilt[n:] = np.nan
-        with pytest.raises(
-            ValueError, match=f"the {n} sampled rows without NaN are equal. Pass a number"
-        ):
+        with pytest.raises(ValueError, match=f"the {n} sampled rows without NaN are equal. Pass a number"):
             dk.RandomFourierFeatures(10).fit(spoilt)
 
 
@@ -224,7 +222,5 @@ def test_infinite_values_are_refused(X, value):
         features.transform(spoilt)
     lazy = da.from_array(spoilt, chunks=(10, -1))
     for call in (features.transform(lazy).compute, lambda: dk.RandomFourierFeatures(10).fit(lazy[:500])):
-        with pytest.raises(
-            ValueError, match=r"X must be finite in float32.*got -?inf in row \d+, column 2"
-        ):
+        with pytest.raises(ValueError, match=r"X must be finite in float32.*got -?inf in row \d+, column 2"):
             call()

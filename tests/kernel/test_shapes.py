@@ -128,9 +128,7 @@ def test_shapes_whose_areas_have_no_squares_are_refused(unit):
     """Not of distance 0 or NaN, nor triangles without area."""
     corners = unit * np.array([[-1, 0, 0], [1, 0, 0], [0, 1, 0.0]])
     for make in (dk.Curve, lambda vertices: dk.Surface(vertices, [[0, 1, 2]])):
-        with pytest.raises(
-            ValueError, match=r"must be 1e-70 to 1e\+70 wide.*Rescale the vertices"
-        ):
+        with pytest.raises(ValueError, match=r"must be 1e-70 to 1e\+70 wide.*Rescale the vertices"):
             make(corners)
 
 

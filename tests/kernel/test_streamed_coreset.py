@@ -167,7 +167,11 @@ def test_what_is_refused(tmp_path):
         ("Load them", points, {"method": "every"}),
         ("in row 7000", lazily(bad, 3000), {}),
         (r"weights must have shape \(20000,\)", points, {"weights": np.ones(9)}),
-        ("weights must be >= 0; got -1.0 at point 3", points, {"weights": np.where(np.arange(20_000) == 3, -1, 1)}),
+        (
+            "weights must be >= 0; got -1.0 at point 3",
+            points,
+            {"weights": np.where(np.arange(20_000) == 3, -1, 1)},
+        ),
         ("positive sum; got 0", points, {"weights": np.zeros(20_000)}),
         ("sigma=1e-07 is too small for points", points, {"sigma": 1e-7}),
         ("width of the points must be", lazily(1e200 * P, 5000), {"sigma": 1e200}),
