@@ -1,7 +1,7 @@
 """The command line: ``dkdist COMMAND ...``.
 
-The parser is all that ``--help`` needs; a command's own file, and with it NumPy and the rest, is imported
-when the command runs. An expected failure is one line on standard error and exit code 2.
+``--help`` imports the parser only. The module of a command, and with it NumPy and Dask, is imported when the command
+runs. An expected error is one line on standard error and exit code 2.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ from dkdist.cli.parser import build_parser, option_names
 from dkdist.cli.streams import has_reader, output_failure, usable_streams
 from dkdist.cli.text import error_line
 
-PATHS = (
+PATH_ARGUMENTS = (
     "store", "output", "model", "to", "checkpoint", "scheduler_file", "performance_report", "source",
     "tls_ca_file", "tls_cert", "tls_key",
 )  # fmt: skip
-EXPECTED = (ValueError, OSError, ImportError, MemoryError)
+EXPECTED_ERRORS = (ValueError, OSError, ImportError, MemoryError)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code (0, 2 for an expected failure, 130 after Ctrl-C)."""
+    """Run one command and return the exit code: 0, 2 for an expected error, 130 after Ctrl-C."""
     with usable_streams():
         if sys.stdout is None:
-            return _report("error: standard output is closed: redirect it to a file, or to /dev/null", 2)
-        return _run(argv)
+            return _print_message(
+                "error: standard output is closed. Redirect it to a file or to /dev/null", 2
+            )
+        return _run_command(argv)
 
 
-def _run(argv: Sequence[str] | None) -> int:
+def _run_command(argv: Sequence[str] | None) -> int:
     args, options = Namespace(debug=False), dict[str, str]()
     try:
         args = build_parser().parse_args(argv)
@@ -44,36 +46,36 @@ def _run(argv: Sequence[str] | None) -> int:
         with print_short_warnings(options), report_compilation():
             getattr(importlib.import_module(module), function)(args)
     except KeyboardInterrupt:
-        return _report("interrupted", 130, start="\n")
-    except SystemExit:  # of --help, and of arguments that are refused
+        return _print_message("interrupted", 130, start="\n")
+    except SystemExit:  # raised by --help and by invalid arguments
         failure = output_failure()
         if failure is None or not has_reader(failure):
             raise
-    except EXPECTED as error:
+    except EXPECTED_ERRORS as error:
         failure = output_failure()
         if failure is None:
             if args.debug:
                 raise
-            return _report(f"error: {error_line(error, args, options)}", 2)
+            return _print_message(f"error: {error_line(error, args, options)}", 2)
     else:
         failure = output_failure()
     if failure is None or not has_reader(failure):
         return 0
-    return _report(f"error: standard output cannot be written: {failure.strerror}", 2)
+    return _print_message(f"error: standard output cannot be written: {failure.strerror}", 2)
 
 
 def _expand_home(args: Namespace) -> None:
-    """Expand ~ at the start of paths: shells do so at the start of a word alone, not in --model=~/m.npz."""
-    for name in PATHS:
-        given = getattr(args, name, None)
-        if isinstance(given, list):
-            setattr(args, name, [os.path.expanduser(path) for path in given])
-        elif isinstance(given, str):
-            setattr(args, name, os.path.expanduser(given))
+    """Expand ~ in paths: shells expand it at the start of a word only, not in --model=~/m.npz."""
+    for name in PATH_ARGUMENTS:
+        value = getattr(args, name, None)
+        if isinstance(value, list):
+            setattr(args, name, [os.path.expanduser(path) for path in value])
+        elif isinstance(value, str):
+            setattr(args, name, os.path.expanduser(value))
 
 
-def _report(message: str, status: int, start: str = "") -> int:
-    """Print a message on standard error, if that can be written; returns the exit code."""
+def _print_message(message: str, status: int, start: str = "") -> int:
+    """Print a message on standard error, if that can be written, and return the exit code."""
     with contextlib.suppress(OSError):
         print(f"{start}dkdist: {message}", file=sys.stderr)
     return status

@@ -1,4 +1,4 @@
-"""``dkdist --print-completion bash``: a script that lets a shell complete commands, options and files."""
+"""``dkdist --print-completion bash``: a script with which a shell completes commands, options and files."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 SHELLS = ("bash", "zsh")
-FILES = {"FILE", "STORE", "OTHER", "OUTPUT", "SOURCE"}  # what is completed by names of files
-FOLDERS = {"DIR"}
+FILE_METAVARS = {"FILE", "STORE", "OTHER", "OUTPUT", "SOURCE"}
+FOLDER_METAVARS = {"DIR"}
 
 
 class PrintCompletion(argparse.Action):
-    """Prints the script and ends; shtab, which writes it, is imported then."""
+    """Option that prints the script, which shtab generates, and exits."""
 
     def __call__(
         self,
@@ -21,23 +21,23 @@ class PrintCompletion(argparse.Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
-        """Print the completion of the parser for the shell that was named."""
+        """Print the completion script of the parser for one shell, and exit."""
         try:
             import shtab
         except ImportError:
-            parser.error("completion is written by shtab: pip install 'dkdist[completion]'")
-        _name_files(parser, shtab)
+            parser.error("--print-completion needs shtab: pip install 'dkdist[completion]'")
+        _mark_paths(parser, shtab)
         print(shtab.complete(parser, str(values)))
         parser.exit()
 
 
-def _name_files(parser: argparse.ArgumentParser, shtab: Any) -> None:
-    """Tell which arguments are files or folders, of all commands."""
+def _mark_paths(parser: argparse.ArgumentParser, shtab: Any) -> None:
+    """Mark the arguments of all commands that are files or folders."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():
-                _name_files(command, shtab)
-        elif action.metavar in FILES:
+                _mark_paths(command, shtab)
+        elif action.metavar in FILE_METAVARS:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
-        elif action.metavar in FOLDERS:
+        elif action.metavar in FOLDER_METAVARS:
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]

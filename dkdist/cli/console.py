@@ -1,6 +1,6 @@
-"""The answer of a command on standard output: lines for people, or one JSON document for scripts.
+"""Output of the commands.
 
-How commands speak: aligned lines on standard output; warnings and progress on standard error.
+Results go to standard output, as aligned lines or as one JSON document; warnings and progress go to standard error.
 """
 
 from __future__ import annotations
@@ -17,36 +17,35 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._numba.compilation import WATCH
+from dkdist._numba.compilation import COMPILE_WATCH
+from dkdist.cli._tuning import MAX_SHOWN_WARNINGS
 from dkdist.cli.output import require_output_file
 from dkdist.cli.text import escape_controls, with_options
 
-MOST_WARNINGS = 5
-
 
 def print_pairs(pairs: Sequence[tuple[str, object]]) -> None:
-    """Names and values in two aligned columns."""
+    """Print names and values in two aligned columns."""
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
         print(f"{escape_controls(name, ''):<{width}}  {escape_controls(value, '')}")
 
 
 def is_progress_shown(args: Namespace) -> bool:
-    """Whether to show progress: as the user said, else where standard error is a terminal."""
+    """Return whether to show progress: as requested, by default if standard error is a terminal."""
     return bool(sys.stderr.isatty() if args.progress is None else args.progress)
 
 
 @contextmanager
 def scheduler_session(args: Namespace) -> Iterator[None]:
-    """The user's cluster, or this machine."""
+    """Connect to the cluster of the options, if any; otherwise commands run on this machine."""
     tls = (args.tls_ca_file, args.tls_cert, args.tls_key)
     if args.scheduler is None and args.scheduler_file is None:
         if args.performance_report is not None:
             raise ValueError(
-                "--performance-report is about a cluster's run: give --scheduler or --scheduler-file"
+                "--performance-report requires a cluster. Pass --scheduler or --scheduler-file, or omit it"
             )
         if any(tls):
-            raise ValueError("certificates are for a cluster: give --scheduler or --scheduler-file as well")
+            raise ValueError("--tls options require a cluster. Pass --scheduler or --scheduler-file as well")
         yield
         return
     if args.performance_report is not None:
@@ -54,72 +53,67 @@ def scheduler_session(args: Namespace) -> Iterator[None]:
     from dkdist._runtime.cluster import connect, credentials, read_scheduler_file
     from dkdist._runtime.dashboard import write_performance_report
 
-    with connect(args.scheduler or read_scheduler_file(args.scheduler_file), credentials(*tls)) as found:
-        print(f"dkdist: running on {found}", file=sys.stderr)
+    with connect(args.scheduler or read_scheduler_file(args.scheduler_file), credentials(*tls)) as cluster:
+        print(f"dkdist: running on {cluster}", file=sys.stderr)
         with write_performance_report(args.performance_report):
             yield
 
 
 @contextmanager
 def print_short_warnings(option_by_name: Mapping[str, str]) -> Iterator[None]:
-    """Show warnings as single lines, the first few of them."""
-    shown = 0
+    """Print the first warnings as one line each, and count the others."""
+    n_warnings = 0
 
-    def show(message: Warning | str, *_: object, **__: object) -> None:
-        nonlocal shown
-        shown += 1
-        if shown <= MOST_WARNINGS:
+    def print_warning(message: Warning | str, *_: object, **__: object) -> None:
+        nonlocal n_warnings
+        n_warnings += 1
+        if n_warnings <= MAX_SHOWN_WARNINGS:
             print(
                 f"dkdist: warning: {with_options(escape_controls(message), option_by_name)}", file=sys.stderr
             )
 
     with warnings.catch_warnings():
-        warnings.showwarning = show
-        # scikit-learn's StandardScaler asks that of lazy rows, and is right
+        warnings.showwarning = print_warning
+        # StandardScaler of scikit-learn calls it on Dask arrays, where the answer False is correct
         warnings.filterwarnings("ignore", "The `numpy.may_share_memory`", FutureWarning)
         try:
             yield
         finally:
-            if shown > MOST_WARNINGS:
-                print(f"dkdist: {shown - MOST_WARNINGS} more warnings like these", file=sys.stderr)
+            if n_warnings > MAX_SHOWN_WARNINGS:
+                print(f"dkdist: {n_warnings - MAX_SHOWN_WARNINGS} more warnings", file=sys.stderr)
 
 
 def report_compilation() -> AbstractContextManager[None]:
-    """Within it, a line on standard error tells of loops that are compiled."""
+    """Print a line on standard error while functions are compiled."""
 
-    def tell() -> None:
-        from dkdist._numba.compilation import compiling_text  # whose numba is there by now
+    def print_line() -> None:
+        from dkdist._numba.compilation import compiling_text
 
         print(f"dkdist: {compiling_text()}", file=sys.stderr, flush=True)
 
-    return WATCH.telling(tell)
+    return COMPILE_WATCH.telling(print_line)
 
 
 def stopwatch() -> Callable[[], float]:
-    """What tells the seconds since it was made."""
+    """Return a callable that gives the seconds elapsed since this call."""
     start = time.perf_counter()
     return lambda: time.perf_counter() - start
 
 
 def print_result(
-    args: Namespace, document: Mapping[str, Any], told: str | Sequence[tuple[str, object]]
+    args: Namespace, document: Mapping[str, Any], result: str | Sequence[tuple[str, object]]
 ) -> None:
-    """Print the document if ``--json`` asks for it, else a text or names and values."""
+    """Print the document as one line with ``--json``, otherwise a text or pairs of names and values."""
     if args.json:
-        print_json(document)
-    elif isinstance(told, str):
-        print(escape_controls(told))
+        print(json.dumps(to_json_value(document), allow_nan=False))
+    elif isinstance(result, str):
+        print(escape_controls(result))
     else:
-        print_pairs(told)
-
-
-def print_json(document: Mapping[str, Any]) -> None:
-    """Print the document as one line of JSON."""
-    print(json.dumps(to_json_value(document), allow_nan=False))
+        print_pairs(result)
 
 
 def to_json_value(value: Any) -> Any:
-    """A value as JSON has it: numbers and arrays of NumPy as Python's; what is no number (NaN, infinity) is null."""
+    """Convert NumPy scalars and arrays to Python values; NaN and infinities become None."""
     if isinstance(value, Mapping):
         return {str(key): to_json_value(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):

@@ -1,6 +1,6 @@
-"""What a model file holds: a document, and the same for people, with what is the default left out.
+"""Descriptions of stores and model files for ``dkdist info``, as JSON documents and as lines of text.
 
-What stores of sets and of features hold: a document, and the same for people; points are not read.
+The points of a store are not read, and no code of a model file runs.
 """
 
 from __future__ import annotations
@@ -13,25 +13,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dkdist
+from dkdist.cli._tuning import (
+    MAX_LISTED_CLASSES,
+    MAX_REPR_CHARACTERS,
+    MAX_REPR_DEPTH,
+    MAX_REPR_ITEMS,
+    MAX_REPR_KEYS,
+)
 from dkdist.cli.console import to_json_value
 from dkdist.models.model_file import StepSummary, summary_of_file
 
 Pairs = list[tuple[str, object]]
 
-MOST_CLASSES = 20
-
 
 def sets_document(sets: Any) -> dict[str, Any]:
-    """The facts of a store of sets."""
+    """Describe a store of sets."""
     sizes, weights = sets.sizes, sets.weights_shape
-    spread = {"min": sizes.min(), "median": np.median(sizes), "max": sizes.max()} if len(sizes) else None
+    size_range = {"min": sizes.min(), "median": np.median(sizes), "max": sizes.max()} if len(sizes) else None
     return {
         "kind": "sets",
         "n_sets": len(sets),
         "n_points": sets.n_points,
         "n_dims": sets.n_dims,
         "names": None if sets.names is None else list(sets.names),
-        "set_sizes": spread,
+        "set_sizes": size_range,
         "dtype": str(sets.points_dtype),
         "origin": sets.origin,
         "weights": None if weights is None else list(weights),
@@ -40,29 +45,38 @@ def sets_document(sets: Any) -> dict[str, Any]:
     }
 
 
-def sets_pairs(found: dict[str, Any]) -> Pairs:
-    """The same as names and values."""
-    spread, weights, ids = found["set_sizes"], found["weights"], found["ids"]
+def sets_pairs(document: dict[str, Any]) -> Pairs:
+    """Format the document of a store of sets as names and values."""
+    size_range, weights, ids = document["set_sizes"], document["weights"], document["ids"]
     pairs: Pairs = [
         ("store of", "sample sets"),
-        ("sets", f"{found['n_sets']:,}"),
-        ("points", f"{found['n_points']:,}"),
-        ("dimensions", found["n_dims"]),
-        *([("names", ", ".join(found["names"]))] if found["names"] else []),
-        ("points a set", "{min:,} to {max:,} (median {median:,.0f})".format(**spread) if spread else "none"),
-        ("dtype", found["dtype"]),
-        *([("origin", ", ".join(f"{v:.12g}" for v in found["origin"]))] if found["origin"].any() else []),
+        ("sets", f"{document['n_sets']:,}"),
+        ("points", f"{document['n_points']:,}"),
+        ("dimensions", document["n_dims"]),
+        *([("names", ", ".join(document["names"]))] if document["names"] else []),
+        (
+            "points per set",
+            "{min:,} to {max:,} (median {median:,.0f})".format(**size_range) if size_range else "none",
+        ),
+        ("dtype", document["dtype"]),
+        *(
+            [("origin", ", ".join(f"{v:.12g}" for v in document["origin"]))]
+            if document["origin"].any()
+            else []
+        ),
         (
             "weights",
-            "none" if weights is None else f"{tuple(weights)} a point" if weights else "one a point",
+            "none" if weights is None else f"{tuple(weights)} per point" if weights else "one per point",
         ),
         ("ids", "none" if ids is None else _format_column(ids)),
     ]
-    return pairs + [(f"target {name!r}", _format_column(column)) for name, column in found["targets"].items()]
+    return pairs + [
+        (f"target {name!r}", _format_column(column)) for name, column in document["targets"].items()
+    ]
 
 
 def features_document(features: Any) -> dict[str, Any]:
-    """The facts of a store of features."""
+    """Describe a store of features."""
     n, m = features.shape
     n_blocks = features.numblocks[0]
     return {
@@ -74,15 +88,17 @@ def features_document(features: Any) -> dict[str, Any]:
     }
 
 
-def features_pairs(found: dict[str, Any]) -> Pairs:
-    """The same as names and values."""
-    named = (("rows", "n_rows"), ("features", "n_features"), ("blocks", "n_blocks"))
-    sizes: Pairs = [(name, f"{found[key]:,}") for name, key in named]
-    return [("store of", "features"), *sizes, ("dtype", found["dtype"])]
+def features_pairs(document: dict[str, Any]) -> Pairs:
+    """Format the document of a store of features as names and values."""
+    return [
+        ("store of", "features"),
+        *((name, f"{document[f'n_{name}']:,}") for name in ("rows", "features", "blocks")),
+        ("dtype", document["dtype"]),
+    ]
 
 
 def _describe_column(values: NDArray[Any]) -> dict[str, Any]:
-    """A column in a few facts: its dtype, and its range or its classes."""
+    """Describe a column by its dtype, and its range or its classes."""
     kind = "text" if values.dtype.kind == "U" else str(values.dtype)
     facts: dict[str, Any] = dict.fromkeys(("dtype", "columns", "distinct", "min", "max", "counts"))
     facts |= {"dtype": kind, "columns": 1 if values.ndim == 1 else values.shape[1]}
@@ -92,7 +108,7 @@ def _describe_column(values: NDArray[Any]) -> dict[str, Any]:
         return facts | {"min": values.min(), "max": values.max()}
     classes, counts = np.unique(values, return_counts=True)
     facts |= {"distinct": len(classes), "min": classes[0], "max": classes[-1]}
-    if len(classes) <= MOST_CLASSES:
+    if len(classes) <= MAX_LISTED_CLASSES:
         pairs = zip(classes, counts, strict=True)
         facts["counts"] = [{"value": value, "count": count} for value, count in pairs]
     return facts
@@ -107,71 +123,69 @@ def _format_column(column: dict[str, Any]) -> str:
     if column["distinct"] is None:
         return f"{kind}, {low:.6g} to {high:.6g}"
     if column["counts"] is None:
-        return f"{kind}, {column['distinct']:,} different values, {low} to {high}"
-    named = ", ".join(f"{to_json_value(one['value'])} ({one['count']:,})" for one in column["counts"])
-    return f"{kind}, {column['distinct']} classes: {named}"
+        return f"{kind}, {column['distinct']:,} distinct values, {low} to {high}"
+    classes = ", ".join(f"{to_json_value(c['value'])} ({c['count']:,})" for c in column["counts"])
+    return f"{kind}, {column['distinct']} classes: {classes}"
 
 
 SUMMARY_ATTRIBUTES = ("bandwidth_", "n_basis_", "sigma_", "alpha_", "distance_scale_", "n_epochs_")
-"""Fitted attributes that people are told of."""
+"""Fitted attributes in the lines of text; the JSON document has all."""
 _SHORT_REPR = reprlib.Repr()
-(
-    _SHORT_REPR.maxlist,
-    _SHORT_REPR.maxdict,
-    _SHORT_REPR.maxstring,
-    _SHORT_REPR.maxother,
-    _SHORT_REPR.maxlevel,
-) = 8, 12, 80, 80, 4
+_SHORT_REPR.maxlist, _SHORT_REPR.maxdict, _SHORT_REPR.maxlevel = MAX_REPR_ITEMS, MAX_REPR_KEYS, MAX_REPR_DEPTH
+_SHORT_REPR.maxstring = _SHORT_REPR.maxother = MAX_REPR_CHARACTERS
 
 
 def model_document(path: str) -> dict[str, Any]:
-    """The facts of a model file; a damaged one is an error."""
-    found = summary_of_file(path)
+    """Describe a model file; a damaged file is an error."""
+    summary = summary_of_file(path)
     return {
         "kind": "model",
-        "format_version": found.format_version,
-        "saved_by": found.saved_by,
-        "n_dims": found.n_dims,
-        "n_features": found.n_features,
-        "classes": found.classes,
-        "origin": found.origin,
-        "steps": [step._asdict() for step in found.steps],
+        "format_version": summary.format_version,
+        "saved_by": summary.saved_by,
+        "n_dims": summary.n_dims,
+        "n_features": summary.n_features,
+        "classes": summary.classes,
+        "origin": summary.origin,
+        "steps": [step._asdict() for step in summary.steps],
     }
 
 
-def model_pairs(found: dict[str, Any]) -> Pairs:
-    """The same as names and values; text of the file is quoted, so that no terminal obeys it."""
-    versions, classes, origin = found["saved_by"], found["classes"], found["origin"]
+def model_pairs(document: dict[str, Any]) -> Pairs:
+    """Format the document of a model file; control characters in its text are escaped."""
+    versions, classes, origin = document["saved_by"], document["classes"], document["origin"]
     pairs: Pairs = [
-        ("model of", f"{len(found['steps'])} step{'s' if len(found['steps']) > 1 else ''}"),
-        ("dimensions", _format_value(found["n_dims"])),
-        ("features", _format_value(found["n_features"])),
+        ("model of", f"{len(document['steps'])} step{'s' if len(document['steps']) > 1 else ''}"),
+        ("dimensions", _format_value(document["n_dims"])),
+        ("features", _format_value(document["n_features"])),
         ("classes", "none" if classes is None else _format_value(classes)),
     ]
     if isinstance(origin, list) and any(origin):
         pairs.append(("origin", _format_value(origin)))
-    for i, step in enumerate(found["steps"], 1):
+    for i, step in enumerate(document["steps"], 1):
         pairs.append((f"step {i}", _format_step(StepSummary(**step))))
     saved = ", ".join(
         f"{_escape_name(name)} {_escape_name(version)}" for name, version in (versions or {}).items()
     )
-    return [*pairs, ("format", f"version {found['format_version']}"), ("saved by", saved or "not said")]
+    return [*pairs, ("format", f"version {document['format_version']}"), ("saved by", saved or "unknown")]
 
 
 def _format_step(step: StepSummary) -> str:
-    """The call that makes the step, and what it has chosen."""
-    usual = _default_parameters(step.estimator)
-    given = {key: value for key, value in step.parameters.items() if key not in usual or usual[key] != value}
-    named = ", ".join(f"{_escape_name(key)}={_format_value(value)}" for key, value in given.items())
-    call = f"{_escape_name(step.estimator)}({named})"
-    chosen = [
+    """Format the constructor call without defaults, and the main fitted attributes."""
+    defaults = _default_parameters(step.estimator)
+    arguments = ", ".join(
+        f"{_escape_name(key)}={_format_value(value)}"
+        for key, value in step.parameters.items()
+        if key not in defaults or defaults[key] != value
+    )
+    call = f"{_escape_name(step.estimator)}({arguments})"
+    fitted = [
         f"{name} {_format_value(step.fitted[name])}" for name in SUMMARY_ATTRIBUTES if name in step.fitted
     ]
-    return f"{call}: {', '.join(chosen)}" if chosen else call
+    return f"{call}: {', '.join(fitted)}" if fitted else call
 
 
 def _default_parameters(estimator: str) -> dict[str, Any]:
-    """The defaults of a public estimator, as a file holds them; {} of any other."""
+    """Return the default parameters of a public estimator as in a model file; {} for other classes."""
     kind = getattr(dkdist, estimator) if estimator in dir(dkdist) else None
     if not inspect.isclass(kind):
         return {}
@@ -180,14 +194,15 @@ def _default_parameters(estimator: str) -> dict[str, Any]:
 
 
 def _escape_name(name: str) -> str:
-    """A name of the file without characters that a terminal would obey."""
+    """Escape control characters, which a terminal would execute."""
     return repr(name)[1:-1]
 
 
 def _format_value(value: Any) -> str:
-    """A value in one short line."""
+    """Format a value in one short line."""
     if isinstance(value, float):
         return f"{value:.6g}"
-    if isinstance(value, list) and value and all(type(one) is float for one in value):
-        return f"[{', '.join(f'{one:.6g}' for one in value[:8])}{', ...' * (len(value) > 8)}]"
+    if isinstance(value, list) and value and all(type(item) is float for item in value):
+        items = ", ".join(f"{item:.6g}" for item in value[:MAX_REPR_ITEMS])
+        return f"[{items}{', ...' * (len(value) > MAX_REPR_ITEMS)}]"
     return _SHORT_REPR.repr(value)

@@ -1,6 +1,6 @@
-"""``dkdist embed``, features of every set on disk; ``dkdist fit``, a model of one target that is saved as one file.
+"""``dkdist embed`` writes the features of every set; ``dkdist fit`` trains a model of one target and saves it.
 
-``dkdist fit --automatic``: a model without choices, of which the best candidate alone goes into a model file.
+``dkdist fit --automatic`` fits an automatic model and saves its best candidate.
 """
 
 from __future__ import annotations
@@ -28,45 +28,45 @@ MANUAL_OPTIONS = (*DEFAULT_FEATURE_OPTIONS, "learner", "alphas", "epochs", "chec
 
 
 class TrainedModel(NamedTuple):
-    """What is saved; of an automatic model its name among the candidates, what was tried, and that in words."""
+    """Model to save; of an automatic model also the name of the saved candidate, the leaderboard and the summary."""
 
     model: Any
-    saved: str | None
+    candidate: str | None
     leaderboard: list[dict[str, Any]] | None
     summary: str | None
 
 
 def check_automatic_options(args: Namespace) -> None:
-    """Refuse choices beside ``--automatic``, which makes them, and a budget without it."""
+    """Refuse manual options with ``--automatic``, and a budget without it."""
     if not args.automatic:
         if args.budget is not None:
-            raise ValueError("--budget is for --automatic: give both, or leave it out")
+            raise ValueError("--budget requires --automatic. Pass both, or omit --budget")
         return
-    given = [name for name in MANUAL_OPTIONS if getattr(args, name) is not None]
-    if given:
-        named = ", ".join("--" + name.replace("_", "-") for name in given)
-        raise ValueError(f"--automatic chooses by itself: leave out {named}, or --automatic")
+    options = ["--" + name.replace("_", "-") for name in MANUAL_OPTIONS if getattr(args, name) is not None]
+    if options:
+        raise ValueError(
+            f"--automatic selects these values itself. Omit {', '.join(options)}, or --automatic"
+        )
     if args.progress:
-        raise ValueError("--automatic shows no progress: leave out --progress")
+        raise ValueError("--automatic shows no progress. Omit --progress")
 
 
 def fit_automatic(args: Namespace, task: str, sets: Any, targets: NDArray[Any]) -> TrainedModel:
-    """Try what the sets allow; what is told is of the average of the best, what a file can hold the best one alone."""
+    """Fit an automatic model: the leaderboard and summary are of the ensemble, the model is its best candidate."""
     kind = dkdist.SetClassifier if task == "classify" else dkdist.SetRegressor
-    tried = kind(budget=args.budget, random_state=args.seed).fit(sets, targets)
+    automatic = kind(budget=args.budget, random_state=args.seed).fit(sets, targets)
     try:
-        best = tried.best_estimator_
+        best = automatic.best_estimator_
     except AttributeError as error:
-        print(escape_controls(tried.summary()))
+        print(escape_controls(automatic.summary()))
         raise ValueError(
-            f"there is no model to save: {error}. Nothing else predicts as well; leave out --automatic to train a "
-            "model of your choice"
+            f"--automatic found no model to save: {error}. Omit --automatic to train a model of your choice"
         ) from error
-    return TrainedModel(best, tried.best_name_, tried.leaderboard_, tried.summary())
+    return TrainedModel(best, automatic.best_name_, automatic.leaderboard_, automatic.summary())
 
 
 def embed(args: Namespace) -> None:
-    """Fit the embedding on the store and write the rows it makes."""
+    """Fit the embedding on the store and write the features."""
     require_output_store("OUTPUT", args.output, staged=args.overwrite)
     _require_no_features(args.output, overwrite=args.overwrite)
     sets, watch = dkdist.open_sets(args.store), stopwatch()
@@ -79,7 +79,7 @@ def embed(args: Namespace) -> None:
 
 
 def fit(args: Namespace) -> None:
-    """Train, report, save."""
+    """Train a model, save it, and print the score on the held-out sets."""
     require_output_file("--model", args.model, overwrite=args.overwrite)
     if args.checkpoint is not None:
         require_output_folder("--checkpoint", args.checkpoint)
@@ -90,40 +90,40 @@ def fit(args: Namespace) -> None:
     train, test = split_train_test(targets, task, args.train_fraction, args.seed)
     watch = stopwatch()
     with scheduler_session(args):
-        chosen = _train_model(args, task, sets[train], targets[train])
+        trained = _train_model(args, task, sets[train], targets[train])
         seconds = watch()
-        dkdist.save_model(chosen.model, args.model, overwrite=args.overwrite)
+        dkdist.save_model(trained.model, args.model, overwrite=args.overwrite)
         held_out = None
         if len(test):
-            held_out = score_document(chosen.model, targets[test], chosen.model.predict(sets[test]))
-    name = "automatic" if args.automatic else args.learner or "ridge"
+            held_out = score_document(trained.model, targets[test], trained.model.predict(sets[test]))
+    learner = "automatic" if args.automatic else args.learner or "ridge"
     document = {
         "task": task,
         "target": args.target,
-        "learner": name,
+        "learner": learner,
         "n_train": len(train),
         "seconds": seconds,
         "held_out": held_out,
         "model": args.model,
-        "saved": chosen.saved,
-        "leaderboard": chosen.leaderboard,
+        "saved": trained.candidate,
+        "leaderboard": trained.leaderboard,
     }
-    if chosen.summary is not None and not args.json:
-        print(escape_controls(chosen.summary), end="\n\n")
+    if trained.summary is not None and not args.json:
+        print(escape_controls(trained.summary), end="\n\n")
     pairs: list[tuple[str, object]] = [
-        ("task", f"{task} {args.target!r} with {name}"),
+        ("task", f"{task} {args.target!r} with {learner}"),
         ("trained on", f"{len(train):,} sets in {seconds:.1f} s"),
-        *([] if chosen.saved is None else [("saved", f"the best candidate alone: {chosen.saved}")]),
+        *([] if trained.candidate is None else [("saved", f"the best candidate: {trained.candidate}")]),
         *([] if held_out is None else [("held out", format_score(held_out))]),
     ]
     print_result(args, document, [*pairs, ("model", args.model)])
 
 
 def _require_no_features(output: str, *, overwrite: bool) -> None:
-    """Refuse finished features, or another store, before any work starts; unfinished ones are gone on with."""
-    found = None if overwrite else find_features(output)
-    if found is not None and found.complete:
-        raise FileExistsError(f"{output} already holds features: give --overwrite, or another place")
+    """Refuse complete features or another store before any work; incomplete features are resumed."""
+    existing = None if overwrite else find_features(output)
+    if existing is not None and existing.complete:
+        raise FileExistsError(f"OUTPUT {output} already holds features. Pass --overwrite or another path")
 
 
 def _train_model(args: Namespace, task: str, sets: Any, targets: NDArray[Any]) -> TrainedModel:
@@ -135,34 +135,34 @@ def _train_model(args: Namespace, task: str, sets: Any, targets: NDArray[Any]) -
 
 
 def _require_both_parts(targets: NDArray[Any], task: str, fraction: float) -> None:
-    """Refuse a fraction that leaves nothing to train on or to score, or not one set of every class."""
+    """Require sets to train on and to score, of a classification at least one per class."""
     n, n_classes = len(targets), 1
     if task == "classify":
         classes, counts = np.unique(targets, return_counts=True)
         if counts.min() < 2:
-            only = classes[np.argmin(counts)]
+            rarest = classes[np.argmin(counts)]
             raise ValueError(
-                f"--train-fraction {fraction:g} needs 2 sets of every class; class {str(only)!r} has one. Leave it out "
-                "to train on all sets"
+                f"--train-fraction {fraction:g} needs 2 sets of every class; class {str(rarest)!r} has one. Omit it to "
+                "train on all sets"
             )
         n_classes = len(classes)
     n_train = math.floor(fraction * n)
     if min(n_train, n - n_train) < n_classes:
         raise ValueError(
             f"--train-fraction {fraction:g} leaves {n_train} of {n} sets to train on and {n - n_train} to score: "
-            f"each needs at least {n_classes}. Give another fraction, or 1 to train on all sets"
+            f"each needs at least {n_classes}. Pass another fraction, or 1 to train on all sets"
         )
 
 
 def split_train_test(
     targets: NDArray[Any], task: str, fraction: float, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(train, test) positions in the order of the store; of every class the same share."""
-    everything = np.arange(len(targets))
+    """Return sorted (train, test) indices, stratified by class."""
+    indices = np.arange(len(targets))
     if fraction == 1:
-        return everything, everything[:0]
+        return indices, indices[:0]
     _require_both_parts(targets, task, fraction)
     train, test = train_test_split(
-        everything, train_size=fraction, random_state=seed, stratify=targets if task == "classify" else None
+        indices, train_size=fraction, random_state=seed, stratify=targets if task == "classify" else None
     )
     return np.sort(train), np.sort(test)

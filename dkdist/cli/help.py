@@ -1,8 +1,6 @@
-"""The keys of the document that ``--json`` prints, by command: what ``--help`` lists, and what scripts may rely on.
+"""Long help texts of the commands, and the keys of the documents that ``--json`` prints.
 
-A key is always there; what does not apply is null.
-
-What commands say of themselves in their help.
+``--help`` lists the keys, and scripts may rely on them: a key is always present, and null if it does not apply.
 """
 
 from __future__ import annotations
@@ -10,32 +8,32 @@ from __future__ import annotations
 import argparse
 import textwrap
 
+from dkdist.cli._tuning import HELP_WIDTH
+
 INFO_TEXT = """\
-Say what is in a store of sets or of features, whose points are not read, or in
-a model file, of which nothing runs: its steps, parameters, dimensions, classes
+Describe a store of sets or of features without reading its points, or a model
+file without running any of its code: steps, parameters, dimensions, classes
 and versions.
 """
 
 COMPACT_TEXT = """\
-Write a store again with full chunks, and shards where they help, after it grew
-by many small appends or was written with small chunks. The sets, weights,
-targets and ids stay the same. Without --to the store itself is replaced (on a
-local disk only); whoever has it open must then open it again.
+Rewrite a store with full chunks, and with shards where they help, after many
+small appends or if it was written with small chunks. Sets, weights, targets
+and ids stay the same. Without --to the store itself is replaced (on a local
+disk only); programs that have it open must open it again.
 """
 
 EMBED_TEXT = """\
-Write each set's row of features to a store that dkdist.open_features reads:
-the divergence embedding, and random features of it unless --features 0.
-Stopped halfway, the same command goes on where it ended.
+Write the features of every set to a store, which dkdist.open_features reads:
+the divergence embedding and, unless --features 0, random features of it.
+If interrupted, run the same command again to resume.
 """
 
 PLAN_TEXT = """\
-Say what 'dkdist fit' with the same options would read, hold and make, and how
-long it takes, without a look at the points. It fails if that does not fit into
-memory. What is chosen from the points counts at its largest; without --target,
-one number a set is what is learned. Seconds follow from how fast this machine
-is with made-up sets of that size, measured once for each kind of fit in some
-seconds and kept beside the compiled loops.
+Estimate what 'dkdist fit' with the same options would read, hold in memory and
+compute, without reading points. The exit code is 2 if the fit does not fit
+into memory. Parameters that a fit selects from the points count at their
+largest. Without --target, the plan is for one number per set.
 """
 
 FIT_TEXT = """\
@@ -44,34 +42,32 @@ Each set is embedded so that distances are divergences between distributions,
 random features make a linear learner act as a kernel machine, and a ridge or
 SGD learner is trained block by block; memory does not grow with the store.
 
-Nothing needs to be chosen for that. With --automatic more is tried: several
-representations, kernels and penalties are compared by cross-validation, and
-beside what is simpler; the best of them is saved.
+All options have defaults. With --automatic, several representations, kernels
+and penalties are compared by cross-validation, next to simple baselines, and
+the best candidate is saved.
 """
 
 WARM_TEXT = """\
-Compile the loops that fits and predictions run, once for this machine, into a
-cache folder that later commands and Python sessions use. Without it the first
-of them compiles, some ten seconds.
+Compile the functions that fits and predictions run, once per machine, into a
+cache folder that later commands and Python sessions use. Otherwise the first
+of them compiles, which takes 10 to 20 s.
 """
 
 REPORT_TEXT = """\
-Write one HTML page of a saved model on a store: scores with intervals, what
-the sets are, the model with its parameters, pictures, which points matter, and
-the environment. It holds all it shows, and loads nothing from elsewhere.
+Write a report of a saved model on a store as one HTML page: scores with
+intervals, the data, the model with its parameters, figures, contributions of
+points and dimensions, and the environment. The page is self-contained.
 """
 
-
-HELP_WIDTH = 76  # of the help's lines
 COLUMN_KEYS = "each {dtype, columns, distinct, min, max, counts: [{value, count}]}"
 SCORE = {
     "task": "classify or regress",
-    "n_sets": "sets that were scored",
-    "accuracy": "share of the sets whose class is right",
-    "largest_class": "accuracy of always naming the most frequent class",
+    "n_sets": "number of scored sets",
+    "accuracy": "fraction of sets with the correct class",
+    "largest_class": "accuracy of always predicting the most frequent class",
     "r2": "R^2 of numbers",
     "rmse": "root mean squared error",
-    "standard_deviation": "rmse of always naming the mean",
+    "standard_deviation": "rmse of always predicting the mean",
 }
 
 SETS = {
@@ -79,42 +75,42 @@ SETS = {
     "n_sets": "",
     "n_points": "",
     "n_dims": "",
-    "names": "null or those of the dimensions",
+    "names": "null, or names of the dimensions",
     "set_sizes": "{min, median, max}",
     "dtype": "of points",
-    "origin": "what points are counted from",
-    "weights": "null, or their shape for a point",
-    "ids": "null or a column",
+    "origin": "offset per dimension, subtracted before points are stored",
+    "weights": "null, or their shape per point",
+    "ids": "null, or a column",
     "targets": f"by name, {COLUMN_KEYS}",
 }
 FEATURES = {"kind": "features", "n_rows": "", "n_features": "", "n_blocks": "", "dtype": ""}
 MODEL = {
     "kind": "model",
     "format_version": "of the file",
-    "saved_by": "null or versions by library",
+    "saved_by": "null, or versions by library",
     "n_dims": "of points",
-    "n_features": "that the last step takes",
-    "classes": "null or a list",
-    "origin": "what points are counted from",
+    "n_features": "of the input of the last step",
+    "classes": "null, or a list",
+    "origin": "offset per dimension, subtracted before points are stored",
     "steps": "each {step, estimator, parameters, fitted}",
 }
 FIT = {
     "task": "classify or regress",
     "target": "",
     "learner": "ridge, sgd or automatic",
-    "n_train": "sets trained on",
+    "n_train": "number of training sets",
     "seconds": "",
-    "held_out": "null, or what 'dkdist score' says of the rest",
+    "held_out": "null, or the document of 'dkdist score' for the held-out sets",
     "model": "the file",
-    "saved": "null, or the candidate of --automatic that the file holds",
-    "leaderboard": "null, or of --automatic, best first: each {name, score, std_error, seconds, n_features, "
+    "saved": "null, or name of the candidate of --automatic in the file",
+    "leaderboard": "null, or for --automatic, best first: each {name, score, std_error, seconds, n_features, "
     "kernel, alpha, baseline}",
 }
 PREDICT = {
     "n_sets": "",
     "output": "the file",
-    "columns": "names of what was written",
-    "classes": "null or a list",
+    "columns": "names of the written columns",
+    "classes": "null, or a list",
     "seconds": "",
 }
 VERIFY = {"good": "true", "n_sets": "", "n_points": "", "n_bytes": "", "n_chunks": "", "seconds": ""}
@@ -123,34 +119,34 @@ PLAN = {
     "n_points": "",
     "n_dims": "",
     "columns": "of the embedding, at most",
-    "columns_exact": "whether it is known before the sets are looked at",
-    "n_features": "that the learner takes",
+    "columns_exact": "true if columns does not depend on the points",
+    "n_features": "of the input of the learner",
     "n_blocks": "",
     "block_bytes": "of the largest block",
-    "looks": "passes over the points before the learner's",
+    "looks": "passes over the points before those of the learner",
     "passes": "of the learner, at most",
-    "bytes_a_pass": "read from the store",
-    "base_bytes": "of memory that a process holds before the work",
-    "peak_bytes": "of memory that a process holds at its peak, base included",
-    "limit_bytes": "of memory that a process may use",
-    "fits": "whether the peak is below the limit",
+    "bytes_a_pass": "read from the store per pass",
+    "base_bytes": "memory of a process before the work",
+    "peak_bytes": "peak memory of a process, base included",
+    "limit_bytes": "memory limit of a process",
+    "fits": "true if the peak is at most the limit",
 }
 WARM = {
-    "folder": "where compiled loops are kept",
-    "lasts": "false if it goes with this process",
-    "n_compiled": "loops that were not there",
+    "folder": "cache folder of compiled functions",
+    "lasts": "false if the folder is removed with this process",
+    "n_compiled": "number of functions that were not cached",
     "seconds": "",
 }
 
 
 def add_json(command: argparse.ArgumentParser, *documents: dict[str, str]) -> None:
-    """The option ``--json`` of a command that prints one of these documents."""
+    """Add the option ``--json``, and list the keys of its documents in the help."""
     keys = "\n or\n".join(map(_format_keys, documents))
     group = command.add_argument_group(
-        "for scripts", f"the document of --json; what does not apply is null:\n{keys}"
+        "for scripts", f"keys of the --json document (null if not applicable):\n{keys}"
     )
     group.add_argument(
-        "--json", action="store_true", help="print one JSON document, and all else on standard error"
+        "--json", action="store_true", help="print one JSON document; messages go to standard error"
     )
 
 

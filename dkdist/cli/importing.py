@@ -1,4 +1,4 @@
-"""``dkdist import``: sources of one kind become a store; appended to one, they go in one after another."""
+"""``dkdist import``: write sources of one kind to a new store in parallel, or append them one after another."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def _kind_name(kind: str) -> str:
 
 
 def run(args: Namespace) -> None:
-    """Write the store; nothing of it is visible before all sources were read."""
+    """Import the sources; a new store is visible once all of them are read."""
     sources = [path for source in args.source for path in _expand_source(source)]
     if not args.append and not args.overwrite and Path(args.store).exists():
         raise FileExistsError(
-            f"{args.store} is there already: give --overwrite or --append, or another place"
+            f"STORE {args.store} already exists. Pass --overwrite, --append or another path"
         )
     reader = _build_reader(args, sources)
     require_output_store("STORE", args.store, append=args.append)
@@ -63,14 +63,14 @@ def run(args: Namespace) -> None:
 
 @contextmanager
 def _print_import_log() -> Iterator[None]:
-    """Print what an import tells of columns and dropped sets."""
-    level, printer = LOG.level, _PrintHandler()
-    LOG.addHandler(printer)
+    """Print log lines about columns and dropped sets."""
+    level, handler = LOG.level, _PrintHandler()
+    LOG.addHandler(handler)
     LOG.setLevel(logging.INFO)
     try:
         yield
     finally:
-        LOG.removeHandler(printer)
+        LOG.removeHandler(handler)
         LOG.setLevel(level)
 
 
@@ -93,7 +93,6 @@ def _write(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
 
 
 def _parse_origin(args: Namespace) -> list[float] | None:
-    """The coordinates of --origin."""
     if args.origin is None:
         return None
     try:
@@ -107,30 +106,32 @@ def _parse_origin(args: Namespace) -> list[float] | None:
 def _append(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
     if args.scheduler or args.progress:
         raise ValueError(
-            "--append goes file after file in this process: leave out --scheduler and --progress"
+            "--append reads one file after another in this process. Omit --scheduler and --progress"
         )
     if args.origin is not None:
-        raise ValueError("--origin is for new stores: leave it out with --append")
+        raise ValueError("--origin applies to new stores only. Omit it with --append")
     store = dkdist.open_sets(args.store)
     ids = None if args.set_id is None else store.ids
-    known = set() if ids is None else set(ids.tolist())
+    stored_ids = set() if ids is None else set(ids.tolist())
     n_sets = n_points = 0
     with dkdist.SetWriter(args.store, store.n_dims, "a") as writer:
         for path in sources:
-            for sets, targets, new in _with_text_ids(reader, path, ids).read(path):
-                again = next((one for one in new.tolist() if one in known), None) if known else None
-                if again is not None:
+            for sets, targets, new_ids in _with_text_ids(reader, path, ids).read(path):
+                repeated = (
+                    next((i for i in new_ids.tolist() if i in stored_ids), None) if stored_ids else None
+                )
+                if repeated is not None:
                     raise ValueError(
-                        f"set {again!r} of {path} is in the store already: an id is that of one set. Leave it out, or "
-                        "give it an id of its own; --overwrite in place of --append writes the store anew"
+                        f"ids must be unique in a store; set {repeated!r} of {path} is in the store already. Remove or "
+                        "rename it, or pass --overwrite instead of --append"
                     )
-                writer.append(sets, targets, new)
+                writer.append(sets, targets, new_ids)
                 n_sets, n_points = n_sets + len(sets), n_points + sets.n_points
     _print_summary(args, n_sets, n_points, store.n_dims, store.targets)
 
 
 def _with_text_ids(reader: Any, path: Path, ids: Any) -> Any:
-    """The reader, which takes ids of CSV files as text if the store has such ids."""
+    """Return the reader, with ids of CSV files read as text if the ids of the store are text."""
     if ids is None or ids.dtype.kind != "U" or not files_of(path).is_csv:
         return reader
     return replace(reader, text=(*reader.text, reader.set_id))
@@ -144,30 +145,31 @@ def _print_summary(args: Namespace, n_sets: int, n_points: int, n_dims: int, tar
 
 
 def _expand_source(source: str) -> Iterator[Path]:
-    """What a path or a pattern stands for: a file, a folder of tables (which is one table), files sorted by name."""
+    """Yield a file, a folder of tables (one table), or the sorted files of another folder or a pattern."""
     path = Path(source)
     if path.is_file():
         yield path
         return
-    found = sources_in(path) if path.is_dir() else sorted(map(Path, glob.glob(source, recursive=True)))
-    if not found:
-        kinds = f" that ends in one of {', '.join(SUFFIXES)}" if path.is_dir() else ""
-        raise FileNotFoundError(f"there is no file {source}{kinds}")
-    yield from found
+    paths = sources_in(path) if path.is_dir() else sorted(map(Path, glob.glob(source, recursive=True)))
+    if not paths:
+        if path.is_dir():
+            raise FileNotFoundError(f"SOURCE {source} has no file that ends in one of {', '.join(SUFFIXES)}")
+        raise FileNotFoundError(f"SOURCE {source} does not exist")
+    yield from paths
 
 
 def _build_reader(args: Namespace, sources: Sequence[Path]) -> Any:
-    """One reader for all files, with the names the user gave."""
+    """Return one reader for all files, configured by the options."""
     kinds = [kind_of(path) for path in sources]
     for path, kind in zip(sources, kinds, strict=True):
         if not kind:
             raise ValueError(
-                f"{path} ends in {path.suffix or 'nothing'!r}: expected one of {', '.join(SUFFIXES)}. "
-                "Convert it, or rename it if it is one of these"
+                f"SOURCE must end in one of {', '.join(SUFFIXES)}; got {path}. Convert it, or rename it if it has one "
+                "of these formats"
             )
         if kind != kinds[0]:
             raise ValueError(
-                f"{sources[0]} is {_kind_name(kinds[0])} and {path} is {_kind_name(kind)}: import one kind at a time"
+                f"sources must be of one kind; {sources[0]} is {_kind_name(kinds[0])} and {path} is {_kind_name(kind)}"
             )
     _check_kind_options(args, kinds[0], sources[0])
     points = None if args.points is None else tuple(args.points.split(","))
@@ -181,9 +183,7 @@ def _build_reader(args: Namespace, sources: Sequence[Path]) -> Any:
     if kinds[0] not in KINDS:
         return reader_of(kinds[0])
     if args.set_id is None:
-        raise ValueError(
-            "a table needs --set-id COLUMN, the column that says which set each point belongs to"
-        )
+        raise ValueError("a table requires --set-id COLUMN, the column with the set of each point")
     return dkdist.TableReader(
         args.set_id, points, args.weight, tuple(targets or ()), tuple(args.text), args.sort,
         args.missing_targets or "raise", args.missing_points or "raise", args.delimiter, args.decimal or ".",
@@ -192,8 +192,8 @@ def _build_reader(args: Namespace, sources: Sequence[Path]) -> Any:
 
 
 def _check_kind_options(args: Namespace, kind: str, path: Path) -> None:
-    """Refuse options that files of this kind do not know."""
+    """Refuse options that do not apply to files of this kind."""
     for name, (option, kinds) in KINDS_BY_OPTION.items():
         if getattr(args, name) and kind not in kinds:
-            called = " and ".join(f"{one}s" if one in ("table", "array") else f"{one} files" for one in kinds)
-            raise ValueError(f"{option} is for {called}, and {path} is {_kind_name(kind)}: leave it out")
+            valid = " and ".join(f"{k}s" if k in ("table", "array") else f"{k} files" for k in kinds)
+            raise ValueError(f"{option} applies to {valid} only; {path} is {_kind_name(kind)}. Omit it")

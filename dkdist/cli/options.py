@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values are read."""
+"""Options that several commands share, and parsers of their values."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-MAX_EPOCHS = 1_000_000
-MAX_SEED = 2**32 - 1  # of scikit-learn's estimators, the learners among them
-MAX_CHUNK_ROWS = 2**52
+# Larger values are typing errors (tests/cli/test_arguments.py).
+MAX_EPOCHS, MAX_CHUNK_ROWS = 1_000_000, 2**52
+# The largest seed of numpy.random.RandomState, which scikit-learn uses (tests/cli/test_arguments.py).
+MAX_SEED = 2**32 - 1
 
 DIVERGENCES = ("hellinger", "jensen-shannon", "total-variation", "chi2")
 
@@ -23,50 +24,50 @@ DEFAULT_FEATURE_OPTIONS: dict[str, Any] = {
     "features": 2000,
     "sigma": "median",
 }
-"""Options of features, and what they are where they are not given: they come as None then."""
+"""Defaults of the feature options; the parser yields None for options that are not passed."""
 
 
 def add_feature_options(command: argparse.ArgumentParser) -> None:
-    """How sets become rows of features."""
+    """Add the options of the embedding and the random features."""
     group = command.add_argument_group("features")
     group.add_argument(
         "--divergence", choices=DIVERGENCES,
-        help="what the distance between two sets' rows is (default: hellinger, the cheapest)",
+        help="divergence whose root is the distance between two rows (default: hellinger, the cheapest)",
     )  # fmt: skip
     group.add_argument(
         "--n-basis", type=whole_number(2, word="auto"), metavar="N",
-        help="basis functions per dimension (default: auto, as many as the bandwidth needs)",
+        help="number of basis functions per dimension (default: auto, chosen by the bandwidth)",
     )  # fmt: skip
     group.add_argument(
         "--bandwidth", type=number_list(1e-30, 1e30, word="auto"), metavar="H",
-        help="smoothing of the densities, as a share of the domain's width; one number or one per dimension, "
+        help="bandwidth of the densities, as a fraction of the width of the domain: one number, or one per dimension "
         "separated by commas (default: auto)",
     )  # fmt: skip
     group.add_argument(
         "--domain", type=_domain, metavar="LOW,HIGH",
-        help="the box the points lie in: two numbers (--domain=-1,1), 'unit', 'data' for the bounds of what is "
-        "seen, or 'robust' for where its body lies, points outside counting at the wall (default: robust)",
+        help="domain of the points: two numbers (--domain=-1,1), 'unit', 'data' for the range of the data, or 'robust' "
+        "for a range without outliers, which are clipped to it (default: robust)",
     )  # fmt: skip
     group.add_argument(
         "--structure", choices=("auto", "joint", "marginal", "pairs"),
-        help="density of all dimensions together, of each alone, or of each and of the pairs whose dependence differs "
-        "between sets (default: joint up to three dimensions, from there on pairs, where there are any)",
+        help="densities to embed: joint, marginals, or marginals and the pairs whose dependence differs between "
+        "sets (default: joint for up to three dimensions, otherwise pairs if any)",
     )  # fmt: skip
     group.add_argument(
         "--features", type=_feature_count, metavar="D",
-        help="random features, an even number, or 0 for none (default: 2000)",
+        help="number of random features: an even number, or 0 for none (default: 2000)",
     )  # fmt: skip
     group.add_argument(
         "--sigma", type=number_list(1e-30, 1e30, word="median", single=True), metavar="S",
-        help="width of the kernel between rows (default: median, their typical distance)",
+        help="bandwidth of the Gaussian kernel between rows (default: median, the median distance of rows)",
     )  # fmt: skip
     group.add_argument(
-        "--seed", type=whole_number(0), default=0, help="fixes everything that is random (default: 0)"
+        "--seed", type=whole_number(0), default=0, help="seed of all random numbers (default: 0)"
     )  # fmt: skip
 
 
 def add_learning_options(command: argparse.ArgumentParser) -> None:
-    """What is learned from the features."""
+    """Add the options of the learner."""
     group = command.add_argument_group("learning")
     group.add_argument(
         "--learner", choices=("ridge", "sgd"),
@@ -78,68 +79,66 @@ def add_learning_options(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--alpha", "--alphas", type=number_list(0, 1e300), metavar="A,A", dest="alphas",
-        help="strength of the penalty; ridge chooses among several (default: the learner's own)",
+        help="penalty; of several, ridge selects one by cross-validation (default: that of the learner)",
     )  # fmt: skip
-    passes = "passes over the data, for sgd (default: until it has arrived)"
+    passes = "number of passes over the data, for sgd (default: until convergence)"
     group.add_argument("--epochs", type=whole_number(1, MAX_EPOCHS), metavar="N", help=passes)
     group.add_argument(
         "--train-fraction", type=_fraction, default=1.0, metavar="F",
-        help="train on this share of the sets and report the score on the rest (default: 1, no score)",
+        help="train on this fraction of the sets and score on the others (default: 1, no score)",
     )  # fmt: skip
 
 
 def add_automatic_options(command: argparse.ArgumentParser) -> None:
-    """A model without choices, in the place of all options of features and learning."""
-    group = command.add_argument_group("no choice to make")
+    """Add the options of automatic models, which replace all options of features and learner."""
+    group = command.add_argument_group("automatic model")
     group.add_argument(
         "--automatic", action="store_true",
-        help="choose representation, kernel and penalty by cross-validation, print what was tried beside its "
-        "baselines, and save the best candidate; takes no options of features, and of learning only --task and "
-        "--train-fraction",
+        help="select representation, kernel and penalty by cross-validation, print the leaderboard with baselines, and "
+        "save the best candidate; accepts no feature options, and of the learning options --task and "
+        "--train-fraction only",
     )  # fmt: skip
     group.add_argument(
         "--budget", type=number_list(1e-3, 1e9, single=True), metavar="SECONDS",
-        help="for --automatic: about how long it may take (default: as long as it needs)",
+        help="approximate time limit of --automatic (default: none)",
     )  # fmt: skip
 
 
-def add_overwrite_option(command: Any, what: str) -> None:
-    """Consent to replace what is there; without it a command stops before it begins."""
-    command.add_argument("--overwrite", action="store_true", help=f"replace {what} that is there")
+def add_overwrite_option(command: Any, output: str) -> None:
+    """Add ``--overwrite``; without it a command refuses an existing output before any work."""
+    command.add_argument("--overwrite", action="store_true", help=f"replace an existing {output}")
 
 
 def add_running_options(command: argparse.ArgumentParser) -> None:
-    """Where a command runs, and whether it shows how far it is."""
+    """Add the options of clusters, the performance report and progress."""
     group = command.add_argument_group("running")
     add_cluster_options(group)
-    report = "what the cluster did, as an HTML page: which worker ran which stage when, profiles, logs"
+    report = "write an HTML page about the run of the cluster: stages by worker and time, profiles, logs"
     group.add_argument("--performance-report", metavar="FILE", help=report)
     group.add_argument(
         "--progress", action=argparse.BooleanOptionalAction,
-        help="show progress on standard error (default: if it is a terminal)",
+        help="show progress on standard error (default: if standard error is a terminal)",
     )  # fmt: skip
 
 
 def add_cluster_options(group: Any) -> None:
-    """Where a command runs."""
+    """Add the options of a cluster."""
     cluster = group.add_mutually_exclusive_group()
     cluster.add_argument(
         "--scheduler", metavar="ADDRESS",
-        help="run on the cluster of this Dask scheduler, such as tcp://10.0.0.5:8786 (default: this machine)",
+        help="run on the cluster of a Dask scheduler, such as tcp://10.0.0.5:8786 (default: this machine)",
     )  # fmt: skip
     cluster.add_argument(
         "--scheduler-file", metavar="FILE",
-        help="the same, for the scheduler that was started with this --scheduler-file",
+        help="run on the cluster of the scheduler that was started with this --scheduler-file",
     )  # fmt: skip
-    group.add_argument(
-        "--tls-ca-file", metavar="FILE", help="who signed the certificates of a tls:// cluster"
-    )
-    group.add_argument("--tls-cert", metavar="FILE", help="your certificate for it")
-    group.add_argument("--tls-key", metavar="FILE", help="the private key of that certificate")
+    group.add_argument("--tls-ca-file", metavar="FILE", help="certificate authority of a tls:// cluster")
+    group.add_argument("--tls-cert", metavar="FILE", help="client certificate for a tls:// cluster")
+    group.add_argument("--tls-key", metavar="FILE", help="private key of the client certificate")
 
 
 def nonempty_text(text: str) -> str:
-    """Return the text; an error if it is empty, as where a shell variable is not set."""
+    """Return the text; an empty one is an error, which often comes from an unset shell variable."""
     if not text.strip():
         raise argparse.ArgumentTypeError("must not be empty. Check that its shell variable is set")
     return text
@@ -152,7 +151,7 @@ def _value_error(expected: str, text: str) -> argparse.ArgumentTypeError:
 def whole_number(
     minimum: int, maximum: int | None = None, *, word: str | None = None
 ) -> Callable[[str], Any]:
-    """A reader of a whole number within limits, or of one word."""
+    """Return a parser of a whole number within limits, or of one word."""
     limits = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum:,}"
     expected = f"a whole number {limits}" + (f", or {word}" if word else "")
 
@@ -170,7 +169,7 @@ def whole_number(
 def number_list(
     minimum: float, maximum: float, *, word: str | None = None, single: bool = False
 ) -> Callable[[str], Any]:
-    """A reader of a number within limits, of several separated by commas (as a tuple), or of one word."""
+    """Return a parser of a number within limits, of several separated by commas (a tuple), or of one word."""
     count = "a number" if single else "a number, or several separated by commas,"
     expected = f"{count} from {minimum:g} to {maximum:g}" + (f", or {word}" if word else "")
 
@@ -186,7 +185,6 @@ def number_list(
 
 
 def _try_number(kind: type[int] | type[float], text: str) -> Any:
-    """The number that a text holds, or None."""
     try:
         return kind(text)
     except ValueError:
@@ -208,7 +206,7 @@ def _fraction(text: str) -> float:
 
 
 def chunk_rows(text: str) -> int:
-    """Read a power of two."""
+    """Parse a power of two."""
     value: int | None = _try_number(int, text)
     if value is None or not 1 <= value < MAX_CHUNK_ROWS or value & (value - 1):
         raise _value_error("a power of two", text)

@@ -1,8 +1,7 @@
-"""``dkdist plan``: what a fit would read, hold and make, by the store's own numbers; no point is read.
+"""``dkdist plan``: what a fit would read, hold in memory and compute; points are not read.
 
-The plan (`fit_plan`) is that of the learner's blocks, which the fit prints when it begins, with the memory of the
-embedding's choices. What the embedding would choose by looking at the points is taken at its largest: as many nodes as
-it ever takes. How long a fit takes, its progress says after the first blocks.
+The plan (`fit_plan`) is the one that the fit prints when it starts, plus the memory of the selection of embedding
+parameters. Parameters that the embedding selects from the points count at their largest.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from dkdist.cli.console import print_result, scheduler_session
 from dkdist.cli.fit import split_train_test
 from dkdist.cli.fit_plan import FitPlan, plan_fit
 from dkdist.cli.model import infer_task, read_target, resolve_feature_options
-
-MEDIAN_BLOCKS = 32  # that are made for the median distance of rows, at most
+from dkdist.kernels._tuning import N_MEDIAN_RUNS
 
 
 def plan(args: Namespace) -> None:
@@ -39,7 +37,7 @@ def plan(args: Namespace) -> None:
 
 
 def _read_targets(args: Namespace, sets: Any) -> tuple[NDArray[Any], str]:
-    """The targets of a fit and its task; without a target, those of a fit of one number, or of two classes."""
+    """Return the targets and the task of the fit; without ``--target``, of one number or of two classes."""
     if args.target is None:
         n = np.arange(len(sets))
         return (n % 2, "classify") if args.task == "classify" else (n / len(sets), "regress")
@@ -48,51 +46,53 @@ def _read_targets(args: Namespace, sets: Any) -> tuple[NDArray[Any], str]:
 
 
 def _plan_document(sets: Any, planned: FitPlan, options: dict[str, Any]) -> dict[str, Any]:
-    found = planned.plan
+    plan = planned.plan
     return {
         "n_sets": len(sets),
         "n_points": sets.n_points,
         "n_dims": sets.n_dims,
-        "columns": planned.columns,
+        "columns": planned.n_columns,
         "columns_exact": options["n_basis"] != "auto" or options["bandwidth"] != "auto",
-        "n_features": planned.rows.shape[1],
-        "n_blocks": found.n_blocks,
-        "block_bytes": found.block_bytes,
+        "n_features": planned.features.shape[1],
+        "n_blocks": plan.n_blocks,
+        "block_bytes": plan.block_bytes,
         "looks": 1,
-        "passes": found.passes,
-        "bytes_a_pass": found.read_bytes,
-        "base_bytes": found.base_bytes,
-        "peak_bytes": found.peak_bytes,
-        "limit_bytes": found.limit_bytes,
-        "fits": found.peak_bytes <= found.limit_bytes,
+        "passes": plan.passes,
+        "bytes_a_pass": plan.read_bytes,
+        "base_bytes": plan.base_bytes,
+        "peak_bytes": plan.peak_bytes,
+        "limit_bytes": plan.limit_bytes,
+        "fits": plan.peak_bytes <= plan.limit_bytes,
     }
 
 
-def _plan_pairs(args: Namespace, found: dict[str, Any], plan: Any) -> list[tuple[str, object]]:
-    options, up_to = resolve_feature_options(args), "" if found["columns_exact"] else "up to "
-    looks = ["all points once, for the domain and every check"]
-    looks += ["some sets again, for the bandwidth"] if options["bandwidth"] == "auto" else []
+def _plan_pairs(args: Namespace, document: dict[str, Any], plan: Any) -> list[tuple[str, object]]:
+    options = resolve_feature_options(args)
+    scans = ["all points once, for the domain and the checks"]
+    scans += ["some sets again, for the bandwidth"] if options["bandwidth"] == "auto" else []
     if options["features"] and options["sigma"] == "median":
-        looks.append(f"up to {MEDIAN_BLOCKS} blocks, for the median distance")
-    most = "up to " if args.learner == "sgd" and args.epochs is None else ""
-    passes = f"{most}{found['passes']} pass{'es' if found['passes'] > 1 else ''}"
-    made = f"{up_to}{found['columns']:,} columns a set"
+        scans.append(f"up to {N_MEDIAN_RUNS} blocks, for the median distance")
+    computed = f"{'' if document['columns_exact'] else 'up to '}{document['columns']:,} columns per set"
     if options["features"]:
-        made += f", {found['n_features']:,} features of them, never kept"
+        computed += f", {document['n_features']:,} features from them, not stored"
+    passes = f"{document['passes']} pass{'es' if document['passes'] > 1 else ''}"
+    if args.learner == "sgd" and args.epochs is None:
+        passes = f"up to {passes}"
     if plan.cache_text:
-        passes = f"one to fit, whose rows are kept for {passes}"
+        passes = f"one to fit, which caches its rows for {passes}"
     else:
         passes += " to fit"
-    held = (
-        f"{format_bytes(found['peak_bytes'])} a process at its peak, {format_bytes(found['base_bytes'])} before the "
-        f"work, of {format_bytes(found['limit_bytes'])}"
+    memory = (
+        f"{format_bytes(document['peak_bytes'])} per process at the peak, {format_bytes(document['base_bytes'])} "
+        f"before the work; limit {format_bytes(document['limit_bytes'])}"
     )
+    size = f"{document['n_sets']:,} sets, {document['n_points']:,} points in {document['n_dims']} dimensions"
     return [
-        ("store", f"{found['n_sets']:,} sets, {found['n_points']:,} points in {found['n_dims']} dimensions"),
-        ("looks at", "; ".join(looks)),
-        ("makes", made),
-        ("reads", f"{format_bytes(found['bytes_a_pass'])} a pass: one to look, and {passes}"),
-        ("holds", held),
+        ("store", size),
+        ("scans", "; ".join(scans)),
+        ("computes", computed),
+        ("reads", f"{format_bytes(document['bytes_a_pass'])} per pass: one scan, and {passes}"),
+        ("memory", memory),
         ("plan", plan),
         ("time", "not predicted; dkdist fit --progress estimates it from the first blocks"),
     ]

@@ -1,7 +1,8 @@
-"""How good predictions are, beside the best that can be said without looking at a set."""
+"""Scores of predictions, next to those of a constant prediction."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,42 +13,51 @@ from dkdist.cli.help import SCORE
 
 
 def score_document(model: Any, truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
-    """Accuracy of a classifier, or R^2 and root mean squared error of a regressor; None for those of the other."""
-    found = _score_classes(truth, predicted) if is_classifier(model) else _score_numbers(truth, predicted)
-    return dict.fromkeys(SCORE) | {"n_sets": len(truth)} | found
+    """Return accuracy of a classifier, or R^2 and root mean squared error of a regressor; the others are None."""
+    scores = _score_classes(truth, predicted) if is_classifier(model) else _score_numbers(truth, predicted)
+    return dict.fromkeys(SCORE) | {"n_sets": len(truth)} | scores
 
 
-def format_score(found: dict[str, Any]) -> str:
-    """A score in one line."""
-    if found["task"] == "classify":
+def format_score(document: dict[str, Any]) -> str:
+    """Format a score in one line, an accuracy with its binomial standard error."""
+    n_sets = document["n_sets"]
+    if document["task"] == "classify":
+        accuracy = document["accuracy"]
+        std_error = math.sqrt(accuracy * (1 - accuracy) / n_sets)
+        # 0 if all predictions agree: that is an artefact of the formula, not a certain score
+        error_text = f" (standard error {std_error:.4f})" if std_error else ""
         return (
-            f"accuracy {found['accuracy']:.4f} of {found['n_sets']:,} sets "
-            f"(largest class: {found['largest_class']:.4f})"
+            f"accuracy {accuracy:.4f}{error_text} on {n_sets:,} sets; "
+            f"always the largest class: {document['largest_class']:.4f}"
         )
     return (
-        f"R2 {found['r2']:.4f}, root mean squared error {found['rmse']:.6g} over {found['n_sets']:,} sets "
-        f"(standard deviation: {found['standard_deviation']:.6g})"
+        f"R2 {document['r2']:.4f}, root mean squared error {document['rmse']:.6g} on {n_sets:,} sets; "
+        f"always the mean: {document['standard_deviation']:.6g}"
     )
 
 
 def _score_classes(truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
     if truth.dtype.kind == "f" or (truth.dtype.kind == "U") != (predicted.dtype.kind in "UO"):
         raise ValueError(
-            f"the model predicts classes ({predicted.dtype}) but the target holds {truth.dtype}: "
-            "name the target that the model was trained on"
+            f"--target must be the target that the model was trained on; the model predicts classes "
+            f"({predicted.dtype}), the target holds {truth.dtype}"
         )
-    share = np.unique(truth, return_counts=True)[1].max() / len(truth)
-    return {"task": "classify", "accuracy": np.mean(truth == predicted), "largest_class": share}
+    largest_class = np.unique(truth, return_counts=True)[1].max() / len(truth)
+    return {"task": "classify", "accuracy": np.mean(truth == predicted), "largest_class": largest_class}
 
 
 def _score_numbers(truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
     if truth.dtype.kind not in "fiub" or truth.shape != predicted.shape:
         raise ValueError(
-            f"the model predicts numbers of shape {predicted.shape} but the target holds {truth.dtype} of "
-            f"shape {truth.shape}: name the target that the model was trained on"
+            f"--target must be the target that the model was trained on; the model predicts numbers of shape "
+            f"{predicted.shape}, the target holds {truth.dtype} of shape {truth.shape}"
         )
-    squared = np.mean((truth - predicted) ** 2)
-    spread = np.mean((truth - truth.mean(axis=0)) ** 2)
-    r2 = 1 - squared / spread if spread > 0 else float("nan")
-    numbers = {"r2": r2, "rmse": np.sqrt(squared), "standard_deviation": np.sqrt(spread)}
-    return {"task": "regress", **numbers}
+    squared_error = np.mean((truth - predicted) ** 2)
+    variance = np.mean((truth - truth.mean(axis=0)) ** 2)
+    r2 = 1 - squared_error / variance if variance > 0 else float("nan")
+    return {
+        "task": "regress",
+        "r2": r2,
+        "rmse": np.sqrt(squared_error),
+        "standard_deviation": np.sqrt(variance),
+    }

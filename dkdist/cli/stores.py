@@ -1,4 +1,4 @@
-"""``dkdist info``, ``verify`` and ``compact``: what is in a store or model, whether all can be read, full chunks."""
+"""``dkdist info``, ``dkdist verify`` and ``dkdist compact``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dkdist.cli.output import require_output_store
 
 
 def info(args: Namespace) -> None:
-    """Print what a store or a model file holds; points are not read, and nothing of a model runs."""
+    """Describe a store or a model file; points are not read, and no code of a model file runs."""
     lower = args.store.lower()
     if (
         Path(args.store).is_file()
@@ -43,7 +43,7 @@ def info(args: Namespace) -> None:
 
 
 def verify(args: Namespace) -> None:
-    """Read and check everything; a damaged store is an error that names the place."""
+    """Read and check the whole store; the error of a damaged store names the damaged part."""
     watch = stopwatch()
     with scheduler_session(args):
         report = dkdist.verify_sets(args.store, verbose=is_progress_shown(args))
@@ -52,15 +52,15 @@ def verify(args: Namespace) -> None:
     print_result(
         args,
         document,
-        f"good: {report.n_sets:,} sets, {report.n_points:,} points, {report.n_chunks:,} chunks, "
+        f"no damage: {report.n_sets:,} sets, {report.n_points:,} points, {report.n_chunks:,} chunks, "
         f"{format_bytes(report.n_bytes)} read and checked in {seconds:.1f} s",
     )
 
 
 def compact(args: Namespace) -> None:
-    """Replace the store by a compact one, or write another."""
+    """Replace the store by a compact one, or write another store."""
     if args.overwrite and args.to is None:
-        raise ValueError("--overwrite is for the store that --to names: leave it out")
+        raise ValueError("--overwrite applies to the store of --to. Omit it")
     require_output_store("STORE" if args.to is None else "--to", args.to or args.store)
     watch = stopwatch()
     with scheduler_session(args):
@@ -72,8 +72,8 @@ def compact(args: Namespace) -> None:
     )
 
 
-def _features_document(store: str, no_sets: Exception) -> dict[str, Any]:
+def _features_document(store: str, sets_error: Exception) -> dict[str, Any]:
     try:
         return features_document(dkdist.open_features(store))
     except (ValueError, OSError):
-        raise no_sets from None
+        raise sets_error from None

@@ -1,4 +1,4 @@
-"""Standard output and error of a command: closed, full, or of an encoding that lacks characters."""
+"""Standard output and error of a command that are closed, full, or whose encoding lacks characters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TextIO, cast
 
 
 class _CheckedOutput:
-    """Standard output that remembers its first error: unbuffered streams raise it once, and argparse discards it."""
+    """Standard output that stores its first error: unbuffered streams raise it once, and argparse discards it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -49,9 +49,9 @@ def usable_streams() -> Iterator[None]:
         with _escape_unencodable(stdout):
             yield
     finally:
-        used, sys.stdout, sys.stderr = sys.stderr, stdout, stderr
+        current_stderr, sys.stdout, sys.stderr = sys.stderr, stdout, stderr
         if stderr is None:
-            used.close()
+            current_stderr.close()
         else:
             try:
                 stderr.flush()
@@ -75,7 +75,7 @@ def _escape_unencodable(stream: Any) -> Iterator[None]:
 
 
 def _open_null_stream() -> TextIO:
-    """A stream that discards text, above descriptor 2: otherwise the next opened file would get standard error's."""
+    """Open a stream that discards text, above descriptor 2: otherwise the next opened file gets that of stderr."""
     handle = os.open(os.devnull, os.O_WRONLY)
     while handle <= 2:
         handle = os.open(os.devnull, os.O_WRONLY)
@@ -83,7 +83,7 @@ def _open_null_stream() -> TextIO:
 
 
 def output_failure() -> OSError | None:
-    """Flush standard output; its first error, if it could not be written. It is discarded from then on."""
+    """Flush standard output and return its first error, if any; later output is discarded."""
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     failure: OSError | None = getattr(sys.stdout, "failure", None)
@@ -93,20 +93,20 @@ def output_failure() -> OSError | None:
 
 
 def _redirect_to_null(stream: TextIO) -> None:
-    """Discard what a stream still holds, lest Python fails when it flushes the stream at exit."""
+    """Discard the buffer of a stream; otherwise Python fails when it flushes the stream at exit."""
     with contextlib.suppress(OSError, ValueError):  # streams without a descriptor are not flushed
-        discarding = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(discarding, stream.fileno())
-        os.close(discarding)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 def has_reader(failure: OSError | None) -> bool:
-    """Whether somebody still reads standard output; programs such as head close a pipe when they have enough."""
+    """Return whether standard output is still read; programs such as head close a pipe early."""
     return failure is None or failure.errno not in (errno.EPIPE, errno.ESHUTDOWN)
 
 
 def require_encodable(option: str, texts: Iterable[str]) -> None:
-    """Refuse texts that the encoding of standard output cannot hold."""
+    """Refuse texts that the encoding of standard output cannot represent."""
     encoding = getattr(sys.stdout, "encoding", None)
     if encoding is None:
         return
@@ -115,6 +115,6 @@ def require_encodable(option: str, texts: Iterable[str]) -> None:
             text.encode(encoding)
         except UnicodeEncodeError:
             raise ValueError(
-                f"{option} is standard output, whose encoding {encoding} cannot hold {text[:80]!a}: set "
-                f"PYTHONIOENCODING=utf-8, or give {option.split()[0]} the name of a file"
+                f"{option} is standard output, whose encoding {encoding} cannot represent {text[:80]!a}. Set "
+                f"PYTHONIOENCODING=utf-8, or pass a file to {option.split()[0]}"
             ) from None

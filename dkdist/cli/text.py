@@ -1,7 +1,4 @@
-"""Errors of the library as one line that names options instead of parameters.
-
-Text that is safe to print on a terminal.
-"""
+"""Errors of the library as one line that names options instead of parameters, and text that is safe on a terminal."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ from typing import Any
 
 from dkdist._utils.memory_budget import LIMIT_KEY, LIMIT_VARIABLE
 
-# C0 and C1 controls, bidirectional overrides and lone surrogates: terminals obey them
+# C0 and C1 controls, bidirectional overrides and lone surrogates, which change the state of a terminal
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def escape_controls(text: object, keep: str = "\n\t") -> str:
-    """Return text with control characters as escapes, so that names and ids cannot command a terminal."""
+    """Escape control characters, so that names and ids cannot control a terminal."""
     return CONTROL.sub(lambda m: m[0] if m[0] in keep else m[0].encode("unicode_escape").decode(), str(text))
 
 
@@ -37,9 +34,9 @@ OPTION_BY_PARAMETER = {
     "sigma": "--sigma",
     "structure": "--structure",
 }
-"""Parameters, by which messages of the library call what an option sets."""
+"""Options by the parameter that messages of the library name."""
 
-# Names that prose uses as words count only in front of a value or a demand; no name counts in quotes or paths.
+# Names that are also English words match only before a value or a requirement; no name matches in quotes or paths.
 _PARAMETER = re.compile(
     r"(?<![\w'\"./=-])(?:n_basis|n_components|n_epochs|random_state|chunk_rows)(?![\w'\"./])"
     r"|(?<![\w'\"./=-])(?:alphas?|bandwidth|budget|domain|shards|sigma|structure)(?==| must| needs| is \S+: give)"
@@ -49,45 +46,45 @@ _NO_COLUMN = re.compile(r"has no (?:column|array|channel|dimension) '(.*?)'")
 
 
 def error_line(error: BaseException, args: Namespace, option_by_name: Mapping[str, str]) -> str:
-    """An error in one line."""
+    """Format an error in one line."""
     if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
         text = _format_file_error(error, args, option_by_name)
     else:
         text = with_options(str(error) or type(error).__name__, option_by_name)
     if isinstance(error, MemoryError):
         problem, _, remedy = text.partition(" To fix: ")
-        if "open_sets(" in remedy or not remedy:  # a plan names arguments of Python
-            problem += "" if remedy else ": the memory does not suffice."
+        if "open_sets(" in remedy or not remedy:  # the remedy of a plan names Python functions
+            problem += "" if remedy else ": not enough memory."
             text = f"{problem} {_memory_advice(option_by_name)}, or set {LIMIT_VARIABLE} if more memory is available"
         text = text.replace(f"dask.config {LIMIT_KEY!r}", LIMIT_VARIABLE)
     unknown = _NO_COLUMN.search(text)
     if unknown:
-        named = [o for o, value in _text_arguments(args, option_by_name) if unknown[1] in value.split(",")]
-        text += "".join(f" (see {option})" for option in named[:1])
+        options = [o for o, value in _text_arguments(args, option_by_name) if unknown[1] in value.split(",")]
+        text += "".join(f" (see {option})" for option in options[:1])
     return escape_controls(" ".join(text.split()))
 
 
 def with_options(text: str, option_by_name: Mapping[str, str]) -> str:
-    """The text with options in the place of parameters that the command has options for."""
+    """Replace the parameters in a text by options of the command."""
     options = set(option_by_name.values())
 
-    def renamed(match: re.Match[str]) -> str:
+    def to_option(match: re.Match[str]) -> str:
         option = OPTION_BY_PARAMETER.get(match[0])
         return option if option in options else match[0]
 
-    return _PARAMETER.sub(renamed, text)
+    return _PARAMETER.sub(to_option, text)
 
 
 def _format_file_error(error: OSError, args: Namespace, option_by_name: Mapping[str, str]) -> str:
-    """The reason and the argument whose file or folder it is about; else as Python says it."""
-    failed = os.path.abspath(os.fsdecode(error.filename))
+    """Format the reason with the argument that names the file or folder, otherwise as Python does."""
+    error_path = os.path.abspath(os.fsdecode(error.filename))
     for option, value in _text_arguments(args, option_by_name):
         path = os.path.abspath(value)
-        if failed == path or failed.startswith(os.path.join(path, "")):
-            inside = "" if failed == path else f" ({failed})"
+        if error_path == path or error_path.startswith(os.path.join(path, "")):
+            inside = "" if error_path == path else f" ({error_path})"
             remedy = ""
             if isinstance(error, FileExistsError) and "overwrite" in option_by_name:
-                remedy = ". Another process wrote it: give --overwrite, or another name"
+                remedy = ". Another process wrote it. Pass --overwrite or another name"
             return f"{option} {value}{inside}: {error.strerror}{remedy}"
     return str(error)
 
@@ -102,5 +99,5 @@ def _text_arguments(args: Namespace, option_by_name: Mapping[str, str]) -> Itera
 
 def _memory_advice(option_by_name: Mapping[str, str]) -> str:
     if "features" in option_by_name:
-        return "Give smaller --features or --n-basis, or run on a machine with more memory"
+        return "Pass smaller --features or --n-basis, or run on a machine with more memory"
     return "Run on a machine with more memory"

@@ -1,4 +1,4 @@
-"""``dkdist warm``: the loops compiled before they are needed, and kept in the user's cache folder."""
+"""``dkdist warm``: compile functions before they are needed, into the cache folder of the user."""
 
 from __future__ import annotations
 
@@ -12,47 +12,36 @@ from zarr.storage import MemoryStore
 
 import dkdist as dk
 from dkdist import preload
-from dkdist._numba.compilation import WATCH, kept_code
+from dkdist._numba.compilation import COMPILE_WATCH, code_cache
+from dkdist.cli._tuning import LARGE_SET_POINTS, N_WARM_SETS, SMALL_SET_POINTS
 from dkdist.cli.console import print_result, stopwatch
-
-N_SETS = 24
-SMALL_SET_POINTS, LARGE_SET_POINTS = (
-    20,
-    3000,
-)  # points of a set: large ones go through a grid, and of many points in all a sample is drawn
 
 
 def warm(args: Namespace) -> None:
-    """Compile what a fit and predictions need, or all; say where it is kept."""
-    watch, before = stopwatch(), WATCH.n_loops
+    """Compile the functions of default fits and predictions, or all, and print the cache folder."""
+    watch, before = stopwatch(), COMPILE_WATCH.n_loops
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what tiny examples cannot learn
+        warnings.simplefilter("ignore")  # about the small examples
         compile_default_fit()
         if args.all:
             from dkdist.cli.warm_examples import run_all
 
             run_all()
-    (folder, lasts), n, seconds = kept_code(), WATCH.n_loops - before, watch()
+    (folder, lasts), n, seconds = code_cache(), COMPILE_WATCH.n_loops - before, watch()
     document = {"folder": folder, "lasts": lasts, "n_compiled": n, "seconds": seconds}
-    what = f"compiled {n} loops" if n else "all loops were there"
-    kept = "kept in" if lasts else "but for this process alone (set NUMBA_CACHE_DIR), in"
-    print_result(args, document, f"{what}, {kept} {folder}; {seconds:.1f} s")
+    compiled = f"compiled {n} functions" if n else "all functions were compiled already"
+    cache = "cached in" if lasts else "for this process only (set NUMBA_CACHE_DIR), in"
+    print_result(args, document, f"{compiled}, {cache} {folder}; {seconds:.1f} s")
 
 
 def compile_default_fit() -> None:
-    """What `dkdist fit` and `dkdist predict` run by default: on tiny stores of one to five dimensions."""
+    """Fit and predict with defaults, on small stores of one to five dimensions."""
     preload.warm()
     rng = np.random.default_rng(0)
-    y = np.arange(N_SETS) % 2
+    y = np.arange(N_WARM_SETS) % 2
     with dask.config.set(scheduler="synchronous"):
-        for d, n in (
-            (1, SMALL_SET_POINTS),
-            (2, SMALL_SET_POINTS),
-            (2, LARGE_SET_POINTS),
-            (3, SMALL_SET_POINTS),
-            (5, SMALL_SET_POINTS),
-        ):
-            points = rng.normal(size=(N_SETS, n, d)) * (1 + y[:, None, None])
+        for d, n in (*((d, SMALL_SET_POINTS) for d in (1, 2, 3, 5)), (2, LARGE_SET_POINTS)):
+            points = rng.normal(size=(N_WARM_SETS, n, d)) * (1 + y[:, None, None])
             sets = dk.write_sets(MemoryStore(), list(points.astype(np.float32)), targets=y)
             model = make_pipeline(
                 dk.DivergenceEmbedding(),

@@ -1,4 +1,4 @@
-"""All loops compiled: by the example of every public name, and by methods that no example takes, on a few points."""
+"""Calls that compile all functions: the examples of the public names, and calls that no example covers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,8 @@ DISTANCE_NAMES = ("dtw", "energy", "hausdorff", "chamfer", "modified-hausdorff",
 
 
 def run_all() -> None:
-    """Run all of them in a folder that is removed again; what they print is not shown.
-
-    What needs a library that is not installed is left out, and so are the loops that it alone uses.
-    """
-    before = tempfile.tempdir
+    """Run all calls in a temporary folder, without their output; calls that need a missing library are omitted."""
+    previous_folder = tempfile.tempdir
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         tempfile.tempdir = folder
         try:
@@ -34,7 +31,7 @@ def run_all() -> None:
             for _ in extra_calls():
                 pass
         finally:
-            tempfile.tempdir = before
+            tempfile.tempdir = previous_folder
 
 
 def run_examples() -> None:
@@ -42,38 +39,38 @@ def run_examples() -> None:
     finder = doctest.DocTestFinder()
     for name in sorted(name for name in dir(dk) if not name.startswith("_")):
         for example in finder.find(getattr(dk, name), name):
-            names = dict(example.globs)
+            namespace = dict(example.globs)
             with contextlib.suppress(ImportError):
                 for line in example.examples:
-                    exec(compile(line.source, f"<example of {name}>", "single"), names)
+                    exec(compile(line.source, f"<example of {name}>", "single"), namespace)
 
 
 def extra_calls() -> Iterator[Any]:
-    """What the methods say that the examples do not take."""
+    """Yield the results of calls that the examples do not cover."""
     rng = np.random.default_rng(0)
     P, Q = rng.random((200, 2)), rng.random((200, 2))
     sets = [P[:20].astype(np.float32), Q[:30].astype(np.float32)]
     weighted = dk.SampleSets.from_arrays(sets, [np.ones(20), np.ones(30)])
     for distance in DISTANCE_NAMES:
         yield dk.distance_matrix(sets, distance=distance, random_state=0)
-    yield dk.distance_matrix([one[:, :1] for one in sets], distance="energy")
+    yield dk.distance_matrix([points[:, :1] for points in sets], distance="energy")
     yield dk.distance_matrix(weighted, distance="sliced-wasserstein", random_state=0)
-    yield dk.distance_matrix(sets * 20, distance=dk.DynamicTimeWarping(band=0.5))  # enough for lanes
+    yield dk.distance_matrix(sets * 20, distance=dk.DynamicTimeWarping(band=0.5))  # enough pairs for SIMD
     yield dk.distance_matrix(["AC" * 300, "A"], distance="levenshtein")
-    yield dk.Levenshtein()("AC" * 300, "A")  # longer than what is left to others
+    yield dk.Levenshtein()("AC" * 300, "A")  # too long for rapidfuzz
     for text in (
         "A" * (MAX_PEER_SYMBOLS + 1),
         "A" * (max(MAX_PEER_SYMBOLS, MAX_UNBANDED_SYMBOLS) + 1),
         "\u00e9" * MAX_PEER_UNICODE_SYMBOLS,
     ):
         yield dk.Levenshtein()(text, text + text[0])  # too long for rapidfuzz: short, long, beyond ASCII
-    yield dk.distance_matrix(["AC" * 40, "A"] * 3, distance="levenshtein")  # more than few
+    yield dk.distance_matrix(["AC" * 40, "A"] * 3, distance="levenshtein")  # too many for the fast path
     yield dk.distance_matrix(["AC", "A"], distance=dk.Levenshtein(insertion=2, substitution=3))
     yield dk.distance_matrix(["AC", "A" * 70], distance="jaro-winkler")
-    for text in ("A", "A" * 70):  # in both types, in few lanes and in many
+    for text in ("A", "A" * 70):  # both integer types, few SIMD lanes and many
         yield dk.distance_matrix([text] * 40, ["AC"], distance="damerau-levenshtein")
         yield dk.distance_matrix(["AC"], [text] * 40, distance="damerau-levenshtein")
-    for substitution in (0.5, 0.377):  # of whole units, and not
+    for substitution in (0.5, 0.377):  # multiples of a unit, and others
         edits = dk.Levenshtein(substitution=substitution, insertion=2, substitution_costs={("A", "C"): 0.1})
         yield dk.distance_matrix(["AC" * 40, "A"], distance=edits)
     yield dk.DistanceEmbedding("energy", n_components=4, random_state=0).fit_transform(sets)
@@ -92,7 +89,7 @@ def extra_calls() -> Iterator[Any]:
     yield dk.coreset(lazy, 8, sigma=1.0, random_state=0)
     yield dk.align(rng.random((300, 2)), Q, sigma=1.0, guarantee=0.5)
     yield dk.align(rng.random((300, 3)), rng.random((200, 3)), sigma=1.0)
-    for dtype in (np.float32, np.float64):  # columns of tables, and ids of their rows
+    for dtype in (np.float32, np.float64):  # columns of tables
         yield fill_rows([P[:, 0].astype(dtype)] * 3, np.zeros(3), np.empty((len(P), 3), np.float32))
     yield run_starts(np.arange(3))
     yield from _large_kernels(rng)
@@ -101,18 +98,18 @@ def extra_calls() -> Iterator[Any]:
             yield dk.SetScaler(method, per_set=per_set).fit(sets).transform(sets)
     trees, _ = fit_bagged_trees(sets[0], P[:20], np.ones(20), None, 0, n_trees=2)
     yield trees.path_gradient(sets[0][0], sets[0][1])
-    four = [rng.random((20, 4), np.float32) for _ in range(2)]
-    yield dk.DivergenceEmbedding(structure="joint", bandwidth=0.3, domain="unit").fit_transform(four)
+    four_dims = [rng.random((20, 4), np.float32) for _ in range(2)]
+    yield dk.DivergenceEmbedding(structure="joint", bandwidth=0.3, domain="unit").fit_transform(four_dims)
 
 
 def _large_kernels(rng: np.random.Generator) -> Iterator[Any]:
-    """Kernel distances of many points, for which `kernel_distance` goes by meshes, blocks of cells, or parts."""
+    """Yield kernel distances of many points, which use meshes, blocks of cells, or connected components."""
     P, Q = rng.random((2, 20_000, 2))
     for sigma in (0.1, 0.01, 0.001):
         for eps in (1e-2, 1e-6):
             yield dk.kernel_distance(P, Q, sigma=sigma, eps=eps)
-    apart = 1e4 * (np.arange(len(P)) % 100)[:, None]
-    yield dk.kernel_distance(P + apart, Q + apart, sigma=0.1)
+    shifts = 1e4 * (np.arange(len(P)) % 100)[:, None]
+    yield dk.kernel_distance(P + shifts, Q + shifts, sigma=0.1)
     line = 1e3 * P[:, :1] * np.ones(3)
     yield dk.kernel_distance(line, line + 0.1, sigma=0.05, eps=1e-3)
     yield dk.coreset(P, 8, sigma=1.0, method="stratified", random_state=0)

@@ -181,7 +181,7 @@ def test_exhausted_memory_is_one_line_with_advice(error, bags, tmp_path, capsys,
     monkeypatch.setattr(dk, "DivergenceEmbedding", fail)
     assert main(["fit", bags, "--target", "wide", "--model", str(tmp_path / "m.npz")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "Give smaller --features or --n-basis" in line
+    assert "Pass smaller --features or --n-basis" in line
     assert "dkdist: error: :" not in line
 
 

@@ -51,11 +51,11 @@ def test_the_best_candidate_is_saved_and_all_is_told(bags, few, tmp_path, capsys
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--automatic", "--divergence", "hellinger"], "leave out --divergence, or --automatic"),
-        (["--automatic", "--features", "2000", "--n-basis", "5"], "leave out --n-basis, --features"),
-        (["--automatic", "--learner", "ridge"], "leave out --learner"),
+        (["--automatic", "--divergence", "hellinger"], "Omit --divergence, or --automatic"),
+        (["--automatic", "--features", "2000", "--n-basis", "5"], "Omit --n-basis, --features"),
+        (["--automatic", "--learner", "ridge"], "Omit --learner"),
         (["--automatic", "--progress"], "shows no progress"),
-        (["--budget", "3"], "--budget is for --automatic"),
+        (["--budget", "3"], "--budget requires --automatic"),
     ],
 )
 def test_what_does_not_go_together(options, message, bags, tmp_path, capsys):

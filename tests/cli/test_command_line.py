@@ -132,10 +132,19 @@ def test_warnings_are_lines_and_not_too_many(tmp_path, capsys, monkeypatch):
         assert main(["info", "some.zarr"]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert lines[:5] == [f"dkdist: warning: number {i}" for i in range(5)]
-    assert lines[5:] == ["dkdist: 3 more warnings like these", "dkdist: error: the end"]
+    assert lines[5:] == ["dkdist: 3 more warnings", "dkdist: error: the end"]
 
 
 def test_version(capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
     assert capsys.readouterr().out == f"dkdist {dk.__version__}\n"
+
+
+@pytest.mark.parametrize("module", ["dkdist", "dkdist.cli"])
+def test_the_command_runs_as_a_module(module):
+    run = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, f"dkdist {dk.__version__}\n", "")
+    run = subprocess.run([sys.executable, "-m", module, "info"], capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith("dkdist info: error: ")

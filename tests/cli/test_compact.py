@@ -25,4 +25,4 @@ def test_in_place_and_to_another_store(tmp_path, capsys):
         assert len(list((tmp_path / place / "points/c").iterdir())) == 1
         assert np.array_equal(dk.open_sets(place).load().points, points)
     assert main(["compact", store, "--overwrite"]) == 2
-    assert "--overwrite is for the store that --to names" in capsys.readouterr().err
+    assert "--overwrite applies to the store of --to" in capsys.readouterr().err

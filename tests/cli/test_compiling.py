@@ -16,7 +16,7 @@ import pytest
 
 import dkdist as dk
 from dkdist._numba import compilation as compiling_loops
-from dkdist._numba.compilation import PATIENCE, WATCH, CompileWatch, loop
+from dkdist._numba.compilation import COMPILE_WATCH, SILENT_SECONDS, CompileWatch, jit
 from dkdist.cli import help as json_keys
 from dkdist.cli import main, warm, warm_examples
 
@@ -54,19 +54,19 @@ def fresh(tmp_path, monkeypatch):
 
 
 def test_what_is_compiled_is_counted_and_what_a_cache_had_is_not(fresh):
-    before = WATCH.n_loops, WATCH.seconds
+    before = COMPILE_WATCH.n_loops, COMPILE_WATCH.seconds
     assert fresh()(np.ones(3)) == 6
-    assert WATCH.n_loops == before[0] + 1
-    assert WATCH.seconds > before[1]
+    assert COMPILE_WATCH.n_loops == before[0] + 1
+    assert COMPILE_WATCH.seconds > before[1]
     assert fresh()(np.ones(3)) == 6
-    assert WATCH.n_loops == before[0] + 1
+    assert COMPILE_WATCH.n_loops == before[0] + 1
 
 
 @pytest.mark.parametrize("collecting", [True, False])
 def test_nothing_is_collected_while_code_is_made_or_read_and_then_as_before(fresh, monkeypatch, collecting):
     seen = []
-    monkeypatch.setattr(WATCH, "begins", lambda: seen.append(gc.isenabled()))  # before the pause
-    monkeypatch.setattr(WATCH, "ends", lambda: seen.append(gc.isenabled()))  # after it
+    monkeypatch.setattr(COMPILE_WATCH, "begins", lambda: seen.append(gc.isenabled()))  # before the pause
+    monkeypatch.setattr(COMPILE_WATCH, "ends", lambda: seen.append(gc.isenabled()))  # after it
     if not collecting:
         gc.disable()
     try:
@@ -75,11 +75,11 @@ def test_nothing_is_collected_while_code_is_made_or_read_and_then_as_before(fres
             assert gc.isenabled() == collecting
         outer, inner = fresh(), fresh()
         for told in (outer, inner):
-            compiling_loops.REPORTS.on_start(Told(told))
+            compiling_loops.COMPILE_LISTENER.on_start(Told(told))
             assert not gc.isenabled()
         for told in (inner, outer):
             assert not gc.isenabled()
-            compiling_loops.REPORTS.on_end(Told(told))
+            compiling_loops.COMPILE_LISTENER.on_end(Told(told))
         assert gc.isenabled() == collecting
     finally:
         gc.enable()
@@ -94,9 +94,9 @@ class Told:
 
 
 def test_loops_of_others_are_not_counted():
-    before = WATCH.n_loops
+    before = COMPILE_WATCH.n_loops
     assert numba.njit(lambda x: x + 1)(2) == 3
-    assert WATCH.n_loops == before
+    assert COMPILE_WATCH.n_loops == before
 
 
 def test_it_is_said_while_it_goes_on_and_once():
@@ -121,7 +121,7 @@ def test_short_ones_are_said_when_they_add_up():
             watch.begins()
             time.sleep(0.05)
             watch.ends()
-    assert told[0] > PATIENCE - 0.1
+    assert told[0] > SILENT_SECONDS - 0.1
     with watch.telling(lambda: told.append(0)):  # counts from the beginning
         watch.begins()
         watch.ends()
@@ -140,15 +140,15 @@ def test_only_the_outermost_is_told():
 
 def test_a_command_says_it_on_standard_error(bags, capsys, monkeypatch):
     def compiled(path):
-        WATCH.begins()
-        time.sleep(PATIENCE + 0.3)
-        WATCH.ends()
+        COMPILE_WATCH.begins()
+        time.sleep(SILENT_SECONDS + 0.3)
+        COMPILE_WATCH.ends()
         raise ValueError("the end")
 
     monkeypatch.setattr(dk, "open_sets", compiled)
     assert main(["score", bags, "--model", "m.npz", "--target", "wide"]) == 2
     said, _ = capsys.readouterr().err.splitlines()
-    assert said == "dkdist: compiling loops for this machine, once: 10 to 20 s as a rule"
+    assert said == "dkdist: compiling functions for this machine (once, usually 10 to 20 s)"
 
 
 def test_verbose_fits_say_it_too(capsys, monkeypatch):
@@ -157,9 +157,9 @@ def test_verbose_fits_say_it_too(capsys, monkeypatch):
     solved = ridge_pass.tree_sum
 
     def compiled(*given, **named):
-        WATCH.begins()
-        time.sleep(PATIENCE + 0.3)
-        WATCH.ends()
+        COMPILE_WATCH.begins()
+        time.sleep(SILENT_SECONDS + 0.3)
+        COMPILE_WATCH.ends()
         return solved(*given, **named)
 
     monkeypatch.setattr(ridge_pass, "tree_sum", compiled)
@@ -167,20 +167,20 @@ def test_verbose_fits_say_it_too(capsys, monkeypatch):
     dk.IncrementalRidge(alphas=1.0).fit(X, y)
     assert capsys.readouterr().err == ""
     dk.IncrementalRidge(alphas=1.0, verbose=True).fit(X, y)
-    assert "compiling loops for this machine, once" in capsys.readouterr().err
+    assert "compiling functions for this machine (once" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    compiling_loops._users_folder.cache_clear()
+    compiling_loops._user_cache.cache_clear()
     try:
-        folder, lasts = compiling_loops.kept_code()
+        folder, lasts = compiling_loops.code_cache()
         assert (lasts, "dkdist-numba-" in folder) == (False, True)
         assert "for this process alone" in compiling_loops.compiling_text()
     finally:
-        compiling_loops._users_folder.cache_clear()
+        compiling_loops._user_cache.cache_clear()
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no owner")
@@ -192,8 +192,8 @@ def test_a_folder_that_another_user_opened_to_all_is_not_used(requested, tmp_pat
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     def used():
-        compiling_loops._users_folder.cache_clear()
-        return compiling_loops.kept_code() == (str(folder), True)
+        compiling_loops._user_cache.cache_clear()
+        return compiling_loops.code_cache() == (str(folder), True)
 
     try:
         for mode, own, other in ((0o755, True, True), (0o775, True, requested), (0o1777, True, False)):
@@ -204,23 +204,25 @@ def test_a_folder_that_another_user_opened_to_all_is_not_used(requested, tmp_pat
                 assert used() == other
                 assert ("for this process alone" in compiling_loops.compiling_text()) != other
     finally:
-        compiling_loops._users_folder.cache_clear()
+        compiling_loops._user_cache.cache_clear()
 
 
 def test_warm_says_where_and_how_long(capsys, monkeypatch):
     def compiled():
-        WATCH.begins()
-        WATCH.ends()
+        COMPILE_WATCH.begins()
+        COMPILE_WATCH.ends()
 
     monkeypatch.setattr(warm, "compile_default_fit", compiled)
     assert main(["warm", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert list(found) == list(json_keys.WARM)
     assert (found["n_compiled"], found["lasts"]) == (1, True)
-    assert found["folder"] == compiling_loops.kept_code()[0]
+    assert found["folder"] == compiling_loops.code_cache()[0]
     monkeypatch.setattr(warm, "compile_default_fit", lambda: None)
     assert main(["warm"]) == 0
-    assert capsys.readouterr().out.startswith(f"all loops were there, kept in {found['folder']}; ")
+    assert capsys.readouterr().out.startswith(
+        f"all functions were compiled already, cached in {found['folder']}; "
+    )
 
 
 def test_after_warm_a_usual_fit_needs_no_other_loops(tmp_path):
@@ -229,10 +231,10 @@ def test_after_warm_a_usual_fit_needs_no_other_loops(tmp_path):
         "import gc, numpy as np, dkdist as dk\n"
         "from numba.core.registry import CPUDispatcher\n"
         "from dkdist.cli import main\n"
-        "from dkdist._numba.compilation import LoopCache\n"
+        "from dkdist._numba.compilation import CodeCache\n"
         "def n_ready():\n"
         "    compiled = [one for one in gc.get_objects() if type(one) is CPUDispatcher]\n"
-        "    return sum(len(one.signatures) for one in compiled if isinstance(one._cache, LoopCache))\n"
+        "    return sum(len(one.signatures) for one in compiled if isinstance(one._cache, CodeCache))\n"
         "assert main(['warm']) == 0\n"
         "before = n_ready()\n"
         "for d in (2,):\n"
@@ -260,7 +262,7 @@ def test_examples_run_and_leave_nothing(tmp_path, monkeypatch, capsys):
 
 
 def test_loop_keeps_its_meaning(fresh):
-    assert loop()(fresh().py_func)(np.arange(4.0)) == 12
+    assert jit()(fresh().py_func)(np.arange(4.0)) == 12
 
 
 @pytest.mark.slow
@@ -269,12 +271,12 @@ def test_warm_all_compiles_every_loop(tmp_path):
     code = (
         "import importlib, pkgutil, dkdist\n"
         "from dkdist.cli import main\n"
-        "from dkdist._numba.compilation import LoopCache\n"
+        "from dkdist._numba.compilation import CodeCache\n"
         "assert main(['warm', '--all']) == 0\n"
         "names = [m.name for m in pkgutil.walk_packages(dkdist.__path__, 'dkdist.') if '__main__' not in m.name]\n"
         "rooms = [importlib.import_module(name) for name in names]\n"
         "found = [one for room in rooms for one in vars(room).values()]\n"
-        "loops = [one for one in found if isinstance(getattr(one, '_cache', None), LoopCache)]\n"
+        "loops = [one for one in found if isinstance(getattr(one, '_cache', None), CodeCache)]\n"
         "print(*sorted({str(loop.py_func) for loop in loops if not loop.signatures}), sep='\\n')\n"
     )
     cold = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept")}

@@ -56,7 +56,7 @@ def test_what_it_says_to_try_next_works(shown, capsys):
     printed = capsys.readouterr().out
     assert "target 'digit'" in printed
     held_out = float(re.search(r"Ridge +(0\.\d+)", text)[1])
-    everywhere = float(re.search(r"accuracy (0\.\d+) of 1,797 sets", printed)[1])
+    everywhere = float(re.search(r"accuracy (0\.\d+) \(standard error 0\.\d+\) on 1,797 sets", printed)[1])
     assert everywhere > held_out - 0.01
     built = parser.build_parser()
     assert built.parse_args(shlex.split(commands[2])[1:]).divergence == "chi2"

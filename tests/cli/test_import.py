@@ -135,7 +135,7 @@ def test_appending_and_overwriting(tmp_path, capsys):
     rest = [row for row in ROWS if row[0] in NAMES[20:]]
     first, second = write_table(tmp_path / "a.csv", half), write_table(tmp_path / "b.csv", rest)
     imported(first, *USUAL)
-    assert "is there already" in refused(capsys, second, *USUAL)
+    assert "already exists" in refused(capsys, second, *USUAL)
     check(imported(second, *USUAL, "--append"))
     assert "in the store already" in refused(capsys, second, *USUAL, "--append")
     assert len(imported(first, *USUAL, "--overwrite")) == 20
@@ -282,9 +282,9 @@ def test_a_bad_set_of_a_later_batch_is_counted_from_its_first(tmp_path, capsys, 
 
 
 def test_other_files_are_refused(tmp_path, capsys):
-    assert "there is no file" in refused(capsys, tmp_path / "absent.csv", "--set-id", "a")
+    assert "does not exist" in refused(capsys, tmp_path / "absent.csv", "--set-id", "a")
     (tmp_path / "a.json").write_text("{}")
-    assert "ends in '.json': expected one of .csv" in refused(capsys, tmp_path / "a.json")
+    assert "must end in one of .csv" in refused(capsys, tmp_path / "a.json")
     (tmp_path / "a.npz").write_bytes(b"PK nothing")
     assert "cannot be read" in refused(capsys, tmp_path / "a.npz")
     (tmp_path / "a.csv").write_text("")

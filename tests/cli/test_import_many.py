@@ -93,12 +93,12 @@ def test_many_files_that_do_not_go_together(tmp_path, capsys):
     np.save(tmp_path / "a.npy", np.zeros((3, 4, 2)))
     store = str(tmp_path / "s.zarr")
     for arguments, message in (
-        ([*files, str(tmp_path / "a.npy"), store], "import one kind at a time"),
-        ([str(tmp_path / "absent*.csv"), store], "there is no file"),
-        ([str(tmp_path / "absent*.csv"), store, "--append", "--progress"], "there is no file"),
-        ([str(tmp_path), store, "--set-id", "bag"], "--set-id is for tables"),
+        ([*files, str(tmp_path / "a.npy"), store], "sources must be of one kind"),
+        ([str(tmp_path / "absent*.csv"), store], "does not exist"),
+        ([str(tmp_path / "absent*.csv"), store, "--append", "--progress"], "does not exist"),
+        ([str(tmp_path), store, "--set-id", "bag"], "--set-id applies to tables only"),
         ([*files, files[0], store, *USUAL], "1.csv is given twice"),
-        ([files[0], store, *USUAL, "--append", "--progress"], "--append goes file after file"),
+        ([files[0], store, *USUAL, "--append", "--progress"], "--append reads one file after another"),
     ):
         assert main(["import", *arguments]) == 2
         assert message in capsys.readouterr().err

@@ -39,7 +39,7 @@ def test_info_says_what_is_there(store, capsys):
     said = {name.strip(): value.strip() for name, value in lines.items()}
     assert said["sets"] == "120"
     assert said["points"] == "4,800"
-    assert said["points a set"] == "40 to 40 (median 40)"
+    assert said["points per set"] == "40 to 40 (median 40)"
     assert said["target 'wide'"] == "text, 2 classes: narrow (60), wide (60)"
     assert said["target 'spread'"] == f"float64, {SPREAD.min():.6g} to {SPREAD.max():.6g}"
     assert said["ids"] == "text, 120 distinct values, bag 0 to bag 99"
@@ -49,7 +49,7 @@ def test_verify_finds_a_flipped_bit(tmp_path, capsys):
     store = tmp_path / "s.zarr"
     dk.write_sets(store, SETS)
     assert main(["verify", str(store)]) == 0
-    assert capsys.readouterr().out.startswith("good: 120 sets, 4,800 points")
+    assert capsys.readouterr().out.startswith("no damage: 120 sets, 4,800 points")
     chunk = next(p for p in (store / "points").rglob("*") if p.is_file() and p.name != "zarr.json")
     content = bytearray(chunk.read_bytes())
     content[len(content) // 2] ^= 4
@@ -83,7 +83,7 @@ def test_embed_writes_what_the_estimators_make(store, tmp_path, capsys):
     assert main(["info", output]) == 0
     assert "store of  features" in capsys.readouterr().out
     assert main(command) == 2
-    assert "already holds features: give --overwrite" in capsys.readouterr().err
+    assert "already holds features. Pass --overwrite" in capsys.readouterr().err
     assert main([*command, "--overwrite"]) == 0
     assert main(["embed", store, output, "--features", "0"]) == 2
     assert main(["embed", store, output, "--features", "0", "--overwrite"]) == 0
@@ -145,7 +145,7 @@ def test_fit_without_random_features_and_a_held_out_part(store, tmp_path, capsys
     assert lines[0] == "task        classify 'wide' with ridge"
     assert lines[1].startswith("trained on  90 sets in ")
     assert lines[2].startswith("held out    accuracy 0.9")
-    assert lines[2].endswith(" of 30 sets (largest class: 0.5000)")
+    assert lines[2].endswith(" on 30 sets; always the largest class: 0.5000")
 
 
 def test_fit_keeps_a_checkpoint_and_shows_progress(store, tmp_path, capsys):
@@ -174,7 +174,7 @@ def test_fit_keeps_a_checkpoint_and_shows_progress(store, tmp_path, capsys):
         (["--target", "height"], "no target 'height'; it has count, flag, spread, wide"),
         (["--target", "wide", "--epochs", "3"], "--epochs is for --learner sgd"),
         (["--target", "wide", "--learner", "sgd", "--alphas", "1,2"], "takes one --alpha"),
-        (["--target", "wide", "--features", "0", "--sigma", "2"], "--sigma is for random features"),
+        (["--target", "wide", "--features", "0", "--sigma", "2"], "--sigma requires random features"),
         (["--target", "wide", "--domain", "0,1"], "outside the given domain"),
         (["--target", "spread", "--task", "classify"], "--task classify needs classes"),
     ],
@@ -197,7 +197,7 @@ def test_options_that_cannot_be_read_are_refused(options, store, capsys):
 def test_a_model_that_could_not_be_saved_is_refused_before_any_work(store, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(dk, "open_sets", None)
     assert main(["fit", store, "--target", "wide", "--model", str(tmp_path / "no" / "m.npz")]) == 2
-    assert "in a directory that is there" in capsys.readouterr().err
+    assert "Pass a file in an existing directory" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +229,7 @@ def test_predictions_in_three_forms(store, models, tmp_path, monkeypatch):
 def test_other_outputs_and_models_are_refused(store, models, tmp_path, capsys):
     wide = str(models / "wide.npz")
     assert main(["predict", store, "--model", wide, "--output", str(tmp_path / "p.xlsx")]) == 2
-    assert "expected one of .csv, .npz, .npy" in capsys.readouterr().err
+    assert "must end in one of .csv, .npz, .npy" in capsys.readouterr().err
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
     assert (
         main(["predict", store, "--model", str(tmp_path / "other.npz"), "--output", str(tmp_path / "p.csv")])

@@ -127,7 +127,7 @@ def test_a_terminal_obeys_nothing_of_a_file(bag_models, tmp_path, capsys):
 def test_versions_that_are_none_are_not_said(bag_models, tmp_path, capsys):
     path = forged(bag_models / "wide.npz", tmp_path / "m.npz", lambda header: header.update(saved_by=[1]))
     assert main(["info", path]) == 0
-    assert "saved by    not said" in capsys.readouterr().out
+    assert "saved by    unknown" in capsys.readouterr().out
 
 
 def test_automatic_models_and_searches_are_predicted_scored_and_described(bags, tmp_path, capsys):

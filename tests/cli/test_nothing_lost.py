@@ -55,7 +55,7 @@ def test_with_consent_it_is_replaced(bags, small, kept, capsys):
     predict = ["predict", bags, "--model", model, "--output", output]
     for command in (fit, predict):
         assert main(command) == 2
-        assert "give --overwrite, or another name" in capsys.readouterr().err
+        assert "Pass --overwrite or another name" in capsys.readouterr().err
         assert main([*command, "--overwrite"]) == 0
     assert (kept / "p.csv").read_text().startswith("set,prediction")
     assert main(["embed", bags, str(kept / "z.zarr"), "--overwrite", *small]) == 0

@@ -89,7 +89,7 @@ def test_what_does_not_fit_is_said_and_fails(blind, small, capsys):
         assert json.loads(captured.out)["fits"] is False
         assert "This does not fit" in captured.err
         assert main(command) == 2
-        assert "looks at" in capsys.readouterr().out
+        assert "scans" in capsys.readouterr().out
 
 
 def test_a_fit_that_does_not_fit_reads_no_point(blind, small, tmp_path, capsys):

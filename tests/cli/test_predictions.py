@@ -64,7 +64,7 @@ def test_sets_without_ids_go_by_their_positions(bags, bag_models, tmp_path, caps
 
 def test_what_cannot_be_predicted_is_refused_before_any_work(bags, bag_models, tmp_path, capsys, monkeypatch):
     assert predicted(bags, bag_models, tmp_path / "p.csv", "--probabilities", model="spread") == 2
-    assert "gives no probabilities" in capsys.readouterr().err
+    assert "has no probabilities" in capsys.readouterr().err
     monkeypatch.setattr(dk, "open_sets", None)
     assert predicted(bags, bag_models, tmp_path / "p.npy", "--probabilities") == 2
     assert "holds one array" in capsys.readouterr().err

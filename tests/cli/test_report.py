@@ -18,7 +18,7 @@ import dkdist as dk
 from dkdist.cli import main
 from dkdist.cli.report import run_report
 from dkdist.cli.report.data_section import data_section, points_section
-from dkdist.cli.report.evidence import Evaluation, evaluate_model
+from dkdist.cli.report.evaluation import Evaluation, evaluate_model
 from dkdist.cli.report.model_section import model_section
 from dkdist.cli.report.score_section import (
     bootstrap_score,
@@ -34,7 +34,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 Y = np.arange(N) % 2
 SPREAD = RNG.uniform(0.5, 2, N)
 SETS = [RNG.normal(c, s, (12, 2)) for c, s in zip(Y, SPREAD, strict=True)]
-SECTIONS = ["Scores", "Data", "Model", "Points that matter", "Environment", "How to cite"]
+SECTIONS = ["Scores", "Data", "Model", "Contributions", "Environment", "How to cite"]
 VOID = {"meta", "img", "br"}
 
 
@@ -135,12 +135,12 @@ def test_a_report_of_numbers(folder):
 
 
 def test_a_page_is_replaced_only_if_it_may(folder, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(run_report, "report_page", lambda evidence, title: title)
+    monkeypatch.setattr(run_report, "report_page", lambda evaluation, title: title)
     output = tmp_path / "r.html"
     output.write_text("mine")
     command = ["report", str(folder / "spread.npz"), str(folder / "<bags>.zarr"), "--output", str(output)]
     assert main([*command, "--target", "spread"]) == 2
-    assert "is there already: give --overwrite" in capsys.readouterr().err
+    assert "already exists. Pass --overwrite" in capsys.readouterr().err
     assert output.read_text() == "mine"
     assert main([*command, "--target", "spread", "--overwrite"]) == 0
     assert output.read_text() == "spread.npz: spread"
@@ -149,7 +149,7 @@ def test_a_page_is_replaced_only_if_it_may(folder, tmp_path, capsys, monkeypatch
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (None, "the store has the targets kind, spread: say by --target"),
+        (None, "the store has the targets kind, spread. Pass the one of the model"),
         ("other", "the store has no target 'other'"),
         ("spread", "target 'spread' holds"),
     ],
@@ -181,7 +181,7 @@ def test_what_cannot_be_explained_is_said(folder):
     model = make_pipeline(dk.MomentEmbedding(), LogisticRegression()).fit(sets.load(), Y)
     section = points_section(Evaluation(model, sets, "y", Y, Y, None))
     (said,) = section.parts
-    assert "What each point adds is not known of this model" in said
+    assert "Contributions are not available for this model" in said
     assert "LogisticRegression" in said
 
 
@@ -234,5 +234,5 @@ def test_the_intervals_cover_what_they_say():
 
 def test_the_constant_of_one_class_is_right_always():
     scores = classification_scores(np.zeros(5, int), np.zeros(5, int), np.array([0, 1]), None)
-    assert [score.name for score in scores] == ["accuracy", "found of 0"]
+    assert [score.name for score in scores] == ["accuracy", "recall of 0"]
     assert re.fullmatch(r"1(\.0)?", str(scores[0].constant))

@@ -41,7 +41,7 @@ def test_a_closed_standard_output_is_refused_before_any_work(command, capsys, mo
     monkeypatch.setattr(sys, "stdout", None)
     assert main(command) == 2
     assert capsys.readouterr().err == (
-        "dkdist: error: standard output is closed: redirect it to a file, or to /dev/null\n"
+        "dkdist: error: standard output is closed. Redirect it to a file or to /dev/null\n"
     )
 
 
@@ -107,7 +107,7 @@ def test_predictions_are_never_escaped(names, bag_models, capsys, monkeypatch):
         assert main(command) == 2
     assert raw.getvalue() == b""
     (line,) = capsys.readouterr().err.splitlines()
-    assert "--output - is standard output, whose encoding ascii cannot hold 's\\xe9t 0'" in line
+    assert "--output - is standard output, whose encoding ascii cannot represent 's\\xe9t 0'" in line
     assert "PYTHONIOENCODING=utf-8" in line
     stream, raw = written("utf-8", newline="")
     monkeypatch.setattr(sys, "stdout", stream)

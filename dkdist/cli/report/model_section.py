@@ -1,7 +1,4 @@
-"""With what, where and when: versions, the processor, and how to cite.
-
-What the model is: its steps with their parameters, what it settled, and what was tried beside it.
-"""
+"""Sections of a report about the model (parameters, fitted attributes, leaderboard), the environment and citations."""
 
 from __future__ import annotations
 
@@ -21,35 +18,35 @@ import dkdist as dk
 from dkdist._runtime.process import cpu_features
 from dkdist._utils.memory_budget import memory_limit
 from dkdist._utils.text import escape_html, html_table, key_value_table
-from dkdist.cli.report.evidence import Evaluation
+from dkdist.cli._tuning import MAX_LISTED_VALUES
+from dkdist.cli.report.evaluation import Evaluation
 from dkdist.cli.report.page import Section, render_figure, render_paragraph
 
-MAX_LISTED_VALUES = 12  # of a tuple or a small array that are shown
-COLUMNS = "parameter", "given", "settled"
+COLUMNS = "parameter", "value", "fitted"
 
 
-def model_section(evidence: Evaluation) -> Section:
-    """Leaderboard, steps, and the curve of a learner that went through the data more than once."""
-    steps = list(_flatten_steps(evidence.pipeline))
-    parts = _leaderboard_parts(evidence.model) if hasattr(evidence.model, "leaderboard_") else []
-    if evidence.pipeline is not evidence.model:
-        parts.append(render_paragraph("The best one alone, as a pipeline:", "note"))
+def model_section(evaluation: Evaluation) -> Section:
+    """Return the leaderboard, the steps, and the loss curve of a learner with several epochs."""
+    steps = list(_flatten_steps(evaluation.pipeline))
+    parts = _leaderboard_parts(evaluation.model) if hasattr(evaluation.model, "leaderboard_") else []
+    if evaluation.pipeline is not evaluation.model:
+        parts.append(render_paragraph("The best candidate, as a pipeline:", "note"))
     for k, step in enumerate(steps, 1):
         parts.append(html_table(f"{k}. {type(step).__name__}", COLUMNS, _parameter_rows(step), len(COLUMNS)))
     if len(getattr(steps[-1], "loss_curve_", ())) > 1:
-        caption = "Loss of every epoch of the training."
+        caption = "Training loss by epoch."
         parts.append(render_figure(lambda ax: dk.plot.learning_curve(steps[-1], ax=ax), caption, (6.4, 3.6)))
     return Section("Model", parts)
 
 
 def _leaderboard_parts(model: Any) -> list[str]:
-    """What a model without choices predicts by, and what else it tried."""
+    """Return the size of the ensemble, the leaderboard, and the conclusions of the summary."""
     board = model.leaderboard_
     size = 7.2, 1.2 + 0.34 * len(board)
-    caption = "What was tried, on sets of the training that were left out. Baselines are squares."
+    caption = "Scores on held-out training sets. Baselines are squares."
     return [
         render_paragraph(
-            f"{type(model).__name__} predicts by an average of {len(model.machine_.parts)} of its candidates."
+            f"{type(model).__name__} predicts the average of {len(model.machine_.parts)} of its candidates."
         ),
         board._repr_html_(),
         render_figure(lambda ax: dk.plot.leaderboard(model, ax=ax), caption, size),
@@ -67,18 +64,18 @@ def _flatten_steps(model: Any) -> Iterator[Any]:
 
 
 def _parameter_rows(step: Any) -> list[tuple[object, object, object]]:
-    """Parameters as they were given (bare where they are the default), and what became of them in the fit."""
+    """Return rows of parameters, marked if they differ from the default, with their fitted attributes."""
     defaults = {name: p.default for name, p in inspect.signature(type(step)).parameters.items()}
-    settled = {name: _format_value(value) for name, value in vars(step).items() if not name.startswith("_")}
+    fitted = {name: _format_value(value) for name, value in vars(step).items() if not name.startswith("_")}
     rows: list[tuple[object, object, object]] = []
     for name, value in step.get_params(deep=False).items():
-        chosen = "" if repr(value) == repr(defaults.get(name)) else " (chosen)"
-        rows.append((name, f"{_format_value(value) or value}{chosen}", settled.pop(f"{name}_", "")))
-    return rows + [(name, "", text) for name, text in sorted(settled.items()) if name.endswith("_") and text]
+        mark = "" if repr(value) == repr(defaults.get(name)) else " (not the default)"
+        rows.append((name, f"{_format_value(value) or value}{mark}", fitted.pop(f"{name}_", "")))
+    return rows + [(name, "", text) for name, text in sorted(fitted.items()) if name.endswith("_") and text]
 
 
 def _format_value(value: Any) -> str:
-    """A value in a few words; nothing of what has many."""
+    """Format a short value; "" for arrays and objects that are not short."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (bool, str)) or value is None:
@@ -90,7 +87,7 @@ def _format_value(value: Any) -> str:
     if (isinstance(value, np.ndarray) and value.ndim == 1) or isinstance(value, (tuple, list)):
         if len(value) == 0:
             return "none"
-        parts = [_format_value(one) for one in value] if len(value) <= MAX_LISTED_VALUES else []
+        parts = [_format_value(item) for item in value] if len(value) <= MAX_LISTED_VALUES else []
         return ", ".join(parts) if all(parts) else ""
     return ""
 
@@ -104,10 +101,10 @@ PAPERS = (
 
 
 def environment_section(_: Evaluation) -> Section:
-    """Versions of what computes, and what decides its last bits."""
-    found = cpu_features()
+    """Return versions of libraries, and properties of the CPU that affect the last bits of results."""
+    features = cpu_features()
     pairs: list[tuple[object, object]] = [
-        ("made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
+        ("created", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
         ("dkdist", dk.__version__),
         ("Python", platform.python_version()),
         *((name, _package_version(name)) for name in PACKAGES),
@@ -116,25 +113,23 @@ def environment_section(_: Evaluation) -> Section:
             "processor",
             f"{_processor_name()}, {os.cpu_count()} cores, {memory_limit() / 2**30:.0f} GiB",
         ),
-        ("BLAS", ", ".join(found["BLAS"])),
-        ("compiled loops for", found["Numba"][0]),
+        ("BLAS", ", ".join(features["BLAS"])),
+        ("compilation target", features["Numba"][0]),
     ]
-    said = (
-        "For the same seed and block size, results have the same bits on processors of one kind; on others the last "
-        "digits may differ."
+    note = (
+        "For a given seed and block size, results are bit-identical on CPUs of one type; on other CPUs the last digits "
+        "may differ."
     )
-    return Section("Environment", [key_value_table("", pairs), render_paragraph(said, "note")])
+    return Section("Environment", [key_value_table("", pairs), render_paragraph(note, "note")])
 
 
 def citation_section(_: Evaluation) -> Section:
-    """The software in this version, and the papers behind its main road."""
+    """Return the citations of this version of the software and of its methods."""
     entry = (
         "@software{dkdist,\n  title = {dkdist: learning from distributions},\n"
         f"  version = {{{dk.__version__}}},\n  year = {{{datetime.now(UTC).year}}}\n}}"
     )
-    return Section(
-        "How to cite", [f"<pre>{escape_html(entry)}</pre>", *(render_paragraph(one) for one in PAPERS)]
-    )
+    return Section("How to cite", [f"<pre>{escape_html(entry)}</pre>", *map(render_paragraph, PAPERS)])
 
 
 def _package_version(name: str) -> str:
@@ -145,7 +140,6 @@ def _package_version(name: str) -> str:
 
 
 def _processor_name() -> str:
-    """The name of the processor, where the system tells it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]

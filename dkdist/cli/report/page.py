@@ -1,7 +1,4 @@
-"""Pictures inside a page: drawn without a window, as SVG in the text of the page.
-
-The page of a report: sections one below the other, in one file without script, that may load nothing.
-"""
+"""HTML page of a report: one file without scripts, which embeds its figures as SVG and loads no other resources."""
 
 from __future__ import annotations
 
@@ -36,14 +33,14 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 class Section(NamedTuple):
-    """A part of the page: its title, and its HTML in parts."""
+    """Title and HTML elements of a section of the page."""
 
     title: str
     parts: Sequence[str]
 
 
 def render_page(title: str, sections: Sequence[Section]) -> str:
-    """The whole page."""
+    """Return the HTML of the page."""
     title = truncate(title)
     names = [section.title.lower().replace(" ", "-") for section in sections]
     links = " ".join(
@@ -69,18 +66,18 @@ def render_page(title: str, sections: Sequence[Section]) -> str:
 
 
 def render_paragraph(text: object, kind: str = "") -> str:
-    """A paragraph of text; ``kind`` is "lead" or "note"."""
+    """Return a paragraph of escaped text; ``kind`` is "lead" or "note"."""
     return f'<p class="{kind}">{escape_html(text)}</p>' if kind else f"<p>{escape_html(text)}</p>"
 
 
 DrawFunction = Callable[[Any], Any]
-"""Draws on the axes that it gets: one, or a list of several."""
+"""Function that draws on its argument: Axes, or a list of several."""
 
 
 def render_figure(
     draw: DrawFunction, caption: str, size: tuple[float, float] = (6.4, 4.4), n_panels: int = 1
 ) -> str:
-    """A picture with its caption; where one cannot be drawn, the reason."""
+    """Return a figure with its caption, or the reason if it cannot be drawn."""
     columns = min(n_panels, 3)
     rows = -(-n_panels // columns)
     figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(h_pad=PAD_INCHES, w_pad=PAD_INCHES))
