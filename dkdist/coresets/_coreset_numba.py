@@ -1,27 +1,15 @@
-"""A number of points of unequal weights, distinct, that stand for all: certain ones, and pivotal sampling of the rest.
+"""Sampling and selection of coreset points: certain points, pivotal sampling, spatial order, halving and swaps.
 
-    tau:   sum_i min(1, p_i / tau) = size
+    tau:  sum_i min(1, p_i / tau) = size,   D^2(P, S) = |mu - w sum_j phi(x_j)|^2,   mu = sum_i p_i phi(x_i)
 
-Points of weight tau and more are certain and keep their weight; of the others ``size`` - h are taken, each with
-probability p_i / tau, and weigh tau. So the weight of every point is right in the mean, and the total weight exactly.
+h points of weight >= tau are certain and keep their weight. Of the others, ``size`` - h are sampled with probability
+p_i / tau and weigh tau, so weights are unbiased and the total weight is exact. Pivotal sampling (Deville, Tille 1998)
+along a spatial order takes one point of every region. With V = W^2 - kappa(P, P) the mean of D^2 is at most V / size:
+pivotal sampling is at least as good as independent sampling (Chauvet, Ruiz-Gazen 2017); certain points lose nothing.
+Two outcomes of one decision differ by one point, so McDiarmid's inequality holds with 2 W / size.
 
-Pivotal sampling (Deville, Tille 1998) lets a point fight with the next in an order: it takes over the other's share,
-or is full and taken while the other keeps what is left. Along a spatial order this takes one point of every region.
-
-The law: with V = W^2 - kappa(P, P), the mean of D^2 is at most V / size. For pivotal sampling is at least as good as
-independent draws (Chauvet, Ruiz-Gazen 2017), V' / (size - h) for the weight W' and the V' of the rest; and a certain
-point p >= tau loses nothing: V >= V' + 2 p (W' - sqrt(kappa')) and V' = (W' - sqrt(kappa')) (W' + sqrt(kappa')), so
-V (size - 1) >= V' size if p (size - 1) >= W'. Two outcomes of a fight can be coupled so that samples differ by one
-point in another's place, which changes D by at most sqrt(2) W / size for a kernel in [0, 1]: McDiarmid's inequality
-holds as for independent draws, with 2 W / size.
-
-Few points for many: coresets whose mean embedding is near that of all (P3, section 4, and kernel thinning).
-
-    D^2(P, S) = |mu - w sum_j phi(x_j)|^2,   mu = sum_i p_i phi(x_i)
-
-Points are put in an order in which neighbours are near each other (halves of the widest side, again and again), so that
-a stratum of the order is a region. One point of each stratum is a start; halving keeps one point of every pair of
-neighbours so that the signed sum of what is kept and dropped stays small; swaps then replace points by better ones.
+Halving keeps one of two neighbours so that the signed sum of kept and dropped features stays small (Dwivedi, Mackey
+2021: kernel thinning); swaps replace points by better ones.
 """
 
 from __future__ import annotations
@@ -33,7 +21,7 @@ from dkdist._numba.compilation import FINITE_REASSOC, jit
 
 
 def spatial_order(x: F32, leaf: int = 1) -> I64:
-    """Positions of points (n, d) in an order in which neighbours are near, down to regions of ``leaf`` points."""
+    """Return positions of points (n, d) in an order in which neighbours are close, down to ``leaf`` points."""
     order = np.arange(len(x))
     _halve_regions(x.copy(), order, max(1, leaf))
     return order
@@ -41,7 +29,7 @@ def spatial_order(x: F32, leaf: int = 1) -> I64:
 
 @jit()
 def _halve_regions(x, order, leaf):  # type: ignore[no-untyped-def]
-    """Put the lower half along the widest side of a region first, then go on with both halves."""
+    """Partition each region at the median of its widest side, recursively with a stack."""
     stack, top, d = np.empty((128, 2), np.int64), 1, x.shape[1]
     stack[0, 0], stack[0, 1] = 0, len(x)
     while top:
@@ -64,7 +52,7 @@ def _halve_regions(x, order, leaf):  # type: ignore[no-untyped-def]
 
 @jit()
 def _select(x, order, low, high, k, j):  # type: ignore[no-untyped-def]
-    """Rows low..high such that none before row k is larger in column j, and none after it smaller (Hoare 1961)."""
+    """Partition rows low..high around row k by column j: smaller values before, larger after (Hoare 1961)."""
     while low < high:
         p, q, r = x[low, j], x[(low + high) // 2, j], x[high, j]
         pivot = max(min(p, q), min(max(p, q), r))
@@ -85,13 +73,13 @@ def _select(x, order, low, high, k, j):  # type: ignore[no-untyped-def]
             high = last
 
 
-def sample_strata(shares: F64, size: int, u: F64) -> I64:
-    """One position of each of ``size`` strata of equal weight, for weights in order and u in [0, 1); distinct."""
-    ends = np.cumsum(shares) / shares.sum()
+def sample_strata(weights: F64, size: int, u: F64) -> I64:
+    """Return one distinct position of each of ``size`` strata of equal weight, for weights in order and u in [0, 1)."""
+    ends = np.cumsum(weights) / weights.sum()
     chosen = np.searchsorted(ends, (np.arange(size) + u) / size, side="right")
-    for j in range(1, size):  # a point that holds parts of two strata: its neighbour stands in for it
+    for j in range(1, size):  # a point in two strata: the second takes its neighbour
         chosen[j] = max(chosen[j], chosen[j - 1] + 1)
-    last = len(shares) - 1
+    last = len(weights) - 1
     for j in range(size - 1, -1, -1):
         chosen[j] = min(chosen[j], last - (size - 1 - j))
     return np.asarray(chosen, np.int64)
@@ -99,19 +87,18 @@ def sample_strata(shares: F64, size: int, u: F64) -> I64:
 
 @jit(FINITE_REASSOC)
 def halve(phi, chosen, first):  # type: ignore[no-untyped-def]
-    """One of every two neighbours of ``chosen`` (even length), such that what is kept balances what is dropped.
+    """Keep one of every two neighbours of ``chosen`` (even length), balancing kept and dropped features.
 
-    Both halves are as near to the whole. Which of the ``first`` two is kept says which half: drawn, what is kept is
-    the whole in the mean.
+    Both halves are equally good. ``first`` selects the half: for a random bool the kept half is unbiased.
     """
     m = phi.shape[1]
     kept, balance = np.empty(len(chosen) // 2, np.int64), np.zeros(m, np.float32)
     for i in range(len(kept)):
         a, b = phi[chosen[2 * i]], phi[chosen[2 * i + 1]]
-        lean = np.float32(0)
+        imbalance = np.float32(0)
         for j in range(m):
-            lean += balance[j] * (a[j] - b[j])
-        sign = np.float32(1) if lean <= 0 else np.float32(-1)
+            imbalance += balance[j] * (a[j] - b[j])
+        sign = np.float32(1) if imbalance <= 0 else np.float32(-1)
         for j in range(m):
             balance[j] += sign * (a[j] - b[j])
         kept[i] = chosen[2 * i] if (sign > 0) == first else chosen[2 * i + 1]
@@ -120,10 +107,10 @@ def halve(phi, chosen, first):  # type: ignore[no-untyped-def]
 
 @jit(FINITE_REASSOC)
 def swap(phi, squares, target, chosen, turns, pool, bounds):  # type: ignore[no-untyped-def]
-    """Replace points of ``chosen``, in the order of ``turns``, by the one that brings their sum nearest to ``target``.
+    """Replace points of ``chosen``, in the order of ``turns``, by the one whose sum comes nearest to ``target``.
 
     ``phi`` (n, m) features with squared lengths ``squares``; candidates for point c are its stratum
-    bounds[c]:bounds[c + 1] and the ``pool``. Each point is taken once.
+    bounds[c]:bounds[c + 1] and the ``pool``. Points are distinct.
     """
     m = phi.shape[1]
     total, rest = np.zeros(m, np.float32), np.empty(m, np.float32)
@@ -138,18 +125,18 @@ def swap(phi, squares, target, chosen, turns, pool, bounds):  # type: ignore[no-
         taken[old] = False
         for j in range(m):
             rest[j] = target[j] - total[j] + phi[old, j]
-        best, least = old, np.float32(np.inf)
-        n_own = bounds[c + 1] - bounds[c]
-        for k in range(n_own + len(pool)):
-            p = bounds[c] + k if k < n_own else pool[k - n_own]
+        best, best_value = old, np.float32(np.inf)
+        stratum_size = bounds[c + 1] - bounds[c]
+        for k in range(stratum_size + len(pool)):
+            p = bounds[c] + k if k < stratum_size else pool[k - stratum_size]
             if taken[p]:
                 continue
             dot = np.float32(0)
             for j in range(m):
                 dot += rest[j] * phi[p, j]
             value = squares[p] - 2 * dot
-            if value < least:
-                best, least = p, value
+            if value < best_value:
+                best, best_value = p, value
         chosen[c] = best
         taken[best] = True
         for j in range(m):
@@ -157,7 +144,7 @@ def swap(phi, squares, target, chosen, turns, pool, bounds):  # type: ignore[no-
 
 
 def certain_points(weights: F64, size: int) -> I64:
-    """Positions of the points that weigh at least tau, for more than ``size`` points of positive weight; sorted."""
+    """Return sorted positions of points of weight >= tau, for more than ``size`` points of positive weight."""
     first = np.argpartition(weights, len(weights) - size)
     top = first[len(weights) - size :]
     top = top[np.argsort(-weights[top], kind="stable")]
@@ -166,7 +153,7 @@ def certain_points(weights: F64, size: int) -> I64:
 
 
 def inclusion_threshold(heaviest: F64, others: float, size: int) -> float:
-    """tau, from points among which are all that are certain, and the weight of all others."""
+    """Return tau from the ``heaviest`` points, which contain all certain ones, and the weight of all others."""
     falling = np.sort(heaviest)[::-1]
     top, others = falling[:size], others + float(falling[size:][::-1].sum())
     h = _n_certain(top, others, size)
@@ -174,53 +161,53 @@ def inclusion_threshold(heaviest: F64, others: float, size: int) -> float:
 
 
 def _n_certain(top: F64, others: float, size: int) -> int:
-    """How many of the heaviest points, at most ``size``, weigh as much as they and all after them do for a place."""
-    rest = others + np.cumsum(top[::-1])[::-1]
-    heavy = top * (size - np.arange(len(top))) >= rest
+    """Count the heaviest points, at most ``size``, at least as heavy as the remaining weight per remaining place."""
+    remaining_weight = others + np.cumsum(top[::-1])[::-1]
+    heavy = top * (size - np.arange(len(top))) >= remaining_weight
     first_light = int(np.argmin(np.append(heavy, False)))
-    return min(first_light, size - 1)  # the last place is for all that are left
+    return min(first_light, size - 1)  # the last place represents all remaining points
 
 
-def sample_pivotal(shares: F64, size: int, u: F64) -> I64:
-    """Positions of ``size`` points, each with probability size p_i / sum p <= 1; u (n,) in [0, 1). Sorted."""
-    taken, last, left = pivotal(shares * (size / shares.sum()), u)
-    taken[last] |= left > 0.5  # 0 or 1, but for rounding
+def sample_pivotal(weights: F64, size: int, u: F64) -> I64:
+    """Sample sorted positions of ``size`` points with probabilities size p_i / sum p <= 1, from u (n,) in [0, 1)."""
+    taken, last, remaining = pivotal(weights * (size / weights.sum()), u)
+    taken[last] |= remaining > 0.5  # 0 or 1, but for rounding
     return np.asarray(np.flatnonzero(taken), np.int64)
 
 
 @jit()
-def pivotal(shares, u):  # type: ignore[no-untyped-def]
-    """(which are taken, the point that is left, its share) after fights in order; shares (n,) in (0, 1]."""
-    taken, last, left = np.zeros(len(shares), np.bool_), 0, min(shares[0], 1.0)
-    for i in range(1, len(shares)):
-        share = min(shares[i], 1.0)
-        if left + share <= 1:
-            if u[i] * (left + share) >= left:
+def pivotal(probabilities, u):  # type: ignore[no-untyped-def]
+    """Return (mask of sampled points, last undecided point, its probability) for probabilities (n,) in (0, 1]."""
+    taken, last, remaining = np.zeros(len(probabilities), np.bool_), 0, min(probabilities[0], 1.0)
+    for i in range(1, len(probabilities)):
+        probability = min(probabilities[i], 1.0)
+        if remaining + probability <= 1:
+            if u[i] * (remaining + probability) >= remaining:
                 last = i
-            left += share
+            remaining += probability
         else:
-            if u[i] * (2 - left - share) < 1 - share:
+            if u[i] * (2 - remaining - probability) < 1 - probability:
                 taken[last] = True
                 last = i
             else:
                 taken[i] = True
-            left += share - 1
-    return taken, last, left
+            remaining += probability - 1
+    return taken, last, remaining
 
 
-def sample_weighted(shares: F64, size: int, u: F64) -> tuple[I64, F64]:
-    """(positions, weights) of ``size`` points that stand for all, the certain ones and one of each region."""
-    if size >= len(shares):
-        return np.arange(len(shares)), shares
-    heavy = certain_points(shares, size)
-    rest = np.delete(np.arange(len(shares)), heavy)
-    light = rest[sample_pivotal(shares[rest], size - len(heavy), u[rest])]
+def sample_weighted(weights: F64, size: int, u: F64) -> tuple[I64, F64]:
+    """Sample (positions, weights) of ``size`` points: certain ones, and one of each region."""
+    if size >= len(weights):
+        return np.arange(len(weights)), weights
+    heavy = certain_points(weights, size)
+    rest = np.delete(np.arange(len(weights)), heavy)
+    light = rest[sample_pivotal(weights[rest], size - len(heavy), u[rest])]
     chosen = np.sort(np.concatenate([heavy, light]))
-    return chosen, np.maximum(shares[chosen], shares[rest].sum() / len(light))
+    return chosen, np.maximum(weights[chosen], weights[rest].sum() / len(light))
 
 
 def halve_unequal(phi: F32, weights: F64, size: int) -> I64:
-    """Positions of ``size`` points, from numbers of them that halve: fights whose winners balance what is lost."""
+    """Choose ``size`` points by repeated halving with balanced pivotal sampling."""
     kept, weights = np.arange(len(phi)), weights.astype(np.float64)
     balance = np.zeros(phi.shape[1], np.float32)
     for level in range(int(np.log2(len(phi) / size)), -1, -1):
@@ -230,37 +217,39 @@ def halve_unequal(phi: F32, weights: F64, size: int) -> I64:
         heavy = certain_points(weights, count)
         rest = np.delete(np.arange(len(kept)), heavy)
         tau = weights[rest].sum() / (count - len(heavy))
-        taken, last, left = _balanced_pivotal(
+        taken, last, remaining = _balanced_pivotal(
             phi, kept[rest], weights[rest] / tau, tau * size / weights.sum(), balance
         )
-        taken[last] |= left > 0.5
+        taken[last] |= remaining > 0.5
         places = np.sort(np.concatenate([heavy, rest[taken]]))
         kept, weights = kept[places], np.maximum(weights[places], tau)
     return kept
 
 
 @jit(FINITE_REASSOC)
-def _balanced_pivotal(phi, points, shares, unit, balance):  # type: ignore[no-untyped-def]
-    """As `pivotal`, but won so that ``balance``, the sum of what is kept less that of all, stays small."""
+def _balanced_pivotal(phi, points, probabilities, unit, balance):  # type: ignore[no-untyped-def]
+    """Decide like `pivotal`, but keep ``balance`` small: the sum of kept features minus that of all."""
     m = phi.shape[1]
-    taken, last, left = np.zeros(len(points), np.bool_), 0, min(shares[0], 1.0)
+    taken, last, remaining = np.zeros(len(points), np.bool_), 0, min(probabilities[0], 1.0)
     for i in range(1, len(points)):
-        share = min(shares[i], 1.0)
-        whole = left + share <= 1
-        gain, loss = (share, left) if whole else (1 - left, 1 - share)  # of the first, if it wins or loses
+        probability = min(probabilities[i], 1.0)
+        whole = remaining + probability <= 1
+        gain, loss = (
+            (probability, remaining) if whole else (1 - remaining, 1 - probability)
+        )  # of the first, if it wins or loses
         a, b = phi[points[last]], phi[points[i]]
-        lean, square = np.float32(0), np.float32(0)
+        imbalance, square = np.float32(0), np.float32(0)
         for j in range(m):
             d = a[j] - b[j]
-            lean += balance[j] * d
+            imbalance += balance[j] * d
             square += d * d
-        wins = 2 * lean + np.float32(unit * (gain - loss)) * square <= 0
+        wins = 2 * imbalance + np.float32(unit * (gain - loss)) * square <= 0
         step = np.float32(unit * gain if wins else -unit * loss)
         for j in range(m):
             balance[j] += step * (a[j] - b[j])
         if whole:
-            last, left = (last if wins else i), left + share
+            last, remaining = (last if wins else i), remaining + probability
         else:
             taken[last if wins else i] = True
-            last, left = (i if wins else last), left + share - 1
-    return taken, last, left
+            last, remaining = (i if wins else last), remaining + probability - 1
+    return taken, last, remaining

@@ -42,7 +42,7 @@ def scale_dense(frequencies: F32, n_features: int, sigmas: Sequence[float]) -> D
 
 
 def as_panels(Wt: F32) -> F32:
-    """Frequencies Wt (m, F), sixteen side by side: (ceil(F / 16), m, 16), zeros after the last one."""
+    """Rearrange frequencies Wt (m, F) to panels (ceil(F / 16), m, 16), padded with zeros."""
     m, F = Wt.shape
     padded = np.zeros((m, -(-F // SIMD_WIDTH) * SIMD_WIDTH), np.float32)
     padded[:, :F] = Wt
@@ -54,12 +54,12 @@ def dense_features(X: F32, waves: DenseFrequencies, outs: F32) -> None:
     _dense_rows(read_only(X), waves, outs)
 
 
-def dense_steps(X: F32, places: I64, waves: DenseFrequencies, tile: int, *walk: Any) -> int:
-    """Take steps by the features of rows ``places`` of X, ``tile`` of them at a time; the terms of the average.
+def dense_steps(X: F32, places: I64, waves: DenseFrequencies, tile: int, *sgd_arguments: Any) -> int:
+    """Take SGD steps on the features of rows ``places`` of X, ``tile`` rows at a time; return the terms of the average.
 
-    The ``walk`` is that of `MadeRows.descend`: steps, iterate, looks and the terms before.
+    The ``sgd_arguments`` are those of `LazyRows.descend`.
     """
-    return int(_dense_steps(read_only(X), read_only(places), waves, tile, *walk))
+    return int(_dense_steps(read_only(X), read_only(places), waves, tile, *sgd_arguments))
 
 
 @inline_jit(FINITE_FMA, early=False)
@@ -106,16 +106,16 @@ def _dense_rows(X, waves, outs):  # type: ignore[no-untyped-def]
 
 
 @jit(FINITE_FMA)
-def _dense_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
-    made = np.empty((1, tile, iterate.W.shape[1]), f32)
-    room, given = np.empty((TILE_ROWS, TILE_FREQUENCIES), f32), np.empty((tile, X.shape[1]), f32)
-    start, stop = 0, (len(places) - 1) % tile + 1  # the first tile is the short one: the last is whole
+def _dense_steps(X, places, waves, tile, steps, iterate, monitor, n_averaged):  # type: ignore[no-untyped-def]
+    features = np.empty((1, tile, iterate.W.shape[1]), f32)
+    phases, rows = np.empty((TILE_ROWS, TILE_FREQUENCIES), f32), np.empty((tile, X.shape[1]), f32)
+    start, stop = 0, (len(places) - 1) % tile + 1  # the first tile is the short one
     while start < len(places):
         for i in range(stop - start):
             x = X[places[start + i]]
             for a in range(len(x)):
-                given[i, a] = x[a]
-        _fill_dense(given, stop - start, waves, room, made)
-        n_averaged = tile_steps(made[0], start, stop, steps, iterate, looks, n_averaged)
+                rows[i, a] = x[a]
+        _fill_dense(rows, stop - start, waves, phases, features)
+        n_averaged = tile_steps(features[0], start, stop, steps, iterate, monitor, n_averaged)
         start, stop = stop, stop + tile
     return n_averaged

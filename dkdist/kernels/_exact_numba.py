@@ -93,10 +93,10 @@ def _tile_energies(points: WeightedPoints, unit: float, first: int, last: int, T
     columns, side = _scaled_block(points, first, last, unit), len(T)
     parts = np.zeros((-(-(last - first) // side), -(-last // side)))
     for start in range(0, last, side):
-        stop, own = min(start + side, last), start >= first
+        stop, is_diagonal = min(start + side, last), start >= first
         rows = (
             _slice_block(columns, start - first, stop - first)
-            if own
+            if is_diagonal
             else _scaled_block(points, start, stop, unit)
         )
         for begin in range(max(start, first), last, side):
@@ -317,8 +317,8 @@ def is_connected_by_bins(points: WeightedPoints, reach: float) -> bool:
     for x, _ in points.tiles():
         _extend_intervals(x, low, 1 / reach, lows, highs)
     for a, b in zip(lows, highs, strict=True):
-        held = np.isfinite(a)
-        if (a[held][1:] - b[held][:-1] > reach).any():
+        is_occupied = np.isfinite(a)
+        if (a[is_occupied][1:] - b[is_occupied][:-1] > reach).any():
             return False
     return True
 
@@ -339,34 +339,34 @@ def connected_components(points: WeightedPoints, reach: float) -> tuple[I64, I64
     Points in order along an axis are cut where the next one is more than ``reach`` away, the parts that are left along
     the next axis, and so on until no axis cuts any. Cost: n log n for each axis and round, two rounds as a rule.
     """
-    part, count, idle, axis = np.zeros(len(points), np.int64), 1, 0, 0
-    while idle < points.d:
+    component, count, n_idle_axes, axis = np.zeros(len(points), np.int64), 1, 0, 0
+    while n_idle_axes < points.d:
         column = points.column(axis)
         order = np.argsort(column)
         if count > 1:
-            order = order[np.argsort(part[order], kind="stable")]
-        cut = (np.diff(part[order]) > 0) | (np.diff(column[order]) > reach)
-        part[order] = np.concatenate([[0], np.cumsum(cut)])
-        found = int(cut.sum()) + 1
-        idle, count = (1 if found > count else idle + 1), found
+            order = order[np.argsort(component[order], kind="stable")]
+        cut = (np.diff(component[order]) > 0) | (np.diff(column[order]) > reach)
+        component[order] = np.concatenate([[0], np.cumsum(cut)])
+        n_components = int(cut.sum()) + 1
+        n_idle_axes, count = (1 if n_components > count else n_idle_axes + 1), n_components
         axis = (axis + 1) % points.d
-    order = np.argsort(part, kind="stable")
-    return order, np.concatenate([[0], np.cumsum(np.bincount(part))])
+    order = np.argsort(component, kind="stable")
+    return order, np.concatenate([[0], np.cumsum(np.bincount(component))])
 
 
 def blockwise_energy(x: F64, z: F64, spans: I64) -> float:
-    """The sum of `exact_loops.energy` of runs (first, end) of scaled points (n, d) with weights (n, C)."""
+    """Return the sum of energies of runs (first, end) of scaled points (n, d) with weights (n, C)."""
     return float(_span_energies(pad_dims(x), z, spans))
 
 
 @jit()
 def _span_energies(x, z, spans):  # type: ignore[no-untyped-def]
-    total, nothing = 0.0, np.empty((0, z.shape[1]))
+    total, no_sums = 0.0, np.empty((0, z.shape[1]))
     for s in range(len(spans)):
         a, b = spans[s, 0], spans[s, 1]
         if b - a == 1:  # k(x, x) = 1
             for c in range(z.shape[1]):
                 total += z[a, c] * z[a, c]
         else:
-            total += self_energy(x[a:b] - x[a], z[a:b], GAUSSIAN, nothing, 0.0)
+            total += self_energy(x[a:b] - x[a], z[a:b], GAUSSIAN, no_sums, 0.0)
     return total

@@ -126,8 +126,8 @@ def _row_cells(order: int) -> int:
 
 def _cells(wide: F64, side: float, order: int, gap: float) -> I64:
     """Return even numbers of cells with fast transforms, such that no spline reaches beyond the last cell."""
-    least = np.maximum(np.ceil((wide + gap) / side), np.floor(wide / side) + _row_cells(order) + 1)
-    return np.array([2 * next_fast_len(int(m + 1) // 2, real=True) for m in least])
+    min_cells = np.maximum(np.ceil((wide + gap) / side), np.floor(wide / side) + _row_cells(order) + 1)
+    return np.array([2 * next_fast_len(int(m + 1) // 2, real=True) for m in min_cells])
 
 
 def _errors(wide: F64, side: float, cells: I64, order: int, slopes: bool) -> F64:
@@ -228,8 +228,8 @@ def _transform_in_place(f: F64) -> Any:
     F = lines.view(np.complex128)
     step = max(1, FFT_BATCH_NUMBERS // f.shape[2])
     for first in range(0, len(lines), step):
-        some = slice(first, first + step)
-        F[some] = rfft(lines[some, :-2])
+        batch = slice(first, first + step)
+        F[batch] = rfft(lines[batch, :-2])
     return fftn(F.reshape(*f.shape[:2], -1), axes=(0, 1) if f.shape[0] > 1 else (1,), overwrite_x=True)
 
 
@@ -246,10 +246,10 @@ def mesh_field(x: F64, z: F64, sigma: float, mesh: Mesh) -> tuple[F64, F64]:
     F = rfftn(u)
     F *= first[:, None, None] * (second[:, None] * third[: F.shape[2]])
     gather(places, mesh.order, irfftn(F, mesh.shape, overwrite_x=True, norm="forward"), out)
-    found = np.empty_like(out)
-    found[slice(None) if order is None else order] = out
-    slopes[:, axes] = found[:, 1:][:, np.array(mesh.shape) > 1] / mesh.side
-    return found[:, 0].copy(), slopes
+    unsorted = np.empty_like(out)
+    unsorted[slice(None) if order is None else order] = out
+    slopes[:, axes] = unsorted[:, 1:][:, np.array(mesh.shape) > 1] / mesh.side
+    return unsorted[:, 0].copy(), slopes
 
 
 def _mesh_coordinates(x: F64, low: F64, axes: I64, mesh: Mesh) -> F64:

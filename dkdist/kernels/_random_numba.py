@@ -85,21 +85,21 @@ def add_features(x, w, V, base, S, C):  # type: ignore[no-untyped-def]
 
 
 @inline_jit(FINITE_FMA)
-def _add_tiles(points, start, stop, weights, weighted, mean, waves, room, sums):  # type: ignore[no-untyped-def]
+def _add_tiles(points, start, stop, weights, weighted, mean, waves, buffers, sums):  # type: ignore[no-untyped-def]
     """Add the sums over the points from ``start`` to ``stop`` - 1."""
     V, centre, reach = waves
-    x, share, base, S, C = room
+    x, fractions, base, S, C = buffers
     for first in range(start, stop, TILE_POINTS):
         m = min(TILE_POINTS, stop - first)
         for i in range(m):
-            share[i] = f32(weights[first + i] / mean) if weighted else f32(1.0)
+            fractions[i] = f32(weights[first + i] / mean) if weighted else f32(1.0)
             for j in range(points.shape[1]):
                 x[i, j] = f32(min(max(points[first + i, j] - centre[j], -reach), reach))
         for q in range(len(V)):
             S[:] = f32(0.0)
             C[:] = f32(0.0)
             for i in range(m):
-                add_features(x[i], share[i], V[q], base, S, C)
+                add_features(x[i], fractions[i], V[q], base, S, C)
             for r in range(LANES_PER_GROUP):
                 sums[0, q, r] += S[r]
                 sums[1, q, r] += C[r]
@@ -108,10 +108,10 @@ def _add_tiles(points, start, stop, weights, weighted, mean, waves, room, sums):
 @inline_jit()
 def _buffers(V):  # type: ignore[no-untyped-def]
     """Allocate the points and weights of a tile, and three rows of lanes."""
-    x, share = np.zeros((TILE_POINTS, V.shape[1]), f32), np.empty(TILE_POINTS, f32)
+    x, fractions = np.zeros((TILE_POINTS, V.shape[1]), f32), np.empty(TILE_POINTS, f32)
     return (
         x,
-        share,
+        fractions,
         np.zeros(LANES_PER_GROUP, f32),
         np.empty(LANES_PER_GROUP, f32),
         np.empty(LANES_PER_GROUP, f32),
@@ -120,13 +120,13 @@ def _buffers(V):  # type: ignore[no-untyped-def]
 
 @jit(FINITE_FMA)
 def _add_piece(points, weights, weighted, mean, waves, sums):  # type: ignore[no-untyped-def]
-    room = _buffers(waves.half_turns)
-    _add_tiles(points, 0, len(points), weights, weighted, mean, waves, room, sums)
+    buffers = _buffers(waves.half_turns)
+    _add_tiles(points, 0, len(points), weights, weighted, mean, waves, buffers, sums)
 
 
 @jit(FINITE_FMA)
 def _mean_features(points, offsets, weights, weighted, waves, out):  # type: ignore[no-untyped-def]
-    F, room, sums = (
+    F, buffers, sums = (
         out.shape[1] // 2,
         _buffers(waves.half_turns),
         np.empty((2, len(waves.half_turns), LANES_PER_GROUP)),
@@ -137,7 +137,7 @@ def _mean_features(points, offsets, weights, weighted, waves, out):  # type: ign
         mean = total_weight(weights, weighted, start, stop) / n  # shares near one add up with least rounding
         scale = 1 / (np.sqrt(F) * n)
         sums[:] = 0.0
-        _add_tiles(points, start, stop, weights, weighted, mean, waves, room, sums)
+        _add_tiles(points, start, stop, weights, weighted, mean, waves, buffers, sums)
         for r in range(F):
             out[s, r] = f32(scale * sums[0, r // LANES_PER_GROUP, r % LANES_PER_GROUP])
             out[s, F + r] = f32(scale * sums[1, r // LANES_PER_GROUP, r % LANES_PER_GROUP])

@@ -1,4 +1,4 @@
-"""Exact sums over all pairs by sorting: exponential kernels on a line, the city-block exponential in the plane.
+"""Exact sums over all pairs by sorting: exponential kernels on a line, city-block exponential kernel in the plane.
 
 On a line,
 
@@ -31,11 +31,11 @@ def line_sums(t: F64, z: F64, decay: float, polynomial: tuple[float, float, floa
     At a kink of k, the slope between equal points counts as 0.
     """
     places, which = np.unique(t, return_inverse=True)
-    found, a = np.zeros((2, z.shape[1], len(places))), np.array(polynomial, np.float64)
+    sums, a = np.zeros((2, z.shape[1], len(places))), np.array(polynomial, np.float64)
     for c in range(z.shape[1]):
         weights = np.bincount(which, z[:, c], len(places))
-        _line(places, weights, float(decay), a, found[:, c])
-    f, slopes = found[:, :, which]
+        _line(places, weights, float(decay), a, sums[:, c])
+    f, slopes = sums[:, :, which]
     return np.ascontiguousarray(f.T), np.ascontiguousarray(slopes.T)
 
 

@@ -48,8 +48,8 @@ class StructuredFrequencies(NamedTuple):
 
 def scale_structured(signs: F32, lengths: F64, sigmas: Sequence[float]) -> StructuredFrequencies:
     """``lengths`` (F,) are those of the rows of W over L^(3/2) for sigma = 1."""
-    each = (lengths / (np.pi * np.asarray(sigmas)[:, None])).astype(np.float32)
-    return StructuredFrequencies(read_only(signs), read_only(each), float(1 / np.sqrt(len(lengths))))
+    scaled = (lengths / (np.pi * np.asarray(sigmas)[:, None])).astype(np.float32)
+    return StructuredFrequencies(read_only(signs), read_only(scaled), float(1 / np.sqrt(len(lengths))))
 
 
 def structured_features(X: F32, places: I64 | None, waves: StructuredFrequencies, outs: F32) -> None:
@@ -63,25 +63,27 @@ def structured_features(X: F32, places: I64 | None, waves: StructuredFrequencies
     _structured_rows(read_only(X), read_only(places), waves, outs)
 
 
-def structured_steps(X: F32, places: I64, waves: StructuredFrequencies, tile: int, *walk: Any) -> int:
-    """Take steps by the features of rows ``places`` of X, ``tile`` of them at a time; the terms of the average.
+def structured_steps(
+    X: F32, places: I64, waves: StructuredFrequencies, tile: int, *sgd_arguments: Any
+) -> int:
+    """Take SGD steps on the features of rows ``places`` of X, ``tile`` rows at a time; return the terms of the average.
 
-    The ``walk`` is that of `MadeRows.descend`: steps, iterate, looks and the terms before.
+    The ``sgd_arguments`` are those of `LazyRows.descend`.
     """
-    return int(_structured_steps(read_only(X), read_only(places), waves, tile, *walk))
+    return int(_structured_steps(read_only(X), read_only(places), waves, tile, *sgd_arguments))
 
 
 @inline_jit(early=False)
 def _buffers(L):  # type: ignore[no-untyped-def]
-    """Of some rows: side by side, their products, and what fills no vector."""
+    """Allocate aligned buffers: interleaved rows, their products, and partial registers."""
     sides, one = np.zeros(2 * ROWS_PER_VECTOR * L + CACHE_LINE_FLOATS, f32), ROWS_PER_VECTOR * L
     begin = offset_to_cache_line(sides)
     return sides[begin:][:one], sides[begin + one :][:one], np.zeros(3 * ROWS_PER_VECTOR * SIMD_WIDTH, f32)
 
 
 @inline_jit(early=False)
-def _load_rows(X, places, i, last, x, left):  # type: ignore[no-untyped-def]
-    """Some rows of X side by side."""
+def _load_rows(X, places, i, last, x, partial):  # type: ignore[no-untyped-def]
+    """Write some rows of X, interleaved, to ``x``."""
     m = X.shape[1]
     whole = m // SIMD_WIDTH * SIMD_WIDTH
     for r in range(0, whole, SIMD_WIDTH):
@@ -90,9 +92,9 @@ def _load_rows(X, places, i, last, x, left):  # type: ignore[no-untyped-def]
         for k in range(ROWS_PER_VECTOR):
             row = X[places[minimum(i + k, last)]]
             for j in range(SIMD_WIDTH):
-                left[k * SIMD_WIDTH + j] = row[whole + j] if whole + j < m else f32(0)
+                partial[k * SIMD_WIDTH + j] = row[whole + j] if whole + j < m else f32(0)
         store(
-            transposed(load(left, 0, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH)),
+            transposed(load(partial, 0, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH)),
             x,
             whole * ROWS_PER_VECTOR,
             SIMD_WIDTH,
@@ -100,45 +102,50 @@ def _load_rows(X, places, i, last, x, left):  # type: ignore[no-untyped-def]
 
 
 @inline_jit(FINITE_FMA, early=False)
-def _sines_and_cosines(room, scale):  # type: ignore[no-untyped-def]
+def _sines_and_cosines(buffer, scale):  # type: ignore[no-untyped-def]
     """Sines and cosines times ``scale`` of the first third of the room, to the second and the third."""
     cells, length = ROWS_PER_VECTOR * SIMD_WIDTH, f32(scale)
     for j in range(cells):
-        sine, cosine = sincospi(room[j])
-        room[cells + j] = length * sine
-        room[2 * cells + j] = length * cosine
+        sine, cosine = sincospi(buffer[j])
+        buffer[cells + j] = length * sine
+        buffer[2 * cells + j] = length * cosine
 
 
 @inline_jit(early=False)
-def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no-untyped-def]
+def _fill_structured(X, places, first, n, waves, buffers, outs):  # type: ignore[no-untyped-def]
     """The features of the rows places[first : first + n] of X, `ROWS_PER_VECTOR` of them at once.
 
     Where fewer are left, the last one stands for those that are not there. Waves of a block come right after its
     products, which are still in the first level of the cache.
     """
-    (x, v, left), (signs, lengths, scale), outs = borrowed(room), borrowed(waves), borrowed(outs)
+    (x, v, partial), (signs, lengths, scale), outs = borrowed(buffers), borrowed(waves), borrowed(outs)
     X, places, (n_blocks, _, L) = borrowed(X), borrowed(places), signs.shape
     F, last, cells = lengths.shape[1], first + n - 1, ROWS_PER_VECTOR * SIMD_WIDTH
     for i in range(0, n, ROWS_PER_VECTOR):
-        _load_rows(X, places, first + i, last, x, left)
+        _load_rows(X, places, first + i, last, x, partial)
         for block in range(n_blocks):
             structured_products(x, X.shape[1], signs[block], v)
             start = block * L
             stop = minimum(start + L, F)
             whole = start + (stop - start) // SIMD_WIDTH * SIMD_WIDTH if i + ROWS_PER_VECTOR <= n else start
             for s in range(len(lengths)):
-                given, out = lengths[s], (s * outs.shape[1] + i) * 2 * F
+                row_lengths, out = lengths[s], (s * outs.shape[1] + i) * 2 * F
                 for r in range(start, whole, SIMD_WIDTH):
                     prefetch_for_write(outs, out + r + PREFETCH_NUMBERS, 2 * F, ROWS_PER_VECTOR)
                     prefetch_for_write(outs, out + F + r + PREFETCH_NUMBERS, 2 * F, ROWS_PER_VECTOR)
                     phases = transposed(
                         load(v, (r - start) * ROWS_PER_VECTOR, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH)
                     )
-                    store(times(phases, load(given, r, 0, ROWS_PER_VECTOR, SIMD_WIDTH)), left, 0, SIMD_WIDTH)
-                    _sines_and_cosines(left, scale)
-                    store(load(left, cells, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH), outs, out + r, 2 * F)
                     store(
-                        load(left, 2 * cells, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH),
+                        times(phases, load(row_lengths, r, 0, ROWS_PER_VECTOR, SIMD_WIDTH)),
+                        partial,
+                        0,
+                        SIMD_WIDTH,
+                    )
+                    _sines_and_cosines(partial, scale)
+                    store(load(partial, cells, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH), outs, out + r, 2 * F)
+                    store(
+                        load(partial, 2 * cells, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH),
                         outs,
                         out + F + r,
                         2 * F,
@@ -146,31 +153,36 @@ def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no
                 for r in range(whole, stop, SIMD_WIDTH):
                     width = minimum(SIMD_WIDTH, stop - r)
                     for j in range(width):
-                        left[j] = given[r + j]
+                        partial[j] = row_lengths[r + j]
                     phases = transposed(
                         load(v, (r - start) * ROWS_PER_VECTOR, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH)
                     )
-                    store(times(phases, load(left, 0, 0, ROWS_PER_VECTOR, SIMD_WIDTH)), left, 0, SIMD_WIDTH)
-                    _sines_and_cosines(left, scale)
+                    store(
+                        times(phases, load(partial, 0, 0, ROWS_PER_VECTOR, SIMD_WIDTH)),
+                        partial,
+                        0,
+                        SIMD_WIDTH,
+                    )
+                    _sines_and_cosines(partial, scale)
                     for k in range(minimum(ROWS_PER_VECTOR, n - i)):
                         for j in range(width):
-                            outs[s, i + k, r + j] = left[cells + k * SIMD_WIDTH + j]
-                            outs[s, i + k, F + r + j] = left[2 * cells + k * SIMD_WIDTH + j]
+                            outs[s, i + k, r + j] = partial[cells + k * SIMD_WIDTH + j]
+                            outs[s, i + k, F + r + j] = partial[2 * cells + k * SIMD_WIDTH + j]
 
 
 @jit(FINITE_FMA)
 def _structured_rows(X, places, waves, outs):  # type: ignore[no-untyped-def]
-    room = _buffers(waves.signs.shape[2])
-    _fill_structured(X, places, 0, len(places), waves, room, outs)
+    buffers = _buffers(waves.signs.shape[2])
+    _fill_structured(X, places, 0, len(places), waves, buffers, outs)
 
 
 @jit(FINITE_FMA)
-def _structured_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
-    room = _buffers(waves.signs.shape[2])
-    made = np.empty((1, tile, iterate.W.shape[1]), f32)
-    start, stop = 0, (len(places) - 1) % tile + 1  # the first tile is the short one: the last is whole
+def _structured_steps(X, places, waves, tile, steps, iterate, monitor, n_averaged):  # type: ignore[no-untyped-def]
+    buffers = _buffers(waves.signs.shape[2])
+    features = np.empty((1, tile, iterate.W.shape[1]), f32)
+    start, stop = 0, (len(places) - 1) % tile + 1  # the first tile is the short one
     while start < len(places):
-        _fill_structured(X, places, start, stop - start, waves, room, made)
-        n_averaged = tile_steps(made[0], start, stop, steps, iterate, looks, n_averaged)
+        _fill_structured(X, places, start, stop - start, waves, buffers, features)
+        n_averaged = tile_steps(features[0], start, stop, steps, iterate, monitor, n_averaged)
         start, stop = stop, stop + tile
     return n_averaged

@@ -46,9 +46,9 @@ class Tree(NamedTuple):
 def box_tree(x: F64, z: F64, leaf: int) -> Tree:
     """Halve the widest side of each tight box until it holds at most ``leaf`` points, or equal ones (fair split)."""
     n, d = x.shape
-    order, most = np.arange(n), 2 * n - 1
-    first, last, child = (np.zeros(most, np.int64) for _ in range(3))
-    low, high = np.empty((most, d)), np.empty((most, d))
+    order, max_nodes = np.arange(n), 2 * n - 1
+    first, last, child = (np.zeros(max_nodes, np.int64) for _ in range(3))
+    low, high = np.empty((max_nodes, d)), np.empty((max_nodes, d))
     count = _build(x, order, leaf, first, last, child, low, high)
     columns, weights = np.ascontiguousarray(x[order].T), np.ascontiguousarray(z[order])
     totals = np.concatenate([np.zeros((1, z.shape[1])), np.cumsum(weights, axis=0)])
@@ -168,10 +168,10 @@ def _dual_tree_energy(tree, eps):  # type: ignore[no-untyped-def]
         far = 0.0
         for j in range(low.shape[1]):
             far += max(high[A, j] - low[B, j], high[B, j] - low[A, j]) ** 2
-        most, least = exp2(-_square_gap(low[A], high[A], low[B], high[B])), exp2(-far)
+        k_max, k_min = exp2(-_square_gap(low[A], high[A], low[B], high[B])), exp2(-far)
         factor = 1.0 if A == B else 2.0
-        if most - least <= 2 * eps:
-            total += factor * (most + least) / 2 * _dot(sums[A], sums[B])
+        if k_max - k_min <= 2 * eps:
+            total += factor * (k_max + k_min) / 2 * _dot(sums[A], sums[B])
         elif child[A] == 0 and child[B] == 0:
             total += factor * _leaf_energy(columns, weights, first[A], last[A], first[B], last[B], k)
         elif A == B:
@@ -190,7 +190,7 @@ def _dual_tree_energy(tree, eps):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def _separated_energy(tree, delta, little):  # type: ignore[no-untyped-def]
+def _separated_energy(tree, delta, min_kernel):  # type: ignore[no-untyped-def]
     child, low, high, sums = tree.child, tree.low, tree.high, tree.sums
     total, radius, centre = 0.0, np.empty(len(child)), (low + high) / 2
     for node in range(len(child)):
@@ -208,9 +208,9 @@ def _separated_energy(tree, delta, little):  # type: ignore[no-untyped-def]
         if radius[A] + radius[B] <= delta * np.sqrt(square):
             total += 2 * exp2(-square) * _dot(sums[A], sums[B])
             continue
-        most = exp2(-_square_gap(low[A], high[A], low[B], high[B]))
-        if most <= little:
-            total += most * _dot(sums[A], sums[B])
+        k_max = exp2(-_square_gap(low[A], high[A], low[B], high[B]))
+        if k_max <= min_kernel:
+            total += k_max * _dot(sums[A], sums[B])
             continue
         larger, smaller = (B, A) if radius[B] > radius[A] else (A, B)
         stack, top = _push(stack, top, child[larger], smaller)
