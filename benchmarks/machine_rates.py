@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist._numba import elementary
-from dkdist._numba.compilation import ELEMENTWISE, loop
+from dkdist._numba.compilation import FINITE_FMA, jit
 from dkdist._numba.simd import fused, load, store
 
 TILE = 12  # vectors that are added to at once, which hides how long one addition takes
@@ -30,7 +30,7 @@ FUNCTIONS = ("log", "exp", "cospi", "sincospi", "sqrt")
 
 
 def _multiply_adds(lanes: int) -> Any:
-    @loop()
+    @jit()
     def run(x, n):  # type: ignore[no-untyped-def]
         tile = load(x, 0, lanes, TILE, lanes)
         factor, more = load(x, 0, 0, TILE, lanes), load(x, lanes, 0, TILE, lanes)
@@ -44,7 +44,7 @@ def _multiply_adds(lanes: int) -> Any:
 _NARROW, _WIDE = _multiply_adds(8), _multiply_adds(16)
 
 
-@loop()
+@jit()
 def _mix_words(x, n):  # type: ignore[no-untyped-def]
     """Eleven operations on each of some words, n times."""
     one, seven = np.uint64(1), np.uint64(7)
@@ -59,13 +59,13 @@ def _mix_words(x, n):  # type: ignore[no-untyped-def]
 def _elementwise(name: str) -> Any:
     function = np.sqrt if name == "sqrt" else getattr(elementary, name)
 
-    @loop(ELEMENTWISE)
+    @jit(FINITE_FMA)
     def run(x, out, other, n):  # type: ignore[no-untyped-def]
         for _ in range(n):
             for i in range(len(x)):
                 out[i] = function(x[i])
 
-    @loop(ELEMENTWISE)
+    @jit(FINITE_FMA)
     def run_both(x, out, other, n):  # type: ignore[no-untyped-def]
         for _ in range(n):
             for i in range(len(x)):
@@ -79,7 +79,7 @@ def _elementwise(name: str) -> Any:
 _ELEMENTWISE = {name: _elementwise(name) for name in FUNCTIONS}
 
 
-@loop()
+@jit()
 def _copy(a, b, n):  # type: ignore[no-untyped-def]
     for _ in range(n):
         for i in range(len(a)):

@@ -1,7 +1,7 @@
-"""Makes a Dask worker ready before its first block: ``dask worker ... --preload dkdist.preload``.
+"""Preload script for Dask workers: ``dask worker ... --preload dkdist.preload``.
 
-One BLAS thread for as long as the worker lives, freed memory kept for the next block, and the compiled loops loaded
-(or compiled, once for each cache folder), so that the first block of a run is as fast as the others.
+Limits BLAS to one thread, keeps freed memory for later blocks, and loads compiled functions (or compiles them once per
+cache folder), so that the first block of a run is as fast as the others.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def dask_setup(worker: Any) -> None:
-    """What Dask calls in a worker that starts, before it takes tasks."""
+    """Prepare the worker; called by Dask before the first task."""
     from dkdist._runtime.process import prepare_worker
 
     prepare_worker()
@@ -18,7 +18,7 @@ def dask_setup(worker: Any) -> None:
 
 
 def warm() -> None:
-    """Fit and ask tiny classifiers on this thread, from stores in memory: the usual loops are ready then."""
+    """Fit tiny classifiers on this thread and predict with them, to load the most common compiled functions."""
     import dask
     import numpy as np
     from sklearn.pipeline import make_pipeline
@@ -28,7 +28,7 @@ def warm() -> None:
 
     rng = np.random.default_rng(0)
     with dask.config.set(scheduler="synchronous"):
-        for method in ("iid", "structured"):  # the products of short rows and of long ones
+        for method in ("iid", "structured"):  # products of short and of long rows
             sets = dk.write_sets(MemoryStore(), list(rng.random((8, 20, 2))), targets=np.arange(8) % 2)
             model = make_pipeline(
                 dk.DivergenceEmbedding("jensen-shannon", domain="unit"),
@@ -36,5 +36,5 @@ def warm() -> None:
                 dk.IncrementalSGDClassifier(n_epochs=1, random_state=0),
             )
             model.fit(sets, sets.targets["y"]).predict(sets)
-        rows = np.asarray(model[:-1].transform(sets))  # which more than two cores make beside the steps
+        rows = np.asarray(model[:-1].transform(sets))  # computed in advance with more than two cores
         dk.IncrementalSGDClassifier(n_epochs=1, random_state=0).fit(rows, sets.targets["y"])

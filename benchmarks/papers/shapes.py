@@ -39,7 +39,7 @@ from study import data_file, options, write
 from threadpoolctl import threadpool_limits
 
 import dkdist as dk
-from dkdist._numba.compilation import SUM, inlined, loop
+from dkdist._numba.compilation import FINITE_REASSOC, inline_jit, jit
 from dkdist._numba.elementary import f32, sincos
 
 F64 = np.ndarray
@@ -100,7 +100,7 @@ def normalised(corners: F64) -> dk.Curve:
     return dk.Curve(np.stack([z.real, z.imag], axis=1), closed=True)
 
 
-@inlined(SUM)
+@inline_jit(FINITE_REASSOC)
 def _one_wave(x, y, channel, a, b):  # type: ignore[no-untyped-def]
     re, im = f32(0), f32(0)
     for i in range(len(x)):
@@ -110,7 +110,7 @@ def _one_wave(x, y, channel, a, b):  # type: ignore[no-untyped-def]
     return re, im
 
 
-@loop()
+@jit()
 def waves(x, y, channels, a, b, out):  # type: ignore[no-untyped-def]
     """out[c, k] = sum_i channels[c, i] exp(-i (a_k x_i + b_k y_i))."""
     for k in range(len(a)):

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.points import drawn_points, weight_totals
+from dkdist._numba.points import sample_points, weight_totals
 
 MOST_POINTS, LEAST_POINTS = 2**16, 2**12  # of a sample
 MOST_VALUES = 2**22  # of a sample of points of many dimensions
@@ -109,8 +109,8 @@ def weighing_of(weights: F32 | None, offsets: I64) -> Weighing | None:
 def drawn_sample(
     share: float, points: F32, offsets: I64, weighing: Weighing | None, first_set: int, first_point: int = 0
 ) -> PooledSample:
-    """What is drawn of some sets, or of a piece of one; see `drawn_points`."""
-    rows = drawn_points(offsets, first_set, first_point, share, SEED)
+    """What is drawn of some sets, or of a piece of one; see `sample_points`."""
+    rows = sample_points(offsets, first_set, first_point, share, SEED)
     kept = points[rows].astype(np.float32, copy=False)
     if weighing is None:
         return PooledSample(kept, None)

@@ -1,15 +1,7 @@
-"""Arrays that nobody counts: parts of them cost nothing.
+"""Array types, reuse of memory of large arrays, and arrays without reference counting in compiled functions.
 
-numba counts who holds an array, and a part of an array holds it too, as does a function that it is given to: two atomic
-steps of some ten nanoseconds for every part that a loop takes, which is more than short parts take to go through. Of an
-array without an owner nothing is counted.
-
-The kinds of arrays that nearly everything here is made of.
-
-Arrays so large that the C library gives their memory back to the system each time: it is kept for the next one.
-
-The system zeroes every page that it hands out, which takes as long as filling it. glibc keeps what is freed up to
-32 MiB an array (`dkdist._runtime.process.keep_freed_memory`), and nothing larger.
+The system zeroes every page that it hands out, which takes as long as filling it. glibc keeps freed arrays of up to
+32 MiB (`dkdist._runtime.process.keep_freed_memory`); `LargeArrays` keeps larger ones.
 """
 
 from __future__ import annotations
@@ -31,46 +23,49 @@ I64 = NDArray[np.int64]
 U16 = NDArray[np.uint16]
 
 
-LEAST_BYTES = 32 * 2**20
-MOST_KEPT = 8  # pieces of memory that nobody uses
+# largest mmap threshold of glibc: it returns larger freed arrays (https://man7.org/linux/man-pages/man3/mallopt.3.html)
+MIN_REUSED_BYTES = 32 * 2**20
+MAX_UNUSED_BUFFERS = 8  # bounds the memory that waits for reuse (tests/loops/test_large_arrays.py)
 
 
 class LargeArrays:
-    """Memory of large arrays, which is there again as soon as nobody has a view of them.
+    """Pool of memory for large arrays; memory returns to the pool after the last view of its array.
 
-    ``unused`` is what is kept, a list while a run is under way; None, where nothing is. Memory that is still used when
-    another list takes its place is let go with its last view. There is never more than was used at once.
+    ``unused`` is a list of free memory during a run, else None. Memory in use when the list is replaced is released
+    with its last view. The pool never holds more than was in use at once.
     """
 
     def __init__(self) -> None:
         self.unused: list[Array] | None = None
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """``np.empty(shape, dtype)``."""
+        """Return ``np.empty(shape, dtype)``, from reused memory if the array is large and a run is active."""
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         unused = self.unused
-        if unused is None or n_bytes <= LEAST_BYTES:
+        if unused is None or n_bytes <= MIN_REUSED_BYTES:
             return np.empty(shape, dtype)
         try:
-            memory = unused.pop()  # a whole step, in any thread
+            memory = unused.pop()  # atomic in CPython
         except IndexError:
             memory = np.empty(0, np.uint8)
         if not n_bytes <= memory.nbytes <= 1.25 * n_bytes:  # of another run
             memory = np.empty(n_bytes, np.uint8)
-        flat = np.frombuffer(memory.data, dtype, math.prod(shape))  # views hold it, and not the memory
-        weakref.finalize(flat, _keep, unused, memory).atexit = False
+        flat = np.frombuffer(
+            memory.data, dtype, math.prod(shape)
+        )  # views reference this array, not the memory
+        weakref.finalize(flat, _keep_memory, unused, memory).atexit = False
         return flat.reshape(shape)
 
 
-def _keep(unused: list[Array], memory: Array) -> None:
-    if len(unused) < MOST_KEPT:
+def _keep_memory(unused: list[Array], memory: Array) -> None:
+    if len(unused) < MAX_UNUSED_BUFFERS:
         unused.append(memory)
 
 
 LARGE = LargeArrays()
 
 
-_primitive: Any = intrinsic  # numba's types say that the first argument is the caller's
+_intrinsic: Any = intrinsic  # Numba's type hints count the typing context as an argument
 
 
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -87,9 +82,13 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return given._getvalue()
 
 
-@_primitive
+@_intrinsic
 def borrowed(typing, array):  # type: ignore[no-untyped-def]
-    """The same array, or tuple of arrays, for as long as the caller holds it: it is not kept alive by this one."""
+    """Return an array, or tuple of arrays, without reference counting; the caller must keep it alive.
+
+    Numba counts references of every slice and argument: two atomic operations of some 10 ns, more than the work on
+    short slices.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _without_owner(context, builder, array, arguments[0])

@@ -1,32 +1,20 @@
-"""How loops are compiled: one decorator for those that Python calls, one for those inside them, and where code is kept.
+"""Compilation of Numba functions: decorators, floating-point options, the code cache, and reports of compilation.
 
-Compiled loops are kept in the user's own cache folder (``NUMBA_CACHE_DIR`` if it is set, else below
-``XDG_CACHE_HOME`` or ``~/.cache``), because an installed package may be read-only. Where nothing can be written they
-are compiled anew in each process. Processes and hosts may share the folder: numba writes whole files, and its index
-tells CPUs apart. But it numbers the files of code, so that two processes that compile at once could both write number
-1, and an index could name the code of other types or of an older source; here every file has a name of its own.
-Code is made anew when the text of its loop has changed, or of anything that is compiled into it (`sources_of`).
+`jit` compiles functions that Python calls, `inline_jit` functions that only compiled functions call. The latter are
+always inlined: otherwise the cache would decide whether a separate function with other last bits runs.
 
-Loops that other loops call are forced inline: as functions of their own they would be compiled once alone and once
-within their caller, and which of the two runs, with other last bits, would depend on what is cached.
+Code is cached in ``NUMBA_CACHE_DIR``, by default below ``XDG_CACHE_HOME`` or ``~/.cache``; an installed package may be
+read-only. Code files have unique names, because Numba numbers them and two processes could write the same number.
 
-Arrays that loops only read are handed over read-only (`points.read_only`), so that one compiled variant serves those
-that can be written too. And loops copy element by element: where an array is assigned to a part of another, what would
-be said of unequal shapes is compiled along, for seconds.
+Pass arrays that are only read through `points.read_only`, so that one compiled variant serves both kinds. Copy element
+by element: an assignment of arrays also compiles the error for unequal shapes, which takes seconds.
 
-Vectors are as long as the processor has them, where LLVM would take half of that (`_Wide`).
+Floating-point options, from strict to fast:
 
-What a compiler may do with floating-point numbers, from nothing to most:
-
-    FUSED        a multiplication and an addition become one; infinity and NaN keep their meaning
-    LANES        FUSED, and sums go in lanes: for plain sums of numbers that may be infinite or NaN
-    ELEMENTWISE  FUSED, and there are no infinities and no NaN; the order of operations stays, without which the
-                 two-part constants of range reductions would be undone
-    SUM          ELEMENTWISE, and sums go in lanes, in a fixed order for a given processor
-
-Who is told that loops are compiled: a first use of some seconds of silence looks like one that hangs.
-
-Nothing heavy is imported here, so that a command can ask to be told before numba is there; `loops.compile` reports.
+    FMA             a multiplication and an addition may be fused; infinity and NaN keep their meaning
+    FMA_REASSOC     FMA, and sums may be vectorized: for sums of numbers that may be infinite or NaN
+    FINITE_FMA      FMA without infinities and NaN; the order of operations is kept, as range reductions require
+    FINITE_REASSOC  FINITE_FMA, and sums may be vectorized, in a fixed order for a given processor
 """
 
 from __future__ import annotations
@@ -53,31 +41,31 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
-PATIENCE = 0.5  # seconds of compiling that nobody is told of
+SILENT_SECONDS = 0.5  # shorter compilations are not reported (tests/cli/test_compiling.py)
 
 
 class CompileWatch:
-    """Counts the loops that this process really compiles, those that a cache gave left out, and the seconds of it."""
+    """Counter of functions that this process compiles (not loaded from the cache), and of the seconds."""
 
     def __init__(self) -> None:
         self.n_loops, self.seconds = 0, 0.0
         self._depth, self._started = 0, 0.0
         self._timer: threading.Timer | None = None
         self._say: Callable[[], None] | None = None
-        self._untold = 0.0
+        self._silent_seconds = 0.0
 
     def begins(self) -> None:
-        """A loop is compiled now; those that are inlined into it count as part of it."""
+        """Start of a compilation; nested compilations count as part of it."""
         self._depth += 1
         if self._depth == 1:
             self._started = time.perf_counter()
             if self._say is not None:
-                self._timer = threading.Timer(max(0.0, PATIENCE - self._untold), self._tell)
+                self._timer = threading.Timer(max(0.0, SILENT_SECONDS - self._silent_seconds), self._tell)
                 self._timer.daemon = True
                 self._timer.start()
 
     def ends(self) -> None:
-        """It is compiled, or could not be."""
+        """End of a compilation, successful or not."""
         self._depth -= 1
         if self._depth == 0:
             if self._timer is not None:
@@ -85,18 +73,18 @@ class CompileWatch:
                 self._timer = None
             seconds = time.perf_counter() - self._started
             self.n_loops, self.seconds = self.n_loops + 1, self.seconds + seconds
-            self._untold += seconds
+            self._silent_seconds += seconds
 
     @contextmanager
     def telling(self, say: Callable[[], None]) -> Iterator[None]:
-        """Within it, ``say`` is called once if more than half a second goes into compiling, while that goes on.
+        """Call ``say`` once inside the ``with`` block when compiling takes more than 0.5 s.
 
-        Where somebody is told already, nobody else is.
+        Nested blocks do nothing.
         """
         if self._say is not None:
             yield
             return
-        self._say, self._untold = say, 0.0
+        self._say, self._silent_seconds = say, 0.0
         try:
             yield
         finally:
@@ -104,53 +92,52 @@ class CompileWatch:
 
     def _tell(self) -> None:
         say = self._say
-        if say is not None:  # else what was compiled is done, and who asked is gone
-            self._say = _nobody
+        if say is not None:  # the block has not ended
+            self._say = _do_nothing
             say()
 
 
-def _nobody() -> None:
-    """Who is told after the first time."""
+def _do_nothing() -> None:
+    """Replacement of the callback after its first call."""
 
 
-WATCH = CompileWatch()
-"""Of this process."""
+COMPILE_WATCH = CompileWatch()
 
 
-FUSED = frozenset({"contract"})
-LANES = FUSED | {"reassoc", "nsz", "arcp"}
-ELEMENTWISE = FUSED | {"nnan", "ninf", "nsz", "arcp"}
-SUM = ELEMENTWISE | {"reassoc"}
+FMA = frozenset({"contract"})
+FMA_REASSOC = FMA | {"reassoc", "nsz", "arcp"}
+FINITE_FMA = FMA | {"nnan", "ninf", "nsz", "arcp"}
+FINITE_REASSOC = FINITE_FMA | {"reassoc"}
 
 
-def loop(freedoms: Set[str] = frozenset()) -> Callable[[Any], Any]:
-    """Compile a function that Python calls: it lets other threads run, and its code is kept."""
+def jit(fastmath: Set[str] = frozenset()) -> Callable[[Any], Any]:
+    """Return a decorator that compiles a function for calls from Python, without the GIL and with a cache."""
 
     def compiled(function: Any) -> Any:
-        compiler: Any = njit  # numba's types do not know all that it takes
-        how: dict[str, Any] = {"no_cfunc_wrapper": True, "pipeline_class": _WideCompiler}
-        dispatcher = compiler(nogil=True, fastmath=set(freedoms), **how)(function)
-        dispatcher._cache = LoopCache(function)  # as `cache=True` gives it numba's own
+        compiler: Any = njit  # Numba's type hints lack some options
+        how: dict[str, Any] = {"no_cfunc_wrapper": True, "pipeline_class": _WideVectorCompiler}
+        dispatcher = compiler(nogil=True, fastmath=set(fastmath), **how)(function)
+        dispatcher._cache = CodeCache(function)  # replaces Numba's cache of `cache=True`
         return dispatcher
 
     return compiled
 
 
-def inlined(freedoms: Set[str] = frozenset(), *, early: bool = True) -> Callable[[Any], Any]:
-    """Compile a function into every loop that calls it; Python cannot call it.
+def inline_jit(fastmath: Set[str] = frozenset(), *, early: bool = True) -> Callable[[Any], Any]:
+    """Return a decorator that compiles a function inline into compiled callers; Python cannot call it.
 
-    Where not ``early``, it is optimised as a part of these loops alone, not by itself before: that takes less time, and
-    last bits may be others, since products may be fused with other sums.
+    With ``early=False`` it is optimized only inside its callers and not before. That compiles faster; last bits may
+    differ, since other products and sums may be fused.
     """
 
     def compiled(function: Any) -> Any:
-        how: dict[str, Any] = {"pipeline_class": _WideCompiler if early else _PartCompiler}
-        how |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # which would be code for other callers
-        dispatcher: Any = njit(nogil=True, forceinline=True, fastmath=set(freedoms), **how)(function)
+        how: dict[str, Any] = {"pipeline_class": _WideVectorCompiler if early else _InlinedCompiler}
+        how |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # code for other callers
+        dispatcher: Any = njit(nogil=True, forceinline=True, fastmath=set(fastmath), **how)(function)
         known = dispatcher.overloads
 
         def refuse(*arguments: Any) -> None:
-            raise TypeError(f"{function.__name__} is compiled into the loops that call it: call it in a loop")
+            raise TypeError(f"{function.__name__} can only be called from compiled functions.")
 
         dispatcher._compile_for_args = refuse
         dispatcher.add_overload = lambda made: known.update({tuple(made.signature.args): made})
@@ -159,32 +146,34 @@ def inlined(freedoms: Set[str] = frozenset(), *, early: bool = True) -> Callable
     return compiled
 
 
-class _Wide(JITCodeLibrary):
-    """Code with vectors as long as the processor has them, of up to 512 bits.
+class _WideVectorLibrary(JITCodeLibrary):
+    """Code with the longest vectors of the processor, up to 512 bits.
 
-    LLVM takes half of that where the longest ones once slowed all else down; loops over float32 take a third to three
-    quarters longer so.
+    LLVM prefers 256 bits on processors whose clock once dropped with 512 bits; float32 code then takes 1.3 to 1.75
+    times as long.
     """
 
     def add_ir_module(self, module: Any) -> None:
         for function in module.functions:
             if not function.is_declaration:
-                set.add(function.attributes, '"prefer-vector-width"="512"')  # llvmlite's own does not know it
+                set.add(
+                    function.attributes, '"prefer-vector-width"="512"'
+                )  # llvmlite does not know this attribute
         super().add_ir_module(module)  # type: ignore[no-untyped-call]
 
 
-class _WideCompiler(Compiler):
+class _WideVectorCompiler(Compiler):
     def __init__(self, typing: Any, target: Any, library: Any, *others: Any) -> None:
-        code: Any = _Wide(target.codegen(), "loop")  # type: ignore[no-untyped-call]
+        code: Any = _WideVectorLibrary(target.codegen(), "loop")  # type: ignore[no-untyped-call]
         code.enable_object_caching()
         super().__init__(typing, target, code, *others)  # type: ignore[no-untyped-call]
 
 
-class _Part(JITCodeLibrary):
-    """Code of a function that is inlined: it is optimised, and machine code is made of it, where it comes to stand."""
+class _InlinedLibrary(JITCodeLibrary):
+    """Code of an inlined function, optimized and compiled to machine code only inside its callers."""
 
     def _optimize_final_module(self) -> None:
-        """Not alone."""
+        """Do nothing: callers optimize the code."""
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
@@ -192,38 +181,38 @@ class _Part(JITCodeLibrary):
 
     @property
     def codegen(self) -> Any:
-        """What is told the addresses of machine code."""
+        """Receiver of the environments of machine code."""
         return self
 
     def set_env(self, name: str, environment: Any) -> None:
-        """There is no machine code."""
+        """Do nothing: there is no machine code."""
 
 
-class _PartCompiler(Compiler):
+class _InlinedCompiler(Compiler):
     def __init__(self, typing: Any, target: Any, library: Any, *others: Any) -> None:
-        super().__init__(typing, target, _Part(target.codegen(), "part"), *others)  # type: ignore[no-untyped-call]
+        super().__init__(typing, target, _InlinedLibrary(target.codegen(), "part"), *others)  # type: ignore[no-untyped-call]
 
 
-def kept_code() -> tuple[str, bool]:
-    """The folder where compiled loops are kept, and whether it outlives this process."""
+def code_cache() -> tuple[str, bool]:
+    """Return the cache folder of compiled code, and whether it outlives this process."""
     requested: str = config.CACHE_DIR  # type: ignore[attr-defined]
     if not requested:
-        return _users_folder()
-    return (requested, True) if _is_trusted(requested, stat.S_IWOTH) else _private_folder()
+        return _user_cache()
+    return (requested, True) if _is_trusted(requested, stat.S_IWOTH) else _private_cache()
 
 
 def compiling_text() -> str:
-    """What people are told while loops are compiled."""
-    if kept_code()[1]:
-        return "compiling loops for this machine, once: 10 to 20 s as a rule"
+    """Return the message that is shown while functions are compiled."""
+    if code_cache()[1]:
+        return "compiling functions for this machine (once, usually 10 to 20 s)"
     return (
-        "compiling loops, 10 to 20 s as a rule, for this process alone: no cache folder is writable and safe from "
-        "other users. Set NUMBA_CACHE_DIR to a folder of yours, and they are compiled once"
+        "compiling functions for this process only (usually 10 to 20 s): no cache folder is writable and safe from "
+        "other users. Set NUMBA_CACHE_DIR to a private folder to compile them once."
     )
 
 
 @cache
-def _users_folder() -> tuple[str, bool]:
+def _user_cache() -> tuple[str, bool]:
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(home) / "dkdist" / "numba"
     try:
@@ -231,35 +220,35 @@ def _users_folder() -> tuple[str, bool]:
         usable = os.access(folder, os.W_OK) and _is_trusted(folder, stat.S_IWOTH | stat.S_IWGRP)
     except OSError:
         usable = False
-    return (str(folder), True) if usable else _private_folder()
+    return (str(folder), True) if usable else _private_cache()
 
 
 @cache
-def _private_folder() -> tuple[str, bool]:
+def _private_cache() -> tuple[str, bool]:
     return tempfile.mkdtemp(prefix="dkdist-numba-"), False
 
 
 def _is_trusted(folder: str | Path, writers: int) -> bool:
-    """Whether a folder is this user's, or closed to the ``writers`` (mode bits); cached code runs when it is loaded."""
+    """Return whether a folder belongs to this user or denies the mode bits ``writers``: cached code is executed."""
     try:
-        found = os.stat(folder)
+        status = os.stat(folder)
     except OSError:
-        return True  # it is made when code is written
-    return not hasattr(os, "getuid") or found.st_uid == os.getuid() or not found.st_mode & writers
+        return True  # created when code is written
+    return not hasattr(os, "getuid") or status.st_uid == os.getuid() or not status.st_mode & writers
 
 
-class _Folder(UserWideCacheLocator):
+class _CacheLocator(UserWideCacheLocator):
     def get_cache_path(self) -> str:
         within: str = self.get_suitable_cache_subpath(self._py_file)  # type: ignore[no-untyped-call]
-        return os.path.join(kept_code()[0], within)
+        return os.path.join(code_cache()[0], within)
 
 
-class _Contents(CompileResultCacheImpl):
-    _locator_classes = [_Folder, *CompileResultCacheImpl._locator_classes]  # noqa: RUF012
+class _CacheContents(CompileResultCacheImpl):
+    _locator_classes = [_CacheLocator, *CompileResultCacheImpl._locator_classes]  # noqa: RUF012
 
 
-class CodeFiles(IndexDataCacheFile):
-    """The files of a loop's code, each with a name of its own, and the index of them."""
+class CodeCacheFile(IndexDataCacheFile):
+    """Index and files of the code of a function; file names are unique, so processes do not overwrite each other."""
 
     def _data_name(self, number: int) -> str:
         return f"{self._index_name}.{uuid.uuid4().hex}.nbc"
@@ -271,88 +260,86 @@ class CodeFiles(IndexDataCacheFile):
             return {}
 
 
-def sources_of(module: str) -> str:
-    """What tells apart all texts of ours that a module consists of, by what it imports: it changes with any of them.
+def source_digest(module: str) -> str:
+    """Return a digest of a module and all modules of dkdist that it imports.
 
-    Numba looks at a loop's own file alone, but what is compiled into the loop stands in others.
+    Numba checks only the file of the function itself, but inlined functions are in other files.
     """
-    found, left = dict[str, str](), {module}
-    while left:
-        name = left.pop()
-        if name.startswith("dkdist.") and name not in found:
-            found[name], imported = _source(name)
-            left |= imported
-    return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()
+    digests, remaining = dict[str, str](), {module}
+    while remaining:
+        name = remaining.pop()
+        if name.startswith("dkdist.") and name not in digests:
+            digests[name], imported = _module_digest(name)
+            remaining |= imported
+    return hashlib.sha256(repr(sorted(digests.items())).encode()).hexdigest()
 
 
 @cache
-def _source(module: str) -> tuple[str, frozenset[str]]:
-    """A digest of a module's text, and the modules of ours that it imports."""
+def _module_digest(module: str) -> tuple[str, frozenset[str]]:
+    """Return a digest of the text of a module, and the modules of dkdist that it imports."""
     text = Path(str(sys.modules[module].__file__)).read_bytes()
-    return hashlib.sha256(text).hexdigest(), frozenset(map(bytes.decode, IMPORTED.findall(text)))
+    return hashlib.sha256(text).hexdigest(), frozenset(map(bytes.decode, IMPORT_PATTERN.findall(text)))
 
 
-IMPORTED = re.compile(rb"^from (dkdist\.[\w.]+) import", re.MULTILINE)
+IMPORT_PATTERN = re.compile(rb"^from (dkdist\.[\w.]+) import", re.MULTILINE)
 
 
-class LoopCache(FunctionCache):
-    """Where the code of one loop is kept; other functions of the process keep numba's own class."""
+class CodeCache(FunctionCache):
+    """Cache of the code of one function."""
 
-    _impl_class = _Contents
+    _impl_class = _CacheContents
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        stamp = self._impl.locator.get_source_stamp(), sources_of(str(function.__module__))
-        files: Any = CodeFiles  # numba has no types
+        stamp = self._impl.locator.get_source_stamp(), source_digest(str(function.__module__))
+        files: Any = CodeCacheFile  # Numba has no type hints
         self._cache_file = files(self.cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """The code that is kept for these types, or None."""
-        collecting = pause_collection()
+        """Return the cached code for these types, or None."""
+        collecting = pause_garbage_collection()
         try:
             return super().load_overload(signature, target)  # type: ignore[no-untyped-call]
         finally:
-            resume_collection(collecting)
+            resume_garbage_collection(collecting)
 
 
-def pause_collection() -> bool:
-    """No search for unreachable objects, and whether there was any before.
+def pause_garbage_collection() -> bool:
+    """Disable garbage collection; return whether it was enabled.
 
-    A compiler makes so many objects that all there are, those of large libraries too, would be gone through several
-    times; it keeps most of them.
+    Compilation creates many long-lived objects, so the collector would scan all objects of the process several times.
     """
     collecting = gc.isenabled()
     gc.disable()
     return collecting
 
 
-def resume_collection(collecting: bool) -> None:
-    """What `pause_collection` found."""
+def resume_garbage_collection(collecting: bool) -> None:
+    """Enable garbage collection if it was enabled before."""
     if collecting:
         gc.enable()
 
 
-class _Reports(event.Listener):
-    """Reports each loop of ours that no cache had; numba tells of no others, of one thread at a time, and of loops
-    within loops."""
+class _CompileListener(event.Listener):
+    """Listener that counts compilations of functions with a `CodeCache`, including nested ones."""
 
     def __init__(self) -> None:
         self.collecting = list[bool]()
 
-    def on_start(self, told: Any) -> None:
-        if _is_ours(told):
-            WATCH.begins()
-            self.collecting.append(pause_collection())
+    def on_start(self, compile_event: Any) -> None:
+        if _has_code_cache(compile_event):
+            COMPILE_WATCH.begins()
+            self.collecting.append(pause_garbage_collection())
 
-    def on_end(self, told: Any) -> None:
-        if _is_ours(told):
-            resume_collection(self.collecting.pop())
-            WATCH.ends()
-
-
-def _is_ours(told: Any) -> bool:
-    return isinstance(getattr(told.data["dispatcher"], "_cache", None), LoopCache)
+    def on_end(self, compile_event: Any) -> None:
+        if _has_code_cache(compile_event):
+            resume_garbage_collection(self.collecting.pop())
+            COMPILE_WATCH.ends()
 
 
-REPORTS = _Reports()
-event.register("numba:compile", REPORTS)  # type: ignore[no-untyped-call]
+def _has_code_cache(compile_event: Any) -> bool:
+    return isinstance(getattr(compile_event.data["dispatcher"], "_cache", None), CodeCache)
+
+
+COMPILE_LISTENER = _CompileListener()
+event.register("numba:compile", COMPILE_LISTENER)  # type: ignore[no-untyped-call]

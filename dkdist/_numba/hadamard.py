@@ -22,127 +22,142 @@ from typing import Any
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from dkdist._numba.compilation import inlined
-from dkdist._numba.elementary import smaller
+from dkdist._numba.compilation import inline_jit
+from dkdist._numba.elementary import minimum
 from dkdist._numba.simd import (
-    FREE,
-    LANES,
-    MANY_REGISTERS,
-    OWN,
-    ROWS,
+    FASTMATH_FLAGS,
+    HAS_AVX512,
+    LANES_PER_ROW,
+    ROWS_PER_VECTOR,
+    SIMD_WIDTH,
     load,
-    packed,
-    repeated,
-    shuffled,
+    load_repeated,
+    pack,
+    shuffle,
     store,
     times,
-    unpacked,
+    unpack,
     zeros,
 )
 
-MOST, LEAST = 16 if MANY_REGISTERS else 8, 4  # vectors of a part, and of one of rows shorter than that
-PART = MOST * LANES
+# vectors of a part: half of the registers; of a part of short rows (python benchmarks/roofline.py features)
+MAX_PART_VECTORS, MIN_PART_VECTORS = 16 if HAS_AVX512 else 8, 4
+PART_LENGTH = MAX_PART_VECTORS * SIMD_WIDTH
 
-_primitive: Any = intrinsic  # numba's types say that the first argument is the caller's
+_intrinsic: Any = intrinsic  # numba's types say that the first argument is the caller's
 
 
-@_primitive
+@_intrinsic
 def transform_columns(typing, tile):  # type: ignore[no-untyped-def]
     """H_R over the R vectors of a tile, neighbours first."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        made, h = unpacked(builder, tile, arguments[0]), 1
+        made, h = unpack(builder, tile, arguments[0]), 1
         while h < len(made):
             for i in range(0, len(made), 2 * h):
                 for j in range(i, i + h):
                     a, b = made[j], made[j + h]
-                    made[j], made[j + h] = builder.fadd(a, b, flags=FREE), builder.fsub(a, b, flags=FREE)
+                    made[j], made[j + h] = (
+                        builder.fadd(a, b, flags=FASTMATH_FLAGS),
+                        builder.fsub(a, b, flags=FASTMATH_FLAGS),
+                    )
             h *= 2
-        return packed(builder, made)
+        return pack(builder, made)
 
     return tile(tile), generate
 
 
-@_primitive
+@_intrinsic
 def transform_rows(typing, tile):  # type: ignore[no-untyped-def]
     """H of each row's numbers in a vector: number i becomes v[i ^ h] + s_i v[i], where s_i is -1 if i has the bit h."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        made, h = unpacked(builder, tile, arguments[0]), 1
-        while h < OWN:
-            sign = ir.Constant(made[0].type, [-1.0 if i & h else 1.0 for i in range(LANES)])
-            swap = [i ^ h for i in range(LANES)]
+        made, h = unpack(builder, tile, arguments[0]), 1
+        while h < LANES_PER_ROW:
+            sign = ir.Constant(made[0].type, [-1.0 if i & h else 1.0 for i in range(SIMD_WIDTH)])
+            swap = [i ^ h for i in range(SIMD_WIDTH)]
             for k, v in enumerate(made):
-                kept = builder.fmul(v, sign, flags=FREE)
-                made[k] = builder.fadd(kept, shuffled(builder, v, v, swap), flags=FREE)
+                kept = builder.fmul(v, sign, flags=FASTMATH_FLAGS)
+                made[k] = builder.fadd(kept, shuffle(builder, v, v, swap), flags=FASTMATH_FLAGS)
             h *= 2
-        return packed(builder, made)
+        return pack(builder, made)
 
     return tile(tile), generate
 
 
-@inlined(early=False)
-def _across_parts(v):  # type: ignore[no-untyped-def]
-    step, left = PART, len(v) // PART
+@inline_jit(early=False)
+def _transform_across_parts(v):  # type: ignore[no-untyped-def]
+    step, left = PART_LENGTH, len(v) // PART_LENGTH
     while left >= 16:
         for start in range(0, len(v), 16 * step):
-            for j in range(start, start + step, LANES):
-                store(transform_columns(load(v, j, step, 16, LANES)), v, j, step)
+            for j in range(start, start + step, SIMD_WIDTH):
+                store(transform_columns(load(v, j, step, 16, SIMD_WIDTH)), v, j, step)
         step, left = 16 * step, left // 16
     if left == 8:
-        for j in range(0, step, LANES):
-            store(transform_columns(load(v, j, step, 8, LANES)), v, j, step)
+        for j in range(0, step, SIMD_WIDTH):
+            store(transform_columns(load(v, j, step, 8, SIMD_WIDTH)), v, j, step)
     elif left == 4:
-        for j in range(0, step, LANES):
-            store(transform_columns(load(v, j, step, 4, LANES)), v, j, step)
+        for j in range(0, step, SIMD_WIDTH):
+            store(transform_columns(load(v, j, step, 4, SIMD_WIDTH)), v, j, step)
     elif left == 2:
-        for j in range(0, step, LANES):
-            store(transform_columns(load(v, j, step, 2, LANES)), v, j, step)
+        for j in range(0, step, SIMD_WIDTH):
+            store(transform_columns(load(v, j, step, 2, SIMD_WIDTH)), v, j, step)
 
 
-@inlined(early=False)
-def _part(x, D, v, j):  # type: ignore[no-untyped-def]
+@inline_jit(early=False)
+def _transform_part(x, D, v, j):  # type: ignore[no-untyped-def]
     """v <- H D x in the part of most vectors from j on."""
-    numbers = times(load(x, j, LANES, MOST, LANES), repeated(D, j // ROWS, MOST))
-    store(transform_columns(transform_rows(numbers)), v, j, LANES)
+    numbers = times(
+        load(x, j, SIMD_WIDTH, MAX_PART_VECTORS, SIMD_WIDTH),
+        load_repeated(D, j // ROWS_PER_VECTOR, MAX_PART_VECTORS),
+    )
+    store(transform_columns(transform_rows(numbers)), v, j, SIMD_WIDTH)
 
 
-@inlined(early=False)
-def _in_parts(x, m, D, v):  # type: ignore[no-untyped-def]
-    used, first = smaller(len(v), (m * ROWS + PART - 1) // PART * PART), D[0]
-    for j in range(0, used, PART):
-        _part(x, first, v, j)
-    for j in range(used, len(v), LANES):  # H 0 = 0
-        store(zeros(1, LANES), v, j, LANES)
-    _across_parts(v)
+@inline_jit(early=False)
+def _transform_parts(x, m, D, v):  # type: ignore[no-untyped-def]
+    used, first = minimum(len(v), (m * ROWS_PER_VECTOR + PART_LENGTH - 1) // PART_LENGTH * PART_LENGTH), D[0]
+    for j in range(0, used, PART_LENGTH):
+        _transform_part(x, first, v, j)
+    for j in range(used, len(v), SIMD_WIDTH):  # H 0 = 0
+        store(zeros(1, SIMD_WIDTH), v, j, SIMD_WIDTH)
+    _transform_across_parts(v)
     for k in range(1, 3):
         signs = D[k]
-        for j in range(0, len(v), PART):
-            _part(v, signs, v, j)
-        _across_parts(v)
+        for j in range(0, len(v), PART_LENGTH):
+            _transform_part(v, signs, v, j)
+        _transform_across_parts(v)
 
 
-@inlined(early=False)
+@inline_jit(early=False)
 def _in_small_parts(x, D, v):  # type: ignore[no-untyped-def]
     """Of rows that are shorter than a part of most vectors: one or two of least."""
     for j in range(len(v)):
         v[j] = x[j]
     for k in range(3):
-        for j in range(0, len(v), LEAST * LANES):
-            numbers = times(load(v, j, LANES, LEAST, LANES), repeated(D[k], j // ROWS, LEAST))
-            store(transform_columns(transform_rows(numbers)), v, j, LANES)
-        if len(v) > LEAST * LANES:
-            for j in range(0, LEAST * LANES, LANES):
-                store(transform_columns(load(v, j, LEAST * LANES, 2, LANES)), v, j, LEAST * LANES)
+        for j in range(0, len(v), MIN_PART_VECTORS * SIMD_WIDTH):
+            numbers = times(
+                load(v, j, SIMD_WIDTH, MIN_PART_VECTORS, SIMD_WIDTH),
+                load_repeated(D[k], j // ROWS_PER_VECTOR, MIN_PART_VECTORS),
+            )
+            store(transform_columns(transform_rows(numbers)), v, j, SIMD_WIDTH)
+        if len(v) > MIN_PART_VECTORS * SIMD_WIDTH:
+            for j in range(0, MIN_PART_VECTORS * SIMD_WIDTH, SIMD_WIDTH):
+                store(
+                    transform_columns(load(v, j, MIN_PART_VECTORS * SIMD_WIDTH, 2, SIMD_WIDTH)),
+                    v,
+                    j,
+                    MIN_PART_VECTORS * SIMD_WIDTH,
+                )
 
 
-@inlined(early=False)
+@inline_jit(early=False)
 def structured_products(x, m, D, v):  # type: ignore[no-untyped-def]
-    """v <- H D_3 H D_2 H D_1 x for `ROWS` rows side by side.
+    """v <- H D_3 H D_2 H D_1 x for `ROWS_PER_VECTOR` rows side by side.
 
-    x and v (`ROWS` L,) float32, each row of x with zeros from number m on, and signs D (3, L), contiguous.
+    x and v (`ROWS_PER_VECTOR` L,) float32, each row of x with zeros from number m on, and signs D (3, L), contiguous.
     """
-    if len(v) < PART:
+    if len(v) < PART_LENGTH:
         _in_small_parts(x, D, v)
     else:
-        _in_parts(x, m, D, v)
+        _transform_parts(x, m, D, v)

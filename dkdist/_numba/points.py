@@ -1,17 +1,9 @@
-"""Few points for many where a kernel is wide: the means of regions, halved again and again across their widest side.
+"""Compiled helpers for points: finite rows, samples, bounds, weights, columns of tables, and means of regions.
 
-Moving the points of a region to their mean changes a smooth function's sum by the second order of the region's width.
-
-What loops over points begin with: which rows are finite or drawn, how far they reach, and what weights they have.
-
-A row whose sum is finite holds neither NaN nor infinity. A point is drawn where a hash of (seed, set, place in the set)
-lies below a threshold: each by itself, so that blocks, pieces and their order change nothing, and parts are put one
-after the other. The hash is the finalizer of SplitMix64 (Steele, Lea, Flood 2014).
-
-Columns of tables, one after another, as the rows that sets keep; and where a column changes.
-
-Each number is read once: it is subtracted from and rounded, put in its row, and looked at for what is not finite, while
-it is in a cache.
+A row with a finite sum contains neither NaN nor infinity. A point is sampled if a hash of (seed, set, place in the set)
+is below a threshold (finalizer of SplitMix64; Steele, Lea, Flood 2014), so blocks and their order do not matter.
+`cell_means` replaces points by the means of regions, halved along their longest side: sums of a smooth function change
+by the second order of the width of a region.
 """
 
 from __future__ import annotations
@@ -23,16 +15,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64, Array
-from dkdist._numba.compilation import ELEMENTWISE, LANES, SUM, inlined, loop
-from dkdist._numba.elementary import f32, i32, smaller
+from dkdist._numba.compilation import FINITE_FMA, FINITE_REASSOC, FMA_REASSOC, inline_jit, jit
+from dkdist._numba.elementary import f32, i32, minimum
 
 A = TypeVar("A", bound=Array)
 
 
-def not_finite(X: Array) -> I64:
+def nonfinite_rows(X: Array) -> I64:
     """The rows of X (n, D), float32 or float64 in C order, that hold NaN or infinity, sorted."""
     largest = X.dtype.type(np.finfo(X.dtype).max)
-    suspects: I64 = np.flatnonzero(_suspect(read_only(X), largest))
+    suspects: I64 = np.flatnonzero(_rows_with_large_sums(read_only(X), largest))
     lost: I64 = suspects[~np.isfinite(X[suspects]).all(axis=1)]
     return lost
 
@@ -43,24 +35,24 @@ def all_finite(X: Array) -> bool:
     return math.isfinite(_total(flat)) or bool(np.isfinite(flat).all())
 
 
-def largest(X: F32) -> float:
+def max_abs_value(X: F32) -> float:
     """The largest |x| of X, float32 in C order: NaN or infinity if X holds one (NaN before infinity), 0 if it is empty.
 
     Numbers without their signs are ordered as their bits are, infinity above all others and NaN above that.
     """
-    bits = _largest_bits(read_only(X.reshape(-1)).view(np.int32))
+    bits = _max_abs_bits(read_only(X.reshape(-1)).view(np.int32))
     return float(np.int32(bits).view(np.float32))
 
 
-@loop()
-def _largest_bits(x):  # type: ignore[no-untyped-def]
+@jit()
+def _max_abs_bits(x):  # type: ignore[no-untyped-def]
     top = i32(0)
     for i in range(len(x)):
         top = max(top, i32(x[i] & i32(0x7FFFFFFF)))
     return top
 
 
-@loop(LANES)
+@jit(FMA_REASSOC)
 def _total(x):  # type: ignore[no-untyped-def]
     """The sum of (n,), or of four quarters of it at once: a processor fetches four places sooner than one."""
     n = len(x) // 4
@@ -75,8 +67,8 @@ def _total(x):  # type: ignore[no-untyped-def]
     return a + b + c + d
 
 
-@loop(LANES)
-def _suspect(X, largest):  # type: ignore[no-untyped-def]
+@jit(FMA_REASSOC)
+def _rows_with_large_sums(X, largest):  # type: ignore[no-untyped-def]
     """Rows whose sum is not finite: those that hold NaN or infinity, and perhaps some that overflow."""
     found = np.zeros(len(X), np.bool_)
     for i in range(len(X)):
@@ -90,23 +82,23 @@ def _suspect(X, largest):  # type: ignore[no-untyped-def]
 def count_outside(points: F32, offsets: I64, low: F32, high: F32) -> I64:
     """Points of each set with a coordinate below ``low`` or above ``high``: (n_sets,) int64."""
     counts = np.zeros(len(offsets) - 1, np.int64)
-    walls = np.empty((2, AT_ONCE, len(low)), np.float32)  # as many times, side by side
+    walls = np.empty((2, POINTS_PER_BATCH, len(low)), np.float32)  # as many times, side by side
     walls[0], walls[1] = low, high
     low_walls, high_walls = read_only(walls.reshape(2, -1))
     _count_outside(read_only(points.reshape(-1)), read_only(offsets), len(low), low_walls, high_walls, counts)
     return counts
 
 
-AT_ONCE = 64  # points
+POINTS_PER_BATCH = 64  # inner loop long enough to vectorize (python benchmarks/speed.py)
 
 
-@loop()
+@jit()
 def _count_outside(x, offsets, d, low, high, counts):  # type: ignore[no-untyped-def]
     """Numbers outside are looked for in whole vectors; where there is one, point by point."""
     for s in range(len(counts)):
         stop = offsets[s + 1] * d
         for first in range(offsets[s] * d, stop, len(low)):
-            part, n = x[first : smaller(first + len(low), stop)], i32(0)
+            part, n = x[first : minimum(first + len(low), stop)], i32(0)
             for k in range(len(part)):
                 n += i32((part[k] < low[k]) | (part[k] > high[k]))
             if n:
@@ -117,19 +109,21 @@ def _count_outside(x, offsets, d, low, high, counts):  # type: ignore[no-untyped
                     counts[s] += outside
 
 
-TILE = 256  # points at a time: the columns of one tile stay in the first-level cache
+TILE_POINTS = 256  # columns of a tile stay in the first-level cache (python benchmarks/roofline.py embed)
 
-RUN_BYTES = 2**22  # of points that are summed together, before such sums are
+CHUNK_BYTES = (
+    2**22
+)  # points summed before partial sums are added: fixes the order (tests/base/test_huge_sets.py)
 
 
-def run_length(d: int) -> int:
+def chunk_length(d: int) -> int:
     """Points of a run in d dimensions: a power of two."""
-    return max(TILE, 1 << (RUN_BYTES // (4 * d)).bit_length() - 1)
+    return max(TILE_POINTS, 1 << (CHUNK_BYTES // (4 * d)).bit_length() - 1)
 
 
 def are_long(spans: I64, d: int) -> Any:
     """(n,) whether sets, from a first row to the one after the last, have more than one run."""
-    return spans[:, 1] - spans[:, 0] > run_length(d)
+    return spans[:, 1] - spans[:, 0] > chunk_length(d)
 
 
 _NO_WEIGHTS = np.empty(0, np.float32)
@@ -143,16 +137,16 @@ def read_only(array: A) -> A:
     return array
 
 
-LINE = 16  # float32 of a line of a cache
+CACHE_LINE_FLOATS = 16  # 64 bytes (tests/loops/test_lines.py)
 
 
 def cache_lines(*sizes: int) -> list[F32]:
     """Arrays of so many float32 each, one after the other, that begin where a line of a cache does."""
     starts = [0]
     for size in sizes:
-        starts.append(starts[-1] + -(-size // LINE) * LINE)
-    whole = np.empty(starts[-1] + LINE, np.float32)
-    whole = whole[-whole.__array_interface__["data"][0] // 4 % LINE :]
+        starts.append(starts[-1] + -(-size // CACHE_LINE_FLOATS) * CACHE_LINE_FLOATS)
+    whole = np.empty(starts[-1] + CACHE_LINE_FLOATS, np.float32)
+    whole = whole[-whole.__array_interface__["data"][0] // 4 % CACHE_LINE_FLOATS :]
     return [whole[start : start + size] for start, size in zip(starts, sizes, strict=False)]
 
 
@@ -169,16 +163,16 @@ def set_arrays(points: Array, edges: I64, weights: Any) -> tuple[Array, I64, Arr
     return read_only(points), read_only(np.ascontiguousarray(edges)), *weight_array(weights)
 
 
-@inlined(ELEMENTWISE)
-def fill_shares(weights, weighted, first, m, total, share):  # type: ignore[no-untyped-def]
+@inline_jit(FINITE_FMA)
+def fill_fractions(weights, weighted, first, m, total, share):  # type: ignore[no-untyped-def]
     """share[i] = w_i / sum w for the m points from ``first`` on, 0 in the rest of the tile."""
-    for i in range(TILE):
+    for i in range(TILE_POINTS):
         share[i] = f32(0.0)
     for i in range(m):
         share[i] = f32(weights[first + i] / total) if weighted else f32(1.0 / total)
 
 
-@inlined()
+@inline_jit()
 def total_weight(weights, weighted, start, stop):  # type: ignore[no-untyped-def]
     """The weight of points start .. stop - 1, or their number."""
     total = 0.0
@@ -190,7 +184,7 @@ def total_weight(weights, weighted, start, stop):  # type: ignore[no-untyped-def
     return total  # float64: any scale of float32 weights is fine
 
 
-@loop()
+@jit()
 def weight_totals(weights, offsets):  # type: ignore[no-untyped-def]
     """The weight of each set, (n_sets,) float64: added one point after the other, as a set in pieces is."""
     totals = np.empty(len(offsets) - 1)
@@ -199,14 +193,14 @@ def weight_totals(weights, offsets):  # type: ignore[no-untyped-def]
     return totals
 
 
-@inlined(SUM)
+@inline_jit(FINITE_REASSOC)
 def add_products(t, T, c):  # type: ignore[no-untyped-def]
     """c[b] += <t, T[b]> over one tile, four rows at a time."""
     K = T.shape[0]
     full = K - K % 4
     for b in range(0, full, 4):
         s0 = s1 = s2 = s3 = f32(0.0)
-        for i in range(TILE):
+        for i in range(TILE_POINTS):
             s0 += t[i] * T[b, i]
             s1 += t[i] * T[b + 1, i]
             s2 += t[i] * T[b + 2, i]
@@ -217,7 +211,7 @@ def add_products(t, T, c):  # type: ignore[no-untyped-def]
         c[b + 3] += s3
     for b in range(full, K):
         s0 = f32(0.0)
-        for i in range(TILE):
+        for i in range(TILE_POINTS):
             s0 += t[i] * T[b, i]
         c[b] += s0
 
@@ -233,11 +227,16 @@ def column_bounds(points: Array) -> tuple[Array, Array]:
     return low, high
 
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+# SplitMix64: Steele, Lea, Flood (2014), Fast splittable pseudorandom number generators
+SPLITMIX64_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+# multipliers of variant 13 of Stafford, as in the reference code: https://prng.di.unimi.it/splitmix64.c
+SPLITMIX64_MULTIPLIER_1, SPLITMIX64_MULTIPLIER_2 = (
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
 
 
-def drawn_points(offsets: I64, first_set: int, first_point: int, share: float, seed: int) -> I64:
+def sample_points(offsets: I64, first_set: int, first_point: int, share: float, seed: int) -> I64:
     """Rows of the points of some sets that are drawn, a ``share`` of them; all of them where it is 1 or more.
 
     Set 0 stands at position ``first_set`` of its collection, and row ``offsets[0]`` is its point ``first_point``.
@@ -245,42 +244,44 @@ def drawn_points(offsets: I64, first_set: int, first_point: int, share: float, s
     if share >= 1:
         return np.arange(offsets[0], offsets[-1])
     rows = np.empty(offsets[-1] - offsets[0], np.int64)
-    n = _drawn(read_only(offsets), first_set, first_point, np.uint64(share * 2.0**64), np.uint64(seed), rows)
+    n = _sample_points(
+        read_only(offsets), first_set, first_point, np.uint64(share * 2.0**64), np.uint64(seed), rows
+    )
     return rows[:n].copy()
 
 
-@inlined()
-def _mixed(z):  # type: ignore[no-untyped-def]
-    z = (z ^ (z >> np.uint64(30))) * FIRST
-    z = (z ^ (z >> np.uint64(27))) * SECOND
+@inline_jit()
+def _splitmix64(z):  # type: ignore[no-untyped-def]
+    z = (z ^ (z >> np.uint64(30))) * SPLITMIX64_MULTIPLIER_1
+    z = (z ^ (z >> np.uint64(27))) * SPLITMIX64_MULTIPLIER_2
     return z ^ (z >> np.uint64(31))
 
 
-@loop()
-def _drawn(offsets, first_set, first_point, threshold, seed, rows):  # type: ignore[no-untyped-def]
+@jit()
+def _sample_points(offsets, first_set, first_point, threshold, seed, rows):  # type: ignore[no-untyped-def]
     n = 0
     for s in range(len(offsets) - 1):
-        key = _mixed(seed + GOLDEN * np.uint64(first_set + s + 1))
+        key = _splitmix64(seed + SPLITMIX64_GAMMA * np.uint64(first_set + s + 1))
         skipped = first_point if s == 0 else 0
         for i in range(offsets[s], offsets[s + 1]):
             place = np.uint64(skipped + i - offsets[s] + 1)
             rows[n] = i
-            n += _mixed(key + GOLDEN * place) < threshold
+            n += _splitmix64(key + SPLITMIX64_GAMMA * place) < threshold
     return n
 
 
-ROWS_PER_TILE = 2**13  # rows that stay in a cache until all their columns have come
-EXACT = frozenset(np.dtype(name) for name in ("f8", "f4", "i4", "i2", "i1", "u4", "u2", "u1"))
+TILE_ROWS = 2**13  # rows stay in cache until all columns are written (tests/loops/test_column_rows.py)
+EXACT_DTYPES = frozenset(np.dtype(name) for name in ("f8", "f4", "i4", "i2", "i1", "u4", "u2", "u1"))
 """Dtypes whose numbers are float64 without rounding."""
 
 
 def fill_rows(columns: Sequence[Array], origin: F64, out: F32) -> bool:
     """``out[i, j] = columns[j][i] - origin[j]``, subtracted in float64 and rounded once; whether all of it is finite.
 
-    The d columns (n,) have dtypes of `EXACT`; out is (n, d), C-contiguous.
+    The d columns (n,) have dtypes of `EXACT_DTYPES`; out is (n, d), C-contiguous.
     """
     d, left = len(columns), f32(0.0)
-    step = ROWS_PER_TILE if d > 2 else max(1, len(out))
+    step = TILE_ROWS if d > 2 else max(1, len(out))
     for a in range(0, len(out), step):
         rows = out[a : a + step]
         given = [read_only(column[a : a + step]) for column in columns]
@@ -294,7 +295,7 @@ def fill_rows(columns: Sequence[Array], origin: F64, out: F32) -> bool:
     return bool(left == 0)
 
 
-@loop(LANES)
+@jit(FMA_REASSOC)
 def _fill(x, shift, out, j):  # type: ignore[no-untyped-def]
     """Fill column j; 0 if all that is put there is finite, else NaN."""
     left = f32(0.0)
@@ -305,7 +306,7 @@ def _fill(x, shift, out, j):  # type: ignore[no-untyped-def]
     return left
 
 
-@loop(LANES)
+@jit(FMA_REASSOC)
 def _fill_two(x, y, first, second, out, j):  # type: ignore[no-untyped-def]
     """Fill columns j and j + 1, which lie beside each other."""
     left = right = f32(0.0)
@@ -324,7 +325,7 @@ def run_starts(values: Array) -> I64:
     return found
 
 
-@loop()
+@jit()
 def _run_starts(values, starts):  # type: ignore[no-untyped-def]
     n = 0
     for i in range(len(values)):
@@ -342,12 +343,14 @@ def cell_means(x: F64, size: int, weights: F64) -> tuple[F64, F64]:
     if len(x) <= size:
         return x, weights
     orders = np.argsort(np.ascontiguousarray(x.T), axis=1, kind="stable")
-    found: tuple[F64, F64] = _halved(np.ascontiguousarray(x, np.float64), weights, orders, int(np.log2(size)))
+    found: tuple[F64, F64] = _halve_regions(
+        np.ascontiguousarray(x, np.float64), weights, orders, int(np.log2(size))
+    )
     return found
 
 
-@loop()
-def _halved(x, weights, orders, levels):  # type: ignore[no-untyped-def]
+@jit()
+def _halve_regions(x, weights, orders, levels):  # type: ignore[no-untyped-def]
     """Means (2^levels, d) and sums of weights, from the points' ``orders`` (d, n) along each axis, which change.
 
     Each list holds the points of a region together, and in order: its ends are the region's sides.
@@ -360,7 +363,7 @@ def _halved(x, weights, orders, levels):  # type: ignore[no-untyped-def]
         finer[::2] = ends
         for c in range(len(ends) - 1):
             finer[2 * c + 1] = (ends[c] + ends[c + 1]) // 2
-            _split(x, orders, ends[c], finer[2 * c + 1], ends[c + 1], right, aside)
+            _split_region(x, orders, ends[c], finer[2 * c + 1], ends[c + 1], right, aside)
         ends = finer
     means, sums = np.zeros((len(ends) - 1, d)), np.zeros(len(ends) - 1)
     for c in range(len(means)):
@@ -373,8 +376,8 @@ def _halved(x, weights, orders, levels):  # type: ignore[no-untyped-def]
     return means, sums
 
 
-@loop()
-def _split(x, orders, start, middle, stop, right, aside):  # type: ignore[no-untyped-def]
+@jit()
+def _split_region(x, orders, start, middle, stop, right, aside):  # type: ignore[no-untyped-def]
     """Order positions ``start`` to ``stop`` such that those before ``middle`` lie on one side of the widest side."""
     widest, side = 0, -1.0
     for a in range(len(orders)):

@@ -1,25 +1,17 @@
-"""Matrix products whose rows have the same bits whatever rows are beside them, on any number of BLAS threads.
+"""Deterministic matrix products: the bits of a row do not depend on other rows or the number of BLAS threads.
 
-A BLAS adds in an order of its own. Some keep to one order for all rows of a tile and all ways to cut it among threads,
-if no sum has more than 256 terms; others change it with the place in a tile (OpenBLAS does on processors without
-AVX-512). `steady_factor` tries out which kind this one is. The first kind multiplies in float32, tiles of 128 rows, the
-last one padded:
+Some BLAS libraries add in one order for all rows of a tile if no sum has more than 256 terms; others change the order
+with the place in a tile (OpenBLAS without AVX-512). `deterministic_factor` tests the BLAS in use. For the first kind,
+products are float32, in tiles of 128 rows (the last one padded):
 
     A B = sum_c A[:, c] B[c, :]   over slices c of 256 columns, added in order
 
-For the other kind, sums of whole numbers below 2^53 are exact in float64, whatever their order:
+For the other kind, sums of integers below 2^53 are exact in float64 in any order, with 21 to 26 bits per factor:
 
     A B ~ 2^-(a_i + b_j) sum_k rint(2^a_i A_ik) rint(2^b_j B_kj)
 
-with 21 to 26 bits each, so that rounding costs 2^-(bits + 1) of the largest number of a row or column, about what
-float32 products lose. It takes two to three times as long.
-
-Four rows of one length at once: their products with another row, and with each other.
-
-    products(x0, x1, x2, x3, v)        x0 v, x1 v, x2 v, x3 v
-    all_products(x0, x1, x2, x3, v)    the same, and x0 x1, x0 x2, x0 x3, x1 x2, x1 x3, x2 x3
-
-Each number is read once for all products. Sums come in one order in both functions: in lanes, which are added last.
+Rounding costs 2^-(bits + 1) of the largest number of a row or column, about the error of float32 products, and the
+product takes two to three times as long. `products` and `all_products` multiply four rows at once in SGD.
 """
 
 from __future__ import annotations
@@ -30,38 +22,38 @@ from typing import Protocol
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64
-from dkdist._numba.compilation import inlined, loop
-from dkdist._numba.simd import MANY_REGISTERS, full, fused, lane_sum, load
+from dkdist._numba.compilation import inline_jit, jit
+from dkdist._numba.simd import HAS_AVX512, full, fused, lane_sum, load
 
-LANES = 16 if MANY_REGISTERS else 8
+SIMD_WIDTH = 16 if HAS_AVX512 else 8  # float32 per vector (tests/loops/test_four_rows.py)
 
 
-@inlined(early=False)
+@inline_jit(early=False)
 def products(x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
     """x0 v, x1 v, x2 v, x3 v."""
-    zero, whole = v.dtype.type(0.0), len(v) // LANES * LANES
-    s0 = s1 = s2 = s3 = full(zero, 1, LANES)
-    for j in range(0, whole, LANES):
-        w = load(v, j, 0, 1, LANES)
-        s0 = fused(load(x0, j, 0, 1, LANES), w, s0)
-        s1 = fused(load(x1, j, 0, 1, LANES), w, s1)
-        s2 = fused(load(x2, j, 0, 1, LANES), w, s2)
-        s3 = fused(load(x3, j, 0, 1, LANES), w, s3)
+    zero, whole = v.dtype.type(0.0), len(v) // SIMD_WIDTH * SIMD_WIDTH
+    s0 = s1 = s2 = s3 = full(zero, 1, SIMD_WIDTH)
+    for j in range(0, whole, SIMD_WIDTH):
+        w = load(v, j, 0, 1, SIMD_WIDTH)
+        s0 = fused(load(x0, j, 0, 1, SIMD_WIDTH), w, s0)
+        s1 = fused(load(x1, j, 0, 1, SIMD_WIDTH), w, s1)
+        s2 = fused(load(x2, j, 0, 1, SIMD_WIDTH), w, s2)
+        s3 = fused(load(x3, j, 0, 1, SIMD_WIDTH), w, s3)
     r0 = r1 = r2 = r3 = zero
     for j in range(whole, len(v)):
         r0, r1, r2, r3 = r0 + x0[j] * v[j], r1 + x1[j] * v[j], r2 + x2[j] * v[j], r3 + x3[j] * v[j]
     return lane_sum(s0) + r0, lane_sum(s1) + r1, lane_sum(s2) + r2, lane_sum(s3) + r3
 
 
-@inlined(early=False)
+@inline_jit(early=False)
 def all_products(x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
     """The same, and x0 x1, x0 x2, x0 x3, x1 x2, x1 x3, x2 x3."""
-    zero, whole = v.dtype.type(0.0), len(v) // LANES * LANES
-    s0 = s1 = s2 = s3 = s01 = s02 = s03 = s12 = s13 = s23 = full(zero, 1, LANES)
-    for j in range(0, whole, LANES):
-        w = load(v, j, 0, 1, LANES)
-        a, b = load(x0, j, 0, 1, LANES), load(x1, j, 0, 1, LANES)
-        c, d = load(x2, j, 0, 1, LANES), load(x3, j, 0, 1, LANES)
+    zero, whole = v.dtype.type(0.0), len(v) // SIMD_WIDTH * SIMD_WIDTH
+    s0 = s1 = s2 = s3 = s01 = s02 = s03 = s12 = s13 = s23 = full(zero, 1, SIMD_WIDTH)
+    for j in range(0, whole, SIMD_WIDTH):
+        w = load(v, j, 0, 1, SIMD_WIDTH)
+        a, b = load(x0, j, 0, 1, SIMD_WIDTH), load(x1, j, 0, 1, SIMD_WIDTH)
+        c, d = load(x2, j, 0, 1, SIMD_WIDTH), load(x3, j, 0, 1, SIMD_WIDTH)
         s0, s1, s2, s3 = fused(a, w, s0), fused(b, w, s1), fused(c, w, s2), fused(d, w, s3)
         s01, s02, s03 = fused(a, b, s01), fused(a, c, s02), fused(a, d, s03)
         s12, s13, s23 = fused(b, c, s12), fused(b, d, s13), fused(c, d, s23)
@@ -76,9 +68,15 @@ def all_products(x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
     return p0, p1, p2, p3, g01, g02, g03, g12, g13, g23
 
 
-TILE, SLICE = 128, 256
-TRIED = (128, 64, 40)  # rows: BLAS threads cut a tile so, or otherwise
-EXACT_SLICE, EXACT_COLUMNS = 1024, 512  # terms of a sum of whole numbers; columns that stay in the cache
+# BLAS libraries keep one order of sums of up to 256 terms (tests/loops/test_products.py)
+TILE_ROWS, SLICE_COLUMNS = 128, 256
+TRIAL_ROWS = (
+    128,
+    64,
+    40,
+)  # heights of tiles, which BLAS threads split differently (tests/loops/test_products.py)
+# terms of an exact sum of integers; columns that stay in the cache (tests/loops/test_products.py)
+EXACT_SLICE_TERMS, EXACT_COLUMNS = 1024, 512
 
 
 class Factor(Protocol):
@@ -88,93 +86,100 @@ class Factor(Protocol):
         """out = A B, for (n, k) and (n, m) float32; a row of ``out`` depends on that row of A alone, bit for bit."""
 
 
-def steady_factor(B: F32) -> Factor:
-    """The factor B (k, m) float32, multiplied by the BLAS as it is, or exactly where that has no steady order."""
-    return Tiles(B) if blas_is_steady(*B.shape) else WholeNumbers(B)
+def deterministic_factor(B: F32) -> Factor:
+    """Return the factor B (k, m) float32, multiplied by the BLAS, or exactly if the BLAS is not deterministic."""
+    return FloatFactor(B) if is_blas_deterministic(*B.shape) else IntegerFactor(B)
 
 
 @lru_cache(maxsize=64)
-def blas_is_steady(k: int, m: int) -> bool:
-    """Whether equal rows of a tile, of tiles of other heights, and halves of its columns come out with equal bits."""
+def is_blas_deterministic(k: int, m: int) -> bool:
+    """Return whether equal rows give equal bits in tiles of several heights and for half of the columns."""
     rng = np.random.default_rng(0)
     row, B = rng.standard_normal(k).astype(np.float32), rng.standard_normal((k, m)).astype(np.float32)
-    made = [np.empty((n, m), np.float32) for n in TRIED]
+    made = [np.empty((n, m), np.float32) for n in TRIAL_ROWS]
     for out in made:
-        _sliced(np.ascontiguousarray(np.broadcast_to(row, (len(out), k))), B, out)
-    half = np.empty((TILE, m // 2), np.float32)
-    _sliced(np.ascontiguousarray(np.broadcast_to(row, (TILE, k))), np.ascontiguousarray(B[:, : m // 2]), half)
+        _multiply_slices(np.ascontiguousarray(np.broadcast_to(row, (len(out), k))), B, out)
+    half = np.empty((TILE_ROWS, m // 2), np.float32)
+    _multiply_slices(
+        np.ascontiguousarray(np.broadcast_to(row, (TILE_ROWS, k))), np.ascontiguousarray(B[:, : m // 2]), half
+    )
     first = made[0][0]
     return all(bool((out == first).all()) for out in made) and bool((half == first[: m // 2]).all())
 
 
-class Tiles:
-    """Products in float32, for a BLAS that keeps to one order of adding."""
+class FloatFactor:
+    """Factor of float32 products, for a deterministic BLAS."""
 
     def __init__(self, B: F32) -> None:
         self._B = np.ascontiguousarray(B, np.float32)
 
     def product(self, A: F32, out: F32) -> None:
         """out = A B, for (n, k) and (n, m) float32."""
-        full = len(A) - len(A) % TILE
-        for start in range(0, full, TILE):
-            _sliced(A[start : start + TILE], self._B, out[start : start + TILE])
+        full = len(A) - len(A) % TILE_ROWS
+        for start in range(0, full, TILE_ROWS):
+            _multiply_slices(A[start : start + TILE_ROWS], self._B, out[start : start + TILE_ROWS])
         if full < len(A):
-            last, made = np.zeros((TILE, A.shape[1]), np.float32), np.empty((TILE, out.shape[1]), np.float32)
+            last, made = (
+                np.zeros((TILE_ROWS, A.shape[1]), np.float32),
+                np.empty((TILE_ROWS, out.shape[1]), np.float32),
+            )
             last[: len(A) - full] = A[full:]
-            _sliced(last, self._B, made)
+            _multiply_slices(last, self._B, made)
             out[full:] = made[: len(A) - full]
 
 
-def _sliced(A: F32, B: F32, out: F32) -> None:
-    np.matmul(A[:, :SLICE], B[:SLICE], out=out)
-    for start in range(SLICE, A.shape[1], SLICE):
-        out += A[:, start : start + SLICE] @ B[start : start + SLICE]
+def _multiply_slices(A: F32, B: F32, out: F32) -> None:
+    np.matmul(A[:, :SLICE_COLUMNS], B[:SLICE_COLUMNS], out=out)
+    for start in range(SLICE_COLUMNS, A.shape[1], SLICE_COLUMNS):
+        out += A[:, start : start + SLICE_COLUMNS] @ B[start : start + SLICE_COLUMNS]
 
 
-class WholeNumbers:
-    """Products by exact sums of whole numbers: the same bits on every machine."""
+class IntegerFactor:
+    """Factor of exact sums of integers: the same bits on every machine."""
 
     def __init__(self, B: F32) -> None:
-        self._bits = (53 - int(np.ceil(np.log2(min(len(B), EXACT_SLICE))))) // 2
-        rounded, self._back = _whole(np.ascontiguousarray(B.T, np.float32), self._bits)
+        self._bits = (53 - int(np.ceil(np.log2(min(len(B), EXACT_SLICE_TERMS))))) // 2
+        rounded, self._back = _scale_to_integers(np.ascontiguousarray(B.T, np.float32), self._bits)
         self._B = np.ascontiguousarray(rounded.T)
 
     def product(self, A: F32, out: F32) -> None:
         """out = A B, for (n, k) and (n, m) float32; rows that are not finite give rows of NaN."""
-        for start in range(0, len(A), TILE):
-            Q, back = _whole(A[start : start + TILE], self._bits)
+        for start in range(0, len(A), TILE_ROWS):
+            Q, back = _scale_to_integers(A[start : start + TILE_ROWS], self._bits)
             for first in range(0, out.shape[1], EXACT_COLUMNS):
                 columns = slice(first, first + EXACT_COLUMNS)
                 _scale(self._sums(Q, columns), back, self._back, out, start, first)
 
     def _sums(self, Q: F64, columns: slice) -> F64:
-        total: F64 = Q[:, :EXACT_SLICE] @ self._B[:EXACT_SLICE, columns]
-        for start in range(EXACT_SLICE, Q.shape[1], EXACT_SLICE):
-            total += Q[:, start : start + EXACT_SLICE] @ self._B[start : start + EXACT_SLICE, columns]
+        total: F64 = Q[:, :EXACT_SLICE_TERMS] @ self._B[:EXACT_SLICE_TERMS, columns]
+        for start in range(EXACT_SLICE_TERMS, Q.shape[1], EXACT_SLICE_TERMS):
+            total += (
+                Q[:, start : start + EXACT_SLICE_TERMS] @ self._B[start : start + EXACT_SLICE_TERMS, columns]
+            )
         return total
 
 
-def _whole(rows: F32, bits: int) -> tuple[F64, F64]:
-    """Rows as whole numbers of at most some bits, and the power of two that takes each back."""
+def _scale_to_integers(rows: F32, bits: int) -> tuple[F64, F64]:
+    """Return rows as integers of at most ``bits`` bits, and the power of two that restores each row."""
     with np.errstate(invalid="ignore"):
         largest = np.abs(rows).max(axis=1, initial=0).astype(np.float64)
         scales = np.where(np.isfinite(largest), np.ldexp(1.0, bits - np.frexp(largest)[1]), np.nan)
         return np.rint(rows * scales[:, None]), 1 / scales
 
 
-@loop()
+@jit()
 def _scale(sums, rows, columns, out, row, column):  # type: ignore[no-untyped-def]
     for i in range(sums.shape[0]):
         for j in range(sums.shape[1]):
             out[row + i, column + j] = sums[i, j] * rows[i] * columns[column + j]
 
 
-def three_axes(matrices: list[F32]) -> list[F32]:
+def pad_to_three(matrices: list[F32]) -> list[F32]:
     """Pad one, two or three matrices with [1] to three."""
     return matrices + [np.ones((1, 1), np.float32)] * (3 - len(matrices))
 
 
-@inlined()
+@inline_jit()
 def separable(D1, D2, D3t, X, Y):  # type: ignore[no-untyped-def]
     """Y[a, b, c] = sum D1[a, i] D2[b, j] D3t[k, c] X[i, j, k], for contiguous float32 arrays."""
     (A, _), (B, J), (K, C) = D1.shape, D2.shape, D3t.shape

@@ -1,13 +1,11 @@
-"""Nearest neighbours of one set of points in itself and in another: what k-NN estimators are made of.
+"""Nearest-neighbour distances and counts of sets of points, and ranks of points.
 
-Distances are Euclidean, in float64. A closed ball around a point reaches to its k-th neighbour in its own set; the
-radius is widened by one part in 10^9, so that points at equal distances are in it together, whatever is rounded.
+Distances are Euclidean, in float64. A closed ball around a point has the distance to its k-th neighbour as radius,
+enlarged by 1e-9, so that ties are inside despite rounding.
 
-Ranks of points among those of their set, or among knots: the mid-distribution function (Parzen 2004).
-
-F(x) = P(X < x) + P(X = x) / 2, by which equal values share a rank. Knots are values with the weight below and up to
-each: between two of them F is linear. Points whose weight is not above zero are no part of a set; a set of none has
-ranks of 1.
+Ranks are the mid-distribution function (Parzen 2004), F(x) = P(X < x) + P(X = x) / 2: equal values share a rank.
+Between knots (values with the weight below and up to each) F is linear. Points with weight 0 are ignored; in an empty
+set, ranks are 1.
 """
 
 from __future__ import annotations
@@ -19,10 +17,10 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from dkdist._numba.arrays import F64
-from dkdist._numba.compilation import inlined, loop
+from dkdist._numba.compilation import inline_jit, jit
 
 
-@inlined()
+@inline_jit()
 def sorted_column(points, j, start, stop, weights, weighted):  # type: ignore[no-untyped-def]
     """Values of one column in rising order, and the running total of their weights; none of weight 0."""
     x, w = np.empty(stop - start), np.empty(stop - start)
@@ -35,7 +33,7 @@ def sorted_column(points, j, start, stop, weights, weighted):  # type: ignore[no
     return x[:n][order], np.cumsum(w[:n][order])
 
 
-@inlined()
+@inline_jit()
 def _knots(x, mass):  # type: ignore[no-untyped-def]
     """Different values, and the share of weight below and up to each, of values in rising order."""
     values, below, upto = np.empty(len(x)), np.empty(len(x)), np.empty(len(x))
@@ -49,7 +47,7 @@ def _knots(x, mass):  # type: ignore[no-untyped-def]
     return values[: k + 1], below[: k + 1], upto[: k + 1]
 
 
-@inlined()
+@inline_jit()
 def _rank(v, values, below, upto):  # type: ignore[no-untyped-def]
     """The mid-distribution function at v: linear between knots, 0 before the first and 1 after the last."""
     k = np.searchsorted(values, v)
@@ -63,22 +61,22 @@ def _rank(v, values, below, upto):  # type: ignore[no-untyped-def]
     return upto[k - 1] + part * (below[k] - upto[k - 1])
 
 
-@loop()
+@jit()
 def column_knots(points, j, weights, weighted):  # type: ignore[no-untyped-def]
     """The knots of one column of all points."""
     x, mass = sorted_column(points, j, 0, len(points), weights, weighted)
     return _knots(x, mass)
 
 
-@loop()
-def ranked_column(points, j, values, below, upto, out):  # type: ignore[no-untyped-def]
+@jit()
+def rank_column(points, j, values, below, upto, out):  # type: ignore[no-untyped-def]
     """out[:, j] = ranks of one column among knots."""
     for i in range(len(points)):
         out[i, j] = _rank(float(points[i, j]), values, below, upto)
 
 
-@loop()
-def ranked_sets(points, offsets, drawn, drawn_offsets, weights, weighted, out):  # type: ignore[no-untyped-def]
+@jit()
+def rank_sets(points, offsets, drawn, drawn_offsets, weights, weighted, out):  # type: ignore[no-untyped-def]
     """out = ranks of each point among those of its set that were drawn."""
     for s in range(len(offsets) - 1):
         for j in range(points.shape[1]):
@@ -88,10 +86,10 @@ def ranked_sets(points, offsets, drawn, drawn_offsets, weights, weighted, out): 
                 out[i, j] = _rank(float(points[i, j]), values, below, upto)
 
 
-TIE = 1 + 1e-9
+TIE_FACTOR = 1 + 1e-9  # radius with ties despite rounding (tests/pairs/test_nearest_neighbour_estimators.py)
 
 
-class Cloud:
+class NeighbourTree:
     """A set of n points with its tree; distances within it are found once for each k."""
 
     def __init__(self, points: NDArray[np.generic]) -> None:
@@ -120,13 +118,13 @@ class Cloud:
             self._counts[k] = self.counts(self, k) - 1.0
         return self._counts[k]
 
-    def distances(self, to: Cloud, k: int) -> F64:
+    def distances(self, to: NeighbourTree, k: int) -> F64:
         """Distance of each point to its k-th neighbour in another set: (n,)."""
         return np.asarray(to.tree.query(self.points, [k])[0][:, 0])
 
-    def counts(self, of: Cloud, k: int) -> F64:
+    def counts(self, of: NeighbourTree, k: int) -> F64:
         """Points of another set in each point's ball, which reaches to its k-th neighbour in its own: (n,)."""
-        found = of.tree.query_ball_point(self.points, self.own_distances(k) * TIE, return_length=True)
+        found = of.tree.query_ball_point(self.points, self.own_distances(k) * TIE_FACTOR, return_length=True)
         return np.asarray(found, np.float64)
 
     @cached_property

@@ -1,22 +1,16 @@
-"""Stochastic gradient descent on linear models, row after row: the inner loops, compiled.
+"""Compiled steps of stochastic gradient descent on linear models.
 
     w <- max(0, 1 - eta alpha) w - eta c l'(w.x + b, y) x,     b <- b - eta c l'(w.x + b, y)      c: the row's weight
     W_n = W_{n-1} + 2/(n+1) (w_n - W_{n-1})                  every ``every`` rows
 
-The shrinking factor is kept apart, w = s v, so that a row costs one product and one addition of its length. Several
-functions (one a class, or one a penalty) share each row while it is in the cache.
-
-Four rows are learned from at a time. What the second would see of the first, it sees through their product:
+The shrinking factor is stored separately, w = s v, so a row costs one product and one addition of its length. Several
+functions (one per class or penalty) share each row while it is in the cache. Four rows are processed at a time:
 
     v_i = v_0 + sum_(j < i) c_j x_j,    v_i . x_i = v_0 . x_i + sum_(j < i) c_j x_j . x_i
 
-So v is read once for four products and written once for four steps, with six more products of two rows. A step is that
-of the row by itself, but for the last bits; and more than half of its time was waiting for v and x, which the first
-level of the cache does not hold both. The ten products of four rows and v are summed in one pass (`four_rows.py`).
-
-Rows that are made when a step comes to them are made a tile at a time by the loop that takes the steps (`tile_steps`),
-so that nothing is asked of Python between two tiles: with two threads at work each of these questions would have to
-wait until the other thread lets go of the interpreter. The bits are those of rows that were there before.
+v is read once for four products and written once for four steps, at the cost of six more products of two rows; the
+first-level cache does not hold both v and the rows. Only the last bits differ from single steps. `tile_steps` is called
+by compiled functions that compute rows a tile at a time, without returning to Python, which would wait for the GIL.
 """
 
 from __future__ import annotations
@@ -28,41 +22,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F64, I64, borrowed
-from dkdist._numba.compilation import LANES, inlined, loop
-from dkdist._numba.elementary import larger, smaller
+from dkdist._numba.compilation import FMA_REASSOC, inline_jit, jit
+from dkdist._numba.elementary import maximum, minimum
 from dkdist._numba.products import all_products, products
 
 F = NDArray[Any]
 """float32 or float64, C order."""
 
 LOG, HINGE, SQUARED_HINGE, MODIFIED_HUBER, SQUARED_ERROR, HUBER = range(6)
-SMALLEST_SCALE = 1e-6
-LARGEST_SLOPE = 1e12
-LARGEST_PRODUCT = 1e38  # of rows that are learned from together
+MIN_SCALE = 1e-6  # smaller scales are folded into v, before float32 loses digits (tests/linear/test_sgd.py)
+MAX_SLOPE = (
+    1e12  # bound of the gradient, as in SGD of scikit-learn: https://github.com/scikit-learn/scikit-learn
+)
+MAX_PRODUCT = 1e38  # of rows in a group of four; above, float32 overflows (tests/linear/test_sgd.py)
 
 
-@inlined(early=False)
-def value(loss, p, y, epsilon):  # type: ignore[no-untyped-def]
-    """l(p, y) of the loss of that number, y = -1 or +1 for classes."""
+@inline_jit(early=False)
+def loss_value(loss, p, y, epsilon):  # type: ignore[no-untyped-def]
+    """Return the loss l(p, y); y = -1 or +1 for classes."""
     if loss == LOG:
         z = p * y
-        return larger(0.0, -z) + log1p(exp(-abs(z)))
+        return maximum(0.0, -z) + log1p(exp(-abs(z)))
     if loss == HINGE:
-        return larger(0.0, 1.0 - p * y)
+        return maximum(0.0, 1.0 - p * y)
     if loss == SQUARED_HINGE:
-        return larger(0.0, 1.0 - p * y) ** 2
+        return maximum(0.0, 1.0 - p * y) ** 2
     if loss == MODIFIED_HUBER:
         z = p * y
-        return larger(0.0, 1.0 - z) ** 2 if z >= -1.0 else -4.0 * z
+        return maximum(0.0, 1.0 - z) ** 2 if z >= -1.0 else -4.0 * z
     r = abs(p - y)
     if loss == HUBER and r > epsilon:
         return epsilon * (r - 0.5 * epsilon)
     return 0.5 * r * r
 
 
-@inlined(early=False)
-def slope(loss: int, p: float, y: float, epsilon: float) -> float:
-    """l'(p, y) of the loss of that number, y = -1 or +1 for classes."""
+@inline_jit(early=False)
+def loss_slope(loss: int, p: float, y: float, epsilon: float) -> float:
+    """Return the derivative l'(p, y); y = -1 or +1 for classes."""
     if loss == LOG:
         z = p * y
         if z > 18.0:
@@ -86,10 +82,10 @@ def slope(loss: int, p: float, y: float, epsilon: float) -> float:
 
 
 class SGDParams(NamedTuple):
-    """How n rows are learned from, in the order in which they come.
+    """Parameters of the steps over n rows, in order.
 
     ``targets`` (n, K) and ``weights`` (n,) of the rows; ``eta`` (K,) and ``decay`` (K,), max(0, 1 - eta alpha), of the
-    functions. The mean takes in an iterate after every ``every`` rows, and after the last.
+    functions. The mean is updated after every ``every`` rows, and after the last.
     """
 
     targets: F64
@@ -102,7 +98,7 @@ class SGDParams(NamedTuple):
 
 
 class SGDState(NamedTuple):
-    """K functions on their way, changed in place: w = s v with ``W`` (K, D) the v, and the means of w and b (K,).
+    """State of K linear functions, updated in place: w = s v with v = ``W`` (K, D), and the means of w and b (K,).
 
     Between two calls s (K,) is 1.
     """
@@ -126,7 +122,7 @@ class LossMonitor(NamedTuple):
     last: F64
 
 
-@inlined(LANES, early=False)
+@inline_jit(FMA_REASSOC, early=False)
 def _score(x, w):  # type: ignore[no-untyped-def]
     total = x.dtype.type(0.0)
     for j in range(len(w)):
@@ -134,29 +130,29 @@ def _score(x, w):  # type: ignore[no-untyped-def]
     return total
 
 
-@inlined(LANES, early=False)
+@inline_jit(FMA_REASSOC, early=False)
 def _add_loss(x, t, steps, W, b, sums):  # type: ignore[no-untyped-def]
     """Add the weighted loss of the row x, the t-th, over all functions, and its weight."""
     total = 0.0
     for k in range(len(b)):
-        total += value(steps.loss, _score(x, W[k]) + b[k], steps.targets[t, k], steps.epsilon)
+        total += loss_value(steps.loss, _score(x, W[k]) + b[k], steps.targets[t, k], steps.epsilon)
     sums[0] += steps.weights[t] * total
     sums[1] += steps.weights[t]
 
 
-@inlined(LANES, early=False)
+@inline_jit(FMA_REASSOC, early=False)
 def _slope(p, t, k, steps):  # type: ignore[no-untyped-def]
     """The slope of the loss of the k-th function at the t-th row, where it has the value p, times the row's weight."""
-    g = slope(steps.loss, p, steps.targets[t, k], steps.epsilon)
-    return steps.weights[t] * smaller(larger(g, -LARGEST_SLOPE), LARGEST_SLOPE)
+    g = loss_slope(steps.loss, p, steps.targets[t, k], steps.epsilon)
+    return steps.weights[t] * minimum(maximum(g, -MAX_SLOPE), MAX_SLOPE)
 
 
-@inlined(LANES, early=False)
+@inline_jit(FMA_REASSOC, early=False)
 def _step(x, t, k, steps, iterate):  # type: ignore[no-untyped-def]
     """One step of the k-th function by the row x, the t-th."""
     b, s, v = iterate.b, iterate.s, iterate.W[k]
     shrunk = s[k] * steps.decay[k]
-    fold = shrunk < SMALLEST_SCALE
+    fold = shrunk < MIN_SCALE
     g = _slope(s[k] * _score(x, v) + b[k], t, k, steps)
     if fold:
         for j in range(len(v)):
@@ -169,7 +165,7 @@ def _step(x, t, k, steps, iterate):  # type: ignore[no-untyped-def]
     s[k] = 1.0 if fold else shrunk
 
 
-@inlined(LANES, early=False)
+@inline_jit(FMA_REASSOC, early=False)
 def _steps(X, rows, t, steps, iterate):  # type: ignore[no-untyped-def]
     """Steps of every function by the t-th row, X[rows[0]], or by four from there on; how many.
 
@@ -181,7 +177,7 @@ def _steps(X, rows, t, steps, iterate):  # type: ignore[no-untyped-def]
     zero, b, s, multiplied = x0.dtype.type(0.0), iterate.b, iterate.s, False
     p0 = p1 = p2 = p3 = g01 = g02 = g03 = g12 = g13 = g23 = zero
     for k in range(len(b)):
-        apart = not four or s[k] * steps.decay[k] ** 4 < SMALLEST_SCALE
+        apart = not four or s[k] * steps.decay[k] ** 4 < MIN_SCALE
         v = iterate.W[k]
         if multiplied:
             p0, p1, p2, p3 = products(x0, x1, x2, x3, v)
@@ -189,22 +185,22 @@ def _steps(X, rows, t, steps, iterate):  # type: ignore[no-untyped-def]
             p0, p1, p2, p3, g01, g02, g03, g12, g13, g23 = all_products(x0, x1, x2, x3, v)
             multiplied = True
         among = abs(g01) + abs(g02) + abs(g03) + abs(g12) + abs(g13) + abs(g23)
-        if apart or not (among <= LARGEST_PRODUCT):  # or no number
+        if apart or not (among <= MAX_PRODUCT):  # or no number
             for i in range(4 if four else 1):
                 _step(X[rows[i]], t + i, k, steps, iterate)
             continue
-        c0 = x0.dtype.type(_moved(p0, t, k, steps, b, s))
-        c1 = x0.dtype.type(_moved(p1 + c0 * g01, t + 1, k, steps, b, s))
-        c2 = x0.dtype.type(_moved(p2 + c0 * g02 + c1 * g12, t + 2, k, steps, b, s))
-        c3 = x0.dtype.type(_moved(p3 + c0 * g03 + c1 * g13 + c2 * g23, t + 3, k, steps, b, s))
+        c0 = x0.dtype.type(_coefficient(p0, t, k, steps, b, s))
+        c1 = x0.dtype.type(_coefficient(p1 + c0 * g01, t + 1, k, steps, b, s))
+        c2 = x0.dtype.type(_coefficient(p2 + c0 * g02 + c1 * g12, t + 2, k, steps, b, s))
+        c3 = x0.dtype.type(_coefficient(p3 + c0 * g03 + c1 * g13 + c2 * g23, t + 3, k, steps, b, s))
         if c0 != 0.0 or c1 != 0.0 or c2 != 0.0 or c3 != 0.0:
             for j in range(len(v)):
                 v[j] += c0 * x0[j] + c1 * x1[j] + c2 * x2[j] + c3 * x3[j]
     return 4 if four else 1
 
 
-@inlined(LANES, early=False)
-def _moved(p, t, k, steps, b, s):  # type: ignore[no-untyped-def]
+@inline_jit(FMA_REASSOC, early=False)
+def _coefficient(p, t, k, steps, b, s):  # type: ignore[no-untyped-def]
     """By how much of the t-th row the k-th v moves, p being v times the row; b and s move, too."""
     g = _slope(s[k] * p + b[k], t, k, steps)
     s[k] *= steps.decay[k]
@@ -212,8 +208,8 @@ def _moved(p, t, k, steps, b, s):  # type: ignore[no-untyped-def]
     return -steps.eta[k] * g / s[k]
 
 
-@inlined(LANES, early=False)
-def _averaged(t, steps, iterate, m):  # type: ignore[no-untyped-def]
+@inline_jit(FMA_REASSOC, early=False)
+def _update_average(t, steps, iterate, m):  # type: ignore[no-untyped-def]
     """How many iterates the means hold after row t, if there were m; whenever one is added, s is 1 again."""
     if (t + 1) % steps.every != 0 and t + 1 != len(steps.targets):
         return m
@@ -229,7 +225,7 @@ def _averaged(t, steps, iterate, m):  # type: ignore[no-untyped-def]
     return m + 1
 
 
-@loop(LANES)
+@jit(FMA_REASSOC)
 def descend(X: F, order: I64, steps: SGDParams, iterate: SGDState, n_averaged: int) -> int:
     """Take one step for each of n rows X[order].
 
@@ -239,13 +235,13 @@ def descend(X: F, order: I64, steps: SGDParams, iterate: SGDState, n_averaged: i
     X, steps, iterate = borrowed(X), borrowed(steps), borrowed(iterate)
     t, last = 0, len(order) - 1
     while t <= last:
-        rows = order[t], order[smaller(t + 1, last)], order[smaller(t + 2, last)], order[smaller(t + 3, last)]
+        rows = order[t], order[minimum(t + 1, last)], order[minimum(t + 2, last)], order[minimum(t + 3, last)]
         t += _steps(X, rows, t, steps, iterate)
-        n_averaged = _averaged(t - 1, steps, iterate, n_averaged)
+        n_averaged = _update_average(t - 1, steps, iterate, n_averaged)
     return n_averaged
 
 
-@loop(LANES)
+@jit(FMA_REASSOC)
 def fill_scores(X: F, rows: I64, W: F, b: F64, out: F64) -> None:
     """out[t, k] = W[k] . X[rows[t]] + b[k]: the bits of a row depend on no other."""
     for t in range(len(rows)):
@@ -253,14 +249,14 @@ def fill_scores(X: F, rows: I64, W: F, b: F64, out: F64) -> None:
             out[t, k] = _score(X[rows[t]], W[k]) + b[k]
 
 
-@loop(LANES)
+@jit(FMA_REASSOC)
 def add_losses(X: F, rows: I64, which: I64, steps: SGDParams, W: F, b: F64, sums: F64) -> None:
     """Add the weighted losses of rows X[rows[t]], the which[t]-th of ``steps``, and their weights, to ``sums`` (2,)."""
     for t in range(len(rows)):
         _add_loss(X[rows[t]], which[t], steps, W, b, sums)
 
 
-@inlined(LANES, early=False)
+@inline_jit(FMA_REASSOC, early=False)
 def tile_steps(X, start, stop, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
     """The steps from row ``start`` to ``stop`` - 1, of which X is made, and what is measured of them.
 
@@ -275,9 +271,9 @@ def tile_steps(X, start, stop, steps, iterate, looks, n_averaged):  # type: igno
     t, last = start, stop - start - 1
     while t < stop:
         i = t - start
-        rows = i, smaller(i + 1, last), smaller(i + 2, last), smaller(i + 3, last)
+        rows = i, minimum(i + 1, last), minimum(i + 2, last), minimum(i + 3, last)
         t += _steps(X, rows, t, steps, iterate)
-        n_averaged = _averaged(t - 1, steps, iterate, n_averaged)
+        n_averaged = _update_average(t - 1, steps, iterate, n_averaged)
     if stop == len(steps.targets):
         left = stop - start - len(looks.last)
         for i in range(len(looks.last)):

@@ -1,40 +1,28 @@
-"""Lines of a cache, 64 bytes each: arrays that begin with one, and lines that are asked for before they are written.
+"""SIMD tiles in registers for compiled functions, and cache lines.
 
-    to_line(v)                       numbers of a float32 array before the first that begins a line
-    will_write(v, i, step, n)        v[i], v[i + step], ... are written soon: it need not be so, nor be in v
-
-A vector of 64 bytes that lies in two lines is read and written twice. And a processor waits for lines that are not in
-the first level at each store, one after the other, but gets those that it was told of together.
-
-Tiles of vectors that stay in registers, for loops that compilers would not keep there by themselves.
-
-A tile is n vectors of some lanes of float32 or float64, a value inside a compiled loop as a number is one. Arrays are
-contiguous, and indices count as if they were flat:
+A tile is n vectors of some lanes of float32 or float64, a value inside a compiled function. Arrays are contiguous, and
+indices count as if they were flat; n and lanes are literal numbers:
 
     load(v, i, step, n, lanes)       the n vectors that begin at v[i], v[i + step], ...
     load_like(tile, v, i, step)      the same, as many as a tile has
     spread(v, i, step, n, lanes)     n vectors, all lanes v[i], all lanes v[i + step], ...
     full(x, n, lanes)                n vectors with all lanes x, of the type of the number x
     zeros(n, lanes), ones(n, lanes)  of float32
-    store(tile, v, i, step)          where `load` would find it
+    store(tile, v, i, step)          inverse of `load`
     plus(a, b), minus(a, b), times(a, b), fused(a, b, c) = a b + c      of tiles of one shape; b of
                                      `fused` may be a number
     add_outer(u, v, c)               vector v.n k + l of the tile c, plus u[k] v[l]
     totals(tile)                     one vector: lane k is the sum of vector k, of as many lanes or twice as many
-    lane_sum(tile)                   the sum of all lanes of a tile of one vector, of halves until one is left
+    lane_sum(tile)                   sum of all lanes of a tile of one vector, adding halves
+    transposed(tile)                 rows in separate vectors <-> interleaved rows: vector k has the numbers 4 k to
+                                     4 k + 3 of each row, so that rows are combined without shuffles
+    gather_rows(X, places, i, last, r)   rows places[i], places[i + 1], ... of X, the numbers from column r on
+    offset_to_cache_line(v)          numbers of a float32 array before the first that begins a line of 64 bytes
+    prefetch_for_write(v, i, step, n)    prefetch lines of v[i], v[i + step], ...; out of range is allowed
 
-n and lanes are written as numbers. LLVM makes vectors of any length of those that a processor has, so that there is no
-other code for other processors. The order of every sum stands here, hence a result has the same bits wherever its
-numbers lie; only a product and a sum become one rounding where the processor can do that (all have for ten years), and
-two where it cannot.
-
-Rows side by side in vectors: the k-th holds the numbers 4 k to 4 k + 3 of some rows, one row after the other.
-
-Numbers of a row that are combined then lie in the same lane of two vectors, but for those next to each other, and what
-is the same for all rows is read once.
-
-    crossed(tile)                        some rows, a vector of numbers of each, side by side; and the same back
-    rows_of(X, places, i, last, r)       some rows places[i], places[i + 1], ... of X, the numbers from column r on
+LLVM splits vectors to the length of the processor. The order of every sum is fixed, so a result has the same bits
+wherever its numbers lie; only fused multiply-add depends on the processor. A vector that spans two cache lines is
+accessed twice, and stores to lines outside of the first-level cache stall one after the other unless prefetched.
 """
 
 from __future__ import annotations
@@ -50,20 +38,20 @@ from numba.core.datamodel import models
 from numba.extending import intrinsic, register_model
 
 INDEX = ir.IntType(32)
-FREE = ("contract", "nsz", "nnan", "ninf")
+FASTMATH_FLAGS = ("contract", "nsz", "nnan", "ninf")
 
 
-def _many_registers() -> bool:
-    told = config.CPU_FEATURES  # type: ignore[attr-defined]
-    features: str = get_host_cpu_features() if told is None else told  # type: ignore[no-untyped-call]
+def _has_avx512() -> bool:
+    configured = config.CPU_FEATURES  # type: ignore[attr-defined]
+    features: str = get_host_cpu_features() if configured is None else configured  # type: ignore[no-untyped-call]
     return "+avx512f" in features.split(",")
 
 
-MANY_REGISTERS = _many_registers()
-"""Whether loops are compiled for 32 registers of 16 numbers (AVX-512), and not for 16 of 8."""
+HAS_AVX512 = _has_avx512()
+"""Whether functions are compiled for 32 registers of 16 float32 (AVX-512) instead of 16 registers of 8."""
 
-_primitive: Any = intrinsic  # numba's types say that the first argument is the caller's
-_sized: Any = intrinsic(prefer_literal=True)
+_intrinsic: Any = intrinsic  # numba's types say that the first argument is the caller's
+_literal_intrinsic: Any = intrinsic(prefer_literal=True)
 
 
 class Tile(types.Type):
@@ -85,12 +73,12 @@ def vector(lanes: int, dtype: Any = types.float32) -> Any:
     return ir.VectorType(ir.FloatType() if dtype == types.float32 else ir.DoubleType(), lanes)
 
 
-def unpacked(builder: Any, kind: Tile, tile: Any) -> list[Any]:
+def unpack(builder: Any, kind: Tile, tile: Any) -> list[Any]:
     """The vectors of a tile."""
     return [builder.extract_value(tile, k) for k in range(kind.n)]
 
 
-def packed(builder: Any, vectors: Sequence[Any]) -> Any:
+def pack(builder: Any, vectors: Sequence[Any]) -> Any:
     """The tile of some vectors."""
     tile = ir.Constant(ir.ArrayType(vectors[0].type, len(vectors)), ir.Undefined)
     for k, one in enumerate(vectors):
@@ -98,14 +86,14 @@ def packed(builder: Any, vectors: Sequence[Any]) -> Any:
     return tile
 
 
-def shuffled(builder: Any, a: Any, b: Any, lanes: Sequence[int]) -> Any:
+def shuffle(builder: Any, a: Any, b: Any, lanes: Sequence[int]) -> Any:
     """A vector of the given lanes of a and, counted on, of b."""
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(INDEX, len(lanes)), list(lanes)))
 
 
-def _filled(builder: Any, number: Any, lanes: int) -> Any:
+def _broadcast(builder: Any, number: Any, lanes: int) -> Any:
     nothing = ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined)
-    return shuffled(builder, builder.insert_element(nothing, number, INDEX(0)), nothing, [0] * lanes)
+    return shuffle(builder, builder.insert_element(nothing, number, INDEX(0)), nothing, [0] * lanes)
 
 
 def addresses(context: Any, builder: Any, kind: Any, run: Sequence[Any], n: int) -> list[Any]:
@@ -118,7 +106,7 @@ def addresses(context: Any, builder: Any, kind: Any, run: Sequence[Any], n: int)
     return found
 
 
-def loaded(builder: Any, addresses: Sequence[Any], lanes: int) -> list[Any]:
+def load_vectors(builder: Any, addresses: Sequence[Any], lanes: int) -> list[Any]:
     """The vectors that begin at some addresses."""
     kind = ir.VectorType(addresses[0].type.pointee, lanes).as_pointer()
     vectors = [builder.load(builder.bitcast(address, kind)) for address in addresses]
@@ -127,60 +115,61 @@ def loaded(builder: Any, addresses: Sequence[Any], lanes: int) -> list[Any]:
     return vectors
 
 
-def write(builder: Any, vectors: Sequence[Any], addresses: Sequence[Any]) -> None:
+def store_vectors(builder: Any, vectors: Sequence[Any], addresses: Sequence[Any]) -> None:
     """Store vectors at some addresses."""
     for one, address in zip(vectors, addresses, strict=True):
         builder.store(one, builder.bitcast(address, one.type.as_pointer())).align = 4
 
 
-@_sized
+@_literal_intrinsic
 def load(typing, array, i, step, n, lanes):  # type: ignore[no-untyped-def]
     """The n vectors that begin at array[i], array[i + step], ..."""
     made = Tile(n.literal_value, lanes.literal_value, array.dtype)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return packed(
-            builder, loaded(builder, addresses(context, builder, array, arguments[:3], made.n), made.lanes)
+        return pack(
+            builder,
+            load_vectors(builder, addresses(context, builder, array, arguments[:3], made.n), made.lanes),
         )
 
     return made(array, types.intp, types.intp, n, lanes), generate
 
 
-@_primitive
+@_intrinsic
 def load_like(typing, tile, array, i, step):  # type: ignore[no-untyped-def]
     """The vectors that begin at array[i], array[i + step], ..., as many as a tile has."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at = addresses(context, builder, array, arguments[1:], tile.n)
-        return packed(builder, loaded(builder, at, tile.lanes))
+        return pack(builder, load_vectors(builder, at, tile.lanes))
 
     return tile(tile, array, types.intp, types.intp), generate
 
 
-@_sized
+@_literal_intrinsic
 def spread(typing, array, i, step, n, lanes):  # type: ignore[no-untyped-def]
     """n vectors, all lanes array[i], all lanes array[i + step], ..."""
     made = Tile(n.literal_value, lanes.literal_value, array.dtype)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at = addresses(context, builder, array, arguments[:3], made.n)
-        return packed(builder, [_filled(builder, builder.load(address), made.lanes) for address in at])
+        return pack(builder, [_broadcast(builder, builder.load(address), made.lanes) for address in at])
 
     return made(array, types.intp, types.intp, n, lanes), generate
 
 
-@_sized
+@_literal_intrinsic
 def full(typing, number, n, lanes):  # type: ignore[no-untyped-def]
     """n vectors with all lanes one number."""
     made = Tile(n.literal_value, lanes.literal_value, number)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return packed(builder, [_filled(builder, arguments[0], made.lanes)] * made.n)
+        return pack(builder, [_broadcast(builder, arguments[0], made.lanes)] * made.n)
 
     return made(number, n, lanes), generate
 
 
-@_sized
+@_literal_intrinsic
 def zeros(typing, n, lanes):  # type: ignore[no-untyped-def]
     """n vectors of zeros."""
     made = Tile(n.literal_value, lanes.literal_value)
@@ -191,35 +180,35 @@ def zeros(typing, n, lanes):  # type: ignore[no-untyped-def]
     return made(n, lanes), generate
 
 
-@_sized
+@_literal_intrinsic
 def ones(typing, n, lanes):  # type: ignore[no-untyped-def]
     """n vectors of ones."""
     made = Tile(n.literal_value, lanes.literal_value)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return packed(builder, [ir.Constant(vector(made.lanes), [1.0] * made.lanes)] * made.n)
+        return pack(builder, [ir.Constant(vector(made.lanes), [1.0] * made.lanes)] * made.n)
 
     return made(n, lanes), generate
 
 
-@_primitive
+@_intrinsic
 def store(typing, tile, array, i, step):  # type: ignore[no-untyped-def]
     """Write a tile to where `load` would find it."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at = addresses(context, builder, array, arguments[1:], tile.n)
-        write(builder, unpacked(builder, tile, arguments[0]), at)
+        store_vectors(builder, unpack(builder, tile, arguments[0]), at)
         return context.get_dummy_value()
 
     return types.void(tile, array, types.intp, types.intp), generate
 
 
-def _each(operation: Callable[..., Any]) -> Callable[..., Any]:
+def _elementwise(operation: Callable[..., Any]) -> Callable[..., Any]:
     """What lowers ``operation(builder, *vectors)`` on tiles of one shape, vector by vector."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        tiles = [unpacked(builder, kind, tile) for kind, tile in zip(signature.args, arguments, strict=True)]
-        return packed(builder, [operation(builder, *vectors) for vectors in zip(*tiles, strict=True)])
+        tiles = [unpack(builder, kind, tile) for kind, tile in zip(signature.args, arguments, strict=True)]
+        return pack(builder, [operation(builder, *vectors) for vectors in zip(*tiles, strict=True)])
 
     return generate
 
@@ -232,55 +221,55 @@ def fma(builder: Any, a: Any, b: Any, c: Any) -> Any:
     return builder.call(function, [a, b, c])
 
 
-@_primitive
+@_intrinsic
 def plus(typing, a, b):  # type: ignore[no-untyped-def]
     """a + b"""
-    return a(a, b), _each(lambda builder, x, y: builder.fadd(x, y, flags=FREE))
+    return a(a, b), _elementwise(lambda builder, x, y: builder.fadd(x, y, flags=FASTMATH_FLAGS))
 
 
-@_primitive
+@_intrinsic
 def minus(typing, a, b):  # type: ignore[no-untyped-def]
     """a - b"""
-    return a(a, b), _each(lambda builder, x, y: builder.fsub(x, y, flags=FREE))
+    return a(a, b), _elementwise(lambda builder, x, y: builder.fsub(x, y, flags=FASTMATH_FLAGS))
 
 
-@_primitive
+@_intrinsic
 def times(typing, a, b):  # type: ignore[no-untyped-def]
     """a b"""
-    return a(a, b), _each(lambda builder, x, y: builder.fmul(x, y, flags=FREE))
+    return a(a, b), _elementwise(lambda builder, x, y: builder.fmul(x, y, flags=FASTMATH_FLAGS))
 
 
-@_primitive
+@_intrinsic
 def fused(typing, a, b, c):  # type: ignore[no-untyped-def]
     """a b + c, of tiles or a number b."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, y, z = arguments
         if not isinstance(b, Tile):
-            y = packed(builder, [_filled(builder, y, a.lanes)] * a.n)
-        return _each(fma)(context, builder, a(a, a, c), (x, y, z))
+            y = pack(builder, [_broadcast(builder, y, a.lanes)] * a.n)
+        return _elementwise(fma)(context, builder, a(a, a, c), (x, y, z))
 
     return a(a, b, c), generate
 
 
-@_primitive
+@_intrinsic
 def fused_minus(typing, a, b, c):  # type: ignore[no-untyped-def]
     """a b - c"""
-    return a(a, b, c), _each(lambda builder, x, y, z: fma(builder, x, y, builder.fneg(z)))
+    return a(a, b, c), _elementwise(lambda builder, x, y, z: fma(builder, x, y, builder.fneg(z)))
 
 
-@_primitive
+@_intrinsic
 def add_outer(typing, u, v, c):  # type: ignore[no-untyped-def]
     """Vector v.n k + l of the tile c, plus u[k] v[l]."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        us, vs, cs = (unpacked(builder, kind, tile) for kind, tile in zip((u, v, c), arguments, strict=True))
-        return packed(builder, [fma(builder, us[k // v.n], vs[k % v.n], one) for k, one in enumerate(cs)])
+        us, vs, cs = (unpack(builder, kind, tile) for kind, tile in zip((u, v, c), arguments, strict=True))
+        return pack(builder, [fma(builder, us[k // v.n], vs[k % v.n], one) for k, one in enumerate(cs)])
 
     return c(u, v, c), generate
 
 
-@_primitive
+@_intrinsic
 def totals(typing, tile):  # type: ignore[no-untyped-def]
     """One vector: lane k is the sum of vector k, of neighbours first, then of neighbouring pairs, ...
 
@@ -288,121 +277,126 @@ def totals(typing, tile):  # type: ignore[no-untyped-def]
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vectors, n, h = unpacked(builder, tile, arguments[0]), tile.n, 1
+        vectors, n, h = unpack(builder, tile, arguments[0]), tile.n, 1
         if n < tile.lanes:
             low, high = list(range(n)), list(range(n, 2 * n))
             vectors = [
-                builder.fadd(shuffled(builder, v, v, low), shuffled(builder, v, v, high), flags=FREE)
+                builder.fadd(shuffle(builder, v, v, low), shuffle(builder, v, v, high), flags=FASTMATH_FLAGS)
                 for v in vectors
             ]
         while len(vectors) > 1:
             left = [k if not k & h else n + (k ^ h) for k in range(n)]
             right = [k ^ h if not k & h else n + k for k in range(n)]
             vectors = [
-                builder.fadd(shuffled(builder, a, b, left), shuffled(builder, a, b, right), flags=FREE)
+                builder.fadd(
+                    shuffle(builder, a, b, left), shuffle(builder, a, b, right), flags=FASTMATH_FLAGS
+                )
                 for a, b in zip(vectors[::2], vectors[1::2], strict=True)
             ]
             h *= 2
-        return packed(builder, vectors)
+        return pack(builder, vectors)
 
     return Tile(1, tile.n)(tile), generate
 
 
-@_primitive
+@_intrinsic
 def lane_sum(typing, tile):  # type: ignore[no-untyped-def]
     """The sum of the lanes of a tile of one vector, a power of two of them: its halves are added until one is left."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        (total,), lanes = unpacked(builder, tile, arguments[0]), tile.lanes
+        (total,), lanes = unpack(builder, tile, arguments[0]), tile.lanes
         while lanes > 1:
             lanes //= 2
-            low, high = (shuffled(builder, total, total, range(i, i + lanes)) for i in (0, lanes))
+            low, high = (shuffle(builder, total, total, range(i, i + lanes)) for i in (0, lanes))
             total = builder.fadd(low, high)
         return builder.extract_element(total, INDEX(0))
 
     return tile.dtype(tile), generate
 
 
-LANES = 16 if MANY_REGISTERS else 8  # of a vector
-OWN = 4  # of them are one row's
-ROWS = LANES // OWN
+SIMD_WIDTH = 16 if HAS_AVX512 else 8  # float32 lanes per vector (tests/loops/test_vectors.py)
+LANES_PER_ROW = 4  # of one row in a vector (python benchmarks/roofline.py features)
+ROWS_PER_VECTOR = SIMD_WIDTH // LANES_PER_ROW
 
 
-@_sized
-def repeated(typing, signs, i, n):  # type: ignore[no-untyped-def]
+@_literal_intrinsic
+def load_repeated(typing, signs, i, n):  # type: ignore[no-untyped-def]
     """n vectors of the four numbers from signs[i], signs[i + 4], ... on, the same for every row."""
-    made = Tile(n.literal_value, LANES)
+    made = Tile(n.literal_value, SIMD_WIDTH)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        step = ir.Constant(arguments[1].type, OWN)
-        fours = loaded(builder, addresses(context, builder, signs, (*arguments[:2], step), made.n), OWN)
-        lanes = [i % OWN for i in range(LANES)]
-        return packed(builder, [shuffled(builder, four, four, lanes) for four in fours])
+        step = ir.Constant(arguments[1].type, LANES_PER_ROW)
+        fours = load_vectors(
+            builder, addresses(context, builder, signs, (*arguments[:2], step), made.n), LANES_PER_ROW
+        )
+        lanes = [i % LANES_PER_ROW for i in range(SIMD_WIDTH)]
+        return pack(builder, [shuffle(builder, four, four, lanes) for four in fours])
 
     return made(signs, types.intp, n), generate
 
 
-@_primitive
+@_intrinsic
 def transposed(typing, tile):  # type: ignore[no-untyped-def]
-    """Fours of numbers change places: the l-th of vector k becomes the k-th of vector l. A tile (`ROWS`, `LANES`)."""
+    """Transpose blocks of four numbers of a tile (`ROWS_PER_VECTOR`, `SIMD_WIDTH`): block l of vector k <-> k of l."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        made, h = unpacked(builder, tile, arguments[0]), 1
-        while h < ROWS:
-            moved = [i ^ (h * OWN) for i in range(LANES)]
-            left = [LANES + moved[i] if i // OWN & h else i for i in range(LANES)]
-            right = [LANES + i if i // OWN & h else moved[i] for i in range(LANES)]
-            for k in range(ROWS):
+        made, h = unpack(builder, tile, arguments[0]), 1
+        while h < ROWS_PER_VECTOR:
+            moved = [i ^ (h * LANES_PER_ROW) for i in range(SIMD_WIDTH)]
+            left = [SIMD_WIDTH + moved[i] if i // LANES_PER_ROW & h else i for i in range(SIMD_WIDTH)]
+            right = [SIMD_WIDTH + i if i // LANES_PER_ROW & h else moved[i] for i in range(SIMD_WIDTH)]
+            for k in range(ROWS_PER_VECTOR):
                 if not k & h:
                     a, b = made[k], made[k + h]
-                    made[k], made[k + h] = shuffled(builder, a, b, left), shuffled(builder, a, b, right)
+                    made[k], made[k + h] = shuffle(builder, a, b, left), shuffle(builder, a, b, right)
             h *= 2
-        return packed(builder, made)
+        return pack(builder, made)
 
     return tile(tile), generate
 
 
-@_primitive
-def rows_of(typing, X, places, i, last, r):  # type: ignore[no-untyped-def]
-    """Numbers from column r on of the rows places[i], places[i + 1], ... of X (., m) in C order, (`ROWS`, `LANES`).
+@_intrinsic
+def gather_rows(typing, X, places, i, last, r):  # type: ignore[no-untyped-def]
+    """Load numbers from column r on of rows places[i], places[i + 1], ... of X (., m) in C order.
 
+    The tile has shape (`ROWS_PER_VECTOR`, `SIMD_WIDTH`).
     For places past the ``last`` one, that one.
     """
-    made = Tile(ROWS, LANES)
+    made = Tile(ROWS_PER_VECTOR, SIMD_WIDTH)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         table, which, first, end, column = arguments
         table = context.make_array(X)(context, builder, table)
         _, columns = cgutils.unpack_tuple(builder, table.shape)  # type: ignore[no-untyped-call]
         which, found = context.make_array(places)(context, builder, which).data, []
-        for k in range(ROWS):
+        for k in range(ROWS_PER_VECTOR):
             here = builder.add(first, ir.Constant(first.type, k))
             here = builder.select(builder.icmp_signed("<", here, end), here, end)
             row = builder.mul(builder.load(builder.gep(which, [here])), columns)
             found.append(builder.gep(table.data, [builder.add(row, column)]))
-        return packed(builder, loaded(builder, found, LANES))
+        return pack(builder, load_vectors(builder, found, SIMD_WIDTH))
 
     return made(X, places, types.intp, types.intp, types.intp), generate
 
 
-LINE = 16  # float32 numbers of a line
+CACHE_LINE_FLOATS = 16  # 64 bytes (tests/loops/test_lines.py)
 
 
-@_primitive
-def to_line(typing, v):  # type: ignore[no-untyped-def]
+@_intrinsic
+def offset_to_cache_line(typing, v):  # type: ignore[no-untyped-def]
     """How many numbers of an array come before the first that begins a line."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = context.get_value_type(types.intp)
         begin = builder.ptrtoint(context.make_array(v)(context, builder, arguments[0]).data, kind)
-        left = builder.and_(builder.neg(begin), ir.Constant(kind, 4 * LINE - 1))
+        left = builder.and_(builder.neg(begin), ir.Constant(kind, 4 * CACHE_LINE_FLOATS - 1))
         return builder.lshr(left, ir.Constant(kind, 2))
 
     return types.intp(v), generate
 
 
-@_sized
-def will_write(typing, v, i, step, n):  # type: ignore[no-untyped-def]
+@_literal_intrinsic
+def prefetch_for_write(typing, v, i, step, n):  # type: ignore[no-untyped-def]
     """The lines of v[i], v[i + step], ... are wanted; n is written as a number."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

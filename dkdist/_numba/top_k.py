@@ -15,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.compilation import LANES, SUM, loop
+from dkdist._numba.compilation import FINITE_REASSOC, FMA_REASSOC, jit
 
-QUERIES, PRODUCTS = 1024, 2**20  # of a tile: one that is nearly square is made soonest
-ROWS = (2048, 4096)  # of a tile, the fewest and the most
-SPARE = 8  # candidates more than neighbours
-CENTRED = 256  # rows that are about as many as the centre is taken of
-GROUP = 64  # products that are looked at together
-UNIT = 2.0**-24  # of float32: D + 8 of them bound the error of a product and of its vectors, in |q|^2 + |x|^2
+# nearly square tiles are fastest (python benchmarks/nearest.py)
+MAX_TILE_QUERIES, MAX_TILE_PRODUCTS = 1024, 2**20
+TILE_ROWS_RANGE = (2048, 4096)  # minimum and maximum (python benchmarks/nearest.py)
+N_EXTRA_CANDIDATES = 8  # cover rounding of float32 (python benchmarks/nearest.py)
+N_CENTRE_ROWS = 256  # about the rows whose mean is the centre (python benchmarks/nearest.py)
+PRODUCTS_PER_GROUP = 64  # compared with the k-th distance at once (python benchmarks/nearest.py)
+# unit roundoff; D + 8 units bound the error of a product in |q|^2 + |x|^2 (Higham 2002, section 3.1)
+FLOAT32_ROUNDOFF = 2.0**-24
 
 
 def nearest_rows(X: F32, queries: F32, k: int, first: int = 0) -> tuple[F64, I64]:
@@ -31,32 +33,40 @@ def nearest_rows(X: F32, queries: F32, k: int, first: int = 0) -> tuple[F64, I64
     Positions count from ``first``; equal distances keep the order of the rows. With fewer than k rows, the last ones
     are at distance inf and position -1.
     """
-    distances, places, sure = _by_products(X, queries, k, np.float32)
+    distances, places, sure = _search_products(X, queries, k, np.float32)
     if not sure.all():
-        distances[~sure], places[~sure], _ = _by_products(X, queries[~sure], k, np.float64)
+        distances[~sure], places[~sure], _ = _search_products(X, queries[~sure], k, np.float64)
     return distances, np.where(places < 0, -1, places + first)
 
 
-def _by_products(
+def _search_products(
     X: F32, queries: F32, k: int, dtype: type[np.floating]
 ) -> tuple[F64, I64, NDArray[np.bool_]]:
     """Squares, positions, and whether no row that rounding may have brought up is left out."""
-    some = X[:: max(1, len(X) // CENTRED)]
+    some = X[:: max(1, len(X) // N_CENTRE_ROWS)]
     centre = some.mean(axis=0, dtype=np.float64).astype(dtype)  # shorter vectors have smaller errors
     distances, places = np.full((len(queries), k), np.inf), np.full((len(queries), k), -1, np.int64)
-    sure, kept, rounding = np.empty(len(queries), bool), min(k + SPARE, len(X)), (X.shape[1] + 8) * UNIT
+    sure, kept, rounding = (
+        np.empty(len(queries), bool),
+        min(k + N_EXTRA_CANDIDATES, len(X)),
+        (X.shape[1] + 8) * FLOAT32_ROUNDOFF,
+    )
     n = min(k, kept)
-    rows = min(max(PRODUCTS // min(QUERIES, max(1, len(queries))), ROWS[0]), ROWS[1], len(X))
+    rows = min(
+        max(MAX_TILE_PRODUCTS // min(MAX_TILE_QUERIES, max(1, len(queries))), TILE_ROWS_RANGE[0]),
+        TILE_ROWS_RANGE[1],
+        len(X),
+    )
     centred, squares = np.empty((rows, X.shape[1]), dtype), np.empty(rows, dtype)
     with np.errstate(over="ignore", invalid="ignore"):  # float32 may overflow: then nothing is sure
-        for start in range(0, len(queries), QUERIES):
-            part = slice(start, min(start + QUERIES, len(queries)))
+        for start in range(0, len(queries), MAX_TILE_QUERIES):
+            part = slice(start, min(start + MAX_TILE_QUERIES, len(queries)))
             tile, longest = queries[part] - centre, 0.0
             best = np.full((len(tile), kept), np.inf, dtype)
             which = np.full((len(tile), kept), -1, np.int64)
             for a in range(0, len(X), rows):
                 few = min(rows, len(X) - a)
-                from_centre(X[a : a + few], centre, centred[:few], squares[:few])
+                subtract_centre(X[a : a + few], centre, centred[:few], squares[:few])
                 keep_nearest(tile @ centred[:few].T, squares[:few], a, best, which)
                 longest = max(longest, float(squares[:few].max()))
             own = np.einsum("ij,ij->i", tile, tile, dtype=np.float64)
@@ -70,8 +80,8 @@ def _by_products(
     return distances, places, sure
 
 
-@loop(LANES)
-def from_centre(X, centre, out, squares):  # type: ignore[no-untyped-def]
+@jit(FMA_REASSOC)
+def subtract_centre(X, centre, out, squares):  # type: ignore[no-untyped-def]
     """Rows from a centre, and their squared lengths, which may be too large to tell."""
     for i in range(len(X)):
         total = 0.0
@@ -82,7 +92,7 @@ def from_centre(X, centre, out, squares):  # type: ignore[no-untyped-def]
         squares[i] = total
 
 
-@loop(SUM)
+@jit(FINITE_REASSOC)
 def exact_squares(X, queries, which):  # type: ignore[no-untyped-def]
     """Squared distances of each query to some rows, by differences in float64."""
     out = np.empty(which.shape)
@@ -97,15 +107,15 @@ def exact_squares(X, queries, which):  # type: ignore[no-untyped-def]
     return out
 
 
-@loop()
+@jit()
 def keep_nearest(products, squares, first, best, which):  # type: ignore[no-untyped-def]
     """Put rows whose |x|^2 - 2 q x is among the least of a query so far into its sorted list."""
     kept = best.shape[1]
     for i in range(len(products)):
         row, values, places = products[i], best[i], which[i]
         worst = values[kept - 1]
-        for start in range(0, len(row), GROUP):
-            end, near = min(start + GROUP, len(row)), np.int32(0)
+        for start in range(0, len(row), PRODUCTS_PER_GROUP):
+            end, near = min(start + PRODUCTS_PER_GROUP, len(row)), np.int32(0)
             some, lengths = row[start:end], squares[start:end]
             for j in range(len(some)):
                 near += np.int32(lengths[j] - some[j] - some[j] < worst)
@@ -122,7 +132,7 @@ def keep_nearest(products, squares, first, best, which):  # type: ignore[no-unty
                     worst = values[kept - 1]
 
 
-def merged_nearest(parts: list[tuple[F64, I64]], k: int) -> tuple[F64, I64]:
+def merge_nearest(parts: list[tuple[F64, I64]], k: int) -> tuple[F64, I64]:
     """The k nearest of several blocks' nearest, given in the order of the blocks."""
     distances = np.concatenate([d for d, _ in parts], axis=1)
     places = np.concatenate([p for _, p in parts], axis=1)

@@ -1,10 +1,10 @@
-"""Weighted points as they were given, which come tile by tile: in float64, from their middle, in one unit.
+"""Weighted points in float64, one tile at a time, centred and scaled.
 
-    x = scale (given - middle),   or scale S^(-1) (given - middle);   z = sign * weight
+    x = scale (point - middle),   or scale S^(-1) (point - middle);   z = sign * weight
 
-Sets lie one after the other, whatever their dtypes, and are not copied; of weights that nobody gave each is one over
-their number. Sums over points that take tiles need no more memory than these. Subtracting and scaling keep the order of
-numbers, so that bounds of x are those of what was given, subtracted and scaled: to the last bit.
+Sets may have any dtypes and are not copied. Without weights each point has weight one over their number. Sums over
+tiles need no memory beyond a tile. Subtracting and scaling are monotonic, so bounds of x are exactly the subtracted and
+scaled bounds of the points.
 """
 
 from __future__ import annotations
@@ -20,28 +20,41 @@ import numpy as np
 from dkdist._numba.arrays import F64, I64, Array
 from dkdist._numba.points import column_bounds
 
-TILE_BYTES, MOST_ROWS = 2**19, 4096  # of a tile, which stays in the second-level cache
-LEAST_BYTES, TILE_SHARE = 2**15, 8  # of fewer points a part of their bytes in float32, but no less than this
-ROWS = 256  # rows of tiles are a multiple of this
-BOUND_ROWS = 2**16  # looked at at once
-FEW_COLUMNS = 4  # so many are subtracted one by one
-OF_WEIGHTS = {"firsts", "mass", "total", "largest", "size", "weight_range", "square"}  # wherever points are
-SORTED_SHARE, LEAST_SORTED, MOST_SORTED = 256, 2**13, 2**16
+# A tile stays in the second-level cache; small sets use tiles of an eighth of their float32 bytes, so that memory stays
+# proportional to the points. Fewer rows cost more Python calls: python benchmarks/kernel.py.
+TILE_BYTES, MAX_TILE_ROWS = 2**19, 4096
+MIN_TILE_BYTES, TILE_BYTES_DIVISOR = 2**15, 8  # see above: python benchmarks/kernel.py
+TILE_ROW_MULTIPLE = 256  # whole tiles of compiled functions: python benchmarks/kernel.py
+BOUNDS_ROWS = 2**16  # per minimum and maximum: bounds the temporary memory (python benchmarks/kernel.py)
+MAX_SEPARATE_COLUMNS = (
+    4  # subtracted one by one; broadcasting over short rows is slow (python benchmarks/kernel.py)
+)
+WEIGHT_ATTRIBUTES = {
+    "firsts",
+    "mass",
+    "total",
+    "largest",
+    "size",
+    "weight_range",
+    "square",
+}  # properties that do not depend on the points
+# rows of tiles whose points are sorted, which takes some 100 bytes per row (python benchmarks/kernel.py)
+SORTED_ROWS_DIVISOR, MIN_SORTED_ROWS, MAX_SORTED_ROWS = 256, 2**13, 2**16
 
 
 def tile_rows(d: int, n: int) -> int:
-    """Rows of a tile of n points in d dimensions: 256 at least, 4,096 at most, half a megabyte or less between."""
-    size = min(TILE_BYTES, max(LEAST_BYTES, 4 * d * n // TILE_SHARE))
-    return min(MOST_ROWS, max(1, size // (8 * d * ROWS)) * ROWS)
+    """Return the rows of a tile of n points in d dimensions: 256 to 4,096, and at most 512 KiB in between."""
+    size = min(TILE_BYTES, max(MIN_TILE_BYTES, 4 * d * n // TILE_BYTES_DIVISOR))
+    return min(MAX_TILE_ROWS, max(1, size // (8 * d * TILE_ROW_MULTIPLE)) * TILE_ROW_MULTIPLE)
 
 
 def sorted_rows(n: int) -> int:
-    """Rows of a tile whose points are put in order, which takes some hundred bytes each: a 256th, or a few."""
-    return min(max(n // SORTED_SHARE, LEAST_SORTED), MOST_SORTED)
+    """Return the rows of a tile whose points are sorted."""
+    return min(max(n // SORTED_ROWS_DIVISOR, MIN_SORTED_ROWS), MAX_SORTED_ROWS)
 
 
 class WeightRange(NamedTuple):
-    """How many weights are above 0, the least and the most."""
+    """Number of weights above 0, and the smallest and largest weight."""
 
     positive: int
     least: float
@@ -93,7 +106,9 @@ class WeightedPoints:
     def elsewhere(self, **how: Any) -> WeightedPoints:
         """The same weights at points that are moved otherwise: what is known of weights stays known."""
         made = replace(self, **how)
-        made.__dict__.update((name, known) for name, known in self.__dict__.items() if name in OF_WEIGHTS)
+        made.__dict__.update(
+            (name, known) for name, known in self.__dict__.items() if name in WEIGHT_ATTRIBUTES
+        )
         return made
 
     def column(self, j: int) -> F64:
@@ -163,8 +178,8 @@ class WeightedPoints:
     def bounds(self) -> tuple[F64, F64]:
         """The lowest and highest value of each dimension."""
         if self.inverse is not None:
-            return joined_bounds([column_bounds(x) for x, _ in self.tiles()])
-        low, high = joined_bounds(self.boxes or boxes_of(self.sets))
+            return merge_bounds([column_bounds(x) for x, _ in self.tiles()])
+        low, high = merge_bounds(self.boxes or set_bounds(self.sets))
         return self._moved(low), self._moved(high)
 
     @property
@@ -221,8 +236,8 @@ class WeightedPoints:
                 yield from map(function, self.only(s)._weight_tiles())
 
     def _weight_tiles(self) -> Iterator[F64]:
-        for first in range(0, len(self), MOST_ROWS):
-            yield self.z(first, min(first + MOST_ROWS, len(self)))
+        for first in range(0, len(self), MAX_TILE_ROWS):
+            yield self.z(first, min(first + MAX_TILE_ROWS, len(self)))
 
     def _runs(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
         """(set, its first row, the row after its last one) of what lies between two rows of all."""
@@ -242,7 +257,7 @@ class WeightedPoints:
 
     def _moved(self, x: F64) -> F64:
         """The same in place."""
-        if self.middle is not None and x.ndim == 2 and x.shape[1] <= FEW_COLUMNS:
+        if self.middle is not None and x.ndim == 2 and x.shape[1] <= MAX_SEPARATE_COLUMNS:
             for j, m in enumerate(self.middle):
                 x[:, j] -= m
         elif self.middle is not None:
@@ -254,21 +269,21 @@ class WeightedPoints:
         return x
 
 
-def boxes_of(sets: Sequence[Array]) -> tuple[tuple[F64, F64], ...]:
+def set_bounds(sets: Sequence[Array]) -> tuple[tuple[F64, F64], ...]:
     """The lowest and highest values of each set."""
-    return tuple(map(_given_bounds, sets))
+    return tuple(map(_exact_bounds, sets))
 
 
-def joined_bounds(bounds: Sequence[tuple[F64, F64]]) -> tuple[F64, F64]:
+def merge_bounds(bounds: Sequence[tuple[F64, F64]]) -> tuple[F64, F64]:
     """Those of all points, from those of some and of others."""
     lows, highs = zip(*bounds, strict=True)
     return reduce(np.minimum, lows), reduce(np.maximum, highs)
 
 
-def _given_bounds(points: Array) -> tuple[F64, F64]:
+def _exact_bounds(points: Array) -> tuple[F64, F64]:
     """In float64, some rows at a time where they cannot be looked at in place."""
     if points.flags.c_contiguous and points.dtype.kind == "f":
         low, high = column_bounds(points)
         return low.astype(np.float64), high.astype(np.float64)
-    tiles = (points[a : a + BOUND_ROWS] for a in range(0, len(points), BOUND_ROWS))
-    return joined_bounds([column_bounds(np.ascontiguousarray(tile, np.float64)) for tile in tiles])
+    tiles = (points[a : a + BOUNDS_ROWS] for a in range(0, len(points), BOUNDS_ROWS))
+    return merge_bounds([column_bounds(np.ascontiguousarray(tile, np.float64)) for tile in tiles])

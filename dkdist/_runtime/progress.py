@@ -17,7 +17,7 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Protocol, TextIO
 
-from dkdist._numba.compilation import WATCH
+from dkdist._numba.compilation import COMPILE_WATCH
 from dkdist._runtime._tuning import MIN_REPORT_SECONDS
 
 EVENT_TOPIC = "dkdist"  # of events
@@ -68,7 +68,7 @@ class Progress:
 @contextmanager
 def show_progress(total: int, label: str, unit: str, show: bool) -> Iterator[Progress]:
     """Yield the progress of ``total`` units; print a line when functions are first compiled."""
-    compiling = WATCH.telling(print_compiling_text) if show else nullcontext()
+    compiling = COMPILE_WATCH.telling(print_compiling_text) if show else nullcontext()
     with compiling, closing(Progress(total, label, show=show, unit=unit)) as progress:
         yield progress
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dkdist._numba.compilation import loop
+from dkdist._numba.compilation import jit
 
 
-@loop()
+@jit()
 def add_values(rows, roots, feature, threshold, left, right, value, out):  # type: ignore[no-untyped-def]
     """Add the predictions of all trees to out (n, t), one tree after the other."""
     for root in roots:
@@ -23,7 +23,7 @@ def add_values(rows, roots, feature, threshold, left, right, value, out):  # typ
                 out[i, k] += value[node, k]
 
 
-@loop()
+@jit()
 def add_jumps(start, row, roots, feature, threshold, left, right, value, out):  # type: ignore[no-untyped-def]
     """Add the jumps of all trees on the straight path from start to row (m,) to out (m, t), by the feature crossed.
 

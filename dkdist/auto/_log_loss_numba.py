@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dkdist._numba.compilation import loop
+from dkdist._numba.compilation import jit
 
 
-@loop()
+@jit()
 def add_log_losses(  # type: ignore[no-untyped-def]
     differences, smoothing, weights, n_steps, tolerance, max_beta, losses
 ):

@@ -8,23 +8,23 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64
-from dkdist._numba.compilation import ELEMENTWISE, loop
+from dkdist._numba.compilation import FINITE_FMA, jit
 from dkdist._numba.elementary import exp, f32
 
-UNDERFLOW = f32(-87.0)  # exp of less is no normal float32
+MIN_EXPONENT = f32(-87.0)  # exp of less is no normal float32
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def fill_features(D, gamma, share, out):  # type: ignore[no-untyped-def]
     """out = share exp(-gamma D), for (n, R) float32 distances; 0 where it would be below 1e-38."""
     for i in range(len(D)):
         row, made = D[i], out[i]
         for j in range(len(row)):
             x = -gamma * row[j]
-            made[j] = share * exp(max(x, UNDERFLOW)) if x > UNDERFLOW else f32(0)
+            made[j] = share * exp(max(x, MIN_EXPONENT)) if x > MIN_EXPONENT else f32(0)
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def standardise(out, centre, inverse):  # type: ignore[no-untyped-def]
     """out = (out - centre) / scale in place, given 1 / scale; columns of scale 0 have inverse 0."""
     for i in range(len(out)):
@@ -42,7 +42,7 @@ def column_moments(rows: F32) -> tuple[int, F64, F64]:
     return len(rows), mean, spread
 
 
-def merged(one: tuple[int, F64, F64], other: tuple[int, F64, F64]) -> tuple[int, F64, F64]:
+def merge_moments(one: tuple[int, F64, F64], other: tuple[int, F64, F64]) -> tuple[int, F64, F64]:
     """Column moments of two sets of rows together (Chan, Golub, LeVeque 1979)."""
     (n, a, s), (m, b, t) = one, other
     total = n + m

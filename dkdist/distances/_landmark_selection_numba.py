@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dkdist._numba.compilation import FUSED, loop
+from dkdist._numba.compilation import FMA, jit
 
 
-@loop(FUSED)
+@jit(FMA)
 def _add_products(F, other, c, out):  # type: ignore[no-untyped-def]
     """out = F^T other[:, c], row after row."""
     out[:] = 0.0
@@ -17,8 +17,8 @@ def _add_products(F, other, c, out):  # type: ignore[no-untyped-def]
             out[k] += share * row[k]
 
 
-@loop(FUSED)
-def select(F, T, penalty, chosen):  # type: ignore[no-untyped-def]
+@jit(FMA)
+def select_columns(F, T, penalty, chosen):  # type: ignore[no-untyped-def]
     """Fill ``chosen`` with columns of F (n, C), each the one that lowers the penalised squares of T (n, k) most.
 
     With the columns S taken so far, G (k, C) are products of all columns with what is left of T, ``d`` the squares of

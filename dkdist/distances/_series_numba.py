@@ -21,25 +21,25 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist._numba.arrays import borrowed
-from dkdist._numba.compilation import FUSED, inlined, loop
+from dkdist._numba.compilation import FMA, inline_jit, jit
 from dkdist._numba.elementary import exp, f32, log
 
 WARP, SOFT, GAPS, STAMPS, MOVES = range(5)
-FAR = f32(np.inf)
-LARGE = f32(1e37)  # in the place of infinity where differences are taken
-UNDERFLOW = f32(-87.0)
-WHOLE = (
+INF = f32(np.inf)
+LARGE_COST = f32(1e37)  # in the place of infinity where differences are taken
+MIN_EXPONENT = f32(-87.0)
+CELLS_PER_BLOCK = (
     32  # cells of a diagonal that compiled loops take at once: what is left over costs as much as all of them
 )
 
 
-@inlined(FUSED)
+@inline_jit(FMA)
 def _add_squares(x, y, first, c):  # type: ignore[no-untyped-def]
     for i in range(len(c)):
         c[i] = (f32(0.0) if first else c[i]) + (x[i] - y[i]) * (x[i] - y[i])
 
 
-@inlined(FUSED)
+@inline_jit(FMA)
 def _add_four_squares(x, n, y, m, c):  # type: ignore[no-untyped-def]
     """Of four dimensions, which stand n and m apart, in the same order."""
     p, q, r, s = x[:n], x[n : 2 * n], x[2 * n : 3 * n], x[3 * n :]
@@ -49,27 +49,27 @@ def _add_four_squares(x, n, y, m, c):  # type: ignore[no-untyped-def]
         c[i] = (total + (r[i] - v[i]) * (r[i] - v[i])) + (s[i] - w[i]) * (s[i] - w[i])
 
 
-@inlined()
+@inline_jit()
 def _clear(c):  # type: ignore[no-untyped-def]
     for i in range(len(c)):
         c[i] = f32(0.0)
 
 
-@inlined()
+@inline_jit()
 def _roots(c):  # type: ignore[no-untyped-def]
     for i in range(len(c)):
         c[i] = np.sqrt(c[i])
 
 
-@inlined(FUSED)
+@inline_jit(FMA)
 def _add_stamps(c, before, nu, shift, across):  # type: ignore[no-untyped-def]
     """across = c + that of both points before + 2 nu |i - j|, where ``shift`` is i - j of the first cell."""
     for i in range(len(c)):
         across[i] = c[i] + before[i] + f32(2.0) * nu * np.abs(f32(shift + 2 * i))
 
 
-@inlined(FUSED)
-def _hard_of_moves(x, step_x, y, step_y, cost, corner, above, left, D):  # type: ignore[no-untyped-def]
+@inline_jit(FMA)
+def _hard_minimum_moves(x, step_x, y, step_y, cost, corner, above, left, D):  # type: ignore[no-untyped-def]
     """MOVES and the hard minimum in one go; steps are how far points are from those before."""
     for i in range(len(D)):
         away = y[i] - x[i]
@@ -79,30 +79,30 @@ def _hard_of_moves(x, step_x, y, step_y, cost, corner, above, left, D):  # type:
         D[i] = min(min(left[i] + right, corner[i] + near), above[i] + down)
 
 
-@inlined()
-def _hard(corner, above, left, across, down, right, D):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _hard_minimum(corner, above, left, across, down, right, D):  # type: ignore[no-untyped-def]
     for i in range(len(D)):
         D[i] = min(min(left[i] + right[i], corner[i] + across[i]), above[i] + down[i])
 
 
-@inlined()
-def _hard_of_one(x, y, corner, above, left, D):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _hard_minimum_univariate(x, y, corner, above, left, D):  # type: ignore[no-untyped-def]
     """Squares of one variable and the hard minimum in one go, rounded as if they were two."""
     for i in range(len(D)):
         D[i] = (x[i] - y[i]) * (x[i] - y[i]) + min(min(left[i], corner[i]), above[i])
 
 
-@inlined(FUSED)
-def _soft(corner, above, left, cost, gamma, D):  # type: ignore[no-untyped-def]
+@inline_jit(FMA)
+def _soft_minimum(corner, above, left, cost, gamma, D):  # type: ignore[no-untyped-def]
     inverse = f32(1.0) / gamma
     for i in range(len(D)):
         a, b, c = corner[i], above[i], left[i]
         least = min(min(a, b), c)
-        total = exp(max((least - a) * inverse, UNDERFLOW)) + exp(max((least - b) * inverse, UNDERFLOW))
-        D[i] = cost[i] + least - gamma * log(total + exp(max((least - c) * inverse, UNDERFLOW)))
+        total = exp(max((least - a) * inverse, MIN_EXPONENT)) + exp(max((least - b) * inverse, MIN_EXPONENT))
+        D[i] = cost[i] + least - gamma * log(total + exp(max((least - c) * inverse, MIN_EXPONENT)))
 
 
-@inlined(FUSED)
+@inline_jit(FMA)
 def _norm(a, b, k, r, d, n, m):  # type: ignore[no-untyped-def]
     """The distance of point k of a (d, n) to point r of b (d, m)."""
     total = f32(0.0)
@@ -111,8 +111,8 @@ def _norm(a, b, k, r, d, n, m):  # type: ignore[no-untyped-def]
     return np.sqrt(total)
 
 
-@inlined(FUSED)
-def _steps(kind, x, n, d, back, extra, steps):  # type: ignore[no-untyped-def]
+@inline_jit(FMA)
+def _deletion_costs(kind, x, n, d, back, extra, steps):  # type: ignore[no-untyped-def]
     """What it costs to leave out each point (GAPS, STAMPS), or how far it is from the one before (MOVES).
 
     ``back`` is 1 where points come from the last to the first; ``extra`` is what a point costs to leave out anyway.
@@ -129,14 +129,14 @@ def _steps(kind, x, n, d, back, extra, steps):  # type: ignore[no-untyped-def]
             steps[i] = _norm(x, nothing, i, 0, d, n, 1) + extra
 
 
-@inlined(FUSED)
-def _way(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, work):  # type: ignore[no-untyped-def]
+@inline_jit(FMA)
+def _path_cost(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, work):  # type: ignore[no-untyped-def]
     """The cheapest way; x (d, n) and y (d, m), which is from the last point to the first; open j - i are low to high.
 
     ``a`` is gamma, nu or c; ``work`` (7, n + 2 + WHOLE) is room for diagonals. Behind the end of a diagonal up to WHOLE
     cells more are filled, of what stands behind x and y: the first of them is closed, and the others are not read.
     """
-    closed = LARGE if kind == SOFT else FAR
+    closed = LARGE_COST if kind == SOFT else INF
     x, y, steps_x, steps_y, work = (
         borrowed(x),
         borrowed(y),
@@ -154,15 +154,15 @@ def _way(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, work): 
         begin = max(max(1, k - m), (k - high + 1) // 2)
         end = min(min(n, k - 1), (k - low) // 2) + 1
         at_y = m - k + begin
-        rows = (end - begin + WHOLE - 1) // WHOLE * WHOLE
+        rows = (end - begin + CELLS_PER_BLOCK - 1) // CELLS_PER_BLOCK * CELLS_PER_BLOCK
         before, ours = slice(begin - 1, begin - 1 + rows), slice(begin, begin + rows)
         if end > begin and (kind == MOVES or (kind == WARP and d == 1 and not euclidean)):
             at, down, left = corner[before], last[before], last[ours]
             if kind == MOVES:
                 there = x[before], steps_x[before], y[at_y : at_y + rows], steps_y[at_y : at_y + rows]
-                _hard_of_moves(there[0], there[1], there[2], there[3], a, at, down, left, D[ours])
+                _hard_minimum_moves(there[0], there[1], there[2], there[3], a, at, down, left, D[ours])
             else:
-                _hard_of_one(x[before], y[at_y : at_y + rows], at, down, left, D[ours])
+                _hard_minimum_univariate(x[before], y[at_y : at_y + rows], at, down, left, D[ours])
         elif end > begin:
             cost = c[ours]
             if d >= 4:
@@ -183,9 +183,9 @@ def _way(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, work): 
                 across = work[6][:rows]
                 _add_stamps(cost, c_corner[before], a, 2 * begin - k, across)
             if kind == SOFT:
-                _soft(corner[before], last[before], last[ours], cost, a, D[ours])
+                _soft_minimum(corner[before], last[before], last[ours], cost, a, D[ours])
             else:
-                _hard(corner[before], last[before], last[ours], across, down, right, D[ours])
+                _hard_minimum(corner[before], last[before], last[ours], across, down, right, D[ours])
         D[begin - 1] = D[max(begin, end)] = closed
         if kind == GAPS and k <= m:
             border_y += steps_y[m - k]
@@ -198,8 +198,8 @@ def _way(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, work): 
     return last[n]
 
 
-@inlined()
-def _open(n, m, band):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _band_limits(n, m, band):  # type: ignore[no-untyped-def]
     """The least and the largest j - i of open cells."""
     if band < 0:
         return -n, m
@@ -207,7 +207,7 @@ def _open(n, m, band):  # type: ignore[no-untyped-def]
     return -max(0, n - m) - radius, max(0, m - n) + radius
 
 
-@loop(FUSED)
+@jit(FMA)
 def fill_diagonals(  # type: ignore[no-untyped-def]
     kind, euclidean, a, extra, band, root, normalize, Y, edges, columns, points, offsets, out
 ):
@@ -216,27 +216,27 @@ def fill_diagonals(  # type: ignore[no-untyped-def]
     Y goes on for WHOLE numbers after the last one.
     """
     d, R = points.shape[1], len(columns)
-    steps = np.zeros(edges[R] + WHOLE if kind >= GAPS else 0, f32)  # of the omegas
+    steps = np.zeros(edges[R] + CELLS_PER_BLOCK if kind >= GAPS else 0, f32)  # of the omegas
     for j in range(R if kind >= GAPS else 0):
         p, q = edges[j], edges[j + 1]
-        _steps(kind, Y[d * p : d * q], q - p, d, True, extra, steps[p:q])
+        _deletion_costs(kind, Y[d * p : d * q], q - p, d, True, extra, steps[p:q])
     for s in range(len(offsets) - 1):
         start, n = offsets[s], offsets[s + 1] - offsets[s]
         x, work, steps_x = (
-            np.zeros(d * n + WHOLE, f32),
-            np.zeros((7, n + 2 + WHOLE), f32),
-            np.zeros(n + WHOLE, f32),
+            np.zeros(d * n + CELLS_PER_BLOCK, f32),
+            np.zeros((7, n + 2 + CELLS_PER_BLOCK), f32),
+            np.zeros(n + CELLS_PER_BLOCK, f32),
         )
         for i in range(n):
             for e in range(d):
                 x[e * n + i] = points[start + i, e]
         if kind >= GAPS:
-            _steps(kind, x, n, d, False, extra, steps_x)
+            _deletion_costs(kind, x, n, d, False, extra, steps_x)
         for j in range(R):
             p, q = edges[j], edges[j + 1]
-            low, high = _open(n, q - p, band)
-            own = steps[p : q + WHOLE] if kind >= GAPS else steps
-            y = Y[d * p : d * q + WHOLE]
-            total = _way(kind, euclidean, a, x, n, steps_x, y, q - p, own, d, low, high, work)
+            low, high = _band_limits(n, q - p, band)
+            own = steps[p : q + CELLS_PER_BLOCK] if kind >= GAPS else steps
+            y = Y[d * p : d * q + CELLS_PER_BLOCK]
+            total = _path_cost(kind, euclidean, a, x, n, steps_x, y, q - p, own, d, low, high, work)
             total = total / f32(n + q - p) if normalize else total
             out[s, columns[j]] = np.sqrt(total) if root else total

@@ -12,13 +12,15 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.compilation import FUSED, inlined, loop
+from dkdist._numba.compilation import FMA, inline_jit, jit
 from dkdist._numba.elementary import f32
 from dkdist._numba.points import read_only, set_arrays, total_weight
 
-LANES = 16  # directions at a time
-LARGE = 1600  # heights a set, on average, from which a call of NumPy for every set is worth it
-REACHED = 1.0 - 1e-12  # of a level: sums of weights are rounded
+DIRECTIONS_PER_GROUP = 16  # directions at a time
+MIN_NUMPY_PROJECTIONS = (
+    1600  # heights a set, on average, from which a call of NumPy for every set is worth it
+)
+LEVEL_ROUNDING = 1.0 - 1e-12  # of a level: sums of weights are rounded
 
 
 def projected_quantiles(
@@ -26,55 +28,55 @@ def projected_quantiles(
 ) -> F32:
     """Rows (n_sets, L Q) float32 of L directions (L, d) and Q quantiles, those of one direction side by side."""
     out = np.empty((len(offsets) - 1, len(directions) * n_quantiles), np.float32)
-    centre, U = read_only(centre), _lanes(directions)
-    if weights is None and len(points) * len(directions) > LARGE * len(out):
+    centre, U = read_only(centre), _group_directions(directions)
+    if weights is None and len(points) * len(directions) > MIN_NUMPY_PROJECTIONS * len(out):
         for row, start, stop in zip(out, offsets[:-1], offsets[1:], strict=True):
-            _of_large(read_only(points[start:stop]), centre, U, row.reshape(len(directions), -1))
+            _fill_large_set(read_only(points[start:stop]), centre, U, row.reshape(len(directions), -1))
     else:
         _quantiles(*set_arrays(points, offsets, weights), centre, U, n_quantiles, out)
     return out
 
 
-def _lanes(directions: F64) -> F64:
+def _group_directions(directions: F64) -> F64:
     """The directions (L, d), w = 16 of them side by side, or all if fewer: (L / w, d, w), filled up with zeros."""
     L, d = directions.shape
-    width = min(L, LANES)
+    width = min(L, DIRECTIONS_PER_GROUP)
     padded = np.zeros((-(-L // width) * width, d))
     padded[:L] = directions
     return read_only(np.ascontiguousarray(padded.reshape(-1, width, d).transpose(0, 2, 1)))
 
 
-def _of_large(points: F32, centre: F64, U: F64, rows: F32) -> None:
+def _fill_large_set(points: F32, centre: F64, U: F64, rows: F32) -> None:
     """The row of one set, as (L, Q), with the same bits as in the loop below: NumPy sorts in vector registers."""
     (L, Q), n = rows.shape, len(points)
     taken, share = ((2 * np.arange(Q) + 1) * n + 2 * Q - 1) // (2 * Q) - 1, 1 / np.sqrt(float(rows.size))
     lines = np.empty((U.shape[2], n), np.float32)
-    for first, block in zip(range(0, L, LANES), U, strict=True):
+    for first, block in zip(range(0, L, DIRECTIONS_PER_GROUP), U, strict=True):
         _project(points, centre, block, lines)
         lines.sort(axis=1)
-        rows[first : first + LANES] = lines[: L - first, taken] * share
+        rows[first : first + DIRECTIONS_PER_GROUP] = lines[: L - first, taken] * share
 
 
-@loop(FUSED)
+@jit(FMA)
 def _quantiles(points, offsets, weights, weighted, centre, U, Q, out):  # type: ignore[no-untyped-def]
     L, share = out.shape[1] // Q, 1 / np.sqrt(float(out.shape[1]))
     for s in range(len(out)):
         start, n = offsets[s], offsets[s + 1] - offsets[s]
         total = total_weight(weights, weighted, start, start + n)
         lines = np.empty((U.shape[2], n), f32)
-        for first in range(0, L, LANES):
-            _project_lanes(points[start : start + n], centre, U[first // LANES], lines)
-            for u in range(first, min(first + LANES, L)):
+        for first in range(0, L, DIRECTIONS_PER_GROUP):
+            _project_lanes(points[start : start + n], centre, U[first // DIRECTIONS_PER_GROUP], lines)
+            for u in range(first, min(first + DIRECTIONS_PER_GROUP, L)):
                 line, row = lines[u - first], out[s, u * Q : (u + 1) * Q]
                 if weighted:
-                    _of_weighted(line, weights[start : start + n], total, row)
+                    _weighted_quantiles(line, weights[start : start + n], total, row)
                 else:
-                    _of_equal(line, row)
+                    _equal_weight_quantiles(line, row)
                 for q in range(Q):
                     row[q] = f32(row[q] * share)
 
 
-@inlined(FUSED)
+@inline_jit(FMA)
 def _project_lanes(points, centre, U, lines):  # type: ignore[no-untyped-def]
     """lines[u, i] = u . (x_i - c) for all directions of U (d, w) at once: their sums are in vector registers."""
     width = U.shape[1]
@@ -90,25 +92,25 @@ def _project_lanes(points, centre, U, lines):  # type: ignore[no-untyped-def]
             lines[lane, i] = f32(heights[lane])
 
 
-@loop(FUSED)
+@jit(FMA)
 def _project(points, centre, U, lines):  # type: ignore[no-untyped-def]
     _project_lanes(points, centre, U, lines)
 
 
-@inlined()
-def _of_equal(line, row):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _equal_weight_quantiles(line, row):  # type: ignore[no-untyped-def]
     line.sort()
     n, Q = len(line), len(row)
     for q in range(Q):
         row[q] = line[((2 * q + 1) * n + 2 * Q - 1) // (2 * Q) - 1]
 
 
-@inlined()
-def _of_weighted(line, weights, total, row):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _weighted_quantiles(line, weights, total, row):  # type: ignore[no-untyped-def]
     order, i, below = np.argsort(line, kind="mergesort"), 0, 0.0
     below = np.float64(weights[order[0]])
     for q in range(len(row)):
-        level = (q + 0.5) / len(row) * total * REACHED
+        level = (q + 0.5) / len(row) * total * LEVEL_ROUNDING
         while below < level and i < len(line) - 1:
             i += 1
             below += weights[order[i]]

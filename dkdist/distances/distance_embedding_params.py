@@ -17,10 +17,10 @@ import numpy as np
 from dkdist._base.params import FittedParams, Params
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64, Array
-from dkdist._numba.products import steady_factor
+from dkdist._numba.products import deterministic_factor
 from dkdist._utils.serialization import serializable
 from dkdist.distances._distance_embedding_numba import fill_features, standardise
-from dkdist.distances.base import Comparing, Distance, capabilities, points_for, require_squares
+from dkdist.distances.base import Distance, DistanceEvaluator, capabilities, points_for, require_squares
 from dkdist.distances.dtw import DynamicTimeWarping
 from dkdist.distances.elastic import ERP, MSM, TWED, SoftDTW
 from dkdist.distances.energy import Energy
@@ -35,15 +35,17 @@ from dkdist.sets import SampleSets
 from dkdist.sets.point_checks import SampleSetError, locate
 from dkdist.sets.strings import translation
 
-N_DIRECTIONS = 50  # of sliced Wasserstein distances asked for by name
+N_NAMED_DIRECTIONS = 50  # of sliced Wasserstein distances asked for by name
 
 
 def _sliced(n_dims: int, seed: int) -> Distance:
-    normal = np.random.default_rng([seed, RngStream.DIRECTIONS, 1]).standard_normal((N_DIRECTIONS, n_dims))
+    normal = np.random.default_rng([seed, RngStream.DIRECTIONS, 1]).standard_normal(
+        (N_NAMED_DIRECTIONS, n_dims)
+    )
     return SlicedWasserstein(normal / np.linalg.norm(normal, axis=1, keepdims=True))
 
 
-NAMED: dict[str, Callable[[int, int], Distance]] = {
+DISTANCE_FACTORIES: dict[str, Callable[[int, int], Distance]] = {
     "dtw": lambda n_dims, seed: DynamicTimeWarping(),
     "erp": lambda n_dims, seed: ERP(),
     "twed": lambda n_dims, seed: TWED(),
@@ -65,7 +67,7 @@ NAMED: dict[str, Callable[[int, int], Distance]] = {
 """Distances by name, made for points of ``n_dims`` dimensions and a seed."""
 
 
-class ByContent:
+class ArrayRecord:
     """Base of records of arrays: equal where their arrays are, to the bit."""
 
     def __eq__(self, other: object) -> bool:
@@ -82,7 +84,7 @@ class ByContent:
 
 @serializable("Omegas")
 @dataclass(frozen=True, eq=False)
-class Landmarks(ByContent):
+class Landmarks(ArrayRecord):
     """The random objects, as plain arrays."""
 
     points: Array
@@ -97,7 +99,7 @@ class Landmarks(ByContent):
 
     def sets(self, alphabet: str | None, distance: Distance, origin: F64) -> SampleSets:
         """The collection that they are."""
-        if capabilities(distance).knows_differences:
+        if capabilities(distance).is_translation_invariant:
             return SampleSets._trusted(self.points, self.offsets, self.weights, alphabet, origin)
         return SampleSets(self.points, self.offsets, self.weights, alphabet, origin)
 
@@ -107,7 +109,7 @@ class Landmarks(ByContent):
 
 @serializable("Mixing")
 @dataclass(frozen=True, eq=False)
-class Mixing(ByContent):
+class MixingMatrix(ArrayRecord):
     """The matrix (R, R) by which rows of features are multiplied."""
 
     matrix: F32
@@ -133,7 +135,7 @@ class DistanceSpec(Params["DistanceParameters"]):
     unknown: str = "raise"
     centre: tuple[float, ...] | None = None
     scale: tuple[float, ...] | None = None
-    mixing: Mixing | None = None
+    mixing: MixingMatrix | None = None
     domain: None = field(default=None, repr=False)
 
     @property
@@ -175,14 +177,16 @@ class DistanceParameters(FittedParams[DistanceSpec]):
 
     def __init__(self, spec: DistanceSpec) -> None:
         self.spec = spec
-        self._comparing = Comparing(spec.distance, spec.alphabet)
+        self._comparing = DistanceEvaluator(spec.distance, spec.alphabet)
         self._moments = (
-            None if spec.centre is None or spec.scale is None else _inverse(spec.centre, spec.scale)
+            None
+            if spec.centre is None or spec.scale is None
+            else _centre_and_inverse_scale(spec.centre, spec.scale)
         )
         mixing, m = spec.mixing, spec.n_features
         if mixing is not None and mixing.matrix.shape != (m, m):
             raise ValueError(f"expected a matrix for {m} features, found shape {mixing.matrix.shape}")
-        self._mixing = None if mixing is None else steady_factor(mixing.matrix)
+        self._mixing = None if mixing is None else deterministic_factor(mixing.matrix)
         self._packed = self._comparing.prepare(spec.omegas.points, spec.omegas.offsets, spec.omegas.weights)
 
     def distances(self, sets: SampleSets) -> F32:
@@ -217,7 +221,7 @@ class DistanceParameters(FittedParams[DistanceSpec]):
         return mixed
 
 
-def _inverse(centre: tuple[float, ...], scale: tuple[float, ...]) -> tuple[F32, F32]:
+def _centre_and_inverse_scale(centre: tuple[float, ...], scale: tuple[float, ...]) -> tuple[F32, F32]:
     deviation = np.array(scale)
     # constant features are zero
     inverse = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0)

@@ -22,23 +22,26 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import F32, I64
-from dkdist._numba.compilation import FUSED, loop
+from dkdist._numba.compilation import FMA, jit
 from dkdist._numba.points import cache_lines, read_only
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
 from dkdist.distances._series_numba import WARP, fill_diagonals
 from dkdist.distances.base import CostModel, Distance
-from dkdist.distances.series import BackwardSeries, backwards, require_band
+from dkdist.distances.series import BackwardSeries, pack_backward, require_band
 
-LANES = 128
-FEW, SHORT = 50, 100  # so many long series leave lanes empty enough; fewer where diagonals are short, too
+N_LANES = 128
+MAX_UNPACKED_SERIES, DIAGONAL_OVERHEAD_POINTS = (
+    50,
+    100,
+)  # so many long series leave lanes empty enough; fewer where diagonals are short, too
 
 
 class PackedSeries(NamedTuple):
-    """Series in packs of `LANES`, and those that are left: what dynamic time warping compares with.
+    """Series in packs of `N_LANES`, and those that are left: what dynamic time warping compares with.
 
     ``values`` holds, pack after pack from ``starts`` on, the coordinates by (point, dimension, lane). ``lengths`` and
-    ``columns`` are (n_packs, LANES); lanes without a series have length zero.
+    ``columns`` are (n_packs, N_LANES); lanes without a series have length zero.
     """
 
     n_omegas: int
@@ -50,49 +53,49 @@ class PackedSeries(NamedTuple):
     left: BackwardSeries
 
 
-NO_PACKS = (
+EMPTY_PACKS = (
     np.empty(0, np.float32),
     np.zeros(1, np.int64),
-    np.empty((0, LANES), np.int64),
-    np.empty((0, LANES), np.int64),
+    np.empty((0, N_LANES), np.int64),
+    np.empty((0, N_LANES), np.int64),
 )
 
 
-def packed_series(points: F32, offsets: I64) -> PackedSeries:
+def pack_series(points: F32, offsets: I64) -> PackedSeries:
     """Series made ready, the longest first."""
     sizes = offsets[1:] - offsets[:-1]
     order = (-sizes).argsort(kind="stable")
-    n_packed = len(order) - _n_left(sizes, order)
-    values, starts, lengths, columns = _packs(points, offsets, order[:n_packed]) if n_packed else NO_PACKS
-    left = backwards(points, offsets, order[n_packed:])
+    n_packed = len(order) - _n_unpacked(sizes, order)
+    values, starts, lengths, columns = _pack(points, offsets, order[:n_packed]) if n_packed else EMPTY_PACKS
+    left = pack_backward(points, offsets, order[n_packed:])
     return PackedSeries(len(order), points.shape[1], values, starts, lengths, columns, left)
 
 
-def _n_left(sizes: I64, order: I64) -> int:
+def _n_unpacked(sizes: I64, order: I64) -> int:
     """How many series go one by one: those that fill no pack, if these are few enough for how long they are."""
-    n = len(order) % LANES
+    n = len(order) % N_LANES
     longest = int(sizes[order[len(order) - n]]) if n else 0
-    return n if n * (longest + SHORT) <= FEW * longest else 0
+    return n if n * (longest + DIAGONAL_OVERHEAD_POINTS) <= MAX_UNPACKED_SERIES * longest else 0
 
 
-def _packs(points: F32, offsets: I64, order: I64) -> tuple[F32, I64, I64, I64]:
+def _pack(points: F32, offsets: I64, order: I64) -> tuple[F32, I64, I64, I64]:
     """The series of this order, the longest first, side by side."""
     d, sizes = points.shape[1], np.diff(offsets)
-    n_packs = -(-len(order) // LANES)
-    lengths, columns = np.zeros((n_packs, LANES), np.int64), np.zeros((n_packs, LANES), np.int64)
+    n_packs = -(-len(order) // N_LANES)
+    lengths, columns = np.zeros((n_packs, N_LANES), np.int64), np.zeros((n_packs, N_LANES), np.int64)
     lengths.flat[: len(order)], columns.flat[: len(order)] = sizes[order], order
-    packs = [np.zeros((most, d, LANES), np.float32) for most in lengths.max(axis=1)]
+    packs = [np.zeros((most, d, N_LANES), np.float32) for most in lengths.max(axis=1)]
     for k, j in enumerate(order):
         series = points[offsets[j] : offsets[j + 1]]
-        packs[k // LANES][: len(series), :, k % LANES] = series
+        packs[k // N_LANES][: len(series), :, k % N_LANES] = series
     starts = np.cumsum([0, *(pack.size for pack in packs)])
     (values,) = cache_lines(int(starts[-1]))  # a vector of another place lies in two lines
     np.concatenate([pack.ravel() for pack in packs], out=values)
     return values, starts, lengths, columns
 
 
-ROWS = 4
-GROUNDS = ("sqeuclidean", "euclidean")
+N_ROWS = 4
+GROUND_COSTS = "sqeuclidean", "euclidean"
 
 f32 = np.float32
 INF = f32(np.inf)
@@ -128,27 +131,27 @@ class DynamicTimeWarping(Distance):
     band: float | None = None
     normalize: bool = False
 
-    ordered = squares = True
+    ordered = squares_coordinates = True
 
     def __post_init__(self) -> None:
         check_bool("root", self.root)
         check_bool("normalize", self.normalize)
-        if not isinstance(self.ground, str) or self.ground not in GROUNDS:
-            raise ValueError(f"expected ground to be one of {GROUNDS}, found {self.ground!r}")
+        if not isinstance(self.ground, str) or self.ground not in GROUND_COSTS:
+            raise ValueError(f"expected ground to be one of {GROUND_COSTS}, found {self.ground!r}")
         require_band(self.band)
 
-    def grain(self, sizes: I64, n_dims: int) -> CostModel:
+    def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
         """How pairs are best cut into tasks."""
-        return CostModel(LANES, 100 / sizes.mean())
+        return CostModel(N_LANES, 100 / sizes.mean())
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None = None) -> PackedSeries:
         """The omegas side by side, the longest first; memory is that of the points, padded within a pack."""
-        self.refuse_weights(weights)
-        return packed_series(points, offsets)
+        self.reject_weights(weights)
+        return pack_series(points, offsets)
 
     def fill(self, packed: PackedSeries, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
         """out[i, j] = distance of series i to omega j; see the package for the contract."""
-        self.refuse_weights(weights)
+        self.reject_weights(weights)
         if points.shape[1] != packed.n_dims:
             raise ValueError(
                 f"expected series of {packed.n_dims} dimensions as the omegas have, found {points.shape[1]}"
@@ -158,7 +161,7 @@ class DynamicTimeWarping(Distance):
         omegas = packed.values, packed.starts, packed.lengths, packed.columns
         if len(packed.lengths):
             given, most = (omegas, read_only(rows), read_only(offsets)), max(1, int(packed.lengths.max()))
-            work, above = cache_lines((2 * ROWS + 1) * LANES, most * LANES)
+            work, above = cache_lines((2 * N_ROWS + 1) * N_LANES, most * N_LANES)
             _fill(*given, euclidean, self.root, self.normalize, band, work, above, out)
         if len(packed.left.columns):
             few = packed.left.values, packed.left.edges, packed.left.columns, rows, offsets
@@ -166,137 +169,147 @@ class DynamicTimeWarping(Distance):
             fill_diagonals(*options, *(read_only(array) for array in few), out)
 
 
-@loop(FUSED)
+@jit(FMA)
 def _add_costs(y, x, c, first):  # type: ignore[no-untyped-def]
-    """Add the squared differences of one dimension: y (LANES,), x (ROWS,), c (ROWS * LANES,)."""
+    """Add the squared differences of one dimension: y (N_LANES,), x (N_ROWS,), c (N_ROWS * N_LANES,)."""
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
-    for r in range(LANES):
+    for r in range(N_LANES):
         a = y[r]
         c[r] = (f32(0.0) if first else c[r]) + (x0 - a) * (x0 - a)
-        c[r + LANES] = (f32(0.0) if first else c[r + LANES]) + (x1 - a) * (x1 - a)
-        c[r + 2 * LANES] = (f32(0.0) if first else c[r + 2 * LANES]) + (x2 - a) * (x2 - a)
-        c[r + 3 * LANES] = (f32(0.0) if first else c[r + 3 * LANES]) + (x3 - a) * (x3 - a)
+        c[r + N_LANES] = (f32(0.0) if first else c[r + N_LANES]) + (x1 - a) * (x1 - a)
+        c[r + 2 * N_LANES] = (f32(0.0) if first else c[r + 2 * N_LANES]) + (x2 - a) * (x2 - a)
+        c[r + 3 * N_LANES] = (f32(0.0) if first else c[r + 3 * N_LANES]) + (x3 - a) * (x3 - a)
 
 
-@loop(FUSED)
-def _add_costs_of_four(y, x, c, first):  # type: ignore[no-untyped-def]
-    """The same for four dimensions: y (4 * LANES,), x (4 * ROWS,)."""
+@jit(FMA)
+def _add_costs_of_four_dims(y, x, c, first):  # type: ignore[no-untyped-def]
+    """The same for four dimensions: y (4 * N_LANES,), x (4 * N_ROWS,)."""
     p0, p1, p2, p3 = x[0], x[1], x[2], x[3]
     q0, q1, q2, q3 = x[4], x[5], x[6], x[7]
     s0, s1, s2, s3 = x[8], x[9], x[10], x[11]
     t0, t1, t2, t3 = x[12], x[13], x[14], x[15]
-    for r in range(LANES):
-        p, q, s, t = y[r], y[r + LANES], y[r + 2 * LANES], y[r + 3 * LANES]
+    for r in range(N_LANES):
+        p, q, s, t = y[r], y[r + N_LANES], y[r + 2 * N_LANES], y[r + 3 * N_LANES]
         c0 = f32(0.0) if first else c[r]
-        c1 = f32(0.0) if first else c[r + LANES]
-        c2 = f32(0.0) if first else c[r + 2 * LANES]
-        c3 = f32(0.0) if first else c[r + 3 * LANES]
+        c1 = f32(0.0) if first else c[r + N_LANES]
+        c2 = f32(0.0) if first else c[r + 2 * N_LANES]
+        c3 = f32(0.0) if first else c[r + 3 * N_LANES]
         c0 = (((c0 + (p0 - p) * (p0 - p)) + (q0 - q) * (q0 - q)) + (s0 - s) * (s0 - s)) + (t0 - t) * (t0 - t)
         c1 = (((c1 + (p1 - p) * (p1 - p)) + (q1 - q) * (q1 - q)) + (s1 - s) * (s1 - s)) + (t1 - t) * (t1 - t)
         c2 = (((c2 + (p2 - p) * (p2 - p)) + (q2 - q) * (q2 - q)) + (s2 - s) * (s2 - s)) + (t2 - t) * (t2 - t)
         c3 = (((c3 + (p3 - p) * (p3 - p)) + (q3 - q) * (q3 - q)) + (s3 - s) * (s3 - s)) + (t3 - t) * (t3 - t)
-        c[r], c[r + LANES], c[r + 2 * LANES], c[r + 3 * LANES] = c0, c1, c2, c3
+        c[r], c[r + N_LANES], c[r + 2 * N_LANES], c[r + 3 * N_LANES] = c0, c1, c2, c3
 
 
-@loop()
+@jit()
 def _roots(c):  # type: ignore[no-untyped-def]
-    for r in range(ROWS * LANES):
+    for r in range(N_ROWS * N_LANES):
         c[r] = np.sqrt(c[r])
 
 
-@loop()
-def _close(c, low, high, shift):  # type: ignore[no-untyped-def]
+@jit()
+def _close_outside_band(c, low, high, shift):  # type: ignore[no-untyped-def]
     """Make the costs of one row infinite outside the band; ``shift`` is its j - i."""
-    for r in range(LANES):
+    for r in range(N_LANES):
         c[r] = c[r] if (low[r] <= shift) & (shift <= high[r]) else INF
 
 
-@loop()
-def _relax(c, left, corner, above):  # type: ignore[no-untyped-def]
-    """One column of four cells: left (ROWS * LANES,) becomes D of this column, above that of its last row."""
-    for r in range(LANES):
+@jit()
+def _update_cells(c, left, corner, above):  # type: ignore[no-untyped-def]
+    """One column of four cells: left (N_ROWS * N_LANES,) becomes D of this column, above that of its last row."""
+    for r in range(N_LANES):
         up, diagonal = above[r], corner[r]
         corner[r] = up
-        l0, l1, l2, l3 = left[r], left[r + LANES], left[r + 2 * LANES], left[r + 3 * LANES]
+        l0, l1, l2, l3 = left[r], left[r + N_LANES], left[r + 2 * N_LANES], left[r + 3 * N_LANES]
         d0 = c[r] + min(min(l0, diagonal), up)
-        d1 = c[r + LANES] + min(min(l1, l0), d0)
-        d2 = c[r + 2 * LANES] + min(min(l2, l1), d1)
-        d3 = c[r + 3 * LANES] + min(min(l3, l2), d2)
-        left[r], left[r + LANES], left[r + 2 * LANES], left[r + 3 * LANES] = d0, d1, d2, d3
+        d1 = c[r + N_LANES] + min(min(l1, l0), d0)
+        d2 = c[r + 2 * N_LANES] + min(min(l2, l1), d1)
+        d3 = c[r + 3 * N_LANES] + min(min(l3, l2), d2)
+        left[r], left[r + N_LANES], left[r + 2 * N_LANES], left[r + 3 * N_LANES] = d0, d1, d2, d3
         above[r] = d3
 
 
-@loop()
-def _columns(Y, x, d, euclidean, bands, i, begin, end, work, above):  # type: ignore[no-untyped-def]
+@jit()
+def _fill_columns(Y, x, d, euclidean, bands, i, begin, end, work, above):  # type: ignore[no-untyped-def]
     """Cells (i .. i + 3, begin .. end - 1) of a pack."""
-    c, left, corner = work[: ROWS * LANES], work[ROWS * LANES : 2 * ROWS * LANES], work[2 * ROWS * LANES :]
+    c, left, corner = (
+        work[: N_ROWS * N_LANES],
+        work[N_ROWS * N_LANES : 2 * N_ROWS * N_LANES],
+        work[2 * N_ROWS * N_LANES :],
+    )
     for j in range(begin, end):
-        y = Y[j * d * LANES : (j + 1) * d * LANES]
+        y = Y[j * d * N_LANES : (j + 1) * d * N_LANES]
         for k in range(0, d - d % 4, 4):
-            _add_costs_of_four(y[k * LANES : (k + 4) * LANES], x[k * ROWS : (k + 4) * ROWS], c, k == 0)
+            _add_costs_of_four_dims(
+                y[k * N_LANES : (k + 4) * N_LANES], x[k * N_ROWS : (k + 4) * N_ROWS], c, k == 0
+            )
         for k in range(d - d % 4, d):
-            _add_costs(y[k * LANES : (k + 1) * LANES], x[k * ROWS : (k + 1) * ROWS], c, k == 0)
+            _add_costs(y[k * N_LANES : (k + 1) * N_LANES], x[k * N_ROWS : (k + 1) * N_ROWS], c, k == 0)
         if euclidean:
             _roots(c)
-        for row in range(ROWS if len(bands) else 0):
+        for row in range(N_ROWS if len(bands) else 0):
             shift = np.int32(j - i - row)
-            _close(c[row * LANES : (row + 1) * LANES], bands[:LANES], bands[LANES:], shift)
-        _relax(c, left, corner, above[j * LANES : (j + 1) * LANES])
+            _close_outside_band(
+                c[row * N_LANES : (row + 1) * N_LANES], bands[:N_LANES], bands[N_LANES:], shift
+            )
+        _update_cells(c, left, corner, above[j * N_LANES : (j + 1) * N_LANES])
 
 
-@loop()
-def _bands(n, lengths, band):  # type: ignore[no-untyped-def]
+@jit()
+def _lane_bands(n, lengths, band):  # type: ignore[no-untyped-def]
     """The least and the largest j - i of each lane, one after the other; none for a lane that is not used."""
-    bands = np.zeros(2 * LANES if band >= 0 else 0, np.int32)
+    bands = np.zeros(2 * N_LANES if band >= 0 else 0, np.int32)
     for r in range(len(bands) // 2):
         m = lengths[r]
         if m:
             radius = int(np.floor(band * max(n, m)))
             bands[r] = -max(0, n - m) - radius
-            bands[LANES + r] = max(0, m - n) + radius
+            bands[N_LANES + r] = max(0, m - n) + radius
     return bands
 
 
-@loop()
-def _rows_of_four(x, n_dims, n):  # type: ignore[no-untyped-def]
-    """An object (n, d) as (blocks, d, ROWS), flat, with points at infinity before the first."""
-    blocks = -(-n // ROWS)
-    rows = np.full(blocks * ROWS * n_dims, INF, np.float32)
-    pad = blocks * ROWS - n
+@jit()
+def _group_rows(x, n_dims, n):  # type: ignore[no-untyped-def]
+    """An object (n, d) as (blocks, d, N_ROWS), flat, with points at infinity before the first."""
+    blocks = -(-n // N_ROWS)
+    rows = np.full(blocks * N_ROWS * n_dims, INF, np.float32)
+    pad = blocks * N_ROWS - n
     for i in range(n):
-        block, row = (i + pad) // ROWS, (i + pad) % ROWS
+        block, row = (i + pad) // N_ROWS, (i + pad) % N_ROWS
         for k in range(n_dims):
-            rows[(block * n_dims + k) * ROWS + row] = x[i, k]
+            rows[(block * n_dims + k) * N_ROWS + row] = x[i, k]
     return rows, pad
 
 
-@loop()
+@jit()
 def _fill(packed, points, offsets, euclidean, root, normalize, band, work, room, out):  # type: ignore[no-untyped-def]
     """``work`` and ``room`` are in whole lines of the cache: half of all vectors would lie in two otherwise."""
     (values, starts, lengths, columns), d = packed, points.shape[1]
     for p in range(len(lengths)):
         Y, M = values[starts[p] : starts[p + 1]], max(lengths[p, 0], 1)
-        above = room[: M * LANES]
+        above = room[: M * N_LANES]
         for s in range(len(offsets) - 1):
             n = offsets[s + 1] - offsets[s]
-            x, pad = _rows_of_four(points[offsets[s] : offsets[s + 1]], d, n)
-            bands = _bands(n, lengths[p], band)
-            lowest, highest = (bands[:LANES].min(), bands[LANES:].max()) if len(bands) else (-n, M)
+            x, pad = _group_rows(points[offsets[s] : offsets[s + 1]], d, n)
+            bands = _lane_bands(n, lengths[p], band)
+            lowest, highest = (bands[:N_LANES].min(), bands[N_LANES:].max()) if len(bands) else (-n, M)
             above[:] = INF
-            for i in range(-pad, n, ROWS):
-                begin, end = max(0, i + lowest), min(M, i + ROWS + highest)
+            for i in range(-pad, n, N_ROWS):
+                begin, end = max(0, i + lowest), min(M, i + N_ROWS + highest)
                 work[:] = INF
                 if begin > 0:
-                    for lane in range(LANES):
-                        work[2 * ROWS * LANES + lane] = above[(begin - 1) * LANES + lane]
+                    for lane in range(N_LANES):
+                        work[2 * N_ROWS * N_LANES + lane] = above[(begin - 1) * N_LANES + lane]
                 elif i <= 0:  # D_(-1)(-1) = 0 is a corner or beside the last of the points at infinity
-                    zero = (2 * ROWS if pad == 0 else ROWS + pad - 1) * LANES
-                    work[zero : zero + LANES] = f32(0.0)
+                    zero = (2 * N_ROWS if pad == 0 else N_ROWS + pad - 1) * N_LANES
+                    work[zero : zero + N_LANES] = f32(0.0)
                 block = (i + pad) * d
-                _columns(Y, x[block : block + ROWS * d], d, euclidean, bands, i, begin, end, work, above)
-            for r in range(LANES):
+                _fill_columns(
+                    Y, x[block : block + N_ROWS * d], d, euclidean, bands, i, begin, end, work, above
+                )
+            for r in range(N_LANES):
                 m = lengths[p, r]
                 if m:
-                    total = above[(m - 1) * LANES + r]
+                    total = above[(m - 1) * N_LANES + r]
                     total = total / f32(n + m) if normalize else total
                     out[s, columns[p, r]] = np.sqrt(total) if root else total

@@ -15,17 +15,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.compilation import FUSED, inlined, loop
-from dkdist._numba.elementary import LANES, TILE, Lanes, f32, load_tile, pack, squared_distances
+from dkdist._numba.compilation import FMA, inline_jit, jit
+from dkdist._numba.elementary import (
+    LANDMARK_BATCH_SIZE,
+    TILE_POINTS,
+    PackedLandmarks,
+    f32,
+    load_tile,
+    pack_landmarks,
+    squared_distances,
+)
 from dkdist._numba.points import set_arrays, total_weight
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
 from dkdist.distances.base import CostModel, Distance
-from dkdist.distances.wasserstein import Line, on_line
+from dkdist.distances.wasserstein import SortedSets, sort_sets
 
 
 @dataclass(frozen=True)
-class Spread(Lanes):
+class PackedEnergy(PackedLandmarks):
     """Omegas in lanes, and E|Y - Y'| of each."""
 
     own: F64
@@ -45,66 +53,72 @@ class Energy(Distance):
     """
 
     squared: bool = False
-    takes_weights = squares = True
+    takes_weights = squares_coordinates = True
 
     def __post_init__(self) -> None:
         check_bool("squared", self.squared)
 
-    def grain(self, sizes: I64, n_dims: int) -> CostModel:
+    def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
         """How pairs are best cut into tasks."""
-        return CostModel(1, 2) if n_dims == 1 else CostModel(LANES, 1 + 120 / sizes.mean())
+        return CostModel(1, 2) if n_dims == 1 else CostModel(LANDMARK_BATCH_SIZE, 1 + 120 / sizes.mean())
 
-    def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Spread | Line:
+    def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> PackedEnergy | SortedSets:
         """Pack the omegas, with the mean distance within each; of one dimension, sort them."""
         if points.shape[1] == 1:
-            return on_line(points, offsets, weights)
+            return sort_sets(points, offsets, weights)
         own = np.empty(len(offsets) - 1)
-        _own(*set_arrays(points, offsets, weights), own)
-        return Spread(**vars(pack(points, offsets, weights)), own=own)
+        _fill_self_distances(*set_arrays(points, offsets, weights), own)
+        return PackedEnergy(**vars(pack_landmarks(points, offsets, weights)), own=own)
 
-    def fill(self, packed: Spread | Line, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
+    def fill(
+        self, packed: PackedEnergy | SortedSets, points: F32, offsets: I64, weights: F32 | None, out: F32
+    ) -> None:
         """Distances of a block of sets to all omegas: out (n, R)."""
-        if isinstance(packed, Line):
-            _line(*on_line(points, offsets, weights).arrays, *packed.arrays, self.squared, out)
+        if isinstance(packed, SortedSets):
+            _fill_sorted(*sort_sets(points, offsets, weights).arrays, *packed.arrays, self.squared, out)
             return
         own, L = np.empty(len(out)), packed
-        _own(*set_arrays(points, offsets, weights), own)
-        omegas = (L.Y, L.weights, L.starts, L.columns, L.totals, packed.own)
+        _fill_self_distances(*set_arrays(points, offsets, weights), own)
+        omegas = L.Y, L.weights, L.starts, L.columns, L.totals, packed.own
         _energy(*set_arrays(points, offsets, weights), own, *omegas, self.squared, out)
 
 
-@inlined(FUSED)
+@inline_jit(FMA)
 def _add_distances(X, i, w, Y, distances, sums):  # type: ignore[no-untyped-def]
     """sums[lane] += sum_r w_r |x_{i + r} - y_lane| over four points."""
     d0, d1, d2, d3 = distances[0], distances[1], distances[2], distances[3]
     squared_distances(X, i, Y, d0, d1, d2, d3)
     w0, w1, w2, w3 = w[i], w[i + 1], w[i + 2], w[i + 3]
-    for lane in range(LANES):
+    for lane in range(LANDMARK_BATCH_SIZE):
         first = w0 * np.float64(np.sqrt(d0[lane])) + w1 * np.float64(np.sqrt(d1[lane]))
         second = w2 * np.float64(np.sqrt(d2[lane])) + w3 * np.float64(np.sqrt(d3[lane]))
         sums[lane] += first + second
 
 
-@inlined()
+@inline_jit()
 def _load_weights(weights, weighted, first, m, n, w):  # type: ignore[no-untyped-def]
     for i in range(m):
         w[i] = weights[first + i] if weighted else 1.0
     w[m:n] = 0.0
 
 
-@loop(FUSED)
+@jit(FMA)
 def _energy(  # type: ignore[no-untyped-def]
     points, offsets, weights, weighted, own, Y, shares, starts, columns, totals, own_omegas, squared, out
 ):
-    X, w, distances = np.zeros((TILE, Y.shape[1]), f32), np.empty(TILE), np.empty((4, LANES), f32)
-    column, between = np.empty(LANES), np.empty(LANES)
+    X, w, distances = (
+        np.zeros((TILE_POINTS, Y.shape[1]), f32),
+        np.empty(TILE_POINTS),
+        np.empty((4, LANDMARK_BATCH_SIZE), f32),
+    )
+    column, between = np.empty(LANDMARK_BATCH_SIZE), np.empty(LANDMARK_BATCH_SIZE)
     for b in range(len(columns)):
         for s in range(len(out)):
             start, stop = offsets[s], offsets[s + 1]
             total = total_weight(weights, weighted, start, stop)
             between[:] = 0.0
-            for first in range(start, stop, TILE):
-                m = min(TILE, stop - first)
+            for first in range(start, stop, TILE_POINTS):
+                m = min(TILE_POINTS, stop - first)
                 n = load_tile(points, first, m, X)
                 _load_weights(weights, weighted, first, m, n, w)
                 for t in range(starts[b], starts[b + 1]):
@@ -112,9 +126,9 @@ def _energy(  # type: ignore[no-untyped-def]
                     for i in range(0, n, 4):
                         _add_distances(X, i, w, Y[t], distances, column)
                     v = shares[t]
-                    for lane in range(LANES):
+                    for lane in range(LANDMARK_BATCH_SIZE):
                         between[lane] += v[lane] * column[lane]
-            for lane in range(LANES):
+            for lane in range(LANDMARK_BATCH_SIZE):
                 j = columns[b, lane]
                 if j >= 0:
                     D2 = 2.0 * between[lane] / (total * totals[b, lane]) - own[s] - own_omegas[j]
@@ -122,24 +136,28 @@ def _energy(  # type: ignore[no-untyped-def]
                     out[s, j] = f32(D2 if squared else np.sqrt(D2))
 
 
-@loop(FUSED)
-def _own(points, offsets, weights, weighted, own):  # type: ignore[no-untyped-def]
+@jit(FMA)
+def _fill_self_distances(points, offsets, weights, weighted, own):  # type: ignore[no-untyped-def]
     """own[s] = E|X - X'| of each set: its own points 64 at a time in the lanes."""
     d = points.shape[1]
-    X, w, distances = np.zeros((TILE, d + (-d) % 4), f32), np.empty(TILE), np.empty((4, LANES), f32)
-    Y, sums = np.zeros((d + (-d) % 4, LANES), f32), np.empty(LANES)
+    X, w, distances = (
+        np.zeros((TILE_POINTS, d + (-d) % 4), f32),
+        np.empty(TILE_POINTS),
+        np.empty((4, LANDMARK_BATCH_SIZE), f32),
+    )
+    Y, sums = np.zeros((d + (-d) % 4, LANDMARK_BATCH_SIZE), f32), np.empty(LANDMARK_BATCH_SIZE)
     for s in range(len(own)):
         start, stop = offsets[s], offsets[s + 1]
         total = total_weight(weights, weighted, start, stop)
         own[s] = 0.0
-        for place in range(start, stop, LANES):
-            width = min(LANES, stop - place)
-            for lane in range(LANES):
+        for place in range(start, stop, LANDMARK_BATCH_SIZE):
+            width = min(LANDMARK_BATCH_SIZE, stop - place)
+            for lane in range(LANDMARK_BATCH_SIZE):
                 for k in range(d):
                     Y[k, lane] = points[place + min(lane, width - 1), k]
             sums[:] = 0.0
-            for first in range(start, stop, TILE):
-                m = min(TILE, stop - first)
+            for first in range(start, stop, TILE_POINTS):
+                m = min(TILE_POINTS, stop - first)
                 n = load_tile(points, first, m, X)
                 _load_weights(weights, weighted, first, m, n, w)
                 for i in range(0, n, 4):
@@ -149,8 +167,8 @@ def _own(points, offsets, weights, weighted, own):  # type: ignore[no-untyped-de
         own[s] /= total * total
 
 
-@loop()
-def _line(x, F, offsets, y, G, places, squared, out):  # type: ignore[no-untyped-def]
+@jit()
+def _fill_sorted(x, F, offsets, y, G, places, squared, out):  # type: ignore[no-untyped-def]
     """out = sqrt(2 int (F - G)^2): from one point of both sets to the next."""
     for s in range(len(out)):
         for j in range(out.shape[1]):

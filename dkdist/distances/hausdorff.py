@@ -16,37 +16,37 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkdist._numba.arrays import F32, I64
-from dkdist._numba.compilation import FUSED, inlined, loop
+from dkdist._numba.compilation import FMA, inline_jit, jit
 from dkdist._numba.elementary import (
-    LANES,
-    TILE,
-    Lanes,
+    LANDMARK_BATCH_SIZE,
+    TILE_POINTS,
+    PackedLandmarks,
+    drop_zero_weights,
     f32,
     load_tile,
-    longest,
-    pack,
+    max_set_size,
+    pack_landmarks,
     squared_distances,
-    without_zero_weights,
 )
 from dkdist._numba.points import read_only, set_arrays, total_weight
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
 from dkdist.distances.base import Distance
 
-FAR = f32(np.inf)
+INF = f32(np.inf)
 
 
-class _OfMeans(Distance):
-    takes_weights = squares = True
+class _MeanDistance(Distance):
+    takes_weights = squares_coordinates = True
 
-    def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Lanes:
+    def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> PackedLandmarks:
         """Pack the omegas."""
-        return pack(points, offsets, weights)
+        return pack_landmarks(points, offsets, weights)
 
 
 @serializable("ModifiedHausdorff")
 @dataclass(frozen=True)
-class ModifiedHausdorff(_OfMeans):
+class ModifiedHausdorff(_MeanDistance):
     """max(h(X, Y), h(Y, X)), the larger of both mean distances to the nearest point (Dubuisson and Jain 1994).
 
     Examples
@@ -57,7 +57,7 @@ class ModifiedHausdorff(_OfMeans):
     2.5
     """
 
-    def fill(self, packed: Lanes, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
+    def fill(self, packed: PackedLandmarks, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
         """Distances of a block of sets to all omegas: out (n, R)."""
         back = np.empty_like(out)
         _fill_means(packed, points, offsets, weights, False, out, back)
@@ -66,7 +66,7 @@ class ModifiedHausdorff(_OfMeans):
 
 @serializable("DirectedModifiedHausdorff")
 @dataclass(frozen=True)
-class DirectedModifiedHausdorff(_OfMeans):
+class DirectedModifiedHausdorff(_MeanDistance):
     """h(X, Y) and h(Y, X) as two features: mean distances from the set to omega, and from omega to the set.
 
     Examples
@@ -80,7 +80,7 @@ class DirectedModifiedHausdorff(_OfMeans):
 
     n_parts = 2
 
-    def fill(self, packed: Lanes, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
+    def fill(self, packed: PackedLandmarks, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
         """Both directed distances of a block of sets to all omegas: out (n, 2R)."""
         R = packed.n_omegas
         _fill_means(packed, points, offsets, weights, False, out[:, :R], out[:, R:])
@@ -88,7 +88,7 @@ class DirectedModifiedHausdorff(_OfMeans):
 
 @serializable("Chamfer")
 @dataclass(frozen=True)
-class Chamfer(_OfMeans):
+class Chamfer(_MeanDistance):
     """The sum of both mean squared distances to the nearest point, or of mean distances with ``squared=False``.
 
     Squared distances, means and their sum are what the field computes for clouds of points (Fan, Su and Guibas 2017;
@@ -107,7 +107,7 @@ class Chamfer(_OfMeans):
     def __post_init__(self) -> None:
         check_bool("squared", self.squared)
 
-    def fill(self, packed: Lanes, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
+    def fill(self, packed: PackedLandmarks, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
         """Distances of a block of sets to all omegas: out (n, R)."""
         back = np.empty_like(out)
         _fill_means(packed, points, offsets, weights, self.squared, out, back)
@@ -129,39 +129,45 @@ class Hausdorff(Distance):
     3.0
     """
 
-    squares = True
+    squares_coordinates = True
 
-    def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Lanes:
+    def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> PackedLandmarks:
         """Pack the omegas."""
-        self.refuse_weights(weights)
-        return pack(points, offsets, None)
+        self.reject_weights(weights)
+        return pack_landmarks(points, offsets, None)
 
-    def fill(self, packed: Lanes, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
+    def fill(self, packed: PackedLandmarks, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
         """Distances of a block of sets to all omegas: out (n, R)."""
-        self.refuse_weights(weights)
+        self.reject_weights(weights)
         _fill_largest(read_only(points), read_only(offsets), packed.Y, packed.starts, packed.columns, out)
 
 
 def _fill_means(
-    packed: Lanes, points: F32, offsets: I64, weights: F32 | None, squared: bool, there: F32, back: F32
+    packed: PackedLandmarks,
+    points: F32,
+    offsets: I64,
+    weights: F32 | None,
+    squared: bool,
+    there: F32,
+    back: F32,
 ) -> None:
     """there = h(X, Y), back = h(Y, X), both (n, R)."""
-    points, offsets, weights = without_zero_weights(points, offsets, weights)
-    omegas = (packed.Y, packed.weights, packed.starts, packed.columns, packed.totals)
-    _means(*set_arrays(points, offsets, weights), *omegas, squared, there, back)
+    points, offsets, weights = drop_zero_weights(points, offsets, weights)
+    omegas = packed.Y, packed.weights, packed.starts, packed.columns, packed.totals
+    _mean_distances(*set_arrays(points, offsets, weights), *omegas, squared, there, back)
 
 
-@inlined(FUSED)
+@inline_jit(FMA)
 def _nearest(X, n, Y, distances, near, nearest):  # type: ignore[no-untyped-def]
     """near = squared distances of n points to their nearest in each lane; ``nearest``, the other way, is lowered."""
     d0, d1, d2, d3 = distances[0], distances[1], distances[2], distances[3]
-    near[:n] = FAR
+    near[:n] = INF
     for t in range(len(Y)):
         least = nearest[t]
         for i in range(0, n, 4):
             squared_distances(X, i, Y[t], d0, d1, d2, d3)
             n0, n1, n2, n3 = near[i], near[i + 1], near[i + 2], near[i + 3]
-            for lane in range(LANES):
+            for lane in range(LANDMARK_BATCH_SIZE):
                 s0, s1, s2, s3 = d0[lane], d1[lane], d2[lane], d3[lane]
                 n0[lane] = min(n0[lane], s0)
                 n1[lane] = min(n1[lane], s1)
@@ -170,79 +176,85 @@ def _nearest(X, n, Y, distances, near, nearest):  # type: ignore[no-untyped-def]
                 least[lane] = min(min(least[lane], min(s0, s1)), min(s2, s3))
 
 
-@inlined(FUSED)
-def _add(share, squares, squared, sums):  # type: ignore[no-untyped-def]
+@inline_jit(FMA)
+def _add_weighted(share, squares, squared, sums):  # type: ignore[no-untyped-def]
     """Add distances times one weight to float64 sums."""
     if squared:
-        for lane in range(LANES):
+        for lane in range(LANDMARK_BATCH_SIZE):
             sums[lane] += share * np.float64(squares[lane])
     else:
-        for lane in range(LANES):
+        for lane in range(LANDMARK_BATCH_SIZE):
             sums[lane] += share * np.float64(np.sqrt(squares[lane]))
 
 
-@inlined(FUSED)
-def _add_lanes(shares, squares, squared, sums):  # type: ignore[no-untyped-def]
+@inline_jit(FMA)
+def _add_lane_weighted(shares, squares, squared, sums):  # type: ignore[no-untyped-def]
     """Add distances times each lane's weight to float64 sums."""
     if squared:
-        for lane in range(LANES):
+        for lane in range(LANDMARK_BATCH_SIZE):
             sums[lane] += shares[lane] * np.float64(squares[lane])
     else:
-        for lane in range(LANES):
+        for lane in range(LANDMARK_BATCH_SIZE):
             sums[lane] += shares[lane] * np.float64(np.sqrt(squares[lane]))
 
 
-@loop(FUSED)
-def _means(  # type: ignore[no-untyped-def]
+@jit(FMA)
+def _mean_distances(  # type: ignore[no-untyped-def]
     points, offsets, weights, weighted, Y, shares, starts, columns, totals, squared, there, back
 ):
-    X, distances = np.zeros((TILE, Y.shape[1]), f32), np.empty((4, LANES), f32)
-    near, nearest = np.empty((TILE, LANES), f32), np.empty((longest(starts), LANES), f32)
-    ahead, behind = np.empty(LANES), np.empty(LANES)
+    X, distances = np.zeros((TILE_POINTS, Y.shape[1]), f32), np.empty((4, LANDMARK_BATCH_SIZE), f32)
+    near, nearest = (
+        np.empty((TILE_POINTS, LANDMARK_BATCH_SIZE), f32),
+        np.empty((max_set_size(starts), LANDMARK_BATCH_SIZE), f32),
+    )
+    ahead, behind = np.empty(LANDMARK_BATCH_SIZE), np.empty(LANDMARK_BATCH_SIZE)
     for b in range(len(columns)):
         y, v = Y[starts[b] : starts[b + 1]], shares[starts[b] : starts[b + 1]]
         for s in range(len(there)):
             start, stop = offsets[s], offsets[s + 1]
             total = total_weight(weights, weighted, start, stop)
-            nearest[:] = FAR
+            nearest[:] = INF
             ahead[:] = 0.0
             behind[:] = 0.0
-            for first in range(start, stop, TILE):
-                m = min(TILE, stop - first)
+            for first in range(start, stop, TILE_POINTS):
+                m = min(TILE_POINTS, stop - first)
                 n = load_tile(points, first, m, X)
                 _nearest(X, n, y, distances, near, nearest)
                 for i in range(m):
-                    _add(weights[first + i] if weighted else 1.0, near[i], squared, ahead)
+                    _add_weighted(weights[first + i] if weighted else 1.0, near[i], squared, ahead)
             for t in range(len(y)):
-                _add_lanes(v[t], nearest[t], squared, behind)
-            for lane in range(LANES):
+                _add_lane_weighted(v[t], nearest[t], squared, behind)
+            for lane in range(LANDMARK_BATCH_SIZE):
                 j = columns[b, lane]
                 if j >= 0:
                     there[s, j] = f32(ahead[lane] / total)
                     back[s, j] = f32(behind[lane] / totals[b, lane])
 
 
-@loop(FUSED)
+@jit(FMA)
 def _fill_largest(points, offsets, Y, starts, columns, out):  # type: ignore[no-untyped-def]
-    X, distances = np.zeros((TILE, Y.shape[1]), f32), np.empty((4, LANES), f32)
-    near, nearest = np.empty((TILE, LANES), f32), np.empty((longest(starts), LANES), f32)
-    largest = np.empty(LANES, f32)
+    X, distances = np.zeros((TILE_POINTS, Y.shape[1]), f32), np.empty((4, LANDMARK_BATCH_SIZE), f32)
+    near, nearest = (
+        np.empty((TILE_POINTS, LANDMARK_BATCH_SIZE), f32),
+        np.empty((max_set_size(starts), LANDMARK_BATCH_SIZE), f32),
+    )
+    largest = np.empty(LANDMARK_BATCH_SIZE, f32)
     for b in range(len(columns)):
         y = Y[starts[b] : starts[b + 1]]
         for s in range(len(out)):
             start, stop = offsets[s], offsets[s + 1]
-            nearest[:] = FAR
+            nearest[:] = INF
             largest[:] = f32(0.0)
-            for first in range(start, stop, TILE):
-                m = min(TILE, stop - first)
+            for first in range(start, stop, TILE_POINTS):
+                m = min(TILE_POINTS, stop - first)
                 n = load_tile(points, first, m, X)
                 _nearest(X, n, y, distances, near, nearest)
                 for i in range(m):
-                    for lane in range(LANES):
+                    for lane in range(LANDMARK_BATCH_SIZE):
                         largest[lane] = max(largest[lane], near[i, lane])
             for t in range(len(y)):
-                for lane in range(LANES):
+                for lane in range(LANDMARK_BATCH_SIZE):
                     largest[lane] = max(largest[lane], nearest[t, lane])
-            for lane in range(LANES):
+            for lane in range(LANDMARK_BATCH_SIZE):
                 if columns[b, lane] >= 0:
                     out[s, columns[b, lane]] = np.sqrt(largest[lane])

@@ -15,17 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.compilation import FUSED, loop
-from dkdist._numba.elementary import Frozen, Runs, f32
+from dkdist._numba.compilation import FMA, jit
+from dkdist._numba.elementary import Frozen, RaggedLandmarks, f32
 from dkdist._numba.points import set_arrays, total_weight
 from dkdist._utils.serialization import serializable
 from dkdist.distances.base import CostModel, Distance
 
-LENGTH_ERROR = 1e-5  # of unit vectors, which may have been float32
+UNIT_LENGTH_TOL = 1e-5  # of unit vectors, which may have been float32
 
 
 @dataclass(frozen=True)
-class Sorted(Runs, Frozen):
+class SortedProjections(RaggedLandmarks, Frozen):
     """Projections (T, L), sorted in each set and direction, and levels F from each on, (T, L) or (0, L) for i / n."""
 
     projections: F64
@@ -69,7 +69,7 @@ class SlicedWasserstein(Distance):
                 f"Directions are an array (L, d) with L > 0, found shape {self.directions.shape}."
             )
         lengths = np.sqrt((np.asarray(self.directions, np.float64) ** 2).sum(axis=1))
-        wrong = ~(np.abs(lengths - 1) <= LENGTH_ERROR)
+        wrong = ~(np.abs(lengths - 1) <= UNIT_LENGTH_TOL)
         if wrong.any():
             k = int(np.argmax(wrong))
             raise ValueError(
@@ -83,11 +83,11 @@ class SlicedWasserstein(Distance):
     def __hash__(self) -> int:
         return hash((self.p, self.directions.shape, self.directions.tobytes()))
 
-    def grain(self, sizes: I64, n_dims: int) -> CostModel:
+    def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
         """Each pair is compared alone, from quantiles that take long to find."""
         return CostModel(1, 60)
 
-    def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Sorted:
+    def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> SortedProjections:
         """Project and sort the omegas."""
         U = np.ascontiguousarray(self.directions, np.float64)
         if U.shape[1] != points.shape[1]:
@@ -97,9 +97,11 @@ class SlicedWasserstein(Distance):
         projections = np.empty((len(points), len(U)))
         levels = np.empty((0 if weights is None else len(points), len(U)))
         _project(*set_arrays(points, offsets, weights), U, projections, levels)
-        return Sorted(projections, levels, offsets.copy())
+        return SortedProjections(projections, levels, offsets.copy())
 
-    def fill(self, packed: Sorted, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
+    def fill(
+        self, packed: SortedProjections, points: F32, offsets: I64, weights: F32 | None, out: F32
+    ) -> None:
         """Distances of a block of sets to all omegas: out (n, R)."""
         own = self.prepare(points, offsets, weights)
         x, y = own.projections, packed.projections
@@ -110,7 +112,7 @@ class SlicedWasserstein(Distance):
             _match_levels(x, F, own.offsets, y, G, packed.offsets, self.p, out)
 
 
-def _levels(sets: Sorted) -> F64:
+def _levels(sets: SortedProjections) -> F64:
     """Levels of the distribution functions, written out where there are no weights."""
     if len(sets.levels):
         return sets.levels
@@ -119,7 +121,7 @@ def _levels(sets: Sorted) -> F64:
     return np.repeat((rank / sizes)[:, None], sets.projections.shape[1], axis=1)
 
 
-@loop(FUSED)
+@jit(FMA)
 def _project(points, offsets, weights, weighted, U, projections, levels):  # type: ignore[no-untyped-def]
     for s in range(len(offsets) - 1):
         start, stop = offsets[s], offsets[s + 1]
@@ -140,7 +142,7 @@ def _project(points, offsets, weights, weighted, U, projections, levels):  # typ
                 levels[stop - 1, u] = 1.0
 
 
-@loop(FUSED)
+@jit(FMA)
 def _match_ranks(x, offsets, y, places, p, out):  # type: ignore[no-untyped-def]
     """Pieces of [0, 1] between multiples of 1 / n and 1 / m match one rank of X and one of Y, on all directions."""
     L = x.shape[1]
@@ -170,7 +172,7 @@ def _match_ranks(x, offsets, y, places, p, out):  # type: ignore[no-untyped-def]
             out[s, j] = f32(mean if p == 1 else np.sqrt(mean))
 
 
-@loop(FUSED)
+@jit(FMA)
 def _match_levels(x, F, offsets, y, G, places, p, out):  # type: ignore[no-untyped-def]
     """The same with levels of their own on each direction."""
     L = x.shape[1]

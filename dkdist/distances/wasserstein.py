@@ -26,15 +26,15 @@ from scipy.spatial.distance import cdist
 
 from dkdist._base.invalid_sets import PairError
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.compilation import loop
-from dkdist._numba.elementary import Frozen, Runs
+from dkdist._numba.compilation import jit
+from dkdist._numba.elementary import Frozen, RaggedLandmarks
 from dkdist._numba.points import read_only, set_arrays, total_weight
 from dkdist._utils.serialization import serializable
 from dkdist.distances.base import CostModel, Distance
 
 
 @dataclass(frozen=True)
-class Line(Runs, Frozen):
+class SortedSets(RaggedLandmarks, Frozen):
     """Omegas of one dimension: sorted points (T,) and the distribution function at and after each, with offsets."""
 
     points: F32
@@ -47,14 +47,14 @@ class Line(Runs, Frozen):
         return read_only(self.points), read_only(self.levels), read_only(self.offsets)
 
 
-def on_line(points: F32, offsets: I64, weights: F32 | None) -> Line:
+def sort_sets(points: F32, offsets: I64, weights: F32 | None) -> SortedSets:
     """Sets of points (T, 1) in order."""
     ordered, levels = np.empty(len(points), np.float32), np.empty(len(points))
     _sort(*set_arrays(points, offsets, weights), ordered, levels)
-    return Line(ordered, levels, offsets.copy())
+    return SortedSets(ordered, levels, offsets.copy())
 
 
-@loop()
+@jit()
 def _sort(points, offsets, weights, weighted, ordered, levels):  # type: ignore[no-untyped-def]
     """Sorted points of each set, and its distribution function from each of them on: 1 from the last."""
     for s in range(len(offsets) - 1):
@@ -80,7 +80,7 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
-class Measures(Runs, Frozen):
+class Measures(RaggedLandmarks, Frozen):
     """Points (T, d) in float64, masses (T,) with integer values, and offsets."""
 
     points: F64
@@ -115,21 +115,23 @@ class Wasserstein(Distance):
         if not isinstance(self.p, (int, float, np.number)) or self.p not in (1, 2):
             raise ValueError(f"The order p is {self.p!r}; set it to 1 or 2.")
 
-    def grain(self, sizes: I64, n_dims: int) -> CostModel:
+    def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
         """Pairs are compared one by one; preparing takes no time compared with a linear programme."""
         return CostModel(1, 4 if n_dims == 1 else 0)
 
-    def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Measures | Line:
+    def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Measures | SortedSets:
         """The omegas in float64, with shares for weights; of one dimension in order."""
         if points.shape[1] == 1:
-            return on_line(points, offsets, weights)
+            return sort_sets(points, offsets, weights)
         _pot()
         return _measures(points, offsets, weights)
 
-    def fill(self, packed: Measures | Line, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
+    def fill(
+        self, packed: Measures | SortedSets, points: F32, offsets: I64, weights: F32 | None, out: F32
+    ) -> None:
         """Distances of a block of sets to all omegas: out (n, R)."""
-        if isinstance(packed, Line):
-            _line(*on_line(points, offsets, weights).arrays, *packed.arrays, self.p, out)
+        if isinstance(packed, SortedSets):
+            _fill_sorted(*sort_sets(points, offsets, weights).arrays, *packed.arrays, self.p, out)
             return
         _pot()
         rows = _measures(points, offsets, weights)
@@ -176,7 +178,7 @@ def _on_grid(weights: F64) -> F64:
     return masses
 
 
-def _balanced(a: F64, b: F64) -> tuple[F64, F64]:
+def _balance(a: F64, b: F64) -> tuple[F64, F64]:
     """Integer masses in proportion to a and to b, with the same sum."""
     total_a, total_b = int(a.sum()), int(b.sum())
     if total_a == total_b:
@@ -189,7 +191,7 @@ def _balanced(a: F64, b: F64) -> tuple[F64, F64]:
 
 def _transport_cost(x: F64, a: F64, y: F64, b: F64, p: int) -> float | None:
     """Return the optimal cost per unit of mass; None if no plan is certified."""
-    a, b = _balanced(a, b)
+    a, b = _balance(a, b)
     x, a, y, b = x[a > 0], a[a > 0], y[b > 0], b[b > 0]
     cost, total = cdist(x, y, "euclidean" if p == 1 else "sqeuclidean"), a.sum()
     u0 = cost.min(axis=1)
@@ -221,8 +223,8 @@ def _solve(cost: F64, a: F64, b: F64) -> tuple[F64, F64]:
     return plan, log["u"]
 
 
-@loop()
-def _line(x, F, offsets, y, G, places, p, out):  # type: ignore[no-untyped-def]
+@jit()
+def _fill_sorted(x, F, offsets, y, G, places, p, out):  # type: ignore[no-untyped-def]
     """The plan that takes both sets in order: share after share, to where one of both points has no more."""
     for s in range(len(out)):
         for j in range(out.shape[1]):

@@ -15,10 +15,10 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist._numba.arrays import F32, I64
-from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
+from dkdist._numba.compilation import FINITE_FMA, inline_jit, jit
 from dkdist._numba.elementary import f32
 from dkdist._numba.points import set_arrays, total_weight
-from dkdist._numba.products import separable, three_axes
+from dkdist._numba.products import pad_to_three, separable
 
 BATCH = 65536  # points binned before their sum is taken up: float32 counts lose < 0.1 % even in one cell
 WORTHWHILE = {2: 1024, 3: 256}  # set size from which the grid is cheaper than the points, by dimension
@@ -29,7 +29,7 @@ def binned_coefficients(
 ) -> F32:
     """Coefficients of all degrees a_j < degrees[j], for d = 2 or 3: (n_sets, K_1 * .. * K_d) float32."""
     out = np.zeros((len(spans), int(np.prod(degrees))), np.float32)
-    tables = three_axes([_table(K) for K in degrees])
+    tables = pad_to_three([_table(K) for K in degrees])
     first, second, third = tables
     _binned(*set_arrays(points, spans, weights), low, scale, first, second, third, out)
     return out
@@ -42,7 +42,7 @@ def _table(K: int) -> F32:
     return (np.cos(np.pi * a * g / G) / np.sinc(a / (2 * G)) ** 2).astype(np.float32)
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _cell(x, low, scale, G):  # type: ignore[no-untyped-def]
     """Lower grid node of a point and its share of the upper one."""
     u = min(max((x - low) * scale, f32(0.0)), f32(1.0)) * f32(G)
@@ -50,7 +50,7 @@ def _cell(x, low, scale, G):  # type: ignore[no-untyped-def]
     return g, u - f32(g)
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _bin(points, first, last, weights, weighted, total, low, scale, grid):  # type: ignore[no-untyped-def]
     d = points.shape[1]
     G1, G2, G3 = grid.shape[0] - 1, grid.shape[1] - 1, grid.shape[2] - 1
@@ -72,7 +72,7 @@ def _bin(points, first, last, weights, weighted, total, low, scale, grid):  # ty
                 grid[g + e, k + f, m + 1] += v * z
 
 
-@loop()
+@jit()
 def _binned(points, spans, weights, weighted, low, scale, D1, D2, D3, out):  # type: ignore[no-untyped-def]
     (K1, M1), (K2, M2), (K3, M3) = D1.shape, D2.shape, D3.shape
     grid = np.empty((M1, M2, M3), f32)

@@ -52,12 +52,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64, borrowed
-from dkdist._numba.compilation import ELEMENTWISE, FUSED, SUM, inlined, loop
-from dkdist._numba.elementary import cospi, f32, larger, log, sincospi, smaller
-from dkdist._numba.points import TILE, cache_lines, fill_shares, read_only, set_arrays, total_weight
-from dkdist._numba.products import separable, three_axes
+from dkdist._numba.compilation import FINITE_FMA, FINITE_REASSOC, FMA, inline_jit, jit
+from dkdist._numba.elementary import cospi, f32, log, maximum, minimum, sincospi
+from dkdist._numba.points import TILE_POINTS, cache_lines, fill_fractions, read_only, set_arrays, total_weight
+from dkdist._numba.products import pad_to_three, separable
 from dkdist._numba.simd import (
-    MANY_REGISTERS,
+    HAS_AVX512,
     add_outer,
     fused,
     fused_minus,
@@ -77,40 +77,40 @@ BOTH = 2 * POINTS  # whose cosines are made together
 ROWS, COLUMNS = 4, 2  # sums together
 SUMS = ROWS * COLUMNS
 # points whose products are summed together, and nodes whose series are: as many as stay in registers
-LANES, NODES = (16, 5) if MANY_REGISTERS else (8, 3)
+LANES, NODES = (16, 5) if HAS_AVX512 else (8, 3)
 LEAST_ROWS = 8  # of the functions of a dimension: NODES are always written, also where there are two
 
 
-@inlined(ELEMENTWISE, early=False)
+@inline_jit(FINITE_FMA, early=False)
 def cosines(points, first, m, j, low, scale, cosine):  # type: ignore[no-untyped-def]
     """cosine[i] = cos(pi x_ij) for the m points from ``first`` on, and something as finite in the rest of the tile."""
     column, lowest, factor = points[first : first + m, j], low[j], scale[j]
-    for i in range(TILE):
+    for i in range(TILE_POINTS):
         cosine[i] = lowest
     for i in range(m):
         cosine[i] = f32(column[i])
     for i in range((m + BOTH - 1) // BOTH * BOTH):
         u = (cosine[i] - lowest) * factor
-        cosine[i] = cospi(smaller(larger(u, f32(0.0)), f32(1.0)))
+        cosine[i] = cospi(minimum(maximum(u, f32(0.0)), f32(1.0)))
 
 
-@inlined(early=False)
+@inline_jit(early=False)
 def all_degrees(cosine, m, K, rows, row):  # type: ignore[no-untyped-def]
     """rows[row + a TILE + i] = cos(pi a x_i) for m points."""
     for i in range(0, m, BOTH):
         before, here = ones(2, POINTS), load(cosine, i, POINTS, 2, POINTS)
         two = plus(here, here)
         store(before, rows, row + i, POINTS)
-        store(here, rows, row + TILE + i, POINTS)
+        store(here, rows, row + TILE_POINTS + i, POINTS)
         for a in range(2, K):
             before, here = here, fused_minus(two, here, before)
-            store(here, rows, row + a * TILE + i, POINTS)
+            store(here, rows, row + a * TILE_POINTS + i, POINTS)
 
 
-@inlined(early=False)
+@inline_jit(early=False)
 def _nodes(cosine, m, K, q, places, factors, factor, table, entry, folded, rows, row):  # type: ignore[no-untyped-def]
     """rows[row + k TILE + i] = G_k(x_i) for m points, by the series at factors[factor], table[entry], flat."""
-    terms, half, below = q + q % 2, (q + 1) // 2, smaller(K, q)
+    terms, half, below = q + q % 2, (q + 1) // 2, minimum(K, q)
     for a in range(below, terms):
         store(zeros(2, POINTS), folded, a * BOTH, POINTS)
     for i in range(0, m, BOTH):
@@ -126,9 +126,9 @@ def _nodes(cosine, m, K, q, places, factors, factor, table, entry, folded, rows,
             at = places[a] * BOTH
             more = fused(spread(factors, factor + a, 0, 2, POINTS), here, load(folded, at, POINTS, 2, POINTS))
             store(more, folded, at, POINTS)
-        for part in range(0, smaller(m - i, BOTH), POINTS):
+        for part in range(0, minimum(m - i, BOTH), POINTS):
             for start in range(0, half, NODES):
-                k = larger(smaller(start, half - NODES), 0)
+                k = maximum(minimum(start, half - NODES), 0)
                 even, odd = zeros(NODES, POINTS), zeros(NODES, POINTS)
                 for a in range(0, terms, 2):
                     at, f = entry + k * terms + a, a * BOTH + part
@@ -139,15 +139,15 @@ def _nodes(cosine, m, K, q, places, factors, factor, table, entry, folded, rows,
                     odd = add_outer(
                         spread(table, at + 1, terms, NODES, POINTS), load(folded, f, 0, 1, POINTS), odd
                     )
-                store(minus(even, odd), rows, row + (q - 1 - k) * TILE + i + part, -TILE)
-                store(plus(even, odd), rows, row + k * TILE + i + part, TILE)
+                store(minus(even, odd), rows, row + (q - 1 - k) * TILE_POINTS + i + part, -TILE_POINTS)
+                store(plus(even, odd), rows, row + k * TILE_POINTS + i + part, TILE_POINTS)
 
 
-@inlined(early=False)
+@inline_jit(early=False)
 def _left(share, rows, size, lengths, d, c, full, X, x):  # type: ignore[no-untyped-def]
     """X[x TILE + i] = the c-th product of the functions of all dimensions but the last, times the share of point i."""
     used = c < lengths[0] * lengths[1]
-    first, second = c // lengths[1] * TILE, size + c % lengths[1] * TILE
+    first, second = c // lengths[1] * TILE_POINTS, size + c % lengths[1] * TILE_POINTS
     for i in range(0, full, LANES):
         product = zeros(1, LANES)
         if used:
@@ -156,10 +156,10 @@ def _left(share, rows, size, lengths, d, c, full, X, x):  # type: ignore[no-unty
                 product = times(product, load(rows, first + i, 0, 1, LANES))
             if d > 1:
                 product = times(product, load(rows, second + i, 0, 1, LANES))
-        store(product, X, x * TILE + i, 0)
+        store(product, X, x * TILE_POINTS + i, 0)
 
 
-@loop()
+@jit()
 def tensor_sums(  # type: ignore[no-untyped-def]
     points,
     spans,
@@ -191,10 +191,10 @@ def tensor_sums(  # type: ignore[no-untyped-def]
         total = total_weight(weights, weighted, start, stop)
         for k in range(len(sums)):
             sums[k] = f32(0.0)
-        for first in range(start, stop, TILE):
-            m = smaller(stop - first, TILE)
+        for first in range(start, stop, TILE_POINTS):
+            m = minimum(stop - first, TILE_POINTS)
             full = (m + LANES - 1) // LANES * LANES
-            fill_shares(weights, weighted, first, m, total, share)
+            fill_fractions(weights, weighted, first, m, total, share)
             for j in range(d):
                 axis = 3 - d + j
                 cosines(points, first, m, column + j, low, scale, cosine)
@@ -211,8 +211,8 @@ def tensor_sums(  # type: ignore[no-untyped-def]
                 for r in range(0, groups * ROWS, ROWS):
                     tile = zeros(SUMS, LANES)
                     for i in range(0, full, LANES):
-                        last = load(rows, 2 * size + r * TILE + i, TILE, ROWS, LANES)
-                        tile = add_outer(last, load(X, i, TILE, COLUMNS, LANES), tile)
+                        last = load(rows, 2 * size + r * TILE_POINTS + i, TILE_POINTS, ROWS, LANES)
+                        tile = add_outer(last, load(X, i, TILE_POINTS, COLUMNS, LANES), tile)
                     store(plus(load(sums, at, 0, 1, SUMS), totals(tile)), sums, at, 0)
                     at += SUMS
         for c in range(n_left):
@@ -224,9 +224,11 @@ def tensor_sums(  # type: ignore[no-untyped-def]
 def room_for(lengths: tuple[int, ...], q: int) -> tuple[F32, ...]:
     """What `tensor_sums` works in; NODES are always written, of fewer from the tiles before ``rows`` on."""
     n_left, groups = lengths[0] * lengths[1], -(-lengths[2] // ROWS)
-    n_rows = 3 * max(LEAST_ROWS, ROWS * -(-max(lengths) // ROWS)) * TILE
+    n_rows = 3 * max(LEAST_ROWS, ROWS * -(-max(lengths) // ROWS)) * TILE_POINTS
     n_sums = -(-n_left // COLUMNS) * groups * SUMS
-    _, rows, *others = cache_lines(NODES * TILE, n_rows, TILE, TILE, (q + 1) * BOTH, COLUMNS * TILE, n_sums)
+    _, rows, *others = cache_lines(
+        NODES * TILE_POINTS, n_rows, TILE_POINTS, TILE_POINTS, (q + 1) * BOTH, COLUMNS * TILE_POINTS, n_sums
+    )
     rows[:] = 0
     share, cosine, folded, X, sums = others
     return share, cosine, folded, rows, X, sums
@@ -350,29 +352,29 @@ def ball_terms(axes: tuple[float, ...], order: float = 2) -> tuple[I64, I64]:
     return np.array(exponents, np.int64), np.array(terms, np.int64)
 
 
-@loop(SUM)
+@jit(FINITE_REASSOC)
 def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type: ignore[no-untyped-def]
     d = points.shape[1]
-    share, cosine = np.empty(TILE, f32), np.empty(TILE, f32)
-    T = np.zeros(d * K * TILE, f32)
-    products = np.empty((len(terms), TILE), f32)
+    share, cosine = np.empty(TILE_POINTS, f32), np.empty(TILE_POINTS, f32)
+    T = np.zeros(d * K * TILE_POINTS, f32)
+    products = np.empty((len(terms), TILE_POINTS), f32)
     for s in range(len(spans)):
         start, stop = spans[s, 0], spans[s, 1]
         total = total_weight(weights, weighted, start, stop)
-        for first in range(start, stop, TILE):
-            m = min(TILE, stop - first)
-            fill_shares(weights, weighted, first, m, total, share)
+        for first in range(start, stop, TILE_POINTS):
+            m = min(TILE_POINTS, stop - first)
+            fill_fractions(weights, weighted, first, m, total, share)
             for j in range(d):
                 cosines(points, first, m, j, low, scale, cosine)
-                all_degrees(cosine, m, K, T, j * K * TILE)
+                all_degrees(cosine, m, K, T, j * K * TILE_POINTS)
             out[s, 0] += np.sum(share)
-            for i in range(TILE):
+            for i in range(TILE_POINTS):
                 products[0, i] = share[i]
             for t in range(1, len(terms)):
                 parent, row, c = products[terms[t, 0]], products[t], f32(0.0)
-                at = (terms[t, 1] * K + terms[t, 2]) * TILE
-                column = T[at : at + TILE]
-                for i in range(TILE):
+                at = (terms[t, 1] * K + terms[t, 2]) * TILE_POINTS
+                column = T[at : at + TILE_POINTS]
+                for i in range(TILE_POINTS):
                     row[i] = parent[i] * column[i]
                     c += row[i]
                 out[s, t] += c
@@ -406,14 +408,14 @@ def term_table(nodes: F64, exponents: I64, bandwidth: F64) -> F32:
 def tensor_density(C: F32, tables: list[F32]) -> F32:
     """Densities at the tensor grid of nodes: (n_sets, q_1 * .. * q_d), the last dimension running fastest."""
     out = np.empty((len(C), int(np.prod([len(t) for t in tables]))), np.float32)
-    G1, G2, G3 = three_axes(tables)
+    G1, G2, G3 = pad_to_three(tables)
     if len(tables) == 1:  # the one that the innermost loop goes along
         G1, G3 = G3, G1
     _densities(C, G1, G2, np.ascontiguousarray(G3.T), out)
     return out
 
 
-@loop(FUSED)
+@jit(FMA)
 def _densities(C, G1, G2, G3t, out):  # type: ignore[no-untyped-def]
     """The products of one dimension are too small for a library to be called for each."""
     C, out, G3t = borrowed(C), borrowed(out), borrowed(G3t)
@@ -453,7 +455,7 @@ def homogeneous_features(
     _features(*given, float(floor), first, room, out)
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _features(p, node_weights, frequencies, masses, floor, first, room, out):  # type: ignore[no-untyped-def]
     """Whole vectors of nodes, whose last numbers are not written: loops have no rest that is done one by one."""
     value, root_weight, root, logarithm, sine, cosine = room
@@ -462,10 +464,10 @@ def _features(p, node_weights, frequencies, masses, floor, first, room, out):  #
         root_weight[k] = f32(np.sqrt(node_weights[k]))
     for s in range(len(p)):
         for k in range(n):
-            value[k] = larger(p[s, k], f32(floor))
+            value[k] = maximum(p[s, k], f32(floor))
         for k in range(full):
             root[k] = np.sqrt(value[k]) * root_weight[k]
-            logarithm[k] = log(larger(value[k], f32(LEAST)))
+            logarithm[k] = log(maximum(value[k], f32(LEAST)))
         column = first
         for j in range(len(frequencies)):  # zero frequencies first
             if frequencies[j] == 0.0:

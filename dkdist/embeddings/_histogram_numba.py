@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.compilation import inlined, loop
+from dkdist._numba.compilation import inline_jit, jit
 from dkdist._numba.elementary import f32, i32
-from dkdist._numba.points import TILE, set_arrays, total_weight
+from dkdist._numba.points import TILE_POINTS, set_arrays, total_weight
 
 
 def histograms(
@@ -38,7 +38,7 @@ def histograms(
     return out
 
 
-@inlined({"nnan", "ninf", "nsz"})  # a division stays one
+@inline_jit({"nnan", "ninf", "nsz"})  # a division stays one
 def _cells(points, first, m, low, width, n_bins, dims, column, cell):  # type: ignore[no-untyped-def]
     """The cells of the m points from ``first`` on."""
     cell[:] = i32(0)
@@ -48,16 +48,16 @@ def _cells(points, first, m, low, width, n_bins, dims, column, cell):  # type: i
             cell[i] = cell[i] * i32(n_bins) + i32(min(max(place, 0.0), n_bins - 1.0))
 
 
-@loop()
+@jit()
 def _histograms(points, spans, weights, weighted, low, width, n_bins, dims, column, out):  # type: ignore[no-untyped-def]
     n_cells = out.shape[1]
     mass = np.empty(n_cells)  # float64: counts of any size are exact
-    cell = np.empty(TILE, i32)
+    cell = np.empty(TILE_POINTS, i32)
     for s in range(len(spans)):
         start, stop = spans[s, 0], spans[s, 1]
         mass[:] = 0.0
-        for first in range(start, stop, TILE):
-            m = min(TILE, stop - first)
+        for first in range(start, stop, TILE_POINTS):
+            m = min(TILE_POINTS, stop - first)
             _cells(points, first, m, low, width, n_bins, dims, column, cell)
             for i in range(m):
                 mass[cell[i]] += weights[first + i] if weighted else 1.0

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.compilation import SUM, inlined, loop
+from dkdist._numba.compilation import FINITE_REASSOC, inline_jit, jit
 from dkdist._numba.elementary import f32
-from dkdist._numba.points import TILE, add_products, fill_shares, set_arrays, total_weight
+from dkdist._numba.points import TILE_POINTS, add_products, fill_fractions, set_arrays, total_weight
 
 
 def moments(points: F32, offsets: I64, weights: F32 | None, centre: F64, scale: F64, degree: int) -> F32:
@@ -29,16 +29,16 @@ def moments(points: F32, offsets: I64, weights: F32 | None, centre: F64, scale: 
     return out
 
 
-@loop()
+@jit()
 def _moments(points, offsets, weights, weighted, centre, inverse, degree, out):  # type: ignore[no-untyped-def]
     d = points.shape[1]
-    mean, w = np.empty(d), np.empty(TILE)
+    mean, w = np.empty(d), np.empty(TILE_POINTS)
     for s in range(len(out)):
         start, stop = offsets[s], offsets[s + 1]
         total = total_weight(weights, weighted, start, stop)
         mean[:] = 0.0
-        for first in range(start, stop, TILE):
-            m = min(TILE, stop - first)
+        for first in range(start, stop, TILE_POINTS):
+            m = min(TILE_POINTS, stop - first)
             for i in range(m):
                 w[i] = weights[first + i] if weighted else 1.0
             for j in range(d):
@@ -51,7 +51,7 @@ def _moments(points, offsets, weights, weighted, centre, inverse, degree, out): 
             _covariance(points, start, stop, weights, weighted, total, mean, inverse, out[s, d:])
 
 
-@inlined(SUM)
+@inline_jit(FINITE_REASSOC)
 def _weighted_sum(points, first, m, j, centre, w):  # type: ignore[no-untyped-def]
     total = 0.0
     for i in range(m):
@@ -59,21 +59,21 @@ def _weighted_sum(points, first, m, j, centre, w):  # type: ignore[no-untyped-de
     return total
 
 
-@inlined()
+@inline_jit()
 def _covariance(points, start, stop, weights, weighted, total, mean, inverse, out):  # type: ignore[no-untyped-def]
     d = points.shape[1]
-    Y, share, t = np.zeros((d, TILE), f32), np.empty(TILE, f32), np.empty(TILE, f32)
+    Y, share, t = np.zeros((d, TILE_POINTS), f32), np.empty(TILE_POINTS, f32), np.empty(TILE_POINTS, f32)
     products, sums = np.empty(len(out), f32), np.zeros(len(out))
-    for first in range(start, stop, TILE):
-        m = min(TILE, stop - first)
-        fill_shares(weights, weighted, first, m, total, share)
+    for first in range(start, stop, TILE_POINTS):
+        m = min(TILE_POINTS, stop - first)
+        fill_fractions(weights, weighted, first, m, total, share)
         for i in range(m):
             for j in range(d):
                 Y[j, i] = f32((float(points[first + i, j]) - mean[j]) * inverse[j])
         products[:] = f32(0.0)
         column = 0
         for j in range(d):
-            for i in range(TILE):
+            for i in range(TILE_POINTS):
                 t[i] = share[i] * Y[j, i]  # of weight zero past the last point
             add_products(t, Y[j:], products[column : column + d - j])
             column += d - j

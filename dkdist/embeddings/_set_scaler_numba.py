@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dkdist._numba.compilation import inlined, loop
+from dkdist._numba.compilation import inline_jit, jit
 from dkdist._numba.ranks import sorted_column
 
 ROUNDING = 1e-13  # of sums of weights
@@ -18,7 +18,7 @@ ALIKE = 4.0  # times the quartile distance / 1.349: a Cauchy distribution has 2.
 TAIL = 0.02  # of each end: moved inwards where the deviation is taken
 
 
-@inlined()
+@inline_jit()
 def _quantile(x, mass, level):  # type: ignore[no-untyped-def]
     """The averaged inverted distribution function."""
     target, top = level * mass[-1], len(x) - 1
@@ -27,7 +27,7 @@ def _quantile(x, mass, level):  # type: ignore[no-untyped-def]
     return (x[min(first, top)] + x[min(last, top)]) / 2
 
 
-@inlined()
+@inline_jit()
 def _within(x, mass, tail):  # type: ignore[no-untyped-def]
     """Standard deviation of values in rising order, those of both tails moved to where the tails begin."""
     low, high = _quantile(x, mass, tail), _quantile(x, mass, 1 - tail)
@@ -41,7 +41,7 @@ def _within(x, mass, tail):  # type: ignore[no-untyped-def]
     return np.sqrt(max(square / total - (first / total) ** 2, 0.0))
 
 
-@inlined()
+@inline_jit()
 def _spread(x, mass, middle):  # type: ignore[no-untyped-def]
     """The quartile distance / 1.349; of values that are mostly alike, their deviation without tails.
 
@@ -65,7 +65,7 @@ def _spread(x, mass, middle):  # type: ignore[no-untyped-def]
     return 2 * _quantile(apart[:n][order], np.cumsum(w[:n][order]), 0.5) / QUARTILES
 
 
-@loop()
+@jit()
 def middles(points, offsets, weights, weighted):  # type: ignore[no-untyped-def]
     """Median and spread of each column of each set, (n_sets, d) both: 1 of a Gaussian, 0 of equal values."""
     n, d = len(offsets) - 1, points.shape[1]
@@ -79,12 +79,12 @@ def middles(points, offsets, weights, weighted):  # type: ignore[no-untyped-def]
     return centre, scale
 
 
-@inlined()
+@inline_jit()
 def _weight(weights, weighted, i):  # type: ignore[no-untyped-def]
     return max(float(weights[i]), 0.0) if weighted else 1.0
 
 
-@loop()
+@jit()
 def means(points, offsets, weights, weighted):  # type: ignore[no-untyped-def]
     """Mean and standard deviation of each column of each set: (n_sets, d) both."""
     n, d = len(offsets) - 1, points.shape[1]
@@ -105,7 +105,7 @@ def means(points, offsets, weights, weighted):  # type: ignore[no-untyped-def]
     return centre, scale
 
 
-@loop()
+@jit()
 def moved(points, offsets, centre, scale, clip, out):  # type: ignore[no-untyped-def]
     """out = (points - centre) / scale of each set, within -clip and clip."""
     for s in range(len(offsets) - 1):

@@ -31,7 +31,7 @@ from dkdist._base.params import Domain, Params, numbered
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import read_only
-from dkdist._numba.products import steady_factor
+from dkdist._numba.products import deterministic_factor
 from dkdist._utils.serialization import serializable
 from dkdist.embeddings._density_numba import (
     FLOOR,
@@ -331,7 +331,7 @@ def _on_lattice(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities
 
 def products(spec: DivergenceSpec, tables: list[F32]) -> Densities:
     """One density from each table (n_terms, n_nodes), whose terms are consecutive coefficients."""
-    factors = [steady_factor(table) for table in tables]
+    factors = [deterministic_factor(table) for table in tables]
     ends = np.cumsum([0, *map(len, tables)])
     n_nodes = tables[0].shape[1]
     weights = np.full(n_nodes, 1 / n_nodes) / len(spec.scales)
@@ -443,7 +443,7 @@ class UniformNodes(DivergenceParameters):
     def __init__(self, spec: UniformNodesSpec) -> None:
         self._prepare(spec, _at_nodes)
         self._projections = _coefficients_from_values(spec) if spec.projects else []
-        self._factors = [steady_factor(table) for table in self._projections]
+        self._factors = [deterministic_factor(table) for table in self._projections]
 
     @property
     def node_weights(self) -> F64:

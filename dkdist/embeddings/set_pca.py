@@ -24,8 +24,8 @@ from dkdist._base.inputs import check_sets, summarize
 from dkdist._base.invalid_sets import skips
 from dkdist._base.sampling import PooledSample
 from dkdist._numba.arrays import F64
-from dkdist._numba.points import not_finite
-from dkdist._numba.products import Factor, steady_factor
+from dkdist._numba.points import nonfinite_rows
+from dkdist._numba.products import Factor, deterministic_factor
 from dkdist._runtime.process import one_blas_thread
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
@@ -106,7 +106,7 @@ class ComponentsSpec(SetMapSpec):
             rows = slice(start, start + AT_ONCE)
             with np.errstate(over="ignore", invalid="ignore"):  # told below
                 factor.product((points[rows] - np.array(self.mean)).astype(np.float32), out[rows])
-        if len(bad := not_finite(out)):
+        if len(bad := nonfinite_rows(out)):
             i = int(np.searchsorted(sets.offsets, bad[0], side="right")) - 1
             raise SampleSetError(
                 f"point {bad[0] - sets.offsets[i]} of set {i} is too far away for float32: clip the points (SetScaler)"
@@ -117,7 +117,9 @@ class ComponentsSpec(SetMapSpec):
 
 @lru_cache(maxsize=16)
 def _factor(spec: ComponentsSpec) -> Factor:
-    return steady_factor((np.array(spec.axes) / np.array(spec.deviations)[:, None]).T.astype(np.float32))
+    return deterministic_factor(
+        (np.array(spec.axes) / np.array(spec.deviations)[:, None]).T.astype(np.float32)
+    )
 
 
 FLAT = 1e-12  # of the largest variance: rounding, which no whitening makes a component of

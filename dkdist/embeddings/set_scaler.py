@@ -24,8 +24,8 @@ from dkdist._base.invalid_sets import require_nonnegative_weights, skips
 from dkdist._base.parameter_checks import LEAST, MOST, one_of, within_float32
 from dkdist._base.sampling import SEED, PooledSample, sample_size
 from dkdist._numba.arrays import F32, F64
-from dkdist._numba.points import drawn_points, read_only, set_arrays, weight_array
-from dkdist._numba.ranks import column_knots, ranked_column, ranked_sets
+from dkdist._numba.points import read_only, sample_points, set_arrays, weight_array
+from dkdist._numba.ranks import column_knots, rank_column, rank_sets
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
 from dkdist.embeddings._set_scaler_numba import LARGEST, means, middles, moved
@@ -97,7 +97,7 @@ class ScalerSpec(SetMapSpec):
             self._scale_by(drawn_of_each(given) if drawn is None else drawn, given, out)
         elif self.knots is not None:
             for j, knots in enumerate(self.knots):
-                ranked_column(points, j, *map(np.array, (knots.values, knots.below, knots.upto)), out)
+                rank_column(points, j, *map(np.array, (knots.values, knots.below, knots.upto)), out)
         else:
             ends = read_only(np.array([0, len(points)]))
             moved(points, ends, np.array([self.centre]), np.array([self.scale]), self._limit, out)
@@ -116,7 +116,7 @@ class ScalerSpec(SetMapSpec):
         of = set_arrays(drawn.relative, drawn.offsets, drawn.weights)
         points, offsets = sets.relative, sets.offsets
         if self.method == "quantile":
-            ranked_sets(points, offsets, *of, out)
+            rank_sets(points, offsets, *of, out)
             return
         centre, scale = STATISTICS[self.method](*of)
         moved(points, offsets, centre, np.where(scale > 0, scale, 1.0), self._limit, out)
@@ -154,7 +154,7 @@ def drawn_of_each(sets: SampleSets) -> SampleSets:
     most, sizes = sample_size(sets.n_dims), sets.sizes
     if sizes.max(initial=0) <= most:
         return sets
-    each = [drawn_points(np.array([0, n]), 0, 0, most / n, SEED) for n in sizes.tolist()]
+    each = [sample_points(np.array([0, n]), 0, 0, most / n, SEED) for n in sizes.tolist()]
     edges = np.concatenate([[0], np.cumsum(list(map(len, each)))])
     rows = np.concatenate([a + own for a, own in zip(sets.offsets, each, strict=False)])
     return sets._of_rows(rows, edges)
@@ -164,7 +164,7 @@ def drawn_of_pieces(spec: ScalerSpec, pieces: Iterator[SampleSets], n_points: in
     """The same of one set that comes in pieces: one set."""
     share, start, parts = sample_size(spec.n_dims) / n_points, 0, list[SampleSets]()
     for piece in pieces:
-        rows = drawn_points(piece.offsets, 0, start, share, SEED)
+        rows = sample_points(piece.offsets, 0, start, share, SEED)
         parts.append(piece.rebased(np.array(spec.origin))._of_rows(rows, np.array([0, len(rows)])))
         start += piece.n_points
     weights = [part.weights for part in parts if part.weights is not None]

@@ -27,7 +27,7 @@ from dkdist._base.inputs import require_rows_of_features, within_floats
 from dkdist._base.invalid_sets import skips
 from dkdist._base.row_ids import own_rows
 from dkdist._numba.arrays import F64, I64
-from dkdist._numba.points import not_finite
+from dkdist._numba.points import nonfinite_rows
 from dkdist._runtime.blocks import Blocks, Job, is_lazy, row_blocks
 from dkdist._runtime.map_reduce import map_blocks
 from dkdist._utils.validation import as_real_array
@@ -214,7 +214,7 @@ def decision_values(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
     X = as_features(estimator, X, reset=False)
     if not is_lazy(X):
         return _values(
-            X, not_finite(X) if skips(estimator) else no_rows(), estimator.coef_, estimator.intercept_
+            X, nonfinite_rows(X) if skips(estimator) else no_rows(), estimator.coef_, estimator.intercept_
         )
     blocks = row_blocks(X).lazy_rows(eager=False)
     found = map_blocks(blocks, values_of_blocks(estimator, X), blocks.bounds[:-1].tolist(), label="predict")

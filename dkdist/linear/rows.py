@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F64, I64, LARGE
-from dkdist._numba.points import not_finite
+from dkdist._numba.points import nonfinite_rows
 from dkdist._numba.sgd import SGDParams, SGDState
 
 F = NDArray[Any]
@@ -135,7 +135,7 @@ def checked(
     ValueError for another shape and, without ``skip``, for a row that is not finite.
     """
     X = np.asarray(block, dtype=dtype, order="C")
-    return X, _checked(X, not_finite(X) if X.shape == expected else no_rows(), start, expected, skip)
+    return X, _checked(X, nonfinite_rows(X) if X.shape == expected else no_rows(), start, expected, skip)
 
 
 def checked_rows(

@@ -1,14 +1,9 @@
-"""`NearestSets`: the nearest rows of features, in memory or block by block from a store; exactly, or most of them.
+"""`NearestSets`: exact and approximate nearest-neighbour search among rows of features.
 
-Rows of features that are searched, whether in memory or made block by block: the nearest, some, or all.
-
-Rows in cells around centres, so that a search need not look at all of them: faiss's inverted lists.
-
-    rows ──> cells, of which each has the rows nearest to its centre
-    query ──> its nearest cells ──> their rows alone
-
-The more cells are looked at, the more of the true neighbours are found and the longer it takes. How many follows from
-the share that is asked for: a sample of the rows is searched exactly too, and the fewest cells are taken that find it.
+Exact search reads rows in memory, or computes lazy rows block by block. Approximate search uses an inverted-file index
+of faiss: rows are assigned to the cells of their nearest centres, and a query scans the rows of its nearest cells only.
+`fit` chooses the smallest number of scanned cells (``nprobe`` of faiss) that reaches the requested recall on a sample
+of rows, for which the exact neighbours are known.
 """
 
 from __future__ import annotations
@@ -28,42 +23,49 @@ from dkdist._base.inputs import within_floats
 from dkdist._base.parameter_checks import draw_seed, one_of, positive, whole
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.top_k import merged_nearest, nearest_rows
+from dkdist._numba.top_k import merge_nearest, nearest_rows
 from dkdist._runtime.blocks import is_lazy, local_blocks, row_blocks
 from dkdist._runtime.map_reduce import map_blocks
 from dkdist._runtime.run import n_cores
 from dkdist._utils.validation import check_bool
 from dkdist.linear.rows import checked
+from dkdist.pairwise_matrices._tuning import (
+    CELLS_PER_SQRT_ROWS,
+    MAX_BLOCKS_IN_MEMORY,
+    N_KMEANS_ITERATIONS,
+    N_RECALL_QUERIES,
+    PIECES_PER_CORE,
+    TRAINING_ROWS_PER_CELL,
+)
 
-PIECES = 2  # for each core of this machine, that rows in memory are searched in
-AT_ONCE = 64  # blocks of lazy rows that are in this process together
 
-
-class SearchedRows:
+class SearchableRows:
     """The rows of X (n, D), ndarray or dask array, in blocks."""
 
     def __init__(self, X: Any) -> None:
         self.n_columns = int(X.shape[1])
         self.blocks = (
-            row_blocks(X) if is_lazy(X) else local_blocks(X, -(-len(X) // (PIECES * n_cores(local=True))))
+            row_blocks(X)
+            if is_lazy(X)
+            else local_blocks(X, -(-len(X) // (PIECES_PER_CORE * n_cores(local=True))))
         )
         self.starts = [int(a) for a in self.blocks.bounds[:-1]]
 
     def nearest(self, queries: F32, k: int) -> tuple[F64, I64]:
-        """Squared distances and positions of the k nearest rows to each query, nearest first, exactly."""
+        """Return exact squared distances and positions of the k nearest rows to each query, nearest first."""
         work = partial(_block_nearest, self.n_columns, queries, k)
-        return merged_nearest(map_blocks(self.blocks, work, self.starts, label="nearest"), k)
+        return merge_nearest(map_blocks(self.blocks, work, self.starts, label="nearest"), k)
 
-    def at(self, places: I64) -> F32:
-        """Some rows, by their sorted places: only these leave their block."""
-        work = partial(_block_at, self.n_columns, places)
+    def at(self, positions: I64) -> F32:
+        """Return the rows at sorted positions."""
+        work = partial(_block_at, self.n_columns, positions)
         return np.concatenate(map_blocks(self.blocks, work, self.starts, label="rows"))
 
     def __iter__(self) -> Iterator[F32]:
-        """All rows, block after block, of which a few are in memory at a time."""
+        """Yield all rows by blocks, of which `MAX_BLOCKS_IN_MEMORY` are in memory at a time."""
         work = partial(_block, self.n_columns)
-        for a in range(0, len(self.blocks), AT_ONCE):
-            group = range(a, min(a + AT_ONCE, len(self.blocks)))
+        for a in range(0, len(self.blocks), MAX_BLOCKS_IN_MEMORY):
+            group = range(a, min(a + MAX_BLOCKS_IN_MEMORY, len(self.blocks)))
             yield from map_blocks(self.blocks, work, self.starts, only=group, label="rows")
 
 
@@ -77,139 +79,132 @@ def _block_nearest(n_columns: int, queries: F32, k: int, block: Any, start: int)
     return nearest_rows(_block(n_columns, block, start), queries, k, start)
 
 
-def _block_at(n_columns: int, places: I64, block: Any, start: int) -> F32:
-    inside = places[np.searchsorted(places, start) : np.searchsorted(places, start + len(block))]
+def _block_at(n_columns: int, positions: I64, block: Any, start: int) -> F32:
+    inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, start + len(block))]
     return _block(n_columns, block, start)[inside - start]
 
 
-CELLS = (
-    2.0  # times the root of the number of rows: as many cells to compare with as rows of the cells looked at
-)
-TRAINED = 40  # rows of a cell that its centre is the mean of
-TURNS = 10  # of k-means
-TRIED = 256  # rows whose true neighbours are found: the share is then known to .02 or better
-UNIT = 2.0**-24  # of float32
+FLOAT32_UNIT = 2.0**-24  # unit roundoff of float32 (IEEE 754-2019)
 
 
 class Recall(NamedTuple):
-    """The share of true neighbours that is found, and its standard error over the rows that were tried."""
+    """The fraction of true neighbours that a search returns, and its standard error over the sampled rows."""
 
     share: float
     std_error: float
 
 
-def library() -> Any:
-    """The faiss library, or what to install."""
+def import_faiss() -> Any:
+    """Import faiss; ImportError with the command that installs it."""
     try:
         return importlib.import_module("faiss")
     except ImportError as error:
         raise ImportError(
-            "engines 'faiss' and 'approximate' need faiss: pip install 'dkdist[neighbors]', or take engine='exact'"
+            "engines 'faiss' and 'approximate' need faiss. Run pip install 'dkdist[neighbors]', or use engine='exact'."
         ) from error
 
 
-def n_trained(n_rows: int) -> int:
-    """How many rows the centres are found from."""
-    return min(n_rows, TRAINED * _n_cells(n_rows))
+def n_training_rows(n_rows: int) -> int:
+    """Return the number of rows that train the centres."""
+    return min(n_rows, TRAINING_ROWS_PER_CELL * _n_cells(n_rows))
 
 
 @dataclass(frozen=True)
 class IVFIndex:
-    """An index of rows, and how many cells a query looks at."""
+    """An inverted-file index of rows, and the number of cells that a query scans."""
 
     index: Any
-    looked_at: int = 1
+    n_probe: int = 1
 
     def nearest(self, queries: F32, k: int) -> tuple[F64, I64]:
-        """Squared distances and positions of the k nearest rows that are found, nearest first.
+        """Return squared distances and positions of the k nearest rows in the scanned cells, nearest first.
 
-        Queries whose cells have fewer than k rows look at twice as many until they have.
+        If these cells have fewer than k rows, the number of cells is doubled.
         """
-        squares, places = self._search(queries, k, self.looked_at)
-        looked_at, short = self.looked_at, np.flatnonzero(places[:, -1] < 0)
-        while len(short):
-            looked_at = min(2 * looked_at, self.index.nlist)
-            squares[short], places[short] = self._search(queries[short], k, looked_at)
-            short = short[places[short, -1] < 0]
-        return np.maximum(squares.astype(np.float64), 0), places.astype(np.int64)
+        squares, positions = self._search(queries, k, self.n_probe)
+        n_probe, incomplete = self.n_probe, np.flatnonzero(positions[:, -1] < 0)
+        while len(incomplete):
+            n_probe = min(2 * n_probe, self.index.nlist)
+            squares[incomplete], positions[incomplete] = self._search(queries[incomplete], k, n_probe)
+            incomplete = incomplete[positions[incomplete, -1] < 0]
+        return np.maximum(squares.astype(np.float64), 0), positions.astype(np.int64)
 
-    def that_find(self, queries: F32, truth: F64, recall: float) -> tuple[IVFIndex, Recall]:
-        """The same with the fewest cells that find a share ``recall`` of the true neighbours, by one standard error.
+    def with_recall(self, queries: F32, truth: F64, recall: float) -> tuple[IVFIndex, Recall]:
+        """Return a copy whose recall minus its standard error is at least ``recall``, with the fewest cells.
 
-        ``truth`` are the squared distances (m, k + 1) of the nearest rows to ``queries``, which are rows themselves:
-        the first is the query's own, and does not count. A row as near as the k-th is found, whichever it is.
+        ``truth`` holds the squared distances (m, k + 1) of the nearest rows to ``queries``, which are rows themselves;
+        the first is the query itself and does not count. Any row as near as the k-th counts as a true neighbour.
         """
         k = truth.shape[1] - 1
-        near = truth[:, -1:] * (
-            1 + (queries.shape[1] + 8) * UNIT
-        )  # float32 sums the squares of the found ones
+        # faiss sums squares in float32
+        limits = truth[:, -1:] * (1 + (queries.shape[1] + 8) * FLOAT32_UNIT)
 
-        def found(looked_at: int) -> Recall:
-            squares, _ = self._search(queries, k + 1, looked_at)
-            shares = ((squares <= near).sum(axis=1) - 1.0).clip(0, k) / k
+        def measure(n_probe: int) -> Recall:
+            squares, _ = self._search(queries, k + 1, n_probe)
+            shares = ((squares <= limits).sum(axis=1) - 1.0).clip(0, k) / k
             return Recall(float(shares.mean()), float(shares.std() / np.sqrt(len(shares))))
 
-        def enough(looked_at: int) -> bool:
-            share, std_error = found(looked_at)
+        def suffices(n_probe: int) -> bool:
+            share, std_error = measure(n_probe)
             return share - std_error >= recall
 
-        fewest = _fewest(enough, self.index.nlist)
-        return replace(self, looked_at=fewest), found(fewest)
+        n_probe = _smallest_sufficient(suffices, self.index.nlist)
+        return replace(self, n_probe=n_probe), measure(n_probe)
 
-    def _search(self, queries: F32, k: int, looked_at: int) -> tuple[F32, I64]:
-        how = library().SearchParametersIVF(nprobe=looked_at)
-        found: tuple[F32, I64] = self.index.search(queries, k, params=how)
-        return found
+    def _search(self, queries: F32, k: int, n_probe: int) -> tuple[F32, I64]:
+        params = import_faiss().SearchParametersIVF(nprobe=n_probe)
+        result: tuple[F32, I64] = self.index.search(queries, k, params=params)
+        return result
 
 
-def filled_cells(some: F32, blocks: Iterable[F32], n_rows: int, seed: int) -> IVFIndex:
-    """All rows, that come block by block, around centres of ``some`` of them, n_trained(n_rows)."""
-    faiss = library()
-    count, D = _n_cells(n_rows), some.shape[1]
-    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(D), D, count)
-    index.cp.seed, index.cp.niter, index.cp.min_points_per_centroid = seed % 2**31, TURNS, 1
-    index.train(some)
+def build_index(training_rows: F32, blocks: Iterable[F32], n_rows: int, seed: int) -> IVFIndex:
+    """Train centres on some rows, `n_training_rows` of them, and add all rows by blocks."""
+    faiss = import_faiss()
+    n_cells, D = _n_cells(n_rows), training_rows.shape[1]
+    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(D), D, n_cells)
+    index.cp.seed, index.cp.niter, index.cp.min_points_per_centroid = seed % 2**31, N_KMEANS_ITERATIONS, 1
+    index.train(training_rows)
     for rows in blocks:
         index.add(rows)
     return IVFIndex(index)
 
 
 def _n_cells(n_rows: int) -> int:
-    return min(n_rows, round(CELLS * math.sqrt(n_rows)))
+    return min(n_rows, round(CELLS_PER_SQRT_ROWS * math.sqrt(n_rows)))
 
 
-def _fewest(enough: Callable[[int], bool], most: int) -> int:
-    """The least number that is enough, of those that are twice a smaller one or between the last two; else ``most``."""
+def _smallest_sufficient(suffices: Callable[[int], bool], maximum: int) -> int:
+    """Return the smallest sufficient number, by doubling and bisection; ``maximum`` if there is none."""
     high = 1
-    while high < most and not enough(high):
-        high = min(2 * high, most)
+    while high < maximum and not suffices(high):
+        high = min(2 * high, maximum)
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
+        low, high = (low, middle) if suffices(middle) else (middle, high)
     return high
 
 
 class NearestSets(BaseEstimator):
-    """Find the nearest sets by the Euclidean distance of their features, for collections of any size.
+    """Find the nearest sets by the Euclidean distance of their features.
 
-    Rows of an embedding whose squared distances are divergences, or squared kernel distances, make this a search by
-    that divergence.
+    With rows of an embedding whose squared distances are divergences, or squared kernel distances, this is a search by
+    that divergence. Collections may be larger than memory.
 
     Parameters
     ----------
     n_neighbors : int, default=10
-        How many of them `kneighbors` gives.
+        The number of neighbours that `kneighbors` returns.
     engine : {"exact", "faiss", "approximate"}, default="exact"
-        "exact": products in float32 over tiles, the nearest few again by differences in float64; lazy features are made
-        block by block and never held. "faiss": an exact flat index (``pip install 'dkdist[neighbors]'``), for features
-        in memory; distances are those of float32 products. "approximate": rows in cells, of which a query looks at the
-        nearest alone (the same library), for many queries among very many rows; all rows are held, 4 D + 8 bytes each.
+        "exact": products in float32 over tiles; distances of the nearest candidates are recomputed from differences in
+        float64. Lazy features are computed block by block and not kept. "faiss": an exact flat index (``pip install
+        'dkdist[neighbors]'``) for features in memory, with distances from float32 products. "approximate": an
+        inverted-file index of faiss, for many queries among very many rows; all rows are in memory, 4 D + 8 bytes each.
     recall : float, default=0.95
-        For "approximate": the share of the true neighbours that is to be found. `fit` looks for the fewest cells that
-        find it, by one standard error, for 256 of the rows, whose true neighbours are searched too.
+        For "approximate": the fraction of the true neighbours to find. `fit` chooses the smallest number of cells whose
+        recall on 256 sampled rows exceeds this by one standard error.
     random_state : int, Generator or None, default=None
-        For "approximate": which rows cells are made and tried with.
+        For "approximate": seed of the training rows and of the sampled rows.
 
     Attributes
     ----------
@@ -218,23 +213,23 @@ class NearestSets(BaseEstimator):
     n_samples_fit_ : int
         The number of rows to search.
     recall_ : Recall or None
-        For "approximate": the share of the ``n_neighbors`` true neighbours that was found for rows of `fit`, and its
-        standard error. Queries that are unlike all rows may find fewer.
+        For "approximate": the recall of ``n_neighbors`` neighbours on sampled rows of `fit`, and its standard error.
+        The recall of queries far from all rows may be smaller.
 
     Raises
     ------
     ValueError
         For more neighbours than rows, rows that are not finite, rows of another length, a recall outside (0, 1].
     ImportError
-        If faiss is asked for and not installed.
+        If the engine needs faiss, and faiss is not installed.
 
     Notes
     -----
     Cost of m queries among n rows of length D: 2 m n D flops, near the speed of the matrix product. Lazy features are
-    made once for all queries of a call: ask for many at a time. Equal distances keep the order of the rows. Queries
-    whose neighbours float32 cannot tell from other rows (tight groups that are far apart) take products in float64, at
-    twice the cost. "approximate": cells for n rows cost some 160 n D sqrt(n) flops and the true neighbours 512 n D;
-    then a query looks at its cells, which are 2 sqrt(n) altogether. The lists are those of faiss (Douze et al. 2024).
+    computed once per call, so pass many queries at a time. Equal distances keep the order of the rows. Queries whose
+    neighbours float32 cannot distinguish from other rows (tight groups that are far apart) use products in float64, at
+    twice the cost. "approximate": training 2 sqrt(n) cells costs about 160 n D sqrt(n) flops, and the true neighbours
+    of sampled rows 512 n D (faiss: Douze et al. 2024).
 
     Examples
     --------
@@ -254,18 +249,18 @@ class NearestSets(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> NearestSets:
-        """Take the features X (n, D), ndarray or dask array, to search among. ``y`` is not used."""
+        """Index the features X (n, D), ndarray or dask array. ``y`` is not used."""
         whole("n_neighbors", self.n_neighbors)
         one_of("engine", self.engine, ("exact", "faiss", "approximate"))
         if positive("recall", self.recall) > 1:
-            raise ValueError(f"recall must be a share above 0 and at most 1, found {self.recall!r:.200}")
+            raise ValueError(f"recall must be above 0 and at most 1; got {self.recall!r:.200}.")
         seed = draw_seed(self.random_state)
         if is_lazy(X):
-            row_blocks(X)  # refuses what is no matrix, or of unknown size
+            row_blocks(X)  # raises for other shapes and unknown sizes
             validate_data(self, X, skip_check_array=True)
             if self.engine == "faiss":
                 raise ValueError(
-                    "engine='faiss' holds all rows in memory, found a dask array: give X.compute()"
+                    "X must be in memory for engine='faiss'; got a dask array. Pass X.compute()."
                 )
         else:
             with within_floats():
@@ -273,70 +268,71 @@ class NearestSets(BaseEstimator):
         self.n_samples_fit_ = int(X.shape[0])
         self._fit_X, self._index, self.recall_ = X, None, None
         if self.engine == "faiss":
-            self._index = library().IndexFlatL2(X.shape[1])
+            self._index = import_faiss().IndexFlatL2(X.shape[1])
             self._index.add(X)
         elif self.engine == "approximate":
-            self._index, self.recall_ = self._in_cells(np.random.default_rng([seed, RngStream.CELLS]))
+            self._index, self.recall_ = self._build_index(np.random.default_rng([seed, RngStream.CELLS]))
         return self
 
-    def _in_cells(self, rng: np.random.Generator) -> tuple[IVFIndex, Recall]:
-        library()  # asked for before rows are made
-        n, rows = self.n_samples_fit_, SearchedRows(self._fit_X)
-        trained, tried = (
-            np.sort(rng.choice(n, count, replace=False)) for count in (n_trained(n), min(n, TRIED))
+    def _build_index(self, rng: np.random.Generator) -> tuple[IVFIndex, Recall]:
+        import_faiss()  # fail before rows are computed
+        n, rows = self.n_samples_fit_, SearchableRows(self._fit_X)
+        training, sample = (
+            np.sort(rng.choice(n, size, replace=False))
+            for size in (n_training_rows(n), min(n, N_RECALL_QUERIES))
         )
-        cells = filled_cells(rows.at(trained), rows, n, int(rng.integers(2**31)))
-        queries = rows.at(tried)
+        index = build_index(rows.at(training), rows, n, int(rng.integers(2**31)))
+        queries = rows.at(sample)
         truth, _ = rows.nearest(queries, min(self.n_neighbors + 1, n))
-        return cells.that_find(queries, truth, self.recall)
+        return index.with_recall(queries, truth, self.recall)
 
     def kneighbors(
         self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
     ) -> tuple[F64, I64] | I64:
-        """The nearest rows to each row of X, nearest first: (distances, indices), each (m, n_neighbors).
+        """Return (distances, indices) of the nearest rows to each row of X, each (m, n_neighbors), nearest first.
 
         Parameters
         ----------
         X : (m, D) array, optional
-            The queries; by default the rows of `fit` themselves, none of them its own neighbour.
+            The queries; by default the rows of `fit`, which are not their own neighbours.
         n_neighbors : int, optional
-            Instead of the constructor's.
+            The number of neighbours; by default that of the constructor.
         return_distance : bool, default=True
-            Whether to give (distances, indices), or indices alone.
+            Whether to return (distances, indices), or indices alone.
         """
         check_is_fitted(self)
         check_bool("return_distance", return_distance)
-        own = X is None
+        is_self_query = X is None
         k = whole("n_neighbors", self.n_neighbors if n_neighbors is None else n_neighbors)
-        if k + own > self.n_samples_fit_:
+        if k + is_self_query > self.n_samples_fit_:
             raise ValueError(
-                f"expected n_neighbors <= {self.n_samples_fit_ - own}, as there are {self.n_samples_fit_} rows; "
-                f"found {k}"
+                f"n_neighbors must be at most {self.n_samples_fit_ - is_self_query} for {self.n_samples_fit_} rows; "
+                f"got {k}."
             )
-        given = self._fit_X if own else X
-        given = given.compute() if is_lazy(given) else given  # a data frame keeps the names of its columns
+        rows = self._fit_X if is_self_query else X
+        rows = rows.compute() if is_lazy(rows) else rows  # not an array: a data frame has column names
         with within_floats():
-            if own:
-                queries = check_array(given, dtype=np.float32, order="C")
+            if is_self_query:
+                queries = check_array(rows, dtype=np.float32, order="C")
             else:
-                queries = validate_data(self, given, reset=False, dtype=np.float32, order="C")
-        squares, places = self._nearest(queries, k + own)
-        if own:
-            squares, places = _without_itself(squares, places)
-        return (np.sqrt(squares), places) if return_distance else places
+                queries = validate_data(self, rows, reset=False, dtype=np.float32, order="C")
+        squares, positions = self._nearest(queries, k + is_self_query)
+        if is_self_query:
+            squares, positions = _drop_self(squares, positions)
+        return (np.sqrt(squares), positions) if return_distance else positions
 
     def _nearest(self, queries: F32, k: int) -> tuple[F64, I64]:
         if isinstance(self._index, IVFIndex):
             return self._index.nearest(queries, k)
         if self._index is not None:
-            squares, places = self._index.search(queries, k)
-            return np.maximum(squares.astype(np.float64), 0), places.astype(np.int64)
-        return SearchedRows(self._fit_X).nearest(queries, k)
+            squares, positions = self._index.search(queries, k)
+            return np.maximum(squares.astype(np.float64), 0), positions.astype(np.int64)
+        return SearchableRows(self._fit_X).nearest(queries, k)
 
 
-def _without_itself(squares: F64, places: I64) -> tuple[F64, I64]:
-    """Without each row's own position, or without the last neighbour where copies of the row came before it."""
-    mine = places == np.arange(len(places))[:, None]
-    mine[~mine.any(axis=1), -1] = True
-    shape = len(places), places.shape[1] - 1
-    return squares[~mine].reshape(shape), places[~mine].reshape(shape)
+def _drop_self(squares: F64, positions: I64) -> tuple[F64, I64]:
+    """Drop each row's own position, or the last neighbour if copies of the row have displaced it."""
+    is_self = positions == np.arange(len(positions))[:, None]
+    is_self[~is_self.any(axis=1), -1] = True
+    shape = len(positions), positions.shape[1] - 1
+    return squares[~is_self].reshape(shape), positions[~is_self].reshape(shape)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from dkdist._base.embedding import SetEmbedding, known_sets
 from dkdist._base.parameter_checks import draw_seed, whole
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.points import not_finite
+from dkdist._numba.points import nonfinite_rows
 from dkdist._utils.text import key_value_table
 from dkdist.distances.distance_embedding import DistanceEmbedding
 from dkdist.embeddings.divergence import DivergenceEmbedding
@@ -135,7 +135,7 @@ def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = 
     few: SampleSets = sets[chosen] if isinstance(sets, SampleSets) else sets[chosen].points_alone()
     i, j = places[:n_pairs], places[n_pairs:]
     A = embedding.transform(few)
-    lost = not_finite(A)
+    lost = nonfinite_rows(A)
     if len(lost):
         raise ValueError(f"set {chosen[lost[0]]} has no row, for it is a bad one: leave it out of the sets")
     if features is None:

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist._base.sampling import quantiles
-from dkdist._numba.points import drawn_points
+from dkdist._numba.points import sample_points
 from dkdist.models.model_text import make
 
 EMBEDDINGS = (dk.DivergenceEmbedding, dk.L2Embedding, dk.HistogramEmbedding)
@@ -94,15 +94,15 @@ def test_quantiles_are_numpys(weighted):
 
 def test_draws_depend_on_places_alone_and_have_their_share():
     offsets = np.arange(0, 1_000_001, 1000)
-    rows = drawn_points(offsets, 0, 0, 0.1, 5)
+    rows = sample_points(offsets, 0, 0, 0.1, 5)
     assert abs(len(rows) - 1e5) < 5 * np.sqrt(1e6 * 0.09)
-    parts = [drawn_points(offsets[a : a + 101], a, 0, 0.1, 5) for a in range(0, 1000, 100)]
+    parts = [sample_points(offsets[a : a + 101], a, 0, 0.1, 5) for a in range(0, 1000, 100)]
     assert np.array_equal(np.concatenate(parts), rows)
     first = rows[rows < 1000]
-    assert np.array_equal(drawn_points(np.array([0, 600]), 0, 400, 0.1, 5) + 400, first[first >= 400])
+    assert np.array_equal(sample_points(np.array([0, 600]), 0, 400, 0.1, 5) + 400, first[first >= 400])
     counts = np.bincount(rows // 1000, minlength=1000)
     assert stats.kstest((counts - 100) / np.sqrt(90), "norm").pvalue > 1e-3
-    assert not np.array_equal(drawn_points(offsets, 0, 0, 0.1, 6), rows)
+    assert not np.array_equal(sample_points(offsets, 0, 0, 0.1, 6), rows)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

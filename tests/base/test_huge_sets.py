@@ -15,7 +15,7 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**13)
     monkeypatch.setattr("dkdist.io.set_pieces.WHOLE_BYTES", 2**15)
     monkeypatch.setattr("dkdist._runtime.arrays.MAX_BLOCK_BYTES", 2**15)
-    monkeypatch.setattr("dkdist._numba.points.RUN_BYTES", 2**14)
+    monkeypatch.setattr("dkdist._numba.points.CHUNK_BYTES", 2**14)
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_runs_change_nothing_but_rounding(name, monkeypatch):
     x, w = rng.normal(size=(16_384, d)), rng.random(16_384)
     sets = dk.SampleSets.from_arrays([x, x[:500]], [w, w[:500]])
     at_once = embedding.fit_transform(sets).astype(np.float64)
-    monkeypatch.setattr("dkdist._numba.points.RUN_BYTES", 2**14)
+    monkeypatch.setattr("dkdist._numba.points.CHUNK_BYTES", 2**14)
     in_runs = embedding.transform(sets)
     np.testing.assert_array_equal(in_runs[1], at_once[1])
     apart = np.linalg.norm(in_runs[0] - at_once[0])

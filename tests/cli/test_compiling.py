@@ -28,9 +28,9 @@ HUGE = {
 }  # coresets, kernels and sets that are taken piece by piece
 OTHER_BLAS = {"_scale"}
 LOOP = """
-from dkdist._numba.compilation import loop
+from dkdist._numba.compilation import jit
 
-@loop()
+@jit()
 def doubled(x):
     total = 0.0
     for i in range(len(x)):
@@ -178,7 +178,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path, monkeypatch):
     try:
         folder, lasts = compiling_loops.code_cache()
         assert (lasts, "dkdist-numba-" in folder) == (False, True)
-        assert "for this process alone" in compiling_loops.compiling_text()
+        assert "for this process only" in compiling_loops.compiling_text()
     finally:
         compiling_loops._user_cache.cache_clear()
 
@@ -202,7 +202,7 @@ def test_a_folder_that_another_user_opened_to_all_is_not_used(requested, tmp_pat
             with monkeypatch.context() as patch:
                 patch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
                 assert used() == other
-                assert ("for this process alone" in compiling_loops.compiling_text()) != other
+                assert ("for this process only" in compiling_loops.compiling_text()) != other
     finally:
         compiling_loops._user_cache.cache_clear()
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dkdist._numba.points import TILE
+from dkdist._numba.points import TILE_POINTS
 from dkdist.embeddings._histogram_numba import histograms
 
 
@@ -23,7 +23,7 @@ def expected(x, low, high, n_bins, weights=None):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_counts_are_those_of_numpy(d, n_bins, weighted):
     rng = np.random.default_rng(d)
-    sizes = np.array([1, 2, TILE - 1, TILE, TILE + 1, 1000])
+    sizes = np.array([1, 2, TILE_POINTS - 1, TILE_POINTS, TILE_POINTS + 1, 1000])
     x = rng.normal(3, 2, (sizes.sum(), d)).astype(np.float32)
     weights = rng.random(len(x)).astype(np.float32) if weighted else None
     low, high = x.min(axis=0).astype(np.float64), x.max(axis=0).astype(np.float64)

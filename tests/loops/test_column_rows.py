@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from dkdist._numba.points import EXACT, ROWS_PER_TILE, fill_rows, run_starts
+from dkdist._numba.points import EXACT_DTYPES, TILE_ROWS, fill_rows, run_starts
 
-N = ROWS_PER_TILE + 3  # a whole tile, and some rows
+N = TILE_ROWS + 3  # a whole tile, and some rows
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 6])
 @pytest.mark.parametrize("counted", [False, True])
 def test_rows_are_differences_in_float64_rounded_once(d, counted):
     rng = np.random.default_rng(d)
-    kinds = sorted(EXACT, key=str)
+    kinds = sorted(EXACT_DTYPES, key=str)
     for k in range(len(kinds)):
         columns = [(rng.normal(size=N) * 100).astype(kinds[(k + j // 2) % len(kinds)]) for j in range(d)]
         origin = rng.normal(size=d) if counted else np.zeros(d)

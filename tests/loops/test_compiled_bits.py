@@ -9,7 +9,7 @@ from pathlib import Path
 
 SCRIPT = """
 import hashlib, numpy as np, dkdist as dk
-from dkdist.linear.rows import Known
+from dkdist.linear.rows import RowLabels
 from dkdist.linear.sgd_steps import Batch, Objective, State, step
 from dkdist.embeddings.divergence_params import DivergenceSpec
 from dkdist._base.params import Domain
@@ -28,7 +28,7 @@ print(hashlib.md5(embedding.fit_transform(words[:20]).tobytes()).hexdigest())
 objective = Objective("log_loss", 1e-4, 1.0, 2)
 for writeable in (True, False):
     Z.flags.writeable = writeable
-    batch = Batch(Z, Known(np.arange(len(Z)) % 2, np.zeros(len(Z), bool)), np.arange(len(Z)), np.arange(0))
+    batch = Batch(Z, RowLabels(np.arange(len(Z)) % 2, np.zeros(len(Z), bool)), np.arange(len(Z)), np.arange(0))
     print(hashlib.md5(step(objective, State.start(1, Z.shape[1], Z.dtype), batch).mean_coef.tobytes()).hexdigest())
 """
 

@@ -5,7 +5,7 @@ import pytest
 from numba import njit
 
 from dkdist._numba import elementary
-from dkdist._numba.compilation import ELEMENTWISE, loop
+from dkdist._numba.compilation import FINITE_FMA, jit
 
 F32 = np.float32
 MIDDLE = F32(
@@ -14,7 +14,7 @@ MIDDLE = F32(
 HALF_TURNS = 2.0**-25 + 2.0**-26 + 2.0**-29  # products of the last steps of the series, below 1, 1/2 and 1/16
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _multiply_add(a, b, c):
     return a * b + c
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dkdist._numba.points import largest, not_finite
+from dkdist._numba.points import max_abs_value, nonfinite_rows
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -14,7 +14,7 @@ from dkdist._numba.points import largest, not_finite
 def test_rows_with_nan_or_infinity_and_no_others(dtype, D):
     rng = np.random.default_rng(D)
     X = rng.standard_normal((50, D)).astype(dtype)
-    assert not_finite(X).tolist() == []
+    assert nonfinite_rows(X).tolist() == []
     expected = [3, 17, 20, 49]
     for row, value in zip(expected, (np.nan, np.inf, -np.inf, np.nan), strict=True):
         X[row, rng.integers(D)] = value
@@ -23,15 +23,15 @@ def test_rows_with_nan_or_infinity_and_no_others(dtype, D):
     if D > 1:
         X[31, :2] = np.inf, -np.inf
         expected = sorted([*expected, 31])
-    assert not_finite(X).tolist() == expected
+    assert nonfinite_rows(X).tolist() == expected
 
 
 def test_no_rows_and_no_columns():
-    assert not_finite(np.empty((0, 3), np.float32)).tolist() == []
-    assert not_finite(np.empty((3, 0), np.float32)).tolist() == []
+    assert nonfinite_rows(np.empty((0, 3), np.float32)).tolist() == []
+    assert nonfinite_rows(np.empty((3, 0), np.float32)).tolist() == []
 
 
 @given(arrays(np.float32, st.tuples(st.integers(0, 5), st.integers(0, 70)), elements=st.floats(width=32)))
 def test_largest_is_that_of_numpy(X):
     with np.errstate(invalid="ignore"):
-        np.testing.assert_equal(largest(X), float(np.abs(X).max(initial=0)))
+        np.testing.assert_equal(max_abs_value(X), float(np.abs(X).max(initial=0)))

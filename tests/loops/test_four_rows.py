@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dkdist._numba.compilation import loop
+from dkdist._numba.compilation import jit
 from dkdist._numba.products import all_products, products
 
 
-@loop()
+@jit()
 def _with_another(x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
     return products(x0, x1, x2, x3, v)
 
 
-@loop()
+@jit()
 def _all(x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
     return all_products(x0, x1, x2, x3, v)
 

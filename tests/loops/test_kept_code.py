@@ -10,18 +10,18 @@ from importlib import import_module
 from pathlib import Path
 
 import dkdist
-from dkdist._numba.compilation import sources_of
+from dkdist._numba.compilation import source_digest
 
 PART = """
-from dkdist._numba.compilation import inlined
-@inlined()
+from dkdist._numba.compilation import inline_jit
+@inline_jit()
 def shared(x):
     return x / SHARE
 """
 LOOP = """
-from dkdist._numba.compilation import loop
+from dkdist._numba.compilation import jit
 from dkdist._numba.tried_part import shared
-@loop()
+@jit()
 def share(x):
     return shared(x)
 """
@@ -72,5 +72,5 @@ def test_sources_are_looked_for_in_all_that_is_imported() -> None:
     names = [f"dkdist.{name}" for name in ("embeddings._density_numba", "_numba.elementary", "_numba.arrays")]
     for name in names:
         import_module(name)
-    assert len({*map(sources_of, names)}) == 3
-    assert sources_of("elsewhere") == sources_of("numpy")  # of nobody's modules but ours
+    assert len({*map(source_digest, names)}) == 3
+    assert source_digest("elsewhere") == source_digest("numpy")  # of nobody's modules but ours

@@ -6,10 +6,10 @@ import threading
 
 import numpy as np
 
-from dkdist._numba.arrays import LARGE, LEAST_BYTES, MOST_KEPT, LargeArrays
+from dkdist._numba.arrays import LARGE, MAX_UNUSED_BUFFERS, MIN_REUSED_BYTES, LargeArrays
 from dkdist._runtime.process import one_blas_thread
 
-ROWS, COLUMNS = 9, LEAST_BYTES // 32  # 36 MiB of float32
+ROWS, COLUMNS = 9, MIN_REUSED_BYTES // 32  # 36 MiB of float32
 
 
 def place(array: np.ndarray) -> int:
@@ -55,9 +55,9 @@ def test_what_was_forgotten_is_not_kept_when_it_ends() -> None:
     large.unused = []
     del used
     assert large.unused == []
-    many = [large.empty((ROWS, COLUMNS), np.float32) for _ in range(MOST_KEPT + 2)]
+    many = [large.empty((ROWS, COLUMNS), np.float32) for _ in range(MAX_UNUSED_BUFFERS + 2)]
     many.clear()
-    assert len(large.unused) == MOST_KEPT
+    assert len(large.unused) == MAX_UNUSED_BUFFERS
 
 
 def test_threads_never_share_memory() -> None:

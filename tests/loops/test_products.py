@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from dkdist._numba.products import TILE, WholeNumbers, blas_is_steady, steady_factor
+from dkdist._numba.products import TILE_ROWS, IntegerFactor, deterministic_factor, is_blas_deterministic
 
 
 def product(factor, A, m):
@@ -13,12 +13,12 @@ def product(factor, A, m):
     return out
 
 
-def random_case(k, m, n=2 * TILE + 45):
+def random_case(k, m, n=2 * TILE_ROWS + 45):
     rng = np.random.default_rng(k)
     return rng.standard_normal((n, k)).astype(np.float32), rng.standard_normal((k, m)).astype(np.float32)
 
 
-@pytest.mark.parametrize("kind", [steady_factor, WholeNumbers])
+@pytest.mark.parametrize("kind", [deterministic_factor, IntegerFactor])
 @pytest.mark.parametrize("k", [1, 7, 255, 256, 257, 600, 2000])
 @pytest.mark.parametrize("m", [1, 45, 2500])
 def test_bits_of_a_row_are_its_own(kind, k, m):
@@ -42,11 +42,11 @@ def test_whole_numbers_are_exact_and_as_accurate_as_float32(k):
         rng.integers(-200, 200, (k, 30)).astype(np.float32),
     )
     np.testing.assert_array_equal(
-        product(WholeNumbers(B), A, 30), (A.astype(np.int64) @ B.astype(np.int64)).astype("f4")
+        product(IntegerFactor(B), A, 30), (A.astype(np.int64) @ B.astype(np.int64)).astype("f4")
     )
     A, B = random_case(k, 30)
     exact = A.astype(np.float64) @ B
-    worst = np.abs(product(WholeNumbers(B), A, 30) - exact).max()
+    worst = np.abs(product(IntegerFactor(B), A, 30) - exact).max()
     assert worst <= k**0.5 * 2.0**-20 * np.abs(A).max() * np.abs(B).max()
 
 
@@ -55,7 +55,7 @@ def test_rows_of_any_size_and_rows_that_are_not_finite():
     sizes = np.geomspace(1e-38, 1e34, 40).astype(np.float32)[:, None]
     A *= sizes
     A[3], A[7, 2], A[9, 1] = 0, np.nan, np.inf
-    found = product(WholeNumbers(B), A, 30)
+    found = product(IntegerFactor(B), A, 30)
     assert np.isnan(found[[7, 9]]).all()
     good = np.setdiff1d(np.arange(40), [7, 9])
     exact = A[good].astype(np.float64) @ B
@@ -64,7 +64,7 @@ def test_rows_of_any_size_and_rows_that_are_not_finite():
 
 
 def test_a_blas_is_tried_once_for_each_shape():
-    blas_is_steady.cache_clear()
-    first = blas_is_steady(100, 50)
-    assert blas_is_steady(100, 50) == first
-    assert blas_is_steady.cache_info().hits == 1
+    is_blas_deterministic.cache_clear()
+    first = is_blas_deterministic(100, 50)
+    assert is_blas_deterministic(100, 50) == first
+    assert is_blas_deterministic.cache_info().hits == 1

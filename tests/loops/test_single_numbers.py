@@ -5,29 +5,29 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist._numba.compilation import inlined, loop
-from dkdist._numba.elementary import bits, larger, number, smaller
+from dkdist._numba.compilation import inline_jit, jit
+from dkdist._numba.elementary import bits_to_float, float_bits, maximum, minimum
 
 NUMBERS = [-2.5, -1.5, -0.5, 0.0, 0.4999999, 0.5, 1.0, 1.5, 2.5, 3.25, 1e9]
 
 
-@loop()
+@jit()
 def _chosen(a, b, least, most):  # type: ignore[no-untyped-def]
     for i in range(len(a)):
-        least[i], most[i] = smaller(a[i], b[i]), larger(a[i], b[i])
+        least[i], most[i] = minimum(a[i], b[i]), maximum(a[i], b[i])
 
 
-@loop()
+@jit()
 def _beside_a_constant(a, out):  # type: ignore[no-untyped-def]
     for i in range(len(a)):
-        out[i] = smaller(larger(a[i], -1), 7)
+        out[i] = minimum(maximum(a[i], -1), 7)
 
 
-@loop()
+@jit()
 def _bits_and_back(x, whole, back):  # type: ignore[no-untyped-def]
     for i in range(len(x)):
-        whole[i] = bits(x[i])
-        back[i] = number(whole[i])
+        whole[i] = float_bits(x[i])
+        back[i] = bits_to_float(whole[i])
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.int32])
@@ -56,15 +56,15 @@ def test_bits_are_those_of_a_view() -> None:
 
 @pytest.mark.parametrize("early", [True, False])
 def test_what_is_inlined_is_no_function_of_python(early: bool) -> None:
-    @inlined(early=early)
+    @inline_jit(early=early)
     def doubled(x):  # type: ignore[no-untyped-def]
         return x + x
 
-    @loop()
+    @jit()
     def four_times(x):  # type: ignore[no-untyped-def]
         return doubled(doubled(x))
 
     for _ in range(2):  # before it was compiled into a loop, and after
-        with pytest.raises(TypeError, match="doubled is compiled into the loops that call it"):
+        with pytest.raises(TypeError, match="doubled can only be called from compiled functions"):
             doubled(1.0)
         assert four_times(1.5) == 6.0

@@ -5,10 +5,10 @@ import sys
 import numpy as np
 
 from dkdist._numba.arrays import borrowed
-from dkdist._numba.compilation import loop
+from dkdist._numba.compilation import jit
 
 
-@loop()
+@jit()
 def _add_to_rows(x):  # type: ignore[no-untyped-def]
     given = borrowed(x)
     for i in range(len(given)):
@@ -29,7 +29,7 @@ def test_parts_of_it_are_parts_of_the_array_and_nobody_loses_it():
     assert sys.getrefcount(y) == 2
 
 
-@loop()
+@jit()
 def _sum_of_both(pair, times):  # type: ignore[no-untyped-def]
     (x, (y, factor)), total = borrowed(pair), 0.0
     for i in range(times):

@@ -3,27 +3,27 @@
 import numpy as np
 import pytest
 
-from dkdist._numba.compilation import loop
+from dkdist._numba.compilation import jit
 from dkdist._numba.simd import full, fused, lane_sum, load, load_like, store
 
 ULP = np.finfo(np.float64).eps
 
 
-@loop()
+@jit()
 def _add_eight(line, weights, places, out):  # type: ignore[no-untyped-def]
     row = load(line, 0, 0, 1, 8)
     for w, i in zip(weights, places):  # noqa: B905
         store(fused(row, w, load_like(row, out, i, 0)), out, i, 0)
 
 
-@loop()
+@jit()
 def _add_sixteen(line, weights, places, out):  # type: ignore[no-untyped-def]
     row = load(line, 0, 0, 1, 16)
     for w, i in zip(weights, places):  # noqa: B905
         store(fused(row, w, load_like(row, out, i, 0)), out, i, 0)
 
 
-@loop()
+@jit()
 def _eight_of(line, weights, places, x, out):  # type: ignore[no-untyped-def]
     row = load(line, 0, 0, 1, 8)
     for w, i in zip(weights, places):  # noqa: B905
@@ -31,7 +31,7 @@ def _eight_of(line, weights, places, x, out):  # type: ignore[no-untyped-def]
     store(row, out, 0, 0)
 
 
-@loop()
+@jit()
 def _lane_sum(v, start):  # type: ignore[no-untyped-def]
     return lane_sum(fused(load(v, 0, 0, 1, 16), v.dtype.type(1.0), full(start, 1, 16)))
 

@@ -3,28 +3,28 @@
 import numpy as np
 import pytest
 
-from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
-from dkdist._numba.simd import MANY_REGISTERS
+from dkdist._numba.compilation import FINITE_FMA, inline_jit, jit
+from dkdist._numba.simd import HAS_AVX512
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _doubled(x, out):  # type: ignore[no-untyped-def]
     for i in range(len(x)):
         out[i] = x[i] + x[i]
 
 
-@inlined(ELEMENTWISE)
+@inline_jit(FINITE_FMA)
 def _add_squares(x, out):  # type: ignore[no-untyped-def]
     for i in range(len(x)):
         out[i] += x[i] * x[i]
 
 
-@loop(ELEMENTWISE)
+@jit(FINITE_FMA)
 def _squared(x, out):  # type: ignore[no-untyped-def]
     _add_squares(x, out)
 
 
-@pytest.mark.skipif(not MANY_REGISTERS, reason="vectors of 512 bits are those of AVX-512")
+@pytest.mark.skipif(not HAS_AVX512, reason="vectors of 512 bits are those of AVX-512")
 @pytest.mark.parametrize("run", [_doubled, _squared])
 def test_loops_have_vectors_of_512_bits(run, monkeypatch):
     monkeypatch.setattr(run._cache, "load_overload", lambda *_: None)  # code that is kept cannot be looked at

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dkdist._numba.points import TILE
+from dkdist._numba.points import TILE_POINTS
 from dkdist.embeddings._moments_numba import moments
 
 
@@ -12,7 +12,7 @@ from dkdist.embeddings._moments_numba import moments
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_moments_are_those_of_numpy(d, weighted, offset):
     rng = np.random.default_rng(d)
-    sizes = np.array([1, 2, TILE - 1, TILE, TILE + 1, 1000])
+    sizes = np.array([1, 2, TILE_POINTS - 1, TILE_POINTS, TILE_POINTS + 1, 1000])
     offsets = np.append(0, np.cumsum(sizes))
     mix = rng.normal(size=(d, d))
     x = (offset + 3 * rng.normal(size=(offsets[-1], d)) @ mix).astype(np.float32)

@@ -8,10 +8,10 @@ from scipy.integrate import quad
 from scipy.special import digamma, gamma
 from sklearn.feature_selection import mutual_info_classif
 
-from dkdist._numba.ranks import Cloud
+from dkdist._numba.ranks import NeighbourTree
 from dkdist.pairwise_matrices import neighbour_ratios as ratios
 from dkdist.pairwise_matrices.entropy import (
-    matched_jensen_shannon,
+    knn_jensen_shannon,
     neighbour_entropy,
     spacing_entropy,
     spacings,
@@ -53,7 +53,7 @@ def gaussian_js(mu, s):
 def test_neighbours_agree_with_all_distances():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(60, 3)).astype("f4"), rng.normal(size=(45, 3)).astype("f4")
-    p, q = Cloud(x), Cloud(y)
+    p, q = NeighbourTree(x), NeighbourTree(y)
     x, y = x.astype("f8"), y.astype("f8")
     np.testing.assert_allclose(p.own_distances(4), sorted_distances(x, x)[:, 4], rtol=1e-12)
     np.testing.assert_allclose(p.distances(q, 4), sorted_distances(x, y)[:, 3], rtol=1e-12)
@@ -68,7 +68,7 @@ def test_entropy_of_a_gaussian_from_neighbours(d, k):
     factor = np.tril(np.full((d, d), 0.5)) + np.eye(d)
     truth = d / 2 * np.log(2 * np.pi * np.e) + np.log(np.abs(np.linalg.det(factor)))
     found = [
-        neighbour_entropy(Cloud(rng.normal(size=(2000, d)) @ factor.T).own_distances(k), k, d)
+        neighbour_entropy(NeighbourTree(rng.normal(size=(2000, d)) @ factor.T).own_distances(k), k, d)
         for _ in range(10)
     ]
     assert abs(np.mean(found) - truth) < 0.02 * d
@@ -94,7 +94,9 @@ def test_entropy_of_a_gaussian_from_spacings():
 def test_jensen_shannon_of_gaussians(n, m, mu, s):
     rng = np.random.default_rng(4)
     found = [
-        matched_jensen_shannon(Cloud(rng.normal(0, 1, (n, 1))), Cloud(rng.normal(mu, s, (m, 1))), 4)
+        knn_jensen_shannon(
+            NeighbourTree(rng.normal(0, 1, (n, 1))), NeighbourTree(rng.normal(mu, s, (m, 1))), 4
+        )
         for _ in range(30)
     ]
     assert abs(np.mean(found) - gaussian_js(mu, s)) < 4 * np.std(found) / np.sqrt(30) + 0.003
@@ -105,7 +107,9 @@ def test_the_error_of_jensen_shannon_falls_with_the_number_of_points():
     errors = []
     for n in (50, 400, 3200):
         found = [
-            matched_jensen_shannon(Cloud(rng.normal(0, 1, (n, 1))), Cloud(rng.normal(1, 1, (n, 1))), 4)
+            knn_jensen_shannon(
+                NeighbourTree(rng.normal(0, 1, (n, 1))), NeighbourTree(rng.normal(1, 1, (n, 1))), 4
+            )
             for _ in range(20)
         ]
         errors.append(np.sqrt(np.mean((np.array(found) - gaussian_js(1, 1)) ** 2)))
@@ -124,7 +128,7 @@ def test_jensen_shannon_is_the_sum_of_its_entropies():
     mixture = (
         np.log(2 * 1.0) + digamma(70) + log_ball + np.mean(2 * np.log(np.concatenate(own)) - digamma(in_ball))
     )
-    found = matched_jensen_shannon(Cloud(x), Cloud(y), k)
+    found = knn_jensen_shannon(NeighbourTree(x), NeighbourTree(y), k)
     np.testing.assert_allclose(found, mixture - np.mean(single), rtol=1e-10)
 
 
@@ -137,15 +141,16 @@ def test_jensen_shannon_is_the_information_on_where_a_point_is_from():
         np.concatenate([x, y]), np.repeat([0, 1], n), discrete_features=False, n_neighbors=k, random_state=0
     )
     expected = found[0] - (digamma(2 * n) - digamma(n) - np.log(2))
-    np.testing.assert_allclose(matched_jensen_shannon(Cloud(x), Cloud(y), k), expected, rtol=1e-6)
+    np.testing.assert_allclose(knn_jensen_shannon(NeighbourTree(x), NeighbourTree(y), k), expected, rtol=1e-6)
 
 
 def test_jensen_shannon_between_its_limits():
     rng = np.random.default_rng(7)
     x = rng.random((100, 2))
-    assert matched_jensen_shannon(Cloud(x), Cloud(x + 10), 4) == np.log(2)
+    assert knn_jensen_shannon(NeighbourTree(x), NeighbourTree(x + 10), 4) == np.log(2)
     found = [
-        matched_jensen_shannon(Cloud(rng.random((200, 2))), Cloud(rng.random((200, 2))), 4) for _ in range(40)
+        knn_jensen_shannon(NeighbourTree(rng.random((200, 2))), NeighbourTree(rng.random((200, 2))), 4)
+        for _ in range(40)
     ]
     assert abs(np.mean(found)) < 0.01
     assert min(found) < 0  # unbiased, hence not cut at zero
@@ -156,10 +161,12 @@ def test_jensen_shannon_of_atoms():
     x, y = np.repeat([0.0, 1.0], [500, 500])[:, None], np.repeat([0.0, 1.0], [900, 100])[:, None]
     p, q = np.array([0.5, 0.5]), np.array([0.9, 0.1])
     truth = (p @ np.log(2 * p / (p + q)) + q @ np.log(2 * q / (p + q))) / 2
-    assert abs(matched_jensen_shannon(Cloud(x), Cloud(y), 4) - truth) < 0.003
+    assert abs(knn_jensen_shannon(NeighbourTree(x), NeighbourTree(y), 4) - truth) < 0.003
     rng = np.random.default_rng(12)
     found = [
-        matched_jensen_shannon(Cloud(rng.integers(0, 4, (60, 1))), Cloud(rng.integers(0, 4, (60, 1))), 4)
+        knn_jensen_shannon(
+            NeighbourTree(rng.integers(0, 4, (60, 1))), NeighbourTree(rng.integers(0, 4, (60, 1))), 4
+        )
         for _ in range(200)
     ]
     assert abs(np.mean(found)) < 0.008  # equal shares
@@ -171,7 +178,7 @@ def test_kullback_leibler_and_renyi_of_gaussians(d, mu, s, n, m):
     orders = (0.5, 0.8, 1.5)
     found = []
     for _ in range(15):
-        p, q = Cloud(rng.normal(0, 1, (n, d))), Cloud(rng.normal(mu, s, (m, d)))
+        p, q = NeighbourTree(rng.normal(0, 1, (n, d))), NeighbourTree(rng.normal(mu, s, (m, d)))
         ratio = log_ratios(p, q, 4)
         found.append([ratios.kullback_leibler(ratio), *(ratios.renyi(ratio, a, 4) for a in orders)])
     truth = np.array([gaussian_kl(mu, s, d), *(gaussian_renyi(mu, s, d, a) for a in orders)])
@@ -184,7 +191,7 @@ def test_moments_of_equal_densities_need_their_correction():
     for a in (0.3, 0.5, 1.7):
         found = [
             ratios.log_alpha_integral(
-                log_ratios(Cloud(rng.random((500, 2))), Cloud(rng.random((500, 2))), 3), a, 3
+                log_ratios(NeighbourTree(rng.random((500, 2))), NeighbourTree(rng.random((500, 2))), 3), a, 3
             )
             for _ in range(20)
         ]
@@ -197,7 +204,10 @@ def test_hellinger_of_gaussians():
     rng = np.random.default_rng(10)
     found = [
         ratios.hellinger(
-            log_ratios(Cloud(rng.normal(0, 1, (1000, 1))), Cloud(rng.normal(1, 1, (1000, 1))), 4), 4
+            log_ratios(
+                NeighbourTree(rng.normal(0, 1, (1000, 1))), NeighbourTree(rng.normal(1, 1, (1000, 1))), 4
+            ),
+            4,
         )
         for _ in range(15)
     ]

@@ -21,8 +21,8 @@ def home(tmp_path, monkeypatch):
     work.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
-    code = compile.kept_code()
-    monkeypatch.setattr(compile, "kept_code", lambda: code)  # stays where it was
+    code = compile.code_cache()
+    monkeypatch.setattr(compile, "code_cache", lambda: code)  # stays where it was
     monkeypatch.chdir(work)
     yield home
     assert os.listdir(work) == []

@@ -19,193 +19,205 @@ from __future__ import annotations
 
 import numpy as np
 
-from dkdist._numba.compilation import inlined, loop
-from dkdist._numba.elementary import longest
-from dkdist._numba.simd import LINE, to_line
+from dkdist._numba.compilation import inline_jit, jit
+from dkdist._numba.elementary import max_set_size
+from dkdist._numba.simd import CACHE_LINE_FLOATS, offset_to_cache_line
 from dkdist.distances.strings._banded_numba import (
-    ASCII,
-    COMMON,
-    LONG,
+    INDEL,
+    N_ASCII_CODES,
+    N_CHAINS,
+    N_WORDS,
     ONE,
-    SHORT,
-    SWAPS,
+    OSA,
     THREE,
-    TOP,
+    TOP_BIT,
     TWO,
     ZERO,
-    edits,
-    ones,
+    banded_distance,
+    popcount,
     u64,
 )
-from dkdist.distances.strings._subsequence_numba import indels, long_common, short_common
-from dkdist.distances.strings._transposition_numba import WIDE, long_with_swaps, short_with_swaps
+from dkdist.distances.strings._subsequence_numba import banded_indel_distance, long_common, short_common
+from dkdist.distances.strings._transposition_numba import N_NUMBERS, long_with_swaps, short_with_swaps
 
-FEW = 12  # chains: fewer go one by one, where they are long
-BESIDE = 120_000  # cells of a table that take as long as what a pair costs beside its cells
-LARGE = 2**20  # cells of a table: strings that are nearly equal are told by their bands
-NEAR = 16  # of the longer length: edits of those that are nearly equal
-CODES = 2**16
-LINE_WORDS = LINE // 2
+MAX_BANDED_CHAINS = 12  # chains: fewer go one by one, where they are long
+PAIR_OVERHEAD_CELLS = 120_000  # cells of a table that take as long as what a pair costs beside its cells
+MIN_BANDED_CELLS = 2**20  # cells of a table: strings that are nearly equal are told by their bands
+MIN_LENGTH_PER_EDIT = 16  # of the longer length: edits of those that are nearly equal
+N_CODES = 2**16
+WORDS_PER_CACHE_LINE = CACHE_LINE_FLOATS // 2
 
 
-@inlined()
-def _next(eq, vp, vn, rows):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _next_column(eq, vp, vn, rows):  # type: ignore[no-untyped-def]
     """The next column of words whose guard bits are those that are not in ``rows``."""
     d0 = (((((eq & vp) + vp) ^ vp) | eq) | vn) & rows
     hp, hn = (vn | ~(d0 | vp)) << ONE, (d0 & vp) << ONE
     return (hn | ~(d0 | hp)) & rows, hp & d0
 
 
-@loop()
-def _short(table, bases, state):  # type: ignore[no-untyped-def]
-    """All symbols of a string, whose Eq start at ``bases`` in the table: state (3 * SHORT,) of VP, VN and the rows."""
+@jit()
+def _short_columns(table, bases, state):  # type: ignore[no-untyped-def]
+    """All symbols of a string, whose Eq start at ``bases`` in the table: state (3 * N_WORDS,) of VP, VN and the rows."""
     for base in bases:
-        for r in range(SHORT):
+        for r in range(N_WORDS):
             eq = table[base + u64(r)]
-            vp, vn = _next(eq, state[r], state[r + SHORT], state[r + 2 * SHORT])
-            state[r], state[r + SHORT] = vp, vn
+            vp, vn = _next_column(eq, state[r], state[r + N_WORDS], state[r + 2 * N_WORDS])
+            state[r], state[r + N_WORDS] = vp, vn
 
 
-@inlined()
+@inline_jit()
 def _next_in_chain(eq, vp, vn, hp_in, hn_in, hp_out, hn_out, k):  # type: ignore[no-untyped-def]
     """The next column of a word in a chain; bit k of ``hp_in``, ``hn_in`` comes from below, of the others goes up."""
     eq = eq | (((hp_in >> k) & ONE) ^ ONE)
     vp = vp | ((hn_in >> k) & ONE)
     d0 = ((((eq & vp) + vp) ^ vp) | eq) | vn
     hp, hn = vn | ~(d0 | vp), d0 & vp
-    hp_out, hn_out = hp_out | ((hp >> TOP) << k), hn_out | ((hn >> TOP) << k)
+    hp_out, hn_out = hp_out | ((hp >> TOP_BIT) << k), hn_out | ((hn >> TOP_BIT) << k)
     hp, hn = hp << ONE, hn << ONE
     return (hn | ~(d0 | hp)) & ~ONE, hp & d0, hp_out, hn_out
 
 
-@loop()
+@jit()
 def _long_one(table, base, state):  # type: ignore[no-untyped-def]
-    """One symbol: state (6 * LONG,) of HP and HN from below, VP, VN, HP and HN from here."""
-    for r in range(LONG):
-        hp, hn, vp, vn = state[r], state[r + LONG], state[r + 2 * LONG], state[r + 3 * LONG]
+    """One symbol: state (6 * N_CHAINS,) of HP and HN from below, VP, VN, HP and HN from here."""
+    for r in range(N_CHAINS):
+        hp, hn, vp, vn = state[r], state[r + N_CHAINS], state[r + 2 * N_CHAINS], state[r + 3 * N_CHAINS]
         vp, vn, up, un = _next_in_chain(table[base + u64(r)], vp, vn, hp, hn, ZERO, ZERO, ZERO)
-        state[r + 2 * LONG], state[r + 3 * LONG], state[r + 4 * LONG], state[r + 5 * LONG] = vp, vn, up, un
+        (
+            state[r + 2 * N_CHAINS],
+            state[r + 3 * N_CHAINS],
+            state[r + 4 * N_CHAINS],
+            state[r + 5 * N_CHAINS],
+        ) = vp, vn, up, un
 
 
-@loop()
+@jit()
 def _long_four(table, base0, base1, base2, base3, state):  # type: ignore[no-untyped-def]
     """Four symbols: their carries are bits 0 to 3."""
-    for r in range(LONG):
+    for r in range(N_CHAINS):
         k = u64(r)
-        hp, hn, vp, vn = state[r], state[r + LONG], state[r + 2 * LONG], state[r + 3 * LONG]
+        hp, hn, vp, vn = state[r], state[r + N_CHAINS], state[r + 2 * N_CHAINS], state[r + 3 * N_CHAINS]
         vp, vn, up, un = _next_in_chain(table[base0 + k], vp, vn, hp, hn, ZERO, ZERO, ZERO)
         vp, vn, up, un = _next_in_chain(table[base1 + k], vp, vn, hp, hn, up, un, ONE)
         vp, vn, up, un = _next_in_chain(table[base2 + k], vp, vn, hp, hn, up, un, TWO)
         vp, vn, up, un = _next_in_chain(table[base3 + k], vp, vn, hp, hn, up, un, THREE)
-        state[r + 2 * LONG], state[r + 3 * LONG], state[r + 4 * LONG], state[r + 5 * LONG] = vp, vn, up, un
+        (
+            state[r + 2 * N_CHAINS],
+            state[r + 3 * N_CHAINS],
+            state[r + 4 * N_CHAINS],
+            state[r + 5 * N_CHAINS],
+        ) = vp, vn, up, un
 
 
-@loop()
-def _long(table, bases, words, state):  # type: ignore[no-untyped-def]
+@jit()
+def _long_columns(table, bases, words, state):  # type: ignore[no-untyped-def]
     """All symbols of a string through chains of so many words: state of HP, HN, VP, VN, HP, HN, .. VP, VN, HP, HN."""
     tail = len(bases) - len(bases) % 4
     for i in range(0, tail, 4):
         a, b, c, d = bases[i], bases[i + 1], bases[i + 2], bases[i + 3]
         for w in range(words):
-            word, at = state[4 * w * LONG : (4 * w + 6) * LONG], u64(w * LONG)
+            word, at = state[4 * w * N_CHAINS : (4 * w + 6) * N_CHAINS], u64(w * N_CHAINS)
             _long_four(table, a + at, b + at, c + at, d + at, word)
     for base in bases[tail:]:
         for w in range(words):
-            _long_one(table, base + u64(w * LONG), state[4 * w * LONG : (4 * w + 6) * LONG])
+            _long_one(table, base + u64(w * N_CHAINS), state[4 * w * N_CHAINS : (4 * w + 6) * N_CHAINS])
 
 
-@loop()
+@jit()
 def _add_heights(vp, vn, rows, heights):  # type: ignore[no-untyped-def]
     """heights += |VP| - |VN| of these rows, for each lane."""
     for r in range(len(heights)):
-        heights[r] += np.float32(np.int64(ones(vp[r] & rows[r])) - np.int64(ones(vn[r] & rows[r])))
+        heights[r] += np.float32(np.int64(popcount(vp[r] & rows[r])) - np.int64(popcount(vn[r] & rows[r])))
 
 
-@inlined()
-def _apart(n, m, kind):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _max_distance(n, m, kind):  # type: ignore[no-untyped-def]
     """The distance of strings of n and m symbols that have none in common."""
-    return n + m if kind == COMMON else max(n, m)
+    return n + m if kind == INDEL else max(n, m)
 
 
-@loop()
-def _write(heights, places, columns, lengths, n, kind, most, normalize, out):  # type: ignore[no-untyped-def]
+@jit()
+def _write_distances(heights, places, columns, lengths, n, kind, most, normalize, out):  # type: ignore[no-untyped-def]
     """Heights to their columns, ``most`` + 1 at most, each over the largest of strings of such lengths if wanted."""
     for k in range(len(places)):
         height = min(heights[places[k]], np.float32(most + 1))
-        out[columns[k]] = height / np.float32(max(_apart(n, lengths[k], kind), 1)) if normalize else height
+        out[columns[k]] = (
+            height / np.float32(max(_max_distance(n, lengths[k], kind), 1)) if normalize else height
+        )
 
 
-@loop()
-def bases_of(codes, rows_of_symbols, width, bases):  # type: ignore[no-untyped-def]
+@jit()
+def find_bases(codes, rows_of_symbols, width, bases):  # type: ignore[no-untyped-def]
     """Where the rows of a string's symbols start in the table."""
     last = len(rows_of_symbols) - 1
     for i in range(len(bases)):
         bases[i] = u64(rows_of_symbols[min(np.int64(codes[i]), last)] * width)
 
 
-@inlined()
-def _zeros(n):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _aligned_zeros(n):  # type: ignore[no-untyped-def]
     """Words that begin where a line of the cache does: half of all vectors would lie in two lines otherwise."""
-    room = np.zeros(n + LINE_WORDS, u64)
-    begin = to_line(room) // 2  # counted in halves of words
+    room = np.zeros(n + WORDS_PER_CACHE_LINE, u64)
+    begin = offset_to_cache_line(room) // 2  # counted in halves of words
     return room[begin : begin + n]
 
 
-@loop()
+@jit()
 def fill_short(tiles, codes, offsets, kind, most, normalize, out):  # type: ignore[no-untyped-def]
     """Fill the columns of strings of at most 63 symbols; ``tiles`` are those of `string_tiles.Tiles`, in order."""
     tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
-    state, bases = _zeros(4 * SHORT), np.empty(longest(offsets), u64)
+    state, bases = _aligned_zeros(4 * N_WORDS), np.empty(max_set_size(offsets), u64)
     for tile in range(len(symbols)):
         table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
         heights = np.empty(tile_rows.shape, np.float32)
         mine = slice(ends[tile], ends[tile + 1])
         for field in range(len(tile_rows)):
-            for lane in range(SHORT):
-                before = ZERO if field == 0 else state[2 * SHORT + lane]
-                state[2 * SHORT + lane] = before | tile_rows[field, lane]
+            for lane in range(N_WORDS):
+                before = ZERO if field == 0 else state[2 * N_WORDS + lane]
+                state[2 * N_WORDS + lane] = before | tile_rows[field, lane]
         for s in range(len(offsets) - 1):
             start, n = offsets[s], offsets[s + 1] - offsets[s]
-            bases_of(codes[start : start + n], symbols[tile], SHORT, bases[:n])
-            for lane in range(SHORT):
-                state[lane], state[SHORT + lane] = state[2 * SHORT + lane], ZERO
-            if kind == SWAPS:
+            find_bases(codes[start : start + n], symbols[tile], N_WORDS, bases[:n])
+            for lane in range(N_WORDS):
+                state[lane], state[N_WORDS + lane] = state[2 * N_WORDS + lane], ZERO
+            if kind == OSA:
                 short_with_swaps(table, bases[:n], state)
-            elif kind == COMMON:
+            elif kind == INDEL:
                 short_common(table, bases[:n], state)
             else:
-                _short(table, bases[:n], state)
+                _short_columns(table, bases[:n], state)
             heights[:] = np.float32(n)
             for field in range(len(tile_rows)):
-                _add_heights(state[:SHORT], state[SHORT : 2 * SHORT], tile_rows[field], heights[field])
-            _write(
+                _add_heights(state[:N_WORDS], state[N_WORDS : 2 * N_WORDS], tile_rows[field], heights[field])
+            _write_distances(
                 heights.ravel(), places[mine], columns[mine], lengths[mine], n, kind, most, normalize, out[s]
             )
 
 
-@inlined()
-def _alone(a, b, kind, most, only, numbers):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _pair_distance(a, b, kind, most, only, numbers):  # type: ignore[no-untyped-def]
     """The distance of one pair, in bands."""
-    if kind == COMMON:
-        return indels(a, b, most, only, numbers)
-    return edits(a, b, most, only, numbers, kind == SWAPS)
+    if kind == INDEL:
+        return banded_indel_distance(a, b, most, only, numbers)
+    return banded_distance(a, b, most, only, numbers, kind == OSA)
 
 
-@loop()
-def _by_bands(a, texts, edges, columns, kind, most, normalize, numbers, out):  # type: ignore[no-untyped-def]
+@jit()
+def _fill_by_bands(a, texts, edges, columns, kind, most, normalize, numbers, out):  # type: ignore[no-untyped-def]
     """Distances of a string to some others in bands: to few others all, else those that are nearly equal.
 
     Whether none is left.
     """
     cells = len(a) * (edges[columns[0] + 1] - edges[columns[0]])  # of the longest
-    few, done = len(columns) * (cells + BESIDE) < FEW * cells, True
+    few, done = len(columns) * (cells + PAIR_OVERHEAD_CELLS) < MAX_BANDED_CHAINS * cells, True
     for j in columns:
         b = texts[edges[j] : edges[j + 1]]
-        apart = _apart(len(a), len(b), kind)
-        if not few and len(a) * len(b) < LARGE:
+        apart = _max_distance(len(a), len(b), kind)
+        if not few and len(a) * len(b) < MIN_BANDED_CELLS:
             return False
-        k = min(most, apart if few else apart // NEAR)
-        found = _alone(a, b, kind, k, not few, numbers)
+        k = min(most, apart if few else apart // MIN_LENGTH_PER_EDIT)
+        found = _pair_distance(a, b, kind, k, not few, numbers)
         if found > k and k < most:
             done = False
             continue
@@ -213,59 +225,63 @@ def _by_bands(a, texts, edges, columns, kind, most, normalize, numbers, out):  #
     return done
 
 
-@loop()
-def _start(state, words, kind):  # type: ignore[no-untyped-def]
+@jit()
+def _init_chains(state, words, kind):  # type: ignore[no-untyped-def]
     """The state of chains before the first symbol."""
-    if kind == COMMON:
-        state[: 2 * words * LONG] = ~(ONE << TOP)
+    if kind == INDEL:
+        state[: 2 * words * N_CHAINS] = ~(ONE << TOP_BIT)
         return
-    wide = WIDE if kind == SWAPS else 4
-    state[:LONG] = ~ZERO  # row 0 of the table grows by one a symbol: HP = 1
+    wide = N_NUMBERS if kind == OSA else 4
+    state[:N_CHAINS] = ~ZERO  # row 0 of the table grows by one a symbol: HP = 1
     for w in range(words):
-        vp = (wide * (w + 1) - 2 - (kind == SWAPS)) * LONG
-        state[vp : vp + LONG] = ~ONE
-        state[vp + LONG : vp + 2 * LONG] = ZERO
+        vp = (wide * (w + 1) - 2 - (kind == OSA)) * N_CHAINS
+        state[vp : vp + N_CHAINS] = ~ONE
+        state[vp + N_CHAINS : vp + 2 * N_CHAINS] = ZERO
 
 
-@loop()
+@jit()
 def fill_long(tiles, texts, edges, codes, offsets, kind, most, normalize, out):  # type: ignore[no-untyped-def]
     """Fill the columns of longer strings, whose fields are the words of a chain from the first symbols on.
 
     ``texts`` and ``edges`` are the strings themselves, for what goes by bands.
     """
     tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
-    heights, bases = np.empty(LONG, np.float32), np.empty(longest(offsets), u64)
-    numbers = np.full(CODES if len(symbols) else 0, -1, np.int32)
+    heights, bases = np.empty(N_CHAINS, np.float32), np.empty(max_set_size(offsets), u64)
+    numbers = np.full(N_CODES if len(symbols) else 0, -1, np.int32)
     wide, at = (
-        (2, 0) if kind == COMMON else (WIDE, 3) if kind == SWAPS else (4, 2)
+        (2, 0) if kind == INDEL else (N_NUMBERS, 3) if kind == OSA else (4, 2)
     )  # of a word, and of its VP
     for tile in range(len(symbols)):
         table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
         words = len(tile_rows)
-        state = _zeros((wide * words + 3) * LONG)
+        state = _aligned_zeros((wide * words + 3) * N_CHAINS)
         mine = slice(ends[tile], ends[tile + 1])
         for s in range(len(offsets) - 1):
             start, n = offsets[s], offsets[s + 1] - offsets[s]
             string = codes[start : start + n]
-            if _by_bands(string, texts, edges, columns[mine], kind, most, normalize, numbers, out[s]):
+            if _fill_by_bands(string, texts, edges, columns[mine], kind, most, normalize, numbers, out[s]):
                 continue
-            bases_of(string, symbols[tile], words * LONG, bases[:n])
-            _start(state, words, kind)
-            if kind == SWAPS:
+            find_bases(string, symbols[tile], words * N_CHAINS, bases[:n])
+            _init_chains(state, words, kind)
+            if kind == OSA:
                 long_with_swaps(table, bases[:n], words, state)
-            elif kind == COMMON:
+            elif kind == INDEL:
                 long_common(table, bases[:n], words, state)
             else:
-                _long(table, bases[:n], words, state)
+                _long_columns(table, bases[:n], words, state)
             heights[:] = np.float32(n)
             for w in range(words):
-                vp = (wide * w + at) * LONG
-                _add_heights(state[vp : vp + LONG], state[vp + LONG : vp + 2 * LONG], tile_rows[w], heights)
-            _write(heights, places[mine], columns[mine], lengths[mine], n, kind, most, normalize, out[s])
+                vp = (wide * w + at) * N_CHAINS
+                _add_heights(
+                    state[vp : vp + N_CHAINS], state[vp + N_CHAINS : vp + 2 * N_CHAINS], tile_rows[w], heights
+                )
+            _write_distances(
+                heights, places[mine], columns[mine], lengths[mine], n, kind, most, normalize, out[s]
+            )
 
 
-@inlined()
-def _numbers_for(codes):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _empty_symbol_table(codes):  # type: ignore[no-untyped-def]
     """A table for the numbers of these symbols, none of which has one."""
     top = codes[0]
     for code in codes:
@@ -273,26 +289,30 @@ def _numbers_for(codes):  # type: ignore[no-untyped-def]
     return np.full(np.int64(top) + 1, -1, np.int32)
 
 
-@loop()
-def edits_of_two(text, n, kind):  # type: ignore[no-untyped-def]
-    """The distance of the first n symbols of some bytes below `ASCII` and all others."""
+@jit()
+def text_pair_distance(text, n, kind):  # type: ignore[no-untyped-def]
+    """The distance of the first n symbols of some bytes below `N_ASCII_CODES` and all others."""
     codes = np.frombuffer(text, np.uint8)
     a, b = codes[:n], codes[n:]
-    return float(_alone(a, b, kind, _apart(len(a), len(b), kind), False, np.full(ASCII, -1, np.int32)))
+    return float(
+        _pair_distance(
+            a, b, kind, _max_distance(len(a), len(b), kind), False, np.full(N_ASCII_CODES, -1, np.int32)
+        )
+    )
 
 
-@loop()
-def fill_few(codes, edges, same, kind, most, normalize, out):  # type: ignore[no-untyped-def]
+@jit()
+def fill_small_matrix(codes, edges, same, kind, most, normalize, out):  # type: ignore[no-untyped-def]
     """Distances of the first strings to those after them; with ``same`` of all to all, each pair once, out being 0."""
-    numbers = _numbers_for(codes)
+    numbers = _empty_symbol_table(codes)
     n, m = out.shape
     for i in range(n):
         a = codes[edges[i] : edges[i + 1]]
         for j in range(i + 1 if same else 0, m):
             k = j if same else n + j
             b = codes[edges[k] : edges[k + 1]]
-            apart = _apart(len(a), len(b), kind)
-            found = _alone(a, b, kind, min(most, apart), False, numbers)
+            apart = _max_distance(len(a), len(b), kind)
+            found = _pair_distance(a, b, kind, min(most, apart), False, numbers)
             out[i, j] = np.float32(found) / np.float32(apart) if normalize else np.float32(found)
             if same:
                 out[j, i] = out[i, j]

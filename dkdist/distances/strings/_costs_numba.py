@@ -14,46 +14,46 @@ from __future__ import annotations
 
 import numpy as np
 
-from dkdist._numba.compilation import inlined, loop
-from dkdist._numba.elementary import longest
+from dkdist._numba.compilation import inline_jit, jit
+from dkdist._numba.elementary import max_set_size
 from dkdist.distances.strings._banded_numba import THREE, TWO, u64
 
-LANES = 128  # omegas at a time, at most
+STRINGS_PER_TILE = 128  # omegas at a time, at most
 
 
-@inlined()
-def _least(v, h, x, y, price):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _cell_minimum(v, h, x, y, price):  # type: ignore[no-untyped-def]
     """What a cell is above the one before it in its diagonal; the types of all are those of the table."""
     return np.minimum(np.minimum(v, h), np.subtract(price, price) if x == y else price)
 
 
-@inlined()
-def _swapped(z, before, x, y, x_old, y_old, swap, never):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _cell_with_swap(z, before, x, y, x_old, y_old, swap, never):  # type: ignore[no-untyped-def]
     """The same where two neighbours may be swapped, after a cell ``before`` in the diagonal."""
     return np.minimum(z, np.subtract(swap, before) if (x == y_old) & (x_old == y) else never)
 
 
-@loop()
-def _four(V, h, codes, lanes, steps, x0, x1, x2, x3, price, twice):  # type: ignore[no-untyped-def]
+@jit()
+def _four_columns(V, h, codes, lanes, steps, x0, x1, x2, x3, price, twice):  # type: ignore[no-untyped-def]
     """Four columns, where all substitutions cost the same: v in V (steps * lanes,), h (4 * lanes,) of each column."""
     for i in range(steps):
         at = i * lanes
         for r in range(lanes):
             y, a = codes[at + r], V[at + r]
             b, c, d, e = h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes]
-            z = np.add(_least(a, b, x0, y, price), twice)
+            z = np.add(_cell_minimum(a, b, x0, y, price), twice)
             a, b = np.subtract(z, b), np.subtract(z, a)
-            z = np.add(_least(a, c, x1, y, price), twice)
+            z = np.add(_cell_minimum(a, c, x1, y, price), twice)
             a, c = np.subtract(z, c), np.subtract(z, a)
-            z = np.add(_least(a, d, x2, y, price), twice)
+            z = np.add(_cell_minimum(a, d, x2, y, price), twice)
             a, d = np.subtract(z, d), np.subtract(z, a)
-            z = np.add(_least(a, e, x3, y, price), twice)
+            z = np.add(_cell_minimum(a, e, x3, y, price), twice)
             a, e = np.subtract(z, e), np.subtract(z, a)
             V[at + r], h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes] = a, b, c, d, e
 
 
-@loop()
-def _four_of_pairs(V, h, codes, lanes, steps, x0, x1, x2, x3, prices, p0, p1, p2, p3, twice):  # type: ignore[no-untyped-def]
+@jit()
+def _four_columns_of_pairs(V, h, codes, lanes, steps, x0, x1, x2, x3, prices, p0, p1, p2, p3, twice):  # type: ignore[no-untyped-def]
     """The same with a price for each lane and row, from p0, .. on."""
     for i in range(steps):
         at = i * lanes
@@ -61,19 +61,19 @@ def _four_of_pairs(V, h, codes, lanes, steps, x0, x1, x2, x3, prices, p0, p1, p2
             k = at + r
             y, a = codes[k], V[k]
             b, c, d, e = h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes]
-            z = np.add(_least(a, b, x0, y, prices[p0 + k]), twice)
+            z = np.add(_cell_minimum(a, b, x0, y, prices[p0 + k]), twice)
             a, b = np.subtract(z, b), np.subtract(z, a)
-            z = np.add(_least(a, c, x1, y, prices[p1 + k]), twice)
+            z = np.add(_cell_minimum(a, c, x1, y, prices[p1 + k]), twice)
             a, c = np.subtract(z, c), np.subtract(z, a)
-            z = np.add(_least(a, d, x2, y, prices[p2 + k]), twice)
+            z = np.add(_cell_minimum(a, d, x2, y, prices[p2 + k]), twice)
             a, d = np.subtract(z, d), np.subtract(z, a)
-            z = np.add(_least(a, e, x3, y, prices[p3 + k]), twice)
+            z = np.add(_cell_minimum(a, e, x3, y, prices[p3 + k]), twice)
             a, e = np.subtract(z, e), np.subtract(z, a)
             V[k], h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes] = a, b, c, d, e
 
 
-@loop()
-def _one_with_swaps(  # type: ignore[no-untyped-def]
+@jit()
+def _column_with_swaps(  # type: ignore[no-untyped-def]
     V, left, h, codes, lanes, steps, x_old, x, prices, p, step, twice, swap, never
 ):
     """One column: ``h`` (2 * lanes,) has z of the row above and the column before, too; ``left`` z of that column.
@@ -85,16 +85,16 @@ def _one_with_swaps(  # type: ignore[no-untyped-def]
         for r in range(lanes):
             k = at + r
             a, b, y, y_old = V[k], h[r], codes[k + lanes], codes[k]
-            z = _least(a, b, x, y, prices[p + r])
-            z = _swapped(z, h[r + lanes], x, y, x_old, y_old, swap, never)
+            z = _cell_minimum(a, b, x, y, prices[p + r])
+            z = _cell_with_swap(z, h[r + lanes], x, y, x_old, y_old, swap, never)
             h[r + lanes], left[k] = left[k], z
             z = np.add(z, twice)
             V[k], h[r] = np.subtract(z, b), np.subtract(z, a)
         p += step
 
 
-@loop()
-def _columns(codes, lanes, text, prices, rows, step, numbers, state):  # type: ignore[no-untyped-def]
+@jit()
+def _fill_columns(codes, lanes, text, prices, rows, step, numbers, state):  # type: ignore[no-untyped-def]
     """All symbols of a string, so that ``state`` begins with v + w (steps, lanes) of the last column.
 
     ``codes`` (1 + steps, lanes) begin with what is before the beginning. The prices of symbol j are at ``rows[j]``, and
@@ -112,19 +112,19 @@ def _columns(codes, lanes, text, prices, rows, step, numbers, state):  # type: i
         four = text[j], text[j + 1], text[j + 2], text[j + 3]
         if step:
             first = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
-            _four_of_pairs(V, h, symbols, *size, *four, prices, *first, twice)
+            _four_columns_of_pairs(V, h, symbols, *size, *four, prices, *first, twice)
         else:
-            _four(V, h, symbols, *size, *four, price, twice)
+            _four_columns(V, h, symbols, *size, *four, price, twice)
     for j in range(fours, n):
         h[: 2 * lanes] = twice
         x_old = text[j - 1] if j and swap != never else outside
-        _one_with_swaps(
+        _column_with_swaps(
             V, left, h, codes, *size, x_old, text[j], prices, rows[j], u64(step), twice, swap, never
         )
 
 
-@inlined()
-def _worth(height, n, m, scale):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _distance_of_height(height, n, m, scale):  # type: ignore[no-untyped-def]
     """The distance of strings of n and m symbols whose table ends with ``height``."""
     unit, slant, most, normalize, insertion, deletion, dearest = scale
     found = min(max(height * unit + slant * (n - m), 0.0), most)
@@ -135,25 +135,25 @@ def _worth(height, n, m, scale):  # type: ignore[no-untyped-def]
     return min(found / apart, 1.0) if apart > 0 else 0.0
 
 
-@loop()
+@jit()
 def scale_heights(offsets, sizes, scale, out):  # type: ignore[no-untyped-def]
     """Heights ``out`` (n, R) of objects and omegas of ``sizes`` become distances."""
     for s in range(len(offsets) - 1):
         n = offsets[s + 1] - offsets[s]
         for k in range(len(sizes)):
-            out[s, k] = np.float32(_worth(np.float64(out[s, k]), n, sizes[k], scale))
+            out[s, k] = np.float32(_distance_of_height(np.float64(out[s, k]), n, sizes[k], scale))
 
 
-@loop()
+@jit()
 def fill_costs(tiles, codes, offsets, scale, out):  # type: ignore[no-untyped-def]
     """Fill the columns of all omegas; ``tiles`` are those of `cost_tiles.CostTiles`, in order."""
     symbols_of, lanes_of, starts, numbers_of, classes, prices, price_starts, numbers, columns, lengths = tiles
-    n_most, cells = longest(offsets), 0
+    n_most, cells = max_set_size(offsets), 0
     for tile in range(len(lanes_of)):
         cells = max(cells, starts[tile + 1] - starts[tile])
-    state = np.empty(2 * cells + 4 * LANES, symbols_of.dtype)
+    state = np.empty(2 * cells + 4 * STRINGS_PER_TILE, symbols_of.dtype)
     text, rows = np.empty(n_most, symbols_of.dtype), np.zeros(n_most, u64)
-    sums = np.empty(LANES, np.int64)
+    sums = np.empty(STRINGS_PER_TILE, np.int64)
     w = np.int64(numbers[1]) // 2
     for tile in range(len(lanes_of)):
         lanes, symbols = lanes_of[tile], symbols_of[starts[tile] : starts[tile + 1]]
@@ -168,21 +168,21 @@ def fill_costs(tiles, codes, offsets, scale, out):  # type: ignore[no-untyped-de
                 text[i] = numbers_of[tile, min(code, numbers_of.shape[1] - 1)]
                 if step:
                     rows[i] = u64(classes[min(code, len(classes) - 1)] * steps * lanes)
-            _columns(symbols, lanes, text[:n], own, rows[:n], step, numbers, state)
+            _fill_columns(symbols, lanes, text[:n], own, rows[:n], step, numbers, state)
             sums[:] = 0
             live = lanes
             for i in range(steps):
                 while live and sizes[live - 1] <= i:
                     live -= 1
-                _add(state[i * lanes : i * lanes + live], sums)
+                _add_rows(state[i * lanes : i * lanes + live], sums)
             for r in range(lanes):
                 if mine[r] >= 0:
                     height = n * w + sums[r] - sizes[r] * w
-                    out[s, mine[r]] = np.float32(_worth(np.float64(height), n, sizes[r], scale))
+                    out[s, mine[r]] = np.float32(_distance_of_height(np.float64(height), n, sizes[r], scale))
 
 
-@loop()
-def _add(v, sums):  # type: ignore[no-untyped-def]
+@jit()
+def _add_rows(v, sums):  # type: ignore[no-untyped-def]
     """sums += v."""
     for r in range(len(v)):
         sums[r] += np.int64(v[r])

@@ -20,19 +20,19 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._numba.compilation import loop
-from dkdist._numba.elementary import longest
+from dkdist._numba.compilation import jit
+from dkdist._numba.elementary import max_set_size
 from dkdist.distances.strings._banded_numba import ONE, THREE, TWO, u64
 
 FOUR, FIVE = u64(4), u64(5)
-WIDE, NARROW = 64, 16  # lanes: known when loops are compiled, so that vectors do the work
-HELD = 6  # numbers a lane from one cell to the next
+WIDE_LANES, NARROW_LANES = 64, 16  # lanes: known when loops are compiled, so that vectors do the work
+NUMBERS_PER_LANE = 6  # numbers a lane from one cell to the next
 
 
-def _row_of(lanes: Any) -> Any:
+def _compile_row(lanes: Any) -> Any:
     """The loop for so many lanes, a number that its compiled code holds."""
 
-    @loop()
+    @jit()
     def row(Y, cells, h, x, x_old, numbers):  # type: ignore[no-untyped-def]
         """A row of all cells: ``cells`` (steps, 3, lanes) are E of the row above, E of the one above that, and F.
 
@@ -63,18 +63,22 @@ def _row_of(lanes: Any) -> Any:
     return row
 
 
-_wide_row, _narrow_row = _row_of(u64(WIDE)), _row_of(u64(NARROW))
+_wide_row, _narrow_row = _compile_row(u64(WIDE_LANES)), _compile_row(u64(NARROW_LANES))
 
 
-@loop()
+@jit()
 def fill_lanes(Y, symbols, columns, lengths, codes, offsets, most, normalize, out):  # type: ignore[no-untyped-def]
-    """Fill the columns of up to as many omegas as ``Y`` (steps, lanes) has lanes, `WIDE` or `NARROW`.
+    """Fill the columns of up to as many omegas as ``Y`` (steps, lanes) has lanes, `WIDE_LANES` or `NARROW_LANES`.
 
     ``Y`` are numbers of symbols, 0 behind the end; ``symbols`` (S + 1,) the numbers of codes, 0 for what no omega has.
     """
     steps, lanes = Y.shape
     flat, cells = Y.ravel(), np.empty(3 * steps * lanes, Y.dtype)
-    h, text, last = np.empty(HELD * lanes, Y.dtype), np.empty(longest(offsets), Y.dtype), len(symbols) - 1
+    h, text, last = (
+        np.empty(NUMBERS_PER_LANE * lanes, Y.dtype),
+        np.empty(max_set_size(offsets), Y.dtype),
+        len(symbols) - 1,
+    )
     numbers = np.arange(4).astype(Y.dtype)
     outside = np.subtract(numbers[0], numbers[1])  # -1, that no omega has
     for s in range(len(offsets) - 1):
@@ -86,7 +90,7 @@ def fill_lanes(Y, symbols, columns, lengths, codes, offsets, most, normalize, ou
             cells[(3 * j + 2) * lanes : (3 * j + 3) * lanes] = numbers[3]  # F: no row had y_j
         x_old = outside
         for i in range(n):
-            if lanes == WIDE:
+            if lanes == WIDE_LANES:
                 _wide_row(flat, cells, h, text[i], x_old, numbers)
             else:
                 _narrow_row(flat, cells, h, text[i], x_old, numbers)

@@ -15,112 +15,121 @@ from __future__ import annotations
 
 import numpy as np
 
-from dkdist._numba.compilation import inlined, loop
-from dkdist.distances.strings._banded_numba import ONE, SHORT, ZERO, ones, u64
-from dkdist.distances.strings._bit_parallel_numba import bases_of
+from dkdist._numba.compilation import inline_jit, jit
+from dkdist.distances.strings._banded_numba import N_WORDS, ONE, ZERO, popcount, u64
+from dkdist.distances.strings._bit_parallel_numba import find_bases
 
-WORD = 63  # symbols of a string that has a lane
-HEAD = 4  # symbols of a beginning, at most
-BOOST = 0.7  # similarity above which a common beginning counts
-CODES = 2**16
+MAX_WORD_SYMBOLS = 63  # symbols of a string that has a lane
+MAX_PREFIX_SYMBOLS = 4  # symbols of a beginning, at most
+MIN_BOOSTED_SIMILARITY = 0.7  # similarity above which a common beginning counts
+N_CODES = 2**16
 
 
-@inlined()
-def _match(eq, near, P, T, reach, j):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _match_symbol(eq, near, P, T, reach, j):  # type: ignore[no-untyped-def]
     """The match of symbol j, and what is near the next one."""
     x = eq & near & ~P
     return (near << ONE) | u64(j < reach), P | (x & (ZERO - x)), T | (u64(x != ZERO) << j)
 
 
-@loop()
-def _match_all(table, bases, state):  # type: ignore[no-untyped-def]
-    """All symbols of an object: state (5 * SHORT,) of B, P, T, w, and what is left for later."""
+@jit()
+def _match_symbols(table, bases, state):  # type: ignore[no-untyped-def]
+    """All symbols of an object: state (5 * N_WORDS,) of B, P, T, w, and what is left for later."""
     fours = len(bases) - len(bases) % 4
     for j in range(0, fours, 4):
         a, b, c, d, k = bases[j], bases[j + 1], bases[j + 2], bases[j + 3], u64(j)
-        for i in range(SHORT):
+        for i in range(N_WORDS):
             r = u64(i)
-            near, P, T, reach = state[r], state[r + SHORT], state[r + 2 * SHORT], state[r + 3 * SHORT]
-            near, P, T = _match(table[a + r], near, P, T, reach, k)
-            near, P, T = _match(table[b + r], near, P, T, reach, k + u64(1))
-            near, P, T = _match(table[c + r], near, P, T, reach, k + u64(2))
-            near, P, T = _match(table[d + r], near, P, T, reach, k + u64(3))
-            state[r], state[r + SHORT], state[r + 2 * SHORT] = near, P, T
+            near, P, T, reach = state[r], state[r + N_WORDS], state[r + 2 * N_WORDS], state[r + 3 * N_WORDS]
+            near, P, T = _match_symbol(table[a + r], near, P, T, reach, k)
+            near, P, T = _match_symbol(table[b + r], near, P, T, reach, k + u64(1))
+            near, P, T = _match_symbol(table[c + r], near, P, T, reach, k + u64(2))
+            near, P, T = _match_symbol(table[d + r], near, P, T, reach, k + u64(3))
+            state[r], state[r + N_WORDS], state[r + 2 * N_WORDS] = near, P, T
     for j in range(fours, len(bases)):
         a, k = bases[j], u64(j)
-        for i in range(SHORT):
+        for i in range(N_WORDS):
             r = u64(i)
-            near, P, T, reach = state[r], state[r + SHORT], state[r + 2 * SHORT], state[r + 3 * SHORT]
-            near, P, T = _match(table[a + r], near, P, T, reach, k)
-            state[r], state[r + SHORT], state[r + 2 * SHORT] = near, P, T
+            near, P, T, reach = state[r], state[r + N_WORDS], state[r + 2 * N_WORDS], state[r + 3 * N_WORDS]
+            near, P, T = _match_symbol(table[a + r], near, P, T, reach, k)
+            state[r], state[r + N_WORDS], state[r + 2 * N_WORDS] = near, P, T
 
 
-@inlined()
-def _other(eq, left, T, misses, j):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _compare_match(eq, left, T, misses, j):  # type: ignore[no-untyped-def]
     """Whether symbol j, if it is matched, is another than the next matched one of the omega."""
     low = left & (ZERO - left) & (ZERO - ((T >> j) & ONE))
     return left ^ low, misses + u64((low & ~eq) != ZERO)
 
 
-@loop()
-def _count_others(table, bases, state):  # type: ignore[no-untyped-def]
+@jit()
+def _count_transpositions(table, bases, state):  # type: ignore[no-untyped-def]
     """What stands at other symbols: from state's P and T, in place of B; ``w`` is overwritten."""
-    for lane in range(SHORT):
-        state[lane], state[lane + 3 * SHORT] = ZERO, state[lane + SHORT]
+    for lane in range(N_WORDS):
+        state[lane], state[lane + 3 * N_WORDS] = ZERO, state[lane + N_WORDS]
     fours = len(bases) - len(bases) % 4
     for j in range(0, fours, 4):
         a, b, c, d, k = bases[j], bases[j + 1], bases[j + 2], bases[j + 3], u64(j)
-        for i in range(SHORT):
+        for i in range(N_WORDS):
             r = u64(i)
-            misses, T, left = state[r], state[r + 2 * SHORT], state[r + 3 * SHORT]
-            left, misses = _other(table[a + r], left, T, misses, k)
-            left, misses = _other(table[b + r], left, T, misses, k + u64(1))
-            left, misses = _other(table[c + r], left, T, misses, k + u64(2))
-            left, misses = _other(table[d + r], left, T, misses, k + u64(3))
-            state[r], state[r + 3 * SHORT] = misses, left
+            misses, T, left = state[r], state[r + 2 * N_WORDS], state[r + 3 * N_WORDS]
+            left, misses = _compare_match(table[a + r], left, T, misses, k)
+            left, misses = _compare_match(table[b + r], left, T, misses, k + u64(1))
+            left, misses = _compare_match(table[c + r], left, T, misses, k + u64(2))
+            left, misses = _compare_match(table[d + r], left, T, misses, k + u64(3))
+            state[r], state[r + 3 * N_WORDS] = misses, left
     for j in range(fours, len(bases)):
         a, k = bases[j], u64(j)
-        for i in range(SHORT):
+        for i in range(N_WORDS):
             r = u64(i)
-            left, misses = _other(table[a + r], state[r + 3 * SHORT], state[r + 2 * SHORT], state[r], k)
-            state[r], state[r + 3 * SHORT] = misses, left
+            left, misses = _compare_match(
+                table[a + r], state[r + 3 * N_WORDS], state[r + 2 * N_WORDS], state[r], k
+            )
+            state[r], state[r + 3 * N_WORDS] = misses, left
 
 
-@inlined()
+@inline_jit()
 def _distance(common, misses, n, m, head, weight):  # type: ignore[no-untyped-def]
     """1 - the similarity; n, m and common are floats, and ``misses`` is halved already."""
     c = max(common, 1.0)
     jaro = (c / max(n, 1.0) + c / max(m, 1.0) + (c - misses) / c) / 3.0
-    found = 1.0 - min(jaro + head * weight * (1.0 - jaro) if jaro > BOOST else jaro, 1.0)
+    found = 1.0 - min(jaro + head * weight * (1.0 - jaro) if jaro > MIN_BOOSTED_SIMILARITY else jaro, 1.0)
     return found if common > 0.0 else (0.0 if n + m == 0.0 else 1.0)
 
 
-@loop()
-def _worth(state, heads, first, n, lengths, weight, found):  # type: ignore[no-untyped-def]
-    """Distances of all lanes: ``heads`` (HEAD * SHORT,) are first symbols of the omegas, ``first`` of the object."""
-    for i in range(SHORT):
+@jit()
+def _fill_distances(state, heads, first, n, lengths, weight, found):  # type: ignore[no-untyped-def]
+    """Distances of all lanes: ``heads`` (HEAD * N_WORDS,) are first symbols of the omegas, ``first`` of the object."""
+    for i in range(N_WORDS):
         r = u64(i)
         equal = u64(heads[r] == first[0])
         head = equal
-        equal = equal & u64(heads[r + SHORT] == first[1])
+        equal = equal & u64(heads[r + N_WORDS] == first[1])
         head = head + equal
-        equal = equal & u64(heads[r + 2 * SHORT] == first[2])
+        equal = equal & u64(heads[r + 2 * N_WORDS] == first[2])
         head = head + equal
-        head = head + (equal & u64(heads[r + 3 * SHORT] == first[3]))
-        common, misses = np.float64(np.int64(ones(state[r + SHORT]))), np.float64(np.int64(state[r] >> ONE))
+        head = head + (equal & u64(heads[r + 3 * N_WORDS] == first[3]))
+        common, misses = (
+            np.float64(np.int64(popcount(state[r + N_WORDS]))),
+            np.float64(np.int64(state[r] >> ONE)),
+        )
         m = np.float64(lengths[r])
         found[r] = np.float32(_distance(common, misses, n, m, np.float64(np.int64(head)), weight))
 
 
-@loop()
-def fill_words(tiles, texts, edges, codes, offsets, weight, out):  # type: ignore[no-untyped-def]
+@jit()
+def fill_short(tiles, texts, edges, codes, offsets, weight, out):  # type: ignore[no-untyped-def]
     """Pairs of at most 63 symbols: columns of omegas that have a word each (`string_tiles.words_alone`)."""
     tables, starts, symbols, _, _, ends, places, columns, lengths = tiles
-    state, bases, found = np.zeros(4 * SHORT, u64), np.empty(WORD, u64), np.empty(SHORT, np.float32)
+    state, bases, found = (
+        np.zeros(4 * N_WORDS, u64),
+        np.empty(MAX_WORD_SYMBOLS, u64),
+        np.empty(N_WORDS, np.float32),
+    )
     heads, sizes, first = (
-        np.empty(HEAD * SHORT, np.int64),
-        np.zeros(SHORT, np.int64),
-        np.empty(HEAD, np.int64),
+        np.empty(MAX_PREFIX_SYMBOLS * N_WORDS, np.int64),
+        np.zeros(N_WORDS, np.int64),
+        np.empty(MAX_PREFIX_SYMBOLS, np.int64),
     )
     for tile in range(len(symbols)):
         table, mine = tables[starts[tile] : starts[tile + 1]], slice(ends[tile], ends[tile + 1])
@@ -129,28 +138,32 @@ def fill_words(tiles, texts, edges, codes, offsets, weight, out):  # type: ignor
         for k in range(mine.start, mine.stop):
             lane, start = places[k], edges[columns[k]]
             sizes[lane] = lengths[k]
-            for i in range(min(HEAD, lengths[k])):
-                heads[lane + i * SHORT] = texts[start + i]
+            for i in range(min(MAX_PREFIX_SYMBOLS, lengths[k])):
+                heads[lane + i * N_WORDS] = texts[start + i]
         for s in range(len(offsets) - 1):
             start, n = offsets[s], offsets[s + 1] - offsets[s]
-            if n > WORD:
+            if n > MAX_WORD_SYMBOLS:
                 continue
-            bases_of(codes[start : start + n], symbols[tile], SHORT, bases[:n])
-            for i in range(HEAD):
+            find_bases(codes[start : start + n], symbols[tile], N_WORDS, bases[:n])
+            for i in range(MAX_PREFIX_SYMBOLS):
                 first[i] = codes[start + i] if i < n else -2
-            for lane in range(SHORT):
+            for lane in range(N_WORDS):
                 reach = max(max(n, sizes[lane]) // 2 - 1, 0)
                 state[lane] = (ONE << u64(reach + 1)) - ONE
-                state[lane + SHORT], state[lane + 2 * SHORT], state[lane + 3 * SHORT] = ZERO, ZERO, u64(reach)
-            _match_all(table, bases[:n], state)
-            _count_others(table, bases[:n], state)
-            _worth(state, heads, first, np.float64(n), sizes, weight, found)
+                state[lane + N_WORDS], state[lane + 2 * N_WORDS], state[lane + 3 * N_WORDS] = (
+                    ZERO,
+                    ZERO,
+                    u64(reach),
+                )
+            _match_symbols(table, bases[:n], state)
+            _count_transpositions(table, bases[:n], state)
+            _fill_distances(state, heads, first, np.float64(n), sizes, weight, found)
             for k in range(mine.start, mine.stop):
                 out[s, columns[k]] = found[places[k]]
 
 
-@inlined()
-def _of_pair(a, b, ids, n_ids, following, firsts, numbers, heres, matched, flags, weight):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _pair_distance(a, b, ids, n_ids, following, firsts, numbers, heres, matched, flags, weight):  # type: ignore[no-untyped-def]
     """The distance of an object and an omega whose symbol i is number ids[i], the next of its kind at following[i]."""
     n, m, common, misses, head = len(a), len(b), 0, 0, 0
     reach = max(max(n, m) // 2 - 1, 0)
@@ -175,30 +188,30 @@ def _of_pair(a, b, ids, n_ids, following, firsts, numbers, heres, matched, flags
         misses += flag & (ids[i] != matched[at])
         at += flag
         flags[i] = 0
-    while head < min(HEAD, n, m) and a[head] == b[head]:
+    while head < min(MAX_PREFIX_SYMBOLS, n, m) and a[head] == b[head]:
         head += 1
     floats = np.float64(common), np.float64(misses // 2), np.float64(n), np.float64(m), np.float64(head)
     return _distance(floats[0], floats[1], floats[2], floats[3], floats[4], weight)
 
 
-@loop()
-def fill_places(texts, edges, codes, offsets, weight, out):  # type: ignore[no-untyped-def]
+@jit()
+def fill_long(texts, edges, codes, offsets, weight, out):  # type: ignore[no-untyped-def]
     """All other pairs, an omega at a time."""
     longest, most = 0, 0
     for s in range(len(offsets) - 1):
         longest = max(longest, offsets[s + 1] - offsets[s])
     for k in range(len(edges) - 1):
         most = max(most, edges[k + 1] - edges[k])
-    if max(longest, most) <= WORD:
+    if max(longest, most) <= MAX_WORD_SYMBOLS:
         return
-    numbers = np.full(CODES, -1, np.int32)
+    numbers = np.full(N_CODES, -1, np.int32)
     ids, following, flags = np.empty(most, np.int32), np.empty(most, np.int64), np.zeros(most, np.int64)
     firsts, lasts, heres = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
     matched = np.empty(most + 1, np.int32)
     never = 2 * (longest + most)
     for k in range(len(edges) - 1):
         b = texts[edges[k] : edges[k + 1]]
-        if len(b) <= WORD and longest <= WORD:
+        if len(b) <= MAX_WORD_SYMBOLS and longest <= MAX_WORD_SYMBOLS:
             continue
         n_ids = 0
         for i in range(len(b)):
@@ -212,9 +225,11 @@ def fill_places(texts, edges, codes, offsets, weight, out):  # type: ignore[no-u
             ids[i], lasts[symbol], following[i] = symbol, i, never
         for s in range(len(offsets) - 1):
             a = codes[offsets[s] : offsets[s + 1]]
-            if max(len(a), len(b)) > WORD:
+            if max(len(a), len(b)) > MAX_WORD_SYMBOLS:
                 out[s, k] = np.float32(
-                    _of_pair(a, b, ids, n_ids, following, firsts, numbers, heres, matched, flags, weight)
+                    _pair_distance(
+                        a, b, ids, n_ids, following, firsts, numbers, heres, matched, flags, weight
+                    )
                 )
         for i in range(len(b)):
             numbers[b[i]] = -1

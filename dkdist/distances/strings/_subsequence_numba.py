@@ -14,111 +14,113 @@ from __future__ import annotations
 
 import numpy as np
 
-from dkdist._numba.compilation import inlined, loop
+from dkdist._numba.compilation import inline_jit, jit
 from dkdist.distances.strings._banded_numba import (
-    BITS,
-    LONG,
+    N_CHAINS,
+    N_WORDS,
     ONE,
-    SHORT,
     THREE,
-    TOP,
+    TOP_BIT,
     TWO,
+    WORD_BITS,
     ZERO,
-    ones,
-    stripped,
+    match_table,
+    popcount,
+    strip_common,
     u64,
-    words_of,
 )
 
-FIRST = 62  # edits that the first band is for
-NARROW = 8  # words of a column that is not worth a band
-ROWS = ~(ONE << TOP)
-NEXT = u64(LONG)
+FIRST_BAND_EDITS = 62  # edits that the first band is for
+MAX_UNBANDED_WORDS = 8  # words of a column that is not worth a band
+ROW_BITS = ~(ONE << TOP_BIT)
+NEXT_WORD = u64(N_CHAINS)
 
 
-@loop()
+@jit()
 def short_common(table, bases, state):  # type: ignore[no-untyped-def]
-    """All symbols of a string, whose Eq start at ``bases`` in the table: state (3 * SHORT,) of S, ~S and the rows."""
+    """All symbols of a string, whose Eq start at ``bases`` in the table: state (3 * N_WORDS,) of S, ~S and the rows."""
     for base in bases:
-        for r in range(SHORT):
+        for r in range(N_WORDS):
             s = state[r]
             u = s & table[base + u64(r)]
-            state[r] = ((s + u) | (s - u)) & state[r + 2 * SHORT]
-    for r in range(SHORT):
-        state[r + SHORT] = ~state[r] & state[r + 2 * SHORT]
+            state[r] = ((s + u) | (s - u)) & state[r + 2 * N_WORDS]
+    for r in range(N_WORDS):
+        state[r + N_WORDS] = ~state[r] & state[r + 2 * N_WORDS]
 
 
-@inlined()
+@inline_jit()
 def _next_in_chain(eq, s, up, out, k):  # type: ignore[no-untyped-def]
     """The next column of a word, whose bit k of ``up`` comes from below, and what goes up."""
     u = s & eq
     both = s + u + ((up >> k) & ONE)
-    return (both | (s - u)) & ROWS, out | ((both >> TOP) << k)
+    return (both | (s - u)) & ROW_BITS, out | ((both >> TOP_BIT) << k)
 
 
-@inlined()
+@inline_jit()
 def _next_of_two(eq, eq_above, s, t, up, out, k):  # type: ignore[no-untyped-def]
     """The same of two words, one after the other."""
     u = s & eq
     both = s + u + ((up >> k) & ONE)
-    s = (both | (s - u)) & ROWS
+    s = (both | (s - u)) & ROW_BITS
     u = t & eq_above
-    high = t + u + (both >> TOP)
-    return s, (high | (t - u)) & ROWS, out | ((high >> TOP) << k)
+    high = t + u + (both >> TOP_BIT)
+    return s, (high | (t - u)) & ROW_BITS, out | ((high >> TOP_BIT) << k)
 
 
-@loop()
+@jit()
 def _long_four(table, base0, base1, base2, base3, up, state):  # type: ignore[no-untyped-def]
-    """Four symbols through two words of a chain: state (3 * LONG,) of S, ~S, and S of the second.
+    """Four symbols through two words of a chain: state (3 * N_CHAINS,) of S, ~S, and S of the second.
 
-    Carries are bits 0 to 3 of ``up`` (LONG,).
+    Carries are bits 0 to 3 of ``up`` (N_CHAINS,).
     """
-    for r in range(LONG):
-        k, s, t, below = u64(r), state[r], state[r + 2 * LONG], up[r]
-        s, t, out = _next_of_two(table[base0 + k], table[base0 + k + NEXT], s, t, below, ZERO, ZERO)
-        s, t, out = _next_of_two(table[base1 + k], table[base1 + k + NEXT], s, t, below, out, ONE)
-        s, t, out = _next_of_two(table[base2 + k], table[base2 + k + NEXT], s, t, below, out, TWO)
-        s, t, out = _next_of_two(table[base3 + k], table[base3 + k + NEXT], s, t, below, out, THREE)
-        state[r], state[r + 2 * LONG], up[r] = s, t, out
+    for r in range(N_CHAINS):
+        k, s, t, below = u64(r), state[r], state[r + 2 * N_CHAINS], up[r]
+        s, t, out = _next_of_two(table[base0 + k], table[base0 + k + NEXT_WORD], s, t, below, ZERO, ZERO)
+        s, t, out = _next_of_two(table[base1 + k], table[base1 + k + NEXT_WORD], s, t, below, out, ONE)
+        s, t, out = _next_of_two(table[base2 + k], table[base2 + k + NEXT_WORD], s, t, below, out, TWO)
+        s, t, out = _next_of_two(table[base3 + k], table[base3 + k + NEXT_WORD], s, t, below, out, THREE)
+        state[r], state[r + 2 * N_CHAINS], up[r] = s, t, out
 
 
-@loop()
+@jit()
 def _long_one(table, base, up, state):  # type: ignore[no-untyped-def]
     """One symbol."""
-    for r in range(LONG):
+    for r in range(N_CHAINS):
         state[r], up[r] = _next_in_chain(table[base + u64(r)], state[r], up[r], ZERO, ZERO)
 
 
-@loop()
+@jit()
 def long_common(table, bases, words, state):  # type: ignore[no-untyped-def]
-    """All symbols of a string through chains of an even number of words: state (2 * words * LONG,) of S and ~S."""
-    tail, up = len(bases) - len(bases) % 4, np.empty(LONG, u64)
+    """All symbols of a string through chains of an even number of words: state (2 * words * N_CHAINS,) of S and ~S."""
+    tail, up = len(bases) - len(bases) % 4, np.empty(N_CHAINS, u64)
     for i in range(0, tail, 4):
         a, b, c, d = bases[i], bases[i + 1], bases[i + 2], bases[i + 3]
         up[:] = ZERO
         for w in range(0, words, 2):
-            at = u64(w * LONG)
-            _long_four(table, a + at, b + at, c + at, d + at, up, state[2 * w * LONG : (2 * w + 3) * LONG])
+            at = u64(w * N_CHAINS)
+            _long_four(
+                table, a + at, b + at, c + at, d + at, up, state[2 * w * N_CHAINS : (2 * w + 3) * N_CHAINS]
+            )
     for base in bases[tail:]:
         up[:] = ZERO
         for w in range(words):
-            _long_one(table, base + u64(w * LONG), up, state[2 * w * LONG : (2 * w + 1) * LONG])
+            _long_one(table, base + u64(w * N_CHAINS), up, state[2 * w * N_CHAINS : (2 * w + 1) * N_CHAINS])
     for w in range(words):
-        for r in range(2 * w * LONG, (2 * w + 1) * LONG):
-            state[r + LONG] = ~state[r]
+        for r in range(2 * w * N_CHAINS, (2 * w + 1) * N_CHAINS):
+            state[r + N_CHAINS] = ~state[r]
 
 
-@inlined()
-def _band(bases, table, m, words, most, S):  # type: ignore[no-untyped-def]
+@inline_jit()
+def _band_distance(bases, table, m, words, most, S):  # type: ignore[no-untyped-def]
     """The distance of n and m symbols, n in fours, by ways of at most ``most`` edits: never too small."""
     n = len(bases)
     above, below = (most + n - m) // 2, (most - n + m) // 2
     last = -1
     for j in range(0, n, 4):
-        first = max(0, j - above) // (BITS - 1)
-        before, last = last, min(words - 1, (j + 3 + below) // (BITS - 1))
+        first = max(0, j - above) // (WORD_BITS - 1)
+        before, last = last, min(words - 1, (j + 3 + below) // (WORD_BITS - 1))
         for w in range(before + 1, last + 1):
-            S[w] = ROWS
+            S[w] = ROW_BITS
         s0, s1, s2, s3 = bases[j], bases[j + 1], bases[j + 2], bases[j + 3]
         up = ZERO
         for w in range(u64(first), u64(last + 1)):
@@ -129,24 +131,24 @@ def _band(bases, table, m, words, most, S):  # type: ignore[no-untyped-def]
             S[w], up = _next_in_chain(table[s3 + w], s, up, out, THREE)
     found = n + m
     for w in range(words):
-        found -= 2 * np.int64(ones(~S[w] & ROWS))
+        found -= 2 * np.int64(popcount(~S[w] & ROW_BITS))
     return found
 
 
-@inlined()
-def indels(a, b, most, only, numbers):  # type: ignore[no-untyped-def]
+@inline_jit()
+def banded_indel_distance(a, b, most, only, numbers):  # type: ignore[no-untyped-def]
     """The distance of two strings if it is at most ``most``, else ``most`` + 1; as `edits` of `banded_loops`."""
-    begin, n, m = stripped(a, b)
+    begin, n, m = strip_common(a, b)
     x, y = (a[begin:n], b[begin:m]) if n >= m else (b[begin:m], a[begin:n])
     n, m = len(x), len(y)
     if m == 0 or n - m > most:
         return min(n, most + 1)
-    table, bases, words = words_of(x, y, BITS - 1, numbers)
-    whole = only or words <= NARROW
+    table, bases, words = match_table(x, y, WORD_BITS - 1, numbers)
+    whole = only or words <= MAX_UNBANDED_WORDS
     S, pad = np.empty(words, u64), len(bases) - n
     k, found = -1, 0
     while found > k and k < most:
         wide = found if 0 < found <= 4 * k else 4 * k
-        k = most if whole else min(most, max(n - m + FIRST, wide))
-        found = _band(bases, table, m + pad, words, k, S)
+        k = most if whole else min(most, max(n - m + FIRST_BAND_EDITS, wide))
+        found = _band_distance(bases, table, m + pad, words, k, S)
     return min(found, most + 1)
