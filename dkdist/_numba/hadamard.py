@@ -42,7 +42,7 @@ from dkdist._numba.simd import (
 
 # vectors of a part: half of the registers; of a part of short rows (python benchmarks/roofline.py features)
 MAX_PART_VECTORS, MIN_PART_VECTORS = 16 if HAS_AVX512 else 8, 4
-PART_LENGTH = MAX_PART_VECTORS * SIMD_WIDTH
+PART_LENGTH = MAX_PART_VECTORS * SIMD_WIDTH  # numbers (python benchmarks/roofline.py features)
 
 _intrinsic: Any = intrinsic  # numba's types say that the first argument is the caller's
 

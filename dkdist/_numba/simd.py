@@ -316,7 +316,7 @@ def lane_sum(typing, tile):  # type: ignore[no-untyped-def]
 
 SIMD_WIDTH = 16 if HAS_AVX512 else 8  # float32 lanes per vector (tests/loops/test_vectors.py)
 LANES_PER_ROW = 4  # of one row in a vector (python benchmarks/roofline.py features)
-ROWS_PER_VECTOR = SIMD_WIDTH // LANES_PER_ROW
+ROWS_PER_VECTOR = SIMD_WIDTH // LANES_PER_ROW  # interleaved (tests/loops/test_vectors.py)
 
 
 @_literal_intrinsic

@@ -35,14 +35,14 @@ from dkdist._numba.compilation import jit
 from dkdist._numba.elementary import f32
 from dkdist.io import SetStore
 from dkdist.sets import SampleSetError, SampleSets
-from dkdist.sets.origins import FAR, SAMPLE_ROWS, SAMPLE_VALUES
+from dkdist.sets.origins import MIN_OFFSET_RATIO, MAX_SAMPLE_ROWS, MAX_SAMPLE_VALUES
 from dkdist.sets.point_checks import locate
-from dkdist.sets.strings import translation
+from dkdist.sets.strings import translate_codes
 
 # Squares of coordinates and widths in this range, and long sums of them, are float32 (at most 3.4e38, IEEE 754-2019).
 MIN_WIDTH, MAX_COORDINATE = 1e-15, 1e15
 FLOAT_DTYPES = np.dtype(np.float64), np.dtype(np.float32)
-MAX_UNCHECKED_DIMS = SAMPLE_VALUES // SAMPLE_ROWS  # dkdist/sets/origins.py samples rows of wider points
+MAX_UNCHECKED_DIMS = MAX_SAMPLE_VALUES // MAX_SAMPLE_ROWS  # dkdist/sets/origins.py samples rows of wider points
 # Rounded to float32, points within these limits stay within the limits above (tests/distances/test_few_points.py).
 MIN_UNCHECKED_WIDTH, MAX_UNCHECKED_COORDINATE = 2 * MIN_WIDTH, MAX_COORDINATE / 2
 MIN_WIDTH_RATIO = 2.0**-16  # of the largest value: 128 steps of float32 (tests/distances/test_few_points.py)
@@ -64,7 +64,7 @@ def small_sample_sets(arrays: Any) -> SampleSets | None:
             return None
         edges.append(edges[-1] + n)
         d = n_dims
-    if not 0 < edges[-1] <= SAMPLE_ROWS or d > MAX_UNCHECKED_DIMS:
+    if not 0 < edges[-1] <= MAX_SAMPLE_ROWS or d > MAX_UNCHECKED_DIMS:
         return None
     rows = np.concatenate(arrays, dtype=np.float64)
     if not _columns_need_no_checks(np.sort(rows, axis=0)):
@@ -96,7 +96,7 @@ def _columns_need_no_checks(S):  # type: ignore[no-untyped-def]
             before = value
         below, above = S[(n - 1) // 2, j], S[n // 2, j]
         spread = min(below - S[n // 4, j], S[n - 1 - n // 4, j] - above)
-        is_near = spread >= MIN_UNCHECKED_WIDTH and max(-below, above) < FAR * spread
+        is_near = spread >= MIN_UNCHECKED_WIDTH and max(-below, above) < MIN_OFFSET_RATIO * spread
         if not (is_exact or (is_distinct and is_near)):
             return False
     return True
@@ -137,7 +137,7 @@ class Distance:
         raise NotImplementedError
 
     def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
-        """Return the costs for objects of these sizes; by default those of sets (`dkdist._numba.elementary.pack_landmarks`)."""
+        """Return the costs for objects of these sizes; by default those of packed sets (`pack_landmarks`)."""
         return CostModel(64, 100 / sizes.mean())
 
     def __call__(self, x: Any, y: Any) -> float:
@@ -213,7 +213,7 @@ class DistanceEvaluator:
         alphabet = self._alphabet
         if sets.alphabet is None or alphabet is None or sets.alphabet == self.alphabet:
             return points_for(self.distance, sets)
-        table = translation(sets.alphabet, alphabet)
+        table = translate_codes(sets.alphabet, alphabet)
         codes = table[sets.relative]
         return np.where(codes < 0, len(alphabet), codes).astype(np.uint16)
 

@@ -213,7 +213,7 @@ def banded_distance(a, b, most, only, numbers, swaps):  # type: ignore[no-untype
 def unbanded_distance(text, n):  # type: ignore[no-untyped-def]
     """The distance of the first n of some bytes below `N_ASCII_CODES` and all others, all columns whole.
 
-    Of columns of up to four words, that is where one has `MAX_UNBANDED_SYMBOLS` symbols at most, a band is not worth it.
+    Of columns of up to four words, where one has `MAX_UNBANDED_SYMBOLS` symbols at most, a band is not worth it.
     """
     codes = np.frombuffer(text, np.uint8)
     a, b = codes[:n], codes[n:]

@@ -58,7 +58,7 @@ def _next_column(eq, vp, vn, rows):  # type: ignore[no-untyped-def]
 
 @jit()
 def _short_columns(table, bases, state):  # type: ignore[no-untyped-def]
-    """All symbols of a string, whose Eq start at ``bases`` in the table: state (3 * N_WORDS,) of VP, VN and the rows."""
+    """All symbols of a string, with Eq from ``bases`` on in the table: state (3 * N_WORDS,) of VP, VN and rows."""
     for base in bases:
         for r in range(N_WORDS):
             eq = table[base + u64(r)]
