@@ -315,7 +315,7 @@ def register_kernel(kernel: Kernel) -> None:
         function = getattr(kernel, field)
         if function is not None and not (np.shape(k := function(r)) == r.shape and np.isfinite(k).all()):
             raise ValueError(
-                f"{field} of kernel {kernel.name!r} must return one finite number for each distance."
+                f"{field} of kernel {kernel.name!r} must return finite numbers, one per distance."
             )
     if kernel.sample_frequencies is not None and kernel.profile is None:
         shape = np.shape(kernel.frequencies(np.random.default_rng(0), np.ones((4, 2))))
