@@ -21,7 +21,7 @@ from dkdist.cli._tuning import (
     MAX_REPR_KEYS,
 )
 from dkdist.cli.console import to_json_value
-from dkdist.models.model_file import StepSummary, summary_of_file
+from dkdist.models.model_file import StepSummary, summarize_file
 
 Pairs = list[tuple[str, object]]
 
@@ -137,7 +137,7 @@ _SHORT_REPR.maxstring = _SHORT_REPR.maxother = MAX_REPR_CHARACTERS
 
 def model_document(path: str) -> dict[str, Any]:
     """Describe a model file; a damaged file is an error."""
-    summary = summary_of_file(path)
+    summary = summarize_file(path)
     return {
         "kind": "model",
         "format_version": summary.format_version,

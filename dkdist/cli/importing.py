@@ -15,8 +15,8 @@ import dkdist
 from dkdist.cli.console import is_progress_shown, scheduler_session
 from dkdist.cli.output import require_output_store
 from dkdist.cli.text import escape_controls
-from dkdist.io.readers.files import files_of
-from dkdist.io.readers.kinds import KINDS, READERS, SUFFIXES, kind_of, reader_of, sources_in
+from dkdist.io.readers.files import find_table_files
+from dkdist.io.readers.kinds import KINDS, DEFAULT_READERS, SUFFIXES, kind_of, reader_of, sources_in
 from dkdist.io.readers.sources import LOG
 
 KINDS_BY_OPTION = {
@@ -132,7 +132,7 @@ def _append(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
 
 def _with_text_ids(reader: Any, path: Path, ids: Any) -> Any:
     """Return the reader, with ids of CSV files read as text if the ids of the store are text."""
-    if ids is None or ids.dtype.kind != "U" or not files_of(path).is_csv:
+    if ids is None or ids.dtype.kind != "U" or not find_table_files(path).is_csv:
         return reader
     return replace(reader, text=(*reader.text, reader.set_id))
 
@@ -179,7 +179,7 @@ def _build_reader(args: Namespace, sources: Sequence[Path]) -> Any:
     if kinds[0] == "cytometry":
         return dkdist.CytometryReader(points, args.data_set, args.id_parts or 1)
     if kinds[0] == "lidar":
-        return READERS["lidar"](points, args.id_parts or 1)
+        return DEFAULT_READERS["lidar"](points, args.id_parts or 1)
     if kinds[0] not in KINDS:
         return reader_of(kinds[0])
     if args.set_id is None:

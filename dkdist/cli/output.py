@@ -8,8 +8,8 @@ import uuid
 
 from dkdist._utils.files import CREATE_FLAGS, PARTIAL_SUFFIX, SAFE_FLAGS, file_kind, write_all
 from dkdist.cli._tuning import PROBE_BYTES
-from dkdist.io._zarr.location.address import as_address
-from dkdist.io._zarr.location.exchange import hidden_prefix
+from dkdist.io._zarr.location.address import as_location
+from dkdist.io._zarr.location.exchange import staging_prefix
 
 
 def require_output_file(option: str, path: str, *, overwrite: bool) -> None:
@@ -32,11 +32,11 @@ def require_output_folder(option: str, path: str) -> None:
 
 def require_output_store(option: str, store: str, *, append: bool = False, staged: bool = True) -> None:
     """Refuse a local store that cannot be written; ``staged`` ones need a hidden folder with a longer name."""
-    path = as_address(store).path
+    path = as_location(store).path
     if path is None:
         return
     path = os.path.realpath(path)
-    longest_path = f"{hidden_prefix(path)}{uuid.uuid4().hex}" if staged and not append else path
+    longest_path = f"{staging_prefix(path)}{uuid.uuid4().hex}" if staged and not append else path
     folder = path if append else os.path.dirname(path)
     _require_writable(option, store, _nearest_existing_folder(option, store, folder), longest_path)
 

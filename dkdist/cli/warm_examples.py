@@ -15,8 +15,7 @@ import numpy as np
 import dkdist as dk
 from dkdist._numba.points import fill_rows, run_starts
 from dkdist.auto.bagged_trees import fit_bagged_trees
-from dkdist.distances.strings._banded_numba import MAX_UNBANDED_SYMBOLS
-from dkdist.distances.strings._fast_path import MAX_PEER_SYMBOLS, MAX_PEER_UNICODE_SYMBOLS
+from dkdist.distances._tuning import MAX_PEER_SYMBOLS, MAX_PEER_UNICODE_SYMBOLS, MAX_UNBANDED_SYMBOLS
 
 DISTANCE_NAMES = ("dtw", "energy", "hausdorff", "chamfer", "modified-hausdorff", "sliced-wasserstein")
 

@@ -1,7 +1,7 @@
-"""Pictures of sets, of collections, of distances and of what a model does; drawn with matplotlib.
+"""Figures of sets, collections, distances and models, drawn with matplotlib.
 
-Every function draws on ``ax`` if it is given, makes axes of its own if not, and returns them (a Figure where it drew
-several); none shows, saves, or changes a setting of matplotlib.
+Every function draws on ``ax``, by default on new Axes, and returns them (several as a Figure). No function shows or
+saves a figure, or changes settings of matplotlib.
 """
 
 from importlib.util import find_spec
@@ -9,10 +9,10 @@ from typing import Any
 
 import lazy_loader
 
-_drawn_by, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__ and find_spec("matplotlib") is None:
-        raise ImportError(f"dkdist.plot.{name} draws with matplotlib: pip install 'dkdist[plots]'")
-    return _drawn_by(name)
+        raise ImportError(f"dkdist.plot.{name} needs matplotlib: pip install 'dkdist[plots]'")
+    return _load(name)

@@ -1,4 +1,4 @@
-"""`plot.calibration`: whether probabilities are what they say."""
+"""`plot.calibration`: observed class frequencies against predicted probabilities."""
 
 from __future__ import annotations
 
@@ -21,40 +21,39 @@ from dkdist.plot._canvas import (
     get_axes,
     style_axes,
 )
+from dkdist.plot._tuning import HISTOGRAM_HEIGHT_RATIO, MAX_BINS
 
-CONFIDENCE = 0.95
-HISTOGRAM_HEIGHT_RATIO = 0.14  # of the height, for how often each probability was said
-MAX_BINS = 1000
+CONFIDENCE_LEVEL = 0.95  # of the intervals, as documented (tests/plot/test_pictures_of_models.py)
 
 
 def calibration(model: Any, sets: Any, y: Any, *, n_bins: int = 10, ax: Any = None) -> Axes:
-    """Draw how often a class was right against the probability that it was given.
+    """Draw observed class frequencies against predicted probabilities.
 
-    Of two classes the probability is that of the second one, of more that of the class that was predicted. Sets are
-    put in bins of (nearly) equal numbers.
+    The probability is that of the second of two classes, or of the predicted class of more. Bins have (nearly) equal
+    numbers of sets.
 
     Parameters
     ----------
     model : fitted classifier with ``predict_proba``
-        `SetClassifier`, or a pipeline; anything that takes ``sets``.
+        `SetClassifier`, a pipeline, or another model of ``sets``.
     sets : sets
-        Sets that it did not learn from.
+        Sets that were not used in training.
     y : (n,) array
-        Their classes; a Series is joined to ids by its index.
+        Classes of the sets; a Series is aligned to ids by its index.
     n_bins : int, default=10
-        Bins, at most one a set.
+        Number of bins, at most the number of sets.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on, by default new ones.
 
     Returns
     -------
     Axes
-        Points with 95 % intervals (Wilson), the diagonal, and below them how often each probability was said.
+        Points with 95 % intervals (Wilson), the diagonal, and a histogram of the probabilities.
 
     Raises
     ------
     ValueError, TypeError
-        For a model without probabilities, and classes that do not fit.
+        If the model has no probabilities, or classes do not match.
 
     References
     ----------
@@ -71,21 +70,22 @@ def calibration(model: Any, sets: Any, y: Any, *, n_bins: int = 10, ax: Any = No
     'probability of 1'
     """
     n_bins = whole("n_bins", n_bins, most=MAX_BINS)
-    said, right, what = _check_predictions(model, sets, y)
-    parts = np.array_split(np.argsort(said, kind="stable"), min(n_bins, len(said)))
-    x = np.array([said[part].mean() for part in parts])
-    shares = np.array([right[part].mean() for part in parts])
+    probabilities, correct, class_name = _predict_probabilities(model, sets, y)
+    bins = np.array_split(np.argsort(probabilities, kind="stable"), min(n_bins, len(probabilities)))
+    x = np.array([probabilities[rows].mean() for rows in bins])
+    frequencies = np.array([correct[rows].mean() for rows in bins])
     ends = [
-        binomtest(int(right[part].sum()), len(part)).proportion_ci(CONFIDENCE, "wilson") for part in parts
+        binomtest(int(correct[rows].sum()), len(rows)).proportion_ci(CONFIDENCE_LEVEL, "wilson")
+        for rows in bins
     ]
     axes = get_axes(ax, (5.4, 5.0))
-    axes.plot([0, 1], [0, 1], color=MUTED_COLOUR, linewidth=1, linestyle="--", label="as it should be")
-    low, high = shares - [end.low for end in ends], [end.high for end in ends] - shares
+    axes.plot([0, 1], [0, 1], color=MUTED_COLOUR, linewidth=1, linestyle="--", label="perfect calibration")
+    low, high = frequencies - [end.low for end in ends], [end.high for end in ends] - frequencies
     axes.errorbar(
-        x, shares, np.maximum([low, high], 0), color=PALETTE[0], marker="o", markersize=6, linestyle="", elinewidth=1.4,
-        capsize=3, label=f"observed ({100 * CONFIDENCE:.0f} % interval)",
+        x, frequencies, np.maximum([low, high], 0), color=PALETTE[0], marker="o", markersize=6, linestyle="",
+        elinewidth=1.4, capsize=3, label=f"observed ({100 * CONFIDENCE_LEVEL:.0f} % interval)",
     )  # fmt: skip
-    counts, edges = np.histogram(said, 20, (0, 1))
+    counts, edges = np.histogram(probabilities, 20, (0, 1))
     axes.bar(
         edges[:-1],
         HISTOGRAM_HEIGHT_RATIO * counts / counts.max(),
@@ -97,38 +97,36 @@ def calibration(model: Any, sets: Any, y: Any, *, n_bins: int = 10, ax: Any = No
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(-0.02, 1.02)
     axes.set_aspect("equal")
-    off = float(np.average(np.abs(x - shares), weights=[len(part) for part in parts]))
+    error = float(np.average(np.abs(x - frequencies), weights=[len(rows) for rows in bins]))
     style_axes(
         axes,
-        f"{len(said):,} sets, off by {off:.3f} on average",
-        f"probability of {what}",
-        "share that was so",
+        f"{len(probabilities):,} sets, mean calibration error {error:.3f}",
+        f"probability of {class_name}",
+        "observed frequency",
     )
     add_grid(axes)
     add_legend(axes, loc="upper left")
     return axes
 
 
-def _check_predictions(model: Any, sets: Any, y: Any) -> tuple[F64, NDArray[np.bool_], str]:
-    """The probabilities (n,), whether they came true, and of what they are."""
+def _predict_probabilities(model: Any, sets: Any, y: Any) -> tuple[F64, NDArray[np.bool_], str]:
+    """Return probabilities (n,) of a class, whether each set is of that class, and its name."""
     if not hasattr(model, "predict_proba") or not hasattr(model, "classes_"):
-        raise ValueError(
-            f"model must be a fitted classifier with predict_proba; found {type(model).__name__}"
-        )
+        raise ValueError(f"model must be a fitted classifier with predict_proba; got {type(model).__name__}")
     _, y = align_to_index(sets, y=y)
     truth, classes = np.asarray(y), np.asarray(model.classes_)
     if truth.ndim != 1 or len(truth) == 0:
-        raise ValueError(f"y must be one class for each of the sets; found shape {truth.shape}")
-    known = classes.tolist()
-    unknown = [value for value in truth.tolist() if value not in known]
+        raise ValueError(f"y must be one class for each of the sets; got shape {truth.shape}")
+    names = classes.tolist()
+    unknown = [value for value in truth.tolist() if value not in names]
     if unknown:
-        raise ValueError(f"y holds {unknown[0]!r}, which is no class of the model: {known!r:.200}")
+        raise ValueError(f"y must hold classes of the model, {names!r:.200}; got {unknown[0]!r}")
     P = np.asarray(model.predict_proba(sets))
     if len(P) != len(truth):
-        raise ValueError(f"y must be one class for each of the {len(P)} sets; found {len(truth)}")
+        raise ValueError(f"y must be one class for each of the {len(P)} sets; got {len(truth)}")
     if not np.isfinite(P).all():
         i = int(np.argmin(np.isfinite(P).all(axis=1)))
-        raise ValueError(f"set {i} has no probabilities, for it is a bad one: leave it out")
+        raise ValueError(f"sets must be valid; set {i} has no probabilities. Omit it")
     if len(classes) == 2:
         return P[:, 1], truth == classes[1], format_label(classes[1])
     return P.max(axis=1), truth == classes[P.argmax(axis=1)], "the predicted class"

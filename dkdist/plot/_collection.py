@@ -1,4 +1,4 @@
-"""`plot.collection`: a map of a collection, one point for each set."""
+"""`plot.collection`: a map of a collection with one point per set."""
 
 from __future__ import annotations
 
@@ -24,28 +24,26 @@ from dkdist.plot._canvas import (
     get_axes,
     style_axes,
 )
+from dkdist.plot._tuning import MAX_MAP_SETS, SYMMETRY_TOL
 from dkdist.sets import SampleSets
-
-MAX_MAP_SETS = 3000  # on a map
-SYMMETRY_TOL = 1e-6  # of the largest distance
 
 
 def collection(rows: Any, y: Any = None, *, distances: bool = False, ax: Any = None) -> Axes:
-    """Draw a map of a collection in two dimensions: sets that are near each other are alike.
+    """Draw a map of a collection in two dimensions, in which similar sets are close.
 
-    Rows of an embedding by their two principal components; a matrix of distances by classical scaling (Torgerson).
+    Coordinates are the first two principal components of rows, or classical scaling (Torgerson) of distances.
 
     Parameters
     ----------
     rows : (n, m) array or dask array, or sets
-        What an embedding made of the sets, or all distances between them; of sets themselves the rows of
-        `SlicedWassersteinEmbedding`, whose distances are sliced Wasserstein distances.
+        Rows of an embedding, or the distances between all sets. Sets are embedded by `SlicedWassersteinEmbedding`,
+        so that distances are sliced Wasserstein distances.
     y : (n,) array, optional
-        Targets, which colour the map; a Series is joined to ids by its index.
+        Targets, which define the colours; a Series is aligned to ids by its index.
     distances : bool, default=False
         Whether ``rows`` are distances (n, n), not squared.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on, by default new ones.
 
     Returns
     -------
@@ -54,14 +52,14 @@ def collection(rows: Any, y: Any = None, *, distances: bool = False, ax: Any = N
     Raises
     ------
     ValueError, TypeError
-        For rows that are not finite or fewer than three, distances that are not square, symmetric and >= 0, targets
-        and axes that do not fit.
+        If rows are not finite or fewer than three, distances are not square, symmetric and >= 0, or targets or axes do
+        not match.
 
     Notes
     -----
-    The axes say which share of the variance they show (of distances: of the absolute eigenvalues, for those of a
-    distance that is not Euclidean may be negative). Of more than 3,000 sets as many are drawn, chosen at random by a
-    fixed seed. Cost: n m min(n, m) steps; n^3 of distances.
+    The labels state the fraction of the variance of each axis (for distances, of the absolute eigenvalues: those of a
+    distance that is not Euclidean may be negative). Of more than 3,000 sets, a random sample with a fixed seed is
+    drawn. Cost: O(n m min(n, m)); O(n^3) for distances.
 
     References
     ----------
@@ -78,93 +76,94 @@ def collection(rows: Any, y: Any = None, *, distances: bool = False, ax: Any = N
     60
     """
     distances = check_bool("distances", distances)
-    given = _sets_or_rows(rows, distances)
-    n = len(given)
+    matrix = _sets_or_rows(rows, distances)
+    n = len(matrix)
     colours = colour_by_target(y, rows)
-    some = (
+    shown = (
         np.arange(n)
         if n <= MAX_MAP_SETS
         else np.sort(np.random.default_rng(0).choice(n, MAX_MAP_SETS, replace=False))
     )
-    places, shares = _classical_scaling(given, some) if distances else _principal_components(given, some)
+    scale = _classical_scaling if distances else _principal_components
+    coordinates, fractions = scale(matrix, shown)
     axes = get_axes(ax)
-    _draw_map(axes, places, some, colours)
-    what = "axis" if distances else "component"
-    labels = [f"{what} {k} ({100 * share:.0f} %)" for k, share in enumerate(shares, 1)]
-    style_axes(axes, f"{len(some):,} sets" + (f" of {n:,}" if len(some) < n else ""), *labels)
+    _draw_map(axes, coordinates, shown, colours)
+    axis_name = "axis" if distances else "component"
+    labels = [f"{axis_name} {k} ({100 * fraction:.0f} %)" for k, fraction in enumerate(fractions, 1)]
+    style_axes(axes, f"{len(shown):,} sets" + (f" of {n:,}" if len(shown) < n else ""), *labels)
     axes.set_aspect("equal", adjustable="datalim")
     add_grid(axes)
     return axes
 
 
-def _sets_or_rows(given: Any, distances: bool) -> Any:
-    """Rows (n, m) or distances (n, n) as they came, lazy perhaps; or the rows of sets."""
-    if isinstance(given, (SampleSets, SetStore)) or (not distances and _is_list_of_sets(given)):
-        sets = check_sets(given)
+def _sets_or_rows(values: Any, distances: bool) -> Any:
+    """Return rows (n, m) or distances (n, n), which may be lazy; sets are embedded."""
+    if isinstance(values, (SampleSets, SetStore)) or (not distances and _is_list_of_sets(values)):
+        sets = check_sets(values)
         return SlicedWassersteinEmbedding(random_state=0).fit(sets).transform(sets)
-    rows = given if hasattr(given, "dask") else real_matrix("rows", given)
+    rows = values if hasattr(values, "dask") else real_matrix("rows", values)
     if rows.ndim != 2 or len(rows) < 3 or rows.shape[1] == 0:
-        raise ValueError(f"rows must be (n, m) with three sets or more; found shape {rows.shape}")
+        raise ValueError(f"rows must be (n, m) with three sets or more; got shape {rows.shape}")
     if distances and rows.shape[0] != rows.shape[1]:
-        raise ValueError(
-            f"distances must be (n, n); found shape {rows.shape}: leave distances=True out for rows"
-        )
+        raise ValueError(f"distances must be (n, n); got shape {rows.shape}. For rows, omit distances=True")
     return rows
 
 
-def _is_list_of_sets(given: Any) -> bool:
-    if isinstance(given, (list, tuple)):
-        return len(given) > 0 and np.ndim(given[0]) == 2
-    return getattr(given, "ndim", 2) == 3
+def _is_list_of_sets(values: Any) -> bool:
+    if isinstance(values, (list, tuple)):
+        return len(values) > 0 and np.ndim(values[0]) == 2
+    return getattr(values, "ndim", 2) == 3
 
 
-def _principal_components(rows: Any, some: I64) -> tuple[F64, F64]:
-    values = _require_finite(np.asarray(rows[some], np.float64), some)
+def _principal_components(rows: Any, indices: I64) -> tuple[F64, F64]:
+    values = _require_finite(np.asarray(rows[indices], np.float64), indices)
     if values.shape[1] == 1:
         values = np.hstack([values, np.zeros_like(values)])
     if not np.ptp(values, axis=0).any():
         return np.zeros((len(values), 2)), np.zeros(2)
-    found = PCA(2, random_state=0).fit(values)
-    return np.asarray(found.transform(values)), np.asarray(found.explained_variance_ratio_)
+    pca = PCA(2, random_state=0).fit(values)
+    return np.asarray(pca.transform(values)), np.asarray(pca.explained_variance_ratio_)
 
 
-def _classical_scaling(matrix: Any, some: I64) -> tuple[F64, F64]:
-    """Places whose distances are those of the matrix, as nearly as two numbers each can have them."""
-    D = _require_finite(np.asarray(matrix[some][:, some], np.float64), some)
+def _classical_scaling(matrix: Any, indices: I64) -> tuple[F64, F64]:
+    """Return coordinates (n, 2) whose distances approximate the matrix."""
+    D = _require_finite(np.asarray(matrix[indices][:, indices], np.float64), indices)
     require_symmetric("distances", D, SYMMETRY_TOL, "(D + D.T) / 2, or distances of a symmetric kind")
     if D.min() < 0:
-        raise ValueError(f"distances must be >= 0; found {D.min():.6g}")
+        raise ValueError(f"distances must be >= 0; got {D.min():.6g}")
     squares = D**2
     means = squares.mean(axis=0)
     products = -0.5 * (squares - means - means[:, None] + means.mean())
     values, vectors = eigh(products)
-    first = values[[-1, -2]]
-    shares = np.maximum(first, 0) / max(np.abs(values).sum(), np.finfo(float).tiny)
-    return vectors[:, [-1, -2]] * np.sqrt(np.maximum(first, 0)), shares
+    largest = values[[-1, -2]]
+    fractions = np.maximum(largest, 0) / max(np.abs(values).sum(), np.finfo(float).tiny)
+    return vectors[:, [-1, -2]] * np.sqrt(np.maximum(largest, 0)), fractions
 
 
-def _require_finite(values: F64, some: I64) -> F64:
+def _require_finite(values: F64, indices: I64) -> F64:
     if not np.isfinite(values).all():
         i = int(np.argmin(np.isfinite(values).all(axis=1)))
         raise ValueError(
-            f"row {some[i]} is not finite: leave that set out, as embeddings that skip bad sets do"
+            f"rows must be finite; row {indices[i]} is not. Omit the set; embeddings that skip invalid sets return NaN"
         )
     return values
 
 
-def _draw_map(ax: Axes, places: F64, some: I64, colours: TargetColours | None) -> None:
-    size = float(np.clip(6000 / len(some), 8, 45))
+def _draw_map(ax: Axes, coordinates: F64, indices: I64, colours: TargetColours | None) -> None:
+    size = float(np.clip(6000 / len(indices), 8, 45))
     options: dict[str, Any] = {
         "s": size,
         "linewidths": 0.4,
         "edgecolors": "white",
-        "rasterized": len(some) > 1000,
+        "rasterized": len(indices) > 1000,
     }
     if colours is None:
-        ax.scatter(places[:, 0], places[:, 1], color=PALETTE[0], **options)
+        ax.scatter(coordinates[:, 0], coordinates[:, 1], color=PALETTE[0], **options)
         return
-    shown = np.array(colours.colours)[some]
+    point_colours = np.array(colours.colours)[indices]
     for marker in sorted(set(colours.markers)):
-        own = np.array(colours.markers)[some] == marker
-        ax.scatter(places[own, 0], places[own, 1], c=shown[own], marker=marker, **options)
+        rows = np.array(colours.markers)[indices] == marker
+        ax.scatter(
+            coordinates[rows, 0], coordinates[rows, 1], c=point_colours[rows], marker=marker, **options
+        )
     draw_key(ax, colours)

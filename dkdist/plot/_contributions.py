@@ -1,4 +1,4 @@
-"""`plot.contributions`: the points of a set, coloured by what they add to its prediction."""
+"""`plot.contributions`: the points of a set, coloured by their contributions to its prediction."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from dkdist.plot._canvas import (
     style_axes,
 )
 from dkdist.plot._sets import choose_projection
+from dkdist.plot._tuning import MAX_LABELLED_SYMBOLS
 from dkdist.sets import SampleSets
 
 NEGATIVE_COLOUR, POSITIVE_COLOUR = PALETTE[0], PALETTE[1]
-MAX_LABELLED_SYMBOLS = 120  # of a string that are written below its bars
 
 
 def contributions(
     sets: Any, contributions: Any, which: Any = 0, *, output: Any = None, dims: Any = None, ax: Any = None
 ) -> Axes:
-    """Draw the points of a set, coloured by what each adds to the prediction: red towards, blue against.
+    """Draw the points of a set, coloured by their contributions to its prediction.
 
-    One dimension is drawn as contributions against it, two as points, more as their two principal directions; strings
-    as bars, one for each symbol.
+    Red contributions increase the prediction, blue ones decrease it. Points of one dimension are drawn with their
+    contribution as height, of two as points, of more in two principal directions, and strings as one bar per symbol.
 
     Parameters
     ----------
     sets : sets
-        The sets that were explained; of a store one is read.
+        The explained sets; of a store only one set is read.
     contributions : list of (n_i,) or (n_i, k) arrays
-        What `explain` gave for them, by point.
+        Result of `explain` by point.
     which : int, default=0
-        The set to draw.
+        Index of the set to draw.
     output : int, optional
-        The class or target, of k; needed if k is more than one.
+        Index of the class or target; required if k > 1.
     dims : int, str, or a pair of them, optional
         The dimensions to draw, as in `plot.sets`.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on, by default new ones.
 
     Returns
     -------
@@ -57,12 +57,12 @@ def contributions(
     Raises
     ------
     ValueError, TypeError
-        For contributions that are not one for each point, and what does not fit.
+        If contributions are not one per point, or other arguments do not match.
 
     Notes
     -----
-    All points are drawn, those that matter most on top. The title says what they sum to: the prediction less its
-    reference.
+    All points are drawn, those with the largest contributions on top. The title states the sum of the contributions,
+    which is the prediction minus its reference.
 
     Examples
     --------
@@ -72,54 +72,55 @@ def contributions(
     >>> len(ax.collections[0].get_offsets())
     40
     """
-    every = check_sets(sets, text=True)
-    i = whole("which", which, least=0, most=len(every) - 1)
-    some: SampleSets = every[i : i + 1] if isinstance(every, SampleSets) else every[i : i + 1].load()
-    values = _select_output(contributions, i, len(every), int(some.sizes[0]), output)
+    collection = check_sets(sets, text=True)
+    i = whole("which", which, least=0, most=len(collection) - 1)
+    view = collection[i : i + 1]
+    one_set = view if isinstance(view, SampleSets) else view.load()
+    values = _select_output(contributions, i, len(collection), int(one_set.sizes[0]), output)
     axes = get_axes(ax)
-    if some.points_dtype.kind == "u":
-        _draw_symbols(axes, some, values)
+    if one_set.points_dtype.kind == "u":
+        _draw_symbols(axes, one_set, values)
     else:
-        plane = choose_projection(some, dims)
-        places, order = plane.of(some[0]), np.argsort(np.abs(values), kind="stable")
-        heights = places[:, 1] if plane.n_dims == 2 else values
-        _draw_points(axes, places[order, 0], heights[order], values[order])
-        style_axes(axes, "", *plane.labels, *(() if plane.n_dims == 2 else ("contribution",)))
+        projection = choose_projection(one_set, dims)
+        coordinates, order = projection.project(one_set[0]), np.argsort(np.abs(values), kind="stable")
+        heights = coordinates[:, 1] if projection.n_dims == 2 else values
+        _draw_points(axes, coordinates[order, 0], heights[order], values[order])
+        style_axes(axes, "", *projection.labels, *(() if projection.n_dims == 2 else ("contribution",)))
     add_grid(axes)
-    n = f"{len(values):,} points add {values.sum():+.4g}"
-    style_axes(axes, f"set {i}: {n}", axes.get_xlabel(), axes.get_ylabel())
+    title = f"set {i}: {len(values):,} points contribute {values.sum():+.4g}"
+    style_axes(axes, title, axes.get_xlabel(), axes.get_ylabel())
     return axes
 
 
 def _select_output(contributions: Any, i: int, n_sets: int, n: int, output: Any) -> F64:
-    """The contributions (n,) of the points of set i to one output."""
+    """Return the contributions (n,) of the points of set i to one output."""
     if not isinstance(contributions, (list, tuple)) or len(contributions) != n_sets:
-        found = (
+        actual = (
             len(contributions) if isinstance(contributions, (list, tuple)) else type(contributions).__name__
         )
         raise ValueError(
-            f"contributions must be a list with an array for each of the {n_sets} sets; found {found}: give what "
-            "explain(model, sets) gave"
+            f"contributions must be a list with an array for each of the {n_sets} sets; got {actual}. Pass the "
+            "result of explain(model, sets)"
         )
-    own = real_matrix("contributions", contributions[i])
-    if own.ndim not in (1, 2) or len(own) != n or not np.isfinite(own).all():
+    values = real_matrix("contributions", contributions[i])
+    if values.ndim not in (1, 2) or len(values) != n or not np.isfinite(values).all():
         raise ValueError(
-            f"contributions of set {i} must be finite, one for each of its {n} points; found shape {own.shape}"
+            f"contributions must be finite, one for each of the {n} points; got shape {values.shape} (set {i})"
         )
-    columns = own.reshape(n, -1)
+    columns = values.reshape(n, -1)
     if output is None and columns.shape[1] != 1:
-        raise ValueError(f"contributions are to {columns.shape[1]} outputs: say which to draw by output=")
+        raise ValueError(f"output must be given for contributions to {columns.shape[1]} outputs")
     return columns[:, whole("output", 0 if output is None else output, least=0, most=columns.shape[1] - 1)]
 
 
 def _draw_points(ax: Axes, x: F64, y: F64, values: F64) -> None:
-    end = max(float(np.abs(values).max()), np.finfo(float).tiny)
+    limit = max(float(np.abs(values).max()), np.finfo(float).tiny)
     size = float(np.clip(8000 / len(x), 8, 60))
-    drawn = ax.scatter(
-        x, y, s=size, c=values, cmap=DIVERGING_CMAP, vmin=-end, vmax=end, edgecolors=MUTED_COLOUR, linewidths=0.4,
+    points = ax.scatter(
+        x, y, s=size, c=values, cmap=DIVERGING_CMAP, vmin=-limit, vmax=limit, edgecolors=MUTED_COLOUR, linewidths=0.4,
         rasterized=len(x) > 1000,
     )  # fmt: skip
-    add_colour_bar(ax, drawn, "contribution to the prediction")
+    add_colour_bar(ax, points, "contribution to the prediction")
 
 
 def _draw_symbols(ax: Axes, sets: SampleSets, values: F64) -> None:

@@ -1,8 +1,6 @@
-"""`plot.validation_curve`: what one parameter does to the score.
+"""`plot.learning_curve` and `plot.validation_curve`: scores by number of sets, epoch or parameter value.
 
-Scores of several splits against something: their mean as a line, their spread as a band.
-
-`plot.learning_curve`: how a model gets better with more sets, or with more passes.
+Lines are means over splits, bands one standard deviation of the splits to either side.
 """
 
 from __future__ import annotations
@@ -25,51 +23,50 @@ from dkdist.plot._canvas import (
     get_axes,
     style_axes,
 )
+from dkdist.plot._tuning import MIN_LOG_AXIS_RATIO
 
-MIN_LOG_AXIS_RATIO = 50.0  # largest over smallest value from which on values are drawn on a logarithmic axis
 
-
-def check_scores(name: str, given: Any, n: int) -> F64:
-    """Scores (n, n_splits) of n values; finite where anything was scored."""
-    scores = real_matrix(name, given)
+def check_scores(name: str, values: Any, n: int) -> F64:
+    """Return finite scores (n, n_splits)."""
+    scores = real_matrix(name, values)
     if scores.ndim == 1:
         scores = scores[:, None]
     if scores.ndim != 2 or len(scores) != n or scores.shape[1] == 0:
-        raise ValueError(f"{name} must be ({n}, n_splits), a row for each value; found shape {scores.shape}")
+        raise ValueError(f"{name} must be ({n}, n_splits), a row for each value; got shape {scores.shape}")
     if not np.isfinite(scores).all():
         raise ValueError(
-            f"{name} must be finite; found {int((~np.isfinite(scores)).sum())} that are not: leave them out"
+            f"{name} must be finite; got {int((~np.isfinite(scores)).sum())} that are not. Omit these values"
         )
     return scores
 
 
 def draw_scores(ax: Axes, x: F64, scores: F64, k: int, label: str) -> None:
-    """The mean over splits, and one standard deviation of them to either side."""
+    """Draw the mean over splits, and one standard deviation to either side."""
     order = np.argsort(x, kind="stable")
-    x, middle, spread = x[order], scores.mean(axis=1)[order], scores.std(axis=1)[order]
+    x, mean, std = x[order], scores.mean(axis=1)[order], scores.std(axis=1)[order]
     line = "-" if k else "--"
-    ax.plot(x, middle, line, color=PALETTE[k], marker="o", markersize=4.5, linewidth=1.8, label=label)
+    ax.plot(x, mean, line, color=PALETTE[k], marker="o", markersize=4.5, linewidth=1.8, label=label)
     if scores.shape[1] > 1:
-        ax.fill_between(x, middle - spread, middle + spread, color=PALETTE[k], alpha=0.15, linewidth=0)
+        ax.fill_between(x, mean - std, mean + std, color=PALETTE[k], alpha=0.15, linewidth=0)
 
 
 def set_x_scale(ax: Axes, x: F64) -> None:
-    """A logarithmic axis for positive values that span much."""
+    """Use a logarithmic axis for positive values with a large ratio."""
     if x.min() > 0 and x.max() >= MIN_LOG_AXIS_RATIO * x.min():
         ax.set_xscale("log")
 
 
 def learning_curve(result: Any, *, ax: Any = None) -> Axes:
-    """Draw scores against the number of sets that were learned from, or losses against epochs.
+    """Draw scores against the number of training sets, or losses against epochs.
 
     Parameters
     ----------
     result : tuple, or fitted estimator
-        (sizes, training scores, test scores), each scores (n_sizes, n_splits), as scikit-learn's ``learning_curve``
-        gives; or an `IncrementalSGDClassifier` or `IncrementalSGDRegressor`, or a pipeline with one at its end, whose
-        ``loss_curve_`` (and ``validation_loss_curve_``, if sets were held out) is drawn.
+        (sizes, training scores, test scores) with scores (n_sizes, n_splits), as returned by ``learning_curve`` of
+        scikit-learn; or an `IncrementalSGDClassifier` or `IncrementalSGDRegressor`, or a pipeline that ends with one,
+        whose ``loss_curve_`` (and ``validation_loss_curve_``, if sets were held out) is drawn.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on, by default new ones.
 
     Returns
     -------
@@ -78,7 +75,7 @@ def learning_curve(result: Any, *, ax: Any = None) -> Axes:
     Raises
     ------
     ValueError, TypeError
-        For what is neither, scores of other lengths, and axes that are none.
+        If result has another type, or lengths of scores or axes do not match.
 
     Notes
     -----
@@ -98,28 +95,26 @@ def learning_curve(result: Any, *, ax: Any = None) -> Axes:
         return _draw_losses(get_axes(ax), learner)
     if not isinstance(result, (tuple, list)) or len(result) < 3:
         raise ValueError(
-            "result must be (sizes, training scores, test scores), or a fitted SGD estimator with a loss_curve_; found "
-            f"{type(result).__name__}: give what sklearn.model_selection.learning_curve returned"
+            "result must be (sizes, training scores, test scores), or a fitted SGD estimator with a loss_curve_; got "
+            f"{type(result).__name__}. Pass the result of sklearn.model_selection.learning_curve"
         )
     sizes = real_matrix("sizes", result[0])
     if sizes.ndim != 1 or len(sizes) == 0 or not (sizes > 0).all():
-        raise ValueError(f"sizes must be numbers of sets above 0; found {result[0]!r:.100}")
-    training, test = (
-        check_scores(f"{n} scores", r, len(sizes))
-        for n, r in zip(("training", "test"), result[1:3], strict=True)
-    )
+        raise ValueError(f"sizes must be numbers of sets above 0; got {result[0]!r:.100}")
+    training = check_scores("training scores", result[1], len(sizes))
+    test = check_scores("test scores", result[2], len(sizes))
     axes = get_axes(ax)
     draw_scores(axes, sizes, training, 0, "training")
     draw_scores(axes, sizes, test, 1, "test")
     set_x_scale(axes, sizes)
-    style_axes(axes, "", "sets learned from", "score")
+    style_axes(axes, "", "training sets", "score")
     add_grid(axes)
     add_legend(axes)
     return axes
 
 
 def last_step(model: Any) -> Any:
-    """The learner at the end of a pipeline, or of the best one of a search."""
+    """Return the last step of a pipeline, or of the best pipeline of a search."""
     model = getattr(model, "best_estimator_", model)
     return model.steps[-1][1] if hasattr(model, "steps") else model
 
@@ -143,13 +138,13 @@ def validation_curve(result: Any, name: str | None = None, *, ax: Any = None) ->
     Parameters
     ----------
     result : tuple, or fitted search
-        (values, training scores, test scores), with scores (n_values, n_splits) as scikit-learn's ``validation_curve``
-        gives; or an `OnePassSearch`, ``GridSearchCV`` and their kind, of which every candidate is a point and the line
-        joins the best of every value.
+        (values, training scores, test scores) with scores (n_values, n_splits), as returned by ``validation_curve`` of
+        scikit-learn; or an `OnePassSearch`, ``GridSearchCV`` or similar search: candidates are points, and the line
+        joins the best candidate of every value.
     name : str, optional
-        Of the parameter: for a search whose candidates differ in several it says which.
+        Name of the parameter; required for a search whose candidates differ in several parameters.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on, by default new ones.
 
     Returns
     -------
@@ -158,11 +153,11 @@ def validation_curve(result: Any, name: str | None = None, *, ax: Any = None) ->
     Raises
     ------
     ValueError, TypeError
-        For what is neither, scores of other lengths, parameters that were not searched, and axes that are none.
+        If result has another type, lengths of scores or axes do not match, or the parameter was not searched.
 
     Notes
     -----
-    Positive numbers that span a factor of 50 are drawn on a logarithmic axis; values that are no numbers side by side.
+    Positive numbers that span a factor of 50 have a logarithmic axis; values that are not numbers are categories.
 
     Examples
     --------
@@ -177,47 +172,44 @@ def validation_curve(result: Any, name: str | None = None, *, ax: Any = None) ->
         return _draw_search(result.cv_results_, name, get_axes(ax))
     if not isinstance(result, (tuple, list)) or len(result) != 3:
         raise ValueError(
-            "result must be (values, training scores, test scores) or a fitted search; found "
-            f"{type(result).__name__}: put the values before what sklearn.model_selection.validation_curve returned"
+            "result must be (values, training scores, test scores) or a fitted search; got "
+            f"{type(result).__name__}. Pass (values, *sklearn.model_selection.validation_curve(...))"
         )
-    values, *scores = result
-    axis = _place_values(list(np.asarray(values, object).ravel()))
-    training, test = (
-        check_scores(f"{n} scores", s, len(axis.places))
-        for n, s in zip(("training", "test"), scores, strict=True)
-    )
+    axis = _place_values(list(np.asarray(result[0], object).ravel()))
+    training = check_scores("training scores", result[1], len(axis.positions))
+    test = check_scores("test scores", result[2], len(axis.positions))
     axes = get_axes(ax)
-    draw_scores(axes, axis.places, training, 0, "training")
-    draw_scores(axes, axis.places, test, 1, "test")
+    draw_scores(axes, axis.positions, training, 0, "training")
+    draw_scores(axes, axis.positions, test, 1, "test")
     _label_value_axis(axes, axis, "value" if name is None else name)
     add_legend(axes)
     return axes
 
 
 class _ValueAxis(NamedTuple):
-    """Where values are drawn: numbers where they are, others side by side under their ``labels``."""
+    """Positions of values along the axis: numbers themselves, or the indices of their ``labels``."""
 
-    places: F64
+    positions: F64
     labels: list[str]
 
 
 def _place_values(values: list[Any]) -> _ValueAxis:
     if not values:
-        raise ValueError("result holds no values: give one at least")
+        raise ValueError("result must hold at least one value; got none")
     if all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in values):
-        places = np.array(values, np.float64)
-        if np.isfinite(places).all():
-            return _ValueAxis(places, [])
+        positions = np.array(values, np.float64)
+        if np.isfinite(positions).all():
+            return _ValueAxis(positions, [])
     labels = [format_label(v) for v in values]
-    different = list(dict.fromkeys(labels))
-    return _ValueAxis(np.array([different.index(label) for label in labels], np.float64), different)
+    distinct = list(dict.fromkeys(labels))
+    return _ValueAxis(np.array([distinct.index(label) for label in labels], np.float64), distinct)
 
 
 def _label_value_axis(ax: Axes, axis: _ValueAxis, name: str) -> None:
     if axis.labels:
         ax.set_xticks(range(len(axis.labels)), axis.labels)
     else:
-        set_x_scale(ax, axis.places)
+        set_x_scale(ax, axis.positions)
     style_axes(ax, "", format_label(name), "score")
     add_grid(ax)
 
@@ -226,37 +218,25 @@ def _draw_search(results: Any, name: str | None, ax: Axes) -> Axes:
     params = results["params"]
     name = _choose_parameter(params, name)
     scores = np.asarray(results["mean_test_score"], np.float64)
-    kept = [i for i, candidate in enumerate(params) if name in candidate and np.isfinite(scores[i])]
-    if not kept:
-        raise ValueError(f"no candidate with {name} was scored: nothing can be drawn")
-    axis = _place_values([_as_scalar(params[i][name]) for i in kept])
-    found, spread = scores[kept], np.asarray(results["std_test_score"], np.float64)[kept]
-    different = np.unique(axis.places)
-    best = np.array([np.flatnonzero(axis.places == x)[found[axis.places == x].argmax()] for x in different])
+    scored = [i for i, candidate in enumerate(params) if name in candidate and np.isfinite(scores[i])]
+    if not scored:
+        raise ValueError(f"result must hold a scored candidate with {name}; got none")
+    axis = _place_values([_as_scalar(params[i][name]) for i in scored])
+    x, means = axis.positions, scores[scored]
+    stds = np.asarray(results["std_test_score"], np.float64)[scored]
+    distinct = np.unique(x)
+    best = np.array([np.flatnonzero(x == value)[means[x == value].argmax()] for value in distinct])
     ax.errorbar(
-        different, found[best], spread[best] if spread.any() else None, color=PALETTE[1], marker="o", markersize=5,
-        linewidth=1.8, elinewidth=1, capsize=3, label="the best of every value",
+        distinct, means[best], stds[best] if stds.any() else None, color=PALETTE[1], marker="o", markersize=5,
+        linewidth=1.8, elinewidth=1, capsize=3, label="best of each value",
     )  # fmt: skip
-    if len(kept) > len(different):
+    if len(scored) > len(distinct):
         ax.plot(
-            axis.places,
-            found,
-            "o",
-            color=MUTED_COLOUR,
-            markersize=3.5,
-            alpha=0.6,
-            zorder=1,
-            label="all candidates",
+            x, means, "o", color=MUTED_COLOUR, markersize=3.5, alpha=0.6, zorder=1, label="all candidates"
         )
-    top = best[found[best].argmax()]
+    top = best[means[best].argmax()]
     ax.plot(
-        axis.places[top],
-        found[top],
-        "o",
-        markersize=12,
-        fillstyle="none",
-        color=TEXT_COLOUR,
-        label="the best of all",
+        x[top], means[top], "o", markersize=12, fillstyle="none", color=TEXT_COLOUR, label="best candidate"
     )
     _label_value_axis(ax, axis, name)
     add_legend(ax)
@@ -264,19 +244,22 @@ def _draw_search(results: Any, name: str | None, ax: Axes) -> Axes:
 
 
 def _as_scalar(value: Any) -> Any:
-    """A grid of one value as that value, and what is no number in words."""
+    """Return a number, also from a sequence of one, and other values as text."""
     if isinstance(value, (list, tuple)) and len(value) == 1:
         value = value[0]
     return value if isinstance(value, (int, float, np.number)) else str(value)
 
 
 def _choose_parameter(params: Any, name: str | None) -> str:
-    """The parameter that was named, or the only one in which candidates differ."""
-    names = sorted({own for candidate in params for own in candidate})
-    differ = [own for own in names if len({repr(candidate.get(own)) for candidate in params}) > 1]
-    if name is None and len(differ) != 1:
-        raise ValueError(f"candidates differ in {', '.join(differ) or 'nothing'}: say by name= which to draw")
-    chosen = differ[0] if name is None else name
+    """Return the name of the parameter, by default the only one in which candidates differ."""
+    names = sorted({key for candidate in params for key in candidate})
+    searched = [key for key in names if len({repr(candidate.get(key)) for candidate in params}) > 1]
+    if name is None and len(searched) != 1:
+        raise ValueError(
+            f"name must be given if candidates differ in several parameters; they differ in "
+            f"{', '.join(searched) or 'none'}"
+        )
+    chosen = searched[0] if name is None else name
     if not isinstance(chosen, str) or chosen not in names:
-        raise ValueError(f"name must be one of {', '.join(names)}; found {chosen!r:.100}")
+        raise ValueError(f"name must be one of {', '.join(names)}; got {chosen!r:.100}")
     return chosen

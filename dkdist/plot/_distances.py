@@ -1,4 +1,4 @@
-"""`plot.distances`: a matrix of distances as a picture, its sets in an order in which likes stand together."""
+"""`plot.distances`: a matrix of distances, with similar sets next to each other."""
 
 from __future__ import annotations
 
@@ -19,42 +19,38 @@ from dkdist.plot._canvas import (
     get_axes,
     style_axes,
 )
-
-MAX_MATRIX_SETS = 5000
-MAX_OPTIMALLY_ORDERED_SETS = 300  # sets whose leaves are ordered as well as they can be, n^3 steps
-MAX_LABELLED_SETS = 40  # sets that are named along the sides
+from dkdist.plot._tuning import MAX_LABELLED_SETS, MAX_MATRIX_SETS, MAX_OPTIMALLY_ORDERED_SETS
 
 
 def distances(matrix: Any, y: Any = None, *, ax: Any = None) -> Axes:
-    """Draw a matrix of distances between sets: dark where they are near.
+    """Draw a matrix of distances between sets; small distances are dark.
 
-    With targets the sets stand in their order, classes apart; without, in that of the leaves of a hierarchical
-    clustering, so that groups are squares along the diagonal.
+    Sets are ordered by their targets, by default by the leaves of a hierarchical clustering, so that groups are
+    squares along the diagonal.
 
     Parameters
     ----------
     matrix : (n, n) array
-        Distances or divergences between all sets, as `distance_matrix` gives; one that is not symmetric is ordered by
-        the mean of both directions.
+        Distances or divergences between all sets, as returned by `distance_matrix`; a matrix that is not symmetric is
+        ordered by the mean of both directions.
     y : (n,) array, optional
-        Targets; a Series is joined to ids by its index.
+        Targets; a Series is aligned to ids by its index.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on, by default new ones.
 
     Returns
     -------
     Axes
-        Its image holds the matrix in the order that is drawn.
+        Its image holds the reordered matrix.
 
     Raises
     ------
     ValueError, TypeError
-        For a matrix that is not square, not finite, or larger than 5,000 sets; for targets and axes that do not fit.
+        If the matrix is not square, not finite, or of more than 5,000 sets, or targets or axes do not match.
 
     Notes
     -----
-    Average linkage; up to 300 sets neighbours in the order are as near as the tree allows. Cost: n^2, or n^3 with
-    that.
+    Average linkage; the order of leaves is optimal for up to 300 sets. Cost: O(n^2), or O(n^3) for up to 300 sets.
 
     References
     ----------
@@ -66,7 +62,7 @@ def distances(matrix: Any, y: Any = None, *, ax: Any = None) -> Axes:
     >>> rng = np.random.default_rng(0)
     >>> bags = [rng.normal(3 * (i % 2), 1, (50, 2)) for i in range(8)]
     >>> ax = dk.plot.distances(dk.distance_matrix(bags, distance="energy"))
-    >>> len({int(label.get_text()) % 2 for label in ax.get_yticklabels()[:4]})  # the first four are of one kind
+    >>> len({int(label.get_text()) % 2 for label in ax.get_yticklabels()[:4]})  # the first four are of one group
     1
     """
     values = _check_matrix(matrix)
@@ -77,8 +73,8 @@ def distances(matrix: Any, y: Any = None, *, ax: Any = None) -> Axes:
         values[np.ix_(order, order)], cmap=SEQUENTIAL_CMAP, interpolation="nearest", aspect="equal"
     )
     add_colour_bar(axes, image, "distance", shrink=0.85)
-    how = "by a clustering" if colours is None else f"by {colours.label}"
-    style_axes(axes, f"{len(values):,} sets, ordered {how}")
+    order_name = "clustering" if colours is None else colours.label
+    style_axes(axes, f"{len(values):,} sets, ordered by {order_name}")
     _label_sides(axes, order, colours)
     return axes
 
@@ -86,35 +82,34 @@ def distances(matrix: Any, y: Any = None, *, ax: Any = None) -> Axes:
 def _check_matrix(matrix: Any) -> F64:
     values = real_matrix("matrix", matrix)
     if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
-        raise ValueError(f"matrix must be (n, n), of two sets or more; found shape {values.shape}")
+        raise ValueError(f"matrix must be (n, n), of two sets or more; got shape {values.shape}")
     if len(values) > MAX_MATRIX_SETS:
         raise ValueError(
-            f"matrix is of {len(values):,} sets: more than {MAX_MATRIX_SETS:,} cannot be seen. Choose some"
+            f"matrix must be of at most {MAX_MATRIX_SETS:,} sets; got {len(values):,}. Pass a part of it"
         )
     if not np.isfinite(values).all():
         i, j = np.argwhere(~np.isfinite(values))[0]
-        raise ValueError(f"matrix must be finite; found {values[i, j]} at ({i}, {j}): leave these sets out")
+        raise ValueError(f"matrix must be finite; got {values[i, j]} at ({i}, {j}). Omit these sets")
     return values
 
 
 def _cluster_order(values: F64) -> I64:
-    """The order of the leaves of a hierarchical clustering."""
+    """Return the order of the leaves of a hierarchical clustering."""
     if len(values) < 3:
         return np.arange(len(values))
-    both = (values + values.T) / 2
-    apart = squareform(both - np.diag(np.diag(both)), checks=False)
-    tree = linkage(
-        np.maximum(apart, 0), "average", optimal_ordering=len(values) <= MAX_OPTIMALLY_ORDERED_SETS
-    )
+    symmetric = (values + values.T) / 2
+    condensed = squareform(symmetric - np.diag(np.diag(symmetric)), checks=False)
+    optimal = len(values) <= MAX_OPTIMALLY_ORDERED_SETS
+    tree = linkage(np.maximum(condensed, 0), "average", optimal_ordering=optimal)
     return np.asarray(leaves_list(tree), np.int64)
 
 
 def _target_order(values: F64, colours: TargetColours) -> I64:
-    """By numbers; or class after class, within each by clusters."""
+    """Return the order by numbers, or by classes and clusters within classes."""
     if colours.values is not None:
         return np.argsort(colours.values, kind="stable")
-    parts = [np.flatnonzero(colours.index == k) for k in range(len(colours.names))]
-    return np.concatenate([own[_cluster_order(values[np.ix_(own, own)])] for own in parts])
+    classes = [np.flatnonzero(colours.index == k) for k in range(len(colours.names))]
+    return np.concatenate([rows[_cluster_order(values[np.ix_(rows, rows)])] for rows in classes])
 
 
 def _label_sides(ax: Axes, order: I64, colours: TargetColours | None) -> None:
@@ -131,9 +126,9 @@ def _label_sides(ax: Axes, order: I64, colours: TargetColours | None) -> None:
         ax.set_xticks(middles, colours.names, rotation=45, ha="right", rotation_mode="anchor")
         ax.set_yticks(middles, colours.names)
     elif len(order) <= MAX_LABELLED_SETS:
-        small = float(np.clip(300 / len(order), 5, 10))
-        ax.set_xticks(range(len(order)), [str(i) for i in order], fontsize=small, rotation=90)
-        ax.set_yticks(range(len(order)), [str(i) for i in order], fontsize=small)
+        size = float(np.clip(300 / len(order), 5, 10))
+        ax.set_xticks(range(len(order)), [str(i) for i in order], fontsize=size, rotation=90)
+        ax.set_yticks(range(len(order)), [str(i) for i in order], fontsize=size)
     else:
         ax.set_xticks([])
         ax.set_yticks([])

@@ -1,4 +1,4 @@
-"""`plot.error_against_features`: what more random features buy."""
+"""`plot.error_against_features`: the error of a kernel by the number of random features."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from dkdist.theory.kernel_error import KernelError
 
 
 def error_against_features(n_features: Any, errors: Any, *, ax: Any = None) -> Axes:
-    """Draw the error of a kernel against the number D of its random features, beside what falls as D^(-1/2).
+    """Draw the error of a kernel against the number D of random features, with a line of slope -1/2.
 
     Parameters
     ----------
     n_features : (k,) array of int
-        Numbers of features D, different ones.
+        Numbers of features D, without repetitions.
     errors : list of KernelError, or (k,) array
-        What `kernel_error` found with each of them; or root mean square errors alone, without intervals.
+        Results of `kernel_error` for each D; or root mean square errors, without intervals.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on, by default new ones.
 
     Returns
     -------
     Axes
-        Both axes logarithmic. The faint line is the curve through the first error with slope -1/2; a part that does
-        not fall (that of the rows, ``distance_rms``) is drawn as well.
+        Both axes are logarithmic. The grey line has slope -1/2 and starts at the first error. The part of the error
+        that does not depend on D (``distance_rms``, of the rows) is drawn as well.
 
     Raises
     ------
     ValueError, TypeError
-        For numbers that are not above 0, other lengths, and axes that are none.
+        If numbers are not above 0, or lengths or axes do not match.
 
     Examples
     --------
@@ -52,26 +52,26 @@ def error_against_features(n_features: Any, errors: Any, *, ax: Any = None) -> A
     D = _check_positive("n_features", n_features)
     if isinstance(errors, KernelError):
         errors = [errors]
-    found = list(errors) if np.iterable(errors) and not isinstance(errors, str) else [errors]
-    measured = bool(found) and all(isinstance(error, KernelError) for error in found)
-    rms = _check_positive("errors", [error.rms for error in found] if measured else found)
+    entries = list(errors) if np.iterable(errors) and not isinstance(errors, str) else [errors]
+    has_intervals = bool(entries) and all(isinstance(error, KernelError) for error in entries)
+    rms = _check_positive("errors", [error.rms for error in entries] if has_intervals else entries)
     if len(rms) != len(D):
-        raise ValueError(f"errors must be one for each of the {len(D)} numbers of features; found {len(rms)}")
+        raise ValueError(f"errors must be one for each of the {len(D)} numbers of features; got {len(rms)}")
     order = np.argsort(D, kind="stable")
     axes = get_axes(ax)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    D, rms, found = D[order], rms[order], [found[i] for i in order]
+    D, rms, entries = D[order], rms[order], [entries[i] for i in order]
     axes.plot(D, rms[0] * np.sqrt(D[0] / D), "--", color=MUTED_COLOUR, linewidth=1.2, label=r"slope $-1/2$")
-    low, high = ([e.low for e in found], [e.high for e in found]) if measured else (rms, rms)
+    low, high = ([e.low for e in entries], [e.high for e in entries]) if has_intervals else (rms, rms)
     ends = np.maximum([rms - np.array(low), np.array(high) - rms], 0)
     axes.errorbar(
-        D, rms, ends if measured else None, color=PALETTE[0], marker="o", markersize=5, linewidth=1.8, elinewidth=1.2,
-        capsize=3, label="error (95 % interval)" if measured else "error",
+        D, rms, ends if has_intervals else None, color=PALETTE[0], marker="o", markersize=5, linewidth=1.8,
+        elinewidth=1.2, capsize=3, label="error (95 % interval)" if has_intervals else "error",
     )  # fmt: skip
-    rows = np.array([e.distance_rms for e in found]) if measured else np.zeros(0)
-    if rows.any():
-        axes.plot(D, rows, ":", color=PALETTE[1], marker="s", markersize=4, label="of which rows")
+    distance_rms = np.array([e.distance_rms for e in entries]) if has_intervals else np.zeros(0)
+    if distance_rms.any():
+        axes.plot(D, distance_rms, ":", color=PALETTE[1], marker="s", markersize=4, label="part of the rows")
     style_axes(axes, "", "random features D", "root mean square error of the kernel")
     axes.set_xticks(D)
     axes.xaxis.set_major_formatter(ScalarFormatter())
@@ -84,5 +84,5 @@ def error_against_features(n_features: Any, errors: Any, *, ax: Any = None) -> A
 def _check_positive(name: str, values: Any) -> F64:
     numbers = real_matrix(name, values)
     if numbers.ndim != 1 or len(numbers) == 0 or not (np.isfinite(numbers) & (numbers > 0)).all():
-        raise ValueError(f"{name} must be finite numbers above 0, one or more; found {values!r:.100}")
+        raise ValueError(f"{name} must be finite numbers above 0, one or more; got {values!r:.100}")
     return numbers

@@ -1,4 +1,4 @@
-"""`plot.intervals`: predictions of numbers with their intervals, against the truth."""
+"""`plot.intervals`: predictions of numbers with their intervals, against the true values."""
 
 from __future__ import annotations
 
@@ -11,35 +11,36 @@ from dkdist._base.parameter_checks import real_matrix
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist.plot._canvas import MUTED_COLOUR, PALETTE, add_grid, add_legend, get_axes, style_axes
-
-MAX_INTERVALS = 500  # that are drawn
+from dkdist.plot._tuning import MAX_INTERVALS
 
 
 def intervals(model: Any, sets: Any, y: Any, *, coverage: float = 0.9, ax: Any = None) -> Axes:
-    """Draw predictions with their intervals against the true numbers: those that cross the diagonal hold the truth.
+    """Draw predictions with their intervals against the true values.
+
+    Intervals that cross the diagonal contain the true value.
 
     Parameters
     ----------
     model : fitted SetRegressor
-        Anything with ``predict`` and ``predict_interval``.
+        Or another model with ``predict`` and ``predict_interval``.
     sets : sets
-        Sets that it did not learn from.
+        Sets that were not used in training.
     y : (n,) array
-        Their targets; a Series is joined to ids by its index.
+        Targets of the sets; a Series is aligned to ids by its index.
     coverage : float, default=0.9
-        Probability with which an interval shall hold the truth.
+        Nominal coverage of the intervals.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on, by default new ones.
 
     Returns
     -------
     Axes
-        The title counts how many of all sets are held; up to 500 are drawn, at even steps of the truth.
+        The title states the coverage over all sets; up to 500 are drawn, at equal steps of the sorted true values.
 
     Raises
     ------
     ValueError, TypeError
-        For a model without intervals or of several targets, and targets that do not fit.
+        If the model has no intervals or several targets, or targets do not match.
 
     Examples
     --------
@@ -53,39 +54,45 @@ def intervals(model: Any, sets: Any, y: Any, *, coverage: float = 0.9, ax: Any =
     """
     if not hasattr(model, "predict_interval"):
         raise ValueError(
-            f"model must be a fitted SetRegressor, with predict_interval; found {type(model).__name__}"
+            f"model must be a fitted SetRegressor, with predict_interval; got {type(model).__name__}"
         )
     _, y = align_to_index(sets, y=y)
     truth = real_matrix("y", y)
     if truth.ndim != 1 or len(truth) == 0 or not np.isfinite(truth).all():
-        raise ValueError(f"y must be a finite number for each of the sets; found shape {truth.shape}")
-    found, ends = np.asarray(model.predict(sets)), np.asarray(model.predict_interval(sets, coverage))
-    if found.ndim != 1:
+        raise ValueError(f"y must be a finite number for each of the sets; got shape {truth.shape}")
+    predicted, ends = np.asarray(model.predict(sets)), np.asarray(model.predict_interval(sets, coverage))
+    if predicted.ndim != 1:
         raise ValueError(
-            f"model predicts {found.shape[1]} targets, and a picture shows one: fit it to one of them"
+            f"model must predict one target; got {predicted.shape[1]}. Fit a model to one of them"
         )
-    if len(found) != len(truth):
-        raise ValueError(f"y must be a finite number for each of the {len(found)} sets; found {len(truth)}")
-    held = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+    if len(predicted) != len(truth):
+        raise ValueError(f"y must be a finite number for each of the {len(predicted)} sets; got {len(truth)}")
+    is_covered = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
     axes = get_axes(ax, (5.8, 5.0))
     order = np.argsort(truth, kind="stable")
-    some = order[np.linspace(0, len(order) - 1, min(len(order), MAX_INTERVALS)).round().astype(int)]
-    _draw_intervals(axes, truth[some], found[some], ends[some], held[some])
-    share = f"{int(held.sum()):,} of {len(held):,} intervals ({100 * held.mean():.0f} %) hold the truth"
-    style_axes(axes, f"{share}, asked for {100 * coverage:g} %", "truth", "prediction")
+    shown = order[np.linspace(0, len(order) - 1, min(len(order), MAX_INTERVALS)).round().astype(int)]
+    _draw_intervals(axes, truth[shown], predicted[shown], ends[shown], is_covered[shown])
+    title = (
+        f"coverage {100 * is_covered.mean():.0f} % ({int(is_covered.sum()):,} of {len(is_covered):,}), nominal "
+        f"{100 * coverage:g} %"
+    )
+    style_axes(axes, title, "truth", "prediction")
     add_grid(axes)
     add_legend(axes, loc="upper left")
     return axes
 
 
-def _draw_intervals(ax: Axes, truth: F64, found: F64, ends: F64, held: Any) -> None:
-    corners = [min(truth.min(), found.min()), max(truth.max(), found.max())]
+def _draw_intervals(ax: Axes, truth: F64, predicted: F64, ends: F64, is_covered: Any) -> None:
+    corners = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
     ax.plot(corners, corners, color=MUTED_COLOUR, linewidth=1, linestyle="--", label="prediction = truth")
-    for own, colour, marker, label in ((held, PALETTE[0], "o", "held"), (~held, PALETTE[1], "D", "missed")):
-        if not own.any():
+    for rows, colour, marker, label in (
+        (is_covered, PALETTE[0], "o", "covered"),
+        (~is_covered, PALETTE[1], "D", "not covered"),
+    ):
+        if not rows.any():
             continue
-        bars = np.abs(np.nan_to_num(ends[own] - found[own, None], posinf=0, neginf=0)).T
+        bars = np.abs(np.nan_to_num(ends[rows] - predicted[rows, None], posinf=0, neginf=0)).T
         ax.errorbar(
-            truth[own], found[own], bars, color=colour, marker=marker, markersize=4, linestyle="", elinewidth=0.9,
+            truth[rows], predicted[rows], bars, color=colour, marker=marker, markersize=4, linestyle="", elinewidth=0.9,
             alpha=0.8, label=label,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`plot.leaderboard`: what was tried and how well it did."""
+"""`plot.leaderboard`: scores of an automatic model, its candidates and baselines."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from dkdist.plot._canvas import (
     get_axes,
     style_axes,
 )
-
-LABEL_WIDTH = 36  # characters; longer names take a second line
+from dkdist.plot._tuning import LABEL_LINE_CHARACTERS
 
 STYLE_BY_KIND = {
     "model": (PALETTE[1], "D", 8),
     "candidate": (PALETTE[0], "o", 7),
     "baseline": (MUTED_COLOUR, "s", 7),
 }
-"""Colour, marker and size: the average that predicts, what it was chosen from, and what is simpler."""
+"""Colour, marker and size of the ensemble, of candidates and of baselines."""
+LABEL_BY_KIND = {"model": "ensemble", "candidate": "candidates", "baseline": "baselines"}
 
 
 def leaderboard(model: Any, *, ax: Any = None) -> Axes:
-    """Draw the leaderboard of a model without choices: scores, best first, with a standard error to either side.
+    """Draw the leaderboard of an automatic model: scores, best first, with one standard error to either side.
 
     Parameters
     ----------
     model : fitted SetClassifier or SetRegressor
         Or its ``leaderboard_``.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on, by default new ones.
 
     Returns
     -------
     Axes
-        Baselines are grey squares, the model itself a diamond; the line is the best baseline.
+        Baselines are grey squares, the ensemble is a diamond; the line is the best baseline.
 
     Raises
     ------
     ValueError, TypeError
-        For what has no leaderboard, and axes that are none.
+        If model has no leaderboard, or ax is not Axes.
 
     Examples
     --------
@@ -67,28 +67,29 @@ def leaderboard(model: Any, *, ax: Any = None) -> Axes:
         or not all(isinstance(e, dict) and "score" in e for e in entries)
     ):
         raise ValueError(
-            f"model must be a fitted SetClassifier or SetRegressor; found {type(model).__name__}, which has no "
+            f"model must be a fitted SetClassifier or SetRegressor; got {type(model).__name__}, which has no "
             "leaderboard_"
         )
     axes = get_axes(ax, (7.2, 1.3 + 0.34 * len(entries)))
     kinds = [_kind(entry) for entry in entries]
-    drawn: set[str] = set()
-    for place, (entry, kind) in enumerate(zip(entries, kinds, strict=True)):
+    labelled: set[str] = set()
+    for row, (entry, kind) in enumerate(zip(entries, kinds, strict=True)):
         colour, marker, size = STYLE_BY_KIND[kind]
         axes.errorbar(
-            entry["score"], place, xerr=entry["std_error"], color=colour, marker=marker, markersize=size,
-            elinewidth=1.6, capsize=3, linestyle="", label="_" if kind in drawn else _kind_label(kind),
+            entry["score"], row, xerr=entry["std_error"], color=colour, marker=marker, markersize=size,
+            elinewidth=1.6, capsize=3, linestyle="", label="_" if kind in labelled else LABEL_BY_KIND[kind],
             markerfacecolor="white" if kind == "baseline" else colour,
         )  # fmt: skip
-        drawn.add(kind)
-    simple = [entry["score"] for entry, kind in zip(entries, kinds, strict=True) if kind == "baseline"]
-    if simple:
-        axes.axvline(max(simple), color=MUTED_COLOUR, linewidth=1, linestyle="--", zorder=0)
+        labelled.add(kind)
+    baselines = [entry["score"] for entry, kind in zip(entries, kinds, strict=True) if kind == "baseline"]
+    if baselines:
+        axes.axvline(max(baselines), color=MUTED_COLOUR, linewidth=1, linestyle="--", zorder=0)
     axes.set_yticks(
-        np.arange(len(entries)), [fill(format_label(entry["name"]), LABEL_WIDTH) for entry in entries]
+        np.arange(len(entries)),
+        [fill(format_label(entry["name"]), LABEL_LINE_CHARACTERS) for entry in entries],
     )
     axes.set_ylim(len(entries) - 0.5, -0.5)
-    style_axes(axes, "sets that were left out", f"{_score_name(model)} (\N{PLUS-MINUS SIGN} standard error)")
+    style_axes(axes, "held-out sets", f"{_score_name(model)} (\N{PLUS-MINUS SIGN} standard error)")
     for label, kind in zip(axes.get_yticklabels(), kinds, strict=True):
         label.set_fontweight("bold" if kind == "model" else "normal")
         label.set_color(MUTED_COLOUR if kind == "baseline" else TEXT_COLOUR)
@@ -98,16 +99,12 @@ def leaderboard(model: Any, *, ax: Any = None) -> Axes:
 
 
 def _score_name(model: Any) -> str:
-    """The name of what was scored, as far as the model tells."""
-    asked = getattr(model, "scoring", "score")
-    if asked is None:
+    """Return the name of the score, "score" if it is not known."""
+    scoring = getattr(model, "scoring", "score")
+    if scoring is None:
         return "accuracy" if hasattr(model, "classes_") else "R2"
-    return format_label(asked) if isinstance(asked, str) else "score"
+    return format_label(scoring) if isinstance(scoring, str) else "score"
 
 
 def _kind(entry: Any) -> str:
     return "model" if entry["name"] == CHOSEN else "baseline" if entry.get("baseline") else "candidate"
-
-
-def _kind_label(kind: str) -> str:
-    return {"model": "the average that predicts", "candidate": "candidates", "baseline": "baselines"}[kind]

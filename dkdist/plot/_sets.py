@@ -1,7 +1,4 @@
-"""`plot.sets`: one set, or several side by side.
-
-Which one or two numbers of every point a picture shows: its dimensions, two that were named, or principal ones.
-"""
+"""`plot.sets`: one or several sets, in their dimensions, two selected dimensions, or two principal directions."""
 
 from __future__ import annotations
 
@@ -27,31 +24,38 @@ from dkdist.plot._canvas import (
     get_panels,
     style_axes,
 )
+from dkdist.plot._tuning import (
+    DEFAULT_N_SETS,
+    DENSITY_GRID_SIZE,
+    DENSITY_LINE_SIZE,
+    MAX_DENSITY_POINTS,
+    MAX_DRAWN_POINTS,
+    MAX_HISTOGRAM_BINS,
+    MIN_DENSITY_POINTS,
+)
 from dkdist.sets import SampleSets
-
-MAX_DRAWN_POINTS = 3000  # of one set that are drawn
 
 
 @dataclass(frozen=True)
 class Projection:
-    """Coordinates (points - middle) @ directions of the points, (n, 1) or (n, 2), and what they are called."""
+    """Projection (points - center) @ directions to one or two dimensions, and the labels of these."""
 
     labels: tuple[str, ...]
-    middle: F64
+    center: F64
     directions: F64
 
     @property
     def n_dims(self) -> int:
-        """One or two."""
+        """Number of dimensions, 1 or 2."""
         return len(self.labels)
 
-    def of(self, points: Any) -> F64:
-        """The coordinates of points (n, d)."""
-        return np.asarray((np.asarray(points, np.float64) - self.middle) @ self.directions)
+    def project(self, points: Any) -> F64:
+        """Return the coordinates (n, 1) or (n, 2) of points (n, d)."""
+        return np.asarray((np.asarray(points, np.float64) - self.center) @ self.directions)
 
 
 def choose_projection(sets: SampleSets, dims: Any = None) -> Projection:
-    """The plane (or line) in which sets are drawn; ``dims`` are one or two dimensions, by position or by name."""
+    """Return the projection in which sets are drawn; ``dims`` are one or two dimensions, by index or name."""
     names, d = dimension_names(sets), sets.n_dims
     if dims is None and d > 2:
         return _principal_projection(np.asarray(sets.points, np.float64))
@@ -61,76 +65,73 @@ def choose_projection(sets: SampleSets, dims: Any = None) -> Projection:
 
 
 def dimension_names(sets: SampleSets) -> list[str]:
-    """The names of the dimensions, or their positions in words."""
+    """Return the names of the dimensions, by default "dimension 0" and so on."""
     names = getattr(sets, "names", None)
     return [f"dimension {j}" for j in range(sets.n_dims)] if names is None else [str(name) for name in names]
 
 
 def sample_points(n: int) -> slice | Any:
-    """Which of n points are drawn: all, or as many as can be told apart, drawn at random by a fixed seed."""
+    """Return the indices of the points to draw: all, or a random sample with a fixed seed."""
     if n <= MAX_DRAWN_POINTS:
         return slice(None)
     return np.sort(np.random.default_rng(0).choice(n, MAX_DRAWN_POINTS, replace=False))
 
 
 def _dimension_indices(dims: Any, names: list[str]) -> list[int]:
-    asked = [dims] if isinstance(dims, (str, int, np.integer)) else list(dims) if np.iterable(dims) else None
-    advice = f"give one or two of {len(names)} dimensions, by position or by name"
-    if asked is None or len(asked) not in (1, 2):
-        raise ValueError(f"dims must be one dimension or a pair; found {dims!r:.200}: {advice}")
-    found = [_dimension_index(one, names, advice) for one in asked]
-    if len(set(found)) < len(found):
-        raise ValueError(f"dims must be two different dimensions; found {dims!r:.200}: {advice}")
-    return found
+    values = [dims] if isinstance(dims, (str, int, np.integer)) else list(dims) if np.iterable(dims) else []
+    if len(values) not in (1, 2):
+        raise ValueError(f"dims must be one dimension or a pair, by index or name; got {dims!r:.200}")
+    indices = [_dimension_index(value, names) for value in values]
+    if len(set(indices)) < len(indices):
+        raise ValueError(f"dims must be two distinct dimensions; got {dims!r:.200}")
+    return indices
 
 
-def _dimension_index(one: Any, names: list[str], advice: str) -> int:
-    if isinstance(one, str) and one in names:
-        return names.index(one)
-    if isinstance(one, (int, np.integer)) and not isinstance(one, bool) and 0 <= one < len(names):
-        return int(one)
-    known = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-    raise ValueError(f"dims: there is no dimension {one!r:.100} among {known}: {advice}")
+def _dimension_index(value: Any, names: list[str]) -> int:
+    if isinstance(value, str) and value in names:
+        return names.index(value)
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= value < len(names):
+        return int(value)
+    valid = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+    raise ValueError(
+        f"dims must be names of dimensions ({valid}) or indices below {len(names)}; got {value!r:.100}"
+    )
 
 
 def _principal_projection(points: F64) -> Projection:
-    """The two directions in which points spread most; the largest entry of each is positive."""
-    middle = points.mean(axis=0)
+    """Return the two directions of largest variance; the largest entry of each is positive."""
+    center = points.mean(axis=0)
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(points.T, ddof=0)))
-    first = np.argsort(values)[::-1][:2]
-    directions = vectors[:, first]
+    largest = np.argsort(values)[::-1][:2]
+    directions = vectors[:, largest]
     directions = directions * np.sign(directions[np.abs(directions).argmax(axis=0), [0, 1]])
-    shares = values[first] / max(values.sum(), np.finfo(float).tiny)
-    labels = tuple(f"principal direction {k} ({100 * s:.0f} %)" for k, s in enumerate(shares, 1))
-    return Projection(labels, middle, directions)
+    fractions = values[largest] / max(values.sum(), np.finfo(float).tiny)
+    labels = tuple(f"principal direction {k} ({100 * f:.0f} %)" for k, f in enumerate(fractions, 1))
+    return Projection(labels, center, directions)
 
 
-DEFAULT_N_SETS = 6  # that are drawn if none are chosen
-MAX_DENSITY_POINTS, DENSITY_GRID_SIZE = 1000, 60  # that densities are estimated from, and on
-MIN_DENSITY_POINTS = 10  # of a density
-CONTOUR_FRACTIONS = (0.9, 0.5)  # shares of the points within the contours
-MAX_BINS = 60
+CONTOUR_FRACTIONS = (0.9, 0.5)  # of the points, as documented
 
 
 def sets(sets: Any, which: Any = None, y: Any = None, *, dims: Any = None, ax: Any = None) -> Axes | Figure:
     """Draw one set, or several side by side on common axes.
 
-    One dimension is drawn as a histogram and a density, two as points with contours within which the densest half and
-    nine tenths of them lie, more as their two principal directions; strings as the shares of their symbols. Points are
-    as large as their weights say.
+    One dimension is drawn as a histogram and a density, two dimensions as points with contours of the densest 50 % and
+    90 %, more in two principal directions, and strings as frequencies of symbols. The area of a point is proportional
+    to its weight.
 
     Parameters
     ----------
     sets : sets
-        Anything that is a collection of sets; of a store only what is drawn is read.
+        A collection of sets; of a store only the drawn sets are read.
     which : int or list of int, optional
-        The set, or sets, to draw. By default up to six: the first ones, or in turn of every class of ``y``.
+        Indices of the sets to draw. By default up to six: the first ones, or some of every class of ``y``.
     y : (n,) array, optional
-        A target for every set of the collection, which colours it; a Series is joined by its index to sets with ids.
+        Targets, which define the colours; a Series is aligned to ids by its index.
     dims : int, str, or a pair of them, optional
-        The dimensions to draw, by position or (where sets have names) by name, in place of principal directions.
+        The dimensions to draw, by index or (if the sets have names) by name, instead of principal directions.
     ax : Axes, or one for each set, optional
-        Where to draw.
+        Axes to draw on, by default new ones.
 
     Returns
     -------
@@ -139,14 +140,14 @@ def sets(sets: Any, which: Any = None, y: Any = None, *, dims: Any = None, ax: A
     Raises
     ------
     ValueError, TypeError
-        For positions, targets, dimensions and axes that do not fit.
+        If indices, targets, dimensions or axes do not match.
     SampleSetError
-        For what is no collection of sets, and negative weights.
+        If sets are not a collection of sets, or have negative weights.
 
     Notes
     -----
-    Of a set with more than 3,000 points as many are drawn at random (by a fixed seed), and the title says so; densities
-    are by Scott's rule from 1,000. Cost: some tenths of a second.
+    Of a set with more than 3,000 points, a random sample with a fixed seed is drawn, which the title states. Densities
+    are kernel estimates with Scott's rule from up to 1,000 points. Cost: about 0.3 s.
 
     Examples
     --------
@@ -160,21 +161,22 @@ def sets(sets: Any, which: Any = None, y: Any = None, *, dims: Any = None, ax: A
     >>> [ax.get_title(loc="left") for ax in figure.axes]
     ['set 0: y = 0, 200 points', 'set 1: y = 1, 200 points']
     """
-    every = check_sets(sets, text=True)
-    colours = colour_by_target(y, every)
-    chosen = _select_sets(which, len(every), colours)
-    some = every[np.array(chosen)] if isinstance(every, SampleSets) else every[np.array(chosen)].load()
-    for k, i in enumerate(chosen):
-        require_nonnegative_weights(some[k : k + 1], i)
-    panels = get_panels(ax, len(chosen))
-    draw = _SetPanels(some, None if some.points_dtype.kind == "u" else choose_projection(some, dims))
-    for k, (panel, i) in enumerate(zip(panels, chosen, strict=True)):
-        target = "" if colours is None else f"{colours.label} = {colours.told(i)}, "
-        draw.panel(panel, k, PALETTE[0] if colours is None else colours.colours[i])
-        n = int(some.sizes[k])
-        part = f"{MAX_DRAWN_POINTS:,} of " if n > MAX_DRAWN_POINTS and draw.is_plane else ""
-        style_axes(panel, f"set {i}: {target}{part}{n:,} points", *draw.labels)
-        add_grid(panel, "both" if draw.is_plane else "y")
+    collection = check_sets(sets, text=True)
+    colours = colour_by_target(y, collection)
+    indices = _select_sets(which, len(collection), colours)
+    view = collection[np.array(indices)]
+    shown = view if isinstance(view, SampleSets) else view.load()
+    for k, i in enumerate(indices):
+        require_nonnegative_weights(shown[k : k + 1], i)
+    panels = get_panels(ax, len(indices))
+    drawing = _SetPanels(shown, None if shown.points_dtype.kind == "u" else choose_projection(shown, dims))
+    for k, (panel, i) in enumerate(zip(panels, indices, strict=True)):
+        target = "" if colours is None else f"{colours.label} = {colours.format_target(i)}, "
+        drawing.draw(panel, k, PALETTE[0] if colours is None else colours.colours[i])
+        n = int(shown.sizes[k])
+        sample = f"{MAX_DRAWN_POINTS:,} of " if n > MAX_DRAWN_POINTS and drawing.is_scatter else ""
+        style_axes(panel, f"set {i}: {target}{sample}{n:,} points", *drawing.labels)
+        add_grid(panel, "both" if drawing.is_scatter else "y")
     if len(panels) == 1:
         return panels[0]
     top = max(panel.get_ylim()[1] for panel in panels)
@@ -186,95 +188,93 @@ def sets(sets: Any, which: Any = None, y: Any = None, *, dims: Any = None, ax: A
 
 
 def _select_sets(which: Any, n: int, colours: TargetColours | None) -> list[int]:
-    """Positions of the sets that are drawn."""
+    """Return the indices of the sets to draw."""
     if which is None:
         return _example_sets(n, colours)
-    asked = (
-        [which] if isinstance(which, (int, np.integer)) else list(which) if np.iterable(which) else [which]
-    )
-    if len(asked) == 0:
-        raise ValueError("which must name one set at least; found none")
-    return [whole("which", i, least=0, most=n - 1) for i in asked]
+    indices = list(which) if np.iterable(which) else [which]
+    if len(indices) == 0:
+        raise ValueError("which must be the index of at least one set; got none")
+    return [whole("which", i, least=0, most=n - 1) for i in indices]
 
 
 def _example_sets(n: int, colours: TargetColours | None) -> list[int]:
-    """The first sets; of every class in turn; or at even steps from the least to the largest number."""
-    most = min(n, DEFAULT_N_SETS)
+    """Return the first sets, the first of every class in turn, or sets at equal steps of the sorted targets."""
+    n_shown = min(n, DEFAULT_N_SETS)
     if colours is None:
-        return list(range(most))
+        return list(range(n_shown))
     if colours.values is not None:
         order = np.argsort(colours.values, kind="stable")
-        return [int(i) for i in order[np.linspace(0, n - 1, most).round().astype(int)]]
-    turns = np.empty(n, np.int64)  # how many of its class come before a set
+        return [int(i) for i in order[np.linspace(0, n - 1, n_shown).round().astype(int)]]
+    rank_in_class = np.empty(n, np.int64)
     for k in range(len(colours.names)):
-        own = np.flatnonzero(colours.index == k)
-        turns[own] = np.arange(len(own))
-    first = np.lexsort((np.arange(n), colours.index, turns))[:most]
-    return [int(i) for i in first]
+        rows = np.flatnonzero(colours.index == k)
+        rank_in_class[rows] = np.arange(len(rows))
+    return [int(i) for i in np.lexsort((np.arange(n), colours.index, rank_in_class))[:n_shown]]
 
 
 class _SetPanels:
-    """How the sets of one picture are drawn: the same axes, bins and limits for all of them."""
+    """Panels of a figure with common axes, bins and limits; without a projection the sets are strings."""
 
-    def __init__(self, sets: SampleSets, plane: Projection | None) -> None:
-        self.sets, self.plane = sets, plane
-        if plane is None:
-            self.labels: tuple[str, ...] = ("symbol", "share of the points")
+    def __init__(self, sets: SampleSets, projection: Projection | None) -> None:
+        self.sets, self.projection = sets, projection
+        if projection is None:
+            self.labels: tuple[str, ...] = ("symbol", "fraction of the points")
             return
-        places = plane.of(sets.points)
-        low, high = places.min(axis=0), places.max(axis=0)
+        coordinates = projection.project(sets.points)
+        low, high = coordinates.min(axis=0), coordinates.max(axis=0)
         margin = np.where(high > low, 0.08 * (high - low), 0.5)
         self.low, self.high = low - margin, high + margin
-        self.labels = plane.labels if plane.n_dims == 2 else (*plane.labels, "density")
-        if plane.n_dims == 1:
+        self.labels = projection.labels if projection.n_dims == 2 else (*projection.labels, "density")
+        if projection.n_dims == 1:
             median = int(np.median(sets.sizes))
-            n_bins = int(np.clip(2 * np.cbrt(median), 5, MAX_BINS))  # Rice's rule
+            n_bins = int(np.clip(2 * np.cbrt(median), 5, MAX_HISTOGRAM_BINS))  # Rice's rule
             ends = (low[0], high[0]) if high[0] > low[0] else (self.low[0], self.high[0])
             self.bins = np.linspace(*ends, n_bins + 1).tolist()
 
     @property
-    def is_plane(self) -> bool:
-        """Whether points are drawn as points."""
-        return self.plane is not None and self.plane.n_dims == 2
+    def is_scatter(self) -> bool:
+        """True if points are drawn as points in the plane."""
+        return self.projection is not None and self.projection.n_dims == 2
 
-    def panel(self, ax: Axes, k: int, colour: str) -> None:
+    def draw(self, ax: Axes, k: int, colour: str) -> None:
         """Draw set k."""
-        given = self.sets.weights_of(k)
-        weights = None if given is None else np.asarray(given, np.float64).reshape(-1)
-        if self.plane is None:
-            self._symbols(ax, k, weights, colour)
-        elif self.plane.n_dims == 1:
-            self._histogram(ax, self.plane.of(self.sets[k])[:, 0], weights, colour)
+        values = self.sets.weights_of(k)
+        weights = None if values is None else np.asarray(values, np.float64).reshape(-1)
+        if self.projection is None:
+            self._draw_symbols(ax, k, weights, colour)
+            return
+        coordinates = self.projection.project(self.sets[k])
+        if self.projection.n_dims == 1:
+            self._draw_histogram(ax, coordinates[:, 0], weights, colour)
         else:
-            self._points(ax, self.plane.of(self.sets[k]), weights, colour)
+            self._draw_points(ax, coordinates, weights, colour)
 
-    def _symbols(self, ax: Axes, k: int, weights: F64 | None, colour: str) -> None:
+    def _draw_symbols(self, ax: Axes, k: int, weights: F64 | None, colour: str) -> None:
         codes = np.asarray(self.sets[k]).reshape(-1).astype(np.int64)
-        least, most = int(self.sets.relative.min()), int(self.sets.relative.max())
-        shares = np.bincount(codes - least, weights, minlength=most - least + 1)
-        ax.bar(np.arange(least, most + 1), shares / shares.sum(), color=colour, alpha=0.85)
-        if self.sets.alphabet is not None and most - least < MAX_BINS:
-            ax.set_xticks(
-                range(least, most + 1), [format_label(self.sets.alphabet[c]) for c in range(least, most + 1)]
-            )
+        low, high = int(self.sets.relative.min()), int(self.sets.relative.max())
+        counts = np.bincount(codes - low, weights, minlength=high - low + 1)
+        ax.bar(np.arange(low, high + 1), counts / counts.sum(), color=colour, alpha=0.85)
+        if self.sets.alphabet is not None and high - low < MAX_HISTOGRAM_BINS:
+            symbols = range(low, high + 1)
+            ax.set_xticks(symbols, [format_label(self.sets.alphabet[c]) for c in symbols])
 
-    def _histogram(self, ax: Axes, values: F64, weights: F64 | None, colour: str) -> None:
+    def _draw_histogram(self, ax: Axes, values: F64, weights: F64 | None, colour: str) -> None:
         ax.hist(values, bins=self.bins, weights=weights, density=True, color=colour, alpha=0.35)
         ax.set_xlim(self.low[0], self.high[0])
         density = _estimate_density(values[None], weights)
         if density is not None:
-            grid = np.linspace(self.low[0], self.high[0], 200)
+            grid = np.linspace(self.low[0], self.high[0], DENSITY_LINE_SIZE)
             ax.plot(grid, density(grid[None]), color=colour, linewidth=1.8)
 
-    def _points(self, ax: Axes, places: F64, weights: F64 | None, colour: str) -> None:
-        some = sample_points(len(places))
-        x, y = places[some].T
+    def _draw_points(self, ax: Axes, coordinates: F64, weights: F64 | None, colour: str) -> None:
+        shown = sample_points(len(coordinates))
+        x, y = coordinates[shown].T
         size = np.clip(4000 / len(x), 4, 40)
-        sizes = size if weights is None else 2 * size * weights[some] / weights.max()
+        sizes = size if weights is None else 2 * size * weights[shown] / weights.max()
         ax.scatter(x, y, s=sizes, color=colour, alpha=0.6, linewidths=0, rasterized=len(x) > 1000)
         ax.set_xlim(self.low[0], self.high[0])
         ax.set_ylim(self.low[1], self.high[1])
-        density = _estimate_density(places.T, weights)
+        density = _estimate_density(coordinates.T, weights)
         if density is None:
             return
         grid = [
@@ -297,17 +297,14 @@ class _SetPanels:
             )
 
 
-def _estimate_density(places: F64, weights: F64 | None) -> gaussian_kde | None:
-    """The estimated density of points (k, n), by some of them; None of few, or of points on a line."""
-    n = places.shape[1]
+def _estimate_density(coordinates: F64, weights: F64 | None) -> gaussian_kde | None:
+    """Estimate the density of points (k, n) from a sample; None if there are too few or they lie on a line."""
+    n = coordinates.shape[1]
     if n < MIN_DENSITY_POINTS:
         return None
-    some = np.random.default_rng(0).permutation(n)[:MAX_DENSITY_POINTS]
-    own = None if weights is None else weights[some]
+    sample = np.random.default_rng(0).permutation(n)[:MAX_DENSITY_POINTS]
+    sample_weights = None if weights is None else weights[sample]
     try:
-        return gaussian_kde(places[:, some], weights=own)
-    except (
-        np.linalg.LinAlgError,
-        ValueError,
-    ):  # nothing to estimate from: no spread, or one point with a weight
+        return gaussian_kde(coordinates[:, sample], weights=sample_weights)
+    except (np.linalg.LinAlgError, ValueError):  # zero variance, or a single point with a weight
         return None

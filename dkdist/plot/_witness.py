@@ -1,4 +1,4 @@
-"""`plot.witness`: where one point set outweighs another."""
+"""`plot.witness`: the witness function of two point sets, which shows where one is denser than the other."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from dkdist.plot._canvas import (
     style_axes,
 )
 from dkdist.plot._sets import sample_points
+from dkdist.plot._tuning import (
+    MARGIN_RATIO,
+    MIN_WITNESS_RANGE,
+    N_WITNESS_LEVELS,
+    WITNESS_GRID_SIZE,
+    WITNESS_LINE_SIZE,
+)
 
-N_LINE_POINTS, GRID_SIZE = 300, 90  # places of a line, and of each side of a plane
-MARGIN_RATIO = 0.1  # of the width, around the points
-N_LEVELS = 14
-MIN_WITNESS_RANGE = 1e-9  # of the largest value, below which there is rounding to see
-P_COLOUR, Q_COLOUR = (
-    PALETTE[1],
-    PALETTE[0],
-)  # as the ends of the diverging colours: where P is denser, and where Q is
+P_COLOUR, Q_COLOUR = PALETTE[1], PALETTE[0]  # similar to the ends of the diverging colour map
 
 
 def witness(P: Any, Q: Any, *, sigma: Any = "median", kernel: str = "gaussian", ax: Any = None) -> Axes:
@@ -47,7 +47,7 @@ def witness(P: Any, Q: Any, *, sigma: Any = "median", kernel: str = "gaussian", 
     kernel : str, default="gaussian"
         As in `dkdist.witness`.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on, by default new ones.
 
     Returns
     -------
@@ -56,12 +56,12 @@ def witness(P: Any, Q: Any, *, sigma: Any = "median", kernel: str = "gaussian", 
     Raises
     ------
     ValueError, TypeError
-        As `dkdist.witness`; for points of more than two dimensions, and axes that are none.
+        As `dkdist.witness`; if points have more than two dimensions, or ax is not Axes.
 
     Notes
     -----
-    All points count, and up to 3,000 of each set are drawn. Cost: 300 (n + m) values of the kernel in one dimension,
-    8,100 (n + m) in two.
+    The function is computed from all points; up to 3,000 points of each set are drawn. Cost: 300 (n + m) values of the
+    kernel in one dimension, 8,100 (n + m) in two.
 
     References
     ----------
@@ -81,22 +81,22 @@ def witness(P: Any, Q: Any, *, sigma: Any = "median", kernel: str = "gaussian", 
     d = p.shape[1]
     if d > 2:
         raise ValueError(
-            f"P has {d} dimensions, and a picture two: give two columns of P and Q, or their principal components"
+            f"P must have at most 2 dimensions; got {d}. Pass two columns of P and Q, or their principal components"
         )
-    both = np.vstack([p, q]) if q.shape[1] == d else p
-    low, high = both.min(axis=0), both.max(axis=0)
+    points = np.vstack([p, q]) if q.shape[1] == d else p
+    low, high = points.min(axis=0), points.max(axis=0)
     margin = np.where(high > low, MARGIN_RATIO * (high - low), 0.5)
     sides = [
-        np.linspace(a, b, N_LINE_POINTS if d == 1 else GRID_SIZE)
+        np.linspace(a, b, WITNESS_LINE_SIZE if d == 1 else WITNESS_GRID_SIZE)
         for a, b in zip(low - margin, high + margin, strict=True)
     ]
-    places = np.stack([m.ravel() for m in np.meshgrid(*sides)], axis=1)
-    f = witness_at(p, q, places, sigma=sigma, kernel=kernel)
+    nodes = np.stack([m.ravel() for m in np.meshgrid(*sides)], axis=1)
+    f = witness_at(p, q, nodes, sigma=sigma, kernel=kernel)
     axes = get_axes(ax)
     if d == 1:
         _draw_line(axes, sides[0], f, p, q)
     else:
-        _draw_plane(axes, sides, f.reshape(GRID_SIZE, GRID_SIZE), p, q)
+        _draw_plane(axes, sides, f.reshape(WITNESS_GRID_SIZE, WITNESS_GRID_SIZE), p, q)
     return axes
 
 
@@ -105,28 +105,26 @@ def _draw_line(ax: Axes, x: F64, f: F64, p: F64, q: F64) -> None:
     ax.fill_between(x, f, 0, where=(f > 0).tolist(), color=P_COLOUR, alpha=0.25, linewidth=0)
     ax.fill_between(x, f, 0, where=(f < 0).tolist(), color=Q_COLOUR, alpha=0.25, linewidth=0)
     ax.axhline(0, color=MUTED_COLOUR, linewidth=0.8)
-    end = 1.15 * max(float(np.abs(f).max()), MIN_WITNESS_RANGE)
-    ax.set_ylim(-end, end)
-    for points, place, colour, name in ((p, 0.97, P_COLOUR, "P"), (q, 0.03, Q_COLOUR, "Q")):
-        shown = points[sample_points(len(points)), 0]
-        where = ax.get_xaxis_transform()
-        ax.plot(
-            shown, np.full(len(shown), place), "|", color=colour, markersize=9, alpha=0.5, transform=where
-        )
-        ax.text(1.01, place, name, color=colour, va="center", fontweight="bold", transform=ax.transAxes)
-    style_axes(ax, "where P is denser (above) and where Q is", "dimension 0", "witness f")
+    limit = 1.15 * max(float(np.abs(f).max()), MIN_WITNESS_RANGE)
+    ax.set_ylim(-limit, limit)
+    for points, height, colour, name in ((p, 0.97, P_COLOUR, "P"), (q, 0.03, Q_COLOUR, "Q")):
+        x_points = points[sample_points(len(points)), 0]
+        heights, transform = np.full(len(x_points), height), ax.get_xaxis_transform()
+        ax.plot(x_points, heights, "|", color=colour, markersize=9, alpha=0.5, transform=transform)
+        ax.text(1.01, height, name, color=colour, va="center", fontweight="bold", transform=ax.transAxes)
+    style_axes(ax, "P is denser above 0, Q below", "dimension 0", "witness f")
     add_grid(ax, "y")
 
 
 def _draw_plane(ax: Axes, sides: list[F64], f: F64, p: F64, q: F64) -> None:
-    end = max(float(np.abs(f).max()), MIN_WITNESS_RANGE)
-    levels = MaxNLocator(N_LEVELS, symmetric=True).tick_values(-end, end)
-    field = ax.contourf(*sides, f, levels, cmap=DIVERGING_CMAP, vmin=-end, vmax=end, alpha=0.75)
-    add_colour_bar(ax, field, "witness f: above 0 where P is denser")
+    limit = max(float(np.abs(f).max()), MIN_WITNESS_RANGE)
+    levels = MaxNLocator(N_WITNESS_LEVELS, symmetric=True).tick_values(-limit, limit)
+    contours = ax.contourf(*sides, f, levels, cmap=DIVERGING_CMAP, vmin=-limit, vmax=limit, alpha=0.75)
+    add_colour_bar(ax, contours, "witness f: above 0 where P is denser")
     for points, colour, marker, name in ((p, P_COLOUR, "o", "P"), (q, Q_COLOUR, "s", "Q")):
         shown = points[sample_points(len(points))]
         size = float(np.clip(4000 / len(shown), 5, 30))
         options: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.3, "rasterized": len(shown) > 1000}
         ax.scatter(shown[:, 0], shown[:, 1], s=size, color=colour, marker=marker, label=name, **options)
-    style_axes(ax, "where P is denser (red) and where Q is (blue)", "dimension 0", "dimension 1")
+    style_axes(ax, "P is denser in red regions, Q in blue", "dimension 0", "dimension 1")
     add_legend(ax, frameon=True, framealpha=0.9)

@@ -255,7 +255,7 @@ def test_examples_run_and_leave_nothing(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(dk, "__dir__", lambda: ["write_features", "SetScaler"])
-    monkeypatch.setattr(warm_examples, "methods", lambda: iter([print("said")]))
+    monkeypatch.setattr(warm_examples, "extra_calls", lambda: iter([print("said")]))
     warm_examples.run_all()
     assert list(tmp_path.iterdir()) == []
     assert capsys.readouterr().out == ""

@@ -174,11 +174,11 @@ def test_a_coordinate_that_is_no_number_is_named(value, what, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "a table needs --set-id"),
+        ([], "a table requires --set-id"),
         (["--set-id", "sack"], "has no column 'sack'; it has bag, label, x, y, w, height"),
         (["--set-id", "bag", "--points", "x,label"], "column 'label' .* holds text: expected numbers"),
         (["--set-id", "label", "--target", "w"], "target 'w' is .* and then .* within set"),
-        (["--set-id", "bag", "--values", "x"], "--values is for arrays"),
+        (["--set-id", "bag", "--values", "x"], "--values applies to arrays only"),
     ],
 )
 def test_wrong_columns_are_named(options, message, tmp_path, capsys):
@@ -263,7 +263,7 @@ def test_a_cube_is_sets_of_equal_size(save, tmp_path, monkeypatch):
         ({"w": np.zeros(4)}, ["--weight", "w"], "expected one weight for each"),
         ({"label": np.array([{}], dtype=object)}, [], "without Python objects"),
         ({"values": np.full((SIZES.sum(), 2), np.nan)}, [], "sets 0 to 39 of"),
-        ({}, ["--set-id", "x"], "--set-id is for tables"),
+        ({}, ["--set-id", "x"], "--set-id applies to tables only"),
     ],
 )
 def test_wrong_arrays_are_named(changes, options, message, tmp_path, capsys):

@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import dkdist as dk
-from dkdist.plot._canvas import MAX_LABEL_CHARACTERS, format_label
+from dkdist.plot._canvas import format_label
+from dkdist.plot._tuning import MAX_LABEL_CHARACTERS
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.normal(size=(30, 2)).astype("f4")
@@ -68,7 +69,7 @@ def test_a_picture_makes_one_figure_shows_nothing_and_changes_no_setting(name, m
 
 @pytest.mark.parametrize("name", CALLS)
 def test_what_are_no_axes_is_refused(name):
-    with pytest.raises(TypeError, match="ax must be matplotlib Axes; found str"):
+    with pytest.raises(TypeError, match="ax must be matplotlib Axes; got str"):
         getattr(dk.plot, name)(*CALLS[name], ax="here")
 
 
@@ -93,7 +94,7 @@ def test_hostile_classes_are_drawn(bags):
 def test_without_matplotlib_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setattr("dkdist.plot.find_spec", lambda name: None)
     with pytest.raises(
-        ImportError, match=r"dkdist.plot.sets draws with matplotlib: pip install 'dkdist\[plots\]'"
+        ImportError, match=r"dkdist.plot.sets needs matplotlib: pip install 'dkdist\[plots\]'"
     ):
         dk.plot.__getattr__("sets")
     with pytest.raises(AttributeError):

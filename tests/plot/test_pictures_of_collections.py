@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 
 import dkdist as dk
 from dkdist.plot._canvas import PALETTE
-from dkdist.plot._collection import MAX_MAP_SETS
+from dkdist.plot._tuning import MAX_MAP_SETS
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(40, 6)) * [3, 2, 1, 1, 1, 1]
@@ -69,7 +69,7 @@ def test_more_classes_than_colours_differ_in_their_markers():
     ax = dk.plot.collection(ROWS, np.array(list("abcdefghijkl"))[np.arange(40) % 12])
     assert len(ax.collections) == 2
     assert len(ax.get_legend().get_texts()) == 12
-    with pytest.raises(ValueError, match="no more than 48 can be told apart"):
+    with pytest.raises(ValueError, match="y must have at most 48 classes"):
         dk.plot.collection(np.zeros((60, 2)), np.arange(60).astype(str))
 
 
@@ -90,7 +90,7 @@ def test_rows_that_are_all_the_same_are_one_point():
     [
         (np.zeros((2, 2)), {}, "three sets or more"),
         (np.zeros(5), {}, "rows must be"),
-        (np.full((5, 2), np.nan), {}, "row 0 is not finite"),
+        (np.full((5, 2), np.nan), {}, "rows must be finite; row 0 is not"),
         (np.zeros((5, 4)), {"distances": True}, r"distances must be \(n, n\)"),
         (np.arange(9.0).reshape(3, 3), {"distances": True}, "symmetric"),
         (-np.ones((3, 3)), {"distances": True}, "distances must be >= 0"),
@@ -180,5 +180,5 @@ def test_equal_sets_have_a_witness_that_is_zero():
 
 
 def test_a_witness_in_space_is_refused():
-    with pytest.raises(ValueError, match="P has 3 dimensions, and a picture two"):
+    with pytest.raises(ValueError, match="P must have at most 2 dimensions; got 3"):
         dk.plot.witness(np.zeros((4, 3)), np.ones((4, 3)))

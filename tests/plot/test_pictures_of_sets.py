@@ -9,7 +9,8 @@ from matplotlib.path import Path
 from sklearn.decomposition import PCA
 
 import dkdist as dk
-from dkdist.plot._sets import MAX_DRAWN_POINTS, choose_projection, dimension_names
+from dkdist.plot._sets import choose_projection, dimension_names
+from dkdist.plot._tuning import MAX_DRAWN_POINTS
 
 
 def places(ax):
@@ -150,7 +151,7 @@ def test_axes_are_one_for_each_set(bags):
     panels = Figure().subplots(1, 2)
     dk.plot.sets(bags, [3, 5], ax=panels)
     assert [ax.get_title(loc="left") for ax in panels] == ["set 3: 40 points", "set 5: 40 points"]
-    with pytest.raises(ValueError, match="ax must be one Axes for each of the 3 sets; found 2"):
+    with pytest.raises(ValueError, match="ax must be one Axes for each of the 3 sets; got 2"):
         dk.plot.sets(bags, [3, 5, 6], ax=panels)
 
 
@@ -162,12 +163,12 @@ def test_contributions_colour_the_points_that_have_them(bags):
     np.testing.assert_allclose(drawn.get_array(), values[order])
     np.testing.assert_allclose(drawn.get_offsets(), bags[1][order], rtol=1e-6)
     assert drawn.get_clim() == (-np.abs(values).max(), np.abs(values).max())
-    assert ax.get_title(loc="left") == f"set 1: 40 points add {values.sum():+.4g}"
+    assert ax.get_title(loc="left") == f"set 1: 40 points contribute {values.sum():+.4g}"
 
 
 def test_contributions_to_one_of_several_outputs(bags):
     values = np.random.default_rng(6).normal(size=(40, 3))
-    with pytest.raises(ValueError, match="3 outputs: say which"):
+    with pytest.raises(ValueError, match="output must be given for contributions to 3 outputs"):
         dk.plot.contributions(bags[:1], [values])
     ax = dk.plot.contributions(bags[:1], [values], output=2)
     np.testing.assert_allclose(np.sort(ax.collections[0].get_array()), np.sort(values[:, 2]))

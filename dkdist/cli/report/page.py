@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from dkdist._utils.text import escape_html, truncate
-from dkdist.plot._canvas import PAD_INCHES
+from dkdist.plot._tuning import PAD_INCHES
 
 STYLE = """
 :root { color: #1d2733; background: #fff; font: 16px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif }
