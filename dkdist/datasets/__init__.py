@@ -1,4 +1,4 @@
-"""Sample sets to learn with: bundled digits as sets of ink, and simulated mixtures and cells of donors."""
+"""Example data: digits of scikit-learn as sets, and simulated mixtures and cells."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""`make_cells`: measured cells of donors in two groups, of which a few cells tell the groups apart."""
+"""`make_cells`: simulated cells of healthy and ill donors, who differ in the fraction of one kind of cells."""
 
 from __future__ import annotations
 
@@ -20,24 +20,27 @@ KIND_MEANS = np.array(
         [4.0, 4.0, 0.5, 1.0],  # T helper cells
         [4.0, 0.5, 4.0, 1.0],  # killer T cells
         [0.5, 1.0, 0.5, 2.0],  # other cells
-        [4.0, 0.5, 4.0, 4.0],  # active killer cells: what differs between the groups
+        [4.0, 0.5, 4.0, 4.0],  # active killer T cells, whose fraction differs between the groups
     ]
 )
 KIND_SDS = np.array([0.5, 0.5, 0.9, 0.5])
-MEAN_FRACTIONS = np.array([0.50, 0.27, 0.23])  # of the first three kinds, on average
-OTHER_CELLS, ACTIVE_CELLS = 2, 3
-MEAN_ACTIVE_FRACTION = {"healthy": 0.01, "ill": 0.05}  # share of active cells, on average
-FRACTION_CONCENTRATION, ACTIVE_CONCENTRATION = 40.0, 400.0  # how little shares vary between donors
-DONOR_SHIFT_SD, OTHER_CELLS_SHIFT_SD = (
-    0.15,
-    0.8,
-)  # of a donor's measurements, and of the other cells, against another's
-MIN_AGE_YEARS, MAX_AGE_YEARS = 20.0, 80.0  # years
-MAX_COUNT = 10**6  # donors, or cells of one
+MEAN_FRACTIONS = np.array([0.50, 0.27, 0.23])  # of the first three kinds
+OTHER_CELLS, ACTIVE_CELLS = 2, 3  # rows of KIND_MEANS (tests/datasets/test_datasets.py)
+MEAN_ACTIVE_FRACTION = {"healthy": 0.01, "ill": 0.05}  # of active cells, by group
+# Larger concentrations make the fractions of donors more alike, larger shifts make means less informative. They were
+# tuned so that means do not separate the groups (python docs/tutorials/1_data_frame.py).
+FRACTION_CONCENTRATION, ACTIVE_CONCENTRATION = 40.0, 400.0  # of the Dirichlet and the beta distribution
+# Standard deviations between donors: of all measurements, and in addition of the other cells. As above:
+# python docs/tutorials/1_data_frame.py
+DONOR_SHIFT_SD, OTHER_CELLS_SHIFT_SD = 0.15, 0.8
+MIN_AGE_YEARS, MAX_AGE_YEARS = 20.0, 80.0  # as documented (tests/datasets/test_datasets.py)
+MAX_COUNT = (
+    10**6
+)  # donors, and cells per donor: larger values are typing errors (tests/datasets/test_datasets.py)
 
 
 class Donor(NamedTuple):
-    """One donor: the group, the age in years, how severe, and the cells."""
+    """Group, age in years, severity and cells (n_cells, 4) of a donor."""
 
     group: str
     age: float
@@ -48,46 +51,46 @@ class Donor(NamedTuple):
 def make_cells(
     n_donors: int = 60, n_cells: int = 300, *, as_frame: bool = False, random_state: Any = None
 ) -> tuple[Any, Any]:
-    """Simulate cells of healthy and ill donors, as a cytometer measures them: who is ill, and which cells tell?
+    """Simulate cytometer measurements of cells of healthy and ill donors.
 
-    Four markers of every cell. All donors have the same kinds of cells, in shares that vary; of the cells of the ill
-    some 5 % instead of 1 % are active killer cells (CD8 and CD38 near 4). Measurements of one donor are shifted
-    against another's by as much as it takes for means to tell little: the simulation was tuned so that they fail.
+    Every cell has four markers. All donors have the same kinds of cells, in fractions that vary. Of the cells of ill
+    donors, about 5 % instead of 1 % are active killer T cells (CD8 and CD38 near 4). Measurements are shifted between
+    donors, with shifts tuned so that models of means fail.
 
     Parameters
     ----------
     n_donors : int, default=60
-        Half of them healthy, half ill; 2 or more.
+        Number of donors, at least 2; half of them are healthy, half ill.
     n_cells : int, default=300
-        Cells of a donor on average; each has between half and one and a half times as many.
+        Mean number of cells per donor; each has between 0.5 and 1.5 times as many.
     as_frame : bool, default=False
-        Whether to return data frames, as such data come; needs pandas.
+        Whether to return data frames; requires pandas.
     random_state : int, Generator or None, default=None
-        Seed of everything.
+        Seed of all random numbers.
 
     Returns
     -------
     sets, y : SampleSets, (n_donors,) array of str
-        A set for each donor with a point for each cell, and "healthy" or "ill". The sets know the donors as ids, the
-        markers as names of dimensions, and "group", "age" and "severity" as targets.
+        A set per donor with a point per cell, and "healthy" or "ill". The sets have donors as ids, markers as names of
+        dimensions, and "group", "age" and "severity" as targets.
     cells, donors : DataFrame, DataFrame
-        With ``as_frame=True``. ``cells`` has a row for each cell: "donor", and the markers "CD3", "CD4", "CD8" and
-        "CD38" as arcsinh of intensities. ``donors``, in another order, has a row for each donor, with the donor as
-        index: "group", "age" in years, and "severity": 50 times the share of active killer cells, plus .06 for every
-        year above 20, plus noise of standard deviation .3.
+        With ``as_frame=True``. ``cells`` has a row per cell: "donor", and the markers "CD3", "CD4", "CD8" and "CD38" as
+        arcsinh of intensities. ``donors``, in another order, has a row per donor, with the donor as index: "group",
+        "age" in years, and "severity": 50 times the fraction of active killer T cells, plus 0.06 for every year above
+        20, plus noise of standard deviation 0.3.
 
     Raises
     ------
     ValueError
-        For numbers that are not whole, below 2 or above a million.
+        If a number is not whole, below 2 or above 1,000,000.
     TypeError
-        If ``as_frame`` is no boolean.
+        If ``as_frame`` is not a boolean.
     ImportError
-        If ``as_frame`` is asked for and pandas is not there.
+        If ``as_frame`` is true and pandas is not installed.
 
     Notes
     -----
-    The data are simulated and say nothing of any illness. Cost: .1 ms a donor of 300 cells.
+    The data are simulated and carry no medical information. Cost: 0.1 ms per donor with 300 cells.
 
     Examples
     --------
@@ -100,21 +103,21 @@ def make_cells(
     (['donor', 'CD3', 'CD4', 'CD8', 'CD38'], ['group', 'age', 'severity'])
     """
     n, size = whole("n_donors", n_donors, 2, MAX_COUNT), whole("n_cells", n_cells, 2, MAX_COUNT)
-    framed, rng = check_bool("as_frame", as_frame), np.random.default_rng(draw_seed(random_state))
+    as_frame, rng = check_bool("as_frame", as_frame), np.random.default_rng(draw_seed(random_state))
     groups = rng.permutation(np.resize(list(MEAN_ACTIVE_FRACTION), n))
     donors = [_simulate_donor(str(group), size, rng) for group in groups]
     ids = np.array([f"D{i:03d}" for i in rng.permutation(n) + 1])
-    if framed:
+    if as_frame:
         return _to_frames(donors, ids)
-    targets = {name: np.array([getattr(one, name) for one in donors]) for name in TARGETS}
+    targets = {name: np.array([getattr(donor, name) for donor in donors]) for name in TARGETS}
     return SampleSets.from_arrays([d.cells for d in donors], ids=ids, names=MARKERS, targets=targets), groups
 
 
 def _simulate_donor(group: str, n_cells: int, rng: np.random.Generator) -> Donor:
     mean = MEAN_ACTIVE_FRACTION[group]
     active = rng.beta(mean * ACTIVE_CONCENTRATION, (1 - mean) * ACTIVE_CONCENTRATION)
-    shares = (1 - active) * rng.dirichlet(MEAN_FRACTIONS * FRACTION_CONCENTRATION)
-    counts: I64 = rng.multinomial(rng.integers(n_cells // 2, 3 * n_cells // 2 + 1), [*shares, active])
+    fractions = (1 - active) * rng.dirichlet(MEAN_FRACTIONS * FRACTION_CONCENTRATION)
+    counts: I64 = rng.multinomial(rng.integers(n_cells // 2, 3 * n_cells // 2 + 1), [*fractions, active])
     kind = rng.permutation(np.repeat(np.arange(len(KIND_MEANS)), counts))
     means = KIND_MEANS + rng.normal(0, DONOR_SHIFT_SD, len(MARKERS))
     means[OTHER_CELLS] += rng.normal(0, OTHER_CELLS_SHIFT_SD, len(MARKERS))
@@ -125,13 +128,13 @@ def _simulate_donor(group: str, n_cells: int, rng: np.random.Generator) -> Donor
 
 
 def _to_frames(donors: list[Donor], ids: NDArray[np.str_]) -> tuple[Any, Any]:
-    """Cells in the order in which donors were measured, and donors in the order of their names."""
+    """Return cells in the order of the donors, and donors in the order of their ids."""
     if find_spec("pandas") is None:
         raise ImportError("as_frame=True needs pandas: pip install 'dkdist[frames]'")
     import pandas as pd
 
-    cells = pd.DataFrame(np.concatenate([one.cells for one in donors]), columns=list(MARKERS))
-    cells.insert(0, "donor", np.repeat(ids, [len(one.cells) for one in donors]))
-    rows = [one[: len(TARGETS)] for one in donors]
-    told = pd.DataFrame(rows, columns=list(TARGETS), index=pd.Index(ids, name="donor"))
-    return cells, told.sort_index()
+    cells = pd.DataFrame(np.concatenate([donor.cells for donor in donors]), columns=list(MARKERS))
+    cells.insert(0, "donor", np.repeat(ids, [len(donor.cells) for donor in donors]))
+    rows = [donor[: len(TARGETS)] for donor in donors]
+    donor_frame = pd.DataFrame(rows, columns=list(TARGETS), index=pd.Index(ids, name="donor"))
+    return cells, donor_frame.sort_index()

@@ -1,4 +1,4 @@
-"""`load_digits_as_sets`: the digits that scikit-learn bundles, as sets of inked points."""
+"""`load_digits_as_sets`: the digits of scikit-learn as sets of weighted points."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from sklearn.datasets import load_digits
 from dkdist._numba.arrays import I64
 from dkdist.sets import SampleSets
 
-IMAGE_SIDE_PIXELS = 8  # pixels
+IMAGE_SIDE_PIXELS = 8  # of sklearn.datasets.load_digits (tests/datasets/test_datasets.py)
 
 
 def load_digits_as_sets() -> tuple[SampleSets, I64]:
-    """Handwritten digits as sets of weighted points in the unit square.
+    """Load handwritten digits as sets of weighted points in the unit square.
 
     Each of 1,797 images of 8 x 8 pixels becomes the set of the centres of its inked pixels, weighted by their ink.
-    Nothing is downloaded: the images come with scikit-learn.
+    The images are part of scikit-learn; nothing is downloaded.
 
     Returns
     -------
@@ -26,7 +26,7 @@ def load_digits_as_sets() -> tuple[SampleSets, I64]:
 
     Notes
     -----
-    Cost: .1 s, 1 MB.
+    Cost: 0.1 s, 1 MB.
 
     References
     ----------
@@ -45,5 +45,5 @@ def load_digits_as_sets() -> tuple[SampleSets, I64]:
     side = (np.arange(IMAGE_SIDE_PIXELS) + 0.5) / IMAGE_SIDE_PIXELS  # pixel centres
     centres = np.stack(np.meshgrid(side, side[::-1]), axis=-1).reshape(IMAGE_SIDE_PIXELS**2, 2)
     inked = images > 0
-    sets = SampleSets.from_arrays([centres[one] for one in inked], [v[v > 0] for v in images])
+    sets = SampleSets.from_arrays([centres[mask] for mask in inked], [v[v > 0] for v in images])
     return sets, labels.astype(np.int64)

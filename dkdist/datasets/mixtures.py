@@ -1,4 +1,4 @@
-"""`make_mixtures`: points of Gaussian mixtures in the plane, whose number of components is to be learned."""
+"""`make_mixtures`: points of Gaussian mixtures in the plane, with the number of components as target."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from dkdist._base.parameter_checks import draw_seed, whole
 from dkdist._numba.arrays import F64, I64
 from dkdist.sets import SampleSets
 
-DOMAIN_BOUND = 10.0  # the square [-10, 10]^2 holds all but 1e-5 of every mixture's mass
-MAX_COMPONENTS = 10
-MAX_COUNT = 10**6  # sets, or points of one
+# The square [-10, 10]^2 contains all but 1e-5 of the mass of every mixture; its points are clipped to it
+# (tests/datasets/test_datasets.py).
+DOMAIN_BOUND = 10.0
+MAX_COMPONENTS = 10  # Sutherland et al. (2016), section 4.2
+MAX_COUNT = (
+    10**6
+)  # sets, and points per set: larger values are typing errors (tests/datasets/test_datasets.py)
 
 
 class Mixture:
-    """A random mixture of 1 to 10 Gaussians in the plane, with equal weights."""
+    """Random mixture of 1 to 10 Gaussians in the plane, with equal weights."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         k = rng.integers(1, MAX_COMPONENTS + 1)
@@ -36,34 +40,34 @@ class Mixture:
 def make_mixtures(
     n_sets: int = 400, n_points: int = 200, *, random_state: Any = None
 ) -> tuple[SampleSets, I64]:
-    """Draw sets of points from Gaussian mixtures in the plane; the target is the number of components.
+    """Draw sets of points from Gaussian mixtures in the plane.
 
-    Every set has a mixture of its own, of 1 to 10 Gaussians with equal weights. No mean or variance tells how many
-    there are: the shape of the whole distribution does.
+    Every set is drawn from another mixture of 1 to 10 Gaussians with equal weights; the target is their number. It
+    does not follow from means or variances, but from the shape of the distribution.
 
     Parameters
     ----------
     n_sets, n_points : int, default=400, 200
-        How many sets, and of how many points each.
+        Number of sets, and of points per set.
     random_state : int, Generator or None, default=None
         Seed of the mixtures and the points.
 
     Returns
     -------
     sets : SampleSets
-        Points in the square [-10, 10]^2; the few that fall outside are moved to its wall.
+        Points in the square [-10, 10]^2; points outside are clipped to its boundary.
     y : (n_sets,) int64 array
         The numbers of components, 1 to 10.
 
     Raises
     ------
     ValueError
-        For numbers that are not whole, below 1 or above a million.
+        If a number is not whole, below 1 or above 1,000,000.
 
     Notes
     -----
     Means are uniform on [-5, 5]^2; covariances are ``a A A' + B``, a uniform on [1, 4], the entries of A on [-1, 1],
-    B diagonal on [0, 1]. Cost: .1 ms a set.
+    B diagonal on [0, 1]. Cost: 0.1 ms per set.
 
     References
     ----------
@@ -81,6 +85,6 @@ def make_mixtures(
     """
     n, size = whole("n_sets", n_sets, most=MAX_COUNT), whole("n_points", n_points, most=MAX_COUNT)
     rng = np.random.default_rng(draw_seed(random_state))
-    drawn = [Mixture(rng) for _ in range(n)]
-    points = [np.clip(one.sample(size, rng), -DOMAIN_BOUND, DOMAIN_BOUND) for one in drawn]
-    return SampleSets.from_arrays(points), np.array([len(one.means) for one in drawn], np.int64)
+    mixtures = [Mixture(rng) for _ in range(n)]
+    points = [np.clip(mixture.sample(size, rng), -DOMAIN_BOUND, DOMAIN_BOUND) for mixture in mixtures]
+    return SampleSets.from_arrays(points), np.array([len(mixture.means) for mixture in mixtures], np.int64)
