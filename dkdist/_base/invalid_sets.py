@@ -18,7 +18,7 @@ from dkdist._base.parameter_checks import one_of
 from dkdist._numba.arrays import I64, Array
 from dkdist._runtime.process import warn
 from dkdist.io import SetStore, StoreFormatError
-from dkdist.io._zarr.reading import Committed
+from dkdist.io._zarr.reading import CommitReader
 from dkdist.io.set_pieces import in_pieces
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.point_checks import locate
@@ -94,7 +94,7 @@ def _raise_named(error: ValueError, sets: SampleSets | SetStore, position: int) 
 
 def _require_current(sets: SetStore) -> None:
     """Raise unless the store is still there, whole at its root, and the one that this view was made from."""
-    Committed(sets._address, sets._commit)
+    CommitReader(sets._address, sets._commit)
 
 
 def skips(estimator: Any) -> bool:

@@ -2,7 +2,7 @@
 
     mean over a set = sum_r W_r (mean over run r) / sum_r W_r        W_r: the weight of the points of run r
 
-Runs are 4 MiB of points (`dkdist._numba.points.run_length`), from the first one of the set on. Compiled loops see one
+Runs are 4 MiB of points (`dkdist._numba.points.chunk_length`), from the first one of the set on. Compiled loops see one
 run, in float32, and runs are taken together in float64. So a set that comes from a store in pieces, cut anew into
 runs, has the bits of the same set in memory, and no set needs more memory than a run does.
 
@@ -24,7 +24,7 @@ from typing import Any, Generic, Protocol, Self, TypeGuard, TypeVar
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._numba.points import are_long, count_outside, run_length, weight_totals
+from dkdist._numba.points import are_long, chunk_length, count_outside, weight_totals
 from dkdist._utils.serialization import serializable
 from dkdist.sets import SampleSets
 
@@ -247,7 +247,7 @@ class RowOfRuns:
     """
 
     def __init__(self, d: int, take: Callable[[SampleSets, float], None], made: Callable[[], F32]) -> None:
-        self._take, self._made, self._length = take, made, run_length(d)
+        self._take, self._made, self._length = take, made, chunk_length(d)
         self._pieces = CutPieces(self._length, self._use)
 
     def add(self, points: F32, weights: F32 | None) -> None:
@@ -290,7 +290,7 @@ class MeanOfRuns:
 def runs_of(sets: SampleSets, span: I64) -> Iterator[tuple[SampleSets, float]]:
     """The runs of the set at a span, and their weights; those of weight zero are left out."""
     weights = None if sets.weights is None else sets.weights.reshape(-1)
-    yield from _runs(sets.relative, weights, int(span[0]), int(span[1]), run_length(sets.n_dims))
+    yield from _runs(sets.relative, weights, int(span[0]), int(span[1]), chunk_length(sets.n_dims))
 
 
 def spans_of(sets: SampleSets) -> I64:

@@ -18,7 +18,7 @@ from dkdist._numba.arrays import Array
 from dkdist._runtime.blocks import is_lazy, require_known_chunks
 from dkdist.io import SetStore
 from dkdist.sets import SampleSetError, SampleSets
-from dkdist.sets.indexing import aligned, has_default_index, has_index, in_order, load_collection
+from dkdist.sets.indexing import align_to_ids, has_default_index, has_index, is_in_id_order, load_collection
 
 UNKNOWN = object()  # the owner of rows that none of our steps has made
 _OWNERS: dict[int, Any] = {}
@@ -91,9 +91,9 @@ def check_index_alignment(rows: Any, sets: Any, y: Any) -> Any:
     if owner is None or not has_index(y):
         return rows
     ids = ids_of(sets)
-    if ids is None or in_order(y, ids):
+    if ids is None or is_in_id_order(y, ids):
         return rows
-    aligned(y, ids)  # what cannot be put in order is refused here, by name
+    align_to_ids(y, ids)  # what cannot be put in order is refused here, by name
     if has_index(rows):
         raise _another_order()
     return UnalignedRows(rows, owner)
@@ -128,7 +128,7 @@ def align_to_index(X: Any, **beside: Any) -> tuple[Any, ...]:
     if owner is UNKNOWN:
         for name in indexed:
             _require_no_other_order(beside[name], name)
-    return own_rows(X), *(aligned(values, ids, name) for name, values in beside.items())
+    return own_rows(X), *(align_to_ids(values, ids, name) for name, values in beside.items())
 
 
 def _owner_of(X: Any) -> Any:
@@ -155,7 +155,7 @@ def _require_no_other_order(values: Any, name: str) -> None:
         return
     given, alike = set(values.index), [sets.ids for sets in list(_EMBEDDED) if len(sets) == len(values)]
     known = [ids for ids in alike if ids is not None and set(ids.tolist()) == given]
-    if known and not any(in_order(values, ids) for ids in known):
+    if known and not any(is_in_id_order(values, ids) for ids in known):
         raise SampleSetError(
             f"{name} has the ids of sets that were embedded, in another order, and nothing is known of the order of "
             f"these rows, which another step has made: give {name}.loc[sets.ids], or {name}.to_numpy() if it is in the "

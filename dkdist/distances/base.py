@@ -35,14 +35,16 @@ from dkdist._numba.compilation import jit
 from dkdist._numba.elementary import f32
 from dkdist.io import SetStore
 from dkdist.sets import SampleSetError, SampleSets
-from dkdist.sets.origins import MIN_OFFSET_RATIO, MAX_SAMPLE_ROWS, MAX_SAMPLE_VALUES
+from dkdist.sets.origins import MAX_SAMPLE_ROWS, MAX_SAMPLE_VALUES, MIN_OFFSET_RATIO
 from dkdist.sets.point_checks import locate
 from dkdist.sets.strings import translate_codes
 
 # Squares of coordinates and widths in this range, and long sums of them, are float32 (at most 3.4e38, IEEE 754-2019).
 MIN_WIDTH, MAX_COORDINATE = 1e-15, 1e15
 FLOAT_DTYPES = np.dtype(np.float64), np.dtype(np.float32)
-MAX_UNCHECKED_DIMS = MAX_SAMPLE_VALUES // MAX_SAMPLE_ROWS  # dkdist/sets/origins.py samples rows of wider points
+MAX_UNCHECKED_DIMS = (
+    MAX_SAMPLE_VALUES // MAX_SAMPLE_ROWS
+)  # dkdist/sets/origins.py samples rows of wider points
 # Rounded to float32, points within these limits stay within the limits above (tests/distances/test_few_points.py).
 MIN_UNCHECKED_WIDTH, MAX_UNCHECKED_COORDINATE = 2 * MIN_WIDTH, MAX_COORDINATE / 2
 MIN_WIDTH_RATIO = 2.0**-16  # of the largest value: 128 steps of float32 (tests/distances/test_few_points.py)

@@ -35,7 +35,7 @@ from dkdist._base.params import Domain
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._numba.points import weight_array
-from dkdist._numba.ranks import ranked_sets
+from dkdist._numba.ranks import rank_sets
 from dkdist._runtime.process import one_blas_thread
 from dkdist.embeddings.structure import (
     Columns,
@@ -115,7 +115,7 @@ def _scores(half: SampleSets) -> tuple[F64, float]:
     """(n_points, 3 d) cosines of one half's ranks less their means, times c^(1/2); and 1 / sum c^2."""
     points, offsets = half.relative, half.offsets
     u = np.empty(points.shape)
-    ranked_sets(points, offsets, points, offsets, *weight_array(half.weights), u)
+    rank_sets(points, offsets, points, offsets, *weight_array(half.weights), u)
     c = weight_fractions(half)
     f = np.cos(np.pi * u[:, :, None] * np.arange(1, DEGREES + 1)).reshape(len(u), -1)
     f -= np.add.reduceat(c[:, None] * f, [0])

@@ -14,7 +14,7 @@ import numpy as np
 
 from dkdist._numba.arrays import I64
 from dkdist.io._zarr.batches import Batch, Columns, Form, form_of_arrays
-from dkdist.io._zarr.location.address import StoreLocation, as_address
+from dkdist.io._zarr.location.address import StoreLocation, as_location
 from dkdist.io.set_store import SetStore
 
 
@@ -73,7 +73,7 @@ def view_batches(part: ViewPart) -> Iterator[Batch]:
 def compact_target(view: SetStore, to: Any) -> StoreLocation:
     """Where a view is to be written: another place, or its own if it is a whole store on a local disk."""
     source = view._address
-    target = source if to is None else as_address(to)
+    target = source if to is None else as_location(to)
     if target != source:
         return target
     view._require_whole("compact")

@@ -82,14 +82,14 @@ MAX_DOCUMENT_BYTES = 2**21
 DOCUMENT = "zarr.json"
 
 
-def parsed(document: bytes) -> Any:
+def parse_json(document: bytes) -> Any:
     """The JSON of a document that is no larger than a store's can be: nested lists take 25 times their text."""
     if len(document) > MAX_DOCUMENT_BYTES:
         raise ValueError(f"a document of {len(document)} bytes, expected at most {MAX_DOCUMENT_BYTES}")
     return json.loads(document)
 
 
-def most_chunk_bytes(metadata: dict[str, Any]) -> int | None:
+def max_object_bytes(metadata: dict[str, Any]) -> int | None:
     """The most bytes that one object of an array can have, coded; None for strings, which may have any length."""
     if metadata["data_type"] == "string":
         return None
@@ -170,18 +170,18 @@ def _check_shards(name: str, shards: dict[str, Any], shard: Sequence[int]) -> Se
     return inner
 
 
-BLOSC_HEADER = 16
+BLOSC_HEADER_BYTES = 16
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
-def bounded(codecs: tuple[Codec, ...]) -> tuple[Codec, ...]:
+def with_size_checks(codecs: tuple[Codec, ...]) -> tuple[Codec, ...]:
     """The same codecs, whose compressors refuse chunks that would become larger than they may."""
-    return tuple(_bounded(codec) for codec in codecs)
+    return tuple(_with_size_check(codec) for codec in codecs)
 
 
-def _bounded(codec: Codec) -> Codec:
+def _with_size_check(codec: Codec) -> Codec:
     if isinstance(codec, ShardingCodec):
-        return replace(codec, codecs=bounded(codec.codecs))
+        return replace(codec, codecs=with_size_checks(codec.codecs))
     kinds: dict[type[Codec], type[Codec]] = {
         BloscCodec: BoundedBlosc,
         ZstdCodec: BoundedZstd,
@@ -195,10 +195,10 @@ class BoundedBlosc(BloscCodec):
     """Blosc, which says in bytes 4 to 7 how long its content is."""
 
     def _decode_sync(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-        header = chunk_bytes.as_numpy_array()[:BLOSC_HEADER].tobytes()
-        if len(header) < BLOSC_HEADER:
+        header = chunk_bytes.as_numpy_array()[:BLOSC_HEADER_BYTES].tobytes()
+        if len(header) < BLOSC_HEADER_BYTES:
             raise ValueError(f"a chunk of {len(header)} bytes is too short for blosc")
-        _require_fit(int.from_bytes(header[4:8], "little"), chunk_spec)
+        _require_decodable(int.from_bytes(header[4:8], "little"), chunk_spec)
         return super()._decode_sync(chunk_bytes, chunk_spec)
 
 
@@ -206,7 +206,7 @@ class BoundedZstd(ZstdCodec):
     """Zstandard, whose frame header says how long its content is (RFC 8878, 3.1.1.1)."""
 
     def _decode_sync(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-        _require_fit(_zstd_size(chunk_bytes.as_numpy_array()[:18].tobytes()), chunk_spec)
+        _require_decodable(_zstd_size(chunk_bytes.as_numpy_array()[:18].tobytes()), chunk_spec)
         return super()._decode_sync(chunk_bytes, chunk_spec)
 
 
@@ -228,7 +228,7 @@ def string_bytes(n_strings: int, text_bytes: int) -> int:
     return 24 * n_strings + 56 * min(n_strings, text_bytes) + 3 * text_bytes
 
 
-def _require_fit(size: int, chunk_spec: Any) -> None:
+def _require_decodable(size: int, chunk_spec: Any) -> None:
     strings = chunk_spec.dtype.to_native_dtype().kind == "T"
     most = MAX_CHUNK_BYTES if strings else math.prod(chunk_spec.shape) * chunk_spec.dtype.item_size
     if size > most:

@@ -29,18 +29,18 @@ from zarr.core.sync import sync
 
 from dkdist._numba.arrays import F32
 from dkdist.io._zarr import checksums as chunk_sums
-from dkdist.io._zarr.growing_array import RecordedArray
+from dkdist.io._zarr.growing_array import RecordingArray
 from dkdist.io._zarr.layout import array_of, dump_json, group_document, parse_array
 from dkdist.io._zarr.location.address import (
     StoreLocation,
-    as_address,
+    as_location,
     get_bytes,
     list_names,
     missing_keys,
     put_bytes,
 )
-from dkdist.io._zarr.location.disk import PARTIAL, DiskStore, flush_store
-from dkdist.io._zarr.location.exchange import HiddenFolder, committing
+from dkdist.io._zarr.location.disk import PARTIAL_FOLDER, DiskStore, flush_store
+from dkdist.io._zarr.location.exchange import StagingFolder, commit_lock
 from dkdist.io._zarr.new_arrays import new_metadata
 from dkdist.io.errors import (
     DOCUMENT,
@@ -52,7 +52,7 @@ from dkdist.io.errors import (
     WrongChunkError,
     as_format_error,
     check_array,
-    parsed,
+    parse_json,
 )
 
 FORMAT = "dkdist.features"
@@ -112,7 +112,7 @@ class FeatureStore:
         """Write block i, whole, and its receipt; refused if other features took this place."""
         store = self.address.open(read_only=False)
         self._require_current(store)
-        written = RecordedArray(store, "features", CODING, None, "")
+        written = RecordingArray(store, "features", CODING, None, "")
         self._array(store, written)[i * self.block_rows : i * self.block_rows + len(rows)] = rows
         flush_store(store)
         put_bytes(store, _receipt(i), self._receipt_of(i, int(written.sums[i][0])))
@@ -142,14 +142,14 @@ class FeatureStore:
             raise StoreFormatError(f"blocks {missing[:5]} of {self.address.label} are not written yet")
         store = self.address.open(read_only=False)
         sums = self._receipts(store, range(self.n_blocks))
-        key = chunk_sums.new_key(self.generation, "features")
-        data = chunk_sums.encoded(
+        key = chunk_sums.new_table_key(self.generation, "features")
+        data = chunk_sums.encode_table(
             {"features": chunk_sums.ChunkChecksums(0, np.array(sums, np.uint32).reshape(-1, 1))}
         )
         self._require_current(store)
         put_bytes(store, key, data)
         flush_store(store)
-        done = replace(self, complete=True, table=chunk_sums.recorded(key, data))
+        done = replace(self, complete=True, table=chunk_sums.make_record(key, data))
         done._write_attrs(store)
         flush_store(store)
         with contextlib.suppress(OSError):  # who may write may not be allowed to delete
@@ -160,7 +160,7 @@ class FeatureStore:
 
     def _rows(self, store: Store, i: int, bound: chunk_sums.ChunkChecksums | None) -> F32:
         with as_format_error(f"block {i} of {self.address.label}"):
-            array = self._array(store, chunk_sums.CheckedArray(store, "features", CODING, lambda: bound))
+            array = self._array(store, chunk_sums.ChecksummedArray(store, "features", CODING, lambda: bound))
             return np.asarray(array[i * self.block_rows : (i + 1) * self.block_rows])
 
     def _receipt_of(self, i: int, checksum: int) -> bytes:
@@ -239,7 +239,7 @@ def create_features(
     store: Any, n_rows: int, n_columns: int, block_rows: int, fingerprint: str
 ) -> FeatureStore:
     """Begin a store of features; nothing but its metadata is written."""
-    address = as_address(store)
+    address = as_location(store)
     metadata = new_metadata((n_columns,), np.float32, block_rows, np.nan, "lz4")
     metadata["shape"] = [n_rows, n_columns]
     check_array("features", metadata)
@@ -262,7 +262,7 @@ def create_features(
 def remove_features(store: Any) -> None:
     """Remove a store of features, finished or not; anything else is refused and stays."""
     if find_features(store) is not None:
-        opened = as_address(store).open(read_only=False)
+        opened = as_location(store).open(read_only=False)
         sync(opened.delete(DOCUMENT))
         sync(opened.clear())
 
@@ -275,11 +275,11 @@ def hidden_features(old: FeatureStore) -> Iterator[StoreLocation]:
     """
     path = old.address.path
     assert path is not None
-    hidden = HiddenFolder(path)
+    hidden = StagingFolder(path)
     hidden.make()
     try:
         yield StoreLocation(hidden.store)
-        with committing(hidden.path):
+        with commit_lock(hidden.path):
             old._require_current(old.address.open(read_only=True))
             hidden.publish()
             hidden.settle()
@@ -290,12 +290,12 @@ def hidden_features(old: FeatureStore) -> Iterator[StoreLocation]:
 
 def find_features(store: Any) -> FeatureStore | None:
     """The store of features at an address, complete or not; None where there is nothing."""
-    address = as_address(store)
+    address = as_location(store)
     if address.path is not None and not os.path.exists(address.path):
         return None
     (document,) = get_bytes(address.open(read_only=True), [DOCUMENT])
     if document is None:
-        if address.path is not None and set(os.listdir(address.path)) - {"features", PARTIAL}:
+        if address.path is not None and set(os.listdir(address.path)) - {"features", PARTIAL_FOLDER}:
             raise FileExistsError(f"{address.label} is not empty and holds no features: choose another place")
         return None
     return _parse(address, document)
@@ -314,7 +314,7 @@ def _check_sizes(n_rows: int, n_columns: int, block_rows: int) -> None:
 
 def _parse(address: StoreLocation, document: bytes) -> FeatureStore:
     with as_format_error(f"{DOCUMENT} of {address.label}"):
-        record = parsed(document).get("attributes", {}).get("dkdist")
+        record = parse_json(document).get("attributes", {}).get("dkdist")
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise StoreFormatError(f"{address.label} holds something else than {FORMAT!r}: choose another place")
     if type(record.get("version")) is int and record["version"] > VERSION:

@@ -13,12 +13,12 @@ from dkdist._runtime.frame_partitions import Partitions, is_dask_frame
 from dkdist._utils.concurrency import BufferPool, prefetch_each
 from dkdist._utils.validation import check_bool
 from dkdist.io import SetStore, SetWriter, open_sets, write_sets
-from dkdist.io._zarr.batches import counted_from
+from dkdist.io._zarr.batches import convert_to_origin
 from dkdist.sets import SampleSetError, SampleSets
-from dkdist.sets.conversion import one_set, sets_of_columns
-from dkdist.sets.frames import Parts, columns_of_frame, opened_frame, parts_of_frame, roles_of
-from dkdist.sets.origins import natural_origin
-from dkdist.sets.streams import Wanted, coming_sets
+from dkdist.sets.conversion import concatenate_parts, sets_from_parts
+from dkdist.sets.frames import SetParts, assign_roles, columns_of_frame, open_frame, parts_from_frame
+from dkdist.sets.origins import infer_origin
+from dkdist.sets.streams import ColumnSelection, sets_from_batches
 
 
 def import_frame(
@@ -80,9 +80,9 @@ def import_frame(
         whole = SampleSets.from_frame(frame, set_id, points, targets, weights)
         return write_sets(store, whole, overwrite=overwrite)
     first, piece = Partitions(frame, frame.columns, set_id).first_with_rows()
-    columns = columns_of_frame(opened_frame(piece, "frame"), "frame")
-    roles = roles_of(piece, columns, set_id, points, targets, weights)
-    wanted = Wanted(set_id, roles.points, targets, weights, roles.targets)
+    columns = columns_of_frame(open_frame(piece, "frame"), "frame")
+    roles = assign_roles(piece, columns, set_id, points, targets, weights)
+    wanted = ColumnSelection(set_id, roles.points, targets, weights, roles.targets)
     partitions = Partitions(frame, roles.needed, set_id)
     made, n = _Making(partitions, wanted, first, piece), partitions.n_concurrent
     del columns, piece
@@ -112,12 +112,12 @@ class Made(NamedTuple):
 class _Making:
     """What makes the sets of a partition by its number; the first one is there, and all count from its origin."""
 
-    def __init__(self, partitions: Partitions, wanted: Wanted, first: int, piece: Any) -> None:
+    def __init__(self, partitions: Partitions, wanted: ColumnSelection, first: int, piece: Any) -> None:
         self._partitions, self._wanted = partitions, wanted
         with _naming(first):
-            parts = parts_of_frame(piece, *wanted[:4])
-        self._first: dict[int, Parts] = {first: parts}
-        origin = natural_origin([parts.points])
+            parts = parts_from_frame(piece, *wanted[:4])
+        self._first: dict[int, SetParts] = {first: parts}
+        origin = infer_origin([parts.points])
         self._origin = np.zeros(len(wanted.points)) if origin is None else origin
         self._like_most, self._room = True, BufferPool()
 
@@ -132,18 +132,18 @@ class _Making:
         given = self._partitions.batches(number) if self._like_most else None
         if given is None or not given[0]:
             return None
-        found = coming_sets(*given, self._wanted, self._origin, self._room)
+        found = sets_from_batches(*given, self._wanted, self._origin, self._room)
         self._like_most = self._like_most and found is not None
         return None if found is None else Made(number, *found)
 
     def _made_of(self, number: int, piece: Any) -> Made | None:
         if not len(piece):
             return None
-        return self._made(number, parts_of_frame(piece, *self._wanted[:4]), self._origin)
+        return self._made(number, parts_from_frame(piece, *self._wanted[:4]), self._origin)
 
-    def _made(self, number: int, parts: Parts, origin: F64 | None) -> Made:
-        sets = sets_of_columns([parts.points], parts.offsets, parts.weights, origin)
-        sets = counted_from(sets.labelled(parts.ids, parts.names, parts.targets), origin, "the store")
+    def _made(self, number: int, parts: SetParts, origin: F64 | None) -> Made:
+        sets = sets_from_parts([parts.points], parts.offsets, parts.weights, origin)
+        sets = convert_to_origin(sets.labelled(parts.ids, parts.names, parts.targets), origin, "the store")
         return Made(number, sets, parts.ids[parts.last])
 
 
@@ -182,7 +182,7 @@ def _parted(sets: SampleSets, one: Any) -> tuple[list[SampleSets], SampleSets]:
 
 def _joined(number: int, parts: list[SampleSets]) -> SampleSets:
     with _naming(number):
-        return one_set(parts)
+        return concatenate_parts(parts)
 
 
 @contextmanager

@@ -24,13 +24,13 @@ from dkdist.io.readers.catalogue import Catalogue, part_batches
 from dkdist.io.readers.sources import (
     OriginSample,
     as_reader,
+    joint_origin_of,
     log_summary,
-    origin_of,
     origin_sample,
     outline_of,
     unify_outlines,
 )
-from dkdist.sets.origins import settled_origin
+from dkdist.sets.origins import normalize_origin
 
 SAMPLED_SOURCES = 16  # read for the origin: as many first batches as two threads read in some seconds
 SOURCES_AT_ONCE = 64  # outlined by one task, at most
@@ -168,7 +168,7 @@ def _origin(read: Any, catalogue: Catalogue, outlines: Sequence[Outline]) -> F64
     if dtype != "float32":
         return None
     samples = [
-        OriginSample(settled_origin(outline.origin), outline.sample)
+        OriginSample(normalize_origin(outline.origin), outline.sample)
         for outline in outlines
         if outline.sample is not None
     ]
@@ -178,7 +178,7 @@ def _origin(read: Any, catalogue: Catalogue, outlines: Sequence[Outline]) -> F64
     if others:
         chosen = [others[i] for i in {k * len(others) // SAMPLED_SOURCES for k in range(SAMPLED_SOURCES)}]
         samples += filter(None, map_pieces(partial(origin_sample, read), chosen, label="origin"))
-    return origin_of(samples, d)
+    return joint_origin_of(samples, d)
 
 
 def _outlines(read: Any, sources: Sequence[Any], verbose: bool) -> list[Outline]:

@@ -24,8 +24,8 @@ from dkdist.io._zarr.batches import Batch
 from dkdist.io._zarr.layout import Commit
 from dkdist.io._zarr.location.address import StoreLocation
 from dkdist.io._zarr.new_arrays import Shards
-from dkdist.io._zarr.planned_store import Failed, PartWriter, PlannedStore, Written
-from dkdist.io._zarr.reading import Committed
+from dkdist.io._zarr.planned_store import PartFailure, PartResult, PartWriter, PlannedStore
+from dkdist.io._zarr.reading import CommitReader
 from dkdist.io._zarr.verify import Span, check_spans, report_of, spans_of, total_bytes
 from dkdist.io.compact import Copy, compact_target, view_batches
 
@@ -39,7 +39,9 @@ def part_bytes(planned: PlannedStore) -> int:
     return int(np.clip(planned.n_bytes // (PARTS_A_THREAD * resources().all_threads), *PART_BYTES))
 
 
-def _write_part(writer: PartWriter, batches: Callable[[Any], Iterator[Batch]], part: Any) -> Written | Failed:
+def _write_part(
+    writer: PartWriter, batches: Callable[[Any], Iterator[Batch]], part: Any
+) -> PartResult | PartFailure:
     return writer.write(part.start, part.stop, part.first_row, batches(part))
 
 
@@ -101,7 +103,7 @@ def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:
     check_verbose(verbose)
     view = store if isinstance(store, SetStore) else open_sets(store)
     view._require_whole("verify")
-    committed = Committed(view._address, view._commit)
+    committed = CommitReader(view._address, view._commit)
     spans = spans_of(committed)
     tasks = [spans[i : i + SPANS_A_TASK] for i in range(0, len(spans), SPANS_A_TASK)]
     check, n_bytes = partial(_check, view._address, view._commit), 0
@@ -113,7 +115,7 @@ def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:
 
 
 def _check(address: StoreLocation, commit: Commit, spans: Sequence[Span]) -> int | StoreFormatError:
-    return check_spans(Committed(address, commit), spans)
+    return check_spans(CommitReader(address, commit), spans)
 
 
 def compact(

@@ -18,27 +18,27 @@ import numpy as np
 from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._utils.text import column_text, dtype_text, key_value_table, numbers_text, sizes_text
 from dkdist.io._zarr.layout import Commit
-from dkdist.io._zarr.location.address import StoreLocation, as_address
-from dkdist.io._zarr.location.exchange import appending_to
-from dkdist.io._zarr.reading import Committed, Targets, keep, open_committed, read_scattered
+from dkdist.io._zarr.location.address import StoreLocation, as_location
+from dkdist.io._zarr.location.exchange import append_lock
+from dkdist.io._zarr.reading import CommitReader, Targets, cache_reader, open_commit, read_scattered
 from dkdist.io.errors import StoreFormatError
 from dkdist.io.set_map import LazyTransform
 from dkdist.sets import SampleSetError, SampleSets
-from dkdist.sets.indexing import NoTable, mask_of_ids, positions, resolve_key
+from dkdist.sets.indexing import NoArrayConversion, align_mask, positions, resolve_key
 from dkdist.sets.labels import Labels, Names
-from dkdist.sets.origins import origin_text, settled_origin
+from dkdist.sets.origins import normalize_origin, origin_text
 from dkdist.sets.sample_sets import weights_text
 
 if TYPE_CHECKING:
     from dkdist.io._zarr.verify import VerifyReport
 
 
-MOST_READ = 10**6  # sets whose sizes and targets are read for it: 8 MB of each
+MAX_SUMMARY_SETS = 10**6  # sets whose sizes and targets are read for it: 8 MB of each
 
 Pairs = list[tuple[object, object]]
 
 
-def store_card(sets: SetStore, address: StoreLocation, commit: Commit) -> str:
+def format_store_html(sets: SetStore, address: StoreLocation, commit: Commit) -> str:
     """An HTML table of a store, or of the part of it that was chosen; damage that is met is said in its place."""
     of = "" if len(sets) == commit.n_sets else f" of {commit.n_sets:,}"
     names = getattr(sets, "names", None)
@@ -50,7 +50,7 @@ def store_card(sets: SetStore, address: StoreLocation, commit: Commit) -> str:
     if sets.origin.any():
         pairs.append(("origin", numbers_text(sets.origin)))
     try:
-        pairs += _content(sets, open_committed(address, commit))
+        pairs += _content(sets, open_commit(address, commit))
         health = "good, as far as was read: .verify() reads all"
     except (StoreFormatError, OSError) as error:
         health = f"{type(error).__name__}: {error}"
@@ -58,9 +58,9 @@ def store_card(sets: SetStore, address: StoreLocation, commit: Commit) -> str:
     return key_value_table("SetStore", pairs)
 
 
-def _content(sets: SetStore, committed: Committed) -> Pairs:
+def _content(sets: SetStore, committed: CommitReader) -> Pairs:
     """Sizes, ids and targets in a few words, or their dtypes where they are many; and how points are kept."""
-    few = len(sets) <= MOST_READ
+    few = len(sets) <= MAX_SUMMARY_SETS
     pairs: Pairs = [("points", f"{sets.n_points:,}"), ("points a set", sizes_text(sets.sizes))] if few else []
     pairs.append(("dtype", sets.points_dtype))
     if committed.weighted:
@@ -74,7 +74,7 @@ def _content(sets: SetStore, committed: Committed) -> Pairs:
     return [*pairs, ("chunks of points", _chunks(committed))]
 
 
-def _chunks(committed: Committed) -> str:
+def _chunks(committed: CommitReader) -> str:
     points, rows = committed.arrays["points"], committed.chunk_rows
     n_chunks, size = (
         math.ceil(committed.commit.n_points / rows),
@@ -85,10 +85,10 @@ def _chunks(committed: Committed) -> str:
     return f"{n_chunks:,} of {rows:,} points ({size / 2**20:.3g} MiB){shards}, {sums}"
 
 
-STREAM_BYTES = 32 * 2**20
+BLOCK_BYTES = 32 * 2**20
 
 
-class SetStore(NoTable):
+class SetStore(NoArrayConversion):
     """A lazy collection of sample sets in a store, or a selection of them; made by `open_sets`.
 
     ``len``, ``shape``, ``n_dims``, ``n_points``, ``sizes``, ``bounds``, ``s[i]`` and iteration mean what they
@@ -281,10 +281,10 @@ class SetStore(NoTable):
         StoreFormatError
             Naming the first array, chunk and sets that are damaged.
         """
-        from dkdist.io._zarr.verify import verify_committed
+        from dkdist.io._zarr.verify import verify_commit
 
         self._require_whole("verify")
-        return verify_committed(Committed(self._address, self._commit))
+        return verify_commit(CommitReader(self._address, self._commit))
 
     def append(self, sets: Any, targets: Any = None, ids: Any = None) -> SetStore:
         """Add sets at the end of the store, and return the store as it then is; this view stays as it was.
@@ -297,8 +297,8 @@ class SetStore(NoTable):
         from dkdist.io._zarr.set_writer import SetWriter
 
         self._require_whole("append to")
-        with appending_to(self._address.path):
-            Committed(self._address, self._commit)  # refuses a store that was replaced
+        with append_lock(self._address.path):
+            CommitReader(self._address, self._commit)  # refuses a store that was replaced
             with SetWriter(self._address, self.n_dims, mode="a") as writer:
                 writer.append(sets, targets=targets, ids=ids)
         with after_commit(self._address.label):
@@ -316,7 +316,7 @@ class SetStore(NoTable):
     @overload
     def __getitem__(self, key: Any) -> SetStore: ...
     def __getitem__(self, key: Any) -> Array | SetStore:
-        key = resolve_key(mask_of_ids(key, lambda: self.ids), len(self))
+        key = resolve_key(align_mask(key, lambda: self.ids), len(self))
         if isinstance(key, int):
             return self._one(key).points
         if isinstance(key, range) and isinstance(self._chosen, range):
@@ -329,13 +329,13 @@ class SetStore(NoTable):
 
     def __repr__(self) -> str:
         of = "" if len(self) == self._commit.n_sets else f" of {self._commit.n_sets}"
-        start = origin_text(settled_origin(self.origin))
+        start = origin_text(normalize_origin(self.origin))
         maps = "".join(f", through {step.label}" for step in self._maps)
         return f"SetStore({self._address.label!r}, n_sets={len(self)}{of}, n_dims={self.n_dims}{start}{maps})"
 
     def _repr_html_(self) -> str:
 
-        return store_card(self, self._address, self._commit)
+        return format_store_html(self, self._address, self._commit)
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = self._address, self._commit, self._chosen, self.block_sets
@@ -352,8 +352,8 @@ class SetStore(NoTable):
         return "dkdist.SetStore", self._address.label, self.generation, digest, *more
 
     @property
-    def _committed(self) -> Committed:
-        return open_committed(self._address, self._commit)
+    def _committed(self) -> CommitReader:
+        return open_commit(self._address, self._commit)
 
     def _run(self) -> range | None:
         """The chosen positions if they are a run without gaps."""
@@ -374,7 +374,7 @@ class SetStore(NoTable):
         edges = np.concatenate([[0], np.cumsum(self.sizes)]) * row_bytes
         start = 0
         while start < len(self):
-            stop = max(start + 1, int(np.searchsorted(edges, edges[start] + STREAM_BYTES, side="right")) - 1)
+            stop = max(start + 1, int(np.searchsorted(edges, edges[start] + BLOCK_BYTES, side="right")) - 1)
             yield self[start:stop].points_alone()
             start = stop
 
@@ -439,6 +439,6 @@ def open_sets(store: Any, *, block_sets: int | None = None) -> SetStore:
     """
     if block_sets is not None and block_sets < 1:
         raise ValueError(f"block_sets is {block_sets}: give at least one set a block, or None")
-    address = as_address(store)
-    opened = keep(Committed(address))
+    address = as_location(store)
+    opened = cache_reader(CommitReader(address))
     return SetStore(address, opened.commit, range(opened.commit.n_sets), block_sets)

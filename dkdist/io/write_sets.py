@@ -6,7 +6,7 @@ from typing import Any
 
 from dkdist._utils.validation import check_bool
 from dkdist.io._zarr.batches import Form, columns_of
-from dkdist.io._zarr.location.address import as_address
+from dkdist.io._zarr.location.address import as_location
 from dkdist.io._zarr.new_arrays import Shards, shard_rows
 from dkdist.io._zarr.set_writer import SetWriter
 from dkdist.io.set_store import SetStore, open_sets
@@ -68,7 +68,7 @@ def write_sets(
     labels = columns.pop("ids", None)
     named = {name.removeprefix("targets/"): values for name, values in columns.items()}
     form: Form = {"points": (str(source.points_dtype), (source.n_dims,))}
-    rows_a_shard = shard_rows(shards, as_address(store), form, source.n_points, chunk_rows)
+    rows_a_shard = shard_rows(shards, as_location(store), form, source.n_points, chunk_rows)
     sizes: Any = {"chunk_rows": chunk_rows, "shards": rows_a_shard}
     with SetWriter(store, source.n_dims, overwrite=overwrite, names=source.names, **sizes) as writer:
         start = 0

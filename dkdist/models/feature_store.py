@@ -14,7 +14,7 @@ from dkdist._runtime.map_reduce import map_blocks, map_pieces
 from dkdist._runtime.run import plan_blocks
 from dkdist._utils.validation import as_real_array, check_bool, check_verbose
 from dkdist.io import StoreFormatError
-from dkdist.io._zarr.location.address import as_address
+from dkdist.io._zarr.location.address import as_location
 from dkdist.io.feature_writer import (
     FeatureStore,
     create_features,
@@ -107,7 +107,7 @@ def open_features(store: Any) -> Any:
     >>> dk.open_features(folder + "/features.zarr").shape
     (6, 2)
     """
-    found, label = find_features(store), as_address(store).label
+    found, label = find_features(store), as_location(store).label
     if found is None:
         raise StoreFormatError(f"there are no features in {label}: write them with write_features")
     if not found.complete:
@@ -144,7 +144,7 @@ def _target(
 ) -> FeatureStore:
     if overwrite:
         remove_features(store)
-    found, label = find_features(store), as_address(store).label
+    found, label = find_features(store), as_location(store).label
     if found is None:
         return create_features(store, n_rows, n_columns, block_rows, fingerprint)
     if found.fingerprint != fingerprint or (found.n_rows, found.block_rows) != (n_rows, block_rows):

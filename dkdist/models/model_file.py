@@ -191,7 +191,7 @@ def _read(path: Any) -> tuple[dict[str, Any], Arrays]:
                 raise ArchiveError(f"it has no {HEADER}, but {', '.join(names[:5]) or 'nothing'}")
             header = _header(archive.read(HEADER), path)
             arrays = {name: archive.read(name) for name in names if name != HEADER}
-    except _Foreign:
+    except _UnsupportedFileError:
         raise
     except ValueError as error:
         raise ValueError(
@@ -201,7 +201,7 @@ def _read(path: Any) -> tuple[dict[str, Any], Arrays]:
     return header, arrays
 
 
-class _Foreign(ValueError):
+class _UnsupportedFileError(ValueError):
     """A file of another format or version."""
 
 
@@ -210,11 +210,11 @@ def _header(text: NDArray[Any], path: Any) -> dict[str, Any]:
         raise ArchiveError(f"its {HEADER} is no text")
     header = read_json(text.tobytes(), {"format": str, "version": int})
     if header["format"] != FORMAT:
-        raise _Foreign(
+        raise _UnsupportedFileError(
             f"{path} has format {header['format']!r:.80}, expected {FORMAT!r}: it is no model file"
         )
     if header["version"] != VERSION:
-        raise _Foreign(
+        raise _UnsupportedFileError(
             f"{path} is of version {header['version']}, this library reads version {VERSION}: "
             "update dkdist, or save the model again"
         )
@@ -234,7 +234,7 @@ def _sha256(described: Any, arrays: Arrays) -> str:
     return total.hexdigest()
 
 
-SHORT = 20  # values of an array that are told one by one; of a longer one its dtype and shape
+MAX_SHOWN_VALUES = 20  # values of an array that are told one by one; of a longer one its dtype and shape
 
 
 PASSTHROUGH = "passthrough"
@@ -282,7 +282,7 @@ class ModelSummary(NamedTuple):
         return self._estimators[-1].fitted.get("classes_")
 
 
-def summary_of_file(path: str | os.PathLike[str]) -> ModelSummary:
+def summarize_file(path: str | os.PathLike[str]) -> ModelSummary:
     """What a whole model file says of itself; ValueError for any other file, as `load_model` has it."""
     header, arrays = read_model_file(path)
     versions = header.get("saved_by")
@@ -322,12 +322,12 @@ def _plain(described: Any, arrays: Arrays, *, all_of: bool) -> Any:
     match tag:
         case "array" | "scalar":
             array = arrays[content]
-            short = array.ndim < 2 and array.size <= SHORT
+            short = array.ndim < 2 and array.size <= MAX_SHOWN_VALUES
             return array.tolist() if short else f"{array.dtype} array of shape {array.shape}"
         case "number":
             return content
         case "strings":
-            return list(content) if len(content) <= SHORT else f"{len(content)} strings"
+            return list(content) if len(content) <= MAX_SHOWN_VALUES else f"{len(content)} strings"
         case "function":
             return str(content)
         case "tuple" | "list":

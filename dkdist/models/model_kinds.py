@@ -19,16 +19,16 @@ from dkdist._utils.serialization import REGISTRY, field_names, registered_name
 from dkdist.linear.sgd_steps import Objective, State
 from dkdist.sets import SampleSets
 
-MOST_SIZE = 2**24  # of anything that is counted in a record: components, nodes, degrees
-WIDTHS = ("sigma", "sigmas", "bandwidth", "scale", "eta0")  # what is divided by
-WIDEST = 1e40
-SEEDS = ("seed",)
-NO_LEAF = -1
-PLACES = {"memory": None, "checkpoint": None, "cache": "auto"}
+MAX_COUNT = 2**24  # of anything that is counted in a record: components, nodes, degrees
+SCALE_FIELDS = ("sigma", "sigmas", "bandwidth", "scale", "eta0")  # what is divided by
+MAX_SCALE = 1e40
+SEED_FIELDS = ("seed",)
+NO_OUTPUT_ID = -1
+UNSAVED_PARAMETERS = {"memory": None, "checkpoint": None, "cache": "auto"}
 """Parameters that may name a place on a disk: neither saved nor restored, for fitting reads and writes there."""
 
 
-class KindError(ValueError):
+class ModelContentError(ValueError):
     """A part of a model file is not of the kind that belongs there."""
 
 
@@ -37,9 +37,13 @@ def require_record(record: Any) -> None:
     hints, name = get_type_hints(type(record)), registered_name(type(record))
     for field in field_names(record):
         value = getattr(record, field)
-        expected = _in_words(hints[field]) if not _is(value, hints[field]) else _lacking(name, field, value)
+        expected = (
+            _hint_text(hints[field])
+            if not _matches_hint(value, hints[field])
+            else _value_requirement(name, field, value)
+        )
         if expected:
-            raise KindError(f"{name}.{field} is {_told(value)}, expected {expected}")
+            raise ModelContentError(f"{name}.{field} is {_value_text(value)}, expected {expected}")
     _require_lengths(name, record)
     if hasattr(record, "check_loaded"):
         record.check_loaded()
@@ -47,17 +51,17 @@ def require_record(record: Any) -> None:
         SampleSets(record.points, record.offsets, record.weights)
 
 
-def _lacking(record: str, field: str, value: Any) -> str | None:
+def _value_requirement(record: str, field: str, value: Any) -> str | None:
     """What a field's number, or each of its numbers, should be, if it is not."""
-    if type(value) is int and field in SEEDS:
+    if type(value) is int and field in SEED_FIELDS:
         return "a number >= 0" if value < 0 else None
-    least = NO_LEAF if field == "leaf" else int(record.endswith("Spec"))
-    if type(value) is int and not least <= value <= MOST_SIZE:
-        return f"{least} to {MOST_SIZE}"
-    divisors: list[Any] = list(np.ravel(value)) if field in WIDTHS and value is not None else []
+    least = NO_OUTPUT_ID if field == "leaf" else int(record.endswith("Spec"))
+    if type(value) is int and not least <= value <= MAX_COUNT:
+        return f"{least} to {MAX_COUNT}"
+    divisors: list[Any] = list(np.ravel(value)) if field in SCALE_FIELDS and value is not None else []
     if record == "L2Spec":  # whose bandwidth may be 0: a series without smoothing
         divisors = [v for v in divisors if v != 0]
-    return None if all(1 / WIDEST <= v <= WIDEST for v in divisors) else "positive numbers"
+    return None if all(1 / MAX_SCALE <= v <= MAX_SCALE for v in divisors) else "positive numbers"
 
 
 def _require_lengths(name: str, record: Any) -> None:
@@ -70,31 +74,33 @@ def _require_lengths(name: str, record: Any) -> None:
     ):
         pair: tuple[Any, Any] = getattr(record, first, None), getattr(record, second, None)
         if all(isinstance(one, tuple) for one in pair) and not 0 < len(pair[0]) == len(pair[1]):
-            raise KindError(
+            raise ModelContentError(
                 f"{name} has {len(pair[0])} {first} and {len(pair[1])} {second}: expected as many"
             )
     domain, widths = getattr(record, "domain", None), getattr(record, "bandwidth", None)
     if domain is not None and widths is not None and (not widths or len(widths) % len(domain.low)):
-        raise KindError(f"{name} has {len(widths)} bandwidths for a domain of {len(domain.low)} dimensions")
+        raise ModelContentError(
+            f"{name} has {len(widths)} bandwidths for a domain of {len(domain.low)} dimensions"
+        )
 
 
-def _is(value: Any, hint: Any) -> bool:
+def _matches_hint(value: Any, hint: Any) -> bool:
     """Whether a value is what an annotation says, as far as records have annotations."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return any(_is(value, part) for part in parts)
+        return any(_matches_hint(value, part) for part in parts)
     if origin is tuple:
         each = parts[:1] * len(value) if isinstance(value, tuple) and parts[-1] is Ellipsis else parts
         return (
             isinstance(value, tuple)
             and len(value) == len(each)
-            and all(_is(v, p) for v, p in zip(value, each, strict=True))
+            and all(_matches_hint(v, p) for v, p in zip(value, each, strict=True))
         )
     if origin is Callable:
         return callable(value)
     if origin in (np.ndarray, NDArray):  # an alias by itself from NumPy 2.5 and Python 3.12 on
         kinds = _KINDS.get(get_args(parts[-1])[0] if origin is np.ndarray else parts[0], "iuf")
-        return isinstance(value, np.ndarray) and value.dtype.kind in kinds and _finite(value)
+        return isinstance(value, np.ndarray) and value.dtype.kind in kinds and _is_finite(value)
     if origin in (list, dict) or hint in (list, dict):
         return _is_collection(value, origin or hint, parts)
     if hint is float:
@@ -117,54 +123,54 @@ def _is_collection(value: Any, kind: Any, parts: tuple[Any, ...]) -> bool:
     if type(value) is not kind or (kind is dict and any(type(key) is not str for key in value)):
         return False
     items: Any = value.values() if isinstance(value, dict) else value
-    return not parts or all(_is(item, parts[-1]) for item in items)
+    return not parts or all(_matches_hint(item, parts[-1]) for item in items)
 
 
-def _in_words(hint: Any) -> str:
+def _hint_text(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
 
 
-def _finite(value: NDArray[Any]) -> bool:
+def _is_finite(value: NDArray[Any]) -> bool:
     return value.dtype.kind != "f" or bool(np.isfinite(value).all())
 
 
-def _told(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """A value in a few words."""
     if isinstance(value, np.ndarray):
-        bad = "" if value.dtype.kind != "f" or _finite(value) else " that is not finite"
+        bad = "" if value.dtype.kind != "f" or _is_finite(value) else " that is not finite"
         return f"an array of {value.dtype} {value.shape}{bad}"
     return f"{value!r:.80}"
 
 
-def _count(value: Any) -> bool:
+def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**64
 
 
-def _real(value: Any) -> bool:
+def _is_finite_real(value: Any) -> bool:
     """A finite number, or finite numbers in an array or a sequence."""
     if isinstance(value, (tuple, list)):
-        return all(_real(item) for item in value)
+        return all(_is_finite_real(item) for item in value)
     if isinstance(value, (np.ndarray, np.generic)):
-        return value.dtype.kind in "iuf" and _finite(np.asarray(value))
+        return value.dtype.kind in "iuf" and _is_finite(np.asarray(value))
     return type(value) in (int, float) and abs(value) < np.inf
 
 
-def _measured(value: Any) -> bool:
+def _is_loss_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim <= 2
 
 
-def _line(kinds: str) -> Callable[[Any], bool]:
+def _is_vector(kinds: str) -> Callable[[Any], bool]:
     """An array of one dimension, with a dtype of these kinds."""
     return lambda value: isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in kinds
 
 
-def _or_none(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _optional(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or kind(value)
 
 
-def _stream(value: Any) -> bool:
+def _is_sgd_state(value: Any) -> bool:
     """(seed, objective, state, calls) of SGD, with a state whose arrays have one size."""
-    if not (isinstance(value, tuple) and len(value) == 4 and _count(value[0]) and _count(value[3])):
+    if not (isinstance(value, tuple) and len(value) == 4 and _is_count(value[0]) and _is_count(value[3])):
         return False
     _, objective, state, _ = value
     if type(objective) is not Objective or type(state) is not State or state.coef.ndim != 2:
@@ -176,36 +182,38 @@ def _stream(value: Any) -> bool:
     }  # fmt: skip
 
 
-def _groups(value: Any) -> bool:
+def _is_groups(value: Any) -> bool:
     """Groups of dimensions."""
-    return isinstance(value, tuple) and all(isinstance(g, tuple) and all(map(_count, g)) for g in value)
+    return isinstance(value, tuple) and all(isinstance(g, tuple) and all(map(_is_count, g)) for g in value)
 
 
-FITTED: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("n_features_in_", "n_samples_fit_", "n_iter_", "n_epochs_", "n_symmetries_"), _count),
-    **dict.fromkeys(("n_basis_", "n_pairs_found_", "_seed"), _count),
-    **dict.fromkeys(("eta0_", "alpha_", "_centre", "_scale", "bandwidth_", "centre_"), _real),
-    **dict.fromkeys(("coef_", "intercept_", "calibration_", "_fit_X", "n_samples_seen_"), _real),
-    **dict.fromkeys(("explained_variance_", "explained_variance_ratio_"), _real),
-    **dict.fromkeys(("means_", "eigenvalues_", "components_", "signature_", "outside_share_"), _real),
-    **dict.fromkeys(("mean_", "var_", "scale_", "error_bound_"), _or_none(_real)),
-    **dict.fromkeys(("alpha_errors_", "loss_curve_", "validation_loss_curve_"), _measured),
-    **dict.fromkeys(("classes_", "feature_names_in_"), _line("biufUSO")),
+ATTRIBUTE_CHECKS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("n_features_in_", "n_samples_fit_", "n_iter_", "n_epochs_", "n_symmetries_"), _is_count),
+    **dict.fromkeys(("n_basis_", "n_pairs_found_", "_seed"), _is_count),
+    **dict.fromkeys(("eta0_", "alpha_", "_centre", "_scale", "bandwidth_", "centre_"), _is_finite_real),
+    **dict.fromkeys(("coef_", "intercept_", "calibration_", "_fit_X", "n_samples_seen_"), _is_finite_real),
+    **dict.fromkeys(("explained_variance_", "explained_variance_ratio_"), _is_finite_real),
+    **dict.fromkeys(
+        ("means_", "eigenvalues_", "components_", "signature_", "outside_share_"), _is_finite_real
+    ),
+    **dict.fromkeys(("mean_", "var_", "scale_", "error_bound_"), _optional(_is_finite_real)),
+    **dict.fromkeys(("alpha_errors_", "loss_curve_", "validation_loss_curve_"), _is_loss_array),
+    **dict.fromkeys(("classes_", "feature_names_in_"), _is_vector("biufUSO")),
     "sigma_": lambda value: (
-        _real(value) and all(v == 0 or 1 / WIDEST <= v <= WIDEST for v in np.ravel(value))
+        _is_finite_real(value) and all(v == 0 or 1 / MAX_SCALE <= v <= MAX_SCALE for v in np.ravel(value))
     ),
     **dict.fromkeys(("resolved_", "multilabel_", "numeric_"), lambda value: type(value) is bool),
     "structure_": lambda value: value in ("joint", "marginal", "pairs"),
-    "pairs_": _groups,
-    "origin_": lambda value: _line("f")(value) and value.dtype == np.float64 and _finite(value),
-    "skipped_": _line("iu"),
+    "pairs_": _is_groups,
+    "origin_": lambda value: _is_vector("f")(value) and value.dtype == np.float64 and _is_finite(value),
+    "skipped_": _is_vector("iu"),
     "spec_": lambda value: registered_name(type(value)).endswith(("Spec", "Params")),
     **dict.fromkeys(("_index", "recall_"), lambda value: value is None),
-    "_stream": _stream,
+    "_stream": _is_sgd_state,
     "embedding_": lambda value: hasattr(value, "spec_"),
-    "features_": _or_none(lambda value: hasattr(value, "spec_")),
+    "features_": _optional(lambda value: hasattr(value, "spec_")),
 }
-NEEDED = {
+REQUIRED_ATTRIBUTES = {
     "CoresetThinning": ("sigma_", "_seed"),
     "NearestSets": ("n_features_in_", "_fit_X", "_index", "n_samples_fit_"),
     "PseudoEuclideanEmbedding": ("n_features_in_", "means_", "eigenvalues_", "components_"),
@@ -216,48 +224,54 @@ NEEDED = {
 }  # fmt: skip
 
 
-def require_fitted_kinds(kind: type, fitted: dict[str, Any]) -> None:
+def require_fitted_attributes(kind: type, fitted: dict[str, Any]) -> None:
     """Refuse fitted attributes of an estimator that are unknown, of another kind, missing, or of sizes that differ.
 
     A class may list its own: ``saved_attributes``, annotations by name. Those that may be None may be missing too.
     """
     name = kind.__name__
     if hasattr(kind, "saved_attributes"):
-        _require_listed(name, kind.saved_attributes, fitted)
+        _require_annotated(name, kind.saved_attributes, fitted)
         return
     for key, value in fitted.items():
-        if name == "Pipeline" or key not in FITTED:
-            raise KindError(f"{name} has no attribute {key!r:.80}")
-        if not FITTED[key](value):
-            raise KindError(f"{name}.{key} is {_told(value)}, which does not belong there")
-    needed = NEEDED.get(name, () if name == "Pipeline" else ("spec_", "n_features_in_"))
+        if name == "Pipeline" or key not in ATTRIBUTE_CHECKS:
+            raise ModelContentError(f"{name} has no attribute {key!r:.80}")
+        if not ATTRIBUTE_CHECKS[key](value):
+            raise ModelContentError(f"{name}.{key} is {_value_text(value)}, which does not belong there")
+    needed = REQUIRED_ATTRIBUTES.get(name, () if name == "Pipeline" else ("spec_", "n_features_in_"))
     # an estimator that is a parameter need not be fitted
     missing = [key for key in needed if fitted and key not in fitted]
     if missing:
-        raise KindError(f"{name} lacks {', '.join(missing)}")
+        raise ModelContentError(f"{name} lacks {', '.join(missing)}")
     n = fitted.get("n_features_in_")
     domain = getattr(fitted.get("spec_"), "domain", None)
     if domain is not None and len(domain.low) != n:
-        raise KindError(f"{name} has a domain of {len(domain.low)} dimensions and takes points of {n}")
+        raise ModelContentError(
+            f"{name} has a domain of {len(domain.low)} dimensions and takes points of {n}"
+        )
     named: dict[str, list[Any]] = {"feature_names_in_": [(n,)]}
-    for key, shape in (named | _shapes(fitted, n)).items():
+    for key, shape in (named | _expected_shapes(fitted, n)).items():
         if key in fitted and fitted[key] is not None and np.shape(fitted[key]) not in shape:
-            raise KindError(f"{name}.{key} has shape {np.shape(fitted[key])}, expected {shape[0]}")
+            raise ModelContentError(f"{name}.{key} has shape {np.shape(fitted[key])}, expected {shape[0]}")
 
 
-def _require_listed(name: str, hints: dict[str, Any], fitted: dict[str, Any]) -> None:
+def _require_annotated(name: str, hints: dict[str, Any], fitted: dict[str, Any]) -> None:
     """Refuse attributes that are not in a list of annotations, of another kind, or missing."""
     for key, value in fitted.items():
         if key not in hints:
-            raise KindError(f"{name} has no attribute {key!r:.80}")
-        if not _is(value, hints[key]):
-            raise KindError(f"{name}.{key} is {_told(value)}, expected {_in_words(hints[key])}")
-    missing = [key for key, hint in hints.items() if fitted and key not in fitted and not _is(None, hint)]
+            raise ModelContentError(f"{name} has no attribute {key!r:.80}")
+        if not _matches_hint(value, hints[key]):
+            raise ModelContentError(
+                f"{name}.{key} is {_value_text(value)}, expected {_hint_text(hints[key])}"
+            )
+    missing = [
+        key for key, hint in hints.items() if fitted and key not in fitted and not _matches_hint(None, hint)
+    ]
     if missing:
-        raise KindError(f"{name} lacks {', '.join(missing)}")
+        raise ModelContentError(f"{name} lacks {', '.join(missing)}")
 
 
-def _shapes(fitted: dict[str, Any], n: Any) -> dict[str, list[tuple[int, ...]]]:
+def _expected_shapes(fitted: dict[str, Any], n: Any) -> dict[str, list[tuple[int, ...]]]:
     """The shapes that attributes may have, seen from the others."""
     coef = fitted.get("coef_")
     if "classes_" in fitted:
@@ -284,16 +298,20 @@ def require_steps(steps: Any) -> None:
     """Refuse the steps of a pipeline that are no named estimators, or whose features do not fit the next one."""
     kinds = isinstance(steps, list) and len(steps) > 0 and all(_is_step(step) for step in steps)
     if not kinds or len({name for name, _ in steps}) < len(steps):
-        raise KindError(f"the steps of a Pipeline are {steps!r:.80}, expected a list of (name, estimator)")
+        raise ModelContentError(
+            f"the steps of a Pipeline are {steps!r:.80}, expected a list of (name, estimator)"
+        )
     before: int | None = None
     for i, (name, step) in enumerate(steps):
         if step is None or step == "passthrough":
             continue
         if i < len(steps) - 1 and not hasattr(step, "transform"):
-            raise KindError(f"step {name!r} is a {type(step).__name__}, which transforms nothing")
+            raise ModelContentError(f"step {name!r} is a {type(step).__name__}, which transforms nothing")
         asked = getattr(step, "n_features_in_", None)
         if before is not None and asked is not None and asked != before:
-            raise KindError(f"step {name!r} takes {asked} features, but the one before it makes {before}")
+            raise ModelContentError(
+                f"step {name!r} takes {asked} features, but the one before it makes {before}"
+            )
         before = _n_out(step, asked)
 
 
@@ -321,9 +339,9 @@ def require_params(name: str, params: dict[str, Any]) -> None:
     for key, value in params.items():
         is_function = callable(value) and type(value) not in REGISTRY.values()  # distances can be called, too
         if is_function != (name == "FunctionEmbedding" and key == "function"):
-            raise KindError(f"{name}.{key} is {value!r:.80}, which does not belong there")
+            raise ModelContentError(f"{name}.{key} is {value!r:.80}, which does not belong there")
         if isinstance(value, BaseEstimator) and key not in ESTIMATOR_PARAMS.get(name, ()):
-            raise KindError(f"{name}.{key} is a {type(value).__name__}: no estimator belongs there")
+            raise ModelContentError(f"{name}.{key} is a {type(value).__name__}: no estimator belongs there")
     if name == "Pipeline":
         require_steps(params.get("steps"))
     require_no_places(name, params)
@@ -333,8 +351,8 @@ def require_no_places(name: str, params: dict[str, Any]) -> None:
     """Refuse a grid of parameters with places on a disk, which fitting would read and write."""
     grid = params.get("param_grid", ())
     for key in {key for some in ([grid] if isinstance(grid, dict) else grid) for key in some}:
-        if str(key).rpartition("__")[2] in PLACES:
-            raise KindError(
+        if str(key).rpartition("__")[2] in UNSAVED_PARAMETERS:
+            raise ModelContentError(
                 f"{name}.param_grid has {key!r:.80}, a place on a disk, which a model file does not hold: leave it "
                 "out of the grid"
             )

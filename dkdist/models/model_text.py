@@ -43,10 +43,10 @@ from dkdist.kernels.mean_embedding import RandomMeanSpec
 from dkdist.kernels.random_fourier_features import FourierSpec
 from dkdist.kernels.registry import MAX_SOBOL_DIMS
 from dkdist.models.model_kinds import (
-    MOST_SIZE,
-    PLACES,
-    KindError,
-    require_fitted_kinds,
+    MAX_COUNT,
+    UNSAVED_PARAMETERS,
+    ModelContentError,
+    require_fitted_attributes,
     require_no_places,
     require_params,
     require_record,
@@ -63,7 +63,7 @@ def require_drawable(name: str, spec: Any) -> None:
     """Refuse a specification whose parameters take minutes to draw; MemoryError for those that do not fit."""
     n_numbers = sum(_drawn_numbers(part) for part in _parts(spec))
     if n_numbers > MAX_DRAWN_NUMBERS:
-        raise KindError(
+        raise ModelContentError(
             f"{name} has {n_numbers:.3g} numbers to draw, expected at most {MAX_DRAWN_NUMBERS:.3g}: use fewer "
             "features, or random Fourier features with method='structured'"
         )
@@ -103,15 +103,15 @@ def require_working(name: str, spec: Any) -> None:
     try:
         require_drawable(name, spec)
         n = int(spec.n_features)
-        if not 0 < n <= MOST_SIZE:
-            raise KindError(f"its rows have {n} features, expected 1 to {MOST_SIZE}")
+        if not 0 < n <= MAX_COUNT:
+            raise ModelContentError(f"its rows have {n} features, expected 1 to {MAX_COUNT}")
         row = _row_of_a_point(spec)
         if row is not None and not (row.shape == (1, n) and np.isfinite(row).all()):
-            raise KindError("its row of a point is not finite, or not as long as it says")
+            raise ModelContentError("its row of a point is not finite, or not as long as it says")
     except MemoryError:
         raise
     except Exception as error:  # numbers that do not fit each other fail in a dozen ways
-        raise KindError(
+        raise ModelContentError(
             f"nothing can be made from {name}.spec_ ({type(error).__name__}: {error!s:.200})"
         ) from error
 
@@ -243,7 +243,7 @@ def _(value: BaseEstimator, where: str, arrays: Arrays) -> Any:
     require_known(type(value), where)
     params = value.get_params(deep=False)
     params |= value.saved_params() if hasattr(value, "saved_params") else {}
-    params |= {key: value for key, value in PLACES.items() if key in params}
+    params |= {key: value for key, value in UNSAVED_PARAMETERS.items() if key in params}
     require_no_places(name, params)
     left_out = {*params, *getattr(value, "not_saved", ())}
     fitted = {key: item for key, item in vars(value).items() if key not in left_out}
@@ -339,11 +339,11 @@ def make(described: Any, arrays: Arrays) -> Any:
     """The value that a JSON value stands for."""
     if not isinstance(described, dict):
         if isinstance(described, list):
-            raise KindError("a bare list stands for nothing in a model file")
+            raise ModelContentError("a bare list stands for nothing in a model file")
         return described
     tag = next(iter(described), "nothing")
     if tag not in _MAKE:
-        raise KindError(f"{tag!r:.80} stands for nothing in a model file")
+        raise ModelContentError(f"{tag!r:.80} stands for nothing in a model file")
     return _MAKE[tag](described, arrays)
 
 
@@ -351,10 +351,10 @@ def _make_estimator(described: dict[str, Any], arrays: Arrays) -> Any:
     name = described["estimator"]
     kind = _class(estimator_named, name)
     params = _make_named(described["params"], arrays)
-    params |= {key: value for key, value in PLACES.items() if key in params}
+    params |= {key: value for key, value in UNSAVED_PARAMETERS.items() if key in params}
     fitted = _make_named(described["fitted"], arrays)
     require_params(name, params)
-    require_fitted_kinds(kind, fitted)
+    require_fitted_attributes(kind, fitted)
     if "spec_" in fitted:
         require_working(name, fitted["spec_"])
     made = kind(**params)
@@ -378,7 +378,7 @@ def _make_masked(described: dict[str, Any], arrays: Arrays) -> Any:
     parts = _make_named(described["masked"], arrays)
     data, mask = parts["data"], parts["mask"]
     if not isinstance(data, list) or not isinstance(mask, np.ndarray) or mask.shape != (len(data),):
-        raise KindError("a masked array is not a list of values and as many marks")
+        raise ModelContentError("a masked array is not a list of values and as many marks")
     made = np.ma.MaskedArray(np.empty(len(data), dtype=object), mask=mask.astype(np.bool_))
     for i in np.flatnonzero(~made.mask):
         made[i] = data[i]
@@ -388,21 +388,21 @@ def _make_masked(described: dict[str, Any], arrays: Arrays) -> Any:
 def _make_number(described: dict[str, Any], arrays: Arrays) -> Any:
     value, dtype = described["number"], np.dtype(described["dtype"])
     if type(value) not in (bool, int, float) or dtype.kind not in "biuf" or dtype.itemsize > 8:
-        raise KindError(f"a number is {value!r:.80} of dtype {dtype}")
+        raise ModelContentError(f"a number is {value!r:.80} of dtype {dtype}")
     return dtype.type(value)
 
 
 def _make_strings(described: dict[str, Any], arrays: Arrays) -> Any:
     strings = described["strings"]
     if not isinstance(strings, list) or any(type(item) is not str for item in strings):
-        raise KindError(f"an array of strings is {strings!r:.80}")
+        raise ModelContentError(f"an array of strings is {strings!r:.80}")
     return np.array(strings, dtype=object)
 
 
 def _make_function(described: dict[str, Any], arrays: Arrays) -> Any:
     name, known = described["function"], FUNCTIONS.get({})
     if not isinstance(name, str) or name not in known:
-        raise KindError(
+        raise ModelContentError(
             f"the model calls the function {name!r:.200}, which a file never imports. Import it yourself and pass it: "
             "load_model(path, functions=[function])"
         )

@@ -9,39 +9,39 @@ import numpy as np
 
 from dkdist._numba.arrays import Array
 from dkdist.sets.frames import (
-    Parts,
+    SetParts,
     as_column_names,
     columns_of_frame,
-    grouped,
-    joined_targets,
-    opened_frame,
-    own_targets,
+    frame_target_names,
+    group_rows,
+    join_targets,
+    open_frame,
     require_columns,
 )
 from dkdist.sets.point_checks import SampleSetError
 
-MOST_DENSE = 1000  # columns of a sparse matrix that are made dense without being named
+MAX_DENSE_COLUMNS = 1000  # columns of a sparse matrix that are made dense without being named
 
 
-def parts_of_annotated(
+def parts_from_anndata(
     adata: Any, set_key: str, obsm: str | None, layer: str | None, columns: Any, targets: Any
-) -> Parts:
+) -> SetParts:
     """What `SampleSets.from_anndata` makes sets of."""
     for name in ("obs", "obsm", "layers", "X", "var_names"):
         if not hasattr(adata, name):
             raise TypeError(
                 f"adata is {type(adata).__name__} without {name}: expected AnnData, or what is like it"
             )
-    obs = columns_of_frame(opened_frame(adata.obs, "adata.obs"), "adata.obs")
-    own = own_targets(targets)
+    obs = columns_of_frame(open_frame(adata.obs, "adata.obs"), "adata.obs")
+    own = frame_target_names(targets)
     require_columns("adata.obs", obs, [set_key, *own])
-    groups = grouped(obs[set_key])
-    joined = joined_targets(targets, own, set_key, obs, groups)
+    groups = group_rows(obs[set_key])
+    joined = join_targets(targets, own, set_key, obs, groups)
     matrix, names, what = _matrix(adata, obsm, layer)
     chosen = None if columns is None else as_column_names("columns", columns)
-    dense, names = _dense(matrix, names, chosen, what)
+    dense, names = _to_dense(matrix, names, chosen, what)
     last = int(groups.runs[-1])
-    return Parts(dense[groups.order], groups.offsets, groups.ids, tuple(names), joined, None, last)
+    return SetParts(dense[groups.order], groups.offsets, groups.ids, tuple(names), joined, None, last)
 
 
 def _matrix(adata: Any, obsm: str | None, layer: str | None) -> tuple[Any, list[str], str]:
@@ -66,25 +66,25 @@ def _entry(adata: Any, where: str, name: str) -> Any:
     return held[name]
 
 
-def _dense(matrix: Any, names: list[str], chosen: list[str] | None, what: str) -> tuple[Array, list[str]]:
+def _to_dense(matrix: Any, names: list[str], chosen: list[str] | None, what: str) -> tuple[Array, list[str]]:
     """The chosen columns as an array, and their names; a sparse matrix is made dense for these alone."""
     if matrix is None:
         raise SampleSetError(f"{what} is None: name a matrix by obsm or layer")
     sparse = not isinstance(matrix, np.ndarray)
     if chosen is None:
-        if sparse and len(names) > MOST_DENSE:
+        if sparse and len(names) > MAX_DENSE_COLUMNS:
             raise SampleSetError(
                 f"{what} has {len(names)} columns, all of which dense points would hold: name some of them, or give "
                 "obsm='X_pca'"
             )
         return _array(matrix), names
-    places = [_place(name, names, what) for name in chosen]
+    places = [_column_position(name, names, what) for name in chosen]
     order = np.argsort(places)  # files of HDF5 are read in rising order
     taken = _array(matrix[:, np.asarray(places)[order]])
     return taken[:, np.argsort(order)], chosen
 
 
-def _place(name: str, names: Sequence[str], what: str) -> int:
+def _column_position(name: str, names: Sequence[str], what: str) -> int:
     count = names.count(name)
     if count != 1:
         found = "no column" if not count else f"{count} columns"

@@ -11,17 +11,17 @@ from numpy.typing import ArrayLike
 
 from dkdist._numba.arrays import F64
 from dkdist._utils.validation import Columns
-from dkdist.sets.origins import Part, crowded_column, natural_origin, settled_origin
+from dkdist.sets.origins import Part, find_lossy_column, infer_origin, normalize_origin
 from dkdist.sets.point_checks import (
     Points,
     SampleSetError,
     as_offsets,
     as_weights,
-    kept_points,
+    convert_points,
     require_finite,
 )
 from dkdist.sets.sample_sets import SampleSets
-from dkdist.sets.strings import are_strings
+from dkdist.sets.strings import is_list_of_strings
 
 
 def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
@@ -45,12 +45,14 @@ def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
     if isinstance(X, (list, tuple)):
         return (
             SampleSets.from_strings(X)
-            if are_strings(X)
-            else SampleSets.from_arrays(X, origin=_if_fits(origin, X))
+            if is_list_of_strings(X)
+            else SampleSets.from_arrays(X, origin=_origin_if_same_dims(origin, X))
         )
     if isinstance(X, np.ndarray) and X.ndim == 3:
         n_sets, n, d = X.shape
-        return SampleSets(X.reshape(n_sets * n, d), np.arange(n_sets + 1) * n, origin=_if_fits(origin, X))
+        return SampleSets(
+            X.reshape(n_sets * n, d), np.arange(n_sets + 1) * n, origin=_origin_if_same_dims(origin, X)
+        )
     if isinstance(X, np.ndarray):
         raise SampleSetError(
             f"expected sample sets, found an array of shape {X.shape}: its rows could be the points of one "
@@ -71,18 +73,18 @@ def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
     )
 
 
-def sets_of_columns(
+def sets_from_parts(
     parts: Sequence[Part], offsets: ArrayLike, weights: ArrayLike | None, origin: F64 | None
 ) -> SampleSets:
     """Sets whose points are given in parts one after another, column by column: each number is read once.
 
     They are counted from the origin if there is one and float32 holds them there, and else from their own.
     """
-    start = natural_origin(parts) if origin is None else settled_origin(origin)
-    rows = _as_they_come(parts, start)
+    start = infer_origin(parts) if origin is None else normalize_origin(origin)
+    rows = _convert_plain_columns(parts, start)
     if rows is None:
-        held = origin is not None and crowded_column(parts, origin) is None
-        rows, start = kept_points(parts, origin if held else None, held=held)
+        held = origin is not None and find_lossy_column(parts, origin) is None
+        rows, start = convert_points(parts, origin if held else None, held=held)
         edges = as_offsets(offsets, len(rows))
         require_finite(rows, edges)
     else:
@@ -91,16 +93,16 @@ def sets_of_columns(
     return SampleSets._trusted(rows, edges, masses, None, start)
 
 
-def _as_they_come(parts: Sequence[Part], origin: F64 | None) -> Points | None:
+def _convert_plain_columns(parts: Sequence[Part], origin: F64 | None) -> Points | None:
     """The points as they are kept, if nothing about them is unusual."""
-    from dkdist.sets.streams import ComingRows  # for columns alone
+    from dkdist.sets.streams import StreamedRows  # for columns alone
 
-    coming = ComingRows(sum(map(len, parts)), parts[0].shape[1], origin)
+    coming = StreamedRows(sum(map(len, parts)), parts[0].shape[1], origin)
     usual = all(isinstance(part, Columns) and coming.add(part.columns) for part in parts)
     return coming.kept() if usual else None
 
 
-def one_set(parts: Sequence[SampleSets]) -> SampleSets:
+def concatenate_parts(parts: Sequence[SampleSets]) -> SampleSets:
     """One set with an id, of parts that are collections of one set with one origin; refuses targets that differ."""
     first = parts[0]
     if len(parts) == 1:
@@ -121,7 +123,7 @@ def one_set(parts: Sequence[SampleSets]) -> SampleSets:
     return joined.labelled(first.ids, first.names, first.targets)
 
 
-def _if_fits(origin: F64 | None, X: Any) -> F64 | None:
+def _origin_if_same_dims(origin: F64 | None, X: Any) -> F64 | None:
     """The origin, if the first set has as many columns: what has others is refused by who knows why."""
     try:
         fits = origin is not None and np.shape(X[0])[1:] == origin.shape

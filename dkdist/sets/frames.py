@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist._numba.arrays import I64, Array
-from dkdist._numba.points import EXACT, all_finite, run_starts
+from dkdist._numba.points import EXACT_DTYPES, all_finite, run_starts
 from dkdist._utils.rust_panics import RustPanicError, panics_as_errors
 from dkdist._utils.validation import Columns, find_stacklevel
-from dkdist.sets.indexing import has_index, places_of
+from dkdist.sets.indexing import has_index, positions_of_ids
 from dkdist.sets.labels import Names, as_ids
 from dkdist.sets.point_checks import SampleSetError
 
-NameOfRow = Callable[[int], str]
+RowFormatter = Callable[[int], str]
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Column:
         """Some of the rows."""
         return Column(self.name, self.series[rows])
 
-    def numbers(self, name_of_row: NameOfRow) -> Array:
+    def numbers(self, name_of_row: RowFormatter) -> Array:
         """(T,) finite numbers; booleans are 0 and 1. Refuses text and categories, and missing values by row."""
         if not self._is_numeric():
             raise SampleSetError(
@@ -113,7 +113,7 @@ class Column:
             )
         return values
 
-    def values(self, name_of_row: NameOfRow, *, missing: bool = False) -> Array:
+    def values(self, name_of_row: RowFormatter, *, missing: bool = False) -> Array:
         """(T,) numbers, booleans or str, of categories their values; with ``missing`` numbers may be NaN."""
         if missing and self._is_numeric() and self.series.is_null().any():
             return np.asarray(self.series.cast(_narwhals().Float64).to_numpy(), np.float64)
@@ -135,7 +135,7 @@ class Column:
         dtype = self.series.dtype
         return bool(dtype.is_numeric() or dtype == _narwhals().Boolean)
 
-    def _require_known(self, name_of_row: NameOfRow) -> None:
+    def _require_known(self, name_of_row: RowFormatter) -> None:
         lost = np.flatnonzero(np.asarray(self.series.is_null().to_numpy(), bool))
         if len(lost):
             raise SampleSetError(
@@ -148,7 +148,7 @@ def _is_finite(values: Array) -> bool:
     """Whether no number is NaN or infinite."""
     if values.dtype.kind != "f" or not len(values):
         return True
-    if values.dtype in EXACT and values.flags.c_contiguous:
+    if values.dtype in EXACT_DTYPES and values.flags.c_contiguous:
         return all_finite(values)
     return bool(np.isfinite([values.min(), values.max()]).all())  # without a temporary
 
@@ -162,7 +162,7 @@ def columns_of_frame(frame: Any, what: str) -> dict[str, Column]:
     return {name: Column(name, frame[name]) for name in names}
 
 
-def opened_frame(frame: Any, what: str) -> Any:
+def open_frame(frame: Any, what: str) -> Any:
     """A pandas, polars or pyarrow frame in memory, as narwhals has it."""
     if type(frame).__module__.partition(".")[0] in ("dask", "dask_expr"):
         kind = type(frame).__name__
@@ -194,7 +194,7 @@ LOG = logging.getLogger("dkdist.importing")  # as imports of tables do
 
 
 @dataclass(frozen=True, eq=False)
-class Grouped:
+class RowGroups:
     """Which set each of T rows belongs to, by runs of neighbours of one set.
 
     ``starts`` (r,) are their first rows, ``runs`` (r,) the numbers of their sets in the order in which these appear,
@@ -251,7 +251,7 @@ class Grouped:
         return f"row {row} (set {self.ids[self.of(row)].item()!r})"
 
 
-class Parts(NamedTuple):
+class SetParts(NamedTuple):
     """What sets are made of: points (T, d), their offsets (N + 1,), ids, names, targets and weights.
 
     ``last`` is the number of the set that the last row belongs to.
@@ -266,7 +266,7 @@ class Parts(NamedTuple):
     last: int
 
 
-class Roles(NamedTuple):
+class ColumnRoles(NamedTuple):
     """Which columns of a frame mean what: coordinates, targets that are columns of it, and all that are needed."""
 
     points: list[str]
@@ -274,7 +274,7 @@ class Roles(NamedTuple):
     needed: list[str]
 
 
-def parts_of_frame(frame: Any, set_id: str, points: Any, targets: Any, weights: str | None) -> Parts:
+def parts_from_frame(frame: Any, set_id: str, points: Any, targets: Any, weights: str | None) -> SetParts:
     """What `SampleSets.from_frame` makes sets of."""
     try:
         with panics_as_errors():
@@ -283,59 +283,59 @@ def parts_of_frame(frame: Any, set_id: str, points: Any, targets: Any, weights: 
         raise SampleSetError(f"frame cannot be read ({error}): convert it to a pandas DataFrame") from error
 
 
-def _parts_of_frame(frame: Any, set_id: str, points: Any, targets: Any, weights: str | None) -> Parts:
-    columns = columns_of_frame(opened_frame(frame, "frame"), "frame")
-    roles = roles_of(frame, columns, set_id, points, targets, weights)
-    groups = grouped(columns[set_id])
-    joined = joined_targets(targets, roles.targets, set_id, columns, groups)
+def _parts_of_frame(frame: Any, set_id: str, points: Any, targets: Any, weights: str | None) -> SetParts:
+    columns = columns_of_frame(open_frame(frame, "frame"), "frame")
+    roles = assign_roles(frame, columns, set_id, points, targets, weights)
+    groups = group_rows(columns[set_id])
+    joined = join_targets(targets, roles.targets, set_id, columns, groups)
     mass = None if weights is None else np.array(groups.sorted(columns[weights].numbers(groups.name)))
     rows = _points([columns[name] for name in roles.points], groups)
-    return Parts(rows, groups.offsets, groups.ids, tuple(roles.points), joined, mass, int(groups.runs[-1]))
+    return SetParts(rows, groups.offsets, groups.ids, tuple(roles.points), joined, mass, int(groups.runs[-1]))
 
 
-def roles_of(
+def assign_roles(
     frame: Any, columns: dict[str, Column], set_id: str, points: Any, targets: Any, weights: str | None
-) -> Roles:
+) -> ColumnRoles:
     """What each column means, as the arguments of `SampleSets.from_frame` say; a warning tells of what is left out."""
-    own = own_targets(targets)
+    own = frame_target_names(targets)
     taken = [set_id, *own, *([] if weights is None else [weights])]
     if set_id not in columns and has_index(frame) and set_id in frame.index.names:
         raise SampleSetError(f"{set_id!r} is an index of the frame: give frame.reset_index()")
     require_columns("frame", columns, taken)
     beside = [] if targets is None or own else target_columns(targets)
-    chosen = _chosen(columns, points, taken, [*taken, *beside])
-    return Roles(chosen, own, [*taken, *chosen])
+    chosen = _choose_coordinates(columns, points, taken, [*taken, *beside])
+    return ColumnRoles(chosen, own, [*taken, *chosen])
 
 
-def grouped(column: Column) -> Grouped:
+def group_rows(column: Column) -> RowGroups:
     """The sets of the rows, by their ids; neighbours of one set are looked at once."""
     starts = column.starts()
     if not len(starts):
         raise SampleSetError("the frame has no rows: give at least one point")
-    return grouped_runs(starts, column.taken(starts), len(column.series))
+    return group_runs(starts, column.taken(starts), len(column.series))
 
 
-def grouped_runs(starts: I64, column: Column, n_rows: int) -> Grouped:
+def group_runs(starts: I64, column: Column, n_rows: int) -> RowGroups:
     """The sets of ``n_rows`` rows, by the ids of those where runs start; neighbouring runs of one set are one."""
     import pandas as pd
 
     values = column.values(lambda k: f"row {starts[k]}")
     runs, ids = pd.factorize(values)
     begins = np.append(True, runs[1:] != runs[:-1])
-    return Grouped(starts[begins], runs[begins].astype(np.int64), as_ids(np.asarray(ids), len(ids)), n_rows)
+    return RowGroups(starts[begins], runs[begins].astype(np.int64), as_ids(np.asarray(ids), len(ids)), n_rows)
 
 
-def constant(column: Column, groups: Grouped) -> Array:
+def constant_per_set(column: Column, groups: RowGroups) -> Array:
     """The value of every set in a column; refuses one that changes within a set.
 
     Looked at are the rows where a run of a set begins, or a run of equal values.
     """
     rows = np.union1d(groups.starts, column.starts())
     values = column.taken(rows).values(lambda k: groups.name(int(rows[k])), missing=True)
-    return constant_values(column.name, rows, values, groups)
+    return require_constant(column.name, rows, values, groups)
 
 
-def constant_values(name: str, rows: I64, values: Array, groups: Grouped) -> Array:
+def require_constant(name: str, rows: I64, values: Array, groups: RowGroups) -> Array:
     """The same, of the values of some rows, among which are the first of each run of a set."""
     firsts: Array = values[np.searchsorted(rows, groups.firsts)]
     expected = firsts[groups.of(rows)]
@@ -365,21 +365,21 @@ def targets_by_id(targets: Any, set_id: str, ids: Array) -> dict[str, Array]:
         return f"row {row} of targets"
 
     index = targets.index if by_index else pd.Index(columns.pop(set_id).values(name_of))
-    places = places_of(ids, index, "targets")
+    places = positions_of_ids(ids, index, "targets")
     return {name: column.values(name_of, missing=True)[places] for name, column in columns.items()}
 
 
-def own_targets(targets: Any) -> list[str]:
+def frame_target_names(targets: Any) -> list[str]:
     """The names of targets that are columns of the frame."""
     return as_column_names("targets", targets) if isinstance(targets, (str, list, tuple)) else []
 
 
-def joined_targets(
-    targets: Any, own: Sequence[str], set_id: str, columns: dict[str, Column], groups: Grouped
+def join_targets(
+    targets: Any, own: Sequence[str], set_id: str, columns: dict[str, Column], groups: RowGroups
 ) -> dict[str, Array]:
     """Targets (N,) each: the columns ``own``, or those of a frame or Series joined by id."""
     if targets is None or own:
-        return {name: constant(columns[name], groups) for name in own}
+        return {name: constant_per_set(columns[name], groups) for name in own}
     return targets_by_id(targets, set_id, groups.ids)
 
 
@@ -387,10 +387,10 @@ def target_columns(targets: Any) -> dict[str, Column]:
     """The columns of targets by id; those of a Series are one, "y" if it has no name."""
     if has_index(targets) and targets.ndim == 1:
         targets = targets.to_frame("y" if targets.name is None else targets.name)
-    return columns_of_frame(opened_frame(targets, "targets"), "targets")
+    return columns_of_frame(open_frame(targets, "targets"), "targets")
 
 
-def _chosen(
+def _choose_coordinates(
     columns: dict[str, Column], points: Any, taken: Sequence[str], targets: Sequence[str]
 ) -> list[str]:
     """The names of the coordinates: those given, or all numeric columns that are nothing else."""
@@ -418,7 +418,7 @@ def _chosen(
     return chosen
 
 
-def _points(columns: Sequence[Column], groups: Grouped) -> Columns:
+def _points(columns: Sequence[Column], groups: RowGroups) -> Columns:
     """(T, d), set after set."""
     return Columns([groups.sorted(column.numbers(groups.name)) for column in columns])
 

@@ -30,15 +30,15 @@ def load_collection(values: Any) -> Any:
     return values.compute() if getattr(values, "__dask_graph__", None) is not None else values
 
 
-def aligned(values: Any, ids: Array | None, what: str = "y") -> Any:
+def align_to_ids(values: Any, ids: Array | None, what: str = "y") -> Any:
     """``values`` in the order of the ids of the sets (n,): a pandas Series or frame by its index, all else as it is.
 
     Raises `SampleSetError` for an index that lacks an id (the first is named) or has one twice, and for the default
     index where the ids are the same numbers in another order, so that both readings are possible.
     """
-    if ids is None or not has_index(values) or in_order(values, ids):
+    if ids is None or not has_index(values) or is_in_id_order(values, ids):
         return values
-    places = places_of(ids, values.index, what)
+    places = positions_of_ids(ids, values.index, what)
     if has_default_index(values):
         raise SampleSetError(
             f"{what} has the default index 0 to {len(values) - 1}, and the ids of the sets are these numbers in "
@@ -47,7 +47,7 @@ def aligned(values: Any, ids: Array | None, what: str = "y") -> Any:
     return values.iloc[places]
 
 
-def in_order(values: Any, ids: Array) -> bool:
+def is_in_id_order(values: Any, ids: Array) -> bool:
     """Whether a Series or frame stands in the order of the sets: by the same ids, or by the default index."""
     index = values.index
     if len(index) != len(ids):
@@ -57,7 +57,7 @@ def in_order(values: Any, ids: Array) -> bool:
     return bool(index.nlevels == 1 and index.tolist() == ids.tolist())
 
 
-def places_of(ids: Array, index: Any, what: str) -> I64:
+def positions_of_ids(ids: Array, index: Any, what: str) -> I64:
     """(n,) where each id stands in a pandas index; refuses one that lacks an id, or has entries twice."""
     if index.nlevels > 1:
         raise SampleSetError(
@@ -106,7 +106,7 @@ def resolve_key(key: Any, n: int) -> int | range | I64:
     return index
 
 
-def mask_of_ids(key: Any, ids: Callable[[], Array | None]) -> Any:
+def align_mask(key: Any, ids: Callable[[], Array | None]) -> Any:
     """A boolean pandas Series in the order of the sets, by its index; any other key as it is."""
     mask = key[0] if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis else key
     plain = isinstance(mask, (slice, int, np.ndarray))
@@ -116,7 +116,7 @@ def mask_of_ids(key: Any, ids: Callable[[], Array | None]) -> Any:
         raise IndexError(
             f"the mask has no value for {mask.index[mask.isna()][0]!r}: fill it, as in mask.fillna(False)"
         )
-    return np.asarray(aligned(mask, ids(), "the mask"), dtype=np.bool_)
+    return np.asarray(align_to_ids(mask, ids(), "the mask"), dtype=np.bool_)
 
 
 def as_position(key: int | np.integer[Any], n: int) -> int:
@@ -154,7 +154,7 @@ def positions(chosen: range | I64) -> I64:
     return chosen
 
 
-class NoTable:
+class NoArrayConversion:
     """A collection that is no array: NumPy would take its sets for the rows of a table."""
 
     __slots__ = ()

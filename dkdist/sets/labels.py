@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist._numba.arrays import I64, Array
-from dkdist.sets.indexing import aligned, has_index, load_collection
+from dkdist.sets.indexing import align_to_ids, has_index, load_collection
 from dkdist.sets.point_checks import SampleSetError
 
 Names = tuple[str, ...]
 MAX_NAME_BYTES = 255  # of a file name on Linux, macOS and Windows
-KEPT = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+STORED_DTYPES = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +36,11 @@ class Labels:
 
         Ids that are not given are those that are ``known``.
         """
-        kept_ids = known if ids is None else distinct(as_ids(ids, shape[0]))
-        named = {name: aligned(v, kept_ids, f"targets {name!r}") for name, v in as_named(targets).items()}
+        kept_ids = known if ids is None else require_unique_ids(as_ids(ids, shape[0]))
+        named = {
+            name: align_to_ids(v, kept_ids, f"targets {name!r}")
+            for name, v in as_target_mapping(targets).items()
+        }
         columns = {name: as_column(v, f"targets {name!r}", shape[0], max_ndim=2) for name, v in named.items()}
         return cls(kept_ids, as_names(names, shape[1]), columns)
 
@@ -55,7 +58,7 @@ class Labels:
 NO_LABELS = Labels()
 
 
-class Labelled:
+class LabelsMixin:
     """What a collection of N sets in d dimensions shows of its labels."""
 
     __slots__ = ()
@@ -117,12 +120,12 @@ class Labelled:
         (array(['b'], dtype='<U1'), ('cd3', 'cd4'), array([0, 1]))
         """
         old = self._labels
-        columns = {**old.targets, **as_named(targets)}
+        columns = {**old.targets, **as_target_mapping(targets)}
         shape = self.shape[0], self.n_dims
         return self._with(Labels.of(ids, old.names if names is None else names, columns, shape, old.ids))
 
 
-def as_named(targets: Any) -> dict[str, Any]:
+def as_target_mapping(targets: Any) -> dict[str, Any]:
     """Targets by name; a single array, or Series, is "y". Those of Dask are computed."""
     targets = load_collection(targets)
     if targets is None:
@@ -165,7 +168,7 @@ def as_ids(ids: Any, n_sets: int) -> Array:
     return column
 
 
-def distinct(ids: Array) -> Array:
+def require_unique_ids(ids: Array) -> Array:
     """The ids, if no two sets have the same. What is chosen from a collection, a set twice perhaps, keeps its ids."""
     order = np.argsort(ids, kind="stable")
     twice = order[1:][ids[order[1:]] == ids[order[:-1]]]
@@ -190,7 +193,7 @@ def as_column(values: Any, what: str, n_sets: int, max_ndim: int) -> NDArray[Any
     if len(array) != n_sets:
         raise SampleSetError(f"{what} has {len(array)} rows but there are {n_sets} sets: give one a set")
     text = array.dtype.kind == "U" and array.ndim == 1
-    if not text and array.dtype.str[1:] not in KEPT:
+    if not text and array.dtype.str[1:] not in STORED_DTYPES:
         raise SampleSetError(
             f"{what} has dtype {array.dtype}: give numbers, booleans, or str in one dimension"
         )

@@ -1,7 +1,7 @@
 """Where coordinates are counted from: an origin for each column, so that float32 holds differences far from zero.
 
 float32 has 24 bits. A column of 1e9 + N(0, 1) keeps none of its differences in them, and counted from 1e9 all of
-them. Columns that float32 holds as they are have the origin 0; others that lie `FAR` times their spread from zero
+them. Columns that float32 holds as they are have the origin 0; others that lie `MIN_OFFSET_RATIO` times their spread from zero
 have a number of few bits near their middle. The middle and the spread are medians of a sample: one outlier, or a
 missing value written as 0, moves neither.
 """
@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._utils.validation import Columns
 
-FAR = 64  # spreads (median distances from the middle) from zero: six of 24 bits, and 16 widths of an even column
-LEAST_STEPS = 16  # of float32 in a spread: fewer hold no differences
-NOISE = 2.0**-46  # of a value: what differs by less (128 steps of float64) is equal but for rounding
-SAMPLE_VALUES, SAMPLE_ROWS, LEAST_ROWS = 2**16, 1024, 128  # that are looked at
-SOURCE_ROWS = 64  # of one source among many: 64 x 8 bytes a column for each of some thousand sources
-SLAB = 2**16  # rows that are float64 at a time
-TILE = 2**13  # rows that stay in a cache until all their columns have come
+MIN_OFFSET_RATIO = 64  # spreads (median distances from the middle) from zero: six of 24 bits, and 16 widths of an even column
+MIN_FLOAT32_STEPS = 16  # of float32 in a spread: fewer hold no differences
+ROUNDING_RTOL = 2.0**-46  # of a value: what differs by less (128 steps of float64) is equal but for rounding
+MAX_SAMPLE_VALUES, MAX_SAMPLE_ROWS, MIN_SAMPLE_ROWS = 2**16, 1024, 128  # that are looked at
+MAX_SOURCE_ROWS = 64  # of one source among many: 64 x 8 bytes a column for each of some thousand sources
+FLOAT64_BLOCK_ROWS = 2**16  # rows that are float64 at a time
+TILE_ROWS = 2**13  # rows that stay in a cache until all their columns have come
 
 Part = NDArray[Any] | Columns
 """(n_i, d) points as they are given: row by row, or column by column."""
 
 
-def settled_origin(origin: Any) -> F64 | None:
+def normalize_origin(origin: Any) -> F64 | None:
     """An origin as collections keep it: (d,) float64, read-only; None if it is 0 in every column."""
     if origin is None or not np.any(origin):
         return None
@@ -40,7 +40,7 @@ def settled_origin(origin: Any) -> F64 | None:
 
 
 @dataclass(frozen=True)
-class OrderedSample:
+class SortedSample:
     """Some finite rows of points, each column in its own order, with its median and the median distance from it."""
 
     X: F64
@@ -50,15 +50,15 @@ class OrderedSample:
     """Whether the points are integers."""
 
     @classmethod
-    def at(cls, X: F64, whole: bool = False) -> OrderedSample:
+    def at(cls, X: F64, whole: bool = False) -> SortedSample:
         """Those of some rows."""
         X = np.sort(_finite_rows(X), axis=0)
-        return cls(X, *_middle_and_spread(X), whole)
+        return cls(X, *_median_and_spread(X), whole)
 
     @classmethod
-    def of(cls, parts: Sequence[Part]) -> OrderedSample | None:
+    def of(cls, parts: Sequence[Part]) -> SortedSample | None:
         """A thousand of all rows, drawn with a fixed seed; None where float32 holds all values of such dtypes."""
-        if are_kept(parts, None):
+        if fits_float32(parts, None):
             return None
         return cls.at(_sample(parts), all(part.dtype.kind in "iu" for part in parts))
 
@@ -68,8 +68,8 @@ class OrderedSample:
             lossy = (self.X.astype(np.float32) != self.X).any(axis=0)
             if not lossy.any():
                 return None
-            least = 0 if self.whole else NOISE * np.abs(self.middle)
-            far = lossy & (self.spread > least) & (np.abs(self.middle) >= FAR * self.spread)
+            least = 0 if self.whole else ROUNDING_RTOL * np.abs(self.middle)
+            far = lossy & (self.spread > least) & (np.abs(self.middle) >= MIN_OFFSET_RATIO * self.spread)
         return self._rounded_middle(far)
 
     def joint_origin(self, origins: Sequence[F64 | None]) -> F64 | None:
@@ -83,14 +83,14 @@ class OrderedSample:
         if natural is None:
             return None
         middle = self._rounded_middle((natural != 0) & (self.spread > 0))
-        return natural if middle is None else settled_origin(np.where(middle != 0, middle, natural))
+        return natural if middle is None else normalize_origin(np.where(middle != 0, middle, natural))
 
     def _rounded_middle(self, chosen: NDArray[np.bool_]) -> F64 | None:
         """The middle of the chosen columns, a multiple of a power of two that is near their spread."""
         if not chosen.any():
             return None
         unit = np.exp2(np.ceil(np.log2(np.where(chosen, self.spread, 1))))
-        return settled_origin(np.where(chosen, np.round(self.middle / unit) * unit, 0))
+        return normalize_origin(np.where(chosen, np.round(self.middle / unit) * unit, 0))
 
     def crowded(self, origin: F64 | None) -> int | None:
         """The first column whose different values float32, counted from the origin, takes for a few equal ones."""
@@ -101,47 +101,51 @@ class OrderedSample:
         with np.errstate(over="ignore", invalid="ignore"):
             if origin is not None:
                 rest = X - origin
-                middle, spread = _middle_and_spread(rest)
+                middle, spread = _median_and_spread(rest)
             kept = rest.astype(np.float32)
-            coarse = spread < LEAST_STEPS * np.spacing(np.abs(middle).astype(np.float32))
-            n_different = (X[1:] - X[:-1] > NOISE * np.abs(X[1:])).sum(axis=0)
+            coarse = spread < MIN_FLOAT32_STEPS * np.spacing(np.abs(middle).astype(np.float32))
+            n_different = (X[1:] - X[:-1] > ROUNDING_RTOL * np.abs(X[1:])).sum(axis=0)
             coarse |= 4 * (kept[1:] != kept[:-1]).sum(axis=0) < 3 * n_different
         if not coarse.any():
             return None
-        coarse &= (kept != rest).any(axis=0) & (spread > NOISE * np.abs(X[len(X) // 2]))
+        coarse &= (kept != rest).any(axis=0) & (spread > ROUNDING_RTOL * np.abs(X[len(X) // 2]))
         return int(np.argmax(coarse)) if coarse.any() else None
 
 
-def natural_origin(parts: Sequence[Part]) -> F64 | None:
+def infer_origin(parts: Sequence[Part]) -> F64 | None:
     """The origin of points that are given in parts (n_i, d); None where float32 holds them as they are."""
-    sample = OrderedSample.of(parts)
+    sample = SortedSample.of(parts)
     return None if sample is None else sample.natural_origin()
 
 
-def joint_origin(samples: Sequence[F64], origins: Sequence[F64 | None]) -> F64 | None:
+def infer_joint_origin(samples: Sequence[F64], origins: Sequence[F64 | None]) -> F64 | None:
     """The origin of several sources with some rows (m_i, d) of each; None where float32 holds them as they are."""
-    return OrderedSample.at(np.concatenate(samples)).joint_origin(origins)
+    return SortedSample.at(np.concatenate(samples)).joint_origin(origins)
 
 
 def rows_of_source(part: Part) -> F64:
     """Up to SOURCE_ROWS rows of a source, evenly spaced, float64."""
-    return np.asarray(part[:: max(1, -(-len(part) // SOURCE_ROWS))], np.float64)
+    return np.asarray(part[:: max(1, -(-len(part) // MAX_SOURCE_ROWS))], np.float64)
 
 
-def crowded_column(parts: Sequence[Part], origin: F64 | None) -> int | None:
+def find_lossy_column(parts: Sequence[Part], origin: F64 | None) -> int | None:
     """The first column that float32, counted from the origin, does not tell apart: see `OrderedSample.crowded`."""
-    return None if are_kept(parts, origin) else OrderedSample.at(_sample(parts)).crowded(origin)
+    return None if fits_float32(parts, origin) else SortedSample.at(_sample(parts)).crowded(origin)
 
 
-def relative(part: Part, origin: F64 | None, out: NDArray[Any]) -> None:
+def subtract_origin(part: Part, origin: F64 | None, out: NDArray[Any]) -> None:
     """``out[:] = part - origin``, subtracted in float64 (64-bit integers exactly): a row depends on itself alone."""
     with np.errstate(over="ignore"):  # an overflow becomes inf, and is reported with its set
         if not isinstance(part, Columns):
             _subtract(part, origin, out)
             return
-        for a in range(0, len(part), TILE):
+        for a in range(0, len(part), TILE_ROWS):
             for j, column in enumerate(part.columns):
-                _subtract(column[a : a + TILE], None if origin is None else origin[j], out[a : a + TILE, j])
+                _subtract(
+                    column[a : a + TILE_ROWS],
+                    None if origin is None else origin[j],
+                    out[a : a + TILE_ROWS, j],
+                )
 
 
 def _subtract(part: NDArray[Any], origin: Any, out: NDArray[Any]) -> None:
@@ -149,17 +153,17 @@ def _subtract(part: NDArray[Any], origin: Any, out: NDArray[Any]) -> None:
         out[:] = part
         return
     whole = _as_integers(part, origin)
-    for a in range(0, len(part), SLAB):
-        rows = slice(a, a + SLAB)
+    for a in range(0, len(part), FLOAT64_BLOCK_ROWS):
+        rows = slice(a, a + FLOAT64_BLOCK_ROWS)
         out[rows] = part[rows] - origin if whole is None else part[rows].astype(np.int64) - whole
 
 
-def moved(points: F32, shift: F64) -> F32:
+def translate(points: F32, shift: F64) -> F32:
     """Points + shift, added in float64."""
     out = np.empty_like(points)
     with np.errstate(over="ignore"):
-        for a in range(0, len(points), SLAB):
-            out[a : a + SLAB] = points[a : a + SLAB] + shift
+        for a in range(0, len(points), FLOAT64_BLOCK_ROWS):
+            out[a : a + FLOAT64_BLOCK_ROWS] = points[a : a + FLOAT64_BLOCK_ROWS] + shift
     return out
 
 
@@ -167,7 +171,7 @@ def common_origin(first: F64 | None, second: F64 | None) -> F64 | None:
     """The origin of two collections that are compared: that of the first, or of the second where it has none."""
     if first is None or second is None:
         return second if first is None else first
-    return settled_origin(np.where(first != 0, first, second))
+    return normalize_origin(np.where(first != 0, first, second))
 
 
 def origin_text(origin: F64 | None) -> str:
@@ -181,7 +185,7 @@ def origin_text(origin: F64 | None) -> str:
     )
 
 
-def are_kept(parts: Sequence[Part], origin: F64 | None) -> bool:
+def fits_float32(parts: Sequence[Part], origin: F64 | None) -> bool:
     """Whether float32 holds all values of such dtypes where they are counted from."""
     dtypes = {part.dtype for part in parts}
     return (origin is None or not origin.any()) and all(
@@ -189,9 +193,9 @@ def are_kept(parts: Sequence[Part], origin: F64 | None) -> bool:
     )
 
 
-def sampled_rows(total: int, d: int) -> I64:
+def sample_row_indices(total: int, d: int) -> I64:
     """Which of some rows are looked at, drawn with a fixed seed; all of few."""
-    count = min(max(SAMPLE_VALUES // max(1, d), LEAST_ROWS), SAMPLE_ROWS)
+    count = min(max(MAX_SAMPLE_VALUES // max(1, d), MIN_SAMPLE_ROWS), MAX_SAMPLE_ROWS)
     return np.arange(total) if total <= count else np.random.default_rng(0).integers(0, total, count)
 
 
@@ -199,7 +203,7 @@ def _sample(parts: Sequence[Part]) -> F64:
     """Rows of the parts that are looked at, float64."""
     ends = np.cumsum([len(part) for part in parts])
     total, d = int(ends[-1]), parts[0].shape[1]
-    rows = sampled_rows(total, d)
+    rows = sample_row_indices(total, d)
     if len(rows) == total:
         return np.concatenate(parts, dtype=np.float64, casting="unsafe")
     if len(parts) == 1:
@@ -219,7 +223,7 @@ def _finite_rows(X: F64) -> F64:
     return X if finite.all() else np.asarray(X[finite.all(axis=1)])
 
 
-def _middle_and_spread(X: F64) -> tuple[F64, F64]:
+def _median_and_spread(X: F64) -> tuple[F64, F64]:
     """The median of each column, and the median distance from it; of columns mostly equal a larger part of it."""
     if len(X) == 0:
         return np.full(X.shape[1], np.nan), np.full(X.shape[1], np.nan)

@@ -17,13 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._utils.validation import Columns, as_real_array, find_stacklevel
-from dkdist.sets.origins import OrderedSample, Part, crowded_column, relative, settled_origin
+from dkdist.sets.origins import Part, SortedSample, find_lossy_column, normalize_origin, subtract_origin
 
 Points = NDArray[Any]
 """(T, d) float32, or (T, 1) uint8/uint16 codes of strings."""
 
 CODE_DTYPES = (np.dtype("u1"), np.dtype("u2"))
-CROWDED = "has many different values that float32, in which sets are kept, takes for a few equal ones"
+PRECISION_LOSS = "has many different values that float32, in which sets are kept, takes for a few equal ones"
 
 
 class SampleSetError(ValueError):
@@ -83,7 +83,9 @@ def as_points(points: ArrayLike | Columns) -> Part:
     return array
 
 
-def _require_kept(rows: Points, given: Sequence[Part], origin: F64 | None, crowded: int | None) -> None:
+def _require_representable(
+    rows: Points, given: Sequence[Part], origin: F64 | None, crowded: int | None
+) -> None:
     """Refuse points that are too small for float32 and would all be zero; tell of columns that hardly differ in it."""
     if origin is None and not rows[:1].any() and not rows.any() and any(np.any(part) for part in given):
         largest = max(float(np.abs(part).max(initial=0)) for part in given)
@@ -93,7 +95,7 @@ def _require_kept(rows: Points, given: Sequence[Part], origin: F64 | None, crowd
         )
     if crowded is not None:
         warnings.warn(
-            f"column {crowded} of the points (of set 0 and all others) {CROWDED}: give values of other magnitudes a "
+            f"column {crowded} of the points (of set 0 and all others) {PRECISION_LOSS}: give values of other magnitudes a "
             "column of their own, drop outliers, or subtract from each set what it lies far from zero by",
             stacklevel=find_stacklevel(),
         )
@@ -196,7 +198,7 @@ def column_names(arrays: Iterable[Any]) -> list[str] | None:
     return None if first is None or not all(isinstance(name, str) for name in first) else first
 
 
-def edges_of(parts: Sequence[NDArray[Any]]) -> I64:
+def offsets_of(parts: Sequence[NDArray[Any]]) -> I64:
     """Offsets of sets in a list; refuses empty ones and other dimensions."""
     d = parts[0].shape[1]
     for i, part in enumerate(parts):
@@ -212,7 +214,7 @@ def edges_of(parts: Sequence[NDArray[Any]]) -> I64:
     return np.array([0, *accumulate(map(len, parts))], np.int64)
 
 
-def kept_points(
+def convert_points(
     parts: Sequence[Part], origin: ArrayLike | None, *, copy: bool = True, held: bool = False
 ) -> tuple[Points, F64 | None]:
     """(T, d) points of all parts as they are kept, and their origin: the one given, or the natural one.
@@ -225,9 +227,9 @@ def kept_points(
     start = None if origin is None else _as_origin(origin, parts[0].shape)
     codes = parts[0].shape[1] == len(dtypes) == 1 and not dtypes.isdisjoint(CODE_DTYPES)
     settled = codes or (held and start is not None)
-    sample = None if settled else OrderedSample.of(parts)
+    sample = None if settled else SortedSample.of(parts)
     if start is not None:
-        start = None if codes else settled_origin(start)
+        start = None if codes else normalize_origin(start)
     elif sample is not None:
         start = sample.natural_origin()
     dtype = parts[0].dtype if codes else np.dtype(np.float32)
@@ -240,16 +242,16 @@ def kept_points(
                 np.concatenate(parts, out=rows, casting="unsafe")
             else:
                 for part, end in zip(parts, np.cumsum(sizes).tolist(), strict=True):
-                    relative(part, start, rows[end - len(part) : end])
+                    subtract_origin(part, start, rows[end - len(part) : end])
     if not codes:
         crowded = None
         if not held:
-            crowded = crowded_column(parts, start) if sample is None else sample.crowded(start)
-        _require_kept(rows, parts, start, crowded)
+            crowded = find_lossy_column(parts, start) if sample is None else sample.crowded(start)
+        _require_representable(rows, parts, start, crowded)
     return rows, start
 
 
-def joined_weights(weights: Sequence[ArrayLike], parts: Sequence[NDArray[Any]], edges: I64) -> F32:
+def concatenate_weights(weights: Sequence[ArrayLike], parts: Sequence[NDArray[Any]], edges: I64) -> F32:
     """The weights of all sets of a list, (T,) or (T, k) float32, one row a point."""
     columns = [_as_array(w, f"weights of set {i}") for i, w in enumerate(weights)]
     if len(columns) != len(parts):

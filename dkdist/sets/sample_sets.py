@@ -26,9 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import column_bounds, read_only
 from dkdist._utils.text import column_text, key_value_table, numbers_text, sizes_text
-from dkdist.sets.indexing import NoTable, as_position, mask_of_ids, positions, resolve_key
-from dkdist.sets.labels import NO_LABELS, Labelled, Labels
-from dkdist.sets.origins import moved, origin_text, settled_origin
+from dkdist.sets.indexing import NoArrayConversion, align_mask, as_position, positions, resolve_key
+from dkdist.sets.labels import NO_LABELS, Labels, LabelsMixin
+from dkdist.sets.origins import normalize_origin, origin_text, translate
 from dkdist.sets.point_checks import (
     Points,
     SampleSetError,
@@ -37,23 +37,23 @@ from dkdist.sets.point_checks import (
     as_points,
     as_weights,
     column_names,
-    edges_of,
-    joined_weights,
-    kept_points,
+    concatenate_weights,
+    convert_points,
+    offsets_of,
     require_codes,
     require_finite,
 )
 from dkdist.sets.strings import as_alphabet, decode, encode
 
 if TYPE_CHECKING:
-    from dkdist.sets.frames import Parts
+    from dkdist.sets.frames import SetParts
 
 
-MOST_NUMBERS = 10**8  # of the points, whose bounds are looked for: a tenth of a second
-MOST_SYMBOLS = 60  # of an alphabet that is shown
+MAX_BOUNDS_VALUES = 10**8  # of the points, whose bounds are looked for: a tenth of a second
+MAX_SHOWN_SYMBOLS = 60  # of an alphabet that is shown
 
 
-def sets_card(sets: SampleSets) -> str:
+def format_sets_html(sets: SampleSets) -> str:
     """An HTML table of a collection in memory; one pass over its points, if they are not very many."""
     weights, names, ids = sets.weights, sets.names, sets.ids
     pairs: list[tuple[object, object]] = [
@@ -64,9 +64,9 @@ def sets_card(sets: SampleSets) -> str:
         ("dtype", sets.points_dtype),
     ]
     if sets.alphabet is not None:
-        more = "..." if len(sets.alphabet) > MOST_SYMBOLS else ""
-        pairs.append(("alphabet", f"{len(sets.alphabet)}: {sets.alphabet[:MOST_SYMBOLS]}{more}"))
-    elif 0 < sets.relative.size <= MOST_NUMBERS:
+        more = "..." if len(sets.alphabet) > MAX_SHOWN_SYMBOLS else ""
+        pairs.append(("alphabet", f"{len(sets.alphabet)}: {sets.alphabet[:MAX_SHOWN_SYMBOLS]}{more}"))
+    elif 0 < sets.relative.size <= MAX_BOUNDS_VALUES:
         low, high = sets.bounds
         pairs += [("lowest", numbers_text(low)), ("highest", numbers_text(high))]
     if sets.origin.any():
@@ -86,13 +86,13 @@ def weights_text(shape: tuple[int, ...] | None) -> str:
     return f"{shape[0]} a point" if shape else "one a point"
 
 
-class FromFrames:
+class FrameConstructors:
     """Makes collections of frames with one row a point."""
 
     __slots__ = ()
 
     @classmethod
-    def _of_parts(cls, parts: Parts) -> Self:
+    def _of_parts(cls, parts: SetParts) -> Self:
         """Sets of what a frame holds, checked."""
         raise NotImplementedError
 
@@ -135,9 +135,9 @@ class FromFrames:
         >>> sets.ids, sets.names, sets.targets["outcome"], sets[0][:, 0]
         (array(['b', 'a'], dtype='<U1'), ('cd3', 'cd4'), array([1, 0]), array([1., 3.], dtype=float32))
         """
-        from dkdist.sets.frames import parts_of_frame
+        from dkdist.sets.frames import parts_from_frame
 
-        return cls._of_parts(parts_of_frame(frame, set_id, points, targets, weights))
+        return cls._of_parts(parts_from_frame(frame, set_id, points, targets, weights))
 
     @classmethod
     def from_anndata(
@@ -176,15 +176,15 @@ class FromFrames:
         >>> sets.sizes, sets.names[:2], sets.targets["age"]
         (array([2, 1]), ('X_pca_0', 'X_pca_1'), array([50, 60]))
         """
-        from dkdist.sets.annotated import parts_of_annotated
+        from dkdist.sets.annotated import parts_from_anndata
 
-        return cls._of_parts(parts_of_annotated(adata, set_key, obsm, layer, columns, targets))
+        return cls._of_parts(parts_from_anndata(adata, set_key, obsm, layer, columns, targets))
 
 
 A = TypeVar("A", bound=NDArray[Any])
 
 
-class SampleSets(Labelled, FromFrames, NoTable):
+class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
     """An immutable collection of N sample sets, with optional point weights, in memory.
 
     Parameters
@@ -242,7 +242,7 @@ class SampleSets(Labelled, FromFrames, NoTable):
         alphabet: str | None = None,
         origin: ArrayLike | None = None,
     ) -> None:
-        rows, start = kept_points([as_points(points)], origin, copy=False)
+        rows, start = convert_points([as_points(points)], origin, copy=False)
         edges = as_offsets(offsets, len(rows))
         require_finite(rows, edges)
         if alphabet is not None:
@@ -272,10 +272,10 @@ class SampleSets(Labelled, FromFrames, NoTable):
         [3, 1]
         """
         parts = as_parts(arrays)
-        edges = edges_of(parts)
-        rows, start = kept_points(parts, origin)
+        edges = offsets_of(parts)
+        rows, start = convert_points(parts, origin)
         require_finite(rows, edges)
-        masses = None if weights is None else joined_weights(weights, parts, edges)
+        masses = None if weights is None else concatenate_weights(weights, parts, edges)
         named = column_names(arrays) if names is None else names
         labels = Labels.of(ids, named, targets, (len(parts), rows.shape[1]))
         return cls._trusted(rows, edges, masses, None, start, labels)
@@ -299,7 +299,7 @@ class SampleSets(Labelled, FromFrames, NoTable):
         return cls._trusted(codes, edges, None, found)
 
     @classmethod
-    def _of_parts(cls, parts: Parts) -> Self:
+    def _of_parts(cls, parts: SetParts) -> Self:
         """Sets of what a frame holds, checked."""
         made = cls(parts.points, parts.offsets, parts.weights)
         return made.labelled(parts.ids, parts.names, parts.targets)
@@ -332,7 +332,7 @@ class SampleSets(Labelled, FromFrames, NoTable):
         self._offsets = read_only(offsets)
         self._weights = None if weights is None else read_only(weights)
         self._alphabet = alphabet
-        self._origin = None if origin is None else settled_origin(origin)
+        self._origin = None if origin is None else normalize_origin(origin)
         self._labels = labels
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -367,11 +367,11 @@ class SampleSets(Labelled, FromFrames, NoTable):
 
         Raises `SampleSetError` naming a set that float32 cannot reach from there.
         """
-        other = settled_origin(origin)
+        other = normalize_origin(origin)
         same = self._origin is None if other is None else np.array_equal(self.origin, other)
         if self._points.dtype != np.float32 or same:
             return self
-        points = moved(self._points, self.origin - (0 if other is None else other))
+        points = translate(self._points, self.origin - (0 if other is None else other))
         require_finite(points, self._offsets)
         return SampleSets._trusted(points, self._offsets, self._weights, self._alphabet, other, self._labels)
 
@@ -457,7 +457,7 @@ class SampleSets(Labelled, FromFrames, NoTable):
     @overload
     def __getitem__(self, key: Any) -> SampleSets: ...
     def __getitem__(self, key: Any) -> Points | SampleSets:
-        chosen = resolve_key(mask_of_ids(key, lambda: self.ids), len(self))
+        chosen = resolve_key(align_mask(key, lambda: self.ids), len(self))
         if isinstance(chosen, int):
             return read_only(self._true(self._points[self._offsets[chosen] : self._offsets[chosen + 1]]))
         if (
@@ -487,4 +487,4 @@ class SampleSets(Labelled, FromFrames, NoTable):
 
     def _repr_html_(self) -> str:
 
-        return sets_card(self)
+        return format_sets_html(self)

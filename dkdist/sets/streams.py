@@ -20,33 +20,33 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64, Array
-from dkdist._numba.points import EXACT, fill_rows, run_starts
+from dkdist._numba.points import EXACT_DTYPES, fill_rows, run_starts
 from dkdist._utils.concurrency import BufferPool
 from dkdist._utils.validation import Columns
 from dkdist.sets.frames import (
-    Grouped,
+    RowGroups,
     columns_of_frame,
-    constant_values,
-    grouped_runs,
-    opened_frame,
+    group_runs,
+    open_frame,
+    require_constant,
     targets_by_id,
 )
-from dkdist.sets.origins import OrderedSample, are_kept, sampled_rows, settled_origin
+from dkdist.sets.origins import SortedSample, fits_float32, normalize_origin, sample_row_indices
 from dkdist.sets.point_checks import CODE_DTYPES, SampleSetError
 from dkdist.sets.sample_sets import SampleSets
 
 
-class ComingRows:
+class StreamedRows:
     """Places for n rows of d columns, counted from an origin (None for 0), in a room that others share perhaps.
 
     The rows are those that `kept_points` gives of all that came, bit for bit.
     """
 
     def __init__(self, n: int, d: int, origin: F64 | None, room: BufferPool | None = None) -> None:
-        self.origin = settled_origin(origin)
+        self.origin = normalize_origin(origin)
         self._start = np.zeros(d) if self.origin is None else self.origin
         self._rows, self._n, self._fits = (room or BufferPool()).empty((n, d), np.float32), 0, True
-        drawn = sampled_rows(n, d)  # in which order they are looked at changes nothing
+        drawn = sample_row_indices(n, d)  # in which order they are looked at changes nothing
         self._drawn = np.sort(drawn)
         self._sample: F64 | None = None
         self._dtypes: list[np.dtype[Any]] = []
@@ -65,7 +65,7 @@ class ComingRows:
         """(n, d) the rows; None if anything is unusual."""
         if not self._fits or self._n < len(self._rows):
             return None
-        if self._sample is not None and OrderedSample.at(self._sample).crowded(self.origin) is not None:
+        if self._sample is not None and SortedSample.at(self._sample).crowded(self.origin) is not None:
             return None
         nothing = self.origin is None and not self._rows[:1].any() and not self._rows.any()
         return None if nothing else self._rows
@@ -73,12 +73,12 @@ class ComingRows:
     def _knows(self, dtypes: list[np.dtype[Any]]) -> bool:
         self._dtypes = self._dtypes or dtypes
         codes = len(dtypes) == 1 and dtypes[0] in CODE_DTYPES
-        return dtypes == self._dtypes and EXACT.issuperset(dtypes) and not codes
+        return dtypes == self._dtypes and EXACT_DTYPES.issuperset(dtypes) and not codes
 
     def _note(self, a: int, b: int, columns: Sequence[Array]) -> None:
         """Keep those of rows a .. b - 1 that are looked at, if float32 may not hold them."""
         given = Columns(columns)
-        if self._sample is None and are_kept([given], self.origin):
+        if self._sample is None and fits_float32([given], self.origin):
             return
         if self._sample is None:
             self._sample = np.full((len(self._drawn), len(columns)), np.nan)
@@ -87,7 +87,7 @@ class ComingRows:
             self._sample[first:last] = given[self._drawn[first:last] - a]
 
 
-class Wanted(NamedTuple):
+class ColumnSelection(NamedTuple):
     """Which columns mean what: ids, coordinates, weights if any; targets that are columns, or else a frame by id."""
 
     set_id: str
@@ -97,20 +97,20 @@ class Wanted(NamedTuple):
     own_targets: Sequence[str]
 
 
-def coming_sets(
-    n_rows: int, batches: Iterable[Any], wanted: Wanted, origin: F64 | None, room: BufferPool
+def sets_from_batches(
+    n_rows: int, batches: Iterable[Any], wanted: ColumnSelection, origin: F64 | None, room: BufferPool
 ) -> tuple[SampleSets, Any] | None:
     """(sets, id of the last row) of n_rows rows in record batches of pyarrow; None if anything is unusual."""
-    points = ComingRows(n_rows, len(wanted.points), origin, room)
-    weights = None if wanted.weights is None else ComingRows(n_rows, 1, None, room)
-    changes = {name: _Changes(name) for name in (wanted.set_id, *wanted.own_targets)}
+    points = StreamedRows(n_rows, len(wanted.points), origin, room)
+    weights = None if wanted.weights is None else StreamedRows(n_rows, 1, None, room)
+    changes = {name: _ColumnRuns(name) for name in (wanted.set_id, *wanted.own_targets)}
     start = 0
     for batch in batches:
         if not all(change.add(start, batch.column(name)) for name, change in changes.items()):
             return None
-        if not _added(points, batch, wanted.points):
+        if not _add_columns(points, batch, wanted.points):
             return None
-        if weights is not None and not _added(weights, batch, [wanted.weights]):
+        if weights is not None and not _add_columns(weights, batch, [wanted.weights]):
             return None
         start += len(batch)
     rows, masses = points.kept(), None if weights is None else weights.kept()
@@ -130,14 +130,14 @@ def coming_sets(
     return sets.labelled(groups.ids, tuple(wanted.points), targets), groups.ids[int(groups.runs[-1])]
 
 
-def _added(rows: ComingRows, batch: Any, names: Sequence[Any]) -> bool:
+def _add_columns(rows: StreamedRows, batch: Any, names: Sequence[Any]) -> bool:
     """Whether some columns could be added to the rows."""
-    columns = [_plain(batch.column(name)) for name in names]
+    columns = [_plain_array(batch.column(name)) for name in names]
     known = [column for column in columns if column is not None]
     return len(known) == len(columns) and rows.add(known)
 
 
-class _Changes:
+class _ColumnRuns:
     """Where a column changes, and to what; the first row of each batch counts as a change."""
 
     def __init__(self, name: str) -> None:
@@ -150,7 +150,7 @@ class _Changes:
         import pyarrow as pa
 
         text = pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type)
-        plain = _plain(column.indices if text else column)
+        plain = _plain_array(column.indices if text else column)
         if plain is None:
             return False
         starts = run_starts(plain)
@@ -170,23 +170,23 @@ class _Changes:
         import pyarrow as pa
 
         table = pa.table({self.name: pa.chunked_array(self._values)})
-        return columns_of_frame(opened_frame(table, "frame"), "frame")[self.name]
+        return columns_of_frame(open_frame(table, "frame"), "frame")[self.name]
 
-    def grouped(self, n_rows: int) -> Grouped:
+    def grouped(self, n_rows: int) -> RowGroups:
         """The sets of the rows, whose ids these are."""
-        return grouped_runs(self.starts, self.column, n_rows)
+        return group_runs(self.starts, self.column, n_rows)
 
-    def constant(self, groups: Grouped) -> Array:
+    def constant(self, groups: RowGroups) -> Array:
         """The value of every set."""
         starts = self.starts
         rows = np.union1d(groups.starts, starts)
         values = self.column.values(groups.name, missing=True)
-        return constant_values(
+        return require_constant(
             self.name, rows, values[np.searchsorted(starts, rows, side="right") - 1], groups
         )
 
 
-def _plain(column: Any) -> Array | None:
+def _plain_array(column: Any) -> Array | None:
     """The numbers of an array of pyarrow as they lie there; None where one is missing, or for what are no numbers."""
     import pyarrow as pa
 
@@ -194,4 +194,4 @@ def _plain(column: Any) -> Array | None:
     if column.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return None
     values: Array = column.to_numpy()
-    return values if values.dtype in EXACT or values.dtype.kind in "iu" else None
+    return values if values.dtype in EXACT_DTYPES or values.dtype.kind in "iu" else None

@@ -1,7 +1,7 @@
 """Strings as sets of codes: symbol k of an alphabet is the code k, and the order of the points is that of the text.
 
 An alphabet is a str of distinct characters. It belongs to a collection and may grow at its end, so the same text can
-have other codes in another collection: whoever compares two translates one of them (`translation`). Bytes and
+have other codes in another collection: whoever compares two translates one of them (`translate_codes`). Bytes and
 sequences of whole numbers below 65,536 are codes already and have no alphabet.
 """
 
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from dkdist._numba.arrays import I64
 from dkdist.sets.point_checks import CODE_DTYPES, Points, SampleSetError, locate
 
-LARGEST_ALPHABET = 2**16
+MAX_ALPHABET_SIZE = 2**16
 U4 = NDArray[np.uint32]
-LENGTHEN = (
+EMPTY_STRING_HINT = (
     "Drop it, and its target; or begin every string with one more symbol, which changes no edit distance"
 )
 
 
-def are_strings(arrays: Sequence[Any]) -> bool:
+def is_list_of_strings(arrays: Sequence[Any]) -> bool:
     """Whether a list holds strings: text, bytes, or flat sequences of whole numbers."""
     first = arrays[0] if len(arrays) else None
     if isinstance(first, np.ndarray):
@@ -59,7 +59,7 @@ def encode(strings: Iterable[Any], alphabet: str | None = None) -> tuple[Points,
     if np.diff(edges).min() == 0:
         i = int(np.argmin(np.diff(edges)))
         raise SampleSetError(
-            f"string {i} is empty (set {i}): every set needs at least one symbol. {LENGTHEN}"
+            f"string {i} is empty (set {i}): every set needs at least one symbol. {EMPTY_STRING_HINT}"
         )
     if kind == "str":
         codes, alphabet = _with_alphabet(code_points("".join(strings)), alphabet or "")
@@ -83,9 +83,9 @@ def code_points(text: str) -> U4:
 def _with_alphabet(text: U4, alphabet: str) -> tuple[Points, str]:
     new = np.setdiff1d(np.unique(text), code_points(alphabet))
     alphabet += new.tobytes().decode("utf-32-le", "surrogatepass")
-    if len(alphabet) > LARGEST_ALPHABET:
+    if len(alphabet) > MAX_ALPHABET_SIZE:
         raise SampleSetError(
-            f"the strings have {len(alphabet)} different characters; expected at most {LARGEST_ALPHABET}"
+            f"the strings have {len(alphabet)} different characters; expected at most {MAX_ALPHABET_SIZE}"
         )
     known = code_points(alphabet)
     order = np.argsort(known)
@@ -104,11 +104,11 @@ def _numbers(strings: Sequence[Any], edges: I64) -> Points:
     if {part.dtype for part in parts} <= set(CODE_DTYPES):
         return np.concatenate(parts)[:, None]
     codes = np.concatenate([part.astype(np.int64) for part in parts])
-    if codes.min() < 0 or codes.max() >= LARGEST_ALPHABET:
-        row = int(np.argmax((codes < 0) | (codes >= LARGEST_ALPHABET)))
+    if codes.min() < 0 or codes.max() >= MAX_ALPHABET_SIZE:
+        row = int(np.argmax((codes < 0) | (codes >= MAX_ALPHABET_SIZE)))
         i, r = locate(edges, row)
         raise SampleSetError(
-            f"symbol {r} of set {i} is {codes[row]}: codes must be whole numbers from 0 to {LARGEST_ALPHABET - 1}. "
+            f"symbol {r} of set {i} is {codes[row]}: codes must be whole numbers from 0 to {MAX_ALPHABET_SIZE - 1}. "
             "Number the distinct symbols, as numpy.unique(symbols, return_inverse=True) does"
         )
     return codes.astype(np.uint8 if codes.max() < 256 else np.uint16)[:, None]
@@ -121,7 +121,7 @@ def decode(codes: Points, offsets: I64, alphabet: str) -> list[str]:
     return [text[a:b] for a, b in itertools.pairwise(edges)]
 
 
-def translation(source: str, target: str) -> I64:
+def translate_codes(source: str, target: str) -> I64:
     """For every code of one alphabet the code of the same symbol in another, or -1 where that has none."""
     place = {symbol: code for code, symbol in enumerate(target)}
     return np.array([place.get(symbol, -1) for symbol in source], np.int64)
@@ -129,9 +129,9 @@ def translation(source: str, target: str) -> I64:
 
 def as_alphabet(alphabet: Any) -> str:
     """The alphabet, if it is one."""
-    good = isinstance(alphabet, str) and 0 < len(alphabet) <= LARGEST_ALPHABET
+    good = isinstance(alphabet, str) and 0 < len(alphabet) <= MAX_ALPHABET_SIZE
     if not good or len(set(alphabet)) < len(alphabet):
         raise SampleSetError(
-            f"an alphabet must be a str of 1 to {LARGEST_ALPHABET} distinct characters; found {alphabet!r:.60}"
+            f"an alphabet must be a str of 1 to {MAX_ALPHABET_SIZE} distinct characters; found {alphabet!r:.60}"
         )
     return str(alphabet)

@@ -11,13 +11,13 @@ import pytest
 from numba import config, njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
-from dkdist._numba.compilation import CodeFiles
+from dkdist._numba.compilation import CodeCacheFile
 from dkdist._numba.points import _count_outside
 
 
-def cache_file(folder: Path, stamp: str = "today") -> CodeFiles:
+def cache_file(folder: Path, stamp: str = "today") -> CodeCacheFile:
     """What a process has of the compiled variants of one function."""
-    return CodeFiles(str(folder), "loop-1.py311", stamp)
+    return CodeCacheFile(str(folder), "loop-1.py311", stamp)
 
 
 def test_two_processes_that_compile_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ def test_processes_that_start_at_once_on_a_new_folder(tmp_path: Path) -> None:
 def test_functions_that_are_not_ours_keep_numbas_own_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert type(_count_outside._cache._cache_file) is CodeFiles
+    assert type(_count_outside._cache._cache_file) is CodeCacheFile
     assert os.environ.get("NUMBA_CACHE_DIR", "") == config.CACHE_DIR
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
 

@@ -12,7 +12,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.models.model_file import _sha256, summary_of_file
+from dkdist.models.model_file import _sha256, summarize_file
 
 SETS = [np.random.default_rng(i).normal(i % 2, 1, (9, 2)) for i in range(20)]
 
@@ -61,7 +61,7 @@ def test_a_function_that_was_not_passed_is_named(functions: Any, tmp_path: Path)
     saved(tmp_path / "m.npz")
     with pytest.raises(ValueError, match=rf"calls the function '{NAME}'.*functions=\[function\]"):
         dk.load_model(tmp_path / "m.npz", functions)
-    assert summary_of_file(tmp_path / "m.npz").steps[0].parameters["function"] == NAME
+    assert summarize_file(tmp_path / "m.npz").steps[0].parameters["function"] == NAME
 
 
 def local() -> Any:

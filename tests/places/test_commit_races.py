@@ -7,9 +7,9 @@ from store.samples import assert_same_sets, random_sets
 from zarr.storage import MemoryStore
 
 from dkdist.io import SetWriter, StoreFormatError, open_sets, write_sets
-from dkdist.io._zarr.growing_array import RecordedArray
+from dkdist.io._zarr.growing_array import RecordingArray
 from dkdist.io._zarr.location import exchange
-from dkdist.io._zarr.location.address import as_address, get_bytes, put_bytes
+from dkdist.io._zarr.location.address import as_location, get_bytes, put_bytes
 from dkdist.io._zarr.location.conditional import LeaseLostError, replace_object
 
 from .kinds import local, memory, obstore_local, obstore_memory, obstore_moto, params
@@ -21,7 +21,7 @@ guarded = pytest.mark.parametrize("place", params(obstore_memory, obstore_moto),
 @guarded
 @pytest.mark.parametrize("there", [b"before", None])
 def test_an_object_that_changed_since_it_was_seen_is_not_replaced(place, there):
-    store = as_address(place).open(read_only=False)
+    store = as_location(place).open(read_only=False)
     if there is not None:
         put_bytes(store, "zarr.json", there)
 
@@ -40,7 +40,7 @@ def test_an_object_that_changed_since_it_was_seen_is_not_replaced(place, there):
     "place", params(local, memory, obstore_local, obstore_memory, obstore_moto), indirect=True
 )
 def test_what_the_check_refuses_is_not_replaced(place):
-    store = as_address(place).open(read_only=False)
+    store = as_location(place).open(read_only=False)
     put_bytes(store, "zarr.json", b"theirs")
 
     def refuse(found):
@@ -97,7 +97,7 @@ def test_the_later_of_two_that_append_waits_for_what_the_earlier_is_writing(tmp_
     """Chunks are written behind the writer: one that looked at the token in time must not land on one of the later."""
     place = tmp_path / "s"
     write_sets(place, SETS[:1], chunk_rows=1)
-    at_work, go_on, began, put = Event(), Event(), Event(), RecordedArray.put
+    at_work, go_on, began, put = Event(), Event(), Event(), RecordingArray.put
 
     def slow(array, key, data):
         if not at_work.is_set():
@@ -105,7 +105,7 @@ def test_the_later_of_two_that_append_waits_for_what_the_earlier_is_writing(tmp_
             assert go_on.wait(60)
         put(array, key, data)
 
-    monkeypatch.setattr(RecordedArray, "put", slow)
+    monkeypatch.setattr(RecordingArray, "put", slow)
     earlier, later = SetWriter(place, 2, "a"), SetWriter(place, 2, "a")
     earlier.append(SETS[1:2])
     assert at_work.wait(60)

@@ -6,7 +6,7 @@ from store.samples import assert_same_sets, random_sets
 from zarr.core.sync import sync
 
 from dkdist.io import SetWriter, StoreFormatError, open_sets, write_sets
-from dkdist.io._zarr.location.address import as_address, get_bytes, list_names, put_bytes
+from dkdist.io._zarr.location.address import as_location, get_bytes, list_names, put_bytes
 from dkdist.io.feature_writer import create_features, find_features, remove_features
 
 from .kinds import HERE, RANGED, SERVED, params
@@ -36,7 +36,7 @@ def test_round_trip(place):
     store = open_sets(place)
     assert_reads_as_written(store)
     assert_same_sets(store[[4, 0, 5]].load(), SETS[[4, 0, 5]])
-    names = list_names(as_address(place).open(read_only=True), "")
+    names = list_names(as_location(place).open(read_only=True), "")
     assert names == ["ids", "offsets", "points", "targets", "weights", "zarr.json"]
 
 
@@ -94,7 +94,7 @@ def test_nothing_is_visible_before_the_commit(place):
 @every_kind
 def test_a_lost_and_a_damaged_chunk_are_named(place):
     written(place)
-    store = as_address(place).open(read_only=False)
+    store = as_location(place).open(read_only=False)
     for key, message in (
         ("points/c/1/0", r"chunk (1 of array 'points'|points/c/1/0 of)"),
         ("offsets/c/0", r"chunk (0 of array 'offsets'|offsets/c/0 of)"),
@@ -152,7 +152,7 @@ def test_features_resume_and_are_refused_when_replaced(place):
 
 @every_kind
 def test_other_things_are_left_alone(place):
-    store = as_address(place).open(read_only=False)
+    store = as_location(place).open(read_only=False)
     put_bytes(store, "photo.png", b"png")
     with pytest.raises(FileExistsError, match="not empty"):
         write_sets(place, SETS, overwrite=True)

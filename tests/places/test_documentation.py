@@ -34,13 +34,13 @@ def test_every_snippet_runs(moto_url, tmp_path, monkeypatch):
 
 def test_the_bounds_are_those_of_the_code():
     text = " ".join(PAGE.read_text().split())
-    assert f"repeated up to {'eight' if retry.TRIES == 8 else retry.TRIES} times" in text
-    assert f"({retry.FIRST_PAUSE:g} s doubling to {retry.LONGEST_PAUSE:g} s)" in text
-    assert f"at most {retry.TRY_SECONDS:g} s and all of them together {retry.TOTAL_SECONDS:g} s" in text
-    assert f"given up after {retry.FIRST_CONTACT_SECONDS:g} s" in text
+    assert f"repeated up to {'eight' if retry.MAX_ATTEMPTS == 8 else retry.MAX_ATTEMPTS} times" in text
+    assert f"({retry.FIRST_PAUSE_SECONDS:g} s doubling to {retry.MAX_PAUSE_SECONDS:g} s)" in text
+    assert f"at most {retry.ATTEMPT_TIMEOUT_SECONDS:g} s and all of them together {retry.TOTAL_TIMEOUT_SECONDS:g} s" in text
+    assert f"given up after {retry.FIRST_CONTACT_TIMEOUT_SECONDS:g} s" in text
     told = {
         int(n)
         for n in re.search(r"HTTP ([\d, and]+), S3", text)[1].replace("and", ",").split(",")
         if n.strip()
     }
-    assert told == retry.PASSING_STATUS
+    assert told == retry.RETRYABLE_STATUS

@@ -10,7 +10,7 @@ from store.samples import assert_same_sets
 from zarr.storage import MemoryStore
 
 from dkdist.io import StoreFormatError, open_sets, write_sets
-from dkdist.io._zarr.location.address import as_address, put_bytes
+from dkdist.io._zarr.location.address import as_location, put_bytes
 from dkdist.io.feature_writer import create_features, find_features
 
 from .forged import SETS, assert_refused, chunks_of, codecs, put, read, shards, store_with
@@ -193,4 +193,4 @@ def test_a_lost_array_of_features_is_refused():
     del memory._store_dict["features/zarr.json"]
     with pytest.raises(StoreFormatError, match="has no metadata"):
         made.read_block(0)
-    assert as_address(memory).label.startswith("memory://")
+    assert as_location(memory).label.startswith("memory://")

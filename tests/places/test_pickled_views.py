@@ -13,7 +13,7 @@ from store.samples import random_sets
 from zarr.core.sync import sync
 
 from dkdist.io import StoreFormatError, open_sets, write_sets
-from dkdist.io._zarr.location.address import as_address, get_bytes, put_bytes
+from dkdist.io._zarr.location.address import as_location, get_bytes, put_bytes
 
 from . import servers
 from .elsewhere import read_there
@@ -81,7 +81,7 @@ def test_stores_of_one_label_are_kept_apart(moto_url, rclone_url):
     """Copies of one store in buckets of the same name, in two places."""
     places = [obstore_s3(url, "copied") for url in (moto_url, rclone_url)]
     write_sets(places[0], SETS, [4, 5, 6])
-    source, target = (as_address(place).open(read_only=False) for place in places)
+    source, target = (as_location(place).open(read_only=False) for place in places)
     for key in ("", "points/", "offsets/", "targets/", "targets/y/"):
         put_bytes(target, f"{key}zarr.json", get_bytes(source, [f"{key}zarr.json"])[0])
     root = json.loads(get_bytes(source, ["zarr.json"])[0])

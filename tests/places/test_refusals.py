@@ -24,7 +24,7 @@ clients = pytest.mark.parametrize("make", [s3fs_object, obstore_s3])
 
 @pytest.fixture(autouse=True)
 def short_patience(monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_CONTACT_SECONDS", 1.0)
+    monkeypatch.setattr(retry, "FIRST_CONTACT_TIMEOUT_SECONDS", 1.0)
     monkeypatch.setattr(remote, "_answered", set())
 
 
@@ -132,7 +132,7 @@ def test_other_things_than_stores_are_refused():
 @pytest.mark.network
 @clients
 def test_wrong_keys_are_refused(rclone_url, make, monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_CONTACT_SECONDS", 60.0)  # somebody is there, and a busy machine is slow
+    monkeypatch.setattr(retry, "FIRST_CONTACT_TIMEOUT_SECONDS", 60.0)  # somebody is there, and a busy machine is slow
     for wrong in ({"key": "AKOTHER"}, {"secret": "othersecret"}):
         store = make(rclone_url, **wrong)
         for call in (lambda s=store: open_sets(s), lambda s=store: write_sets(s, SETS)):
@@ -143,7 +143,7 @@ def test_wrong_keys_are_refused(rclone_url, make, monkeypatch):
 @pytest.mark.network
 @clients
 def test_a_bucket_that_does_not_exist(moto_url, make, monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_CONTACT_SECONDS", 60.0)
+    monkeypatch.setattr(retry, "FIRST_CONTACT_TIMEOUT_SECONDS", 60.0)
     store = make(moto_url, bucket="nobucket")
     with pytest.raises(StoreFormatError, match=r"there is no zarr.json in .*nobucket.*bucket does not exist"):
         open_sets(store)

@@ -8,7 +8,7 @@ from zarr.storage import MemoryStore
 from dkdist.io import SetWriter, StoreFormatError, open_sets, write_sets
 from dkdist.io._zarr.location import remote
 from dkdist.io._zarr.location import remote as retry
-from dkdist.io._zarr.location.address import as_address, get_bytes
+from dkdist.io._zarr.location.address import as_location, get_bytes
 from dkdist.io._zarr.location.disk import DiskStore
 from dkdist.io.feature_writer import create_features
 
@@ -60,8 +60,8 @@ LASTING = {
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 1e-4)
-    monkeypatch.setattr(retry, "LONGEST_PAUSE", 1e-3)
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 1e-4)
+    monkeypatch.setattr(retry, "MAX_PAUSE_SECONDS", 1e-3)
     monkeypatch.setattr(remote, "_answered", set())
 
 
@@ -88,7 +88,7 @@ def test_what_never_passes_is_given_up(form):
     store.errors, store.requests = [PASSING[form]() for _ in range(1000)], 0
     with pytest.raises(ConnectionError, match=r"cannot .* faulty://place .* given up after 8 tries .* later"):
         written.load()
-    assert store.requests <= 3 * retry.TRIES  # points and root document at most, side by side
+    assert store.requests <= 3 * retry.MAX_ATTEMPTS  # points and root document at most, side by side
     store.errors = []
     assert_same_sets(written.load(), SETS)
 
@@ -97,7 +97,7 @@ def test_what_never_passes_is_given_up(form):
 def test_what_lasts_is_told_at_once(form):
     make, kind, message = LASTING[form]
     store = FaultyStore()
-    opened = as_address(store).open(read_only=True)
+    opened = as_location(store).open(read_only=True)
     store.errors = [make() for _ in range(9)]
     with pytest.raises(kind, match=f"cannot read zarr.json of faulty://place .*{message}") as raised:
         get_bytes(opened, ["zarr.json"])
@@ -119,14 +119,14 @@ def test_errors_of_a_users_own_store_stay_as_they_are():
     store = FaultyStore()
     store.errors = [ZeroDivisionError("mine")]
     with pytest.raises(ZeroDivisionError, match="mine"):
-        get_bytes(as_address(store).open(read_only=True), ["zarr.json"])
+        get_bytes(as_location(store).open(read_only=True), ["zarr.json"])
 
 
 def test_a_storage_that_never_answered_is_given_up_soon(monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_CONTACT_SECONDS", 0.02)
-    monkeypatch.setattr(retry, "TRIES", 10**9)
+    monkeypatch.setattr(retry, "FIRST_CONTACT_TIMEOUT_SECONDS", 0.02)
+    monkeypatch.setattr(retry, "MAX_ATTEMPTS", 10**9)
     store = FaultyStore()
-    opened = as_address(store).open(read_only=True)
+    opened = as_location(store).open(read_only=True)
     store.errors = [ConnectionRefusedError(111, "refused") for _ in range(10**4)]
     with pytest.raises(ConnectionError, match=r"refused.*Check the address, endpoint and network"):
         get_bytes(opened, ["zarr.json"])
@@ -140,10 +140,10 @@ def test_a_storage_that_never_answered_is_given_up_soon(monkeypatch):
 
 
 def test_the_time_of_all_tries_together_is_bounded(monkeypatch):
-    monkeypatch.setattr(retry, "TRIES", 10**9)
-    monkeypatch.setattr(retry, "TOTAL_SECONDS", 0.05)
+    monkeypatch.setattr(retry, "MAX_ATTEMPTS", 10**9)
+    monkeypatch.setattr(retry, "TOTAL_TIMEOUT_SECONDS", 0.05)
     store = FaultyStore()
-    opened = as_address(store).open(read_only=True)
+    opened = as_location(store).open(read_only=True)
     get_bytes(opened, ["zarr.json"])
     store.errors = [ConnectionResetError() for _ in range(10**5)]
     with pytest.raises(ConnectionError, match="given up"):
@@ -154,7 +154,7 @@ def test_the_time_of_all_tries_together_is_bounded(monkeypatch):
 
 
 def test_a_stalled_request_is_made_again(monkeypatch):
-    monkeypatch.setattr(retry, "TRY_SECONDS", 0.05)
+    monkeypatch.setattr(retry, "ATTEMPT_TIMEOUT_SECONDS", 0.05)
     store = FaultyStore()
     written = write_sets(store, SETS, chunk_rows=4)
     store.errors = [None, None]
@@ -230,16 +230,16 @@ def test_a_chunk_that_may_be_missing_is_asked_for_again():
 
 def test_stores_at_hand_are_not_wrapped(tmp_path):
     write_sets(tmp_path / "s", SETS)
-    assert type(as_address(tmp_path / "s").open(read_only=True)) is DiskStore
+    assert type(as_location(tmp_path / "s").open(read_only=True)) is DiskStore
     memory = MemoryStore()
-    assert as_address(memory).open(read_only=True) is memory
+    assert as_location(memory).open(read_only=True) is memory
 
 
 def test_pauses_grow_and_differ(monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.1)
-    monkeypatch.setattr(retry, "LONGEST_PAUSE", 10.0)
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(retry, "MAX_PAUSE_SECONDS", 10.0)
     for tries in range(1, 12):
-        pauses = {retry.pause(tries) for _ in range(20)}
+        pauses = {retry.pause_seconds(tries) for _ in range(20)}
         most = min(0.1 * 2 ** (tries - 1), 10.0)
         assert len(pauses) > 10
         assert most / 2 <= min(pauses) <= max(pauses) <= most
@@ -248,7 +248,7 @@ def test_pauses_grow_and_differ(monkeypatch):
 @pytest.mark.network
 @pytest.mark.parametrize("fault", [503, 429, "reset", "stall"])
 def test_a_web_server_that_fails_for_a_while(tmp_path, monkeypatch, fault):
-    monkeypatch.setattr(retry, "TRY_SECONDS", 0.3)
+    monkeypatch.setattr(retry, "ATTEMPT_TIMEOUT_SECONDS", 0.3)
     write_sets(tmp_path / "s", SETS)
     handler = servers.failing(tmp_path, fault=fault, faults=2)
     with servers.web(handler) as host:

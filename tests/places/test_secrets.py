@@ -16,10 +16,10 @@ import dkdist as dk
 from dkdist.io import open_sets, write_sets
 from dkdist.io._zarr.location import remote
 from dkdist.io._zarr.location import remote as retry
-from dkdist.io._zarr.location.address import StoreLocation, as_address
+from dkdist.io._zarr.location.address import StoreLocation, as_location
 from dkdist.io._zarr.location.web import secrets_in, secrets_of, without_secrets
 from dkdist.io.feature_writer import create_features
-from dkdist.io.readers.sources import SourceError, naming, source_label
+from dkdist.io.readers.sources import SourceError, source_errors, source_label
 
 from . import servers
 from .kinds import obstore_s3, s3fs_object
@@ -81,7 +81,7 @@ def test_secrets_in_every_form_of_a_url(url, expected):
     )
     for written in (url, unquote(url), quote(url, safe="")):
         assert_no_secrets(without_secrets(f"could not reach {written}", secrets_in(url)))
-    with pytest.raises(SourceError) as raised, naming(url):
+    with pytest.raises(SourceError) as raised, source_errors(url):
         raise RuntimeError(f"404 of {unquote(url)}")
     assert_no_secrets(raised.value)
 
@@ -114,7 +114,7 @@ def stores_with_secrets():
 
 def test_addresses_show_no_secrets():
     for store in stores_with_secrets():
-        address = as_address(store)
+        address = as_location(store)
         assert_no_secrets(address, repr(address), [address], address.label)
         opened = address.open(read_only=True)
         assert_no_secrets(opened, repr(opened))
@@ -128,8 +128,8 @@ def test_known_secrets_are_found_in_options():
 
 
 def test_errors_logs_and_tracebacks_show_no_secrets(monkeypatch, caplog):
-    monkeypatch.setattr(retry, "FIRST_CONTACT_SECONDS", 0.3)
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 1e-3)
+    monkeypatch.setattr(retry, "FIRST_CONTACT_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 1e-3)
     monkeypatch.setattr(remote, "_answered", set())
     with caplog.at_level(logging.DEBUG, logger="dkdist"):
         for store in stores_with_secrets()[1:4]:

@@ -10,7 +10,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore, WrapperStore
 
 import dkdist as dk
-from dkdist.io._zarr.location.remote import Wrapped
+from dkdist.io._zarr.location.remote import AsyncStoreWrapper
 
 CHANGES_NO_OBJECT = {
     "clear", "close", "delete", "delete_dir", "exists", "is_empty", "list", "list_dir", "list_prefix", "open",
@@ -21,7 +21,7 @@ SEEN = {"get", "set", "set_if_not_exists"}  # what subclasses have to say
 BUFFERS = default_buffer_prototype()
 
 
-class Watched(Wrapped):
+class Watched(AsyncStoreWrapper):
     def __init__(self, store):
         super().__init__(store)
         self.seen = []
@@ -40,7 +40,7 @@ class Watched(Wrapped):
 def test_no_way_of_zarr_passes_by():
     ways = {name for name in vars(WrapperStore) if not name.startswith("__")} - {"_abc_impl", "_store"}
     ways -= {name for name in ways if name.startswith("_abc") or name in ("_is_protocol", "_store")}
-    assert ways - CHANGES_NO_OBJECT - SEEN - set(vars(Wrapped)) == set()
+    assert ways - CHANGES_NO_OBJECT - SEEN - set(vars(AsyncStoreWrapper)) == set()
 
 
 def test_parts_and_many_objects_go_through_get_and_set():

@@ -7,11 +7,11 @@ import pytest
 
 import dkdist as dk
 from dkdist._utils.validation import Columns
-from dkdist.sets.conversion import sets_of_columns
-from dkdist.sets.origins import TILE
+from dkdist.sets.conversion import sets_from_parts
+from dkdist.sets.origins import TILE_ROWS
 
 RNG = np.random.default_rng(0)
-N = 2 * TILE + 5
+N = 2 * TILE_ROWS + 5
 KINDS = {
     "near": lambda: [RNG.normal(size=N), RNG.normal(size=N).astype("f4"), RNG.integers(0, 99, N)],
     "far": lambda: [1.7e9 + RNG.uniform(0, 9, N), RNG.normal(size=N)],
@@ -25,13 +25,13 @@ KINDS = {
 def test_the_same_sets_in_one_part_or_in_several(kind):
     columns, offsets = KINDS[kind](), [0, 7, N]
     whole = dk.SampleSets(np.stack(columns, axis=1), offsets)
-    cuts = [0, 3, TILE, N]
+    cuts = [0, 3, TILE_ROWS, N]
     parts = [Columns([c[a:b] for c in columns]) for a, b in itertools.pairwise(cuts)]
-    for found in (dk.SampleSets(Columns(columns), offsets), sets_of_columns(parts, offsets, None, None)):
+    for found in (dk.SampleSets(Columns(columns), offsets), sets_from_parts(parts, offsets, None, None)):
         np.testing.assert_array_equal(found.offsets, whole.offsets)
         assert found.relative.flags.c_contiguous
         assert found.points_dtype == whole.points_dtype
-    again = sets_of_columns(parts, offsets, np.ones(N), whole.origin)
+    again = sets_from_parts(parts, offsets, np.ones(N), whole.origin)
     np.testing.assert_array_equal(again.relative, whole.relative)
     assert again.weights.tolist() == [1.0] * N
 
@@ -47,6 +47,6 @@ def test_what_is_not_finite_or_too_far_is_told():
     x = np.ones(8)
     x[5] = np.inf
     with pytest.raises(dk.SampleSetError, match=r"point 1 of set 1 is inf in column 0"):
-        sets_of_columns([Columns([x])], [0, 4, 8], None, None)
+        sets_from_parts([Columns([x])], [0, 4, 8], None, None)
     far = Columns([1e12 + RNG.uniform(0, 1, 64)])
-    assert sets_of_columns([far], [0, 64], None, np.zeros(1)).origin[0] == pytest.approx(1e12)  # not from 0
+    assert sets_from_parts([far], [0, 64], None, np.zeros(1)).origin[0] == pytest.approx(1e12)  # not from 0

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkdist._utils.validation import Columns
-from dkdist.sets.point_checks import kept_points
-from dkdist.sets.streams import ComingRows
+from dkdist.sets.point_checks import convert_points
+from dkdist.sets.streams import StreamedRows
 
 RNG = np.random.default_rng(0)
 N = 3000
@@ -23,7 +23,7 @@ KINDS = {
 
 
 def came(columns, cuts, origin):
-    coming = ComingRows(N, len(columns), origin)
+    coming = StreamedRows(N, len(columns), origin)
     for a, b in itertools.pairwise([0, *sorted(cuts), N]):
         coming.add([column[a:b] for column in columns])
     return coming.kept(), coming.origin
@@ -33,7 +33,7 @@ def came(columns, cuts, origin):
 @settings(max_examples=15, deadline=None)
 @given(cuts=st.lists(st.integers(0, N), max_size=6))
 def test_pieces_change_no_bit(kind, cuts):
-    expected, origin = kept_points([Columns(KINDS[kind])], None)
+    expected, origin = convert_points([Columns(KINDS[kind])], None)
     found, start = came(KINDS[kind], cuts, origin)
     np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
     assert (start is None and origin is None) or np.array_equal(start, origin)
@@ -65,10 +65,10 @@ def test_what_is_unusual_is_not_settled_here(kind):
 
 def test_rows_that_are_missing_or_too_many_or_change_their_dtype_are_unusual():
     x = RNG.normal(size=N)
-    short = ComingRows(N, 1, None)
+    short = StreamedRows(N, 1, None)
     assert short.add([x[:-1]])
     assert short.kept() is None
     assert not short.add([x[:2]])
-    other = ComingRows(N, 1, None)
+    other = StreamedRows(N, 1, None)
     assert other.add([x[:5]])
     assert not other.add([x[5:].astype("f4")])

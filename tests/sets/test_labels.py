@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dkdist.embeddings.set_scaler import SetScaler
 from dkdist.sets import SampleSetError, SampleSets
-from dkdist.sets.indexing import aligned
+from dkdist.sets.indexing import align_to_ids
 
 SIZES = (3, 1, 4, 2, 5)
 IDS = np.array(["007", "b", "a", "d", "c"])
@@ -123,34 +123,34 @@ def test_labels_that_do_not_fit_are_refused(given, said):
 def test_a_series_of_any_order_comes_to_the_order_of_the_ids(order, numbers):
     ids = np.arange(10, 15) if numbers else IDS
     shuffled = pd.Series(np.arange(5), index=ids).iloc[list(order)]
-    assert aligned(shuffled, ids).tolist() == [0, 1, 2, 3, 4]
-    assert aligned(shuffled.to_frame("y"), ids)["y"].tolist() == [0, 1, 2, 3, 4]
+    assert align_to_ids(shuffled, ids).tolist() == [0, 1, 2, 3, 4]
+    assert align_to_ids(shuffled.to_frame("y"), ids)["y"].tolist() == [0, 1, 2, 3, 4]
     assert labelled(ids).labelled(targets={"t": shuffled}).targets["t"].tolist() == [0, 1, 2, 3, 4]
     assert labelled(ids).labelled(targets=shuffled.to_frame("t")).targets["t"].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_what_has_no_index_of_ids_is_taken_as_it_stands():
     for values in (np.arange(5), [4, 3, 2, 1, 0], pd.Series([4, 3, 2, 1, 0]), pd.DataFrame({"y": range(5)})):
-        assert aligned(values, IDS) is values
+        assert align_to_ids(values, IDS) is values
     series = pd.Series(range(5), index=IDS)
-    assert aligned(series, IDS) is series
-    assert aligned(series[::-1], None).tolist() == [4, 3, 2, 1, 0]
+    assert align_to_ids(series, IDS) is series
+    assert align_to_ids(series[::-1], None).tolist() == [4, 3, 2, 1, 0]
     again = np.array(["a", "a", "b"])  # drawn with replacement, as bagging does, with targets to match
-    assert aligned(pd.Series([1, 1, 2], index=again), again).tolist() == [1, 1, 2]
-    assert aligned(pd.Series(range(5), index=IDS), IDS[[1, 1]]).tolist() == [1, 1]
+    assert align_to_ids(pd.Series([1, 1, 2], index=again), again).tolist() == [1, 1, 2]
+    assert align_to_ids(pd.Series(range(5), index=IDS), IDS[[1, 1]]).tolist() == [1, 1]
 
 
 def test_targets_that_cannot_be_joined_are_refused_by_name():
     series = pd.Series(range(5), index=IDS)
     with pytest.raises(SampleSetError, match="index of y lacks the id '007' of set 0 \\(1 of 5"):
-        aligned(series.drop("007"), IDS)
+        align_to_ids(series.drop("007"), IDS)
     with pytest.raises(SampleSetError, match="index of y has 'b' twice"):
-        aligned(pd.concat([series, series[["b"]]]), IDS)
+        align_to_ids(pd.concat([series, series[["b"]]]), IDS)
     with pytest.raises(SampleSetError, match="lacks the id '007'"):
-        aligned(pd.Series(range(5), index=[7, 1, 2, 3, 4]), IDS)
+        align_to_ids(pd.Series(range(5), index=[7, 1, 2, 3, 4]), IDS)
     with pytest.raises(SampleSetError, match="index of y has 2 levels"):
-        aligned(pd.Series(range(5), index=pd.MultiIndex.from_arrays([IDS, IDS])), IDS)
+        align_to_ids(pd.Series(range(5), index=pd.MultiIndex.from_arrays([IDS, IDS])), IDS)
     with pytest.raises(
         SampleSetError, match="default index 0 to 4, and the ids of the sets are these numbers"
     ):
-        aligned(pd.Series(range(5)), np.array([4, 0, 1, 2, 3]))
+        align_to_ids(pd.Series(range(5)), np.array([4, 0, 1, 2, 3]))

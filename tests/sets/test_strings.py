@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
-from dkdist.sets.strings import translation
+from dkdist.sets.strings import translate_codes
 
 TEXTS = st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=6)
 
@@ -29,7 +29,7 @@ def test_text_comes_back(strings, beginning):
 @given(TEXTS, TEXTS)
 def test_a_translation_changes_no_text(some, others):
     source, target = SampleSets.from_strings(some), SampleSets.from_strings(others)
-    table = translation(source.alphabet, target.alphabet)
+    table = translate_codes(source.alphabet, target.alphabet)
     for symbol, code in zip(source.alphabet, table, strict=True):
         assert code == target.alphabet.find(symbol)
 

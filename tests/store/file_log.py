@@ -30,8 +30,8 @@ class FileLog:
             setattr(os, name, getattr(self, f"_{name}"))
         os.remove = self._unlink
         os.rename = os.replace = self._rename
-        swap = exchange.exchanged
-        exchange.exchanged = lambda one, other: self._exchange(swap, one, other)
+        swap = exchange.exchange_names
+        exchange.exchange_names = lambda one, other: self._exchange(swap, one, other)
         sys.addaudithook(self._audit)
 
     def _audit(self, event, arguments):

@@ -277,7 +277,7 @@ def test_an_error_after_the_commit_says_that_it_was_committed(where, tmp_path, m
         if where == "flush":
             patch.setattr(claim, "replace_object", replace_and_break)
         elif where == "settle":
-            patch.setattr("dkdist.io._zarr.set_writer.remove_older", disk_is_gone)
+            patch.setattr("dkdist.io._zarr.set_writer.remove_obsolete", disk_is_gone)
         else:
             patch.setattr("dkdist.io.set_store.open_sets", disk_is_gone)
         with pytest.raises(OSError, match=r"s was committed before this error.* the disk is gone") as found:

@@ -8,7 +8,7 @@ from zarr.storage import MemoryStore
 
 import dkdist as dk
 from dkdist.io import SetWriter
-from dkdist.io._zarr.set_writer import DistinctIds
+from dkdist.io._zarr.set_writer import IdRegistry
 
 SETS = [np.full((2, 1), float(i)) for i in range(3)]
 NUMBERS = st.lists(
@@ -22,7 +22,7 @@ WORDS = st.lists(
 @given(NUMBERS | WORDS)
 def test_an_id_is_new_if_it_was_not_there(batches):
     """Against a set of Python's. NumPy cuts zeros from the end of str, which are no characters of an id then."""
-    known, there = DistinctIds(), set()
+    known, there = IdRegistry(), set()
     for batch in batches:
         ids = np.array(batch)
         twice = [one for one in ids.tolist() if one in there]

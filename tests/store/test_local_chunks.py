@@ -12,7 +12,7 @@ import dkdist as dk
 from dkdist._numba.points import all_finite
 from dkdist.io import StoreFormatError, open_sets, write_sets
 from dkdist.io._zarr import local_chunks
-from dkdist.io._zarr.local_chunks import KEPT, KeptChunks
+from dkdist.io._zarr.local_chunks import CHUNK_CACHE, ChunkCache
 
 from .samples import assert_same_sets, random_sets
 
@@ -136,7 +136,7 @@ def test_what_is_finite():
 
 
 def test_what_is_kept_is_bounded_and_goes_when_it_was_used():
-    kept, chunk = KeptChunks(most_bytes=100), np.zeros(10, np.float32)
+    kept, chunk = ChunkCache(most_bytes=100), np.zeros(10, np.float32)
     for k in range(4):
         kept.keep(k, chunk, 8)
     assert [kept.take(k, 1) is chunk for k in range(4)] == [False, False, True, True]
@@ -154,7 +154,7 @@ def test_a_child_of_a_fork_reads_while_its_parent_holds_the_lock(tmp_path):
     sets = random_sets(SIZES, 2)
     store = write_sets(tmp_path / "s", sets, chunk_rows=64)
     store[:1].points_alone()
-    with KEPT._lock:
+    with CHUNK_CACHE._lock:
         child = os.fork()
         if child == 0:
             signal.alarm(60)  # a child that waits for ever is ended

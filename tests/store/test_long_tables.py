@@ -35,10 +35,10 @@ def pieces(monkeypatch):
     """Pieces, batches, buckets and entries that end inside sets, and more than one of each."""
     monkeypatch.setattr(table_source, "PIECE_BYTES", 2000)
     monkeypatch.setattr(table_source, "PIECE_ROWS", 31)
-    monkeypatch.setattr(indexed_table, "GATHERED_ROWS", 50)
-    monkeypatch.setattr(indexed_table, "BATCH_BYTES", 120 * 16)
+    monkeypatch.setattr(indexed_table, "SCATTER_PIECE_ROWS", 50)
+    monkeypatch.setattr(indexed_table, "MAX_BATCH_BYTES", 120 * 16)
     monkeypatch.setattr(gathered_rows, "BUCKET_BYTES", 4000)
-    monkeypatch.setattr(set_index, "MOST_ENTRIES", 100)
+    monkeypatch.setattr(set_index, "MAX_HELD_RUNS", 100)
 
 
 def write(frame, path, index=False):

@@ -38,7 +38,7 @@ def test_a_store_has_the_labels_of_its_sets(tmp_path):
 
 def test_blocks_of_work_read_neither_ids_nor_targets(tmp_path, monkeypatch):
     made = dk.write_sets(tmp_path / "s", SETS)
-    monkeypatch.setattr("dkdist.io._zarr.reading.Committed.column", None)
+    monkeypatch.setattr("dkdist.io._zarr.reading.CommitReader.column", None)
     rows = dk.MomentEmbedding().fit(made).transform(made)
     assert np.asarray(rows).shape == (6, 2)
     assert [block.names for block in made.blocks()] == [("cd3", "cd4")]

@@ -8,7 +8,7 @@ from zarr.storage import MemoryStore
 
 import dkdist as dk
 from dkdist.io import SetWriter
-from dkdist.io._zarr.packed import packing_of
+from dkdist.io._zarr.packed import chunk_packer
 
 
 def made(dtype="f4", shape=(1024, 3), chunks=(256, 3), **kwargs):
@@ -27,7 +27,7 @@ def test_the_bytes_are_those_of_zarr(dtype, shuffle):
     store, array = made(dtype, compressors=[codec, Crc32cCodec()])
     rows = (np.random.default_rng(0).normal(size=(1024, 3)) * 50).astype(dtype)
     array[:] = rows
-    packed = packing_of(array)
+    packed = chunk_packer(array)
     for k in range(4):
         assert b"".join(packed(rows[k * 256 : (k + 1) * 256])) == store._store_dict[f"c/{k}/0"].to_bytes()
 
@@ -37,7 +37,7 @@ def test_the_bytes_of_texts_are_those_of_zarr():
     store, array = made("str", (60,), (20,), compressors=[codec, Crc32cCodec()])
     texts = np.array(["", "a", "é", "a longer text, which no entry of the array could hold", "日本"] * 12)
     array[:] = texts
-    packed = packing_of(array)
+    packed = chunk_packer(array)
     for k in range(3):
         rows = texts[k * 20 : (k + 1) * 20].astype(array.dtype)
         assert b"".join(packed(rows)) == store._store_dict[f"c/{k}"].to_bytes()
@@ -51,7 +51,7 @@ def test_other_codings_are_left_to_zarr():
         {"serializer": BytesCodec(endian="big"), "dtype": ">f4"},
         {"compressors": [BloscCodec(typesize=8), Crc32cCodec()]},
     ):
-        assert packing_of(made(**kwargs)[1]) is None
+        assert chunk_packer(made(**kwargs)[1]) is None
 
 
 def test_a_store_on_a_disk_has_the_chunks_of_one_in_memory(tmp_path):

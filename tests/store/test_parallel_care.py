@@ -13,7 +13,7 @@ import dkdist as dk
 from dkdist.io import maintenance as store_care
 from dkdist.io import maintenance as store_writing
 from dkdist.io import open_sets, write_sets
-from dkdist.io._zarr.reading import Committed
+from dkdist.io._zarr.reading import CommitReader
 from dkdist.io._zarr.verify import spans_of
 
 from .samples import assert_same_sets, random_sets
@@ -176,7 +176,7 @@ def test_the_first_damage_is_told_however_many_read(seed, tmp_path):
         data = bytearray(path.read_bytes())
         data[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
         path.write_bytes(data)
-    expected = in_order(Committed(store._address, store._commit))
+    expected = in_order(CommitReader(store._address, store._commit))
     assert expected is not None
     for verify in (store.verify, lambda: dk.verify_sets(store), lambda: dk.verify_sets(tmp_path / "s")):
         with pytest.raises(dk.StoreFormatError) as error:

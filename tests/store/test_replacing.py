@@ -27,7 +27,7 @@ both_ways = pytest.mark.parametrize("atomic", [True, False])
 def without_exchange(monkeypatch, atomic):
     """As on a file system that cannot exchange names: then there are two moves."""
     if not atomic:
-        monkeypatch.setattr(exchange, "exchanged", lambda one, other: False)
+        monkeypatch.setattr(exchange, "exchange_names", lambda one, other: False)
 
 
 def names(folder):
@@ -48,11 +48,11 @@ def test_names_are_exchanged_on_this_system(tmp_path):
     for name in "ab":
         (tmp_path / name).mkdir()
         (tmp_path / name / name).touch()
-    if not exchange.exchanged(str(tmp_path / "a"), str(tmp_path / "b")):
+    if not exchange.exchange_names(str(tmp_path / "a"), str(tmp_path / "b")):
         pytest.skip("this system or file system cannot exchange names")
     assert (names(tmp_path / "a"), names(tmp_path / "b")) == (["b"], ["a"])
     with pytest.raises(FileNotFoundError):
-        exchange.exchanged(str(tmp_path / "a"), str(tmp_path / "nothing"))
+        exchange.exchange_names(str(tmp_path / "a"), str(tmp_path / "nothing"))
 
 
 @both_ways
@@ -67,7 +67,7 @@ def test_a_replacement_that_fails_changes_nothing(tmp_path, monkeypatch, atomic,
         return rename(one, other)
 
     if atomic:
-        monkeypatch.setattr(exchange, "exchanged", refused)
+        monkeypatch.setattr(exchange, "exchange_names", refused)
     else:
         without_exchange(monkeypatch, atomic)
         monkeypatch.setattr(os, "rename", refused)
@@ -238,8 +238,8 @@ def test_a_link_to_a_store_goes_on_leading_to_it(tmp_path):
 
 def test_a_commit_waits_for_another_and_not_for_ever(tmp_path, monkeypatch):
     write_sets(tmp_path / "s", SETS)
-    monkeypatch.setattr(exchange, "PATIENCE", 0.1)
-    with exchange.committing(str(tmp_path / "s")), pytest.raises(TimeoutError, match="holds the commit"):
+    monkeypatch.setattr(exchange, "LOCK_TIMEOUT_SECONDS", 0.1)
+    with exchange.commit_lock(str(tmp_path / "s")), pytest.raises(TimeoutError, match="holds the commit"):
         open_sets(tmp_path / "s").append(OTHER)
     assert_same_sets(open_sets(tmp_path / "s").load(), SETS)
     assert len(open_sets(tmp_path / "s").append(OTHER)) == 6

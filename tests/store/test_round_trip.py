@@ -117,7 +117,7 @@ def test_shards(tmp_path, shards):
 
 
 def test_many_chunks_are_sharded_on_their_own(monkeypatch):
-    monkeypatch.setattr("dkdist.io._zarr.new_arrays.CHUNKS_WITHOUT_SHARDS", 4)
+    monkeypatch.setattr("dkdist.io._zarr.new_arrays.MAX_UNSHARDED_CHUNKS", 4)
     memory = MemoryStore()
     sets = random_sets([50, 50], 1)
     assert_same_sets(write_sets(memory, sets, chunk_rows=8).load(), sets)
@@ -247,7 +247,7 @@ def test_weights_of_one_set():
 
 
 def test_a_selection_can_be_written_as_a_store_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr("dkdist.io.set_store.STREAM_BYTES", 100)
+    monkeypatch.setattr("dkdist.io.set_store.BLOCK_BYTES", 100)
     store = write_sets(tmp_path / "a", random_sets([5] * 30), targets=np.arange(30))
     chosen = store[::-3]
     copy = write_sets(tmp_path / "b", chosen, targets=chosen.targets, chunk_rows=4)

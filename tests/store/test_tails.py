@@ -48,7 +48,7 @@ def test_an_append_writes_over_nothing_that_is_committed(shards, monkeypatch):
     watched = Watched(MemoryStore())
     written(watched, shards)
     watched.protected = {k: v.to_bytes() for k, v in watched._store._store_dict.items()}
-    monkeypatch.setattr(writer_module, "settle", lambda *args: None)  # what comes after the commit
+    monkeypatch.setattr(writer_module, "merge_tails", lambda *args: None)  # what comes after the commit
     append_rest(watched)
     assert_same_sets(open_sets(watched).load(), SETS)
     for key, value in watched.protected.items():
@@ -99,16 +99,16 @@ def test_a_writer_that_is_stopped_anywhere_leaves_a_commit_and_the_next_one_goes
 
 @pytest.mark.parametrize("shards", [None, 64])
 def test_an_append_that_was_never_settled_is_read_and_settled_by_the_next(tmp_path, monkeypatch, shards):
-    settle = writer_module.settle
+    settle = writer_module.merge_tails
     for place in (tmp_path / "s", MemoryStore()):
         written(place, shards)
-        monkeypatch.setattr(writer_module, "settle", lambda *args: None)
+        monkeypatch.setattr(writer_module, "merge_tails", lambda *args: None)
         append_rest(place)
         store = open_sets(place)
         assert_same_sets(store.load(), SETS)
         assert_same_sets(store[[5, 2, 3]].load(), SETS[[5, 2, 3]])
         store.verify()
-        monkeypatch.setattr(writer_module, "settle", settle)
+        monkeypatch.setattr(writer_module, "merge_tails", settle)
         later = store.append(SETS[:1], Y[:1], ["g"])
         assert_same_sets(later[:6].load(), SETS)
         assert_same_sets(store.load(), SETS)  # a view of the commit before, opened when its tails lay apart

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from dkdist._numba.arrays import F64, I64, Array
 from dkdist.io.errors import StoreFormatError
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
-from dkdist.sets.indexing import aligned
-from dkdist.sets.labels import Names, as_column, as_ids, as_named, distinct
-from dkdist.sets.origins import crowded_column
-from dkdist.sets.point_checks import CROWDED, Points
-from dkdist.sets.strings import as_alphabet, translation
+from dkdist.sets.indexing import align_to_ids
+from dkdist.sets.labels import Names, as_column, as_ids, as_target_mapping, require_unique_ids
+from dkdist.sets.origins import find_lossy_column
+from dkdist.sets.point_checks import PRECISION_LOSS, Points
+from dkdist.sets.strings import as_alphabet, translate_codes
 
 Columns = dict[str, NDArray[Any]]
 Form = dict[str, tuple[str, tuple[int, ...]]]
@@ -66,11 +66,11 @@ def as_columns(targets: Any, ids: Any, n_sets: int) -> Columns:
     A Series or frame of targets is put in the order of the ids by its index. Raises `SampleSetError` for a wrong
     length, a dtype that is neither numeric, boolean nor str, a bad name, or an id that two sets have.
     """
-    known = None if ids is None else distinct(as_ids(ids, n_sets))
+    known = None if ids is None else require_unique_ids(as_ids(ids, n_sets))
     columns: Columns = {}
-    for name, values in as_named(targets).items():
+    for name, values in as_target_mapping(targets).items():
         what = f"targets {name!r}"
-        columns[f"targets/{name}"] = as_column(aligned(values, known, what), what, n_sets, max_ndim=2)
+        columns[f"targets/{name}"] = as_column(align_to_ids(values, known, what), what, n_sets, max_ndim=2)
     return columns if known is None else columns | {"ids": known}
 
 
@@ -128,12 +128,12 @@ def _title(name: str) -> str:
     return f"targets {name.removeprefix('targets/')!r}" if name.startswith("targets/") else name
 
 
-def committed_origin(origin: F64 | None) -> tuple[float, ...] | None:
+def origin_attribute(origin: F64 | None) -> tuple[float, ...] | None:
     """The origin as a commit says it: not at all, if it is 0."""
     return None if origin is None or not origin.any() else tuple(origin.tolist())
 
 
-def counted_from(sets: Any, origin: F64 | None, label: str) -> SampleSets:
+def convert_to_origin(sets: Any, origin: F64 | None, label: str) -> SampleSets:
     """Sets to be written, counted from the origin of the store; from their own if it has none yet (None).
 
     Raises `SampleSetError` naming the column and the set if float32, so far from that origin, is too coarse for what
@@ -149,27 +149,29 @@ def counted_from(sets: Any, origin: F64 | None, label: str) -> SampleSets:
     ):  # it was counted from there before: float32 holds what it keeps
         return batch
     if batch.points_dtype == np.float32 and batch.n_dims == len(origin) and len(batch):
-        _require_held(list(sets) if not isinstance(sets, SampleSets) else [sets.points], batch, origin, label)
+        _require_representable(
+            list(sets) if not isinstance(sets, SampleSets) else [sets.points], batch, origin, label
+        )
     return batch
 
 
-def _require_held(given: list[Any], batch: SampleSets, origin: F64, label: str) -> None:
+def _require_representable(given: list[Any], batch: SampleSets, origin: F64, label: str) -> None:
     parts = [np.asarray(part) for part in given]
-    column = crowded_column(parts, origin)
+    column = find_lossy_column(parts, origin)
     if column is None:
         return
     if len(parts) != len(batch):
         parts = [parts[0][a:b] for a, b in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
-    i = next((i for i, part in enumerate(parts) if crowded_column([part], origin) is not None), 0)
+    i = next((i for i, part in enumerate(parts) if find_lossy_column([part], origin) is not None), 0)
     raise SampleSetError(
         f"column {column} of set {i} of the sets to append lies near {np.median(parts[i][:, column]):.12g} and "
-        f"{CROWDED}, for {label} counts from {origin[column]:.12g}, its origin: write a new store from another origin "
+        f"{PRECISION_LOSS}, for {label} counts from {origin[column]:.12g}, its origin: write a new store from another origin "
         "(a first batch that is like all of them; origin= and --origin of imports), or give the column in two, a "
         "coarse and a fine one"
     )
 
 
-def recoded(
+def recode(
     sets: SampleSets, alphabet: str | None, dtype: str | None, label: str
 ) -> tuple[Points, str | None]:
     """(codes, alphabet) of some sets to append: the store's alphabet, with what they have beside it at its end.
@@ -191,4 +193,4 @@ def recoded(
             f"{label} has {len(alphabet)} symbols and {len(grown)} with those to append, more than {dtype} codes can "
             "count: write all strings to a new store, or first a batch that has more than 256 symbols"
         )
-    return translation(sets.alphabet, grown)[sets.relative].astype(str(dtype)), grown
+    return translate_codes(sets.alphabet, grown)[sets.relative].astype(str(dtype)), grown

@@ -38,16 +38,16 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from dkdist._numba.arrays import I64
 from dkdist.io._zarr.location.address import get_bytes
-from dkdist.io._zarr.location.remote import Wrapped
+from dkdist.io._zarr.location.remote import AsyncStoreWrapper
 from dkdist.io.errors import MAX_TABLE_BYTES, RESTORE_HINT, StoreFormatError, WrongChunkError, as_format_error
 
 U8 = NDArray[np.uint8]
 U32 = NDArray[np.uint32]
-END = 4  # bytes of a crc32c
-EXTENT = 16  # bytes of an offset and a length in the index of a shard
-INDEXES_KEPT = 32  # of shards, between the request for the index and those for chunks
+CRC_BYTES = 4  # bytes of a crc32c
+INDEX_ENTRY_BYTES = 16  # bytes of an offset and a length in the index of a shard
+MAX_CACHED_INDEXES = 32  # of shards, between the request for the index and those for chunks
 POSITION = re.compile(r"(?:c[/.])?(\d+)(?:[/.]\d+)*")
-KEY = re.compile(r"(points|features)/table\.\d{1,16}\.[0-9a-f]{8}")
+TABLE_KEY = re.compile(r"(points|features)/table\.\d{1,16}\.[0-9a-f]{8}")
 
 
 class CodecInfo(NamedTuple):
@@ -64,11 +64,11 @@ class CodecInfo(NamedTuple):
     @property
     def index_bytes(self) -> int:
         """The length of the index at the end of a shard."""
-        return EXTENT * (self.inner or 0) + END
+        return INDEX_ENTRY_BYTES * (self.inner or 0) + CRC_BYTES
 
     def chunk_sum(self, data: U8) -> int:
         """The checksum of a chunk as it is stored."""
-        return last_word(data) if self.ends_with_crc else crc32c(data.tobytes())
+        return trailing_crc(data) if self.ends_with_crc else crc32c(data.tobytes())
 
     def sums(self, data: U8) -> U32:
         """(width,): the checksums of an object as it is stored; for a shard that of its index comes first."""
@@ -76,15 +76,17 @@ class CodecInfo(NamedTuple):
             return np.array([self.chunk_sum(data)], np.uint32)
         index = data[-self.index_bytes :]
         spans = [data[a:b] for a, b in self.extents(index).tolist()]
-        return np.array([last_word(index), *(self.chunk_sum(d) if len(d) else 0 for d in spans)], np.uint32)
+        return np.array(
+            [trailing_crc(index), *(self.chunk_sum(d) if len(d) else 0 for d in spans)], np.uint32
+        )
 
     def extents(self, index: U8) -> I64:
         """(inner, 2): where the chunks of a shard begin and end; a chunk that is not there has no bytes."""
-        found = np.frombuffer(index[:-END].tobytes(), "<u8").reshape(-1, 2).astype(np.int64)
+        found = np.frombuffer(index[:-CRC_BYTES].tobytes(), "<u8").reshape(-1, 2).astype(np.int64)
         return np.where(found[:, :1] < 0, 0, np.stack([found[:, 0], found.sum(axis=1)], axis=1))
 
 
-def coding_of(array: zarr.Array[Any]) -> CodecInfo | None:
+def codec_info(array: zarr.Array[Any]) -> CodecInfo | None:
     """How the objects of an array are coded; None for shards of a form that this library does not write."""
     codecs = array.metadata.codecs  # type: ignore[union-attr]
     shard = codecs[0]
@@ -92,15 +94,15 @@ def coding_of(array: zarr.Array[Any]) -> CodecInfo | None:
         known = not any(isinstance(codec, ShardingCodec) for codec in codecs)
         return CodecInfo(None, isinstance(codecs[-1], Crc32cCodec)) if known else None
     numbers, *rest = shard.index_codecs
-    little = isinstance(numbers, BytesCodec) and _said(numbers)["endian"] == "little"
+    little = isinstance(numbers, BytesCodec) and codec_config(numbers)["endian"] == "little"
     closed = len(rest) == 1 and isinstance(rest[0], Crc32cCodec)
-    if len(codecs) > 1 or not little or not closed or _said(shard)["index_location"] != "end":
+    if len(codecs) > 1 or not little or not closed or codec_config(shard)["index_location"] != "end":
         return None
     inner = math.prod(a // b for a, b in zip(array.shards or (), array.chunks, strict=True))
     return CodecInfo(inner, isinstance(shard.codecs[-1], Crc32cCodec))
 
 
-def _said(codec: Codec) -> dict[str, Any]:
+def codec_config(codec: Codec) -> dict[str, Any]:
     """The configuration of a codec, in the words of the store's metadata."""
     return cast("dict[str, Any]", codec.to_dict()["configuration"])
 
@@ -110,9 +112,9 @@ def object_key(array: zarr.Array[Any], position: int) -> str:
     return f"{array.path}/{array.metadata.encode_chunk_key((position, *[0] * (array.ndim - 1)))}"
 
 
-def last_word(data: U8) -> int:
+def trailing_crc(data: U8) -> int:
     """The last four bytes as a number."""
-    return int.from_bytes(data[-END:].tobytes(), "little")
+    return int.from_bytes(data[-CRC_BYTES:].tobytes(), "little")
 
 
 class TableRecord(NamedTuple):
@@ -143,7 +145,7 @@ class ChunkChecksums(NamedTuple):
 Table = Mapping[str, ChunkChecksums]
 
 
-def new_key(generation: int, folder: str = "points") -> str:
+def new_table_key(generation: int, folder: str = "points") -> str:
     """A name for the table of a commit to be, which no other writer has."""
     return f"{folder}/table.{generation}.{uuid.uuid4().hex[:8]}"
 
@@ -153,7 +155,7 @@ def tail_key(table_key: str, position: int) -> str:
     return f"{table_key.replace('/table.', '/tail.')}.{position}"
 
 
-def encoded(table: Table) -> bytes:
+def encode_table(table: Table) -> bytes:
     """A table as it is stored; its arrays in the order of their names."""
     names = sorted(table)
     head = [[name, table[name].first, *table[name].sums.shape, table[name].tail] for name in names]
@@ -161,7 +163,7 @@ def encoded(table: Table) -> bytes:
     return b"".join([json.dumps({"arrays": head}).encode(), b"\n", *rows])
 
 
-def recorded(key: str, data: bytes) -> TableRecord:
+def make_record(key: str, data: bytes) -> TableRecord:
     """What a commit has to say about a table."""
     return TableRecord(key, len(data), crc32c(data))
 
@@ -173,7 +175,7 @@ def parse_record(record: Any, label: str) -> TableRecord | None:
     with as_format_error(f"what the commit of {label} says about its table of checksums"):
         key, length, crc = record["key"], record["length"], record["crc32c"]
         if (
-            not KEY.fullmatch(key)
+            not TABLE_KEY.fullmatch(key)
             or type(length) is not int
             or type(crc) is not int
             or not 0 < length <= MAX_TABLE_BYTES
@@ -195,10 +197,10 @@ def read_table(store: Store, record: TableRecord | None, label: str) -> Table | 
             f"of another commit. {RESTORE_HINT}"
         )
     with as_format_error(f"{record.key} of {label}"):
-        return _parsed(record.key, data)
+        return _parse_table(record.key, data)
 
 
-def _parsed(key: str, data: bytes) -> Table:
+def _parse_table(key: str, data: bytes) -> Table:
     end = data.index(b"\n") + 1
     numbers = np.frombuffer(data, "<u4", offset=end)
     table, start = {}, 0
@@ -211,7 +213,7 @@ def _parsed(key: str, data: bytes) -> Table:
     return table
 
 
-class ArrayObjects(Wrapped):
+class ArrayObjects(AsyncStoreWrapper):
     """The objects of one array, between Zarr and the storage."""
 
     def __init__(self, store: Store, name: str, coding: CodecInfo) -> None:
@@ -224,7 +226,7 @@ class ArrayObjects(Wrapped):
         return None if found is None else int(found[1])
 
 
-class CheckedArray(ArrayObjects):
+class ChecksummedArray(ArrayObjects):
     """What is read of an array, compared with the commit; ``tails`` reads the tail under its own name."""
 
     def __init__(
@@ -258,13 +260,13 @@ class CheckedArray(ArrayObjects):
     async def _check(self, key: str, data: U8, part: ByteRequest | None, expected: U32) -> None:
         coding = self._coding
         if part is None and coding.inner is None:
-            _require(key, coding.chunk_sum(data), int(expected[0]))
+            _require_equal(key, coding.chunk_sum(data), int(expected[0]))
         elif part is None:
-            _require(key, coding.sums(data).tolist(), expected.tolist())
+            _require_equal(key, coding.sums(data).tolist(), expected.tolist())
         elif isinstance(part, SuffixByteRequest) and part.suffix == coding.index_bytes:
-            _require(key, last_word(data), int(expected[0]))
+            _require_equal(key, trailing_crc(data), int(expected[0]))
             self._indexes[key] = int(expected[0]), coding.extents(data)
-            while len(self._indexes) > INDEXES_KEPT:
+            while len(self._indexes) > MAX_CACHED_INDEXES:
                 self._indexes.popitem(last=False)
         elif isinstance(part, RangeByteRequest) and coding.inner is not None:
             extents = await self._extents(key, expected)
@@ -273,7 +275,7 @@ class CheckedArray(ArrayObjects):
                 raise WrongChunkError(f"bytes {part.start} to {part.end} of it hold no chunk of this shard")
             for k in np.flatnonzero(inside):
                 first, last = extents[k] - part.start
-                _require(key, coding.chunk_sum(data[first:last]), int(expected[1 + k]))
+                _require_equal(key, coding.chunk_sum(data[first:last]), int(expected[1 + k]))
         else:
             raise NotImplementedError(f"a part of a chunk was asked for ({part}), which cannot be checked")
 
@@ -286,7 +288,7 @@ class CheckedArray(ArrayObjects):
         return extents
 
 
-def _require(key: str, found: int | list[int], expected: int | list[int]) -> None:
+def _require_equal(key: str, found: int | list[int], expected: int | list[int]) -> None:
     if found != expected:
         raise WrongChunkError(
             f"{key} is not what was committed at this place: it is of another place, of another store, or older"

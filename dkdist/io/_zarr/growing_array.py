@@ -23,19 +23,19 @@ from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype
 
 from dkdist._utils.concurrency import BackgroundWriter, ThreadPool
-from dkdist.io._zarr.checksums import U8, U32, ArrayObjects, ChunkChecksums, CodecInfo, coding_of, object_key
+from dkdist.io._zarr.checksums import U8, U32, ArrayObjects, ChunkChecksums, CodecInfo, codec_info, object_key
 from dkdist.io._zarr.layout import Metadata, array_of, dump_json
 from dkdist.io._zarr.location.address import put_bytes
 from dkdist.io._zarr.location.disk import DiskStore
-from dkdist.io._zarr.packed import Packed, packing_of
+from dkdist.io._zarr.packed import PackedChunk, chunk_packer
 from dkdist.io.errors import DOCUMENT
 
-UNIT_CHUNKS = 8  # at most so many pieces of work, a chunk each, wait or are being done
-GIVEN_CHUNKS = 4  # of those that lie in memory anyway, at most so many are one piece of work
-FLUSHED_CHUNKS = 32  # so many are made durable at once, while the next are written
+MAX_PENDING_CHUNKS = 8  # at most so many pieces of work, a chunk each, wait or are being done
+MAX_CHUNKS_PER_TASK = 4  # of those that lie in memory anyway, at most so many are one piece of work
+CHUNKS_PER_FLUSH = 32  # so many are made durable at once, while the next are written
 
 
-class ChunkThreads:
+class ChunkWriterThreads:
     """Some threads that write, and one that makes durable what they wrote; what failed is told at the next call.
 
     They begin with their first chunk: never, for a store that is not ``on_disk``.
@@ -44,19 +44,19 @@ class ChunkThreads:
     def __init__(self, store: Store) -> None:
         self.on_disk = isinstance(store, DiskStore)
         self._store, self._n_given = store, 0  # since the last flush
-        self._writing = BackgroundWriter(min(UNIT_CHUNKS, os.cpu_count() or 1), UNIT_CHUNKS)
+        self._writing = BackgroundWriter(min(MAX_PENDING_CHUNKS, os.cpu_count() or 1), MAX_PENDING_CHUNKS)
         self._flushing = BackgroundWriter(1, 2)
 
     def share(self, crew: ThreadPool) -> None:
         """Have a crew write, which does other work too: nothing was given yet."""
         self._writing.close()
-        self._writing = BackgroundWriter(crew, UNIT_CHUNKS)
+        self._writing = BackgroundWriter(crew, MAX_PENDING_CHUNKS)
 
     def give(self, write: Callable[..., Any], *arguments: Any, chunks: int = 1) -> None:
         """Have so many chunks written by one call; waits while others are."""
         self._writing.submit(write, *arguments)
         self._n_given += chunks
-        if self._n_given >= FLUSHED_CHUNKS:
+        if self._n_given >= CHUNKS_PER_FLUSH:
             assert isinstance(self._store, DiskStore)
             self._n_given = 0
             self._flushing.submit(self._store.flush_files)
@@ -72,7 +72,7 @@ class ChunkThreads:
         self._flushing.close()
 
 
-class RecordedArray(ArrayObjects):
+class RecordingArray(ArrayObjects):
     """What is written of an array: keeps the checksums of every object, and never looks at what lies there.
 
     ``tail`` and ``tail_key`` are the object that may not be written over, and the name that it gets instead.
@@ -93,7 +93,7 @@ class RecordedArray(ArrayObjects):
         """Store one object, whole."""
         await self._store.set(self._noted(key, value.as_numpy_array()), value)
 
-    def put(self, key: str, data: Packed) -> None:
+    def put(self, key: str, data: PackedChunk) -> None:
         """The same, at once, on the disk that this is."""
         assert isinstance(self._store, DiskStore)
         checksum = np.frombuffer(data[1], np.uint8)  # all that is looked at of a chunk that ends with it
@@ -128,27 +128,27 @@ class GrowingArray:
         bound: ChunkChecksums | None = None,
         tail_key: str = "",
         *,
-        threads: ChunkThreads,
+        threads: ChunkWriterThreads,
     ) -> None:
         self.store, self.name, self.metadata = store, name, metadata
         self._writing, self._threads = writing, threads
         self._array = array = array_of(store, name, metadata)
         self.trailing, self.dtype, self._fill = array.shape[1:], array.dtype, array.fill_value
         self._grain = int((array.shards or array.chunks)[0])
-        self._packed = packing_of(array) if threads.on_disk else None
-        self._unit = self._grain * (1 if array.shards or self._packed else UNIT_CHUNKS)
+        self._packed = chunk_packer(array) if threads.on_disk else None
+        self._unit = self._grain * (1 if array.shards or self._packed else MAX_PENDING_CHUNKS)
         self.length = length
         self._written = length - length % self._grain
         self._waiting = np.empty((self._unit, *self.trailing), self.dtype)
         self._n_waiting = 0
-        coding, whole = coding_of(array), self._written // self._grain
+        coding, whole = codec_info(array), self._written // self._grain
         self._bound = bound or ChunkChecksums(whole, np.empty((0, coding.width if coding else 0), np.uint32))
         self._tail: int | None = None
         self._tail_key, self._kept = tail_key, -(-length // self._grain)
         if read_tail is not None and length > self._written:
             self._kept, self._tail = whole, None if coding is None else whole
             self._wait(read_tail(self._written, length))
-        self._recorded = None if coding is None else RecordedArray(store, name, coding, self._tail, tail_key)
+        self._recorded = None if coding is None else RecordingArray(store, name, coding, self._tail, tail_key)
 
     def append(self, rows: NDArray[Any], *, copy: bool = True) -> None:
         """Add rows; writes as many whole units as there are. Without ``copy`` nobody changes them until `flush`."""
@@ -156,7 +156,7 @@ class GrowingArray:
         as_they_are = not copy and self._packed is not None and rows.dtype == self.dtype
         while len(rows):
             if as_they_are and not self._n_waiting and len(rows) >= self._grain:
-                whole = self._grain * min(GIVEN_CHUNKS, len(rows) // self._grain)
+                whole = self._grain * min(MAX_CHUNKS_PER_TASK, len(rows) // self._grain)
                 self._write_chunks(rows[:whole])
                 rows = rows[whole:]
                 continue

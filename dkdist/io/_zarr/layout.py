@@ -41,10 +41,10 @@ from dkdist.io.errors import (
     RESTORE_HINT,
     StoreFormatError,
     as_format_error,
-    bounded,
     check_array,
-    most_chunk_bytes,
-    parsed,
+    max_object_bytes,
+    parse_json,
+    with_size_checks,
 )
 from dkdist.sets.labels import Names, as_names, check_name
 from dkdist.sets.strings import as_alphabet
@@ -54,7 +54,7 @@ VERSION = 1
 ROW_ARRAYS = ("points", "weights")
 OWN_ARRAYS = ("points", "offsets", "weights", "ids")
 POINT_DTYPES = ("float32", "uint8", "uint16")
-NUMBERS = ("n_sets", "n_points", "n_dims", "generation")
+COUNT_FIELDS = ("n_sets", "n_points", "n_dims", "generation")
 Metadata = dict[str, Any]
 
 
@@ -80,7 +80,9 @@ class Commit:
 
     def attrs(self) -> dict[str, Any]:
         """The attributes that are written last and make the commit, without checksum and table."""
-        fields = {name: getattr(self, name) for name in (*NUMBERS, "sealed", "alphabet", "origin", "names")}
+        fields = {
+            name: getattr(self, name) for name in (*COUNT_FIELDS, "sealed", "alphabet", "origin", "names")
+        }
         known = {name: value for name, value in fields.items() if value is not None}
         return {"format": FORMAT, "version": VERSION, **known}
 
@@ -108,7 +110,7 @@ def parse_commit(document: bytes | None, label: str) -> tuple[Commit, int | None
             "exist, or it is not a Zarr version 3 store. Check the path, or write the store with write_sets"
         )
     with as_format_error(f"{DOCUMENT} of {label}"):
-        root = parsed(document)
+        root = parse_json(document)
         kind = (root.get("zarr_format"), root.get("node_type"))
         attrs = root.get("attributes", {}).get("dkdist")
     if kind != (3, "group"):
@@ -134,7 +136,7 @@ def _checked_commit(attrs: dict[str, Any], label: str) -> Commit:
             f"{label} has version {version} of the format and this library knows version {VERSION}: "
             "upgrade dkdist"
         )
-    numbers: dict[str, Any] = {name: attrs.get(name) for name in NUMBERS}
+    numbers: dict[str, Any] = {name: attrs.get(name) for name in COUNT_FIELDS}
     if version != VERSION or any(type(v) is not int or not 0 < v < 2**53 for v in numbers.values()):
         raise StoreFormatError(f"the 'dkdist' attributes of {label} make no sense: {attrs}. {RESTORE_HINT}")
     if type(attrs.get("sealed", False)) is not bool:
@@ -182,7 +184,7 @@ def read_layout(store: Store, label: str) -> tuple[Commit, dict[str, Metadata]]:
     while True:
         commit, expected = parse_commit(before, label)
         named = named_arrays(before, label)
-        names = arrays_there(store, label) if named is None else named
+        names = list_arrays(store, label) if named is None else named
         *documents, after = get_bytes(store, [*(f"{name}/{DOCUMENT}" for name in names), DOCUMENT])
         if before == after:
             break
@@ -201,7 +203,7 @@ def read_layout(store: Store, label: str) -> tuple[Commit, dict[str, Metadata]]:
     return replace(commit, created=_created(arrays["points"])), arrays
 
 
-def arrays_there(store: Store, label: str) -> list[str]:
+def list_arrays(store: Store, label: str) -> list[str]:
     """The names of the arrays that a store can have, as a listing shows them."""
     names = [f"targets/{name}" for name in list_names(store, "targets") if name != DOCUMENT]
     return [*OWN_ARRAYS, *_checked_names(names, label)]
@@ -211,7 +213,7 @@ def named_arrays(document: bytes | None, label: str) -> list[str] | None:
     """The names of the arrays that a root document (of a commit) gives, if it does."""
     if document is None:
         return None
-    names = parsed(document)["attributes"]["dkdist"].get("arrays")
+    names = parse_json(document)["attributes"]["dkdist"].get("arrays")
     return None if names is None else _checked_names(names, label)
 
 
@@ -232,7 +234,7 @@ def _checked_names(names: Any, label: str) -> list[str]:
 def parse_array(name: str, document: bytes, label: str) -> Metadata:
     """The metadata of an array, if it claims nothing absurd and only what is known here."""
     with as_format_error(f"{name}/{DOCUMENT} of {label}"):
-        metadata: Metadata = parsed(document)
+        metadata: Metadata = parse_json(document)
         check_array(name, metadata)
     return metadata
 
@@ -272,12 +274,12 @@ def array_of(store: Store, name: str, metadata: Metadata, length: int | None = N
     if length is not None:
         metadata = {**metadata, "shape": [length, *metadata["shape"][1:]]}
     described = ArrayV3Metadata.from_dict(metadata)
-    careful = replace(described, codecs=bounded(described.codecs))
+    careful = replace(described, codecs=with_size_checks(described.codecs))
     inner = store
     while isinstance(inner, WrapperStore) and not isinstance(inner, RemoteStore):
         inner = inner._store
     if isinstance(inner, (DiskStore, RemoteStore)):
-        inner.bounds.set_chunk_bound(name, most_chunk_bytes(metadata))
+        inner.bounds.set_chunk_bound(name, max_object_bytes(metadata))
     return _array(careful, store, name)
 
 

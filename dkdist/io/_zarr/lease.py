@@ -31,10 +31,10 @@ from dkdist.io._zarr.layout import named_arrays, parse_commit
 from dkdist.io._zarr.location.address import StoreLocation, get_bytes, list_names, put_bytes
 from dkdist.io._zarr.location.conditional import LeaseLostError, replace_object
 from dkdist.io._zarr.location.disk import DiskStore, flush_store
-from dkdist.io._zarr.location.exchange import HiddenFolder, committing, writing_to
+from dkdist.io._zarr.location.exchange import StagingFolder, commit_lock, object_write_lock
 from dkdist.io.errors import DOCUMENT, StoreFormatError
 
-TOKEN = ".dkdist-writer"
+TOKEN_KEY = ".dkdist-writer"
 
 
 @contextlib.contextmanager
@@ -62,7 +62,7 @@ class WriterLease:
 
     def begin(self, *, clear: bool) -> None:
         """Take the place over, and empty it first if asked to: the commit goes first, what it named then."""
-        put_bytes(self.store, TOKEN, self._token)
+        put_bytes(self.store, TOKEN_KEY, self._token)
         with self._alone():
             pass  # whoever looked at the token before has written its object now
         if isinstance(self.store, DiskStore):
@@ -70,19 +70,19 @@ class WriterLease:
         if clear:
             sync(self.store.delete(DOCUMENT))
             for name in list_names(self.store, ""):
-                if name != TOKEN:
+                if name != TOKEN_KEY:
                     sync(self.store.delete_dir(name))
 
     def require_mine(self) -> None:
         """Refuse to write on if another writer has taken the place over, or committed."""
-        token, document = get_bytes(self.store, [TOKEN, DOCUMENT])
+        token, document = get_bytes(self.store, [TOKEN_KEY, DOCUMENT])
         self._require_generation(document, token_fits=token == self._token)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
         """While one object is written: refuses as `require_mine`, and on a disk lets nobody take over meanwhile."""
         path = self.address.path
-        with contextlib.nullcontext() if path is None else writing_to(path):
+        with contextlib.nullcontext() if path is None else object_write_lock(path):
             self.require_mine()
             yield
 
@@ -124,7 +124,7 @@ class WriterLease:
         """Flush the commit, and remove the token."""
         self.flush()
         with contextlib.suppress(OSError):  # committed; who may write may not be allowed to delete
-            sync(self.store.delete(TOKEN))
+            sync(self.store.delete(TOKEN_KEY))
             if isinstance(self.store, DiskStore):
                 self.store.sweep()
 
@@ -132,20 +132,20 @@ class WriterLease:
         """Remove the files that this writer made on a disk; elsewhere no reader looks at them, and the next writer
         starts over them."""
         with contextlib.suppress(OSError, StoreFormatError):
-            if isinstance(self.store, DiskStore) and get_bytes(self.store, [TOKEN]) == [self._token]:
+            if isinstance(self.store, DiskStore) and get_bytes(self.store, [TOKEN_KEY]) == [self._token]:
                 self.store.withdraw()
                 self.store.sweep()
 
     def _alone(self) -> contextlib.AbstractContextManager[None]:
         path = self.address.path
-        return contextlib.nullcontext() if path is None else committing(path)
+        return contextlib.nullcontext() if path is None else commit_lock(path)
 
 
-class ReplacingClaim(WriterLease):
+class ReplacementLease(WriterLease):
     """A claim to a local path: a hidden folder beside it, which takes its place at the commit."""
 
     def __init__(self, address: StoreLocation, path: str, replaced: int) -> None:
-        self._hidden, self._target, self._replaced = HiddenFolder(path), address, replaced
+        self._hidden, self._target, self._replaced = StagingFolder(path), address, replaced
         super().__init__(StoreLocation(self._hidden.store), None)
 
     def begin(self, *, clear: bool) -> None:
@@ -167,8 +167,8 @@ class ReplacingClaim(WriterLease):
         """Complete the hidden store, and put it where the old one is."""
         self._write_root(document)
         self._release()
-        with committing(self._hidden.path):
-            found = _replaceable(self._target, overwrite=True)
+        with commit_lock(self._hidden.path):
+            found = _replaceable_generation(self._target, overwrite=True)
             if found != self._replaced:
                 raise StoreFormatError(
                     f"another writer committed {self._target.label}, or it was removed, since this one began "
@@ -186,20 +186,20 @@ class ReplacingClaim(WriterLease):
         self._hidden.remove()
 
 
-def new_claim(address: StoreLocation, *, overwrite: bool) -> tuple[WriterLease, int]:
+def new_lease(address: StoreLocation, *, overwrite: bool) -> tuple[WriterLease, int]:
     """A claim to the place of a new store, and the generation of the store it replaces (0 for none).
 
     Raises FileExistsError if there is a committed store and `overwrite` is false, or if there is anything
     else than a store of this format.
     """
     address.require_writable()
-    replaced = _replaceable(address, overwrite=overwrite)
+    replaced = _replaceable_generation(address, overwrite=overwrite)
     if address.path is not None:
-        return ReplacingClaim(address, address.path, replaced), replaced
+        return ReplacementLease(address, address.path, replaced), replaced
     return WriterLease(address, None), replaced
 
 
-def _replaceable(address: StoreLocation, *, overwrite: bool) -> int:
+def _replaceable_generation(address: StoreLocation, *, overwrite: bool) -> int:
     """The generation of the store at an address that may be replaced, 0 where nothing is; raises if it may not."""
     path = address.path
     if path is not None and os.path.exists(path) and not os.path.isdir(path):
@@ -210,7 +210,9 @@ def _replaceable(address: StoreLocation, *, overwrite: bool) -> int:
     old = address.open(read_only=True)
     if path is not None and (not os.path.exists(path) or not os.listdir(path)):
         return 0
-    token, document = get_bytes(old, [TOKEN, DOCUMENT])  # first of all: it names what is wrong with a storage
+    token, document = get_bytes(
+        old, [TOKEN_KEY, DOCUMENT]
+    )  # first of all: it names what is wrong with a storage
     if document is None and token is None:
         if path is None and sync(old.is_empty("")):
             return 0

@@ -30,22 +30,22 @@ from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ShardingCodec
 
 from dkdist._numba.arrays import Array
 from dkdist._utils.memory_budget import require_memory
-from dkdist.io._zarr.checksums import END, U32, ChunkChecksums, CodecInfo, coding_of, object_key
+from dkdist.io._zarr.checksums import CRC_BYTES, U32, ChunkChecksums, CodecInfo, codec_info, object_key
 from dkdist.io._zarr.location.disk import DiskStore
 from dkdist.io.errors import WrongChunkError
 
 HEADER = struct.Struct("<4I")  # four bytes; the lengths of the content, of a block of it, and as it is stored
-CHAIN = (BytesCodec, BloscCodec, Crc32cCodec)
-_numbers = count()
+DIRECT_CODECS = (BytesCodec, BloscCodec, Crc32cCodec)
+_array_numbers = count()
 
-MOST_BYTES = 32 * 2**20
+MAX_CACHE_BYTES = 32 * 2**20
 NOTHING = None, 0
 
 
-class KeptChunks:
+class ChunkCache:
     """Arrays under keys, of up to ``most_bytes`` together, until all of their rows were asked for."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int = MAX_CACHE_BYTES) -> None:
         self._most = most_bytes
         self.forget()
 
@@ -77,31 +77,31 @@ class KeptChunks:
             self._bytes -= self._kept.popitem(last=False)[1][0].nbytes
 
 
-KEPT = KeptChunks()
+CHUNK_CACHE = ChunkCache()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=KEPT.forget)
+    os.register_at_fork(after_in_child=CHUNK_CACHE.forget)
 
 
-def local_chunks(store: Store, array: zarr.Array[Any]) -> LocalChunks | None:
+def local_chunk_reader(store: Store, array: zarr.Array[Any]) -> LocalChunkReader | None:
     """The chunks of an array, if they are on a disk and of the usual form."""
-    codecs, coding = array.metadata.codecs, coding_of(array)  # type: ignore[union-attr]
+    codecs, coding = array.metadata.codecs, codec_info(array)  # type: ignore[union-attr]
     inner = codecs[0].codecs if isinstance(codecs[0], ShardingCodec) else codecs
-    usual = len(inner) == len(CHAIN) and all(map(isinstance, inner, CHAIN))
+    usual = len(inner) == len(DIRECT_CODECS) and all(map(isinstance, inner, DIRECT_CODECS))
     if not isinstance(store, DiskStore) or coding is None or not usual or sys.byteorder != "little":
         return None
     said = cast("dict[str, Any]", inner[0].to_dict())
     order = said.get("configuration", {}).get("endian", "little")  # bytes have none
-    return LocalChunks(store, array, coding) if order == "little" else None
+    return LocalChunkReader(store, array, coding) if order == "little" else None
 
 
-class LocalChunks:
+class LocalChunkReader:
     """The chunks of one array of an opened commit on a disk."""
 
     def __init__(self, disk: DiskStore, array: zarr.Array[Any], coding: CodecInfo) -> None:
         self._disk, self._array, self._coding = disk, array, coding
         self._rows, self._row, self._dtype = int(array.chunks[0]), array.shape[1:], array.dtype
-        self._number = next(_numbers)
+        self._number = next(_array_numbers)
 
     def read(self, start: int, stop: int, bound: ChunkChecksums | None) -> Array:
         """Rows start .. stop - 1 as they were committed; raises if they are not plainly that."""
@@ -117,21 +117,21 @@ class LocalChunks:
 
     def _shared(self, k: int, bound: ChunkChecksums | None, used: int) -> Array:
         """A chunk of which some rows are used now, and neighbours may want others."""
-        chunk = KEPT.take((self._number, k), used)
+        chunk = CHUNK_CACHE.take((self._number, k), used)
         if chunk is None:
             chunk = np.empty((self._rows, *self._row), self._dtype)
             self._decode(k, bound, chunk)
-            KEPT.keep((self._number, k), chunk, self._rows - used)
+            CHUNK_CACHE.keep((self._number, k), chunk, self._rows - used)
         return chunk
 
     def _decode(self, k: int, bound: ChunkChecksums | None, chunk: Array) -> None:
         """Fill a chunk of rows with what is stored at its place."""
         data = self._stored(k, bound)
         _, content, _, length = HEADER.unpack_from(data)
-        if (content, length) != (chunk.nbytes, len(data) - END):
+        if (content, length) != (chunk.nbytes, len(data) - CRC_BYTES):
             raise WrongChunkError(f"chunk {k} has another length than a chunk")
         require_memory(content, "a decoded chunk needs")  # whose array has no pages yet
-        decompress(_body(data), chunk)
+        decompress(_without_crc(data), chunk)
 
     def _stored(self, k: int, bound: ChunkChecksums | None) -> bytes:
         """A chunk as it is stored: a file, or a part of one that the index of a shard gives."""
@@ -140,23 +140,23 @@ class LocalChunks:
         key = object_key(self._array, position)
         sums = None if bound is None else bound.of(position)
         if inner is None:
-            return _closed(key, self._disk.read_unseen(self._array.path, key), sums, 0)
+            return _require_crc(key, self._disk.read_unseen(self._array.path, key), sums, 0)
         index = self._part(key, SuffixByteRequest(self._coding.index_bytes), sums, 0)
         first, last = self._coding.extents(np.frombuffer(index, np.uint8))[place].tolist()
         return self._part(key, RangeByteRequest(first, last), sums, 1 + place)
 
     def _part(self, key: str, part: ByteRequest, sums: U32 | None, i: int) -> bytes:
-        return _closed(key, self._disk.read_bytes(key, part) or b"", sums, i)
+        return _require_crc(key, self._disk.read_bytes(key, part) or b"", sums, i)
 
 
-def _closed(key: str, data: bytes, sums: U32 | None, i: int) -> bytes:
+def _require_crc(key: str, data: bytes, sums: U32 | None, i: int) -> bytes:
     """Bytes that end with their crc32c, which is sum i of those that were committed for an object, if any were."""
-    end = int.from_bytes(data[-END:], "little")
-    if (sums is not None and sums[i] != end) or crc32c(_body(data)) != end:
+    end = int.from_bytes(data[-CRC_BYTES:], "little")
+    if (sums is not None and sums[i] != end) or crc32c(_without_crc(data)) != end:
         raise WrongChunkError(f"{key} is not what was committed at this place")
     return data
 
 
-def _body(data: bytes) -> memoryview:
+def _without_crc(data: bytes) -> memoryview:
     """What stands before the crc32c at the end, where it is."""
-    return memoryview(data)[: max(len(data) - END, 0)]
+    return memoryview(data)[: max(len(data) - CRC_BYTES, 0)]

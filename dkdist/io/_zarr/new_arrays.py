@@ -21,12 +21,12 @@ from dkdist.io._zarr.location.address import StoreLocation, get_bytes
 from dkdist.io.errors import DOCUMENT
 from dkdist.sets.labels import require_portable_names
 
-OFFSETS_CHUNK = 131_072
-STRINGS_CHUNK = 16_384
-CHUNK_BYTES = 2**20
-MOST_ROWS = 2**52
-SHARD_CHUNKS = 32
-CHUNKS_WITHOUT_SHARDS = 10_000
+OFFSETS_CHUNK_ROWS = 131_072
+STRINGS_CHUNK_ROWS = 16_384
+TARGET_CHUNK_BYTES = 2**20
+MAX_CHUNK_ROWS = 2**52
+CHUNKS_PER_SHARD = 32
+MAX_UNSHARDED_CHUNKS = 10_000
 
 Shards = int | Literal["auto"] | None
 
@@ -47,20 +47,20 @@ def check_chunks(chunk_rows: int | None, shards: int | None) -> None:
 
 def _is_count(value: Any) -> bool:
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return whole and 1 <= value < MOST_ROWS
+    return whole and 1 <= value < MAX_CHUNK_ROWS
 
 
 def new_arrays(form: Form, created: int, chunk_rows: int | None, shards: int | None) -> dict[str, Metadata]:
     """The metadata of every array of a new store, each of length 0."""
     require_portable_names(name.removeprefix("targets/") for name in form if name.startswith("targets/"))
     dtype, trailing = form["points"]
-    rows = chunk_rows or _usual_rows(dtype, trailing)
+    rows = chunk_rows or _default_chunk_rows(dtype, trailing)
     if shards is not None and shards % rows:
         raise ValueError(f"shards is {shards}: give a multiple of the {rows} points of a chunk")
     fill = np.nan if dtype == "float32" else 0
     arrays = {"points": new_metadata(trailing, np.dtype(dtype), rows, fill, "lz4", shards)}
     arrays["points"]["attributes"] = {"created": created}
-    arrays["offsets"] = new_metadata((), np.int64, OFFSETS_CHUNK, -1, "zstd")
+    arrays["offsets"] = new_metadata((), np.int64, OFFSETS_CHUNK_ROWS, -1, "zstd")
     if "weights" in form:
         arrays["weights"] = new_metadata(form["weights"][1], np.float32, rows, np.nan, "lz4", shards)
     return arrays | {name: _column(*kind) for name, kind in form.items() if name not in ROW_ARRAYS}
@@ -69,16 +69,18 @@ def new_arrays(form: Form, created: int, chunk_rows: int | None, shards: int | N
 def _column(dtype: str, trailing: tuple[int, ...]) -> Metadata:
     """The metadata of a target or of the ids: one entry a set."""
     if dtype == "str":
-        return new_metadata((), "string", STRINGS_CHUNK, "", "zstd")
+        return new_metadata((), "string", STRINGS_CHUNK_ROWS, "", "zstd")
     kind = np.dtype(dtype)
     fill = np.nan if kind.kind == "f" else kind.type(0)
-    return new_metadata(trailing, kind, min(OFFSETS_CHUNK, _usual_rows(dtype, trailing)), fill, "zstd")
+    return new_metadata(
+        trailing, kind, min(OFFSETS_CHUNK_ROWS, _default_chunk_rows(dtype, trailing)), fill, "zstd"
+    )
 
 
-def _usual_rows(dtype: str, trailing: tuple[int, ...]) -> int:
+def _default_chunk_rows(dtype: str, trailing: tuple[int, ...]) -> int:
     """Rows a chunk: the power of two that comes nearest to 1 MiB (at least one row)."""
     row_bytes = np.dtype(dtype).itemsize * math.prod(trailing)
-    return 1 << max(0, round(math.log2(CHUNK_BYTES / row_bytes)))
+    return 1 << max(0, round(math.log2(TARGET_CHUNK_BYTES / row_bytes)))
 
 
 def new_metadata(
@@ -107,10 +109,10 @@ def shard_rows(
     """Points a shard: what the user said, or 32 chunks for many chunks, or for several on object storage."""
     if shards != "auto":
         return shards
-    rows = chunk_rows or _usual_rows(*form["points"])
+    rows = chunk_rows or _default_chunk_rows(*form["points"])
     remote = isinstance(address.place, str) and address.path is None
-    most = SHARD_CHUNKS if remote else CHUNKS_WITHOUT_SHARDS
-    return SHARD_CHUNKS * rows if n_points > most * rows else None
+    most = CHUNKS_PER_SHARD if remote else MAX_UNSHARDED_CHUNKS
+    return CHUNKS_PER_SHARD * rows if n_points > most * rows else None
 
 
 def closing_order(names: Iterable[str]) -> list[str]:

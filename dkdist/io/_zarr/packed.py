@@ -30,23 +30,23 @@ from zarr.abc.store import Store
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, VLenUTF8Codec
 from zarr.core.sync import sync
 
-from dkdist.io._zarr.checksums import U32, ChunkChecksums, CodecInfo, Table, coding_of, object_key
+from dkdist.io._zarr.checksums import U32, ChunkChecksums, CodecInfo, Table, codec_info, object_key
 from dkdist.io._zarr.location.address import StoreLocation, get_bytes, list_names, put_bytes
 
 SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 
 
-Packed = tuple[bytes, bytes]
+PackedChunk = tuple[bytes, bytes]
 """What blosc makes of a chunk, and its checksum: as the chunk is stored, one stands behind the other."""
 
 
-def packing_of(array: zarr.Array[Any]) -> Callable[[NDArray[Any]], Packed] | None:
+def chunk_packer(array: zarr.Array[Any]) -> Callable[[NDArray[Any]], PackedChunk] | None:
     """What makes the bytes of a whole chunk of an array; None where its chunks are coded in another way."""
     codecs = array.metadata.codecs  # type: ignore[union-attr]
     kinds: tuple[Any, ...] = (BytesCodec, VLenUTF8Codec), BloscCodec, Crc32cCodec
     if len(codecs) != len(kinds) or not all(map(isinstance, codecs, kinds)):
         return None
-    first, said = (_said(codec) for codec in codecs[:2])
+    first, said = (_codec_config(codec) for codec in codecs[:2])
     texts = VLenUTF8() if isinstance(codecs[0], VLenUTF8Codec) else None
     size = 1 if texts else array.dtype.itemsize
     as_in_memory = texts or size == 1 or (first.get("endian"), array.dtype.str[0]) == ("little", "<")
@@ -54,20 +54,20 @@ def packing_of(array: zarr.Array[Any]) -> Callable[[NDArray[Any]], Packed] | Non
         return None
     blosc = Blosc(said["cname"], said["clevel"], SHUFFLES.index(said["shuffle"]), said["blocksize"])
 
-    def packed(chunk: NDArray[Any]) -> Packed:
+    def packed(chunk: NDArray[Any]) -> PackedChunk:
         data = bytes(blosc.encode(texts.encode(chunk) if texts else chunk))
         return data, crc32c(data).to_bytes(4, "little")
 
     return packed
 
 
-def _said(codec: Any) -> dict[str, Any]:
+def _codec_config(codec: Any) -> dict[str, Any]:
     """The configuration of a codec, in the words of the store's metadata."""
     said: dict[str, Any] = codec.to_dict().get("configuration", {})
     return said
 
 
-LEFT = re.compile(r"(?:table|tail)\.(\d+)\..+")
+OBSOLETE_NAME = re.compile(r"(?:table|tail)\.(\d+)\..+")
 
 
 def merge_tails(
@@ -75,19 +75,19 @@ def merge_tails(
 ) -> None:
     """Put the tails of a commit where their chunks belong, those that are not there yet."""
     for name, bound in table.items():
-        coding = coding_of(arrays[name])
+        coding = codec_info(arrays[name])
         if bound.tail is None or coding is None:
             continue
-        _settle(address, store, bound, object_key(arrays[name], bound.tail), coding)
+        _merge_tail(address, store, bound, object_key(arrays[name], bound.tail), coding)
 
 
-def _settle(
+def _merge_tail(
     address: StoreLocation, store: Store, bound: ChunkChecksums, place: str, coding: CodecInfo
 ) -> None:
     assert bound.tail is not None
     expected = bound.of(bound.tail)
     there, tail = get_bytes(store, [place, bound.tail_key])
-    if _is(there, expected, coding) or not _is(tail, expected, coding):
+    if _matches_checksums(there, expected, coding) or not _matches_checksums(tail, expected, coding):
         return  # settled before, or damaged: readers will say so
     assert tail is not None
     if address.path is None:
@@ -97,17 +97,17 @@ def _settle(
         os.replace(os.path.join(address.path, bound.tail_key), os.path.join(address.path, place))
 
 
-def remove_older(store: Store, generation: int) -> None:
+def remove_obsolete(store: Store, generation: int) -> None:
     """Remove the tables and tails of commits before a generation, and of writers that never came to commit there."""
     # nobody reads them: who may write may not be allowed to list or delete
     with contextlib.suppress(OSError):
         for name in list_names(store, "points"):
-            left = LEFT.fullmatch(name)
+            left = OBSOLETE_NAME.fullmatch(name)
             if left is not None and int(left[1]) < generation:
                 sync(store.delete(f"points/{name}"))
 
 
-def _is(data: bytes | None, expected: U32 | None, coding: CodecInfo) -> bool:
+def _matches_checksums(data: bytes | None, expected: U32 | None, coding: CodecInfo) -> bool:
     if data is None or expected is None or len(data) < coding.index_bytes:
         return False
     try:

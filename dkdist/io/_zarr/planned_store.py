@@ -18,31 +18,31 @@ import numpy as np
 
 from dkdist._numba.arrays import F64, I64, Array
 from dkdist._utils.concurrency import prefetch
-from dkdist.io._zarr.batches import Batch, Columns, Form, committed_origin
-from dkdist.io._zarr.checksums import U32, ChunkChecksums, new_key, object_key
-from dkdist.io._zarr.growing_array import ChunkThreads, GrowingArray
+from dkdist.io._zarr.batches import Batch, Columns, Form, origin_attribute
+from dkdist.io._zarr.checksums import U32, ChunkChecksums, new_table_key, object_key
+from dkdist.io._zarr.growing_array import ChunkWriterThreads, GrowingArray
 from dkdist.io._zarr.layout import ROW_ARRAYS, Commit, Metadata, array_of
-from dkdist.io._zarr.lease import WriterLease, new_claim
-from dkdist.io._zarr.location.address import StoreLocation, as_address, get_bytes, missing_keys, put_bytes
+from dkdist.io._zarr.lease import WriterLease, new_lease
+from dkdist.io._zarr.location.address import StoreLocation, as_location, get_bytes, missing_keys, put_bytes
 from dkdist.io._zarr.new_arrays import Shards, check_chunks, closing_order, new_arrays, row_bytes, shard_rows
 from dkdist.io._zarr.set_writer import commit_arrays, new_generation
 from dkdist.io.errors import StoreFormatError
 from dkdist.sets.labels import Names
 
-STOPPED = ".dkdist-stopped"
+STOP_KEY = ".dkdist-stopped"
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """Another part of the same store has failed: there is no use in writing this one."""
 
 
-class Failed(NamedTuple):
+class PartFailure(NamedTuple):
     """What a part gives back instead of its columns, so that every task has ended before its error is raised."""
 
     error: Exception
 
 
-class Written(NamedTuple):
+class PartResult(NamedTuple):
     """What a part gives back: the columns of the sets that begin in it, and the checksums of its objects by array."""
 
     columns: Columns
@@ -57,7 +57,7 @@ class PartWriter:
     arrays: dict[str, Metadata]
     stop_mark: bytes
 
-    def write(self, start: int, stop: int, row: int, batches: Iterable[Batch]) -> Written | Failed:
+    def write(self, start: int, stop: int, row: int, batches: Iterable[Batch]) -> PartResult | PartFailure:
         """Write rows start .. stop - 1 from batches that begin at ``row``; give the columns of sets that begin here."""
         try:
             self._require_going_on()
@@ -65,12 +65,12 @@ class PartWriter:
         except Exception as error:
             with contextlib.suppress(Exception):  # this error is the one to tell
                 self.claim.require_mine()
-                put_bytes(self.claim.store, STOPPED, self.stop_mark)
-            return Failed(error)
+                put_bytes(self.claim.store, STOP_KEY, self.stop_mark)
+            return PartFailure(error)
 
-    def _write(self, start: int, stop: int, row: int, batches: Iterable[Batch]) -> Written:
+    def _write(self, start: int, stop: int, row: int, batches: Iterable[Batch]) -> PartResult:
         kept: dict[str, list[Array]] = {}
-        with closing(ChunkThreads(self.claim.store)) as threads:
+        with closing(ChunkWriterThreads(self.claim.store)) as threads:
             growing = {name: self._growing(name, start, threads) for name in self.arrays}
             for batch in prefetch(iter(batches)):
                 first, last = np.searchsorted(row + batch.sets.offsets[:-1], [start, stop])
@@ -85,9 +85,9 @@ class PartWriter:
                 array.flush()
         self.claim.flush()
         columns = {name: np.concatenate(values) for name, values in kept.items()}
-        return Written(columns, {name: array.sums for name, array in growing.items()})
+        return PartResult(columns, {name: array.sums for name, array in growing.items()})
 
-    def _growing(self, name: str, start: int, threads: ChunkThreads) -> GrowingArray:
+    def _growing(self, name: str, start: int, threads: ChunkWriterThreads) -> GrowingArray:
         writing = self._going_on
         return GrowingArray(self.claim.store, name, self.arrays[name], start, None, writing, threads=threads)
 
@@ -99,8 +99,8 @@ class PartWriter:
             yield
 
     def _require_going_on(self) -> None:
-        if get_bytes(self.claim.store, [STOPPED]) == [self.stop_mark]:
-            raise Stopped
+        if get_bytes(self.claim.store, [STOP_KEY]) == [self.stop_mark]:
+            raise StoppedError
 
 
 class PlannedStore:
@@ -112,8 +112,8 @@ class PlannedStore:
 
     def __init__(self, store: Any, *, overwrite: bool, replaces: int | None = None) -> None:
         """Look at the place; ``replaces`` is the generation that must be there."""
-        self.address: StoreLocation = as_address(store)
-        self._claim, self._replaced = new_claim(self.address, overwrite=overwrite)
+        self.address: StoreLocation = as_location(store)
+        self._claim, self._replaced = new_lease(self.address, overwrite=overwrite)
         if replaces is not None and replaces != self._replaced:
             raise StoreFormatError(
                 f"{self.address.label} is of generation {self._replaced} and was opened at generation {replaces}: it "
@@ -140,10 +140,10 @@ class PlannedStore:
         created = new_generation(self._replaced)
         self._metadata = new_arrays(form, created, chunk_rows, rows)
         sizes = len(edges) - 1, n_points, form["points"][1][0]
-        start = committed_origin(origin)
+        start = origin_attribute(origin)
         self._commit = Commit(*sizes, created, sealed, alphabet=alphabet, origin=start, names=names)
         self._row_bytes = row_bytes(form)
-        with closing(ChunkThreads(self._claim.store)) as self._threads:
+        with closing(ChunkWriterThreads(self._claim.store)) as self._threads:
             try:
                 self._claim.begin(clear=True)
                 self._rows: dict[str, list[U32]] = {n: [] for n in self._metadata if n in ROW_ARRAYS}
@@ -195,13 +195,13 @@ class PlannedStore:
             exact = np.flatnonzero(candidates[first:last] == starts[first:last])
             bounds.append(int(candidates[first + (exact[0] if len(exact) else 0)]))
 
-    def add(self, bounds: I64, results: Iterable[Written | Failed]) -> list[Columns]:
+    def add(self, bounds: I64, results: Iterable[PartResult | PartFailure]) -> list[Columns]:
         """Take what the next parts gave back, in their order; raises the error of one that failed."""
         found = list(results)
-        errors = [result.error for result in found if isinstance(result, Failed)]
+        errors = [result.error for result in found if isinstance(result, PartFailure)]
         if errors:
-            raise next((error for error in errors if not isinstance(error, Stopped)), errors[0])
-        written = [result for result in found if isinstance(result, Written)]
+            raise next((error for error in errors if not isinstance(error, StoppedError)), errors[0])
+        written = [result for result in found if isinstance(result, PartResult)]
         for start, stop, part in zip(bounds[:-1], bounds[1:], written, strict=True):
             self._require_written(int(start), int(stop))
             self.add_columns(part.columns)
@@ -218,7 +218,7 @@ class PlannedStore:
         arrays = {n: self._columns.get(n) or self._growing(n, self._commit.n_points) for n in self._metadata}
         for name in closing_order(arrays):
             arrays[name].close()
-        commit_arrays(self._claim, self._commit, arrays, new_key(self._commit.generation))
+        commit_arrays(self._claim, self._commit, arrays, new_table_key(self._commit.generation))
 
     def _growing(self, name: str, length: int) -> GrowingArray:
         """An array under this process's hands; with a length, one whose rows others have written."""

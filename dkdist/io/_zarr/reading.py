@@ -28,7 +28,7 @@ import zarr
 from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._numba.points import all_finite, read_only
 from dkdist._utils.memory_budget import may_allocate, require_memory
-from dkdist.io._zarr.checksums import CheckedArray, Table, TableRecord, coding_of, object_key, read_table
+from dkdist.io._zarr.checksums import ChecksummedArray, Table, TableRecord, codec_info, object_key, read_table
 from dkdist.io._zarr.layout import (
     ROW_ARRAYS,
     Commit,
@@ -38,22 +38,22 @@ from dkdist.io._zarr.layout import (
     read_layout,
     require_fit,
 )
-from dkdist.io._zarr.local_chunks import local_chunks
+from dkdist.io._zarr.local_chunks import local_chunk_reader
 from dkdist.io._zarr.location.address import StoreLocation, missing_keys
 from dkdist.io.errors import DOCUMENT, RESTORE_HINT, ObjectTooLargeError, StoreFormatError, as_format_error
 from dkdist.sets import SampleSets
 from dkdist.sets.labels import NO_LABELS, Labels
 
-OFFSET_CHUNKS_KEPT = 64
-KEYS_AT_ONCE = 1024
+MAX_CACHED_OFFSET_CHUNKS = 64
+KEYS_PER_REQUEST = 1024
 MAX_READ_CHUNKS = 2**20
-STORES_KEPT = 8
+MAX_CACHED_COMMITS = 8
 
-_kept: OrderedDict[tuple[str, Commit], Committed] = OrderedDict()
+_cache: OrderedDict[tuple[str, Commit], CommitReader] = OrderedDict()
 _lock = threading.Lock()
 
 
-class Committed:
+class CommitReader:
     """The arrays of one commit. `points`, `offsets` and so on are read through methods that check them."""
 
     def __init__(self, address: StoreLocation, commit: Commit | None = None) -> None:
@@ -68,8 +68,10 @@ class Committed:
         self.arrays = {name: self._open_array(name, m) for name, m in self.metadata.items()}
         require_fit(self.arrays, self.commit, address.label)
         self._sizes = {name: int(array.chunks[0]) for name, array in self.arrays.items()}  # rows of a chunk
-        self._local = {name: local_chunks(self.store, array) for name, array in self.arrays.items()}
-        self._offsets_chunk: Callable[[int], I64] = lru_cache(OFFSET_CHUNKS_KEPT)(self._read_offsets_chunk)
+        self._local = {name: local_chunk_reader(self.store, array) for name, array in self.arrays.items()}
+        self._offsets_chunk: Callable[[int], I64] = lru_cache(MAX_CACHED_OFFSET_CHUNKS)(
+            self._read_offsets_chunk
+        )
         self.offsets(self.commit.n_sets, self.commit.n_sets)
 
     @property
@@ -167,8 +169,8 @@ class Committed:
         array = self.arrays[name]
         size = int((array.shards or array.chunks)[0])
         chunks = range(start // size, -(-stop // size))
-        for i in range(0, len(chunks), KEYS_AT_ONCE):
-            some = chunks[i : i + KEYS_AT_ONCE]
+        for i in range(0, len(chunks), KEYS_PER_REQUEST):
+            some = chunks[i : i + KEYS_PER_REQUEST]
             lost = missing_keys(self.store, [object_key(array, k) for k in some])
             if lost:
                 self.require_current()
@@ -240,10 +242,10 @@ class Committed:
 
     def _checked(self, array: zarr.Array[Any], *, tails: bool) -> zarr.Array[Any]:
         """An array whose chunks are compared with the table, or are those of the unsettled append."""
-        coding, name = coding_of(array), array.path
+        coding, name = codec_info(array), array.path
         if coding is None:
             return array
-        checked = CheckedArray(self.store, name, coding, lambda: self.table.get(name), tails=tails)
+        checked = ChecksummedArray(self.store, name, coding, lambda: self.table.get(name), tails=tails)
         return array_through(array, checked)
 
     def _row_array(self, name: str, start: int, stop: int) -> Array:
@@ -359,23 +361,23 @@ class Committed:
         )
 
 
-def open_committed(address: StoreLocation, commit: Commit) -> Committed:
+def open_commit(address: StoreLocation, commit: Commit) -> CommitReader:
     """The opened commit, from this process's cache if it is there."""
     key = (address.label, commit)
     with _lock:
-        found = _kept.get(key)
+        found = _cache.get(key)
         if found is not None and found.address == address:  # labels show no options, and may be shared
-            _kept.move_to_end(key)
+            _cache.move_to_end(key)
             return found
-    return keep(Committed(address, commit))
+    return cache_reader(CommitReader(address, commit))
 
 
-def keep(opened: Committed) -> Committed:
+def cache_reader(opened: CommitReader) -> CommitReader:
     """Remember an opened commit, and forget the one that was used longest ago."""
     with _lock:
-        _kept[opened.address.label, opened.commit] = opened
-        while len(_kept) > STORES_KEPT:
-            _kept.popitem(last=False)
+        _cache[opened.address.label, opened.commit] = opened
+        while len(_cache) > MAX_CACHED_COMMITS:
+            _cache.popitem(last=False)
     return opened
 
 
@@ -383,17 +385,17 @@ def _after_fork() -> None:
     """Forget what the parent opened: it shares a zip file's position, and has a remote client's threads."""
     global _lock
     _lock = threading.Lock()
-    _kept.clear()
+    _cache.clear()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-READ_CHUNKS = 16
+CHUNKS_PER_READ = 16
 
 
-def read_scattered(committed: Committed, index: I64) -> SampleSets:
+def read_scattered(committed: CommitReader, index: I64) -> SampleSets:
     """Read the sets at some positions, in the order of the positions (repeats allowed)."""
     starts, stops = committed.extents(index)
     edges = np.concatenate([[0], np.cumsum(stops - starts)])
@@ -405,30 +407,30 @@ def read_scattered(committed: Committed, index: I64) -> SampleSets:
         if committed.weighted
         else None
     )
-    for first, last in _reads(starts, stops, committed.chunk_rows):
+    for first, last in _iter_reads(starts, stops, committed.chunk_rows):
         low = int(starts[first])
         block, block_weights = committed.rows(low, int(stops[last - 1]))
-        source, target = _moves(starts[first:last] - low, stops[first:last] - low, places[first:last])
+        source, target = _row_moves(starts[first:last] - low, stops[first:last] - low, places[first:last])
         points[target] = block[source]
         if weights is not None and block_weights is not None:
             weights[target] = block_weights[source]
     return committed.sets_of(points, edges, weights)
 
 
-def _reads(starts: I64, stops: I64, chunk_rows: int) -> Iterator[tuple[int, int]]:
+def _iter_reads(starts: I64, stops: I64, chunk_rows: int) -> Iterator[tuple[int, int]]:
     """Cut the sorted sets into runs (first, last) that are read at once."""
     if len(starts) == 0:
         return
     chunk, last_chunk = starts // chunk_rows, (stops - 1) // chunk_rows
     apart = np.concatenate([[True], chunk[1:] > last_chunk[:-1] + 1])
     origin = chunk[apart][np.cumsum(apart) - 1]
-    part = (chunk - origin) // READ_CHUNKS
+    part = (chunk - origin) // CHUNKS_PER_READ
     cut = apart | np.concatenate([[False], part[1:] != part[:-1]])
     firsts = np.flatnonzero(cut).tolist()
     yield from zip(firsts, [*firsts[1:], len(starts)], strict=True)
 
 
-def _moves(starts: I64, stops: I64, places: I64) -> tuple[I64, I64]:
+def _row_moves(starts: I64, stops: I64, places: I64) -> tuple[I64, I64]:
     """The rows of a block that belong to the sets, and where each goes."""
     sizes = stops - starts
     before = np.cumsum(sizes) - sizes

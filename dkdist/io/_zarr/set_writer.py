@@ -33,32 +33,32 @@ from dkdist._utils.validation import check_bool
 from dkdist.io._zarr.batches import (
     Form,
     columns_of,
-    committed_origin,
-    counted_from,
+    convert_to_origin,
     dtype_name,
     form_of,
     form_of_arrays,
-    recoded,
+    origin_attribute,
+    recode,
     require_same_form,
     require_same_names,
 )
-from dkdist.io._zarr.checksums import Table, encoded, new_key, recorded, tail_key
-from dkdist.io._zarr.growing_array import ChunkThreads, GrowingArray
+from dkdist.io._zarr.checksums import Table, encode_table, make_record, new_table_key, tail_key
+from dkdist.io._zarr.growing_array import ChunkWriterThreads, GrowingArray
 from dkdist.io._zarr.layout import ROW_ARRAYS, Commit, checksum, group_document
-from dkdist.io._zarr.lease import WriterLease, after_commit, new_claim
-from dkdist.io._zarr.location.address import StoreLocation, as_address, put_bytes
+from dkdist.io._zarr.lease import WriterLease, after_commit, new_lease
+from dkdist.io._zarr.location.address import StoreLocation, as_location, put_bytes
 from dkdist.io._zarr.new_arrays import check_chunks, closing_order, new_arrays
-from dkdist.io._zarr.packed import merge_tails, remove_older
-from dkdist.io._zarr.reading import Committed
+from dkdist.io._zarr.packed import merge_tails, remove_obsolete
+from dkdist.io._zarr.reading import CommitReader
 from dkdist.io.errors import DOCUMENT, StoreFormatError
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.labels import as_names
 
 Hashes = NDArray[np.uint64]
-PIECE = 2**16  # ids whose characters are looked at together
+HASH_BLOCK_ROWS = 2**16  # ids whose characters are looked at together
 
 
-class DistinctIds:
+class IdRegistry:
     """The ids of a store that is being written."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class DistinctIds:
 
     def add(self, ids: Array, label: str) -> None:
         """Remember ids (n,), distinct among themselves; `SampleSetError` naming the first that is there already."""
-        first, second = _hashes(ids, 0), _hashes(ids, 1)
+        first, second = _hash_ids(ids, 0), _hash_ids(ids, 1)
         known = np.zeros(len(ids), np.bool_)
         for there, beside in self._runs:
             place = np.minimum(np.searchsorted(there, first), len(there) - 1)
@@ -80,20 +80,20 @@ class DistinctIds:
         order = np.argsort(first)
         self._runs.append((first[order], second[order]))
         while len(self._runs) > 1 and len(self._runs[-2][0]) <= 2 * len(self._runs[-1][0]):
-            self._runs[-2:] = [_merged(*self._runs[-2:])]
+            self._runs[-2:] = [_merge_runs(*self._runs[-2:])]
 
 
-def _merged(one: tuple[Hashes, Hashes], other: tuple[Hashes, Hashes]) -> tuple[Hashes, Hashes]:
+def _merge_runs(one: tuple[Hashes, Hashes], other: tuple[Hashes, Hashes]) -> tuple[Hashes, Hashes]:
     first, second = (np.concatenate(pair) for pair in zip(one, other, strict=True))
     order = np.argsort(first, kind="stable")
     return first[order], second[order]
 
 
-def _hashes(ids: Array, which: int) -> Hashes:
+def _hash_ids(ids: Array, which: int) -> Hashes:
     """(n,) of numbers or of str, whose ends are filled with zeros: these add nothing."""
     made = np.empty(len(ids), np.uint64)
-    for start in range(0, len(ids), PIECE):
-        own = ids[start : start + PIECE]
+    for start in range(0, len(ids), HASH_BLOCK_ROWS):
+        own = ids[start : start + HASH_BLOCK_ROWS]
         if own.dtype.kind == "U":
             width = max(1, own.dtype.itemsize // 4)
             codes = np.ascontiguousarray(own).view(np.uint32).reshape(len(own), width).astype(np.uint64)
@@ -101,11 +101,11 @@ def _hashes(ids: Array, which: int) -> Hashes:
             codes = own.astype(np.int64 if own.dtype.kind == "i" else np.uint64).view(np.uint64)[:, None]
         seed = np.random.default_rng([which, 0x1D5])
         factors = seed.integers(0, 2**64, codes.shape[1], np.uint64, endpoint=False) | np.uint64(1)
-        made[start : start + PIECE] = codes @ factors
+        made[start : start + HASH_BLOCK_ROWS] = codes @ factors
     return made
 
 
-ID_ROWS = 2**20  # ids of a store that are read together
+ID_BLOCK_ROWS = 2**20  # ids of a store that are read together
 
 
 class SetWriter:
@@ -177,18 +177,18 @@ class SetWriter:
             raise ValueError(f"n_dims is {n_dims}: points have at least one dimension")
         check_bool("overwrite", overwrite)
         check_chunks(chunk_rows, shards)
-        self.address: StoreLocation = as_address(store)
+        self.address: StoreLocation = as_location(store)
         self.n_dims = n_dims
         self._chunk_rows, self._shards = chunk_rows, shards
         self._arrays: dict[str, GrowingArray] = {}
         self._begun = self._closed = False
         self._replaced = 0
-        self._old: Committed | None = None
+        self._old: CommitReader | None = None
         self._form: Form = {}
         self._alphabet: str | None = None
         self._origin: F64 | None = None
         self._names = as_names(names, n_dims)
-        self._ids = DistinctIds()
+        self._ids = IdRegistry()
         if mode == "a":
             self._old = self._open_to_append()
             self._form = form_of_arrays(self._old.arrays)
@@ -198,8 +198,8 @@ class SetWriter:
             self._names = self._old.commit.names
             self._claim = WriterLease(self.address, self._old.commit.generation)
         else:
-            self._claim, self._replaced = new_claim(self.address, overwrite=overwrite)
-        self._threads = ChunkThreads(self._claim.store)
+            self._claim, self._replaced = new_lease(self.address, overwrite=overwrite)
+        self._threads = ChunkWriterThreads(self._claim.store)
 
     def share(self, crew: ThreadPool) -> None:
         """Have chunks packed and written by a crew that does other work too; before anything is appended."""
@@ -221,13 +221,13 @@ class SetWriter:
     def _append(self, sets: Any, targets: Any, ids: Any, *, copy: bool) -> None:
         if self._closed:
             raise ValueError("this writer is closed: make a new SetWriter with mode='a'")
-        batch = counted_from(sets, self._origin, self.address.label)
+        batch = convert_to_origin(sets, self._origin, self.address.label)
         columns = columns_of(batch, targets, ids)
         if len(batch) == 0:
             return
         require_same_names(batch.names, self._names, self.address.label)
         stored = self._form["points"][0] if self._form else None
-        points, alphabet = recoded(batch, self._alphabet, stored, self.address.label)
+        points, alphabet = recode(batch, self._alphabet, stored, self.address.label)
         form = form_of(batch, columns)
         self._form = self._form or {**form, "points": (form["points"][0], (self.n_dims,))}
         if alphabet is not None:
@@ -284,9 +284,9 @@ class SetWriter:
     def _require_new(self, ids: Array) -> None:
         """Refuse ids that the store has; its own are read when the first are added to it."""
         if self._old is not None and not self._begun:
-            there, self._ids = self._old, DistinctIds()
-            for start in range(0, there.commit.n_sets, ID_ROWS):
-                stop = min(start + ID_ROWS, there.commit.n_sets)
+            there, self._ids = self._old, IdRegistry()
+            for start in range(0, there.commit.n_sets, ID_BLOCK_ROWS):
+                stop = min(start + ID_BLOCK_ROWS, there.commit.n_sets)
                 self._ids.add(there.entries("ids", start, stop), self.address.label)
         self._ids.add(ids, self.address.label)
 
@@ -296,21 +296,21 @@ class SetWriter:
         n_sets, n_points = self._arrays["offsets"].length - 1, self._arrays["points"].length
         commit = replace(self._commit, n_sets=n_sets, n_points=n_points, alphabet=self._alphabet)
         if self._old is None:
-            commit = replace(commit, origin=committed_origin(self._origin), names=self._names)
+            commit = replace(commit, origin=origin_attribute(self._origin), names=self._names)
         commit_arrays(self._claim, commit, self._arrays, self._table_key)
         if self._old is not None:
             # it is committed: readers find the tails, and the next writer settles those that are left
             with after_commit(self.address.label):
                 with contextlib.suppress(OSError):
                     self._settle({name: array.bound() for name, array in self._arrays.items()})
-                remove_older(self._claim.store, commit.generation)
+                remove_obsolete(self._claim.store, commit.generation)
 
     def _settle(self, table: Table) -> None:
         assert self._old is not None
         merge_tails(self.address, self._claim.store, table, self._old.arrays)
 
-    def _open_to_append(self) -> Committed:
-        opened = Committed(self.address)
+    def _open_to_append(self) -> CommitReader:
+        opened = CommitReader(self.address)
         if opened.commit.sealed:
             raise StoreFormatError(
                 f"{self.address.label} is sealed: it takes no more sets. Write a new store"
@@ -342,7 +342,7 @@ class SetWriter:
         if any(bound.tail is not None for bound in table.values()):
             self._claim.require_mine()
             self._settle(table)  # what a writer left that was killed after its commit
-        self._table_key = new_key(self._commit.generation)
+        self._table_key = new_table_key(self._commit.generation)
         for position, name in enumerate(sorted(metadata)):
             self._arrays[name] = GrowingArray(
                 self._claim.store,
@@ -366,10 +366,10 @@ def commit_arrays(
     if any(name.startswith("targets/") for name in arrays):
         put_bytes(claim.store, f"targets/{DOCUMENT}", group_document())
     metadata = {name: array.metadata for name, array in arrays.items()}
-    data = encoded({name: array.bound() for name, array in arrays.items()})
+    data = encode_table({name: array.bound() for name, array in arrays.items()})
     claim.require_mine()
     put_bytes(claim.store, table_key, data)
-    record = recorded(table_key, data).attrs()
+    record = make_record(table_key, data).attrs()
     attrs = {**commit.attrs(), "checksum": checksum(commit, metadata), "table": record}
     claim.commit(group_document({"dkdist": {**attrs, "arrays": sorted(arrays)}}))
 

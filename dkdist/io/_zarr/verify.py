@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dkdist.io._zarr.reading import Committed
+from dkdist.io._zarr.reading import CommitReader
 from dkdist.io.errors import StoreFormatError
 
-READ_CHUNKS = 8
+CHUNKS_PER_SPAN = 8
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,22 @@ class Span(NamedTuple):
     start: int
     stop: int
 
-    def check(self, committed: Committed) -> int:
+    def check(self, committed: CommitReader) -> int:
         """Read the rows and give their decoded bytes; raises `StoreFormatError` if anything is wrong with them."""
         committed.require_chunks(self.name, self.start, self.stop)
         return committed.entries(self.name, self.start, self.stop).nbytes
 
 
-def spans_of(committed: Committed) -> list[Span]:
+def spans_of(committed: CommitReader) -> list[Span]:
     """All that a commit covers, in an order in which the first damage is the one to tell."""
     spans = []
     for name, array in committed.arrays.items():
-        length, step = _length(committed, name), int(array.chunks[0]) * READ_CHUNKS
+        length, step = _length(committed, name), int(array.chunks[0]) * CHUNKS_PER_SPAN
         spans += [Span(name, start, min(start + step, length)) for start in range(0, length, step)]
     return spans
 
 
-def verify_committed(committed: Committed) -> VerifyReport:
+def verify_commit(committed: CommitReader) -> VerifyReport:
     """Read everything the commit covers; raises `StoreFormatError` naming the first thing that is wrong.
 
     Spans are read on a few more threads than there are cores, each holding eight chunks.
@@ -69,7 +69,7 @@ def verify_committed(committed: Committed) -> VerifyReport:
     return report_of(committed, n_bytes)
 
 
-def check_spans(committed: Committed, spans: Iterable[Span]) -> int | StoreFormatError:
+def check_spans(committed: CommitReader, spans: Iterable[Span]) -> int | StoreFormatError:
     """The decoded bytes of some spans, or what is wrong with the first that is damaged."""
     try:
         return sum(span.check(committed) for span in spans)
@@ -85,14 +85,14 @@ def total_bytes(found: Sequence[int | StoreFormatError]) -> int:
     return sum(part for part in found if isinstance(part, int))
 
 
-def report_of(committed: Committed, n_bytes: int) -> VerifyReport:
+def report_of(committed: CommitReader, n_bytes: int) -> VerifyReport:
     """The report on a store in which nothing was wrong."""
     committed.require_current()
     chunks = sum(-(-_length(committed, n) // int(a.chunks[0])) for n, a in committed.arrays.items())
     return VerifyReport(committed.commit.n_sets, committed.commit.n_points, n_bytes, chunks)
 
 
-def _length(committed: Committed, name: str) -> int:
+def _length(committed: CommitReader, name: str) -> int:
     commit = committed.commit
     rows = {"offsets": commit.n_sets + 1, "points": commit.n_points, "weights": commit.n_points}
     return rows.get(name, commit.n_sets)

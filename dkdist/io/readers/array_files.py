@@ -21,7 +21,7 @@ from dkdist._utils.files import path_name
 from dkdist._utils.validation import find_stacklevel
 from dkdist.io._zarr.batches import Form, Outline, as_columns, form_of
 from dkdist.sets import SampleSetError, SampleSets
-from dkdist.sets.origins import are_kept
+from dkdist.sets.origins import fits_float32
 
 SUFFIXES = (".npz", ".npy")
 BATCH_POINTS = 2**20
@@ -91,7 +91,7 @@ class ArrayReader:
             ids = file.load("ids") if chosen.ids else None
             form = _form(file, chosen)
         (_, (d,)), dtype = form["points"], file.headers[chosen.values][1]
-        sample = np.empty((0, d)) if are_kept([np.empty((0, d), dtype)], None) else None
+        sample = np.empty((0, d)) if fits_float32([np.empty((0, d), dtype)], None) else None
         return Outline(np.diff(offsets), ids, form, sample=sample)
 
 

@@ -30,7 +30,7 @@ def require_id_parts(n_parts: Any) -> None:
 SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2")
 DEFAULT_ENCODING = "utf-8"
-HIDDEN = ("_", ".")  # what Spark and others lay beside their data begins with these
+HIDDEN_PREFIXES = ("_", ".")  # what Spark and others lay beside their data begins with these
 
 
 class CsvOptions(NamedTuple):
@@ -75,7 +75,7 @@ class TableFiles(NamedTuple):
         return self.suffix in (".csv", ".tsv")
 
 
-def files_of(source: Any) -> TableFiles:
+def find_table_files(source: Any) -> TableFiles:
     """The files of a file, a folder, or a list of files; `ValueError` where there is no table, or several kinds."""
     if isinstance(source, Sequence) and not isinstance(source, (str, bytes)):
         return _listed([path_name(path) for path in source])
@@ -101,7 +101,9 @@ def tables_in(folder: str | os.PathLike[str]) -> list[Path]:
     return [
         path
         for path in paths
-        if not any(part.startswith(HIDDEN) and "=" not in part for part in path.relative_to(folder).parts)
+        if not any(
+            part.startswith(HIDDEN_PREFIXES) and "=" not in part for part in path.relative_to(folder).parts
+        )
         and path.is_file()
     ]
 

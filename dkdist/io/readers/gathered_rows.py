@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dkdist._numba.arrays import F32, I64, Array
 
 BUCKET_BYTES = 2**28
-MOST_BUCKETS = 256  # open files
+MAX_BUCKETS = 256  # open files
 
 Part = Sequence[Array]
 """Some rows, column by column: coordinates, and weights at the end if there are any."""
@@ -54,7 +54,7 @@ class SourceChangedError(ValueError):
     """The second reading gave other rows than the first."""
 
 
-def in_order(parts: Iterable[Part], lengths: I64) -> Iterator[Iterator[Part]]:
+def split_rows(parts: Iterable[Part], lengths: I64) -> Iterator[Iterator[Part]]:
     """Batches of some lengths, of parts one after another; each batch is used up before the next is asked for."""
     rest: Part = []
     given = iter(parts)
@@ -77,7 +77,9 @@ def in_order(parts: Iterable[Part], lengths: I64) -> Iterator[Iterator[Part]]:
         raise SourceChangedError
 
 
-def gathered(parts: Iterable[tuple[I64, Part]], sizes: I64, lengths: I64, like: Rows) -> Iterator[list[Part]]:
+def group_rows(
+    parts: Iterable[tuple[I64, Part]], sizes: I64, lengths: I64, like: Rows
+) -> Iterator[list[Part]]:
     """Batches of some lengths from parts in any order, which say the number of the set of each row."""
     edges = np.concatenate([[0], np.cumsum(lengths)])
     with contextlib.ExitStack() as files:
@@ -117,7 +119,7 @@ def _sorted(codes: I64) -> tuple[I64, I64, I64]:
 def _buckets(edges: I64, like: Rows, files: contextlib.ExitStack) -> list[_Bucket]:
     """Runs of whole batches of about BUCKET_BYTES, or of a 256th of all."""
     record = _record(like)
-    wanted = max(BUCKET_BYTES // record.itemsize, -(-int(edges[-1]) // MOST_BUCKETS), 1)
+    wanted = max(BUCKET_BYTES // record.itemsize, -(-int(edges[-1]) // MAX_BUCKETS), 1)
     cuts = [0]
     for i in range(1, len(edges)):
         if edges[i] - edges[cuts[-1]] > wanted and i - 1 > cuts[-1]:

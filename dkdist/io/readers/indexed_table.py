@@ -22,29 +22,29 @@ from dkdist._numba.arrays import F64, I64, Array
 from dkdist._utils.concurrency import BufferPool, prefetch
 from dkdist._utils.validation import Columns
 from dkdist.io._zarr.batches import Form, Outline, as_columns, form_of
-from dkdist.io.readers.files import files_of
-from dkdist.io.readers.gathered_rows import Part, Rows, SourceChangedError, gathered, in_order
-from dkdist.io.readers.set_index import FILL_IN, SetIndex, index_of
+from dkdist.io.readers.files import find_table_files
+from dkdist.io.readers.gathered_rows import Part, Rows, SourceChangedError, group_rows, split_rows
+from dkdist.io.readers.set_index import MISSING_VALUES_HINT, SetIndex, build_set_index
 from dkdist.io.readers.table_source import (
     INDEX,
-    Chosen,
+    ColumnChoice,
     Piece,
     TableSource,
     TableValueError,
-    chosen_columns,
+    choose_columns,
     missing_values,
 )
 from dkdist.sets import SampleSets
-from dkdist.sets.conversion import sets_of_columns
+from dkdist.sets.conversion import sets_from_parts
 from dkdist.sets.origins import rows_of_source
 from dkdist.sets.point_checks import CODE_DTYPES
-from dkdist.sets.streams import ComingRows
+from dkdist.sets.streams import StreamedRows
 
-LARGEST = float(np.finfo(np.float32).max)
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
 NO_VALUE, NOT_FINITE = "has no value", "is not a finite number (of 32 bits)"
 
 
-def refused_values(where: str, name: str, n_rows: int, what: str) -> str:
+def describe_invalid_values(where: str, name: str, n_rows: int, what: str) -> str:
     """What is wrong with a column of which some rows are refused; ``where`` is the first of them."""
     return f"column {name!r} {what} in {where} ({n_rows} such rows)"
 
@@ -72,13 +72,13 @@ def _value_problems(
             rows = {NO_VALUE: empty}
             if name != columns.set_id:
                 values = column.to_numpy(zero_copy_only=False).astype(np.float64)
-                rows[NOT_FINITE] = ~empty & ~(np.abs(values) <= LARGEST)
+                rows[NOT_FINITE] = ~empty & ~(np.abs(values) <= MAX_FLOAT32)
             for what, bad in rows.items():
                 if bad.any():
                     where, count = found.get((name, what), (piece.row_name(int(np.argmax(bad))), 0))
                     found[name, what] = where, count + int(bad.sum())
-    texts = [refused_values(where, name, n, what) for (name, what), (where, n) in found.items()]
-    return [*texts[:-1], f"{texts[-1]}. {FILL_IN}"] if texts else []
+    texts = [describe_invalid_values(where, name, n, what) for (name, what), (where, n) in found.items()]
+    return [*texts[:-1], f"{texts[-1]}. {MISSING_VALUES_HINT}"] if texts else []
 
 
 def _target_problems(source: TableSource, columns: Any, required: Sequence[str]) -> list[str]:
@@ -86,17 +86,17 @@ def _target_problems(source: TableSource, columns: Any, required: Sequence[str])
     problems = []
     for name in columns.targets:
         try:
-            index_of(source, replace(columns, targets=(name,)), required=[columns.set_id, *required])
+            build_set_index(source, replace(columns, targets=(name,)), required=[columns.set_id, *required])
         except TableValueError as error:
             problems.append(str(error))
     return problems
 
 
-BATCH_BYTES = 2**24
-AHEAD = 2  # batches
-GATHERED_ROWS = 2**19  # of a piece, if rows are gathered: each looks its sets up
+MAX_BATCH_BYTES = 2**24
+PREFETCH_BATCHES = 2  # batches
+SCATTER_PIECE_ROWS = 2**19  # of a piece, if rows are gathered: each looks its sets up
 
-Given = tuple[SampleSets, dict[str, Array], Array]
+BatchArrays = tuple[SampleSets, dict[str, Array], Array]
 
 
 @dataclass(frozen=True)
@@ -114,31 +114,31 @@ class IndexedTable:
     @classmethod
     def of(cls, source: Any, columns: Any) -> IndexedTable:
         """Choose the columns of a `TableReader` and read ids and targets."""
-        opened = _opened(source, columns)
-        chosen = chosen_columns(opened, columns)
+        opened = _open_table(source, columns)
+        chosen = choose_columns(opened, columns)
         looked_at = columns.points is None and INDEX in chosen.points
         required: tuple[str, ...] = ()
         if columns.missing_points == "drop":
             coordinates = [name for name in chosen.points if not (looked_at and name == INDEX)]
             required = (columns.set_id, *coordinates, *_weight(columns))
         try:
-            index = index_of(opened, columns, look_at_index=looked_at, required=required)
+            index = build_set_index(opened, columns, look_at_index=looked_at, required=required)
         except TableValueError as error:
             raise table_error(opened, columns, chosen.points, required, error) from error
         if looked_at and index.counts_rows and len(chosen.points) > 1:
             points = tuple(name for name in chosen.points if name != INDEX)
-            chosen = Chosen(points, {**chosen.left_out, INDEX: "an index"})
+            chosen = ColumnChoice(points, {**chosen.left_out, INDEX: "an index"})
         told = chosen.told()
         if index.dropped_rows:
             told += f"; dropped rows with missing values: {index.dropped_rows:,}"
         return cls(source, columns, chosen.points, index, frozenset(opened.as_text), told, required)
 
     def __repr__(self) -> str:
-        return files_of(self.source).label
+        return find_table_files(self.source).label
 
     def outline(self) -> Outline:
         """Sizes, ids, form and names; the origin too, where the first batch is gathered from all of the table."""
-        table = _opened(self.source, self.columns)
+        table = _open_table(self.source, self.columns)
         form = self._form(table.schema)
         origin = sample = None
         if self._like(table.schema).points.dtype == np.float32:
@@ -155,11 +155,11 @@ class IndexedTable:
         """How many sets were left out, which have no target."""
         return len(self.index.runs[0]) - len(self.index.sizes)
 
-    def batches(self) -> Iterator[Given]:
+    def batches(self) -> Iterator[BatchArrays]:
         """The sets of the table with their targets and ids; some batches are made ahead."""
-        return prefetch(self._batches(), AHEAD)
+        return prefetch(self._batches(), PREFETCH_BATCHES)
 
-    def _batches(self) -> Iterator[Given]:
+    def _batches(self) -> Iterator[BatchArrays]:
         try:
             done, origin = 0, None
             try:
@@ -173,19 +173,19 @@ class IndexedTable:
                 "its rows changed between the two readings: import it when nobody writes to it"
             ) from None
         except TableValueError as error:
-            table = _opened(self.source, self.columns)
+            table = _open_table(self.source, self.columns)
             raise table_error(table, self.columns, self.points, self.required, error) from error
 
-    def _read(self, first: int, origin: F64 | None, *, shortly: bool) -> Iterator[Given]:
+    def _read(self, first: int, origin: F64 | None, *, shortly: bool) -> Iterator[BatchArrays]:
         """The batches from the first on; shortly: no column is kept longer than it takes to round it."""
-        table, room = _opened(self.source, self.columns), BufferPool() if shortly else None
+        table, room = _open_table(self.source, self.columns), BufferPool() if shortly else None
         cuts = self._cuts(table.schema)
         lengths = np.add.reduceat(self.index.sizes, cuts[:-1]) if len(cuts) > 1 else cuts[:0]
         if self.index.in_order:
-            batches = in_order(self._columns_in_order(table, checked=not shortly), lengths)
+            batches = split_rows(self._columns_in_order(table, checked=not shortly), lengths)
         else:
             like = self._like(table.schema)
-            batches = map(iter, gathered(self._coded_columns(table), self.index.sizes, lengths, like))
+            batches = map(iter, group_rows(self._coded_columns(table), self.index.sizes, lengths, like))
         for k, ((a, b), parts) in enumerate(zip(itertools.pairwise(cuts.tolist()), batches, strict=True)):
             if k < first:
                 deque(parts, maxlen=0)
@@ -196,7 +196,7 @@ class IndexedTable:
 
     def _batch(
         self, a: int, b: int, parts: Iterator[Part], origin: F64 | None, room: BufferPool | None = None
-    ) -> Given:
+    ) -> BatchArrays:
         """Sets a .. b - 1; where there is room, their rows are rounded into it as they come."""
         offsets = np.concatenate([[0], np.cumsum(self.index.sizes[a:b])])
         targets = {name: values[a:b] for name, values in self.index.targets.items()}
@@ -208,13 +208,13 @@ class IndexedTable:
                 _require_usual(listed)
             points = [Columns(part[: len(self.points)]) for part in listed]
             weights = np.concatenate([part[-1] for part in listed]) if self._weight else None
-            sets = sets_of_columns(points, offsets, weights, origin)
+            sets = sets_from_parts(points, offsets, weights, origin)
         return sets.labelled(names=self.points), targets, self.index.ids[a:b]
 
     def _as_they_come(self, parts: Iterator[Part], offsets: I64, origin: F64, room: BufferPool) -> SampleSets:
-        """The sets of a batch; raises `_UnusualError` for any that `ComingRows` does not know."""
-        rows = ComingRows(int(offsets[-1]), len(self.points), origin, room)
-        masses = ComingRows(int(offsets[-1]), 1, None, room) if self._weight else None
+        """The sets of a batch; raises `_UnusualError` for any that `StreamedRows` does not know."""
+        rows = StreamedRows(int(offsets[-1]), len(self.points), origin, room)
+        masses = StreamedRows(int(offsets[-1]), 1, None, room) if self._weight else None
         for part in parts:
             if not rows.add(part[: len(self.points)]) or (masses and not masses.add(part[-1:])):
                 raise _UnusualError
@@ -227,7 +227,7 @@ class IndexedTable:
     def _cuts(self, schema: pa.Schema) -> I64:
         """Where batches begin and end: at most BATCH_BYTES each, or one set."""
         like = self._like(schema)
-        most = max(1, BATCH_BYTES // (like.points.dtype.itemsize * like.points.shape[1]))
+        most = max(1, MAX_BATCH_BYTES // (like.points.dtype.itemsize * like.points.shape[1]))
         ends, cuts = np.cumsum(self.index.sizes), [0]
         while cuts[-1] < len(ends):
             before = ends[cuts[-1] - 1] if cuts[-1] else 0
@@ -249,7 +249,7 @@ class IndexedTable:
         """Columns with the number of each row's set; of the first sets alone, if ``below`` is given."""
         name = self.columns.set_id
         ids = pa.array(self.index.ids[:below]).cast(table.schema.field(name).type)
-        for piece in table.pieces([name, *self._names], GATHERED_ROWS, self.required):
+        for piece in table.pieces([name, *self._names], SCATTER_PIECE_ROWS, self.required):
             codes = _places(piece.batch.column(name), ids)
             columns = self._numbers(piece)
             if codes.null_count:
@@ -262,7 +262,7 @@ class IndexedTable:
         first = int(self._cuts(table.schema)[1])
         sizes = self.index.sizes[:first]
         lengths = np.array([sizes.sum()])
-        (parts,) = gathered(self._coded_columns(table, first), sizes, lengths, self._like(table.schema))
+        (parts,) = group_rows(self._coded_columns(table, first), sizes, lengths, self._like(table.schema))
         return self._batch(0, first, iter(parts), None)[0]
 
     @property
@@ -281,12 +281,12 @@ class IndexedTable:
             if column.null_count:
                 missing = pc.is_null(column).to_numpy(zero_copy_only=False)
                 where = piece.row_name(int(np.argmax(missing)))
-                raise TableValueError(refused_values(where, name, int(missing.sum()), NO_VALUE))
+                raise TableValueError(describe_invalid_values(where, name, int(missing.sum()), NO_VALUE))
             values = column.to_numpy(zero_copy_only=False)
             if checked and not _is_held(values):
-                bad = ~(np.abs(values) <= LARGEST)
+                bad = ~(np.abs(values) <= MAX_FLOAT32)
                 where = piece.row_name(int(np.argmax(bad)))
-                raise TableValueError(refused_values(where, name, int(bad.sum()), NOT_FINITE))
+                raise TableValueError(describe_invalid_values(where, name, int(bad.sum()), NOT_FINITE))
             columns.append(values)
         return columns
 
@@ -309,7 +309,7 @@ class _UnusualError(Exception):
 
 def _is_held(values: Array) -> bool:
     """Whether all are finite numbers of 32 bits."""
-    return values.dtype.kind != "f" or bool(values.min() >= -LARGEST and values.max() <= LARGEST)
+    return values.dtype.kind != "f" or bool(values.min() >= -MAX_FLOAT32 and values.max() <= MAX_FLOAT32)
 
 
 def _require_usual(parts: Sequence[Part]) -> None:
@@ -325,8 +325,8 @@ def _places(column: Any, ids: Any) -> Any:
     return pc.index_in(column.dictionary, value_set=ids).take(column.indices)
 
 
-def _opened(source: Any, columns: Any) -> TableSource:
-    files = files_of(source)
+def _open_table(source: Any, columns: Any) -> TableSource:
+    files = find_table_files(source)
     if columns.text and not files.is_csv:
         raise ValueError(
             f"text columns are for CSV files; {files.suffix} files have types of their own. Leave them out"

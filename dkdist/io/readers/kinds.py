@@ -22,7 +22,11 @@ from dkdist.io.readers.lidar import LidarReader
 
 KINDS = {"table": TABLES, "array": ARRAYS, "cytometry": CYTOMETRY, "lidar": LIDAR}
 SUFFIXES = tuple(suffix for suffixes in KINDS.values() for suffix in suffixes)
-READERS = {"array": ArrayReader, "cytometry": CytometryReader, "lidar": LidarReader}  # that need no choice
+DEFAULT_READERS = {
+    "array": ArrayReader,
+    "cytometry": CytometryReader,
+    "lidar": LidarReader,
+}  # that need no choice
 READERS_GROUP = "dkdist.readers"
 
 
@@ -37,8 +41,8 @@ def kind_of(path: Any) -> str:
 
 def reader_of(kind: str) -> Any:
     """A reader with its defaults for files of a kind other than 'table'."""
-    if kind in READERS:
-        return READERS[kind]()
+    if kind in DEFAULT_READERS:
+        return DEFAULT_READERS[kind]()
     (entry_point, *others) = entry_points(group=READERS_GROUP, name=kind[1:])
     if others:
         packages = ", ".join(sorted({one.value for one in (entry_point, *others)}))

@@ -21,7 +21,7 @@ from dkdist.io._zarr.batches import Outline
 from dkdist.io.readers.files import file_id, require_id_parts
 from dkdist.io.readers.table_files import as_names
 from dkdist.sets import SampleSets
-from dkdist.sets.origins import natural_origin, relative, rows_of_source
+from dkdist.sets.origins import infer_origin, rows_of_source, subtract_origin
 from dkdist.sets.point_checks import require_finite
 
 HEADER_BYTES = {(1, 0): 227, (1, 1): 227, (1, 2): 227, (1, 3): 235, (1, 4): 375, (1, 5): 393}
@@ -192,7 +192,7 @@ class LidarReader:
         with _opened(path, self.points) as file:
             n = int(file.header.point_count)
             first = next(_chunks(file, self.points), np.empty((0, len(self.points))))
-        origin = natural_origin([first])
+        origin = infer_origin([first])
         form = {"points": ("float32", (len(self.points),)), "ids": ("str", ())}
         known: F64 = np.zeros(len(self.points)) if origin is None else origin
         sizes = np.array([n] if n else [], np.int64)
@@ -209,13 +209,13 @@ def _all_points(file: Any, names: tuple[str, ...]) -> tuple[F32, F64 | None]:
     n, origin, filled = int(file.header.point_count), None, 0
     kept: F32 = np.empty((min(n, FIRST_ROOM_POINTS), len(names)), np.float32)
     for part in _chunks(file, names):
-        origin = natural_origin([part]) if filled == 0 else origin
+        origin = infer_origin([part]) if filled == 0 else origin
         stop = filled + len(part)
         if stop > len(kept):
             grown = np.empty((min(n, 2 * stop), len(names)), np.float32)
             grown[:filled] = kept[:filled]
             kept = grown
-        relative(part, origin, kept[filled:stop])
+        subtract_origin(part, origin, kept[filled:stop])
         filled = stop
     return kept[:filled], origin
 

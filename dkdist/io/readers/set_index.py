@@ -17,20 +17,22 @@ from numpy.typing import NDArray
 from dkdist._numba.arrays import I64, Array
 from dkdist.io.readers.table_source import (
     INDEX,
-    IndexSums,
+    IndexDetector,
     Piece,
     TableSource,
     TableValueError,
-    ids_of,
-    values_of,
+    infer_ids,
+    infer_values,
 )
 
-MOST_ENTRIES = 2**21
+MAX_HELD_RUNS = 2**21
 PIECE_ROWS = (
     2**19
 )  # of Parquet files: ids and targets are narrow, and a piece costs as much as thousands of rows
-NAMED = 5  # sets that a message names
-FILL_IN = "Remove such rows, fill them in, or leave them out (missing_points='drop', --missing-points drop)"
+MAX_NAMED_SETS = 5  # sets that a message names
+MISSING_VALUES_HINT = (
+    "Remove such rows, fill them in, or leave them out (missing_points='drop', --missing-points drop)"
+)
 ROWS, FIRST = "number of rows", "first row"
 
 
@@ -51,11 +53,11 @@ class SetIndex(NamedTuple):
     dropped_rows: int
 
 
-def index_of(
+def build_set_index(
     source: TableSource, columns: Any, *, look_at_index: bool = False, required: Sequence[str] = ()
 ) -> SetIndex:
     """Read ids and targets. Refuses rows without an id, and targets that vary within a set or (unless dropped) miss."""
-    tally = _Tally(source, columns, look_at_index)
+    tally = _RunCollector(source, columns, look_at_index)
     for piece in source.pieces(tally.needed, PIECE_ROWS, required):
         tally.add(piece)
     entries = tally.entries()
@@ -64,7 +66,7 @@ def index_of(
     for column in targets.values():
         missing |= pc.is_null(column).to_numpy()
     if missing.any() and columns.missing_targets == "raise":
-        raise _missing(source.label, targets, ids)
+        raise _missing_target_error(source.label, targets, ids)
     order = pc.sort_indices(ids).to_numpy().astype(np.int64) if columns.sort else np.arange(len(ids))
     kept, sizes = order[~missing[order]], entries[ROWS].to_numpy()
     return SetIndex(
@@ -78,7 +80,7 @@ def index_of(
     )
 
 
-class _Tally:
+class _RunCollector:
     """What was read so far: the entries, how many runs of ids there were, and where files begin.
 
     ``sums`` are those of the column called index, if it is looked at.
@@ -89,7 +91,7 @@ class _Tally:
         self._decimal = source.decimal
         self._meant = source.as_text - set(columns.text)
         self.needed = [*self._keys, INDEX] if look_at_index else self._keys
-        self.sums = IndexSums() if look_at_index else None
+        self.sums = IndexDetector() if look_at_index else None
         self.files: list[tuple[int, str]] = []
         self.n_runs = self.n_dropped = 0
         self._held = [_entries(source.schema.empty_table().select(self._keys), 0, 0)]
@@ -104,14 +106,14 @@ class _Tally:
         if self.sums is not None:
             self.sums.add(piece)
         ids, *targets = (piece.batch.column(name) for name in self._keys)
-        begins = begins_of(ids)
+        begins = starts_of_runs(ids)
         self.n_runs += int(begins.sum()) - (piece.start > 0 and ids[0].as_py() == self._last)
         self._last = ids[-1].as_py()
         for column in targets:
-            begins |= begins_of(column)
+            begins |= starts_of_runs(column)
         starts = np.flatnonzero(begins)
         runs = piece.batch.select(self._keys).take(pa.array(starts))
-        runs = pa.table([spelled(column) for column in runs.columns], self._keys)
+        runs = pa.table([decode_dictionary(column) for column in runs.columns], self._keys)
         _require_ids(piece, runs[0], starts)
         places = starts if piece.kept is None else piece.kept[starts]
         self._hold(_entries(runs, np.diff(np.append(starts, len(begins))), places + piece.offset))
@@ -119,24 +121,24 @@ class _Tally:
     def _hold(self, entries: pa.Table) -> None:
         self._held.append(entries)
         self._n_held += len(entries)
-        if self._n_held > MOST_ENTRIES:
-            self._held, self._n_held = [_joined(self._held)], 0
-            if len(self._held[0]) > MOST_ENTRIES:
+        if self._n_held > MAX_HELD_RUNS:
+            self._held, self._n_held = [_merge_runs(self._held)], 0
+            if len(self._held[0]) > MAX_HELD_RUNS:
                 self.entries()  # targets that vary are refused before they fill the memory
 
     def entries(self) -> pa.Table:
         """One entry a set, in the order of their first rows; refuses targets that vary within a set."""
-        found = _joined(self._held)
+        found = _merge_runs(self._held)
         settled = [
-            _settled(found[name], name in self._meant, self._decimal, is_id=name == self._keys[0])
+            _infer_values(found[name], name in self._meant, self._decimal, is_id=name == self._keys[0])
             for name in self._keys
         ]
         found = pa.table([*settled, found[ROWS], found[FIRST]], found.column_names)
-        found = found if self._meant.isdisjoint(self._keys) else _joined([found])
+        found = found if self._meant.isdisjoint(self._keys) else _merge_runs([found])
         numbered = pc.dictionary_encode(found[0].combine_chunks())
         if len(found) > len(numbered.dictionary):
             targets = {name: found[name] for name in self._keys[1:]}
-            raise _varying(targets, numbered, found[FIRST], self.files)
+            raise _varying_target_error(targets, numbered, found[FIRST], self.files)
         return found
 
 
@@ -146,7 +148,7 @@ def _entries(runs: pa.Table, counts: Any, starts: Any) -> pa.Table:
     return runs.append_column(ROWS, counted).append_column(FIRST, first)
 
 
-def _joined(parts: list[pa.Table]) -> pa.Table:
+def _merge_runs(parts: list[pa.Table]) -> pa.Table:
     """One entry for all that agree in ids and targets, in the order of their first rows, in which they are given."""
     whole = pa.concat_tables(parts)
     keys = whole.column_names[:-2]
@@ -155,32 +157,32 @@ def _joined(parts: list[pa.Table]) -> pa.Table:
             whole = whole.set_column(i, name, pc.if_else(pc.is_nan(whole[name]), None, whole[name]))
     numbered = pc.dictionary_encode(whole[keys[0]].combine_chunks())
     codes, n_sets = numbered.indices.to_numpy(), len(numbered.dictionary)
-    firsts = _firsts(codes, n_sets)
-    if all(_constant(whole[name].combine_chunks(), firsts, codes) for name in keys[1:]):
+    firsts = _first_indices(codes, n_sets)
+    if all(_is_constant(whole[name].combine_chunks(), firsts, codes) for name in keys[1:]):
         counts = np.bincount(codes, whole[ROWS].to_numpy(), n_sets).astype(np.int64)
         return whole.take(pa.array(firsts)).set_column(len(keys), ROWS, pa.array(counts))
     found = whole.group_by(keys).aggregate([(ROWS, "sum"), (FIRST, "min")])
     return found.rename_columns([*keys, ROWS, FIRST]).sort_by(FIRST)
 
 
-def _firsts(codes: I64, n_sets: int) -> I64:
+def _first_indices(codes: I64, n_sets: int) -> I64:
     """Where each code comes first."""
     firsts = np.empty(n_sets, np.int64)
     firsts[codes[::-1]] = np.arange(len(codes))[::-1]
     return firsts
 
 
-def _constant(column: Any, firsts: I64, codes: I64) -> bool:
+def _is_constant(column: Any, firsts: I64, codes: I64) -> bool:
     """Whether all values are those that come first for their code."""
     expected = column.take(pa.array(firsts)).take(pa.array(codes))
     same = pc.fill_null(pc.equal(column, expected), pc.and_(pc.is_null(column), pc.is_null(expected)))
     return bool(pc.all(same, min_count=0).as_py())
 
 
-def _settled(column: Any, as_text: bool, decimal: str, *, is_id: bool) -> Any:
+def _infer_values(column: Any, as_text: bool, decimal: str, *, is_id: bool) -> Any:
     """What a column means: its text by the rule of text, whole ids in 64 bits."""
     if as_text:
-        return ids_of(column) if is_id else values_of(column, decimal=decimal)
+        return infer_ids(column) if is_id else infer_values(column, decimal=decimal)
     if is_id and pa.types.is_integer(column.type) and column.type != pa.uint64():
         return column.cast(pa.int64())
     return column
@@ -194,16 +196,16 @@ def _require_ids(piece: Piece, ids: Any, rows: I64) -> None:
     if pc.any(missing).as_py():
         where = piece.row_name(int(rows[np.argmax(missing.to_numpy())]))
         raise TableValueError(
-            f"column {piece.batch.schema.names[0]!r} has no value in {where}: every point belongs to a set. {FILL_IN}"
+            f"column {piece.batch.schema.names[0]!r} has no value in {where}: every point belongs to a set. {MISSING_VALUES_HINT}"
         )
 
 
-def spelled(column: Any) -> Any:
+def decode_dictionary(column: Any) -> Any:
     """A column whose values are no numbers in a dictionary."""
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def begins_of(column: Any) -> NDArray[np.bool_]:
+def starts_of_runs(column: Any) -> NDArray[np.bool_]:
     """Where a value differs from the one before; true for the first."""
     column = column.indices if pa.types.is_dictionary(column.type) else column
     if pa.types.is_primitive(column.type) and not column.null_count and column.type != pa.bool_():
@@ -216,12 +218,12 @@ def begins_of(column: Any) -> NDArray[np.bool_]:
     return np.concatenate([[True], differs.to_numpy(zero_copy_only=False)])
 
 
-def _varying(
+def _varying_target_error(
     targets: dict[str, Any], numbered: Any, first: Any, files: list[tuple[int, str]]
 ) -> TableValueError:
     """The first row at which a set has another target than before, in words."""
     codes = numbered.indices.to_numpy()
-    firsts = _firsts(codes, len(numbered.dictionary))[codes]
+    firsts = _first_indices(codes, len(numbered.dictionary))[codes]
     entry = int(np.argmax(firsts != np.arange(len(codes))))
     before = int(firsts[entry])
     values = {name: [column[e].as_py() for e in (before, entry)] for name, column in targets.items()}
@@ -236,12 +238,12 @@ def _varying(
     )
 
 
-def _missing(label: str, targets: dict[str, Any], ids: Any) -> TableValueError:
+def _missing_target_error(label: str, targets: dict[str, Any], ids: Any) -> TableValueError:
     name, column = next((n, c) for n, c in targets.items() if c.null_count)
     found = [repr(one) for one in ids.filter(pc.is_null(column).combine_chunks()).to_pylist()]
-    more = ", ..." if len(found) > NAMED else ""
+    more = ", ..." if len(found) > MAX_NAMED_SETS else ""
     return TableValueError(
-        f"target {name!r} is missing for {len(found)} of the {len(ids)} sets of {label}: {', '.join(found[:NAMED])}"
+        f"target {name!r} is missing for {len(found)} of the {len(ids)} sets of {label}: {', '.join(found[:MAX_NAMED_SETS])}"
         f"{more}. Fill it in, or leave these sets out (missing_targets='drop', --missing-targets drop)"
     )
 

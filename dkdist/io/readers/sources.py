@@ -21,10 +21,10 @@ import numpy as np
 
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.rust_panics import panics_as_errors
-from dkdist.io._zarr.batches import Batch, Outline, columns_of, counted_from
+from dkdist.io._zarr.batches import Batch, Outline, columns_of, convert_to_origin
 from dkdist.io._zarr.location.web import secrets_in, url_label, without_secrets
 from dkdist.sets import SampleSets
-from dkdist.sets.origins import joint_origin, rows_of_source, settled_origin
+from dkdist.sets.origins import infer_joint_origin, normalize_origin, rows_of_source
 
 LOG = logging.getLogger("dkdist.importing")
 
@@ -64,17 +64,19 @@ def source_label(source: Any) -> str:
         return os.fsdecode(source)
     if isinstance(source, str):
         return repr(url_label(source) if "://" in source else source)
-    told = without_secrets(_WHOLE.repr(source))  # before anything is cut, or a part of a secret would stay
-    return told if len(told) <= LABEL else told[:LABEL] + "..."
+    told = without_secrets(
+        _FULL_REPR.repr(source)
+    )  # before anything is cut, or a part of a secret would stay
+    return told if len(told) <= MAX_LABEL_CHARACTERS else told[:MAX_LABEL_CHARACTERS] + "..."
 
 
-LABEL = 100
-_WHOLE = reprlib.Repr()
-_WHOLE.maxstring = _WHOLE.maxother = 10_000
+MAX_LABEL_CHARACTERS = 100
+_FULL_REPR = reprlib.Repr()
+_FULL_REPR.maxstring = _FULL_REPR.maxother = 10_000
 
 
 @contextmanager
-def naming(source: Any) -> Iterator[None]:
+def source_errors(source: Any) -> Iterator[None]:
     """Turn whatever goes wrong while a source is read into a `SourceError` with its name."""
     try:
         with panics_as_errors():
@@ -91,7 +93,7 @@ def naming(source: Any) -> Iterator[None]:
 
 def outline_of(read: Any, source: Any, *, whole: bool = False) -> Outline:
     """The outline of a source; ``whole`` (or a reader that has no cheaper way) reads all of its sets for it."""
-    with naming(source):
+    with source_errors(source):
         if not whole and hasattr(read, "outline"):
             outline: Outline = read.outline(source)
         elif not whole and hasattr(read, "sizes"):
@@ -122,12 +124,12 @@ def _outline_by_reading(read: Any, source: Any) -> Outline:
         ids += [batch.columns["ids"]] if "ids" in batch.columns else []
         form, origin = form or batch.form, batch.sets.origin if origin is None else origin
         names = names or batch.sets.names
-        sample = _sample(batch.sets) if sample is None else sample
+        sample = _sample_rows(batch.sets) if sample is None else sample
     known = np.concatenate(ids) if ids else None
     return Outline(np.concatenate(sizes), known, form, origin, names, sample=sample)
 
 
-def _sample(sets: SampleSets) -> F64:
+def _sample_rows(sets: SampleSets) -> F64:
     return rows_of_source(sets.relative) + sets.origin
 
 
@@ -141,16 +143,18 @@ class OriginSample(NamedTuple):
 def origin_sample(read: Any, source: Any) -> OriginSample | None:
     """Those of the first batch of a source, which is read for it; None if it has no sets."""
     batch = next(batches_of(read, source), None)
-    return None if batch is None else OriginSample(settled_origin(batch.sets.origin), _sample(batch.sets))
+    return (
+        None if batch is None else OriginSample(normalize_origin(batch.sets.origin), _sample_rows(batch.sets))
+    )
 
 
-def origin_of(samples: Sequence[OriginSample], d: int) -> F64:
+def joint_origin_of(samples: Sequence[OriginSample], d: int) -> F64:
     """(d,) the origin of a store of these sources: that of one, or one that follows from all, whatever their order."""
     fits = [
         sample for sample in samples if sample.rows.shape[1] == d
     ]  # others are refused when they are read
     if len(fits) > 1:
-        origin = joint_origin([sample.rows for sample in fits], [sample.origin for sample in fits])
+        origin = infer_joint_origin([sample.rows for sample in fits], [sample.origin for sample in fits])
     else:
         origin = fits[0].origin if fits else None
     return np.zeros(d) if origin is None else origin
@@ -158,11 +162,11 @@ def origin_of(samples: Sequence[OriginSample], d: int) -> F64:
 
 def batches_of(read: Any, source: Any, origin: F64 | None = None) -> Iterator[Batch]:
     """The sets of a source, in order, as a reader gives them: at once, or in batches; counted from the origin."""
-    with naming(source):
+    with source_errors(source):
         given = getattr(read, "read", read)(source)
     batches = given if isinstance(given, Iterator) else iter([given])
     while True:
-        with naming(source):
+        with source_errors(source):
             try:
                 batch = _as_batch(next(batches), origin)
             except StopIteration:
@@ -180,7 +184,7 @@ def _as_batch(given: Any, origin: F64 | None) -> Batch:
     if not 1 <= len(parts) <= 3:
         raise ValueError(f"expected (sets, targets, ids) or fewer of them, found a tuple of {len(parts)}")
     sets, targets, ids = (*parts, None, None)[:3]
-    collection = counted_from(sets, origin, "the store")
+    collection = convert_to_origin(sets, origin, "the store")
     if collection.alphabet is not None:
         raise ValueError(
             "it gives strings, whose alphabet would be its own: write them with write_sets or SetWriter, or number the "
@@ -197,12 +201,12 @@ def as_reader(read: Any, sources: Sequence[Any]) -> Any:
                 f"read is {read!r:.200}: give a function read(source), or an object with read(source) and sizes(source)"
             )
         return read
-    from dkdist.io.readers.kinds import KINDS, READERS, kind_of, reader_of
+    from dkdist.io.readers.kinds import DEFAULT_READERS, KINDS, kind_of, reader_of
 
     kinds = [kind_of(source) if isinstance(source, (str, os.PathLike)) else "" for source in sources]
     for source, kind in zip(sources, kinds, strict=True):
         if kind in ("", "table"):
-            known = ", ".join(suffix for kind in READERS for suffix in KINDS[kind])
+            known = ", ".join(suffix for kind in DEFAULT_READERS for suffix in KINDS[kind])
             raise ValueError(
                 f"nothing says how to read source {source_label(source)}: without read= sources are files that end "
                 f"in one of {known}. For tables give read=TableReader(set_id), for anything else a function "

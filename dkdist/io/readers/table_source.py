@@ -32,18 +32,18 @@ from numpy.typing import NDArray
 from dkdist._numba.arrays import I64
 from dkdist.io.readers.files import DEFAULT_ENCODING, CsvOptions, TableFiles
 
-SAMPLE_BYTES = 2**16
+CSV_SAMPLE_BYTES = 2**16
 NAME_BY_DELIMITER = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 LATIN_1 = "It is not UTF-8 text, perhaps Latin-1: set encoding='latin-1' (--encoding latin-1)"
 UTF_16 = "It is UTF-16 text: set encoding='utf-16' (--encoding utf-16)"
 
 
-def csv_advice(path: str, delimiter: str | None, error: Exception | None = None) -> str:
+def csv_hint(path: str, delimiter: str | None, error: Exception | None = None) -> str:
     """What to do about a file that could not be read or lacks a column, behind a full stop; "" if that is unknown."""
     if is_encoding_error(error):
         advice = LATIN_1
     elif path.lower().endswith((".csv", ".tsv")):
-        advice = _advice_of_sample(path, delimiter)
+        advice = _hint_from_sample(path, delimiter)
     else:
         advice = ""
     return advice and f". {advice}"
@@ -54,9 +54,9 @@ def is_encoding_error(error: Exception | None) -> bool:
     return isinstance(error, UnicodeDecodeError) or "UTF8" in str(error)
 
 
-def _advice_of_sample(path: str, given: str | None) -> str:
+def _hint_from_sample(path: str, given: str | None) -> str:
     with open(path, "rb") as file:
-        sample = file.read(SAMPLE_BYTES)
+        sample = file.read(CSV_SAMPLE_BYTES)
     if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in sample:
         return UTF_16
     header = sample.partition(b"\n")[0].decode("latin-1")
@@ -71,40 +71,40 @@ def _advice_of_sample(path: str, given: str | None) -> str:
     )
 
 
-NO_VALUE = pa.array(sorted(pyarrow.csv.ConvertOptions().null_values))
-WHOLE = r"^(0|-?[1-9][0-9]{0,18})$"
-PADDED = r"^[+-]?0[0-9]"
-TRUTH = pa.array(["true", "false"])
+NULL_TEXTS = pa.array(sorted(pyarrow.csv.ConvertOptions().null_values))
+INTEGER_PATTERN = r"^(0|-?[1-9][0-9]{0,18})$"
+PADDED_PATTERN = r"^[+-]?0[0-9]"
+BOOLEAN_TEXTS = pa.array(["true", "false"])
 
 
-def ids_of(text: Any) -> Any:
+def infer_ids(text: Any) -> Any:
     """Ids: int64 if all are whole numbers as they are printed, else the text as it is."""
-    return _whole(text) if _every(pc.match_substring_regex(text, WHOLE)) else text
+    return _to_int64(text) if _all_match(pc.match_substring_regex(text, INTEGER_PATTERN)) else text
 
 
-def values_of(text: Any, *, padded: bool = False, decimal: str = ".") -> Any:
+def infer_values(text: Any, *, padded: bool = False, decimal: str = ".") -> Any:
     """Numbers, booleans or text by the rule; what is empty (for numbers also NA, NaN, null, ...) is missing.
 
     ``padded`` numbers may begin with zeros; ``decimal`` is the mark of numbers that are not whole.
     """
-    text = _without(text, pa.array([""]))
-    known = _without(text, NO_VALUE)
+    text = _nullify(text, pa.array([""]))
+    known = _nullify(text, NULL_TEXTS)
     if known.null_count == len(known):
         return text
-    if _every(pc.match_substring_regex(known, WHOLE)):
-        return _whole(known)
-    if padded or not pc.any(pc.match_substring_regex(known, PADDED)).as_py():
+    if _all_match(pc.match_substring_regex(known, INTEGER_PATTERN)):
+        return _to_int64(known)
+    if padded or not pc.any(pc.match_substring_regex(known, PADDED_PATTERN)).as_py():
         try:
-            return _dotted(known, decimal).cast(pa.float64())
+            return _to_decimal_point(known, decimal).cast(pa.float64())
         except pa.ArrowInvalid:
             pass
     lower = pc.utf8_lower(known)
-    if _every(pc.is_in(lower, value_set=TRUTH, skip_nulls=True), lower):
+    if _all_match(pc.is_in(lower, value_set=BOOLEAN_TEXTS, skip_nulls=True), lower):
         return pc.equal(lower, "true")
     return text
 
 
-def _dotted(text: Any, decimal: str) -> Any:
+def _to_decimal_point(text: Any, decimal: str) -> Any:
     """Numbers with a decimal point; those that have one in place of another mark are no numbers."""
     if decimal == ".":
         return text
@@ -112,14 +112,14 @@ def _dotted(text: Any, decimal: str) -> Any:
     return pc.replace_substring(marked, decimal, ".")
 
 
-def _every(fits: Any, known: Any = None) -> bool:
+def _all_match(fits: Any, known: Any = None) -> bool:
     """Whether all values that are there fit."""
     if known is not None:
         fits = pc.or_(fits, pc.is_null(known))
     return bool(len(fits) and pc.all(fits).as_py())
 
 
-def _whole(text: Any) -> Any:
+def _to_int64(text: Any) -> Any:
     """Whole numbers of 64 bits; the text, if one is larger."""
     try:
         return text.cast(pa.int64())
@@ -127,7 +127,7 @@ def _whole(text: Any) -> Any:
         return text
 
 
-def _without(text: Any, missing: pa.Array) -> Any:
+def _nullify(text: Any, missing: pa.Array) -> Any:
     """The same, in which some words are nulls."""
     return pc.if_else(pc.is_in(text, value_set=missing), pa.scalar(None, pa.string()), text)
 
@@ -135,8 +135,8 @@ def _without(text: Any, missing: pa.Array) -> Any:
 PIECE_BYTES = 2 * 2**20  # of a CSV file
 PIECE_ROWS = 2**17  # of a Parquet file
 BUFFER_BYTES = 2**18  # of a column of a Parquet file, read at once into memory that serves again
-PIECES_AHEAD, FILES_AHEAD = 4, 2
-NUMBERED = pa.dictionary(pa.int32(), pa.string())
+PREFETCH_PIECES, PREFETCH_FILES = 4, 2
+DICTIONARY_TYPE = pa.dictionary(pa.int32(), pa.string())
 
 
 class Piece(NamedTuple):
@@ -182,7 +182,9 @@ class TableSource:
         self.decimal, self._delimiter = options.decimal, options.delimiter
         self.label, self._is_csv = files.label, files.is_csv
         self._first, self._is_utf8 = files.paths[0], options.encoding == DEFAULT_ENCODING
-        fields, self.others = _csv(files, text, numbers, options) if files.is_csv else _parquet(files)
+        fields, self.others = (
+            _csv_columns(files, text, numbers, options) if files.is_csv else _parquet_columns(files)
+        )
         self.numeric = [name for name in fields if name not in self.others]
         self.as_text = {name for name, kind in fields.items() if kind == pa.string() and files.is_csv}
         partitions = [name for name in files.partitions if name not in fields]
@@ -191,7 +193,7 @@ class TableSource:
         hive = [(name, pa.string()) for name in partitions]
         self.schema = pa.schema([*fields.items(), *hive])
         numbered = [] if files.is_csv else [name for name in text if fields.get(name) == pa.string()]
-        kinds = {**fields, **dict.fromkeys(numbered, NUMBERED)}
+        kinds = {**fields, **dict.fromkeys(numbered, DICTIONARY_TYPE)}
         self._dataset = pyarrow.dataset.dataset(
             files.paths,
             schema=pa.schema([*kinds.items(), *hive]),
@@ -208,8 +210,8 @@ class TableSource:
         scanner = self._dataset.scanner(
             columns=names,
             batch_size=rows or PIECE_ROWS,
-            batch_readahead=PIECES_AHEAD,
-            fragment_readahead=FILES_AHEAD,
+            batch_readahead=PREFETCH_PIECES,
+            fragment_readahead=PREFETCH_FILES,
             cache_metadata=False,
         )
         file, row, start, offset = "", 1, 0, 0
@@ -234,7 +236,7 @@ class TableSource:
 
     def advice(self) -> str:
         """What to do about a column that is not there."""
-        return csv_advice(self._first, self._delimiter) if self._is_csv else ""
+        return csv_hint(self._first, self._delimiter) if self._is_csv else ""
 
     def _damaged(self, names: list[str], error: Exception) -> Exception:
         """The error of reading Parquet files, with the name of the first file that cannot be read."""
@@ -243,8 +245,8 @@ class TableSource:
                 for _ in fragment.scanner(schema=self._dataset.schema, columns=names).to_reader():
                     pass
             except (pa.ArrowException, OSError) as reason:
-                return _unreadable(fragment.path, reason)
-        return _unreadable(self.label, error)
+                return _parquet_error(fragment.path, reason)
+        return _parquet_error(self.label, error)
 
 
 def _complete_rows(batch: pa.RecordBatch, required: Sequence[str]) -> I64 | None:
@@ -275,26 +277,26 @@ def _parquet_format(numbered: Sequence[str]) -> Any:
     return pyarrow.dataset.ParquetFileFormat(read_options=reading, default_fragment_scan_options=scanning)
 
 
-def _parquet(files: TableFiles) -> tuple[dict[str, Any], dict[str, str]]:
+def _parquet_columns(files: TableFiles) -> tuple[dict[str, Any], dict[str, str]]:
     """The plain types of the columns of Parquet files, and why some are no coordinates."""
     schemas = []
     for path in files.paths:
         try:
             schema = pyarrow.parquet.read_schema(path)
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(path, error) from error
+            raise _parquet_error(path, error) from error
         _require_distinct(path, schema.names)
-        schemas.append(pa.schema([(field.name, _plain(field.type)) for field in schema]))
+        schemas.append(pa.schema([(field.name, _plain_type(field.type)) for field in schema]))
     try:
         joint = pa.unify_schemas(schemas, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise ValueError(f"the files of {files.label} do not fit together: {error}. Convert them") from error
     fields = {field.name: field.type for field in joint}
     others = {name: kind for name, kind in fields.items() if not _is_number(kind)}
-    return fields, {name: _called(kind) for name, kind in others.items()}
+    return fields, {name: _type_name(kind) for name, kind in others.items()}
 
 
-def _unreadable(path: str, error: Exception) -> Exception:
+def _parquet_error(path: str, error: Exception) -> Exception:
     """The error of a Parquet file that pyarrow cannot read."""
     reason = " ".join(str(error).split())
     if isinstance(error, OSError) and error.errno is not None:  # of the system, not of the format
@@ -304,10 +306,10 @@ def _unreadable(path: str, error: Exception) -> Exception:
     )
 
 
-def _plain(kind: Any) -> Any:
+def _plain_type(kind: Any) -> Any:
     """The type in whose place another stands: its values' for a dictionary, text, numbers of at least 32 bits."""
     if pa.types.is_dictionary(kind):
-        return _plain(kind.value_type)
+        return _plain_type(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) or pa.types.is_null(kind):
         return pa.string()
     if pa.types.is_decimal(kind):
@@ -315,7 +317,7 @@ def _plain(kind: Any) -> Any:
     return pa.float32() if pa.types.is_float16(kind) else kind
 
 
-def _called(kind: Any) -> str:
+def _type_name(kind: Any) -> str:
     """What a column that holds no numbers holds."""
     return "text" if pa.types.is_string(kind) else f"values of type {kind}"
 
@@ -325,7 +327,7 @@ def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
-def _csv(
+def _csv_columns(
     files: TableFiles, text: Sequence[str], numbers: Sequence[str], options: CsvOptions
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The types of the columns of CSV files, by the first rows there are: numbers, or text; and why not numbers."""
@@ -336,13 +338,13 @@ def _csv(
         )
     fields, others = {}, {}
     for name, column in zip(head.schema.names, head.columns, strict=True):
-        values = values_of(column, padded=name in numbers, decimal=options.decimal)
+        values = infer_values(column, padded=name in numbers, decimal=options.decimal)
         empty = values.null_count == len(values)
         number = _is_number(values.type)
         kind = values.type if pa.types.is_boolean(values.type) else pa.float64()
         fields[name] = kind if number and name not in text else pa.string()
         if not number:
-            others[name] = "no values" if empty else _called(values.type)
+            others[name] = "no values" if empty else _type_name(values.type)
     return fields, others
 
 
@@ -352,7 +354,7 @@ def _head(path: str, suffix: str, options: CsvOptions) -> pa.RecordBatch:
         return _first_rows(path, suffix, options)
     except (pa.ArrowInvalid, UnicodeError) as error:
         delimiter = options.delimiter or _delimiter(suffix)
-        advice = options.encoding == DEFAULT_ENCODING and csv_advice(path, options.delimiter, error)
+        advice = options.encoding == DEFAULT_ENCODING and csv_hint(path, options.delimiter, error)
         advice = advice or (
             f". Check delimiter={delimiter!r} (--delimiter) and encoding={options.encoding!r} (--encoding), or repair "
             "the file"
@@ -402,10 +404,10 @@ def _require_distinct(path: str, names: Sequence[str]) -> None:
 
 WRITTEN_INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # how pandas calls the index that it writes
 INDEX = "index"
-TOLD = 12  # names that a message shows
+MAX_LISTED_NAMES = 12  # names that a message shows
 
 
-class Chosen(NamedTuple):
+class ColumnChoice(NamedTuple):
     """Names of the coordinates, and of each column that is left out, why."""
 
     points: tuple[str, ...]
@@ -413,21 +415,21 @@ class Chosen(NamedTuple):
 
     def told(self) -> str:
         """What was taken and left out, in one line."""
-        said = f"points: {_listed(list(self.points))}"
+        said = f"points: {_list_names(list(self.points))}"
         left = [f"{name or 'the unnamed column'} ({why})" for name, why in self.left_out.items()]
-        return f"{said}; left out: {_listed(left)}" if left else said
+        return f"{said}; left out: {_list_names(left)}" if left else said
 
 
-def chosen_columns(source: TableSource, columns: Any) -> Chosen:
+def choose_columns(source: TableSource, columns: Any) -> ColumnChoice:
     """The coordinates that are named, or all numbers that are nothing else and no index that pandas wrote."""
     weight = () if columns.weight is None else (columns.weight,)
     named = [columns.set_id, *columns.targets, *weight]
-    _require_there(source, [*(columns.points or ()), *named, *columns.text])
+    _require_columns(source, [*(columns.points or ()), *named, *columns.text])
     rest = [name for name in source.schema.names if name not in named]
     if columns.points is not None:
         chosen, left = list(columns.points), {}
     else:
-        why = {name: source.others.get(name) or _why(name, columns.text) for name in rest}
+        why = {name: source.others.get(name) or _exclusion_reason(name, columns.text) for name in rest}
         chosen = [name for name in rest if not why[name]]
         left = {name: reason for name, reason in why.items() if reason}
     if not chosen:
@@ -437,18 +439,18 @@ def chosen_columns(source: TableSource, columns: Any) -> Chosen:
         for name in [*chosen, *weight]
         if name not in source.numeric
     ]
-    problems += filter(None, (_unkept(source, name) for name in named[: 1 + len(columns.targets)]))
+    problems += filter(None, (_unsupported_type(source, name) for name in named[: 1 + len(columns.targets)]))
     if problems:
         raise ValueError("; ".join(problems))
-    return Chosen(tuple(chosen), left)
+    return ColumnChoice(tuple(chosen), left)
 
 
-def _why(name: str, text: Any) -> str:
+def _exclusion_reason(name: str, text: Any) -> str:
     """Why a column of numbers is no coordinate, unless it is named as one."""
     return "an index" if WRITTEN_INDEX.fullmatch(name) else "text" if name in text else ""
 
 
-def _require_there(source: TableSource, names: list[str]) -> None:
+def _require_columns(source: TableSource, names: list[str]) -> None:
     missing = [repr(name) for name in dict.fromkeys(names) if name not in source.schema.names]
     if missing:
         raise ValueError(
@@ -457,7 +459,7 @@ def _require_there(source: TableSource, names: list[str]) -> None:
         )
 
 
-def _unkept(source: TableSource, name: str) -> str | None:
+def _unsupported_type(source: TableSource, name: str) -> str | None:
     """Why an id or a target has a type that no store keeps; None if one does."""
     kind = source.schema.field(name).type
     numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
@@ -466,12 +468,12 @@ def _unkept(source: TableSource, name: str) -> str | None:
     return None
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
-    return f"{', '.join(names[:TOLD])}{more}"
+def _list_names(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
+    return f"{', '.join(names[:MAX_LISTED_NAMES])}{more}"
 
 
-class IndexSums:
+class IndexDetector:
     """Whether a column counts rows: whole numbers that add up, and whose squares do, as 0 to n - 1 in any order.
 
     It may count the rows of the table, or those of each file. Sums are taken modulo 2^64.
@@ -495,9 +497,13 @@ class IndexSums:
     def is_index(self) -> bool:
         """Whether all that was seen fits."""
         total = [sum(parts) % 2**64 for parts in zip(*self._sums.values(), strict=True)]
-        return self._whole and bool(total) and (_counts(total) or all(map(_counts, self._sums.values())))
+        return (
+            self._whole
+            and bool(total)
+            and (_is_count_of_rows(total) or all(map(_is_count_of_rows, self._sums.values())))
+        )
 
 
-def _counts(sums: list[int]) -> bool:
+def _is_count_of_rows(sums: list[int]) -> bool:
     n = sums[0]
     return sums[1:] == [n * (n - 1) // 2 % 2**64, (n - 1) * n * (2 * n - 1) // 6 % 2**64]

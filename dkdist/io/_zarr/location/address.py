@@ -24,11 +24,11 @@ from dkdist.io._zarr.location.disk import DiskStore
 from dkdist.io._zarr.location.exchange import restore
 from dkdist.io._zarr.location.remote import RemoteStore
 from dkdist.io._zarr.location.web import secrets_in, secrets_of, url_label, web_options, without_secrets
-from dkdist.io._zarr.location.zipped import open_zip, require_no_swelling
+from dkdist.io._zarr.location.zipped import open_zip, require_no_zip_bomb
 from dkdist.io.errors import StoreFormatError
 
-AT_HAND = (LocalStore, MemoryStore, ZipStore)  # nothing there fails and passes by itself
-WEB = ("http://", "https://")
+LOCAL_STORES = (LocalStore, MemoryStore, ZipStore)  # nothing there fails and passes by itself
+WEB_PREFIXES = ("http://", "https://")
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,8 +77,8 @@ class StoreLocation:
             return DiskStore(self.path, read_only=read_only)
         store = self._open_other(read_only=read_only)
         if isinstance(store, ZipStore):
-            require_no_swelling(store)
-        return store if isinstance(store, AT_HAND) else RemoteStore(store, self.label, self.secrets)
+            require_no_zip_bomb(store)
+        return store if isinstance(store, LOCAL_STORES) else RemoteStore(store, self.label, self.secrets)
 
     def _open_other(self, *, read_only: bool) -> Store:
         if isinstance(self.place, Store):
@@ -100,7 +100,7 @@ class StoreLocation:
             restore(folder)  # where names cannot be exchanged, there is a moment without
             found = _stat(path)
         if found is None and not os.path.exists(folder):
-            raise FileNotFoundError(f"there is no store at {self.label}: {_advice(folder)}")
+            raise FileNotFoundError(f"there is no store at {self.label}: {_missing_store_hint(folder)}")
         return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)
 
     def require_writable(self) -> None:
@@ -109,7 +109,7 @@ class StoreLocation:
             raise PermissionError(
                 f"{self.label} is a zip file, which is only read: write to a directory, and zip what is in it"
             )
-        if isinstance(self.place, str) and self.place.startswith(WEB):
+        if isinstance(self.place, str) and self.place.startswith(WEB_PREFIXES):
             raise PermissionError(
                 f"{self.label} is behind a web server, which is only read: write to where its files are"
             )
@@ -119,7 +119,7 @@ class StoreLocation:
             )
 
 
-def as_address(store: Any) -> StoreLocation:
+def as_location(store: Any) -> StoreLocation:
     """Make an address of a path, a URL (``file://`` is a local path), or a Zarr store object."""
     if isinstance(store, StoreLocation):
         return store
@@ -196,7 +196,7 @@ def _stat(path: str) -> os.stat_result | None:
         return None
 
 
-def _advice(path: str) -> str:
+def _missing_store_hint(path: str) -> str:
     """What to do about a store that is not there; an early version could be killed while it replaced one."""
     folder, name = os.path.split(path)
     aside = os.path.join(folder, f".{name}.replaced")
@@ -208,7 +208,7 @@ def _advice(path: str) -> str:
 def _open_url(url: str, *, read_only: bool) -> FsspecStore:
     """The store of a URL; what a web URL asks for in its query (a signature, say) is asked for every object."""
     options: dict[str, Any] = {"use_listings_cache": False}  # others write while this process reads
-    if url.startswith(WEB):
+    if url.startswith(WEB_PREFIXES):
         options |= web_options(url.partition(":")[0])
         url, _, query = url.partition("?")
         options |= {"params": parse_qsl(query, keep_blank_values=True)} if query else {}

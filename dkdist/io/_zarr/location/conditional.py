@@ -29,15 +29,15 @@ def replace_object(store: Store, key: str, value: bytes, check: Callable[[bytes 
     """
     if isinstance(store, RemoteStore) and isinstance(store._store, ObjectStore):
         client = store._store.store
-        found, condition = sync(_look(store, client, key))
+        found, condition = sync(_read_with_condition(store, client, key))
         check(found)
-        if sync(_put(store, client, key, value, condition)):
+        if sync(_put_if(store, client, key, value, condition)):
             return
     check(get_bytes(store, [key])[0])
     put_bytes(store, key, value)
 
 
-async def _look(store: RemoteStore, client: Any, key: str) -> tuple[bytes | None, Any]:
+async def _read_with_condition(store: RemoteStore, client: Any, key: str) -> tuple[bytes | None, Any]:
     """What is there, and the condition under which it is still that."""
 
     async def look() -> tuple[bytes, Any]:
@@ -51,7 +51,7 @@ async def _look(store: RemoteStore, client: Any, key: str) -> tuple[bytes | None
     return document, {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}
 
 
-async def _put(store: RemoteStore, client: Any, key: str, value: bytes, condition: Any) -> bool:
+async def _put_if(store: RemoteStore, client: Any, key: str, value: bytes, condition: Any) -> bool:
     """Whether the client knows conditional writes, and so has written."""
     from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
 

@@ -28,9 +28,9 @@ from zarr.storage import LocalStore
 from dkdist._utils import files
 from dkdist.io.errors import DOCUMENT, RESTORE_HINT, ObjectBounds, StoreFormatError
 
-PARTIAL = ".dkdist-partial"
-TRIES = 10
-MOST_FOLDERS = 2**14  # of a store that are known to be inside of it
+PARTIAL_FOLDER = ".dkdist-partial"
+MAX_WRITE_ATTEMPTS = 10
+MAX_CACHED_FOLDERS = 2**14  # of a store that are known to be inside of it
 
 
 class DiskStore(LocalStore):
@@ -78,7 +78,7 @@ class DiskStore(LocalStore):
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """The names directly under a prefix, without what is being written."""
         async for name in super().list_dir(prefix):
-            if name != PARTIAL:
+            if name != PARTIAL_FOLDER:
                 yield name
 
     def flush_files(self) -> None:
@@ -127,7 +127,7 @@ class DiskStore(LocalStore):
 
     def sweep(self) -> None:
         """Remove what writers that were killed were writing."""
-        shutil.rmtree(os.path.join(self._folder, PARTIAL), ignore_errors=True)
+        shutil.rmtree(os.path.join(self._folder, PARTIAL_FOLDER), ignore_errors=True)
 
     def get_sync(
         self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
@@ -143,7 +143,7 @@ class DiskStore(LocalStore):
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
         try:
-            start, stop = _part(byte_range, size)
+            start, stop = _byte_span(byte_range, size)
             if stop - start > (most := self.bounds.of_key(key)):
                 raise StoreFormatError(
                     f"{key} of {self._folder} has {size} bytes, expected at most {most}. {RESTORE_HINT}"
@@ -205,14 +205,14 @@ class DiskStore(LocalStore):
         return real.startswith(self._real + os.sep)
 
     def _require_inside(self, folder: str) -> None:
-        """Refuse a folder of the store that is a link to a place outside; up to `MOST_FOLDERS` are looked at once."""
+        """Refuse a folder of the store that is a link to a place outside; up to `MAX_CACHED_FOLDERS` are looked at once."""
         if folder in self._inside:
             return
         self._require_inside(folder.rpartition("/")[0])
         path = f"{self._folder}/{folder}"
         if stat.S_ISLNK(os.lstat(path).st_mode) and not self._holds(os.path.realpath(path)):
             raise self._foreign(folder, "a link")
-        if len(self._inside) < MOST_FOLDERS:
+        if len(self._inside) < MAX_CACHED_FOLDERS:
             self._inside.add(folder)
 
     def _foreign(self, key: str, kind: str) -> StoreFormatError:
@@ -243,7 +243,7 @@ class DiskStore(LocalStore):
                 self._quiet.notify_all()
 
     def _write_now(self, key: str, parts: Sequence[Any]) -> None:
-        path, growing = os.path.join(self._folder, key), os.path.join(self._folder, PARTIAL)
+        path, growing = os.path.join(self._folder, key), os.path.join(self._folder, PARTIAL_FOLDER)
         try:
             there = self._write_whole(key, path, growing, parts)
         except OSError as error:
@@ -262,7 +262,7 @@ class DiskStore(LocalStore):
     def _write_whole(self, key: str, path: str, growing: str, parts: Sequence[Any]) -> bool:
         """Write a file, and say whether one was there; anew if a write beside it failed meanwhile, and removed a folder
         that was empty."""
-        for more in reversed(range(TRIES)):
+        for more in reversed(range(MAX_WRITE_ATTEMPTS)):
             try:
                 made = self._make(os.path.dirname(key))
                 there = not made and os.path.lexists(path)
@@ -303,7 +303,7 @@ def flush_store(store: Store) -> None:
         store.flush()
 
 
-def _part(byte_range: ByteRequest | None, size: int) -> tuple[int, int]:
+def _byte_span(byte_range: ByteRequest | None, size: int) -> tuple[int, int]:
     """Where the asked part of a file of some size begins and ends."""
     if byte_range is None:
         return 0, size

@@ -38,25 +38,25 @@ fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None  #
 SYSTEM: str = sys.platform
 
 STORE, OLD, OWNER = "store", "old", "owner"
-CANNOT = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
-CANNOT_LOCK = {*CANNOT, errno.EBADF, errno.ENOLCK}
+UNSUPPORTED_ERRNOS = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
+LOCK_UNSUPPORTED_ERRNOS = {*UNSUPPORTED_ERRNOS, errno.EBADF, errno.ENOLCK}
 RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "ppc64le": 357, "s390x": 347, "loongarch64": 276}
-PATIENCE = 30.0  # seconds for another writer's commit, which takes milliseconds
-MOVING = 1.0  # seconds that a reader waits for a writer between its two moves
+LOCK_TIMEOUT_SECONDS = 30.0  # seconds for another writer's commit, which takes milliseconds
+REPLACE_TIMEOUT_SECONDS = 1.0  # seconds that a reader waits for a writer between its two moves
 
 
-def hidden_prefix(path: str) -> str:
+def staging_prefix(path: str) -> str:
     """How the names of writers' folders beside a path begin."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.writing-")
 
 
-def put_in_place(hidden: str, path: str) -> None:
+def atomic_replace(hidden: str, path: str) -> None:
     """Let ``hidden/store`` take the place of the folder at ``path``, which is in ``hidden`` then; or change nothing."""
     new, aside = os.path.join(hidden, STORE), os.path.join(hidden, OLD)
     if not _is_occupied(path):
         os.rename(new, path)  # fails if another writer was faster: its folder is not empty
-    elif not exchanged(new, path):
+    elif not exchange_names(new, path):
         os.rename(path, aside)
         try:
             os.rename(new, path)
@@ -65,28 +65,28 @@ def put_in_place(hidden: str, path: str) -> None:
             raise
 
 
-def exchanged(one: str, other: str) -> bool:
+def exchange_names(one: str, other: str) -> bool:
     """Exchange two names atomically; False, and nothing done, where the system or the file system cannot."""
-    call = _exchanger()
+    call = _system_exchange()
     if call is None:
         return False
     if call(os.fsencode(one), os.fsencode(other)) == 0:
         return True
     code = ctypes.get_errno()
-    if code in CANNOT:
+    if code in UNSUPPORTED_ERRNOS:
         return False
     raise OSError(code, f"cannot exchange {one} with {other}: {os.strerror(code)}")
 
 
 def restore(path: str) -> None:
     """Move back what a writer that died between its two moves has left; waits a moment for one that lives."""
-    deadline = time.monotonic() + MOVING
+    deadline = time.monotonic() + REPLACE_TIMEOUT_SECONDS
     while not os.path.lexists(path):
-        between = [hidden for hidden in folders_beside(path) if _is_between(hidden)]
+        between = [hidden for hidden in staging_folders(path) if _is_between(hidden)]
         if not between:
             return
         with contextlib.suppress(OSError):
-            if is_free(between[0]):
+            if is_abandoned(between[0]):
                 os.rename(os.path.join(between[0], OLD), path)
                 return
         if time.monotonic() > deadline:
@@ -94,9 +94,9 @@ def restore(path: str) -> None:
         time.sleep(0.01)
 
 
-def folders_beside(path: str) -> list[str]:
+def staging_folders(path: str) -> list[str]:
     """The folders of writers to a path."""
-    prefix = hidden_prefix(path)
+    prefix = staging_prefix(path)
     folder, name = os.path.split(prefix)
     try:
         names = os.listdir(folder)
@@ -105,16 +105,16 @@ def folders_beside(path: str) -> list[str]:
     return sorted(os.path.join(folder, n) for n in names if n.startswith(name))
 
 
-def is_free(hidden: str) -> bool:
+def is_abandoned(hidden: str) -> bool:
     """Whether the writer of a folder is surely no more: this machine wrote its name there, and holds no lock on it."""
-    with contextlib.suppress(OSError), _owner(hidden, "rb+") as owner:
+    with contextlib.suppress(OSError), _open_owner_file(hidden, "rb+") as owner:
         return owner.read(4096) == host() and lock(owner.fileno(), wait=False)
     return False
 
 
-def is_named(hidden: str) -> bool:
+def has_host_name(hidden: str) -> bool:
     """Whether a machine's name, all of it, is in a folder; a loss of power can leave less."""
-    with contextlib.suppress(OSError), _owner(hidden, "rb") as owner:
+    with contextlib.suppress(OSError), _open_owner_file(hidden, "rb") as owner:
         return owner.read(4096).endswith(b"\n")
     return False
 
@@ -128,7 +128,7 @@ def lock(handle: int, *, wait: bool, shared: bool = False) -> bool:
     """Lock a file for this descriptor, or share it with others that do; False if another has it, or files cannot be
     locked there (ask with `wait`).
     """
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     while fcntl is not None:
         try:
             fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -137,12 +137,12 @@ def lock(handle: int, *, wait: bool, shared: bool = False) -> bool:
                 return False
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f"another writer holds the commit of this store for more than {PATIENCE:.0f} s (is it stopped?): "
+                    f"another writer holds the commit of this store for more than {LOCK_TIMEOUT_SECONDS:.0f} s (is it stopped?): "
                     "nothing was committed. End it, and write again"
                 ) from None
             time.sleep(0.002)
         except OSError as error:
-            if error.errno not in CANNOT_LOCK:
+            if error.errno not in LOCK_UNSUPPORTED_ERRNOS:
                 raise
             return False
         else:
@@ -151,7 +151,7 @@ def lock(handle: int, *, wait: bool, shared: bool = False) -> bool:
 
 
 @contextlib.contextmanager
-def committing(path: str) -> Iterator[None]:
+def commit_lock(path: str) -> Iterator[None]:
     """One commit at a time to the folder at a path, where folders can be locked; waits for another that is under way.
 
     The lock is the system's, and ends with its process. It holds the folder itself, whatever its name becomes: who
@@ -179,8 +179,8 @@ def committing(path: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def writing_to(path: str) -> Iterator[None]:
-    """While one object of a folder is written: beside others, but not while somebody is `committing` there."""
+def object_write_lock(path: str) -> Iterator[None]:
+    """While one object of a folder is written: beside others, but not while somebody is `commit_lock` there."""
     if fcntl is None:
         yield
         return
@@ -193,11 +193,11 @@ def writing_to(path: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def appending_to(path: str | None) -> Iterator[None]:
+def append_lock(path: str | None) -> Iterator[None]:
     """Hold the right to append to the store at a path; waits for another append, where folders can be locked.
 
     Without it two processes that append in loops take the store over from each other, and neither commits. The lock is
-    on the folder of points: `committing` and `writing_to` lock the store's own folder meanwhile.
+    on the folder of points: `commit_lock` and `object_write_lock` lock the store's own folder meanwhile.
     """
     try:
         handle = None if fcntl is None or path is None else os.open(os.path.join(path, "points"), os.O_RDONLY)
@@ -221,14 +221,14 @@ def _is_between(hidden: str) -> bool:
     return all(os.path.isdir(os.path.join(hidden, name)) for name in (OLD, STORE))
 
 
-def _owner(hidden: str, mode: str) -> IO[bytes]:
+def _open_owner_file(hidden: str, mode: str) -> IO[bytes]:
     """The file with the machine's name, opened itself (never where a link leads) and without waiting."""
     careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     return open(os.path.join(hidden, OWNER), mode, opener=lambda path, flags: os.open(path, flags | careful))
 
 
 @functools.cache
-def _exchanger() -> Callable[[bytes, bytes], int] | None:
+def _system_exchange() -> Callable[[bytes, bytes], int] | None:
     """The system's own call, if there is one: 0 for success, else the reason is in errno."""
     try:
         library = ctypes.CDLL(None, use_errno=True)
@@ -248,17 +248,17 @@ def _exchanger() -> Callable[[bytes, bytes], int] | None:
     return None
 
 
-NAMELESS_SECONDS = 3600.0  # until a folder without a machine's name is nobody's: naming takes microseconds
-MAKING = 5
-TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
+MAX_UNNAMED_SECONDS = 3600.0  # until a folder without a machine's name is nobody's: naming takes microseconds
+MAX_CREATE_ATTEMPTS = 5
+OCCUPIED_ERRNOS = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
 
 
-class HiddenFolder:
+class StagingFolder:
     """The folder of one writer to a path; made by `make`, gone after `publish` or `remove`. Light to pickle."""
 
     def __init__(self, path: str) -> None:
         self.path = os.path.realpath(path)  # a link goes on leading to its store
-        self._folder = f"{hidden_prefix(self.path)}{uuid.uuid4().hex}"
+        self._folder = f"{staging_prefix(self.path)}{uuid.uuid4().hex}"
         self._owner: int | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -283,8 +283,8 @@ class HiddenFolder:
 
     def _make(self) -> None:
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        for folder in folders_beside(self.path):
-            _clear(folder)
+        for folder in staging_folders(self.path):
+            _remove_abandoned(folder)
         self._own()
         assert self._owner is not None
         lock(self._owner, wait=False)
@@ -293,7 +293,7 @@ class HiddenFolder:
 
     def _own(self) -> None:
         """Make the file that says whose folder this is; others may remove the folder as long as it is empty."""
-        for _ in range(MAKING):
+        for _ in range(MAX_CREATE_ATTEMPTS):
             with contextlib.suppress(FileNotFoundError):
                 os.mkdir(self._folder)
                 self._owner = os.open(os.path.join(self._folder, OWNER), CREATE_FLAGS | SAFE_FLAGS, 0o666)
@@ -303,9 +303,9 @@ class HiddenFolder:
     def publish(self) -> None:
         """Let the new store take the path's place, in one step; or raise and change nothing."""
         try:
-            put_in_place(self._folder, self.path)
+            atomic_replace(self._folder, self.path)
         except OSError as error:
-            if error.errno in TAKEN:
+            if error.errno in OCCUPIED_ERRNOS:
                 raise StoreFormatError(
                     f"another writer committed {self.path} since this one began: nothing of this writer was committed. "
                     "Look at it first"
@@ -324,31 +324,31 @@ class HiddenFolder:
 
     def remove(self) -> None:
         """Remove the folder and what is in it; what cannot be removed is left to the next writer."""
-        _removed(self._folder)
+        _remove_tree(self._folder)
         if self._owner is not None:
             os.close(self._owner)
             self._owner = None
 
 
-def _clear(folder: str) -> None:
+def _remove_abandoned(folder: str) -> None:
     """Remove a folder that is empty, in one step lest somebody moves in, or whose writer is dead."""
     with contextlib.suppress(OSError):
         os.rmdir(folder)
         return
     if _is_dead(folder):
-        _removed(folder)
+        _remove_tree(folder)
 
 
 def _is_dead(folder: str) -> bool:
-    if is_free(folder):
+    if is_abandoned(folder):
         return True
     with contextlib.suppress(OSError):
-        old = time.time() - os.lstat(folder).st_mtime > NAMELESS_SECONDS
-        return old and not is_named(folder)
+        old = time.time() - os.lstat(folder).st_mtime > MAX_UNNAMED_SECONDS
+        return old and not has_host_name(folder)
     return False
 
 
-def _removed(folder: str) -> None:
+def _remove_tree(folder: str) -> None:
     """Remove a folder, the owner's file last, so that what a kill leaves of it can still be told to be dead."""
     for name in (OLD, STORE):
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)

@@ -1,7 +1,7 @@
 """A Zarr store that is not in this process or on its disks: tried again where that may help, named where not.
 
-Reads, and writes of whole objects, which may be repeated, are tried up to `TRIES` times within
-`TOTAL_SECONDS`; a storage that has never answered is given up after `FIRST_CONTACT_SECONDS`. What
+Reads, and writes of whole objects, which may be repeated, are tried up to `MAX_ATTEMPTS` times within
+`TOTAL_TIMEOUT_SECONDS`; a storage that has never answered is given up after `FIRST_CONTACT_TIMEOUT_SECONDS`. What
 cannot be helped becomes an `OSError` that names the store and the object, without secrets.
 
 A Zarr store around another one, through whose `get` and `set` everything goes.
@@ -50,7 +50,7 @@ from dkdist.io._zarr.location.web import (
 from dkdist.io.errors import RESTORE_HINT, ObjectBounds, ObjectTooLargeError
 
 
-class Wrapped(WrapperStore[Store]):
+class AsyncStoreWrapper(WrapperStore[Store]):
     """The store inside, seen through `get` and `set` alone."""
 
     _supports_sync_io = False
@@ -101,33 +101,33 @@ class Wrapped(WrapperStore[Store]):
         raise NotImplementedError(f"{self} is not written without an event loop")
 
 
-TRIES = 8
-FIRST_PAUSE = 0.1  # seconds; doubled from one try to the next
-LONGEST_PAUSE = 10.0
-TRY_SECONDS = 90.0
-TOTAL_SECONDS = 180.0
-FIRST_CONTACT_SECONDS = 10.0  # without any answer so far, a wrong address is likelier than a fault
+MAX_ATTEMPTS = 8
+FIRST_PAUSE_SECONDS = 0.1  # seconds; doubled from one try to the next
+MAX_PAUSE_SECONDS = 10.0
+ATTEMPT_TIMEOUT_SECONDS = 90.0
+TOTAL_TIMEOUT_SECONDS = 180.0
+FIRST_CONTACT_TIMEOUT_SECONDS = 10.0  # without any answer so far, a wrong address is likelier than a fault
 
-PASSING_STATUS = {408, 429, 500, 502, 503, 504}
-PASSING_CODES = {"SlowDown", "InternalError", "RequestTimeout", "ServiceUnavailable", "Throttling"}
-PASSING_CLASSES = {
+RETRYABLE_STATUS = {408, 429, 500, 502, 503, 504}
+RETRYABLE_CODES = {"SlowDown", "InternalError", "RequestTimeout", "ServiceUnavailable", "Throttling"}
+RETRYABLE_CLASSES = {
     *("ConnectionError", "HTTPClientError", "ResponseParserError", "IncompleteReadError"),  # botocore
     *("ClientConnectionError", "ClientPayloadError"),  # aiohttp
     *("FSTimeoutError", "IncompleteRead", "JoinError"),  # fsspec, http.client, obstore
 }
-LASTING_CLASSES = {"SSLError", "ClientSSLError", "ClientConnectorCertificateError"}
-REFUSAL_CLASSES = {
+PERMANENT_CLASSES = {"SSLError", "ClientSSLError", "ClientConnectorCertificateError"}
+CREDENTIAL_CLASSES = {
     *("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"),
     *("TokenRetrievalError", "PermissionDeniedError", "UnauthenticatedError"),
 }
 METADATA_SERVICE = "169.254.169.254"  # where obstore looks for credentials when it has none
 OBSTORE_STATUS = re.compile(r"status code: (\d{3})")
-OBSTORE_PASSING = re.compile(r"error sending request|timed? ?out|connection|response body", re.IGNORECASE)
+OBSTORE_RETRYABLE = re.compile(r"error sending request|timed? ?out|connection|response body", re.IGNORECASE)
 
 
-def pause(tries: int) -> float:
+def pause_seconds(tries: int) -> float:
     """Seconds to wait after so many tries: exponential, with jitter so that workers do not return together."""
-    return random.uniform(0.5, 1.0) * min(FIRST_PAUSE * 2.0 ** (tries - 1), LONGEST_PAUSE)
+    return random.uniform(0.5, 1.0) * min(FIRST_PAUSE_SECONDS * 2.0 ** (tries - 1), MAX_PAUSE_SECONDS)
 
 
 def status_of(error: BaseException) -> int | None:
@@ -145,31 +145,31 @@ def status_of(error: BaseException) -> int | None:
     return None
 
 
-def is_refusal(error: BaseException) -> bool:
+def is_permission_error(error: BaseException) -> bool:
     """Whether credentials are missing, wrong, or not enough."""
     classes = {c.__name__ for e in _causes(error) for c in type(e).__mro__}
     return (
         isinstance(error, PermissionError)
-        or bool(classes & REFUSAL_CLASSES)
+        or bool(classes & CREDENTIAL_CLASSES)
         or METADATA_SERVICE in str(error)
         or status_of(error) in (401, 403)
     )
 
 
-def is_passing(error: BaseException) -> bool:
+def is_retryable(error: BaseException) -> bool:
     """Whether the same request may succeed if it is made again."""
     status = status_of(error)
     if status is not None:
-        return status in PASSING_STATUS or not PASSING_CODES.isdisjoint(_codes(error))
+        return status in RETRYABLE_STATUS or not RETRYABLE_CODES.isdisjoint(_codes(error))
     if _library(error) == "obstore":
-        return OBSTORE_PASSING.search(str(error)) is not None
+        return OBSTORE_RETRYABLE.search(str(error)) is not None
     classes = {c.__name__ for c in type(error).__mro__}
-    if classes & LASTING_CLASSES:
+    if classes & PERMANENT_CLASSES:
         return False
-    return isinstance(error, TimeoutError) or bool(classes & PASSING_CLASSES)
+    return isinstance(error, TimeoutError) or bool(classes & RETRYABLE_CLASSES)
 
 
-def is_of_a_client(error: BaseException) -> bool:
+def is_client_error(error: BaseException) -> bool:
     """Whether a library for some storage raised it, and not Python, Zarr or a user's own store."""
     return _library(error) in {"aiohttp", "aiobotocore", "botocore", "fsspec", "obstore", "s3fs", "yarl"}
 
@@ -190,18 +190,20 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 T = TypeVar("T")
-AT_ONCE = 64  # requests under way; more would wait in the client's pool, where waiting counts as no answer
+MAX_CONCURRENT_REQUESTS = (
+    64  # requests under way; more would wait in the client's pool, where waiting counts as no answer
+)
 
 _answered: set[str] = set()  # the labels of stores that have answered in this process
 
 
-class RemoteStore(Wrapped):
+class RemoteStore(AsyncStoreWrapper):
     """A store object with bounded retries and clear errors; `label` is how messages name it."""
 
     def __init__(self, store: Store, label: str, secrets: Set[str] = frozenset()) -> None:
         super().__init__(store)
         self.label, self._secrets = label, secrets
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._places = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
         self.bounds = ObjectBounds()
 
     def _with_store(self, store: Store) -> RemoteStore:
@@ -225,12 +227,12 @@ class RemoteStore(Wrapped):
         """
         most = self.bounds.of_key(key)
         try:
-            bound_bodies(min(most, _asked(byte_range)))
+            bound_bodies(min(most, _requested_bytes(byte_range)))
             value = await self.tried(f"read {key} of", lambda: self._store.get(key, prototype, byte_range))
             n_bytes: float = 0 if value is None else len(value)
         except BodyTooLargeError:
             value, n_bytes = None, inf
-        if byte_range is not None and n_bytes > _asked(byte_range):
+        if byte_range is not None and n_bytes > _requested_bytes(byte_range):
             raise OSError(
                 f"cannot read a part of {key} of {self.label}: its server ignores byte ranges, which shards "
                 "need. Use a server that answers range requests, or write the store without shards"
@@ -316,8 +318,8 @@ class RemoteStore(Wrapped):
         reason: Exception | None = None
         while True:
             tries += 1
-            patience = TOTAL_SECONDS if self.label in _answered else FIRST_CONTACT_SECONDS
-            left = min(TRY_SECONDS, begun + patience - clock()) if whole else None
+            patience = TOTAL_TIMEOUT_SECONDS if self.label in _answered else FIRST_CONTACT_TIMEOUT_SECONDS
+            left = min(ATTEMPT_TIMEOUT_SECONDS, begun + patience - clock()) if whole else None
             try:
                 async with self._places, asyncio.timeout(left):
                     with panics_as_errors():
@@ -327,9 +329,9 @@ class RemoteStore(Wrapped):
                     _answered.add(self.label)
                 if reason is None or not isinstance(error, TimeoutError):
                     reason = error  # what was said is told, and not the silence after it
-                wait, waited = pause(tries), clock() - begun
-                too_late = tries >= TRIES or waited + wait >= patience
-                if too_late or is_refusal(error) or not is_passing(error):
+                wait, waited = pause_seconds(tries), clock() - begun
+                too_late = tries >= MAX_ATTEMPTS or waited + wait >= patience
+                if too_late or is_permission_error(error) or not is_retryable(error):
                     raise self._named(reason, doing, tries, waited) from None
                 await asyncio.sleep(wait)
             else:
@@ -343,14 +345,14 @@ class RemoteStore(Wrapped):
         what = f"cannot {doing} {self.label} ({type(error).__name__}: {text})"
         if isinstance(error, MemoryError):
             return MemoryError(what)
-        if is_refusal(error):
+        if is_permission_error(error):
             return PermissionError(
                 f"{what}: the credentials are missing, wrong, or do not allow it. Set them in the "
                 "environment, or give a Zarr store object that has them"
             )
         if isinstance(error, FileNotFoundError) or status_of(error) == 404:
             return FileNotFoundError(f"{what}: create the bucket or folder first, or check the address")
-        if is_passing(error):
+        if is_retryable(error):
             advice = (
                 "Run it again later" if self.label in _answered else "Check the address, endpoint and network"
             )
@@ -359,11 +361,11 @@ class RemoteStore(Wrapped):
             return io.UnsupportedOperation(f"{what}: this kind of storage cannot do that")
         if isinstance(error, OSError):
             return OSError(*([error.errno] if error.errno else []), f"{what}. Check the storage")
-        from_client = is_of_a_client(error) or isinstance(error, RustPanicError)
+        from_client = is_client_error(error) or isinstance(error, RustPanicError)
         return OSError(f"{what}. Check the storage") if from_client else error
 
 
-def _asked(part: ByteRequest | None) -> float:
+def _requested_bytes(part: ByteRequest | None) -> float:
     """The number of bytes asked for, if it is known."""
     if isinstance(part, RangeByteRequest):
         return part.end - part.start

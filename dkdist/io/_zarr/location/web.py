@@ -45,20 +45,20 @@ def without_secrets(text: str, known: Iterable[str] = ()) -> str:
 
 def url_label(url: str) -> str:
     """A URL, or a chain of them, without what may be secret."""
-    return "::".join(_cut(part)[0] for part in CHAIN.split(url))
+    return "::".join(_split_secrets(part)[0] for part in CHAIN.split(url))
 
 
 def secrets_in(url: str) -> set[str]:
     """What `url_label` leaves out, whole and in parts, as it is written and as libraries may write it."""
     found: set[str] = set()
     for part in CHAIN.split(url):
-        for text in _cut(part)[1]:
+        for text in _split_secrets(part)[1]:
             found |= {text, *(piece.partition("=")[2] or piece for piece in SEPARATORS.split(text))}
     found |= {unquote(text) for text in found} | {quote(text, safe="") for text in found}
     return {text for text in found if len(text) > 3}
 
 
-def _cut(url: str) -> tuple[str, list[str]]:
+def _split_secrets(url: str) -> tuple[str, list[str]]:
     """(what may be shown, what was left out) of one URL."""
     scheme, slashes, rest = url.partition("://")
     if not slashes:

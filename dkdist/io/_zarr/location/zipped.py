@@ -11,8 +11,8 @@ from zarr.storage import ZipStore
 
 from dkdist._utils.files import file_kind
 
-SMALL_BYTES = 2**20
-MOST_SHRUNK = 100
+MAX_UNCHECKED_ENTRY_BYTES = 2**20
+MAX_COMPRESSION_RATIO = 100
 
 
 def open_zip(path: str) -> ZipStore:
@@ -26,10 +26,10 @@ def open_zip(path: str) -> ZipStore:
     return store
 
 
-def require_no_swelling(store: ZipStore) -> None:
+def require_no_zip_bomb(store: ZipStore) -> None:
     """Raise ValueError for an opened zip file with entries that would fill memory when they are read."""
     for entry in store._zf.infolist():
-        if entry.file_size > SMALL_BYTES + MOST_SHRUNK * entry.compress_size:
+        if entry.file_size > MAX_UNCHECKED_ENTRY_BYTES + MAX_COMPRESSION_RATIO * entry.compress_size:
             raise ValueError(
                 f"entry {entry.filename!r} has {entry.compress_size} bytes and claims to unpack to "
                 f"{entry.file_size}: this is no store that was zipped"
