@@ -117,7 +117,7 @@ def test_where_work_goes_elsewhere_rows_are_kept_in_a_folder_alone(tmp_path: Pat
         learner(cache="memory").fit(lazy(), Y)
     with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
         assert bits(lazy()) == alone
-        with pytest.raises(ValueError, match="work goes to a client"):
+        with pytest.raises(ValueError, match="work runs on a client"):
             learner(cache="memory").fit(lazy(), Y)
         assert bits(features(), cache=tmp_path) == again
         assert len(MADE) <= 8 + 4  # the next epoch may begin while the last blocks are made
