@@ -217,7 +217,8 @@ REFUSING = {
 def test_chunks_of_unknown_length_are_refused_by_name(name):
     for call in REFUSING[name]:
         with pytest.raises(
-            ValueError, match=rf"{name} must have chunks of known length.* Call {name}\.compute_chunk_sizes\(\)"
+            ValueError,
+            match=rf"{name} must have chunks of known length.* Call {name}\.compute_chunk_sizes\(\)",
         ):
             call(UNKNOWN)
 
