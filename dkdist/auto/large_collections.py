@@ -34,7 +34,7 @@ from dkdist.auto.successive_halving import Average, Trial, best_average
 from dkdist.embeddings.invariant_features import InvariantSpec
 from dkdist.embeddings.ngrams import NGramEmbedding, NGramParams
 from dkdist.kernels._tuning import MAX_DENSE_INPUTS
-from dkdist.kernels.random_fourier_features import FourierSpec
+from dkdist.kernels.random_fourier_params import FourierSpec
 from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.linear.many_models import Linear
 from dkdist.linear.ridge import IncrementalRidge

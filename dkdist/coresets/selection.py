@@ -45,7 +45,7 @@ from dkdist.kernels._random_numba import MAX_HALF_TURNS, float32_error
 from dkdist.kernels.fourier_grid import MAX_GRID_DIMS, fourier_grid
 from dkdist.kernels.kernel_distance import kernel_distance
 from dkdist.kernels.kernel_sums import kernel_matrix, scaled, sums
-from dkdist.kernels.mean_embedding import GridMeanSpec, RandomMeanSpec
+from dkdist.kernels.mean_embedding_params import GridMeanSpec, RandomMeanSpec
 from dkdist.kernels.registry import MAX_FREQUENCY, get_kernel, names_with
 from dkdist.sets import SampleSets
 

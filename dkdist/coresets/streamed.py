@@ -48,7 +48,7 @@ from dkdist.kernels._cells_numba import Cells, cell_sums, kernel_cells, sums_ene
 from dkdist.kernels.fourier_grid import MAX_GRID_DIMS
 from dkdist.kernels.kernel_sums import kernel_matrix, scaled, sums
 from dkdist.kernels.lazy_distance import LazyPoints, split_weights
-from dkdist.kernels.mean_embedding import GridMeanSpec, RandomMeanSpec
+from dkdist.kernels.mean_embedding_params import GridMeanSpec, RandomMeanSpec
 from dkdist.sets import SampleSetError, SampleSets
 
 

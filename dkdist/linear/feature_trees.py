@@ -32,7 +32,7 @@ from dkdist._runtime.process import materialize_params
 from dkdist._utils.serialization import serializable
 from dkdist.embeddings.coefficients import CoefficientSpec, widest
 from dkdist.io import SetStore
-from dkdist.kernels.random_fourier_features import FourierSpec
+from dkdist.kernels.random_fourier_params import FourierSpec
 from dkdist.sets import SampleSets
 
 TILE = 128

@@ -39,8 +39,8 @@ from dkdist.embeddings.function import FunctionParams, NamedFunction
 from dkdist.embeddings.set_pca import ComponentsSpec
 from dkdist.embeddings.set_scaler import ScalerSpec
 from dkdist.embeddings.structure import FeatureUnionParams
-from dkdist.kernels.mean_embedding import RandomMeanSpec
-from dkdist.kernels.random_fourier_features import FourierSpec
+from dkdist.kernels.mean_embedding_params import RandomMeanSpec
+from dkdist.kernels.random_fourier_params import FourierSpec
 from dkdist.kernels.registry import MAX_SOBOL_DIMS
 from dkdist.models.model_kinds import (
     MAX_COUNT,

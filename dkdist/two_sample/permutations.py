@@ -19,7 +19,7 @@ from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import median_distance
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist.kernels._tuning import MAX_DENSE_INPUTS
-from dkdist.kernels.random_fourier_features import FourierSpec
+from dkdist.kernels.random_fourier_params import FourierSpec
 from dkdist.two_sample._tuning import MAX_DENSE_ROWS, N_KERNEL_FEATURES, PERMUTATION_BATCH_SIZE, ROW_TIE_TOL
 
 Statistic = Callable[[F64], F64]

@@ -24,7 +24,7 @@ import dkdist as dk
 from dkdist._runtime.checkpoint import Checkpoint
 from dkdist._utils.archives import open_archive
 from dkdist._utils.memory_budget import resident_bytes
-from dkdist.kernels.random_fourier_features import FourierSpec
+from dkdist.kernels.random_fourier_params import FourierSpec
 from dkdist.models.model_file import _sha256
 from dkdist.models.model_text import require_working
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dkdist.kernels.random_fourier_features import METHODS, FourierSpec, _frequencies
+from dkdist.kernels.random_fourier_params import METHODS, FourierSpec, _frequencies
 
 
 @pytest.mark.parametrize("method", METHODS)

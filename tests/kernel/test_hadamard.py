@@ -11,7 +11,7 @@ from dkdist._numba.hadamard import structured_products
 from dkdist._numba.points import read_only
 from dkdist._numba.simd import LANES_PER_ROW, ROWS_PER_VECTOR
 from dkdist.kernels._structured_features_numba import StructuredFrequencies, structured_features
-from dkdist.kernels.random_fourier_features import padded_length
+from dkdist.kernels.random_fourier_params import padded_length
 
 
 @pytest.mark.parametrize(

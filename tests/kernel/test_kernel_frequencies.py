@@ -7,7 +7,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.kernels.random_fourier_features import FourierSpec
+from dkdist.kernels.random_fourier_params import FourierSpec
 from dkdist.kernels.registry import MAX_FREQUENCY, NORMAL_SAMPLERS, get_kernel, names_with
 
 from .kernel_profiles import kernel_matrix

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from dkdist.kernels.random_fourier_features import METHODS, FourierParameters, FourierSpec
+from dkdist.kernels.random_fourier_params import METHODS, FourierParameters, FourierSpec
 
 PAIRS = np.triu_indices(6, 1)
 

@@ -12,7 +12,8 @@ import pytest
 
 import dkdist as dk
 from dkdist._runtime.blocks import row_blocks
-from dkdist.kernels.random_fourier_features import FourierRows, FourierSpec
+from dkdist.kernels.random_fourier_features import FourierRows
+from dkdist.kernels.random_fourier_params import FourierSpec
 from dkdist.linear.epochs import choose_materialization
 from dkdist.linear.rows import tiles
 

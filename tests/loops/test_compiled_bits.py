@@ -13,7 +13,7 @@ from dkdist.linear.rows import RowLabels
 from dkdist.linear.sgd_steps import Batch, Objective, State, step
 from dkdist.embeddings.divergence_params import DivergenceSpec
 from dkdist._base.params import Domain
-from dkdist.kernels.random_fourier_features import FourierSpec
+from dkdist.kernels.random_fourier_params import FourierSpec
 rng = np.random.default_rng(0)
 for d, n in ((1, 300), (2, 200)):
     sets = dk.SampleSets.from_arrays(list(rng.random((40, n, d)).astype("f4")))
