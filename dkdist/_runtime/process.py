@@ -27,7 +27,6 @@ from pathlib import Path
 from threading import Lock, RLock, get_ident
 from typing import Any
 
-import dask
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from dkdist._numba.arrays import LARGE
@@ -322,6 +321,8 @@ def cpu_kind() -> str:
 
 def allows_mixed_cpus() -> bool:
     """Return whether ``dkdist.allow-mixed-processors`` is set: a warning replaces the error."""
+    import dask  # what sets in memory do not need
+
     value = dask.config.get(ALLOW_MIXED_CPUS_KEY, False)
     if not isinstance(value, bool):
         raise ValueError(
