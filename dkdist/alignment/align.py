@@ -33,7 +33,8 @@ from dkdist.kernels.inputs import (
     bounding_box,
     check_bandwidth,
 )
-from dkdist.kernels.kernel_distance import make_problem, solve
+from dkdist.kernels.kernel_distance import solve
+from dkdist.kernels.mmd_problem import make_problem
 from dkdist.kernels.shapes import Shape, Surface, is_mesh
 
 

@@ -32,7 +32,8 @@ from dkdist.alignment._tuning import (
 from dkdist.alignment.local_refinement import refine_motions
 from dkdist.coresets.selection import CoresetParams, choose_points
 from dkdist.kernels.inputs import bounding_box
-from dkdist.kernels.kernel_distance import make_problem, solve
+from dkdist.kernels.kernel_distance import solve
+from dkdist.kernels.mmd_problem import make_problem
 
 Motion = tuple[F64, F64]
 

@@ -28,8 +28,8 @@ from dkdist.kernels._tuning import (
 )
 from dkdist.kernels.fourier_grid import MAX_GRID_DIMS
 from dkdist.kernels.inputs import Bandwidths
-from dkdist.kernels.kernel_distance import MMDProblem, refine_precision
 from dkdist.kernels.kernel_sums import scaled, sums_and_gradients
+from dkdist.kernels.mmd_problem import MMDProblem, refine_precision
 from dkdist.kernels.registry import get_kernel
 
 

@@ -68,8 +68,8 @@ from dkdist.kernels._tuning import (
     WIDE_POINT_NS,
 )
 from dkdist.kernels.fourier_grid import MAX_GRID_DIMS, FourierGrid, fourier_grid, grid_layout
-from dkdist.kernels.kernel_distance import MMDProblem, direct_energy
 from dkdist.kernels.kernel_sums import scaled
+from dkdist.kernels.mmd_problem import MMDProblem, direct_energy
 from dkdist.kernels.registry import GaussianMixture, get_kernel
 
 # bandwidths: exp(-37^2 / 2) is a normal float64 (tests/kernel/test_kernel_bounds.py)

@@ -17,7 +17,9 @@ from .kernel_trials import adversarial_trial, exact_energy, greatest, many, rand
 STATED = 1e-8  # of D^2, in W^2
 ROOT = 1e-7  # of D, in W: the root of the rounding of D^2
 KERNELS = ("gaussian", "laplace", "matern12", "matern32", "matern52", "rational-quadratic")
-FEW = "dkdist.kernels.methods.MAX_DIRECT_POINTS", "dkdist.kernels.kernel_distance.MAX_DIRECT_POINTS"
+FEW = tuple(
+    f"dkdist.kernels.{name}.MAX_DIRECT_POINTS" for name in ("methods", "kernel_distance", "mmd_problem")
+)
 METHODS = ("random", "stratified", "halving", "swap")
 NARROW = "is too small for points"
 CELLS = {

@@ -25,7 +25,7 @@ METHODS = (
 )  # fmt: skip
 NEVER, ALWAYS = 1e300, 1e-12
 RULE = "dkdist.kernels.methods"
-FEW = {"dkdist.kernels.kernel_distance.MAX_DIRECT_POINTS": 2}
+FEW = {f"dkdist.kernels.{name}.MAX_DIRECT_POINTS": 2 for name in ("kernel_distance", "mmd_problem")}
 MIXED = {
     f"{RULE}.{name}": 0.0 for name in ("GAUSSIAN_PLAN_NS", "WIDE_POINT_NS", "NARROW_POINT_NS")
 }  # by Gaussians, not all pairs

@@ -27,7 +27,9 @@ from .kernel_trials import (
 MIXED = ("matern12", "matern32", "matern52", "rational-quadratic", "energy")
 SORTED = ("laplace", "matern12", "matern32", "matern52", "energy")
 PRODUCTS = 1e-10  # of W^2: "exact" in more than three dimensions
-FEW = {"dkdist.kernels.methods.MAX_DIRECT_POINTS": 2, "dkdist.kernels.kernel_distance.MAX_DIRECT_POINTS": 2}
+FEW = {
+    f"dkdist.kernels.{name}.MAX_DIRECT_POINTS": 2 for name in ("methods", "kernel_distance", "mmd_problem")
+}
 
 
 @pytest.fixture
