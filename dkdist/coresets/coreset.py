@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist._base.parameter_checks import LEAST, draw_seed, median_seed, one_of, positive, whole
-from dkdist._base.sampling import least_keys, row_keys
+from dkdist._base.parameter_checks import MIN_SCALE, draw_seed, median_seed, check_choice, check_positive, check_int
+from dkdist._base.sampling import smallest_keys, random_row_keys
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import check_bool, dimension_names
 from dkdist.coresets import selection
@@ -77,14 +77,14 @@ def coreset_size(eps: float, delta: float = 0.05) -> int:
     >>> coreset_size(0.1), coreset_size(0.1, 0.5)
     (1189, 475)
     """
-    eps, delta = positive("eps", eps), positive("delta", delta)
+    eps, delta = check_positive("eps", eps), check_positive("delta", delta)
     if not MIN_DELTA <= delta < 1:
         raise ValueError(
             f"delta must be a probability from {MIN_DELTA:g} to below 1; got {delta:g}. Pass the acceptable "
             "probability of failure, such as 0.01."
         )
-    if eps < LEAST:
-        raise ValueError(f"eps must be at least {LEAST:g}; got {eps:g}, for which no sample is large enough.")
+    if eps < MIN_SCALE:
+        raise ValueError(f"eps must be at least {MIN_SCALE:g}; got {eps:g}, for which no sample is large enough.")
     return int(np.ceil(((1 + np.sqrt(-2 * np.log(delta))) / eps) ** 2))
 
 
@@ -92,7 +92,7 @@ def coreset(
     P: Any,
     size: int,
     *,
-    sigma: float | str,
+    sigma: float | str = "median",
     kernel: str = "gaussian",
     weights: Any = None,
     method: str = "swap",
@@ -107,7 +107,7 @@ def coreset(
         Points. Points that are not in memory are read piece by piece, twice.
     size : int
         Number of points of the coreset, at most n; see `coreset_size` for the size of a random sample.
-    sigma : float or "median"
+    sigma : float or "median", default="median"
         Standard deviation of the Gaussian kernel exp(-r^2 / (2 sigma^2)), or the unit of r for another kernel. "median"
         is the median distance of 1,024 random points of positive weight.
     kernel : str, default="gaussian"
@@ -174,7 +174,7 @@ def coreset(
     ('matern32', True)
     """
     optimal_weights = check_bool("optimal_weights", optimal_weights)
-    size, method = whole("size", size), one_of("method", method, selection.METHODS)
+    size, method = check_int("size", size), check_choice("method", method, selection.METHODS)
     kernel = selection.check_kernel(kernel)
     if hasattr(P, "blocks"):  # Dask and Zarr arrays, stores; their readers are imported lazily
         from dkdist.coresets.streamed import streamed_coreset
@@ -191,8 +191,8 @@ def coreset(
     width = selection.check_sigma(sigma)
     if width is None:
         positive_rows = np.flatnonzero(p > 0)
-        keys = row_keys(0, len(x), median_seed(random_state))[positive_rows]
-        width = selection.median_sigma(points[positive_rows[least_keys(keys, MEDIAN_SAMPLE_SIZE)]])
+        keys = random_row_keys(0, len(x), median_seed(random_state))[positive_rows]
+        width = selection.median_sigma(points[positive_rows[smallest_keys(keys, MEDIAN_SAMPLE_SIZE)]])
     extent = float(np.ptp(x, axis=0).max())
     selection.check_float32_range(
         width_of_the_points=extent, bandwidth_sigma=width, total_weight=float(p.sum())

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist._base.parameter_checks import one_of, positive
-from dkdist._base.sampling import median_distance, some
+from dkdist._base.parameter_checks import check_choice, check_positive
+from dkdist._base.sampling import median_distance, random_subset
 from dkdist._numba.arrays import F64, Array
 from dkdist._numba.points import column_bounds, nonfinite_rows
 from dkdist._numba.weighted_points import WeightedPoints, set_bounds
@@ -202,14 +202,14 @@ def _map_by_matrix(pair: Pair, S: F64) -> tuple[Pair, F64]:
 
 
 def resolve_bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, seed: int = 0) -> float:
-    """Return the standard deviation sigma from exactly one of three forms; "median" samples points by a seed."""
+    """Return the standard deviation sigma from one of three forms; "median", the default, samples points by a seed."""
     values = {
         name: value for name, value in (("sigma", sigma), ("h", h), ("gamma", gamma)) if value is not None
-    }
-    if len(values) != 1:
+    } or {"sigma": "median"}
+    if len(values) > 1:
         raise ValueError(
-            "exactly one bandwidth is required: sigma for exp(-r^2 / (2 sigma^2)), h for exp(-r^2 / h), or gamma for "
-            f"exp(-gamma r^2); got {' and '.join(values) or 'none'}."
+            "at most one bandwidth is accepted: sigma for exp(-r^2 / (2 sigma^2)), h for exp(-r^2 / h), or gamma for "
+            f"exp(-gamma r^2); got {' and '.join(values)}."
         )
     name, value = next(iter(values.items()))
     if name != "sigma" and kernel != "gaussian":
@@ -217,10 +217,10 @@ def resolve_bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, s
     if isinstance(value, str):
         if name != "sigma":
             raise ValueError(f"{name} must be a positive number; got {value!r}. Only sigma accepts 'median'.")
-        one_of(name, value, ("median",))
+        check_choice(name, value, ("median",))
         result = _median_distance(pair, seed)
     else:
-        number = positive(name, value)
+        number = check_positive(name, value)
         result = {"sigma": number, "h": np.sqrt(number / 2), "gamma": np.sqrt(0.5 / number)}[name]
     check_bandwidth(name, value, float(result), float(pair.widths.max()))
     return float(result)
@@ -228,7 +228,9 @@ def resolve_bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, s
 
 def _median_distance(pair: Pair, seed: int) -> float:
     sets = pair.points.only(0), pair.points.only(1)
-    sigma = median_distance(np.concatenate([x.at(some(len(x), MEDIAN_SAMPLE_SIZE, seed))[0] for x in sets]))
+    sigma = median_distance(
+        np.concatenate([x.at(random_subset(len(x), MEDIAN_SAMPLE_SIZE, seed))[0] for x in sets])
+    )
     if sigma == 0:
         raise ValueError(
             "sigma='median' requires distinct points, but all are equal. Pass a number as sigma."

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist._base.parameter_checks import median_seed, one_of, positive
+from dkdist._base.parameter_checks import median_seed, check_choice, check_positive
 from dkdist._utils.validation import check_bool, require_same_names
 from dkdist.kernels._tuning import (
     MAX_DIRECT_POINTS,
@@ -88,9 +88,10 @@ def kernel_distance(
         meshio count as surfaces. In one to three dimensions, P and Q may be Dask or Zarr arrays or one set of a store
         (``sets[i:i + 1]``): these are read block by block, twice, with the Gaussian kernel and method "auto" or
         "fourier".
-    sigma, h, gamma : float
-        Bandwidth; exactly one of exp(-r^2 / (2 sigma^2)), exp(-r^2 / h), exp(-gamma r^2). sigma="median" is the
-        median distance of up to 512 random points of each set, without regard to weights. For a sequence of sigmas the
+    sigma, h, gamma : float, optional
+        Bandwidth; at most one of exp(-r^2 / (2 sigma^2)), exp(-r^2 / h), exp(-gamma r^2). The default, sigma="median",
+        is the median distance of up to 512 random points of each set, without regard to weights (1 for the kernel
+        "energy", which has no bandwidth). For a sequence of sigmas the
         kernels, and so their D^2, are added. For a (d, d) array S the distance of two points is |S^(-1) (x - y)|
         instead of r / sigma; np.diag(scales) has one scale per dimension.
     squared : bool, default=False
@@ -127,7 +128,7 @@ def kernel_distance(
     Raises
     ------
     ValueError
-        For no or two bandwidths; points that are not finite or not (n, d); different dimensions; data frames whose
+        For two bandwidths; points that are not finite or not (n, d); different dimensions; data frames whose
         columns differ in name or order; weights of another length, all zero, or with a total outside 1e-140 to 1e150; a
         shape and a point set; an unknown method or kernel; a method that cannot reach eps (with the required number of
         modes, terms or frequencies); and derivatives of D at D = 0.
@@ -223,8 +224,8 @@ def kernel_distance(
         check_bool(name, flag)
         for name, flag in (("squared", squared), ("unbiased", unbiased), ("gradient", gradient))
     )
-    one_of("method", method, METHODS)
-    one_of("kernel", kernel, tuple(KERNELS))
+    check_choice("method", method, METHODS)
+    check_choice("kernel", kernel, tuple(KERNELS))
     require_same_names(P=P, Q=Q)
     if any(hasattr(X, "blocks") for X in (P, Q)):  # Dask and Zarr arrays, stores
         _require_lazy_support(kernel, unbiased=unbiased, gradient=gradient)
@@ -236,7 +237,7 @@ def kernel_distance(
     bandwidths = resolve_bandwidths(
         read_pair(P, Q, weights), sigma, h, gamma, kernel, median_seed(random_state)
     )
-    pair, eps_per_bandwidth = bandwidths.pair, positive("eps", eps) / len(bandwidths.sigmas)
+    pair, eps_per_bandwidth = bandwidths.pair, check_positive("eps", eps) / len(bandwidths.sigmas)
     _require_definite(pair, kernel)
     if unbiased:
         _require_unbiased_support(pair, squared, gradient)

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dkdist._base.parameter_checks import positive
-from dkdist._base.sampling import least_keys, row_keys
+from dkdist._base.parameter_checks import check_positive
+from dkdist._base.sampling import smallest_keys, random_row_keys
 from dkdist._numba.arrays import F64, I64, Array
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist._runtime.blocks import (
@@ -181,7 +181,10 @@ def lazy_kernel_distance(
     low = np.min([side.summary.low for side in sides], axis=0)
     widths = np.max([side.summary.high for side in sides], axis=0) - low
     sigmas = _resolve_sigmas(sides, low, widths, bandwidth, seed)
-    eps_per_bandwidth, W = positive("eps", eps) / len(sigmas), sum(s.unit * s.summary.weight for s in sides)
+    eps_per_bandwidth, W = (
+        check_positive("eps", eps) / len(sigmas),
+        sum(s.unit * s.summary.weight for s in sides),
+    )
     if not widths.any():
         return len(sigmas) * sum(s.sign * s.unit * s.summary.weight for s in sides) ** 2
     n = p.n_points + q.n_points
@@ -226,7 +229,7 @@ def _read_side(name: str, points: LazyPoints, sign: float, weights: Any, seed: i
     keys, sample = (
         np.concatenate([getattr(part, field) for part in summaries]) for field in ("keys", "sample")
     )
-    chosen = least_keys(keys, MEDIAN_SAMPLE_SIZE)
+    chosen = smallest_keys(keys, MEDIAN_SAMPLE_SIZE)
     low, high = (
         np.min([part.low for part in summaries], axis=0),
         np.max([part.high for part in summaries], axis=0),
@@ -242,13 +245,13 @@ def _read_side(name: str, points: LazyPoints, sign: float, weights: Any, seed: i
 def _summarize_block(weighted: bool, block: Array, extra: tuple[int, int, float]) -> PointsSummary:
     first, seed, max_key = extra
     x, p = split_weights(block, weighted, first)
-    keys, weight = row_keys(first, len(x), seed), float(len(x))
+    keys, weight = random_row_keys(first, len(x), seed), float(len(x))
     if p is not None:
         x, keys, weight = x[p > 0], keys[p > 0], float(p.sum())
     no_bound = np.full(x.shape[1], np.inf)
     low, high = (x.min(axis=0), x.max(axis=0)) if len(x) else (no_bound, -no_bound)
     sampled = np.flatnonzero(keys <= max_key)
-    sampled = sampled[least_keys(keys[sampled], MEDIAN_SAMPLE_SIZE)]
+    sampled = sampled[smallest_keys(keys[sampled], MEDIAN_SAMPLE_SIZE)]
     return PointsSummary(low, high, weight, keys[sampled], x[sampled])
 
 

@@ -20,10 +20,10 @@ from dkdist._base.inputs import DataSummary, Sets, check_sets, sample_points
 from dkdist._base.parameter_checks import (
     draw_seed,
     median_seed,
-    one_of,
+    check_choice,
     round_to_float32,
-    whole,
-    within_float32,
+    check_int,
+    check_scale,
 )
 from dkdist._base.params import Domain
 from dkdist._base.sampling import median_distance
@@ -152,8 +152,8 @@ class MeanEmbedding(SetEmbedding):
 
     def fit(self, X: Any, y: Any = None) -> MeanEmbedding:
         """Choose sigma and frequencies from the sets X in one pass over the data; ``y`` is ignored."""
-        method = one_of("method", self.method, METHODS)
-        kernel = one_of("kernel", self.kernel, names_with("sample_frequencies"))
+        method = check_choice("method", self.method, METHODS)
+        kernel = check_choice("kernel", self.kernel, names_with("sample_frequencies"))
         if method == "fourier" and kernel != "gaussian":
             raise ValueError(f"method='fourier' requires kernel='gaussian'; got {kernel!r}. Use 'auto'.")
         fixed_sigmas = self._fixed_sigmas()
@@ -190,10 +190,10 @@ class MeanEmbedding(SetEmbedding):
 
     def _fixed_sigmas(self) -> tuple[float, ...] | None:
         if isinstance(self.sigma, str):
-            one_of("sigma", self.sigma, ("median",))
+            check_choice("sigma", self.sigma, ("median",))
             return None
         values = tuple(
-            round_to_float32(within_float32("sigma", value)) for value in np.ravel(np.asarray(self.sigma))
+            round_to_float32(check_scale("sigma", value)) for value in np.ravel(np.asarray(self.sigma))
         )
         if not values:
             raise ValueError(
@@ -202,7 +202,7 @@ class MeanEmbedding(SetEmbedding):
         return values
 
     def _components_per_sigma(self, method: str, n_sigmas: int) -> int:
-        n = whole("n_components", self.n_components, least=2)
+        n = check_int("n_components", self.n_components, least=2)
         unit = n_sigmas if method == "fourier" else 2 * n_sigmas
         if method != "fourier" and n % unit:
             suffix = f" for each of {n_sigmas} bandwidths" if n_sigmas > 1 else ""
@@ -223,7 +223,7 @@ def _median_sigma(sets: Sets, summary: DataSummary, seed: int) -> float:
             f"sigma='median' requires distinct points, but the {len(points)} sampled points are equal. Pass a number "
             "as sigma."
         )
-    return round_to_float32(within_float32("sigma='median'", sigma))
+    return round_to_float32(check_scale("sigma='median'", sigma))
 
 
 def _domain_with_margin(summary: DataSummary) -> Domain:

@@ -172,9 +172,9 @@ class RowAccumulator:
     """Row of a set that is read in pieces: ``add_tile`` receives whole tiles of points, ``finish`` returns the row."""
 
     def __init__(self, add_tile: Callable[[F32, F32 | None], None], finish: Callable[[], F64]) -> None:
-        from dkdist._base.params import CutPieces  # imported lazily: only oversized sets need it
+        from dkdist._base.params import ChunkBuffer  # imported lazily: only oversized sets need it
 
-        self._pieces, self._finish = CutPieces(TILE_POINTS, add_tile), finish
+        self._pieces, self._finish = ChunkBuffer(TILE_POINTS, add_tile), finish
 
     def add(self, points: F32, weights: F32 | None) -> None:
         """Add the next points (m, d) and their weights (m,)."""

@@ -23,18 +23,18 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dkdist._base.inputs import require_rows_of_features, within_floats
+from dkdist._base.inputs import require_feature_rows, reject_float_overflow
 from dkdist._base.parameter_checks import (
     draw_seed,
-    is_word,
+    is_literal,
     median_seed,
-    one_of,
+    check_choice,
     round_to_float32,
-    whole,
-    within_float32,
+    check_int,
+    check_scale,
 )
-from dkdist._base.row_ids import attach_index, check_index_alignment, own_rows, with_index
-from dkdist._base.sampling import median_distance, some_runs
+from dkdist._base.row_ids import attach_index, check_index_alignment, unwrap_rows, apply_set_output
+from dkdist._base.sampling import median_distance, random_runs
 from dkdist._numba.arrays import F32, I64, Array
 from dkdist._numba.points import max_abs_value, nonfinite_rows
 from dkdist._runtime.arrays import block_bounds, fill_in_memory, lazy_from_rows, take_rows
@@ -135,18 +135,18 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def fit(self, X: Any, y: Any = None) -> RandomFourierFeatures:
         """Choose sigma from a sample of the rows X and draw the seed of the frequencies; ``y`` is ignored."""
-        n_components = whole("n_components", self.n_components, least=2)
+        n_components = check_int("n_components", self.n_components, least=2)
         if n_components % 2:
             raise ValueError(
                 f"n_components must be even, half sines and half cosines; got {n_components}. Use {n_components + 1}."
             )
-        method = one_of("method", self.method, ("auto", *METHODS))
-        kernel = one_of("kernel", self.kernel, names_with("sample_frequencies"))
-        fixed_sigma = None if is_word(self.sigma, "median") else within_float32("sigma", self.sigma)
+        method = check_choice("method", self.method, ("auto", *METHODS))
+        kernel = check_choice("kernel", self.kernel, names_with("sample_frequencies"))
+        fixed_sigma = None if is_literal(self.sigma, "median") else check_scale("sigma", self.sigma)
         X = self._validated(X, reset=True)
         median = median_seed(self.random_state)
         sigma = (
-            within_float32("sigma='median'", _median_sigma(X, median)) if fixed_sigma is None else fixed_sigma
+            check_scale("sigma='median'", _median_sigma(X, median)) if fixed_sigma is None else fixed_sigma
         )
         if not is_lazy(X):
             _warn_if_unresolved(X, sigma)
@@ -165,7 +165,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def transform(self, X: Any) -> Any:
         """Return features of the rows X: (n, n_components) float32."""
         check_is_fitted(self)
-        return with_index(self, attach_index(self._features(self._validated(X, reset=False)), X))
+        return apply_set_output(self, attach_index(self._features(self._validated(X, reset=False)), X))
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Fit to the rows X and return their features; checks that the index of X matches that of ``y``."""
@@ -184,10 +184,10 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return out
 
     def _validated(self, X: Any, reset: bool) -> Any:
-        X = own_rows(X)
-        require_rows_of_features(self, X)
+        X = unwrap_rows(X)
+        require_feature_rows(self, X)
         if not is_lazy(X):
-            with within_floats():
+            with reject_float_overflow():
                 return validate_data(
                     self, X, reset=reset, dtype=np.float32, order="C", ensure_all_finite="allow-nan"
                 )
@@ -313,7 +313,7 @@ def _warn_if_unresolved(X: F32, sigma: float) -> None:
 
 def median_rows(n: int, seed: int) -> I64:
     """Return the indices of up to 512 of n rows, in random runs of neighbours: a lazy array computes few blocks."""
-    return some_runs(n, N_MEDIAN_RUNS, MEDIAN_RUN_ROWS, seed)
+    return random_runs(n, N_MEDIAN_RUNS, MEDIAN_RUN_ROWS, seed)
 
 
 def _median_sigma(X: Any, seed: int) -> float:

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from dkdist._base.parameter_checks import is_word
+from dkdist._base.parameter_checks import is_literal
 from dkdist._numba.arrays import F64
 from dkdist._utils.validation import check_bool
 from dkdist.kernels import _profiles_numba as forms
@@ -308,7 +308,7 @@ def register_kernel(kernel: Kernel) -> None:
         )
     if kernel.metric not in ("euclidean", "cityblock"):
         raise ValueError(f"metric must be 'euclidean' or 'cityblock'; got {kernel.metric!r}.")
-    if not is_word(kernel.positive_definite, "equal totals"):
+    if not is_literal(kernel.positive_definite, "equal totals"):
         check_bool("positive_definite", kernel.positive_definite)
     r = np.array([[0.0, 0.5], [1.0, 3.0]])
     for field in ("value", "dvalue"):

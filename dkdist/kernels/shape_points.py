@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dkdist._base.parameter_checks import draw_seed, positive, whole
+from dkdist._base.parameter_checks import draw_seed, check_positive, check_int
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64
 from dkdist.kernels._shapes_numba import merge_cells
@@ -77,7 +77,7 @@ def gridded_shape(shape: Curve | Surface, side: float) -> ShapePoints:
     (True, True)
     """
     shape = _check_shape("shape", shape)
-    side, width = positive("side", side), float(np.ptp(shape.points, axis=0).max())
+    side, width = check_positive("side", side), float(np.ptp(shape.points, axis=0).max())
     if width >= MAX_CELLS_PER_SIDE * side:
         raise ValueError(
             f"side must be at least {width / MAX_CELLS_PER_SIDE:.3g} for a shape {width:.3g} wide; got {side:.3g}."
@@ -120,7 +120,7 @@ def sampled_shape(shape: Curve | Surface, size: int, random_state: Any = None) -
     >>> few.points.shape, dk.kernel_distance(line.refined(0.01), few, sigma=0.3) < 0.05
     ((1000, 2), True)
     """
-    shape, size = _check_shape("shape", shape), whole("size", size)
+    shape, size = _check_shape("shape", shape), check_int("size", size)
     rng = np.random.default_rng([draw_seed(random_state), RngStream.SHAPE_POINTS])
     lengths = shape.sizes
     which = rng.choice(len(lengths), size, p=lengths / lengths.sum())
@@ -146,7 +146,7 @@ def shape_error_bound(P: Curve | Surface, Q: Curve | Surface, *, sigma: float) -
     >>> round(dk.shape_error_bound(P.refined(0.1), Q.refined(0.1), sigma=1.0), 6)
     0.003333
     """
-    P, Q, sigma = _check_shape("P", P), _check_shape("Q", Q), positive("sigma", sigma)
+    P, Q, sigma = _check_shape("P", P), _check_shape("Q", Q), check_positive("sigma", sigma)
     read_pair(P, Q, None)
     with np.errstate(over="ignore"):
         bound = float((P.sizes.sum() + Q.sizes.sum()) / sigma * ((P.moment() + Q.moment()) / sigma))
@@ -190,7 +190,7 @@ def refine_shapes(P: C, Q: C, *, sigma: float, eps: float = 1e-4) -> tuple[C, C]
     >>> len(P.points), dk.shape_error_bound(P, Q, sigma=0.3) <= 1e-2
     (324, True)
     """
-    eps = positive("eps", eps)
+    eps = check_positive("eps", eps)
     if shape_error_bound(P, Q, sigma=sigma) <= eps:
         return P, Q
     longest = float(sigma * np.sqrt(12 * eps) / (P.sizes.sum() + Q.sizes.sum())) * (1 - LENGTH_RELATIVE_TOL)

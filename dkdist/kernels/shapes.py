@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist._base.parameter_checks import positive
+from dkdist._base.parameter_checks import check_positive
 from dkdist._numba.arrays import F64, I64
 from dkdist._numba.points import column_bounds
 from dkdist._utils.validation import check_bool, dimension_names
@@ -236,7 +236,7 @@ class Surface(Shape):
 
 
 def _check_longest(shape: Curve | Surface, value: float) -> float:
-    longest = positive("longest", value)
+    longest = check_positive("longest", value)
     pieces = shape.n_refined(longest)
     if pieces > MAX_PIECES:
         raise ValueError(

@@ -270,10 +270,19 @@ def test_zero_to_itself_symmetric_and_the_triangle_inequality():
     assert d(P[::-1], Q) == pytest.approx(d(P, Q))
 
 
+def test_the_default_bandwidth_is_the_median_distance():
+    assert dk.kernel_distance(P, Q, random_state=0) == dk.kernel_distance(
+        P, Q, sigma="median", random_state=0
+    )
+    np.testing.assert_array_equal(dk.witness(P, Q, P[:3]), dk.witness(P, Q, P[:3], sigma="median"))
+    few, same = (dk.coreset(P, 5, random_state=0, **given) for given in ({}, {"sigma": "median"}))
+    np.testing.assert_array_equal(few.points, same.points)
+    assert dk.kernel_distance(P, Q, kernel="energy") == dk.kernel_distance(P, Q, sigma=1.0, kernel="energy")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "exactly one bandwidth.*got none"),
         ({"sigma": 1, "h": 1}, "got sigma and h"),
         ({"sigma": 0}, "sigma must be a positive number; found 0"),
         ({"sigma": "mean"}, "sigma must be one of 'median'; found 'mean'"),
