@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dkdist
-from dkdist._base.inputs import survey_bytes
+from dkdist._base.inputs import summary_bytes
 from dkdist._runtime.run import BlockPlan, plan_of
 from dkdist.cli.model import build_feature_steps, build_learner
 from dkdist.embeddings.cross_validation import search_bytes
@@ -43,7 +43,7 @@ def plan_fit(args: Namespace, sets: Any, targets: NDArray[Any], task: str) -> Fi
     if args.learner == "sgd":
         model.set_params(eta0=1.0, checkpoint=None)  # the default eta0 is estimated from a block of features
     plan: BlockPlan = plan_of(lambda: model.fit(features, targets))
-    extra_bytes = LOADED_BYTES + survey_bytes(sets)
+    extra_bytes = LOADED_BYTES + summary_bytes(sets)
     if selects_bandwidth:
         extra_bytes += search_bytes(len(sets), sets.n_points, sets.n_dims)
     return FitPlan(n_columns, features, replace(plan, work_bytes=plan.work_bytes + extra_bytes))

@@ -16,7 +16,7 @@ from dkdist.cli.console import is_progress_shown, scheduler_session
 from dkdist.cli.output import require_output_store
 from dkdist.cli.text import escape_controls
 from dkdist.io.readers.files import find_table_files
-from dkdist.io.readers.kinds import KINDS, DEFAULT_READERS, SUFFIXES, kind_of, reader_of, sources_in
+from dkdist.io.readers.kinds import DEFAULT_READERS, KINDS, SUFFIXES, kind_of, reader_of, sources_in
 from dkdist.io.readers.sources import LOG
 
 KINDS_BY_OPTION = {

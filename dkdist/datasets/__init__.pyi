@@ -1,4 +1,4 @@
-"""What `dkdist.datasets` offers, with its home; imported when it is first used."""
+"""Public names of `dkdist.datasets`, imported on first use."""
 
 from .cells import make_cells as make_cells
 from .digits import load_digits_as_sets as load_digits_as_sets

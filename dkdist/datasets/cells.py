@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist._base.parameter_checks import draw_seed, whole
+from dkdist._base.parameter_checks import check_int, draw_seed
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import check_bool
 from dkdist.sets import SampleSets
@@ -102,7 +102,7 @@ def make_cells(
     >>> cells.columns.tolist(), donors.columns.tolist()
     (['donor', 'CD3', 'CD4', 'CD8', 'CD38'], ['group', 'age', 'severity'])
     """
-    n, size = whole("n_donors", n_donors, 2, MAX_COUNT), whole("n_cells", n_cells, 2, MAX_COUNT)
+    n, size = check_int("n_donors", n_donors, 2, MAX_COUNT), check_int("n_cells", n_cells, 2, MAX_COUNT)
     as_frame, rng = check_bool("as_frame", as_frame), np.random.default_rng(draw_seed(random_state))
     groups = rng.permutation(np.resize(list(MEAN_ACTIVE_FRACTION), n))
     donors = [_simulate_donor(str(group), size, rng) for group in groups]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.parameter_checks import draw_seed, whole
+from dkdist._base.parameter_checks import check_int, draw_seed
 from dkdist._numba.arrays import F64, I64
 from dkdist.sets import SampleSets
 
@@ -83,7 +83,7 @@ def make_mixtures(
     >>> y[:6].tolist()
     [9, 7, 1, 10, 5, 7]
     """
-    n, size = whole("n_sets", n_sets, most=MAX_COUNT), whole("n_points", n_points, most=MAX_COUNT)
+    n, size = check_int("n_sets", n_sets, most=MAX_COUNT), check_int("n_points", n_points, most=MAX_COUNT)
     rng = np.random.default_rng(draw_seed(random_state))
     mixtures = [Mixture(rng) for _ in range(n)]
     points = [np.clip(mixture.sample(size, rng), -DOMAIN_BOUND, DOMAIN_BOUND) for mixture in mixtures]

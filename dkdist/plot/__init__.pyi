@@ -1,4 +1,4 @@
-"""What `dkdist.plot` offers: every picture once, with its home; imported when it is first used."""
+"""Public names of `dkdist.plot`, imported on first use."""
 
 from ._calibration import calibration as calibration
 from ._collection import collection as collection

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from dkdist._base.parameter_checks import whole
+from dkdist._base.parameter_checks import check_int
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist.plot._canvas import (
@@ -69,7 +69,7 @@ def calibration(model: Any, sets: Any, y: Any, *, n_bins: int = 10, ax: Any = No
     >>> ax.get_xlabel()
     'probability of 1'
     """
-    n_bins = whole("n_bins", n_bins, most=MAX_BINS)
+    n_bins = check_int("n_bins", n_bins, most=MAX_BINS)
     probabilities, correct, class_name = _predict_probabilities(model, sets, y)
     bins = np.array_split(np.argsort(probabilities, kind="stable"), min(n_bins, len(probabilities)))
     x = np.array([probabilities[rows].mean() for rows in bins])

@@ -174,4 +174,4 @@ def draw_key(ax: Axes, colours: TargetColours) -> None:
         ax.plot([], [], color=colour, marker=marker, linestyle="", label=name)
     add_legend(
         ax, title=colours.label, loc="upper left", bbox_to_anchor=(1, 1)
-    )  # beside the data, never over them
+    )  # next to the data, which it must not hide

@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 from sklearn.decomposition import PCA
 
 from dkdist._base.inputs import check_sets
-from dkdist._base.parameter_checks import real_matrix, require_symmetric
+from dkdist._base.parameter_checks import check_real_array, require_symmetric
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import check_bool
 from dkdist.distances.sliced_wasserstein_embedding import SlicedWassersteinEmbedding
@@ -79,18 +79,18 @@ def collection(rows: Any, y: Any = None, *, distances: bool = False, ax: Any = N
     matrix = _sets_or_rows(rows, distances)
     n = len(matrix)
     colours = colour_by_target(y, rows)
-    shown = (
+    indices = (
         np.arange(n)
         if n <= MAX_MAP_SETS
         else np.sort(np.random.default_rng(0).choice(n, MAX_MAP_SETS, replace=False))
     )
     scale = _classical_scaling if distances else _principal_components
-    coordinates, fractions = scale(matrix, shown)
+    coordinates, fractions = scale(matrix, indices)
     axes = get_axes(ax)
-    _draw_map(axes, coordinates, shown, colours)
+    _draw_map(axes, coordinates, indices, colours)
     axis_name = "axis" if distances else "component"
     labels = [f"{axis_name} {k} ({100 * fraction:.0f} %)" for k, fraction in enumerate(fractions, 1)]
-    style_axes(axes, f"{len(shown):,} sets" + (f" of {n:,}" if len(shown) < n else ""), *labels)
+    style_axes(axes, f"{len(indices):,} sets" + (f" of {n:,}" if len(indices) < n else ""), *labels)
     axes.set_aspect("equal", adjustable="datalim")
     add_grid(axes)
     return axes
@@ -101,7 +101,7 @@ def _sets_or_rows(values: Any, distances: bool) -> Any:
     if isinstance(values, (SampleSets, SetStore)) or (not distances and _is_list_of_sets(values)):
         sets = check_sets(values)
         return SlicedWassersteinEmbedding(random_state=0).fit(sets).transform(sets)
-    rows = values if hasattr(values, "dask") else real_matrix("rows", values)
+    rows = values if hasattr(values, "dask") else check_real_array("rows", values)
     if rows.ndim != 2 or len(rows) < 3 or rows.shape[1] == 0:
         raise ValueError(f"rows must be (n, m) with three sets or more; got shape {rows.shape}")
     if distances and rows.shape[0] != rows.shape[1]:

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dkdist._base.inputs import check_sets
-from dkdist._base.parameter_checks import real_matrix, whole
+from dkdist._base.parameter_checks import check_int, check_real_array
 from dkdist._numba.arrays import F64
 from dkdist.plot._canvas import (
     DIVERGING_CMAP,
@@ -73,7 +73,7 @@ def contributions(
     40
     """
     collection = check_sets(sets, text=True)
-    i = whole("which", which, least=0, most=len(collection) - 1)
+    i = check_int("which", which, least=0, most=len(collection) - 1)
     view = collection[i : i + 1]
     one_set = view if isinstance(view, SampleSets) else view.load()
     values = _select_output(contributions, i, len(collection), int(one_set.sizes[0]), output)
@@ -102,7 +102,7 @@ def _select_output(contributions: Any, i: int, n_sets: int, n: int, output: Any)
             f"contributions must be a list with an array for each of the {n_sets} sets; got {actual}. Pass the "
             "result of explain(model, sets)"
         )
-    values = real_matrix("contributions", contributions[i])
+    values = check_real_array("contributions", contributions[i])
     if values.ndim not in (1, 2) or len(values) != n or not np.isfinite(values).all():
         raise ValueError(
             f"contributions must be finite, one for each of the {n} points; got shape {values.shape} (set {i})"
@@ -110,7 +110,9 @@ def _select_output(contributions: Any, i: int, n_sets: int, n: int, output: Any)
     columns = values.reshape(n, -1)
     if output is None and columns.shape[1] != 1:
         raise ValueError(f"output must be given for contributions to {columns.shape[1]} outputs")
-    return columns[:, whole("output", 0 if output is None else output, least=0, most=columns.shape[1] - 1)]
+    return columns[
+        :, check_int("output", 0 if output is None else output, least=0, most=columns.shape[1] - 1)
+    ]
 
 
 def _draw_points(ax: Axes, x: F64, y: F64, values: F64) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from dkdist._base.parameter_checks import real_matrix
+from dkdist._base.parameter_checks import check_real_array
 from dkdist._numba.arrays import F64
 from dkdist.plot._canvas import (
     MUTED_COLOUR,
@@ -28,7 +28,7 @@ from dkdist.plot._tuning import MIN_LOG_AXIS_RATIO
 
 def check_scores(name: str, values: Any, n: int) -> F64:
     """Return finite scores (n, n_splits)."""
-    scores = real_matrix(name, values)
+    scores = check_real_array(name, values)
     if scores.ndim == 1:
         scores = scores[:, None]
     if scores.ndim != 2 or len(scores) != n or scores.shape[1] == 0:
@@ -98,7 +98,7 @@ def learning_curve(result: Any, *, ax: Any = None) -> Axes:
             "result must be (sizes, training scores, test scores), or a fitted SGD estimator with a loss_curve_; got "
             f"{type(result).__name__}. Pass the result of sklearn.model_selection.learning_curve"
         )
-    sizes = real_matrix("sizes", result[0])
+    sizes = check_real_array("sizes", result[0])
     if sizes.ndim != 1 or len(sizes) == 0 or not (sizes > 0).all():
         raise ValueError(f"sizes must be numbers of sets above 0; got {result[0]!r:.100}")
     training = check_scores("training scores", result[1], len(sizes))

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from dkdist._base.parameter_checks import real_matrix
+from dkdist._base.parameter_checks import check_real_array
 from dkdist._numba.arrays import F64, I64
 from dkdist.plot._canvas import (
     SEQUENTIAL_CMAP,
@@ -80,7 +80,7 @@ def distances(matrix: Any, y: Any = None, *, ax: Any = None) -> Axes:
 
 
 def _check_matrix(matrix: Any) -> F64:
-    values = real_matrix("matrix", matrix)
+    values = check_real_array("matrix", matrix)
     if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
         raise ValueError(f"matrix must be (n, n), of two sets or more; got shape {values.shape}")
     if len(values) > MAX_MATRIX_SETS:

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
-from dkdist._base.parameter_checks import real_matrix
+from dkdist._base.parameter_checks import check_real_array
 from dkdist._numba.arrays import F64
 from dkdist.plot._canvas import MUTED_COLOUR, PALETTE, add_grid, add_legend, get_axes, style_axes
 from dkdist.theory.kernel_error import KernelError
@@ -82,7 +82,7 @@ def error_against_features(n_features: Any, errors: Any, *, ax: Any = None) -> A
 
 
 def _check_positive(name: str, values: Any) -> F64:
-    numbers = real_matrix(name, values)
+    numbers = check_real_array(name, values)
     if numbers.ndim != 1 or len(numbers) == 0 or not (np.isfinite(numbers) & (numbers > 0)).all():
         raise ValueError(f"{name} must be finite numbers above 0, one or more; got {values!r:.100}")
     return numbers

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from dkdist._base.parameter_checks import real_matrix
+from dkdist._base.parameter_checks import check_real_array
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist.plot._canvas import MUTED_COLOUR, PALETTE, add_grid, add_legend, get_axes, style_axes
@@ -57,7 +57,7 @@ def intervals(model: Any, sets: Any, y: Any, *, coverage: float = 0.9, ax: Any =
             f"model must be a fitted SetRegressor, with predict_interval; got {type(model).__name__}"
         )
     _, y = align_to_index(sets, y=y)
-    truth = real_matrix("y", y)
+    truth = check_real_array("y", y)
     if truth.ndim != 1 or len(truth) == 0 or not np.isfinite(truth).all():
         raise ValueError(f"y must be a finite number for each of the sets; got shape {truth.shape}")
     predicted, ends = np.asarray(model.predict(sets)), np.asarray(model.predict_interval(sets, coverage))
@@ -70,8 +70,8 @@ def intervals(model: Any, sets: Any, y: Any, *, coverage: float = 0.9, ax: Any =
     is_covered = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
     axes = get_axes(ax, (5.8, 5.0))
     order = np.argsort(truth, kind="stable")
-    shown = order[np.linspace(0, len(order) - 1, min(len(order), MAX_INTERVALS)).round().astype(int)]
-    _draw_intervals(axes, truth[shown], predicted[shown], ends[shown], is_covered[shown])
+    indices = order[np.linspace(0, len(order) - 1, min(len(order), MAX_INTERVALS)).round().astype(int)]
+    _draw_intervals(axes, truth[indices], predicted[indices], ends[indices], is_covered[indices])
     title = (
         f"coverage {100 * is_covered.mean():.0f} % ({int(is_covered.sum()):,} of {len(is_covered):,}), nominal "
         f"{100 * coverage:g} %"

@@ -12,7 +12,7 @@ from scipy.stats import gaussian_kde
 
 from dkdist._base.inputs import check_sets
 from dkdist._base.invalid_sets import require_nonnegative_weights
-from dkdist._base.parameter_checks import whole
+from dkdist._base.parameter_checks import check_int
 from dkdist._numba.arrays import F64
 from dkdist.plot._canvas import (
     MUTED_COLOUR,
@@ -165,15 +165,15 @@ def sets(sets: Any, which: Any = None, y: Any = None, *, dims: Any = None, ax: A
     colours = colour_by_target(y, collection)
     indices = _select_sets(which, len(collection), colours)
     view = collection[np.array(indices)]
-    shown = view if isinstance(view, SampleSets) else view.load()
+    subset = view if isinstance(view, SampleSets) else view.load()
     for k, i in enumerate(indices):
-        require_nonnegative_weights(shown[k : k + 1], i)
+        require_nonnegative_weights(subset[k : k + 1], i)
     panels = get_panels(ax, len(indices))
-    drawing = _SetPanels(shown, None if shown.points_dtype.kind == "u" else choose_projection(shown, dims))
+    drawing = _SetPanels(subset, None if subset.points_dtype.kind == "u" else choose_projection(subset, dims))
     for k, (panel, i) in enumerate(zip(panels, indices, strict=True)):
         target = "" if colours is None else f"{colours.label} = {colours.format_target(i)}, "
         drawing.draw(panel, k, PALETTE[0] if colours is None else colours.colours[i])
-        n = int(shown.sizes[k])
+        n = int(subset.sizes[k])
         sample = f"{MAX_DRAWN_POINTS:,} of " if n > MAX_DRAWN_POINTS and drawing.is_scatter else ""
         style_axes(panel, f"set {i}: {target}{sample}{n:,} points", *drawing.labels)
         add_grid(panel, "both" if drawing.is_scatter else "y")
@@ -194,7 +194,7 @@ def _select_sets(which: Any, n: int, colours: TargetColours | None) -> list[int]
     indices = list(which) if np.iterable(which) else [which]
     if len(indices) == 0:
         raise ValueError("which must be the index of at least one set; got none")
-    return [whole("which", i, least=0, most=n - 1) for i in indices]
+    return [check_int("which", i, least=0, most=n - 1) for i in indices]
 
 
 def _example_sets(n: int, colours: TargetColours | None) -> list[int]:
@@ -267,10 +267,10 @@ class _SetPanels:
             ax.plot(grid, density(grid[None]), color=colour, linewidth=1.8)
 
     def _draw_points(self, ax: Axes, coordinates: F64, weights: F64 | None, colour: str) -> None:
-        shown = sample_points(len(coordinates))
-        x, y = coordinates[shown].T
+        indices = sample_points(len(coordinates))
+        x, y = coordinates[indices].T
         size = np.clip(4000 / len(x), 4, 40)
-        sizes = size if weights is None else 2 * size * weights[shown] / weights.max()
+        sizes = size if weights is None else 2 * size * weights[indices] / weights.max()
         ax.scatter(x, y, s=sizes, color=colour, alpha=0.6, linewidths=0, rasterized=len(x) > 1000)
         ax.set_xlim(self.low[0], self.high[0])
         ax.set_ylim(self.low[1], self.high[1])

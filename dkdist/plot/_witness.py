@@ -122,9 +122,9 @@ def _draw_plane(ax: Axes, sides: list[F64], f: F64, p: F64, q: F64) -> None:
     contours = ax.contourf(*sides, f, levels, cmap=DIVERGING_CMAP, vmin=-limit, vmax=limit, alpha=0.75)
     add_colour_bar(ax, contours, "witness f: above 0 where P is denser")
     for points, colour, marker, name in ((p, P_COLOUR, "o", "P"), (q, Q_COLOUR, "s", "Q")):
-        shown = points[sample_points(len(points))]
-        size = float(np.clip(4000 / len(shown), 5, 30))
-        options: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.3, "rasterized": len(shown) > 1000}
-        ax.scatter(shown[:, 0], shown[:, 1], s=size, color=colour, marker=marker, label=name, **options)
+        sample = points[sample_points(len(points))]
+        size = float(np.clip(4000 / len(sample), 5, 30))
+        options: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.3, "rasterized": len(sample) > 1000}
+        ax.scatter(sample[:, 0], sample[:, 1], s=size, color=colour, marker=marker, label=name, **options)
     style_axes(ax, "P is denser in red regions, Q in blue", "dimension 0", "dimension 1")
     add_legend(ax, frameon=True, framealpha=0.9)

@@ -35,15 +35,17 @@ def data_section(evaluation: Evaluation) -> Section:
     sets, y = evaluation.sets, evaluation.truth.view(_NamedArray)
     y.name = evaluation.target
     parts = [sets._repr_html_()]
-    shown = _example_sets(evaluation)
-    if int(sets[shown].sizes.max()) <= MAX_FIGURE_POINTS:
-        examples = sets[shown].load()
-        size = 3.5 * min(3, len(shown)), 3.2 * -(-len(shown) // 3)
+    indices = _example_sets(evaluation)
+    if int(sets[indices].sizes.max()) <= MAX_FIGURE_POINTS:
+        examples = sets[indices].load()
+        size = 3.5 * min(3, len(indices)), 3.2 * -(-len(indices) // 3)
         caption = "Example sets of every class." if evaluation.classifies else "Example sets."
         if sets.n_dims > 1:
             caption += " Contours contain the densest 50 % and 90 % of the points."
         parts.append(
-            render_figure(lambda ax: _draw_examples(examples, y[shown], shown, ax), caption, size, len(shown))
+            render_figure(
+                lambda ax: _draw_examples(examples, y[indices], indices, ax), caption, size, len(indices)
+            )
         )
     mapped = np.unique(np.linspace(0, len(sets) - 1, min(len(sets), MAX_MAP_SETS)).round().astype(np.int64))
     rows, row_name = _map_rows(evaluation, sets[mapped])

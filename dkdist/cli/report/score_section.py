@@ -212,12 +212,12 @@ def _draw_confusions(ax: Any, evaluation: Evaluation, names: Any) -> None:
 def _regression_figures(evaluation: Evaluation) -> list[str]:
     if hasattr(evaluation.model, "predict_interval"):
         caption = "90 % prediction intervals; those that cross the diagonal contain the true value."
-        shown = np.unique(
+        indices = np.unique(
             np.linspace(0, len(evaluation.truth) - 1, min(len(evaluation.truth), MAX_SCATTER_SETS)).astype(
                 np.int64
             )
         )
-        sets, y = evaluation.sets[shown], evaluation.truth[shown]
+        sets, y = evaluation.sets[indices], evaluation.truth[indices]
         return [
             render_figure(lambda ax: dk.plot.intervals(evaluation.model, sets, y, ax=ax), caption, (5.8, 5))
         ]
@@ -229,12 +229,12 @@ def _regression_figures(evaluation: Evaluation) -> list[str]:
 
 
 def _draw_scatter(ax: Any, evaluation: Evaluation) -> None:
-    shown = np.unique(
+    indices = np.unique(
         np.linspace(0, len(evaluation.truth) - 1, min(len(evaluation.truth), MAX_SCATTER_SETS)).astype(
             np.int64
         )
     )
-    x, y = evaluation.truth[shown], evaluation.predicted[shown]
+    x, y = evaluation.truth[indices], evaluation.predicted[indices]
     ends = [min(x.min(), y.min()), max(x.max(), y.max())]
     ax.plot(ends, ends, "--", color=MUTED_COLOUR, linewidth=1)
     ax.scatter(x, y, s=16, color=PALETTE[0], alpha=0.6, linewidths=0)
