@@ -12,7 +12,7 @@ ICP: nearest neighbours by scipy's cKDTree, the best motion by SVD (Kabsch), unt
 less than a millionth, 50 times at most; from rotations of a uniform grid about the centroids; the start that ends with
 the least mean squared distance wins. Both methods see all points. For every number of starts the success rate is
 printed; the ratio of times is that of the fewest starts that are right at least as often as `align`, or, if none is,
-of the most. Both run alternately on the same pairs, in one thread; the medians. `align` is given no width.
+of the most. Both run interleaved on the same pairs, in one thread; the medians. `align` is given no width.
 
 Then the shapes that the width of `align` was chosen on, by width: how many are right.
 
@@ -38,7 +38,7 @@ from typing import Any
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before numpy: its products are too small to share
 
 import numpy as np
-from common import options, report_here, write
+from common import options, start_report, write
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 from threadpoolctl import threadpool_limits
@@ -64,7 +64,7 @@ HEIGHT = {2: 0.15, 3: 0.3}  # of the waves, standard deviation
 STARTS = {("whole", 2): (2, 4, 6, 8, 12), ("cut", 2): (24,), ("whole", 3): (32, 128), ("cut", 3): (32,)}
 TRIALS = {2: 100, 3: 60}
 GUARANTEES = ((2, 0.1, 0.05), (2, 0.05, 0.05), (2, 0.1, 0.01), (3, 0.3, 0.2))  # d, sigma of the diameter, eps
-ITERATIONS, LEAST_GAIN = 50, 1e-6
+ITERATIONS, MIN_GAIN = 50, 1e-6
 
 
 class Shape:
@@ -122,7 +122,7 @@ def icp_run(Q: F64, P: F64, tree: cKDTree, R: F64) -> tuple[float, F64]:
     for _ in range(ITERATIONS):
         distances, i = tree.query(Q @ R.T + t)
         error = float((distances**2).mean())
-        if before - error < LEAST_GAIN * error:
+        if before - error < MIN_GAIN * error:
             break
         before, met = error, P[i]
         U, _, Vt = np.linalg.svd((met - met.mean(axis=0)).T @ (Q - middle))
@@ -143,9 +143,9 @@ def rows(case: str, d: int, quick: bool) -> list[dict[str, Any]]:
         calls += [lambda n=n: icp(Q, P, rotation_grid(d, n)) for n in starts]  # noqa: B023
         for k, call in enumerate(calls):
             start = time.perf_counter()
-            found = call()
+            result = call()
             if trial >= 0:
-                seconds[trial, k], errors[trial, k] = time.perf_counter() - start, degrees(found, R)
+                seconds[trial, k], errors[trial, k] = time.perf_counter() - start, degrees(result, R)
     ratios = np.median(seconds / seconds[:, :1], axis=0)
     return [
         {
@@ -157,132 +157,140 @@ def rows(case: str, d: int, quick: bool) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def at_equal_success(found: list[dict[str, Any]]) -> dict[str, Any]:
+def at_equal_success(result: list[dict[str, Any]]) -> dict[str, Any]:
     """The row of ICP that `align` is compared with."""
-    ours, *theirs = found
-    equal = [row for row in theirs if row["success"] >= ours["success"]]
-    return equal[0] if equal else theirs[-1]
+    align_result, *other_methods = result
+    equal = [row for row in other_methods if row["success"] >= align_result["success"]]
+    return equal[0] if equal else other_methods[-1]
 
 
 def choice_rows(quick: bool) -> list[dict[str, Any]]:
     """How many of the pairs that the width was chosen on are right under each that was tried, of the diameter."""
-    found = []
+    result = []
     for kind, d in (("whole", 2), ("cut", 2), ("whole", 3), ("cut", 3)):
         right = dict.fromkeys(CHOICES, 0)
         for seed in CHOSEN_ON[: 3 if quick else None]:
             Q, P, R, size = pair(d, seed, kind)
             for width in CHOICES:
                 right[width] += degrees(dk.align(Q, P, sigma=width * size).rotation, R) <= DEGREES
-        found.append({"kind": kind, "d": d, "right": list(right.values())})
-        told = ", ".join(f"{100 * width:g} % {n}" for width, n in right.items())
-        print(f"  chosen on {kind} shapes, d = {d}, right by sigma / diameter: {told}", flush=True)
-    return found
+        result.append({"kind": kind, "d": d, "right": list(right.values())})
+        text = ", ".join(f"{100 * width:g} % {n}" for width, n in right.items())
+        print(f"  chosen on {kind} shapes, d = {d}, right by sigma / diameter: {text}", flush=True)
+    return result
 
 
 def other_rows(quick: bool) -> list[dict[str, Any]]:
     """How many of `OTHERS` are right without a width, and under the same one given."""
-    found = []
+    result = []
     for kind, d, n, trials in OTHERS:
-        some = []
+        trial_results = []
         for seed in range(FIRST, FIRST + (4 if quick else trials)):
             Q, P, R, _ = pair(d, seed, kind, n)
             start = time.process_time()
             auto = dk.align(Q, P)
             between = time.process_time()
-            given = dk.align(Q, P, sigma=auto.sigma)
+            with_sigma = dk.align(Q, P, sigma=auto.sigma)
             seconds = between - start, time.process_time() - between
-            some.append((degrees(auto.rotation, R), degrees(given.rotation, R), *seconds))
-        a, b, s, t = np.array(some).T
-        for name, error, each in (("no width", a, s), ("as wide", b, t)):
-            row: dict[str, Any] = {"kind": kind, "d": d, "n": n, "trials": len(some), "sigma": name}
+            trial_results.append((degrees(auto.rotation, R), degrees(with_sigma.rotation, R), *seconds))
+        a, b, s, t = np.array(trial_results).T
+        for name, error, method_seconds in (("no width", a, s), ("as wide", b, t)):
+            row: dict[str, Any] = {"kind": kind, "d": d, "n": n, "trials": len(trial_results), "sigma": name}
             row |= {"right": int((error <= DEGREES).sum()), "degrees": float(np.median(error))}
-            row |= {"seconds": float(np.median(each))}
-            found.append(row)
+            row |= {"seconds": float(np.median(method_seconds))}
+            result.append(row)
             print(
-                f"  other {kind} shapes, d = {d}, {n} points, {name}: {row['right']} of {len(some)} right, "
+                f"  other {kind} shapes, d = {d}, {n} points, {name}: {row['right']} of {len(trial_results)} right, "
                 f"median {row['degrees']:.2f} degrees, {1e3 * row['seconds']:.1f} ms of a processor",
                 flush=True,
             )
-    return found
+    return result
 
 
 def large_rows(quick: bool) -> list[dict[str, Any]]:
     """Seconds and degrees for many points."""
-    n, found = 5000 if quick else 100_000, []
+    n, result = 5000 if quick else 100_000, []
     for d in (2, 3):
-        some = []
+        trial_results = []
         for seed in range(1 if quick else 5):
             Q, P, R, size = pair(d, seed, "whole", n)
             start = time.perf_counter()
             moved = dk.align(Q, P, sigma=SIGMA * size)
-            some.append((time.perf_counter() - start, degrees(moved.rotation, R)))
-        seconds, errors = np.median(some, axis=0)
-        found.append({"d": d, "n": n, "seconds": float(seconds), "degrees": float(errors)})
+            trial_results.append((time.perf_counter() - start, degrees(moved.rotation, R)))
+        seconds, errors = np.median(trial_results, axis=0)
+        result.append({"d": d, "n": n, "seconds": float(seconds), "degrees": float(errors)})
         print(f"  {n:,} points each, d = {d}: {seconds:.2f} s, {errors:.3f} degrees", flush=True)
-    return found
+    return result
 
 
 def width_rows(quick: bool) -> list[dict[str, Any]]:
     """Of whole shapes in space, how many are right, and how many as near as they truly are, by the kernel's width."""
-    found = []
+    result = []
     pairs = [pair(3, seed, "whole") for seed in range(4 if quick else TRIALS[3])]
     for width in WIDTHS:
-        right = near = 0
+        right = n_as_near = 0
         for Q, P, R, size in pairs:
             moved = dk.align(Q, P, sigma=width * size)
             truth = dk.align(Q @ R.T, P, sigma=width * size, transform="translation")
             right += degrees(moved.rotation, R) <= DEGREES
-            near += moved.distance <= truth.distance
-        found.append({"sigma": width, "trials": len(pairs), "right": right, "as_near": near})
+            n_as_near += moved.distance <= truth.distance
+        result.append({"sigma": width, "trials": len(pairs), "right": right, "as_near": n_as_near})
         print(
-            f"  sigma {width} of the diameter, d = 3: {right} of {len(pairs)} right, {near} as near as in truth",
+            f"  sigma {width} of the diameter, d = 3: {right} of {len(pairs)} right, {n_as_near} as near as in truth",
             flush=True,
         )
-    return found
+    return result
 
 
 def certified_rows(quick: bool) -> list[dict[str, Any]]:
     """What a guarantee costs, and by how much the climbs alone missed what it finds (of D^2)."""
-    found = []
+    result = []
     for d, sigma, eps in GUARANTEES[:1] if quick else GUARANTEES:
-        some = []
+        trial_results = []
         for seed in range(1 if quick or d == 3 else 5):
             Q, P, _, size = pair(d, seed, "whole")
             climbed = dk.align(Q, P, sigma=sigma * size)
             start = time.perf_counter()
-            sure = dk.align(Q, P, sigma=sigma * size, guarantee=eps, max_seconds=1000, random_state=0)
-            some.append((time.perf_counter() - start, climbed.distance**2 - sure.distance**2, sure.certified))
-        seconds, missed, certified = map(np.array, zip(*some, strict=True))
+            certified_result = dk.align(
+                Q, P, sigma=sigma * size, guarantee=eps, max_seconds=1000, random_state=0
+            )
+            trial_results.append(
+                (
+                    time.perf_counter() - start,
+                    climbed.distance**2 - certified_result.distance**2,
+                    certified_result.certified,
+                )
+            )
+        seconds, missed, certified = map(np.array, zip(*trial_results, strict=True))
         row = {
-            "d": d, "sigma": sigma, "eps": eps, "shapes": len(some), "seconds": float(np.median(seconds)),
+            "d": d, "sigma": sigma, "eps": eps, "shapes": len(trial_results), "seconds": float(np.median(seconds)),
             "missed": float(missed.max()), "certified": bool(certified.all()),
         }  # fmt: skip
-        found.append(row)
+        result.append(row)
         print(
             f"  guarantee={eps}, d = {d}, sigma {sigma} of the diameter: {row['seconds']:.1f} s, the climbs missed "
-            f"{row['missed']:.0e} ({len(some)} shapes, {'all' if row['certified'] else 'not all'} certified)",
+            f"{row['missed']:.0e} ({len(trial_results)} shapes, {'all' if row['certified'] else 'not all'} certified)",
             flush=True,
         )
-    return found
+    return result
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__, quick="four pairs each, to see that it runs")
     args = parser.parse_args(argv)
-    figures = report_here() | {"rows": [], "equal": {}}
+    figures = start_report() | {"rows": [], "equal": {}}
     with threadpool_limits(1):
         for case, d in STARTS:
-            found = rows(case, d, args.quick)
-            figures["rows"] += found
+            result = rows(case, d, args.quick)
+            figures["rows"] += result
             print(
-                f"  {case:<5}, d = {d}, {found[0]['trials']} pairs right  median degrees  seconds  over align"
+                f"  {case:<5}, d = {d}, {result[0]['trials']} pairs right  median degrees  seconds  over align"
             )
-            for row in found:
+            for row in result:
                 print(
                     f"  {row['method']:<18} {row['success']:>8.1%} {row['degrees']:>15.2f} {row['seconds']:>8.4f}"
                     f" {row['ratio']:>11.1f}"
                 )
-            equal = figures["equal"][f"{case}, {d}"] = at_equal_success(found)
+            equal = figures["equal"][f"{case}, {d}"] = at_equal_success(result)
             print(
                 f"  compared: {equal['method']}, right {equal['success']:.1%}, {equal['ratio']:.1f} times align"
             )

@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import numpy as np
-from common import options, report_here, write
+from common import options, start_report, write
 
 import dkdist as dk
 from dkdist.auto import budgets
@@ -36,19 +36,19 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__)
     parser.add_argument("--sizes", nargs="+", type=int, default=[60, 120, 250, 500, 1000])
     arguments = parser.parse_args(argv)
-    report, n_points = report_here(), 20 if arguments.quick else 200
+    report, n_points = start_report(), 20 if arguments.quick else 200
     for n in [20] if arguments.quick else arguments.sizes:
         for is_classifier in (True, False):
             seconds(n, n_points, is_classifier, N_FITS)
             for name, rows in (("one thread", 10**9), ("threads", 0), ("default", budgets.MIN_PARALLEL_ROWS)):
                 default, budgets.MIN_PARALLEL_ROWS = budgets.MIN_PARALLEL_ROWS, rows
                 try:
-                    found = [seconds(n, n_points, is_classifier, seed) for seed in range(N_FITS)]
+                    fit_seconds = [seconds(n, n_points, is_classifier, seed) for seed in range(N_FITS)]
                 finally:
                     budgets.MIN_PARALLEL_ROWS = default
                 kind = "classes" if is_classifier else "numbers"
-                report[f"{n} {kind} {name}"] = float(np.median(found))
-                print(f"{n:5d} sets, {kind}, {name:10}: {np.median(found):6.2f} s", flush=True)
+                report[f"{n} {kind} {name}"] = float(np.median(fit_seconds))
+                print(f"{n:5d} sets, {kind}, {name:10}: {np.median(fit_seconds):6.2f} s", flush=True)
     write(arguments.output, report)
     return report
 

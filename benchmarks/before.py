@@ -1,4 +1,4 @@
-"""The main road as it is, beside what it was at an earlier commit: the same sets, the same choices, in one run.
+"""Speed of a fit compared with an earlier commit: the same sets and parameters, in one run.
 
     python benchmarks/before.py [--commit 8388125] [--sets 100000] [--repeats 3] [--quick] [--output results.json]
 
@@ -24,16 +24,19 @@ from typing import Any
 
 import numpy as np
 
-POINTS, D, EPOCHS, MOST = 200, 5000, 5, 10
+POINTS, D, EPOCHS, MAX_COMPONENTS = 200, 5000, 5, 10
 TESTED, WARM = 4000, 512
 HERE = Path(__file__).resolve().parents[1]
 
 
-def drawn(n_sets: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def draw_sets(n_sets: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Points (n_sets, 200, 2) float32 in the unit square, and numbers of components."""
     rng = np.random.default_rng(seed)
-    k = rng.integers(1, MOST + 1, n_sets)
-    means, spread = rng.random((n_sets, MOST, 2)), rng.uniform(0.03, 0.1, (n_sets, MOST, 2))
+    k = rng.integers(1, MAX_COMPONENTS + 1, n_sets)
+    means, spread = (
+        rng.random((n_sets, MAX_COMPONENTS, 2)),
+        rng.uniform(0.03, 0.1, (n_sets, MAX_COMPONENTS, 2)),
+    )
     z = (rng.random((n_sets, POINTS)) * k[:, None]).astype(np.int64)[:, :, None]
     x = np.take_along_axis(means, z, 1) + np.take_along_axis(spread, z, 1) * rng.standard_normal(
         (n_sets, POINTS, 2)
@@ -41,7 +44,7 @@ def drawn(n_sets: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.clip(1 - np.abs(1 - np.abs(x)), 0, 1).astype(np.float32), k.astype(np.float64)
 
 
-def road(folder: Path, n_sets: int) -> dict[str, float]:
+def measure_fit(folder: Path, n_sets: int) -> dict[str, float]:
     """Write stores with the dkdist that is imported here, learn, predict: seconds and error."""
     import dask
     from sklearn.pipeline import make_pipeline
@@ -49,10 +52,10 @@ def road(folder: Path, n_sets: int) -> dict[str, float]:
     import dkdist as dk
 
     def learned(name: str, n: int, seed: int) -> tuple[float, float, float]:
-        (x, y), (x_test, y_test) = drawn(n, seed), drawn(TESTED, seed + 1)
+        (x, y), (x_test, y_test) = draw_sets(n, seed), draw_sets(TESTED, seed + 1)
         sets = [
-            dk.write_sets(str(folder / f"{name}{i}.zarr"), dk.SampleSets.from_arrays(list(each)))
-            for i, each in enumerate((x, x_test))
+            dk.write_sets(str(folder / f"{name}{i}.zarr"), dk.SampleSets.from_arrays(list(points)))
+            for i, points in enumerate((x, x_test))
         ]
         model = make_pipeline(
             dk.DivergenceEmbedding("jensen-shannon", n_basis=10, bandwidth=0.05),
@@ -73,7 +76,7 @@ def road(folder: Path, n_sets: int) -> dict[str, float]:
 def turn(code: Path, cache: Path, n_sets: int) -> dict[str, float]:
     """A process of its own with the code of a folder."""
     with tempfile.TemporaryDirectory() as folder:
-        call = [sys.executable, "-W", "ignore", __file__, "--road", folder, "--sets", str(n_sets)]
+        call = [sys.executable, "-W", "ignore", __file__, "--measure", folder, "--sets", str(n_sets)]
         variables = os.environ | {"PYTHONPATH": str(code), "NUMBA_CACHE_DIR": str(cache)}
         out = subprocess.run(call, env=variables, check=True, stdout=subprocess.PIPE, text=True).stdout
     return dict(json.loads(out.splitlines()[-1]))
@@ -88,10 +91,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="few sets, once")
     parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
-    parser.add_argument("--road", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.road:
-        print(json.dumps(road(args.road, args.sets)))
+    if args.measure:
+        print(json.dumps(measure_fit(args.measure, args.sets)))
         return
     n_sets, repeats = (2000, 1) if args.quick else (args.sets, args.repeats)
     with tempfile.TemporaryDirectory() as folder:
@@ -102,14 +105,14 @@ def main() -> None:
         caches = {name: Path(folder) / f"loops-{name}" for name in versions}
         for name, code in versions.items():
             turn(code, caches[name], WARM)  # compiles
-        found: dict[str, list[dict[str, float]]] = {name: [] for name in versions}
+        results: dict[str, list[dict[str, float]]] = {name: [] for name in versions}
         for _ in range(repeats):
             for name, code in versions.items():
-                found[name].append(turn(code, caches[name], n_sets))
+                results[name].append(turn(code, caches[name], n_sets))
     figures: dict[str, Any] = {"sets": n_sets, "repeats": repeats}
     print(f"{n_sets:,} sets, {EPOCHS} epochs, {TESTED:,} predicted")
     print(f"{'':<10} {'seconds':>9} {'median':>8} {'processors':>11} {'RMSE':>8}")
-    for name, rows in found.items():
+    for name, rows in results.items():
         s, cpu = ([row[key] for row in rows] for key in ("seconds", "processors"))
         figures[name] = {
             "least": min(s),

@@ -23,7 +23,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import psutil
-from common import Mixtures, options, report_here, write
+from common import Mixtures, options, start_report, write
 from distributed import Client
 from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -72,33 +72,33 @@ def bench_graph(n_blocks: int, folder: Path) -> dict[str, float]:
             points = rng.random((50_000, 2), dtype="f4")
             writer.append(dk.SampleSets(points, np.arange(10_001) * 5))
     sets = dk.open_sets(path, block_sets=1)
-    some = sets[:200].load()
-    embedding = dk.DivergenceEmbedding("hellinger", n_basis=4, domain="unit", bandwidth=0.2).fit(some)
-    features = dk.RandomFourierFeatures(100, sigma=1.0, random_state=0).fit(embedding.transform(some))
+    sample = sets[:200].load()
+    embedding = dk.DivergenceEmbedding("hellinger", n_basis=4, domain="unit", bandwidth=0.2).fit(sample)
+    features = dk.RandomFourierFeatures(100, sigma=1.0, random_state=0).fit(embedding.transform(sample))
     start = time.perf_counter()
     blocks = row_blocks(features.transform(embedding.transform(sets)))
     return {"blocks": len(blocks), "seconds": time.perf_counter() - start}
 
 
-def nothing(block: Any, extra: Any) -> int:
+def no_op(block: Any, extra: Any) -> int:
     return 0
 
 
 def bench_scheduler(n_blocks: int, client: Client, scheduler: psutil.Process) -> dict[str, float]:
     blocks = row_blocks(da.zeros((n_blocks, 2), chunks=(1, 2), dtype="f4"))
     jobs = [Job((i,)) for i in range(n_blocks)]
-    map_blocks(blocks, nothing, only=range(200))
-    found = {}
+    map_blocks(blocks, no_op, only=range(200))
+    results = {}
     for name, work in (
-        ("map", lambda: map_blocks(blocks, nothing)),
-        ("fold", lambda: fold(blocks, jobs, lambda made, _: 0, lambda state, item: state + 1, 0)),
+        ("map", lambda: map_blocks(blocks, no_op)),
+        ("fold", lambda: fold(blocks, jobs, lambda block_result, _: 0, lambda state, item: state + 1, 0)),
     ):
         before, start = scheduler.cpu_times(), time.perf_counter()
         work()
         after, wall = scheduler.cpu_times(), time.perf_counter() - start
         used = after.user + after.system - before.user - before.system
-        found[name] = {"scheduler_ms": 1000 * used / n_blocks, "wall_ms": 1000 * wall / n_blocks}
-    return found
+        results[name] = {"scheduler_ms": 1000 * used / n_blocks, "wall_ms": 1000 * wall / n_blocks}
+    return results
 
 
 def sent(client: Client) -> int:
@@ -136,8 +136,8 @@ def cifar_features(dimension: int, n_sets: int) -> tuple[Any, Any] | None:
         )
         return None
     with np.load(file, allow_pickle=False) as data:
-        some = np.random.default_rng(0).permutation(len(data["labels"]))[:n_sets]
-        images, y = data["images"][some], data["labels"][some].astype(int)
+        sample = np.random.default_rng(0).permutation(len(data["labels"]))[:n_sets]
+        images, y = data["images"][sample], data["labels"][sample].astype(int)
     grid = (np.arange(32, dtype="f4") + 0.5) / 32
     points = np.empty((len(images), 32, 32, 3), "f4")
     points[..., 0], points[..., 1], points[..., 2] = grid[:, None], grid, images / np.float32(255)
@@ -149,14 +149,14 @@ def cifar_features(dimension: int, n_sets: int) -> tuple[Any, Any] | None:
 def bench_lanes(quick: bool) -> dict[str, Any]:
     """Accuracy on held-out rows; blocks of 64 rows, so that eight lanes have many blocks each."""
     dimension, n = (500, 2000) if quick else (2000, 12_000)
-    found = {}
-    for name, made in (
+    results = {}
+    for name, block_result in (
         ("mixtures", mixture_features(n, dimension)),
         ("cats and dogs", cifar_features(dimension, n)),
     ):
-        if made is None:
+        if block_result is None:
             continue
-        Z, y = made
+        Z, y = block_result
         order = np.random.default_rng(0).permutation(len(Z))
         cut = len(Z) * 4 // 5
         train, test = order[:cut], order[cut:]
@@ -179,14 +179,14 @@ def bench_lanes(quick: bool) -> dict[str, Any]:
             rows[f"exact {label}"] = float(np.mean(found_y == y[test]))
         ridge = dk.IncrementalRidgeClassifier(random_state=0).fit(X, y[train])
         rows["IncrementalRidgeClassifier"] = ridge.score(Z[test], y[test])
-        found[name] = rows
-    return found
+        results[name] = rows
+    return results
 
 
 def main() -> None:
     parser = options(__doc__)
     args = parser.parse_args()
-    report = report_here()
+    report = start_report()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         report["graph"] = bench_graph(10_000 if args.quick else 100_000, folder)

@@ -158,9 +158,9 @@ def constants_of(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, ast.expr]]:
             values = (
                 value.elts if isinstance(value, ast.Tuple) and len(targets) > 1 else [value] * len(targets)
             )
-            for name, each in zip(targets, values, strict=True):
+            for name, element in zip(targets, values, strict=True):
                 if isinstance(name, ast.Name) and CONSTANT.fullmatch(name.id):
-                    yield name.id, statement, each
+                    yield name.id, statement, element
 
 
 def is_number(value: ast.expr) -> bool:
@@ -227,7 +227,7 @@ def measure_files() -> dict[str, Any]:
     texts = {path: path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
     trees = {path: ast.parse(text) for path, text in texts.items()}
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    constants = [(path, *found) for path, tree in trees.items() for found in constants_of(tree)]
+    constants = [(path, *constant) for path, tree in trees.items() for constant in constants_of(tree)]
     undocumented = [
         f"{path.relative_to(PACKAGE)}: {name}"
         for path, name, statement, value in constants

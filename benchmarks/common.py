@@ -1,4 +1,4 @@
-"""What the benchmarks share: their options and reports, clocks, data, and worker processes."""
+"""Helpers of the benchmarks: options, reports, clocks, data and worker processes."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from distributed import Client, LocalCluster
 import dkdist as dk
 from dkdist._utils.memory_budget import memory_limit
 
-MOST_COMPONENTS = 10
+MAX_COMPONENTS = 10
 
 
 def options(text: str | None, quick: str = "small sizes, to see that it runs") -> argparse.ArgumentParser:
-    """A parser that knows --quick and --output; ``text`` is the docstring of the benchmark."""
+    """Return a parser with --quick and --output; ``text`` is the docstring of the benchmark."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
     return parser
 
 
-def report_here() -> dict[str, Any]:
-    """The beginning of a report: what it ran on, which is printed too."""
+def start_report() -> dict[str, Any]:
+    """Return a report with the description of the machine, and print it."""
     report = {"machine": describe_machine()}
     print(report["machine"])
     return report
 
 
 def write(output: Path | None, report: Mapping[str, Any]) -> None:
-    """The report as JSON, if a file was asked for."""
+    """Write the report as JSON if ``output`` is a path."""
     if output is not None:
         output.write_text(json.dumps(report, indent=1) + "\n")
 
 
 def describe_machine() -> str:
-    """Processor, cores, memory, Python and the libraries that matter for speed."""
+    """Describe CPU, memory, Python and the libraries that affect speed."""
     cpuinfo = Path("/proc/cpuinfo")
     names = (
         [line.split(":")[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
@@ -64,16 +64,16 @@ def describe_machine() -> str:
 
 
 def seconds_of(work: Callable[[], Any]) -> float:
-    """The time of one call."""
+    """Return the seconds of one call."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
-def alternately(
+def time_interleaved(
     calls: Sequence[Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.perf_counter
 ) -> tuple[np.ndarray, list[Any]]:
-    """(seconds (repeats, calls), the last values) of calls that take turns."""
+    """Return seconds (repeats, calls) and the last values of interleaved calls."""
     seconds, values = np.zeros((repeats, len(calls))), [None] * len(calls)
     for r in range(repeats):
         for k, call in enumerate(calls):
@@ -84,25 +84,25 @@ def alternately(
 
 
 def medians(calls: Sequence[Callable[[], Any]], repeats: int) -> tuple[np.ndarray, list[Any]]:
-    """(median seconds of each call, the last values), after a turn in which they compile."""
-    alternately(calls, 1)
-    seconds, values = alternately(calls, repeats)
+    """Return median seconds and last values of interleaved calls, after one round that compiles."""
+    time_interleaved(calls, 1)
+    seconds, values = time_interleaved(calls, repeats)
     return np.median(seconds, axis=0), values
 
 
 def median_seconds(work: Callable[[], Any], repeats: int) -> float:
-    """The median time of several calls, after one that compiles."""
+    """Return the median seconds of several calls, after one that compiles."""
     return float(medians([work], repeats)[0][0])
 
 
 def two_clouds(n: int, d: int, seed: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Uniform points in the cube of diameter 1, and others that are bent."""
+    """Return uniform points in the cube of diameter 1, and points of a skewed distribution."""
     rng = np.random.default_rng(seed)
     return rng.random((n, d)) / np.sqrt(d), rng.random((n, d)) ** 1.2 / np.sqrt(d)
 
 
 class Mixtures:
-    """Reads (first set, number of sets, points a set): random Gaussian mixtures, with their numbers of components."""
+    """Reader of random Gaussian mixtures; a source is (first set, number of sets, points per set)."""
 
     def sizes(self, source: tuple[int, int, int]) -> np.ndarray:
         return np.full(source[1], source[2])
@@ -110,14 +110,14 @@ class Mixtures:
     def read(self, source: tuple[int, int, int]) -> Any:
         first, n, points = source
         rng = np.random.default_rng((0, first))
-        k = rng.integers(1, MOST_COMPONENTS + 1, n)
-        means = rng.uniform(-5, 5, (n * MOST_COMPONENTS, 2)).astype("f4")
-        A = rng.uniform(-1, 1, (n * MOST_COMPONENTS, 2, 2))
-        covariance = rng.uniform(1, 4, (n * MOST_COMPONENTS, 1, 1)) * A @ A.transpose(0, 2, 1)
-        covariance[:, [0, 1], [0, 1]] += rng.uniform(0, 1, (n * MOST_COMPONENTS, 2))
+        k = rng.integers(1, MAX_COMPONENTS + 1, n)
+        means = rng.uniform(-5, 5, (n * MAX_COMPONENTS, 2)).astype("f4")
+        A = rng.uniform(-1, 1, (n * MAX_COMPONENTS, 2, 2))
+        covariance = rng.uniform(1, 4, (n * MAX_COMPONENTS, 1, 1)) * A @ A.transpose(0, 2, 1)
+        covariance[:, [0, 1], [0, 1]] += rng.uniform(0, 1, (n * MAX_COMPONENTS, 2))
         roots = np.linalg.cholesky(covariance).astype("f4")
         which = (rng.random((n, points), dtype="f4") * k[:, None].astype("f4")).astype(np.int32)
-        which = np.minimum(which, k[:, None] - 1) + MOST_COMPONENTS * np.arange(n)[:, None]
+        which = np.minimum(which, k[:, None] - 1) + MAX_COMPONENTS * np.arange(n)[:, None]
         which = which.ravel()
         z = rng.standard_normal((n * points, 2), dtype="f4")
         x = means[which]
@@ -130,25 +130,25 @@ def sources(n_sets: int, points: int, step: int) -> list[tuple[int, int, int]]:
     return [(first, min(step, n_sets - first), points) for first in range(0, n_sets, step)]
 
 
-def rmse(y: np.ndarray, found: np.ndarray) -> float:
-    return float(np.sqrt(np.mean((y - found) ** 2)))
+def rmse(y: np.ndarray, predicted: np.ndarray) -> float:
+    return float(np.sqrt(np.mean((y - predicted) ** 2)))
 
 
 class Stages:
-    """Times of stages, printed as they end."""
+    """Seconds of stages, printed at their end."""
 
     def __init__(self, n_sets: int) -> None:
         self.n_sets, self.seconds = n_sets, dict[str, float]()
 
     def run(self, name: str, work: Callable[[], Any], passes: float = 1.0) -> Any:
-        ((seconds,),), (result,) = alternately([work], 1)
+        ((seconds,),), (result,) = time_interleaved([work], 1)
         self.seconds[name] = float(seconds)
         print(f"  {name:<26} {seconds:8.1f} s {passes * self.n_sets / seconds:12,.0f} sets/s", flush=True)
         return result
 
 
 def peaks(client: Client) -> dict[str, float]:
-    """Peak memory in MB: this process, and the largest of the workers."""
+    """Return the peak memory in MB of this process, and the largest of the workers."""
     workers = client.run(peak)
     return {"client": round(peak(), 1), "worker": round(max(workers.values()), 1)}
 
@@ -158,21 +158,21 @@ def peak() -> float:
         return next(float(line.split()[1]) / 1000 for line in status if line.startswith("VmHWM"))
 
 
-def forget_peaks(client: Client | None) -> None:
-    """Let peaks begin anew, here and on the workers."""
-    forget_peak()
+def reset_peaks(client: Client | None) -> None:
+    """Reset the peaks of this process and the workers."""
+    reset_peak()
     if client is not None:
-        client.run(forget_peak)
+        client.run(reset_peak)
 
 
-def forget_peak() -> None:
+def reset_peak() -> None:
     with open("/proc/self/clear_refs", "w") as references:
         references.write("5")
 
 
 @contextmanager
 def cluster(n_workers: int) -> Iterator[Client]:
-    """A client of worker processes of one thread."""
+    """Start worker processes with one thread and yield a client."""
     with (
         LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as workers,
         Client(workers) as client,

@@ -4,7 +4,7 @@
                                   [--output coresets.json]
 
 One set of points in the plane (ten Gaussians in the unit square, float32) is written to a store. Each stage is a
-process of its own, whose peak memory is what the system counts; "nothing" thins a thousand points.
+process of its own, whose peak memory is what the system counts; "baseline" thins a thousand points.
 
 stored      the coreset of the stored set, read piece by piece (all cores)
 memory      the same of the loaded set; a random sample beside it; and the distance of the stored set's coreset to the
@@ -28,14 +28,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import options, peak, report_here, write
+from common import options, peak, start_report, write
 
 import dkdist as dk
 
 SIGMA = 0.1
 KERNELS = ("gaussian", "rational-quadratic", "matern52", "matern32", "matern12", "laplace")
-MOST_PAIRS = 50_000  # points of which all pairs are taken
-NOWHERE = np.full((1, 2), 1e6)  # where no kernel reaches
+MAX_EXACT_POINTS = 50_000  # points of which all pairs are taken
+FAR_POINT = np.full((1, 2), 1e6)  # where no kernel reaches
 
 
 def make_points(n: int) -> np.ndarray:
@@ -53,7 +53,7 @@ def generate(path: Path, n: int, size: int) -> dict[str, Any]:
     return {"bytes": sum(f.stat().st_size for f in path.rglob("*") if f.is_file())}
 
 
-def nothing(path: Path, n: int, size: int) -> dict[str, Any]:
+def baseline(path: Path, n: int, size: int) -> dict[str, Any]:
     dk.coreset(make_points(1000), 10, sigma=SIGMA, random_state=0)
     return {}
 
@@ -61,48 +61,50 @@ def nothing(path: Path, n: int, size: int) -> dict[str, Any]:
 def stored(path: Path, n: int, size: int) -> dict[str, Any]:
     dk.coreset(make_points(1000), 10, sigma=SIGMA, random_state=0)  # compiles
     start = time.perf_counter()
-    few = dk.coreset(dk.open_sets(path), size, sigma=SIGMA, random_state=0)
+    thinned = dk.coreset(dk.open_sets(path), size, sigma=SIGMA, random_state=0)
     return {
         "seconds": time.perf_counter() - start,
-        "distance": few.distance,
-        "indices": few.indices.tolist(),
-        "weights": few.weights.tolist(),
+        "distance": thinned.distance,
+        "indices": thinned.indices.tolist(),
+        "weights": thinned.weights.tolist(),
     }
 
 
 def memory(path: Path, n: int, size: int) -> dict[str, Any]:
-    x, other = dk.open_sets(path)[0], json.loads(Path(f"{path}.json").read_text())
+    x, stored_result = dk.open_sets(path)[0], json.loads(Path(f"{path}.json").read_text())
     start = time.perf_counter()
-    few = dk.coreset(x, size, sigma=SIGMA, random_state=0)
+    thinned = dk.coreset(x, size, sigma=SIGMA, random_state=0)
     seconds = time.perf_counter() - start
     sample = [dk.coreset(x, size, sigma=SIGMA, method="random", random_state=s).distance for s in range(3)]
-    theirs = x[np.array(other["indices"])], np.array(other["weights"])
-    independent = dk.kernel_distance(x, theirs[0], sigma=SIGMA, weights=(None, theirs[1]), eps=1e-7)
+    stored_coreset = x[np.array(stored_result["indices"])], np.array(stored_result["weights"])
+    independent = dk.kernel_distance(
+        x, stored_coreset[0], sigma=SIGMA, weights=(None, stored_coreset[1]), eps=1e-7
+    )
     return {
         "seconds": seconds,
-        "distance": few.distance,
+        "distance": thinned.distance,
         "random": float(np.median(sample)),
         "independent": independent,
     }
 
 
 def kernels(path: Path, n: int, size: int) -> dict[str, Any]:
-    x = make_points(min(n, MOST_PAIRS)).astype("f8")
-    given, rows = {"memory": x, "stored": dk.write_sets(f"{path}.few", [x])}, {}
+    x = make_points(min(n, MAX_EXACT_POINTS)).astype("f8")
+    inputs, rows = {"memory": x, "stored": dk.write_sets(f"{path}.few", [x])}, {}
     for kernel in KERNELS:
         by = partial(dk.kernel_distance, x, sigma=SIGMA, kernel=kernel, method="exact")
-        one_and_mean = by(NOWHERE, squared=True)  # k(x, x) and the mean of all k
+        one_and_mean = by(FAR_POINT, squared=True)  # k(x, x) and the mean of all k
         rows[kernel] = row = {"random": float(np.sqrt((2 - one_and_mean) / size))}
-        for name, points in given.items():
+        for name, points in inputs.items():
             dk.coreset(points, 2, sigma=SIGMA, kernel=kernel, random_state=0)  # compiles
             start = time.perf_counter()
-            few = dk.coreset(points, size, sigma=SIGMA, kernel=kernel, random_state=0)
+            thinned = dk.coreset(points, size, sigma=SIGMA, kernel=kernel, random_state=0)
             row[f"{name}_seconds"] = time.perf_counter() - start
-            row[name] = by(few.points, weights=(None, few.weights))
-            row[f"{name}_reported"] = few.distance / row[name]
-        many = dk.coreset(x, 5 * size, sigma=SIGMA, kernel=kernel, random_state=0)
-        few = dk.merge_coresets([many], size, random_state=0)
-        row["merged"] = by(few.points, weights=(None, few.weights))
+            row[name] = by(thinned.points, weights=(None, thinned.weights))
+            row[f"{name}_reported"] = thinned.distance / row[name]
+        large_coreset = dk.coreset(x, 5 * size, sigma=SIGMA, kernel=kernel, random_state=0)
+        thinned = dk.merge_coresets([large_coreset], size, random_state=0)
+        row["merged"] = by(thinned.points, weights=(None, thinned.weights))
     return {"rows": rows}
 
 
@@ -113,16 +115,16 @@ def embed(path: Path, n: int, size: int) -> dict[str, Any]:
     fitted = time.perf_counter()
     row = embedding.transform(sets).compute()[0]
     seconds = {"fit": fitted - start, "transform": time.perf_counter() - fitted}
-    few = embedding.transform([make_points(1_000_000)])[0]  # of the same distribution
+    thinned = embedding.transform([make_points(1_000_000)])[0]  # of the same distribution
     return {
         "seconds": seconds,
         "features": len(row),
         "error_bound": embedding.error_bound_,
-        "distance_to_a_million": float(np.sqrt(((row - few) ** 2).sum())),
+        "distance_to_a_million": float(np.sqrt(((row - thinned) ** 2).sum())),
     }
 
 
-STAGES = {f.__name__: f for f in (generate, nothing, stored, memory, kernels, embed)}
+STAGES = {f.__name__: f for f in (generate, baseline, stored, memory, kernels, embed)}
 
 
 def run(stage: str, path: Path, n: int, size: int, quick: bool) -> Any:
@@ -145,60 +147,69 @@ def run(stage: str, path: Path, n: int, size: int, quick: bool) -> Any:
         str(size),
     ]
     start = time.perf_counter()
-    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    found["process_seconds"] = time.perf_counter() - start
-    return found
+    result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    result["process_seconds"] = time.perf_counter() - start
+    return result
 
 
 def coresets(folder: Path, n: int, size: int, quick: bool) -> dict[str, Any]:
     path = folder / "coreset.zarr"
     run("generate", path, n, size, quick)
-    base, ours = run("nothing", path, n, size, quick), run("stored", path, n, size, quick)
-    Path(f"{path}.json").write_text(json.dumps(ours))
-    beside = run("memory", path, n, size, quick)
+    base, from_store = run("baseline", path, n, size, quick), run("stored", path, n, size, quick)
+    Path(f"{path}.json").write_text(json.dumps(from_store))
+    in_memory = run("memory", path, n, size, quick)
     print(f"a coreset of {size} of {n:,} points, {8 * n / 1e6:,.0f} MB, sigma {SIGMA}")
     print(
-        f"  stored    distance {ours['distance']:.3e}  {ours['seconds']:7.1f} s  peak {ours['peak_mb']:6.0f} MB"
+        f"  stored    distance {from_store['distance']:.3e}  {from_store['seconds']:7.1f} s  "
+        f"peak {from_store['peak_mb']:6.0f} MB"
     )
     print(
-        f"  memory    distance {beside['distance']:.3e}  {beside['seconds']:7.1f} s  peak {beside['peak_mb']:6.0f} MB"
+        f"  memory    distance {in_memory['distance']:.3e}  {in_memory['seconds']:7.1f} s  "
+        f"peak {in_memory['peak_mb']:6.0f} MB"
     )
-    print(f"  random    distance {beside['random']:.3e}   (a thousand points: peak {base['peak_mb']:.0f} MB)")
-    print(f"  stored, found independently in memory: {beside['independent']:.3e}")
-    row = {"points": n, "size": size, "stored": ours["distance"], "memory": beside["distance"]}
-    row |= {key: beside[key] for key in ("random", "independent")}
-    row["seconds"] = {"stored": ours["seconds"], "memory": beside["seconds"]}
-    row["peak_mb"] = {"stored": ours["peak_mb"], "memory": beside["peak_mb"], "nothing": base["peak_mb"]}
+    print(
+        f"  random    distance {in_memory['random']:.3e}   (a thousand points: peak {base['peak_mb']:.0f} MB)"
+    )
+    print(f"  stored, found independently in memory: {in_memory['independent']:.3e}")
+    row = {"points": n, "size": size, "stored": from_store["distance"], "memory": in_memory["distance"]}
+    row |= {key: in_memory[key] for key in ("random", "independent")}
+    row["seconds"] = {"stored": from_store["seconds"], "memory": in_memory["seconds"]}
+    row["peak_mb"] = {
+        "stored": from_store["peak_mb"],
+        "memory": in_memory["peak_mb"],
+        "baseline": base["peak_mb"],
+    }
     return row
 
 
 def other_kernels(folder: Path, n: int, size: int, quick: bool) -> dict[str, Any]:
     rows: dict[str, Any] = run("kernels", folder / "kernels.zarr", n, size, quick)["rows"]
     print(
-        f"coresets of {size} of {min(n, MOST_PAIRS):,} points by other kernels: distance, reported over it, seconds"
+        f"coresets of {size} of {min(n, MAX_EXACT_POINTS):,} points by other kernels: distance, "
+        "reported over it, seconds"
     )
     for kernel, row in rows.items():
-        each = (
+        columns = (
             f"{name} {row[name]:.3e} {row[f'{name}_reported']:6.3f} {row[f'{name}_seconds']:6.2f} s"
             for name in ("memory", "stored")
         )
-        print(f"  {kernel:18s}  random {row['random']:.3e}  {'  '.join(each)}  merged {row['merged']:.3e}")
+        print(f"  {kernel:18s}  random {row['random']:.3e}  {'  '.join(columns)}  merged {row['merged']:.3e}")
     return rows
 
 
 def embeddings(folder: Path, n: int, size: int, quick: bool) -> dict[str, Any]:
     path = folder / "embed.zarr"
     run("generate", path, n, size, quick)
-    found = run("embed", path, n, size, quick)
-    seconds = found["seconds"]
-    print(f"a mean embedding of {n:,} points, {8 * n / 1e6:,.0f} MB, {found['features']} features")
+    result = run("embed", path, n, size, quick)
+    seconds = result["seconds"]
+    print(f"a mean embedding of {n:,} points, {8 * n / 1e6:,.0f} MB, {result['features']} features")
     print(
-        f"  fit {seconds['fit']:.1f} s, transform {seconds['transform']:.1f} s, peak {found['peak_mb']:.0f} MB"
+        f"  fit {seconds['fit']:.1f} s, transform {seconds['transform']:.1f} s, peak {result['peak_mb']:.0f} MB"
     )
     print(
-        f"  error bound {found['error_bound']:.1e}; distance to a million {found['distance_to_a_million']:.1e}"
+        f"  error bound {result['error_bound']:.1e}; distance to a million {result['distance_to_a_million']:.1e}"
     )
-    return {"points": n} | found
+    return {"points": n} | result
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -211,12 +222,12 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--store", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.stage:
-        found = STAGES[args.stage](args.store, args.points, args.size)
-        print(json.dumps(found | {"peak_mb": peak()}))
+        result = STAGES[args.stage](args.store, args.points, args.size)
+        print(json.dumps(result | {"peak_mb": peak()}))
         return
     if args.quick:
         args.points, args.embed, args.size = 8_000, 20_000, 64
-    figures = report_here()
+    figures = start_report()
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         figures["coreset"] = coresets(Path(folder), args.points, args.size, args.quick)
         figures["kernels"] = other_kernels(Path(folder), args.points, args.size, args.quick)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import options, report_here, rmse, write
+from common import options, rmse, start_report, write
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
@@ -61,11 +61,13 @@ def images(quick: bool) -> Task:
 
 def scenes(quick: bool) -> Task:
     """Images as sets of 2,700 descriptors in 128 dimensions, as they are; those of each class in random order."""
-    found = fifteen_scenes.descriptors(None, 12 if quick else None)
-    train, test = fifteen_scenes.split(found.labels, 8 if quick else fifteen_scenes.A_CLASS, 0)
-    parts = [[found.values[found.offsets[i] : found.offsets[i + 1]] for i in rows] for rows in (train, test)]
-    sets = [dk.SampleSets.from_arrays([part.astype(np.float32) for part in given]) for given in parts]
-    return Task(sets[0], found.labels[train], sets[1], found.labels[test], 0.820, 0.007)
+    result = fifteen_scenes.descriptors(None, 12 if quick else None)
+    train, test = fifteen_scenes.split(result.labels, 8 if quick else fifteen_scenes.A_CLASS, 0)
+    parts = [
+        [result.values[result.offsets[i] : result.offsets[i + 1]] for i in rows] for rows in (train, test)
+    ]
+    sets = [dk.SampleSets.from_arrays([part.astype(np.float32) for part in part_sets]) for part_sets in parts]
+    return Task(sets[0], result.labels[train], sets[1], result.labels[test], 0.820, 0.007)
 
 
 TUNED = {
@@ -106,10 +108,10 @@ def measured(model: Any, task: Task, classes: bool) -> float:
 def learned(task: Task) -> dict[str, Any]:
     """`SetClassifier` or `SetRegressor` on the task, beside what is known of it."""
     classes = task.y.dtype.kind != "f"
-    made = dk.SetClassifier(random_state=0) if classes else dk.SetRegressor(random_state=0)
+    automatic = dk.SetClassifier(random_state=0) if classes else dk.SetRegressor(random_state=0)
     lines, seconds_of_lines = five_lines(task, classes)
     start = time.perf_counter()
-    model = made.fit(task.train, task.y)
+    model = automatic.fit(task.train, task.y)
     seconds = time.perf_counter() - start
     score = measured(model, task, classes)
     n = len(task.y_test)
@@ -124,16 +126,16 @@ def learned(task: Task) -> dict[str, Any]:
 
 def gram(quick: bool) -> dict[str, Any]:
     """Squared correlations of the Gram experiment, with nothing set: rows A, and 7,000 random features z."""
-    found: dict[str, list[float]] = {"A": [], "z": []}
+    result: dict[str, list[float]] = {"A": [], "z": []}
     for seed in range(1 if quick else 5):
         sets, truth = gram_published.collection(seed, *((12, 400) if quick else (50, 2500)))
         K, sigma2 = gram_published.kernel_and_scale(truth)
         A = np.asarray(dk.DivergenceEmbedding("jensen-shannon", random_state=seed).fit_transform(sets))
         features = dk.RandomFourierFeatures(7000, sigma=float(np.sqrt(sigma2)), random_state=seed)
         z = features.fit_transform(A)
-        found["A"].append(gram_published.corr2(gram_published.by_rows(A, sigma2), K))
-        found["z"].append(gram_published.corr2(z @ z.T, K))
-    return {k: {"mean": float(np.mean(v)), "sd": float(np.std(v))} for k, v in found.items()} | {
+        result["A"].append(gram_published.corr2(gram_published.by_rows(A, sigma2), K))
+        result["z"].append(gram_published.corr2(z @ z.T, K))
+    return {k: {"mean": float(np.mean(v)), "sd": float(np.std(v))} for k, v in result.items()} | {
         "paper": {"A": 0.9735, "z": 0.9662}
     }
 
@@ -142,7 +144,7 @@ def divergence(quick: bool) -> list[dict[str, float]]:
     """d^2 of N(0, 1) against N(.5, 1) (Jensen-Shannon, nats, on the domain scaled to [0, 1]), and the true value."""
     rows = []
     for n in (200, 2000) if quick else (200, 2_000, 20_000, 200_000):
-        found, true = [], []
+        result, true = [], []
         for seed in range(5):
             rng = np.random.default_rng(seed)
             pair = [rng.normal(m, 1, (n, 1)) for m in (0, 0.5)]
@@ -153,15 +155,15 @@ def divergence(quick: bool) -> list[dict[str, float]]:
             p, q = (norm.pdf(x, m, 1) for m in (0, 0.5))
             js = p / 2 * np.log(2 * p / (p + q)) + q / 2 * np.log(2 * q / (p + q))
             true.append(float(np.trapezoid(js, x)))
-            found.append(float(((A[0] - A[1]) ** 2).sum()))
-        rows.append({"points": n, "d2": float(np.mean(found)), "true": float(np.mean(true))})
+            result.append(float(((A[0] - A[1]) ** 2).sum()))
+        rows.append({"points": n, "d2": float(np.mean(result)), "true": float(np.mean(true))})
         rows[-1]["bias"] = rows[-1]["d2"] / rows[-1]["true"] - 1
     return rows
 
 
 def intervals(quick: bool) -> dict[str, float]:
     """Share of true targets within 90 % intervals: sets of 20 points, and of 5 to 200."""
-    found = {}
+    result = {}
     for name, sizes in (("20 points", (20,)), ("5 to 200 points", (5, 20, 200))):
         covered = []
         for seed in range(2 if quick else 20):
@@ -171,8 +173,8 @@ def intervals(quick: bool) -> dict[str, float]:
             model = dk.SetRegressor(random_state=seed).fit(sets[:200], y[:200])
             low, high = model.predict_interval(sets[200:], 0.9).T
             covered.append(((low <= y[200:]) & (y[200:] <= high)).mean())
-        found[name] = float(np.mean(covered))
-    return found
+        result[name] = float(np.mean(covered))
+    return result
 
 
 def groups(quick: bool) -> dict[str, float]:
@@ -188,7 +190,7 @@ def groups(quick: bool) -> dict[str, float]:
 
 def points(quick: bool) -> dict[str, float]:
     """How well `explain` finds the few points that make a class: the area under the ROC curve."""
-    found = []
+    result = []
     for seed in range(1 if quick else 5):
         rng = np.random.default_rng(seed)
 
@@ -200,8 +202,8 @@ def points(quick: bool) -> dict[str, float]:
         y = np.arange(200) % 2
         model = dk.SetClassifier(random_state=seed).fit([planted(c) for c in y], y)
         explained = model.explain([planted(1) for _ in range(50)])
-        found.append(np.mean([roc_auc_score(np.arange(200) < 10, c) for c in explained]))
-    return {"AUC": float(np.mean(found))}
+        result.append(np.mean([roc_auc_score(np.arange(200) < 10, c) for c in explained]))
+    return {"AUC": float(np.mean(result))}
 
 
 PARTS: dict[str, Callable[[bool], Any]] = {
@@ -219,7 +221,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     arguments = parser.parse_args(argv)
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
-    report = report_here()
+    report = start_report()
     for name in arguments.parts or PARTS:
         report[name] = PARTS[name](arguments.quick)
         print(name, report[name], flush=True)

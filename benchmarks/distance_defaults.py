@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import options, report_here, write
+from common import options, start_report, write
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
@@ -49,8 +49,8 @@ def before(sampler: str) -> dict[str, Any]:
     return {"sampler": sampler, "lengths": "auto", "gamma": "median", "standardize": False}
 
 
-def tuned(sampler: str, lengths: Any, gamma: float, **more: Any) -> dict[str, Any]:
-    return {"sampler": sampler, "lengths": lengths, "gamma": gamma, "standardize": True} | more
+def tuned(sampler: str, lengths: Any, gamma: float, **extra: Any) -> dict[str, Any]:
+    return {"sampler": sampler, "lengths": lengths, "gamma": gamma, "standardize": True} | extra
 
 
 CHOICES = {
@@ -75,20 +75,20 @@ VARIED: dict[str, dict[str, Any]] = {
     "R = 512": {"n_components": 512},
     "R = 2048": {"n_components": 2048},
 }
-FEW = (16, 64, 256)  # random objects
+SMALL_LANDMARK_COUNTS = (16, 64, 256)  # random objects
 Split = tuple[dk.SampleSets, np.ndarray, dk.SampleSets, np.ndarray]
 
 
-def embedding(choice: Choice, given: dict[str, Any], train: dk.SampleSets) -> dk.DistanceEmbedding:
+def embedding(choice: Choice, config: dict[str, Any], train: dk.SampleSets) -> dk.DistanceEmbedding:
     """Gammas are in units of one over the median distance; whole objects are as many as there are."""
-    given = dict[str, Any](distance=choice.distance, random_state=0) | given
-    R = given.get("n_components", 1024)
-    if given.get("sampler") in ("object", "leverage", "supervised"):
-        given["n_components"] = min(R, len(train))
-    if isinstance(given.get("gamma"), (int, float)) and given["gamma"]:
-        raw = dk.DistanceEmbedding(**given | {"gamma": "median", "standardize": False})
-        given["gamma"] = given["gamma"] * raw.fit(train).gamma_
-    return dk.DistanceEmbedding(**given)
+    config = dict[str, Any](distance=choice.distance, random_state=0) | config
+    R = config.get("n_components", 1024)
+    if config.get("sampler") in ("object", "leverage", "supervised"):
+        config["n_components"] = min(R, len(train))
+    if isinstance(config.get("gamma"), (int, float)) and config["gamma"]:
+        raw = dk.DistanceEmbedding(**config | {"gamma": "median", "standardize": False})
+        config["gamma"] = config["gamma"] * raw.fit(train).gamma_
+    return dk.DistanceEmbedding(**config)
 
 
 def ridge() -> list[Any]:
@@ -119,11 +119,16 @@ def varied(choice: Choice) -> Iterator[tuple[str, tuple[dict[str, Any], Callable
         yield name, (change, ridge_of_columns if change.get("standardize") else ridge)
 
 
-def few(choice: Choice) -> Iterator[tuple[str, tuple[dict[str, Any], Callable[[], list[Any]]]]]:
-    one = choice.distance.removeprefix("directed-")  # of one number a pair
-    for R in FEW:
+def small_landmark_runs(
+    choice: Choice,
+) -> Iterator[tuple[str, tuple[dict[str, Any], Callable[[], list[Any]]]]]:
+    base_name = choice.distance.removeprefix("directed-")  # of one number a pair
+    for R in SMALL_LANDMARK_COUNTS:
         for sampler in ("object", "leverage", "supervised"):
-            yield f"{sampler}, R = {R}", ({"distance": one, "sampler": sampler, "n_components": R}, ridge)
+            yield (
+                f"{sampler}, R = {R}",
+                ({"distance": base_name, "sampler": sampler, "n_components": R}, ridge),
+            )
 
 
 def unpadded(sets: dk.SampleSets) -> dk.SampleSets:
@@ -137,9 +142,9 @@ def load(name: str, quick: bool) -> Split:
     return sides[0], data.y, sides[1], data.y_test
 
 
-def random_split(given: Split, seed: int) -> Split:
+def random_split(config: Split, seed: int) -> Split:
     """At most 1,500 of the training objects, 70 % if there are fewer, and at most 1,000 others."""
-    sets, y = given[:2]
+    sets, y = config[:2]
     order = np.random.default_rng([seed, 99]).permutation(len(y))
     n = min(1500, int(0.7 * len(y)))
     train, new = np.sort(order[:n]), np.sort(order[n : n + 1000])
@@ -152,32 +157,33 @@ def accuracy(choice: Choice, method: tuple[dict[str, Any], Callable[[], list[Any
     return float(model.fit(train, y).score(new, y_new))
 
 
-def ahead(found: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
+def mean_lead(candidate_scores: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
     """How much better than the reference, and the standard error of that over the splits."""
-    gain = found - reference
+    gain = candidate_scores - reference
     return float(gain.mean()), float(gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
 def figures(name: str, n_splits: int, quick: bool, mode: str) -> dict[str, Any]:
     """Accuracies of all methods on a task; the second column is against the earlier defaults, or the defaults."""
-    choice, given = CHOICES[name], load(name, quick)
-    tried = dict({"vary": varied, "few": few}[mode](choice)) if mode else methods(choice)
-    splits = [random_split(given, seed) for seed in range(n_splits)]
+    choice, config = CHOICES[name], load(name, quick)
+    tried = dict({"vary": varied, "few": small_landmark_runs}[mode](choice)) if mode else methods(choice)
+    splits = [random_split(config, seed) for seed in range(n_splits)]
     scores = {
-        key: np.array([accuracy(choice, method, one) for one in splits]) for key, method in tried.items()
+        key: np.array([accuracy(choice, method, base_name) for base_name in splits])
+        for key, method in tried.items()
     }
     usual = "defaults, ridge" if mode else "earlier defaults, ridge"
     rows = dict[str, Any]()
     for key, method in tried.items():
         start = time.perf_counter()
-        final = None if mode else accuracy(choice, method, given)
+        final = None if mode else accuracy(choice, method, config)
         reference = f"object, {key.split(', ')[1]}" if mode == "few" else usual
-        gain, error = ahead(scores[key], scores[reference])
+        gain, error = mean_lead(scores[key], scores[reference])
         rows[key] = {"given": final, "mean": float(scores[key].mean()), "ahead": gain, "error": error,
                      "seconds": time.perf_counter() - start}  # fmt: skip
-        told = "" if final is None else f"given {final:.4f}, "
+        text = "" if final is None else f"given {final:.4f}, "
         print(
-            f"{name:<11} {key:<24} {told}mean {rows[key]['mean']:.4f}, ahead {gain:+.4f} +- {error:.4f}",
+            f"{name:<11} {key:<24} {text}mean {rows[key]['mean']:.4f}, ahead {gain:+.4f} +- {error:.4f}",
             flush=True,
         )
     return rows
@@ -193,7 +199,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     mode = "vary" if arguments.vary else "few" if arguments.few else ""
     if unknown := set(arguments.tasks) - set(CHOICES):
         parser.error(f"unknown tasks: {', '.join(sorted(unknown))}")
-    report = report_here()
+    report = start_report()
     for name in arguments.tasks or CHOICES:
         report[name] = figures(name, arguments.splits, arguments.quick, mode)
     write(arguments.output, report)

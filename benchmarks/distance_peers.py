@@ -26,7 +26,7 @@ from typing import Any
 
 import dask
 import numpy as np
-from common import options, report_here, write
+from common import options, start_report, write
 
 import dkdist as dk
 
@@ -36,22 +36,22 @@ SHORTEST = 2e-3  # seconds: what takes less is repeated
 LOOPS = 2000  # symbols from which loops for whole blocks of strings are most of the time of one pair
 
 
-def compare(case: str, ours: Callable[[], Any], peer: Callable[[], Any], repeats: int) -> Rows:
+def compare(case: str, dkdist_call: Callable[[], Any], peer: Callable[[], Any], repeats: int) -> Rows:
     """Seconds of both and the largest difference of what they give."""
-    mine, theirs = np.asarray(ours(), np.float64), np.asarray(peer(), np.float64)
-    taken: tuple[list[float], list[float]] = ([], [])
+    mine, peer_values = np.asarray(dkdist_call(), np.float64), np.asarray(peer(), np.float64)
+    call_seconds: tuple[list[float], list[float]] = ([], [])
     for _ in range(repeats):
-        for seconds, work in zip(taken, (ours, peer), strict=True):
+        for seconds, work in zip(call_seconds, (dkdist_call, peer), strict=True):
             started, done = time.process_time(), 0
             while not done or time.process_time() - started < SHORTEST:
                 for _ in range(max(1, done)):  # a clock costs as much as a call of some microseconds
                     work()
                 done += max(1, done)
             seconds.append((time.process_time() - started) / done)
-    a, b = min(taken[0]), min(taken[1])
-    apart = float(np.max(np.abs(mine - theirs) / np.maximum(1, np.abs(theirs))))
-    print(f"{case:<68}{a:>11.2e} s{b:>11.2e} s   ratio {b / a:7.2f}   apart {apart:.0e}", flush=True)
-    return [{"case": case, "seconds": a, "peer_seconds": b, "ratio": b / a, "apart": apart}]
+    a, b = min(call_seconds[0]), min(call_seconds[1])
+    max_difference = float(np.max(np.abs(mine - peer_values) / np.maximum(1, np.abs(peer_values))))
+    print(f"{case:<68}{a:>11.2e} s{b:>11.2e} s   ratio {b / a:7.2f}   apart {max_difference:.0e}", flush=True)
+    return [{"case": case, "seconds": a, "peer_seconds": b, "ratio": b / a, "apart": max_difference}]
 
 
 def word(n: int, symbols: int) -> str:
@@ -59,10 +59,10 @@ def word(n: int, symbols: int) -> str:
 
 
 def edited(text: str, n_edits: int) -> str:
-    made = list(text)
+    characters = list(text)
     for place, kind in zip(rng.integers(0, len(text), n_edits), rng.integers(0, 3, n_edits), strict=True):
-        made[place : place + (kind < 2)] = [word(1, 4)] if kind else []
-    return "".join(made)
+        characters[place : place + (kind < 2)] = [word(1, 4)] if kind else []
+    return "".join(characters)
 
 
 def alone(text: str, other: str) -> Callable[[], Any]:
@@ -106,7 +106,7 @@ def bench_edits(quick: bool) -> Rows:
     rows: Rows = []
     for n, length in ((40, 20), (9, 200)) if quick else ((2000, 20), (300, 200), (60, 2000)):
         texts = [word(length, 8) for _ in range(n)]
-        for name, (ours, theirs, kwargs) in {
+        for name, (dkdist_call, peer_values, kwargs) in {
             "optimal string alignment": ("osa", peers.OSA, {}),
             "Damerau and Levenshtein": ("damerau-levenshtein", peers.DamerauLevenshtein, {}),
             "insertions and deletions": ("indel", peers.Indel, {}),
@@ -117,13 +117,13 @@ def bench_edits(quick: bool) -> Rows:
         }.items():
             words = (
                 texts[: n // (4 if length == 2000 else 2)]
-                if kwargs or theirs is peers.DamerauLevenshtein
+                if kwargs or peer_values is peers.DamerauLevenshtein
                 else texts
             )  # the peer's pairs take long
             rows += compare(
                 f"{name}, {len(words)} strings of {length} symbols",
-                lambda w=words, o=ours: dk.distance_matrix(w, distance=o),
-                lambda w=words, t=theirs, k=kwargs: cdist(
+                lambda w=words, o=dkdist_call: dk.distance_matrix(w, distance=o),
+                lambda w=words, t=peer_values, k=kwargs: cdist(
                     w, w, scorer=t.distance, workers=1, dtype=np.float64, scorer_kwargs=k
                 ),
                 1 if quick else 2,
@@ -138,12 +138,12 @@ def bench_long(quick: bool) -> Rows:
     rows: Rows = []
     for n in (5000,) if quick else (20, 200, 2000, 10_000, 100_000):
         text = word(n, 4)
-        for what, other in (
+        for label, other in (
             ("unrelated", word(n, 4)),
             ("a tenth changed", edited(text, n // 10)),
             ("ten edits", edited(text, 10)),
         ):
-            case, distance = f"two strings of {n} symbols, {what}", dk.Levenshtein()
+            case, distance = f"two strings of {n} symbols, {label}", dk.Levenshtein()
             repeats = 1 if quick else 9 if n < 1e5 else 3
 
             def peer(x: str = text, y: str = other) -> Any:
@@ -191,11 +191,11 @@ def bench_series(quick: bool) -> Rows:
     ):
         x = series(n, length, d)
         one = [np.ascontiguousarray(s[:, 0]) for s in x] if d == 1 else x
-        theirs = dtw.distance_matrix_fast if d == 1 else dtw_ndim.distance_matrix_fast
+        peer_values = dtw.distance_matrix_fast if d == 1 else dtw_ndim.distance_matrix_fast
         rows += compare(
             f"DTW, {n} series of {length} points in {d} variables",
             lambda x=x: dk.distance_matrix(x, distance=distance),
-            lambda s=one, f=theirs: f(s, parallel=False),
+            lambda s=one, f=peer_values: f(s, parallel=False),
             1 if quick else 5,
         )
         if n == 2:
@@ -216,7 +216,7 @@ def bench_elastic(quick: bool) -> Rows:
     for n, length, d in ((4, 30, 1),) if quick else ((20, 100, 1), (20, 100, 3)):
         x = series(n, length, d)
         X = np.array([s.T for s in x])
-        for name, ours, theirs in (
+        for name, dkdist_call, peer_values in (
             ("ERP", dk.ERP(), lambda X=X: aeon.erp_pairwise_distance(X, g=0.0, n_jobs=1)),
             ("TWED", dk.TWED(), lambda X=X: aeon.twe_pairwise_distance(X, n_jobs=1)),
             ("MSM", dk.MSM(), lambda X=X: aeon.msm_pairwise_distance(X, n_jobs=1)),
@@ -228,8 +228,8 @@ def bench_elastic(quick: bool) -> Rows:
         ):
             rows += compare(
                 f"{name}, {n} series of {length} points in {d} variables",
-                lambda x=x, o=ours: np.abs(dk.distance_matrix(x, distance=o)) * (1 - np.eye(len(x))),
-                theirs,
+                lambda x=x, o=dkdist_call: np.abs(dk.distance_matrix(x, distance=o)) * (1 - np.eye(len(x))),
+                peer_values,
                 1 if quick else 3,
             )
     return rows
@@ -271,7 +271,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     args = parser.parse_args(argv)
     if unknown := set(args.parts) - set(BENCHES):
         parser.error(f"expected parts among {', '.join(BENCHES)}, found {', '.join(sorted(unknown))}")
-    figures = report_here()
+    figures = start_report()
     with dask.config.set(num_workers=1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numba's of aeon
         for name in args.parts or BENCHES:

@@ -50,13 +50,13 @@ def embeddings(quick: bool) -> dict[str, float]:
         ),
         "energy, 30 points in 2-D, omegas of 1..16": ("energy", points(n // 10, 30, 2), (1, 16)),
     }
-    found = {}
+    results = {}
     print(f"embeddings on all cores, R = {R:,}: objects a second, and pairs")
     for name, (distance, sets, lengths) in cases.items():
         embedding = dk.DistanceEmbedding(distance, n_components=R, lengths=lengths, random_state=0)
-        found[name] = rate(embedding, sets, repeats)
-        print(f"  {name:<56}{found[name]:>10,.0f}{found[name] * R:>16,.0f}", flush=True)
-    return found
+        results[name] = rate(embedding, sets, repeats)
+        print(f"  {name:<56}{results[name]:>10,.0f}{results[name] * R:>16,.0f}", flush=True)
+    return results
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import options, report_here, write
+from common import options, start_report, write
 from sklearn.metrics import roc_auc_score
 
 import dkdist as dk
@@ -60,8 +60,8 @@ def planted_sets(problem: str, seed: int, n_dims: int = 2) -> tuple[list[Any], n
     rng, n = np.random.default_rng(seed), N_TRAIN + N_TEST
     if problem in ("series", "strings"):
         y = np.arange(n) % 2
-        made = [(_series if problem == "series" else _string)(rng, bool(c)) for c in y]
-        return [x for x, _ in made], y, [planted for _, planted in made]
+        examples = [(_series if problem == "series" else _string)(rng, bool(c)) for c in y]
+        return [x for x, _ in examples], y, [planted for _, planted in examples]
     y = rng.uniform(0, 0.2, n) if problem == "regression" else np.arange(n) % 2
     n_points = 100 if n_dims > 2 else N_POINTS  # distances between sets are for small ones
     sets, masks = [], []
@@ -113,9 +113,13 @@ def run_explanations(quick: bool, seed: int, report: dict[str, Any] | None = Non
     if not quick:
         cases += [(family, problem_of(family), N_DIMS.get(family, 2)) for family in FAMILIES]
     for model, problem, n_dims in cases:
-        found = [planted_auc(problem, seed, "auto" if model == "auto" else [model], n_dims) for seed in seeds]
-        report[f"{model} {problem}"] = found
-        score, auc, error = (np.array([one[key] for one in found]) for key in ("score", "AUC", "error"))
+        results = [
+            planted_auc(problem, seed, "auto" if model == "auto" else [model], n_dims) for seed in seeds
+        ]
+        report[f"{model} {problem}"] = results
+        score, auc, error = (
+            np.array([result[key] for result in results]) for key in ("score", "AUC", "error")
+        )
         required = 0.95 if model == "auto" else 0.9
         judged = np.ones(len(score), bool) if model == "auto" else score > MIN_ACCURACY
         verdict = "not required" if not judged.any() else "ok" if auc[judged].mean() >= required else "BELOW"
@@ -128,7 +132,7 @@ def main() -> None:
     parser = options(__doc__, "one seed, the whole model alone")
     parser.add_argument("--seed", type=int, default=100)
     arguments = parser.parse_args()
-    report = report_here()
+    report = start_report()
     print("\n".join(run_explanations(arguments.quick, arguments.seed, report)))
     write(arguments.output, report)
 

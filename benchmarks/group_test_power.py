@@ -70,9 +70,9 @@ def p_values(sets: list[F64], seed: int) -> F64:
     mean, deviation = np.array([x.mean(axis=0) for x in sets]), np.array([x.std(axis=0) for x in sets])
     farthest = np.array([np.abs(x - m).max(axis=0) for x, m in zip(sets, mean, strict=True)])
     maps = dk.MeanEmbedding(256, random_state=seed).fit_transform(sets).astype(float)
-    found = dk.group_test(sets, groups, N_PERMUTATIONS, random_state=seed).p_value
+    result = dk.group_test(sets, groups, N_PERMUTATIONS, random_state=seed).p_value
     simple = (largest_t(np.hstack([mean, deviation]), labels), largest_t(farthest, labels), mmd(maps, labels))
-    return np.array([found, *((T[0] - 1e-9 <= T).mean() for T in simple)])
+    return np.array([result, *((T[0] - 1e-9 <= T).mean() for T in simple)])
 
 
 def largest_t(columns: F64, labels: NDArray[np.bool_]) -> F64:

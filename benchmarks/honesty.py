@@ -25,7 +25,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from common import options, report_here, write
+from common import options, start_report, write
 from honesty_collections import report_differences, report_optimism
 from honesty_runs import COMMIT, Runner
 from honesty_simulations import SIZES, report_calibration, report_groups, report_noise
@@ -89,7 +89,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--collections", nargs="+", choices=COLLECTIONS, help="collections of lines 2 and 3")
     parser.add_argument("--baselines-only", action="store_true", help="line 3 without the model")
     arguments = parser.parse_args(argv)
-    report = report_here() | {
+    report = start_report() | {
         "commit": COMMIT, "date": datetime.now().date().isoformat(), "seed": arguments.seed, "lines": {}
     }  # fmt: skip
     print(f"commit {COMMIT}, {report['date']}, seed {arguments.seed}")

@@ -73,8 +73,12 @@ def mean_and_error(
 ) -> tuple[float, float, int]:
     """Mean over folds of values of test sets, its standard error and degrees of freedom (see above)."""
     if not repeated:
-        every = np.concatenate([np.asarray(v, float) for v in values])
-        return float(every.mean()), float(every.std(ddof=1) / np.sqrt(len(every))), len(every) - 1
+        all_values = np.concatenate([np.asarray(v, float) for v in values])
+        return (
+            float(all_values.mean()),
+            float(all_values.std(ddof=1) / np.sqrt(len(all_values))),
+            len(all_values) - 1,
+        )
     means, sizes = np.array([np.mean(v) for v in values]), np.array([len(v) for v in values])
     factor = 1 / len(means) + sizes.mean() / n_train
     return float(np.average(means, weights=sizes)), float(means.std(ddof=1) * factor**0.5), len(means) - 1
@@ -130,24 +134,24 @@ def report_differences(
     """Line 3: the model minus the baseline that inner cross-validation chose, and the rank of each method."""
     verdicts, rows, scores = Verdicts(), [], dict[str, dict[str, float]]()
     for name, arguments in arguments_by_collection(names, seed, quick).items():
-        theirs = completed_runs(run_baselines, name, arguments, runner)
-        ours = None if baselines_only else completed_runs(run_model, name, arguments, runner)
-        if theirs is None or (ours is None and not baselines_only):
+        baseline_runs = completed_runs(run_baselines, name, arguments, runner)
+        model_runs = None if baselines_only else completed_runs(run_model, name, arguments, runner)
+        if baseline_runs is None or (model_runs is None and not baselines_only):
             continue
         values: dict[str, list[Any]] = defaultdict(list)
-        for run in theirs:
+        for run in baseline_runs:
             values[CHOSEN].append(run["values"][run["best"]])
-            for baseline, own in run["values"].items():
-                values[baseline].append(own)
-        if ours is not None:
-            values[OURS] = [run["values"] for run in ours]
-        n_train, repeated = theirs[0]["n_train"], len(theirs) > N_ONCE
+            for baseline, baseline_value in run["values"].items():
+                values[baseline].append(baseline_value)
+        if model_runs is not None:
+            values[OURS] = [run["values"] for run in model_runs]
+        n_train, repeated = baseline_runs[0]["n_train"], len(baseline_runs) > N_ONCE
         estimates = {key: mean_and_error(v, n_train, repeated) for key, v in values.items()}
         scores[name] = {key: estimate[0] for key, estimate in estimates.items()}
-        print(f"  {name} ({len(theirs)} splits)")
+        print(f"  {name} ({len(baseline_runs)} splits)")
         for key, (mean, error, _) in sorted(estimates.items(), key=lambda item: -item[1][0]):
             print(f"    {key:<46} {mean:7.4f} ± {error:.4f}", flush=True)
-        if ours is not None:
+        if model_runs is not None:
             differences = [np.subtract(a, b) for a, b in zip(values[OURS], values[CHOSEN], strict=True)]
             rows.append((name, *mean_and_error(differences, n_train, repeated)))
     print_ranks(scores)
@@ -179,8 +183,8 @@ def print_ranks(scores: dict[str, dict[str, float]]) -> None:
         for name, rank in zip(row, order, strict=True):
             ranks[name].append((rank - 1) / max(len(row) - 1, 1))
     print("  mean relative rank (0 best, 1 worst) and number of collections")
-    for name, own in sorted(ranks.items(), key=lambda item: np.mean(item[1])):
-        print(f"    {name:<46} {np.mean(own):.3f} {len(own):4d}", flush=True)
+    for name, method_ranks in sorted(ranks.items(), key=lambda item: np.mean(item[1])):
+        print(f"    {name:<46} {np.mean(method_ranks):.3f} {len(method_ranks):4d}", flush=True)
 
 
 def arguments_by_collection(names: Sequence[str], seed: int, quick: bool) -> dict[str, list[Run]]:

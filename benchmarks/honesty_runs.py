@@ -37,13 +37,13 @@ class Runner:
         recorded = self._recorded(function.__name__)
         keys = [json.dumps(a, sort_keys=True) for a in arguments]
         pending = [(key, a) for key, a in zip(keys, arguments, strict=True) if key not in recorded]
-        start = shown = time.perf_counter()
+        start = last_print = time.perf_counter()
         for k, (key, run) in enumerate(self._results(function, pending)):
             recorded[key] = run
             self._append(run)
-            if time.perf_counter() - shown > SECONDS_BETWEEN_LINES:
-                shown = time.perf_counter()
-                print(f"    {k + 1} of {len(pending)} runs, {shown - start:.0f} s", flush=True)
+            if time.perf_counter() - last_print > SECONDS_BETWEEN_LINES:
+                last_print = time.perf_counter()
+                print(f"    {k + 1} of {len(pending)} runs, {last_print - start:.0f} s", flush=True)
         return [recorded[key] for key in keys]
 
     def _results(self, function: Callable[..., Run], pending: list[tuple[str, Run]]) -> Any:

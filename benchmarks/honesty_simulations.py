@@ -118,15 +118,15 @@ def report_noise(sizes: Sequence[int], n_fits: int, seed: int, runner: Any) -> V
     """
     verdicts = Verdicts()
     for kind in KINDS:
-        every = []
+        all_runs = []
         for n in sizes:
             arguments = [{"kind": kind, "n": n, "index": i, "seed": seed} for i in range(n_fits)]
             runs = runner.run(run_noise, arguments)
             print_runs(f"{kind}, n = {n}", runs)
             check_noise(f"{kind}, n = {n}", runs, MAX_REJECTED_AT_N, N_ERRORS_AT_N, verdicts)
-            every += runs
-        print_runs(f"{kind}, all n", every)
-        check_noise(f"{kind}, all n", every, MAX_REJECTED, 0.0, verdicts)
+            all_runs += runs
+        print_runs(f"{kind}, all n", all_runs)
+        check_noise(f"{kind}, all n", all_runs, MAX_REJECTED, 0.0, verdicts)
     return verdicts
 
 
@@ -153,10 +153,10 @@ def check_noise(
     low, high = 0.5 - MAX_SCORE_ERROR - slack, 0.5 + MAX_SCORE_ERROR + slack
     verdicts.within(f"{title}: leaderboard", score, low, high, error)
     verdicts.at_least(f"{title}: coverage", covered, MIN_COVERAGE - covered_slack, covered_error)
-    own = mean_and_error([run["covered"] for run in runs if run["fallback"] is None])
-    if np.isfinite(own[0]):  # otherwise every fit fell back
-        bound = MAX_COVERAGE + n_errors * own[1]
-        verdicts.at_most(f"{title}: coverage without fallbacks", own[0], bound, own[1])
+    own_coverage = mean_and_error([run["covered"] for run in runs if run["fallback"] is None])
+    if np.isfinite(own_coverage[0]):  # otherwise every fit fell back
+        bound = MAX_COVERAGE + n_errors * own_coverage[1]
+        verdicts.at_most(f"{title}: coverage without fallbacks", own_coverage[0], bound, own_coverage[1])
     loss, error, slack = estimate("log_loss")
     verdicts.at_most(f"{title}: log loss on fresh sets", loss, MAX_LOG_LOSS + slack, error)
 
@@ -170,11 +170,11 @@ def print_runs(title: str, runs: Sequence[Run]) -> None:
     rejected = sum(run["p_value"] <= LEVEL for run in runs)
     low, high = clopper_pearson(rejected, len(runs))
     fallbacks = sum(run["fallback"] is not None for run in runs)
-    own = [run["covered"] for run in runs if run["fallback"] is None]
+    own_coverage = [run["covered"] for run in runs if run["fallback"] is None]
     print(
         f"  {title:<34} leaderboard {text('score')}, fresh {text('fresh')}; p <= {LEVEL} in {rejected} of {len(runs)} "
         f"(95 % {low:.3f} to {high:.3f}); covered {text('covered')}, {len(runs) - fallbacks} without fallback "
-        f"{mean_and_error(own)[0]:.3f}; width {text('width')}"
+        f"{mean_and_error(own_coverage)[0]:.3f}; width {text('width')}"
         + (f"; log loss {text('log_loss')}" if "log_loss" in runs[0] else "")
         + f"; {np.mean([run['seconds'] for run in runs]):.2f} s",
         flush=True,
@@ -198,9 +198,13 @@ def report_groups(n_fits: int, seed: int, runner: Any) -> Verdicts:
                     covered, error = mean_and_error([run["covered"] for run in runs])
                     verdicts.at_least(f"{title}: coverage", covered, MIN_COVERAGE, error)
                     # sets of the constant model hold all classes
-                    own, error = mean_and_error([run["covered"] for run in runs if run["fallback"] is None])
-                    if np.isfinite(own):  # otherwise every fit fell back
-                        verdicts.at_most(f"{title}: coverage without fallbacks", own, MAX_COVERAGE, error)
+                    own_coverage, error = mean_and_error(
+                        [run["covered"] for run in runs if run["fallback"] is None]
+                    )
+                    if np.isfinite(own_coverage):  # otherwise every fit fell back
+                        verdicts.at_most(
+                            f"{title}: coverage without fallbacks", own_coverage, MAX_COVERAGE, error
+                        )
                 else:
                     honest = np.mean([run["unbounded"] or run["labelled"] for run in runs])
                     verdicts.at_least(f"{title}: unbounded or labelled", float(honest), 1.0)

@@ -39,10 +39,12 @@ class Verdicts:
 
 def mean_and_error(values: Any) -> tuple[float, float]:
     """Mean of independent values and its standard error; NaN of none."""
-    every = np.asarray(values, float)
-    if len(every) == 0:
+    all_values = np.asarray(values, float)
+    if len(all_values) == 0:
         return float("nan"), float("nan")
-    return float(every.mean()), float(every.std(ddof=1) / len(every) ** 0.5) if len(every) > 1 else 0.0
+    return float(all_values.mean()), float(all_values.std(ddof=1) / len(all_values) ** 0.5) if len(
+        all_values
+    ) > 1 else 0.0
 
 
 def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
     python benchmarks/kernel.py [exact] [fourier] [growth] [kinds] [gradient] [peers] [--quick] [--output kernel.json]
 
-Two uniform samples in the cube of diameter 1, the second one bent, n points each, on one thread; alternately in one
+Two uniform samples in the cube of diameter 1, the second one bent, n points each, on one thread; interleaved in one
 run, medians. scikit-learn adds three matrices of `rbf_kernel`, in blocks of 1,000 rows, so that memory is no limit.
 The errors are those of D^2: against scikit-learn's float64, and of the grid against our exact one, beside eps.
 "gradient" is D^2 with all derivatives, by "auto" and by all pairs, and the largest error of a derivative by a weight,
@@ -20,7 +20,7 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before KeOps and NumPy read them
 
 import numpy as np
-from common import alternately, options, report_here, two_clouds, write
+from common import options, start_report, time_interleaved, two_clouds, write
 from kernel_peers import peer_rows
 from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
@@ -50,11 +50,11 @@ def exact_rows(quick: bool) -> list[dict[str, Any]]:
     for d in (2, 3, 10):
         P, Q = two_clouds(n, d, d)
         calls = [distance(P, Q, 0.3, "exact"), lambda P=P, Q=Q: by_scikit_learn(P, Q, 0.3)]
-        alternately(calls, 1)
-        seconds, (ours, theirs) = alternately(calls, repeats)
+        time_interleaved(calls, 1)
+        seconds, (dkdist_result, reference_result) = time_interleaved(calls, repeats)
         row = {
             "d": d, "n": n, "seconds": float(np.median(seconds[:, 0])), "peer_seconds": float(np.median(seconds[:, 1])),
-            "ratio": float(np.median(seconds[:, 1] / seconds[:, 0])), "error": abs(ours - theirs),
+            "ratio": float(np.median(seconds[:, 1] / seconds[:, 0])), "error": abs(dkdist_result - reference_result),
         }  # fmt: skip
         rows.append(row)
         print(
@@ -72,13 +72,13 @@ def fourier_rows(quick: bool) -> list[dict[str, Any]]:
         P, Q = two_clouds(n, d, d)
         for sigma in (0.02, 0.1, 0.5):
             fast, exact = distance(P, Q, sigma, "fourier"), distance(P, Q, sigma, "exact")
-            alternately([fast], 1)
-            seconds, (found,) = alternately([fast], repeats)
-            slow, (right,) = alternately([exact], 1)
+            time_interleaved([fast], 1)
+            seconds, (result,) = time_interleaved([fast], repeats)
+            slow, (right,) = time_interleaved([exact], 1)
             row = {
                 "d": d, "n": n, "sigma": sigma,
                 "seconds": float(np.median(seconds)), "exact_seconds": float(slow[0, 0]),
-                "ratio": float(slow[0, 0] / np.median(seconds)), "error": abs(found - right), "eps": EPS,
+                "ratio": float(slow[0, 0] / np.median(seconds)), "error": abs(result - right), "eps": EPS,
             }  # fmt: skip
             rows.append(row)
             print(
@@ -105,7 +105,7 @@ def kind_rows(quick: bool) -> list[dict[str, Any]]:
             "laplace",
             "energy",
         ):
-            seconds, found = [], []
+            seconds, result = [], []
             for x, y, method in (
                 (P[:1200], Q[:1200], "auto"),
                 (P, Q, "auto"),
@@ -117,11 +117,11 @@ def kind_rows(quick: bool) -> list[dict[str, Any]]:
                     )  # in the plane, where it is not sorted
                 start = time.process_time()
                 options = {"sigma": 0.1, "kernel": kernel, "squared": True, "method": method, "eps": EPS}
-                found.append(dk.kernel_distance(x, y, **options))
+                result.append(dk.kernel_distance(x, y, **options))
                 seconds.append(time.process_time() - start)
             row = {
                 "kernel": kernel, "d": d, "n": len(P), "seconds": seconds[1], "exact_seconds": seconds[2],
-                "ratio": seconds[2] / seconds[1], "error": abs(found[2] - found[1]), "eps": EPS,
+                "ratio": seconds[2] / seconds[1], "error": abs(result[2] - result[1]), "eps": EPS,
             }  # fmt: skip
             rows.append(row)
             print(
@@ -141,15 +141,17 @@ def gradient_rows(quick: bool) -> list[dict[str, Any]]:
             fast, exact = (
                 partial(dk.kernel_distance, P, Q, method=method, **how) for method in ("auto", "exact")
             )
-            alternately([fast], 1)
-            seconds, (found,) = alternately([fast], 1 if quick else 5)
-            slow, (right,) = alternately([exact], 1)
-            apart = [sigma * len(P) * np.abs(found[1].P - right[1].P).max()]
-            apart += [np.abs(a - b).max() for a, b in zip(found[1].weights, right[1].weights, strict=True)]
+            time_interleaved([fast], 1)
+            seconds, (result,) = time_interleaved([fast], 1 if quick else 5)
+            slow, (right,) = time_interleaved([exact], 1)
+            differences = [sigma * len(P) * np.abs(result[1].P - right[1].P).max()]
+            differences += [
+                np.abs(a - b).max() for a, b in zip(result[1].weights, right[1].weights, strict=True)
+            ]
             row = {
                 "d": d, "n": len(P), "sigma": sigma,
                 "seconds": float(np.median(seconds)), "exact_seconds": float(slow[0, 0]),
-                "ratio": float(slow[0, 0] / np.median(seconds)), "error": float(max(apart)), "eps": EPS,
+                "ratio": float(slow[0, 0] / np.median(seconds)), "error": float(max(differences)), "eps": EPS,
             }  # fmt: skip
             rows.append(row)
             print(
@@ -165,9 +167,9 @@ def growth_rows(quick: bool) -> list[dict[str, Any]]:
     for n in (300, 600) if quick else (1_000, 10_000, 100_000, 1_000_000):
         P, Q = two_clouds(n, 3, 3)
         row: dict[str, Any] = {"n": n}
-        for method, most in (("exact", 20_000), ("fourier", 1_000_000), ("tree", 20_000)):
-            if n <= most:
-                row[method] = float(alternately([distance(P, Q, 0.1, method)], 1)[0][0, 0])
+        for method, max_points in (("exact", 20_000), ("fourier", 1_000_000), ("tree", 20_000)):
+            if n <= max_points:
+                row[method] = float(time_interleaved([distance(P, Q, 0.1, method)], 1)[0][0, 0])
         rows.append(row)
         print(f"  {n:>28,}" + "".join(f" {row.get(m, np.nan):>8.3f}" for m in ("exact", "fourier", "tree")))
     return rows
@@ -189,7 +191,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     }
     if unknown := set(args.parts) - set(parts):
         parser.error(f"unknown parts {sorted(unknown)}: choose of {', '.join(parts)}")
-    figures = report_here()
+    figures = start_report()
     with threadpool_limits(1):
         for part in args.parts or parts:
             figures[part] = parts[part]()

@@ -82,8 +82,8 @@ def finufft_rows(quick: bool, eps: float) -> list[dict[str, Any]]:
         p, q = np.random.default_rng(0).dirichlet(np.ones(n), 2) if weighted else np.full((2, n), 1 / n)
         reach = np.sqrt(2 * np.log(40 / eps)) * sigma
         L = 1 / np.sqrt(d) + reach
-        most = int(np.sqrt(2 * np.log(40 / eps)) / sigma * L / (2 * np.pi)) + 1
-        k = np.arange(-most, most + 1)
+        n_frequencies = int(np.sqrt(2 * np.log(40 / eps)) / sigma * L / (2 * np.pi)) + 1
+        k = np.arange(-n_frequencies, n_frequencies + 1)
         w = np.sqrt(2 * np.pi) * sigma / L * np.exp(-((2 * np.pi * k / L * sigma) ** 2) / 2)
         turns = [np.ascontiguousarray(c) for c in (np.concatenate([P, Q]) * (2 * np.pi / L) - np.pi).T]
         z = np.concatenate([p, -q]).astype(complex)
@@ -96,10 +96,10 @@ def finufft_rows(quick: bool, eps: float) -> list[dict[str, Any]]:
                 E = np.tensordot(w, E, axes=(0, 0))
             return float(E)
 
-        def ours(P: np.ndarray = P, Q: np.ndarray = Q, how: Any = how) -> float:
+        def run_dkdist(P: np.ndarray = P, Q: np.ndarray = Q, how: Any = how) -> float:
             return dk.kernel_distance(P, Q, squared=True, method="fourier", **how)
 
-        (a, b), (x, y) = medians([ours, by_finufft], 2 if quick else 7)
+        (a, b), (x, y) = medians([run_dkdist, by_finufft], 2 if quick else 7)
         rows.append(line("finufft", {
             "d": d, "n": n, "sigma": sigma, "weighted": weighted, "seconds": float(a), "peer_seconds": float(b),
             "ratio": float(b / a), "difference": abs(x - y),
@@ -111,7 +111,7 @@ def coreset_rows(quick: bool) -> list[dict[str, Any]]:
     """Distances are medians over seeds, exact; seconds medians too."""
     n, size, seeds = (1024, 32, 2) if quick else (16_384, 128, 7)
     compress = installed("goodpoints.compress")
-    found: dict[str, list[tuple[float, float]]] = {}
+    results: dict[str, list[tuple[float, float]]] = {}
     for method in OURS:
         dk.coreset(np.random.default_rng(0).normal(size=(n, 2)), size, sigma=1.0, method=method)
     for seed in range(seeds):
@@ -128,16 +128,16 @@ def coreset_rows(quick: bool) -> list[dict[str, Any]]:
         for name, call in calls.items():
             start = time.perf_counter()
             chosen = call()
-            taken = time.perf_counter() - start
+            elapsed = time.perf_counter() - start
             distance = dk.kernel_distance(P, P[chosen], sigma=1.0, method="exact")
-            found.setdefault(name, []).append((taken, distance))
-    swap = np.median(found["swap"], axis=0)
+            results.setdefault(name, []).append((elapsed, distance))
+    swap = np.median(results["swap"], axis=0)
     rows = []
-    for name, values in found.items():
-        taken, distance = np.median(values, axis=0)
+    for name, values in results.items():
+        elapsed, distance = np.median(values, axis=0)
         rows.append(line("coreset", {
-            "method": name, "n": n, "size": size, "seconds": float(taken), "distance": float(distance),
-            "error_ratio": float(swap[1] / distance), "speed_ratio": float(taken / swap[0]),
+            "method": name, "n": n, "size": size, "seconds": float(elapsed), "distance": float(distance),
+            "error_ratio": float(swap[1] / distance), "speed_ratio": float(elapsed / swap[0]),
         }))  # fmt: skip
     return rows
 
@@ -145,8 +145,10 @@ def coreset_rows(quick: bool) -> list[dict[str, Any]]:
 def million_row(quick: bool) -> dict[str, Any]:
     n = 20_000 if quick else 1_000_000
     P = np.random.default_rng(0).normal(size=(n, 2))
-    (taken,), (few,) = medians([lambda: dk.coreset(P, 256, sigma=1.0, random_state=0)], 1 if quick else 3)
-    row = {"method": "swap", "n": n, "size": 256, "seconds": float(taken), "distance": few.distance}
+    (elapsed,), (thinned,) = medians(
+        [lambda: dk.coreset(P, 256, sigma=1.0, random_state=0)], 1 if quick else 3
+    )
+    row = {"method": "swap", "n": n, "size": 256, "seconds": float(elapsed), "distance": thinned.distance}
     return line("coreset", row)
 
 
@@ -184,13 +186,13 @@ def nearest_rows(quick: bool) -> list[dict[str, Any]]:
         X, Y = rng.random((n, D), np.float32), rng.random((m, D), np.float32)
         search, index = dk.NearestSets(10).fit(X), faiss.IndexFlatL2(D)
         index.add(X)
-        (a, b), (ours, theirs) = medians(
+        (a, b), (run_dkdist, peer_value) = medians(
             [lambda s=search, q=Y: s.kneighbors(q)[1], lambda i=index, q=Y: i.search(q, 10)[1]],
             1 if quick else 5,
         )
         rows.append(line("nearest", {
             "n": n, "queries": m, "dims": D, "seconds": float(a), "peer_seconds": float(b), "ratio": float(b / a),
-            "same": float((ours == theirs).mean()),
+            "same": float((run_dkdist == peer_value).mean()),
         }))  # fmt: skip
     return rows
 

@@ -12,7 +12,7 @@ import tempfile
 from typing import Any
 from unittest.mock import patch
 
-from common import options, report_here, write
+from common import options, start_report, write
 from sklearn.metrics import accuracy_score, log_loss
 from speed import pipeline, write_store
 
@@ -25,7 +25,7 @@ BLOCK, ROUNDS = 2048, (4, 8, 16)
 def main() -> None:
     args = options(__doc__).parse_args()
     train, test = (4, 1) if args.quick else (112, 16)
-    figures, rows = report_here(), list[dict[str, Any]]()
+    figures, rows = start_report(), list[dict[str, Any]]()
     with tempfile.TemporaryDirectory() as folder:
         y = write_store(f"{folder}/sets.zarr", (train + test) * BLOCK)
         sets = dk.open_sets(f"{folder}/sets.zarr", block_sets=BLOCK)
@@ -35,7 +35,8 @@ def main() -> None:
         for epochs in (2, 5):
             for lanes in (1, 2, 4, 8):
                 lengths = {
-                    min(most, max(1, train // lanes // sgd_epochs.MIN_SYNCS_PER_EPOCH)) for most in ROUNDS
+                    min(max_rounds, max(1, train // lanes // sgd_epochs.MIN_SYNCS_PER_EPOCH))
+                    for max_rounds in ROUNDS
                 }
                 for length in sorted(lengths) if lanes > 1 else (1,):
                     with patch.object(sgd_epochs, "ROUND_ROWS", length * BLOCK):

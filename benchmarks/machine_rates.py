@@ -47,12 +47,12 @@ _NARROW, _WIDE = _multiply_adds(8), _multiply_adds(16)
 @jit()
 def _mix_words(x, n):  # type: ignore[no-untyped-def]
     """Eleven operations on each of some words, n times."""
-    one, seven = np.uint64(1), np.uint64(7)
+    word, seven = np.uint64(1), np.uint64(7)
     for _ in range(n):
         for i in range(len(x)):
             a = x[i]
-            a = ((a ^ (a << one)) + seven) & ~(a >> seven)
-            a = ((a ^ (a << one)) + seven) | (a >> seven)
+            a = ((a ^ (a << word)) + seven) & ~(a >> seven)
+            a = ((a ^ (a << word)) + seven) | (a >> seven)
             x[i] = a
 
 
@@ -96,33 +96,33 @@ class Probe(NamedTuple):
 def probes() -> dict[str, list[Probe]]:
     """What one thread is to run, by name: of several the fastest counts. Each takes milliseconds, a product .1 s."""
     rng = np.random.default_rng(0)
-    found: dict[str, list[Probe]] = {"steps": [], "words": [], "sorted": []}
+    results: dict[str, list[Probe]] = {"steps": [], "words": [], "sorted": []}
     for run, lanes in ((_NARROW, 8), (_WIDE, 16)):
         x = rng.uniform(0.1, 0.5, TILE * lanes).astype(np.float32)
-        found["steps"].append(Probe(lambda run=run, x=x: run(x, 100_000), 1e5 * TILE * lanes))  # type: ignore[misc]
+        results["steps"].append(Probe(lambda run=run, x=x: run(x, 100_000), 1e5 * TILE * lanes))  # type: ignore[misc]
     words = rng.integers(0, 2**63, 256, np.uint64)
-    found["words"].append(Probe(lambda: _mix_words(words, 4000), 4000 * 256 * 11))
+    results["words"].append(Probe(lambda: _mix_words(words, 4000), 4000 * 256 * 11))
     A = rng.random((2048, 2048), np.float32)
-    found["product"] = [Probe(lambda: A @ A, 2048**3)]
+    results["product"] = [Probe(lambda: A @ A, 2048**3)]
     lines = rng.random((256, 200), np.float32)
-    found["sorted"].append(Probe(lambda: np.sort(lines, axis=1), lines.size))
+    results["sorted"].append(Probe(lambda: np.sort(lines, axis=1), lines.size))
     x, out, other = rng.uniform(0.1, 0.9, (3, 1024)).astype(np.float32)
-    for name, each in _ELEMENTWISE.items():
-        found[name] = [Probe(lambda each=each: each(x, out, other, 1000), 1000 * len(x))]  # type: ignore[misc]
+    for name, call in _ELEMENTWISE.items():
+        results[name] = [Probe(lambda call=call: call(x, out, other, 1000), 1000 * len(x))]  # type: ignore[misc]
     for level, n_bytes in LEVELS.items():
         a, b = np.ones((2, n_bytes // 8), np.float32)  # both halves lie in that level
         n = max(1, 2**24 // n_bytes)
-        found[level] = [Probe(lambda a=a, b=b, n=n: _copy(a, b, n), n * n_bytes)]  # type: ignore[misc]
-    return found
+        results[level] = [Probe(lambda a=a, b=b, n=n: _copy(a, b, n), n * n_bytes)]  # type: ignore[misc]
+    return results
 
 
 def rates(threads: int, repeats: int) -> Mapping[str, float]:
     """What so many threads do a second, all together: the best of some runs."""
-    each = [probes() for _ in range(threads)]
+    call = [probes() for _ in range(threads)]
     best: dict[str, float] = {}
     with ThreadPoolExecutor(threads) as pool:
-        for name in each[0]:
-            for same in zip(*(found[name] for found in each), strict=True):
+        for name in call[0]:
+            for same in zip(*(results[name] for results in call), strict=True):
                 list(pool.map(lambda probe: probe.run(), same))  # compiled
                 for _ in range(repeats):
                     seconds = processor_seconds(pool, threads, lambda probe: probe.run(), same)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import options, report_here, write
+from common import options, start_report, write
 
 import dkdist as dk
 from dkdist._utils.memory_budget import PROC_DIR, cgroup_folders
@@ -149,7 +149,7 @@ def measure(shape: Shape, folder: Path, cgroup: bool) -> tuple[dict[str, Any], l
     plan, wrong = document["peak_bytes"], []
     if not fitted.peak / MAX_PEAK_RATIO <= plan <= MAX_PLAN_RATIO * fitted.peak:
         wrong.append(f"the plan is {plan / fitted.peak:.2f} of the peak")
-    found = {
+    result = {
         "base": document["base_bytes"],
         "plan": plan,
         "peak": fitted.peak,
@@ -158,11 +158,11 @@ def measure(shape: Shape, folder: Path, cgroup: bool) -> tuple[dict[str, Any], l
     }
     if cgroup:
         try:
-            found["cgroup"] = text = _in_groups(fit, folder, plan)
+            result["cgroup"] = text = _in_groups(fit, folder, plan)
             wrong += [text] if text != "finishes, half is refused" else []
         except OSError as error:
-            found["cgroup"] = f"skipped: memory cgroups cannot be created here ({error})"
-    return found, wrong
+            result["cgroup"] = f"skipped: memory cgroups cannot be created here ({error})"
+    return result, wrong
 
 
 def _in_groups(fit: list[str], folder: Path, plan: int) -> str:
@@ -180,17 +180,17 @@ def main() -> int:
     parser.add_argument("--cgroup", action="store_true", help="run each shape within memory cgroups, too")
     parser.add_argument("--shapes", type=int, nargs="+", help="numbers of shapes, from 0")
     args = parser.parse_args()
-    report, failures = report_here(), []
+    report, failures = start_report(), []
     shapes = QUICK if args.quick else SHAPES
     for shape in shapes if args.shapes is None else [shapes[i] for i in args.shapes]:
         with tempfile.TemporaryDirectory() as folder:
-            found, wrong = measure(shape, Path(folder), args.cgroup)
-        report[str(shape)] = found
+            result, wrong = measure(shape, Path(folder), args.cgroup)
+        report[str(shape)] = result
         failures += wrong
-        numbers = ", ".join(f"{name} {found[name] / MB:,.0f} MB" for name in ("base", "plan", "peak"))
+        numbers = ", ".join(f"{name} {result[name] / MB:,.0f} MB" for name in ("base", "plan", "peak"))
         print(
-            f"{shape!s:<28} {numbers}, plan / peak {found['plan'] / found['peak']:.2f}; "
-            f"cgroup: {found['cgroup']}{''.join(f'; WRONG: {text}' for text in wrong)}",
+            f"{shape!s:<28} {numbers}, plan / peak {result['plan'] / result['peak']:.2f}; "
+            f"cgroup: {result['cgroup']}{''.join(f'; WRONG: {text}' for text in wrong)}",
             flush=True,
         )
     write(args.output, report)

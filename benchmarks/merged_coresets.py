@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from common import options, report_here, write
+from common import options, start_report, write
 
 import dkdist as dk
 from dkdist.coresets import merging as running_coreset
@@ -54,38 +54,40 @@ def stream(P: np.ndarray, size: int, sigma: float) -> dk.RunningCoreset:
 
 
 def ways(P: np.ndarray, size: int, sigma: float, seed: int) -> dict[str, Callable[..., dk.Coreset]]:
-    found = {
+    distances = {
         "at once": partial(dk.coreset, P, size, sigma=sigma, random_state=seed),
         "stream": stream(P, size, sigma).coreset,
     }
-    for each in (size, 8 * size):
+    for n_points in (size, 8 * size):
         for kind, optimal in (("", False), (" of optimal weights", True)):
             parts = [
-                dk.coreset(part, each, sigma=sigma, optimal_weights=optimal, random_state=seed)
+                dk.coreset(part, n_points, sigma=sigma, optimal_weights=optimal, random_state=seed)
                 for part in np.array_split(P, PARTS)
             ]
-            found[f"{PARTS} x {each}{kind}, merged at once"] = partial(
+            distances[f"{PARTS} x {n_points}{kind}, merged at once"] = partial(
                 dk.merge_coresets, parts, size, random_state=0
             )
-            found[f"{PARTS} x {each}{kind}, in a tree"] = partial(tree, parts, size)
-    return found
+            distances[f"{PARTS} x {n_points}{kind}, in a tree"] = partial(tree, parts, size)
+    return distances
 
 
 def case(d: int, sigma: float, n: int, size: int, seeds: int) -> list[dict[str, Any]]:
-    found: dict[str, list[tuple[float, float]]] = {}
+    distances: dict[str, list[tuple[float, float]]] = {}
     for seed in range(seeds):
         P = np.random.default_rng(seed).normal(size=(n, d))
-        made = {"herding": herding(P, size, sigma)}
-        made |= {method: dk.coreset(P, size, sigma=sigma, method=method, random_state=seed)
+        coreset_by_method = {"herding": herding(P, size, sigma)}
+        coreset_by_method |= {method: dk.coreset(P, size, sigma=sigma, method=method, random_state=seed)
                  for method in ("random", "stratified", "halving")}  # fmt: skip
         for name, make in ways(P, size, sigma, seed).items():
-            made[f"{name}, optimal weights"] = make(optimal_weights=True)
+            coreset_by_method[f"{name}, optimal weights"] = make(optimal_weights=True)
             if "of optimal weights" not in name:  # whose points were chosen for their weights
-                made[name] = make()
-        for name, few in made.items():
-            D = dk.kernel_distance(P, few.points, sigma=sigma, weights=(None, few.weights), method="exact")
-            found.setdefault(name, []).append((D, few.distance))
-    means = {name: np.mean(pairs, axis=0) for name, pairs in found.items()}
+                coreset_by_method[name] = make()
+        for name, selected in coreset_by_method.items():
+            D = dk.kernel_distance(
+                P, selected.points, sigma=sigma, weights=(None, selected.weights), method="exact"
+            )
+            distances.setdefault(name, []).append((D, selected.distance))
+    means = {name: np.mean(pairs, axis=0) for name, pairs in distances.items()}
     print(f"{size} of {n:,} points, d = {d}, sigma = {sigma}: distance, over at once, bound over at once")
     rows = []
     for name, (D, bound) in means.items():
@@ -99,7 +101,7 @@ def case(d: int, sigma: float, n: int, size: int, seeds: int) -> list[dict[str, 
 
 def main() -> None:
     args = options(__doc__).parse_args()
-    report = report_here()
+    report = start_report()
     n, size, seeds = (1024, 16, 2) if args.quick else (4096, 64, 5)
     rows = [
         row for d, sigma in (CASES[:1] if args.quick else CASES) for row in case(d, sigma, n, size, seeds)

@@ -11,7 +11,7 @@ verify      every chunk read and checked
 prepare     bounds and bandwidth of the embedding, sigma of the features
 ridge       the embedding without random features, ridge regression, one pass; and predictions
 
-Then comes the road: Jensen-Shannon embedding, D = 5000 random features, five epochs of SGD on nine tenths of the sets,
+Then the pipeline: Jensen-Shannon embedding, D = 5000 random features, five epochs of SGD on nine tenths of the sets,
 predictions of the last tenth; in one lane, in one for each worker, and in both with rows of the embedding kept after
 the first pass in a folder (2.2 GB for a million); first on the workers, then on the threads of a fresh process without
 a client.
@@ -37,13 +37,13 @@ from common import (
     Mixtures,
     Stages,
     cluster,
-    forget_peaks,
     options,
     peak,
     peaks,
-    report_here,
+    reset_peaks,
     rmse,
     sources,
+    start_report,
     write,
 )
 from distributed import Client
@@ -55,7 +55,7 @@ SETS_A_SOURCE = 4096
 
 
 @dataclass(frozen=True)
-class Road:
+class PipelineData:
     """Rows of the embedding, or their features, of the sets to learn from and of the others; and all targets."""
 
     train: Any
@@ -71,39 +71,39 @@ class Road:
 
 def prepared(
     client: Client, n_sets: int, path: Path, stages: Stages, skip: list[str]
-) -> tuple[Road, dict[str, float]]:
-    """The stages before the road, on workers, and the errors of ridge and of a constant."""
-    given = sources(n_sets, POINTS, SETS_A_SOURCE)
-    sets = stages.run("generate", lambda: dk.import_sets(path, given, Mixtures(), overwrite=True))
+) -> tuple[PipelineData, dict[str, float]]:
+    """The stages before the pipeline, on workers, and the errors of ridge and of a constant."""
+    batches = sources(n_sets, POINTS, SETS_A_SOURCE)
+    sets = stages.run("generate", lambda: dk.import_sets(path, batches, Mixtures(), overwrite=True))
     stages.run("verify", lambda: dk.verify_sets(path))
     cut, y = n_sets * 9 // 10, sets.targets["y"]
 
-    def prepare() -> tuple[Road, Road]:
+    def prepare() -> tuple[PipelineData, PipelineData]:
         embedding = dk.DivergenceEmbedding("jensen-shannon", n_basis=10, bandwidth="scott").fit(sets[:cut])
-        A = [embedding.transform(some) for some in (sets[:cut], sets[cut:])]
+        A = [embedding.transform(view) for view in (sets[:cut], sets[cut:])]
         features = dk.RandomFourierFeatures(D, random_state=0).fit(A[0])
-        return Road(*A, y), Road(*map(features.transform, A), y)
+        return PipelineData(*A, y), PipelineData(*map(features.transform, A), y)
 
-    short, road = stages.run("prepare", prepare, 0.9)
+    short, pipeline = stages.run("prepare", prepare, 0.9)
     errors = {"constant": float(y[cut:].std())}
     if "ridge" not in skip:
         errors["ridge on A"] = stages.run("ridge", lambda: short.error(dk.IncrementalRidge(random_state=0)))
-    return road, errors
+    return pipeline, errors
 
 
 def ways(n_lanes: int, folder: Path, skip: list[str]) -> dict[str, dict[str, Any]]:
     """In how many lanes, and where rows are kept."""
     lanes = [1] if n_lanes == 1 or "lanes" in skip else [1, n_lanes]
-    kept = [False] if "kept" in skip else [False, True]
+    cache_modes = [False] if "kept" in skip else [False, True]
     return {
         f"{n} lane{'s' if n > 1 else ''}{', kept' * keep}": {"n_lanes": n, "cache": folder if keep else False}
-        for keep in kept
+        for keep in cache_modes
         for n in lanes
     }
 
 
-def down_the_road(
-    road: Road, client: Client | None, n: int, folder: Path, stages: Stages, skip: list[str]
+def run_pipeline(
+    pipeline: PipelineData, client: Client | None, n: int, folder: Path, stages: Stages, skip: list[str]
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """Errors, and peaks of memory, of all ways on workers, or on ``n`` threads."""
     where = "threads" if client is None else "workers"
@@ -113,8 +113,8 @@ def down_the_road(
             dk.IncrementalSGDRegressor(n_epochs=EPOCHS, random_state=0, **parameters),
             f"{where}, {way}",
         )
-        forget_peaks(client)
-        errors[name] = stages.run(name, lambda model=model: road.error(model), 0.9 * EPOCHS + 0.1)
+        reset_peaks(client)
+        errors[name] = stages.run(name, lambda model=model: pipeline.error(model), 0.9 * EPOCHS + 0.1)
         memory[name] = peaks(client) if client else {"process": round(peak(), 1)}
         print(
             f"  {'':<26} {stages.seconds[name] / (0.9 * EPOCHS * stages.n_sets) * 1e6:8.2f} us a set and epoch; MB",
@@ -123,28 +123,32 @@ def down_the_road(
     return errors, memory
 
 
-def on_threads(road: Road, n: int, folder: Path, stages: Stages, skip: list[str]) -> tuple[Any, Stages]:
-    return down_the_road(road, None, n, folder, stages, skip), stages
+def on_threads(
+    pipeline: PipelineData, n: int, folder: Path, stages: Stages, skip: list[str]
+) -> tuple[Any, Stages]:
+    return run_pipeline(pipeline, None, n, folder, stages, skip), stages
 
 
 def experiment(n_workers: int, n_sets: int, folder: Path, skip: list[str]) -> dict[str, Any]:
     print(f"{n_sets:,} sets of {POINTS} points")
     stages, path = Stages(n_sets), folder / f"{n_sets}.zarr"
     with cluster(n_workers) as client:
-        road, errors = prepared(client, n_sets, path, stages, skip)
+        pipeline, errors = prepared(client, n_sets, path, stages, skip)
         memory = {"stages before": peaks(client)}
-        found = [] if "workers" in skip else [down_the_road(road, client, n_workers, folder, stages, skip)]
+        results = (
+            [] if "workers" in skip else [run_pipeline(pipeline, client, n_workers, folder, stages, skip)]
+        )
     if "threads" not in skip:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
             errors_and_memory, stages = fresh.submit(
-                on_threads, road, n_workers, folder, stages, skip
+                on_threads, pipeline, n_workers, folder, stages, skip
             ).result()
-            found.append(errors_and_memory)
-    for more, taken in found:
-        errors |= more
-        memory |= taken
+            results.append(errors_and_memory)
+    for figures, stage_seconds in results:
+        errors |= figures
+        memory |= stage_seconds
     size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
-    print(f"  store {size / 1e9:.2f} GB; peak MB before the road {memory['stages before']}")
+    print(f"  store {size / 1e9:.2f} GB; peak MB before the pipeline {memory['stages before']}")
     print(
         "  test error (RMSE of the number of components): "
         + ", ".join(f"{k} {v:.3f}" for k, v in errors.items())
@@ -155,8 +159,8 @@ def experiment(n_workers: int, n_sets: int, folder: Path, skip: list[str]) -> di
 def huge(client: Client, folder: Path, n_sets: int, points: int) -> dict[str, Any]:
     print(f"{n_sets} sets of {points:,} points")
     stages, path = Stages(n_sets), folder / "huge.zarr"
-    given = sources(n_sets, points, 1)
-    sets = stages.run("generate", lambda: dk.import_sets(path, given, Mixtures(), overwrite=True))
+    batches = sources(n_sets, points, 1)
+    sets = stages.run("generate", lambda: dk.import_sets(path, batches, Mixtures(), overwrite=True))
     embedding = dk.DivergenceEmbedding("jensen-shannon", n_basis=10, bandwidth="scott")
     stages.run("prepare", lambda: embedding.fit(sets))
     rows = stages.run("embed", lambda: embedding.transform(sets).compute())
@@ -191,7 +195,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.quick:
         args.sets, args.compare = 6000, 3000
-    report = report_here() | {"workers": args.workers, "runs": []}
+    report = start_report() | {"workers": args.workers, "runs": []}
     with tempfile.TemporaryDirectory(dir=args.folder) as name:
         folder = Path(name)
         for n_sets in filter(None, (args.compare, args.sets)):

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Stages, cluster, options, peaks, report_here, write
+from common import Stages, cluster, options, peaks, start_report, write
 from distributed import Client
 
 import dkdist as dk
@@ -57,8 +57,8 @@ class Chains:
 def experiment(client: Client, n: int, R: int, folder: Path) -> dict[str, Any]:
     print(f"{n:,} strings of {LENGTH} symbols, R = {R:,}")
     stages, path = Stages(n), folder / "strings.zarr"
-    given = [(first, min(A_SOURCE, n - first)) for first in range(0, n, A_SOURCE)]
-    strings = stages.run("generate", lambda: dk.import_sets(path, given, Chains()))
+    batches = [(first, min(A_SOURCE, n - first)) for first in range(0, n, A_SOURCE)]
+    strings = stages.run("generate", lambda: dk.import_sets(path, batches, Chains()))
     y, cut = strings.targets["y"], n * 9 // 10
     train, test = strings[:cut], strings[cut:]
     embedding = dk.DistanceEmbedding("levenshtein", "segment", R, 0, standardize=True, random_state=0)
@@ -91,7 +91,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.quick:
         args.strings, args.features, args.workers = 5000, 64, 1
-    report = report_here() | {"workers": args.workers}
+    report = start_report() | {"workers": args.workers}
     with tempfile.TemporaryDirectory(dir=args.folder) as folder, cluster(args.workers) as client:
         report |= experiment(client, args.strings, args.features, Path(folder))
     write(args.output, report)

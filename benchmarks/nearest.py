@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Mixtures, alternately, options, peak, report_here, seconds_of, sources, write
+from common import Mixtures, options, peak, seconds_of, sources, start_report, time_interleaved, write
 
 import dkdist as dk
 
@@ -55,24 +55,24 @@ EMBEDDINGS = {
 
 
 def experiment(name: str, n: int, m: int, folder: Path) -> dict[str, Any]:
-    given = sources(n + m, POINTS[name], SETS_A_SOURCE)
-    sets = dk.import_sets(folder / f"{name}.zarr", given, READERS[name](), overwrite=True)
+    batches = sources(n + m, POINTS[name], SETS_A_SOURCE)
+    sets = dk.import_sets(folder / f"{name}.zarr", batches, READERS[name](), overwrite=True)
     embedding = EMBEDDINGS[name]()
     rows = embedding.fit(sets[:n]).transform(sets[:n])
     queries = embedding.transform(sets[n:]).compute()
-    near = dk.NearestSets(K, engine="approximate", random_state=0)
-    to_fit = seconds_of(lambda: near.fit(rows))
+    searcher = dk.NearestSets(K, engine="approximate", random_state=0)
+    to_fit = seconds_of(lambda: searcher.fit(rows))
     exact = dk.NearestSets(K).fit(rows)
-    seconds, (found, truth) = alternately(
-        [lambda: near.kneighbors(queries), lambda: exact.kneighbors(queries)], 1
+    seconds, (neighbours, truth) = time_interleaved(
+        [lambda: searcher.kneighbors(queries), lambda: exact.kneighbors(queries)], 1
     )
-    shares = [len(np.intersect1d(a, b)) / K for a, b in zip(found[1], truth[1], strict=True)]
+    shares = [len(np.intersect1d(a, b)) / K for a, b in zip(neighbours[1], truth[1], strict=True)]
     row = {
         "what": name, "rows": n, "columns": rows.shape[1], "queries": m,
         "fit_seconds": to_fit, "seconds": float(seconds[0, 0]), "exact_seconds": float(seconds[0, 1]),
         "ratio": float(seconds[0, 1] / seconds[0, 0]),
         "found": float(np.mean(shares)), "std_error": float(np.std(shares) / np.sqrt(m)),
-        "measured_by_fit": near.recall_.share, "peak_mb": round(peak()),
+        "measured_by_fit": searcher.recall_.share, "peak_mb": round(peak()),
     }  # fmt: skip
     print(
         f"{name}: {n:,} rows of {rows.shape[1]}: embedded and put into cells in {to_fit:.1f} s; {m:,} queries in "
@@ -91,7 +91,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--folder", type=Path, help="where stores are made")
     args = parser.parse_args(argv)
     n, m = (5000, 200) if args.quick else (args.rows, args.queries)
-    report = report_here()
+    report = start_report()
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         report["nearest"] = [experiment(name, n, m, Path(folder)) for name in args.what or READERS]
     write(args.output, report)

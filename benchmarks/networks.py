@@ -37,7 +37,7 @@ os.environ.setdefault(
 )  # threads that wait leave the cores to others; read once, below
 
 import numpy as np
-from common import options, report_here, write
+from common import options, start_report, write
 from defaults import Task, images, mixtures, of_distances
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
@@ -67,8 +67,8 @@ class NoArgument:
 
     def fit(self, sets: Any, y: np.ndarray) -> NoArgument:
         start = seconds()
-        made = dk.SetClassifier if is_classes(y) else dk.SetRegressor
-        self.model_ = made(random_state=0).fit(sets, y)
+        model_class = dk.SetClassifier if is_classes(y) else dk.SetRegressor
+        self.model_ = model_class(random_state=0).fit(sets, y)
         self.fitting_ = seconds() - start
         self.chosen_ = f"{len(self.model_.machine_.parts)} of {len(self.model_.leaderboard_) - 1} candidates"
         return self
@@ -100,30 +100,30 @@ class FiveLines:
 Method = tuple[str, float | None, Callable[[], Any]]
 
 
-def methods(wanted: Sequence[str], minutes: Sequence[float], threads: int, seed: int) -> Iterator[Method]:
+def methods(names: Sequence[str], minutes: Sequence[float], threads: int, seed: int) -> Iterator[Method]:
     """(name, minutes, how a model is made), ours first, since others are compared with it."""
     fixed = {OURS: NoArgument, "five lines": FiveLines, "boosting": lambda: boosting.Boosting(seed)}
     for name, make in fixed.items():
-        if name in wanted:
+        if name in names:
             yield name, None, make
-    if not any(name in wanted for name in POOLINGS):
+    if not any(name in names for name in POOLINGS):
         return
     training = importlib.import_module("network_training")
     training.torch.set_num_threads(threads)
     for name, pooling in POOLINGS.items():
-        for m in minutes if name in wanted else ():
+        for m in minutes if name in names else ():
             yield name, m, lambda p=pooling, m=m: training.NetworkLearner(p, 60 * m, seed)
 
 
 def warm(method: Method, task: Task) -> None:
     """A short fit that is not timed: what must be loaded or compiled is there afterwards."""
     _, minutes, make = method
-    some = task.train[:WARM]
+    subset = task.train[:WARM]
     y = (np.arange(WARM) % 2).astype(task.y.dtype)
     model = make()
     if minutes is not None:
         model.seconds = 0.5
-    model.fit(some, y).predict(some)
+    model.fit(subset, y).predict(subset)
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,11 @@ class Score:
     larger_is_better: bool
 
     @classmethod
-    def of(cls, y: np.ndarray, found: np.ndarray) -> Score:
+    def of(cls, y: np.ndarray, predicted: np.ndarray) -> Score:
         if is_classes(y):
-            right = (y == found).astype(float)
+            right = (y == predicted).astype(float)
             return cls(float(right.mean()), right, True)
-        squares = (y - found) ** 2
+        squares = (y - predicted) ** 2
         root = float(np.sqrt(squares.mean()))
         return cls(root, squares / (2 * root), False)  # sqrt(m + e) = sqrt(m) + e / (2 sqrt(m)) + ...
 
@@ -147,7 +147,7 @@ class Score:
     def error(self) -> float:
         return standard_error(self.shares)
 
-    def behind(self, other: Score) -> tuple[float, float]:
+    def deficit(self, other: Score) -> tuple[float, float]:
         """How much worse than the other, and the standard error of that."""
         sign = 1 if self.larger_is_better else -1
         return sign * (other.value - self.value) + 0.0, standard_error(other.shares - self.shares)
@@ -163,9 +163,9 @@ def measured(method: Method, task: Task) -> tuple[dict[str, Any], Score]:
     name, minutes, make = method
     model = make().fit(task.train, task.y)
     start = seconds()
-    found = model.predict(task.test)
+    predicted = model.predict(task.test)
     predicting = seconds() - start
-    score = Score.of(task.y_test, found)
+    score = Score.of(task.y_test, predicted)
     row = {
         "method": name, "minutes": minutes, "score": score.value, "error": score.error, "choosing": model.choosing_,
         "fitting": model.fitting_, "seconds": (model.choosing_ or 0.0) + model.fitting_, "predicting": predicting,
@@ -197,14 +197,14 @@ TASKS: dict[str, tuple[str, Callable[[bool], Task]]] = {
 }
 
 
-def run(name: str, task: Task, wanted: Sequence[Method]) -> Iterator[dict[str, Any]]:
+def run(name: str, task: Task, names: Sequence[Method]) -> Iterator[dict[str, Any]]:
     """The rows of a task, as they come."""
     reference: Score | None = None
-    for method in wanted:
+    for method in names:
         row, score = measured(method, task)
         if method[0] == OURS:
             reference = score
-        row["behind"], row["behind_error"] = (None, None) if reference is None else score.behind(reference)
+        row["behind"], row["behind_error"] = (None, None) if reference is None else score.deficit(reference)
         measure = "accuracy" if score.larger_is_better else "RMSE"
         yield {"task": name, "measure": measure, "sets": len(task.y), "tests": len(task.y_test)} | row
 
@@ -222,19 +222,19 @@ def title(row: dict[str, Any]) -> str:
 def show(rows: Sequence[dict[str, Any]]) -> None:
     """A table for each task."""
     for task in dict.fromkeys(row["task"] for row in rows):
-        own = [row for row in rows if row["task"] == task]
-        first = own[0]
+        task_rows = [row for row in rows if row["task"] == task]
+        first = task_rows[0]
         print(f"\n{task}: {first['measure']}, {first['sets']:,} sets to train on, {first['tests']:,} to test")
         print(f"  {'':<34}{'score':>8} +- {'':<6}{'behind':>7} +- {'':<6}" + "".join(
             f"{c:>12}" for c in ("choosing s", "fit s", "in all s", "predict s")))  # fmt: skip
-        for row in own:
+        for row in task_rows:
             print("  " + line(row))
 
 
 def line(row: dict[str, Any]) -> str:
-    behind = "" if row["behind"] is None else f"{row['behind']:+.4f} +- {row['behind_error']:.4f}"
+    deficit = "" if row["behind"] is None else f"{row['behind']:+.4f} +- {row['behind_error']:.4f}"
     times = "".join(f"{'' if row[k] is None else format(row[k], '.2f'):>12}" for k in COLUMNS[4:])
-    return f"{title(row):<34}{row['score']:>8.4f} +- {row['error']:.4f} {behind:>17}{times}  {row['chosen']}"
+    return f"{title(row):<34}{row['score']:>8.4f} +- {row['error']:.4f} {deficit:>17}{times}  {row['chosen']}"
 
 
 MARKS = {
@@ -287,14 +287,14 @@ def panel(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
     for name, (mark, colour) in MARKS.items():
-        own = sorted((row for row in rows if row["method"] == name), key=lambda row: row["seconds"])
-        if not own:
+        task_rows = sorted((row for row in rows if row["method"] == name), key=lambda row: row["seconds"])
+        if not task_rows:
             continue
-        x, y = [row["seconds"] for row in own], [row["score"] for row in own]
+        x, y = [row["seconds"] for row in task_rows], [row["score"] for row in task_rows]
         size = 13 if mark == "*" else 7
-        axes.errorbar(x, y, [row["error"] for row in own], fmt=f"{mark}-", color=colour, ms=size, capsize=2,
+        axes.errorbar(x, y, [row["error"] for row in task_rows], fmt=f"{mark}-", color=colour, ms=size, capsize=2,
                       lw=1.4, elinewidth=1, label=TOLD.get(name, name), zorder=3)  # fmt: skip
-        for row in own:
+        for row in task_rows:
             axes.plot([row["fitting"], row["seconds"]], [row["score"]] * 2, ":", color=colour, lw=1, zorder=2)
     axes.set(
         xscale="log",
@@ -312,11 +312,13 @@ def panel(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__, quick="200 to 600 sets, a second for each network, one thread")
-    every = [OURS, "five lines", "boosting", *POOLINGS]
+    all_methods = [OURS, "five lines", "boosting", *POOLINGS]
     parser.add_argument("tasks", nargs="*", help=f"of {', '.join(TASKS)}; all by default, none with --read")
     parser.add_argument("--minutes", type=float, nargs="+", default=[1, 4], help="of a network, all in all")
     parser.add_argument("--sets", type=int, help="the most sets to train on")
-    parser.add_argument("--only", nargs="+", choices=every, default=every, help="these methods alone")
+    parser.add_argument(
+        "--only", nargs="+", choices=all_methods, default=all_methods, help="these methods alone"
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
         "--cpu", action="store_true", help="one thread, and its seconds of work, on a busy machine"
@@ -332,15 +334,15 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     if unknown := set(args.tasks) - set(TASKS):
         parser.error(f"unknown tasks: {', '.join(sorted(unknown))}")
     earlier = [row for file in args.read for row in json.loads(file.read_text())["rows"]]
-    report = report_here() | {"rows": earlier}
+    report = start_report() | {"rows": earlier}
     minutes, threads = ([1 / 60], 1) if args.quick else (args.minutes, 1 if args.cpu else args.threads)
     if args.cpu:
         count_processor_time()
-    wanted = list(methods(args.only, minutes, threads, args.seed))
+    names = list(methods(args.only, minutes, threads, args.seed))
     with threadpool_limits(threads):
         for name in args.tasks or ([] if args.read else TASKS):
             task = at_most(TASKS[name][1](args.quick), args.sets)
-            for row in run(name, task, wanted):
+            for row in run(name, task, names):
                 report["rows"].append(row)
                 print(f"{name}: {line(row)}", flush=True)
                 write(args.output, report)

@@ -1,4 +1,4 @@
-"""What each stage of the main road achieves, beside what this machine can do: microseconds a set, one and two threads.
+"""Time of each stage of a fit, compared with the limits of this machine: microseconds per set, one and two threads.
 
     python benchmarks/roofline.py [read] [embed] [powers] [features] [fused] [ridge] [road] [distances] [others]
                                   [--quick] [--output results.json]
@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import dask
 import numpy as np
-from common import alternately, options, report_here, write
+from common import options, start_report, time_interleaved, write
 from crc32c import crc32c
 from machine_rates import processor_seconds, rates
 from numcodecs.blosc import decompress
@@ -67,14 +67,14 @@ def read_stage(quick: bool) -> Iterator[Stage]:
         files = sorted(Path(folder, "sets.zarr/points/c").glob("*/0"), key=lambda file: int(file.parent.name))
         halves = slice(None, len(blocks) // 2), slice(len(blocks) // 2, None)
         calls = {
-            what: (read_blocks, [some[half] for half in halves])
-            for what, some in (("in order", blocks), ("in random order", shuffled))
+            label: (read_blocks, [samples[half] for half in halves])
+            for label, samples in (("in order", blocks), ("in random order", shuffled))
         }
         yield Stage(len(sets), (read_files, np.array_split(files, 2)), calls)
 
 
 def read_blocks(blocks: Sequence[dk.SetStore]) -> None:
-    """What tasks of the road do first."""
+    """Read and embed blocks, as tasks of a fit do."""
     for block in blocks:
         block.points_alone()
 
@@ -99,14 +99,14 @@ Rates = Mapping[str, float]
 
 
 def row(
-    stage: str, what: str, threads: int, achieved: float, attainable: float, ratio: float
+    stage: str, label: str, threads: int, achieved: float, attainable: float, ratio: float
 ) -> dict[str, Any]:
     """One line of the table, printed; microseconds a set."""
     print(
-        f"{stage:<10} {what:<22} {threads:>7} {achieved:>9.3f} {attainable:>11.3f} {ratio:>6.2f}", flush=True
+        f"{stage:<10} {label:<22} {threads:>7} {achieved:>9.3f} {attainable:>11.3f} {ratio:>6.2f}", flush=True
     )
     figures = {"achieved": achieved, "attainable": attainable, "ratio": ratio}
-    return {"stage": stage, "what": what, "threads": threads, **figures}
+    return {"stage": stage, "what": label, "threads": threads, **figures}
 
 
 def measure_reading(quick: bool) -> Iterator[dict[str, Any]]:
@@ -119,25 +119,27 @@ def measure_reading(quick: bool) -> Iterator[dict[str, Any]]:
                     return lambda: list(pool.map(*work))
 
                 calls = [run(stage.attainable), *map(run, stage.achieved.values())]
-                alternately(calls, 1)
-                seconds, _ = alternately(calls, 3 if quick else 21)
-            least, *found = np.median(seconds, axis=0) / stage.n_sets * 1e6
+                time_interleaved(calls, 1)
+                seconds, _ = time_interleaved(calls, 3 if quick else 21)
+            floor, *stage_rates = np.median(seconds, axis=0) / stage.n_sets * 1e6
             ratios = np.median(seconds[:, :1] / seconds[:, 1:], axis=0)  # within a turn
-            for what, achieved, ratio in zip(stage.achieved, found, ratios.tolist(), strict=True):
-                yield row("read", what, threads, achieved, least, ratio)
+            for label, achieved, ratio in zip(stage.achieved, stage_rates, ratios.tolist(), strict=True):
+                yield row("read", label, threads, achieved, floor, ratio)
 
 
 def measure_computed(name: str, known: Mapping[int, Rates], quick: bool) -> Iterator[dict[str, Any]]:
     """Stages whose least time is counted."""
-    for what, make in COMPUTED[name].items():
+    for label, make in COMPUTED[name].items():
         stage = make(quick)
         for threads in THREADS:
             with ThreadPoolExecutor(threads) as pool:
                 repeats = 3 if quick else 7 if name == "ridge" else 31
-                found = [processor_seconds(pool, threads, stage.run, stage.parts) for _ in range(1 + repeats)]
-            achieved = min(found[1:]) / stage.n_sets * 1e6  # the first compiles
-            least = stage.work.seconds(known[threads]) * 1e6
-            yield row(name, what, threads, achieved, least, least / achieved)
+                stage_rates = [
+                    processor_seconds(pool, threads, stage.run, stage.parts) for _ in range(1 + repeats)
+                ]
+            achieved = min(stage_rates[1:]) / stage.n_sets * 1e6  # the first compiles
+            floor = stage.work.seconds(known[threads]) * 1e6
+            yield row(name, label, threads, achieved, floor, floor / achieved)
 
 
 def measure_road(known: Mapping[int, Rates], quick: bool) -> Iterator[dict[str, Any]]:
@@ -160,15 +162,15 @@ def measure_road(known: Mapping[int, Rates], quick: bool) -> Iterator[dict[str, 
                 list(pool.map(read_files, np.array_split(files, 2)))
 
         calls = [partial(work, threads) for work in (fit, read) for threads in THREADS]
-        alternately(calls, 1)
-        for what, clock in (("by the clock", time.perf_counter), ("by processors", time.process_time)):
-            seconds, _ = alternately(calls, 1 if quick else 9, clock)
-            found = seconds.min(axis=0).reshape(2, -1) / n_sets * 1e6
+        time_interleaved(calls, 1)
+        for label, clock in (("by the clock", time.perf_counter), ("by processors", time.process_time)):
+            seconds, _ = time_interleaved(calls, 1 if quick else 9, clock)
+            stage_rates = seconds.min(axis=0).reshape(2, -1) / n_sets * 1e6
             for k, threads in enumerate(THREADS):
                 shared = 1 if clock is time.perf_counter else threads
-                achieved, read_alone = found[:, k] / (EPOCHS * shared, shared)
-                least = read_alone + fitted(JS).seconds(known[threads]) * 1e6
-                yield row("road", what, threads, achieved, least, least / achieved)
+                achieved, read_alone = stage_rates[:, k] / (EPOCHS * shared, shared)
+                floor = read_alone + fitted(JS).seconds(known[threads]) * 1e6
+                yield row("road", label, threads, achieved, floor, floor / achieved)
             if clock is time.perf_counter:
                 gained = float(np.median(seconds[:, 0] / seconds[:, 1]))
                 print(f"road       two threads of one: {gained:.2f}", flush=True)
@@ -178,13 +180,13 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__)
     parser.add_argument("stages", nargs="*", choices=[*STAGES, []], help="what to measure (everything)")
     args = parser.parse_args(argv)
-    figures, rows, quick = report_here(), [], args.quick
+    figures, rows, quick = start_report(), [], args.quick
     keep_freed_memory()  # as runs do
     with threadpool_limits(1):
         known = {threads: rates(threads, 2 if quick else 15) for threads in THREADS}
-        for threads, found in known.items():
-            told = ", ".join(f"{name} {rate / 1e9:.2f}" for name, rate in found.items())
-            print(f"1e9 a second on {threads} thread{'s' if threads > 1 else ''}: {told}")
+        for threads, stage_rates in known.items():
+            text = ", ".join(f"{name} {rate / 1e9:.2f}" for name, rate in stage_rates.items())
+            print(f"1e9 a second on {threads} thread{'s' if threads > 1 else ''}: {text}")
         print(
             f"{'stage':<10} {'what':<22} {'threads':>7} {'achieved':>9} {'attainable':>11} {'ratio':>6}   us a set"
         )

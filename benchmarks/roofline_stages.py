@@ -1,4 +1,4 @@
-"""The stages of the main road and the inner loops of distances: what runs, and what has to be done for a set at least.
+"""Stages of a fit and compiled functions of distances, with the minimum work per set.
 
 Counts are those of the algorithm that a stage takes, as if every operation filled its vector and nothing were moved
 that need not be. Letters: n points of a set in d dimensions, q nodes and K degrees a dimension, m columns of a row, D
@@ -54,7 +54,7 @@ class Computed(NamedTuple):
     work: Work
 
 
-class Road(NamedTuple):
+class FittedPipeline(NamedTuple):
     """A fitted embedding and its features, and sets to try them on."""
 
     sets: dk.SampleSets
@@ -78,11 +78,13 @@ class Road(NamedTuple):
 
 
 @cache
-def road(divergence: str, d: int, n_sets: int) -> Road:
+def make_pipeline(divergence: str, d: int, n_sets: int) -> FittedPipeline:
     """10 nodes a dimension, 200 points a set."""
     sets = mixture_sets(n_sets, POINTS, d)
     embedding = dk.DivergenceEmbedding(divergence, n_basis=10, bandwidth="scott", domain="unit").fit(sets)
-    return Road(sets, embedding, dk.RandomFourierFeatures(D, random_state=0).fit(embedding.transform(sets)))
+    return FittedPipeline(
+        sets, embedding, dk.RandomFourierFeatures(D, random_state=0).fit(embedding.transform(sets))
+    )
 
 
 def halves(n: int) -> list[slice]:
@@ -118,46 +120,46 @@ def features_of(m: int) -> Work:
 
 def embed(divergence: str, d: int, quick: bool) -> Computed:
     """Rows straight from points."""
-    found = road(divergence, d, 256 if quick else 1024)
-    tables, nodes = found.embedding.spec_.materialize(), 10**d
-    work = densities_of(d, found.degrees, 10) + powers_of(found.columns, nodes, found.n_frequencies)
-    parts = [found.sets[part] for part in halves(len(found.sets))]
-    return Computed(len(found.sets), tables.embed, parts, work)
+    data = make_pipeline(divergence, d, 256 if quick else 1024)
+    tables, nodes = data.embedding.spec_.materialize(), 10**d
+    work = densities_of(d, data.degrees, 10) + powers_of(data.columns, nodes, data.n_frequencies)
+    parts = [data.sets[part] for part in halves(len(data.sets))]
+    return Computed(len(data.sets), tables.embed, parts, work)
 
 
 def powers(quick: bool) -> Computed:
     """Powers of densities, d = 2."""
-    found = road("jensen-shannon", 2, 256 if quick else 1024)
-    spec = found.embedding.spec_
-    p, weights = spec.materialize().densities(found.sets)[:, 0], np.full(100, 0.01)
-    given = weights, np.array(spec.frequencies), np.array(spec.masses)
+    data = make_pipeline("jensen-shannon", 2, 256 if quick else 1024)
+    spec = data.embedding.spec_
+    p, weights = spec.materialize().densities(data.sets)[:, 0], np.full(100, 0.01)
+    params = weights, np.array(spec.frequencies), np.array(spec.masses)
 
     def run(part: slice) -> None:
-        homogeneous_features(p[part], *given, np.empty((len(p[part]), found.columns), np.float32))
+        homogeneous_features(p[part], *params, np.empty((len(p[part]), data.columns), np.float32))
 
-    return Computed(len(p), run, halves(len(p)), powers_of(found.columns, 100, found.n_frequencies))
+    return Computed(len(p), run, halves(len(p)), powers_of(data.columns, 100, data.n_frequencies))
 
 
 def features(divergence: str, quick: bool) -> Computed:
     """Features written to memory, as they are where many cores make them."""
-    found = road(divergence, 2, 256 if quick else 1024)
-    A, tables = found.embedding.transform(found.sets), found.features.spec_.materialize()
-    work = features_of(found.columns) + Work(bytes={"memory": 4 * D})
+    data = make_pipeline(divergence, 2, 256 if quick else 1024)
+    A, tables = data.embedding.transform(data.sets), data.features.spec_.materialize()
+    work = features_of(data.columns) + Work(bytes={"memory": 4 * D})
     return Computed(len(A), tables.transform, [A[part] for part in halves(len(A))], work)
 
 
 def fused(divergence: str, quick: bool) -> Computed:
     """Features made when a step comes to them."""
-    found = road(divergence, 2, 256 if quick else 1024)
-    A, tables = found.embedding.transform(found.sets), found.features.spec_.materialize()
-    lazily, objective = FourierMap(found.columns), Objective("log_loss", 1e-6, 4.0, n_classes=2)
+    data = make_pipeline(divergence, 2, 256 if quick else 1024)
+    A, tables = data.embedding.transform(data.sets), data.features.spec_.materialize()
+    lazily, objective = FourierMap(data.columns), Objective("log_loss", 1e-6, 4.0, n_classes=2)
     known = RowLabels(np.arange(len(A)) % 2, np.zeros(len(A), bool))
 
     def run(seed: int) -> Any:
-        rows, made = RowBatch((0,), (len(A),), D, known, seed=(seed,)), lazily.lazy_rows(tables, A)
-        return step(objective, State.start(1, D, F32), prepare(F32, iter([made]), rows))
+        rows, lazy_features = RowBatch((0,), (len(A),), D, known, seed=(seed,)), lazily.lazy_rows(tables, A)
+        return step(objective, State.start(1, D, F32), prepare(F32, iter([lazy_features]), rows))
 
-    work = features_of(found.columns) + Work(2 * D, bytes={"L2": 20 * D})
+    work = features_of(data.columns) + Work(2 * D, bytes={"L2": 20 * D})
     return Computed(4 * len(A), run, range(4), work)
 
 
@@ -166,10 +168,10 @@ def ridge(width: int, quick: bool, by: str = "steps") -> Computed:
     n = 512 if quick else 16_384
     Z = np.random.default_rng(0).standard_normal((n, width)).astype(np.float32)
     y, parts = np.ones((n, 1)), halves(n)
-    own = {part.start: Statistics.empty(width, 1) for part in parts[:: 2 if width > 1000 else 1]}
+    partial_sums = {part.start: Statistics.empty(width, 1) for part in parts[:: 2 if width > 1000 else 1]}
 
     def run(part: slice) -> None:
-        add_rows(own[part.start], Z[part], y[part], None, True)
+        add_rows(partial_sums[part.start], Z[part], y[part], None, True)
 
     if width > 1000:  # two matrices of 200 MB
         parts = [slice(a.start, b.stop) for a, b in zip(parts[::2], parts[1::2], strict=True)]
@@ -180,11 +182,11 @@ def ridge(width: int, quick: bool, by: str = "steps") -> Computed:
 
 
 def fitted(divergence: str) -> Work:
-    """A set on the whole road once, but for reading it."""
-    found = road(divergence, 2, 1024)
-    work = densities_of(2, found.degrees, 10) + powers_of(found.columns, 100, found.n_frequencies)
+    """All stages of a fit for each set once, without reading."""
+    data = make_pipeline(divergence, 2, 1024)
+    work = densities_of(2, data.degrees, 10) + powers_of(data.columns, 100, data.n_frequencies)
     moved = Work(2 * D, bytes={"L2": 20 * D, "memory": 8 * POINTS})
-    return work + features_of(found.columns) + moved
+    return work + features_of(data.columns) + moved
 
 
 # ------------------------------------------------------------------------------------------ distances, others
@@ -209,12 +211,14 @@ def distance(name: str, quick: bool) -> Computed:
     embedding = dk.DistanceEmbedding(name, "segment" if text or name == "dtw" else "subsample",
                                      n_components=OMEGAS, lengths=(M, M), gamma=0, random_state=0)  # fmt: skip
     tables, pairs = embedding.fit(sets).spec_.materialize(), OBJECTS * M * OMEGAS
-    own = OBJECTS**2 / pairs
+    partial_sums = OBJECTS**2 / pairs
     work = {
         "dtw": Work(pairs * (2 * d + 3)),
         "levenshtein": Work(words=17.0 * OBJECTS * OMEGAS),
         "modified-hausdorff": Work(pairs * (2 * d + 2)),
-        "energy": Work(pairs * (2 * d + 2) * (1 + own), functions={"sqrt": pairs * (1 + own)}),
+        "energy": Work(
+            pairs * (2 * d + 2) * (1 + partial_sums), functions={"sqrt": pairs * (1 + partial_sums)}
+        ),
     }[name]
     return Computed(n, tables.distances, [sets[part] for part in halves(n)], work)
 

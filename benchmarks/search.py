@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import Mixtures, options, report_here, seconds_of, write
+from common import Mixtures, options, seconds_of, start_report, write
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
@@ -43,12 +43,12 @@ def bench_cost(sets: dk.SampleSets, y: np.ndarray, D: int, repeats: int, grid: A
         )
         for _ in range(repeats)
     ]
-    fit, made, searched = np.min(runs, axis=0)
+    fit, feature_seconds, searched = np.min(runs, axis=0)
     n_features = len(grid["divergenceembedding__bandwidth"]) * len(grid["randomfourierfeatures__sigma"])
-    allowed = 3 * fit + n_features * made
+    allowed = 3 * fit + n_features * feature_seconds
     return {
         "fit": fit,
-        "features": made,
+        "features": feature_seconds,
         "search": searched,
         "allowed": allowed,
         "of_allowed": searched / allowed,
@@ -83,7 +83,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__)
     args = parser.parse_args(argv)
     n, D, repeats = (512, 500, 1) if args.quick else (32_768, 5000, 3)
-    figures = report_here()
+    figures = start_report()
     sets, y = Mixtures().read((0, n, 200))
     sets = dk.SampleSets.from_arrays(list(sets))
     grid = {name: values[:2] for name, values in GRID.items()} if args.quick else GRID

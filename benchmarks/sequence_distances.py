@@ -24,7 +24,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
-from common import medians, options, report_here, write
+from common import medians, options, start_report, write
 from numba import njit
 
 from dkdist.distances.dtw import DynamicTimeWarping
@@ -78,20 +78,28 @@ def filler(distance: Any, objects: Collection, omegas: Collection) -> Callable[[
 
 
 def compare(
-    ours: Callable[[], np.ndarray], rivals: dict[str, Callable[[], np.ndarray]], repeats: int, label: str
+    dkdist_call: Callable[[], np.ndarray],
+    rivals: dict[str, Callable[[], np.ndarray]],
+    repeats: int,
+    label: str,
 ) -> list[dict[str, Any]]:
     """Pairs a second of ours and of each rival, which may do the first objects and omegas alone."""
-    seconds = medians([ours, *rivals.values()], repeats)[0]
-    result = ours()
+    seconds = medians([dkdist_call, *rivals.values()], repeats)[0]
+    result = dkdist_call()
     rate = result.size / seconds[0]
     print(f"{label}: {rate:.3g} pairs/s")
     rows = []
-    for (name, rival), taken in zip(rivals.items(), seconds[1:], strict=True):
-        theirs = np.asarray(rival(), np.float64)
-        mine = result[: theirs.shape[0], : theirs.shape[1]]
-        error = float(np.max(np.abs(mine - theirs) / np.maximum(theirs, 1e-9)))
-        row = {"case": label, "rival": name, "pairs_per_s": rate, "rival_pairs_per_s": theirs.size / taken}
-        rows.append(row | {"ratio": rate * taken / theirs.size, "error": error})
+    for (name, rival), rival_seconds in zip(rivals.items(), seconds[1:], strict=True):
+        rival_values = np.asarray(rival(), np.float64)
+        mine = result[: rival_values.shape[0], : rival_values.shape[1]]
+        error = float(np.max(np.abs(mine - rival_values) / np.maximum(rival_values, 1e-9)))
+        row = {
+            "case": label,
+            "rival": name,
+            "pairs_per_s": rate,
+            "rival_pairs_per_s": rival_values.size / rival_seconds,
+        }
+        rows.append(row | {"ratio": rate * rival_seconds / rival_values.size, "error": error})
         print(
             "  {rival}: {rival_pairs_per_s:.3g} pairs/s, ratio {ratio:.1f}, error {error:.1e}".format(
                 **rows[-1]
@@ -120,8 +128,8 @@ def bench_dtw(n: int, R: int, repeats: int) -> list[dict[str, Any]]:
 
                 Xs, Ys = ([np.ascontiguousarray(x.T) for x in part] for part in (xs, ys))
                 rivals[name] = lambda X=Xs, Y=Ys, f=dtw_pairwise_distance: f(X, Y, n_jobs=1)
-        ours = filler(DynamicTimeWarping(), objects, omegas)
-        rows += compare(ours, rivals, repeats, f"DTW, {d} variables")
+        dkdist_call = filler(DynamicTimeWarping(), objects, omegas)
+        rows += compare(dkdist_call, rivals, repeats, f"DTW, {d} variables")
     return rows
 
 
@@ -138,11 +146,11 @@ def bench_levenshtein(n: int, R: int, repeats: int) -> list[dict[str, Any]]:
             options = {"scorer": rapidfuzz.distance, "workers": 1, "dtype": np.int32}
             rivals[f"{name}, cdist(objects, omegas)"] = lambda xs=xs, ys=ys, o=options: cdist(xs, ys, **o)
             rivals[f"{name}, cdist(omegas, objects)"] = lambda xs=xs, ys=ys, o=options: cdist(ys, xs, **o).T
-        found = compare(
+        ratios = compare(
             filler(Levenshtein(), objects, omegas), rivals, repeats, f"Levenshtein, omegas of {lengths}"
         )
-        print(f"  {found[0]['pairs_per_s'] / R:.0f} strings/s at R = {R}")
-        rows += found
+        print(f"  {ratios[0]['pairs_per_s'] / R:.0f} strings/s at R = {R}")
+        rows += ratios
     return rows
 
 
@@ -156,15 +164,21 @@ def bench_growth(n: int, R: int, repeats: int) -> dict[str, Any]:
             "L": [(n, R, L) for L in (8, 16, 32, 64, 128)],
         }
         figures[name] = {}
-        for what, cases in sizes.items():
+        for size_name, cases in sizes.items():
             works = [
                 filler(distance, draw(name, N, lengths, 0), draw(name, r, (L, L), 1)) for N, r, L in cases
             ]
-            each = medians(works, repeats)[0] / [N * r * (L if what == "L" else 1) for N, r, L in cases]
-            keys = [{"N": N, "R": r, "L": L}[what] for N, r, L in cases]
-            figures[name][what] = dict(zip(keys, (each / each[-1]).tolist(), strict=True))
-            shown = ", ".join(f"{key}: {value:.2f}" for key, value in figures[name][what].items())
-            print(f"{name}, time of a pair{' and point of omegas' * (what == 'L')} by {what}: {shown}")
+            unit_seconds = medians(works, repeats)[0] / [
+                N * r * (L if size_name == "L" else 1) for N, r, L in cases
+            ]
+            keys = [{"N": N, "R": r, "L": L}[size_name] for N, r, L in cases]
+            figures[name][size_name] = dict(
+                zip(keys, (unit_seconds / unit_seconds[-1]).tolist(), strict=True)
+            )
+            text = ", ".join(f"{key}: {value:.2f}" for key, value in figures[name][size_name].items())
+            print(
+                f"{name}, time of a pair{' and point of omegas' * (size_name == 'L')} by {size_name}: {text}"
+            )
     return figures
 
 
@@ -202,9 +216,9 @@ def bench_threads(n: int, R: int, repeats: int) -> dict[str, float]:
     with ThreadPoolExecutor(2) as pool:
         for name, (work, blocks) in works.items():
             runs = [lambda b=blocks, f=work, m=m: list(m(f, b)) for m in (map, pool.map)]
-            one, two = medians(runs, repeats)[0]
-            figures[name] = float(one / two)
-            print(f"{name}: two threads {one / two:.2f} times as fast as one ({two:.3g} s)")
+            short_run, two = medians(runs, repeats)[0]
+            figures[name] = float(short_run / two)
+            print(f"{name}: two threads {short_run / two:.2f} times as fast as one ({two:.3g} s)")
     return figures
 
 
@@ -220,7 +234,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     }
     if unknown := set(args.parts) - set(benches):
         parser.error(f"expected parts among {', '.join(benches)}, found {', '.join(sorted(unknown))}")
-    figures = report_here()
+    figures = start_report()
     for name in args.parts or benches:
         bench, n, R = benches[name]
         figures[name] = bench(16, 256, 1) if args.quick else bench(n, R, 7)

@@ -3,7 +3,7 @@
     python benchmarks/set_distances.py [--quick] [--output set_distances.json]
 
 Pairs a second of the compiled distances on one thread and on two (blocks in a pool of threads), and of the pair by
-pair forms of SciPy and POT on one, taken alternately in one run; medians, and the largest difference of the distances
+pair forms of SciPy and POT on one, interleaved in one run; medians, and the largest difference of the distances
 relative to the largest. Objects have 3 to 64 points, omegas 1 to 20: normal in 1, 2 and 3 dimensions, unit vectors
 in 128, as SIFT descriptors are. Peers get float64 arrays, one a set, made beforehand.
 """
@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from common import options, report_here, write
+from common import options, start_report, write
 from scipy.spatial.distance import cdist
 from scipy.stats import energy_distance, wasserstein_distance
 from threadpoolctl import threadpool_limits
@@ -32,9 +32,11 @@ Sets = tuple[np.ndarray, np.ndarray, None]
 Pair = Callable[[np.ndarray, np.ndarray], float]
 
 
-def make_sets(rng: np.random.Generator, n_sets: int, least: int, most: int, d: int) -> Sets:
+def make_sets(rng: np.random.Generator, n_sets: int, min_points: int, max_points: int, d: int) -> Sets:
     """(points, offsets, no weights)."""
-    offsets = np.concatenate([[0], np.cumsum(rng.integers(least, most + 1, n_sets))]).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(min_points, max_points + 1, n_sets))]).astype(
+        np.int64
+    )
     points = rng.standard_normal((offsets[-1], d))
     if d > 3:
         points /= np.linalg.norm(points, axis=1, keepdims=True)
@@ -63,27 +65,29 @@ def sliced(U: np.ndarray) -> Pair:
 
 def cases(rng: np.random.Generator) -> list[tuple[str, int, Any, str, Pair]]:
     """(name, d, distance, the peer's name, its form)."""
-    found: list[tuple[str, int, Any, str, Pair]] = [
+    comparisons: list[tuple[str, int, Any, str, Pair]] = [
         ("modified Hausdorff", d, ModifiedHausdorff(), "SciPy", modified_hausdorff) for d in (2, 3, 128)
     ]
-    found += [("energy", 1, Energy(), "SciPy", lambda x, y: energy_distance(x[:, 0], y[:, 0]))]
-    found += [("energy", d, Energy(), "SciPy", energy) for d in (2, 128)]
+    comparisons += [("energy", 1, Energy(), "SciPy", lambda x, y: energy_distance(x[:, 0], y[:, 0]))]
+    comparisons += [("energy", d, Energy(), "SciPy", energy) for d in (2, 128)]
     line = SlicedWasserstein(np.ones((1, 1)), 1)
-    found += [("Wasserstein, p = 1", 1, line, "SciPy", lambda x, y: wasserstein_distance(x[:, 0], y[:, 0]))]
+    comparisons += [
+        ("Wasserstein, p = 1", 1, line, "SciPy", lambda x, y: wasserstein_distance(x[:, 0], y[:, 0]))
+    ]
     if find_spec("ot"):
         for d in (3, 128):
             U = rng.standard_normal((N_DIRECTIONS, d))
             U /= np.linalg.norm(U, axis=1, keepdims=True)
-            found.append(("sliced, p = 2", d, SlicedWasserstein(U, 2), "POT", sliced(U)))
-    return found
+            comparisons.append(("sliced, p = 2", d, SlicedWasserstein(U, 2), "POT", sliced(U)))
+    return comparisons
 
 
-def finish(name: str, d: int, found: np.ndarray, objects: Sets, omegas: Sets) -> np.ndarray:
+def finish(name: str, d: int, comparisons: np.ndarray, objects: Sets, omegas: Sets) -> np.ndarray:
     """Distances of what the peer's form gives: of energy in space, with the means within sets."""
     if name != "energy" or d == 1:
-        return found
-    own = [np.array([cdist(x, x).mean() for x in as_list(sets)]) for sets in (objects, omegas)]
-    return np.sqrt(2 * found - own[0][:, None] - own[1])
+        return comparisons
+    within_means = [np.array([cdist(x, x).mean() for x in as_list(sets)]) for sets in (objects, omegas)]
+    return np.sqrt(2 * comparisons - within_means[0][:, None] - within_means[1])
 
 
 def measure(case: tuple[str, int, Any, str, Pair], quick: bool) -> dict[str, Any]:
@@ -99,8 +103,8 @@ def measure(case: tuple[str, int, Any, str, Pair], quick: bool) -> dict[str, Any
         cut = offsets[a : b + 1]
         distance.fill(packed, points[cut[0] : cut[-1]], cut - cut[0], None, out[a:b])
 
-    few = (points[: offsets[n_few]], offsets[: n_few + 1], None)
-    X, Y = as_list(few), as_list(omegas)
+    small_sets = (points[: offsets[n_few]], offsets[: n_few + 1], None)
+    X, Y = as_list(small_sets), as_list(omegas)
     starts, times = range(0, n, 64), []
     with threadpool_limits(1), ThreadPoolExecutor(2) as pool:
         block(0)
@@ -115,7 +119,7 @@ def measure(case: tuple[str, int, Any, str, Pair], quick: bool) -> dict[str, Any
             values = np.array([[pair(x, y) for y in Y] for x in X])
             clock.append(time.perf_counter())
             times.append(np.diff(clock) / [n * R, n * R, n_few * R])
-    right = finish(name, d, values, few, omegas)
+    right = finish(name, d, values, small_sets, omegas)
     one, two, other = np.median(times, axis=0)
     ratios = np.median(np.array(times)[:, [2, 0]] / np.array(times)[:, [0, 1]], axis=0)
     return {
@@ -129,7 +133,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__)
     args = parser.parse_args(argv)
     peers = f"SciPy {version('scipy')}, " + (f"POT {version('POT')}" if find_spec("ot") else "no POT")
-    figures = report_here()
+    figures = start_report()
     print(f"against {peers}; {N_DIRECTIONS} directions")
     print("  distance              d     pairs/s  peer      its pairs/s  ratio  two threads  difference")
     rows = []

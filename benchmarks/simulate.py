@@ -26,8 +26,8 @@ from unittest.mock import patch
 import dask.array as da
 import numpy as np
 import psutil
-from cluster import cluster, nothing
-from common import alternately, options, report_here, write
+from cluster import cluster, no_op
+from common import options, start_report, time_interleaved, write
 from simulate_events import Costs, Node, seconds_of
 from speed import pipeline, write_store
 
@@ -61,7 +61,7 @@ def one_lane(work: Work, n: int) -> tuple[list[Node], int]:
 
     Steps make features of what was read and embedded. Every fourth state comes to the client, where the next starts.
     """
-    ahead, step = work["read"], work["lane"] - work["read"]
+    read_seconds, step = work["read"], work["lane"] - work["read"]
     waiting = min(MAX_WAITING_BYTES // (4 * COLUMNS * BLOCK), MAX_WINDOW_BLOCKS)
     tasks, window = max(MIN_FOLD_TASKS, n), max(2 * n + 4, n * waiting)
     size = _blocks_a_task(max(work["lane"] / n, step), window // tasks)
@@ -71,7 +71,7 @@ def one_lane(work: Work, n: int) -> tuple[list[Node], int]:
         after = (steps[j - width],) if j >= width else ()
         nodes.append(Node(after=after, by_client=True))
         item = len(nodes)
-        nodes.append(Node(size * ahead, after=(item - 1,), on=j % n))
+        nodes.append(Node(size * read_seconds, after=(item - 1,), on=j % n))
         before: tuple[int, ...] = ()
         if j:
             before = (steps[j - 1],)
@@ -83,9 +83,9 @@ def one_lane(work: Work, n: int) -> tuple[list[Node], int]:
     return nodes, size * n_items
 
 
-def _blocks_a_task(seconds: float, most: int) -> int:
+def _blocks_a_task(seconds: float, max_blocks: int) -> int:
     """What a run that takes so long for a block does in the time that its tasks stand for."""
-    return int(np.clip(TARGET_TASK_SECONDS / max(seconds, 1e-9), 1, max(1, most)))
+    return int(np.clip(TARGET_TASK_SECONDS / max(seconds, 1e-9), 1, max(1, max_blocks)))
 
 
 def lanes(work: Work, n: int, blocks_an_epoch: int | None = None) -> tuple[list[Node], int]:
@@ -128,8 +128,8 @@ def ridge(work: Work, n: int, n_blocks: int = -(-(10**6) // BLOCK)) -> tuple[lis
         nodes.append(Node(size * work["gram"], after, n_bytes=GRAM))
         sums.append((1, len(nodes) - 1))
         while len(sums) > 1 and sums[-1][0] == sums[-2][0]:
-            (m, right), (_, left) = sums.pop(), sums.pop()
-            nodes.append(Node(GRAM / 4e9, takes=(left, right), beside=left, n_bytes=GRAM))
+            (m, right), (_, left_sum) = sums.pop(), sums.pop()
+            nodes.append(Node(GRAM / 4e9, takes=(left_sum, right), beside=left_sum, n_bytes=GRAM))
             sums.append((2 * m, len(nodes) - 1))
         if j % 2:
             done.append(sums[-1][1])
@@ -189,25 +189,30 @@ def measure_work(quick: bool) -> Work:
             model.fit(Z, y)
 
         fitted = dk.IncrementalSGDClassifier(eta0=4.0, n_epochs=1, random_state=0).fit(Z, y)
-        few = n_blocks // 2 * BLOCK
+        n_half = n_blocks // 2 * BLOCK
 
         def summed(X: Any) -> None:
             dk.IncrementalRidge(alphas=0.1, random_state=0).fit(X, y[: len(X)])
 
         calls = [
-            lambda: map_blocks(row_blocks(A), nothing),
+            lambda: map_blocks(row_blocks(A), no_op),
             lambda: fitted.predict(Z),
             lambda: sgd(2, 1),
             lambda: sgd(2, 3),
-            lambda: summed(A[:few]),
+            lambda: summed(A[:n_half]),
             lambda: summed(A),
         ]
         with da.core.config.set(num_workers=1):
-            alternately(calls, 1)
-            seconds, _ = alternately(calls, 1 if quick else 5, time.process_time)
-    read, predicted, once, thrice, half, whole = np.median(seconds, axis=0) / n_blocks
-    found = {"read": read, "lane": (thrice - once) / 2, "gram": 2 * (whole - half), "predicted": predicted}
-    return {name: float(value) for name, value in found.items()}
+            time_interleaved(calls, 1)
+            seconds, _ = time_interleaved(calls, 1 if quick else 5, time.process_time)
+    read, predicted, one_epoch, thrice, half, all_blocks = np.median(seconds, axis=0) / n_blocks
+    rates = {
+        "read": read,
+        "lane": (thrice - one_epoch) / 2,
+        "gram": 2 * (all_blocks - half),
+        "predicted": predicted,
+    }
+    return {name: float(value) for name, value in rates.items()}
 
 
 def measure_tasks(quick: bool, folder: Path) -> Costs:
@@ -215,7 +220,10 @@ def measure_tasks(quick: bool, folder: Path) -> Costs:
     n_blocks = 200 if quick else 2000
     blocks = row_blocks(da.zeros((n_blocks, 2), chunks=(1, 2), dtype="f4"))
     jobs = [Job((i,)) for i in range(n_blocks)]
-    run = lambda some: fold(blocks, some, lambda made, _: 0, lambda state, item: state + 1, 0)  # noqa: E731
+
+    def run(selection: list[Job]) -> Any:
+        return fold(blocks, selection, lambda block_result, _: 0, lambda state, item: state + 1, 0)
+
     with (
         cluster(folder, 1) as (client, scheduler),
         patch.object(stream, "TARGET_TASK_SECONDS", 0.0),
@@ -246,9 +254,9 @@ def show_table(work: Work, costs: Costs) -> list[dict[str, Any]]:
     print(f"{'thousand sets a second (share)':<32}", *(f"{n:>11}" for n in WORKERS))
     rows = []
     for mode, graph in MODES.items():
-        found = [rate(graph, work, costs, n) for n in WORKERS]
-        print(f"{mode:<32}", *(f"{sets / 1e3:>6.0f} {share:>4.0%}" for sets, share in found), flush=True)
-        rows.append({"mode": mode, "workers": WORKERS, "sets_a_second": [sets for sets, _ in found]})
+        rates = [rate(graph, work, costs, n) for n in WORKERS]
+        print(f"{mode:<32}", *(f"{sets / 1e3:>6.0f} {share:>4.0%}" for sets, share in rates), flush=True)
+        rows.append({"mode": mode, "workers": WORKERS, "sets_a_second": [sets for sets, _ in rates]})
     return rows
 
 
@@ -280,17 +288,17 @@ def compare(work: Work, costs: Costs, quick: bool, folder: Path) -> list[dict[st
                     for e in (1, 3)
                 ]
                 calls = [partial(model.fit, Z, y) for model in models]
-                alternately(calls, 1)
-                seconds, _ = alternately(calls, 1 if quick else 3)
-                once, thrice = seconds.min(axis=0)
-                found, told = (
-                    2 * len(y) / max(1e-9, thrice - once),
+                time_interleaved(calls, 1)
+                seconds, _ = time_interleaved(calls, 1 if quick else 3)
+                one_epoch, thrice = seconds.min(axis=0)
+                rates, reported = (
+                    2 * len(y) / max(1e-9, thrice - one_epoch),
                     rate(graph, work, costs, n, processors)[0],
                 )
                 note = "" if n <= processors else f", on {processors} processors"
-                print(f"{mode:<24} {n} workers{note}: {found:,.0f} sets a second, simulated {told:,.0f}, "
-                      f"ratio {found / told:.2f}", flush=True)  # fmt: skip
-                rows.append({"mode": mode, "workers": n, "found": found, "simulated": told})
+                print(f"{mode:<24} {n} workers{note}: {rates:,.0f} sets a second, simulated {reported:,.0f}, "
+                      f"ratio {rates / reported:.2f}", flush=True)  # fmt: skip
+                rows.append({"mode": mode, "workers": n, "found": rates, "simulated": reported})
     return rows
 
 
@@ -300,11 +308,11 @@ def main() -> None:
         "parts", nargs="*", choices=["measure", "table", "real", []], help="what to do (everything)"
     )
     args = parser.parse_args()
-    figures, parts = report_here(), args.parts or ["measure", "table", "real"]
+    figures, parts = start_report(), args.parts or ["measure", "table", "real"]
     with tempfile.TemporaryDirectory() as folder:
         work, costs = measure_work(args.quick), measure_tasks(args.quick, Path(folder))
-        told = ", ".join(f"{name} {1e3 * seconds:.2f}" for name, seconds in work.items())
-        print(f"milliseconds of a processor a block of {BLOCK} sets: {told}")
+        reported = ", ".join(f"{name} {1e3 * seconds:.2f}" for name, seconds in work.items())
+        print(f"milliseconds of a processor a block of {BLOCK} sets: {reported}")
         print(f"milliseconds a task: client {1e3 * costs.client:.2f}, scheduler {1e3 * costs.scheduler:.2f}, "
               f"worker {1e3 * costs.worker:.2f}; assumed: {1e3 * costs.message:g} a message, 1 GB/s")  # fmt: skip
         figures |= {"work": work, "costs": costs._asdict(), "window": default_window(True)}

@@ -136,9 +136,9 @@ def seconds_of(nodes: Sequence[Node], costs: Costs, n_workers: int, processors: 
     def end(i: int) -> None:
         """And those that wait for it are told."""
         place[i].load -= nodes[i].seconds + costs.worker
-        clocks.after(costs.message, partial(told, i))
+        clocks.after(costs.message, partial(notify, i))
 
-    def told(i: int) -> None:
+    def notify(i: int) -> None:
         for k in followers[i]:
             waiting[k] -= 1
             if not waiting[k]:

@@ -1,4 +1,4 @@
-"""Speed and accuracy of the main road, printed as tables.
+"""Speed and accuracy from a store to a fitted model, printed as tables.
 
     python benchmarks/speed.py [embedding] [rivals] [mean] [road] [memory] [--quick] [--output results.json]
 
@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import median_seconds, options, report_here, write
+from common import median_seconds, options, start_report, write
 from rivals import RIVALS
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
@@ -152,8 +152,10 @@ def bench_embedding(quick: bool) -> list[dict[str, Any]]:
                 "embedding_us": alone * 1e6, "total_us": seconds / n_sets * 1e6, "rms_error": error,
             }  # fmt: skip
             if d == 2:
-                few = [sets[i].astype(np.float64) for i in range(4 if quick else 20)]
-                paper = median_seconds(paper_recipe(few, float(embed.bandwidth_[0])), 3) / len(few)
+                sample_points = [sets[i].astype(np.float64) for i in range(4 if quick else 20)]
+                paper = median_seconds(paper_recipe(sample_points, float(embed.bandwidth_[0])), 3) / len(
+                    sample_points
+                )
                 row |= {"paper_us": paper * 1e6, "ratio_to_paper": paper / (seconds / n_sets)}
         rows.append(row)
     print("one thread, Jensen-Shannon, D = 5000, 10^d basis")
@@ -173,11 +175,11 @@ def bench_embedding(quick: bool) -> list[dict[str, Any]]:
 def bench_rivals(quick: bool) -> list[dict[str, Any]]:
     n_sets, n_few, step, repeats = (512, 64, 512, 5) if quick else (4096, 256, 512, 25)
     sets = mixture_sets(n_sets, 200, 2)
-    few = [sets[i].astype(np.float64) for i in range(n_few)]
+    sample_points = [sets[i].astype(np.float64) for i in range(n_few)]
     rows = []
     for name, (embedding, in_numpy) in RIVALS.items():
         fitted = embedding.fit(sets)
-        embed, plain = fitted.spec_.materialize().embed, in_numpy(fitted)
+        embed, numpy_embed = fitted.spec_.materialize().embed, in_numpy(fitted)
         times = []
         with threadpool_limits(1):
             embed(sets[:step])
@@ -186,13 +188,13 @@ def bench_rivals(quick: bool) -> list[dict[str, Any]]:
                 for a in range(0, n_sets, step):
                     embed(sets[a : a + step])
                 middle = time.perf_counter()
-                expected = np.array([plain(x) for x in few])
+                expected = np.array([numpy_embed(x) for x in sample_points])
                 times.append(((middle - start) / n_sets, (time.perf_counter() - middle) / n_few))
-        ours, theirs = np.min(times, axis=0) * 1e6
+        dkdist_us, plain_us = np.min(times, axis=0) * 1e6
         norm = np.linalg.norm(expected, axis=1).max()
         error = float(np.linalg.norm(embed(sets[:n_few]) - expected, axis=1).max() / norm)
-        rows.append({"name": name, "features": expected.shape[1], "us": ours, "numpy_us": theirs,
-                     "ratio": theirs / ours, "error": error, "target": 10})  # fmt: skip
+        rows.append({"name": name, "features": expected.shape[1], "us": dkdist_us, "numpy_us": plain_us,
+                     "ratio": plain_us / dkdist_us, "error": error, "target": 10})  # fmt: skip
     print("one thread, d = 2, n = 200, 10 functions or bins a dimension; target: 10 x NumPy")
     print(f"  {'embedding':<26} features  us/set  NumPy us/set  ratio  error of a row")
     for r in rows:
@@ -242,15 +244,15 @@ def bench_mean(quick: bool) -> list[dict[str, Any]]:
             with threadpool_limits(1):
                 mean = dk.MeanEmbedding(n_components, method=method, random_state=0).fit(sets)
                 parameters, sigma = mean.spec_.materialize(), float(mean.sigma_)
-                plain, few = (
+                numpy_embed, plain_call = (
                     plain_means(points, sigma, n_components),
                     plain_means(points[:20], sigma, n_components),
                 )
-                plain_s = median_seconds(few, 3 if quick else 7) / 20
+                plain_s = median_seconds(plain_call, 3 if quick else 7) / 20
                 seconds = median_seconds(lambda p=parameters, s=sets: p.embed(s), 3 if quick else 7) / n_sets  # type: ignore[misc]
             truth = exact_mmd2(points, sigma)
-            found = (parameters.embed(sets[:n_exact]), plain())
-            d2 = [((A[0::2].astype(np.float64) - A[1::2]) ** 2).sum(axis=1) for A in found]
+            results = (parameters.embed(sets[:n_exact]), numpy_embed())
+            d2 = [((A[0::2].astype(np.float64) - A[1::2]) ** 2).sum(axis=1) for A in results]
             errors = [float(np.sqrt(np.mean((x - truth) ** 2) / np.mean(truth**2))) for x in d2]
             rows.append({
                 "d": d, "method": method, "features": mean.spec_.n_features, "us": seconds * 1e6,
@@ -270,7 +272,7 @@ def bench_mean(quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
-# ---------------------------------------------------------------------------------------------- the whole road
+# ---------------------------------------------------------------------------------------------- the whole pipeline
 
 
 def write_store(path: str, n_sets: int) -> np.ndarray:
@@ -408,7 +410,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     if args.measure:
         print(fit_and_measure(args.measure))
         return {}
-    figures = report_here() | {part: PARTS[part](args.quick) for part in args.parts or PARTS}
+    figures = start_report() | {part: PARTS[part](args.quick) for part in args.parts or PARTS}
     write(args.output, figures)
     return figures
 

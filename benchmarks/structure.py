@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import options, report_here, write
+from common import options, start_report, write
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent / "papers"))
 import distance_tasks
 
 BANDWIDTHS = (0.1, "auto")
-MOST_JOINT = 6
+MAX_JOINT_DIMS = 6
 
 Split = tuple[Any, np.ndarray, Any, np.ndarray]
 
@@ -45,9 +45,9 @@ def correlation(d: int, n_pairs: int, quick: bool) -> Split:
 def _covariance(d: int, n_pairs: int, sign: int) -> np.ndarray:
     """Unit variances; one pair with +-.4, or all with a factor whose loadings alternate in sign, or do not."""
     if n_pairs == 1:
-        made = np.eye(d)
-        made[3, 7] = made[7, 3] = 0.4 * sign
-        return made
+        basis = np.eye(d)
+        basis[3, 7] = basis[7, 3] = 0.4 * sign
+        return basis
     loadings = np.where(np.arange(d) % 2, sign, 1) * np.sqrt(0.3)
     return np.outer(loadings, loadings) + 0.7 * np.eye(d)
 
@@ -75,12 +75,12 @@ def measured(
     learners = {"linear": [dk.IncrementalRidgeClassifier(random_state=0)]}
     learners["features"] = [features, dk.IncrementalRidgeClassifier(random_state=0)]
     start = time.perf_counter()
-    A, found, seconds = rows.fit_transform(train), {}, 0.0
+    A, scores, seconds = rows.fit_transform(train), {}, 0.0
     for name, steps in learners.items():
         model = make_pipeline(*steps).fit(A, y)
         seconds = seconds or time.perf_counter() - start
-        found[name] = float(model.score(rows.transform(test), y_test))
-    return found | {
+        scores[name] = float(model.score(rows.transform(test), y_test))
+    return scores | {
         "taken": embedding.structure_, "pairs": len(embedding.pairs_), "found": embedding.n_pairs_found_,
         "columns": embedding.spec_.n_features, "seconds": seconds,
     }  # fmt: skip
@@ -90,17 +90,17 @@ def compared(name: str, quick: bool) -> dict[str, Any]:
     """Every structure that the dimension allows, at every bandwidth; of components, too, from 32 dimensions on."""
     split = TASKS[name](quick)
     d = split[0].n_dims
-    words = ["marginal", "pairs", "auto", *(["joint"] if d <= MOST_JOINT else [])]
+    words = ["marginal", "pairs", "auto", *(["joint"] if d <= MAX_JOINT_DIMS else [])]
     ways: list[tuple[str, Any, list[Any]]] = [(word, word, []) for word in words]
     if d >= 32:
         ways += [(f"{word} of components", word, [dk.SetPCA(64)]) for word in ("marginal", "pairs")]
     rows = {}
-    for told, structure, before in ways:
+    for label, structure, before in ways:
         for h in (0.1,) if quick else BANDWIDTHS:
             row = measured(split, structure, h, before, 500 if quick else 5000)
-            rows[f"{told}, bandwidth {h}"] = row
+            rows[f"{label}, bandwidth {h}"] = row
             print(
-                f"  {name:<14}{told:<24}{h!s:<6}", *(f"{k} {_short(v)}" for k, v in row.items()), flush=True
+                f"  {name:<14}{label:<24}{h!s:<6}", *(f"{k} {_short(v)}" for k, v in row.items()), flush=True
             )
     return rows
 
@@ -115,7 +115,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     arguments = parser.parse_args(argv)
     if unknown := set(arguments.parts) - set(TASKS):
         parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
-    report = report_here()
+    report = start_report()
     for name in arguments.parts or TASKS:
         report[name] = compared(name, arguments.quick)
     write(arguments.output, report)

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
-from common import options, peak, report_here, seconds_of, write
+from common import options, peak, seconds_of, start_report, write
 
 import dkdist as dk
 
@@ -89,25 +89,27 @@ PARTS = {"table": "table", "frame": "Dask DataFrame", "computed": "computed fram
 Work = Callable[[Path, Path], None]
 
 
-def timed(work: Work, folder: Path, made: Path) -> tuple[float, float, float]:
+def timed(work: Work, folder: Path, prepared: Path) -> tuple[float, float, float]:
     """Seconds of a run, of processors, and the most memory of this process so far, in MB."""
     cpu = time.process_time()
-    seconds = seconds_of(lambda: work(folder, made))
+    seconds = seconds_of(lambda: work(folder, prepared))
     return seconds, time.process_time() - cpu, peak()
 
 
-def in_turns(works: dict[str, Work], small: Path, large: Path, made: Path, n_turns: int) -> dict[str, Any]:
+def in_turns(
+    works: dict[str, Work], small: Path, large: Path, prepared: Path, n_turns: int
+) -> dict[str, Any]:
     """For each work (turns, 3): what `timed` says of it, the memory beyond that of a small table."""
-    made.mkdir()
+    prepared.mkdir()
     with ExitStack() as stack:
-        own = {name: stack.enter_context(ProcessPoolExecutor(1, get_context("spawn"))) for name in works}
+        pools = {name: stack.enter_context(ProcessPoolExecutor(1, get_context("spawn"))) for name in works}
 
         def run(name: str, folder: Path, turn: str) -> tuple[float, float, float]:
-            return own[name].submit(timed, works[name], folder, made / f"{name} {turn}.zarr").result()
+            return pools[name].submit(timed, works[name], folder, prepared / f"{name} {turn}.zarr").result()
 
         before = {name: run(name, small, "small") for name in works}
-        found = [{name: run(name, large, str(turn)) for name in works} for turn in range(n_turns)]
-    return {name: np.array([turn[name] for turn in found]) - [0, 0, before[name][2]] for name in works}
+        results = [{name: run(name, large, str(turn)) for name in works} for turn in range(n_turns)]
+    return {name: np.array([turn[name] for turn in results]) - [0, 0, before[name][2]] for name in works}
 
 
 def compared(
@@ -116,25 +118,25 @@ def compared(
     small, large = folder / "small", folder / "large"
     make(small, 10_000, 100, shuffled)
     make(large, rows, sets, shuffled)
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name in imports:
         works: dict[str, Work] = {"read": read, "import": IMPORTS[name]}
         if name == "computed frame":
             works["partitions"] = read_frame
         turns = in_turns(works, small, large, folder / name, n_turns)
         seconds, cpu, _ = np.median(turns["import"], axis=0)
-        its = found[name] = {"seconds": seconds, "cpu": cpu, "peak_mb": turns["import"][:, 2].max()}
+        its = results[name] = {"seconds": seconds, "cpu": cpu, "peak_mb": turns["import"][:, 2].max()}
         its["speed"], its["cpu_speed"] = np.median(turns["read"] / turns["import"], axis=0)[:2]
         if "partitions" in works:
             its["speed_of_partitions"] = np.median(turns["partitions"] / turns["import"], axis=0)[0]
         reading = np.median(turns["read"], axis=0)
-        found.setdefault("read", {"seconds": reading[0], "cpu": reading[1]})
+        results.setdefault("read", {"seconds": reading[0], "cpu": reading[1]})
     stored = dk.open_sets(folder / imports[0] / "import 0.zarr")
     first = stored[:1000].load()
     means = np.add.reduceat(first.points[:, 0], first.offsets[:-1]) / first.sizes
     errors = (means - stored.targets["age"][:1000]) * np.sqrt(first.sizes)  # standard normal
-    found |= {"rows": stored.n_points, "sets": len(stored), "spread": float(errors.std())}
-    return found
+    results |= {"rows": stored.n_points, "sets": len(stored), "spread": float(errors.std())}
+    return results
 
 
 def main() -> None:
@@ -147,7 +149,7 @@ def main() -> None:
     n_turns = 1 if args.quick else TURNS
     if args.quick:
         args.rows, args.sets = 20_000, 500
-    report = report_here()
+    report = start_report()
     parts = args.parts or list(PARTS)
     grouped = [PARTS[part] for part in parts if part != "shuffled"]
     for name, imports in (("grouped", grouped), ("shuffled", ["table"] if "shuffled" in parts else [])):

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from common import options, report_here, write
+from common import options, start_report, write
 from scipy.spatial.distance import cdist, pdist
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 
@@ -87,11 +87,11 @@ def beta(rng: np.random.Generator) -> Samples:
 def classes(data: np.ndarray, of_one: np.ndarray, n: int, p: float, q: float) -> Callable[..., Samples]:
     """Standardised points of two classes, shares p and q of which are of one."""
     x = (data - data.mean(axis=0)) / data.std(axis=0)
-    one, other = x[of_one], x[~of_one]
+    first, other = x[of_one], x[~of_one]
 
     def of(share: float, rng: np.random.Generator) -> np.ndarray:
         of_one = rng.random(n) < share
-        return np.where(of_one[:, None], one[rng.choice(len(one), n)], other[rng.choice(len(other), n)])
+        return np.where(of_one[:, None], first[rng.choice(len(first), n)], other[rng.choice(len(other), n)])
 
     return lambda rng: (of(p, rng), of(q, rng))
 
@@ -155,7 +155,7 @@ ALTERNATIVES: dict[str, tuple[int, int, Callable[[np.ndarray, np.random.Generato
 }  # fmt: skip
 
 # pairs of which each test finds about as many as the others: more of them, to tell which finds the more
-REAL, MANY = {"digits, d = 64", "breast cancer, d = 30", "wine, d = 13", "diabetes, d = 10"}, 5000
+REAL, MAX_SETS = {"digits, d = 64", "breast cancer, d = 30", "wine, d = 13", "diabetes, d = 10"}, 5000
 
 
 def partitions(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
@@ -167,7 +167,7 @@ def squares(K: np.ndarray, Z: np.ndarray) -> np.ndarray:
     return np.einsum("bi,bi->b", Z @ K, Z)
 
 
-def ours(P: np.ndarray, Q: np.ndarray, seed: int) -> float:
+def run_dkdist(P: np.ndarray, Q: np.ndarray, seed: int) -> float:
     return dk.two_sample_test(P, Q, n_permutations=B, random_state=seed).p_value
 
 
@@ -198,26 +198,26 @@ def energy(P: np.ndarray, Q: np.ndarray, seed: int) -> float:
 
 def peers() -> dict[str, Callable[[np.ndarray, np.ndarray, int], float]]:
     """Tests of other libraries that are installed."""
-    found: dict[str, Callable[[np.ndarray, np.ndarray, int], float]] = {}
+    test_by_name: dict[str, Callable[[np.ndarray, np.ndarray, int], float]] = {}
     try:
         from hyppo.ksample import MMD
 
-        found["hyppo MMD"] = lambda P, Q, seed: float(
+        test_by_name["hyppo MMD"] = lambda P, Q, seed: float(
             MMD().test(P, Q, reps=B, auto=False, random_state=seed)[1]
         )
     except ImportError:
         print("hyppo is not installed: left out")
-    return found
+    return test_by_name
 
 
 TESTS: dict[str, Callable[[np.ndarray, np.ndarray, int], float]] = {
-    "ours": ours, "median bandwidth": median, "MMDAgg": mmdagg, "energy": energy,
+    "ours": run_dkdist, "median bandwidth": median, "MMDAgg": mmdagg, "energy": energy,
 }  # fmt: skip
 
 
 def alternatives(quick: bool) -> dict[str, dict[str, float]]:
     repetitions, fractions = 6 if quick else 200, {}
-    tests = {"ours": ours, "MMDAgg": mmdagg, "energy": energy}
+    tests = {"ours": run_dkdist, "MMDAgg": mmdagg, "energy": energy}
     for name, (n, d, change) in ALTERNATIVES.items():
         hits = dict.fromkeys(tests, 0)
         for i in range(repetitions):
@@ -236,7 +236,7 @@ def power(quick: bool) -> list[dict[str, Any]]:
     rows = []
     tests = {**TESTS, **peers()}
     for name, draw in CASES.items():
-        repetitions = 6 if quick else MANY if name in REAL else 1000
+        repetitions = 6 if quick else MAX_SETS if name in REAL else 1000
         hits = dict.fromkeys(tests, 0)
         for i in range(repetitions):
             P, Q = draw(np.random.default_rng([5, i]))
@@ -249,7 +249,7 @@ def power(quick: bool) -> list[dict[str, Any]]:
 
 
 def level(quick: bool) -> dict[str, float]:
-    repetitions, found = (40 if quick else 4000), {}
+    repetitions, level_by_name = (40 if quick else 4000), {}
     nulls: dict[str, Callable[[np.random.Generator], Samples]] = {
         "normal, 60 and 40, d = 2": lambda rng: (rng.normal(size=(60, 2)), rng.normal(size=(40, 2))),
         "digits, 60 and 60": lambda rng: tuple(
@@ -258,15 +258,15 @@ def level(quick: bool) -> dict[str, float]:
         "uniform, 6,000 and 5,000 in bins": lambda rng: (rng.random((6000, 1)), rng.random((5000, 1))),
     }
     for name, draw in nulls.items():
-        p = [ours(*draw(np.random.default_rng([2, i])), i) for i in range(repetitions)]
-        found[name] = float((np.array(p) <= LEVEL).mean())
-        print("level", name, found[name], flush=True)
-    return found
+        p = [run_dkdist(*draw(np.random.default_rng([2, i])), i) for i in range(repetitions)]
+        level_by_name[name] = float((np.array(p) <= LEVEL).mean())
+        print("level", name, level_by_name[name], flush=True)
+    return level_by_name
 
 
 def cost(quick: bool) -> list[dict[str, float]]:
     rng, rows = np.random.default_rng(3), []
-    ours(rng.random((50, 2)), rng.random((50, 2)), 0)
+    run_dkdist(rng.random((50, 2)), rng.random((50, 2)), 0)
     for n in (10**3, 10**4) if quick else (10**3, 10**4, 10**5, 10**6, 5 * 10**6):
         P, Q = rng.normal(size=(n, 2)), rng.normal(size=(n, 2))
         start = time.process_time()
@@ -289,7 +289,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"unknown parts {sorted(unknown)}: choose of {', '.join(PARTS)}")
-    report = report_here()
+    report = start_report()
     for part in arguments.parts or PARTS:
         report[part] = PARTS[part](arguments.quick)
     write(arguments.output, report)

@@ -28,18 +28,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from gram import SIDE
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.mixture import GaussianMixture
 from study import ALPHAS, Rival, chosen, options, rmse, show, spread, tune, write
 
 import dkdist as dk
+from dkdist.datasets.mixtures import DOMAIN_BOUND
 
 BANDWIDTHS = (0.03, 0.045, 0.06, 0.08)  # of the plane scaled to the unit square
 DOMAIN = (
-    [-SIDE, -SIDE],
-    [SIDE, SIDE],
+    [-DOMAIN_BOUND, -DOMAIN_BOUND],
+    [DOMAIN_BOUND, DOMAIN_BOUND],
 )  # its centre is the mixtures' own, so reflections there are symmetries
 TUNED_ON = 4000
 SCORING = "neg_root_mean_squared_error"

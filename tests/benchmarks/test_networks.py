@@ -153,14 +153,14 @@ def test_errors_are_those_of_the_bootstrap(module: Any) -> None:
         return np.sqrt(((y - found)[drawn] ** 2).mean(1))
 
     score, other = networks.Score.of(y, far), networks.Score.of(y, near)
-    behind, error = score.behind(other)
+    behind, error = score.deficit(other)
     # a standard deviation of 1000 draws has an error of 2 %
     assert score.error == pytest.approx(rmse(far).std(), rel=0.1)
     assert error == pytest.approx((rmse(far) - rmse(near)).std(), rel=0.1)
     assert behind == pytest.approx(0.1, abs=4 * error)
     right = networks.Score.of(np.array([0, 1, 1]), np.array([0, 1, 0]))
     assert right.value == pytest.approx(2 / 3)
-    assert right.behind(networks.Score.of(np.array([0, 1, 1]), np.array([0, 1, 1])))[0] == pytest.approx(
+    assert right.deficit(networks.Score.of(np.array([0, 1, 1]), np.array([0, 1, 1])))[0] == pytest.approx(
         1 / 3
     )
 
