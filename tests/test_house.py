@@ -47,13 +47,33 @@ COMPILED = [path for path in FILES if path.stem.endswith("_numba") or path.paren
 @pytest.mark.parametrize("path", COMPILED, ids=str)
 def test_compiled_modules_import_compiled_modules_alone(path: Path) -> None:
     ours = [module for module, _ in imports(path) if module.startswith("dkdist")]
-    assert [m for m in ours if not m.startswith("dkdist._numba.") and not m.endswith("_numba")] == []
+    assert [
+        m for m in ours if not m.startswith("dkdist._numba.") and not m.endswith(("_numba", "._tuning"))
+    ] == []
     assert not {module.split(".")[0] for module, _ in imports(path)} & {
         "dask",
         "distributed",
         "sklearn",
         "zarr",
     }
+
+
+PRIVATE_MODULES = {  # of other libraries, and the adapter that imports them
+    "dask._task_spec": "dkdist/_runtime/_dask_private.py",
+    "numba.core": "dkdist/_numba/_numba_private.py",
+    "zarr.core": "dkdist/io/_zarr/_zarr_private.py",
+}
+
+
+@pytest.mark.parametrize("module", PRIVATE_MODULES)
+def test_private_modules_of_libraries_are_imported_by_one_adapter(module: str) -> None:
+    importers = {
+        str(path)
+        for path in FILES
+        for name, _ in imports(path)
+        if name == module or name.startswith(f"{module}.")
+    }
+    assert importers == {PRIVATE_MODULES[module]}
 
 
 def test_stubs_are_in_the_wheel() -> None:

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from dkdist._numba._numba_private import cgutils
 
 Array = NDArray[Any]
 F32 = NDArray[np.float32]

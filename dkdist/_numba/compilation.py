@@ -36,10 +36,16 @@ from pathlib import Path
 from typing import Any
 
 from numba import config, njit
-from numba.core import event
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, UserWideCacheLocator
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+
+from dkdist._numba._numba_private import (
+    Compiler,
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    JITCodeLibrary,
+    UserWideCacheLocator,
+    event,
+)
 
 SILENT_SECONDS = 0.5  # shorter compilations are not reported (tests/cli/test_compiling.py)
 

@@ -32,10 +32,9 @@ from typing import Any
 
 from llvmlite import ir
 from numba import config, types
-from numba.core import cgutils
-from numba.core.codegen import get_host_cpu_features
-from numba.core.datamodel import models
 from numba.extending import intrinsic, register_model
+
+from dkdist._numba._numba_private import cgutils, get_host_cpu_features, models
 
 INDEX = ir.IntType(32)
 FASTMATH_FLAGS = ("contract", "nsz", "nnan", "ninf")

@@ -13,12 +13,12 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask._task_spec import GraphNode, Task, TaskRef
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.typing import Key
 
 from dkdist._numba.arrays import I64, Array
+from dkdist._runtime._dask_private import GraphNode, Task, TaskRef
 from dkdist._runtime._tuning import MAX_BLOCK_BYTES
 from dkdist._runtime.blocks import max_block_sets, row_blocks
 from dkdist._runtime.map_reduce import map_blocks, map_pieces

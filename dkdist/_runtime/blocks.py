@@ -19,11 +19,11 @@ from typing import Any, Protocol
 
 import dask.array as da
 import numpy as np
-from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef
 from dask.base import tokenize
 from dask.typing import Key
 
 from dkdist._numba.arrays import I64, Array
+from dkdist._runtime._dask_private import Alias, DataNode, GraphNode, Task, TaskRef
 from dkdist._runtime._tuning import MAX_BLOCK_BYTES, MAX_BLOCK_SETS, MIN_SETS_FOR_LARGE_BLOCKS
 from dkdist._runtime.dask_graph import FutureNode, graph_nodes
 from dkdist._runtime.process import SameCpuTask, materialize_params, require_same_cpu

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from dask._task_spec import GraphNode, Task, TaskRef
 from dask.typing import Key
 
 from dkdist._numba.arrays import Array
+from dkdist._runtime._dask_private import GraphNode, Task, TaskRef
 from dkdist._runtime.blocks import Blocks, BlockTask
 from dkdist._runtime.run import MEMORY_CACHE, CachePolicy
 from dkdist._utils.archives import ArchiveError, as_archive_error, read_header

@@ -25,7 +25,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import dask
-from dask._task_spec import GraphNode
 from dask.typing import Key
 from dask.utils import key_split, parse_timedelta
 from distributed import Client, as_completed
@@ -38,6 +37,7 @@ from distributed.threadpoolexecutor import rejoin
 from distributed.versions import get_versions
 from distributed.worker import secede, thread_state  # type: ignore[attr-defined]
 
+from dkdist._runtime._dask_private import GraphNode
 from dkdist._runtime._tuning import (
     CONNECTION_TIMEOUT_SECONDS,
     MAX_RECONNECTIONS,

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from dask._task_spec import Alias, GraphNode, TaskRef, convert_legacy_graph
 from dask.typing import Key
 
+from dkdist._runtime._dask_private import Alias, GraphNode, TaskRef, convert_legacy_graph
 from dkdist._runtime.run import active_client
 
 

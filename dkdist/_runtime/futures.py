@@ -22,13 +22,13 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from dask._task_spec import DataNode, GraphNode, Task, TaskRef
 from dask.base import annotate, get_annotations
 from dask.typing import Key
 from dask.utils import key_split
 from distributed import as_completed
 from distributed.scheduler import KilledWorker
 
+from dkdist._runtime._dask_private import DataNode, GraphNode, Task, TaskRef
 from dkdist._runtime._tuning import (
     FIRST_TASK_JOBS,
     MAP_TASKS_PER_THREAD,

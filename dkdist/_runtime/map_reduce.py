@@ -27,9 +27,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from dask._task_spec import DataNode, GraphNode, Task, TaskRef
 from dask.typing import Key
 
+from dkdist._runtime._dask_private import DataNode, GraphNode, Task, TaskRef
 from dkdist._runtime._tuning import (
     MAX_GRAPH_JOBS,
     MAX_WAITING_BYTES,

@@ -278,8 +278,9 @@ class MixedProcessorsError(ImportError):
 def cpu_features() -> CpuFeatures:
     """Return the properties of this process that determine last bits, by library."""
     from numba import config
-    from numba.core.registry import cpu_target
     from numpy._core import _multiarray_umath as umath  # type: ignore[attr-defined]
+
+    from dkdist._numba._numba_private import cpu_target
 
     _, name, features = cpu_target.target_context.codegen().magic_tuple()
     enabled = [feature[1:] for feature in features.split(",") if feature.startswith("+")]

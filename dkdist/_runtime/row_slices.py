@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dask._task_spec import Alias, DataNode, GraphNode, List, Task, TaskRef
 from dask.typing import Key
 
+from dkdist._runtime._dask_private import Alias, DataNode, GraphNode, List, Task, TaskRef
 from dkdist._runtime.blocks import find_row_map
 
 

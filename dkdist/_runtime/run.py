@@ -28,13 +28,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import dask.local
 import dask.threaded
 import numpy as np
-from dask._task_spec import GraphNode
 from dask.base import get_scheduler
 from dask.callbacks import Callback
 from dask.system import CPU_COUNT
 from dask.typing import Key
 from dask.utils import format_bytes
 
+from dkdist._runtime._dask_private import GraphNode
 from dkdist._runtime._tuning import (
     AUTO_CACHE_MEMORY_DIVISOR,
     MAX_AUTO_CACHE_BYTES,

@@ -1,0 +1,9 @@
+"""Private names of Dask that the runtime uses: nodes of task graphs. A change in Dask is adapted here alone."""
+
+from dask._task_spec import Alias as Alias
+from dask._task_spec import DataNode as DataNode
+from dask._task_spec import GraphNode as GraphNode
+from dask._task_spec import List as List
+from dask._task_spec import Task as Task
+from dask._task_spec import TaskRef as TaskRef
+from dask._task_spec import convert_legacy_graph as convert_legacy_graph
