@@ -117,7 +117,7 @@ def test_labels_that_are_joined_have_one_entry_for_each_donor(road):
 def test_other_columns_than_those_of_fit_are_refused(road, columns, tmp_path, capsys):
     fitted = model().fit(dk.SampleSets.from_frame(CELLS, "donor"), ILL)
     other = road(columns)
-    said = "Give the columns of fit, in their order"
+    said = "Pass the columns of fit in the same order"
     assert said in refusal(fitted.predict, other)
     if road.name == "command line":
         dk.save_model(fitted, tmp_path / "m.npz")
@@ -166,17 +166,17 @@ def test_an_id_that_comes_back_is_refused(road):
 def test_an_id_of_two_sets_is_refused_where_it_is_given_written_or_appended(tmp_path):
     sets = dk.SampleSets.from_frame(CELLS, "donor", targets=ILL.to_frame())
     arrays, ids = list(sets), ["003", *IDS[1:]]
-    both = "sets 0 and 3 both have the id '003'"
+    both = "ids must be unique; got '003' for sets 0 and 3"
     assert both in refusal(dk.SampleSets.from_arrays, arrays, ids=ids)
     assert both in refusal(sets.labelled, ids=ids)
     assert both in refusal(dk.write_sets, tmp_path / "s.zarr", arrays, ids=ids)
-    assert "sets 0 and 2 both have the id '001'" in refusal(
+    assert "ids must be unique; got '001' for sets 0 and 2" in refusal(
         dk.write_sets, tmp_path / "s.zarr", sets[[1, 2, 1]]
     )
     store = dk.write_sets(tmp_path / "s.zarr", sets)
     assert "has the id '001', which a set of" in refusal(store.append, sets[1:3])
     new = sets[:2].labelled(ids=["a", "b"])
-    assert "both have the id 'a'" in refusal(store.append, new, ids=["a", "a"])
+    assert "ids must be unique; got 'a'" in refusal(store.append, new, ids=["a", "a"])
     assert dk.open_sets(tmp_path / "s.zarr").ids.tolist() == IDS
 
 
@@ -207,7 +207,7 @@ def test_a_mask_goes_with_its_donor(road):
     assert sets[ill.astype("boolean")].ids.tolist() == sets[ill[list(sets.ids)].to_numpy()].ids.tolist()
     assert chosen[SHUFFLED.index.to_series() > "004"].ids.tolist() == ["005", "007", "009"]
     assert "the index of the mask lacks the id '003'" in refusal(sets.__getitem__, ill.drop("003"))
-    with pytest.raises(IndexError, match=r"no value for '003'.*mask.fillna\(False\)"):
+    with pytest.raises(IndexError, match=r"no missing values; got one for '003'.*mask.fillna\(False\)"):
         sets[ill.astype("boolean").where(ill.index != "003")]
     assert sets[pd.Series([True] + [False] * 11)].ids.tolist() == ["000"]  # the order of the sets
 
@@ -301,12 +301,12 @@ def test_frames_without_an_index_are_joined_or_refused(tmp_path):
         refusal(sets.labelled, targets=donors),
         refusal(dk.write_sets, tmp_path / "s.zarr", sets, targets=donors.to_arrow()),
     ):
-        assert "no index to join by" in said
+        assert "a pandas frame with an index of ids; got" in said
         assert "set_index(NAME OF THE IDS)" in said
 
 
 @every()
-@pytest.mark.filterwarnings("ignore:columns that are no coordinates")
+@pytest.mark.filterwarnings("ignore:columns omitted from the coordinates")
 @pytest.mark.parametrize("index", ["index", "Unnamed: 0"])
 def test_an_index_is_no_coordinate(road, index):
     frame = CELLS.copy()
@@ -324,4 +324,4 @@ def test_ids_that_are_the_index_are_asked_for_as_a_column(tmp_path):
         refusal(dk.import_frame, tmp_path / "s.zarr", lazy, "donor"),
         refusal(dk.import_frame, tmp_path / "s.zarr", dd.from_pandas(indexed, npartitions=2), "donor"),
     ):
-        assert "give frame.reset_index()" in said
+        assert "Pass frame.reset_index()" in said

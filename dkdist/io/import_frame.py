@@ -1,4 +1,4 @@
-"""A data frame that may be larger than memory becomes a store, partition by partition."""
+"""Import of Dask DataFrames larger than memory into a store, partition by partition."""
 
 from __future__ import annotations
 
@@ -31,41 +31,40 @@ def import_frame(
     *,
     overwrite: bool = False,
 ) -> SetStore:
-    """Make a new store of a Dask DataFrame with one row a point, in bounded memory.
+    """Write a new store from a Dask DataFrame with one row per point, in bounded memory.
 
     Parameters
     ----------
     store : path, URL or Zarr store object
     frame : Dask DataFrame, or any that `SampleSets.from_frame` takes
-        The rows of a set stand in one partition, in any order there, or go on from the end of one to the next ones, as
-        in a sorted frame.
+        The rows of a set are in one partition, in any order, or continue from the end of a partition into the next
+        ones, as in a sorted frame.
     set_id, points, targets, weights
-        As for `SampleSets.from_frame`; targets by id are a frame in memory.
+        As for `SampleSets.from_frame`; targets by id must be a frame in memory.
     overwrite : bool, default=False
-        Whether a store that is there may be replaced.
+        Replace an existing store.
 
     Returns
     -------
     SetStore
-        With ids, names of dimensions and targets; sets in the order in which they end, partition by partition.
+        With ids, names of dimensions and targets; sets are ordered by the partition of their last row.
 
     Raises
     ------
     SampleSetError
-        As `SampleSets.from_frame`, rows being counted in their partition; and for a set that comes back after its
-        partition: then shuffle the frame first, as the message says. Nothing is committed.
+        As `SampleSets.from_frame`, with row numbers within the partition; also for a set that reappears in a later
+        partition (the message shows how to shuffle the frame). Nothing is committed.
     FileExistsError
-        If the place is taken, see `SetWriter`.
+        If the location is occupied, see `SetWriter`.
 
     Notes
     -----
-    Each partition is computed once, on the active Dask client's cluster or on this
-    machine's threads, one for each thread at a time (four at most), and written here, in order. A frame that does no
-    more than to read local Parquet files is read by pyarrow itself, where no client is active, one partition for each
-    core at a time: twice as fast, and checksums of pages, if the files have them, are verified. Dask has no option for
-    that: with a client, or for a frame that does more, import the files by `import_sets` and a `TableReader`.
-    Memory: these partitions, the sets of as many more, the set that goes on, and the ids of all sets. A frame whose
-    graph holds a shuffle does that again for every partition: write it to Parquet before.
+    Each partition is computed once, on the cluster of the active Dask client or on local threads (one partition per
+    thread, at most four at a time), and written by this process in order. Without a client, a frame that only reads
+    local Parquet files is read by pyarrow, one partition per core at a time; page checksums are then verified. Dask
+    cannot verify them: with a client, or for other frames, import the files with `import_sets` and a `TableReader`.
+    Memory: the partitions in progress, the sets of as many more, one unfinished set, and the ids of all sets. A graph
+    with a shuffle repeats the shuffle for every partition; write such a frame to Parquet first.
 
     Examples
     --------
@@ -82,140 +81,136 @@ def import_frame(
     first, piece = Partitions(frame, frame.columns, set_id).first_with_rows()
     columns = columns_of_frame(open_frame(piece, "frame"), "frame")
     roles = assign_roles(piece, columns, set_id, points, targets, weights)
-    wanted = ColumnSelection(set_id, roles.points, targets, weights, roles.targets)
-    partitions = Partitions(frame, roles.needed, set_id)
-    made, n = _Making(partitions, wanted, first, piece), partitions.n_concurrent
+    selection = ColumnSelection(set_id, roles.points, targets, weights, roles.targets)
+    partitions = Partitions(frame, roles.required, set_id)
+    convert, n = _PartitionConverter(partitions, selection, first, piece), partitions.n_concurrent
     del columns, piece
-    seen = _Seen(set_id)
+    written_ids = _WrittenIds(set_id)
     with (
-        partitions.thread_pool() as crew,
+        partitions.thread_pool() as pool,
         SetWriter(store, len(roles.points), overwrite=overwrite, names=roles.points) as writer,
-        closing(prefetch_each(made, range(first, frame.npartitions), n, crew or n)) as collections,
+        closing(prefetch_each(convert, range(first, frame.npartitions), n, pool or n)) as results,
     ):
-        if crew is not None:
-            writer.share(crew)
-        for number, sets in _whole_sets(filter(None, collections)):
-            with _naming(number):
-                seen.note(sets.ids)
+        if pool is not None:
+            writer.share(pool)
+        for number, sets in _iter_complete_sets(filter(None, results)):
+            with _partition_errors(number):
+                written_ids.add(sets.ids)
             writer.take(sets)
     return open_sets(writer.address)
 
 
-class Made(NamedTuple):
-    """The sets of a partition, whose number is given, and the id of its last row."""
+class PartitionSets(NamedTuple):
+    """The sets of a numbered partition, and the id of its last row."""
 
     number: int
     sets: SampleSets
-    last: Any
+    last_id: Any
 
 
-class _Making:
-    """What makes the sets of a partition by its number; the first one is there, and all count from its origin."""
+class _PartitionConverter:
+    """Callable from partition numbers to sets; all are relative to the origin of the first partition."""
 
-    def __init__(self, partitions: Partitions, wanted: ColumnSelection, first: int, piece: Any) -> None:
-        self._partitions, self._wanted = partitions, wanted
-        with _naming(first):
-            parts = parts_from_frame(piece, *wanted[:4])
+    def __init__(self, partitions: Partitions, selection: ColumnSelection, first: int, piece: Any) -> None:
+        self._partitions, self._selection = partitions, selection
+        with _partition_errors(first):
+            parts = parts_from_frame(piece, *selection[:4])
         self._first: dict[int, SetParts] = {first: parts}
         origin = infer_origin([parts.points])
-        self._origin = np.zeros(len(wanted.points)) if origin is None else origin
-        self._like_most, self._room = True, BufferPool()
+        self._origin = np.zeros(len(selection.points)) if origin is None else origin
+        self._use_fast_path, self._buffers = True, BufferPool()
 
-    def __call__(self, number: int) -> Made | None:
-        with _naming(number):
+    def __call__(self, number: int) -> PartitionSets | None:
+        with _partition_errors(number):
             if (parts := self._first.pop(number, None)) is not None:
-                return self._made(number, parts, None)
-            return self._shortly(number) or self._made_of(number, self._partitions[number])
+                return self._from_parts(number, parts, None)
+            return self._from_batches(number) or self._from_frame(number, self._partitions[number])
 
-    def _shortly(self, number: int) -> Made | None:
-        """The sets of a partition that is read in batches and like most; where one was not, the next are not tried."""
-        given = self._partitions.batches(number) if self._like_most else None
-        if given is None or not given[0]:
+    def _from_batches(self, number: int) -> PartitionSets | None:
+        """Convert a partition batch by batch; once one is unsupported, later ones are not tried."""
+        batches = self._partitions.batches(number) if self._use_fast_path else None
+        if batches is None or not batches[0]:
             return None
-        found = sets_from_batches(*given, self._wanted, self._origin, self._room)
-        self._like_most = self._like_most and found is not None
-        return None if found is None else Made(number, *found)
+        result = sets_from_batches(*batches, self._selection, self._origin, self._buffers)
+        self._use_fast_path = self._use_fast_path and result is not None
+        return None if result is None else PartitionSets(number, *result)
 
-    def _made_of(self, number: int, piece: Any) -> Made | None:
+    def _from_frame(self, number: int, piece: Any) -> PartitionSets | None:
         if not len(piece):
             return None
-        return self._made(number, parts_from_frame(piece, *self._wanted[:4]), self._origin)
+        return self._from_parts(number, parts_from_frame(piece, *self._selection[:4]), self._origin)
 
-    def _made(self, number: int, parts: SetParts, origin: F64 | None) -> Made:
+    def _from_parts(self, number: int, parts: SetParts, origin: F64 | None) -> PartitionSets:
         sets = sets_from_parts([parts.points], parts.offsets, parts.weights, origin)
         sets = convert_to_origin(sets.labelled(parts.ids, parts.names, parts.targets), origin, "the store")
-        return Made(number, sets, parts.ids[parts.last])
+        return PartitionSets(number, sets, parts.ids[parts.last])
 
 
-def _whole_sets(collections: Iterable[Made]) -> Iterator[tuple[int, SampleSets]]:
-    """Sets that end in a partition, and its number: the set of a partition's last row may go on in the next."""
-    held, going_on, number = (
-        list[SampleSets](),
-        None,
-        0,
-    )  # what there is of the set that may go on, and its id
-    for number, sets, last in collections:
-        if held:
-            more, sets = _parted(sets, going_on)
-            held += more
-            if more and going_on == last:
+def _iter_complete_sets(results: Iterable[PartitionSets]) -> Iterator[tuple[int, SampleSets]]:
+    """Iterate over (partition number, complete sets); the last set of a partition may continue in the next."""
+    open_parts, open_id, number = list[SampleSets](), None, 0
+    for number, sets, last_id in results:
+        if open_parts:
+            continuation, sets = _split_off(sets, open_id)
+            open_parts += continuation
+            if continuation and open_id == last_id:
                 if len(sets):
                     yield number, sets
                 continue
-            yield number, _joined(number, held)
-        going_on = last
-        held, sets = _parted(sets, last)
+            yield number, _concatenate(number, open_parts)
+        open_id = last_id
+        open_parts, sets = _split_off(sets, last_id)
         if len(sets):
             yield number, sets
-    yield number, _joined(number, held)
+    yield number, _concatenate(number, open_parts)
 
 
-def _parted(sets: SampleSets, one: Any) -> tuple[list[SampleSets], SampleSets]:
-    """The set of an id, if it is there, and the others."""
-    found = np.flatnonzero(sets.ids == one).tolist()
-    if not found:
+def _split_off(sets: SampleSets, set_id: Any) -> tuple[list[SampleSets], SampleSets]:
+    """Return the set of an id (in a list, empty if absent) and the other sets."""
+    indices = np.flatnonzero(sets.ids == set_id).tolist()
+    if not indices:
         return [], sets
-    k = found[0]
+    k = indices[0]
     others = sets[1:] if k == 0 else sets[:-1] if k == len(sets) - 1 else sets[np.arange(len(sets)) != k]
-    return [sets[[k]]], others  # a copy, no view of all of the partition
+    return [sets[[k]]], others  # a copy: a view would keep the whole partition in memory
 
 
-def _joined(number: int, parts: list[SampleSets]) -> SampleSets:
-    with _naming(number):
+def _concatenate(number: int, parts: list[SampleSets]) -> SampleSets:
+    with _partition_errors(number):
         return concatenate_parts(parts)
 
 
 @contextmanager
-def _naming(number: int) -> Iterator[None]:
-    """Say of an error in which partition it is."""
+def _partition_errors(number: int) -> Iterator[None]:
+    """Add the partition number to errors."""
     try:
         yield
     except SampleSetError as error:
         raise SampleSetError(f"partition {number} of the frame cannot be imported: {error}") from error
 
 
-class _Seen:
-    """The ids of the sets that were written. Ids that only ascend cannot come back, and are compared with the last."""
+class _WrittenIds:
+    """Ids of written sets. Increasing ids cannot repeat, so they are only compared with the last one."""
 
     def __init__(self, set_id: str) -> None:
-        self._set_id, self._ascending = set_id, list[Array]()
+        self._set_id, self._increasing = set_id, list[Array]()
         self._all: set[Any] | None = None
 
-    def note(self, ids: Any) -> None:
-        """Refuse a set that was written before."""
+    def add(self, ids: Any) -> None:
+        """Add the ids of a batch; raises for a set that was written before."""
         if self._all is None:
-            last = [self._ascending[-1][-1:]] if self._ascending else []
-            given = np.concatenate([*last, ids])
-            if (given[1:] > given[:-1]).all():
-                self._ascending.append(ids)
+            last = [self._increasing[-1][-1:]] if self._increasing else []
+            sequence = np.concatenate([*last, ids])
+            if (sequence[1:] > sequence[:-1]).all():
+                self._increasing.append(ids)
                 return
-            self._all = {one for some in self._ascending for one in some.tolist()}
-            self._ascending = []
-        found = ids.tolist()
-        if not self._all.isdisjoint(found):
-            one = next(one for one in found if one in self._all)
+            self._all = {one for batch in self._increasing for one in batch.tolist()}
+            self._increasing = []
+        new_ids = ids.tolist()
+        if not self._all.isdisjoint(new_ids):
+            repeated = next(one for one in new_ids if one in self._all)
             raise SampleSetError(
-                f"set {one!r} comes back after its rows in other partitions: bring the rows of each set together, by "
-                f"frame.shuffle({self._set_id!r}).to_parquet(path), and import dask.dataframe.read_parquet(path)"
+                f"set {repeated!r} has rows in partitions that are not adjacent. Collect the rows of each set: write "
+                f"frame.shuffle({self._set_id!r}).to_parquet(path), then import dask.dataframe.read_parquet(path)."
             )
-        self._all.update(found)
+        self._all.update(new_ids)

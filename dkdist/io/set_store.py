@@ -61,7 +61,7 @@ def format_store_html(sets: SetStore, address: StoreLocation, commit: Commit) ->
 def _content(sets: SetStore, committed: CommitReader) -> Pairs:
     """Sizes, ids and targets in a few words, or their dtypes where they are many; and how points are kept."""
     few = len(sets) <= MAX_SUMMARY_SETS
-    pairs: Pairs = [("points", f"{sets.n_points:,}"), ("points a set", sizes_text(sets.sizes))] if few else []
+    pairs: Pairs = [("points", f"{sets.n_points:,}"), ("points per set", sizes_text(sets.sizes))] if few else []
     pairs.append(("dtype", sets.points_dtype))
     if committed.weighted:
         pairs.append(("weights", weights_text(sets.weights_shape)))
@@ -365,7 +365,7 @@ class SetStore(NoArrayConversion):
 
     def _counted(self, sets: SampleSets) -> SampleSets:
         for step in self._maps:
-            sets = step.of_sets(sets)
+            sets = step.apply(sets)
         return sets if self._base is None else sets.rebased(self.origin)
 
     def blocks(self) -> Iterator[SampleSets]:

@@ -1,4 +1,4 @@
-"""Sets from annotated data, one observation a point: AnnData, or what has its obs, obsm, layers, X and var_names."""
+"""Sets from annotated data: AnnData, or objects with obs, obsm, layers, X and var_names."""
 
 from __future__ import annotations
 
@@ -20,34 +20,38 @@ from dkdist.sets.frames import (
 )
 from dkdist.sets.point_checks import SampleSetError
 
-MAX_DENSE_COLUMNS = 1000  # columns of a sparse matrix that are made dense without being named
+# Sparse matrices with more columns need columns=: 10^6 cells x 1,000 dense float32 columns take 4 GB
+# (tests/sets/test_from_frame.py)
+MAX_DENSE_COLUMNS = 1000
 
 
 def parts_from_anndata(
     adata: Any, set_key: str, obsm: str | None, layer: str | None, columns: Any, targets: Any
 ) -> SetParts:
-    """What `SampleSets.from_anndata` makes sets of."""
+    """Convert annotated data to the arguments of `SampleSets`."""
     for name in ("obs", "obsm", "layers", "X", "var_names"):
         if not hasattr(adata, name):
             raise TypeError(
-                f"adata is {type(adata).__name__} without {name}: expected AnnData, or what is like it"
+                f"adata must be AnnData or have its attributes; got {type(adata).__name__} without {name}."
             )
     obs = columns_of_frame(open_frame(adata.obs, "adata.obs"), "adata.obs")
-    own = frame_target_names(targets)
-    require_columns("adata.obs", obs, [set_key, *own])
+    target_names = frame_target_names(targets)
+    require_columns("adata.obs", obs, [set_key, *target_names])
     groups = group_rows(obs[set_key])
-    joined = join_targets(targets, own, set_key, obs, groups)
+    set_targets = join_targets(targets, target_names, set_key, obs, groups)
     matrix, names, what = _matrix(adata, obsm, layer)
     chosen = None if columns is None else as_column_names("columns", columns)
     dense, names = _to_dense(matrix, names, chosen, what)
     last = int(groups.runs[-1])
-    return SetParts(dense[groups.order], groups.offsets, groups.ids, tuple(names), joined, None, last)
+    return SetParts(dense[groups.order], groups.offsets, groups.ids, tuple(names), set_targets, None, last)
 
 
 def _matrix(adata: Any, obsm: str | None, layer: str | None) -> tuple[Any, list[str], str]:
-    """The matrix (T, k) that was asked for, the names of its columns, and its own."""
+    """Return the selected matrix (T, k), its column names and its label."""
     if obsm is not None and layer is not None:
-        raise ValueError(f"obsm={obsm!r} and layer={layer!r} are two matrices: give one of them")
+        raise ValueError(
+            f"obsm and layer exclude each other; got obsm={obsm!r} and layer={layer!r}. Pass one."
+        )
     if obsm is None:
         genes = [str(name) for name in adata.var_names]
         if layer is None:
@@ -60,37 +64,39 @@ def _matrix(adata: Any, obsm: str | None, layer: str | None) -> tuple[Any, list[
 
 
 def _entry(adata: Any, where: str, name: str) -> Any:
-    held = getattr(adata, where)
-    if name not in held:
-        raise SampleSetError(f"adata.{where} has no {name!r}; it has {', '.join(map(str, held))}")
-    return held[name]
+    entries = getattr(adata, where)
+    if name not in entries:
+        raise SampleSetError(
+            f"adata.{where} has no {name!r}; its entries are {', '.join(map(str, entries))}."
+        )
+    return entries[name]
 
 
 def _to_dense(matrix: Any, names: list[str], chosen: list[str] | None, what: str) -> tuple[Array, list[str]]:
-    """The chosen columns as an array, and their names; a sparse matrix is made dense for these alone."""
+    """Return the chosen columns as a dense array, and their names."""
     if matrix is None:
-        raise SampleSetError(f"{what} is None: name a matrix by obsm or layer")
+        raise SampleSetError(f"{what} is None. Name a matrix by obsm or layer.")
     sparse = not isinstance(matrix, np.ndarray)
     if chosen is None:
         if sparse and len(names) > MAX_DENSE_COLUMNS:
             raise SampleSetError(
-                f"{what} has {len(names)} columns, all of which dense points would hold: name some of them, or give "
-                "obsm='X_pca'"
+                f"sparse {what} must have at most {MAX_DENSE_COLUMNS} columns to become dense; got {len(names)}. "
+                "Name some in columns, or pass obsm='X_pca'."
             )
         return _array(matrix), names
-    places = [_column_position(name, names, what) for name in chosen]
-    order = np.argsort(places)  # files of HDF5 are read in rising order
-    taken = _array(matrix[:, np.asarray(places)[order]])
-    return taken[:, np.argsort(order)], chosen
+    positions = [_column_position(name, names, what) for name in chosen]
+    order = np.argsort(positions)  # HDF5 requires increasing indices
+    selected = _array(matrix[:, np.asarray(positions)[order]])
+    return selected[:, np.argsort(order)], chosen
 
 
 def _column_position(name: str, names: Sequence[str], what: str) -> int:
     count = names.count(name)
     if count != 1:
-        found = "no column" if not count else f"{count} columns"
+        shown = ", ".join(names[:10]) + ", ..." * (len(names) > 10)
         raise SampleSetError(
-            f"{what} has {found} {name!r}, expected one: it has {', '.join(names[:10])}{', ...' * (len(names) > 10)}. "
-            "Name another, or make names differ (var_names_make_unique)"
+            f"{what} must have one column {name!r}; got {count}. Its columns are {shown}. Name another, or make names "
+            "unique (var_names_make_unique)."
         )
     return names.index(name)
 

@@ -1,4 +1,4 @@
-"""The one door through which what users give becomes `SampleSets`."""
+"""Conversion of user input and of table columns to `SampleSets`."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from dkdist.sets.strings import is_list_of_strings
 
 
 def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
-    """Return X as `SampleSets`: a collection itself, a list of (n_i, d) arrays or of strings, or an (N, n, d) array.
+    """Convert X to `SampleSets`.
 
-    With an ``origin``, the points are counted from there: those of arrays directly, so that a set depends on itself
-    alone; those of a collection from what it keeps.
+    X is `SampleSets`, a list of (n_i, d) arrays or of strings, or an (N, n, d) array. With an ``origin``, points are
+    stored relative to it: arrays directly, so that a set does not depend on the others; `SampleSets` by a shift.
 
     Raises
     ------
     SampleSetError
-        If X is none of these (a 2-D array could mean one set or N sets of one point) or holds an invalid set.
+        If X has another type (a 2-D array could be one set or N sets of one point) or contains an invalid set.
 
     Examples
     --------
@@ -55,55 +55,55 @@ def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
         )
     if isinstance(X, np.ndarray):
         raise SampleSetError(
-            f"expected sample sets, found an array of shape {X.shape}: its rows could be the points of one "
-            "set or the only points of many. Give [X] for one set, X[:, None, :] for one point a set, "
-            "list(X) for an array of arrays, or (n_sets, n_points, n_dims)"
+            f"X must be sample sets; got an array of shape {X.shape}, which could be one set or sets of one point. "
+            "Pass [X] for one set, X[:, None, :] for one point per set, list(X) for an array of arrays, or an array "
+            "(n_sets, n_points, n_dims)."
         )
-    found = f"expected SampleSets, a list of (n_i, d) arrays or an (N, n, d) array, found {type(X).__name__}"
     if isinstance(X, (str, os.PathLike)):
-        raise SampleSetError(f"{found}: if it is the path of a store, give open_sets of it")
-    if hasattr(X, "columns"):
-        raise SampleSetError(
-            f"{found}. Of a frame with one row a point make SampleSets.from_frame(X, set_id=...)"
-        )
-    if hasattr(X, "load"):
-        raise SampleSetError(f"{found}. For a store of sets, call its load() first")
+        hint = "For the path of a store, pass dk.open_sets(path)."
+    elif hasattr(X, "columns"):
+        hint = "For a frame with one row per point, use SampleSets.from_frame(X, set_id=...)."
+    elif hasattr(X, "load"):
+        hint = "For a store of sets, call its load() first."
+    else:
+        hint = "Pass list(...) of a generator or a set of arrays, [x] for the points of one set."
     raise SampleSetError(
-        f"{found}. Give list(...) of a generator or a set of arrays, [x] for the points of one set"
+        "X must be SampleSets, a list of (n_i, d) arrays or an (N, n, d) array; "
+        f"got {type(X).__name__}. {hint}"
     )
 
 
 def sets_from_parts(
     parts: Sequence[Part], offsets: ArrayLike, weights: ArrayLike | None, origin: F64 | None
 ) -> SampleSets:
-    """Sets whose points are given in parts one after another, column by column: each number is read once.
+    """Make sets from consecutive parts of points, given column by column; each number is read once.
 
-    They are counted from the origin if there is one and float32 holds them there, and else from their own.
+    Points are relative to ``origin`` if float32 represents them there, else to their own origin.
     """
     start = infer_origin(parts) if origin is None else normalize_origin(origin)
     rows = _convert_plain_columns(parts, start)
     if rows is None:
-        held = origin is not None and find_lossy_column(parts, origin) is None
-        rows, start = convert_points(parts, origin if held else None, held=held)
+        representable = origin is not None and find_lossy_column(parts, origin) is None
+        rows, start = convert_points(parts, origin if representable else None, is_representable=representable)
         edges = as_offsets(offsets, len(rows))
         require_finite(rows, edges)
     else:
         edges = as_offsets(offsets, len(rows))
-    masses = None if weights is None else as_weights(weights, edges)
-    return SampleSets._trusted(rows, edges, masses, None, start)
+    point_weights = None if weights is None else as_weights(weights, edges)
+    return SampleSets._trusted(rows, edges, point_weights, None, start)
 
 
 def _convert_plain_columns(parts: Sequence[Part], origin: F64 | None) -> Points | None:
-    """The points as they are kept, if nothing about them is unusual."""
-    from dkdist.sets.streams import StreamedRows  # for columns alone
+    """Convert plain numeric columns in one pass; None for input that needs the full checks."""
+    from dkdist.sets.streams import StreamedRows  # avoids an import cycle
 
-    coming = StreamedRows(sum(map(len, parts)), parts[0].shape[1], origin)
-    usual = all(isinstance(part, Columns) and coming.add(part.columns) for part in parts)
-    return coming.kept() if usual else None
+    rows = StreamedRows(sum(map(len, parts)), parts[0].shape[1], origin)
+    is_plain = all(isinstance(part, Columns) and rows.add(part.columns) for part in parts)
+    return rows.result() if is_plain else None
 
 
 def concatenate_parts(parts: Sequence[SampleSets]) -> SampleSets:
-    """One set with an id, of parts that are collections of one set with one origin; refuses targets that differ."""
+    """Concatenate collections of one set each, with one origin, to a single set; targets must agree."""
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -111,20 +111,20 @@ def concatenate_parts(parts: Sequence[SampleSets]) -> SampleSets:
     for name, (value,) in first.targets.items():
         for part in parts[1:]:
             (other,) = part.targets[name]
-            if value != other and (value == value or other == other):  # NaN is as NaN
+            if value != other and (value == value or other == other):  # NaN equals NaN
                 raise SampleSetError(
-                    f"target {name!r} is {value!s} and then {other!s} in set {ids[0]!r}: a target has "
-                    "one value a set. Repair the frame, or make it one of the points"
+                    f"target {name!r} must have one value per set; got {value!s} and {other!s} in set {ids[0]!r}. "
+                    "Correct the frame or use the column as a coordinate."
                 )
     rows = np.concatenate([part.relative for part in parts])
     edges = np.array([0, len(rows)])
-    masses = None if first.weights is None else np.concatenate([part.weights for part in parts])
-    joined = SampleSets._trusted(rows, edges, masses, None, first.origin)
-    return joined.labelled(first.ids, first.names, first.targets)
+    point_weights = None if first.weights is None else np.concatenate([part.weights for part in parts])
+    whole = SampleSets._trusted(rows, edges, point_weights, None, first.origin)
+    return whole.labelled(first.ids, first.names, first.targets)
 
 
 def _origin_if_same_dims(origin: F64 | None, X: Any) -> F64 | None:
-    """The origin, if the first set has as many columns: what has others is refused by who knows why."""
+    """Return the origin if the first set has as many columns; other input is rejected later."""
     try:
         fits = origin is not None and np.shape(X[0])[1:] == origin.shape
     except (ValueError, IndexError):

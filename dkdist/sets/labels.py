@@ -1,4 +1,4 @@
-"""What is known of sets beside their points: ids and targets of the sets, and names of the dimensions."""
+"""Labels of sets: ids, targets, and names of the dimensions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from dkdist.sets.indexing import align_to_ids, has_index, load_collection
 from dkdist.sets.point_checks import SampleSetError
 
 Names = tuple[str, ...]
-MAX_NAME_BYTES = 255  # of a file name on Linux, macOS and Windows
+MAX_NAME_BYTES = (
+    255  # NAME_MAX of Linux, macOS and Windows (https://pubs.opengroup.org/onlinepubs/9699919799/)
+)
 STORED_DTYPES = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Ids (N,) and targets, arrays of N entries by name, of N sets; and the names of their d dimensions."""
+    """Ids (N,), targets by name (N entries each), and names of the d dimensions."""
 
     ids: Array | None = None
     names: Names | None = None
@@ -32,20 +34,20 @@ class Labels:
     def of(
         cls, ids: Any, names: Any, targets: Any, shape: tuple[int, int], known: Array | None = None
     ) -> Labels:
-        """Checked, for ``shape`` = (N, d); a Series or frame of targets is put in the order of the ids by its index.
+        """Check labels for ``shape`` = (N, d), and align pandas targets with the ids by their index.
 
-        Ids that are not given are those that are ``known``.
+        ``known`` are the ids if ``ids`` is None.
         """
-        kept_ids = known if ids is None else require_unique_ids(as_ids(ids, shape[0]))
+        set_ids = known if ids is None else require_unique_ids(as_ids(ids, shape[0]))
         named = {
-            name: align_to_ids(v, kept_ids, f"targets {name!r}")
+            name: align_to_ids(v, set_ids, f"targets {name!r}")
             for name, v in as_target_mapping(targets).items()
         }
         columns = {name: as_column(v, f"targets {name!r}", shape[0], max_ndim=2) for name, v in named.items()}
-        return cls(kept_ids, as_names(names, shape[1]), columns)
+        return cls(set_ids, as_names(names, shape[1]), columns)
 
     def take(self, index: slice | I64) -> Labels:
-        """Of some of the sets."""
+        """Return the labels of selected sets."""
         if self.ids is None and not self.targets:
             return self
         ids = None if self.ids is None else self.ids[index]
@@ -59,7 +61,7 @@ NO_LABELS = Labels()
 
 
 class LabelsMixin:
-    """What a collection of N sets in d dimensions shows of its labels."""
+    """Mixin with the labels of a collection of N sets in d dimensions."""
 
     __slots__ = ()
     _labels: Labels
@@ -71,32 +73,34 @@ class LabelsMixin:
 
     @property
     def n_dims(self) -> int:
-        """d."""
+        """The dimension d of the points."""
         raise NotImplementedError
 
     def _with(self, labels: Labels) -> Self:
-        """The same sets with other labels."""
+        """Return the sets with other labels."""
         raise NotImplementedError
 
     @property
     def ids(self) -> NDArray[Any] | None:
-        """(N,) int or str: the ids of the sets, or None if they have none; read-only."""
+        """(N,) int or str ids of the sets, read-only; None without ids."""
         return self._labels.ids
 
     @property
     def names(self) -> Names | None:
-        """The names of the d dimensions, or None if they have none."""
+        """Names of the d dimensions; None without names."""
         return self._labels.names
 
     @property
     def targets(self) -> Mapping[str, NDArray[Any]]:
-        """Targets by name, each with one entry a set; empty if there are none."""
+        """Targets by name, each with one entry per set; may be empty."""
         return MappingProxyType(dict(self._labels.targets))
 
     def labelled(
         self, ids: ArrayLike | None = None, names: Sequence[str] | None = None, targets: Any = None
     ) -> Self:
-        """The same sets with ids, names of dimensions or targets; what is not given stays, and points are shared.
+        """Return the sets with new ids, names of dimensions or targets; points are shared.
+
+        Omitted labels are unchanged.
 
         Parameters
         ----------
@@ -104,11 +108,13 @@ class LabelsMixin:
         names : d str, optional
             Names of the dimensions.
         targets : (N,) or (N, k) array, mapping of names to such arrays, or data frame, optional
-            Numbers, booleans or str, in place of those of the same name; a single array is "y". A pandas Series or
-            frame is joined by its index to the ids of the sets, if they have any.
+            Numbers, booleans or str; they replace targets of the same name. A single array is named "y". A pandas
+            Series or frame is joined to the ids of the sets by its index, if the sets have ids.
 
-        Raises `SampleSetError` for lengths that do not fit, for other dtypes, for ids that two sets have, and for an
-        index that lacks an id.
+        Raises
+        ------
+        SampleSetError
+            For wrong lengths or dtypes, duplicate ids, and an index that lacks an id.
 
         Examples
         --------
@@ -126,7 +132,7 @@ class LabelsMixin:
 
 
 def as_target_mapping(targets: Any) -> dict[str, Any]:
-    """Targets by name; a single array, or Series, is "y". Those of Dask are computed."""
+    """Convert targets to a mapping by name; a single array or Series is "y". Computes Dask targets."""
     targets = load_collection(targets)
     if targets is None:
         return {}
@@ -134,76 +140,74 @@ def as_target_mapping(targets: Any) -> dict[str, Any]:
         named = {name: targets[name] for name in targets.columns}
     elif hasattr(targets, "columns"):
         raise SampleSetError(
-            f"targets are a {type(targets).__module__.split('.')[0]} {type(targets).__name__}, which has no index to "
-            "join by: give frame.to_pandas().set_index(NAME OF THE IDS), or a mapping of names to arrays in the order "
-            "of the sets; SampleSets.from_frame and import_frame take it as it is"
+            "targets must be arrays, a mapping of names to arrays, or a pandas frame with an index of ids; got "
+            f"{type(targets).__module__.split('.')[0]} {type(targets).__name__}. Pass "
+            "frame.to_pandas().set_index(NAME OF THE IDS), or use SampleSets.from_frame or import_frame."
         )
     else:
-        given = targets if isinstance(targets, Mapping) else {"y": targets}
-        named = {name: load_collection(values) for name, values in given.items()}
+        mapping = targets if isinstance(targets, Mapping) else {"y": targets}
+        named = {name: load_collection(values) for name, values in mapping.items()}
     for name in named:
         check_name(name)
     return named
 
 
 def as_names(names: Any, n_dims: int) -> Names | None:
-    """Names of the dimensions, one for each and all different; None stays."""
+    """Check names of the dimensions: unique str, one per dimension; None is unchanged."""
     if names is None:
         return None
-    given = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
-    if len(given) != n_dims or not all(isinstance(name, str) for name in given):
+    values = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    if len(values) != n_dims or not all(isinstance(name, str) for name in values):
         raise SampleSetError(
-            f"names must be {n_dims} str, one for each dimension of the points; found {given!r:.200}"
+            f"names must be {n_dims} str, one per dimension of the points; got {values!r:.200}."
         )
-    if twice := [name for name in given if given.count(name) > 1]:
-        raise SampleSetError(f"names must differ, and {twice[0]!r} names two dimensions: rename one")
-    return tuple(map(str, given))
+    if duplicates := [name for name in values if values.count(name) > 1]:
+        raise SampleSetError(f"names must be unique; got {duplicates[0]!r} twice. Rename one.")
+    return tuple(map(str, values))
 
 
 def as_ids(ids: Any, n_sets: int) -> Array:
-    """Ids of sets: integers or str."""
+    """Check ids of sets: (N,) integers or str."""
     column = as_column(ids, "ids", n_sets, max_ndim=1)
     if column.dtype.kind not in "iuU":
-        raise SampleSetError(f"ids have dtype {column.dtype}: give integers or str")
+        raise SampleSetError(f"ids must be integers or str; got {column.dtype}.")
     return column
 
 
 def require_unique_ids(ids: Array) -> Array:
-    """The ids, if no two sets have the same. What is chosen from a collection, a set twice perhaps, keeps its ids."""
+    """Return the ids; raises for duplicates. Selections of a collection may repeat ids."""
     order = np.argsort(ids, kind="stable")
-    twice = order[1:][ids[order[1:]] == ids[order[:-1]]]
-    if len(twice):
-        i = int(twice.min())
+    repeated = order[1:][ids[order[1:]] == ids[order[:-1]]]
+    if len(repeated):
+        i = int(repeated.min())
         first = int(np.flatnonzero(ids == ids[i])[0])
         raise SampleSetError(
-            f"sets {first} and {i} both have the id {ids[[i]].tolist()[0]!r}: an id is that of one set, by "
-            "which targets and results are joined. Join their points if they are one set, or give them ids of their own"
+            f"ids must be unique; got {ids[[i]].tolist()[0]!r} for sets {first} and {i}. Merge the points of one set, "
+            "or use separate ids."
         )
     return ids
 
 
 def as_column(values: Any, what: str, n_sets: int, max_ndim: int) -> NDArray[Any]:
-    """One entry (or row) a set, as a store keeps them: numbers, booleans or str; read-only, and a copy."""
+    """Copy one entry (or row) per set to a read-only array of a stored dtype."""
     array = np.asarray(values)
     if array.dtype.kind == "T" or (array.dtype.kind == "O" and set(map(type, array.flat)) <= {str, np.str_}):
         array = array.astype(np.str_)
     if not 1 <= array.ndim <= max_ndim or 0 in array.shape[1:]:
         shapes = "(n_sets,)" if max_ndim == 1 else "(n_sets,) or (n_sets, k)"
-        raise SampleSetError(f"{what} must have shape {shapes}, found {array.shape}")
+        raise SampleSetError(f"{what} must have shape {shapes}; got {array.shape}.")
     if len(array) != n_sets:
-        raise SampleSetError(f"{what} has {len(array)} rows but there are {n_sets} sets: give one a set")
+        raise SampleSetError(f"{what} must have one row per set, {n_sets}; got {len(array)}.")
     text = array.dtype.kind == "U" and array.ndim == 1
     if not text and array.dtype.str[1:] not in STORED_DTYPES:
-        raise SampleSetError(
-            f"{what} has dtype {array.dtype}: give numbers, booleans, or str in one dimension"
-        )
+        raise SampleSetError(f"{what} must be numbers, booleans, or 1-D str; got dtype {array.dtype}.")
     column = array.astype(array.dtype.newbyteorder("="))
     column.flags.writeable = False
     return column
 
 
 def require_portable_names(names: Iterable[str]) -> None:
-    """Refuse names that are one file name on systems which ignore case or Unicode normalization."""
+    """Raise for names that file systems without case or Unicode distinction confuse."""
     name_by_key: dict[str, str] = {}
     for name in names:
         key = normalize("NFC", normalize("NFC", name).casefold())
@@ -216,7 +220,7 @@ def require_portable_names(names: Iterable[str]) -> None:
 
 
 def check_name(name: Any) -> None:
-    """Refuse what cannot name targets: a path, a hidden file, or what Zarr keeps for itself."""
+    """Raise for invalid target names: paths, hidden files, and names reserved by Zarr."""
     good = isinstance(name, str) and name.strip() and not name.startswith((".", "__")) and name != "zarr.json"
     if good and len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         raise SampleSetError(
@@ -225,6 +229,6 @@ def check_name(name: Any) -> None:
         )
     if not good or any(c in name for c in "/\\") or not name.isprintable():
         raise SampleSetError(
-            f"{name!r:.200} cannot name targets: use a non-empty str without '/', '\\' or control characters that "
-            "does not start with '.' or '__'"
+            "names of targets must be non-empty str without '/', '\\' or control characters that do not start with '.' "
+            f"or '__'; got {name!r:.200}."
         )

@@ -1,9 +1,9 @@
-"""Where coordinates are counted from: an origin for each column, so that float32 holds differences far from zero.
+"""Origins of columns: float64 offsets that are subtracted before points are stored as float32.
 
-float32 has 24 bits. A column of 1e9 + N(0, 1) keeps none of its differences in them, and counted from 1e9 all of
-them. Columns that float32 holds as they are have the origin 0; others that lie `MIN_OFFSET_RATIO` times their spread from zero
-have a number of few bits near their middle. The middle and the spread are medians of a sample: one outlier, or a
-missing value written as 0, moves neither.
+float32 has a significand of 24 bits, so a column of 1e9 + N(0, 1) loses all differences, but none relative to 1e9.
+Columns that float32 represents well have origin 0. Columns whose median is at least `MIN_OFFSET_RATIO` times their
+spread have an origin of few bits near the median. Median and spread (median absolute deviation) come from a sample of
+rows, so one outlier, or a missing value coded as 0, changes neither.
 """
 
 from __future__ import annotations
@@ -18,123 +18,132 @@ from numpy.typing import NDArray
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._utils.validation import Columns
 
-MIN_OFFSET_RATIO = 64  # spreads (median distances from the middle) from zero: six of 24 bits, and 16 widths of an even column
-MIN_FLOAT32_STEPS = 16  # of float32 in a spread: fewer hold no differences
-ROUNDING_RTOL = 2.0**-46  # of a value: what differs by less (128 steps of float64) is equal but for rounding
-MAX_SAMPLE_VALUES, MAX_SAMPLE_ROWS, MIN_SAMPLE_ROWS = 2**16, 1024, 128  # that are looked at
-MAX_SOURCE_ROWS = 64  # of one source among many: 64 x 8 bytes a column for each of some thousand sources
-FLOAT64_BLOCK_ROWS = 2**16  # rows that are float64 at a time
-TILE_ROWS = 2**13  # rows that stay in a cache until all their columns have come
+# |median| / spread from which a column has an origin: 64 loses 6 of 24 bits (tests/sets/test_origin.py)
+MIN_OFFSET_RATIO = 64
+# float32 steps per spread; a coarser column is reported as lossy (tests/sets/test_origin.py)
+MIN_FLOAT32_STEPS = 16
+# values within 128 float64 steps (2^-53 each) are equal up to rounding (tests/sets/test_origin.py)
+ROUNDING_RTOL = 2.0**-46
+# Sample of rows: the standard error of the rank of a median of 1,024 rows is 1.6 % (tests/sets/test_origin.py)
+MAX_SAMPLE_VALUES, MAX_SAMPLE_ROWS, MIN_SAMPLE_ROWS = 2**16, 1024, 128
+# 512 bytes per column and source: an import of thousands of sources keeps samples of all (tests/store/test_origin.py)
+MAX_SOURCE_ROWS = 64
+# Rows converted at a time: bounds the float64 temporary; tests/plain/test_columns.py covers rows beyond one block
+FLOAT64_BLOCK_ROWS = 2**16
+# Rows of a tile stay in the L2 cache while their columns are interleaved; tests/plain/test_columns.py covers the edges
+TILE_ROWS = 2**13
 
 Part = NDArray[Any] | Columns
-"""(n_i, d) points as they are given: row by row, or column by column."""
+"""(n_i, d) points of a caller: an array of rows, or columns."""
 
 
 def normalize_origin(origin: Any) -> F64 | None:
-    """An origin as collections keep it: (d,) float64, read-only; None if it is 0 in every column."""
+    """Convert an origin to read-only (d,) float64; None if it is 0 in every column."""
     if origin is None or not np.any(origin):
         return None
-    kept: F64 = np.array(origin, np.float64) + 0.0  # no negative zeros
-    kept.flags.writeable = False
-    return kept
+    normalized: F64 = np.array(origin, np.float64) + 0.0  # no negative zeros
+    normalized.flags.writeable = False
+    return normalized
 
 
 @dataclass(frozen=True)
 class SortedSample:
-    """Some finite rows of points, each column in its own order, with its median and the median distance from it."""
+    """Finite sample rows, each column sorted, with medians and median absolute deviations."""
 
     X: F64
-    middle: F64
+    median: F64
     spread: F64
-    whole: bool
-    """Whether the points are integers."""
+    is_integer: bool
 
     @classmethod
-    def at(cls, X: F64, whole: bool = False) -> SortedSample:
-        """Those of some rows."""
+    def from_rows(cls, X: F64, is_integer: bool = False) -> SortedSample:
+        """Sort the finite rows and compute their medians."""
         X = np.sort(_finite_rows(X), axis=0)
-        return cls(X, *_median_and_spread(X), whole)
+        return cls(X, *_median_and_spread(X), is_integer)
 
     @classmethod
     def of(cls, parts: Sequence[Part]) -> SortedSample | None:
-        """A thousand of all rows, drawn with a fixed seed; None where float32 holds all values of such dtypes."""
+        """Sample up to 1,024 rows with a fixed seed; None if the dtypes fit float32 exactly."""
         if fits_float32(parts, None):
             return None
-        return cls.at(_sample(parts), all(part.dtype.kind in "iu" for part in parts))
+        return cls.from_rows(_sample(parts), all(part.dtype.kind in "iu" for part in parts))
 
-    def natural_origin(self) -> F64 | None:
-        """The origin of such points; None where float32 holds them as they are."""
+    def infer_origin(self) -> F64 | None:
+        """Return the origin for such points; None if it is 0."""
         with np.errstate(over="ignore"):
             lossy = (self.X.astype(np.float32) != self.X).any(axis=0)
             if not lossy.any():
                 return None
-            least = 0 if self.whole else ROUNDING_RTOL * np.abs(self.middle)
-            far = lossy & (self.spread > least) & (np.abs(self.middle) >= MIN_OFFSET_RATIO * self.spread)
-        return self._rounded_middle(far)
+            min_spread = 0 if self.is_integer else ROUNDING_RTOL * np.abs(self.median)
+            is_far = np.abs(self.median) >= MIN_OFFSET_RATIO * self.spread
+            needs_origin = lossy & (self.spread > min_spread) & is_far
+        return self._rounded_median(needs_origin)
 
-    def joint_origin(self, origins: Sequence[F64 | None]) -> F64 | None:
-        """The origin of several sources, of all of which the sample has rows, from the origins that each would have.
+    def infer_joint_origin(self, origins: Sequence[F64 | None]) -> F64 | None:
+        """Return one origin for several sources, from a sample of all and the origin of each.
 
-        A column that is far from zero in all of them, or in one of them, is counted from the middle of all.
+        A column that needs an origin jointly or in any source uses the median of the joint sample.
         """
-        natural = self.natural_origin()
+        joint = self.infer_origin()
         for origin in origins:
-            natural = common_origin(natural, origin)
-        if natural is None:
+            joint = common_origin(joint, origin)
+        if joint is None:
             return None
-        middle = self._rounded_middle((natural != 0) & (self.spread > 0))
-        return natural if middle is None else normalize_origin(np.where(middle != 0, middle, natural))
+        median = self._rounded_median((joint != 0) & (self.spread > 0))
+        return joint if median is None else normalize_origin(np.where(median != 0, median, joint))
 
-    def _rounded_middle(self, chosen: NDArray[np.bool_]) -> F64 | None:
-        """The middle of the chosen columns, a multiple of a power of two that is near their spread."""
+    def _rounded_median(self, chosen: NDArray[np.bool_]) -> F64 | None:
+        """Round the medians of some columns to a multiple of a power of two near their spread."""
         if not chosen.any():
             return None
         unit = np.exp2(np.ceil(np.log2(np.where(chosen, self.spread, 1))))
-        return normalize_origin(np.where(chosen, np.round(self.middle / unit) * unit, 0))
+        return normalize_origin(np.where(chosen, np.round(self.median / unit) * unit, 0))
 
-    def crowded(self, origin: F64 | None) -> int | None:
-        """The first column whose different values float32, counted from the origin, takes for a few equal ones."""
+    def find_lossy_column(self, origin: F64 | None) -> int | None:
+        """Return the first column whose distinct values float32 merges relative to the origin."""
         X = self.X
         if len(X) == 0:
             return None
-        rest, middle, spread = X, self.middle, self.spread
+        relative, median, spread = X, self.median, self.spread
         with np.errstate(over="ignore", invalid="ignore"):
             if origin is not None:
-                rest = X - origin
-                middle, spread = _median_and_spread(rest)
-            kept = rest.astype(np.float32)
-            coarse = spread < MIN_FLOAT32_STEPS * np.spacing(np.abs(middle).astype(np.float32))
-            n_different = (X[1:] - X[:-1] > ROUNDING_RTOL * np.abs(X[1:])).sum(axis=0)
-            coarse |= 4 * (kept[1:] != kept[:-1]).sum(axis=0) < 3 * n_different
+                relative = X - origin
+                median, spread = _median_and_spread(relative)
+            stored = relative.astype(np.float32)
+            coarse = spread < MIN_FLOAT32_STEPS * np.spacing(np.abs(median).astype(np.float32))
+            n_distinct = (X[1:] - X[:-1] > ROUNDING_RTOL * np.abs(X[1:])).sum(axis=0)
+            coarse |= 4 * (stored[1:] != stored[:-1]).sum(axis=0) < 3 * n_distinct
         if not coarse.any():
             return None
-        coarse &= (kept != rest).any(axis=0) & (spread > ROUNDING_RTOL * np.abs(X[len(X) // 2]))
+        coarse &= (stored != relative).any(axis=0) & (spread > ROUNDING_RTOL * np.abs(X[len(X) // 2]))
         return int(np.argmax(coarse)) if coarse.any() else None
 
 
 def infer_origin(parts: Sequence[Part]) -> F64 | None:
-    """The origin of points that are given in parts (n_i, d); None where float32 holds them as they are."""
+    """Return the origin of points in parts (n_i, d); None if it is 0."""
     sample = SortedSample.of(parts)
-    return None if sample is None else sample.natural_origin()
+    return None if sample is None else sample.infer_origin()
 
 
 def infer_joint_origin(samples: Sequence[F64], origins: Sequence[F64 | None]) -> F64 | None:
-    """The origin of several sources with some rows (m_i, d) of each; None where float32 holds them as they are."""
-    return SortedSample.at(np.concatenate(samples)).joint_origin(origins)
+    """Return one origin for sources with sample rows (m_i, d) each; None if it is 0."""
+    return SortedSample.from_rows(np.concatenate(samples)).infer_joint_origin(origins)
 
 
 def rows_of_source(part: Part) -> F64:
-    """Up to SOURCE_ROWS rows of a source, evenly spaced, float64."""
+    """Return up to `MAX_SOURCE_ROWS` evenly spaced rows of a source, float64."""
     return np.asarray(part[:: max(1, -(-len(part) // MAX_SOURCE_ROWS))], np.float64)
 
 
 def find_lossy_column(parts: Sequence[Part], origin: F64 | None) -> int | None:
-    """The first column that float32, counted from the origin, does not tell apart: see `OrderedSample.crowded`."""
-    return None if fits_float32(parts, origin) else SortedSample.at(_sample(parts)).crowded(origin)
+    """Return the first column whose distinct values float32 merges relative to the origin."""
+    if fits_float32(parts, origin):
+        return None
+    return SortedSample.from_rows(_sample(parts)).find_lossy_column(origin)
 
 
 def subtract_origin(part: Part, origin: F64 | None, out: NDArray[Any]) -> None:
-    """``out[:] = part - origin``, subtracted in float64 (64-bit integers exactly): a row depends on itself alone."""
+    """Compute ``out[:] = part - origin`` row by row in float64 (64-bit integers exactly)."""
     with np.errstate(over="ignore"):  # an overflow becomes inf, and is reported with its set
         if not isinstance(part, Columns):
             _subtract(part, origin, out)
@@ -152,14 +161,17 @@ def _subtract(part: NDArray[Any], origin: Any, out: NDArray[Any]) -> None:
     if origin is None:
         out[:] = part
         return
-    whole = _as_integers(part, origin)
+    integer_origin = _as_integer_origin(part, origin)
     for a in range(0, len(part), FLOAT64_BLOCK_ROWS):
         rows = slice(a, a + FLOAT64_BLOCK_ROWS)
-        out[rows] = part[rows] - origin if whole is None else part[rows].astype(np.int64) - whole
+        if integer_origin is None:
+            out[rows] = part[rows] - origin
+        else:
+            out[rows] = part[rows].astype(np.int64) - integer_origin
 
 
 def translate(points: F32, shift: F64) -> F32:
-    """Points + shift, added in float64."""
+    """Return points + shift, added in float64 and rounded to float32."""
     out = np.empty_like(points)
     with np.errstate(over="ignore"):
         for a in range(0, len(points), FLOAT64_BLOCK_ROWS):
@@ -168,14 +180,14 @@ def translate(points: F32, shift: F64) -> F32:
 
 
 def common_origin(first: F64 | None, second: F64 | None) -> F64 | None:
-    """The origin of two collections that are compared: that of the first, or of the second where it has none."""
+    """Return the origin for comparing two collections: the first, or the second where it is 0."""
     if first is None or second is None:
         return second if first is None else first
     return normalize_origin(np.where(first != 0, first, second))
 
 
 def origin_text(origin: F64 | None) -> str:
-    """The origin as the last words of a repr; nothing if it is 0."""
+    """Format the origin for a repr; empty if it is 0."""
     if origin is None:
         return ""
     return (
@@ -186,7 +198,7 @@ def origin_text(origin: F64 | None) -> str:
 
 
 def fits_float32(parts: Sequence[Part], origin: F64 | None) -> bool:
-    """Whether float32 holds all values of such dtypes where they are counted from."""
+    """Whether float32 represents all values of the dtypes exactly, relative to the origin."""
     dtypes = {part.dtype for part in parts}
     return (origin is None or not origin.any()) and all(
         dtype.kind == "b" or dtype.itemsize <= (4 if dtype.kind == "f" else 2) for dtype in dtypes
@@ -194,13 +206,12 @@ def fits_float32(parts: Sequence[Part], origin: F64 | None) -> bool:
 
 
 def sample_row_indices(total: int, d: int) -> I64:
-    """Which of some rows are looked at, drawn with a fixed seed; all of few."""
+    """Return row indices to inspect: all of a small table, else a sample with a fixed seed."""
     count = min(max(MAX_SAMPLE_VALUES // max(1, d), MIN_SAMPLE_ROWS), MAX_SAMPLE_ROWS)
     return np.arange(total) if total <= count else np.random.default_rng(0).integers(0, total, count)
 
 
 def _sample(parts: Sequence[Part]) -> F64:
-    """Rows of the parts that are looked at, float64."""
     ends = np.cumsum([len(part) for part in parts])
     total, d = int(ends[-1]), parts[0].shape[1]
     rows = sample_row_indices(total, d)
@@ -212,35 +223,35 @@ def _sample(parts: Sequence[Part]) -> F64:
     within = rows - (ends - [len(part) for part in parts])[owner]
     X, order = np.empty((len(rows), d)), np.argsort(owner, kind="stable")
     of_part, firsts = np.unique(owner[order], return_index=True)
-    for k, drawn in zip(of_part.tolist(), np.split(order, firsts[1:]), strict=True):
-        X[drawn] = parts[k][within[drawn]]
+    for k, selected in zip(of_part.tolist(), np.split(order, firsts[1:]), strict=True):
+        X[selected] = parts[k][within[selected]]
     return X
 
 
 def _finite_rows(X: F64) -> F64:
-    """The rows in which all is finite."""
     finite = np.isfinite(X)
     return X if finite.all() else np.asarray(X[finite.all(axis=1)])
 
 
 def _median_and_spread(X: F64) -> tuple[F64, F64]:
-    """The median of each column, and the median distance from it; of columns mostly equal a larger part of it."""
+    """Return medians and median absolute deviations; where these are 0, a larger quantile."""
     if len(X) == 0:
         return np.full(X.shape[1], np.nan), np.full(X.shape[1], np.nan)
     with np.errstate(over="ignore", invalid="ignore"):
-        middle: F64 = np.median(X, axis=0)
-        apart = np.abs(X - middle)
-        spread: F64 = np.median(apart, axis=0)
+        median: F64 = np.median(X, axis=0)
+        deviations = np.abs(X - median)
+        spread: F64 = np.median(deviations, axis=0)
     for j in np.flatnonzero(spread == 0):
-        levels = np.quantile(apart[:, j], [0.95, 1])
+        levels = np.quantile(deviations[:, j], [0.95, 1])
         spread[j] = levels[0] or levels[1]
-    return middle, spread
+    return median, spread
 
 
-def _as_integers(part: NDArray[Any], origin: Any) -> Any:
-    """The origin as integers, where the difference to 64-bit integers is one too."""
+def _as_integer_origin(part: NDArray[Any], origin: Any) -> Any:
+    """Return the origin as int64 if differences of 64-bit integers from it cannot overflow; else None."""
     if part.dtype.kind not in "iu" or part.dtype.itemsize < 8 or len(part) == 0:
         return None
-    most = 2**62
-    whole = (origin == np.rint(origin)).all() and (np.abs(origin) < most).all()
-    return origin.astype(np.int64) if whole and -most < int(part.min()) and int(part.max()) < most else None
+    limit = 2**62  # differences of two such values stay below 2^63
+    is_integer = (origin == np.rint(origin)).all() and (np.abs(origin) < limit).all()
+    fits = is_integer and -limit < int(part.min()) and int(part.max()) < limit
+    return origin.astype(np.int64) if fits else None

@@ -1,17 +1,11 @@
-"""Collections of sample sets: the data every other room works on.
+"""Sample sets in memory: `SampleSets`, its constructors from frames, and its HTML summary.
 
-A data point is a *set* of n_i points in R^d, drawn from a distribution p_i (a bag of features, a time series,
-the code points of a string). N sets are held as one array of points, T = n_1 + ... + n_N rows, and offsets o
-with
+A data point is a *set* of n_i points in R^d, a sample of a distribution p_i (a bag of features, a time series, the
+code points of a string). N sets are one array of points, T = n_1 + ... + n_N rows, and offsets o with
 
     set i = points[o_i : o_(i+1)],    o_0 = 0,    o_N = T.
 
-Everything is validated once, when a collection is made; slices of a valid collection are valid and skip the
-checks.
-
-What a notebook shows of sets in memory: how many, how large, where they lie.
-
-How collections are made of data frames: what users call, on the road to `frames` and `annotated`.
+Constructors validate everything once; slices of a valid collection are valid and skip the checks.
 """
 
 from __future__ import annotations
@@ -49,17 +43,19 @@ if TYPE_CHECKING:
     from dkdist.sets.frames import SetParts
 
 
-MAX_BOUNDS_VALUES = 10**8  # of the points, whose bounds are looked for: a tenth of a second
-MAX_SHOWN_SYMBOLS = 60  # of an alphabet that is shown
+# One pass over 10^8 coordinates takes about 0.1 s; larger collections are summarized without bounds
+# (tests/files/test_notebook_tables.py).
+MAX_BOUNDS_VALUES = 10**8
+MAX_SHOWN_SYMBOLS = 60  # half a line of text; tests/files/test_notebook_tables.py shows the table
 
 
 def format_sets_html(sets: SampleSets) -> str:
-    """An HTML table of a collection in memory; one pass over its points, if they are not very many."""
+    """Return an HTML table of a collection; bounds cost one pass over the points."""
     weights, names, ids = sets.weights, sets.names, sets.ids
     pairs: list[tuple[object, object]] = [
         ("sets", f"{len(sets):,}"),
         ("points", f"{sets.n_points:,}"),
-        ("points a set", sizes_text(sets.sizes)),
+        ("points per set", sizes_text(sets.sizes)),
         ("dimensions", sets.n_dims if names is None else f"{sets.n_dims}: {', '.join(names)}"),
         ("dtype", sets.points_dtype),
     ]
@@ -80,50 +76,56 @@ def format_sets_html(sets: SampleSets) -> str:
 
 
 def weights_text(shape: tuple[int, ...] | None) -> str:
-    """What the weight of a point is, from its shape; None for none."""
+    """Describe point weights by the shape of one point's weight (None: no weights)."""
     if shape is None:
         return "none"
-    return f"{shape[0]} a point" if shape else "one a point"
+    return f"{shape[0]} per point" if shape else "one per point"
 
 
 class FrameConstructors:
-    """Makes collections of frames with one row a point."""
+    """Constructors from data frames with one row per point."""
 
     __slots__ = ()
 
     @classmethod
     def _of_parts(cls, parts: SetParts) -> Self:
-        """Sets of what a frame holds, checked."""
+        """Make checked sets from the contents of a frame."""
         raise NotImplementedError
 
     @classmethod
     def from_frame(
         cls, frame: Any, set_id: str, points: Any = None, targets: Any = None, weights: str | None = None
     ) -> Self:
-        """Make a collection of a data frame (pandas, polars or pyarrow) with one row a point, in any order of rows.
+        """Make sets from a data frame (pandas, polars or pyarrow) with one row per point.
 
-        Sets come in the order in which their ids first appear, and the rows of a set keep theirs. Needs narwhals and
-        pandas (``pip install 'dkdist[frames]'``).
+        Rows may have any order. Sets are ordered by the first row of their id; the rows of a set keep their order.
+        Requires narwhals and pandas (``pip install 'dkdist[frames]'``).
 
         Parameters
         ----------
         frame : data frame
-            Whole, in memory; `import_frame` writes a store of a Dask DataFrame.
+            In memory. For a Dask DataFrame use `import_frame`, which writes a store.
         set_id : str
             The column of ids, integers or text (which stays text: "007").
         points : names of columns, optional
-            The coordinates, in this order; by default all numeric or boolean columns that are nothing else. What is
-            left out, and what only counts rows ("Unnamed: 0"), is told by a warning; the columns taken are logged
+            The coordinates, in this order; by default all numeric or boolean columns without another role. A warning
+            lists the omitted columns, including row counters ("Unnamed: 0"); the selected columns are logged
             (``dkdist.importing``, level INFO).
         targets : data frame, Series or names of columns, optional
             Entries for each id, joined by the index (pandas) or by a column named as ``set_id``, in any order; or
             columns of ``frame`` that are constant within each set.
         weights : str, optional
-            A column of weights of the points.
+            The column of point weights.
 
-        Raises `SampleSetError`, naming column, row and set, for missing ids or values, text or categories as
-        coordinates, targets that change within a set, have no entry for an id, or have two. Cost: a sort of the rows,
-        and a second copy of the points.
+        Raises
+        ------
+        SampleSetError
+            For missing ids or values, text or categories as coordinates, and targets that change within a set, lack
+            an id or contain one twice. The message names column, row and set.
+
+        Notes
+        -----
+        Cost: one sort of the rows and a second copy of the points.
 
         Examples
         --------
@@ -149,7 +151,7 @@ class FrameConstructors:
         columns: Any = None,
         targets: Any = None,
     ) -> Self:
-        """Make a collection of annotated observations (AnnData, or what is like it), one a point.
+        """Make sets from annotated data (AnnData or a compatible object), one point per observation.
 
         Parameters
         ----------
@@ -157,13 +159,21 @@ class FrameConstructors:
         set_key : str
             The column of ``adata.obs`` with ids, such as the donor of each cell.
         obsm, layer : str, optional
-            Which matrix has the points: ``adata.obsm[obsm]`` ("X_pca"), ``adata.layers[layer]``, or ``adata.X``.
+            The matrix of points: ``adata.obsm[obsm]`` ("X_pca"), ``adata.layers[layer]``, or ``adata.X``.
         columns : names, optional
-            Its columns to take; a sparse matrix is made dense for these alone, and must be narrow without.
+            Columns of the matrix. Only these columns of a sparse matrix become dense; without ``columns`` a sparse
+            matrix may have at most 1,000 columns.
         targets : data frame, Series or names of columns of ``adata.obs``, optional
             As for `from_frame`.
 
-        Raises as `from_frame`. Cost: a sort of the observations and a dense copy of the chosen columns.
+        Raises
+        ------
+        SampleSetError
+            As `from_frame`.
+
+        Notes
+        -----
+        Cost: one sort of the observations and a dense copy of the selected columns.
 
         Examples
         --------
@@ -190,19 +200,19 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
     Parameters
     ----------
     points : (T, d) array
-        All points, set after set; kept as C-contiguous float32, counted from an `origin` where float32 would lose
-        what they differ by. uint8 and uint16 codes with d = 1 are kept.
+        All points, set after set; stored as C-contiguous float32, relative to an `origin` where float32 is too
+        coarse for their differences. uint8 and uint16 codes with d = 1 keep their dtype.
     offsets : (N + 1,) integer array
         Set i is ``points[offsets[i]:offsets[i + 1]]``; starts at 0, strictly increases, ends at T.
     weights : (T,) or (T, k) array, optional
-        One weight (or k signed channels) for each point, float32. Any finite value is allowed here; who needs
-        more calls `require_nonnegative_weights`.
+        One weight (or k signed channels) per point, float32. Any finite value is valid; embeddings that need
+        nonnegative weights check them.
     alphabet : str, optional
-        What the codes of strings stand for: code k is ``alphabet[k]``.
+        The characters of string codes: code k is ``alphabet[k]``.
     origin : (d,) array, optional
-        Where to count from; by default what suits the points: 0 for a column that float32 holds as it is, and a round
-        number near the middle of one that lies far from zero for its spread (coordinates of a map in metres, times in
-        seconds since 1970).
+        Offsets that are subtracted from the points before they are stored. By default 0 for a column that float32
+        represents exactly, and a round number near the median of a column that is far from zero relative to its
+        spread (map coordinates in metres, times in seconds since 1970).
 
     Raises
     ------
@@ -212,11 +222,10 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
 
     Notes
     -----
-    One vectorised pass over the points; no copy if they are C-contiguous float32 already (these lost nothing here, and
-    have the origin 0). The arrays handed out are read-only. Points, bounds and sets are true coordinates: float32
-    where the origin is 0, and else float64, made when they are asked for. Sets that are taken from a collection
-    keep its origin, and its `ids`, `targets` and `names` of dimensions if it has any (see `labelled`). A column that
-    float32 cannot hold even so is told of by a warning.
+    The constructor makes one vectorized pass over the points, and no copy of C-contiguous float32 arrays (their
+    origin is 0). Returned arrays are read-only. Points, bounds and sets are true coordinates: float32 if the origin is
+    0, else float64, computed at each access. Selections keep the origin and, if any, `ids`, `targets` and `names` of
+    dimensions (see `labelled`). A warning names a column that float32 cannot represent even relative to its origin.
 
     Examples
     --------
@@ -260,11 +269,16 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
         names: Sequence[str] | None = None,
         targets: Any = None,
     ) -> SampleSets:
-        """Make a collection from a list of (n_i, d) arrays and, optionally, a list of (n_i,) or (n_i, k)
-        weights. ``origin`` as for the constructor; ``ids``, ``names`` and ``targets`` as for `labelled`.
+        """Make sets from a list of (n_i, d) arrays and an optional list of (n_i,) or (n_i, k) weights.
 
-        The columns of data frames are the names of the dimensions. Raises `SampleSetError` as the constructor does, and
-        if two sets have the same id, different numbers of dimensions, or are data frames with other columns.
+        ``origin`` as for the constructor; ``ids``, ``names`` and ``targets`` as for `labelled`. The columns of data
+        frames become the names of the dimensions.
+
+        Raises
+        ------
+        SampleSetError
+            As the constructor; also for duplicate ids, different numbers of dimensions, and data frames with
+            different columns.
 
         Examples
         --------
@@ -275,19 +289,23 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
         edges = offsets_of(parts)
         rows, start = convert_points(parts, origin)
         require_finite(rows, edges)
-        masses = None if weights is None else concatenate_weights(weights, parts, edges)
-        named = column_names(arrays) if names is None else names
-        labels = Labels.of(ids, named, targets, (len(parts), rows.shape[1]))
-        return cls._trusted(rows, edges, masses, None, start, labels)
+        point_weights = None if weights is None else concatenate_weights(weights, parts, edges)
+        dimension_names = column_names(arrays) if names is None else names
+        labels = Labels.of(ids, dimension_names, targets, (len(parts), rows.shape[1]))
+        return cls._trusted(rows, edges, point_weights, None, start, labels)
 
     @classmethod
     def from_strings(cls, strings: Sequence[Any], alphabet: str | None = None) -> SampleSets:
-        """Make a collection of strings from a list of str, of bytes, or of flat sequences of whole numbers.
+        """Make sets from a list of str, of bytes, or of flat sequences of integers.
 
-        The points are codes, uint8 or uint16, with d = 1, in the order of the text. For str the codes count the
-        characters of the ``alphabet``: those given, then those that the strings have beside them, sorted. Bytes and
-        whole numbers below 65,536 are codes as they are. Raises `SampleSetError` for an empty string, for strings of
-        different kinds, for other numbers, and for more than 65,536 different characters.
+        The points are codes (uint8 or uint16, d = 1) in the order of the text. Codes of str are positions in the
+        ``alphabet``; characters that it lacks are appended in sorted order. Bytes and integers below 65,536 are
+        used as codes unchanged.
+
+        Raises
+        ------
+        SampleSetError
+            For an empty string, strings of different types, other numbers, and more than 65,536 distinct characters.
 
         Examples
         --------
@@ -295,14 +313,12 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
         >>> sets, sets.alphabet, sets.strings()
         (SampleSets(n_sets=2, n_points=10, n_dims=1, codes=uint8, alphabet=4), 'ACGT', ['GATTACA', 'CAT'])
         """
-        codes, edges, found = encode(strings, alphabet)
-        return cls._trusted(codes, edges, None, found)
+        codes, edges, full_alphabet = encode(strings, alphabet)
+        return cls._trusted(codes, edges, None, full_alphabet)
 
     @classmethod
     def _of_parts(cls, parts: SetParts) -> Self:
-        """Sets of what a frame holds, checked."""
-        made = cls(parts.points, parts.offsets, parts.weights)
-        return made.labelled(parts.ids, parts.names, parts.targets)
+        return cls(parts.points, parts.offsets, parts.weights).labelled(parts.ids, parts.names, parts.targets)
 
     @classmethod
     def _trusted(
@@ -314,7 +330,7 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
         origin: F64 | None = None,
         labels: Labels = NO_LABELS,
     ) -> SampleSets:
-        """Wrap arrays that are known to be valid, without looking at them; points are counted from the origin."""
+        """Wrap valid arrays without checks; points are relative to the origin."""
         self = object.__new__(cls)
         self._set(points, offsets, weights, alphabet, origin, labels)
         return self
@@ -342,38 +358,39 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
         return SampleSets._trusted, state if self._origin is None else (*state, self._origin)
 
     def _with(self, labels: Labels) -> SampleSets:
-        """The same sets with other labels."""
         return SampleSets._trusted(
             self._points, self._offsets, self._weights, self._alphabet, self._origin, labels
         )
 
     @property
     def points(self) -> Points:
-        """(T, d) all points, set after set, read-only; if the origin is not 0, float64 that is made at every call."""
+        """(T, d) points, set after set, read-only; float64, computed at each access, if the origin is not 0."""
         return read_only(self._true(self._points))
 
     @property
     def relative(self) -> Points:
-        """(T, d) the points as they are kept: float32 (or codes), counted from `origin`; read-only."""
+        """(T, d) stored points: float32 relative to `origin`, or codes; read-only."""
         return self._points
 
     @property
     def origin(self) -> F64:
-        """(d,) float64: what kept points are counted from; zeros unless float32 needs another."""
+        """(d,) float64 offsets that were subtracted from the stored points; usually 0."""
         return np.zeros(self.n_dims) if self._origin is None else self._origin
 
     def rebased(self, origin: F64 | None) -> SampleSets:
-        """The same sets, counted from another origin (None for 0): kept points + (own - other), in float64.
+        """Return the sets relative to another origin (None for 0), shifted in float64.
 
-        Raises `SampleSetError` naming a set that float32 cannot reach from there.
+        Raises `SampleSetError` naming a set whose shifted points overflow float32.
         """
-        other = normalize_origin(origin)
-        same = self._origin is None if other is None else np.array_equal(self.origin, other)
+        new_origin = normalize_origin(origin)
+        same = self._origin is None if new_origin is None else np.array_equal(self.origin, new_origin)
         if self._points.dtype != np.float32 or same:
             return self
-        points = translate(self._points, self.origin - (0 if other is None else other))
+        points = translate(self._points, self.origin - (0 if new_origin is None else new_origin))
         require_finite(points, self._offsets)
-        return SampleSets._trusted(points, self._offsets, self._weights, self._alphabet, other, self._labels)
+        return SampleSets._trusted(
+            points, self._offsets, self._weights, self._alphabet, new_origin, self._labels
+        )
 
     def _true(self, points: Points) -> Points:
         return points if self._origin is None else points + self._origin
@@ -390,18 +407,18 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
 
     @property
     def alphabet(self) -> str | None:
-        """What the codes of strings stand for: code k is ``alphabet[k]``; None if the points are no text."""
+        """Characters of string codes: code k is ``alphabet[k]``; None unless the sets are text."""
         return self._alphabet
 
     def strings(self) -> list[str]:
-        """The sets as text. Raises `SampleSetError` if they have no alphabet."""
+        """Return the sets as text; raises `SampleSetError` without an alphabet."""
         if self._alphabet is None:
-            raise SampleSetError("these sets have no alphabet: they were not made from str")
+            raise SampleSetError("sets have no alphabet. Make them from str with SampleSets.from_strings")
         return decode(self._points, self._offsets, self._alphabet)
 
     @property
     def shape(self) -> tuple[int]:
-        """(N,), as scikit-learn asks for the number of samples."""
+        """(N,); scikit-learn takes the number of samples from it."""
         return (len(self),)
 
     @property
@@ -411,7 +428,7 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
 
     @property
     def n_points(self) -> int:
-        """The number T of points in all sets together."""
+        """The total number T of points."""
         return int(self._points.shape[0])
 
     @property
@@ -426,19 +443,19 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
 
     @property
     def bounds(self) -> tuple[Points, Points]:
-        """(low, high), each (d,): the smallest box that holds every point. One pass over the points."""
+        """(low, high), each (d,): minima and maxima of the columns; one pass over the points."""
         low, high = self.relative_bounds
         return self._true(low), self._true(high)
 
     @property
     def relative_bounds(self) -> tuple[Points, Points]:
-        """`bounds`, counted from `origin`."""
+        """`bounds` relative to `origin`."""
         if len(self) == 0:
-            raise SampleSetError("a collection of 0 sets has no bounds: give at least one set")
+            raise SampleSetError("bounds need at least one set; got 0 sets.")
         return column_bounds(self._points)
 
     def weights_of(self, i: int) -> F32 | None:
-        """(n_i,) or (n_i, k): the weights of the points of set i, or None if the collection has none."""
+        """Return the point weights of set i, (n_i,) or (n_i, k); None without weights."""
         if self._weights is None:
             return None
         i = as_position(i, len(self))
@@ -460,9 +477,7 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
         chosen = resolve_key(align_mask(key, lambda: self.ids), len(self))
         if isinstance(chosen, int):
             return read_only(self._true(self._points[self._offsets[chosen] : self._offsets[chosen + 1]]))
-        if (
-            isinstance(chosen, range) and chosen.step == 1
-        ):  # views of the same arrays: only the offsets are new
+        if isinstance(chosen, range) and chosen.step == 1:  # views of the same arrays
             edges = self._offsets[chosen.start : chosen.stop + 1]
             labels = self._labels.take(slice(chosen.start, chosen.stop))
             return self._of_rows(slice(edges[0], edges[-1]), edges - edges[0], labels)
@@ -473,7 +488,6 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
         return self._of_rows(rows, edges, self._labels.take(index))
 
     def _of_rows(self, rows: slice | I64, offsets: I64, labels: Labels = NO_LABELS) -> SampleSets:
-        """Sets of some of the points."""
         weights = None if self._weights is None else self._weights[rows]
         return SampleSets._trusted(self._points[rows], offsets, weights, self._alphabet, self._origin, labels)
 
@@ -486,5 +500,4 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
         return f"SampleSets(n_sets={len(self)}, n_points={self.n_points}, n_dims={self.n_dims}{extra}{codes})"
 
     def _repr_html_(self) -> str:
-
         return format_sets_html(self)

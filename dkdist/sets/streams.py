@@ -1,15 +1,9 @@
-"""Sets of a table whose rows come in batches, set after set: no batch is kept longer than it takes to look at it.
+"""Single-pass conversion of record batches and columns to sets, for tables without special cases.
 
-Of ids and targets the rows are kept where they change, of coordinates and weights what sets keep. This is the short
-road of `frames.parts_of_frame`, for what most tables are: ids that are numbers or in a dictionary, targets that are
-numbers, coordinates that are numbers of up to 32 bits or float64, nothing missing. It says None where anything is
-unusual, and then the other road looks at the whole table and finds the words.
-
-Rows that come column by column, some at a time, and are kept as sets keep them; what they came in is forgotten.
-
-A piece of some ten thousand rows is rounded and put in its place while it is in a cache, and its memory serves the
-next one. Whatever is unusual - values that are not finite, that float32 does not hold where they are counted from, or
-of other dtypes - is not settled here: `kept` says None, and who asks looks at all rows again, and knows what to say.
+`StreamedRows` rounds rows to float32 while they are in the cache and reuses their buffers. `sets_from_batches` is the
+fast path of `frames.parts_from_frame`: numeric or dictionary ids, numeric targets, coordinates of up to 32 bits or
+float64, no missing values. Both return None for anything else; the caller then uses the general path, which also
+produces the error messages.
 """
 
 from __future__ import annotations
@@ -37,108 +31,113 @@ from dkdist.sets.sample_sets import SampleSets
 
 
 class StreamedRows:
-    """Places for n rows of d columns, counted from an origin (None for 0), in a room that others share perhaps.
+    """Float32 rows (n, d) relative to an origin (None for 0), filled from columns of successive batches.
 
-    The rows are those that `kept_points` gives of all that came, bit for bit.
+    The result has the same bits as `convert_points` of all rows.
     """
 
-    def __init__(self, n: int, d: int, origin: F64 | None, room: BufferPool | None = None) -> None:
+    def __init__(self, n: int, d: int, origin: F64 | None, buffers: BufferPool | None = None) -> None:
         self.origin = normalize_origin(origin)
         self._start = np.zeros(d) if self.origin is None else self.origin
-        self._rows, self._n, self._fits = (room or BufferPool()).empty((n, d), np.float32), 0, True
-        drawn = sample_row_indices(n, d)  # in which order they are looked at changes nothing
-        self._drawn = np.sort(drawn)
+        self._rows = (buffers or BufferPool()).empty((n, d), np.float32)
+        self._n_added, self._is_plain = 0, True
+        self._sampled = np.sort(sample_row_indices(n, d))
         self._sample: F64 | None = None
         self._dtypes: list[np.dtype[Any]] = []
 
     def add(self, columns: Sequence[Array]) -> bool:
-        """Take the next rows; whether they, and those before, are as usual."""
-        a, b = self._n, self._n + len(columns[0])
-        self._n = b
-        self._fits = self._fits and b <= len(self._rows) and self._knows([column.dtype for column in columns])
-        if self._fits:
-            self._note(a, b, columns)
-            self._fits = fill_rows(columns, self._start, self._rows[a:b])
-        return self._fits
+        """Add the next rows; return whether all rows so far are supported."""
+        a, b = self._n_added, self._n_added + len(columns[0])
+        self._n_added = b
+        self._is_plain = (
+            self._is_plain and b <= len(self._rows) and self._accepts([column.dtype for column in columns])
+        )
+        if self._is_plain:
+            self._update_sample(a, b, columns)
+            self._is_plain = fill_rows(columns, self._start, self._rows[a:b])
+        return self._is_plain
 
-    def kept(self) -> F32 | None:
-        """(n, d) the rows; None if anything is unusual."""
-        if not self._fits or self._n < len(self._rows):
+    def result(self) -> F32 | None:
+        """Return the rows (n, d); None if any are unsupported."""
+        if not self._is_plain or self._n_added < len(self._rows):
             return None
-        if self._sample is not None and SortedSample.at(self._sample).crowded(self.origin) is not None:
-            return None
-        nothing = self.origin is None and not self._rows[:1].any() and not self._rows.any()
-        return None if nothing else self._rows
+        if self._sample is not None:
+            sample = SortedSample.from_rows(self._sample)
+            if sample.find_lossy_column(self.origin) is not None:
+                return None
+        all_zero = self.origin is None and not self._rows[:1].any() and not self._rows.any()
+        return None if all_zero else self._rows
 
-    def _knows(self, dtypes: list[np.dtype[Any]]) -> bool:
+    def _accepts(self, dtypes: list[np.dtype[Any]]) -> bool:
         self._dtypes = self._dtypes or dtypes
         codes = len(dtypes) == 1 and dtypes[0] in CODE_DTYPES
         return dtypes == self._dtypes and EXACT_DTYPES.issuperset(dtypes) and not codes
 
-    def _note(self, a: int, b: int, columns: Sequence[Array]) -> None:
-        """Keep those of rows a .. b - 1 that are looked at, if float32 may not hold them."""
-        given = Columns(columns)
-        if self._sample is None and fits_float32([given], self.origin):
+    def _update_sample(self, a: int, b: int, columns: Sequence[Array]) -> None:
+        """Copy the sampled rows among a .. b - 1, unless float32 represents the dtypes exactly."""
+        rows = Columns(columns)
+        if self._sample is None and fits_float32([rows], self.origin):
             return
         if self._sample is None:
-            self._sample = np.full((len(self._drawn), len(columns)), np.nan)
-        first, last = np.searchsorted(self._drawn, [a, b])
+            self._sample = np.full((len(self._sampled), len(columns)), np.nan)
+        first, last = np.searchsorted(self._sampled, [a, b])
         if first < last:
-            self._sample[first:last] = given[self._drawn[first:last] - a]
+            self._sample[first:last] = rows[self._sampled[first:last] - a]
 
 
 class ColumnSelection(NamedTuple):
-    """Which columns mean what: ids, coordinates, weights if any; targets that are columns, or else a frame by id."""
+    """Roles of columns: ids, coordinates, optional weights; targets as column names or as a frame by id."""
 
     set_id: str
     points: Sequence[str]
     targets: Any
     weights: str | None
-    own_targets: Sequence[str]
+    target_columns: Sequence[str]
 
 
 def sets_from_batches(
-    n_rows: int, batches: Iterable[Any], wanted: ColumnSelection, origin: F64 | None, room: BufferPool
+    n_rows: int, batches: Iterable[Any], columns: ColumnSelection, origin: F64 | None, buffers: BufferPool
 ) -> tuple[SampleSets, Any] | None:
-    """(sets, id of the last row) of n_rows rows in record batches of pyarrow; None if anything is unusual."""
-    points = StreamedRows(n_rows, len(wanted.points), origin, room)
-    weights = None if wanted.weights is None else StreamedRows(n_rows, 1, None, room)
-    changes = {name: _ColumnRuns(name) for name in (wanted.set_id, *wanted.own_targets)}
+    """Return (sets, id of the last row) of n_rows rows in pyarrow record batches; None if unsupported."""
+    points = StreamedRows(n_rows, len(columns.points), origin, buffers)
+    weights = None if columns.weights is None else StreamedRows(n_rows, 1, None, buffers)
+    runs = {name: _ColumnRuns(name) for name in (columns.set_id, *columns.target_columns)}
     start = 0
     for batch in batches:
-        if not all(change.add(start, batch.column(name)) for name, change in changes.items()):
+        if not all(run.add(start, batch.column(name)) for name, run in runs.items()):
             return None
-        if not _add_columns(points, batch, wanted.points):
+        if not _add_columns(points, batch, columns.points):
             return None
-        if weights is not None and not _add_columns(weights, batch, [wanted.weights]):
+        if weights is not None and not _add_columns(weights, batch, [columns.weights]):
             return None
         start += len(batch)
-    rows, masses = points.kept(), None if weights is None else weights.kept()
-    if rows is None or (masses is None and weights is not None):
+    rows = points.result()
+    weight_rows = None if weights is None else weights.result()
+    if rows is None or (weight_rows is None and weights is not None):
         return None
     try:
-        groups = changes[wanted.set_id].grouped(n_rows)
-        if not groups.in_order:
+        groups = runs[columns.set_id].group_rows(n_rows)
+        if not groups.is_sorted:
             return None
-        targets = {name: changes[name].constant(groups) for name in wanted.own_targets}
-        if wanted.targets is not None and not wanted.own_targets:
-            targets = targets_by_id(wanted.targets, wanted.set_id, groups.ids)
+        targets = {name: runs[name].value_per_set(groups) for name in columns.target_columns}
+        if columns.targets is not None and not columns.target_columns:
+            targets = targets_by_id(columns.targets, columns.set_id, groups.ids)
     except SampleSetError:
         return None
-    mass = None if masses is None else masses[:, 0]
-    sets = SampleSets._trusted(rows, groups.offsets, mass, None, points.origin)
-    return sets.labelled(groups.ids, tuple(wanted.points), targets), groups.ids[int(groups.runs[-1])]
+    point_weights = None if weight_rows is None else weight_rows[:, 0]
+    sets = SampleSets._trusted(rows, groups.offsets, point_weights, None, points.origin)
+    return sets.labelled(groups.ids, tuple(columns.points), targets), groups.ids[int(groups.runs[-1])]
 
 
 def _add_columns(rows: StreamedRows, batch: Any, names: Sequence[Any]) -> bool:
-    """Whether some columns could be added to the rows."""
-    columns = [_plain_array(batch.column(name)) for name in names]
-    known = [column for column in columns if column is not None]
-    return len(known) == len(columns) and rows.add(known)
+    """Add columns of a batch to the rows; return whether they are supported."""
+    arrays = [_plain_array(batch.column(name)) for name in names]
+    supported = [array for array in arrays if array is not None]
+    return len(supported) == len(arrays) and rows.add(supported)
 
 
 class _ColumnRuns:
-    """Where a column changes, and to what; the first row of each batch counts as a change."""
+    """Runs of equal values of a column; each batch starts a new run."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -146,7 +145,7 @@ class _ColumnRuns:
         self._values: list[Any] = []
 
     def add(self, start: int, column: Any) -> bool:
-        """Look at the next rows, the first of which is given; whether they are of a kind that is known."""
+        """Add rows from ``start`` on; return whether their type is supported."""
         import pyarrow as pa
 
         text = pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type)
@@ -161,33 +160,31 @@ class _ColumnRuns:
 
     @property
     def starts(self) -> I64:
-        """(r,) the rows."""
+        """(r,) first rows of the runs."""
         return np.concatenate(self._starts)
 
     @property
     def column(self) -> Any:
-        """The values there."""
+        """(r,) values of the runs."""
         import pyarrow as pa
 
         table = pa.table({self.name: pa.chunked_array(self._values)})
         return columns_of_frame(open_frame(table, "frame"), "frame")[self.name]
 
-    def grouped(self, n_rows: int) -> RowGroups:
-        """The sets of the rows, whose ids these are."""
+    def group_rows(self, n_rows: int) -> RowGroups:
         return group_runs(self.starts, self.column, n_rows)
 
-    def constant(self, groups: RowGroups) -> Array:
-        """The value of every set."""
+    def value_per_set(self, groups: RowGroups) -> Array:
         starts = self.starts
         rows = np.union1d(groups.starts, starts)
-        values = self.column.values(groups.name, missing=True)
+        values = self.column.values(groups.describe_row, missing=True)
         return require_constant(
             self.name, rows, values[np.searchsorted(starts, rows, side="right") - 1], groups
         )
 
 
 def _plain_array(column: Any) -> Array | None:
-    """The numbers of an array of pyarrow as they lie there; None where one is missing, or for what are no numbers."""
+    """Return a numeric pyarrow array without nulls as a NumPy view; None for others."""
     import pyarrow as pa
 
     kind = column.type

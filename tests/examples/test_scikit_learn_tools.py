@@ -188,7 +188,7 @@ def test_what_looks_into_columns_is_refused_in_words(data):
     for kind in ("SampleSets", "store"):
         for name in TOOLS:
             if tried(TOOLS[name], data[kind]) == "no":
-                with pytest.raises(TypeError, match=r"no table of numbers.*comes after an embedding"):
+                with pytest.raises(TypeError, match=r"not a 2-D array.*after an embedding"):
                     TOOLS[name](data[kind])
     with pytest.raises(ValueError, match=r"the sets have no targets 'age'.*give them to"):
         _bagged_columns(data["list"])

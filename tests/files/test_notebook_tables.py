@@ -25,14 +25,14 @@ def test_sets_in_memory():
     points = np.concatenate(BAGS).astype("f4")
     assert found["sets"] == "3"
     assert found["points"] == "15"
-    assert found["points a set"] == "3 to 7 (median 5)"
-    assert found["weights"] == "one a point"
+    assert found["points per set"] == "3 to 7 (median 5)"
+    assert found["weights"] == "one per point"
     assert found["lowest"] == ", ".join(f"{v:.6g}" for v in points.min(axis=0))
 
 
 def test_strings_and_no_sets():
     assert shown(dk.SampleSets.from_strings([HOSTILE]))["alphabet"].startswith("15: ()/1&lt;&gt;")
-    assert shown(dk.SampleSets.from_arrays(BAGS)[:0])["points a set"] == "none"
+    assert shown(dk.SampleSets.from_arrays(BAGS)[:0])["points per set"] == "none"
     assert shown(dk.SampleSets.from_arrays([b + 1e9 for b in BAGS]))["origin"] == "1e+09, 1e+09"
 
 
@@ -46,7 +46,7 @@ def test_a_store(store):
     found = shown(store)
     assert found["place"].endswith("/&lt;b&gt;.zarr")
     assert found["sets"] == "3"
-    assert found["points a set"] == "3 to 7 (median 5)"
+    assert found["points per set"] == "3 to 7 (median 5)"
     assert found["ids"] == "text, 3 classes: x (1), y (1), z (1)"
     assert found["target &#x27;y&#x27;"] == "int64, 2 classes: 0 (1), 1 (2)"
     assert "&lt;script&gt;" in found["target &#x27;label&#x27;"]

@@ -668,7 +668,7 @@ def is_clear(error: Exception, names: list[str]) -> bool:
     """Whether an error is of a kind that users expect, says something, and was raised by us or names an argument."""
     text = str(error)
     if isinstance(error, IndexError):
-        return "out of range" in text or "are indexed by" in text or "the mask has" in text
+        return "out of range" in text or "index must be an integer" in text or "mask must have" in text
     if not isinstance(error, CLEAR) or len(text) < SAID or isinstance(error, UnicodeError):
         return False
     last = traceback.extract_tb(error.__traceback__)[-1].filename

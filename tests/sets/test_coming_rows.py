@@ -26,7 +26,7 @@ def came(columns, cuts, origin):
     coming = StreamedRows(N, len(columns), origin)
     for a, b in itertools.pairwise([0, *sorted(cuts), N]):
         coming.add([column[a:b] for column in columns])
-    return coming.kept(), coming.origin
+    return coming.result(), coming.origin
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -67,7 +67,7 @@ def test_rows_that_are_missing_or_too_many_or_change_their_dtype_are_unusual():
     x = RNG.normal(size=N)
     short = StreamedRows(N, 1, None)
     assert short.add([x[:-1]])
-    assert short.kept() is None
+    assert short.result() is None
     assert not short.add([x[:2]])
     other = StreamedRows(N, 1, None)
     assert other.add([x[:5]])

@@ -119,22 +119,25 @@ def test_missing_numbers_of_targets_are_nan():
 def test_what_only_counts_rows_is_left_out_and_told():
     frame = cells().drop(columns="age").assign(index=range(40), kind="T")
     frame["Unnamed: 0"] = range(40)
-    with pytest.warns(UserWarning, match="'index' \\(it counts the rows\\), 'kind'.*'Unnamed: 0'"):
+    with pytest.warns(UserWarning, match="'index' \\(a row counter\\), 'kind'.*'Unnamed: 0'"):
         assert SampleSets.from_frame(frame, "donor").names == ("cd3", "cd4", "live")
     assert SampleSets.from_frame(frame, "donor", points=["Unnamed: 0"]).names == ("Unnamed: 0",)
 
 
 BAD = [
     ({"points": ["cd9"]}, "no column 'cd9'"),
-    ({"points": ["donor"]}, "'donor' is a coordinate and something else"),
-    ({"points": []}, "points must name one column or more"),
+    ({"points": ["donor"]}, "points must not contain 'donor', which has another role"),
+    ({"points": []}, "points must name at least one column"),
     ({"points": ["cd3", "cd3"]}, "each once"),
-    ({"set_id": "patient"}, "no column 'patient'; it has donor, cd3"),
-    ({"targets": ["cd4"], "points": ["cd3"]}, "target 'cd4' is .* and then .* in row \\d+ \\(set "),
+    ({"set_id": "patient"}, "no column 'patient'; its columns are donor, cd3"),
+    (
+        {"targets": ["cd4"], "points": ["cd3"]},
+        "target 'cd4' must have one value per set; got .* and .* in row \\d+ \\(set ",
+    ),
     ({"targets": pd.Series([1, 2], index=["a", "b"])}, "lacks the id '007'"),
-    ({"targets": pd.Series([1, 2, 3, 4], index=["a", "b", "007", "a"])}, "has 'a' twice"),
+    ({"targets": pd.Series([1, 2, 3, 4], index=["a", "b", "007", "a"])}, "must be unique; got 'a' twice"),
     ({"targets": pd.DataFrame({"t": [1, 2, 3]}).to_numpy()}, "ndarray"),
-    ({"targets": [1, 2, 3]}, "give names of columns"),
+    ({"targets": [1, 2, 3]}, "must be column names"),
 ]
 
 
@@ -148,15 +151,18 @@ def test_what_does_not_fit_is_refused_by_name(more, said):
     ("change", "said"),
     [
         ({"cd3": lambda f: f["cd3"].where(f.index != 5)}, "'cd3' has no value in row 5 \\(set '"),
-        ({"cd3": lambda f: f["cd3"].where(f.index != 5, np.inf)}, "'cd3' is inf in row 5 \\(set '"),
+        (
+            {"cd3": lambda f: f["cd3"].where(f.index != 5, np.inf)},
+            "'cd3' must be finite; got inf in row 5 \\(set '",
+        ),
         ({"cd4": lambda f: f["cd4"].astype("Int64").where(f.index != 5)}, "'cd4' has no value in row 5"),
-        ({"cd4": "T"}, "'cd4' is String, and points are numbers"),
-        ({"cd4": lambda f: pd.Categorical(f["cd4"])}, "'cd4' is Categorical.*get_dummies"),
+        ({"cd4": "T"}, "'cd4' must be numeric; got String"),
+        ({"cd4": lambda f: pd.Categorical(f["cd4"])}, "'cd4' must be numeric; got Categorical.*get_dummies"),
         ({"donor": lambda f: f["donor"].where(f.index != 5)}, "'donor' has no value in row 5"),
-        ({"donor": lambda f: np.arange(40) % 3 + 0.5}, "ids have dtype float64"),
+        ({"donor": lambda f: np.arange(40) % 3 + 0.5}, "ids must be integers or str; got float64"),
         (
             {"donor": lambda f: pd.Series([1, "1"] * 20, dtype=object)},
-            "ids and targets are numbers, booleans or str",
+            "must contain numbers, booleans or str; got Object",
         ),
     ],
 )
@@ -167,15 +173,15 @@ def test_values_that_do_not_fit_are_refused_by_row(change, said):
 
 def test_frames_that_are_none_are_refused():
     frame = cells()
-    with pytest.raises(SampleSetError, match=r"'donor' is an index of the frame: give frame.reset_index\(\)"):
+    with pytest.raises(SampleSetError, match=r"'donor' is an index of frame. Pass frame.reset_index\(\)"):
         SampleSets.from_frame(frame.set_index("donor"), "donor")
-    with pytest.raises(SampleSetError, match="column 'cd3' of frame is there twice"):
+    with pytest.raises(SampleSetError, match="column names of frame must be unique; got 'cd3' twice"):
         SampleSets.from_frame(pd.concat([frame, frame[["cd3"]]], axis=1), "donor")
-    with pytest.raises(SampleSetError, match="column 3 of frame has no str for a name"):
+    with pytest.raises(SampleSetError, match="column names of frame must be str; got 3"):
         SampleSets.from_frame(frame.rename(columns={"cd3": 3}), "donor")
-    with pytest.raises(SampleSetError, match="no rows"):
+    with pytest.raises(SampleSetError, match="frame must have at least one row"):
         SampleSets.from_frame(frame[:0], "donor")
-    with pytest.raises(TypeError, match="frame is ndarray"):
+    with pytest.raises(TypeError, match="frame must be a pandas .*; got ndarray"):
         SampleSets.from_frame(frame.to_numpy(), "donor")
     lazy = pytest.importorskip("polars").from_pandas(frame).lazy()
     with pytest.raises(TypeError, match=r"LazyFrame.*collect\(\)"):
@@ -212,9 +218,9 @@ def test_annotated_data_are_sets_of_their_rows():
 def test_annotated_data_that_do_not_fit_are_refused():
     adata = annotated()
     for how, said in (
-        ({}, "1200 columns, all of which dense points would hold"),
-        ({"columns": ["g7", "h"]}, "no column 'h'"),
-        ({"obsm": "X_umap"}, "adata.obsm has no 'X_umap'; it has X_pca"),
+        ({}, "at most 1000 columns to become dense; got 1200"),
+        ({"columns": ["g7", "h"]}, "must have one column 'h'; got 0"),
+        ({"obsm": "X_umap"}, "adata.obsm has no 'X_umap'; its entries are X_pca"),
         ({"obsm": "X_pca", "layer": "raw"}, "two matrices"),
         ({"columns": "g7", "targets": "sex"}, "adata.obs has no column 'sex'"),
     ):

@@ -94,22 +94,22 @@ def test_data_frames_name_the_dimensions():
     assert SampleSets.from_arrays(frames).names == ("a", "b")
     assert SampleSets.from_arrays(frames, names=["x", "y"]).names == ("x", "y")
     assert SampleSets.from_arrays([f.set_axis([0, 1], axis=1) for f in frames]).names is None
-    with pytest.raises(SampleSetError, match="set 1 has the columns"):
+    with pytest.raises(SampleSetError, match="columns of set 1 must equal"):
         SampleSets.from_arrays([frames[0], frames[1][["b", "a"]]])
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"ids": [1.5] * 5}, "ids have dtype float64"),
-        ({"ids": list("abcd")}, "ids has 4 rows but there are 5 sets"),
+        ({"ids": [1.5] * 5}, "ids must be integers or str; got float64"),
+        ({"ids": list("abcd")}, "ids must have one row per set, 5; got 4"),
         ({"names": ["a"]}, "names must be 2 str"),
         ({"names": "ab"}, "names must be 2 str"),
-        ({"names": ["a", "a"]}, "'a' names two dimensions"),
+        ({"names": ["a", "a"]}, "names must be unique; got 'a' twice"),
         ({"names": [1, 2]}, "names must be 2 str"),
-        ({"targets": {"a/b": np.zeros(5)}}, "cannot name targets"),
-        ({"targets": np.zeros(4)}, "targets 'y' has 4 rows"),
-        ({"targets": [None, 1, 2, 3, "x"]}, "has dtype object"),
+        ({"targets": {"a/b": np.zeros(5)}}, "names of targets must be non-empty str .*; got 'a/b'"),
+        ({"targets": np.zeros(4)}, "targets 'y' must have one row per set, 5; got 4"),
+        ({"targets": [None, 1, 2, 3, "x"]}, "got dtype object"),
         ({"targets": pd.Series(range(4), index=IDS[:4])}, "lacks the id 'c' of set 4"),
     ],
 )
@@ -144,13 +144,11 @@ def test_targets_that_cannot_be_joined_are_refused_by_name():
     series = pd.Series(range(5), index=IDS)
     with pytest.raises(SampleSetError, match="index of y lacks the id '007' of set 0 \\(1 of 5"):
         align_to_ids(series.drop("007"), IDS)
-    with pytest.raises(SampleSetError, match="index of y has 'b' twice"):
+    with pytest.raises(SampleSetError, match="index of y must be unique; got 'b' twice"):
         align_to_ids(pd.concat([series, series[["b"]]]), IDS)
     with pytest.raises(SampleSetError, match="lacks the id '007'"):
         align_to_ids(pd.Series(range(5), index=[7, 1, 2, 3, 4]), IDS)
-    with pytest.raises(SampleSetError, match="index of y has 2 levels"):
+    with pytest.raises(SampleSetError, match="index of y must have one level, the ids; got 2"):
         align_to_ids(pd.Series(range(5), index=pd.MultiIndex.from_arrays([IDS, IDS])), IDS)
-    with pytest.raises(
-        SampleSetError, match="default index 0 to 4, and the ids of the sets are these numbers"
-    ):
+    with pytest.raises(SampleSetError, match="default index 0 to 4 contains the ids of the sets in another"):
         align_to_ids(pd.Series(range(5)), np.array([4, 0, 1, 2, 3]))

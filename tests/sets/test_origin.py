@@ -110,13 +110,13 @@ def test_columns_that_float32_cannot_hold_are_told_of():
     rng = np.random.default_rng(0)
     halves = rng.normal(0, 1, (400, 2))
     halves[::2, 1] += 1e12
-    with pytest.warns(UserWarning, match="column 1 of the points .* takes for a few equal ones"):
+    with pytest.warns(UserWarning, match="column 1 of the points .* float32 rounds to a few"):
         dk.SampleSets(halves, [0, 400])
 
 
 def test_origins_that_make_no_sense_are_refused():
     for wrong in (np.nan, [1, 2, 3], "a", [np.inf, 0]):
-        with pytest.raises(dk.SampleSetError, match="origin must be a finite number or one for each column"):
+        with pytest.raises(dk.SampleSetError, match="origin must be a finite number, or one per column"):
             dk.SampleSets(np.zeros((3, 2)), [0, 3], origin=wrong)
 
 

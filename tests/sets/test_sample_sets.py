@@ -73,9 +73,9 @@ def test_indexing_equals_indexing_of_a_list(sizes, d, data):
 def test_indices_out_of_range_or_of_a_wrong_kind():
     sets = SampleSets.from_arrays(bags())
     for key, message in (
-        (4, "set 4 is out of range: there are 4 sets"),
+        (4, "set 4 is out of range for 4 sets"),
         ([0, -5], "set -5 is out of range"),
-        (np.array([True, False]), "mask has 2 entries but there are 4 sets"),
+        (np.array([True, False]), "mask must have one entry per set, 4; got 2"),
         (np.array([0.5]), "float64"),
         (np.zeros((2, 2), int), "shape"),
     ):
@@ -122,7 +122,7 @@ def test_as_sample_sets():
     np.testing.assert_array_equal(as_sample_sets(tuple(bags()))[0], bags()[0])
     with pytest.raises(SampleSetError, match=r"shape \(4, 2\).*\[X\] for one set"):
         as_sample_sets(np.zeros((4, 2)))
-    with pytest.raises(SampleSetError, match="found str"):
+    with pytest.raises(SampleSetError, match="got str"):
         as_sample_sets("abc")
 
 
@@ -133,9 +133,9 @@ def test_as_sample_sets():
         ([np.zeros((2, 2)), np.array([[0, 1], [2, np.nan]])], "point 1 of set 1 is nan in column 1"),
         ([np.array([[-np.inf]])], "point 0 of set 0 is -inf"),
         ([np.zeros((1, 1)), np.array([[1e39]])], "point 0 of set 1 is inf.*float32"),
-        ([np.zeros((2, 5)), np.zeros((2, 2))], "set 1 has 2 dimensions but set 0 has 5"),
-        ([np.zeros((2, 2)), np.zeros(2)], r"set 1 has shape \(2,\)"),
-        ([np.zeros((2, 0))], "set 0 has 0 dimensions"),
+        ([np.zeros((2, 5)), np.zeros((2, 2))], "set 1 must have 5 dimensions, as set 0; got 2"),
+        ([np.zeros((2, 2)), np.zeros(2)], r"set 1 must have shape .*; got \(2,\)"),
+        ([np.zeros((2, 0))], r"got 0 dimensions \(set 0\)"),
         ([np.array([["a"]])], "set 0 must contain real numbers"),
         ([[[1, 2], [3]]], "set 0 cannot be converted to an array"),
         ([], "an empty list"),
@@ -149,11 +149,11 @@ def test_bad_sets_are_named(arrays, message):
 @pytest.mark.parametrize(
     ("offsets", "message"),
     [
-        ([0, 3, 2, 6], "not monotone: set 1 would go from 3 to 2"),
+        ([0, 3, 2, 6], r"offsets must increase; got 3 before 2 \(set 1\)"),
         ([0, 3, 3, 6], "set 1 is empty"),
-        ([1, 3, 6], "must start at 0, found 1"),
-        ([0, 3, 5], "end at 5 .set 1. but there are 6 points"),
-        ([0, 3, 7], "end at 7"),
+        ([1, 3, 6], "must start at 0; got 1"),
+        ([0, 3, 5], "end at the number of points, 6; got 5 .set 1."),
+        ([0, 3, 7], "end at the number of points, 6; got 7"),
         ([0.0, 6.0], "integers"),
         ([], "integers"),
         ([[0, 6]], "shape"),
@@ -167,7 +167,7 @@ def test_bad_offsets_are_named(offsets, message):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        (np.ones(5), "weights have 5 rows but there are 6 points"),
+        (np.ones(5), "weights must have one row per point, 6; got 5"),
         (np.array([1, 1, 1, np.inf, 1, 1]), "weight 1 of set 1 is inf"),
         (np.ones((6, 1, 1)), "shape"),
         (np.ones((6, 0)), "shape"),
@@ -179,14 +179,14 @@ def test_bad_weights_are_named(weights, message):
 
 
 def test_bad_weight_lists_are_named():
-    with pytest.raises(SampleSetError, match="weights for 1 sets but 2 sets"):
+    with pytest.raises(SampleSetError, match="weights must contain one array per set, 2; got 1"):
         SampleSets.from_arrays(bags((2, 3)), [np.ones(2)])
-    with pytest.raises(SampleSetError, match=r"weights of set 1 have shape \(2,\); expected \(3"):
+    with pytest.raises(SampleSetError, match=r"weights of set 1 must have shape \(3,\) .*; got \(2,\)"):
         SampleSets.from_arrays(bags((2, 3)), [np.ones(2), np.ones(2)])
 
 
 def test_points_need_two_axes():
-    with pytest.raises(SampleSetError, match=r"found \(6,\)"):
+    with pytest.raises(SampleSetError, match=r"got \(6,\)"):
         SampleSets(np.zeros(6), [0, 6])
 
 
@@ -201,9 +201,9 @@ def test_signed_weights_are_kept_but_are_no_distribution():
     require_nonnegative_weights(weighted([0, 2.0], [1.0])[:0])
     with pytest.raises(SampleSetError, match="weight of point 1 of set 2 is -1"):
         require_nonnegative_weights(weighted([1.0], [1.0], [3.0, -1.0]))
-    with pytest.raises(SampleSetError, match="weights of set 1 sum to 0"):
+    with pytest.raises(SampleSetError, match="weights of set 1 must have a positive sum"):
         require_nonnegative_weights(weighted([1.0], [0.0, 0.0]))
-    with pytest.raises(SampleSetError, match="2 channels"):
+    with pytest.raises(SampleSetError, match="1 channel per point; got 2"):
         require_nonnegative_weights(weighted([[1.0, 2.0]]))
 
 
@@ -222,6 +222,6 @@ def test_data_frames_must_have_the_same_columns_in_the_same_order():
     frames = [pd.DataFrame({"x": [1.0, 2.0], "y": [3.0, 4.0]}) for _ in range(3)]
     assert SampleSets.from_arrays(frames).n_points == 6
     with pytest.raises(
-        SampleSetError, match=r"set 2 has the columns \['y', 'x'\], but sets before it have \['x', 'y'\]"
+        SampleSetError, match=r"columns of set 2 must equal .*, \['x', 'y'\]; got \['y', 'x'\]"
     ):
         SampleSets.from_arrays([*frames[:2], frames[2][["y", "x"]]])

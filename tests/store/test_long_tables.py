@@ -251,7 +251,7 @@ def test_what_is_wrong_far_behind_is_named_as_at_the_beginning(kind, tmp_path, p
 def test_columns_that_go_far_away_behind_the_first_batch_are_refused(tmp_path, pieces):
     far = CELLS.assign(cd3=CELLS["cd3"] + np.where(np.arange(len(CELLS)) < 300, 0, 1e9))
     in_files(far, tmp_path / "t", ".parquet", 1)
-    with pytest.raises(dk.SourceError, match="float32, in which sets are kept, takes for a few"):
+    with pytest.raises(dk.SourceError, match="float32 rounds to a few"):
         dk.import_sets(MemoryStore(), tmp_path / "t", READER)
 
 

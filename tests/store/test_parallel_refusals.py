@@ -36,7 +36,7 @@ OTHERS = {
     ),
     "nan": (np.full((4, 5, 2), np.nan), r"source 'nan' .* point 0 of set 0 is nan"),
     "empty": (np.zeros((0, 5, 2)), r"source 'empty' .* it has no sets"),
-    "rows": ((GOOD, np.zeros(3)), r"source 'rows' .* has 3 rows but there are 4 sets"),
+    "rows": ((GOOD, np.zeros(3)), r"source 'rows' .* must have one row per set, 4; got 3"),
     "long": ((GOOD, None, None, None), r"source 'long' .* a tuple of 4"),
 }
 

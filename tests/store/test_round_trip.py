@@ -153,11 +153,11 @@ def test_targets_and_ids_of_every_kind(tmp_path):
 @pytest.mark.parametrize(
     ("targets", "message"),
     [
-        (np.zeros(39), "targets 'y' has 39 rows but there are 40 sets"),
-        ({"a/b": np.zeros(40)}, "'a/b' cannot name targets"),
-        ({"..": np.zeros(40)}, "cannot name targets"),
-        ({"": np.zeros(40)}, "cannot name targets"),
-        ({3: np.zeros(40)}, "3 cannot name targets"),
+        (np.zeros(39), "targets 'y' must have one row per set, 40; got 39"),
+        ({"a/b": np.zeros(40)}, "names of targets must be .*; got 'a/b'"),
+        ({"..": np.zeros(40)}, r"names of targets must be .*; got '\.\.'"),
+        ({"": np.zeros(40)}, "names of targets must be .*; got ''"),
+        ({3: np.zeros(40)}, "names of targets must be .*; got 3"),
         (np.zeros((40, 2, 2)), "must have shape"),
         (np.zeros(40, complex), "complex128"),
         (np.array(["2020"] * 40, "M8[D]"), "datetime64"),
@@ -171,7 +171,7 @@ def test_bad_targets_are_refused_before_anything_is_written(tmp_path, targets, m
 
 
 def test_bad_ids():
-    with pytest.raises(SampleSetError, match="ids has 1 rows but there are 2 sets"):
+    with pytest.raises(SampleSetError, match="ids must have one row per set, 2; got 1"):
         write_sets(MemoryStore(), random_sets([2, 2]), ids=["a"])
     with pytest.raises(SampleSetError, match="integers or str"):
         write_sets(MemoryStore(), random_sets([2, 2]), ids=[0.5, 1.0])

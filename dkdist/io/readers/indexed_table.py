@@ -218,7 +218,7 @@ class IndexedTable:
         for part in parts:
             if not rows.add(part[: len(self.points)]) or (masses and not masses.add(part[-1:])):
                 raise _UnusualError
-        points, weights = rows.kept(), masses.kept() if masses else None
+        points, weights = rows.result(), masses.result() if masses else None
         if points is None or (masses and weights is None):
             raise _UnusualError
         mass = None if weights is None else weights[:, 0]
