@@ -11,7 +11,7 @@ from dkdist._numba.arrays import F32, F64
 from dkdist._numba.compilation import FINITE_FMA, jit
 from dkdist._numba.elementary import exp, f32
 
-MIN_EXPONENT = f32(-87.0)  # exp of less is no normal float32
+MIN_EXPONENT = f32(-87.0)  # exp(-87.3) is 1.2e-38, the smallest normal float32 (IEEE 754-2019)
 
 
 @jit(FINITE_FMA)

@@ -15,12 +15,12 @@ from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.compilation import FMA, inline_jit, jit
 from dkdist._numba.elementary import f32
 from dkdist._numba.points import read_only, set_arrays, total_weight
+from dkdist.distances._tuning import MIN_NUMPY_PROJECTIONS
 
-DIRECTIONS_PER_GROUP = 16  # directions at a time
-MIN_NUMPY_PROJECTIONS = (
-    1600  # heights a set, on average, from which a call of NumPy for every set is worth it
-)
-LEVEL_ROUNDING = 1.0 - 1e-12  # of a level: sums of weights are rounded
+DIRECTIONS_PER_GROUP = 16  # fills two 512-bit vectors of float64 (python benchmarks/distances.py)
+LEVEL_ROUNDING = (
+    1.0 - 1e-12
+)  # tolerance of rounded sums of weights (tests/distances/test_sliced_wasserstein_embedding.py)
 
 
 def projected_quantiles(

@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dkdist._base.inputs import DataSummary, Sets, check_both, summarize
-from dkdist._base.invalid_sets import naming, require_finite_distances
+from dkdist._base.inputs import DataSummary, Sets, check_two_collections, summarize
+from dkdist._base.invalid_sets import name_pair_errors, require_finite_distances
 from dkdist._numba.arrays import F32, I64, Array
 from dkdist._numba.compilation import jit
 from dkdist._numba.elementary import f32
@@ -245,12 +245,12 @@ def compute_distance(distance: Distance, x: Any, y: Any) -> float:
     rows, columns = (None, None) if distance.codes else (small_sample_sets([x]), small_sample_sets([y]))
     if rows is None or columns is None or rows.n_dims != columns.n_dims:
         rows, columns = _check_pair(distance, x, y)
-    with naming(lambda i, j: "the first object to the second"):
+    with name_pair_errors(lambda i, j: "the first object to the second"):
         return float(compute_distances(distance, rows, columns)[0, 0])
 
 
 def _check_pair(distance: Distance, x: Any, y: Any) -> tuple[SampleSets, SampleSets]:
-    rows, columns = check_both([x], [y], "distance(x, y)", text=True)
+    rows, columns = check_two_collections([x], [y], "distance(x, y)", text=True)
     for side in (rows, columns):
         assert side is not None
         require_kind(distance, side)

@@ -20,6 +20,7 @@ from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._numba.products import deterministic_factor
 from dkdist._utils.serialization import serializable
 from dkdist.distances._distance_embedding_numba import fill_features, standardise
+from dkdist.distances._tuning import N_NAMED_DIRECTIONS
 from dkdist.distances.base import Distance, DistanceEvaluator, capabilities, points_for, require_squares
 from dkdist.distances.dtw import DynamicTimeWarping
 from dkdist.distances.elastic import ERP, MSM, TWED, SoftDTW
@@ -33,9 +34,7 @@ from dkdist.distances.strings.levenshtein import Levenshtein
 from dkdist.distances.wasserstein import Wasserstein
 from dkdist.sets import SampleSets
 from dkdist.sets.point_checks import SampleSetError, locate
-from dkdist.sets.strings import translation
-
-N_NAMED_DIRECTIONS = 50  # of sliced Wasserstein distances asked for by name
+from dkdist.sets.strings import translate_codes
 
 
 def _sliced(n_dims: int, seed: int) -> Distance:
@@ -125,7 +124,7 @@ class DistanceSpec(Params["DistanceParameters"]):
     are mixed.
     """
 
-    _kept = 0  # random objects are made ready by each who draws
+    _cache_size = 0  # random objects are made ready by each who draws
 
     distance: Distance
     omegas: Landmarks
@@ -158,7 +157,7 @@ class DistanceSpec(Params["DistanceParameters"]):
         require_squares(self.distance, sets, first)
         if sets.alphabet is None or self.alphabet is None or self.unknown == "differ":
             return
-        known = translation(sets.alphabet, self.alphabet)[sets.relative[:, 0]] >= 0
+        known = translate_codes(sets.alphabet, self.alphabet)[sets.relative[:, 0]] >= 0
         if not known.all():
             row = int(np.argmin(known))
             i, r = locate(sets.offsets, row)

@@ -1,17 +1,14 @@
-"""Dynamic time warping between series of any lengths, a block of them against many short series at once.
+"""Dynamic time warping between series of any lengths.
 
     D_ij = c(x_i, y_j) + min(D_(i-1)j, D_i(j-1), D_(i-1)(j-1)),   D_(-1)(-1) = 0,   d(x, y) = D_(n-1)(m-1)
 
-and infinity elsewhere outside the table. Omegas of similar length stand side by side in packs of 128 lanes, padded to
-the longest: what is behind the end of a lane never enters its result, which is read at the lane's own corner. Those
-that are left, too few for a pack, go one by one along the diagonals of their tables (`diagonal_loops`), which adds the
-same numbers in the same order. Four
-points of the object go through a pack together, so that a point of the omegas is loaded once for four; an object
-starts with points at infinity if its length is no multiple of four. Costs are differences, not products, so that an
-offset common to all series changes nothing beyond the rounding of the points. All is elementwise in float32: the
-relative error is about sqrt(n + m) * 6e-8. Cost of a pair: n m (2 d + 5) flops, in vector registers.
-
-Series side by side in packs of lanes, as many as fill them, and those that are left one after the other.
+and infinity outside the table. Landmarks of similar length are packed into 128 SIMD lanes, padded to the longest;
+padding never enters a result, which is read at the lane's own corner. Too few series for a pack are compared one by one
+along the diagonals of their tables (`_series_numba.py`), which adds the same numbers in the same order. Four points of
+the object go through a pack together, so that a point of the landmarks is loaded once for four; objects whose length is
+no multiple of four are padded with points at infinity at the start. Costs are differences, not products, so that an
+offset common to all series changes the rounding of points only. Computations are elementwise in float32: the relative
+error is about sqrt(n + m) * 6e-8. Cost of a pair: n m (2 d + 5) flops, in vector registers.
 """
 
 from __future__ import annotations
@@ -27,18 +24,17 @@ from dkdist._numba.points import cache_lines, read_only
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
 from dkdist.distances._series_numba import WARP, fill_diagonals
+from dkdist.distances._tuning import DIAGONAL_OVERHEAD_POINTS, MAX_UNPACKED_SERIES
 from dkdist.distances.base import CostModel, Distance
 from dkdist.distances.series import BackwardSeries, pack_backward, require_band
 
-N_LANES = 128
-MAX_UNPACKED_SERIES, DIAGONAL_OVERHEAD_POINTS = (
-    50,
-    100,
-)  # so many long series leave lanes empty enough; fewer where diagonals are short, too
+N_LANES = (
+    128  # series per pack: eight 512-bit vectors of float32 (python benchmarks/sequence_distances.py growth)
+)
 
 
 class PackedSeries(NamedTuple):
-    """Series in packs of `N_LANES`, and those that are left: what dynamic time warping compares with.
+    """Landmarks in packs of `N_LANES`, and the remaining ones in ``unpacked``.
 
     ``values`` holds, pack after pack from ``starts`` on, the coordinates by (point, dimension, lane). ``lengths`` and
     ``columns`` are (n_packs, N_LANES); lanes without a series have length zero.
@@ -50,7 +46,7 @@ class PackedSeries(NamedTuple):
     starts: I64
     lengths: I64
     columns: I64
-    left: BackwardSeries
+    unpacked: BackwardSeries
 
 
 EMPTY_PACKS = (
@@ -62,43 +58,42 @@ EMPTY_PACKS = (
 
 
 def pack_series(points: F32, offsets: I64) -> PackedSeries:
-    """Series made ready, the longest first."""
+    """Pack series, the longest first."""
     sizes = offsets[1:] - offsets[:-1]
     order = (-sizes).argsort(kind="stable")
     n_packed = len(order) - _n_unpacked(sizes, order)
     values, starts, lengths, columns = _pack(points, offsets, order[:n_packed]) if n_packed else EMPTY_PACKS
-    left = pack_backward(points, offsets, order[n_packed:])
-    return PackedSeries(len(order), points.shape[1], values, starts, lengths, columns, left)
+    unpacked = pack_backward(points, offsets, order[n_packed:])
+    return PackedSeries(len(order), points.shape[1], values, starts, lengths, columns, unpacked)
 
 
 def _n_unpacked(sizes: I64, order: I64) -> int:
-    """How many series go one by one: those that fill no pack, if these are few enough for how long they are."""
+    """Return the number of series outside packs: the remainder, if padding would cost more than diagonals."""
     n = len(order) % N_LANES
     longest = int(sizes[order[len(order) - n]]) if n else 0
     return n if n * (longest + DIAGONAL_OVERHEAD_POINTS) <= MAX_UNPACKED_SERIES * longest else 0
 
 
 def _pack(points: F32, offsets: I64, order: I64) -> tuple[F32, I64, I64, I64]:
-    """The series of this order, the longest first, side by side."""
     d, sizes = points.shape[1], np.diff(offsets)
     n_packs = -(-len(order) // N_LANES)
     lengths, columns = np.zeros((n_packs, N_LANES), np.int64), np.zeros((n_packs, N_LANES), np.int64)
     lengths.flat[: len(order)], columns.flat[: len(order)] = sizes[order], order
-    packs = [np.zeros((most, d, N_LANES), np.float32) for most in lengths.max(axis=1)]
+    packs = [np.zeros((longest, d, N_LANES), np.float32) for longest in lengths.max(axis=1)]
     for k, j in enumerate(order):
         series = points[offsets[j] : offsets[j + 1]]
         packs[k // N_LANES][: len(series), :, k % N_LANES] = series
     starts = np.cumsum([0, *(pack.size for pack in packs)])
-    (values,) = cache_lines(int(starts[-1]))  # a vector of another place lies in two lines
+    (values,) = cache_lines(int(starts[-1]))  # unaligned vectors would span two cache lines
     np.concatenate([pack.ravel() for pack in packs], out=values)
     return values, starts, lengths, columns
 
 
-N_ROWS = 4
+N_ROWS = 4  # points of a series per pass over a pack (python benchmarks/sequence_distances.py dtw)
 GROUND_COSTS = "sqeuclidean", "euclidean"
 
 f32 = np.float32
-INF = f32(np.inf)
+INF = f32(np.inf)  # a closed cell (tests/distances/test_dtw.py)
 
 
 @serializable("DynamicTimeWarping")
@@ -137,36 +132,40 @@ class DynamicTimeWarping(Distance):
         check_bool("root", self.root)
         check_bool("normalize", self.normalize)
         if not isinstance(self.ground, str) or self.ground not in GROUND_COSTS:
-            raise ValueError(f"expected ground to be one of {GROUND_COSTS}, found {self.ground!r}")
+            raise ValueError(f"ground must be one of {GROUND_COSTS}; got {self.ground!r}.")
         require_band(self.band)
 
     def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
-        """How pairs are best cut into tasks."""
+        """Return the costs of comparisons with packs."""
         return CostModel(N_LANES, 100 / sizes.mean())
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None = None) -> PackedSeries:
-        """The omegas side by side, the longest first; memory is that of the points, padded within a pack."""
+        """Pack the landmarks, the longest first; memory is that of the points, padded within a pack."""
         self.reject_weights(weights)
         return pack_series(points, offsets)
 
     def fill(self, packed: PackedSeries, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
-        """out[i, j] = distance of series i to omega j; see the package for the contract."""
+        """Compute out[i, j], the distance of series i to landmark j."""
         self.reject_weights(weights)
         if points.shape[1] != packed.n_dims:
             raise ValueError(
-                f"expected series of {packed.n_dims} dimensions as the omegas have, found {points.shape[1]}"
+                f"series must have {packed.n_dims} dimensions, like the landmarks; got {points.shape[1]}."
             )
         rows = np.ascontiguousarray(points, np.float32)
         euclidean, band = self.ground == "euclidean", -1.0 if self.band is None else self.band
         omegas = packed.values, packed.starts, packed.lengths, packed.columns
         if len(packed.lengths):
-            given, most = (omegas, read_only(rows), read_only(offsets)), max(1, int(packed.lengths.max()))
-            work, above = cache_lines((2 * N_ROWS + 1) * N_LANES, most * N_LANES)
-            _fill(*given, euclidean, self.root, self.normalize, band, work, above, out)
-        if len(packed.left.columns):
-            few = packed.left.values, packed.left.edges, packed.left.columns, rows, offsets
+            arguments, longest = (
+                (omegas, read_only(rows), read_only(offsets)),
+                max(1, int(packed.lengths.max())),
+            )
+            work, above = cache_lines((2 * N_ROWS + 1) * N_LANES, longest * N_LANES)
+            _fill(*arguments, euclidean, self.root, self.normalize, band, work, above, out)
+        if len(packed.unpacked.columns):
+            series = packed.unpacked
+            arrays = series.values, series.edges, series.columns, rows, offsets
             options = WARP, euclidean, np.float32(0), np.float32(0), float(band), self.root, self.normalize
-            fill_diagonals(*options, *(read_only(array) for array in few), out)
+            fill_diagonals(*options, *(read_only(array) for array in arrays), out)
 
 
 @jit(FMA)
@@ -209,7 +208,7 @@ def _roots(c):  # type: ignore[no-untyped-def]
 
 @jit()
 def _close_outside_band(c, low, high, shift):  # type: ignore[no-untyped-def]
-    """Make the costs of one row infinite outside the band; ``shift`` is its j - i."""
+    """Set the costs of one row to infinity outside the band; ``shift`` is its j - i."""
     for r in range(N_LANES):
         c[r] = c[r] if (low[r] <= shift) & (shift <= high[r]) else INF
 
@@ -257,7 +256,7 @@ def _fill_columns(Y, x, d, euclidean, bands, i, begin, end, work, above):  # typ
 
 @jit()
 def _lane_bands(n, lengths, band):  # type: ignore[no-untyped-def]
-    """The least and the largest j - i of each lane, one after the other; none for a lane that is not used."""
+    """Return the minimum and the maximum j - i of each lane, concatenated; zeros for unused lanes."""
     bands = np.zeros(2 * N_LANES if band >= 0 else 0, np.int32)
     for r in range(len(bands) // 2):
         m = lengths[r]
@@ -270,7 +269,7 @@ def _lane_bands(n, lengths, band):  # type: ignore[no-untyped-def]
 
 @jit()
 def _group_rows(x, n_dims, n):  # type: ignore[no-untyped-def]
-    """An object (n, d) as (blocks, d, N_ROWS), flat, with points at infinity before the first."""
+    """Reorder an object (n, d) as (blocks, d, N_ROWS), flat, padded with points at infinity at the start."""
     blocks = -(-n // N_ROWS)
     rows = np.full(blocks * N_ROWS * n_dims, INF, np.float32)
     pad = blocks * N_ROWS - n
@@ -282,12 +281,12 @@ def _group_rows(x, n_dims, n):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def _fill(packed, points, offsets, euclidean, root, normalize, band, work, room, out):  # type: ignore[no-untyped-def]
-    """``work`` and ``room`` are in whole lines of the cache: half of all vectors would lie in two otherwise."""
+def _fill(packed, points, offsets, euclidean, root, normalize, band, work, buffer, out):  # type: ignore[no-untyped-def]
+    """Fill ``out``; ``work`` and ``buffer`` are aligned to cache lines, as unaligned vectors would span two."""
     (values, starts, lengths, columns), d = packed, points.shape[1]
     for p in range(len(lengths)):
         Y, M = values[starts[p] : starts[p + 1]], max(lengths[p, 0], 1)
-        above = room[: M * N_LANES]
+        above = buffer[: M * N_LANES]
         for s in range(len(offsets) - 1):
             n = offsets[s + 1] - offsets[s]
             x, pad = _group_rows(points[offsets[s] : offsets[s + 1]], d, n)
@@ -300,7 +299,7 @@ def _fill(packed, points, offsets, euclidean, root, normalize, band, work, room,
                 if begin > 0:
                     for lane in range(N_LANES):
                         work[2 * N_ROWS * N_LANES + lane] = above[(begin - 1) * N_LANES + lane]
-                elif i <= 0:  # D_(-1)(-1) = 0 is a corner or beside the last of the points at infinity
+                elif i <= 0:  # D_(-1)(-1) = 0 is the corner, or in the row of the last point at infinity
                     zero = (2 * N_ROWS if pad == 0 else N_ROWS + pad - 1) * N_LANES
                     work[zero : zero + N_LANES] = f32(0.0)
                 block = (i + pad) * d

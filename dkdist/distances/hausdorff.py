@@ -33,7 +33,7 @@ from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
 from dkdist.distances.base import Distance
 
-INF = f32(np.inf)
+INF = f32(np.inf)  # neutral element of the minimum (tests/distances/test_hausdorff.py)
 
 
 class _MeanDistance(Distance):

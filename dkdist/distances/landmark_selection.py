@@ -1,12 +1,10 @@
-"""Random objects of the user's own: a collection of sets, or a function that draws one after the other.
+"""Landmarks of the user, a collection or a function, and landmarks selected by targets.
 
-Random objects chosen by what their features say of targets: forward selection.
+Forward selection adds one object after the other. Each minimizes the objective of ridge regression
 
-One object after the other is taken, each the one with which ridge regression of targets on features leaves least,
+    |T - F_S W|^2 + penalty |W|^2,    S the selected objects,
 
-    |T - F_S W|^2 + penalty |W|^2,    S the objects that were taken,
-
-T centred targets, or class indicators, and F centred features of some objects of the data, which are the candidates too
+of centred targets or class indicators T on centred features F of sampled objects, which are also the candidates
 (orthogonal least squares of radial basis functions: Chen, Cowan and Grant 1991; with a penalty: Orr 1995).
 """
 
@@ -22,49 +20,45 @@ from dkdist._base.random_streams import RngStream
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist._numba.points import read_only
-from dkdist.distances._landmark_selection_numba import select
+from dkdist.distances._landmark_selection_numba import select_columns
+from dkdist.distances._tuning import DEFAULT_N_LANDMARKS, RELATIVE_PENALTY
 from dkdist.distances.base import Distance, require_kind, require_squares
 from dkdist.io import SetStore
 from dkdist.sets import SampleSetError, SampleSets
 
-PENALTY = 1e-3  # of the mean square length of a feature's column
-CANDIDATES = 512  # at least, and twice as many as are taken
 
-
-def chosen_objects(F: F64, T: F64, n_chosen: int) -> I64:
-    """The candidates (columns of F (n, C)) that explain targets T (n, k), the best first."""
+def select_landmarks(F: F64, T: F64, n_landmarks: int) -> I64:
+    """Select the candidates, columns of F (n, C), that explain targets T (n, k) best, in the order of selection."""
     F, T = F - F.mean(axis=0), T - T.mean(axis=0)
-    penalty = PENALTY * max(float((F**2).sum(axis=0).mean()), np.finfo(np.float64).tiny)
-    chosen = np.empty(n_chosen, np.int64)
-    select(read_only(F), read_only(T), penalty, chosen)
-    return chosen
+    penalty = RELATIVE_PENALTY * max(float((F**2).sum(axis=0).mean()), np.finfo(np.float64).tiny)
+    selected = np.empty(n_landmarks, np.int64)
+    select_columns(read_only(F), read_only(T), penalty, selected)
+    return selected
 
 
-def targets_of(sets: Sets, y: Any) -> F64:
-    """(n, k) targets in the order of the sets: numbers in units of their deviation, or a column for each class.
+def target_matrix(sets: Sets, y: Any) -> F64:
+    """Return targets (n, k) in the order of the sets: numbers scaled to deviation 1, or indicators of classes.
 
-    Floating-point numbers are numbers, and so are two-dimensional y; whole numbers, booleans and text are classes.
+    Floats and two-dimensional y are numbers; integers, booleans and text are classes.
     """
     if y is None:
         raise ValueError(
-            "sampler='supervised' chooses random objects by targets, and y is None: give fit(sets, y), or take another "
-            "sampler"
+            "sampler='supervised' needs targets; y is None. Call fit(sets, y), or use another sampler."
         )
     _, y = align_to_index(sets, y=y)
     values, n_sets = np.asarray(y), len(sets)
     if len(values) != n_sets or values.ndim > 2:
         raise ValueError(
-            f"expected y of one target, or one row of them, for each of {n_sets} sets, found shape {values.shape}: "
-            "give as many"
+            f"y must have one target, or one row of targets, for each of {n_sets} sets; got shape {values.shape}."
         )
     values = values[:, 0] if values.shape[1:] == (1,) else values
     if values.ndim == 2 or values.dtype.kind == "f":
         numbers = values.astype(np.float64).reshape(n_sets, -1)
-        bad = ~np.isfinite(numbers).all(axis=1)
-        if bad.any():
+        is_invalid = ~np.isfinite(numbers).all(axis=1)
+        if is_invalid.any():
+            i = int(np.argmax(is_invalid))
             raise ValueError(
-                f"the target of set {int(np.argmax(bad))} is {values[np.argmax(bad)]}: sampler='supervised' needs "
-                "finite ones. Leave the set out"
+                f"y must be finite for sampler='supervised'; got {values[i]} as the target of set {i}. Drop the set."
             )
         deviation = numbers.std(axis=0)
         T = numbers / np.where(deviation > 0, deviation, 1)
@@ -73,29 +67,26 @@ def targets_of(sets: Sets, y: Any) -> F64:
         T = (index.reshape(-1, 1) == np.arange(len(classes))).astype(np.float64)
     if not (T[0] != T).any():
         raise ValueError(
-            "sampler='supervised' needs targets that differ, and all of y are equal: take another sampler"
+            "sampler='supervised' needs different targets; all values of y are equal. Use another sampler."
         )
     return T
 
 
-DRAWN = 1024  # random objects, unless asked for otherwise
-
-
-def given_objects(
-    given: Any, n_components: int | None, sets: Sets, distance: Distance, seed: int
+def user_landmarks(
+    sampler: Any, n_components: int | None, sets: Sets, distance: Distance, seed: int
 ) -> SampleSets:
-    """The objects that are given, or ``n_components`` drawn by ``given(rng)``, counted from where the sets are.
+    """Return the objects of a collection, or ``n_components`` results of ``sampler(rng)``, at the origin of the sets.
 
-    Raises `SampleSetError`, with a note that it is about a random object, for one that cannot be compared with the
-    sets; ValueError if there are not as many as were asked for. Strings may have symbols that the sets have not.
+    SampleSetError for objects that cannot be compared with the sets; ValueError for a wrong number of objects. Strings
+    may have symbols that the sets do not have.
     """
-    if callable(given):
+    if callable(sampler):
         rng = np.random.default_rng([seed, RngStream.OBJECTS])
-        given = [given(rng) for _ in range(n_components or DRAWN)]
-    with error_context("one of the random objects that sampler gives"):
-        objects = check_sets(given, text=True, origin=sets.origin)
+        sampler = [sampler(rng) for _ in range(n_components or DEFAULT_N_LANDMARKS)]
+    with error_context("one of the random objects of sampler"):
+        objects = check_sets(sampler, text=True, origin=sets.origin)
         objects = objects.load() if isinstance(objects, SetStore) else objects
-        _require_like(objects, sets)
+        _require_same_kind(objects, sets)
         if sets.alphabet is not None:
             objects = SampleSets.from_strings(objects.strings(), sets.alphabet)
         require_kind(distance, objects)
@@ -103,27 +94,26 @@ def given_objects(
         require_squares(distance, objects, 0)
     if n_components not in (None, len(objects)):
         raise ValueError(
-            f"n_components={n_components}, but sampler gives {len(objects)} random objects: leave n_components out, or "
-            "give as many"
+            f"n_components must be {len(objects)}, the number of random objects of sampler; got {n_components}. Omit "
+            "n_components."
         )
     return objects
 
 
-def _require_like(objects: SampleSets, sets: Sets) -> None:
-    """Refuse objects of another kind than the sets."""
-    if _kind(objects) != _kind(sets):
+def _require_same_kind(objects: SampleSets, sets: Sets) -> None:
+    if _kind_name(objects) != _kind_name(sets):
         raise SampleSetError(
-            f"the random objects (set 0 and all others) are {_kind(objects)}, but the sets are {_kind(sets)}: give "
-            "sampler objects of the same kind"
+            f"the random objects of sampler must be {_kind_name(sets)}, like the sets; got {_kind_name(objects)} "
+            "(set 0 and all others)."
         )
     if objects.names and sets.names and objects.names != sets.names:
         raise SampleSetError(
-            f"the random objects have the dimensions {', '.join(objects.names)}, but the sets have "
-            f"{', '.join(sets.names)}: give the same columns in the same order"
+            f"the random objects of sampler must have the columns {', '.join(sets.names)}, like the sets; got "
+            f"{', '.join(objects.names)}."
         )
 
 
-def _kind(sets: Sets) -> str:
+def _kind_name(sets: Sets) -> str:
     if sets.alphabet is not None:
         return "strings of characters"
     return f"points of {sets.n_dims} dimension(s)" if sets.points_dtype == np.float32 else "codes"

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from dkdist._numba.arrays import F64, I64
 from dkdist.sets import SampleSets
 
-Sampler = Callable[["Source", I64], SampleSets]
+Sampler = Callable[["LandmarkSource", I64], SampleSets]
 
 
-class Source(NamedTuple):
+class LandmarkSource(NamedTuple):
     """What samplers draw from: some objects of the data, a generator, and what only some of them ask for.
 
     ``sigma`` (d,) is the deviation of made-up coordinates, ``scores`` (n,) say how much each object is wanted,
@@ -43,13 +43,13 @@ class Source(NamedTuple):
         """Omegas made of rows of the points, with their weights."""
         taken = np.concatenate(parts)
         weights = None if self.sets.weights is None else self.sets.weights[taken]
-        edges = edges_of([len(part) for part in parts])
+        edges = offsets_of([len(part) for part in parts])
         made = SampleSets(self.sets.relative[taken], edges, weights, self.sets.alphabet)
         return self._there(made)
 
     def points(self, values: F64, lengths: I64) -> SampleSets:
         """Omegas of real-valued points, which are counted from the origin of the data."""
-        return self._there(SampleSets(values, edges_of(lengths), origin=np.zeros(values.shape[1])))
+        return self._there(SampleSets(values, offsets_of(lengths), origin=np.zeros(values.shape[1])))
 
     def normal(self, steps: F64) -> F64:
         """Steps (T, d) of unit size about the mean of the data, in units of its standard deviation or of sigma."""
@@ -61,16 +61,16 @@ class Source(NamedTuple):
         return SampleSets._trusted(made.relative, made.offsets, made.weights, made.alphabet, self.sets.origin)
 
 
-def edges_of(lengths: I64 | list[int]) -> I64:
+def offsets_of(lengths: I64 | list[int]) -> I64:
     """Offsets of objects of these lengths."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-def _subsample(source: Source, lengths: I64) -> SampleSets:
-    return source.rows(_some_points(source, lengths))
+def _subsample(source: LandmarkSource, lengths: I64) -> SampleSets:
+    return source.rows(_subsample_rows(source, lengths))
 
 
-def _some_points(source: Source, lengths: I64) -> list[I64]:
+def _subsample_rows(source: LandmarkSource, lengths: I64) -> list[I64]:
     offsets, parts = source.sets.offsets, []
     for i, length in zip(source.pick(lengths), lengths, strict=True):
         n = int(offsets[i + 1] - offsets[i])
@@ -78,27 +78,27 @@ def _some_points(source: Source, lengths: I64) -> list[I64]:
     return parts
 
 
-def _segment(source: Source, lengths: I64) -> SampleSets:
-    return source.rows(_neighbours(source, lengths))
+def _segment(source: LandmarkSource, lengths: I64) -> SampleSets:
+    return source.rows(_segment_rows(source, lengths))
 
 
-def _neighbours(source: Source, lengths: I64) -> list[I64]:
+def _segment_rows(source: LandmarkSource, lengths: I64) -> list[I64]:
     chosen = source.pick(lengths)
     starts = source.sets.offsets[chosen] + source.rng.integers(0, source.sets.sizes[chosen] - lengths + 1)
     return [np.arange(a, a + n) for a, n in zip(starts, lengths, strict=True)]
 
 
-def _element(source: Source, lengths: I64) -> SampleSets:
+def _element(source: LandmarkSource, lengths: I64) -> SampleSets:
     return _subsample(source, np.ones_like(lengths))
 
 
-def _object(source: Source, lengths: I64) -> SampleSets:
+def _object(source: LandmarkSource, lengths: I64) -> SampleSets:
     chosen = source.rng.permutation(len(source.sets))[: len(lengths)]
     chosen_sets: SampleSets = source.sets[chosen]
     return chosen_sets
 
 
-def _leverage(source: Source, lengths: I64) -> SampleSets:
+def _leverage(source: LandmarkSource, lengths: I64) -> SampleSets:
     assert source.scores is not None
     share = source.scores / source.scores.sum()
     chosen = source.rng.choice(len(source.sets), len(lengths), replace=False, p=share)
@@ -106,26 +106,26 @@ def _leverage(source: Source, lengths: I64) -> SampleSets:
     return chosen_sets
 
 
-def _supervised(source: Source, lengths: I64) -> SampleSets:
+def _supervised(source: LandmarkSource, lengths: I64) -> SampleSets:
     assert source.chosen is not None
     chosen_sets: SampleSets = source.sets[source.chosen]
     return chosen_sets
 
 
-def _mixed(source: Source, lengths: I64) -> SampleSets:
+def _mixed(source: LandmarkSource, lengths: I64) -> SampleSets:
     """Whole objects as far as they go; pieces of the lengths that are left, contiguous ones of strings."""
     order, offsets = source.rng.permutation(len(source.sets)), source.sets.offsets
     objects = [np.arange(offsets[i], offsets[i + 1]) for i in order[: len(lengths)]]
-    pieces = _some_points if source.sets.points_dtype == np.float32 else _neighbours
+    pieces = _subsample_rows if source.sets.points_dtype == np.float32 else _segment_rows
     return source.rows(objects + pieces(source, lengths[len(objects) :]))
 
 
-def _gaussian(source: Source, lengths: I64) -> SampleSets:
+def _gaussian(source: LandmarkSource, lengths: I64) -> SampleSets:
     steps = source.rng.standard_normal((int(lengths.sum()), source.sets.n_dims))
     return source.points(source.normal(steps), lengths)
 
 
-def _walk(source: Source, lengths: I64) -> SampleSets:
+def _walk(source: LandmarkSource, lengths: I64) -> SampleSets:
     walks = [
         np.cumsum(source.rng.standard_normal((n, source.sets.n_dims)), axis=0) / np.sqrt(n)
         for n in lengths.tolist()
@@ -133,32 +133,32 @@ def _walk(source: Source, lengths: I64) -> SampleSets:
     return source.points(source.normal(np.concatenate(walks)), lengths)
 
 
-def _directions(source: Source, lengths: I64) -> F64:
+def _unit_vectors(source: LandmarkSource, lengths: I64) -> F64:
     normal = source.rng.standard_normal((int(lengths.sum()), source.sets.n_dims))
     return np.asarray(normal / np.linalg.norm(normal, axis=1, keepdims=True))
 
 
-def _norms(source: Source) -> F64:
+def _norms(source: LandmarkSource) -> F64:
     return np.asarray(np.linalg.norm(source.sets.points.astype(np.float64), axis=1))
 
 
-def _sphere(source: Source, lengths: I64) -> SampleSets:
+def _sphere(source: LandmarkSource, lengths: I64) -> SampleSets:
     radius = np.sqrt((_norms(source) ** 2).mean())
-    return source.points(radius * _directions(source, lengths) - source.sets.origin, lengths)
+    return source.points(radius * _unit_vectors(source, lengths) - source.sets.origin, lengths)
 
 
-def _ball(source: Source, lengths: I64) -> SampleSets:
+def _ball(source: LandmarkSource, lengths: I64) -> SampleSets:
     u = source.rng.random((int(lengths.sum()), 1)) ** (1 / source.sets.n_dims)
-    ball = _norms(source).max() * u * _directions(source, lengths)
+    ball = _norms(source).max() * u * _unit_vectors(source, lengths)
     return source.points(ball - source.sets.origin, lengths)
 
 
-def _uniform(source: Source, lengths: I64) -> SampleSets:
+def _uniform(source: LandmarkSource, lengths: I64) -> SampleSets:
     symbols = np.unique(source.sets.points)
     return _text(source, source.rng.choice(symbols, int(lengths.sum())), lengths)
 
 
-def _markov(source: Source, lengths: I64) -> SampleSets:
+def _markov(source: LandmarkSource, lengths: I64) -> SampleSets:
     symbols, codes = np.unique(source.sets.points, return_inverse=True)
     codes, k = codes.reshape(-1), len(symbols)
     follows = np.ones(len(codes), bool)
@@ -169,19 +169,19 @@ def _markov(source: Source, lengths: I64) -> SampleSets:
     moves = np.where(moves.sum(axis=1, keepdims=True) > 0, moves, anywhere)  # symbols that only end strings
     steps = np.cumsum(moves / moves.sum(axis=1, keepdims=True), axis=1)
     text, u = np.empty(int(lengths.sum()), np.int64), source.rng.random(int(lengths.sum()))
-    for a, b in itertools.pairwise(edges_of(lengths).tolist()):
+    for a, b in itertools.pairwise(offsets_of(lengths).tolist()):
         text[a] = min(int(np.searchsorted(np.cumsum(anywhere), u[a], side="right")), k - 1)
         for t in range(a + 1, b):
             text[t] = min(int(np.searchsorted(steps[text[t - 1]], u[t], side="right")), k - 1)
     return _text(source, symbols[text], lengths)
 
 
-def _text(source: Source, codes: NDArray[np.integer], lengths: I64) -> SampleSets:
+def _text(source: LandmarkSource, codes: NDArray[np.integer], lengths: I64) -> SampleSets:
     points = codes.astype(source.sets.points_dtype)[:, None]
-    return SampleSets(points, edges_of(lengths), None, source.sets.alphabet)
+    return SampleSets(points, offsets_of(lengths), None, source.sets.alphabet)
 
 
-FROM_DATA: dict[str, Sampler] = {
+DATA_SAMPLERS: dict[str, Sampler] = {
     "subsample": _subsample,
     "segment": _segment,
     "element": _element,
@@ -190,14 +190,16 @@ FROM_DATA: dict[str, Sampler] = {
     "supervised": _supervised,
     "mixed": _mixed,
 }
-OF_POINTS: dict[str, Sampler] = {"gaussian": _gaussian, "walk": _walk, "sphere": _sphere, "ball": _ball}
-OF_STRINGS: dict[str, Sampler] = {"uniform": _uniform, "markov": _markov}
-SAMPLERS = FROM_DATA | OF_POINTS | OF_STRINGS
-WITHOUT_REPETITION = ("object", "leverage", "supervised")
-WITHOUT_LENGTHS = ("element", *WITHOUT_REPETITION)
-WITH_SIGMA = ("gaussian", "walk")
+POINT_SAMPLERS: dict[str, Sampler] = {"gaussian": _gaussian, "walk": _walk, "sphere": _sphere, "ball": _ball}
+STRING_SAMPLERS: dict[str, Sampler] = {"uniform": _uniform, "markov": _markov}
+SAMPLERS = DATA_SAMPLERS | POINT_SAMPLERS | STRING_SAMPLERS
+DISTINCT_OBJECT_SAMPLERS = "object", "leverage", "supervised"
+FIXED_LENGTH_SAMPLERS = ("element", *DISTINCT_OBJECT_SAMPLERS)
+SIGMA_SAMPLERS = "gaussian", "walk"
 
 
-def draw_omegas(sampler: str, source: Source, n_omegas: int, lengths: tuple[int, int]) -> SampleSets:
+def draw_landmarks(
+    sampler: str, source: LandmarkSource, n_omegas: int, lengths: tuple[int, int]
+) -> SampleSets:
     """``n_omegas`` random objects, their lengths uniform from ``lengths``, both ends included."""
     return SAMPLERS[sampler](source, source.rng.integers(lengths[0], lengths[1] + 1, n_omegas))

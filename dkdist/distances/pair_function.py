@@ -1,4 +1,4 @@
-"""A user's own function of two objects as a distance, pair by pair."""
+"""Distances that call a user's function for each pair of objects."""
 
 from __future__ import annotations
 
@@ -14,81 +14,79 @@ from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist.distances.base import CostModel, Distance
 from dkdist.sets import SampleSets
 
-UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # what functions of text see for a symbol that is not in the alphabet
+UNKNOWN_SYMBOL = "\N{REPLACEMENT CHARACTER}"  # replaces symbols outside the alphabet in str
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Objects to compare with, as the function takes them."""
+class PreparedObjects:
+    """Landmarks in the form that the function takes."""
 
     objects: tuple[Any, ...]
 
     @property
     def n_omegas(self) -> int:
-        """How many they are."""
+        """Number of landmarks."""
         return len(self.objects)
 
 
 @dataclass(frozen=True)
 class Pairwise(Distance):
-    """``function(a, b)`` of two (n, d) float64 arrays of true coordinates, two of codes, or two str for text."""
+    """A function of two (n, d) float64 arrays of true coordinates, two arrays of codes, or two str."""
 
     function: Callable[[Any, Any], float]
     symmetric: bool = True
     alphabet: str | None = None
 
-    ordered = by_function = True
-    knows_differences = False
+    ordered = is_user_function = True
+    is_translation_invariant = False
     dtype = np.float64
-    sampler = "object"  # a function may not know what to do with pieces
+    default_sampler = "object"  # a function may not accept pieces of objects
 
-    def grain(self, sizes: I64, n_dims: int) -> CostModel:
-        """Each pair is a call."""
+    def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
+        """Return the costs: each pair is a call."""
         return CostModel(1, 0)
 
-    def prepare(self, points: Array, offsets: I64, weights: F32 | None = None) -> Kept:
-        """The objects one by one."""
-        return Kept(tuple(self._objects(points, offsets)))
+    def prepare(self, points: Array, offsets: I64, weights: F32 | None = None) -> PreparedObjects:
+        """Convert landmarks to arguments of the function."""
+        return PreparedObjects(tuple(self._objects(points, offsets)))
 
-    def fill(self, packed: Kept, points: Array, offsets: I64, weights: F32 | None, out: Array) -> None:
-        """The function of every object and every prepared one, float64; `PairError` for a value that is no distance."""
+    def fill(
+        self, packed: PreparedObjects, points: Array, offsets: I64, weights: F32 | None, out: Array
+    ) -> None:
+        """Call the function for every object and landmark; `PairError` for values that are no distances."""
         for i, a in enumerate(self._objects(points, offsets)):
             for j, b in enumerate(packed.objects):
                 try:
-                    value = _number(self.function(a, b))
+                    value = _as_number(self.function(a, b))
                 except Exception as error:
                     raise PairError(
-                        i, j, f"cannot be found: the function raised {type(error).__name__}: {error}"
+                        i, j, f"cannot be computed; the function raised {type(error).__name__}: {error}"
                     ) from error
                 if not 0 <= value < np.inf:
-                    raise PairError(
-                        i, j, f"is {value}: a distance must be a finite number >= 0. Repair the function"
-                    )
+                    raise PairError(i, j, f"must be a finite number >= 0; got {value}. Correct the function.")
                 out[i, j] = value
 
     def for_alphabet(self, alphabet: str | None) -> Pairwise:
-        """The same for codes in an alphabet, of which the function gets text."""
-        return self if alphabet is None else replace(self, alphabet=alphabet + UNKNOWN)
+        """Return the same distance for codes in an alphabet, which the function gets as str."""
+        return self if alphabet is None else replace(self, alphabet=alphabet + UNKNOWN_SYMBOL)
 
     def validate_on(self, sets: SampleSets, positions: Sequence[int] | I64) -> None:
-        """Look at a few objects: ValueError for values that are negative, not finite, or not symmetric."""
-        tried = replace(self, alphabet=sets.alphabet)
-        objects = tried._objects(sets.points, sets.offsets)
-        found = np.array([[_number(self.function(a, b)) for b in objects] for a in objects])
-        bad = ~((found >= 0) & np.isfinite(found))
-        if bad.any():
-            i, j = divmod(int(np.argmax(bad)), len(bad))
+        """Evaluate all pairs of some sets; ValueError for values that are negative, not finite, or not symmetric."""
+        objects = replace(self, alphabet=sets.alphabet)._objects(sets.points, sets.offsets)
+        D = np.array([[_as_number(self.function(a, b)) for b in objects] for a in objects])
+        is_invalid = ~((D >= 0) & np.isfinite(D))
+        if is_invalid.any():
+            i, j = divmod(int(np.argmax(is_invalid)), len(D))
             raise ValueError(
-                f"the function gives {found[i, j]} for sets {positions[i]} and {positions[j]}: a distance must "
-                "be a finite number >= 0. Repair it, or shift it"
+                f"function must return a finite number >= 0; got {D[i, j]} for sets {positions[i]} and {positions[j]}. "
+                "Correct the function."
             )
-        apart = np.abs(found - found.T)
-        if self.symmetric and (apart > 1e-5 * found + 1e-5 * found.T).any():
-            i, j = divmod(int(np.argmax(apart)), len(apart))
+        gaps = np.abs(D - D.T)
+        if self.symmetric and (gaps > 1e-5 * D + 1e-5 * D.T).any():
+            i, j = divmod(int(np.argmax(gaps)), len(D))
             raise ValueError(
-                f"the function gives {found[i, j]} for sets {positions[i]} and {positions[j]} and {found[j, i]} the "
-                "other way: a distance should be symmetric. Give (f(a, b) + f(b, a)) / 2, or say pairwise(function, "
-                "symmetric=False)"
+                f"function must be symmetric; got {D[i, j]} for sets {positions[i]} and {positions[j]}, and {D[j, i]} "
+                "in the reverse order. Use (f(a, b) + f(b, a)) / 2, or pairwise(function, symmetric=False)."
             )
 
     def _objects(self, points: Array, offsets: I64) -> list[Any]:
@@ -100,28 +98,25 @@ class Pairwise(Distance):
 
 
 def as_float32(D: F64) -> F32:
-    """Distances as features hold them; `PairError` for one that would become infinite or zero."""
+    """Convert distances to float32; `PairError` for overflow and underflow."""
     with np.errstate(over="ignore", under="ignore"):
-        kept = D.astype(np.float32)
-    lost = np.isinf(kept) | ((kept == 0) & (D != 0))
-    if lost.any():
-        i, j = divmod(int(np.argmax(lost)), lost.shape[1])
+        rounded = D.astype(np.float32)
+    is_out_of_range = np.isinf(rounded) | ((rounded == 0) & (D != 0))
+    if is_out_of_range.any():
+        i, j = divmod(int(np.argmax(is_out_of_range)), D.shape[1])
         raise PairError(
             i,
             j,
-            f"is {D[i, j]:.6g}, which float32 takes for {kept[i, j]:g}: features are float32. Give "
-            "distances in other units (distance_matrix keeps float64)",
+            f"must be in the range of float32, like features; got {D[i, j]:.6g}, which rounds to {rounded[i, j]:g}. "
+            "Return distances in other units, or use distance_matrix, which has float64 values.",
         )
-    return kept
+    return rounded
 
 
-def _number(found: Any) -> float:
-    """What a function gave, as a float; infinite for a whole number that no float reaches."""
+def _as_number(value: Any) -> float:
     try:
-        return float(found)
-    except OverflowError:
+        return float(value)
+    except OverflowError:  # an int beyond the range of float64
         return math.inf
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"the function gives {found!r:.200} for a pair of sets: a distance must be a finite number >= 0"
-        ) from error
+        raise ValueError(f"function must return a finite number >= 0; got {value!r:.200}.") from error

@@ -1,7 +1,4 @@
-"""What distances and samplers may be asked for: names and objects checked against the kind of the data.
-
-Where a choice that was left to the data has to be guessed, a warning says so, and what to give.
-"""
+"""Names of distances and samplers, and checks of the parameters of a `DistanceEmbedding` against the data."""
 
 from __future__ import annotations
 
@@ -11,59 +8,64 @@ from typing import Any
 import numpy as np
 
 from dkdist._base.inputs import Sets
-from dkdist._base.parameter_checks import is_word, real_matrix, whole, within_float32
+from dkdist._base.parameter_checks import check_int, check_real_array, check_scale, is_literal
 from dkdist._numba.arrays import F64
 from dkdist._utils.validation import find_stacklevel
+from dkdist.distances._tuning import (
+    MAX_PIECE_POINTS,
+    MAX_SPREAD_RATIO,
+    MAX_TESTED_POINTS,
+    MAX_WHOLE_OBJECT_POINTS,
+)
 from dkdist.distances.base import Distance, capabilities
-from dkdist.distances.distance_embedding_params import NAMED
-from dkdist.distances.landmarks import FROM_DATA, OF_POINTS, OF_STRINGS, SAMPLERS, WITH_SIGMA, WITHOUT_LENGTHS
+from dkdist.distances.distance_embedding_params import DISTANCE_FACTORIES
+from dkdist.distances.landmarks import (
+    DATA_SAMPLERS,
+    FIXED_LENGTH_SAMPLERS,
+    POINT_SAMPLERS,
+    SAMPLERS,
+    SIGMA_SAMPLERS,
+    STRING_SAMPLERS,
+)
 from dkdist.sets import SampleSets
 
-CONTRACT = ("ordered", "codes", "takes_weights", "n_parts", "prepare", "fill")
-LONGEST = {"codes": 64, "ordered": 32, "sets": 16}  # of omegas, unless asked for otherwise
-LONG = 256  # points of objects that these lengths were not measured on
-UNLIKE = 100  # times the spread of another column
-WHOLE = {
-    "codes": 256,
-    "ordered": 0,
-    "sets": 64,
-}  # points of objects that are taken as they are: the cost is a square
+REQUIRED_ATTRIBUTES = "ordered", "codes", "takes_weights", "n_parts", "prepare", "fill"
 
 
-def as_distance(given: Any, n_dims: int, seed: int) -> Distance:
-    """The distance of that name, or the object itself."""
-    if isinstance(given, str):
-        if given not in NAMED:
+def resolve_distance(param: Any, n_dims: int, seed: int) -> Distance:
+    """Return the distance of a name, or the object itself after a check of its attributes."""
+    names = ", ".join(map(repr, DISTANCE_FACTORIES))
+    if isinstance(param, str):
+        if param not in DISTANCE_FACTORIES:
             raise ValueError(
-                f"distance must be one of {', '.join(map(repr, NAMED))}, or an object such as pairwise(function); "
-                f"found {given!r}"
+                f"distance must be one of {names}, or an object such as pairwise(function); got {param!r}."
             )
-        return NAMED[given](n_dims, seed)
-    missing = [name for name in CONTRACT if not hasattr(given, name)]
-    if missing or isinstance(given, type):
+        return DISTANCE_FACTORIES[param](n_dims, seed)
+    missing = [name for name in REQUIRED_ATTRIBUTES if not hasattr(param, name)]
+    if missing or isinstance(param, type):
         hint = (
-            "give pairwise(function) for a function of two objects"
-            if callable(given)
-            else f"it lacks {missing}"
+            "Pass pairwise(function) for a function of two objects."
+            if callable(param)
+            else f"Add the attributes {missing}."
         )
         raise ValueError(
-            f"distance must be a name ({', '.join(map(repr, NAMED))}) or an object with {', '.join(CONTRACT)}; found "
-            f"{given!r}: {hint}"
+            f"distance must be a name ({names}) or an object with {', '.join(REQUIRED_ATTRIBUTES)}; got {param!r}. "
+            f"{hint}"
         )
-    distance: Distance = given
+    distance: Distance = param
     return distance
 
 
 def register_distance(name: str, distance: Any) -> None:
-    """Make a distance known by its name to all functions and estimators that take ``distance``.
+    """Register a distance under a name, for the ``distance`` of all estimators.
 
     Parameters
     ----------
     name : str
-        A new name, or one that was registered before with an equal distance.
+        A new name, or the name of an equal distance.
     distance : object
-        An object with the methods and properties of the package's distances; `pairwise` makes one from a function of
-        two objects.
+        An object with the attributes and methods of dkdist's distances; `pairwise` builds one from a function of two
+        objects.
 
     Raises
     ------
@@ -83,142 +85,144 @@ def register_distance(name: str, distance: Any) -> None:
         raise ValueError(f"name must be a nonempty string; got {name!r:.200}")
     if isinstance(distance, str):
         raise ValueError(f"distance must be an object; got the name {distance!r:.200}")
-    as_distance(distance, 1, 0)
-    if name in NAMED and NAMED[name](1, 0) != distance:
+    resolve_distance(distance, 1, 0)
+    if name in DISTANCE_FACTORIES and DISTANCE_FACTORIES[name](1, 0) != distance:
         raise ValueError(f"name must be new; got {name!r}, which is registered. Choose another name")
-    NAMED[name] = lambda n_dims, seed: distance
+    DISTANCE_FACTORIES[name] = lambda n_dims, seed: distance
 
 
-def as_sampler(given: Any, distance: Distance, sets: Sets, lengths: Any) -> str:
-    """The sampler of that name, or the one that fits the distance."""
-    text = sets.points_dtype != np.float32
-    known = FROM_DATA | (OF_STRINGS if text else OF_POINTS)
-    if is_word(given, "auto"):
-        return _usual_sampler(distance, sets, lengths)
-    if given not in known:
-        other = f", which is for {'points' if text else 'strings'}" if given in SAMPLERS else ""
+def resolve_sampler(param: Any, distance: Distance, sets: Sets, lengths: Any) -> str:
+    """Return the name of a sampler, after a check against the distance and the data."""
+    is_text = sets.points_dtype != np.float32
+    samplers = DATA_SAMPLERS | (STRING_SAMPLERS if is_text else POINT_SAMPLERS)
+    if is_literal(param, "auto"):
+        return _default_sampler(distance, sets, lengths)
+    if param not in samplers:
+        purpose = f", a sampler of {'points' if is_text else 'strings'}" if param in SAMPLERS else ""
         raise ValueError(
-            f"sampler must be one of 'auto', {', '.join(map(repr, known))}, a collection of objects, or a function of "
-            f"a generator; found {given!r}{other}"
+            f"sampler must be one of 'auto', {', '.join(map(repr, samplers))}, a collection of objects, or a function "
+            f"of a generator; got {param!r}{purpose}."
         )
-    if given in ("leverage", "supervised") and distance.n_parts > 1:
+    if param in ("leverage", "supervised") and distance.n_parts > 1:
         raise ValueError(
-            f"sampler={given!r} needs a kernel, of one number a pair: {type(distance).__name__} gives "
-            f"{distance.n_parts}. Take another sampler"
+            f"sampler={param!r} needs a kernel with 1 number per pair; {type(distance).__name__} gives "
+            f"{distance.n_parts}. Use another sampler."
         )
-    if given == "leverage":
+    if param == "leverage":
         require_symmetric_distance("sampler='leverage'", distance)
-    return str(given)
+    return str(param)
 
 
-def require_symmetric_distance(what: str, distance: Distance) -> None:
-    """Refuse a distance that depends on the direction where a kernel matrix is made of it."""
+def require_symmetric_distance(option: str, distance: Distance) -> None:
+    """Raise ValueError if an option needs a symmetric kernel and d(x, y) differs from d(y, x)."""
     if not capabilities(distance).symmetric:
         raise ValueError(
-            f"{what} needs a kernel, which is symmetric, but {type(distance).__name__} with these options is not: d(x, "
-            "y) is not d(y, x). Take another, or a distance that is"
+            f"{option} needs a symmetric distance; {type(distance).__name__} with these options is not symmetric. "
+            "Use another option, or a symmetric distance."
         )
 
 
-def _usual_sampler(distance: Distance, sets: Sets, lengths: Any) -> str:
-    """Strings and sets as they are, unless they are long or pieces of some lengths are asked for; else pieces."""
-    usual = "segment" if distance.codes else capabilities(distance).sampler
-    if usual in WITHOUT_LENGTHS or not is_word(lengths, "auto"):
-        return usual
-    return "mixed" if np.median(sets.sizes) <= WHOLE[_kind(distance)] else usual
+def _default_sampler(distance: Distance, sets: Sets, lengths: Any) -> str:
+    sampler = "segment" if distance.codes else capabilities(distance).default_sampler
+    if sampler in FIXED_LENGTH_SAMPLERS or not is_literal(lengths, "auto"):
+        return sampler
+    return "mixed" if np.median(sets.sizes) <= MAX_WHOLE_OBJECT_POINTS[_data_kind(distance)] else sampler
 
 
-def _kind(distance: Distance) -> str:
+def _data_kind(distance: Distance) -> str:
     return "codes" if distance.codes else "ordered" if distance.ordered else "sets"
 
 
-def omega_lengths(given: Any, sampler: str, distance: Distance, sample: SampleSets) -> tuple[int, int]:
-    """The range that the lengths of omegas are drawn from; refuses pieces longer than every object."""
-    if sampler in WITHOUT_LENGTHS:
-        if given != "auto":
-            raise ValueError(f"lengths={given!r} would change nothing for sampler={sampler!r}: leave it out")
+def resolve_lengths(param: Any, sampler: str, distance: Distance, sample: SampleSets) -> tuple[int, int]:
+    """Return the range of landmark lengths; ValueError for pieces longer than every object."""
+    if sampler in FIXED_LENGTH_SAMPLERS:
+        if param != "auto":
+            raise ValueError(f"lengths={param!r} has no effect with sampler={sampler!r}. Omit lengths.")
         return 1, 1
-    if isinstance(given, str):
-        if given != "auto":
-            raise ValueError(f"lengths must be 'auto' or (least, most); found {given!r}")
-        return _usual_lengths(sampler, distance, sample)
-    low, high = _as_range(given)
+    if isinstance(param, str):
+        if param != "auto":
+            raise ValueError(f"lengths must be 'auto' or (min, max); got {param!r}.")
+        return _default_lengths(sampler, distance, sample)
+    low, high = _check_range(param)
     longest = int(sample.sizes.max())
-    if sampler in FROM_DATA and high > longest:
+    if sampler in DATA_SAMPLERS and high > longest:
         raise ValueError(
-            f"lengths={given!r} asks for random objects of up to {high} points, but the longest of the {len(sample)} "
-            f"objects looked at has {longest}: ask for shorter ones, or give a sampler that makes them up"
+            f"lengths must be at most {longest}, the size of the longest of {len(sample)} sampled objects; got "
+            f"{param!r}. Use shorter lengths, or a sampler that generates objects."
         )
     return low, high
 
 
-def made_up_sigma(given: Any, sampler: Any, sets: Sets) -> F64 | None:
-    """The standard deviation of each coordinate of made-up points (d,), or None for that of the data."""
-    if is_word(given, "auto"):
+def resolve_sigma(param: Any, sampler: Any, sets: Sets) -> F64 | None:
+    """Return the standard deviations (d,) of generated coordinates, or None for those of the data."""
+    if is_literal(param, "auto"):
         return None
-    if not any(is_word(sampler, word) for word in WITH_SIGMA):
+    if not any(is_literal(sampler, word) for word in SIGMA_SAMPLERS):
         raise ValueError(
-            f"sigma is of the samplers {' and '.join(map(repr, WITH_SIGMA))}, and would change nothing for "
-            f"sampler={sampler!r:.200}: leave it out"
+            f"sigma has no effect with sampler={sampler!r:.200}, only with "
+            f"{' and '.join(map(repr, SIGMA_SAMPLERS))}. Omit sigma."
         )
-    values = real_matrix("sigma", given)
+    values = check_real_array("sigma", param)
     if values.shape not in ((), (sets.n_dims,)):
         raise ValueError(
-            f"sigma must be 'auto', a number, or one for each of {sets.n_dims} dimension(s); found shape {values.shape}"
+            f"sigma must be 'auto', a number, or an array of shape ({sets.n_dims},); got shape {values.shape}."
         )
-    return np.array([within_float32("sigma", float(v)) for v in np.broadcast_to(values, sets.n_dims)])
+    return np.array([check_scale("sigma", float(v)) for v in np.broadcast_to(values, sets.n_dims)])
 
 
-def require_no_lengths(given: Any) -> None:
-    """Refuse lengths where random objects are given."""
-    if not is_word(given, "auto"):
+def require_no_lengths(param: Any) -> None:
+    """Raise ValueError for lengths together with a collection of landmarks."""
+    if not is_literal(param, "auto"):
         raise ValueError(
-            f"lengths={given!r} would change nothing for random objects that are given: leave it out"
+            f"lengths={param!r} has no effect if sampler is a collection or a function. Omit lengths."
         )
 
 
-def _as_range(given: Any) -> tuple[int, int]:
+def _check_range(param: Any) -> tuple[int, int]:
     try:
-        low, high = given
+        low, high = param
     except (TypeError, ValueError) as error:
-        raise ValueError(f"lengths must be 'auto' or (least, most); found {given!r}") from error
-    low, high = whole("least of lengths", low), whole("most of lengths", high)
+        raise ValueError(f"lengths must be 'auto' or (min, max); got {param!r}.") from error
+    low, high = check_int("lengths[0]", low), check_int("lengths[1]", high)
     if low > high:
-        raise ValueError(f"lengths must be (least, most) with least <= most; found {given!r}")
+        raise ValueError(f"lengths must be (min, max) with min <= max; got {param!r}.")
     return low, high
 
 
-def _usual_lengths(sampler: str, distance: Distance, sample: SampleSets) -> tuple[int, int]:
-    """Beside whole objects nearly whole ones, else pieces from single points on."""
+def _default_lengths(sampler: str, distance: Distance, sample: SampleSets) -> tuple[int, int]:
     median = int(np.median(sample.sizes))
-    if sampler == "mixed":
+    if sampler == "mixed":  # nearly whole objects, in addition to whole ones
         return -(-3 * median // 4), median
-    return 1, min(LONGEST[_kind(distance)], median)
+    return 1, min(MAX_PIECE_POINTS[_data_kind(distance)], median)
 
 
-def warn_of_long_objects(sampler: str, lengths: tuple[int, int], sample: SampleSets) -> None:
-    """Tell of objects longer than those whose random pieces were tried."""
+def warn_long_objects(sampler: str, lengths: tuple[int, int], sample: SampleSets) -> None:
+    """Warn if half of the objects are longer than those on which the default lengths were compared."""
     median = float(np.median(sample.sizes))
-    if median > LONG and sampler not in ("mixed", *WITHOUT_LENGTHS):
+    if median > MAX_TESTED_POINTS and sampler not in ("mixed", *FIXED_LENGTH_SAMPLERS):
         warnings.warn(
-            f"half of the objects have more than {median:.0f} points, and lengths='auto' was measured on objects of up "
-            f"to {LONG}: random objects of {lengths[0]} to {lengths[1]} points may tell too little of them. Choose "
-            "lengths=(least, most) by validation",
+            f"half of the objects have more than {median:.0f} points; lengths='auto' was tuned for up to "
+            f"{MAX_TESTED_POINTS} points. Random objects of {lengths[0]} to {lengths[1]} points may describe them "
+            "badly. Choose lengths=(min, max) by validation.",
             stacklevel=find_stacklevel(),
         )
 
 
-def warn_of_unlike_columns(distance: Distance, sample: SampleSets) -> None:
-    """Tell of columns so much wider than others that a distance between points sees nothing else."""
-    if distance.codes or not capabilities(distance).knows_differences or capabilities(distance).by_function:
+def warn_unequal_columns(distance: Distance, sample: SampleSets) -> None:
+    """Warn if some columns are so much wider than others that distances ignore the narrow ones."""
+    if (
+        distance.codes
+        or not capabilities(distance).is_translation_invariant
+        or capabilities(distance).is_user_function
+    ):
         return
     spread = sample.relative.std(axis=0, dtype=np.float64)
     varies = np.flatnonzero(spread > 0)
-    if len(varies) and spread.max() > UNLIKE * spread[varies].min():
+    if len(varies) and spread.max() > MAX_SPREAD_RATIO * spread[varies].min():
         wide, narrow = int(spread.argmax()), int(varies[spread[varies].argmin()])
         warnings.warn(
-            f"{type(distance).__name__} takes all columns in one unit, and the standard deviation of column {wide} is "
-            f"{spread[wide]:.3g} where that of column {narrow} is {spread[narrow]:.3g}: distances are those of the "
-            "widest columns. Put SetScaler() before, or give columns in like units",
+            f"{type(distance).__name__} uses one unit for all columns; the standard deviation of column {wide} is "
+            f"{spread[wide]:.3g}, that of column {narrow} is {spread[narrow]:.3g}. The widest columns determine the "
+            "distances. Put SetScaler() before, or convert columns to similar units.",
             stacklevel=find_stacklevel(),
         )

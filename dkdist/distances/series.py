@@ -1,4 +1,4 @@
-"""Series from their last points to their first, so that a diagonal of a table is two runs of neighbours."""
+"""Series in reverse order, so that the cells of a diagonal read contiguous points of both series."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import F32, I64
-from dkdist.distances._series_numba import WHOLE
+from dkdist.distances._series_numba import CELLS_PER_BLOCK
 
-BEYOND = np.zeros(WHOLE, np.float32)
+PADDING = np.zeros(CELLS_PER_BLOCK, np.float32)
 
 
 class BackwardSeries(NamedTuple):
-    """Series one after the other, each (d, m) from its last point to the first, flat; those of ``columns``. At the end
-    ``WHOLE`` zeros, for loops that take so many cells at once.
+    """Concatenated series, each (d, m) from its last point to its first, flat, for the landmarks ``columns``.
+
+    `CELLS_PER_BLOCK` zeros follow the last series, for compiled functions that read whole blocks of cells.
     """
 
     n_omegas: int
@@ -22,22 +23,22 @@ class BackwardSeries(NamedTuple):
     values: F32
     edges: I64
     columns: I64
-    own: F32 | None = None
+    self_distances: F32 | None = None
 
 
-def backwards(points: F32, offsets: I64, columns: I64) -> BackwardSeries:
-    """Some series as `fill_diagonals` takes them."""
+def pack_backward(points: F32, offsets: I64, columns: I64) -> BackwardSeries:
+    """Pack some series for `fill_diagonals`."""
     bounds, edges, parts = offsets.tolist(), [0], []
     for j in columns.tolist():
         first, end = bounds[j], bounds[j + 1]
         parts.append(points[first:end][::-1].T.ravel())
         edges.append(edges[-1] + end - first)
-    values = np.concatenate([*parts, BEYOND]).astype(np.float32, copy=False)
+    values = np.concatenate([*parts, PADDING]).astype(np.float32, copy=False)
     return BackwardSeries(len(bounds) - 1, points.shape[1], values, np.array(edges), columns)
 
 
 def require_band(band: object) -> None:
-    """Refuse a band that is no share of a length."""
-    known = isinstance(band, (int, float, np.integer, np.floating)) and not isinstance(band, bool)
-    if band is not None and not (known and 0 <= band <= 1):  # type: ignore[operator]
-        raise ValueError(f"expected band to be None or between 0 and 1, found {band!r:.200}")
+    """Raise ValueError unless the band is None or in [0, 1]."""
+    is_number = isinstance(band, (int, float, np.integer, np.floating)) and not isinstance(band, bool)
+    if band is not None and not (is_number and 0 <= band <= 1):  # type: ignore[operator]
+        raise ValueError(f"band must be None or from 0 to 1; got {band!r:.200}.")

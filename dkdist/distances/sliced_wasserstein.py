@@ -21,7 +21,7 @@ from dkdist._numba.points import set_arrays, total_weight
 from dkdist._utils.serialization import serializable
 from dkdist.distances.base import CostModel, Distance
 
-UNIT_LENGTH_TOL = 1e-5  # of unit vectors, which may have been float32
+UNIT_LENGTH_TOL = 1e-5  # accepts vectors normalized in float32 (tests/distances/test_sliced.py)
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,13 @@ import numpy as np
 from dkdist._base.embedding import SetEmbedding
 from dkdist._base.influence import weight_fractions
 from dkdist._base.inputs import check_sets, sample_moments
-from dkdist._base.parameter_checks import draw_seed, one_of, round_to_float32, whole
+from dkdist._base.parameter_checks import check_choice, check_int, draw_seed, round_to_float32
 from dkdist._base.params import FittedParams, Params
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._utils.serialization import serializable
 from dkdist.distances._sliced_wasserstein_numba import projected_quantiles
+from dkdist.distances._tuning import MIN_DIRECTIONS
 from dkdist.sets import SampleSets
 
 
@@ -38,12 +39,12 @@ def quantile_potentials(lines: F64, shares: F64, at: F64, gradient: F64) -> F64:
 
     ``gradient`` (L, Q, k) are derivatives by the quantiles of each direction.
     """
-    edges = _edges(gradient.shape[1])
+    edges = _cell_edges(gradient.shape[1])
     widths = np.diff(edges)[:, None]
     found = np.zeros((len(at), gradient.shape[2]))
     for line, there, g in zip(lines.T, at.T, gradient, strict=True):
         order = np.argsort(line, kind="stable")
-        knots = line[order][_reached(shares[order].cumsum(), edges)]
+        knots = line[order][_quantile_positions(shares[order].cumsum(), edges)]
         rises = g / widths * np.diff(knots)[:, None]
         heights = np.concatenate([np.zeros((1, g.shape[1])), rises.cumsum(axis=0)])
         for k in range(g.shape[1]):
@@ -51,14 +52,14 @@ def quantile_potentials(lines: F64, shares: F64, at: F64, gradient: F64) -> F64:
     return found
 
 
-def _edges(n_quantiles: int) -> F64:
+def _cell_edges(n_quantiles: int) -> F64:
     """The levels between cells, (Q + 1,)."""
     edges = np.arange(n_quantiles + 1.0)
     edges[0], edges[-1] = 0.25, n_quantiles - 0.25
     return edges / n_quantiles
 
 
-def _reached(cumulated: F64, levels: F64) -> I64:
+def _quantile_positions(cumulated: F64, levels: F64) -> I64:
     """The first position whose cumulated weight is at least each level."""
     return np.minimum(np.searchsorted(cumulated, levels * (1 - 1e-12)), len(cumulated) - 1)
 
@@ -129,9 +130,6 @@ def random_directions(n_dims: int, n_directions: int, seed: int) -> F64:
     signs = np.sign(np.diagonal(R, axis1=1, axis2=2))  # without them Q is not uniform
     columns = (Q * signs[:, None, :]).transpose(0, 2, 1).reshape(-1, n_dims)
     return np.ascontiguousarray(columns[:n_directions])
-
-
-LEAST_DIRECTIONS = 64
 
 
 class SlicedWassersteinEmbedding(SetEmbedding):
@@ -221,17 +219,17 @@ class SlicedWassersteinEmbedding(SetEmbedding):
 
     def fit(self, X: Any, y: Any = None) -> SlicedWassersteinEmbedding:
         """Choose the centre from the sets X, and the directions; one pass over the data. ``y`` is not used."""
-        given, Q = self.n_directions, whole("n_quantiles", self.n_quantiles)
-        auto = isinstance(given, str) and one_of("n_directions", given, ("auto",)) == "auto"
-        L = 0 if auto else whole("n_directions", given)
+        given, Q = self.n_directions, check_int("n_quantiles", self.n_quantiles)
+        auto = isinstance(given, str) and check_choice("n_directions", given, ("auto",)) == "auto"
+        L = 0 if auto else check_int("n_directions", given)
         sets, seed = check_sets(X), draw_seed(self.random_state)
-        found = self._look(sets, None)
+        found = self._summarize_fit_sets(sets, None)
         mean, variance, _ = sample_moments(sets, found.bad)
         middle, spread = mean.mean(axis=0), np.sqrt(variance.mean(axis=0))
         unit = np.array([round_to_float32(s) if s > 0 else 1.0 for s in spread])
         centre = np.round(middle / unit, 3) * unit  # no more digits than are of use
         d = sets.n_dims
-        count = 1 if d == 1 else L or max(LEAST_DIRECTIONS, 2 * d)
+        count = 1 if d == 1 else L or max(MIN_DIRECTIONS, 2 * d)
         self.spec_ = SlicedWassersteinSpec(tuple(centre.tolist()), count, Q, seed)
         return self
 

@@ -30,6 +30,7 @@ from dkdist._numba.compilation import jit
 from dkdist._numba.elementary import Frozen, RaggedLandmarks
 from dkdist._numba.points import read_only, set_arrays, total_weight
 from dkdist._utils.serialization import serializable
+from dkdist.distances._tuning import CLIP_RATIO, MAX_SIMPLEX_STEPS, RELATIVE_GAP_TOL
 from dkdist.distances.base import CostModel, Distance
 
 
@@ -69,13 +70,9 @@ def _sort(points, offsets, weights, weighted, ordered, levels):  # type: ignore[
         levels[stop - 1] = 1.0
 
 
-MAX_SIMPLEX_STEPS = 10_000_000
-RELATIVE_GAP_TOL = 1e-8  # of costs; below the rounding of float32 distances
-CLIP_RATIO = 2.0**-8  # successive limits of costs; the solver resolves about 1e-13 of the largest cost
-GRID_TOTAL = (
-    2.0**52
-)  # total mass of a set whose weights have no small integer ratios; sums stay exact in float64
-MAX_EXACT_INTEGER = 2.0**53
+# Total mass of a set whose weights have no small integer ratios; sums of masses stay exact below 2^53 (IEEE 754-2019).
+GRID_TOTAL = 2.0**52
+MAX_EXACT_INTEGER = 2.0**53  # of float64 (IEEE 754-2019)
 EPS = float(np.finfo(np.float64).eps)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from dkdist._numba.arrays import F32, F64
 from dkdist._numba.compilation import FINITE_REASSOC, jit
 from dkdist._numba.products import pad_to_three
-from dkdist.embeddings._density_numba import FLOOR
+from dkdist.embeddings._density_numba import MIN_DENSITY
 
 
 def densities_at(C: F32, tables: list[F32]) -> F64:
@@ -31,7 +31,7 @@ def densities_at(C: F32, tables: list[F32]) -> F64:
     _fill_densities(
         C.astype(np.float64), T.astype(np.float64), U.astype(np.float64), V.astype(np.float64), out
     )
-    return np.maximum(out, FLOOR)
+    return np.maximum(out, MIN_DENSITY)
 
 
 def mean_log_ratio(p: F64, q: F64) -> float:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.embedding import warn_if_coarse
-from dkdist._base.inputs import Sets, check_both, summarize
-from dkdist._base.invalid_sets import naming
+from dkdist._base.embedding import warn_coarse_columns
+from dkdist._base.inputs import Sets, check_two_collections, summarize
+from dkdist._base.invalid_sets import name_pair_errors
 from dkdist._base.parameter_checks import draw_seed
 from dkdist._numba.arrays import F64, Array
 from dkdist._runtime.pairs import Tile
@@ -63,9 +63,9 @@ def small_point_matrix(distance: Any, sets: Any, other: Any) -> F64 | None:
     is_slow = (
         resolved.cost_model(columns.sizes, columns.n_dims).prepare_cost == 0
     )  # half of the pairs are worth tiles
-    if (is_slow and is_symmetric) or not is_small(rows, columns):
-        if not _is_single_tile(resolved, rows, None if other is None else columns):
-            return None
+    needs_tiles = (is_slow and is_symmetric) or not is_small(rows, columns)
+    if needs_tiles and not _is_single_tile(resolved, rows, None if other is None else columns):
+        return None
     out = compute_distances(resolved, rows, columns).astype(np.float64)
     for i in range(1, len(out) if is_symmetric else 0):
         out[i, :i] = out[:i, i]
@@ -94,7 +94,7 @@ def compute_interruptibly(
     min_rows = MIN_RUN_ROWS if capabilities(distance).cost_model(b.sizes, b.n_dims).group_size > 1 else 1
     for rows in interruptible_runs(len(a), FIRST_RUN_PRODUCTS // row_products, min_rows):
         first = rows.start
-        with naming(lambda i, j, first=first: name(first + i, j)):  # type: ignore[misc]
+        with name_pair_errors(lambda i, j, first=first: name(first + i, j)):  # type: ignore[misc]
             evaluator.fill(packed, a[rows], out[rows])
     return out
 
@@ -173,7 +173,9 @@ def distance_matrix(
             return matrix
     check_verbose(verbose)
     require_frames(as_frame)
-    rows, columns = check_both(sets, other, "distance_matrix(sets, distance='hausdorff')", text=True)
+    rows, columns = check_two_collections(
+        sets, other, "distance_matrix(sets, distance='hausdorff')", text=True
+    )
     needs_seed = isinstance(distance, str) or random_state is not None  # distance objects have drawn before
     distance = resolve_distance(distance, rows.n_dims, draw_seed(random_state) if needs_seed else 0)
     require_one_part(distance)
@@ -183,7 +185,7 @@ def distance_matrix(
             summary = summarize(side, None, skip=False)
             require_units(distance, summary)
             if side.points_dtype == np.float32:
-                warn_if_coarse(summary, side.origin)
+                warn_coarse_columns(summary, side.origin)
     require_same_kind(rows, columns)
     is_user_function = capabilities(distance).is_user_function
     if is_user_function:
@@ -213,7 +215,7 @@ class DistanceTile:
     def __call__(self, tile: tuple[SetBlock, ...]) -> Tile:
         """Return the distances of a tile, and of its mirror image.
 
-        Of a symmetric distance, D[i, j] for i <= j are computed, and others only where they complete a group of columns.
+        Of a symmetric distance, D[i, j] for i <= j are computed, and others where they complete a group of columns.
         """
         a, first, left = _load_block(tile[0]), tile[0].first, tile[-1].first
         b = a if len(tile) == 1 else _load_block(tile[1])

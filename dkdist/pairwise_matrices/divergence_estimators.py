@@ -1,4 +1,4 @@
-"""Estimators for `divergence_matrix`: each holds its options and builds the measure of a pair of sets."""
+"""Options of the estimators of `divergence_matrix`, which they check and fit to the sets."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist._base.embedding import count_outside, tell_outside
+from dkdist._base.embedding import count_outside, warn_outside
 from dkdist._base.inputs import Sets, error_context, map_set_blocks
 from dkdist._base.invalid_sets import run_skipping_invalid
-from dkdist._base.parameter_checks import draw_seed, one_of, positive, whole
+from dkdist._base.parameter_checks import check_choice, check_int, check_positive, draw_seed
 from dkdist._numba.arrays import I64
 from dkdist.embeddings.divergence import DivergenceEmbedding
 from dkdist.embeddings.divergence_params import DivergenceSpec
 from dkdist.embeddings.divergences import DIVERGENCES
-from dkdist.embeddings.structure import MOST_TENSOR_DIMS
+from dkdist.embeddings.structure import MAX_TENSOR_DIMS
 from dkdist.io import SetStore
 from dkdist.pairwise_matrices import divergence_params as measures
 from dkdist.pairwise_matrices import integrals
@@ -27,15 +27,16 @@ from dkdist.sets import SampleSetError
 
 Divergence = str | Callable[[Any, Any], Any]
 
-DIRECTED = ("kullback-leibler", "renyi")
-DEFAULT_RENYI_ORDER = 0.5
+DIRECTED = "kullback-leibler", "renyi"
+DEFAULT_RENYI_ORDER = 0.5  # the symmetric order, -2 log of the Bhattacharyya coefficient (Poczos et al. 2011)
 
 
 @dataclass(frozen=True)
 class EntropyDivergence:
-    """Jensen-Shannon divergence H((p + q) / 2) - (H(p) + H(q)) / 2 of nearest-neighbour entropies ("entropy").
+    """Jensen-Shannon divergence from nearest-neighbour entropies ("entropy").
 
-    It is nearly unbiased and may be slightly negative. It takes no weights.
+    The estimate of H((p + q) / 2) - (H(p) + H(q)) / 2 is nearly unbiased and may be slightly negative. Sets must not
+    have weights.
 
     Parameters
     ----------
@@ -43,12 +44,12 @@ class EntropyDivergence:
         Which neighbour (with mixture="halves" in one dimension, how many spacings on either side). Larger is
         smoother; 4 to 20 differ little. Every set needs k + 1 points (2 k + 1 for spacings).
     mixture : {"all", "halves"}, default="all"
-        "all" takes all points of both sets, each in the balls of its own set's entropy, so that most of the error
-        cancels; ties do not matter. "halves" takes a random half of each set, as Sutherland et al. do (spacings in one
-        dimension), which is much noisier.
+        "all" uses all points of both sets, with the balls of each set's own entropy, so that most of the error
+        cancels; ties are allowed. "halves" uses a random half of each set, as Sutherland et al. do (spacings in one
+        dimension), and is much noisier.
     duplicates : {"raise", "floor"}, default="raise"
-        For mixture="halves": what to do with neighbours at distance zero, whose density would be infinite. "raise"
-        names the set. "floor" raises every distance to at least the smallest one between different points of the set.
+        For mixture="halves": treatment of neighbours at distance zero, whose density would be infinite. "raise" raises
+        an error that names the set. "floor" raises all distances to at least the smallest one between different points.
     random_state : int, Generator or None, default=None
         For mixture="halves": seed of the halves.
 
@@ -70,21 +71,21 @@ class EntropyDivergence:
     def measure(
         self, divergence: Divergence, alpha: float, symmetric: bool, rows: Sets, columns: Sets | None
     ) -> measures.DivergenceEstimator:
-        """Build the measure of a pair of these sets; `divergence_matrix` calls this."""
-        k, floor = whole("k", self.k), _is_floor(self.duplicates)
-        halves = one_of("mixture", self.mixture, ("all", "halves")) == "halves"
+        """Check the options and fit the estimator to the sets; called by `divergence_matrix`."""
+        k, floor = check_int("k", self.k), _uses_floor(self.duplicates)
+        halves = check_choice("mixture", self.mixture, ("all", "halves")) == "halves"
         if not halves and (floor or self.random_state is not None):
             option = "duplicates" if floor else "random_state"
             raise ValueError(
-                f"{option}={getattr(self, option)!r} would change nothing with mixture='all': leave it out, or give "
-                "mixture='halves'"
+                f"{option}={getattr(self, option)!r} has no effect with mixture='all'. Omit it, or pass "
+                "mixture='halves'."
             )
         if halves and rows.n_dims == 1:
             _require_points(self.name, rows, columns, 2 * k + 1, f"spacings of 2 x {k} points")
         else:
             _require_points(self.name, rows, columns, k + 1, f"k={k} neighbours of a point")
         return (
-            measures.HalvedEntropies(k, draw_seed(self.random_state), floor)
+            measures.HalfEntropyJS(k, draw_seed(self.random_state), floor)
             if halves
             else measures.KNNEntropyJS(k)
         )
@@ -94,15 +95,15 @@ class EntropyDivergence:
 class KNNDivergence:
     """Divergences from ratios of nearest-neighbour densities ("knn").
 
-    It estimates "kullback-leibler", "renyi" and "hellinger", is nearly unbiased and may be slightly negative. It takes
-    no weights.
+    Estimates of "kullback-leibler", "renyi" and "hellinger" are nearly unbiased and may be slightly negative. Sets must
+    not have weights.
 
     Parameters
     ----------
     k : int, default=4
         Which neighbour; for "renyi" more than |alpha - 1|. Larger is smoother. Every set needs k + 1 points.
     duplicates : {"raise", "floor"}, default="raise"
-        What to do with neighbours at distance zero, as for `EntropyDivergence`.
+        Treatment of neighbours at distance zero, as for `EntropyDivergence`.
 
     Examples
     --------
@@ -115,35 +116,35 @@ class KNNDivergence:
     k: int = 4
     duplicates: str = "raise"
     name = "knn"
-    divergences = ("kullback-leibler", "renyi", "hellinger")
+    divergences = "kullback-leibler", "renyi", "hellinger"
 
     def measure(
         self, divergence: Divergence, alpha: float, symmetric: bool, rows: Sets, columns: Sets | None
     ) -> measures.DivergenceEstimator:
-        """Build the measure of a pair of these sets; `divergence_matrix` calls this."""
-        k, floor = whole("k", self.k), _is_floor(self.duplicates)
+        """Check the options and fit the estimator to the sets; called by `divergence_matrix`."""
+        k, floor = check_int("k", self.k), _uses_floor(self.duplicates)
         _require_points(self.name, rows, columns, k + 1, f"k={k} neighbours of a point")
         if divergence == "renyi" and abs(alpha - 1) >= k:
             raise ValueError(
-                f"a Renyi divergence of order {alpha} needs more than {abs(alpha - 1):g} neighbours: found k={k}"
+                f"k must be above {abs(alpha - 1):g} for a Renyi divergence of order {alpha}; got k={k}."
             )
-        return measures.NeighbourRatios(str(divergence), k, alpha, symmetric, floor)
+        return measures.KNNRatioDivergence(str(divergence), k, alpha, symmetric, floor)
 
 
 @dataclass(frozen=True)
 class PluginDivergence:
     """Divergences of kernel density estimates, integrated over nodes ("plugin").
 
-    It estimates every divergence of `divergence_matrix`, and a vectorised kappa(p, q) of densities: int kappa(p(x),
-    q(x)) dx over the domain scaled to [0, 1]^d (independent of the scaling if kappa is homogeneous of degree one). It
-    is zero between equal sets, never negative except for rounding, and takes weights. The domain and the bandwidth are
-    chosen from the columns (``other`` if it is given: the training sets, say). Points of the rows outside the domain
-    are clipped to its boundary, with a warning.
+    Estimates every divergence of `divergence_matrix`, and int kappa(p(x), q(x)) dx of a vectorised function kappa(p, q)
+    over the domain scaled to [0, 1]^d (independent of the scaling if kappa is homogeneous of degree one). The estimate
+    is zero between equal sets, never negative except for rounding, and accepts weights. The domain and the bandwidth
+    are chosen from the columns (``other`` if given, for example the training sets). Points of the rows outside the
+    domain are clipped to its boundary, with a warning.
 
     Parameters
     ----------
     n_basis : int, default=32
-        Nodes per dimension, of a product grid up to three dimensions.
+        Number of nodes per dimension of a product grid in up to three dimensions.
     bandwidth, domain : default="auto", "robust"
         As for `DivergenceEmbedding`.
     structure : {"auto", "joint", "marginal"}, default="auto"
@@ -168,18 +169,19 @@ class PluginDivergence:
     def measure(
         self, divergence: Divergence, alpha: float, symmetric: bool, rows: Sets, columns: Sets | None
     ) -> measures.DivergenceEstimator:
-        """Build the measure of a pair of these sets; `divergence_matrix` calls this."""
+        """Check the options and fit the estimator to the sets; called by `divergence_matrix`."""
         spec = _fit_densities(self, self.n_basis, rows, columns)
         mean = symmetric and _is_directed(divergence)
-        return measures.PluginDensities(spec, _integrand(divergence, alpha), symmetric, mean)
+        return measures.PluginIntegral(spec, _integrand(divergence, alpha), symmetric, mean)
 
 
 @dataclass(frozen=True)
 class HeldOutDivergence:
-    """Jensen-Shannon divergence of densities at held-out points, as Sutherland et al. estimate it ("held-out").
+    """Jensen-Shannon divergence of densities at held-out points ("held-out").
 
-    Kernel densities of a random half of each set; log p and log (p + q) / 2 are averaged over the other halves, in
-    both directions. It may be negative. It takes no weights, and joint densities of up to three dimensions.
+    Densities are estimated from a random half of each set; log p and log (p + q) / 2 are averaged over the other
+    halves, in both directions (Sutherland et al. 2016). The estimate may be negative. Sets must not have weights, and
+    joint densities have up to three dimensions.
 
     Parameters
     ----------
@@ -206,13 +208,13 @@ class HeldOutDivergence:
     def measure(
         self, divergence: Divergence, alpha: float, symmetric: bool, rows: Sets, columns: Sets | None
     ) -> measures.DivergenceEstimator:
-        """Build the measure of a pair of these sets; `divergence_matrix` calls this."""
+        """Check the options and fit the estimator to the sets; called by `divergence_matrix`."""
         _require_points(self.name, rows, columns, 2, "two halves")
         spec = _fit_densities(self, PluginDivergence.n_basis, rows, columns)
         if spec.structure == "ball":
             raise ValueError(
-                f"estimator='held-out' takes joint densities of up to {MOST_TENSOR_DIMS} dimensions, found "
-                f"{spec.n_dims}: use structure='marginal', or estimator='plugin' or 'entropy'"
+                f"estimator='held-out' with joint densities needs at most {MAX_TENSOR_DIMS} dimensions; got "
+                f"{spec.n_dims}. Use structure='marginal', or estimator='plugin' or 'entropy'."
             )
         return HeldOutDensities(spec, draw_seed(self.random_state))
 
@@ -221,58 +223,58 @@ PairEstimator = EntropyDivergence | KNNDivergence | PluginDivergence | HeldOutDi
 ESTIMATORS: dict[str, Any] = {cls.name: cls for cls in get_args(PairEstimator)}
 
 
-def estimator_for(divergence: Divergence, estimator: str | PairEstimator, k: int | None) -> PairEstimator:
-    """The estimator itself, or one of that name with the option ``k``; refuses one that cannot estimate it."""
+def resolve_estimator(divergence: Divergence, estimator: str | PairEstimator, k: int | None) -> PairEstimator:
+    """Return the estimator, or build it from its name and ``k``; ValueError if it cannot estimate the divergence."""
     if isinstance(estimator, PairEstimator):
         if k is not None:
             name = type(estimator).__name__
-            hint = f"give {name}(k={k!r})" if hasattr(estimator, "k") else f"{name} has none"
+            hint = f"Pass {name}(k={k!r})." if hasattr(estimator, "k") else f"{name} has no k; omit it."
             raise ValueError(
-                f"k={k!r} was given together with estimator={estimator!r}, which has its own options: {hint}"
+                f"k must be omitted if estimator is an object; got k={k!r} and {estimator!r}. {hint}"
             )
         selected = estimator
     else:
-        cls = ESTIMATORS[one_of("estimator", estimator, tuple(ESTIMATORS))]
+        cls = ESTIMATORS[check_choice("estimator", estimator, tuple(ESTIMATORS))]
         if k is not None and not hasattr(cls, "k"):
-            raise ValueError(f"k={k!r} would change nothing for estimator={estimator!r}: leave it out")
+            raise ValueError(f"k={k!r} has no effect with estimator={estimator!r}. Omit k.")
         selected = cls() if k is None else cls(k=k)
-    _require_known(selected, divergence)
+    _require_supported(selected, divergence)
     return selected
 
 
-def order_and_symmetry(
+def resolve_order_and_symmetry(
     divergence: Divergence, alpha: float | None, symmetric: bool | None
 ) -> tuple[float, bool]:
-    """The order of a Renyi divergence, and whether the divergence is symmetric or is made so."""
+    """Return the order of a Renyi divergence, and whether the matrix is symmetric."""
     if alpha is not None and divergence != "renyi":
-        raise ValueError(f"alpha={alpha!r} would change nothing for divergence={divergence!r}: leave it out")
+        raise ValueError(f"alpha={alpha!r} has no effect with divergence={divergence!r}. Omit alpha.")
     if symmetric is False and not _is_directed(divergence):
         raise ValueError(
-            f"symmetric=False with {divergence!r}, which is symmetric: leave it out. Two directions have "
-            f"{', '.join(map(repr, DIRECTED))} and a callable"
+            f"symmetric=False needs a divergence with two directions ({', '.join(map(repr, DIRECTED))} or a callable); "
+            f"got {divergence!r}. Omit symmetric."
         )
-    order = positive("alpha", DEFAULT_RENYI_ORDER if alpha is None else alpha)
+    order = check_positive("alpha", DEFAULT_RENYI_ORDER if alpha is None else alpha)
     if order == 1:
-        raise ValueError("alpha must not be 1: the Renyi divergence of order 1 is 'kullback-leibler'")
+        raise ValueError("alpha must differ from 1; got 1. Use 'kullback-leibler', the limit of order 1.")
     return order, bool(symmetric) or not _is_directed(divergence)
 
 
-def _require_known(estimator: PairEstimator, divergence: Divergence) -> None:
+def _require_supported(estimator: PairEstimator, divergence: Divergence) -> None:
     if not callable(divergence) and not isinstance(divergence, str):
         raise ValueError(
-            f"divergence must be a name or a function, found {type(divergence).__name__}: other sets come third, "
-            "divergence_matrix(sets, 'jensen-shannon', other)"
+            f"divergence must be a name or a function; got {type(divergence).__name__}. Pass other sets as the third "
+            "argument: divergence_matrix(sets, 'jensen-shannon', other)."
         )
-    able = [
+    supporting = [
         name
         for name, cls in ESTIMATORS.items()
         if (cls is PluginDivergence if callable(divergence) else divergence in cls.divergences)
     ]
-    if estimator.name not in able:
-        elsewhere = f", which is known to estimator {' and '.join(map(repr, able))}" if able else ""
+    if estimator.name not in supporting:
+        hint = f" Use estimator {' or '.join(map(repr, supporting))}." if supporting else ""
         raise ValueError(
-            f"estimator {estimator.name!r} knows the divergences {', '.join(map(repr, estimator.divergences))}; "
-            f"found {divergence!r}{elsewhere}"
+            f"divergence must be one of {', '.join(map(repr, estimator.divergences))} with estimator "
+            f"{estimator.name!r}; got {divergence!r}.{hint}"
         )
 
 
@@ -280,8 +282,8 @@ def _is_directed(divergence: Divergence) -> bool:
     return callable(divergence) or divergence in DIRECTED
 
 
-def _is_floor(duplicates: str) -> bool:
-    return bool(one_of("duplicates", duplicates, ("raise", "floor")) == "floor")
+def _uses_floor(duplicates: str) -> bool:
+    return bool(check_choice("duplicates", duplicates, ("raise", "floor")) == "floor")
 
 
 def _integrand(divergence: Divergence, alpha: float) -> integrals.Integrand | float:
@@ -295,8 +297,8 @@ def _integrand(divergence: Divergence, alpha: float) -> integrals.Integrand | fl
     values = np.asarray(divergence(p, q))
     if values.shape != p.shape or values.dtype.kind != "f" or not np.isfinite(values).all():
         raise ValueError(
-            f"kappa(p, q) must give one finite float for each element: for p={p.tolist()} and q={q.tolist()} "
-            f"found {values!r}"
+            f"kappa(p, q) must return one finite float per element; got {values!r} for p={p.tolist()} and "
+            f"q={q.tolist()}."
         )
     return divergence
 
@@ -304,33 +306,30 @@ def _integrand(divergence: Divergence, alpha: float) -> integrals.Integrand | fl
 def _fit_densities(
     estimator: PluginDivergence | HeldOutDivergence, n_basis: int, rows: Sets, columns: Sets | None
 ) -> DivergenceSpec:
-    """Densities as chosen from the columns; the rows are checked."""
-    structure = one_of("structure", estimator.structure, ("auto", "joint", "marginal"))
+    """Fit densities to the columns, or to the rows without columns, and check the points of the rows."""
+    structure = check_choice("structure", estimator.structure, ("auto", "joint", "marginal"))
     if structure == "auto":
-        structure = "joint" if rows.n_dims <= MOST_TENSOR_DIMS else "marginal"
-    # whatever the divergence: only its densities are used
+        structure = "joint" if rows.n_dims <= MAX_TENSOR_DIMS else "marginal"
     embedding = DivergenceEmbedding(
         "hellinger", n_basis, bandwidth=estimator.bandwidth, domain=estimator.domain, structure=structure
-    )
+    )  # only its densities are used, which do not depend on the divergence
     if columns is None:
         return cast(DivergenceSpec, embedding.fit(rows).spec_)
     with error_context("one of other"):
         spec = cast(DivergenceSpec, embedding.fit(columns).spec_)
     outside = np.concatenate(map_set_blocks(partial(_count_outside, spec), rows, "survey"))
-    tell_outside(outside, 0, spec.domain, rows.n_points)
+    warn_outside(outside, 0, spec.domain, rows.n_points)
     return spec
 
 
 def _count_outside(spec: DivergenceSpec, sets: Sets, first: int) -> I64:
-    none = np.zeros(1, np.int64)
-    count = partial(count_outside, spec.domain)
-    return np.concatenate(
-        run_skipping_invalid(count, sets, range(first, first + len(sets)), none, skip=False).results
-    )
+    count, fill = partial(count_outside, spec.domain), np.zeros(1, np.int64)
+    positions = range(first, first + len(sets))
+    return np.concatenate(run_skipping_invalid(count, sets, positions, fill, skip=False).results)
 
 
 def _require_points(name: str, rows: Sets, columns: Sets | None, n_min: int, purpose: str) -> None:
-    """Refuse sets with fewer points than ``n_min``, and weights."""
+
     for sets, side in ((rows, ""), (columns, " of other")):
         if sets is None:
             continue
@@ -338,12 +337,12 @@ def _require_points(name: str, rows: Sets, columns: Sets | None, n_min: int, pur
         if sizes.min() < n_min:
             i = int(np.argmin(sizes >= n_min))
             raise SampleSetError(
-                f"set {i}{side} has {sizes[i]} point(s); {purpose} need at least {n_min}: drop the set, or use a "
-                "smaller k"
+                f"set {i}{side} has {sizes[i]} point(s); {purpose} need at least {n_min}. Drop the set, or use a "
+                "smaller k."
             )
         weights = sets.weights_shape if isinstance(sets, SetStore) else sets.weights
         if weights is not None:
             raise SampleSetError(
-                f"the sets{side} (set 0 and all others) have weights, and estimator={name!r} counts points: use "
-                "estimator='plugin', which takes weights, or sets without them"
+                f"the sets{side} (set 0 and all others) have weights; estimator={name!r} does not use weights. Use "
+                "estimator='plugin', or omit the weights."
             )

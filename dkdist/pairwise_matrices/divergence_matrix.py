@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dkdist._base.inputs import check_both
+from dkdist._base.inputs import check_two_collections
 from dkdist._runtime.pairs import PairTiles, plan_pairs
 from dkdist._utils.validation import check_verbose
 from dkdist.pairwise_matrices.divergence_estimators import (
@@ -117,7 +117,7 @@ def divergence_matrix(
     """
     check_verbose(verbose)
     require_frames(as_frame)
-    rows, columns = check_both(sets, other, "divergence_matrix(sets, 'jensen-shannon', other)")
+    rows, columns = check_two_collections(sets, other, "divergence_matrix(sets, 'jensen-shannon', other)")
     pairs = PairTiles(tile_bounds_of(rows), None if columns is None else tile_bounds_of(columns))
     local = isinstance(rows, SampleSets) or isinstance(columns, SampleSets)
     plan_pairs(pairs, what="divergence matrix", read_bytes=0, sample=None, local=local).check()

@@ -1,4 +1,4 @@
-"""Divergences of two densities that are given at the nodes of a quadrature rule: sums of v_k kappa(p_k, q_k)."""
+"""Divergences of two densities at the nodes of a quadrature rule: sums of v_k kappa(p_k, q_k)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Integrand = Callable[[F64, F64], F64]
 
 
 def kullback_leibler(p: F64, q: F64) -> F64:
-    """p log(p / q) - p + q, never negative; integrates to KL(p || q) for densities, which both integrate to one."""
+    """Return p log(p / q) - p + q >= 0, whose integral is KL(p || q) if p and q integrate to 1."""
     return np.asarray(p * np.log(p / q) - p + q)
 
 
 def integral(kappa: Integrand, p: F64, q: F64, weights: F64) -> float:
-    """sum_k v_k kappa(p_k, q_k)."""
+    """Return sum_k v_k kappa(p_k, q_k)."""
     return float(np.sum(weights * kappa(p, q)))
 
 
 def renyi(p: F64, q: F64, weights: F64, alpha: float) -> float:
-    """log(int p^alpha q^(1 - alpha)) / (alpha - 1) in nats, of p and q that are made to integrate to one."""
+    """Return log(int p^alpha q^(1 - alpha)) / (alpha - 1) in nats, for p and q normalized to integral 1."""
     exponent = alpha * np.log(p) + (1 - alpha) * np.log(q)
     largest = exponent.max()
     log_integral = largest + np.log(np.sum(weights * np.exp(exponent - largest)))

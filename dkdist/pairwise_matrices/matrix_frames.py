@@ -1,4 +1,4 @@
-"""A matrix of all pairs as a data frame, whose rows and columns are named by the ids of the sets."""
+"""Results of pairwise matrices: arrays with an index, or data frames labelled by the ids of the sets."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dkdist._utils.validation import check_bool
 
 
 def require_frames(as_frame: bool) -> None:
-    """Refuse what is no boolean, and a frame where pandas is missing."""
+    """Check ``as_frame``; ImportError if pandas is missing."""
     if check_bool("as_frame", as_frame) and find_spec("pandas") is None:
-        raise ImportError("as_frame=True needs pandas: pip install 'dkdist[frames]'")
+        raise ImportError("as_frame=True needs pandas. Run pip install 'dkdist[frames]'.")
 
 
-def as_asked(matrix: F64, rows: Sets, columns: Sets | None, as_frame: bool) -> Any:
-    """The matrix, of which it is known whose its rows are, or a frame of it; sets without ids are counted from 0."""
+def format_matrix(matrix: F64, rows: Sets, columns: Sets | None, as_frame: bool) -> Any:
+    """Return the matrix with the index of its rows, or as a frame; sets without ids are numbered from 0."""
     if not as_frame:
         return attach_index(matrix, rows)
     import pandas as pd

@@ -19,8 +19,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from dkdist._base.inputs import within_floats
-from dkdist._base.parameter_checks import draw_seed, one_of, positive, whole
+from dkdist._base.inputs import reject_float_overflow
+from dkdist._base.parameter_checks import check_choice, check_int, check_positive, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.top_k import merge_nearest, nearest_rows
@@ -250,9 +250,9 @@ class NearestSets(BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> NearestSets:
         """Index the features X (n, D), ndarray or dask array. ``y`` is not used."""
-        whole("n_neighbors", self.n_neighbors)
-        one_of("engine", self.engine, ("exact", "faiss", "approximate"))
-        if positive("recall", self.recall) > 1:
+        check_int("n_neighbors", self.n_neighbors)
+        check_choice("engine", self.engine, ("exact", "faiss", "approximate"))
+        if check_positive("recall", self.recall) > 1:
             raise ValueError(f"recall must be above 0 and at most 1; got {self.recall!r:.200}.")
         seed = draw_seed(self.random_state)
         if is_lazy(X):
@@ -263,7 +263,7 @@ class NearestSets(BaseEstimator):
                     "X must be in memory for engine='faiss'; got a dask array. Pass X.compute()."
                 )
         else:
-            with within_floats():
+            with reject_float_overflow():
                 X = validate_data(self, X, dtype=np.float32, order="C")
         self.n_samples_fit_ = int(X.shape[0])
         self._fit_X, self._index, self.recall_ = X, None, None
@@ -303,7 +303,7 @@ class NearestSets(BaseEstimator):
         check_is_fitted(self)
         check_bool("return_distance", return_distance)
         is_self_query = X is None
-        k = whole("n_neighbors", self.n_neighbors if n_neighbors is None else n_neighbors)
+        k = check_int("n_neighbors", self.n_neighbors if n_neighbors is None else n_neighbors)
         if k + is_self_query > self.n_samples_fit_:
             raise ValueError(
                 f"n_neighbors must be at most {self.n_samples_fit_ - is_self_query} for {self.n_samples_fit_} rows; "
@@ -311,7 +311,7 @@ class NearestSets(BaseEstimator):
             )
         rows = self._fit_X if is_self_query else X
         rows = rows.compute() if is_lazy(rows) else rows  # not an array: a data frame has column names
-        with within_floats():
+        with reject_float_overflow():
             if is_self_query:
                 queries = check_array(rows, dtype=np.float32, order="C")
             else:

@@ -7,7 +7,7 @@
     Renyi                 = log(int p^a q^(1-a)) / (a - 1)                      (Poczos, Xiong, Schneider 2011)
 
 Neither ratio nor moment is consistent for a fixed k; the errors of log rho and log nu cancel in KL, and B corrects
-the moments. Only these have such a correction: Jensen-Shannon, total variation and chi2 have none.
+the moments. No such correction is known for Jensen-Shannon, total variation and chi2.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from dkdist._numba.arrays import F64
 
 
 def log_ratios(rho: F64, nu: F64, d: int, m: int) -> F64:
-    """log q/p at each point of p: (n,); both distances positive."""
+    """Return log q/p (n,) at the points of p, from positive distances."""
     return np.asarray(d * np.log(rho / nu) + np.log((len(rho) - 1) / m))
 
 
 def kullback_leibler(log_ratio: F64) -> float:
-    """KL(p || q) in nats."""
+    """Return KL(p || q) in nats."""
     return -float(np.mean(log_ratio))
 
 
 def log_alpha_integral(log_ratio: F64, alpha: float, k: int) -> float:
-    """log of int p^alpha q^(1 - alpha), for |alpha - 1| < k."""
+    """Return log of int p^alpha q^(1 - alpha), for |alpha - 1| < k."""
     log_b = 2 * gammaln(k) - gammaln(k - alpha + 1) - gammaln(k + alpha - 1)
     exponent = (1 - alpha) * log_ratio
     largest = exponent.max()
@@ -37,10 +37,10 @@ def log_alpha_integral(log_ratio: F64, alpha: float, k: int) -> float:
 
 
 def renyi(log_ratio: F64, alpha: float, k: int) -> float:
-    """Renyi divergence of order alpha (not 1) in nats."""
+    """Return the Renyi divergence of order alpha != 1 in nats."""
     return log_alpha_integral(log_ratio, alpha, k) / (alpha - 1)
 
 
 def hellinger(log_ratio: F64, k: int) -> float:
-    """1 - int sqrt(p q) = int (sqrt p - sqrt q)^2 / 2."""
+    """Return 1 - int sqrt(p q) = int (sqrt p - sqrt q)^2 / 2."""
     return 1 - float(np.exp(log_alpha_integral(log_ratio, 0.5, k)))

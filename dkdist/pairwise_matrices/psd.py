@@ -1,8 +1,8 @@
-"""`project_psd`: matrices of estimated divergences made kernels that a kernel machine can take (Chen et al. 2009).
+"""`project_psd`: projection of symmetric matrices to positive semi-definite kernels (Chen et al. 2009).
 
 clip     lambda -> max(lambda, 0): the nearest positive semi-definite matrix in the Frobenius norm
 flip     lambda -> |lambda|
-shift    lambda -> lambda - min(lambda_min, 0): changes nothing but the diagonal
+shift    lambda -> lambda - min(lambda_min, 0): changes the diagonal only
 """
 
 from __future__ import annotations
@@ -13,37 +13,37 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigh, eigvalsh
 
-from dkdist._base.parameter_checks import one_of, real_matrix, require_symmetric
+from dkdist._base.parameter_checks import check_choice, check_real_array, require_symmetric
 from dkdist._numba.arrays import F64
+from dkdist.pairwise_matrices._tuning import KERNEL_SYMMETRY_TOL
 
-ASYMMETRY = 1e-8  # of the largest entry: rounding
-LARGEST = 1e150
-
-
-def _shifted(gram: F64) -> F64:
-    least = float(eigvalsh(gram, subset_by_index=[0, 0])[0])
-    return np.asarray(gram - min(least, 0.0) * np.eye(len(gram)))
+MAX_ENTRY = 1e150  # squares stay below 1.8e308, the largest float64 (IEEE 754-2019)
 
 
-def _rebuilt(gram: F64, repair: Callable[[F64], F64]) -> F64:
+def _shift(gram: F64) -> F64:
+    smallest = float(eigvalsh(gram, subset_by_index=[0, 0])[0])
+    return np.asarray(gram - min(smallest, 0.0) * np.eye(len(gram)))
+
+
+def _rebuild(gram: F64, repair: Callable[[F64], F64]) -> F64:
     values, vectors = eigh(gram)
     if values[0] >= 0:
         return gram.copy()
-    made = (vectors * repair(values)) @ vectors.T
-    return np.asarray((made + made.T) / 2)
+    projected = (vectors * repair(values)) @ vectors.T
+    return np.asarray((projected + projected.T) / 2)
 
 
 METHODS: Mapping[str, Callable[[F64], F64]] = {
-    "clip": lambda gram: _rebuilt(gram, lambda values: np.maximum(values, 0)),
-    "flip": lambda gram: _rebuilt(gram, np.abs),
-    "shift": _shifted,
+    "clip": lambda gram: _rebuild(gram, lambda values: np.maximum(values, 0)),
+    "flip": lambda gram: _rebuild(gram, np.abs),
+    "shift": _shift,
 }
 
 
 def project_psd(gram: ArrayLike, method: str = "clip") -> F64:
-    """A symmetric matrix without its negative eigenvalues: what a kernel machine can take for a kernel.
+    """Remove the negative eigenvalues of a symmetric matrix.
 
-    Kernels of estimated divergences are only nearly positive semi-definite.
+    Kernel machines need positive semi-definite kernels; kernels of estimated divergences are only nearly so.
 
     Parameters
     ----------
@@ -61,19 +61,19 @@ def project_psd(gram: ArrayLike, method: str = "clip") -> F64:
     Raises
     ------
     ValueError
-        For an unknown method, and a matrix that is not square, not finite or not symmetric (with the asymmetry).
+        For an unknown method, and a matrix that is not square, not finite or not symmetric.
 
     Notes
     -----
-    Cost O(N^3) time, some 3 N^2 numbers: about a second for N = 1,000.
+    Cost: O(N^3) time and about 3 N^2 numbers; about a second for N = 1,000.
 
-    Rows of test sets need care. *Inductive*: fit on the projected matrix of the training sets and predict from the raw
-    kernel values of test against training sets. Honest, and exact for "shift" (off the diagonal it changes nothing);
-    for "clip" and "flip" training and test rows then are not of one kernel, which matters little where the negative
-    eigenvalues are small. *Transductive*: project the matrix of training and test sets together and cut it. One
-    kernel, but the test sets (never their labels) take part in training, so their scores are those of a task in
-    which they are known beforehand, and a new set means everything again. `DivergenceEmbedding` has no such choice
-    to make: its kernel is positive semi-definite.
+    *Inductive* use: fit on the projected matrix of the training sets and predict from the raw kernel values of test
+    against training sets. This is exact for "shift", which changes the diagonal only; with "clip" and "flip" training
+    and test rows belong to slightly different kernels, which matters little if the negative eigenvalues are small.
+    *Transductive* use: project the matrix of training and test sets together and split it. Both then belong to one
+    kernel, but the test sets (never their labels) influence training, scores hold for tasks with known test sets, and
+    a new set requires another projection. The kernel of `DivergenceEmbedding` is positive semi-definite and needs no
+    projection.
 
     References
     ----------
@@ -89,7 +89,7 @@ def project_psd(gram: ArrayLike, method: str = "clip") -> F64:
     array([[2., 2.],
            [2., 2.]])
 
-    Inductively, with rows of test sets as they are:
+    Inductive use, with raw rows of test sets:
 
     >>> from sklearn.svm import SVC
     >>> rng = np.random.default_rng(0)
@@ -102,20 +102,20 @@ def project_psd(gram: ArrayLike, method: str = "clip") -> F64:
     >>> float(model.score(kernel(dk.divergence_matrix(test, other=train)), y[30:]))
     1.0
     """
-    one_of("method", method, tuple(METHODS))
-    given = real_matrix("gram", gram)
-    if given.ndim != 2 or given.shape[0] != given.shape[1] or len(given) == 0:
+    check_choice("method", method, tuple(METHODS))
+    K = check_real_array("gram", gram)
+    if K.ndim != 2 or K.shape[0] != K.shape[1] or len(K) == 0:
         raise ValueError(
-            f"gram must be a square matrix, found shape {given.shape}: rows of test sets are used as they are"
+            f"gram must be a nonempty square matrix; got shape {K.shape}. Use rows of test sets without projection."
         )
-    if not np.isfinite(given).all():
-        i, j = np.argwhere(~np.isfinite(given))[0]
-        raise ValueError(f"gram must be finite, found {given[i, j]} at ({i}, {j}): repair that pair of sets")
-    if np.abs(given).max() > LARGEST:
+    if not np.isfinite(K).all():
+        i, j = np.argwhere(~np.isfinite(K))[0]
+        raise ValueError(f"gram must be finite; got {K[i, j]} at ({i}, {j}). Check that pair of sets.")
+    if np.abs(K).max() > MAX_ENTRY:
         raise ValueError(
-            f"gram has entries up to {np.abs(given).max():.3g}, more than {LARGEST:g}: divide it by a number"
+            f"gram must have entries up to {MAX_ENTRY:g}; got {np.abs(K).max():.3g}. Rescale the matrix."
         )
     require_symmetric(
-        "gram", given, ASYMMETRY, "(gram + gram.T) / 2, or divergence_matrix(..., symmetric=True)"
+        "gram", K, KERNEL_SYMMETRY_TOL, "(gram + gram.T) / 2, or divergence_matrix(..., symmetric=True)"
     )
-    return METHODS[method]((given + given.T) / 2)
+    return METHODS[method]((K + K.T) / 2)

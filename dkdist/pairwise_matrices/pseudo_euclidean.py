@@ -1,16 +1,14 @@
-"""`PseudoEuclideanEmbedding`: coordinates from a matrix of distances, whatever the distance.
-
-Coordinates from a matrix of distances, in a space whose squared lengths may be negative (Goldfarb 1985).
+"""`PseudoEuclideanEmbedding`: coordinates from any matrix of distances (Goldfarb 1985).
 
     B = -J S J / 2 = V Lambda V^T,   S_ij = d_ij^2,   J = I - 1 1^T / N
     x_ik = V_ik sqrt|lambda_k|,      d_ij^2 = sum_k sign(lambda_k) (x_ik - x_jk)^2
 
-exact if all eigenvalues are kept. B holds the inner products about the centroid, so an object that is known by its
-squared distances s to the N has
+exact with all eigenvalues. Squared lengths may be negative. B holds the inner products about the centroid, so a new
+object with squared distances s to the N objects has
 
     b = -(s - mean_j s_j - mean_i S_i. + mean S) / 2,   x_k = sign(lambda_k) |lambda_k|^(-1/2) b V_k
 
-(Pekalska, Paclik, Duin 2001), which is its row of V sqrt|Lambda| if it is one of the N.
+(Pekalska, Paclik, Duin 2001), which equals its row of V sqrt|Lambda| if it is one of the N.
 """
 
 from __future__ import annotations
@@ -23,13 +21,14 @@ from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist._base.parameter_checks import real_matrix, require_symmetric, whole
+from dkdist._base.parameter_checks import check_int, check_real_array, require_symmetric
 from dkdist._numba.arrays import F64
 from dkdist._utils.validation import check_bool
+from dkdist.pairwise_matrices._tuning import DIAGONAL_TOL, DISTANCE_SYMMETRY_TOL, EIGENVALUE_TOL
 
 
-def spectrum(D: F64) -> tuple[F64, F64, F64]:
-    """Means of the columns of S, and all eigenvalues and vectors of B, by falling modulus."""
+def eigendecompose(D: F64) -> tuple[F64, F64, F64]:
+    """Return the column means of S, and the eigenvalues and eigenvectors of B, sorted by decreasing modulus."""
     S = D**2
     means = S.mean(axis=0)
     B = -(S - means - means[:, None] + means.mean()) / 2
@@ -38,69 +37,69 @@ def spectrum(D: F64) -> tuple[F64, F64, F64]:
     return means, values[order], vectors[:, order]
 
 
-def towards(values: F64, vectors: F64) -> F64:
-    """The map b -> x (N, m) of the eigenvalues that are kept; the largest entry of every eigenvector is positive."""
+def projection_matrix(values: F64, vectors: F64) -> F64:
+    """Return the map b -> x (N, m) of eigenvectors, with signs such that their largest entries are positive."""
     largest = np.argmax(np.abs(vectors), axis=0)
-    upright = vectors * np.sign(vectors[largest, np.arange(len(values))])
-    return np.ascontiguousarray(upright * (np.sign(values) / np.sqrt(np.abs(values))))
+    signed = vectors * np.sign(vectors[largest, np.arange(len(values))])
+    return np.ascontiguousarray(signed * (np.sign(values) / np.sqrt(np.abs(values))))
 
 
-def placed(D: F64, means: F64, components: F64) -> F64:
-    """(n, m) coordinates of objects with distances D (n, N), from the means of the columns of S and the map b -> x."""
+def project(D: F64, means: F64, components: F64) -> F64:
+    """Return coordinates (n, m) of objects with distances D (n, N)."""
     out = np.empty((len(D), components.shape[1]))
-    for row, made in zip(D, out, strict=True):  # one product a row: its bits do not depend on other rows
+    for row, x in zip(
+        D, out, strict=True
+    ):  # one product per row, so that its bits do not depend on other rows
         s = row**2
-        np.matmul(-(s - s.mean() - means + means.mean()) / 2, components, out=made)
+        np.matmul(-(s - s.mean() - means + means.mean()) / 2, components, out=x)
     return out
 
 
-ROUNDING = 1e-6  # of the largest eigenvalue: what distances in float32 leave uncertain
-ASYMMETRY = 1e-6  # of the largest distance
-LEAST, LARGEST = 1e-140, 1e140
-DIAGONAL = 1e-3  # of the largest distance: roots of rounding errors
+# Sums of squares stay between 2.2e-308 and 1.8e308, the normal numbers of float64 (IEEE 754-2019).
+MIN_DISTANCE, MAX_DISTANCE = 1e-140, 1e140
 
 
 class PseudoEuclideanEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Coordinates whose differences give back a matrix of distances: N^2 distances, then any linear learner.
+    """Embed objects so that coordinate differences reproduce a matrix of distances.
 
-    Squared distances are ``((x - y) ** 2) @ signature_``: components of negative eigenvalues, which only distances that
-    are not Euclidean have, count with a minus sign. Learners that take the coordinates as they are work in
-    the Euclidean space of the same coordinates.
+    Squared distances are ``((x - y) ** 2) @ signature_``. Components of negative eigenvalues, which occur for
+    non-Euclidean distances only, have a negative sign. Learners that ignore the signature use the Euclidean space of
+    the same coordinates. The cost grows with N^2 distances.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number m of components, those with the largest eigenvalues in modulus. None keeps all above 1e-6 of the
+        The number m of components, those with the largest absolute eigenvalues. None keeps all above 1e-6 of the
         largest.
     negative : bool, default=True
-        Whether components of negative eigenvalues may be kept. Without them this is classical scaling.
+        Whether to keep components of negative eigenvalues. Without them this is classical scaling.
 
     Attributes
     ----------
     eigenvalues_ : (m,) float64 array
-        By falling modulus.
+        Eigenvalues, sorted by decreasing modulus.
     signature_ : (m,) float64 array of 1 and -1
-        Their signs.
+        Signs of the eigenvalues.
     n_features_in_ : int
-        The number N of objects that distances are to be given to.
+        The number N of objects in `fit`, to which `transform` needs distances.
 
     Raises
     ------
     ValueError
-        For a matrix that is not square, not finite, negative somewhere, not symmetric (to 1e-6 of its largest entry) or
-        has a diagonal that is not zero (to 1e-3); if all objects are equal; for more components than there are.
+        For a matrix that is not square, not finite, negative, not symmetric (to 1e-6 of its largest entry) or whose
+        diagonal is not zero (to 1e-3); if all objects are equal; for more components than eigenvalues.
 
     Notes
     -----
-    ``fit`` takes O(N^3) time and some 4 N^2 numbers; ``transform`` N m operations a row. Rows are float64, and a row
-    depends on that row of distances alone. New objects are projected (the inductive use); to embed training and test
-    objects together, fit on the matrix of all of them (transductive: the test objects, never their labels, then
-    take part in training). Cross-validation of scikit-learn cuts rows and columns of the matrix alike.
+    ``fit`` takes O(N^3) time and about 4 N^2 numbers; ``transform`` N m operations per row. Rows are float64, and a row
+    depends on its row of distances alone. New objects are projected (inductive use). To embed training and test objects
+    together, fit on the matrix of all of them (transductive use: the test objects, never their labels, influence
+    training). Cross-validation of scikit-learn splits rows and columns of the matrix consistently.
 
     References
     ----------
     Goldfarb: A new approach to pattern recognition (1985). Pekalska, Paclik, Duin: A generalized kernel approach to
-    dissimilarity-based classification (2001), who place new objects.
+    dissimilarity-based classification (2001), for new objects.
 
     Examples
     --------
@@ -121,47 +120,48 @@ class PseudoEuclideanEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.negative = negative
 
     def fit(self, X: ArrayLike, y: Any = None) -> PseudoEuclideanEmbedding:
-        """Find the components of the (N, N) distances X. ``y`` is not used."""
-        wanted = None if self.n_components is None else whole("n_components", self.n_components)
+        """Compute the components of the (N, N) distances X. ``y`` is not used."""
+        n_components = None if self.n_components is None else check_int("n_components", self.n_components)
         negative = check_bool("negative", self.negative)
-        D = _distances(X)
+        D = _check_distances(X)
         if D.shape[0] != D.shape[1]:
             raise ValueError(
-                f"fit expects the distances of N objects to each other, (N, N); found shape {D.shape}: distances of "
-                "other objects to these are for transform"
+                f"X must be a square matrix of distances, (N, N); got shape {D.shape}. Pass distances of other objects "
+                "to transform."
             )
         _require_dissimilarities(D)
         D = (D + D.T) / 2
         np.fill_diagonal(D, 0)
-        means, values, vectors = spectrum(D)
-        kept = np.flatnonzero(np.abs(values) > ROUNDING * abs(values[0]))
+        means, values, vectors = eigendecompose(D)
+        kept = np.flatnonzero(np.abs(values) > EIGENVALUE_TOL * abs(values[0]))
         if not negative:
             kept = kept[values[kept] > 0]
         if len(kept) == 0:
+            raise ValueError(f"X must have positive distances; got distance 0 for all {len(D)} objects.")
+        if n_components is not None and n_components > len(kept):
             raise ValueError(
-                f"all {len(D)} objects are at distance 0: found no component. Give objects that differ"
+                f"n_components must be at most {len(kept)}, the number of components above rounding; got "
+                f"{n_components}. Use None for all."
             )
-        if wanted is not None and wanted > len(kept):
-            raise ValueError(
-                f"n_components={wanted}, but these distances have {len(kept)} components above rounding: ask for at "
-                f"most {len(kept)}, or None for all"
-            )
-        kept = kept[:wanted]
+        kept = kept[:n_components]
         self.means_, self.eigenvalues_ = means, values[kept]
-        self.components_, self.signature_ = towards(values[kept], vectors[:, kept]), np.sign(values[kept])
+        self.components_, self.signature_ = (
+            projection_matrix(values[kept], vectors[:, kept]),
+            np.sign(values[kept]),
+        )
         self.n_features_in_ = len(means)
         return self
 
     def transform(self, X: ArrayLike) -> F64:
-        """Coordinates of objects with distances X (M, N) to those of ``fit``: (M, m) float64."""
+        """Return coordinates (M, m) float64 of objects with distances X (M, N) to those of ``fit``."""
         check_is_fitted(self)
-        D = _distances(X)
+        D = _check_distances(X)
         if D.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {D.shape[1]} features, but PseudoEuclideanEmbedding is expecting {self.n_features_in_} "
-                "features as input: the distances to each of the objects of fit"
+                "features as input, the distances to the objects of fit"
             )
-        return placed(D, self.means_, self.components_)
+        return project(D, self.means_, self.components_)
 
     @property
     def _n_features_out(self) -> int:
@@ -174,29 +174,29 @@ class PseudoEuclideanEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return tags
 
 
-def _distances(X: ArrayLike) -> F64:
-    D = real_matrix("distances", X)
+def _check_distances(X: ArrayLike) -> F64:
+    D = check_real_array("distances", X)
     if D.ndim != 2 or D.size == 0:
-        raise ValueError(f"expected a matrix of distances, found shape {D.shape}: use distance_matrix")
-    bad = ~(np.isfinite(D) & (D >= 0))
-    if bad.any():
-        i, j = np.argwhere(bad)[0]
+        raise ValueError(f"distances must be a nonempty matrix; got shape {D.shape}. Use distance_matrix.")
+    is_invalid = ~(np.isfinite(D) & (D >= 0))
+    if is_invalid.any():
+        i, j = np.argwhere(is_invalid)[0]
         raise ValueError(
-            f"distances must be finite and >= 0, found {D[i, j]} at ({i}, {j}): repair that pair of objects"
+            f"distances must be finite and >= 0; got {D[i, j]} at ({i}, {j}). Check that pair of objects."
         )
-    most = float(D.max())
-    if most and not LEAST <= most <= LARGEST:
+    largest = float(D.max())
+    if largest and not MIN_DISTANCE <= largest <= MAX_DISTANCE:
         raise ValueError(
-            f"the largest distance is {most:.3g}, beyond {LEAST:g} to {LARGEST:g} whose squares add up: divide them by "
-            "a number"
+            f"the largest distance must be from {MIN_DISTANCE:g} to {MAX_DISTANCE:g}; got {largest:.3g}. Rescale the "
+            "distances."
         )
     return D
 
 
 def _require_dissimilarities(D: F64) -> None:
-    require_symmetric("distances", D, ASYMMETRY, "(D + D.T) / 2")
+    require_symmetric("distances", D, DISTANCE_SYMMETRY_TOL, "(D + D.T) / 2")
     k = int(np.argmax(np.diag(D)))
-    if D[k, k] > DIAGONAL * D.max():
+    if D[k, k] > DIAGONAL_TOL * D.max():
         raise ValueError(
-            f"the distance of an object to itself must be 0, found {D[k, k]:.6g} at ({k}, {k}): is this a kernel?"
+            f"distances must be 0 on the diagonal; got {D[k, k]:.6g} at ({k}, {k}). Check that this is not a kernel."
         )

@@ -1,11 +1,11 @@
-"""How a matrix of all pairs is cut where loops take many columns side by side: panels of full lanes, and steps of rows.
+"""Tiles of a matrix of all pairs for distances that compare groups of columns at once.
 
         columns
 ┌────┬────────┬────────┐
-│    │        │        │    A panel is as many columns as lanes take, or a multiple; the first takes what is left
-└────┤        │        │    over. Of a symmetric matrix it ends at the diagonal, so that some N W / 2 pairs are made
-     │        │        │    beside the N^2 / 2 that are needed, or fewer where what is left of a panel is halved
-     └────────┤        │    further (`DistanceTile`). Rows are cut where that makes tasks for several threads.
+│    │        │        │    Columns are cut into panels whose width W is a multiple of the group size; the first panel
+└────┤        │        │    takes the remainder. In a symmetric matrix of N sets a panel ends at the diagonal, which
+     │        │        │    adds about N W / 2 pairs to the required N^2 / 2, or fewer after `split_at_diagonal`.
+     └────────┤        │    Rows are cut where that gives enough tasks for all threads.
               │        │
               └────────┘
 """
@@ -22,95 +22,107 @@ import numpy as np
 from dkdist._base.inputs import Sets
 from dkdist._runtime.pairs import PairTiles
 from dkdist.distances.base import CostModel, Distance, capabilities
-from dkdist.pairwise_matrices.tiles import FEW_PRODUCTS
+from dkdist.pairwise_matrices._tuning import (
+    MAX_TILE_SIDE,
+    MIN_ROWS_PER_PREPARE_COST,
+    MIN_SPLIT_ROWS,
+    MIN_THREADED_PRODUCTS,
+    TARGET_TASKS,
+)
 
-SIDE = 512  # columns and rows of a task at most, unless lanes take more
-TASKS = 8  # as many as there is work for: several for every thread
-FEW_ROWS = 24  # cost less together than the calls for half of their pairs
-REPAID = 8  # times the rows that making columns ready costs: fewer are not worth a task
 
+class TileRange(NamedTuple):
+    """Rows ``row_start`` to ``row_stop`` - 1 and columns ``col_start`` to ``col_stop`` - 1 of a tile."""
 
-class SymmetricTile(NamedTuple):
-    """Rows and columns of a task: ``first`` to before ``last`` row, ``left`` to before ``right`` column."""
-
-    first: int
-    last: int
-    left: int
-    right: int
+    row_start: int
+    row_stop: int
+    col_start: int
+    col_stop: int
 
 
 @dataclass(frozen=True)
 class SymmetricTiling(PairTiles):
-    """The tiles of a matrix whose rows and columns are cut apart."""
+    """Tiles of a matrix, whose rows and columns are cut at different places."""
 
-    steps: tuple[SymmetricTile, ...]
+    ranges: tuple[TileRange, ...]
 
     @property
     def n_read(self) -> tuple[int, int]:
-        """How often sets of both sides are read."""
-        rows = sum(step.last - step.first for step in self.steps)
-        columns = sum(step.right - step.left for step in self.steps)
+        """Numbers of sets read by all tiles, of the first and of the second collection."""
+        rows = sum(tile.row_stop - tile.row_start for tile in self.ranges)
+        columns = sum(tile.col_stop - tile.col_start for tile in self.ranges)
         return (rows + columns, 0) if self.columns is None else (rows, columns)
 
     @property
     def n_tiles(self) -> int:
-        """How many tiles there are."""
-        return len(self.steps)
+        """Number of tiles."""
+        return len(self.ranges)
 
     @property
     def tiles(self) -> list[tuple[slice, slice]]:
         """(rows, columns) of every tile, in order."""
-        return [(slice(step.first, step.last), slice(step.left, step.right)) for step in self.steps]
+        return [
+            (slice(tile.row_start, tile.row_stop), slice(tile.col_start, tile.col_stop))
+            for tile in self.ranges
+        ]
 
 
-def cut_pairs(measure: Distance, rows: Sets, columns: Sets | None) -> SymmetricTiling:
-    """The tiles: as many as there is work for, if few; a function of a user's may take any time."""
+def tile_pairs(distance: Distance, rows: Sets, columns: Sets | None) -> SymmetricTiling:
+    """Cut a matrix into as many tiles as its work is worth; a user's function may take any time."""
     across = rows if columns is None else columns
     products = rows.n_points * across.n_points * rows.n_dims
-    tasks = TASKS if capabilities(measure).by_function else min(TASKS, 1 + products // FEW_PRODUCTS)
-    grain = capabilities(measure).grain(across.sizes, across.n_dims)
+    traits = capabilities(distance)
+    n_tasks = (
+        TARGET_TASKS if traits.is_user_function else min(TARGET_TASKS, 1 + products // MIN_THREADED_PRODUCTS)
+    )
+    cost_model = traits.cost_model(across.sizes, across.n_dims)
     m = None if columns is None else len(columns)
-    return staircase(len(rows), m, grain, capabilities(measure).symmetric, tasks)
+    return tile_matrix(len(rows), m, cost_model, traits.symmetric, n_tasks)
 
 
-def staircase(n: int, m: int | None, grain: CostModel, symmetric: bool, tasks: int) -> SymmetricTiling:
-    """The tiles of (n, m) pairs, or of n sets among themselves, in about so many ``tasks`` unless they are large."""
-    triangular, across = m is None and symmetric, n if m is None else m
-    width = max(grain.lanes, SIDE // grain.lanes * grain.lanes)
-    panels = [0, *range(across % width or width, across + 1, width)] if across else [0]
-    tops = [right if triangular else n for right in panels[1:]]
-    least = max(1, math.ceil(REPAID * grain.ahead))
-    height = min(max(-(-sum(tops) // tasks), least), max(SIDE, least))
-    steps = []
-    for left, right, top in zip(panels[:-1], panels[1:], tops, strict=True):
-        for first, last in _cut(top, height, grain.lanes):
-            steps.append(SymmetricTile(first, last, max(left, first) if triangular else left, right))
-    steps.sort(key=lambda step: (step.first - step.last) * (step.right - step.left))  # the largest first
+def tile_matrix(
+    n: int, m: int | None, cost_model: CostModel, symmetric: bool, n_tasks: int
+) -> SymmetricTiling:
+    """Cut (n, m) pairs, or all pairs of n sets, into about ``n_tasks`` tiles, or more if they are large."""
+    is_triangular, n_columns = m is None and symmetric, n if m is None else m
+    width = max(cost_model.group_size, MAX_TILE_SIDE // cost_model.group_size * cost_model.group_size)
+    panels = [0, *range(n_columns % width or width, n_columns + 1, width)] if n_columns else [0]
+    panel_rows = [col_stop if is_triangular else n for col_stop in panels[1:]]
+    min_height = max(1, math.ceil(MIN_ROWS_PER_PREPARE_COST * cost_model.prepare_cost))
+    height = min(max(-(-sum(panel_rows) // n_tasks), min_height), max(MAX_TILE_SIDE, min_height))
+    ranges = []
+    for left, right, n_rows in zip(panels[:-1], panels[1:], panel_rows, strict=True):
+        for first, last in _row_ranges(n_rows, height, cost_model.group_size):
+            ranges.append(TileRange(first, last, max(left, first) if is_triangular else left, right))
+    # the largest first, so that threads end together
+    ranges.sort(key=lambda tile: (tile.row_start - tile.row_stop) * (tile.col_stop - tile.col_start))
     ends = np.array([0, n]), None if m is None else np.array([0, m])
-    return SymmetricTiling(*ends, tuple(steps))
+    return SymmetricTiling(*ends, tuple(ranges))
 
 
-def needed(step: SymmetricTile, grain: CostModel) -> list[SymmetricTile]:
-    """The parts of a tile on and above the diagonal, and what is beside it in full lanes.
+def split_at_diagonal(tile: TileRange, cost_model: CostModel) -> list[TileRange]:
+    """Split a tile of a symmetric matrix into parts on and above the diagonal, in whole groups of columns.
 
-    Halves that the diagonal passes are halved again until what is beside it costs less than making columns ready.
+    Parts that the diagonal crosses are halved until the pairs below it cost less than preparing columns again.
     """
-    first, last, left, right = step
-    meet = max(first, left)
-    n = last - meet
-    if n <= max(grain.lanes, 3 * grain.ahead, FEW_ROWS if grain.ahead else 1):
-        return [step]
-    above = [SymmetricTile(first, meet, left, right)] if meet > first else []
-    middle = right - grain.lanes * round((right - (meet + last) / 2) / grain.lanes)
-    beside = SymmetricTile(meet, middle, middle, right)
-    square, rest = SymmetricTile(meet, middle, meet, middle), SymmetricTile(middle, last, middle, right)
-    return [*above, beside, *needed(square, grain), *needed(rest, grain)]
+    first, last, left, right = tile
+    start = max(first, left)
+    n = last - start
+    if n <= max(
+        cost_model.group_size, 3 * cost_model.prepare_cost, MIN_SPLIT_ROWS if cost_model.prepare_cost else 1
+    ):
+        return [tile]
+    above = [TileRange(first, start, left, right)] if start > first else []
+    middle = right - cost_model.group_size * round((right - (start + last) / 2) / cost_model.group_size)
+    upper_right = TileRange(start, middle, middle, right)
+    halves = TileRange(start, middle, start, middle), TileRange(middle, last, middle, right)
+    return [*above, upper_right, *(part for half in halves for part in split_at_diagonal(half, cost_model))]
 
 
-def _cut(top: int, height: int, lanes: int) -> list[tuple[int, int]]:
-    """Rows in equal parts of some height, which end where lanes do if they are as high."""
-    part = -(-top // max(1, round(top / height)))
-    if part >= lanes:
-        part = -(-part // lanes) * lanes
-    bounds = [0, *range(top % part or part, top + 1, part)]
+def _row_ranges(n_rows: int, height: int, group_size: int) -> list[tuple[int, int]]:
+    """Cut rows into equal parts of about ``height``, in whole groups if they are as high as a group."""
+    part = -(-n_rows // max(1, round(n_rows / height)))
+    if part >= group_size:
+        part = -(-part // group_size) * group_size
+    bounds = [0, *range(n_rows % part or part, n_rows + 1, part)]
     return list(itertools.pairwise(bounds))

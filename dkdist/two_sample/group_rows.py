@@ -1,4 +1,4 @@
-"""Rows that groups of sets are compared by: quantiles of projections, and summaries along the axes.
+"""Rows of sets for `group_test`: quantiles of projections, and summaries along the axes.
 
     quantiles[l, q] = F_l^-1((q + 1/2) / Q),    F_l the distribution of u_l . z,   z = (x - centre) / scale
     summaries       mean, standard deviation, max (z - mean) and max (mean - z) of z along each axis; max |z|
@@ -7,7 +7,7 @@ Directions u are the axes and random ones. The rows give seven representations, 
 
     distribution   the quantiles on random directions: Euclidean distances are sliced Wasserstein distances
     spread         their standard deviations on all directions
-    shape          the quantiles of each set from its own mean in units of its own spread
+    shape          the quantiles of each set, centred and scaled by its own mean and spread
 
 and four for the largest difference of one column: means, log(1 + standard deviation), log(1 + distance), and the radius
 log(1 + max |z|).
@@ -24,15 +24,17 @@ from dkdist._numba.arrays import F32, F64
 from dkdist.distances._sliced_wasserstein_numba import projected_quantiles
 from dkdist.distances.sliced_wasserstein_embedding import random_directions
 from dkdist.sets import SampleSets
+from dkdist.two_sample._tuning import N_QUANTILES
 
-N_QUANTILES = 16
-N_SUMMARIES = 4  # of each axis: mean, standard deviation, largest distances above and below the mean
-TO_STANDARD = 1.4826  # of a median absolute deviation: the standard deviation of a Gaussian
+N_SUMMARIES = 4  # per axis, as in `axis_summaries` (dkdist/two_sample/group_rows.py)
+MAD_TO_STD = (
+    1.4826  # 1 / Phi^-1(3/4): standard deviation over median absolute deviation of a Gaussian (Hampel 1974)
+)
 
 
 @dataclass(frozen=True)
 class GroupRowsSpec(Params["GroupRows"]):
-    """Which quantiles of (x - centre) / scale: along the d axes, then on ``n_directions`` random ones."""
+    """Parameters of rows: quantiles of (x - centre) / scale along d axes and ``n_directions`` random directions."""
 
     centre: tuple[float, ...]
     scale: tuple[float, ...]
@@ -42,7 +44,7 @@ class GroupRowsSpec(Params["GroupRows"]):
 
     @property
     def n_dims(self) -> int:
-        """The dimension d of the points."""
+        """Dimension d of the points."""
         return len(self.centre)
 
     @property
@@ -55,7 +57,7 @@ class GroupRowsSpec(Params["GroupRows"]):
 
 
 class GroupRows(FittedParams[GroupRowsSpec]):
-    """Directions of a `GroupRowsSpec`; immutable, shared by all blocks."""
+    """Materialized directions of a `GroupRowsSpec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: GroupRowsSpec) -> None:
         self.spec = spec
@@ -65,7 +67,7 @@ class GroupRows(FittedParams[GroupRowsSpec]):
         self._directions = np.ascontiguousarray(unit / np.array(spec.scale))
 
     def embed(self, sets: SampleSets) -> F32:
-        """Rows of the embedding: (n_sets, m) float32."""
+        """Compute rows of sets: (n_sets, m) float32."""
         centre, U = np.array(self.spec.centre), self._directions
         rows = projected_quantiles(sets.relative, sets.offsets, sets.weights, centre, U, N_QUANTILES)
         summaries = axis_summaries(sets, centre, np.array(self.spec.scale))
@@ -73,11 +75,10 @@ class GroupRows(FittedParams[GroupRowsSpec]):
 
 
 def axis_summaries(sets: SampleSets, centre: F64, scale: F64) -> F32:
-    """Summaries (n_sets, 4 d + 1) of z = (x - centre) / scale.
+    """Compute summaries (n_sets, 4 d + 1) of z = (x - centre) / scale.
 
     Mean, standard deviation, largest distances above and below the mean along each axis; largest distance from 0.
-
-    A point of weight 0 has no distance.
+    Points of weight 0 are ignored.
     """
     first, sizes = sets.offsets[:-1], np.diff(sets.offsets)
     z = (sets.relative.astype(np.float64) - centre) / scale
@@ -94,10 +95,10 @@ def axis_summaries(sets: SampleSets, centre: F64, scale: F64) -> F32:
 
 
 def centre_and_scale(rows: F32, n_dims: int) -> tuple[F64, F64]:
-    """Median over sets of their medians, and of their interquartile ranges, (d,) each; from rows (n, m).
+    """Compute the medians over sets of their medians and interquartile ranges, (d,) each, from rows (n, m).
 
-    A dimension in which most sets are of one value is scaled by how sets differ in it. Neither knows an order of the
-    sets.
+    A dimension with interquartile range 0 is scaled by its standard deviation between sets. The order of the sets
+    changes no bit.
     """
     quantiles = rows[:, : n_dims * N_QUANTILES].reshape(len(rows), -1, N_QUANTILES).astype(np.float64)
     quarter, middle = N_QUANTILES // 4, N_QUANTILES // 2
@@ -109,7 +110,7 @@ def centre_and_scale(rows: F32, n_dims: int) -> tuple[F64, F64]:
 
 
 def representations(rows: F32, n_dims: int) -> dict[str, F32]:
-    """The representations of ``rows`` (n, m) of a `GroupRowsSpec`, each (n, some columns) float32."""
+    """Split rows (n, m) of a `GroupRowsSpec` into seven representations, (n, n_columns) float32 each."""
     n_summaries = N_SUMMARIES * n_dims + 1
     quantiles = rows[:, :-n_summaries].reshape(len(rows), -1, N_QUANTILES)
     edges = [n_dims, 2 * n_dims, n_summaries - 1]
@@ -118,12 +119,12 @@ def representations(rows: F32, n_dims: int) -> dict[str, F32]:
     spread = quantiles.std(axis=2, dtype=np.float64)
     unit = np.where(spread > 0, spread, 1.0)
     shape = (quantiles - location[:, :, None]) / unit[:, :, None]
-    several = quantiles.shape[1] > n_dims
+    has_random_directions = quantiles.shape[1] > n_dims
     return {
         "distribution": np.ascontiguousarray(
-            (quantiles[:, n_dims:] if several else quantiles).reshape(len(rows), -1)
+            (quantiles[:, n_dims:] if has_random_directions else quantiles).reshape(len(rows), -1)
         ),
-        "spread": standardised(spread),
+        "spread": standardize_columns(spread),
         "shape": shape.reshape(len(rows), -1).astype(np.float32),
         "axis means": mean,
         "axis spreads": np.log1p(deviation),
@@ -132,10 +133,10 @@ def representations(rows: F32, n_dims: int) -> dict[str, F32]:
     }
 
 
-def standardised(columns: F64) -> F32:
-    """Columns (n, k) from their medians, in units of their median absolute deviations, or of their deviations."""
+def standardize_columns(columns: F64) -> F32:
+    """Centre columns (n, k) at their medians, and scale by median absolute or, if 0, standard deviations."""
     columns = columns - np.median(columns, axis=0)
-    unit = TO_STANDARD * np.median(np.abs(columns), axis=0)
+    unit = MAD_TO_STD * np.median(np.abs(columns), axis=0)
     deviation = np.sort(columns, axis=0).std(axis=0)
     unit = np.where(unit > 0, unit, deviation)
     return np.asarray(columns / np.where(unit > 0, unit, 1.0), np.float32)

@@ -4,7 +4,7 @@ With g the coordinates in robust units and u the same in one common unit:
 
     gaussian    D^2 of exp(-|u - u'|^2 / (2 s^2)), one statistic for each of ten bandwidths s
     laplace     D^2 of exp(-sum_j |u_j - u'_j| / s), likewise
-    energy      D^2 of -|u - u'|, the energy distance (Székely, Rizzo 2013), as a mixture of the Gaussian kernels
+    energy      D^2 of -|u - u'|, the energy distance (Székely, Rizzo 2013), a mixture of the Gaussian kernels
     means       sum of squared differences of the means of g_j
     spread      the same of g_j^2;   products    the same of g_j g_k, j < k
     radius      squared difference of the means of |g|^2
@@ -29,20 +29,26 @@ from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64, U16
 from dkdist.kernels._random_numba import mean_features, waves_of
 from dkdist.kernels.registry import NORMAL_SAMPLERS, get_kernel, most_accurate_sampler
+from dkdist.two_sample._tuning import (
+    BATCH_COORDINATES,
+    MAX_DEVIATION,
+    MAX_PAIRS,
+    MIN_BANDWIDTH_RATIO,
+    N_BANDWIDTHS,
+    SCALE_QUANTILE,
+)
 
-N_BANDWIDTHS, QUANTILES = 10, (0.05, 0.95)  # of distances between pooled points; both as in MMDAgg
-SCALE_QUANTILE = 0.9  # of the deviations of a coordinate from its median that are not 0: its unit
-MAX_DEVIATION = 2.0  # units, 3.3 standard deviations of normal points: points farther out are clipped
-MAX_PAIRS = 253  # products of coordinates: all pairs of 23, so that moments cost less than frequencies
-BATCH_COORDINATES = 2**16  # of points whose features are computed together: products of 23 take 6 MiB
-MAX_SCALE = 1e300  # keeps bandwidths finite
-MIN_BANDWIDTH_RATIO = 1e-6  # of the smallest to the largest: float32 coordinates have no more digits
-MAX_FREQUENCY = 2.0**29  # times d: phases of points stay below the limit of `mean_features`
+BANDWIDTH_QUANTILES = 0.05, 0.95  # of distances between pooled points, as in MMDAgg (Schrab et al. 2023)
+MAX_SCALE = 1e300  # keeps bandwidths finite (tests/two_sample/test_aggregated_test.py)
+MAX_FREQUENCY = 2.0**29  # times d: phases stay below the limit of dkdist/kernels/_random_numba.py
 
 
 class PooledStatistics(NamedTuple):
-    """Statistics for points (n, d): centre and scale (d,), pairs (2, r) of coordinates, bandwidths (10,) of both
-    kernels, frequencies (F, d) of u, and their weights (20, F) for each kernel and bandwidth."""
+    """Parameters of all statistics for points (n, d).
+
+    ``centre`` and ``scale`` (d,), ``pairs`` (2, r) of coordinates, bandwidths ``gaussian`` and ``laplace`` (10,),
+    ``frequencies`` (F, d) of u, and their ``weights`` (20, F) for each kernel and bandwidth.
+    """
 
     centre: F64
     scale: F64
@@ -53,7 +59,7 @@ class PooledStatistics(NamedTuple):
     weights: F64 = np.empty((0, 0))
 
     def with_frequencies(self, n_frequencies: int, seed: int) -> PooledStatistics:
-        """The same with ``n_frequencies`` random frequencies for each kernel and bandwidth."""
+        """Return a copy with ``n_frequencies`` random frequencies for each kernel and bandwidth."""
         rng, d = np.random.default_rng([seed, RngStream.TEST_FREQUENCIES]), len(self.scale)
         draw = NORMAL_SAMPLERS[most_accurate_sampler(d)]
         kernels = [*(("gaussian", s) for s in self.gaussian), *(("laplace", s) for s in self.laplace)]
@@ -68,25 +74,25 @@ class PooledStatistics(NamedTuple):
         return self._replace(frequencies=W, weights=weights)
 
     def coordinates(self, x: F64) -> tuple[F64, F64]:
-        """g and u (n, d) of points (n, d)."""
+        """Return g and u (n, d) of points (n, d)."""
         with np.errstate(over="ignore"):
             g = np.clip((x - self.centre) / self.scale, -MAX_DEVIATION, MAX_DEVIATION)
         return g, g * (self.scale / self.scale.max())
 
     def kernels(self, x: F64) -> Iterator[F64]:
-        """Kernels minus 1, which rounds no wide kernel to 1, of all pairs of points: (n, n) each."""
+        """Yield k - 1 (n, n) of all pairs of points for each kernel; k of a wide kernel would round to 1."""
         u = self.coordinates(x)[1]
         squares, sums = cdist(u, u, "sqeuclidean"), cdist(u, u, "cityblock")
         yield from (np.expm1(squares / (-2 * s**2)) for s in self.gaussian)
         yield from (np.expm1(sums / -s) for s in self.laplace)
 
     def moments(self, x: F64) -> F64:
-        """Coordinates g, their squares, and their products: (n, 2d + r)."""
+        """Return coordinates g, their squares, and their products: (n, 2d + r)."""
         g = self.coordinates(x)[0]
         return np.concatenate([g, g**2, g[:, self.pairs[0]] * g[:, self.pairs[1]]], axis=1)
 
     def bin_sums(self, x: F64, bins: U16, n_bins: int) -> F32:
-        """Sums of features over the points (n, d) of each bin: (n_bins, n_features)."""
+        """Return the sums of features over the points (n, d) of each bin: (n_bins, n_features)."""
         F, (n, d) = len(self.frequencies), x.shape
         waves = waves_of(self.frequencies, np.zeros(d))
         sums = np.zeros((n_bins, 2 * F + 2 * d + self.pairs.shape[1]), np.float32)
@@ -102,12 +108,12 @@ class PooledStatistics(NamedTuple):
         return sums
 
     def from_features(self, differences: F64) -> F64:
-        """Statistics (n_statistics, b) from differences of mean features (b, n_features)."""
+        """Return statistics (n_statistics, b) from differences of mean features (b, n_features)."""
         sines, cosines, moments = np.split(differences, np.array([1, 2]) * len(self.frequencies), axis=1)
         return self.from_kernels(self.weights @ (sines**2 + cosines**2).T, moments)
 
     def from_kernels(self, kernels: F64, moments: F64) -> F64:
-        """Statistics (n_statistics, b) from D^2 of kernels (20, b) and differences of mean moments (b, 2d + r)."""
+        """Return statistics (n_statistics, b) from D^2 of kernels (20, b) and differences of moments (b, 2d + r)."""
         s, d = self.gaussian, len(self.scale)
         # r ~ integral of 1 - exp(-r^2 / (2 s^2)) ds: by the trapezoid rule in log s; beyond, D^2 falls as 1 / s^2
         energy = s * np.log(s[1] / s[0])
@@ -119,7 +125,7 @@ class PooledStatistics(NamedTuple):
 
 
 def pooled_statistics(sample: F64) -> PooledStatistics | None:
-    """Statistics, without frequencies, for points like those of a sample (m, d); None if these are all equal."""
+    """Choose the parameters, without frequencies, from a pooled sample (m, d); None if all points are equal."""
     with np.errstate(over="ignore"):
         centre = 4 * np.median(sample / 4, axis=0)  # the sum of the two middle values is finite
         columns = np.abs(sample - centre).T
@@ -130,19 +136,19 @@ def pooled_statistics(sample: F64) -> PooledStatistics | None:
     u = pooled.coordinates(sample)[1]
     if (u == u[0]).all():
         return None
-    gaussian, laplace = (_widths(pdist(u, metric)) for metric in ("euclidean", "cityblock"))
+    gaussian, laplace = (_bandwidths(pdist(u, metric)) for metric in ("euclidean", "cityblock"))
     return pooled._replace(gaussian=gaussian / np.sqrt(2), laplace=laplace)
 
 
-def _widths(distances: F64) -> F64:
-    low, high = np.quantile(distances[distances > 0], QUANTILES)
+def _bandwidths(distances: F64) -> F64:
+    low, high = np.quantile(distances[distances > 0], BANDWIDTH_QUANTILES)
     low = max(low, MIN_BANDWIDTH_RATIO * high)
     return np.geomspace(low / 2, 2 * high, N_BANDWIDTHS)
 
 
 def _pairs(d: int) -> I64:
-    """Pairs j < k of d coordinates, (2, r): all, or `MAX_PAIRS` random ones, always the same for d."""
-    rng, count = np.random.default_rng([d, RngStream.TEST_FREQUENCIES]), d * (d - 1) // 2
-    places = np.sort(rng.choice(count, min(count, MAX_PAIRS), replace=False))
-    k = ((1 + np.sqrt(1 + 8 * places)) / 2).astype(np.int64)  # before (j, k) lie k (k - 1) / 2 + j others
-    return np.stack([places - k * (k - 1) // 2, k])
+    """Return pairs j < k of d coordinates, (2, r): all, or `MAX_PAIRS` pseudorandom ones that depend on d alone."""
+    rng, n_pairs = np.random.default_rng([d, RngStream.TEST_FREQUENCIES]), d * (d - 1) // 2
+    positions = np.sort(rng.choice(n_pairs, min(n_pairs, MAX_PAIRS), replace=False))
+    k = ((1 + np.sqrt(1 + 8 * positions)) / 2).astype(np.int64)  # (j, k) has position k (k - 1) / 2 + j
+    return np.stack([positions - k * (k - 1) // 2, k])

@@ -1,4 +1,4 @@
-"""The samples of a two-sample test, in memory or read block by block: some rows, and sums of features over bins."""
+"""Samples of a two-sample test, in memory or read block by block."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
 
 class Sample(NamedTuple):
-    """n points in d dimensions. ``rows(positions)``, in rising order, are some of them. ``bin_sums(pooled, bins,
-    n_bins)`` are the sums of features over the points of each bin, (n_bins, n_features)."""
+    """A sample of n points in d dimensions, with the two operations that the test needs.
+
+    ``rows(positions)`` returns the points at ascending positions. ``bin_sums(pooled, bins, n_bins)`` returns the sums
+    of features over the points of each bin, (n_bins, n_features).
+    """
 
     n: int
     d: int
@@ -29,9 +32,9 @@ class Sample(NamedTuple):
 
 
 def sample_of(name: str, P: Any) -> Sample:
-    """P as a sample: arrays (n, d) and `SampleSets` in memory; arrays of Dask and Zarr and stores block by block."""
+    """Convert P to a sample; Dask and Zarr arrays and stores are read block by block."""
     if isinstance(P, Shape) or is_mesh(P):
-        raise ValueError("P and Q must be point sets, not shapes: give arrays (n, d)")
+        raise ValueError(f"{name} must be a point set; got a shape. Pass an array (n, d).")
     if isinstance(P, SampleSets):
         _require_points(name, P.alphabet, P.weights is not None)
         x = np.ascontiguousarray(P.points, np.float64)
@@ -46,7 +49,7 @@ def _require_points(name: str, alphabet: Any, has_weights: bool) -> None:
     if has_weights:
         raise SampleSetError(f"{name} has weights. Draw points by weight, or omit weights.")
     if alphabet is not None:
-        raise SampleSetError(f"{name} holds strings of characters, whose codes are no coordinates")
+        raise SampleSetError(f"{name} must be a point set; got strings of characters.")
 
 
 def _streamed_sample(name: str, P: Any) -> Sample | None:
@@ -57,7 +60,7 @@ def _streamed_sample(name: str, P: Any) -> Sample | None:
 
     if isinstance(P, SetStore) and len(P) != 1:
         if len(P) == 0:
-            raise SampleSetError(f"{name} holds no sets: a test needs points")
+            raise SampleSetError(f"{name} must contain points; got a store of 0 sets.")
         _require_points(name, P.alphabet, P.weights_shape is not None)
         views, bounds, read_bytes = block_views(P, 0)
         firsts = np.append(0, np.cumsum(P.sizes))[bounds].astype(np.int64)
@@ -69,7 +72,7 @@ def _streamed_sample(name: str, P: Any) -> Sample | None:
 
 
 def _sample_of_blocks(name: str, blocks: Blocks, firsts: I64, d: int) -> Sample:
-    """The sample whose points ``firsts[i]`` to ``firsts[i + 1]`` - 1 are those of block i: a pass for each method."""
+    """Return a sample whose block i holds the points ``firsts[i]`` to ``firsts[i + 1]`` - 1."""
     from dkdist._runtime.blocks import Job
     from dkdist._runtime.map_reduce import default_window, map_blocks, tree_sum
 
@@ -94,7 +97,7 @@ def _points(block: Any) -> F64:
 def _checked_rows(name: str, block: Any, extra: tuple[int, I64]) -> F64:
     (first, positions), x = extra, _points(block)
     for i in np.flatnonzero(~np.isfinite(x).all(axis=1)):
-        raise SampleSetError(f"point {first + i} of {name} is {x[i].tolist()}: every value must be finite")
+        raise SampleSetError(f"{name} must be finite; got {x[i].tolist()} at point {first + i}.")
     return x[positions]
 
 

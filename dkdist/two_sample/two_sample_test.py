@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist._base.parameter_checks import draw_seed, one_of, whole
+from dkdist._base.parameter_checks import check_choice, check_int, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, U16
 from dkdist._numba.weighted_points import WeightedPoints
@@ -145,8 +145,8 @@ def two_sample_test(
     >>> dk.two_sample_test(P, Q, random_state=0).p_value
     0.001
     """
-    one_of("kernel", kernel, tuple(KERNELS))
-    n_permutations = whole("n_permutations", n_permutations, most=MAX_PERMUTATIONS)
+    check_choice("kernel", kernel, tuple(KERNELS))
+    n_permutations = check_int("n_permutations", n_permutations, maximum=MAX_PERMUTATIONS)
     require_same_names(P=P, Q=Q)
     if sigma is None and h is None and gamma is None:
         if kernel != "gaussian":
@@ -213,7 +213,7 @@ def _aggregated_test(P: Sample, Q: Sample, n_permutations: int, seed: int) -> Tw
 def permuted_statistics(
     statistics: Statistics, n: int, N: int, n_permutations: int, rng: np.random.Generator
 ) -> F64:
-    """Compute statistics (n_statistics, 1 + n_permutations) of the labels, P for the first n of N, and of permutations."""
+    """Compute statistics (n_statistics, 1 + n_permutations) of the labels (True for the first n) and permutations."""
     T = []
     for start in range(0, n_permutations + 1, PERMUTATION_BATCH_SIZE):
         labels = np.tile(np.arange(N) < n, (min(PERMUTATION_BATCH_SIZE, n_permutations + 1 - start), 1))

@@ -163,7 +163,7 @@ def test_rows_and_columns_depend_on_nothing_else(normalize):
 
 
 def test_what_is_no_cutoff_or_string_is_refused():
-    with pytest.raises(ValueError, match="cutoff must be a whole number"):
+    with pytest.raises(ValueError, match="cutoff must be an integer"):
         dk.DamerauLevenshtein(cutoff=-1)
     with pytest.raises(TypeError, match="normalize"):
         dk.DamerauLevenshtein(normalize="no")

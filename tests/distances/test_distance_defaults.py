@@ -78,7 +78,7 @@ def test_strings_are_compared_with_whole_ones_and_then_with_pieces():
 
 def test_long_strings_are_compared_with_pieces_and_a_warning():
     long = ["".join(RNG.choice(list("AB"), 300)) for _ in range(12)]
-    with pytest.warns(UserWarning, match=r"more than 300 points.*objects of 1 to 64 points.*lengths=\(least"):
+    with pytest.warns(UserWarning, match=r"more than 300 points.*objects of 1 to 64 points.*lengths=\(min"):
         made = default("levenshtein", 8, long)
     assert made.omegas_.sizes.max() <= 64
     with warnings.catch_warnings():
@@ -90,7 +90,7 @@ def test_long_strings_are_compared_with_pieces_and_a_warning():
 def test_columns_in_other_units_are_told_of():
     wide = [x * [1.0, 1e4] for x in SETS]
     with pytest.warns(
-        UserWarning, match=r"Energy takes all columns in one unit.*column 1 .*column 0 .*SetScaler"
+        UserWarning, match=r"Energy uses one unit for all columns.*column 1 .*column 0 .*SetScaler"
     ):
         default("energy", 4, wide)
     with warnings.catch_warnings():

@@ -242,7 +242,7 @@ def test_models_of_named_distances_are_saved_and_own_functions_are_not(tmp_path)
         ({"gamma": "mean"}, "gamma must be one of 'auto', 'median'"),
         ({"standardize": "no"}, "standardize must be .*; got 'no'"),
         ({"standardize": 1}, "standardize must be .*; got 1"),
-        ({"n_components": 0}, "n_components must be a whole number >= 1"),
+        ({"n_components": 0}, "n_components must be an integer >= 1"),
         ({"unknown_symbols": "drop"}, "'raise', 'differ'"),
         (
             {"distance": "levenshtein"},
@@ -274,7 +274,7 @@ def test_data_that_is_refused():
     fitted = dk.DistanceEmbedding("levenshtein", n_components=4, random_state=0).fit(WORDS)
     with pytest.raises(dk.SampleSetError, match="as in fit; got points or codes without an alphabet"):
         fitted.transform([b"ACGT"])
-    with pytest.raises(dk.SampleSetError, match=r"embed them with DistanceEmbedding\('levenshtein'\)"):
+    with pytest.raises(dk.SampleSetError, match=r"Embed them with DistanceEmbedding\('levenshtein'\)"):
         dk.DivergenceEmbedding().fit(WORDS)
     with pytest.raises(ValueError, match="1 number per pair; DirectedModifiedHausdorff gives 2"):
         dk.distance_matrix(SETS, distance="directed-modified-hausdorff")

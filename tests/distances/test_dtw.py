@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkdist.distances.dtw import LANES, DynamicTimeWarping
+from dkdist.distances.dtw import N_LANES, DynamicTimeWarping
 
 GROUNDS = ("sqeuclidean", "euclidean")
 
@@ -122,14 +122,17 @@ def test_identity_symmetry_and_reach(lengths, d, band, ground, seed):
 @pytest.mark.parametrize("d", [1, 5])
 def test_rows_and_columns_depend_on_nothing_else(band, d):
     rng = np.random.default_rng(0)
-    objects, omegas = series(rng.integers(1, 40, 9), d), series(rng.integers(1, 25, 2 * LANES + 9), d, seed=1)
+    objects, omegas = (
+        series(rng.integers(1, 40, 9), d),
+        series(rng.integers(1, 25, 2 * N_LANES + 9), d, seed=1),
+    )
     distance = DynamicTimeWarping("euclidean", True, band, True)
     D = distances(distance, objects, omegas)
     for i in (0, 4, 8):
         np.testing.assert_array_equal(distances(distance, objects[i : i + 1], omegas), D[i : i + 1])
     order = rng.permutation(len(omegas))
     np.testing.assert_array_equal(distances(distance, objects, [omegas[j] for j in order]), D[:, order])
-    for some in (order[:1], order[:LANES], order[: LANES + 1]):
+    for some in (order[:1], order[:N_LANES], order[: N_LANES + 1]):
         np.testing.assert_array_equal(distances(distance, objects, [omegas[j] for j in some]), D[:, some])
 
 
@@ -177,7 +180,7 @@ def test_what_cannot_be_is_refused():
         DynamicTimeWarping("manhattan")
     with pytest.raises(ValueError, match=r"band.*1\.5"):
         DynamicTimeWarping(band=1.5)
-    with pytest.raises(ValueError, match=r"2 dimensions.*found 3"):
+    with pytest.raises(ValueError, match=r"2 dimensions.*got 3"):
         distances(DynamicTimeWarping(), series([4], 3), series([4], 2))
     with pytest.raises(ValueError, match="weights"):
         DynamicTimeWarping().prepare(*flat(series([4], 2)), np.ones(4, np.float32))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.distances.strings._bit_parallel_numba import FEW, LONG
+from dkdist.distances.strings._bit_parallel_numba import MAX_BANDED_CHAINS, N_CHAINS
 
 EDGES = [1, 2, 3, 31, 32, 61, 62, 63, 64, 65, 126, 127, 128, 188, 189, 190, 252, 253, 254]
 INDEL, OSA = dk.Levenshtein(substitution=2), dk.Levenshtein(transposition=1)
@@ -109,10 +109,10 @@ def test_bits_equal_rapidfuzz_in_words_chains_and_bands(distance, name):
     for alphabet, lengths in ((2, (1, 70)), (4, (50, 400)), (3, (900, 1500)), (26, (64, 300))):
         objects = words(rng.integers(*lengths, 6), alphabet)
         omegas = [swapped(x, int(rng.integers(1, len(x) // 2 + 2)), rng) for x in objects if len(x) > 1]
-        omegas += words(rng.integers(*lengths, LONG + 9), alphabet, seed=1)
+        omegas += words(rng.integers(*lengths, N_CHAINS + 9), alphabet, seed=1)
         expected = process.cdist(objects, omegas, scorer=scorer.distance, **options)
         np.testing.assert_array_equal(compared(objects, omegas, distance), expected)
-        for few in (omegas[:2], omegas[3 : 2 + FEW]):
+        for few in (omegas[:2], omegas[3 : 2 + MAX_BANDED_CHAINS]):
             found = compared(objects, few, distance)
             np.testing.assert_array_equal(
                 found, process.cdist(objects, few, scorer=scorer.distance, **options)
@@ -238,7 +238,7 @@ def test_swaps_are_no_metric_and_without_swaps_it_is_the_edit_distance():
 def test_rows_and_columns_depend_on_nothing_else(distance):
     rng = np.random.default_rng(0)
     objects = words(rng.integers(1, 90, 8), 4)
-    omegas = words([*rng.integers(1, 64, 300), *rng.integers(64, 200, LONG + 5)], 4, seed=1)
+    omegas = words([*rng.integers(1, 64, 300), *rng.integers(64, 200, N_CHAINS + 5)], 4, seed=1)
     D = compared(objects, omegas, distance)
     for i in (0, 3, 7):
         np.testing.assert_array_equal(compared(objects[i : i + 1], omegas, distance), D[i : i + 1])
@@ -305,17 +305,17 @@ def test_embeddings_stores_and_model_files(tmp_path, name):
         ({"substitution": "1"}, "substitution must be"),
         ({"transposition": -0.5}, "transposition must be"),
         ({"transposition": True}, "transposition must be"),
-        ({"insertion": 0, "deletion": 0}, "insertion and deletion both cost 0"),
+        ({"insertion": 0, "deletion": 0}, "insertion and deletion must not both be 0"),
         ({"substitution_costs": 2.0}, "substitution_costs must be a dict of pairs"),
         ({"substitution_costs": {}}, "empty dict"),
         ({"substitution_costs": {"abc": 1}}, "pairs of symbols for keys.*'abc'"),
         ({"substitution_costs": {("a", "b"): -1}}, "the cost of 'a' for 'b' must be"),
         (
             {"substitution_costs": ("ab", [[0, 1]])},
-            r"a row and a column for each of 2 symbols; found shape \(1, 2\)",
+            r"a row and a column for each of 2 symbols; got shape \(1, 2\)",
         ),
         ({"substitution_costs": ("aa", np.zeros((2, 2)))}, "must be distinct"),
-        ({"substitution_costs": ("ab", np.ones((2, 2)))}, "1 for 'a' and itself"),
+        ({"substitution_costs": ("ab", np.ones((2, 2)))}, "must be 0 for equal symbols; got 1 for 'a'"),
     ],
 )
 def test_what_is_no_cost_is_refused(options, told):

@@ -158,14 +158,17 @@ def test_rows_and_columns_depend_on_nothing_else():
 @pytest.mark.parametrize("band", [None, 0.1])
 @pytest.mark.parametrize(("d", "ground"), [(1, "euclidean"), (7, "sqeuclidean")])
 def test_few_series_have_the_bits_of_many(d, ground, band):
-    """Along diagonals and in lanes: the columns of `FEW` omegas are those that they have among a whole pack."""
-    objects, omegas = series([3, 40, 91], d), series([100 + j % 7 for j in range(dtw.LANES + 20)], d, seed=1)
+    """Along diagonals and in lanes: few landmarks have the same columns as in a pack."""
+    objects, omegas = (
+        series([3, 40, 91], d),
+        series([100 + j % 7 for j in range(dtw.N_LANES + 20)], d, seed=1),
+    )
     distance = dk.DynamicTimeWarping(ground, band=band, normalize=True, root=True)
-    D = distances(distance, objects, omegas[: dtw.LANES])
+    D = distances(distance, objects, omegas[: dtw.N_LANES])
     few = distances(distance, objects, omegas[:5])
-    assert len(distance.prepare(*flat(omegas[:5]), None).left.columns) == 5
+    assert len(distance.prepare(*flat(omegas[:5]), None).unpacked.columns) == 5
     np.testing.assert_array_equal(few, D[:, :5])
-    np.testing.assert_array_equal(distances(distance, objects, omegas)[:, : dtw.LANES], D)
+    np.testing.assert_array_equal(distances(distance, objects, omegas)[:, : dtw.N_LANES], D)
 
 
 def test_they_are_known_by_name_and_learned_from():
@@ -197,7 +200,7 @@ def test_equal_aeon():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ERP(band=2), "expected band to be None or between 0 and 1"),
+        (lambda: ERP(band=2), "band must be None or from 0 to 1"),
         (lambda: ERP(gap="0"), "gap must be a number"),
         (lambda: TWED(nu=0.0), "nu must be a positive number"),
         (lambda: TWED(penalty=-1), "penalty must be a positive number"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.distances.landmark_selection import PENALTY, chosen_objects, targets_of
+from dkdist.distances.landmark_selection import RELATIVE_PENALTY, select_landmarks, target_matrix
 
 
 def left(F, T, chosen, penalty):
@@ -23,9 +23,9 @@ def test_each_is_the_one_that_leaves_least(k):
     F = np.exp(-rng.random((40, 14)) * 3)
     F[:, 5], F[:, 9] = F[:, 2], 1.0
     T = np.sin(rng.normal(size=(40, k)) + F[:, :1])
-    chosen = chosen_objects(F, T, 10)
+    chosen = select_landmarks(F, T, 10)
     F, T = F - F.mean(axis=0), T - T.mean(axis=0)
-    penalty = PENALTY * (F**2).sum(axis=0).mean()
+    penalty = RELATIVE_PENALTY * (F**2).sum(axis=0).mean()
     assert len(set(chosen.tolist())) == 10
     for j in range(10):
         free = [c for c in range(14) if c not in chosen[:j]]
@@ -36,14 +36,14 @@ def test_each_is_the_one_that_leaves_least(k):
 
 def test_targets_are_numbers_in_their_deviations_or_columns_of_classes():
     sets = dk.SampleSets.from_arrays([np.zeros((1, 1))] * 4)
-    np.testing.assert_allclose(targets_of(sets, [1.0, 2.0, 3.0, 2.0])[:, 0].std(), 1)
+    np.testing.assert_allclose(target_matrix(sets, [1.0, 2.0, 3.0, 2.0])[:, 0].std(), 1)
     np.testing.assert_array_equal(
-        targets_of(sets, list("abca")), [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]]
+        target_matrix(sets, list("abca")), [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]]
     )
     np.testing.assert_array_equal(
-        targets_of(sets, np.array([[3], [1], [1], [3]])), [[0, 1], [1, 0], [1, 0], [0, 1]]
+        target_matrix(sets, np.array([[3], [1], [1], [3]])), [[0, 1], [1, 0], [1, 0], [0, 1]]
     )
-    assert targets_of(sets, np.arange(8.0).reshape(4, 2)).shape == (4, 2)
+    assert target_matrix(sets, np.arange(8.0).reshape(4, 2)).shape == (4, 2)
 
 
 def strings(n, seed=0):
@@ -113,10 +113,10 @@ def test_bad_sets_that_are_left_out_move_no_target():
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (None, r"y is None: give fit\(sets, y\)"),
-        (np.arange(5), "each of 6 sets, found shape"),
-        ([1.0, 2, np.nan, 1, 2, 3], "target of set 2 is nan"),
-        ([1] * 6, "targets that differ"),
+        (None, r"y is None. Call fit\(sets, y\)"),
+        (np.arange(5), "each of 6 sets; got shape"),
+        ([1.0, 2, np.nan, 1, 2, 3], "got nan as the target of set 2"),
+        ([1] * 6, "different targets"),
     ],
 )
 def test_targets_that_say_nothing_are_refused(y, message):
@@ -127,7 +127,7 @@ def test_targets_that_say_nothing_are_refused(y, message):
 
 def test_more_than_there_are_and_several_numbers_a_pair_are_refused():
     sets, y = [np.full((2, 1), float(i)) for i in range(6)], np.arange(6.0)
-    with pytest.raises(ValueError, match="there are 6 to choose from"):
+    with pytest.raises(ValueError, match="at most 6, the number of sampled objects"):
         dk.DistanceEmbedding("energy", "supervised", 7).fit(sets, y)
-    with pytest.raises(ValueError, match="one number a pair"):
+    with pytest.raises(ValueError, match="1 number per pair"):
         dk.DistanceEmbedding("directed-modified-hausdorff", "supervised", 3).fit(sets, y)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 import dkdist as dk
 from dkdist.distances import base as distance_module
-from dkdist.distances.base import few_sets
+from dkdist.distances.base import small_sample_sets
 from dkdist.pairwise_matrices import distance_matrix as few_plain_sets
 from dkdist.sets.conversion import as_sample_sets
 from tests.distances.set_laws import SEEDS
@@ -50,7 +50,7 @@ def ordinarily():
     """Nothing is known of few plain points."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (distance_module, few_plain_sets):
-            patch.setattr(module, "few_sets", lambda arrays: None)
+            patch.setattr(module, "small_sample_sets", lambda arrays: None)
         yield
 
 
@@ -94,7 +94,7 @@ def drawn(rng):
 @settings(max_examples=300, deadline=None)
 def test_few_plain_sets_are_those_of_the_ordinary_way(seed):
     arrays = drawn(np.random.default_rng(seed))
-    few = few_sets(arrays)
+    few = small_sample_sets(arrays)
     if few is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -137,7 +137,7 @@ def test_usual_points_are_plain(distance):
         walk.astype("f4") + 50,
     ]
     for x in usual:
-        assert few_sets([x, x]) is not None
+        assert small_sample_sets([x, x]) is not None
 
         def both(x=x):
             return dk.distance_matrix([x[1:], x], distance=distance), distance(x[1:], x)
@@ -163,7 +163,7 @@ def test_matrices_of_more_points_are_those_of_the_ordinary_way(distance):
 
         assert outcome(matrix) == ordinary(matrix)
     if isinstance(distance, dk.DynamicTimeWarping):
-        assert few_plain_sets.few_plain_sets(distance, sets, None) is not None
+        assert few_plain_sets.small_point_matrix(distance, sets, None) is not None
 
 
 @pytest.mark.parametrize(
@@ -190,4 +190,4 @@ def test_matrices_of_more_points_are_those_of_the_ordinary_way(distance):
     ],
 )
 def test_all_else_is_looked_at(arrays):
-    assert few_sets(arrays) is None
+    assert small_sample_sets(arrays) is None

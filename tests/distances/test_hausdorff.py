@@ -109,9 +109,9 @@ def test_weights_count_as_repeated_points(distance, seed):
 def test_weights_are_refused_where_they_have_no_meaning():
     sets = collection(np.random.default_rng(0), 3, 2)
     weights = np.ones(len(sets[0]), np.float32)
-    with pytest.raises(ValueError, match="no use for weights"):
+    with pytest.raises(ValueError, match="does not use weights"):
         Hausdorff().prepare(*sets[:2], weights)
-    with pytest.raises(ValueError, match="no use for weights"):
+    with pytest.raises(ValueError, match="does not use weights"):
         Hausdorff().fill(Hausdorff().prepare(*sets), *sets[:2], weights, np.empty((3, 3), np.float32))
 
 

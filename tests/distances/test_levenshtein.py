@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.distances.distance_embedding_params import NAMED
+from dkdist.distances.distance_embedding_params import DISTANCE_FACTORIES
 from dkdist.distances.strings import _fast_path as few
 from dkdist.distances.strings import levenshtein
-from dkdist.distances.strings._banded_numba import EDITS, edits_of_short
-from dkdist.distances.strings._bit_parallel_numba import FEW, LONG, edits_of_two
-from dkdist.distances.strings._fast_path import few_strings
+from dkdist.distances.strings._banded_numba import LEVENSHTEIN, unbanded_distance
+from dkdist.distances.strings._bit_parallel_numba import MAX_BANDED_CHAINS, N_CHAINS, text_pair_distance
+from dkdist.distances.strings._fast_path import small_string_matrix
 from dkdist.distances.strings.levenshtein import Levenshtein
 
 strings_of = st.one_of(
@@ -101,7 +101,7 @@ def test_it_is_a_metric(strings):
 def test_rows_and_columns_depend_on_nothing_else(normalize):
     rng = np.random.default_rng(0)
     objects = random_strings(rng.integers(0, 90, 8), 4)
-    omegas = random_strings([*rng.integers(0, 64, 500), *rng.integers(64, 200, LONG + 5)], 4, seed=1)
+    omegas = random_strings([*rng.integers(0, 64, 500), *rng.integers(64, 200, N_CHAINS + 5)], 4, seed=1)
     D = distances(objects, omegas, normalize)
     for i in (0, 3, 7):
         np.testing.assert_array_equal(distances(objects[i : i + 1], omegas, normalize), D[i : i + 1])
@@ -131,7 +131,7 @@ def edited(text, n_edits, rng, alphabet):
 
 
 @pytest.mark.parametrize("alphabet", [1, 2, 30])
-@pytest.mark.parametrize("n_omegas", [3, FEW + 3])
+@pytest.mark.parametrize("n_omegas", [3, MAX_BANDED_CHAINS + 3])
 def test_long_strings_in_bands_equal_the_table(alphabet, n_omegas):
     """Few omegas go by bands alone, of many those that are nearly equal; cutoffs give up, and say so by one more."""
     rng = np.random.default_rng(alphabet)
@@ -168,8 +168,8 @@ def test_two_texts_equal_the_table(n):
         expected = table(x, y)
         for shift in (0, 123):  # codes up to the last of ASCII
             x, y = (one.translate({code: code + shift for code in range(5)}) for one in (x, y))
-            assert edits_of_two((x + y).encode(), len(x), EDITS) == expected
-            assert edits_of_short((x + y).encode(), len(x)) == expected
+            assert text_pair_distance((x + y).encode(), len(x), LEVENSHTEIN) == expected
+            assert unbanded_distance((x + y).encode(), len(x)) == expected
 
 
 def test_a_cutoff_is_for_short_strings_too_and_before_the_length():
@@ -180,7 +180,7 @@ def test_a_cutoff_is_for_short_strings_too_and_before_the_length():
     np.testing.assert_array_equal(
         distances(objects, omegas, normalize=True, cutoff=10), kept.astype("f4") / longer
     )
-    with pytest.raises(ValueError, match="cutoff must be a whole number"):
+    with pytest.raises(ValueError, match="cutoff must be an integer"):
         Levenshtein(cutoff=-1)
 
 
@@ -215,9 +215,9 @@ def with_peer(request, monkeypatch):
     if request.param:
         pytest.importorskip("rapidfuzz", reason="pip install 'dkdist[strings]'")
     else:
-        monkeypatch.setattr(few, "PEERS", dict.fromkeys(few.PEERS))
-        monkeypatch.setattr(levenshtein, "PEERS", few.PEERS)
-        monkeypatch.setattr(few, "_peer", lambda name: None)
+        monkeypatch.setattr(few, "PEER_FUNCTIONS", dict.fromkeys(few.PEER_FUNCTIONS))
+        monkeypatch.setattr(levenshtein, "PEER_FUNCTIONS", few.PEER_FUNCTIONS)
+        monkeypatch.setattr(few, "_load_peer", lambda name: None)
 
 
 @pytest.mark.parametrize("distance", FEW_OF)
@@ -236,7 +236,10 @@ def test_few_strings_are_compared_at_once_with_the_values_of_many(distance, with
     ):
         ordinary = dk.distance_matrix(sets, other, distance, random_state=0)
         np.testing.assert_array_equal(dk.distance_matrix(sets, other, distance), ordinary)
-    assert (few_strings(distance, texts[:4], None) is None, few_strings(distance, texts, texts)) == (
+    assert (
+        small_string_matrix(distance, texts[:4], None) is None,
+        small_string_matrix(distance, texts, texts),
+    ) == (
         False,
         None,
     )
@@ -245,7 +248,7 @@ def test_few_strings_are_compared_at_once_with_the_values_of_many(distance, with
 @pytest.mark.parametrize("name", ["levenshtein", "osa", "indel", "damerau-levenshtein"])
 def test_two_strings_are_compared_at_once_as_in_a_matrix(name, with_peer):
     """Of every kind of symbols and on both sides of the lengths that rapidfuzz is given; a plain float."""
-    distance = NAMED[name](1, 0)
+    distance = DISTANCE_FACTORIES[name](1, 0)
     rng = np.random.default_rng(4)
     texts = [*random_strings([1, 63, 64, 65, 200], 3), *random_strings([300, 2100], 100), "\ud800b", "naïve"]
     texts += ["a\U0001f600", edited(texts[6], 40, rng, 99), "x" * 20_000]
@@ -283,12 +286,12 @@ def test_a_distance_of_two_objects_is_that_of_their_matrix():
     ):
         with pytest.raises((ValueError, TypeError)):
             distance(a, b)
-    with pytest.raises(ValueError, match="2 numbers for a pair"):
+    with pytest.raises(ValueError, match=r"1 number per pair; .* gives 2"):
         dk.DirectedModifiedHausdorff()(x, y)
 
 
 def test_what_few_strings_are_not_is_refused_as_ever():
     for sets in ([""], ["a", b"a"], ["a", ""], [], ["a", 1]):
-        assert few_strings("levenshtein", sets, None) is None
+        assert small_string_matrix("levenshtein", sets, None) is None
         with pytest.raises((ValueError, TypeError)):
             dk.distance_matrix(sets, distance="levenshtein")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.distances.distance_embedding_params import NAMED
+from dkdist.distances.distance_embedding_params import DISTANCE_FACTORIES
 
 SETS = [np.full((n, 1), float(n)) for n in (1, 2, 4)]
 
@@ -17,7 +17,7 @@ def gap(x, y):
 def registered():
     dk.register_distance("gap", dk.pairwise(gap))
     yield
-    del NAMED["gap"]
+    del DISTANCE_FACTORIES["gap"]
 
 
 def test_matrices_and_embeddings_know_the_name():
@@ -32,7 +32,7 @@ def test_a_name_in_use_is_refused():
         dk.register_distance("gap", dk.pairwise(max))
     with pytest.raises(ValueError, match="name must be a nonempty string; got None"):
         dk.register_distance(None, dk.pairwise(gap))
-    with pytest.raises(ValueError, match=r"distance must be a name .* give pairwise\(function\)"):
+    with pytest.raises(ValueError, match=r"distance must be a name .* Pass pairwise\(function\)"):
         dk.register_distance("other", gap)
     with pytest.raises(ValueError, match="distance must be an object; got the name 'dtw'"):
         dk.register_distance("other", "dtw")

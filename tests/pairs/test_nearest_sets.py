@@ -117,7 +117,7 @@ def test_most_neighbours_are_found_among_few_rows():
     # what was tried is within its error of what other queries find: 256 rows and 100 queries, each some .1 apart
     assert abs(found - share) < 5 * np.hypot(error, error * np.sqrt(256 / 100))
     assert share - error >= 0.95
-    assert model._index.looked_at < model._index.index.nlist / 4
+    assert model._index.n_probe < model._index.index.nlist / 4
     apart = np.linalg.norm(queries[:, None] - X[indices], axis=2)
     np.testing.assert_allclose(distances, apart, rtol=1e-5)
     assert (np.diff(distances, axis=1) >= 0).all()
@@ -162,9 +162,9 @@ def test_copies_of_a_row_count_as_found():
 
 def test_what_is_refused():
     X = RNG.standard_normal((10, 3)).astype(np.float32)
-    with pytest.raises(ValueError, match="n_neighbors <= 10, as there are 10 rows; found 11"):
+    with pytest.raises(ValueError, match="n_neighbors must be at most 10 for 10 rows; got 11"):
         dk.NearestSets(11).fit(X).kneighbors(X)
-    with pytest.raises(ValueError, match="n_neighbors <= 9"):
+    with pytest.raises(ValueError, match="n_neighbors must be at most 9"):
         dk.NearestSets(10).fit(X).kneighbors()
     with pytest.raises(ValueError, match="'exact', 'faiss', 'approximate'"):
         dk.NearestSets(engine="tree").fit(X)

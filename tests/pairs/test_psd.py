@@ -52,10 +52,10 @@ def test_shift_changes_the_diagonal_alone():
 @pytest.mark.parametrize(
     ("gram", "message"),
     [
-        (np.zeros((2, 3)), r"square matrix, found shape \(2, 3\)"),
-        (np.zeros(4), r"square matrix, found shape \(4,\)"),
-        (np.zeros((0, 0)), r"square matrix, found shape \(0, 0\)"),
-        ([[1.0, np.nan], [0.0, 1.0]], r"found nan at \(0, 1\)"),
+        (np.zeros((2, 3)), r"square matrix; got shape \(2, 3\)"),
+        (np.zeros(4), r"square matrix; got shape \(4,\)"),
+        (np.zeros((0, 0)), r"square matrix; got shape \(0, 0\)"),
+        ([[1.0, np.nan], [0.0, 1.0]], r"got nan at \(0, 1\)"),
         ([[1.0, 0.5], [0.25, 1.0]], r"found 0\.5 at \(0, 1\) and 0\.25 at \(1, 0\)"),
     ],
 )
@@ -71,10 +71,10 @@ def test_unknown_method():
 
 def test_what_is_no_matrix_of_numbers_is_refused_by_name():
     for bad, message in (
-        ([[1, 2j], [-2j, 1]], "real numbers, found dtype complex"),
+        ([[1, 2j], [-2j, 1]], "real numbers; got dtype complex"),
         ([["a", "b"], ["c", "d"]], "real numbers"),
         ([[1, 2], [3]], "rows of equal length"),
-        (np.full((2, 2), 1e308), "entries up to 1e.308"),
+        (np.full((2, 2), 1e308), "entries up to 1e.150; got 1e.308"),
     ):
         with pytest.raises(ValueError, match=message):
             dk.project_psd(bad)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import dkdist as dk
 from dkdist.distances.base import CostModel
-from dkdist.pairwise_matrices.symmetric_tiling import SIDE, SymmetricTile, needed, staircase
+from dkdist.pairwise_matrices.symmetric_tiling import MAX_TILE_SIDE, TileRange, split_at_diagonal, tile_matrix
 
 ONE = CostModel(64, 1)
 grains = st.builds(CostModel, st.sampled_from([1, 16, 64, 128, 390]), st.sampled_from([0, 0.1, 2, 25, 400]))
@@ -19,43 +19,59 @@ sizes = st.integers(1, 1500)
 def times(shape, steps):
     made = np.zeros(shape, np.int64)
     for step in steps:
-        assert 0 <= step.first < step.last <= shape[0]
-        assert 0 <= step.left < step.right <= shape[1]
-        made[step.first : step.last, step.left : step.right] += 1
+        assert 0 <= step.row_start < step.row_stop <= shape[0]
+        assert 0 <= step.col_start < step.col_stop <= shape[1]
+        made[step.row_start : step.row_stop, step.col_start : step.col_stop] += 1
     return made
 
 
 @given(sizes, grains, st.integers(1, 9))
-def test_of_a_symmetric_distance_every_pair_on_and_above_the_diagonal_is_in_one_tile(n, grain, tasks):
-    pairs = staircase(n, None, grain, True, tasks)
+def test_of_a_symmetric_distance_every_pair_on_and_above_the_diagonal_is_in_one_tile(n, cost_model, tasks):
+    pairs = tile_matrix(n, None, cost_model, True, tasks)
     upper = np.triu(np.ones((n, n), bool))
-    assert (times((n, n), pairs.steps)[upper] == 1).all()
-    assert (times((n, n), [part for step in pairs.steps for part in needed(step, grain)])[upper] == 1).all()
+    assert (times((n, n), pairs.ranges)[upper] == 1).all()
+    assert (
+        times((n, n), [part for step in pairs.ranges for part in split_at_diagonal(step, cost_model)])[upper]
+        == 1
+    ).all()
     assert len(pairs.tiles) == pairs.n_tiles
-    assert pairs.n_read == (sum(s.last - s.first + s.right - s.left for s in pairs.steps), 0)
+    assert pairs.n_read == (sum(s.row_stop - s.row_start + s.col_stop - s.col_start for s in pairs.ranges), 0)
 
 
 @given(sizes, st.one_of(st.none(), sizes), grains, st.integers(1, 9))
-def test_of_others_every_pair_is_in_one_tile(n, m, grain, tasks):
-    pairs = staircase(n, m, grain, m is not None, tasks)
+def test_of_others_every_pair_is_in_one_tile(n, m, cost_model, tasks):
+    pairs = tile_matrix(n, m, cost_model, m is not None, tasks)
     assert pairs.shape == (n, m or n)
-    assert (times(pairs.shape, pairs.steps) == 1).all()
+    assert (times(pairs.shape, pairs.ranges) == 1).all()
 
 
-@pytest.mark.parametrize("grain", [CostModel(1, 2), CostModel(64, 4), CostModel(128, 2), CostModel(32, 25)])
+@pytest.mark.parametrize(
+    "cost_model", [CostModel(1, 2), CostModel(64, 4), CostModel(128, 2), CostModel(32, 25)]
+)
 @pytest.mark.parametrize("n", [50, 100, 333, 512, 2000])
-def test_little_is_made_beside_what_is_needed(n, grain):
+def test_little_is_made_beside_what_is_needed(n, cost_model):
     """Half, and at most a step of lanes, or of what is not worth halving, along the diagonal."""
-    steps = [part for step in staircase(n, None, grain, True, 8).steps for part in needed(step, grain)]
-    made = sum((s.last - s.first) * -(-(s.right - s.left) // grain.lanes) * grain.lanes for s in steps)
-    beside = max(grain.lanes, 3 * grain.ahead, 24)
-    assert made <= n * (n + 1) / 2 + n * (beside + grain.lanes) / 2
+    steps = [
+        part
+        for step in tile_matrix(n, None, cost_model, True, 8).ranges
+        for part in split_at_diagonal(step, cost_model)
+    ]
+    made = sum(
+        (s.row_stop - s.row_start)
+        * -(-(s.col_stop - s.col_start) // cost_model.group_size)
+        * cost_model.group_size
+        for s in steps
+    )
+    beside = max(cost_model.group_size, 3 * cost_model.prepare_cost, 24)
+    assert made <= n * (n + 1) / 2 + n * (beside + cost_model.group_size) / 2
 
 
 def test_tasks_are_neither_larger_nor_more_than_asked_for():
-    assert staircase(100, None, ONE, True, 1).steps == (SymmetricTile(0, 100, 0, 100),)
-    assert 8 <= staircase(100, None, ONE, True, 8).n_tiles <= 10
-    assert max(s.last - s.first for s in staircase(9000, None, ONE, True, 8).steps) <= SIDE
+    assert tile_matrix(100, None, ONE, True, 1).ranges == (TileRange(0, 100, 0, 100),)
+    assert 8 <= tile_matrix(100, None, ONE, True, 8).n_tiles <= 10
+    assert (
+        max(s.row_stop - s.row_start for s in tile_matrix(9000, None, ONE, True, 8).ranges) <= MAX_TILE_SIDE
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from scipy.stats import binomtest, f_oneway, kstest, pearson3, skew
 
 import dkdist as dk
 from dkdist.two_sample import permutations
-from dkdist.two_sample.combined_p_values import combined, log_p_values
+from dkdist.two_sample.combined_p_values import combine_p_values, log_p_values
 from dkdist.two_sample.group_rows import axis_summaries
-from dkdist.two_sample.group_test import MAX_PRIOR_DEGREES, fitted_prior, largest_f
-from dkdist.two_sample.permutations import kernel_statistic, p_value, permuted, permuted_statistics
+from dkdist.two_sample.group_test import MAX_PRIOR_DEGREES, fit_prior, max_f_statistic
+from dkdist.two_sample.permutations import iter_labellings, kernel_statistic, p_value, permuted_statistics
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(30, 3)).astype("f4")
@@ -111,7 +111,7 @@ def brute_force(rows, labels, strata):
 
 @pytest.mark.parametrize("strata", [ONE, np.arange(30) // 10])
 def test_statistics_against_brute_force(strata):
-    labels = np.concatenate(list(permuted(GROUPS, strata, 70, 5)), axis=1)
+    labels = np.concatenate(list(iter_labellings(GROUPS, strata, 70, 5)), axis=1)
     assert (labels[:, 0] == GROUPS).all()
     for s in np.unique(strata):
         assert (np.sort(labels[strata == s], axis=0) == np.sort(GROUPS[strata == s])[:, None]).all()
@@ -122,8 +122,10 @@ def test_statistics_against_brute_force(strata):
 
 def test_random_features_stand_for_the_kernel(monkeypatch):
     exact = statistics_of(kernel_statistic(ROWS, ONE, 5), ONE, 50)
-    monkeypatch.setattr(permutations, "MOST_EXACT", 30 - 1)
-    monkeypatch.setattr(permutations, "_median", lambda rows, seed: permutations.median_distance(rows))
+    monkeypatch.setattr(permutations, "MAX_DENSE_ROWS", 30 - 1)
+    monkeypatch.setattr(
+        permutations, "_median_distance", lambda rows, seed: permutations.median_distance(rows)
+    )
     about = statistics_of(kernel_statistic(ROWS, ONE, 5), ONE, 50)
     assert np.corrcoef(exact, about)[0, 1] > 0.98
 
@@ -180,14 +182,14 @@ def test_rows_of_an_embedding():
     ("arguments", "message"),
     [
         ({"groups": [0] * 8}, "single label"),
-        ({"groups": [0] * 7 + [1]}, "set 7 a label that no other set has"),
-        ({"groups": [0, 1] * 3}, "8 sets; found shape \\(6,\\)"),
+        ({"groups": [0] * 7 + [1]}, "at least 2 sets each; got a label of set 7"),
+        ({"groups": [0, 1] * 3}, "shape \\(8,\\); got \\(6,\\)"),
         ({"groups": [0, 1, None, 1] * 2}, "no label for set 2"),
         ({"groups": [0, 1, np.nan, 1] * 2}, "no label for set 2"),
         ({"groups": pd.Series(["a", pd.NA] * 4)}, "no label for set 1"),
-        ({"groups": np.array([0, "a"] * 4, object)}, "groups must be of one kind"),
-        ({"groups": da.zeros((8, 2))}, "found shape"),
-        ({"blocks": np.arange(8)}, "one group alone in every stratum"),
+        ({"groups": np.array([0, "a"] * 4, object)}, "groups must hold labels of one type"),
+        ({"groups": da.zeros((8, 2))}, "got \\(8, 2\\)"),
+        ({"blocks": np.arange(8)}, "one group in every stratum"),
         ({"statistic": "mean"}, "statistic must be one of"),
         ({"statistic": 3}, "statistic must be"),
         ({"n_permutations": 0}, "n_permutations must be"),
@@ -210,24 +212,24 @@ def brute_force_f(columns, labels, strata):
 
 @pytest.mark.parametrize("strata", [ONE, np.arange(30) // 10])
 def test_the_largest_f_against_brute_force(strata):
-    labels = np.concatenate(list(permuted(GROUPS, strata, 20, 5)), axis=1)
+    labels = np.concatenate(list(iter_labellings(GROUPS, strata, 20, 5)), axis=1)
     x = ROWS.astype(np.float64)
-    alone = statistics_of(largest_f(x[:, :1], strata, 3), strata, 20)  # one column has no prior
+    alone = statistics_of(max_f_statistic(x[:, :1], strata, 3), strata, 20)  # one column has no prior
     np.testing.assert_allclose(alone, [brute_force_f(x[:, :1], c, strata)[0] for c in labels.T], rtol=1e-9)
     n_free = 30 - len(np.unique(strata))
     centred = x - np.array([x[strata == s].mean(axis=0) for s in strata])
     total = (centred**2).sum(axis=0)
-    d0, s0 = fitted_prior(total / n_free, n_free)
+    d0, s0 = fit_prior(total / n_free, n_free)
     moderated = []
     for column in labels.T:
         plain, free = brute_force_f(x, column, strata), n_free - 2
         between = 2 * plain * total / (2 * plain + free)
         moderated.append((between / 2 / ((d0 * s0 + total - between) / (d0 + free))).max())
-    np.testing.assert_allclose(statistics_of(largest_f(x, strata, 3), strata, 20), moderated, rtol=1e-6)
+    np.testing.assert_allclose(statistics_of(max_f_statistic(x, strata, 3), strata, 20), moderated, rtol=1e-6)
 
 
 def test_one_way_f_of_scipy():
-    found = statistics_of(largest_f(ROWS[:, :1].astype(float), ONE, 3), ONE, 1)[0]
+    found = statistics_of(max_f_statistic(ROWS[:, :1].astype(float), ONE, 3), ONE, 1)[0]
     assert found == pytest.approx(f_oneway(*(ROWS[g == GROUPS, 0].astype(float) for g in range(3))).statistic)
 
 
@@ -236,11 +238,11 @@ def test_the_prior_of_variances_is_found(d0, s0):
     """Variances s0 d0 / chi2(d0) times chi2(f) / f; of 20,000 the logarithm of d0 has an error of some 0.03."""
     rng, n_free = np.random.default_rng(0), 22
     variances = s0 * d0 / rng.chisquare(d0, 20_000) * rng.chisquare(n_free, 20_000) / n_free
-    degrees, variance = fitted_prior(variances, n_free)
+    degrees, variance = fit_prior(variances, n_free)
     assert degrees == pytest.approx(d0, rel=0.15)
     assert variance == pytest.approx(s0, rel=0.03)
-    assert fitted_prior(np.ones(5), n_free) == (MAX_PRIOR_DEGREES, pytest.approx(1.02, abs=0.05))
-    assert fitted_prior(np.ones(1), n_free) == (0.0, 0.0)
+    assert fit_prior(np.ones(5), n_free) == (MAX_PRIOR_DEGREES, pytest.approx(1.02, abs=0.05))
+    assert fit_prior(np.ones(1), n_free) == (0.0, 0.0)
 
 
 def test_p_values_are_the_tails_of_the_other_labellings():
@@ -255,7 +257,9 @@ def test_p_values_are_the_tails_of_the_other_labellings():
 
 def test_p_values_are_combined_by_their_weighted_harmonic_mean():
     p = {"a": np.array([0.01, 0.5]), "b": np.array([0.4, 0.2])}
-    found = combined({name: np.log(values) for name, values in p.items()}, {"a": 0.3, "b": 0.1, "c": 9.0})
+    found = combine_p_values(
+        {name: np.log(values) for name, values in p.items()}, {"a": 0.3, "b": 0.1, "c": 9.0}
+    )
     np.testing.assert_allclose(10.0**-found, 1 / (0.75 / p["a"] + 0.25 / p["b"]))
 
 

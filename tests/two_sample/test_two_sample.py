@@ -66,7 +66,7 @@ def test_the_median_bandwidth_does_not_know_whose_points_are_whose(n):
         (lambda: dk.witness(P, Q, [[0.0]], sigma=1), "queries must have the 2 dimensions of P; got 1"),
         (lambda: dk.witness(P, Q, [[np.inf, 0]], sigma=1), "queries must be finite; got .* at point 0"),
         (lambda: dk.witness(dk.Curve(P), dk.Curve(Q), P, sigma=1), "got shapes"),
-        (lambda: dk.two_sample_test(P, Q[:1], sigma=1), "found 60 and 1"),
+        (lambda: dk.two_sample_test(P, Q[:1], sigma=1), "got 60 and 1"),
         (lambda: dk.two_sample_test(P, Q, sigma=1, n_permutations=0), "n_permutations must be"),
     ],
 )

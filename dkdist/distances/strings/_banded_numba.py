@@ -1,15 +1,12 @@
-"""The edit distance of one pair of long strings: columns as bits, in a band that widens until it holds the best way.
+"""Edit distances of one pair of long strings: bit-parallel columns in a band around the diagonal.
 
-A way of at most k edits from corner to corner of the m x n table keeps within (k - |m - n|) / 2 of the cells between
-them (Ukkonen 1985). What lies outside is replaced by ways that exist - another insertion above, another deletion below
-- so that values are never too small, and right if they are at most k. A band whose cells are all above k is given up at
-once, and the next is made as wide as the edits so far foretell, at least twice as wide. So it is where neighbours may
-be swapped (`transposition_loops`): both ends of a swap are on one diagonal, and a row more on each side tells of it.
-Common beginnings and ends cost a comparison. Columns are bits (`bit_parallel_loops`; the form of Hyyro 2003 for chains
-of words); four go through the chain together, which keeps a processor's units busy. Cost: some n d / 64 words for a
-distance d, and n.
-
-Words of 64 bits, which edit distances keep their columns in.
+A path of at most k edits through the m x n table stays within (k - |m - n|) / 2 cells of the diagonals between its
+corners (Ukkonen 1985). Cells outside the band are replaced by existing paths (insertions above, deletions below), so
+values are never too small, and correct if they are at most k. A band whose cells all exceed k is abandoned; the next
+one has the width predicted from the edits so far, and at least twice the width. With swaps
+(`_transposition_numba.py`) the band has one more row on each side. Common prefixes and suffixes are skipped. Columns
+are bits of 64-bit words (`_bit_parallel_numba.py`; Hyyro 2003 for chains of words); four columns go through the words
+together, for instruction parallelism. Cost: about n d / 64 words for a distance d, and n.
 """
 
 from __future__ import annotations
@@ -17,39 +14,40 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist._numba.compilation import inline_jit, jit
+from dkdist.distances._tuning import COLUMNS_PER_CHECK, FIRST_BAND_EDITS, MAX_UNBANDED_WORDS
 
 u64 = np.uint64
-ZERO, ONE, TWO, THREE, TOP_BIT = u64(0), u64(1), u64(2), u64(3), u64(63)
-N_WORDS = 128  # words at a time, each with one or more strings
-N_CHAINS = 32  # chains of words at a time
-LEVENSHTEIN, OSA, INDEL = (
-    0,
-    1,
-    2,
-)  # kinds: Levenshtein's, with swaps of neighbours, of insertions and deletions alone
+ZERO, ONE, TWO, THREE, TOP_BIT = (
+    u64(0),
+    u64(1),
+    u64(2),
+    u64(3),
+    u64(63),
+)  # tests/distances/test_levenshtein.py
+# Words, and chains of words, per tile: multiples of eight 64-bit lanes (python benchmarks/sequence_distances.py).
+N_WORDS = 128
+N_CHAINS = 32
+# Single symbols; with swaps of neighbours; insertions and deletions only (tests/distances/test_levenshtein.py).
+LEVENSHTEIN, OSA, INDEL = 0, 1, 2
 
 
 @inline_jit()
 def popcount(x):  # type: ignore[no-untyped-def]
-    """The number of bits that are set; compilers know this form."""
+    """Return the number of set bits; compilers recognize this form."""
     x = x - ((x >> ONE) & u64(0x5555555555555555))
     x = (x & u64(0x3333333333333333)) + ((x >> TWO) & u64(0x3333333333333333))
     x = (x + (x >> u64(4))) & u64(0x0F0F0F0F0F0F0F0F)
     return (x * u64(0x0101010101010101)) >> u64(56)
 
 
-WORD_BITS = 64  # rows of a word
-COLUMNS_PER_CHECK = 64  # columns from one look at the whole band to the next
-FIRST_BAND_EDITS = 31  # edits that the first band is for
-MAX_UNBANDED_WORDS = 2  # words of a column that is not worth a band
-N_ASCII_CODES = 128  # codes
-MAX_UNBANDED_SYMBOLS = 256  # symbols: columns of four words
-ALL_BITS = ~ZERO
+WORD_BITS = 64  # of a uint64: rows of a column per word (Myers 1999)
+N_ASCII_CODES = 128  # ASCII has 7 bits (RFC 20, 1969)
+ALL_BITS = ~ZERO  # (Myers 1999)
 
 
 @inline_jit()
 def _next_column(eq, vp, vn, hp_in, hn_in):  # type: ignore[no-untyped-def]
-    """The next column of a word, and what its last row grew by, from what the row above its first grew by."""
+    """Return the next column of a word and the carries of its last row, from the carries of the word above."""
     x = eq | hn_in
     d0 = (((x & vp) + vp) ^ vp) | x | vn
     hp, hn = vn | ~(d0 | vp), d0 & vp
@@ -60,7 +58,7 @@ def _next_column(eq, vp, vn, hp_in, hn_in):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def _next_column_with_swaps(eq, before, vp, vn, d0, hp_in, hn_in, tr_in):  # type: ignore[no-untyped-def]
-    """The same where neighbours may be swapped; ``before`` are the rows with the symbol before."""
+    """The same with swaps of neighbours; ``before`` are the rows with the previous symbol."""
     swap = ~d0 & eq
     tr_out = swap >> TOP_BIT
     x = eq | hn_in
@@ -73,8 +71,8 @@ def _next_column_with_swaps(eq, before, vp, vn, d0, hp_in, hn_in, tr_in):  # typ
 
 @inline_jit()
 def _four_columns(table, s0, s1, s2, s3, first, last, vp, vn):  # type: ignore[no-untyped-def]
-    """Four columns of words from ``first`` to before ``last``, and what their last row grew by."""
-    p0 = p1 = p2 = p3 = ONE  # a row of insertions above the band
+    """Compute four columns of the words ``first`` to ``last`` - 1; return the growth of their last row."""
+    p0 = p1 = p2 = p3 = ONE  # insertions above the band
     q0 = q1 = q2 = q3 = ZERO
     for w in range(first, last):
         x, y = vp[w], vn[w]
@@ -87,9 +85,9 @@ def _four_columns(table, s0, s1, s2, s3, first, last, vp, vn):  # type: ignore[n
 
 @inline_jit()
 def _four_columns_with_swaps(table, s, s0, s1, s2, s3, first, new, last, vp, vn, ends):  # type: ignore[no-untyped-def]
-    """The same where neighbours may be swapped; the column before had symbol s, and ``ends`` is its D0.
+    """The same with swaps of neighbours; the previous column had symbol s, and ``ends`` is its D0.
 
-    Words from ``new`` on had no column before: its symbol was equal to none of theirs.
+    Words from ``new`` on have no previous column.
     """
     p0 = p1 = p2 = p3 = ONE
     q0 = q1 = q2 = q3 = t0 = t1 = t2 = t3 = ZERO
@@ -106,7 +104,7 @@ def _four_columns_with_swaps(table, s, s0, s1, s2, s3, first, new, last, vp, vn,
 
 @inline_jit()
 def _column_minimum(vp, vn, first, last, bottom):  # type: ignore[no-untyped-def]
-    """(a bound below all cells of a column, the least of those in the last rows of words); ``bottom`` is the lowest."""
+    """Return (a lower bound of a column, the minimum of the last rows of words); ``bottom`` is the last cell."""
     bound, least = bottom, bottom
     w = last
     while w >= first:
@@ -119,7 +117,7 @@ def _column_minimum(vp, vn, first, last, bottom):  # type: ignore[no-untyped-def
 
 @inline_jit()
 def _band_distance(bases, table, m, words, most, vp, vn, ends, swaps):  # type: ignore[no-untyped-def]
-    """(the distance or more than ``most``, what the whole distance may be): of n >= m > 0 symbols, n in fours."""
+    """Return (the distance or more than ``most``, an estimate of the distance), for n >= m > 0, n a multiple of 4."""
     n = len(bases)
     spare = (most - (n - m)) // 2
     above, below = (
@@ -153,7 +151,7 @@ def _band_distance(bases, table, m, words, most, vp, vn, ends, swaps):  # type: 
 
 @inline_jit()
 def strip_common(a, b):  # type: ignore[no-untyped-def]
-    """Where two strings begin to differ, and where each ends to."""
+    """Return the length of the common prefix, and the ends of both strings without their common suffix."""
     n, m, begin = len(a), len(b), 0
     while begin < min(n, m) and a[begin] == b[begin]:
         begin += 1
@@ -164,9 +162,9 @@ def strip_common(a, b):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def match_table(x, y, bits, numbers):  # type: ignore[no-untyped-def]
-    """(Eq of every symbol of y in words of so many rows, where those of x start there, the number of words).
+    """Return (Eq of every symbol of y in words of ``bits`` rows, offsets of the symbols of x in it, number of words).
 
-    Both end with as many symbols of their own as make the length of x a multiple of four.
+    Both strings are padded with an extra symbol, so that the length of x is a multiple of four.
     """
     n, m, n_symbols = len(x), len(y), 1
     for i in range(m):
@@ -180,7 +178,7 @@ def match_table(x, y, bits, numbers):  # type: ignore[no-untyped-def]
         symbol = numbers[y[i]] if i < m else n_symbols
         table[symbol * words + i // bits] |= ONE << u64(i % bits)
     for i in range(n + pad):
-        symbol = max(numbers[x[i]], 0) if i < n else n_symbols  # 0 for what y has not
+        symbol = max(numbers[x[i]], 0) if i < n else n_symbols  # 0 for symbols that y does not have
         bases[i] = u64(symbol * words)
     for i in range(m):
         numbers[y[i]] = -1
@@ -189,9 +187,9 @@ def match_table(x, y, bits, numbers):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def banded_distance(a, b, most, only, numbers, swaps):  # type: ignore[no-untyped-def]
-    """The distance of two strings if it is at most ``most``, else ``most`` + 1; with ``only`` one band is tried.
+    """Return the distance of two strings, at most ``most`` + 1; with ``only`` a single band is tried.
 
-    ``numbers`` (2^16,) int32 are -1, and so again at the end. ``swaps`` of neighbours may count as one edit.
+    ``numbers`` (2^16,) int32 are -1 before and after the call. ``swaps`` of neighbours count as one edit.
     """
     begin, n, m = strip_common(a, b)
     x, y = (a[begin:n], b[begin:m]) if n >= m else (b[begin:m], a[begin:n])
@@ -202,10 +200,10 @@ def banded_distance(a, b, most, only, numbers, swaps):  # type: ignore[no-untype
     vp, vn, pad = np.empty(words, u64), np.empty(words, u64), len(bases) - n
     ends = np.empty(words if swaps else 0, u64)
     only = only or words <= MAX_UNBANDED_WORDS
-    k, found, foretold = -1, 0, 0
+    k, found, predicted = -1, 0, 0
     while found > k and k < most:
-        k = most if only else min(most, max(n - m + FIRST_BAND_EDITS, 2 * k, foretold + foretold // 16))
-        found, foretold = _band_distance(bases, table, m + pad, words, k, vp, vn, ends, swaps)
+        k = most if only else min(most, max(n - m + FIRST_BAND_EDITS, 2 * k, predicted + predicted // 16))
+        found, predicted = _band_distance(bases, table, m + pad, words, k, vp, vn, ends, swaps)
     return min(found, most + 1)
 
 

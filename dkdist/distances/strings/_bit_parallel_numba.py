@@ -22,6 +22,12 @@ import numpy as np
 from dkdist._numba.compilation import inline_jit, jit
 from dkdist._numba.elementary import max_set_size
 from dkdist._numba.simd import CACHE_LINE_FLOATS, offset_to_cache_line
+from dkdist.distances._tuning import (
+    MAX_BANDED_CHAINS,
+    MIN_BANDED_CELLS,
+    MIN_LENGTH_PER_EDIT,
+    PAIR_OVERHEAD_CELLS,
+)
 from dkdist.distances.strings._banded_numba import (
     INDEL,
     N_ASCII_CODES,
@@ -40,12 +46,8 @@ from dkdist.distances.strings._banded_numba import (
 from dkdist.distances.strings._subsequence_numba import banded_indel_distance, long_common, short_common
 from dkdist.distances.strings._transposition_numba import N_NUMBERS, long_with_swaps, short_with_swaps
 
-MAX_BANDED_CHAINS = 12  # chains: fewer go one by one, where they are long
-PAIR_OVERHEAD_CELLS = 120_000  # cells of a table that take as long as what a pair costs beside its cells
-MIN_BANDED_CELLS = 2**20  # cells of a table: strings that are nearly equal are told by their bands
-MIN_LENGTH_PER_EDIT = 16  # of the longer length: edits of those that are nearly equal
-N_CODES = 2**16
-WORDS_PER_CACHE_LINE = CACHE_LINE_FLOATS // 2
+N_CODES = 2**16  # codes are uint16 (dkdist/sets/strings.py)
+WORDS_PER_CACHE_LINE = CACHE_LINE_FLOATS // 2  # dkdist/_numba/simd.py
 
 
 @inline_jit()

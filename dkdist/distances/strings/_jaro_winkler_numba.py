@@ -19,10 +19,10 @@ from dkdist._numba.compilation import inline_jit, jit
 from dkdist.distances.strings._banded_numba import N_WORDS, ONE, ZERO, popcount, u64
 from dkdist.distances.strings._bit_parallel_numba import find_bases
 
-MAX_WORD_SYMBOLS = 63  # symbols of a string that has a lane
-MAX_PREFIX_SYMBOLS = 4  # symbols of a beginning, at most
-MIN_BOOSTED_SIMILARITY = 0.7  # similarity above which a common beginning counts
-N_CODES = 2**16
+MAX_WORD_SYMBOLS = 63  # bits of a word without its guard bit (dkdist/distances/strings/tiles.py)
+MAX_PREFIX_SYMBOLS = 4  # Winkler (1990)
+MIN_BOOSTED_SIMILARITY = 0.7  # above it a common prefix counts (Winkler 1990)
+N_CODES = 2**16  # codes are uint16 (dkdist/sets/strings.py)
 
 
 @inline_jit()

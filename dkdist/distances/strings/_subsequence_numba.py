@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist._numba.compilation import inline_jit, jit
+from dkdist.distances._tuning import FIRST_BAND_INDELS, MAX_UNBANDED_INDEL_WORDS
 from dkdist.distances.strings._banded_numba import (
     N_CHAINS,
     N_WORDS,
@@ -30,10 +31,8 @@ from dkdist.distances.strings._banded_numba import (
     u64,
 )
 
-FIRST_BAND_EDITS = 62  # edits that the first band is for
-MAX_UNBANDED_WORDS = 8  # words of a column that is not worth a band
-ROW_BITS = ~(ONE << TOP_BIT)
-NEXT_WORD = u64(N_CHAINS)
+ROW_BITS = ~(ONE << TOP_BIT)  # all but the guard bit (Hyyro 2004)
+NEXT_WORD = u64(N_CHAINS)  # offset of the next word of a chain in a table (dkdist/distances/strings/tiles.py)
 
 
 @jit()
@@ -144,11 +143,11 @@ def banded_indel_distance(a, b, most, only, numbers):  # type: ignore[no-untyped
     if m == 0 or n - m > most:
         return min(n, most + 1)
     table, bases, words = match_table(x, y, WORD_BITS - 1, numbers)
-    whole = only or words <= MAX_UNBANDED_WORDS
+    whole = only or words <= MAX_UNBANDED_INDEL_WORDS
     S, pad = np.empty(words, u64), len(bases) - n
     k, found = -1, 0
     while found > k and k < most:
         wide = found if 0 < found <= 4 * k else 4 * k
-        k = most if whole else min(most, max(n - m + FIRST_BAND_EDITS, wide))
+        k = most if whole else min(most, max(n - m + FIRST_BAND_INDELS, wide))
         found = _band_distance(bases, table, m + pad, words, k, S)
     return min(found, most + 1)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dkdist._numba.compilation import inline_jit, jit
 from dkdist.distances.strings._banded_numba import N_CHAINS, N_WORDS, ONE, THREE, TOP_BIT, TWO, ZERO, u64
 
-N_NUMBERS = 6  # numbers of a word in a chain: HP, HN and TR from below, VP, VN, D0
+N_NUMBERS = 6  # per word of a chain: HP, HN and TR from the word below, VP, VN, D0 (Hyyro 2003)
 
 
 @inline_jit()

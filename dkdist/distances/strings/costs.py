@@ -1,14 +1,13 @@
-"""Strings side by side in lanes, with what it costs to substitute their symbols, for `cost_loops`.
+"""Checks of edit costs, their conversion to the simplest equivalent table, and strings packed for `_costs_numba.py`.
 
-What edits cost: numbers checked, and brought to the plainest table that has the same distances.
+All but n - m deletions and insertions occur in pairs, so only the sum of their costs decides on the best edits:
 
-Deletions and insertions come in pairs but for n - m of them, so that only their sum decides which edits are best:
+    d = min of w (deletions + insertions) + s substitutions + t swaps,  + (deletion - insertion) (n - m) / 2
 
-    d = least of w (deletions + insertions) + s substitutions + t swaps,  + (deletion - insertion) (n - m) / 2
-
-with w = (deletion + insertion) / 2. For s >= 2 w that is w times the distance of insertions and deletions alone, for
-s = w w times Levenshtein's, with swaps at t = w that of optimal string alignment: bits do it. All else is a table whose
-cells differ from their neighbours by whole multiples of one unit, or of 2^-28 w where costs have no such unit.
+with w = (deletion + insertion) / 2. For s >= 2 w the minimum is w times the distance of insertions and deletions, for
+s = w it is w times Levenshtein's distance, with swaps at t = w that of optimal string alignment. These have
+bit-parallel algorithms. Other costs need a table whose neighbouring cells differ by integer multiples of one unit, or
+of 2^-28 w if costs have no common unit.
 """
 
 from __future__ import annotations
@@ -22,28 +21,30 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist._base.parameter_checks import real_matrix, within_float32
+from dkdist._base.parameter_checks import check_real_array, check_scale
 from dkdist._numba.arrays import F64, I64
-from dkdist.distances.strings._banded_numba import COMMON, EDITS, SWAPS
-from dkdist.distances.strings._costs_numba import LANES
+from dkdist.distances.strings._banded_numba import INDEL, LEVENSHTEIN, OSA
+from dkdist.distances.strings._costs_numba import STRINGS_PER_TILE
 
-COSTS = 3  # the kind of a table of numbers, beside those of bits
-NARROW = 31  # units of w: four times that is an int8
-FINE = 2**28  # units of w where costs have none
-DIGITS = 1000  # denominators that are tried for a unit
-CODES = 2**16
-MAX_COST = 2**24  # edits
+WEIGHTED = 3  # a table of numbers; other kinds are in dkdist/distances/strings/_banded_numba.py
+MAX_INT8_UNITS = 31  # of w: cells are at most 4 w, which int8 holds (tests/distances/test_edit_costs.py)
+MAX_UNITS = (
+    2**28
+)  # of w, for costs without a common unit; int32 holds 4 w (tests/distances/test_edit_costs.py)
+MAX_DENOMINATOR = 1000  # of costs in a common unit (tests/distances/test_edit_costs.py)
+N_CODES = 2**16  # codes are uint16 (dkdist/sets/strings.py)
+MAX_COST = 2**24  # edits: float32 holds smaller integers exactly (IEEE 754-2019)
 
 Symbols = str | tuple[int, ...]
 PairCosts = tuple[Symbols, tuple[tuple[float, ...], ...]]
 
 
-class Plan(NamedTuple):
-    """How distances are found: height * ``unit`` + ``slant`` (n - m), where heights are whole numbers.
+class TablePlan(NamedTuple):
+    """Parameters of a table: distances are height * ``unit`` + ``slant`` (n - m) for integer heights.
 
-    ``w``, ``s``, ``t`` are costs in units of heights of a table of ``kind`` `COSTS`, and ``pairs`` (K + 1, K + 1) those
-    of substitutions by classes of symbols, the last for all others; (1, 1) where all cost the same. ``t`` is -1 where
-    nothing is swapped. ``narrow`` says that all of a table fits in int8.
+    ``w`` and ``t`` are costs in units of heights of a `WEIGHTED` table, and ``pairs`` (K + 1, K + 1) those of
+    substitutions by classes of symbols, the last for all others; (1, 1) if all costs are equal. ``t`` is -1 without
+    swaps. ``narrow`` is True if all cells fit in int8.
     """
 
     kind: int
@@ -57,127 +58,128 @@ class Plan(NamedTuple):
     @property
     def plain(self) -> bool:
         """Whether heights are distances."""
-        return self.kind != COSTS and self.unit == 1 and self.slant == 0
+        return self.kind != WEIGHTED and self.unit == 1 and self.slant == 0
 
 
-def cost(name: str, given: Any) -> float:
-    """A cost: a finite number of at least zero."""
-    number: Any = given
-    if isinstance(given, bool) or not isinstance(given, Real) or not number >= 0:
-        raise ValueError(f"{name} must be a cost, a finite number >= 0; found {given!r:.200}")
-    return within_float32(name, given) if given else 0.0
+def check_cost(name: str, param: Any) -> float:
+    """Return a cost as a float; ValueError unless it is finite and >= 0."""
+    number: Any = param
+    if isinstance(param, bool) or not isinstance(param, Real) or not number >= 0:
+        raise ValueError(f"{name} must be a finite number >= 0; got {param!r:.200}.")
+    return check_scale(name, param) if param else 0.0
 
 
-def pair_costs(given: Any, usual: float) -> PairCosts:
-    """(symbols, costs of all pairs of them) of a dict of pairs, or of (symbols, matrix).
+def check_pair_costs(param: Any, default: float) -> PairCosts:
+    """Return (symbols, costs of all pairs) from a dict of pairs, or from (symbols, matrix).
 
-    A pair that a dict has in one order alone costs the same in the other, one that it lacks the ``usual``.
+    A pair in one order only has the same cost in the other; pairs without a cost have the ``default``.
     """
-    if isinstance(given, Mapping):
-        return _from_pairs(given, usual)
-    if not (isinstance(given, (tuple, list)) and len(given) == 2):
+    if isinstance(param, Mapping):
+        return _from_pairs(param, default)
+    if not (isinstance(param, (tuple, list)) and len(param) == 2):
         raise ValueError(
             "substitution_costs must be a dict of pairs, {('a', 'b'): 0.5}, or (symbols, matrix), such as ('ACGT', "
-            f"costs); found {given!r:.200}"
+            f"costs); got {param!r:.200}."
         )
-    symbols = given[0] if isinstance(given[0], str) else tuple(given[0])
+    symbols = param[0] if isinstance(param[0], str) else tuple(param[0])
     if len(symbols) == 0 or len(set(symbols)) < len(symbols):
-        raise ValueError(f"the symbols of substitution_costs must be distinct; found {symbols!r:.200}")
-    matrix = real_matrix("the matrix of substitution_costs", given[1])
+        raise ValueError(f"the symbols of substitution_costs must be distinct; got {symbols!r:.200}.")
+    matrix = check_real_array("the matrix of substitution_costs", param[1])
     if matrix.shape != (len(symbols), len(symbols)):
         raise ValueError(
-            f"substitution_costs must have a row and a column for each of {len(symbols)} symbols; found shape "
-            f"{matrix.shape}"
+            f"substitution_costs must have a row and a column for each of {len(symbols)} symbols; got shape "
+            f"{matrix.shape}."
         )
     rows = tuple(
-        tuple(cost(f"the cost of {a!r} for {b!r}", value) for b, value in zip(symbols, row, strict=True))
+        tuple(
+            check_cost(f"the cost of {a!r} for {b!r}", value) for b, value in zip(symbols, row, strict=True)
+        )
         for a, row in zip(symbols, matrix.tolist(), strict=True)
     )
     changed = next((i for i, row in enumerate(rows) if row[i] != 0), None)
     if changed is not None:
         raise ValueError(
-            f"substitution_costs has {rows[changed][changed]:g} for {symbols[changed]!r} and itself: to keep a symbol "
-            "costs 0"
+            f"substitution_costs must be 0 for equal symbols; got {rows[changed][changed]:g} for {symbols[changed]!r}."
         )
-    return _checked(symbols), rows
+    return _check_symbols(symbols), rows
 
 
-def _from_pairs(given: Mapping[Any, Any], usual: float) -> PairCosts:
-    for key in given:
+def _from_pairs(param: Mapping[Any, Any], default: float) -> PairCosts:
+    for key in param:
         if not (isinstance(key, (tuple, str)) and len(key) == 2 and type(key[0]) is type(key[1])):
             raise ValueError(
-                f"substitution_costs must have pairs of symbols for keys, such as ('a', 'b'); found {key!r:.200}"
+                f"substitution_costs must have pairs of symbols for keys, such as ('a', 'b'); got {key!r:.200}."
             )
-    found = sorted({symbol for pair in given for symbol in pair})
+    found = sorted({symbol for pair in param for symbol in pair})
     if not found:
-        raise ValueError("substitution_costs is an empty dict: leave it out")
+        raise ValueError("substitution_costs must not be an empty dict. Omit it.")
     symbols = "".join(found) if isinstance(found[0], str) else tuple(found)
     place = {symbol: i for i, symbol in enumerate(found)}
-    matrix = np.full((len(found), len(found)), float(usual))
+    matrix = np.full((len(found), len(found)), float(default))
     np.fill_diagonal(matrix, 0)
-    for (a, b), value in given.items():
-        if (b, a) not in given and b + a not in given if isinstance(a, str) else (b, a) not in given:
+    for (a, b), value in param.items():
+        if (b, a) not in param and b + a not in param if isinstance(a, str) else (b, a) not in param:
             matrix[place[b], place[a]] = value
         matrix[place[a], place[b]] = value
-    return pair_costs((symbols, matrix), usual)
+    return check_pair_costs((symbols, matrix), default)
 
 
-def _checked(symbols: Symbols) -> Symbols:
+def _check_symbols(symbols: Symbols) -> Symbols:
     if isinstance(symbols, str):
         return symbols
     codes: tuple[Any, ...] = symbols
-    if not all((type(v) is int or isinstance(v, np.integer)) and 0 <= v < CODES for v in codes):
+    if not all((type(v) is int or isinstance(v, np.integer)) and 0 <= v < N_CODES for v in codes):
         raise ValueError(
-            f"the symbols of substitution_costs must be a str of characters, or codes from 0 to {CODES - 1}; found "
-            f"{symbols!r:.200}"
+            f"the symbols of substitution_costs must be a str of characters, or codes from 0 to {N_CODES - 1}; got "
+            f"{symbols!r:.200}."
         )
     return tuple(int(v) for v in symbols)
 
 
-def plan(
+def plan_table(
     insertion: float, deletion: float, substitution: float, transposition: float | None, pairs: F64 | None
-) -> Plan:
-    """The plainest table; ``pairs`` (K, K) are costs of substitutions by classes of symbols."""
+) -> TablePlan:
+    """Choose the simplest table; ``pairs`` (K, K) are costs of substitutions by classes of symbols."""
     both, slant = deletion + insertion, (deletion - insertion) / 2
     s = min(substitution, both)
     swap = transposition
     if swap is not None and swap >= (both if pairs is not None else min(both, 2 * s)):
-        swap = None  # other edits are as good
+        swap = None  # other edits cost no more
     if pairs is None:
         if s == both and swap is None:
-            return Plan(COMMON, both / 2, slant)
+            return TablePlan(INDEL, both / 2, slant)
         if 2 * s == both and swap in (None, s):
-            return Plan(EDITS if swap is None else SWAPS, s, slant)
+            return TablePlan(LEVENSHTEIN if swap is None else OSA, s, slant)
     k = 0 if pairs is None else len(pairs)
     costs = np.full((k + 1, k + 1), s)
     if pairs is not None:
         costs[:k, :k] = np.minimum(pairs, both)
-    units = _whole(
+    units = _in_common_units(
         [both, 2 * substitution if s < both else both, *(2 * costs).ravel().tolist(), 2 * (swap or 0)]
     )
     if units is None:
-        unit = both / 2 / FINE
+        unit = both / 2 / MAX_UNITS
         whole, t = np.rint(costs / unit).astype(np.int64), -1 if swap is None else round(swap / unit)
-        return Plan(COSTS, unit, slant, FINE, t, whole, False)
+        return TablePlan(WEIGHTED, unit, slant, MAX_UNITS, t, whole, False)
     w, t = units[0], -1 if swap is None else units[-1]
     whole = np.array(units[2:-1], np.int64).reshape(costs.shape)
-    return Plan(COSTS, both / 2 / w, slant, w, t, whole, w <= NARROW)
+    return TablePlan(WEIGHTED, both / 2 / w, slant, w, t, whole, w <= MAX_INT8_UNITS)
 
 
-def _whole(twice: list[float]) -> list[int] | None:
-    """Half of these numbers in the largest unit that they are whole multiples of, or None if there is none."""
-    parts = [Fraction(value).limit_denominator(DIGITS) for value in twice]
+def _in_common_units(twice: list[float]) -> list[int] | None:
+    """Return half of these numbers as integers in their largest common unit, or None without one."""
+    parts = [Fraction(value).limit_denominator(MAX_DENOMINATOR) for value in twice]
     if any(float(part) != value for part, value in zip(parts, twice, strict=True)):
         return None
     bottom = math.lcm(*(part.denominator for part in parts))
     units = [int(part * bottom) for part in parts]
     shared = math.gcd(*units) or 1
     units = [unit // shared for unit in units]
-    return units if max(units) <= FINE else None
+    return units if max(units) <= MAX_UNITS else None
 
 
-STEP = 16  # lanes come in so many
-MAX_NARROW_SYMBOLS = 126  # symbols of a tile whose codes are int8
+LANES_MULTIPLE = 16  # lanes fill 512-bit vectors of int32 (python benchmarks/sequence_distances.py)
+MAX_INT8_SYMBOLS = 126  # of a tile: int8 without 0 and -1 (tests/distances/test_edit_costs.py)
 
 
 class CostTiles(NamedTuple):
@@ -211,26 +213,26 @@ class PackedCosts(NamedTuple):
     tiles: CostTiles
 
 
-def packed_costs(codes: NDArray[np.uint16], offsets: I64, plan: Plan, classes: I64) -> PackedCosts:
+def pack_costs(codes: NDArray[np.uint16], offsets: I64, plan: TablePlan, classes: I64) -> PackedCosts:
     """Strings of codes (T, 1); ``classes`` by code, the last for all others, are those of the plan's pairs."""
     sizes, R = np.diff(offsets), len(offsets) - 1
     order = np.argsort(-sizes, kind="stable")
-    n_tiles, n_symbols = -(-R // LANES), int(codes.max(initial=0)) + 1
-    columns = np.full((n_tiles, LANES), -1, np.int64)
+    n_tiles, n_symbols = -(-R // STRINGS_PER_TILE), int(codes.max(initial=0)) + 1
+    columns = np.full((n_tiles, STRINGS_PER_TILE), -1, np.int64)
     columns.flat[:R] = order
     lengths = np.where(columns >= 0, sizes[columns] if R else 0, 0)
-    lanes = -(-(columns >= 0).sum(axis=1) // STEP) * STEP
+    lanes = -(-(columns >= 0).sum(axis=1) // LANES_MULTIPLE) * LANES_MULTIPLE
     steps = lengths.max(axis=1, initial=0)
     starts = np.concatenate([[0], np.cumsum((steps + 1) * lanes)])
 
-    tile, lane = np.divmod(np.argsort(order, kind="stable"), LANES)  # of each string
+    tile, lane = np.divmod(np.argsort(order, kind="stable"), STRINGS_PER_TILE)  # of each string
     own = np.repeat(np.arange(R), sizes)
     place = np.arange(len(own)) - offsets[own]
     symbol = codes[:, 0].astype(np.int64)
     found = np.zeros((n_tiles, n_symbols + 1), np.bool_)
     found[tile[own], symbol] = True
     numbers_of = (np.cumsum(found, axis=1, dtype=np.int32) * found).astype(np.int32)
-    narrow = plan.narrow and int(numbers_of.max(initial=0)) <= MAX_NARROW_SYMBOLS
+    narrow = plan.narrow and int(numbers_of.max(initial=0)) <= MAX_INT8_SYMBOLS
     dtype = np.int8 if narrow else np.int32
     symbols = np.zeros(int(starts[-1]), dtype)
     for t in range(n_tiles):
@@ -241,7 +243,7 @@ def packed_costs(codes: NDArray[np.uint16], offsets: I64, plan: Plan, classes: I
     k = len(plan.pairs)
     sized = (k if len(classes) else 0) * steps * lanes
     price_starts = np.concatenate([[0], np.cumsum(sized)])
-    prices = np.full(max(int(price_starts[-1]), LANES), plan.pairs[-1, -1], dtype)
+    prices = np.full(max(int(price_starts[-1]), STRINGS_PER_TILE), plan.pairs[-1, -1], dtype)
     if len(classes):
         of_symbol = classes[np.minimum(symbol, len(classes) - 1)]
         first, depth = price_starts[tile[own]] + at - lanes[tile[own]], (steps * lanes)[tile[own]]

@@ -8,26 +8,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist._base.parameter_checks import whole
+from dkdist._base.parameter_checks import check_int
 from dkdist._numba.arrays import F32, I64
 from dkdist._numba.points import read_only
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
+from dkdist.distances._tuning import MAX_NARROW_TILES
 from dkdist.distances.base import CostModel, Distance
-from dkdist.distances.strings._damerau_numba import NARROW, WIDE, fill_lanes
-from dkdist.distances.strings._fast_path import pair_of_texts
+from dkdist.distances.strings._damerau_numba import NARROW_LANES, WIDE_LANES, fill_lanes
+from dkdist.distances.strings._fast_path import text_distance
 from dkdist.distances.strings.costs import MAX_COST
-from dkdist.distances.strings.tiles import Codes, codes_of
+from dkdist.distances.strings.tiles import Codes, check_codes
 
-SIZES = ((np.int8, 62, 126), (np.int16, 16_000, 32_766), (np.int32, MAX_COST, MAX_COST))
-"""Types, for omegas of so many symbols at most, of which a tile has so many kinds."""
-
-
-FEW = 2  # narrow tiles that take less than a wide one
+DTYPE_LIMITS = (np.int8, 62, 126), (np.int16, 16_000, 32_766), (np.int32, MAX_COST, MAX_COST)
+"""(type, maximum length, maximum number of different symbols) of tiles; derived in `_damerau_numba.py`."""
 
 
 class Tile(NamedTuple):
-    """Omegas side by side: ``Y`` (steps, lanes) numbers of symbols, 0 behind the end; see `damerau_loops`."""
+    """Landmarks in lanes: ``Y`` (steps, lanes) numbers of symbols, 0 after the end; see `_damerau_numba.py`."""
 
     Y: NDArray[Any]
     symbols: NDArray[np.int32]
@@ -74,44 +72,45 @@ class DamerauLevenshtein(Distance):
     cutoff: int | None = None
 
     ordered = codes = True
-    like = "DamerauLevenshtein"
+    peer_name = "DamerauLevenshtein"
 
     def __post_init__(self) -> None:
         check_bool("normalize", self.normalize)
         if self.cutoff is not None:
-            whole("cutoff", self.cutoff, 0, MAX_COST)
+            check_int("cutoff", self.cutoff, 0, MAX_COST)
 
     def __call__(self, x: Any, y: Any) -> float:
-        """The distance of two objects, bit for bit as `distance_matrix` has it; two str are compared at once."""
-        found = None if self.normalize or self.cutoff is not None else pair_of_texts(self.like, x, y)
-        return super().__call__(x, y) if found is None else found
+        """Return the distance of two objects, with the bits of `distance_matrix`; two str skip most checks."""
+        has_options = self.normalize or self.cutoff is not None
+        distance = None if has_options else text_distance(self.peer_name, x, y)
+        return super().__call__(x, y) if distance is None else distance
 
-    def grain(self, sizes: I64, n_dims: int) -> CostModel:
-        """Tiles are filled with symbols by whole arrays."""
-        return CostModel(WIDE, 300 / sizes.mean())
+    def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
+        """Return the costs: tiles are filled by whole arrays."""
+        return CostModel(WIDE_LANES, 300 / sizes.mean())
 
     def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedDamerau:
-        """The omegas in lanes, the longest first. Empty ones are allowed."""
-        self.refuse_weights(weights)
-        codes, sizes = codes_of(points)[:, 0], np.diff(offsets)
+        """Pack the landmarks in lanes, the longest first. Empty strings are allowed."""
+        self.reject_weights(weights)
+        codes, sizes = check_codes(points)[:, 0], np.diff(offsets)
         order, tiles = np.argsort(-sizes, kind="stable"), []
         while len(order):
-            lanes = WIDE if len(order) > FEW * NARROW else NARROW
-            tiles.append(_tile(codes, offsets, order[:lanes], lanes))
+            lanes = WIDE_LANES if len(order) > MAX_NARROW_TILES * NARROW_LANES else NARROW_LANES
+            tiles.append(_build_tile(codes, offsets, order[:lanes], lanes))
             order = order[lanes:]
         return PackedDamerau(len(sizes), tuple(tiles))
 
     def fill(self, packed: PackedDamerau, points: Codes, offsets: I64, weights: F32 | None, out: F32) -> None:
-        """out[i, j] = distance of string i to omega j; see the package for the contract. Empty strings are allowed."""
-        self.refuse_weights(weights)
+        """Compute out[i, j], the distance of string i to landmark j. Empty strings are allowed."""
+        self.reject_weights(weights)
         most = MAX_COST if self.cutoff is None else self.cutoff
-        text = read_only(codes_of(points)[:, 0]), read_only(offsets)
+        text = read_only(check_codes(points)[:, 0]), read_only(offsets)
         for tile in packed.tiles:
             fill_lanes(*(read_only(array) for array in tile), *text, most, self.normalize, out)
 
 
-def _tile(codes: NDArray[np.uint16], offsets: I64, columns: I64, lanes: int) -> Tile:
-    """Strings side by side, the longest first, in the narrowest numbers that hold their tables."""
+def _build_tile(codes: NDArray[np.uint16], offsets: I64, columns: I64, lanes: int) -> Tile:
+    """Pack strings in lanes, the longest first, in the narrowest type that holds their tables."""
     lengths = offsets[columns + 1] - offsets[columns]
     own = np.repeat(np.arange(len(columns)), lengths)
     place = np.arange(len(own)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -120,7 +119,7 @@ def _tile(codes: NDArray[np.uint16], offsets: I64, columns: I64, lanes: int) -> 
     found[symbol] = True
     numbers = (np.cumsum(found, dtype=np.int32) * found).astype(np.int32)
     steps, kinds = int(lengths[0]), int(numbers.max())
-    dtype = next(dtype for dtype, longest, most in SIZES if steps <= longest and kinds <= most)
+    dtype = next(dtype for dtype, longest, most in DTYPE_LIMITS if steps <= longest and kinds <= most)
     Y = np.zeros((steps, lanes), dtype)
     Y[place, own] = numbers[symbol]
     return Tile(Y, numbers, columns.astype(np.int64), lengths.astype(np.int64))

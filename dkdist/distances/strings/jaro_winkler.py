@@ -1,4 +1,4 @@
-"""The distance of Jaro and Winkler, for names and other short texts (`jaro_winkler_loops` has the formulas)."""
+"""The distance of Jaro and Winkler, for names and other short texts (formulas: `_jaro_winkler_numba.py`)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ import numpy as np
 from dkdist._numba.arrays import F32, I64
 from dkdist._utils.serialization import serializable
 from dkdist.distances.base import CostModel, Distance
-from dkdist.distances.strings._banded_numba import SHORT
-from dkdist.distances.strings._jaro_winkler_numba import fill_places, fill_words
-from dkdist.distances.strings.costs import cost
-from dkdist.distances.strings.tiles import BITS, Codes, PackedStrings, codes_of, words_alone
+from dkdist.distances.strings._banded_numba import N_WORDS
+from dkdist.distances.strings._jaro_winkler_numba import fill_long, fill_short
+from dkdist.distances.strings.costs import check_cost
+from dkdist.distances.strings.tiles import (
+    MAX_WORD_SYMBOLS,
+    Codes,
+    PackedStrings,
+    check_codes,
+    pack_single_words,
+)
 
-MOST_WEIGHT = 0.25  # of a symbol: four of them make strings equal
+MAX_PREFIX_WEIGHT = 0.25  # a prefix of four symbols then makes strings equal (Winkler 1990)
 
 
 @serializable("JaroWinkler")
@@ -44,26 +50,25 @@ class JaroWinkler(Distance):
     ordered = codes = True
 
     def __post_init__(self) -> None:
-        if cost("prefix_weight", self.prefix_weight) > MOST_WEIGHT:
+        if check_cost("prefix_weight", self.prefix_weight) > MAX_PREFIX_WEIGHT:
             raise ValueError(
-                f"prefix_weight must lie between 0 and {MOST_WEIGHT}, lest four symbols more than make strings equal; "
-                f"found {self.prefix_weight!r}"
+                f"prefix_weight must be from 0 to {MAX_PREFIX_WEIGHT}; got {self.prefix_weight!r}."
             )
         object.__setattr__(self, "prefix_weight", float(self.prefix_weight))
 
-    def grain(self, sizes: I64, n_dims: int) -> CostModel:
-        """How pairs are best cut into tasks."""
-        return CostModel(SHORT if sizes.mean() <= BITS else 1, 600 / sizes.mean())
+    def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
+        """Return the costs of comparisons."""
+        return CostModel(N_WORDS if sizes.mean() <= MAX_WORD_SYMBOLS else 1, 600 / sizes.mean())
 
     def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedStrings:
-        """The omegas as they are, and those of at most 63 symbols as bits, a word each. Empty ones are allowed."""
-        self.refuse_weights(weights)
-        return words_alone(codes_of(points), offsets)
+        """Pack the landmarks, those of at most 63 symbols as the bits of a word. Empty strings are allowed."""
+        self.reject_weights(weights)
+        return pack_single_words(check_codes(points), offsets)
 
     def fill(self, packed: PackedStrings, points: Codes, offsets: I64, weights: F32 | None, out: F32) -> None:
-        """out[i, j] = distance of string i to omega j; see the package for the contract. Empty strings are allowed."""
-        self.refuse_weights(weights)
-        codes = codes_of(points)[:, 0]
+        """Compute out[i, j], the distance of string i to landmark j. Empty strings are allowed."""
+        self.reject_weights(weights)
+        codes = check_codes(points)[:, 0]
         arrays = packed.texts, packed.edges, codes, offsets
-        fill_words(packed.short, *arrays, np.float64(self.prefix_weight), out)
-        fill_places(*arrays, np.float64(self.prefix_weight), out)
+        fill_short(packed.short, *arrays, np.float64(self.prefix_weight), out)
+        fill_long(*arrays, np.float64(self.prefix_weight), out)

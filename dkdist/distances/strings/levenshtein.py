@@ -1,10 +1,10 @@
-"""Edit distances, a block of strings against all random strings at once.
+"""Edit distances: the minimal cost of insertions, deletions, substitutions and swaps that turn one string into another.
 
-The least that insertions, deletions and substitutions of single symbols, and swaps of neighbours, cost that turn one
-string into the other. Costs decide how (`edit_costs`): columns of bits (`bit_parallel_loops`, `transposition_loops`,
-`subsequence_loops`), about 11, 15 and 5 vector instructions for every symbol of the object and 8 words, where omegas of
-at most 63 symbols share words, m + 1 bits each, and longer ones take ceil(m / 63); or numbers in lanes (`cost_loops`).
-Long strings that are nearly equal, or few, go one by one through bands that are as wide as they differ.
+The costs decide the algorithm (`costs.py`): columns of bits (`_bit_parallel_numba.py`, `_transposition_numba.py`,
+`_subsequence_numba.py`), about 11, 15 and 5 vector instructions per symbol of the object and 8 words, where landmarks
+of at most 63 symbols share words, m + 1 bits each, and longer ones take ceil(m / 63) words; or numbers in lanes
+(`_costs_numba.py`). Pairs of long strings that are nearly equal, and few long strings, are compared in bands
+(`_banded_numba.py`).
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from typing import Any, cast
 
 import numpy as np
 
-from dkdist._base.parameter_checks import whole
+from dkdist._base.parameter_checks import check_int
 from dkdist._numba.arrays import F32, I64
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
+from dkdist.distances._tuning import MAX_PEER_SYMBOLS, WORD_FILL_RATIO
 from dkdist.distances.base import CostModel, Distance
-from dkdist.distances.strings._banded_numba import COMMON, EDITS, LONG, SHORT
+from dkdist.distances.strings._banded_numba import INDEL, LEVENSHTEIN, N_CHAINS, N_WORDS
 from dkdist.distances.strings._bit_parallel_numba import fill_long, fill_short
-from dkdist.distances.strings._costs_numba import LANES, fill_costs, scale_heights
-from dkdist.distances.strings._fast_path import BRIEF, PEERS, pair_of_texts
+from dkdist.distances.strings._costs_numba import STRINGS_PER_TILE, fill_costs, scale_heights
+from dkdist.distances.strings._fast_path import PEER_FUNCTIONS, text_distance
 from dkdist.distances.strings.costs import (
-    COSTS,
     MAX_COST,
+    WEIGHTED,
     PackedCosts,
     PairCosts,
-    Plan,
-    cost,
-    packed_costs,
-    pair_costs,
-    plan,
+    TablePlan,
+    check_cost,
+    check_pair_costs,
+    pack_costs,
+    plan_table,
 )
-from dkdist.distances.strings.tiles import BITS, Codes, PackedStrings, codes_of, packed_strings
+from dkdist.distances.strings.tiles import MAX_WORD_SYMBOLS, Codes, PackedStrings, check_codes, pack_strings
 
-FILLED = 0.92  # of the words of strings of many lengths
-LIKE: dict[tuple[float | None, ...], str] = {
+NAME_BY_COSTS: dict[tuple[float | None, ...], str] = {
     (1, 1, 1, None): "Levenshtein",
     (1, 1, 1, 1): "OSA",
     (1, 1, 2, None): "Indel",
@@ -99,24 +99,24 @@ class Levenshtein(Distance):
     substitution_costs: PairCosts | Mapping[Any, float] | tuple[Any, Any] | None = None
 
     ordered = codes = True
-    like = ""  # the name of the distance that costs make it
-    bare = ""  # that, if there are no cutoff and no normalising
+    peer_name = ""  # module of rapidfuzz with the same costs
+    fast_name = ""  # the same, without cutoff and normalize
 
     def __post_init__(self) -> None:
         if self.cutoff is not None:
-            whole("cutoff", self.cutoff, 0, MAX_COST)
+            check_int("cutoff", self.cutoff, 0, MAX_COST)
         check_bool("normalize", self.normalize)
         for name in ("insertion", "deletion", "substitution"):
-            object.__setattr__(self, name, cost(name, getattr(self, name)))
+            object.__setattr__(self, name, check_cost(name, getattr(self, name)))
         if self.insertion + self.deletion == 0:
             raise ValueError(
-                "insertion and deletion both cost 0, so that all distances are 0: give at least one of them a cost"
+                "insertion and deletion must not both be 0; got 0 and 0, so that all distances are 0."
             )
         if self.transposition is not None:
-            object.__setattr__(self, "transposition", cost("transposition", self.transposition))
+            object.__setattr__(self, "transposition", check_cost("transposition", self.transposition))
         symmetric = self.insertion == self.deletion
         if self.substitution_costs is not None:
-            pairs = pair_costs(self.substitution_costs, self.substitution)
+            pairs = check_pair_costs(self.substitution_costs, self.substitution)
             object.__setattr__(self, "substitution_costs", pairs)
             object.__setattr__(self, "symbols", pairs[0] if isinstance(pairs[0], str) else "")
             matrix = np.array(pairs[1])
@@ -124,30 +124,30 @@ class Levenshtein(Distance):
         object.__setattr__(self, "symmetric", symmetric)
         if self.substitution_costs is None and type(self) is Levenshtein:
             costs = self.insertion, self.deletion, self.substitution, self.transposition
-            object.__setattr__(self, "like", LIKE.get(costs, ""))
+            object.__setattr__(self, "peer_name", NAME_BY_COSTS.get(costs, ""))
             if self.cutoff is None and not self.normalize:
-                object.__setattr__(self, "bare", self.like)
+                object.__setattr__(self, "fast_name", self.peer_name)
 
     def __call__(self, x: Any, y: Any) -> float:
-        """The distance of two objects, bit for bit as `distance_matrix` has it; two str are compared at once."""
-        function = PEERS[self.bare]  # as `pair_of_texts`, without a call
-        if function and type(x) is str is type(y) and 0 < len(x) <= BRIEF and y:
+        """Return the distance of two objects, with the bits of `distance_matrix`; two str skip most checks."""
+        function = PEER_FUNCTIONS[self.fast_name]  # inlined from `text_distance`: saves a call
+        if function and type(x) is str is type(y) and 0 < len(x) <= MAX_PEER_SYMBOLS and y:
             return float(function(x, y))
-        found = pair_of_texts(self.bare, x, y) if self.bare else None
-        return super().__call__(x, y) if found is None else found
+        distance = text_distance(self.fast_name, x, y) if self.fast_name else None
+        return super().__call__(x, y) if distance is None else distance
 
     @property
     def plain(self) -> bool:
-        """Whether it is Levenshtein's own: insertions, deletions and substitutions at 1."""
-        found = _plan(self)
-        return found.kind == EDITS and found.plain
+        """Whether insertions, deletions and substitutions cost 1."""
+        plan = _plan(self)
+        return plan.kind == LEVENSHTEIN and plan.plain
 
     @property
     def _pairs(self) -> PairCosts | None:
-        return cast("PairCosts | None", self.substitution_costs)  # which these are once they were checked
+        return cast("PairCosts | None", self.substitution_costs)  # converted in __post_init__
 
     def for_alphabet(self, alphabet: str | None) -> Levenshtein:
-        """The same for codes in an alphabet that has all ``symbols``."""
+        """Return the same distance for codes in an alphabet with all ``symbols``."""
         if self._pairs is None:
             return self
         symbols, rows = self._pairs
@@ -160,67 +160,80 @@ class Levenshtein(Distance):
             return replace(self, substitution_costs=(tuple(place[symbol] for symbol in symbols), rows))
         if alphabet is not None:
             raise ValueError(
-                f"substitution_costs are of codes ({symbols[0]!r}, ...), but the sets (set 0 and all others) are "
-                "strings of characters: give costs of characters"
+                f"substitution_costs are of codes ({symbols[0]!r}, ...); got strings of characters (set 0 and all "
+                "others). Pass costs of characters."
             )
         return self
 
-    def grain(self, sizes: I64, n_dims: int) -> CostModel:
-        """Short strings share the words of a tile, which take long to fill with bits; long ones have chains."""
+    def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
+        """Return the costs: short strings share the words of a tile, long ones have chains of words."""
         mean = float(sizes.mean())
-        if _plan(self).kind == COSTS:
-            return CostModel(LANES, 1200 / mean)
-        of_a_word = (BITS + 1) / (mean + 1)
-        if of_a_word < 1:
-            return CostModel(LONG, 5000 / mean)
-        equal = sizes.min() == sizes.max()  # else some room is left
-        return CostModel(SHORT * int(of_a_word) if equal else int(FILLED * SHORT * of_a_word), 10_000 / mean)
+        if _plan(self).kind == WEIGHTED:
+            return CostModel(STRINGS_PER_TILE, 1200 / mean)
+        strings_per_word = (MAX_WORD_SYMBOLS + 1) / (mean + 1)
+        if strings_per_word < 1:
+            return CostModel(N_CHAINS, 5000 / mean)
+        has_equal_sizes = sizes.min() == sizes.max()  # other strings do not fill their words
+        return CostModel(
+            N_WORDS * int(strings_per_word)
+            if has_equal_sizes
+            else int(WORD_FILL_RATIO * N_WORDS * strings_per_word),
+            10_000 / mean,
+        )
 
     def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedStrings | PackedCosts:
-        """The omegas as bits, or in lanes. Empty ones are allowed.
+        """Pack the landmarks as bits, or in lanes. Empty strings are allowed.
 
         A tile of 128 words takes 1 KiB for every symbol that its omegas have: little for alphabets up to a few
         hundred symbols, at most 8 MiB when all differ. Costs of pairs of K symbols take K + 1 numbers (of one byte, or
         four) for every symbol of the omegas.
         """
-        self.refuse_weights(weights)
-        codes, found = codes_of(points), _plan(self)
-        if found.kind == COSTS:
-            return packed_costs(codes, offsets.astype(np.int64), found, _classes(self))
-        return packed_strings(codes, offsets, 0 if found.kind == COMMON else 1)
+        self.reject_weights(weights)
+        codes, table_plan = check_codes(points), _plan(self)
+        if table_plan.kind == WEIGHTED:
+            return pack_costs(codes, offsets.astype(np.int64), table_plan, _classes(self))
+        return pack_strings(codes, offsets, 0 if table_plan.kind == INDEL else 1)
 
     def fill(
         self, packed: PackedStrings | PackedCosts, points: Codes, offsets: I64, weights: F32 | None, out: F32
     ) -> None:
-        """out[i, j] = distance of string i to omega j; see the package for the contract. Empty strings are allowed."""
-        self.refuse_weights(weights)
-        codes, found = codes_of(points)[:, 0], _plan(self)
+        """Compute out[i, j], the distance of string i to landmark j. Empty strings are allowed."""
+        self.reject_weights(weights)
+        codes, table_plan = check_codes(points)[:, 0], _plan(self)
         most = np.inf if self.cutoff is None else self.cutoff + 1.0
         dearest = self.substitution
         if self._pairs is not None:
             dearest = max(dearest, *(max(row) for row in self._pairs[1]))
-        numbers = found.unit, found.slant, most, float(self.normalize), self.insertion, self.deletion, dearest
+        numbers = (
+            table_plan.unit,
+            table_plan.slant,
+            most,
+            float(self.normalize),
+            self.insertion,
+            self.deletion,
+            dearest,
+        )
         if isinstance(packed, PackedCosts):
             fill_costs(packed.tiles, codes, offsets, numbers, out)
             return
-        kept_most = MAX_COST if self.cutoff is None or not found.plain else self.cutoff
-        options = found.kind, kept_most, self.normalize and found.plain
+        kept_most = MAX_COST if self.cutoff is None or not table_plan.plain else self.cutoff
+        options = table_plan.kind, kept_most, self.normalize and table_plan.plain
         fill_short(packed.short, codes, offsets, *options, out)
         if len(packed.long.columns):
             fill_long(packed.long, packed.texts, packed.edges, codes, offsets, *options, out)
-        if not found.plain:
+        if not table_plan.plain:
             scale_heights(offsets, np.diff(packed.edges), numbers, out)
 
 
 @lru_cache(maxsize=64)
-def _plan(distance: Levenshtein) -> Plan:
+def _plan(distance: Levenshtein) -> TablePlan:
     pairs = None if distance._pairs is None else np.array(distance._pairs[1])
     costs = distance.insertion, distance.deletion, distance.substitution, distance.transposition
-    return plan(*costs, pairs)
+    return plan_table(*costs, pairs)
 
 
 def _classes(distance: Levenshtein) -> I64:
-    """The class of every code, the last for all codes beyond: those of the costs of pairs, then one for all others."""
+    """Return the class of every code: one per symbol of the pair costs, then one for all other codes."""
     pairs = distance.for_alphabet(None)._pairs
     if pairs is None:
         return np.empty(0, np.int64)
