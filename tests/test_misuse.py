@@ -127,7 +127,7 @@ def test_other_columns_than_those_of_fit_are_refused(road, columns, tmp_path, ca
         assert said in capsys.readouterr().err
     if road.name == "partitions":
         with dk.SetWriter(tmp_path / "made.zarr", 2, mode="a") as writer:
-            assert "give the columns in its order" in refusal(
+            assert "Reorder the columns" in refusal(
                 writer.append, dk.SampleSets.from_frame(CELLS, "donor")
             )
 
@@ -174,7 +174,7 @@ def test_an_id_of_two_sets_is_refused_where_it_is_given_written_or_appended(tmp_
         dk.write_sets, tmp_path / "s.zarr", sets[[1, 2, 1]]
     )
     store = dk.write_sets(tmp_path / "s.zarr", sets)
-    assert "has the id '001', which a set of" in refusal(store.append, sets[1:3])
+    assert "got '001' for set 0 of the appended sets" in refusal(store.append, sets[1:3])
     new = sets[:2].labelled(ids=["a", "b"])
     assert "ids must be unique; got 'a'" in refusal(store.append, new, ids=["a", "a"])
     assert dk.open_sets(tmp_path / "s.zarr").ids.tolist() == IDS

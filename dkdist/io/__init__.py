@@ -1,7 +1,7 @@
-"""The store: sample sets in a Zarr directory, written once, appended to, and read block by block.
+"""Stores of sample sets: Zarr directories that are written once, appended to, and read in blocks.
 
-`write_sets` and `SetWriter` write, `open_sets` gives a lazy `SetStore`, and `StoreFormatError` says what is
-wrong with a store.
+`write_sets` and `SetWriter` write, `open_sets` returns a lazy `SetStore`, and `StoreFormatError` reports invalid or
+damaged stores. `readers` imports files of tables, arrays, cytometry and lidar.
 """
 
 from dkdist.io._zarr.set_writer import SetWriter as SetWriter

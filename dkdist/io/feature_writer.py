@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import zarr
 from zarr.abc.store import Store
-from zarr.core.sync import sync
 
 from dkdist._numba.arrays import F32
 from dkdist.io._zarr import checksums as chunk_sums
+from dkdist.io._zarr._zarr_private import sync
 from dkdist.io._zarr.growing_array import RecordingArray
 from dkdist.io._zarr.layout import array_of, dump_json, group_document, parse_array
 from dkdist.io._zarr.location.address import (

@@ -1,4 +1,4 @@
-"""What a view does to the sets that it reads: sets to sets of as many points, each set by itself."""
+"""Protocol of transforms that a `SetStore` applies to the sets it reads."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from dkdist.sets.labels import Names
 
 
 class LazyTransform(Protocol):
-    """A map that a view carries: small, immutable, pickled with it."""
+    """Set-wise transform that keeps the number of points: small, immutable, pickled with its view."""
 
     @property
     def label(self) -> str:
-        """Its name, for the view's repr."""
+        """Name in the repr of the view."""
 
     @property
     def token(self) -> str:
-        """Names what it does: equal for equal maps."""
+        """Token that is equal for equal transforms."""
 
     @property
     def n_features(self) -> int:
-        """Dimensions of the points that it makes."""
+        """Dimension of the transformed points."""
 
     def names_of(self, names: Names | None) -> Names | None:
-        """The names of the dimensions that it makes, of those of the dimensions that it takes."""
+        """Return the output names of dimensions for input names."""
 
-    def of_sets(self, sets: SampleSets) -> SampleSets:
-        """The sets that it makes of these, with their ids and targets: as many points and weights, float32."""
+    def apply(self, sets: SampleSets) -> SampleSets:
+        """Transform sets to float32 sets with the same ids, targets, numbers of points and weights."""
 
     def for_chunks(self, pieces: Iterator[SampleSets], n_points: int) -> LazyTransform:
-        """The map for one set of so many points, which comes in pieces, so that it can be used on each by itself."""
+        """Return the transform for the pieces of one set of n_points points."""

@@ -39,7 +39,7 @@ class SetRows:
 
     def arrays(self) -> tuple[Array, F32 | None]:
         """(m, d) points, counted from the origin of the view, and their weights (m,) if they have any."""
-        piece = self.view._counted(self.committed())
+        piece = self.view._transform(self.committed())
         return piece.relative, None if piece.weights is None else piece.weights.reshape(-1)
 
     def committed(self) -> SampleSets:
@@ -108,7 +108,7 @@ def _settled(view: SetStore, edges: list[int]) -> SetStore:
     for step in view._maps:
         so_far = view._view(view._chosen, None, maps)
         pieces = [SetRows(so_far, a, b) for a, b in itertools.pairwise(edges)]
-        maps += (step.for_chunks((so_far._counted(p.committed()) for p in pieces), edges[-1] - edges[0]),)
+        maps += (step.for_chunks((so_far._transform(p.committed()) for p in pieces), edges[-1] - edges[0]),)
     return view._view(view._chosen, view._base, maps) if maps else view
 
 

@@ -1,9 +1,7 @@
-"""`SetStore`: sample sets on disk, chosen but not yet read.
+"""`SetStore`: lazy view of sample sets in a store, and its HTML summary.
 
-A view is an address, the commit it was made from, and the positions it chose; it reads like `SampleSets` and
-pickles in some hundred bytes. Whatever is read is a `SampleSets` in memory.
-
-What a notebook shows of a store: what its commit, metadata, offsets and targets say. No point is read.
+A view is a location, the commit it was opened at, and the selected positions. It has the interface of `SampleSets`,
+pickles to a few hundred bytes, and returns `SampleSets` in memory. The summary reads offsets, ids and targets only.
 """
 
 from __future__ import annotations
@@ -33,25 +31,27 @@ if TYPE_CHECKING:
     from dkdist.io._zarr.verify import VerifyReport
 
 
-MAX_SUMMARY_SETS = 10**6  # sets whose sizes and targets are read for it: 8 MB of each
+MAX_SUMMARY_SETS = (
+    10**6
+)  # reads at most 8 MB of sizes and of each target; tests/files/test_notebook_tables.py
 
 Pairs = list[tuple[object, object]]
 
 
 def format_store_html(sets: SetStore, address: StoreLocation, commit: Commit) -> str:
-    """An HTML table of a store, or of the part of it that was chosen; damage that is met is said in its place."""
-    of = "" if len(sets) == commit.n_sets else f" of {commit.n_sets:,}"
+    """Return an HTML table of a view; errors of reading appear in the row "health"."""
+    total = "" if len(sets) == commit.n_sets else f" of {commit.n_sets:,}"
     names = getattr(sets, "names", None)
     pairs: Pairs = [
-        ("place", address.label),
-        ("sets", f"{len(sets):,}{of}"),
+        ("location", address.label),
+        ("sets", f"{len(sets):,}{total}"),
         ("dimensions", sets.n_dims if names is None else f"{sets.n_dims}: {', '.join(map(str, names))}"),
     ]
     if sets.origin.any():
         pairs.append(("origin", numbers_text(sets.origin)))
     try:
         pairs += _content(sets, open_commit(address, commit))
-        health = "good, as far as was read: .verify() reads all"
+        health = "no error in the data read; .verify() checks all chunks"
     except (StoreFormatError, OSError) as error:
         health = f"{type(error).__name__}: {error}"
     pairs += [("commit", f"generation {commit.generation}"), ("health", health)]
@@ -59,51 +59,53 @@ def format_store_html(sets: SetStore, address: StoreLocation, commit: Commit) ->
 
 
 def _content(sets: SetStore, committed: CommitReader) -> Pairs:
-    """Sizes, ids and targets in a few words, or their dtypes where they are many; and how points are kept."""
-    few = len(sets) <= MAX_SUMMARY_SETS
-    pairs: Pairs = [("points", f"{sets.n_points:,}"), ("points per set", sizes_text(sets.sizes))] if few else []
+    """Summarize sizes, ids and targets (only dtypes of large views), and the chunks of points."""
+    is_small = len(sets) <= MAX_SUMMARY_SETS
+    pairs: Pairs = (
+        [("points", f"{sets.n_points:,}"), ("points per set", sizes_text(sets.sizes))] if is_small else []
+    )
     pairs.append(("dtype", sets.points_dtype))
     if committed.weighted:
         pairs.append(("weights", weights_text(sets.weights_shape)))
     if "ids" in committed.arrays:
-        ids = sets.ids if few else None
+        ids = sets.ids if is_small else None
         pairs.append(("ids", dtype_text(committed.arrays["ids"].dtype) if ids is None else column_text(ids)))
     for name in committed.target_names:
         dtype = committed.arrays[f"targets/{name}"].dtype
-        pairs.append((f"target {name!r}", column_text(sets.targets[name]) if few else dtype_text(dtype)))
+        pairs.append((f"target {name!r}", column_text(sets.targets[name]) if is_small else dtype_text(dtype)))
     return [*pairs, ("chunks of points", _chunks(committed))]
 
 
 def _chunks(committed: CommitReader) -> str:
     points, rows = committed.arrays["points"], committed.chunk_rows
-    n_chunks, size = (
-        math.ceil(committed.commit.n_points / rows),
-        rows * points.shape[1] * points.dtype.itemsize,
-    )
+    n_chunks = math.ceil(committed.commit.n_points / rows)
+    size = rows * points.shape[1] * points.dtype.itemsize
     shards = "" if points.shards is None else f", in shards of {int(points.shards[0]):,}"
-    sums = "with checksums" if committed.table else "without a table of checksums"
-    return f"{n_chunks:,} of {rows:,} points ({size / 2**20:.3g} MiB){shards}, {sums}"
+    checksums = "with checksums" if committed.table else "without a table of checksums"
+    return f"{n_chunks:,} of {rows:,} points ({size / 2**20:.3g} MiB){shards}, {checksums}"
 
 
-BLOCK_BYTES = 32 * 2**20
+BLOCK_BYTES = (
+    32 * 2**20
+)  # points per step of `SetStore.blocks`: 32 chunks of 1 MiB; tests/store/test_round_trip.py
 
 
 class SetStore(NoArrayConversion):
-    """A lazy collection of sample sets in a store, or a selection of them; made by `open_sets`.
+    """Lazy view of the sample sets in a store, or of a selection; returned by `open_sets`.
 
-    ``len``, ``shape``, ``n_dims``, ``n_points``, ``sizes``, ``bounds``, ``s[i]`` and iteration mean what they
-    mean for `SampleSets`; a slice, a mask or an integer array makes another view and reads nothing.
+    ``len``, ``shape``, ``n_dims``, ``n_points``, ``sizes``, ``bounds``, ``s[i]`` and iteration work as for
+    `SampleSets`. Indexing with a slice, a mask or an integer array returns another view and reads nothing.
 
     Attributes
     ----------
     block_sets : int or None
-        The number of sets the user wants in a block of work, if any.
+        Number of sets per block of work; None for the default.
 
     Notes
     -----
-    Offsets are read chunk by chunk (1 MB for 131,072 sets) and kept per process. A view goes on reading its
-    own commit while others append. If the store is replaced, reading raises `StoreFormatError`; to see that,
-    a read costs one stat on a local disk and one request for the small root document elsewhere.
+    Offsets are read chunk by chunk (1 MB for 131,072 sets) and cached per process. A view reads its commit while
+    other processes append. If the store is replaced, reading raises `StoreFormatError`. This check costs one stat per
+    read on a local disk, and one request for the small root document elsewhere.
 
     Examples
     --------
@@ -130,13 +132,13 @@ class SetStore(NoArrayConversion):
         self._commit = commit
         self._chosen = chosen
         self._n_points: int | None = None
-        self._maps = maps  # what sets go through when they are read, one after the other
-        self._base = base  # another origin than their own that they are counted from in the end
+        self._maps = maps  # applied in order to sets that are read
+        self._base = base  # origin of the sets returned, if not that of the store
         self.block_sets = block_sets
 
     @property
     def generation(self) -> int:
-        """Names this content among everything the store ever held (below 2**53); an append adds one."""
+        """Number of the commit (below 2**53), unique in the history of the store."""
         return self._commit.generation
 
     @property
@@ -146,28 +148,29 @@ class SetStore(NoArrayConversion):
 
     @property
     def read_dims(self) -> int:
-        """The most dimensions that a point has on its way from the store: what is in memory while sets are read."""
+        """Maximum dimension of points during reading, for memory estimates."""
         return max(self._commit.n_dims, *(step.n_features for step in self._maps), 1)
 
     @property
     def origin(self) -> F64:
-        """(d,) float64: what the points of sets that are read are counted from, as `SampleSets.origin`."""
-        base = self._own_origin if self._base is None else self._base
+        """(d,) float64 origin of the sets that are read, as `SampleSets.origin`."""
+        base = self._default_origin if self._base is None else self._base
         return np.zeros(self.n_dims) if base is None else np.array(base)
 
     @property
-    def _own_origin(self) -> tuple[float, ...] | None:
+    def _default_origin(self) -> tuple[float, ...] | None:
         return None if self._maps else self._commit.origin
 
     def rebased(self, origin: F64 | None) -> SetStore:
-        """The same view, whose sets are counted from another origin (None for 0) when they are read."""
-        own = self._own_origin or (0.0,) * self.n_dims
+        """Return the view with another origin (None for 0) of the sets that are read."""
+        default = self._default_origin or (0.0,) * self.n_dims
         base = (0.0,) * self.n_dims if origin is None else tuple(map(float, origin))
-        return self._view(self._chosen, None if base == own else base, self._maps)
+        return self._view(self._chosen, None if base == default else base, self._maps)
 
     def mapped(self, step: LazyTransform) -> SetStore:
-        """The same view, whose sets go through a map (to others of as many points, from the origin 0) when they are
-        read; views of it do so too. Whatever else is read, and the store itself, stay as they are.
+        """Return the view with a transform of the sets that are read; it keeps the numbers of points.
+
+        Selections inherit the transform. Transformed sets have origin 0; ids, targets and the store are unchanged.
         """
         return self._view(self._chosen, None, (*self._maps, step))
 
@@ -178,15 +181,15 @@ class SetStore(NoArrayConversion):
 
     @property
     def shape(self) -> tuple[int]:
-        """(N,): the number of sets chosen."""
+        """(N,)."""
         return (len(self),)
 
     @property
     def n_points(self) -> int:
-        """The number of points in the chosen sets; reads the offsets it needs."""
+        """Number of points in the view; reads the required offsets."""
         if self._n_points is None:
             run, opened = self._run(), self._committed
-            if run:  # the offsets of its ends are enough
+            if run:  # needs only the first and last offset
                 self._n_points = int(
                     opened.offsets(run.stop, run.stop)[0] - opened.offsets(run.start, run.start)[0]
                 )
@@ -196,7 +199,7 @@ class SetStore(NoArrayConversion):
 
     @property
     def sizes(self) -> I64:
-        """(N,) int64: the number of points of each set; reads the offsets."""
+        """(N,) int64 number of points per set; reads the offsets."""
         run = self._run()
         if run is not None:
             return np.diff(self._committed.offsets(run.start, run.stop))
@@ -205,10 +208,10 @@ class SetStore(NoArrayConversion):
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """(low, high), each (d,): the smallest box that holds every point. Streams the points once."""
+        """(low, high), each (d,): minima and maxima of the columns; streams the points once."""
         boxes = [block.bounds for block in self.blocks()]
         if not boxes:
-            raise SampleSetError("a selection of 0 sets has no bounds: choose at least one set")
+            raise SampleSetError("bounds need at least one set; got 0 sets.")
         return np.min([low for low, _ in boxes], axis=0), np.max([high for _, high in boxes], axis=0)
 
     @property
@@ -218,22 +221,22 @@ class SetStore(NoArrayConversion):
 
     @property
     def alphabet(self) -> str | None:
-        """What the codes of strings stand for: code k is ``alphabet[k]``; None if the points are no text."""
+        """Characters of string codes: code k is ``alphabet[k]``; None unless the sets are text."""
         return self._commit.alphabet
 
     @property
     def weights_shape(self) -> tuple[int, ...] | None:
-        """The shape of one point's weight: () or (k,); None if the points have no weights."""
+        """Shape of one point's weight, () or (k,); None without weights."""
         return self._committed.arrays["weights"].shape[1:] if self._committed.weighted else None
 
     @property
     def targets(self) -> Targets:
-        """The targets by name, each a NumPy array with one entry a chosen set, read when asked for."""
+        """Targets by name, each a NumPy array with one entry per set; read at each access."""
         return Targets(self._committed.target_names, self._column)
 
     @property
     def ids(self) -> Array | None:
-        """The ids of the chosen sets, or None if the store has none."""
+        """Ids of the sets in the view; None without ids."""
         return self._column("ids") if self.has_ids else None
 
     @property
@@ -243,43 +246,43 @@ class SetStore(NoArrayConversion):
 
     @property
     def names(self) -> Names | None:
-        """The names of the d dimensions, or None if they have none."""
+        """Names of the d dimensions; None without names."""
         names = self._commit.names
         for step in self._maps:
             names = step.names_of(names)
         return names
 
     def read(self, start: int, stop: int) -> SampleSets:
-        """Read the sets at positions start .. stop - 1 of this selection, ``0 <= start <= stop <= len``."""
+        """Read the sets at positions start .. stop - 1 of this view, ``0 <= start <= stop <= len``."""
         if not 0 <= start <= stop <= len(self):
             raise IndexError(
-                f"positions {start} to {stop} are not within the {len(self)} sets of this selection"
+                f"start and stop must satisfy 0 <= start <= stop <= {len(self)}; got {start} and {stop}."
             )
         return self[start:stop].load()
 
     def load(self) -> SampleSets:
-        """Read all chosen sets into memory, with their ids, names and targets."""
+        """Read all sets of the view into memory, with ids, names and targets."""
         return self.points_alone()._with(Labels(self.ids, self.names, dict(self.targets)))
 
     def points_alone(self) -> SampleSets:
-        """Read all chosen sets into memory, with names of dimensions but without ids and targets: a block of work."""
+        """Read all sets of the view into memory, without ids and targets."""
         run = self._run()
         if run is not None:
-            return self._counted(self._committed.sets(run.start, run.stop))
-        return self._counted(read_scattered(self._committed, positions(self._chosen)))
+            return self._transform(self._committed.sets(run.start, run.stop))
+        return self._transform(read_scattered(self._committed, positions(self._chosen)))
 
     def weights_of(self, i: int) -> F32 | None:
-        """(n_i,) or (n_i, k): the weights of set i, or None; reads the set."""
+        """Return the weights of set i, (n_i,) or (n_i, k), or None; reads the set."""
         chosen = resolve_key(int(i), len(self))
-        return self._one(int(chosen)).weights  # type: ignore[arg-type]
+        return self._read_one(int(chosen)).weights  # type: ignore[arg-type]
 
     def verify(self) -> VerifyReport:
-        """Read and check every chunk of every array of the whole store.
+        """Read and check every chunk of every array of the store.
 
         Raises
         ------
         StoreFormatError
-            Naming the first array, chunk and sets that are damaged.
+            For the first damaged array; the message names its chunk and sets.
         """
         from dkdist.io._zarr.verify import verify_commit
 
@@ -287,18 +290,17 @@ class SetStore(NoArrayConversion):
         return verify_commit(CommitReader(self._address, self._commit))
 
     def append(self, sets: Any, targets: Any = None, ids: Any = None) -> SetStore:
-        """Add sets at the end of the store, and return the store as it then is; this view stays as it was.
+        """Append sets to the store and return the new store; this view is unchanged.
 
-        Targets and ids must be there exactly if the store has them, with the same names and dtypes: those given, or
-        those of the sets. Sets whose dimensions have other names, or another order of them, are refused. On a local
-        disk an append waits up to 30 s for another one to end.
+        Targets and ids, from the arguments or from the sets, must have the names and dtypes of the store. Names of
+        dimensions must agree in order. On a local disk an append waits up to 30 s for a concurrent append.
         """
         from dkdist.io._zarr.lease import after_commit
         from dkdist.io._zarr.set_writer import SetWriter
 
         self._require_whole("append to")
         with append_lock(self._address.path):
-            CommitReader(self._address, self._commit)  # refuses a store that was replaced
+            CommitReader(self._address, self._commit)  # raises if the store was replaced
             with SetWriter(self._address, self.n_dims, mode="a") as writer:
                 writer.append(sets, targets=targets, ids=ids)
         with after_commit(self._address.label):
@@ -318,7 +320,7 @@ class SetStore(NoArrayConversion):
     def __getitem__(self, key: Any) -> Array | SetStore:
         key = resolve_key(align_mask(key, lambda: self.ids), len(self))
         if isinstance(key, int):
-            return self._one(key).points
+            return self._read_one(key).points
         if isinstance(key, range) and isinstance(self._chosen, range):
             c = self._chosen
             first = c.start + c.step * key.start
@@ -328,13 +330,12 @@ class SetStore(NoArrayConversion):
         return self._view(chosen, self._base, self._maps)
 
     def __repr__(self) -> str:
-        of = "" if len(self) == self._commit.n_sets else f" of {self._commit.n_sets}"
-        start = origin_text(normalize_origin(self.origin))
+        total = "" if len(self) == self._commit.n_sets else f" of {self._commit.n_sets}"
+        origin = origin_text(normalize_origin(self.origin))
         maps = "".join(f", through {step.label}" for step in self._maps)
-        return f"SetStore({self._address.label!r}, n_sets={len(self)}{of}, n_dims={self.n_dims}{start}{maps})"
+        return f"SetStore({self._address.label!r}, n_sets={len(self)}{total}, n_dims={self.n_dims}{origin}{maps})"
 
     def _repr_html_(self) -> str:
-
         return format_store_html(self, self._address, self._commit)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -356,20 +357,20 @@ class SetStore(NoArrayConversion):
         return open_commit(self._address, self._commit)
 
     def _run(self) -> range | None:
-        """The chosen positions if they are a run without gaps."""
+        """Return the positions if they are contiguous and increasing; else None."""
         return self._chosen if isinstance(self._chosen, range) and self._chosen.step == 1 else None
 
-    def _one(self, i: int) -> SampleSets:
-        place = int(self._chosen[i])
-        return self._counted(self._committed.sets(place, place + 1))
+    def _read_one(self, i: int) -> SampleSets:
+        position = int(self._chosen[i])
+        return self._transform(self._committed.sets(position, position + 1))
 
-    def _counted(self, sets: SampleSets) -> SampleSets:
+    def _transform(self, sets: SampleSets) -> SampleSets:
         for step in self._maps:
             sets = step.apply(sets)
         return sets if self._base is None else sets.rebased(self.origin)
 
     def blocks(self) -> Iterator[SampleSets]:
-        """The chosen sets in order, about 32 MiB of points at a time, without ids and targets."""
+        """Iterate over the sets, about 32 MiB of points at a time, without ids and targets."""
         row_bytes = self.read_dims * self.points_dtype.itemsize
         edges = np.concatenate([[0], np.cumsum(self.sizes)]) * row_bytes
         start = 0
@@ -390,28 +391,27 @@ class SetStore(NoArrayConversion):
     def _require_whole(self, what: str) -> None:
         if self._maps:
             raise ValueError(
-                f"the sets of this view go through {self._maps[-1].label} when they are read: to {what} the store "
-                f"itself, open it with open_sets({self._address.label!r})"
+                f"cannot {what} a view with the transform {self._maps[-1].label}. Open the store with "
+                f"open_sets({self._address.label!r})."
             )
         if self._run() != range(self._commit.n_sets):
             raise ValueError(
-                f"this view holds {len(self)} of the {self._commit.n_sets} sets; "
-                f"only a whole store can be used to {what} it. "
-                f"Open it with open_sets({self._address.label!r})"
+                f"cannot {what} a view of {len(self)} of {self._commit.n_sets} sets. Open the whole store with "
+                f"open_sets({self._address.label!r})."
             )
 
 
 def open_sets(store: Any, *, block_sets: int | None = None) -> SetStore:
-    """Open a store of sample sets; nothing but its commit and the last offsets are read.
+    """Open a store of sample sets; reads the commit and the last offsets only.
 
     Parameters
     ----------
     store : path, URL or Zarr store object
-        A directory, a zip file, ``s3://...``, ``https://...`` and so on. A URL finds its credentials in the
-        environment of each process; a store object carries its own.
+        A directory, a zip file, ``s3://...``, ``https://...`` and so on. Credentials of a URL come from the
+        environment of each process; a store object contains its own.
     block_sets : int, optional
-        The number of sets you want in a block of work; by default it follows from the size of the sets. Rows of
-        embeddings and features do not depend on it; SGD learners shuffle within blocks, so their coefficients do.
+        Number of sets per block of work; the default depends on the size of the sets. Rows of embeddings and features
+        do not depend on it. SGD learners shuffle within blocks, so their coefficients do.
 
     Returns
     -------
@@ -423,9 +423,9 @@ def open_sets(store: Any, *, block_sets: int | None = None) -> SetStore:
     FileNotFoundError
         If a local path does not exist.
     StoreFormatError
-        If there is no committed store, or it is of another format, newer, or damaged.
+        If there is no committed store, or it has another format or a newer version, or is damaged.
     OSError
-        If a storage refuses (PermissionError), does not answer (ConnectionError), or fails otherwise.
+        If the storage denies access (PermissionError), does not answer (ConnectionError), or fails otherwise.
 
     Examples
     --------
@@ -438,7 +438,7 @@ def open_sets(store: Any, *, block_sets: int | None = None) -> SetStore:
     (2, 8, (5, 2), array([1]))
     """
     if block_sets is not None and block_sets < 1:
-        raise ValueError(f"block_sets is {block_sets}: give at least one set a block, or None")
+        raise ValueError(f"block_sets must be at least 1 or None; got {block_sets}.")
     address = as_location(store)
     opened = cache_reader(CommitReader(address))
     return SetStore(address, opened.commit, range(opened.commit.n_sets), block_sets)

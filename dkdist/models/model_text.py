@@ -119,7 +119,7 @@ def require_working(name: str, spec: Any) -> None:
 def _row_of_a_point(spec: Any) -> Any:
     """The row (1, n_features) of a point in the middle; None where the kind of points is not known."""
     if isinstance(spec, (ScalerSpec, ComponentsSpec)):
-        return spec.of_sets(_one_point(np.zeros(spec.n_dims))).relative
+        return spec.apply(_one_point(np.zeros(spec.n_dims))).relative
     parameters = spec.materialize()
     if isinstance(spec, FourierSpec):
         return parameters.transform(np.zeros((1, spec.n_inputs), np.float32))

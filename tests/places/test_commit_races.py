@@ -71,7 +71,7 @@ def race(place, mode):
 @guarded
 def test_of_two_appends_at_the_same_moment_one_commits(place):
     write_sets(place, SETS[:1], chunk_rows=2)
-    with pytest.raises(StoreFormatError, match="at the same moment"):
+    with pytest.raises(StoreFormatError, match="at the same time"):
         race(place, "a")
     assert len(open_sets(place)) == 2
     assert open_sets(place).sizes.tolist() == [3, 5]
@@ -79,7 +79,7 @@ def test_of_two_appends_at_the_same_moment_one_commits(place):
 
 @guarded
 def test_of_two_new_stores_at_the_same_moment_one_commits(place):
-    with pytest.raises(StoreFormatError, match="at the same moment"):
+    with pytest.raises(StoreFormatError, match="at the same time"):
         race(place, "w")
     assert open_sets(place).sizes.tolist() == [5]
 

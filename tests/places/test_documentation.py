@@ -36,7 +36,10 @@ def test_the_bounds_are_those_of_the_code():
     text = " ".join(PAGE.read_text().split())
     assert f"repeated up to {'eight' if retry.MAX_ATTEMPTS == 8 else retry.MAX_ATTEMPTS} times" in text
     assert f"({retry.FIRST_PAUSE_SECONDS:g} s doubling to {retry.MAX_PAUSE_SECONDS:g} s)" in text
-    assert f"at most {retry.ATTEMPT_TIMEOUT_SECONDS:g} s and all of them together {retry.TOTAL_TIMEOUT_SECONDS:g} s" in text
+    assert (
+        f"at most {retry.ATTEMPT_TIMEOUT_SECONDS:g} s and all of them together {retry.TOTAL_TIMEOUT_SECONDS:g} s"
+        in text
+    )
     assert f"given up after {retry.FIRST_CONTACT_TIMEOUT_SECONDS:g} s" in text
     told = {
         int(n)

@@ -47,7 +47,7 @@ def test_zip_files_are_only_read(tmp_path):
     assert_same_sets(open_sets(path).load(), SETS)
     assert open_sets(path).targets["y"].tolist() == [0, 1]
     open_sets(path).verify()
-    assert_cannot_be_written(path, r"s\.zarr\.zip is a zip file, which is only read: write to a directory")
+    assert_cannot_be_written(path, r"s\.zarr\.zip is a zip file, which is read-only. Write to a directory")
     assert_cannot_be_written(tmp_path / "new.zip", r"new\.zip is a zip file")
     with pytest.raises(PermissionError, match="zip file"):
         open_sets(path).append(SETS, [0, 1])
@@ -73,7 +73,7 @@ def test_stores_opened_read_only_are_only_read():
 
 
 def test_web_addresses_are_only_read():
-    assert_cannot_be_written("https://host/x.zarr", "https://host/x.zarr is behind a web server")
+    assert_cannot_be_written("https://host/x.zarr", "https://host/x.zarr is on a web server")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -132,7 +132,9 @@ def test_other_things_than_stores_are_refused():
 @pytest.mark.network
 @clients
 def test_wrong_keys_are_refused(rclone_url, make, monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_CONTACT_TIMEOUT_SECONDS", 60.0)  # somebody is there, and a busy machine is slow
+    monkeypatch.setattr(
+        retry, "FIRST_CONTACT_TIMEOUT_SECONDS", 60.0
+    )  # somebody is there, and a busy machine is slow
     for wrong in ({"key": "AKOTHER"}, {"secret": "othersecret"}):
         store = make(rclone_url, **wrong)
         for call in (lambda s=store: open_sets(s), lambda s=store: write_sets(s, SETS)):

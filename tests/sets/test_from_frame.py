@@ -181,7 +181,7 @@ def test_frames_that_are_none_are_refused():
         SampleSets.from_frame(frame.rename(columns={"cd3": 3}), "donor")
     with pytest.raises(SampleSetError, match="frame must have at least one row"):
         SampleSets.from_frame(frame[:0], "donor")
-    with pytest.raises(TypeError, match="frame must be a pandas .*; got ndarray"):
+    with pytest.raises(TypeError, match=r"frame must be a pandas .*; got ndarray"):
         SampleSets.from_frame(frame.to_numpy(), "donor")
     lazy = pytest.importorskip("polars").from_pandas(frame).lazy()
     with pytest.raises(TypeError, match=r"LazyFrame.*collect\(\)"):

@@ -159,14 +159,22 @@ def test_a_commit_in_between_is_noticed(tmp_path):
 @pytest.mark.parametrize(
     ("batch", "extra", "message"),
     [
-        (random_sets([2], 3), {"targets": [0.0], "ids": ["a"]}, "points to append.*3,.*2,"),
-        (random_sets([2], 2, ()), {"targets": [0.0], "ids": ["a"]}, "have weights but"),
-        (random_sets([2]), {"ids": ["a"]}, "has targets 'y' but the sets to append have none"),
-        (random_sets([2]), {"targets": {"y": [0.0], "z": [0]}, "ids": ["a"]}, "have targets 'z' but"),
-        (random_sets([2]), {"targets": [0], "ids": ["a"]}, "targets 'y' to append have dtype int64"),
+        (random_sets([2], 3), {"targets": [0.0], "ids": ["a"]}, "appended points must .*2,.*3,"),
+        (random_sets([2], 2, ()), {"targets": [0.0], "ids": ["a"]}, "appended sets must not have weights"),
+        (random_sets([2]), {"ids": ["a"]}, "appended sets must have targets 'y'"),
+        (
+            random_sets([2]),
+            {"targets": {"y": [0.0], "z": [0]}, "ids": ["a"]},
+            "appended sets must not have targets 'z'",
+        ),
+        (
+            random_sets([2]),
+            {"targets": [0], "ids": ["a"]},
+            "appended targets 'y' must have dtype float64 .*; got int64",
+        ),
         (random_sets([2]), {"targets": [[0.0]], "ids": ["a"]}, "trailing shape .1,."),
-        (random_sets([2]), {"targets": [0.0]}, "has ids but"),
-        (random_sets([2]), {"targets": [0.0], "ids": [3]}, "ids to append have dtype int64"),
+        (random_sets([2]), {"targets": [0.0]}, "appended sets must have ids"),
+        (random_sets([2]), {"targets": [0.0], "ids": [3]}, "appended ids must have dtype str .*; got int64"),
     ],
 )
 def test_appends_must_fit(batch, extra, message):

@@ -210,18 +210,18 @@ def test_a_store_made_by_others_without_checksum_is_read_and_appended_to():
     [
         ({"format": "other"}, "format 'other', expected 'dkdist.sets'"),
         ({"version": 2}, "version 2 .* knows version 1: upgrade dkdist"),
-        ({"version": "1"}, "make no sense"),
-        ({"n_sets": 0}, "make no sense"),
-        ({"n_sets": True}, "make no sense"),
-        ({"n_points": 6.0}, "make no sense"),
-        ({"generation": 2**53}, "make no sense"),
+        ({"version": "1"}, "are invalid"),
+        ({"n_sets": 0}, "are invalid"),
+        ({"n_sets": True}, "are invalid"),
+        ({"n_points": 6.0}, "are invalid"),
+        ({"generation": 2**53}, "are invalid"),
         ({"sealed": 1}, "'sealed'"),
-        ({"n_sets": 2}, "offsets .* are wrong near set"),
-        ({"n_points": 5}, "offsets .* are wrong near set"),
+        ({"n_sets": 2}, "offsets .* must start at 0, increase, and end"),
+        ({"n_points": 5}, "offsets .* must start at 0, increase, and end"),
         ({"n_sets": 4}, "array 'offsets' .* need at least .5,."),
         ({"n_points": 7}, "array 'points' .* need at least .7, 2."),
         ({"n_dims": 3}, "array 'points'"),
-        ({"checksum": 1}, "does not match its checksum"),
+        ({"checksum": 1}, "do not match their checksum"),
     ],
 )
 def test_attributes_that_do_not_fit(attrs, message):
@@ -235,10 +235,10 @@ def test_attributes_that_do_not_fit(attrs, message):
         ({"points": np.zeros((6, 2))}, "array 'points' .* float64"),
         ({"points": np.zeros((6, 3), "f4")}, "array 'points'"),
         ({"offsets": np.array([0, 1, 3, 6], "i4")}, "array 'offsets' .* int32"),
-        ({"offsets": np.array([0, 3, 1, 6])}, "wrong near set [12] .from 3 to 1"),
-        ({"offsets": np.array([0, 1, 1, 6])}, "wrong near set [12] .from 1 to 1"),
-        ({"offsets": np.array([1, 2, 3, 6])}, "wrong near set 0"),
-        ({"offsets": np.array([0, 1, 9, 6])}, "wrong near set [12]"),
+        ({"offsets": np.array([0, 3, 1, 6])}, "got 3 to 1 for set [12]"),
+        ({"offsets": np.array([0, 1, 1, 6])}, "got 1 to 1 for set [12]"),
+        ({"offsets": np.array([1, 2, 3, 6])}, r"for set 0\."),
+        ({"offsets": np.array([0, 1, 9, 6])}, r"for set [12]\."),
         ({"points": np.full((6, 2), np.inf, "f4")}, "array 'points' .* not finite.*sets 0 to 2"),
         ({"weights": np.full(6, np.nan, "f4")}, "array 'weights' .* not finite"),
         ({"weights": np.ones(5, "f4")}, "array 'weights'"),
@@ -262,7 +262,7 @@ def test_what_is_no_store(tmp_path):
     with pytest.raises(StoreFormatError, match="no 'dkdist' attributes"):
         open_sets(tmp_path / "group")
     zarr.create_array(tmp_path / "array", shape=(3,), dtype="f4")
-    with pytest.raises(StoreFormatError, match="holds a Zarr array"):
+    with pytest.raises(StoreFormatError, match="must be a Zarr version 3 group; got a Zarr array"):
         open_sets(tmp_path / "array")
     for text in (b"", b"[1]", b"{", b"\xff", b'{"zarr_format": 3, "node_type": "group", "attributes": []}'):
         Path(tmp_path / "zarr.json").write_bytes(text)

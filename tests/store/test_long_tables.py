@@ -271,7 +271,7 @@ def test_a_target_that_varies_far_apart_is_named(value, tmp_path, pieces):
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_rows_without_an_id_or_a_coordinate_are_named(suffix, tmp_path):
-    for column, what in (("donor", "Remove such rows"), ("cd3", "Remove such rows")):
+    for column, what in (("donor", "Remove or fill such rows"), ("cd3", "Remove or fill such rows")):
         frame = CELLS.copy()
         frame.loc[9, column] = None
         write(frame, tmp_path / column / f"a{suffix}")

@@ -63,11 +63,11 @@ def test_a_batch_that_the_origin_cannot_hold_is_refused(tmp_path):
     far = [near[0], near[1] + [0, 1e9]]
     for batch in (far[1:], [far[1], far[1]], dk.SampleSets.from_arrays(far[1:])):
         with pytest.raises(
-            dk.SampleSetError, match=r"column 1 of set 0 of the sets to append lies near 1000000"
+            dk.SampleSetError, match=r"column 1 of set 0 of the appended sets is near 1000000"
         ):
             store.append(batch)
     with pytest.raises(
-        dk.SampleSetError, match=r"column 1 of set 1 .* counts from 0, its origin: write a new store"
+        dk.SampleSetError, match=r"column 1 of set 1 .* relative to the origin 0 of .*Write a new store"
     ):
         store.append([near[0][:3], far[1]])
     assert len(dk.open_sets(tmp_path / "s")) == 6

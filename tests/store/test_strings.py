@@ -45,13 +45,13 @@ def test_bytes_and_integers_have_no_alphabet(tmp_path):
 
 def test_what_does_not_fit_is_refused(tmp_path):
     store = write_sets(tmp_path / "s", WORDS)
-    with pytest.raises(
-        StoreFormatError, match="holds strings of characters; the sets to append are points or codes"
-    ):
+    with pytest.raises(StoreFormatError, match=r"appended sets must be text, .*; got points or codes"):
         store.append([b"ACG"])
-    with pytest.raises(StoreFormatError, match="4 symbols and 304 with those to append"):
+    with pytest.raises(
+        StoreFormatError, match=r"at most 256 symbols .*; got 4 in .* and 304 with the appended"
+    ):
         store.append(["".join(map(chr, range(300, 600)))])
-    with pytest.raises(SampleSetError, match="string 1 is empty"):
+    with pytest.raises(SampleSetError, match=r"string 1 .* is empty"):
         store.append(["A", ""])
     assert open_sets(tmp_path / "s").load().strings() == WORDS
 

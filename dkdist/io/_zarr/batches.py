@@ -1,8 +1,7 @@
-"""What is written to a store, checked before any writing: batches of whole sets, with targets and ids as columns.
+"""Batches of whole sets to be written, with targets and ids as columns, and their checks before writing.
 
-A store has one origin that points are counted from, and one alphabet that codes of strings belong to, which grows at
-its end and never beyond the dtype of the points. Targets and ids have one entry a set, of one of the few dtypes that a
-store keeps. The form of a batch, the dtypes and trailing shapes of its arrays, is what all batches have in common.
+A store has one origin and one alphabet; the alphabet may grow at its end within the dtype of the points. Targets and
+ids have one entry per set. All batches of a store share one form: the dtypes and trailing shapes of its arrays.
 """
 
 from __future__ import annotations
@@ -30,9 +29,10 @@ Form = dict[str, tuple[str, tuple[int, ...]]]
 
 
 class Outline(NamedTuple):
-    """What is known of a source before its points are read: the size of every set, perhaps ids, form, the origin of its
-    first batch and names of the dimensions; what `read` is given in place of the source; what there is to tell of its
-    columns; and how many sets were dropped.
+    """Contents of a source that are known before its points are read.
+
+    ``sizes`` are the numbers of points per set, ``origin`` is that of the first batch, ``source`` replaces the source
+    as the argument of `read`, ``told`` is a log line about its columns, and ``dropped`` the number of dropped sets.
     """
 
     sizes: I64
@@ -44,12 +44,12 @@ class Outline(NamedTuple):
     told: str = ""
     dropped: int = 0
     sample: F64 | None = None
-    """(m, d) some rows, from which (of all sources) the origin of a store follows; none where float32 holds them."""
+    """(m, d) sample rows for the origin of the store; (0, d) if float32 represents all points."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some whole sets of a source, in order, with their targets and ids by the arrays' names in a store."""
+    """Consecutive whole sets of a source, with targets and ids by array name."""
 
     sets: SampleSets
     columns: Columns = field(default_factory=dict)
@@ -61,10 +61,10 @@ class Batch:
 
 
 def as_columns(targets: Any, ids: Any, n_sets: int) -> Columns:
-    """The arrays ``targets/NAME`` and ``ids`` of n_sets sets, by their names in the store.
+    """Return the arrays ``targets/NAME`` and ``ids`` of n_sets sets, by array name.
 
-    A Series or frame of targets is put in the order of the ids by its index. Raises `SampleSetError` for a wrong
-    length, a dtype that is neither numeric, boolean nor str, a bad name, or an id that two sets have.
+    A Series or frame of targets is aligned with the ids by its index. Raises `SampleSetError` for wrong lengths,
+    dtypes or names, and for duplicate ids.
     """
     known = None if ids is None else require_unique_ids(as_ids(ids, n_sets))
     columns: Columns = {}
@@ -75,25 +75,24 @@ def as_columns(targets: Any, ids: Any, n_sets: int) -> Columns:
 
 
 def columns_of(sets: Any, targets: Any = None, ids: Any = None) -> Columns:
-    """The columns of sets (a collection in memory, or a view): those given, and otherwise those that the sets have."""
-    own = sets.ids if ids is None else ids
-    return as_columns(sets.targets if targets is None else targets, own, len(sets))
+    """Return the columns of sets: the arguments, or else the labels of the sets."""
+    set_ids = sets.ids if ids is None else ids
+    return as_columns(sets.targets if targets is None else targets, set_ids, len(sets))
 
 
-def require_same_form(given: Form, stored: Form, label: str) -> None:
-    """Refuse a batch whose points, weights, targets or ids are unlike those the store has."""
-    for name in sorted(stored.keys() - given.keys()):
-        raise StoreFormatError(f"{label} has {_title(name)} but the sets to append have none: give them too")
-    for name in sorted(given.keys() - stored.keys()):
+def require_same_form(form: Form, stored: Form, label: str) -> None:
+    """Raise unless a batch has the arrays of the store, with equal dtypes and trailing shapes."""
+    for name in sorted(stored.keys() - form.keys()):
+        raise StoreFormatError(f"appended sets must have {_title(name)}, as {label}; got none.")
+    for name in sorted(form.keys() - stored.keys()):
         raise StoreFormatError(
-            f"the sets to append have {_title(name)} but {label} has none: leave them out, "
-            "or write a new store"
+            f"appended sets must not have {_title(name)}, which {label} lacks. Omit them or write a new store."
         )
-    for name, found in given.items():
-        if found != stored[name]:
+    for name, (dtype, trailing) in form.items():
+        if (dtype, trailing) != stored[name]:
             raise StoreFormatError(
-                f"{_title(name)} to append have dtype {found[0]} and trailing shape {found[1]}; "
-                f"{label} keeps dtype {stored[name][0]} and trailing shape {stored[name][1]}. Convert them"
+                f"appended {_title(name)} must have dtype {stored[name][0]} and trailing shape {stored[name][1]}, as "
+                f"{label}; got {dtype} and {trailing}. Convert them."
             )
 
 
@@ -104,23 +103,22 @@ def form_of(batch: SampleSets, columns: Columns) -> Form:
 
 
 def form_of_arrays(arrays: Mapping[str, Any]) -> Form:
-    """The form of the arrays of a store or of a batch, by their names; offsets have none."""
+    """The form of the arrays of a store or of a batch; offsets are omitted."""
     return {name: (dtype_name(a.dtype), a.shape[1:]) for name, a in arrays.items() if name != "offsets"}
 
 
-def require_same_names(given: Names | None, stored: Names | None, label: str) -> None:
-    """Refuse sets whose dimensions are named, and other than those that the store has, or in another order."""
-    if given is None or stored is None or given == stored:
+def require_same_names(names: Names | None, stored: Names | None, label: str) -> None:
+    """Raise if both sides have names of dimensions and these differ."""
+    if names is None or stored is None or names == stored:
         return
-    how = "in another order" if sorted(given) == sorted(stored) else "other than those"
+    hint = " Reorder the columns." if sorted(names) == sorted(stored) else ""
     raise StoreFormatError(
-        f"the dimensions of the sets to append are {', '.join(given)}, {how} of {label}, which has "
-        f"{', '.join(stored)}: give the columns in its order"
+        f"dimensions of appended sets must be {', '.join(stored)}, as in {label}; got {', '.join(names)}.{hint}"
     )
 
 
 def dtype_name(dtype: Any) -> str:
-    """The name by which dtypes are compared: all kinds of strings are ``str``."""
+    """Return the name of a dtype; all kinds of strings are ``str``."""
     return "str" if dtype.kind in "UTO" else str(dtype)
 
 
@@ -129,24 +127,21 @@ def _title(name: str) -> str:
 
 
 def origin_attribute(origin: F64 | None) -> tuple[float, ...] | None:
-    """The origin as a commit says it: not at all, if it is 0."""
+    """Return the origin as an attribute of a commit: None if it is 0."""
     return None if origin is None or not origin.any() else tuple(origin.tolist())
 
 
 def convert_to_origin(sets: Any, origin: F64 | None, label: str) -> SampleSets:
-    """Sets to be written, counted from the origin of the store; from their own if it has none yet (None).
+    """Convert sets to the origin of the store; to an inferred one if it has none yet (None).
 
-    Raises `SampleSetError` naming the column and the set if float32, so far from that origin, is too coarse for what
-    the points differ by.
+    Raises `SampleSetError` naming column and set if float32 is too coarse relative to that origin.
     """
     if origin is None:
         return as_sample_sets(sets)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is told of in memory is refused here
+        warnings.simplefilter("ignore")  # a loss of precision raises below
         batch = as_sample_sets(sets, origin)
-    if (
-        isinstance(sets, SampleSets) and batch is sets
-    ):  # it was counted from there before: float32 holds what it keeps
+    if isinstance(sets, SampleSets) and batch is sets:  # already relative to this origin
         return batch
     if batch.points_dtype == np.float32 and batch.n_dims == len(origin) and len(batch):
         _require_representable(
@@ -155,8 +150,8 @@ def convert_to_origin(sets: Any, origin: F64 | None, label: str) -> SampleSets:
     return batch
 
 
-def _require_representable(given: list[Any], batch: SampleSets, origin: F64, label: str) -> None:
-    parts = [np.asarray(part) for part in given]
+def _require_representable(points: list[Any], batch: SampleSets, origin: F64, label: str) -> None:
+    parts = [np.asarray(part) for part in points]
     column = find_lossy_column(parts, origin)
     if column is None:
         return
@@ -164,33 +159,32 @@ def _require_representable(given: list[Any], batch: SampleSets, origin: F64, lab
         parts = [parts[0][a:b] for a, b in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
     i = next((i for i, part in enumerate(parts) if find_lossy_column([part], origin) is not None), 0)
     raise SampleSetError(
-        f"column {column} of set {i} of the sets to append lies near {np.median(parts[i][:, column]):.12g} and "
-        f"{PRECISION_LOSS}, for {label} counts from {origin[column]:.12g}, its origin: write a new store from another origin "
-        "(a first batch that is like all of them; origin= and --origin of imports), or give the column in two, a "
-        "coarse and a fine one"
+        f"column {column} of set {i} of the appended sets is near {np.median(parts[i][:, column]):.12g} and "
+        f"{PRECISION_LOSS}, relative to the origin {origin[column]:.12g} of {label}. Write a new store with another "
+        "origin (a representative first batch; origin= and --origin of imports), or split the column into a coarse "
+        "and a fine one."
     )
 
 
 def recode(
     sets: SampleSets, alphabet: str | None, dtype: str | None, label: str
 ) -> tuple[Points, str | None]:
-    """(codes, alphabet) of some sets to append: the store's alphabet, with what they have beside it at its end.
+    """Return (codes, alphabet) of appended sets: the store's alphabet, extended by their other characters.
 
-    ``dtype`` is that of the points that the store has, if it has any. Raises `StoreFormatError` for text in a store of
-    numbers, for the reverse, and for more symbols than the dtype has codes.
+    ``dtype`` is that of the stored points, if any. Raises `StoreFormatError` for text in a store of numbers, for the
+    reverse, and for more symbols than the dtype has codes.
     """
     if dtype is not None and (alphabet is None) != (sets.alphabet is None):
-        kinds = "strings of characters", "points or codes without an alphabet"
-        here, given = kinds if alphabet is not None else kinds[::-1]
-        raise StoreFormatError(f"{label} holds {here}; the sets to append are {given}: give the same kind")
-    if sets.alphabet is None or sets.alphabet == alphabet:
-        return sets.relative, sets.alphabet
-    if alphabet is None:
+        kinds = "text", "points or codes without an alphabet"
+        stored, appended = kinds if alphabet is not None else kinds[::-1]
+        raise StoreFormatError(f"appended sets must be {stored}, as {label}; got {appended}.")
+    if sets.alphabet is None or alphabet is None or sets.alphabet == alphabet:
         return sets.relative, sets.alphabet
     grown = as_alphabet(alphabet + "".join(symbol for symbol in sets.alphabet if symbol not in set(alphabet)))
     if len(grown) > np.iinfo(str(dtype)).max + 1:
         raise StoreFormatError(
-            f"{label} has {len(alphabet)} symbols and {len(grown)} with those to append, more than {dtype} codes can "
-            "count: write all strings to a new store, or first a batch that has more than 256 symbols"
+            f"alphabet must have at most {np.iinfo(str(dtype)).max + 1} symbols for {dtype} codes; got {len(alphabet)} "
+            f"in {label} and {len(grown)} with the appended sets. Write all strings to a new store, starting with a "
+            "batch of more than 256 symbols."
         )
     return translate_codes(sets.alphabet, grown)[sets.relative].astype(str(dtype)), grown

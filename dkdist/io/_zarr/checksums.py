@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 from zarr.abc.codec import Codec
 from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec
-from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from dkdist._numba.arrays import I64
+from dkdist.io._zarr._zarr_private import Buffer, BufferPrototype, default_buffer_prototype
 from dkdist.io._zarr.location.address import get_bytes
 from dkdist.io._zarr.location.remote import AsyncStoreWrapper
 from dkdist.io.errors import MAX_TABLE_BYTES, RESTORE_HINT, StoreFormatError, WrongChunkError, as_format_error

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from zarr.abc.store import ByteRequest, Store
-from zarr.core.buffer import Buffer, BufferPrototype
 
 from dkdist._utils.concurrency import BackgroundWriter, ThreadPool
+from dkdist.io._zarr._zarr_private import Buffer, BufferPrototype
 from dkdist.io._zarr.checksums import U8, U32, ArrayObjects, ChunkChecksums, CodecInfo, codec_info, object_key
 from dkdist.io._zarr.layout import Metadata, array_of, dump_json
 from dkdist.io._zarr.location.address import put_bytes

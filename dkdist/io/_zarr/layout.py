@@ -1,4 +1,4 @@
-"""The format "dkdist.sets", version 1: the commit record, which arrays it names, and whether they fit it.
+"""Format "dkdist.sets", version 1: the commit record and the metadata of its arrays.
 
     /        attrs.dkdist = {format, version, n_sets, n_points, n_dims, generation, sealed, alphabet, origin, names,
                              checksum, table, arrays}
@@ -6,14 +6,11 @@
     targets/NAME  (N,) or (N, k)
     points/table.GENERATION.TOKEN     points/tail.GENERATION.TOKEN.POSITION
 
-The root document is the commit. A store holds what its commit says and nothing else: arrays may be longer (an
-append that never finished). `arrays` names the arrays, so that opening needs no listing; `checksum` is the
-crc32c of the commit and of every array's metadata but the growing lengths; `table` = {key, length, crc32c} names
-the object that holds the checksum of every chunk (see `chunk_sums`), and tails are last chunks that an append made
-longer (see `tails`). Stores without these three are read all the same. `alphabet` is there for strings, and `origin`
-(a number for each column, which was subtracted from the points) unless it is 0; `names` are those of the columns, if
-they have any. No name leads out of the store, whoever
-wrote it.
+The root document is the commit; arrays may be longer than it states (an unfinished append). `arrays` names the arrays,
+so opening needs no listing. `checksum` is the crc32c of the commit and of the metadata of all arrays except their
+lengths. `table` = {key, length, crc32c} names the table of chunk checksums (`checksums.py`); tails are last chunks that
+an append extended (`packed.py`). All three are optional. `alphabet` exists for strings, `origin` (subtracted from the
+points) unless it is 0, `names` if the dimensions are named. Array names cannot lead out of the store.
 """
 
 from __future__ import annotations
@@ -28,9 +25,9 @@ import numpy as np
 import zarr
 from crc32c import crc32c
 from zarr.abc.store import Store
-from zarr.core.metadata import ArrayV3Metadata
 from zarr.storage import StorePath, WrapperStore
 
+from dkdist.io._zarr._zarr_private import ArrayV3Metadata
 from dkdist.io._zarr.checksums import TableRecord, parse_record
 from dkdist.io._zarr.location.address import get_bytes, list_names
 from dkdist.io._zarr.location.disk import DiskStore
@@ -50,7 +47,7 @@ from dkdist.sets.labels import Names, as_names, check_name
 from dkdist.sets.strings import as_alphabet
 
 FORMAT = "dkdist.sets"
-VERSION = 1
+VERSION = 1  # of the format; docs/storage.md
 ROW_ARRAYS = ("points", "weights")
 OWN_ARRAYS = ("points", "offsets", "weights", "ids")
 POINT_DTYPES = ("float32", "uint8", "uint16")
@@ -60,11 +57,10 @@ Metadata = dict[str, Any]
 
 @dataclass(frozen=True)
 class Commit:
-    """What a store holds: its sizes, and the generation that names this content among all it ever had.
+    """Committed content of a store: sizes, labels of dimensions, and the generation that identifies it.
 
-    `created` is the generation of the first commit. It is kept with the points, and tells an append from a
-    replacement. `alphabet` says what the codes of strings stand for; an append may add to its end. `origin` is what
-    points are counted from; None for 0. `names` are those of the dimensions. `table` is where its checksums are.
+    `created` is the generation of the first commit, stored with the points; it distinguishes appends from
+    replacements. An append may extend `alphabet` at its end. `origin` is None for 0. `table` locates the checksums.
     """
 
     n_sets: int
@@ -79,7 +75,7 @@ class Commit:
     table: TableRecord | None = field(default=None, compare=False)
 
     def attrs(self) -> dict[str, Any]:
-        """The attributes that are written last and make the commit, without checksum and table."""
+        """Return the attributes of the commit, without checksum and table."""
         fields = {
             name: getattr(self, name) for name in (*COUNT_FIELDS, "sealed", "alphabet", "origin", "names")
         }
@@ -87,7 +83,7 @@ class Commit:
         return {"format": FORMAT, "version": VERSION, **known}
 
     def grew_into(self, later: Commit) -> bool:
-        """Whether `later` is this commit, or this commit and what was appended since."""
+        """Whether `later` is this commit or extends it by appends."""
         if later.generation == self.generation:
             return later == self
         return (
@@ -103,11 +99,11 @@ class Commit:
 
 
 def parse_commit(document: bytes | None, label: str) -> tuple[Commit, int | None]:
-    """The commit in a root document and its checksum, or the reason why there is none."""
+    """Return the commit in a root document and its checksum; raises if there is none."""
     if document is None:
         raise StoreFormatError(
-            f"there is no {DOCUMENT} in {label}: nothing was committed there, its folder or bucket does not "
-            "exist, or it is not a Zarr version 3 store. Check the path, or write the store with write_sets"
+            f"there is no {DOCUMENT} in {label}: nothing was committed, the folder or bucket does not exist, or it is "
+            "not a Zarr version 3 store. Check the path, or write the store with write_sets."
         )
     with as_format_error(f"{DOCUMENT} of {label}"):
         root = parse_json(document)
@@ -115,33 +111,30 @@ def parse_commit(document: bytes | None, label: str) -> tuple[Commit, int | None
         attrs = root.get("attributes", {}).get("dkdist")
     if kind != (3, "group"):
         raise StoreFormatError(
-            f"{label} holds a Zarr {kind[1]} of version {kind[0]}, not a version 3 group of sets"
+            f"{label} must be a Zarr version 3 group; got a Zarr {kind[1]} of version {kind[0]}."
         )
     if not isinstance(attrs, dict):
         raise StoreFormatError(
-            f"{label} has no 'dkdist' attributes: it was never committed, or is another kind of Zarr "
-            "group. If a writer was interrupted, write the store again"
+            f"{label} has no 'dkdist' attributes: it was never committed, or is another kind of Zarr group. If a "
+            "writer was interrupted, write the store again."
         )
     return _checked_commit(attrs, label), attrs.get("checksum")
 
 
 def _checked_commit(attrs: dict[str, Any], label: str) -> Commit:
     if attrs.get("format") != FORMAT:
-        raise StoreFormatError(
-            f"{label} has format {attrs.get('format')!r}, expected {FORMAT!r}: it holds no sets"
-        )
+        raise StoreFormatError(f"format of {label} must be {FORMAT!r}; got {attrs.get('format')!r}.")
     version = attrs.get("version")
     if type(version) is int and version > VERSION:
         raise StoreFormatError(
-            f"{label} has version {version} of the format and this library knows version {VERSION}: "
-            "upgrade dkdist"
+            f"version of {label} must be at most {VERSION}; got {version}. Upgrade dkdist."
         )
     numbers: dict[str, Any] = {name: attrs.get(name) for name in COUNT_FIELDS}
     if version != VERSION or any(type(v) is not int or not 0 < v < 2**53 for v in numbers.values()):
-        raise StoreFormatError(f"the 'dkdist' attributes of {label} make no sense: {attrs}. {RESTORE_HINT}")
+        raise StoreFormatError(f"the 'dkdist' attributes of {label} are invalid: {attrs}. {RESTORE_HINT}")
     if type(attrs.get("sealed", False)) is not bool:
         raise StoreFormatError(
-            f"'sealed' of {label} is {attrs['sealed']!r}, expected true or false. {RESTORE_HINT}"
+            f"'sealed' of {label} must be true or false; got {attrs['sealed']!r}. {RESTORE_HINT}"
         )
     alphabet = attrs.get("alphabet")
     if alphabet is not None:
@@ -153,33 +146,33 @@ def _checked_commit(attrs: dict[str, Any], label: str) -> Commit:
     return Commit(**numbers, sealed=sealed, alphabet=alphabet, origin=origin, names=names, table=table)
 
 
-def _names(given: Any, d: int, label: str) -> Names | None:
+def _names(value: Any, d: int, label: str) -> Names | None:
     with as_format_error(f"the names of the dimensions of {label}"):
-        if given is not None and not isinstance(given, list):
-            raise ValueError(f"they are {given!r:.200}, expected a list of {d}")
-        return as_names(given, d)
+        if value is not None and not isinstance(value, list):
+            raise ValueError(f"names must be a list of {d} str; got {value!r:.200}")
+        return as_names(value, d)
 
 
-def _origin(given: Any, d: int, label: str) -> tuple[float, ...] | None:
-    if given is None:
+def _origin(value: Any, d: int, label: str) -> tuple[float, ...] | None:
+    if value is None:
         return None
-    good = isinstance(given, list) and len(given) == d and all(type(v) in (int, float) for v in given)
-    if not good or not all(abs(v) < math.inf for v in given):
+    is_valid = isinstance(value, list) and len(value) == d and all(type(v) in (int, float) for v in value)
+    if not is_valid or not all(abs(v) < math.inf for v in value):
         raise StoreFormatError(
-            f"'origin' of {label} is {given!r:.200}, expected {d} finite numbers, one a column. {RESTORE_HINT}"
+            f"'origin' of {label} must be {d} finite numbers, one per column; got {value!r:.200}. {RESTORE_HINT}"
         )
-    return tuple(map(float, given))
+    return tuple(map(float, value))
 
 
 def checksum(commit: Commit, arrays: dict[str, Metadata]) -> int:
-    """crc32c over the canonical JSON of the commit and of every array's metadata but its length."""
+    """Return the crc32c of the canonical JSON of the commit and of array metadata without lengths."""
     fixed = {name: {**m, "shape": m["shape"][1:]} for name, m in arrays.items()}
     text = json.dumps({"dkdist": commit.attrs(), "arrays": fixed}, sort_keys=True, separators=(",", ":"))
     return crc32c(text.encode())
 
 
 def read_layout(store: Store, label: str) -> tuple[Commit, dict[str, Metadata]]:
-    """The commit and the metadata of every array, as of one moment, checked against each other."""
+    """Read a consistent snapshot of the commit and the metadata of every array."""
     (before,) = get_bytes(store, [DOCUMENT])
     while True:
         commit, expected = parse_commit(before, label)
@@ -197,20 +190,20 @@ def read_layout(store: Store, label: str) -> tuple[Commit, dict[str, Metadata]]:
             )
     if expected is not None and expected != checksum(commit, arrays):
         raise StoreFormatError(
-            f"the metadata of {label} does not match its checksum: a {DOCUMENT} was changed, lost or "
-            f"damaged. {RESTORE_HINT}"
+            f"the metadata of {label} do not match their checksum: a {DOCUMENT} was changed, lost or damaged. "
+            f"{RESTORE_HINT}"
         )
     return replace(commit, created=_created(arrays["points"])), arrays
 
 
 def list_arrays(store: Store, label: str) -> list[str]:
-    """The names of the arrays that a store can have, as a listing shows them."""
+    """List the possible array names of a store."""
     names = [f"targets/{name}" for name in list_names(store, "targets") if name != DOCUMENT]
     return [*OWN_ARRAYS, *_checked_names(names, label)]
 
 
 def named_arrays(document: bytes | None, label: str) -> list[str] | None:
-    """The names of the arrays that a root document (of a commit) gives, if it does."""
+    """Return the array names in a root document; None if it has none."""
     if document is None:
         return None
     names = parse_json(document)["attributes"]["dkdist"].get("arrays")
@@ -218,12 +211,12 @@ def named_arrays(document: bytes | None, label: str) -> list[str] | None:
 
 
 def _checked_names(names: Any, label: str) -> list[str]:
-    """Refuse names that would lead out of the store, or to what is no array of it."""
+    """Raise for array names outside the format, such as paths out of the store."""
     with as_format_error(f"the names of the arrays of {label}"):
         if len(names) > MAX_ARRAYS:
-            raise ValueError(f"there are {len(names)}, expected at most {MAX_ARRAYS}")
+            raise ValueError(f"a store must have at most {MAX_ARRAYS} arrays; got {len(names)}")
         if len(set(names)) < len(names):
-            raise ValueError(f"a name occurs twice in {names}")
+            raise ValueError(f"array names must be unique; got {names}")
         for name in names:
             if name not in OWN_ARRAYS:
                 kind, _, rest = name.partition("/")
@@ -232,7 +225,7 @@ def _checked_names(names: Any, label: str) -> list[str]:
 
 
 def parse_array(name: str, document: bytes, label: str) -> Metadata:
-    """The metadata of an array, if it claims nothing absurd and only what is known here."""
+    """Parse and check the metadata of an array."""
     with as_format_error(f"{name}/{DOCUMENT} of {label}"):
         metadata: Metadata = parse_json(document)
         check_array(name, metadata)
@@ -246,7 +239,7 @@ def _created(points: Metadata) -> int | None:
 
 
 def require_fit(arrays: Mapping[str, zarr.Array[Any]], commit: Commit, label: str) -> None:
-    """Raise StoreFormatError, naming the array, for one that cannot hold what the commit says."""
+    """Raise StoreFormatError for an array that is too small for the commit or has a wrong type."""
     for name, array in arrays.items():
         length, trailing, fits = _expected(name, array, commit)
         fits = fits and array.shape[1:] == trailing and array.chunks[1:] == trailing
@@ -259,7 +252,7 @@ def require_fit(arrays: Mapping[str, zarr.Array[Any]], commit: Commit, label: st
 
 
 def _expected(name: str, array: zarr.Array[Any], commit: Commit) -> tuple[int, tuple[int, ...], bool]:
-    """The rows and the trailing shape that an array needs, and whether it is of a kind that it may have."""
+    """Return the required rows and trailing shape of an array, and whether its dtype is valid."""
     if name == "points":
         return commit.n_points, (commit.n_dims,), str(array.dtype) in POINT_DTYPES
     if name == "offsets":
@@ -270,34 +263,34 @@ def _expected(name: str, array: zarr.Array[Any], commit: Commit) -> tuple[int, t
 
 
 def array_of(store: Store, name: str, metadata: Metadata, length: int | None = None) -> zarr.Array[Any]:
-    """The Zarr array of some metadata, optionally of another length; nothing is read or written."""
+    """Create a Zarr array object from metadata, optionally of another length, without I/O."""
     if length is not None:
         metadata = {**metadata, "shape": [length, *metadata["shape"][1:]]}
     described = ArrayV3Metadata.from_dict(metadata)
-    careful = replace(described, codecs=with_size_checks(described.codecs))
+    checked = replace(described, codecs=with_size_checks(described.codecs))
     inner = store
     while isinstance(inner, WrapperStore) and not isinstance(inner, RemoteStore):
         inner = inner._store
     if isinstance(inner, (DiskStore, RemoteStore)):
         inner.bounds.set_chunk_bound(name, max_object_bytes(metadata))
-    return _array(careful, store, name)
+    return _array(checked, store, name)
 
 
 def array_through(array: zarr.Array[Any], store: Store) -> zarr.Array[Any]:
-    """The same array, read and written through another store around its own."""
+    """Return the array on a wrapper of its store."""
     return _array(array.metadata, store, array.path)
 
 
 def _array(metadata: Any, store: Store, name: str) -> zarr.Array[Any]:
-    # a chunk that is not there is a lost chunk, so that empty ones are written
+    # write empty chunks, so that a missing chunk is a lost chunk
     return zarr.Array(zarr.AsyncArray(metadata, StorePath(store, name), config={"write_empty_chunks": True}))
 
 
 def dump_json(document: dict[str, Any]) -> bytes:
-    """A document as it is stored."""
+    """Serialize a document to JSON."""
     return json.dumps(document, indent=2).encode()
 
 
 def group_document(attributes: dict[str, Any] | None = None) -> bytes:
-    """The document of a Zarr version 3 group."""
+    """Serialize the metadata of a Zarr version 3 group."""
     return dump_json({"attributes": attributes or {}, "zarr_format": 3, "node_type": "group"})

@@ -1,20 +1,12 @@
-"""Where a writer writes, and how what it wrote becomes visible.
+"""Writer leases: exclusive rights of writers to a location, and atomic commits.
 
-A token is kept in the place while it is written to: of two writers the later one goes on, and the earlier is
-refused before its next write. On a local disk a new store grows in a hidden folder of its writer beside its path,
-and the two are exchanged at the commit in one step: the store it replaces stays readable until then, and of two that
-replace it at once one wins as a whole and the other is refused. Anywhere else, and for appends, the root document
-is the commit: written last, in one piece.
+A token in the location identifies the writer. Of two writers the later one takes over; the earlier one raises before
+its next write. A new store on a local disk is written to a staging folder next to its path; the commit exchanges both
+in one step, so the replaced store remains readable until then. Elsewhere, and for appends, the root document is the
+commit, written last as one object. On a disk, data are flushed before the commit and the commit is flushed after it.
 
-On a disk everything is flushed before the commit, and the commit after it, so that a loss of power leaves the last
-commit or the one before it, whole.
-
-Where the store can replace an object only if it is still the one that was seen (object stores reached through
-obstore), two writers can never both commit, and neither can they where a folder can be locked (local disks). Elsewhere
-(memory, s3fs, some network disks) a writer looks at the token and the last commit right before its own, and a moment
-remains in which two that end together overtake each other. So it is with chunks: before each the token is looked at,
-and where a folder can be locked the writer that takes a place over waits until what others are writing at that moment
-is written. Elsewhere "one writer at a time" remains a rule that users keep.
+Conditional writes (object stores through obstore) or folder locks (local disks) exclude two concurrent commits.
+Elsewhere (memory, s3fs, some network disks) a short race remains between checking the token and writing.
 """
 
 from __future__ import annotations
@@ -25,8 +17,8 @@ import uuid
 from collections.abc import Iterator
 
 from zarr.abc.store import Store
-from zarr.core.sync import sync
 
+from dkdist.io._zarr._zarr_private import sync
 from dkdist.io._zarr.layout import named_arrays, parse_commit
 from dkdist.io._zarr.location.address import StoreLocation, get_bytes, list_names, put_bytes
 from dkdist.io._zarr.location.conditional import LeaseLostError, replace_object
@@ -39,7 +31,7 @@ TOKEN_KEY = ".dkdist-writer"
 
 @contextlib.contextmanager
 def after_commit(label: str) -> Iterator[None]:
-    """Say in errors of this block that the commit preceded them, so that nobody appends the same sets again."""
+    """Add to errors of this block that the commit succeeded, so that callers do not repeat it."""
     message = f"{label} was committed before this error. Do not write the same sets again; open the store and check it."
     try:
         yield
@@ -53,7 +45,7 @@ def after_commit(label: str) -> Iterator[None]:
 
 
 class WriterLease:
-    """A writer's right to a place that it writes to as it is: all appends, and new stores that are not on a disk."""
+    """Lease of a location that is written in place: appends, and new stores that are not on a disk."""
 
     def __init__(self, address: StoreLocation, generation: int | None) -> None:
         self.address, self._generation = address, generation
@@ -61,10 +53,10 @@ class WriterLease:
         self.store: Store = address.open(read_only=False)
 
     def begin(self, *, clear: bool) -> None:
-        """Take the place over, and empty it first if asked to: the commit goes first, what it named then."""
+        """Take over the location; with ``clear`` delete the commit first, then the other objects."""
         put_bytes(self.store, TOKEN_KEY, self._token)
         with self._alone():
-            pass  # whoever looked at the token before has written its object now
+            pass  # writers that checked the token before have finished their object
         if isinstance(self.store, DiskStore):
             self.store.sweep()
         if clear:
@@ -74,40 +66,39 @@ class WriterLease:
                     sync(self.store.delete_dir(name))
 
     def require_mine(self) -> None:
-        """Refuse to write on if another writer has taken the place over, or committed."""
+        """Raise if another writer has taken over or committed."""
         token, document = get_bytes(self.store, [TOKEN_KEY, DOCUMENT])
         self._require_generation(document, token_fits=token == self._token)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """While one object is written: refuses as `require_mine`, and on a disk lets nobody take over meanwhile."""
+        """Guard the write of one object: check the lease, and on a disk prevent a takeover."""
         path = self.address.path
         with contextlib.nullcontext() if path is None else object_write_lock(path):
             self.require_mine()
             yield
 
     def _require_generation(self, document: bytes | None, *, token_fits: bool = True) -> None:
-        found = None if document is None else parse_commit(document, self.address.label)[0].generation
-        if not token_fits or found != self._generation:
+        generation = None if document is None else parse_commit(document, self.address.label)[0].generation
+        if not token_fits or generation != self._generation:
             raise StoreFormatError(
-                f"another writer opened or committed {self.address.label} since this one began "
-                f"(generation {found}, was {self._generation}): nothing of this writer was committed. "
-                "Append again, one writer at a time"
+                f"another writer opened or committed {self.address.label} after this writer "
+                f"(generation {generation}, expected {self._generation}). Nothing was committed. "
+                "Append again, with one writer at a time."
             )
 
     def flush(self) -> None:
-        """Make what this process wrote durable; parts that others write are flushed by them."""
+        """Flush the writes of this process to disk."""
         flush_store(self.store)
 
     def commit(self, document: bytes) -> None:
-        """Make everything written visible, and durable."""
+        """Make all written data visible and durable."""
         self._write_root(document)
         with after_commit(self.address.label):
             self._release()
 
     def _write_root(self, document: bytes) -> None:
-        """Flush what was written, and write the root document."""
-        named_arrays(document, self.address.label)  # refuses names that no reader would take
+        named_arrays(document, self.address.label)  # raises for names that readers reject
         self.flush()
         with self._alone():
             self.require_mine()
@@ -116,21 +107,20 @@ class WriterLease:
                     replace_object(self.store, DOCUMENT, document, self._require_generation)
             except LeaseLostError:
                 raise StoreFormatError(
-                    f"another writer committed {self.address.label} at the same moment, or the answer to this commit "
-                    "was lost: open the store and look at what it holds before appending again"
+                    f"another writer committed {self.address.label} at the same time, or the response to this commit "
+                    "was lost. Open the store and check its content before appending again."
                 ) from None
 
     def _release(self) -> None:
         """Flush the commit, and remove the token."""
         self.flush()
-        with contextlib.suppress(OSError):  # committed; who may write may not be allowed to delete
+        with contextlib.suppress(OSError):  # credentials may allow writing but not deleting
             sync(self.store.delete(TOKEN_KEY))
             if isinstance(self.store, DiskStore):
                 self.store.sweep()
 
     def abort(self) -> None:
-        """Remove the files that this writer made on a disk; elsewhere no reader looks at them, and the next writer
-        starts over them."""
+        """Remove the new files on a disk; elsewhere readers ignore them and the next writer replaces them."""
         with contextlib.suppress(OSError, StoreFormatError):
             if isinstance(self.store, DiskStore) and get_bytes(self.store, [TOKEN_KEY]) == [self._token]:
                 self.store.withdraw()
@@ -142,14 +132,14 @@ class WriterLease:
 
 
 class ReplacementLease(WriterLease):
-    """A claim to a local path: a hidden folder beside it, which takes its place at the commit."""
+    """Lease of a local path: a staging folder that replaces the path at the commit."""
 
     def __init__(self, address: StoreLocation, path: str, replaced: int) -> None:
         self._hidden, self._target, self._replaced = StagingFolder(path), address, replaced
         super().__init__(StoreLocation(self._hidden.store), None)
 
     def begin(self, *, clear: bool) -> None:
-        """Make the hidden folder."""
+        """Create the staging folder."""
         self._hidden.make()
         try:
             super().begin(clear=False)
@@ -159,38 +149,35 @@ class ReplacementLease(WriterLease):
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Nothing is looked at: nobody else writes to a folder of this writer's own; the commit looks whether it is
-        there, and the target as it was."""
+        """Guard nothing: the staging folder has one writer; `commit` checks it and the target."""
         yield
 
     def commit(self, document: bytes) -> None:
-        """Complete the hidden store, and put it where the old one is."""
+        """Complete the staged store, and move it to the path."""
         self._write_root(document)
         self._release()
         with commit_lock(self._hidden.path):
-            found = _replaceable_generation(self._target, overwrite=True)
-            if found != self._replaced:
+            generation = _replaceable_generation(self._target, overwrite=True)
+            if generation != self._replaced:
                 raise StoreFormatError(
-                    f"another writer committed {self._target.label}, or it was removed, since this one began "
-                    f"(generation {found}, was {self._replaced}): nothing of this writer was committed. "
-                    "Look at it first"
+                    f"another writer committed or removed {self._target.label} after this writer began (generation "
+                    f"{generation}, expected {self._replaced}). Nothing was committed. Check the store first."
                 )
             self._hidden.publish()
             with after_commit(self._target.label):
                 self._hidden.settle()
 
     def abort(self) -> None:
-        """Remove the hidden folder."""
+        """Remove the staging folder."""
         if isinstance(self.store, DiskStore):
             self.store.shut()
         self._hidden.remove()
 
 
 def new_lease(address: StoreLocation, *, overwrite: bool) -> tuple[WriterLease, int]:
-    """A claim to the place of a new store, and the generation of the store it replaces (0 for none).
+    """Return a lease for a new store, and the generation of the store it replaces (0 for none).
 
-    Raises FileExistsError if there is a committed store and `overwrite` is false, or if there is anything
-    else than a store of this format.
+    Raises FileExistsError if there is a committed store and `overwrite` is false, or other data.
     """
     address.require_writable()
     replaced = _replaceable_generation(address, overwrite=overwrite)
@@ -200,25 +187,22 @@ def new_lease(address: StoreLocation, *, overwrite: bool) -> tuple[WriterLease, 
 
 
 def _replaceable_generation(address: StoreLocation, *, overwrite: bool) -> int:
-    """The generation of the store at an address that may be replaced, 0 where nothing is; raises if it may not."""
+    """Return the generation of the store to be replaced, 0 for none; raises if not allowed."""
     path = address.path
     if path is not None and os.path.exists(path) and not os.path.isdir(path):
         raise FileExistsError(
-            f"{address.label} is not empty and holds no store of sets, for it is a file: refusing to replace it. "
-            "Choose another place"
+            f"{address.label} is a file, not a store of sets, and is not replaced. Choose another location."
         )
     old = address.open(read_only=True)
     if path is not None and (not os.path.exists(path) or not os.listdir(path)):
         return 0
-    token, document = get_bytes(
-        old, [TOKEN_KEY, DOCUMENT]
-    )  # first of all: it names what is wrong with a storage
+    token, document = get_bytes(old, [TOKEN_KEY, DOCUMENT])  # first: reports errors of the storage
     if document is None and token is None:
         if path is None and sync(old.is_empty("")):
             return 0
         raise FileExistsError(
-            f"{address.label} is not empty and holds no store of sets: refusing to replace it. "
-            "Choose another place"
+            f"{address.label} contains data that are not a store of sets and are not replaced. Choose another "
+            "location."
         )
     if document is None:
         return 0
@@ -226,11 +210,11 @@ def _replaceable_generation(address: StoreLocation, *, overwrite: bool) -> int:
         generation = parse_commit(document, address.label)[0].generation
     except StoreFormatError as error:
         raise FileExistsError(
-            f"{address.label} holds something that is not a store of sets ({error}): refusing to replace it. "
-            "Choose another place, or delete it"
+            f"{address.label} contains data that are not a store of sets ({error}) and are not replaced. Choose "
+            "another location or delete them."
         ) from error
     if not overwrite:
         raise FileExistsError(
-            f"{address.label} already holds a store of sets: pass overwrite=True to replace it"
+            f"{address.label} already contains a store of sets. Pass overwrite=True to replace it."
         )
     return generation

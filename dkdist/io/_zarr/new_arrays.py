@@ -1,6 +1,6 @@
-"""The arrays of a new store, from the form of its sets alone: dtypes, chunks, codecs, shards, and which closes last.
+"""Metadata of the arrays of a new store: dtypes, chunks, codecs, shards, and the order of completion.
 
-Whoever writes the sets - one writer, batch by batch, or many tasks at once - makes the same arrays.
+A single writer and parallel tasks create the same arrays from the form of the sets.
 """
 
 from __future__ import annotations
@@ -21,42 +21,46 @@ from dkdist.io._zarr.location.address import StoreLocation, get_bytes
 from dkdist.io.errors import DOCUMENT
 from dkdist.sets.labels import require_portable_names
 
-OFFSETS_CHUNK_ROWS = 131_072
-STRINGS_CHUNK_ROWS = 16_384
+OFFSETS_CHUNK_ROWS = 131_072  # 1 MiB of int64; docs/storage.md
+STRINGS_CHUNK_ROWS = 16_384  # strings have no fixed size; docs/storage.md
+# Larger chunks compress better, smaller ones waste less on random access (docs/storage.md)
 TARGET_CHUNK_BYTES = 2**20
-MAX_CHUNK_ROWS = 2**52
+MAX_CHUNK_ROWS = 2**52  # row counts stay exact in float64; tests/fuzzing/test_calls.py passes larger values
+# Shards of 32 MiB reduce the number of objects; a writer holds one in memory (docs/storage.md)
 CHUNKS_PER_SHARD = 32
-MAX_UNSHARDED_CHUNKS = 10_000
+MAX_UNSHARDED_CHUNKS = (
+    10_000  # files per array on a disk before shards are used; tests/store/test_round_trip.py
+)
 
 Shards = int | Literal["auto"] | None
 
 
 def row_bytes(form: Form) -> int:
-    """What a point and its weights take, uncompressed."""
+    """Return the uncompressed bytes of a point and its weights."""
     sizes = [np.dtype(form[n][0]).itemsize * int(np.prod(form[n][1])) for n in ROW_ARRAYS if n in form]
     return int(sum(sizes))
 
 
 def check_chunks(chunk_rows: int | None, shards: int | None) -> None:
-    """Refuse chunks and shards that no store can have."""
+    """Raise for invalid numbers of points per chunk or shard."""
     if chunk_rows is not None and (not _is_count(chunk_rows) or chunk_rows & (chunk_rows - 1)):
-        raise ValueError(f"chunk_rows is {chunk_rows!r:.200}: give a power of two")
+        raise ValueError(f"chunk_rows must be a power of two; got {chunk_rows!r:.200}.")
     if shards is not None and not _is_count(shards):
-        raise ValueError(f"shards is {shards!r:.200}: give a number of points")
+        raise ValueError(f"shards must be a positive number of points; got {shards!r:.200}.")
 
 
 def _is_count(value: Any) -> bool:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return whole and 1 <= value < MAX_CHUNK_ROWS
+    is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return is_integer and 1 <= value < MAX_CHUNK_ROWS
 
 
 def new_arrays(form: Form, created: int, chunk_rows: int | None, shards: int | None) -> dict[str, Metadata]:
-    """The metadata of every array of a new store, each of length 0."""
+    """Return the metadata of all arrays of a new store, with length 0."""
     require_portable_names(name.removeprefix("targets/") for name in form if name.startswith("targets/"))
     dtype, trailing = form["points"]
     rows = chunk_rows or _default_chunk_rows(dtype, trailing)
     if shards is not None and shards % rows:
-        raise ValueError(f"shards is {shards}: give a multiple of the {rows} points of a chunk")
+        raise ValueError(f"shards must be a multiple of the {rows} points per chunk; got {shards}.")
     fill = np.nan if dtype == "float32" else 0
     arrays = {"points": new_metadata(trailing, np.dtype(dtype), rows, fill, "lz4", shards)}
     arrays["points"]["attributes"] = {"created": created}
@@ -67,7 +71,7 @@ def new_arrays(form: Form, created: int, chunk_rows: int | None, shards: int | N
 
 
 def _column(dtype: str, trailing: tuple[int, ...]) -> Metadata:
-    """The metadata of a target or of the ids: one entry a set."""
+    """Return the metadata of a target or of the ids, one entry per set."""
     if dtype == "str":
         return new_metadata((), "string", STRINGS_CHUNK_ROWS, "", "zstd")
     kind = np.dtype(dtype)
@@ -78,7 +82,7 @@ def _column(dtype: str, trailing: tuple[int, ...]) -> Metadata:
 
 
 def _default_chunk_rows(dtype: str, trailing: tuple[int, ...]) -> int:
-    """Rows a chunk: the power of two that comes nearest to 1 MiB (at least one row)."""
+    """Return rows per chunk: the power of two nearest to 1 MiB, at least 1."""
     row_bytes = np.dtype(dtype).itemsize * math.prod(trailing)
     return 1 << max(0, round(math.log2(TARGET_CHUNK_BYTES / row_bytes)))
 
@@ -86,7 +90,7 @@ def _default_chunk_rows(dtype: str, trailing: tuple[int, ...]) -> int:
 def new_metadata(
     trailing: tuple[int, ...], dtype: Any, rows: int, fill: Any, codec: str, shard_rows: int | None = None
 ) -> Metadata:
-    """The metadata of a new array of length 0: `rows` a chunk, blosc(codec, shuffle) and then crc32c."""
+    """Return the metadata of an array of length 0 with codecs blosc(codec, shuffle) and crc32c."""
     scratch = MemoryStore()
     zarr.create_array(
         scratch,
@@ -106,15 +110,15 @@ def new_metadata(
 def shard_rows(
     shards: Shards, address: StoreLocation, form: Form, n_points: int, chunk_rows: int | None
 ) -> int | None:
-    """Points a shard: what the user said, or 32 chunks for many chunks, or for several on object storage."""
+    """Return points per shard: the argument, or with "auto" 32 chunks for large or remote stores."""
     if shards != "auto":
         return shards
     rows = chunk_rows or _default_chunk_rows(*form["points"])
     remote = isinstance(address.place, str) and address.path is None
-    most = CHUNKS_PER_SHARD if remote else MAX_UNSHARDED_CHUNKS
-    return CHUNKS_PER_SHARD * rows if n_points > most * rows else None
+    max_chunks = CHUNKS_PER_SHARD if remote else MAX_UNSHARDED_CHUNKS
+    return CHUNKS_PER_SHARD * rows if n_points > max_chunks * rows else None
 
 
 def closing_order(names: Iterable[str]) -> list[str]:
-    """Points and weights, targets, ids, and the offsets last."""
+    """Sort array names: points and weights, targets, ids, offsets."""
     return sorted(names, key=lambda n: (n == "offsets", n == "ids", n not in ROW_ARRAYS, n))

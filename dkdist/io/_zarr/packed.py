@@ -1,15 +1,12 @@
-"""The tails of appends: an append never writes over what is committed, not even over a last chunk that is half full.
+"""Tails of appends, and fast compression of chunks.
 
-The longer last chunk of each array (or shard) is written under a name of its own, and the commit's table says so. Once
-the commit is made, the tail is *settled*: it takes the place of the shorter chunk, so that a plain reader of Zarr finds
-everything where Zarr has it. On a local disk that is a rename. Elsewhere it is a copy, and the tail stays until the
-next commit: were the copy overtaken by one of an older writer, readers would still find the right chunk. A writer that
-is killed before it has settled leaves that to the next one; readers look for the tail where the chunk is not the right
-one.
+An append never overwrites committed objects. It writes the extended last chunk (or shard) of an array under a separate
+key, the tail, which the table of the commit names. After the commit the tail is merged: it replaces the shorter chunk,
+so that any Zarr reader finds the data under the regular key. On a local disk this is a rename; elsewhere it is a copy,
+and the tail remains until the next commit, because a copy by an older writer could overwrite it. If a writer is killed
+before merging, the next writer merges; readers try the tail when a chunk has the wrong checksum.
 
-Chunks as Zarr stores them - blosc, and its crc32c behind it - made at once in the thread that asks for them.
-
-Zarr hands every chunk to an event loop and to other threads several times, which takes longer than to compress it.
+`chunk_packer` encodes whole chunks (blosc, crc32c) in the calling thread: Zarr's event loop takes longer than blosc.
 """
 
 from __future__ import annotations
@@ -28,8 +25,8 @@ from numcodecs.vlen import VLenUTF8
 from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, VLenUTF8Codec
-from zarr.core.sync import sync
 
+from dkdist.io._zarr._zarr_private import sync
 from dkdist.io._zarr.checksums import U32, ChunkChecksums, CodecInfo, Table, codec_info, object_key
 from dkdist.io._zarr.location.address import StoreLocation, get_bytes, list_names, put_bytes
 
@@ -37,34 +34,34 @@ SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 
 
 PackedChunk = tuple[bytes, bytes]
-"""What blosc makes of a chunk, and its checksum: as the chunk is stored, one stands behind the other."""
+"""Compressed chunk and its crc32c; the stored object is their concatenation."""
 
 
 def chunk_packer(array: zarr.Array[Any]) -> Callable[[NDArray[Any]], PackedChunk] | None:
-    """What makes the bytes of a whole chunk of an array; None where its chunks are coded in another way."""
+    """Return an encoder of whole chunks; None if the codecs of the array are not supported."""
     codecs = array.metadata.codecs  # type: ignore[union-attr]
     kinds: tuple[Any, ...] = (BytesCodec, VLenUTF8Codec), BloscCodec, Crc32cCodec
     if len(codecs) != len(kinds) or not all(map(isinstance, codecs, kinds)):
         return None
-    first, said = (_codec_config(codec) for codec in codecs[:2])
+    first, blosc_config = (_codec_config(codec) for codec in codecs[:2])
     texts = VLenUTF8() if isinstance(codecs[0], VLenUTF8Codec) else None
     size = 1 if texts else array.dtype.itemsize
-    as_in_memory = texts or size == 1 or (first.get("endian"), array.dtype.str[0]) == ("little", "<")
-    if not as_in_memory or said["typesize"] != size:
+    matches_memory = texts or size == 1 or (first.get("endian"), array.dtype.str[0]) == ("little", "<")
+    if not matches_memory or blosc_config["typesize"] != size:
         return None
-    blosc = Blosc(said["cname"], said["clevel"], SHUFFLES.index(said["shuffle"]), said["blocksize"])
+    shuffle = SHUFFLES.index(blosc_config["shuffle"])
+    blosc = Blosc(blosc_config["cname"], blosc_config["clevel"], shuffle, blosc_config["blocksize"])
 
-    def packed(chunk: NDArray[Any]) -> PackedChunk:
+    def pack(chunk: NDArray[Any]) -> PackedChunk:
         data = bytes(blosc.encode(texts.encode(chunk) if texts else chunk))
         return data, crc32c(data).to_bytes(4, "little")
 
-    return packed
+    return pack
 
 
 def _codec_config(codec: Any) -> dict[str, Any]:
-    """The configuration of a codec, in the words of the store's metadata."""
-    said: dict[str, Any] = codec.to_dict().get("configuration", {})
-    return said
+    configuration: dict[str, Any] = codec.to_dict().get("configuration", {})
+    return configuration
 
 
 OBSOLETE_NAME = re.compile(r"(?:table|tail)\.(\d+)\..+")
@@ -73,7 +70,7 @@ OBSOLETE_NAME = re.compile(r"(?:table|tail)\.(\d+)\..+")
 def merge_tails(
     address: StoreLocation, store: Store, table: Table, arrays: Mapping[str, zarr.Array[Any]]
 ) -> None:
-    """Put the tails of a commit where their chunks belong, those that are not there yet."""
+    """Move the tails of a commit to the keys of their chunks."""
     for name, bound in table.items():
         coding = codec_info(arrays[name])
         if bound.tail is None or coding is None:
@@ -82,28 +79,28 @@ def merge_tails(
 
 
 def _merge_tail(
-    address: StoreLocation, store: Store, bound: ChunkChecksums, place: str, coding: CodecInfo
+    address: StoreLocation, store: Store, bound: ChunkChecksums, key: str, coding: CodecInfo
 ) -> None:
     assert bound.tail is not None
     expected = bound.of(bound.tail)
-    there, tail = get_bytes(store, [place, bound.tail_key])
-    if _matches_checksums(there, expected, coding) or not _matches_checksums(tail, expected, coding):
-        return  # settled before, or damaged: readers will say so
+    chunk, tail = get_bytes(store, [key, bound.tail_key])
+    if _matches_checksums(chunk, expected, coding) or not _matches_checksums(tail, expected, coding):
+        return  # merged before, or damaged, which readers report
     assert tail is not None
     if address.path is None:
-        put_bytes(store, place, tail)
+        put_bytes(store, key, tail)
         return
-    with contextlib.suppress(FileNotFoundError):  # another has settled it in this moment
-        os.replace(os.path.join(address.path, bound.tail_key), os.path.join(address.path, place))
+    with contextlib.suppress(FileNotFoundError):  # merged by a concurrent process
+        os.replace(os.path.join(address.path, bound.tail_key), os.path.join(address.path, key))
 
 
 def remove_obsolete(store: Store, generation: int) -> None:
-    """Remove the tables and tails of commits before a generation, and of writers that never came to commit there."""
-    # nobody reads them: who may write may not be allowed to list or delete
+    """Remove tables and tails of commits before a generation, and of unfinished writers."""
+    # best effort: credentials may allow writing but not listing or deleting
     with contextlib.suppress(OSError):
         for name in list_names(store, "points"):
-            left = OBSOLETE_NAME.fullmatch(name)
-            if left is not None and int(left[1]) < generation:
+            match = OBSOLETE_NAME.fullmatch(name)
+            if match is not None and int(match[1]) < generation:
                 sync(store.delete(f"points/{name}"))
 
 
@@ -112,5 +109,5 @@ def _matches_checksums(data: bytes | None, expected: U32 | None, coding: CodecIn
         return False
     try:
         return np.array_equal(coding.sums(np.frombuffer(data, np.uint8)), expected)
-    except ValueError:  # the index of a torn shard
+    except ValueError:  # the index of a truncated shard
         return False

@@ -1,13 +1,11 @@
-"""One commit of a store, opened: reads rows of its arrays and believes nothing that the bytes do not show.
+"""Reading of one commit: `CommitReader` reads rows of its arrays and verifies them.
 
-Only the first n_sets and n_points entries of the arrays are ever read. Every chunk is compared with the checksum that
-the commit has for its place; a lost one shows as NaN or -1 (the fill values), or, where these could be data, is looked
-for before reading. Opened commits are kept per process, so that a view that comes back from a pickle costs a
-dictionary look-up.
+Only the first n_sets and n_points entries are read. Every chunk is compared with its checksum in the commit. A missing
+chunk appears as NaN or -1 (fill values); where these could be data, the existence of chunks is checked first. Readers
+are cached per process, so unpickled views find them by a dictionary look-up.
 
-Scattered sets are sorted, neighbours are joined into reads of whole chunks, and put back in the order asked for: a
-chunk is decoded once for all of its sets. Two sets share a read if their chunks touch; a read spans at most READ_CHUNKS
-chunks (unless one set is longer), so that memory is the answer plus one read.
+Scattered sets are sorted and combined to reads of adjacent chunks of at most CHUNKS_PER_READ chunks (unless one set is
+longer), so each chunk is decoded once and memory is the result plus one read.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,27 +42,29 @@ from dkdist.io.errors import DOCUMENT, RESTORE_HINT, ObjectTooLargeError, StoreF
 from dkdist.sets import SampleSets
 from dkdist.sets.labels import NO_LABELS, Labels
 
-MAX_CACHED_OFFSET_CHUNKS = 64
-KEYS_PER_REQUEST = 1024
-MAX_READ_CHUNKS = 2**20
-MAX_CACHED_COMMITS = 8
+MAX_CACHED_OFFSET_CHUNKS = 64  # 64 MiB, offsets of 8.4 million sets; tests/store/test_round_trip.py
+KEYS_PER_REQUEST = 1024  # keys whose existence is checked in one asyncio.gather; tests/store/test_damage.py
+MAX_READ_CHUNKS = (
+    2**20
+)  # rejects forged tiny chunks, which would take minutes; tests/places/test_hostile_chunks.py
+MAX_CACHED_COMMITS = 8  # readers per process, each with up to 64 MiB of offsets; tests/store/test_commits.py
 
 _cache: OrderedDict[tuple[str, Commit], CommitReader] = OrderedDict()
 _lock = threading.Lock()
 
 
 class CommitReader:
-    """The arrays of one commit. `points`, `offsets` and so on are read through methods that check them."""
+    """Checked access to the arrays of one commit."""
 
     def __init__(self, address: StoreLocation, commit: Commit | None = None) -> None:
         self.address = address
         with as_format_error(address.label):
             self.store = address.open(read_only=True)
-        self._seen = self.address.signature(self.store, DOCUMENT)
+        self._signature = self.address.signature(self.store, DOCUMENT)
         with as_format_error(address.label):
-            found, self.metadata = self._read_layout()
-        self.commit = replace(found, table=None) if commit is None else commit
-        self._require_same_content(found)
+            current, self.metadata = self._read_layout()
+        self.commit = replace(current, table=None) if commit is None else commit
+        self._require_same_content(current)
         self.arrays = {name: self._open_array(name, m) for name, m in self.metadata.items()}
         require_fit(self.arrays, self.commit, address.label)
         self._sizes = {name: int(array.chunks[0]) for name, array in self.arrays.items()}  # rows of a chunk
@@ -81,24 +81,24 @@ class CommitReader:
 
     @property
     def origin(self) -> F64 | None:
-        """(d,): what points are counted from; None for 0."""
+        """(d,) origin of the points; None for 0."""
         return None if self.commit.origin is None else np.array(self.commit.origin)
 
     @property
     def chunk_rows(self) -> int:
-        """The number of points in a chunk."""
+        """Points per chunk."""
         return self._sizes["points"]
 
     @property
     def target_names(self) -> list[str]:
-        """The names of the targets, sorted."""
+        """Sorted names of the targets."""
         return sorted(name.removeprefix("targets/") for name in self.arrays if name.startswith("targets/"))
 
     def offsets(self, start: int, stop: int) -> I64:
-        """The offsets o_start .. o_stop, both included."""
+        """Read the offsets o_start .. o_stop, both included."""
         size = self._sizes["offsets"]
         first, last = start // size, stop // size
-        if first == last:  # checked when it was read
+        if first == last:  # checked by _read_offsets_chunk
             return self._offsets_chunk(first)[start - first * size : stop - first * size + 1]
         parts = [self._offsets_chunk(k) for k in range(first, last + 1)]
         edges = np.concatenate(parts)[start - first * size : stop - first * size + 1]
@@ -106,14 +106,14 @@ class CommitReader:
         return edges
 
     def extents(self, index: I64) -> tuple[I64, I64]:
-        """The first row of each set of an array of positions, in any order, and the row after its last."""
+        """Return the first rows and end rows of the sets at some positions, in any order."""
         positions = np.unique(np.concatenate([index, index + 1]))
         size = self._sizes["offsets"]
         owners = positions // size
         values = np.empty(len(positions), np.int64)
         for k in np.unique(owners):
-            mine = owners == k
-            values[mine] = self._offsets_chunk(int(k))[positions[mine] - k * size]
+            in_chunk = owners == k
+            values[in_chunk] = self._offsets_chunk(int(k))[positions[in_chunk] - k * size]
         wrong = (np.diff(values, prepend=-1) <= 0) | (values > self.commit.n_points)
         wrong |= (positions == 0) & (values != 0)
         if wrong.any():
@@ -128,18 +128,18 @@ class CommitReader:
         return self.sets_of(points, edges - edges[0], weights)
 
     def sets_of(self, points: Array, offsets: I64, weights: F32 | None) -> SampleSets:
-        """Points that were read here as sample sets; refuses codes that the alphabet does not have."""
+        """Wrap points that were read as sample sets; raises for codes beyond the alphabet."""
         alphabet = self.commit.alphabet
         if alphabet is not None and points.max(initial=0) >= len(alphabet):
             raise StoreFormatError(
-                f"{self.address.label} holds the code {points.max()}, beyond its alphabet of {len(alphabet)} symbols. "
-                f"{RESTORE_HINT}"
+                f"codes in {self.address.label} must be below {len(alphabet)}, the size of its alphabet; got "
+                f"{points.max()}. {RESTORE_HINT}"
             )
         labels = NO_LABELS if self.commit.names is None else Labels(names=self.commit.names)
         return SampleSets._trusted(points, offsets, weights, alphabet, self.origin, labels)
 
     def rows(self, start: int, stop: int) -> tuple[Array, F32 | None]:
-        """Read the points start .. stop - 1, counted from the origin, and their weights."""
+        """Read the points start .. stop - 1, relative to the origin, and their weights."""
         points = self._row_array("points", start, stop)
         weights = self._row_array("weights", start, stop) if self.weighted else None
         self.require_current()
@@ -157,7 +157,7 @@ class CommitReader:
         return values.astype(f"U{width}")
 
     def entries(self, name: str, start: int, stop: int) -> Array:
-        """Read the entries start .. stop - 1 of any array, checked as that array needs."""
+        """Read and check the entries start .. stop - 1 of any array."""
         if name == "offsets":
             return self.offsets(start, stop - 1)
         if name in ("points", "weights"):
@@ -165,75 +165,74 @@ class CommitReader:
         return self.column(name, start, stop)
 
     def require_chunks(self, name: str, start: int, stop: int) -> None:
-        """Refuse an array that lost one of the chunks (or shards) of some rows."""
+        """Raise if a chunk (or shard) of some rows is missing."""
         array = self.arrays[name]
         size = int((array.shards or array.chunks)[0])
         chunks = range(start // size, -(-stop // size))
         for i in range(0, len(chunks), KEYS_PER_REQUEST):
-            some = chunks[i : i + KEYS_PER_REQUEST]
-            lost = missing_keys(self.store, [object_key(array, k) for k in some])
-            if lost:
+            batch = chunks[i : i + KEYS_PER_REQUEST]
+            missing = missing_keys(self.store, [object_key(array, k) for k in batch])
+            if missing:
                 self.require_current()
                 raise StoreFormatError(
-                    f"chunk {lost[0]} of {self.address.label} is missing "
-                    f"({len(lost)} of {len(some)} looked for). {RESTORE_HINT}"
+                    f"chunk {missing[0]} of {self.address.label} is missing "
+                    f"({len(missing)} of {len(batch)} checked). {RESTORE_HINT}"
                 )
 
     def where(self, start: int, stop: int) -> str:
-        """Name the sets that own some rows, for messages."""
+        """Format the sets of some rows for messages."""
         try:
             edges = self.offsets(0, self.commit.n_sets)
         except StoreFormatError:
-            return "the sets cannot be named, the offsets are damaged too"
+            return "unknown sets: the offsets are damaged too"
         first = int(np.searchsorted(edges, start, side="right")) - 1
         last = int(np.searchsorted(edges, stop - 1, side="right")) - 1
         return f"set {first}" if first == last else f"sets {first} to {last}"
 
     def require_current(self) -> None:
-        """Refuse to go on if another store took this one's place.
+        """Raise if the store was replaced.
 
-        On a local disk this costs one stat, for a zip file (which stays open) nothing, and elsewhere one
-        request for the root document, which is small.
+        Costs one stat on a local disk, nothing for an open zip file, and elsewhere one request for the small root
+        document.
         """
-        seen = self.address.signature(self.store, DOCUMENT)
-        if seen == self._seen:
+        signature = self.address.signature(self.store, DOCUMENT)
+        if signature == self._signature:
             return
-        found, _ = read_layout(self.store, self.address.label)
-        self._require_same_content(found)
-        self._seen = seen
+        current, _ = read_layout(self.store, self.address.label)
+        self._require_same_content(current)
+        self._signature = signature
 
     @property
     def table(self) -> Table:
-        """The checksums of all chunks, as of the last commit that was looked at; empty for a store without."""
+        """Checksums of all chunks, from the last commit that was read; empty for a store without them."""
         return self._table[1]
 
     def _read_layout(self) -> tuple[Commit, dict[str, Metadata]]:
-        """The commit that is there now with the metadata of its arrays; takes over its table of checksums."""
+        """Read the current commit and the metadata of its arrays; updates the table of checksums."""
         before: TableRecord | None = None
         while True:
-            found, metadata = read_layout(self.store, self.address.label)
-            table = read_table(self.store, found.table, self.address.label)
+            commit, metadata = read_layout(self.store, self.address.label)
+            table = read_table(self.store, commit.table, self.address.label)
             if table is not None:
-                self._table = found.table, table
-                return found, metadata
-            if found.table == before:
+                self._table = commit.table, table
+                return commit, metadata
+            if commit.table == before:
                 raise StoreFormatError(
                     f"the table of checksums of {self.address.label} is missing. {RESTORE_HINT}"
                 )
-            before = found.table  # an append has taken its place, or it is lost
+            before = commit.table  # replaced by an append, or missing
 
-    def _renewed(self, seen: tuple[TableRecord | None, Table]) -> bool:
-        """Whether there is another table than the one that was seen: others have appended since."""
-        found, _ = self._read_layout()
-        self._require_same_content(found)
-        return self._table[0] != seen[0]
+    def _reload_table(self, previous: tuple[TableRecord | None, Table]) -> bool:
+        """Read the table again; return whether an append has replaced it."""
+        current, _ = self._read_layout()
+        self._require_same_content(current)
+        return self._table[0] != previous[0]
 
-    def _require_same_content(self, found: Commit) -> None:
-        if not self.commit.grew_into(found):
+    def _require_same_content(self, current: Commit) -> None:
+        if not self.commit.grew_into(current):
             raise StoreFormatError(
-                f"{self.address.label} was replaced: this view is of generation {self.commit.generation} "
-                f"and the store is now of generation {found.generation}, with other content. "
-                "Open it again with open_sets"
+                f"{self.address.label} was replaced: this view has generation {self.commit.generation}, the store has "
+                f"generation {current.generation}. Open it again with open_sets."
             )
 
     def _open_array(self, name: str, metadata: Metadata) -> zarr.Array[Any]:
@@ -241,7 +240,7 @@ class CommitReader:
             return self._checked(array_of(self.store, name, metadata), tails=False)
 
     def _checked(self, array: zarr.Array[Any], *, tails: bool) -> zarr.Array[Any]:
-        """An array whose chunks are compared with the table, or are those of the unsettled append."""
+        """Return the array with checksum verification; with ``tails`` it reads an unmerged tail."""
         coding, name = codec_info(array), array.path
         if coding is None:
             return array
@@ -253,10 +252,10 @@ class CommitReader:
         if values.dtype.kind != "f" or all_finite(values):
             return values
         self.require_current()
-        bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
-        row, last = start + int(bad[0]), start + int(bad[-1]) + 1
+        nonfinite = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
+        row, last = start + int(nonfinite[0]), start + int(nonfinite[-1]) + 1
         raise StoreFormatError(
-            f"array '{name}' of {self.address.label} is not finite in {len(bad)} rows from row {row} "
+            f"array '{name}' of {self.address.label} is not finite in {len(nonfinite)} rows from row {row} "
             f"({self.where(row, last)}): chunk {row // self._sizes[name]} is missing "
             f"or damaged. {RESTORE_HINT}"
         )
@@ -266,36 +265,37 @@ class CommitReader:
         n_chunks = -(-stop // size) - start // size
         n_bytes = (stop - start) * math.prod(array.shape[1:]) * array.dtype.itemsize
         what = f"rows {start} to {stop - 1} of array '{name}' of {self.address.label} need"
-        ask = partial(require_memory, n_bytes, what, "read fewer sets at a time")
         if local is not None and n_chunks <= MAX_READ_CHUNKS and may_allocate(n_bytes):
             try:
                 return local.read(start, stop, self.table.get(name))
             except MemoryError as error:
-                raise self._refused(name, error) from error
-            except Exception:  # Zarr's way finds the tail of an append, or says what is wrong
+                raise self._memory_error(name, error) from error
+            except Exception:  # the general path finds tails of appends and reports damage
                 pass
         if name != "offsets" and (name not in ROW_ARRAYS or self.metadata[name].get("fill_value") != "NaN"):
-            self.require_chunks(name, start, stop)  # a lost one would show as numbers
+            self.require_chunks(name, start, stop)  # fill values of a missing chunk look like data
         if n_chunks > MAX_READ_CHUNKS:
             raise StoreFormatError(
-                f"rows {start} to {stop - 1} of array '{name}' of {self.address.label} are {n_chunks} chunks of "
-                f"{size} rows, more than {MAX_READ_CHUNKS}: read less at a time. {RESTORE_HINT}"
+                f"a read must span at most {MAX_READ_CHUNKS} chunks; got {n_chunks} chunks of {size} rows (rows "
+                f"{start} to {stop - 1} of array '{name}' of {self.address.label}). Read fewer sets at a time. "
+                f"{RESTORE_HINT}"
             )
-        ask()  # after what is lost was found: a damaged store may claim any size
+        # after the check for missing chunks: a damaged store may declare any size
+        require_memory(n_bytes, what, "read fewer sets at a time")
         try:
             return self._values(name, start, stop)
         except MemoryError as error:
-            raise self._refused(name, error) from error
+            raise self._memory_error(name, error) from error
         except (OSError, ObjectTooLargeError):
             raise
         except Exception as error:
-            self.require_current()  # a store that was replaced under us is no damage
-            raise self._damage(name, start, stop, error) from error
+            self.require_current()  # a replaced store is not damaged
+            raise self._damage_error(name, start, stop, error) from error
 
     def _values(self, name: str, start: int, stop: int) -> Array:
-        """Read rows; where a chunk is not what was committed, looks for the longer one of an append."""
+        """Read rows; for a chunk with a wrong checksum also try the tail of an append."""
         for tries in itertools.count():
-            seen, reason = self._table, None
+            table, reason = self._table, None
             for array in self._sources(name):
                 try:
                     return np.asarray(array[start:stop])
@@ -303,23 +303,22 @@ class CommitReader:
                     raise
                 except Exception as error:
                     reason = reason or error
-            if not self._renewed(seen) and tries and reason is not None:
+            if not self._reload_table(table) and tries and reason is not None:
                 raise reason
         raise AssertionError("unreachable")
 
     def _sources(self, name: str) -> Iterator[zarr.Array[Any]]:
-        """An array as Zarr has it, and with the tail of an append that was not settled."""
+        """Yield the array under its regular keys, then with an unmerged tail."""
         yield self.arrays[name]
         bound = self.table.get(name)
         if bound is not None and bound.tail is not None:
             yield self._checked(self.arrays[name], tails=True)
 
-    def _refused(self, name: str, error: MemoryError) -> MemoryError:
-        """A refusal that names the array; it is not read again."""
+    def _memory_error(self, name: str, error: MemoryError) -> MemoryError:
         return MemoryError(f"array '{name}' of {self.address.label}: {error or 'out of memory'}")
 
-    def _damage(self, name: str, start: int, stop: int, error: Exception) -> StoreFormatError:
-        """Find the first chunk that cannot be decoded, and name it with its sets."""
+    def _damage_error(self, name: str, start: int, stop: int, error: Exception) -> StoreFormatError:
+        """Return an error that names the first undecodable chunk and its sets."""
         size = self._sizes[name]
         for k in range(start // size, -(-stop // size)):
             first, last = max(k * size, start), min((k + 1) * size, stop)
@@ -355,25 +354,24 @@ class CommitReader:
     def _bad_offsets(self, i: int, start: int, stop: int) -> StoreFormatError:
         chunk = i // self._sizes["offsets"]
         return StoreFormatError(
-            f"the offsets of {self.address.label} are wrong near set {i} (from {start} to {stop}; they must "
-            f"start at 0, increase, and end at {self.commit.n_points}): chunk {chunk} of array 'offsets' is "
-            f"missing or damaged. {RESTORE_HINT}"
+            f"offsets of {self.address.label} must start at 0, increase, and end at {self.commit.n_points}; got "
+            f"{start} to {stop} for set {i}. Chunk {chunk} of array 'offsets' is missing or damaged. {RESTORE_HINT}"
         )
 
 
 def open_commit(address: StoreLocation, commit: Commit) -> CommitReader:
-    """The opened commit, from this process's cache if it is there."""
+    """Return a reader of a commit, from the cache of this process if possible."""
     key = (address.label, commit)
     with _lock:
-        found = _cache.get(key)
-        if found is not None and found.address == address:  # labels show no options, and may be shared
+        reader = _cache.get(key)
+        if reader is not None and reader.address == address:  # locations with other options share labels
             _cache.move_to_end(key)
-            return found
+            return reader
     return cache_reader(CommitReader(address, commit))
 
 
 def cache_reader(opened: CommitReader) -> CommitReader:
-    """Remember an opened commit, and forget the one that was used longest ago."""
+    """Add a reader to the cache and evict the least recently used one."""
     with _lock:
         _cache[opened.address.label, opened.commit] = opened
         while len(_cache) > MAX_CACHED_COMMITS:
@@ -382,7 +380,7 @@ def cache_reader(opened: CommitReader) -> CommitReader:
 
 
 def _after_fork() -> None:
-    """Forget what the parent opened: it shares a zip file's position, and has a remote client's threads."""
+    """Drop readers of the parent process: file positions and client threads do not survive a fork."""
     global _lock
     _lock = threading.Lock()
     _cache.clear()
@@ -392,15 +390,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-CHUNKS_PER_READ = 16
+CHUNKS_PER_READ = 16  # 16 MiB of decoded chunks in addition to the result; tests/store/test_round_trip.py
 
 
 def read_scattered(committed: CommitReader, index: I64) -> SampleSets:
-    """Read the sets at some positions, in the order of the positions (repeats allowed)."""
+    """Read the sets at positions in any order, with repeats."""
     starts, stops = committed.extents(index)
     edges = np.concatenate([[0], np.cumsum(stops - starts)])
     order = np.argsort(index, kind="stable")
-    starts, stops, places = starts[order], stops[order], edges[:-1][order]
+    starts, stops, targets = starts[order], stops[order], edges[:-1][order]
     points = np.empty((edges[-1], committed.commit.n_dims), committed.arrays["points"].dtype)
     weights = (
         np.empty((edges[-1], *committed.arrays["weights"].shape[1:]), np.float32)
@@ -410,7 +408,7 @@ def read_scattered(committed: CommitReader, index: I64) -> SampleSets:
     for first, last in _iter_reads(starts, stops, committed.chunk_rows):
         low = int(starts[first])
         block, block_weights = committed.rows(low, int(stops[last - 1]))
-        source, target = _row_moves(starts[first:last] - low, stops[first:last] - low, places[first:last])
+        source, target = _row_moves(starts[first:last] - low, stops[first:last] - low, targets[first:last])
         points[target] = block[source]
         if weights is not None and block_weights is not None:
             weights[target] = block_weights[source]
@@ -418,35 +416,35 @@ def read_scattered(committed: CommitReader, index: I64) -> SampleSets:
 
 
 def _iter_reads(starts: I64, stops: I64, chunk_rows: int) -> Iterator[tuple[int, int]]:
-    """Cut the sorted sets into runs (first, last) that are read at once."""
+    """Partition sorted sets into runs (first, last) that are read together."""
     if len(starts) == 0:
         return
     chunk, last_chunk = starts // chunk_rows, (stops - 1) // chunk_rows
-    apart = np.concatenate([[True], chunk[1:] > last_chunk[:-1] + 1])
-    origin = chunk[apart][np.cumsum(apart) - 1]
+    is_separate = np.concatenate([[True], chunk[1:] > last_chunk[:-1] + 1])
+    origin = chunk[is_separate][np.cumsum(is_separate) - 1]
     part = (chunk - origin) // CHUNKS_PER_READ
-    cut = apart | np.concatenate([[False], part[1:] != part[:-1]])
+    cut = is_separate | np.concatenate([[False], part[1:] != part[:-1]])
     firsts = np.flatnonzero(cut).tolist()
     yield from zip(firsts, [*firsts[1:], len(starts)], strict=True)
 
 
-def _row_moves(starts: I64, stops: I64, places: I64) -> tuple[I64, I64]:
-    """The rows of a block that belong to the sets, and where each goes."""
+def _row_moves(starts: I64, stops: I64, targets: I64) -> tuple[I64, I64]:
+    """Return source rows in a block and target rows in the result."""
     sizes = stops - starts
     before = np.cumsum(sizes) - sizes
     steps = np.arange(int(sizes.sum()))
-    return np.repeat(starts - before, sizes) + steps, np.repeat(places - before, sizes) + steps
+    return np.repeat(starts - before, sizes) + steps, np.repeat(targets - before, sizes) + steps
 
 
 class Targets(Mapping[str, Array]):
-    """Targets by name; an array is read each time it is asked for, for the chosen sets only."""
+    """Mapping of target names to arrays, which are read at each access."""
 
     def __init__(self, names: Sequence[str], read: Callable[[str], Array]) -> None:
         self._names, self._read = names, read
 
     def __getitem__(self, name: str) -> Array:
         if name not in self._names:
-            raise KeyError(f"there are no targets {name!r}; the store has {list(self._names)}")
+            raise KeyError(f"no targets {name!r}; the store has {list(self._names)}.")
         return self._read(f"targets/{name}")
 
     def __iter__(self) -> Iterator[str]:

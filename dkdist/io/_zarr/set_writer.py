@@ -1,18 +1,14 @@
-"""Writing sets: streaming ingestion into a new store, and appending to one.
+"""`SetWriter`: streaming writes to a new store and appends to an existing one.
 
-Nothing is visible before `close`; then points and weights, targets, ids and offsets are completed in this
-order, the table of all their checksums is written, and the commit last. A writer that is killed leaves the last
-commit as it was: nothing of it is written over.
+Data become visible at `close`: points and weights, targets, ids and offsets are completed in this order, then the
+table of checksums, and the commit last. A writer that is killed leaves the last commit unchanged.
 
-No two sets of a store have the same id: what a writer remembers of the ids that are there, sixteen bytes for each.
+Ids are unique in a store. `IdRegistry` stores two 64-bit hashes (16 bytes) per id:
 
-An id is remembered by two hashes of 64 bits, so that ids of any length take the same room. Two ids with both in common
-are told to be one though they differ: for two texts whose characters differ by less than 64 that has a probability of
-some 2^-116.
+    h(id) = sum_j c_j K_j mod 2^64,    c_j: characters, or the number itself;  K_j: fixed odd random numbers
 
-    h(id) = sum_j c_j K_j mod 2^64,    c_j: its characters, or the number itself;  K_j: fixed odd random numbers
-
-Sorted runs of hashes are merged like the digits of a binary counter: of N ids each is merged log2 N times at most.
+Two texts whose characters differ by less than 64 collide in both with probability about 2^-116. Sorted runs of hashes
+are merged like the digits of a binary counter, so each of N ids is merged at most log2 N times.
 """
 
 from __future__ import annotations
@@ -55,27 +51,29 @@ from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.labels import as_names
 
 Hashes = NDArray[np.uint64]
-HASH_BLOCK_ROWS = 2**16  # ids whose characters are looked at together
+HASH_BLOCK_ROWS = (
+    2**16
+)  # bounds the (rows, characters) temporary of hashing; tests/store/test_distinct_ids.py
 
 
 class IdRegistry:
-    """The ids of a store that is being written."""
+    """Hashes of the ids in a store that is being written."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[Hashes, Hashes]] = []
 
     def add(self, ids: Array, label: str) -> None:
-        """Remember ids (n,), distinct among themselves; `SampleSetError` naming the first that is there already."""
+        """Add unique ids (n,); raises `SampleSetError` naming the first that is in the store."""
         first, second = _hash_ids(ids, 0), _hash_ids(ids, 1)
         known = np.zeros(len(ids), np.bool_)
-        for there, beside in self._runs:
-            place = np.minimum(np.searchsorted(there, first), len(there) - 1)
-            known |= (there[place] == first) & (beside[place] == second)
+        for run_first, run_second in self._runs:
+            position = np.minimum(np.searchsorted(run_first, first), len(run_first) - 1)
+            known |= (run_first[position] == first) & (run_second[position] == second)
         if known.any():
             i = int(np.argmax(known))
             raise SampleSetError(
-                f"set {i} of the sets to append has the id {ids[[i]].tolist()[0]!r}, which a set of {label} has "
-                "already: an id is that of one set. Leave it out if it is written, or give it an id of its own"
+                f"ids must be unique; got {ids[[i]].tolist()[0]!r} for set {i} of the appended sets, which {label} "
+                "contains. Omit the set if it was written before, or use another id."
             )
         order = np.argsort(first)
         self._runs.append((first[order], second[order]))
@@ -90,22 +88,22 @@ def _merge_runs(one: tuple[Hashes, Hashes], other: tuple[Hashes, Hashes]) -> tup
 
 
 def _hash_ids(ids: Array, which: int) -> Hashes:
-    """(n,) of numbers or of str, whose ends are filled with zeros: these add nothing."""
-    made = np.empty(len(ids), np.uint64)
+    """Hash numbers or str (n,); the zero padding of str does not contribute."""
+    hashes = np.empty(len(ids), np.uint64)
     for start in range(0, len(ids), HASH_BLOCK_ROWS):
-        own = ids[start : start + HASH_BLOCK_ROWS]
-        if own.dtype.kind == "U":
-            width = max(1, own.dtype.itemsize // 4)
-            codes = np.ascontiguousarray(own).view(np.uint32).reshape(len(own), width).astype(np.uint64)
+        block = ids[start : start + HASH_BLOCK_ROWS]
+        if block.dtype.kind == "U":
+            width = max(1, block.dtype.itemsize // 4)
+            codes = np.ascontiguousarray(block).view(np.uint32).reshape(len(block), width).astype(np.uint64)
         else:
-            codes = own.astype(np.int64 if own.dtype.kind == "i" else np.uint64).view(np.uint64)[:, None]
+            codes = block.astype(np.int64 if block.dtype.kind == "i" else np.uint64).view(np.uint64)[:, None]
         seed = np.random.default_rng([which, 0x1D5])
         factors = seed.integers(0, 2**64, codes.shape[1], np.uint64, endpoint=False) | np.uint64(1)
-        made[start : start + HASH_BLOCK_ROWS] = codes @ factors
-    return made
+        hashes[start : start + HASH_BLOCK_ROWS] = codes @ factors
+    return hashes
 
 
-ID_BLOCK_ROWS = 2**20  # ids of a store that are read together
+ID_BLOCK_ROWS = 2**20  # ids of a store that are read at a time; tests/store/test_distinct_ids.py
 
 
 class SetWriter:
@@ -117,36 +115,35 @@ class SetWriter:
     n_dims : int
         The dimension d of the points.
     mode : "w" or "a"
-        A new store, or more sets at the end of one.
+        "w" writes a new store, "a" appends to one.
     overwrite : bool
-        Whether mode "w" may replace a committed store. On a local path the old store stays readable until the
-        new one is committed; elsewhere it is cleared at the first `append`.
+        Allow mode "w" to replace a committed store. On a local path the old store remains readable until the new one
+        is committed; elsewhere it is cleared at the first `append`.
     chunk_rows : int, optional
-        Points a chunk in a new store, a power of two; by default those of about 1 MiB. Reading is fast for
-        chunks of 256 KiB to 4 MiB that are an eighth of a block of work, or less.
+        Points per chunk in a new store, a power of two; by default about 1 MiB. Reading is fast for chunks of
+        256 KiB to 4 MiB that are at most an eighth of a block of work.
     shards : int, optional
-        Points a shard in a new store, a multiple of `chunk_rows`: fewer, larger objects. Memory grows to a
-        shard.
+        Points per shard in a new store, a multiple of `chunk_rows`, for fewer and larger objects. The writer holds
+        one shard in memory.
     names : d str, optional
         Names of the dimensions; by default those of the first batch, if it has any (`SampleSets.names`).
 
     Raises
     ------
     FileExistsError
-        If mode "w" finds a committed store and `overwrite` is false, or anything that is no store of sets.
+        In mode "w", if there is a committed store and `overwrite` is false, or data that are not a store of sets.
     StoreFormatError
-        If batches do not fit the store (dimension, names or their order, weights, targets, ids), or another writer came
-        between.
+        If a batch does not match the store (dimension, names or their order, weights, targets, ids), or another writer
+        took over.
     SampleSetError
-        If a batch is not valid, or an id is there already.
+        If a batch is invalid, or the store contains one of its ids.
 
     Notes
     -----
-    A store has one `origin` (see `SampleSets`), which follows from the first batch; later batches are counted from
-    there, and refused where float32 is too coarse so far away for what their points differ by. Leaving the ``with``
-    block commits; an exception inside it does not. Memory: eight chunks (or a shard) of each array, the batch, and 16
-    bytes for each id; those of a store are read when the first are added to it. Of two writers to one store the later
-    goes on and the earlier is refused.
+    A store has one `origin` (see `SampleSets`), inferred from the first batch; later batches are stored relative to it,
+    and raise if float32 is too coarse there. Leaving the ``with`` block commits; an exception inside it does not.
+    Memory: eight chunks (or a shard) of each array, the batch, and 16 bytes per id; the first append reads the ids of
+    the store. Of two writers to one store the later one continues; the earlier one raises.
 
     Examples
     --------
@@ -172,9 +169,9 @@ class SetWriter:
         names: Sequence[str] | None = None,
     ) -> None:
         if not isinstance(mode, str) or mode not in ("w", "a"):
-            raise ValueError(f"mode is {mode!r}: give 'w' for a new store or 'a' to append")
+            raise ValueError(f"mode must be 'w' (new store) or 'a' (append); got {mode!r}.")
         if n_dims < 1:
-            raise ValueError(f"n_dims is {n_dims}: points have at least one dimension")
+            raise ValueError(f"n_dims must be at least 1; got {n_dims}.")
         check_bool("overwrite", overwrite)
         check_chunks(chunk_rows, shards)
         self.address: StoreLocation = as_location(store)
@@ -201,26 +198,25 @@ class SetWriter:
             self._claim, self._replaced = new_lease(self.address, overwrite=overwrite)
         self._threads = ChunkWriterThreads(self._claim.store)
 
-    def share(self, crew: ThreadPool) -> None:
-        """Have chunks packed and written by a crew that does other work too; before anything is appended."""
-        self._threads.share(crew)
+    def share(self, pool: ThreadPool) -> None:
+        """Use a shared thread pool to compress and write chunks; call it before appending."""
+        self._threads.share(pool)
 
     def append(self, sets: Any, targets: Any = None, ids: Any = None) -> None:
-        """Add sets (`SampleSets`, a list of (n_i, d) arrays or of strings, an (N, n, d) array), their targets and ids.
+        """Append sets (`SampleSets`, a list of (n_i, d) arrays or of strings, an (N, n, d) array), targets and ids.
 
-        Targets and ids that are not given are those that the sets have. Everything is checked before anything is
-        written; every batch needs the same columns.
+        Targets and ids default to those of the sets. A batch is checked before it is written; all batches need the
+        same columns.
         """
         self._append(sets, targets, ids, copy=True)
 
     def take(self, sets: SampleSets) -> None:
-        """Add sets with the targets and ids that they have, whose arrays nobody will change: whole chunks of them are
-        written as they lie there, behind this call, where `append` writes copies."""
+        """Append sets and their labels without copying; the arrays must not change until the writer is closed."""
         self._append(sets, None, None, copy=False)
 
     def _append(self, sets: Any, targets: Any, ids: Any, *, copy: bool) -> None:
         if self._closed:
-            raise ValueError("this writer is closed: make a new SetWriter with mode='a'")
+            raise ValueError("writer is closed. Create a new SetWriter with mode='a'.")
         batch = convert_to_origin(sets, self._origin, self.address.label)
         columns = columns_of(batch, targets, ids)
         if len(batch) == 0:
@@ -249,24 +245,24 @@ class SetWriter:
         self._arrays["offsets"].append(batch.offsets[1:] + start)
 
     def close(self) -> None:
-        """Write what waits, and commit. Does nothing the second time, or if nothing was appended."""
+        """Write pending rows and commit. Repeated calls have no effect."""
         if self._closed:
             return
         self._closed = True
         if not self._begun:
             if self._old is None:
-                raise SampleSetError("nothing was appended: a store needs at least one set")
+                raise SampleSetError("store must have at least one set; nothing was appended.")
             return
         with contextlib.closing(self._threads):
             try:
                 self._complete()
             except BaseException:
-                self._threads.close()  # nothing is written any more when what was written is removed
+                self._threads.close()  # before files are removed
                 self._claim.abort()
                 raise
 
     def abort(self) -> None:
-        """Commit nothing; what was written is removed from a local disk, and ignored elsewhere."""
+        """Discard the written data: remove it from a local disk; elsewhere readers ignore it."""
         if self._begun and not self._closed:
             self._threads.close()
             self._claim.abort()
@@ -282,12 +278,12 @@ class SetWriter:
             self.abort()
 
     def _require_new(self, ids: Array) -> None:
-        """Refuse ids that the store has; its own are read when the first are added to it."""
+        """Raise for ids in the store; reads the stored ids at the first call."""
         if self._old is not None and not self._begun:
-            there, self._ids = self._old, IdRegistry()
-            for start in range(0, there.commit.n_sets, ID_BLOCK_ROWS):
-                stop = min(start + ID_BLOCK_ROWS, there.commit.n_sets)
-                self._ids.add(there.entries("ids", start, stop), self.address.label)
+            base, self._ids = self._old, IdRegistry()
+            for start in range(0, base.commit.n_sets, ID_BLOCK_ROWS):
+                stop = min(start + ID_BLOCK_ROWS, base.commit.n_sets)
+                self._ids.add(base.entries("ids", start, stop), self.address.label)
         self._ids.add(ids, self.address.label)
 
     def _complete(self) -> None:
@@ -299,7 +295,7 @@ class SetWriter:
             commit = replace(commit, origin=origin_attribute(self._origin), names=self._names)
         commit_arrays(self._claim, commit, self._arrays, self._table_key)
         if self._old is not None:
-            # it is committed: readers find the tails, and the next writer settles those that are left
+            # readers find tails under their own keys, and the next writer merges those that remain
             with after_commit(self.address.label):
                 with contextlib.suppress(OSError):
                     self._settle({name: array.bound() for name, array in self._arrays.items()})
@@ -313,17 +309,14 @@ class SetWriter:
         opened = CommitReader(self.address)
         if opened.commit.sealed:
             raise StoreFormatError(
-                f"{self.address.label} is sealed: it takes no more sets. Write a new store"
+                f"{self.address.label} is sealed and accepts no more sets. Write a new store."
             )
         if opened.commit.n_dims != self.n_dims:
             raise StoreFormatError(
-                f"{self.address.label} has points of {opened.commit.n_dims} dimensions, found "
-                f"n_dims={self.n_dims}: they must be the same"
+                f"n_dims must be {opened.commit.n_dims}, as in {self.address.label}; got {self.n_dims}."
             )
         if self._chunk_rows is not None or self._shards is not None:
-            raise ValueError(
-                "chunk_rows and shards are chosen when a store is made: leave them out to append"
-            )
+            raise ValueError("chunk_rows and shards apply to new stores only. Omit them to append.")
         return opened
 
     def _begin(self) -> None:
@@ -341,7 +334,7 @@ class SetWriter:
         self._begun = True
         if any(bound.tail is not None for bound in table.values()):
             self._claim.require_mine()
-            self._settle(table)  # what a writer left that was killed after its commit
+            self._settle(table)  # tails of a writer that was killed after its commit
         self._table_key = new_table_key(self._commit.generation)
         for position, name in enumerate(sorted(metadata)):
             self._arrays[name] = GrowingArray(
@@ -362,7 +355,7 @@ class SetWriter:
 def commit_arrays(
     claim: WriterLease, commit: Commit, arrays: Mapping[str, GrowingArray], table_key: str
 ) -> None:
-    """Make arrays that are complete visible: the very last step of whoever writes a store."""
+    """Commit completed arrays: write the table of checksums, then the root document."""
     if any(name.startswith("targets/") for name in arrays):
         put_bytes(claim.store, f"targets/{DOCUMENT}", group_document())
     metadata = {name: array.metadata for name, array in arrays.items()}
@@ -375,5 +368,5 @@ def commit_arrays(
 
 
 def new_generation(replaced: int) -> int:
-    """The generation of a new store: above that of the one it replaces, whatever the clock says."""
+    """Return the generation of a new store: the time in µs, but above the replaced generation."""
     return max(time.time_ns() // 1000, replaced + 1)

@@ -1,7 +1,7 @@
-"""Checking a whole store: every chunk of every array is read, decoded (crc32c) and checked.
+"""Verification of a store: every chunk of every array is read, decoded and checked.
 
-The arrays are cut into spans of some chunks, which can be checked in any order and in any process; the error that
-is told is that of the first damaged span, whoever found it.
+Arrays are divided into spans of several chunks, which are checked in any order and in any process. The error reported
+is that of the first damaged span.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from typing import NamedTuple
 from dkdist.io._zarr.reading import CommitReader
 from dkdist.io.errors import StoreFormatError
 
-CHUNKS_PER_SPAN = 8
+CHUNKS_PER_SPAN = 8  # 8 MiB per thread; tests/store/test_damage.py
 
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What `SetStore.verify` read and found good."""
+    """Result of `SetStore.verify` for a valid store."""
 
     n_sets: int
     n_points: int
     n_bytes: int
-    """Decoded bytes of all arrays together."""
+    """Decoded bytes of all arrays."""
     n_chunks: int
-    """Chunks of all arrays together (inside shards, too)."""
+    """Chunks of all arrays, including those inside shards."""
 
 
 class Span(NamedTuple):
-    """Rows start .. stop - 1 of an array: some whole chunks."""
+    """Rows start .. stop - 1 of an array, aligned with chunks."""
 
     name: str
     start: int
     stop: int
 
     def check(self, committed: CommitReader) -> int:
-        """Read the rows and give their decoded bytes; raises `StoreFormatError` if anything is wrong with them."""
+        """Read and check the rows; return their decoded bytes. Raises `StoreFormatError`."""
         committed.require_chunks(self.name, self.start, self.stop)
         return committed.entries(self.name, self.start, self.stop).nbytes
 
 
 def spans_of(committed: CommitReader) -> list[Span]:
-    """All that a commit covers, in an order in which the first damage is the one to tell."""
+    """Return spans of all committed rows, in the order of error reporting."""
     spans = []
     for name, array in committed.arrays.items():
         length, step = _length(committed, name), int(array.chunks[0]) * CHUNKS_PER_SPAN
@@ -53,12 +53,9 @@ def spans_of(committed: CommitReader) -> list[Span]:
 
 
 def verify_commit(committed: CommitReader) -> VerifyReport:
-    """Read everything the commit covers; raises `StoreFormatError` naming the first thing that is wrong.
-
-    Spans are read on a few more threads than there are cores, each holding eight chunks.
-    """
+    """Verify all committed rows on threads; raises `StoreFormatError` for the first damaged span."""
     spans = spans_of(committed)
-    threads = min(len(spans), (os.cpu_count() or 1) + 2)
+    threads = min(len(spans), (os.cpu_count() or 1) + 2)  # two more than cores, to overlap reads
     with ThreadPoolExecutor(threads) as pool:
         checks = [pool.submit(span.check, committed) for span in spans]
         try:
@@ -70,23 +67,23 @@ def verify_commit(committed: CommitReader) -> VerifyReport:
 
 
 def check_spans(committed: CommitReader, spans: Iterable[Span]) -> int | StoreFormatError:
-    """The decoded bytes of some spans, or what is wrong with the first that is damaged."""
+    """Return the decoded bytes of spans, or the error of the first damaged one."""
     try:
         return sum(span.check(committed) for span in spans)
     except StoreFormatError as error:
         return error
 
 
-def total_bytes(found: Sequence[int | StoreFormatError]) -> int:
-    """The bytes of what was checked, in order; raises the first error."""
-    for part in found:
-        if isinstance(part, StoreFormatError):
-            raise part
-    return sum(part for part in found if isinstance(part, int))
+def total_bytes(results: Sequence[int | StoreFormatError]) -> int:
+    """Sum the bytes of checked spans; raises the first error."""
+    for result in results:
+        if isinstance(result, StoreFormatError):
+            raise result
+    return sum(result for result in results if isinstance(result, int))
 
 
 def report_of(committed: CommitReader, n_bytes: int) -> VerifyReport:
-    """The report on a store in which nothing was wrong."""
+    """Return the report for a valid store."""
     committed.require_current()
     chunks = sum(-(-_length(committed, n) // int(a.chunks[0])) for n, a in committed.arrays.items())
     return VerifyReport(committed.commit.n_sets, committed.commit.n_points, n_bytes, chunks)

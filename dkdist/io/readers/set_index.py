@@ -30,9 +30,7 @@ PIECE_ROWS = (
     2**19
 )  # of Parquet files: ids and targets are narrow, and a piece costs as much as thousands of rows
 MAX_NAMED_SETS = 5  # sets that a message names
-MISSING_VALUES_HINT = (
-    "Remove such rows, fill them in, or leave them out (missing_points='drop', --missing-points drop)"
-)
+MISSING_VALUES_HINT = "Remove or fill such rows, or drop them (missing_points='drop', --missing-points drop)."
 ROWS, FIRST = "number of rows", "first row"
 
 
@@ -196,7 +194,8 @@ def _require_ids(piece: Piece, ids: Any, rows: I64) -> None:
     if pc.any(missing).as_py():
         where = piece.row_name(int(rows[np.argmax(missing.to_numpy())]))
         raise TableValueError(
-            f"column {piece.batch.schema.names[0]!r} has no value in {where}: every point belongs to a set. {MISSING_VALUES_HINT}"
+            f"column {piece.batch.schema.names[0]!r} has no value in {where}. Every row needs an id. "
+            f"{MISSING_VALUES_HINT}"
         )
 
 
@@ -243,8 +242,9 @@ def _missing_target_error(label: str, targets: dict[str, Any], ids: Any) -> Tabl
     found = [repr(one) for one in ids.filter(pc.is_null(column).combine_chunks()).to_pylist()]
     more = ", ..." if len(found) > MAX_NAMED_SETS else ""
     return TableValueError(
-        f"target {name!r} is missing for {len(found)} of the {len(ids)} sets of {label}: {', '.join(found[:MAX_NAMED_SETS])}"
-        f"{more}. Fill it in, or leave these sets out (missing_targets='drop', --missing-targets drop)"
+        f"target {name!r} is missing for {len(found)} of {len(ids)} sets of {label}: "
+        f"{', '.join(found[:MAX_NAMED_SETS])}{more}. Fill it in, or drop these sets (missing_targets='drop', "
+        "--missing-targets drop)."
     )
 
 

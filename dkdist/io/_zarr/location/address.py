@@ -1,8 +1,8 @@
-"""Where a store lives: a local directory, a zip file, a URL, or a Zarr store object.
+"""Locations of stores: local directories, zip files, URLs, and Zarr store objects.
 
-An address is light to pickle; `open` turns it into a Zarr store, in whichever process it is. A URL carries no
-options: its credentials are found again in each process, in the environment and fsspec's configuration. A store
-object travels with the options it was made with. Neither shows secrets in its label.
+A `StoreLocation` is small to pickle; `open` creates a Zarr store in any process. Credentials of a URL come from the
+environment and the configuration of fsspec of each process; a store object contains its options. Labels contain no
+secrets.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from urllib.parse import parse_qsl, urlsplit
 from urllib.request import url2pathname
 
 from zarr.abc.store import Store
-from zarr.core.buffer import default_buffer_prototype
-from zarr.core.sync import sync  # the loop that Zarr's own synchronous calls run on
 from zarr.storage import FsspecStore, LocalStore, MemoryStore, StorePath, ZipStore
 
+from dkdist.io._zarr._zarr_private import default_buffer_prototype, sync
 from dkdist.io._zarr.location.disk import DiskStore
 from dkdist.io._zarr.location.exchange import restore
 from dkdist.io._zarr.location.remote import RemoteStore
@@ -27,7 +26,7 @@ from dkdist.io._zarr.location.web import secrets_in, secrets_of, url_label, web_
 from dkdist.io._zarr.location.zipped import open_zip, require_no_zip_bomb
 from dkdist.io.errors import StoreFormatError
 
-LOCAL_STORES = (LocalStore, MemoryStore, ZipStore)  # nothing there fails and passes by itself
+LOCAL_STORES = (LocalStore, MemoryStore, ZipStore)  # no transient failures, so no retries
 WEB_PREFIXES = ("http://", "https://")
 
 
@@ -39,7 +38,7 @@ class StoreLocation:
 
     @property
     def path(self) -> str | None:
-        """The local directory, or None for zip files, URLs and store objects."""
+        """Local directory; None for zip files, URLs and store objects."""
         return self.place if _is_path(self.place) and not self.zipped else None
 
     @property
@@ -49,21 +48,21 @@ class StoreLocation:
 
     @property
     def label(self) -> str:
-        """How messages and task keys name the store: without secrets."""
+        """Name of the store in messages and task keys, without secrets."""
         if isinstance(self.place, str):
             return self.place if _is_path(self.place) else url_label(self.place)
         return without_secrets(str(self.place), self.secrets)
 
     @property
     def secrets(self) -> set[str]:
-        """What must not be shown, wherever it turns up."""
+        """Texts that must not appear in messages."""
         return secrets_in(self.place) if isinstance(self.place, str) else secrets_of(self.place)
 
     def __repr__(self) -> str:
         return f"Address({self.label})"
 
     def open(self, *, read_only: bool) -> Store:
-        """A Zarr store at this address."""
+        """Open a Zarr store at this location."""
         if not read_only:
             self.require_writable()
         if self.path is not None:
@@ -71,8 +70,8 @@ class StoreLocation:
                 restore(self.path)
             if os.path.lexists(self.path) and not os.path.isdir(self.path):
                 raise StoreFormatError(
-                    f"{self.path} is no directory, and a store is one: import a file first, with `dkdist import` or "
-                    "import_sets"
+                    f"a store must be a directory; got the file {self.path}. Import files with `dkdist import` or "
+                    "import_sets."
                 )
             return DiskStore(self.path, read_only=read_only)
         store = self._open_other(read_only=read_only)
@@ -82,45 +81,42 @@ class StoreLocation:
 
     def _open_other(self, *, read_only: bool) -> Store:
         if isinstance(self.place, Store):
-            return sync(StorePath.open(self.place, "", mode=None)).store  # a zip file is opened at first use
+            return sync(StorePath.open(self.place, "", mode=None)).store  # opens zip files
         return open_zip(self.place) if self.zipped else _open_url(self.place, read_only=read_only)
 
     def signature(self, store: Store, key: str) -> Hashable:
-        """Changes whenever an object of the opened store is written anew.
+        """Return a value that changes whenever an object is rewritten.
 
-        On a local disk this costs one stat, for a zip file (which stays open) nothing, and elsewhere one
-        request for the object, which had better be small.
+        Costs one stat on a local disk, nothing for an open zip file, and elsewhere one request for the whole object.
         """
         folder = self.path
         if folder is None:
             return None if self.zipped else get_bytes(store, [key])[0]
         path = os.path.join(folder, key)
-        found = _stat(path)
-        if found is None:
-            restore(folder)  # where names cannot be exchanged, there is a moment without
-            found = _stat(path)
-        if found is None and not os.path.exists(folder):
-            raise FileNotFoundError(f"there is no store at {self.label}: {_missing_store_hint(folder)}")
-        return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)
+        status = _stat(path)
+        if status is None:
+            restore(folder)  # a replacement in two moves may be in progress
+            status = _stat(path)
+        if status is None and not os.path.exists(folder):
+            raise FileNotFoundError(f"there is no store at {self.label}. {_missing_store_hint(folder)}")
+        return None if status is None else (status.st_ino, status.st_mtime_ns, status.st_size)
 
     def require_writable(self) -> None:
-        """Refuse places that can only be read: zip files, web servers, store objects opened read-only."""
+        """Raise for read-only locations: zip files, web servers, read-only store objects."""
         if self.zipped or isinstance(self.place, ZipStore):
             raise PermissionError(
-                f"{self.label} is a zip file, which is only read: write to a directory, and zip what is in it"
+                f"{self.label} is a zip file, which is read-only. Write to a directory and zip its content."
             )
         if isinstance(self.place, str) and self.place.startswith(WEB_PREFIXES):
             raise PermissionError(
-                f"{self.label} is behind a web server, which is only read: write to where its files are"
+                f"{self.label} is on a web server, which is read-only. Write to the storage behind it."
             )
         if isinstance(self.place, Store) and self.place.read_only:
-            raise PermissionError(
-                f"{self.label} was opened read-only: give a store object that may be written"
-            )
+            raise PermissionError(f"{self.label} was opened read-only. Pass a writable store object.")
 
 
 def as_location(store: Any) -> StoreLocation:
-    """Make an address of a path, a URL (``file://`` is a local path), or a Zarr store object."""
+    """Convert a path, a URL (``file://`` is a local path) or a Zarr store object to a location."""
     if isinstance(store, StoreLocation):
         return store
     if isinstance(store, LocalStore):
@@ -128,36 +124,36 @@ def as_location(store: Any) -> StoreLocation:
     if isinstance(store, Store):
         return StoreLocation(store)
     if not isinstance(store, (str, os.PathLike)):
-        raise TypeError(f"a store is a path, a URL or a Zarr store object, found {type(store).__name__}")
+        raise TypeError(f"store must be a path, a URL or a Zarr store object; got {type(store).__name__}.")
     text = os.fspath(store)
     if not text:
-        raise ValueError("the path of a store must not be empty: give a path or a URL")
+        raise ValueError("store must be a path or a URL; got an empty string.")
     if "\0" in str(text):
-        raise ValueError(f"a store cannot be called {text!r}: it holds a null character. Check the path")
+        raise ValueError(f"store must not contain null characters; got {text!r}.")
     if text.startswith("file://"):
         return StoreLocation(os.path.abspath(url2pathname(urlsplit(text).path)))
     if "::" in text:
         raise ValueError(
-            f"{url_label(text)} is a chain of file systems, which answers only in a loop of its own: give the "
-            "last address alone, or a Zarr store object that you have made"
+            f"store must not be a chain of file systems; got {url_label(text)}. Pass the last URL alone, or a Zarr "
+            "store object."
         )
     return StoreLocation(os.path.abspath(os.path.expanduser(text)) if _is_path(text) else text)
 
 
 def get_bytes(store: Store, keys: Sequence[str]) -> list[bytes | None]:
-    """The objects under some keys (None where there is none), fetched together; those of a disk by this thread."""
+    """Read objects concurrently, None for missing ones; on a disk in the calling thread."""
     if isinstance(store, DiskStore):
         return [store.read_bytes(key) for key in keys]
 
     async def fetch() -> list[bytes | None]:
-        found = await asyncio.gather(*(store.get(key, default_buffer_prototype()) for key in keys))
-        return [None if value is None else value.to_bytes() for value in found]
+        values = await asyncio.gather(*(store.get(key, default_buffer_prototype()) for key in keys))
+        return [None if value is None else value.to_bytes() for value in values]
 
     return sync(fetch())
 
 
 def put_bytes(store: Store, key: str, value: bytes) -> None:
-    """Store one object; on a disk by this thread."""
+    """Write one object; on a disk in the calling thread."""
     buffer = default_buffer_prototype().buffer.from_bytes(value)
     if isinstance(store, DiskStore):
         store.set_sync(key, buffer)
@@ -166,7 +162,7 @@ def put_bytes(store: Store, key: str, value: bytes) -> None:
 
 
 def list_names(store: Store, prefix: str) -> list[str]:
-    """The names directly under a prefix, sorted."""
+    """List the names directly under a prefix, sorted."""
 
     async def collect() -> list[str]:
         return sorted([name.rstrip("/") async for name in store.list_dir(prefix)])
@@ -175,14 +171,14 @@ def list_names(store: Store, prefix: str) -> list[str]:
 
 
 def missing_keys(store: Store, keys: Sequence[str]) -> list[str]:
-    """Those keys that hold nothing."""
+    """Return the keys without an object."""
     if isinstance(store, DiskStore):
         return [key for key in keys if not store.is_there(key)]
 
-    async def ask() -> list[bool]:
+    async def check() -> list[bool]:
         return await asyncio.gather(*(store.exists(key) for key in keys))
 
-    return [key for key, there in zip(keys, sync(ask()), strict=True) if not there]
+    return [key for key, exists in zip(keys, sync(check()), strict=True) if not exists]
 
 
 def _is_path(place: str | Store) -> TypeGuard[str]:
@@ -197,21 +193,23 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _missing_store_hint(path: str) -> str:
-    """What to do about a store that is not there; an early version could be killed while it replaced one."""
+    """Return a hint for a missing store; early versions could be killed while replacing one."""
     folder, name = os.path.split(path)
-    aside = os.path.join(folder, f".{name}.replaced")
-    if not os.path.isdir(aside):
-        return "check the path"
-    return f"check the path. An earlier version was killed while it replaced a store, which is in {aside}: move it back"
+    replaced = os.path.join(folder, f".{name}.replaced")
+    if not os.path.isdir(replaced):
+        return "Check the path."
+    return f"Check the path. An earlier version was killed while it replaced the store; move {replaced} back."
 
 
 def _open_url(url: str, *, read_only: bool) -> FsspecStore:
-    """The store of a URL; what a web URL asks for in its query (a signature, say) is asked for every object."""
-    options: dict[str, Any] = {"use_listings_cache": False}  # others write while this process reads
+    """Open the store of a URL; the query of a web URL is added to every request."""
+    options: dict[str, Any] = {"use_listings_cache": False}  # other processes may write
     if url.startswith(WEB_PREFIXES):
         options |= web_options(url.partition(":")[0])
         url, _, query = url.partition("?")
         options |= {"params": parse_qsl(query, keep_blank_values=True)} if query else {}
     elif url.startswith(("s3://", "s3a://")):
-        options["max_concurrency"] = 1  # s3fs would ask for the size first: two requests an object, or three
+        options["max_concurrency"] = (
+            1  # otherwise s3fs requests the size first: two or three requests per object
+        )
     return FsspecStore.from_url(url.rstrip("/"), storage_options=options, read_only=read_only)

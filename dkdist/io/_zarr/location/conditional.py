@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from zarr.abc.store import Store
-from zarr.core.sync import sync
 from zarr.storage import ObjectStore
 
+from dkdist.io._zarr._zarr_private import sync
 from dkdist.io._zarr.location.address import get_bytes, put_bytes
 from dkdist.io._zarr.location.remote import RemoteStore
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
-from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.storage import LocalStore
 
 from dkdist._utils import files
+from dkdist.io._zarr._zarr_private import Buffer, BufferPrototype, default_buffer_prototype
 from dkdist.io.errors import DOCUMENT, RESTORE_HINT, ObjectBounds, StoreFormatError
 
 PARTIAL_FOLDER = ".dkdist-partial"
@@ -205,7 +205,7 @@ class DiskStore(LocalStore):
         return real.startswith(self._real + os.sep)
 
     def _require_inside(self, folder: str) -> None:
-        """Refuse a folder of the store that is a link to a place outside; up to `MAX_CACHED_FOLDERS` are looked at once."""
+        """Raise for a folder that is a link out of the store; caches up to `MAX_CACHED_FOLDERS` folders."""
         if folder in self._inside:
             return
         self._require_inside(folder.rpartition("/")[0])

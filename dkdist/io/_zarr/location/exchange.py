@@ -1,19 +1,16 @@
-"""A writer's own hidden folder beside a path, in which a new store grows until it takes the path's place.
+"""Staging folders of writers, atomic replacement of a store, and locks.
 
-    .NAME.writing-TOKEN/owner     the machine's name; locked while the writer lives
+    .NAME.writing-TOKEN/owner     host name; locked while the writer lives
     .NAME.writing-TOKEN/store     the new store
-    .NAME.writing-TOKEN/old       the old one, between two moves: only where names cannot be exchanged
+    .NAME.writing-TOKEN/old       the old store between two moves, if names cannot be exchanged
 
-Every writer has a folder of its own, so that two at once never mix. What a writer left that was killed is removed by
-a later one to the same path, on the same machine, once nobody holds its lock; where files cannot be locked it stays.
+Each writer has its own staging folder next to the path. A later writer on the same host removes folders whose lock is
+free; without file locks they remain.
 
-Putting one folder in the place of another in one step, so that there is no moment without either.
-
-Linux and macOS can exchange two names atomically, on most file systems. Where they cannot (NFS, Windows), the old
-folder is moved aside first, and moved back if the second move fails. A process that is killed between the two moves
-leaves what only that moment has: nothing in the place, and beside it a writer's folder with both the ``old`` and the
-new ``store`` in it. Whoever opens the place then moves the old one back. Before the first move there is no ``old``
-and after the second no new ``store``, so a store that its user deleted is never brought back.
+Linux and macOS exchange two names atomically on most file systems. Elsewhere (NFS, Windows) the old store is moved to
+``old`` first, and back if the second move fails. If a process is killed between the moves, a staging folder contains
+both ``old`` and ``store`` while the path is missing; `restore` then moves ``old`` back. No other state has both, so a
+store that its user deleted is not restored.
 """
 
 from __future__ import annotations
@@ -41,32 +38,32 @@ STORE, OLD, OWNER = "store", "old", "owner"
 UNSUPPORTED_ERRNOS = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 LOCK_UNSUPPORTED_ERRNOS = {*UNSUPPORTED_ERRNOS, errno.EBADF, errno.ENOLCK}
 RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "ppc64le": 357, "s390x": 347, "loongarch64": 276}
-LOCK_TIMEOUT_SECONDS = 30.0  # seconds for another writer's commit, which takes milliseconds
-REPLACE_TIMEOUT_SECONDS = 1.0  # seconds that a reader waits for a writer between its two moves
+LOCK_TIMEOUT_SECONDS = 30.0  # a commit takes milliseconds; tests/store/test_replacing.py
+REPLACE_TIMEOUT_SECONDS = 1.0  # the time between two moves is below 1 ms; tests/store/test_replacing.py
 
 
 def staging_prefix(path: str) -> str:
-    """How the names of writers' folders beside a path begin."""
+    """Return the prefix of staging folders of a path."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.writing-")
 
 
-def atomic_replace(hidden: str, path: str) -> None:
-    """Let ``hidden/store`` take the place of the folder at ``path``, which is in ``hidden`` then; or change nothing."""
-    new, aside = os.path.join(hidden, STORE), os.path.join(hidden, OLD)
+def atomic_replace(staging: str, path: str) -> None:
+    """Replace the folder at ``path`` by ``hidden/store``; on failure change nothing."""
+    new, old = os.path.join(staging, STORE), os.path.join(staging, OLD)
     if not _is_occupied(path):
-        os.rename(new, path)  # fails if another writer was faster: its folder is not empty
+        os.rename(new, path)  # fails if another writer created a non-empty folder
     elif not exchange_names(new, path):
-        os.rename(path, aside)
+        os.rename(path, old)
         try:
             os.rename(new, path)
         except BaseException:
-            os.rename(aside, path)
+            os.rename(old, path)
             raise
 
 
 def exchange_names(one: str, other: str) -> bool:
-    """Exchange two names atomically; False, and nothing done, where the system or the file system cannot."""
+    """Exchange two names atomically; return False if the system or file system does not support it."""
     call = _system_exchange()
     if call is None:
         return False
@@ -79,15 +76,15 @@ def exchange_names(one: str, other: str) -> bool:
 
 
 def restore(path: str) -> None:
-    """Move back what a writer that died between its two moves has left; waits a moment for one that lives."""
+    """Undo the first of two moves of a dead writer; waits up to 1 s for a live one."""
     deadline = time.monotonic() + REPLACE_TIMEOUT_SECONDS
     while not os.path.lexists(path):
-        between = [hidden for hidden in staging_folders(path) if _is_between(hidden)]
-        if not between:
+        interrupted = [folder for folder in staging_folders(path) if _is_between_moves(folder)]
+        if not interrupted:
             return
         with contextlib.suppress(OSError):
-            if is_abandoned(between[0]):
-                os.rename(os.path.join(between[0], OLD), path)
+            if is_abandoned(interrupted[0]):
+                os.rename(os.path.join(interrupted[0], OLD), path)
                 return
         if time.monotonic() > deadline:
             return
@@ -95,7 +92,7 @@ def restore(path: str) -> None:
 
 
 def staging_folders(path: str) -> list[str]:
-    """The folders of writers to a path."""
+    """List the staging folders of a path."""
     prefix = staging_prefix(path)
     folder, name = os.path.split(prefix)
     try:
@@ -106,27 +103,28 @@ def staging_folders(path: str) -> list[str]:
 
 
 def is_abandoned(hidden: str) -> bool:
-    """Whether the writer of a folder is surely no more: this machine wrote its name there, and holds no lock on it."""
+    """Whether the writer of a staging folder is dead: created by this host, and unlocked."""
     with contextlib.suppress(OSError), _open_owner_file(hidden, "rb+") as owner:
         return owner.read(4096) == host() and lock(owner.fileno(), wait=False)
     return False
 
 
 def has_host_name(hidden: str) -> bool:
-    """Whether a machine's name, all of it, is in a folder; a loss of power can leave less."""
+    """Whether a staging folder has a complete host name; a power failure can truncate it."""
     with contextlib.suppress(OSError), _open_owner_file(hidden, "rb") as owner:
         return owner.read(4096).endswith(b"\n")
     return False
 
 
 def host() -> bytes:
-    """This machine's name, in bytes."""
+    """Return the host name in bytes."""
     return f"{os.uname().nodename if hasattr(os, 'uname') else ''}\n".encode()
 
 
 def lock(handle: int, *, wait: bool, shared: bool = False) -> bool:
-    """Lock a file for this descriptor, or share it with others that do; False if another has it, or files cannot be
-    locked there (ask with `wait`).
+    """Lock a file descriptor, exclusively or shared.
+
+    Returns False if locks are not supported or, with ``wait=False``, if another process has the lock.
     """
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     while fcntl is not None:
@@ -137,8 +135,8 @@ def lock(handle: int, *, wait: bool, shared: bool = False) -> bool:
                 return False
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f"another writer holds the commit of this store for more than {LOCK_TIMEOUT_SECONDS:.0f} s (is it stopped?): "
-                    "nothing was committed. End it, and write again"
+                    f"another writer has locked this store for more than {LOCK_TIMEOUT_SECONDS:.0f} s. Nothing was "
+                    "committed. End that process and write again."
                 ) from None
             time.sleep(0.002)
         except OSError as error:
@@ -152,10 +150,10 @@ def lock(handle: int, *, wait: bool, shared: bool = False) -> bool:
 
 @contextlib.contextmanager
 def commit_lock(path: str) -> Iterator[None]:
-    """One commit at a time to the folder at a path, where folders can be locked; waits for another that is under way.
+    """Hold an exclusive lock of the folder at a path for one commit; no-op without folder locks.
 
-    The lock is the system's, and ends with its process. It holds the folder itself, whatever its name becomes: who
-    waited for a folder that was exchanged meanwhile locks the new one.
+    The system releases the lock when the process ends. If the folder was exchanged while waiting, the new folder is
+    locked instead.
     """
     while True:
         try:
@@ -180,7 +178,7 @@ def commit_lock(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def object_write_lock(path: str) -> Iterator[None]:
-    """While one object of a folder is written: beside others, but not while somebody is `commit_lock` there."""
+    """Hold a shared lock while one object is written; excludes `commit_lock`."""
     if fcntl is None:
         yield
         return
@@ -194,14 +192,14 @@ def object_write_lock(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def append_lock(path: str | None) -> Iterator[None]:
-    """Hold the right to append to the store at a path; waits for another append, where folders can be locked.
+    """Hold an exclusive lock for one append; no-op without folder locks.
 
-    Without it two processes that append in loops take the store over from each other, and neither commits. The lock is
-    on the folder of points: `commit_lock` and `object_write_lock` lock the store's own folder meanwhile.
+    Otherwise two processes that append in loops take over from each other and neither commits. The lock is on the
+    folder of points, because `commit_lock` and `object_write_lock` lock the folder of the store.
     """
     try:
         handle = None if fcntl is None or path is None else os.open(os.path.join(path, "points"), os.O_RDONLY)
-    except OSError:  # the caller names what is wrong with the store
+    except OSError:  # the caller reports errors of the store
         handle = None
     if handle is None:
         yield
@@ -217,19 +215,21 @@ def _is_occupied(path: str) -> bool:
     return os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path))
 
 
-def _is_between(hidden: str) -> bool:
-    return all(os.path.isdir(os.path.join(hidden, name)) for name in (OLD, STORE))
+def _is_between_moves(staging: str) -> bool:
+    return all(os.path.isdir(os.path.join(staging, name)) for name in (OLD, STORE))
 
 
 def _open_owner_file(hidden: str, mode: str) -> IO[bytes]:
-    """The file with the machine's name, opened itself (never where a link leads) and without waiting."""
-    careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    return open(os.path.join(hidden, OWNER), mode, opener=lambda path, flags: os.open(path, flags | careful))
+    """Open the owner file without following links or blocking."""
+    safe_flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    return open(
+        os.path.join(hidden, OWNER), mode, opener=lambda path, flags: os.open(path, flags | safe_flags)
+    )
 
 
 @functools.cache
 def _system_exchange() -> Callable[[bytes, bytes], int] | None:
-    """The system's own call, if there is one: 0 for success, else the reason is in errno."""
+    """Return the system call that exchanges names (0 for success, else errno is set), or None."""
     try:
         library = ctypes.CDLL(None, use_errno=True)
         if SYSTEM == "darwin":
@@ -237,93 +237,95 @@ def _system_exchange() -> Callable[[bytes, bytes], int] | None:
             swap.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint]
             return lambda one, other: int(swap(one, other, 2))  # RENAME_SWAP
         if SYSTEM == "linux":
-            here, swap_them = ctypes.c_int(-100), ctypes.c_uint(2)  # AT_FDCWD, RENAME_EXCHANGE
+            cwd, exchange_flag = ctypes.c_int(-100), ctypes.c_uint(2)  # AT_FDCWD, RENAME_EXCHANGE
             if hasattr(library, "renameat2"):
                 rename = library.renameat2
-                return lambda one, other: int(rename(here, one, here, other, swap_them))
-            number, ask = ctypes.c_long(RENAMEAT2[os.uname().machine]), library.syscall  # an old musl
-            return lambda one, other: int(ask(number, here, one, here, other, swap_them))
-    except (AttributeError, KeyError, OSError, TypeError):  # another C library, or none
+                return lambda one, other: int(rename(cwd, one, cwd, other, exchange_flag))
+            number, syscall = ctypes.c_long(RENAMEAT2[os.uname().machine]), library.syscall  # old musl
+            return lambda one, other: int(syscall(number, cwd, one, cwd, other, exchange_flag))
+    except (AttributeError, KeyError, OSError, TypeError):  # unknown C library
         return None
     return None
 
 
-MAX_UNNAMED_SECONDS = 3600.0  # until a folder without a machine's name is nobody's: naming takes microseconds
-MAX_CREATE_ATTEMPTS = 5
+MAX_UNNAMED_SECONDS = (
+    3600.0  # a live writer adds its host name within microseconds; tests/store/test_replacing.py
+)
+MAX_CREATE_ATTEMPTS = 5  # concurrent writers may remove the empty folder; tests/store/test_replacing.py
 OCCUPIED_ERRNOS = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
 
 
 class StagingFolder:
-    """The folder of one writer to a path; made by `make`, gone after `publish` or `remove`. Light to pickle."""
+    """Staging folder of one writer to a path: created by `make`, removed by `settle` or `remove`."""
 
     def __init__(self, path: str) -> None:
-        self.path = os.path.realpath(path)  # a link goes on leading to its store
+        self.path = os.path.realpath(path)  # keeps links to the store valid
         self._folder = f"{staging_prefix(self.path)}{uuid.uuid4().hex}"
         self._owner: int | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_owner": None}  # the lock stays with the process that made it
+        return {**self.__dict__, "_owner": None}  # the lock remains with its process
 
     @property
     def store(self) -> str:
-        """Where the new store grows."""
+        """Path of the new store."""
         return os.path.join(self._folder, STORE)
 
     def make(self) -> None:
-        """Remove what dead writers left, and make the folder; or raise and leave nothing."""
+        """Remove folders of dead writers and create this folder; on failure leave nothing."""
         try:
             self._make()
         except OSError as error:
             self.remove()
             raise type(error)(
                 error.errno,
-                f"cannot write beside {self.path} ({error.strerror or error}): nothing was committed. Make room, or "
-                "choose another place where you may write",
+                f"cannot write next to {self.path} ({error.strerror or error}). Nothing was committed. Free disk space "
+                "or choose another location.",
             ) from error
 
     def _make(self) -> None:
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         for folder in staging_folders(self.path):
             _remove_abandoned(folder)
-        self._own()
+        self._create_owner_file()
         assert self._owner is not None
         lock(self._owner, wait=False)
         write_all(self._owner, host())
         os.mkdir(self.store)
 
-    def _own(self) -> None:
-        """Make the file that says whose folder this is; others may remove the folder as long as it is empty."""
+    def _create_owner_file(self) -> None:
+        """Create folder and owner file; other writers may remove the folder while it is empty."""
         for _ in range(MAX_CREATE_ATTEMPTS):
             with contextlib.suppress(FileNotFoundError):
                 os.mkdir(self._folder)
                 self._owner = os.open(os.path.join(self._folder, OWNER), CREATE_FLAGS | SAFE_FLAGS, 0o666)
                 return
-        raise FileNotFoundError(errno.ENOENT, f"others keep removing {self._folder}")
+        raise FileNotFoundError(errno.ENOENT, f"other writers repeatedly removed {self._folder}")
 
     def publish(self) -> None:
-        """Let the new store take the path's place, in one step; or raise and change nothing."""
+        """Replace the store at the path by the new store; on failure change nothing."""
         try:
             atomic_replace(self._folder, self.path)
         except OSError as error:
             if error.errno in OCCUPIED_ERRNOS:
                 raise StoreFormatError(
-                    f"another writer committed {self.path} since this one began: nothing of this writer was committed. "
-                    "Look at it first"
+                    f"another writer committed {self.path} after this writer began. Nothing was committed. Check the "
+                    "store first."
                 ) from error
             raise OSError(
                 error.errno,
-                f"cannot put the new store at {self.path} ({error.strerror or error}): what was there is as it was. "
-                "Choose another place, or write to a folder inside it",
+                f"cannot move the new store to {self.path} ({error.strerror or error}). The old content is unchanged. "
+                "Choose another location or a folder inside it.",
             ) from error
 
     def settle(self) -> None:
-        """Make the exchange of `publish` durable, and remove the old store."""
+        """Flush the exchange to disk and remove the old store."""
         flush_folder(os.path.dirname(self.path))
         flush_folder(self._folder)
         self.remove()
 
     def remove(self) -> None:
-        """Remove the folder and what is in it; what cannot be removed is left to the next writer."""
+        """Remove the folder and its content, as far as possible."""
         _remove_tree(self._folder)
         if self._owner is not None:
             os.close(self._owner)
@@ -331,7 +333,7 @@ class StagingFolder:
 
 
 def _remove_abandoned(folder: str) -> None:
-    """Remove a folder that is empty, in one step lest somebody moves in, or whose writer is dead."""
+    """Remove a staging folder that is empty (atomically) or whose writer is dead."""
     with contextlib.suppress(OSError):
         os.rmdir(folder)
         return
@@ -343,13 +345,13 @@ def _is_dead(folder: str) -> bool:
     if is_abandoned(folder):
         return True
     with contextlib.suppress(OSError):
-        old = time.time() - os.lstat(folder).st_mtime > MAX_UNNAMED_SECONDS
-        return old and not has_host_name(folder)
+        is_old = time.time() - os.lstat(folder).st_mtime > MAX_UNNAMED_SECONDS
+        return is_old and not has_host_name(folder)
     return False
 
 
 def _remove_tree(folder: str) -> None:
-    """Remove a folder, the owner's file last, so that what a kill leaves of it can still be told to be dead."""
+    """Remove a folder, the owner file last, so that an interrupted removal can be detected."""
     for name in (OLD, STORE):
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
     with contextlib.suppress(OSError):

@@ -36,10 +36,10 @@ from math import inf
 from typing import Any, TypeVar
 
 from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
-from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.storage import WrapperStore
 
 from dkdist._utils.rust_panics import RustPanicError, panics_as_errors
+from dkdist.io._zarr._zarr_private import Buffer, BufferPrototype, default_buffer_prototype
 from dkdist.io._zarr.location.web import (
     MAX_BODY_BYTES,
     BodyTooLargeError,
