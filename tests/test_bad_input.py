@@ -123,8 +123,8 @@ def test_a_kappa_that_is_no_squared_distance(kappa: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_basis": 1}, "n_basis must be a whole number >= 2; found 1"),
-        ({"n_frequencies": 0}, "n_frequencies must be a whole number >= 1"),
+        ({"n_basis": 1}, "n_basis must be an integer >= 2; got 1"),
+        ({"n_frequencies": 0}, "n_frequencies must be an integer >= 1"),
         ({"frequencies": "sobol"}, "frequencies must be one of .*'fitted'.*found 'sobol'"),
         ({"structure": "tree"}, "structure must be one of 'auto', 'joint', 'marginal'"),
         ({"bandwidth": -1.0}, "bandwidth must be a positive number"),
@@ -238,12 +238,12 @@ def test_columns_that_float32_hardly_tells_apart_are_told_of(embedding: Any) -> 
 def test_bandwidths_beyond_float32(sigma: float) -> None:
     x = np.random.default_rng(0).normal(size=(9, 2))
     for model, given in ((dk.RandomFourierFeatures(8, sigma), x), (dk.MeanEmbedding(8, sigma), [x])):
-        with pytest.raises(ValueError, match=r"sigma must lie between 1e-30 and 1e\+30.*found 1e.40"):
+        with pytest.raises(ValueError, match=r"sigma must be between 1e-30 and 1e\+30.*got 1e.40"):
             model.fit(given)
     for embedding in (dk.DivergenceEmbedding(bandwidth=sigma), dk.L2Embedding(bandwidth=[[0.1], [sigma]])):
         with pytest.raises(ValueError, match=r"bandwidth must be .* 1e-30 to 1e\+30"):
             embedding.fit([x])
-    with pytest.raises(ValueError, match=r"sigma='median' must lie between"):
+    with pytest.raises(ValueError, match=r"sigma='median' must be between"):
         dk.RandomFourierFeatures(8).fit(1e-35 * x)
 
 
@@ -281,7 +281,7 @@ UNIT = FAR / 1e200
             r"Q is 2e\+06 wide.*a larger sigma",
         ),
         (lambda: dk.align(UNIT, UNIT, sigma=1e-310), "bandwidth sigma=1e-310 is too small"),
-        (lambda: dk.align(UNIT, UNIT, sigma=10**400), "sigma must be a positive number; found 1000"),
+        (lambda: dk.align(UNIT, UNIT, sigma=10**400), "sigma must be a positive number; got 1000"),
         (lambda: dk.kernel_distance(FAR * 1.5e108, -FAR * 1.5e108, sigma=1.0), "points are inf wide"),
     ],
 )

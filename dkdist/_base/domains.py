@@ -1,13 +1,12 @@
-"""`DomainEmbedding`: embeddings on a box, a given one, the bounds of the data, or where the body of the data lies.
+"""`DomainEmbedding`: embeddings of points in a box, which is given, the bounds of the data, or robust.
 
-The robust box reaches from the median m of each column, to either side by itself, over
+The robust box extends from the median m of each column, on either side separately, by
 
-    max(q_90, min(5.93 q_50, 2.43 q_90, 1.55 q_99)),    q_k = the k % quantile of |x - m| on that side,
+    max(q_90, min(5.93 q_50, 2.43 q_90, 1.55 q_99)),    q_k = the k % quantile of |x - m| > 0 on that side,
 
-points at m left out, but no farther than the data. The three are 4 standard deviations of a Gaussian (6 of 100,000
-points lie beyond); for a uniform column the box is that of the data, for a Cauchy one some six quartiles, whatever
-its farthest point. At most a tenth of either side lies outside; of mostly equal values (zeros of counts) those that
-differ set the box.
+but not beyond the data. The factors give 4 standard deviations for a Gaussian, with 6 of 100,000 points outside. The
+box of a uniform column is that of the data; that of a Cauchy column is about six quartiles wide, whatever its extremes.
+At most a tenth of either side is outside. If most values are equal (zeros of counts), the others determine the box.
 """
 
 from __future__ import annotations
@@ -19,107 +18,110 @@ from scipy.special import ndtri
 
 from dkdist._base.embedding import SetEmbedding
 from dkdist._base.inputs import DataSummary, Sets
-from dkdist._base.parameter_checks import is_word, one_of
-from dkdist._base.params import LEAST_WIDTH, MOST_WIDTH, Domain
-from dkdist._base.sampling import PooledSample, quantiles, weighted_columns
+from dkdist._base.parameter_checks import check_choice, is_literal
+from dkdist._base.params import MAX_DOMAIN_WIDTH, MIN_DOMAIN_WIDTH, Domain
+from dkdist._base.sampling import PooledSample, quantiles, sorted_columns
 from dkdist._numba.arrays import F64
 from dkdist.sets import SampleSetError
 
-CHOSEN = ("robust", "data")  # from what is seen in fit
-LEVELS = np.array([0.5, 0.9, 0.99])  # of the distances on one side
-REACH = 4 / ndtri(0.5 + LEVELS / 2)  # of a Gaussian's box, over its quantiles: 4 standard deviations
-LEAST_ORDINARY, MORE_THAN_SEEN = 0.05, 3  # that may lie outside unsaid: a share, a multiple of that in fit
+DATA_DRIVEN = ("robust", "data")
+QUANTILE_LEVELS = np.array([0.5, 0.9, 0.99])  # of distances from the median on one side
+REACH_PER_QUANTILE = 4 / ndtri(
+    0.5 + QUANTILE_LEVELS / 2
+)  # 4 standard deviations of a Gaussian over its quantiles
+# Fraction of points outside a robust box without a warning: at least this, or this multiple of the fraction in fit.
+# Lower values warn about ordinary samples (tests/base/test_domains.py).
+MIN_ORDINARY_FRACTION, ORDINARY_FRACTION_RATIO = 0.05, 3
 
 
 class DomainEmbedding(SetEmbedding):
-    """Base of embeddings on a box, with the parameters ``domain`` and ``outside``."""
+    """Base of embeddings with the parameters ``domain`` and ``outside``."""
 
     domain: Any
     outside: Any
 
-    def _look_in_domain(self, sets: Sets) -> tuple[DataSummary, Domain]:
-        """One look at the sets of ``fit``, as `_look`, and the domain: as given, or chosen from what was seen."""
-        given = given_domain(self.domain, sets.origin, self.outside)
-        refusing = given is not None and given.fixed
-        found = self._look(sets, given if refusing else None, sampled=not refusing)
-        chosen = data_domain if is_word(self.domain, "data") else robust_domain
-        domain = given or chosen(found)
-        self.outside_share_ = 0.0 if found.sample is None else found.sample.outside(*domain.arrays)
-        return found, domain
+    def _summarize_in_domain(self, sets: Sets) -> tuple[DataSummary, Domain]:
+        """Summarize the sets of ``fit`` in one pass; return the summary and the domain."""
+        explicit = explicit_domain(self.domain, sets.origin, self.outside)
+        is_fixed = explicit is not None and explicit.fixed
+        summary = self._summarize_fit_sets(sets, explicit if is_fixed else None, sampled=not is_fixed)
+        choose = data_domain if is_literal(self.domain, "data") else robust_domain
+        domain = explicit or choose(summary)
+        self.outside_share_ = (
+            0.0 if summary.sample is None else summary.sample.outside_fraction(*domain.arrays)
+        )
+        return summary, domain
 
 
-def given_domain(given: Any, origin: F64, outside: Any = "raise") -> Domain | None:
-    """The domain that was asked for, counted from the origin (d,); None where the data decide."""
+def explicit_domain(param: Any, origin: F64, outside: Any = "raise") -> Domain | None:
+    """Return the domain of the parameter ``domain`` relative to the origin (d,); None if data determine it."""
     d = len(origin)
-    clips = one_of("outside", outside, ("raise", "clip")) == "clip"
-    if isinstance(given, str) and one_of("domain", given, (*CHOSEN, "unit")) in CHOSEN:
+    clips = check_choice("outside", outside, ("raise", "clip")) == "clip"
+    if isinstance(param, str) and check_choice("domain", param, (*DATA_DRIVEN, "unit")) in DATA_DRIVEN:
         return None
     try:
-        sides = (0.0, 1.0) if isinstance(given, str) else given
+        sides = (0.0, 1.0) if isinstance(param, str) else param
         low, high = (np.broadcast_to(np.asarray(side, np.float64), (d,)) for side in sides)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"domain must be 'robust', 'data', 'unit' or (low, high) with one number or {d} on each side; "
-            f"found {given!r}"
+            f"domain must be 'robust', 'data', 'unit' or (low, high) with one number or {d} on each side; got {param!r}"
         ) from error
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-        raise ValueError(f"domain must have finite low < high in every dimension; found {given!r}")
+        raise ValueError(f"domain must have finite low < high in every dimension; got {param!r}")
     _require_widths(low, high)
-    return _box(low - origin, high - origin, fixed=not clips, ordinary=float(clips))
+    return _make_domain(low - origin, high - origin, fixed=not clips, ordinary=float(clips))
 
 
-def data_domain(found: DataSummary) -> Domain:
-    """The bounds of the data as a domain: points outside count at its wall."""
-    low, high = found.low.astype(np.float64), found.high.astype(np.float64)
+def data_domain(summary: DataSummary) -> Domain:
+    """Return the bounds of the data as a domain that clips points outside."""
+    low, high = summary.low.astype(np.float64), summary.high.astype(np.float64)
     _require_widths(low, high)
-    return _box(low, high)
+    return _make_domain(low, high)
 
 
-def robust_domain(found: DataSummary) -> Domain:
-    """Where the body of the data lies, as a domain: points outside count at its wall, and some may do so unsaid.
-
-    Its survey holds a sample.
-    """
-    sample: PooledSample = found.sample  # type: ignore[assignment]
-    columns = enumerate(weighted_columns(sample))
-    walls = np.array([_walls(x, w, float(found.low[j]), float(found.high[j])) for j, (x, w) in columns])
-    low, high = walls.astype(np.float32).astype(np.float64).T
+def robust_domain(summary: DataSummary) -> Domain:
+    """Return the robust box as a domain that clips points outside; the summary must hold a sample."""
+    sample: PooledSample = summary.sample  # type: ignore[assignment]
+    columns = enumerate(sorted_columns(sample))
+    bounds = [_robust_bounds(x, w, float(summary.low[j]), float(summary.high[j])) for j, (x, w) in columns]
+    low, high = np.array(bounds).astype(np.float32).astype(np.float64).T
     _require_widths(low, high)
     ordinary = max(
-        LEAST_ORDINARY, MORE_THAN_SEEN * sample.outside(low.astype(np.float32), high.astype(np.float32))
+        MIN_ORDINARY_FRACTION,
+        ORDINARY_FRACTION_RATIO * sample.outside_fraction(low.astype(np.float32), high.astype(np.float32)),
     )
-    return _box(low, high, ordinary=ordinary)
+    return _make_domain(low, high, ordinary=ordinary)
 
 
-def _walls(x: F64, w: F64, low: float, high: float) -> tuple[float, float]:
-    if len(x) == 0:  # of a sample in which no point has weight
+def _robust_bounds(x: F64, w: F64, low: float, high: float) -> tuple[float, float]:
+    if len(x) == 0:  # all sampled points have weight 0
         return low, high
-    middle = float(quantiles(x, w, 0.5))
-    below, above = x < middle, x > middle
-    down = min(_reach(middle - x[below], w[below]), middle - low)
-    up = min(_reach(x[above] - middle, w[above]), high - middle)
-    return middle - down, middle + up
+    median = float(quantiles(x, w, 0.5))
+    below, above = x < median, x > median
+    lower_reach = min(_reach(median - x[below], w[below]), median - low)
+    upper_reach = min(_reach(x[above] - median, w[above]), high - median)
+    return median - lower_reach, median + upper_reach
 
 
 def _reach(distance: F64, w: F64) -> float:
-    """How far the box reaches on one side, of points that lie there; to the farthest if none was drawn."""
+    """Return the extent of the box on one side, from distances to the median; inf without any."""
     if len(distance) == 0:
         return np.inf
-    q = quantiles(distance, w, LEVELS)
-    return float(max(q[1], (REACH * q).min()))
+    q = quantiles(distance, w, QUANTILE_LEVELS)
+    return float(max(q[1], (REACH_PER_QUANTILE * q).min()))
 
 
-def _box(low: F64, high: F64, *, fixed: bool = False, ordinary: float = 0.0) -> Domain:
+def _make_domain(low: F64, high: F64, *, fixed: bool = False, ordinary: float = 0.0) -> Domain:
     return Domain(tuple(map(float, low)), tuple(map(float, high)), fixed, ordinary)
 
 
 def _require_widths(low: F64, high: F64) -> None:
-    """Refuse a box that float32 cannot scale to the unit cube; flat dimensions may be."""
+    """Raise if float32 cannot scale the box to the unit cube; flat dimensions are allowed."""
     width = high - low
-    bad = (width > MOST_WIDTH) | ((width > 0) & (width < LEAST_WIDTH))
-    if bad.any():
-        j = int(np.argmax(bad))
+    is_invalid = (width > MAX_DOMAIN_WIDTH) | ((width > 0) & (width < MIN_DOMAIN_WIDTH))
+    if is_invalid.any():
+        j = int(np.argmax(is_invalid))
         raise SampleSetError(
-            f"the domain, or the points (of set 0 and all others), are {width[j]:.3g} wide in column {j}: float32 "
-            f"scales widths of 0 or {LEAST_WIDTH:g} to {MOST_WIDTH:g}. Give the points in other units"
+            f"the width of the domain in column {j} (set 0 and all others) must be 0 or {MIN_DOMAIN_WIDTH:g} to "
+            f"{MAX_DOMAIN_WIDTH:g}; got {width[j]:.3g}. Rescale the points."
         )

@@ -1,8 +1,8 @@
-"""What all embeddings of sets share: one look at the data in `fit`, and rows in `transform`.
+"""`SetEmbedding`, the base class of embeddings of sets.
 
-Sets in, rows out: lazily for a store, at once for a collection in memory; bad sets refused, or rows of NaN.
-
-Names of dimensions, as scikit-learn has them: learnt in fit, and compared with those of other sets.
+`fit` summarizes the data in one pass and chooses parameters; `transform` returns rows, lazily for a store and as an
+ndarray for sets in memory. Invalid sets raise an error or give rows of NaN. Names of dimensions follow scikit-learn's
+rules for feature names.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from dkdist._base.inputs import (
     check_sets,
     embed_in_pieces,
     outside_error,
-    require_some,
+    require_valid_sets,
     summarize,
 )
 from dkdist._base.invalid_sets import (
     PartialResult,
-    naming_random,
+    name_set_errors,
     require_finite_rows,
     require_nonnegative_weights,
     run_skipping_invalid,
-    skips,
+    should_skip,
     warn_skipped_sets,
 )
-from dkdist._base.params import Additive, Domain, EmbeddingParameters, EmbeddingSpec, is_additive
-from dkdist._base.row_ids import attach_index, check_index_alignment, with_index
+from dkdist._base.params import AdditiveParameters, Domain, EmbeddingParameters, EmbeddingSpec, is_additive
+from dkdist._base.row_ids import apply_set_output, attach_index, check_index_alignment
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime.arrays import block_bounds, fill_in_memory, lazy_from_views
 from dkdist._runtime.process import materialize_params, warn
@@ -45,59 +45,59 @@ from dkdist.io import SetStore
 from dkdist.sets import SampleSetError, SampleSets
 
 
-def learn_names(estimator: Any, sets: Any) -> None:
-    """Keep the names of the dimensions of the sets of ``fit`` as ``feature_names_in_``; none if they have none."""
+def set_feature_names(estimator: Any, sets: Any) -> None:
+    """Set or delete ``feature_names_in_``, the names of the dimensions of the sets of ``fit``."""
     if sets.names is not None:
         estimator.feature_names_in_ = np.array(sets.names, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
 
 
-def require_names(estimator: Any, sets: Any) -> None:
-    """Refuse sets whose dimensions have other names than those of ``fit``, or the same in another order.
-
-    One of both has names at least; where the other has none, a warning says so.
-    """
-    kind = type(estimator).__name__
-    given, known = sets.names, getattr(estimator, "feature_names_in_", None)
-    if known is None:
-        warn(f"X has feature names, but {kind} was fitted without feature names")
-    elif given is None:
-        warn(f"X does not have valid feature names, but {kind} was fitted with feature names")
-    elif list(given) != list(known):
-        how = (
+def check_feature_names(estimator: Any, sets: Any) -> None:
+    """Raise unless the names of dimensions and their order are those of ``fit``; warn if one side has no names."""
+    estimator_name = type(estimator).__name__
+    names, fitted_names = sets.names, getattr(estimator, "feature_names_in_", None)
+    if fitted_names is None:
+        warn(f"X has feature names, but {estimator_name} was fitted without feature names")
+    elif names is None:
+        warn(f"X does not have valid feature names, but {estimator_name} was fitted with feature names")
+    elif list(names) != list(fitted_names):
+        requirement = (  # scikit-learn's words, which its estimator checks compare
             "be in the same order as they were"
-            if sorted(given) == sorted(known)
+            if sorted(names) == sorted(fitted_names)
             else "match those that were passed"
         )
         raise SampleSetError(
-            f"the sets have the dimensions {', '.join(given)}, but {kind} was fitted with {', '.join(known)}: feature "
-            f"names must {how} in fit. Give the columns of fit, in their order"
+            f"the sets have the dimensions {', '.join(names)}, but {estimator_name} was fitted with "
+            f"{', '.join(fitted_names)}: feature names must {requirement} in fit. Pass the columns of fit in the same "
+            "order."
         )
 
 
-FEW_STEPS = 64  # of float32 between the bounds of a column
-FATE = "cannot be embedded and have rows of NaN"
+# Columns with fewer float32 values between their bounds raise a warning: coordinates have less than 6 bits.
+# python -m pytest tests/test_bad_input.py -k float32 shows the warning.
+MIN_FLOAT32_STEPS = 64
+SKIPPED_ROWS_NOTE = "cannot be embedded and have rows of NaN"
 
 
 class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base class of embeddings: validation, names, invalid sets, lazy arrays and scikit-learn's protocol.
 
     A subclass has a method ``_fit`` that returns its parameters, and may have a parameter ``on_error`` and a prefix
-    ``_label`` of task names. Parameters are a `Specification` with ``n_dims``, ``n_features``, ``domain`` and a method
-    ``embed`` that maps a block of sets to rows. Each row must depend on its own set only. Coordinates are relative to
+    ``_label`` of task names. Parameters (`Params`) have ``n_dims``, ``n_features``, ``domain`` and a method ``embed``
+    that maps a block of sets to rows. Each row must depend on its own set only. Coordinates are relative to
     ``origin_``, the origin of the sets of ``fit``.
     """
 
     on_error = "raise"
     _label = "embedding"
-    _takes_text = False
+    _accepts_strings = False
     spec_: EmbeddingSpec
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn parameters from the sets X, in one pass over the data. ``y`` is not used."""
-        sets = check_sets(X, text=self._takes_text)
-        self.spec_ = self._fit(sets, self._look(sets, None))
+        sets = check_sets(X, text=self._accepts_strings)
+        self.spec_ = self._fit(sets, self._summarize_fit_sets(sets, None))
         return self
 
     def _fit(self, sets: Sets, summary: DataSummary) -> EmbeddingSpec:
@@ -105,142 +105,144 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         raise NotImplementedError
 
     def transform(self, X: Any) -> Any:
-        """Rows of the sets X: (n_sets, m) float32, a dask array for a store and an ndarray for anything else."""
-        sets = known_sets(self, X, text=self._takes_text)
-        rows = transform_sets(self.spec_, sets, self._label, skip=skips(self))
-        owners = X if isinstance(X, (SampleSets, SetStore)) else sets
-        return with_index(self, attach_index(rows, owners))
+        """Return rows of the sets X: (n_sets, m) float32, a dask array for a store, otherwise an ndarray."""
+        sets = check_fitted_sets(self, X, text=self._accepts_strings)
+        rows = transform_sets(self.spec_, sets, self._label, skip=should_skip(self))
+        source = X if isinstance(X, (SampleSets, SetStore)) else sets
+        return apply_set_output(self, attach_index(rows, source))
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
-        """Rows of the sets X that it is fitted on.
+        """Fit on the sets X and return their rows.
 
-        If ``y`` is a Series or frame whose index has the ids of the sets in another order, the rows can be used by
-        learners of this package alone, which join them by id; others are refused.
+        If the index of ``y`` has the ids of the sets in another order, only learners of this package accept the rows:
+        they align targets by id. Other estimators raise an error.
         """
         return check_index_alignment(super().fit_transform(X, y, **params), X, y)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """(m,) names of the columns: of dimensions that have names, where each column is of one, else numbered."""
+        """Return names (m,) of the columns, from names of dimensions if each column has one, else numbered."""
         check_is_fitted(self)
-        known = getattr(self, "feature_names_in_", None)
-        named = None if known is None else self.spec_.column_names(known.tolist())
-        if named is None:
+        dimension_names = getattr(self, "feature_names_in_", None)
+        names = None if dimension_names is None else self.spec_.column_names(dimension_names.tolist())
+        if names is None:
             return np.asarray(super().get_feature_names_out(input_features))
-        return np.array(named, dtype=object)
+        return np.array(names, dtype=object)
 
-    def _look(self, sets: Sets, given: Domain | None, *, sampled: bool = False) -> DataSummary:
-        """One pass over the sets of ``fit``: every check, their bounds, and which of them are bad; and a sample."""
-        found = summarize(sets, given, skip=skips(self), sampled=sampled)
-        learn_sets(self, sets, found.bad, found.reason)
+    def _summarize_fit_sets(self, sets: Sets, domain: Domain | None, *, sampled: bool = False) -> DataSummary:
+        """Check the sets of ``fit`` in one pass; return bounds, invalid sets and, if ``sampled``, a sample."""
+        summary = summarize(sets, domain, skip=should_skip(self), sampled=sampled)
+        set_fit_attributes(self, sets, summary.bad, summary.reason)
         if sets.points_dtype == np.float32:
-            warn_if_coarse(found, sets.origin)
-        return found
+            warn_coarse_columns(summary, sets.origin)
+        return summary
 
     @property
     def _n_features_out(self) -> int:
         return self.spec_.n_features
 
 
-def learn_sets(estimator: Any, sets: Sets, skipped: I64, reason: str) -> None:
+def set_fit_attributes(estimator: Any, sets: Sets, skipped: I64, reason: str) -> None:
     """Set attributes that describe the sets of ``fit``; ``reason``: why the first skipped set is invalid."""
-    require_some(sets, skipped, reason)
+    require_valid_sets(sets, skipped, reason)
     warn_skipped_sets(skipped, reason, "left out of fit (see skipped_)")
     estimator.n_features_in_, estimator.origin_, estimator.skipped_ = sets.n_dims, sets.origin, skipped
-    learn_names(estimator, sets)
+    set_feature_names(estimator, sets)
 
 
-def known_sets(estimator: Any, X: Any, *, text: bool = False) -> Sets:
-    """The sets X for a fitted estimator: of its dimensions, by number and name, and counted from where it counts."""
+def check_fitted_sets(estimator: Any, X: Any, *, text: bool = False) -> Sets:
+    """Return the sets X with the dimensions of a fitted estimator, relative to its origin."""
     check_is_fitted(estimator)
     sets = check_sets(X, estimator.n_features_in_, text=text, origin=estimator.origin_)
     if sets.names is not None or hasattr(estimator, "feature_names_in_"):
-        require_names(estimator, sets)
+        check_feature_names(estimator, sets)
     return sets
 
 
-def warn_if_coarse(found: DataSummary, origin: F64) -> None:
-    """Tell of columns whose values float32, in which sets are kept, hardly tells apart."""
-    low, high = found.low.astype(np.float64), found.high.astype(np.float64)
-    steps = (high - low) / np.spacing(np.maximum(np.abs(found.low), np.abs(found.high)))
-    coarse = (steps > 0) & (steps < FEW_STEPS)
+def warn_coarse_columns(summary: DataSummary, origin: F64) -> None:
+    """Warn about columns in which few float32 values separate the points."""
+    low, high = summary.low.astype(np.float64), summary.high.astype(np.float64)
+    steps = (high - low) / np.spacing(np.maximum(np.abs(summary.low), np.abs(summary.high)))
+    coarse = (steps > 0) & (steps < MIN_FLOAT32_STEPS)
     if coarse.any():
         j = int(np.argmax(coarse))
-        where = f"between {low[j] + origin[j]:.10g} and {high[j] + origin[j]:.10g}"
         warnings.warn(
-            f"column {j} of the points lies {where}, where float32, in which sets are kept, has {steps[j] + 1:.0f} "
-            "values: make the sets of float64, which are counted from an origin near them, or subtract its middle "
-            "before",
+            f"column {j} has only {steps[j] + 1:.0f} float32 values between {low[j] + origin[j]:.10g} and "
+            f"{high[j] + origin[j]:.10g}. Pass float64 points, which are stored relative to an origin, or subtract the "
+            "centre of the column.",
             stacklevel=find_stacklevel(),
         )
 
 
 def transform_sets(spec: EmbeddingSpec, sets: Sets, label: str, *, skip: bool) -> Any:
-    """(n_sets, m) float32 rows: a dask array for a store, an ndarray for sets in memory."""
+    """Return rows (n_sets, m) float32: a dask array for a store, an ndarray for sets in memory."""
     if isinstance(sets, SampleSets):
-        return _in_memory(spec, sets, skip)
+        return _embed_in_memory(spec, sets, skip)
     views, bounds, read_bytes = block_views(sets, 4 * spec.n_features)
-    label += "_skip" * skip  # not the same array: not the same name
+    label += "_skip" * skip  # rows of invalid sets differ, so the array needs another name
     return lazy_from_views(partial(_embed_view, skip), spec, views, bounds, label, read_bytes)
 
 
-def _in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
+def _embed_in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
     parameters = materialize_params(spec)
-    one = np.zeros(1, np.int64)
-    checked = run_skipping_invalid(partial(_check, spec), sets, range(len(sets)), one, skip=skip)
-    warn_skipped_sets(checked.bad, checked.reason, FATE)
-    tell_outside(np.concatenate(checked.results), 0, spec.domain, sets.n_points)
-    good, places = sets, np.arange(len(sets))
+    check, zero = partial(_require_and_count_outside, spec), np.zeros(1, np.int64)
+    checked = run_skipping_invalid(check, sets, range(len(sets)), zero, skip=skip)
+    warn_skipped_sets(checked.bad, checked.reason, SKIPPED_ROWS_NOTE)
+    warn_outside(np.concatenate(checked.results), 0, spec.domain, sets.n_points)
+    valid_sets, positions = sets, np.arange(len(sets))
     if checked.bad:
-        places = np.setdiff1d(places, checked.bad)
-        good = sets[places]
+        positions = np.setdiff1d(positions, checked.bad)
+        valid_sets = sets[positions]
     out = np.empty((len(sets), spec.n_features), np.float32)
     out[checked.bad] = np.nan
 
-    lost = np.full((1, spec.n_features), np.nan, np.float32)
-    late = dict[int, PartialResult[F32]]()  # sets that a user's own function refuses
+    nan_row = np.full((1, spec.n_features), np.nan, np.float32)
+    failures = dict[
+        int, PartialResult[F32]
+    ]()  # only embedding them shows sets that a user's function rejects
 
     def fill(rows: slice) -> None:
-        made = run_skipping_invalid(
-            partial(_named_rows, parameters), good[rows], places[rows], lost, skip=skip
+        result = run_skipping_invalid(
+            partial(_embed_finite, parameters), valid_sets[rows], positions[rows], nan_row, skip=skip
         )
-        out[places[rows] if checked.bad else rows] = (
-            made.results[0] if len(made.results) == 1 else np.concatenate(made.results)
+        out[positions[rows] if checked.bad else rows] = (
+            result.results[0] if len(result.results) == 1 else np.concatenate(result.results)
         )
-        if made.bad:
-            late[rows.start] = made
+        if result.bad:
+            failures[rows.start] = result
 
-    fill_in_memory(fill, block_bounds(good.sizes, 4 * sets.n_dims, 4 * spec.n_features))
-    if late:
-        parts = [late[start] for start in sorted(late)]
-        warn_skipped_sets([i for part in parts for i in part.bad], parts[0].reason, FATE)
+    fill_in_memory(fill, block_bounds(valid_sets.sizes, 4 * sets.n_dims, 4 * spec.n_features))
+    if failures:
+        parts = [failures[start] for start in sorted(failures)]
+        warn_skipped_sets([i for part in parts for i in part.bad], parts[0].reason, SKIPPED_ROWS_NOTE)
     return out
 
 
-def _named_rows(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> F32:
-    """The rows of sets, the first of which stands at position ``first``."""
-    with naming_random(range(first, first + len(sets))):
+def _embed_finite(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> F32:
+    with name_set_errors(range(first, first + len(sets))):
         rows = parameters.embed(sets)
         require_finite_rows(rows)
         return rows
 
 
 def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, first: int) -> F32:
-    lost = np.full((1, parameters.spec.n_features), np.nan, np.float32), np.zeros(1, np.int64)
+    nan_row = np.full((1, parameters.spec.n_features), np.nan, np.float32), np.zeros(1, np.int64)
     positions = range(first, first + len(view))
     pieces = partial(_embed_pieces, parameters) if is_additive(parameters) else None
-    made = run_skipping_invalid(partial(_embed, parameters), view, positions, lost, skip=skip, pieces=pieces)
-    warn_skipped_sets(made.bad, made.reason, FATE)
-    rows, outside = zip(*made.results, strict=True)
-    tell_outside(np.concatenate(outside), first, parameters.spec.domain, view.n_points)
+    result = run_skipping_invalid(
+        partial(_embed, parameters), view, positions, nan_row, skip=skip, pieces=pieces
+    )
+    warn_skipped_sets(result.bad, result.reason, SKIPPED_ROWS_NOTE)
+    rows, outside = zip(*result.results, strict=True)
+    warn_outside(np.concatenate(outside), first, parameters.spec.domain, view.n_points)
     return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
 
 def _embed(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> tuple[F32, I64]:
-    outside = _check(parameters.spec, sets, first)
-    return _named_rows(parameters, sets, first), outside
+    outside = _require_and_count_outside(parameters.spec, sets, first)
+    return _embed_finite(parameters, sets, first), outside
 
 
-def _embed_pieces(parameters: Additive, view: SetStore, first: int) -> tuple[F32, I64]:
+def _embed_pieces(parameters: AdditiveParameters, view: SetStore, first: int) -> tuple[F32, I64]:
     outside = np.zeros(1, np.int64)
 
     def count(points: F32) -> None:
@@ -248,32 +250,31 @@ def _embed_pieces(parameters: Additive, view: SetStore, first: int) -> tuple[F32
         outside[:] += count_outside(parameters.spec.domain, piece, first)
 
     row = embed_in_pieces(parameters, view, first, count)
-    with naming_random([first]):
+    with name_set_errors([first]):
         require_finite_rows(row)
     return row, outside
 
 
-def _check(spec: EmbeddingSpec, sets: SampleSets, first: int) -> I64:
+def _require_and_count_outside(spec: EmbeddingSpec, sets: SampleSets, first: int) -> I64:
     spec.require(sets, first)
     return count_outside(spec.domain, sets, first)
 
 
 def count_outside(domain: Domain | None, sets: SampleSets, first: int) -> I64:
-    """Points of each set outside the bounds seen in fit; `SampleSetError` for sets that cannot be embedded."""
+    """Return the number of points of each set outside the domain; raise for a fixed domain or invalid weights."""
     require_nonnegative_weights(sets, first)
     if domain is None:
         return np.zeros(len(sets), np.int64)
-    outside = domain.outside(sets)
+    outside = domain.count_outside(sets)
     if domain.fixed and outside.any():
         raise outside_error(sets, domain, first)
     return outside
 
 
-def tell_outside(outside: I64, first: int, domain: Domain | None, n_points: int) -> None:
-    """Warn once of points outside a box that was chosen from data, with their number, if more are than may be."""
+def warn_outside(outside: I64, first: int, domain: Domain | None, n_points: int) -> None:
+    """Warn if more points are outside the domain than expected; ``outside`` (n_sets,) counts them."""
     if domain is not None and outside.sum() > domain.expected_outside(n_points):
         warn(
-            f"{outside.sum()} points of {(outside > 0).sum()} sets (the first is set {first + outside.argmax()}) "
-            "lie outside the bounds seen in fit and count at the wall: fit on data that spans the range, or give a "
-            "domain to an embedding that takes one"
+            f"{outside.sum()} points in {(outside > 0).sum()} sets (first: set {first + outside.argmax()}) are outside "
+            "the range seen in fit and were clipped. Fit on representative data or pass domain=."
         )

@@ -1,16 +1,16 @@
-"""How a set's row moves when one of its points counts a little more: what explains a prediction point by point.
+"""Influence of points on a set's row: the derivative of a prediction by the weight of a point.
 
 A set is the distribution P = sum_i u_i delta_(x_i), u its weights over their sum. For a function f of its row
 
     IF(x) = d/dt f(row of (1 - t) P + t delta_x) at t = 0,    sum_i u_i IF(x_i) = 0,
 
-the influence function of robust statistics (Hampel 1974). Tables that know their derivative say so by `influence`; for
-others every point is left out once, as the jackknife does (Tukey 1958; Efron, Stein 1981):
+the influence function of robust statistics (Hampel 1974). Fitted parameters with a known derivative have a method
+`influence`; for others each point is left out in turn, as in the jackknife (Tukey 1958; Efron, Stein 1981):
 
-    IF(x_i) ~ (f(P) - f(P without x_i)) (1 - u_i) / u_i,   exact where rows are means of rows of points.
+    IF(x_i) ~ (f(P) - f(P without x_i)) (1 - u_i) / u_i,   exact if rows are means of rows of points.
 
-Of sequences, pieces W of several lengths are left out as well (occlusion; Zeiler, Fergus 2014), since a distance hardly
-feels a single symbol. The influence is the least-squares solution of
+Distances of sequences depend little on a single symbol, so windows W of several lengths are left out as well
+(occlusion; Zeiler, Fergus 2014). The influence is the least-squares solution of
 
     sum_(i in W) u_i IF(x_i) = (f(P) - f(P without W)) (1 - sum_(i in W) u_i)   for all W.
 """
@@ -22,92 +22,90 @@ from typing import Any
 
 import numpy as np
 
+from dkdist._base._tuning import POINTS_PER_BATCH
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist.sets import SampleSets
 
-PIECE_LENGTHS = 1, 2, 4, 8  # of sequences; the length of what decides is unknown
-POINTS_AT_ONCE = 2**18  # of sets that lack a point
+WINDOW_LENGTHS = 1, 2, 4, 8  # powers of two, as the length of the relevant pattern is unknown
 
 
 class LinearInfluence:
-    """Mixin of tables whose rows are means over points: their influence is that of the points' own rows."""
+    """Mixin of fitted parameters whose rows are means over points: the influence follows from rows of points."""
 
     def influence(self: Any, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """(q, k) influence of points ``at`` (q, d), up to a constant of each column: exact."""
-        rows: F32 = self.embed(each_alone(one, at))
+        """Return the exact influence (q, k) of points ``at`` (q, d), up to a constant of each column."""
+        rows: F32 = self.embed(as_singletons(one, at))
         return rows.astype(np.float64) @ gradient
 
 
-def each_alone(one: SampleSets, at: F32) -> SampleSets:
-    """Sets of one point each."""
+def as_singletons(one: SampleSets, at: F32) -> SampleSets:
+    """Return sets of one point each."""
     return SampleSets._trusted(at, np.arange(len(at) + 1), None, None, one.origin)
 
 
 def weight_fractions(one: SampleSets) -> F64:
-    """(n,) weights of the points of the one set, over their sum."""
-    given = one.weights_of(0)
-    w = np.ones(one.n_points) if given is None else given.reshape(-1).astype(np.float64)
+    """Return the weights (n,) of the points of a single set over their sum."""
+    weights = one.weights_of(0)
+    w = np.ones(one.n_points) if weights is None else weights.reshape(-1).astype(np.float64)
     return np.asarray(w / w.sum())
 
 
-def influences(parameters: Any, one: SampleSets, gradient: F64, at: F32 | None = None) -> F64:
-    """(n, k) influence of each point of the one set, or of points ``at`` (n, d); of mean zero over those of the set.
+def point_influences(parameters: Any, one: SampleSets, gradient: F64, at: F32 | None = None) -> F64:
+    """Return the influence (n, k) of the points of a single set, or of points ``at`` (n, d).
 
-    ``gradient`` (m, k) is the derivative of k functions by the row. Tables whose rows have a derivative by the weights
-    of points have a method ``influence(one, at, gradient)`` that returns these numbers up to a constant of each column;
-    places ``at`` are relative to the origin of ``one``. Raises ValueError for ``at`` where no derivative is known.
+    ``gradient`` (m, k) is the derivative of k functions by the row; ``at`` is relative to the origin of ``one``. The
+    weighted mean over the points of the set is zero. A method ``influence(one, at, gradient)`` of the fitted parameters
+    returns these numbers up to a constant of each column; without it, ``at`` raises ValueError.
     """
     if hasattr(parameters, "influence"):
-        own = parameters.influence(one, one.relative, gradient)
-        there = own if at is None else parameters.influence(one, at, gradient)
-        return np.asarray(there - weight_fractions(one) @ own)
+        of_points = parameters.influence(one, one.relative, gradient)
+        result = of_points if at is None else parameters.influence(one, at, gradient)
+        return np.asarray(result - weight_fractions(one) @ of_points)
     if at is not None:
         raise ValueError(
-            f"{type(parameters.spec).__name__} has no known derivative: points of a set are left out in turn, and "
-            "nothing is known of other points. Take an embedding by densities, means, moments or quantiles"
+            f"{type(parameters.spec).__name__} has no known derivative, which the influence of other points than those "
+            "of the set requires. Use an embedding by densities, means, moments or quantiles."
         )
-    found = _left_out(parameters, one, gradient)
-    return found - weight_fractions(one) @ found
+    result = _leave_out_influences(parameters, one, gradient)
+    return result - weight_fractions(one) @ result
 
 
-def _left_out(parameters: Any, one: SampleSets, gradient: F64) -> F64:
-    """By leaving out points: each by itself, and pieces of sequences, whose single points change little."""
+def _leave_out_influences(parameters: Any, one: SampleSets, gradient: F64) -> F64:
     u, n = weight_fractions(one), one.n_points
-    lengths = PIECE_LENGTHS if getattr(parameters.spec, "ordered", False) else PIECE_LENGTHS[:1]
-    starts, ends = _pieces(n, lengths)
+    lengths = WINDOW_LENGTHS if getattr(parameters.spec, "ordered", False) else WINDOW_LENGTHS[:1]
+    starts, ends = _windows(n, lengths)
     total = np.concatenate([[0.0], np.cumsum(u)])
     weight = total[ends] - total[starts]
-    kept = (weight > 0) & (weight < 1)  # what weighs nothing, or all, cannot be left out
-    starts, ends, weight = starts[kept], ends[kept], weight[kept]
+    is_proper = (weight > 0) & (weight < 1)  # windows of weight 0 or 1 have no influence
+    starts, ends, weight = starts[is_proper], ends[is_proper], weight[is_proper]
     changes = np.empty((len(starts), gradient.shape[1]))
-    own = parameters.embed(one).astype(np.float64)
-    step = max(1, POINTS_AT_ONCE // n)
+    full_row = parameters.embed(one).astype(np.float64)
+    step = max(1, POINTS_PER_BATCH // n)
     for first in range(0, len(starts), step):
-        some = slice(first, first + step)
-        rows = parameters.embed(_without(one, starts[some], ends[some])).astype(np.float64)
-        changes[some] = (own - rows) @ gradient * (1 - weight[some])[:, None]
-    found = np.zeros((n, gradient.shape[1]))
+        batch = slice(first, first + step)
+        rows = parameters.embed(_omit(one, starts[batch], ends[batch])).astype(np.float64)
+        changes[batch] = (full_row - rows) @ gradient * (1 - weight[batch])[:, None]
+    influence = np.zeros((n, gradient.shape[1]))
     positive = np.flatnonzero(u > 0)
     if len(lengths) > 1 and len(starts):
         inside = (starts[:, None] <= positive) & (positive < ends[:, None])
-        found[positive] = np.linalg.lstsq(inside.astype(float), changes)[0] / u[positive, None]
+        influence[positive] = np.linalg.lstsq(inside.astype(float), changes)[0] / u[positive, None]
     else:
-        found[starts] = changes / u[starts, None]
-    return found
+        influence[starts] = changes / u[starts, None]
+    return influence
 
 
-def _pieces(n: int, lengths: Sequence[int]) -> tuple[I64, I64]:
-    """Starts and ends of all pieces of so many points in a row, shorter than the whole."""
-    own = [length for length in lengths if length < n]
-    starts = [np.arange(n - length + 1) for length in own]
-    if not own:
+def _windows(n: int, lengths: Sequence[int]) -> tuple[I64, I64]:
+    """Return starts and ends of all windows of these lengths that are shorter than n."""
+    shorter = [length for length in lengths if length < n]
+    starts = [np.arange(n - length + 1) for length in shorter]
+    if not shorter:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    return np.concatenate(starts), np.concatenate([s + m for s, m in zip(starts, own, strict=True)])
+    return np.concatenate(starts), np.concatenate([s + m for s, m in zip(starts, shorter, strict=True)])
 
 
-def _without(one: SampleSets, starts: I64, ends: I64) -> SampleSets:
-    """The set without the points of each piece."""
+def _omit(one: SampleSets, starts: I64, ends: I64) -> SampleSets:
+    """Return the set without the points of each window."""
     n = one.n_points
-    chosen = [np.concatenate([np.arange(i), np.arange(j, n)]) for i, j in zip(starts, ends, strict=True)]
-    points = np.concatenate(chosen)
-    return one._of_rows(points, np.concatenate([[0], np.cumsum(n - (ends - starts))]))
+    rows = [np.concatenate([np.arange(i), np.arange(j, n)]) for i, j in zip(starts, ends, strict=True)]
+    return one._of_rows(np.concatenate(rows), np.concatenate([[0], np.cumsum(n - (ends - starts))]))

@@ -1,8 +1,8 @@
-"""Bad sets: what cannot be read or used is found by division, and named by its position or left out.
+"""Invalid sets: located by splitting blocks, then reported by position or skipped.
 
-Work on a block of sets fails as a whole. Its eighths are then worked on by themselves, and theirs, until the bad
-sets stand alone; where nothing fails nothing is done twice. Pairs of objects whose distance is of no use are named by
-their places in the user's collection.
+Work on a block of sets fails as a whole. The block is then split into eighths recursively, until the invalid sets are
+isolated; blocks without invalid sets are processed once. Errors about pairs of objects are reported with the positions
+of the objects in the user's collection.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from dkdist._base.parameter_checks import one_of
+from dkdist._base.parameter_checks import check_choice
 from dkdist._numba.arrays import I64, Array
 from dkdist._runtime.process import warn
 from dkdist.io import SetStore, StoreFormatError
@@ -26,13 +26,15 @@ from dkdist.sets.point_checks import locate
 T = TypeVar("T")
 Positions = Sequence[int] | I64
 
-PARTS = 8  # eighths: where most sets are bad, fewer failures than halves; where one is, less is read again
-LISTED = 10  # positions that a message names
+# More parts fail less often where most sets are invalid, fewer parts read less again where one set is:
+# python -m pytest tests/base/test_bad_sets.py counts the reads.
+N_SPLIT_PARTS = 8
+MAX_LISTED_POSITIONS = 10  # keeps messages on one line (tests/base/test_bad_sets.py)
 
 
 @dataclass
 class PartialResult(Generic[T]):
-    """What work gave for the parts of some sets, in order; and the positions of bad ones, with the first reason."""
+    """Results of parts of a collection in order, positions of invalid sets, and the first error message."""
 
     results: list[T] = field(default_factory=list)
     bad: list[int] = field(default_factory=list)
@@ -43,23 +45,22 @@ def run_skipping_invalid(
     work: Callable[[SampleSets, int], T],
     sets: SampleSets | SetStore,
     positions: Positions,
-    lost: T,
+    fill_value: T,
     *,
     skip: bool,
     pieces: Callable[[SetStore, int], T] | None = None,
 ) -> PartialResult[T]:
-    """``work(sets, position of the first)`` on all sets at once, or on the parts of them that hold no bad set.
+    """Call ``work(sets, position of the first set)`` on all sets, or on the parts without invalid sets.
 
-    ``pieces`` does the same for one set that is too large to be read at once, where that is possible.
-
-    ``positions`` are the sets' places in the collection that the user gave. With ``skip`` the result for a bad
-    set is ``lost``; without, the first one raises. What is wrong with a store as a whole raises in any case.
+    ``pieces`` replaces ``work`` for a single set that is too large to be read at once. ``positions`` are those of the
+    sets in the user's collection. With ``skip``, the result of an invalid set is ``fill_value``; otherwise the first
+    invalid set raises. Errors of the whole store always raise.
     """
-    made: PartialResult[T] = PartialResult()
-    parts = [(sets, positions)]  # the first ones last
+    output: PartialResult[T] = PartialResult()
+    parts = [(sets, positions)]  # a stack: the first part is on top
     while parts:
-        part, places = parts.pop()
-        first = int(places[0])
+        part, part_positions = parts.pop()
+        first = int(part_positions[0])
         try:
             if not isinstance(part, SetStore):
                 result = work(part, first)
@@ -69,23 +70,23 @@ def run_skipping_invalid(
                 result = work(part.points_alone(), first)
         except (SampleSetError, StoreFormatError) as error:
             if len(part) > 1:
-                size = -(-len(part) // PARTS)
+                size = -(-len(part) // N_SPLIT_PARTS)
                 starts = range(0, len(part), size)
-                parts += [(part[a : a + size], places[a : a + size]) for a in reversed(starts)]
+                parts += [(part[a : a + size], part_positions[a : a + size]) for a in reversed(starts)]
                 continue
             if not skip:
                 _raise_named(error, part, first)
-            made.bad.append(first)
-            made.reason = made.reason or str(error)
-            result = lost
-        made.results.append(result)
-    if made.bad and isinstance(sets, SetStore):
-        _require_current(sets)  # of a store that was replaced, no set is bad
-    return made
+            output.bad.append(first)
+            output.reason = output.reason or str(error)
+            result = fill_value
+        output.results.append(result)
+    if output.bad and isinstance(sets, SetStore):
+        _require_current(sets)  # errors of a replaced store are not errors of its sets
+    return output
 
 
 def _raise_named(error: ValueError, sets: SampleSets | SetStore, position: int) -> None:
-    """Raise the error with the set's position in it: a store's own message counts from the store's beginning."""
+    """Raise the error with the position of the set in the user's collection, which may be a view of the store."""
     if isinstance(sets, SetStore) and isinstance(error, StoreFormatError):
         _require_current(sets)
         raise StoreFormatError(f"set {position} cannot be read: {error}") from error
@@ -93,71 +94,71 @@ def _raise_named(error: ValueError, sets: SampleSets | SetStore, position: int) 
 
 
 def _require_current(sets: SetStore) -> None:
-    """Raise unless the store is still there, whole at its root, and the one that this view was made from."""
+    """Raise unless the store still exists with the commit of this view."""
     CommitReader(sets._address, sets._commit)
 
 
-def skips(estimator: Any) -> bool:
-    """Whether the estimator leaves out what is bad: its parameter ``on_error``, checked."""
-    return bool(one_of("on_error", estimator.on_error, ("raise", "skip")) == "skip")
+def should_skip(estimator: Any) -> bool:
+    """Return whether ``on_error`` of the estimator is "skip"; raise if it is invalid."""
+    return bool(check_choice("on_error", estimator.on_error, ("raise", "skip")) == "skip")
 
 
-def listed(positions: Positions) -> str:
-    """Positions for a message: the first ten."""
-    more = ", ..." if len(positions) > LISTED else ""
-    return ", ".join(str(int(i)) for i in positions[:LISTED]) + more
+def format_positions(positions: Positions) -> str:
+    """Return the first positions as text for a message."""
+    more = ", ..." if len(positions) > MAX_LISTED_POSITIONS else ""
+    return ", ".join(str(int(i)) for i in positions[:MAX_LISTED_POSITIONS]) + more
 
 
 def warn_skipped_sets(bad: Positions, reason: str, fate: str) -> None:
-    """Warn about bad sets, if there are any: how many, what becomes of them, which they are, and why."""
+    """Warn about invalid sets, if any; ``fate`` states their treatment."""
     if len(bad):
-        warn(f"{len(bad)} bad set(s) {fate}: {listed(bad)}. The first because: {reason}")
+        warn(f"{len(bad)} invalid set(s) {fate}: {format_positions(bad)}. First error: {reason}")
 
 
 def warn_nonfinite_rows(bad: I64, n_rows: int, fate: str) -> None:
-    """Warn about rows of features that are not finite, if there are any."""
+    """Warn about rows of features that are not finite, if any."""
     if len(bad):
-        warn(f"{len(bad)} of {n_rows} rows of X are not finite and were {fate}: {listed(bad)}")
+        warn(f"{len(bad)} of {n_rows} rows of X are not finite and were {fate}: {format_positions(bad)}")
 
 
 def require_rows(n: int) -> None:
-    """Refuse to learn, or to measure, from no rows."""
+    """Raise if there are no rows to fit or score on."""
     if n == 0:
-        raise no_rows_left()
+        raise no_finite_rows_error()
 
 
-def no_rows_left() -> ValueError:
-    """The error for features of which no row is finite."""
+def no_finite_rows_error() -> ValueError:
+    """Return the error for features without a finite row."""
     return ValueError(
-        "no row to learn from, or none to measure on, is left: the features of all of them are not finite, and "
-        "on_error='skip' leaves them out. Repair what makes them"
+        "X must contain at least one row with finite features; on_error='skip' has skipped all of them. Correct the "
+        "step that computes the features."
     )
 
 
 class PairError(SampleSetError):
-    """A pair of objects, by their places in two blocks, whose distance is of no use; `naming` tells where they are."""
+    """A pair of objects with an invalid distance, by indices in two blocks; see `name_pair_errors`."""
 
-    def __init__(self, row: int, column: int, found: str) -> None:
-        super().__init__(f"the distance of object {row} of a block to random object {column} {found}")
-        self.row, self.column, self.found = row, column, found
+    def __init__(self, row: int, column: int, problem: str) -> None:
+        super().__init__(f"the distance of object {row} of a block to random object {column} {problem}")
+        self.row, self.column, self.problem = row, column, problem
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PairError, (self.row, self.column, self.found)
+        return PairError, (self.row, self.column, self.problem)
 
 
 @contextmanager
-def naming(name: Callable[[int, int], str]) -> Iterator[None]:
-    """Turn a `PairError` into one that says ``name(row, column)``: which objects of the user's these are."""
+def name_pair_errors(name: Callable[[int, int], str]) -> Iterator[None]:
+    """Replace the block indices in a `PairError` by ``name(row, column)``."""
     try:
         yield
     except PairError as error:
         raise SampleSetError(
-            f"the distance of {name(error.row, error.column)} {error.found}"
+            f"the distance of {name(error.row, error.column)} {error.problem}"
         ) from error.__cause__
 
 
 class RowError(SampleSetError):
-    """A set without usable features, by its index in a block; `naming_random` names its position."""
+    """A set with invalid features, by its index in a block; see `name_set_errors`."""
 
     def __init__(self, row: int, reason: str) -> None:
         super().__init__(f"set {row} of a block {reason}")
@@ -168,7 +169,7 @@ class RowError(SampleSetError):
 
 
 def require_finite_distances(out: Array, n_parts: int) -> None:
-    """Refuse distances (n, R n_parts) that exceed float32; raise `PairError`."""
+    """Raise `PairError` for distances (n, R n_parts) that exceed float32."""
     finite = np.isfinite(out)
     if not finite.all():
         i, j = divmod(int(np.argmin(finite)), out.shape[1])
@@ -176,7 +177,7 @@ def require_finite_distances(out: Array, n_parts: int) -> None:
 
 
 def require_finite_rows(rows: Array) -> None:
-    """Refuse features (n, m) that are not finite; raise `RowError`."""
+    """Raise `RowError` for features (n, m) that are not finite."""
     finite = np.isfinite(rows)
     if not finite.all():
         i, j = divmod(int(np.argmin(finite)), rows.shape[1])
@@ -186,56 +187,44 @@ def require_finite_rows(rows: Array) -> None:
 
 
 @contextmanager
-def naming_random(positions: Positions) -> Iterator[None]:
-    """Name the sets of a `PairError` (with random objects) or a `RowError` by their positions in the collection."""
+def name_set_errors(positions: Positions) -> Iterator[None]:
+    """Replace block indices in a `PairError` or `RowError` by positions in the collection."""
     try:
-        with naming(lambda i, j: f"set {positions[i]} to random object {j}"):
+        with name_pair_errors(lambda i, j: f"set {positions[i]} to random object {j}"):
             yield
     except RowError as error:
         raise SampleSetError(f"set {positions[error.row]} {error.reason}") from error.__cause__
 
 
 def require_nonnegative_weights(sets: SampleSets, first_set: int = 0) -> None:
-    """Refuse weights that are not a measure: negative ones, a set that weighs nothing, or several channels.
+    """Raise `SampleSetError` for negative weights, sets of total weight 0 and several channels.
 
-    Embeddings of distributions call this; the kernel distance, which knows signed weights, does not. Without
-    weights there is nothing to check. One pass over the weights. ``first_set`` is the position of set 0, for
-    messages about a part of a collection.
-
-    Raises
-    ------
-    SampleSetError
-        Naming the first offending set.
+    Embeddings of distributions call this; the kernel distance accepts signed weights and does not. ``first_set`` is
+    the position of set 0 in the collection.
     """
     w = sets.weights
     if w is None or len(sets) == 0:
         return
     if w.ndim == 2 and w.shape[1] > 1:
-        raise SampleSetError(
-            f"weights have {w.shape[1]} channels a point; an embedding of distributions takes one. "
-            "Keep one column"
-        )
+        raise SampleSetError(f"weights must have 1 channel per point; got {w.shape[1]}. Select one column.")
     w = w.reshape(-1)
     if w.min() < 0:
         row = int(np.argmax(w < 0))
         i, r = locate(sets.offsets, row)
-        raise negative_weight(r, first_set + i, w[row])
+        raise negative_weight_error(r, first_set + i, w[row])
     totals = np.add.reduceat(w, sets.offsets[:-1], dtype=np.float64)
     if totals.min() <= 0:
-        raise weightless(first_set + int(np.argmin(totals)))
+        raise zero_weight_error(first_set + int(np.argmin(totals)))
 
 
-def negative_weight(point: int, i: int, weight: float) -> SampleSetError:
-    """The error for a point of set i whose weight is no part of a measure."""
+def negative_weight_error(point: int, i: int, weight: float) -> SampleSetError:
     return SampleSetError(
-        f"weight of point {point} of set {i} is {weight}: weights of a distribution must be >= 0. "
-        "Clip them, or drop the points"
+        f"weight of point {point} of set {i} is {weight}, but weights must be >= 0. Clip the weights or drop the "
+        "points."
     )
 
 
-def weightless(i: int) -> SampleSetError:
-    """The error for set i, which weighs nothing."""
+def zero_weight_error(i: int) -> SampleSetError:
     return SampleSetError(
-        f"the weights of set {i} sum to 0: a set needs at least one point of positive weight. "
-        "Drop the set, or give it weights"
+        f"the weights of set {i} must have a positive sum; got 0. Drop the set or correct its weights."
     )

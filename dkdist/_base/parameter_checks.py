@@ -1,4 +1,4 @@
-"""Checks of constructor parameters, with messages that say what was expected, what was found and what to do."""
+"""Checks of constructor parameters: they return the value or raise `ValueError`."""
 
 from __future__ import annotations
 
@@ -12,67 +12,68 @@ import numpy as np
 from dkdist._numba.arrays import F64
 from dkdist._utils.validation import as_real_array
 
-MOST_COUNTED = 2**40  # of anything
-LEAST, MOST = 1e-30, 1e30  # of bandwidths and widths: frequencies and phases are float32
+MAX_COUNT = (
+    2**40
+)  # default limit of counts: products with row sizes stay within int64 (tests/test_bad_input.py)
+MIN_SCALE, MAX_SCALE = 1e-30, 1e30  # bandwidths: frequencies and phases are float32 (tests/test_bad_input.py)
 
 
-def one_of(name: str, value: Any, allowed: Sequence[Any]) -> Any:
-    """``value`` if it is one of the allowed words or numbers."""
+def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> Any:
+    """Return ``value`` if it is one of the allowed strings or numbers."""
     if not isinstance(value, (str, int, float, type(None))) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; found {value!r:.200}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r:.200}")
     return value
 
 
-def is_word(value: Any, word: str) -> bool:
-    """Whether ``value`` is this word; arrays, which compare value by value, are none."""
-    return isinstance(value, str) and value == word
+def is_literal(value: Any, literal: str) -> bool:
+    """Return whether ``value`` is this string; unlike ``==``, also for arrays."""
+    return isinstance(value, str) and value == literal
 
 
-def whole(name: str, value: Any, least: int = 1, most: float = MOST_COUNTED) -> int:
-    """``value`` as an int that is at least ``least``, and no more than anything can be counted in, or than ``most``."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number >= {least}; found {value!r:.200}")
-    if int(value) > most:
-        raise ValueError(f"{name} must be a whole number from {least} to {most}; found {value!r:.40}")
+def check_int(name: str, value: Any, minimum: int = 1, maximum: float = MAX_COUNT) -> int:
+    """Return ``value`` as an int within these limits."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
+        raise ValueError(f"{name} must be an integer >= {minimum}; got {value!r:.200}")
+    if int(value) > maximum:
+        raise ValueError(f"{name} must be an integer from {minimum} to {maximum}; got {value!r:.40}")
     return int(value)
 
 
-def positive(name: str, value: Any) -> float:
-    """``value`` as a finite float above zero."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < _number(value) < np.inf:
-        raise ValueError(f"{name} must be a positive number; found {value!r:.200}")
+def check_positive(name: str, value: Any) -> float:
+    """Return ``value`` as a finite float above 0."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < _float_or_inf(value) < np.inf:
+        raise ValueError(f"{name} must be a positive number; got {value!r:.200}")
     return float(value)
 
 
-def within_float32(name: str, value: Any) -> float:
-    """``value`` as a float above zero that float32 can divide points by."""
-    number = positive(name, value)
-    if not LEAST <= number <= MOST:
+def check_scale(name: str, value: Any) -> float:
+    """Return ``value`` as a positive float by which float32 points can be divided."""
+    number = check_positive(name, value)
+    if not MIN_SCALE <= number <= MAX_SCALE:
         raise ValueError(
-            f"{name} must lie between {LEAST:g} and {MOST:g}, as features are float32; found {number:.3g}: give the "
-            "points in other units"
+            f"{name} must be between {MIN_SCALE:g} and {MAX_SCALE:g}, the range of float32 features; got {number:.3g}. "
+            "Rescale the points."
         )
     return number
 
 
-def real_matrix(name: str, values: Any) -> F64:
-    """``values`` as a float64 array of any shape; ValueError for what is ragged, complex or no number."""
+def check_real_array(name: str, values: Any) -> F64:
+    """Return ``values`` as a float64 array; raise for ragged, complex or non-numeric data."""
     return as_real_array(name, values).astype(np.float64, copy=False)
 
 
 def require_symmetric(name: str, matrix: F64, tolerance: float, advice: str) -> None:
-    """Refuse a square matrix that is not symmetric to some part of its largest entry."""
+    """Raise unless a square matrix is symmetric up to ``tolerance`` times its largest entry."""
     gap = np.abs(matrix - matrix.T)
     i, j = np.unravel_index(int(np.argmax(gap)), gap.shape)
     if gap[i, j] > tolerance * np.abs(matrix).max():
         raise ValueError(
-            f"{name} must be symmetric, found {matrix[i, j]:.6g} at ({i}, {j}) and {matrix[j, i]:.6g} at ({j}, {i}): "
-            f"take {advice}"
+            f"{name} must be symmetric; got {matrix[i, j]:.6g} at ({i}, {j}) and {matrix[j, i]:.6g} at ({j}, {i}). "
+            f"Use {advice}."
         )
 
 
-def _number(value: Real) -> float:
-    """``value`` as a float; infinite if it is a whole number that no float reaches."""
+def _float_or_inf(value: Real) -> float:
     try:
         return float(value)
     except OverflowError:
@@ -80,12 +81,12 @@ def _number(value: Real) -> float:
 
 
 def round_to_float32(value: float) -> float:
-    """``value`` to seven digits: what float32 can tell, and the same whatever a library's last bits are."""
+    """Round ``value`` to 7 digits: the precision of float32, independent of last bits of libraries."""
     return float(f"{value:.7g}")
 
 
 def draw_seed(random_state: Any) -> int:
-    """A seed below 2**63 from an int, a Generator, a RandomState or None (a fresh one)."""
+    """Return a seed below 2**63 from an int, a Generator, a RandomState or None (random)."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
     if isinstance(random_state, np.random.Generator):
@@ -95,11 +96,13 @@ def draw_seed(random_state: Any) -> int:
     if type(random_state) is not bool and isinstance(random_state, (int, np.integer)) and random_state >= 0:
         return int(random_state)
     raise ValueError(
-        f"random_state must be None, a whole number >= 0 or a numpy Generator; found {random_state!r:.200}"
+        f"random_state must be None, an integer >= 0 or a numpy Generator; got {random_state!r:.200}"
     )
 
 
 def median_seed(random_state: Any) -> int:
-    """The seed that ``random_state`` is, or will give next; 0 for None, so that medians are the same every time."""
-    moves = isinstance(random_state, (np.random.Generator, np.random.RandomState))
-    return 0 if random_state is None else draw_seed(copy.deepcopy(random_state) if moves else random_state)
+    """Return the seed of ``random_state`` without advancing it; 0 for None, so that medians are reproducible."""
+    is_stateful = isinstance(random_state, (np.random.Generator, np.random.RandomState))
+    return (
+        0 if random_state is None else draw_seed(copy.deepcopy(random_state) if is_stateful else random_state)
+    )

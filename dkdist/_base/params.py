@@ -1,16 +1,14 @@
-"""Sets of many points, run by run: what is a mean over points is a mean over each run first, then over runs.
+"""Parameters of embeddings, and rows that are means over chunks of large sets.
 
-    mean over a set = sum_r W_r (mean over run r) / sum_r W_r        W_r: the weight of the points of run r
+An embedding is defined by a record of plain numbers (`Params`), which is compared, hashed, stored as JSON and sent in
+task graphs. ``materialize`` builds the arrays derived from it (`FittedParams`), identical in every process.
 
-Runs are 4 MiB of points (`dkdist._numba.points.chunk_length`), from the first one of the set on. Compiled loops see one
-run, in float32, and runs are taken together in float64. So a set that comes from a store in pieces, cut anew into
-runs, has the bits of the same set in memory, and no set needs more memory than a run does.
+The mean over a large set is the weighted mean over chunks of 4 MiB (`dkdist._numba.points.chunk_length`):
 
-What every embedding of sample sets is made of: a record of plain numbers, the tables drawn from it, and its domain.
+    mean over a set = sum_r W_r (mean over chunk r) / sum_r W_r        W_r: weight of the points of chunk r
 
-A specification can be compared, hashed, stored as JSON and sent in a graph; ``draw`` makes the tables it stands
-for, the same in every process. A set's row depends on that set alone, bit for bit on processors of one kind. A domain
-is the box that densities live on, scaled to the unit cube.
+Compiled functions process one chunk in float32; chunks are combined in float64. A set that is read in pieces is cut
+into the same chunks as a set in memory, so its row has the same bits, and memory is bounded by a chunk.
 """
 
 from __future__ import annotations
@@ -28,15 +26,16 @@ from dkdist._numba.points import are_long, chunk_length, count_outside, weight_t
 from dkdist._utils.serialization import serializable
 from dkdist.sets import SampleSets
 
-LEAST_WIDTH, MOST_WIDTH = 1e-37, 1e37  # of a dimension: 1 / width is a float32, unless it is flat
+# Widths of a dimension whose reciprocal is a float32 (tests/base/test_domains.py); a flat dimension has width 0.
+MIN_DOMAIN_WIDTH, MAX_DOMAIN_WIDTH = 1e-37, 1e37
 
 
 @serializable("Domain")
 @dataclass(frozen=True)
 class Domain:
-    """A box; ``fixed`` ones refuse points outside, others (chosen from the data) clip them to the wall.
+    """A box. Points outside raise an error if it is ``fixed``; otherwise they are clipped to its boundary.
 
-    ``ordinary`` is the share of points that may lie outside before anybody is told.
+    ``ordinary`` is the fraction of points outside up to which there is no warning.
     """
 
     low: tuple[float, ...]
@@ -46,11 +45,11 @@ class Domain:
 
     @property
     def n_dims(self) -> int:
-        """The dimension d of the box."""
+        """Number of dimensions d."""
         return len(self.low)
 
-    def of(self, dims: tuple[int, ...]) -> Domain:
-        """The box of some of its dimensions."""
+    def select(self, dims: tuple[int, ...]) -> Domain:
+        """Return the box of the dimensions ``dims``."""
         low, high = (tuple(side[j] for j in dims) for side in (self.low, self.high))
         return Domain(low, high, self.fixed, self.ordinary)
 
@@ -61,19 +60,19 @@ class Domain:
 
     @property
     def low_and_scale(self) -> tuple[F32, F32]:
-        """low and 1 / (high - low), each (d,) float32; a flat dimension has scale 0 and sits at the lower wall."""
+        """low and 1 / (high - low), each (d,) float32; the scale of a flat dimension is 0."""
         low, _ = self.arrays
         width = np.array(self.high) - np.array(self.low)
-        wide = width > LEAST_WIDTH
-        return low, np.divide(1, width, out=np.zeros_like(width), where=wide).astype(np.float32)
+        is_wide = width > MIN_DOMAIN_WIDTH
+        return low, np.divide(1, width, out=np.zeros_like(width), where=is_wide).astype(np.float32)
 
     def expected_outside(self, n_points: int) -> float:
-        """How many of some points may lie outside by chance (three standard deviations) before anybody is told."""
+        """Return the number of points outside above which a warning is due: mean plus 3 standard deviations."""
         expected = self.ordinary * n_points
         return expected + 3 * float(np.sqrt(expected))
 
-    def outside(self, sets: SampleSets) -> I64:
-        """Number of points of each set that lie outside the box: (n_sets,)."""
+    def count_outside(self, sets: SampleSets) -> I64:
+        """Return the number of points of each set outside the box: (n_sets,)."""
         low, high = self.arrays
         return count_outside(sets.relative, sets.offsets, low, high)
 
@@ -88,37 +87,38 @@ class Params(Generic[T]):
     A subclass has a method ``embed``, or ``_build`` gives an object that has one and holds larger arrays.
     """
 
-    _kept = 16  # tables of a class, those drawn last; 0 for what is costly to compare
+    # Fitted parameters that are cached for each class (tests/base/test_specifications.py); 0 where hashing is costly.
+    _cache_size = 16
 
     def require(self, sets: SampleSets, first: int) -> None:
         """Raise `SampleSetError` for the first set that has no row; ``first`` is the position of set 0."""
 
     @property
     def spec(self) -> Self:
-        """Themselves: parameters without tables are their own."""
+        """These parameters: without `_build`, they are their own fitted parameters."""
         return self
 
     def materialize(self) -> T:
-        """The tables it stands for; drawn once in a process."""
-        kind: Any = type(self)
-        made: T = _cached(kind)(self)
-        return made
+        """Return the fitted parameters; built once per process and cached."""
+        cls: Any = type(self)
+        fitted: T = _cached_build(cls)(self)
+        return fitted
 
     def column_names(self, names: Sequence[str]) -> list[str] | None:
-        """Names of the columns of a row, from those of the dimensions; None where a column is of several."""
+        """Return names of the columns of a row from names of dimensions; None if a column mixes dimensions."""
         return None
 
     def _build(self) -> T:
         return self  # type: ignore[return-value]
 
 
-def numbered(names: Sequence[str], n_columns: int) -> list[str]:
-    """NAME_0, NAME_1, ... of each dimension after the other, as many of each."""
+def numbered_names(names: Sequence[str], n_columns: int) -> list[str]:
+    """Return NAME_0, NAME_1, ... for each dimension, n_columns in all."""
     return [f"{name}_{k}" for name in names for k in range(n_columns // len(names))]
 
 
-class AroundEmbedding(Params[T]):
-    """A specification around that of an embedding, whose dimensions and columns it has."""
+class EmbeddingWrapperParams(Params[T]):
+    """Base of parameters that wrap those of an ``embedding`` and have its dimensions and columns."""
 
     embedding: Any
 
@@ -139,55 +139,55 @@ class AroundEmbedding(Params[T]):
 
 
 @cache
-def _cached(kind: Any) -> Any:
-    return lru_cache(kind._kept)(kind._build)
+def _cached_build(cls: Any) -> Any:
+    return lru_cache(cls._cache_size)(cls._build)
 
 
 class FittedParams(Generic[S]):
-    """Base of what is drawn from a specification; immutable, shared by all blocks."""
+    """Base of arrays built from parameters; immutable, shared by all blocks."""
 
     spec: S
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # plain numbers travel; whoever needs the tables makes them again
+        # Only the parameters are sent to workers; each process rebuilds the arrays.
         return Params.materialize, (self.spec,)
 
 
 class EmbeddingParameters(Protocol):
-    """Drawn tables of a specification; immutable, shared by all blocks."""
+    """Protocol of the fitted parameters of an embedding."""
 
     @property
     def spec(self) -> EmbeddingSpec:
-        """What these tables were drawn from."""
+        """The parameters that these arrays were built from."""
 
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, m) float32."""
 
 
 class RowSum(Protocol):
-    """A row in the making, of one set that comes in pieces."""
+    """Accumulator of the row of one set that is read in pieces."""
 
     def add(self, points: F32, weights: F32 | None) -> None:
-        """The next points (m, d) and their weights (m,)."""
+        """Add the next points (m, d) and their weights (m,)."""
 
     def row(self) -> F32:
-        """The row (m,), after the last: the same bits as of all points at once."""
+        """Return the row (m,) of all points added."""
 
 
-class Additive(EmbeddingParameters, Protocol):
-    """Tables whose rows follow from sums over points, so that a set may come in pieces."""
+class AdditiveParameters(EmbeddingParameters, Protocol):
+    """Fitted parameters whose rows are functions of sums over points: sets may be read in pieces."""
 
     def row_sum(self, n_points: int, weight: float) -> RowSum:
-        """The row of one set of known size and total weight, before its first piece."""
+        """Return an accumulator for one set of known size and total weight."""
 
 
-def is_additive(parameters: Any) -> TypeGuard[Additive]:
-    """Whether tables are `Additive`: a comparison with the protocol takes as long as ten sets."""
+def is_additive(parameters: Any) -> TypeGuard[AdditiveParameters]:
+    # Checking the runtime protocol would cost as much as embedding ten sets.
     return hasattr(parameters, "row_sum")
 
 
 class EmbeddingSpec(Protocol):
-    """What defines an embedding, in plain numbers (a frozen dataclass)."""
+    """Protocol of the parameters of an embedding: a frozen dataclass of plain numbers."""
 
     @property
     def n_dims(self) -> int:
@@ -199,130 +199,135 @@ class EmbeddingSpec(Protocol):
 
     @property
     def domain(self) -> Domain | None:
-        """The box that the points must lie in; None if they may lie anywhere."""
+        """The domain of the points; None if it is unbounded."""
 
     def require(self, sets: SampleSets, first: int) -> None:
         """Raise `SampleSetError` for the first set that has no row; ``first`` is the position of set 0."""
 
     def column_names(self, names: Sequence[str]) -> list[str] | None:
-        """Names of the columns of a row, from those of the dimensions; None where a column is of several."""
+        """Return names of the columns of a row from names of dimensions; None if a column mixes dimensions."""
 
     def materialize(self) -> EmbeddingParameters:
-        """The tables of this embedding; drawn once in a process."""
+        """Return the fitted parameters; built once per process and cached."""
 
 
-def one_set(points: F32, weights: F32 | None) -> SampleSets:
-    """The points of a run, as a set of their own."""
+def single_set(points: F32, weights: F32 | None) -> SampleSets:
     return SampleSets._trusted(points, np.array([0, len(points)]), weights)
 
 
-class CutPieces:
-    """Pieces of a set that come one by one, cut at multiples of ``length`` points, and then handed to ``use``."""
+class ChunkBuffer:
+    """Re-cut pieces of a set at multiples of ``length`` points and pass them to ``callback``."""
 
-    def __init__(self, length: int, use: Callable[[F32, F32 | None], None]) -> None:
-        self._length, self._use = length, use
-        self._rest: tuple[F32, F32 | None] | None = None
+    def __init__(self, length: int, callback: Callable[[F32, F32 | None], None]) -> None:
+        self._length, self._callback = length, callback
+        self._remainder: tuple[F32, F32 | None] | None = None
 
     def add(self, points: F32, weights: F32 | None) -> None:
-        """The next points (m, d) and their weights (m,)."""
-        if self._rest is not None:
-            before, masses = self._rest
-            points = np.concatenate([before, points])
-            weights = None if weights is None or masses is None else np.concatenate([masses, weights])
-        whole = len(points) - len(points) % self._length
-        if whole:
-            self._use(points[:whole], None if weights is None else weights[:whole])
-        self._rest = points[whole:].copy(), None if weights is None else weights[whole:].copy()
+        """Add the next points (m, d) and their weights (m,)."""
+        if self._remainder is not None:
+            previous, previous_weights = self._remainder
+            points = np.concatenate([previous, points])
+            if weights is not None and previous_weights is not None:
+                weights = np.concatenate([previous_weights, weights])
+        n_complete = len(points) - len(points) % self._length
+        if n_complete:
+            self._callback(points[:n_complete], None if weights is None else weights[:n_complete])
+        self._remainder = points[n_complete:].copy(), None if weights is None else weights[n_complete:].copy()
 
-    def end(self) -> None:
-        """There are no more."""
-        if self._rest is not None and len(self._rest[0]):
-            self._use(*self._rest)
-        self._rest = None
+    def flush(self) -> None:
+        """Pass on the remaining points."""
+        if self._remainder is not None and len(self._remainder[0]):
+            self._callback(*self._remainder)
+        self._remainder = None
 
 
-class RowOfRuns:
-    """The row of a set of d dimensions that comes in pieces: ``take(run, W)`` sees each run that weighs more than
-    nothing and its weight, ``made()`` is the row then.
+class ChunkedRowSum:
+    """Accumulator of the row of a set in d dimensions that is read in pieces.
+
+    ``add_chunk(chunk, W)`` is called for each chunk of positive weight W; ``finish()`` returns the row.
     """
 
-    def __init__(self, d: int, take: Callable[[SampleSets, float], None], made: Callable[[], F32]) -> None:
-        self._take, self._made, self._length = take, made, chunk_length(d)
-        self._pieces = CutPieces(self._length, self._use)
+    def __init__(
+        self, d: int, add_chunk: Callable[[SampleSets, float], None], finish: Callable[[], F32]
+    ) -> None:
+        self._add_chunk, self._finish, self._length = add_chunk, finish, chunk_length(d)
+        self._buffer = ChunkBuffer(self._length, self._add_points)
 
     def add(self, points: F32, weights: F32 | None) -> None:
-        """The next points (m, d) and their weights (m,)."""
-        self._pieces.add(points, weights)
+        """Add the next points (m, d) and their weights (m,)."""
+        self._buffer.add(points, weights)
 
     def row(self) -> F32:
-        """The row (m,), after the last."""
-        self._pieces.end()
-        return self._made()
+        """Return the row (m,) of all points added."""
+        self._buffer.flush()
+        return self._finish()
 
-    def _use(self, points: F32, weights: F32 | None) -> None:
-        for run, weight in _runs(points, weights, 0, len(points), self._length):
-            self._take(run, weight)
+    def _add_points(self, points: F32, weights: F32 | None) -> None:
+        for chunk, weight in _iter_chunks(points, weights, 0, len(points), self._length):
+            self._add_chunk(chunk, weight)
 
 
 Compute = Callable[[SampleSets, I64], F32]
-"""Numbers (n_spans, k) of the sets at spans (n_spans, 2): the first row of each and the row after its last."""
+"""Maps sets and spans (n_spans, 2), the first row of each set and the row after its last, to (n_spans, k)."""
 
 
-class MeanOfRuns:
-    """The mean of what ``compute`` gives for each run: k numbers."""
+class ChunkMean:
+    """Weighted mean of ``compute`` over chunks: k numbers."""
 
     def __init__(self, compute: Compute) -> None:
         self._compute, self._weight = compute, 0.0
         self._sum: F64 | None = None
 
-    def take(self, run: SampleSets, weight: float) -> None:
-        """One more run."""
-        more = weight * self._compute(run, spans_of(run)).reshape(-1).astype(np.float64)
-        self._sum = more if self._sum is None else self._sum + more
+    def add(self, chunk: SampleSets, weight: float) -> None:
+        """Add a chunk of this weight."""
+        term = weight * self._compute(chunk, set_spans(chunk)).reshape(-1).astype(np.float64)
+        self._sum = term if self._sum is None else self._sum + term
         self._weight += weight
 
     def mean(self) -> F32:
-        """(k,) of all runs."""
+        """Return the mean (k,)."""
         assert self._sum is not None
         return (self._sum / self._weight).astype(np.float32)
 
 
-def runs_of(sets: SampleSets, span: I64) -> Iterator[tuple[SampleSets, float]]:
-    """The runs of the set at a span, and their weights; those of weight zero are left out."""
+def iter_chunks(sets: SampleSets, span: I64) -> Iterator[tuple[SampleSets, float]]:
+    """Yield the chunks of positive weight of the set at a span, with their weights."""
     weights = None if sets.weights is None else sets.weights.reshape(-1)
-    yield from _runs(sets.relative, weights, int(span[0]), int(span[1]), chunk_length(sets.n_dims))
+    yield from _iter_chunks(sets.relative, weights, int(span[0]), int(span[1]), chunk_length(sets.n_dims))
 
 
-def spans_of(sets: SampleSets) -> I64:
-    """(n_sets, 2) the first row of each set and the row after its last."""
+def set_spans(sets: SampleSets) -> I64:
+    """Return the first row of each set and the row after its last: (n_sets, 2)."""
     return sets.offsets.repeat(2)[1:-1].reshape(-1, 2)
 
 
-def compute_by_runs(compute: Compute, sets: SampleSets, spans: I64) -> F32:
-    """``compute(sets, spans)``, for sets of many points the mean over their runs."""
-    long = are_long(spans, sets.n_dims)
-    if not long.any():
+def compute_by_chunks(compute: Compute, sets: SampleSets, spans: I64) -> F32:
+    """Return ``compute(sets, spans)``; for large sets, the mean over their chunks."""
+    is_large = are_long(spans, sets.n_dims)
+    if not is_large.any():
         return compute(sets, spans)
-    rows = [_mean_of_runs(compute, sets, span) for span in spans[long]]
+    rows = [_mean_over_chunks(compute, sets, span) for span in spans[is_large]]
     out = np.empty((len(spans), len(rows[0])), np.float32)
-    out[long] = rows
-    if not long.all():
-        out[~long] = compute(sets, spans[~long])
+    out[is_large] = rows
+    if not is_large.all():
+        out[~is_large] = compute(sets, spans[~is_large])
     return out
 
 
-def _mean_of_runs(compute: Compute, sets: SampleSets, span: I64) -> F32:
-    means = MeanOfRuns(compute)
-    for run, weight in runs_of(sets, span):
-        means.take(run, weight)
-    return means.mean()
+def _mean_over_chunks(compute: Compute, sets: SampleSets, span: I64) -> F32:
+    accumulator = ChunkMean(compute)
+    for chunk, weight in iter_chunks(sets, span):
+        accumulator.add(chunk, weight)
+    return accumulator.mean()
 
 
-def _runs(
+def _iter_chunks(
     points: F32, weights: F32 | None, start: int, stop: int, length: int
 ) -> Iterator[tuple[SampleSets, float]]:
     for a, b in itertools.pairwise([*range(start, stop, length), stop]):
-        masses = None if weights is None else weights[a:b]
-        total = float(b - a) if masses is None else float(weight_totals(masses, np.array([0, b - a]))[0])
+        chunk_weights = None if weights is None else weights[a:b]
+        total = float(b - a)
+        if chunk_weights is not None:
+            total = float(weight_totals(chunk_weights, np.array([0, b - a]))[0])
         if total > 0:
-            yield one_set(points[a:b], masses), total
+            yield single_set(points[a:b], chunk_weights), total

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist._base.parameter_checks import draw_seed, one_of, positive
+from dkdist._base.parameter_checks import draw_seed, check_choice, check_positive
 from dkdist._numba.arrays import F64
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist._utils.validation import check_verbose, require_same_names
@@ -176,16 +176,16 @@ def align(
     """
     require_same_names(P=P, Q=Q)
     (y, q), (x, p) = _read_weighted_points(Q, P, weights)
-    one_of("transform", transform, ("rigid", "translation"))
+    check_choice("transform", transform, ("rigid", "translation"))
     rotates, d = transform == "rigid", x.shape[1]
     # Not with a guarantee, which is for the original weights, nor for coresets, whose weights represent other points.
     equalizes_density = (
         guarantee is None and isinstance(sigma, str) and max(len(x), len(y)) <= MAX_ALIGNED_POINTS
     )
     if isinstance(sigma, str):
-        one_of("sigma", sigma, ("auto",))
+        check_choice("sigma", sigma, ("auto",))
         sigma = AUTO_SIGMA_RATIO * min(_robust_length(y), _robust_length(x)) or 1.0
-    sigma = positive("sigma", sigma)
+    sigma = check_positive("sigma", sigma)
     if y.shape[1] != d:
         raise ValueError(f"P and Q must have the same number of dimensions; got {d} and {y.shape[1]}.")
     if d > 3 or (rotates and d == 1):
@@ -195,8 +195,8 @@ def align(
     check_verbose(verbose)
     if guarantee is None and (max_seconds is not None or verbose):
         raise ValueError("max_seconds and verbose require guarantee. Pass guarantee or omit them.")
-    eps = None if guarantee is None else positive("guarantee", guarantee)
-    budget = positive("max_seconds", DEFAULT_MAX_SECONDS if max_seconds is None else max_seconds)
+    eps = None if guarantee is None else check_positive("guarantee", guarantee)
+    budget = check_positive("max_seconds", DEFAULT_MAX_SECONDS if max_seconds is None else max_seconds)
     middle = _check_widths(y, x, sigma)
     x, y = (x - middle) / sigma, (y - middle) / sigma  # below, lengths are in units of sigma
     W_p, W_q = float(p.sum()), float(q.sum())

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.parameter_checks import positive
+from dkdist._base.parameter_checks import check_positive
 from dkdist._runtime.run import n_concurrent_blocks
 from dkdist._utils.concurrency import Item, Result, prefetch_each
 from dkdist.auto._tuning import MIN_PARALLEL_ROWS
@@ -40,7 +40,7 @@ class Budget:
             raise ValueError(
                 f"budget must be a number of seconds, or a dict of 'seconds' and 'memory' (bytes); found {unknown}"
             )
-        limits = {name: positive(f"budget {name}", value) for name, value in named.items()}
+        limits = {name: check_positive(f"budget {name}", value) for name, value in named.items()}
         return cls(limits.get("seconds", np.inf), limits.get("memory", np.inf), time.perf_counter())
 
     def part(self, fraction: float = 1.0) -> Budget:

@@ -14,7 +14,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 
-from dkdist._base.parameter_checks import is_word
+from dkdist._base.parameter_checks import is_literal
 from dkdist._numba.arrays import I64
 from dkdist.auto._tuning import MAX_INNER_FOLDS, MAX_REPEATS, MIN_PREDICTIONS
 from dkdist.linear.held_out import choose_held_out
@@ -25,7 +25,7 @@ Labels = NDArray[Any] | None
 def check_cv(cv: Any) -> None:
     """Raise ValueError unless ``cv`` is "auto", an integer >= 2 or a splitter."""
     is_integer = isinstance(cv, (int, np.integer)) and not isinstance(cv, bool)
-    if is_word(cv, "auto") or (is_integer and cv >= 2):
+    if is_literal(cv, "auto") or (is_integer and cv >= 2):
         return
     if is_integer or isinstance(cv, str) or not hasattr(cv, "split"):
         raise ValueError(
@@ -57,7 +57,7 @@ def repeated_folds(
     """
     if labels is not None and len(present := np.unique(labels)) > 1:
         return [[np.flatnonzero(labels == fold) for fold in present]]
-    automatic = labels is not None or is_word(cv, "auto")
+    automatic = labels is not None or is_literal(cv, "auto")
     n_folds = max_folds(n, classes, groups, MAX_INNER_FOLDS if automatic else int(cv))
     n_repeats = int(np.clip(MIN_PREDICTIONS // n, 1, MAX_REPEATS)) if automatic else 1
     return [draw_folds(n, classes, groups, n_folds, seed + r) for r in range(n_repeats)]

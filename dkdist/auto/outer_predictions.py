@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student_t
 
-from dkdist._base.parameter_checks import is_word
+from dkdist._base.parameter_checks import is_literal
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist.auto._tuning import (
@@ -65,7 +65,7 @@ def draw_outer_folds(data: TrainingData, max_refit_sets: int, single: bool = Fal
     if data.fold_labels is not None:
         labels = data.fold_labels
         return OuterFolds(tuple(np.flatnonzero(labels == fold) for fold in np.unique(labels)))
-    automatic = is_word(data.cv, "auto")
+    automatic = is_literal(data.cv, "auto")
     default = next(k for k, max_sets in MAX_SETS_BY_FOLDS.items() if n <= max_sets)
     n_folds = max_folds(n, data.classes, data.groups, default if automatic else data.cv)
     if automatic and data.groups is None and data.classes is not None and n <= MAX_BALANCED_SETS:

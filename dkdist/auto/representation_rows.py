@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.influence import influences
+from dkdist._base.influence import point_influences
 from dkdist._base.inputs import Sets
-from dkdist._base.params import AroundEmbedding, Domain, FittedParams
+from dkdist._base.params import EmbeddingWrapperParams, Domain, FittedParams
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime.map_reduce import map_blocks
 from dkdist._utils.serialization import serializable
@@ -152,7 +152,7 @@ def _rows_by_leaf(features: Any, block: Any, first: int) -> dict[int, F32]:
 
 @serializable("StandardisedSpec")
 @dataclass(frozen=True)
-class StandardisedSpec(AroundEmbedding["StandardisedParameters"]):
+class StandardisedSpec(EmbeddingWrapperParams["StandardisedParameters"]):
     """An embedding whose columns have ``centre`` subtracted and are multiplied by ``inverse`` scales."""
 
     embedding: Any
@@ -199,7 +199,7 @@ class StandardisedParameters(FittedParams[StandardisedSpec]):
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
         """(q, k) influence of points ``at`` (q, d): the embedding's, by the derivative of its own columns."""
         elsewhere = None if at is one.relative else at
-        return influences(self._embedding, one, self._inverse[:, None] * gradient, elsewhere)
+        return point_influences(self._embedding, one, self._inverse[:, None] * gradient, elsewhere)
 
 
 @serializable("RowKernel")

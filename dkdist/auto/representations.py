@@ -19,12 +19,12 @@ from dkdist._utils.serialization import serializable
 from dkdist.distances.distance_embedding import DistanceEmbedding
 from dkdist.distances.dtw import DynamicTimeWarping
 from dkdist.distances.sliced_wasserstein_embedding import SlicedWassersteinEmbedding
+from dkdist.embeddings._tuning import MAX_PAIR_SEARCH_DIMS
 from dkdist.embeddings.divergence import DivergenceEmbedding
-from dkdist.embeddings.invariant_features import Element, group
+from dkdist.embeddings.invariant_features import Element, axis_group
 from dkdist.embeddings.mapped_embedding import MappedEmbeddingSpec
 from dkdist.embeddings.moments import MomentEmbedding
 from dkdist.embeddings.ngrams import NGramEmbedding
-from dkdist.embeddings.pair_selection import MOST_DIMS
 from dkdist.embeddings.set_pca import SetPCA
 from dkdist.embeddings.summary import SummaryEmbedding
 from dkdist.embeddings.transformer import TransformerParams
@@ -130,7 +130,7 @@ def _densities(sample: SampleSets, seed: int) -> Iterator[Representation]:
 
 
 def _paired(sample: SampleSets, seed: int) -> Iterator[Representation]:
-    if 3 < sample.n_dims <= MOST_DIMS:
+    if 3 < sample.n_dims <= MAX_PAIR_SEARCH_DIMS:
         told = f"Hellinger of each dimension and of pairs, bandwidth {PAIRED:g}"
         yield Representation("pairs", told, _each_and_pairs(), paired=True)
 
@@ -160,11 +160,11 @@ def _symmetric(sample: SampleSets, seed: int) -> Iterator[Representation]:
     h = BANDWIDTHS[1]
     embedding = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=BASIS[h][d - 1])
     for axis in axes if len(axes) > 1 else ():
-        images = group("reflections", d, [axis])
+        images = axis_group("reflections", d, [axis])
         yield Representation("symmetric", f"Hellinger, mirrored along axis {axis}", embedding, images=images)
     word = "all" if d < 3 else "reflections"
     told = "reflected and swapped" if d == 2 else "reflected"
-    yield Representation("symmetric", f"Hellinger, {told}", embedding, images=group(word, d, axes))
+    yield Representation("symmetric", f"Hellinger, {told}", embedding, images=axis_group(word, d, axes))
 
 
 def _sliced(sample: SampleSets, seed: int) -> Iterator[Representation]:

@@ -12,9 +12,9 @@ from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist._base.embedding import known_sets, learn_names
+from dkdist._base.embedding import check_fitted_sets, set_feature_names
 from dkdist._base.inputs import Sets
-from dkdist._base.parameter_checks import draw_seed, real_matrix, whole
+from dkdist._base.parameter_checks import draw_seed, check_real_array, check_int
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.progress import Progress, show_progress
@@ -49,7 +49,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
 
     _score_name: str
     _loss_name: str
-    _takes_text = True
+    _accepts_strings = True
     _notes: tuple[str, ...] = ()
     saved_attributes: ClassVar[dict[str, Any]] = {
         "n_features_in_": int, "feature_names_in_": NDArray[np.generic] | None, "origin_": F64, "machine_": Ensemble,
@@ -84,7 +84,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: Score
     ) -> tuple[SelectedModel, OuterPredictions]:
         """Select, fit and evaluate by targets (n, t) of sets, and weights (n,)."""
-        n_permutations = None if self.n_permutations is None else whole("n_permutations", self.n_permutations)
+        n_permutations = None if self.n_permutations is None else check_int("n_permutations", self.n_permutations)
         used = np.flatnonzero(weights)
         if len(used) < 2:
             raise ValueError(f"at least 2 sets must have a weight above 0; found {len(used)}")
@@ -102,7 +102,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             draw_seed(self.random_state), None if self.scoring is None else score,
         )  # fmt: skip
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
-        learn_names(self, sets)
+        set_feature_names(self, sets)
         budget = Budget.of(self.budget)
         folds = self._outer_folds(data, budget)
         n_selections = len(folds.test_rows) + folds.refit
@@ -302,14 +302,14 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         return sets if self.scaler_ is None else self.scaler_.transform(sets)
 
     def _sets(self, X: Any) -> Sets:
-        return known_sets(self, X, text=True)
+        return check_fitted_sets(self, X, text=True)
 
 
 def as_weights(given: ArrayLike | None, n: int) -> F64:
     """Weights (n,) of sets, not negative and not all zero; ones where none are given."""
     if given is None:
         return np.ones(n)
-    weights = real_matrix("sample_weight", given)
+    weights = check_real_array("sample_weight", given)
     if weights.shape != (n,):
         raise ValueError(
             f"sample_weight must be one number for each of {n} sets; found shape {weights.shape}"

@@ -11,7 +11,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.inputs import check_sets
-from dkdist._base.parameter_checks import real_matrix
+from dkdist._base.parameter_checks import check_real_array
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist.auto.conformal import PredictionIntervals, fit_intervals
@@ -81,7 +81,7 @@ class SetRegressor(RegressorMixin, SetLearner):
     ) -> SetRegressor:
         """Choose and fit; ``y`` is (n,) or (n, n_targets), all else as in `SetClassifier.fit`."""
         X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
-        sets, targets = check_sets(X, text=True), real_matrix("y", y)
+        sets, targets = check_sets(X, text=True), check_real_array("y", y)
         if len(targets) != len(sets) or targets.ndim not in (1, 2):
             raise ValueError(
                 f"X has {len(sets)} sets but y has shape {targets.shape}: give one target for every set"

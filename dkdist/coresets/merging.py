@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.parameter_checks import draw_seed, positive, whole
+from dkdist._base.parameter_checks import draw_seed, check_positive, check_int
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import check_bool, dimension_names, require_same_names
@@ -93,7 +93,7 @@ def merge_coresets(
     """
     optimal_weights = check_bool("optimal_weights", optimal_weights)
     parts, seed = _check_coresets(coresets), draw_seed(random_state)
-    max_points = None if size is None else whole("size", size)
+    max_points = None if size is None else check_int("size", size)
     result = merge_unions(
         [as_union(part) for part in parts], max_points, parts[0].sigma, parts[0].kernel, optimal_weights, seed
     )
@@ -207,7 +207,7 @@ class RunningCoreset:
     def __init__(
         self, size: int, *, sigma: float, kernel: str = "gaussian", random_state: Any = None
     ) -> None:
-        self.size, self.sigma = whole("size", size), positive("sigma", sigma)
+        self.size, self.sigma = check_int("size", size), check_positive("sigma", sigma)
         self.kernel = check_kernel(kernel)
         self.n_points = 0
         self.names: list[Any] | None = None  # of the columns, if points came as data frames

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from dkdist._base.parameter_checks import LEAST, MOST, is_word, one_of, positive, round_to_float32
+from dkdist._base.parameter_checks import MIN_SCALE, MAX_SCALE, is_literal, check_choice, check_positive, round_to_float32
 from dkdist._base.params import Domain, EmbeddingParameters
 from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import median_distance
@@ -114,13 +114,13 @@ def check_every_method(method: str, d: int) -> None:
 def check_float32_range(**values: float) -> None:
     """Require values in the range of float32 features; 0 is valid, for equal points."""
     for name, value in values.items():
-        if value != 0 and not LEAST <= value <= MOST:
+        if value != 0 and not MIN_SCALE <= value <= MAX_SCALE:
             quantity, units = (
                 name.replace("_", " "),
                 "the weights" if "weight" in name else "points and sigma",
             )
             raise ValueError(
-                f"{quantity} must be {LEAST:g} to {MOST:g} for coresets; got {value:.3g}. Rescale {units}."
+                f"{quantity} must be {MIN_SCALE:g} to {MAX_SCALE:g} for coresets; got {value:.3g}. Rescale {units}."
             )
 
 
@@ -144,20 +144,20 @@ def distance_feature_params(centre: F64, widths: F64, params: CoresetParams) -> 
 
 def check_kernel(kernel: str) -> str:
     """Return the name of a kernel, which must have random frequencies."""
-    if is_word(kernel, "energy"):
+    if is_literal(kernel, "energy"):
         raise ValueError(
             f"kernel must be one of {', '.join(map(repr, names_with('sample_frequencies')))}; got 'energy', which has "
             "no random frequencies. Use 'matern12' with sigma = 3 times the width of the points: its D^2 times sigma "
             "is that of 'energy' within 1 %."
         )
-    return str(one_of("kernel", kernel, names_with("sample_frequencies")))
+    return str(check_choice("kernel", kernel, names_with("sample_frequencies")))
 
 
 def check_sigma(sigma: float | str) -> float | None:
     """Return the bandwidth, or None for the median distance."""
     if not isinstance(sigma, str):
-        return positive("sigma", sigma)
-    one_of("sigma", sigma, ("median",))
+        return check_positive("sigma", sigma)
+    check_choice("sigma", sigma, ("median",))
     return None
 
 

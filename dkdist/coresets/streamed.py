@@ -22,7 +22,7 @@ import numpy as np
 from dkdist._base.parameter_checks import draw_seed, median_seed
 from dkdist._base.params import EmbeddingSpec
 from dkdist._base.random_streams import RngStream
-from dkdist._base.sampling import least_keys, row_keys
+from dkdist._base.sampling import smallest_keys, random_row_keys
 from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._runtime.blocks import Job
 from dkdist._runtime.map_reduce import default_window, map_blocks, tree_sum
@@ -167,7 +167,7 @@ def summarize_points(points: LazyPoints, size: int, seed: int) -> PointsSummary:
     keys, sample = (
         np.concatenate(column) for column in zip(*((part.keys, part.sample) for part in parts), strict=True)
     )
-    sample = sample[least_keys(keys, MEDIAN_SAMPLE_SIZE)]
+    sample = sample[smallest_keys(keys, MEDIAN_SAMPLE_SIZE)]
     box = BoundingBox(low, high - low)
     return PointsSummary(box, n, weight, heavy, min_weight == max_weight, counts, weights, sample)
 
@@ -177,7 +177,7 @@ def _summarize_block(
 ) -> BlockSummary:
     first, seed = extra
     x, p = split_weights(block, weighted, first)
-    keys = row_keys(first, len(x), seed)
+    keys = random_row_keys(first, len(x), seed)
     inside, weight, heaviest, others, weight_range = x, float(len(x)), np.empty(0), 0.0, (1.0, 1.0)
     if p is not None:
         weight, positive_rows = float(p.sum()), np.flatnonzero(p > 0)
@@ -186,7 +186,7 @@ def _summarize_block(
         heaviest, others = p[top], float(np.delete(p, top).sum())
         weight_range = (float(p.min()), float(p.max())) if len(p) else (np.inf, -np.inf)
     sampled = np.flatnonzero(keys <= max_key)
-    sampled = sampled[least_keys(keys[sampled], MEDIAN_SAMPLE_SIZE)]
+    sampled = sampled[smallest_keys(keys[sampled], MEDIAN_SAMPLE_SIZE)]
     no_bound = np.full(x.shape[1], np.inf)
     low, high = (inside.min(axis=0), inside.max(axis=0)) if len(inside) else (no_bound, -no_bound)
     return BlockSummary(

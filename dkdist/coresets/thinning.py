@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist._base.embedding import known_sets, learn_names
+from dkdist._base.embedding import check_fitted_sets, set_feature_names
 from dkdist._base.inputs import check_sets, sample_points, summarize
 from dkdist._base.invalid_sets import require_nonnegative_weights
-from dkdist._base.parameter_checks import draw_seed, median_seed, one_of, whole
+from dkdist._base.parameter_checks import draw_seed, median_seed, check_choice, check_int
 from dkdist._numba.arrays import F32, F64
 from dkdist.coresets import selection
 from dkdist.sets import SampleSets
@@ -77,8 +77,8 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> CoresetThinning:
         """Check the sets X and choose sigma, with one pass over the data for "median"; ``y`` is ignored."""
-        whole("size", self.size)
-        one_of("method", self.method, selection.METHODS)
+        check_int("size", self.size)
+        check_choice("method", self.method, selection.METHODS)
         selection.check_kernel(self.kernel)
         sets = check_sets(X)
         selection.check_every_method(self.method, sets.n_dims)
@@ -89,17 +89,17 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         self.sigma_ = sigma
         selection.check_float32_range(bandwidth_sigma=self.sigma_)
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
-        learn_names(self, sets)
+        set_feature_names(self, sets)
         self._seed = draw_seed(self.random_state)
         return self
 
     def transform(self, X: Any) -> SampleSets:
         """Return the sets X with at most ``size`` points each, in memory."""
         check_is_fitted(self)
-        whole("size", self.size)
-        one_of("method", self.method, selection.METHODS)
+        check_int("size", self.size)
+        check_choice("method", self.method, selection.METHODS)
         selection.check_kernel(self.kernel)
-        sets = known_sets(self, X)
+        sets = check_fitted_sets(self, X)
         blocks = [sets] if isinstance(sets, SampleSets) else sets.blocks()
         points, weights, position = list[F32](), list[F64](), 0
         weighted = False

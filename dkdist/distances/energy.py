@@ -34,7 +34,7 @@ from dkdist.distances.wasserstein import SortedSets, sort_sets
 
 @dataclass(frozen=True)
 class PackedEnergy(PackedLandmarks):
-    """Omegas in lanes, and E|Y - Y'| of each."""
+    """Landmarks in lanes, and E|Y - Y'| of each."""
 
     own: F64
 

@@ -59,9 +59,9 @@ class ModifiedHausdorff(_MeanDistance):
 
     def fill(self, packed: PackedLandmarks, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
         """Distances of a block of sets to all omegas: out (n, R)."""
-        back = np.empty_like(out)
-        _fill_means(packed, points, offsets, weights, False, out, back)
-        np.maximum(out, back, out=out)
+        backward = np.empty_like(out)
+        _fill_means(packed, points, offsets, weights, False, out, backward)
+        np.maximum(out, backward, out=out)
 
 
 @serializable("DirectedModifiedHausdorff")
@@ -109,9 +109,9 @@ class Chamfer(_MeanDistance):
 
     def fill(self, packed: PackedLandmarks, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
         """Distances of a block of sets to all omegas: out (n, R)."""
-        back = np.empty_like(out)
-        _fill_means(packed, points, offsets, weights, self.squared, out, back)
-        out += back
+        backward = np.empty_like(out)
+        _fill_means(packed, points, offsets, weights, self.squared, out, backward)
+        out += backward
 
 
 @serializable("Hausdorff")
@@ -148,13 +148,13 @@ def _fill_means(
     offsets: I64,
     weights: F32 | None,
     squared: bool,
-    there: F32,
-    back: F32,
+    forward: F32,
+    backward: F32,
 ) -> None:
-    """there = h(X, Y), back = h(Y, X), both (n, R)."""
+    """forward = h(X, Y), backward = h(Y, X), both (n, R)."""
     points, offsets, weights = drop_zero_weights(points, offsets, weights)
     omegas = packed.Y, packed.weights, packed.starts, packed.columns, packed.totals
-    _mean_distances(*set_arrays(points, offsets, weights), *omegas, squared, there, back)
+    _mean_distances(*set_arrays(points, offsets, weights), *omegas, squared, forward, backward)
 
 
 @inline_jit(FMA)
@@ -163,7 +163,7 @@ def _nearest(X, n, Y, distances, near, nearest):  # type: ignore[no-untyped-def]
     d0, d1, d2, d3 = distances[0], distances[1], distances[2], distances[3]
     near[:n] = INF
     for t in range(len(Y)):
-        least = nearest[t]
+        minimum = nearest[t]
         for i in range(0, n, 4):
             squared_distances(X, i, Y[t], d0, d1, d2, d3)
             n0, n1, n2, n3 = near[i], near[i + 1], near[i + 2], near[i + 3]
@@ -173,7 +173,7 @@ def _nearest(X, n, Y, distances, near, nearest):  # type: ignore[no-untyped-def]
                 n1[lane] = min(n1[lane], s1)
                 n2[lane] = min(n2[lane], s2)
                 n3[lane] = min(n3[lane], s3)
-                least[lane] = min(min(least[lane], min(s0, s1)), min(s2, s3))
+                minimum[lane] = min(min(minimum[lane], min(s0, s1)), min(s2, s3))
 
 
 @inline_jit(FMA)
@@ -200,35 +200,35 @@ def _add_lane_weighted(shares, squares, squared, sums):  # type: ignore[no-untyp
 
 @jit(FMA)
 def _mean_distances(  # type: ignore[no-untyped-def]
-    points, offsets, weights, weighted, Y, shares, starts, columns, totals, squared, there, back
+    points, offsets, weights, weighted, Y, shares, starts, columns, totals, squared, forward, backward
 ):
     X, distances = np.zeros((TILE_POINTS, Y.shape[1]), f32), np.empty((4, LANDMARK_BATCH_SIZE), f32)
     near, nearest = (
         np.empty((TILE_POINTS, LANDMARK_BATCH_SIZE), f32),
         np.empty((max_set_size(starts), LANDMARK_BATCH_SIZE), f32),
     )
-    ahead, behind = np.empty(LANDMARK_BATCH_SIZE), np.empty(LANDMARK_BATCH_SIZE)
+    d_xy, d_yx = np.empty(LANDMARK_BATCH_SIZE), np.empty(LANDMARK_BATCH_SIZE)
     for b in range(len(columns)):
         y, v = Y[starts[b] : starts[b + 1]], shares[starts[b] : starts[b + 1]]
-        for s in range(len(there)):
+        for s in range(len(forward)):
             start, stop = offsets[s], offsets[s + 1]
             total = total_weight(weights, weighted, start, stop)
             nearest[:] = INF
-            ahead[:] = 0.0
-            behind[:] = 0.0
+            d_xy[:] = 0.0
+            d_yx[:] = 0.0
             for first in range(start, stop, TILE_POINTS):
                 m = min(TILE_POINTS, stop - first)
                 n = load_tile(points, first, m, X)
                 _nearest(X, n, y, distances, near, nearest)
                 for i in range(m):
-                    _add_weighted(weights[first + i] if weighted else 1.0, near[i], squared, ahead)
+                    _add_weighted(weights[first + i] if weighted else 1.0, near[i], squared, d_xy)
             for t in range(len(y)):
-                _add_lane_weighted(v[t], nearest[t], squared, behind)
+                _add_lane_weighted(v[t], nearest[t], squared, d_yx)
             for lane in range(LANDMARK_BATCH_SIZE):
                 j = columns[b, lane]
                 if j >= 0:
-                    there[s, j] = f32(ahead[lane] / total)
-                    back[s, j] = f32(behind[lane] / totals[b, lane])
+                    forward[s, j] = f32(d_xy[lane] / total)
+                    backward[s, j] = f32(d_yx[lane] / totals[b, lane])
 
 
 @jit(FMA)

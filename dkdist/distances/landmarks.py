@@ -40,7 +40,7 @@ class LandmarkSource(NamedTuple):
         return np.asarray(chosen, np.int64)
 
     def rows(self, parts: list[I64]) -> SampleSets:
-        """Omegas made of rows of the points, with their weights."""
+        """Landmarks made of rows of the points, with their weights."""
         taken = np.concatenate(parts)
         weights = None if self.sets.weights is None else self.sets.weights[taken]
         edges = offsets_of([len(part) for part in parts])
@@ -48,7 +48,7 @@ class LandmarkSource(NamedTuple):
         return self._there(made)
 
     def points(self, values: F64, lengths: I64) -> SampleSets:
-        """Omegas of real-valued points, which are counted from the origin of the data."""
+        """Landmarks of real-valued points, which are counted from the origin of the data."""
         return self._there(SampleSets(values, offsets_of(lengths), origin=np.zeros(values.shape[1])))
 
     def normal(self, steps: F64) -> F64:

@@ -58,22 +58,22 @@ class SlicedWasserstein(Distance):
             raise ValueError(f"The order p is {self.p!r}; set it to 1 or 2.")
         kind = getattr(getattr(self.directions, "dtype", None), "kind", "")
         if not isinstance(self.directions, np.ndarray) or kind not in "fiu":
-            found = f"an array of {kind!r}" if kind else repr(self.directions)
+            text = f"an array of {kind!r}" if kind else repr(self.directions)
             raise ValueError(
-                f"directions are an array (L, d) of unit vectors, found {found}: draw u = rng.standard_normal((50, d)) "
+                f"directions must be an array (L, d) of unit vectors; got {text}. Draw u = rng.standard_normal((50, d)) "
                 "and give u / np.linalg.norm(u, axis=1, keepdims=True), or take "
                 "the distance 'sliced-wasserstein', which draws 50"
             )
         if self.directions.ndim != 2 or not len(self.directions):
             raise ValueError(
-                f"Directions are an array (L, d) with L > 0, found shape {self.directions.shape}."
+                f"directions must be an array (L, d) with L > 0; got shape {self.directions.shape}."
             )
         lengths = np.sqrt((np.asarray(self.directions, np.float64) ** 2).sum(axis=1))
         wrong = ~(np.abs(lengths - 1) <= UNIT_LENGTH_TOL)
         if wrong.any():
             k = int(np.argmax(wrong))
             raise ValueError(
-                f"Directions are unit vectors, found length {lengths[k]:.6g} of direction {k}: divide by it."
+                f"directions must be unit vectors; got length {lengths[k]:.6g} of direction {k}. Divide by it."
             )
 
     def __eq__(self, other: object) -> bool:
@@ -92,7 +92,7 @@ class SlicedWasserstein(Distance):
         U = np.ascontiguousarray(self.directions, np.float64)
         if U.shape[1] != points.shape[1]:
             raise ValueError(
-                f"Directions have {U.shape[1]} dimensions, points {points.shape[1]}; draw them anew."
+                f"directions must have {points.shape[1]} dimensions, like the points; got {U.shape[1]}."
             )
         projections = np.empty((len(points), len(U)))
         levels = np.empty((0 if weights is None else len(points), len(U)))

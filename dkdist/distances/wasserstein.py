@@ -36,7 +36,7 @@ from dkdist.distances.base import CostModel, Distance
 
 @dataclass(frozen=True)
 class SortedSets(RaggedLandmarks, Frozen):
-    """Omegas of one dimension: sorted points (T,) and the distribution function at and after each, with offsets."""
+    """Landmarks of one dimension: sorted points (T,) and the distribution function at and after each, with offsets."""
 
     points: F32
     levels: F64

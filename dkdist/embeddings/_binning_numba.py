@@ -20,8 +20,13 @@ from dkdist._numba.elementary import f32
 from dkdist._numba.points import set_arrays, total_weight
 from dkdist._numba.products import pad_to_three, separable
 
-BATCH = 65536  # points binned before their sum is taken up: float32 counts lose < 0.1 % even in one cell
-WORTHWHILE = {2: 1024, 3: 256}  # set size from which the grid is cheaper than the points, by dimension
+POINTS_PER_BATCH = (
+    65536  # points binned before their sum is taken up: float32 counts lose < 0.1 % even in one cell
+)
+MIN_BINNED_POINTS_BY_DIM = {
+    2: 1024,
+    3: 256,
+}  # set size from which the grid is cheaper than the points, by dimension
 
 
 def binned_coefficients(
@@ -31,7 +36,7 @@ def binned_coefficients(
     out = np.zeros((len(spans), int(np.prod(degrees))), np.float32)
     tables = pad_to_three([_table(K) for K in degrees])
     first, second, third = tables
-    _binned(*set_arrays(points, spans, weights), low, scale, first, second, third, out)
+    _binned_coefficients(*set_arrays(points, spans, weights), low, scale, first, second, third, out)
     return out
 
 
@@ -73,15 +78,15 @@ def _bin(points, first, last, weights, weighted, total, low, scale, grid):  # ty
 
 
 @jit()
-def _binned(points, spans, weights, weighted, low, scale, D1, D2, D3, out):  # type: ignore[no-untyped-def]
+def _binned_coefficients(points, spans, weights, weighted, low, scale, D1, D2, D3, out):  # type: ignore[no-untyped-def]
     (K1, M1), (K2, M2), (K3, M3) = D1.shape, D2.shape, D3.shape
     grid = np.empty((M1, M2, M3), f32)
     coefficients = np.empty((K1, K2, K3), f32)
     D3t = np.ascontiguousarray(D3.T)
     for s in range(len(spans)):
         total = total_weight(weights, weighted, spans[s, 0], spans[s, 1])
-        for first in range(spans[s, 0], spans[s, 1], BATCH):
-            last = min(first + BATCH, spans[s, 1])
+        for first in range(spans[s, 0], spans[s, 1], POINTS_PER_BATCH):
+            last = min(first + POINTS_PER_BATCH, spans[s, 1])
             grid[:] = f32(0.0)
             _bin(points, first, last, weights, weighted, total, low, scale, grid)
             separable(D1, D2, D3t, grid, coefficients)

@@ -72,13 +72,13 @@ from dkdist._numba.simd import (
     zeros,
 )
 
-POINTS = 16  # of a vector of cosines
-BOTH = 2 * POINTS  # whose cosines are made together
-ROWS, COLUMNS = 4, 2  # sums together
-SUMS = ROWS * COLUMNS
+POINTS_PER_VECTOR = 16  # of a vector of cosines
+POINTS_PER_STEP = 2 * POINTS_PER_VECTOR  # whose cosines are made together
+TILE_ROWS, TILE_COLUMNS = 4, 2  # sums together
+TILE_SUMS = TILE_ROWS * TILE_COLUMNS
 # points whose products are summed together, and nodes whose series are: as many as stay in registers
-LANES, NODES = (16, 5) if HAS_AVX512 else (8, 3)
-LEAST_ROWS = 8  # of the functions of a dimension: NODES are always written, also where there are two
+LANES_PER_GROUP, NODES_PER_GROUP = (16, 5) if HAS_AVX512 else (8, 3)
+MIN_FUNCTION_ROWS = 8  # of the functions of a dimension: NODES are always written, also where there are two
 
 
 @inline_jit(FINITE_FMA, early=False)
@@ -89,73 +89,84 @@ def cosines(points, first, m, j, low, scale, cosine):  # type: ignore[no-untyped
         cosine[i] = lowest
     for i in range(m):
         cosine[i] = f32(column[i])
-    for i in range((m + BOTH - 1) // BOTH * BOTH):
+    for i in range((m + POINTS_PER_STEP - 1) // POINTS_PER_STEP * POINTS_PER_STEP):
         u = (cosine[i] - lowest) * factor
         cosine[i] = cospi(minimum(maximum(u, f32(0.0)), f32(1.0)))
 
 
 @inline_jit(early=False)
-def all_degrees(cosine, m, K, rows, row):  # type: ignore[no-untyped-def]
+def chebyshev_cosines(cosine, m, K, rows, row):  # type: ignore[no-untyped-def]
     """rows[row + a TILE + i] = cos(pi a x_i) for m points."""
-    for i in range(0, m, BOTH):
-        before, here = ones(2, POINTS), load(cosine, i, POINTS, 2, POINTS)
+    for i in range(0, m, POINTS_PER_STEP):
+        before, here = ones(2, POINTS_PER_VECTOR), load(cosine, i, POINTS_PER_VECTOR, 2, POINTS_PER_VECTOR)
         two = plus(here, here)
-        store(before, rows, row + i, POINTS)
-        store(here, rows, row + TILE_POINTS + i, POINTS)
+        store(before, rows, row + i, POINTS_PER_VECTOR)
+        store(here, rows, row + TILE_POINTS + i, POINTS_PER_VECTOR)
         for a in range(2, K):
             before, here = here, fused_minus(two, here, before)
-            store(here, rows, row + a * TILE_POINTS + i, POINTS)
+            store(here, rows, row + a * TILE_POINTS + i, POINTS_PER_VECTOR)
 
 
 @inline_jit(early=False)
-def _nodes(cosine, m, K, q, places, factors, factor, table, entry, folded, rows, row):  # type: ignore[no-untyped-def]
+def _fill_node_series(cosine, m, K, q, places, factors, factor, table, entry, folded, rows, row):  # type: ignore[no-untyped-def]
     """rows[row + k TILE + i] = G_k(x_i) for m points, by the series at factors[factor], table[entry], flat."""
     terms, half, below = q + q % 2, (q + 1) // 2, minimum(K, q)
     for a in range(below, terms):
-        store(zeros(2, POINTS), folded, a * BOTH, POINTS)
-    for i in range(0, m, BOTH):
-        before, here = ones(2, POINTS), load(cosine, i, POINTS, 2, POINTS)
+        store(zeros(2, POINTS_PER_VECTOR), folded, a * POINTS_PER_STEP, POINTS_PER_VECTOR)
+    for i in range(0, m, POINTS_PER_STEP):
+        before, here = ones(2, POINTS_PER_VECTOR), load(cosine, i, POINTS_PER_VECTOR, 2, POINTS_PER_VECTOR)
         two = plus(here, here)
-        store(before, folded, 0, POINTS)
-        store(here, folded, BOTH, POINTS)
+        store(before, folded, 0, POINTS_PER_VECTOR)
+        store(here, folded, POINTS_PER_STEP, POINTS_PER_VECTOR)
         for a in range(2, below):
             before, here = here, fused_minus(two, here, before)
-            store(here, folded, a * BOTH, POINTS)
+            store(here, folded, a * POINTS_PER_STEP, POINTS_PER_VECTOR)
         for a in range(below, K):
             before, here = here, fused_minus(two, here, before)
-            at = places[a] * BOTH
-            more = fused(spread(factors, factor + a, 0, 2, POINTS), here, load(folded, at, POINTS, 2, POINTS))
-            store(more, folded, at, POINTS)
-        for part in range(0, minimum(m - i, BOTH), POINTS):
-            for start in range(0, half, NODES):
-                k = maximum(minimum(start, half - NODES), 0)
-                even, odd = zeros(NODES, POINTS), zeros(NODES, POINTS)
+            at = places[a] * POINTS_PER_STEP
+            more = fused(
+                spread(factors, factor + a, 0, 2, POINTS_PER_VECTOR),
+                here,
+                load(folded, at, POINTS_PER_VECTOR, 2, POINTS_PER_VECTOR),
+            )
+            store(more, folded, at, POINTS_PER_VECTOR)
+        for part in range(0, minimum(m - i, POINTS_PER_STEP), POINTS_PER_VECTOR):
+            for start in range(0, half, NODES_PER_GROUP):
+                k = maximum(minimum(start, half - NODES_PER_GROUP), 0)
+                even, odd = (
+                    zeros(NODES_PER_GROUP, POINTS_PER_VECTOR),
+                    zeros(NODES_PER_GROUP, POINTS_PER_VECTOR),
+                )
                 for a in range(0, terms, 2):
-                    at, f = entry + k * terms + a, a * BOTH + part
+                    at, f = entry + k * terms + a, a * POINTS_PER_STEP + part
                     even = add_outer(
-                        spread(table, at, terms, NODES, POINTS), load(folded, f, 0, 1, POINTS), even
+                        spread(table, at, terms, NODES_PER_GROUP, POINTS_PER_VECTOR),
+                        load(folded, f, 0, 1, POINTS_PER_VECTOR),
+                        even,
                     )
-                    f += BOTH
+                    f += POINTS_PER_STEP
                     odd = add_outer(
-                        spread(table, at + 1, terms, NODES, POINTS), load(folded, f, 0, 1, POINTS), odd
+                        spread(table, at + 1, terms, NODES_PER_GROUP, POINTS_PER_VECTOR),
+                        load(folded, f, 0, 1, POINTS_PER_VECTOR),
+                        odd,
                     )
                 store(minus(even, odd), rows, row + (q - 1 - k) * TILE_POINTS + i + part, -TILE_POINTS)
                 store(plus(even, odd), rows, row + k * TILE_POINTS + i + part, TILE_POINTS)
 
 
 @inline_jit(early=False)
-def _left(share, rows, size, lengths, d, c, full, X, x):  # type: ignore[no-untyped-def]
+def _fill_leading_products(share, rows, size, lengths, d, c, full, X, x):  # type: ignore[no-untyped-def]
     """X[x TILE + i] = the c-th product of the functions of all dimensions but the last, times the share of point i."""
     used = c < lengths[0] * lengths[1]
     first, second = c // lengths[1] * TILE_POINTS, size + c % lengths[1] * TILE_POINTS
-    for i in range(0, full, LANES):
-        product = zeros(1, LANES)
+    for i in range(0, full, LANES_PER_GROUP):
+        product = zeros(1, LANES_PER_GROUP)
         if used:
-            product = load(share, i, 0, 1, LANES)
+            product = load(share, i, 0, 1, LANES_PER_GROUP)
             if d > 2:
-                product = times(product, load(rows, first + i, 0, 1, LANES))
+                product = times(product, load(rows, first + i, 0, 1, LANES_PER_GROUP))
             if d > 1:
-                product = times(product, load(rows, second + i, 0, 1, LANES))
+                product = times(product, load(rows, second + i, 0, 1, LANES_PER_GROUP))
         store(product, X, x * TILE_POINTS + i, 0)
 
 
@@ -184,7 +195,7 @@ def tensor_sums(  # type: ignore[no-untyped-def]
     """
     share, cosine, folded, rows, X, sums = room
     n_left, n_last = lengths[0] * lengths[1], lengths[2]
-    groups = (n_last + ROWS - 1) // ROWS
+    groups = (n_last + TILE_ROWS - 1) // TILE_ROWS
     size = len(rows) // 3  # of the functions of a dimension
     for s in range(len(spans)):
         start, stop = spans[s, 0], spans[s, 1]
@@ -193,7 +204,7 @@ def tensor_sums(  # type: ignore[no-untyped-def]
             sums[k] = f32(0.0)
         for first in range(start, stop, TILE_POINTS):
             m = minimum(stop - first, TILE_POINTS)
-            full = (m + LANES - 1) // LANES * LANES
+            full = (m + LANES_PER_GROUP - 1) // LANES_PER_GROUP * LANES_PER_GROUP
             fill_fractions(weights, weighted, first, m, total, share)
             for j in range(d):
                 axis = 3 - d + j
@@ -201,33 +212,43 @@ def tensor_sums(  # type: ignore[no-untyped-def]
                 K, at = degrees[axis], axis * size
                 if q > 0:
                     series, entry = j * len(places), j * table.shape[1]
-                    _nodes(cosine, m, K, q, places, factors, series, table, entry, folded, rows, at)
+                    _fill_node_series(
+                        cosine, m, K, q, places, factors, series, table, entry, folded, rows, at
+                    )
                 else:
-                    all_degrees(cosine, m, K, rows, at)
+                    chebyshev_cosines(cosine, m, K, rows, at)
             at = 0
-            for c in range(0, n_left, COLUMNS):
-                for x in range(COLUMNS):
-                    _left(share, rows, size, lengths, d, c + x, full, X, x)
-                for r in range(0, groups * ROWS, ROWS):
-                    tile = zeros(SUMS, LANES)
-                    for i in range(0, full, LANES):
-                        last = load(rows, 2 * size + r * TILE_POINTS + i, TILE_POINTS, ROWS, LANES)
-                        tile = add_outer(last, load(X, i, TILE_POINTS, COLUMNS, LANES), tile)
-                    store(plus(load(sums, at, 0, 1, SUMS), totals(tile)), sums, at, 0)
-                    at += SUMS
+            for c in range(0, n_left, TILE_COLUMNS):
+                for x in range(TILE_COLUMNS):
+                    _fill_leading_products(share, rows, size, lengths, d, c + x, full, X, x)
+                for r in range(0, groups * TILE_ROWS, TILE_ROWS):
+                    tile = zeros(TILE_SUMS, LANES_PER_GROUP)
+                    for i in range(0, full, LANES_PER_GROUP):
+                        last = load(
+                            rows, 2 * size + r * TILE_POINTS + i, TILE_POINTS, TILE_ROWS, LANES_PER_GROUP
+                        )
+                        tile = add_outer(last, load(X, i, TILE_POINTS, TILE_COLUMNS, LANES_PER_GROUP), tile)
+                    store(plus(load(sums, at, 0, 1, TILE_SUMS), totals(tile)), sums, at, 0)
+                    at += TILE_SUMS
         for c in range(n_left):
             for r in range(n_last):
-                at = ((c // COLUMNS) * groups + r // ROWS) * SUMS
-                out[s, c * n_last + r] = sums[at + (r % ROWS) * COLUMNS + c % COLUMNS]
+                at = ((c // TILE_COLUMNS) * groups + r // TILE_ROWS) * TILE_SUMS
+                out[s, c * n_last + r] = sums[at + (r % TILE_ROWS) * TILE_COLUMNS + c % TILE_COLUMNS]
 
 
-def room_for(lengths: tuple[int, ...], q: int) -> tuple[F32, ...]:
+def tensor_workspace(lengths: tuple[int, ...], q: int) -> tuple[F32, ...]:
     """What `tensor_sums` works in; NODES are always written, of fewer from the tiles before ``rows`` on."""
-    n_left, groups = lengths[0] * lengths[1], -(-lengths[2] // ROWS)
-    n_rows = 3 * max(LEAST_ROWS, ROWS * -(-max(lengths) // ROWS)) * TILE_POINTS
-    n_sums = -(-n_left // COLUMNS) * groups * SUMS
+    n_left, groups = lengths[0] * lengths[1], -(-lengths[2] // TILE_ROWS)
+    n_rows = 3 * max(MIN_FUNCTION_ROWS, TILE_ROWS * -(-max(lengths) // TILE_ROWS)) * TILE_POINTS
+    n_sums = -(-n_left // TILE_COLUMNS) * groups * TILE_SUMS
     _, rows, *others = cache_lines(
-        NODES * TILE_POINTS, n_rows, TILE_POINTS, TILE_POINTS, (q + 1) * BOTH, COLUMNS * TILE_POINTS, n_sums
+        NODES_PER_GROUP * TILE_POINTS,
+        n_rows,
+        TILE_POINTS,
+        TILE_POINTS,
+        (q + 1) * POINTS_PER_STEP,
+        TILE_COLUMNS * TILE_POINTS,
+        n_sums,
     )
     rows[:] = 0
     share, cosine, folded, X, sums = others
@@ -250,7 +271,7 @@ def node_series(q: int, degrees: tuple[int, ...], bandwidth: tuple[float, ...]) 
     damping = np.exp(-((np.pi * np.outer(bandwidth, a)) ** 2) / 2) * np.where(a == 0, 1, 2)
     around = 2 * q - np.abs(2 * q - a % (4 * q))  # cosines of a and 4 q - a agree at midpoints
     places = np.where(around == q, 0, q - np.abs(q - around))
-    table = np.zeros((d, max(q, NODES), q + q % 2))  # so many nodes are read at once
+    table = np.zeros((d, max(q, NODES_PER_GROUP), q + q % 2))  # so many nodes are read at once
     low = min(q, len(a))
     table[:, :q, :low] = damping[:, None, :low] * np.cos(np.pi * np.outer((np.arange(q) + 0.5) / q, a[:low]))
     factors = damping / damping[:, places] * np.sign(q - around)
@@ -278,21 +299,21 @@ def tensor_coefficients(
     low) for each dimension. Points outside the box count at its wall. The dimensions are the columns from
     ``column`` on.
     """
-    return _sums(points, spans, weights, low, scale, column, degrees, _NO_NODES)
+    return _tensor_sums(points, spans, weights, low, scale, column, degrees, _NO_SERIES)
 
 
 def densities_at_nodes(
     points: F32, spans: I64, weights: F32 | None, low: F32, scale: F32, series: NodeSeries
 ) -> F32:
     """Densities at the tensor grid of midpoints, not floored: (n_sets, q^d), the last dimension running fastest."""
-    return _sums(points, spans, weights, low, scale, 0, (series.q,) * len(series.degrees), series)
+    return _tensor_sums(points, spans, weights, low, scale, 0, (series.q,) * len(series.degrees), series)
 
 
-_NOTHING = read_only(np.empty((3, 0), np.float32))
-_NO_NODES = NodeSeries(0, (), read_only(np.empty(0, np.int64)), _NOTHING, _NOTHING)
+_EMPTY_TABLE = read_only(np.empty((3, 0), np.float32))
+_NO_SERIES = NodeSeries(0, (), read_only(np.empty(0, np.int64)), _EMPTY_TABLE, _EMPTY_TABLE)
 
 
-def _sums(
+def _tensor_sums(
     points: F32,
     spans: I64,
     weights: F32 | None,
@@ -317,7 +338,7 @@ def _sums(
         series.places,
         series.factors,
         series.table,
-        room_for(whole, series.q),
+        tensor_workspace(whole, series.q),
         out,
     )
     return out
@@ -366,7 +387,7 @@ def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type
             fill_fractions(weights, weighted, first, m, total, share)
             for j in range(d):
                 cosines(points, first, m, j, low, scale, cosine)
-                all_degrees(cosine, m, K, T, j * K * TILE_POINTS)
+                chebyshev_cosines(cosine, m, K, T, j * K * TILE_POINTS)
             out[s, 0] += np.sum(share)
             for i in range(TILE_POINTS):
                 products[0, i] = share[i]
@@ -380,12 +401,12 @@ def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type
                 out[s, t] += c
 
 
-TAIL = 3e-4  # damping of the first degree that is left out
+TRUNCATION_DAMPING = 3e-4  # damping of the first degree that is left out
 
 
 def degree_for(bandwidth: float) -> int:
     """Number of degrees K so that the Gaussian of this bandwidth damps degree K below 3e-4; a multiple of 4."""
-    K = np.sqrt(2 * np.log(1 / TAIL)) / (np.pi * bandwidth)
+    K = np.sqrt(2 * np.log(1 / TRUNCATION_DAMPING)) / (np.pi * bandwidth)
     return max(4, 4 * int(np.ceil(K / 4)))
 
 
@@ -432,9 +453,9 @@ def _densities(C, G1, G2, G3t, out):  # type: ignore[no-untyped-def]
         separable(G1, G2, G3t, X, out[s].reshape(G1.shape[0], G2.shape[0], G3t.shape[1]))
 
 
-FLOOR = 1e-6  # of densities on the unit cube, where the uniform density is 1
-NODE_LANES = 8  # nodes at a time
-LEAST = 1e-30  # what has a logarithm; below it the amplitude is next to nothing
+MIN_DENSITY = 1e-6  # of densities on the unit cube, where the uniform density is 1
+NODES_PER_VECTOR = 8  # nodes at a time
+MIN_LOG_ARGUMENT = 1e-30  # what has a logarithm; below it the amplitude is next to nothing
 
 
 def n_parts(frequencies: Sequence[float] | F64) -> int:
@@ -443,13 +464,19 @@ def n_parts(frequencies: Sequence[float] | F64) -> int:
 
 
 def homogeneous_features(
-    p: F32, node_weights: F64, frequencies: F64, masses: F64, out: F32, first: int = 0, floor: float = FLOOR
+    p: F32,
+    node_weights: F64,
+    frequencies: F64,
+    masses: F64,
+    out: F32,
+    first: int = 0,
+    floor: float = MIN_DENSITY,
 ) -> None:
     """Fill n_parts * n_nodes columns of ``out``, from ``first`` on, from densities ``p`` (n_sets, n_nodes).
 
     Densities below ``floor`` count as that: truncated series dip below zero, histograms (0) do not.
     """
-    full = (p.shape[1] + NODE_LANES - 1) // NODE_LANES * NODE_LANES
+    full = (p.shape[1] + NODES_PER_VECTOR - 1) // NODES_PER_VECTOR * NODES_PER_VECTOR
     room = tuple(np.ones((6, full), np.float32))
     given = read_only(p), read_only(node_weights), read_only(frequencies), read_only(masses)
     _features(*given, float(floor), first, room, out)
@@ -467,7 +494,7 @@ def _features(p, node_weights, frequencies, masses, floor, first, room, out):  #
             value[k] = maximum(p[s, k], f32(floor))
         for k in range(full):
             root[k] = np.sqrt(value[k]) * root_weight[k]
-            logarithm[k] = log(maximum(value[k], f32(LEAST)))
+            logarithm[k] = log(maximum(value[k], f32(MIN_LOG_ARGUMENT)))
         column = first
         for j in range(len(frequencies)):  # zero frequencies first
             if frequencies[j] == 0.0:
@@ -491,7 +518,7 @@ def _features(p, node_weights, frequencies, masses, floor, first, room, out):  #
 
 
 def amplitude_slopes(
-    p: F32, node_weights: F64, frequencies: F64, masses: F64, gradient: F64, floor: float = FLOOR
+    p: F32, node_weights: F64, frequencies: F64, masses: F64, gradient: F64, floor: float = MIN_DENSITY
 ) -> F64:
     """(n_nodes, k) derivatives by the densities ``p`` (n_nodes,) of k functions of a row.
 

@@ -11,24 +11,24 @@ import numpy as np
 from dkdist._numba.compilation import inline_jit, jit
 from dkdist._numba.ranks import sorted_column
 
-ROUNDING = 1e-13  # of sums of weights
-LARGEST = float(np.finfo(np.float32).max)
-QUARTILES = 1.3489795003921634  # between those of a Gaussian, in standard deviations
-ALIKE = 4.0  # times the quartile distance / 1.349: a Cauchy distribution has 2.8
-TAIL = 0.02  # of each end: moved inwards where the deviation is taken
+WEIGHT_SUM_RTOL = 1e-13  # of sums of weights
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+GAUSSIAN_IQR = 1.3489795003921634  # between those of a Gaussian, in standard deviations
+MAX_STD_PER_IQR = 4.0  # times the quartile distance / 1.349: a Cauchy distribution has 2.8
+WINSORIZED_FRACTION = 0.02  # of each end: moved inwards where the deviation is taken
 
 
 @inline_jit()
 def _quantile(x, mass, level):  # type: ignore[no-untyped-def]
     """The averaged inverted distribution function."""
     target, top = level * mass[-1], len(x) - 1
-    first = np.searchsorted(mass, target * (1 - ROUNDING), side="left")
-    last = np.searchsorted(mass, target * (1 + ROUNDING), side="right")
+    first = np.searchsorted(mass, target * (1 - WEIGHT_SUM_RTOL), side="left")
+    last = np.searchsorted(mass, target * (1 + WEIGHT_SUM_RTOL), side="right")
     return (x[min(first, top)] + x[min(last, top)]) / 2
 
 
 @inline_jit()
-def _within(x, mass, tail):  # type: ignore[no-untyped-def]
+def _winsorized_std(x, mass, tail):  # type: ignore[no-untyped-def]
     """Standard deviation of values in rising order, those of both tails moved to where the tails begin."""
     low, high = _quantile(x, mass, tail), _quantile(x, mass, 1 - tail)
     first = total = square = before = 0.0
@@ -47,9 +47,9 @@ def _spread(x, mass, middle):  # type: ignore[no-untyped-def]
 
     Where that is 0 too, the median distance from the middle of others than it / .6745.
     """
-    between = (_quantile(x, mass, 0.75) - _quantile(x, mass, 0.25)) / QUARTILES
-    within = _within(x, mass, TAIL)
-    if within > ALIKE * between:
+    between = (_quantile(x, mass, 0.75) - _quantile(x, mass, 0.25)) / GAUSSIAN_IQR
+    within = _winsorized_std(x, mass, WINSORIZED_FRACTION)
+    if within > MAX_STD_PER_IQR * between:
         return within
     if between > 0:
         return between
@@ -62,11 +62,11 @@ def _spread(x, mass, middle):  # type: ignore[no-untyped-def]
     if n == 0:
         return 0.0
     order = np.argsort(apart[:n], kind="mergesort")
-    return 2 * _quantile(apart[:n][order], np.cumsum(w[:n][order]), 0.5) / QUARTILES
+    return 2 * _quantile(apart[:n][order], np.cumsum(w[:n][order]), 0.5) / GAUSSIAN_IQR
 
 
 @jit()
-def middles(points, offsets, weights, weighted):  # type: ignore[no-untyped-def]
+def medians_and_spreads(points, offsets, weights, weighted):  # type: ignore[no-untyped-def]
     """Median and spread of each column of each set, (n_sets, d) both: 1 of a Gaussian, 0 of equal values."""
     n, d = len(offsets) - 1, points.shape[1]
     centre, scale = np.zeros((n, d)), np.zeros((n, d))
@@ -85,7 +85,7 @@ def _weight(weights, weighted, i):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def means(points, offsets, weights, weighted):  # type: ignore[no-untyped-def]
+def means_and_stds(points, offsets, weights, weighted):  # type: ignore[no-untyped-def]
     """Mean and standard deviation of each column of each set: (n_sets, d) both."""
     n, d = len(offsets) - 1, points.shape[1]
     centre, scale = np.zeros((n, d)), np.zeros((n, d))
@@ -106,7 +106,7 @@ def means(points, offsets, weights, weighted):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def moved(points, offsets, centre, scale, clip, out):  # type: ignore[no-untyped-def]
+def standardize(points, offsets, centre, scale, clip, out):  # type: ignore[no-untyped-def]
     """out = (points - centre) / scale of each set, within -clip and clip."""
     for s in range(len(offsets) - 1):
         for i in range(offsets[s], offsets[s + 1]):

@@ -1,9 +1,9 @@
-"""Cosine coefficients of sample sets, as a specification: all that embeddings by densities need of the points.
+"""Cosine coefficients of sets: all that density embeddings need of the points.
 
-    sets --one pass over the points--> C of the largest degrees --cut--> C of each embedding --> its rows
+    sets --one pass over the points--> C of the largest degrees --select--> C of each embedding --> its rows
 
-Coefficients know no bandwidth and no divergence. So those of the `widest` of several specifications, computed once,
-serve every embedding on the same domain whose degrees they hold.
+Coefficients do not depend on bandwidth or divergence. Those of the merged parameters (`merge_specs`), computed once,
+serve every embedding on the same domain.
 """
 
 from __future__ import annotations
@@ -17,35 +17,36 @@ from typing import Any
 import numpy as np
 
 from dkdist._base.params import (
+    ChunkedRowSum,
+    ChunkMean,
     Domain,
     FittedParams,
-    MeanOfRuns,
     Params,
-    RowOfRuns,
     S,
-    compute_by_runs,
-    spans_of,
+    compute_by_chunks,
+    set_spans,
 )
 from dkdist._numba.arrays import F32, I64
-from dkdist.embeddings._binning_numba import WORTHWHILE, binned_coefficients
+from dkdist.embeddings._binning_numba import MIN_BINNED_POINTS_BY_DIM, binned_coefficients
 from dkdist.embeddings._density_numba import ball_terms, tensor_coefficients, term_coefficients
+from dkdist.embeddings._tuning import (
+    COEFFICIENTS_PER_TILE,
+    MAX_COEFFICIENTS,
+    MAX_SETS_PER_TILE,
+    MIN_SETS_PER_TILE,
+)
 from dkdist.sets import SampleSets
 
-SETS_AT_ONCE = 64  # coefficients and densities of so many sets stay in the second-level cache
-MOST_AT_ONCE = 1024  # sets of few coefficients, as calls of loops cost, too:
-COEFFICIENTS_AT_ONCE = 2**15  # of all of them
-LEAST_DEGREES = 2  # of a dimension: the constant and one cosine
-MOST_COEFFICIENTS = 2**20  # of one set: 4 MiB
-ball = lru_cache(maxsize=16)(ball_terms)
+MIN_DEGREES = 2  # the constant and one cosine; compiled functions fill both (tests/densities/test_cosine.py)
+cached_ball_terms = lru_cache(maxsize=16)(ball_terms)
 
 
 @dataclass(frozen=True)
 class CoefficientSpec(Params["Coefficients"]):
-    """Which coefficients C_a of sets on a domain; ``draw()`` makes what computes them.
+    """Set of cosine coefficients C_a of sets on a domain.
 
-    ``structure`` says what ``degrees`` are: "tensor" (d <= 3) and "marginal" (each dimension alone) have all
-    a_j < degrees[j]; "ball" has all a with sum_j (a_j / degrees[j])^order <= 1, and any d. ``order`` is that of a
-    ball, from 1 (simplex) to infinity (box).
+    ``structure`` "tensor" (d <= 3) and "marginal" (one dimension at a time) have all a_j < degrees[j]; "ball" has all a
+    with sum_j (a_j / degrees[j])^order <= 1 in any d. The ``order`` of a ball is from 1 (simplex) to infinity (box).
     """
 
     domain: Domain
@@ -54,75 +55,77 @@ class CoefficientSpec(Params["Coefficients"]):
     order: float = 2.0
 
     def __post_init__(self) -> None:
-        if self.structure != "ball" and min(self.degrees) < LEAST_DEGREES:
+        if self.structure != "ball" and min(self.degrees) < MIN_DEGREES:
             raise ValueError(
-                f"{' x '.join(map(str, self.degrees))} cosines of the dimensions: compiled loops fill tables of at "
-                f"least {LEAST_DEGREES}"
+                f"degrees must be at least {MIN_DEGREES} in each dimension; got {' x '.join(map(str, self.degrees))}"
             )
-        if self.structure == "tensor" and np.prod(self.degrees, dtype=float) > MOST_COEFFICIENTS:
+        if self.structure == "tensor" and np.prod(self.degrees, dtype=float) > MAX_COEFFICIENTS:
             raise ValueError(
-                f"{' x '.join(map(str, self.degrees))} cosine coefficients a set are more than {MOST_COEFFICIENTS}: "
-                "raise the bandwidth or lower n_basis, whichever sets their number, or use structure='marginal'"
+                f"a set must have at most {MAX_COEFFICIENTS} cosine coefficients; got "
+                f"{' x '.join(map(str, self.degrees))}. Increase bandwidth, reduce n_basis, or use "
+                "structure='marginal'."
             )
 
     @property
     def exponents(self) -> I64:
-        """The degrees a of each coefficient: (n_coefficients, d)."""
+        """Degrees a of each coefficient: (n_coefficients, d)."""
         return _EXPONENTS[self.structure](self.degrees, self.order)
 
     @property
-    def sets_at_once(self) -> int:
-        """How many sets the coefficients are best computed of in one call."""
+    def sets_per_tile(self) -> int:
+        """Number of sets per compiled call."""
         if self.structure != "tensor":
-            return SETS_AT_ONCE
-        return int(np.clip(COEFFICIENTS_AT_ONCE // np.prod(self.degrees), SETS_AT_ONCE, MOST_AT_ONCE))
+            return MIN_SETS_PER_TILE
+        return int(
+            np.clip(COEFFICIENTS_PER_TILE // np.prod(self.degrees), MIN_SETS_PER_TILE, MAX_SETS_PER_TILE)
+        )
 
     def _build(self) -> Coefficients:
         return Coefficients(self)
 
-    def cut(self, C: F32, wider: CoefficientSpec) -> F32:
-        """These coefficients, (n_sets, n_coefficients), out of the ones of a specification that holds them."""
+    def select(self, C: F32, wider: CoefficientSpec) -> F32:
+        """Select these coefficients (n_sets, n_coefficients) from those of ``wider``."""
         return C if self is wider or self == wider else np.take(C, _positions(self, wider), axis=1)
 
 
-def widest(specs: Sequence[CoefficientSpec]) -> CoefficientSpec:
-    """The specification whose coefficients hold those of all; `ValueError` if their domains or structures differ."""
+def merge_specs(specs: Sequence[CoefficientSpec]) -> CoefficientSpec:
+    """Return parameters whose coefficients include those of all ``specs``; they must share domain and structure."""
     first = specs[0]
     if len(specs) == 1:
         return first
     for spec in specs:
-        _require_same_place(spec, first)
-    degrees = tuple(max(of_dimension) for of_dimension in zip(*(s.degrees for s in specs), strict=True))
+        _require_same_domain(spec, first)
+    degrees = tuple(max(degrees_of_dim) for degrees_of_dim in zip(*(s.degrees for s in specs), strict=True))
     return CoefficientSpec(first.domain, first.structure, degrees, max(s.order for s in specs))
 
 
-def tiles(sets: SampleSets, at_once: int = SETS_AT_ONCE) -> Iterator[tuple[slice, I64]]:
-    """Runs of some sets with their spans (first row, row after the last): what is worked on at once."""
-    spans = spans_of(sets)
-    for start in range(0, len(sets), at_once):
-        tile = slice(start, min(start + at_once, len(sets)))
+def iter_tiles(sets: SampleSets, n_sets: int = MIN_SETS_PER_TILE) -> Iterator[tuple[slice, I64]]:
+    """Yield tiles of ``n_sets`` adjacent sets with their spans (first row, row after the last)."""
+    spans = set_spans(sets)
+    for start in range(0, len(sets), n_sets):
+        tile = slice(start, min(start + n_sets, len(sets)))
         yield tile, spans[tile]
 
 
 class Coefficients(FittedParams[CoefficientSpec]):
-    """Computes the coefficients of a `CoefficientSpec`; immutable, shared by all blocks."""
+    """Computes the coefficients of a `CoefficientSpec`."""
 
     def __init__(self, spec: CoefficientSpec) -> None:
         self.spec = spec
         self._low_and_scale = spec.domain.low_and_scale
-        self._terms = ball(spec.degrees, spec.order)[1] if spec.structure == "ball" else None
+        self._terms = cached_ball_terms(spec.degrees, spec.order)[1] if spec.structure == "ball" else None
 
     def of(self, sets: SampleSets, spans: I64) -> F32:
-        """(n_spans, n_coefficients) float32 of the sets at ``spans``; points outside the domain count at its wall.
+        """Return coefficients (n_spans, n_coefficients) float32 of the sets at ``spans``; points outside are clipped.
 
-        A set's coefficients depend on that set alone, bit for bit, and on no degrees beyond their own; but of
-        sets large enough for a grid (see `dkdist.embeddings._binning_numba`), larger degrees take a finer grid.
-        Sets of many points are taken run by run (`dkdist._base.params`).
+        The coefficients of a set depend on that set alone, bit for bit, and not on larger degrees; except that sets
+        large enough for a grid (see `dkdist.embeddings._binning_numba`) use a finer grid for larger degrees. Large sets
+        are processed in chunks (`dkdist._base.params`).
         """
-        return compute_by_runs(self.compute, sets, spans)
+        return compute_by_chunks(self.compute, sets, spans)
 
     def compute(self, sets: SampleSets, spans: I64) -> F32:
-        """`of` sets that are no longer than a run."""
+        """Like `of`, for sets that fit into one chunk."""
         points, weights, (low, scale) = sets.relative, sets.weights, self._low_and_scale
         if self._terms is not None:
             return term_coefficients(points, spans, weights, low, scale, self._terms)
@@ -133,50 +136,50 @@ class Coefficients(FittedParams[CoefficientSpec]):
                 for j, K in enumerate(degrees)
             ]
             return np.concatenate(columns, axis=1)
-        large = spans[:, 1] - spans[:, 0] >= WORTHWHILE.get(sets.n_dims, np.inf)
+        is_binned = spans[:, 1] - spans[:, 0] >= MIN_BINNED_POINTS_BY_DIM.get(sets.n_dims, np.inf)
         C = np.empty((len(spans), math.prod(degrees)), np.float32)
-        for chosen, coefficients in ((~large, tensor_coefficients), (large, binned_coefficients)):
-            if chosen.any():
-                C[chosen] = coefficients(points, spans[chosen], weights, low, scale, degrees)
+        for mask, coefficients in ((~is_binned, tensor_coefficients), (is_binned, binned_coefficients)):
+            if mask.any():
+                C[mask] = coefficients(points, spans[mask], weights, low, scale, degrees)
         return C
 
 
-class OfCoefficients(FittedParams[S]):
-    """Base of tables that make rows of coefficients, ``_coefficients``; a row depends on its own set, bit for bit."""
+class CoefficientFeatures(FittedParams[S]):
+    """Base of fitted parameters whose rows are functions of cosine ``_coefficients``."""
 
     _coefficients: Coefficients
 
     def embed(self, sets: SampleSets) -> F32:
-        """Rows of the embedding: (n_sets, m) float32. Points outside the domain count at its wall."""
+        """Return rows (n_sets, m) float32. Points outside the domain are clipped."""
         out = np.empty((len(sets), self.spec.n_features), np.float32)
-        for tile, spans in tiles(sets, self._coefficients.spec.sets_at_once):
+        for tile, spans in iter_tiles(sets, self._coefficients.spec.sets_per_tile):
             self._fill(self._coefficients.of(sets, spans), self._coefficients.spec, out[tile])
         return out
 
-    def rows(self, C: F32, of: CoefficientSpec) -> F32:
-        """The same rows from coefficients C (n_sets, n_coefficients) of ``of``, which holds those needed.
+    def rows(self, C: F32, spec: CoefficientSpec) -> F32:
+        """Return rows from coefficients C (n_sets, n_coefficients) of ``spec``, which includes those needed.
 
-        They are the bits of ``embed`` if ``of`` is ``spec.coefficients``, or if the sets go through no grid; but for
-        divergences whose densities come straight from the points, which are the same up to rounding.
+        The bits are those of ``embed`` if ``spec`` is ``spec.coefficients`` of the embedding or the sets use no grid.
+        Divergences that compute densities directly from the points agree up to rounding.
         """
         out = np.empty((len(C), self.spec.n_features), np.float32)
-        for start in range(0, len(C), SETS_AT_ONCE):
-            tile = slice(start, start + SETS_AT_ONCE)
-            self._fill(C[tile], of, out[tile])
+        for start in range(0, len(C), MIN_SETS_PER_TILE):
+            tile = slice(start, start + MIN_SETS_PER_TILE)
+            self._fill(C[tile], spec, out[tile])
         return out
 
-    def row_sum(self, n_points: int, weight: float) -> RowOfRuns:
-        """The row (m,) of one set that comes in pieces: the same bits as of all at once."""
-        means = MeanOfRuns(self._coefficients.compute)
+    def row_sum(self, n_points: int, weight: float) -> ChunkedRowSum:
+        """Return an accumulator of the row (m,) of one set that is read in pieces."""
+        mean = ChunkMean(self._coefficients.compute)
 
-        def made() -> F32:
+        def finish() -> F32:
             row = np.empty((1, self.spec.n_features), np.float32)
-            self._fill(means.mean()[None], self._coefficients.spec, row)
+            self._fill(mean.mean()[None], self._coefficients.spec, row)
             return row.reshape(-1)
 
-        return RowOfRuns(self.spec.n_dims, means.take, made)
+        return ChunkedRowSum(self.spec.n_dims, mean.add, finish)
 
-    def _fill(self, C: F32, of: CoefficientSpec, rows: F32) -> None:
+    def _fill(self, C: F32, spec: CoefficientSpec, rows: F32) -> None:
         raise NotImplementedError
 
 
@@ -188,33 +191,33 @@ def _marginal_exponents(degrees: tuple[float, ...], order: float) -> I64:
 _EXPONENTS: dict[str, Callable[[tuple[float, ...], float], I64]] = {
     "tensor": lambda degrees, _: np.indices(tuple(map(int, degrees))).reshape(len(degrees), -1).T,
     "marginal": _marginal_exponents,
-    "ball": lambda axes, order: ball(axes, order)[0],
+    "ball": lambda axes, order: cached_ball_terms(axes, order)[0],
 }
 
 
 @lru_cache(maxsize=64)
 def _positions(spec: CoefficientSpec, wider: CoefficientSpec) -> I64:
-    """Where the coefficients of ``spec`` are among those of ``wider``."""
-    _require_same_place(spec, wider)
+    """Return the positions of the coefficients of ``spec`` among those of ``wider``."""
+    _require_same_domain(spec, wider)
     if spec.structure == "marginal":
-        before = np.cumsum((0, *wider.degrees[:-1]), dtype=np.int64)
-        own = [start + np.arange(K) for start, K in zip(before, spec.degrees, strict=True)]
-        held = all(K <= W for K, W in zip(spec.degrees, wider.degrees, strict=True))
-        return np.concatenate(own) if held else _refuse(spec, wider)
-    place = {tuple(a): i for i, a in enumerate(wider.exponents.tolist())}
-    found = [place.get(tuple(a), -1) for a in spec.exponents.tolist()]
-    return np.array(found, np.int64) if min(found) >= 0 else _refuse(spec, wider)
+        starts = np.cumsum((0, *wider.degrees[:-1]), dtype=np.int64)
+        positions_by_dim = [start + np.arange(K) for start, K in zip(starts, spec.degrees, strict=True)]
+        is_included = all(K <= W for K, W in zip(spec.degrees, wider.degrees, strict=True))
+        return np.concatenate(positions_by_dim) if is_included else _raise_missing_degrees(spec, wider)
+    index_by_degrees = {tuple(a): i for i, a in enumerate(wider.exponents.tolist())}
+    positions = [index_by_degrees.get(tuple(a), -1) for a in spec.exponents.tolist()]
+    return np.array(positions, np.int64) if min(positions) >= 0 else _raise_missing_degrees(spec, wider)
 
 
-def _refuse(spec: CoefficientSpec, wider: CoefficientSpec) -> Any:
+def _raise_missing_degrees(spec: CoefficientSpec, wider: CoefficientSpec) -> Any:
     raise ValueError(
-        f"coefficients of degrees {wider.degrees} do not hold those of degrees {spec.degrees}: compute the widest"
+        f"coefficients of degrees {wider.degrees} do not include degrees {spec.degrees}. Compute those of merge_specs."
     )
 
 
-def _require_same_place(spec: CoefficientSpec, other: CoefficientSpec) -> None:
+def _require_same_domain(spec: CoefficientSpec, other: CoefficientSpec) -> None:
     if (spec.domain, spec.structure) != (other.domain, other.structure):
         raise ValueError(
-            f"coefficients are shared on one domain and structure alone; found {spec.structure!r} on {spec.domain} "
-            f"and {other.structure!r} on {other.domain}: fit on a given domain, the same for all"
+            f"shared coefficients must have the same domain and structure; got {spec.structure!r} on {spec.domain} and "
+            f"{other.structure!r} on {other.domain}. Pass the same domain= to all embeddings."
         )

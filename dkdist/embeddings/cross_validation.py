@@ -28,35 +28,38 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkdist._base.inputs import Sets, sample_sets
-from dkdist._base.params import Domain, spans_of
+from dkdist._base.params import Domain, set_spans
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime.process import one_blas_thread
+from dkdist.embeddings._tuning import (
+    BYTES_PER_COEFFICIENT,
+    BYTES_PER_COORDINATE,
+    CANDIDATES_PER_OCTAVE,
+    COEFFICIENTS_PER_BATCH,
+    FALLBACK_BANDWIDTH,
+    MAX_BANDWIDTH,
+    MAX_BANDWIDTH_SEARCH_COORDINATES,
+    MAX_BANDWIDTH_SEARCH_SETS,
+    MAX_CONCENTRATION,
+    MAX_COORDINATE_ROUNDS,
+    MAX_DEGREES_BY_DIM,
+    MAX_TIED_FRACTION,
+    MIN_SEARCH_DEGREES,
+)
 from dkdist.embeddings.coefficients import CoefficientSpec
-from dkdist.embeddings.divergence_params import ball_of_degrees, finest_bandwidth
+from dkdist.embeddings.divergence_params import ball_of_degrees, min_ball_bandwidth
 from dkdist.sets import SampleSets
 
-WIDEST = 0.25  # a wider Gaussian takes from a learner what many sets may tell together
-STEPS = 8  # candidates for a factor of two
-UNKNOWN = 0.08  # where no set has two places: nothing can be left out
-LEAST_DEGREES = 16
-MOST_DEGREES = {1: 256, 2: 128, 3: 32}
-SEARCH_SETS = 64
-SEARCH_NUMBERS = 2**21  # coordinates of points
-AT_ONCE = 2**21  # coefficients
-COORDINATE_BYTES = 48  # of a sampled coordinate: its copies on the unit cube, merged and folded, with weights
-COEFFICIENT_BYTES = 44  # of a coefficient: those of points and folded points, squares and unbiased products
-ROUNDS = 8  # over the dimensions
-ATOM = 0.1  # of a set's weight, from which several equal points are no part of a density
-MOST_ALONE = 0.9  # of sum_i u_i^2: a set of one place, or as good as one, tells nothing of its density
 
-
-def cross_validated(sets: Sets, bad: I64, domain: Domain, structure: str, finest: float) -> F64:
+def cross_validate_bandwidth(sets: Sets, bad: I64, domain: Domain, structure: str, finest: float) -> F64:
     """The bandwidth of each dimension, on the scaled domain, by cross-validation: (1, d), none below ``finest``.
 
     Cost: at most 64 sets and some two million coordinates of points, twice their coefficients of 16 to 256 degrees:
     for d = 2 and sets of 200 points some 20 ms, less than a second for any.
     """
-    sample = sample_sets(sets, bad, SEARCH_SETS, SEARCH_NUMBERS // sets.n_dims)
+    sample = sample_sets(
+        sets, bad, MAX_BANDWIDTH_SEARCH_SETS, MAX_BANDWIDTH_SEARCH_COORDINATES // sets.n_dims
+    )
     low, scale = domain.low_and_scale
     unit = (sample.relative - low) * scale
     columns = [unit]
@@ -64,46 +67,52 @@ def cross_validated(sets: Sets, bad: I64, domain: Domain, structure: str, finest
         columns = [np.ascontiguousarray(unit[:, [j]]) for j in range(unit.shape[1])]
     with one_blas_thread():  # more would wait for each other, as products are small
         found = [
-            _of_places(distinct_points(u, sample.offsets, sample.weights), finest, u.shape[1])
+            _select_bandwidth(distinct_points(u, sample.offsets, sample.weights), finest, u.shape[1])
             for u in columns
         ]
     return np.concatenate(found)[None, :]
 
 
 def search_bytes(n_sets: int, n_points: int, d: int) -> int:
-    """Memory of `cross_validated` on so many sets and points, at most: the sample, and coefficients of its sets."""
-    n_sampled = int(np.clip(SEARCH_NUMBERS // d // max(1, n_points // n_sets), 1, min(SEARCH_SETS, n_sets)))
-    terms = max(int(n**k) for k, n in MOST_DEGREES.items() if k <= d)
-    coefficients = min(n_sampled * terms, AT_ONCE)
-    return COORDINATE_BYTES * n_sampled * (n_points // n_sets) * d + COEFFICIENT_BYTES * coefficients
+    """Memory of `cross_validate_bandwidth` on so many sets and points, at most: the sample, and coefficients of its sets."""
+    n_sampled = int(
+        np.clip(
+            MAX_BANDWIDTH_SEARCH_COORDINATES // d // max(1, n_points // n_sets),
+            1,
+            min(MAX_BANDWIDTH_SEARCH_SETS, n_sets),
+        )
+    )
+    terms = max(int(n**k) for k, n in MAX_DEGREES_BY_DIM.items() if k <= d)
+    coefficients = min(n_sampled * terms, COEFFICIENTS_PER_BATCH)
+    return BYTES_PER_COORDINATE * n_sampled * (n_points // n_sets) * d + BYTES_PER_COEFFICIENT * coefficients
 
 
-def _of_places(sets: SampleSets | None, finest: float, d: int) -> F64:
+def _select_bandwidth(sets: SampleSets | None, finest: float, d: int) -> F64:
     """The best bandwidths (d,) of sets on the unit cube."""
     if sets is None:
-        return np.full(d, max(UNKNOWN, finest))
-    if d not in MOST_DEGREES:
-        return _of_ball(sets, finest)
-    K = LEAST_DEGREES
+        return np.full(d, max(FALLBACK_BANDWIDTH, finest))
+    if d not in MAX_DEGREES_BY_DIM:
+        return _select_ball_bandwidth(sets, finest)
+    K = MIN_SEARCH_DEGREES
     while True:
         candidates = _candidates(max(1 / K, finest))
         h = best_bandwidth(coefficient_sums(sets, "tensor", (K,) * d), candidates)
-        if h.min() > candidates[-2:].min() or candidates[-1] <= finest or MOST_DEGREES[d] <= K:
+        if h.min() > candidates[-2:].min() or candidates[-1] <= finest or MAX_DEGREES_BY_DIM[d] <= K:
             return h
         K *= 2
 
 
-def _of_ball(sets: SampleSets, finest: float) -> F64:
+def _select_ball_bandwidth(sets: SampleSets, finest: float) -> F64:
     """From four dimensions on: as many terms as an embedding takes."""
-    finest = max(finest, finest_bandwidth(sets.n_dims))
+    finest = max(finest, min_ball_bandwidth(sets.n_dims))
     axes = ball_of_degrees((finest,) * sets.n_dims)[2] / (np.pi * finest)
     return best_bandwidth(coefficient_sums(sets, "ball", (axes,) * sets.n_dims), _candidates(finest))
 
 
 def _candidates(finest: float) -> F64:
     """From the widest to the finest, which is one of them."""
-    n = int(np.ceil(STEPS * np.log2(WIDEST / finest))) if finest < WIDEST else 0
-    return np.maximum(WIDEST * 2.0 ** (-np.arange(n + 1) / STEPS), finest)
+    n = int(np.ceil(CANDIDATES_PER_OCTAVE * np.log2(MAX_BANDWIDTH / finest))) if finest < MAX_BANDWIDTH else 0
+    return np.maximum(MAX_BANDWIDTH * 2.0 ** (-np.arange(n + 1) / CANDIDATES_PER_OCTAVE), finest)
 
 
 def distinct_points(unit: F32, offsets: I64, weights: F32 | None) -> SampleSets | None:
@@ -117,8 +126,8 @@ def distinct_points(unit: F32, offsets: I64, weights: F32 | None) -> SampleSets 
     masses: list[F64] = []
     for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
         here = inside[start:stop]
-        places, mass = _merged(unit[start:stop][here], w[start:stop][here])
-        if (mass**2).sum() < MOST_ALONE * mass.sum() ** 2:
+        places, mass = _merge_ties(unit[start:stop][here], w[start:stop][here])
+        if (mass**2).sum() < MAX_CONCENTRATION * mass.sum() ** 2:
             points.append(places)
             masses.append(mass / mass.sum())
     if not points:
@@ -127,7 +136,7 @@ def distinct_points(unit: F32, offsets: I64, weights: F32 | None) -> SampleSets 
     return SampleSets._trusted(np.concatenate(points), ends, np.concatenate(masses).astype(np.float32))
 
 
-def _merged(x: F32, w: F64) -> tuple[F32, F64]:
+def _merge_ties(x: F32, w: F64) -> tuple[F32, F64]:
     """Different places of the points x, and what each holds; without atoms."""
     first = np.sort(x[:, 0]) if len(x) else np.zeros(0)
     if (first[1:] > first[:-1]).all():  # no two points are equal
@@ -136,7 +145,7 @@ def _merged(x: F32, w: F64) -> tuple[F32, F64]:
     x, w = x[order], w[order]
     starts = np.flatnonzero(np.concatenate([[True], (x[1:] != x[:-1]).any(axis=1)]))
     mass, count = np.add.reduceat(w, starts), np.diff(np.append(starts, len(x)))
-    kept = (count == 1) | (mass <= ATOM * w.sum())
+    kept = (count == 1) | (mass <= MAX_TIED_FRACTION * w.sum())
     return x[starts][kept], mass[kept]
 
 
@@ -180,13 +189,13 @@ def coefficient_sums(sets: SampleSets, structure: str, degrees: tuple[float, ...
     a = spec.exponents
     norm = 2.0 ** (a > 0).sum(axis=1)  # of the squares of phi_a
     pilot = np.exp(-((np.pi * a / np.array(degrees)) ** 2).sum(axis=1) / 2)  # of the finest bandwidth, 1 / K
-    below = _without_one(a)
+    below = _parent_terms(a)
     squares, unbiased = np.zeros(len(a)), np.zeros(len(a))
-    step = max(1, AT_ONCE // len(a))
+    step = max(1, COEFFICIENTS_PER_BATCH // len(a))
     for first in range(0, len(sets), step):
         some = sets[first : first + step]
         C2 = norm * _coefficients(spec, some).astype(np.float64) ** 2
-        single, folded = _folded(some)
+        single, folded = _fold_points(some)
         own = _coefficients(spec, folded).astype(np.float64)
         for places, parents in below:  # sum over the subsets of the dimensions
             own[:, places] += own[:, parents]
@@ -198,10 +207,10 @@ def coefficient_sums(sets: SampleSets, structure: str, degrees: tuple[float, ...
 
 
 def _coefficients(spec: CoefficientSpec, sets: SampleSets) -> F32:
-    return spec.materialize().of(sets, spans_of(sets))
+    return spec.materialize().of(sets, set_spans(sets))
 
 
-def _folded(sets: SampleSets) -> tuple[F64, SampleSets]:
+def _fold_points(sets: SampleSets) -> tuple[F64, SampleSets]:
     """sum_i u_i^2 of each set, (n_sets, 1), and the sets of the folded points, weighted by u_i^2."""
     assert sets.weights is not None
     starts = sets.offsets[:-1]
@@ -213,7 +222,7 @@ def _folded(sets: SampleSets) -> tuple[F64, SampleSets]:
     return single[:, None], SampleSets._trusted(folded, sets.offsets, share)
 
 
-def _without_one(a: I64) -> list[tuple[I64, I64]]:
+def _parent_terms(a: I64) -> list[tuple[I64, I64]]:
     """For each dimension, where the terms are that vary in it, and where those are that are the same but for it."""
     base = int(a.max()) + 1
     powers = base ** np.arange(a.shape[1], dtype=np.int64)
@@ -231,7 +240,7 @@ def best_bandwidth(sums: CoefficientSums, candidates: F64) -> F64:
     """(d,) of the candidates, those of the least estimated error: first one for all dimensions, then one for each."""
     d = sums.exponents.shape[1]
     h = np.full(d, candidates[int(np.argmin(sums.scores(candidates)))])
-    for _ in range(ROUNDS if d > 1 else 0):
+    for _ in range(MAX_COORDINATE_ROUNDS if d > 1 else 0):
         before = h.copy()
         for j in range(d):
             h[j] = candidates[int(np.argmin(sums.scores_along(j, h, candidates)))]

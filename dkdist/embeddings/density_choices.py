@@ -1,9 +1,9 @@
-"""Choices that embeddings by densities share: structure, index set, frequencies, bandwidths, and nodes for them.
+"""Resolution of the parameters of density embeddings: structure, index set, frequencies, bandwidths, n_basis.
 
-Bandwidths and n_basis, the nodes or functions of a dimension, are those that a user asked for, or those that the sets
-ask for. q midpoint nodes take the cosine of degree 2q for a constant: with h >= 1 / (2 q) the Gaussian has damped it to
-exp(-(2 pi q h)^2 / 2) <= .7 %, and d^2 of Jensen-Shannon, Hellinger and total variation is integrated to 1 % (root mean
-square over pairs). Series of q functions leave out degree q, which h >= .683 / q damps to a tenth: a hundredth of its
+Bandwidths and n_basis, the number of nodes or functions per dimension, are given or chosen from the data. On q midpoint
+nodes the cosine of degree 2q is aliased to a constant. With h >= 1 / (2 q) the Gaussian damps it to
+exp(-(2 pi q h)^2 / 2) <= 0.7 %, and d^2 of Jensen-Shannon, Hellinger and total variation is integrated to 1 % (root
+mean square over pairs). Series of q functions omit degree q, which h >= 0.683 / q damps to a tenth: a hundredth of its
 part of a squared distance.
 """
 
@@ -19,130 +19,139 @@ import numpy as np
 from dkdist._base.domains import DomainEmbedding
 from dkdist._base.inputs import Sets, sample_moments
 from dkdist._base.parameter_checks import (
-    LEAST,
-    MOST,
+    MAX_SCALE,
+    MIN_SCALE,
+    check_choice,
+    check_int,
+    check_positive,
     draw_seed,
-    is_word,
-    one_of,
-    positive,
+    is_literal,
     round_to_float32,
-    whole,
 )
 from dkdist._base.params import Domain
 from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import scott_bandwidth
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import find_stacklevel
-from dkdist.embeddings.cross_validation import cross_validated
-from dkdist.embeddings.divergence_params import finest_bandwidth, lattice_size
+from dkdist.embeddings._tuning import (
+    DEFAULT_NODES_PER_DIM,
+    MAX_AUTO_NODES,
+    MAX_GROUP_NODES_PER_DIM,
+    MAX_JOINT_DIMS,
+    MAX_PAIR_SEARCH_DIMS,
+    MIN_BANDWIDTH_PER_SPACING,
+    MIN_NODES_PER_DIM,
+    RESOLVED_BANDWIDTH_PER_SPACING,
+    SCOTT_BANDWIDTH_PER_SPACING,
+)
+from dkdist.embeddings.cross_validation import cross_validate_bandwidth
+from dkdist.embeddings.divergence_params import lattice_size, min_ball_bandwidth
 from dkdist.embeddings.divergences import Divergence
 from dkdist.embeddings.frequencies import DEFAULT_RULE, RULES, frequency_count, frequency_rule
-from dkdist.embeddings.pair_selection import MOST_DIMS, MOST_PAIRED, paired
+from dkdist.embeddings.pair_selection import build_paired_params
 from dkdist.embeddings.structure import (
-    MOST_TENSOR_DIMS,
+    MAX_TENSOR_DIMS,
     STRUCTURES,
-    Columns,
+    ColumnSubset,
     Dims,
     StructureSpec,
-    listed_structure,
-    parts_of,
+    feature_blocks,
+    parse_structure_list,
 )
 
 Numbers = tuple[float, ...]
 
-MOST_JOINT_DIMS = 6
-LEAST_ORDER = 0.02  # of an index set: below it there are the axes alone, as there
-RESOLVED = 0.5  # bandwidth over node spacing from which d^2 is integrated to a percent
-SCOTT_RESOLVED = 0.8  # of Scott's rule at a given n_basis
-SEEN = 0.3  # below it points between nodes are hardly seen by any
-RESOLVED_SERIES = float(np.sqrt(2 * np.log(10)) / np.pi)
-MOST_NODES = 11**3  # of a set: 36 in each of two dimensions, 11 in each of three
-LEAST_NODES, USUAL_NODES = 4, 10  # of a dimension
+MIN_ORDER = (
+    0.02  # of an index set: lower orders select the axes only, too (tests/densities/test_l2_embedding.py)
+)
+SERIES_BANDWIDTH_PER_SPACING = float(np.sqrt(2 * np.log(10)) / np.pi)  # damps degree q to a tenth
 
 
-def asked_structure(structure: Any, d: int) -> StructureSpec:
-    """The parameter ``structure`` of points of d dimensions, checked. "auto" looks for pairs from 4 dimensions on."""
-    every = tuple(range(d))
+def resolve_structure(structure: Any, d: int) -> StructureSpec:
+    """Check the parameter ``structure`` for d dimensions; "auto" searches pairs from 4 dimensions on."""
     if not isinstance(structure, str):
-        return listed_structure(structure, d)
-    word = one_of("structure", structure, STRUCTURES)
-    if word == "auto":
-        word = "joint" if d <= MOST_TENSOR_DIMS else "pairs" if d <= MOST_DIMS else "marginal"
-    elif word == "pairs" and not 1 < d <= MOST_DIMS:
+        return parse_structure_list(structure, d)
+    kind = check_choice("structure", structure, STRUCTURES)
+    if kind == "auto":
+        kind = "joint" if d <= MAX_TENSOR_DIMS else "pairs" if d <= MAX_PAIR_SEARCH_DIMS else "marginal"
+    elif kind == "pairs" and not 1 < d <= MAX_PAIR_SEARCH_DIMS:
         raise ValueError(
-            f"structure='pairs' looks for pairs among 2 to {MOST_DIMS} dimensions, found {d}: "
-            + ("use structure='marginal'" if d == 1 else "name the pairs, or take fewer dimensions (SetPCA)")
+            f"structure='pairs' requires 2 to {MAX_PAIR_SEARCH_DIMS} dimensions; got {d}. "
+            + ("Use structure='marginal'." if d == 1 else "List the pairs or reduce the dimension (SetPCA).")
         )
-    return StructureSpec(word, every, None if word == "pairs" else ())
+    return StructureSpec(kind, tuple(range(d)), None if kind == "pairs" else ())
 
 
 def density_kind(kind: str, d: int) -> str:
-    """How d dimensions are estimated: "tensor", "ball" (joint, four dimensions or more) or "marginal"."""
+    """Return the density estimate in d dimensions: "tensor" (joint, d <= 3), "ball" (joint, d >= 4) or "marginal"."""
     if kind != "joint":
         return "marginal"
-    if d > MOST_JOINT_DIMS:
+    if d > MAX_JOINT_DIMS:
         raise ValueError(
-            f"structure='joint' estimates a density in {d} dimensions; up to {MOST_JOINT_DIMS} are supported. "
-            "Use structure='marginal' or 'pairs', or reduce the dimension of the points first (SetPCA)"
+            f"structure='joint' requires at most {MAX_JOINT_DIMS} dimensions; got {d}. Use structure='marginal' or "
+            "'pairs', or reduce the dimension (SetPCA)."
         )
-    return "tensor" if d <= MOST_TENSOR_DIMS else "ball"
+    return "tensor" if d <= MAX_TENSOR_DIMS else "ball"
 
 
 class StructuredEmbedding(DomainEmbedding):
-    """Base of embeddings by densities that have a parameter ``structure``."""
+    """Base of density embeddings with the parameter ``structure``."""
 
     structure: Any
     spec_: Any
     pairs_: tuple[Dims, ...]
 
-    def _arrange(
+    def _fit_structure(
         self,
-        asked: StructureSpec,
+        structure: StructureSpec,
         sets: Sets,
         kind: str,
-        make: Callable[[Columns], Any],
-        nodes: int | None,
+        make: Callable[[ColumnSubset], Any],
+        n_pair_nodes: int | None,
     ) -> list[Any]:
-        """Set ``spec_``, ``structure_`` and the pairs, after one pass over the sets; return the results of ``make``.
+        """Set ``spec_``, ``structure_`` and ``pairs_`` in one pass over the sets; return the parameters of all parts.
 
-        ``make`` gives the specification of some columns, ``kind`` is that of all columns together, and ``nodes`` are
-        those of a pair, where their number is given.
+        ``make`` returns the parameters of some columns. ``kind`` is the density estimate of all columns together, and
+        ``n_pair_nodes`` the number of nodes of a pair, if given.
         """
-        summary, domain = self._look_in_domain(sets)
-        looked = Columns(sets, summary.bad, domain, tuple(range(sets.n_dims)), kind)
-        if asked.kind != "pairs":
-            self.spec_, self.structure_, self.pairs_, self.n_pairs_found_ = make(looked), asked.kind, (), 0
+        summary, domain = self._summarize_in_domain(sets)
+        columns = ColumnSubset(sets, summary.bad, domain, tuple(range(sets.n_dims)), kind)
+        if structure.kind != "pairs":
+            self.spec_, self.structure_, self.pairs_, self.n_pairs_found_ = (
+                make(columns),
+                structure.kind,
+                (),
+                0,
+            )
             return [self.spec_]
-        self.spec_, self.pairs_, self.n_pairs_found_ = paired(asked, looked, make, nodes)
+        paired = build_paired_params(structure, columns, make, n_pair_nodes)
+        self.spec_, self.pairs_, self.n_pairs_found_ = paired
         self.structure_ = "pairs" if self.pairs_ else "marginal"
-        return [part.spec for part in parts_of(self.spec_)]
+        return [part.spec for part in feature_blocks(self.spec_)]
 
 
-def index_order(index_set: Any, more: dict[str, float]) -> float:
-    """The order r of an index set {a: |a|_r < n_basis}; ``more`` are words of the embedding's own."""
-    known = more | {"tensor": np.inf, "total-degree": 1.0}
+def index_order(index_set: Any, extra_orders: dict[str, float]) -> float:
+    """Return the order r of an index set {a: |a|_r < n_basis}; ``extra_orders`` are the embedding's own names."""
+    order_by_name = extra_orders | {"tensor": np.inf, "total-degree": 1.0}
     match index_set:
-        case str() if index_set in known:
-            return known[index_set]
-        case ("sobolev", s) if positive("s of index_set=('sobolev', s)", s) >= LEAST_ORDER / 2:
+        case str() if index_set in order_by_name:
+            return order_by_name[index_set]
+        case ("sobolev", s) if check_positive("s of index_set=('sobolev', s)", s) >= MIN_ORDER / 2:
             return 2 * float(s)
     raise ValueError(
-        f"index_set must be one of {', '.join(map(repr, known))}, or ('sobolev', s) with s >= {LEAST_ORDER / 2:g}; "
-        f"found {index_set!r}"
+        f"index_set must be one of {', '.join(map(repr, order_by_name))}, or ('sobolev', s) with "
+        f"s >= {MIN_ORDER / 2:g}; got {index_set!r}"
     )
 
 
-def chosen_frequencies(
+def resolve_frequencies(
     kappa: Divergence, rule: Any, n_frequencies: Any, random_state: Any
 ) -> tuple[Numbers, Numbers]:
-    """Frequencies and their weights, as the parameters ``frequencies`` and ``n_frequencies`` ask for them."""
-    rule = one_of("frequencies", rule, ("auto", *RULES))
+    """Return frequencies and weights for the parameters ``frequencies`` and ``n_frequencies``."""
+    rule = check_choice("frequencies", rule, ("auto", *RULES))
     rule = DEFAULT_RULE if rule == "auto" else rule
-    n = (
-        frequency_count(kappa, rule)
-        if is_word(n_frequencies, "auto")
-        else whole("n_frequencies", n_frequencies)
-    )
+    is_auto = is_literal(n_frequencies, "auto")
+    n = frequency_count(kappa, rule) if is_auto else check_int("n_frequencies", n_frequencies)
     uniforms = None
     if rule == "random":
         uniforms = np.random.default_rng([draw_seed(random_state), RngStream.FREQUENCIES]).random(n)
@@ -152,127 +161,139 @@ def chosen_frequencies(
 
 @dataclass(frozen=True)
 class BandwidthSpec:
-    """What a user asked for: bandwidths (k, d) or a rule for them, and ``n_basis``, which is None for "auto"."""
+    """Checked parameters: bandwidths (k, d) or a rule for them, and ``n_basis``, None for "auto"."""
 
     bandwidths: F64 | str
     n_basis: int | None
 
-    def of(self, dims: Dims) -> BandwidthSpec:
-        """What was asked for of some dimensions."""
-        given = self.bandwidths
-        return BandwidthSpec(given if isinstance(given, str) else given[:, list(dims)], self.n_basis)
+    def select(self, dims: Dims) -> BandwidthSpec:
+        """Return the parameters of some dimensions."""
+        h = self.bandwidths
+        return BandwidthSpec(h if isinstance(h, str) else h[:, list(dims)], self.n_basis)
 
-    def by_rule(self, looked: Columns, least: float) -> F64:
-        """The bandwidths (k, d) that were given, or those of the rule, none of them below ``least``."""
+    def compute(self, columns: ColumnSubset, minimum: float) -> F64:
+        """Return the given bandwidths (k, d), or those of the rule, at least ``minimum``."""
         if not isinstance(self.bandwidths, str):
             return self.bandwidths
-        rule = scott if self.bandwidths == "scott" else cross_validated
-        return rule(looked.sets, looked.bad, looked.domain, looked.kind, least)
+        rule = scott_bandwidths if self.bandwidths == "scott" else cross_validate_bandwidth
+        return rule(columns.sets, columns.bad, columns.domain, columns.kind, minimum)
 
 
 def resolve_bandwidth(bandwidth: Any, n_basis: Any, d: int, *, zero: bool) -> BandwidthSpec:
-    """The parameters ``bandwidth`` (0 too, with ``zero``) and ``n_basis`` of points of d dimensions, checked."""
-    count = None if is_word(n_basis, "auto") else whole("n_basis", n_basis, least=2)
+    """Check the parameters ``bandwidth`` (0 is allowed if ``zero``) and ``n_basis`` for d dimensions."""
+    count = None if is_literal(n_basis, "auto") else check_int("n_basis", n_basis, minimum=2)
     if isinstance(bandwidth, str):
-        return BandwidthSpec(str(one_of("bandwidth", bandwidth, ("auto", "scott"))), count)
+        return BandwidthSpec(str(check_choice("bandwidth", bandwidth, ("auto", "scott"))), count)
     try:
         h = np.asarray(bandwidth, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):  # of unequal lengths, or no numbers
+    except (TypeError, ValueError, OverflowError):  # ragged or not numeric
         h = np.array(np.nan)
     scales = h if h.ndim == 2 else h.reshape(1, -1)
-    known = (((h >= LEAST) & (h <= MOST)) | ((h == 0) & zero)).all()
-    if h.ndim > 2 or len(scales) == 0 or scales.shape[1] not in (1, d) or not known:
+    is_valid = (((h >= MIN_SCALE) & (h <= MAX_SCALE)) | ((h == 0) & zero)).all()
+    if h.ndim > 2 or len(scales) == 0 or scales.shape[1] not in (1, d) or not is_valid:
         raise ValueError(
             f"bandwidth must be a {'number >= 0' if zero else 'positive number'} or {d} of them (standard deviations "
-            f"on the scaled domain, {LEAST:g} to {MOST:g}), a nested sequence of these for several scales ([[0.05], "
-            "[0.1]]), 'auto' or 'scott'; "
-            f"found {bandwidth!r}"
+            f"on the scaled domain, {MIN_SCALE:g} to {MAX_SCALE:g}), a nested sequence of these for several scales "
+            f"([[0.05], [0.1]]), 'auto' or 'scott'; got {bandwidth!r}"
         )
     return BandwidthSpec(np.broadcast_to(scales, (len(scales), d)), count)
 
 
-def scott(sets: Sets, bad: I64, domain: Domain, structure: str, least: float) -> F64:
-    """Scott's rule for the typical set, whose points outside count at the wall, on the scaled domain: (1, d)."""
+def scott_bandwidths(sets: Sets, bad: I64, domain: Domain, structure: str, minimum: float) -> F64:
+    """Return Scott's rule (1, d) for the median set on the scaled domain; points outside are clipped."""
     _, variance, size = sample_moments(sets, bad, domain)
     scale = domain.low_and_scale[1].astype(np.float64)
     dims = 1 if structure == "marginal" else sets.n_dims
-    return scott_bandwidth(np.sqrt(variance) * scale, size, dims, least)[None, :]
+    return scott_bandwidth(np.sqrt(variance) * scale, size, dims, minimum)[None, :]
 
 
-def of_divergence(wanted: BandwidthSpec, looked: Columns) -> tuple[F64, int]:
-    """Bandwidths (k, d) and n_basis of a divergence embedding of some columns."""
-    wanted, d = wanted.of(looked.dims), len(looked.dims)
-    most = wanted.n_basis or looked.most or most_nodes(looked.kind, d)
-    if looked.kind == "ball":
-        return wanted.by_rule(looked, finest_on_lattice(most, d)), most
-    scott_of_given = is_word(wanted.bandwidths, "scott") and wanted.n_basis is not None
-    h = wanted.by_rule(looked, (SCOTT_RESOLVED if scott_of_given else SEEN) / most)
-    return h, wanted.n_basis or nodes_for(float(h.min()), RESOLVED, most)
+def divergence_bandwidths(param: BandwidthSpec, columns: ColumnSubset) -> tuple[F64, int]:
+    """Return bandwidths (k, d) and n_basis of a divergence embedding of some columns."""
+    param, d = param.select(columns.dims), len(columns.dims)
+    max_nodes = param.n_basis or columns.max_nodes or max_nodes_per_dim(columns.kind, d)
+    if columns.kind == "ball":
+        return param.compute(columns, min_lattice_bandwidth(max_nodes, d)), max_nodes
+    min_per_spacing = MIN_BANDWIDTH_PER_SPACING
+    if is_literal(param.bandwidths, "scott") and param.n_basis is not None:
+        min_per_spacing = SCOTT_BANDWIDTH_PER_SPACING
+    h = param.compute(columns, min_per_spacing / max_nodes)
+    return h, param.n_basis or n_nodes_to_resolve(float(h.min()), RESOLVED_BANDWIDTH_PER_SPACING, max_nodes)
 
 
-def of_series(wanted: BandwidthSpec, looked: Columns, most: int) -> tuple[F64, int]:
-    """Bandwidths (k, d) and n_basis of an L2 embedding of some columns, of up to ``most`` functions of a dimension."""
-    wanted = wanted.of(looked.dims)
-    h = wanted.by_rule(looked, 0.0)
-    return h, wanted.n_basis or nodes_for(max(float(h.min()), LEAST), RESOLVED_SERIES, looked.most or most)
+def series_bandwidths(param: BandwidthSpec, columns: ColumnSubset, max_functions: int) -> tuple[F64, int]:
+    """Return bandwidths (k, d) and n_basis of an L2 embedding of some columns."""
+    param = param.select(columns.dims)
+    h = param.compute(columns, 0.0)
+    if param.n_basis is not None:
+        return h, param.n_basis
+    max_nodes = columns.max_nodes or max_functions
+    return h, n_nodes_to_resolve(max(float(h.min()), MIN_SCALE), SERIES_BANDWIDTH_PER_SPACING, max_nodes)
 
 
-def most_nodes(structure: str, d: int) -> int:
-    """The most nodes of a dimension, or functions, that leave rows useful: 1,331 for a set, but 10 in any case.
+def max_nodes_per_dim(structure: str, d: int) -> int:
+    """Return the largest number of nodes or functions per dimension for n_basis="auto": at least 10.
 
-    From four joint dimensions on, 10: it stands for 1,024 nodes.
+    For d >= 4 joint dimensions it is 10, which stands for 1,024 lattice nodes.
     """
-    most = {"marginal": MOST_NODES / d, "tensor": MOST_NODES ** (1 / d), "ball": USUAL_NODES}[structure]
-    return max(USUAL_NODES, int(most + 1e-9))
+    n_nodes = {
+        "marginal": MAX_AUTO_NODES / d,
+        "tensor": MAX_AUTO_NODES ** (1 / d),
+        "ball": DEFAULT_NODES_PER_DIM,
+    }[structure]
+    return max(DEFAULT_NODES_PER_DIM, int(n_nodes + 1e-9))
 
 
-def nodes_of_pair(wanted: BandwidthSpec, resolved: float) -> int | None:
-    """How many nodes, or functions, a pair of dimensions has; None where the data choose its bandwidth."""
-    if wanted.n_basis is not None:
-        return wanted.n_basis**2
-    if isinstance(wanted.bandwidths, str):
+def requested_pair_nodes(param: BandwidthSpec, resolved: float) -> int | None:
+    """Return the number of nodes or functions of a pair; None if its bandwidth depends on the data."""
+    if param.n_basis is not None:
+        return param.n_basis**2
+    if isinstance(param.bandwidths, str):
         return None
-    return nodes_for(max(float(wanted.bandwidths.min()), LEAST), resolved, MOST_PAIRED[2]) ** 2
+    h = max(float(param.bandwidths.min()), MIN_SCALE)
+    return n_nodes_to_resolve(h, resolved, MAX_GROUP_NODES_PER_DIM[2]) ** 2
 
 
-def nodes_for(h: float, resolved: float, most: int) -> int:
-    """The number that resolves the bandwidth h, no more than ``most``."""
-    return int(np.clip(np.ceil(resolved / h - 1e-9), LEAST_NODES, most))
+def n_nodes_to_resolve(h: float, resolved: float, maximum: int) -> int:
+    """Return the number of nodes per dimension for which h is ``resolved`` spacings, within the limits."""
+    return int(np.clip(np.ceil(resolved / h - 1e-9), MIN_NODES_PER_DIM, maximum))
 
 
-def finest_on_lattice(n_basis: int, d: int) -> float:
-    """The least bandwidth that the nodes and the terms of a joint density in d >= 4 dimensions resolve."""
-    return max(float(lattice_size(n_basis) ** (-1 / d)), finest_bandwidth(d))
+def min_lattice_bandwidth(n_basis: int, d: int) -> float:
+    """Return the smallest bandwidth that nodes and terms of a joint density in d >= 4 dimensions resolve."""
+    return max(float(lattice_size(n_basis) ** (-1 / d)), min_ball_bandwidth(d))
 
 
 def is_resolved(h: float, structure: str, d: int, n_basis: int) -> bool:
-    """Whether so many nodes integrate densities of bandwidth h."""
-    least = finest_on_lattice(n_basis, d) if structure == "ball" else RESOLVED / n_basis
-    return h >= least * (1 - 1e-6)
+    """Return whether the nodes integrate densities of bandwidth h to about a percent."""
+    minimum = RESOLVED_BANDWIDTH_PER_SPACING / n_basis
+    if structure == "ball":
+        minimum = min_lattice_bandwidth(n_basis, d)
+    return h >= minimum * (1 - 1e-6)
 
 
-def warn_if_fine(h: float, structure: str, d: int, n_basis: int) -> None:
-    """Tell of a bandwidth that was given and that the nodes do not resolve."""
-    if structure == "ball" and h < finest_bandwidth(d):
+def warn_unresolved_bandwidth(h: float, structure: str, d: int, n_basis: int) -> None:
+    """Warn about a given bandwidth that the nodes do not resolve."""
+    if structure == "ball" and h < min_ball_bandwidth(d):
         warnings.warn(
-            f"bandwidth {h:.3g} is finer than a joint density in {d} dimensions can be resolved: use at least "
-            f"{finest_bandwidth(d):.2g}, or structure='marginal'",
+            f"bandwidth must be at least {min_ball_bandwidth(d):.2g} for a joint density in {d} dimensions; got "
+            f"{h:.3g}. Use a larger bandwidth or structure='marginal'.",
             stacklevel=find_stacklevel(),
         )
     elif structure != "ball" and not is_resolved(h, structure, d, n_basis):
+        n_needed = int(np.ceil(RESOLVED_BANDWIDTH_PER_SPACING / h))
         warnings.warn(
-            f"bandwidth {h:.3g} is much finer than {n_basis} nodes a dimension can integrate (errors of several "
-            f"percent of d^2): use n_basis >= {int(np.ceil(RESOLVED / h))}, or a bandwidth of {RESOLVED / n_basis:.3g}",
+            f"bandwidth {h:.3g} is too small for {n_basis} nodes per dimension (errors of several percent of d^2). Use "
+            f"n_basis >= {n_needed} or bandwidth >= {RESOLVED_BANDWIDTH_PER_SPACING / n_basis:.3g}.",
             stacklevel=find_stacklevel(),
         )
 
 
 def flatten_bandwidths(bandwidths: F64) -> Numbers:
-    """Bandwidths as a specification holds them: one scale after the other."""
+    """Return bandwidths (k, d) as stored in parameters: one scale after the other."""
     return tuple(map(round_to_float32, bandwidths.ravel()))
 
 
 def public_bandwidth(bandwidths: F64) -> F64:
-    """Bandwidths as ``bandwidth_`` shows them: (d,) for one scale, (k, d) for several."""
-    settled_ = np.array(flatten_bandwidths(bandwidths)).reshape(bandwidths.shape)
-    return settled_[0] if len(settled_) == 1 else settled_
+    """Return the attribute ``bandwidth_``: (d,) for one scale, (k, d) for several."""
+    rounded = np.array(flatten_bandwidths(bandwidths)).reshape(bandwidths.shape)
+    return rounded[0] if len(rounded) == 1 else rounded

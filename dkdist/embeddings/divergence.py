@@ -1,4 +1,4 @@
-"""`DivergenceEmbedding`: sample sets to rows whose squared distances are divergences."""
+"""`DivergenceEmbedding`: sets to rows whose squared distances are divergences of densities."""
 
 from __future__ import annotations
 
@@ -10,39 +10,37 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist._base.embedding import known_sets
+from dkdist._base.embedding import check_fitted_sets
 from dkdist._base.inputs import check_sets, map_set_blocks
-from dkdist._base.parameter_checks import draw_seed, one_of, whole
+from dkdist._base.parameter_checks import check_choice, check_int, draw_seed
 from dkdist._numba.arrays import F64
+from dkdist.embeddings._tuning import DEFAULT_UNIFORM_NODES, RESOLVED_BANDWIDTH_PER_SPACING
 from dkdist.embeddings.density_choices import (
-    RESOLVED,
     StructuredEmbedding,
-    asked_structure,
-    chosen_frequencies,
     density_kind,
+    divergence_bandwidths,
     flatten_bandwidths,
     index_order,
     is_resolved,
-    nodes_of_pair,
-    of_divergence,
     public_bandwidth,
+    requested_pair_nodes,
     resolve_bandwidth,
-    warn_if_fine,
+    resolve_frequencies,
+    resolve_structure,
+    warn_unresolved_bandwidth,
 )
 from dkdist.embeddings.divergence_params import DivergenceSpec, UniformNodesSpec
 from dkdist.embeddings.divergences import divergence
 from dkdist.embeddings.noise import row_noise
-from dkdist.embeddings.structure import Columns, FeatureUnionParams, parts_of
+from dkdist.embeddings.structure import ColumnSubset, FeatureUnionParams, feature_blocks
 from dkdist.sets import SampleSets
-
-UNIFORM_NODES = 4000
 
 
 class DivergenceEmbedding(StructuredEmbedding):
-    """Embed sample sets so that squared Euclidean distances between rows are divergences between distributions.
+    """Embed sets so that squared distances between rows are divergences of distributions.
 
-    Each set's density is estimated on the domain scaled to [0, 1]^d (Gaussian kernels, reflected at the
-    walls) and evaluated at quadrature nodes x_k; a row holds sqrt(v_k w_j) p(x_k)^(1/2 + i l_j), so that
+    The density p of each set is estimated on the domain scaled to [0, 1]^d (Gaussian kernels, reflected at the
+    boundary) and evaluated at quadrature nodes x_k. A row holds sqrt(v_k w_j) p(x_k)^(1/2 + i l_j), so that
 
         |row_p - row_q|^2 ~ d^2(p, q) = int kappa(p(x), q(x)) dx.
 
@@ -53,126 +51,125 @@ class DivergenceEmbedding(StructuredEmbedding):
         chi2 (Le Cam) (x - y)^2 / (x + y); or a vectorised, symmetric function that is homogeneous of degree
         one.
     n_basis : int or "auto", default="auto"
-        Cosine basis functions (equally, midpoint nodes) per dimension; twice as many where total variation is
-        taken of one-dimensional densities. From four joint dimensions on, the power of two nearest to
-        n_basis^3 lattice nodes. "auto" takes as many as the finest bandwidth needs, 1 / (2 h): then d^2 is integrated
-        to about a percent. It takes at least 4 and stops at 1,331 nodes a set (36 in each of two dimensions, 11 in each
-        of three), but never below 10 a dimension; ``resolved_`` tells whether that was enough. Of four joint dimensions
-        and more: 10.
+        Cosine basis functions per dimension, which is also the number of midpoint nodes. Total variation of
+        one-dimensional densities uses twice as many nodes. From four joint dimensions on, the number of lattice nodes
+        is the power of two nearest to n_basis^3. "auto" uses 1 / (2 h) for the smallest bandwidth h, which integrates
+        d^2 to about 1 %. It is at least 4, and limited to 1,331 nodes per set (36 in each of two dimensions, 11 in each
+        of three) but not below 10 per dimension; ``resolved_`` states whether that suffices. From four joint dimensions
+        on it is 10.
     n_frequencies : int or "auto", default="auto"
-        Number of frequencies l_j; "auto" takes the fewest that reach 0.1 % (1 % for stratified ones).
-        Hellinger needs one, and it is zero.
+        Number of frequencies l_j; "auto" uses the smallest number with an error of 0.1 % (1 % for "stratified").
+        Hellinger needs one, which is zero.
     frequencies : {"auto", "fitted", "stratified", "gauss", "random"}, default="auto"
-        Where the frequencies and their weights come from: least squares over density ratios, equal-mass
-        strata of the spectral measure, Gauss quadrature, or independent draws as in the paper. "auto" is
-        "fitted".
+        Rule for frequencies and weights: least squares over density ratios, equal-mass strata of the spectral measure,
+        Gauss quadrature, or independent draws as in the paper. "auto" is "fitted".
     bandwidth : float, (d,) sequence, (k, 1) or (k, d) nested sequence, or "auto" or "scott", default="auto"
         Standard deviation of the Gaussian on the *scaled* domain, one for all dimensions or one for each.
-        Nested, as in ``[[0.05], [0.1], [0.2]]``: k scales side by side, so that squared distances are the mean of
-        the divergences at each; the points are read once, nodes and columns are k times as many.
-        "auto" is least-squares cross-validation on a sample of the sets, one number for each dimension, from .25
-        down to what the nodes can see (0.3 / n_basis; about n_basis^(-3/d) for the lattice of d >= 4 joint
-        dimensions): the density's best bandwidth, so that d^2 tends to the true divergence as sets grow. The
-        best for a learner is another, often larger: choose it by validation. "scott" is Scott's rule for the typical
-        set, with a given n_basis never below 0.8 / n_basis.
+        A nested sequence such as ``[[0.05], [0.1], [0.2]]`` concatenates k scales: squared distances are the mean of
+        the divergences at each scale. The points are read once; nodes and columns are k times as many.
+        "auto" is least-squares cross-validation on a sample of the sets, one number per dimension, from 0.25 down to
+        the resolution of the nodes (0.3 / n_basis; about n_basis^(-3/d) for the lattice in d >= 4 joint dimensions). It
+        is the best bandwidth for the density, so d^2 converges to the true divergence as sets grow. The best bandwidth
+        for a learner is often larger: choose it by validation. "scott" is Scott's rule for the median set; with a given
+        n_basis it is at least 0.8 / n_basis.
     domain : {"robust", "data", "unit"} or (low, high), default="robust"
-        The box that is scaled to the unit cube: where the body of the points seen in `fit` lies (all of them if they
-        have light tails), the bounds of them all, [0, 1]^d, or the given one (numbers or one per dimension). In a
-        box that was chosen from data, points outside count at the wall: a few far away change nothing else. A
-        warning counts them if any lie outside "data", or more outside "robust" than is ordinary (a twentieth, or
-        three times the share of `fit`); of a lazy array one for each block.
+        Box that is scaled to the unit cube: "robust" covers the bulk of the points seen in `fit` (all points if tails
+        are light), "data" all of them, "unit" is [0, 1]^d, and (low, high) are numbers or one number per dimension.
+        Points outside a box chosen from data are clipped, so a few outliers change nothing else. A warning reports them
+        if any are outside "data", or if more are outside "robust" than 5 % or three times the fraction in `fit`; for
+        lazy arrays, one warning per block.
     structure : {"auto", "joint", "marginal", "pairs"} or list, default="auto"
-        "joint": densities of all dimensions together (d <= 6; a tensor grid up to d = 3, then up to 4,096 cosine
-        products at lattice nodes, whose integral is good to some 3 %). "marginal": of each dimension alone, rows side
-        by side, divergences added; what dimensions tell together is not seen. "pairs": of each dimension alone, and
-        of the pairs whose dependence differs between the sets of `fit`, side by side; the divergences of the m pairs
-        count d / m times, so that they together weigh as much as those of the d dimensions together. A list names
-        pairs, or groups of three, itself: ``[(0, 1), (2, 5)]``; with single dimensions, ``[0, 3, (1, 2)]``, these alone
-        stand beside the groups. "auto" is joint for d <= 3 and "pairs" from there on (marginal above 512 dimensions).
+        "joint": the density of all dimensions (d <= 6; a tensor grid up to d = 3, then up to 4,096 cosine products at
+        lattice nodes, with an integration error of about 3 %). "marginal": one density per dimension; rows are
+        concatenated and divergences added, and dependence between dimensions is ignored. "pairs": one density per
+        dimension and one for each pair whose dependence differs between the sets of `fit`; the divergences of m pairs
+        have the weight d / m, so that all pairs weigh as much as all d dimensions. A list gives pairs or groups of
+        three, such as ``[(0, 1), (2, 5)]``; with single dimensions, such as ``[0, 3, (1, 2)]``, only these are included
+        as singles. "auto" is "joint" for d <= 3, otherwise "pairs" ("marginal" above 512 dimensions).
     random_state : int, Generator or None, default=None
-        Seed of frequencies="random" and nodes="uniform"; nothing else is random.
+        Seed of frequencies="random" and nodes="uniform"; everything else is deterministic.
     on_error : {"raise", "skip"}, default="raise"
-        What becomes of a bad set: one that lies in a damaged or lost chunk of its store, has weights that are
-        no measure, or has points outside a given domain. "raise" stops at the first one and names its position.
-        "skip" leaves bad sets out of `fit` and makes them rows of NaN in `transform` (with one warning, or for
-        a lazy array one for each block); the rows of all others are the same, bit for bit. What is wrong with
-        the whole collection raises in any case: a store that was replaced, is gone or cannot be reached.
+        Treatment of invalid sets: those in a damaged or lost chunk of a store, with invalid weights, or with points
+        outside a given domain. "raise" raises an error that names the first one. "skip" omits them in `fit` and gives
+        them rows of NaN in `transform`, with one warning (for a lazy array, one per block); other rows keep their bits.
+        Errors of the whole collection always raise: a store that was replaced, deleted or cannot be reached.
     index_set : {"nodes", "tensor", "total-degree"} or ("sobolev", s), default="nodes"
-        Columns are values at the nodes, or their projections on products of cosines with degrees a: all
-        a_j < n_basis ("tensor": the nodes' values but for a rotation, so the same distances); a_1 + .. + a_d < n_basis;
-        or sum_j a_j^(2s) <= (n_basis - 1)^(2s). The smaller sets have shorter rows (d = 2: about a half, d = 3: a
-        fifth or half) and leave out what varies fastest in several dimensions at once, so distances are a little
-        too short. For up to three joint dimensions; those taken alone have one index set.
+        Columns are values at the nodes, or their projections on products of cosines of degrees a: all
+        a_j < n_basis ("tensor": a rotation of the values at the nodes, with the same distances); a_1 + .. + a_d <
+        n_basis; or sum_j a_j^(2s) <= (n_basis - 1)^(2s). The smaller sets have shorter rows (d = 2: about a half, d =
+        3: a fifth to a half) and omit products that vary fast in several dimensions, so distances are slightly too
+        small. For up to three joint dimensions; marginal densities have a single index set.
     nodes : {"midpoint", "uniform"}, default="midpoint"
-        "uniform": random nodes, drawn from the seed, as in the paper (its Eq. 10). With an index set, columns are its
-        Monte Carlo coefficients, means of n_nodes values, unbiased, whose noise makes squared distances too long
-        (`hdd_error_bound(n_nodes=)`); with "nodes", values at the nodes. The published recipe, to compare with: it is
-        much less exact than midpoints.
+        "uniform": random nodes from the seed, as in the paper (its Eq. 10). With an index set, columns are its
+        Monte Carlo coefficients, unbiased means of n_nodes values, whose noise makes squared distances too large
+        (`hdd_error_bound(n_nodes=)`); with "nodes", values at the nodes. This is the published recipe, for comparison;
+        midpoints are much more accurate.
     n_nodes : int or "auto", default="auto"
-        For nodes="uniform": how many, "auto" 4,000. Midpoints are n_basis in each dimension.
+        Number of nodes for nodes="uniform"; "auto" is 4,000. Midpoints are n_basis in each dimension.
     outside : {"raise", "clip"}, default="raise"
-        What becomes of points outside "unit" or a given box: the set is refused by name, or they count at the wall.
+        Treatment of points outside "unit" or a given box: an error that names the set, or clipping.
 
     Attributes
     ----------
     spec_ : DivergenceSpec
-        What was chosen, in plain numbers: domain, bandwidth, nodes, frequencies and their weights.
+        Fitted parameters: domain, bandwidth, nodes, frequencies and their weights.
     bandwidth_ : (d,) array, or (k, d) for several scales
-        The bandwidth in use, on the scaled domain.
+        Bandwidth on the scaled domain. With pairs, that of the single dimensions; those of pairs are in
+        ``spec_.parts``.
     n_basis_ : int
-        The basis functions, or nodes, per dimension in use; of dimensions alone, where pairs stand beside them, and so
-        is ``bandwidth_``: those of pairs are in ``spec_.parts``.
+        Basis functions, or nodes, per dimension. With pairs, those of the single dimensions.
     structure_ : str
-        "joint", "marginal", or "pairs" where pairs stand side by side with single dimensions.
+        "joint", "marginal", or "pairs" if rows include pairs.
     pairs_ : tuple of tuples of int
-        The pairs in use, or the groups that were named; those that were found, most telling first.
+        Pairs or groups in the rows; selected pairs in order of significance.
     n_pairs_found_ : int
-        How many pairs were found. More than there are in ``pairs_`` where all would have more than 8,192 nodes
-        together: 81 pairs at 10 nodes a dimension, 327 at 5.
+        Number of significant pairs. It exceeds ``len(pairs_)`` if all pairs would have more than 8,192 nodes: 81 pairs
+        at 10 nodes per dimension, 327 at 5.
     resolved_ : bool
-        Whether these nodes integrate d^2 at the finest bandwidth in use to about a percent: h >= 1 / (2 n_basis_).
+        Whether the nodes integrate d^2 at the smallest bandwidth to about 1 %: h >= 1 / (2 n_basis_).
     n_features_in_ : int
-        The dimension d of the points.
+        Dimension d of the points.
     origin_ : (d,) float64 array
-        What points are counted from, that of the sets of `fit` (see `SampleSets`): so are those of ``spec_``.
+        Origin of the sets of `fit` (see `SampleSets`), to which ``spec_`` is relative.
     skipped_ : (n_skipped,) int64 array
-        Positions of the sets that `fit` left out, sorted; empty with on_error="raise".
+        Positions of the sets that `fit` skipped, sorted; empty with on_error="raise".
     outside_share_ : float
-        The share of the points of `fit` that lie outside the domain, of 65,536 points drawn from more.
+        Fraction of the points of `fit` outside the domain, from a sample of up to 65,536 points.
 
     Raises
     ------
     SampleSetError
         Naming the set: empty sets, NaN or infinite points, different numbers of dimensions, negative
-        weights, points outside a given domain; or if no set is left.
+        weights, points outside a given domain; or if no valid set remains.
     StoreFormatError
         Naming the set that cannot be read.
     ValueError
-        For an unknown divergence, rule or structure (with the list of those there are), or a kappa whose
-        spectral measure is negative.
+        For an unknown divergence, rule or structure, or a kappa whose spectral measure is negative.
 
     Notes
     -----
-    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a set's
-    row depends on that set alone, bit for bit on processors of one kind. `fit` reads the data once (the bounds, and
-    every check), and up to 64 sets of about two million coordinates again for "auto". Cost of a set of n points in
-    d = 2: about 3 us per 200 points on one core at 10 nodes a dimension, and half of that for the row; above 8,192
-    points through a grid, at about 10 ns a point. Several bandwidths take 4 us once and 2 us each. A row has n_basis^d
-    nodes times twice the number of frequencies (once for Hellinger).
-    Pairs are looked for where each set is cut into two halves: of ranks within a half, which know no marginals, the
-    means of nine products of cosines say how a pair of dimensions depends on each other, and where both halves of sets
-    agree on what is theirs alone, by a t-test over sets, the pair is found; among all that are, one in a hundred is by
-    chance (Benjamini-Hochberg). Dependence that all sets have alike is none: marginals tell all then. It takes four
-    sets of 8 points at least, and looks at up to 1,024 sets and four million coordinates: .03 s for 200 sets of 60
-    points in d = 6, some seconds for d = 128. Each pair costs what an embedding in the plane costs.
+    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a row
+    depends on its set alone, bit for bit on processors of one type. `fit` reads the data once (bounds and checks), and
+    for "auto" up to 64 sets of about two million coordinates again. The cost of a set of n points in d = 2 is about 3
+    us per 200 points on one core at 10 nodes per dimension, plus half of that for the row; above 8,192 points a grid is
+    used, at about 10 ns per point. Several bandwidths take 4 us once and 2 us each. A row has n_basis^d nodes times
+    twice the number of frequencies (once for Hellinger).
 
-    on_error="skip" costs nothing until a set is bad; then its block is read again in eighths, and theirs, which
-    takes about 5 ms for each set that is skipped, in every pass. To be spared that, go on with the others:
+    Pairs are selected by cutting each set into two halves. Means of nine products of cosines of ranks, which do not
+    depend on marginals, describe the dependence of a pair of dimensions within a half. A pair is selected if its two
+    halves agree on deviations of a set from the others, by a t-test over sets with a false discovery rate of 1 %
+    (Benjamini-Hochberg). Dependence that is equal in all sets is not selected, as marginals then determine the
+    divergence. The test needs at least four sets of 8 points and uses up to 1,024 sets and four million coordinates:
+    0.03 s for 200 sets of 60 points in d = 6, some seconds for d = 128. Each pair costs as much as a two-dimensional
+    embedding.
+
+    on_error="skip" has no cost without invalid sets; blocks with invalid sets are read again in eighths, recursively,
+    which takes about 5 ms per skipped set in every pass. To avoid that, continue with the valid sets:
     ``sets[np.setdiff1d(np.arange(len(sets)), embedding.skipped_)]``.
 
-    d^2 between two samples of one distribution is not 0: `noise` says what to expect. Hellinger at the defaults: some
-    .03, .07, .15 for 20 points in d = 1, 2, 3, falling as 1 / n. So a row tells the size of its set: compare sets of
-    like size, or thin them to one.
+    d^2 between two samples of one distribution is not 0; `noise` estimates it. Hellinger with default parameters gives
+    about 0.03, 0.07 and 0.15 for 20 points in d = 1, 2 and 3, proportional to 1 / n. Rows therefore depend on the size
+    of the set: compare sets of similar size, or subsample them.
 
     References
     ----------
@@ -192,7 +189,7 @@ class DivergenceEmbedding(StructuredEmbedding):
     >>> bool((d2 > 0).all() and (d2 < np.log(2)).all())
     True
 
-    Two classes of equal marginals: of the dimensions 1 and 3 the correlation differs.
+    Two classes with equal marginals, in which the correlation of dimensions 1 and 3 differs:
 
     >>> sets = [rng.multivariate_normal(np.zeros(4), np.eye(4), 50) for i in range(40)]
     >>> for x in sets[::2]:
@@ -235,82 +232,84 @@ class DivergenceEmbedding(StructuredEmbedding):
         self.outside = outside
 
     def fit(self, X: Any, y: Any = None) -> DivergenceEmbedding:
-        """Choose domain, bandwidth and frequencies from the sets X; one pass over the data. ``y`` is not used."""
+        """Choose domain, bandwidth and frequencies from the sets X in one pass. ``y`` is ignored."""
         kappa = divergence(self.divergence)
-        lam, w = chosen_frequencies(kappa, self.frequencies, self.n_frequencies, self.random_state)
+        lam, w = resolve_frequencies(kappa, self.frequencies, self.n_frequencies, self.random_state)
         sets = check_sets(X)
         d = sets.n_dims
-        wanted = resolve_bandwidth(self.bandwidth, self.n_basis, d, zero=False)
-        structure = asked_structure(self.structure, d)
+        bandwidth = resolve_bandwidth(self.bandwidth, self.n_basis, d, zero=False)
+        structure = resolve_structure(self.structure, d)
         kind = density_kind(structure.kind, d)
         order = index_order(self.index_set, {"nodes": 0.0})
         n_uniform = self._n_uniform()
         if order and kind == "ball":
             raise ValueError(
-                f"index_set={self.index_set!r} needs a tensor grid of nodes, which {d} joint dimensions do not have: "
-                "use index_set='nodes', or structure='marginal'"
+                f"index_set must be 'nodes' for {d} joint dimensions, which have no tensor grid of nodes; got "
+                f"{self.index_set!r}. Use index_set='nodes' or structure='marginal'."
             )
-        fold = partial(_fold, kappa.smooth or n_uniform > 0)
+        nodes_per_function = partial(_nodes_per_function, kappa.smooth or n_uniform > 0)
         seed = draw_seed(self.random_state) if n_uniform else 0
 
-        def make(some: Columns) -> DivergenceSpec:
-            h, n_basis = of_divergence(wanted, some)
-            n_nodes = fold(some.kind, len(some.dims)) * n_basis
-            common = (some.domain, flatten_bandwidths(h), some.kind, n_nodes, lam, w, order)
+        def make(columns: ColumnSubset) -> DivergenceSpec:
+            h, n_basis = divergence_bandwidths(bandwidth, columns)
+            n_nodes = nodes_per_function(columns.kind, len(columns.dims)) * n_basis
+            common = (columns.domain, flatten_bandwidths(h), columns.kind, n_nodes, lam, w, order)
             return UniformNodesSpec(*common, n_uniform, seed) if n_uniform else DivergenceSpec(*common)
 
-        nodes = n_uniform or nodes_of_pair(wanted, RESOLVED)
-        specs: list[DivergenceSpec] = self._arrange(structure, sets, kind, make, nodes)
-        each = [
-            (min(s.bandwidth), s.structure, s.n_dims, s.n_basis // fold(s.structure, s.n_dims)) for s in specs
+        n_pair_nodes = n_uniform or requested_pair_nodes(bandwidth, RESOLVED_BANDWIDTH_PER_SPACING)
+        specs: list[DivergenceSpec] = self._fit_structure(structure, sets, kind, make, n_pair_nodes)
+        resolutions = [
+            (min(s.bandwidth), s.structure, s.n_dims, s.n_basis // nodes_per_function(s.structure, s.n_dims))
+            for s in specs
         ]
-        self.bandwidth_, self.n_basis_ = public_bandwidth(np.array(specs[0].scales)), each[0][3]
-        self.resolved_ = all(is_resolved(*one) for one in each)
+        self.bandwidth_, self.n_basis_ = public_bandwidth(np.array(specs[0].scales)), resolutions[0][3]
+        self.resolved_ = all(is_resolved(*resolution) for resolution in resolutions)
         if not n_uniform and not isinstance(self.bandwidth, str):
-            warn_if_fine(*min(each, key=lambda one: one[0] * one[3]))
+            warn_unresolved_bandwidth(*min(resolutions, key=lambda r: r[0] * r[3]))
         return self
 
     def noise(self, X: Any) -> F64:
-        """(n_sets,) how much of each row's place is chance: the expected squared distance from its limit.
+        """Estimate the noise (n_sets,) of rows: the expected squared distance of a row from its limit.
 
-        The limit is the row of the same distribution with no end of points (at this bandwidth). Two independent samples
-        have, on average, d^2 = that of their limits + the noise of one + that of the other: d^2 between small sets is
-        mostly noise, and sets of different sizes differ by it. ``D2 - noise[:, None] - noise`` is a d^2 without it, off
-        the diagonal; negative where two sets differ by less than expected of one distribution.
+        The limit is the row of infinitely many points of the same distribution at this bandwidth. For two independent
+        samples, the mean of d^2 is that of the limits plus both noises, so d^2 of small sets is mostly noise and
+        depends on their sizes. ``D2 - noise[:, None] - noise`` removes it off the diagonal; the result is negative if
+        two sets differ by less than expected for one distribution.
 
-        By first-order (delta) variances from the set's own points: good to some percent where every bandwidth holds
-        several points (of a uniform density the next term is 7/16 Var p / p^2), too small where sets are thinner. Of
-        index sets it is the noise of the values at the nodes, which a projection can only make less. NaN for sets of a
-        single point. Cost: that of n n_basis^d products for a set of n points.
+        The estimate is a first-order (delta method) variance from the points of the set. It is accurate to some percent
+        if every bandwidth contains several points (for a uniform density the next term is 7/16 Var p / p^2), and too
+        small for sparser sets. For index sets it is the noise of the values at the nodes, an upper bound for their
+        projection. It is NaN for sets of one point. Cost: n n_basis^d products for a set of n points.
         """
         check_is_fitted(self)
         spec = self.spec_
-        if isinstance(parts_of(spec)[0].spec, UniformNodesSpec):
+        if isinstance(feature_blocks(spec)[0].spec, UniformNodesSpec):
             raise ValueError(
-                "noise is that of midpoint nodes, found nodes='uniform', which add noise of their own: fit with "
-                "nodes='midpoint'"
+                "noise requires nodes='midpoint'; got nodes='uniform', whose own noise is not estimated. Fit with "
+                "nodes='midpoint'."
             )
-        sets = known_sets(self, X)
-        return np.concatenate(map_set_blocks(partial(_noise_of, spec), sets, "noise"))
+        sets = check_fitted_sets(self, X)
+        return np.concatenate(map_set_blocks(partial(_block_noise, spec), sets, "noise"))
 
     def _n_uniform(self) -> int:
-        """How many random nodes were asked for; none for midpoints."""
-        uniform = one_of("nodes", self.nodes, ("midpoint", "uniform")) == "uniform"
+        """Return the number of random nodes; 0 for midpoints."""
+        is_uniform = check_choice("nodes", self.nodes, ("midpoint", "uniform")) == "uniform"
         if isinstance(self.n_nodes, str):
-            one_of("n_nodes", self.n_nodes, ("auto",))
-            return UNIFORM_NODES if uniform else 0
-        if not uniform:
+            check_choice("n_nodes", self.n_nodes, ("auto",))
+            return DEFAULT_UNIFORM_NODES if is_uniform else 0
+        if not is_uniform:
             raise ValueError(
-                f"n_nodes={self.n_nodes!r} is for nodes='uniform': midpoints are n_basis in each dimension"
+                f"n_nodes must be 'auto' for nodes='midpoint', which has n_basis nodes per dimension; got "
+                f"{self.n_nodes!r}. Pass n_basis or nodes='uniform'."
             )
-        return whole("n_nodes", self.n_nodes)
+        return check_int("n_nodes", self.n_nodes)
 
 
-def _fold(smooth: bool, kind: str, d: int) -> int:
-    """How many nodes for one: a kink of kappa is met in single ones, which few others average out in one dimension."""
-    return 1 if smooth or (kind != "marginal" and d > 1) else 2
+def _nodes_per_function(is_smooth: bool, kind: str, d: int) -> int:
+    # A kink of kappa affects single nodes; few other nodes average the error in one dimension.
+    return 1 if is_smooth or (kind != "marginal" and d > 1) else 2
 
 
-def _noise_of(spec: DivergenceSpec | FeatureUnionParams, sets: SampleSets, first: int) -> F64:
-    parts = [part.weight * row_noise(part.spec, part.of_sets(sets)) for part in parts_of(spec)]
+def _block_noise(spec: DivergenceSpec | FeatureUnionParams, sets: SampleSets, first: int) -> F64:
+    parts = [part.weight * row_noise(part.spec, part.select(sets)) for part in feature_blocks(spec)]
     return np.asarray(sum(parts))

@@ -1,19 +1,21 @@
-"""Divergence embeddings at random nodes: P1's coefficients, each a mean over uniform points of the cube (its Eq. 10).
+"""Parameters of divergence embeddings: sets -> rows whose squared distances are divergences (P1).
+
+    points --cosine coefficients--> C --damping, nodes--> density p(x_k) --p^(1/2 + i l_j)--> row of features
+    points --one bandwidth, two or three dimensions--> density p(x_k)
+
+With k bandwidths, the rows of all scales are concatenated and divided by sqrt(k): squared distances are their mean.
+
+`UniformNodesSpec` has random nodes. With a basis, rows are coefficients, means over uniform points of the cube (P1, its
+Eq. 10):
 
     a~ = 1/M sum_k phi_a(u_k) f(u_k),   f = w^(1/2) p^(1/2 + i l),   u_k uniform on [0, 1]^d, the same for all sets
 
-E a~ is the coefficient of f, and its variance falls as 1 / M, so that squared distances are too long by the sum of the
-variances of differences (`dkdist.theory.hdd_terms.sampled_integrals` bounds it). Without a basis (order 0) rows are
-the values at the nodes, whose squared distances are unbiased.
+E a~ is the coefficient of f, and its variance is proportional to 1 / M. Squared distances are too large by the sum of
+the variances of differences (bounded by `dkdist.theory.hdd_terms.sampled_integrals`). Without a basis (order 0) rows
+are values at the nodes, with unbiased squared distances.
 
-Parameters of divergence embeddings: sample sets -> rows whose squared distances are divergences (P1).
-
-    points --cosine coefficients--> C --damping, nodes--> density p(x_k) --p^(1/2 + i l_j)--> row of features
-    points --of one bandwidth, in two or three dimensions--> density p(x_k)
-
-A `DivergenceSpec` is a record of plain numbers: it can be compared, hashed, stored as JSON and sent in a
-graph. `draw` makes the tables it stands for; every process that needs them draws its own and gets the same.
-With k bandwidths, the rows of each stand side by side over sqrt(k): squared distances are the mean over them.
+P1: Sutherland, Oliva, Poczos, Schneider, Linear-time learning on distributions with approximate kernel embeddings
+(2016).
 """
 
 from __future__ import annotations
@@ -26,16 +28,16 @@ from math import gamma, prod
 
 import numpy as np
 
-from dkdist._base.influence import each_alone
-from dkdist._base.params import Domain, Params, numbered
+from dkdist._base.influence import as_singletons
+from dkdist._base.params import Domain, Params, numbered_names
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import read_only
 from dkdist._numba.products import deterministic_factor
 from dkdist._utils.serialization import serializable
 from dkdist.embeddings._density_numba import (
-    FLOOR,
-    TAIL,
+    MIN_DENSITY,
+    TRUNCATION_DAMPING,
     amplitude_slopes,
     ball_terms,
     basis_table,
@@ -47,26 +49,25 @@ from dkdist.embeddings._density_numba import (
     tensor_density,
     term_table,
 )
-from dkdist.embeddings.coefficients import CoefficientSpec, OfCoefficients, tiles, widest
+from dkdist.embeddings._tuning import (
+    DIRECT_SETS_PER_TILE,
+    MAX_BALL_TERMS,
+    MAX_DIRECT_POINTS,
+    MAX_TABLE_NUMBERS,
+)
+from dkdist.embeddings.coefficients import CoefficientFeatures, CoefficientSpec, iter_tiles, merge_specs
 from dkdist.embeddings.nodes import folded_lattice, index_set, midpoints, projection, tensor_weights
 from dkdist.sets import SampleSets
-
-MOST_TERMS = 4096  # of a ball of degrees, d >= 4
-STRAIGHT_AT_ONCE = (
-    1024  # sets whose densities are made at once: few calls of loops, and no coefficients to keep
-)
-MOST_STRAIGHT = 8192  # points of a set whose densities come straight from them: for more a grid is cheaper
 
 
 @serializable("DivergenceSpec")
 @dataclass(frozen=True)
 class DivergenceSpec(Params["DivergenceParameters"]):
-    """What defines a divergence embedding, in plain numbers; ``draw()`` makes the tables.
+    """Parameters of a divergence embedding.
 
-    ``structure`` is "tensor" (d <= 3), "ball" (d >= 4) or "marginal" (each dimension alone). ``bandwidth`` holds
-    one number for each dimension, or k times as many: of one scale after the other. A row holds values at the nodes,
-    or with an ``order`` > 0 their projections on the cosines of that index set (see
-    `dkdist.embeddings.nodes`).
+    ``structure`` is "tensor" (d <= 3), "ball" (d >= 4) or "marginal" (one dimension at a time). ``bandwidth`` has d
+    numbers for each scale, one scale after the other. A row holds values at the nodes, or with ``order`` > 0 their
+    projections on the cosines of that index set (see `dkdist.embeddings.nodes`).
     """
 
     domain: Domain
@@ -79,22 +80,22 @@ class DivergenceSpec(Params["DivergenceParameters"]):
 
     @property
     def n_dims(self) -> int:
-        """The dimension d of the points."""
+        """Dimension d of the points."""
         return self.domain.n_dims
 
     @property
-    def parts(self) -> int:
-        """Real features per node: one for a zero frequency, two for any other."""
+    def features_per_node(self) -> int:
+        """Real features per node: one for a zero frequency, two for any other frequency."""
         return n_parts(self.frequencies)
 
     @property
     def n_densities(self) -> int:
-        """Densities of a set: one, or those of its dimensions."""
+        """Number of densities per set: 1, or d if marginal."""
         return self.n_dims if self.structure == "marginal" else 1
 
     @property
     def n_nodes(self) -> int:
-        """Nodes at which densities are evaluated, over all dimensions if they are taken alone."""
+        """Number of nodes of all densities of a set."""
         if self.structure == "marginal":
             return self.n_dims * self.n_basis
         return lattice_size(self.n_basis) if self.structure == "ball" else self.n_basis**self.n_dims
@@ -102,52 +103,58 @@ class DivergenceSpec(Params["DivergenceParameters"]):
     @property
     def n_features(self) -> int:
         """Length m of a set's row."""
-        return self.parts * len(self.scales) * (len(self.projection[1]) if self.projects else self.n_nodes)
+        return (
+            self.features_per_node
+            * len(self.scales)
+            * (len(self.projection[1]) if self.projects else self.n_nodes)
+        )
 
     @property
     def projects(self) -> bool:
-        """Whether rows are shorter than the values at the nodes: in one dimension V holds as many functions."""
+        """Whether rows are shorter than the values at the nodes; in one dimension both have n_basis numbers."""
         return self.order > 0 and self.structure == "tensor"
 
     @property
     def projection(self) -> tuple[F32, I64]:
-        """What projects values at a tensor grid of nodes (of one dimension, if taken alone) on V."""
+        """Table and index that project values at the nodes of one density on V; see `nodes.projection`."""
         d = 1 if self.structure == "marginal" else self.n_dims
         return projection(d, self.n_basis, self.order)
 
     @property
     def scales(self) -> tuple[tuple[float, ...], ...]:
-        """The bandwidths of each scale: k times d numbers."""
+        """Bandwidths of each scale: k tuples of d numbers."""
         d = self.n_dims
         return tuple(self.bandwidth[i : i + d] for i in range(0, len(self.bandwidth), d))
 
     def column_names(self, names: Sequence[str]) -> list[str] | None:
-        """NAME_0, NAME_1, ... of each dimension, if each is taken alone and there is one bandwidth."""
-        alone = self.structure == "marginal" and len(self.scales) == 1
-        return numbered(names, self.n_features) if alone else None
+        """Return NAME_0, NAME_1, ... of each dimension for marginal densities of one bandwidth; otherwise None."""
+        is_separable = self.structure == "marginal" and len(self.scales) == 1
+        return numbered_names(names, self.n_features) if is_separable else None
 
     def moved_columns(self, element: Sequence[int]) -> I64 | None:
-        """Which columns of a set's row make that of its image under a symmetry of the box; None if that is no order.
+        """Return the order of columns that gives the row of a set's image under a symmetry of the box, or None.
 
-        Midpoints lie in the box as their images do (`dkdist.embeddings.invariant_features` says what an element is).
+        Symmetries permute midpoints. `dkdist.embeddings.invariant_features` defines ``element``.
         """
         sources = [abs(signed) - 1 for signed in element]
-        alike = all(scale[j] == scale[p] for scale in self.scales for j, p in enumerate(sources))
-        if self.structure != "tensor" or self.order or not alike:
+        has_symmetric_scales = all(
+            scale[j] == scale[p] for scale in self.scales for j, p in enumerate(sources)
+        )
+        if self.structure != "tensor" or self.order or not has_symmetric_scales:
             return None
         nodes = np.arange(self.n_nodes).reshape((self.n_basis,) * self.n_dims).transpose(sources)
-        moved = np.flip(nodes, tuple(j for j, signed in enumerate(element) if signed < 0)).ravel()
-        blocks = np.arange(self.parts * len(self.scales))[:, None] * self.n_nodes
-        return (blocks + moved).ravel()
+        permuted = np.flip(nodes, tuple(j for j, signed in enumerate(element) if signed < 0)).ravel()
+        blocks = np.arange(self.features_per_node * len(self.scales))[:, None] * self.n_nodes
+        return (blocks + permuted).ravel()
 
     @property
     def coefficients(self) -> CoefficientSpec:
-        """The cosine coefficients that all scales need of the points."""
-        return widest([coefficients_of(self, bandwidth) for bandwidth in self.scales])
+        """Parameters of the cosine coefficients for all scales."""
+        return merge_specs([scale_coefficients(self, bandwidth) for bandwidth in self.scales])
 
     @property
-    def straight(self) -> bool:
-        """Whether densities come straight from the points: of one bandwidth, on a grid in a plane or in space."""
+    def is_direct(self) -> bool:
+        """Whether densities are computed without coefficients: one bandwidth, joint, d = 2 or 3."""
         return self.structure == "tensor" and self.n_dims > 1 and self.n_basis > 2 and len(self.scales) == 1
 
     def _build(self) -> DivergenceParameters:
@@ -155,56 +162,58 @@ class DivergenceSpec(Params["DivergenceParameters"]):
 
 
 def lattice_size(n_basis: int) -> int:
-    """Nodes from four dimensions on: the power of two nearest to n_basis^3."""
+    """Return the number of nodes for d >= 4: the power of two nearest to n_basis^3."""
     return int(2 ** round(3 * np.log2(n_basis)))
 
 
-class DivergenceParameters(OfCoefficients[DivergenceSpec]):
-    """Drawn tables of a `DivergenceSpec`. ``embed`` takes about 3 us a set for d = 2, n = 200 at the defaults."""
+class DivergenceParameters(CoefficientFeatures[DivergenceSpec]):
+    """Fitted parameters of a `DivergenceSpec`."""
 
     def __init__(self, spec: DivergenceSpec) -> None:
         self._prepare(spec, _on_lattice if spec.structure == "ball" else _at_midpoints)
         self._projection = spec.projection if spec.order else None
 
-    def _prepare(self, spec: DivergenceSpec, at_nodes: AtNodes) -> None:
+    def _prepare(self, spec: DivergenceSpec, density_factory: DensityFactory) -> None:
         self.spec = spec
         self._frequencies, self._masses = np.array(spec.frequencies), np.array(spec.masses)
         self._coefficients = spec.coefficients.materialize()
         self._scales = [
-            (coefficients_of(spec, bandwidth), at_nodes(spec, bandwidth)) for bandwidth in spec.scales
+            (scale_coefficients(spec, bandwidth), density_factory(spec, bandwidth))
+            for bandwidth in spec.scales
         ]
-        self._straight = straight_densities(spec) if spec.straight else None
+        self._direct_densities = direct_densities(spec) if spec.is_direct else None
         self._node_weights = read_only(self.node_weights)
 
     def embed(self, sets: SampleSets) -> F32:
-        """Rows of the embedding: (n_sets, m) float32. Points outside the domain count at its wall."""
+        """Return rows (n_sets, m) float32. Points outside the domain are clipped."""
         out = np.empty((len(sets), self.spec.n_features), np.float32)
-        at_once = self._coefficients.spec.sets_at_once if self._straight is None else STRAIGHT_AT_ONCE
-        for tile, spans in tiles(sets, at_once):
+        n_sets = (
+            self._coefficients.spec.sets_per_tile if self._direct_densities is None else DIRECT_SETS_PER_TILE
+        )
+        for tile, spans in iter_tiles(sets, n_sets):
             self._write_all(self._densities(sets, spans), out[tile])
         return out
 
     def densities(self, sets: SampleSets) -> F32:
-        """Densities at the nodes, floored at 1e-6: (n_sets, 1, n_nodes), or (n_sets, d, n_basis) marginal ones.
+        """Return densities at the nodes, at least 1e-6: (n_sets, 1, n_nodes), or (n_sets, d, n_basis) if marginal.
 
-        They are those of the first bandwidth, on the unit cube; `node_weights` integrates one. A set's row depends
-        on that set alone.
+        They have the first bandwidth and live on the unit cube; `node_weights` integrate one density.
         """
         n = self.spec.n_densities
         out = np.empty((len(sets), n, self.spec.n_nodes // n), np.float32)
-        for tile, spans in tiles(sets):
+        for tile, spans in iter_tiles(sets):
             for j, (density, _) in enumerate(islice(self._densities(sets, spans), n)):
-                out[tile, j] = np.maximum(density, np.float32(FLOOR))
+                out[tile, j] = np.maximum(density, np.float32(MIN_DENSITY))
         return out
 
     @property
     def node_weights(self) -> F64:
-        """The quadrature weights of the nodes of one density; they sum to one."""
+        """Quadrature weights of the nodes of one density; their sum is 1."""
         n = self.spec.n_basis if self.spec.structure == "marginal" else self.spec.n_nodes
-        return np.full(n, 1 / n)  # every rule here has equal weights
+        return np.full(n, 1 / n)  # all node rules have equal weights
 
-    def _fill(self, C: F32, of: CoefficientSpec, rows: F32) -> None:
-        self._write_all(self._of_coefficients(C, of), rows)
+    def _fill(self, C: F32, spec: CoefficientSpec, rows: F32) -> None:
+        self._write_all(self._densities_from_coefficients(C, spec), rows)
 
     def _write_all(self, densities: Iterator[tuple[F32, F64]], rows: F32) -> None:
         column = 0
@@ -212,85 +221,85 @@ class DivergenceParameters(OfCoefficients[DivergenceSpec]):
             column += self._write(density, weights, rows, column)
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """(q, k) influence of points ``at`` (q, d), up to a constant: by the densities that they add at the nodes."""
-        singles, out = each_alone(one, at), np.zeros((len(at), gradient.shape[1]))
+        """Return the influence (q, k) of points ``at`` (q, d), up to a constant, from their densities at the nodes."""
+        singles, out = as_singletons(one, at), np.zeros((len(at), gradient.shape[1]))
         slopes = self._slopes(one, gradient)
-        for tile, spans in tiles(singles):
+        for tile, spans in iter_tiles(singles):
             for (density, _), slope in zip(self._densities(singles, spans), slopes, strict=True):
                 out[tile] += density @ slope
         return out
 
     def _slopes(self, one: SampleSets, gradient: F64) -> list[F64]:
-        """Derivatives by each density of the set at its nodes, (n_nodes, k)."""
-        made = list(self._densities(one, one.offsets.reshape(1, 2)))
-        by_density = gradient.reshape(len(made), -1, gradient.shape[1])
+        """Return derivatives (n_nodes, k) by the values of each density of the set."""
+        densities = list(self._densities(one, one.offsets.reshape(1, 2)))
+        by_density = gradient.reshape(len(densities), -1, gradient.shape[1])
         return [
-            amplitude_slopes(p[0], weights, self._frequencies, self._masses, self._by_values(own, i))
-            for i, ((p, weights), own) in enumerate(zip(made, by_density, strict=True))
+            amplitude_slopes(p[0], weights, self._frequencies, self._masses, self._by_values(columns, i))
+            for i, ((p, weights), columns) in enumerate(zip(densities, by_density, strict=True))
         ]
 
     def _densities(self, sets: SampleSets, spans: I64) -> Iterator[tuple[F32, F64]]:
-        """Every density of the sets at ``spans`` with its nodes' weights, in the order of the columns."""
-        if self._straight is None:
-            yield from self._of_coefficients(self._coefficients.of(sets, spans), self._coefficients.spec)
+        """Yield each density of the sets at ``spans`` with the weights of its nodes, in the order of columns."""
+        if self._direct_densities is None:
+            C = self._coefficients.of(sets, spans)
+            yield from self._densities_from_coefficients(C, self._coefficients.spec)
             return
-        small = spans[:, 1] - spans[:, 0] <= MOST_STRAIGHT
-        if small.all():
-            yield self._straight(sets, spans), self._node_weights
+        is_small = spans[:, 1] - spans[:, 0] <= MAX_DIRECT_POINTS
+        if is_small.all():
+            yield self._direct_densities(sets, spans), self._node_weights
             return
         p = np.empty((len(spans), self.spec.n_nodes), np.float32)
-        p[small] = self._straight(sets, spans[small])
-        C = self._coefficients.of(sets, spans[~small])
-        ((p[~small], weights),) = self._of_coefficients(C, self._coefficients.spec)
+        p[is_small] = self._direct_densities(sets, spans[is_small])
+        C = self._coefficients.of(sets, spans[~is_small])
+        ((p[~is_small], weights),) = self._densities_from_coefficients(C, self._coefficients.spec)
         yield p, weights
 
-    def _of_coefficients(self, C: F32, of: CoefficientSpec) -> Iterator[tuple[F32, F64]]:
-        """The same from coefficients that hold all that are needed."""
-        for needed, densities in self._scales:
-            yield from densities(needed.cut(C, of))
+    def _densities_from_coefficients(self, C: F32, spec: CoefficientSpec) -> Iterator[tuple[F32, F64]]:
+        for scale_spec, densities in self._scales:
+            yield from densities(scale_spec.select(C, spec))
 
     def _by_values(self, gradient: F64, i: int) -> F64:
-        """Derivatives by the values at the nodes of density i, from those by its columns: the transposed projection."""
+        """Return derivatives by the values at the nodes of density i: the transposed projection of ``gradient``."""
         if self._projection is None:
             return gradient
         table, index = self._projection
         dims = 1 if self.spec.structure == "marginal" else self.spec.n_dims
         k, n = gradient.shape[1], len(table) ** dims
-        values = np.zeros((self.spec.parts, k, n), np.float32)
-        values[:, :, index] = gradient.reshape(self.spec.parts, len(index), k).transpose(0, 2, 1)
+        values = np.zeros((self.spec.features_per_node, k, n), np.float32)
+        values[:, :, index] = gradient.reshape(self.spec.features_per_node, len(index), k).transpose(0, 2, 1)
         transposed = [np.ascontiguousarray(table.T)] * dims
-        made = tensor_density(values.reshape(-1, n), transposed).astype(np.float64)
-        return made.reshape(self.spec.parts, k, n).transpose(0, 2, 1).reshape(-1, k)
+        by_values = tensor_density(values.reshape(-1, n), transposed).astype(np.float64)
+        return by_values.reshape(self.spec.features_per_node, k, n).transpose(0, 2, 1).reshape(-1, k)
 
     def _write(self, density: F32, weights: F64, rows: F32, column: int) -> int:
-        """Fill columns of ``rows`` from ``column`` on; returns how many."""
+        """Fill columns of ``rows`` from ``column`` on; return their number."""
         if not self.spec.order:
             homogeneous_features(density, weights, self._frequencies, self._masses, rows, column)
-            return self.spec.parts * len(weights)
-        values = np.empty((len(rows), self.spec.parts * len(weights)), np.float32)
+            return self.spec.features_per_node * len(weights)
+        values = np.empty((len(rows), self.spec.features_per_node * len(weights)), np.float32)
         homogeneous_features(density, weights, self._frequencies, self._masses, values)
-        made = self._projected(values.reshape(-1, len(weights)), column).reshape(len(rows), -1)
-        rows[:, column : column + made.shape[1]] = made
-        return int(made.shape[1])
+        projections = self._project(values.reshape(-1, len(weights)), column).reshape(len(rows), -1)
+        rows[:, column : column + projections.shape[1]] = projections
+        return int(projections.shape[1])
 
-    def _projected(self, values: F32, column: int) -> F32:
-        """Projections of functions (n, n_nodes) whose first column in a row is ``column``."""
+    def _project(self, values: F32, column: int) -> F32:
+        """Project functions (n, n_nodes) whose first column in a row is ``column``."""
         assert self._projection is not None
         table, index = self._projection
         dims = 1 if self.spec.structure == "marginal" else self.spec.n_dims
         return np.take(tensor_density(values, [table] * dims), index, axis=1)
 
 
-def coefficients_of(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> CoefficientSpec:
-    """The coefficients of one scale: what its Gaussian damps least."""
+def scale_coefficients(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> CoefficientSpec:
+    """Return the coefficients of one scale: the degrees that its Gaussian damps least."""
     if spec.structure == "ball":
         axes = ball_of_degrees(bandwidth)[2] / (np.pi * np.array(bandwidth))
         return CoefficientSpec(spec.domain, "ball", tuple(axes.tolist()))
     return CoefficientSpec(spec.domain, spec.structure, tuple(map(degree_for, bandwidth)))
 
 
-def straight_densities(spec: DivergenceSpec) -> Callable[[SampleSets, I64], F32]:
-    """What makes densities (n_spans, n_nodes) straight from the points."""
+def direct_densities(spec: DivergenceSpec) -> Callable[[SampleSets, I64], F32]:
+    """Return a function of sets and spans to densities (n_spans, n_nodes), without coefficients."""
     series = node_series(spec.n_basis, tuple(map(degree_for, spec.bandwidth)), spec.bandwidth)
     low, scale = spec.domain.low_and_scale
 
@@ -300,13 +309,13 @@ def straight_densities(spec: DivergenceSpec) -> Callable[[SampleSets, I64], F32]
     return densities
 
 
-# densities at the nodes, with the nodes' weights over the number of scales
-Densities = Callable[[F32], Iterator[tuple[F32, F64]]]
-AtNodes = Callable[[DivergenceSpec, tuple[float, ...]], Densities]
+# Yields densities at the nodes with the weights of the nodes over the number of scales.
+DensityFunction = Callable[[F32], Iterator[tuple[F32, F64]]]
+DensityFactory = Callable[[DivergenceSpec, tuple[float, ...]], DensityFunction]
 
 
-def _at_midpoints(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
-    """Joint densities on the tensor grid of midpoints, or the density of each dimension."""
+def _at_midpoints(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> DensityFunction:
+    """Return joint densities on the tensor grid of midpoints, or marginal densities."""
     rule = midpoints(spec.n_basis)
     tables = [basis_table(rule[0], degree_for(h), h) for h in bandwidth]
     groups = [[table] for table in tables] if spec.structure == "marginal" else [tables]
@@ -322,15 +331,15 @@ def _at_midpoints(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densiti
     return densities
 
 
-def _on_lattice(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
-    """Joint densities in four and more dimensions: a ball of degrees, evaluated on a folded lattice."""
+def _on_lattice(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> DensityFunction:
+    """Return joint densities in d >= 4: a ball of degrees on a folded lattice."""
     exponents = ball_of_degrees(bandwidth)[0]
     nodes = folded_lattice(lattice_size(spec.n_basis), spec.n_dims)
-    return products(spec, [term_table(nodes, exponents, np.array(bandwidth))])
+    return table_products(spec, [term_table(nodes, exponents, np.array(bandwidth))])
 
 
-def products(spec: DivergenceSpec, tables: list[F32]) -> Densities:
-    """One density from each table (n_terms, n_nodes), whose terms are consecutive coefficients."""
+def table_products(spec: DivergenceSpec, tables: list[F32]) -> DensityFunction:
+    """Return one density per table (n_terms, n_nodes); tables use consecutive coefficients."""
     factors = [deterministic_factor(table) for table in tables]
     ends = np.cumsum([0, *map(len, tables)])
     n_nodes = tables[0].shape[1]
@@ -347,57 +356,54 @@ def products(spec: DivergenceSpec, tables: list[F32]) -> Densities:
 
 @lru_cache(maxsize=16)
 def ball_of_degrees(bandwidth: tuple[float, ...]) -> tuple[I64, I64, float]:
-    """The degrees a with |pi a h| <= r, as exponents, terms and r: what a Gaussian damps least.
+    """Return the degrees a with |pi a h| <= r, those damped least, as exponents, terms and r.
 
-    r is where its damping exp(-r^2 / 2) is 3e-4, or the largest one with at most 4,096 terms.
+    The damping exp(-r^2 / 2) is 3e-4, or r is the largest one with at most 4,096 terms.
     """
     d, h = len(bandwidth), np.array(bandwidth)
-    # fewer terms than volume / 2^d there are not
+    # a lower bound of the number of terms: the volume of the positive part of the ball
     volume = np.pi ** (d / 2) / gamma(d / 2 + 1) / 2**d / np.prod(np.pi * h)
-    r = min(np.sqrt(2 * np.log(1 / TAIL)), (MOST_TERMS / volume) ** (1 / d))
-    while len((found := ball_terms(tuple((r / (np.pi * h)).tolist())))[0]) > MOST_TERMS:
+    r = min(np.sqrt(2 * np.log(1 / TRUNCATION_DAMPING)), (MAX_BALL_TERMS / volume) ** (1 / d))
+    while len((exponents_and_terms := ball_terms(tuple((r / (np.pi * h)).tolist())))[0]) > MAX_BALL_TERMS:
         r *= 0.99
-    return *found, float(r)
+    return *exponents_and_terms, float(r)
 
 
-def finest_bandwidth(d: int) -> float:
-    """The least bandwidth in d >= 4 dimensions whose ball of degrees reaches a damping of 1 %."""
+def min_ball_bandwidth(d: int) -> float:
+    """Return the smallest bandwidth in d >= 4 whose ball of degrees reaches a damping of 1 %."""
     r = ball_of_degrees((1e-2,) * d)[2]
     return 1e-2 * float(np.sqrt(2 * np.log(100))) / r
-
-
-MOST_NUMBERS = 2**27  # of a table of terms at nodes: half a GiB
 
 
 @serializable("UniformNodesSpec")
 @dataclass(frozen=True)
 class UniformNodesSpec(DivergenceSpec):
-    """A `DivergenceSpec` whose densities are seen at ``n_uniform`` random nodes, drawn from ``seed``.
+    """A `DivergenceSpec` with ``n_uniform`` random nodes from ``seed``.
 
-    ``n_basis`` and ``order`` say which cosines rows are coefficients of; with order 0, rows are values at the nodes.
+    Rows are coefficients of the cosines of ``n_basis`` and ``order``; with order 0, values at the nodes.
     """
 
     n_uniform: int = 4000
     seed: int = 0
 
     def column_names(self, names: Sequence[str]) -> None:
-        """None: columns are numbered."""
+        """Return None: columns are numbered."""
 
     def moved_columns(self, element: Sequence[int]) -> None:
-        """None: random nodes are no images of each other."""
+        """Return None: symmetries do not permute random nodes."""
 
     def __post_init__(self) -> None:
-        most = max(self._n_terms(bandwidth) for bandwidth in self.scales) * self.n_uniform
-        if most > MOST_NUMBERS:
+        n_numbers = max(self._n_terms(bandwidth) for bandwidth in self.scales) * self.n_uniform
+        if n_numbers > MAX_TABLE_NUMBERS:
             raise ValueError(
-                f"{self.n_uniform} uniform nodes need a table of {most:.3g} numbers for bandwidth "
-                f"{min(self.bandwidth):.3g}, more than {MOST_NUMBERS:.3g}: take fewer nodes or a larger bandwidth, or "
-                "nodes='midpoint'"
+                f"the table of terms must have at most {MAX_TABLE_NUMBERS:.3g} numbers; got {n_numbers:.3g} from "
+                f"n_nodes={self.n_uniform} and bandwidth={min(self.bandwidth):.3g}. Reduce n_nodes, increase "
+                "bandwidth, or use nodes='midpoint'."
             )
 
     @property
     def n_nodes(self) -> int:
-        """Nodes at which densities are evaluated, over all dimensions if they are taken alone."""
+        """Number of nodes of all densities of a set."""
         return self.n_densities * self.n_uniform
 
     @property
@@ -407,64 +413,64 @@ class UniformNodesSpec(DivergenceSpec):
 
     @property
     def functions(self) -> I64:
-        """The degrees of the cosines whose coefficients rows are, (n_functions, d), or d = 1 for dimensions alone."""
+        """Degrees (n_functions, d) of the cosines of one density; d = 1 if marginal."""
         return index_set(1 if self.structure == "marginal" else self.n_dims, self.n_basis, self.order)
 
     @property
     def n_features(self) -> int:
         """Length m of a set's row."""
         columns = len(self.functions) if self.projects else self.n_uniform
-        return self.parts * len(self.scales) * self.n_densities * columns
+        return self.features_per_node * len(self.scales) * self.n_densities * columns
 
     @property
-    def straight(self) -> bool:
-        """False: these nodes are no grid."""
+    def is_direct(self) -> bool:
+        """False: random nodes are not a grid."""
         return False
 
     def nodes(self) -> F64:
-        """(n_uniform, d), column j for dimension j alone, too."""
+        """Return the nodes (n_uniform, d); column j has the nodes of the marginal density j."""
         return np.random.default_rng([self.seed, RngStream.NODES]).random((self.n_uniform, self.n_dims))
 
     def _build(self) -> UniformNodes:
         return UniformNodes(self)
 
     def _n_terms(self, bandwidth: tuple[float, ...]) -> float:
-        spec = coefficients_of(self, bandwidth)
+        spec = scale_coefficients(self, bandwidth)
         if self.structure == "tensor":
             return float(np.prod(spec.degrees))
         return float(max(spec.degrees) if self.structure == "marginal" else len(spec.exponents))
 
 
 class UniformNodes(DivergenceParameters):
-    """Drawn tables of a `UniformNodesSpec`; immutable, shared by all blocks."""
+    """Fitted parameters of a `UniformNodesSpec`."""
 
     spec: UniformNodesSpec
 
     def __init__(self, spec: UniformNodesSpec) -> None:
-        self._prepare(spec, _at_nodes)
-        self._projections = _coefficients_from_values(spec) if spec.projects else []
+        self._prepare(spec, _at_uniform_nodes)
+        self._projections = _basis_tables(spec) if spec.projects else []
         self._factors = [deterministic_factor(table) for table in self._projections]
 
     @property
     def node_weights(self) -> F64:
-        """The weights of the nodes of one density; they sum to one."""
+        """Weights of the nodes of one density; their sum is 1."""
         return np.full(self.spec.n_uniform, 1 / self.spec.n_uniform)
 
     def _by_values(self, gradient: F64, i: int) -> F64:
         if not self._projections:
             return gradient
         table, k = self._projections[i % len(self._projections)], gradient.shape[1]
-        return (table @ gradient.reshape(self.spec.parts, -1, k)).reshape(-1, k)
+        return (table @ gradient.reshape(self.spec.features_per_node, -1, k)).reshape(-1, k)
 
-    def _projected(self, values: F32, column: int) -> F32:
-        made = np.empty((len(values), len(self.spec.functions)), np.float32)
-        place = column // (self.spec.parts * made.shape[1])
-        self._factors[place % len(self._factors)].product(values, made)
-        return made
+    def _project(self, values: F32, column: int) -> F32:
+        projections = np.empty((len(values), len(self.spec.functions)), np.float32)
+        density_index = column // (self.spec.features_per_node * projections.shape[1])
+        self._factors[density_index % len(self._factors)].product(values, projections)
+        return projections
 
 
-def _coefficients_from_values(spec: UniformNodesSpec) -> list[F32]:
-    """phi_a(u_k) / M^(1/2) for values over M^(1/2): (M, n_functions), one for all dimensions or for each."""
+def _basis_tables(spec: UniformNodesSpec) -> list[F32]:
+    """Return phi_a(u_k) / M^(1/2), (M, n_functions), for values over M^(1/2): one joint table or d marginal ones."""
     nodes, a, tables = spec.nodes(), spec.functions, []
     axes = [nodes[:, [j]] for j in range(spec.n_dims)] if spec.structure == "marginal" else [nodes]
     for u in axes:
@@ -475,13 +481,12 @@ def _coefficients_from_values(spec: UniformNodesSpec) -> list[F32]:
     return tables
 
 
-def _at_nodes(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
-    """Densities at the random nodes, joint or of each dimension alone."""
+def _at_uniform_nodes(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> DensityFunction:
+    """Return joint or marginal densities at the random nodes."""
     assert isinstance(spec, UniformNodesSpec)
-    nodes, needed, h = spec.nodes(), coefficients_of(spec, bandwidth), np.array(bandwidth)
+    nodes, scale_spec, h = spec.nodes(), scale_coefficients(spec, bandwidth), np.array(bandwidth)
     if spec.structure == "marginal":
-        widths = [int(K) for K in needed.degrees]
-        tables = [basis_table(nodes[:, j], K, bandwidth[j]).T for j, K in enumerate(widths)]
+        tables = [basis_table(nodes[:, j], int(K), bandwidth[j]).T for j, K in enumerate(scale_spec.degrees)]
     else:
-        tables = [term_table(nodes, needed.exponents, h)]
-    return products(spec, [np.ascontiguousarray(table) for table in tables])
+        tables = [term_table(nodes, scale_spec.exponents, h)]
+    return table_products(spec, [np.ascontiguousarray(table) for table in tables])

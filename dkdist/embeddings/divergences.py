@@ -25,7 +25,7 @@ from dkdist._numba.arrays import F64
 from dkdist.embeddings.kappa import Kappa, TabulatedMeasure, derive_measure
 
 # The density of Jensen-Shannon falls like exp(-pi l): past 12 nothing is left in float64.
-_JS_SUPPORT = 12.0
+_JS_MAX_FREQUENCY = 12.0
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _density_jensen_shannon(lam: F64) -> F64:
 
 @cache
 def _jensen_shannon_table() -> TabulatedMeasure:
-    return TabulatedMeasure.from_density(_density_jensen_shannon, np.linspace(0.0, _JS_SUPPORT, 6001))
+    return TabulatedMeasure.from_density(_density_jensen_shannon, np.linspace(0.0, _JS_MAX_FREQUENCY, 6001))
 
 
 _KNOWN = (

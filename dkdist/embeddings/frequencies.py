@@ -41,11 +41,16 @@ from scipy.optimize import least_squares, nnls
 
 from dkdist._numba.arrays import F64
 from dkdist._utils.validation import find_stacklevel
+from dkdist.embeddings._tuning import (
+    MAX_FREQUENCIES_BY_RULE,
+    MIN_LOG_RATIO_SPREAD,
+    N_RANDOM_FREQUENCIES,
+    RIDGE,
+    ROUGH_RTOL,
+    SMOOTH_RTOL,
+    TRUNCATED_MASS_FRACTION,
+)
 from dkdist.embeddings.divergences import Divergence
-
-# The share of mu left out at its far end. The Gauss rule of the whole mu spends frequencies there: it needs
-# 25 instead of 13 for 0.1 % of Jensen-Shannon.
-_CUT = 1e-10
 
 
 def _density_quantile(divergence: Divergence, u: F64) -> F64:
@@ -74,7 +79,7 @@ def gauss(divergence: Divergence, n: int) -> tuple[F64, F64]:
 
 def _discretise(divergence: Divergence) -> tuple[F64, F64]:
     """2,048 points with their masses, which sum to one."""
-    end = float(divergence.quantile(np.array([1 - _CUT]))[0])
+    end = float(divergence.quantile(np.array([1 - TRUNCATED_MASS_FRACTION]))[0])
     edges = np.sinh(np.linspace(0.0, np.arcsinh(end), 129))
     nodes, weights = np.polynomial.legendre.leggauss(16)
     half = np.diff(edges)[:, None] / 2
@@ -102,21 +107,18 @@ def _lanczos(s: F64, masses: F64, n: int) -> tuple[F64, F64]:
 
 Basis = Callable[[F64], tuple[F64, F64]]
 
-# Typical spreads of log(p/q) that the rule of a non-smooth kappa serves: densities 5 % apart and more.
-_LEAST_SPREAD = 0.05
-# Ridge of the inner least squares: nearly equal frequencies would make it singular.
-_DAMPING = 1e-6
-
 
 @lru_cache(maxsize=64)
 def kappa_problem(divergence: Divergence, ratio: float, size: int) -> tuple[Basis, F64]:
     """(lam -> basis, its derivative in lam), each (size, n), and the target (size,) it should sum to."""
     return (
-        _pointwise(divergence, ratio, size) if divergence.smooth else _averaged(divergence, ratio, size // 4)
+        _pointwise_problem(divergence, ratio, size)
+        if divergence.smooth
+        else _averaged_problem(divergence, ratio, size // 4)
     )
 
 
-def _pointwise(divergence: Divergence, ratio: float, size: int) -> tuple[Basis, F64]:
+def _pointwise_problem(divergence: Divergence, ratio: float, size: int) -> tuple[Basis, F64]:
     """Basis 2 cosh(t/2) - 2 cos(lam t), target kappa(e^(t/2), e^(-t/2)), at Chebyshev points t."""
     t = np.log(ratio) * np.sin(np.pi / 2 * np.arange(1, size + 1) / size) ** 2
     t = np.maximum(t, min(0.01, t[-1]))  # below, rounding in a user's kappa shows
@@ -130,10 +132,10 @@ def _pointwise(divergence: Divergence, ratio: float, size: int) -> tuple[Basis, 
     return basis, target
 
 
-def _averaged(divergence: Divergence, ratio: float, size: int) -> tuple[Basis, F64]:
+def _averaged_problem(divergence: Divergence, ratio: float, size: int) -> tuple[Basis, F64]:
     """The same averaged over t ~ N(0, s^2) for spreads s: basis 2 e^(s^2/8) - 2 e^(-lam^2 s^2/2)."""
-    widest = max(np.log(ratio) / 2, 2 * _LEAST_SPREAD)
-    s = np.geomspace(_LEAST_SPREAD, widest, size)[:, None]
+    widest = max(np.log(ratio) / 2, 2 * MIN_LOG_RATIO_SPREAD)
+    s = np.geomspace(MIN_LOG_RATIO_SPREAD, widest, size)[:, None]
     nodes, weights = np.polynomial.legendre.leggauss(200)
     end = 9 + s / 2  # in standard deviations: kappa grows like e^(t/2)
     z = end * (nodes + 1) / 2
@@ -149,12 +151,12 @@ def _averaged(divergence: Divergence, ratio: float, size: int) -> tuple[Basis, F
     return basis, target
 
 
-def _starts(divergence: Divergence, n: int, ratio: float) -> list[F64]:
+def _initial_frequencies(divergence: Divergence, n: int, ratio: float) -> list[F64]:
     """Where the fit of n free frequencies starts: Gauss or, for a kink, geometric; and n - 1 fitted ones.
 
     From the second start, one frequency more is never worse.
     """
-    spread = np.geomspace(2.0 / np.log(ratio), 1.5 / _LEAST_SPREAD, n)
+    spread = np.geomspace(2.0 / np.log(ratio), 1.5 / MIN_LOG_RATIO_SPREAD, n)
     start = gauss(divergence, n)[0] if divergence.smooth else spread
     if n == 1:
         return [start]
@@ -173,7 +175,7 @@ def fit(divergence: Divergence, n: int, ratio: float) -> tuple[F64, F64]:
     def solve(log_lam: F64) -> tuple[F64, F64, F64]:
         columns, slopes = (a / target[:, None] for a in basis(np.append(fixed, np.exp(log_lam))))
         scale = np.linalg.norm(columns, axis=0)
-        damped = np.vstack([columns / scale, _DAMPING * np.eye(len(scale))])
+        damped = np.vstack([columns / scale, RIDGE * np.eye(len(scale))])
         return columns, slopes, nnls(damped, np.append(ones, np.zeros(len(scale))))[0] / scale
 
     def residual(log_lam: F64) -> F64:
@@ -192,7 +194,7 @@ def fit(divergence: Divergence, n: int, ratio: float) -> tuple[F64, F64]:
         least_squares(
             residual, np.clip(np.log(start), *bounds), jacobian, bounds, max_nfev=100, xtol=1e-10, ftol=1e-10
         )
-        for start in _starts(divergence, n - len(fixed), ratio)
+        for start in _initial_frequencies(divergence, n - len(fixed), ratio)
     ]
     best = min(found, key=lambda result: float(result.cost)).x
     lam = np.append(fixed, np.exp(best))
@@ -208,12 +210,6 @@ DEFAULT_RULE = "fitted"
 mixtures has an rms relative error of 1.5 % with 5 fitted frequencies, 12 to 15 by Gauss, more than 30 stratified ones.
 Hellinger needs one frequency under every deterministic rule.
 """
-
-# A derived rule of n = "auto" stops at this relative error (smooth kappa: pointwise; otherwise: of averages).
-_TARGET_SMOOTH, _TARGET_ROUGH = 1e-3, 1e-2
-# No more than these are tried. Past 16, the fit only chases rounding.
-_MOST = {"fitted": 16, "gauss": 64, "stratified": 256}
-_RANDOM_COUNT = 64
 
 
 def frequency_count(divergence: Divergence, rule: str, ratio: float = 1e6) -> int:
@@ -231,8 +227,8 @@ def frequency_count(divergence: Divergence, rule: str, ratio: float = 1e6) -> in
     """
     _check(rule, ratio)
     if rule == "random":
-        return 1 if divergence.atom == divergence.total else _RANDOM_COUNT
-    count, error, target = _fewest(divergence, rule, float(ratio))
+        return 1 if divergence.atom == divergence.total else N_RANDOM_FREQUENCIES
+    count, error, target = _smallest_count(divergence, rule, float(ratio))
     if error > target:
         warnings.warn(
             f"the {rule!r} rule of {divergence.name} has a relative error of {error:.2g} with {count} "
@@ -273,18 +269,18 @@ def frequency_rule(
     """
     _check(rule, ratio)
     if rule == "random":
-        return _random(divergence, n, uniforms)
+        return _random_rule(divergence, n, uniforms)
     if uniforms is not None:
         raise ValueError(f"uniforms belong to the 'random' rule: the {rule!r} rule takes none. Drop them.")
     count = frequency_count(divergence, rule, ratio) if n == "auto" else n
     if count < 1:
         raise ValueError(f"n = {count}: expected at least one frequency.")
-    if rule == "fitted" and count > _MOST[rule]:
+    if rule == "fitted" and count > MAX_FREQUENCIES_BY_RULE[rule]:
         raise ValueError(
-            f"n = {count}: expected at most {_MOST[rule]} for the 'fitted' rule, whose error is far below "
+            f"n = {count}: expected at most {MAX_FREQUENCIES_BY_RULE[rule]} for the 'fitted' rule, whose error is far below "
             "float32 by then. Take fewer, or the 'gauss' rule."
         )
-    lam, w = _deterministic(divergence, rule, int(count), float(ratio))
+    lam, w = _deterministic_rule(divergence, rule, int(count), float(ratio))
     return lam.copy(), w.copy()
 
 
@@ -315,15 +311,15 @@ def _check(rule: str, ratio: float) -> None:
 
 
 @lru_cache(maxsize=256)
-def _fewest(divergence: Divergence, rule: str, ratio: float) -> tuple[int, float, float]:
+def _smallest_count(divergence: Divergence, rule: str, ratio: float) -> tuple[int, float, float]:
     """The fewest frequencies that reach the target, their error, the target; the best found if none does."""
     # Stratified rules gain like 1 / n: 0.1 % would take a thousand.
     easy = rule == "fitted" or (divergence.smooth and rule != "stratified")
-    target = _TARGET_SMOOTH if easy else _TARGET_ROUGH
+    target = SMOOTH_RTOL if easy else ROUGH_RTOL
     first = 2 if 0 < divergence.atom < divergence.total else 1
     best = (first, np.inf)
-    for n in range(first, _MOST[rule] + 1):
-        error = rule_error(divergence, *_deterministic(divergence, rule, n, ratio), ratio)
+    for n in range(first, MAX_FREQUENCIES_BY_RULE[rule] + 1):
+        error = rule_error(divergence, *_deterministic_rule(divergence, rule, n, ratio), ratio)
         if error < best[1]:
             best = (n, error)
         if error <= target:
@@ -331,7 +327,7 @@ def _fewest(divergence: Divergence, rule: str, ratio: float) -> tuple[int, float
     return *best, target
 
 
-def _random(divergence: Divergence, n: int | str, uniforms: NDArray[np.floating] | None) -> Rule:
+def _random_rule(divergence: Divergence, n: int | str, uniforms: NDArray[np.floating] | None) -> Rule:
     if uniforms is None:
         raise ValueError("the 'random' rule needs uniforms: an array of n independent numbers in [0, 1).")
     u = np.asarray(uniforms, dtype=np.float64)
@@ -345,7 +341,7 @@ def _random(divergence: Divergence, n: int | str, uniforms: NDArray[np.floating]
 
 
 @lru_cache(maxsize=256)
-def _deterministic(divergence: Divergence, rule: str, n: int, ratio: float) -> Rule:
+def _deterministic_rule(divergence: Divergence, rule: str, n: int, ratio: float) -> Rule:
     continuous = divergence.total - divergence.atom
     if continuous <= 1e-12 * divergence.total:
         return np.zeros(1), np.array([divergence.total])

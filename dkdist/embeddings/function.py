@@ -12,7 +12,7 @@ import numpy as np
 
 from dkdist._base.embedding import SetEmbedding
 from dkdist._base.inputs import DataSummary, Sets
-from dkdist._base.invalid_sets import Positions, RowError, naming_random, run_skipping_invalid, skips
+from dkdist._base.invalid_sets import Positions, RowError, name_set_errors, run_skipping_invalid, should_skip
 from dkdist._base.params import Params
 from dkdist._numba.arrays import F32
 from dkdist._utils.serialization import serializable
@@ -43,7 +43,7 @@ class NamedFunction:
 class FunctionParams(Params[Any]):
     """A function of the points of one set, and the length of its vectors."""
 
-    _kept = 0  # nothing is built
+    _cache_size = 0  # nothing is built
     ordered = True  # the function may depend on the order of the points
 
     function: Callable[..., Any]
@@ -148,7 +148,7 @@ class FunctionEmbedding(SetEmbedding):
     """
 
     _label = "function_embedding"
-    _takes_text = True
+    _accepts_strings = True
 
     def __init__(self, function: Callable[..., Any], on_error: str = "raise") -> None:
         self.function = function
@@ -172,14 +172,14 @@ class FunctionEmbedding(SetEmbedding):
         reason = ""
         for i in usable:
             found = run_skipping_invalid(
-                partial(_length, self.function), sets[i : i + 1], [int(i)], 0, skip=skips(self)
+                partial(_length, self.function), sets[i : i + 1], [int(i)], 0, skip=should_skip(self)
             )
             if not found.bad:
                 return found.results[0]
             reason = reason or found.reason
-        raise SampleSetError(f"none of the {len(sets)} sets can be embedded. The first because: {reason}")
+        raise SampleSetError(f"none of the {len(sets)} sets can be embedded. First error: {reason}")
 
 
 def _length(function: Callable[..., Any], one: SampleSets, first: int) -> int:
-    with naming_random([first]):
+    with name_set_errors([first]):
         return len(next(_vectors(function, one)))

@@ -1,8 +1,6 @@
-"""`HistogramEmbedding`: sample sets to rows whose squared distances are divergences between histograms.
+"""`HistogramEmbedding`: sets to rows whose squared distances are divergences between histograms.
 
-Parameters of histogram embeddings: sample sets -> histograms -> rows whose squared distances are divergences.
-
-points --counting--> shares p_c of equal cells --p^(1/2 + i l_j)--> row,    |row_p - row_q|^2 ~ sum_c kappa(p_c, q_c)
+points --counting--> fractions p_c of equal cells --p^(1/2 + i l_j)--> row,   |row_p - row_q|^2 ~ sum_c kappa(p_c, q_c)
 """
 
 from __future__ import annotations
@@ -15,38 +13,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist._base.influence import each_alone
+from dkdist._base.influence import as_singletons
 from dkdist._base.inputs import check_sets
-from dkdist._base.parameter_checks import is_word, whole
+from dkdist._base.parameter_checks import check_int, is_literal
 from dkdist._base.params import (
-    LEAST_WIDTH,
+    MIN_DOMAIN_WIDTH,
+    ChunkedRowSum,
+    ChunkMean,
     Domain,
     FittedParams,
-    MeanOfRuns,
     Params,
-    RowOfRuns,
-    compute_by_runs,
-    numbered,
-    spans_of,
+    compute_by_chunks,
+    numbered_names,
+    set_spans,
 )
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._utils.serialization import serializable
 from dkdist.embeddings._density_numba import amplitude_slopes, homogeneous_features, n_parts
 from dkdist.embeddings._histogram_numba import histograms
-from dkdist.embeddings.density_choices import StructuredEmbedding, asked_structure, chosen_frequencies
+from dkdist.embeddings._tuning import CELLS_PER_TILE, MAX_HISTOGRAM_CELLS
+from dkdist.embeddings.density_choices import StructuredEmbedding, resolve_frequencies, resolve_structure
 from dkdist.embeddings.divergences import divergence
-from dkdist.embeddings.structure import Columns
+from dkdist.embeddings.structure import ColumnSubset
 from dkdist.sets import SampleSets
-
-CELLS_AT_ONCE = 2**18  # of several sets: they stay in the second-level cache
 
 
 @serializable("HistogramSpec")
 @dataclass(frozen=True)
 class HistogramSpec(Params["HistogramParameters"]):
-    """What defines a histogram embedding, in plain numbers; ``draw()`` makes the tables.
+    """Parameters of a histogram embedding.
 
-    ``structure`` is "joint" (cells of all dimensions) or "marginal" (bins of each dimension alone).
+    ``structure`` is "joint" (cells of all dimensions) or "marginal" (bins of one dimension at a time).
     """
 
     domain: Domain
@@ -62,7 +59,7 @@ class HistogramSpec(Params["HistogramParameters"]):
 
     @property
     def groups(self) -> list[tuple[int, int]]:
-        """(first column, number of columns) of the dimensions that are counted together."""
+        """(first column, number of columns) of each group of dimensions with joint cells."""
         return [(0, self.n_dims)] if self.structure == "joint" else [(j, 1) for j in range(self.n_dims)]
 
     @property
@@ -72,72 +69,72 @@ class HistogramSpec(Params["HistogramParameters"]):
         return n_parts(self.frequencies) * sum(cells)
 
     def column_names(self, names: Sequence[str]) -> list[str] | None:
-        """NAME_0, NAME_1, ... of each dimension, if each is taken alone."""
-        return None if self.structure == "joint" else numbered(names, self.n_features)
+        """Return NAME_0, NAME_1, ... of each dimension of marginal histograms; None for joint ones."""
+        return None if self.structure == "joint" else numbered_names(names, self.n_features)
 
     def _build(self) -> HistogramParameters:
         return HistogramParameters(self)
 
 
 class HistogramParameters(FittedParams[HistogramSpec]):
-    """Drawn tables of a `HistogramSpec`; immutable, shared by all blocks."""
+    """Fitted parameters of a `HistogramSpec`."""
 
     def __init__(self, spec: HistogramSpec) -> None:
         self.spec = spec
         self._frequencies, self._masses = np.array(spec.frequencies), np.array(spec.masses)
         self._low = np.array(spec.domain.low)
         width = np.array(spec.domain.high) - self._low
-        self._width = np.where(width > LEAST_WIDTH, width, 0.0)
+        self._width = np.where(width > MIN_DOMAIN_WIDTH, width, 0.0)
 
     def embed(self, sets: SampleSets) -> F32:
-        """Rows of the embedding: (n_sets, m) float32. Points outside the domain count at its wall."""
+        """Return rows (n_sets, m) float32. Points outside the domain are clipped."""
         spec = self.spec
         out = np.empty((len(sets), spec.n_features), np.float32)
-        spans = spans_of(sets)
-        step = max(1, CELLS_AT_ONCE // spec.n_bins ** spec.groups[0][1])
+        spans = set_spans(sets)
+        step = max(1, CELLS_PER_TILE // spec.n_bins ** spec.groups[0][1])
         for start in range(0, len(sets), step):
             tile = slice(start, start + step)
             self._write((self._histograms(sets, spans[tile], *group) for group in spec.groups), out[tile])
         return out
 
-    def row_sum(self, n_points: int, weight: float) -> RowOfRuns:
-        """The row (m,) of one set that comes in pieces: the same bits as of all at once."""
+    def row_sum(self, n_points: int, weight: float) -> ChunkedRowSum:
+        """Return an accumulator of the row (m,) of one set that is read in pieces."""
         groups = self.spec.groups
-        means = [MeanOfRuns(partial(self._at_once, *group)) for group in groups]
+        means = [ChunkMean(partial(self._compute, *group)) for group in groups]
 
-        def take(run: SampleSets, weight: float) -> None:
-            for own in means:
-                own.take(run, weight)
+        def add_chunk(chunk: SampleSets, weight: float) -> None:
+            for mean in means:
+                mean.add(chunk, weight)
 
-        def made() -> F32:
+        def finish() -> F32:
             row = np.empty((1, self.spec.n_features), np.float32)
-            self._write((own.mean()[None] for own in means), row)
+            self._write((mean.mean()[None] for mean in means), row)
             return row.reshape(-1)
 
-        return RowOfRuns(self.spec.n_dims, take, made)
+        return ChunkedRowSum(self.spec.n_dims, add_chunk, finish)
 
     def _write(self, densities: Iterable[F32], rows: F32) -> None:
         """Fill rows from the densities (n_rows, n_cells) of each group of dimensions."""
         column = 0
         for density in densities:
             cells = density.shape[1]
-            shares = np.full(cells, 1 / cells)
-            homogeneous_features(density, shares, self._frequencies, self._masses, rows, column, floor=0)
+            weights = np.full(cells, 1 / cells)
+            homogeneous_features(density, weights, self._frequencies, self._masses, rows, column, floor=0)
             column += n_parts(self._frequencies) * cells
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """(q, k) influence of points ``at`` (q, d), up to a constant: that of the share of their cell.
+        """Return the influence (q, k) of points ``at`` (q, d), up to a constant: that of their cell.
 
-        It is zero in cells that hold no point of the set, where the derivative is infinite.
+        It is 0 in empty cells of the set, where the derivative is infinite.
         """
-        spec, singles, column = self.spec, each_alone(one, at), 0
-        out, spans = np.zeros((len(at), gradient.shape[1])), spans_of(singles)
-        step = max(1, CELLS_AT_ONCE // spec.n_bins ** spec.groups[0][1])
+        spec, singles, column = self.spec, as_singletons(one, at), 0
+        out, spans = np.zeros((len(at), gradient.shape[1])), set_spans(singles)
+        step = max(1, CELLS_PER_TILE // spec.n_bins ** spec.groups[0][1])
         for first, dims in spec.groups:
-            density = self._histograms(one, spans_of(one), first, dims)[0]
+            density = self._histograms(one, set_spans(one), first, dims)[0]
             stop = column + n_parts(self._frequencies) * len(density)
-            equal, own = np.full(len(density), 1 / len(density)), gradient[column:stop]
-            slopes = amplitude_slopes(density, equal, self._frequencies, self._masses, own, floor=0)
+            equal, columns = np.full(len(density), 1 / len(density)), gradient[column:stop]
+            slopes = amplitude_slopes(density, equal, self._frequencies, self._masses, columns, floor=0)
             for start in range(0, len(at), step):
                 tile = slice(start, start + step)
                 out[tile] += self._histograms(singles, spans[tile], first, dims) @ slopes
@@ -145,16 +142,12 @@ class HistogramParameters(FittedParams[HistogramSpec]):
         return out
 
     def _histograms(self, sets: SampleSets, spans: I64, first: int, dims: int) -> F32:
-        """Densities of the sets at ``spans``; those of many points are taken run by run."""
-        return compute_by_runs(partial(self._at_once, first, dims), sets, spans)
+        return compute_by_chunks(partial(self._compute, first, dims), sets, spans)
 
-    def _at_once(self, first: int, dims: int, sets: SampleSets, spans: I64) -> F32:
+    def _compute(self, first: int, dims: int, sets: SampleSets, spans: I64) -> F32:
         return histograms(
             sets.relative, spans, sets.weights, self._low, self._width, self.spec.n_bins, dims, first
         )
-
-
-MOST_CELLS = 2**20
 
 
 class HistogramEmbedding(StructuredEmbedding):
@@ -250,25 +243,27 @@ class HistogramEmbedding(StructuredEmbedding):
         self.outside = outside
 
     def fit(self, X: Any, y: Any = None) -> HistogramEmbedding:
-        """Choose domain and frequencies from the sets X; one pass over the data. ``y`` is not used."""
-        n_bins = whole("n_bins", self.n_bins)
-        name = "total-variation" if is_word(self.divergence, "intersection") else self.divergence
-        lam, w = chosen_frequencies(divergence(name), self.frequencies, self.n_frequencies, self.random_state)
+        """Choose domain and frequencies from the sets X in one pass. ``y`` is ignored."""
+        n_bins = check_int("n_bins", self.n_bins)
+        name = "total-variation" if is_literal(self.divergence, "intersection") else self.divergence
+        lam, w = resolve_frequencies(
+            divergence(name), self.frequencies, self.n_frequencies, self.random_state
+        )
         sets = check_sets(X)
         d = sets.n_dims
-        structure = asked_structure(self.structure, d)
-        joint = [d] if structure.kind == "joint" else [1, *map(len, structure.together or ())]
-        cells = n_bins ** max(joint)
-        if cells > MOST_CELLS:
+        structure = resolve_structure(self.structure, d)
+        joint_dims = [d] if structure.kind == "joint" else [1, *map(len, structure.groups or ())]
+        cells = n_bins ** max(joint_dims)
+        if cells > MAX_HISTOGRAM_CELLS:
             raise ValueError(
-                f"n_bins={n_bins} gives {cells} cells in {max(joint)} joint dimensions, more than {MOST_CELLS}: lower "
-                "n_bins, or use structure='marginal'"
+                f"a histogram must have at most {MAX_HISTOGRAM_CELLS} cells; got {cells} from n_bins={n_bins} in "
+                f"{max(joint_dims)} joint dimensions. Reduce n_bins or use structure='marginal'."
             )
 
-        def make(some: Columns) -> HistogramSpec:
-            kind = "marginal" if some.kind == "marginal" else "joint"
-            return HistogramSpec(some.domain, kind, n_bins, lam, w)
+        def make(columns: ColumnSubset) -> HistogramSpec:
+            kind = "marginal" if columns.kind == "marginal" else "joint"
+            return HistogramSpec(columns.domain, kind, n_bins, lam, w)
 
         kind = "joint" if structure.kind == "joint" else "marginal"
-        self._arrange(structure, sets, kind, make, n_bins**2)
+        self._fit_structure(structure, sets, kind, make, n_bins**2)
         return self

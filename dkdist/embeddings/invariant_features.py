@@ -24,12 +24,13 @@ from sklearn.base import clone
 
 from dkdist._base.domains import data_domain
 from dkdist._base.embedding import SetEmbedding
-from dkdist._base.influence import influences
-from dkdist._base.inputs import check_sets, remembered_surveys
-from dkdist._base.parameter_checks import median_seed, one_of
+from dkdist._base.influence import point_influences
+from dkdist._base.inputs import cached_summaries, check_sets
+from dkdist._base.parameter_checks import check_choice, median_seed
 from dkdist._base.params import Domain, FittedParams, Params
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._utils.serialization import serializable
+from dkdist.embeddings._tuning import MAX_AXES_BY_GROUP, MAX_GROUP_ORDER
 from dkdist.kernels.random_fourier_features import RandomFourierFeatures, median_rows
 from dkdist.sets import SampleSets
 
@@ -38,7 +39,7 @@ Element = tuple[int, ...]
 GROUPS = ("reflections", "permutations", "all")
 
 
-def group(word: str, d: int, axes: Sequence[int]) -> tuple[Element, ...]:
+def axis_group(word: str, d: int, axes: Sequence[int]) -> tuple[Element, ...]:
     """The symmetries of d axes that move the listed ones alone.
 
     Of k listed axes there are 2^k "reflections", k! "permutations", and 2^k k! of "all".
@@ -54,13 +55,13 @@ def group(word: str, d: int, axes: Sequence[int]) -> tuple[Element, ...]:
     return tuple(elements)
 
 
-def generated(elements: Sequence[Element], most: int) -> tuple[Element, ...]:
+def generate_group(elements: Sequence[Element], most: int) -> tuple[Element, ...]:
     """The group that some elements generate, the identity first; () if it has more than ``most``."""
     identity = tuple(range(1, len(elements[0]) + 1))
     found = {identity: None}
     fresh = [identity]
     while fresh:
-        products = [_after(g, h) for g in fresh for h in elements]
+        products = [_compose(g, h) for g in fresh for h in elements]
         fresh = [element for element in dict.fromkeys(products) if element not in found]
         found |= dict.fromkeys(fresh)
         if len(found) > most:
@@ -68,12 +69,12 @@ def generated(elements: Sequence[Element], most: int) -> tuple[Element, ...]:
     return tuple(found)
 
 
-def _after(first: Element, second: Element) -> Element:
+def _compose(first: Element, second: Element) -> Element:
     """The symmetry that is ``first`` and then ``second``."""
     return tuple((1 if s > 0 else -1) * first[abs(s) - 1] for s in second)
 
 
-def moved(points: F32, element: Element, low: F32, high: F32) -> F32:
+def apply_symmetry(points: F32, element: Element, low: F32, high: F32) -> F32:
     """The points (n, d) under a symmetry of the box [low, high]: (n, d) float32."""
     out = np.empty_like(points)
     for j, signed in enumerate(element):
@@ -127,7 +128,7 @@ class InvariantParameters(FittedParams[InvariantSpec]):
         self.spec = spec
         self._embedding = spec.embedding.materialize()
         self._features = spec.features and spec.features.materialize()
-        self._columns = [_columns(spec, element) for element in spec.elements]
+        self._columns = [_permuted_columns(spec, element) for element in spec.elements]
 
     def embed(self, sets: SampleSets) -> F32:
         """Averaged rows: (n_sets, m) float32; summed in the order of the group, each set for itself."""
@@ -156,8 +157,8 @@ class InvariantParameters(FittedParams[InvariantSpec]):
         for element in self.spec.elements:
             image = self._moved(one, points, element)
             by_row = self._by_row(image, gradient, None)
-            elsewhere = None if there is None else moved(there, element, low, high)
-            found += influences(self._embedding, image, by_row, elsewhere)
+            elsewhere = None if there is None else apply_symmetry(there, element, low, high)
+            found += point_influences(self._embedding, image, by_row, elsewhere)
         return found
 
     def inner_rows(self, sets: SampleSets) -> F32:
@@ -176,7 +177,7 @@ class InvariantParameters(FittedParams[InvariantSpec]):
         for element, own_starts in zip(self.spec.elements, starts, strict=True):
             image = self._moved(one, points, element)
             by_row = self._by_row(image, gradient / n_elements, own_starts)
-            total += influences(self._embedding, image, by_row)
+            total += point_influences(self._embedding, image, by_row)
         return total
 
     def _by_row(self, image: SampleSets, gradient: F64, starts: F32 | None) -> F64:
@@ -192,18 +193,14 @@ class InvariantParameters(FittedParams[InvariantSpec]):
 
     def _moved(self, sets: SampleSets, points: F32, element: Element) -> SampleSets:
         """The sets with these points under a symmetry."""
-        image = moved(points, element, *self.spec.box.arrays)
+        image = apply_symmetry(points, element, *self.spec.box.arrays)
         return SampleSets._trusted(image, sets.offsets, sets.weights, None, sets.origin)
 
 
-def _columns(spec: InvariantSpec, element: Element) -> I64 | None:
+def _permuted_columns(spec: InvariantSpec, element: Element) -> I64 | None:
     """Which columns the image's row has, of an embedding that knows, on its own box."""
     moved = getattr(spec.embedding, "moved_columns", None)
     return None if moved is None or spec.embedding.domain != spec.box else moved(element)
-
-
-MOST_ELEMENTS = 1024
-MOST_AXES = {"reflections": 10, "permutations": 6, "all": 4}  # so that a group has no more elements
 
 
 class InvariantFeatures(SetEmbedding):
@@ -286,12 +283,14 @@ class InvariantFeatures(SetEmbedding):
 
     def fit(self, X: Any, y: Any = None) -> InvariantFeatures:
         """Fit embedding and features on the sets X; one pass over the data. ``y`` is not used."""
-        _require_kinds(self.embedding, self.features)
+        _require_types(self.embedding, self.features)
         sets = check_sets(X)
         elements = self._elements(sets.n_dims)
-        with remembered_surveys():
+        with cached_summaries():
             embedding = clone(self.embedding).set_params(on_error=self.on_error).fit(sets)
-            found = self._look(sets, embedding.spec_.domain if _fixed(embedding) else None)
+            found = self._summarize_fit_sets(
+                sets, embedding.spec_.domain if _has_fixed_domain(embedding) else None
+            )
         self.embedding_, self.features_ = embedding, self.features
         if self.features is not None:
             good = np.setdiff1d(np.arange(len(sets)), found.bad)
@@ -306,16 +305,16 @@ class InvariantFeatures(SetEmbedding):
     def _elements(self, d: int) -> tuple[tuple[int, ...], ...]:
         """The group, the identity first."""
         if isinstance(self.symmetries, str):
-            word = one_of("symmetries", self.symmetries, GROUPS)
+            word = check_choice("symmetries", self.symmetries, GROUPS)
             axes = _checked_axes(self.axes, d)
-            elements = group(word, d, axes) if len(axes) <= MOST_AXES[word] else ()
+            elements = axis_group(word, d, axes) if len(axes) <= MAX_AXES_BY_GROUP[word] else ()
         else:
             if self.axes is not None:
                 raise ValueError("axes belong to symmetries named by a word; a list of them says all itself")
-            elements = generated(_checked_elements(self.symmetries, d), MOST_ELEMENTS)
+            elements = generate_group(_checked_elements(self.symmetries, d), MAX_GROUP_ORDER)
         if not elements:
             raise ValueError(
-                f"symmetries={self.symmetries!r} of {d} axes are more than {MOST_ELEMENTS}: name fewer axes, as axes="
+                f"symmetries={self.symmetries!r} of {d} axes are more than {MAX_GROUP_ORDER}: name fewer axes, as axes="
             )
         return elements
 
@@ -337,12 +336,12 @@ def _whole_numbers(given: Any) -> tuple[int, ...]:
     return tuple(values.tolist()) if values.ndim == 1 and values.dtype.kind in "iu" else ()
 
 
-def _fixed(embedding: Any) -> bool:
+def _has_fixed_domain(embedding: Any) -> bool:
     domain = embedding.spec_.domain
     return domain is not None and domain.fixed
 
 
-def _require_kinds(embedding: Any, features: Any) -> None:
+def _require_types(embedding: Any, features: Any) -> None:
     if not isinstance(embedding, SetEmbedding):
         raise TypeError(f"embedding must be an embedding of sample sets, found {embedding!r}")
     if features is not None and not isinstance(features, RandomFourierFeatures):

@@ -41,7 +41,7 @@ from dkdist._numba.arrays import F64
 
 Kappa = Callable[[F64, F64], F64]
 
-_LAW_TOLERANCE = 1e-9  # relative to x + y
+_LAW_RTOL = 1e-9  # relative to x + y
 
 
 def evaluate(kappa: Kappa, x: F64, y: F64) -> F64:
@@ -66,7 +66,7 @@ def check_laws(kappa: Kappa) -> None:
                 f"{other[i]:.10g}."
             )
 
-    slack = _LAW_TOLERANCE * (x + y)
+    slack = _LAW_RTOL * (x + y)
     swapped = evaluate(kappa, y, x)
     refuse(np.abs(values - swapped) > slack, "symmetric, kappa(x, y) = kappa(y, x)", swapped)
     zeros = np.zeros_like(x)
@@ -107,12 +107,12 @@ def _check_finite(kappa: Kappa, x: F64, y: F64, values: F64) -> None:
         )
 
 
-_DEGREE = 16
-_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(_DEGREE)
+_N_PANEL_NODES = 16
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(_N_PANEL_NODES)
 # Row k takes the values of f at the nodes of a panel to its k-th Legendre coefficient.
 _TO_LEGENDRE = (
-    (np.arange(_DEGREE) + 0.5)[:, None]
-    * np.polynomial.legendre.legvander(_NODES, _DEGREE - 1).T
+    (np.arange(_N_PANEL_NODES) + 0.5)[:, None]
+    * np.polynomial.legendre.legvander(_NODES, _N_PANEL_NODES - 1).T
     * _NODE_WEIGHTS
 )
 
@@ -162,7 +162,7 @@ class CosineTransform:
         argument = lam[..., None] * half
         # int_-1^1 P_k(s) exp(i z s) ds = 2 i^k j_k(z)
         inner = np.zeros(argument.shape, dtype=np.complex128)
-        for k in range(_DEGREE):
+        for k in range(_N_PANEL_NODES):
             inner += 1j**k * coefficients[:, k] * spherical_jn(k, argument)
         panels = 2 * np.real(np.exp(1j * lam[..., None] * middle) * inner) @ half
         return np.asarray(2 / np.pi * (panels + self.tail.cosine_integral(lam)))
@@ -239,10 +239,10 @@ class TabulatedMeasure:
 
 
 _EPS = float(np.finfo(np.float64).eps)
-_TAIL_START, _TAIL_FIT_FROM = 32.0, 20.0  # in t
-_LARGEST_FREQUENCY, _GRID_SIZE = 300.0, 1201
-_FAR_END = 1e16  # past this l nothing is tabulated
-_NOISE = 1e-6  # accuracy of the density, in units of Z / (1 + l)
+_TAIL_START, _TAIL_FIT_START = 32.0, 20.0  # in t
+_MAX_FREQUENCY, _N_GRID = 300.0, 1201
+_MAX_TABULATED_FREQUENCY = 1e16  # past this l nothing is tabulated
+_DENSITY_RTOL = 1e-6  # accuracy of the density, in units of Z / (1 + l)
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ def derive_measure(kappa: Kappa) -> DerivedMeasure:
     tail, misfit = _fit_tail(kappa, total)
     transform = CosineTransform(edges, f, tail)
     smooth = _is_smooth(kappa)
-    density = _density(transform, _NOISE * total + 2 * misfit, smooth)
+    density = _density(transform, _DENSITY_RTOL * total + 2 * misfit, smooth)
     table = TabulatedMeasure.from_density(density, _table_edges(density), tail.level)
     if abs(table.total - total) > 1e-4 * total:
         raise ValueError(
@@ -300,7 +300,7 @@ def _table_edges(density: TabulatedDensity) -> F64:
     edges = np.sinh(np.linspace(0.0, ends[-1], 10 * len(ends) + 1))
     if density.height == 0:
         return edges
-    return np.append(edges, np.geomspace(density.grid[-1], _FAR_END, 1001)[1:])
+    return np.append(edges, np.geomspace(density.grid[-1], _MAX_TABULATED_FREQUENCY, 1001)[1:])
 
 
 def _profile(kappa: Kappa, total: float, t: F64) -> F64:
@@ -325,7 +325,7 @@ def _tail_columns(t: F64, rate: float, with_level: bool) -> F64:
 
 def _fit_tail(kappa: Kappa, total: float) -> tuple[ExponentialTail, float]:
     """The behaviour of f at large t, whose level is the atom of mu at 0, and its misfit."""
-    t = np.linspace(_TAIL_FIT_FROM, _TAIL_START, 241)
+    t = np.linspace(_TAIL_FIT_START, _TAIL_START, 241)
     f = _profile(kappa, total, t)
     scale = 1 / (4 * _EPS * total * np.exp(t / 2))
 
@@ -345,12 +345,12 @@ def _fit_tail(kappa: Kappa, total: float) -> tuple[ExponentialTail, float]:
     with_level = True
     rate = best_rate(with_level)
     squares, coefficients = solve(rate, with_level)
-    if coefficients[0] < _NOISE * total:
+    if coefficients[0] < _DENSITY_RTOL * total:
         with_level, level = False, coefficients[0]
         rate = best_rate(with_level)
         squares_without, coefficients = solve(rate, with_level)
         # A slow decay can pass for a small negative level; a level that the decay cannot mimic is real.
-        if level < -_NOISE * total and squares_without > 10 * max(squares, len(t)):
+        if level < -_DENSITY_RTOL * total and squares_without > 10 * max(squares, len(t)):
             raise ValueError(
                 f"kappa is not of negative type: its spectral measure has the mass {level:.3g} at l = 0, "
                 "expected >= 0. No embedding reproduces it; take another divergence."
@@ -369,7 +369,7 @@ def _fit_tail(kappa: Kappa, total: float) -> tuple[ExponentialTail, float]:
 def _check_bounded(t: F64, f: F64, total: float) -> None:
     """A cosine integral of a non-negative measure never exceeds its value Z at t = 0."""
     worst = np.unravel_index(int(np.argmax(np.abs(f))), f.shape)
-    if np.abs(f[worst]) > total * (1 + _NOISE):
+    if np.abs(f[worst]) > total * (1 + _DENSITY_RTOL):
         raise ValueError(
             f"kappa is not of negative type: Z cosh(t/2) - kappa(e^(t/2), e^(-t/2))/2 is {f[worst]:.6g} at "
             f"t = {t[worst]:.3g}, expected at most Z = kappa(1, 0) = {total:.6g}. No embedding reproduces "
@@ -379,7 +379,7 @@ def _check_bounded(t: F64, f: F64, total: float) -> None:
 
 def _density(transform: CosineTransform, noise_level: float, smooth: bool) -> TabulatedDensity:
     """The density on a grid, with its continuation; refuses negative ones."""
-    grid = np.sinh(np.linspace(0.0, np.arcsinh(_LARGEST_FREQUENCY), _GRID_SIZE))
+    grid = np.sinh(np.linspace(0.0, np.arcsinh(_MAX_FREQUENCY), _N_GRID))
     values = transform(grid)
     noise = noise_level / (1 + grid)
     worst = int(np.argmin(values / noise))
@@ -400,12 +400,12 @@ def _density(transform: CosineTransform, noise_level: float, smooth: bool) -> Ta
 
 def _power_law(transform: CosineTransform) -> tuple[float, float]:
     """Height and power of the density at the end of the grid."""
-    window = np.geomspace(_LARGEST_FREQUENCY / 4, _LARGEST_FREQUENCY, 40)
+    window = np.geomspace(_MAX_FREQUENCY / 4, _MAX_FREQUENCY, 40)
     values = np.log(np.maximum(transform(window), 1e-300))
     height, slope = np.polynomial.polynomial.polyfit(np.log(window / window[-1]), values, 1)
     if not -4.0 < slope < -1.0:
         raise ValueError(
-            f"the spectral density of kappa goes like l^{slope:.3g} near l = {_LARGEST_FREQUENCY:g}: "
+            f"the spectral density of kappa goes like l^{slope:.3g} near l = {_MAX_FREQUENCY:g}: "
             "expected a power between -4 and -1 for a kappa that is not smooth at x = y. It is too rough "
             "or too noisy there."
         )

@@ -25,24 +25,24 @@ from dkdist._base.inputs import check_sets
 from dkdist._base.params import Domain, Params
 from dkdist._numba.arrays import F32, I64
 from dkdist._utils.serialization import serializable
-from dkdist.embeddings.coefficients import CoefficientSpec, OfCoefficients
+from dkdist.embeddings.coefficients import CoefficientFeatures, CoefficientSpec
 from dkdist.embeddings.density_choices import (
-    RESOLVED_SERIES,
+    SERIES_BANDWIDTH_PER_SPACING,
     StructuredEmbedding,
-    asked_structure,
     density_kind,
     flatten_bandwidths,
     index_order,
-    most_nodes,
-    nodes_of_pair,
-    of_series,
+    max_nodes_per_dim,
     public_bandwidth,
+    requested_pair_nodes,
     resolve_bandwidth,
+    resolve_structure,
+    series_bandwidths,
 )
-from dkdist.embeddings.nodes import EPSILON, index_set
-from dkdist.embeddings.structure import Columns
+from dkdist.embeddings.nodes import NORM_TOL, index_set
+from dkdist.embeddings.structure import ColumnSubset
 
-MOST_TERMS = 4096  # of a joint basis in four or more dimensions
+MAX_BALL_FUNCTIONS = 4096  # of a joint basis in four or more dimensions
 
 
 @serializable("L2Spec")
@@ -89,8 +89,8 @@ class L2Spec(Params["L2Parameters"]):
         if self.structure == "marginal":
             degrees = (fours,) * d
         if self.structure == "ball":
-            _require_few(d, n, self.order)
-            return CoefficientSpec(self.domain, "ball", (n - 1 + EPSILON,) * d, self.order)
+            _require_bounded_volume(d, n, self.order)
+            return CoefficientSpec(self.domain, "ball", (n - 1 + NORM_TOL,) * d, self.order)
         return CoefficientSpec(self.domain, self.structure, degrees)
 
     def _build(self) -> L2Parameters:
@@ -103,17 +103,17 @@ def basis_size(d: int, structure: str, n_basis: int, order: float) -> int:
     return len(_basis(L2Spec(cube, (0.0,) * d, structure, n_basis, order))[0])
 
 
-def most_functions(d: int, order: float) -> int:
+def max_functions_per_dim(d: int, order: float) -> int:
     """The largest n_basis whose V has no more than 4,096 functions, of d >= 4 joint dimensions."""
     n = 2
-    while n <= MOST_TERMS and not _too_large(d, n + 1, order):
+    while n <= MAX_BALL_FUNCTIONS and not _exceeds_max_functions(d, n + 1, order):
         n += 1
     return n
 
 
-def _too_large(d: int, n_basis: int, order: float) -> bool:
+def _exceeds_max_functions(d: int, n_basis: int, order: float) -> bool:
     try:
-        return basis_size(d, "ball", n_basis, order) > MOST_TERMS
+        return basis_size(d, "ball", n_basis, order) > MAX_BALL_FUNCTIONS
     except ValueError:
         return True
 
@@ -129,27 +129,27 @@ def _basis(spec: L2Spec) -> tuple[I64, I64]:
     if spec.structure == "marginal":
         index = np.flatnonzero(every.max(axis=1) < spec.n_basis)
         return index, every[index]
-    if len(every) > MOST_TERMS:
-        raise _too_many(spec.n_dims, spec.n_basis)
+    if len(every) > MAX_BALL_FUNCTIONS:
+        raise _too_many_functions(spec.n_dims, spec.n_basis)
     index = np.lexsort(every.T[::-1])  # the last dimension runs fastest, as elsewhere
     return index, every[index]
 
 
-def _require_few(d: int, n_basis: int, order: float) -> None:
+def _require_bounded_volume(d: int, n_basis: int, order: float) -> None:
     """Refuse more functions than 4,096 before they are listed: there are at least as many as the volume of V."""
     ball = np.exp(d * lgamma(1 + 1 / order) - lgamma(1 + d / order))  # its volume over that of a box
-    if (n_basis - 1.0) ** d * ball > MOST_TERMS:
-        raise _too_many(d, n_basis)
+    if (n_basis - 1.0) ** d * ball > MAX_BALL_FUNCTIONS:
+        raise _too_many_functions(d, n_basis)
 
 
-def _too_many(d: int, n_basis: int) -> ValueError:
+def _too_many_functions(d: int, n_basis: int) -> ValueError:
     return ValueError(
-        f"n_basis={n_basis} gives more than {MOST_TERMS} functions in {d} joint dimensions: lower n_basis, take a "
+        f"n_basis={n_basis} gives more than {MAX_BALL_FUNCTIONS} functions in {d} joint dimensions: lower n_basis, take a "
         "smaller index_set ('total-degree'), or use structure='marginal'"
     )
 
 
-class L2Parameters(LinearInfluence, OfCoefficients[L2Spec]):
+class L2Parameters(LinearInfluence, CoefficientFeatures[L2Spec]):
     """Drawn tables of an `L2Spec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: L2Spec) -> None:
@@ -162,11 +162,11 @@ class L2Parameters(LinearInfluence, OfCoefficients[L2Spec]):
         self._factors = (damping * norm / np.sqrt(spec.n_scales)).astype(np.float32)
 
     def _fill(self, C: F32, of: CoefficientSpec, rows: F32) -> None:
-        chosen = np.take(self._coefficients.spec.cut(C, of), self._index, axis=1)[:, None, :]
+        chosen = np.take(self._coefficients.spec.select(C, of), self._index, axis=1)[:, None, :]
         np.multiply(chosen, self._factors, out=rows.reshape(len(rows), *self._factors.shape))
 
 
-BALL = 2.0  # the order of a ball of degrees
+BALL_ORDER = 2.0  # the order of a ball of degrees
 
 
 class L2Embedding(StructuredEmbedding):
@@ -267,17 +267,19 @@ class L2Embedding(StructuredEmbedding):
         sets = check_sets(X)
         d = sets.n_dims
         wanted = resolve_bandwidth(self.bandwidth, self.n_basis, d, zero=True)
-        structure = asked_structure(self.structure, d)
+        structure = resolve_structure(self.structure, d)
         kind = density_kind(structure.kind, d)
-        order = index_order(self.index_set, {"auto": BALL if kind == "ball" else np.inf})
-        most = most_functions(d, order) if kind == "ball" else most_nodes(kind, d)
+        order = index_order(self.index_set, {"auto": BALL_ORDER if kind == "ball" else np.inf})
+        most = max_functions_per_dim(d, order) if kind == "ball" else max_nodes_per_dim(kind, d)
         basis_size(d, kind, wanted.n_basis or most, order)  # refused, if it is, before the data are read
 
-        def make(some: Columns) -> L2Spec:
-            h, n_basis = of_series(wanted, some, most)
+        def make(some: ColumnSubset) -> L2Spec:
+            h, n_basis = series_bandwidths(wanted, some, most)
             return L2Spec(some.domain, flatten_bandwidths(h), some.kind, n_basis, order)
 
-        first = self._arrange(structure, sets, kind, make, nodes_of_pair(wanted, RESOLVED_SERIES))[0]
+        first = self._fit_structure(
+            structure, sets, kind, make, requested_pair_nodes(wanted, SERIES_BANDWIDTH_PER_SPACING)
+        )[0]
         self.bandwidth_ = public_bandwidth(np.array(first.bandwidth).reshape(first.n_scales, -1))
         self.n_basis_ = first.n_basis
         return self

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dkdist._base.influence import each_alone, influences
-from dkdist._base.params import AroundEmbedding, FittedParams, Params
+from dkdist._base.influence import as_singletons, point_influences
+from dkdist._base.params import EmbeddingWrapperParams, FittedParams, Params
 from dkdist._numba.arrays import F32, F64
 from dkdist._utils.serialization import serializable
 from dkdist.sets import SampleSets
@@ -14,7 +14,7 @@ from dkdist.sets import SampleSets
 
 @serializable("MappedEmbeddingSpec")
 @dataclass(frozen=True)
-class MappedEmbeddingSpec(AroundEmbedding["MappedEmbedding"]):
+class MappedEmbeddingSpec(EmbeddingWrapperParams["MappedEmbedding"]):
     """An embedding after maps of sets to sets, such as `ScalerSpec` and `ComponentsSpec`, one after the other."""
 
     maps: tuple[Any, ...]
@@ -27,14 +27,14 @@ class MappedEmbeddingSpec(AroundEmbedding["MappedEmbedding"]):
         return int(self.maps[0].n_dims)
 
     @property
-    def of_each_set(self) -> bool:
+    def has_per_set_map(self) -> bool:
         """Whether a set goes through a map that its own points decide."""
         return any(step.per_set for step in self.maps)
 
     def mapped(self, sets: SampleSets) -> SampleSets:
         """What the embedding is given."""
         for step in self.maps:
-            sets = step.of_sets(sets)
+            sets = step.apply(sets)
         return sets
 
     def require(self, sets: SampleSets, first: int) -> None:
@@ -43,7 +43,7 @@ class MappedEmbeddingSpec(AroundEmbedding["MappedEmbedding"]):
             self.embedding.require(self.mapped(sets), first)
 
     def _build(self) -> MappedEmbedding:
-        return MappedEmbedding(self) if self.of_each_set else PointwiseMapped(self)
+        return MappedEmbedding(self) if self.has_per_set_map else PointwiseMappedEmbedding(self)
 
 
 class MappedEmbedding(FittedParams[MappedEmbeddingSpec]):
@@ -59,10 +59,10 @@ class MappedEmbedding(FittedParams[MappedEmbeddingSpec]):
         return rows
 
 
-class PointwiseMapped(MappedEmbedding):
+class PointwiseMappedEmbedding(MappedEmbedding):
     """The same where each point is mapped by itself: its influence is that of its image."""
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
         """(q, k) influence of points ``at`` (q, d), up to a constant of each column."""
-        images = None if at is one.relative else self.spec.mapped(each_alone(one, at)).relative
-        return influences(self._embedding, self.spec.mapped(one), gradient, images)
+        images = None if at is one.relative else self.spec.mapped(as_singletons(one, at)).relative
+        return point_influences(self._embedding, self.spec.mapped(one), gradient, images)

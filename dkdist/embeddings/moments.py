@@ -15,8 +15,8 @@ import numpy as np
 from dkdist._base.embedding import SetEmbedding
 from dkdist._base.influence import weight_fractions
 from dkdist._base.inputs import DataSummary, Sets, common_units
-from dkdist._base.parameter_checks import one_of
-from dkdist._base.params import Params, RowOfRuns, runs_of, spans_of
+from dkdist._base.parameter_checks import check_choice
+from dkdist._base.params import ChunkedRowSum, Params, iter_chunks, set_spans
 from dkdist._numba.arrays import F32, F64
 from dkdist._numba.points import are_long
 from dkdist._utils.serialization import serializable
@@ -56,24 +56,24 @@ class MomentSpec(Params[Any]):
 
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, m) float32. Sets of many points are taken run by run."""
-        spans = spans_of(sets)
+        spans = set_spans(sets)
         long = np.flatnonzero(are_long(spans, sets.n_dims))
         if not len(long):
             return self._at_once(sets)
         out, short = np.empty((len(sets), self.n_features), np.float32), np.delete(np.arange(len(sets)), long)
         for i in long:
             pooled = PooledMoments(self._at_once, self.n_dims)
-            for run, weight in runs_of(sets, spans[i]):
+            for run, weight in iter_chunks(sets, spans[i]):
                 pooled.take(run, weight)
             out[i] = pooled.row()
         if len(short):
             out[short] = self._at_once(sets[short])
         return out
 
-    def row_sum(self, n_points: int, weight: float) -> RowOfRuns:
+    def row_sum(self, n_points: int, weight: float) -> ChunkedRowSum:
         """The row (m,) of one set that comes in pieces: the same bits as of all at once."""
         pooled = PooledMoments(self._at_once, self.n_dims)
-        return RowOfRuns(self.n_dims, pooled.take, pooled.row)
+        return ChunkedRowSum(self.n_dims, pooled.take, pooled.row)
 
     def _at_once(self, sets: SampleSets) -> F32:
         units = np.array(self.centre), np.array(self.scale)
@@ -189,7 +189,7 @@ class MomentEmbedding(SetEmbedding):
 
     def fit(self, X: Any, y: Any = None) -> MomentEmbedding:
         """Choose centre and scale from the sets X; one pass over the data. ``y`` is not used."""
-        one_of("degree", self.degree, (1, 2))
+        check_choice("degree", self.degree, (1, 2))
         return super().fit(X)
 
     def _fit(self, sets: Sets, summary: DataSummary) -> MomentSpec:

@@ -16,21 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dkdist._base.embedding import SetEmbedding, learn_sets
+from dkdist._base.embedding import SetEmbedding, set_fit_attributes
 from dkdist._base.inputs import check_sets, map_set_blocks
-from dkdist._base.invalid_sets import run_skipping_invalid, skips
-from dkdist._base.parameter_checks import whole
+from dkdist._base.invalid_sets import run_skipping_invalid, should_skip
+from dkdist._base.parameter_checks import check_int
 from dkdist._base.params import FittedParams, Params
 from dkdist._numba.arrays import F32, I64
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
+from dkdist.embeddings._tuning import MAX_SYMBOLS, N_BUCKETS
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.strings import code_points
 
-N_BUCKETS = 2**22  # of the 91,000 n-grams of 27,000 names, 2 % share a bucket with another
-MAX_SYMBOLS = 2**18  # hashed at once: bounds the memory of long strings to about 30 MB per thread
-MARK = 0x110000  # the first number that is no code point: the symbol before and after each string
-MULTIPLIERS = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of SplitMix64
+BOUNDARY_SYMBOL = 0x110000  # the first number that is no code point: the symbol before and after each string
+SPLITMIX64_MULTIPLIERS = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of SplitMix64
 
 
 @serializable("NGramParams")
@@ -76,8 +75,8 @@ class NGramTables(FittedParams[NGramParams]):
     def sparse_rows(self, sets: SampleSets) -> sparse.csr_array:
         """The same rows as a sparse array."""
         parts = [sparse.csr_array((0, len(self._buckets)), dtype=np.float32)]
-        for _, part in _parts(sets):
-            owners, buckets, counts = _counted(part, self.spec.ngram_range, self.spec.boundaries)
+        for _, part in _iter_batches(sets):
+            owners, buckets, counts = _count_ngrams(part, self.spec.ngram_range, self.spec.boundaries)
             columns = np.searchsorted(self._buckets, buckets).clip(max=len(self._buckets) - 1)
             known = self._buckets[columns] == buckets
             owners, columns = owners[known], columns[known]
@@ -90,19 +89,19 @@ class NGramTables(FittedParams[NGramParams]):
         return sparse.vstack(parts, format="csr")
 
 
-def _parts(sets: SampleSets) -> Iterator[tuple[int, SampleSets]]:
+def _iter_batches(sets: SampleSets) -> Iterator[tuple[int, SampleSets]]:
     """(position of the first, sets) of runs of sets with about `MAX_SYMBOLS` symbols."""
     starts = np.searchsorted(sets.offsets[:-1], np.arange(0, sets.n_points, MAX_SYMBOLS))
     for a, b in itertools.pairwise(np.unique(np.append(starts, len(sets))).tolist()):
         yield a, sets[a:b]
 
 
-def _counted(sets: SampleSets, ngram_range: tuple[int, int], boundaries: bool) -> tuple[I64, I64, I64]:
+def _count_ngrams(sets: SampleSets, ngram_range: tuple[int, int], boundaries: bool) -> tuple[I64, I64, I64]:
     """(set, bucket, count), each (k,), of the distinct buckets of each set, in ascending order."""
     symbols, sizes = _symbols(sets), sets.sizes
     if boundaries:
         edges = sets.offsets + 2 * np.arange(len(sets) + 1)
-        marked = np.full(edges[-1], MARK, np.uint64)
+        marked = np.full(edges[-1], BOUNDARY_SYMBOL, np.uint64)
         inner = np.ones(len(marked), np.bool_)
         inner[edges[:-1]] = inner[edges[1:] - 1] = False
         marked[inner] = symbols
@@ -114,7 +113,7 @@ def _counted(sets: SampleSets, ngram_range: tuple[int, int], boundaries: bool) -
     for n in range(1, min(n_max, int(sizes.max())) + 1):
         inside = left >= n
         owners, positions, left = owners[inside], positions[inside], left[inside]
-        hashes = _mixed(hashes[inside] + symbols[positions + (n - 1)] + np.uint64(1))
+        hashes = _splitmix64(hashes[inside] + symbols[positions + (n - 1)] + np.uint64(1))
         made = owners * N_BUCKETS + (hashes % np.uint64(N_BUCKETS)).astype(np.int64)
         # a string that is shorter than n_min counts as one n-gram
         keys.append(made if n >= n_min else made[sizes[owners] == n])
@@ -129,9 +128,9 @@ def _symbols(sets: SampleSets) -> NDArray[np.uint64]:
     return points.astype(np.uint64)
 
 
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _splitmix64(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """SplitMix64: a bijection of 64-bit numbers in which every bit depends on all others."""
-    first, second, third = (np.uint64(m) for m in MULTIPLIERS)
+    first, second, third = (np.uint64(m) for m in SPLITMIX64_MULTIPLIERS)
     x = x * first
     x = (x ^ (x >> np.uint64(30))) * second
     x = (x ^ (x >> np.uint64(27))) * third
@@ -211,7 +210,7 @@ class NGramEmbedding(SetEmbedding):
     """
 
     _label = "ngram_embedding"
-    _takes_text = True
+    _accepts_strings = True
 
     def __init__(
         self,
@@ -227,14 +226,16 @@ class NGramEmbedding(SetEmbedding):
 
     def fit(self, X: Any, y: Any = None) -> NGramEmbedding:
         """Choose columns and document frequencies by the strings X, in one pass; ``y`` is not used."""
-        lengths, skip = _lengths(self.ngram_range), skips(self)
-        max_features = whole("max_features", self.max_features)
+        lengths, skip = _check_ngram_range(self.ngram_range), should_skip(self)
+        max_features = check_int("max_features", self.max_features)
         boundaries = check_bool("boundaries", self.boundaries)
         sets = check_sets(X, text=True)
         _require_symbols(sets)
         results = map_set_blocks(partial(_frequencies_of_block, skip, lengths, boundaries), sets, "ngrams")
         skipped = np.array([i for result in results for i in result.bad], np.int64)
-        learn_sets(self, sets, skipped, next((result.reason for result in results if result.reason), ""))
+        set_fit_attributes(
+            self, sets, skipped, next((result.reason for result in results if result.reason), "")
+        )
         totals = np.zeros(N_BUCKETS, np.int64)
         for buckets, counts in itertools.chain.from_iterable(result.results for result in results):
             totals[buckets] += counts
@@ -245,7 +246,7 @@ class NGramEmbedding(SetEmbedding):
         return self
 
 
-def _lengths(given: Any) -> tuple[int, int]:
+def _check_ngram_range(given: Any) -> tuple[int, int]:
     pair = tuple(given) if isinstance(given, (tuple, list, np.ndarray)) else ()
     if (
         len(pair) != 2
@@ -268,6 +269,6 @@ def _frequencies_of_block(
 def _frequencies(
     ngram_range: tuple[int, int], boundaries: bool, sets: SampleSets, first: int
 ) -> tuple[I64, I64]:
-    buckets = [_counted(part, ngram_range, boundaries)[1] for _, part in _parts(sets)]
+    buckets = [_count_ngrams(part, ngram_range, boundaries)[1] for _, part in _iter_batches(sets)]
     distinct, counts = np.unique(np.concatenate(buckets), return_counts=True)
     return distinct, counts

@@ -23,8 +23,7 @@ from functools import lru_cache
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64
-
-MAX_NODES = 2**27  # of one set: weights of 1 GiB
+from dkdist.embeddings._tuning import MAX_NODES
 
 
 def midpoints(q: int) -> tuple[F64, F64]:
@@ -67,16 +66,16 @@ def folded_lattice(n: int, d: int) -> F64:
     return 1 - np.abs(2 * x - 1)
 
 
-EPSILON = 1e-9  # what rounding may do to the norm of whole exponents
+NORM_TOL = 1e-9  # what rounding may do to the norm of whole exponents
 
 
 def index_set(d: int, n: int, order: float) -> I64:
     """The exponents a of V, (n_functions, d), the last dimension running fastest. For few dimensions: n^d are tried."""
     every = np.indices((n,) * d).reshape(d, -1).T
     if order < 1:  # roots of the sums may be no floats
-        inside = ((every / max(n - 1, 1)) ** order).sum(axis=1) <= 1 + EPSILON * order
+        inside = ((every / max(n - 1, 1)) ** order).sum(axis=1) <= 1 + NORM_TOL * order
     else:
-        inside = np.linalg.norm(every, order, axis=1) <= n - 1 + EPSILON
+        inside = np.linalg.norm(every, order, axis=1) <= n - 1 + NORM_TOL
     return np.ascontiguousarray(every[inside], np.int64)
 
 

@@ -15,12 +15,11 @@ import numpy as np
 
 from dkdist._base.influence import weight_fractions
 from dkdist._numba.arrays import F64
-from dkdist.embeddings._density_numba import FLOOR, basis_table, term_table
-from dkdist.embeddings.divergence_params import DivergenceSpec, coefficients_of, lattice_size
+from dkdist.embeddings._density_numba import MIN_DENSITY, basis_table, term_table
+from dkdist.embeddings._tuning import POINTS_PER_NOISE_BATCH
+from dkdist.embeddings.divergence_params import DivergenceSpec, lattice_size, scale_coefficients
 from dkdist.embeddings.nodes import folded_lattice, midpoints
 from dkdist.sets import SampleSets
-
-AT_ONCE = 4096  # points
 
 
 def row_noise(spec: DivergenceSpec, sets: SampleSets) -> F64:
@@ -38,7 +37,7 @@ def row_noise(spec: DivergenceSpec, sets: SampleSets) -> F64:
         for bandwidth in spec.scales:
             for p, squares, cross in _moments(spec, bandwidth, unit, u):
                 variance = np.maximum(squares - 2 * p * cross + p**2 * single, 0) / (1 - single)
-                ratio = np.where(p > FLOOR, variance / np.maximum(p, FLOOR), 0)
+                ratio = np.where(p > MIN_DENSITY, variance / np.maximum(p, MIN_DENSITY), 0)
                 made[i] += steepness * ratio.mean() / len(spec.scales)
     return made
 
@@ -48,18 +47,18 @@ def _moments(
 ) -> list[tuple[F64, F64, F64]]:
     """Of each density at the nodes: sum u K, sum u^2 K^2, sum u^2 K."""
     if spec.structure == "ball":
-        return [_of_lattice(spec, bandwidth, unit, u)]
-    nodes, degrees = midpoints(spec.n_basis)[0], coefficients_of(spec, bandwidth).degrees
+        return [_lattice_sums(spec, bandwidth, unit, u)]
+    nodes, degrees = midpoints(spec.n_basis)[0], scale_coefficients(spec, bandwidth).degrees
     axes = []
     for j, (K, h) in enumerate(zip(degrees, bandwidth, strict=True)):
         cosines = np.cos(np.pi * np.outer(unit[:, j], np.arange(int(K))))
         axes.append(cosines @ basis_table(nodes, int(K), h).T.astype(np.float64))
     if spec.structure == "marginal":
-        return [_sums([axis], u) for axis in axes]
-    return [_sums(axes, u)]
+        return [_product_sums([axis], u) for axis in axes]
+    return [_product_sums(axes, u)]
 
 
-def _sums(axes: list[F64], u: F64) -> tuple[F64, F64, F64]:
+def _product_sums(axes: list[F64], u: F64) -> tuple[F64, F64, F64]:
     """Sums over points of products of the values along the axes, each (n, q), at all q^d nodes."""
 
     def total(weights: F64, power: int) -> F64:
@@ -68,23 +67,25 @@ def _sums(axes: list[F64], u: F64) -> tuple[F64, F64, F64]:
             left = (left[:, :, None] * (axis**power)[:, None, :]).reshape(len(axis), -1)
         return (left.T @ axes[-1] ** power).ravel()
 
-    parts = [slice(first, first + AT_ONCE) for first in range(0, len(u), AT_ONCE)]
+    parts = [
+        slice(first, first + POINTS_PER_NOISE_BATCH) for first in range(0, len(u), POINTS_PER_NOISE_BATCH)
+    ]
     if len(parts) > 1:
-        pieces = [_sums([axis[part] for axis in axes], u[part]) for part in parts]
+        pieces = [_product_sums([axis[part] for axis in axes], u[part]) for part in parts]
         return sum(p[0] for p in pieces), sum(p[1] for p in pieces), sum(p[2] for p in pieces)  # type: ignore[return-value]
     return total(u, 1), total(u**2, 2), total(u**2, 1)
 
 
-def _of_lattice(
+def _lattice_sums(
     spec: DivergenceSpec, bandwidth: tuple[float, ...], unit: F64, u: F64
 ) -> tuple[F64, F64, F64]:
     """The same at the nodes of a lattice, from the terms of a ball of degrees."""
-    exponents = coefficients_of(spec, bandwidth).exponents
+    exponents = scale_coefficients(spec, bandwidth).exponents
     nodes = folded_lattice(lattice_size(spec.n_basis), spec.n_dims)
     table = term_table(nodes, exponents, np.array(bandwidth)).astype(np.float64)
     found = [np.zeros(len(nodes)) for _ in range(3)]
-    for first in range(0, len(unit), AT_ONCE // 16):
-        part = slice(first, first + AT_ONCE // 16)
+    for first in range(0, len(unit), POINTS_PER_NOISE_BATCH // 16):
+        part = slice(first, first + POINTS_PER_NOISE_BATCH // 16)
         cosines = np.ones((len(unit[part]), len(exponents)))
         for j in range(spec.n_dims):
             cosines *= np.cos(np.pi * np.outer(unit[part, j], exponents[:, j]))

@@ -1,22 +1,16 @@
-"""Densities of each dimension and of pairs that matter, side by side.
+"""Selection of pairs of dimensions whose dependence differs between sets, and embeddings of singles and pairs.
 
-Each dimension and each pair is a divergence on its own scaled square. A pair's squared distances count
-(number of dimensions alone) / (number of pairs) times: a divergence is bounded alike in one dimension and in two, so
-the pairs together weigh what the dimensions together weigh, and neither side drowns, whatever their numbers.
-
-Pairs of dimensions that depend on each other in ways that differ between sets: what densities of each alone miss.
-
-A set is cut into two halves at random. Within a half, u_ij is the rank of point i in dimension j (so that marginals are
-gone), c_i its share of the weight, and
+A set is cut into two random halves. Within a half, u_ij is the rank of point i in dimension j (which removes
+marginals), c_i its fraction of the weight, and
 
     T_ab(j, k) = sum_i c_i f_a(u_ij) f_b(u_ik),   f_a(u) = cos(pi a u) - its mean,   1 <= a, b <= 3
 
-is what the copula of j and k has of the product of these cosines: 0 on average where the two are independent. Where
-all sets have one copula, however far it is from independence, the two halves of a set share nothing more, and the
-correlation r of their T over the S sets is 0 (marginals then tell joint densities apart as well). So each r is tested
-by t = r ((S - 2) / (1 - r^2))^(1/2), one-sided, and a pair has the least of its nine p-values, times nine (Bonferroni).
+estimates a cosine coefficient of the copula of j and k: 0 on average if they are independent. If all sets have the same
+copula, the T of the two halves are uncorrelated over the S sets. Each correlation r is tested one-sided by
+t = r ((S - 2) / (1 - r^2))^(1/2); the p-value of a pair is the smallest of its nine, times nine (Bonferroni).
 
-The pairs of dimensions that are worth a density: those whose dependence differs between sets, strongest first.
+In the concatenated rows, squared distances of a pair have the weight (number of single dimensions) / (number of pairs).
+Divergences have the same bound in one and two dimensions, so pairs and singles have equal total weight.
 """
 
 from __future__ import annotations
@@ -30,182 +24,190 @@ from scipy.special import stdtr
 from scipy.stats import false_discovery_control
 
 from dkdist._base.influence import weight_fractions
-from dkdist._base.inputs import NONE, Sets, sample_sets
+from dkdist._base.inputs import NO_POSITIONS, Sets, sample_sets
 from dkdist._base.params import Domain
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._numba.points import weight_array
 from dkdist._numba.ranks import rank_sets
 from dkdist._runtime.process import one_blas_thread
+from dkdist.embeddings._tuning import (
+    MAX_GROUP_NODES_PER_DIM,
+    MAX_PAIR_SEARCH_COORDINATES,
+    MAX_PAIR_SEARCH_SETS,
+    MAX_PAIR_SEARCH_SUMS,
+    MAX_SET_POINTS,
+    MAX_TOTAL_PAIR_NODES,
+    MIN_GROUP_NODES_PER_DIM,
+    MIN_SET_POINTS,
+    MIN_TESTED_SETS,
+    MIN_VARIANCE,
+    N_COSINES,
+)
 from dkdist.embeddings.structure import (
-    Columns,
+    ColumnSubset,
     Dims,
     FeatureBlock,
     FeatureUnionParams,
     StructureSpec,
-    columns_of,
+    select_dims,
 )
 from dkdist.sets import SampleSets
-
-DEGREES = 3
-LEAST_POINTS, MOST_POINTS = 8, 1024  # of a set that is looked at, and that are looked at of it
-LEAST_SETS = 4
-NOTHING = 1e-12  # a variance of T that is rounding
 
 
 @dataclass(frozen=True)
 class PairTests:
-    """Of every pair j < k of d dimensions, in the order of ``np.triu_indices(d, 1)``: largest t, and p-value."""
+    """Largest t and p-value of each pair j < k of d dimensions, in the order of ``np.triu_indices(d, 1)``."""
 
     t: F64
     p: F64
 
 
-def test_dependence(sets: SampleSets) -> PairTests:
-    """The tests of all pairs of dimensions. Sets of fewer than 8 points that weigh something say nothing.
+def compute_pair_tests(sets: SampleSets) -> PairTests:
+    """Test all pairs of dimensions. Sets of fewer than 8 points of positive weight are ignored.
 
     Cost: 18 n d^2 products for n points, and 45 d^2 sums for each set.
     """
     d, halves = sets.n_dims, _halves(sets)
     n_pairs, n_sets = d * (d - 1) // 2, len(halves) // 2
-    if n_sets < LEAST_SETS:
+    if n_sets < MIN_TESTED_SETS:
         return PairTests(np.zeros(n_pairs), np.ones(n_pairs))
-    with one_blas_thread():  # which products of single sets are too small for
+    with one_blas_thread():  # products of single sets are too small for threads
         r = _correlations(halves)
-    by_pair = r.reshape(d, DEGREES, d, DEGREES).transpose(0, 2, 1, 3)[np.triu_indices(d, 1)]
+    by_pair = r.reshape(d, N_COSINES, d, N_COSINES).transpose(0, 2, 1, 3)[np.triu_indices(d, 1)]
     r = np.clip(by_pair.reshape(n_pairs, -1).max(axis=1), 0, 1 - 1e-15)
     t = r * np.sqrt((n_sets - 2) / (1 - r**2))
-    return PairTests(t, np.minimum(DEGREES**2 * stdtr(n_sets - 2, -t), 1))
+    return PairTests(t, np.minimum(N_COSINES**2 * stdtr(n_sets - 2, -t), 1))
 
 
 def _halves(sets: SampleSets) -> SampleSets:
-    """The first and the second half of each set, one set after the other; up to 512 points each, none of weight 0."""
+    """Return both halves of each set in turn, with up to 512 points of positive weight each."""
     rng = np.random.default_rng([0, RngStream.HALVES])
-    owner = np.repeat(np.arange(len(sets)), sets.sizes)
-    kept = np.arange(len(owner))
+    set_index = np.repeat(np.arange(len(sets)), sets.sizes)
+    rows = np.arange(len(set_index))
     if sets.weights is not None:
-        kept = np.flatnonzero(sets.weights.reshape(-1) > 0)
-    kept = kept[np.lexsort((rng.random(len(kept)), owner[kept]))]
-    sizes = np.bincount(owner[kept], minlength=len(sets))
-    half = np.where(sizes >= LEAST_POINTS, np.minimum(sizes, MOST_POINTS) // 2, 0)
-    place = np.arange(len(kept)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    kept = kept[place < 2 * np.repeat(half, sizes)]
+        rows = np.flatnonzero(sets.weights.reshape(-1) > 0)
+    rows = rows[np.lexsort((rng.random(len(rows)), set_index[rows]))]
+    sizes = np.bincount(set_index[rows], minlength=len(sets))
+    half = np.where(sizes >= MIN_SET_POINTS, np.minimum(sizes, MAX_SET_POINTS) // 2, 0)
+    rank = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rows = rows[rank < 2 * np.repeat(half, sizes)]
     offsets = np.concatenate([[0], np.cumsum(np.repeat(half[half > 0], 2))])
-    return sets._of_rows(kept, offsets)
+    return sets._of_rows(rows, offsets)
 
 
 def _correlations(halves: SampleSets) -> F64:
-    """(3 d, 3 d) correlations over sets of T of first halves with T of second ones, each set by its size."""
-    m = DEGREES * halves.n_dims
+    """Return correlations (3 d, 3 d) over sets of T of first and second halves, weighted by effective size."""
+    m = N_COSINES * halves.n_dims
     first, second, both, square_1, square_2 = np.zeros((5, m, m))
     total = 0.0
     for s in range(0, len(halves), 2):
-        one, other = (_scores(halves[i : i + 1]) for i in (s, s + 1))  # of all sets: 72 d bytes a point
+        one, other = (
+            _scores(halves[i : i + 1]) for i in (s, s + 1)
+        )  # one set at a time: 72 d bytes per point
         T1, T2, w = one[0].T @ one[0], other[0].T @ other[0], float(np.sqrt(one[1] * other[1]))
         total += w
         for to, part in ((first, T1), (second, T2), (both, T1 * T2), (square_1, T1**2), (square_2, T2**2)):
             to += w * part
     covariance = both / total - first * second / total**2
     v1, v2 = square_1 / total - (first / total) ** 2, square_2 / total - (second / total) ** 2
-    known = (v1 > NOTHING) & (v2 > NOTHING)
-    return np.divide(covariance, np.sqrt(np.where(known, v1 * v2, 1)), out=np.zeros_like(v1), where=known)
+    is_defined = (v1 > MIN_VARIANCE) & (v2 > MIN_VARIANCE)
+    return np.divide(
+        covariance, np.sqrt(np.where(is_defined, v1 * v2, 1)), out=np.zeros_like(v1), where=is_defined
+    )
 
 
 def _scores(half: SampleSets) -> tuple[F64, float]:
-    """(n_points, 3 d) cosines of one half's ranks less their means, times c^(1/2); and 1 / sum c^2."""
+    """Return centred cosines (n_points, 3 d) of the ranks of a half, times c^(1/2), and 1 / sum c^2."""
     points, offsets = half.relative, half.offsets
     u = np.empty(points.shape)
     rank_sets(points, offsets, points, offsets, *weight_array(half.weights), u)
     c = weight_fractions(half)
-    f = np.cos(np.pi * u[:, :, None] * np.arange(1, DEGREES + 1)).reshape(len(u), -1)
+    f = np.cos(np.pi * u[:, :, None] * np.arange(1, N_COSINES + 1)).reshape(len(u), -1)
     f -= np.add.reduceat(c[:, None] * f, [0])
     f *= np.sqrt(c)[:, None]
     return f, float(1 / (c**2).sum())
 
 
-LEVEL = 0.01  # of false pairs among those that are found, at most, on average (Benjamini, Hochberg 1995)
-MOST_DIMS = 512  # among which pairs are looked for
-SEARCH_SETS, SEARCH_NUMBERS, SEARCH_SUMS = 1024, 2**22, 2**27  # sets, coordinates, numbers that are summed
+FALSE_DISCOVERY_RATE = 0.01  # Benjamini, Hochberg (1995); tests/densities/test_structure.py
 
 Pair = tuple[int, int]
 
 
-def looked_at(sets: Sets, bad: I64) -> SampleSets:
-    """Up to 1,024 sets of about four million coordinates, in memory: what is chosen by, fewer of many dimensions."""
+def pair_search_sample(sets: Sets, bad: I64) -> SampleSets:
+    """Load up to 1,024 sets with about four million coordinates, fewer sets in many dimensions."""
     d = sets.n_dims
-    n_sets = int(np.clip(SEARCH_SUMS // (DEGREES * d) ** 2, 1, SEARCH_SETS))
-    return sample_sets(sets, bad, n_sets, SEARCH_NUMBERS // d)
+    n_sets = int(np.clip(MAX_PAIR_SEARCH_SUMS // (N_COSINES * d) ** 2, 1, MAX_PAIR_SEARCH_SETS))
+    return sample_sets(sets, bad, n_sets, MAX_PAIR_SEARCH_COORDINATES // d)
 
 
-def found_pairs(sets: SampleSets) -> list[Pair]:
-    """All pairs that are found, strongest first; the same for the same sets."""
-    tests = test_dependence(sets)
+def select_pairs(sets: SampleSets) -> list[Pair]:
+    """Return the significant pairs, largest t first; deterministic."""
+    tests = compute_pair_tests(sets)
     if len(tests.p) == 0:
         return []
     first, second = np.triu_indices(sets.n_dims, 1)
     order = np.argsort(-tests.t, kind="stable")
-    kept = order[false_discovery_control(tests.p)[order] <= LEVEL]
-    return [(int(first[i]), int(second[i])) for i in kept]
+    significant = order[false_discovery_control(tests.p)[order] <= FALSE_DISCOVERY_RATE]
+    return [(int(first[i]), int(second[i])) for i in significant]
 
 
-MOST_PAIRED_NODES = 2**13  # of all pairs of a set together: 81 pairs at 10 nodes a dimension
-LEAST_PAIRED, MOST_PAIRED = 10, {2: 36, 3: 11}  # nodes of a dimension, of a pair and of three
-
-
-class Paired(NamedTuple):
-    """A specification, the ``pairs`` (or threes) that it has beside single dimensions, and how many were found."""
+class PairedParams(NamedTuple):
+    """Parameters, the ``pairs`` (or groups of three) among their parts, and the number of significant pairs."""
 
     spec: Any
     pairs: tuple[Dims, ...]
     n_found: int
 
 
-def paired(
-    asked: StructureSpec, looked: Columns, make: Callable[[Columns], Any], nodes: int | None
-) -> Paired:
-    """What is asked of the columns ``looked`` at; ``make`` gives the specification of some of them.
+def build_paired_params(
+    structure: StructureSpec,
+    columns: ColumnSubset,
+    make: Callable[[ColumnSubset], Any],
+    n_nodes: int | None,
+) -> PairedParams:
+    """Build parameters of the single dimensions and groups of ``structure``.
 
-    ``nodes`` are those of a pair, where their number is given.
+    ``make`` returns the parameters of some columns; ``n_nodes`` is the number of nodes of a pair, if given.
     """
-    sample = looked_at(looked.sets, looked.bad)
-    pairs, n_found = asked.together, len(asked.together or ())
+    sample = pair_search_sample(columns.sets, columns.bad)
+    pairs, n_found = structure.groups, len(structure.groups or ())
     if pairs is None:
-        found = found_pairs(sample)
-        pairs, n_found = tuple(found[: _most_pairs(nodes)]), len(found)
-    all_alone = asked.alone == looked.dims
-    if all_alone and not pairs:
-        return Paired(make(looked), pairs, n_found)
-    singles = looked if all_alone else _some(sample, looked.domain, asked.alone, "marginal")
+        significant = select_pairs(sample)
+        max_pairs = max(1, MAX_TOTAL_PAIR_NODES // (n_nodes or MIN_GROUP_NODES_PER_DIM**2))
+        pairs, n_found = tuple(significant[:max_pairs]), len(significant)
+    has_all_singles = structure.singles == columns.dims
+    if has_all_singles and not pairs:
+        return PairedParams(make(columns), pairs, n_found)
+    singles = columns
+    if not has_all_singles:
+        singles = _select_columns(sample, columns.domain, structure.singles, "marginal")
     parts = [
         FeatureBlock(singles.dims, make(singles)),
-        *_groups(pairs, sample, looked.domain, make, len(asked.alone)),
+        *_group_blocks(pairs, sample, columns.domain, make, len(structure.singles)),
     ]
-    return Paired(FeatureUnionParams(looked.domain, tuple(parts)), pairs, n_found)
+    return PairedParams(FeatureUnionParams(columns.domain, tuple(parts)), pairs, n_found)
 
 
-def _groups(
+def _group_blocks(
     pairs: tuple[Dims, ...],
     sample: SampleSets,
     domain: Domain,
-    make: Callable[[Columns], Any],
-    n_alone: int,
+    make: Callable[[ColumnSubset], Any],
+    n_singles: int,
 ) -> Iterator[FeatureBlock]:
-    """What stands beside the dimensions that are taken alone."""
     for dims in pairs:
-        most = _most_nodes(len(pairs), len(dims))
-        yield FeatureBlock(dims, make(_some(sample, domain, dims, "tensor", most)), n_alone / len(pairs))
+        columns = _select_columns(sample, domain, dims, "tensor", _max_group_nodes(len(pairs), len(dims)))
+        yield FeatureBlock(dims, make(columns), n_singles / len(pairs))
 
 
-def _some(sets: SampleSets, domain: Domain, dims: Dims, kind: str, most: int | None = None) -> Columns:
-    """Some of the dimensions of good sets."""
-    return Columns(columns_of(sets, dims), NONE, domain.of(dims), dims, kind, most)
+def _select_columns(
+    sets: SampleSets, domain: Domain, dims: Dims, kind: str, max_nodes: int | None = None
+) -> ColumnSubset:
+    return ColumnSubset(select_dims(sets, dims), NO_POSITIONS, domain.select(dims), dims, kind, max_nodes)
 
 
-def _most_pairs(nodes: int | None) -> int:
-    """Of pairs that are found, how many are taken."""
-    return max(1, MOST_PAIRED_NODES // (nodes or LEAST_PAIRED**2))
-
-
-def _most_nodes(n_groups: int, d: int) -> int:
-    """Nodes of a dimension that each of so many groups of d dimensions may have."""
-    return int(np.clip((MOST_PAIRED_NODES / n_groups) ** (1 / d) + 1e-9, LEAST_PAIRED, MOST_PAIRED[d]))
+def _max_group_nodes(n_groups: int, d: int) -> int:
+    """Return the largest number of nodes per dimension of each group of d dimensions."""
+    nodes_per_dim = (MAX_TOTAL_PAIR_NODES / n_groups) ** (1 / d) + 1e-9  # rounding of the root
+    return int(np.clip(nodes_per_dim, MIN_GROUP_NODES_PER_DIM, MAX_GROUP_NODES_PER_DIM[d]))

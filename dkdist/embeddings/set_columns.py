@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.inputs import Sets, check_sets
-from dkdist._base.row_ids import attach_index, check_index_alignment, with_index
+from dkdist._base.row_ids import apply_set_output, attach_index, check_index_alignment
 from dkdist._numba.arrays import Array
 
 
@@ -84,7 +84,7 @@ class SetColumns(TransformerMixin, BaseEstimator):
                 )
         dtype = np.float64 if self.numeric_ else object
         rows = np.stack([values.astype(dtype) for values in found], axis=1)
-        return with_index(self, attach_index(rows, X))
+        return apply_set_output(self, attach_index(rows, X))
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """The columns of the sets X of ``fit``; beside targets in another order as an embedding's rows are."""

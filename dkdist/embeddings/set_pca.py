@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from dkdist._base.embedding import known_sets, learn_sets
+from dkdist._base.embedding import check_fitted_sets, set_fit_attributes
 from dkdist._base.inputs import check_sets, summarize
-from dkdist._base.invalid_sets import skips
+from dkdist._base.invalid_sets import should_skip
 from dkdist._base.sampling import PooledSample
 from dkdist._numba.arrays import F64
 from dkdist._numba.points import nonfinite_rows
@@ -29,12 +29,12 @@ from dkdist._numba.products import Factor, deterministic_factor
 from dkdist._runtime.process import one_blas_thread
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
+from dkdist.embeddings._tuning import POINTS_PER_PCA_BATCH
 from dkdist.io import SetStore
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.labels import Names
 
 Numbers = tuple[float, ...]
-AT_ONCE = 2**16  # points
 
 
 class SetMapSpec:
@@ -98,12 +98,12 @@ class ComponentsSpec(SetMapSpec):
         """Their numbers: a component is no dimension of the sets."""
         return tuple(f"component{i}" for i in range(self.n_features))
 
-    def of_sets(self, sets: SampleSets) -> SampleSets:
+    def apply(self, sets: SampleSets) -> SampleSets:
         """The components, float32 from the origin 0; weights, ids and targets stay. A point's are its own."""
         points, factor = sets.rebased(np.array(self.origin)).relative, _factor(self)
         out = np.empty((len(points), self.n_features), np.float32)
-        for start in range(0, len(points), AT_ONCE):
-            rows = slice(start, start + AT_ONCE)
+        for start in range(0, len(points), POINTS_PER_PCA_BATCH):
+            rows = slice(start, start + POINTS_PER_PCA_BATCH)
             with np.errstate(over="ignore", invalid="ignore"):  # told below
                 factor.product((points[rows] - np.array(self.mean)).astype(np.float32), out[rows])
         if len(bad := nonfinite_rows(out)):
@@ -122,7 +122,7 @@ def _factor(spec: ComponentsSpec) -> Factor:
     )
 
 
-FLAT = 1e-12  # of the largest variance: rounding, which no whitening makes a component of
+ZERO_VARIANCE_RTOL = 1e-12  # of the largest variance: rounding, which no whitening makes a component of
 
 
 class SetPCA(TransformerMixin, BaseEstimator):
@@ -201,29 +201,29 @@ class SetPCA(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> SetPCA:
         """Find mean and axes of the points of the sets X; one pass over the data. ``y`` is not used."""
-        whiten, skip = check_bool("whiten", self.whiten), skips(self)
+        whiten, skip = check_bool("whiten", self.whiten), should_skip(self)
         sets = check_sets(X)
-        wanted = _wanted(self.n_components, sets.n_dims)
+        wanted = _check_n_components(self.n_components, sets.n_dims)
         found = summarize(sets, None, skip=skip, sampled=True)
-        mean, variances, axes = _principal(found.sample)  # type: ignore[arg-type]
+        mean, variances, axes = _principal_components(found.sample)  # type: ignore[arg-type]
         shares = variances / variances.sum()
-        k = wanted if isinstance(wanted, int) else _enough(shares, wanted)
+        k = wanted if isinstance(wanted, int) else _n_explaining(shares, wanted)
         deviations = np.ones(k)
         if whiten:
-            flat = variances[:k] <= FLAT * variances[0]
+            flat = variances[:k] <= ZERO_VARIANCE_RTOL * variances[0]
             deviations = np.where(flat, 1.0, np.sqrt(variances[:k]))
             axes[:k][flat] = 0
-        learn_sets(self, sets, found.bad, found.reason)
+        set_fit_attributes(self, sets, found.bad, found.reason)
         self.explained_variance_, self.explained_variance_ratio_ = variances[:k], shares[:k]
         self.spec_ = ComponentsSpec(
-            _numbers(sets.origin), _numbers(mean), tuple(map(_numbers, axes[:k])), _numbers(deviations)
+            _floats(sets.origin), _floats(mean), tuple(map(_floats, axes[:k])), _floats(deviations)
         )
         return self
 
     def transform(self, X: Any) -> SampleSets | SetStore:
         """The components of the sets X: in memory, or a lazy view of a store."""
-        sets = known_sets(self, X)
-        return sets.mapped(self.spec_) if isinstance(sets, SetStore) else self.spec_.of_sets(sets)
+        sets = check_fitted_sets(self, X)
+        return sets.mapped(self.spec_) if isinstance(sets, SetStore) else self.spec_.apply(sets)
 
     @property
     def components_(self) -> F64:
@@ -241,7 +241,7 @@ class SetPCA(TransformerMixin, BaseEstimator):
         return self.spec_.n_features
 
 
-def _wanted(given: Any, d: int) -> int | float:
+def _check_n_components(given: Any, d: int) -> int | float:
     """A number of components, or a share of the variance, checked."""
     number = isinstance(given, Real) and not isinstance(given, bool | np.bool_)
     if number and isinstance(given, Integral) and 1 <= int(given) <= d:
@@ -254,7 +254,7 @@ def _wanted(given: Any, d: int) -> int | float:
     )
 
 
-def _principal(sample: PooledSample) -> tuple[F64, F64, F64]:
+def _principal_components(sample: PooledSample) -> tuple[F64, F64, F64]:
     """Mean (d,), variances (d,), largest first, and axes (d, d), of the points of a sample."""
     w = np.ones(len(sample.points)) if sample.weights is None else sample.weights
     x, w = sample.points[w > 0].astype(np.float64), w[w > 0] / w.sum()
@@ -273,10 +273,10 @@ def _principal(sample: PooledSample) -> tuple[F64, F64, F64]:
     return mean, np.maximum(variances[::-1], 0) * float(unit) ** 2, axes
 
 
-def _enough(shares: F64, wanted: float) -> int:
+def _n_explaining(shares: F64, wanted: float) -> int:
     """The fewest first shares that sum to what is wanted."""
     return min(int(np.searchsorted(np.cumsum(shares), wanted)) + 1, len(shares))
 
 
-def _numbers(values: F64) -> tuple[float, ...]:
+def _floats(values: F64) -> tuple[float, ...]:
     return tuple(map(float, values))

@@ -18,26 +18,26 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from dkdist._base.embedding import known_sets, learn_sets
-from dkdist._base.inputs import NONE, check_sets, summarize
-from dkdist._base.invalid_sets import require_nonnegative_weights, skips
-from dkdist._base.parameter_checks import LEAST, MOST, one_of, within_float32
-from dkdist._base.sampling import SEED, PooledSample, sample_size
+from dkdist._base.embedding import check_fitted_sets, set_fit_attributes
+from dkdist._base.inputs import NO_POSITIONS, check_sets, summarize
+from dkdist._base.invalid_sets import require_nonnegative_weights, should_skip
+from dkdist._base.parameter_checks import MAX_SCALE, MIN_SCALE, check_choice, check_scale
+from dkdist._base.sampling import POOL_SEED, PooledSample, sample_size
 from dkdist._numba.arrays import F32, F64
 from dkdist._numba.points import read_only, sample_points, set_arrays, weight_array
 from dkdist._numba.ranks import column_knots, rank_column, rank_sets
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import check_bool
-from dkdist.embeddings._set_scaler_numba import LARGEST, means, middles, moved
+from dkdist.embeddings._set_scaler_numba import FLOAT32_MAX, means_and_stds, medians_and_spreads, standardize
+from dkdist.embeddings._tuning import MAX_KNOTS, MAX_TOTAL_KNOTS, MIN_KNOTS
 from dkdist.embeddings.set_pca import SetMapSpec
 from dkdist.io import SetStore
 from dkdist.sets import SampleSetError, SampleSets
 
-MOST_KNOTS, LEAST_KNOTS, ALL_KNOTS = 129, 17, 1024  # of a column, of one of many columns, of all together
-MOST_SHARE = 1 + 1e-6  # of all weight, in sums that were rounded
+MAX_CUMULATED_WEIGHT = 1 + 1e-6  # of all weight, in sums that were rounded
 
 Numbers = tuple[float, ...]
-STATISTICS: dict[str, Callable[..., Any]] = {"robust": middles, "standard": means}
+STATISTICS: dict[str, Callable[..., Any]] = {"robust": medians_and_spreads, "standard": means_and_stds}
 
 
 @serializable("Knots")
@@ -54,7 +54,7 @@ class Knots:
             raise ValueError("knots must be as many values as shares of weight, and at least one")
         values, below, upto = map(np.asarray, (self.values, self.below, self.upto))
         rising = (np.abs(values) <= np.finfo(np.float32).max).all() and (np.diff(values) > 0).all()
-        if not rising or not ((below >= 0) & (below <= upto) & (upto <= MOST_SHARE)).all():
+        if not rising or not ((below >= 0) & (below <= upto) & (upto <= MAX_CUMULATED_WEIGHT)).all():
             raise ValueError("knots must be rising float32 values with shares of weight from 0 to 1")
 
 
@@ -87,29 +87,29 @@ class ScalerSpec(SetMapSpec):
         """Its name, for the repr of views."""
         return f"SetScaler({self.method!r}{', per_set=True' if self.per_set else ''})"
 
-    def of_sets(self, sets: SampleSets, drawn: SampleSets | None = None) -> SampleSets:
+    def apply(self, sets: SampleSets, drawn: SampleSets | None = None) -> SampleSets:
         """Scaled sets, float32 from the origin 0; weights stay. Sets by their own statistics: those of ``drawn``."""
         if self.method == "none":
             return sets
         given = sets.rebased(np.array(self.origin))
         points, out = given.relative, np.empty(given.relative.shape, np.float32)
         if self.per_set:
-            self._scale_by(drawn_of_each(given) if drawn is None else drawn, given, out)
+            self._scale_by(subsample_sets(given) if drawn is None else drawn, given, out)
         elif self.knots is not None:
             for j, knots in enumerate(self.knots):
                 rank_column(points, j, *map(np.array, (knots.values, knots.below, knots.upto)), out)
         else:
             ends = read_only(np.array([0, len(points)]))
-            moved(points, ends, np.array([self.centre]), np.array([self.scale]), self._limit, out)
+            standardize(points, ends, np.array([self.centre]), np.array([self.scale]), self._limit, out)
         return SampleSets._trusted(out, sets.offsets, sets.weights, labels=sets._labels)
 
-    def for_chunks(self, pieces: Iterator[SampleSets], n_points: int) -> ScalerSpec | OneSet:
+    def for_chunks(self, pieces: Iterator[SampleSets], n_points: int) -> ScalerSpec | SingleSetMap:
         """What scales the one set of these pieces, each by itself."""
-        return OneSet(self, drawn_of_pieces(self, pieces, n_points)) if self.per_set else self
+        return SingleSetMap(self, subsample_pieces(self, pieces, n_points)) if self.per_set else self
 
     @property
     def _limit(self) -> float:
-        return LARGEST if self.clip is None else self.clip
+        return FLOAT32_MAX if self.clip is None else self.clip
 
     def _scale_by(self, drawn: SampleSets, sets: SampleSets, out: F32) -> None:
         """Scale each set by statistics of what was drawn of it."""
@@ -119,11 +119,11 @@ class ScalerSpec(SetMapSpec):
             rank_sets(points, offsets, *of, out)
             return
         centre, scale = STATISTICS[self.method](*of)
-        moved(points, offsets, centre, np.where(scale > 0, scale, 1.0), self._limit, out)
+        standardize(points, offsets, centre, np.where(scale > 0, scale, 1.0), self._limit, out)
 
 
 @dataclass(frozen=True)
-class OneSet(SetMapSpec):
+class SingleSetMap(SetMapSpec):
     """What scales one set, which comes in pieces, by what was drawn of all of it."""
 
     spec: ScalerSpec
@@ -144,27 +144,27 @@ class OneSet(SetMapSpec):
         """The dimension of the points."""
         return self.spec.n_features
 
-    def of_sets(self, sets: SampleSets) -> SampleSets:
+    def apply(self, sets: SampleSets) -> SampleSets:
         """A piece of the set, scaled."""
-        return self.spec.of_sets(sets, self.drawn)
+        return self.spec.apply(sets, self.drawn)
 
 
-def drawn_of_each(sets: SampleSets) -> SampleSets:
+def subsample_sets(sets: SampleSets) -> SampleSets:
     """Sets as statistics see them: large ones have as many of their points as a sample has."""
     most, sizes = sample_size(sets.n_dims), sets.sizes
     if sizes.max(initial=0) <= most:
         return sets
-    each = [sample_points(np.array([0, n]), 0, 0, most / n, SEED) for n in sizes.tolist()]
+    each = [sample_points(np.array([0, n]), 0, 0, most / n, POOL_SEED) for n in sizes.tolist()]
     edges = np.concatenate([[0], np.cumsum(list(map(len, each)))])
     rows = np.concatenate([a + own for a, own in zip(sets.offsets, each, strict=False)])
     return sets._of_rows(rows, edges)
 
 
-def drawn_of_pieces(spec: ScalerSpec, pieces: Iterator[SampleSets], n_points: int) -> SampleSets:
+def subsample_pieces(spec: ScalerSpec, pieces: Iterator[SampleSets], n_points: int) -> SampleSets:
     """The same of one set that comes in pieces: one set."""
     share, start, parts = sample_size(spec.n_dims) / n_points, 0, list[SampleSets]()
     for piece in pieces:
-        rows = sample_points(piece.offsets, 0, start, share, SEED)
+        rows = sample_points(piece.offsets, 0, start, share, POOL_SEED)
         parts.append(piece.rebased(np.array(spec.origin))._of_rows(rows, np.array([0, len(rows)])))
         start += piece.n_points
     weights = [part.weights for part in parts if part.weights is not None]
@@ -176,7 +176,7 @@ def drawn_of_pieces(spec: ScalerSpec, pieces: Iterator[SampleSets], n_points: in
 
 def pooled_knots(points: F32, weights: F64 | None) -> tuple[Knots, ...]:
     """The knots of each column: its different values, or of too many some that are as far apart in rank."""
-    most = int(np.clip(ALL_KNOTS // points.shape[1], LEAST_KNOTS, MOST_KNOTS))
+    most = int(np.clip(MAX_TOTAL_KNOTS // points.shape[1], MIN_KNOTS, MAX_KNOTS))
     return tuple(_column_knots(points, j, weights, most) for j in range(points.shape[1]))
 
 
@@ -281,30 +281,30 @@ class SetScaler(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> SetScaler:
         """Find centre and scale, or ranks, of the sets X; one pass over the data. ``y`` is not used."""
-        method, alone = one_of("method", self.method, METHODS), check_bool("per_set", self.per_set)
-        clip = None if self.clip is None else within_float32("clip", self.clip)
-        skip = skips(self)
+        method, alone = check_choice("method", self.method, METHODS), check_bool("per_set", self.per_set)
+        clip = None if self.clip is None else check_scale("clip", self.clip)
+        skip = should_skip(self)
         sets = check_sets(X)
         statistics: dict[str, Any] = {}
         if alone or method == "none":
-            learn_sets(self, sets, NONE, "")
+            set_fit_attributes(self, sets, NO_POSITIONS, "")
         else:
             summary = summarize(sets, None, skip=skip, sampled=True)
-            learn_sets(self, sets, summary.bad, summary.reason)
-            statistics = _pooled(method, summary.sample)  # type: ignore[arg-type]
+            set_fit_attributes(self, sets, summary.bad, summary.reason)
+            statistics = _pooled_statistics(method, summary.sample)  # type: ignore[arg-type]
         self.spec_ = ScalerSpec(method, tuple(map(float, sets.origin)), alone, clip, **statistics)
         return self
 
     def transform(self, X: Any) -> SampleSets | SetStore:
         """The sets X, scaled: in memory, or a lazy view of a store."""
-        sets = known_sets(self, X)
+        sets = check_fitted_sets(self, X)
         if self.spec_.method == "none":
             return sets
         if isinstance(sets, SetStore):
             return sets.mapped(self.spec_)
         if self.spec_.per_set:
             require_nonnegative_weights(sets)
-        return self.spec_.of_sets(sets)
+        return self.spec_.apply(sets)
 
     @property
     def center_(self) -> F64 | None:
@@ -318,22 +318,22 @@ class SetScaler(TransformerMixin, BaseEstimator):
         return None if self.spec_.scale is None else np.array(self.spec_.scale)
 
 
-def _pooled(method: str, sample: PooledSample) -> dict[str, Any]:
+def _pooled_statistics(method: str, sample: PooledSample) -> dict[str, Any]:
     """Statistics of all points together, as the specification names them."""
     if method == "quantile":
         return {"knots": pooled_knots(sample.points, sample.weights)}
     rows = np.array([0, len(sample.points)])
     centre, scale = STATISTICS[method](*set_arrays(sample.points, rows, sample.weights))
-    return {"centre": tuple(centre[0].tolist()), "scale": _usable(scale[0])}
+    return {"centre": tuple(centre[0].tolist()), "scale": _check_scales(scale[0])}
 
 
-def _usable(scale: F64) -> tuple[float, ...]:
+def _check_scales(scale: F64) -> tuple[float, ...]:
     """Scales as points are divided by them: 1 for columns of equal values."""
-    bad = (scale > 0) & ((scale < LEAST) | (scale > MOST))
+    bad = (scale > 0) & ((scale < MIN_SCALE) | (scale > MAX_SCALE))
     if bad.any():
         j = int(np.argmax(bad))
         raise SampleSetError(
             f"the points (of set 0 and all others) have a spread of {scale[j]:.3g} in column {j}: float32 scales "
-            f"{LEAST:g} to {MOST:g}. Give the points in other units"
+            f"{MIN_SCALE:g} to {MAX_SCALE:g}. Give the points in other units"
         )
     return tuple(np.where(scale > 0, scale, 1.0).tolist())

@@ -1,6 +1,6 @@
-"""What the parameter ``structure`` of embeddings by densities asks for, and the columns that it is asked of.
+"""The parameter ``structure`` of density embeddings, and rows that concatenate embeddings of some dimensions.
 
-Rows of several embeddings side by side, each of some dimensions: squared distances are weighted sums of theirs.
+Squared distances between concatenated rows are weighted sums of those of their blocks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.influence import influences
+from dkdist._base.influence import point_influences
 from dkdist._base.inputs import Sets
 from dkdist._base.params import Domain, FittedParams, Params, RowSum
 from dkdist._numba.arrays import F32, F64, I64
@@ -24,7 +24,7 @@ Dims = tuple[int, ...]
 @serializable("Part")
 @dataclass(frozen=True)
 class FeatureBlock:
-    """The embedding ``spec`` of the dimensions ``dims`` alone; its squared distances count ``weight`` times."""
+    """The embedding ``spec`` of the dimensions ``dims``, whose squared distances are multiplied by ``weight``."""
 
     dims: Dims
     spec: Any
@@ -32,42 +32,42 @@ class FeatureBlock:
 
     def __post_init__(self) -> None:
         if len(set(self.dims)) < len(self.dims) or len(self.dims) != self.spec.n_dims:
-            raise ValueError(f"dims must be {self.spec.n_dims} different dimensions; found {self.dims!r:.80}")
+            raise ValueError(f"dims must be {self.spec.n_dims} different dimensions; got {self.dims!r:.80}")
         if not 0 < self.weight < np.inf:
-            raise ValueError(f"weight must be a positive number; found {self.weight!r:.80}")
+            raise ValueError(f"weight must be a positive number; got {self.weight!r:.80}")
 
     @property
     def scale(self) -> np.float32:
-        """What its rows are multiplied by."""
+        """Factor of the rows: the square root of the weight."""
         return np.float32(np.sqrt(self.weight))
 
-    def of_sets(self, sets: SampleSets) -> SampleSets:
-        """The sets, with its dimensions alone."""
-        return columns_of(sets, self.dims)
+    def select(self, sets: SampleSets) -> SampleSets:
+        """Return the sets with the dimensions of this block."""
+        return select_dims(sets, self.dims)
 
 
 @serializable("SideBySideSpec")
 @dataclass(frozen=True)
 class FeatureUnionParams(Params["FeatureUnion"]):
-    """What defines rows side by side on a box, in plain numbers; ``draw()`` makes the tables of each part."""
+    """Parameters of concatenated rows of ``parts``, each on some dimensions of ``domain``."""
 
     domain: Domain
     parts: tuple[FeatureBlock, ...]
 
     def __post_init__(self) -> None:
         for part in self.parts:
-            if not all(0 <= j < self.n_dims for j in part.dims) or part.spec.domain != self.domain.of(
+            if not all(0 <= j < self.n_dims for j in part.dims) or part.spec.domain != self.domain.select(
                 part.dims
             ):
                 raise ValueError(
-                    f"a part has the dimensions {part.dims!r:.80}, or a box, that are not of these points"
+                    f"parts must have dimensions and domains of these points; got dimensions {part.dims!r:.80}"
                 )
         if not self.parts:
-            raise ValueError("parts must be one or more")
+            raise ValueError("parts must contain at least 1 part; got none")
 
     @property
     def n_dims(self) -> int:
-        """The dimension d of the points."""
+        """Dimension d of the points."""
         return self.domain.n_dims
 
     @property
@@ -80,58 +80,61 @@ class FeatureUnionParams(Params["FeatureUnion"]):
 
 
 class FeatureUnion(FittedParams[FeatureUnionParams]):
-    """Drawn tables of a `FeatureUnionParams`; immutable, shared by all blocks."""
+    """Fitted parameters of a `FeatureUnionParams`."""
 
     def __init__(self, spec: FeatureUnionParams) -> None:
         self.spec = spec
-        self._drawn = [part.spec.materialize() for part in spec.parts]
+        self._fitted = [part.spec.materialize() for part in spec.parts]
 
     def embed(self, sets: SampleSets) -> F32:
-        """Rows of the parts, one beside the other: (n_sets, m) float32."""
+        """Return the concatenated rows of the parts: (n_sets, m) float32."""
         out = np.empty((len(sets), self.spec.n_features), np.float32)
-        for part, drawn, columns in self._columns():
-            np.multiply(drawn.embed(part.of_sets(sets)), part.scale, out=out[:, columns])
+        for part, fitted, columns in self._columns():
+            np.multiply(fitted.embed(part.select(sets)), part.scale, out=out[:, columns])
         return out
 
-    def row_sum(self, n_points: int, weight: float) -> SummedSide:
-        """The row (m,) of one set that comes in pieces: the same bits as of all at once."""
-        return SummedSide([(part, drawn.row_sum(n_points, weight)) for part, drawn, _ in self._columns()])
+    def row_sum(self, n_points: int, weight: float) -> FeatureUnionSum:
+        """Return an accumulator of the row (m,) of one set that is read in pieces."""
+        return FeatureUnionSum(
+            [(part, fitted.row_sum(n_points, weight)) for part, fitted, _ in self._columns()]
+        )
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """(q, k) influence of points ``at`` (q, d): the sum of the parts', each by its own columns."""
+        """Return the influence (q, k) of points ``at`` (q, d): the sum over parts."""
         out = np.zeros((len(at), gradient.shape[1]))
-        for part, drawn, columns in self._columns():
-            there = None if at is one.relative else np.ascontiguousarray(at[:, list(part.dims)])
-            out += influences(drawn, part.of_sets(one), float(part.scale) * gradient[columns], there)
+        for part, fitted, columns in self._columns():
+            part_points = None if at is one.relative else np.ascontiguousarray(at[:, list(part.dims)])
+            out += point_influences(
+                fitted, part.select(one), float(part.scale) * gradient[columns], part_points
+            )
         return out
 
     def _columns(self) -> Iterator[tuple[FeatureBlock, Any, slice]]:
-        """Each part, its tables, and where its columns are."""
         start = 0
-        for part, drawn in zip(self.spec.parts, self._drawn, strict=True):
+        for part, fitted in zip(self.spec.parts, self._fitted, strict=True):
             stop = start + int(part.spec.n_features)
-            yield part, drawn, slice(start, stop)
+            yield part, fitted, slice(start, stop)
             start = stop
 
 
-class SummedSide:
-    """Rows of the parts in the making, of one set that comes in pieces."""
+class FeatureUnionSum:
+    """Accumulator of the row of one set that is read in pieces."""
 
     def __init__(self, sums: Sequence[tuple[FeatureBlock, RowSum]]) -> None:
         self._sums = sums
 
     def add(self, points: F32, weights: F32 | None) -> None:
-        """The next points (m, d) and their weights (m,)."""
-        for part, own in self._sums:
-            own.add(np.ascontiguousarray(points[:, list(part.dims)]), weights)
+        """Add the next points (m, d) and their weights (m,)."""
+        for part, row_sum in self._sums:
+            row_sum.add(np.ascontiguousarray(points[:, list(part.dims)]), weights)
 
     def row(self) -> F32:
-        """The row (m,), after the last."""
-        return np.concatenate([own.row() * part.scale for part, own in self._sums])
+        """Return the row (m,) of all points added."""
+        return np.concatenate([row_sum.row() * part.scale for part, row_sum in self._sums])
 
 
-def parts_of(spec: Any) -> tuple[FeatureBlock, ...]:
-    """The parts of a specification: itself, of all dimensions, where nothing stands side by side."""
+def feature_blocks(spec: Any) -> tuple[FeatureBlock, ...]:
+    """Return the parts of the parameters; parameters without parts are one block of all dimensions."""
     return (
         spec.parts
         if isinstance(spec, FeatureUnionParams)
@@ -139,37 +142,39 @@ def parts_of(spec: Any) -> tuple[FeatureBlock, ...]:
     )
 
 
-def columns_of(sets: SampleSets, dims: Dims) -> SampleSets:
-    """The sets, with some of their dimensions."""
+def select_dims(sets: SampleSets, dims: Dims) -> SampleSets:
+    """Return the sets with the dimensions ``dims``."""
     if dims == tuple(range(sets.n_dims)):
         return sets
     points = np.empty((len(sets.relative), len(dims)), np.float32)
-    for column, dim in enumerate(dims):  # ten times as fast as one index of all
+    for column, dim in enumerate(dims):  # ten times as fast as fancy indexing
         points[:, column] = sets.relative[:, dim]
     return SampleSets._trusted(points, sets.offsets, sets.weights, None, sets.origin[list(dims)])
 
 
 STRUCTURES = ("auto", "joint", "marginal", "pairs")
-MOST_TENSOR_DIMS = 3
+MAX_TENSOR_DIMS = (
+    3  # tensor grids of 10 nodes have 1,000 nodes there (tests/densities/test_divergence_embedding.py)
+)
 
 
 @dataclass(frozen=True)
 class StructureSpec:
-    """One ``kind`` of density, "joint" or "marginal", or "pairs": dimensions ``alone``, and ``together`` some of them.
+    """Checked parameter ``structure``: "joint", "marginal", or "pairs" with single dimensions and groups.
 
-    ``together`` is None where the data are to say which.
+    ``groups`` is None if the data determine the pairs.
     """
 
     kind: str
-    alone: Dims
-    together: tuple[Dims, ...] | None = ()
+    singles: Dims
+    groups: tuple[Dims, ...] | None = ()
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Sets, of which the dimensions ``dims`` are left, that a density of this ``kind`` is chosen by.
+class ColumnSubset:
+    """Sets restricted to the dimensions ``dims``, for the choice of a density of this ``kind``.
 
-    ``most`` is how many nodes a dimension may have; None for as many as an embedding takes by itself.
+    ``bad`` are positions of invalid sets. ``max_nodes`` limits the nodes per dimension; None is the default limit.
     """
 
     sets: Sets
@@ -177,30 +182,30 @@ class Columns:
     domain: Domain
     dims: Dims
     kind: str
-    most: int | None = None
+    max_nodes: int | None = None
 
 
-def listed_structure(given: Any, d: int) -> StructureSpec:
-    """A list of dimensions and of groups of them; without single dimensions, all stand alone beside the groups."""
-    groups = [_group(one, d) for one in given] if isinstance(given, Sequence) else []
-    if not groups or None in groups or len({frozenset(g) for g in groups if g}) < len(groups):
+def parse_structure_list(structure: Any, d: int) -> StructureSpec:
+    """Parse a list of dimensions and groups; without single dimensions, all dimensions are included as singles."""
+    parsed = [_parse_group(entry, d) for entry in structure] if isinstance(structure, Sequence) else []
+    if not parsed or None in parsed or len({frozenset(g) for g in parsed if g}) < len(parsed):
         raise ValueError(
             f"structure must be one of {', '.join(map(repr, STRUCTURES))}, or a list of different pairs such as "
-            f"[(0, 1), (2, {max(d - 1, 3)})], single dimensions and groups of three, of dimensions 0 to {d - 1}; found "
-            f"{given!r:.200}"
+            f"[(0, 1), (2, {max(d - 1, 3)})], single dimensions and groups of three, of dimensions 0 to {d - 1}; got "
+            f"{structure!r:.200}"
         )
-    alone = tuple(g[0] for g in groups if g is not None and len(g) == 1)
-    together = tuple(g for g in groups if g is not None and len(g) > 1)
-    return StructureSpec("pairs", alone or tuple(range(d)), together)
+    singles = tuple(g[0] for g in parsed if g is not None and len(g) == 1)
+    groups = tuple(g for g in parsed if g is not None and len(g) > 1)
+    return StructureSpec("pairs", singles or tuple(range(d)), groups)
 
 
-def _group(given: Any, d: int) -> Dims | None:
-    """Up to three different dimensions, or one; None for anything else."""
+def _parse_group(entry: Any, d: int) -> Dims | None:
+    """Return one to three different dimensions; None if invalid."""
     try:
-        numbers = np.atleast_1d(np.asarray(given))
-    except ValueError:  # of unequal lengths
+        numbers = np.atleast_1d(np.asarray(entry))
+    except ValueError:  # ragged
         return None
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not 1 <= len(numbers) <= MOST_TENSOR_DIMS:
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not 1 <= len(numbers) <= MAX_TENSOR_DIMS:
         return None
     dims = tuple(int(j) for j in numbers)
     return dims if all(0 <= j < d for j in dims) and len(set(dims)) == len(dims) else None

@@ -14,15 +14,12 @@ from dkdist._base.inputs import DataSummary, Sets, common_units
 from dkdist._base.params import Params
 from dkdist._numba.arrays import F32, F64, Array
 from dkdist._utils.serialization import serializable
+from dkdist.embeddings._tuning import BATCH_VALUES, MAX_COLUMN_VALUES
 from dkdist.sets import SampleSets
 
 LEVELS = np.array([0, 0.05, 0.25, 0.5, 0.75, 0.95, 1])  # 0 and 1 are the minimum and the maximum
 LEVEL_NAMES = ("min", "q05", "q25", "q50", "q75", "q95", "max")
 N_STATISTICS = 2 + len(LEVELS)  # of a dimension
-BATCH_VALUES = 2**16  # numbers sorted together: their copies stay in the second-level cache
-MAX_COLUMN_VALUES = (
-    2**22
-)  # larger sets are processed a few dimensions at a time, to bound the memory of copies
 
 
 @serializable("SummarySpec")

@@ -19,7 +19,7 @@ from dkdist.sets import SampleSets
 class TransformerParams(Params[Any]):
     """A fitted transformer whose ``transform`` maps n sets to a 2-D array (n, m)."""
 
-    _kept = 0  # nothing is built
+    _cache_size = 0  # nothing is built
     ordered = True  # the transformer may depend on the order of the points
 
     transformer: Any

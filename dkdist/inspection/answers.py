@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from dkdist._base.inputs import Sets, load_points, map_set_blocks
 from dkdist._base.invalid_sets import run_skipping_invalid
-from dkdist._base.parameter_checks import one_of, real_matrix
+from dkdist._base.parameter_checks import check_choice, check_real_array
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64
 from dkdist._utils.validation import require_same_names
@@ -99,7 +99,7 @@ def _path_background(subject: Subject, given: Any, seed: int) -> PathBackground 
 
 def _require_question(by: str, at: Any, reference: Any, background: Any) -> None:
     """Refuse options that belong to another question."""
-    one_of("by", by, ("point", "dimension"))
+    check_choice("by", by, ("point", "dimension"))
     if at is not None and by == "dimension":
         raise ValueError("at asks what points at other places would add: leave by='dimension' out, or at")
     if reference is not None and (at is not None or by == "dimension"):
@@ -131,7 +131,7 @@ def _reference(subject: Subject, given: ArrayLike | None) -> F64:
     """What contributions are counted from, in units of the function."""
     if given is None:
         return subject.in_function(subject.reference)
-    numbers, k = real_matrix("reference", given), subject.n_outputs
+    numbers, k = check_real_array("reference", given), subject.n_outputs
     if numbers.size not in (1, k) or numbers.ndim > 1 or not np.isfinite(numbers).all():
         raise ValueError(f"reference must be a finite number, or {k} of them; found shape {numbers.shape}")
     return subject.in_function(np.broadcast_to(numbers.ravel(), (k,)))
@@ -144,7 +144,7 @@ def _places(subject: Subject, at: ArrayLike) -> F32:
             "at takes a model whose derivative is known: here a SetScaler with per_set=True scales each set by its "
             "own points, and nothing is known of other places"
         )
-    places = real_matrix("at", at)
+    places = check_real_array("at", at)
     if places.ndim != 2 or len(places) == 0:
         raise ValueError(f"at must be places (q, {subject.first.n_features_in_}); found shape {places.shape}")
     with _about("at: its places are taken for the points of set 0"):

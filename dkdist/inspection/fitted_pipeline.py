@@ -19,7 +19,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist._base.embedding import SetEmbedding, known_sets
+from dkdist._base.embedding import SetEmbedding, check_fitted_sets
 from dkdist._base.inputs import Sets
 from dkdist._numba.arrays import F32, F64
 from dkdist.embeddings.mapped_embedding import MappedEmbeddingSpec
@@ -99,8 +99,8 @@ class Subject:
 
     def taken(self, X: Any) -> Sets:
         """The sets as the function takes them; refused by name if the model would refuse them."""
-        text = getattr(self.first, "_takes_text", False)
-        sets = known_sets(self.first, X, text=text)
+        text = getattr(self.first, "_accepts_strings", False)
+        sets = check_fitted_sets(self.first, X, text=text)
         for scaler in self.scalers:
             sets = scaler.transform(sets)
         return sets
@@ -109,7 +109,7 @@ class Subject:
     def scales_each_set(self) -> bool:
         """Whether a set is scaled by its own points."""
         return any(
-            isinstance(spec, MappedEmbeddingSpec) and spec.of_each_set
+            isinstance(spec, MappedEmbeddingSpec) and spec.has_per_set_map
             for spec in (term.spec for term in self.function.terms)
         )
 

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dkdist._base.embedding import count_outside
-from dkdist._base.influence import influences
+from dkdist._base.influence import point_influences
 from dkdist._numba.arrays import F32, F64, Array
 from dkdist._runtime.process import materialize_params
 from dkdist.inspection._tuning import N_PATH_NODES
@@ -170,7 +170,7 @@ class SetFunction:
                     total += (
                         tables.path_influence(one, starts, gradient)
                         if inner
-                        else influences(tables, one, gradient)
+                        else point_influences(tables, one, gradient)
                     )
             yield one, values, total
 
@@ -182,5 +182,5 @@ class SetFunction:
                 tables = materialize_params(term.spec)
                 gradient = term.gradient(tables.embed(one)[0], None)
                 if gradient is not None:
-                    total += influences(tables, one, gradient, at)
+                    total += point_influences(tables, one, gradient, at)
             yield total

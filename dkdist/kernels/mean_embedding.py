@@ -165,7 +165,7 @@ class MeanEmbedding(SetEmbedding):
                 f"method='fourier' requires points of at most {MAX_GRID_DIMS} dimensions; got {sets.n_dims}. Use "
                 "'orthogonal' or 'sobol', or reduce the dimension of the points."
             )
-        summary = self._look(sets, None)
+        summary = self._summarize_fit_sets(sets, None)
         sigmas = fixed_sigmas or (_median_sigma(sets, summary, median),)
         grids = []
         if method in ("auto", "fourier") and kernel == "gaussian" and sets.n_dims <= MAX_GRID_DIMS:
@@ -202,7 +202,7 @@ class MeanEmbedding(SetEmbedding):
         return values
 
     def _components_per_sigma(self, method: str, n_sigmas: int) -> int:
-        n = check_int("n_components", self.n_components, least=2)
+        n = check_int("n_components", self.n_components, minimum=2)
         unit = n_sigmas if method == "fourier" else 2 * n_sigmas
         if method != "fourier" and n % unit:
             suffix = f" for each of {n_sigmas} bandwidths" if n_sigmas > 1 else ""

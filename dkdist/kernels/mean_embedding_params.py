@@ -35,7 +35,7 @@ from dkdist.sets import SampleSets
 class RandomMeanSpec(Params["RandomMeanParameters"]):
     """Parameters of a mean embedding with random frequencies; ``centre`` is the origin of the phases."""
 
-    _kept = 8
+    _cache_size = 8
 
     centre: tuple[float, ...]
     sigmas: tuple[float, ...]
@@ -98,7 +98,7 @@ class GridMeanSpec(Params["GridMeanParameters"]):
     Points outside the domain are clipped to its boundary, because grids are periodic.
     """
 
-    _kept = 8
+    _cache_size = 8
 
     domain: Domain
     sigmas: tuple[float, ...]
@@ -182,5 +182,5 @@ class RowAccumulator:
 
     def row(self) -> F32:
         """Return the row (m,) after the last piece."""
-        self._pieces.end()
+        self._pieces.flush()
         return np.asarray(self._finish().reshape(-1), np.float32)

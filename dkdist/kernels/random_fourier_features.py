@@ -135,7 +135,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def fit(self, X: Any, y: Any = None) -> RandomFourierFeatures:
         """Choose sigma from a sample of the rows X and draw the seed of the frequencies; ``y`` is ignored."""
-        n_components = check_int("n_components", self.n_components, least=2)
+        n_components = check_int("n_components", self.n_components, minimum=2)
         if n_components % 2:
             raise ValueError(
                 f"n_components must be even, half sines and half cosines; got {n_components}. Use {n_components + 1}."

@@ -69,7 +69,7 @@ METHODS = ("iid", "orthogonal", "structured")
 class FourierSpec(Params["FourierParameters"]):
     """Parameters of random Fourier features, in plain numbers."""
 
-    _kept = 8
+    _cache_size = 8
 
     n_inputs: int
     n_components: int

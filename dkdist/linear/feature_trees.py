@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist._base.embedding import count_outside
-from dkdist._base.inputs import check_sets, unread_blocks
-from dkdist._base.invalid_sets import naming_random, run_skipping_invalid
+from dkdist._base.inputs import check_sets, lazy_blocks
+from dkdist._base.invalid_sets import name_set_errors, run_skipping_invalid
 from dkdist._base.params import Domain, FittedParams, Params
 from dkdist._runtime._tuning import MAX_BLOCK_BYTES, MAX_BLOCK_SETS
 from dkdist._runtime.blocks import Blocks, is_lazy, local_blocks, row_blocks
 from dkdist._runtime.process import materialize_params
 from dkdist._utils.serialization import serializable
-from dkdist.embeddings.coefficients import CoefficientSpec, widest
+from dkdist.embeddings.coefficients import CoefficientSpec, merge_specs
 from dkdist.io import SetStore
 from dkdist.kernels.random_fourier_params import FourierSpec
 from dkdist.sets import SampleSets
@@ -150,7 +150,7 @@ def _by_coefficients(roots: Sequence[Node]) -> list[tuple[CoefficientSpec | None
         spec = None if straight else getattr(root.spec, "coefficients", None)
         groups.setdefault(None if spec is None else (spec.domain, spec.structure), []).append(root)
     return [
-        (None if place is None else widest([node.spec.coefficients for node in nodes]), nodes)
+        (None if place is None else merge_specs([node.spec.coefficients for node in nodes]), nodes)
         for place, nodes in groups.items()
     ]
 
@@ -188,7 +188,7 @@ def _blocks(X: Any, rows: int) -> Blocks:
     if is_lazy(X):
         return row_blocks(X)
     if isinstance(X, SetStore):
-        return unread_blocks(X, MAX_BLOCK_BYTES // rows, rows)  # large sets: fewer of them
+        return lazy_blocks(X, MAX_BLOCK_BYTES // rows, rows)  # large sets: fewer of them
     return local_blocks(X, rows)
 
 
@@ -208,7 +208,7 @@ def _of_sets(
     usable = run_skipping_invalid(partial(_checked, trees), block, positions, None, skip=skip)
     if not usable.bad:
         (sets,) = usable.results
-        with naming_random(positions):
+        with name_set_errors(positions):
             yield from materialize_params(trees).of_sets(sets)
         return
     good = np.flatnonzero(~np.isin(positions, usable.bad))

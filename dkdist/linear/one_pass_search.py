@@ -16,8 +16,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist._base.inputs import remembered_surveys, summarize
-from dkdist._base.invalid_sets import listed
+from dkdist._base.inputs import cached_summaries, summarize
+from dkdist._base.invalid_sets import format_positions
 from dkdist._base.parameter_checks import draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._base.row_ids import align_to_index
@@ -177,7 +177,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"X has {n} rows but y has shape {y.shape}: give one target for every set")
         problem = self._problem(y, as_weights(sample_weight, n))
         self.held_out_ = np.flatnonzero(problem.held_out)
-        with remembered_surveys():
+        with cached_summaries():
             steps = getattr(self.estimator, "steps", [("", self.estimator)])
             skip = any(getattr(step, "on_error", "raise") == "skip" for _, step in steps)
             trees, widths, candidates = self._candidates(grid, X, y, problem)
@@ -261,7 +261,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
                 "features to rows of about unit norm"
             )
         if len(lost):
-            warn(f"{len(lost)} of {len(grid)} candidates grew without bound and score NaN: {listed(lost)}")
+            warn(f"{len(lost)} of {len(grid)} candidates grew without bound and score NaN: {format_positions(lost)}")
         order = np.where(np.isnan(scores), -np.inf, scores)
         rank = 1 + (order[None, :] > order[:, None]).sum(axis=1)
         self.cv_results_: dict[str, Any] = {"params": grid}

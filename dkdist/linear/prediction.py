@@ -16,7 +16,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from dkdist._base.invalid_sets import listed, require_rows, skips, warn_nonfinite_rows
+from dkdist._base.invalid_sets import format_positions, require_rows, should_skip, warn_nonfinite_rows
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.blocks import is_lazy, row_blocks
@@ -106,10 +106,10 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         X : ndarray or dask array of shape (n, n_features)
         """
         values = decision_values(self, X)
-        if skips(self) and len(lost := np.flatnonzero(np.isnan(values).any(axis=1))):
+        if should_skip(self) and len(lost := np.flatnonzero(np.isnan(values).any(axis=1))):
             raise ValueError(
                 f"{len(lost)} of {len(values)} rows of X are not finite, and no class can be said of them: "
-                f"{listed(lost)}. Leave them out; decision_function gives NaN for them"
+                f"{format_positions(lost)}. Leave them out; decision_function gives NaN for them"
             )
         return (
             (values > 0).astype(np.int64) if self.multilabel_ else np.asarray(self.classes_[_largest(values)])
@@ -129,7 +129,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         sample_weight = as_weights(sample_weight, len(y))
-        if not (is_lazy(X) or skips(self)):
+        if not (is_lazy(X) or should_skip(self)):
             return float(super().score(X, y, sample_weight))
         check_is_fitted(self)
         measure = partial(_correct, None if self.multilabel_ else self.classes_)
@@ -165,7 +165,7 @@ class LinearRegressor(RegressorMixin, LinearLearner):
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         sample_weight = as_weights(sample_weight, len(y))
-        if not skips(self) and (not is_lazy(X) or len(y) < 2):
+        if not should_skip(self) and (not is_lazy(X) or len(y) < 2):
             return _finite_score(float(super().score(X, y, sample_weight)), len(y))
         truth = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
         truth = truth.reshape(len(truth), -1)

@@ -23,9 +23,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from dkdist._base.inputs import require_rows_of_features, within_floats
-from dkdist._base.invalid_sets import skips
-from dkdist._base.row_ids import own_rows
+from dkdist._base.inputs import require_feature_rows, reject_float_overflow
+from dkdist._base.invalid_sets import should_skip
+from dkdist._base.row_ids import unwrap_rows
 from dkdist._numba.arrays import F64, I64
 from dkdist._numba.points import nonfinite_rows
 from dkdist._runtime.blocks import Blocks, Job, is_lazy, row_blocks
@@ -44,11 +44,11 @@ def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
 
     An ndarray is finite, unless the estimator skips the rows that are not.
     """
-    X = own_rows(X)
-    require_rows_of_features(estimator, X)
+    X = unwrap_rows(X)
+    require_feature_rows(estimator, X)
     if not is_lazy(X):
-        finite = not skips(estimator)
-        with within_floats():
+        finite = not should_skip(estimator)
+        with reject_float_overflow():
             return validate_data(
                 estimator, X, reset=reset, dtype=_FLOATS, order="C", ensure_all_finite=finite
             )
@@ -101,12 +101,12 @@ def _is_missing(value: Any) -> bool:
 def _as_problem(
     estimator: BaseEstimator, X: Any, y: Any, *, reset: bool, numeric: bool, multi_output: bool
 ) -> tuple[Any, NDArray[Any]]:
-    require_rows_of_features(estimator, X)
+    require_feature_rows(estimator, X)
     if not is_lazy(X):
         kinds = {
-            "multi_output": multi_output, "y_numeric": numeric, "ensure_all_finite": not skips(estimator)
+            "multi_output": multi_output, "y_numeric": numeric, "ensure_all_finite": not should_skip(estimator)
         }  # fmt: skip
-        with within_floats():
+        with reject_float_overflow():
             X, y = validate_data(estimator, X, y, reset=reset, dtype=_FLOATS, order="C", **kinds)
         if not numeric and y.shape[1:] == (1,):
             y = column_or_1d(y, warn=True)
@@ -214,7 +214,7 @@ def decision_values(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
     X = as_features(estimator, X, reset=False)
     if not is_lazy(X):
         return _values(
-            X, nonfinite_rows(X) if skips(estimator) else no_rows(), estimator.coef_, estimator.intercept_
+            X, nonfinite_rows(X) if should_skip(estimator) else no_rows(), estimator.coef_, estimator.intercept_
         )
     blocks = row_blocks(X).lazy_rows(eager=False)
     found = map_blocks(blocks, values_of_blocks(estimator, X), blocks.bounds[:-1].tolist(), label="predict")
@@ -223,7 +223,7 @@ def decision_values(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
 
 def values_of_blocks(estimator: BaseEstimator, X: Any) -> Callable[[Any, int], tuple[NDArray[Any], I64]]:
     """What gives the decision values of a block of X that starts at some row, and which of its rows are skipped."""
-    return partial(_values_and_bad, feature_dtype(X), skips(estimator), estimator.coef_, estimator.intercept_)
+    return partial(_values_and_bad, feature_dtype(X), should_skip(estimator), estimator.coef_, estimator.intercept_)
 
 
 def _by_tiles(X: NDArray[Any] | LazyRows, coef: NDArray[Any], intercept: NDArray[Any]) -> NDArray[Any]:

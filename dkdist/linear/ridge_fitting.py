@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from dkdist._base.invalid_sets import require_rows, skips, warn_nonfinite_rows
-from dkdist._base.parameter_checks import draw_seed, real_matrix
+from dkdist._base.invalid_sets import require_rows, should_skip, warn_nonfinite_rows
+from dkdist._base.parameter_checks import draw_seed, check_real_array
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.blocks import Blocks, Job, row_blocks
@@ -328,7 +328,7 @@ class RidgeLearner(LinearLearner):
 
     def penalties(self) -> F64:
         """The ``alphas`` to choose from, (n_alphas,); ValueError unless all are positive."""
-        alphas = np.atleast_1d(real_matrix("alphas", self.alphas))
+        alphas = np.atleast_1d(check_real_array("alphas", self.alphas))
         if alphas.ndim != 1 or len(alphas) == 0 or not (np.isfinite(alphas) & (alphas > 0.0)).all():
             raise ValueError(f"alphas must be one or more positive numbers, found {self.alphas!r}")
         return alphas
@@ -399,7 +399,7 @@ class RidgeLearner(LinearLearner):
             keys[present] = keys_in_stream(first, len(present), (seed, RngStream.CALIBRATION))
             keys[np.argsort(keys, kind="stable")[SAMPLE_ROWS:]] = np.inf
         known = RowLabels(targets.given, held_out, targets.weights, keys)
-        return RidgePass(blocks, jobs_of(blocks, known, skips(self)), feature_dtype(X), targets, ask)
+        return RidgePass(blocks, jobs_of(blocks, known, should_skip(self)), feature_dtype(X), targets, ask)
 
     def _keep(self, found: Found, offset: F64, skipped: I64, n_rows: int) -> Found:
         """Keep what was found, but for coefficients; targets and values are those before the offset again."""

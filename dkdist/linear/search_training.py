@@ -29,7 +29,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
 from dkdist._base.embedding import SetEmbedding
-from dkdist._base.invalid_sets import listed
+from dkdist._base.invalid_sets import format_positions
 from dkdist._base.parameter_checks import median_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
@@ -135,7 +135,7 @@ def _fit_embedding(embedding: Any, X: Any, y: Any, rows: I64) -> None:
         warnings.filterwarnings("ignore", r"\d+ bad set\(s\) left out of fit")
         embedding.fit(X, y)
     if len(skipped := rows[np.asarray(embedding.skipped_, np.int64)]):
-        warn(f"{len(skipped)} bad set(s) left out of fit: {listed(skipped)}")
+        warn(f"{len(skipped)} bad set(s) left out of fit: {format_positions(skipped)}")
 
 
 def _looked_at(transformer: Any, below: _Branch) -> Any:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_regressor
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
-from dkdist._base.invalid_sets import no_rows_left, require_rows, skips, warn_nonfinite_rows
+from dkdist._base.invalid_sets import no_finite_rows_error, require_rows, should_skip, warn_nonfinite_rows
 from dkdist._base.parameter_checks import draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._base.row_ids import align_to_index
@@ -154,7 +154,7 @@ class IncrementalSGD(LinearLearner):
         keep = plan_cache(blocks, self.cache, stopping.most)
         with cached_blocks(blocks, keep) if keep.location else nullcontext(blocks) as found:
             taken = choose_materialization(found, self.n_lanes)
-            order = BatchSampler(taken, known, seed, n_mixed, self.n_lanes, skips(self))
+            order = BatchSampler(taken, known, seed, n_mixed, self.n_lanes, should_skip(self))
             course = TrainingConfig(order, objective, dtype, stopping)
             plan = keep.add_to(course.plan(f"fit {type(self).__name__}", stopping.most))
             with plan.run(self.verbose) as progress:
@@ -173,7 +173,7 @@ class IncrementalSGD(LinearLearner):
         if not end.losses or end.losses[-1] <= (1 - MIN_LOSS_REDUCTION) * constant:
             return
         block = int(np.argmax(np.diff(blocks.bounds)))
-        spread = partial(_median_spread, course.dtype, skips(self))
+        spread = partial(_median_spread, course.dtype, should_skip(self))
         deviation = map_blocks(blocks, spread, _places(blocks), only=[block], label="sgd_spread")[0]
         n_steps = _n_trained(known) * end.epoch
         # a column of variance v is learned in about 1 / (eta v) steps, with eta for unit curvature
@@ -227,13 +227,13 @@ class IncrementalSGD(LinearLearner):
         longer = 1.0 if weights is None else float(weights @ weights / weights.sum())
         filled = np.flatnonzero(np.diff(blocks.bounds))
         rng = np.random.default_rng((seed, RngStream.ROW_ORDER))
-        sample = partial(_sampled_step, self.loss, dtype, skips(self))
+        sample = partial(_sampled_step, self.loss, dtype, should_skip(self))
         shapes = _places(blocks)
         for i in chain([rng.choice(filled)], rng.permutation(filled)):
             step = map_blocks(blocks, sample, shapes, only=[int(i)], label="sgd_step_size")[0]
             if step is not None:
                 return float(step) / longer
-        raise no_rows_left()
+        raise no_finite_rows_error()
 
     def settle_targets(
         self, y: NDArray[Any], classes: NDArray[Any] | None, weights: F64 | None = None
@@ -263,7 +263,7 @@ class IncrementalSGD(LinearLearner):
         dtype = state.coef.dtype
         mix = n_blocks_to_shuffle(targets, blocks.bounds, n_classes)
         known = RowLabels(targets, np.zeros(len(targets), np.bool_), weights)
-        order = BatchSampler(choose_materialization(blocks, 1), known, seed, mix, skip=skips(self))
+        order = BatchSampler(choose_materialization(blocks, 1), known, seed, mix, skip=should_skip(self))
         course = TrainingConfig(order, objective, dtype, Stopping(1, 1))
         with course.plan(f"fit {type(self).__name__} in part", 1).run(self.verbose) as progress:
             end = run_epochs(course, TrainingState(state, epoch=calls), progress, lambda position: None)

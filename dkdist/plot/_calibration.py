@@ -69,7 +69,7 @@ def calibration(model: Any, sets: Any, y: Any, *, n_bins: int = 10, ax: Any = No
     >>> ax.get_xlabel()
     'probability of 1'
     """
-    n_bins = check_int("n_bins", n_bins, most=MAX_BINS)
+    n_bins = check_int("n_bins", n_bins, maximum=MAX_BINS)
     probabilities, correct, class_name = _predict_probabilities(model, sets, y)
     bins = np.array_split(np.argsort(probabilities, kind="stable"), min(n_bins, len(probabilities)))
     x = np.array([probabilities[rows].mean() for rows in bins])

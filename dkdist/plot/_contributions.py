@@ -73,7 +73,7 @@ def contributions(
     40
     """
     collection = check_sets(sets, text=True)
-    i = check_int("which", which, least=0, most=len(collection) - 1)
+    i = check_int("which", which, minimum=0, maximum=len(collection) - 1)
     view = collection[i : i + 1]
     one_set = view if isinstance(view, SampleSets) else view.load()
     values = _select_output(contributions, i, len(collection), int(one_set.sizes[0]), output)
@@ -111,7 +111,7 @@ def _select_output(contributions: Any, i: int, n_sets: int, n: int, output: Any)
     if output is None and columns.shape[1] != 1:
         raise ValueError(f"output must be given for contributions to {columns.shape[1]} outputs")
     return columns[
-        :, check_int("output", 0 if output is None else output, least=0, most=columns.shape[1] - 1)
+        :, check_int("output", 0 if output is None else output, minimum=0, maximum=columns.shape[1] - 1)
     ]
 
 

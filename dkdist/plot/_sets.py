@@ -194,7 +194,7 @@ def _select_sets(which: Any, n: int, colours: TargetColours | None) -> list[int]
     indices = list(which) if np.iterable(which) else [which]
     if len(indices) == 0:
         raise ValueError("which must be the index of at least one set; got none")
-    return [check_int("which", i, least=0, most=n - 1) for i in indices]
+    return [check_int("which", i, minimum=0, maximum=n - 1) for i in indices]
 
 
 def _example_sets(n: int, colours: TargetColours | None) -> list[int]:

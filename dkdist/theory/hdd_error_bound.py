@@ -8,7 +8,7 @@ from numbers import Real
 
 import numpy as np
 
-from dkdist._base.parameter_checks import one_of, positive, whole
+from dkdist._base.parameter_checks import check_choice, check_positive, check_int
 from dkdist.embeddings.divergences import divergence as divergence_of
 from dkdist.theory import hdd_terms as bounds
 
@@ -119,9 +119,9 @@ def hdd_error_bound(
     >>> round(bound.kde, 3), round(bound.features, 3), round(bound.total, 3)
     (0.082, 0.059, 0.142)
     """
-    n, d = whole("n_points", n_points), whole("n_dims", n_dims)
-    F = whole("n_components", n_components, least=2) // 2
-    sigma, h, delta = positive("sigma", sigma), positive("bandwidth", bandwidth), positive("delta", delta)
+    n, d = check_int("n_points", n_points), check_int("n_dims", n_dims)
+    F = check_int("n_components", n_components, minimum=2) // 2
+    sigma, h, delta = check_positive("sigma", sigma), check_positive("bandwidth", bandwidth), check_positive("delta", delta)
     for name, value in (
         ("lipschitz", lipschitz), ("holder", holder), ("lowest", lowest), ("frequency_error", frequency_error),
     ):  # fmt: skip
@@ -136,7 +136,7 @@ def hdd_error_bound(
         f"lipschitz must be >= 0 and lowest between 0 and 1; found {lipschitz} and {lowest}",
     )
     _require(0 <= frequency_error < 1, f"frequency_error must be below 1; found {frequency_error}")
-    Z = divergence_of(one_of("divergence", divergence, NAMES)).total
+    Z = divergence_of(check_choice("divergence", divergence, NAMES)).total
     share = delta / (2 + (n_frequencies is not None) + (n_nodes is not None))
     slope = bounds.STEEPEST / sigma  # of k by d
     energy = bounds.reflected_energy(h, d)
@@ -153,7 +153,7 @@ def hdd_error_bound(
             divergence != "hellinger", "divergence='hellinger' has no frequencies: leave out n_frequencies"
         )
         _require(frequency_error == 0, "give n_frequencies, or the frequency_error of a rule; found both")
-        M = whole("n_frequencies", n_frequencies)
+        M = check_int("n_frequencies", n_frequencies)
         frequencies = bounds.sampled_frequencies(Z, M, share) / (2 * sigma**2)
     else:  # sup of a r exp(-a (1 - r)), a = d^2 / (2 sigma^2)
         frequencies = frequency_error / (math.e * (1 - frequency_error))
@@ -162,15 +162,15 @@ def hdd_error_bound(
         n_basis is not None or (smoothness is None and n_nodes is None), "smoothness and n_nodes need n_basis"
     )
     if n_basis is not None:
-        K = whole("n_basis", n_basis)
+        K = check_int("n_basis", n_basis)
         if smoothness is not None:
             _require(
                 np.shape(smoothness) == (2,), f"smoothness must be (radius, order); found {smoothness!r}"
             )
-            radius, order = (positive("smoothness", value) for value in smoothness)
+            radius, order = (check_positive("smoothness", value) for value in smoothness)
             truncation = slope * bounds.left_out(Z, radius, order, K)
         if n_nodes is not None:
-            integration = slope * bounds.sampled_integrals(Z, d, K, whole("n_nodes", n_nodes), share)
+            integration = slope * bounds.sampled_integrals(Z, d, K, check_int("n_nodes", n_nodes), share)
     features = bounds.random_features(F, share)
     total = kde + frequencies + truncation + integration + features
     return HddErrorBound(kde, float(frequencies), truncation, integration, features, float(total), delta)

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.stats import t as student
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist._base.embedding import SetEmbedding, known_sets
-from dkdist._base.parameter_checks import draw_seed, whole
+from dkdist._base.embedding import SetEmbedding, check_fitted_sets
+from dkdist._base.parameter_checks import draw_seed, check_int
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import nonfinite_rows
 from dkdist._utils.text import key_value_table
@@ -18,7 +18,7 @@ from dkdist.distances.distance_embedding import DistanceEmbedding
 from dkdist.embeddings.divergence import DivergenceEmbedding
 from dkdist.embeddings.divergence_params import DivergenceSpec
 from dkdist.embeddings.divergences import divergence
-from dkdist.embeddings.structure import parts_of
+from dkdist.embeddings.structure import feature_blocks
 from dkdist.kernels.kernel_sums import scaled, sums
 from dkdist.kernels.mean_embedding import MeanEmbedding
 from dkdist.kernels.random_fourier_features import RandomFourierFeatures
@@ -122,8 +122,8 @@ def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = 
     for step in (embedding, features):
         if step is not None:
             check_is_fitted(step)
-    sets = known_sets(embedding, sets)
-    n_pairs = whole("n_pairs", n_pairs, least=2)
+    sets = check_fitted_sets(embedding, sets)
+    n_pairs = check_int("n_pairs", n_pairs, minimum=2)
     if n_pairs > MOST_PAIRS:
         raise ValueError(f"n_pairs must be at most {MOST_PAIRS:,}; found {n_pairs}")
     if len(sets) < 2:
@@ -222,8 +222,8 @@ def _divergences(embedding: DivergenceEmbedding, sets: SampleSets, i: I64, j: I6
     """The divergences of the same densities on many nodes, by the formula of kappa; the mean over scales."""
     kappa = divergence(embedding.divergence).kappa
     parts = [
-        part.weight * _of_densities(part.spec, kappa, part.of_sets(sets), i, j)
-        for part in parts_of(embedding.spec_)
+        part.weight * _of_densities(part.spec, kappa, part.select(sets), i, j)
+        for part in feature_blocks(embedding.spec_)
     ]
     return np.asarray(sum(parts))
 

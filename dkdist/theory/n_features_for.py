@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.parameter_checks import one_of, positive, whole
+from dkdist._base.parameter_checks import check_choice, check_positive, check_int
 from dkdist.kernels._taylor_numba import MAX_ORDER, n_terms, taylor_order
 from dkdist.kernels.fourier_grid import MAX_GRID_DIMS, fourier_grid
 from dkdist.theory import feature_bounds as bounds
@@ -97,12 +97,12 @@ def n_features_for(
     >>> dk.n_features_for(0.05, rule="taylor", n_dims=10, diameter=1.0, sigma=1.0)
     11
     """
-    eps, delta = positive("eps", eps), positive("delta", delta)
+    eps, delta = check_positive("eps", eps), check_positive("delta", delta)
     if not (LEAST <= eps < 1 and LEAST <= delta < 1):
         raise ValueError(
             f"eps and delta must be below 1, and no less than {LEAST:g}; found {eps} and {delta}"
         )
-    one_of("rule", rule, tuple(FORMS))
+    check_choice("rule", rule, tuple(FORMS))
     values = {
         "n_points": n_points, "n_dims": n_dims, "diameter": diameter, "sigma": sigma, "gamma": gamma,
     }  # fmt: skip
@@ -124,9 +124,9 @@ def _checked(rule: str, values: dict[str, Any]) -> dict[str, Any]:
     if tuple(given) not in FORMS[rule]:
         forms = " or ".join(", ".join(form) for form in FORMS[rule])
         raise ValueError(f"rule={rule!r} takes {forms}; found {', '.join(given) or 'none of them'}")
-    count = partial(whole, most=np.inf)  # numbers of a formula, not of anything that is stored
+    count = partial(check_int, maximum=np.inf)  # numbers of a formula, not of anything that is stored
     checks: dict[str, Callable[[str, Any], float]] = {"n_points": count, "n_dims": count}
-    found = {name: checks.get(name, positive)(name, value) for name, value in given.items()}
+    found = {name: checks.get(name, check_positive)(name, value) for name, value in given.items()}
     for name in checks.keys() & found.keys():
         if found[name] > FARTHEST:
             raise ValueError(f"{name} must be at most {FARTHEST:g}; found more")

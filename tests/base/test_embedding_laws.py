@@ -334,7 +334,7 @@ def test_a_bad_set_costs_itself_alone(case):
     with pytest.raises(dk.SampleSetError, match="set 3"):
         clone(embedding).fit(clean).transform(spoilt)
     fitted = clone(embedding).set_params(on_error="skip").fit(clean)
-    with pytest.warns(UserWarning, match=r"1 bad set\(s\) cannot be embedded and have rows of NaN: 3"):
+    with pytest.warns(UserWarning, match=r"1 invalid set\(s\) cannot be embedded and have rows of NaN: 3"):
         rows = fitted.transform(spoilt)
     others = np.arange(N_SETS) != 3
     assert np.isnan(rows[3]).all()

@@ -8,7 +8,7 @@ import pytest
 from scipy.spatial.distance import cdist, pdist
 
 import dkdist as dk
-from dkdist._base.sampling import least_keys, row_keys, some, some_runs
+from dkdist._base.sampling import smallest_keys, random_row_keys, random_subset, random_runs
 
 GRID = np.stack(np.meshgrid(np.arange(512.0), np.arange(512.0)), axis=-1).reshape(-1, 2)
 
@@ -51,7 +51,7 @@ def test_pixels_of_a_grid(seed, monkeypatch):
 
 
 def test_the_median_keeps_to_its_sampling_law():
-    found = [np.median(pdist(GRID[some(len(GRID), 512, seed)])) for seed in range(40)]
+    found = [np.median(pdist(GRID[random_subset(len(GRID), 512, seed)])) for seed in range(40)]
     assert np.mean(found) == pytest.approx(MEDIAN, abs=4 * DEVIATION[512] / np.sqrt(40))
     assert np.std(found) < 1.5 * DEVIATION[512]  # 1.5: four standard deviations of that of 40
 
@@ -137,7 +137,7 @@ def test_gamma_is_taken_of_all_sets():
 
 @pytest.mark.parametrize("n", [1, 7, 512, 513, 600, 5000])
 def test_runs_are_within_bounds_and_distinct(n):
-    rows = np.concatenate([some_runs(n, 32, 16, seed) for seed in range(50)]).reshape(50, -1)
+    rows = np.concatenate([random_runs(n, 32, 16, seed) for seed in range(50)]).reshape(50, -1)
     assert (np.diff(rows, axis=1) > 0).all()
     assert rows.min() == 0
     assert rows.max() == n - 1 if n < 600 else rows.max() < n
@@ -145,6 +145,6 @@ def test_runs_are_within_bounds_and_distinct(n):
 
 
 def test_keys_of_rows_do_not_depend_on_pieces():
-    keys = row_keys(0, 1000, 3)
-    np.testing.assert_array_equal(np.concatenate([row_keys(a, 100, 3) for a in range(0, 1000, 100)]), keys)
-    np.testing.assert_array_equal(least_keys(keys, 10), np.sort(np.argsort(keys)[:10]))
+    keys = random_row_keys(0, 1000, 3)
+    np.testing.assert_array_equal(np.concatenate([random_row_keys(a, 100, 3) for a in range(0, 1000, 100)]), keys)
+    np.testing.assert_array_equal(smallest_keys(keys, 10), np.sort(np.argsort(keys)[:10]))

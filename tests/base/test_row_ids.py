@@ -153,8 +153,8 @@ def test_targets_that_lack_a_set_are_refused():
 def test_rows_are_plain_arrays_and_their_owners_forgotten_with_them():
     rows = dk.MomentEmbedding().fit_transform(SETS, SERIES)
     assert type(rows) is np.ndarray
-    assert row_ids.ids_of(rows).tolist() == IDS.tolist()
-    assert row_ids.ids_of(rows[:3]) is None
+    assert row_ids.find_ids(rows).tolist() == IDS.tolist()
+    assert row_ids.find_ids(rows[:3]) is None
     key = id(rows)
     assert key in row_ids._OWNERS
     del rows
@@ -170,7 +170,7 @@ def test_guarded_rows_tell_what_they_are():
         with pytest.raises(SampleSetError, match=ANOTHER):
             use(rows)
     again = pickle.loads(pickle.dumps(rows))
-    assert row_ids.ids_of(again).tolist() == IDS.tolist()
+    assert row_ids.find_ids(again).tolist() == IDS.tolist()
     assert (
         ridge().fit(again, SHUFFLED).predict(again).tolist()
         == ridge().fit(rows, SHUFFLED).predict(rows).tolist()

@@ -10,7 +10,7 @@ from dkdist._base.params import FittedParams, Params
 
 @dataclass(frozen=True)
 class Numbers(Params["Drawn"]):
-    _kept = 2
+    _cache_size = 2
 
     value: int
 
@@ -26,7 +26,7 @@ class Drawn(FittedParams[Numbers]):
 
 @dataclass(frozen=True)
 class Others(Numbers):
-    _kept = 0
+    _cache_size = 0
 
 
 def test_tables_are_drawn_once_and_the_latest_are_kept() -> None:

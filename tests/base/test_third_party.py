@@ -70,7 +70,7 @@ def test_invalid_sets_are_named_or_skipped(sets):
     weighted = dk.SampleSets.from_arrays(list(sets), weights=weights)
     with pytest.raises(dk.SampleSetError, match="set 3"):
         RangeEmbedding().fit(weighted)
-    with pytest.warns(UserWarning, match="1 bad set"):
+    with pytest.warns(UserWarning, match="1 invalid set"):
         rows = RangeEmbedding(on_error="skip").fit_transform(weighted)
     assert np.isnan(rows).any(axis=1).tolist() == [False, False, False, True, False, False]
 

@@ -15,7 +15,7 @@ import dkdist as dk
 from dkdist._runtime.run import plan_of
 from dkdist.cli import help as json_keys
 from dkdist.cli import main
-from dkdist.embeddings.density_choices import most_nodes
+from dkdist.embeddings.density_choices import max_nodes_per_dim
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_columns_are_exact_or_at_most(bags, blind, tmp_path, capsys):
         assert (found["columns_exact"], found["columns"]) == (True, embedding.fit(sets).spec_.n_features)
     line = str(tmp_path / "line.zarr")
     dk.write_sets(line, np.zeros((3, 4, 1)))
-    assert planned([line, "--task", "classify"], capsys)["columns"] == most_nodes("tensor", 1)
+    assert planned([line, "--task", "classify"], capsys)["columns"] == max_nodes_per_dim("tensor", 1)
     found = planned([blind], capsys)
     assert (found["n_sets"], found["bytes_a_pass"], found["n_features"]) == (60, 2400 * 2 * 4, 2000)
 

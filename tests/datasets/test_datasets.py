@@ -76,11 +76,11 @@ def test_a_seed_decides_everything(make):
 
 
 def test_wrong_arguments_are_named():
-    with pytest.raises(ValueError, match="n_donors must be a whole number >= 2; found 1"):
+    with pytest.raises(ValueError, match="n_donors must be an integer >= 2; got 1"):
         dk.datasets.make_cells(1)
-    with pytest.raises(ValueError, match="n_sets must be a whole number >= 1; found 0"):
+    with pytest.raises(ValueError, match="n_sets must be an integer >= 1; got 0"):
         dk.datasets.make_mixtures(0)
-    with pytest.raises(ValueError, match="n_points must be a whole number from 1 to 1000000"):
+    with pytest.raises(ValueError, match="n_points must be an integer from 1 to 1000000"):
         dk.datasets.make_mixtures(1, 10**9)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import coefficients
 
-from dkdist.embeddings._binning_numba import BATCH, binned_coefficients
+from dkdist.embeddings._binning_numba import POINTS_PER_BATCH, binned_coefficients
 from dkdist.embeddings._density_numba import basis_table, tensor_density
 
 DEGREES = {2: (12, 16), 3: (8, 12, 4)}
@@ -85,11 +85,11 @@ def test_boxes_are_scaled():
 
 
 def test_sets_of_many_batches_lose_no_counts():
-    points = np.random.default_rng(0).random((2 * BATCH + 77, 2)).astype(np.float32) ** 2
+    points = np.random.default_rng(0).random((2 * POINTS_PER_BATCH + 77, 2)).astype(np.float32) ** 2
     error = binned(points, (8, 8)).reshape(8, 8) - coefficients(points, (8, 8))
     assert (np.abs(error) <= aliasing_bound((8, 8)) / 4 + ROUNDING).all()
     assert abs(error[0, 0]) < 5e-6
-    in_one_cell = np.full((BATCH, 2), 0.3, np.float32)
+    in_one_cell = np.full((POINTS_PER_BATCH, 2), 0.3, np.float32)
     assert abs(binned(in_one_cell, (8, 8))[0] - 1) < 1e-3
 
 

@@ -8,7 +8,7 @@ import pytest
 from oracles import coefficients as exact
 
 from dkdist._base.params import Domain
-from dkdist.embeddings.coefficients import CoefficientSpec, tiles, widest
+from dkdist.embeddings.coefficients import CoefficientSpec, iter_tiles, merge_specs
 from dkdist.embeddings.divergence_params import DivergenceSpec
 from dkdist.sets import SampleSets
 
@@ -24,7 +24,7 @@ def sets_of(sizes, d, seed=0, weighted=False):
 
 
 def all_of(spec, sets):
-    return np.concatenate([spec.materialize().of(sets, spans) for _, spans in tiles(sets)])
+    return np.concatenate([spec.materialize().of(sets, spans) for _, spans in iter_tiles(sets)])
 
 
 WIDE = [
@@ -55,32 +55,32 @@ def test_coefficients_are_the_means_of_products_of_cosines(wide, narrow, weighte
 @each_pair
 def test_what_is_cut_from_more_has_the_same_bits(wide, narrow):
     sets = sets_of([1, 70, 200, 255] * 20, wide.domain.n_dims)
-    np.testing.assert_array_equal(narrow.cut(all_of(wide, sets), wide), all_of(narrow, sets))
+    np.testing.assert_array_equal(narrow.select(all_of(wide, sets), wide), all_of(narrow, sets))
     C = all_of(narrow, sets)
-    assert narrow.cut(C, narrow) is C
+    assert narrow.select(C, narrow) is C
 
 
 @each_pair
 def test_what_is_not_there_is_refused(wide, narrow):
     with pytest.raises(ValueError, match="do not hold those of degrees"):
-        wide.cut(np.zeros((1, len(narrow.exponents)), np.float32), narrow)
+        wide.select(np.zeros((1, len(narrow.exponents)), np.float32), narrow)
     with pytest.raises(ValueError, match="one domain and structure"):
-        widest([wide, replace(narrow, domain=replace(narrow.domain, fixed=False))])
+        merge_specs([wide, replace(narrow, domain=replace(narrow.domain, fixed=False))])
 
 
 @each_pair
 def test_the_widest_holds_all(wide, narrow):
-    assert widest([narrow, wide, narrow]) == wide
+    assert merge_specs([narrow, wide, narrow]) == wide
 
 
 def test_the_widest_of_several_directions():
     one, other = (CoefficientSpec(unit(2), "tensor", K) for K in ((4, 16), (8, 4)))
-    assert widest([one, other]).degrees == (8, 16)
+    assert merge_specs([one, other]).degrees == (8, 16)
     flat, round_ = (
         CoefficientSpec(unit(4), "ball", K, order)
         for K, order in (((5.0, 5.0, 2.0, 2.0), 1.0), ((3.0,) * 4, 2.0))
     )
-    both = {tuple(a) for a in widest([flat, round_]).exponents.tolist()}
+    both = {tuple(a) for a in merge_specs([flat, round_]).exponents.tolist()}
     assert both >= {tuple(a) for spec in (flat, round_) for a in spec.exponents.tolist()}
 
 
@@ -118,11 +118,11 @@ def test_one_pass_serves_embeddings_of_other_bandwidths_bases_and_divergences(st
         for h in bandwidths
         for n, lam, mass in ((4, (0.0,), (0.5,)), (5, (0.3, 0.9), (0.3, 0.1)))
     ]
-    wide = widest([spec.coefficients for spec in specs])
+    wide = merge_specs([spec.coefficients for spec in specs])
     C = all_of(wide, sets)
     for spec in specs:
         rows, own = spec.materialize().rows(C, wide), spec.materialize().embed(sets)
-        if spec.straight:  # sums in another order, under a root
+        if spec.is_direct:  # sums in another order, under a root
             np.testing.assert_allclose(rows, own, rtol=0, atol=2e-3)
         else:
             np.testing.assert_array_equal(rows, own)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from oracles import coefficients, reflected_density
 
 from dkdist.embeddings._density_numba import (
-    TAIL,
+    TRUNCATION_DAMPING,
     ball_terms,
     basis_table,
     degree_for,
@@ -80,8 +80,8 @@ def test_degrees_end_where_the_gaussian_has_damped(h):
     K = degree_for(h)
     assert K >= 4
     assert K % 4 == 0
-    assert np.exp(-((np.pi * K * h) ** 2) / 2) <= TAIL * (1 + 1e-9)
-    assert K == 4 or np.exp(-((np.pi * (K - 4) * h) ** 2) / 2) > TAIL
+    assert np.exp(-((np.pi * K * h) ** 2) / 2) <= TRUNCATION_DAMPING * (1 + 1e-9)
+    assert K == 4 or np.exp(-((np.pi * (K - 4) * h) ** 2) / 2) > TRUNCATION_DAMPING
 
 
 def test_last_dimension_runs_fastest():

@@ -227,7 +227,7 @@ def test_weights_that_are_no_measure_are_refused():
     arrays = [np.zeros((2, 1)), np.ones((3, 1))]
     for weights, message in (
         ([[1, 1], [1, -2, 1]], r"weight of point 1 of set 1 is -2"),
-        ([[1, 1], [0, 0, 0]], r"weights of set 1 sum to 0"),
+        ([[1, 1], [0, 0, 0]], r"weights of set 1 must have a positive sum"),
     ):
         sets = dk.SampleSets.from_arrays(arrays, weights=weights)
         with pytest.raises(dk.SampleSetError, match=message):
@@ -326,9 +326,9 @@ def test_flat_dimensions_change_nothing():
     ("options", "message"),
     [
         ({"divergence": "kl"}, r"unknown divergence 'kl': expected one of 'jensen-shannon'"),
-        ({"n_basis": 1}, r"n_basis must be a whole number >= 2; found 1"),
-        ({"n_basis": 2.5}, r"n_basis must be a whole number"),
-        ({"n_frequencies": 0}, r"n_frequencies must be a whole number >= 1; found 0"),
+        ({"n_basis": 1}, r"n_basis must be an integer >= 2; got 1"),
+        ({"n_basis": 2.5}, r"n_basis must be an integer"),
+        ({"n_frequencies": 0}, r"n_frequencies must be an integer >= 1; got 0"),
         ({"frequencies": "halton"}, r"frequencies must be one of 'auto', 'fitted'"),
         ({"bandwidth": "silverman"}, r"bandwidth must be one of 'auto', 'scott'"),
         ({"bandwidth": -1.0}, r"bandwidth must be a positive number or 2 of them"),

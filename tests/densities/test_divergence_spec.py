@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from oracles import gaussian_mixtures, series_density, squared_distances
 
 from dkdist._base.params import Domain
-from dkdist.embeddings._binning_numba import WORTHWHILE
+from dkdist.embeddings._binning_numba import MIN_BINNED_POINTS_BY_DIM
 from dkdist.embeddings._density_numba import degree_for
-from dkdist.embeddings.coefficients import SETS_AT_ONCE
+from dkdist.embeddings.coefficients import MIN_SETS_PER_TILE
 from dkdist.embeddings.divergence_params import (
-    MOST_TERMS,
+    MAX_BALL_TERMS,
     DivergenceSpec,
     ball_of_degrees,
-    finest_bandwidth,
+    min_ball_bandwidth,
     lattice_size,
 )
 from dkdist.sets import SampleSets
@@ -104,7 +104,7 @@ def test_bits_of_a_row_depend_on_its_own_set_alone(spec, seed, data):
 
 @each_spec
 def test_bits_do_not_depend_on_the_place_in_a_long_block(spec):
-    sets = sets_of([5 + i % 40 for i in range(2 * SETS_AT_ONCE + 9)], spec.n_dims)
+    sets = sets_of([5 + i % 40 for i in range(2 * MIN_SETS_PER_TILE + 9)], spec.n_dims)
     parameters = spec.materialize()
     rows = parameters.embed(sets)
     shifted = parameters.embed(sets[7:])
@@ -119,7 +119,7 @@ def test_large_sets_through_the_grid_agree_with_small_ones(d):
     row = spec.materialize().embed(SampleSets.from_arrays([points]))[0].astype(np.float64)
     density = (row[: 10**d] / np.sqrt(0.2)) ** 2 * 10**d
     expected = series_density(points, degrees, (0.1,) * d, (np.arange(10) + 0.5) / 10)
-    assert WORTHWHILE[d] <= 1200
+    assert MIN_BINNED_POINTS_BY_DIM[d] <= 1200
     assert np.abs(density - expected).max() < 0.01 * expected.max()
 
 
@@ -154,7 +154,7 @@ def test_domains_of_any_width(width):
 
 def test_points_outside_are_counted_set_by_set():
     sets = SampleSets.from_arrays([[[0.5, 0.5]], [[-0.1, 0.5], [0.5, 1.1], [1, 0]], [[2, 2], [0, 0]]])
-    assert spec_of("tensor", 2).domain.outside(sets).tolist() == [0, 2, 1]
+    assert spec_of("tensor", 2).domain.count_outside(sets).tolist() == [0, 2, 1]
 
 
 def test_too_fine_a_bandwidth_is_refused_with_the_number_of_coefficients():
@@ -167,15 +167,15 @@ def test_too_fine_a_bandwidth_is_refused_with_the_number_of_coefficients():
 def test_ball_holds_the_least_damped_terms(d, h):
     bandwidth = tuple(h * s for s in (1.0, 1.5, 0.8, 1.2, 1.0, 2.0)[:d])
     exponents, terms, r = ball_of_degrees(bandwidth)
-    assert len(exponents) == len(terms) <= MOST_TERMS
+    assert len(exponents) == len(terms) <= MAX_BALL_TERMS
     exponent = np.linalg.norm(np.pi * exponents * bandwidth, axis=1)
     assert exponent.max() <= r * (1 + 1e-9)
-    assert r == pytest.approx(np.sqrt(2 * np.log(1 / 3e-4)), rel=1e-6) or len(exponents) > MOST_TERMS * 0.9
+    assert r == pytest.approx(np.sqrt(2 * np.log(1 / 3e-4)), rel=1e-6) or len(exponents) > MAX_BALL_TERMS * 0.9
 
 
 @pytest.mark.parametrize(("d", "h"), [(4, 0.0985), (5, 0.147), (6, 0.19)])
 def test_finest_bandwidth(d, h):
-    assert finest_bandwidth(d) == pytest.approx(h, rel=0.01)
-    exponents, _, r = ball_of_degrees((finest_bandwidth(d) * 1.001,) * d)
+    assert min_ball_bandwidth(d) == pytest.approx(h, rel=0.01)
+    exponents, _, r = ball_of_degrees((min_ball_bandwidth(d) * 1.001,) * d)
     assert np.exp(-(r**2) / 2) <= 0.0101
-    assert len(exponents) <= MOST_TERMS
+    assert len(exponents) <= MAX_BALL_TERMS

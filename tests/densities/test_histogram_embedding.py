@@ -120,7 +120,7 @@ def test_the_bounds_of_the_data_and_points_outside():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n_bins": 0}, "n_bins must be a whole number >= 1"),
+        ({"n_bins": 0}, "n_bins must be an integer >= 1"),
         (
             {"n_bins": 2000},
             "n_bins=2000 gives 4000000 cells in 2 joint dimensions, more than 1048576: lower n_bins",
@@ -128,7 +128,7 @@ def test_the_bounds_of_the_data_and_points_outside():
         ({"divergence": "kullback"}, "unknown divergence 'kullback': expected one of 'jensen-shannon'"),
         ({"structure": "tensor"}, "structure must be one of"),
         ({"frequencies": "best"}, "frequencies must be one of"),
-        ({"n_frequencies": 0}, "n_frequencies must be a whole number"),
+        ({"n_frequencies": 0}, "n_frequencies must be an integer"),
         ({"on_error": "ignore"}, "on_error must be one of"),
     ],
 )

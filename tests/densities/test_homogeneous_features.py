@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist.embeddings._density_numba import FLOOR, homogeneous_features, n_parts
+from dkdist.embeddings._density_numba import MIN_DENSITY, homogeneous_features, n_parts
 
 
 def features(p, v, lam, w):
@@ -28,11 +28,11 @@ def test_distances_are_those_of_complex_powers(lam, seed):
     p, q = np.exp(rng.uniform(-13, 5, (2, 30))).astype(np.float32).astype(np.float64)
     v, w, lam = rng.random(30), rng.random(len(lam)), np.array(lam)
     rows = features(np.stack([p, q]), v, lam, w).astype(np.float64)
-    powers = [np.maximum(x, FLOOR)[:, None] ** (0.5 + 1j * lam) for x in (p, q)]
+    powers = [np.maximum(x, MIN_DENSITY)[:, None] ** (0.5 + 1j * lam) for x in (p, q)]
     expected = v @ np.abs(powers[0] - powers[1]) ** 2 @ w
     scale = v @ (p + q) * w.sum()
     assert ((rows[0] - rows[1]) ** 2).sum() == pytest.approx(expected, rel=1e-4, abs=2e-6 * scale)
-    assert (rows[0] ** 2).sum() == pytest.approx(v @ np.maximum(p, FLOOR) * w.sum(), rel=1e-5)
+    assert (rows[0] ** 2).sum() == pytest.approx(v @ np.maximum(p, MIN_DENSITY) * w.sum(), rel=1e-5)
 
 
 def test_columns_are_cosines_then_sines_of_each_frequency_with_zero_first():
@@ -54,7 +54,7 @@ def test_columns_are_cosines_then_sines_of_each_frequency_with_zero_first():
 def test_densities_are_floored(low):
     v, lam, w = np.ones(2), np.array([0.0, 1.0]), np.ones(2)
     np.testing.assert_array_equal(
-        features(np.array([[low, 1.0]]), v, lam, w), features(np.array([[FLOOR, 1.0]]), v, lam, w)
+        features(np.array([[low, 1.0]]), v, lam, w), features(np.array([[MIN_DENSITY, 1.0]]), v, lam, w)
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from oracles import coefficients, gaussian_mixtures, panels, reflected_density, squared_distances
 
 import dkdist as dk
-from dkdist.embeddings.coefficients import tiles, widest
+from dkdist.embeddings.coefficients import iter_tiles, merge_specs
 
 
 def unit_sets(n_sets, d, n=200, seed=0):
@@ -149,8 +149,8 @@ def test_one_pass_serves_several_embeddings_of_both_kinds():
         dk.L2Embedding(30, bandwidth=0, domain="unit", index_set="total-degree").fit(sets),
         dk.DivergenceEmbedding("chi2", bandwidth=0.09, domain="unit").fit(sets),
     ]
-    wide = widest([e.spec_.coefficients for e in fitted])
-    C = np.concatenate([wide.materialize().of(sets, spans) for _, spans in tiles(sets)])
+    wide = merge_specs([e.spec_.coefficients for e in fitted])
+    C = np.concatenate([wide.materialize().of(sets, spans) for _, spans in iter_tiles(sets)])
     for embedding in fitted:
         rows = embedding.spec_.materialize().rows(C, wide)
         exact = not getattr(embedding.spec_, "straight", False)  # else sums in another order, under a root
@@ -167,7 +167,7 @@ def test_large_sets_go_through_a_grid():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n_basis": 1}, "n_basis must be a whole number >= 2"),
+        ({"n_basis": 1}, "n_basis must be an integer >= 2"),
         ({"bandwidth": -0.1}, "bandwidth must be a number >= 0 or 2 of them"),
         ({"bandwidth": [[0.1], [0.1, 0.2]]}, "a nested sequence of these"),
         ({"bandwidth": [[0.1, 0.1, 0.1]]}, "a nested sequence of these"),

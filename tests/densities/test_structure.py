@@ -12,8 +12,8 @@ from scipy.stats import binom, rankdata, t
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist._base.influence import influences
-from dkdist.embeddings.pair_selection import _halves, found_pairs, test_dependence
+from dkdist._base.influence import point_influences
+from dkdist.embeddings.pair_selection import _halves, select_pairs, compute_pair_tests
 from dkdist.embeddings.structure import FeatureBlock, FeatureUnionParams
 
 BOX = (-4.0, 4.0)
@@ -27,9 +27,9 @@ KINDS = {
 def test_pairs_are_tested_set_by_set_in_little_memory() -> None:
     """Cosines of all points at once would take 72 bytes a coordinate."""
     sets = dk.SampleSets.from_arrays(np.random.default_rng(0).random((100, 60, 40)))
-    test_dependence(sets[:8])
+    compute_pair_tests(sets[:8])
     tracemalloc.start()
-    test_dependence(sets)
+    compute_pair_tests(sets)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     matrices = 12 * 8 * (3 * sets.n_dims) ** 2
@@ -66,7 +66,7 @@ def test_the_test_is_a_correlation_over_sets_of_both_halves() -> None:
         f = np.cos(np.pi * u[:, :, None] * np.arange(1, 4))
         f -= f.mean(axis=0)
         T.append(np.einsum("nia,njb->ijab", f, f) / len(half))
-    found = test_dependence(sets)
+    found = compute_pair_tests(sets)
     for k, (i, j) in enumerate(zip(*np.triu_indices(3, 1), strict=True)):
         one, other = (np.array(T[start::2])[:, i, j].reshape(30, 9) for start in (0, 1))
         r = max(np.corrcoef(one[:, ab], other[:, ab])[0, 1] for ab in range(9))
@@ -85,15 +85,15 @@ def test_one_copula_in_all_sets_is_no_difference() -> None:
             np.exp(rng.normal()) * rng.normal(size=(n, 4)) @ mix + rng.normal(size=4)
             for n in rng.integers(16, 60, 60)
         ]
-        least.append(6 * test_dependence(dk.SampleSets.from_arrays(arrays)).p.min())
+        least.append(6 * compute_pair_tests(dk.SampleSets.from_arrays(arrays)).p.min())
     assert sum(p <= 0.1 for p in least) <= binom.ppf(0.9999, 60, 0.1)
     assert sum(p <= 0.01 for p in least) <= 3
 
 
 def test_planted_pairs_are_found_and_no_others() -> None:
     sets = classes(100, 7, [(1, 4), (5, 2)])
-    assert sorted(found_pairs(sets)) == [(1, 4), (2, 5)]
-    assert found_pairs(weighted(sets)) != []
+    assert sorted(select_pairs(sets)) == [(1, 4), (2, 5)]
+    assert select_pairs(weighted(sets)) != []
 
 
 def test_dependence_that_is_no_correlation_is_found() -> None:
@@ -105,14 +105,14 @@ def test_dependence_that_is_no_correlation_is_found() -> None:
             angle = rng.uniform(0, 2 * np.pi, 60)
             x[:, 1], x[:, 3] = np.cos(angle), np.sin(angle)
         arrays.append(x)
-    assert found_pairs(dk.SampleSets.from_arrays(arrays)) == [(1, 3)]
+    assert select_pairs(dk.SampleSets.from_arrays(arrays)) == [(1, 3)]
 
 
 def test_marginals_of_every_set_change_nothing() -> None:
     sets = classes(60, 4, [(0, 3)])
     rng = np.random.default_rng(0)
     bent = [np.exp(x * rng.uniform(0.2, 1, 4)) + rng.normal(size=4) for x in sets]
-    np.testing.assert_array_equal(test_dependence(dk.SampleSets.from_arrays(bent)).t, test_dependence(sets).t)
+    np.testing.assert_array_equal(compute_pair_tests(dk.SampleSets.from_arrays(bent)).t, compute_pair_tests(sets).t)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_the_strongest_are_taken_where_all_would_be_too_many() -> None:
     sets = classes(80, 6, [(0, 3), (1, 2), (4, 5)])
     made = dk.DivergenceEmbedding(n_basis=64, bandwidth=0.1).fit(sets)
     assert made.n_pairs_found_ == 3
-    assert made.pairs_ == tuple(found_pairs(sets)[:2])  # of 8,192 nodes
+    assert made.pairs_ == tuple(select_pairs(sets)[:2])  # of 8,192 nodes
     assert sum(len(part.dims) == 2 for part in made.spec_.parts) == 2
     assert len(dk.DivergenceEmbedding(n_basis=52, bandwidth=0.1).fit(sets).pairs_) == 3
 
@@ -254,7 +254,7 @@ def test_influence_is_the_derivative_of_rows(kind: str) -> None:
     tables = KINDS[kind](structure=[(0, 1), (1, 2, 3)]).fit(sets).spec_.materialize()
     gradient = np.random.default_rng(0).normal(size=(tables.spec.n_features, 2))
     one, place, step = sets[:1], sets[0][3:4], 1e-3
-    found = influences(tables, one, gradient, place)[0]
+    found = point_influences(tables, one, gradient, place)[0]
     values = []
     for eps in (-step, step):  # (1 - t) P + t delta_x, x a point of P
         w = np.full(len(one.points) + 1, (1 - eps) / len(one.points))

@@ -120,7 +120,7 @@ def test_many_nodes_come_to_the_midpoints():
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"nodes": "random"}, "nodes must be one of 'midpoint', 'uniform'; found 'random'"),
+        ({"nodes": "random"}, "nodes must be one of 'midpoint', 'uniform'; got 'random'"),
         ({"nodes": "midpoint"}, "n_nodes=300 is for nodes='uniform'"),
         ({"n_nodes": 0}, "n_nodes must be"),
         ({"n_nodes": "many"}, "n_nodes must be one of 'auto'"),

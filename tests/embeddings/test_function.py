@@ -89,7 +89,7 @@ def test_unusable_vectors_are_named(result: Any, message: str, tmp_path: Path) -
 
 def test_unusable_vectors_are_skipped() -> None:
     embedding = dk.FunctionEmbedding(fails_on(33, division), on_error="skip").fit(NUMBERED)
-    with pytest.warns(UserWarning, match="1 bad set.*: 33. The first because: set 33 has no features"):
+    with pytest.warns(UserWarning, match="1 invalid set.*: 33. First error: set 33 has no features"):
         rows = embedding.transform(NUMBERED)
     assert np.flatnonzero(np.isnan(rows).any(axis=1)).tolist() == [33]
 

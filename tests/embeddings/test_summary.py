@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 import dkdist as dk
-from dkdist._base.influence import influences
+from dkdist._base.influence import point_influences
 from dkdist.embeddings.summary import LEVELS, SummarySpec
 
 INNER = LEVELS[1:-1]
@@ -127,7 +127,7 @@ def test_influences_on_means_and_spreads_are_derivatives(weighted, statistic):
     x = (sets.relative.astype(np.float64) - [1, 2]) / [0.5, 3]
     u = np.ones(30) / 30 if sets.weights is None else sets.weights.ravel().astype(np.float64)
     u = u / u.sum()
-    found = influences(parameters, sets, gradient_of(statistic, d))
+    found = point_influences(parameters, sets, gradient_of(statistic, d))
 
     def value(v):
         mean = v @ x
@@ -150,7 +150,7 @@ def test_influences_on_extremes_are_those_of_leaving_points_out(weighted, statis
     u = u / u.sum()
     without = np.array([best(np.delete(x, i, axis=0), axis=0) for i in range(n)])
     expected = (best(x, axis=0) - without) * ((1 - u) / u)[:, None]
-    found = influences(SummarySpec((0.0, 0.0), (1.0, 1.0)).materialize(), sets, gradient_of(statistic, 2))
+    found = point_influences(SummarySpec((0.0, 0.0), (1.0, 1.0)).materialize(), sets, gradient_of(statistic, 2))
     np.testing.assert_allclose(found, expected - u @ expected, rtol=1e-9, atol=1e-9)
 
 
@@ -165,7 +165,7 @@ def test_influences_on_quantiles_are_those_of_the_density():
     at = np.array([[-50.0], [50.0]], np.float32)
     parameters = SummarySpec((0.0,), (1.0,)).materialize()
     for k, t in enumerate(INNER):
-        low, high = influences(parameters, sets, gradient_of(3 + k, 1), at)[:, 0]
+        low, high = point_influences(parameters, sets, gradient_of(3 + k, 1), at)[:, 0]
         density = norm.pdf(norm.ppf(t)) / 2
         h = min(t, 1 - t) * n**-0.2
         assert high - low == pytest.approx(1 / density, rel=4 / np.sqrt(2 * h * n) + 0.02)
@@ -176,7 +176,7 @@ def test_influences_on_quantiles_are_those_of_the_density():
 def test_influences_on_quantiles_are_like_leaving_points_out(n):
     """Summed over the points on one side of the quantile, where the two have the same sign; none for a single point."""
     sets = one_set(3, n, False, d=1)
-    found = influences(SummarySpec((0.0,), (1.0,)).materialize(), sets, gradient_of(5, 1))[:, 0]
+    found = point_influences(SummarySpec((0.0,), (1.0,)).materialize(), sets, gradient_of(5, 1))[:, 0]
     x = sets.relative[:, 0]
     if n == 1:
         assert found[0] == 0
@@ -189,12 +189,12 @@ def test_influences_on_quantiles_are_like_leaving_points_out(n):
 def test_outer_quantiles_of_few_points_are_moved_by_the_outermost_points(statistic, i):
     """Of 10 points the level 0.05 is the minimum: leaving it out moves the quantile, so its influence is not 0."""
     sets = one_set(4, 10, False, d=1)
-    found = influences(SummarySpec((0.0,), (1.0,)).materialize(), sets, gradient_of(statistic, 1))[:, 0]
+    found = point_influences(SummarySpec((0.0,), (1.0,)).materialize(), sets, gradient_of(statistic, 1))[:, 0]
     assert np.abs(found).argmax() == np.argsort(sets.relative[:, 0])[i]
     assert np.abs(found).max() > 0
 
 
 def test_constant_sets_have_no_influences():
     sets = dk.SampleSets.from_arrays([np.full((9, 2), 4.0)])
-    found = influences(SummarySpec((0.0, 0.0), (1.0, 1.0)).materialize(), sets, np.ones((19, 1)))
+    found = point_influences(SummarySpec((0.0, 0.0), (1.0, 1.0)).materialize(), sets, np.ones((19, 1)))
     np.testing.assert_array_equal(found, 0)

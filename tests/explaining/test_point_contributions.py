@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
-from dkdist._base.influence import influences
+from dkdist._base.influence import point_influences
 
 N = 25  # points of a set whose weights are moved
 
@@ -191,9 +191,9 @@ def test_pieces_of_sequences_show_what_single_points_do_not() -> None:
     points[10:18] = 1
     one = dk.SampleSets(points[:, None], [0, 40])
     gradient = np.ones((1, 1))
-    capped = influences(Count(5.0), one, gradient)[:, 0]
+    capped = point_influences(Count(5.0), one, gradient)[:, 0]
     assert capped[points == 1].min() > capped[points == 0].max()
-    assert not influences(Count(5.0, ordered=False), one, gradient).any()  # one point less is still above 5
+    assert not point_influences(Count(5.0, ordered=False), one, gradient).any()  # one point less is still above 5
     # of means over points, which are linear in the distribution, pieces say what points do: the least squares are exact
     rng = np.random.default_rng(0)
     weighted = dk.SampleSets(rng.normal(size=(12, 1)), [0, 12], rng.uniform(0.1, 2, 12))
@@ -202,7 +202,7 @@ def test_pieces_of_sequences_show_what_single_points_do_not() -> None:
     alone = SimpleNamespace(spec=SimpleNamespace(ordered=False), embed=table.embed)
     gradient = rng.normal(size=(table.embed(weighted).shape[1], 1))
     np.testing.assert_allclose(
-        influences(table, weighted, gradient), influences(alone, weighted, gradient), atol=1e-4
+        point_influences(table, weighted, gradient), point_influences(alone, weighted, gradient), atol=1e-4
     )
 
 

@@ -226,7 +226,7 @@ def never(*_):
     ("kernel", "message"),
     [
         ("energy", "one of 'gaussian', .*; got 'energy', which has no random frequencies. Use 'matern12'"),
-        ("epanechnikov", "kernel must be one of 'gaussian', .*'laplace'.*; found 'epanechnikov'"),
+        ("epanechnikov", "kernel must be one of 'gaussian', .*'laplace'.*; got 'epanechnikov'"),
         ("gauss", "found 'gauss'"),
         (None, "found None"),
         (np.ones(2), "found array"),

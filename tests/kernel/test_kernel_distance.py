@@ -284,8 +284,8 @@ def test_the_default_bandwidth_is_the_median_distance():
     ("options", "message"),
     [
         ({"sigma": 1, "h": 1}, "got sigma and h"),
-        ({"sigma": 0}, "sigma must be a positive number; found 0"),
-        ({"sigma": "mean"}, "sigma must be one of 'median'; found 'mean'"),
+        ({"sigma": 0}, "sigma must be a positive number; got 0"),
+        ({"sigma": "mean"}, "sigma must be one of 'median'; got 'mean'"),
         ({"gamma": "median"}, "gamma must be"),
         ({"sigma": 1e-200}, "Check the units"),
         ({"sigma": 1, "method": "fft"}, "'exact', 'fourier'.*found 'fft'"),

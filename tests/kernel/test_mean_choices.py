@@ -92,7 +92,7 @@ def test_bad_sets_are_skipped(method):
     with pytest.raises(dk.SampleSetError, match="set 4"):
         dk.MeanEmbedding(method=method).fit(bad)
     embedding = dk.MeanEmbedding(100, method=method, random_state=0, on_error="skip")
-    with pytest.warns(UserWarning, match=r"1 bad set\(s\)"):
+    with pytest.warns(UserWarning, match=r"1 invalid set\(s\)"):
         embedding.fit(bad)
     with pytest.warns(UserWarning, match="rows of NaN"):
         rows = embedding.transform(bad)
@@ -119,15 +119,15 @@ def test_model_files(tmp_path, method, sigma):
 
 
 @pytest.mark.parametrize(("parameters", "message"), [
-    ({"method": "taylor"}, "method must be one of 'auto', 'fourier', 'orthogonal', 'sobol', 'iid'; found 'taylor'"),
+    ({"method": "taylor"}, "method must be one of 'auto', 'fourier', 'orthogonal', 'sobol', 'iid'; got 'taylor'"),
     ({"method": "iid", "n_components": 11}, "n_components must be even, half sines and half cosines; got 11. Use 12"),
     ({"n_components": 100, "sigma": [1, 2, 3]}, "for each of 3 bandwidths; got 100. Use 102"),
     ({"method": "fourier", "n_components": 2, "sigma": [1, 2, 3]}, "at least 1 for each of 3 bandwidths; got 2"),
-    ({"n_components": 1}, "n_components must be a whole number >= 2"),
-    ({"sigma": 0.0}, "sigma must be a positive number; found"),
-    ({"sigma": [1.0, -1.0]}, "sigma must be a positive number; found"),
+    ({"n_components": 1}, "n_components must be an integer >= 2"),
+    ({"sigma": 0.0}, "sigma must be a positive number; got"),
+    ({"sigma": [1.0, -1.0]}, "sigma must be a positive number; got"),
     ({"sigma": []}, "got an empty sequence"),
-    ({"sigma": "scott"}, "sigma must be one of 'median'; found 'scott'"),
+    ({"sigma": "scott"}, "sigma must be one of 'median'; got 'scott'"),
     ({"random_state": "x"}, "random_state must be"),
     ({"on_error": "ignore"}, "on_error must be one of"),
 ])  # fmt: skip

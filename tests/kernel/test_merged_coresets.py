@@ -161,7 +161,7 @@ def test_what_is_refused():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=text):
             dk.merge_coresets(coresets, 3)
-    with pytest.raises(ValueError, match="size must be a whole number"):
+    with pytest.raises(ValueError, match="size must be an integer"):
         dk.merge_coresets([a], 0)
     running = dk.RunningCoreset(5, sigma=0.7)
     with pytest.raises(dk.SampleSetError, match="has no points yet"):

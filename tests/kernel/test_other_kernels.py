@@ -203,7 +203,7 @@ def test_gradients_by_several_bandwidths_and_forms():
     ("options", "message"),
     [
         ({"sigma": []}, "sigma must be a positive number, a sequence .* or a matrix"),
-        ({"sigma": [1.0, -1.0]}, "sigma must be a positive number; found -1.0"),
+        ({"sigma": [1.0, -1.0]}, "sigma must be a positive number; got -1.0"),
         ({"sigma": np.eye(2)}, r"must be a finite \(3, 3\) matrix .*got shape \(2, 2\)"),
         ({"sigma": np.zeros((3, 3))}, "matrix with a condition number"),
         ({"sigma": [1.0, 2.0], "h": 1.0}, "got sigma and h"),

@@ -151,15 +151,15 @@ def test_one_seed_gives_one_result_and_another_gives_another(X):
     ("options", "message"),
     [
         ({"n_components": 7}, r"n_components must be even, half sines and half cosines; got 7. Use 8"),
-        ({"n_components": 0}, r"n_components must be a whole number >= 2"),
-        ({"n_components": 10.0}, r"n_components must be a whole number"),
+        ({"n_components": 0}, r"n_components must be an integer >= 2"),
+        ({"n_components": 10.0}, r"n_components must be an integer"),
         (
             {"method": "sobol"},
-            r"method must be one of 'auto', 'iid', 'orthogonal', 'structured'; found 'sobol'",
+            r"method must be one of 'auto', 'iid', 'orthogonal', 'structured'; got 'sobol'",
         ),
-        ({"sigma": 0}, r"sigma must be a positive number; found 0"),
-        ({"sigma": "mean"}, r"sigma must be a positive number; found 'mean'"),
-        ({"random_state": 1.5}, r"random_state must be None, a whole number >= 0 or a numpy Generator"),
+        ({"sigma": 0}, r"sigma must be a positive number; got 0"),
+        ({"sigma": "mean"}, r"sigma must be a positive number; got 'mean'"),
+        ({"random_state": 1.5}, r"random_state must be None, an integer >= 0 or a numpy Generator"),
     ],
 )
 def test_wrong_options_say_what_was_expected(X, options, message):

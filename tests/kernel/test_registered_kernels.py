@@ -102,7 +102,7 @@ def test_mean_embeddings_and_coresets_take_a_registered_kernel():
 
 
 def test_what_a_record_lacks_is_refused():
-    with pytest.raises(ValueError, match=r"kernel must be one of 'gaussian', .*; found 'rough'"):
+    with pytest.raises(ValueError, match=r"kernel must be one of 'gaussian', .*; got 'rough'"):
         dk.RandomFourierFeatures(8, kernel="rough").fit(P)
     dk.register_kernel(dk.Kernel("flat", lambda r: 1 / (1 + r)))
     with pytest.raises(ValueError, match="dvalue of kernel='flat' must be a function"):

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.embeddings.invariant_features import group, moved
+from dkdist.embeddings.invariant_features import axis_group, apply_symmetry
 
 HELLINGER = dk.DivergenceEmbedding("hellinger", n_basis=6, domain=([0, -1], [2, 1]))
 FEATURES = dk.RandomFourierFeatures(128, sigma=0.5, random_state=0)
@@ -79,7 +79,7 @@ def test_a_group_of_three_axes_has_48_elements() -> None:
 def test_without_a_domain_points_outside_the_data_count_at_the_wall_and_are_counted() -> None:
     sets = in_a_box()
     model = dk.InvariantFeatures(dk.MeanEmbedding(40, sigma=1.0, method="iid", random_state=0)).fit(sets)
-    with pytest.warns(UserWarning, match="lie outside the bounds seen in fit"):
+    with pytest.warns(UserWarning, match="outside the range seen in fit"):
         model.transform([np.full((3, 2), 9.0)])
 
 
@@ -185,8 +185,8 @@ def test_the_row_of_an_image_is_the_row_in_another_order(d: int, divergence: str
     )
     low, high = made.spec_.domain.arrays
     rows = made.transform(sets)
-    for element in group("all", d, list(range(d))):
-        image = dk.SampleSets(moved(sets.points, element, low, high), sets.offsets)
+    for element in axis_group("all", d, list(range(d))):
+        image = dk.SampleSets(apply_symmetry(sets.points, element, low, high), sets.offsets)
         columns = made.spec_.moved_columns(element)
         # float32 points near a wall are moved by a rounding error, and densities by that over the bandwidth
         np.testing.assert_allclose(rows[:, columns], made.transform(image), atol=1e-4)

@@ -40,7 +40,7 @@ def test_test_rows_are_measured_as_the_training_sets_were() -> None:
     train, test = collection(9), list(collection(3, seed=1))
     test[1] = test[1].copy()
     test[1][4] = 1.7
-    with pytest.warns(UserWarning, match=r"points of \d sets \(the first is set 1\) lie outside"):
+    with pytest.warns(UserWarning, match=r"points in \d sets \(first: set 1\) are outside"):
         dk.divergence_matrix(test, other=train, estimator=dk.PluginDivergence(domain="data"))
     with pytest.raises(dk.SampleSetError, match=r"point 4 of set 1 is 1\.7"):
         dk.divergence_matrix(test, other=train, estimator=dk.PluginDivergence(domain="unit"))
@@ -80,7 +80,7 @@ def test_test_rows_are_measured_as_the_training_sets_were() -> None:
         ({"estimator": "plugin", "divergence": lambda p, q: p.sum()}, "kappa.* must return one finite float per"),
         ({"estimator": "plugin", "divergence": lambda p, q: p / (q - 1)}, "must return one finite float"),
         ({"estimator": dk.PluginDivergence(bandwidth=-1)}, "bandwidth must be a positive number"),
-        ({"other": [np.zeros((30, 3))]}, r"sets of other .* have 3 dimension\(s\), but those of sets have 2"),
+        ({"other": [np.zeros((30, 3))]}, r"other .* must have 2 dimension\(s\), as sets; got 3"),
         ({"other": [np.zeros((3, 2))]}, r"set 0 of other has 3 point\(s\)"),
         ({"other": []}, "empty list"),
     ],
@@ -164,13 +164,13 @@ def test_a_million_sets_are_refused_before_anything_is_read() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda s: dk.distance_matrix("hausdorff", s), dk.SampleSetError, "sets must be .* found 'hausdorff': write"),
+        (lambda s: dk.distance_matrix("hausdorff", s), dk.SampleSetError, "sets must be .* got 'hausdorff'. Write"),
         (lambda s: dk.distance_matrix(s, "hausdorff"), dk.SampleSetError, "other must be .*distance='hausdorff'"),
-        (lambda s: dk.divergence_matrix("hellinger", s), dk.SampleSetError, "sets must be .* found 'hellinger'"),
+        (lambda s: dk.divergence_matrix("hellinger", s), dk.SampleSetError, "sets must be .* got 'hellinger'"),
         (lambda s: dk.divergence_matrix(s, list(s)), ValueError, "got list. Pass other sets as the third"),
-        (lambda s: dk.SlicedWasserstein(directions=1), ValueError, "found 1: draw u = .* or take the distance"),
-        (lambda s: dk.SlicedWasserstein([[1.0, 0.0]]), ValueError, "unit vectors, found \\[\\[1.0, 0.0\\]\\]: draw u"),
-        (lambda s: dk.SlicedWasserstein(np.array([["a"]])), ValueError, "found an array of 'U': draw u"),
+        (lambda s: dk.SlicedWasserstein(directions=1), ValueError, "got 1. Draw u = .* or use the distance"),
+        (lambda s: dk.SlicedWasserstein([[1.0, 0.0]]), ValueError, "unit vectors; got \\[\\[1.0, 0.0\\]\\]. Draw u"),
+        (lambda s: dk.SlicedWasserstein(np.array([["a"]])), ValueError, "got an array of 'U'. Draw u"),
     ],
 )  # fmt: skip
 def test_arguments_in_each_others_places(call: Any, error: type, message: str) -> None:

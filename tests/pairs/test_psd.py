@@ -56,7 +56,7 @@ def test_shift_changes_the_diagonal_alone():
         (np.zeros(4), r"square matrix; got shape \(4,\)"),
         (np.zeros((0, 0)), r"square matrix; got shape \(0, 0\)"),
         ([[1.0, np.nan], [0.0, 1.0]], r"got nan at \(0, 1\)"),
-        ([[1.0, 0.5], [0.25, 1.0]], r"found 0\.5 at \(0, 1\) and 0\.25 at \(1, 0\)"),
+        ([[1.0, 0.5], [0.25, 1.0]], r"got 0\.5 at \(0, 1\) and 0\.25 at \(1, 0\)"),
     ],
 )
 def test_refused(gram, message):
@@ -65,7 +65,7 @@ def test_refused(gram, message):
 
 
 def test_unknown_method():
-    with pytest.raises(ValueError, match="'clip', 'flip', 'shift'; found 'cut'"):
+    with pytest.raises(ValueError, match="'clip', 'flip', 'shift'; got 'cut'"):
         dk.project_psd(np.eye(2), method="cut")
 
 

@@ -125,7 +125,7 @@ def changed(i, j, value):
         (np.zeros(4), {}, r"nonempty matrix; got shape \(4,\)"),
         (changed(1, 2, np.nan), {}, r"got nan at \(1, 2\)"),
         (changed(1, 2, -1.0), {}, r"got -1\.0 at \(1, 2\)"),
-        (changed(1, 2, 100.0), {}, r"symmetric, found 100 at \(1, 2\)"),
+        (changed(1, 2, 100.0), {}, r"symmetric; got 100 at \(1, 2\)"),
         (changed(2, 2, 1.0), {}, r"must be 0 on the diagonal; got 1 at \(2, 2\)"),
         (np.zeros((3, 3)), {}, "got distance 0 for all 3 objects"),
         (cdist(X, X), {"n_components": 4}, "at most 3, the number of components above rounding; got 4"),

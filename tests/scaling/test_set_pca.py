@@ -177,7 +177,7 @@ def test_models_are_saved_and_explained(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [0, 6, -1, 1.0, 0.0, 1.5, True, "mle", None, [2], float("nan"), 10**400])
 def test_other_numbers_of_components_are_refused(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="n_components must be a whole number from 1 to the 5 dimensions"):
+    with pytest.raises(ValueError, match="n_components must be an integer from 1 to the 5 dimensions"):
         dk.SetPCA(wrong).fit(some_sets(3))
 
 
@@ -196,5 +196,5 @@ def test_wrong_sets_are_named(store: SetStore) -> None:
     with pytest.raises(dk.SampleSetError, match="weight of point 1 of set 1 is -1"):
         dk.SetPCA().fit(negative)
     spoilt = dk.SampleSets.from_arrays([np.eye(2)] * 2, [[1, 1], [1, -1]])
-    with pytest.warns(UserWarning, match="1 bad set"):
+    with pytest.warns(UserWarning, match="1 invalid set"):
         assert dk.SetPCA(on_error="skip").fit(spoilt).skipped_.tolist() == [1]

@@ -343,7 +343,7 @@ def test_wrong_options_and_sets_are_named(store):
     for call in (dk.SetScaler().fit, dk.SetScaler(per_set=True).fit_transform):
         with pytest.raises(dk.SampleSetError, match="weight of point 1 of set 1 is -1"):
             call(negative)
-    with pytest.warns(UserWarning, match="1 bad set"):
+    with pytest.warns(UserWarning, match="1 invalid set"):
         assert dk.SetScaler(on_error="skip").fit(negative).skipped_.tolist() == [1]
 
 
@@ -356,5 +356,5 @@ def test_a_bad_set_of_a_view_is_named_by_its_embedding(method, tmp_path):
     view = dk.SetScaler(method, per_set=True).fit(store).transform(store)
     with pytest.raises(dk.SampleSetError, match="weight of point 1 of set 3 is -1"):
         dk.DivergenceEmbedding().fit(view)
-    with pytest.warns(UserWarning, match="2 bad set"):
+    with pytest.warns(UserWarning, match="2 invalid set"):
         assert dk.DivergenceEmbedding(on_error="skip").fit(view).skipped_.tolist() == [3, 4]

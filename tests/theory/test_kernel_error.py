@@ -130,7 +130,7 @@ def test_a_model_without_a_fit_and_bad_sets_are_refused():
         with pytest.raises(NotFittedError):
             dk.kernel_error(model, sets)
     weighted = dk.SampleSets.from_arrays(sets, [np.zeros(20), *np.ones((3, 20))])
-    with pytest.warns(UserWarning, match="bad set"):
+    with pytest.warns(UserWarning, match="invalid set"):
         model = dk.MeanEmbedding(sigma=1.0, on_error="skip").fit(weighted)
-    with pytest.warns(UserWarning, match="bad set"), pytest.raises(ValueError, match="set 0 has no row"):
+    with pytest.warns(UserWarning, match="invalid set"), pytest.raises(ValueError, match="set 0 has no row"):
         dk.kernel_error(model, weighted, random_state=0)

@@ -102,7 +102,7 @@ def test_more_is_asked_for_more():
         ({"rule": "rff"}, "takes n_points or n_dims, diameter, sigma; found none of them"),
         ({"rule": "rff", "n_points": 3, "sigma": 1.0}, "found n_points, sigma"),
         ({"rule": "taylor", "n_points": 3}, "takes n_dims, diameter, sigma"),
-        ({"rule": "rff", "n_points": 0}, "n_points must be a whole number"),
+        ({"rule": "rff", "n_points": 0}, "n_points must be an integer"),
         ({"rule": "fourier", "n_dims": 4, "diameter": 1.0, "sigma": 1.0}, "up to 3 dimensions"),
         ({"rule": "fourier", "n_dims": 3, "diameter": 1.0, "sigma": 1e-3}, "more than 131072"),
         ({"rule": "taylor", "n_dims": 2, "diameter": 1.0, "sigma": 1e-3}, "order above"),

@@ -26,7 +26,7 @@ ZERO, ONE, TWO, THREE, TOP_BIT = (
 )  # tests/distances/test_levenshtein.py
 # Words, and chains of words, per tile: multiples of eight 64-bit lanes (python benchmarks/sequence_distances.py).
 N_WORDS = 128
-N_CHAINS = 32
+N_CHAINS = 32  # python benchmarks/sequence_distances.py
 # Single symbols; with swaps of neighbours; insertions and deletions only (tests/distances/test_levenshtein.py).
 LEVENSHTEIN, OSA, INDEL = 0, 1, 2
 

@@ -12,7 +12,7 @@ than 63 symbols takes a chain of words, where the guard bit stands for the last 
 row's HN, its Eq the complement of that row's HP.
 
 Words are lanes. Integers throughout, so all is exact. Distances of other kinds have columns of their own
-(`transposition_loops`, `subsequence_loops`) and go the same way from strings to results.
+(`_transposition_numba.py`, `_subsequence_numba.py`) and go the same way from strings to results.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _aligned_zeros(n):  # type: ignore[no-untyped-def]
 
 @jit()
 def fill_short(tiles, codes, offsets, kind, most, normalize, out):  # type: ignore[no-untyped-def]
-    """Fill the columns of strings of at most 63 symbols; ``tiles`` are those of `string_tiles.Tiles`, in order."""
+    """Fill the columns of strings of at most 63 symbols; ``tiles`` are those of `tiles.Tiles`, in order."""
     tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
     state, bases = _aligned_zeros(4 * N_WORDS), np.empty(max_set_size(offsets), u64)
     for tile in range(len(symbols)):

@@ -146,7 +146,7 @@ def scale_heights(offsets, sizes, scale, out):  # type: ignore[no-untyped-def]
 
 @jit()
 def fill_costs(tiles, codes, offsets, scale, out):  # type: ignore[no-untyped-def]
-    """Fill the columns of all omegas; ``tiles`` are those of `cost_tiles.CostTiles`, in order."""
+    """Fill the columns of all omegas; ``tiles`` are those of `costs.CostTiles`, in order."""
     symbols_of, lanes_of, starts, numbers_of, classes, prices, price_starts, numbers, columns, lengths = tiles
     n_most, cells = max_set_size(offsets), 0
     for tile in range(len(lanes_of)):

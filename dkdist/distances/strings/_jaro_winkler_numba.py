@@ -6,9 +6,9 @@ symbols, 4 at most,
 
     J = (c / n + c / m + (c - k // 2) / c) / 3,      J + p prefix_weight (1 - J) where J > 0.7
 
-Omegas of one word have a lane each, in which P, T and B have the bits of the omega's and the object's symbols that are
-matched, and of the omega's symbols that are near enough. Of longer strings each symbol has a list of its places in the
-omega, and nothing before the window is ever looked at again: n + m steps.
+Landmarks of one word have a lane each, in which P, T and B are the bits of the landmark's and the object's matched
+symbols, and of the landmark's symbols within the window. For longer strings, each symbol has a list of its positions in
+the landmark, and positions before the window are never read again: n + m steps.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _fill_distances(state, heads, first, n, lengths, weight, found):  # type: ig
 
 @jit()
 def fill_short(tiles, texts, edges, codes, offsets, weight, out):  # type: ignore[no-untyped-def]
-    """Pairs of at most 63 symbols: columns of omegas that have a word each (`string_tiles.words_alone`)."""
+    """Pairs of at most 63 symbols: columns of omegas that have a word each (`tiles.pack_single_words`)."""
     tables, starts, symbols, _, _, ends, places, columns, lengths = tiles
     state, bases, found = (
         np.zeros(4 * N_WORDS, u64),

@@ -136,7 +136,7 @@ def _band_distance(bases, table, m, words, most, S):  # type: ignore[no-untyped-
 
 @inline_jit()
 def banded_indel_distance(a, b, most, only, numbers):  # type: ignore[no-untyped-def]
-    """The distance of two strings if it is at most ``most``, else ``most`` + 1; as `edits` of `banded_loops`."""
+    """The distance of two strings if it is at most ``most``, else ``most`` + 1; like `banded_distance`."""
     begin, n, m = strip_common(a, b)
     x, y = (a[begin:n], b[begin:m]) if n >= m else (b[begin:m], a[begin:n])
     n, m = len(x), len(y)

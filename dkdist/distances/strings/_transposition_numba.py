@@ -3,7 +3,7 @@
 A swap of symbols i - 1 and i is worth its edit where D_{i-1,j-1} is above D_{i-2,j-2}, that is where D0 of the column
 before has no bit in row i - 1, if both pairs of symbols are equal crosswise:
 
-    TR = ((~D0 & Eq) << 1) & Eq of the symbol before,   D0' = D0 of `bit_parallel_loops` | TR
+    TR = ((~D0 & Eq) << 1) & Eq of the symbol before,   D0' = D0 of `_bit_parallel_numba.py` | TR
 
 all else is as it is there. In a chain of words TR has a carry, the last row of the word below, in the column of today.
 """

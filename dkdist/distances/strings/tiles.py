@@ -1,7 +1,7 @@
 """Strings side by side as bits of 64-bit words, in tiles of some words or chains of words.
 
 Strings of at most 63 symbols share words, m + 1 bits each, filled from the longest down; longer ones take a chain of
-ceil(m / 63) words. `bit_parallel_loops` says what becomes of them.
+ceil(m / 63) words. `_bit_parallel_numba.py` says what becomes of them.
 """
 
 from __future__ import annotations

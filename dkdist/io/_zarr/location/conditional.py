@@ -1,8 +1,7 @@
-"""Replacing one object only if it is still the one that was looked at.
+"""Conditional replacement of one object: write only if it is unchanged since it was read.
 
-Object stores that are reached through obstore do this by themselves (If-Match, If-None-Match), so that of two
-writers at most one succeeds, whatever happens between looking and writing. Elsewhere the object is written right
-after it was looked at.
+Object stores through obstore support this (If-Match, If-None-Match), so at most one of two writers succeeds. For other
+stores the object is written immediately after the check.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from dkdist.io._zarr.location.remote import RemoteStore
 
 
 class LeaseLostError(Exception):
-    """Another writer replaced the object between looking and writing."""
+    """Error: another writer replaced the object after it was read."""
 
 
 def replace_object(store: Store, key: str, value: bytes, check: Callable[[bytes | None], None]) -> None:
-    """Store an object after `check` was content with what is there (None: nothing).
+    """Write an object if ``check`` accepts the current content (None if missing).
 
-    Raises what `check` raises, and `LeaseLostError` if the store saw that what is there changed after the check.
+    Raises the errors of ``check``, and `LeaseLostError` if the store detects a change after the check.
     """
     if isinstance(store, RemoteStore) and isinstance(store._store, ObjectStore):
         client = store._store.store
-        found, condition = sync(_read_with_condition(store, client, key))
-        check(found)
+        current, condition = sync(_read_with_condition(store, client, key))
+        check(current)
         if sync(_put_if(store, client, key, value, condition)):
             return
     check(get_bytes(store, [key])[0])
@@ -38,21 +37,21 @@ def replace_object(store: Store, key: str, value: bytes, check: Callable[[bytes 
 
 
 async def _read_with_condition(store: RemoteStore, client: Any, key: str) -> tuple[bytes | None, Any]:
-    """What is there, and the condition under which it is still that."""
+    """Read an object and the condition for its replacement."""
 
-    async def look() -> tuple[bytes, Any]:
-        found = await client.get_async(key)
-        return bytes(await found.bytes_async()), found.meta
+    async def read() -> tuple[bytes, Any]:
+        response = await client.get_async(key)
+        return bytes(await response.bytes_async()), response.meta
 
     try:
-        document, meta = await store.tried(f"read {key} of", look)
+        document, meta = await store.tried(f"read {key} of", read)
     except FileNotFoundError:
         return None, "create"
     return document, {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}
 
 
 async def _put_if(store: RemoteStore, client: Any, key: str, value: bytes, condition: Any) -> bool:
-    """Whether the client knows conditional writes, and so has written."""
+    """Write conditionally; return False if the client does not support it."""
     from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
 
     async def put() -> bool:

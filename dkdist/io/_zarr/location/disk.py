@@ -1,9 +1,8 @@
-"""A store on a local or shared disk: regular files inside its folder, written whole, and flushed when asked to.
+"""Store on a local or shared disk: regular files inside one folder, written atomically and flushed on request.
 
-Zarr's own store waits for ever at a named pipe that somebody put in place of a chunk, follows links to wherever they
-lead, and leaves it to the system when a file reaches the disk. This one refuses what is no file of the store, bounds
-documents, says what could not be written where, and remembers what it wrote: `flush` makes that durable, which a
-commit asks for before and after it. A root document, and a file that is replaced, is flushed before it takes its place.
+Unlike Zarr's `LocalStore` it rejects named pipes and links out of the store, bounds file sizes, names the file in
+errors, and records written files so that `flush` makes them durable before and after a commit. Root documents and
+replaced files are flushed before they become visible.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from dkdist.io._zarr._zarr_private import Buffer, BufferPrototype, default_buffe
 from dkdist.io.errors import DOCUMENT, RESTORE_HINT, ObjectBounds, StoreFormatError
 
 PARTIAL_FOLDER = ".dkdist-partial"
-MAX_WRITE_ATTEMPTS = 10
-MAX_CACHED_FOLDERS = 2**14  # of a store that are known to be inside of it
+MAX_WRITE_ATTEMPTS = 10  # a concurrent failed write may remove the folder; tests/store/test_replacing.py
+MAX_CACHED_FOLDERS = 2**14  # about 2 MB of folder names; tests/places/test_hostile.py
 
 
 class DiskStore(LocalStore):
-    """A folder of regular files; like `LocalStore`, and as careful as the module says."""
+    """`LocalStore` with safe and durable files."""
 
     def __init__(self, root: Path | str, *, read_only: bool = False) -> None:
         super().__init__(root, read_only=read_only)
@@ -53,42 +52,42 @@ class DiskStore(LocalStore):
     async def get(
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """The file, or the asked part of it; None if there is none."""
+        """Read a file or a byte range; None if it is missing."""
         return await asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
 
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
     ) -> list[Buffer | None]:
-        """Several parts of files."""
+        """Read several byte ranges of files."""
         return list(await asyncio.gather(*(self.get(key, prototype, part) for key, part in key_ranges)))
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Write a file, whole."""
+        """Write a file atomically."""
         await asyncio.to_thread(self.set_sync, key, value)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        """Write a file, whole, where there is none."""
+        """Write a file atomically unless it exists."""
         if not await self.exists(key):
             await self.set(key, value)
 
     async def exists(self, key: str) -> bool:
-        """Whether there is a regular file."""
+        """Whether a regular file exists."""
         return await asyncio.to_thread(self.is_there, key)
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """The names directly under a prefix, without what is being written."""
+        """List the names directly under a prefix, without partial files."""
         async for name in super().list_dir(prefix):
             if name != PARTIAL_FOLDER:
                 yield name
 
     def flush_files(self) -> None:
-        """Make the files that are written by now durable, while others are being written; `flush` is still to come."""
+        """Flush the files written so far, while other threads write; `flush` must follow."""
         with self._quiet:
             written, self._unflushed = self._unflushed, set()
         files.flush_tree(written, self._folder)
 
     def flush(self) -> None:
-        """Make everything that was written through this store durable, in this process."""
+        """Flush all files written through this store in this process."""
         self.flush_files()
         if self._made:
             files.flush_folder(os.path.dirname(self._folder))
@@ -96,7 +95,7 @@ class DiskStore(LocalStore):
 
     @contextlib.contextmanager
     def settling(self) -> Iterator[None]:
-        """Commit in this block: what was written stays, unless the disk refuses (then nothing was committed)."""
+        """Context of a commit: afterwards `withdraw` keeps the files, unless the commit raises OSError."""
         new, self._new = self._new, set()
         try:
             yield
@@ -105,13 +104,13 @@ class DiskStore(LocalStore):
             raise
 
     def shut(self) -> None:
-        """Write no more, and wait for the writes under way: of several at once one fails, and the others go on."""
+        """Reject further writes and wait for those in progress."""
         with self._quiet:
             self._shut = True
             self._quiet.wait_for(lambda: self._writes == 0)
 
     def withdraw(self) -> None:
-        """Write no more, and remove the files that were not there before they were written through this store."""
+        """Reject further writes and remove the files that this store created."""
         self.shut()
         for path in sorted(self._new):
             with contextlib.suppress(OSError):
@@ -120,33 +119,33 @@ class DiskStore(LocalStore):
         self._new, self._unflushed = set(), set()
 
     def _remove_empty(self, path: str) -> None:
-        """Remove a folder, and those that it lies in up to the store's own: OSError at the first that is not empty."""
-        while len(path) >= len(self._folder):  # those above are not the store's, even if they are empty
+        """Remove empty folders from ``path`` up to that of the store; raises OSError at the first non-empty one."""
+        while len(path) >= len(self._folder):
             os.rmdir(path)
             path = os.path.dirname(path)
 
     def sweep(self) -> None:
-        """Remove what writers that were killed were writing."""
+        """Remove partial files of killed writers."""
         shutil.rmtree(os.path.join(self._folder, PARTIAL_FOLDER), ignore_errors=True)
 
     def get_sync(
         self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """The same as `get`, at once."""
+        """Synchronous `get`."""
         data = self.read_bytes(key, byte_range)
         return None if data is None else (prototype or default_buffer_prototype()).buffer.from_bytes(data)
 
     def read_bytes(self, key: str, byte_range: ByteRequest | None = None) -> bytes | None:
-        """The bytes of a file, or of the asked part of it; None if there is none."""
+        """Read the bytes of a file or of a byte range; None if it is missing."""
         try:
             handle, size = self._opened(key)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
         try:
             start, stop = _byte_span(byte_range, size)
-            if stop - start > (most := self.bounds.of_key(key)):
+            if stop - start > (max_bytes := self.bounds.of_key(key)):
                 raise StoreFormatError(
-                    f"{key} of {self._folder} has {size} bytes, expected at most {most}. {RESTORE_HINT}"
+                    f"{key} of {self._folder} must have at most {max_bytes} bytes; got {size}. {RESTORE_HINT}"
                 )
             if start:
                 os.lseek(handle, start, os.SEEK_SET)
@@ -158,15 +157,17 @@ class DiskStore(LocalStore):
         return data
 
     def read_unseen(self, name: str, key: str) -> bytes:
-        """The bytes of a chunk of an array, for who knows what they must be: nobody looks what kind of file it is, or
-        how long. One that is too long comes with a byte too many; OSError for what cannot be read so."""
-        most = self.bounds.of_array(name)
-        if most == inf:
+        """Read a chunk without checking file type and size; callers verify its checksum.
+
+        A file beyond the limit is returned with one extra byte.
+        """
+        max_bytes = self.bounds.of_array(name)
+        if max_bytes == inf:
             return self.read_bytes(key) or b""
         self._require_inside(key.rpartition("/")[0])
         handle = os.open(f"{self._folder}/{key}", files.READ_FLAGS)
         try:
-            return os.read(handle, int(most) + 1)
+            return os.read(handle, int(max_bytes) + 1)
         finally:
             os.close(handle)
 
@@ -182,7 +183,7 @@ class DiskStore(LocalStore):
             raise self._foreign(key, str(error)) from None
 
     def is_there(self, key: str) -> bool:
-        """The same as `exists`, at once."""
+        """Synchronous `exists`."""
         path = os.path.join(self._folder, key)
         try:
             mode = os.lstat(path).st_mode
@@ -197,7 +198,7 @@ class DiskStore(LocalStore):
                 return False
         try:
             self._require_inside(os.path.dirname(key))
-        except FileNotFoundError:  # the store was replaced meanwhile
+        except FileNotFoundError:  # the store was replaced concurrently
             return False
         return True
 
@@ -218,21 +219,21 @@ class DiskStore(LocalStore):
     def _foreign(self, key: str, kind: str) -> StoreFormatError:
         what = "a link that leads out of it" if kind == "a link" else kind
         return StoreFormatError(
-            f"{key} of {self._folder} is {what}: a store holds plain files in its own folder. Do not use this store "
-            "if it is a stranger's; otherwise copy the file itself to this place"
+            f"{key} of {self._folder} must be a regular file inside the store; got {what}. Do not use the store if its "
+            "source is not trusted; otherwise replace the link by the file."
         )
 
     def set_sync(self, key: str, value: Buffer) -> None:
-        """The same as `set`, at once."""
+        """Synchronous `set`."""
         self.write(key, value.as_buffer_like())
 
     def write(self, key: str, *parts: Any) -> None:
-        """Write a file, whole, of buffers one behind the other."""
+        """Write the concatenation of buffers to a file atomically."""
         self._check_writable()
         with self._quiet:
             if self._shut:
                 raise OSError(
-                    errno.ECANCELED, f"cannot write {key} of {self._folder}: its writer has stopped"
+                    errno.ECANCELED, f"cannot write {key} of {self._folder}: the writer has stopped."
                 )
             self._writes += 1
         try:
@@ -245,47 +246,45 @@ class DiskStore(LocalStore):
     def _write_now(self, key: str, parts: Sequence[Any]) -> None:
         path, growing = os.path.join(self._folder, key), os.path.join(self._folder, PARTIAL_FOLDER)
         try:
-            there = self._write_whole(key, path, growing, parts)
+            existed = self._write_whole(key, path, growing, parts)
         except OSError as error:
             for empty in (growing, os.path.dirname(path)):
                 with contextlib.suppress(OSError):
                     self._remove_empty(empty)
             raise type(error)(
                 error.errno,
-                f"cannot write {key} of {self._folder} ({error.strerror or error}): nothing was committed. Make room "
-                "or choose another place, and write again",
+                f"cannot write {key} of {self._folder} ({error.strerror or error}). Nothing was committed. Free disk "
+                "space or choose another location, and write again.",
             ) from error
         with self._quiet:
-            self._new |= set() if there else {path}
+            self._new |= set() if existed else {path}
             self._unflushed.add(path)
 
     def _write_whole(self, key: str, path: str, growing: str, parts: Sequence[Any]) -> bool:
-        """Write a file, and say whether one was there; anew if a write beside it failed meanwhile, and removed a folder
-        that was empty."""
-        for more in reversed(range(MAX_WRITE_ATTEMPTS)):
+        """Write a file and return whether it existed; retries if a concurrent failed write removed the folder."""
+        for remaining in reversed(range(MAX_WRITE_ATTEMPTS)):
             try:
                 made = self._make(os.path.dirname(key))
-                there = not made and os.path.lexists(path)
-                flush = there or key == DOCUMENT
+                existed = not made and os.path.lexists(path)
+                flush = existed or key == DOCUMENT
                 with files.atomic_write(path, temporary_folder=growing, flush=flush) as handle:
                     files.write_all(handle, *parts)
-                return there
+                return existed
             except FileNotFoundError:
-                if not more:
+                if not remaining:
                     raise
-                os.makedirs(growing, exist_ok=True)  # which a store has while something is written
+                os.makedirs(growing, exist_ok=True)
         raise AssertionError
 
     def _make(self, folder: str) -> bool:
-        """Make a folder of the store where there is none; whether this did, so that nothing is in it. One that is there
-        must lie inside."""
+        """Create a folder and return whether it is new and empty; an existing one must be inside the store."""
         path = f"{self._folder}/{folder}"
         try:
             os.mkdir(path)
         except FileExistsError:
             self._require_inside(folder)
             return False
-        except FileNotFoundError:  # nor is the folder that it lies in
+        except FileNotFoundError:  # the parent folder is missing too
             self._made = self._made or not os.path.isdir(self._folder)
             os.makedirs(path, exist_ok=True)
             self._require_inside(folder)
@@ -298,13 +297,13 @@ class DiskStore(LocalStore):
 
 
 def flush_store(store: Store) -> None:
-    """Make durable what was written through a store, if it is on a disk; other storages do so themselves."""
+    """Flush the writes of a store on a disk; other storages are durable by themselves."""
     if isinstance(store, DiskStore):
         store.flush()
 
 
 def _byte_span(byte_range: ByteRequest | None, size: int) -> tuple[int, int]:
-    """Where the asked part of a file of some size begins and ends."""
+    """Return start and end of a byte range in a file."""
     if byte_range is None:
         return 0, size
     if isinstance(byte_range, RangeByteRequest):

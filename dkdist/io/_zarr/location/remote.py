@@ -1,19 +1,12 @@
-"""A Zarr store that is not in this process or on its disks: tried again where that may help, named where not.
+"""Access to remote stores with retries, size limits and error messages without secrets.
 
-Reads, and writes of whole objects, which may be repeated, are tried up to `MAX_ATTEMPTS` times within
-`TOTAL_TIMEOUT_SECONDS`; a storage that has never answered is given up after `FIRST_CONTACT_TIMEOUT_SECONDS`. What
-cannot be helped becomes an `OSError` that names the store and the object, without secrets.
+Reads and writes of whole objects are idempotent and are tried up to `MAX_ATTEMPTS` times within
+`TOTAL_TIMEOUT_SECONDS`, or `FIRST_CONTACT_TIMEOUT_SECONDS` for a storage that has never answered. Other failures become
+an `OSError` that names store and object. Errors are classified by HTTP status, error code and class name, so that no
+client library (aiohttp, botocore, obstore) is imported.
 
-A Zarr store around another one, through whose `get` and `set` everything goes.
-
-Zarr's own wrapper hands every other way to read and write on to the store inside: several ranges of an object at once,
-many objects at once, and all of it without an event loop (each since another version of Zarr). What a subclass checks,
-records or tries again in `get` and `set` would be passed by.
-
-Which failures of a storage pass by themselves, and how long they are waited for.
-
-Libraries say the same thing in many forms (aiohttp, botocore, obstore, the system's own errors); they are told
-apart by HTTP status, error code and the names of their classes, so that none of them needs to be imported.
+`AsyncStoreWrapper` routes all access through `get` and `set`: Zarr's own wrapper passes ranged, batched and synchronous
+access directly to the inner store, which would skip checks and retries of subclasses.
 """
 
 from __future__ import annotations
@@ -51,27 +44,27 @@ from dkdist.io.errors import RESTORE_HINT, ObjectBounds, ObjectTooLargeError
 
 
 class AsyncStoreWrapper(WrapperStore[Store]):
-    """The store inside, seen through `get` and `set` alone."""
+    """Wrapper of a store whose whole access goes through `get` and `set`."""
 
     _supports_sync_io = False
 
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
     ) -> list[Buffer | None]:
-        """Several parts of objects."""
+        """Read several byte ranges of objects."""
         return list(await asyncio.gather(*(self.get(key, prototype, part) for key, part in key_ranges)))
 
     async def get_ranges(
         self, key: str, byte_ranges: Sequence[ByteRequest | None], **options: Any
     ) -> AsyncIterator[Sequence[tuple[int, Buffer | None]]]:
-        """Several parts of one object, as `Store` reads them (neighbours at once); an error comes out as it is.
+        """Read several byte ranges of one object; adjacent ranges are combined by `Store`.
 
-        An object that is not there comes out as Zarr expects it, in a group of errors.
+        Errors are raised unwrapped, except for missing objects, which Zarr expects in an exception group.
         """
-        given = {name: value for name, value in options.items() if value is not None}
+        kwargs = {name: value for name, value in options.items() if value is not None}
         ranges: Any = Store
         try:
-            async for parts in ranges.get_ranges(self, key, byte_ranges, **given):
+            async for parts in ranges.get_ranges(self, key, byte_ranges, **kwargs):
                 yield parts
         except BaseExceptionGroup as errors:
             _, others = errors.split(FileNotFoundError)
@@ -89,24 +82,27 @@ class AsyncStoreWrapper(WrapperStore[Store]):
         await asyncio.gather(*(self.set(key, value) for key, value in values))
 
     def get_sync(self, key: str, **options: Any) -> Buffer | None:
-        """Refused: only `get` is there."""
-        raise NotImplementedError(f"{self} is not read without an event loop")
+        """Raise NotImplementedError."""
+        raise NotImplementedError(f"{self} cannot be read without an event loop.")
 
     def set_sync(self, key: str, value: Buffer) -> None:
-        """Refused: only `set` is there."""
-        raise NotImplementedError(f"{self} is not written without an event loop")
+        """Raise NotImplementedError."""
+        raise NotImplementedError(f"{self} cannot be written without an event loop.")
 
     def delete_sync(self, key: str) -> None:
-        """Refused: only `delete` is there."""
-        raise NotImplementedError(f"{self} is not written without an event loop")
+        """Raise NotImplementedError."""
+        raise NotImplementedError(f"{self} cannot be written without an event loop.")
 
 
-MAX_ATTEMPTS = 8
-FIRST_PAUSE_SECONDS = 0.1  # seconds; doubled from one try to the next
-MAX_PAUSE_SECONDS = 10.0
-ATTEMPT_TIMEOUT_SECONDS = 90.0
-TOTAL_TIMEOUT_SECONDS = 180.0
-FIRST_CONTACT_TIMEOUT_SECONDS = 10.0  # without any answer so far, a wrong address is likelier than a fault
+# Exponential backoff (https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/): longer limits
+# bridge longer outages but delay the error of a lasting one. tests/places/test_retries.py checks attempts and pauses.
+MAX_ATTEMPTS = 8  # pauses of 13 s in total, at most (tests/places/test_retries.py)
+FIRST_PAUSE_SECONDS = 0.1  # doubled after each attempt (tests/places/test_retries.py)
+MAX_PAUSE_SECONDS = 10.0  # tests/places/test_retries.py
+ATTEMPT_TIMEOUT_SECONDS = 90.0  # a chunk of 1 MiB at 12 KB/s (tests/places/test_retries.py)
+TOTAL_TIMEOUT_SECONDS = 180.0  # two slow attempts (tests/places/test_retries.py)
+# A storage that never answered probably has a wrong address (tests/places/test_retries.py)
+FIRST_CONTACT_TIMEOUT_SECONDS = 10.0
 
 RETRYABLE_STATUS = {408, 429, 500, 502, 503, 504}
 RETRYABLE_CODES = {"SlowDown", "InternalError", "RequestTimeout", "ServiceUnavailable", "Throttling"}
@@ -120,18 +116,18 @@ CREDENTIAL_CLASSES = {
     *("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"),
     *("TokenRetrievalError", "PermissionDeniedError", "UnauthenticatedError"),
 }
-METADATA_SERVICE = "169.254.169.254"  # where obstore looks for credentials when it has none
+METADATA_SERVICE = "169.254.169.254"  # contacted by obstore without credentials
 OBSTORE_STATUS = re.compile(r"status code: (\d{3})")
 OBSTORE_RETRYABLE = re.compile(r"error sending request|timed? ?out|connection|response body", re.IGNORECASE)
 
 
 def pause_seconds(tries: int) -> float:
-    """Seconds to wait after so many tries: exponential, with jitter so that workers do not return together."""
+    """Return the pause after an attempt: exponential, with jitter to spread workers."""
     return random.uniform(0.5, 1.0) * min(FIRST_PAUSE_SECONDS * 2.0 ** (tries - 1), MAX_PAUSE_SECONDS)
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status in an error or in what caused it; None if no server answered."""
+    """Return the HTTP status of an error or its causes; None without a response."""
     for e in _causes(error):
         status = getattr(e, "status", None)
         if isinstance(status, int):
@@ -139,14 +135,14 @@ def status_of(error: BaseException) -> int | None:
         response = getattr(e, "response", None)
         if isinstance(response, dict) and "HTTPStatusCode" in response.get("ResponseMetadata", {}):
             return int(response["ResponseMetadata"]["HTTPStatusCode"])
-        found = OBSTORE_STATUS.search(str(e)) if _library(e) == "obstore" else None
-        if found is not None:
-            return int(found[1])
+        match = OBSTORE_STATUS.search(str(e)) if _library(e) == "obstore" else None
+        if match is not None:
+            return int(match[1])
     return None
 
 
 def is_permission_error(error: BaseException) -> bool:
-    """Whether credentials are missing, wrong, or not enough."""
+    """Whether credentials are missing, wrong or insufficient."""
     classes = {c.__name__ for e in _causes(error) for c in type(e).__mro__}
     return (
         isinstance(error, PermissionError)
@@ -157,7 +153,7 @@ def is_permission_error(error: BaseException) -> bool:
 
 
 def is_retryable(error: BaseException) -> bool:
-    """Whether the same request may succeed if it is made again."""
+    """Whether the same request may succeed later."""
     status = status_of(error)
     if status is not None:
         return status in RETRYABLE_STATUS or not RETRYABLE_CODES.isdisjoint(_codes(error))
@@ -170,7 +166,7 @@ def is_retryable(error: BaseException) -> bool:
 
 
 def is_client_error(error: BaseException) -> bool:
-    """Whether a library for some storage raised it, and not Python, Zarr or a user's own store."""
+    """Whether a storage client raised the error, not Python, Zarr or a store of the user."""
     return _library(error) in {"aiohttp", "aiobotocore", "botocore", "fsspec", "obstore", "s3fs", "yarl"}
 
 
@@ -190,20 +186,19 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 T = TypeVar("T")
-MAX_CONCURRENT_REQUESTS = (
-    64  # requests under way; more would wait in the client's pool, where waiting counts as no answer
-)
+# More requests would queue in the connection pool of the client and time out there (tests/places/test_retries.py)
+MAX_CONCURRENT_REQUESTS = 64
 
-_answered: set[str] = set()  # the labels of stores that have answered in this process
+_answered: set[str] = set()  # labels of stores that have answered in this process
 
 
 class RemoteStore(AsyncStoreWrapper):
-    """A store object with bounded retries and clear errors; `label` is how messages name it."""
+    """Store with bounded retries and clear errors; messages name it by `label`."""
 
     def __init__(self, store: Store, label: str, secrets: Set[str] = frozenset()) -> None:
         super().__init__(store)
         self.label, self._secrets = label, secrets
-        self._places = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
         self.bounds = ObjectBounds()
 
     def _with_store(self, store: Store) -> RemoteStore:
@@ -220,34 +215,32 @@ class RemoteStore(AsyncStoreWrapper):
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """The object, or the asked part of it; None if there is none.
+        """Read an object or a byte range; None if it is missing.
 
-        OSError for a server that sends more than the part that was asked for, `ObjectTooLargeError` for an object
-        that is longer than it can be.
+        Raises OSError if the server ignores the range, `ObjectTooLargeError` if the object exceeds its limit.
         """
-        most = self.bounds.of_key(key)
+        max_bytes = min(self.bounds.of_key(key), MAX_BODY_BYTES)
         try:
-            bound_bodies(min(most, _requested_bytes(byte_range)))
+            bound_bodies(min(max_bytes, _requested_bytes(byte_range)))
             value = await self.tried(f"read {key} of", lambda: self._store.get(key, prototype, byte_range))
             n_bytes: float = 0 if value is None else len(value)
         except BodyTooLargeError:
             value, n_bytes = None, inf
         if byte_range is not None and n_bytes > _requested_bytes(byte_range):
             raise OSError(
-                f"cannot read a part of {key} of {self.label}: its server ignores byte ranges, which shards "
-                "need. Use a server that answers range requests, or write the store without shards"
+                f"cannot read a part of {key} of {self.label}: the server ignores byte ranges, which shards require. "
+                "Use a server that supports range requests, or write the store without shards."
             )
-        if n_bytes > min(most, MAX_BODY_BYTES):
-            most = min(most, MAX_BODY_BYTES)
+        if n_bytes > max_bytes:
             raise ObjectTooLargeError(
-                f"{key} of {self.label} is longer than the {most} bytes that it can have. {RESTORE_HINT}"
+                f"{key} of {self.label} must have at most {max_bytes} bytes. {RESTORE_HINT}"
             )
         return value
 
     async def exists(self, key: str) -> bool:
-        """Whether there is an object; a "no" is asked twice, for file systems say it for every failure."""
+        """Whether an object exists; verifies "no", which file systems also report for failures."""
 
-        async def ask() -> bool:
+        async def check() -> bool:
             first_byte = RangeByteRequest(0, 1)
             if await self._store.exists(key):
                 return True
@@ -257,18 +250,18 @@ class RemoteStore(AsyncStoreWrapper):
             except BodyTooLargeError:
                 return True
 
-        return await self.tried(f"look for {key} in", ask)
+        return await self.tried(f"look for {key} in", check)
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Store one object, whole."""
+        """Write one object."""
         await self.tried(f"write {key} of", lambda: self._store.set(key, value))
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        """Store one object, whole, where there is none."""
+        """Write one object unless it exists."""
         await self.tried(f"write {key} of", lambda: self._store.set_if_not_exists(key, value))
 
     async def delete(self, key: str) -> None:
-        """Remove one object, if it is there."""
+        """Remove one object if it exists."""
         await self.tried(f"delete {key} of", lambda: self._store.delete(key))
 
     async def delete_dir(self, prefix: str) -> None:
@@ -284,15 +277,15 @@ class RemoteStore(AsyncStoreWrapper):
         return await self.tried("list", lambda: self._store.is_empty(prefix), whole=False)
 
     def list(self) -> AsyncIterator[str]:
-        """All names."""
+        """List all names."""
         return self._listed(self._store.list)
 
     def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        """The names that begin with a prefix."""
+        """List the names with a prefix."""
         return self._listed(lambda: self._store.list_prefix(prefix))
 
     def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """The names directly under a prefix."""
+        """List the names directly under a prefix."""
         return self._listed(lambda: self._store.list_dir(prefix))
 
     async def _listed(self, names: Callable[[], AsyncIterator[str]]) -> AsyncIterator[str]:
@@ -304,7 +297,7 @@ class RemoteStore(AsyncStoreWrapper):
             yield name
 
     async def once(self, doing: str, call: Callable[[], Awaitable[T]]) -> T:
-        """What a call gives that must not be repeated; its errors are named as all others."""
+        """Run a call that must not be repeated, with the error messages of `tried`."""
         try:
             with panics_as_errors():
                 return await call()
@@ -312,34 +305,34 @@ class RemoteStore(AsyncStoreWrapper):
             raise self._named(error, doing, 1, 0.0) from None
 
     async def tried(self, doing: str, call: Callable[[], Awaitable[T]], *, whole: bool = True) -> T:
-        """What the call gives; `whole` says that it is about one object, and so ends soon or never."""
+        """Run a call with retries; ``whole`` calls access one object and have a timeout."""
         clock = asyncio.get_running_loop().time
-        begun, tries = clock(), 0
+        started, attempts = clock(), 0
         reason: Exception | None = None
         while True:
-            tries += 1
-            patience = TOTAL_TIMEOUT_SECONDS if self.label in _answered else FIRST_CONTACT_TIMEOUT_SECONDS
-            left = min(ATTEMPT_TIMEOUT_SECONDS, begun + patience - clock()) if whole else None
+            attempts += 1
+            limit = TOTAL_TIMEOUT_SECONDS if self.label in _answered else FIRST_CONTACT_TIMEOUT_SECONDS
+            timeout = min(ATTEMPT_TIMEOUT_SECONDS, started + limit - clock()) if whole else None
             try:
-                async with self._places, asyncio.timeout(left):
+                async with self._slots, asyncio.timeout(timeout):
                     with panics_as_errors():
                         result = await call()
             except Exception as error:
                 if status_of(error) is not None:
                     _answered.add(self.label)
                 if reason is None or not isinstance(error, TimeoutError):
-                    reason = error  # what was said is told, and not the silence after it
-                wait, waited = pause_seconds(tries), clock() - begun
-                too_late = tries >= MAX_ATTEMPTS or waited + wait >= patience
-                if too_late or is_permission_error(error) or not is_retryable(error):
-                    raise self._named(reason, doing, tries, waited) from None
-                await asyncio.sleep(wait)
+                    reason = error  # an answer is more informative than a later timeout
+                pause, elapsed = pause_seconds(attempts), clock() - started
+                is_final = attempts >= MAX_ATTEMPTS or elapsed + pause >= limit
+                if is_final or is_permission_error(error) or not is_retryable(error):
+                    raise self._named(reason, doing, attempts, elapsed) from None
+                await asyncio.sleep(pause)
             else:
                 _answered.add(self.label)
                 return result
 
-    def _named(self, error: Exception, doing: str, tries: int, waited: float) -> Exception:
-        """The error as users see it: what could not be done to which store, why, and what helps."""
+    def _named(self, error: Exception, doing: str, attempts: int, elapsed: float) -> Exception:
+        """Convert an error to one that names the operation, the store and a remedy."""
         text = str(error).partition("\n")[0].strip() or "no answer"
         text = without_secrets(text, secrets_of(self._store) | self._secrets)[:300]
         what = f"cannot {doing} {self.label} ({type(error).__name__}: {text})"
@@ -347,26 +340,26 @@ class RemoteStore(AsyncStoreWrapper):
             return MemoryError(what)
         if is_permission_error(error):
             return PermissionError(
-                f"{what}: the credentials are missing, wrong, or do not allow it. Set them in the "
-                "environment, or give a Zarr store object that has them"
+                f"{what}: the credentials are missing, wrong or insufficient. Set them in the environment, or pass a "
+                "Zarr store object that contains them."
             )
         if isinstance(error, FileNotFoundError) or status_of(error) == 404:
-            return FileNotFoundError(f"{what}: create the bucket or folder first, or check the address")
+            return FileNotFoundError(f"{what}. Create the bucket or folder first, or check the address.")
         if is_retryable(error):
             advice = (
-                "Run it again later" if self.label in _answered else "Check the address, endpoint and network"
+                "Try again later." if self.label in _answered else "Check the address, endpoint and network."
             )
-            return ConnectionError(f"{what}: given up after {tries} tries in {waited:.0f} s. {advice}")
+            return ConnectionError(f"{what}: {attempts} attempts failed in {elapsed:.0f} s. {advice}")
         if isinstance(error, NotImplementedError):
-            return io.UnsupportedOperation(f"{what}: this kind of storage cannot do that")
+            return io.UnsupportedOperation(f"{what}: the storage does not support it.")
         if isinstance(error, OSError):
-            return OSError(*([error.errno] if error.errno else []), f"{what}. Check the storage")
+            return OSError(*([error.errno] if error.errno else []), f"{what}. Check the storage.")
         from_client = is_client_error(error) or isinstance(error, RustPanicError)
-        return OSError(f"{what}. Check the storage") if from_client else error
+        return OSError(f"{what}. Check the storage.") if from_client else error
 
 
 def _requested_bytes(part: ByteRequest | None) -> float:
-    """The number of bytes asked for, if it is known."""
+    """Return the number of requested bytes; infinity if unknown."""
     if isinstance(part, RangeByteRequest):
         return part.end - part.start
     return part.suffix if isinstance(part, SuffixByteRequest) else inf

@@ -1,13 +1,10 @@
-"""Bodies of web servers: as they are stored, and never more bytes than the object can have.
+"""Bounded bodies of HTTP responses, and removal of secrets from URLs and messages.
 
-Servers are asked not to compress (``Accept-Encoding: identity``), and a compressed body is refused rather than
-unpacked: chunks are compressed already, and a small body could unpack to any length. Bodies are read piece by piece, so
-that an endless one ends at its bound.
+Requests ask for uncompressed bodies (``Accept-Encoding: identity``) and compressed ones are rejected: chunks are
+compressed already, and a small body could expand to any size. Bodies are read piece by piece up to a bound.
 
-What must not be shown: user names and passwords in URLs, signatures and tokens after their paths, keys in options.
-
-Every text that leaves the store's room and names a place goes through `without_secrets`; a text that is a URL and
-nothing else through `url_label`, which need not guess where it ends.
+User names, passwords, signatures, tokens and keys must not appear in messages. Texts that contain locations go through
+`without_secrets`; a text that is exactly a URL goes through `url_label`.
 """
 
 from __future__ import annotations
@@ -36,56 +33,56 @@ HIDDEN = "***"
 
 
 def without_secrets(text: str, known: Iterable[str] = ()) -> str:
-    """The text without user information, queries, fragments and parameters of URLs, and without known secrets."""
+    """Remove known secrets, and credentials, queries, fragments and parameters of URLs."""
     for value in sorted(known, key=len, reverse=True):
         text = text.replace(value, HIDDEN)
-    text = URL.sub(lambda found: url_label(found[0]), text)
+    text = URL.sub(lambda match: url_label(match[0]), text)
     return QUERY.sub("", USER_INFO.sub("//", text))
 
 
 def url_label(url: str) -> str:
-    """A URL, or a chain of them, without what may be secret."""
+    """Remove secrets from a URL or a chain of URLs."""
     return "::".join(_split_secrets(part)[0] for part in CHAIN.split(url))
 
 
 def secrets_in(url: str) -> set[str]:
-    """What `url_label` leaves out, whole and in parts, as it is written and as libraries may write it."""
-    found: set[str] = set()
+    """Return the texts that `url_label` removes, whole, in parts, and in quoted forms."""
+    secrets: set[str] = set()
     for part in CHAIN.split(url):
         for text in _split_secrets(part)[1]:
-            found |= {text, *(piece.partition("=")[2] or piece for piece in SEPARATORS.split(text))}
-    found |= {unquote(text) for text in found} | {quote(text, safe="") for text in found}
-    return {text for text in found if len(text) > 3}
+            secrets |= {text, *(piece.partition("=")[2] or piece for piece in SEPARATORS.split(text))}
+    secrets |= {unquote(text) for text in secrets} | {quote(text, safe="") for text in secrets}
+    return {text for text in secrets if len(text) > 3}
 
 
 def _split_secrets(url: str) -> tuple[str, list[str]]:
-    """(what may be shown, what was left out) of one URL."""
+    """Split one URL into (public text, removed texts)."""
     scheme, slashes, rest = url.partition("://")
     if not slashes:
         return url, []
     end = _end_of_user_info(rest)
-    left_out, rest = [AT_LAST.sub("", rest[:end])], rest[end:]
+    removed, rest = [AT_LAST.sub("", rest[:end])], rest[end:]
     after = AFTER_PATH.search(rest)
     if after:
-        left_out.append(rest[after.end() :])
+        removed.append(rest[after.end() :])
         rest = rest[: after.start()]
-    left_out += [found[1] for found in PARAMETERS.finditer(rest)]
-    return scheme + slashes + PARAMETERS.sub("", rest), left_out
+    removed += [match[1] for match in PARAMETERS.finditer(rest)]
+    return scheme + slashes + PARAMETERS.sub("", rest), removed
 
 
 def _end_of_user_info(rest: str) -> int:
-    """Where the host begins. A password may hold a raw "/": "@" in the path ends it in user:pa/ss@host."""
+    """Return the start of the host; a password may contain "/", as in user:pa/ss@host."""
     authority = AFTER_AUTHORITY.split(rest, maxsplit=1)[0]
-    end = max((found.end() for found in AT.finditer(authority)), default=0)
+    end = max((match.end() for match in AT.finditer(authority)), default=0)
     _, colon, port = authority[end:].partition(":")
     if not colon or (end and port.isdigit()):
         return end
     where = AFTER_PATH.split(rest, maxsplit=1)[0] if port.isdigit() else rest
-    return max((found.end() for found in AT.finditer(where)), default=end)
+    return max((match.end() for match in AT.finditer(where)), default=end)
 
 
 def secrets_of(store: Any) -> set[str]:
-    """The values of the options of a Zarr store object whose names say that they are secret."""
+    """Return the values of secret options of a Zarr store object, by option name."""
     file_system, client = getattr(store, "fs", None), getattr(store, "store", None)
     options = (
         getattr(file_system, "storage_options", None),
@@ -96,7 +93,7 @@ def secrets_of(store: Any) -> set[str]:
 
 
 def _secret_values(option: Any, *, secret: bool) -> Iterator[str]:
-    """Strings in nested options, below a name that says that they are secret."""
+    """Yield strings in nested options below a secret name."""
     if isinstance(option, Mapping):
         for name, value in option.items():
             yield from _secret_values(value, secret=secret or bool(SECRET_NAME.search(str(name))))
@@ -107,33 +104,28 @@ def _secret_values(option: Any, *, secret: bool) -> Iterator[str]:
             yield from _secret_values(value, secret=secret)
 
 
-MAX_ERROR_BYTES = (
-    2**16
-)  # of an error's page, which keeps the connection; the rest of a longer one is not read
-MAX_BODY_BYTES = 2**31 + 2**16  # of objects of unknown length: what blosc can hold
+MAX_ERROR_BYTES = 2**16  # short error pages are read to reuse the connection; tests/places/test_web.py
+MAX_BODY_BYTES = 2**31 + 2**16  # BLOSC_MAX_BUFFERSIZE and headers (MAX_CHUNK_BYTES in dkdist/io/errors.py)
 _BOUND: ContextVar[float] = ContextVar("max_body_bytes", default=MAX_BODY_BYTES)
 
 
 class BodyTooLargeError(Exception):
-    """A body has more bytes than its object can have; asking again would not help."""
+    """Error for a body beyond its bound; not retried."""
 
 
 def bound_bodies(max_bytes: float) -> None:
-    """Let longer bodies raise `BodyTooLargeError`, in this task from now on.
-
-    Nothing is reset: the next request of the task sets its own bound.
-    """
+    """Set the bound of bodies for the current task; longer ones raise `BodyTooLargeError`."""
     _BOUND.set(min(max_bytes, MAX_BODY_BYTES))
 
 
 def web_options(protocol: str) -> dict[str, Any]:
-    """Options of fsspec's file system for web servers, added to those that the user has configured."""
+    """Return options of the HTTP file system of fsspec, merged with the user's configuration."""
     from fsspec.config import conf
 
     configured = dict(conf.get(protocol, {}).get("client_kwargs", {}))
     headers = dict(configured.pop("headers", {})) | {"Accept-Encoding": "identity"}
-    own = {"headers": headers, "auto_decompress": False, "response_class": _bounded_response()}
-    return {"client_kwargs": configured | own}
+    required = {"headers": headers, "auto_decompress": False, "response_class": _bounded_response()}
+    return {"client_kwargs": configured | required}
 
 
 @cache
@@ -141,14 +133,14 @@ def _bounded_response() -> Any:
     from aiohttp import ClientResponse
 
     class BoundedResponse(ClientResponse):
-        """A response whose body is read up to a bound."""
+        """Response with a bounded body."""
 
         async def read(self) -> bytes:
             if self._body is None:
                 try:
                     self._body = await self._bounded_body()
                 except BaseException:
-                    self.close()  # an endless body is not read to its end
+                    self.close()  # otherwise aiohttp reads an endless body
                     raise
             return bytes(self._body)
 
@@ -158,8 +150,8 @@ def _bounded_response() -> Any:
             encoding = self.headers.get("Content-Encoding", "identity")
             if encoding != "identity":
                 raise OSError(
-                    f"its server sent a body in Content-Encoding {encoding!r} to a request for identity: turn off "
-                    "its compression, which chunks have already"
+                    f"the server must not compress responses; got Content-Encoding {encoding!r}. Disable its "
+                    "compression: chunks are compressed already."
                 )
             max_bytes, pieces, n_bytes = _BOUND.get(), list[bytes](), 0
             n_checked = 0
