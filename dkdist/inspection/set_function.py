@@ -54,16 +54,14 @@ def gaussian_path_gradient(starts: Array, row: Array, centres: Array, coef: F64,
     d2 = squared_distances(ends, Y)
     steps = ends[-1] - ends[:-1]
     lengths2 = (steps**2).sum(axis=1)[:, None]
-    total, total_t = np.zeros(d2[:-1].shape), np.zeros(d2[:-1].shape)  # of k and of t k over the path
+    total = np.zeros(d2[:-1].shape)  # mean kernel over the path
     for node, weight in zip(NODES, NODE_WEIGHTS, strict=True):
         t = (node + 1) / 2
         path_d2 = (1 - t) * d2[:-1] + t * d2[-1] - t * (1 - t) * lengths2
-        kernel = weight / 2 * np.exp(path_d2 / (-2 * sigma**2))
-        total += kernel
-        total_t += t * kernel
-    mean, mean_t = coef.T * total, coef.T * total_t
-    by_start, by_step = mean.sum(axis=1)[:, None], mean_t.sum(axis=1)[:, None]
-    gradient = (mean @ Y - by_start * ends[:-1] - by_step * steps).T / sigma**2
+        total += weight / 2 * np.exp(path_d2 / (-2 * sigma**2))
+    mean = coef.T * total
+    # Up to a multiple of the step, which as_secant determines from the values at both ends.
+    gradient = (mean @ Y - mean.sum(axis=1)[:, None] * ends[:-1]).T / sigma**2
     kernel = np.exp(d2 / (-2 * sigma**2))
     rises = kernel[-1] @ coef - np.einsum("kn,nk->k", kernel[:-1], coef)
     return as_secant(gradient, steps, rises)
