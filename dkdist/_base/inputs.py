@@ -55,7 +55,7 @@ from dkdist._runtime.map_reduce import map_blocks
 from dkdist._runtime.run import resources
 from dkdist._utils.validation import require_same_names
 from dkdist.io import SetStore
-from dkdist.io.set_pieces import WHOLE_BYTES, read_pieces, read_weights
+from dkdist.io.set_pieces import MAX_WHOLE_SET_BYTES, read_pieces, read_weights
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
 from dkdist.sets.origins import common_origin
 
@@ -281,7 +281,7 @@ def summary_bytes(sets: SetStore) -> int:
     n_threads = min(resources().threads, len(bounds) - 1)
     n_coordinates = n_dims * min(sets.n_points, sample_size(n_dims))
     return (
-        COPIES_PER_BLOCK * n_threads * min(block_bytes, WHOLE_BYTES)
+        COPIES_PER_BLOCK * n_threads * min(block_bytes, MAX_WHOLE_SET_BYTES)
         + BYTES_PER_SAMPLED_COORDINATE * n_coordinates
     )
 

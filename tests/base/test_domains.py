@@ -120,7 +120,7 @@ def test_memory_stores_and_pieces_give_one_domain(weighted, tmp_path, monkeypatc
         assert fitted.spec_ == embedding.spec_
         assert fitted.outside_share_ == embedding.outside_share_
     monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**13)
-    monkeypatch.setattr("dkdist.io.set_pieces.WHOLE_BYTES", 2**15)
+    monkeypatch.setattr("dkdist.io.set_pieces.MAX_WHOLE_SET_BYTES", 2**15)
     assert dk.HistogramEmbedding().fit(store).spec_ == embedding.spec_
     low, high = np.array(embedding.spec_.domain.low), np.array(embedding.spec_.domain.high)
     share = ((sets.points < low) | (sets.points > high)).any(axis=1).mean()

@@ -13,7 +13,7 @@ RNG = np.random.default_rng(0)
 @pytest.fixture
 def small_pieces(monkeypatch):
     monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**13)
-    monkeypatch.setattr("dkdist.io.set_pieces.WHOLE_BYTES", 2**15)
+    monkeypatch.setattr("dkdist.io.set_pieces.MAX_WHOLE_SET_BYTES", 2**15)
     monkeypatch.setattr("dkdist._runtime.arrays.MAX_BLOCK_BYTES", 2**15)
     monkeypatch.setattr("dkdist._numba.points.CHUNK_BYTES", 2**14)
 
@@ -158,7 +158,7 @@ def test_weights_that_are_no_measure_are_named(method, tmp_path, small_pieces, n
 
 @pytest.mark.parametrize(("method", "weighted"), [("fourier", False), ("orthogonal", True)])
 def test_memory_is_that_of_a_piece(method, weighted, tmp_path, monkeypatch):
-    monkeypatch.setattr("dkdist.io.set_pieces.WHOLE_BYTES", 2**20)
+    monkeypatch.setattr("dkdist.io.set_pieces.MAX_WHOLE_SET_BYTES", 2**20)
     monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**19)
     n = 6_000_000  # Python's own table of names may grow by 8 MB meanwhile
     weights = [np.ones(n, np.float32)] if weighted else None

@@ -113,7 +113,7 @@ def test_stored_sets_and_large_ones_give_the_median_of_memory(tmp_path, monkeypa
     store = dk.write_sets(tmp_path / "s.zarr", sets)
     expected = dk.MeanEmbedding(random_state=7).fit(sets).sigma_
     assert dk.MeanEmbedding(random_state=7).fit(store).sigma_ == expected
-    monkeypatch.setattr("dkdist.io.set_pieces.WHOLE_BYTES", 0)
+    monkeypatch.setattr("dkdist.io.set_pieces.MAX_WHOLE_SET_BYTES", 0)
     one = dk.write_sets(tmp_path / "one.zarr", sets[:1])
     assert (
         dk.MeanEmbedding(random_state=7).fit(one).sigma_

@@ -126,7 +126,7 @@ def test_sets_in_pieces(tmp_path: Any, monkeypatch: Any) -> None:
     store = dk.write_sets(tmp_path / "s.zarr", arrays, chunk_rows=512)
     monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**13)
     monkeypatch.setattr(
-        "dkdist.io.set_pieces.WHOLE_BYTES", 2**18
+        "dkdist.io.set_pieces.MAX_WHOLE_SET_BYTES", 2**18
     )  # 13,107 points of 5 dimensions, 65,536 of one
     monkeypatch.setattr("dkdist._runtime.arrays.MAX_BLOCK_BYTES", 2**18)
     load = SetStore.load

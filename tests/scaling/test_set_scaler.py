@@ -283,7 +283,7 @@ def test_sets_in_pieces(method, per_set, weighted, tmp_path, monkeypatch):
         writer.append(sets)
     store = dk.open_sets(tmp_path / "s.zarr")
     monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**13)
-    monkeypatch.setattr("dkdist.io.set_pieces.WHOLE_BYTES", 2**15)
+    monkeypatch.setattr("dkdist.io.set_pieces.MAX_WHOLE_SET_BYTES", 2**15)
     monkeypatch.setattr("dkdist._runtime.arrays.MAX_BLOCK_BYTES", 2**15)
     load = SetStore.points_alone
     monkeypatch.setattr(
