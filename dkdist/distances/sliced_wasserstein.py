@@ -60,18 +60,18 @@ class SlicedWasserstein(Distance):
         if not isinstance(self.directions, np.ndarray) or kind not in "fiu":
             text = f"an array of {kind!r}" if kind else repr(self.directions)
             raise ValueError(
-                f"directions must be an array (L, d) of unit vectors; got {text}. Draw u = rng.standard_normal((50, d)) "
-                "and give u / np.linalg.norm(u, axis=1, keepdims=True), or take "
-                "the distance 'sliced-wasserstein', which draws 50"
+                f"directions must be an array (L, d) of unit vectors; got {text}. Draw "
+                "u = rng.standard_normal((50, d)) and pass u / np.linalg.norm(u, axis=1, keepdims=True), or use the "
+                "distance 'sliced-wasserstein', which draws 50 directions."
             )
         if self.directions.ndim != 2 or not len(self.directions):
             raise ValueError(
                 f"directions must be an array (L, d) with L > 0; got shape {self.directions.shape}."
             )
         lengths = np.sqrt((np.asarray(self.directions, np.float64) ** 2).sum(axis=1))
-        wrong = ~(np.abs(lengths - 1) <= UNIT_LENGTH_TOL)
-        if wrong.any():
-            k = int(np.argmax(wrong))
+        is_invalid = ~(np.abs(lengths - 1) <= UNIT_LENGTH_TOL)
+        if is_invalid.any():
+            k = int(np.argmax(is_invalid))
             raise ValueError(
                 f"directions must be unit vectors; got length {lengths[k]:.6g} of direction {k}. Divide by it."
             )

@@ -332,5 +332,5 @@ def test_a_matrix_refuses_weights_that_are_no_measure_and_other_dimensions():
     sets = dk.SampleSets.from_arrays([np.ones((2, 1)), np.zeros((2, 1))], [[1, 1], [1, -1]])
     with pytest.raises(dk.SampleSetError, match="weight of point 1 of set 1 is -1"):
         dk.distance_matrix(sets, distance="energy")
-    with pytest.raises(dk.SampleSetError, match=r"sets of other .* have 2 dimension.* those of sets have 1"):
+    with pytest.raises(dk.SampleSetError, match=r"other .* must have 1 dimension.*; got 2"):
         dk.distance_matrix(sets, [np.ones((2, 2))], distance="energy")
