@@ -1,7 +1,13 @@
 """Tuned numbers of distances: what each trades off, and a command that shows the effect."""
 
-# Speed of tiles. Wrong values cost time and change no bit (python benchmarks/distances.py).
-MIN_NUMPY_PROJECTIONS = 1600  # per set on average: above, sorting by NumPy repays one call per set
+# Sliced Wasserstein embeddings (python benchmarks/roofline_stages.py shows their speed).
+MIN_NUMPY_PROJECTIONS = (
+    1600  # per set on average: above, sorting by NumPy repays one call per set; changes no bit
+)
+# The error of the mean over directions falls as MIN_DIRECTIONS^(-1/2), the cost grows with it.
+MIN_DIRECTIONS = 64
+
+# Dynamic time warping. Wrong values cost time and change no bit (python benchmarks/sequence_distances.py dtw growth).
 MAX_UNPACKED_SERIES = 50  # more remaining long series go into a padded pack
 DIAGONAL_OVERHEAD_POINTS = 100  # time of a diagonal besides its cells, in points of a series
 
@@ -30,15 +36,13 @@ MIN_RELATIVE_DEVIATION = 1e-6  # of a feature over its mean: smaller is rounding
 N_VALIDATED_OBJECTS = 8  # a user's function is checked on all pairs of these
 
 # Optimal transport (tests/distances/test_wasserstein.py).
-MAX_SIMPLEX_STEPS = 10_000_000  # of POT; sets of 1,000 points take far fewer
+MAX_SIMPLEX_STEPS = 10_000_000  # of POT: limits the time of a pair
 RELATIVE_GAP_TOL = 1e-8  # of the cost: below the rounding of float32 distances
 CLIP_RATIO = (
     2.0**-8
 )  # between successive limits of costs; the solver resolves about 1e-13 of the largest cost
 
-MIN_DIRECTIONS = 64  # of a sliced Wasserstein embedding (python benchmarks/distances.py)
-
-# Strings. Wrong values cost time and change no bit (python benchmarks/sequence_distances.py).
+# Strings. Wrong values cost time and change no bit (python benchmarks/distance_peers.py strings edits long).
 COLUMNS_PER_CHECK = 64  # columns between two scans of a band for its minimum
 FIRST_BAND_EDITS = 31  # width of the first band; wider ones waste cells on strings that are nearly equal
 FIRST_BAND_INDELS = 62

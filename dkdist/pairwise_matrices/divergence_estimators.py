@@ -28,7 +28,7 @@ from dkdist.sets import SampleSetError
 Divergence = str | Callable[[Any, Any], Any]
 
 DIRECTED = "kullback-leibler", "renyi"
-DEFAULT_RENYI_ORDER = 0.5  # the symmetric order, -2 log of the Bhattacharyya coefficient (Poczos et al. 2011)
+DEFAULT_RENYI_ORDER = 0.5  # the symmetric order: -2 log int sqrt(p q), by the formula in neighbour_ratios.py
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dkdist._numba.compilation import inline_jit, jit
 from dkdist._numba.elementary import max_set_size
 from dkdist.distances.strings._banded_numba import THREE, TWO, u64
 
-STRINGS_PER_TILE = 128  # two 512-bit vectors of int8 (python benchmarks/sequence_distances.py growth)
+STRINGS_PER_TILE = 128  # two 512-bit vectors of int8 (python benchmarks/distance_peers.py edits)
 
 
 @inline_jit()

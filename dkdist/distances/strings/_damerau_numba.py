@@ -25,7 +25,7 @@ from dkdist._numba.elementary import max_set_size
 from dkdist.distances.strings._banded_numba import ONE, THREE, TWO, u64
 
 FOUR, FIVE = u64(4), u64(5)  # (tests/distances/test_damerau_levenshtein.py)
-# Strings per tile; constants at compile time, so that loops are vectorized (python benchmarks/sequence_distances.py).
+# Strings per tile; constants at compile time, so that loops are vectorized (python benchmarks/distance_peers.py edits).
 WIDE_LANES, NARROW_LANES = 64, 16
 NUMBERS_PER_LANE = 6  # kept between cells: E of four neighbours, a flag and T (Lowrance and Wagner 1975)
 

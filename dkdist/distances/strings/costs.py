@@ -178,7 +178,7 @@ def _in_common_units(twice: list[float]) -> list[int] | None:
     return units if max(units) <= MAX_UNITS else None
 
 
-LANES_MULTIPLE = 16  # lanes fill 512-bit vectors of int32 (python benchmarks/sequence_distances.py)
+LANES_MULTIPLE = 16  # lanes fill 512-bit vectors of int32 (python benchmarks/distance_peers.py edits)
 MAX_INT8_SYMBOLS = 126  # of a tile: int8 without 0 and -1 (tests/distances/test_edit_costs.py)
 
 
