@@ -136,7 +136,7 @@ def test_other_columns_than_those_of_fit_are_refused(road, columns, tmp_path, ca
 @pytest.mark.parametrize("columns", [SWAPPED, RENAMED], ids=["swapped", "renamed"])
 def test_tables_of_one_store_have_the_same_columns(road, columns):
     other = columns.assign(donor=columns["donor"] + "b")
-    assert "give them in one order" in refusal(road, CELLS, other)
+    assert "sources must have equal dimensions" in refusal(road, CELLS, other)
 
 
 @every("table", "command line")
@@ -159,7 +159,7 @@ def test_an_id_that_comes_back_is_refused(road):
     said = refusal(road, CELLS, CELLS[:5])
     assert "'000'" in said
     assert (
-        "frame.shuffle" if road.name == "partitions" else "files of one table are given as their folder"
+        "frame.shuffle" if road.name == "partitions" else "pass the files of one table as their folder"
     ) in said
 
 
@@ -246,7 +246,7 @@ def test_a_set_over_two_files_is_one_set(road):
 
 @every("table", "command line")
 def test_two_files_that_are_no_table_together_hold_whole_sets(road):
-    assert "files of one table are given as their folder" in refusal(road, CELLS[:28], CELLS[28:])
+    assert "pass the files of one table as their folder" in refusal(road, CELLS[:28], CELLS[28:])
 
 
 @every()

@@ -56,11 +56,11 @@ from dkdist.io.errors import (
 )
 
 FORMAT = "dkdist.features"
-VERSION = 1
+VERSION = 1  # of the format; docs/storage.md
 FIELDS = ("n_rows", "n_columns", "block_rows", "generation")
 
-CODING = chunk_sums.CodecInfo(inner=None, ends_with_crc=True)
-TABLES_KEPT = 64
+FEATURE_CODEC = chunk_sums.CodecInfo(inner=None, ends_with_crc=True)
+MAX_CACHED_TABLES = 64  # tables of checksums per process; tests/files/test_feature_store.py
 
 # keys of tables are never used twice
 _tables: dict[tuple[str, chunk_sums.TableRecord | None], chunk_sums.ChunkChecksums | None] = {}
@@ -112,7 +112,7 @@ class FeatureStore:
         """Write block i, whole, and its receipt; refused if other features took this place."""
         store = self.address.open(read_only=False)
         self._require_current(store)
-        written = RecordingArray(store, "features", CODING, None, "")
+        written = RecordingArray(store, "features", FEATURE_CODEC, None, "")
         self._array(store, written)[i * self.block_rows : i * self.block_rows + len(rows)] = rows
         flush_store(store)
         put_bytes(store, _receipt(i), self._receipt_of(i, int(written.sums[i][0])))
@@ -160,7 +160,9 @@ class FeatureStore:
 
     def _rows(self, store: Store, i: int, bound: chunk_sums.ChunkChecksums | None) -> F32:
         with as_format_error(f"block {i} of {self.address.label}"):
-            array = self._array(store, chunk_sums.ChecksummedArray(store, "features", CODING, lambda: bound))
+            array = self._array(
+                store, chunk_sums.ChecksummedArray(store, "features", FEATURE_CODEC, lambda: bound)
+            )
             return np.asarray(array[i * self.block_rows : (i + 1) * self.block_rows])
 
     def _receipt_of(self, i: int, checksum: int) -> bytes:
@@ -221,7 +223,7 @@ def _bound(address: StoreLocation, record: chunk_sums.TableRecord | None) -> chu
         table = chunk_sums.read_table(address.open(read_only=True), record, address.label)
         if table is None:
             raise StoreFormatError(f"the table of checksums of {address.label} is missing. {RESTORE_HINT}")
-        while len(_tables) >= TABLES_KEPT:
+        while len(_tables) >= MAX_CACHED_TABLES:
             _tables.pop(next(iter(_tables)), None)
         _tables[key] = table.get("features")
     return _tables[key]

@@ -19,7 +19,7 @@ from dkdist.io import SetStore, open_sets
 from dkdist.io._zarr.batches import Outline
 from dkdist.io._zarr.new_arrays import Shards
 from dkdist.io._zarr.planned_store import PlannedStore
-from dkdist.io.maintenance import PARTS_A_THREAD, part_bytes, write_parts
+from dkdist.io.maintenance import PARTS_PER_THREAD, part_bytes, write_parts
 from dkdist.io.readers.catalogue import Catalogue, part_batches
 from dkdist.io.readers.sources import (
     OriginSample,
@@ -32,8 +32,10 @@ from dkdist.io.readers.sources import (
 )
 from dkdist.sets.origins import normalize_origin
 
-SAMPLED_SOURCES = 16  # read for the origin: as many first batches as two threads read in some seconds
-SOURCES_AT_ONCE = 64  # outlined by one task, at most
+# First batches read for the origin: more sources represent the data better but delay the import by seconds
+# (tests/store/test_origin.py)
+MAX_SAMPLED_SOURCES = 16
+MAX_SOURCES_PER_TASK = 64  # amortizes task overhead of small files; tests/store/test_parallel_import.py
 
 
 def import_sets(
@@ -176,14 +178,16 @@ def _origin(read: Any, catalogue: Catalogue, outlines: Sequence[Outline]) -> F64
         source for source, outline in zip(catalogue.sources, outlines, strict=True) if outline.sample is None
     ]
     if others:
-        chosen = [others[i] for i in {k * len(others) // SAMPLED_SOURCES for k in range(SAMPLED_SOURCES)}]
+        chosen = [
+            others[i] for i in {k * len(others) // MAX_SAMPLED_SOURCES for k in range(MAX_SAMPLED_SOURCES)}
+        ]
         samples += filter(None, map_pieces(partial(origin_sample, read), chosen, label="origin"))
     return joint_origin_of(samples, d)
 
 
 def _outlines(read: Any, sources: Sequence[Any], verbose: bool) -> list[Outline]:
     """The outline of every source, many sources to a task; that of the first has a form."""
-    step = int(np.clip(len(sources) // (PARTS_A_THREAD * resources().all_threads), 1, SOURCES_AT_ONCE))
+    step = int(np.clip(len(sources) // (PARTS_PER_THREAD * resources().all_threads), 1, MAX_SOURCES_PER_TASK))
     groups = [sources[i : i + step] for i in range(0, len(sources), step)]
     with closing(Progress(len(groups), "import: outlines", show=verbose)) as progress:
         found = map_pieces(

@@ -29,14 +29,16 @@ from dkdist.io._zarr.reading import CommitReader
 from dkdist.io._zarr.verify import Span, check_spans, report_of, spans_of, total_bytes
 from dkdist.io.compact import Copy, compact_target, view_batches
 
-PARTS_A_THREAD = 8
-PART_BYTES = (32 * 2**20, 512 * 2**20)
-PARTS_PER_SEGMENT = 128  # parts whose targets and ids this process takes together
+PARTS_PER_THREAD = (
+    8  # balances uneven parts: idle time below 1/8 of the run; tests/store/test_parallel_import.py
+)
+PART_BYTES = (32 * 2**20, 512 * 2**20)  # limits of a task; tests/store/test_parallel_import.py
+PARTS_PER_SEGMENT = 128  # bounds the columns held by this process; tests/store/test_parallel_import.py
 
 
 def part_bytes(planned: PlannedStore) -> int:
     """How much one task writes: enough parts for every thread to have several, none too small or too large."""
-    return int(np.clip(planned.n_bytes // (PARTS_A_THREAD * resources().all_threads), *PART_BYTES))
+    return int(np.clip(planned.n_bytes // (PARTS_PER_THREAD * resources().all_threads), *PART_BYTES))
 
 
 def _write_part(
@@ -69,8 +71,8 @@ def write_parts(
     return np.concatenate(ids) if ids else None
 
 
-SPANS_A_TASK = 8  # of eight chunks each
-TASKS_PER_SEGMENT = 128  # tasks after which damage ends the run
+SPANS_PER_TASK = 8  # 64 chunks amortize the overhead of a task; tests/store/test_parallel_care.py
+TASKS_PER_SEGMENT = 128  # damage ends the run after a segment; tests/store/test_parallel_care.py
 
 
 def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:
@@ -105,7 +107,7 @@ def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:
     view._require_whole("verify")
     committed = CommitReader(view._address, view._commit)
     spans = spans_of(committed)
-    tasks = [spans[i : i + SPANS_A_TASK] for i in range(0, len(spans), SPANS_A_TASK)]
+    tasks = [spans[i : i + SPANS_PER_TASK] for i in range(0, len(spans), SPANS_PER_TASK)]
     check, n_bytes = partial(_check, view._address, view._commit), 0
     with closing(Progress(len(tasks), "verify", show=verbose)) as progress:
         for start in range(0, len(tasks), TASKS_PER_SEGMENT):

@@ -19,8 +19,8 @@ from dkdist.io.set_map import LazyTransform
 from dkdist.io.set_store import SetStore
 from dkdist.sets import SampleSets
 
-PIECE_BYTES = 4 * 2**20  # of points in a piece; at least one chunk
-WHOLE_BYTES = 32 * 2**20  # of points in a set that is read at once
+PIECE_BYTES = 4 * 2**20  # points per piece, at least one chunk; tests/scaling/test_set_scaler.py
+MAX_WHOLE_SET_BYTES = 32 * 2**20  # larger sets are read in pieces; tests/scaling/test_set_scaler.py
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def in_pieces(sets: SetStore) -> bool:
     """Whether this is one set too large to be read at once, of points with one weight each or none."""
     if len(sets) != 1 or int(np.prod(sets.weights_shape or ())) != 1 or sets.points_dtype != np.float32:
         return False
-    return 4 * sets.read_dims * sets.n_points > WHOLE_BYTES
+    return 4 * sets.read_dims * sets.n_points > MAX_WHOLE_SET_BYTES
 
 
 def read_pieces(view: SetStore) -> Iterator[tuple[Array, F32 | None]]:

@@ -32,7 +32,7 @@ from dkdist._utils.text import read_json
 from dkdist._utils.validation import check_bool
 from dkdist.models.model_text import Arrays, describe, make, passed_functions, require_fitted
 
-FORMAT, VERSION, HEADER = "dkdist.model", 1, "model.json"
+FORMAT, VERSION, HEADER = "dkdist.model", 1, "model.json"  # format; tests/files/test_model_file.py
 
 
 def save_model(model: Any, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
@@ -234,7 +234,7 @@ def _sha256(described: Any, arrays: Arrays) -> str:
     return total.hexdigest()
 
 
-MAX_SHOWN_VALUES = 20  # values of an array that are told one by one; of a longer one its dtype and shape
+MAX_SHOWN_VALUES = 20  # longer arrays are shown by dtype and shape; tests/cli/test_model_info.py
 
 
 PASSTHROUGH = "passthrough"

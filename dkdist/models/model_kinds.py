@@ -19,11 +19,13 @@ from dkdist._utils.serialization import REGISTRY, field_names, registered_name
 from dkdist.linear.sgd_steps import Objective, State
 from dkdist.sets import SampleSets
 
-MAX_COUNT = 2**24  # of anything that is counted in a record: components, nodes, degrees
-SCALE_FIELDS = ("sigma", "sigmas", "bandwidth", "scale", "eta0")  # what is divided by
-MAX_SCALE = 1e40
+MAX_COUNT = 2**24  # components, nodes or degrees of a record; tests/files/test_hostile_models.py
+SCALE_FIELDS = ("sigma", "sigmas", "bandwidth", "scale", "eta0")  # divisors
+MAX_SCALE = (
+    1e40  # beyond float32 (3.4e38), so that any valid scale passes; tests/files/test_hostile_models.py
+)
 SEED_FIELDS = ("seed",)
-NO_OUTPUT_ID = -1
+NO_OUTPUT_ID = -1  # MaterializedGraph without output; tests/files/test_hostile_models.py
 UNSAVED_PARAMETERS = {"memory": None, "checkpoint": None, "cache": "auto"}
 """Parameters that may name a place on a disk: neither saved nor restored, for fitting reads and writes there."""
 

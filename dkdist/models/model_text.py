@@ -53,21 +53,21 @@ from dkdist.models.model_kinds import (
 )
 from dkdist.sets import SampleSets
 
-MAX_DRAWN_NUMBERS = (
-    2**26
-)  # about 1 s: 100,000 dense features of 670 columns, or 4 million columns of an embedding
-DRAWN_BYTES = 12  # float64 while it is drawn, and float32
+# Loading draws at most 100,000 dense features of 670 columns, or 4 million columns of an embedding, about 1 s
+# (tests/files/test_hostile_models.py)
+MAX_MATERIALIZED_NUMBERS = 2**26
+BYTES_PER_NUMBER = 12  # float64 while it is drawn, then float32; tests/files/test_hostile_models.py
 
 
 def require_drawable(name: str, spec: Any) -> None:
     """Refuse a specification whose parameters take minutes to draw; MemoryError for those that do not fit."""
     n_numbers = sum(_drawn_numbers(part) for part in _parts(spec))
-    if n_numbers > MAX_DRAWN_NUMBERS:
+    if n_numbers > MAX_MATERIALIZED_NUMBERS:
         raise ModelContentError(
-            f"{name} has {n_numbers:.3g} numbers to draw, expected at most {MAX_DRAWN_NUMBERS:.3g}: use fewer "
+            f"{name} has {n_numbers:.3g} numbers to draw, expected at most {MAX_MATERIALIZED_NUMBERS:.3g}: use fewer "
             "features, or random Fourier features with method='structured'"
         )
-    require_memory(DRAWN_BYTES * n_numbers, f"{type(spec).__name__} needs", "use fewer features")
+    require_memory(BYTES_PER_NUMBER * n_numbers, f"{type(spec).__name__} needs", "use fewer features")
 
 
 def _parts(spec: Any) -> Iterator[Any]:
@@ -94,7 +94,7 @@ def _drawn_numbers(spec: Any) -> int:
     n_basis = int(getattr(spec, "n_basis", 1))
     least = max(n_basis**2, 16 * int(getattr(spec, "n_nodes", 1)))
     return (
-        least if least > MAX_DRAWN_NUMBERS else max(least, 16 * int(spec.n_features))
+        least if least > MAX_MATERIALIZED_NUMBERS else max(least, 16 * int(spec.n_features))
     )  # which may take long itself
 
 

@@ -133,7 +133,7 @@ def commit(**values):
 @pytest.mark.parametrize("value", [2**62, 2**53, -1, 0, 1e3, "9" * 5000, None])
 @pytest.mark.parametrize("name", ["n_points", "n_sets", "n_dims", "generation"])
 def test_absurd_commits_are_refused(name, value):
-    assert_refused(store_with("", commit(**{name: value})), "make no sense|cannot be read")
+    assert_refused(store_with("", commit(**{name: value})), "are invalid|cannot be read")
 
 
 def lengthened(n_sets, n_points):
@@ -152,7 +152,7 @@ def lengthened(n_sets, n_points):
 
 
 def test_sets_that_are_not_there_take_no_memory():
-    assert_refused(lengthened(2**45, 2**46), "offsets .* chunk 268435456 of array 'offsets' is")
+    assert_refused(lengthened(2**45, 2**46), "offsets .* Chunk 268435456 of array 'offsets' is")
     memory = lengthened(2**45, 2**46)
     zarr.open_array(memory, path="offsets", mode="r+")[2**45 : 2**45 + 1] = 2**46
     store = open_sets(memory)
@@ -175,13 +175,13 @@ def test_a_set_of_too_many_chunks_is_not_read():
     points["shape"] = [2**36, 1]
     put_bytes(memory, "points/zarr.json", json.dumps(points).encode())
     zarr.open_array(memory, path="offsets", mode="r+")[1:2] = 2**36
-    assert_refused(memory, "68719476736 chunks of 1 rows, more than 1048576")
+    assert_refused(memory, "at most 1048576 chunks; got 68719476736 chunks of 1 rows")
 
 
 @pytest.mark.parametrize(
     ("key", "change", "message"),
     [
-        ("features/zarr.json", put(shape=[2**62, 3]), "array 'features' has shape"),
+        ("features/zarr.json", put(shape=[2**62, 3]), "shape of array 'features' must be"),
         ("features/zarr.json", put(shape=[11, 3]), "expected"),
         ("features/zarr.json", chunks_of(2**40, 3), "chunks of array 'features' must have at most"),
         ("features/zarr.json", codecs("numcodecs.pickle"), "numcodecs.pickle"),

@@ -61,7 +61,7 @@ def test_shards_need_byte_ranges(tmp_path):
     with servers.web(servers.files(tmp_path)) as host:
         store = open_sets(f"http://{host}/s")
         with pytest.raises(
-            OSError, match=f"of http://{host}/s: its server ignores byte ranges.*without shards"
+            OSError, match=f"of http://{host}/s: the server ignores byte ranges.*without shards"
         ):
             store.load()
 
@@ -151,7 +151,7 @@ class Compressing(servers.Files):
 def test_compressed_bodies_are_refused_and_not_asked_for(tmp_path):
     with (
         servers.web(partial(Compressing, directory=str(tmp_path))) as host,
-        pytest.raises(OSError, match=r"zarr.json of .*Content-Encoding 'gzip'.*turn off its compression"),
+        pytest.raises(OSError, match=r"zarr.json of .*Content-Encoding 'gzip'.*Disable its compression"),
     ):
         open_sets(f"http://{host}/s")
     assert Compressing.accepted == {"identity"}

@@ -154,7 +154,7 @@ def test_damage_is_named(place):
         _ = open_sets(place).targets["label"]
     assert_same_sets(open_sets(place).points_alone(), SETS)  # load() reads targets too
     (place / "offsets/c/0").unlink()
-    with pytest.raises(StoreFormatError, match="chunk 0 of array 'offsets' is missing"):
+    with pytest.raises(StoreFormatError, match="Chunk 0 of array 'offsets' is missing"):
         open_sets(place)
 
 
@@ -208,8 +208,8 @@ def test_a_store_made_by_others_without_checksum_is_read_and_appended_to():
 @pytest.mark.parametrize(
     ("attrs", "message"),
     [
-        ({"format": "other"}, "format 'other', expected 'dkdist.sets'"),
-        ({"version": 2}, "version 2 .* knows version 1: upgrade dkdist"),
+        ({"format": "other"}, "format of .* must be 'dkdist.sets'; got 'other'"),
+        ({"version": 2}, "version of .* must be at most 1; got 2. Upgrade dkdist"),
         ({"version": "1"}, "are invalid"),
         ({"n_sets": 0}, "are invalid"),
         ({"n_sets": True}, "are invalid"),

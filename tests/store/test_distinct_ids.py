@@ -47,7 +47,7 @@ def test_two_sets_with_one_id_are_refused(ids, tmp_path):
     with pytest.raises(dk.SampleSetError, match=message):
         dk.write_sets(MemoryStore(), SETS, ids=ids)
     np.savez(tmp_path / "sets.npz", values=np.concatenate(SETS), offsets=[0, 2, 4, 6], ids=ids)
-    with pytest.raises(ValueError, match=rf"got {ids[0]!r} for sets 0 and 2"):
+    with pytest.raises(ValueError, match=message.replace("sets 0 and 2", r"sets 0 and 2 of \S+")):
         dk.import_sets(tmp_path / "s", tmp_path / "sets.npz")
     assert not (tmp_path / "s").exists()
 
@@ -61,7 +61,7 @@ def test_ids_of_batches_and_of_what_is_there():
         writer.append(SETS[2:], ids=["c"])
     store = dk.open_sets(memory)
     assert store.ids.tolist() == ["a", "b", "c"]
-    with pytest.raises(dk.SampleSetError, match="'b', which a set of"):
+    with pytest.raises(dk.SampleSetError, match="ids must be unique; got 'b' for set 0 of the appended sets"):
         store.append(SETS[:1], ids=["b"])
     assert store.append(SETS[:1], ids=["long name"]).ids.tolist() == ["a", "b", "c", "long name"]
 

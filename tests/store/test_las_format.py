@@ -42,7 +42,7 @@ def compressed(tmp_path):
 @pytest.mark.parametrize("minor", [2, 4])
 def test_points_written_by_hand_are_read(tmp_path, monkeypatch, minor):
     monkeypatch.setattr(lidar_files, "CHUNK_POINTS", 64)
-    monkeypatch.setattr(lidar_files, "FIRST_ROOM_POINTS", 70)  # which grows
+    monkeypatch.setattr(lidar_files, "INITIAL_BUFFER_POINTS", 70)  # which grows
     path = tmp_path / "a.las"
     path.write_bytes(las_bytes(CLOUD + CORNER, intensity=np.arange(500), minor=minor, offset=CORNER))
     found = imported(path, points=["x", "y", "z", "intensity"])[0]

@@ -136,7 +136,7 @@ def test_what_is_finite():
 
 
 def test_what_is_kept_is_bounded_and_goes_when_it_was_used():
-    kept, chunk = ChunkCache(most_bytes=100), np.zeros(10, np.float32)
+    kept, chunk = ChunkCache(max_bytes=100), np.zeros(10, np.float32)
     for k in range(4):
         kept.keep(k, chunk, 8)
     assert [kept.take(k, 1) is chunk for k in range(4)] == [False, False, True, True]

@@ -97,7 +97,7 @@ def test_names_that_were_damaged_are_told(tmp_path):
     path = tmp_path / "s" / "zarr.json"
     for names, said in (
         (["cd3"], "names must be 2 str"),
-        ("cd3", "expected a list"),
+        ("cd3", "names must be a list of 2 str"),
         (["cd4", "cd3"], "checksum"),
     ):
         root = json.loads(path.read_text())
@@ -115,7 +115,7 @@ def test_imports_name_dimensions_and_compare_them(tmp_path):
     (tmp_path / "b.csv").write_text("donor,cd4,cd3\nb,1,2\nb,3,4\n")
     sources = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
     assert dk.import_sets(tmp_path / "one", sources[:1], dk.TableReader("donor")).names == ("cd3", "cd4")
-    with pytest.raises(dk.SourceError, match=r"has the dimensions cd4, cd3, but .* has cd3, cd4"):
+    with pytest.raises(dk.SourceError, match=r"equal dimensions; got cd4, cd3 in .* and cd3, cd4 in"):
         dk.import_sets(tmp_path / "s", sources, dk.TableReader("donor"))
     both = dk.import_sets(tmp_path / "s", sources, dk.TableReader("donor", points=["cd3", "cd4"]))
     assert both[1].tolist() == [[2, 1], [4, 3]]

@@ -15,7 +15,7 @@ from zarr.storage import MemoryStore
 
 import dkdist as dk
 from dkdist.io import maintenance as store_writing
-from dkdist.io.import_sets import SAMPLED_SOURCES
+from dkdist.io.import_sets import MAX_SAMPLED_SOURCES
 from dkdist.io.readers.catalogue import Catalogue
 from dkdist.io.readers.sources import Outline
 
@@ -102,7 +102,7 @@ def test_no_source_is_read_more_than_twice(sizes):
     reads = np.array(reader.reads)
     assert reads[0] <= 4  # once more for the form
     assert reads.max(initial=0, where=np.arange(len(reads)) > 0) <= 3
-    assert (reads > 2).sum() <= SAMPLED_SOURCES  # once more for the origin
+    assert (reads > 2).sum() <= MAX_SAMPLED_SOURCES  # once more for the origin
     assert min(reader.reads) >= 1
 
 
@@ -110,7 +110,7 @@ def test_boundaries_that_cut_no_source_are_preferred():
     reader = Sized([[27] * 4] * 40)  # 108 rows: every other source begins with a chunk
     imported(reader, part_bytes=8 * 500, chunk_rows=8, shards=None)
     assert set(reader.reads[1:]) == {1, 2}
-    assert sum(reader.reads[1:]) <= 39 + SAMPLED_SOURCES  # those are read for the origin too
+    assert sum(reader.reads[1:]) <= 39 + MAX_SAMPLED_SOURCES  # those are read for the origin too
 
 
 def test_codes_and_sources_of_any_kind():

@@ -25,17 +25,17 @@ def refused(tmp_path, sources, read, message, error=dk.SourceError):
 
 GOOD = np.zeros((4, 5, 2))
 OTHERS = {
-    "dims": (np.zeros((4, 5, 3)), r"source 'dims' has points .* shape \(3,\), but 'a' has .* shape \(2,\)"),
+    "dims": (np.zeros((4, 5, 3)), r"points .* shape \(3,\) in 'dims' and points .* shape \(2,\) in 'a'"),
     "target": (
         (GOOD, np.zeros(4)),
-        r"source 'target' has target y of dtype float64, but 'a' has no target y",
+        r"target y of dtype float64 in 'target' and no target y in 'a'",
     ),
     "weights": (
         dk.SampleSets(np.zeros((3, 2)), [0, 3], np.ones(3)),
-        r"'weights' has weights of dtype float32, but 'a' has no",
+        r"weights of dtype float32 in 'weights' and no weights in 'a'",
     ),
     "nan": (np.full((4, 5, 2), np.nan), r"source 'nan' .* point 0 of set 0 is nan"),
-    "empty": (np.zeros((0, 5, 2)), r"source 'empty' .* it has no sets"),
+    "empty": (np.zeros((0, 5, 2)), r"source 'empty' .* must have at least one set"),
     "rows": ((GOOD, np.zeros(3)), r"source 'rows' .* must have one row per set, 4; got 3"),
     "long": ((GOOD, None, None, None), r"source 'long' .* a tuple of 4"),
 }
@@ -55,7 +55,7 @@ def test_a_source_that_does_not_fit_is_named(name, sized, tmp_path):
 
 def test_a_target_of_another_dtype_is_named(tmp_path):
     values = {"a": np.arange(4), "b": np.arange(4) / 2}
-    message = "source 'b' has target y of dtype float64, but 'a' has target y of dtype int64"
+    message = "target y of dtype float64 in 'b' and target y of dtype int64 in 'a'"
     refused(tmp_path, list("ab"), lambda source: (GOOD, values[source]), message)
 
 
@@ -67,16 +67,16 @@ def test_an_id_in_two_sources_is_named_with_both(sized, tmp_path):
 
     if sized:
         Reader.sizes = lambda self, source: [5] * 4
-    refused(tmp_path, list("abcde"), Reader(), "set 'same' is in 'b' and in 'd'")
+    refused(tmp_path, list("abcde"), Reader(), "got 'same' in 'b' and in 'd'")
 
 
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ([5] * 3, "4 sets in the first pass and gave 3 sets in the second"),
-        ([5] * 5, "gave at least 5 sets"),
-        ([5, 5, 6, 5], "gave 6 points instead of 5 in set 2"),
-        ([5, 6, 4, 5], "gave 6 points instead of 5 in set 1"),
+        ([5] * 3, "got 4 sets in the first and 3 sets in the second"),
+        ([5] * 5, "and at least 5 sets in the second"),
+        ([5, 5, 6, 5], "and 6 points instead of 5 in set 2"),
+        ([5, 6, 4, 5], "and 6 points instead of 5 in set 1"),
     ],
 )
 def test_another_answer_in_the_second_pass_is_named(second, message, tmp_path):
@@ -99,7 +99,7 @@ def test_one_more_batch_at_the_end_is_noticed(tmp_path):
             yield GOOD
         seen.add(source)
 
-    refused(tmp_path, list("ab"), read, "source 'b' .* gave at least 8 sets")
+    refused(tmp_path, list("ab"), read, "source 'b' .* and at least 8 sets")
 
 
 @pytest.mark.parametrize("sizes", [[2.0, 3.0], [0, 5], [[5]], "ab"])
@@ -109,7 +109,7 @@ def test_sizes_that_are_none_are_refused(sizes, tmp_path):
             return GOOD
 
     Reader.sizes = lambda self, source: sizes
-    refused(tmp_path, list("ab"), Reader(), "source '[ab]' .* whole numbers above 0")
+    refused(tmp_path, list("ab"), Reader(), "source '[ab]' .* positive integers")
 
 
 def test_a_source_that_cannot_be_read_is_named(tmp_path):
@@ -122,9 +122,9 @@ def test_a_source_that_cannot_be_read_is_named(tmp_path):
 def test_what_cannot_be_imported_at_all(tmp_path):
     refused(tmp_path, "a.npz", None, "'a.npz' cannot be imported .*there is no file")
     refused(tmp_path, [], None, "there are no sources", ValueError)
-    refused(tmp_path, ["a.h5"], None, "nothing says how to read source 'a.h5'", ValueError)
-    refused(tmp_path, [7], None, "nothing says how to read source 7", ValueError)
-    refused(tmp_path, ["a"], 7, "read is 7: give a function", TypeError)
+    refused(tmp_path, ["a.h5"], None, "without read=, sources must be files .*; got 'a.h5'", ValueError)
+    refused(tmp_path, [7], None, "without read=, sources must be files .*; got 7", ValueError)
+    refused(tmp_path, ["a"], 7, "read must be a function .*; got 7", TypeError)
     with pytest.raises(PermissionError, match="read-only"):
         dk.import_sets(MemoryStore(read_only=True), list("a"), lambda source: GOOD)
     dk.write_sets(tmp_path / "t", GOOD)
@@ -151,7 +151,7 @@ class Lossy(WrapperStore):
 
 def test_chunks_that_went_elsewhere_are_noticed():
     lossy = Lossy(MemoryStore())
-    with pytest.raises(dk.StoreFormatError, match="the workers write to another place"):
+    with pytest.raises(dk.StoreFormatError, match="workers see another file system"):
         dk.import_sets(lossy, list("ab"), lambda source: GOOD)
     with pytest.raises(dk.StoreFormatError):
         dk.open_sets(lossy)

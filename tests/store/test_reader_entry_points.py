@@ -69,5 +69,5 @@ def test_two_packages_for_one_suffix_are_refused(source, tmp_path, monkeypatch):
 
 
 def test_without_a_reader_the_suffix_is_refused(source, tmp_path):
-    with pytest.raises(ValueError, match="nothing says how to read source"):
+    with pytest.raises(ValueError, match="without read=, sources must be files"):
         dk.import_sets(tmp_path / "sets.zarr", [source])

@@ -203,7 +203,7 @@ def test_addresses(tmp_path, monkeypatch):
     for place in (3, None):
         with pytest.raises(TypeError, match="store must be a path"):
             open_sets(place)
-    with pytest.raises(ValueError, match="the path of a store must not be empty"):
+    with pytest.raises(ValueError, match="must be a path or a URL; got an empty string"):
         open_sets("")
 
 
@@ -235,7 +235,7 @@ def test_a_view_is_light_and_knows_its_selection(tmp_path):
     with pytest.raises(ValueError, match="Open the whole store"):
         view.verify()
     assert open_sets(tmp_path / "s", block_sets=7)[2:].block_sets == 7
-    with pytest.raises(ValueError, match="block_sets is 0"):
+    with pytest.raises(ValueError, match="block_sets must be at least 1 or None; got 0"):
         open_sets(tmp_path / "s", block_sets=0)
 
 

@@ -1,20 +1,14 @@
-"""Chunks and their places: checksums of objects, the table of a commit that holds them all, and reading by it.
+"""Checksums of objects: the table of a commit, and verified reading.
 
-There is one checksum a chunk; for a shard one of its index and one a chunk inside. Chunks of this format, and the index
-of every shard, end with the crc32c of their bytes. Whoever decodes them checks it, so that these four bytes stand for
-all the others and cost nothing to look at. Chunks that others wrote without such an end are summed here.
+There is one checksum per chunk; a shard has one for its index and one per inner chunk. Chunks and shard indexes of this
+format end with the crc32c of their bytes, which the codec verifies, so these four bytes identify the object. Chunks
+without such an end are summed here. The crc32c alone does not detect exchanged or outdated chunks, so a commit has a
+table of all checksums, ``points/table.GENERATION.TOKEN``, written before the commit that names it:
 
-A crc32c at the end of a chunk tells that its bytes are whole, and nothing about where they belong: two exchanged
-chunks, one of another store, or an older one would be read as if they were right. So a commit has a table of all
-checksums, one object, ``points/table.GENERATION.TOKEN``, written before the commit that names it, with its length and
-its own crc32c:
+    {"arrays": [[name, first, n_objects, width, tail], ...]}\n    then n_objects x width numbers (<u4) per array
 
-    {"arrays": [[name, first, n_objects, width, tail], ...]}\n    then n_objects x width numbers (<u4) an array
-
-Objects before ``first`` were written when there was no table, and are bound to nothing. ``tail`` (or null) is the
-object that an append grew: it lies under a name of its own, ``points/tail.GENERATION.TOKEN.POSITION``, until the
-commit is made and it may take the place of the shorter one (see `tails`). Both names are within the folder of the
-points, where no reader of Zarr looks.
+Objects before ``first`` predate the table and are not verified. ``tail`` (or null) is the object that an append
+extended under the key ``points/tail.GENERATION.TOKEN.POSITION`` (see `packed`). Zarr readers ignore both keys.
 """
 
 from __future__ import annotations
@@ -43,35 +37,36 @@ from dkdist.io.errors import MAX_TABLE_BYTES, RESTORE_HINT, StoreFormatError, Wr
 
 U8 = NDArray[np.uint8]
 U32 = NDArray[np.uint32]
-CRC_BYTES = 4  # bytes of a crc32c
-INDEX_ENTRY_BYTES = 16  # bytes of an offset and a length in the index of a shard
-MAX_CACHED_INDEXES = 32  # of shards, between the request for the index and those for chunks
+# Sizes of the sharding codec: https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html
+CRC_BYTES = 4  # crc32c; https://zarr-specs.readthedocs.io/en/latest/v3/codecs/crc32c/index.html
+INDEX_ENTRY_BYTES = 16  # offset and length (uint64), https://zarr-specs.readthedocs.io/en/latest/v3/codecs/
+MAX_CACHED_INDEXES = 32  # shards read concurrently; tests/places/test_web.py
 POSITION = re.compile(r"(?:c[/.])?(\d+)(?:[/.]\d+)*")
 TABLE_KEY = re.compile(r"(points|features)/table\.\d{1,16}\.[0-9a-f]{8}")
 
 
 class CodecInfo(NamedTuple):
-    """How objects of an array are coded: chunks, or shards of ``inner`` chunks; with a crc32c at their end or none."""
+    """Layout of the objects of an array: chunks or shards of ``inner`` chunks, with or without crc32c."""
 
     inner: int | None
     ends_with_crc: bool
 
     @property
     def width(self) -> int:
-        """Checksums an object."""
+        """Checksums per object."""
         return 1 if self.inner is None else 1 + self.inner
 
     @property
     def index_bytes(self) -> int:
-        """The length of the index at the end of a shard."""
+        """Bytes of the index at the end of a shard."""
         return INDEX_ENTRY_BYTES * (self.inner or 0) + CRC_BYTES
 
     def chunk_sum(self, data: U8) -> int:
-        """The checksum of a chunk as it is stored."""
+        """Return the checksum of a stored chunk."""
         return trailing_crc(data) if self.ends_with_crc else crc32c(data.tobytes())
 
     def sums(self, data: U8) -> U32:
-        """(width,): the checksums of an object as it is stored; for a shard that of its index comes first."""
+        """Return the checksums (width,) of a stored object; a shard starts with that of its index."""
         if self.inner is None:
             return np.array([self.chunk_sum(data)], np.uint32)
         index = data[-self.index_bytes :]
@@ -81,13 +76,13 @@ class CodecInfo(NamedTuple):
         )
 
     def extents(self, index: U8) -> I64:
-        """(inner, 2): where the chunks of a shard begin and end; a chunk that is not there has no bytes."""
-        found = np.frombuffer(index[:-CRC_BYTES].tobytes(), "<u8").reshape(-1, 2).astype(np.int64)
-        return np.where(found[:, :1] < 0, 0, np.stack([found[:, 0], found.sum(axis=1)], axis=1))
+        """Return start and end (inner, 2) of the chunks of a shard; missing chunks are empty."""
+        entries = np.frombuffer(index[:-CRC_BYTES].tobytes(), "<u8").reshape(-1, 2).astype(np.int64)
+        return np.where(entries[:, :1] < 0, 0, np.stack([entries[:, 0], entries.sum(axis=1)], axis=1))
 
 
 def codec_info(array: zarr.Array[Any]) -> CodecInfo | None:
-    """How the objects of an array are coded; None for shards of a form that this library does not write."""
+    """Return the layout of the objects of an array; None for shards that dkdist does not write."""
     codecs = array.metadata.codecs  # type: ignore[union-attr]
     shard = codecs[0]
     if not isinstance(shard, ShardingCodec):
@@ -103,34 +98,34 @@ def codec_info(array: zarr.Array[Any]) -> CodecInfo | None:
 
 
 def codec_config(codec: Codec) -> dict[str, Any]:
-    """The configuration of a codec, in the words of the store's metadata."""
+    """Return the configuration of a codec as in the metadata."""
     return cast("dict[str, Any]", codec.to_dict()["configuration"])
 
 
 def object_key(array: zarr.Array[Any], position: int) -> str:
-    """The key of an object of an array, a chunk or shard of whole rows."""
+    """Return the key of a chunk or shard by its position along the rows."""
     return f"{array.path}/{array.metadata.encode_chunk_key((position, *[0] * (array.ndim - 1)))}"
 
 
 def trailing_crc(data: U8) -> int:
-    """The last four bytes as a number."""
+    """Return the last four bytes as an integer."""
     return int.from_bytes(data[-CRC_BYTES:].tobytes(), "little")
 
 
 class TableRecord(NamedTuple):
-    """What a commit says about its table."""
+    """Location and checksum of the table of a commit."""
 
     key: str
     length: int
     crc32c: int
 
     def attrs(self) -> dict[str, Any]:
-        """As it stands in the root document."""
+        """Return the record as an attribute of the root document."""
         return {"key": self.key, "length": self.length, "crc32c": self.crc32c}
 
 
 class ChunkChecksums(NamedTuple):
-    """What a table says about one array: the checksums (n, width) of its objects from ``first`` on, and its tail."""
+    """Checksums (n, width) of the objects of an array from ``first`` on, and its tail."""
 
     first: int
     sums: U32
@@ -138,7 +133,7 @@ class ChunkChecksums(NamedTuple):
     tail_key: str = ""
 
     def of(self, index: int) -> U32 | None:
-        """The checksums of an object; None for one that is bound to nothing."""
+        """Return the checksums of an object; None for objects without."""
         return self.sums[index - self.first] if 0 <= index - self.first < len(self.sums) else None
 
 
@@ -146,17 +141,17 @@ Table = Mapping[str, ChunkChecksums]
 
 
 def new_table_key(generation: int, folder: str = "points") -> str:
-    """A name for the table of a commit to be, which no other writer has."""
+    """Return a unique key for the table of a new commit."""
     return f"{folder}/table.{generation}.{uuid.uuid4().hex[:8]}"
 
 
 def tail_key(table_key: str, position: int) -> str:
-    """The name of the tail of the array at a position of the table."""
+    """Return the key of the tail of the array at a position of the table."""
     return f"{table_key.replace('/table.', '/tail.')}.{position}"
 
 
 def encode_table(table: Table) -> bytes:
-    """A table as it is stored; its arrays in the order of their names."""
+    """Serialize a table, with arrays sorted by name."""
     names = sorted(table)
     head = [[name, table[name].first, *table[name].sums.shape, table[name].tail] for name in names]
     rows = [table[name].sums.astype("<u4").tobytes() for name in names]
@@ -164,15 +159,15 @@ def encode_table(table: Table) -> bytes:
 
 
 def make_record(key: str, data: bytes) -> TableRecord:
-    """What a commit has to say about a table."""
+    """Return the record of a serialized table."""
     return TableRecord(key, len(data), crc32c(data))
 
 
 def parse_record(record: Any, label: str) -> TableRecord | None:
-    """What the attributes of a commit say about its table; None if they say nothing."""
+    """Parse the table record in the attributes of a commit; None if absent."""
     if record is None:
         return None
-    with as_format_error(f"what the commit of {label} says about its table of checksums"):
+    with as_format_error(f"the record of the table of checksums in the commit of {label}"):
         key, length, crc = record["key"], record["length"], record["crc32c"]
         if (
             not TABLE_KEY.fullmatch(key)
@@ -180,12 +175,12 @@ def parse_record(record: Any, label: str) -> TableRecord | None:
             or type(crc) is not int
             or not 0 < length <= MAX_TABLE_BYTES
         ):
-            raise ValueError(f"it makes no sense: {record}")
+            raise ValueError(f"invalid record {record}")
     return TableRecord(key, length, crc)
 
 
 def read_table(store: Store, record: TableRecord | None, label: str) -> Table | None:
-    """The table that a commit names: empty if it names none, None if it is gone, as after the next commit."""
+    """Read the table of a commit: empty without a record, None if it is missing (a later commit)."""
     if record is None:
         return {}
     (data,) = get_bytes(store, [record.key])
@@ -193,8 +188,8 @@ def read_table(store: Store, record: TableRecord | None, label: str) -> Table | 
         return None
     if (len(data), crc32c(data)) != (record.length, record.crc32c):
         raise StoreFormatError(
-            f"the table of checksums of {label} ({record.key}) is not the one that was committed: it is damaged, or "
-            f"of another commit. {RESTORE_HINT}"
+            f"the table of checksums of {label} ({record.key}) differs from the committed one: it is damaged or from "
+            f"another commit. {RESTORE_HINT}"
         )
     with as_format_error(f"{record.key} of {label}"):
         return _parse_table(record.key, data)
@@ -214,20 +209,20 @@ def _parse_table(key: str, data: bytes) -> Table:
 
 
 class ArrayObjects(AsyncStoreWrapper):
-    """The objects of one array, between Zarr and the storage."""
+    """Wrapper of a store for the objects of one array."""
 
     def __init__(self, store: Store, name: str, coding: CodecInfo) -> None:
         super().__init__(store)
         self._folder, self._coding = f"{name}/", coding
 
     def position(self, key: str) -> int | None:
-        """Which object of the array this is; None for its metadata."""
-        found = POSITION.fullmatch(key, len(self._folder))
-        return None if found is None else int(found[1])
+        """Return the position of an object in the array; None for metadata."""
+        match = POSITION.fullmatch(key, len(self._folder))
+        return None if match is None else int(match[1])
 
 
 class ChecksummedArray(ArrayObjects):
-    """What is read of an array, compared with the commit; ``tails`` reads the tail under its own name."""
+    """Reads of an array, verified by checksums; ``tails`` reads the tail under its own key."""
 
     def __init__(
         self,
@@ -245,7 +240,7 @@ class ChecksummedArray(ArrayObjects):
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """The object, or the asked part of it; raises `WrongChunkError` if it is another one."""
+        """Read an object or a byte range; raises `WrongChunkError` for wrong checksums."""
         bound, position = self._bound(), self.position(key)
         expected = None if bound is None or position is None else bound.of(position)
         if bound is not None and self._tails and position == bound.tail:
@@ -272,15 +267,17 @@ class ChecksummedArray(ArrayObjects):
             extents = await self._extents(key, expected)
             inside = (extents[:, 0] >= part.start) & (extents[:, 1] <= part.end) & (extents[:, 1] > 0)
             if not inside.any():
-                raise WrongChunkError(f"bytes {part.start} to {part.end} of it hold no chunk of this shard")
+                raise WrongChunkError(
+                    f"bytes {part.start} to {part.end} of {key} contain no chunk of the shard"
+                )
             for k in np.flatnonzero(inside):
                 first, last = extents[k] - part.start
                 _require_equal(key, coding.chunk_sum(data[first:last]), int(expected[1 + k]))
         else:
-            raise NotImplementedError(f"a part of a chunk was asked for ({part}), which cannot be checked")
+            raise NotImplementedError(f"cannot verify the byte range {part} of a chunk")
 
     async def _extents(self, key: str, expected: U32) -> I64:
-        """Where the chunks of a shard lie; its index was read before them, and is read again if it was forgotten."""
+        """Return the extents of the chunks of a shard; reads the index unless it is cached."""
         crc, extents = self._indexes.get(key, (None, None))
         if extents is None or crc != expected[0]:
             await self.get(key, default_buffer_prototype(), SuffixByteRequest(self._coding.index_bytes))
@@ -288,8 +285,8 @@ class ChecksummedArray(ArrayObjects):
         return extents
 
 
-def _require_equal(key: str, found: int | list[int], expected: int | list[int]) -> None:
-    if found != expected:
+def _require_equal(key: str, checksum: int | list[int], expected: int | list[int]) -> None:
+    if checksum != expected:
         raise WrongChunkError(
-            f"{key} is not what was committed at this place: it is of another place, of another store, or older"
+            f"{key} differs from the committed object: it is outdated, or from another key or store"
         )

@@ -1,13 +1,9 @@
-"""One array that grows: gathers rows and writes whole chunks (or shards), never part of one that is already
-there.
+"""Writing of one array: buffered rows, whole chunks (or shards), and background threads.
 
-Rows wait until UNIT_CHUNKS chunks (or one shard) are full; where threads pack chunks and write them behind the writer,
-until one is. The last chunk is padded with the fill value. The next
-append starts from its rows and writes them again with what follows, under another name: nothing that is committed is
-written over. The checksums of all that is written are kept, for the table of the commit. The array's length on disk
-changes only in `close`.
-
-Threads that pack the chunks of a store on a disk and write them, behind the one who has their rows.
+Rows are buffered until MAX_PENDING_CHUNKS chunks, one shard, or with threads one chunk are full. The last chunk is
+padded with the fill value. An append starts from its rows and writes the longer chunk under another key, so committed
+objects are never overwritten. Checksums of written objects are collected for the table of the commit. `close` updates
+the length of the array.
 """
 
 from __future__ import annotations
@@ -30,15 +26,18 @@ from dkdist.io._zarr.location.disk import DiskStore
 from dkdist.io._zarr.packed import PackedChunk, chunk_packer
 from dkdist.io.errors import DOCUMENT
 
-MAX_PENDING_CHUNKS = 8  # at most so many pieces of work, a chunk each, wait or are being done
-MAX_CHUNKS_PER_TASK = 4  # of those that lie in memory anyway, at most so many are one piece of work
-CHUNKS_PER_FLUSH = 32  # so many are made durable at once, while the next are written
+# Bounds the memory of a writer: tasks, of a chunk each, that are queued or running (python benchmarks/memory.py)
+MAX_PENDING_CHUNKS = 8
+# Amortizes the overhead of a task for chunks that need no copy; tests/store/test_packed.py
+MAX_CHUNKS_PER_TASK = 4
+# Flushing 32 MiB overlaps with writing the next chunks; tests/store/test_packed.py
+CHUNKS_PER_FLUSH = 32
 
 
 class ChunkWriterThreads:
-    """Some threads that write, and one that makes durable what they wrote; what failed is told at the next call.
+    """Threads that write chunks to a disk and one that flushes them; errors are raised by the next call.
 
-    They begin with their first chunk: never, for a store that is not ``on_disk``.
+    Threads start with the first chunk; stores that are not ``on_disk`` use none.
     """
 
     def __init__(self, store: Store) -> None:

@@ -1,13 +1,11 @@
-"""Chunks on a local disk, straight from their files into the rows that want them: bytes, crc32c, blosc, and no Zarr.
+"""Direct reading of chunks from files on a local disk (bytes, blosc, crc32c), without Zarr.
 
-Only arrays of the usual form are read so: little-endian numbers through blosc and crc32c, in files of their own or in
-shards. Each chunk must be what the commit has for its place, whole by its own crc32c, and of the length of a chunk by
-its header, before it is decoded. Whatever else is found raises here: the reader then goes Zarr's way, which finds the
-tails of appends and says what is wrong with a store (see `committed`).
+Supported are arrays of little-endian numbers with blosc and crc32c, as chunks or shards. A chunk must have the
+committed checksum and the declared length before it is decoded. Anything else raises, and `reading` then uses Zarr,
+which finds tails of appends and reports damage.
 
-Two blocks that share a chunk decode it once: it is kept until all of its rows were asked for, in one cache a process,
-which threads share. What is used for the longest time no more goes first; a child of a fork begins with nothing, and
-with a lock that no thread of its parent holds.
+A chunk that two blocks share is decoded once: `ChunkCache` holds it until all of its rows were used, evicting the least
+recently used chunks. A forked child starts with an empty cache and a new lock.
 """
 
 from __future__ import annotations
@@ -38,23 +36,25 @@ HEADER = struct.Struct("<4I")  # four bytes; the lengths of the content, of a bl
 DIRECT_CODECS = (BytesCodec, BloscCodec, Crc32cCodec)
 _array_numbers = count()
 
-MAX_CACHE_BYTES = 32 * 2**20
+MAX_CACHE_BYTES = (
+    32 * 2**20
+)  # partly used chunks at block boundaries, 1 MiB each; tests/store/test_local_chunks.py
 NOTHING = None, 0
 
 
 class ChunkCache:
-    """Arrays under keys, of up to ``most_bytes`` together, until all of their rows were asked for."""
+    """LRU cache of decoded chunks, up to ``max_bytes``; a chunk is removed after all rows were used."""
 
-    def __init__(self, most_bytes: int = MAX_CACHE_BYTES) -> None:
-        self._most = most_bytes
+    def __init__(self, max_bytes: int = MAX_CACHE_BYTES) -> None:
+        self._max_bytes = max_bytes
         self.forget()
 
     def forget(self) -> None:
-        """Begin with nothing."""
+        """Clear the cache and create a new lock."""
         self._lock, self._kept, self._bytes = threading.Lock(), OrderedDict[Hashable, tuple[Array, int]](), 0
 
     def take(self, key: Hashable, rows: int) -> Array | None:
-        """The chunk, of which so many rows are used now, if it is here still."""
+        """Return a cached chunk and mark rows as used; None if it is not cached."""
         with self._lock:
             chunk, left = self._kept.get(key, NOTHING)
             if chunk is not None:
@@ -62,7 +62,7 @@ class ChunkCache:
             return chunk
 
     def keep(self, key: Hashable, chunk: Array, left: int) -> None:
-        """Remember a chunk of which so many rows were not used yet, and forget others if all do not fit."""
+        """Add a chunk with a number of unused rows; evicts others beyond the limit."""
         with self._lock:
             self._keep(key, chunk, left)
 
@@ -73,7 +73,7 @@ class ChunkCache:
             self._kept[key] = chunk, left
         else:
             self._bytes -= chunk.nbytes
-        while self._bytes > self._most:
+        while self._bytes > self._max_bytes:
             self._bytes -= self._kept.popitem(last=False)[1][0].nbytes
 
 
@@ -84,7 +84,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def local_chunk_reader(store: Store, array: zarr.Array[Any]) -> LocalChunkReader | None:
-    """The chunks of an array, if they are on a disk and of the usual form."""
+    """Return a reader for an array on a disk with supported codecs; else None."""
     codecs, coding = array.metadata.codecs, codec_info(array)  # type: ignore[union-attr]
     inner = codecs[0].codecs if isinstance(codecs[0], ShardingCodec) else codecs
     usual = len(inner) == len(DIRECT_CODECS) and all(map(isinstance, inner, DIRECT_CODECS))
@@ -96,7 +96,7 @@ def local_chunk_reader(store: Store, array: zarr.Array[Any]) -> LocalChunkReader
 
 
 class LocalChunkReader:
-    """The chunks of one array of an opened commit on a disk."""
+    """Reader of the chunks of one array on a disk."""
 
     def __init__(self, disk: DiskStore, array: zarr.Array[Any], coding: CodecInfo) -> None:
         self._disk, self._array, self._coding = disk, array, coding
@@ -104,7 +104,7 @@ class LocalChunkReader:
         self._number = next(_array_numbers)
 
     def read(self, start: int, stop: int, bound: ChunkChecksums | None) -> Array:
-        """Rows start .. stop - 1 as they were committed; raises if they are not plainly that."""
+        """Read rows start .. stop - 1; raises unless all chunks match their checksums."""
         values, size = np.empty((stop - start, *self._row), self._dtype), self._rows
         for k in range(start // size, -(-stop // size)):
             first, last = max(k * size, start), min((k + 1) * size, stop)

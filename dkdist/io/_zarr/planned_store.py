@@ -1,9 +1,8 @@
-"""A new store whose sizes are known before anything is written, so that many tasks can write it at once.
+"""A new store of known size that many tasks write in parallel.
 
-Its rows are cut at whole chunks (or shards) into parts, and each part has one writer: no two ever touch the same
-object. Offsets, targets and ids are small and come from one process, and so does the commit, last of all; the tasks
-give back the checksums of what they wrote, for its table. What the store then holds is bit for bit what one `SetWriter`
-would have written.
+Rows are divided at chunk (or shard) boundaries into parts with one writer each, so no object has two writers. One
+process writes offsets, targets and ids, collects the checksums of the parts, and commits. The result has the same bits
+as that of one `SetWriter`.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ STOP_KEY = ".dkdist-stopped"
 
 
 class StoppedError(Exception):
-    """Another part of the same store has failed: there is no use in writing this one."""
+    """Error: another part of the store has failed."""
 
 
 class PartFailure(NamedTuple):
-    """What a part gives back instead of its columns, so that every task has ended before its error is raised."""
+    """Result of a failed part; its error is raised after all tasks have ended."""
 
     error: Exception
 
 
 class PartResult(NamedTuple):
-    """What a part gives back: the columns of the sets that begin in it, and the checksums of its objects by array."""
+    """Result of a part: columns of the sets that start in it, and checksums of its objects by array."""
 
     columns: Columns
     sums: dict[str, U32]
@@ -63,7 +62,7 @@ class PartWriter:
             self._require_going_on()
             return self._write(start, stop, row, batches)
         except Exception as error:
-            with contextlib.suppress(Exception):  # this error is the one to tell
+            with contextlib.suppress(Exception):  # keep the first error
                 self.claim.require_mine()
                 put_bytes(self.claim.store, STOP_KEY, self.stop_mark)
             return PartFailure(error)
@@ -116,8 +115,8 @@ class PlannedStore:
         self._claim, self._replaced = new_lease(self.address, overwrite=overwrite)
         if replaces is not None and replaces != self._replaced:
             raise StoreFormatError(
-                f"{self.address.label} is of generation {self._replaced} and was opened at generation {replaces}: it "
-                "was written to since. Open it again with open_sets"
+                f"{self.address.label} has generation {self._replaced}; expected {replaces}. It was modified after "
+                "opening. Open it again with open_sets."
             )
 
     @contextlib.contextmanager
@@ -133,7 +132,7 @@ class PlannedStore:
         origin: F64 | None = None,
         names: Names | None = None,
     ) -> Iterator[None]:
-        """Fix the arrays and take the place over; commit at the end. Points are counted from the origin."""
+        """Create the arrays and take over the location; commit at the end. Points are relative to the origin."""
         n_points = int(edges[-1])
         rows = shard_rows(shards, self.address, form, n_points, chunk_rows)
         check_chunks(chunk_rows, rows)
@@ -152,37 +151,37 @@ class PlannedStore:
                 yield
                 self._complete()
             except BaseException:
-                self._threads.close()  # nothing is written any more when what was written is removed
+                self._threads.close()  # before files are removed
                 self._claim.abort()
                 raise
 
     @property
     def n_sets(self) -> int:
-        """The number of sets it will hold."""
+        """Number of sets of the store."""
         return self._commit.n_sets
 
     @property
     def n_bytes(self) -> int:
-        """What its points and weights take, uncompressed."""
+        """Uncompressed bytes of points and weights."""
         return self._commit.n_points * self._row_bytes
 
     @property
     def grain(self) -> int:
-        """Rows of a chunk, or of a shard: parts begin and end at multiples of it."""
+        """Rows per chunk or shard; parts start and end at multiples of it."""
         array = array_of(self._claim.store, "points", self._metadata["points"])
         return int((array.shards or array.chunks)[0])
 
     @property
     def writer(self) -> PartWriter:
-        """What a task needs to write a part."""
+        """Writer that tasks use for their part."""
         rows = {name: m for name, m in self._metadata.items() if name in ROW_ARRAYS}
         return PartWriter(self._claim, rows, str(self._commit.generation).encode())
 
     def bounds(self, wanted_bytes: int, starts: I64) -> I64:
-        """Where parts of about some bytes begin and end.
+        """Return boundaries of parts of about ``wanted_bytes``.
 
-        Each begins where a source does (``starts``), or in the first chunk (or shard) after, so that a source is cut
-        at most once; boundaries that cut none are preferred.
+        Each is the start of a source (``starts``), or of the first chunk (or shard) after it, so a source is split at
+        most once; exact starts are preferred.
         """
         total, grain = self._commit.n_points, self.grain
         wanted = max(1, wanted_bytes // self._row_bytes)
@@ -196,12 +195,12 @@ class PlannedStore:
             bounds.append(int(candidates[first + (exact[0] if len(exact) else 0)]))
 
     def add(self, bounds: I64, results: Iterable[PartResult | PartFailure]) -> list[Columns]:
-        """Take what the next parts gave back, in their order; raises the error of one that failed."""
-        found = list(results)
-        errors = [result.error for result in found if isinstance(result, PartFailure)]
+        """Add the results of the next parts in order; raises the error of a failed part."""
+        outcomes = list(results)
+        errors = [result.error for result in outcomes if isinstance(result, PartFailure)]
         if errors:
             raise next((error for error in errors if not isinstance(error, StoppedError)), errors[0])
-        written = [result for result in found if isinstance(result, PartResult)]
+        written = [result for result in outcomes if isinstance(result, PartResult)]
         for start, stop, part in zip(bounds[:-1], bounds[1:], written, strict=True):
             self._require_written(int(start), int(stop))
             self.add_columns(part.columns)
@@ -210,7 +209,7 @@ class PlannedStore:
         return [part.columns for part in written]
 
     def add_columns(self, columns: Columns) -> None:
-        """Targets and ids of the next sets."""
+        """Append targets and ids of the next sets."""
         for name, values in columns.items():
             self._columns[name].append(values)
 
@@ -221,7 +220,7 @@ class PlannedStore:
         commit_arrays(self._claim, self._commit, arrays, new_table_key(self._commit.generation))
 
     def _growing(self, name: str, length: int) -> GrowingArray:
-        """An array under this process's hands; with a length, one whose rows others have written."""
+        """Return a writer of an array; with a length, of one whose rows tasks have written."""
         metadata, sums = self._metadata[name], self._rows.get(name)
         bound = ChunkChecksums(0, np.concatenate(sums)) if sums else None
         return GrowingArray(
@@ -236,13 +235,13 @@ class PlannedStore:
         )
 
     def _require_written(self, start: int, stop: int) -> None:
-        """Refuse to go on if what a task said it wrote is not there."""
+        """Raise if objects of a completed part are missing."""
         for name in self._metadata.keys() & set(ROW_ARRAYS):
             array = array_of(self._claim.store, name, self._metadata[name])
             chunks = range(start // self.grain, -(-stop // self.grain))
-            lost = missing_keys(self._claim.store, [object_key(array, k) for k in chunks])
-            if lost:
+            missing = missing_keys(self._claim.store, [object_key(array, k) for k in chunks])
+            if missing:
                 raise StoreFormatError(
-                    f"{lost[0]} was written by a worker but is not in {self.address.label}: the workers write to "
-                    "another place. Give a path or URL that is the same for all of them and for this process"
+                    f"{missing[0]} was written by a worker but is missing in {self.address.label}: workers see another "
+                    "file system. Use a path or URL that is shared by all workers and this process."
                 )

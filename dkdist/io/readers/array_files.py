@@ -24,7 +24,7 @@ from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.origins import fits_float32
 
 SUFFIXES = (".npz", ".npy")
-BATCH_POINTS = 2**20
+BATCH_POINTS = 2**20  # bounds memory to 4 MiB per column; tests/store/test_file_readers.py
 
 
 @dataclass(frozen=True)

@@ -43,13 +43,13 @@ def part_batches(read: Any, origin: F64 | None, part: Part) -> Iterator[Batch]:
             _require_form(batch.form, source, part.form, part.model)
             _require_names(batch.sets.names, source, part.names, part.model)
             if not np.array_equal(batch.sets.sizes, sizes[done : done + len(batch.sets)]):
-                raise _unsteady(source, sizes, done, batch.sets)
+                raise _changed_source_error(source, sizes, done, batch.sets)
             done, row = done + len(batch.sets), row + batch.sets.n_points
             yield batch
             if part.stop <= row < end:
                 return
         if done < len(sizes):
-            raise _unsteady(source, sizes, done, None)
+            raise _changed_source_error(source, sizes, done, None)
 
 
 @dataclass(frozen=True)
@@ -107,39 +107,39 @@ class Catalogue:
             if owners[k] == owners[k + 1]:
                 i, j = (order[[k, k + 1]] - self.set_bounds[owners[k]]).tolist()
                 raise SourceError(
-                    f"sets {i} and {j} of {one} both have the id {ids[order[[k]]].tolist()[0]!r}: an id is that of one "
-                    "set. Join their points if they are one set, or give them ids of their own"
+                    f"ids must be unique; got {ids[order[[k]]].tolist()[0]!r} for sets {i} and {j} of {one}. Merge the "
+                    "points of one set, or use separate ids."
                 )
             if one == other:
-                raise SourceError(f"source {one} is given twice: every point would count twice. Give it once")
+                raise SourceError(f"sources must be unique; got {one} twice.")
             raise SourceError(
-                f"set {ids[order[[k]]].tolist()[0]!r} is in {one} and in {other}: a set must lie within one source, "
-                "and its id must be its own. Join its points (files of one table are given as their folder), or give "
-                "it another id (files of instruments: id_parts=2, --id-parts 2 for the names of their folders too)"
+                f"a set must lie within one source; got {ids[order[[k]]].tolist()[0]!r} in {one} and in {other}. Merge "
+                "its points (pass the files of one table as their folder), or use another id (for instrument files "
+                "id_parts=2, --id-parts 2 includes folder names)."
             )
 
 
-def _require_form(found: Form, source: Any, expected: Form, model: str) -> None:
-    """Refuse a source whose points, weights, targets or ids are unlike those of the first; both are named."""
-    if found == expected:
+def _require_form(form: Form, source: Any, expected: Form, first: str) -> None:
+    """Raise for a source whose arrays differ from those of the first source."""
+    if form == expected:
         return
-    name = next(n for n in {**expected, **found} if found.get(n) != expected.get(n))
+    name = next(n for n in {**expected, **form} if form.get(n) != expected.get(n))
     raise SourceError(
-        f"source {source_label(source)} has {_described(found, name)}, but {model} has {_described(expected, name)}: "
-        "all sources need the same points, weights, targets and ids. Convert one of them, or leave it out"
+        f"sources must have equal points, weights, targets and ids; got {_describe_array(form, name)} in "
+        f"{source_label(source)} and {_describe_array(expected, name)} in {first}. Convert or omit one of them."
     )
 
 
-def _require_names(found: Names | None, source: Any, expected: Names | None, model: str) -> None:
-    """Refuse a source whose dimensions have other names than those of the first, or come in another order."""
-    if found is not None and expected is not None and found != expected:
+def _require_names(names: Names | None, source: Any, expected: Names | None, first: str) -> None:
+    """Raise for a source whose names of dimensions differ from those of the first source."""
+    if names is not None and expected is not None and names != expected:
         raise SourceError(
-            f"source {source_label(source)} has the dimensions {', '.join(found)}, but {model} has "
-            f"{', '.join(expected)}: give them in one order (points=, --points), or leave it out"
+            f"sources must have equal dimensions; got {', '.join(names)} in {source_label(source)} and "
+            f"{', '.join(expected)} in {first}. Use one order (points=, --points), or omit the source."
         )
 
 
-def _described(form: Form, name: str) -> str:
+def _describe_array(form: Form, name: str) -> str:
     title = name.replace("targets/", "target ")
     if name not in form:
         return f"no {title}"
@@ -147,16 +147,16 @@ def _described(form: Form, name: str) -> str:
     return f"{title} of dtype {dtype}" + (f" and trailing shape {shape}" if shape else "")
 
 
-def _unsteady(source: Any, sizes: I64, done: int, batch: SampleSets | None) -> SourceError:
-    found = f"{done} sets" if batch is None else _difference(sizes[done:], batch.sizes, done)
+def _changed_source_error(source: Any, sizes: I64, done: int, batch: SampleSets | None) -> SourceError:
+    result = f"{done} sets" if batch is None else _difference(sizes[done:], batch.sizes, done)
     return SourceError(
-        f"source {source_label(source)} was found to have {len(sizes)} sets in the first pass and gave {found} in the "
-        "second: reading it (and its sizes) must give the same sets each time, so seed what is random"
+        f"source {source_label(source)} must return the same sets in each pass; got {len(sizes)} sets in the first and "
+        f"{result} in the second. Use a fixed seed in the reader."
     )
 
 
-def _difference(expected: I64, found: I64, first: int) -> str:
-    if len(found) > len(expected):
-        return f"at least {first + len(found)} sets"
-    i = int(np.argmax(found != expected[: len(found)]))
-    return f"{found[i]} points instead of {expected[i]} in set {first + i}"
+def _difference(expected: I64, sizes: I64, first: int) -> str:
+    if len(sizes) > len(expected):
+        return f"at least {first + len(sizes)} sets"
+    i = int(np.argmax(sizes != expected[: len(sizes)]))
+    return f"{sizes[i]} points instead of {expected[i]} in set {first + i}"

@@ -24,10 +24,12 @@ from dkdist.io.readers.files import file_id, require_id_parts
 from dkdist.io.readers.table_files import as_names
 from dkdist.sets import SampleSets
 
-HEADER_BYTES = 58
-CHUNK_BYTES = 2**24  # of events that are decoded at a time
-MAX_END_ERROR_BYTES = 1  # many instruments state the end of the data as exclusive
-MAX_TEXT_BYTES = 2**24  # real ones have up to some 100 kB; parsing takes 50 times the bytes
+HEADER_BYTES = 58  # FCS 3.1 (Spidlen et al., 2010), Section 3.1
+CHUNK_BYTES = 2**24  # events decoded at a time, bounds temporaries; tests/store/test_fcs_format.py
+MAX_END_ERROR_BYTES = 1  # many instruments write an exclusive end; tests/store/test_fcs_format.py
+MAX_TEXT_BYTES = (
+    2**24
+)  # usually below 100 kB; parsing needs 50 times the memory (tests/fuzzing/test_formats.py)
 KEYWORD = re.compile(r"\$[A-Za-z0-9_]+")
 MAGIC = re.compile(rb"FCS[23]\.\d")
 FLOAT_BITS = {"F": 32, "D": 64}

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F32, I64, Array
 
-BUCKET_BYTES = 2**28
-MAX_BUCKETS = 256  # open files
+BUCKET_BYTES = 2**28  # memory before rows are spilled to disk; tests/store/test_long_tables.py
+MAX_BUCKETS = 256  # open files, below the usual limit of 1,024 (ulimit -n); tests/store/test_long_tables.py
 
 Part = Sequence[Array]
 """Some rows, column by column: coordinates, and weights at the end if there are any."""

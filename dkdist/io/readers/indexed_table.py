@@ -92,9 +92,9 @@ def _target_problems(source: TableSource, columns: Any, required: Sequence[str])
     return problems
 
 
-MAX_BATCH_BYTES = 2**24
-PREFETCH_BATCHES = 2  # batches
-SCATTER_PIECE_ROWS = 2**19  # of a piece, if rows are gathered: each looks its sets up
+MAX_BATCH_BYTES = 2**24  # points per batch, bounds memory; tests/store/test_long_tables.py
+PREFETCH_BATCHES = 2  # overlap reading with writing (python benchmarks/tables.py)
+SCATTER_PIECE_ROWS = 2**19  # amortizes the lookup of ids per piece (python benchmarks/tables.py)
 
 BatchArrays = tuple[SampleSets, dict[str, Array], Array]
 

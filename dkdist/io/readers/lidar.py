@@ -25,11 +25,12 @@ from dkdist.sets.origins import infer_origin, rows_of_source, subtract_origin
 from dkdist.sets.point_checks import require_finite
 
 HEADER_BYTES = {(1, 0): 227, (1, 1): 227, (1, 2): 227, (1, 3): 235, (1, 4): 375, (1, 5): 393}
-VLR_BYTES = 54  # of a variable-length record without its data
+# ASPRS LAS 1.4-R15 (2019) and LASzip: sizes of records
+VLR_BYTES = 54  # header of a variable-length record, LAS 1.4 (2019), Section 2.5
 LASZIP_USER_ID = b"laszip encoded"
 CHUNKED = (2, 3)  # compressors that write a table of chunks
-VARIABLE_CHUNKS = 2**32 - 1
-COMPRESSED_BIT = 0x80  # of the point format
+VARIABLE_CHUNK_SIZE = 2**32 - 1  # marks chunks of variable size; Isenburg, LASzip (2013)
+COMPRESSED_BIT = 0x80  # of the point format; Isenburg, LASzip (2013)
 
 
 class LasFormatError(ValueError):
@@ -107,7 +108,7 @@ def _check_chunks(file: BinaryIO, claims: LasClaims, room: int) -> None:
         raise LasFormatError(f"its compressor is {compressor}: supported are 2 and 3, which write chunks")
     n_chunks = _number_of_chunks(file, claims.data_begin, room)
     fits = n_chunks * claims.point_bytes <= room
-    if chunk_points != VARIABLE_CHUNKS:
+    if chunk_points != VARIABLE_CHUNK_SIZE:
         fits = fits and (n_chunks - 1) * chunk_points < claims.point_count <= n_chunks * chunk_points
     if not fits:
         raise LasFormatError(
@@ -133,8 +134,9 @@ def _number_of_chunks(file: BinaryIO, begin: int, room: int) -> int:
 
 
 SUFFIXES = (".las", ".laz")
-CHUNK_POINTS, CHUNK_BYTES = 2**18, 2**26
-FIRST_ROOM_POINTS = 2**22  # more only as they come: a compressed file may claim what it does not have
+CHUNK_POINTS, CHUNK_BYTES = 2**18, 2**26  # bound memory of a read; tests/store/test_las_format.py
+# The buffer then doubles: a compressed file may declare more points than it has (tests/store/test_las_format.py)
+INITIAL_BUFFER_POINTS = 2**22
 SCALED = ("x", "y", "z")
 
 
@@ -207,7 +209,7 @@ class LidarReader:
 def _all_points(file: Any, names: tuple[str, ...]) -> tuple[F32, F64 | None]:
     """(n, d) points of a file, and what they are counted from; room for them grows with what was read."""
     n, origin, filled = int(file.header.point_count), None, 0
-    kept: F32 = np.empty((min(n, FIRST_ROOM_POINTS), len(names)), np.float32)
+    kept: F32 = np.empty((min(n, INITIAL_BUFFER_POINTS), len(names)), np.float32)
     for part in _chunks(file, names):
         origin = infer_origin([part]) if filled == 0 else origin
         stop = filled + len(part)

@@ -25,11 +25,11 @@ from dkdist.io.readers.table_source import (
     infer_values,
 )
 
-MAX_HELD_RUNS = 2**21
-PIECE_ROWS = (
-    2**19
-)  # of Parquet files: ids and targets are narrow, and a piece costs as much as thousands of rows
-MAX_NAMED_SETS = 5  # sets that a message names
+MAX_HELD_RUNS = 2**21  # runs held before equal ones are merged; tests/store/test_long_tables.py
+# Rows of Parquet files per piece: ids and targets are narrow, so large pieces amortize the overhead
+# (python benchmarks/tables.py)
+PIECE_ROWS = 2**19
+MAX_NAMED_SETS = 5  # sets listed in a message; tests/store/test_long_tables.py
 MISSING_VALUES_HINT = "Remove or fill such rows, or drop them (missing_points='drop', --missing-points drop)."
 ROWS, FIRST = "number of rows", "first row"
 

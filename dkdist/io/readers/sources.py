@@ -1,10 +1,8 @@
-"""Sources: what one store is imported from, one after another - files, or anything a user's function can read.
+"""Sources of an import: files, or any objects that a user's function reads.
 
-A source is read twice at most: an *outline* (how large its sets are, and what else is cheap to know), and then
-its sets, in batches. A set lies wholly within one source. Whatever goes wrong in a source is a `SourceError`
-that names it.
-
-What an import tells beside its result, by logging: which columns it took, and how many sets it dropped.
+A source is read at most twice: for its *outline* (sizes of sets, cheap metadata), and for its sets, in batches.
+A set lies within one source. Errors become a `SourceError` that names the source. The selected columns and the number
+of dropped sets are logged.
 """
 
 from __future__ import annotations
@@ -29,12 +27,12 @@ from dkdist.sets.origins import infer_joint_origin, normalize_origin, rows_of_so
 LOG = logging.getLogger("dkdist.importing")
 
 
-def log_summary(told: Iterable[str], dropped: int, *, verbose: bool = False) -> None:
-    """Log each line once: what was taken as information, what was dropped as a warning.
+def log_summary(lines: Iterable[str], dropped: int, *, verbose: bool = False) -> None:
+    """Log distinct lines at level INFO, and the number of dropped sets as a warning.
 
-    ``verbose`` shows information on standard error where nobody logs it.
+    ``verbose`` prints the lines to standard error unless they are logged.
     """
-    for line in dict.fromkeys(filter(None, told)):
+    for line in dict.fromkeys(filter(None, lines)):
         LOG.info("%s", line)
         if verbose and not LOG.isEnabledFor(logging.INFO):
             print(f"import: {line}", file=sys.stderr)
@@ -45,7 +43,7 @@ def log_summary(told: Iterable[str], dropped: int, *, verbose: bool = False) -> 
 
 
 class SourceError(ValueError):
-    """A source cannot be read, or does not fit the others; the message names it.
+    """Error for a source that cannot be read or does not match the others; the message names it.
 
     Examples
     --------
@@ -59,40 +57,38 @@ class SourceError(ValueError):
 
 
 def source_label(source: Any) -> str:
-    """How messages name a source."""
+    """Format a source for messages, without secrets."""
     if isinstance(source, os.PathLike):
         return os.fsdecode(source)
     if isinstance(source, str):
         return repr(url_label(source) if "://" in source else source)
-    told = without_secrets(
-        _FULL_REPR.repr(source)
-    )  # before anything is cut, or a part of a secret would stay
-    return told if len(told) <= MAX_LABEL_CHARACTERS else told[:MAX_LABEL_CHARACTERS] + "..."
+    text = without_secrets(_FULL_REPR.repr(source))  # before truncation, which could split a secret
+    return text if len(text) <= MAX_LABEL_CHARACTERS else text[:MAX_LABEL_CHARACTERS] + "..."
 
 
-MAX_LABEL_CHARACTERS = 100
+MAX_LABEL_CHARACTERS = 100  # of a source in a message; tests/places/test_secrets.py
 _FULL_REPR = reprlib.Repr()
 _FULL_REPR.maxstring = _FULL_REPR.maxother = 10_000
 
 
 @contextmanager
 def source_errors(source: Any) -> Iterator[None]:
-    """Turn whatever goes wrong while a source is read into a `SourceError` with its name."""
+    """Convert errors of reading a source to `SourceError`."""
     try:
         with panics_as_errors():
             yield
     except (SourceError, MemoryError):
         raise
     except Exception as error:
-        said = without_secrets(str(error), secrets_in(source) if isinstance(source, str) else ())
+        text = without_secrets(str(error), secrets_in(source) if isinstance(source, str) else ())
         raise SourceError(
-            f"source {source_label(source)} cannot be imported ({type(error).__name__}: {said}). "
-            "Nothing was committed: repair it, or leave it out"
+            f"source {source_label(source)} cannot be imported ({type(error).__name__}: {text}). "
+            "Nothing was committed. Correct or omit it."
         ) from error
 
 
 def outline_of(read: Any, source: Any, *, whole: bool = False) -> Outline:
-    """The outline of a source; ``whole`` (or a reader that has no cheaper way) reads all of its sets for it."""
+    """Return the outline of a source; ``whole``, or a reader without outlines, reads all sets."""
     with source_errors(source):
         if not whole and hasattr(read, "outline"):
             outline: Outline = read.outline(source)
@@ -101,19 +97,19 @@ def outline_of(read: Any, source: Any, *, whole: bool = False) -> Outline:
         else:
             outline = _outline_by_reading(read, source)
         if not len(outline.sizes):
-            raise ValueError("it has no sets: every source needs at least one")
+            raise ValueError("source must have at least one set")
         return outline
 
 
 def unify_outlines(read: Any, outlines: Sequence[Outline]) -> list[Outline]:
-    """The outlines as a reader sees them together."""
+    """Let the reader make outlines consistent with each other."""
     return list(read.agreed(outlines)) if hasattr(read, "agreed") else list(outlines)
 
 
-def _as_sizes(given: Any) -> I64:
-    sizes = np.asarray(given)
+def _as_sizes(values: Any) -> I64:
+    sizes = np.asarray(values)
     if sizes.shape != (0,) and (sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 1).any()):
-        raise ValueError(f"its sizes must be whole numbers above 0, one a set, found {given!r:.200}")
+        raise ValueError(f"sizes must be positive integers, one per set; got {values!r:.200}")
     return sizes.astype(np.int64)
 
 
@@ -134,14 +130,14 @@ def _sample_rows(sets: SampleSets) -> F64:
 
 
 class OriginSample(NamedTuple):
-    """The origin that a source would have, and some of its rows (m, d)."""
+    """Origin of a source by itself, and sample rows (m, d)."""
 
     origin: F64 | None
     rows: F64
 
 
 def origin_sample(read: Any, source: Any) -> OriginSample | None:
-    """Those of the first batch of a source, which is read for it; None if it has no sets."""
+    """Read the origin and sample rows of the first batch of a source; None without sets."""
     batch = next(batches_of(read, source), None)
     return (
         None if batch is None else OriginSample(normalize_origin(batch.sets.origin), _sample_rows(batch.sets))
@@ -149,10 +145,8 @@ def origin_sample(read: Any, source: Any) -> OriginSample | None:
 
 
 def joint_origin_of(samples: Sequence[OriginSample], d: int) -> F64:
-    """(d,) the origin of a store of these sources: that of one, or one that follows from all, whatever their order."""
-    fits = [
-        sample for sample in samples if sample.rows.shape[1] == d
-    ]  # others are refused when they are read
+    """Return the origin (d,) of a store of several sources, independent of their order."""
+    fits = [sample for sample in samples if sample.rows.shape[1] == d]  # others raise when they are read
     if len(fits) > 1:
         origin = infer_joint_origin([sample.rows for sample in fits], [sample.origin for sample in fits])
     else:
@@ -161,10 +155,10 @@ def joint_origin_of(samples: Sequence[OriginSample], d: int) -> F64:
 
 
 def batches_of(read: Any, source: Any, origin: F64 | None = None) -> Iterator[Batch]:
-    """The sets of a source, in order, as a reader gives them: at once, or in batches; counted from the origin."""
+    """Iterate over the batches of a source, relative to the origin."""
     with source_errors(source):
-        given = getattr(read, "read", read)(source)
-    batches = given if isinstance(given, Iterator) else iter([given])
+        result = getattr(read, "read", read)(source)
+    batches = result if isinstance(result, Iterator) else iter([result])
     while True:
         with source_errors(source):
             try:
@@ -175,30 +169,29 @@ def batches_of(read: Any, source: Any, origin: F64 | None = None) -> Iterator[Ba
             yield batch
 
 
-def _as_batch(given: Any, origin: F64 | None) -> Batch:
-    """SampleSets, or what `as_sample_sets` takes; or (sets, targets) or (sets, targets, ids).
-
-    What is not given is what the sets have.
-    """
-    parts = given if isinstance(given, tuple) else (given,)
+def _as_batch(result: Any, origin: F64 | None) -> Batch:
+    """Convert the result of a reader: sets, (sets, targets) or (sets, targets, ids)."""
+    parts = result if isinstance(result, tuple) else (result,)
     if not 1 <= len(parts) <= 3:
-        raise ValueError(f"expected (sets, targets, ids) or fewer of them, found a tuple of {len(parts)}")
+        raise ValueError(
+            f"a reader must return sets, (sets, targets) or (sets, targets, ids); got a tuple of {len(parts)}"
+        )
     sets, targets, ids = (*parts, None, None)[:3]
     collection = convert_to_origin(sets, origin, "the store")
     if collection.alphabet is not None:
         raise ValueError(
-            "it gives strings, whose alphabet would be its own: write them with write_sets or SetWriter, or number the "
-            "symbols alike in all sources and give integers"
+            "a reader must not return strings, whose alphabets differ between sources. Use write_sets or SetWriter, or "
+            "integer codes with the same meaning in all sources"
         )
     return Batch(collection, columns_of(collection, targets, ids))
 
 
 def as_reader(read: Any, sources: Sequence[Any]) -> Any:
-    """The reader itself, or the one that the suffixes of the sources ask for."""
+    """Return the reader, or the default one for the suffixes of the sources."""
     if read is not None:
         if not callable(getattr(read, "read", read)):
             raise TypeError(
-                f"read is {read!r:.200}: give a function read(source), or an object with read(source) and sizes(source)"
+                f"read must be a function of a source, or an object with the methods read and sizes; got {read!r:.200}."
             )
         return read
     from dkdist.io.readers.kinds import DEFAULT_READERS, KINDS, kind_of, reader_of
@@ -208,13 +201,12 @@ def as_reader(read: Any, sources: Sequence[Any]) -> Any:
         if kind in ("", "table"):
             known = ", ".join(suffix for kind in DEFAULT_READERS for suffix in KINDS[kind])
             raise ValueError(
-                f"nothing says how to read source {source_label(source)}: without read= sources are files that end "
-                f"in one of {known}. For tables give read=TableReader(set_id), for anything else a function "
-                "that returns SampleSets"
+                f"without read=, sources must be files with the suffixes {known}; got {source_label(source)}. For "
+                "tables pass read=TableReader(set_id), otherwise a function that returns SampleSets."
             )
         if kind != kinds[0]:
             raise ValueError(
-                f"{source_label(sources[0])} and {source_label(source)} are files of two kinds: import one "
-                "kind at a time"
+                f"sources must have one kind of file; got {source_label(sources[0])} and {source_label(source)}. "
+                "Import one kind at a time."
             )
     return reader_of(kinds[0])

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from dkdist._numba.arrays import I64
 from dkdist.io.readers.files import DEFAULT_ENCODING, CsvOptions, TableFiles
 
-CSV_SAMPLE_BYTES = 2**16
+CSV_SAMPLE_BYTES = 2**16  # contains the header row; tests/store/test_table_options.py
 NAME_BY_DELIMITER = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 LATIN_1 = "It is not UTF-8 text, perhaps Latin-1: set encoding='latin-1' (--encoding latin-1)"
 UTF_16 = "It is UTF-16 text: set encoding='utf-16' (--encoding utf-16)"
@@ -132,10 +132,11 @@ def _nullify(text: Any, missing: pa.Array) -> Any:
     return pc.if_else(pc.is_in(text, value_set=missing), pa.scalar(None, pa.string()), text)
 
 
-PIECE_BYTES = 2 * 2**20  # of a CSV file
-PIECE_ROWS = 2**17  # of a Parquet file
-BUFFER_BYTES = 2**18  # of a column of a Parquet file, read at once into memory that serves again
-PREFETCH_PIECES, PREFETCH_FILES = 4, 2
+# Sizes of reads: larger pieces amortize overhead but leave the cache (python benchmarks/tables.py)
+PIECE_BYTES = 2 * 2**20  # of a CSV file (python benchmarks/tables.py)
+PIECE_ROWS = 2**17  # of a Parquet file (python benchmarks/tables.py)
+BUFFER_BYTES = 2**18  # per column of a Parquet file, in reused memory (python benchmarks/tables.py)
+PREFETCH_PIECES, PREFETCH_FILES = 4, 2  # overlap decoding with reading (python benchmarks/tables.py)
 DICTIONARY_TYPE = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -404,7 +405,7 @@ def _require_distinct(path: str, names: Sequence[str]) -> None:
 
 WRITTEN_INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # how pandas calls the index that it writes
 INDEX = "index"
-MAX_LISTED_NAMES = 12  # names that a message shows
+MAX_LISTED_NAMES = 12  # names listed in a message; tests/cli/test_import.py
 
 
 class ColumnChoice(NamedTuple):
