@@ -127,7 +127,7 @@ def test_other_columns_than_those_of_fit_are_refused(road, columns, tmp_path, ca
         assert said in capsys.readouterr().err
     if road.name == "partitions":
         with dk.SetWriter(tmp_path / "made.zarr", 2, mode="a") as writer:
-            assert "Reorder the columns" in refusal(
+            assert "dimensions of appended sets must be" in refusal(
                 writer.append, dk.SampleSets.from_frame(CELLS, "donor")
             )
 
@@ -254,7 +254,7 @@ def test_a_missing_target_is_refused_by_name(road):
     unknown = LABELLED.assign(ill=LABELLED["ill"].astype(float).where(LABELLED["donor"] != "003"))
     if road.name in ("table", "command line"):
         said = refusal(road, unknown, target="ill")
-        assert "missing for 1 of the 12 sets" in said
+        assert "missing for 1 of 12 sets" in said
         assert "missing_targets='drop', --missing-targets drop" in said
     else:
         sets = road(unknown, target="ill")

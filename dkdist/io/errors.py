@@ -56,7 +56,7 @@ def as_format_error(what: str, remedy: str = RESTORE_HINT) -> Iterator[None]:
         raise
     except Exception as error:
         raise StoreFormatError(
-            f"{what} cannot be read ({type(error).__name__}: {error}). {remedy}"
+            f"{what} cannot be read ({type(error).__name__}: {str(error).removesuffix('.')}). {remedy}"
         ) from error
 
 

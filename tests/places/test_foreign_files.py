@@ -260,7 +260,9 @@ def test_a_full_disk_leaves_nothing_behind_and_says_what_could_not_be_written_wh
     }.items():
         undo = full_disk(most_bytes)
         try:
-            with pytest.raises(OSError, match=r"cannot write .*Nothing was committed\. Free disk space") as error:
+            with pytest.raises(
+                OSError, match=r"cannot write .*Nothing was committed\. Free disk space"
+            ) as error:
                 write()
         finally:
             undo()

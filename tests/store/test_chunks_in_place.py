@@ -180,7 +180,7 @@ def test_a_damaged_foreign_or_lost_table_is_refused(tmp_path):
     for wrong in (foreign.read_bytes(), data[:-1], data[:40] + bytes([data[40] ^ 1]) + data[41:], b""):
         table.write_bytes(wrong)
         with pytest.raises(
-            StoreFormatError, match=r"table of checksums of .* is not the one that was committed"
+            StoreFormatError, match=r"table of checksums of .* differs from the committed one"
         ):
             open_sets(place)
     table.unlink()

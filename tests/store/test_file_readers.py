@@ -111,7 +111,7 @@ def test_files_that_do_not_fit_are_named_before_any_is_read(tmp_path, monkeypatc
     np.savez(tmp_path / "b.npz", cube=np.zeros((3, 4, 2)), y=np.arange(3.0))
     (tmp_path / "c.npz").write_bytes(b"PK nothing")
     monkeypatch.setattr(dk.ArrayReader, "read", lambda self, path: 1 / 0)
-    with pytest.raises(dk.SourceError, match=r"b\.npz.* has target y of dtype float64, but .*a\.npz"):
+    with pytest.raises(dk.SourceError, match=r"got target y of dtype float64 in .*b\.npz and .*a\.npz"):
         dk.import_sets(MemoryStore(), [tmp_path / "a.npz", tmp_path / "b.npz"])
     with pytest.raises(dk.SourceError, match=r"c\.npz.* cannot be read"):
         dk.import_sets(MemoryStore(), [tmp_path / "a.npz", tmp_path / "c.npz"])
@@ -123,7 +123,7 @@ def test_an_id_in_two_files_is_named_before_any_is_read(tmp_path, monkeypatch):
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text(f"id,x\nz,1\n{name},2\n")
     monkeypatch.setattr(dk.TableReader, "read", lambda self, path: 1 / 0)
-    with pytest.raises(dk.SourceError, match=r"set 'z' is in .*a\.csv.* and in .*b\.csv"):
+    with pytest.raises(dk.SourceError, match=r"got 'z' in .*a\.csv.* and in .*b\.csv"):
         dk.import_sets(MemoryStore(), [tmp_path / "a.csv", tmp_path / "b.csv"], dk.TableReader("id"))
 
 

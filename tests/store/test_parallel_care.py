@@ -122,7 +122,7 @@ def test_what_cannot_be_compacted(tmp_path):
     write_sets(tmp_path / "u", random_sets([3]))
     stale = open_sets(tmp_path / "u")
     stale.append(random_sets([4]))
-    with pytest.raises(dk.StoreFormatError, match="was written to since"):
+    with pytest.raises(dk.StoreFormatError, match="was modified after opening"):
         dk.compact(stale)
     assert len(open_sets(tmp_path / "u")) == 2
 

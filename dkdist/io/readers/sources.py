@@ -81,6 +81,7 @@ def source_errors(source: Any) -> Iterator[None]:
         raise
     except Exception as error:
         text = without_secrets(str(error), secrets_in(source) if isinstance(source, str) else ())
+        text = text.removesuffix(".")
         raise SourceError(
             f"source {source_label(source)} cannot be imported ({type(error).__name__}: {text}). "
             "Nothing was committed. Correct or omit it."
