@@ -193,7 +193,7 @@ def test_columns_far_from_zero_are_counted_from_the_origin_of_the_first_partitio
     np.testing.assert_allclose(sets.load().points[:, 0], far["cd3"], rtol=0, atol=1e-5)
     steps = far.assign(cd3=far["cd3"].where(FRAME.index < 26, FRAME["cd3"]))
     lazy = dd.from_pandas(steps, npartitions=4, sort=False)
-    with pytest.raises(SampleSetError, match=r"partition 2 .* counts from"):
+    with pytest.raises(SampleSetError, match=r"partition 2 .* relative to the origin"):
         dk.import_frame(tmp_path / "t.zarr", lazy, "donor", ["cd3"])
 
 

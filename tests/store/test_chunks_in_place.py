@@ -63,7 +63,7 @@ def read_everything(place):
 
 def assert_refused(place):
     for use in (read_everything, lambda p: open_sets(p).verify()):
-        with pytest.raises(StoreFormatError, match=r"not what was committed at this place.*write it again"):
+        with pytest.raises(StoreFormatError, match=r"differs from the committed object.*write it again"):
             use(place)
 
 
@@ -113,7 +113,7 @@ def test_the_message_names_the_chunk_and_its_sets(tmp_path):
     first.write_bytes(b)
     second.write_bytes(a)
     # rows 16 to 31 are chunk 1: the last of set 0 (rows 0 to 29) and the first of set 1 (rows 30 to 40)
-    message = r"chunk 1 of array 'points' of .*rows 16 to 31; sets 0 to 1.*not what was committed"
+    message = r"chunk 1 of array 'points' of .*rows 16 to 31; sets 0 to 1.*differs from the committed object"
     with pytest.raises(StoreFormatError, match=message):
         open_sets(place).verify()
     with pytest.raises(StoreFormatError, match=r"rows 16 to 29; set 0\)"):
@@ -158,9 +158,11 @@ def test_chunks_within_a_shard_are_bound_to_their_places(tmp_path):
     index = np.frombuffer(data[-(4 * 16 + 4) : -4], "<u8").reshape(4, 2)[[1, 0, 2, 3]].tobytes()
     file.write_bytes(data[: -(4 * 16 + 4)] + index + crc32c(index).to_bytes(4, "little"))
     for read in (lambda: open_sets(tmp_path / "s")[0], lambda: open_sets(tmp_path / "s").load()):
-        with pytest.raises(StoreFormatError, match=r"chunk 0 of array 'points'.*not what was committed"):
+        with pytest.raises(
+            StoreFormatError, match=r"chunk 0 of array 'points'.*differs from the committed object"
+        ):
             read()
-    with pytest.raises(StoreFormatError, match="not what was committed"):
+    with pytest.raises(StoreFormatError, match="differs from the committed object"):
         open_sets(tmp_path / "s")._committed.entries("points", 3, 9)  # one chunk, by a byte range
     file.write_bytes(data)
     exchanged = bytearray(data)
@@ -169,7 +171,7 @@ def test_chunks_within_a_shard_are_bound_to_their_places(tmp_path):
         exchanged[first[0] : first.sum()] = data[second[0] : second.sum()]
         exchanged[second[0] : second.sum()] = data[first[0] : first.sum()]
         file.write_bytes(bytes(exchanged))
-        with pytest.raises(StoreFormatError, match="not what was committed"):
+        with pytest.raises(StoreFormatError, match="differs from the committed object"):
             open_sets(tmp_path / "s")._committed.entries("points", 3, 9)
 
 
@@ -207,7 +209,9 @@ def test_a_store_without_a_table_is_read_and_what_is_appended_is_bound(tmp_path)
     assert_same_sets(open_sets(place).load(), sets)
     file = place / "points/c/14/0"
     file.write_bytes((place / "points/c/13/0").read_bytes())
-    with pytest.raises(StoreFormatError, match=r"chunk 14 of array 'points'.*not what was committed"):
+    with pytest.raises(
+        StoreFormatError, match=r"chunk 14 of array 'points'.*differs from the committed object"
+    ):
         open_sets(place).load()
 
 
@@ -216,7 +220,9 @@ def test_a_store_made_with_zarr_alone_is_bound_from_its_first_append():
     open_sets(memory).append([np.ones((3, 2))], targets=[8])
     chunks = memory._store_dict
     chunks["points/c/3/0"], chunks["points/c/4/0"] = chunks["points/c/4/0"], chunks["points/c/3/0"]
-    with pytest.raises(StoreFormatError, match=r"chunk 3 of array 'points'.*not what was committed"):
+    with pytest.raises(
+        StoreFormatError, match=r"chunk 3 of array 'points'.*differs from the committed object"
+    ):
         open_sets(memory).load()
 
 

@@ -153,7 +153,7 @@ def _require_crc(key: str, data: bytes, sums: U32 | None, i: int) -> bytes:
     """Bytes that end with their crc32c, which is sum i of those that were committed for an object, if any were."""
     end = int.from_bytes(data[-CRC_BYTES:], "little")
     if (sums is not None and sums[i] != end) or crc32c(_without_crc(data)) != end:
-        raise WrongChunkError(f"{key} is not what was committed at this place")
+        raise WrongChunkError(f"{key} differs from the committed object")
     return data
 
 
