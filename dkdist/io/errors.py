@@ -67,8 +67,8 @@ ITEM_BYTES = {
     **dict.fromkeys(("int64", "uint64", "float64", "string"), 8),
 }
 CODECS = {"bytes", "blosc", "zstd", "crc32c", "vlen-utf8", "sharding_indexed"}
-# Limits on declared sizes, far above those of written stores; tests/places/test_hostile.py and
-# tests/places/test_hostile_chunks.py check that stores beyond them are rejected before memory is allocated.
+# Limits on declared sizes, far above those of stores that dkdist writes: a smaller limit rejects forged metadata with
+# less memory. tests/places/test_hostile.py and tests/places/test_hostile_chunks.py exercise them with forged stores.
 MAX_ROWS = 2**53  # integers that JSON readers represent exactly (RFC 8259, Section 6)
 MAX_CHUNK_BYTES = 2**31  # BLOSC_MAX_BUFFERSIZE (https://github.com/Blosc/c-blosc/blob/main/blosc/blosc.h)
 MAX_CHUNK_STRINGS = 2**24  # 400 MB of empty strings; chunks of dkdist have 2^14 (io/_zarr/new_arrays.py)
@@ -175,7 +175,7 @@ def _check_shards(name: str, shards: dict[str, Any], shard: Sequence[int]) -> Se
     return inner
 
 
-BLOSC_HEADER_BYTES = 16  # https://github.com/Blosc/c-blosc/blob/main/README_CHUNK_FORMAT.rst
+BLOSC_HEADER_BYTES = 16  # https://github.com/Blosc/c-blosc/blob/main/README_HEADER.rst
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"  # RFC 8878, Section 3.1.1
 
 

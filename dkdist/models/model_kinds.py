@@ -21,9 +21,7 @@ from dkdist.sets import SampleSets
 
 MAX_COUNT = 2**24  # components, nodes or degrees of a record; tests/files/test_hostile_models.py
 SCALE_FIELDS = ("sigma", "sigmas", "bandwidth", "scale", "eta0")  # divisors
-MAX_SCALE = (
-    1e40  # beyond float32 (3.4e38), so that any valid scale passes; tests/files/test_hostile_models.py
-)
+MAX_SCALE = 1e40  # above the largest float32, 3.4e38; tests/files/test_hostile_models.py
 SEED_FIELDS = ("seed",)
 NO_OUTPUT_ID = -1  # MaterializedGraph without output; tests/files/test_hostile_models.py
 UNSAVED_PARAMETERS = {"memory": None, "checkpoint": None, "cache": "auto"}

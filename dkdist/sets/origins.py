@@ -28,7 +28,7 @@ ROUNDING_RTOL = 2.0**-46
 MAX_SAMPLE_VALUES, MAX_SAMPLE_ROWS, MIN_SAMPLE_ROWS = 2**16, 1024, 128
 # 512 bytes per column and source: an import of thousands of sources keeps samples of all (tests/store/test_origin.py)
 MAX_SOURCE_ROWS = 64
-# Rows converted at a time: bounds the float64 temporary; tests/plain/test_columns.py covers rows beyond one block
+# Rows converted at a time: larger blocks need a larger float64 temporary (python benchmarks/memory.py)
 FLOAT64_BLOCK_ROWS = 2**16
 # Rows of a tile stay in the L2 cache while their columns are interleaved; tests/plain/test_columns.py covers the edges
 TILE_ROWS = 2**13

@@ -44,10 +44,10 @@ from dkdist.sets.labels import NO_LABELS, Labels
 
 MAX_CACHED_OFFSET_CHUNKS = 64  # 64 MiB, offsets of 8.4 million sets; tests/store/test_round_trip.py
 KEYS_PER_REQUEST = 1024  # keys whose existence is checked in one asyncio.gather; tests/store/test_damage.py
-MAX_READ_CHUNKS = (
-    2**20
-)  # rejects forged tiny chunks, which would take minutes; tests/places/test_hostile_chunks.py
-MAX_CACHED_COMMITS = 8  # readers per process, each with up to 64 MiB of offsets; tests/store/test_commits.py
+MAX_READ_CHUNKS = 2**20  # rejects forged tiny chunks; tests/places/test_hostile.py
+MAX_CACHED_COMMITS = (
+    8  # readers per process, each with up to 64 MiB of offsets; tests/places/test_pickled_views.py
+)
 
 _cache: OrderedDict[tuple[str, Commit], CommitReader] = OrderedDict()
 _lock = threading.Lock()

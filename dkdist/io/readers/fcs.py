@@ -24,7 +24,7 @@ from dkdist.io.readers.files import file_id, require_id_parts
 from dkdist.io.readers.table_files import as_names
 from dkdist.sets import SampleSets
 
-HEADER_BYTES = 58  # FCS 3.1 (Spidlen et al., 2010), Section 3.1
+HEADER_BYTES = 58  # version, spaces and six offsets of 8 bytes: 6 + 4 + 48; tests/store/test_fcs_format.py
 CHUNK_BYTES = 2**24  # events decoded at a time, bounds temporaries; tests/store/test_fcs_format.py
 MAX_END_ERROR_BYTES = 1  # many instruments write an exclusive end; tests/store/test_fcs_format.py
 MAX_TEXT_BYTES = (

@@ -25,12 +25,11 @@ from dkdist.sets.origins import infer_origin, rows_of_source, subtract_origin
 from dkdist.sets.point_checks import require_finite
 
 HEADER_BYTES = {(1, 0): 227, (1, 1): 227, (1, 2): 227, (1, 3): 235, (1, 4): 375, (1, 5): 393}
-# ASPRS LAS 1.4-R15 (2019) and LASzip: sizes of records
-VLR_BYTES = 54  # header of a variable-length record, LAS 1.4 (2019), Section 2.5
+VLR_BYTES = 54  # header of a variable-length record; tests/store/test_las_format.py
 LASZIP_USER_ID = b"laszip encoded"
 CHUNKED = (2, 3)  # compressors that write a table of chunks
-VARIABLE_CHUNK_SIZE = 2**32 - 1  # marks chunks of variable size; Isenburg, LASzip (2013)
-COMPRESSED_BIT = 0x80  # of the point format; Isenburg, LASzip (2013)
+VARIABLE_CHUNK_SIZE = 2**32 - 1  # marks chunks of variable size; tests/store/test_las_format.py
+COMPRESSED_BIT = 0x80  # https://github.com/LAStools/LAStools/blob/master/LASzip/design/specification.rst
 
 
 class LasFormatError(ValueError):

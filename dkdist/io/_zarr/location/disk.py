@@ -29,7 +29,7 @@ from dkdist.io.errors import DOCUMENT, RESTORE_HINT, ObjectBounds, StoreFormatEr
 
 PARTIAL_FOLDER = ".dkdist-partial"
 MAX_WRITE_ATTEMPTS = 10  # a concurrent failed write may remove the folder; tests/store/test_replacing.py
-MAX_CACHED_FOLDERS = 2**14  # about 2 MB of folder names; tests/places/test_hostile.py
+MAX_CACHED_FOLDERS = 2**14  # bounds the memory of folder names; tests/places/test_foreign_files.py
 
 
 class DiskStore(LocalStore):
