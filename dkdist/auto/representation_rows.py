@@ -99,7 +99,7 @@ def fitted_views(entries: Sequence[Representation], sample: SampleSets) -> Views
         leaf = leaves.setdefault((spec, entry.standardised), len(leaves))
         views.append(
             FittedRepresentation(
-                entry, spec, leaf, tuple(spec.moved_columns(one) for one in entry.images[1:])
+                entry, spec, leaf, tuple(spec.permuted_columns(one) for one in entry.images[1:])
             )
         )
     return Views(tuple(views), tuple(spec for spec, _ in leaves))

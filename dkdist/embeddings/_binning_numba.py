@@ -1,13 +1,11 @@
-"""Cosine coefficients of large sets through a grid: each point is shared among its 2^d nearest grid nodes.
+"""Cosine coefficients of large sets on a grid: each point is distributed to its 2^d nearest grid nodes.
 
     C_a ~ sum_g N_g prod_j cos(pi a_j g_j / G) / sinc^2(a_j / 2G),   N = linear binning of the weights
 
-Linear interpolation damps a cosine of degree a by sinc^2(a / 2G) on average, which is divided out again; what
-is left is aliasing from the degrees 2Gm +- a (Wand 1994), at most 1 / sinc^2(a / 2G) - 1 for each dimension.
-With G = 2K that is 1.3 % at a = K/4 and 5 % at a = K/2, reached only if all points sit in one place, where a
-Gaussian of the bandwidth that K was chosen for has already damped to 60 % and 13 %.
-
-Cost: 2^d additions a point, then d small matrix products a set, whatever its size.
+Linear interpolation damps a cosine of degree a by sinc^2(a / 2G) on average, which is corrected. The remaining error is
+aliasing from the degrees 2Gm +- a (Wand 1994), at most 1 / sinc^2(a / 2G) - 1 per dimension. With G = 2K that is 1.3 %
+at a = K/4 and 5 % at a = K/2, reached only if all points coincide; there a Gaussian of the bandwidth for K damps to 60
+% and 13 %. Cost: 2^d additions per point, and d small matrix products per set of any size.
 """
 
 from __future__ import annotations
@@ -20,19 +18,16 @@ from dkdist._numba.elementary import f32
 from dkdist._numba.points import set_arrays, total_weight
 from dkdist._numba.products import pad_to_three, separable
 
-POINTS_PER_BATCH = (
-    65536  # points binned before their sum is taken up: float32 counts lose < 0.1 % even in one cell
-)
-MIN_BINNED_POINTS_BY_DIM = {
-    2: 1024,
-    3: 256,
-}  # set size from which the grid is cheaper than the points, by dimension
+# Points binned in float32 before sums are accumulated: counts in one cell lose less than 0.1 %.
+POINTS_PER_BATCH = 65536  # tests/densities/test_binning.py
+# Set sizes by dimension from which the grid is faster (python benchmarks/roofline.py).
+MIN_BINNED_POINTS_BY_DIM = {2: 1024, 3: 256}
 
 
 def binned_coefficients(
     points: F32, spans: I64, weights: F32 | None, low: F32, scale: F32, degrees: tuple[int, ...]
 ) -> F32:
-    """Coefficients of all degrees a_j < degrees[j], for d = 2 or 3: (n_sets, K_1 * .. * K_d) float32."""
+    """Return coefficients of all degrees a_j < degrees[j], d = 2 or 3: (n_sets, K_1 * .. * K_d) float32."""
     out = np.zeros((len(spans), int(np.prod(degrees))), np.float32)
     tables = pad_to_three([_table(K) for K in degrees])
     first, second, third = tables
@@ -41,7 +36,7 @@ def binned_coefficients(
 
 
 def _table(K: int) -> F32:
-    """cos(pi a g / G) / sinc^2(a / 2G) for a < K and g = 0 .. G, with G = 2K."""
+    """Return cos(pi a g / G) / sinc^2(a / 2G) for a < K and g = 0 .. G, with G = 2K."""
     G = 2 * K
     a, g = np.arange(K)[:, None], np.arange(G + 1)[None, :]
     return (np.cos(np.pi * a * g / G) / np.sinc(a / (2 * G)) ** 2).astype(np.float32)
@@ -49,7 +44,7 @@ def _table(K: int) -> F32:
 
 @inline_jit(FINITE_FMA)
 def _cell(x, low, scale, G):  # type: ignore[no-untyped-def]
-    """Lower grid node of a point and its share of the upper one."""
+    """Return the lower grid node of a point and the weight of the upper node."""
     u = min(max((x - low) * scale, f32(0.0)), f32(1.0)) * f32(G)
     g = min(np.int64(u), G - 1)
     return g, u - f32(g)

@@ -1,46 +1,29 @@
-"""The compiled road from points to a row: cosine coefficients, the density at nodes, its homogeneous features.
+"""Compiled functions from points to rows: cosine coefficients, densities at nodes, homogeneous features.
 
-Sums over points, in up to three dimensions: cosine coefficients, or densities at nodes (see `tensor_loops`).
-
-Cosine coefficients of the listed terms of a ball, in any dimension:
-
-    C_a = sum_i w_i prod_j cos(pi a_j x_ij),   x in [0,1]^d,  sum_i w_i = 1
-
-Points are taken 256 at a time, and each term costs one multiplication and one addition a point.
-
-Reflected Gaussian density estimates at the nodes of a quadrature rule, from cosine coefficients.
-
-    p(x) = sum_a C_a prod_j g_j(a_j) cos(pi a_j x_j),   g_j(0) = 1,  g_j(a) = 2 exp(-(pi a h_j)^2 / 2)
-
-This is the kernel density estimate on [0,1]^d whose Gaussian of standard deviation h_j is reflected at the
-walls, so it integrates to one; h is damping alone. Truncated series dip a little below zero: the user of p
-floors it.
-
-Features whose squared distances are homogeneous divergences of densities.
-
-    d^2(p, q) = int kappa(p(x), q(x)) dx ~ sum_k v_k sum_j w_j |p(x_k)^(1/2 + i l_j) - q(x_k)^(1/2 + i l_j)|^2
-
-so a set is represented by sqrt(v_k w_j) p(x_k)^(1/2) (cos, sin)(l_j log p(x_k)): columns run over the nodes k
-fastest, then cosine and sine, then the frequencies j. A frequency of zero has a cosine part only.
-
-Sums over points of products of functions of each dimension, d = 1, 2 or 3: cosine coefficients, densities at nodes.
+Sums over points x in [0,1]^d with weights u of sum 1, d = 1, 2 or 3 (`tensor_sums`):
 
     C_a = sum_i u_i prod_j cos(pi a_j x_ij),             a_j = 0 .. K_j - 1
     p_k = sum_i u_i prod_j G_(k_j)(x_ij),    G_k(x) = sum_(a < K) g_a cos(pi a x_k) cos(pi a x),   x_k = (k + 1/2) / q
 
-for x in [0,1]^d and weights u with sum 1. C knows no bandwidth, which only damps: with g_0 = 1 and
-g_a = 2 exp(-(pi a h)^2 / 2), p is the Gaussian estimate reflected at the walls of the cube, at its nodes. Where one
-bandwidth is asked for, p straight from the points takes q^d instead of K^d sums, and no evaluation afterwards.
+C does not depend on the bandwidth h. With g_0 = 1 and g_a = 2 exp(-(pi a h)^2 / 2), p is the Gaussian density estimate
+reflected at the boundary, so it integrates to one; truncated series are slightly negative in places, and callers apply
+a minimum. For a single bandwidth, p from the points needs q^d instead of K^d sums and no evaluation.
 
-Columns of cosines come from the Chebyshev recurrence T_(a+1) = 2 cos(pi x) T_a - T_(a-1), sixteen points at a time. At
-midpoints degrees fold, cos(pi (2 q - a) x_k) = -cos(pi a x_k), and nodes k and q - 1 - k share the sums over even and
-odd degrees. Sums over points are taken eight together, four functions of the last dimension times two products of those
-before it, whose eight lanes stay in registers.
+Cosines follow from the Chebyshev recurrence T_(a+1) = 2 cos(pi x) T_a - T_(a-1), 16 points at a time. Midpoints fold
+degrees, cos(pi (2 q - a) x_k) = -cos(pi a x_k), and nodes k and q - 1 - k fractions sums over even and odd degrees.
+Eight sums are accumulated in registers: four functions of the last dimension times two products of the others.
 
-Points are taken 256 at a time in float32. The recurrence amplifies the rounding of a cosine close to +-1: a lone point
-near a wall is off by up to 4e-5 at 16 degrees and 1e-2 at 256, the mean of 200 points by some 100 times less. Every sum
-has an order that follows from the number of the set's points alone, so that its numbers depend on no block, thread or
-neighbour.
+Points are processed in float32 tiles of 256. The recurrence amplifies the rounding of a cosine close to +-1: a single
+point near the boundary has errors of up to 4e-5 at 16 degrees and 1e-2 at 256 degrees, the mean of 200 points about 100
+times less. The order of each sum depends on the number of points of the set only, so bits depend on no block or thread.
+
+`term_coefficients` computes listed terms in any dimension, with one multiplication and addition per term and point.
+`homogeneous_features` maps densities to rows whose squared distances are homogeneous divergences,
+
+    d^2(p, q) = int kappa(p(x), q(x)) dx ~ sum_k v_k sum_j w_j |p(x_k)^(1/2 + i l_j) - q(x_k)^(1/2 + i l_j)|^2
+
+with columns sqrt(v_k w_j) p(x_k)^(1/2) (cos, sin)(l_j log p(x_k)): nodes k vary fastest, then cosine and sine, then
+frequencies j. A zero frequency has a cosine part only.
 """
 
 from __future__ import annotations
@@ -72,18 +55,20 @@ from dkdist._numba.simd import (
     zeros,
 )
 
-POINTS_PER_VECTOR = 16  # of a vector of cosines
-POINTS_PER_STEP = 2 * POINTS_PER_VECTOR  # whose cosines are made together
-TILE_ROWS, TILE_COLUMNS = 4, 2  # sums together
-TILE_SUMS = TILE_ROWS * TILE_COLUMNS
-# points whose products are summed together, and nodes whose series are: as many as stay in registers
+# Register blocking: larger values keep more sums in registers until they spill. `python benchmarks/roofline.py` shows
+# the speed of embeddings.
+POINTS_PER_VECTOR = 16  # tests/densities/test_tensor_loops.py
+POINTS_PER_STEP = 2 * POINTS_PER_VECTOR  # tests/densities/test_tensor_loops.py
+TILE_ROWS, TILE_COLUMNS = 4, 2  # tests/densities/test_tensor_loops.py
+TILE_SUMS = TILE_ROWS * TILE_COLUMNS  # tests/densities/test_tensor_loops.py
+# points and nodes per group, limited by registers (tests/densities/test_tensor_loops.py)
 LANES_PER_GROUP, NODES_PER_GROUP = (16, 5) if HAS_AVX512 else (8, 3)
-MIN_FUNCTION_ROWS = 8  # of the functions of a dimension: NODES are always written, also where there are two
+MIN_FUNCTION_ROWS = 8  # NODES_PER_GROUP rows are always written (tests/densities/test_tensor_loops.py)
 
 
 @inline_jit(FINITE_FMA, early=False)
 def cosines(points, first, m, j, low, scale, cosine):  # type: ignore[no-untyped-def]
-    """cosine[i] = cos(pi x_ij) for the m points from ``first`` on, and something as finite in the rest of the tile."""
+    """cosine[i] = cos(pi x_ij) for the m points from ``first`` on; finite values in the rest of the tile."""
     column, lowest, factor = points[first : first + m, j], low[j], scale[j]
     for i in range(TILE_POINTS):
         cosine[i] = lowest
@@ -98,13 +83,14 @@ def cosines(points, first, m, j, low, scale, cosine):  # type: ignore[no-untyped
 def chebyshev_cosines(cosine, m, K, rows, row):  # type: ignore[no-untyped-def]
     """rows[row + a TILE + i] = cos(pi a x_i) for m points."""
     for i in range(0, m, POINTS_PER_STEP):
-        before, here = ones(2, POINTS_PER_VECTOR), load(cosine, i, POINTS_PER_VECTOR, 2, POINTS_PER_VECTOR)
-        two = plus(here, here)
-        store(before, rows, row + i, POINTS_PER_VECTOR)
-        store(here, rows, row + TILE_POINTS + i, POINTS_PER_VECTOR)
+        previous = ones(2, POINTS_PER_VECTOR)
+        current = load(cosine, i, POINTS_PER_VECTOR, 2, POINTS_PER_VECTOR)
+        two = plus(current, current)
+        store(previous, rows, row + i, POINTS_PER_VECTOR)
+        store(current, rows, row + TILE_POINTS + i, POINTS_PER_VECTOR)
         for a in range(2, K):
-            before, here = here, fused_minus(two, here, before)
-            store(here, rows, row + a * TILE_POINTS + i, POINTS_PER_VECTOR)
+            previous, current = current, fused_minus(two, current, previous)
+            store(current, rows, row + a * TILE_POINTS + i, POINTS_PER_VECTOR)
 
 
 @inline_jit(early=False)
@@ -114,19 +100,20 @@ def _fill_node_series(cosine, m, K, q, places, factors, factor, table, entry, fo
     for a in range(below, terms):
         store(zeros(2, POINTS_PER_VECTOR), folded, a * POINTS_PER_STEP, POINTS_PER_VECTOR)
     for i in range(0, m, POINTS_PER_STEP):
-        before, here = ones(2, POINTS_PER_VECTOR), load(cosine, i, POINTS_PER_VECTOR, 2, POINTS_PER_VECTOR)
-        two = plus(here, here)
-        store(before, folded, 0, POINTS_PER_VECTOR)
-        store(here, folded, POINTS_PER_STEP, POINTS_PER_VECTOR)
+        previous = ones(2, POINTS_PER_VECTOR)
+        current = load(cosine, i, POINTS_PER_VECTOR, 2, POINTS_PER_VECTOR)
+        two = plus(current, current)
+        store(previous, folded, 0, POINTS_PER_VECTOR)
+        store(current, folded, POINTS_PER_STEP, POINTS_PER_VECTOR)
         for a in range(2, below):
-            before, here = here, fused_minus(two, here, before)
-            store(here, folded, a * POINTS_PER_STEP, POINTS_PER_VECTOR)
+            previous, current = current, fused_minus(two, current, previous)
+            store(current, folded, a * POINTS_PER_STEP, POINTS_PER_VECTOR)
         for a in range(below, K):
-            before, here = here, fused_minus(two, here, before)
+            previous, current = current, fused_minus(two, current, previous)
             at = places[a] * POINTS_PER_STEP
             more = fused(
                 spread(factors, factor + a, 0, 2, POINTS_PER_VECTOR),
-                here,
+                current,
                 load(folded, at, POINTS_PER_VECTOR, 2, POINTS_PER_VECTOR),
             )
             store(more, folded, at, POINTS_PER_VECTOR)
@@ -155,14 +142,14 @@ def _fill_node_series(cosine, m, K, q, places, factors, factor, table, entry, fo
 
 
 @inline_jit(early=False)
-def _fill_leading_products(share, rows, size, lengths, d, c, full, X, x):  # type: ignore[no-untyped-def]
-    """X[x TILE + i] = the c-th product of the functions of all dimensions but the last, times the share of point i."""
-    used = c < lengths[0] * lengths[1]
+def _fill_leading_products(fractions, rows, size, lengths, d, c, full, X, x):  # type: ignore[no-untyped-def]
+    """X[x TILE + i] = the c-th product of functions of all dimensions but the last, times the weight of point i."""
+    is_used = c < lengths[0] * lengths[1]
     first, second = c // lengths[1] * TILE_POINTS, size + c % lengths[1] * TILE_POINTS
     for i in range(0, full, LANES_PER_GROUP):
         product = zeros(1, LANES_PER_GROUP)
-        if used:
-            product = load(share, i, 0, 1, LANES_PER_GROUP)
+        if is_used:
+            product = load(fractions, i, 0, 1, LANES_PER_GROUP)
             if d > 2:
                 product = times(product, load(rows, first + i, 0, 1, LANES_PER_GROUP))
             if d > 1:
@@ -186,15 +173,15 @@ def tensor_sums(  # type: ignore[no-untyped-def]
     places,
     factors,
     table,
-    room,
+    workspace,
     out,
 ):
-    """out[s] <- sums over the points of a set of products of ``lengths`` functions; those of d < 3 begin with ones.
+    """out[s] <- sums over the points of a set of products of ``lengths`` functions; padded with ones for d < 3.
 
-    Functions are cosines of ``degrees``, or with q > 0 series of them at q nodes. It works in ``room``.
+    Functions are cosines of ``degrees``, or with q > 0 series at q nodes. ``workspace`` is overwritten.
     """
-    share, cosine, folded, rows, X, sums = room
-    n_left, n_last = lengths[0] * lengths[1], lengths[2]
+    fractions, cosine, folded, rows, X, sums = workspace
+    n_leading, n_last = lengths[0] * lengths[1], lengths[2]
     groups = (n_last + TILE_ROWS - 1) // TILE_ROWS
     size = len(rows) // 3  # of the functions of a dimension
     for s in range(len(spans)):
@@ -205,7 +192,7 @@ def tensor_sums(  # type: ignore[no-untyped-def]
         for first in range(start, stop, TILE_POINTS):
             m = minimum(stop - first, TILE_POINTS)
             full = (m + LANES_PER_GROUP - 1) // LANES_PER_GROUP * LANES_PER_GROUP
-            fill_fractions(weights, weighted, first, m, total, share)
+            fill_fractions(weights, weighted, first, m, total, fractions)
             for j in range(d):
                 axis = 3 - d + j
                 cosines(points, first, m, column + j, low, scale, cosine)
@@ -218,9 +205,9 @@ def tensor_sums(  # type: ignore[no-untyped-def]
                 else:
                     chebyshev_cosines(cosine, m, K, rows, at)
             at = 0
-            for c in range(0, n_left, TILE_COLUMNS):
+            for c in range(0, n_leading, TILE_COLUMNS):
                 for x in range(TILE_COLUMNS):
-                    _fill_leading_products(share, rows, size, lengths, d, c + x, full, X, x)
+                    _fill_leading_products(fractions, rows, size, lengths, d, c + x, full, X, x)
                 for r in range(0, groups * TILE_ROWS, TILE_ROWS):
                     tile = zeros(TILE_SUMS, LANES_PER_GROUP)
                     for i in range(0, full, LANES_PER_GROUP):
@@ -230,17 +217,17 @@ def tensor_sums(  # type: ignore[no-untyped-def]
                         tile = add_outer(last, load(X, i, TILE_POINTS, TILE_COLUMNS, LANES_PER_GROUP), tile)
                     store(plus(load(sums, at, 0, 1, TILE_SUMS), totals(tile)), sums, at, 0)
                     at += TILE_SUMS
-        for c in range(n_left):
+        for c in range(n_leading):
             for r in range(n_last):
                 at = ((c // TILE_COLUMNS) * groups + r // TILE_ROWS) * TILE_SUMS
                 out[s, c * n_last + r] = sums[at + (r % TILE_ROWS) * TILE_COLUMNS + c % TILE_COLUMNS]
 
 
 def tensor_workspace(lengths: tuple[int, ...], q: int) -> tuple[F32, ...]:
-    """What `tensor_sums` works in; NODES are always written, of fewer from the tiles before ``rows`` on."""
-    n_left, groups = lengths[0] * lengths[1], -(-lengths[2] // TILE_ROWS)
+    """Return the workspace of `tensor_sums`; padding before ``rows``, as NODES_PER_GROUP are always written."""
+    n_leading, groups = lengths[0] * lengths[1], -(-lengths[2] // TILE_ROWS)
     n_rows = 3 * max(MIN_FUNCTION_ROWS, TILE_ROWS * -(-max(lengths) // TILE_ROWS)) * TILE_POINTS
-    n_sums = -(-n_left // TILE_COLUMNS) * groups * TILE_SUMS
+    n_sums = -(-n_leading // TILE_COLUMNS) * groups * TILE_SUMS
     _, rows, *others = cache_lines(
         NODES_PER_GROUP * TILE_POINTS,
         n_rows,
@@ -251,27 +238,27 @@ def tensor_workspace(lengths: tuple[int, ...], q: int) -> tuple[F32, ...]:
         n_sums,
     )
     rows[:] = 0
-    share, cosine, folded, X, sums = others
-    return share, cosine, folded, rows, X, sums
+    fractions, cosine, folded, X, sums = others
+    return fractions, cosine, folded, rows, X, sums
 
 
 class NodeSeries(NamedTuple):
-    """Damped cosines at q midpoints, one row for each dimension, as compiled loops take them."""
+    """Damped cosines at q midpoints, one row per dimension, for compiled functions."""
 
     q: int
     degrees: tuple[int, ...]
-    places: I64  # (K,): the degree below q that each one folds to
-    factors: F32  # (d, K): its damping over that one's, with the sign of folding
+    places: I64  # (K,): the degree below q to which each degree folds
+    factors: F32  # (d, K): ratio of both dampings, with the sign of folding
     table: F32  # (d, max(q, NODES) * (q or q + 1)): g_a cos(pi a x_k)
 
 
 def node_series(q: int, degrees: tuple[int, ...], bandwidth: tuple[float, ...]) -> NodeSeries:
-    """The series of Gaussians of these standard deviations at q >= 2 midpoints of each dimension."""
+    """Return the series of Gaussians of these standard deviations at q >= 2 midpoints per dimension."""
     a, d = np.arange(max(degrees)), len(degrees)
     damping = np.exp(-((np.pi * np.outer(bandwidth, a)) ** 2) / 2) * np.where(a == 0, 1, 2)
     around = 2 * q - np.abs(2 * q - a % (4 * q))  # cosines of a and 4 q - a agree at midpoints
     places = np.where(around == q, 0, q - np.abs(q - around))
-    table = np.zeros((d, max(q, NODES_PER_GROUP), q + q % 2))  # so many nodes are read at once
+    table = np.zeros((d, max(q, NODES_PER_GROUP), q + q % 2))  # compiled functions read full groups of nodes
     low = min(q, len(a))
     table[:, :q, :low] = damping[:, None, :low] * np.cos(np.pi * np.outer((np.arange(q) + 0.5) / q, a[:low]))
     factors = damping / damping[:, places] * np.sign(q - around)
@@ -293,10 +280,10 @@ def tensor_coefficients(
     degrees: tuple[int, ...],
     column: int = 0,
 ) -> F32:
-    """Coefficients of all degrees a_j < degrees[j], for d = 1, 2 or 3: (n_sets, K_1 * .. * K_d) float32.
+    """Return coefficients of all degrees a_j < degrees[j], d = 1, 2 or 3: (n_sets, K_1 * .. * K_d) float32.
 
     ``spans`` (n_sets, 2) are the first row of each set and the row after its last; ``scale`` is 1 / (high -
-    low) for each dimension. Points outside the box count at its wall. The dimensions are the columns from
+    low) for each dimension. Points outside the box are clipped. The dimensions are the columns from
     ``column`` on.
     """
     return _tensor_sums(points, spans, weights, low, scale, column, degrees, _NO_SERIES)
@@ -305,7 +292,7 @@ def tensor_coefficients(
 def densities_at_nodes(
     points: F32, spans: I64, weights: F32 | None, low: F32, scale: F32, series: NodeSeries
 ) -> F32:
-    """Densities at the tensor grid of midpoints, not floored: (n_sets, q^d), the last dimension running fastest."""
+    """Return densities at the tensor grid of midpoints, without minimum: (n_sets, q^d), last dimension fastest."""
     return _tensor_sums(points, spans, weights, low, scale, 0, (series.q,) * len(series.degrees), series)
 
 
@@ -324,30 +311,30 @@ def _tensor_sums(
     series: NodeSeries,
 ) -> F32:
     d, out = len(lengths), np.empty((len(spans), math.prod(lengths)), np.float32)
-    before = (1,) * (3 - d)
-    whole = before + lengths
+    padding = (1,) * (3 - d)
+    padded_lengths = padding + lengths
     tensor_sums(
         *set_arrays(points, spans, weights),
         read_only(low),
         read_only(scale),
         column,
         d,
-        whole,
-        before + (series.degrees or lengths),
+        padded_lengths,
+        padding + (series.degrees or lengths),
         series.q,
         series.places,
         series.factors,
         series.table,
-        tensor_workspace(whole, series.q),
+        tensor_workspace(padded_lengths, series.q),
         out,
     )
     return out
 
 
 def term_coefficients(points: F32, spans: I64, weights: F32 | None, low: F32, scale: F32, terms: I64) -> F32:
-    """Coefficients of the listed terms, for any d: (n_sets, n_terms) float32.
+    """Return coefficients of the listed terms in any dimension: (n_sets, n_terms) float32.
 
-    ``terms`` is what `ball_terms` gives: each row (parent, dimension, degree) multiplies an earlier term.
+    ``terms`` are those of `ball_terms`: a row (parent, dimension, degree) multiplies an earlier term.
     """
     out = np.zeros((len(spans), len(terms)), np.float32)
     _terms(*set_arrays(points, spans, weights), low, scale, terms, max(2, int(terms[:, 2].max()) + 1), out)
@@ -355,20 +342,20 @@ def term_coefficients(points: F32, spans: I64, weights: F32 | None, low: F32, sc
 
 
 def ball_terms(axes: tuple[float, ...], order: float = 2) -> tuple[I64, I64]:
-    """All exponents with (a_1 / axes_1)^order + .. + (a_d / axes_d)^order <= 1: (n, d), and terms (n, 3).
+    """Return exponents with (a_1 / axes_1)^order + .. + (a_d / axes_d)^order <= 1: (n, d), and terms (n, 3).
 
-    An order of 1 makes a simplex, infinity a box. Each term is an earlier one times one cosine: its parent lacks
-    the last non-zero exponent.
+    An order of 1 gives a simplex, infinity a box. Each term is its parent times one cosine: the parent lacks the last
+    non-zero exponent.
     """
     exponents: list[tuple[int, ...]] = [(0,) * len(axes)]
-    rest = [1.0]  # what a term leaves of the 1
+    slack = [1.0]  # 1 minus the left-hand side of each term
     terms = [(0, 0, 0)]
     for j, axis in enumerate(axes):
         for parent in range(len(exponents)):
-            for a in range(1, int(axis * rest[parent] ** (1 / order)) + 1):
+            for a in range(1, int(axis * slack[parent] ** (1 / order)) + 1):
                 child = (*exponents[parent][:j], a, *exponents[parent][j + 1 :])
                 exponents.append(child)
-                rest.append(max(0.0, rest[parent] - (a / axis) ** order))
+                slack.append(max(0.0, slack[parent] - (a / axis) ** order))
                 terms.append((parent, j, a))
     return np.array(exponents, np.int64), np.array(terms, np.int64)
 
@@ -376,7 +363,7 @@ def ball_terms(axes: tuple[float, ...], order: float = 2) -> tuple[I64, I64]:
 @jit(FINITE_REASSOC)
 def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type: ignore[no-untyped-def]
     d = points.shape[1]
-    share, cosine = np.empty(TILE_POINTS, f32), np.empty(TILE_POINTS, f32)
+    fractions, cosine = np.empty(TILE_POINTS, f32), np.empty(TILE_POINTS, f32)
     T = np.zeros(d * K * TILE_POINTS, f32)
     products = np.empty((len(terms), TILE_POINTS), f32)
     for s in range(len(spans)):
@@ -384,13 +371,13 @@ def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type
         total = total_weight(weights, weighted, start, stop)
         for first in range(start, stop, TILE_POINTS):
             m = min(TILE_POINTS, stop - first)
-            fill_fractions(weights, weighted, first, m, total, share)
+            fill_fractions(weights, weighted, first, m, total, fractions)
             for j in range(d):
                 cosines(points, first, m, j, low, scale, cosine)
                 chebyshev_cosines(cosine, m, K, T, j * K * TILE_POINTS)
-            out[s, 0] += np.sum(share)
+            out[s, 0] += np.sum(fractions)
             for i in range(TILE_POINTS):
-                products[0, i] = share[i]
+                products[0, i] = fractions[i]
             for t in range(1, len(terms)):
                 parent, row, c = products[terms[t, 0]], products[t], f32(0.0)
                 at = (terms[t, 1] * K + terms[t, 2]) * TILE_POINTS
@@ -401,24 +388,24 @@ def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type
                 out[s, t] += c
 
 
-TRUNCATION_DAMPING = 3e-4  # damping of the first degree that is left out
+TRUNCATION_DAMPING = 3e-4  # damping of the first omitted degree (tests/densities/test_density.py)
 
 
 def degree_for(bandwidth: float) -> int:
-    """Number of degrees K so that the Gaussian of this bandwidth damps degree K below 3e-4; a multiple of 4."""
+    """Return the number of degrees K, a multiple of 4, for which the Gaussian damps degree K below 3e-4."""
     K = np.sqrt(2 * np.log(1 / TRUNCATION_DAMPING)) / (np.pi * bandwidth)
     return max(4, 4 * int(np.ceil(K / 4)))
 
 
 def basis_table(nodes: F64, K: int, bandwidth: float) -> F32:
-    """g(a) cos(pi a x) for every node x and degree a < K: (n_nodes, K)."""
+    """Return g(a) cos(pi a x) for all nodes x and degrees a < K: (n_nodes, K)."""
     a = np.arange(K)
     damping = np.exp(-((np.pi * a * bandwidth) ** 2) / 2) * np.where(a == 0, 1, 2)
     return (damping * np.cos(np.pi * np.outer(nodes, a))).astype(np.float32)
 
 
 def term_table(nodes: F64, exponents: I64, bandwidth: F64) -> F32:
-    """prod_j g_j(a_j) cos(pi a_j x_j) for every listed term and node: (n_terms, n_nodes)."""
+    """Return prod_j g_j(a_j) cos(pi a_j x_j) for all listed terms and nodes: (n_terms, n_nodes)."""
     table = np.ones((len(exponents), len(nodes)), np.float32)
     for j in range(nodes.shape[1]):
         columns = basis_table(nodes[:, j], int(exponents[:, j].max()) + 1, float(bandwidth[j]))
@@ -427,10 +414,10 @@ def term_table(nodes: F64, exponents: I64, bandwidth: F64) -> F32:
 
 
 def tensor_density(C: F32, tables: list[F32]) -> F32:
-    """Densities at the tensor grid of nodes: (n_sets, q_1 * .. * q_d), the last dimension running fastest."""
+    """Return densities at the tensor grid of nodes: (n_sets, q_1 * .. * q_d), last dimension fastest."""
     out = np.empty((len(C), int(np.prod([len(t) for t in tables]))), np.float32)
     G1, G2, G3 = pad_to_three(tables)
-    if len(tables) == 1:  # the one that the innermost loop goes along
+    if len(tables) == 1:  # the innermost loop runs along the last dimension
         G1, G3 = G3, G1
     _densities(C, G1, G2, np.ascontiguousarray(G3.T), out)
     return out
@@ -438,7 +425,7 @@ def tensor_density(C: F32, tables: list[F32]) -> F32:
 
 @jit(FMA)
 def _densities(C, G1, G2, G3t, out):  # type: ignore[no-untyped-def]
-    """The products of one dimension are too small for a library to be called for each."""
+    # Products of one dimension are too small for BLAS calls.
     C, out, G3t = borrowed(C), borrowed(out), borrowed(G3t)
     for s in range(len(C)):
         if G1.size == 1 and G2.size == 1:
@@ -453,13 +440,13 @@ def _densities(C, G1, G2, G3t, out):  # type: ignore[no-untyped-def]
         separable(G1, G2, G3t, X, out[s].reshape(G1.shape[0], G2.shape[0], G3t.shape[1]))
 
 
-MIN_DENSITY = 1e-6  # of densities on the unit cube, where the uniform density is 1
-NODES_PER_VECTOR = 8  # nodes at a time
-MIN_LOG_ARGUMENT = 1e-30  # what has a logarithm; below it the amplitude is next to nothing
+MIN_DENSITY = 1e-6  # relative to the uniform density (tests/densities/test_homogeneous_features.py)
+NODES_PER_VECTOR = 8  # SIMD width in float32 (tests/densities/test_homogeneous_features.py)
+MIN_LOG_ARGUMENT = 1e-30  # smaller amplitudes are negligible (tests/densities/test_homogeneous_features.py)
 
 
 def n_parts(frequencies: Sequence[float] | F64) -> int:
-    """Real features per node: one for a frequency of zero, two for any other."""
+    """Return the number of real features per node: one for a zero frequency, two for any other frequency."""
     return sum(1 if frequency == 0 else 2 for frequency in frequencies)
 
 
@@ -474,18 +461,18 @@ def homogeneous_features(
 ) -> None:
     """Fill n_parts * n_nodes columns of ``out``, from ``first`` on, from densities ``p`` (n_sets, n_nodes).
 
-    Densities below ``floor`` count as that: truncated series dip below zero, histograms (0) do not.
+    Densities are at least ``floor``: truncated series may be negative; histograms (floor 0) are not.
     """
     full = (p.shape[1] + NODES_PER_VECTOR - 1) // NODES_PER_VECTOR * NODES_PER_VECTOR
-    room = tuple(np.ones((6, full), np.float32))
-    given = read_only(p), read_only(node_weights), read_only(frequencies), read_only(masses)
-    _features(*given, float(floor), first, room, out)
+    workspace = tuple(np.ones((6, full), np.float32))
+    inputs = read_only(p), read_only(node_weights), read_only(frequencies), read_only(masses)
+    _features(*inputs, float(floor), first, workspace, out)
 
 
 @jit(FINITE_FMA)
-def _features(p, node_weights, frequencies, masses, floor, first, room, out):  # type: ignore[no-untyped-def]
-    """Whole vectors of nodes, whose last numbers are not written: loops have no rest that is done one by one."""
-    value, root_weight, root, logarithm, sine, cosine = room
+def _features(p, node_weights, frequencies, masses, floor, first, workspace, out):  # type: ignore[no-untyped-def]
+    # Nodes are padded to full vectors, so that loops have no scalar remainder.
+    value, root_weight, root, logarithm, sine, cosine = workspace
     n, full = p.shape[1], len(value)
     for k in range(n):
         root_weight[k] = f32(np.sqrt(node_weights[k]))
@@ -520,13 +507,13 @@ def _features(p, node_weights, frequencies, masses, floor, first, room, out):  #
 def amplitude_slopes(
     p: F32, node_weights: F64, frequencies: F64, masses: F64, gradient: F64, floor: float = MIN_DENSITY
 ) -> F64:
-    """(n_nodes, k) derivatives by the densities ``p`` (n_nodes,) of k functions of a row.
+    """Return derivatives (n_nodes, k) of k functions of a row by the densities ``p`` (n_nodes,).
 
-    ``gradient`` (n_parts n_nodes, k) are their derivatives by the columns of `homogeneous_features`, in its order, and
+    ``gradient`` (n_parts n_nodes, k) has the derivatives by the columns of `homogeneous_features`, and
 
         d row / dp = (v w)^(1/2) p^(-1/2) (cos / 2 - l sin, sin / 2 + l cos)(l log p);
 
-    a density below the floor counts as the floor, so that its derivative is zero.
+    the derivative is 0 below the floor.
     """
     density = p.astype(np.float64)
     above = density > floor

@@ -1,10 +1,10 @@
-"""Histograms of sample sets: shares of the weight in equal cells of a box, as densities.
+"""Histograms of sets as densities: fractions of the weight in equal cells of a box.
 
     density[cell] = (number of cells) * sum of w_i over points in the cell,    sum_i w_i = 1
 
-A cell holds its lower edges, the last one its upper edge too, as in numpy.histogramdd; points outside the box count
-at its wall. Places are computed in float64 with one division, so that a point on an edge is never off by rounding of
-the reciprocal. Cost: about 2 ns a point and dimension, and the cells of each set.
+Cells include their lower edges, the last cell its upper edge too, as in numpy.histogramdd; points outside the box are
+clipped. Cells are computed in float64 with one division, because rounding of a reciprocal would move points on edges.
+Cost: about 2 ns per point and dimension, and the cells of each set.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def histograms(
     dims: int,
     column: int = 0,
 ) -> F32:
-    """Densities in the n_bins^dims cells of ``dims`` columns from ``column`` on: (n_sets, n_cells) float32.
+    """Return densities in the n_bins^dims cells of ``dims`` columns from ``column`` on: (n_sets, n_cells) float32.
 
-    ``spans`` (n_sets, 2) are the first row of each set and the row after its last. A flat dimension has width 0:
-    its points lie in the first bin. The last dimension runs fastest.
+    ``spans`` (n_sets, 2) are the first row of each set and the row after its last. A flat dimension has width 0
+    and all points in the first bin. The last dimension varies fastest.
     """
     out = np.empty((len(spans), n_bins**dims), np.float32)
     width = np.where(width > 0, width, np.inf)
@@ -38,14 +38,14 @@ def histograms(
     return out
 
 
-@inline_jit({"nnan", "ninf", "nsz"})  # a division stays one
+@inline_jit({"nnan", "ninf", "nsz"})  # no reciprocal replaces the division
 def _cells(points, first, m, low, width, n_bins, dims, column, cell):  # type: ignore[no-untyped-def]
-    """The cells of the m points from ``first`` on."""
+    """Fill the cells of the m points from ``first`` on."""
     cell[:] = i32(0)
     for j in range(column, column + dims):
         for i in range(m):
-            place = (float(points[first + i, j]) - low[j]) * n_bins / width[j]
-            cell[i] = cell[i] * i32(n_bins) + i32(min(max(place, 0.0), n_bins - 1.0))
+            position = (float(points[first + i, j]) - low[j]) * n_bins / width[j]
+            cell[i] = cell[i] * i32(n_bins) + i32(min(max(position, 0.0), n_bins - 1.0))
 
 
 @jit()
@@ -61,6 +61,6 @@ def _histograms(points, spans, weights, weighted, low, width, n_bins, dims, colu
             _cells(points, first, m, low, width, n_bins, dims, column, cell)
             for i in range(m):
                 mass[cell[i]] += weights[first + i] if weighted else 1.0
-        share = n_cells / total_weight(weights, weighted, start, stop)
+        density_per_weight = n_cells / total_weight(weights, weighted, start, stop)
         for k in range(n_cells):
-            out[s, k] = f32(mass[k] * share)
+            out[s, k] = f32(mass[k] * density_per_weight)

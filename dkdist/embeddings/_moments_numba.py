@@ -1,10 +1,10 @@
-"""Means and covariances of sample sets in units of a common centre c and scale s.
+"""Means and covariances of sets in units of a common centre c and scale s.
 
     mean_j = sum_i w_i (x_ij - c_j) / s_j,    cov_jk = sum_i w_i y_ij y_ik,    y_ij = (x_ij - c_j) / s_j - mean_j
 
-with sum_i w_i = 1. Means are summed in float64 of points minus the centre; covariances in a second pass of points minus
-their own mean, so that points far from the origin lose nothing. Products are float32 over 256 points and float64
-beyond. Cost: some d (d + 1) / 2 multiply-adds a point, in vectors of points.
+with sum_i w_i = 1. Means are float64 sums of points minus the centre; covariances use a second pass over points minus
+their mean, so points far from the origin lose no precision. Products are float32 within 256 points and float64 beyond.
+Cost: about d (d + 1) / 2 multiply-adds per point, vectorised over points.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dkdist._numba.points import TILE_POINTS, add_products, fill_fractions, set_
 
 
 def moments(points: F32, offsets: I64, weights: F32 | None, centre: F64, scale: F64, degree: int) -> F32:
-    """Rows (n_sets, d or d + d (d + 1) / 2) float32: the mean, and for degree 2 the covariance's upper triangle.
+    """Return rows (n_sets, d or d + d (d + 1) / 2) float32: mean, and upper triangle of the covariance for degree 2.
 
-    The triangle runs row by row, (0, 0), (0, 1), ..; entries off the diagonal are times sqrt(2), so that Euclidean
-    distances of rows are Frobenius distances of matrices.
+    The triangle runs row by row, (0, 0), (0, 1), ..; off-diagonal entries are multiplied by sqrt(2), so that
+    Euclidean distances of rows are Frobenius distances of matrices.
     """
     d = points.shape[1]
     out = np.empty((len(offsets) - 1, d if degree == 1 else d + d * (d + 1) // 2), np.float32)
@@ -62,11 +62,11 @@ def _weighted_sum(points, first, m, j, centre, w):  # type: ignore[no-untyped-de
 @inline_jit()
 def _covariance(points, start, stop, weights, weighted, total, mean, inverse, out):  # type: ignore[no-untyped-def]
     d = points.shape[1]
-    Y, share, t = np.zeros((d, TILE_POINTS), f32), np.empty(TILE_POINTS, f32), np.empty(TILE_POINTS, f32)
+    Y, fractions, t = np.zeros((d, TILE_POINTS), f32), np.empty(TILE_POINTS, f32), np.empty(TILE_POINTS, f32)
     products, sums = np.empty(len(out), f32), np.zeros(len(out))
     for first in range(start, stop, TILE_POINTS):
         m = min(TILE_POINTS, stop - first)
-        fill_fractions(weights, weighted, first, m, total, share)
+        fill_fractions(weights, weighted, first, m, total, fractions)
         for i in range(m):
             for j in range(d):
                 Y[j, i] = f32((float(points[first + i, j]) - mean[j]) * inverse[j])
@@ -74,7 +74,7 @@ def _covariance(points, start, stop, weights, weighted, total, mean, inverse, ou
         column = 0
         for j in range(d):
             for i in range(TILE_POINTS):
-                t[i] = share[i] * Y[j, i]  # of weight zero past the last point
+                t[i] = fractions[i] * Y[j, i]  # the weights beyond the last point are 0
             add_products(t, Y[j:], products[column : column + d - j])
             column += d - j
         sums += products

@@ -1,7 +1,7 @@
-"""Loops of scaling: centres and scales of sets, and points moved by them.
+"""Compiled functions of `SetScaler`: centres and scales of sets, and scaled points.
 
-A set's middle and spread are weighted medians and quartiles, or its mean and standard deviation. Points whose weight is
-not above zero are no part of a set; a set of none has centre 0 and scale 0.
+Centre and scale are weighted medians and interquartile ranges, or means and standard deviations. Points of weight <= 0
+are ignored; a set without other points has centre 0 and scale 0.
 """
 
 from __future__ import annotations
@@ -11,30 +11,33 @@ import numpy as np
 from dkdist._numba.compilation import inline_jit, jit
 from dkdist._numba.ranks import sorted_column
 
-WEIGHT_SUM_RTOL = 1e-13  # of sums of weights
+WEIGHT_SUM_RTOL = 1e-13  # rounding of float64 sums of weights (tests/scaling/test_set_scaler.py)
 FLOAT32_MAX = float(np.finfo(np.float32).max)
-GAUSSIAN_IQR = 1.3489795003921634  # between those of a Gaussian, in standard deviations
-MAX_STD_PER_IQR = 4.0  # times the quartile distance / 1.349: a Cauchy distribution has 2.8
-WINSORIZED_FRACTION = 0.02  # of each end: moved inwards where the deviation is taken
+# Interquartile range of a Gaussian in standard deviations.
+GAUSSIAN_IQR = 1.3489795003921634  # 2 ndtri(0.75) (tests/scaling/test_set_scaler.py)
+# Winsorized standard deviation over the interquartile range / 1.349, above which most values count as equal. A Cauchy
+# distribution has 2.8.
+MAX_STD_PER_IQR = 4.0  # tests/scaling/test_set_scaler.py
+WINSORIZED_FRACTION = 0.02  # of each tail, for the standard deviation (tests/scaling/test_set_scaler.py)
 
 
 @inline_jit()
 def _quantile(x, mass, level):  # type: ignore[no-untyped-def]
-    """The averaged inverted distribution function."""
-    target, top = level * mass[-1], len(x) - 1
+    """Return a quantile: the averaged inverted distribution function."""
+    target, end = level * mass[-1], len(x) - 1
     first = np.searchsorted(mass, target * (1 - WEIGHT_SUM_RTOL), side="left")
     last = np.searchsorted(mass, target * (1 + WEIGHT_SUM_RTOL), side="right")
-    return (x[min(first, top)] + x[min(last, top)]) / 2
+    return (x[min(first, end)] + x[min(last, end)]) / 2
 
 
 @inline_jit()
 def _winsorized_std(x, mass, tail):  # type: ignore[no-untyped-def]
-    """Standard deviation of values in rising order, those of both tails moved to where the tails begin."""
+    """Return the winsorized standard deviation of values in ascending order."""
     low, high = _quantile(x, mass, tail), _quantile(x, mass, 1 - tail)
-    first = total = square = before = 0.0
+    first = total = square = previous_mass = 0.0
     for i in range(len(x)):
-        z, w = min(max(x[i], low), high) - low, mass[i] - before
-        before = mass[i]
+        z, w = min(max(x[i], low), high) - low, mass[i] - previous_mass
+        previous_mass = mass[i]
         first += w * z
         square += w * z * z
         total += w
@@ -42,32 +45,32 @@ def _winsorized_std(x, mass, tail):  # type: ignore[no-untyped-def]
 
 
 @inline_jit()
-def _spread(x, mass, middle):  # type: ignore[no-untyped-def]
-    """The quartile distance / 1.349; of values that are mostly alike, their deviation without tails.
+def _spread(x, mass, median):  # type: ignore[no-untyped-def]
+    """Return the interquartile range / 1.349; the winsorized standard deviation if most values are equal.
 
-    Where that is 0 too, the median distance from the middle of others than it / .6745.
+    If both are 0, return the median distance of the other values from the median, divided by 0.6745.
     """
-    between = (_quantile(x, mass, 0.75) - _quantile(x, mass, 0.25)) / GAUSSIAN_IQR
-    within = _winsorized_std(x, mass, WINSORIZED_FRACTION)
-    if within > MAX_STD_PER_IQR * between:
-        return within
-    if between > 0:
-        return between
-    apart, w = np.empty(len(x)), np.empty(len(x))
+    iqr_scale = (_quantile(x, mass, 0.75) - _quantile(x, mass, 0.25)) / GAUSSIAN_IQR
+    std = _winsorized_std(x, mass, WINSORIZED_FRACTION)
+    if std > MAX_STD_PER_IQR * iqr_scale:
+        return std
+    if iqr_scale > 0:
+        return iqr_scale
+    distance, w = np.empty(len(x)), np.empty(len(x))
     n = 0
     for i in range(len(x)):
-        apart[n] = abs(x[i] - middle)
+        distance[n] = abs(x[i] - median)
         w[n] = mass[i] - (mass[i - 1] if i > 0 else 0.0)
-        n += apart[n] > 0
+        n += distance[n] > 0
     if n == 0:
         return 0.0
-    order = np.argsort(apart[:n], kind="mergesort")
-    return 2 * _quantile(apart[:n][order], np.cumsum(w[:n][order]), 0.5) / GAUSSIAN_IQR
+    order = np.argsort(distance[:n], kind="mergesort")
+    return 2 * _quantile(distance[:n][order], np.cumsum(w[:n][order]), 0.5) / GAUSSIAN_IQR
 
 
 @jit()
 def medians_and_spreads(points, offsets, weights, weighted):  # type: ignore[no-untyped-def]
-    """Median and spread of each column of each set, (n_sets, d) both: 1 of a Gaussian, 0 of equal values."""
+    """Return median and spread of each column of each set, each (n_sets, d): 1 for a Gaussian, 0 for equal values."""
     n, d = len(offsets) - 1, points.shape[1]
     centre, scale = np.zeros((n, d)), np.zeros((n, d))
     for s in range(n):
@@ -86,7 +89,7 @@ def _weight(weights, weighted, i):  # type: ignore[no-untyped-def]
 
 @jit()
 def means_and_stds(points, offsets, weights, weighted):  # type: ignore[no-untyped-def]
-    """Mean and standard deviation of each column of each set: (n_sets, d) both."""
+    """Return mean and standard deviation of each column of each set, each (n_sets, d)."""
     n, d = len(offsets) - 1, points.shape[1]
     centre, scale = np.zeros((n, d)), np.zeros((n, d))
     for s in range(n):
@@ -94,7 +97,7 @@ def means_and_stds(points, offsets, weights, weighted):  # type: ignore[no-untyp
         for i in range(offsets[s], offsets[s + 1]):
             total += _weight(weights, weighted, i)
         for j in range(d if total > 0 else 0):
-            start = float(points[offsets[s], j])  # so that equal values have the mean that they are
+            start = float(points[offsets[s], j])  # exact mean of equal values
             shift = square = 0.0
             for i in range(offsets[s], offsets[s + 1]):
                 shift += _weight(weights, weighted, i) * (points[i, j] - start)
@@ -107,7 +110,7 @@ def means_and_stds(points, offsets, weights, weighted):  # type: ignore[no-untyp
 
 @jit()
 def standardize(points, offsets, centre, scale, clip, out):  # type: ignore[no-untyped-def]
-    """out = (points - centre) / scale of each set, within -clip and clip."""
+    """Fill out = (points - centre) / scale of each set, clipped to [-clip, clip]."""
     for s in range(len(offsets) - 1):
         for i in range(offsets[s], offsets[s + 1]):
             for j in range(points.shape[1]):

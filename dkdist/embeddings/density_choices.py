@@ -64,7 +64,8 @@ Numbers = tuple[float, ...]
 MIN_ORDER = (
     0.02  # of an index set: lower orders select the axes only, too (tests/densities/test_l2_embedding.py)
 )
-SERIES_BANDWIDTH_PER_SPACING = float(np.sqrt(2 * np.log(10)) / np.pi)  # damps degree q to a tenth
+# Damps the first omitted degree to 0.1 (tests/densities/test_l2_embedding.py).
+SERIES_BANDWIDTH_PER_SPACING = float(np.sqrt(2 * np.log(10)) / np.pi)
 
 
 def resolve_structure(structure: Any, d: int) -> StructureSpec:

@@ -131,7 +131,7 @@ class DivergenceSpec(Params["DivergenceParameters"]):
         is_separable = self.structure == "marginal" and len(self.scales) == 1
         return numbered_names(names, self.n_features) if is_separable else None
 
-    def moved_columns(self, element: Sequence[int]) -> I64 | None:
+    def permuted_columns(self, element: Sequence[int]) -> I64 | None:
         """Return the order of columns that gives the row of a set's image under a symmetry of the box, or None.
 
         Symmetries permute midpoints. `dkdist.embeddings.invariant_features` defines ``element``.
@@ -389,7 +389,7 @@ class UniformNodesSpec(DivergenceSpec):
     def column_names(self, names: Sequence[str]) -> None:
         """Return None: columns are numbered."""
 
-    def moved_columns(self, element: Sequence[int]) -> None:
+    def permuted_columns(self, element: Sequence[int]) -> None:
         """Return None: symmetries do not permute random nodes."""
 
     def __post_init__(self) -> None:

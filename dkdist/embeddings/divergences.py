@@ -6,7 +6,7 @@ kappa(c x, c y) = c kappa(x, y), is a squared Hilbert distance exactly when
     kappa(x, y) = int_0^inf |x^(1/2 + i l) - y^(1/2 + i l)|^2 dmu(l),        Z = mu([0, inf)) = kappa(1, 0),
 
 for a non-negative measure mu. Each divergence here is kappa together with its mu. Two rows of the table in P1
-are misprinted (Jensen-Shannon: 1 + 4 l^2; total variation: 4/pi); the forms below agree with quadrature.
+have misprints (Jensen-Shannon: 1 + 4 l^2; total variation: 4/pi); the forms below agree with quadrature.
 
 P1: Sutherland, Oliva, Poczos, Schneider, Linear-time learning on distributions with approximate kernel
 embeddings (2016).
@@ -24,7 +24,8 @@ import numpy as np
 from dkdist._numba.arrays import F64
 from dkdist.embeddings.kappa import Kappa, TabulatedMeasure, derive_measure
 
-# The density of Jensen-Shannon falls like exp(-pi l): past 12 nothing is left in float64.
+# The density of Jensen-Shannon is proportional to exp(-pi l): beyond 12 it is below float64 precision (tests/densities/
+# test_divergences.py).
 _JS_MAX_FREQUENCY = 12.0
 
 
@@ -32,10 +33,10 @@ _JS_MAX_FREQUENCY = 12.0
 class Divergence:
     """A homogeneous kappa(x, y) with its spectral measure mu (P1, table 1).
 
-    ``name`` is what errors and reports use. ``kappa`` takes float64 arrays x, y >= 0 of one shape; zero is allowed.
+    ``name`` is for messages. ``kappa`` takes float64 arrays x, y >= 0 of one shape; zero is allowed.
     ``density`` is mu'(l) for an array l >= 0, without the atom mu({0}), ``atom``; ``quantile`` the inverse of the
     distribution function of mu / Z, for an array of u in [0, 1): 0 for u below atom / Z. ``total`` is
-    Z = mu([0, inf)) = kappa(1, 0). ``smooth`` says whether mu has a second moment, that is
+    Z = mu([0, inf)) = kappa(1, 0). ``smooth`` states whether mu has a second moment, so that
     kappa(x, y) ~ (x - y)^2 near the diagonal. Total variation has none.
 
     >>> js = divergence("jensen-shannon")
@@ -55,13 +56,13 @@ class Divergence:
 
 
 def _contrast(x: F64, y: F64) -> F64:
-    """(x - y) / (x + y), with 0 / 0 = 0: keeps its relative accuracy for x close to y."""
+    """Return (x - y) / (x + y), with 0 / 0 = 0; accurate for x close to y."""
     total = x + y
     return (x - y) / np.where(total > 0, total, 1.0)
 
 
 def _sech(z: F64) -> F64:
-    """1 / cosh(z) for z >= 0 without overflow."""
+    """Return 1 / cosh(z) for z >= 0 without overflow."""
     e = np.exp(-z)
     return np.asarray(2 * e / (1 + e * e))
 
@@ -70,7 +71,7 @@ def _kappa_jensen_shannon(x: F64, y: F64) -> F64:
     c = np.abs(_contrast(x, y))
     near = np.where(c < 0.5, c, 0.0)
     far = np.where(c < 0.5, 0.0, c)
-    # (1+c) log(1+c) + (1-c) log(1-c). Near the diagonal the sum of the two loses digits; this form does not.
+    # (1+c) log(1+c) + (1-c) log(1-c). Near the diagonal this form avoids cancellation.
     small = np.log1p(-near * near) + 2 * near * np.arctanh(near)
     low = 1 - far
     large = (1 + far) * np.log1p(far) + low * np.log(np.where(low > 0, low, 1.0))
@@ -100,7 +101,7 @@ def _jensen_shannon_table() -> TabulatedMeasure:
     return TabulatedMeasure.from_density(_density_jensen_shannon, np.linspace(0.0, _JS_MAX_FREQUENCY, 6001))
 
 
-_KNOWN = (
+_BUILT_IN = (
     Divergence(
         "jensen-shannon",
         kappa=_kappa_jensen_shannon,
@@ -125,17 +126,17 @@ _KNOWN = (
         total=1.0,
     ),
 )
-DIVERGENCES: Mapping[str, Divergence] = MappingProxyType({d.name: d for d in _KNOWN})
-"""The divergences known by name (natural logarithms throughout)."""
+DIVERGENCES: Mapping[str, Divergence] = MappingProxyType({d.name: d for d in _BUILT_IN})
+"""Divergences by name (natural logarithms)."""
 
 
 def divergence(name_or_kappa: str | Kappa) -> Divergence:
-    """The divergence of a name in `DIVERGENCES`, or the one that a user's own kappa(x, y) defines (P1, table 1).
+    """Return a divergence by name, or the one defined by a function kappa(x, y) (P1, table 1).
 
     kappa takes float64 arrays of one shape: finite for x, y >= 0, symmetric, zero on the diagonal, non-negative,
     homogeneous of degree one, with a non-negative spectral measure; its mu is derived numerically: Z, the atom and the
-    density to about 1e-6 of Z. `ValueError` for an unknown name, or a kappa that breaks one of these conditions (the
-    message gives the numbers). A name costs nothing, a callable about 0.2 s; the result for a callable is remembered.
+    density to about 1e-6 of Z. Raises `ValueError` for an unknown name, or a kappa that violates a condition. A
+    callable takes about 0.2 s; results are cached.
 
     >>> divergence("hellinger").atom
     0.5
@@ -147,8 +148,8 @@ def divergence(name_or_kappa: str | Kappa) -> Divergence:
         return _derived(name_or_kappa)
     if name_or_kappa not in DIVERGENCES:
         raise ValueError(
-            f"unknown divergence {name_or_kappa!r}: expected one of {', '.join(map(repr, DIVERGENCES))}, "
-            "or a callable kappa(x, y) homogeneous of degree one."
+            f"divergence must be one of {', '.join(map(repr, DIVERGENCES))}, or a callable kappa(x, y) homogeneous of "
+            f"degree one; got {name_or_kappa!r}"
         )
     return DIVERGENCES[name_or_kappa]
 

@@ -1,30 +1,20 @@
-"""Weighted frequencies: a finite sum in place of the spectral measure of a divergence.
+"""Weighted frequencies: a finite sum that approximates the spectral measure of a divergence.
 
     kappa(x, y) ~ sum_j w_j |x^(1/2 + i lam_j) - y^(1/2 + i lam_j)|^2
 
-P1 draws lam_j from mu / Z with w_j = Z / n ("random"). The deterministic rules are the
-midpoints of mu in probability ("stratified"), Gauss quadrature ("gauss"), and frequencies and weights fitted
-by least squares over the ratios that occur ("fitted"), which needs the fewest by far.
+"random" draws lam_j from mu / Z with w_j = Z / n (P1). "stratified" uses lam_j = quantile((j + 1/2) / n) with equal
+weights. "gauss" is the Gauss rule in s = l^2, by the Lanczos recurrence on a fine discretisation and the eigenvalues of
+its tridiagonal matrix (Golub, Welsch 1969); a mu without second moment (total variation) has no such rule and uses
+Gauss-Legendre nodes u_j in the probability, lam_j = quantile(u_j).
+
+"fitted" needs the fewest frequencies: with t = log(x / y), sum_j w_j (2 cosh(t/2) - 2 cos(lam_j t)) is fitted to
+kappa(e^(t/2), e^(-t/2)) for t up to log(ratio) by least squares of relative errors. Near a kink at t = 0 no sum
+approximates kappa, as it is proportional to t^2; then averages over t ~ N(0, s^2) for a range of spreads s are fitted,
+which correspond to the integral of kappa over two densities. Weights are solved by non-negative least squares inside
+the search over lam (variable projection; Golub, Pereyra 1973; Jacobian of Kaufman 1975).
 
 P1: Sutherland, Oliva, Poczos, Schneider, Linear-time learning on distributions with approximate kernel
 embeddings (2016).
-
-Quadrature of a spectral measure: midpoints in probability, and Gauss rules.
-
-Both replace the density of mu (its atom at 0 apart) by n weighted frequencies:
-stratified, lam_j = quantile((j + 1/2) / n) with equal weights; Gauss in the variable s = l^2, by the Lanczos
-recurrence on a fine discretisation and the eigenvalues of its tridiagonal matrix (Golub, Welsch 1969). A mu
-without second moment (total variation) has no such rule: there, Gauss-Legendre in the probability, lam_j =
-quantile(u_j).
-
-Frequencies and weights fitted to a kappa by least squares.
-
-With t = log(x / y), the sum sum_j w_j (2 cosh(t/2) - 2 cos(lam_j t)) should equal kappa(e^(t/2), e^(-t/2))
-for t up to log(ratio). A smooth kappa is fitted in relative error at points t. One with a kink at t = 0
-cannot be: the sum goes like t^2 there. It is fitted on average over t ~ N(0, s^2) for a range of spreads s
-instead, in relative error again; that is what the integral of kappa over two densities sees. The weights are
-solved by non-negative least squares inside the search over lam (variable projection; Golub, Pereyra 1973;
-Jacobian of Kaufman 1975).
 """
 
 from __future__ import annotations
@@ -54,19 +44,19 @@ from dkdist.embeddings.divergences import Divergence
 
 
 def _density_quantile(divergence: Divergence, u: F64) -> F64:
-    """Quantiles of mu without its atom."""
-    share = divergence.atom / divergence.total
-    return divergence.quantile(share + (1 - share) * u)
+    """Return quantiles of mu without its atom."""
+    atom_fraction = divergence.atom / divergence.total
+    return divergence.quantile(atom_fraction + (1 - atom_fraction) * u)
 
 
 def stratified(divergence: Divergence, n: int) -> tuple[F64, F64]:
-    """Frequencies (n,) at the midpoints of n equal shares of the density, and their equal weights (n,)."""
+    """Return frequencies (n,) at the midpoints of n strata of equal mass, and their equal weights (n,)."""
     mass = divergence.total - divergence.atom
     return _density_quantile(divergence, (np.arange(n) + 0.5) / n), np.full(n, mass / n)
 
 
 def gauss(divergence: Divergence, n: int) -> tuple[F64, F64]:
-    """Frequencies (n,) and weights (n,) of the Gauss rule of the density."""
+    """Return frequencies (n,) and weights (n,) of the Gauss rule of the density."""
     mass = divergence.total - divergence.atom
     if not divergence.smooth:
         nodes, weights = np.polynomial.legendre.leggauss(n)
@@ -78,7 +68,7 @@ def gauss(divergence: Divergence, n: int) -> tuple[F64, F64]:
 
 
 def _discretise(divergence: Divergence) -> tuple[F64, F64]:
-    """2,048 points with their masses, which sum to one."""
+    """Return 2,048 points and their masses, which sum to 1."""
     end = float(divergence.quantile(np.array([1 - TRUNCATED_MASS_FRACTION]))[0])
     edges = np.sinh(np.linspace(0.0, np.arcsinh(end), 129))
     nodes, weights = np.polynomial.legendre.leggauss(16)
@@ -89,7 +79,7 @@ def _discretise(divergence: Divergence) -> tuple[F64, F64]:
 
 
 def _lanczos(s: F64, masses: F64, n: int) -> tuple[F64, F64]:
-    """Diagonal (n,) and off-diagonal (n - 1,) of the Jacobi matrix of the measure with masses at s."""
+    """Return diagonal (n,) and off-diagonal (n - 1,) of the Jacobi matrix of masses at s."""
     basis = np.zeros((n, len(s)))
     basis[0] = np.sqrt(masses)
     diagonal, off = np.zeros(n), np.zeros(n - 1)
@@ -98,7 +88,7 @@ def _lanczos(s: F64, masses: F64, n: int) -> tuple[F64, F64]:
         diagonal[j] = basis[j] @ v
         if j == n - 1:
             break
-        for _ in range(2):  # once is not enough: rounding would bring old directions back
+        for _ in range(2):  # twice: after one pass, rounding errors in old directions remain
             v = v - basis[: j + 1].T @ (basis[: j + 1] @ v)
         off[j] = np.linalg.norm(v)
         basis[j + 1] = v / off[j]
@@ -110,7 +100,7 @@ Basis = Callable[[F64], tuple[F64, F64]]
 
 @lru_cache(maxsize=64)
 def kappa_problem(divergence: Divergence, ratio: float, size: int) -> tuple[Basis, F64]:
-    """(lam -> basis, its derivative in lam), each (size, n), and the target (size,) it should sum to."""
+    """Return a function of lam to the basis and its derivative, each (size, n), and the target (size,)."""
     return (
         _pointwise_problem(divergence, ratio, size)
         if divergence.smooth
@@ -119,9 +109,9 @@ def kappa_problem(divergence: Divergence, ratio: float, size: int) -> tuple[Basi
 
 
 def _pointwise_problem(divergence: Divergence, ratio: float, size: int) -> tuple[Basis, F64]:
-    """Basis 2 cosh(t/2) - 2 cos(lam t), target kappa(e^(t/2), e^(-t/2)), at Chebyshev points t."""
+    """Return basis 2 cosh(t/2) - 2 cos(lam t) and target kappa(e^(t/2), e^(-t/2)) at Chebyshev points t."""
     t = np.log(ratio) * np.sin(np.pi / 2 * np.arange(1, size + 1) / size) ** 2
-    t = np.maximum(t, min(0.01, t[-1]))  # below, rounding in a user's kappa shows
+    t = np.maximum(t, min(0.01, t[-1]))  # below, rounding errors in a user's kappa dominate
     target = np.exp(t / 2) * divergence.kappa(np.ones(size), np.exp(-t))
     growth = 4 * np.sinh(t / 4)[:, None] ** 2
 
@@ -133,15 +123,15 @@ def _pointwise_problem(divergence: Divergence, ratio: float, size: int) -> tuple
 
 
 def _averaged_problem(divergence: Divergence, ratio: float, size: int) -> tuple[Basis, F64]:
-    """The same averaged over t ~ N(0, s^2) for spreads s: basis 2 e^(s^2/8) - 2 e^(-lam^2 s^2/2)."""
-    widest = max(np.log(ratio) / 2, 2 * MIN_LOG_RATIO_SPREAD)
-    s = np.geomspace(MIN_LOG_RATIO_SPREAD, widest, size)[:, None]
+    """Return averages over t ~ N(0, s^2) for spreads s: basis 2 e^(s^2/8) - 2 e^(-lam^2 s^2/2)."""
+    max_spread = max(np.log(ratio) / 2, 2 * MIN_LOG_RATIO_SPREAD)
+    s = np.geomspace(MIN_LOG_RATIO_SPREAD, max_spread, size)[:, None]
     nodes, weights = np.polynomial.legendre.leggauss(200)
-    end = 9 + s / 2  # in standard deviations: kappa grows like e^(t/2)
+    end = 9 + s / 2  # in standard deviations: kappa is proportional to e^(t/2)
     z = end * (nodes + 1) / 2
     t = s * z
     profile = divergence.kappa(np.ones_like(t), np.exp(-t))
-    # exp(t/2 - z^2/2) in one piece: no overflow
+    # one exponential avoids overflow
     target = np.sum(end * weights * profile * np.exp(t / 2 - z * z / 2), axis=1) / np.sqrt(2 * np.pi)
 
     def basis(lam: F64) -> tuple[F64, F64]:
@@ -152,22 +142,22 @@ def _averaged_problem(divergence: Divergence, ratio: float, size: int) -> tuple[
 
 
 def _initial_frequencies(divergence: Divergence, n: int, ratio: float) -> list[F64]:
-    """Where the fit of n free frequencies starts: Gauss or, for a kink, geometric; and n - 1 fitted ones.
+    """Return starts of the fit of n free frequencies: Gauss or, for a kink, geometric; and n - 1 fitted ones.
 
-    From the second start, one frequency more is never worse.
+    With the second start, an additional frequency never increases the error.
     """
-    spread = np.geomspace(2.0 / np.log(ratio), 1.5 / MIN_LOG_RATIO_SPREAD, n)
-    start = gauss(divergence, n)[0] if divergence.smooth else spread
+    geometric = np.geomspace(2.0 / np.log(ratio), 1.5 / MIN_LOG_RATIO_SPREAD, n)
+    start = gauss(divergence, n)[0] if divergence.smooth else geometric
     if n == 1:
         return [start]
-    fixed = 1 if divergence.atom > 0 else 0
-    fewer = fit(divergence, n - 1 + fixed, ratio)[0][fixed:]
-    return [start, np.append(fewer, 1.6 * fewer[-1])]
+    n_fixed = 1 if divergence.atom > 0 else 0
+    previous = fit(divergence, n - 1 + n_fixed, ratio)[0][n_fixed:]
+    return [start, np.append(previous, 1.6 * previous[-1])]
 
 
 @lru_cache(maxsize=256)
 def fit(divergence: Divergence, n: int, ratio: float) -> tuple[F64, F64]:
-    """Increasing lam (n,) and w (n,) >= 0 of least squared relative error; lam[0] = 0 if mu has an atom."""
+    """Return increasing lam (n,) and w (n,) >= 0 of least squared relative error; lam[0] = 0 if mu has an atom."""
     basis, target = kappa_problem(divergence, ratio, 201)
     fixed = np.zeros(1 if divergence.atom > 0 else 0)
     ones = np.ones(len(target))
@@ -183,20 +173,20 @@ def fit(divergence: Divergence, n: int, ratio: float) -> tuple[F64, F64]:
         return columns @ w - ones
 
     def jacobian(log_lam: F64) -> F64:
-        """Kaufman's: the part of each column's change that the weights cannot undo."""
+        """Return Kaufman's Jacobian: the change of each column that the weights cannot compensate."""
         columns, slopes, w = solve(log_lam)
         q = np.linalg.qr(columns[:, w > 0])[0]
         change = (slopes * w)[:, len(fixed) :] * np.exp(log_lam)
         return change - q @ (q.T @ change)
 
     bounds = np.log(1e-3), np.log(1e3)
-    found = [
+    fits = [
         least_squares(
             residual, np.clip(np.log(start), *bounds), jacobian, bounds, max_nfev=100, xtol=1e-10, ftol=1e-10
         )
         for start in _initial_frequencies(divergence, n - len(fixed), ratio)
     ]
-    best = min(found, key=lambda result: float(result.cost)).x
+    best = min(fits, key=lambda result: float(result.cost)).x
     lam = np.append(fixed, np.exp(best))
     order = np.argsort(lam)
     return lam[order], solve(best)[2][order]
@@ -206,20 +196,21 @@ Rule = tuple[F64, F64]
 
 RULES = ("fitted", "gauss", "stratified", "random")
 DEFAULT_RULE = "fitted"
-"""The most accurate one at equal n, measured here (in P1 it is "random"): integrated total variation of random
-mixtures has an rms relative error of 1.5 % with 5 fitted frequencies, 12 to 15 by Gauss, more than 30 stratified ones.
-Hellinger needs one frequency under every deterministic rule.
+"""The most accurate rule at equal n ("random" in P1).
+
+An rms relative error of 1.5 % of the integrated total variation of random mixtures needs 5 fitted, 12 to 15 Gauss, or
+more than 30 stratified frequencies. Hellinger needs one frequency with every deterministic rule.
 """
 
 
 def frequency_count(divergence: Divergence, rule: str, ratio: float = 1e6) -> int:
-    """The n that "auto" stands for, where density ratios up to ``ratio`` are served.
+    """Return the number of frequencies for n = "auto" and density ratios up to ``ratio``.
 
-    The fewest with `rule_error` at most 0.1 % (smooth kappa) or 1 % (kappa with a kink, as total variation, and every
-    "stratified" rule). "random", whose error has no bound, gets 64 (Hellinger: 1): some 4 % of a Jensen-Shannon
-    divergence, 10 % of a total variation. `ValueError` for an unknown rule, or ratio <= 1; a warning says what accuracy
-    is reached where 16 (fitted), 64 (gauss) or 256 (stratified) frequencies do not reach that. Up to 0.3 s at the first
-    call; the result is remembered.
+    The smallest number with a `rule_error` of at most 0.1 % (smooth kappa) or 1 % (kappa with a kink, such as total
+    variation, and every "stratified" rule). "random" has no error bound and gets 64 (Hellinger: 1): errors of about 4 %
+    of a Jensen-Shannon divergence, 10 % of a total variation. Raises `ValueError` for an unknown rule, or ratio <= 1.
+    Warns with the accuracy reached if 16 (fitted), 64 (gauss) or 256 (stratified) frequencies do not suffice. Up to
+    0.3 s at the first call; results are cached.
 
     >>> from dkdist.embeddings.divergences import divergence
     >>> frequency_count(divergence("jensen-shannon"), "fitted")
@@ -231,9 +222,8 @@ def frequency_count(divergence: Divergence, rule: str, ratio: float = 1e6) -> in
     count, error, target = _smallest_count(divergence, rule, float(ratio))
     if error > target:
         warnings.warn(
-            f"the {rule!r} rule of {divergence.name} has a relative error of {error:.2g} with {count} "
-            "frequencies, "
-            f"expected {target:g}. Give n, narrow the ratio ({ratio:g}), or take the 'fitted' rule.",
+            f"the {rule!r} rule of {divergence.name} must have a relative error of at most {target:g}; got "
+            f"{error:.2g} with {count} frequencies. Pass n, reduce the ratio ({ratio:g}), or use the 'fitted' rule.",
             stacklevel=find_stacklevel(),
         )
     return count
@@ -246,7 +236,7 @@ def frequency_rule(
     uniforms: NDArray[np.floating] | None = None,
     ratio: float = 1e6,
 ) -> Rule:
-    """Frequencies lam >= 0, increasing, and weights w >= 0 of a divergence: float64 arrays of n numbers each.
+    """Return increasing frequencies lam >= 0 and weights w >= 0 of a divergence, each (n,) float64.
 
     "random": lam = quantile(uniforms), w = Z / n, unbiased (P1); in the order of the uniforms, n independent numbers in
     [0, 1), which no other rule takes. "stratified": lam = quantile((j + 1/2) / n), w = Z / n. "gauss": the n-point
@@ -258,9 +248,9 @@ def frequency_rule(
     n = "auto" is `frequency_count`, and the number of uniforms for "random". An atom of mu at 0 is one of the
     frequencies, exactly, in the deterministic rules: Hellinger is always lam = [0], w = [Z].
 
-    `ValueError` for an unknown rule; n < 1, n > 16 for "fitted", or 1 for a measure of atom and density; uniforms
-    missing, superfluous, of another length or outside [0, 1); ratio <= 1. Some 10 ms to fit five frequencies;
-    deterministic rules are remembered.
+    Raises `ValueError` for an unknown rule; n < 1, n > 16 for "fitted", or 1 for a measure of atom and density;
+    uniforms missing, superfluous, of another length or outside [0, 1); ratio <= 1. About 10 ms to fit five frequencies;
+    deterministic rules are cached.
 
     >>> from dkdist.embeddings.divergences import divergence
     >>> lam, w = frequency_rule(divergence("jensen-shannon"), "fitted", 3)
@@ -271,26 +261,26 @@ def frequency_rule(
     if rule == "random":
         return _random_rule(divergence, n, uniforms)
     if uniforms is not None:
-        raise ValueError(f"uniforms belong to the 'random' rule: the {rule!r} rule takes none. Drop them.")
+        raise ValueError(f"uniforms must be None for the {rule!r} rule; only the 'random' rule uses them.")
     count = frequency_count(divergence, rule, ratio) if n == "auto" else n
     if count < 1:
-        raise ValueError(f"n = {count}: expected at least one frequency.")
+        raise ValueError(f"n must be at least 1; got {count}")
     if rule == "fitted" and count > MAX_FREQUENCIES_BY_RULE[rule]:
         raise ValueError(
-            f"n = {count}: expected at most {MAX_FREQUENCIES_BY_RULE[rule]} for the 'fitted' rule, whose error is far below "
-            "float32 by then. Take fewer, or the 'gauss' rule."
+            f"n must be at most {MAX_FREQUENCIES_BY_RULE[rule]} for the 'fitted' rule, whose error is then far below "
+            f"float32 precision; got {count}. Reduce n or use the 'gauss' rule."
         )
     lam, w = _deterministic_rule(divergence, rule, int(count), float(ratio))
     return lam.copy(), w.copy()
 
 
 def rule_error(divergence: Divergence, lam: F64, w: F64, ratio: float = 1e6) -> float:
-    """Largest relative error of the kappa of a rule (lam, w), each (n,), over density ratios x / y up to ``ratio``.
+    """Return the largest relative error of kappa for a rule (lam, w), each (n,), and ratios x / y up to ``ratio``.
 
     Smooth kappa: maximum over 1 < x / y <= ratio. Otherwise (total variation): maximum over spreads s from 0.05 to
-    log(ratio) / 2 of the relative error of the average over t = log(x/y) ~ N(0, s^2), which stands for the integrated
-    divergence; pointwise, the error is 100 % at x / y -> 1 whatever the rule. `ValueError` for ratio <= 1. About a
-    millisecond.
+    log(ratio) / 2 of the relative error of the average over t = log(x/y) ~ N(0, s^2), which corresponds to the
+    integrated divergence; pointwise, the error is 100 % at x / y -> 1 for every rule. Raises `ValueError` for ratio <=
+    1. About a millisecond.
 
     >>> from dkdist.embeddings.divergences import divergence
     >>> rule_error(divergence("hellinger"), np.array([0.0]), np.array([0.5])) < 1e-12
@@ -303,19 +293,17 @@ def rule_error(divergence: Divergence, lam: F64, w: F64, ratio: float = 1e6) -> 
 
 def _check(rule: str, ratio: float) -> None:
     if rule not in RULES:
-        raise ValueError(f"unknown frequency rule {rule!r}: expected one of {', '.join(map(repr, RULES))}.")
+        raise ValueError(f"rule must be one of {', '.join(map(repr, RULES))}; got {rule!r}")
     if not 1 < ratio < np.inf:
-        raise ValueError(
-            f"ratio = {ratio}: expected the largest density ratio served, a finite number above 1."
-        )
+        raise ValueError(f"ratio, the largest density ratio, must be a finite number above 1; got {ratio}")
 
 
 @lru_cache(maxsize=256)
 def _smallest_count(divergence: Divergence, rule: str, ratio: float) -> tuple[int, float, float]:
-    """The fewest frequencies that reach the target, their error, the target; the best found if none does."""
-    # Stratified rules gain like 1 / n: 0.1 % would take a thousand.
-    easy = rule == "fitted" or (divergence.smooth and rule != "stratified")
-    target = SMOOTH_RTOL if easy else ROUGH_RTOL
+    """Return the smallest number of frequencies that reaches the target (or the best), its error, and the target."""
+    # Errors of stratified rules are proportional to 1 / n: 0.1 % would need a thousand.
+    is_accurate = rule == "fitted" or (divergence.smooth and rule != "stratified")
+    target = SMOOTH_RTOL if is_accurate else ROUGH_RTOL
     first = 2 if 0 < divergence.atom < divergence.total else 1
     best = (first, np.inf)
     for n in range(first, MAX_FREQUENCIES_BY_RULE[rule] + 1):
@@ -329,14 +317,14 @@ def _smallest_count(divergence: Divergence, rule: str, ratio: float) -> tuple[in
 
 def _random_rule(divergence: Divergence, n: int | str, uniforms: NDArray[np.floating] | None) -> Rule:
     if uniforms is None:
-        raise ValueError("the 'random' rule needs uniforms: an array of n independent numbers in [0, 1).")
+        raise ValueError(
+            "uniforms must be an array of n independent numbers in [0, 1) for the 'random' rule; got None"
+        )
     u = np.asarray(uniforms, dtype=np.float64)
     if u.ndim != 1 or len(u) == 0 or (n != "auto" and len(u) != n):
-        raise ValueError(
-            f"uniforms have shape {u.shape}: expected ({'n' if n == 'auto' else n},), one a frequency."
-        )
+        raise ValueError(f"uniforms must have shape ({'n' if n == 'auto' else n},); got {u.shape}")
     if not np.all((u >= 0) & (u < 1)):
-        raise ValueError(f"uniforms range from {u.min():g} to {u.max():g}: expected numbers in [0, 1).")
+        raise ValueError(f"uniforms must be in [0, 1); got {u.min():g} to {u.max():g}")
     return divergence.quantile(u), np.full(len(u), divergence.total / len(u))
 
 
@@ -347,8 +335,8 @@ def _deterministic_rule(divergence: Divergence, rule: str, n: int, ratio: float)
         return np.zeros(1), np.array([divergence.total])
     if n < 2 and divergence.atom > 0:
         raise ValueError(
-            f"n = {n} for {divergence.name}, whose measure has an atom of {divergence.atom:g} at 0 besides "
-            "its density: expected at least 2."
+            f"n must be at least 2 for {divergence.name}, whose measure has an atom of {divergence.atom:g} at 0 and a "
+            f"density; got {n}"
         )
     if rule == "fitted":
         return fit(divergence, n, ratio)

@@ -171,12 +171,12 @@ class FunctionEmbedding(SetEmbedding):
     def _vector_length(self, sets: Sets, usable: Positions) -> int:
         reason = ""
         for i in usable:
-            found = run_skipping_invalid(
+            result = run_skipping_invalid(
                 partial(_length, self.function), sets[i : i + 1], [int(i)], 0, skip=should_skip(self)
             )
-            if not found.bad:
-                return found.results[0]
-            reason = reason or found.reason
+            if not result.bad:
+                return result.results[0]
+            reason = reason or result.reason
         raise SampleSetError(f"none of the {len(sets)} sets can be embedded. First error: {reason}")
 
 

@@ -151,9 +151,9 @@ class HistogramParameters(FittedParams[HistogramSpec]):
 
 
 class HistogramEmbedding(StructuredEmbedding):
-    """Embed sample sets so that squared Euclidean distances between rows are divergences between their histograms.
+    """Embed sets so that squared distances between rows are divergences of histograms.
 
-    Each set's (weighted) shares p_c of the cells of a regular grid are mapped to sqrt(w_j) p_c^(1/2 + i l_j), so that
+    The weighted fractions p_c of a set in the cells of a grid are mapped to sqrt(w_j) p_c^(1/2 + i l_j), so that
     |row_p - row_q|^2 ~ sum_c kappa(p_c, q_c): the explicit feature maps of additive homogeneous kernels.
 
     Parameters
@@ -163,46 +163,47 @@ class HistogramEmbedding(StructuredEmbedding):
     divergence : str or callable, default="jensen-shannon"
         kappa(x, y): "hellinger" (sqrt x - sqrt y)^2 / 2; "jensen-shannon" in nats; "total-variation" |x - y|; "chi2"
         (Le Cam) (x - y)^2 / (x + y); or a vectorised, symmetric function that is homogeneous of degree one.
-        "intersection" is "total-variation" by the name of its kernel: the rows are the same, their squared distances
+        "intersection" is "total-variation" by the name of its kernel: rows are equal, squared distances are
         sum |p - q| and their inner products the histogram intersection sum min(p, q), as |x - y| = x + y - 2 min(x, y).
     domain : {"robust", "data", "unit"} or (low, high), default="robust"
-        The box that is scaled to the unit cube, as for `DivergenceEmbedding`; points outside one that was chosen from
-        data count in the outermost cells.
+        Box that is scaled to the unit cube, as in `DivergenceEmbedding`. Points outside a box chosen from data count in
+        the outermost cells.
     structure : {"auto", "joint", "marginal", "pairs"} or list, default="auto"
-        One histogram of all dimensions, one of each, rows side by side, divergences added, or one of each and of pairs
-        whose dependence differs between sets or that a list names, as for `DivergenceEmbedding`. "auto" is joint for
-        d <= 3, then pairs.
+        One joint histogram, one histogram per dimension (rows concatenated, divergences added), or histograms of
+        dimensions and of pairs that are listed or whose dependence differs between sets, as in `DivergenceEmbedding`.
+        "auto" is "joint" for d <= 3, otherwise "pairs".
     n_frequencies : int or "auto", default="auto"
-        Number of frequencies l_j; "auto" takes the fewest that reach 0.1 % of kappa (0.2 %
-        against empty cells). Hellinger needs one.
+        Number of frequencies l_j; "auto" uses the smallest number with an error of 0.1 % of kappa (0.2 % against empty
+        cells). Hellinger needs one.
     frequencies : {"auto", "fitted", "stratified", "gauss", "random"}, default="auto"
-        Where frequencies and weights come from, as for `DivergenceEmbedding`; "auto" is "fitted".
+        Rule for frequencies and weights, as in `DivergenceEmbedding`; "auto" is "fitted".
     random_state : int, Generator or None, default=None
-        Seed of frequencies="random"; nothing else is random.
+        Seed of frequencies="random"; everything else is deterministic.
     on_error : {"raise", "skip"}, default="raise"
-        What becomes of a bad set, as for `DivergenceEmbedding`.
+        Treatment of invalid sets, as in `DivergenceEmbedding`.
     outside : {"raise", "clip"}, default="raise"
-        Whether a set with points outside "unit" or a given box is refused, or they count in the outermost cells.
+        Treatment of points outside "unit" or a given box: an error that names the set, or counting in the outermost
+        cells.
 
     Attributes
     ----------
     spec_ : HistogramSpec
-        What was chosen, in plain numbers: domain, bins, frequencies and their weights.
+        Fitted parameters: domain, bins, frequencies and their weights.
     structure_, pairs_, n_pairs_found_, n_features_in_, origin_, skipped_, outside_share_
-        As for `DivergenceEmbedding`.
+        As in `DivergenceEmbedding`.
 
     Raises
     ------
     SampleSetError, StoreFormatError, ValueError
-        As `DivergenceEmbedding`; ValueError for too many cells, too.
+        As in `DivergenceEmbedding`; ValueError also for too many cells.
 
     Notes
     -----
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, (n_sets, m),
-    m = n_cells times twice the number of frequencies (once for Hellinger); a set's row depends on that set alone, bit
-    for bit. Empty cells are zeros. A kappa with a kink (total variation) is right on
-    average over cells, by some percent of a distance, not in each cell. Cost of a set of 200 points in 10 x 10
-    cells: about 2 us on one core; large sets about 5 ns a point.
+    m = n_cells times twice the number of frequencies (once for Hellinger); a row depends on its set alone, bit for bit.
+    Empty cells are zeros. For a kappa with a kink (total variation), distances are accurate to some percent, on average
+    over cells but not in each cell. A set of 200 points in 10 x 10 cells takes about 2 us on one core; large sets take
+    about 5 ns per point.
 
     References
     ----------
@@ -213,7 +214,7 @@ class HistogramEmbedding(StructuredEmbedding):
     >>> import numpy as np, dkdist as dk
     >>> sets = [np.array([[0.1], [0.2], [0.9]]), np.array([[0.3], [0.8], [0.9]])]
     >>> A = dk.HistogramEmbedding(2, "hellinger", domain="unit").fit_transform(sets)
-    >>> print(np.round(6 * A**2, 3))  # a Hellinger row holds the square roots of half the shares
+    >>> print(np.round(6 * A**2, 3))  # a Hellinger row holds square roots of half the fractions
     [[2. 1.]
      [1. 2.]]
     """

@@ -1,28 +1,18 @@
-"""A user's own kappa(x, y): what it must satisfy, and its spectral measure.
+"""Spectral measures of user-defined divergences kappa(x, y).
 
-With Z = kappa(1, 0), the function
+kappa works elementwise on arrays and must be finite, symmetric, zero for x = y, non-negative and homogeneous of degree
+one, kappa(c x, c y) = c kappa(x, y), for all x, y >= 0. Each law is checked on a fixed grid. With Z = kappa(1, 0),
 
     f(t) = Z cosh(t / 2) - kappa(e^(t/2), e^(-t/2)) / 2 = int_0^inf cos(l t) dmu(l)
 
-gives the measure mu. Rounding in kappa grows like e^(t/2) while f settles, so f is used up to t = 32 only and
-continued from there by an exponential fitted where it is still clean. kappa is a squared distance in a
-Hilbert space exactly when mu is non-negative (Fuglede, Spirals in Hilbert space, 2005).
-
-What a kappa(x, y) must satisfy before it can have a spectral measure.
-
-It works elementwise on arrays and is, for all x, y >= 0: finite, symmetric, zero for x = y, non-negative, and
-homogeneous of degree one, kappa(c x, c y) = c kappa(x, y). Each law is checked on a fixed grid, each has its
-message.
-
-Measures on l >= 0: from a function to its cosine measure, and from a density to its quantiles.
-
-If f(t) = int_0^inf cos(l t) dmu(l), then mu has an atom f(inf) at 0 and the density
+defines the measure mu, with an atom f(inf) at 0 and the density
 
     mu'(l) = (2 / pi) int_0^inf (f(t) - f(inf)) cos(l t) dt.
 
-`CosineTransform` evaluates the integral exactly for a piecewise Legendre expansion of f on [0, T] and an
-exponential tail past T, so no l is too large for it; panels shrink geometrically towards t = 0, where f may
-have a kink.
+kappa is a squared distance in a Hilbert space exactly when mu is non-negative (Fuglede, Spirals in Hilbert space,
+2005). Rounding in kappa is proportional to e^(t/2), so f is used up to t = 32 and continued by a fitted exponential.
+`CosineTransform` evaluates the integral exactly for a piecewise Legendre expansion of f and the exponential tail, for
+any l; panels shrink geometrically towards t = 0, where f may have a kink.
 """
 
 from __future__ import annotations
@@ -41,18 +31,18 @@ from dkdist._numba.arrays import F64
 
 Kappa = Callable[[F64, F64], F64]
 
-_LAW_RTOL = 1e-9  # relative to x + y
+_LAW_RTOL = 1e-9  # relative to x + y: rounding of a user's formula (tests/densities/test_divergences.py)
 
 
 def evaluate(kappa: Kappa, x: F64, y: F64) -> F64:
-    """kappa(x, y) as float64, silent about 0/0; kappa(0, 0) = 0 by homogeneity, whatever a formula says there."""
+    """Return kappa(x, y) as float64 without warnings; kappa(0, 0) = 0 by homogeneity, whatever the formula gives."""
     with np.errstate(all="ignore"):
         values = np.asarray(kappa(x, y), dtype=np.float64)
     return np.where((x == 0) & (y == 0), 0.0, values) if values.shape == np.shape(x) else values
 
 
 def check_laws(kappa: Kappa) -> None:
-    """Raise a ValueError for the first law that kappa breaks on a grid of x, y in {0} and [1e-6, 1e3]."""
+    """Raise ValueError for the first law that kappa violates on a grid of x, y in {0} and [1e-6, 1e3]."""
     levels = np.concatenate([[0.0], np.geomspace(1e-6, 1e3, 28)])
     x, y = (a.copy() for a in np.meshgrid(levels, levels, indexing="ij"))
     values = _check_vectorised(kappa, x, y)
@@ -107,9 +97,11 @@ def _check_finite(kappa: Kappa, x: F64, y: F64, values: F64) -> None:
         )
 
 
-_N_PANEL_NODES = 16
+_N_PANEL_NODES = (
+    16  # Legendre expansions of panels are accurate to rounding (tests/densities/test_divergences.py)
+)
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(_N_PANEL_NODES)
-# Row k takes the values of f at the nodes of a panel to its k-th Legendre coefficient.
+# Row k maps the values of f at the nodes of a panel to its k-th Legendre coefficient.
 _TO_LEGENDRE = (
     (np.arange(_N_PANEL_NODES) + 0.5)[:, None]
     * np.polynomial.legendre.legvander(_NODES, _N_PANEL_NODES - 1).T
@@ -129,14 +121,14 @@ class ExponentialTail:
     rate: float
 
     def cosine_integral(self, lam: F64) -> F64:
-        """int_start^inf (f(t) - level) cos(lam t) dt."""
+        """Return int_start^inf (f(t) - level) cos(lam t) dt."""
         pole = 1 / (self.rate - 1j * lam)
         terms = pole * (self.amplitude + self.slope * pole) + self.half / (0.5 - 1j * lam)
         return np.asarray(np.real(np.exp(1j * lam * self.start) * terms))
 
 
 def panel_nodes(edges: F64) -> F64:
-    """The (n_panels, 16) Gauss-Legendre nodes of the panels between consecutive edges."""
+    """Return Gauss-Legendre nodes (n_panels, 16) of the panels between consecutive edges."""
     half = np.diff(edges)[:, None] / 2
     return np.asarray(edges[:-1, None] + half * (1 + _NODES))
 
@@ -145,8 +137,8 @@ def panel_nodes(edges: F64) -> F64:
 class CosineTransform:
     """(2 / pi) int_0^inf (f(t) - level) cos(l t) dt for f given at `panel_nodes(edges)`.
 
-    ``values`` (n_panels, 16) are f at the nodes of the panels between ``edges`` (n_panels + 1,), which reach from 0 to
-    ``tail.start``; ``tail`` is f past the last edge.
+    ``values`` (n_panels, 16) are f at the nodes of the panels between ``edges`` (n_panels + 1,), from 0 to
+    ``tail.start``; ``tail`` is f beyond the last edge.
     """
 
     edges: F64
@@ -154,7 +146,7 @@ class CosineTransform:
     tail: ExponentialTail
 
     def __call__(self, lam: F64) -> F64:
-        """The density at an array of l >= 0. Cost: 16 spherical Bessel functions a panel and l."""
+        """Return the density at an array of l >= 0. Cost: 16 spherical Bessel functions per panel and l."""
         lam = np.asarray(lam, dtype=np.float64)
         coefficients = (self.values - self.tail.level) @ _TO_LEGENDRE.T
         half = np.diff(self.edges) / 2
@@ -170,10 +162,7 @@ class CosineTransform:
 
 @dataclass(frozen=True, eq=False)  # hashable by identity
 class TabulatedDensity:
-    """A density given on a grid of l: a spline in asinh(l) inside, height (l / end)^-power past it.
-
-    A height of 0 ends the density there.
-    """
+    """Density on a grid of l: a spline in asinh(l) inside, height (l / end)^-power beyond (0 for height 0)."""
 
     grid: F64
     values: F64
@@ -185,7 +174,7 @@ class TabulatedDensity:
         return CubicSpline(np.arcsinh(self.grid), self.values)
 
     def __call__(self, lam: F64) -> F64:
-        """The density at an array of l >= 0."""
+        """Return the density at an array of l >= 0."""
         lam = np.asarray(lam, dtype=np.float64)
         end = self.grid[-1]
         inside = np.maximum(self._spline(np.arcsinh(np.minimum(lam, end))), 0.0)
@@ -195,7 +184,7 @@ class TabulatedDensity:
 
 @dataclass(frozen=True, eq=False)  # hashable by identity
 class TabulatedMeasure:
-    """A density on l >= 0 plus an atom mu({0}), as masses (n,) of the intervals between edges (n + 1,), from 0."""
+    """Density on l >= 0 as masses (n,) between edges (n + 1,), and an atom mu({0})."""
 
     edges: F64
     masses: F64
@@ -216,38 +205,41 @@ class TabulatedMeasure:
 
     @cached_property
     def _inverse(self) -> PchipInterpolator | None:
-        """asinh(l) as a monotone function of -log of the mass above l, in units of the total without "
-        "the atom."""
-        # Summed from the far end: the tail keeps its relative accuracy.
+        """asinh(l) as a monotone function of -log(mass above l / mass without the atom)."""
+        # Summed from the far end to keep the relative accuracy of the tail.
         above = np.cumsum(self.masses[::-1])[::-1]
         if above[0] <= 0:
             return None
         depth = -np.log(np.where(above > 0, above / above[0], 1.0))
         keep = np.flatnonzero((above > 0) & np.append(True, np.diff(above) < 0))
-        depth, left = depth[keep], self.edges[:-1][keep]
+        depth, lower = depth[keep], self.edges[:-1][keep]
         keep = np.flatnonzero(np.append(True, np.diff(depth) > 0))
-        return PchipInterpolator(depth[keep], np.arcsinh(left[keep]))
+        return PchipInterpolator(depth[keep], np.arcsinh(lower[keep]))
 
     def quantile(self, u: F64) -> F64:
-        """The l below which the share u of mu lies, for u in [0, 1); 0 while u is below the atom's share."""
+        """Return the quantiles of mu for u in [0, 1); 0 for u below the fraction of the atom."""
         u = np.asarray(u, dtype=np.float64)
         if self._inverse is None:
             return np.zeros(u.shape)
-        share = self.atom / self.total
-        depth = -np.log1p(-np.clip((u - share) / (1 - share), 0.0, 1 - 2.0**-53))
+        atom_fraction = self.atom / self.total
+        depth = -np.log1p(-np.clip((u - atom_fraction) / (1 - atom_fraction), 0.0, 1 - 2.0**-53))
         return np.asarray(np.sinh(self._inverse(np.minimum(depth, self._inverse.x[-1]))))
 
 
 _EPS = float(np.finfo(np.float64).eps)
-_TAIL_START, _TAIL_FIT_START = 32.0, 20.0  # in t
+# In t. Rounding of f is eps e^(t/2): 2e-9 at 32, 5e-12 at 20, where the fit of the tail starts.
+_TAIL_START, _TAIL_FIT_START = 32.0, 20.0  # tests/densities/test_divergences.py
+# Grid of tabulated densities (tests/densities/test_divergences.py compares with closed forms).
 _MAX_FREQUENCY, _N_GRID = 300.0, 1201
-_MAX_TABULATED_FREQUENCY = 1e16  # past this l nothing is tabulated
-_DENSITY_RTOL = 1e-6  # accuracy of the density, in units of Z / (1 + l)
+_MAX_TABULATED_FREQUENCY = (
+    1e16  # power tails have negligible mass beyond (tests/densities/test_divergences.py)
+)
+_DENSITY_RTOL = 1e-6  # accuracy of the density in units of Z / (1 + l) (tests/densities/test_divergences.py)
 
 
 @dataclass(frozen=True)
 class DerivedMeasure:
-    """The measure of a kappa: density(l), quantile(u), total Z, atom at 0; smooth: a finite second moment."""
+    """Spectral measure: density(l), quantile(u), total Z, atom at 0; ``smooth``: finite second moment."""
 
     density: Callable[[F64], F64]
     quantile: Callable[[F64], F64]
@@ -259,10 +251,9 @@ class DerivedMeasure:
 def derive_measure(kappa: Kappa) -> DerivedMeasure:
     """Check a kappa and derive its spectral measure (P1, where mu defines kappa; Fuglede 2005 for the converse).
 
-    kappa takes float64 arrays of one shape, zeros included. Density and atom are right to about 1e-6 of Z; measures
-    with a power tail (total variation) are continued by that power past l = 300. `ValueError`, one message for each
-    law that kappa can break, with the numbers that break it. About 0.2 s: some thousand evaluations of kappa and one
-    transform at 1,200 frequencies.
+    kappa takes float64 arrays of one shape, including zeros. Density and atom are accurate to about 1e-6 of Z; power
+    tails (total variation) are extrapolated beyond l = 300. Raises `ValueError` with the values that violate a law.
+    About 0.2 s: some thousand evaluations of kappa and one transform at 1,200 frequencies.
 
     >>> measure = derive_measure(lambda x, y: np.abs(x - y))
     >>> round(float(measure.density(np.array([0.5]))[0]) * np.pi / 2, 5)
@@ -295,7 +286,7 @@ def derive_measure(kappa: Kappa) -> DerivedMeasure:
 
 
 def _table_edges(density: TabulatedDensity) -> F64:
-    """Ten edges a grid step, continued to where nothing counts if the density goes on past the grid."""
+    """Return ten edges per grid step, continued to negligible mass if the density continues beyond the grid."""
     ends = np.arcsinh(density.grid)
     edges = np.sinh(np.linspace(0.0, ends[-1], 10 * len(ends) + 1))
     if density.height == 0:
@@ -304,27 +295,27 @@ def _table_edges(density: TabulatedDensity) -> F64:
 
 
 def _profile(kappa: Kappa, total: float, t: F64) -> F64:
-    """f(t), by homogeneity from kappa(1, e^-t)."""
+    """Return f(t), by homogeneity from kappa(1, e^-t)."""
     y = np.exp(-t)
     return np.exp(t / 2) * (total * (1 + y) - evaluate(kappa, np.ones_like(y), y)) / 2
 
 
 def _is_smooth(kappa: Kappa) -> bool:
-    """Whether kappa(1, e^-t) / t^2 settles as t -> 0, that is whether mu has a second moment."""
+    """Return whether kappa(1, e^-t) / t^2 converges as t -> 0, so that mu has a second moment."""
     t = np.array([1e-2, 1e-3])
     curvature = evaluate(kappa, np.ones(2), np.exp(-t)) / t**2
     return bool(curvature[1] < 1.1 * curvature[0])
 
 
 def _tail_columns(t: F64, rate: float, with_level: bool) -> F64:
-    """1, e^(-rate t), t e^(-rate t), and the e^(-t/2) that Z cosh(t/2) always leaves, as columns."""
+    """Return columns 1, e^(-rate t), t e^(-rate t), and e^(-t/2), which Z cosh(t/2) always contributes."""
     tau = t - _TAIL_START
     decay = np.exp(-rate * tau)
     return np.stack([np.full_like(t, float(with_level)), decay, tau * decay, np.exp(-tau / 2)], axis=1)
 
 
 def _fit_tail(kappa: Kappa, total: float) -> tuple[ExponentialTail, float]:
-    """The behaviour of f at large t, whose level is the atom of mu at 0, and its misfit."""
+    """Fit f at large t, whose level is the atom of mu at 0; return the tail and its misfit."""
     t = np.linspace(_TAIL_FIT_START, _TAIL_START, 241)
     f = _profile(kappa, total, t)
     scale = 1 / (4 * _EPS * total * np.exp(t / 2))
@@ -349,7 +340,7 @@ def _fit_tail(kappa: Kappa, total: float) -> tuple[ExponentialTail, float]:
         with_level, level = False, coefficients[0]
         rate = best_rate(with_level)
         squares_without, coefficients = solve(rate, with_level)
-        # A slow decay can pass for a small negative level; a level that the decay cannot mimic is real.
+        # A slow decay resembles a small negative level; the level is real if no decay fits as well.
         if level < -_DENSITY_RTOL * total and squares_without > 10 * max(squares, len(t)):
             raise ValueError(
                 f"kappa is not of negative type: its spectral measure has the mass {level:.3g} at l = 0, "
@@ -367,7 +358,7 @@ def _fit_tail(kappa: Kappa, total: float) -> tuple[ExponentialTail, float]:
 
 
 def _check_bounded(t: F64, f: F64, total: float) -> None:
-    """A cosine integral of a non-negative measure never exceeds its value Z at t = 0."""
+    """Raise if |f| exceeds Z = f(0), which is impossible for a non-negative measure."""
     worst = np.unravel_index(int(np.argmax(np.abs(f))), f.shape)
     if np.abs(f[worst]) > total * (1 + _DENSITY_RTOL):
         raise ValueError(
@@ -378,7 +369,7 @@ def _check_bounded(t: F64, f: F64, total: float) -> None:
 
 
 def _density(transform: CosineTransform, noise_level: float, smooth: bool) -> TabulatedDensity:
-    """The density on a grid, with its continuation; refuses negative ones."""
+    """Return the density on a grid and its continuation; raise if it is negative."""
     grid = np.sinh(np.linspace(0.0, np.arcsinh(_MAX_FREQUENCY), _N_GRID))
     values = transform(grid)
     noise = noise_level / (1 + grid)
@@ -399,13 +390,13 @@ def _density(transform: CosineTransform, noise_level: float, smooth: bool) -> Ta
 
 
 def _power_law(transform: CosineTransform) -> tuple[float, float]:
-    """Height and power of the density at the end of the grid."""
+    """Return height and power of the density at the end of the grid."""
     window = np.geomspace(_MAX_FREQUENCY / 4, _MAX_FREQUENCY, 40)
     values = np.log(np.maximum(transform(window), 1e-300))
     height, slope = np.polynomial.polynomial.polyfit(np.log(window / window[-1]), values, 1)
     if not -4.0 < slope < -1.0:
         raise ValueError(
-            f"the spectral density of kappa goes like l^{slope:.3g} near l = {_MAX_FREQUENCY:g}: "
+            f"the spectral density of kappa is proportional to l^{slope:.3g} near l = {_MAX_FREQUENCY:g}: "
             "expected a power between -4 and -1 for a kappa that is not smooth at x = y. It is too rough "
             "or too noisy there."
         )

@@ -1,12 +1,10 @@
-"""`L2Embedding`: sample sets to series coefficients of their densities, whose distances are those of L2.
-
-Parameters of L2 embeddings: sample sets -> series coefficients of their densities (Oliva et al. 2014).
+"""`L2Embedding`: sets to series coefficients of their densities (Oliva et al. 2014), with L2 distances.
 
     phi_0 = 1, phi_a(x) = sqrt(2) cos(pi a x);    row_a = int p phi_a = C_a prod_j sqrt(2)^[a_j > 0] g_a,   a in V
     V = {a: (sum_j a_j^r)^(1/r) <= n_basis - 1},   g_a = exp(-sum_j (pi a_j h_j)^2 / 2)
 
-The phi_a are orthonormal, so that squared distances between rows are int (p - q)^2 of the densities' projections on
-their span. With k bandwidths h, the rows of each stand side by side over sqrt(k).
+The phi_a are orthonormal, so squared distances between rows are int (p - q)^2 of the densities projected on their span.
+With k bandwidths h, the rows of all scales are concatenated and divided by sqrt(k).
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from dkdist._base.inputs import check_sets
 from dkdist._base.params import Domain, Params
 from dkdist._numba.arrays import F32, I64
 from dkdist._utils.serialization import serializable
+from dkdist.embeddings._tuning import MAX_BALL_TERMS
 from dkdist.embeddings.coefficients import CoefficientFeatures, CoefficientSpec
 from dkdist.embeddings.density_choices import (
     SERIES_BANDWIDTH_PER_SPACING,
@@ -42,16 +41,14 @@ from dkdist.embeddings.density_choices import (
 from dkdist.embeddings.nodes import NORM_TOL, index_set
 from dkdist.embeddings.structure import ColumnSubset
 
-MAX_BALL_FUNCTIONS = 4096  # of a joint basis in four or more dimensions
-
 
 @serializable("L2Spec")
 @dataclass(frozen=True)
 class L2Spec(Params["L2Parameters"]):
-    """What defines an L2 embedding, in plain numbers; ``draw()`` makes the tables.
+    """Parameters of an L2 embedding.
 
-    ``structure`` is "tensor" (d <= 3), "ball" (d >= 4) or "marginal" (each dimension alone); ``order`` is the r of V,
-    from 1 (total degree) to infinity (tensor); ``bandwidth`` holds d numbers for each scale, one after the other.
+    ``structure`` is "tensor" (d <= 3), "ball" (d >= 4) or "marginal" (one dimension at a time); ``order`` is the r of
+    V, from 1 (total degree) to infinity (tensor); ``bandwidth`` holds d numbers for each scale, one after the other.
     """
 
     domain: Domain
@@ -62,17 +59,17 @@ class L2Spec(Params["L2Parameters"]):
 
     @property
     def n_dims(self) -> int:
-        """The dimension d of the points."""
+        """Dimension d of the points."""
         return self.domain.n_dims
 
     @property
     def n_scales(self) -> int:
-        """The number k of bandwidths."""
+        """Number k of bandwidths."""
         return len(self.bandwidth) // self.n_dims
 
     @property
     def exponents(self) -> I64:
-        """The degrees a in V, in the order of the columns: (n_basis functions, d)."""
+        """Degrees a in V in the order of the columns: (n_functions, d)."""
         return _basis(self)[1]
 
     @property
@@ -82,12 +79,12 @@ class L2Spec(Params["L2Parameters"]):
 
     @property
     def coefficients(self) -> CoefficientSpec:
-        """The cosine coefficients that the rows are made of."""
+        """Parameters of the cosine coefficients of the rows."""
         d, n = self.n_dims, self.n_basis
-        fours = 4 * -(-n // 4)  # whole groups of a compiled loop, whose bits larger degrees leave as they are
-        degrees: tuple[float, ...] = (n,) * (d - 1) + (fours,)
+        padded = 4 * -(-n // 4)  # full groups of compiled functions, so that larger degrees change no bit
+        degrees: tuple[float, ...] = (n,) * (d - 1) + (padded,)
         if self.structure == "marginal":
-            degrees = (fours,) * d
+            degrees = (padded,) * d
         if self.structure == "ball":
             _require_bounded_volume(d, n, self.order)
             return CoefficientSpec(self.domain, "ball", (n - 1 + NORM_TOL,) * d, self.order)
@@ -98,59 +95,59 @@ class L2Spec(Params["L2Parameters"]):
 
 
 def basis_size(d: int, structure: str, n_basis: int, order: float) -> int:
-    """The number of functions in V; `ValueError` if they are too many."""
+    """Return the number of functions in V; raise if it is too large."""
     cube = Domain((0.0,) * d, (1.0,) * d, fixed=True)
     return len(_basis(L2Spec(cube, (0.0,) * d, structure, n_basis, order))[0])
 
 
 def max_functions_per_dim(d: int, order: float) -> int:
-    """The largest n_basis whose V has no more than 4,096 functions, of d >= 4 joint dimensions."""
+    """Return the largest n_basis for d >= 4 joint dimensions whose V has at most 4,096 functions."""
     n = 2
-    while n <= MAX_BALL_FUNCTIONS and not _exceeds_max_functions(d, n + 1, order):
+    while n <= MAX_BALL_TERMS and not _exceeds_max_functions(d, n + 1, order):
         n += 1
     return n
 
 
 def _exceeds_max_functions(d: int, n_basis: int, order: float) -> bool:
     try:
-        return basis_size(d, "ball", n_basis, order) > MAX_BALL_FUNCTIONS
+        return basis_size(d, "ball", n_basis, order) > MAX_BALL_TERMS
     except ValueError:
         return True
 
 
 @lru_cache(maxsize=64)
 def _basis(spec: L2Spec) -> tuple[I64, I64]:
-    """Which coefficients a row holds, and their degrees."""
+    """Return the indices of the coefficients of a row, and their degrees."""
     coefficients = spec.coefficients
     if spec.structure == "tensor":
         a = index_set(spec.n_dims, spec.n_basis, spec.order)
         return np.ravel_multi_index(tuple(a.T), tuple(map(int, coefficients.degrees))), a
-    every = coefficients.exponents
+    exponents = coefficients.exponents
     if spec.structure == "marginal":
-        index = np.flatnonzero(every.max(axis=1) < spec.n_basis)
-        return index, every[index]
-    if len(every) > MAX_BALL_FUNCTIONS:
+        index = np.flatnonzero(exponents.max(axis=1) < spec.n_basis)
+        return index, exponents[index]
+    if len(exponents) > MAX_BALL_TERMS:
         raise _too_many_functions(spec.n_dims, spec.n_basis)
-    index = np.lexsort(every.T[::-1])  # the last dimension runs fastest, as elsewhere
-    return index, every[index]
+    index = np.lexsort(exponents.T[::-1])  # the last dimension varies fastest
+    return index, exponents[index]
 
 
 def _require_bounded_volume(d: int, n_basis: int, order: float) -> None:
-    """Refuse more functions than 4,096 before they are listed: there are at least as many as the volume of V."""
-    ball = np.exp(d * lgamma(1 + 1 / order) - lgamma(1 + d / order))  # its volume over that of a box
-    if (n_basis - 1.0) ** d * ball > MAX_BALL_FUNCTIONS:
+    # The volume of V is a lower bound of the number of functions, known before they are listed.
+    volume_ratio = np.exp(d * lgamma(1 + 1 / order) - lgamma(1 + d / order))  # ball over box
+    if (n_basis - 1.0) ** d * volume_ratio > MAX_BALL_TERMS:
         raise _too_many_functions(d, n_basis)
 
 
 def _too_many_functions(d: int, n_basis: int) -> ValueError:
     return ValueError(
-        f"n_basis={n_basis} gives more than {MAX_BALL_FUNCTIONS} functions in {d} joint dimensions: lower n_basis, take a "
-        "smaller index_set ('total-degree'), or use structure='marginal'"
+        f"a joint basis must have at most {MAX_BALL_TERMS} functions; n_basis={n_basis} gives more in {d} dimensions. "
+        "Reduce n_basis, use a smaller index_set ('total-degree'), or use structure='marginal'."
     )
 
 
 class L2Parameters(LinearInfluence, CoefficientFeatures[L2Spec]):
-    """Drawn tables of an `L2Spec`; immutable, shared by all blocks."""
+    """Fitted parameters of an `L2Spec`."""
 
     def __init__(self, spec: L2Spec) -> None:
         self.spec = spec
@@ -161,69 +158,72 @@ class L2Parameters(LinearInfluence, CoefficientFeatures[L2Spec]):
         norm = np.sqrt(2.0) ** (a > 0).sum(axis=1)
         self._factors = (damping * norm / np.sqrt(spec.n_scales)).astype(np.float32)
 
-    def _fill(self, C: F32, of: CoefficientSpec, rows: F32) -> None:
-        chosen = np.take(self._coefficients.spec.select(C, of), self._index, axis=1)[:, None, :]
-        np.multiply(chosen, self._factors, out=rows.reshape(len(rows), *self._factors.shape))
+    def _fill(self, C: F32, spec: CoefficientSpec, rows: F32) -> None:
+        selected = np.take(self._coefficients.spec.select(C, spec), self._index, axis=1)[:, None, :]
+        np.multiply(selected, self._factors, out=rows.reshape(len(rows), *self._factors.shape))
 
 
-BALL_ORDER = 2.0  # the order of a ball of degrees
+BALL_ORDER = (
+    2.0  # Euclidean norm of degrees: isotropic, as the Sobolev ellipsoid of order 1 (Oliva et al. 2014)
+)
 
 
 class L2Embedding(StructuredEmbedding):
-    """Embed sample sets so that squared Euclidean distances between rows are int (p - q)^2 of their densities.
+    """Embed sets so that squared distances between rows are int (p - q)^2 of their densities.
 
     A row holds the coefficients int p phi_a of a set's density p on the domain scaled to [0, 1]^d, in the orthonormal
-    basis of products of 1 and sqrt(2) cos(pi a x): the distance is the L2 distance of the densities' projections on
-    the functions of the index set, exactly but for float32 (and the grid that large sets go through).
+    basis of products of 1 and sqrt(2) cos(pi a x): the distance is the L2 distance of the densities projected
+    on the functions of the index set, up to float32 rounding (and the grid that large sets use).
 
     Parameters
     ----------
     n_basis : int or "auto", default="auto"
-        Functions of each dimension: degrees 0 to n_basis - 1. "auto" takes as many as the finest bandwidth needs, .683
-        / h: the first degree left out is damped to a tenth. It takes at least 4 and stops at 1,331 functions in all,
-        but never below 10 a dimension (at 4,096 for d >= 4 joint dimensions).
+        Functions per dimension: degrees 0 to n_basis - 1. "auto" uses 0.683 / h for the smallest bandwidth h, so that
+        the first omitted degree is damped to a tenth. It is at least 4, and limited to 1,331 functions in all but not
+        below 10 per dimension (4,096 functions for d >= 4 joint dimensions).
     bandwidth : float, (d,) sequence, (k, 1) or (k, d) nested sequence, "auto" or "scott", default="auto"
-        Standard deviation of the Gaussian, reflected at the walls, that smooths the set on the *scaled* domain; it
-        damps coefficient a by exp(-(pi a h)^2 / 2). 0 is no smoothing: the plain orthogonal series estimate of the
-        paper, which n_basis alone keeps from the noise. "auto" is least-squares cross-validation on a
-        sample of the sets, as for `DivergenceEmbedding`, "scott" Scott's rule for the typical set. Nested, as in
-        ``[[0.05], [0.1]]``: k scales side by side, squared distances are the mean over them.
+        Standard deviation of the Gaussian, reflected at the boundary, that smooths the set on the *scaled* domain; it
+        damps coefficient a by exp(-(pi a h)^2 / 2). 0 is no smoothing: the orthogonal series estimate of the paper,
+        which is regularised by n_basis alone. "auto" is least-squares cross-validation on a sample of the sets, as in
+        `DivergenceEmbedding`, "scott" Scott's rule for the median set. A nested sequence such as ``[[0.05], [0.1]]``
+        concatenates k scales; squared distances are the mean over scales.
     domain : {"robust", "data", "unit"} or (low, high), default="robust"
-        The box that is scaled to the unit cube, as for `DivergenceEmbedding`.
+        Box that is scaled to the unit cube, as in `DivergenceEmbedding`.
     structure : {"auto", "joint", "marginal", "pairs"} or list, default="auto"
-        Densities of all dimensions together (d <= 6), of each dimension alone, or of each and of pairs whose dependence
-        differs between sets or that a list names, as for `DivergenceEmbedding`. "auto" is joint for d <= 3, then pairs.
+        Joint density of all dimensions (d <= 6), one density per dimension, or densities of dimensions and of pairs
+        that are listed or whose dependence differs between sets, as in `DivergenceEmbedding`. "auto" is "joint" for d
+        <= 3, otherwise "pairs".
     index_set : {"auto", "tensor", "total-degree"} or ("sobolev", s), default="auto"
-        Which products of functions are taken, of joint dimensions: those of degrees a_1 .. a_d with all
+        Products of functions of joint dimensions: those of degrees a_1 .. a_d with all
         a_j < n_basis; with a_1 + .. + a_d < n_basis; or with sum_j a_j^(2s) <= (n_basis - 1)^(2s), the paper's
         choice for densities in a Sobolev ellipsoid of order s (s >= .01; below 1/2 a star). "auto" is "tensor" up to
-        d = 3 and ("sobolev", 1), a ball, from there on. At most 4,096 functions for d >= 4.
+        d = 3, otherwise ("sobolev", 1), a ball. At most 4,096 functions for d >= 4.
     on_error : {"raise", "skip"}, default="raise"
-        What becomes of a bad set, as for `DivergenceEmbedding`.
+        Treatment of invalid sets, as in `DivergenceEmbedding`.
     outside : {"raise", "clip"}, default="raise"
-        Whether a set with points outside "unit" or a given box is refused, or they count at its wall.
+        Treatment of points outside "unit" or a given box: an error that names the set, or clipping.
 
     Attributes
     ----------
     spec_ : L2Spec
-        What was chosen, in plain numbers; ``spec_.exponents`` are the degrees a of the columns (of each scale).
+        Fitted parameters; ``spec_.exponents`` are the degrees a of the columns (of each scale).
     bandwidth_ : (d,) array, or (k, d) for several scales
-        The bandwidth in use, on the scaled domain.
+        Bandwidth on the scaled domain.
     n_basis_ : int
-        The functions of each dimension in use.
+        Functions per dimension.
     structure_, pairs_, n_pairs_found_, n_features_in_, origin_, skipped_, outside_share_
-        As for `DivergenceEmbedding`.
+        As in `DivergenceEmbedding`.
 
     Raises
     ------
     SampleSetError, StoreFormatError, ValueError
-        As `DivergenceEmbedding`; ValueError for an index set of too many functions, too.
+        As in `DivergenceEmbedding`; ValueError also for too many functions.
 
     Notes
     -----
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, (n_sets, m),
-    and a set's row depends on that set alone, bit for bit on processors of one kind. `fit` reads the data once. Cost
-    of a set of 200 points in d = 2: some 3 us on one core; large sets go through a grid at about 10 ns a point.
+    and a row depends on its set alone, bit for bit on processors of one type. `fit` reads the data once. A set of 200
+    points in d = 2 takes about 3 us on one core; large sets use a grid, at about 10 ns per point.
 
     References
     ----------
@@ -263,22 +263,22 @@ class L2Embedding(StructuredEmbedding):
         self.outside = outside
 
     def fit(self, X: Any, y: Any = None) -> L2Embedding:
-        """Choose domain and bandwidth from the sets X; one pass over the data. ``y`` is not used."""
+        """Choose domain and bandwidth from the sets X in one pass. ``y`` is ignored."""
         sets = check_sets(X)
         d = sets.n_dims
-        wanted = resolve_bandwidth(self.bandwidth, self.n_basis, d, zero=True)
+        bandwidth = resolve_bandwidth(self.bandwidth, self.n_basis, d, zero=True)
         structure = resolve_structure(self.structure, d)
         kind = density_kind(structure.kind, d)
         order = index_order(self.index_set, {"auto": BALL_ORDER if kind == "ball" else np.inf})
-        most = max_functions_per_dim(d, order) if kind == "ball" else max_nodes_per_dim(kind, d)
-        basis_size(d, kind, wanted.n_basis or most, order)  # refused, if it is, before the data are read
+        max_functions = max_functions_per_dim(d, order) if kind == "ball" else max_nodes_per_dim(kind, d)
+        basis_size(d, kind, bandwidth.n_basis or max_functions, order)  # raises before the data are read
 
-        def make(some: ColumnSubset) -> L2Spec:
-            h, n_basis = series_bandwidths(wanted, some, most)
-            return L2Spec(some.domain, flatten_bandwidths(h), some.kind, n_basis, order)
+        def make(columns: ColumnSubset) -> L2Spec:
+            h, n_basis = series_bandwidths(bandwidth, columns, max_functions)
+            return L2Spec(columns.domain, flatten_bandwidths(h), columns.kind, n_basis, order)
 
         first = self._fit_structure(
-            structure, sets, kind, make, requested_pair_nodes(wanted, SERIES_BANDWIDTH_PER_SPACING)
+            structure, sets, kind, make, requested_pair_nodes(bandwidth, SERIES_BANDWIDTH_PER_SPACING)
         )[0]
         self.bandwidth_ = public_bandwidth(np.array(first.bandwidth).reshape(first.n_scales, -1))
         self.n_basis_ = first.n_basis

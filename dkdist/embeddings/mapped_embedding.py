@@ -1,4 +1,4 @@
-"""Rows of sets that go through maps of sets to sets first: what an influence on a prediction is, through them."""
+"""Embeddings of sets that are transformed by maps of sets to sets first, such as scalers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dkdist.sets import SampleSets
 @serializable("MappedEmbeddingSpec")
 @dataclass(frozen=True)
 class MappedEmbeddingSpec(EmbeddingWrapperParams["MappedEmbedding"]):
-    """An embedding after maps of sets to sets, such as `ScalerSpec` and `ComponentsSpec`, one after the other."""
+    """An embedding after maps of sets to sets, such as `ScalerSpec` and `ComponentsSpec`."""
 
     maps: tuple[Any, ...]
     embedding: Any
@@ -23,22 +23,22 @@ class MappedEmbeddingSpec(EmbeddingWrapperParams["MappedEmbedding"]):
 
     @property
     def n_dims(self) -> int:
-        """The dimension d of the points, before all maps."""
+        """Dimension d of the points before all maps."""
         return int(self.maps[0].n_dims)
 
     @property
     def has_per_set_map(self) -> bool:
-        """Whether a set goes through a map that its own points decide."""
+        """Whether a map depends on the points of the set."""
         return any(step.per_set for step in self.maps)
 
     def mapped(self, sets: SampleSets) -> SampleSets:
-        """What the embedding is given."""
+        """Return the sets after all maps."""
         for step in self.maps:
             sets = step.apply(sets)
         return sets
 
     def require(self, sets: SampleSets, first: int) -> None:
-        """Refuse what the embedding refuses; ``first`` is the position of set 0."""
+        """Raise as the embedding for invalid sets; ``first`` is the position of set 0."""
         if type(self.embedding).require is not Params.require:
             self.embedding.require(self.mapped(sets), first)
 
@@ -47,22 +47,22 @@ class MappedEmbeddingSpec(EmbeddingWrapperParams["MappedEmbedding"]):
 
 
 class MappedEmbedding(FittedParams[MappedEmbeddingSpec]):
-    """The embedding's tables. They know no derivative where a set decides its map: points are left out in turn."""
+    """Fitted embedding after maps. Without a derivative, as maps may depend on the set."""
 
     def __init__(self, spec: MappedEmbeddingSpec) -> None:
         self.spec = spec
         self._embedding = spec.embedding.materialize()
 
     def embed(self, sets: SampleSets) -> F32:
-        """Rows of the mapped sets: (n_sets, m) float32."""
+        """Return rows of the mapped sets: (n_sets, m) float32."""
         rows: F32 = self._embedding.embed(self.spec.mapped(sets))
         return rows
 
 
 class PointwiseMappedEmbedding(MappedEmbedding):
-    """The same where each point is mapped by itself: its influence is that of its image."""
+    """Fitted embedding after pointwise maps: the influence of a point is that of its image."""
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """(q, k) influence of points ``at`` (q, d), up to a constant of each column."""
+        """Return the influence (q, k) of points ``at`` (q, d), up to a constant of each column."""
         images = None if at is one.relative else self.spec.mapped(as_singletons(one, at)).relative
         return point_influences(self._embedding, self.spec.mapped(one), gradient, images)

@@ -28,7 +28,7 @@ from dkdist.embeddings._tuning import MAX_SYMBOLS, N_BUCKETS
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.strings import code_points
 
-BOUNDARY_SYMBOL = 0x110000  # the first number that is no code point: the symbol before and after each string
+BOUNDARY_SYMBOL = 0x110000  # the largest code point + 1 (RFC 3629) marks both ends of a string
 SPLITMIX64_MULTIPLIERS = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of SplitMix64
 
 
@@ -78,9 +78,9 @@ class NGramTables(FittedParams[NGramParams]):
         for _, part in _iter_batches(sets):
             owners, buckets, counts = _count_ngrams(part, self.spec.ngram_range, self.spec.boundaries)
             columns = np.searchsorted(self._buckets, buckets).clip(max=len(self._buckets) - 1)
-            known = self._buckets[columns] == buckets
-            owners, columns = owners[known], columns[known]
-            values = counts[known] * self._idf[columns]
+            is_column = self._buckets[columns] == buckets
+            owners, columns = owners[is_column], columns[is_column]
+            values = counts[is_column] * self._idf[columns]
             norms = np.sqrt(np.bincount(owners, values**2))
             shape = len(part), len(self._buckets)
             parts.append(
@@ -107,16 +107,19 @@ def _count_ngrams(sets: SampleSets, ngram_range: tuple[int, int], boundaries: bo
         marked[inner] = symbols
         symbols, sizes = marked, sizes + 2
     owners = np.repeat(np.arange(len(sets)), sizes)
-    positions, left = np.arange(len(symbols)), np.repeat(np.cumsum(sizes), sizes) - np.arange(len(symbols))
+    positions, remaining = (
+        np.arange(len(symbols)),
+        np.repeat(np.cumsum(sizes), sizes) - np.arange(len(symbols)),
+    )
     hashes, keys = np.zeros(len(symbols), np.uint64), []
     n_min, n_max = ngram_range
     for n in range(1, min(n_max, int(sizes.max())) + 1):
-        inside = left >= n
-        owners, positions, left = owners[inside], positions[inside], left[inside]
+        inside = remaining >= n
+        owners, positions, remaining = owners[inside], positions[inside], remaining[inside]
         hashes = _splitmix64(hashes[inside] + symbols[positions + (n - 1)] + np.uint64(1))
-        made = owners * N_BUCKETS + (hashes % np.uint64(N_BUCKETS)).astype(np.int64)
+        bucket_keys = owners * N_BUCKETS + (hashes % np.uint64(N_BUCKETS)).astype(np.int64)
         # a string that is shorter than n_min counts as one n-gram
-        keys.append(made if n >= n_min else made[sizes[owners] == n])
+        keys.append(bucket_keys if n >= n_min else bucket_keys[sizes[owners] == n])
     distinct, counts = np.unique(np.concatenate(keys), return_counts=True)
     return distinct // N_BUCKETS, distinct % N_BUCKETS, counts
 
@@ -240,27 +243,27 @@ class NGramEmbedding(SetEmbedding):
         for buckets, counts in itertools.chain.from_iterable(result.results for result in results):
             totals[buckets] += counts
         occurring = np.flatnonzero(totals)
-        chosen = np.sort(occurring[np.argsort(-totals[occurring], kind="stable")[:max_features]])
-        idf = np.log((1 + len(sets) - len(skipped)) / (1 + totals[chosen])) + 1
-        self.spec_ = NGramParams(lengths, boundaries, tuple(chosen.tolist()), tuple(idf.tolist()))
+        selected = np.sort(occurring[np.argsort(-totals[occurring], kind="stable")[:max_features]])
+        idf = np.log((1 + len(sets) - len(skipped)) / (1 + totals[selected])) + 1
+        self.spec_ = NGramParams(lengths, boundaries, tuple(selected.tolist()), tuple(idf.tolist()))
         return self
 
 
-def _check_ngram_range(given: Any) -> tuple[int, int]:
-    pair = tuple(given) if isinstance(given, (tuple, list, np.ndarray)) else ()
+def _check_ngram_range(param: Any) -> tuple[int, int]:
+    pair = tuple(param) if isinstance(param, (tuple, list, np.ndarray)) else ()
     if (
         len(pair) != 2
         or not all(isinstance(n, (int, np.integer)) for n in pair)
         or not 1 <= pair[0] <= pair[1]
     ):
-        raise ValueError(f"ngram_range must be two whole numbers, 1 <= smallest <= largest; got {given!r}")
+        raise ValueError(f"ngram_range must be two whole numbers, 1 <= smallest <= largest; got {param!r}")
     return int(pair[0]), int(pair[1])
 
 
 def _frequencies_of_block(
     skip: bool, ngram_range: tuple[int, int], boundaries: bool, sets: Any, first: int
 ) -> Any:
-    """An `Attempt` whose results are (buckets, numbers of sets that have them)."""
+    """Return a `PartialResult` of (buckets, numbers of sets that contain them)."""
     work = partial(_frequencies, ngram_range, boundaries)
     nothing = np.empty(0, np.int64), np.empty(0, np.int64)
     return run_skipping_invalid(work, sets, range(first, first + len(sets)), nothing, skip=skip)

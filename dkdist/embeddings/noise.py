@@ -1,12 +1,11 @@
-"""How much of a row of a divergence embedding is noise: what a set's sample, of its size, leaves to chance.
+"""Noise of rows of divergence embeddings: their variance over samples of the set's distribution.
 
     E |row - limit|^2 ~ sum_k v_k c Var p(x_k) / p(x_k),   c = sum_j w_j (1/4 + l_j^2),
     Var p(x) ~ sum_i u_i^2 (K(x, x_i) - p(x))^2 / (1 - sum_i u_i^2)
 
-to first order in p - E p, for row_kj = (v_k w_j)^(1/2) p(x_k)^(1/2 + i l_j): the limit is the row of the smoothed
-density E p, to which rows tend as n grows at a fixed bandwidth. u_i are the weights over their sum; K is the reflected
-Gaussian as it is summed, with every degree that is not left out. Two independent samples have E d^2 = d^2 of the limits
-+ both noises.
+to first order in p - E p, for row_kj = (v_k w_j)^(1/2) p(x_k)^(1/2 + i l_j). The limit is the row of the smoothed
+density E p, to which rows converge as n grows at a fixed bandwidth. u_i are normalised weights; K is the reflected
+Gaussian with the degrees of the embedding. Two independent samples have E d^2 = d^2 of the limits + both noises.
 """
 
 from __future__ import annotations
@@ -16,36 +15,36 @@ import numpy as np
 from dkdist._base.influence import weight_fractions
 from dkdist._numba.arrays import F64
 from dkdist.embeddings._density_numba import MIN_DENSITY, basis_table, term_table
-from dkdist.embeddings._tuning import POINTS_PER_NOISE_BATCH
+from dkdist.embeddings._tuning import LATTICE_POINTS_PER_NOISE_BATCH, POINTS_PER_NOISE_BATCH
 from dkdist.embeddings.divergence_params import DivergenceSpec, lattice_size, scale_coefficients
 from dkdist.embeddings.nodes import folded_lattice, midpoints
 from dkdist.sets import SampleSets
 
 
 def row_noise(spec: DivergenceSpec, sets: SampleSets) -> F64:
-    """(n_sets,) expected squared distances of the rows of ``sets`` from their limits; the mean over bandwidths."""
+    """Return the noise (n_sets,) of the rows of ``sets``: the mean over bandwidths."""
     low, scale = spec.domain.low_and_scale
     steepness = float(np.dot(spec.masses, 0.25 + np.array(spec.frequencies) ** 2))
-    made = np.zeros(len(sets))
+    noise = np.zeros(len(sets))
     for i in range(len(sets)):
         unit = np.clip((sets[i] - low) * scale, 0, 1).astype(np.float64)
         u = weight_fractions(sets[i : i + 1])
-        single = float((u**2).sum())
-        if single >= 1 - 1e-12:  # of one point nothing is known
-            made[i] = np.nan
+        concentration = float((u**2).sum())
+        if concentration >= 1 - 1e-12:  # one point has no variance
+            noise[i] = np.nan
             continue
         for bandwidth in spec.scales:
             for p, squares, cross in _moments(spec, bandwidth, unit, u):
-                variance = np.maximum(squares - 2 * p * cross + p**2 * single, 0) / (1 - single)
+                variance = np.maximum(squares - 2 * p * cross + p**2 * concentration, 0) / (1 - concentration)
                 ratio = np.where(p > MIN_DENSITY, variance / np.maximum(p, MIN_DENSITY), 0)
-                made[i] += steepness * ratio.mean() / len(spec.scales)
-    return made
+                noise[i] += steepness * ratio.mean() / len(spec.scales)
+    return noise
 
 
 def _moments(
     spec: DivergenceSpec, bandwidth: tuple[float, ...], unit: F64, u: F64
 ) -> list[tuple[F64, F64, F64]]:
-    """Of each density at the nodes: sum u K, sum u^2 K^2, sum u^2 K."""
+    """Return sum u K, sum u^2 K^2 and sum u^2 K of each density at its nodes."""
     if spec.structure == "ball":
         return [_lattice_sums(spec, bandwidth, unit, u)]
     nodes, degrees = midpoints(spec.n_basis)[0], scale_coefficients(spec, bandwidth).degrees
@@ -59,13 +58,13 @@ def _moments(
 
 
 def _product_sums(axes: list[F64], u: F64) -> tuple[F64, F64, F64]:
-    """Sums over points of products of the values along the axes, each (n, q), at all q^d nodes."""
+    """Return the sums of products of values along the axes, each (n, q), at all q^d nodes."""
 
     def total(weights: F64, power: int) -> F64:
-        left = weights[:, None]
+        product = weights[:, None]
         for axis in axes[:-1]:
-            left = (left[:, :, None] * (axis**power)[:, None, :]).reshape(len(axis), -1)
-        return (left.T @ axes[-1] ** power).ravel()
+            product = (product[:, :, None] * (axis**power)[:, None, :]).reshape(len(axis), -1)
+        return (product.T @ axes[-1] ** power).ravel()
 
     parts = [
         slice(first, first + POINTS_PER_NOISE_BATCH) for first in range(0, len(u), POINTS_PER_NOISE_BATCH)
@@ -79,17 +78,17 @@ def _product_sums(axes: list[F64], u: F64) -> tuple[F64, F64, F64]:
 def _lattice_sums(
     spec: DivergenceSpec, bandwidth: tuple[float, ...], unit: F64, u: F64
 ) -> tuple[F64, F64, F64]:
-    """The same at the nodes of a lattice, from the terms of a ball of degrees."""
+    """Return the sums at the nodes of a lattice, from the terms of a ball of degrees."""
     exponents = scale_coefficients(spec, bandwidth).exponents
     nodes = folded_lattice(lattice_size(spec.n_basis), spec.n_dims)
     table = term_table(nodes, exponents, np.array(bandwidth)).astype(np.float64)
-    found = [np.zeros(len(nodes)) for _ in range(3)]
-    for first in range(0, len(unit), POINTS_PER_NOISE_BATCH // 16):
-        part = slice(first, first + POINTS_PER_NOISE_BATCH // 16)
+    sums = [np.zeros(len(nodes)) for _ in range(3)]
+    for first in range(0, len(unit), LATTICE_POINTS_PER_NOISE_BATCH):
+        part = slice(first, first + LATTICE_POINTS_PER_NOISE_BATCH)
         cosines = np.ones((len(unit[part]), len(exponents)))
         for j in range(spec.n_dims):
             cosines *= np.cos(np.pi * np.outer(unit[part, j], exponents[:, j]))
         K, v = cosines @ table, u[part]
-        for total, value in zip(found, (v @ K, v**2 @ K**2, v**2 @ K), strict=True):
+        for total, value in zip(sums, (v @ K, v**2 @ K**2, v**2 @ K), strict=True):
             total += value
-    return found[0], found[1], found[2]
+    return sums[0], sums[1], sums[2]

@@ -1,4 +1,4 @@
-"""`SetColumns`: what is known of sets beside their points (age, site) as columns, to stand beside an embedding's."""
+"""`SetColumns`: targets of sets (age, site) as feature columns, to combine with embeddings."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ from dkdist._numba.arrays import Array
 
 
 class SetColumns(TransformerMixin, BaseEstimator):
-    """Take columns of the targets of sets as features: an age or a site beside an embedding, in a union.
+    """Select targets of sets as feature columns, such as age or site, to combine with an embedding in a union.
 
     Parameters
     ----------
     columns : str or list of str
-        Names of targets of the sets (`SampleSets.targets`, `SetStore.targets`), one number, boolean or text a set.
+        Names of targets (`SampleSets.targets`, `SetStore.targets`) with one number, boolean or text per set.
 
     Attributes
     ----------
     feature_names_in_ : (k,) array of str
-        The columns.
+        Names of the columns.
     n_features_in_ : int
-        Their number k.
+        Number of columns k.
     numeric_ : bool
-        Whether all of them are numbers, or text is among them.
+        Whether all columns are numeric.
 
     Raises
     ------
     ValueError
-        For columns that are no targets of the sets (those there are are named), have several numbers a set, or are
-        text where they were numbers in `fit`.
+        For columns that are not targets of the sets, have several numbers per set, or are text but were numbers in
+        `fit`.
 
     Notes
     -----
-    `transform` gives a NumPy array (n, k), for a `SetStore` too: float64 if all columns are numbers, else Python
-    objects for a ``OneHotEncoder``. Beside the lazy rows of an embedding, in a union, it becomes part of a lazy array.
-    Cost: reading the columns.
+    `transform` gives a NumPy array (n, k), also for a `SetStore`: float64 if all columns are numeric, otherwise Python
+    objects for a ``OneHotEncoder``. A union with the lazy rows of an embedding is a lazy array.
 
     Examples
     --------
@@ -63,35 +62,35 @@ class SetColumns(TransformerMixin, BaseEstimator):
         self.columns = columns
 
     def fit(self, X: Any, y: Any = None) -> SetColumns:
-        """See whether the sets X have the columns, and whether these are numbers. ``y`` is not used."""
+        """Check that the sets X have the columns, and whether they are numeric. ``y`` is ignored."""
         names = [self.columns] if isinstance(self.columns, str) else list(self.columns)
         if not names or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"columns must name one target or more; found {self.columns!r}")
-        found = _columns(check_sets(X, text=True), names)
-        self.numeric_ = all(values.dtype.kind in "biuf" for values in found)
+            raise ValueError(f"columns must be a target name or a list of at least 1; got {self.columns!r}")
+        columns = _columns(check_sets(X, text=True), names)
+        self.numeric_ = all(values.dtype.kind in "biuf" for values in columns)
         self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
         return self
 
     def transform(self, X: Any) -> Any:
-        """The columns of the sets X: (n, k) float64, or objects if text is among them."""
+        """Return the columns of the sets X: (n, k) float64, or objects if a column is text."""
         check_is_fitted(self)
         names = self.feature_names_in_.tolist()
-        found = _columns(check_sets(X, text=True), names)
-        for name, values in zip(names, found, strict=True):
+        columns = _columns(check_sets(X, text=True), names)
+        for name, values in zip(names, columns, strict=True):
             if self.numeric_ and values.dtype.kind not in "biuf":
                 raise ValueError(
-                    f"column {name!r} is text, and was numbers in fit: give numbers, or fit again"
+                    f"column {name!r} must be numeric, as in fit; got text. Pass numbers or fit again."
                 )
         dtype = np.float64 if self.numeric_ else object
-        rows = np.stack([values.astype(dtype) for values in found], axis=1)
+        rows = np.stack([values.astype(dtype) for values in columns], axis=1)
         return apply_set_output(self, attach_index(rows, X))
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
-        """The columns of the sets X of ``fit``; beside targets in another order as an embedding's rows are."""
+        """Fit and return the columns of the sets X; targets in another order are handled as by embeddings."""
         return check_index_alignment(super().fit_transform(X, y, **params), X, y)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """(k,) the names of the columns."""
+        """Return the names (k,) of the columns."""
         check_is_fitted(self)
         return self.feature_names_in_.copy()
 
@@ -102,18 +101,17 @@ class SetColumns(TransformerMixin, BaseEstimator):
 
 
 def _columns(sets: Sets, names: list[str]) -> list[Array]:
-    """The columns by name, each one entry a set."""
-    targets, found = sets.targets, []
+    targets, columns = sets.targets, []
     for name in names:
         if name not in targets:
             raise ValueError(
-                f"the sets have no targets {name!r}; they have {list(targets)}: give them to from_frame, labelled or "
-                "write_sets"
+                f"columns must be targets of the sets, {list(targets)}; got {name!r}. Add targets by from_frame, "
+                "labelled or write_sets."
             )
         values = np.asarray(targets[name])
         if values.ndim != 1:
             raise ValueError(
-                f"targets {name!r} have {values.shape[1]} numbers a set: give each a name of its own"
+                f"targets {name!r} must have 1 number per set; got {values.shape[1]}. Give each column its own name."
             )
-        found.append(values)
-    return found
+        columns.append(values)
+    return columns

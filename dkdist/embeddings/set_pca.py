@@ -1,10 +1,8 @@
-"""`SetPCA`: the principal components of the points of all sets: sets to sets of fewer dimensions, lazily for stores.
-
-What gives points as principal components, in plain numbers: a mean, axes, and deviations to divide by.
+"""`SetPCA`: principal components of the points of all sets: a map of sets to sets, lazy for stores.
 
     x' = (x - mean) axes^T / deviations
 
-A `ComponentsSpec` is a map of views (`store.set_map`): it travels with them, and maps what they read.
+`ComponentsSpec` holds the parameters. Views of stores carry it (`SetStore.mapped`) and apply it to points when read.
 """
 
 from __future__ import annotations
@@ -38,34 +36,34 @@ Numbers = tuple[float, ...]
 
 
 class SetMapSpec:
-    """Base of maps of sets to sets, as views carry them: frozen dataclasses with the ``origin`` of their points."""
+    """Base of parameters of maps of sets to sets: frozen dataclasses with the ``origin`` of the points."""
 
     origin: Numbers
-    per_set = False  # whether a set decides its own map
+    per_set = False  # whether the map depends on the set
 
     @property
     def n_dims(self) -> int:
-        """The dimension d of the points."""
+        """Dimension d of the points."""
         return len(self.origin)
 
     @cached_property
     def token(self) -> str:
-        """A name of what it does, the same for equal maps."""
+        """Hash of the parameters, equal for equal maps."""
         return hashlib.blake2b(repr(astuple(self)).encode(), digest_size=16).hexdigest()  # type: ignore[call-overload]
 
     def names_of(self, names: Names | None) -> Names | None:
-        """Names of the dimensions that it makes, from those of the points."""
+        """Return names of the output dimensions from those of the points."""
         return names
 
     def for_chunks(self, pieces: Iterator[SampleSets], n_points: int) -> Any:
-        """The map of one set that comes in pieces."""
+        """Return the map for one set that is read in pieces."""
         return self
 
 
 @serializable("ComponentsSpec")
 @dataclass(frozen=True)
 class ComponentsSpec(SetMapSpec):
-    """What defines `SetPCA`: ``axes`` (k, d) of points counted from ``origin``, and ``deviations`` (k,)."""
+    """Parameters of `SetPCA`: ``axes`` (k, d) for points relative to ``origin``, and ``deviations`` (k,)."""
 
     origin: Numbers
     mean: Numbers
@@ -75,9 +73,7 @@ class ComponentsSpec(SetMapSpec):
     def __post_init__(self) -> None:
         lengths = {len(self.mean), *map(len, self.axes)}
         if lengths != {self.n_dims} or not 0 < len(self.axes) == len(self.deviations) <= self.n_dims:
-            raise ValueError(
-                f"mean and axes must be of {self.n_dims} columns, with a deviation for each axis"
-            )
+            raise ValueError(f"mean and axes must have {self.n_dims} columns, with one deviation per axis")
         if (
             not all(np.isfinite(values).all() for values in (self.mean, *self.axes))
             or min(self.deviations) <= 0
@@ -86,30 +82,31 @@ class ComponentsSpec(SetMapSpec):
 
     @property
     def n_features(self) -> int:
-        """The dimension k of what it makes."""
+        """Number k of components."""
         return len(self.axes)
 
     @property
     def label(self) -> str:
-        """Its name, for the repr of views."""
+        """Name in the repr of views."""
         return f"SetPCA({self.n_features})"
 
     def names_of(self, names: Names | None) -> Names | None:
-        """Their numbers: a component is no dimension of the sets."""
+        """Return component0, component1, ...: components are not dimensions of the sets."""
         return tuple(f"component{i}" for i in range(self.n_features))
 
     def apply(self, sets: SampleSets) -> SampleSets:
-        """The components, float32 from the origin 0; weights, ids and targets stay. A point's are its own."""
+        """Return the components, float32 with origin 0; weights, ids and targets are kept."""
         points, factor = sets.rebased(np.array(self.origin)).relative, _factor(self)
         out = np.empty((len(points), self.n_features), np.float32)
         for start in range(0, len(points), POINTS_PER_PCA_BATCH):
             rows = slice(start, start + POINTS_PER_PCA_BATCH)
-            with np.errstate(over="ignore", invalid="ignore"):  # told below
+            with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error below
                 factor.product((points[rows] - np.array(self.mean)).astype(np.float32), out[rows])
-        if len(bad := nonfinite_rows(out)):
-            i = int(np.searchsorted(sets.offsets, bad[0], side="right")) - 1
+        if len(overflowed := nonfinite_rows(out)):
+            i = int(np.searchsorted(sets.offsets, overflowed[0], side="right")) - 1
             raise SampleSetError(
-                f"point {bad[0] - sets.offsets[i]} of set {i} is too far away for float32: clip the points (SetScaler)"
+                f"components of point {overflowed[0] - sets.offsets[i]} of set {i} exceed float32. Clip the points "
+                "(SetScaler)."
             )
         labels = replace(sets._labels, names=self.names_of(None))
         return SampleSets._trusted(out, sets.offsets, sets.weights, labels=labels)
@@ -122,40 +119,40 @@ def _factor(spec: ComponentsSpec) -> Factor:
     )
 
 
-ZERO_VARIANCE_RTOL = 1e-12  # of the largest variance: rounding, which no whitening makes a component of
+ZERO_VARIANCE_RTOL = 1e-12  # smaller variances over the largest are rounding (tests/scaling/test_set_pca.py)
 
 
 class SetPCA(TransformerMixin, BaseEstimator):
-    """Give the points of all sets as their first principal components, before an embedding: sets to sets.
+    """Transform the points of all sets to their first principal components.
 
     Parameters
     ----------
     n_components : int, or float between 0 and 1, default=0.95
-        How many components, at most d; or as many as explain this share of the variance.
+        Number of components, at most d; or the fraction of the variance that they explain.
     whiten : bool, default=False
         Whether each component is divided by its standard deviation.
     on_error : {"raise", "skip"}, default="raise"
-        What becomes of a bad set in `fit` (damaged or lost chunk, weights that are no measure): "raise" names the first
-        one; "skip" leaves it out, with a warning.
+        Treatment of an invalid set in `fit` (damaged or lost chunk, negative weights): "raise" names the first one;
+        "skip" omits it, with a warning.
 
     Attributes
     ----------
     components_ : (k, d) float64 array
-        The axes, of unit length, largest variance first; the entry of each that is largest in size is positive.
+        Axes of unit length in order of variance; the entry of largest absolute value is positive.
     mean_ : (d,) float64 array
-        What is subtracted.
+        Mean of the points.
     explained_variance_, explained_variance_ratio_ : (k,) float64 arrays
-        The variance along each axis, and its share of the whole.
+        Variance along each axis, and its fraction of the total.
     n_components_ : int
         k.
     spec_ : ComponentsSpec
-        The same in plain numbers, counted from ``origin_``.
+        Fitted parameters, relative to ``origin_``.
     n_features_in_ : int
-        The dimension d of the points.
+        Dimension d of the points.
     origin_ : (d,) float64 array
-        What points are counted from, that of the sets of `fit` (see `SampleSets`).
+        Origin of the sets of `fit` (see `SampleSets`).
     skipped_ : (n_skipped,) int64 array
-        Positions of the sets that `fit` left out, sorted.
+        Positions of the sets that `fit` skipped, sorted.
 
     Raises
     ------
@@ -169,14 +166,14 @@ class SetPCA(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    `transform` gives `SampleSets` for sets in memory and a view for a `SetStore`: nothing is read, and whatever reads
-    it, in whatever process, maps the points as they come, to the same bits. Weights, targets and ids stay. A view is
-    written as a store of its own by `write_sets` or `compact`.
+    `transform` gives `SampleSets` for sets in memory and a lazy view for a `SetStore`, which maps points when they are
+    read, to the same bits in every process. Weights, targets and ids are kept. `write_sets` and `compact` write a view
+    as a new store.
 
-    Mean and covariance are pooled: a set counts as many points as it has, and its points among themselves by their
-    weights. They are of all of up to 65,536 points (4,194,304 / d from 64 dimensions on, 4,096 at least), and of about
-    as many of more, drawn by a hash of their places: `fit` reads the data once, and the order of work changes nothing.
-    Columns of unlike units want a `SetScaler` before. Cost of `fit`: n d^2 products for a sample of n points; of
+    Mean and covariance are pooled: the weight of a set is its number of points, and weights only matter within a set.
+    They are computed from up to 65,536 points (4,194,304 / d above 64 dimensions, at least 4,096), selected by a hash
+    of their positions if there are more. `fit` reads the data once; blocks and workers change no bit. Use a `SetScaler`
+    first if columns have different units. Cost of `fit`: n d^2 products for a sample of n points; of
     `transform`: d k for each point.
 
     References
@@ -200,72 +197,72 @@ class SetPCA(TransformerMixin, BaseEstimator):
         self.on_error = on_error
 
     def fit(self, X: Any, y: Any = None) -> SetPCA:
-        """Find mean and axes of the points of the sets X; one pass over the data. ``y`` is not used."""
+        """Compute mean and axes of the points of the sets X in one pass. ``y`` is ignored."""
         whiten, skip = check_bool("whiten", self.whiten), should_skip(self)
         sets = check_sets(X)
-        wanted = _check_n_components(self.n_components, sets.n_dims)
-        found = summarize(sets, None, skip=skip, sampled=True)
-        mean, variances, axes = _principal_components(found.sample)  # type: ignore[arg-type]
-        shares = variances / variances.sum()
-        k = wanted if isinstance(wanted, int) else _n_explaining(shares, wanted)
+        n_components = _check_n_components(self.n_components, sets.n_dims)
+        summary = summarize(sets, None, skip=skip, sampled=True)
+        mean, variances, axes = _principal_components(summary.sample)  # type: ignore[arg-type]
+        ratios = variances / variances.sum()
+        k = n_components if isinstance(n_components, int) else _n_explaining(ratios, n_components)
         deviations = np.ones(k)
         if whiten:
-            flat = variances[:k] <= ZERO_VARIANCE_RTOL * variances[0]
-            deviations = np.where(flat, 1.0, np.sqrt(variances[:k]))
-            axes[:k][flat] = 0
-        set_fit_attributes(self, sets, found.bad, found.reason)
-        self.explained_variance_, self.explained_variance_ratio_ = variances[:k], shares[:k]
+            is_constant = variances[:k] <= ZERO_VARIANCE_RTOL * variances[0]
+            deviations = np.where(is_constant, 1.0, np.sqrt(variances[:k]))
+            axes[:k][is_constant] = 0
+        set_fit_attributes(self, sets, summary.bad, summary.reason)
+        self.explained_variance_, self.explained_variance_ratio_ = variances[:k], ratios[:k]
         self.spec_ = ComponentsSpec(
             _floats(sets.origin), _floats(mean), tuple(map(_floats, axes[:k])), _floats(deviations)
         )
         return self
 
     def transform(self, X: Any) -> SampleSets | SetStore:
-        """The components of the sets X: in memory, or a lazy view of a store."""
+        """Return the components of the sets X: in memory, or as a lazy view of a store."""
         sets = check_fitted_sets(self, X)
         return sets.mapped(self.spec_) if isinstance(sets, SetStore) else self.spec_.apply(sets)
 
     @property
     def components_(self) -> F64:
-        """(k, d): the axes."""
+        """Axes (k, d)."""
         return np.array(self.spec_.axes)
 
     @property
     def mean_(self) -> F64:
-        """(d,): what is subtracted, in true coordinates."""
+        """Mean (d,) in the coordinates of the data."""
         return np.asarray(np.array(self.spec_.mean) + self.origin_)
 
     @property
     def n_components_(self) -> int:
-        """The number k of components."""
+        """Number k of components."""
         return self.spec_.n_features
 
 
-def _check_n_components(given: Any, d: int) -> int | float:
-    """A number of components, or a share of the variance, checked."""
-    number = isinstance(given, Real) and not isinstance(given, bool | np.bool_)
-    if number and isinstance(given, Integral) and 1 <= int(given) <= d:
-        return int(given)
-    if number and not isinstance(given, Integral) and 0 < given < 1:
-        return float(given)
+def _check_n_components(param: Any, d: int) -> int | float:
+    """Return a number of components or a fraction of the variance."""
+    is_number = isinstance(param, Real) and not isinstance(param, bool | np.bool_)
+    if is_number and isinstance(param, Integral) and 1 <= int(param) <= d:
+        return int(param)
+    if is_number and not isinstance(param, Integral) and 0 < param < 1:
+        return float(param)
     raise ValueError(
-        f"n_components must be a whole number from 1 to the {d} dimensions of the points, or a share of the variance "
-        f"between 0 and 1; found {given!r:.200}"
+        f"n_components must be an integer from 1 to the {d} dimensions of the points, or a fraction of the variance "
+        f"between 0 and 1; got {param!r:.200}"
     )
 
 
 def _principal_components(sample: PooledSample) -> tuple[F64, F64, F64]:
-    """Mean (d,), variances (d,), largest first, and axes (d, d), of the points of a sample."""
+    """Return mean (d,), variances (d,) in descending order, and axes (d, d) of a sample."""
     w = np.ones(len(sample.points)) if sample.weights is None else sample.weights
     x, w = sample.points[w > 0].astype(np.float64), w[w > 0] / w.sum()
     if len(x) == 0 or (x == x[0]).all():
         raise SampleSetError(
-            "the points (of set 0 and all others) are equal: they have no principal components"
+            "the points (of set 0 and all others) must not all be equal for principal components"
         )
-    with one_blas_thread():  # whose sums have one order
+    with one_blas_thread():  # sums have a fixed order
         mean = w @ x
         x -= mean
-        unit = np.abs(x).max()  # whose squares are floats, whatever the units
+        unit = np.abs(x).max()  # squares neither overflow nor underflow
         x /= unit
         variances, axes = np.linalg.eigh((x * w[:, None]).T @ x)
     axes = axes.T[::-1]
@@ -273,9 +270,9 @@ def _principal_components(sample: PooledSample) -> tuple[F64, F64, F64]:
     return mean, np.maximum(variances[::-1], 0) * float(unit) ** 2, axes
 
 
-def _n_explaining(shares: F64, wanted: float) -> int:
-    """The fewest first shares that sum to what is wanted."""
-    return min(int(np.searchsorted(np.cumsum(shares), wanted)) + 1, len(shares))
+def _n_explaining(ratios: F64, fraction: float) -> int:
+    """Return the smallest number of leading ratios whose sum reaches ``fraction``."""
+    return min(int(np.searchsorted(np.cumsum(ratios), fraction)) + 1, len(ratios))
 
 
 def _floats(values: F64) -> tuple[float, ...]:

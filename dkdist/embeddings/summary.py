@@ -32,12 +32,12 @@ class SummarySpec(Params[Any]):
 
     @property
     def n_dims(self) -> int:
-        """The dimension d of the points."""
+        """Dimension d of the points."""
         return len(self.centre)
 
     @property
     def domain(self) -> None:
-        """None: points may lie anywhere."""
+        """None: the domain is unbounded."""
 
     @property
     def n_features(self) -> int:
@@ -82,15 +82,15 @@ class SummarySpec(Params[Any]):
         which estimates the density at the quantile by (b - a) / (F^-1(b) - F^-1(a)) and is continuous in s.
         """
         first = one.relative[:1].astype(np.float64)  # constant dimensions are exactly 0 from there
-        y, there = ((points - first) / np.array(self.scale) for points in (one.relative, at))
+        y, z = ((points - first) / np.array(self.scale) for points in (one.relative, at))
         u, g = weight_fractions(one), gradient[:-1].reshape(N_STATISTICS, self.n_dims, -1)
         mean = u @ y
         std = np.sqrt(u @ (y - mean) ** 2)
-        found = there @ g[0]
-        found += np.divide((there - mean) ** 2, 2 * std, out=np.zeros_like(there), where=std > 0) @ g[1]
+        influence = z @ g[0]
+        influence += np.divide((z - mean) ** 2, 2 * std, out=np.zeros_like(z), where=std > 0) @ g[1]
         for (low, high, slope), by_level in zip(_ramps(y, u), g[2:], strict=True):
-            found += ((np.clip(there, low, high) - low) * slope) @ by_level
-        return np.asarray(found)
+            influence += ((np.clip(z, low, high) - low) * slope) @ by_level
+        return np.asarray(influence)
 
 
 def _statistics(x: Array, w: F64 | None) -> F64:
@@ -125,9 +125,9 @@ def _positions(v: F64, levels: F64) -> Array:
     """(..., L) first positions where the cumulated weight reaches each level; weights (..., n) are sorted by value."""
     mass = v.cumsum(axis=-1)
     thresholds = levels * mass[..., -1:]  # sums of float32 weights of similar size are exact in float64
-    found = [(mass < thresholds[..., k, None]).sum(axis=-1) for k in range(len(levels))]
+    positions = [(mass < thresholds[..., k, None]).sum(axis=-1) for k in range(len(levels))]
     last = (v > 0).sum(axis=-1) - 1  # the maximum, however small its weight is
-    return np.stack([last if t == 1 else p for p, t in zip(found, levels, strict=True)], axis=-1)
+    return np.stack([last if t == 1 else p for p, t in zip(positions, levels, strict=True)], axis=-1)
 
 
 def _ramps(y: F64, u: F64) -> list[tuple[F64, F64, F64]]:
@@ -183,7 +183,7 @@ class SummaryEmbedding(SetEmbedding):
     a box plot. In sets of more than 20 points a single outlier does not determine the levels 0.05 and 0.95; the
     extremes detect it. All columns except log(n), the number of points, use the weights and ignore points of weight 0.
     Rows are float32 of length 9 d + 1, and a set's row depends on that set alone, bit for bit on processors of one
-    kind. A `SetStore` gives a lazy dask array with known chunks; anything else gives an ndarray. Cost: n d log2(n)
+    type. A `SetStore` gives a lazy dask array with known chunks; anything else gives an ndarray. Cost: n d log2(n)
     steps a set; 8 us for 200 points in 10 dimensions on one core, 130 us if they have weights.
 
     Examples

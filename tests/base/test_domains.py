@@ -136,7 +136,7 @@ def test_data_of_fit_are_embedded_without_a_word_and_others_are_told_of():
     assert 0.05 < embedding.outside_share_ < 0.2
     embedding.transform(sets)
     far = [x + 100 for x in sets]
-    with pytest.warns(UserWarning, match=r"points of 40 sets .* lie outside"):
+    with pytest.warns(UserWarning, match=r"points in 40 sets .* are outside"):
         embedding.transform(far)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -149,7 +149,7 @@ def test_data_of_fit_are_embedded_without_a_word_and_others_are_told_of():
 def test_points_outside_a_given_domain_may_count_at_the_wall(embedding, domain, tmp_path):
     sets = [np.random.default_rng(i).normal(0.5, 0.4, (50, 2)) for i in range(9)]
     clipped = [x.clip(0, 1) for x in sets]
-    with pytest.raises(dk.SampleSetError, match="outside='clip' count such points"):
+    with pytest.raises(dk.SampleSetError, match="Pass a larger domain, outside='clip'"):
         embedding(domain=domain).fit(sets)
     # a bandwidth that is chosen leaves out what lies outside, and not what lies at the wall
     given = {} if embedding is dk.HistogramEmbedding else {"bandwidth": 0.1}
@@ -201,7 +201,7 @@ def test_heavy_tails_cost_little_against_ranks(name, draw, loss):
     assert accuracy(sets, y, "robust") > accuracy(ranked, y, "unit") - loss - noise
 
 
-@pytest.mark.filterwarnings("ignore:.* lie outside")
+@pytest.mark.filterwarnings("ignore:.* are outside")
 def test_a_single_outlier_costs_nothing():
     rng = np.random.default_rng(0)
     y = np.arange(500) % 2

@@ -124,9 +124,9 @@ def test_points_outside_are_counted_and_lost_chunks_named(tmp_path, small_pieces
     arrays = [RNG.normal(size=(20_000, 2)), RNG.normal(size=(90, 2))]
     store = write(tmp_path / "s.zarr", arrays)
     embedding = dk.MeanEmbedding(200, 1.0, "fourier").fit(store[1:])
-    with pytest.warns(UserWarning, match="points of 1 sets") as told:
+    with pytest.warns(UserWarning, match="points in 1 sets") as told:
         found = embedding.transform(store).compute()
-    with pytest.warns(UserWarning, match="points of 1 sets") as in_memory:
+    with pytest.warns(UserWarning, match="points in 1 sets") as in_memory:
         expected = embedding.transform(store.load())
     assert str(told[0].message) == str(in_memory[0].message)
     np.testing.assert_array_equal(found, expected)

@@ -8,7 +8,7 @@ import pytest
 from scipy.spatial.distance import cdist, pdist
 
 import dkdist as dk
-from dkdist._base.sampling import smallest_keys, random_row_keys, random_subset, random_runs
+from dkdist._base.sampling import random_row_keys, random_runs, random_subset, smallest_keys
 
 GRID = np.stack(np.meshgrid(np.arange(512.0), np.arange(512.0)), axis=-1).reshape(-1, 2)
 
@@ -146,5 +146,7 @@ def test_runs_are_within_bounds_and_distinct(n):
 
 def test_keys_of_rows_do_not_depend_on_pieces():
     keys = random_row_keys(0, 1000, 3)
-    np.testing.assert_array_equal(np.concatenate([random_row_keys(a, 100, 3) for a in range(0, 1000, 100)]), keys)
+    np.testing.assert_array_equal(
+        np.concatenate([random_row_keys(a, 100, 3) for a in range(0, 1000, 100)]), keys
+    )
     np.testing.assert_array_equal(smallest_keys(keys, 10), np.sort(np.argsort(keys)[:10]))

@@ -130,7 +130,7 @@ def test_frames_of_rows_have_ids_and_names(tmp_path):
     np.testing.assert_array_equal(rows.to_numpy(), dk.MomentEmbedding().fit_transform(SETS[3:]))
     features = dk.RandomFourierFeatures(4, sigma=1.0).set_output(transform="pandas").fit_transform(rows)
     assert features.columns[0] == "randomfourierfeatures0"
-    with pytest.raises(ValueError, match="rows of a store are lazy"):
+    with pytest.raises(ValueError, match="a store, whose rows are lazy"):
         model.transform(dk.write_sets(tmp_path / "s.zarr", SETS))
 
 

@@ -22,7 +22,7 @@ IDS = np.array([f"p{i:02d}" for i in range(N)])
 SETS = dk.SampleSets.from_arrays([RNG.normal(c, 0.3, (12, 2)) for c in Y], ids=IDS, targets={"age": Y + 50})
 SERIES = pd.Series(Y, index=IDS)
 SHUFFLED = SERIES.sample(frac=1, random_state=3)
-ANOTHER = "targets are in another order than the sets"
+ANOTHER = "y must be in the order of the sets, as this step ignores its index"
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_rows_that_other_steps_made_have_no_known_order():
     for model in (make_pipeline(dk.MomentEmbedding(), StandardScaler(), ridge()), MODELS["union"]()):
         fitted = model.fit(SETS, SERIES)
         assert fitted.score(SETS, SERIES) > 0.9
-        with pytest.raises(SampleSetError, match="in another order, and nothing is known of the order"):
+        with pytest.raises(SampleSetError, match="order of the rows, whose ids another step has removed"):
             fitted.score(SETS, SHUFFLED)
     backwards = SETS[::-1]
     assert fitted.score(backwards, SERIES[::-1]) > 0.9
@@ -164,7 +164,7 @@ def test_rows_are_plain_arrays_and_their_owners_forgotten_with_them():
 
 def test_guarded_rows_tell_what_they_are():
     rows = dk.MomentEmbedding().fit_transform(SETS, SHUFFLED)
-    assert repr(rows) == f"UnalignedRows(shape=(40, 2)): the {ANOTHER}"
+    assert repr(rows) == "UnalignedRows(shape=(40, 2)): the targets are in another order than the sets"
     assert len(rows) == N
     for use in (np.asarray, np.sum, lambda r: np.vstack([r, r]), lambda r: np.concatenate([r, r])):
         with pytest.raises(SampleSetError, match=ANOTHER):

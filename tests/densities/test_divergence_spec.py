@@ -18,8 +18,8 @@ from dkdist.embeddings.divergence_params import (
     MAX_BALL_TERMS,
     DivergenceSpec,
     ball_of_degrees,
-    min_ball_bandwidth,
     lattice_size,
+    min_ball_bandwidth,
 )
 from dkdist.sets import SampleSets
 
@@ -170,7 +170,9 @@ def test_ball_holds_the_least_damped_terms(d, h):
     assert len(exponents) == len(terms) <= MAX_BALL_TERMS
     exponent = np.linalg.norm(np.pi * exponents * bandwidth, axis=1)
     assert exponent.max() <= r * (1 + 1e-9)
-    assert r == pytest.approx(np.sqrt(2 * np.log(1 / 3e-4)), rel=1e-6) or len(exponents) > MAX_BALL_TERMS * 0.9
+    assert (
+        r == pytest.approx(np.sqrt(2 * np.log(1 / 3e-4)), rel=1e-6) or len(exponents) > MAX_BALL_TERMS * 0.9
+    )
 
 
 @pytest.mark.parametrize(("d", "h"), [(4, 0.0985), (5, 0.147), (6, 0.19)])

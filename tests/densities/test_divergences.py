@@ -95,7 +95,8 @@ def test_quantile_inverts_the_distribution_function(name):
 
 def test_unknown_name_lists_the_known_ones():
     with pytest.raises(
-        ValueError, match=r"unknown divergence 'jensen'.*'jensen-shannon'.*'chi2'.*callable kappa"
+        ValueError,
+        match=r"divergence must be one of .*'jensen-shannon'.*'chi2'.*callable kappa.*got 'jensen'",
     ):
         divergence("jensen")
 

@@ -240,14 +240,14 @@ def test_rules_are_sorted_non_negative_float64_and_private(name, rule):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"rule": "sobol"}, "unknown frequency rule 'sobol': expected one of 'fitted'"),
-        ({"rule": "gauss", "n": 0}, "n = 0"),
+        ({"rule": "sobol"}, "rule must be one of 'fitted'.*got 'sobol'"),
+        ({"rule": "gauss", "n": 0}, "n must be at least 1; got 0"),
         ({"rule": "fitted", "n": 17}, "at most 16"),
-        ({"rule": "fitted", "ratio": 1.0}, "ratio = 1.0"),
-        ({"rule": "gauss", "n": 2, "uniforms": np.zeros(2)}, "takes none"),
-        ({"rule": "random", "n": 2}, "needs uniforms"),
-        ({"rule": "random", "n": 2, "uniforms": np.zeros(3)}, r"shape \(3,\): expected \(2,\)"),
-        ({"rule": "random", "n": 2, "uniforms": np.array([0.5, 1.0])}, "from 0.5 to 1"),
+        ({"rule": "fitted", "ratio": 1.0}, "ratio, the largest .* got 1.0"),
+        ({"rule": "gauss", "n": 2, "uniforms": np.zeros(2)}, "uniforms must be None for the .gauss. rule"),
+        ({"rule": "random", "n": 2}, "uniforms must be an array.*got None"),
+        ({"rule": "random", "n": 2, "uniforms": np.zeros(3)}, r"uniforms must have shape \(2,\); got \(3,\)"),
+        ({"rule": "random", "n": 2, "uniforms": np.array([0.5, 1.0])}, "got 0.5 to 1"),
     ],
 )
 def test_wrong_requests_are_refused(arguments, message):

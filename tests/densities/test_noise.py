@@ -82,5 +82,5 @@ def test_stores_and_memory_and_single_points(tmp_path):
     assert noise[0] > 10 * noise[1]
     store = dk.write_sets(tmp_path / "s.zarr", sets)
     np.testing.assert_array_equal(embedding.noise(store), noise)
-    with pytest.raises(ValueError, match="found nodes='uniform'"):
+    with pytest.raises(ValueError, match="got nodes='uniform'"):
         dk.DivergenceEmbedding(domain="unit", nodes="uniform", n_nodes=50).fit(sets).noise(sets)

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist._base.influence import point_influences
-from dkdist.embeddings.pair_selection import _halves, select_pairs, compute_pair_tests
+from dkdist.embeddings.pair_selection import _halves, compute_pair_tests, select_pairs
 from dkdist.embeddings.structure import FeatureBlock, FeatureUnionParams
 
 BOX = (-4.0, 4.0)
@@ -112,7 +112,9 @@ def test_marginals_of_every_set_change_nothing() -> None:
     sets = classes(60, 4, [(0, 3)])
     rng = np.random.default_rng(0)
     bent = [np.exp(x * rng.uniform(0.2, 1, 4)) + rng.normal(size=4) for x in sets]
-    np.testing.assert_array_equal(compute_pair_tests(dk.SampleSets.from_arrays(bent)).t, compute_pair_tests(sets).t)
+    np.testing.assert_array_equal(
+        compute_pair_tests(dk.SampleSets.from_arrays(bent)).t, compute_pair_tests(sets).t
+    )
 
 
 @pytest.mark.parametrize(
@@ -292,7 +294,7 @@ def test_what_stands_around_embeddings_takes_them(tmp_path: Any) -> None:
     [
         ("tree", "structure must be one of 'auto', 'joint', 'marginal', 'pairs'"),
         ([], "or a list of different pairs such as"),
-        ([(0, 4)], "of dimensions 0 to 3; found"),
+        ([(0, 4)], "of dimensions 0 to 3; got"),
         ([(0, 0)], "list of different pairs"),
         ([(0, 1), (1, 0)], "list of different pairs"),
         ([(0, 1, 2, 3)], "groups of three"),
@@ -308,9 +310,9 @@ def test_other_structures_are_refused(kind: str, structure: Any, message: str) -
 
 
 def test_dimensions_too_few_or_too_many_for_pairs_are_told() -> None:
-    with pytest.raises(ValueError, match=r"2 to 512 dimensions, found 1: use structure='marginal'"):
+    with pytest.raises(ValueError, match=r"2 to 512 dimensions; got 1\. Use structure='marginal'"):
         dk.DivergenceEmbedding(structure="pairs").fit(classes(4, 1, []))
-    with pytest.raises(ValueError, match=r"found 513: name the pairs.*SetPCA"):
+    with pytest.raises(ValueError, match=r"got 513\. List the pairs.*SetPCA"):
         dk.L2Embedding(structure="pairs").fit(classes(4, 513, []))
     wide = dk.HistogramEmbedding(2).fit(classes(4, 513, []))
     assert wide.structure_ == "marginal"
@@ -329,5 +331,5 @@ def test_parts_that_do_not_fit_are_no_specification() -> None:
         lambda: FeatureBlock((0, 1), pair.spec, float("nan")),
         lambda: FeatureBlock((0, 1), pair.spec, -1.0),
     ):
-        with pytest.raises(ValueError, match=r"dimensions|weight must be|parts must be"):
+        with pytest.raises(ValueError, match=r"dimensions|weight must be|parts must contain"):
             wrong()

@@ -123,7 +123,9 @@ def test_long_strings_are_hashed_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     rows, calls = ours.transform(TRAIN), []
     counted = ngrams._count_ngrams
     monkeypatch.setattr(ngrams, "MAX_SYMBOLS", 40)
-    monkeypatch.setattr(ngrams, "_count_ngrams", lambda s, *more: calls.append(s.n_points) or counted(s, *more))
+    monkeypatch.setattr(
+        ngrams, "_count_ngrams", lambda s, *more: calls.append(s.n_points) or counted(s, *more)
+    )
     np.testing.assert_array_equal(ours.transform(TRAIN), rows)
     longest = max(map(len, TRAIN))
     assert sum(calls) == sum(map(len, TRAIN))

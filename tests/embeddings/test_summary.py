@@ -150,7 +150,9 @@ def test_influences_on_extremes_are_those_of_leaving_points_out(weighted, statis
     u = u / u.sum()
     without = np.array([best(np.delete(x, i, axis=0), axis=0) for i in range(n)])
     expected = (best(x, axis=0) - without) * ((1 - u) / u)[:, None]
-    found = point_influences(SummarySpec((0.0, 0.0), (1.0, 1.0)).materialize(), sets, gradient_of(statistic, 2))
+    found = point_influences(
+        SummarySpec((0.0, 0.0), (1.0, 1.0)).materialize(), sets, gradient_of(statistic, 2)
+    )
     np.testing.assert_allclose(found, expected - u @ expected, rtol=1e-9, atol=1e-9)
 
 

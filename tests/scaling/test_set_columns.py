@@ -61,17 +61,17 @@ def test_a_union_is_learnt_from(store):
 
 def test_what_is_no_column_is_refused():
     for columns, said in (
-        ("sex", "no targets 'sex'; they have \\['age', 'site', 'sick', 'both'\\]"),
+        ("sex", "targets of the sets, \\['age', 'site', 'sick', 'both'\\]; got 'sex'"),
         ([], "columns must name"),
         ([3], "columns must name"),
-        ("both", "'both' have 2 numbers a set"),
+        ("both", "'both' must have 1 number per set; got 2"),
     ):
         with pytest.raises(ValueError, match=said):
             dk.SetColumns(columns).fit(SETS)
-    with pytest.raises(ValueError, match="no targets 'age'; they have \\[\\]"):
+    with pytest.raises(ValueError, match="targets of the sets, \\[\\]; got 'age'"):
         dk.SetColumns("age").fit(list(SETS))
     fitted = dk.SetColumns("age").fit(SETS)
-    with pytest.raises(ValueError, match="'age' is text, and was numbers in fit"):
+    with pytest.raises(ValueError, match="'age' must be numeric, as in fit; got text"):
         fitted.transform(SETS.labelled(targets={"age": SITE}))
 
 

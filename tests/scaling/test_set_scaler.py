@@ -333,9 +333,9 @@ def test_wrong_options_and_sets_are_named(store):
         dk.SetScaler(per_set="no").fit(store)
     scaler = dk.SetScaler().fit(store)
     for bad, message in (
-        ([np.zeros((2, 3))], "have 3 dimension"),
+        ([np.zeros((2, 3))], "as in fit; got 3"),
         ([np.zeros((2, 2)), np.array([[0.0, np.nan]])], "point 0 of set 1 is nan in column 1"),
-        (["GATTACA"], "strings of characters"),
+        (["GATTACA"], "are strings, which have no coordinates"),
     ):
         with pytest.raises(dk.SampleSetError, match=message):
             scaler.transform(bad)
