@@ -167,7 +167,7 @@ def test_ids_may_have_parts_of_the_path(tmp_path):
     for path in paths:
         path.parent.mkdir()
         path.write_bytes(fcs_bytes(COUNTS))
-    with pytest.raises(dk.SourceError, match=r"set 'A01' is in .*plate1.* and in .*plate2.*id_parts=2"):
+    with pytest.raises(dk.SourceError, match=r"got 'A01' in .*plate1.* and in .*plate2.*id_parts=2"):
         dk.import_sets(MemoryStore(), paths)
     expected = ["plate1/A01", "plate2/A01"]
     assert dk.import_sets(MemoryStore(), paths, dk.CytometryReader(id_parts=2)).ids.tolist() == expected

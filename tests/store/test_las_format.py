@@ -156,7 +156,7 @@ def test_the_origin_may_be_requested(tmp_path, capsys):
     assert main([*command, "here", "--overwrite"]) == 2
     assert "--origin must be numbers such as 500000,5400000,0; got 'here'" in capsys.readouterr().err
     assert main([*command, "1,2,3", "--append"]) == 2
-    assert "--origin is for new stores" in capsys.readouterr().err
+    assert "--origin applies to new stores only" in capsys.readouterr().err
 
 
 def panic(*args, **kwargs):
@@ -202,5 +202,5 @@ def test_a_panic_of_a_storage_names_the_store(tmp_path):
 def test_a_file_without_points_is_refused(tmp_path):
     path = tmp_path / "a.las"
     path.write_bytes(las_bytes(np.zeros((0, 3))))
-    with pytest.raises(dk.SourceError, match="it has no sets"):
+    with pytest.raises(dk.SourceError, match="must have at least one set"):
         imported(path)
