@@ -77,10 +77,9 @@ MAX_SHARD_BYTES = 2**36  # 64 GiB (tests/places/test_hostile.py)
 MAX_BYTES = 2**60  # products of sizes stay exact in int64 (tests/places/test_hostile.py)
 MAX_TABLE_BYTES = 2**26  # checksums of 16 million chunks (tests/places/test_hostile.py)
 MAX_BLOCKS = 2**20  # blocks of a feature store (tests/files/test_feature_store.py)
-MAX_ARRAYS = 4096  # arrays per store (tests/places/test_hostile.py)
-MAX_DOCUMENT_BYTES = (
-    2**21
-)  # nested JSON takes up to 25 times its text in memory (tests/places/test_hostile.py)
+MAX_ARRAYS = 4096  # arrays per store (tests/places/test_foreign_files.py)
+# Nested JSON takes up to 25 times its text in memory (tests/places/test_foreign_files.py)
+MAX_DOCUMENT_BYTES = 2**21
 DOCUMENT = "zarr.json"
 
 
