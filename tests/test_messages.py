@@ -59,9 +59,7 @@ def test_a_path_where_sets_are_wanted(path: Any) -> None:
 )
 def test_a_frame_where_sets_are_wanted(embed: Any) -> None:
     frame = pd.DataFrame({"donor": np.repeat(np.arange(20), 20), "x": np.concatenate(SETS)[:, 0]})
-    with pytest.raises(
-        dk.SampleSetError, match=r"found DataFrame.*SampleSets\.from_frame\(X, set_id=\.\.\.\)"
-    ):
+    with pytest.raises(dk.SampleSetError, match=r"got DataFrame.*SampleSets\.from_frame\(X, set_id=\.\.\.\)"):
         embed(frame, LABELS)
 
 
@@ -78,7 +76,7 @@ def test_all_targets_of_sets_where_one_is_wanted(learner: Any) -> None:
     sets = dk.SampleSets.from_arrays(SETS, targets={"ill": LABELS, "age": LABELS + 40})
     X = sets if hasattr(learner, "summary") else np.array([x.mean(axis=0) for x in SETS])
     with pytest.raises(
-        ValueError, match=r"y must be an array .* found a mappingproxy of 'ill', 'age': give one"
+        ValueError, match=r"y must be an array .* got a mappingproxy of 'ill', 'age'. Pass one"
     ):
         learner().fit(X, sets.targets)
 
@@ -94,7 +92,7 @@ def test_sets_where_rows_are_wanted(tmp_path: Path) -> None:
     for X in (sets, dk.write_sets(tmp_path / "s.zarr", sets)):
         for fit in (lambda X: dk.IncrementalRidge().fit(X, LABELS), dk.RandomFourierFeatures(8).fit):
             with pytest.raises(
-                ValueError, match=r"takes rows of features, found sample sets.*put an embedding"
+                ValueError, match=r"must be rows of features; got sample sets.*Put an embedding"
             ):
                 fit(X)
 

@@ -439,7 +439,7 @@ def require_feature_rows(estimator: Any, X: Any) -> None:
     if isinstance(X, (str, bytes, PathLike)):
         raise ValueError(
             f"X of {type(estimator).__name__} must be rows of features; got {type(X).__name__}. For the path of a "
-            "store, pass open_sets(path) to an embedding, or open_features(path)."
+            "store, pass dk.open_sets(path) to an embedding, or dk.open_features(path)."
         )
 
 

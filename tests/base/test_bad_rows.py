@@ -138,7 +138,7 @@ def prepare_without_bad_rows(*arguments: Any) -> Batch:
         [start + np.arange(part.stop - part.start) for start, part in arguments[-1].parts()]
     )
     bad = np.flatnonzero(np.isin(rows, BAD))
-    return replace(batch, order=exclude(batch.order, bad), held=exclude(batch.held, bad))
+    return replace(batch, train_rows=exclude(batch.train_rows, bad), held_out_rows=exclude(batch.held_out_rows, bad))
 
 
 @left_out

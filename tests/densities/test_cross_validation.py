@@ -104,7 +104,7 @@ def test_nodes_follow_the_bandwidth_up_to_a_limit():
     assert not bound.resolved_
     assert bound.bandwidth_ == pytest.approx(0.3 / 5)
     assert dk.L2Embedding(domain="unit").fit(normal(20, 2000)).n_basis_ > many.n_basis_
-    with pytest.warns(UserWarning, match="much finer than 36 nodes"):
+    with pytest.warns(UserWarning, match="too small for 36 nodes per dimension"):
         assert not dk.DivergenceEmbedding(bandwidth=0.01).fit(normal(3, 30, 2)).resolved_
 
 

@@ -298,7 +298,7 @@ def test_points_outside_the_data_are_clipped_with_a_warning_that_counts(with_one
     assert len(caught) == 1
     low, high = (np.array(side) for side in (embedding.spec_.domain.low, embedding.spec_.domain.high))
     count = sum(int(((x < low) | (x > high)).any(axis=1).sum()) for x in np.float32(with_one_outside))
-    assert str(caught[0].message).startswith(f"{count} points of ")
+    assert str(caught[0].message).startswith(f"{count} points in ")
     clipped = [np.clip(np.float32(x), *np.float32([low, high])) for x in with_one_outside]
     np.testing.assert_array_equal(rows, embedding.transform(clipped))
 

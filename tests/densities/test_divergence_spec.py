@@ -158,7 +158,7 @@ def test_points_outside_are_counted_set_by_set():
 
 
 def test_too_fine_a_bandwidth_is_refused_with_the_number_of_coefficients():
-    with pytest.raises(ValueError, match=r"1284 x 1284 cosine coefficients.*raise the bandwidth"):
+    with pytest.raises(ValueError, match=r"cosine coefficients; got 1284 x 1284.*Increase bandwidth"):
         spec_of("tensor", 2, bandwidth=0.001).materialize()
 
 

@@ -123,7 +123,7 @@ def test_the_bounds_of_the_data_and_points_outside():
         ({"n_bins": 0}, "n_bins must be an integer >= 1"),
         (
             {"n_bins": 2000},
-            "n_bins=2000 gives 4000000 cells in 2 joint dimensions, more than 1048576: lower n_bins",
+            "at most 1048576 cells; got 4000000 from n_bins=2000 in 2 joint dimensions. Reduce n_bins",
         ),
         ({"divergence": "kullback"}, "divergence must be one of 'jensen-shannon'.*got 'kullback'"),
         ({"structure": "tensor"}, "structure must be one of"),

@@ -83,7 +83,7 @@ def test_points_outside_count_at_the_wall_and_flat_dimensions_at_the_lower_one(d
 
 @pytest.mark.parametrize("d", [2, 3])
 def test_sets_of_any_size_have_the_same_bits_beside_some_that_take_the_grid(d, monkeypatch):
-    monkeypatch.setattr(divergence_spec, "MOST_STRAIGHT", 256)
+    monkeypatch.setattr(divergence_spec, "MAX_DIRECT_POINTS", 256)
     domain = Domain((0.0,) * d, (1.0,) * d, fixed=True)
     drawn = DivergenceSpec(domain, (0.1,) * d, "tensor", 10, (0.0, 0.8), (0.2, 0.3)).materialize()
     rng = np.random.default_rng(d)
@@ -92,7 +92,7 @@ def test_sets_of_any_size_have_the_same_bits_beside_some_that_take_the_grid(d, m
     for i in range(len(sets)):
         np.testing.assert_array_equal(drawn.embed(sets[i : i + 1])[0], rows[i])
     by_grid = drawn.densities(sets[1:2])[0, 0]
-    monkeypatch.setattr(divergence_spec, "MOST_STRAIGHT", 8192)
+    monkeypatch.setattr(divergence_spec, "MAX_DIRECT_POINTS", 8192)
     straight = drawn.densities(sets[1:2])[0, 0]
     assert np.abs(by_grid - straight).max() < 0.01 * straight.max()
 

@@ -193,7 +193,9 @@ def test_pieces_of_sequences_show_what_single_points_do_not() -> None:
     gradient = np.ones((1, 1))
     capped = point_influences(Count(5.0), one, gradient)[:, 0]
     assert capped[points == 1].min() > capped[points == 0].max()
-    assert not point_influences(Count(5.0, ordered=False), one, gradient).any()  # one point less is still above 5
+    assert not point_influences(
+        Count(5.0, ordered=False), one, gradient
+    ).any()  # one point less is still above 5
     # of means over points, which are linear in the distribution, pieces say what points do: the least squares are exact
     rng = np.random.default_rng(0)
     weighted = dk.SampleSets(rng.normal(size=(12, 1)), [0, 12], rng.uniform(0.1, 2, 12))
@@ -370,7 +372,7 @@ def fitted_steps():
         ({"reference": np.inf}, "reference must be a finite number"),
         ({"reference": [1.0, 2]}, "reference must be a finite number"),
         ({"sets": [np.zeros((2, 2)), np.full((2, 2), np.nan)]}, "set 1"),
-        ({"sets": [np.zeros((2, 3))]}, "fitted on sets of 2"),
+        ({"sets": [np.zeros((2, 3))]}, "must have 2 dimension.*as in fit; got 3"),
         ({"model": MOMENTS}, "fitted pipeline of SetScaler.*found MomentEmbedding"),
         ({"model": make_pipeline(dk.RandomFourierFeatures(4), RIDGE)}, "one embedding of sets, found 0"),
         ({"model": make_pipeline(MOMENTS, PCA(), RIDGE)}, "through step 'pca'"),
@@ -378,7 +380,7 @@ def fitted_steps():
         ({"model": make_pipeline(MOMENTS, OTHER)}, "through step 'ridge'"),
         ({"by": "set"}, "by must be one of 'point', 'dimension'"),
         ({"at": [0.0, 1]}, "at must be places"),
-        ({"at": [[0.0, 1, 2]]}, "fitted on sets of 2.*places are taken"),
+        ({"at": [[0.0, 1, 2]]}, "must have 2 dimension.*as in fit; got 3.*places are taken"),
         ({"at": [[0.0, np.nan]]}, "at: its places"),
         ({"at": [[0.0, 1]], "by": "dimension"}, "leave by='dimension' out"),
         ({"at": [[0.0, 1]], "reference": 1.0}, "reference is what"),

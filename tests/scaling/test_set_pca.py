@@ -145,7 +145,7 @@ def test_a_view_is_written_and_the_store_behind_it_is_left_alone(store: SetStore
         assert written.n_dims == 2
         np.testing.assert_array_equal(written.load().points, expected)
     for call in (lambda: view.append(some_sets(1)), view.verify, lambda: dk.compact(view)):
-        with pytest.raises(ValueError, match=r"go through SetPCA\(2\)"):
+        with pytest.raises(ValueError, match=r"a view with the transform SetPCA\(2\)"):
             call()
 
 
@@ -182,7 +182,7 @@ def test_other_numbers_of_components_are_refused(wrong: Any) -> None:
 
 
 def test_wrong_sets_are_named(store: SetStore) -> None:
-    with pytest.raises(TypeError, match="whiten is 'no'"):
+    with pytest.raises(TypeError, match="whiten must be True or False; got 'no'"):
         dk.SetPCA(whiten="no").fit(store)
     with pytest.raises(dk.SampleSetError, match=r"points .* must not all be equal"):
         dk.SetPCA().fit([np.ones((3, 2))] * 2)

@@ -256,7 +256,7 @@ def test_a_view_is_written_and_the_store_behind_it_is_left_alone(store, tmp_path
     ):
         assert np.array_equal(written.load().points, expected)
     for call in (lambda: view.append(heavy_sets(1)), view.verify, lambda: dk.compact(view)):
-        with pytest.raises(ValueError, match=r"go through SetScaler\('robust'\)"):
+        with pytest.raises(ValueError, match=r"a view with the transform SetScaler\('robust'\)"):
             call()
 
 
@@ -329,7 +329,7 @@ def test_wrong_options_and_sets_are_named(store):
     ):
         with pytest.raises(ValueError, match=message):
             dk.SetScaler(**options).fit(store)
-    with pytest.raises(TypeError, match="per_set is 'no'"):
+    with pytest.raises(TypeError, match="per_set must be True or False; got 'no'"):
         dk.SetScaler(per_set="no").fit(store)
     scaler = dk.SetScaler().fit(store)
     for bad, message in (
