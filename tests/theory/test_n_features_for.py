@@ -98,7 +98,7 @@ def test_more_is_asked_for_more():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"rule": "jl", "n_points": 3}, "rule must be one of 'rff'.*found 'jl'"),
+        ({"rule": "jl", "n_points": 3}, "rule must be one of 'rff'.*got 'jl'"),
         ({"rule": "rff"}, "takes n_points or n_dims, diameter, sigma; found none of them"),
         ({"rule": "rff", "n_points": 3, "sigma": 1.0}, "found n_points, sigma"),
         ({"rule": "taylor", "n_points": 3}, "takes n_dims, diameter, sigma"),
