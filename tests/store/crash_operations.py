@@ -108,7 +108,8 @@ def _sets_state(place):
     except FileNotFoundError:
         return None
     except dk.StoreFormatError as error:
-        if "nothing was committed" in str(error) or "holds no sets" in str(error):  # features, not complete
+        # The second is of features that are not complete: sets are looked for only where no features open.
+        if "nothing was committed" in str(error) or "got 'dkdist.features'" in str(error):
             return None
         raise
     found.verify()
