@@ -39,7 +39,7 @@ def main() -> None:
                     for max_rounds in ROUNDS
                 }
                 for length in sorted(lengths) if lanes > 1 else (1,):
-                    with patch.object(sgd_epochs, "ROUND_ROWS", length * BLOCK):
+                    with patch.object(sgd_epochs, "MAX_ROWS_PER_SYNC", length * BLOCK):
                         model = dk.IncrementalSGDClassifier(n_epochs=epochs, n_lanes=lanes, random_state=0)
                         p = model.fit(Z[:n], y[:n]).predict_proba(Z[n:])
                     row = {"epochs": epochs, "lanes": lanes, "round": length, "log_loss": log_loss(y[n:], p)}

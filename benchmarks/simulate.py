@@ -42,10 +42,10 @@ from dkdist._runtime.futures import (
     TASKS_PER_SYNC,
 )
 from dkdist._runtime.map_reduce import MAX_WAITING_BYTES, MAX_WINDOW_BLOCKS, default_window, fold, map_blocks
-from dkdist.linear.epochs import MIN_SYNCS_PER_EPOCH, ROUND_ROWS
+from dkdist.linear.epochs import MIN_SYNCS_PER_EPOCH, MAX_ROWS_PER_SYNC
 
 BLOCK, D, COLUMNS = 2048, 5000, 600
-ROUND = ROUND_ROWS // BLOCK
+ROUND = MAX_ROWS_PER_SYNC // BLOCK
 STATE = 2 * 4 * D  # bytes of a state: two rows of float32
 MET = 2 * 8 * D  # of what lanes have come to
 GRAM = 8 * COLUMNS**2

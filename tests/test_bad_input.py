@@ -103,7 +103,7 @@ def test_targets_of_another_length(tmp_path: Path) -> None:
         dk.write_sets(tmp_path / "t.zarr", sets(), targets=np.zeros(7))
     assert not (tmp_path / "t.zarr").exists()
     lazy = dk.DivergenceEmbedding().fit_transform(dk.write_sets(tmp_path / "u.zarr", sets()))
-    with pytest.raises(ValueError, match=r"X has 8 rows but y has 7 targets"):
+    with pytest.raises(ValueError, match=r"each of the 8 rows of X; got 7 targets"):
         dk.IncrementalRidge().fit(lazy, np.zeros(7))
 
 

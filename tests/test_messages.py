@@ -34,7 +34,10 @@ def test_sets_for_a_search_without_an_embedding(tmp_path: Path) -> None:
     stored = dk.write_sets(tmp_path / "s.zarr", SETS)
     for model in (dk.IncrementalRidge(), make_pipeline(dk.RandomFourierFeatures(8), dk.IncrementalRidge())):
         for X in (SETS, stored):
-            with pytest.raises(ValueError, match=r"X are sample sets.*put an embedding of sets first"):
+            with pytest.raises(
+                ValueError,
+                match=r"X must be an array of features .*got sample sets\. Insert an embedding of sets first",
+            ):
                 dk.OnePassSearch(model, {}).fit(X, LABELS)
 
 

@@ -194,7 +194,7 @@ def test_a_table_that_is_appended_twice_is_refused(tmp_path, capsys):
     assert main(command) == 0
     assert main([*command, "--append"]) == 2
     assert "'000' of" in (said := capsys.readouterr().err)
-    assert "Leave it out, or give it an id of its own" in said
+    assert "Remove or rename it, or pass --overwrite instead of --append" in said
     assert len(dk.open_sets(tmp_path / "s")) == 12
 
 
@@ -260,7 +260,7 @@ def test_a_missing_target_is_refused_by_name(road):
         sets = road(unknown, target="ill")
         said = refusal(model().fit, sets, np.asarray(sets.targets["ill"][:]))
         assert "target 3 of 12" in said
-        assert "Leave out" in said
+        assert "Drop these sets, X[valid] and y[valid]" in said
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=["None", "nan", "NA"])
@@ -288,7 +288,8 @@ def test_a_target_that_is_missing_in_a_store_is_named_by_every_command(tmp_path,
         assert main(command) == 2
         said = capsys.readouterr().err
         assert (
-            "target 'ill' is missing for 1 of the 12 sets of the store: '003'. Leave these sets out" in said
+            "target 'ill' is missing for 1 of 12 sets (first: '003'). Import the sets with --missing-targets drop"
+            in said
         )
 
 

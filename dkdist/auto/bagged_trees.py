@@ -17,10 +17,7 @@ from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._numba.points import read_only
 from dkdist._utils.serialization import serializable
 from dkdist.auto._bagged_trees_numba import add_jumps, add_values
-
-DEFAULT_N_TREES = (
-    150  # out-of-bag predictions (56 trees) have a noise of about 0.1 standard deviations of the target
-)
+from dkdist.auto._tuning import DEFAULT_N_TREES
 
 
 @serializable("BaggedTrees")

@@ -26,36 +26,38 @@ def best_pipeline(
     steps: list[tuple[str, Any]] = [(name, step) for name, step in maps.items() if step is not None]
     rows = None if isinstance(part, LinearMember) else part.rows
     if sigma is None:
-        return Pipeline([*steps, ("embedding", embedding), *_standardised(view.spec)]), rows and rows[0]
+        return Pipeline(
+            [*steps, ("embedding", embedding), *_standard_scaler_steps(view.spec)]
+        ), rows and rows[0]
     features = RandomFourierFeatures(n_components, sigma=sigma, random_state=seed)
     features.fit(np.zeros((1, view.n_features), np.float32))
     if view.images:
-        made = _invariant(embedding, features, view.entry.images)
-        return Pipeline([*steps, ("embedding", made)]), rows and _mean_features(features, rows)
-    before = [("embedding", embedding), *_standardised(view.spec), ("features", features)]
-    return Pipeline([*steps, *before]), rows and features.transform(rows[0])
+        invariant = _invariant_features(embedding, features, view.entry.images)
+        return Pipeline([*steps, ("embedding", invariant)]), rows and _mean_features(features, rows)
+    transformers = [("embedding", embedding), *_standard_scaler_steps(view.spec), ("features", features)]
+    return Pipeline([*steps, *transformers]), rows and features.transform(rows[0])
 
 
-def _standardised(spec: Any) -> list[tuple[str, Any]]:
+def _standard_scaler_steps(spec: Any) -> list[tuple[str, Any]]:
     if not isinstance(spec, StandardisedSpec):
         return []
-    made = StandardScaler()
+    scaler = StandardScaler()
     inverse = np.array(spec.inverse)
-    made.mean_ = np.array(spec.centre)
-    made.scale_ = np.divide(1.0, inverse, out=np.ones_like(inverse), where=inverse > 0)
-    made.var_, made.n_features_in_, made.n_samples_seen_ = made.scale_**2, len(inverse), 1
-    return [("standardise", made)]
+    scaler.mean_ = np.array(spec.centre)
+    scaler.scale_ = np.divide(1.0, inverse, out=np.ones_like(inverse), where=inverse > 0)
+    scaler.var_, scaler.n_features_in_, scaler.n_samples_seen_ = scaler.scale_**2, len(inverse), 1
+    return [("standardise", scaler)]
 
 
-def _invariant(embedding: Any, features: RandomFourierFeatures, images: Any) -> InvariantFeatures:
-    made = InvariantFeatures(embedding, features, symmetries=[*images[1:]])
-    made.embedding_, made.features_ = embedding, features
-    made.spec_ = InvariantSpec(embedding.spec_, features.spec_, images, embedding.spec_.domain)
-    made.n_symmetries_, made.n_features_in_ = len(images), embedding.n_features_in_
-    made.origin_, made.skipped_ = embedding.origin_, embedding.skipped_
+def _invariant_features(embedding: Any, features: RandomFourierFeatures, images: Any) -> InvariantFeatures:
+    estimator = InvariantFeatures(embedding, features, symmetries=[*images[1:]])
+    estimator.embedding_, estimator.features_ = embedding, features
+    estimator.spec_ = InvariantSpec(embedding.spec_, features.spec_, images, embedding.spec_.domain)
+    estimator.n_symmetries_, estimator.n_features_in_ = len(images), embedding.n_features_in_
+    estimator.origin_, estimator.skipped_ = embedding.origin_, embedding.skipped_
     if hasattr(embedding, "feature_names_in_"):
-        made.feature_names_in_ = embedding.feature_names_in_
-    return made
+        estimator.feature_names_in_ = embedding.feature_names_in_
+    return estimator
 
 
 def _mean_features(features: RandomFourierFeatures, rows: tuple[F32, ...]) -> F32:

@@ -47,12 +47,9 @@ from scipy.optimize import nnls
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import as_real_array, check_bool
+from dkdist.auto._tuning import MAX_SCORES, MAX_SCORING_STEPS, MIN_VARIANCE_RATIO, VARIANCE_RTOL
 
-MOST_KEPT = 10_000  # scores: a ten-thousandth of the coverage
-ROUNDING = 1e-9  # of a rank
-MOST_STEPS = 50  # of the likelihood; some ten are taken
-SETTLED = 1e-9  # of the variances: when they no longer change
-LEAST = 1e-6  # of the mean squared residual: what no variance is below
+RANK_TOL = 1e-9  # of a rank
 
 
 @serializable("ConformalScores")
@@ -66,7 +63,7 @@ class ConformalScores:
     def check_loaded(self) -> None:
         """Raise ValueError unless there are as many scores as rows or groups, or 10,000, in ascending order."""
         if (
-            not min(self.n_rows, MOST_KEPT) <= len(self.values) <= MOST_KEPT
+            not min(self.n_rows, MAX_SCORES) <= len(self.values) <= MAX_SCORES
             or (np.diff(self.values) < 0).any()
         ):
             raise ValueError(
@@ -78,11 +75,11 @@ class ConformalScores:
 
         Raises ValueError unless 0 < coverage < 1.
         """
-        rank = int(np.ceil((self.n_rows + 1) * require_coverage(coverage) - ROUNDING))
+        rank = int(np.ceil((self.n_rows + 1) * require_coverage(coverage) - RANK_TOL))
         if rank > self.n_rows:
             return float("inf")
-        place = -(-rank * len(self.values) // self.n_rows)  # the first kept rank that is no smaller
-        return self.values[place - 1]
+        position = -(-rank * len(self.values) // self.n_rows)  # the first kept rank that is no smaller
+        return self.values[position - 1]
 
 
 def conformal_scores(scores: F64, groups: Any = None) -> ConformalScores:
@@ -90,15 +87,17 @@ def conformal_scores(scores: F64, groups: Any = None) -> ConformalScores:
     scores = finite_rows("scores", scores, 1)
     require_held_out(len(scores))
     order = np.argsort(scores, kind="stable")
-    n_kept = min(len(scores), MOST_KEPT)
+    n_kept = min(len(scores), MAX_SCORES)
     if groups is None:
         n = len(scores)
         ranks = -(-np.arange(1, n_kept + 1) * n // n_kept)
         return ConformalScores(n, tuple(scores[order][ranks - 1].tolist()))
     _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    below = np.cumsum(1.0 / sizes[group[order]]) / len(sizes)  # share of the groups at or below each score
-    places = np.searchsorted(below, np.arange(1, n_kept + 1) / n_kept - ROUNDING)
-    return ConformalScores(len(sizes), tuple(scores[order][np.minimum(places, len(scores) - 1)].tolist()))
+    weight_below = np.cumsum(1.0 / sizes[group[order]]) / len(
+        sizes
+    )  # share of the groups at or below each score
+    positions = np.searchsorted(weight_below, np.arange(1, n_kept + 1) / n_kept - RANK_TOL)
+    return ConformalScores(len(sizes), tuple(scores[order][np.minimum(positions, len(scores) - 1)].tolist()))
 
 
 def require_held_out(n: int) -> None:
@@ -122,8 +121,8 @@ def finite_rows(name: str, values: Any, n_dims: int, n_rows: int | None = None) 
     """``values`` as float64 of so many dimensions, all finite, of ``n_rows`` rows if given; ValueError by name."""
     array = as_real_array(name, values).astype(np.float64, copy=False)
     if array.ndim != n_dims or (n_rows is not None and len(array) != n_rows):
-        wanted = "some rows" if n_rows is None else f"{n_rows} rows"
-        raise ValueError(f"{name} must be {n_dims}-D, of {wanted}; found shape {array.shape}")
+        expected_rows = "some rows" if n_rows is None else f"{n_rows} rows"
+        raise ValueError(f"{name} must be {n_dims}-D, of {expected_rows}; found shape {array.shape}")
     if not np.isfinite(array).all():
         row = int(np.argmax(~np.isfinite(array.reshape(len(array), -1)).all(axis=1)))
         raise ValueError(f"{name} must be finite; found {array[row]} in row {row}: leave it out")
@@ -149,9 +148,9 @@ class PredictionSets:
         """
         p = finite_rows("probabilities", probabilities, 2)
         scores = self.by_class if check_bool("class_conditional", class_conditional) else (self.scores,)
-        held = 1 - p <= np.array([own.quantile(coverage) for own in scores])
-        held[np.arange(len(p)), p.argmax(axis=1)] = True
-        return np.asarray(held)
+        is_member = 1 - p <= np.array([class_scores.quantile(coverage) for class_scores in scores])
+        is_member[np.arange(len(p)), p.argmax(axis=1)] = True
+        return np.asarray(is_member)
 
 
 def fit_prediction_sets(probabilities: Any, labels: I64, groups: Any = None) -> PredictionSets:
@@ -195,7 +194,7 @@ class PredictionIntervals:
 
     def standard_deviations(self, n: int, sizes: Any = None) -> F64:
         """(n,) of the residuals of rows with these set sizes, as `fit_intervals` takes them."""
-        return np.sqrt(np.maximum(self.of_model + self.of_size * _one_over(n, sizes), self.least))
+        return np.sqrt(np.maximum(self.of_model + self.of_size * _inverse_sizes(n, sizes), self.least))
 
     def interval(self, predictions: Any, coverage: float = 0.9, sizes: Any = None) -> F64:
         """(n, 2) lower and upper ends around ``predictions`` (n,).
@@ -253,36 +252,36 @@ def fit_intervals(
     middle = finite_rows("predictions", predictions, 1)
     require_held_out(len(middle))
     squares = (finite_rows("targets", targets, 1, len(middle)) - middle) ** 2
-    columns = np.stack([np.ones(len(middle)), _one_over(len(middle), sizes)], axis=1)
+    columns = np.stack([np.ones(len(middle)), _inverse_sizes(len(middle), sizes)], axis=1)
     if not np.isfinite(squares.sum()):
         raise ValueError(
             "targets and predictions differ by more than floats can square: divide them by a number"
         )
-    least = LEAST * float(squares.mean()) if squares.any() else 1.0
-    of_model, of_size = _variance(squares, columns, least)
+    least = MIN_VARIANCE_RATIO * float(squares.mean()) if squares.any() else 1.0
+    of_model, of_size = _fit_variance(squares, columns, least)
     unscored = PredictionIntervals(of_model, of_size, least, ConformalScores(0, ()))
     scores = np.sqrt(squares) / unscored.standard_deviations(len(middle), sizes)
     return PredictionIntervals(of_model, of_size, least, conformal_scores(scores, groups))
 
 
-def _variance(squares: F64, columns: F64, least: float) -> tuple[float, float]:
+def _fit_variance(squares: F64, columns: F64, min_variance: float) -> tuple[float, float]:
     """a, b >= 0 of the largest likelihood: Fisher's scoring, each step least squares in units of the last variances."""
-    variance = np.full(len(squares), max(float(squares.mean()), least))
-    found = np.zeros(2)
-    for _ in range(MOST_STEPS):
-        found, _ = nnls(columns / variance[:, None], squares / variance)
-        before, variance = variance, np.maximum(columns @ found, least)
-        if np.abs(variance - before).max() <= SETTLED * variance.max():
+    variance = np.full(len(squares), max(float(squares.mean()), min_variance))
+    coefficients = np.zeros(2)
+    for _ in range(MAX_SCORING_STEPS):
+        coefficients, _ = nnls(columns / variance[:, None], squares / variance)
+        previous, variance = variance, np.maximum(columns @ coefficients, min_variance)
+        if np.abs(variance - previous).max() <= VARIANCE_RTOL * variance.max():
             break
-    return float(found[0]), float(found[1])
+    return float(coefficients[0]), float(coefficients[1])
 
 
-def _one_over(n: int, sizes: Any) -> F64:
+def _inverse_sizes(n: int, sizes: Any) -> F64:
     """One over the sizes; zeros where none are given."""
-    return np.zeros(n) if sizes is None else 1 / _positive("sizes", sizes, n)
+    return np.zeros(n) if sizes is None else 1 / _check_positive("sizes", sizes, n)
 
 
-def _positive(name: str, values: Any, n: int) -> F64:
+def _check_positive(name: str, values: Any, n: int) -> F64:
     array = finite_rows(name, values, 1, n)
     if (array <= 0).any():
         row = int(np.argmax(array <= 0))

@@ -13,13 +13,12 @@ from dkdist._base.inputs import Sets
 from dkdist._numba.arrays import F32, F64, Array
 from dkdist._runtime.map_reduce import map_blocks
 from dkdist._utils.serialization import serializable
+from dkdist.auto._tuning import ROWS_PER_PRODUCT
 from dkdist.auto.bagged_trees import BaggedTrees
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
-from dkdist.linear.kernel_ridge import CONSTANT
+from dkdist.linear.kernel_ridge import INTERCEPT_KERNEL
 from dkdist.models.model_text import require_working
-
-ROWS_AT_A_TIME = 1024
 
 
 @serializable("KernelMachine")
@@ -46,12 +45,12 @@ class KernelMember:
 
     def values(self, X: F32) -> F64:
         """(n, t) of rows X (n, m)."""
-        parts = [self._some(X[i : i + ROWS_AT_A_TIME]) for i in range(0, len(X), ROWS_AT_A_TIME)]
+        parts = [self._some(X[i : i + ROWS_PER_PRODUCT]) for i in range(0, len(X), ROWS_PER_PRODUCT)]
         return np.concatenate(parts) if parts else np.empty((0, self.duals.shape[1]))
 
     def _some(self, X: F32) -> F64:
         K = self.kernel.of(X.astype(np.float64), self.rows, self.centre)
-        return np.asarray(self.share * (K @ self.duals + CONSTANT * self.duals.sum(axis=0)))
+        return np.asarray(self.share * (K @ self.duals + INTERCEPT_KERNEL * self.duals.sum(axis=0)))
 
     def gradient(self, x: F32) -> F64:
         """(m, t) derivative by one row x (m,)."""
@@ -142,8 +141,8 @@ class Ensemble:
     def values(self, sets: Sets) -> F64:
         """(n, t) of all sets; a store's blocks are read, used and let go."""
         data = self.data(sets)
-        blocks = data.blocks(self.leaves, together=True)
-        work = partial(_values, data.features(self.leaves), self.parts, self.n_outputs)
+        blocks = data.blocks(self.leaves, simultaneous=True)
+        work = partial(_add_member_values, data.features(self.leaves), self.parts, self.n_outputs)
         return np.concatenate(map_blocks(blocks, work, blocks.bounds[:-1].tolist(), label="predict"))
 
 
@@ -162,7 +161,7 @@ def _check_node(node: Node, width_by_leaf: dict[int, int]) -> None:
         _check_node(child, width_by_leaf)
 
 
-def _values(features: Any, parts: Sequence[Any], n_outputs: int, block: Any, first: int) -> F64:
+def _add_member_values(features: Any, parts: Sequence[Any], n_outputs: int, block: Any, first: int) -> F64:
     total = np.zeros((len(block), n_outputs))
     for leaf, X in features(block, first, None):
         for part in parts:

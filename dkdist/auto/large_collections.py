@@ -25,23 +25,25 @@ from dkdist._base.inputs import Sets, map_set_blocks
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64
 from dkdist._utils.memory_budget import memory_limit, resident_bytes
-from dkdist.auto._tuning import MAX_NGRAMS
+from dkdist.auto._tuning import HELD_OUT_FRACTION, MAX_NGRAMS, STREAMED_PENALTY_FACTORS
 from dkdist.auto.ensemble import LinearMember
 from dkdist.auto.folds import draw_hold_out
 from dkdist.auto.representation_rows import FittedRepresentation, RowKernel
 from dkdist.auto.scoring import TrainingData
-from dkdist.auto.successive_halving import Average, Trial, best_average
+from dkdist.auto.successive_halving import Trial, WeightedAverage, best_average
 from dkdist.embeddings.invariant_features import InvariantSpec
 from dkdist.embeddings.ngrams import NGramEmbedding, NGramParams
 from dkdist.kernels._tuning import MAX_DENSE_INPUTS
 from dkdist.kernels.random_fourier_params import FourierSpec
 from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
-from dkdist.linear.many_models import Linear
+from dkdist.linear.many_models import LinearModel
 from dkdist.linear.ridge import IncrementalRidge
-from dkdist.linear.search_training import Candidate, Problem, measure, train
+from dkdist.linear.search_training import Candidate, SearchProblem, held_out_decision_values, train
 from dkdist.sets import SampleSets
 
-SYMBOL_BYTES = 3 * 5 * 12  # five n-grams of 12 bytes each, in the parts, in their concatenation and in a copy
+BYTES_PER_SYMBOL = (
+    3 * 5 * 12
+)  # five n-grams of 12 bytes each, in the parts, in their concatenation and in a copy
 
 
 def with_sparse_ngrams(trials: Sequence[Trial], sets: Sets) -> tuple[list[Trial], list[bool]]:
@@ -50,7 +52,7 @@ def with_sparse_ngrams(trials: Sequence[Trial], sets: Sets) -> tuple[list[Trial]
     The n-grams of a user's own embedding stay. Also which of the trials have sparse rows: none if these would take more
     than half of the memory that is left.
     """
-    if SYMBOL_BYTES * sets.n_points > (memory_limit() - resident_bytes()) / 2:
+    if BYTES_PER_SYMBOL * sets.n_points > (memory_limit() - resident_bytes()) / 2:
         return list(trials), [False] * len(trials)
     result, specs = [], set()
     for trial in trials:
@@ -58,11 +60,11 @@ def with_sparse_ngrams(trials: Sequence[Trial], sets: Sets) -> tuple[list[Trial]
             result.append(trial)
         elif trial.view.spec not in specs:
             specs.add(trial.view.spec)
-            result.append(replace(trial, kernel=RowKernel(None), view=_widen(trial.view, sets)))
+            result.append(replace(trial, kernel=RowKernel(None), view=_refit_ngrams(trial.view, sets)))
     return result, [isinstance(trial.view.spec, NGramParams) for trial in result]
 
 
-def _widen(view: FittedRepresentation, sets: Sets) -> FittedRepresentation:
+def _refit_ngrams(view: FittedRepresentation, sets: Sets) -> FittedRepresentation:
     if view.entry.family != "ngrams":
         return view
     embedding = NGramEmbedding(max_features=MAX_NGRAMS).fit(sets)
@@ -86,69 +88,78 @@ def _sparse_rows(spec: NGramParams, sets: Sets, first: int) -> sparse.csr_array:
     return spec.materialize().sparse_rows(loaded)
 
 
-HELD_OUT = 0.1
-NEARBY = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the penalty that was best on fewer sets
-
-
 @dataclass(frozen=True)
-class Streamed:
+class StreamedResult:
     """Machines on the leaves of trees, and their average on the rows that were held out to choose it."""
 
     trees: SharedFeatureGraph
     widths: list[int]
     machines: list[LinearMember]
-    average: Average
+    average: WeightedAverage
     calibration: F64 | None
 
 
-def learn_streamed(data: TrainingData, members: Sequence[Trial], n_components: int) -> Streamed:
+def fit_streamed(data: TrainingData, members: Sequence[Trial], n_components: int) -> StreamedResult:
     """Train all members on nine tenths of the sets, average what does best on the others."""
     sets, y, weights, seed = data.sets, data.y, data.weights, data.seed
     held_out = np.zeros(len(data), np.bool_)
-    held_out[draw_hold_out(len(data), data.classes, data.groups, HELD_OUT, seed, RngStream.HELD_OUT)] = True
-    learned = np.flatnonzero(~held_out)
-    members, are_sparse = with_sparse_ngrams(members, sets[learned])
-    trees, widths = _trees(members, n_components, seed)
-    problem = Problem(y, None, weights, held_out, seed, False)
+    held_out[
+        draw_hold_out(len(data), data.classes, data.groups, HELD_OUT_FRACTION, seed, RngStream.HELD_OUT)
+    ] = True
+    training_rows = np.flatnonzero(~held_out)
+    members, are_sparse = with_sparse_ngrams(members, sets[training_rows])
+    trees, widths = _make_graph(members, n_components, seed)
+    problem = SearchProblem(y, None, weights, held_out, seed, False)
     search = SearchData(sets, trees, widths, False)
-    dense, models = [], list[list[Linear]]()
+    dense, models = [], list[list[LinearModel]]()
     for leaf, (trial, is_sparse) in enumerate(zip(members, are_sparse, strict=True)):
-        alphas = [factor * trial.alpha for factor in NEARBY]
+        alphas = [factor * trial.alpha for factor in STREAMED_PENALTY_FACTORS]
         if is_sparse:
-            found = fit_sparse_ridge(trial.view.spec, sets[learned], y[learned], weights[learned], alphas)
-            models.append([Linear(leaf, W, b) for W, b in found])
+            models_by_alpha = fit_sparse_ridge(
+                trial.view.spec, sets[training_rows], y[training_rows], weights[training_rows], alphas
+            )
+            models.append([LinearModel(leaf, W, b) for W, b in models_by_alpha])
         else:
             dense.append(Candidate({}, IncrementalRidge(alphas=alphas), leaf))
             models.append([])
-    for candidate, of_member in zip(dense, train(search, dense, problem), strict=True):
-        models[candidate.leaf] = of_member
-    every = [model for of_member in models for model in of_member]
-    values = iter(measure(search, every, problem))
+    for candidate, member_models in zip(dense, train(search, dense, problem), strict=True):
+        models[candidate.leaf] = member_models
+    all_models = [model for member_models in models for model in member_models]
+    values = iter(held_out_decision_values(search, all_models, problem))
     evaluation = data.evaluation_set(np.flatnonzero(held_out))
-    tried = []
-    for trial, of_member in zip(members, models, strict=True):
-        for factor, _ in zip(NEARBY, of_member, strict=True):
-            own = next(values)[None]
-            tried.append(replace(trial, alpha=factor * trial.alpha, values=own, loss=evaluation.loss(own)))
-    average = best_average(sorted(tried, key=lambda trial: trial.loss), evaluation)
-    linear = {id(trial): model for trial, model in zip(tried, every, strict=True)}
+    trials = []
+    for trial, member_models in zip(members, models, strict=True):
+        for factor, _ in zip(STREAMED_PENALTY_FACTORS, member_models, strict=True):
+            member_values = next(values)[None]
+            trials.append(
+                replace(
+                    trial,
+                    alpha=factor * trial.alpha,
+                    values=member_values,
+                    loss=evaluation.loss(member_values),
+                )
+            )
+    average = best_average(sorted(trials, key=lambda trial: trial.loss), evaluation)
+    linear = {id(trial): model for trial, model in zip(trials, all_models, strict=True)}
     machines = [
         LinearMember(linear[id(trial)].leaf, linear[id(trial)].W, linear[id(trial)].b, share)
         for trial, share in zip(average.members, average.shares, strict=True)
     ]
-    return Streamed(trees, widths, machines, average, evaluation.calibration(average.values))
+    return StreamedResult(trees, widths, machines, average, evaluation.calibration(average.values))
 
 
-def _trees(members: Sequence[Trial], n_components: int, seed: int) -> tuple[SharedFeatureGraph, list[int]]:
+def _make_graph(
+    members: Sequence[Trial], n_components: int, seed: int
+) -> tuple[SharedFeatureGraph, list[int]]:
     """A leaf for each member; those of one embedding share its rows."""
-    own: dict[Any, Node] = {}
+    node_by_spec: dict[Any, Node] = {}
     roots, widths = [], []
     for leaf, trial in enumerate(members):
         spec, sigma = trial.view.spec, trial.row_kernel.sigma
         if sigma is None:
-            before = own.get(spec, Node(spec))
-            if before.leaf < 0:
-                own[spec] = replace(before, leaf=leaf)
+            node = node_by_spec.get(spec, Node(spec))
+            if node.leaf < 0:
+                node_by_spec[spec] = replace(node, leaf=leaf)
             else:
                 roots.append(Node(spec, (), leaf))
             widths.append(spec.n_features)
@@ -159,6 +170,6 @@ def _trees(members: Sequence[Trial], n_components: int, seed: int) -> tuple[Shar
         if trial.view.images:
             roots.append(Node(InvariantSpec(spec, features, trial.view.entry.images, spec.domain), (), leaf))
         else:
-            before = own.get(spec, Node(spec))
-            own[spec] = replace(before, children=(*before.children, Node(features, (), leaf)))
-    return SharedFeatureGraph((*own.values(), *roots)), widths
+            node = node_by_spec.get(spec, Node(spec))
+            node_by_spec[spec] = replace(node, children=(*node.children, Node(features, (), leaf)))
+    return SharedFeatureGraph((*node_by_spec.values(), *roots)), widths

@@ -15,7 +15,7 @@ from dkdist.auto._tuning import EQUIVALENCE_MARGIN, SIGNIFICANCE_Z
 from dkdist.auto.outer_predictions import CONSTANT, OuterPredictions, standard_error
 from dkdist.auto.scoring import EvaluationSet, Score
 
-CHOSEN = "this model"
+MODEL_NAME = "this model"
 OUTER, SELECTION = "outer folds", "selection"
 """What a score comes from: sets that nothing was selected on, or the sets that selected the model."""
 BETTER, NOT_BETTER, NOT_ESTABLISHED = "better", "not better", "not established"
@@ -59,29 +59,33 @@ def make_leaderboard(
     """The leaderboard, and by baseline the lead of the model with its standard error, paired on the outer folds."""
     best = {trial.name: trial for trial in reversed(trials)}
     predictions = outer.predictions
-    whole, without = outer.score(predictions.model, score)
+    model_score, jackknife_scores = outer.score(predictions.model, score)
     entries = [
         _entry(
-            CHOSEN, whole, standard_error(without), OUTER, seconds=sum(trial.seconds for trial in trials),
+            MODEL_NAME, model_score, standard_error(jackknife_scores), OUTER, seconds=sum(trial.seconds for trial in trials),
             n_features=sum(trial.n_features for trial in trials),
         )
     ]  # fmt: skip
     leads = {}
     for name, values in predictions.baselines.items():
-        own, own_without = outer.score(values, score)
-        leads[name] = whole - own, standard_error(without - own_without)
-        entries.append(_entry(name, own, standard_error(own_without), OUTER, best.get(name), baseline=True))
+        baseline_score, baseline_jackknife = outer.score(values, score)
+        leads[name] = model_score - baseline_score, standard_error(jackknife_scores - baseline_jackknife)
+        entries.append(
+            _entry(
+                name, baseline_score, standard_error(baseline_jackknife), OUTER, best.get(name), baseline=True
+            )
+        )
     entries.sort(key=lambda entry: -entry["score"])
-    others = [trial for name, trial in best.items() if name not in predictions.baselines]
+    other_trials = [trial for name, trial in best.items() if name not in predictions.baselines]
     selected = [
         _entry(trial.name, *_selection_score(trial.values, evaluation, score), SELECTION, trial)
-        for trial in others
+        for trial in other_trials
     ]
     return Leaderboard(entries + sorted(selected, key=lambda entry: -entry["score"])), leads
 
 
 def _entry(
-    name: str, score: float, std_error: float, evaluation: str, trial: Any = None, **more: Any
+    name: str, score: float, std_error: float, evaluation: str, trial: Any = None, **fields: Any
 ) -> dict[str, Any]:  # fmt: skip
     entry = {
         "name": name, "score": score, "std_error": std_error, "evaluation": evaluation, "seconds": 0.0, "n_features": 0,
@@ -91,20 +95,23 @@ def _entry(
         entry |= {
             "seconds": trial.seconds, "n_features": trial.n_features, "kernel": trial.kernel_name, "alpha": trial.alpha,
         }  # fmt: skip
-    return entry | more
+    return entry | fields
 
 
 def _selection_score(values: F64, evaluation: EvaluationSet, score: Score) -> tuple[float, float]:
     """Mean score over repeats of the inner folds, and its standard error by leaving out each fold."""
-    every = np.arange(len(evaluation.rows))
-    whole = float(np.mean([score(one, evaluation.rows) for one in values]))
+    all_rows = np.arange(len(evaluation.rows))
+    score_ = float(np.mean([score(repeat_values, evaluation.rows) for repeat_values in values]))
     errors = []
-    for one, folds in zip(values, evaluation.repeats, strict=True):
-        kept = [np.setdiff1d(every, fold) for fold in folds]
+    for repeat_values, folds in zip(values, evaluation.repeats, strict=True):
+        rows_without_fold = [np.setdiff1d(all_rows, fold) for fold in folds]
         errors.append(
-            standard_error(np.array([score(one[rows], evaluation.rows[rows]) for rows in kept])) ** 2
+            standard_error(
+                np.array([score(repeat_values[rows], evaluation.rows[rows]) for rows in rows_without_fold])
+            )
+            ** 2
         )
-    return whole, float(np.sqrt(np.mean(errors)))
+    return score_, float(np.sqrt(np.mean(errors)))
 
 
 @serializable("Evidence")
@@ -168,13 +175,13 @@ def format_summary(
     selection = [entry for entry in entries if entry["evaluation"] != OUTER]
     width = max(len(entry["name"]) for entry in entries)
     lines = [title, "", f"{score_name} on {evaluated_on}, with standard errors:"]
-    lines += [_line(entry, width) for entry in outer]
+    lines += [_format_entry(entry, width) for entry in outer]
     if selection:
         lines += [
             "",
             f"Candidates were selected by {selected_by}. Scores on the sets that selected them (optimistic):",
         ]
-        lines += [_line(entry, width) for entry in selection]
+        lines += [_format_entry(entry, width) for entry in selection]
     lines += ["", f"p-value of the model: {evidence.p_value:.3g}."]
     best = next(entry["name"] for entry in outer if entry["baseline"])
     order = [best, *(name for name in leads if name != best)]
@@ -183,6 +190,6 @@ def format_summary(
     return "\n".join([*lines, *notes])
 
 
-def _line(entry: Mapping[str, Any], width: int) -> str:
+def _format_entry(entry: Mapping[str, Any], width: int) -> str:
     mark = "  (baseline)" if entry["baseline"] else ""
     return f"  {entry['name']:<{width}}  {entry['score']: .4f} ± {entry['std_error']:.4f}{mark}"

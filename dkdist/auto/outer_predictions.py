@@ -115,8 +115,10 @@ class OuterPredictions:
 
     def score(self, values: F64, score: Score) -> tuple[float, F64]:
         """The score of predictions (n, t), and the score without each jackknife block (n_blocks,)."""
-        whole = score(values, self.positions)
-        return whole, np.array([score(values[rows], self.positions[rows]) for rows in self._without_blocks()])
+        full_score = score(values, self.positions)
+        return full_score, np.array(
+            [score(values[rows], self.positions[rows]) for rows in self._without_blocks()]
+        )
 
     def _without_blocks(self) -> Iterator[I64]:
         """The rows without each of up to `MAX_JACKKNIFE_BLOCKS` random blocks of rows, or of whole groups."""
@@ -181,21 +183,23 @@ class OuterPredictions:
         return float((self.data.weights[:, None] * self._centred_targets * values).sum())
 
 
-def collect(data: TrainingData, folds: OuterFolds, parts: list[FoldPredictions]) -> OuterPredictions:
+def collect_predictions(
+    data: TrainingData, folds: OuterFolds, parts: list[FoldPredictions]
+) -> OuterPredictions:
     """The predictions of all folds in the order of the rows; baselines that a fold lacks predict its constant."""
     rows = np.concatenate(folds.test_rows)
     order = np.argsort(rows)
     fold = np.repeat(np.arange(len(parts)), [len(test) for test in folds.test_rows])[order]
     names = dict.fromkeys(name for part in parts for name in part.baselines)
 
-    def joined(values: list[F64]) -> F64:
+    def concatenate(values: list[F64]) -> F64:
         return np.concatenate(values)[order]
 
     predictions = FoldPredictions(
-        joined([part.model for part in parts]),
-        joined([part.ensemble for part in parts]),
+        concatenate([part.model for part in parts]),
+        concatenate([part.ensemble for part in parts]),
         {
-            name: joined([part.baselines.get(name, part.baselines[CONSTANT]) for part in parts])
+            name: concatenate([part.baselines.get(name, part.baselines[CONSTANT]) for part in parts])
             for name in names
         },
     )

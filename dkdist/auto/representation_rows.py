@@ -14,18 +14,20 @@ import numpy as np
 
 from dkdist._base.influence import point_influences
 from dkdist._base.inputs import Sets
-from dkdist._base.params import EmbeddingWrapperParams, Domain, FittedParams
+from dkdist._base.params import Domain, EmbeddingWrapperParams, FittedParams
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime.map_reduce import map_blocks
 from dkdist._utils.serialization import serializable
-from dkdist.auto.representations import Representation, fitted_spec
+from dkdist.auto._tuning import WIDTH_FACTORS
+from dkdist.auto.representations import Representation, fit_spec
 from dkdist.embeddings.set_pca import SetPCA
 from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.linear.kernel_ridge import squared_distances
 from dkdist.sets import SampleSets
 
-WIDTHS = (0.25, 0.5, 1.0, 2.0)  # of Gaussians, times the median distance of rows
-EQUAL = 1e-6  # of the squared lengths of two rows: a squared distance that is rounding of float32
+ZERO_DISTANCE_RTOL = (
+    1e-6  # of the squared lengths of two rows: a squared distance that is rounding of float32
+)
 
 
 @serializable("View")
@@ -40,8 +42,8 @@ class FittedRepresentation:
 
     def of(self, rows: Mapping[int, F32]) -> list[F32]:
         """Its rows (n, m), and those of its images, among the rows of all leaves."""
-        own = rows[self.leaf]
-        return [own, *(own[:, columns] for columns in self.images)]
+        view_rows = rows[self.leaf]
+        return [view_rows, *(view_rows[:, columns] for columns in self.images)]
 
     @property
     def n_features(self) -> int:
@@ -73,27 +75,27 @@ class Views:
 
     def standardised(self, rows: Mapping[int, F32]) -> tuple[Views, dict[int, F32]]:
         """With the columns standardised of those that ask for it, by the rows of some sets; and these rows."""
-        specs, made, views = list(self.specs), dict(rows), []
+        specs, standardised_rows, views = list(self.specs), dict(rows), []
         for view in self.views:
             spec = view.spec
             if view.entry.standardised:
                 spec = specs[view.leaf] = StandardisedSpec.of(view.spec, rows[view.leaf])
-                made[view.leaf] = spec.of_rows(rows[view.leaf])
+                standardised_rows[view.leaf] = spec.of_rows(rows[view.leaf])
             views.append(replace(view, spec=spec))
-        return Views(tuple(views), tuple(specs)), made
+        return Views(tuple(views), tuple(specs)), standardised_rows
 
 
-def fitted_views(entries: Sequence[Representation], sample: SampleSets) -> Views:
+def fit_views(entries: Sequence[Representation], sample: SampleSets) -> Views:
     """All representations that a sample of sets has, fitted on it, not standardised yet; equal ones share a leaf."""
     leaves: dict[Any, int] = {}
     maps: dict[str, tuple[SetPCA, SampleSets]] = {}
     views = []
     for entry in entries:
-        seen = sample
+        mapped_sample = sample
         if entry.before is not None:
-            before, seen = _once(maps, entry.before, sample)
-            entry = replace(entry, before=before)
-        spec = fitted_spec(entry, seen)
+            fitted_map, mapped_sample = _fit_map(maps, entry.before, sample)
+            entry = replace(entry, before=fitted_map)
+        spec = fit_spec(entry, mapped_sample)
         if spec is None:
             continue
         leaf = leaves.setdefault((spec, entry.standardised), len(leaves))
@@ -105,42 +107,42 @@ def fitted_views(entries: Sequence[Representation], sample: SampleSets) -> Views
     return Views(tuple(views), tuple(spec for spec, _ in leaves))
 
 
-def _once(
-    maps: dict[str, tuple[SetPCA, SampleSets]], before: SetPCA, sample: SampleSets
+def _fit_map(
+    maps: dict[str, tuple[SetPCA, SampleSets]], set_map: SetPCA, sample: SampleSets
 ) -> tuple[SetPCA, SampleSets]:
     """What comes before an embedding, fitted, and the sample through it; those alike are one."""
-    if (key := repr(before)) not in maps:
-        maps[key] = before, before.fit_transform(sample)
+    if (key := repr(set_map)) not in maps:
+        maps[key] = set_map, set_map.fit_transform(sample)
     return maps[key]
 
 
-def rows_of(views: Views, sets: Sets, leaves: Sequence[int]) -> dict[int, F32]:
+def compute_rows(views: Views, sets: Sets, leaves: Sequence[int]) -> dict[int, F32]:
     """Rows (n_sets, m) float32 of each of the leaves; points are read once."""
-    parts = _parts(views, sets, leaves)
+    parts = _rows_by_block(views, sets, leaves)
     return {leaf: np.concatenate([part[leaf] for part in parts]) for leaf in leaves}
 
 
-def more_rows(
-    views: Views, sets: Sets, wanted: I64, rows: Mapping[int, F32], known: I64, leaves: Sequence[int]
+def extend_rows(
+    views: Views, sets: Sets, requested: I64, rows: Mapping[int, F32], previous: I64, leaves: Sequence[int]
 ) -> dict[int, F32]:
-    """`rows_of` the ``wanted`` sets, of which ``rows`` are those that are ``known``; both rise."""
-    there = np.isin(wanted, known, assume_unique=True)
-    parts, places = _parts(views, sets[wanted[~there]], leaves), np.flatnonzero(~there)
-    every = {}
+    """`compute_rows` the ``wanted`` sets, of which ``rows`` are those that are ``known``; both rise."""
+    is_known = np.isin(requested, previous, assume_unique=True)
+    parts, missing = _rows_by_block(views, sets[requested[~is_known]], leaves), np.flatnonzero(~is_known)
+    extended = {}
     for leaf in leaves:
-        every[leaf] = own = np.empty((len(wanted), rows[leaf].shape[1]), np.float32)
-        own[there], first = rows[leaf], 0
+        extended[leaf] = out = np.empty((len(requested), rows[leaf].shape[1]), np.float32)
+        out[is_known], start = rows[leaf], 0
         for part in parts:
-            made = part.pop(leaf)
-            own[places[first : first + len(made)]] = made
-            first += len(made)
-    return every
+            part_rows = part.pop(leaf)
+            out[missing[start : start + len(part_rows)]] = part_rows
+            start += len(part_rows)
+    return extended
 
 
-def _parts(views: Views, sets: Sets, leaves: Sequence[int]) -> list[dict[int, F32]]:
+def _rows_by_block(views: Views, sets: Sets, leaves: Sequence[int]) -> list[dict[int, F32]]:
     """The rows of each block of sets."""
     data = views.data(sets)
-    blocks, features = data.blocks(leaves, together=True), data.features(leaves)
+    blocks, features = data.blocks(leaves, simultaneous=True), data.features(leaves)
     return map_blocks(
         blocks, partial(_rows_by_leaf, features), blocks.bounds[:-1].tolist(), label="representations"
     )
@@ -198,8 +200,8 @@ class StandardisedParameters(FittedParams[StandardisedSpec]):
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
         """(q, k) influence of points ``at`` (q, d): the embedding's, by the derivative of its own columns."""
-        elsewhere = None if at is one.relative else at
-        return point_influences(self._embedding, one, self._inverse[:, None] * gradient, elsewhere)
+        places = None if at is one.relative else at
+        return point_influences(self._embedding, one, self._inverse[:, None] * gradient, places)
 
 
 @serializable("RowKernel")
@@ -241,7 +243,7 @@ class RowKernel:
         return total / (len(Y) * self.sigma**2)
 
 
-class ComparedRows:
+class PairwiseRows:
     """Rows (n, m) and their images, all against all: distances are found once for every kernel.
 
     Products are float32, in half the time of float64: squared distances are off by some 1e-7 of the squared lengths of
@@ -260,28 +262,28 @@ class ComparedRows:
         linear = [RowKernel(None, scale)] if not self._images and scale > 0 else []
         d2 = self._d2[np.triu_indices(len(self._d2), 1)]
         median = float(np.sqrt(np.median(d2[d2 > 0]))) if (d2 > 0).any() else 0.0
-        return linear + [RowKernel(width * median) for width in WIDTHS if median > 0]
+        return linear + [RowKernel(width * median) for width in WIDTH_FACTORS if median > 0]
 
     def matrices(self, kernels: Sequence[RowKernel]) -> list[F64]:
         """(n, n) of every kernel, the mean over the images of the second sets."""
-        found = [
+        matrices = [
             self._linear(kernel) if kernel.sigma is None else kernel.of_distances(self._d2)
             for kernel in kernels
         ]
         for image in self._images:
-            moved = image - self._centre
-            d2 = self._distances(moved, _squares(moved))
-            for kernel, total in zip(kernels, found, strict=True):
+            centred_image = image - self._centre
+            d2 = self._distances(centred_image, _squares(centred_image))
+            for kernel, total in zip(kernels, matrices, strict=True):
                 total += kernel.of_distances(d2)
-        for total in found if self._images else ():
+        for total in matrices if self._images else ():
             total /= 1 + len(self._images)
-        return found
+        return matrices
 
     def _distances(self, others: F32, squares: F64) -> F64:
         """(n, k) squared, of all rows to others about the same middle; exactly 0 where rounding is all there is."""
         total = self._squares[:, None] + squares
         d2 = total - 2.0 * (self._X @ others.T)
-        d2[d2 < EQUAL * total] = 0.0
+        d2[d2 < ZERO_DISTANCE_RTOL * total] = 0.0
         return np.asarray(d2)
 
     def _linear(self, kernel: RowKernel) -> F64:

@@ -16,6 +16,19 @@ from dkdist._base.embedding import SetEmbedding
 from dkdist._base.params import Params
 from dkdist._numba.arrays import F32, F64
 from dkdist._utils.serialization import serializable
+from dkdist.auto._tuning import (
+    BANDWIDTHS,
+    MAX_COMPONENTS,
+    MAX_COVARIANCE_DIMS,
+    MAX_MEAN_SIZE,
+    MAX_REFERENCE_SETS,
+    MAX_REFERENCE_STRINGS,
+    MAX_TREE_DIMS,
+    MIN_PCA_DIMS,
+    MIN_SERIES_CORRELATION,
+    N_BASIS_BY_BANDWIDTH,
+    PAIR_BANDWIDTH,
+)
 from dkdist.distances.distance_embedding import DistanceEmbedding
 from dkdist.distances.dtw import DynamicTimeWarping
 from dkdist.distances.sliced_wasserstein_embedding import SlicedWassersteinEmbedding
@@ -50,18 +63,6 @@ class SizesSpec(Params[Any]):
         return np.zeros((len(at), gradient.shape[1]))
 
 
-BANDWIDTHS = (0.03, 0.06, 0.12)  # of the domain: finer ones are noise for a learner, coarser ones are moments
-BASIS = {0.03: (40, 24), 0.06: (24, 14, 10), 0.12: (12, 10, 8)}  # for one, two and three dimensions
-PAIRED = 0.12  # of pairs of dimensions
-LEAST_REDUCED = 8  # dimensions from which principal components are tried
-MOST_COMPONENTS = 64  # of these, and of those that distances are of
-MOST_MOMENTS = 128  # dimensions of which all products are taken
-FEW_POINTS = 128  # of a set, on average, for which distances to other sets are cheap
-IN_ORDER = 0.3  # serial correlation from which the points of a set are taken for a series
-MAX_TREE_DIMS = 256  # dimensions up to which trees on nine summaries of each are tried
-OBJECTS, STRINGS = 512, 1024  # that distances are measured to
-
-
 @serializable("Representation")
 @dataclass(frozen=True)
 class Representation:
@@ -83,12 +84,14 @@ class Representation:
     tree_seed: int | None = None  # of bagged trees on the rows; None for kernel ridge regression
 
 
-def representations(sample: SampleSets, wanted: Sequence[str] | None, seed: int) -> list[Representation]:
+def representations(sample: SampleSets, families: Sequence[str] | None, seed: int) -> list[Representation]:
     """What to try on sets like the sample, simple ones first; all families, or the ``wanted`` ones and baselines."""
-    tried = [entry for make in (_of_text if is_text(sample) else _of_points) for entry in make(sample, seed)]
-    if wanted is None:  # of many dimensions components have the pairs, at a fraction of the cost
-        return [e for e in tried if e.family != "pairs" or sample.n_dims <= MOST_COMPONENTS]
-    return [entry for entry in tried if entry.baseline or entry.family in wanted]
+    candidates = [
+        entry for maker in (TEXT_MAKERS if is_text(sample) else POINT_MAKERS) for entry in maker(sample, seed)
+    ]
+    if families is None:  # of many dimensions components have the pairs, at a fraction of the cost
+        return [e for e in candidates if e.family != "pairs" or sample.n_dims <= MAX_COMPONENTS]
+    return [entry for entry in candidates if entry.baseline or entry.family in families]
 
 
 def is_text(sample: SampleSets) -> bool:
@@ -96,13 +99,16 @@ def is_text(sample: SampleSets) -> bool:
     return sample.alphabet is not None or sample.relative.dtype.kind == "u"
 
 
-def own_representations(given: Sequence[Any]) -> list[Representation]:
+def user_representations(embeddings: Sequence[Any]) -> list[Representation]:
     """Embeddings of the user, and other transformers of sets to rows, as candidates."""
-    for one in given:
-        if isinstance(one, type) or not (hasattr(one, "fit") and hasattr(one, "transform")):
-            raise TypeError(f"a candidate must be a name, an embedding or a transformer of sets; got {one!r}")
+    for embedding in embeddings:
+        if isinstance(embedding, type) or not (hasattr(embedding, "fit") and hasattr(embedding, "transform")):
+            raise TypeError(
+                f"a candidate must be a name, an embedding or a transformer of sets; got {embedding!r}"
+            )
     return [
-        Representation("own", f"{type(e).__name__} {i}", clone(e, safe=False)) for i, e in enumerate(given)
+        Representation("own", f"{type(e).__name__} {i}", clone(e, safe=False))
+        for i, e in enumerate(embeddings)
     ]
 
 
@@ -113,43 +119,45 @@ def _sizes(sample: SampleSets, seed: int) -> Iterator[Representation]:
 
 def _moments(sample: SampleSets, seed: int) -> Iterator[Representation]:
     yield Representation("means", "means", MomentEmbedding(1), standardised=True, baseline=True)
-    if sample.n_dims <= MOST_MOMENTS:
+    if sample.n_dims <= MAX_COVARIANCE_DIMS:
         yield Representation("moments", "moments", MomentEmbedding(2), standardised=True, baseline=True)
 
 
 def _densities(sample: SampleSets, seed: int) -> Iterator[Representation]:
     d = sample.n_dims
     for h in BANDWIDTHS:
-        if d <= len(BASIS[h]):
-            embedding = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=BASIS[h][d - 1])
+        if d <= len(N_BASIS_BY_BANDWIDTH[h]):
+            embedding = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=N_BASIS_BY_BANDWIDTH[h][d - 1])
             yield Representation("hellinger", f"Hellinger, bandwidth {h:g}", embedding)
         if d > 1 and h > BANDWIDTHS[0]:
-            n_basis = BASIS[h][0]
+            n_basis = N_BASIS_BY_BANDWIDTH[h][0]
             embedding = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=n_basis, structure="marginal")
             yield Representation("marginals", f"Hellinger of each dimension, bandwidth {h:g}", embedding)
 
 
-def _paired(sample: SampleSets, seed: int) -> Iterator[Representation]:
+def _pair_densities(sample: SampleSets, seed: int) -> Iterator[Representation]:
     if 3 < sample.n_dims <= MAX_PAIR_SEARCH_DIMS:
-        told = f"Hellinger of each dimension and of pairs, bandwidth {PAIRED:g}"
-        yield Representation("pairs", told, _each_and_pairs(), paired=True)
+        name = f"Hellinger of each dimension and of pairs, bandwidth {PAIR_BANDWIDTH:g}"
+        yield Representation("pairs", name, _pair_embedding(), paired=True)
 
 
 def _components(sample: SampleSets, seed: int) -> Iterator[Representation]:
     d = sample.n_dims
-    if d < LEAST_REDUCED:
+    if d < MIN_PCA_DIMS:
         return
     h = BANDWIDTHS[-1]
-    each = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=BASIS[h][0], structure="marginal")
-    told = f"Hellinger of principal components, bandwidth {h:g}"
-    yield Representation("components", told, each, before=SetPCA(min(d, MOST_COMPONENTS)))
-    told = f"Hellinger of principal components and of pairs, bandwidth {PAIRED:g}"
-    before = SetPCA(min(d, MOST_COMPONENTS))
-    yield Representation("components", told, _each_and_pairs(), before=before, paired=True)
+    embedding = DivergenceEmbedding(
+        "hellinger", bandwidth=h, n_basis=N_BASIS_BY_BANDWIDTH[h][0], structure="marginal"
+    )
+    name = f"Hellinger of principal components, bandwidth {h:g}"
+    yield Representation("components", name, embedding, before=SetPCA(min(d, MAX_COMPONENTS)))
+    name = f"Hellinger of principal components and of pairs, bandwidth {PAIR_BANDWIDTH:g}"
+    before = SetPCA(min(d, MAX_COMPONENTS))
+    yield Representation("components", name, _pair_embedding(), before=before, paired=True)
 
 
-def _each_and_pairs() -> DivergenceEmbedding:
-    return DivergenceEmbedding("hellinger", bandwidth=PAIRED, structure="pairs")
+def _pair_embedding() -> DivergenceEmbedding:
+    return DivergenceEmbedding("hellinger", bandwidth=PAIR_BANDWIDTH, structure="pairs")
 
 
 def _symmetric(sample: SampleSets, seed: int) -> Iterator[Representation]:
@@ -158,13 +166,13 @@ def _symmetric(sample: SampleSets, seed: int) -> Iterator[Representation]:
     if d > 3 or not axes:
         return
     h = BANDWIDTHS[1]
-    embedding = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=BASIS[h][d - 1])
+    embedding = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=N_BASIS_BY_BANDWIDTH[h][d - 1])
     for axis in axes if len(axes) > 1 else ():
         images = axis_group("reflections", d, [axis])
         yield Representation("symmetric", f"Hellinger, mirrored along axis {axis}", embedding, images=images)
-    word = "all" if d < 3 else "reflections"
-    told = "reflected and swapped" if d == 2 else "reflected"
-    yield Representation("symmetric", f"Hellinger, {told}", embedding, images=axis_group(word, d, axes))
+    symmetry = "all" if d < 3 else "reflections"
+    name = "reflected and swapped" if d == 2 else "reflected"
+    yield Representation("symmetric", f"Hellinger, {name}", embedding, images=axis_group(symmetry, d, axes))
 
 
 def _sliced(sample: SampleSets, seed: int) -> Iterator[Representation]:
@@ -181,33 +189,35 @@ def _kernel_means(sample: SampleSets, seed: int) -> Iterator[Representation]:
 
 
 def _set_distances(sample: SampleSets, seed: int) -> Iterator[Representation]:
-    if sample.n_dims > 3 and sample.sizes.mean() <= FEW_POINTS:
-        embedding = _distances("directed-modified-hausdorff", sample, seed)
-        before = SetPCA(MOST_COMPONENTS) if sample.n_dims > MOST_COMPONENTS else None
-        told = "modified Hausdorff distances"
-        yield Representation("modified-hausdorff", told, embedding, standardised=True, before=before)
+    if sample.n_dims > 3 and sample.sizes.mean() <= MAX_MEAN_SIZE:
+        embedding = _distance_embedding("directed-modified-hausdorff", sample, seed)
+        before = SetPCA(MAX_COMPONENTS) if sample.n_dims > MAX_COMPONENTS else None
+        name = "modified Hausdorff distances"
+        yield Representation("modified-hausdorff", name, embedding, standardised=True, before=before)
 
 
 def _series(sample: SampleSets, seed: int) -> Iterator[Representation]:
-    long, weighted = sample.sizes.mean() > 2 * FEW_POINTS, sample.weights is not None
-    if long or weighted or serial_correlation(sample) <= IN_ORDER:
+    is_long, is_weighted = sample.sizes.mean() > 2 * MAX_MEAN_SIZE, sample.weights is not None
+    if is_long or is_weighted or serial_correlation(sample) <= MIN_SERIES_CORRELATION:
         return
-    pieces = DistanceEmbedding("dtw", n_components=min(OBJECTS, len(sample)), random_state=seed)
-    yield Representation("dtw", "dynamic time warping to subsamples", pieces)
-    objects = _distances(DynamicTimeWarping("euclidean"), sample, seed, sampler="object")
+    subsamples = DistanceEmbedding(
+        "dtw", n_components=min(MAX_REFERENCE_SETS, len(sample)), random_state=seed
+    )
+    yield Representation("dtw", "dynamic time warping to subsamples", subsamples)
+    objects = _distance_embedding(DynamicTimeWarping("euclidean"), sample, seed, sampler="object")
     yield Representation("dtw", "dynamic time warping to objects", objects, standardised=True)
 
 
-def _edits(sample: SampleSets, seed: int) -> Iterator[Representation]:
-    for gamma, told in ((0, "edit distances"), ("auto", "exponentials of edit distances")):
-        embedding = _distances("levenshtein", sample, seed, gamma, sampler="object")
-        yield Representation("levenshtein", told, embedding, standardised=True)
+def _edit_distances(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    for gamma, label in ((0, "edit distances"), ("auto", "exponentials of edit distances")):
+        embedding = _distance_embedding("levenshtein", sample, seed, gamma, sampler="object")
+        yield Representation("levenshtein", label, embedding, standardised=True)
     # Distances look at some 1,024 of the strings: the longest of all need not be among these.
     longest = int(np.quantile(sample.sizes, 1.0 if len(sample) <= 1024 else 0.99, method="lower"))
-    for least, most in ((2, 8), (16, 60)):
-        if longest >= least:
-            lengths = least, min(most, longest)
-            embedding = _distances("levenshtein", sample, seed, sampler="segment", lengths=lengths)
+    for min_length, max_length in ((2, 8), (16, 60)):
+        if longest >= min_length:
+            lengths = min_length, min(max_length, longest)
+            embedding = _distance_embedding("levenshtein", sample, seed, sampler="segment", lengths=lengths)
             name = f"edit distances to pieces of {lengths[0]} to {lengths[1]}"
             yield Representation("levenshtein", name, embedding, standardised=True)
 
@@ -217,12 +227,12 @@ def _ngrams(sample: SampleSets, seed: int) -> Iterator[Representation]:
         yield Representation("ngrams", "character n-grams", NGramEmbedding())
 
 
-def _distances(
-    distance: Any, sample: SampleSets, seed: int, gamma: Any = 0, **more: Any
+def _distance_embedding(
+    distance: Any, sample: SampleSets, seed: int, gamma: Any = 0, **kwargs: Any
 ) -> DistanceEmbedding:
-    R = min(STRINGS if distance == "levenshtein" else OBJECTS, len(sample))
+    R = min(MAX_REFERENCE_STRINGS if distance == "levenshtein" else MAX_REFERENCE_SETS, len(sample))
     return DistanceEmbedding(
-        distance, n_components=R, gamma=gamma, standardize=False, random_state=seed, **more
+        distance, n_components=R, gamma=gamma, standardize=False, random_state=seed, **kwargs
     )
 
 
@@ -231,12 +241,12 @@ def _trees(sample: SampleSets, seed: int) -> Iterator[Representation]:
         yield Representation("trees", "trees on summaries", SummaryEmbedding(), tree_seed=seed)
 
 
-Maker = Callable[[SampleSets, int], Iterator[Representation]]
-_of_points: tuple[Maker, ...] = (
-    _sizes, _moments, _sliced, _densities, _paired, _components, _kernel_means, _symmetric, _set_distances, _series,
+RepresentationMaker = Callable[[SampleSets, int], Iterator[Representation]]
+POINT_MAKERS: tuple[RepresentationMaker, ...] = (
+    _sizes, _moments, _sliced, _densities, _pair_densities, _components, _kernel_means, _symmetric, _set_distances, _series,
     _trees,
 )  # fmt: skip
-_of_text: tuple[Maker, ...] = (_sizes, _ngrams, _edits)
+TEXT_MAKERS: tuple[RepresentationMaker, ...] = (_sizes, _ngrams, _edit_distances)
 FAMILIES = (
     "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric", "sliced-wasserstein",
     "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein", "ngrams",
@@ -248,12 +258,12 @@ def serial_correlation(sample: SampleSets) -> float:
     x, offsets = sample.relative.astype(np.float64), sample.offsets
     group = np.repeat(np.arange(len(sample)), sample.sizes)
     x = x - (np.add.reduceat(x, offsets[:-1], axis=0) / sample.sizes[:, None])[group]
-    same = group[1:] == group[:-1]
-    products, squares = (x[1:] * x[:-1])[same].sum(axis=0), (x**2).sum(axis=0)
+    is_same_set = group[1:] == group[:-1]
+    products, squares = (x[1:] * x[:-1])[is_same_set].sum(axis=0), (x**2).sum(axis=0)
     return float(np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0).max())
 
 
-def fitted_spec(entry: Representation, sample: SampleSets) -> Any:
+def fit_spec(entry: Representation, sample: SampleSets) -> Any:
     """The specification of the representation's rows; None if it has no pairs that it is for.
 
     It is from a sample of sets, which went through what comes ``before``.

@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F64, I64
 from dkdist.auto._log_loss_numba import add_log_losses
-from dkdist.auto._tuning import SIGNIFICANCE_Z
+from dkdist.auto._tuning import BETA_RTOL, MAX_BETA, MAX_NEWTON_STEPS, SIGNIFICANCE_Z
 from dkdist.auto.folds import repeated_folds
-from dkdist.linear.calibration import calibrated
+from dkdist.linear.calibration import fit_calibration
 from dkdist.linear.kernel_ridge import FoldsByLength, folds_by_length
 
-N_STEPS, TOLERANCE = 8, 1e-3  # of Newton's method, and the relative change of beta that ends it
-MAX_BETA = 100.0  # beta of classes that nothing confuses
 Repeats = Sequence[Sequence[I64]]
 Score = Callable[[F64, I64], float]
 """Score of predictions (n, t), larger is better, for the sets at some positions of the call of ``fit``."""
@@ -78,17 +76,17 @@ class EvaluationSet:
         """The calibration of decision values (n_repeats, n, t), from their mean over repeats; None for numbers."""
         if self.classes is None:
             return None
-        return calibrated(values.mean(axis=0), self.classes, max(2, self.y.shape[1]), self.weights)
+        return fit_calibration(values.mean(axis=0), self.classes, max(2, self.y.shape[1]), self.weights)
 
     @property
     def constant_values(self) -> F64:
         """The weighted mean target of the rows outside each fold: (n_repeats, n, t)."""
         values = np.empty((len(self.repeats), *self.y.shape))
         total, weight = self.weights @ self.y, self.weights.sum()
-        for own, folds in zip(values, self.repeats, strict=True):
+        for repeat_values, folds in zip(values, self.repeats, strict=True):
             for fold in folds:
                 w = self.weights[fold]
-                own[fold] = (total - w @ self.y[fold]) / (weight - w.sum())
+                repeat_values[fold] = (total - w @ self.y[fold]) / (weight - w.sum())
         return values
 
     def _paired(self, values: F64, others: F64) -> tuple[float, float]:
@@ -116,11 +114,11 @@ def log_losses(values: F64, classes: I64, weights: F64) -> F64:
     little of how sure one may be.
     """
     v = np.concatenate([-values, values], axis=2) if values.shape[2] == 1 else values
-    own = np.broadcast_to(classes[:, None], (*v.shape[:2], 1))
-    differences = v - np.take_along_axis(v, own, axis=2)
+    class_index = np.broadcast_to(classes[:, None], (*v.shape[:2], 1))
+    differences = v - np.take_along_axis(v, class_index, axis=2)
     smoothing = differences.sum(axis=2) / ((v.shape[2] - 1) * (len(classes) + 2))
     losses = np.zeros(len(classes))
-    add_log_losses(differences, smoothing, np.asarray(weights), N_STEPS, TOLERANCE, MAX_BETA, losses)
+    add_log_losses(differences, smoothing, np.asarray(weights), MAX_NEWTON_STEPS, BETA_RTOL, MAX_BETA, losses)
     return losses / len(values)
 
 
@@ -185,11 +183,11 @@ class TrainingData:
 
     def evaluation_set(self, rows: I64) -> EvaluationSet:
         """Targets and inner folds of some rows, which candidates are compared by."""
-        some = replace(self, sets=None).take(rows)
-        classes = None if some.classes is None else np.unique(some.classes, return_inverse=True)[1]
-        repeats = repeated_folds(len(some), classes, some.groups, some.cv, some.fold_labels, some.seed)
+        data = replace(self, sets=None).take(rows)
+        classes = None if data.classes is None else np.unique(data.classes, return_inverse=True)[1]
+        repeats = repeated_folds(len(data), classes, data.groups, data.cv, data.fold_labels, data.seed)
         return EvaluationSet(
-            some.y, some.weights, repeats, some.positions, some.classes, some.criterion, some.groups
+            data.y, data.weights, repeats, data.positions, data.classes, data.criterion, data.groups
         )
 
     @property

@@ -1,16 +1,14 @@
-"""From sets and targets to a machine, with no choice left to anybody.
+"""Selection of a model: from sets and targets to a fitted ensemble.
 
-sets ─ a sample ─> views fitted ─> rows of 400 sets ─> trials of all ─> rows of 900 ─> trials of the best
-                                              ─> rows of up to 2,000 ─> trials of the best of these ─> average
+sets ─ sample ─> fitted representations ─> rows of 400 sets ─> all candidates ─> rows of 900 ─> the best candidates
+                                              ─> rows of up to 2,000 ─> the best of these ─> weighted average
 average ─┬─ up to 4,000 sets: exact kernels
          └─ more: one pass of random features
 
-How long the fit of what was chosen will take, and how much of it a budget of time has room for.
-
-Kernels of n sets take n^3 operations where a trial took n_tried^3 for each penalty; rows take as long a set as they
-took for those that were compared. One pass of random features multiplies rows of D features with each other, n D^2
-operations for each member, and solves for five penalties; how fast this machine multiplies is measured. All is a guess
-of some factor: where not even the least has room, a warning says what to expect.
+`BudgetPlanner` predicts the time of the final fit from that of the trials, and drops members or random features that do
+not fit into the budget. Kernels take n^3 operations, rows a constant time per set, random features n D^2 operations per
+member and solutions for five penalties. Predictions are accurate to a small factor; a warning reports a fit that exceeds
+the budget even at its smallest size.
 """
 
 from __future__ import annotations
@@ -28,31 +26,45 @@ from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.process import one_blas_thread
 from dkdist._utils.validation import find_stacklevel
+from dkdist.auto import _tuning
+from dkdist.auto._tuning import (
+    BENCHMARK_ROWS,
+    MAX_BACKGROUND_POINTS,
+    MAX_BACKGROUND_SETS,
+    MAX_FIT_POINTS,
+    MAX_FIT_SETS,
+    MAX_FIT_STRINGS,
+    MAX_SELECTION_SETS,
+    MAX_WIDENED_MEMBERS,
+    MIN_TRIMMED_COMPONENTS,
+    N_COMPONENTS,
+    N_STREAMED_ALPHAS,
+)
 from dkdist.auto.budgets import Budget
 from dkdist.auto.ensemble import Ensemble, KernelMember, LinearMember, Member, TreeMember
-from dkdist.auto.large_collections import learn_streamed
+from dkdist.auto.large_collections import fit_streamed
 from dkdist.auto.outer_predictions import CONSTANT, FoldPredictions
-from dkdist.auto.representation_rows import ComparedRows, Views, fitted_views, more_rows, rows_of
+from dkdist.auto.representation_rows import PairwiseRows, Views, compute_rows, extend_rows, fit_views
 from dkdist.auto.representations import (
     FAMILIES,
     Representation,
     is_text,
-    own_representations,
     representations,
+    user_representations,
 )
 from dkdist.auto.scoring import EvaluationSet, TrainingData
 from dkdist.auto.successive_halving import (
     HALVING_ROUNDS,
-    Average,
     Rows,
     Trial,
+    WeightedAverage,
     best_average,
+    evaluate_all,
     evaluate_round,
-    finalists,
     fit_view_trees,
-    leaves_of,
-    rounds,
-    try_all,
+    required_leaves,
+    round_sizes,
+    select_survivors,
 )
 from dkdist.embeddings.set_scaler import SetScaler
 from dkdist.linear.calibration import log_probabilities
@@ -60,94 +72,83 @@ from dkdist.linear.kernel_ridge import duals
 from dkdist.sets import SampleSets
 from dkdist.sets.labels import Labels
 
-MEASURED = 768  # rows of the matrices that are multiplied to see how fast that is
-FEWEST = 512  # random features, below which members are given up instead
-SOLUTIONS = 5  # penalties of each member in a pass: D^3 / 3 multiplications each, and an inverse's some more
-
 
 @dataclass(frozen=True)
 class BudgetPlanner:
-    """A fit on ``n`` sets, after ``n_tried`` of them were compared, whose rows took ``row_seconds``."""
+    """Plan of a fit on ``n`` sets after a comparison on ``n_tried`` of them, whose rows took ``row_seconds``."""
 
     budget: Budget
     n: int
     n_tried: int
     row_seconds: float
 
-    def trim_kernels(self, average: Average) -> Average:
-        """As many members, the best first, as there is time for; one at least."""
+    def trim_kernels(self, average: WeightedAverage) -> WeightedAverage:
+        """Return the average with as many members, best first, as there is time for; at least one."""
         if np.isinf(self.budget.seconds):
             return average
-        rows = self._rows * (1 - self.n_tried / self.n)  # the others are there
+        row_seconds = self._all_row_seconds * (1 - self.n_tried / self.n)  # rows of the compared sets exist
         for k in range(len(average.members), 0, -1):
-            kept = average.first(k)
-            needed = rows + sum(map(self._kernel, kept.members))
-            if needed <= self.budget.left:
-                return kept
-        self._tell(needed)
-        return kept
+            trimmed = average.take_first(k)
+            seconds = row_seconds + sum(map(self._kernel_seconds, trimmed.members))
+            if seconds <= self.budget.remaining:
+                return trimmed
+        self._warn_over_budget(seconds)
+        return trimmed
 
-    def trim_features(self, average: Average, most: int) -> tuple[Average, int]:
-        """As many members, and as many random features of each up to ``most``, as there is time for."""
+    def trim_features(self, average: WeightedAverage, max_components: int) -> tuple[WeightedAverage, int]:
+        """Return as many members, and as many random features per member, as there is time for."""
         if np.isinf(self.budget.seconds):
-            return average, most
-        each = seconds_a_product()
+            return average, max_components
+        product_seconds = seconds_per_product()
         for k in range(len(average.members), 0, -1):
-            for D in _halves(most):
-                needed = self._rows + k * each * (self.n * D**2 + SOLUTIONS * D**3)
-                if needed <= self.budget.left:
-                    return average.first(k), D
-        self._tell(needed)
-        return average.first(1), D
+            for D in _halving_sequence(max_components):
+                seconds = self._all_row_seconds + k * product_seconds * (
+                    self.n * D**2 + N_STREAMED_ALPHAS * D**3
+                )
+                if seconds <= self.budget.remaining:
+                    return average.take_first(k), D
+        self._warn_over_budget(seconds)
+        return average.take_first(1), D
 
     @property
-    def _rows(self) -> float:
+    def _all_row_seconds(self) -> float:
         return self.row_seconds * self.n / self.n_tried
 
-    def _kernel(self, trial: Trial) -> float:
+    def _kernel_seconds(self, trial: Trial) -> float:
         return trial.seconds / trial.n_penalties * (self.n / self.n_tried) ** 3
 
-    def _tell(self, needed: float) -> None:
+    def _warn_over_budget(self, seconds: float) -> None:
         warnings.warn(
-            f"the fit of the best candidate on {self.n} sets will take some {needed:.2g} s, and {self.budget.left:.2g} "
-            f"of the budget of {self.budget.seconds:.3g} s are left: give more, fewer sets, or candidates that take "
-            "less",
+            f"Fitting the best candidate on {self.n} sets needs about {seconds:.2g} s, but {self.budget.remaining:.2g} s "
+            f"of the budget of {self.budget.seconds:.3g} s remain. Increase the budget, or pass fewer sets or cheaper "
+            "candidates.",
             stacklevel=find_stacklevel(),
         )
 
 
-def _halves(most: int) -> list[int]:
-    """Even numbers: the most, its half, and so on while there are some five hundred."""
-    found = [most]
-    while found[-1] >= 2 * FEWEST:
-        found.append(found[-1] // 4 * 2)
-    return found
+def _halving_sequence(maximum: int) -> list[int]:
+    """Return even numbers: the maximum, its half and so on, down to about 512."""
+    sizes = [maximum]
+    while sizes[-1] >= 2 * MIN_TRIMMED_COMPONENTS:
+        sizes.append(sizes[-1] // 4 * 2)
+    return sizes
 
 
-def seconds_a_product() -> float:
-    """Of one multiplication and addition within a product of matrices, on this machine."""
-    A = np.ones((MEASURED, MEASURED))
-    _ = A @ A  # wakes what has to be woken
+def seconds_per_product() -> float:
+    """Measure the seconds per multiply-add of a matrix product on this machine."""
+    A = np.ones((BENCHMARK_ROWS, BENCHMARK_ROWS))
+    _ = A @ A  # warm-up: starts threads and allocates buffers
     start = time.perf_counter()
     _ = A @ A
-    return (time.perf_counter() - start) / MEASURED**3
-
-
-SAMPLE_SETS, SAMPLE_POINTS = 512, 2**21  # that representations are fitted on
-SAMPLE_STRINGS = 2**14  # the same of strings: which n-grams are frequent takes more of them
-CHOICE_SETS = 2000  # by which candidates are compared
-EXACT_SETS = 4000  # up to which kernels are exact
-N_COMPONENTS = 4096  # random features of each member beyond
-BACKGROUND_SETS, BACKGROUND_POINTS = 16, 512  # that are kept, and of each set
-FEW_MEMBERS = 4  # up to which kernels of widths between those that were tried are learned too
+    return (time.perf_counter() - start) / BENCHMARK_ROWS**3
 
 
 @dataclass(frozen=True)
 class SelectedModel:
-    """The result of one selection: scaler, predictors, and the trials with the rows that compared them.
+    """Result of a selection: scaler, predictors, and the trials with their evaluation set.
 
-    ``machine`` predicts: ``ensemble``, or the constant where ``is_constant``. ``baselines`` are the best trials of
-    simple representations, by name. ``best`` is the best single candidate, and ``best_part`` its fitted predictor.
+    ``machine`` is the predictor: ``ensemble``, or the constant if ``is_constant``. ``baselines`` are the best trials of
+    simple representations, by name. ``best`` is the best single candidate, ``best_part`` its fitted member.
     """
 
     scaler: SetScaler | None
@@ -164,7 +165,7 @@ class SelectedModel:
     constant: F64
 
     def fold_predictions(self, sets: Sets) -> FoldPredictions:
-        """Predictions of held-out sets."""
+        """Return predictions of held-out sets."""
         with one_blas_thread():
             scaled = sets if self.scaler is None else self.scaler.transform(sets)
             constant = np.tile(self.constant, (len(sets), 1))
@@ -176,161 +177,162 @@ class SelectedModel:
         return FoldPredictions(model, ensemble, {CONSTANT: constant, **baselines})
 
 
-@one_blas_thread()  # candidates run on threads of their own, which BLAS threads would wait for
-def choose(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedModel:
-    """Compare candidates by cross-validation, and fit an average of the best, or the constant."""
+@one_blas_thread()  # candidates run on several threads; BLAS threads would compete with them
+def select_model(data: TrainingData, candidates: Any, budget: Budget) -> SelectedModel:
+    """Compare candidates by cross-validation, and fit an average of the best or the constant."""
     rng = np.random.default_rng(data.seed)
     sets, n = data.sets, len(data)
-    sample = load_points(sets[some_of(rng, n, _sample_size(sets))])
-    scaler, background = _scaler(sample, candidates), _background(sample, data.seed)
+    sample = load_points(sets[sample_positions(rng, n, _sample_size(sets))])
+    scaler, background = _fit_scaler(sample, candidates), _draw_background(sample, data.seed)
     if scaler is not None:
         sample, sets = load_points(scaler.transform(sample)), scaler.transform(sets)
     data = replace(data, sets=sets)
-    views = fitted_views(_entries(candidates, sample, data.seed), sample)
-    most = allowed.most_sets(n, views.row_bytes)
-    order = rng.permutation(n)[: min(CHOICE_SETS, most)]
-    fewest, *more = rounds(len(order))
-    tried = np.sort(order[:fewest])
-    before = allowed.spent
-    views, rows = views.standardised(rows_of(views, sets[tried], range(len(views.specs))))
-    last = BudgetPlanner(allowed, n, len(tried), allowed.spent - before)
-    allowed.require_left("rows were made")
-    evaluation = data.evaluation_set(tried)
-    trials = try_all(views.views, rows, evaluation, allowed)
-    for size, wanted in zip(more, HALVING_ROUNDS, strict=False):
-        if not trials or allowed.used_up:
+    views = fit_views(_make_representations(candidates, sample, data.seed), sample)
+    max_sets = budget.max_sets(n, views.row_bytes)
+    order = rng.permutation(n)[: min(MAX_SELECTION_SETS, max_sets)]
+    first_size, *later_sizes = round_sizes(len(order))
+    compared = np.sort(order[:first_size])
+    seconds_before = budget.elapsed
+    views, rows = views.standardised(compute_rows(views, sets[compared], range(len(views.specs))))
+    planner = BudgetPlanner(budget, n, len(compared), budget.elapsed - seconds_before)
+    budget.require_remaining("the rows were computed")
+    evaluation = data.evaluation_set(compared)
+    trials = evaluate_all(views.views, rows, evaluation, budget)
+    for size, halving_round in zip(later_sizes, HALVING_ROUNDS, strict=False):
+        if not trials or budget.is_exhausted:
             break
-        again = finalists(trials, evaluation, wanted)
-        before, known, tried = allowed.spent, tried, np.sort(order[:size])
-        rows = more_rows(views, sets, tried, rows, known, leaves_of(again))
-        a_row = (allowed.spent - before) / (len(tried) - len(known))
-        last = BudgetPlanner(allowed, n, len(tried), a_row * len(tried))
-        evaluation = data.evaluation_set(tried)
-        trials = evaluate_round(again, rows, evaluation, allowed, wanted.nearby)
+        survivors = select_survivors(trials, evaluation, halving_round)
+        seconds_before, previous, compared = budget.elapsed, compared, np.sort(order[:size])
+        rows = extend_rows(views, sets, compared, rows, previous, required_leaves(survivors))
+        row_seconds = (budget.elapsed - seconds_before) / (len(compared) - len(previous))
+        planner = BudgetPlanner(budget, n, len(compared), row_seconds * len(compared))
+        evaluation = data.evaluation_set(compared)
+        trials = evaluate_round(survivors, rows, evaluation, budget, halving_round.penalty_factors)
     if all(trial.trees is not None for trial in trials):
         raise ValueError(
-            "nothing tells the sets apart: all have the same points, or equal rows. Check the points"
+            "X must contain sets with different points; all sets have equal rows. Check the points."
         )
     average = best_average(trials, evaluation)
     is_constant, calibration = (
         not evaluation.beats_constant(average.values),
         evaluation.calibration(average.values),
     )
-    simple = {trial.view.entry.name: trial for trial in reversed(trials) if trial.view.entry.baseline}
-    if n > min(EXACT_SETS, most):
-        average = best_average([trial for trial in trials if trial.trees is None], evaluation)
-        average = average.widened(FEW_MEMBERS) if allowed.unlimited else average
-        most_components = allowed.most_components(len(average.members), N_COMPONENTS)
-        average, n_components = last.trim_features(average, most_components)
-        fitted = learn_streamed(data, average.members, n_components)
-        ensemble = Ensemble(fitted.trees, tuple(fitted.widths), tuple(fitted.machines), data.y.shape[1])
-        average, known_rows, learned = fitted.average, rows, data.take(tried)
-        calibration = fitted.calibration
-    else:
-        if len(tried) < n:
-            average = last.trim_kernels(average)
-            needed = leaves_of([*average.members, *simple.values()])
-            rows = more_rows(views, sets, np.arange(n), rows, tried, needed)
-        ensemble, known_rows, learned = _exact(views, rows, average, data, allowed), rows, data
-    baselines = {
-        name: _machine(views, [_kernel_machine(trial, 1.0, known_rows, learned)], data)
-        for name, trial in simple.items()
+    baseline_trials = {
+        trial.view.entry.name: trial for trial in reversed(trials) if trial.view.entry.baseline
     }
-    machine = _constant(views, data) if is_constant else ensemble
+    if n > min(_tuning.MAX_EXACT_SETS, max_sets):
+        average = best_average([trial for trial in trials if trial.trees is None], evaluation)
+        average = average.widen(MAX_WIDENED_MEMBERS) if budget.is_unlimited else average
+        most_components = budget.max_components(len(average.members), N_COMPONENTS)
+        average, n_components = planner.trim_features(average, most_components)
+        streamed = fit_streamed(data, average.members, n_components)
+        ensemble = Ensemble(streamed.trees, tuple(streamed.widths), tuple(streamed.machines), data.y.shape[1])
+        average, known_rows, training_data = streamed.average, rows, data.take(compared)
+        calibration = streamed.calibration
+    else:
+        if len(compared) < n:
+            average = planner.trim_kernels(average)
+            leaves = required_leaves([*average.members, *baseline_trials.values()])
+            rows = extend_rows(views, sets, np.arange(n), rows, compared, leaves)
+        ensemble, known_rows, training_data = _fit_exact(views, rows, average, data, budget), rows, data
+    baselines = {
+        name: _make_ensemble(views, [_fit_kernel_member(trial, 1.0, known_rows, training_data)], data)
+        for name, trial in baseline_trials.items()
+    }
+    predictor = _constant_ensemble(views, data) if is_constant else ensemble
     best = next((trial for trial in average.members if trial.trees is None), None)
-    if best is None:  # trees alone: the best of the others is what public parts can express
+    if best is None:  # trees only: public parts express the best other trial
         best = next(trial for trial in trials if trial.trees is None)
-        best_part: Member = _kernel_machine(best, 1.0, known_rows, learned)
+        best_part: Member = _fit_kernel_member(best, 1.0, known_rows, training_data)
     else:
         best_part = ensemble.parts[average.members.index(best)]
     return SelectedModel(
-        scaler, machine, ensemble, baselines, trials, evaluation, best, best_part, is_constant, calibration, background,
+        scaler, predictor, ensemble, baselines, trials, evaluation, best, best_part, is_constant, calibration, background,
         data.constant,
     )  # fmt: skip
 
 
-def _constant(views: Views, data: TrainingData) -> Ensemble:
-    """Predict the mean target, from the narrowest rows."""
+def _constant_ensemble(views: Views, data: TrainingData) -> Ensemble:
+    """Return an ensemble that predicts the mean target, with the smallest rows."""
     leaf = int(np.argmin([spec.n_features for spec in views.specs]))
     weights = np.zeros((data.y.shape[1], views.specs[leaf].n_features))
-    return _machine(views, [LinearMember(leaf, weights, data.constant, 1.0)], data)
+    return _make_ensemble(views, [LinearMember(leaf, weights, data.constant, 1.0)], data)
 
 
-def _machine(views: Views, parts: Sequence[Member], data: TrainingData) -> Ensemble:
+def _make_ensemble(views: Views, parts: Sequence[Member], data: TrainingData) -> Ensemble:
     widths = tuple(spec.n_features for spec in views.specs)
     return Ensemble(
         views.trees.only(sorted({part.leaf for part in parts})), widths, tuple(parts), data.y.shape[1]
     )
 
 
-def _scaler(sample: SampleSets, candidates: Any) -> SetScaler | None:
-    """What puts points into units of their spread; strings, and sets for embeddings of the user's own, stay."""
-    as_they_are = is_text(sample) or any(not isinstance(one, str) for one in candidates)
-    return None if as_they_are else SetScaler().fit(sample)
+def _fit_scaler(sample: SampleSets, candidates: Any) -> SetScaler | None:
+    """Return a scaler of the points; None for strings and for embeddings or transformers of the user."""
+    is_unscaled = is_text(sample) or any(not isinstance(one, str) for one in candidates)
+    return None if is_unscaled else SetScaler().fit(sample)
 
 
-def _background(sample: SampleSets, seed: int) -> SampleSets | None:
-    """Up to 16 of the sets, of up to 512 points each in their order, that dimensions of others can be compared with.
-
-    None for strings, which have no dimensions.
-    """
+def _draw_background(sample: SampleSets, seed: int) -> SampleSets | None:
+    """Return up to 16 sets with up to 512 points each for explanations by dimension; None for strings."""
     if is_text(sample):
         return None
     rng = np.random.default_rng([seed, RngStream.BACKGROUND])
-    chosen = sample[some_of(rng, len(sample), BACKGROUND_SETS)]
-    rows = [some_of(rng, n, BACKGROUND_POINTS) for n in chosen.sizes.tolist()]
-    taken = np.concatenate([start + own for start, own in zip(chosen.offsets, rows, strict=False)])
-    offsets = np.concatenate([[0], np.cumsum([len(own) for own in rows])])
-    return chosen._of_rows(taken, offsets, Labels(names=chosen.names))
+    chosen = sample[sample_positions(rng, len(sample), MAX_BACKGROUND_SETS)]
+    rows = [sample_positions(rng, n, MAX_BACKGROUND_POINTS) for n in chosen.sizes.tolist()]
+    points = np.concatenate([start + set_rows for start, set_rows in zip(chosen.offsets, rows, strict=False)])
+    offsets = np.concatenate([[0], np.cumsum([len(set_rows) for set_rows in rows])])
+    return chosen._of_rows(points, offsets, Labels(names=chosen.names))
 
 
-def _entries(candidates: Any, sample: SampleSets, seed: int) -> list[Representation]:
+def _make_representations(candidates: Any, sample: SampleSets, seed: int) -> list[Representation]:
     if isinstance(candidates, str):
         if candidates != "auto":
             raise ValueError(
-                f"candidates must be 'auto', or a list of {', '.join(FAMILIES)} or embeddings; found {candidates!r}"
+                f"candidates must be 'auto', or a list of {', '.join(FAMILIES)} or embeddings; got {candidates!r}."
             )
         return representations(sample, None, seed)
-    given = list(candidates)
-    words = [one for one in given if isinstance(one, str)]
-    if (unknown := sorted(set(words) - set(FAMILIES))) or not given:
+    entries = list(candidates)
+    families = [one for one in entries if isinstance(one, str)]
+    if (unknown := sorted(set(families) - set(FAMILIES))) or not entries:
         raise ValueError(
-            f"candidates must be 'auto', or a list of {', '.join(FAMILIES)} or embeddings; found {unknown or given}"
+            f"candidates must be 'auto', or a list of {', '.join(FAMILIES)} or embeddings; got {unknown or entries}."
         )
-    own = own_representations([one for one in given if not isinstance(one, str)])
-    return representations(sample, words, seed) + own
+    user_entries = user_representations([one for one in entries if not isinstance(one, str)])
+    return representations(sample, families, seed) + user_entries
 
 
-def _exact(views: Views, rows: Rows, average: Average, data: TrainingData, budget: Budget) -> Ensemble:
-    """Kernel ridge regression of every member on all sets; a trial on all of them is one."""
+def _fit_exact(
+    views: Views, rows: Rows, average: WeightedAverage, data: TrainingData, budget: Budget
+) -> Ensemble:
+    """Fit every member on all sets; a trial on all sets is reused."""
     members = zip(average.members, average.shares, strict=True)
-    parts = tuple(budget.at_once(lambda member: _fitted_member(*member, rows, data), members, len(data)))
-    return _machine(views, parts, data)
+    parts = tuple(budget.map(lambda member: _fit_member(*member, rows, data), members, len(data)))
+    return _make_ensemble(views, parts, data)
 
 
-def _fitted_member(trial: Trial, share: float, rows: Rows, data: TrainingData) -> Member:
+def _fit_member(trial: Trial, share: float, rows: Rows, data: TrainingData) -> Member:
     if trial.trees is None:
-        return _kernel_machine(trial, share, rows, data)
+        return _fit_kernel_member(trial, share, rows, data)
     trees = trial.trees
     if trial.values.shape[1] < len(data):
         trees, _ = fit_view_trees(trial.view, rows, data.y, data.weights, data.groups, data.classes)
     return TreeMember(trial.view.leaf, trees, share)
 
 
-def _kernel_machine(trial: Trial, share: float, rows: Rows, data: TrainingData) -> KernelMember:
-    own, a = trial.view.of(rows), trial.duals
+def _fit_kernel_member(trial: Trial, share: float, rows: Rows, data: TrainingData) -> KernelMember:
+    images, a = trial.view.of(rows), trial.duals
     if len(a) < len(data.y):
-        (K,) = ComparedRows(own).matrices([trial.row_kernel])
+        (K,) = PairwiseRows(images).matrices([trial.row_kernel])
         a = duals(K, data.y, data.weights, trial.alpha)
-    centre = own[0].mean(axis=0, dtype=np.float64)
-    return KernelMember(trial.view.leaf, trial.row_kernel, tuple(own), a, centre, share)
+    centre = images[0].mean(axis=0, dtype=np.float64)
+    return KernelMember(trial.view.leaf, trial.row_kernel, tuple(images), a, centre, share)
 
 
-def some_of(rng: np.random.Generator, n: int, most: int) -> I64:
-    """All positions below n, or ``most`` at random, ascending."""
-    return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
+def sample_positions(rng: np.random.Generator, n: int, max_size: int) -> I64:
+    """Return all positions below n, or ``max_size`` random ones, ascending."""
+    return np.arange(n) if n <= max_size else np.sort(rng.choice(n, max_size, replace=False))
 
 
 def _sample_size(sets: Sets) -> int:
-    most = SAMPLE_STRINGS if sets.alphabet is not None or sets.points_dtype.kind == "u" else SAMPLE_SETS
-    return int(np.clip(SAMPLE_POINTS // max(1, sets.n_points // len(sets)), 16, most))
+    max_sets = MAX_FIT_STRINGS if sets.alphabet is not None or sets.points_dtype.kind == "u" else MAX_FIT_SETS
+    return int(np.clip(MAX_FIT_POINTS // max(1, sets.n_points // len(sets)), 16, max_sets))

@@ -17,10 +17,10 @@ from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist.auto._tuning import MIN_CLASS_RATIO
 from dkdist.auto.conformal import PredictionSets, fit_prediction_sets
-from dkdist.auto.set_learner import SetLearner, as_weights, scored
+from dkdist.auto.set_learner import SetLearner, check_weights, score_model
 from dkdist.linear.calibration import (
-    calibrated_power,
     class_prior,
+    fit_power,
     log_probabilities,
     probabilities_of,
     shrinkage,
@@ -192,7 +192,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
             )
         self.classes_, index = as_classes(labels)
         n_classes = len(self.classes_)
-        weights = as_weights(sample_weight, len(sets))
+        weights = check_weights(sample_weight, len(sets))
         if self.class_weight is not None:
             weights = weights * compute_sample_weight(self.class_weight, labels)
         class_sizes = self._class_sizes(index[weights > 0])
@@ -203,7 +203,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         predictions, truth = outer.predictions, index[outer.positions]
         own = outer.data.weights
         self.prior_ = class_prior(truth, n_classes, own)
-        power = calibrated_power(predictions.ensemble, truth, own)
+        power = fit_power(predictions.ensemble, truth, own)
         logits = log_softmax(power * predictions.ensemble, axis=1)
         self.calibration_ = np.asarray(model.calibration) * [power, 1.0]
         self.shrinkage_ = 0.0  # of the constant: frequencies of the classes
@@ -327,7 +327,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         if self.scoring is None:
             return float(super().score(X, y, sample_weight))
-        return scored(self, X, y, sample_weight)
+        return score_model(self, X, y, sample_weight)
 
 
 def largest(values: F64) -> I64:

@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.embedding import check_fitted_sets, set_feature_names
 from dkdist._base.inputs import Sets
-from dkdist._base.parameter_checks import draw_seed, check_real_array, check_int
+from dkdist._base.parameter_checks import check_int, check_real_array, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.progress import Progress, show_progress
 from dkdist._utils.validation import check_verbose, find_stacklevel
-from dkdist.auto import selection as choosing
-from dkdist.auto._tuning import MIN_SETS_WITHOUT_WARNING
+from dkdist.auto import _tuning
+from dkdist.auto._tuning import MIN_SETS_WITHOUT_WARNING, N_COMPONENTS
 from dkdist.auto.best_pipeline import best_pipeline
 from dkdist.auto.budgets import Budget
 from dkdist.auto.ensemble import Ensemble, KernelMember, LinearMember, TreeMember
@@ -34,9 +34,15 @@ from dkdist.auto.leaderboard import (
     make_leaderboard,
     verdict,
 )
-from dkdist.auto.outer_predictions import CONSTANT, OuterFolds, OuterPredictions, collect, draw_outer_folds
+from dkdist.auto.outer_predictions import (
+    CONSTANT,
+    OuterFolds,
+    OuterPredictions,
+    collect_predictions,
+    draw_outer_folds,
+)
 from dkdist.auto.scoring import Score, TrainingData
-from dkdist.auto.selection import N_COMPONENTS, SelectedModel, choose
+from dkdist.auto.selection import SelectedModel, select_model
 from dkdist.auto.successive_halving import Trial
 from dkdist.embeddings.set_scaler import SetScaler
 from dkdist.inspection.answers import answer
@@ -84,7 +90,9 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: Score
     ) -> tuple[SelectedModel, OuterPredictions]:
         """Select, fit and evaluate by targets (n, t) of sets, and weights (n,)."""
-        n_permutations = None if self.n_permutations is None else check_int("n_permutations", self.n_permutations)
+        n_permutations = (
+            None if self.n_permutations is None else check_int("n_permutations", self.n_permutations)
+        )
         used = np.flatnonzero(weights)
         if len(used) < 2:
             raise ValueError(f"at least 2 sets must have a weight above 0; found {len(used)}")
@@ -94,16 +102,16 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
                 f"constant. Give {MIN_SETS_WITHOUT_WARNING} or more if you can",
                 stacklevel=find_stacklevel(),
             )
-        own_groups = None if groups is None else as_groups(groups, len(sets))[used]
-        own_classes = None if classes is None else classes[used]
+        used_groups = None if groups is None else check_groups(groups, len(sets))[used]
+        used_classes = None if classes is None else classes[used]
         data = TrainingData(
-            sets if len(used) == len(sets) else sets[used], y[used], own_classes, weights[used] / weights[used].mean(),
-            own_groups, used, self.cv, fold_labels(self.cv, len(used), own_classes, own_groups),
+            sets if len(used) == len(sets) else sets[used], y[used], used_classes, weights[used] / weights[used].mean(),
+            used_groups, used, self.cv, fold_labels(self.cv, len(used), used_classes, used_groups),
             draw_seed(self.random_state), None if self.scoring is None else score,
         )  # fmt: skip
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
         set_feature_names(self, sets)
-        budget = Budget.of(self.budget)
+        budget = Budget.from_value(self.budget)
         folds = self._outer_folds(data, budget)
         n_selections = len(folds.test_rows) + folds.refit
         with show_progress(
@@ -111,19 +119,19 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         ) as progress:
             model = None
             if folds.refit:  # first, so that errors name sets by their positions among all
-                model = choose(data, self.candidates, budget.part(2 / 3))
+                model = select_model(data, self.candidates, budget.restart(2 / 3))
                 progress.advance(1)
-            last, train, outer = self._evaluate(data, folds, budget, progress)
-        learned, model = (train, last) if model is None else (data, model)
-        self._used, self._weights, self._seed = learned.positions, learned.weights, data.seed
+            last_model, train, outer = self._evaluate(data, folds, budget, progress)
+        training_data, model = (train, last_model) if model is None else (data, model)
+        self._used, self._weights, self._seed = training_data.positions, training_data.weights, data.seed
         self.p_value_ = outer.p_value()
         if n_permutations is not None:
             self.p_value_ = self._refitted_p_value(data, outer.statistic, n_permutations)
-        self._keep(model, outer, folds, score)
+        self._store_result(model, outer, folds, score)
         return model, outer
 
     def _outer_folds(self, data: TrainingData, budget: Budget) -> OuterFolds:
-        return draw_outer_folds(data, choosing.EXACT_SETS, single=bool(np.isfinite(budget.seconds)))
+        return draw_outer_folds(data, _tuning.MAX_EXACT_SETS, single=bool(np.isfinite(budget.seconds)))
 
     def _evaluate(
         self, data: TrainingData, folds: OuterFolds, budget: Budget, progress: Progress | None = None
@@ -132,11 +140,11 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         parts = []
         for test in folds.test_rows:
             train = data.take(np.setdiff1d(np.arange(len(data)), test))
-            model = choose(train, self.candidates, budget.part())
+            model = select_model(train, self.candidates, budget.restart())
             parts.append(model.fold_predictions(data.sets[test]))
             if progress is not None:
                 progress.advance(1)
-        return model, train, collect(data, folds, parts)
+        return model, train, collect_predictions(data, folds, parts)
 
     def _refitted_p_value(self, data: TrainingData, observed: float, n_permutations: int) -> float:
         """Repeat selection and evaluation with permuted targets."""
@@ -146,13 +154,15 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         with show_progress(n_permutations, name, "evaluations", check_verbose(self.verbose)) as progress:
             for _ in range(n_permutations):
                 permuted = data.permuted(rng)
-                budget = Budget.of(self.budget)
+                budget = Budget.from_value(self.budget)
                 *_, outer = self._evaluate(permuted, self._outer_folds(permuted, budget), budget)
                 n_as_large += outer.statistic >= observed - 1e-9 * abs(observed)
                 progress.advance(1)
         return (1 + n_as_large) / (1 + n_permutations)
 
-    def _keep(self, model: SelectedModel, outer: OuterPredictions, folds: OuterFolds, score: Score) -> None:
+    def _store_result(
+        self, model: SelectedModel, outer: OuterPredictions, folds: OuterFolds, score: Score
+    ) -> None:
         """Set the fitted attributes."""
         self.machine_, self.scaler_, self.background_ = model.machine, model.scaler, model.background
         self.fallback_ = CONSTANT if model.is_constant else None
@@ -163,7 +173,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self.verdicts_ = {name: verdict(name, *lead, self._evidence) for name, lead in self.leads_.items()}
         self.judged_ = outer.positions
         self._evaluated_on, self._notes = folds.description, ()
-        self._best = model.best.alone()
+        self._best = model.best.without_values()
         members = [i for i, part in enumerate(model.machine.parts) if part is model.best_part]
         self._best_index = members[0] if members else -1
         self._best_part = None if members else model.best_part
@@ -218,8 +228,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         part = self.machine_.parts[self._best_index] if self._best_part is None else self._best_part
         n_components = part.W.shape[1] if isinstance(part, LinearMember) else N_COMPONENTS
         assert not isinstance(part, TreeMember)
-        before, rows = best_pipeline(self.scaler_, self._best, part, n_components, self._seed)
-        return Pipeline([*before.steps, ("learner", self._learner(rows, part))])
+        steps_before, rows = best_pipeline(self.scaler_, self._best, part, n_components, self._seed)
+        return Pipeline([*steps_before.steps, ("learner", self._learner(rows, part))])
 
     @property
     def best_name_(self) -> str:
@@ -305,11 +315,11 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         return check_fitted_sets(self, X, text=True)
 
 
-def as_weights(given: ArrayLike | None, n: int) -> F64:
+def check_weights(sample_weight: ArrayLike | None, n: int) -> F64:
     """Weights (n,) of sets, not negative and not all zero; ones where none are given."""
-    if given is None:
+    if sample_weight is None:
         return np.ones(n)
-    weights = check_real_array("sample_weight", given)
+    weights = check_real_array("sample_weight", sample_weight)
     if weights.shape != (n,):
         raise ValueError(
             f"sample_weight must be one number for each of {n} sets; found shape {weights.shape}"
@@ -323,20 +333,20 @@ def as_weights(given: ArrayLike | None, n: int) -> F64:
     return weights
 
 
-def scored(model: SetLearner, X: Any, y: Any, sample_weight: Any) -> float:
+def score_model(model: SetLearner, X: Any, y: Any, sample_weight: Any) -> float:
     """The score by ``scoring``; a scorer that takes no weights is refused where weights are given."""
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
     return float(check_scoring(model, model.scoring)(model, X, y, **weights))
 
 
-def as_groups(given: Any, n: int) -> NDArray[Any]:
+def check_groups(groups: Any, n: int) -> NDArray[Any]:
     """Labels of the groups of n sets, two or more of them, as numbers."""
-    groups = np.asarray(given)
-    if groups.shape != (n,):
-        raise ValueError(f"groups must be one label for each of {n} sets; found shape {groups.shape}")
-    names, index = np.unique(groups, return_inverse=True)
-    if len(names) < 2:
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise ValueError(f"groups must be one label for each of {n} sets; found shape {labels.shape}")
+    unique_labels, index = np.unique(labels, return_inverse=True)
+    if len(unique_labels) < 2:
         raise ValueError(
-            f"groups must be 2 at least, to leave one out; found {names.tolist()[0]!r} for all sets"
+            f"groups must be 2 at least, to leave one out; found {unique_labels.tolist()[0]!r} for all sets"
         )
     return index

@@ -16,7 +16,7 @@ from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist.auto.conformal import PredictionIntervals, fit_intervals
 from dkdist.auto.outer_predictions import CONSTANT
-from dkdist.auto.set_learner import SetLearner, as_weights, scored
+from dkdist.auto.set_learner import SetLearner, check_weights, score_model
 from dkdist.linear.ridge import IncrementalRidge
 
 
@@ -89,7 +89,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         if not np.isfinite(targets).all():
             i = int(np.argmin(np.isfinite(targets).reshape(len(targets), -1).all(axis=1)))
             raise ValueError(f"target {i} of y is {targets[i]}: leave out the sets that have no target")
-        weights = as_weights(sample_weight, len(sets))
+        weights = check_weights(sample_weight, len(sets))
         self.single_ = targets.ndim == 1
         columns = targets.reshape(len(targets), -1)
         self.mean_ = np.average(columns, axis=0, weights=weights)
@@ -155,7 +155,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         if self.scoring is None:
             return float(super().score(X, y, sample_weight))
-        return scored(self, X, y, sample_weight)
+        return score_model(self, X, y, sample_weight)
 
 
 def mean_r2(true: F64, predicted: F64) -> float:

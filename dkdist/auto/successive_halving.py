@@ -1,6 +1,8 @@
-"""Candidates tried by cross-validation: every representation with every kernel and penalty, the best on more rows.
+"""Successive halving: candidates compared by cross-validation, the best of them on more rows.
 
-few rows, all of them ──> more rows, those that may be the best, or add to it ──> an average that does best
+few rows, all candidates ──> more rows, candidates that may be the best or improve an average ──> weighted average
+
+A candidate (trial) is a representation with a kernel and a penalty, or with trees.
 """
 
 from __future__ import annotations
@@ -17,26 +19,31 @@ import numpy as np
 
 from dkdist._numba.arrays import F32, F64
 from dkdist._utils.serialization import serializable
+from dkdist.auto._tuning import (
+    FIRST_ROUND_SETS,
+    MAX_ENSEMBLE_STEPS,
+    MIN_RELATIVE_GAIN,
+    PENALTIES,
+    PENALTY_FACTORS,
+    SECOND_ROUND_SETS,
+)
 from dkdist.auto.bagged_trees import BaggedTrees, fit_bagged_trees
 from dkdist.auto.budgets import Budget
-from dkdist.auto.representation_rows import ComparedRows, FittedRepresentation, RowKernel
+from dkdist.auto.representation_rows import FittedRepresentation, PairwiseRows, RowKernel
 from dkdist.auto.scoring import EvaluationSet
-from dkdist.linear.kernel_ridge import left_out
+from dkdist.linear.kernel_ridge import cross_validated_values
 
-PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
-NEARBY = (0.1, 0.3, 1.0, 3.0)  # times the penalty that was best on few rows
-FEW_ROWS, MORE_ROWS = 400, 900  # on which all are tried, and those that are left, before all rows
-MOST_STEPS, LEAST_GAIN = 10, 1e-3  # of averaging: candidates, and what one must gain, relative to the loss
-NEIGHBOUR_SCALES = (0.5**0.5, 2**0.5)  # times the width of a kernel: half way to those that were tried
+# Half way, on a log scale, to the neighbours in WIDTH_FACTORS of _tuning.py.
+NEIGHBOUR_SCALES = (0.5**0.5, 2**0.5)
 
 
 @serializable("Trial")
 @dataclass(frozen=True)
 class Trial:
-    """A representation with a kernel and a penalty, and what it predicted for rows left out: (n_repeats, n, t).
+    """A representation with a kernel and a penalty, and cross-validated predictions ``values`` (n_repeats, n, t).
 
-    ``duals`` (n, t) are its weights of all rows. ``seconds`` are those of the kernel's matrix and of all
-    ``n_penalties`` that were tried.
+    ``duals`` (n, t) are the weights of the fit on all rows. ``seconds`` is the time of the kernel matrix and of all
+    ``n_penalties``.
     """
 
     view: FittedRepresentation
@@ -51,28 +58,28 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """The name of the representation."""
+        """Name of the representation."""
         return self.view.entry.name
 
     @property
     def kernel_name(self) -> str:
-        """The kernel in words."""
+        """Name of the kernel for the leaderboard."""
         return "trees" if self.kernel is None else self.kernel.name
 
     @property
     def n_features(self) -> int:
-        """Columns of a row."""
+        """Number of columns of a row."""
         return self.view.n_features
 
     @property
     def row_kernel(self) -> RowKernel:
-        """The kernel of a trial that is not of trees."""
+        """Kernel; TypeError for trees."""
         if self.kernel is None:
             raise TypeError(f"{self.name} has no kernel")
         return self.kernel
 
-    def alone(self) -> Trial:
-        """Without what it has of every row."""
+    def without_values(self) -> Trial:
+        """Return the trial without arrays of all rows."""
         return replace(self, values=np.empty(0), duals=np.empty(0))
 
 
@@ -80,64 +87,64 @@ Rows = Mapping[int, F32]
 
 
 class HalvingRound(NamedTuple):
-    """What a further round tries: views in all and of one family, kernels of a view, and penalties, times the best."""
+    """Limits of a later round: representations in total and per family, kernels each, penalties in units of the best."""
 
     views: int
-    of_a_family: int
+    views_per_family: int
     kernels: int
-    nearby: tuple[float, ...]
+    penalty_factors: tuple[float, ...]
 
 
 HALVING_ROUNDS = (
-    HalvingRound(6, 2, 3, NEARBY),
+    HalvingRound(6, 2, 3, PENALTY_FACTORS),
     HalvingRound(4, 1, 1, (1.0,)),
 )  # in the second round, and in the third
 
 
-def rounds(n: int) -> list[int]:
-    """How many of n rows candidates are tried on, one round after another: all in the last."""
-    return [size for size in (FEW_ROWS, MORE_ROWS) if 1.5 * size < n] + [n]
+def round_sizes(n: int) -> list[int]:
+    """Return the number of rows of each round; the last has all n."""
+    return [size for size in (FIRST_ROUND_SETS, SECOND_ROUND_SETS) if 1.5 * size < n] + [n]
 
 
-def leaves_of(seen: Sequence[Trial | Survivor]) -> list[int]:
-    """Those that rows are needed of."""
-    return sorted({one.view.leaf for one in seen})
+def required_leaves(candidates: Sequence[Trial | Survivor]) -> list[int]:
+    """Return the leaves whose rows the candidates use, ascending."""
+    return sorted({candidate.view.leaf for candidate in candidates})
 
 
-def try_all(
+def evaluate_all(
     views: Sequence[FittedRepresentation], rows: Rows, evaluation: EvaluationSet, budget: Budget
 ) -> list[Trial]:
-    """The best trial of every pair of view and kernel, best first; of as many views as there is time for."""
-    found: list[Trial] = []
+    """Return the best trial of every view and kernel, best first, for as many views as there is time for."""
+    trials: list[Trial] = []
     with closing(
-        budget.at_once(partial(_tried, rows=rows, evaluation=evaluation), views, len(evaluation.y))
-    ) as made:
-        for own in made:
-            found += own
-            budget.require_left("the first was tried")
-            if budget.used_up:
+        budget.map(partial(_evaluate_view, rows=rows, evaluation=evaluation), views, len(evaluation.y))
+    ) as results:
+        for view_trials in results:
+            trials += view_trials
+            budget.require_remaining("the first candidate was evaluated")
+            if budget.is_exhausted:
                 break
-    return sorted(found, key=lambda trial: trial.loss)
+    return sorted(trials, key=lambda trial: trial.loss)
 
 
-def _tried(view: FittedRepresentation, rows: Rows, evaluation: EvaluationSet) -> list[Trial]:
-    """The best trial of each kernel of a view, or that of its trees."""
+def _evaluate_view(view: FittedRepresentation, rows: Rows, evaluation: EvaluationSet) -> list[Trial]:
+    """Return the best trial of each kernel of a view, or that of its trees."""
     if view.entry.tree_seed is not None:
         return [tree_trial(view, rows, evaluation)]
-    start, found = perf_counter(), list[Trial]()
-    compared = ComparedRows(view.of(rows))
-    kernels = compared.kernels()
-    matrices, place = compared.matrices(kernels), len(PENALTIES) // 2
-    shared = (perf_counter() - start) / max(1, len(kernels))
+    start, trials = perf_counter(), list[Trial]()
+    pairwise = PairwiseRows(view.of(rows))
+    kernels = pairwise.kernels()
+    matrices, index = pairwise.matrices(kernels), len(PENALTIES) // 2
+    matrix_seconds = (perf_counter() - start) / max(1, len(kernels))
     for kernel, K in zip(kernels, matrices, strict=True):
-        penalties = _Penalties(view, kernel, K, evaluation, PENALTIES, shared)
-        place = penalties.line_search(place)  # kernels of like widths want like penalties
-        found += penalties.trial(place)
-    return found
+        penalties = _PenaltySearch(view, kernel, K, evaluation, PENALTIES, matrix_seconds)
+        index = penalties.line_search(index)  # kernels of similar widths have similar best penalties
+        trials += penalties.trial(index)
+    return trials
 
 
 def tree_trial(view: FittedRepresentation, rows: Rows, evaluation: EvaluationSet) -> Trial:
-    """Bagged trees on the rows of a view, with their out-of-bag predictions in every repeat."""
+    """Return the trial of bagged trees, with their out-of-bag predictions in every repeat."""
     start = perf_counter()
     trees, out_of_bag = fit_view_trees(
         view, rows, evaluation.y, evaluation.weights, evaluation.groups, evaluation.classes
@@ -150,7 +157,7 @@ def tree_trial(view: FittedRepresentation, rows: Rows, evaluation: EvaluationSet
 def fit_view_trees(
     view: FittedRepresentation, rows: Rows, y: F64, weights: F64, groups: Any, classes: Any
 ) -> tuple[BaggedTrees, F64]:
-    """Trees on the rows of a view, and their out-of-bag predictions (n, t)."""
+    """Fit trees to the rows of a view; return them and their out-of-bag predictions (n, t)."""
     max_features = 1.0 if classes is None else 1 / 3
     assert view.entry.tree_seed is not None
     return fit_bagged_trees(
@@ -160,67 +167,77 @@ def fit_view_trees(
 
 @dataclass(frozen=True)
 class Survivor:
-    """A view's trials on few rows that are worth others on more; ``leads`` if it may be the best of all."""
+    """Trials of a view for the next round; ``is_leading`` if the view may be the best of all."""
 
     view: FittedRepresentation
     trials: tuple[Trial, ...]
-    leads: bool
+    is_leading: bool
 
 
 def evaluate_round(
-    finalists: Sequence[Survivor],
+    survivors: Sequence[Survivor],
     rows: Rows,
     evaluation: EvaluationSet,
     budget: Budget,
-    nearby: Sequence[float],
+    penalty_factors: Sequence[float],
 ) -> list[Trial]:
-    """Finalists on more rows, best first, under penalties ``nearby``, times their own.
+    """Evaluate survivors on more rows with penalties in units of their own; return the trials, best first.
 
-    Penalties beside their own are tried where that is not clearly behind: other kernels of the view, and those that
-    lead, which are tried first.
+    Other penalties are tried unless the own penalty is significantly worse than the other kernels of the view and the
+    leading trials, which are evaluated first.
     """
-    found: list[Trial] = []
-    for leads in (True, False):  # whom the others are compared with
-        tried = partial(_tried_again, rows=rows, evaluation=evaluation, nearby=nearby, leading=tuple(found))
-        own = [one for one in finalists if one.leads == leads]
-        with closing(budget.at_once(tried, own, len(evaluation.y))) as made:
-            for trials in made:
-                found += trials
-                if budget.used_up:
+    results: list[Trial] = []
+    for is_leading in (True, False):  # the others are compared with leading ones
+        evaluate = partial(
+            _evaluate_survivor,
+            rows=rows,
+            evaluation=evaluation,
+            penalty_factors=penalty_factors,
+            leading=tuple(results),
+        )
+        group = [survivor for survivor in survivors if survivor.is_leading == is_leading]
+        with closing(budget.map(evaluate, group, len(evaluation.y))) as evaluations:
+            for trials in evaluations:
+                results += trials
+                if budget.is_exhausted:
                     break
-        if budget.used_up:
+        if budget.is_exhausted:
             break
-    return sorted(found, key=lambda trial: trial.loss)
+    return sorted(results, key=lambda trial: trial.loss)
 
 
-def _tried_again(
-    finalist: Survivor,
+def _evaluate_survivor(
+    survivor: Survivor,
     rows: Rows,
     evaluation: EvaluationSet,
-    nearby: Sequence[float],
+    penalty_factors: Sequence[float],
     leading: Sequence[Trial],
 ) -> list[Trial]:
-    """A finalist's trials on more rows, beside those that lead."""
-    start, view = perf_counter(), finalist.view
+    """Return the trials of a survivor on more rows."""
+    start, view = perf_counter(), survivor.view
     if view.entry.tree_seed is not None:
         return [tree_trial(view, rows, evaluation)]
-    kernels = [trial.kernel for trial in finalist.trials if trial.kernel is not None]
-    matrices = ComparedRows(view.of(rows)).matrices(kernels)
-    shared = (perf_counter() - start) / len(matrices)
-    own: list[Trial] = []
-    for trial, kernel, K in zip(finalist.trials, kernels, matrices, strict=True):
-        alphas, place = [factor * trial.alpha for factor in nearby], nearby.index(1.0)
-        penalties = _Penalties(view, kernel, K, evaluation, alphas, shared)
-        first = penalties.trial(place)
-        best = min([*own, *first, *leading], key=lambda other: other.loss, default=None)
-        if best is None or not first or not evaluation.is_significantly_worse(first[0].values, best.values):
-            place = penalties.line_search(place)
-        own += penalties.trial(place)
-    return own
+    kernels = [trial.kernel for trial in survivor.trials if trial.kernel is not None]
+    matrices = PairwiseRows(view.of(rows)).matrices(kernels)
+    matrix_seconds = (perf_counter() - start) / len(matrices)
+    trials: list[Trial] = []
+    for trial, kernel, K in zip(survivor.trials, kernels, matrices, strict=True):
+        alphas, index = [factor * trial.alpha for factor in penalty_factors], penalty_factors.index(1.0)
+        penalties = _PenaltySearch(view, kernel, K, evaluation, alphas, matrix_seconds)
+        kernel_trials = penalties.trial(index)
+        best = min([*trials, *kernel_trials, *leading], key=lambda candidate: candidate.loss, default=None)
+        if (
+            best is None
+            or not kernel_trials
+            or not evaluation.is_significantly_worse(kernel_trials[0].values, best.values)
+        ):
+            index = penalties.line_search(index)
+        trials += penalties.trial(index)
+    return trials
 
 
-class _Penalties:
-    """A kernel matrix under one penalty after another, each of them once."""
+class _PenaltySearch:
+    """Trials of one kernel matrix by penalty, each evaluated once."""
 
     def __init__(
         self,
@@ -238,110 +255,129 @@ class _Penalties:
             evaluation,
             alphas,
         )
-        self._seconds, self._made = seconds, dict[int, list[Trial]]()
+        self._seconds, self._trials_by_index = seconds, dict[int, list[Trial]]()
 
-    def trial(self, place: int) -> list[Trial]:
-        """The trial of one penalty; none where the penalised matrix is not positive definite."""
-        made = self._found(place)
-        return [replace(trial, seconds=self._seconds, n_penalties=len(self._made)) for trial in made]
+    def trial(self, index: int) -> list[Trial]:
+        """Return the trial of one penalty; [] if the penalised matrix is not positive definite."""
+        trials = self._evaluate(index)
+        return [
+            replace(trial, seconds=self._seconds, n_penalties=len(self._trials_by_index)) for trial in trials
+        ]
 
-    def line_search(self, place: int) -> int:
-        """Where the loss is lower than on both sides, from a place on; larger penalties where there is none."""
+    def line_search(self, index: int) -> int:
+        """Return the index of a local minimum of the loss, starting from ``index``; ties go to larger penalties."""
         while True:
-            beside = range(max(0, place - 1), min(len(self._alphas), place + 2))
-            best = min(beside, key=lambda i: (min((t.loss for t in self._found(i)), default=np.inf), -i))
-            if best == place:
-                return place
-            place = best
+            neighbours = range(max(0, index - 1), min(len(self._alphas), index + 2))
+            best = min(
+                neighbours, key=lambda i: (min((t.loss for t in self._evaluate(i)), default=np.inf), -i)
+            )
+            if best == index:
+                return index
+            index = best
 
-    def _found(self, place: int) -> list[Trial]:
-        if place not in self._made:
-            start, alpha, evaluation = perf_counter(), self._alphas[place], self._evaluation
+    def _evaluate(self, index: int) -> list[Trial]:
+        if index not in self._trials_by_index:
+            start, alpha, evaluation = perf_counter(), self._alphas[index], self._evaluation
             try:
-                values, own = left_out(
+                values, dual_weights = cross_validated_values(
                     self._K, evaluation.y, evaluation.weights, alpha, evaluation.folds_by_length
                 )
             except np.linalg.LinAlgError:
-                self._made[place] = []
+                self._trials_by_index[index] = []
             else:
-                self._made[place] = [
-                    Trial(self._view, self._kernel, alpha, values, own, evaluation.loss(values), 0.0)
+                self._trials_by_index[index] = [
+                    Trial(self._view, self._kernel, alpha, values, dual_weights, evaluation.loss(values), 0.0)
                 ]
             self._seconds += perf_counter() - start
-        return self._made[place]
+        return self._trials_by_index[index]
 
 
-def finalists(found: Sequence[Trial], evaluation: EvaluationSet, again: HalvingRound) -> list[Survivor]:
-    """Trials that may turn out best on more rows, or that join an average, by view; and of baselines the best.
+def select_survivors(
+    trials: Sequence[Trial], evaluation: EvaluationSet, halving_round: HalvingRound
+) -> list[Survivor]:
+    """Return the trials for the next round, by view: possible winners, members of the average, and baselines.
 
-    A view stays, with its best kernels, if it is not clearly behind, or if its mean with the best is better than that;
-    those that add most come first, as many of them, and of one family, as are tried ``again``.
+    A view survives with its best kernels if it is not significantly worse than the best trial, or if its mean with the
+    best trial is better; those with the best means come first, up to the limits of the round.
     """
-    best, joined = found[0], {id(trial) for trial in best_average(found, evaluation).members}
-    of_views: dict[int, list[Trial]] = {}
-    for trial in found:
-        of_views.setdefault(id(trial.view), []).append(trial)
-    together = {of: evaluation.loss((best.values + own[0].values) / 2) for of, own in of_views.items()}
+    best, member_ids = trials[0], {id(trial) for trial in best_average(trials, evaluation).members}
+    trials_by_view: dict[int, list[Trial]] = {}
+    for trial in trials:
+        trials_by_view.setdefault(id(trial.view), []).append(trial)
+    mean_losses = {
+        view_id: evaluation.loss((best.values + view_trials[0].values) / 2)
+        for view_id, view_trials in trials_by_view.items()
+    }
     families: Counter[str] = Counter()
-    chosen = []
-    for of in sorted(of_views, key=lambda of: (of != id(best.view), together[of])):
-        own = of_views[of]
-        view, entry = own[0].view, own[0].view.entry
-        room = families.total() < again.views and families[entry.family] < again.of_a_family
-        adds = together[of] < best.loss
-        stays = room and (adds or not evaluation.is_significantly_worse(own[0].values, best.values))
-        families[entry.family] += stays
-        most = again.kernels if stays else int(entry.baseline)
-        kept = [trial for i, trial in enumerate(own) if i < most or id(trial) in joined]
-        chosen += [Survivor(view, tuple(kept), stays)] if kept else []
-    return chosen
+    survivors = []
+    for view_id in sorted(
+        trials_by_view, key=lambda view_id: (view_id != id(best.view), mean_losses[view_id])
+    ):
+        view_trials = trials_by_view[view_id]
+        view, entry = view_trials[0].view, view_trials[0].view.entry
+        has_room = (
+            families.total() < halving_round.views and families[entry.family] < halving_round.views_per_family
+        )
+        improves_mean = mean_losses[view_id] < best.loss
+        is_leading = has_room and (
+            improves_mean or not evaluation.is_significantly_worse(view_trials[0].values, best.values)
+        )
+        families[entry.family] += is_leading
+        max_trials = halving_round.kernels if is_leading else int(entry.baseline)
+        selected = [trial for i, trial in enumerate(view_trials) if i < max_trials or id(trial) in member_ids]
+        survivors += [Survivor(view, tuple(selected), is_leading)] if selected else []
+    return survivors
 
 
 @dataclass(frozen=True)
-class Average:
-    """Trials and their shares, which sum to one; what they predict together for rows left out."""
+class WeightedAverage:
+    """Trials with weights (``shares``) that sum to 1, and their averaged cross-validated predictions."""
 
     members: tuple[Trial, ...]
     shares: tuple[float, ...]
     values: F64
 
-    def first(self, k: int) -> Average:
-        """Its first k members, the best one and those that joined it, by the shares that they had among themselves."""
+    def take_first(self, k: int) -> WeightedAverage:
+        """Return the average of the first k members, with their weights scaled to sum 1."""
         members, shares = self.members[:k], np.array(self.shares[:k])
         shares /= shares.sum()
         values = sum(share * trial.values for share, trial in zip(shares, members, strict=True))
-        return Average(members, tuple(shares.tolist()), np.asarray(values)) if k < len(self.members) else self
+        return (
+            WeightedAverage(members, tuple(shares.tolist()), np.asarray(values))
+            if k < len(self.members)
+            else self
+        )
 
-    def widened(self, most: int) -> Average:
-        """Return the average with kernels of intermediate widths added to its best members, ``most`` members in all.
+    def widen(self, n_members: int) -> WeightedAverage:
+        """Add kernels of intermediate widths of the best members, up to ``n_members`` members in total.
 
-        The added kernels have a share of 0 and no predictions: they are candidates for a selection on more rows.
+        The added kernels have weight 0 and no predictions: they are candidates for a selection on more rows.
         """
-        between = [
+        neighbours = [
             replace(trial, kernel=replace(trial.kernel, sigma=factor * trial.kernel.sigma))
             for trial in self.members
             if trial.kernel is not None and trial.kernel.sigma is not None
             for factor in NEIGHBOUR_SCALES
         ]
-        members = (*self.members, *between[: max(0, most - len(self.members))])
+        members = (*self.members, *neighbours[: max(0, n_members - len(self.members))])
         shares = (*self.shares, *[0.0] * (len(members) - len(self.members)))
-        return Average(members, shares, self.values)
+        return WeightedAverage(members, shares, self.values)
 
 
-def best_average(trials: Sequence[Trial], evaluation: EvaluationSet) -> Average:
-    """Forward selection with repetition: a candidate joins as long as the average's error falls.
+def best_average(trials: Sequence[Trial], evaluation: EvaluationSet) -> WeightedAverage:
+    """Select an ensemble by forward selection with repetition, while the error of the average falls.
 
     Caruana, Niculescu-Mizil, Crew, Ksikes, "Ensemble selection from libraries of models" (ICML 2004).
     """
     chosen = [trials[0]]
     total, loss = trials[0].values.copy(), trials[0].loss
-    for k in range(1, MOST_STEPS):
+    for k in range(1, MAX_ENSEMBLE_STEPS):
         losses = [evaluation.loss((total + trial.values) / (k + 1)) for trial in trials]
         i = int(np.argmin(losses))
-        if losses[i] > loss - LEAST_GAIN * abs(loss):
+        if losses[i] > loss - MIN_RELATIVE_GAIN * abs(loss):
             break
         chosen.append(trials[i])
         total, loss = total + trials[i].values, losses[i]
     members = tuple({id(trial): trial for trial in chosen}.values())
     shares = tuple(sum(trial is other for other in chosen) / len(chosen) for trial in members)
-    return Average(members, shares, total / len(chosen))
+    return WeightedAverage(members, shares, total / len(chosen))

@@ -36,10 +36,13 @@ OPTION_BY_PARAMETER = {
 }
 """Options by the parameter that messages of the library name."""
 
-# Names that are also English words match only before a value or a requirement; no name matches in quotes or paths.
+# Names that are also English words match only before a value or a requirement, or as an object of "Increase"; no name
+# matches in quotes or paths. A "=" without a value goes with the name.
 _PARAMETER = re.compile(
     r"(?<![\w'\"./=-])(?:n_basis|n_components|n_epochs|random_state|chunk_rows)(?![\w'\"./])"
-    r"|(?<![\w'\"./=-])(?:alphas?|bandwidth|budget|domain|shards|sigma|structure)(?==| must| needs| is \S+: give)"
+    r"|(?<![\w'\"./=-])(?:alphas?|bandwidth|budget|domain|shards|sigma|structure)"
+    r"(?:=(?=[\s,;:)]|\.(?!\d)|$)|(?==| must| needs| is \S+: give))"
+    r"|(?<=Increase )(?:bandwidth|sigma)(?=[ ,.])"
     r"|(?<=The ')(?:\w+)(?=' parameter)"
 )
 _NO_COLUMN = re.compile(r"has no (?:column|array|channel|dimension) '(.*?)'")
@@ -69,7 +72,7 @@ def with_options(text: str, option_by_name: Mapping[str, str]) -> str:
     options = set(option_by_name.values())
 
     def to_option(match: re.Match[str]) -> str:
-        option = OPTION_BY_PARAMETER.get(match[0])
+        option = OPTION_BY_PARAMETER.get(match[0].removesuffix("="))
         return option if option in options else match[0]
 
     return _PARAMETER.sub(to_option, text)

@@ -1,17 +1,13 @@
-"""Epochs of stochastic gradient descent over blocks: their order, their lanes, how they are resumed, and when they end.
+"""Epochs of stochastic gradient descent (SGD) over blocks: order, replicas, resumption and stopping.
 
-    one lane       blocks are made in parallel, a few at a time, and fitted one after another
-    L > 1 lanes    block i of an epoch's order belongs to lane i % L; a lane's blocks are made and fitted in
-                   one task, up to 32 batches or 65,536 rows at a time; what lanes have come to is summed in a tree
-                   of tasks, and then all meet (`learners.descent.sgd_steps.meet`)
+    one lane       blocks are computed in parallel, a few at a time; the steps run one after another
+    L > 1 lanes    block i of an epoch belongs to lane i % L. One task computes and fits the next batches of a lane; the
+                   results are added in a tree of tasks and averaged (`average_replicas`)
 
-All that is random follows from (seed, role, epoch, block): neither workers nor interruptions change a bit. Mini-batches
-are blocks, so the order of the rows depends on the block size.
-
-A run ends after so many epochs, when held-out rows no longer improve, or when it has arrived. An averaged iterate
-approaches its limit about as c / e after e epochs, so that what the second half of the epochs has gained is what is
-still to be gained. A run has arrived when that is less than a part of what predicting a constant loses; the loss is
-measured on the same rows in every epoch, so that their noise does not count.
+Every random number follows from (seed, stream, epoch, block), so workers and interruptions change no bit. Batches are
+blocks, so the order of rows depends on the block size. A run ends after ``n_epochs``, when the held-out loss stalls, or
+on convergence: an averaged iterate approaches its limit about as c / e after e epochs, so the gain of the second half
+of the epochs estimates the gain that remains. Losses are measured on the same rows in every epoch to cancel noise.
 """
 
 from __future__ import annotations
@@ -30,6 +26,18 @@ from dkdist._runtime.blocks import Blocks, Job
 from dkdist._runtime.map_reduce import fold, fold_window, tree_sum
 from dkdist._runtime.progress import Progress, report_loss
 from dkdist._runtime.run import BlockPlan, active_client, n_cores, plan_blocks
+from dkdist.linear._tuning import (
+    CONVERGENCE_RTOL,
+    MAX_AUTO_EPOCHS,
+    MAX_AUTO_STEPS,
+    MAX_BATCHES_PER_SYNC,
+    MAX_LAZY_ROW_CORES,
+    MAX_ROWS_PER_SYNC,
+    MIN_AUTO_EPOCH_LIMIT,
+    MIN_AUTO_EPOCHS,
+    MIN_AUTO_STEPS,
+    MIN_SYNCS_PER_EPOCH,
+)
 from dkdist.linear.rows import RowBatch, RowLabels, no_rows
 from dkdist.linear.sgd_steps import (
     Batch,
@@ -43,43 +51,34 @@ from dkdist.linear.sgd_steps import (
     step,
 )
 
-ROUND, ROUND_ROWS = 32, 2**16  # batches of a lane between two meetings at most, and rows of large blocks
-MIN_SYNCS_PER_EPOCH = 8  # of the lanes in an epoch, at least, where there are batches enough
-LEAST_STEPS, MOST_STEPS = 40_000, 2_000_000  # rows that are used, over all epochs
-LEAST_EPOCHS, FEW_EPOCHS, MOST_EPOCHS = 2, 5, 100
-TOLERANCE = 2e-3  # of the first epoch's loss
-
-FEW_CORES = 2
-
-Members = tuple[int, tuple[int, ...]]
-"""A batch: its epoch, and the blocks that are shuffled together."""
+BatchKey = tuple[int, tuple[int, ...]]
+"""(epoch, indices of the blocks that are shuffled together)."""
 
 
 def choose_materialization(blocks: Blocks, n_lanes: int) -> Blocks:
-    """The blocks as steps take them best; the bits are the same.
+    """Choose between features computed in the steps and features of whole blocks computed in advance.
 
-    Features that are made when a step comes to them stay in the cache and are never written to memory. But steps of one
-    lane come one after another: where this process has more cores, these make blocks of features beside the steps, at
-    once. What features are made from is looked at for numbers that are none in the first case.
+    The bits are the same. Lazy features stay in the cache and never reach memory, but the steps of one lane run one
+    after another: with more cores, threads compute whole blocks at the same time.
     """
     cores = 1 if n_lanes > 1 else n_cores(blocks.local)
     is_remote = not blocks.local and active_client() is not None
-    return blocks.lazy_rows(eager=not is_remote and cores > FEW_CORES)
+    return blocks.lazy_rows(eager=not is_remote and cores > MAX_LAZY_ROW_CORES)
 
 
 @dataclass(frozen=True)
 class BatchSampler:
-    """In what batches the rows of an epoch are taken: all that follows from the seed, and from nothing else."""
+    """Batches of rows of an epoch, determined by the seed."""
 
     blocks: Blocks
-    known: RowLabels
+    labels: RowLabels
     seed: int
-    n_mixed: int
+    n_shuffled_blocks: int
     n_lanes: int = 1
     skip: bool = False
 
-    def lanes(self, epoch: int) -> list[list[Members]]:
-        """Which blocks make up the batches of an epoch, lane by lane; a lane without a block is left out."""
+    def lanes(self, epoch: int) -> list[list[BatchKey]]:
+        """Return the batches of an epoch by lane, without empty lanes."""
         sizes = np.diff(self.blocks.bounds)
         order = (
             np.random.default_rng((self.seed, RngStream.BLOCK_ORDER, epoch))
@@ -87,254 +86,266 @@ class BatchSampler:
             .tolist()
         )
         lanes = [order[lane :: self.n_lanes] for lane in range(self.n_lanes)]
+        size = self.n_shuffled_blocks
         return [
-            [(epoch, tuple(lane[a : a + self.n_mixed])) for a in range(0, len(lane), self.n_mixed)]
-            for lane in lanes
-            if len(lane)
+            [(epoch, tuple(lane[a : a + size])) for a in range(0, len(lane), size)] for lane in lanes if lane
         ]
 
-    def job(self, members: Members) -> Job:
-        """The job that makes and shuffles a batch."""
-        epoch, indices = members
+    def job(self, key: BatchKey) -> Job:
+        """Return the job that computes and shuffles a batch."""
+        epoch, indices = key
         parts = [self.blocks.rows(i) for i in indices]
         rows = RowBatch(
             starts=tuple(part.start for part in parts),
             sizes=tuple(part.stop - part.start for part in parts),
             n_features=self.blocks.n_columns,
-            known=self.known.part(
+            labels=self.labels.part(
                 parts[0] if len(parts) == 1 else np.r_[tuple(parts)]
-            ),  # of one block no copy
+            ),  # a slice of one block is not copied
             seed=(self.seed, RngStream.ROW_ORDER, epoch, indices[0]),
             skip=self.skip,
-            at_once=self.blocks.eager,
+            eager=self.blocks.eager,
         )
         return Job(indices, rows)
 
 
 @dataclass(frozen=True)
-class Stopping:
-    """At most ``most`` epochs, at least ``least``; ``patience`` as the estimators have it; ``arrives`` for "auto"."""
+class StoppingRule:
+    """Limits of the number of epochs, ``patience``, and whether a run ends on convergence."""
 
-    least: int
-    most: int
+    min_epochs: int
+    max_epochs: int
     patience: int | None = None
-    arrives: bool = False
+    on_convergence: bool = False
 
     @classmethod
-    def of(cls, n_epochs: int | str, patience: int | None, n_rows: int) -> Stopping:
-        """What the parameters say of a run over so many training rows."""
+    def from_params(cls, n_epochs: int | str, patience: int | None, n_rows: int) -> StoppingRule:
+        """Return the rule of the parameters of an estimator for ``n_rows`` training rows."""
         if not isinstance(n_epochs, str):
             return cls(1 if patience is not None else int(n_epochs), int(n_epochs), patience)
-        least = epochs_for(n_rows, LEAST_STEPS, LEAST_EPOCHS)
-        return cls(least, epochs_for(n_rows, MOST_STEPS, FEW_EPOCHS), patience, arrives=True)
+        min_epochs = epochs_for(n_rows, MIN_AUTO_STEPS, MIN_AUTO_EPOCHS)
+        max_epochs = epochs_for(n_rows, MAX_AUTO_STEPS, MIN_AUTO_EPOCH_LIMIT)
+        return cls(min_epochs, max_epochs, patience, on_convergence=True)
 
-    def is_over(self, losses: Sequence[float], held_out: Sequence[float]) -> bool:
-        """Whether the epochs whose losses these are have been enough."""
+    def is_over(self, losses: Sequence[float], held_out_losses: Sequence[float]) -> bool:
+        """Return whether a run ends after epochs with these losses."""
         n = len(losses)
-        if n < self.least or n >= self.most:
-            return n >= self.most
-        return self._stalled(held_out) or (self.arrives and self._has_converged(losses))
+        if n < self.min_epochs or n >= self.max_epochs:
+            return n >= self.max_epochs
+        return self._has_stalled(held_out_losses) or (self.on_convergence and self._has_converged(losses))
 
-    def certain(self, n_done: int) -> int:
-        """How many more epochs there will be at least, after ``n_done`` that were not enough."""
-        return max(1, self.least - n_done)
+    def min_remaining_epochs(self, n_epochs: int) -> int:
+        """Return how many epochs follow in any case after ``n_epochs`` that did not end the run."""
+        return max(1, self.min_epochs - n_epochs)
 
-    def _stalled(self, held_out: Sequence[float]) -> bool:
-        """Whether the held-out loss has not improved for ``patience`` epochs."""
-        n = len(held_out)
-        return self.patience is not None and n > 0 and n - 1 - int(np.argmin(held_out)) >= self.patience
+    def _has_stalled(self, held_out_losses: Sequence[float]) -> bool:
+        n = len(held_out_losses)
+        return (
+            self.patience is not None and n > 0 and n - 1 - int(np.argmin(held_out_losses)) >= self.patience
+        )
 
     def _has_converged(self, losses: Sequence[float]) -> bool:
-        """Whether the second half of the epochs has gained next to nothing."""
+        """Return whether the second half of the epochs reduced the loss by less than the tolerance."""
         n = len(losses)
         if n < 2:
             return False
         quarter = max(1, n // 4)
-        before, now = np.mean(losses[n // 2 - quarter : n // 2]), np.mean(losses[n - quarter :])
-        return bool(before - now <= TOLERANCE * losses[0])
+        before, after = np.mean(losses[n // 2 - quarter : n // 2]), np.mean(losses[n - quarter :])
+        return bool(before - after <= CONVERGENCE_RTOL * losses[0])
 
 
-def epochs_for(n_rows: int, steps: int, least: int) -> int:
-    """Epochs in which so many steps are taken: ``least`` to 100."""
-    return int(np.clip(-(-steps // max(1, n_rows)), least, MOST_EPOCHS))
+def epochs_for(n_rows: int, n_steps: int, min_epochs: int) -> int:
+    """Return the number of epochs of ``n_steps`` steps, from ``min_epochs`` to 100."""
+    return int(np.clip(-(-n_steps // max(1, n_rows)), min_epochs, MAX_AUTO_EPOCHS))
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """What a run goes through: fixed before it starts."""
+    """Fixed settings of a run."""
 
-    order: BatchSampler
+    sampler: BatchSampler
     objective: Objective
     dtype: np.dtype[Any]
-    stopping: Stopping
+    stopping: StoppingRule
 
     def plan(self, what: str, n_passes: int) -> BlockPlan:
-        """Blocks, bytes and peak memory of the passes."""
-        order, waiting = self.order, self.order.n_mixed
-        if order.n_lanes == 1:
-            waiting = max(2 * waiting, fold_window(order.blocks))
-        row_bytes = order.blocks.n_columns * self.dtype.itemsize
-        beside = 4 * order.n_lanes * self.objective.n_outputs * row_bytes  # states
-        return plan_blocks(order.blocks, what=what, passes=n_passes, waiting=waiting, state_bytes=beside)
+        """Return blocks, bytes and peak memory of the passes."""
+        sampler = self.sampler
+        waiting = sampler.n_shuffled_blocks
+        if sampler.n_lanes == 1:
+            waiting = max(2 * waiting, fold_window(sampler.blocks))
+        row_bytes = sampler.blocks.n_columns * self.dtype.itemsize
+        state_bytes = 4 * sampler.n_lanes * self.objective.n_outputs * row_bytes
+        return plan_blocks(
+            sampler.blocks, what=what, passes=n_passes, waiting=waiting, state_bytes=state_bytes
+        )
 
 
 @dataclass(frozen=True)
-class Jobs(Sequence[Job]):
-    """The jobs of some batches, made when they are asked for: their targets need not all be held."""
+class BatchJobs(Sequence[Job]):
+    """Jobs of batches, created on access: targets of all jobs need not be in memory at the same time."""
 
-    order: BatchSampler
-    batches: list[Members]
+    sampler: BatchSampler
+    batches: list[BatchKey]
 
     def __len__(self) -> int:
         return len(self.batches)
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
-            return Jobs(self.order, self.batches[i])
-        return self.order.job(self.batches[i])
+            return BatchJobs(self.sampler, self.batches[i])
+        return self.sampler.job(self.batches[i])
 
 
 @dataclass(frozen=True)
 class TrainingState:
-    """How far a run is: ``done`` batches of each lane of ``epoch``, and the losses of earlier epochs.
+    """State of a run: the model, ``n_batches`` finished in each lane of ``epoch``, and losses of earlier epochs.
 
-    Lanes that have met go on with ``velocity`` (n_outputs, n_features + 1); one lane has none. ``skipped`` are the
-    rows that no batch has used, sorted.
+    ``velocity`` (n_outputs, n_features + 1) is the momentum of averaged lanes, None for one lane. ``skipped`` are the
+    sorted indices of rows that no batch used.
     """
 
-    state: State
+    model: State
     velocity: F64 | None = None
     epoch: int = 0
-    done: int = 0
+    n_batches: int = 0
     losses: tuple[float, ...] = ()
     held_out_losses: tuple[float, ...] = ()
     skipped: I64 = field(default_factory=no_rows)
 
     @property
     def last_losses(self) -> tuple[float, ...]:
-        """(training, held-out) loss of the epoch before this one, () in the first."""
+        """(training, held-out) loss of the previous epoch; () in the first epoch."""
         return (*self.losses[-1:], *self.held_out_losses[-1:])
 
     def next_epoch(self) -> TrainingState:
-        """The position after the epoch's last batch: losses noted."""
-        loss, held_out_loss = self.state.losses()
+        """Return the state after the last batch of the epoch, with its losses appended."""
+        loss, held_out_loss = self.model.losses()
         return TrainingState(
-            self.state.next_epoch(), self.velocity, self.epoch + 1, 0,
+            self.model.next_epoch(), self.velocity, self.epoch + 1, 0,
             (*self.losses, loss), (*self.held_out_losses, held_out_loss), self.skipped,
         )  # fmt: skip
 
-    def after(self, state: State, n_batches: int, skipped: I64) -> TrainingState:
-        """``n_batches`` further in each lane; ``skipped`` are rows that these have left out."""
+    def after(self, model: State, n_batches: int, skipped: I64) -> TrainingState:
+        """Return the state after ``n_batches`` more batches in each lane, which skipped the rows ``skipped``."""
         skipped = np.union1d(self.skipped, skipped) if len(skipped) else self.skipped
-        return replace(self, state=state, done=self.done + n_batches, skipped=skipped)
+        return replace(self, model=model, n_batches=self.n_batches + n_batches, skipped=skipped)
 
 
-Save = Callable[[TrainingState], None]
+SaveState = Callable[[TrainingState], None]
 
 
 def run_epochs(
-    course: TrainingConfig, position: TrainingState, progress: Progress, save: Save
+    config: TrainingConfig, state: TrainingState, progress: Progress, save: SaveState
 ) -> TrainingState:
-    """Go from ``position`` to the end of the course; ``save`` is told every place it can be taken up at."""
-    while not course.stopping.is_over(position.losses, position.held_out_losses):
-        run = _one_lane if len(course.order.lanes(position.epoch)) == 1 else _many_lanes
-        position = run(course, position, progress, save)
-    return position
+    """Run from ``state`` to the end; ``save`` is called with every state from which the run can resume."""
+    while not config.stopping.is_over(state.losses, state.held_out_losses):
+        run = _run_one_lane if len(config.sampler.lanes(state.epoch)) == 1 else _run_lanes
+        state = run(config, state, progress, save)
+    return state
 
 
-def _one_lane(
-    course: TrainingConfig, position: TrainingState, progress: Progress, save: Save
+def _run_one_lane(
+    config: TrainingConfig, state: TrainingState, progress: Progress, save: SaveState
 ) -> TrainingState:
-    """All epochs that are certain in one fold, so that no core waits where one ends."""
-    last = position.epoch + course.stopping.certain(len(position.losses))
-    epochs = [course.order.lanes(epoch)[0] for epoch in range(position.epoch, last)]
-    progress.advance(_n_blocks(epochs[0][: position.done]))
+    """Run all epochs that follow in any case in one fold, so that no core idles between them."""
+    sampler = config.sampler
+    stop = state.epoch + config.stopping.min_remaining_epochs(len(state.losses))
+    epochs = [sampler.lanes(epoch)[0] for epoch in range(state.epoch, stop)]
+    progress.advance(_n_blocks(epochs[0][: state.n_batches]))
     result: TrainingState = fold(
-        course.order.blocks,
-        Jobs(course.order, list(chain(*epochs))[position.done :]),
-        partial(prepare, course.dtype),
-        partial(_advance, course.objective, len(epochs[0]), _n_blocks(epochs[0])),
-        position,
+        sampler.blocks,
+        BatchJobs(sampler, list(chain(*epochs))[state.n_batches :]),
+        partial(prepare, config.dtype),
+        partial(_apply_batch, config.objective, len(epochs[0]), _n_blocks(epochs[0])),
+        state,
         label="sgd",
-        blocks_per_job=course.order.n_mixed,
-        on_segment=lambda reached, _: save(reached),
+        blocks_per_job=sampler.n_shuffled_blocks,
+        on_segment=lambda segment_state, _: save(segment_state),
         progress=progress,
-        sequential=course.order.blocks.local,
+        sequential=sampler.blocks.local,
     )
     return result
 
 
-def _advance(
-    objective: Objective, n_batches: int, n_blocks: int, position: TrainingState, batch: Batch
+def _apply_batch(
+    objective: Objective, n_batches: int, n_blocks: int, state: TrainingState, batch: Batch
 ) -> TrainingState:
-    """One batch further, and into the next epoch after the last."""
-    state = step(objective, position.state, batch)
-    position = position.after(state, 1, batch.skipped)
-    report_loss(position.epoch + position.done / n_batches, n_blocks, state.losses(), position.last_losses)
-    return position.next_epoch() if position.done == n_batches else position
+    model = step(objective, state.model, batch)
+    state = state.after(model, 1, batch.skipped)
+    report_loss(state.epoch + state.n_batches / n_batches, n_blocks, model.losses(), state.last_losses)
+    return state.next_epoch() if state.n_batches == n_batches else state
 
 
-def _many_lanes(
-    course: TrainingConfig, position: TrainingState, progress: Progress, save: Save
+def _run_lanes(
+    config: TrainingConfig, state: TrainingState, progress: Progress, save: SaveState
 ) -> TrainingState:
-    """One epoch in rounds: every lane's share is one task, and what they have come to is summed in a tree."""
-    lanes = course.order.lanes(position.epoch)
-    longest = max(len(lane) for lane in lanes)
-    largest = int(np.diff(course.order.blocks.bounds).max())
-    length = int(np.clip(longest // MIN_SYNCS_PER_EPOCH, 1, max(1, min(ROUND, ROUND_ROWS // largest))))
-    progress.advance(sum(_n_blocks(lane[: position.done]) for lane in lanes))
+    """Run one epoch: between two syncs every lane is one task, and their updates are added in a tree."""
+    sampler = config.sampler
+    lanes = sampler.lanes(state.epoch)
+    n_batches = max(len(lane) for lane in lanes)
+    max_rows = int(np.diff(sampler.blocks.bounds).max())
+    max_length = max(1, min(MAX_BATCHES_PER_SYNC, MAX_ROWS_PER_SYNC // max_rows))
+    length = int(np.clip(n_batches // MIN_SYNCS_PER_EPOCH, 1, max_length))
+    progress.advance(sum(_n_blocks(lane[: state.n_batches]) for lane in lanes))
     n_blocks = sum(_n_blocks(lane) for lane in lanes)
-    for start in range(position.done, longest, length):
-        turns = [[course.order.job(members) for members in lane[start : start + length]] for lane in lanes]
+    for start in range(state.n_batches, n_batches, length):
+        batches_by_lane = [[sampler.job(key) for key in lane[start : start + length]] for lane in lanes]
         jobs = [
-            Job(tuple(i for job in turn for i in job.blocks), [job.extra for job in turn])
-            for turn in turns
-            if turn
+            Job(tuple(i for job in batches for i in job.blocks), [job.extra for job in batches])
+            for batches in batches_by_lane
+            if batches
         ]
-        epochs = position.epoch + min(1.0, (start + length) / longest)
-        tell = partial(_tell, len(jobs), epochs, n_blocks, position.state.sums, position.last_losses)
-        work = partial(_lane, tell, course.objective, course.dtype, position.state)
-        met = tree_sum(
-            course.order.blocks, jobs, work, partial(_merged, tell), window=max(2, len(jobs)),
+        epochs = state.epoch + min(1.0, (start + length) / n_batches)
+        report = partial(
+            _report_when_complete, len(jobs), epochs, n_blocks, state.model.sums, state.last_losses
+        )
+        work = partial(_fit_lane, report, config.objective, config.dtype, state.model)
+        update = tree_sum(
+            sampler.blocks, jobs, work, partial(_merge_lanes, report), window=max(2, len(jobs)),
             label="sgd_lane", progress=progress,
         )  # fmt: skip
-        state, velocity = average_replicas(position.state, met, _velocity(position), 1.0 - 1.0 / len(lanes))
-        position = replace(position.after(state, length, met.skipped), velocity=velocity)
-        save(position)
-    return position.next_epoch()
+        model, velocity = average_replicas(state.model, update, _velocity(state), 1.0 - 1.0 / len(lanes))
+        state = replace(state.after(model, length, update.skipped), velocity=velocity)
+        save(state)
+    return state.next_epoch()
 
 
-def _velocity(position: TrainingState) -> F64:
-    """That of the lanes when they last met; none before."""
-    K, D = position.state.coef.shape
-    return np.zeros((K, D + 1)) if position.velocity is None else position.velocity
+def _velocity(state: TrainingState) -> F64:
+    K, D = state.model.coef.shape
+    return np.zeros((K, D + 1)) if state.velocity is None else state.velocity
 
 
-def _n_blocks(batches: list[Members]) -> int:
+def _n_blocks(batches: list[BatchKey]) -> int:
     return sum(len(indices) for _, indices in batches)
 
 
-def _lane(
-    tell: Callable[[LocalSGDUpdate], LocalSGDUpdate],
+def _fit_lane(
+    report: Callable[[LocalSGDUpdate], LocalSGDUpdate],
     objective: Objective,
     dtype: np.dtype[Any],
-    common: State,
+    model: State,
     blocks: Iterator[Any],
     batches: Sequence[RowBatch],
 ) -> LocalSGDUpdate:
-    return tell(fit_replica(objective, dtype, common, blocks, batches))
+    return report(fit_replica(objective, dtype, model, blocks, batches))
 
 
-def _merged(
-    tell: Callable[[LocalSGDUpdate], LocalSGDUpdate], a: LocalSGDUpdate, b: LocalSGDUpdate
+def _merge_lanes(
+    report: Callable[[LocalSGDUpdate], LocalSGDUpdate], a: LocalSGDUpdate, b: LocalSGDUpdate
 ) -> LocalSGDUpdate:
-    return tell(a.merged(b))
+    return report(a.merge(b))
 
 
-def _tell(
-    n_lanes: int, epochs: float, n_blocks: int, sums: F64, before: tuple[float, ...], lanes: LocalSGDUpdate
+def _report_when_complete(
+    n_lanes: int,
+    epochs: float,
+    n_blocks: int,
+    sums: F64,
+    last_losses: tuple[float, ...],
+    update: LocalSGDUpdate,
 ) -> LocalSGDUpdate:
-    """The lanes; when all have come together, what they have measured, too, is reported."""
-    if lanes.n == n_lanes:
-        report_loss(epochs, n_blocks, mean_losses(sums + lanes.sums), before)
-    return lanes
+    """Return the update; report its losses if it contains all lanes."""
+    if update.n == n_lanes:
+        report_loss(epochs, n_blocks, mean_losses(sums + update.sums), last_losses)
+    return update

@@ -1,8 +1,9 @@
-"""Many linear models learned from the same blocks: every one the model it would be if it were learned alone.
+"""Many linear models fitted to the same blocks, each with the result of a separate fit.
 
-    a block's features, leaf by leaf ──> each leaf's own models: SGD states, or sums for ridge regression
+    features of a block, leaf by leaf ──> models of each leaf: SGD states, or sums for ridge regression
 
-A model sees the rows of its features in the order that all share; features are made once for all their models.
+A leaf is one feature map of the data. Its features are computed once for all its models; all models see the rows in the
+same order.
 """
 
 from __future__ import annotations
@@ -16,20 +17,17 @@ from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F64, I64
 from dkdist.linear.ridge_statistics import Statistics, add_rows, merge
-from dkdist.linear.rows import RowBatch, checked, decision_values, without
+from dkdist.linear.rows import RowBatch, check_block, decision_values, exclude
 from dkdist.linear.sgd_steps import Batch, Objective, State, learn
 
-Leaves = Iterator[tuple[int, Any]]
-Features = Callable[[Any, int, NDArray[np.bool_] | None], Leaves]
-"""(block, index of its first row, mask of the rows to take or None) -> (leaf, features) one after another."""
+OutputIterator = Iterator[tuple[int, Any]]
+FeatureFunction = Callable[[Any, int, NDArray[np.bool_] | None], OutputIterator]
+"""(block, position of its first row, mask of the rows or None) -> iterator of (leaf, features)."""
 
 
 @dataclass(frozen=True)
 class ModelGroup:
-    """Models that differ in step and penalty alone, (k,) each: they share rows, loss, weights and number of batches.
-
-    ``weighting`` is the column of the rows' weights that counts for them.
-    """
+    """k models that differ only in step and penalty, (k,) each; ``weighting`` is their column of the row weights."""
 
     leaf: int
     weighting: int
@@ -41,94 +39,96 @@ class ModelGroup:
 
 @dataclass(frozen=True)
 class ModelBatchState:
-    """How far all are: batches done, and for each `ModelGroup` their states side by side."""
+    """Number of finished batches, and the stacked states of each `ModelGroup`."""
 
-    done: int
+    n_batches_done: int
     states: tuple[State, ...]
 
 
-def prepare_leaves(
-    features: Features, dtype: np.dtype[Any], blocks: Iterator[Any], rows: RowBatch
+def prepare_outputs(
+    features: FeatureFunction, dtype: np.dtype[Any], blocks: Iterator[Any], rows: RowBatch
 ) -> dict[int, Batch]:
-    """The batch of every leaf, in one shuffled order; features are checked while they are in the cache."""
-    made: dict[int, list[tuple[NDArray[Any], I64]]] = {}
-    for block, (start, here) in zip(blocks, rows.parts(), strict=True):
+    """Return the batch of every leaf, in one shuffled order; features are validated while they are in the cache."""
+    parts_by_leaf: dict[int, list[tuple[NDArray[Any], I64]]] = {}
+    for block, (start, span) in zip(blocks, rows.parts(), strict=True):
         for leaf, X in features(block, start, None):
-            X, bad = checked(X, dtype, start, (here.stop - here.start, X.shape[1]), skip=rows.skip)
-            made.setdefault(leaf, []).append((X, here.start + bad))
+            X, invalid = check_block(X, dtype, start, (span.stop - span.start, X.shape[1]), skip=rows.skip)
+            parts_by_leaf.setdefault(leaf, []).append((X, span.start + invalid))
         del block
-    order, held = rows.order()
+    train_rows, held_out_rows = rows.split()
     batches = {}
-    for leaf in list(made):
-        parts, lost = zip(*made.pop(leaf), strict=True)
-        bad = np.concatenate(lost)
+    for leaf in list(parts_by_leaf):
+        parts, invalid_parts = zip(*parts_by_leaf.pop(leaf), strict=True)
+        invalid = np.concatenate(invalid_parts)
         X = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        batches[leaf] = Batch(X, rows.known, without(order, bad), without(held, bad))
+        batches[leaf] = Batch(X, rows.labels, exclude(train_rows, invalid), exclude(held_out_rows, invalid))
     return batches
 
 
 def step_all(
-    groups: Sequence[ModelGroup], reached: ModelBatchState, batches: dict[int, Batch]
+    groups: Sequence[ModelGroup], progress: ModelBatchState, batches: dict[int, Batch]
 ) -> ModelBatchState:
-    """All models that are not done yet learn from the batch of their own features."""
+    """Fit every unfinished model to the batch of its leaf."""
     states = tuple(
         learn(group.objective, state, batches[group.leaf].weighted(group.weighting), group.eta0, group.alpha)
-        if reached.done < group.n_batches
+        if progress.n_batches_done < group.n_batches
         else state
-        for group, state in zip(groups, reached.states, strict=True)
+        for group, state in zip(groups, progress.states, strict=True)
     )
-    return ModelBatchState(reached.done + 1, states)
+    return ModelBatchState(progress.n_batches_done + 1, states)
 
 
-def one_of(state: State, i: int, n_outputs: int) -> State:
-    """The i-th of the models side by side in a state."""
-    own = slice(i * n_outputs, (i + 1) * n_outputs)
+def select_model(state: State, i: int, n_outputs: int) -> State:
+    """Return the i-th of the models stacked in a state."""
+    rows = slice(i * n_outputs, (i + 1) * n_outputs)
     return replace(
-        state, coef=state.coef[own], intercept=state.intercept[own], mean_coef=state.mean_coef[own],
-        mean_intercept=state.mean_intercept[own],
+        state, coef=state.coef[rows], intercept=state.intercept[rows], mean_coef=state.mean_coef[rows],
+        mean_intercept=state.mean_intercept[rows],
     )  # fmt: skip
 
 
 GramKey = tuple[int, bool, int]
-"""A leaf, whether sums are taken about the mean (of a model with an intercept), and the column of weights."""
-Sums = dict[GramKey, Statistics]
+"""(leaf, whether the models have an intercept, column of weights)."""
+StatisticsByKey = dict[GramKey, Statistics]
 
 
-def accumulate_leaves(
-    features: Features,
+def accumulate_outputs(
+    features: FeatureFunction,
     dtype: np.dtype[Any],
-    wanted: Sequence[GramKey],
+    keys: Sequence[GramKey],
     blocks: Iterator[Any],
     rows: RowBatch,
-) -> Sums:
-    """Statistics of the training rows of several blocks, for every leaf; one set of features is alive at a time."""
-    found: Sums = {}
-    for block, (start, here) in zip(blocks, rows.parts(), strict=True):
-        known = rows.known.part(here)
-        train = known.present & ~known.held_out
-        known = known.part(train)
+) -> StatisticsByKey:
+    """Return the statistics of the training rows of several blocks; one leaf is in memory at a time."""
+    statistics: StatisticsByKey = {}
+    for block, (start, span) in zip(blocks, rows.parts(), strict=True):
+        batch_labels = rows.labels.part(span)
+        train = batch_labels.present & ~batch_labels.held_out
+        batch_labels = batch_labels.part(train)
         for leaf, X in features(block, start, train):
-            size = len(known.targets), X.shape[1]
-            X, bad = checked(X, dtype, start, size, skip=rows.skip)
-            good = without(np.arange(len(X)), bad)
-            X, of_good = X[good] if len(bad) else X, known.part(good)
-            for key in wanted:
+            size = len(batch_labels.targets), X.shape[1]
+            X, bad = check_block(X, dtype, start, size, skip=rows.skip)
+            good = exclude(np.arange(len(X)), bad)
+            X, valid_labels = X[good] if len(bad) else X, batch_labels.part(good)
+            for key in keys:
                 if key[0] == leaf:
-                    before = found.get(key) or Statistics.empty(X.shape[1], known.targets.shape[1])
-                    weights = None if of_good.weights is None else of_good.weights[:, key[2]]
-                    found[key] = add_rows(before, X, of_good.targets, weights, key[1])
+                    before = statistics.get(key) or Statistics.empty(
+                        X.shape[1], batch_labels.targets.shape[1]
+                    )
+                    weights = None if valid_labels.weights is None else valid_labels.weights[:, key[2]]
+                    statistics[key] = add_rows(before, X, valid_labels.targets, weights, key[1])
         del block
-    return found
+    return statistics
 
 
-def merge_leaves(a: Sums, b: Sums) -> Sums:
-    """Each leaf's sums merged."""
+def merge_outputs(a: StatisticsByKey, b: StatisticsByKey) -> StatisticsByKey:
+    """Merge the statistics of every key."""
     return {key: merge(a[key], b[key]) for key in a}
 
 
 @dataclass(frozen=True)
-class Linear:
-    """A model on one leaf, with decision values X W' + b."""
+class LinearModel:
+    """Model of one leaf, with decision values X W' + b."""
 
     leaf: int
     W: NDArray[Any]
@@ -136,20 +136,20 @@ class Linear:
 
 
 def held_out_values(
-    features: Features, models: Sequence[Linear], block: Any, rows: tuple[int, NDArray[np.bool_]]
+    features: FeatureFunction, models: Sequence[LinearModel], block: Any, rows: tuple[int, NDArray[np.bool_]]
 ) -> list[F64]:
-    """Decision values of every model on the held-out rows of a block: each (n_held, n_outputs); NaN where X is."""
+    """Return decision values (n_held_out, n_outputs) of every model on the held-out rows of a block; NaN where X is."""
     start, held = rows
-    found: list[Any] = [np.empty((0, len(model.W))) for model in models]
+    values_by_model: list[Any] = [np.empty((0, len(model.W))) for model in models]
     if not held.any():
-        return found
+        return values_by_model
     for leaf, X in features(block, start, held):
-        of_leaf = [i for i, model in enumerate(models) if model.leaf == leaf]
-        W = np.concatenate([models[i].W for i in of_leaf]).astype(X.dtype, copy=False)
-        b = np.concatenate([models[i].b for i in of_leaf])
+        model_indices = [i for i, model in enumerate(models) if model.leaf == leaf]
+        W = np.concatenate([models[i].W for i in model_indices]).astype(X.dtype, copy=False)
+        b = np.concatenate([models[i].b for i in model_indices])
         with np.errstate(invalid="ignore", over="ignore"):
             values = decision_values(X, W, b).astype(np.float64)
-        ends = np.cumsum([len(models[i].W) for i in of_leaf])
-        for i, part in zip(of_leaf, np.split(values, ends[:-1], axis=1), strict=True):
-            found[i] = part
-    return found
+        ends = np.cumsum([len(models[i].W) for i in model_indices])
+        for i, part in zip(model_indices, np.split(values, ends[:-1], axis=1), strict=True):
+            values_by_model[i] = part
+    return values_by_model

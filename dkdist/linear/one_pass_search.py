@@ -25,48 +25,52 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.process import warn
 from dkdist._utils.validation import check_bool, check_verbose
 from dkdist.io import SetStore
-from dkdist.linear.feature_trees import SearchData, SharedFeatureGraph, source
-from dkdist.linear.held_out import held_out_among
-from dkdist.linear.many_models import Linear
+from dkdist.linear.feature_trees import SearchData, SharedFeatureGraph, check_search_data
+from dkdist.linear.held_out import choose_held_out_present
+from dkdist.linear.many_models import LinearModel
 from dkdist.linear.problems import as_classes, as_weights
-from dkdist.linear.search_training import Candidate, Problem, build_candidates, measure, train
+from dkdist.linear.search_training import (
+    Candidate,
+    SearchProblem,
+    build_candidates,
+    held_out_decision_values,
+    train,
+)
 from dkdist.sets import SampleSetError, SampleSets
 
 
-def _refitted(method: str) -> Callable[[OnePassSearch], bool]:
-    def has(search: OnePassSearch) -> bool:
+def _delegates(method: str) -> Callable[[OnePassSearch], bool]:
+    def has_method(search: OnePassSearch) -> bool:
         return hasattr(
             search.best_estimator_ if hasattr(search, "best_estimator_") else search.estimator, method
         )
 
-    return has
+    return has_method
 
 
 class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
     """Choose the parameters of a pipeline by training every candidate in the same pass over the data.
 
-    What candidates have in common is done once: points are read once a pass, their cosine coefficients computed once
-    for all series and one-dimensional densities on one domain, the products of random features once for all sigmas, and
-    features once for all penalties and losses. Candidates are compared on rows that none of them was trained on.
+    Shared work is done once: points are read once per pass, cosine coefficients are computed once for all series and
+    one-dimensional densities on one domain, products of random features once for all sigmas, and features once for all
+    penalties and losses. Candidates are compared on held-out rows.
 
     Parameters
     ----------
     estimator : Pipeline or learner
-        An embedding of sets, ``RandomFourierFeatures`` (any of the two may be missing), and one of the Incremental...
-        learners as the last step.
+        An embedding of sets, ``RandomFourierFeatures`` (both optional), and an Incremental... learner as the last step.
     param_grid : dict or list of dicts
-        Parameter names of the pipeline ("divergenceembedding__bandwidth") and lists of values, as for scikit-learn's
-        ``GridSearchCV``.
+        Parameter names of the pipeline ("divergenceembedding__bandwidth") and lists of values, as in ``GridSearchCV``.
     validation_fraction : float in (0, 1), default=0.1
-        Share of the rows (of every class) that is held out, the same rows for all candidates.
+        Fraction of the rows (of every class) that is held out, the same rows for all candidates.
     scoring : str, callable or None, default=None
-        As in scikit-learn; None is the learner's own score (accuracy, or R^2).
+        As in scikit-learn; None is the score of the learner (accuracy or R^2).
     refit : bool, default=True
         Fit the best candidate on all rows, as ``best_estimator_``.
     random_state : int, Generator or None, default=None
-        Decides which rows are held out, and the order in which SGD takes the others.
+        Determines the held-out rows and the order of the others in SGD.
     verbose : bool, default=False
-        Print the plan of each pass, and show its progress.
+        Print the plan of each pass and show its progress.
 
     Attributes
     ----------
@@ -74,29 +78,29 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
         As in ``GridSearchCV``.
     cv_results_ : dict of lists and arrays
         "params", a "param_..." masked array for each name, "split0_test_score", "mean_test_score" (the same),
-        "std_test_score" (0: there is one split), "rank_test_score". For a learner with several ``alphas`` of its own,
-        the score is that of the best one, and "alpha" says which.
+        "std_test_score" (0: there is one split), "rank_test_score". For a learner with several ``alphas`` the score is
+        that of the best one, given by "alpha".
     held_out_ : (n_held_out,) int64 array
-        The rows on which candidates were compared.
+        Indices of the held-out rows.
 
     Raises
     ------
     TypeError
-        For a step that cannot share a pass (use ``GridSearchCV``).
+        For a step that cannot share a pass; use ``GridSearchCV``.
     ValueError, SampleSetError, MemoryError
-        As the steps themselves; MemoryError before anything is trained.
+        As the steps; MemoryError before training starts.
 
     Notes
     -----
-    All steps, and sigma="median", are fitted on the rows that are not held out. Learners are trained on them in one
-    lane; n_epochs="auto" is 100,000 steps here, in 5 to 100 passes, and what a learner holds out for itself, and its
-    checkpoint, belong to the refit. Held-out points outside the range of the others are clipped to it, as in
-    ``transform``. ``best_score_`` is the largest of several scores on the same rows, and so too high on average. A
-    candidate whose coefficients grow without bound scores NaN, with a warning.
+    All steps, including sigma="median", are fitted on the training rows. Learners use one lane; n_epochs="auto" is
+    100,000 steps here, in 5 to 100 passes. The ``validation_fraction`` and ``checkpoint`` of a learner apply to the
+    refit only. Held-out points outside the range of the training points are clipped, as in ``transform``.
+    ``best_score_`` is the largest of several scores on the same rows, so it is optimistic. A candidate whose
+    coefficients diverge scores NaN, with a warning.
 
-    Cost of a pass: each set of features once, 4 D operations a row for each SGD candidate and epoch, n D^2 for the
-    statistics of each set of features that has a ridge candidate (as many at a time as fit into half of the memory)
-    and D^3 / 3 for each penalty. A last pass makes the features of the held-out rows again.
+    Cost of a pass: each set of D features once, 4 D operations per row for each SGD candidate and epoch, n D^2 for the
+    statistics of each set of features with a ridge candidate (as many at a time as fit into half of the memory), and
+    D^3 / 3 per penalty. A last pass recomputes the features of the held-out rows.
 
     Examples
     --------
@@ -123,12 +127,14 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
     }  # fmt: skip
 
     def check_loaded(self) -> None:
-        """Restore what model files do not hold; raise ValueError for attributes that do not fit each other."""
+        """Restore attributes that model files omit; raise ValueError for inconsistent attributes."""
         if (best := vars(self).get("best_estimator_")) is not None:
             check_is_fitted(best)
         params = self.cv_results_["params"]
         if not 0 <= self.best_index_ < len(params):
-            raise ValueError(f"best_index_ is {self.best_index_}, and there are {len(params)} candidates")
+            raise ValueError(
+                f"best_index_ must be below {len(params)}, the number of candidates; got {self.best_index_}."
+            )
         self.best_params_ = params[self.best_index_]
         self.scorer_ = check_scoring(self.estimator, self.scoring)
 
@@ -152,29 +158,27 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> OnePassSearch:
-        """Train and compare all candidates; X are sets or features, y (n,) their targets, weighted as learners do.
+        """Train and compare all candidates on sets or features X with targets y (n,).
 
-        Scores are weighted by ``sample_weight`` too (never by a candidate's ``class_weight``).
+        ``sample_weight`` (n,) also weights the scores; the ``class_weight`` of a candidate does not.
         """
         if not isinstance(self.param_grid, (Mapping, list, tuple)):
             raise TypeError(
-                f"param_grid must be a dict or a list of dicts of parameter names and lists of values; found "
-                f"{type(self.param_grid).__name__}"
+                "param_grid must be a dict or a list of dicts of parameter names and lists of values; got "
+                f"{type(self.param_grid).__name__}."
             )
         check_bool("refit", self.refit)
         check_verbose(self.verbose)
         grid = list(ParameterGrid(self.param_grid))
-        share: Any = self.validation_fraction
-        if not isinstance(share, Real) or not 0.0 < float(share) < 1.0:
-            raise ValueError(
-                f"validation_fraction must lie between 0 and 1; found {self.validation_fraction}"
-            )
+        fraction: Any = self.validation_fraction
+        if not isinstance(fraction, Real) or not 0.0 < float(fraction) < 1.0:
+            raise ValueError(f"validation_fraction must be between 0 and 1; got {self.validation_fraction}.")
         self.scorer_ = check_scoring(self.estimator, self.scoring)
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
-        X, y = source(X), np.asarray(y)
+        X, y = check_search_data(X), np.asarray(y)
         n = X.shape[0]
         if y.shape[:1] != (n,):
-            raise ValueError(f"X has {n} rows but y has shape {y.shape}: give one target for every set")
+            raise ValueError(f"y must have one target for each of the {n} rows of X; got shape {y.shape}.")
         problem = self._problem(y, as_weights(sample_weight, n))
         self.held_out_ = np.flatnonzero(problem.held_out)
         with cached_summaries():
@@ -186,82 +190,88 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
             data = SearchData(X, trees, widths, skip)
             models = train(data, candidates, problem)
             scores, alphas = self._scores(data, candidates, models, problem, y)
-        self._keep(grid, scores, alphas)
+        self._store(grid, scores, alphas)
         if self.refit:
-            self.best_estimator_ = _fitted(
+            self.best_estimator_ = _fit_with_weights(
                 clone(self.estimator).set_params(**self.best_params_), X, y, sample_weight
             )
         return self
 
     def _candidates(
-        self, grid: list[Mapping[str, Any]], X: Any, y: NDArray[Any], problem: Problem
+        self, grid: list[Mapping[str, Any]], X: Any, y: NDArray[Any], problem: SearchProblem
     ) -> tuple[SharedFeatureGraph, list[int], list[Candidate]]:
-        """Fit the steps on the rows that are not held out; an error names the set by its position in X if it can."""
+        """Fit the steps on the training rows; an error names the set by its position in X if possible."""
         try:
             return build_candidates(self.estimator, grid, X, y, np.flatnonzero(~problem.held_out))
         except SampleSetError as error:
             if isinstance(X, (SampleSets, SetStore)):
                 summarize(X, None, skip=False)
-            error.add_note("Sets are counted among the rows that are not held out.")
+            error.add_note("Positions are counted among the training rows.")
             raise
 
-    def _problem(self, y: NDArray[Any], weights: F64 | None) -> Problem:
+    def _problem(self, y: NDArray[Any], weights: F64 | None) -> SearchProblem:
         seed = draw_seed(self.random_state)
         if is_classifier(self.estimator) and y.ndim > 1:
             raise ValueError(
-                f"y has shape {y.shape}: a search compares classifiers of one class a row, y (n,). For labels that do "
-                "not exclude each other use scikit-learn's GridSearchCV"
+                f"y must have shape (n,), one class per row; got {y.shape}. Use scikit-learn's GridSearchCV for "
+                "multilabel targets."
             )
         classes, index = as_classes(y) if is_classifier(self.estimator) else (None, None)
         present = np.ones(len(y), np.bool_) if weights is None else weights > 0
-        held_out = held_out_among(present, self.validation_fraction, (seed, RngStream.HELD_OUT), index)
+        held_out = choose_held_out_present(
+            present, self.validation_fraction, (seed, RngStream.HELD_OUT), index
+        )
         targets = y.astype(np.float64) if index is None else index
-        if not np.isfinite(targets).all():
-            raise ValueError(f"target {int(np.argmin(np.isfinite(targets)))} of y is not finite")
-        return Problem(targets, classes, weights, held_out, seed, bool(self.verbose))
+        if len(invalid := np.flatnonzero(~np.isfinite(targets))):
+            raise ValueError(f"y must be finite; got {targets[invalid[0]]} (set {invalid[0]}).")
+        return SearchProblem(targets, classes, weights, held_out, seed, bool(self.verbose))
 
     def _scores(
         self,
         data: SearchData,
         candidates: Sequence[Candidate],
-        models: Sequence[list[Linear]],
-        problem: Problem,
+        models: Sequence[list[LinearModel]],
+        problem: SearchProblem,
         y: Any,
     ) -> tuple[F64, list[float | None]]:
-        """The best score of each candidate's models, and the penalty it was reached with where there were several."""
-        every = [model for of_candidate in models for model in of_candidate]
-        values = iter(measure(data, every, problem) if every else [])
-        truth, scores, alphas = y[problem.held_out], [], []
+        """Return the best score of each candidate, and its penalty if the candidate has several."""
+        all_models = [model for of_candidate in models for model in of_candidate]
+        values = iter(held_out_decision_values(data, all_models, problem) if all_models else [])
+        targets, scores, alphas = y[problem.held_out], [], []
         for candidate, of_candidate in zip(candidates, models, strict=True):
-            found = [self._score(candidate, next(values), truth, problem) for _ in of_candidate]
-            best = int(np.argmax(found)) if found else 0
-            scores.append(found[best] if found else np.nan)
-            alphas.append(float(candidate.learner.penalties()[best]) if len(found) > 1 else None)
+            model_scores = [self._score(candidate, next(values), targets, problem) for _ in of_candidate]
+            best = int(np.argmax(model_scores)) if model_scores else 0
+            scores.append(model_scores[best] if model_scores else np.nan)
+            alphas.append(float(candidate.learner.penalties()[best]) if len(model_scores) > 1 else None)
         return np.array(scores), alphas
 
-    def _score(self, candidate: Candidate, values: F64, truth: NDArray[Any], problem: Problem) -> float:
-        """What the scorer says of a model whose features are its own decision values."""
+    def _score(
+        self, candidate: Candidate, values: F64, targets: NDArray[Any], problem: SearchProblem
+    ) -> float:
+        """Score decision values: the learner gets identity coefficients."""
         learner, k = candidate.learner, values.shape[1]
         learner.coef_, learner.intercept_, learner.n_features_in_ = np.eye(k), np.zeros(k), k
         if problem.classes is not None:
             learner.classes_ = problem.classes
-        elif truth.ndim == 1:
+        elif targets.ndim == 1:
             learner.coef_, learner.intercept_ = np.ones(1), 0.0
-        good = np.isfinite(values).all(axis=1)
+        valid = np.isfinite(values).all(axis=1)
         if problem.weights is None:
-            return float(self.scorer_(learner, values[good], truth[good]))
-        weights = problem.weights[problem.held_out][good]
-        return float(self.scorer_(learner, values[good], truth[good], sample_weight=weights))
+            return float(self.scorer_(learner, values[valid], targets[valid]))
+        weights = problem.weights[problem.held_out][valid]
+        return float(self.scorer_(learner, values[valid], targets[valid], sample_weight=weights))
 
-    def _keep(self, grid: list[Mapping[str, Any]], scores: F64, alphas: list[float | None]) -> None:
-        lost = np.flatnonzero(np.isnan(scores))
-        if len(lost) == len(grid):
+    def _store(self, grid: list[Mapping[str, Any]], scores: F64, alphas: list[float | None]) -> None:
+        diverged = np.flatnonzero(np.isnan(scores))
+        if len(diverged) == len(grid):
             raise ValueError(
-                "no candidate could be scored: the coefficients of all grow without bound. Lower eta0, or scale the "
-                "features to rows of about unit norm"
+                "No candidate has a score: all coefficients diverge. Reduce eta0, or scale the features to rows of "
+                "about unit norm."
             )
-        if len(lost):
-            warn(f"{len(lost)} of {len(grid)} candidates grew without bound and score NaN: {format_positions(lost)}")
+        if len(diverged):
+            warn(
+                f"{len(diverged)} of {len(grid)} candidates diverged and score NaN: {format_positions(diverged)}"
+            )
         order = np.where(np.isnan(scores), -np.inf, scores)
         rank = 1 + (order[None, :] > order[:, None]).sum(axis=1)
         self.cv_results_: dict[str, Any] = {"params": grid}
@@ -286,41 +296,44 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.classes_
 
-    @available_if(_refitted("predict"))
+    @available_if(_delegates("predict"))
     def predict(self, X: Any) -> NDArray[Any]:
         """Predictions of ``best_estimator_``."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict(X))
 
-    @available_if(_refitted("predict_proba"))
+    @available_if(_delegates("predict_proba"))
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Class probabilities of ``best_estimator_``."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict_proba(X))
 
-    @available_if(_refitted("decision_function"))
+    @available_if(_delegates("decision_function"))
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Decision values of ``best_estimator_``."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.decision_function(X))
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """What the scorer says of ``best_estimator_``."""
+        """Score of ``best_estimator_`` by ``scoring``."""
         check_is_fitted(self, "best_estimator_")
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
-        more = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return float(self.scorer_(self.best_estimator_, X, y, **more))
+        kwargs = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(self.scorer_(self.best_estimator_, X, y, **kwargs))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        own = self.estimator.__sklearn_tags__()
-        tags.estimator_type, tags.classifier_tags = own.estimator_type, own.classifier_tags
-        tags.regressor_tags = own.regressor_tags
+        estimator_tags = self.estimator.__sklearn_tags__()
+        tags.estimator_type, tags.classifier_tags = (
+            estimator_tags.estimator_type,
+            estimator_tags.classifier_tags,
+        )
+        tags.regressor_tags = estimator_tags.regressor_tags
         return tags
 
 
-def _fitted(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-    """The model, fitted; weights go to its learner alone."""
+def _fit_with_weights(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+    """Fit the model; weights are passed to its learner only."""
     if sample_weight is None:
         return model.fit(X, y)
     if not isinstance(model, Pipeline):

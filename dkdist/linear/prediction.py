@@ -1,4 +1,4 @@
-"""Prediction and scores of linear estimators, block by block: decision values, classes, and sums beside them."""
+"""Prediction and scores of linear estimators, block by block."""
 
 from __future__ import annotations
 
@@ -21,107 +21,113 @@ from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.blocks import is_lazy, row_blocks
 from dkdist._runtime.map_reduce import map_blocks
-from dkdist.linear.problems import LinearLearner, as_features, as_weights, decision_values, values_of_blocks
-from dkdist.linear.rows import without
+from dkdist.linear.problems import (
+    LinearLearner,
+    as_features,
+    as_weights,
+    block_values_function,
+    decision_values,
+)
+from dkdist.linear.rows import exclude
 
-Measure = Callable[[NDArray[Any], NDArray[Any], F64], F64]
+BlockMeasure = Callable[[NDArray[Any], NDArray[Any], F64], F64]
 
 
 def summed_scores(
-    estimator: BaseEstimator, X: Any, y: NDArray[Any], sample_weight: F64 | None, measure: Measure
+    estimator: BaseEstimator, X: Any, y: NDArray[Any], sample_weight: F64 | None, measure: BlockMeasure
 ) -> tuple[F64, I64]:
-    """Sum over rows of ``measure(decision values, y, weights)``, and the rows that were skipped.
-
-    What comes back from a block is its sum.
-    """
+    """Return the sum over blocks of ``measure(decision values, y, weights)``, and the skipped rows."""
     check_is_fitted(estimator)
     X = as_features(estimator, X, reset=False)
     check_consistent_length(X, y)
     w = np.ones(len(y)) if sample_weight is None else sample_weight
     blocks = row_blocks(X).lazy_rows(eager=False)
     rows = [blocks.rows(i) for i in range(len(blocks))]
-    values = values_of_blocks(estimator, X)
-    extras = [(here.start, y[here], w[here]) for here in rows]
-    sums, skipped = zip(
-        *map_blocks(blocks, partial(_block_score, measure, values), extras, label="score"), strict=True
+    values = block_values_function(estimator, X)
+    extras = [(span.start, y[span], w[span]) for span in rows]
+    sums, block_skipped = zip(
+        *map_blocks(blocks, partial(_score_block, measure, values), extras, label="score"), strict=True
     )
-    bad = np.concatenate(skipped)
-    warn_nonfinite_rows(bad, len(y), "left out of the score")
-    require_rows(len(y) - len(bad))
-    return np.asarray(sum(sums)), bad
+    skipped = np.concatenate(block_skipped)
+    warn_nonfinite_rows(skipped, len(y), "left out of the score")
+    require_rows(len(y) - len(skipped))
+    return np.asarray(sum(sums)), skipped
 
 
-def _block_score(
-    measure: Measure,
+def _score_block(
+    measure: BlockMeasure,
     values_and_bad: Callable[[Any, int], tuple[NDArray[Any], I64]],
     block: Any,
     extra: tuple[int, NDArray[Any], F64],
 ) -> tuple[F64, I64]:
     start, y, w = extra
-    values, bad = values_and_bad(block, start)
-    good = without(np.arange(len(values)), bad)
-    return measure(values[good], y[good], w[good]), start + bad
+    values, skipped = values_and_bad(block, start)
+    valid = exclude(np.arange(len(values)), skipped)
+    return measure(values[valid], y[valid], w[valid]), start + skipped
 
 
-def _correct(classes: NDArray[Any] | None, values: NDArray[Any], y: NDArray[Any], w: F64) -> F64:
-    """Weights of the rows whose class is right (or, without classes, all of whose labels are), and of all rows."""
-    right = ((values > 0) == y).all(axis=1) if classes is None else classes[_largest(values)] == y
-    return np.array([w @ right, w.sum()])
+def _weighted_correct(classes: NDArray[Any] | None, values: NDArray[Any], y: NDArray[Any], w: F64) -> F64:
+    """Return the weight of correct rows and of all rows; without classes all labels of a row must be correct."""
+    is_correct = (
+        ((values > 0) == y).all(axis=1) if classes is None else classes[_predicted_index(values)] == y
+    )
+    return np.array([w @ is_correct, w.sum()])
 
 
 def _squared_errors(values: NDArray[Any], y: NDArray[Any], w: F64) -> F64:
-    """Weighted sum of the squared errors of every output."""
     return np.asarray(w @ (y - values.reshape(y.shape).astype(np.float64)) ** 2)
 
 
-def _largest(values: NDArray[Any]) -> I64:
-    """The index of each row's class, from decision values (n, 1) or (n, n_classes)."""
+def _predicted_index(values: NDArray[Any]) -> I64:
+    """Return the class index of every row from decision values (n, 1) or (n, n_classes)."""
     return (values[:, 0] > 0).astype(np.int64) if values.shape[1] == 1 else values.argmax(axis=1)
 
 
 class LinearClassifier(ClassifierMixin, LinearLearner):
-    """Prediction by the largest decision value, or of labels that do not exclude each other by those above 0."""
+    """Mixin of classifiers: the class of the largest decision value, or all labels with values above 0."""
 
     classes_: NDArray[Any]
     multilabel_: bool = False
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Decision values: (n,), positive for ``classes_[1]``, or (n, n_classes); NaN for rows that are skipped.
+        """Return decision values (n,), positive for ``classes_[1]``, or (n, n_classes); NaN for skipped rows.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-            Blocks of a dask array are made, used and let go; only the values come back.
+            Blocks of a dask array are computed and released one after another; only the values are returned.
         """
         values = decision_values(self, X)
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of every row, (n,), or its labels, (n, n_labels) of 0 and 1.
+        """Return the class of every row, (n,), or its labels, (n, n_labels) of 0 and 1.
 
-        ValueError naming rows that are not finite, and so have none.
+        Raises ValueError for rows that are not finite.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
         """
         values = decision_values(self, X)
-        if should_skip(self) and len(lost := np.flatnonzero(np.isnan(values).any(axis=1))):
+        if should_skip(self) and len(invalid := np.flatnonzero(np.isnan(values).any(axis=1))):
             raise ValueError(
-                f"{len(lost)} of {len(values)} rows of X are not finite, and no class can be said of them: "
-                f"{format_positions(lost)}. Leave them out; decision_function gives NaN for them"
+                f"X must be finite in predict; {len(invalid)} of {len(values)} rows are not: "
+                f"{format_positions(invalid)}. Drop them; decision_function returns NaN for them."
             )
         return (
-            (values > 0).astype(np.int64) if self.multilabel_ else np.asarray(self.classes_[_largest(values)])
+            (values > 0).astype(np.int64)
+            if self.multilabel_
+            else np.asarray(self.classes_[_predicted_index(values)])
         )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows whose class, or all labels, are predicted right; skipped rows are left out, with a warning.
+        """Return the accuracy (for labels: the fraction of rows with all labels correct), without skipped rows.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-            Blocks of a dask array are made, compared and let go; only two sums of each come back.
+            Each block of a dask array is reduced to its sums.
         y : array-like or dask collection of shape (n,)
             The true classes.
         sample_weight : array-like of shape (n,) or None
@@ -132,32 +138,32 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         if not (is_lazy(X) or should_skip(self)):
             return float(super().score(X, y, sample_weight))
         check_is_fitted(self)
-        measure = partial(_correct, None if self.multilabel_ else self.classes_)
+        measure = partial(_weighted_correct, None if self.multilabel_ else self.classes_)
         truth = np.asarray(y) if self.multilabel_ else column_or_1d(y)
         (right, total), _ = summed_scores(self, X, truth, sample_weight, measure)
         return float(right / total)
 
 
 class LinearRegressor(RegressorMixin, LinearLearner):
-    """Prediction by the linear function itself."""
+    """Mixin of regressors: the prediction is the linear function."""
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The predicted target of every row, (n,), or (n, n_targets) as in ``fit``; NaN for rows that are skipped.
+        """Return the predicted targets (n,) or (n, n_targets), as in ``fit``; NaN for skipped rows.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-            Blocks of a dask array are made, used and let go; only the values come back.
+            Blocks of a dask array are computed and released one after another; only the values are returned.
         """
         return decision_values(self, X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination R^2, averaged over targets; skipped rows are left out, with a warning.
+        """Return the coefficient of determination R^2, averaged over targets, without skipped rows.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-            Blocks of a dask array are made, compared and let go; only a sum of each comes back.
+            Each block of a dask array is reduced to its sums.
         y : array-like or dask collection of shape (n,) or (n, n_targets)
             The true targets.
         sample_weight : array-like of shape (n,) or None
@@ -169,23 +175,23 @@ class LinearRegressor(RegressorMixin, LinearLearner):
             return _finite_score(float(super().score(X, y, sample_weight)), len(y))
         truth = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
         truth = truth.reshape(len(truth), -1)
-        errors, bad = summed_scores(self, X, truth, sample_weight, _squared_errors)
-        good = without(np.arange(len(truth)), bad)
-        if len(good) < 2:
-            return float("nan")  # as scikit-learn's: one row has no spread
-        truth = truth[good]
-        weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)[good]
+        errors, skipped = summed_scores(self, X, truth, sample_weight, _squared_errors)
+        valid = exclude(np.arange(len(truth)), skipped)
+        if len(valid) < 2:
+            return float("nan")  # as in scikit-learn: one row has no variance
+        truth = truth[valid]
+        weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)[valid]
         spread = (truth - np.average(truth, axis=0, weights=weights)) ** 2
         spread = spread.sum(axis=0) if weights is None else weights @ spread
         with np.errstate(divide="ignore", invalid="ignore"):
             r2 = np.where(spread > 0.0, 1.0 - errors / spread, np.where(errors == 0.0, 1.0, 0.0))
-        return _finite_score(float(r2.mean()), len(good))
+        return _finite_score(float(r2.mean()), len(valid))
 
 
 def _finite_score(score: float, n: int) -> float:
-    """The score of n rows; NaN for a single one alone, as scikit-learn's: one row has no spread."""
+    """Return the score; raise ValueError if it overflows (with one row it is NaN, as in scikit-learn)."""
     if n >= 2 and not np.isfinite(score):
         raise ValueError(
-            "the targets or the weights are so large that their squares are no floats: divide them by a number"
+            "y and sample_weight must have finite sums of squares; got an overflow. Divide them by a constant."
         )
     return score

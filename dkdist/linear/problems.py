@@ -1,6 +1,6 @@
-"""What linear estimators share: validation of features, targets, classes and weights, decision values over blocks.
+"""Validation of features, targets, classes and weights of linear estimators, and decision values over blocks.
 
-A row of weight w counts as w equal rows, and one of weight 0 as none.
+A row of weight w counts as w equal rows, a row of weight 0 is ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from dkdist._base.inputs import require_feature_rows, reject_float_overflow
+from dkdist._base.inputs import reject_float_overflow, require_feature_rows
 from dkdist._base.invalid_sets import should_skip
 from dkdist._base.row_ids import unwrap_rows
 from dkdist._numba.arrays import F64, I64
@@ -31,18 +31,18 @@ from dkdist._numba.points import nonfinite_rows
 from dkdist._runtime.blocks import Blocks, Job, is_lazy, row_blocks
 from dkdist._runtime.map_reduce import map_blocks
 from dkdist._utils.validation import as_real_array
-from dkdist.linear.rows import LazyRows, RowBatch, RowLabels, checked_rows, no_rows, tiles
+from dkdist.linear.rows import LazyRows, RowBatch, RowLabels, check_rows, no_rows, tiles
 from dkdist.linear.rows import decision_values as linear_values
 
 _FLOATS = [np.float64, np.float32]
 CLASS_WEIGHTS = [None, dict, StrOptions({"balanced"})]
-"""What the parameter ``class_weight`` may be."""
+"""Constraints of the parameter ``class_weight``."""
 
 
 def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """X as float features: an ndarray in C order, or a dask array that is checked as it is made.
+    """Return X as float features: an ndarray in C order, or a dask array that is checked when it is computed.
 
-    An ndarray is finite, unless the estimator skips the rows that are not.
+    An ndarray must be finite unless the estimator skips invalid rows.
     """
     X = unwrap_rows(X)
     require_feature_rows(estimator, X)
@@ -53,9 +53,9 @@ def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
                 estimator, X, reset=reset, dtype=_FLOATS, order="C", ensure_all_finite=finite
             )
     if X.ndim != 2:
-        raise ValueError(f"expected features of shape (n_sets, n_features), found {X.ndim} dimension(s)")
+        raise ValueError(f"X must have shape (n_sets, n_features); got {X.ndim} dimension(s).")
     if X.dtype.kind not in "fiub":
-        raise ValueError(f"features must be real numbers, found dtype {X.dtype}")
+        raise ValueError(f"X must have a real dtype; got {X.dtype}.")
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return X
 
@@ -63,28 +63,28 @@ def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
 def as_problem(
     estimator: BaseEstimator, X: Any, y: Any, *, reset: bool = True, numeric: bool, multi_output: bool = False
 ) -> tuple[Any, NDArray[Any]]:
-    """Features and targets of equal length; the targets of dask features are NumPy arrays too."""
-    with naming_missing(y):
+    """Return features and targets (ndarray) of equal length."""
+    with name_missing_targets(y):
         return _as_problem(estimator, X, y, reset=reset, numeric=numeric, multi_output=multi_output)
 
 
 @contextmanager
-def naming_missing(y: Any) -> Iterator[None]:
-    """If targets are refused in this block and some are missing, say which."""
+def name_missing_targets(y: Any) -> Iterator[None]:
+    """Name the missing targets if validation in this block fails because of them."""
     try:
         yield
     except (ValueError, TypeError) as error:
-        missing = [] if y is None else _without_value(y)
+        missing = [] if y is None else _missing_rows(y)
         if not missing:
             raise
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ValueError(
-            f"Input y contains NaN: target {missing[0]}{more} of {len(y)}, counted from 0, has no value. Leave out the "
-            "sets that have no target, X[known] and y[known] with known = ~pandas.isna(y), or fill it in"
+            f"Input y contains NaN or missing values: target {missing[0]}{more} of {len(y)} (counted from 0). Drop "
+            "these sets, X[valid] and y[valid] with valid = ~pandas.isna(y), or fill the values."
         ) from error
 
 
-def _without_value(y: Any) -> list[int]:
+def _missing_rows(y: Any) -> list[int]:
     rows = np.asarray(y, dtype=object)
     if rows.ndim == 0 or rows.size == 0:
         return []
@@ -92,7 +92,7 @@ def _without_value(y: Any) -> list[int]:
 
 
 def _is_missing(value: Any) -> bool:
-    """None, NaN, and what pandas has for a missing value: NA and NaT."""
+    """Return whether a value is None, NaN, or pandas' NA or NaT."""
     if type(value).__name__ in ("NAType", "NaTType"):
         return True
     return value is None or (isinstance(value, float) and value != value)
@@ -103,21 +103,21 @@ def _as_problem(
 ) -> tuple[Any, NDArray[Any]]:
     require_feature_rows(estimator, X)
     if not is_lazy(X):
-        kinds = {
+        options = {
             "multi_output": multi_output, "y_numeric": numeric, "ensure_all_finite": not should_skip(estimator)
         }  # fmt: skip
         with reject_float_overflow():
-            X, y = validate_data(estimator, X, y, reset=reset, dtype=_FLOATS, order="C", **kinds)
+            X, y = validate_data(estimator, X, y, reset=reset, dtype=_FLOATS, order="C", **options)
         if not numeric and y.shape[1:] == (1,):
             y = column_or_1d(y, warn=True)
     else:
         X, y = as_features(estimator, X, reset=reset), _as_targets(estimator, y, numeric, multi_output)
         if len(y) != X.shape[0]:
             raise ValueError(
-                f"X has {X.shape[0]} rows but y has {len(y)} targets: give one target for every row of X"
+                f"y must have one target for each of the {X.shape[0]} rows of X; got {len(y)} targets."
             )
         if len(y) == 0:
-            raise ValueError("found 0 samples: a minimum of 1 is required")
+            raise ValueError("X must have at least 1 row; got 0.")
     return X, y.astype(np.float64, copy=False) if numeric else y
 
 
@@ -131,58 +131,60 @@ def _as_targets(estimator: BaseEstimator, y: Any, numeric: bool, multi_output: b
 
 
 def as_classes(y: NDArray[Any]) -> tuple[NDArray[Any], I64]:
-    """The sorted classes and every target's index among them; ValueError unless there are two or more."""
-    with naming_missing(y), np.errstate(invalid="ignore"):  # scikit-learn casts NaN before it refuses it
+    """Return the sorted classes and the class index of every target; ValueError for fewer than 2 classes."""
+    with name_missing_targets(y), np.errstate(invalid="ignore"):  # scikit-learn casts NaN before it raises
         try:
             check_classification_targets(y)
             classes, index = np.unique(y, return_inverse=True)
         except TypeError as error:
             raise ValueError(
-                f"classes must be of one kind, numbers or text ({error}): convert them"
+                f"y must contain either numbers or text; got both ({error}). Convert the labels to one type."
             ) from error
     if len(classes) < 2:
         raise ValueError(
-            f"a classifier needs at least 2 classes in y, found 1 class: {classes.tolist()[0]!r}. "
-            "Check how the targets were selected"
+            f"y must contain at least 2 classes; got 1 class: {classes.tolist()[0]!r}. Check how the targets were "
+            "selected."
         )
     return classes, index.astype(np.int64)
 
 
-def classes_of_stream(given: ArrayLike | None, before: NDArray[Any] | None) -> NDArray[Any]:
-    """The sorted classes of a call of ``partial_fit``; ``before`` are those of the first call, None in it."""
-    if given is None:
-        if before is None:
-            raise ValueError("the first call of partial_fit needs classes: all labels that will ever occur")
-        return before
-    classes, _ = as_classes(np.asarray(given))
-    if before is not None and not np.array_equal(classes, before):
-        raise ValueError(f"classes={classes} differ from those of the first call, {before}")
+def check_stream_classes(labels: ArrayLike | None, previous: NDArray[Any] | None) -> NDArray[Any]:
+    """Return the sorted classes of a call of ``partial_fit``; ``previous`` are those of the first call, if any."""
+    if labels is None:
+        if previous is None:
+            raise ValueError(
+                "classes must contain all labels in the first call of partial_fit; got None. Pass classes=."
+            )
+        return previous
+    classes, _ = as_classes(np.asarray(labels))
+    if previous is not None and not np.array_equal(classes, previous):
+        raise ValueError(f"classes must be those of the first call, {previous}; got {classes}.")
     return classes
 
 
-def index_among(classes: NDArray[Any], y: NDArray[Any]) -> I64:
-    """Each target's place among the classes; ValueError naming the first that is none of them."""
+def class_index(classes: NDArray[Any], y: NDArray[Any]) -> I64:
+    """Return the class index of every target; ValueError naming the first unknown label."""
     if (classes.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
-        raise ValueError(f"y holds {y.dtype}, but the classes are {classes}: give targets of their kind")
+        raise ValueError(f"y must have the type of the classes {classes}; got dtype {y.dtype}.")
     index = np.searchsorted(classes, y).clip(max=len(classes) - 1)
     if np.any(unknown := classes[index] != y):
         row = int(np.argmax(unknown))
         raise ValueError(
-            f"target {y.tolist()[row]!r} in row {row} is not one of the classes {classes}: "
-            "name all classes in the first call of partial_fit"
+            f"y must contain only the classes {classes}; got {y.tolist()[row]!r} in row {row}. Pass all classes in the "
+            "first call of partial_fit."
         )
     return np.asarray(index, np.int64)
 
 
 class LinearLearner(BaseEstimator):
-    """What all learners have: rows that are not finite are refused, or left out; parameters are checked when asked."""
+    """Base class of linear estimators."""
 
     on_error: str
     by_sums: ClassVar[bool]
-    """Whether it learns from sums over rows, in any order, and not step by step."""
+    """Whether it is fitted from sums over rows, in any order, instead of steps."""
 
     def require_valid(self) -> None:
-        """Refuse parameters that are out of range, as ``fit`` does."""
+        """Raise ValueError for parameters out of range, as ``fit`` does."""
         self._validate_params()
 
     def __sklearn_tags__(self) -> Any:
@@ -191,162 +193,169 @@ class LinearLearner(BaseEstimator):
         return tags
 
 
-def neighbours_job(blocks: Blocks, first: int, stop: int, known: RowLabels, skip: bool) -> Job:
-    """The job that takes blocks ``first`` to ``stop`` - 1 with what is known of their rows."""
+def block_range_job(blocks: Blocks, first: int, stop: int, labels: RowLabels, skip: bool) -> Job:
+    """Return the job that computes blocks ``first`` to ``stop - 1``."""
     edges = blocks.bounds[first : stop + 1]
-    here = slice(int(edges[0]), int(edges[-1]))
     starts, sizes = tuple(edges[:-1].tolist()), tuple(np.diff(edges).tolist())
-    rows = RowBatch(starts, sizes, blocks.n_columns, known.part(here), skip=skip)
-    return Job(tuple(range(first, stop)), rows)
+    batch_labels = labels.part(slice(int(edges[0]), int(edges[-1])))
+    return Job(tuple(range(first, stop)), RowBatch(starts, sizes, blocks.n_columns, batch_labels, skip=skip))
 
 
 def feature_dtype(X: Any) -> np.dtype[Any]:
-    """float32 where the features are, else float64."""
+    """Return float32 for float32 features, else float64."""
     return np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
 
 
 def decision_values(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
-    """X W' + b as an ndarray, (n,) or (n, k); dask features are made and used block by block.
+    """Return X W' + b as an ndarray, (n,) or (n, k); dask features are computed block by block.
 
     NaN for rows that are not finite, if the estimator skips them.
     """
     check_is_fitted(estimator)
     X = as_features(estimator, X, reset=False)
     if not is_lazy(X):
-        return _values(
-            X, nonfinite_rows(X) if should_skip(estimator) else no_rows(), estimator.coef_, estimator.intercept_
+        return _checked_values(
+            X,
+            nonfinite_rows(X) if should_skip(estimator) else no_rows(),
+            estimator.coef_,
+            estimator.intercept_,
         )
     blocks = row_blocks(X).lazy_rows(eager=False)
-    found = map_blocks(blocks, values_of_blocks(estimator, X), blocks.bounds[:-1].tolist(), label="predict")
-    return np.concatenate([values for values, _ in found])
+    results = map_blocks(
+        blocks, block_values_function(estimator, X), blocks.bounds[:-1].tolist(), label="predict"
+    )
+    return np.concatenate([values for values, _ in results])
 
 
-def values_of_blocks(estimator: BaseEstimator, X: Any) -> Callable[[Any, int], tuple[NDArray[Any], I64]]:
-    """What gives the decision values of a block of X that starts at some row, and which of its rows are skipped."""
-    return partial(_values_and_bad, feature_dtype(X), should_skip(estimator), estimator.coef_, estimator.intercept_)
+def block_values_function(estimator: BaseEstimator, X: Any) -> Callable[[Any, int], tuple[NDArray[Any], I64]]:
+    """Return a function of (block, first row) that gives decision values and the indices of skipped rows."""
+    return partial(
+        _block_values, feature_dtype(X), should_skip(estimator), estimator.coef_, estimator.intercept_
+    )
 
 
-def _by_tiles(X: NDArray[Any] | LazyRows, coef: NDArray[Any], intercept: NDArray[Any]) -> NDArray[Any]:
-    """X W' + b; of rows that are made when they are asked for, a tile after the other."""
+def _values_by_tile(X: NDArray[Any] | LazyRows, coef: NDArray[Any], intercept: NDArray[Any]) -> NDArray[Any]:
+    """Return X W' + b, of lazy rows a tile at a time."""
     if isinstance(X, np.ndarray) or not X.shape[0]:
         return linear_values(np.asarray(X), coef, intercept)
     rows = (tile for tile, _, _ in tiles(X, np.arange(X.shape[0])))
-    return np.concatenate([linear_values(some, coef, intercept) for some in rows])
+    return np.concatenate([linear_values(tile, coef, intercept) for tile in rows])
 
 
-def _values_and_bad(
+def _block_values(
     dtype: np.dtype[Any], skip: bool, coef: NDArray[Any], intercept: NDArray[Any], block: Any, start: int
 ) -> tuple[NDArray[Any], I64]:
-    X, bad = checked_rows(block, dtype, start, (block.shape[0], coef.shape[-1]), skip=skip, at_once=False)
-    return _values(X, bad, coef, intercept), bad
+    X, skipped = check_rows(block, dtype, start, (block.shape[0], coef.shape[-1]), skip=skip, eager=False)
+    return _checked_values(X, skipped, coef, intercept), skipped
 
 
-def _values(
-    X: NDArray[Any] | LazyRows, bad: I64, coef: NDArray[Any], intercept: NDArray[Any]
+def _checked_values(
+    X: NDArray[Any] | LazyRows, skipped: I64, coef: NDArray[Any], intercept: NDArray[Any]
 ) -> NDArray[Any]:
-    with np.errstate(invalid="ignore", over="ignore"):  # what overflows is refused
-        values = _by_tiles(X, coef, intercept)
-    values[bad] = 0
+    with np.errstate(invalid="ignore", over="ignore"):  # overflow raises below
+        values = _values_by_tile(X, coef, intercept)
+    values[skipped] = 0
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values.reshape(len(values), -1)).all(axis=1)))
         raise ValueError(
-            f"row {row} of X, or of a block of it, is so large that its prediction is no number: scale X as in fit"
+            f"X must have the scale seen in fit; the prediction of row {row} (of X or of one of its blocks) overflows. "
+            "Scale X as in fit."
         )
-    values[bad] = np.nan
+    values[skipped] = np.nan
     return values
 
 
 def as_weights(sample_weight: Any, n_rows: int) -> F64 | None:
-    """Weights (n,) as float64, or None; ValueError naming the first that is none, and for weights of another length."""
+    """Return weights (n,) as float64, or None; ValueError for another length or an invalid weight."""
     if sample_weight is None:
         return None
-    given = as_real_array("sample_weight", sample_weight)
-    if given.ndim == 0:
-        given = np.full(n_rows, given)
-    if given.shape != (n_rows,):
+    values = as_real_array("sample_weight", sample_weight)
+    if values.ndim == 0:
+        values = np.full(n_rows, values)
+    if values.shape != (n_rows,):
         raise ValueError(
-            f"sample_weight has shape {given.shape}, but X has {n_rows} rows: expected ({n_rows},), one for every row"
+            f"sample_weight must have shape ({n_rows},), one weight for each row of X; got {values.shape}."
         )
-    weights = given.astype(np.float64)
-    if len(odd := np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))):
+    weights = values.astype(np.float64)
+    if len(invalid := np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))):
         raise ValueError(
-            f"sample_weight of row {odd[0]} is {weights[odd[0]]}: weights must be finite numbers >= 0. "
-            "Give 0 to leave a row out"
+            f"sample_weight must be finite and at least 0; got {weights[invalid[0]]} (row {invalid[0]}). Use 0 to "
+            "ignore a row."
         )
     with np.errstate(over="ignore"):
         total = weights.sum()
     if not 0 < total < np.inf:
         raise ValueError(
-            f"sample_weight is zero in every row, or so large that its sum is no float ({total}): give at least one "
-            "row a weight above 0"
+            f"sample_weight must not be zero in every row and must have a finite sum; got the sum {total}."
         )
     return weights
 
 
-def weights_of(
+def row_weights(
     sample_weight: Any, class_weight: Any, classes: NDArray[Any], index: I64, *, stream: bool = False
 ) -> F64 | None:
-    """Weights of rows times those of their classes, (n,); None where all rows count one.
+    """Return the weights of rows times those of their classes, (n,); None if all are 1.
 
-    The classes of a ``stream``, of which more rows follow, cannot be counted: ValueError for "balanced".
+    The classes of a ``stream`` cannot be counted in advance: ValueError for "balanced".
     """
     weights = as_weights(sample_weight, len(index))
     if stream and not isinstance(class_weight, Mapping | None):
         raise ValueError(
-            f"class_weight={class_weight!r} needs to see all rows, and partial_fit does not: give a dict of weights, "
-            "or sample_weight"
+            f"class_weight must be a dict or None in partial_fit, which does not see all rows; got {class_weight!r}. "
+            "Pass a dict of weights or sample_weight."
         )
-    return times_factors(weights, class_factors(class_weight, classes, index, weights), index)
+    return apply_class_factors(weights, class_factors(class_weight, classes, index, weights), index)
 
 
 def class_factors(class_weight: Any, classes: NDArray[Any], index: I64, weights: F64 | None) -> F64 | None:
-    """The weight of each class, (n_classes,): what ``class_weight`` says, 1 where it says nothing.
+    """Return the weight of each class, (n_classes,); 1 for classes that ``class_weight`` omits.
 
-    "balanced" is total weight / (n_classes x weight of the class), as scikit-learn's.
+    "balanced" is total weight / (n_classes x weight of the class), as in scikit-learn.
     """
     if class_weight is None:
         return None
     if isinstance(class_weight, Mapping):
-        return _named_factors(class_weight, classes)
+        return _factors_by_label(class_weight, classes)
     y, present = classes[index], np.unique(index if weights is None else index[weights > 0])
-    factors = np.ones(len(classes))  # of classes all of whose rows have weight 0, nothing is learned
-    kept = slice(None) if weights is None else weights > 0
-    of_rows = None if weights is None else weights[kept]
+    factors = np.ones(len(classes))  # 1 also for classes without a row of positive weight
+    used = slice(None) if weights is None else weights > 0
+    used_weights = None if weights is None else weights[used]
     factors[present] = compute_class_weight(
-        class_weight, classes=classes[present], y=y[kept], sample_weight=of_rows
+        class_weight, classes=classes[present], y=y[used], sample_weight=used_weights
     )
     return factors
 
 
-def _named_factors(class_weight: Mapping[Any, Any], classes: NDArray[Any]) -> F64:
+def _factors_by_label(class_weight: Mapping[Any, Any], classes: NDArray[Any]) -> F64:
     labels = classes.tolist()
     if unknown := [label for label in class_weight if label not in labels]:
         raise ValueError(
-            f"class_weight names {unknown[0]!r}, which is not one of the classes {labels}: name classes as y does"
+            f"class_weight must contain only the classes {labels}; got {unknown[0]!r}. Use the labels of y."
         )
-    given = [class_weight.get(label, 1.0) for label in labels]
-    factors = as_real_array("class_weight", given).astype(np.float64)
+    weights = [class_weight.get(label, 1.0) for label in labels]
+    factors = as_real_array("class_weight", weights).astype(np.float64)
     if factors.ndim != 1 or not (np.isfinite(factors) & (factors >= 0)).all() or not factors.any():
         raise ValueError(
-            f"class_weight must give finite weights >= 0, one of them above 0; found {dict(class_weight)!r:.200}"
+            "class_weight must contain finite weights of at least 0 and one above 0; got "
+            f"{dict(class_weight)!r:.200}."
         )
     return factors
 
 
-def times_factors(weights: F64 | None, factors: F64 | None, index: I64) -> F64 | None:
-    """Weights of rows times those of their classes; ValueError if nothing is left of them."""
+def apply_class_factors(weights: F64 | None, factors: F64 | None, index: I64) -> F64 | None:
+    """Return the weights of rows times those of their classes; ValueError if all products are 0."""
     if factors is None:
         return weights
-    found = factors[index] if weights is None else weights * factors[index]
-    if not found.any():
+    products = factors[index] if weights is None else weights * factors[index]
+    if not products.any():
         raise ValueError(
-            "class_weight and sample_weight leave no row of weight above 0: give some class more than 0"
+            "class_weight times sample_weight must be above 0 for at least one row; got 0 for every row."
         )
-    return np.asarray(found)
+    return np.asarray(products)
 
 
-def of_mean_one(weights: F64 | None) -> F64 | None:
-    """Weights whose mean over rows that have any is 1."""
+def normalize_weights(weights: F64 | None) -> F64 | None:
+    """Scale weights to mean 1 over the rows with a weight above 0."""
     if weights is None:
         return None
     largest = weights / weights.max()

@@ -1,4 +1,4 @@
-"""Ridge regression in one pass over blocks of features, with every penalty from the same sums."""
+"""`IncrementalRidge`: ridge regression in one pass over blocks of features."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist.linear.prediction import LinearRegressor
 from dkdist.linear.problems import as_problem, as_weights, feature_dtype
-from dkdist.linear.ridge_fitting import Found, RidgeLearner, RidgeTargets
+from dkdist.linear.ridge_fitting import RidgeLearner, RidgeResult, RidgeTargets
 
 
 def _targets(y: F64, sample_weight: Any) -> RidgeTargets:
@@ -19,30 +19,30 @@ def _targets(y: F64, sample_weight: Any) -> RidgeTargets:
 
 
 class IncrementalRidge(LinearRegressor, RidgeLearner):
-    """Ridge regression from one pass over the data, its penalty chosen on rows that were left out.
+    """Ridge regression in one pass over the data, with the penalty chosen on held-out rows.
 
     Minimises ``|y - X w - b|^2 + alpha |w|^2``, as scikit-learn's ``Ridge``.
 
     Parameters
     ----------
     alphas : float or array-like of floats, default=(1e-4, 1e-3, ..., 1000)
-        Penalties to choose from, all positive. With a single one nothing is held out.
+        Positive penalties to choose from. With a single one nothing is held out.
     fit_intercept : bool, default=True
-        Add an intercept, which is not penalised.
+        Fit an intercept, which is not penalised.
     selection : {"auto", "held-out", "leave-one-out"}, default="auto"
-        How one of several alphas is chosen. "held-out" measures each on rows left out of the same pass, then fits all
-        rows with the best. "leave-one-out" is exact (as ``RidgeCV``); with more rows than features it takes a second
-        pass. "auto" is "leave-one-out" up to 4,000 rows, of which a held-out tenth is noise, and "held-out" above.
+        How one of several alphas is chosen. "held-out" scores each on held-out rows of the same pass, then fits all
+        rows with the best. "leave-one-out" is exact (as in ``RidgeCV``); with more rows than features it takes a second
+        pass. "auto" is "leave-one-out" up to 4,000 rows, as a tenth of fewer rows is too noisy, and "held-out" above.
     validation_fraction : float in (0, 1), default=0.1
-        Share of the rows that is held out: one of every 1 / fraction in the order of the rows, drawn from the seed.
+        Fraction of the rows that is held out: a random one of every 1 / fraction consecutive rows.
     random_state : int, numpy.random.Generator, RandomState or None, default=None
-        Decides which rows are held out.
+        Determines the held-out rows.
     verbose : bool, default=False
         Show a progress line.
     on_error : {"raise", "skip"}, default="raise"
-        What becomes of rows of X with NaN or infinity, as those of sets that an embedding skipped. "raise" stops
-        and names the first; "skip" leaves them out of the fit, the choice of alpha and the score, and predicts
-        NaN for them.
+        Treatment of rows of X with NaN or infinity, such as those of sets that an embedding skipped. "raise" raises
+        an error that names the first; "skip" excludes them from the fit, the choice of alpha and the score, and
+        predicts NaN for them.
 
     Attributes
     ----------
@@ -50,33 +50,32 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
         In the dtype of the features.
     intercept_ : float or ndarray of shape (n_targets,)
     alpha_ : float
-        The penalty that was chosen.
+        The selected penalty.
     alpha_errors_ : ndarray of shape (n_alphas,)
-        Mean squared error of every alpha (NaN where there was nothing to choose).
+        Mean squared error of every alpha (NaN for a single alpha).
     skipped_ : ndarray of shape (n_skipped,)
-        Rows of X (of the last call) that were left out, int64 and sorted; empty with on_error="raise".
+        Sorted int64 indices of the skipped rows of X (of the last call); empty with on_error="raise".
     n_samples_seen_ : int
-        Rows of weight above 0 that ``partial_fit`` has added up.
+        Number of rows with a weight above 0 in all calls of ``partial_fit``.
     n_features_in_ : int
 
     Raises
     ------
     ValueError
-        For features that are not finite (the row is named; with on_error="skip", if no row is left), lengths
-        that do not match, alphas that are not positive, weights that are negative, NaN or all 0.
+        For features that are not finite (with on_error="skip", if no row remains), different lengths, alphas that are
+        not positive, and weights that are negative, NaN or all 0.
 
     Notes
     -----
-    A row of weight w counts as w equal rows in the fit, and errors are weighted too; a row of weight 0 is not there.
+    A row of weight w counts as w equal rows in the fit and in errors; a row of weight 0 is ignored.
 
-    For n <= D rows of D features the rows are kept and the dual problem is solved: n^2 D operations, about 10 n^3 to
-    choose alpha by leave-one-out, one pass whatever the selection. For more rows n D^2 operations a pass, D^3 / 3 for
-    every alpha on held-out rows, about 10 D^3 for leave-one-out or more than twelve alphas. A Gram matrix takes
-    8 D^2 bytes (200 MB at D = 5000); held-out selection needs two wherever there is one. Alive at a time, over all
-    workers: those of running tasks and those that wait to be added, up to 2 GB together (two at least), and one for
-    each level of the tree, at most 8. The order of storage does not matter.
+    For n <= D rows of D features the dual problem is solved: n^2 D operations, about 10 n^3 to choose alpha by
+    leave-one-out, and one pass. For more rows: n D^2 operations per pass, D^3 / 3 per alpha on held-out rows, about
+    10 D^3 for leave-one-out or more than 12 alphas. A Gram matrix takes 8 D^2 bytes (200 MB at D = 5000); held-out
+    selection needs two instead of one. In memory, over all workers: those of running tasks and those that wait to be
+    added, up to 2 GiB (at least two), and one per level of the tree, at most 8. The order of rows does not matter.
 
-    ``partial_fit`` keeps these sums and adds to them; a model file does not hold them, a pickle does.
+    ``partial_fit`` stores these sums and adds to them. Pickles contain them, model files do not.
 
     Examples
     --------
@@ -88,7 +87,7 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
     """
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> IncrementalRidge:
-        """Fit from scratch; returns itself.
+        """Fit from scratch.
 
         Parameters
         ----------
@@ -103,12 +102,11 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> IncrementalRidge:
-        """Add some more rows to those of earlier calls, and solve for all of them; returns itself.
+        """Add rows to those of earlier calls and solve for all rows.
 
-        After any calls the model is, up to rounding, that of one ``fit`` of all rows with selection="held-out" (which
-        "auto" means here); what ``fit`` has learned before is forgotten, as it keeps no sums. While no row is held out
-        yet the largest alpha is taken. Each call solves again, D^3 / 3 operations an alpha, so that few large calls are
-        faster than many small ones.
+        The model is, up to rounding, that of one ``fit`` of all rows with selection="held-out" (the meaning of "auto"
+        here). An earlier ``fit`` is discarded, as it stores no sums. Without held-out rows the largest alpha is used.
+        Each call solves again, D^3 / 3 operations per alpha, so few large calls are faster than many small ones.
 
         Parameters
         ----------
@@ -122,17 +120,17 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
         X, y = as_problem(self, X, y, reset=reset, numeric=True, multi_output=True)
         if not reset and np.shape(self.coef_)[:-1] != y.shape[1:]:
             raise ValueError(
-                f"y has shape {y.shape}, but the coefficients of the calls before have shape {self.coef_.shape}: give "
-                "as many targets in every call"
+                f"y must have the same targets in every call of partial_fit; got shape {y.shape} after coefficients of "
+                f"shape {self.coef_.shape}."
             )
         self._predict_by(self._solve_more(X, _targets(y, sample_weight)), X, y)
         return self
 
-    def _predict_by(self, found: Found, X: Any, y: F64) -> None:
-        """Predict with what was found, in the dtype of the features."""
-        coef = found.coef.T.astype(feature_dtype(X), order="C")
+    def _predict_by(self, result: RidgeResult, X: Any, y: F64) -> None:
+        """Set the coefficients, in the dtype of the features."""
+        coef = result.coef.T.astype(feature_dtype(X), order="C")
         self.coef_ = coef if y.ndim == 2 else coef[0]
-        self.intercept_ = found.intercept if y.ndim == 2 else float(found.intercept[0])
+        self.intercept_ = result.intercept if y.ndim == 2 else float(result.intercept[0])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

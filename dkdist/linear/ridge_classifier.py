@@ -1,4 +1,4 @@
-"""Classification by ridge regression in one pass over blocks of features, with calibrated probabilities."""
+"""`IncrementalRidgeClassifier`: ridge classification in one pass over blocks, with calibrated probabilities."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
-from dkdist.linear.calibration import calibrated, label_probabilities, probabilities_of
+from dkdist.linear.calibration import fit_calibration, label_probabilities, probabilities_of
 from dkdist.linear.prediction import LinearClassifier
 from dkdist.linear.problems import (
     CLASS_WEIGHTS,
     as_classes,
     as_problem,
     as_weights,
-    classes_of_stream,
+    check_stream_classes,
+    class_index,
     feature_dtype,
-    index_among,
-    weights_of,
+    row_weights,
 )
-from dkdist.linear.ridge_fitting import ALPHAS, Found, RidgeLearner, RidgeTargets
+from dkdist.linear.ridge_fitting import DEFAULT_ALPHAS, RidgeLearner, RidgeResult, RidgeTargets
 from dkdist.linear.sgd_steps import signs
 
 
 class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
-    """Ridge regression on targets -1 and +1, one function for each class if there are more than two.
+    """Ridge regression on targets -1 and +1 in one pass over the data, one-vs-rest for more than two classes.
 
-    As scikit-learn's ``RidgeClassifier``, from one pass over the data.
+    The model of scikit-learn's ``RidgeClassifier``.
 
     Parameters
     ----------
     alphas, fit_intercept, selection, validation_fraction, random_state, verbose, on_error
-        As in `IncrementalRidge`. Decision values of rows that are not finite are NaN, and ``predict`` refuses them by
-        name.
+        As in `IncrementalRidge`. With on_error="skip" decision values of invalid rows are NaN, and ``predict`` raises
+        an error that names them.
     class_weight : None, "balanced" or dict, default=None
-        Weights of classes, which multiply those of rows: "balanced" gives all classes the same weight together. For
-        labels that do not exclude each other there are none: give weights of rows.
+        Weights of classes, which multiply those of rows; "balanced" gives all classes the same total weight. Not
+        available for multilabel targets: pass ``sample_weight``.
 
     Attributes
     ----------
@@ -47,10 +47,10 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         In the dtype of the features.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
-        For several labels a row, their numbers.
+        For multilabel targets the column numbers.
     multilabel_ : bool
-        Whether y had a column of 0 and 1 for every label.
-    calibration_ : ndarray of shape (2,), or (n_classes, 2) for several labels a row
+        Whether y was multilabel: a column of 0 and 1 per label.
+    calibration_ : ndarray of shape (2,), or (n_classes, 2) for multilabel targets
         Power and rounding of ``predict_proba``.
     alpha_, alpha_errors_, skipped_, n_samples_seen_, n_features_in_
         As in `IncrementalRidge`; errors are squared errors of the targets -1 and +1.
@@ -58,16 +58,16 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
     Raises
     ------
     ValueError
-        As `IncrementalRidge`, and for a single class, or a ``class_weight`` that names none of the classes.
+        As `IncrementalRidge`, and for a single class or unknown classes in ``class_weight``.
 
     Notes
     -----
     Cost and memory as in `IncrementalRidge`, whatever the number of classes.
 
-    Least squares estimates 2 p - 1. Probabilities are its estimates p, rounded off at 0 and raised to a power; both are
-    fitted on leave-one-out decision values: of all rows where there are at most as many as features, else of 1,024
-    random rows, which travel with the sums (4 KB each at D = 1000); no further pass. ``predict`` names the most
-    probable class. With weights of classes they are probabilities among rows that are weighted so.
+    Least squares estimates 2 p - 1. Probabilities are these estimates p, smoothed near 0 and raised to a power; both
+    parameters are fitted on leave-one-out decision values: of all rows if there are at most as many as features, else
+    of 1,024 random rows, which are sent with the sums (4 KB each at D = 1000) without a further pass. ``predict``
+    returns the most probable class. With ``class_weight`` they are probabilities among the weighted rows.
 
     References
     ----------
@@ -93,7 +93,7 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
 
     def __init__(
         self,
-        alphas: ArrayLike = ALPHAS,
+        alphas: ArrayLike = DEFAULT_ALPHAS,
         *,
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -110,13 +110,12 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> IncrementalRidgeClassifier:
-        """Fit from scratch; returns itself.
+        """Fit from scratch.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-        y : array-like or dask collection of shape (n,), or (n, n_labels) of 0 and 1 for labels that do not exclude
-            each other
+        y : array-like or dask collection of shape (n,), or (n, n_labels) of 0 and 1 for multilabel targets
         sample_weight : array-like of shape (n,) or None
         """
         self._validate_params()
@@ -125,43 +124,43 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         self.multilabel_ = y.ndim == 2
         if self.multilabel_:
             weights = as_weights(sample_weight, len(y))
-            self.classes_, values = _labels(y, self.class_weight)
+            self.classes_, values = _label_targets(y, self.class_weight)
             self._predict_by(self._solve(X, RidgeTargets(values, None, weights)), X)
             return self
         self.classes_, index = as_classes(y)
-        weights = weights_of(sample_weight, self.class_weight, self.classes_, index)
+        weights = row_weights(sample_weight, self.class_weight, self.classes_, index)
         self._predict_by(self._solve(X, self._coded(index, weights)), X)
         return self
 
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> IncrementalRidgeClassifier:
-        """Add some more rows to those of earlier calls, and solve for all of them, as `IncrementalRidge.partial_fit`.
+        """Add rows to those of earlier calls and solve for all rows, as `IncrementalRidge.partial_fit`.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
         y : array-like or dask collection of shape (n,)
         classes : array-like, optional
-            All classes there will ever be; needed in the first call.
+            All classes of all calls; required in the first call.
         sample_weight : array-like of shape (n,) or None
         """
         self._validate_params()
         reset = self._require_stream()
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         X, y = as_problem(self, X, y, reset=reset, numeric=False)
-        before = None if reset and classes is not None else getattr(self, "classes_", None)
-        settled = classes_of_stream(classes, before)
-        index = index_among(settled, y)
-        weights = weights_of(sample_weight, self.class_weight, settled, index, stream=True)
-        self.classes_, self.multilabel_ = settled, False
+        previous = None if reset and classes is not None else getattr(self, "classes_", None)
+        all_classes = check_stream_classes(classes, previous)
+        index = class_index(all_classes, y)
+        weights = row_weights(sample_weight, self.class_weight, all_classes, index, stream=True)
+        self.classes_, self.multilabel_ = all_classes, False
         self._predict_by(self._solve_more(X, self._coded(index, weights)), X)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Class probabilities (n, n_classes), columns as ``classes_``; NaN for rows that are skipped.
+        """Return class probabilities (n, n_classes), columns as ``classes_``; NaN for skipped rows.
 
-        Rows sum to one, but for labels that do not exclude each other.
+        Rows sum to 1, except for multilabel targets.
 
         Parameters
         ----------
@@ -170,27 +169,29 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         check_is_fitted(self)
         if not hasattr(self, "calibration_"):
             raise ValueError(
-                "this model was saved by a version of dkdist whose ridge had no probabilities: fit it again"
+                "The model was saved by a version of dkdist without calibrated probabilities. Fit it again."
             )
         values = self.decision_function(X)
         return (label_probabilities if self.multilabel_ else probabilities_of)(values, self.calibration_)
 
     def _coded(self, index: I64, weights: F64 | None) -> RidgeTargets:
-        """Classes as -1 and +1."""
+        """Return the class targets with codes -1 and +1."""
         return RidgeTargets(index, signs(np.arange(len(self.classes_)), len(self.classes_)), weights)
 
-    def _predict_by(self, found: Found, X: Any) -> None:
-        """Predict with what was found, in the dtype of the features."""
-        self.coef_ = found.coef.T.astype(feature_dtype(X), order="C")
-        self.intercept_ = found.intercept.astype(self.coef_.dtype)
+    def _predict_by(self, result: RidgeResult, X: Any) -> None:
+        """Set the coefficients, in the dtype of the features, and the calibration."""
+        self.coef_ = result.coef.T.astype(feature_dtype(X), order="C")
+        self.intercept_ = result.intercept.astype(self.coef_.dtype)
         if self.multilabel_:
-            each = zip(found.unseen.T, found.targets.T > 0, strict=True)
-            rows = [calibrated(v[:, None], t.astype(np.int64), 2, found.weights) for v, t in each]
+            each = zip(result.calibration_values.T, result.targets.T > 0, strict=True)
+            rows = [fit_calibration(v[:, None], t.astype(np.int64), 2, result.weights) for v, t in each]
             self.calibration_ = np.array(rows)
             return
-        codes = found.targets
+        codes = result.targets
         index = codes.argmax(axis=1) if codes.shape[1] > 1 else (codes[:, 0] > 0).astype(np.int64)
-        self.calibration_ = calibrated(found.unseen, index, len(self.classes_), found.weights)
+        self.calibration_ = fit_calibration(
+            result.calibration_values, index, len(self.classes_), result.weights
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -198,15 +199,17 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         return tags
 
 
-def _labels(y: NDArray[Any], class_weight: Any) -> tuple[NDArray[Any], F64]:
-    """The numbers of the labels, and targets -1 and +1 (n, n_labels) for y of 0 and 1."""
-    kind = type_of_target(y, input_name="y")
-    if kind != "multilabel-indicator":
+def _label_targets(y: NDArray[Any], class_weight: Any) -> tuple[NDArray[Any], F64]:
+    """Return the label numbers, and targets -1 and +1 (n, n_labels) for y of 0 and 1."""
+    target_type = type_of_target(y, input_name="y")
+    if target_type != "multilabel-indicator":
         raise ValueError(
-            f"y of shape {y.shape} is {kind}: a row has one class, y (n,), or labels of 0 and 1, y (n, n_labels)"
+            "y must have shape (n,), one class per row, or (n, n_labels) with values 0 and 1; got shape "
+            f"{y.shape} of type {target_type}."
         )
     if class_weight is not None:
         raise ValueError(
-            f"class_weight={class_weight!r} is for one class a row, and y has {y.shape[1]} labels: give sample_weight"
+            f"class_weight must be None for multilabel y ({y.shape[1]} labels); got {class_weight!r}. Pass "
+            "sample_weight instead."
         )
     return np.arange(y.shape[1]), np.where(y > 0, 1.0, -1.0)

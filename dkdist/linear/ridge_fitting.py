@@ -1,13 +1,8 @@
-"""What both ridge estimators share: parameters, what a fit asks for, and the state of ``partial_fit``.
+"""Ridge fits: selection of the penalty, passes over blocks, and the base class of the ridge estimators.
 
-What ridge regression finds from the sums of its rows, or from the rows: a penalty, a solution, and values unseen.
-
-Values unseen are decision values of rows by models that had not learned from them: what probabilities are fitted on.
-
-One pass of ridge regression over blocks, and what it is after.
-
-What travels is never a feature, but for few rows or a sample: tasks sum the statistics of many blocks and send one or
-two Gram matrices each, which are added in a tree of fixed shape.
+Tasks sum the statistics of many blocks and send one or two Gram matrices each, which are added in a fixed tree.
+With at most as many rows as features, the rows are sent instead and the dual problem is solved. Probabilities are
+fitted on calibration values: decision values of rows by models that were not fitted on them.
 """
 
 from __future__ import annotations
@@ -25,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dkdist._base.invalid_sets import require_rows, should_skip, warn_nonfinite_rows
-from dkdist._base.parameter_checks import draw_seed, check_real_array
+from dkdist._base.parameter_checks import check_real_array, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.blocks import Blocks, Job, row_blocks
@@ -33,178 +28,190 @@ from dkdist._runtime.map_reduce import fold, tree_sum
 from dkdist._runtime.process import one_blas_thread
 from dkdist._runtime.progress import Progress
 from dkdist._runtime.run import BlockPlan, plan_blocks, resources
+from dkdist.linear._tuning import (
+    MAX_LEAVE_ONE_OUT_ROWS,
+    MAX_ONE_THREAD_COLUMNS,
+    MAX_RIDGE_JOBS,
+    MAX_TREE_LEVELS,
+    MAX_UNMERGED_BYTES,
+    N_CALIBRATION_ROWS,
+    N_RIDGE_JOBS,
+)
 from dkdist.linear.held_out import held_out_in_stream, keys_in_stream
-from dkdist.linear.problems import LinearLearner, feature_dtype, neighbours_job
+from dkdist.linear.problems import LinearLearner, block_range_job, feature_dtype
 from dkdist.linear.ridge_rows import (
     DualProblem,
-    KeptRows,
-    LeaveOneOut,
-    Sums,
+    LeaveOneOutPass,
+    RidgeSums,
+    SampledRows,
     accumulate,
+    add_leave_one_out_errors,
+    collect_rows,
     dual_held_out_errors,
     join_rows,
-    keep_rows,
-    leave_one_out,
+    leave_one_out_values,
     merge_sums,
-    values_without,
 )
 from dkdist.linear.ridge_statistics import (
-    Centred,
-    centred,
+    NormalEquations,
     held_out_errors,
-    inverse_of,
+    invert,
     merge,
-    solution,
+    normal_equations,
+    solve,
     spectrum,
     tile_rows,
 )
 from dkdist.linear.rows import RowLabels, no_rows
 
-GIVEN, HELD_OUT, LEAVE_ONE_OUT = "given", "held-out", "leave-one-out"
+SINGLE_ALPHA, HELD_OUT, LEAVE_ONE_OUT = "given", "held-out", "leave-one-out"
 
 
 @dataclass(frozen=True)
-class Ask:
-    """Penalties to choose from, by what (``way``), for models with an intercept or not; whether for unseen values."""
+class AlphaSelection:
+    """Penalties, selection method, whether models have an intercept, and whether calibration values are needed."""
 
     alphas: F64
-    way: str
+    method: str
     centre: bool
-    unseen: bool
+    calibration_values: bool
 
     @property
     def split(self) -> bool:
         """Whether rows are held out."""
-        return self.way == HELD_OUT
+        return self.method == HELD_OUT
 
 
 @dataclass(frozen=True)
-class Found:
-    """The penalty, its coefficients (n_features, k) and intercepts, every alpha's error, and values (m, k) unseen.
+class RidgeResult:
+    """Penalty, errors (n_alphas,) of all penalties, coefficients (n_features, k), intercepts (k,), calibration rows.
 
-    ``targets`` (m, k) and ``weights`` (m,) are those of the rows whose values these are.
+    Calibration rows have decision values (m, k), ``targets`` (m, k) and ``weights`` (m,).
     """
 
     alpha: float
     errors: F64
     coef: F64
     intercept: F64
-    unseen: F64
+    calibration_values: F64
     targets: F64
     weights: F64
 
 
-def _chosen(ask: Ask, errors: F64) -> float:
-    return float(ask.alphas[int(np.argmin(errors))])
+def _best_alpha(selection: AlphaSelection, errors: F64) -> float:
+    return float(selection.alphas[int(np.argmin(errors))])
 
 
-def found_from_rows(rows: KeptRows, ask: Ask) -> Found:
-    """By the dual problem."""
-    require_rows(rows.n if not ask.split else min(int(rows.held_out.sum()), int((~rows.held_out).sum())))
-    errors, problem = np.full(len(ask.alphas), np.nan), DualProblem.of(rows, ask.centre)
-    if ask.split:
-        errors = dual_held_out_errors(rows, ask.alphas, ask.centre)
-    elif ask.way == LEAVE_ONE_OUT:
-        errors = problem.leave_one_out_errors(ask.alphas)
-    alpha = _chosen(ask, errors)
-    unseen = problem.values_without(alpha) if ask.unseen else rows.y[:0]
+def fit_dual(rows: SampledRows, selection: AlphaSelection) -> RidgeResult:
+    """Fit the dual problem of the rows."""
+    require_rows(
+        rows.n if not selection.split else min(int(rows.held_out.sum()), int((~rows.held_out).sum()))
+    )
+    errors, problem = np.full(len(selection.alphas), np.nan), DualProblem.of(rows, selection.centre)
+    if selection.split:
+        errors = dual_held_out_errors(rows, selection.alphas, selection.centre)
+    elif selection.method == LEAVE_ONE_OUT:
+        errors = problem.leave_one_out_errors(selection.alphas)
+    alpha = _best_alpha(selection, errors)
+    unseen = problem.values_without(alpha) if selection.calibration_values else rows.y[:0]
     m = len(unseen)
-    return Found(alpha, errors, *problem.solution(alpha), unseen, rows.y[:m], rows.weights[:m])
+    return RidgeResult(alpha, errors, *problem.solution(alpha), unseen, rows.y[:m], rows.weights[:m])
 
 
-def found_from_sums(sums: Sums, ask: Ask, errors_of: Callable[[Centred], F64] | None = None) -> Found:
-    """By the normal equations; ``errors_of`` is the second look that leave-one-out errors take."""
+def fit_sums(
+    sums: RidgeSums, selection: AlphaSelection, leave_one_out: Callable[[NormalEquations], F64] | None = None
+) -> RidgeResult:
+    """Fit the normal equations; ``leave_one_out`` computes errors by a second pass."""
     require_rows(int(min(part.n for part in sums.parts) > 0))
-    equations, errors = centred(sums.parts[0], ask.centre), np.full(len(ask.alphas), np.nan)
-    if errors_of is not None:
-        errors = errors_of(equations)
-    if ask.split:
-        errors = held_out_errors(equations, sums.parts[1], ask.alphas)
-        equations = centred(merge(*sums.parts), ask.centre)
-    alpha = _chosen(ask, errors)
-    inverse = inverse_of(equations, alpha)
-    coef, intercept = solution(equations, inverse)
+    equations, errors = (
+        normal_equations(sums.parts[0], selection.centre),
+        np.full(len(selection.alphas), np.nan),
+    )
+    if leave_one_out is not None:
+        errors = leave_one_out(equations)
+    if selection.split:
+        errors = held_out_errors(equations, sums.parts[1], selection.alphas)
+        equations = normal_equations(merge(*sums.parts), selection.centre)
+    alpha = _best_alpha(selection, errors)
+    inverse = invert(equations, alpha)
+    coef, intercept = solve(equations, inverse)
     rows = sums.sample
-    unseen = values_without(rows, equations, inverse, ask.centre) if rows.n else rows.y
-    return Found(alpha, errors, coef, intercept, unseen, rows.y, rows.weights)
+    unseen = leave_one_out_values(rows, equations, inverse, selection.centre) if rows.n else rows.y
+    return RidgeResult(alpha, errors, coef, intercept, unseen, rows.y, rows.weights)
 
 
-def found_from_stream(sums: Sums, ask: Ask) -> Found:
-    """What sums that are still growing say: the largest penalty until rows are held out and others are not."""
+def fit_stream(sums: RidgeSums, selection: AlphaSelection) -> RidgeResult:
+    """Fit the sums of a stream; use the largest penalty until there are both training and held-out rows."""
     if all(part.n > 0 for part in sums.parts):
-        return found_from_sums(sums, ask)
-    whole = replace(sums, parts=(merge(*sums.parts),))
-    found = found_from_sums(whole, replace(ask, alphas=ask.alphas.max(keepdims=True), way=GIVEN))
-    return replace(found, errors=np.full(len(ask.alphas), np.nan))
-
-
-JOBS, MOST_JOBS = 32, 256  # tasks that sum statistics
-FEW_COLUMNS = 1024  # whose equations gain nothing from several threads, which wait for each other
-LEVELS = 8  # of the tree in which they are added
-UNMERGED_BYTES = 2 * 2**30  # of statistics that wait to be added, in a process
+        return fit_sums(sums, selection)
+    merged = replace(sums, parts=(merge(*sums.parts),))
+    result = fit_sums(
+        merged, replace(selection, alphas=selection.alphas.max(keepdims=True), method=SINGLE_ALPHA)
+    )
+    return replace(result, errors=np.full(len(selection.alphas), np.nan))
 
 
 @dataclass(frozen=True)
 class RidgeTargets:
-    """What to say of n rows: numbers ``given`` (n, k), or classes (n,), for which ``codes`` (n_classes, k) stand.
+    """Targets of n rows: numbers (n, k), or class indices (n,) with their ``codes`` (n_classes, k).
 
-    ``weights`` (n,) are those of rows times those of their classes.
+    ``weights`` (n,) are the weights of rows times those of their classes.
     """
 
-    given: NDArray[Any]
+    values: NDArray[Any]
     codes: F64 | None
     weights: F64 | None
 
     def mean(self) -> F64:
-        """The weighted mean of the numbers, (k,)."""
-        w = np.ones(len(self.given)) if self.weights is None else self.weights
+        """Return the weighted mean (k,)."""
+        w = np.ones(len(self.values)) if self.weights is None else self.weights
         if self.codes is not None:
-            return np.asarray(np.bincount(self.given, w, len(self.codes)) @ self.codes / w.sum())
-        return np.asarray(self.given.mean(axis=0) if self.weights is None else w @ self.given / w.sum())
+            return np.asarray(np.bincount(self.values, w, len(self.codes)) @ self.codes / w.sum())
+        return np.asarray(self.values.mean(axis=0) if self.weights is None else w @ self.values / w.sum())
 
-    def about(self, offset: F64) -> RidgeTargets:
-        """The same, less an offset (k,)."""
+    def subtract(self, offset: F64) -> RidgeTargets:
+        """Return the targets minus an offset (k,)."""
         if self.codes is None:
-            return RidgeTargets(self.given - offset, None, self.weights)
-        return RidgeTargets(self.given, self.codes - offset, self.weights)
+            return RidgeTargets(self.values - offset, None, self.weights)
+        return RidgeTargets(self.values, self.codes - offset, self.weights)
 
     @property
     def present(self) -> I64:
-        """The rows whose weight is not 0."""
+        """Indices of the rows with a weight above 0."""
         if self.weights is None:
-            return np.arange(len(self.given))
+            return np.arange(len(self.values))
         return np.flatnonzero(self.weights)
 
 
 @dataclass(frozen=True)
 class RidgeStream:
-    """What calls of ``partial_fit`` have added up: sums of ``n_rows`` rows, about targets less ``offset``."""
+    """Sums of the ``n_rows`` rows of all calls of ``partial_fit``, with targets minus ``offset``."""
 
     seed: int
     offset: F64
-    sums: Sums
+    sums: RidgeSums
     n_rows: int
 
 
 @dataclass(frozen=True)
 class RidgePass:
-    """One pass over some rows: what is asked for, the blocks, and the tasks that go over them."""
+    """One pass over rows: blocks, their jobs, targets, and the selection of the penalty."""
 
     blocks: Blocks
     jobs: list[Job]
     dtype: np.dtype[Any]
     targets: RidgeTargets
-    ask: Ask
+    selection: AlphaSelection
 
     @property
-    def few(self) -> bool:
-        """Whether there are no more rows than features: then they are kept, and the dual problem is solved."""
+    def uses_dual(self) -> bool:
+        """Whether the dual problem is solved: at most as many rows as features."""
         return len(self.targets.present) <= self.blocks.n_columns
 
-    def by_rows(self, progress: Progress) -> tuple[Found, I64]:
-        """What the rows say, and which were skipped."""
-        work = partial(keep_rows, self.dtype, self.targets.codes)
-        rows: KeptRows = tree_sum(
+    def fit_dual(self, progress: Progress) -> tuple[RidgeResult, I64]:
+        """Fit from the rows; return the result and the skipped rows."""
+        work = partial(collect_rows, self.dtype, self.targets.codes)
+        rows: SampledRows = tree_sum(
             self.blocks,
             self.jobs,
             work,
@@ -213,89 +220,91 @@ class RidgePass:
             label="ridge_rows",
             progress=progress,
         )
-        return found_from_rows(rows, self.ask), rows.skipped
+        return fit_dual(rows, self.selection), rows.skipped
 
-    def by_sums(self, progress: Progress) -> tuple[Found, I64]:
-        """What the sums say, and which rows were skipped."""
+    def by_sums(self, progress: Progress) -> tuple[RidgeResult, I64]:
+        """Fit from the sums; return the result and the skipped rows."""
         sums = self.sums(progress)
-        again = partial(self.leave_one_out_errors, progress) if self.ask.way == LEAVE_ONE_OUT else None
-        with one_blas_thread() if self.blocks.n_columns <= FEW_COLUMNS else nullcontext():
-            return found_from_sums(sums, self.ask, again), sums.skipped
+        again = (
+            partial(self.leave_one_out_errors, progress) if self.selection.method == LEAVE_ONE_OUT else None
+        )
+        with one_blas_thread() if self.blocks.n_columns <= MAX_ONE_THREAD_COLUMNS else nullcontext():
+            return fit_sums(sums, self.selection, again), sums.skipped
 
-    def sums(self, progress: Progress) -> Sums:
-        """The sums over all rows."""
-        ask = self.ask
-        work = partial(accumulate, self.dtype, ask.centre, ask.split, self.targets.codes)
-        window = _window(self.blocks, ask.split)
-        sums: Sums = tree_sum(
+    def sums(self, progress: Progress) -> RidgeSums:
+        """Return the sums over all rows."""
+        selection = self.selection
+        work = partial(accumulate, self.dtype, selection.centre, selection.split, self.targets.codes)
+        window = _window(self.blocks, selection.split)
+        sums: RidgeSums = tree_sum(
             self.blocks, self.jobs, work, merge_sums, window=window, label="ridge_gram", progress=progress
         )
         return sums
 
-    def leave_one_out_errors(self, progress: Progress, equations: Centred) -> F64:
-        """Mean squared leave-one-out error of every alpha, by a second pass."""
-        alphas = self.ask.alphas
-        known = LeaveOneOut.of(equations, spectrum(equations), alphas, self.dtype, self.ask.centre)
-        look, none = partial(leave_one_out, known, self.targets.codes), np.zeros(len(alphas))
-        found = fold(
-            self.blocks, self.jobs, look, np.add, none, label="ridge_loo", window=len(self.jobs), progress=progress
+    def leave_one_out_errors(self, progress: Progress, equations: NormalEquations) -> F64:
+        """Return the mean squared leave-one-out error of every alpha, by a second pass."""
+        alphas = self.selection.alphas
+        params = LeaveOneOutPass.of(equations, spectrum(equations), alphas, self.dtype, self.selection.centre)
+        work, zeros = partial(add_leave_one_out_errors, params, self.targets.codes), np.zeros(len(alphas))
+        total = fold(
+            self.blocks, self.jobs, work, np.add, zeros, label="ridge_loo", window=len(self.jobs), progress=progress
         )  # fmt: skip
-        return np.asarray(found / (equations.n * len(equations.mean_y)))
+        return np.asarray(total / (equations.n * len(equations.mean_y)))
 
     def plan(self, what: str) -> BlockPlan:
-        """Memory of the sums, and of the largest step after them.
+        """Return the plan, with the memory of the sums and of the largest step after them.
 
-        Sums: five matrices to decompose one (C, its vectors, workspace); to merge, those that wait and one a level of
-        the tree, no more than there are tasks, and a tile of rows for each thread.
-        For fewer rows than features: the rows twice, while they are joined, and five matrices as large as K.
+        Sums: five matrices for an eigendecomposition (C, its vectors, workspace); for merging, the waiting matrices,
+        one per tree level (at most one per task), and a tile of rows per thread. Dual problem: the rows twice, while
+        they are concatenated, and five matrices of the size of K.
         """
-        D, n, split = self.blocks.n_columns, len(self.targets.given), self.ask.split
-        passes = 1 + (self.ask.way == LEAVE_ONE_OUT)
-        there = resources(self.blocks.local)
+        D, n, split = self.blocks.n_columns, len(self.targets.values), self.selection.split
+        passes = 1 + (self.selection.method == LEAVE_ONE_OUT)
+        limits = resources(self.blocks.local)
         n_jobs = len(self.jobs)
-        waiting = -(-min(n_jobs, _window(self.blocks, split)) // there.processes)
-        levels = min(LEVELS, (n_jobs - 1).bit_length())
-        tiles = there.threads * tile_rows(D, self.dtype) * D * self.dtype.itemsize
-        state_bytes = 8 * D**2 * max(5, (waiting + levels) * (1 + split)) + tiles * (1 + split)
-        if self.few:
+        n_waiting = -(-min(n_jobs, _window(self.blocks, split)) // limits.processes)
+        n_levels = min(MAX_TREE_LEVELS, (n_jobs - 1).bit_length())
+        tile_bytes = limits.threads * tile_rows(D, self.dtype) * D * self.dtype.itemsize
+        state_bytes = 8 * D**2 * max(5, (n_waiting + n_levels) * (1 + split)) + tile_bytes * (1 + split)
+        if self.uses_dual:
             passes, state_bytes = 1, 2 * n * D * 8 + 5 * 8 * n**2
         return plan_blocks(self.blocks, what=what, passes=passes, waiting=1, state_bytes=state_bytes)
 
 
-def jobs_of(blocks: Blocks, known: RowLabels, skip: bool) -> list[Job]:
-    """Neighbouring blocks in tasks, 32 to 256 of them; fewer where a task would make less than it sends.
+def make_jobs(blocks: Blocks, labels: RowLabels, skip: bool) -> list[Job]:
+    """Return 32 to 256 jobs of adjacent blocks; fewer if a job would compute less than it sends.
 
-    A task makes four times what it sends where that leaves 32. Their number follows from the data alone, and with it
-    the order of the sums.
+    A job computes four times what it sends if at least 32 jobs remain. The number of jobs depends only on the data, so
+    the order of the sums does, too.
     """
-    gram, block = 8 * blocks.n_columns**2, blocks.row_bytes * int(np.diff(blocks.bounds).max())
-    size = max(
-        -(-gram // block), min(-(-4 * gram // block), -(-len(blocks) // JOBS)), -(-len(blocks) // MOST_JOBS)
+    gram_bytes, block_bytes = 8 * blocks.n_columns**2, blocks.row_bytes * int(np.diff(blocks.bounds).max())
+    blocks_per_job = max(
+        -(-gram_bytes // block_bytes),
+        min(-(-4 * gram_bytes // block_bytes), -(-len(blocks) // N_RIDGE_JOBS)),
+        -(-len(blocks) // MAX_RIDGE_JOBS),
     )
-    edges = np.linspace(0, len(blocks), -(-len(blocks) // size) + 1).round().astype(int).tolist()
-    return [neighbours_job(blocks, a, b, known, skip) for a, b in pairwise(edges)]
+    edges = np.linspace(0, len(blocks), -(-len(blocks) // blocks_per_job) + 1).round().astype(int).tolist()
+    return [block_range_job(blocks, a, b, labels, skip) for a, b in pairwise(edges)]
 
 
 def _window(blocks: Blocks, split: bool) -> int:
-    """Statistics that may be in the making or wait to be merged: two for every thread, up to 2 GB a process."""
-    there = resources(blocks.local)
-    small = there.processes * (UNMERGED_BYTES // (8 * blocks.n_columns**2 * (1 + split)))
-    return int(np.clip(small, 2, 2 * there.all_threads + 2))
+    """Return how many statistics are in memory at a time: two per thread, up to 2 GiB per process."""
+    limits = resources(blocks.local)
+    max_waiting = limits.processes * (MAX_UNMERGED_BYTES // (8 * blocks.n_columns**2 * (1 + split)))
+    return int(np.clip(max_waiting, 2, 2 * limits.all_threads + 2))
 
 
-ALPHAS = tuple(10.0**k for k in range(-4, 4))
-FEW_ROWS = 4000  # up to which leave-one-out errors choose: a held-out tenth of fewer rows is noise
-SAMPLE_ROWS = 1024  # rows that probabilities are fitted on, where there are more rows than features
+DEFAULT_ALPHAS = tuple(10.0**k for k in range(-4, 4))
 
 
 class RidgeLearner(LinearLearner):
-    """The part of fitting that does not care what the targets mean."""
+    """Base class of the ridge estimators: fitting for encoded targets."""
 
     by_sums = True
     calibrates: ClassVar[bool] = False
-    """Whether values of rows by models that had not learned from them are wanted."""
+    """Whether calibration values are computed."""
     not_saved: ClassVar[tuple[str, ...]] = ("_sums",)
-    """What model files leave out: predicting needs no sums."""
+    """Attributes that model files omit: predictions need no sums."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "alphas": ["array-like", Interval(Real, 0, 1e300, closed="neither")],
@@ -309,7 +318,7 @@ class RidgeLearner(LinearLearner):
 
     def __init__(
         self,
-        alphas: ArrayLike = ALPHAS,
+        alphas: ArrayLike = DEFAULT_ALPHAS,
         *,
         fit_intercept: bool = True,
         selection: str = "auto",
@@ -327,103 +336,110 @@ class RidgeLearner(LinearLearner):
         self.on_error = on_error
 
     def penalties(self) -> F64:
-        """The ``alphas`` to choose from, (n_alphas,); ValueError unless all are positive."""
+        """Return ``alphas`` (n_alphas,); ValueError unless all are positive."""
         alphas = np.atleast_1d(check_real_array("alphas", self.alphas))
         if alphas.ndim != 1 or len(alphas) == 0 or not (np.isfinite(alphas) & (alphas > 0.0)).all():
-            raise ValueError(f"alphas must be one or more positive numbers, found {self.alphas!r}")
+            raise ValueError(f"alphas must be one or more positive numbers; got {self.alphas!r}.")
         return alphas
 
-    def _solve(self, X: Any, targets: RidgeTargets) -> Found:
-        """Fit all rows in one pass, or in two where more rows than features are left out one by one."""
+    def _solve(self, X: Any, targets: RidgeTargets) -> RidgeResult:
+        """Fit all rows in one pass, or in two for leave-one-out with more rows than features."""
         for name in ("_sums", "n_samples_seen_"):
             if hasattr(self, name):
                 delattr(self, name)
-        ask = self._ask(len(targets.present))
-        seed, offset = draw_seed(self.random_state), _offset(targets, ask)
-        run = self._run(X, targets.about(offset), ask, 0, seed)
-        if ask.split:
-            _require_split(run.jobs, self.validation_fraction, len(targets.present))
-        with run.plan(f"fit {type(self).__name__}").run(self.verbose) as progress:
-            found, skipped = run.by_rows(progress) if run.few else run.by_sums(progress)
-        return self._keep(found, offset, skipped, len(targets.given))
+        selection = self._make_selection(len(targets.present))
+        seed, offset = draw_seed(self.random_state), _target_offset(targets, selection)
+        ridge_pass = self.make_pass(X, targets.subtract(offset), selection, 0, seed)
+        if selection.split:
+            _require_split(ridge_pass.jobs, self.validation_fraction, len(targets.present))
+        with ridge_pass.plan(f"fit {type(self).__name__}").run(self.verbose) as progress:
+            result, skipped = (
+                ridge_pass.fit_dual(progress) if ridge_pass.uses_dual else ridge_pass.by_sums(progress)
+            )
+        return self._store(result, offset, skipped, len(targets.values))
 
-    def _solve_more(self, X: Any, targets: RidgeTargets) -> Found:
-        """Add some more rows to the sums, and solve for all."""
-        before: RidgeStream | None = getattr(self, "_sums", None)
-        ask = self._ask(None)
-        if before is None:
-            first, seed, offset = 0, draw_seed(self.random_state), _offset(targets, ask)
+    def _solve_more(self, X: Any, targets: RidgeTargets) -> RidgeResult:
+        """Add rows to the sums and solve for all rows."""
+        previous: RidgeStream | None = getattr(self, "_sums", None)
+        selection = self._make_selection(None)
+        if previous is None:
+            first, seed, offset = 0, draw_seed(self.random_state), _target_offset(targets, selection)
         else:
-            first, seed, offset = before.n_rows, before.seed, before.offset
-        run = self._run(X, targets.about(offset), ask, first, seed)
-        with run.plan(f"fit {type(self).__name__} in part").run(self.verbose) as progress:
-            sums = run.sums(progress)
+            first, seed, offset = previous.n_rows, previous.seed, previous.offset
+        ridge_pass = self.make_pass(X, targets.subtract(offset), selection, first, seed)
+        with ridge_pass.plan(f"fit {type(self).__name__} in part").run(self.verbose) as progress:
+            sums = ridge_pass.sums(progress)
         skipped = sums.skipped
-        sums = sums if before is None else merge_sums(before.sums, sums)
-        sums = Sums(sums.parts, sums.sample.with_smallest_keys(SAMPLE_ROWS), no_rows())
-        found = found_from_stream(sums, ask)
+        sums = sums if previous is None else merge_sums(previous.sums, sums)
+        sums = RidgeSums(sums.parts, sums.sample.with_smallest_keys(N_CALIBRATION_ROWS), no_rows())
+        result = fit_stream(sums, selection)
         self.n_samples_seen_ = first + len(targets.present)
         self._sums = RidgeStream(seed, offset, sums, self.n_samples_seen_)
-        return self._keep(found, offset, skipped, len(targets.given))
+        return self._store(result, offset, skipped, len(targets.values))
 
     def _require_stream(self) -> bool:
-        """Whether this is the first call of ``partial_fit``; ValueError where sums were not kept."""
+        """Return whether this is the first call of ``partial_fit``; ValueError if the sums are missing."""
         if self.selection == LEAVE_ONE_OUT:
             raise ValueError(
-                "selection='leave-one-out' looks at every row again, which partial_fit cannot: choose 'auto' or "
-                "'held-out'"
+                "selection must be 'auto' or 'held-out' in partial_fit; got 'leave-one-out', which needs a second pass."
             )
         if hasattr(self, "n_samples_seen_") and not hasattr(self, "_sums"):
             raise ValueError(
-                "a model file holds no sums that partial_fit could add to (they take 16 D^2 bytes): keep the model as "
-                "a pickle, or call partial_fit from the first rows on, of a clone of it"
+                "partial_fit requires the sums of earlier rows (16 D^2 bytes), which model files omit. Pickle the "
+                "model, or call partial_fit of a clone for all rows."
             )
         return not hasattr(self, "_sums")
 
-    def _ask(self, n_rows: int | None) -> Ask:
-        """What is asked of so many rows; None for a stream, whose rows are never seen again."""
-        alphas, way = self.penalties(), str(self.selection)
-        if way == "auto":
-            way = LEAVE_ONE_OUT if n_rows is not None and n_rows <= FEW_ROWS else HELD_OUT
-        return Ask(alphas, way if len(alphas) > 1 else GIVEN, bool(self.fit_intercept), self.calibrates)
+    def _make_selection(self, n_rows: int | None) -> AlphaSelection:
+        """Return the selection for ``n_rows`` rows; None for a stream, which allows no second pass."""
+        alphas, method = self.penalties(), str(self.selection)
+        if method == "auto":
+            method = LEAVE_ONE_OUT if n_rows is not None and n_rows <= MAX_LEAVE_ONE_OUT_ROWS else HELD_OUT
+        return AlphaSelection(
+            alphas, method if len(alphas) > 1 else SINGLE_ALPHA, bool(self.fit_intercept), self.calibrates
+        )
 
-    def _run(self, X: Any, targets: RidgeTargets, ask: Ask, first: int, seed: int) -> RidgePass:
-        """A pass over rows that come after ``first`` others: which are held out, and which are sampled."""
-        n, present, blocks = len(targets.given), targets.present, row_blocks(X)
+    def make_pass(
+        self, X: Any, targets: RidgeTargets, selection: AlphaSelection, first: int, seed: int
+    ) -> RidgePass:
+        """Return the pass over rows that follow ``first`` others, with held-out and sampled rows."""
+        n, present, blocks = len(targets.values), targets.present, row_blocks(X)
         held_out, keys = np.zeros(n, np.bool_), None
-        if ask.split:
-            share = float(self.validation_fraction)
-            held_out[present] = held_out_in_stream(first, len(present), share, (seed, RngStream.HELD_OUT))
-        if ask.unseen:
+        if selection.split:
+            fraction = float(self.validation_fraction)
+            held_out[present] = held_out_in_stream(first, len(present), fraction, (seed, RngStream.HELD_OUT))
+        if selection.calibration_values:
             keys = np.full(n, np.inf)
             keys[present] = keys_in_stream(first, len(present), (seed, RngStream.CALIBRATION))
-            keys[np.argsort(keys, kind="stable")[SAMPLE_ROWS:]] = np.inf
-        known = RowLabels(targets.given, held_out, targets.weights, keys)
-        return RidgePass(blocks, jobs_of(blocks, known, should_skip(self)), feature_dtype(X), targets, ask)
+            keys[np.argsort(keys, kind="stable")[N_CALIBRATION_ROWS:]] = np.inf
+        labels = RowLabels(targets.values, held_out, targets.weights, keys)
+        return RidgePass(
+            blocks, make_jobs(blocks, labels, should_skip(self)), feature_dtype(X), targets, selection
+        )
 
-    def _keep(self, found: Found, offset: F64, skipped: I64, n_rows: int) -> Found:
-        """Keep what was found, but for coefficients; targets and values are those before the offset again."""
-        self.alpha_, self.alpha_errors_ = found.alpha, found.errors
+    def _store(self, result: RidgeResult, offset: F64, skipped: I64, n_rows: int) -> RidgeResult:
+        """Set the fitted attributes except coefficients; return the result with the offset added."""
+        self.alpha_, self.alpha_errors_ = result.alpha, result.errors
         self.skipped_ = np.sort(skipped)
         warn_nonfinite_rows(self.skipped_, n_rows, "left out of fit (see skipped_)")
         return replace(
-            found,
-            intercept=found.intercept + offset,
-            unseen=found.unseen + offset,
-            targets=found.targets + offset,
+            result,
+            intercept=result.intercept + offset,
+            calibration_values=result.calibration_values + offset,
+            targets=result.targets + offset,
         )
 
 
-def _offset(targets: RidgeTargets, ask: Ask) -> F64:
+def _target_offset(targets: RidgeTargets, selection: AlphaSelection) -> F64:
     mean = targets.mean()
-    return mean if ask.centre else np.zeros_like(mean)
+    return mean if selection.centre else np.zeros_like(mean)
 
 
 def _require_split(jobs: list[Job], fraction: float, n_rows: int) -> None:
-    """Refuse to choose on no rows, or to learn from none."""
-    n_held = sum(int(job.extra.known.held_out.sum()) for job in jobs)
-    if not 0 < n_held < n_rows:
+    """Raise ValueError unless there are both training and held-out rows."""
+    n_held_out = sum(int(job.extra.labels.held_out.sum()) for job in jobs)
+    if not 0 < n_held_out < n_rows:
         raise ValueError(
-            f"validation_fraction={fraction} of n_samples={n_rows} holds out {n_held or 'no'} row(s): "
-            "give more rows, another fraction, or selection='leave-one-out'"
+            f"validation_fraction must leave both training and held-out rows; {fraction} of n_samples={n_rows} holds "
+            f"out {n_held_out}. Change the fraction, add rows, or pass selection='leave-one-out'."
         )

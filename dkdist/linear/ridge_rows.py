@@ -1,26 +1,21 @@
-"""Ridge regression from the rows themselves, for fewer rows than features: the dual problem.
+"""Ridge regression from rows: the dual problem, samples of rows, and leave-one-out predictions.
+
+Dual problem, for fewer rows than features:
 
     minimise sum w_i (y_i - x_i v - b)^2 + alpha |v|^2:  v = Z'a,  (K + alpha I) a = r,  K = Z Z',
     Z = sqrt(w) (X - m),  r = sqrt(w) (y - mean y)
 
-K is n x n where the normal equations are D x D: n^2 D operations to make it, n^3 / 3 for a penalty and some 10 n^3 for
-the leave-one-out errors of all, in float64. A row that is left out would be missed, times sqrt(w_i), by (with
-K = U diag(s) U', q = U'r)
+K is n x n, the normal equations are D x D: n^2 D operations for K, n^3 / 3 per penalty, about 10 n^3 for all
+leave-one-out errors, in float64. With K = U diag(s) U', q = U'r the error of row i, times sqrt(w_i), is
 
     e_i = sum_j u_ij q_j / (s_j + alpha)  /  sum_j u_ij^2 / (s_j + alpha)
 
-over all directions u_j but that of sqrt(w), which the intercept takes. K gets one large eigenvalue for it.
-
-Rows that are kept and travel: all of a few, or a sample of many, with what is known of them.
-
-What a task of ridge regression sends: statistics of its rows, and those rows that are kept for a closer look.
-
-What ridge regression would say of a row if it had not learned from it, without fitting it again.
+over all directions u_j except that of sqrt(w), which belongs to the intercept; K gets one large eigenvalue for it. From
+the normal equations, with C as in `ridge_statistics`,
 
     e_i = (y_i - f(x_i)) / (1 - h_i),   h_i = w_i (1/n + (x_i - m)' (C + alpha I)^-1 (x_i - m))
 
-The errors of every row, for every penalty, take a second look at the rows; the values of a sample take only the rows
-that were kept.
+takes a second pass for all rows, or only the sampled rows.
 """
 
 from __future__ import annotations
@@ -34,23 +29,24 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F64, I64
+from dkdist.linear._tuning import COLUMNS_PER_DUAL_PRODUCT, ROWS_PER_LEAVE_ONE_OUT_TILE
 from dkdist.linear.ridge_statistics import (
-    Centred,
     GramAccumulator,
     Inverse,
+    NormalEquations,
     Spectrum,
     Statistics,
     merge,
-    solution,
+    solve,
 )
 from dkdist.linear.rows import F, RowBatch, RowLabels, no_rows, valid_rows
 
 
 @dataclass(frozen=True)
-class KeptRows:
-    """Rows X (n, D), their targets y (n, k), which are held out (n,), weights and keys (n,), and rows that are skipped.
+class SampledRows:
+    """Rows X (n, D), targets y (n, k), held-out mask, weights and keys (n,), and positions of skipped rows.
 
-    Where rows are a sample of many, their keys are the smallest of all.
+    A sample consists of the rows with the smallest keys.
     """
 
     X: F
@@ -61,106 +57,118 @@ class KeptRows:
     skipped: I64
 
     @classmethod
-    def of(cls, X: F, known: RowLabels, codes: F64 | None, skipped: I64) -> KeptRows:
-        """Rows as `valid_rows` gives them; with ``codes`` (n_classes, k) their targets are classes."""
-        y = known.targets if codes is None else codes[known.targets]
-        weights = np.ones(len(X)) if known.weights is None else known.weights
-        keys = np.zeros(len(X)) if known.keys is None else known.keys
-        return cls(X, y, known.held_out, weights, keys, skipped)
+    def of(cls, X: F, labels: RowLabels, codes: F64 | None, skipped: I64) -> SampledRows:
+        """Return rows from `valid_rows`; with ``codes`` (n_classes, k) the targets are class indices."""
+        y = labels.targets if codes is None else codes[labels.targets]
+        weights = np.ones(len(X)) if labels.weights is None else labels.weights
+        keys = np.zeros(len(X)) if labels.keys is None else labels.keys
+        return cls(X, y, labels.held_out, weights, keys, skipped)
 
     @classmethod
-    def none(cls, n_features: int, n_targets: int, dtype: np.dtype[Any]) -> KeptRows:
-        """No rows."""
+    def none(cls, n_features: int, n_targets: int, dtype: np.dtype[Any]) -> SampledRows:
+        """Return zero rows."""
         X, y = np.empty((0, n_features), dtype), np.empty((0, n_targets))
         return cls(X, y, np.zeros(0, np.bool_), np.zeros(0), np.zeros(0), no_rows())
 
     @property
     def n(self) -> int:
-        """The number of rows."""
+        """Number of rows."""
         return len(self.X)
 
-    def part(self, mask: NDArray[Any]) -> KeptRows:
-        """Some of the rows: a mask or indices."""
+    def part(self, mask: NDArray[Any]) -> SampledRows:
+        """Return the rows of a mask or of indices."""
         arrays = (self.X, self.y, self.held_out, self.weights, self.keys)
         X, y, held_out, weights, keys = (array[mask] for array in arrays)
-        return KeptRows(X, y, held_out, weights, keys, self.skipped)
+        return SampledRows(X, y, held_out, weights, keys, self.skipped)
 
-    def with_smallest_keys(self, n: int) -> KeptRows:
-        """At most n of the rows, in their order."""
+    def with_smallest_keys(self, n: int) -> SampledRows:
+        """Return the n rows with the smallest keys, in order."""
         return self.part(np.sort(np.argsort(self.keys, kind="stable")[:n]))
 
 
-def keep_rows(dtype: np.dtype[Any], codes: F64 | None, blocks: Iterator[Any], rows: RowBatch) -> KeptRows:
-    """The usable rows of several blocks in one task."""
-    return joined([KeptRows.of(X, known, codes, bad) for X, known, bad in valid_rows(dtype, blocks, rows)])
+def collect_rows(
+    dtype: np.dtype[Any], codes: F64 | None, blocks: Iterator[Any], rows: RowBatch
+) -> SampledRows:
+    """Return the valid rows of several blocks."""
+    return concatenate_rows(
+        [SampledRows.of(X, labels, codes, skipped) for X, labels, skipped in valid_rows(dtype, blocks, rows)]
+    )
 
 
-def join_rows(a: KeptRows, b: KeptRows) -> KeptRows:
-    """The rows of both, those of ``a`` first."""
-    return joined([a, b])
+def join_rows(a: SampledRows, b: SampledRows) -> SampledRows:
+    """Concatenate two groups of rows."""
+    return concatenate_rows([a, b])
 
 
-def joined(parts: list[KeptRows]) -> KeptRows:
-    """The rows of all, in order."""
-    each = zip(*((p.X, p.y, p.held_out, p.weights, p.keys, p.skipped) for p in parts), strict=True)
-    return KeptRows(*(np.concatenate(arrays) for arrays in each))
+def concatenate_rows(parts: list[SampledRows]) -> SampledRows:
+    """Concatenate groups of rows in order."""
+    columns = zip(*((p.X, p.y, p.held_out, p.weights, p.keys, p.skipped) for p in parts), strict=True)
+    return SampledRows(*(np.concatenate(arrays) for arrays in columns))
 
 
 @dataclass(frozen=True)
-class Sums:
-    """Statistics of all rows, or of (training, held-out) rows; the rows that were kept; those that were skipped."""
+class RidgeSums:
+    """Statistics of all rows or of (training, held-out) rows, the sampled rows, and positions of skipped rows."""
 
     parts: tuple[Statistics, ...]
-    sample: KeptRows
+    sample: SampledRows
     skipped: I64
 
 
 def accumulate(
-    dtype: np.dtype[Any], centre: bool, split: bool, codes: F64 | None, blocks: Iterator[Any], rows: RowBatch
-) -> Sums:
-    """Statistics of the rows of several blocks in one task: one part, or with ``split`` training and held-out.
+    dtype: np.dtype[Any],
+    centre: bool,
+    has_held_out: bool,
+    codes: F64 | None,
+    blocks: Iterator[Any],
+    rows: RowBatch,
+) -> RidgeSums:
+    """Return the statistics of the rows of several blocks, separate for training and held-out rows if requested.
 
-    One block is alive, and of each part a Gram matrix and a tile of rows; ``centre`` is for models with an intercept.
-    With ``codes`` (n_classes, n_targets) the targets of the rows are classes.
+    One block, and a Gram matrix and a tile of rows per part, are in memory. ``centre`` is for models with an intercept.
+    With ``codes`` (n_classes, n_targets) the targets are class indices.
     """
-    n_targets = rows.known.targets.shape[1] if codes is None else codes.shape[1]
+    n_targets = rows.labels.targets.shape[1] if codes is None else codes.shape[1]
     parts = [
-        GramAccumulator(Statistics.empty(rows.n_features, n_targets), dtype, centre) for _ in range(1 + split)
+        GramAccumulator(Statistics.empty(rows.n_features, n_targets), dtype, centre)
+        for _ in range(1 + has_held_out)
     ]
-    samples, skipped = [KeptRows.none(rows.n_features, n_targets, dtype)], [no_rows()]
-    for X, known, bad in valid_rows(dtype, blocks, rows):
-        skipped.append(bad)
-        masks = [~known.held_out, known.held_out] if split else [np.ones(len(X), bool)]
+    samples, skipped = [SampledRows.none(rows.n_features, n_targets, dtype)], [no_rows()]
+    for X, labels, invalid in valid_rows(dtype, blocks, rows):
+        skipped.append(invalid)
+        masks = [~labels.held_out, labels.held_out] if has_held_out else [np.ones(len(X), bool)]
         for part, mask in zip(parts, masks, strict=True):
-            _add(part, X, known, mask, codes)
-        if known.keys is not None:
-            kept = np.isfinite(known.keys)
-            samples.append(KeptRows.of(X[kept], known.part(kept), codes, no_rows()))
-    return Sums(tuple(part.total() for part in parts), joined(samples), np.concatenate(skipped))
+            _add_masked(part, X, labels, mask, codes)
+        if labels.keys is not None:
+            sampled = np.isfinite(labels.keys)
+            samples.append(SampledRows.of(X[sampled], labels.part(sampled), codes, no_rows()))
+    return RidgeSums(
+        tuple(part.total() for part in parts), concatenate_rows(samples), np.concatenate(skipped)
+    )
 
 
-def _add(to: GramAccumulator, X: Any, known: RowLabels, mask: Any, codes: F64 | None) -> None:
-    """The rows of a mask."""
+def _add_masked(gram: GramAccumulator, X: Any, labels: RowLabels, mask: Any, codes: F64 | None) -> None:
     if not mask.all():
-        X, known = X[mask], known.part(mask)
-    to.add(X, known.targets if codes is None else codes[known.targets], known.weights)
+        X, labels = X[mask], labels.part(mask)
+    gram.add(X, labels.targets if codes is None else codes[labels.targets], labels.weights)
 
 
-def merge_sums(a: Sums, b: Sums) -> Sums:
-    """Each part merged with its own kind."""
+def merge_sums(a: RidgeSums, b: RidgeSums) -> RidgeSums:
+    """Merge the statistics and rows of two tasks."""
     parts = tuple(merge(x, y) for x, y in zip(a.parts, b.parts, strict=True))
-    return Sums(parts, join_rows(a.sample, b.sample), np.concatenate([a.skipped, b.skipped]))
+    return RidgeSums(parts, join_rows(a.sample, b.sample), np.concatenate([a.skipped, b.skipped]))
 
 
-TILE = 1024  # rows that are looked at together
-LEAST_LEFT = 1e-6  # of 1 - h, which rounding errors can take to 0
+# Rounding errors can make 1 - h zero (tests/learners/test_ridge_rows.py).
+MIN_ONE_MINUS_LEVERAGE = 1e-6
 
 
 @dataclass(frozen=True)
-class LeaveOneOut:
-    """What a second pass needs to know: V in the features' dtype, means, and for every alpha its weights.
+class LeaveOneOutPass:
+    """Parameters of the second pass: means, eigenvectors V in the dtype of the features, and weights of every alpha.
 
-    ``inverse`` (n_features, n_alphas) is 1 / (values + alpha); ``weights`` (n_features, n_alphas k).
+    ``inverse`` (n_features, n_alphas) is 1 / (values + alpha); ``weights`` (n_features, n_alphas k); ``floor`` is the
+    leverage of the intercept.
     """
 
     mean_x: F
@@ -172,9 +180,9 @@ class LeaveOneOut:
 
     @classmethod
     def of(
-        cls, equations: Centred, eigen: Spectrum, alphas: F64, dtype: np.dtype[Any], centre: bool
-    ) -> LeaveOneOut:
-        """What follows from the normal equations; ``floor`` is the intercept's part of a leverage."""
+        cls, equations: NormalEquations, eigen: Spectrum, alphas: F64, dtype: np.dtype[Any], centre: bool
+    ) -> LeaveOneOutPass:
+        """Return the parameters from normal equations and their eigendecomposition."""
         inverse = 1.0 / (eigen.values[:, None] + alphas)
         weights = np.concatenate([eigen.weights(float(alpha)) for alpha in alphas], axis=1)
         floor = 1.0 / equations.n if centre else 0.0
@@ -184,61 +192,58 @@ class LeaveOneOut:
         )  # fmt: skip
 
 
-def leave_one_out(known: LeaveOneOut, codes: F64 | None, blocks: Iterator[Any], rows: RowBatch) -> F64:
-    """Weighted sum over rows and targets of the squared leave-one-out error of every alpha, (n_alphas,).
-
-    ``codes`` as in `ridge_sums.accumulate`.
-    """
-    total = np.zeros(known.inverse.shape[1])
-    for X, of_rows, _ in valid_rows(known.V.dtype, blocks, rows):
+def add_leave_one_out_errors(
+    params: LeaveOneOutPass, codes: F64 | None, blocks: Iterator[Any], rows: RowBatch
+) -> F64:
+    """Return the sum over rows and targets of weighted squared leave-one-out errors, (n_alphas,)."""
+    total = np.zeros(params.inverse.shape[1])
+    for X, of_rows, _ in valid_rows(params.V.dtype, blocks, rows):
         w = np.ones(len(X)) if of_rows.weights is None else of_rows.weights
-        for a in range(0, len(X), TILE):
-            T, given, weights = (of_all[a : a + TILE] for of_all in (X, of_rows.targets, w))
-            u = given if codes is None else codes[given]
-            U = (T - known.mean_x) @ known.V
-            h = ((U * U) @ known.inverse).astype(np.float64) + known.floor
-            fitted = (U @ known.weights).astype(np.float64).reshape(len(T), len(total), -1)
-            residual = (u - known.mean_y)[:, None, :] - fitted
-            missed = residual / (1.0 - weights[:, None] * h)[:, :, None]
-            total += weights @ (missed**2).sum(axis=2)
+        for a in range(0, len(X), ROWS_PER_LEAVE_ONE_OUT_TILE):
+            T, targets, weights = (
+                of_all[a : a + ROWS_PER_LEAVE_ONE_OUT_TILE] for of_all in (X, of_rows.targets, w)
+            )
+            u = targets if codes is None else codes[targets]
+            U = (T - params.mean_x) @ params.V
+            h = ((U * U) @ params.inverse).astype(np.float64) + params.floor
+            fitted = (U @ params.weights).astype(np.float64).reshape(len(T), len(total), -1)
+            residual = (u - params.mean_y)[:, None, :] - fitted
+            errors = residual / (1.0 - weights[:, None] * h)[:, :, None]
+            total += weights @ (errors**2).sum(axis=2)
     return total
 
 
-def values_without(rows: KeptRows, equations: Centred, inverse: Inverse, centre: bool) -> F64:
-    """(n, k): what the model of one alpha would say of each row that it has learned from, had it not.
-
-    2 n D^2 operations.
-    """
-    w, b = solution(equations, inverse)
+def leave_one_out_values(
+    rows: SampledRows, equations: NormalEquations, inverse: Inverse, centre: bool
+) -> F64:
+    """Return leave-one-out predictions (n, k) of sampled training rows: 2 n D^2 operations."""
+    w, b = solve(equations, inverse)
     X = rows.X.astype(np.float64)
     Z = X - equations.mean_x
     h = np.einsum("ij,ji->i", Z, inverse.times(Z.T)) + (1.0 / equations.n if centre else 0.0)
-    left = np.maximum(1.0 - rows.weights * h, LEAST_LEFT)
-    return np.asarray(rows.y - (rows.y - (X @ w + b)) / left[:, None])
-
-
-PANEL = 512  # columns of a product
+    one_minus_h = np.maximum(1.0 - rows.weights * h, MIN_ONE_MINUS_LEVERAGE)
+    return np.asarray(rows.y - (rows.y - (X @ w + b)) / one_minus_h[:, None])
 
 
 @dataclass(frozen=True)
-class Spread:
-    """Rows about their weighted mean: ``root`` is sqrt(w), (n,)."""
+class RowCentring:
+    """Square roots of the weights (n,), and weighted means of rows and targets."""
 
     root: F64
     mean_x: F64
     mean_y: F64
 
     @classmethod
-    def of(cls, rows: KeptRows, centre: bool) -> Spread:
-        """That of these rows; means are 0 where there is no intercept."""
+    def of(cls, rows: SampledRows, centre: bool) -> RowCentring:
+        """Return the centring of these rows; means are 0 without an intercept."""
         w = rows.weights
         if not centre:
             return cls(np.sqrt(w), np.zeros(rows.X.shape[1]), np.zeros(rows.y.shape[1]))
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused with its squares
+        with np.errstate(over="ignore", invalid="ignore"):  # `gram` raises for overflow
             return cls(np.sqrt(w), _weighted_mean(rows.X, w), w @ rows.y / w.sum())
 
-    def right(self, rows: KeptRows) -> F64:
-        """r (n, k)."""
+    def targets(self, rows: SampledRows) -> F64:
+        """Return r (n, k)."""
         return np.asarray(self.root[:, None] * (rows.y - self.mean_y))
 
 
@@ -249,63 +254,66 @@ def _weighted_mean(X: F, w: F64) -> F64:
 
 
 @dataclass(frozen=True)
-class Dual:
-    """K = U diag(values) U', q = U'r, and the direction of the intercept, of length 1; none without an intercept."""
+class DualSpectrum:
+    """K = U diag(values) U', q = U'r, and the unit vector of the intercept (0 without one)."""
 
     values: F64
     U: F64
     q: F64
-    of_intercept: F64
-    at_intercept: float
+    intercept_direction: F64
+    intercept_eigenvalue: float
 
     @classmethod
-    def of(cls, K: F64, r: F64, root: F64, centre: bool) -> Dual:
-        """The eigendecomposition that all penalties share, of K (n, n) about the mean of its rows."""
-        direction, at = _of_intercept(K, root, centre)
+    def of(cls, K: F64, r: F64, root: F64, centre: bool) -> DualSpectrum:
+        """Return the eigendecomposition of K (n, n), which all penalties share."""
+        direction, eigenvalue = _intercept_direction(K, root, centre)
         if centre:
-            K = K + at * np.outer(direction, direction)
+            K = K + eigenvalue * np.outer(direction, direction)
         values, U = scipy.linalg.eigh(K, driver="evd", check_finite=False, overwrite_a=centre)
-        return cls(np.maximum(values, 0.0), U, U.T @ r, direction, at)
+        return cls(np.maximum(values, 0.0), U, U.T @ r, direction, eigenvalue)
 
     def weights(self, alpha: float) -> F64:
-        """a (n, k) of one penalty, without the directions that rounding errors alone reach."""
+        """Return a (n, k) of one penalty, without directions that consist of rounding errors."""
         rounding = len(self.values) * np.finfo(np.float64).eps * self.values[-1]
         inverse = np.where(self.values > rounding, 1.0 / (self.values + alpha), 0.0)
         return np.asarray(self.U @ (self.q * inverse[:, None]))
 
     def leave_one_out(self, alpha: float) -> F64:
-        """(n, k): by how much each target, times sqrt(w), is missed by the model of all other rows."""
+        """Return the leave-one-out errors (n, k), times sqrt(w)."""
         inverse = 1.0 / (self.values + alpha)
-        missed = self.U @ (self.q * inverse[:, None])
-        left = (self.U**2) @ inverse - self.of_intercept**2 / (self.at_intercept + alpha)
-        return np.asarray(missed / left[:, None])
+        numerator = self.U @ (self.q * inverse[:, None])
+        denominator = (self.U**2) @ inverse - self.intercept_direction**2 / (
+            self.intercept_eigenvalue + alpha
+        )
+        return np.asarray(numerator / denominator[:, None])
 
 
-def _of_intercept(K: F64, root: F64, centre: bool) -> tuple[F64, float]:
-    """The direction of sqrt(w), of length 1, and an eigenvalue for it beyond all others; none without an intercept."""
+def _intercept_direction(K: F64, root: F64, centre: bool) -> tuple[F64, float]:
+    """Return the unit vector along sqrt(w) and an eigenvalue above all others; (0, inf) without an intercept."""
     if not centre:
         return np.zeros(len(K)), np.inf
     return np.asarray(root / np.sqrt(root @ root)), float(np.trace(K)) + 1.0
 
 
-def gram(rows: KeptRows, spread: Spread) -> F64:
-    """Z Z' (n, n) float64, over panels of columns; ValueError where squares are no floats."""
+def gram(rows: SampledRows, spread: RowCentring) -> F64:
+    """Return Z Z' (n, n) float64, by panels of columns; ValueError for overflow."""
     X, K = rows.X, np.zeros((rows.n, rows.n))
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
-        for a in range(0, X.shape[1], PANEL):
-            Z = spread.root[:, None] * (X[:, a : a + PANEL] - spread.mean_x[a : a + PANEL])
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow raises below
+        for a in range(0, X.shape[1], COLUMNS_PER_DUAL_PRODUCT):
+            Z = spread.root[:, None] * (
+                X[:, a : a + COLUMNS_PER_DUAL_PRODUCT] - spread.mean_x[a : a + COLUMNS_PER_DUAL_PRODUCT]
+            )
             K += Z @ Z.T
-        squares = (spread.right(rows) ** 2).sum()
+        squares = (spread.targets(rows) ** 2).sum()
     if not (np.isfinite(np.diag(K)).all() and np.isfinite(squares)):
         raise ValueError(
-            "the features, targets or weights are so large that sums of their squares are no floats: divide them "
-            "by a number"
+            "X, y and sample_weight must have finite sums of squares; got an overflow. Divide them by a constant."
         )
     return K
 
 
-def factored(K: F64, alpha: float) -> F64 | None:
-    """The Cholesky factor of K + alpha I; None where alpha is below the rounding error of K."""
+def cholesky_or_none(K: F64, alpha: float) -> F64 | None:
+    """Return the Cholesky factor of K + alpha I, or None if alpha is below the rounding error of K."""
     penalised = K.copy()
     penalised[np.diag_indices_from(K)] += alpha
     try:
@@ -316,74 +324,76 @@ def factored(K: F64, alpha: float) -> F64 | None:
 
 @dataclass(frozen=True)
 class DualProblem:
-    """Some rows about their mean, K of them, and r; ``centre`` is for models with an intercept."""
+    """Rows, their centring and kernel matrix K; ``centre`` is for models with an intercept."""
 
-    rows: KeptRows
-    spread: Spread
+    rows: SampledRows
+    centring: RowCentring
     K: F64
     centre: bool
 
     @classmethod
-    def of(cls, rows: KeptRows, centre: bool) -> DualProblem:
-        """n^2 D operations."""
-        spread = Spread.of(rows, centre)
-        return cls(rows, spread, gram(rows, spread), centre)
+    def of(cls, rows: SampledRows, centre: bool) -> DualProblem:
+        """Compute K: n^2 D operations."""
+        centring = RowCentring.of(rows, centre)
+        return cls(rows, centring, gram(rows, centring), centre)
 
     @property
-    def right(self) -> F64:
-        """r (n, k)."""
-        return self.spread.right(self.rows)
+    def targets(self) -> F64:
+        """Centred targets r (n, k)."""
+        return self.centring.targets(self.rows)
 
-    def spectrum(self) -> Dual:
-        """The eigendecomposition that all penalties share."""
-        return Dual.of(self.K, self.right, self.spread.root, self.centre)
+    def spectrum(self) -> DualSpectrum:
+        """Return the eigendecomposition that all penalties share."""
+        return DualSpectrum.of(self.K, self.targets, self.centring.root, self.centre)
 
     def leave_one_out_errors(self, alphas: F64) -> F64:
-        """Mean squared leave-one-out error of every alpha, (n_alphas,)."""
+        """Return the mean squared leave-one-out error of every alpha, (n_alphas,)."""
         dual, total = self.spectrum(), float(self.rows.weights.sum()) * self.rows.y.shape[1]
         errors = [(dual.leave_one_out(float(alpha)) ** 2).sum() for alpha in alphas]
-        found: F64 = np.array(errors) / total
-        return found
+        errors_mean: F64 = np.array(errors) / total
+        return errors_mean
 
     def values_without(self, alpha: float) -> F64:
-        """(n, k): what the model would say of each row, had it not learned from it; n^3 operations."""
-        root = self.spread.root
-        direction, at = _of_intercept(self.K, root, self.centre)
-        factor = factored(self.K + (at * np.outer(direction, direction) if self.centre else 0.0), alpha)
+        """Return leave-one-out predictions (n, k): n^3 operations."""
+        root = self.centring.root
+        direction, eigenvalue = _intercept_direction(self.K, root, self.centre)
+        factor = cholesky_or_none(
+            self.K + (eigenvalue * np.outer(direction, direction) if self.centre else 0.0), alpha
+        )
         if factor is None:
-            missed = self.spectrum().leave_one_out(alpha)
+            residuals = self.spectrum().leave_one_out(alpha)
         else:
             inverse, _ = scipy.linalg.lapack.dpotri(factor)
-            a = scipy.linalg.cho_solve((factor, False), self.right, check_finite=False)
-            missed = a / (np.diag(inverse) - direction**2 / (at + alpha))[:, None]
-        return np.asarray(self.rows.y - missed / root[:, None])
+            a = scipy.linalg.cho_solve((factor, False), self.targets, check_finite=False)
+            residuals = a / (np.diag(inverse) - direction**2 / (eigenvalue + alpha))[:, None]
+        return np.asarray(self.rows.y - residuals / root[:, None])
 
     def weights(self, alpha: float) -> F64:
-        """a (n, k): n^3 / 3 operations, by eigenvalues where there is no Cholesky factor."""
-        factor = factored(self.K, alpha)
+        """Return a (n, k): n^3 / 3 operations, by eigenvalues if there is no Cholesky factor."""
+        factor = cholesky_or_none(self.K, alpha)
         if factor is None:
             return self.spectrum().weights(alpha)
-        return np.asarray(scipy.linalg.cho_solve((factor, False), self.right, check_finite=False))
+        return np.asarray(scipy.linalg.cho_solve((factor, False), self.targets, check_finite=False))
 
     def solution(self, alpha: float) -> tuple[F64, F64]:
-        """Coefficients (n_features, n_targets) and intercepts for one alpha."""
-        X, mean_x = self.rows.X, self.spread.mean_x
-        a = self.weights(alpha) * self.spread.root[:, None]
+        """Return coefficients (n_features, n_targets) and intercepts for one alpha."""
+        X, mean_x = self.rows.X, self.centring.mean_x
+        a = self.weights(alpha) * self.centring.root[:, None]
         w = np.empty((X.shape[1], a.shape[1]))
-        for first in range(0, len(w), PANEL):
-            panel = slice(first, first + PANEL)
+        for first in range(0, len(w), COLUMNS_PER_DUAL_PRODUCT):
+            panel = slice(first, first + COLUMNS_PER_DUAL_PRODUCT)
             w[panel] = (X[:, panel] - mean_x[panel]).T @ a
-        return w, self.spread.mean_y - mean_x @ w
+        return w, self.centring.mean_y - mean_x @ w
 
 
-def dual_held_out_errors(rows: KeptRows, alphas: F64, centre: bool) -> F64:
-    """Mean squared error of every alpha, (n_alphas,), on the held-out rows by models of the others."""
+def dual_held_out_errors(rows: SampledRows, alphas: F64, centre: bool) -> F64:
+    """Return the mean squared error of every alpha, (n_alphas,), of models of the training rows on held-out rows."""
     held_out, train = rows.held_out, rows.part(~rows.held_out)
-    of_train = Spread.of(train, centre)
-    spread = replace(of_train, root=np.sqrt(rows.weights))
-    K = gram(rows, spread)
-    problem = DualProblem(train, of_train, K[np.ix_(~held_out, ~held_out)], centre)
-    cross, right = K[np.ix_(held_out, ~held_out)], spread.right(rows)[held_out]
-    errors = [((cross @ problem.weights(float(alpha)) - right) ** 2).sum() for alpha in alphas]
-    found: F64 = np.array(errors) / (float(rows.weights[held_out].sum()) * right.shape[1])
-    return found
+    train_centring = RowCentring.of(train, centre)
+    centring = replace(train_centring, root=np.sqrt(rows.weights))
+    K = gram(rows, centring)
+    problem = DualProblem(train, train_centring, K[np.ix_(~held_out, ~held_out)], centre)
+    cross, targets = K[np.ix_(held_out, ~held_out)], centring.targets(rows)[held_out]
+    errors = [((cross @ problem.weights(float(alpha)) - targets) ** 2).sum() for alpha in alphas]
+    mean_errors: F64 = np.array(errors) / (float(rows.weights[held_out].sum()) * targets.shape[1])
+    return mean_errors

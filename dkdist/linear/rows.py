@@ -1,7 +1,7 @@
-"""Rows of a batch: what a task knows of the rows it makes, how they are checked, left out, and given values.
+"""Rows of a batch: labels, validation, lazily computed features and decision values.
 
-Features are an array, or `LazyRows` that are made when a step comes to them, tile after tile in one buffer that stays
-in the cache: they are never written to memory. The bits are the same.
+Features are an array or `LazyRows`, which are computed when a step uses them, a tile at a time in a buffer that fits
+into the cache. The bits are the same.
 """
 
 from __future__ import annotations
@@ -16,59 +16,60 @@ from numpy.typing import NDArray
 from dkdist._numba.arrays import F64, I64, LARGE
 from dkdist._numba.points import nonfinite_rows
 from dkdist._numba.sgd import SGDParams, SGDState
+from dkdist.linear._tuning import MAX_SHUFFLED_BLOCKS
 
 F = NDArray[Any]
 """float32 or float64 features, C order."""
 
 
 class LazyRows(Protocol):
-    """Features (n, D) that are made when they are asked for, each row by itself; ``np.asarray`` makes all of them."""
+    """Features (n, D) that are computed on request, each row independently; ``np.asarray`` computes all of them."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     tile: int
-    """Rows that are best made at once."""
+    """Number of rows that are best computed together."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> F: ...
 
     def fill(self, places: I64, out: F) -> None:
-        """Rows ``places`` into ``out`` (len(places), D)."""
+        """Write the rows with indices ``places`` to ``out`` (len(places), D)."""
 
     def not_finite(self) -> I64:
-        """The places of rows that are not finite."""
+        """Return the indices of rows that are not finite."""
 
     def joined(self, others: Sequence[Self]) -> Self:
-        """These rows, and those of others below."""
+        """Return these rows followed by those of others."""
 
     def descend(self, places: I64, steps: SGDParams, iterate: SGDState, looks: Any, n_averaged: int) -> int:
-        """Take a step for each of the rows ``places``, none of which is NaN, and measure losses into ``looks``.
+        """Take a step for each of the finite rows ``places`` and add losses to the monitor ``looks``.
 
         Return the number of iterates in the running means.
         """
 
 
 Tile = tuple[F, I64, slice]
-"""Features, which of their rows come now, and where these stand among all that come."""
+"""(features, indices of the rows of this tile in them, range of these rows among all requested rows)."""
 
 
-def tiles(X: F | LazyRows, places: I64) -> Iterator[Tile]:
-    """The rows ``places`` of X in their order: those of an array where they lie, others made a tile at a time."""
+def tiles(X: F | LazyRows, indices: I64) -> Iterator[Tile]:
+    """Yield the rows ``indices`` of X in order: an array without copying, lazy rows a tile at a time."""
     if isinstance(X, np.ndarray):
-        yield X, places, slice(0, len(places))
+        yield X, indices, slice(0, len(indices))
         return
-    made = np.empty((min(X.tile, len(places)), X.shape[1]), X.dtype)
-    numbers = np.arange(X.tile)
-    for start in range(0, len(places), X.tile):
-        rows = made[: len(places) - start]
-        X.fill(places[start : start + X.tile], rows)
-        yield rows, numbers[: len(rows)], slice(start, start + len(rows))
+    buffer = np.empty((min(X.tile, len(indices)), X.shape[1]), X.dtype)
+    tile_indices = np.arange(X.tile)
+    for start in range(0, len(indices), X.tile):
+        rows = buffer[: len(indices) - start]
+        X.fill(indices[start : start + X.tile], rows)
+        yield rows, tile_indices[: len(rows)], slice(start, start + len(rows))
 
 
 class RowLabels(NamedTuple):
-    """What is known of n rows beside their features: (n,) each, or (n, k) targets.
+    """Targets (n,) or (n, k), the held-out mask (n,), weights and sampling keys (n,) of n rows.
 
-    Without ``weights`` all rows count one; a search has a column of weights (n, c) for each weighting that it tries.
-    Rows whose ``keys`` are finite are kept for a closer look.
+    ``weights`` None means 1. A search has a column of weights (n, c) for each weighting. Rows with finite ``keys`` are
+    part of the sample on which probabilities are fitted.
     """
 
     targets: NDArray[Any]
@@ -77,13 +78,13 @@ class RowLabels(NamedTuple):
     keys: F64 | None = None
 
     def part(self, rows: Any) -> RowLabels:
-        """What is known of some of the rows: a slice, a mask or indices."""
+        """Return the labels of some rows: a slice, a mask or indices."""
         weights, keys = (None if values is None else values[rows] for values in (self.weights, self.keys))
         return RowLabels(self.targets[rows], self.held_out[rows], weights, keys)
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """(n,): a row whose weights are all 0 is not there."""
+        """Mask (n,) of the rows with a weight above 0."""
         if self.weights is None:
             return np.ones(len(self.targets), np.bool_)
         return np.asarray(self.weights > 0 if self.weights.ndim == 1 else self.weights.any(axis=1))
@@ -91,143 +92,143 @@ class RowLabels(NamedTuple):
 
 @dataclass(frozen=True)
 class RowBatch:
-    """The rows of one batch, block after block.
+    """Rows of one batch, block by block.
 
-    ``starts[i]`` is the index of the i-th block's first row in the whole collection, ``sizes[i]`` its length;
-    ``known`` follows the same order. ``seed`` decides the shuffling. Rows that are not finite are refused, or left out
-    with ``skip``. Rows that come on request are made ``at_once``, or by those who use them.
+    ``starts[i]`` is the position of the first row of block i in the whole collection, ``sizes[i]`` its length;
+    ``labels`` have the same order. ``seed`` determines the shuffling. Rows that are not finite raise an error, or are
+    left out with ``skip``. Lazy rows are computed before the steps if ``eager``.
     """
 
     starts: tuple[int, ...]
     sizes: tuple[int, ...]
     n_features: int
-    known: RowLabels
+    labels: RowLabels
     seed: tuple[int, ...] = ()
     skip: bool = False
-    at_once: bool = False
+    eager: bool = False
 
     @property
     def n_rows(self) -> int:
-        """Rows of all the blocks together."""
-        return len(self.known.targets)
+        """Number of rows of all blocks."""
+        return len(self.labels.targets)
 
     def parts(self) -> Iterator[tuple[int, slice]]:
-        """For each block its first row in the collection, and where its rows are among the batch's."""
-        stop = 0
+        """Yield for each block its first row in the collection and the range of its rows in the batch."""
+        offset = 0
         for start, size in zip(self.starts, self.sizes, strict=True):
-            here, stop = stop, stop + size
-            yield start, slice(here, stop)
+            yield start, slice(offset, offset + size)
+            offset += size
 
-    def order(self) -> tuple[I64, I64]:
-        """The training rows, shuffled as the seed says, and the held-out ones."""
+    def split(self) -> tuple[I64, I64]:
+        """Return the indices of the training rows, shuffled, and of the held-out rows."""
         order = np.random.default_rng(self.seed).permutation(self.n_rows)
-        held_out = np.flatnonzero(self.known.held_out)
-        if self.known.weights is None and not len(held_out):
+        held_out = np.flatnonzero(self.labels.held_out)
+        if self.labels.weights is None and not len(held_out):
             return order, held_out
-        return order[(self.known.present & ~self.known.held_out)[order]], held_out
+        return order[(self.labels.present & ~self.labels.held_out)[order]], held_out
 
 
-def checked(
+def check_block(
     block: Any, dtype: np.dtype[Any], start: int, expected: tuple[int, int], *, skip: bool
 ) -> tuple[F, I64]:
-    """A block, from row ``start`` on, as features of the agreed dtype and shape, and which rows are not finite.
+    """Return the block that starts at row ``start`` as an array, and the indices of rows that are not finite.
 
     ValueError for another shape and, without ``skip``, for a row that is not finite.
     """
     X = np.asarray(block, dtype=dtype, order="C")
-    return X, _checked(X, nonfinite_rows(X) if X.shape == expected else no_rows(), start, expected, skip)
+    return X, _require_valid_block(
+        X, nonfinite_rows(X) if X.shape == expected else no_rows(), start, expected, skip
+    )
 
 
-def checked_rows(
-    block: Any, dtype: np.dtype[Any], start: int, expected: tuple[int, int], *, skip: bool, at_once: bool
+def check_rows(
+    block: Any, dtype: np.dtype[Any], start: int, expected: tuple[int, int], *, skip: bool, eager: bool
 ) -> tuple[F | LazyRows, I64]:
-    """The same, but rows that are made when they are asked for say themselves which are not finite.
-
-    They stay as they are, if they have that dtype, or are made ``at_once``.
-    """
+    """Like `check_block`, but lazy rows of this dtype stay lazy unless ``eager``."""
     if not (hasattr(block, "not_finite") and block.dtype == dtype):
-        return checked(block, dtype, start, expected, skip=skip)
-    bad = _checked(block, block.not_finite(), start, expected, skip)
-    return all_of(block) if at_once else block, bad
+        return check_block(block, dtype, start, expected, skip=skip)
+    invalid = _require_valid_block(block, block.not_finite(), start, expected, skip)
+    return compute_rows(block) if eager else block, invalid
 
 
-def all_of(X: LazyRows) -> F:
-    """All rows, made into memory that is used again."""
-    made: F = LARGE.empty(X.shape, X.dtype)
-    X.fill(np.arange(len(made)), made)
-    return made
+def compute_rows(X: LazyRows) -> F:
+    """Compute all rows, in a reused buffer."""
+    rows: F = LARGE.empty(X.shape, X.dtype)
+    X.fill(np.arange(len(rows)), rows)
+    return rows
 
 
-def _checked(X: F | LazyRows, bad: I64, start: int, expected: tuple[int, int], skip: bool) -> I64:
+def _require_valid_block(
+    X: F | LazyRows, invalid: I64, start: int, expected: tuple[int, int], skip: bool
+) -> I64:
     if X.shape != expected:
         raise ValueError(
-            f"the block of features that starts at row {start} has shape {X.shape}, expected {expected}: "
-            "the chunks of the dask array do not say what they hold; make the array anew"
+            f"the block at row {start} of X must have shape {expected}; got {X.shape}. The chunks of the dask array "
+            "do not match its data: recreate the array."
         )
-    if len(bad) and not skip:
-        rows, places, _ = next(tiles(X, bad[:1]))
-        row, found = int(bad[0]), rows[places[0]]
-        column = int(np.argmin(np.isfinite(found)))
+    if len(invalid) and not skip:
+        rows, indices, _ = next(tiles(X, invalid[:1]))
+        values = rows[indices[0]]
+        column = int(np.argmin(np.isfinite(values)))
         raise ValueError(
-            f"row {start + row} of X is {found[column]} in column {column}: features must be finite. "
-            "Drop the row and its target, repair what makes it, or leave such rows out with on_error='skip'"
+            f"X must be finite; got {values[column]} in row {start + int(invalid[0])}, column {column}. Drop the row "
+            "and its target, fix its source, or skip such rows with on_error='skip'."
         )
-    return bad
+    return invalid
 
 
 def no_rows() -> I64:
-    """The places of no row at all."""
+    """Return an empty array of indices."""
     return np.zeros(0, np.int64)
 
 
-def without(places: I64, bad: I64) -> I64:
-    """The places that are not bad, in their order."""
-    return places[~np.isin(places, bad)] if len(bad) else places
+def exclude(indices: I64, invalid: I64) -> I64:
+    """Return the indices that are not in ``invalid``, in order."""
+    return indices[~np.isin(indices, invalid)] if len(invalid) else indices
 
 
-Usable = tuple[F, RowLabels, I64]
+ValidRows = tuple[F, RowLabels, I64]
 
 
-def valid_rows(dtype: np.dtype[Any], blocks: Iterator[Any], rows: RowBatch) -> Iterator[Usable]:
-    """Block by block: features, what is known of their rows, and rows (in the collection) that are skipped.
-
-    Rows of weight 0 are left out without a word.
-    """
-    for block, (start, here) in zip(blocks, rows.parts(), strict=True):
-        X, bad = checked(block, dtype, start, (here.stop - here.start, rows.n_features), skip=rows.skip)
-        known = rows.known.part(here)
-        if len(bad) or not known.present.all():
-            good = without(np.flatnonzero(known.present), bad)
-            X, known = X[good], known.part(good)
-        yield X, known, start + bad
+def valid_rows(dtype: np.dtype[Any], blocks: Iterator[Any], rows: RowBatch) -> Iterator[ValidRows]:
+    """Yield for each block (features, labels, positions of skipped rows); rows of weight 0 are left out."""
+    for block, (start, span) in zip(blocks, rows.parts(), strict=True):
+        X, invalid = check_block(
+            block, dtype, start, (span.stop - span.start, rows.n_features), skip=rows.skip
+        )
+        labels = rows.labels.part(span)
+        if len(invalid) or not labels.present.all():
+            valid = exclude(np.flatnonzero(labels.present), invalid)
+            X, labels = X[valid], labels.part(valid)
+        yield X, labels, start + invalid
 
 
 def n_blocks_to_shuffle(targets: NDArray[Any], bounds: I64, n_classes: int) -> int:
-    """How many blocks to shuffle together so that a batch looks like the whole: 1 (no order) to 8 (sorted).
+    """Return how many blocks a batch needs to be representative: 1 (random order) to 8 (sorted by target).
 
-    Eight times the share of the targets' variance that lies between blocks (of real targets, or of the class
-    with the largest share), rounded up from 1/4 above.
+    8 times the fraction of the variance of the targets between blocks (for classes the largest fraction of any class),
+    rounded up if its fractional part exceeds 1/4.
     """
     sizes = np.diff(bounds)
     first, sizes = bounds[:-1][sizes > 0], sizes[sizes > 0]
     if n_classes:
-        cell = np.repeat(np.arange(len(sizes)) * n_classes, sizes) + targets
-        counts = np.bincount(cell, minlength=len(sizes) * n_classes).reshape(-1, n_classes)
-        means, whole = counts / sizes[:, None], counts.sum(axis=0) / len(targets)
-        variance = whole * (1.0 - whole)
+        cells = np.repeat(np.arange(len(sizes)) * n_classes, sizes) + targets
+        counts = np.bincount(cells, minlength=len(sizes) * n_classes).reshape(-1, n_classes)
+        means, overall = counts / sizes[:, None], counts.sum(axis=0) / len(targets)
+        variance = overall * (1.0 - overall)
     else:
-        means, whole = np.add.reduceat(targets, first)[:, None] / sizes[:, None], targets.mean()
+        means, overall = np.add.reduceat(targets, first)[:, None] / sizes[:, None], targets.mean()
         variance = np.atleast_1d(targets.var())
-    between = sizes @ (means - whole) ** 2 / len(targets)
-    share = float(np.max(between / np.where(variance > 0.0, variance, np.inf)))
-    return int(np.clip(np.ceil(8.0 * share - 0.25), 1, 8))
+    between = sizes @ (means - overall) ** 2 / len(targets)
+    fraction = float(np.max(between / np.where(variance > 0.0, variance, np.inf)))
+    return int(np.clip(np.ceil(MAX_SHUFFLED_BLOCKS * fraction - 0.25), 1, MAX_SHUFFLED_BLOCKS))
 
 
 def decision_values(X: NDArray[Any], W: NDArray[Any], b: Any) -> NDArray[Any]:
-    """X W' + b: (n, k) values of rows X (n, D) for W (k, D) and b (k,), or (n,) for W (D,).
+    """Return X W' + b: (n, k) for rows X (n, D), W (k, D) and b (k,), or (n,) for W (D,).
 
-    A row has the same bits whatever its neighbours, on any BLAS: NumPy's own sums of products run along each row
-    alone; a BLAS adds in an order that changes with the place in a tile.
+    The bits of a row do not depend on other rows: einsum sums along each row, while the order of a BLAS sum depends on
+    the position in a tile.
     """
     products = np.einsum("ij,kj->ik", np.ascontiguousarray(X), np.ascontiguousarray(np.atleast_2d(W)))
     return np.asarray(products.reshape(len(X), *W.shape[:-1]) + b)

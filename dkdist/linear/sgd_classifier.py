@@ -1,7 +1,6 @@
-"""Linear classifiers by stochastic gradient descent over blocks of features.
+"""`IncrementalSGDClassifier`: linear classification by SGD over blocks of features.
 
-The model is all that is kept: features are made block by block, used once an epoch, and let go. What a step
-does is in `learners.descent.sgd_steps`, what an epoch is in `epochs`; here are the parameters and the fitted names.
+Steps are in `sgd_steps`, epochs in `epochs`, runs in `sgd_runs`.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from dkdist.linear.problems import (
     CLASS_WEIGHTS,
     as_classes,
     as_problem,
-    classes_of_stream,
-    index_among,
-    of_mean_one,
-    weights_of,
+    check_stream_classes,
+    class_index,
+    normalize_weights,
+    row_weights,
 )
 from dkdist.linear.sgd_runs import IncrementalSGD
 from dkdist.linear.sgd_steps import CLASSIFIER_LOSSES, PROBABILITY_LOSSES, State, probabilities
@@ -32,56 +31,54 @@ from dkdist.linear.sgd_steps import CLASSIFIER_LOSSES, PROBABILITY_LOSSES, State
 class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
     """Linear classifier trained by stochastic gradient descent, one block of features at a time.
 
-    Minimises the mean loss plus ``alpha / 2`` times the squared norm of the coefficients, with a constant
-    step and averaged weights; more than two classes are fitted each against the rest.
+    Minimises the mean loss plus ``alpha / 2`` times the squared norm of the coefficients, with a constant step and
+    averaged iterates; more than two classes are fitted one-vs-rest.
 
     Parameters
     ----------
     loss : {"log_loss", "hinge", "squared_hinge", "modified_huber"}, default="log_loss"
-        The first and the last give ``predict_proba``.
+        "log_loss" and "modified_huber" provide ``predict_proba``.
     alpha : float, default=1e-6
         Strength of the penalty; the intercept is not penalised.
     eta0 : float or "auto", default="auto"
-        The step. "auto" is c / R^2 with R^2 = E q^2 / E q, q = |x|^2 + 1, from at most 1024 rows: at unit
-        norm 4 for the log loss, .5 for the hinge, .25 for its squares.
+        The step. "auto" is c / R^2 with R^2 = E q^2 / E q, q = |x|^2 + 1, from at most 1,024 rows: at unit norm 4 for
+        the log loss, 0.5 for the hinge, 0.25 for its squares.
     n_epochs : int or "auto", default="auto"
-        Passes over the data (at most; see ``patience``). "auto" goes on until the second half of the passes has gained
-        less than .2 % of the first one's loss: from 40,000 rows on, used again and again (two passes at least), to
-        2,000,000 (five passes at least), and 100 passes at most.
+        Maximum number of passes over the data (see ``patience``). "auto" stops when the second half of the passes
+        reduces the loss by less than 0.2 % of that of the first pass: after 40,000 steps (at least 2 passes) at the
+        earliest, after 2,000,000 steps (at least 5 passes) or 100 passes at the latest.
     class_weight : None, "balanced" or dict, default=None
-        Weights of classes, which multiply those of rows: "balanced" gives all classes the same weight together.
+        Weights of classes, which multiply those of rows; "balanced" gives all classes the same total weight.
     n_lanes : int, default=1
-        Sequences that share the blocks of an epoch and meet every few blocks, with momentum 1 - 1/L. One lane is
-        exact sequential descent, and keeps some fifteen producing cores busy; with L lanes nothing is taken one
-        after another, so that more workers help, at a small loss of accuracy. The result depends on this number,
-        never on the number of workers.
+        Number L of SGD replicas (lanes) that share the blocks of an epoch and are averaged every few blocks, with
+        momentum 1 - 1/L (local SGD). One lane is sequential SGD and can use about 15 cores that compute features; L
+        lanes run in parallel on more workers, with a small loss of accuracy. The result depends on this number, never
+        on the number of workers.
     average : bool, default=True
         Predict with the average of the iterates, the n-th weighted by n, instead of the last one.
     validation_fraction : float in [0, 1), default=0.0
-        Share of the rows (of every class) that is never trained on. Their loss is measured in the same
-        pass, on each block before it is fitted, so watching it costs no pass of its own.
+        Fraction of the rows (of every class) that is held out. Their loss is measured in the same pass, on each block
+        before it is fitted, without an additional pass.
     patience : int or None, default=None
         Stop when the held-out loss has not improved for this many epochs (with n_epochs="auto" not before 40,000
-        steps); the last model is kept.
+        steps). The model of the last epoch is used.
     checkpoint : path or None, default=None
-        Directory in which the run is saved, every 128 batches. The same call takes it up where it was
-        killed and ends with the same bits, on processors of one kind; a checkpoint of other data or
-        parameters is refused.
+        Directory in which the run is saved every 128 batches. The same call resumes an interrupted run and gives the
+        same bits on the same CPU type; a checkpoint of other data or parameters raises an error.
     cache : "auto", "memory", path or False, default="auto"
-        Where rows are kept after the first pass, so that later ones neither read nor embed again: what random
-        features are made from (features never are), or rows without such. "auto" is in memory if they take at most
-        256 MiB and an eighth of the memory limit; a path is a folder with room for them, emptied in the end. They are
-        kept as they were made: results have the same bits wherever they are kept. On a cluster, or with a scheduler
-        of Dask's, "auto" keeps none, "memory" is refused, and a folder is one that all workers share. The plan says
-        what is kept.
+        Where embedded rows are cached in the first pass, so later passes neither read nor embed: the input of random
+        features, or the rows themselves without random features. "auto" uses memory if they take at most 256 MiB and
+        1/8 of the memory limit. A path is a folder with enough space; it is emptied at the end. The cache does not
+        change the bits of results. On a cluster, or with a Dask scheduler, "auto" caches nothing, "memory" raises an
+        error, and a folder must be shared by all workers. The plan reports what is cached.
     random_state : int, numpy.random.Generator, RandomState or None, default=None
-        Decides the order of blocks and rows and the held-out rows.
+        Determines the order of blocks and rows, and the held-out rows.
     verbose : bool, default=False
         Show a progress line.
     on_error : {"raise", "skip"}, default="raise"
-        What becomes of rows of X with NaN or infinity, as those of sets that an embedding skipped. "raise" stops
-        and names the first; "skip" leaves them out of training, held-out loss, step and score. Their decision
-        values are NaN, and ``predict`` refuses them by name.
+        Treatment of rows of X with NaN or infinity, such as those of sets that an embedding skipped. "raise" raises
+        an error that names the first; "skip" excludes them from training, held-out loss, step and score. Their
+        decision values are NaN, and ``predict`` raises an error that names them.
 
     Attributes
     ----------
@@ -90,40 +87,37 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     n_iter_, n_epochs_ : int
-        Epochs that were run.
+        Number of epochs.
     eta0_ : float
-        The step that was used.
+        The step.
     loss_curve_ : ndarray of shape (n_iter_,)
-        Progressive loss of every epoch: 128 rows of each batch, the same in every epoch, scored before they are
-        fitted.
+        Progressive loss of every epoch: 128 rows of each batch, the same in every epoch, measured before the steps.
     validation_loss_curve_ : ndarray of shape (n_iter_,)
         Loss of the held-out rows in every epoch (NaN without any).
     skipped_ : ndarray of shape (n_skipped,)
-        Rows of X that were left out, int64 and sorted; empty with on_error="raise".
+        Sorted int64 indices of the skipped rows of X; empty with on_error="raise".
     n_features_in_ : int
 
     Raises
     ------
     ValueError
-        For features that are not finite (the row is named; with on_error="skip", if no row is left), lengths
-        that do not match, a single class, weights that are negative, NaN or all 0, a checkpoint of another run, or a
-        step at which the coefficients overflow.
+        For features that are not finite (with on_error="skip", if no row remains), different lengths, a single class,
+        weights that are negative, NaN or all 0, a checkpoint of another run, or a step at which coefficients overflow.
 
     Notes
     -----
-    A row's weight multiplies its steps (in ``fit`` weights are divided by their mean), and its loss wherever that is
-    measured; a row of weight 0 is not there. With weights c the default step is divided by E c^2 / E c.
+    The weight of a row multiplies its steps (in ``fit`` weights are divided by their mean) and its loss; a row of
+    weight 0 is ignored. With weights c the default step is divided by E c^2 / E c.
 
     An epoch shuffles the blocks, and the rows within each block: a mini-batch is a block (a chunk of a dask array,
-    ``block_sets`` sets of a store, at most 1,024 rows of an array in memory). So another block size is another order of
-    the rows, and gives other coefficients at about the same accuracy. For one block size and seed, coefficients are
-    identical for any number of workers, any scheduler, and arrays in memory, lazy or persisted. Of two block sizes,
-    `IncrementalRidgeClassifier` has coefficients that differ by rounding alone.
+    ``block_sets`` sets of a store, at most 1,024 rows of an array in memory). Another block size changes the order of
+    the rows, and gives other coefficients of about the same accuracy. For one block size and seed, coefficients are
+    identical for any number of workers, any scheduler, and arrays in memory, lazy or persisted. The coefficients of
+    `IncrementalRidgeClassifier` depend on the block size only through rounding.
 
-    An epoch makes every block once. A row costs about 1.3 us a decision function at 5000 float32 features.
-    As many blocks are alive as there are threads, and two more; on a cluster twice that. Rows stored in the
-    order of their targets are recognised and up to eight blocks shuffled together, two such batches at a time at
-    least; a store that was shuffled when it was written needs none of that.
+    An epoch computes every block once. A row costs about 1.3 us per decision function at 5,000 float32 features. The
+    number of blocks in memory is that of threads plus two; on a cluster twice that. For rows sorted by target, up to 8
+    blocks are shuffled together, with at least two such batches in memory; a store shuffled at writing needs neither.
 
     References
     ----------
@@ -176,25 +170,25 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """One pass over some more rows; the step is settled in the first call, and nothing is held out; returns itself.
+        """Run one pass over more rows, without held-out rows; the first call determines the step.
 
-        Weights are taken as they are, as nobody knows the mean of those to come.
+        Weights are not divided by their mean, which depends on later calls.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
         y : array-like or dask collection of shape (n,)
         classes : array-like, optional
-            All classes there will ever be; needed in the first call.
+            All classes of all calls; required in the first call.
         sample_weight : array-like of shape (n,) or None
         """
         reset = not hasattr(self, "_stream")
         self._validate_params()
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         X, y = as_problem(self, X, y, reset=reset, numeric=False)
-        self.classes_ = classes_of_stream(classes, None if reset else self.classes_)
-        index = index_among(self.classes_, y)
-        weights = weights_of(sample_weight, self.class_weight, self.classes_, index, stream=True)
+        self.classes_ = check_stream_classes(classes, None if reset else self.classes_)
+        index = class_index(self.classes_, y)
+        weights = row_weights(sample_weight, self.class_weight, self.classes_, index, stream=True)
         self._train_once(X, index, weights, len(self.classes_), reset)
         return self
 
@@ -202,25 +196,27 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         self.classes_, index = as_classes(y)
         if sample_weight is None and self.class_weight is None:
             return index, None, len(self.classes_)
-        weights = weights_of(sample_weight, self.class_weight, self.classes_, index)
-        return index, of_mean_one(weights), len(self.classes_)
+        weights = row_weights(sample_weight, self.class_weight, self.classes_, index)
+        return index, normalize_weights(weights), len(self.classes_)
 
     def settle_targets(
         self, y: NDArray[Any], classes: NDArray[Any] | None, weights: F64 | None = None
     ) -> tuple[NDArray[Any], int]:
-        """Targets as descent takes them, and how many classes there are: y holds the places of their classes."""
+        """Return the class indices y and the number of classes."""
         assert classes is not None
         self.classes_ = classes
         return y, len(classes)
 
     def set_model(self, state: State) -> None:
-        """Predict with the model of a state."""
+        """Set the coefficients from a state."""
         self.coef_ = state.mean_coef
         self.intercept_ = state.mean_intercept.astype(state.mean_coef.dtype)
 
     @available_if(lambda self: self.loss in PROBABILITY_LOSSES)
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Class probabilities (n, n_classes), columns as ``classes_`` (for ``loss`` "log_loss" and "modified_huber").
+        """Return class probabilities (n, n_classes), columns as ``classes_``.
+
+        Available for ``loss`` "log_loss" and "modified_huber".
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Linear regression by stochastic gradient descent over blocks of features."""
+"""`IncrementalSGDRegressor`: linear regression by SGD over blocks of features."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist.linear.prediction import LinearRegressor
-from dkdist.linear.problems import as_problem, as_weights, of_mean_one
-from dkdist.linear.sgd_runs import MOST_REAL, IncrementalSGD
+from dkdist.linear.problems import as_problem, as_weights, normalize_weights
+from dkdist.linear.sgd_runs import MAX_PARAMETER, IncrementalSGD
 from dkdist.linear.sgd_steps import REGRESSOR_LOSSES, Objective, State
 
 
@@ -23,25 +23,25 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
     """Linear regression by stochastic gradient descent, one block of features at a time.
 
     Minimises half the mean squared error (or its Huber form) plus ``alpha / 2`` times the squared norm of the
-    coefficients, with a constant step and averaged weights. Targets are centred and scaled inside.
+    coefficients, with a constant step and averaged iterates. Targets are centred and scaled internally.
 
     Parameters
     ----------
     loss : {"squared_error", "huber"}, default="squared_error"
     epsilon : float or None, default=None
-        For "huber" alone, which needs it: the residual, in units of y, beyond which the loss is linear.
+        The residual in units of y beyond which the loss is linear; required for "huber" only.
     alpha : float, default=1e-6
         Strength of the penalty; the intercept is not penalised.
     eta0 : float or "auto", default="auto"
-        The step. "auto" is 1 / R^2 with R^2 = E q^2 / E q, q = |x|^2 + 1, from at most 1024 rows: .5 at
+        The step. "auto" is 1 / R^2 with R^2 = E q^2 / E q, q = |x|^2 + 1, from at most 1,024 rows: 0.5 at
         unit norm.
     n_epochs, n_lanes, average, patience, checkpoint, cache, random_state, verbose
         As in `IncrementalSGDClassifier`.
     validation_fraction : float in [0, 1), default=0.0
-        Share of the rows that is never trained on, and watched in the same pass.
+        Fraction of the rows that is held out; their loss is measured in the same pass.
     on_error : {"raise", "skip"}, default="raise"
-        As in `IncrementalSGDClassifier`; predictions of rows that are not finite are NaN. Centre and scale of
-        the targets are those of all rows.
+        As in `IncrementalSGDClassifier`; predictions of skipped rows are NaN. The centre and scale of the
+        targets are those of all rows.
 
     Attributes
     ----------
@@ -54,12 +54,12 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
     Raises
     ------
     ValueError
-        As `IncrementalSGDClassifier`, and for an ``epsilon`` that is missing or has no meaning.
+        As `IncrementalSGDClassifier`, and for "huber" without ``epsilon`` or ``epsilon`` without "huber".
 
     Notes
     -----
-    Cost, memory and the order of the rows, which depends on the block size, as in `IncrementalSGDClassifier`. Up to
-    about 5000 features `IncrementalRidge` needs one pass, and no step.
+    Cost, memory and the order of the rows are as in `IncrementalSGDClassifier`. Up to about 5,000 features
+    `IncrementalRidge` is an alternative with one pass and no step.
 
     References
     ----------
@@ -76,7 +76,7 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "loss": [StrOptions(set(REGRESSOR_LOSSES))],
-        "epsilon": [None, Interval(Real, 0, MOST_REAL, closed="neither")],
+        "epsilon": [None, Interval(Real, 0, MAX_PARAMETER, closed="neither")],
         **IncrementalSGD._parameter_constraints,
     }
 
@@ -106,9 +106,9 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
         self.epsilon = epsilon
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """One pass over some more rows; the step and the units are settled in the first call; returns itself.
+        """Run one pass over more rows; the first call determines the step, and the centre and scale of y.
 
-        Weights are taken as they are, as nobody knows the mean of those to come.
+        Weights are not divided by their mean, which depends on later calls.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
         return self
 
     def _problem(self, y: NDArray[Any], sample_weight: Any) -> tuple[NDArray[Any], F64 | None, int]:
-        weights = None if sample_weight is None else of_mean_one(as_weights(sample_weight, len(y)))
+        weights = None if sample_weight is None else normalize_weights(as_weights(sample_weight, len(y)))
         targets, n_classes = self.settle_targets(y, None, weights)
         return targets, weights, n_classes
 
@@ -138,26 +138,24 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
     def settle_targets(
         self, y: NDArray[Any], classes: NDArray[Any] | None, weights: F64 | None = None
     ) -> tuple[NDArray[Any], int]:
-        """Targets as descent takes them, of mean 0 and variance 1, and no classes; their units are kept."""
+        """Return targets of mean 0 and variance 1, and 0 classes; store the centre and scale."""
         if (self.loss == "huber") != (self.epsilon is not None):
             raise ValueError(
-                f"loss={self.loss!r} with epsilon={self.epsilon}: the Huber loss needs an epsilon, "
-                "in units of y, and the squared error has none"
+                f"epsilon must be a number in units of y for loss='huber' and None for loss='squared_error'; got "
+                f"{self.epsilon} with loss={self.loss!r}."
             )
         self._centre = float(np.average(y, weights=weights))
         self._scale = float(np.sqrt(np.average((y - self._centre) ** 2, weights=weights))) or 1.0
         if not np.isfinite(self._scale):
-            raise ValueError(
-                "the targets are so large that their squares are no floats: divide them by a number"
-            )
+            raise ValueError("y must have finite squares; got an overflow. Divide y by a constant.")
         return (y - self._centre) / self._scale, 0
 
     def objective(self, eta0: float, n_classes: int) -> Objective:
-        """What these parameters minimise, with a step; ``epsilon`` in the units of descent."""
+        """Return the objective with step ``eta0``; ``epsilon`` is scaled like the targets."""
         objective = super().objective(eta0, n_classes)
         return objective if self.epsilon is None else replace(objective, epsilon=self.epsilon / self._scale)
 
     def set_model(self, state: State) -> None:
-        """Predict with the model of a state, in the units of the targets."""
+        """Set the coefficients from a state, in units of the targets."""
         self.coef_ = state.mean_coef[0] * state.mean_coef.dtype.type(self._scale)
         self.intercept_ = self._centre + self._scale * state.mean_intercept.astype(np.float64)

@@ -1,4 +1,4 @@
-"""What both SGD estimators share: limits of parameters, a run of epochs, its checkpoint, single passes."""
+"""Base class of the SGD estimators: parameter limits, runs of epochs, checkpoints and single passes."""
 
 from __future__ import annotations
 
@@ -25,38 +25,39 @@ from dkdist._runtime.checkpoint import Checkpoint, digest
 from dkdist._runtime.map_reduce import map_blocks
 from dkdist._runtime.process import warn
 from dkdist._runtime.run import plan_cache
+from dkdist.linear._tuning import (
+    MAX_UNTRAINED_STEPS,
+    MIN_AUTO_STEPS,
+    MIN_LOSS_REDUCTION,
+    N_STEP_SIZE_ROWS,
+)
 from dkdist.linear.epochs import (
-    LEAST_STEPS,
     BatchSampler,
-    Stopping,
+    StoppingRule,
     TrainingConfig,
     TrainingState,
     choose_materialization,
     run_epochs,
 )
-from dkdist.linear.held_out import held_out_among
+from dkdist.linear.held_out import choose_held_out_present
 from dkdist.linear.problems import LinearLearner, as_problem, feature_dtype
-from dkdist.linear.rows import RowLabels, checked, n_blocks_to_shuffle, without
+from dkdist.linear.rows import RowLabels, check_block, exclude, n_blocks_to_shuffle
 from dkdist.linear.sgd_steps import LOSSES, Objective, State, constant_loss, step_size
 
-MOST_EPOCHS = 10**6
-MOST_REAL = 1e300  # of a parameter
-MIN_LOSS_REDUCTION = (
-    0.2  # of the loss of a constant; losses are measured on 128 rows of each batch, hence noisy
-)
-MAX_UNTRAINED_STEPS = 0.1  # in units of 1 / (eta v) for variance v: a column is not learned in fewer
-SAMPLE_ROWS = 1024  # rows that the default step is estimated from
+# Limits of parameters: larger values are typing errors, and their products overflow (tests/test_bad_input.py).
+MAX_EPOCHS = 10**6
+MAX_PARAMETER = 1e300
 
 
 class IncrementalSGD(LinearLearner):
-    """The part of fitting that does not care what the targets mean."""
+    """Fitting by SGD, for encoded targets."""
 
     by_sums = False
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "alpha": [Interval(Real, 0, MOST_REAL, closed="left")],
-        "eta0": [StrOptions({"auto"}), Interval(Real, 0, MOST_REAL, closed="neither")],
-        "n_epochs": [StrOptions({"auto"}), Interval(Integral, 1, MOST_EPOCHS, closed="both")],
+        "alpha": [Interval(Real, 0, MAX_PARAMETER, closed="left")],
+        "eta0": [StrOptions({"auto"}), Interval(Real, 0, MAX_PARAMETER, closed="neither")],
+        "n_epochs": [StrOptions({"auto"}), Interval(Integral, 1, MAX_EPOCHS, closed="both")],
         "n_lanes": [Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
@@ -100,7 +101,7 @@ class IncrementalSGD(LinearLearner):
         self.on_error = on_error
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit from scratch, or from the checkpoint of this very fit; returns itself.
+        """Fit from scratch, or resume from the checkpoint of the same fit.
 
         Parameters
         ----------
@@ -118,82 +119,86 @@ class IncrementalSGD(LinearLearner):
 
     @property
     def _loss_unit(self) -> float:
-        """A loss of one of descent, in the units of the targets."""
+        """The SGD loss of 1 in squared units of the targets."""
         return 1.0
 
     def _problem(self, y: NDArray[Any], sample_weight: Any) -> tuple[NDArray[Any], F64 | None, int]:
-        """Targets as descent takes them, weights of mean one (None for none), and the number of classes."""
+        """Return encoded targets, weights of mean 1 (None: all 1), and the number of classes."""
         raise NotImplementedError
 
     def _train(self, X: Any, targets: NDArray[Any], weights: F64 | None, n_classes: int) -> TrainingState:
-        """Run all epochs, or what a checkpoint leaves of them, and keep the model; ``weights`` have mean one."""
+        """Run all epochs that a checkpoint does not contain, and store the model; ``weights`` have mean 1."""
         if self.patience is not None and self.validation_fraction == 0.0:
             raise ValueError(
-                f"patience={self.patience} stops on held-out rows but validation_fraction=0 holds out none: "
-                "set validation_fraction (0.1 is usual), or patience=None"
+                f"patience={self.patience} requires held-out rows; got validation_fraction=0. Set validation_fraction "
+                "(for example 0.1) or patience=None."
             )
         blocks, dtype = row_blocks(X), feature_dtype(X)
         checkpoint = self._open_checkpoint(blocks, X, targets, weights)
         saved = checkpoint.load() if checkpoint is not None else None
-        notes: dict[str, Any] = saved[1] if saved else {"seed": draw_seed(self.random_state)}
+        metadata: dict[str, Any] = saved[1] if saved else {"seed": draw_seed(self.random_state)}
         if saved and checkpoint is not None:
-            _require_notes(checkpoint, notes)
+            _check_metadata(checkpoint, metadata)
         if not saved:
-            notes["eta0"] = self._step(blocks, dtype, notes["seed"], weights)
-        seed, objective = notes["seed"], self.objective(notes["eta0"], n_classes)
-        known = RowLabels(targets, np.zeros(len(targets), np.bool_), weights)
+            metadata["eta0"] = self._step(blocks, dtype, metadata["seed"], weights)
+        seed, objective = metadata["seed"], self.objective(metadata["eta0"], n_classes)
+        labels = RowLabels(targets, np.zeros(len(targets), np.bool_), weights)
         if self.validation_fraction:
-            share, classes = float(self.validation_fraction), targets if n_classes else None
-            held_out = held_out_among(known.present, share, (seed, RngStream.HELD_OUT), classes)
-            known = known._replace(held_out=held_out)
-        n_mixed = n_blocks_to_shuffle(targets, blocks.bounds, n_classes)
-        stopping = Stopping.of(self.n_epochs, self.patience, _n_trained(known))
-        start = TrainingState(State.start(objective.n_outputs, blocks.n_columns, dtype))
+            fraction, classes = float(self.validation_fraction), targets if n_classes else None
+            held_out = choose_held_out_present(labels.present, fraction, (seed, RngStream.HELD_OUT), classes)
+            labels = labels._replace(held_out=held_out)
+        n_shuffled = n_blocks_to_shuffle(targets, blocks.bounds, n_classes)
+        stopping = StoppingRule.from_params(self.n_epochs, self.patience, _n_training_rows(labels))
+        state = TrainingState(State.start(objective.n_outputs, blocks.n_columns, dtype))
         if saved and checkpoint is not None:
-            start = _restored(checkpoint, start, *saved)
-        keep = plan_cache(blocks, self.cache, stopping.most)
-        with cached_blocks(blocks, keep) if keep.location else nullcontext(blocks) as found:
-            taken = choose_materialization(found, self.n_lanes)
-            order = BatchSampler(taken, known, seed, n_mixed, self.n_lanes, should_skip(self))
-            course = TrainingConfig(order, objective, dtype, stopping)
-            plan = keep.add_to(course.plan(f"fit {type(self).__name__}", stopping.most))
+            state = _restore(checkpoint, state, *saved)
+        cache_plan = plan_cache(blocks, self.cache, stopping.max_epochs)
+        with cached_blocks(blocks, cache_plan) if cache_plan.location else nullcontext(blocks) as cached:
+            epoch_blocks = choose_materialization(cached, self.n_lanes)
+            sampler = BatchSampler(epoch_blocks, labels, seed, n_shuffled, self.n_lanes, should_skip(self))
+            config = TrainingConfig(sampler, objective, dtype, stopping)
+            plan = cache_plan.add_to(config.plan(f"fit {type(self).__name__}", stopping.max_epochs))
             with plan.run(self.verbose) as progress:
-                end = run_epochs(course, start, progress, lambda position: _save(checkpoint, position, notes))
-        self._finish(course, end)
-        self._warn_if_untrained(blocks, course, end)
-        return end
+                final_state = run_epochs(
+                    config, state, progress, lambda reached: _save(checkpoint, reached, metadata)
+                )
+        self._finish(config, final_state)
+        self._warn_if_untrained(blocks, config, final_state)
+        return final_state
 
-    def _warn_if_untrained(self, blocks: Blocks, course: TrainingConfig, end: TrainingState) -> None:
-        """Warn if the loss is that of a constant and the steps are too short for the scale of half of the columns."""
-        objective, known = course.objective, course.order.known
-        part = known.part(np.flatnonzero(known.present & ~known.held_out))
+    def _warn_if_untrained(self, blocks: Blocks, config: TrainingConfig, final_state: TrainingState) -> None:
+        """Warn if the model is no better than a constant and the steps are too short for half of the columns."""
+        objective, labels = config.objective, config.sampler.labels
+        trained = labels.part(np.flatnonzero(labels.present & ~labels.held_out))
         constant = constant_loss(
-            objective.loss, part.targets, part.weights, objective.n_classes, objective.epsilon
+            objective.loss, trained.targets, trained.weights, objective.n_classes, objective.epsilon
         )
-        if not end.losses or end.losses[-1] <= (1 - MIN_LOSS_REDUCTION) * constant:
+        if not final_state.losses or final_state.losses[-1] <= (1 - MIN_LOSS_REDUCTION) * constant:
             return
         block = int(np.argmax(np.diff(blocks.bounds)))
-        spread = partial(_median_spread, course.dtype, should_skip(self))
-        deviation = map_blocks(blocks, spread, _places(blocks), only=[block], label="sgd_spread")[0]
-        n_steps = _n_trained(known) * end.epoch
+        deviation_of_block = partial(_median_spread, config.dtype, should_skip(self))
+        deviation = map_blocks(
+            blocks, deviation_of_block, _block_shapes(blocks), only=[block], label="sgd_spread"
+        )[0]
+        n_steps = _n_training_rows(labels) * final_state.epoch
         # a column of variance v is learned in about 1 / (eta v) steps, with eta for unit curvature
         eta = objective.eta0 / LOSSES[objective.loss].step
-        if eta * deviation**2 * max(n_steps, LEAST_STEPS) < MAX_UNTRAINED_STEPS:
+        if eta * deviation**2 * max(n_steps, MIN_AUTO_STEPS) < MAX_UNTRAINED_STEPS:
             warn(
                 f"SGD reduced the training loss by less than {MIN_LOSS_REDUCTION:.0%} of a constant's. Steps of "
                 f"eta0={objective.eta0:.3g} are too short for columns of standard deviation {deviation:.3g}. "
                 "Standardize the features (mean 0, variance 1), or use IncrementalRidge or IncrementalRidgeClassifier."
             )
 
-    def _finish(self, course: TrainingConfig, end: TrainingState) -> None:
-        """Keep what a run has settled, unless it found nothing to learn from."""
-        known = course.order.known
-        require_rows(_n_trained(known) - _n_trained(known.part(end.skipped)))
-        self.set_model(end.state)
-        self._stream = (course.order.seed, course.objective, end.state, end.epoch)
-        self.eta0_, self.n_iter_, self.n_epochs_ = course.objective.eta0, end.epoch, end.epoch
-        self.skipped_ = end.skipped
-        warn_nonfinite_rows(end.skipped, len(known.targets), "left out of fit (see skipped_)")
+    def _finish(self, config: TrainingConfig, final_state: TrainingState) -> None:
+        """Set the fitted attributes."""
+        labels = config.sampler.labels
+        require_rows(_n_training_rows(labels) - _n_training_rows(labels.part(final_state.skipped)))
+        self.set_model(final_state.model)
+        self._stream = (config.sampler.seed, config.objective, final_state.model, final_state.epoch)
+        self.eta0_, self.n_iter_, self.n_epochs_ = config.objective.eta0, final_state.epoch, final_state.epoch
+        self.skipped_ = final_state.skipped
+        warn_nonfinite_rows(final_state.skipped, len(labels.targets), "left out of fit (see skipped_)")
 
     def _open_checkpoint(
         self, blocks: Blocks, X: Any, targets: NDArray[Any], weights: F64 | None
@@ -207,7 +212,7 @@ class IncrementalSGD(LinearLearner):
             parameters["random_state"] = type(self.random_state).__name__
         fingerprint = {
             "estimator": type(self).__name__,
-            **{k: _plain(v) for k, v in parameters.items()},
+            **{k: _to_json(v) for k, v in parameters.items()},
             "features": digest(X) if blocks.local else blocks.name,
             "shape": [blocks.n_rows, blocks.n_columns],
             "dtype": str(X.dtype),
@@ -218,89 +223,91 @@ class IncrementalSGD(LinearLearner):
         return Checkpoint(self.checkpoint, fingerprint)
 
     def _step(self, blocks: Blocks, dtype: np.dtype[Any], seed: int, weights: F64 | None) -> float:
-        """``eta0``, or the loss's own for the rows of one block, chosen by the seed; of another if all were skipped.
+        """Return ``eta0``, or estimate it from one random block that has a finite row.
 
-        A weight c makes a row's curvature c times as large: R^2 is multiplied by E c^2 / E c.
+        A weight c multiplies the curvature of a row: R^2 is multiplied by E c^2 / E c.
         """
         if self.eta0 != "auto":
             return float(self.eta0)
-        longer = 1.0 if weights is None else float(weights @ weights / weights.sum())
+        curvature_ratio = 1.0 if weights is None else float(weights @ weights / weights.sum())
         filled = np.flatnonzero(np.diff(blocks.bounds))
         rng = np.random.default_rng((seed, RngStream.ROW_ORDER))
-        sample = partial(_sampled_step, self.loss, dtype, should_skip(self))
-        shapes = _places(blocks)
+        sample = partial(_step_of_block, self.loss, dtype, should_skip(self))
+        shapes = _block_shapes(blocks)
         for i in chain([rng.choice(filled)], rng.permutation(filled)):
             step = map_blocks(blocks, sample, shapes, only=[int(i)], label="sgd_step_size")[0]
             if step is not None:
-                return float(step) / longer
+                return float(step) / curvature_ratio
         raise no_finite_rows_error()
 
     def settle_targets(
         self, y: NDArray[Any], classes: NDArray[Any] | None, weights: F64 | None = None
     ) -> tuple[NDArray[Any], int]:
-        """Targets as descent takes them, and the number of classes (0 for numbers); what they mean is kept."""
+        """Return encoded targets and the number of classes (0: regression); store the encoding."""
         raise NotImplementedError
 
     def set_model(self, state: State) -> None:
-        """Predict with the model of a state."""
+        """Set the coefficients from a state."""
         raise NotImplementedError
 
     def objective(self, eta0: float, n_classes: int) -> Objective:
-        """What these parameters minimise, with a step."""
+        """Return the objective of these parameters, with step ``eta0``."""
         return Objective(self.loss, float(self.alpha), eta0, n_classes, bool(self.average))
 
     def _train_once(
         self, X: Any, targets: NDArray[Any], weights: F64 | None, n_classes: int, reset: bool
     ) -> None:
-        """One pass over a batch of rows, from the state that earlier calls have left."""
+        """Run one pass over the rows, from the state of earlier calls."""
         blocks, dtype = row_blocks(X), feature_dtype(X)
         if reset:
             seed = draw_seed(self.random_state)
             objective = self.objective(self._step(blocks, dtype, seed, weights), n_classes)
-            state, calls = State.start(objective.n_outputs, blocks.n_columns, dtype), 0
+            model, n_epochs = State.start(objective.n_outputs, blocks.n_columns, dtype), 0
         else:
-            seed, objective, state, calls = self._stream
-        dtype = state.coef.dtype
-        mix = n_blocks_to_shuffle(targets, blocks.bounds, n_classes)
-        known = RowLabels(targets, np.zeros(len(targets), np.bool_), weights)
-        order = BatchSampler(choose_materialization(blocks, 1), known, seed, mix, skip=should_skip(self))
-        course = TrainingConfig(order, objective, dtype, Stopping(1, 1))
-        with course.plan(f"fit {type(self).__name__} in part", 1).run(self.verbose) as progress:
-            end = run_epochs(course, TrainingState(state, epoch=calls), progress, lambda position: None)
-        self._finish(course, end)
+            seed, objective, model, n_epochs = self._stream
+        dtype = model.coef.dtype
+        n_shuffled = n_blocks_to_shuffle(targets, blocks.bounds, n_classes)
+        labels = RowLabels(targets, np.zeros(len(targets), np.bool_), weights)
+        sampler = BatchSampler(
+            choose_materialization(blocks, 1), labels, seed, n_shuffled, skip=should_skip(self)
+        )
+        config = TrainingConfig(sampler, objective, dtype, StoppingRule(1, 1))
+        with config.plan(f"fit {type(self).__name__} in part", 1).run(self.verbose) as progress:
+            final_state = run_epochs(config, TrainingState(model, epoch=n_epochs), progress, lambda _: None)
+        self._finish(config, final_state)
 
 
-def _n_trained(known: RowLabels) -> int:
-    """Rows that are trained on."""
-    return int(np.count_nonzero(known.present & ~known.held_out))
+def _n_training_rows(labels: RowLabels) -> int:
+    return int(np.count_nonzero(labels.present & ~labels.held_out))
 
 
-def _plain(value: Any) -> Any:
-    """A parameter as JSON has it."""
+def _to_json(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(_plain(label)): _plain(weight) for label, weight in value.items()}
+        return {str(_to_json(label)): _to_json(weight) for label, weight in value.items()}
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _sampled_step(
-    loss: str, dtype: np.dtype[Any], skip: bool, block: Any, place: tuple[int, tuple[int, int]]
+def _step_of_block(
+    loss: str, dtype: np.dtype[Any], skip: bool, block: Any, first_row_and_shape: tuple[int, tuple[int, int]]
 ) -> float | None:
-    X, bad = checked(block, dtype, *place, skip=skip)
-    if len(bad):
-        X = X[without(np.arange(len(X)), bad)]
-    return step_size(loss, X[:SAMPLE_ROWS]) if len(X) else None
+    X, invalid = check_block(block, dtype, *first_row_and_shape, skip=skip)
+    if len(invalid):
+        X = X[exclude(np.arange(len(X)), invalid)]
+    return step_size(loss, X[:N_STEP_SIZE_ROWS]) if len(X) else None
 
 
-def _places(blocks: Blocks) -> list[tuple[int, tuple[int, int]]]:
-    """The first row and the shape of every block."""
-    every = map(blocks.rows, range(len(blocks)))
-    return [(rows.start, (rows.stop - rows.start, blocks.n_columns)) for rows in every]
+def _block_shapes(blocks: Blocks) -> list[tuple[int, tuple[int, int]]]:
+    """Return (first row, shape) of every block."""
+    slices = map(blocks.rows, range(len(blocks)))
+    return [(rows.start, (rows.stop - rows.start, blocks.n_columns)) for rows in slices]
 
 
-def _median_spread(dtype: np.dtype[Any], skip: bool, block: Any, place: tuple[int, tuple[int, int]]) -> float:
+def _median_spread(
+    dtype: np.dtype[Any], skip: bool, block: Any, first_row_and_shape: tuple[int, tuple[int, int]]
+) -> float:
     """Return the median standard deviation > 0 of the columns in the first rows; infinity if all are constant."""
-    X, bad = checked(block, dtype, *place, skip=skip)
-    sample = X[without(np.arange(len(X)), bad)][:SAMPLE_ROWS]
+    X, invalid = check_block(block, dtype, *first_row_and_shape, skip=skip)
+    sample = X[exclude(np.arange(len(X)), invalid)][:N_STEP_SIZE_ROWS]
     if len(sample) == 0:
         return np.inf
     deviations = sample.std(axis=0, dtype=np.float64)
@@ -308,49 +315,49 @@ def _median_spread(dtype: np.dtype[Any], skip: bool, block: Any, place: tuple[in
     return float(np.median(varying)) if len(varying) else np.inf
 
 
-def _save(checkpoint: Checkpoint | None, position: TrainingState, notes: dict[str, Any]) -> None:
+def _save(checkpoint: Checkpoint | None, state: TrainingState, metadata: dict[str, Any]) -> None:
     if checkpoint is None:
         return
-    arrays = position.state.arrays() | {"skipped": position.skipped}
-    if position.velocity is not None:
-        arrays["velocity"] = position.velocity
-    place = {"epoch": position.epoch, "done": position.done}
-    curves = {"losses": position.losses, "held_out_losses": position.held_out_losses}
-    checkpoint.save(arrays, notes | place | curves)
+    arrays = state.model.arrays() | {"skipped": state.skipped}
+    if state.velocity is not None:
+        arrays["velocity"] = state.velocity
+    position = {"epoch": state.epoch, "done": state.n_batches}
+    curves = {"losses": state.losses, "held_out_losses": state.held_out_losses}
+    checkpoint.save(arrays, metadata | position | curves)
 
 
-def _require_notes(checkpoint: Checkpoint, notes: dict[str, Any]) -> None:
-    """Refuse notes of a saved position that no run has made."""
+def _check_metadata(checkpoint: Checkpoint, metadata: dict[str, Any]) -> None:
+    """Raise ValueError unless the metadata of a checkpoint are those of a run."""
     for name in ("seed", "epoch", "done", "eta0"):
-        value: Any = notes.get(name)
+        value: Any = metadata.get(name)
         if type(value) is not (float if name == "eta0" else int) or not 0 <= value < np.inf:
             raise checkpoint.damaged(f"its {name} is {value!r:.80}")
     for name in ("losses", "held_out_losses"):
-        if type(notes.get(name)) is not list:
-            raise checkpoint.damaged(f"its {name} are {notes.get(name)!r:.80}")
-    odd = [v for name in ("losses", "held_out_losses") for v in notes[name] if type(v) is not float]
-    if odd or not len(notes["losses"]) == len(notes["held_out_losses"]) == notes["epoch"]:
-        raise checkpoint.damaged(f"its losses are not those of {notes['epoch']} epochs")
+        if type(metadata.get(name)) is not list:
+            raise checkpoint.damaged(f"its {name} are {metadata.get(name)!r:.80}")
+    invalid = [v for name in ("losses", "held_out_losses") for v in metadata[name] if type(v) is not float]
+    if invalid or not len(metadata["losses"]) == len(metadata["held_out_losses"]) == metadata["epoch"]:
+        raise checkpoint.damaged(f"its losses are not those of {metadata['epoch']} epochs")
 
 
-def _restored(
-    checkpoint: Checkpoint, start: TrainingState, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]
+def _restore(
+    checkpoint: Checkpoint, state: TrainingState, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]
 ) -> TrainingState:
-    """The saved position; ValueError unless its arrays are those that this run has at ``start``."""
-    K, D = start.state.coef.shape
-    expected = {name: (array.dtype, array.shape) for name, array in start.state.arrays().items()}
+    """Return the saved state; ValueError unless its arrays have the dtypes and shapes of ``state``."""
+    K, D = state.model.coef.shape
+    expected = {name: (array.dtype, array.shape) for name, array in state.model.arrays().items()}
     expected["velocity"] = np.dtype(np.float64), (K, D + 1)
     expected["skipped"] = np.dtype(np.int64), np.shape(arrays.get("skipped", 0))
     for name in expected.keys() | arrays.keys():
-        found = arrays.get(name)
-        if found is None and name == "velocity":
+        array = arrays.get(name)
+        if array is None and name == "velocity":
             continue
-        if found is None or name not in expected or (found.dtype, found.shape) != expected[name]:
-            raise checkpoint.damaged(f"its array {name!r:.80} is not that of this run")
-        if found.dtype.kind == "f" and not np.isfinite(found).all():
+        if array is None or name not in expected or (array.dtype, array.shape) != expected[name]:
+            raise checkpoint.damaged(f"its array {name!r:.80} does not fit this run")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise checkpoint.damaged(f"its array {name!r} is not finite")
     velocity, skipped = arrays.pop("velocity", None), arrays.pop("skipped")
     if skipped.ndim != 1 or (np.diff(skipped) <= 0).any():
-        raise checkpoint.damaged("its array 'skipped' is no list of rows")
-    curves = tuple(notes["losses"]), tuple(notes["held_out_losses"])
-    return TrainingState(State(**arrays), velocity, notes["epoch"], notes["done"], *curves, skipped)
+        raise checkpoint.damaged("its array 'skipped' is not a sorted list of rows")
+    curves = tuple(metadata["losses"]), tuple(metadata["held_out_losses"])
+    return TrainingState(State(**arrays), velocity, metadata["epoch"], metadata["done"], *curves, skipped)

@@ -1,14 +1,11 @@
-"""Stochastic gradient descent on blocks of features: constant step, averaged weights, pass after pass.
+"""Steps of stochastic gradient descent on blocks of features, with a constant step and averaged iterates.
 
-    w <- (1 - eta alpha) w - eta c l'(w.x + b, y) x,   b <- b - eta c l'(w.x + b, y)     c: the row's weight
+    w <- (1 - eta alpha) w - eta c l'(w.x + b, y) x,   b <- b - eta c l'(w.x + b, y)     c: weight of the row
     W_n = W_{n-1} + 2/(n+1) (w_n - W_{n-1}),   n = 1, 2, ...                         every 256 rows
 
-W weighs the n-th iterate by n, which forgets the start without being told when to. An average every 256
-rows is as accurate as one every row and costs nothing. The state is small and travels; rows stay where they
-are made.
-
-Losses are those of scikit-learn's SGD: l(p, y) with y = -1, +1 for classes, half the squared error for numbers; their
-formulas are in `descent_loops`.
+W weights the n-th iterate by n (Lacoste-Julien, Schmidt & Bach 2012), so the start is forgotten without a parameter.
+The small state is sent between tasks; rows are not. Losses are those of scikit-learn's SGD: l(p, y) with y = -1, +1 for
+classes, half the squared error for numbers (`dkdist._numba.sgd`).
 """
 
 from __future__ import annotations
@@ -40,18 +37,12 @@ from dkdist._numba.sgd import (
     fill_scores,
 )
 from dkdist._utils.serialization import serializable
-from dkdist.linear.rows import F, LazyRows, RowBatch, RowLabels, checked_rows, no_rows, tiles, without
-
-AVERAGE_ROWS = 256  # rows between two terms of the averaged weights
-N_MONITOR_ROWS = (
-    128  # training rows of a batch whose loss is measured before they are used: evenly spaced as stored
-)
-LARGEST_SCORE = 1e8
-LAST_ROWS = 16  # of a batch, by which it is seen whether the model has run away: at most those of a tile
+from dkdist.linear._tuning import MAX_SCORE, N_LAST_ROWS, N_MONITOR_ROWS, ROWS_PER_AVERAGE
+from dkdist.linear.rows import F, LazyRows, RowBatch, RowLabels, check_rows, exclude, no_rows, tiles
 
 
 class Loss(NamedTuple):
-    """The ``number`` that loops know it by, and the ``step`` that times 1/R^2 is the default one."""
+    """Code of a loss in compiled functions, and its default step in units of 1 / R^2."""
 
     number: int
     step: float
@@ -73,7 +64,7 @@ PROBABILITY_LOSSES = ("log_loss", "modified_huber")
 def constant_loss(
     loss: str, targets: NDArray[Any], weights: NDArray[Any] | None, n_classes: int, epsilon: float
 ) -> float:
-    """Mean loss of the best constant model (of 0 for targets of mean 0), summed over one-against-rest functions."""
+    """Return the mean loss of the best constant model (0 for numbers), summed over one-vs-rest functions."""
     if n_classes == 0:
         size = np.abs(targets)
         if loss == "huber":
@@ -87,26 +78,26 @@ def constant_loss(
 
 
 def probabilities(loss: str, scores: NDArray[Any]) -> NDArray[Any]:
-    """Class probabilities (n, n_classes) from decision values (n,) or (n, n_classes); rows sum to one.
+    """Return probabilities (n, n_classes) of decision values (n,) or (n, n_classes); rows sum to 1.
 
     Log loss: the logistic function; modified Huber: (clip(p, -1, 1) + 1) / 2 (Zhang 2002). With more than two
-    classes, each against the rest and then divided by the sum (all equal where every class is refused).
+    classes, one-vs-rest probabilities are divided by their sum; they are equal where all are 0.
     """
     p = expit(scores) if loss == "log_loss" else (np.clip(scores, -1.0, 1.0) + 1.0) / 2.0
     if p.ndim == 1:
         return np.column_stack([1.0 - p, p])
     total = p.sum(axis=1, keepdims=True)
-    none = total <= 0.0
-    return np.asarray(np.where(none, 1.0 / p.shape[1], p / np.where(none, 1.0, total)))
+    is_zero = total <= 0.0
+    return np.asarray(np.where(is_zero, 1.0 / p.shape[1], p / np.where(is_zero, 1.0, total)))
 
 
 @serializable("Objective")
 @dataclass(frozen=True)
 class Objective:
-    """What is minimised, mean of l(w.x + b, y) + alpha/2 |w|^2, and the step eta it is minimised with.
+    """The objective, mean of l(w.x + b, y) + alpha/2 |w|^2, and its step eta.
 
-    ``n_classes`` 0 means regression, 2 one decision function, K > 2 one against the rest for each class.
-    ``epsilon`` is where the Huber loss turns from a square to a line.
+    ``n_classes`` 0 means regression, 2 one decision function, K > 2 one-vs-rest functions. ``epsilon`` is the residual
+    beyond which the Huber loss is linear.
     """
 
     loss: str
@@ -118,18 +109,18 @@ class Objective:
 
     @property
     def n_outputs(self) -> int:
-        """Decision functions that are fitted."""
+        """Number of decision functions."""
         return self.n_classes if self.n_classes > 2 else 1
 
 
 @serializable("State")
 @dataclass(frozen=True)
 class State:
-    """A model on its way: last iterate, averaged iterate, and the losses measured in this epoch.
+    """State of a model: last iterate, averaged iterate, and the losses measured in this epoch.
 
-    ``coef`` and ``mean_coef`` have shape (n_outputs, n_features) and the dtype of the features, the
-    intercepts (n_outputs,) are float64. ``n_averaged`` counts the terms of the average, ``sums`` are training
-    loss, the weight of its rows, held-out loss, the weight of its rows.
+    ``coef`` and ``mean_coef`` have shape (n_outputs, n_features) and the dtype of the features; the intercepts
+    (n_outputs,) are float64. ``n_averaged`` counts the terms of the average. ``sums`` (4,) are training loss, weight of
+    its rows, held-out loss, weight of its rows.
     """
 
     coef: F
@@ -141,34 +132,34 @@ class State:
 
     @classmethod
     def start(cls, n_outputs: int, n_features: int, dtype: np.dtype[Any]) -> State:
-        """The model before it has seen a row: all zero."""
+        """Return the initial model: all zero."""
         W, b = np.zeros((n_outputs, n_features), dtype), np.zeros(n_outputs)
         return cls(W, b, W, b, np.zeros((), np.int64), np.zeros(4))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The state as named arrays; ``State(**arrays)`` is it again."""
+        """Return the arrays by field name; ``State(**arrays)`` restores the state."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def losses(self) -> tuple[float, float]:
-        """Mean training and held-out loss of the epoch so far, NaN where nothing was measured."""
+        """Return the mean training and held-out loss of the epoch so far, NaN without rows."""
         return mean_losses(self.sums)
 
     def next_epoch(self) -> State:
-        """The same model with nothing measured yet."""
+        """Return the same model with losses reset."""
         return replace(self, sums=np.zeros(4))
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows as they are stored or made, (n, D), what is known of them; which to train on, in order; and the held-out.
+    """Rows (n, D) with their labels, indices of the training rows in order, and indices of the held-out rows.
 
-    ``skipped`` are rows that are used for neither, counted in the whole collection.
+    ``skipped`` are the positions of unused rows in the whole collection.
     """
 
     X: F | LazyRows
-    known: RowLabels
-    order: I64
-    held: I64
+    labels: RowLabels
+    train_rows: I64
+    held_out_rows: I64
     skipped: I64 = field(default_factory=no_rows)
 
     def __sizeof__(self) -> int:
@@ -176,110 +167,114 @@ class Batch:
 
     @property
     def weights(self) -> F64:
-        """(n,): by how much a row's step is longer than others."""
-        weights = self.known.weights
-        return np.ones(len(self.known.targets)) if weights is None else weights
+        """Weights (n,) that multiply the steps."""
+        weights = self.labels.weights
+        return np.ones(len(self.labels.targets)) if weights is None else weights
 
     @property
-    def probe(self) -> I64:
-        """Training rows that are measured before they are used: the same ones whatever the order of training."""
-        trained = np.zeros(len(self.known.targets), np.bool_)
-        trained[self.order] = True
-        return np.flatnonzero(trained)[_evenly_spaced(len(self.order))]
+    def monitor_rows(self) -> I64:
+        """Training rows whose loss is measured before they are used; they do not depend on the training order."""
+        is_trained = np.zeros(len(self.labels.targets), np.bool_)
+        is_trained[self.train_rows] = True
+        return np.flatnonzero(is_trained)[_evenly_spaced(len(self.train_rows))]
 
     def weighted(self, column: int) -> Batch:
-        """The batch with one of several weightings."""
-        weights = self.known.weights
+        """Return the batch with one column of the weights."""
+        weights = self.labels.weights
         return (
-            self if weights is None else replace(self, known=self.known._replace(weights=weights[:, column]))
+            self
+            if weights is None
+            else replace(self, labels=self.labels._replace(weights=weights[:, column]))
         )
 
 
 @lru_cache(maxsize=16)
 def _evenly_spaced(n: int) -> I64:
-    """`N_MONITOR_ROWS` places of n, or all."""
+    """Return `N_MONITOR_ROWS` evenly spaced indices below n, or all."""
     return read_only(np.linspace(0, n - 1, min(N_MONITOR_ROWS, n)).astype(np.int64))
 
 
 def mean_losses(sums: F64) -> tuple[float, float]:
-    """Mean training and held-out loss, from sums as those of a `State`."""
+    """Return the mean training and held-out loss from ``State.sums``."""
     total, rows, held_total, held_rows = (float(v) for v in sums)
     return total / rows if rows else np.nan, held_total / held_rows if held_rows else np.nan
 
 
 def step_size(loss: str, X: F) -> float:
-    """The constant step eta = c(loss) / R^2 for rows like those of X (n, D): .5 and 4 at unit norm.
+    """Return the constant step eta = c(loss) / R^2 for rows X (n, D): 0.5 to 4 at unit norm.
 
-    R^2 = E q^2 / E q with q = |x|^2 + 1 (the 1 is the intercept's) bounds the steps with which the squared
-    error contracts on average (Bach & Moulines 2013, assumption A6); c is the inverse of the loss's largest
-    curvature, twice that for the log loss. ValueError for rows so large that it is no number above 0.
+    R^2 = E q^2 / E q with q = |x|^2 + 1 (1 for the intercept) bounds the steps for which the squared error contracts on
+    average (Bach & Moulines 2013, assumption A6); c is the inverse of the largest curvature of the loss, twice that for
+    the log loss. ValueError if rows are too large for a positive step.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         q = np.einsum("ij,ij->i", X, X, dtype=np.float64) + 1.0
         eta0 = float(LOSSES[loss].step * q.sum() / (q @ q))
     if not eta0 > 0:
         raise ValueError(
-            f"features up to {np.abs(X).max():.3g} are too large for a step of gradient descent: scale them to rows of "
-            "about unit norm"
+            f"X must have rows of moderate norm; got values up to {np.abs(X).max():.3g}, too large for a gradient "
+            "step. Scale the rows to about unit norm."
         )
     return eta0
 
 
 def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: RowBatch) -> Batch:
-    """The rows of one or more blocks, to be used in one shuffled order, with the held-out ones set apart.
+    """Return the rows of one or more blocks as a batch in shuffled order.
 
-    A single block is used where it lies; several are moved into one array, and each is let go before the next is made.
+    A single block is not copied. Several are copied to one array, each released before the next is computed.
     """
-    order, held = rows.order()
+    train_rows, held_out_rows = rows.split()
     parts = list(rows.parts())
-    made: list[Any] = []
-    lost, skipped = [], []
-    for block, (start, here) in zip(blocks, parts, strict=True):
-        expected = here.stop - here.start, rows.n_features
-        X, bad = checked_rows(block, dtype, start, expected, skip=rows.skip, at_once=rows.at_once)
+    features: list[Any] = []
+    invalid_rows, skipped = [], []
+    for block, (start, span) in zip(blocks, parts, strict=True):
+        expected = span.stop - span.start, rows.n_features
+        X, invalid = check_rows(block, dtype, start, expected, skip=rows.skip, eager=rows.eager)
         if len(parts) == 1 or not isinstance(X, np.ndarray):
-            made.append(X)
+            features.append(X)
         else:
-            made = made or [LARGE.empty((rows.n_rows, rows.n_features), dtype)]
-            made[0][here] = X
-        lost.append(here.start + bad)
-        skipped.append(start + bad)
+            features = features or [LARGE.empty((rows.n_rows, rows.n_features), dtype)]
+            features[0][span] = X
+        invalid_rows.append(span.start + invalid)
+        skipped.append(start + invalid)
         del block, X
-    whole = made[0].joined(made[1:]) if len(made) > 1 else made[0]
-    bad = np.concatenate(lost)
-    return Batch(whole, rows.known, without(order, bad), without(held, bad), np.concatenate(skipped))
+    X = features[0].joined(features[1:]) if len(features) > 1 else features[0]
+    invalid = np.concatenate(invalid_rows)
+    return Batch(
+        X, rows.labels, exclude(train_rows, invalid), exclude(held_out_rows, invalid), np.concatenate(skipped)
+    )
 
 
 def step(objective: Objective, state: State, batch: Batch) -> State:
-    """Measure the model of this moment on rows that are new to it, then fit the batch's training rows."""
-    order, means = batch.order, (read_only(state.mean_coef), read_only(state.mean_intercept))
-    probed = np.zeros(len(batch.known.targets), np.bool_)
-    probed[batch.probe] = True
-    looks = LossMonitor(
-        probed[order], *means, np.zeros(2), np.empty((min(LAST_ROWS, len(order)), len(means[1])))
+    """Measure the losses of the averaged model on new rows, then fit the training rows of the batch."""
+    order, means = batch.train_rows, (read_only(state.mean_coef), read_only(state.mean_intercept))
+    is_monitored = np.zeros(len(batch.labels.targets), np.bool_)
+    is_monitored[batch.monitor_rows] = True
+    monitor = LossMonitor(
+        is_monitored[order], *means, np.zeros(2), np.empty((min(N_LAST_ROWS, len(order)), len(means[1])))
     )
-    held = np.zeros(2)
-    if len(batch.held):
-        of_held = _steps(objective, batch, batch.held, 1)
-        for X, places, here in tiles(batch.X, batch.held):
-            add_losses(read_only(X), places, np.arange(here.start, here.stop), of_held, *means, held)
-    after = learn(objective, state, batch, np.array([objective.eta0]), np.array([objective.alpha]), looks)
+    held_out_sums = np.zeros(2)
+    if len(batch.held_out_rows):
+        params = _sgd_params(objective, batch, batch.held_out_rows, 1)
+        for X, indices, span in tiles(batch.X, batch.held_out_rows):
+            add_losses(read_only(X), indices, np.arange(span.start, span.stop), params, *means, held_out_sums)
+    fitted = learn(objective, state, batch, np.array([objective.eta0]), np.array([objective.alpha]), monitor)
     with np.errstate(invalid="ignore"):
-        if not (np.abs(looks.last) <= LARGEST_SCORE).all():  # float32 cannot tell targets of order one apart
-            raise _diverged(objective.eta0)
-    return replace(after, sums=state.sums + np.concatenate([looks.sums, held]))
+        if not (np.abs(monitor.last) <= MAX_SCORE).all():
+            raise _divergence_error(objective.eta0)
+    return replace(fitted, sums=state.sums + np.concatenate([monitor.sums, held_out_sums]))
 
 
 @dataclass(frozen=True)
 class LocalSGDUpdate:
-    """What ``n`` lanes have come to since they parted: sums over them, in which any two groups can be merged.
+    """Sums over ``n`` lanes since the last averaging; the updates of two groups of lanes can be merged.
 
-    ``moved`` and ``means`` (n_outputs, n_features + 1) are float64, intercepts last: by how much coefficients have
-    changed, and averaged ones. ``sums`` are what was measured since, ``skipped`` the rows that were left out.
+    ``delta`` and ``means`` (n_outputs, n_features + 1) are float64 with the intercepts last: changes of the
+    coefficients, and averaged coefficients. ``sums`` are the new losses, ``skipped`` the rows left out.
     """
 
     n: int
-    moved: F64
+    delta: F64
     means: F64
     n_averaged: int
     sums: F64
@@ -287,15 +282,15 @@ class LocalSGDUpdate:
 
     @classmethod
     def of(cls, common: State, state: State, skipped: I64) -> LocalSGDUpdate:
-        """One lane that began at ``common`` and is now at ``state``."""
-        moved = np.column_stack([state.coef - common.coef, state.intercept - common.intercept])
+        """Return the update of one lane from ``common`` to ``state``."""
+        delta = np.column_stack([state.coef - common.coef, state.intercept - common.intercept])
         means = np.column_stack([state.mean_coef, state.mean_intercept])
-        return cls(1, moved, means, int(state.n_averaged), state.sums - common.sums, skipped)
+        return cls(1, delta, means, int(state.n_averaged), state.sums - common.sums, skipped)
 
-    def merged(self, other: LocalSGDUpdate) -> LocalSGDUpdate:
-        """Both groups together."""
+    def merge(self, other: LocalSGDUpdate) -> LocalSGDUpdate:
+        """Return the update of both groups of lanes."""
         return LocalSGDUpdate(
-            self.n + other.n, self.moved + other.moved, self.means + other.means,
+            self.n + other.n, self.delta + other.delta, self.means + other.means,
             self.n_averaged + other.n_averaged, self.sums + other.sums, np.append(self.skipped, other.skipped),
         )  # fmt: skip
 
@@ -307,7 +302,7 @@ def fit_replica(
     blocks: Iterator[Any],
     batches: Sequence[RowBatch],
 ) -> LocalSGDUpdate:
-    """One lane's share of a round in a single task: its batches are made and fitted one after another."""
+    """Compute and fit the batches of one lane until the next averaging, in one task."""
     state, skipped = common, no_rows()
     for rows in batches:
         batch = prepare(dtype, islice(blocks, len(rows.starts)), rows)
@@ -319,15 +314,15 @@ def fit_replica(
 def average_replicas(
     common: State, lanes: LocalSGDUpdate, velocity: F64, momentum: float
 ) -> tuple[State, F64]:
-    """Where all lanes that began at ``common`` go on together, and with what velocity (n_outputs, n_features + 1).
+    """Average lanes that started at ``common``; return the state and velocity (n_outputs, n_features + 1).
 
         v <- m v + (mean of the lanes - common),    next common = common + v
 
-    Their mean alone would be as far as one lane is; with m = 1 - 1/L the steps of L lanes add up as if they had
-    been taken one after another (Chen & Huo 2016, block momentum). Averaged weights are averaged.
+    The plain mean advances as far as one lane does. With m = 1 - 1/L the steps of L lanes add up as if taken one after
+    another (Chen & Huo 2016, block momentum). Averaged iterates are averaged.
     """
     velocity, means, dtype = (
-        momentum * velocity + lanes.moved / lanes.n,
+        momentum * velocity + lanes.delta / lanes.n,
         lanes.means / lanes.n,
         common.coef.dtype,
     )
@@ -345,72 +340,73 @@ def learn(
     batch: Batch,
     eta0: F64,
     alpha: F64,
-    looks: LossMonitor | None = None,
+    monitor: LossMonitor | None = None,
 ) -> State:
-    """Fit the batch's training rows; whether the model stays bounded is for the caller to see.
+    """Fit the training rows of the batch, without a check for divergence.
 
-    ``eta0`` and ``alpha`` (k,) make the state k models of the same loss, side by side: (k n_outputs, n_features).
-    ``looks`` are measured on the way; without them rows are an array.
+    ``eta0`` and ``alpha`` (k,) belong to k models of the same loss, stacked in the state: (k n_outputs, n_features).
+    ``monitor`` accumulates losses; without it rows must be an array.
     """
-    order, K = batch.order, objective.n_outputs
+    order, K = batch.train_rows, objective.n_outputs
     if len(order) == 0:
         return state
     w, b, W, B = (a.copy() for a in (state.coef, state.intercept, state.mean_coef, state.mean_intercept))
     eta, alpha = np.repeat(eta0, K), np.repeat(alpha, K)
-    steps = _steps(objective, batch, order, len(eta) // K)
-    steps = steps._replace(eta=eta, decay=np.maximum(0.0, 1.0 - eta * alpha))
-    iterate = SGDState(w, b, W, B, np.ones(len(w)))
-    n = _descend(batch.X, order, steps, iterate, looks, int(state.n_averaged))
+    params = _sgd_params(objective, batch, order, len(eta) // K)
+    params = params._replace(eta=eta, decay=np.maximum(0.0, 1.0 - eta * alpha))
+    sgd_state = SGDState(w, b, W, B, np.ones(len(w)))
+    n = _descend(batch.X, order, params, sgd_state, monitor, int(state.n_averaged))
     if not objective.average:
         W, B = w, b
     return State(w, b, W, B, np.asarray(n, np.int64), state.sums)
 
 
-def _steps(objective: Objective, batch: Batch, rows: I64, n_models: int) -> SGDParams:
-    """What the steps by some rows of a batch need to know of them, for so many models; no steps yet."""
-    truth, none = _truth(objective, batch.known.targets[rows]), np.zeros(0)
+def _sgd_params(objective: Objective, batch: Batch, rows: I64, n_models: int) -> SGDParams:
+    """Return the parameters of steps over some rows of a batch for ``n_models`` models, without eta and decay."""
+    targets, unset = _signed_targets(objective, batch.labels.targets[rows]), np.zeros(0)
     number, epsilon = LOSSES[objective.loss].number, float(objective.epsilon)
-    every = truth if n_models == 1 else np.tile(truth, n_models)
-    return SGDParams(every, batch.weights[rows], number, epsilon, none, none, AVERAGE_ROWS)
+    if n_models > 1:
+        targets = np.tile(targets, n_models)
+    return SGDParams(targets, batch.weights[rows], number, epsilon, unset, unset, ROWS_PER_AVERAGE)
 
 
 def _descend(
     X: F | LazyRows,
     order: I64,
-    steps: SGDParams,
-    iterate: SGDState,
-    looks: LossMonitor | None,
+    params: SGDParams,
+    sgd_state: SGDState,
+    monitor: LossMonitor | None,
     n_averaged: int,
 ) -> int:
-    """The steps over the rows of a batch, with a look at some of them; the number of terms of the average."""
+    """Run the steps over the rows of a batch; return the number of terms of the average."""
     if not isinstance(X, np.ndarray):
-        return X.descend(order, steps, iterate, looks, n_averaged)
+        return X.descend(order, params, sgd_state, monitor, n_averaged)
     X = read_only(X)
-    if looks is not None:
-        probed = np.flatnonzero(looks.probed)
-        add_losses(X, order[probed], probed, steps, looks.W, looks.b, looks.sums)
-    n = int(descend(X, order, steps, iterate, n_averaged))
-    if looks is not None:
-        W, b = read_only(iterate.W), read_only(iterate.b)
-        fill_scores(X, order[len(order) - len(looks.last) :], W, b, looks.last)
+    if monitor is not None:
+        monitored = np.flatnonzero(monitor.probed)
+        add_losses(X, order[monitored], monitored, params, monitor.W, monitor.b, monitor.sums)
+    n = int(descend(X, order, params, sgd_state, n_averaged))
+    if monitor is not None:
+        W, b = read_only(sgd_state.W), read_only(sgd_state.b)
+        fill_scores(X, order[len(order) - len(monitor.last) :], W, b, monitor.last)
     return n
 
 
-def _truth(objective: Objective, targets: NDArray[Any]) -> F64:
-    """Targets (n, n_outputs) of the loss: -1 and +1 for classes."""
+def _signed_targets(objective: Objective, targets: NDArray[Any]) -> F64:
+    """Return targets (n, n_outputs) of the loss: -1 and +1 for classes."""
     if objective.n_classes:
         return signs(targets, objective.n_classes)
     return np.asarray(targets, np.float64)[:, None]
 
 
-def _diverged(eta0: float) -> ValueError:
+def _divergence_error(eta0: float) -> ValueError:
     return ValueError(
-        f"the coefficients grow without bound with the constant step eta0={eta0:.3g}: "
-        "scale the features to rows of about unit norm, or lower eta0"
+        f"eta0={eta0:.3g} is too large: the coefficients diverge. Scale the features to rows of about unit norm, or "
+        "reduce eta0."
     )
 
 
 def signs(y: NDArray[Any], n_classes: int) -> F64:
-    """Class indices (n,) as targets -1 and +1: one column for two classes, else one a class."""
+    """Return class indices (n,) as targets -1 and +1: one column for two classes, else one per class."""
     positive = y[:, None] == np.arange(n_classes) if n_classes > 2 else (y == 1)[:, None]
     return np.where(positive, 1.0, -1.0)

@@ -127,7 +127,7 @@ def _is_collection(value: Any, kind: Any, parts: tuple[Any, ...]) -> bool:
 
 
 def _hint_text(hint: Any) -> str:
-    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+    return registered_name(hint) if isinstance(hint, type) else str(hint).replace("typing.", "")
 
 
 def _is_finite(value: NDArray[Any]) -> bool:

@@ -28,7 +28,7 @@ from dkdist._runtime.blocks import is_lazy, local_blocks, row_blocks
 from dkdist._runtime.map_reduce import map_blocks
 from dkdist._runtime.run import n_cores
 from dkdist._utils.validation import check_bool
-from dkdist.linear.rows import checked
+from dkdist.linear.rows import check_block
 from dkdist.pairwise_matrices._tuning import (
     CELLS_PER_SQRT_ROWS,
     MAX_BLOCKS_IN_MEMORY,
@@ -71,7 +71,7 @@ class SearchableRows:
 
 def _block(n_columns: int, block: Any, start: int) -> F32:
     rows: F32
-    rows, _ = checked(block, np.dtype(np.float32), start, (len(block), n_columns), skip=False)
+    rows, _ = check_block(block, np.dtype(np.float32), start, (len(block), n_columns), skip=False)
     return rows
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from dkdist.auto.leaderboard import CHOSEN
+from dkdist.auto.leaderboard import MODEL_NAME
 from dkdist.plot._canvas import (
     MUTED_COLOUR,
     PALETTE,
@@ -107,4 +107,4 @@ def _score_name(model: Any) -> str:
 
 
 def _kind(entry: Any) -> str:
-    return "model" if entry["name"] == CHOSEN else "baseline" if entry.get("baseline") else "candidate"
+    return "model" if entry["name"] == MODEL_NAME else "baseline" if entry.get("baseline") else "candidate"

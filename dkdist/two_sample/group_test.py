@@ -28,7 +28,7 @@ from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime.blocks import is_lazy, row_blocks
 from dkdist._runtime.map_reduce import map_blocks
-from dkdist.linear.rows import checked
+from dkdist.linear.rows import check_block
 from dkdist.two_sample._tuning import (
     MAX_PERMUTATIONS,
     MAX_PRIOR_DEGREES,
@@ -328,7 +328,7 @@ def _embed_sets(embedding: Any, sets: Sets) -> F32:
     rows = _in_memory(clone(embedding).fit_transform(sets))
     if rows.ndim != 2 or len(rows) != len(sets):
         raise ValueError(f"statistic must return rows of shape ({len(sets)}, m); got {rows.shape}.")
-    return np.asarray(checked(rows, np.dtype(np.float32), 0, rows.shape, skip=False)[0])
+    return np.asarray(check_block(rows, np.dtype(np.float32), 0, rows.shape, skip=False)[0])
 
 
 def _in_memory(rows: Any) -> F32:

@@ -130,7 +130,7 @@ def test_a_hold_out_scores_the_model_itself(monkeypatch: pytest.MonkeyPatch) -> 
     from dkdist.auto import selection as choosing
 
     monkeypatch.setattr(outer_predictions, "MAX_NESTED_SETS", 30)
-    monkeypatch.setattr(choosing, "EXACT_SETS", 30)
+    monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 30)
     monkeypatch.setattr(choosing, "N_COMPONENTS", 128)
     y = np.arange(100) % 2
     sets = [np.random.default_rng(i).normal(c, 1, (15, 2)) for i, c in enumerate(y)]

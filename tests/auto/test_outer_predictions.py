@@ -16,7 +16,7 @@ from dkdist.auto.outer_predictions import (
     FoldPredictions,
     OuterFolds,
     OuterPredictions,
-    collect,
+    collect_predictions,
     draw_outer_folds,
     standard_error,
 )
@@ -35,7 +35,7 @@ def test_predictions_of_folds_are_put_in_the_order_of_the_rows() -> None:
     rows = [100.0 + test[:, None] for test in folds.test_rows]
     parts = [FoldPredictions(v, v + 100, {CONSTANT: v + 200, "means": v + 300}) for v in rows[:2]]
     parts.append(FoldPredictions(rows[2], rows[2] + 100, {CONSTANT: rows[2] + 200}))
-    outer = collect(data, folds, parts)
+    outer = collect_predictions(data, folds, parts)
     np.testing.assert_array_equal(outer.fold, [1, 0, 2, 1, 0, 2])
     np.testing.assert_array_equal(outer.predictions.model[:, 0], 100 + np.arange(6))
     np.testing.assert_array_equal(outer.predictions.ensemble[:, 0], 200 + np.arange(6))
@@ -48,7 +48,7 @@ def test_a_hold_out_reports_its_own_rows_alone() -> None:
     data = training_data(10, (np.arange(10) % 2).astype(np.int64))
     values = np.ones((3, 1))
     part = FoldPredictions(values, values, {CONSTANT: values})
-    outer = collect(data, OuterFolds((np.array([7, 2, 5]),)), [part])
+    outer = collect_predictions(data, OuterFolds((np.array([7, 2, 5]),)), [part])
     np.testing.assert_array_equal(outer.positions, [2, 5, 7])
     np.testing.assert_array_equal(outer.data.classes, [0, 1, 1])
     assert outer.variance_factor == 1.0

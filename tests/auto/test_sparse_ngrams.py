@@ -51,7 +51,7 @@ def test_coefficients_are_those_of_dense_rows(n_targets: int) -> None:
 def test_many_strings_are_learned_from_by_sparse_ngrams(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing, "EXACT_SETS", 50)
+    monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50)
     monkeypatch.setattr(choosing, "N_COMPONENTS", 64)
     strings, y = words(120)
     store = dk.write_sets(tmp_path / "words.zarr", dk.SampleSets.from_strings(strings))
@@ -72,9 +72,9 @@ def test_many_strings_are_learned_from_by_sparse_ngrams(
 
 
 def test_strings_beyond_the_memory_left_keep_dense_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "EXACT_SETS", 50)
+    monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50)
     monkeypatch.setattr(choosing, "N_COMPONENTS", 64)
-    monkeypatch.setattr(sparse_ngrams, "SYMBOL_BYTES", 2**60)
+    monkeypatch.setattr(sparse_ngrams, "BYTES_PER_SYMBOL", 2**60)
     monkeypatch.delattr(streamed, "fit_sparse_ridge")
     strings, y = words(120)
     model = dk.SetClassifier(["ngrams"], random_state=0).fit(strings, y)
@@ -88,7 +88,7 @@ def test_rows_are_sparse_if_they_take_at_most_half_of_the_memory_left(
     sets = dk.SampleSets.from_strings(words(120)[0])
     spec = dk.NGramEmbedding().fit(sets).spec_
     trial: Any = SimpleNamespace(view=SimpleNamespace(spec=spec, entry=SimpleNamespace(family="own")))
-    needed = 2 * sparse_ngrams.SYMBOL_BYTES * sets.n_points
+    needed = 2 * sparse_ngrams.BYTES_PER_SYMBOL * sets.n_points
     monkeypatch.setattr(sparse_ngrams, "memory_limit", lambda: needed + 1000)
     monkeypatch.setattr(sparse_ngrams, "resident_bytes", lambda: 1000 + n_missing_bytes)
     monkeypatch.setattr(sparse_ngrams, "replace", lambda trial, **_: trial)

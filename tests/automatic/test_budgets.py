@@ -13,43 +13,43 @@ import dkdist as dk
 from dkdist.auto import budgets
 from dkdist.auto import selection as choosing
 from dkdist.auto import successive_halving as trials
-from dkdist.auto.budgets import GRAMS, LEAST_COMPONENTS, LEAST_SETS, Budget
+from dkdist.auto.budgets import MIN_COMPONENTS, MIN_SELECTION_SETS, N_GRAM_MATRICES, Budget
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.auto.scoring import TrainingData
-from dkdist.auto.selection import SAMPLE_SETS, BudgetPlanner, _sample_size
-from dkdist.auto.successive_halving import PENALTIES, Survivor, Trial, _tried, evaluate_round
+from dkdist.auto.selection import MAX_FIT_SETS, BudgetPlanner, _sample_size
+from dkdist.auto.successive_halving import PENALTIES, Survivor, Trial, _evaluate_view, evaluate_round
 
 
 def test_memory_holds_eight_matrices_and_all_rows() -> None:
     """64 n^2 + 1000 n bytes: 740,000 for 100 sets, 210,000 for the minimum of 50."""
-    assert Budget.of({"memory": 740_000}).most_sets(10**6, 1000) == 100
-    assert Budget.of({"memory": 739_000}).most_sets(10**6, 1000) == 99
-    assert Budget.of({"memory": 740_000}).most_sets(80, 1000) == 80
-    assert Budget.of({"memory": 210_000}).most_sets(10**6, 1000) == LEAST_SETS
-    assert Budget.of(None).most_sets(10**6, 1000) == 10**6
+    assert Budget.from_value({"memory": 740_000}).max_sets(10**6, 1000) == 100
+    assert Budget.from_value({"memory": 739_000}).max_sets(10**6, 1000) == 99
+    assert Budget.from_value({"memory": 740_000}).max_sets(80, 1000) == 80
+    assert Budget.from_value({"memory": 210_000}).max_sets(10**6, 1000) == MIN_SELECTION_SETS
+    assert Budget.from_value(None).max_sets(10**6, 1000) == 10**6
     with pytest.raises(ValueError, match=r"2\.09e\+05 bytes .* 50 sets, which takes 2\.1e\+05"):
-        Budget.of({"memory": 209_000}).most_sets(10**6, 1000)
+        Budget.from_value({"memory": 209_000}).max_sets(10**6, 1000)
 
 
 def test_memory_holds_the_gram_matrices_of_all_members() -> None:
-    """Each of m members has `GRAMS` matrices of D x D float64."""
-    memory = 8 * GRAMS * 3 * 200**2
-    assert Budget.of({"memory": memory}).most_components(3, 4096) == 200
-    assert Budget.of({"memory": memory - 1}).most_components(3, 4096) == 198
-    assert Budget.of({"memory": memory}).most_components(3, 128) == 128
-    assert Budget.of({"memory": 1}).most_components(3, 4096) == LEAST_COMPONENTS
-    assert Budget.of(None).most_components(3, 4096) == 4096
+    """Each of m members has `N_GRAM_MATRICES` matrices of D x D float64."""
+    memory = 8 * N_GRAM_MATRICES * 3 * 200**2
+    assert Budget.from_value({"memory": memory}).max_components(3, 4096) == 200
+    assert Budget.from_value({"memory": memory - 1}).max_components(3, 4096) == 198
+    assert Budget.from_value({"memory": memory}).max_components(3, 128) == 128
+    assert Budget.from_value({"memory": 1}).max_components(3, 4096) == MIN_COMPONENTS
+    assert Budget.from_value(None).max_components(3, 4096) == 4096
 
 
 def test_a_part_is_of_the_time_that_is_left() -> None:
-    budget = Budget.of({"seconds": 1000, "memory": 7})
-    for part, seconds in ((budget.part(), 1000), (budget.part(0.25), 250)):
+    budget = Budget.from_value({"seconds": 1000, "memory": 7})
+    for part, seconds in ((budget.restart(), 1000), (budget.restart(0.25), 250)):
         assert part.seconds == pytest.approx(seconds, rel=0.05)  # less what passed since the budget was made
         assert part.memory == 7
-        assert part.left <= part.seconds
+        assert part.remaining <= part.seconds
 
 
-@pytest.mark.parametrize(("n_points", "expected"), [(2**13, 256), (2**20, 16), (3, SAMPLE_SETS)])
+@pytest.mark.parametrize(("n_points", "expected"), [(2**13, 256), (2**20, 16), (3, MAX_FIT_SETS)])
 def test_representations_are_fitted_on_a_sample_of_so_many_points(n_points: int, expected: int) -> None:
     """Of 1,000 sets with as many points each: sets of 2^21 points in all, 16 at least."""
     sets = MagicMock(n_points=1000 * n_points, alphabet=None, points_dtype=np.dtype(np.float32))
@@ -79,7 +79,7 @@ def alphas(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         made.append(alpha)
         return np.full((1, 4, 1), np.log(alpha)), np.zeros((4, 1))
 
-    monkeypatch.setattr(trials, "left_out", left_out)
+    monkeypatch.setattr(trials, "cross_validated_values", left_out)
     return made
 
 
@@ -92,7 +92,7 @@ def test_the_search_for_a_penalty_starts_in_the_middle_and_ends_between_worse_on
     alphas: list[float],
 ) -> None:
     best: Any = Evaluation(1.0)
-    found = _tried(view(), {}, best)
+    found = _evaluate_view(view(), {}, best)
     middle = sorted(PENALTIES).index(1.0)
     for i, trial in enumerate(found):
         assert trial.alpha == 1.0
@@ -104,7 +104,7 @@ def test_penalties_of_a_further_round_are_multiples_of_the_earlier_best(alphas: 
     earlier = Trial(view(), RowKernel(1.0), 50.0, np.empty(0), np.empty(0), 0.0, 0.0)
     best: Any = Evaluation(15.0)
     (found,) = evaluate_round(
-        [Survivor(earlier.view, (earlier,), True)], {}, best, Budget.of(None), (0.1, 0.3, 1.0, 3.0)
+        [Survivor(earlier.view, (earlier,), True)], {}, best, Budget.from_value(None), (0.1, 0.3, 1.0, 3.0)
     )
     assert found.alpha == pytest.approx(15.0)
     np.testing.assert_allclose(sorted(alphas), [5, 15, 50, 150])
@@ -116,8 +116,8 @@ def test_rows_of_a_further_round_take_the_time_of_those_that_it_added(
     """A clock that advances 3 s for each added row, and by 1,000 s before."""
     clock, made = [1000.0], list[BudgetPlanner]()
     monkeypatch.setattr(budgets, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
-    monkeypatch.setattr(trials, "FEW_ROWS", 20)
-    monkeypatch.setattr(trials, "MORE_ROWS", 10**9)
+    monkeypatch.setattr(trials, "FIRST_ROUND_SETS", 20)
+    monkeypatch.setattr(trials, "SECOND_ROUND_SETS", 10**9)
 
     def rows_of(views: Any, sets: Any, tried: Any, rows: Any, known: Any, leaves: Any) -> Any:
         clock[0] += 3.0 * (len(tried) - len(known))
@@ -127,16 +127,16 @@ def test_rows_of_a_further_round_take_the_time_of_those_that_it_added(
         made.append(BudgetPlanner(*args))
         return made[-1]
 
-    more_rows = choosing.more_rows
-    monkeypatch.setattr(choosing, "more_rows", rows_of)
+    more_rows = choosing.extend_rows
+    monkeypatch.setattr(choosing, "extend_rows", rows_of)
     monkeypatch.setattr(choosing, "BudgetPlanner", final_fit)
     classes = np.arange(40) % 2
     sets = dk.SampleSets.from_arrays(np.random.default_rng(0).normal(classes[:, None, None], 1, (40, 5, 1)))
     y = 2.0 * classes[:, None] - 1
     data = TrainingData(sets, y, classes, np.ones(40), None, np.arange(40), "auto", None, 0)
-    budget = Budget.of(None)
+    budget = Budget.from_value(None)
     clock[0] += 1000.0
-    choosing.choose(data, ["means"], budget)
+    choosing.select_model(data, ["means"], budget)
     assert [one.n_tried for one in made] == [20, 40]
     assert made[1].row_seconds == pytest.approx(3.0 * 40)
 

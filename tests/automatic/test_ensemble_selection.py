@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dkdist.auto.scoring import EvaluationSet
-from dkdist.auto.successive_halving import LEAST_GAIN, Trial, best_average
+from dkdist.auto.successive_halving import MIN_RELATIVE_GAIN, Trial, best_average
 
 ZERO = EvaluationSet(np.zeros((2, 1)), np.ones(2), [[np.arange(2)]], np.arange(2))
 
@@ -30,7 +30,7 @@ def test_weights_are_shares_of_the_selections() -> None:
     np.testing.assert_allclose(found.values, 0, atol=1e-15)
 
 
-@pytest.mark.parametrize("gain", [0.5 * LEAST_GAIN, 2 * LEAST_GAIN])
+@pytest.mark.parametrize("gain", [0.5 * MIN_RELATIVE_GAIN, 2 * MIN_RELATIVE_GAIN])
 def test_a_member_joins_only_for_the_minimum_gain(gain: float) -> None:
     """Loss of the mean of a = (1, 0) and b = (-c, s): ((1 - c)^2 + s^2) / 8, which is (1 - gain) / 2."""
     c = 0.5
@@ -38,7 +38,7 @@ def test_a_member_joins_only_for_the_minimum_gain(gain: float) -> None:
     a, b = trial(1, 0), trial(-c, s)
     assert ZERO.loss((a.values + b.values) / 2) == pytest.approx((1 - gain) * a.loss)
     found = best_average([a, b], ZERO)
-    if gain < LEAST_GAIN:
+    if gain < MIN_RELATIVE_GAIN:
         assert found.members == (a,)
         assert found.shares == (1.0,)
     else:

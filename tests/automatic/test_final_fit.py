@@ -13,43 +13,43 @@ from dkdist.auto import selection as final_fit
 from dkdist.auto.budgets import Budget
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.auto.selection import BudgetPlanner
-from dkdist.auto.successive_halving import Average, Trial
+from dkdist.auto.successive_halving import Trial, WeightedAverage
 
 SHARES = (0.5, 0.3, 0.2)
 
 
-def average(seconds: float) -> Average:
+def average(seconds: float) -> WeightedAverage:
     """Three members, one penalty of each of which took some seconds."""
     trials = tuple(
         Trial(Any, Any, 1.0, np.full((1, 2, 1), float(i)), np.empty(0), 0.0, 2 * seconds, 2)
         for i in range(3)  # type: ignore[arg-type]
     )
-    return Average(trials, SHARES, np.full((1, 2, 1), 0.7))
+    return WeightedAverage(trials, SHARES, np.full((1, 2, 1), 0.7))
 
 
 def fit(n: int, budget: Any = 1000, row_seconds: float = 0.0) -> BudgetPlanner:
-    return BudgetPlanner(Budget.of(budget), n, 100, row_seconds)
+    return BudgetPlanner(Budget.from_value(budget), n, 100, row_seconds)
 
 
 def test_an_average_of_fewer_keeps_the_shares_among_themselves() -> None:
-    first = average(1.0).first(2)
+    first = average(1.0).take_first(2)
     np.testing.assert_allclose(first.shares, [0.625, 0.375])
     np.testing.assert_allclose(first.values, 0.375)
     whole = average(1.0)
-    assert whole.first(3) is whole
+    assert whole.take_first(3) is whole
 
 
 def test_few_members_are_joined_by_widths_between_those_that_were_tried() -> None:
     tried = average(1.0)
     kernels = RowKernel(4.0), RowKernel(None), RowKernel(1.0)
     members = tuple(replace(t, kernel=k) for t, k in zip(tried.members, kernels, strict=True))
-    wide = replace(tried, members=members).widened(6)
+    wide = replace(tried, members=members).widen(6)
     found = [t.kernel.sigma for t in wide.members]
     assert found[:3] == [4.0, None, 1.0]
     np.testing.assert_allclose(found[3:], [8**0.5, 32**0.5, 0.5**0.5])
     assert wide.shares == (*SHARES, 0.0, 0.0, 0.0)
-    np.testing.assert_allclose(wide.first(5).shares, (*SHARES, 0.0, 0.0))
-    assert len(wide.widened(4).members) == 6  # nothing is taken away
+    np.testing.assert_allclose(wide.take_first(5).shares, (*SHARES, 0.0, 0.0))
+    assert len(wide.widen(4).members) == 6  # nothing is taken away
 
 
 def test_as_many_members_are_fitted_as_there_is_time_for() -> None:
@@ -72,7 +72,7 @@ def test_who_cannot_keep_the_budget_is_told() -> None:
 
 
 def test_without_a_budget_of_time_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(final_fit, "seconds_a_product", None)
+    monkeypatch.setattr(final_fit, "seconds_per_product", None)
     for budget in (None, {"memory": 1e9}):
         whole = average(1e9)
         assert fit(10**6, budget).trim_kernels(whole) is whole
@@ -80,7 +80,7 @@ def test_without_a_budget_of_time_nothing_is_measured(monkeypatch: pytest.Monkey
 
 
 def test_fewer_features_are_made_before_members_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(final_fit, "seconds_a_product", lambda: 1e-10)
+    monkeypatch.setattr(final_fit, "seconds_per_product", lambda: 1e-10)
 
     def found(n: int) -> tuple[int, int]:
         kept, D = fit(n).trim_features(average(1.0), 4096)

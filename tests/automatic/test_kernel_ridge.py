@@ -8,8 +8,14 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
-from dkdist.auto.representation_rows import ComparedRows, RowKernel
-from dkdist.linear.kernel_ridge import CONSTANT, duals, folds_by_length, left_out, squared_distances
+from dkdist.auto.representation_rows import PairwiseRows, RowKernel
+from dkdist.linear.kernel_ridge import (
+    INTERCEPT_KERNEL,
+    cross_validated_values,
+    duals,
+    folds_by_length,
+    squared_distances,
+)
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(60, 5))
@@ -20,7 +26,7 @@ K = rbf_kernel(A, gamma=0.1)
 
 
 def test_duals_are_those_of_scikit_learn_with_a_constant_in_the_kernel() -> None:
-    theirs = KernelRidge(alpha=0.3, kernel="precomputed").fit(K + CONSTANT, Y, sample_weight=W)
+    theirs = KernelRidge(alpha=0.3, kernel="precomputed").fit(K + INTERCEPT_KERNEL, Y, sample_weight=W)
     np.testing.assert_allclose(duals(K, Y, W, 0.3), theirs.dual_coef_, rtol=1e-6, atol=1e-8)
 
 
@@ -28,24 +34,30 @@ def test_the_constant_is_an_intercept() -> None:
     a = duals(A @ A.T, Y, W, 2.0)
     theirs = Ridge(alpha=2.0).fit(A, Y, sample_weight=W)
     # the constant's own penalty, 1 / CONSTANT of the squared intercept, moves it by some 2 / (1000 * 60)
-    np.testing.assert_allclose((A @ A.T + CONSTANT) @ a, theirs.predict(A), atol=1e-3)
+    np.testing.assert_allclose((A @ A.T + INTERCEPT_KERNEL) @ a, theirs.predict(A), atol=1e-3)
 
 
 def test_a_weight_is_a_row_repeated() -> None:
     again = np.repeat(np.arange(60), W.astype(int))
-    once = (K + CONSTANT) @ duals(K, Y, W, 0.3)
-    often = (K[:, again] + CONSTANT) @ duals(K[np.ix_(again, again)], Y[again], np.ones(len(again)), 0.3)
+    once = (K + INTERCEPT_KERNEL) @ duals(K, Y, W, 0.3)
+    often = (K[:, again] + INTERCEPT_KERNEL) @ duals(
+        K[np.ix_(again, again)], Y[again], np.ones(len(again)), 0.3
+    )
     np.testing.assert_allclose(once, often, atol=1e-6)
 
 
 def test_rows_left_out_are_predicted_by_the_others() -> None:
-    found, a = left_out(K, Y, W, 0.3, folds_by_length([FOLDS, [np.array([i]) for i in range(60)]]))
+    found, a = cross_validated_values(
+        K, Y, W, 0.3, folds_by_length([FOLDS, [np.array([i]) for i in range(60)]])
+    )
     np.testing.assert_allclose(a, duals(K, Y, W, 0.3), rtol=1e-6, atol=1e-8)
     for r, folds in enumerate((FOLDS, [np.array([i]) for i in range(60)])):
         for fold in folds[:7]:
             rest = np.setdiff1d(np.arange(60), fold)
             a = duals(K[np.ix_(rest, rest)], Y[rest], W[rest], 0.3)
-            np.testing.assert_allclose(found[r, fold], (K[np.ix_(fold, rest)] + CONSTANT) @ a, atol=1e-6)
+            np.testing.assert_allclose(
+                found[r, fold], (K[np.ix_(fold, rest)] + INTERCEPT_KERNEL) @ a, atol=1e-6
+            )
 
 
 def test_distances_are_those_of_scikit_learn() -> None:
@@ -58,7 +70,7 @@ def test_distances_are_those_of_scikit_learn() -> None:
 def test_rows_are_compared_in_float32_and_equal_ones_are_equal() -> None:
     rows = (A + 100).astype(np.float32)
     rows[7] = rows[3]
-    (found,) = ComparedRows([rows]).matrices([RowKernel(1.0)])
+    (found,) = PairwiseRows([rows]).matrices([RowKernel(1.0)])
     # 5 products of float32 about the mean, 6e-8 each, of squared lengths up to 30
     np.testing.assert_allclose(found, rbf_kernel(rows.astype(np.float64), gamma=0.5), rtol=0, atol=1e-5)
     assert found[3, 7] == found[7, 3] == 1
@@ -69,7 +81,7 @@ def test_rows_are_compared_in_float32_and_equal_ones_are_equal() -> None:
 def test_kernels_have_the_derivatives_they_say(images: int) -> None:
     rows = [np.asarray(A[:, RNG.permutation(5)], np.float32) for _ in range(images)]
     a, x, centre = RNG.normal(size=(60, 2)), RNG.normal(size=5), A.mean(axis=0)
-    for kernel in ComparedRows(rows).kernels():
+    for kernel in PairwiseRows(rows).kernels():
         value = lambda x, kernel=kernel: kernel.of(x[None], rows, centre)[0] @ a  # noqa: E731
         step = 1e-5 * np.eye(5)
         # central differences: the error is some step^2 times the third derivative, and rounding / step

@@ -11,9 +11,9 @@ import pytest
 from dkdist.auto.ensemble import KernelMember, LinearMember, Member
 from dkdist.auto.explanations import MachineTerm
 from dkdist.auto.representation_rows import RowKernel
-from dkdist.auto.set_learner import as_weights
+from dkdist.auto.set_learner import check_weights
 from dkdist.linear.feature_trees import Node
-from dkdist.linear.kernel_ridge import CONSTANT
+from dkdist.linear.kernel_ridge import INTERCEPT_KERNEL
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3, 4)).astype(np.float32)
@@ -28,7 +28,7 @@ LINEAR = LinearMember(0, W, B, 0.3)
 def kernel_values(member: KernelMember) -> np.ndarray:
     """share (k(x, a) + c) duals, by the kernel that `test_row_kernels` checks."""
     K = member.kernel.of(X.astype(float), member.rows, CENTRE)
-    return np.asarray(0.3 * ((K + CONSTANT) @ DUALS))
+    return np.asarray(0.3 * ((K + INTERCEPT_KERNEL) @ DUALS))
 
 
 def test_values_follow_from_the_formulas() -> None:
@@ -53,10 +53,10 @@ def test_gradients_over_a_path_are_differences_of_values(member: Member) -> None
 
 
 def test_weights_may_be_zero_but_not_negative_or_all_zero() -> None:
-    np.testing.assert_array_equal(as_weights([0, 2, 1], 3), [0.0, 2.0, 1.0])
+    np.testing.assert_array_equal(check_weights([0, 2, 1], 3), [0.0, 2.0, 1.0])
     with pytest.raises(ValueError, match=r"found -1\.0 for set 1"):
-        as_weights([0, -1, -2], 3)
+        check_weights([0, -1, -2], 3)
     with pytest.raises(ValueError, match="found nan for set 2"):
-        as_weights([0, 1, np.nan], 3)
+        check_weights([0, 1, np.nan], 3)
     with pytest.raises(ValueError, match="zeros alone"):
-        as_weights([0, 0], 2)
+        check_weights([0, 0], 2)

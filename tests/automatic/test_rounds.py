@@ -11,8 +11,8 @@ import dkdist as dk
 from dkdist.auto.ensemble import KernelMember
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.auto.scoring import EvaluationSet
-from dkdist.auto.selection import some_of
-from dkdist.auto.successive_halving import HALVING_ROUNDS, Trial, finalists, rounds
+from dkdist.auto.selection import sample_positions
+from dkdist.auto.successive_halving import HALVING_ROUNDS, Trial, round_sizes, select_survivors
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -29,12 +29,12 @@ def trial(noise: Any, family: str, baseline: bool = False) -> Trial:
 
 def kept(trials: list[Trial], again: int = 0) -> dict[str, bool]:
     """Families that are tried again, and whether their views may lead."""
-    found = finalists(sorted(trials, key=lambda t: t.loss), TRUTH, HALVING_ROUNDS[again])
-    return {one.view.entry.family: one.leads for one in found}
+    found = select_survivors(sorted(trials, key=lambda t: t.loss), TRUTH, HALVING_ROUNDS[again])
+    return {one.view.entry.family: one.is_leading for one in found}
 
 
 def test_rounds_double_and_end_with_all_rows() -> None:
-    assert [rounds(n) for n in (30, 600, 601, 1350, 1351, 2000)] == [
+    assert [round_sizes(n) for n in (30, 600, 601, 1350, 1351, 2000)] == [
         [30], [600], [400, 601], [400, 1350], [400, 900, 1351], [400, 900, 2000]
     ]  # fmt: skip
 
@@ -51,21 +51,21 @@ def test_views_of_one_family_are_few_and_those_first_that_add_most() -> None:
     best = trial(NOISE[0], "one")
     less, more = trial(1.6 * NOISE[1], "two"), trial(1.2 * NOISE[2], "two")
     for again, n in ((0, 3), (1, 2)):
-        found = finalists([best, more, less], TRUTH, HALVING_ROUNDS[again])
-        assert sum(one.leads for one in found) == n
+        found = select_survivors([best, more, less], TRUTH, HALVING_ROUNDS[again])
+        assert sum(one.is_leading for one in found) == n
         assert [one.trials[0] is t for one, t in zip(found, (best, more), strict=False)] == [True, True]
 
 
 def test_a_sample_has_no_set_twice():
-    sample = some_of(np.random.default_rng(0), 100, 90)
+    sample = sample_positions(np.random.default_rng(0), 100, 90)
     assert len(sample) == 90
     assert (np.diff(sample) > 0).all()
-    np.testing.assert_array_equal(some_of(np.random.default_rng(0), 5, 90), np.arange(5))
+    np.testing.assert_array_equal(sample_positions(np.random.default_rng(0), 5, 90), np.arange(5))
 
 
 def test_the_final_kernels_have_rows_of_all_sets(monkeypatch: Any) -> None:
     """Also of those that no candidate was compared on."""
-    monkeypatch.setattr("dkdist.auto.selection.CHOICE_SETS", 40)
+    monkeypatch.setattr("dkdist.auto.selection.MAX_SELECTION_SETS", 40)
     labels = np.arange(60) % 2
     sets = [RNG.normal(2 * label, 1, (5, 1)) for label in labels]
     model = dk.SetClassifier(["means"], random_state=0).fit(sets, labels)

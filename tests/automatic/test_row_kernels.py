@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.auto.representation_rows import WIDTHS, ComparedRows, RowKernel
+from dkdist.auto.representation_rows import WIDTH_FACTORS, PairwiseRows, RowKernel
 
 RNG = np.random.default_rng(0)
 X, CENTRE = RNG.normal(size=(3, 4)), RNG.normal(size=4)
@@ -36,5 +36,5 @@ def test_gradients_are_central_differences(kernel: RowKernel, images: np.ndarray
 def test_widths_are_multiples_of_the_median_distance_of_rows_that_differ() -> None:
     """Four rows of which three are equal: the distances are 0, 0, 0, 5, 5, 5."""
     rows = np.array([[0.0, 0.0]] * 3 + [[3.0, 4.0]], np.float32)
-    found = [kernel.sigma for kernel in ComparedRows([rows]).kernels() if kernel.sigma is not None]
-    np.testing.assert_allclose(found, [5 * width for width in WIDTHS], rtol=1e-6)
+    found = [kernel.sigma for kernel in PairwiseRows([rows]).kernels() if kernel.sigma is not None]
+    np.testing.assert_allclose(found, [5 * width for width in WIDTH_FACTORS], rtol=1e-6)

@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 import dkdist as dk
 from dkdist.auto import selection as choosing
-from dkdist.auto.budgets import GRAMS, Budget
+from dkdist.auto.budgets import N_GRAM_MATRICES, Budget
 
 RNG = np.random.default_rng(0)
 Y = np.arange(90) % 3
@@ -90,7 +90,7 @@ def test_a_cluster_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.Monke
     def found() -> list[Any]:
         both = []
         for exact in (4000, 50):
-            monkeypatch.setattr(choosing, "EXACT_SETS", exact)
+            monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", exact)
             both += answers(stored)
         return both
 
@@ -166,7 +166,7 @@ def test_points_that_make_a_class_are_found_and_contributions_sum(
     streamed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if streamed:
-        monkeypatch.setattr(choosing, "EXACT_SETS", 50)
+        monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50)
         monkeypatch.setattr(choosing, "N_COMPONENTS", 256)
     train, y = [planted(i) for i in range(80)], np.arange(80) % 2
     model = dk.SetClassifier(QUICK, random_state=0).fit(train, y)
@@ -199,7 +199,7 @@ def test_influence_at_a_place_is_the_derivative_by_the_weight_of_a_point(
 def test_the_best_candidate_is_a_pipeline_of_public_parts(
     streamed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing, "EXACT_SETS", 50 if streamed else 4000)
+    monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50 if streamed else 4000)
     monkeypatch.setattr(choosing, "N_COMPONENTS", 512)
     for candidates in (["symmetric"], ["moments"], ["sliced-wasserstein"]):
         model = dk.SetClassifier(candidates, random_state=0).fit(SETS[:60], Y[:60])
@@ -376,7 +376,7 @@ def test_a_budget_is_kept_by_trying_less() -> None:
 
 
 def test_random_features_keep_to_the_memory() -> None:
-    assert Budget.of(None).most_components(3, 4096) == 4096
-    D = Budget.of({"memory": 1e9}).most_components(3, 4096)
+    assert Budget.from_value(None).max_components(3, 4096) == 4096
+    D = Budget.from_value({"memory": 1e9}).max_components(3, 4096)
     assert D % 2 == 0
-    assert 0.9e9 < GRAMS * 3 * 8 * D**2 <= 1e9
+    assert 0.9e9 < N_GRAM_MATRICES * 3 * 8 * D**2 <= 1e9

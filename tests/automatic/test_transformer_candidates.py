@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
-from dkdist.auto.representations import fitted_spec, own_representations
+from dkdist.auto.representations import fit_spec, user_representations
 
 Y = np.arange(60) % 2
 SETS = dk.SampleSets.from_arrays(
@@ -40,8 +40,8 @@ PIPELINE = make_pipeline(dk.SetScaler(), dk.MomentEmbedding(2), StandardScaler()
 
 @pytest.mark.parametrize("candidate", [PIPELINE, Medians(), Sparse()])
 def test_rows_are_those_of_the_transformer(candidate: Any) -> None:
-    (entry,) = own_representations([candidate])
-    spec = fitted_spec(entry, SETS[:40])
+    (entry,) = user_representations([candidate])
+    spec = fit_spec(entry, SETS[:40])
     expected = np.asarray(Medians().fit(SETS[:40]).transform(SETS[40:]))
     if candidate is PIPELINE:
         expected = np.asarray(PIPELINE.fit(SETS[:40]).transform(SETS[40:]))
@@ -49,7 +49,7 @@ def test_rows_are_those_of_the_transformer(candidate: Any) -> None:
     assert rows.dtype == np.float32
     np.testing.assert_allclose(rows, expected, rtol=1e-6, atol=1e-7)
     assert spec.n_features == rows.shape[1]
-    fitted_spec(entry, SETS[40:])  # another fit of the same candidate
+    fit_spec(entry, SETS[40:])  # another fit of the same candidate
     np.testing.assert_array_equal(spec.materialize().embed(SETS[40:]), rows)
 
 

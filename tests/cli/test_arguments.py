@@ -61,7 +61,12 @@ def test_empty_text_is_refused_for_every_argument(command, argument, tmp_path, c
 
 @pytest.mark.parametrize("function", [dk.open_sets, dk.open_features, dk.load_model, dk.verify_sets])
 def test_empty_paths_are_refused_by_functions(function):
-    with pytest.raises(ValueError, match="must not be empty"):
+    message = (
+        "the path of a file must not be empty"
+        if function is dk.load_model
+        else "store must be a path or a URL; got an empty string"
+    )
+    with pytest.raises(ValueError, match=message):
         function("")
 
 
@@ -134,9 +139,13 @@ UNSUITABLE = [
     ("wide", ["--bandwidth", "1,2,3"], "--bandwidth must be a positive number or 2 of them"),
 ]
 UNSUITABLE_FOR_POINTS = [  # which a plan does not read
-    ("wide", ["--bandwidth", "1e-9"], "lower --n-basis, whichever sets their number, or use --structure="),
-    ("wide", ["--n-basis", "100000", "--bandwidth", "0.1"], "lower --n-basis, or use --structure="),
-    ("wide", ["--domain=-0.01,0.01"], "or use --domain='robust'"),
+    (
+        "wide",
+        ["--bandwidth", "1e-9"],
+        "Increase --bandwidth, reduce --n-basis, or use --structure='marginal'",
+    ),
+    ("wide", ["--n-basis", "100000", "--bandwidth", "0.1"], "Reduce --n-basis or use --structure='marginal'"),
+    ("wide", ["--domain=-0.01,0.01"], "Pass a larger domain, outside='clip' or --domain='robust'"),
 ]
 
 

@@ -59,7 +59,7 @@ def test_the_examples_in_the_help_are_valid():
 
 
 def test_the_listed_divergences_are_those_there_are():
-    with pytest.raises(ValueError, match="unknown divergence") as error:
+    with pytest.raises(ValueError, match="divergence must be one of") as error:
         divergence("other")
     assert {"other", *options.DIVERGENCES} == set(re.findall(r"'([^']+)'", str(error.value)))
 

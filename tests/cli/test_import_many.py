@@ -63,7 +63,7 @@ def test_sets_without_a_target_are_refused_or_dropped(tmp_path, capsys):
     rows = [[*row[:5], "" if row[0] == NAMES[3] else row[5]] for row in ROWS]
     source, store = str(write_table(tmp_path / "t.csv", rows)), str(tmp_path / "bags.zarr")
     assert main(["import", source, store, *USUAL]) == 2
-    assert f"'height' is missing for 1 of the 40 sets of {source}: '{NAMES[3]}'." in capsys.readouterr().err
+    assert f"'height' is missing for 1 of 40 sets of {source}: '{NAMES[3]}'." in capsys.readouterr().err
     assert main(["import", source, store, *USUAL, "--missing-targets", "drop"]) == 0
     assert "1 set was dropped" in capsys.readouterr().out
     assert NAMES[3] not in dk.open_sets(store).ids
@@ -97,7 +97,7 @@ def test_many_files_that_do_not_go_together(tmp_path, capsys):
         ([str(tmp_path / "absent*.csv"), store], "does not exist"),
         ([str(tmp_path / "absent*.csv"), store, "--append", "--progress"], "does not exist"),
         ([str(tmp_path), store, "--set-id", "bag"], "--set-id applies to tables only"),
-        ([*files, files[0], store, *USUAL], "1.csv is given twice"),
+        ([*files, files[0], store, *USUAL], f"sources must be unique; got {files[0]} twice"),
         ([files[0], store, *USUAL, "--append", "--progress"], "--append reads one file after another"),
     ):
         assert main(["import", *arguments]) == 2

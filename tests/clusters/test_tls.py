@@ -223,7 +223,7 @@ def test_the_command_line_takes_files_as_dask_does(
     assert f"running on {encrypted}: 0 workers" in said
     assert "has had no worker for 0.01 s" in said
     assert main([*fit, *tls]) == 2
-    assert "give --scheduler or --scheduler-file as well" in capsys.readouterr().err
+    assert "require a cluster. Pass --scheduler or --scheduler-file as well" in capsys.readouterr().err
 
 
 def test_a_scheduler_file_that_is_missing_or_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,5 +231,7 @@ def test_a_scheduler_file_that_is_missing_or_empty(tmp_path: Path, monkeypatch: 
     for text in (None, "", "{}", "[]"):
         if text is not None:
             (tmp_path / "scheduler.json").write_text(text)
-        with pytest.raises(ConnectionError, match=r"scheduler\.json' contains no address\. Start a scheduler with"):
+        with pytest.raises(
+            ConnectionError, match=r"scheduler\.json' contains no address\. Start a scheduler with"
+        ):
             cluster_module.read_scheduler_file(tmp_path / "scheduler.json")

@@ -177,7 +177,9 @@ def test_a_block_that_is_not_in_its_place_is_refused(tmp_path: Path, found: str)
     chunk.write_bytes(wrong.read_bytes())
     stored = dk.open_features(tmp_path / "x.zarr")
     np.testing.assert_array_equal(stored[:30].compute(), features(0)[:30].compute())
-    with pytest.raises(dk.StoreFormatError, match=r"block 1 of .*rows 30 to 59.*differs from the committed object"):
+    with pytest.raises(
+        dk.StoreFormatError, match=r"block 1 of .*rows 30 to 59.*differs from the committed object"
+    ):
         stored.compute()
 
 

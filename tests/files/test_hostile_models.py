@@ -68,7 +68,7 @@ def test_models_whose_parameters_would_take_minutes_to_draw_are_refused(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
     """A file of 1 kB names any sizes: they are looked at before anything is drawn, and when a model is saved."""
-    monkeypatch.setattr(FourierSpec, "draw", lambda spec: pytest.fail(f"{spec} was drawn"))
+    monkeypatch.setattr(FourierSpec, "materialize", lambda spec: pytest.fail(f"{spec} was drawn"))
     model = dk.RandomFourierFeatures(10, method="iid", random_state=0).fit(np.eye(4, dtype=np.float32))
     sizes = {"iid": (2**20, 2**10), "orthogonal": (2**16, 2**14), "structured": (2**24 + 2, 4)}
     for method, (n_components, n_inputs) in sizes.items():
@@ -91,7 +91,7 @@ def test_models_whose_parameters_would_take_minutes_to_draw_are_refused(
 )
 def test_embeddings_of_any_size_are_not_drawn(model: Any, sizes: dict[str, int], monkeypatch: Any) -> None:
     spec = replace(model.fit(SETS).spec_, **sizes)
-    monkeypatch.setattr(type(spec), "draw", lambda spec: pytest.fail("it was drawn"))
+    monkeypatch.setattr(type(spec), "materialize", lambda spec: pytest.fail("it was drawn"))
     with pytest.raises(ValueError, match="numbers to draw"):
         require_working("it", spec)
 

@@ -44,7 +44,7 @@ def store(tmp_path):
 
 def test_a_store(store):
     found = shown(store)
-    assert found["place"].endswith("/&lt;b&gt;.zarr")
+    assert found["location"].endswith("/&lt;b&gt;.zarr")
     assert found["sets"] == "3"
     assert found["points per set"] == "3 to 7 (median 5)"
     assert found["ids"] == "text, 3 classes: x (1), y (1), z (1)"
@@ -52,7 +52,7 @@ def test_a_store(store):
     assert "&lt;script&gt;" in found["target &#x27;label&#x27;"]
     assert found["chunks of points"].startswith("1 of ")
     assert found["chunks of points"].endswith("with checksums")
-    assert found["health"].startswith("good")
+    assert found["health"].startswith("no error in the data read")
     assert "<script" not in store._repr_html_()
 
 
@@ -83,10 +83,10 @@ def test_results():
     assert shown(few)["weights"] == "-0.1 to 0.6, sum 1, 1 of them negative"
     motion = dk.Alignment(np.eye(2), np.array([1.0, 2]), 0.1, 0.5)
     assert shown(motion)["distance"] == "0.1, before 0.5"
-    assert shown(motion)["guarantee"] == "none was asked for"
+    assert shown(motion)["guarantee"] == "none"
     sure = dk.Alignment(np.eye(2), np.zeros(2), 0.1, 0.5, certified=False, gap=0.25)
     assert (
-        shown(sure)["guarantee"] == "squared distance at most 0.25 above the least, more than was asked for"
+        shown(sure)["guarantee"] == "squared distance at most 0.25 above the minimum (guarantee not reached)"
     )
     error = dk.KernelError(0.1, 0.05, 0.15, -0.02, 0.3, 0.08, 0.06, 200)
     assert shown(error)["root mean square"] == "0.1 (95 % interval 0.05 to 0.15)"

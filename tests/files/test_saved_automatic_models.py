@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist._utils import text as json_text
-from dkdist._utils.serialization import serializable
+from dkdist._utils.serialization import registered_name, serializable
 from dkdist.auto import selection as choosing
 from dkdist.auto.leaderboard import Leaderboard
 from dkdist.models.model_file import _sha256
@@ -51,7 +51,7 @@ def fitted(case: str) -> tuple[Any, Any]:
             return dk.SetClassifier(["dtw"], cv=3, random_state=0).fit(walks, LABELS), walks[:5]
         case "streamed":
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(choosing, "EXACT_SETS", 40)
+                patch.setattr(choosing, "MAX_EXACT_SETS", 40)
                 patch.setattr(choosing, "N_COMPONENTS", 64)
                 return dk.SetClassifier(**simple).fit(SETS, LABELS), NEW
         case "groups":
@@ -113,7 +113,7 @@ def test_a_loaded_automatic_model_gives_the_same_bits(case: str, tmp_path: Path)
     expected, found = dict(answers(model, X)), dict(answers(again, X))
     assert {k: bits(v) for k, v in found.items()} == {k: bits(v) for k, v in expected.items()}
     if model.fallback_ is None:
-        assert (case == "streamed") == (type(again.machine_.parts[0]).__name__ == "LinearMachine")
+        assert (case == "streamed") == (registered_name(type(again.machine_.parts[0])) == "LinearMachine")
 
 
 def test_a_saved_model_is_saved_again_as_the_same_bytes_and_fits_anew(tmp_path: Path) -> None:
@@ -300,8 +300,8 @@ HOSTILE: list[tuple[str, Any, str]] = [
     ("two targets", change_array(lambda f: f["mean_"], lambda a: a[:1]), "means and scales"),
     ("streamed", change_array(lambda f: part(f)["W"], poisoned), r"LinearMachine\.W .*not finite"),
     ("streamed", change_array(lambda f: part(f)["W"], lambda a: a[:, :-1]), "model that this version"),
-    ("search", update(whole, best_index_=3), "best_index_ is 3, and there are 3"),
-    ("search", update(whole, best_index_=-1), "best_index_ is -1"),
+    ("search", update(whole, best_index_=3), "best_index_ must be below 3, the number of candidates; got 3"),
+    ("search", update(whole, best_index_=-1), "best_index_ must be below 3, the number of candidates; got -1"),
     ("search", update(whole, best_estimator_={"list": []}), "best_estimator_ is"),
     ("search", lambda f, a: f["cv_results_"]["dict"].pop(0), "KeyError: 'params'"),
 ]  # fmt: skip

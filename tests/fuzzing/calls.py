@@ -668,7 +668,13 @@ def is_clear(error: Exception, names: list[str]) -> bool:
     """Whether an error is of a kind that users expect, says something, and was raised by us or names an argument."""
     text = str(error)
     if isinstance(error, IndexError):
-        return "out of range" in text or "index must be an integer" in text or "mask must have" in text
+        clear = (
+            "out of range",
+            "index must be an integer",
+            "index of a set must be an integer",
+            "mask must have",
+        )
+        return any(words in text for words in clear)
     if not isinstance(error, CLEAR) or len(text) < SAID or isinstance(error, UnicodeError):
         return False
     last = traceback.extract_tb(error.__traceback__)[-1].filename

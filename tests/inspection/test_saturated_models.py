@@ -17,7 +17,7 @@ from dkdist.auto import selection as choosing
 from dkdist.auto.bagged_trees import fit_bagged_trees
 from dkdist.auto.ensemble import Ensemble, KernelMember, TreeMember
 from dkdist.auto.explanations import set_function
-from dkdist.auto.representation_rows import ComparedRows, fitted_views, rows_of
+from dkdist.auto.representation_rows import PairwiseRows, fit_views, compute_rows
 from dkdist.auto.representations import FAMILIES, representations
 from dkdist.inspection.contributions import influence_at, point_contributions
 from dkdist.inspection.set_function import SetFunction
@@ -58,8 +58,8 @@ def test_planted_points_are_found(benchmark: Any, problem: str, candidates: list
 
 def single_functions(sets: dk.SampleSets, y: np.ndarray) -> dict[str, SetFunction]:
     """Kernel ridge regression on each representation that the sets allow."""
-    views = fitted_views(representations(sets, None, 0), sets)
-    views, rows = views.standardised(rows_of(views, sets, range(len(views.specs))))
+    views = fit_views(representations(sets, None, 0), sets)
+    views, rows = views.standardised(compute_rows(views, sets, range(len(views.specs))))
     widths = tuple(spec.n_features for spec in views.specs)
     found = {}
     for view in views.views:
@@ -70,7 +70,7 @@ def single_functions(sets: dk.SampleSets, y: np.ndarray) -> dict[str, SetFunctio
                 Ensemble(views.trees, widths, (TreeMember(view.leaf, trees, 0.7),), 2)
             )
             continue
-        compared = ComparedRows(X)
+        compared = PairwiseRows(X)
         kernel = compared.kernels()[-2]  # as wide as rows are apart
         (K,) = compared.matrices([kernel])
         coef = duals(K, targets, np.ones(len(K)), 1e-2)

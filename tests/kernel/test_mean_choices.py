@@ -51,7 +51,7 @@ def test_points_outside_the_box_count_at_its_wall_and_are_told():
     np.testing.assert_allclose(
         products(grid.transform(inside)), mean_kernels(dk.SampleSets.from_arrays(inside), 0.3), atol=2e-6
     )
-    with pytest.warns(UserWarning, match=r"2 points of 1 sets \(the first is set 1\) lie outside"):
+    with pytest.warns(UserWarning, match=r"2 points in 1 sets \(first: set 1\) are outside"):
         rows = grid.transform([*inside, [[-5, 0.5], [0.5, 9.0]]])
     walls = grid.spec_.domain.arrays
     at_walls = np.array([[[walls[0][0], 0.5], [0.5, walls[1][1]]]], np.float32)

@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import chi2 as chi2_distribution
 
 from dkdist.linear.calibration import (
-    calibrated,
-    calibrated_power,
     class_prior,
+    fit_calibration,
+    fit_power,
     log_probabilities,
     probabilities_of,
     shrinkage,
@@ -23,7 +23,7 @@ def test_separated_classes_have_the_confidence_of_their_number(n_classes: int, s
     values = np.where(np.arange(n_classes) == classes[:, None], 1.0, -1.0)
     values = values[:, 1:] if n_classes == 2 else values
     n = len(classes)
-    calibration = calibrated(values, classes, n_classes, np.ones(n))
+    calibration = fit_calibration(values, classes, n_classes, np.ones(n))
     p = probabilities_of(values, calibration)
     np.testing.assert_allclose(p[np.arange(n), classes], 1 - 1 / (n + 2), atol=1e-4)
     np.testing.assert_allclose(p.sum(axis=1), 1)
@@ -32,7 +32,7 @@ def test_separated_classes_have_the_confidence_of_their_number(n_classes: int, s
 def test_values_without_information_keep_their_order() -> None:
     rng = np.random.default_rng(0)
     values, classes = rng.normal(size=(400, 1)), np.arange(400) % 2
-    calibration = calibrated(-np.sign(classes - 0.5)[:, None] + 0.01 * values, classes, 2, np.ones(400))
+    calibration = fit_calibration(-np.sign(classes - 0.5)[:, None] + 0.01 * values, classes, 2, np.ones(400))
     p = probabilities_of(np.array([[-1.0], [0.0], [1.0]]), calibration)[:, 1]
     assert (np.diff(p) > 0).all()
     np.testing.assert_allclose(p, 0.5, atol=1e-3)
@@ -49,7 +49,7 @@ def test_the_power_undoes_a_temperature(temperature: float) -> None:
     # Fisher information of a power is the variance of the exponents under p
     information = (p * tempered**2).sum(axis=1) - (p * tempered).sum(axis=1) ** 2
     error = 1 / np.sqrt(information.sum())
-    assert calibrated_power(tempered, classes, np.ones(len(z))) == pytest.approx(temperature, abs=3 * error)
+    assert fit_power(tempered, classes, np.ones(len(z))) == pytest.approx(temperature, abs=3 * error)
     assert np.isfinite(log_probabilities(1e4 * z, np.array([1e3, 0.02]))).all()
 
 

@@ -7,10 +7,10 @@ import pytest
 from scipy.special import logsumexp
 
 from dkdist.linear.calibration import (
+    INITIAL_CALIBRATION,
     MIN_SHRINKAGE,
-    START,
-    calibrated,
     class_prior,
+    fit_calibration,
     label_probabilities,
     probabilities_of,
     shrinkage,
@@ -62,7 +62,7 @@ def test_the_calibration_has_the_smallest_smoothed_cross_entropy(n_classes: int)
         rows = (targets * log_formula(values, s, r)).sum(axis=1)
         return -float(weights @ rows) / float(weights.sum())
 
-    s, r = calibrated(values, classes, n_classes, weights)
+    s, r = fit_calibration(values, classes, n_classes, weights)
     least = cross_entropy(s, r)
     near = [(s * a, min(r * b, 20.0)) for a in np.linspace(0.9, 1.1, 9) for b in np.linspace(0.9, 1.1, 9)]
     assert least <= min(cross_entropy(*pair) for pair in near) + 1e-9
@@ -70,11 +70,13 @@ def test_the_calibration_has_the_smallest_smoothed_cross_entropy(n_classes: int)
     assert (
         least <= min(cross_entropy(*pair) for pair in coarse) + 1e-9
     )  # with these seeds there is one minimum
-    assert least < cross_entropy(*START) - 1e-3
+    assert least < cross_entropy(*INITIAL_CALIBRATION) - 1e-3
 
 
 def test_without_rows_estimates_are_taken_as_they_are() -> None:
-    np.testing.assert_array_equal(calibrated(np.empty((0, 1)), np.empty(0, np.int64), 2, np.empty(0)), START)
+    np.testing.assert_array_equal(
+        fit_calibration(np.empty((0, 1)), np.empty(0, np.int64), 2, np.empty(0)), INITIAL_CALIBRATION
+    )
 
 
 def test_a_prior_counts_one_more_row_of_every_class() -> None:

@@ -8,7 +8,7 @@ from scipy.stats import binom
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import cross_val_predict
 
-from dkdist.auto.conformal import MOST_KEPT, conformal_scores, fit_intervals
+from dkdist.auto.conformal import MAX_SCORES, conformal_scores, fit_intervals
 
 
 @pytest.mark.parametrize("n", [1, 9, 10, 19, 20, 333])
@@ -25,13 +25,13 @@ def test_quantiles_are_the_least_that_cover(n, coverage):
 
 
 def test_many_scores_are_thinned_towards_more_coverage():
-    n = 12 * MOST_KEPT + 5
+    n = 12 * MAX_SCORES + 5
     values = np.random.default_rng(0).permutation(n) + 1.0
     thinned = conformal_scores(values)
-    assert len(thinned.values) == MOST_KEPT
+    assert len(thinned.values) == MAX_SCORES
     for coverage in (0.01, 0.5, 0.9, 0.99999):
         exact = np.ceil((n + 1) * coverage)
-        assert exact <= thinned.quantile(coverage) <= exact + n / MOST_KEPT + 1
+        assert exact <= thinned.quantile(coverage) <= exact + n / MAX_SCORES + 1
 
 
 @pytest.mark.parametrize("coverage", [0, 1, -0.5, 90, True, "0.9", None, np.nan])

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkdist.linear.ridge_rows import LeaveOneOut, accumulate, leave_one_out
+from dkdist.linear.ridge_rows import LeaveOneOutPass, accumulate, add_leave_one_out_errors
 from dkdist.linear.ridge_statistics import (
-    PANEL,
+    COLUMNS_PER_PRODUCT,
     Statistics,
     add_rows,
-    centred,
     held_out_errors,
-    inverse_of,
+    invert,
     merge,
+    normal_equations,
     recenter,
-    solution,
+    solve,
     spectrum,
 )
 from dkdist.linear.rows import RowBatch, RowLabels
@@ -63,7 +63,7 @@ def test_statistics_are_the_sums_they_say(d: int) -> None:
 
 
 def test_sums_of_float32_are_as_exact_as_they_say() -> None:
-    D = PANEL + 30
+    D = COLUMNS_PER_PRODUCT + 30
     X = np.random.default_rng(0).random((5000, D), np.float32)  # all positive: the sums that lose most
     s = sums(X, np.zeros((5000, 1)), centre=False)
     exact = X.T.astype("f8") @ X
@@ -71,7 +71,7 @@ def test_sums_of_float32_are_as_exact_as_they_say() -> None:
     assert (
         np.sqrt((error**2).mean()) < 2.5e-7
     )  # four roundings: sums of up to 400 terms, and those of some ten such
-    assert not np.tril(s.zz, -PANEL).any()  # the other half is never made
+    assert not np.tril(s.zz, -COLUMNS_PER_PRODUCT).any()  # the other half is never made
 
 
 def test_products_are_the_same_in_whatever_blocks_rows_come() -> None:
@@ -120,19 +120,19 @@ def test_training_and_held_out_rows_are_summed_apart_over_several_blocks() -> No
     assert (train.n, rest.n) == (1040, 260)
     for s, part in ((train, ~held), (rest, held)):
         C = np.cov(X[part].T, bias=True) * part.sum()
-        np.testing.assert_allclose(upper(centred(s, True).C), upper(C), rtol=1e-9, atol=1e-8)
+        np.testing.assert_allclose(upper(normal_equations(s, True).C), upper(C), rtol=1e-9, atol=1e-8)
 
 
-def solve(equations: Any, alpha: float) -> Any:
+def solve_for(equations: Any, alpha: float) -> Any:
     """Coefficients and intercepts."""
-    return solution(equations, inverse_of(equations, alpha))
+    return solve(equations, invert(equations, alpha))
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("f8", 1e-9), ("f4", 2e-4)])
 def test_an_offset_of_a_thousand_loses_nothing(dtype: str, tolerance: float) -> None:
     X, y = problem(1300, offset=1e3)
     X = X.astype(dtype)
-    w, b = solve(centred(merge(sums(X[:500], y[:500]), sums(X[500:], y[500:])), True), 0.3)
+    w, b = solve_for(normal_equations(merge(sums(X[:500], y[:500]), sums(X[500:], y[500:])), True), 0.3)
     expected, intercept = exact(X.astype("f8"), y, 0.3)
     np.testing.assert_allclose(w, expected, atol=tolerance)
     np.testing.assert_allclose(b, intercept, atol=tolerance * 1e4)
@@ -140,7 +140,7 @@ def test_an_offset_of_a_thousand_loses_nothing(dtype: str, tolerance: float) -> 
 
 def test_without_an_intercept_nothing_is_centred() -> None:
     X, y = problem(offset=2.0)
-    w, b = solve(centred(sums(X, y, centre=False), False), 0.3)
+    w, b = solve_for(normal_equations(sums(X, y, centre=False), False), 0.3)
     np.testing.assert_allclose(w, np.linalg.solve(X.T @ X + 0.3 * np.eye(7), X.T @ y), rtol=1e-8)
     assert (b == 0).all()
 
@@ -148,9 +148,9 @@ def test_without_an_intercept_nothing_is_centred() -> None:
 def test_an_alpha_below_rounding_is_solved_by_eigenvalues() -> None:
     X, y = problem(50, 7)
     X = np.concatenate([X, X], axis=1).astype("f4")  # singular: C is not positive definite in float32
-    equations = centred(sums(X, y), True)
+    equations = normal_equations(sums(X, y), True)
     equations.C[3, 3] -= 1e-3  # as rounding may do
-    w, b = solve(equations, 1e-9)
+    w, b = solve_for(equations, 1e-9)
     fitted, truth = X @ w + b, X[:, :7] @ exact(X[:, :7].astype("f8"), y, 0.0)[0]
     assert np.isfinite(w).all()
     assert np.abs((fitted - fitted.mean(axis=0)) - (truth - truth.mean(axis=0))).max() < 0.05
@@ -159,7 +159,7 @@ def test_an_alpha_below_rounding_is_solved_by_eigenvalues() -> None:
 def test_held_out_errors_need_no_second_look_at_the_rows() -> None:
     X, y = problem(900, offset=30.0)
     alphas = np.array([1e-2, 1.0, 300.0])
-    errors = held_out_errors(centred(sums(X[:700], y[:700]), True), sums(X[700:], y[700:]), alphas)
+    errors = held_out_errors(normal_equations(sums(X[:700], y[:700]), True), sums(X[700:], y[700:]), alphas)
     for alpha, error in zip(alphas, errors, strict=True):
         w, b = exact(X[:700], y[:700], alpha)
         assert error == pytest.approx(((y[700:] - X[700:] @ w - b) ** 2).mean(), rel=1e-9)
@@ -168,9 +168,9 @@ def test_held_out_errors_need_no_second_look_at_the_rows() -> None:
 def test_leave_one_out_errors_are_those_of_fits_without_the_row() -> None:
     X, y = problem(40, 5)
     alphas, rows = np.array([0.1, 10.0]), rows_for(y, (40,), 5)
-    equations = centred(sums(X, y), True)
-    known = LeaveOneOut.of(equations, spectrum(equations), alphas, X.dtype, True)
-    total = leave_one_out(known, None, iter([X]), rows)
+    equations = normal_equations(sums(X, y), True)
+    known = LeaveOneOutPass.of(equations, spectrum(equations), alphas, X.dtype, True)
+    total = add_leave_one_out_errors(known, None, iter([X]), rows)
     for alpha, found in zip(alphas, total, strict=True):
         errors = []
         for i in range(40):
@@ -183,5 +183,5 @@ def test_leave_one_out_errors_are_those_of_fits_without_the_row() -> None:
 def test_sums_of_squares_that_are_no_floats_are_refused(large: float, of: str) -> None:
     X, y = problem(40)
     X, y = (large * X, y) if of == "X" else (X, large * y)
-    with pytest.raises(ValueError, match="so large that sums of their squares are no floats"):
-        centred(sums(X, y), True)
+    with pytest.raises(ValueError, match="finite sums of squares"):
+        normal_equations(sums(X, y), True)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import Ridge, RidgeCV
 
 import dkdist as dk
-from dkdist.linear.ridge_rows import DualProblem, KeptRows
+from dkdist.linear.ridge_rows import DualProblem, SampledRows
 
 ALPHAS = np.array([1e-4, 1e-2, 1.0, 100.0])
 
@@ -17,7 +17,7 @@ def problem(n=40, D=300, k=2, seed=0, offset=5.0):
 
 
 def kept(X, y):
-    return KeptRows(
+    return SampledRows(
         X, y, np.zeros(len(X), np.bool_), np.ones(len(X)), np.zeros(len(X)), np.zeros(0, np.int64)
     )
 
@@ -92,5 +92,5 @@ def test_blocks_and_skipped_rows_change_nothing():
 @pytest.mark.parametrize(("of_X", "of_y"), [(1e200, 1.0), (1.0, 1e200)])
 def test_numbers_whose_squares_are_no_floats_are_refused(selection, of_X, of_y):
     X, y = problem(30, 60, k=1)
-    with pytest.raises(ValueError, match="sums of their squares are no floats"):
+    with pytest.raises(ValueError, match="finite sums of squares"):
         dk.IncrementalRidge(selection=selection, random_state=0).fit(X * of_X, of_y * y[:, 0])

@@ -38,7 +38,7 @@ def batch(n: int, d: int, n_classes: int, seed: int = 0, dtype: str = "f4") -> B
 
 def rows_of(n: int, d: int, held_out: np.ndarray | None = None, **k: Any) -> RowBatch:
     given = {"starts": (0,), "sizes": (n,), "targets": np.arange(n), "seed": (1, 2)} | k
-    return RowBatch(n_features=d, known=known(given.pop("targets"), held_out), **given)
+    return RowBatch(n_features=d, labels=known(given.pop("targets"), held_out), **given)
 
 
 GRADIENTS = {
@@ -55,7 +55,7 @@ def test_a_step_is_plain_sgd_with_weights_averaged_every_256_rows(loss: str) -> 
     n_classes = 0 if loss in ("squared_error", "huber") else 2
     b, alpha, eta = batch(600, 5, n_classes, dtype="f8"), 0.01, 0.05
     w, c, W, C, n = np.zeros(5), 0.0, np.zeros(5), 0.0, 0
-    for i, (x, target) in enumerate(zip(b.X, b.known.targets, strict=True)):
+    for i, (x, target) in enumerate(zip(b.X, b.labels.targets, strict=True)):
         y = 2.0 * target - 1.0 if n_classes else target
         g = GRADIENTS[loss](x @ w + c, y)
         w, c = (1 - eta * alpha) * w - eta * g * x, c - eta * g
@@ -73,7 +73,7 @@ def test_more_classes_are_each_fitted_against_the_rest() -> None:
     b = batch(500, 4, 3)
     together = step(Objective("log_loss", 0.0, 0.5, 3), State.start(3, 4, b.X.dtype), b)
     for k in range(3):
-        alone = replace(b, known=known((b.known.targets == k).astype(np.int64)))
+        alone = replace(b, labels=known((b.labels.targets == k).astype(np.int64)))
         s = step(Objective("log_loss", 0.0, 0.5, 2), State.start(1, 4, b.X.dtype), alone)
         np.testing.assert_array_equal(together.mean_coef[k], s.mean_coef[0])
 
@@ -113,7 +113,7 @@ def test_losses_are_measured_before_the_rows_are_fitted() -> None:
     assert untrained.losses() == pytest.approx((np.log(2), np.log(2)))
     assert untrained.sums[1] == 128
     assert untrained.sums[3] == 50
-    y = 2.0 * b.known.targets[:50] - 1.0
+    y = 2.0 * b.labels.targets[:50] - 1.0
     scores = b.X[:50] @ untrained.mean_coef[0] + untrained.mean_intercept[0]
     held = step(objective, untrained.next_epoch(), replace(b, held=np.arange(50))).losses()[1]
     assert held == pytest.approx(np.log1p(np.exp(-y * scores)).mean())
@@ -145,7 +145,7 @@ def test_lanes_that_meet_go_on_from_their_mean_with_momentum() -> None:
     velocity = rng.standard_normal((2, 4))
     skipped = np.array([5]), np.array([2, 3])
     together = [LocalSGDUpdate.of(common, *lane) for lane in zip(lanes, skipped, strict=True)]
-    met, new = average_replicas(common, both := together[0].merged(together[1]), velocity, 0.5)
+    met, new = average_replicas(common, both := together[0].merge(together[1]), velocity, 0.5)
     assert both.skipped.tolist() == [5, 2, 3]
     mean = np.mean([np.column_stack([lane.coef, lane.intercept]) for lane in lanes], axis=0)
     start = np.column_stack([common.coef, common.intercept])
@@ -164,8 +164,8 @@ def test_prepare_shuffles_all_blocks_together_and_keeps_rows_with_their_targets(
     held = np.arange(n) % 10 == 0
     rows = rows_of(n, 2, held, starts=(0, 25), sizes=(25, 35), targets=np.arange(n) * 3)
     b = prepare(np.dtype("f4"), iter([X[:25], X[25:]]), rows)
-    np.testing.assert_array_equal(b.known.targets, 3 * b.X[:, 0])
-    np.testing.assert_array_equal(b.held, np.arange(0, n, 10))
+    np.testing.assert_array_equal(b.labels.targets, 3 * b.X[:, 0])
+    np.testing.assert_array_equal(b.held_out_rows, np.arange(0, n, 10))
     assert sorted(b.order) == np.flatnonzero(~held).tolist()
     assert np.abs(np.corrcoef(b.order, np.arange(len(b.order)))[0, 1]) < 0.5
     assert b.X.flags.c_contiguous
@@ -179,8 +179,8 @@ def test_a_single_block_is_used_where_it_lies() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda X: X.__setitem__((7, 1), np.nan), "row 107 of X is nan in column 1"),
-        (lambda X: X.__setitem__((3, 0), -np.inf), "row 103 of X is -inf in column 0"),
+        (lambda X: X.__setitem__((7, 1), np.nan), "got nan in row 107, column 1"),
+        (lambda X: X.__setitem__((3, 0), -np.inf), "got -inf in row 103, column 0"),
     ],
 )
 def test_rows_that_are_not_finite_are_named(change: Any, message: str) -> None:

@@ -174,7 +174,7 @@ def test_bad_rows_are_named_and_left_out_alike() -> None:
     lost[[3, 200], 5], told = A[[3, 200], 5], []  # of several blocks any may be made first
     Z = features("structured", lost)
     for cores in (2, 5):
-        with dask.config.set(num_workers=cores), pytest.raises(ValueError, match=r"row \d+ of X is nan") as e:
+        with dask.config.set(num_workers=cores), pytest.raises(ValueError, match=r"got nan in row \d+") as e:
             dk.IncrementalSGDClassifier(eta0=1.0, n_epochs=1, random_state=0).fit(Z, CLASSES)
         told.append((str(e.value), e.value.__notes__))
     assert told[0] == told[1]

@@ -14,7 +14,7 @@ from sklearn.linear_model import Ridge, RidgeClassifier, RidgeClassifierCV, Ridg
 from dkdist import IncrementalRidge, IncrementalRidgeClassifier
 from dkdist._runtime.blocks import Blocks
 from dkdist._runtime.map_reduce import tree_sum
-from dkdist.linear.ridge_fitting import jobs_of
+from dkdist.linear.ridge_fitting import make_jobs
 from dkdist.linear.rows import RowLabels
 
 from .problems import smooth_problem
@@ -116,7 +116,9 @@ def test_rows_travel_as_classes(monkeypatch: Any) -> None:
     sent: list[Any] = []
     monkeypatch.setattr(
         "dkdist.linear.ridge_fitting.tree_sum",
-        lambda b, j, *a, **k: (sent.extend(job.extra.known.targets for job in j), tree_sum(b, j, *a, **k))[1],
+        lambda b, j, *a, **k: (sent.extend(job.extra.labels.targets for job in j), tree_sum(b, j, *a, **k))[
+            1
+        ],
     )
     IncrementalRidgeClassifier(random_state=0).fit(X, np.arange(200) % 5)
     np.testing.assert_array_equal(np.concatenate(sent), np.arange(200) % 5)  # not five numbers a row
@@ -156,7 +158,9 @@ def test_tasks_share_the_blocks_and_make_more_than_they_send(
 ) -> None:
     bounds = 1024 * np.arange(n_blocks + 1)
     blocks = Blocks("rows", bounds, [None] * n_blocks, row_bytes=4 * columns, n_columns=columns)  # type: ignore[list-item]
-    jobs = jobs_of(blocks, RowLabels(np.zeros(int(bounds[-1])), np.zeros(int(bounds[-1]), bool)), skip=False)
+    jobs = make_jobs(
+        blocks, RowLabels(np.zeros(int(bounds[-1])), np.zeros(int(bounds[-1]), bool)), skip=False
+    )
     assert sorted({len(job.blocks) for job in jobs}) == sorted(set(sizes))
     assert [i for job in jobs for i in job.blocks] == list(range(n_blocks))
     if n_blocks > 1:
@@ -168,11 +172,11 @@ def test_refusals() -> None:
     for alphas in (0.0, [1.0, -1.0], [], [np.nan]):
         with pytest.raises(ValueError, match="alphas"):
             IncrementalRidge(alphas).fit(X, y)
-    with pytest.raises(ValueError, match="50 rows but y has 49"):
+    with pytest.raises(ValueError, match="50 rows of X; got 49 targets"):
         IncrementalRidge().fit(da.from_array(X, chunks=(10, -1)), y[1:])
     bad = X.copy()
     bad[33, 2] = np.inf
-    with pytest.raises(ValueError, match="row 33 of X is inf in column 2"):
+    with pytest.raises(ValueError, match="got inf in row 33, column 2"):
         IncrementalRidge().fit(da.from_array(bad, chunks=(10, -1)), y)
     with pytest.raises(ValueError, match="1 class"):
         IncrementalRidgeClassifier().fit(X, np.zeros(50))
@@ -183,7 +187,7 @@ def test_refusals() -> None:
 @pytest.mark.parametrize(("of_X", "of_y", "of_w"), [(1e30, 1.0, 1.0), (1.0, 1e200, 1.0), (1.0, 1.0, 1e80)])
 def test_what_is_too_large_is_refused_without_warnings(of_X: float, of_y: float, of_w: float) -> None:
     X = np.random.default_rng(0).standard_normal((200, 5), np.float32)
-    with pytest.raises(ValueError, match="features, targets or weights are so large that sums"):
+    with pytest.raises(ValueError, match="finite sums of squares"):
         IncrementalRidge(1.0).fit(
             np.float32(of_X) * X, of_y * X[:, 0].astype(float), sample_weight=np.full(200, of_w)
         )

@@ -147,11 +147,11 @@ def test_equal_weights_change_nothing_and_absent_rows_are_not_trained_on(learner
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        (np.r_[np.ones(299), -1.0], "row 299 is -1"),
-        (np.r_[np.nan, np.ones(299)], "row 0 is nan"),
+        (np.r_[np.ones(299), -1.0], r"got -1.0 \(row 299"),
+        (np.r_[np.nan, np.ones(299)], r"got nan \(row 0"),
         (np.zeros(300), "zero in every row"),
-        (np.ones(299), r"shape \(299,\), but X has 300 rows"),
-        (np.ones((300, 2)), r"shape \(300, 2\)"),
+        (np.ones(299), r"shape \(300,\).*got \(299,"),
+        (np.ones((300, 2)), r"got \(300, 2\)"),
         (["a"] * 300, "real numbers"),
     ],
 )
@@ -165,13 +165,13 @@ def test_weights_that_are_none_are_refused_by_name(learner: Any, weights: Any, m
 @pytest.mark.parametrize("learner", [IncrementalRidgeClassifier, IncrementalSGDClassifier])
 def test_class_weights_that_are_none_are_refused_by_name(learner: Any) -> None:
     X, _, c, _ = problem()
-    with pytest.raises(ValueError, match="names 7, which is not one of the classes"):
+    with pytest.raises(ValueError, match=r"only the classes .*; got 7"):
         learner(class_weight={7: 1.0}).fit(X, c)
     with pytest.raises(ValueError, match="finite weights >= 0"):
         learner(class_weight={0: -1.0}).fit(X, c)
     with pytest.raises(ValueError, match="class_weight"):
         learner(class_weight="even").fit(X, c)
-    with pytest.raises(ValueError, match="needs to see all rows"):
+    with pytest.raises(ValueError, match="does not see all rows"):
         learner(class_weight="balanced").partial_fit(X, c, classes=[0, 1, 2])
 
 
