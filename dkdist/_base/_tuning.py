@@ -12,7 +12,7 @@ N_PAIRED_POINTS = 1024  # points of the median heuristic: half a million pairs (
 MAX_POOLED_POINTS, MIN_POOLED_POINTS = 2**16, 2**12
 MAX_POOLED_VALUES = 2**22  # coordinates of a sample
 
-# Memory estimates of `dkdist --plan` (tests/test_memory_budget.py, tests/cli).
+# Memory estimates of cli/fit_plan.py; the origin of the values is unknown.
 COPIES_PER_BLOCK = 3  # decoded chunks, points, and intermediate arrays
 BYTES_PER_SAMPLED_COORDINATE = 28  # float32 coordinates, and sorted float64 values with weights
 

@@ -29,7 +29,7 @@ Positions = Sequence[int] | I64
 # More parts fail less often where most sets are invalid, fewer parts read less again where one set is:
 # python -m pytest tests/base/test_bad_sets.py counts the reads.
 N_SPLIT_PARTS = 8
-MAX_LISTED_POSITIONS = 10  # keeps messages on one line (tests/base/test_bad_sets.py)
+MAX_LISTED_POSITIONS = 10  # length of messages against the number of listed sets; origin unknown
 
 
 @dataclass

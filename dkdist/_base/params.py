@@ -26,7 +26,7 @@ from dkdist._numba.points import are_long, chunk_length, count_outside, weight_t
 from dkdist._utils.serialization import serializable
 from dkdist.sets import SampleSets
 
-# Widths of a dimension whose reciprocal is a float32 (tests/base/test_domains.py); a flat dimension has width 0.
+# Widths of a dimension whose reciprocal is a float32 (tests/test_bad_input.py); a flat dimension has width 0.
 MIN_DOMAIN_WIDTH, MAX_DOMAIN_WIDTH = 1e-37, 1e37
 
 

@@ -30,7 +30,7 @@ from dkdist._numba.points import sample_points, weight_totals
 
 POOL_SEED = 0x504F4F4C  # "POOL" in ASCII; an arbitrary seed that defines samples (tests/base/test_domains.py)
 WEIGHT_SUM_RTOL = 1e-13  # rounding of float64 sums of 65,536 weights (tests/base/test_domains.py)
-# Float64 rounding of squared distances; rows that differ in float32 are farther apart (tests/base/test_bandwidth.py).
+# Float64 rounding of squared distances; rows that differ in float32 are farther apart.
 EQUAL_ROWS_RTOL = 1e-14
 
 

@@ -55,15 +55,15 @@ from dkdist._numba.simd import (
     zeros,
 )
 
-# Register blocking: larger values keep more sums in registers until they spill. `python benchmarks/roofline.py` shows
-# the speed of embeddings.
-POINTS_PER_VECTOR = 16  # tests/densities/test_tensor_loops.py
-POINTS_PER_STEP = 2 * POINTS_PER_VECTOR  # tests/densities/test_tensor_loops.py
-TILE_ROWS, TILE_COLUMNS = 4, 2  # tests/densities/test_tensor_loops.py
-TILE_SUMS = TILE_ROWS * TILE_COLUMNS  # tests/densities/test_tensor_loops.py
-# points and nodes per group, limited by registers (tests/densities/test_tensor_loops.py)
+# Register blocking: larger values keep more sums in registers until they spill. The origin of the values is unknown;
+# `python benchmarks/roofline.py embed` shows the speed of embeddings.
+POINTS_PER_VECTOR = 16
+POINTS_PER_STEP = 2 * POINTS_PER_VECTOR
+TILE_ROWS, TILE_COLUMNS = 4, 2
+TILE_SUMS = TILE_ROWS * TILE_COLUMNS
+# points and nodes per group, limited by registers
 LANES_PER_GROUP, NODES_PER_GROUP = (16, 5) if HAS_AVX512 else (8, 3)
-MIN_FUNCTION_ROWS = 8  # NODES_PER_GROUP rows are always written (tests/densities/test_tensor_loops.py)
+MIN_FUNCTION_ROWS = 8  # NODES_PER_GROUP rows are always written
 
 
 @inline_jit(FINITE_FMA, early=False)
@@ -441,8 +441,8 @@ def _densities(C, G1, G2, G3t, out):  # type: ignore[no-untyped-def]
 
 
 MIN_DENSITY = 1e-6  # relative to the uniform density (tests/densities/test_homogeneous_features.py)
-NODES_PER_VECTOR = 8  # SIMD width in float32 (tests/densities/test_homogeneous_features.py)
-MIN_LOG_ARGUMENT = 1e-30  # smaller amplitudes are negligible (tests/densities/test_homogeneous_features.py)
+NODES_PER_VECTOR = 8  # nodes are padded to a multiple
+MIN_LOG_ARGUMENT = 1e-30  # smaller amplitudes are negligible
 
 
 def n_parts(frequencies: Sequence[float] | F64) -> int:
