@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist._base.parameter_checks import draw_seed, check_choice, check_positive
+from dkdist._base.parameter_checks import check_choice, check_positive, draw_seed
 from dkdist._numba.arrays import F64
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist._utils.validation import check_verbose, require_same_names

@@ -57,8 +57,8 @@ class Budget:
         if maximum < min(n, MIN_SELECTION_SETS):
             need = matrices * MIN_SELECTION_SETS**2 + row_bytes * MIN_SELECTION_SETS
             raise ValueError(
-                f"budget['memory'] must be at least {need:.3g} bytes to compare candidates on {MIN_SELECTION_SETS} sets; "
-                f"got {self.memory:.3g}. Increase it or pass fewer candidates."
+                f"budget['memory'] must be at least {need:.3g} bytes to compare candidates on {MIN_SELECTION_SETS} "
+                f"sets; got {self.memory:.3g}. Increase it or pass fewer candidates."
             )
         return min(n, maximum)
 

@@ -1,4 +1,4 @@
-"""Scores of a model, of baselines on outer folds and of candidates; verdicts on the leads; the summary of a model."""
+"""Leaderboard, verdicts on leads over baselines, and the summary of an automatic model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dkdist.auto.scoring import EvaluationSet, Score
 
 MODEL_NAME = "this model"
 OUTER, SELECTION = "outer folds", "selection"
-"""What a score comes from: sets that nothing was selected on, or the sets that selected the model."""
+"""Origin of a score: outer folds, which selected nothing, or the sets that selected the model."""
 BETTER, NOT_BETTER, NOT_ESTABLISHED = "better", "not better", "not established"
 BASELINE_TEXTS = {
     CONSTANT: "the constant baseline",
@@ -29,15 +29,15 @@ BASELINE_TEXTS = {
 
 @serializable("Leaderboard")
 class Leaderboard(list[dict[str, Any]]):
-    """Entries, best first: those scored on outer folds, then those with selection scores. Notebooks show a table."""
+    """Entries, best first: scores on outer folds, then selection scores. Notebooks show a table."""
 
     def check_loaded(self) -> None:
         """Raise ValueError unless every entry is a dict of plain values with a name."""
         for entry in self:
-            named = isinstance(entry, dict) and isinstance(entry.get("name"), str)
-            if not named or any(not isinstance(value, (str, int, float)) for value in entry.values()):
+            has_name = isinstance(entry, dict) and isinstance(entry.get("name"), str)
+            if not has_name or any(not isinstance(value, (str, int, float)) for value in entry.values()):
                 raise ValueError(
-                    f"a leaderboard has the entry {entry!r:.80}, expected a dict of plain values"
+                    f"A leaderboard entry must be a dict of plain values with a name; got {entry!r:.80}."
                 )
 
     def _repr_html_(self) -> str:
@@ -56,14 +56,14 @@ class Leaderboard(list[dict[str, Any]]):
 def make_leaderboard(
     outer: OuterPredictions, trials: Sequence[Any], evaluation: EvaluationSet, score: Score
 ) -> tuple[Leaderboard, dict[str, tuple[float, float]]]:
-    """The leaderboard, and by baseline the lead of the model with its standard error, paired on the outer folds."""
+    """Return the leaderboard, and by baseline the lead of the model with its paired standard error."""
     best = {trial.name: trial for trial in reversed(trials)}
     predictions = outer.predictions
     model_score, jackknife_scores = outer.score(predictions.model, score)
     entries = [
         _entry(
-            MODEL_NAME, model_score, standard_error(jackknife_scores), OUTER, seconds=sum(trial.seconds for trial in trials),
-            n_features=sum(trial.n_features for trial in trials),
+            MODEL_NAME, model_score, standard_error(jackknife_scores), OUTER,
+            seconds=sum(trial.seconds for trial in trials), n_features=sum(trial.n_features for trial in trials),
         )
     ]  # fmt: skip
     leads = {}
@@ -99,9 +99,9 @@ def _entry(
 
 
 def _selection_score(values: F64, evaluation: EvaluationSet, score: Score) -> tuple[float, float]:
-    """Mean score over repeats of the inner folds, and its standard error by leaving out each fold."""
+    """Return the mean score over repeats of the inner folds, and its jackknife standard error over folds."""
     all_rows = np.arange(len(evaluation.rows))
-    score_ = float(np.mean([score(repeat_values, evaluation.rows) for repeat_values in values]))
+    mean_score = float(np.mean([score(repeat_values, evaluation.rows) for repeat_values in values]))
     errors = []
     for repeat_values, folds in zip(values, evaluation.repeats, strict=True):
         rows_without_fold = [np.setdiff1d(all_rows, fold) for fold in folds]
@@ -111,13 +111,13 @@ def _selection_score(values: F64, evaluation: EvaluationSet, score: Score) -> tu
             )
             ** 2
         )
-    return score_, float(np.sqrt(np.mean(errors)))
+    return mean_score, float(np.sqrt(np.mean(errors)))
 
 
 @serializable("Evidence")
 @dataclass(frozen=True)
 class Evidence:
-    """What verdicts rest on besides the leads: the p-value, the equivalence margin and the fallback of the model."""
+    """Inputs of verdicts in addition to leads: p-value, equivalence margin, and whether the model is the constant."""
 
     p_value: float
     margin: float
@@ -125,16 +125,16 @@ class Evidence:
 
 
 def equivalence_margin(baseline_score: float, has_unit_scale: bool) -> float:
-    """The lead that a verdict treats as none: 0.02 of accuracy or R^2, else 2 % of the baseline's score."""
+    """Return the largest negligible lead: 0.02 of accuracy or R^2, else 2 % of the score of the baseline."""
     return EQUIVALENCE_MARGIN if has_unit_scale else EQUIVALENCE_MARGIN * abs(baseline_score)
 
 
 def verdict(name: str, lead: float, error: float, evidence: Evidence) -> str:
-    """Whether the model is better than a baseline: "better", "not better" or "not established".
+    """Return whether the model is better than a baseline: "better", "not better" or "not established".
 
     "better": the lead exceeds two standard errors and, over the constant, the p-value is at most 0.05. "not better":
-    the lead plus two standard errors is below the equivalence margin. A model that fell back to the constant
-    establishes nothing, as it makes no use of the sets.
+    the lead plus two standard errors is below the equivalence margin. If the model is the
+    constant, nothing is established, as it does not use the sets.
     """
     if evidence.is_constant:
         return NOT_ESTABLISHED
@@ -144,7 +144,7 @@ def verdict(name: str, lead: float, error: float, evidence: Evidence) -> str:
 
 
 def verdict_sentence(name: str, lead: float, error: float, evidence: Evidence) -> str:
-    """The verdict with the lead, its standard error and their ratio."""
+    """Return the verdict with the lead, its standard error and their ratio."""
     text = BASELINE_TEXTS.get(name, name)
     figures = f"{lead:+.3f} ± {error:.3f}"
     if error > 0:
@@ -170,7 +170,7 @@ def format_summary(
     selected_by: str,
     notes: Sequence[str],
 ) -> str:
-    """The leaderboard and the verdicts as text."""
+    """Return the leaderboard and the verdicts as text."""
     outer = [entry for entry in entries if entry["evaluation"] == OUTER]
     selection = [entry for entry in entries if entry["evaluation"] != OUTER]
     width = max(len(entry["name"]) for entry in entries)

@@ -1,6 +1,6 @@
-"""Rows of all representations of the same sets, made together from one reading of the points; kernels of rows.
+"""Rows of all representations of the same sets from one pass over the points, and kernels of rows.
 
-Kernels are linear, or Gaussian at some widths, averaged over the images of one of the two sets.
+Kernels are linear, or Gaussian at several widths, averaged over the images (symmetries) of one of the two sets.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.linear.kernel_ridge import squared_distances
 from dkdist.sets import SampleSets
 
-ZERO_DISTANCE_RTOL = (
-    1e-6  # of the squared lengths of two rows: a squared distance that is rounding of float32
-)
+# Squared distances below this fraction of both squared norms are rounding (tests/automatic/test_row_kernels.py).
+ZERO_DISTANCE_RTOL = 1e-6
 
 
 @serializable("View")
 @dataclass(frozen=True)
 class FittedRepresentation:
-    """A representation that was fitted: its specification, the leaf it stands on, and the columns of its images."""
+    """A fitted representation: parameters, leaf of the feature graph, and column permutations of its images."""
 
     entry: Representation
     spec: Any
@@ -41,40 +40,40 @@ class FittedRepresentation:
     images: tuple[I64, ...] = ()
 
     def of(self, rows: Mapping[int, F32]) -> list[F32]:
-        """Its rows (n, m), and those of its images, among the rows of all leaves."""
+        """Return its rows (n, m) and those of its images from the rows of all leaves."""
         view_rows = rows[self.leaf]
         return [view_rows, *(view_rows[:, columns] for columns in self.images)]
 
     @property
     def n_features(self) -> int:
-        """Columns of a row."""
+        """Number of columns of a row."""
         return int(self.spec.n_features)
 
 
 @dataclass(frozen=True)
 class Views:
-    """All views of a collection, and the trees of features that make their rows."""
+    """All fitted representations of a collection, and the parameters of each leaf."""
 
     views: tuple[FittedRepresentation, ...]
     specs: tuple[Any, ...]
 
     @property
     def trees(self) -> SharedFeatureGraph:
-        """One root for each leaf."""
+        """Feature graph with one root per leaf."""
         return SharedFeatureGraph(tuple(Node(spec, (), leaf) for leaf, spec in enumerate(self.specs)))
 
     @property
     def row_bytes(self) -> int:
-        """What a set's rows of all leaves take, and those of the images of one view."""
+        """Bytes of the rows of a set for all leaves and the images of one view."""
         images = max((len(view.images) * view.n_features for view in self.views), default=0)
         return 4 * (images + sum(int(spec.n_features) for spec in self.specs))
 
     def data(self, sets: Sets) -> SearchData:
-        """The sets with these trees."""
+        """Return the sets with the feature graph."""
         return SearchData(sets, self.trees, [spec.n_features for spec in self.specs], False)
 
     def standardised(self, rows: Mapping[int, F32]) -> tuple[Views, dict[int, F32]]:
-        """With the columns standardised of those that ask for it, by the rows of some sets; and these rows."""
+        """Standardise columns by the rows of some sets where requested; return the views and these rows."""
         specs, standardised_rows, views = list(self.specs), dict(rows), []
         for view in self.views:
             spec = view.spec
@@ -86,7 +85,7 @@ class Views:
 
 
 def fit_views(entries: Sequence[Representation], sample: SampleSets) -> Views:
-    """All representations that a sample of sets has, fitted on it, not standardised yet; equal ones share a leaf."""
+    """Fit representations to a sample, without standardisation; equal parameters share a leaf."""
     leaves: dict[Any, int] = {}
     maps: dict[str, tuple[SetPCA, SampleSets]] = {}
     views = []
@@ -110,14 +109,14 @@ def fit_views(entries: Sequence[Representation], sample: SampleSets) -> Views:
 def _fit_map(
     maps: dict[str, tuple[SetPCA, SampleSets]], set_map: SetPCA, sample: SampleSets
 ) -> tuple[SetPCA, SampleSets]:
-    """What comes before an embedding, fitted, and the sample through it; those alike are one."""
+    """Return a fitted map of sets and the mapped sample; equal maps are fitted once."""
     if (key := repr(set_map)) not in maps:
         maps[key] = set_map, set_map.fit_transform(sample)
     return maps[key]
 
 
 def compute_rows(views: Views, sets: Sets, leaves: Sequence[int]) -> dict[int, F32]:
-    """Rows (n_sets, m) float32 of each of the leaves; points are read once."""
+    """Return rows (n_sets, m) float32 of each leaf; points are read once."""
     parts = _rows_by_block(views, sets, leaves)
     return {leaf: np.concatenate([part[leaf] for part in parts]) for leaf in leaves}
 
@@ -125,7 +124,7 @@ def compute_rows(views: Views, sets: Sets, leaves: Sequence[int]) -> dict[int, F
 def extend_rows(
     views: Views, sets: Sets, requested: I64, rows: Mapping[int, F32], previous: I64, leaves: Sequence[int]
 ) -> dict[int, F32]:
-    """`compute_rows` the ``wanted`` sets, of which ``rows`` are those that are ``known``; both rise."""
+    """Return rows of the ``requested`` sets; ``rows`` belong to the ``previous`` ones. Both are ascending."""
     is_known = np.isin(requested, previous, assume_unique=True)
     parts, missing = _rows_by_block(views, sets[requested[~is_known]], leaves), np.flatnonzero(~is_known)
     extended = {}
@@ -140,7 +139,7 @@ def extend_rows(
 
 
 def _rows_by_block(views: Views, sets: Sets, leaves: Sequence[int]) -> list[dict[int, F32]]:
-    """The rows of each block of sets."""
+    """Return the rows of each block of sets by leaf."""
     data = views.data(sets)
     blocks, features = data.blocks(leaves, simultaneous=True), data.features(leaves)
     return map_blocks(
@@ -164,22 +163,24 @@ class StandardisedSpec(EmbeddingWrapperParams["StandardisedParameters"]):
     def check_loaded(self) -> None:
         """Raise ValueError unless the embedding has as many columns."""
         if len(self.centre) != self.n_features:
-            raise ValueError(f"{len(self.centre)} columns are standardised of {self.n_features}")
+            raise ValueError(
+                f"centre must have {self.n_features} entries, one per column; got {len(self.centre)}."
+            )
 
     @classmethod
     def of(cls, embedding: Any, rows: F32) -> StandardisedSpec:
-        """By the mean and standard deviation of some rows (n, m); constant columns become zero."""
+        """Return the parameters for the mean and standard deviation of rows (n, m); constant columns become 0."""
         scale = rows.std(axis=0, dtype=np.float64)
         inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
         return cls(embedding, tuple(rows.mean(axis=0, dtype=np.float64).tolist()), tuple(inverse.tolist()))
 
     @property
     def domain(self) -> Domain | None:
-        """The embedding's."""
+        """Domain of the embedding."""
         return self.embedding.domain  # type: ignore[no-any-return]
 
     def of_rows(self, rows: F32) -> F32:
-        """Standardised rows, of rows (n, m) of the embedding."""
+        """Return standardised rows of rows (n, m) of the embedding."""
         return np.asarray((rows - np.array(self.centre)) * np.array(self.inverse), np.float32)
 
     def _build(self) -> StandardisedParameters:
@@ -187,7 +188,7 @@ class StandardisedSpec(EmbeddingWrapperParams["StandardisedParameters"]):
 
 
 class StandardisedParameters(FittedParams[StandardisedSpec]):
-    """The embedding's tables."""
+    """Fitted parameters of a standardised embedding."""
 
     def __init__(self, spec: StandardisedSpec) -> None:
         self.spec = spec
@@ -195,11 +196,11 @@ class StandardisedParameters(FittedParams[StandardisedSpec]):
         self._inverse = np.array(spec.inverse)
 
     def embed(self, sets: SampleSets) -> F32:
-        """Standardised rows: (n_sets, m) float32."""
+        """Return standardised rows (n_sets, m) float32."""
         return self.spec.of_rows(self._embedding.embed(sets))
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """(q, k) influence of points ``at`` (q, d): the embedding's, by the derivative of its own columns."""
+        """Return the influence (q, k) of points ``at`` (q, d) through the scaled columns of the embedding."""
         places = None if at is one.relative else at
         return point_influences(self._embedding, one, self._inverse[:, None] * gradient, places)
 
@@ -214,11 +215,11 @@ class RowKernel:
 
     @property
     def name(self) -> str:
-        """What a leaderboard says of it."""
+        """Name for the leaderboard."""
         return "linear" if self.sigma is None else f"Gaussian, sigma {self.sigma:.3g}"
 
     def of(self, X: F64, Y: Sequence[Any], centre: Any) -> F64:
-        """(n, k): the mean over the images ``Y[0], Y[1], ...`` of the second sets, each (k, m)."""
+        """Return the kernel (n, k), averaged over the images ``Y[0], Y[1], ...`` (k, m) of the second sets."""
         if self.sigma is None:
             return np.asarray((X - centre) @ ((Y[0] - centre) / self.scale).T)
         total = np.zeros((len(X), len(Y[0])))
@@ -227,13 +228,13 @@ class RowKernel:
         return total / len(Y)
 
     def of_distances(self, d2: F64) -> F64:
-        """The Gaussian of squared distances."""
+        """Return the Gaussian kernel of squared distances."""
         assert self.sigma is not None
         k = d2 * (-1 / (2 * self.sigma**2))
         return np.exp(k, out=k)
 
     def gradient(self, x: F64, Y: Sequence[Any], duals: F64, centre: Any) -> F64:
-        """(m, t) derivative by x (m,) of sum_j k(x, y_j) duals_j."""
+        """Return the derivative (m, t) of sum_j k(x, y_j) duals_j by x (m,)."""
         if self.sigma is None:
             return np.asarray(((Y[0] - centre) / self.scale).T @ duals)
         total = np.zeros((len(x), duals.shape[1]))
@@ -244,10 +245,10 @@ class RowKernel:
 
 
 class PairwiseRows:
-    """Rows (n, m) and their images, all against all: distances are found once for every kernel.
+    """Kernel matrices of rows (n, m) and their images, from distances that are computed once.
 
-    Products are float32, in half the time of float64: squared distances are off by some 1e-7 of the squared lengths of
-    rows about their mean, and kernel matrices by far less than any penalty that is tried.
+    Products are float32, which takes half the time of float64. Squared distances have errors of about 1e-7 of the
+    squared norms of centred rows, so errors of kernel matrices are far below the smallest penalty.
     """
 
     def __init__(self, rows: Sequence[F32]) -> None:
@@ -257,7 +258,7 @@ class PairwiseRows:
         self._d2 = self._distances(self._X, self._squares)
 
     def kernels(self) -> list[RowKernel]:
-        """Those to try; linear ones alone know no images."""
+        """Return the candidate kernels; the linear kernel supports no images."""
         scale = float(self._squares.mean())
         linear = [RowKernel(None, scale)] if not self._images and scale > 0 else []
         d2 = self._d2[np.triu_indices(len(self._d2), 1)]
@@ -265,7 +266,7 @@ class PairwiseRows:
         return linear + [RowKernel(width * median) for width in WIDTH_FACTORS if median > 0]
 
     def matrices(self, kernels: Sequence[RowKernel]) -> list[F64]:
-        """(n, n) of every kernel, the mean over the images of the second sets."""
+        """Return the matrix (n, n) of every kernel, averaged over the images of the second sets."""
         matrices = [
             self._linear(kernel) if kernel.sigma is None else kernel.of_distances(self._d2)
             for kernel in kernels
@@ -280,14 +281,14 @@ class PairwiseRows:
         return matrices
 
     def _distances(self, others: F32, squares: F64) -> F64:
-        """(n, k) squared, of all rows to others about the same middle; exactly 0 where rounding is all there is."""
+        """Return squared distances (n, k) to ``others``, centred like the rows; values below rounding are 0."""
         total = self._squares[:, None] + squares
         d2 = total - 2.0 * (self._X @ others.T)
         d2[d2 < ZERO_DISTANCE_RTOL * total] = 0.0
         return np.asarray(d2)
 
     def _linear(self, kernel: RowKernel) -> F64:
-        """Products of rows about their mean, from distances."""
+        """Return products of centred rows, computed from distances."""
         products = self._squares[:, None] + self._squares
         products -= self._d2
         products *= 0.5 / kernel.scale

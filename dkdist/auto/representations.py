@@ -1,6 +1,6 @@
-"""What is tried on a collection: the ways to see a set as a row that its kind, dimension and sizes allow.
+"""Candidate representations of a collection, chosen by the kind, dimension and sizes of its sets.
 
-How large a set is, as a row of its own: the baseline that says whether sizes alone tell the target.
+`SizesSpec` is the baseline that uses set sizes only.
 """
 
 from __future__ import annotations
@@ -48,29 +48,29 @@ from dkdist.sets import SampleSets
 @serializable("SizesSpec")
 @dataclass(frozen=True)
 class SizesSpec(Params[Any]):
-    """The logarithm of the number of points, for sets of ``n_dims`` dimensions."""
+    """Parameters of the embedding by the logarithm of the number of points."""
 
     n_dims: int
     domain: None = None
     n_features: int = 1
 
     def embed(self, sets: SampleSets) -> F32:
-        """log n of each set: (n_sets, 1) float32."""
+        """Return log n of each set: (n_sets, 1) float32."""
         return np.log(sets.sizes)[:, None].astype(np.float32)
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """Zero: a point that counts more does not change how many there are."""
+        """Return zeros: the weight of a point does not change the number of points."""
         return np.zeros((len(at), gradient.shape[1]))
 
 
 @serializable("Representation")
 @dataclass(frozen=True)
 class Representation:
-    """One way to see a set as a row: an embedding not fitted yet, and what becomes of its rows.
+    """A candidate representation: an unfitted embedding and the processing of its rows.
 
-    ``before`` maps sets to sets first; of ``paired`` ones nothing is left where the data ask for no pairs.
-    Columns of unlike units are ``standardised``. ``images`` are the symmetries of the axes that a kernel of such rows
-    is averaged over. A ``baseline`` is what anybody would have tried first.
+    ``before`` maps sets to sets first. A ``paired`` representation is dropped if no pairs are selected. Columns with
+    different units are ``standardised``. ``images`` are symmetries of the axes over which kernels are averaged. A
+    ``baseline`` is one of the simple representations that models are compared with.
     """
 
     family: str
@@ -81,30 +81,30 @@ class Representation:
     images: tuple[Element, ...] = ()
     before: SetPCA | None = None
     paired: bool = False
-    tree_seed: int | None = None  # of bagged trees on the rows; None for kernel ridge regression
+    tree_seed: int | None = None  # seed of bagged trees; None: kernel ridge regression
 
 
 def representations(sample: SampleSets, families: Sequence[str] | None, seed: int) -> list[Representation]:
-    """What to try on sets like the sample, simple ones first; all families, or the ``wanted`` ones and baselines."""
+    """Return candidates for sets like the sample, simple ones first: all families, or some and the baselines."""
     candidates = [
         entry for maker in (TEXT_MAKERS if is_text(sample) else POINT_MAKERS) for entry in maker(sample, seed)
     ]
-    if families is None:  # of many dimensions components have the pairs, at a fraction of the cost
+    if families is None:  # in many dimensions, pairs of components cost less
         return [e for e in candidates if e.family != "pairs" or sample.n_dims <= MAX_COMPONENTS]
     return [entry for entry in candidates if entry.baseline or entry.family in families]
 
 
 def is_text(sample: SampleSets) -> bool:
-    """Whether sets are strings, whose codes are no coordinates."""
+    """Return whether sets are strings."""
     return sample.alphabet is not None or sample.relative.dtype.kind == "u"
 
 
 def user_representations(embeddings: Sequence[Any]) -> list[Representation]:
-    """Embeddings of the user, and other transformers of sets to rows, as candidates."""
+    """Return embeddings and transformers of the user as candidates."""
     for embedding in embeddings:
         if isinstance(embedding, type) or not (hasattr(embedding, "fit") and hasattr(embedding, "transform")):
             raise TypeError(
-                f"a candidate must be a name, an embedding or a transformer of sets; got {embedding!r}"
+                f"candidates must contain names, embeddings or transformers of sets; got {embedding!r}."
             )
     return [
         Representation("own", f"{type(e).__name__} {i}", clone(e, safe=False))
@@ -162,7 +162,9 @@ def _pair_embedding() -> DivergenceEmbedding:
 
 def _symmetric(sample: SampleSets, seed: int) -> Iterator[Representation]:
     d = sample.n_dims
-    axes = [j for j in range(d) if np.ptp(sample.relative[:, j]) > 0]  # a flat one is like no other
+    axes = [
+        j for j in range(d) if np.ptp(sample.relative[:, j]) > 0
+    ]  # constant axes have no symmetric partner
     if d > 3 or not axes:
         return
     h = BANDWIDTHS[1]
@@ -212,7 +214,7 @@ def _edit_distances(sample: SampleSets, seed: int) -> Iterator[Representation]:
     for gamma, label in ((0, "edit distances"), ("auto", "exponentials of edit distances")):
         embedding = _distance_embedding("levenshtein", sample, seed, gamma, sampler="object")
         yield Representation("levenshtein", label, embedding, standardised=True)
-    # Distances look at some 1,024 of the strings: the longest of all need not be among these.
+    # References are 1,024 of the strings, which may omit the longest ones.
     longest = int(np.quantile(sample.sizes, 1.0 if len(sample) <= 1024 else 0.99, method="lower"))
     for min_length, max_length in ((2, 8), (16, 60)):
         if longest >= min_length:
@@ -243,8 +245,8 @@ def _trees(sample: SampleSets, seed: int) -> Iterator[Representation]:
 
 RepresentationMaker = Callable[[SampleSets, int], Iterator[Representation]]
 POINT_MAKERS: tuple[RepresentationMaker, ...] = (
-    _sizes, _moments, _sliced, _densities, _pair_densities, _components, _kernel_means, _symmetric, _set_distances, _series,
-    _trees,
+    _sizes, _moments, _sliced, _densities, _pair_densities, _components, _kernel_means, _symmetric, _set_distances,
+    _series, _trees,
 )  # fmt: skip
 TEXT_MAKERS: tuple[RepresentationMaker, ...] = (_sizes, _ngrams, _edit_distances)
 FAMILIES = (
@@ -254,7 +256,7 @@ FAMILIES = (
 
 
 def serial_correlation(sample: SampleSets) -> float:
-    """How alike neighbouring points of a set are: correlation with the next point, the best dimension's."""
+    """Return the largest correlation of any dimension between consecutive points of a set."""
     x, offsets = sample.relative.astype(np.float64), sample.offsets
     group = np.repeat(np.arange(len(sample)), sample.sizes)
     x = x - (np.add.reduceat(x, offsets[:-1], axis=0) / sample.sizes[:, None])[group]
@@ -264,10 +266,7 @@ def serial_correlation(sample: SampleSets) -> float:
 
 
 def fit_spec(entry: Representation, sample: SampleSets) -> Any:
-    """The specification of the representation's rows; None if it has no pairs that it is for.
-
-    It is from a sample of sets, which went through what comes ``before``.
-    """
+    """Fit a representation to a sample, already mapped by ``before``; None if it needs pairs and selects none."""
     if entry.embedding is None:
         return SizesSpec(sample.n_dims)
     fitted: Any = entry.embedding.fit(sample)

@@ -1,7 +1,7 @@
-"""Sets with their targets, and the error of predictions: squared errors of numbers, log losses of classes.
+"""Training data of automatic models, and errors of predictions: squared errors of numbers, log losses of classes.
 
-Squared errors of decision values prefer narrow kernels, which say little of any set, to wider ones that tell more of
-them right. So classes are judged by their probabilities softmax(beta v), with the one beta that does best.
+Squared errors of decision values prefer narrow kernels to wider ones that classify more sets correctly. So classes are
+compared by the log loss of softmax(beta v), with the best beta for all rows.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ class EvaluationSet:
 
     @cached_property
     def folds_by_length(self) -> FoldsByLength:
-        """The folds of all repeats, grouped by length as `left_out` takes them."""
+        """Folds of all repeats, grouped by length for `cross_validated_values`."""
         return folds_by_length(self.repeats)
 
     def loss(self, values: F64) -> float:
-        """Mean error of predictions (n_repeats, n, t), or the negative criterion."""
+        """Return the mean error of predictions (n_repeats, n, t), or the negative criterion."""
         if self.criterion is not None:
             return -float(np.mean([self.criterion(one, self.rows) for one in values]))
         return float(self._errors(values) @ self.weights / len(self.y))
 
     def is_significantly_worse(self, values: F64, others: F64) -> bool:
-        """Whether predictions are worse than others by `SIGNIFICANCE_Z` standard errors of the paired difference."""
+        """Return whether predictions are worse by `SIGNIFICANCE_Z` standard errors of the paired difference."""
         if self.criterion is not None:
             return False
         mean, standard_error = self._paired(values, others)
         return mean > SIGNIFICANCE_Z * standard_error
 
     def beats_constant(self, values: F64) -> bool:
-        """Whether predictions beat the constant by one standard error of the paired difference, or by the criterion.
+        """Return whether predictions beat the constant by one standard error of the paired difference.
 
         The one-standard-error rule (Breiman et al., Classification and regression trees, 1984, section 3.4.3): the
         simplest model within one standard error of the best is preferred.
@@ -73,14 +73,14 @@ class EvaluationSet:
         return mean > standard_error
 
     def calibration(self, values: F64) -> F64 | None:
-        """The calibration of decision values (n_repeats, n, t), from their mean over repeats; None for numbers."""
+        """Return the calibration of the mean over repeats of values (n_repeats, n, t); None for numbers."""
         if self.classes is None:
             return None
         return fit_calibration(values.mean(axis=0), self.classes, max(2, self.y.shape[1]), self.weights)
 
     @property
     def constant_values(self) -> F64:
-        """The weighted mean target of the rows outside each fold: (n_repeats, n, t)."""
+        """Weighted mean targets of the rows outside each fold, (n_repeats, n, t)."""
         values = np.empty((len(self.repeats), *self.y.shape))
         total, weight = self.weights @ self.y, self.weights.sum()
         for repeat_values, folds in zip(values, self.repeats, strict=True):
@@ -90,7 +90,7 @@ class EvaluationSet:
         return values
 
     def _paired(self, values: F64, others: F64) -> tuple[float, float]:
-        """Mean and standard error of the difference of errors; rows of one group count as one observation."""
+        """Return mean and standard error of the difference of errors; a group counts as one observation."""
         excess = (self._errors(values) - self._errors(others)) * self.weights
         n = len(excess)
         mean = float(excess.mean())
@@ -101,17 +101,16 @@ class EvaluationSet:
         return mean, float(np.sqrt(centred @ centred)) / n
 
     def _errors(self, values: F64) -> F64:
-        """Error (n,) of each row, averaged over repeats."""
+        """Return the error (n,) of each row, averaged over repeats."""
         if self.classes is None:
             return np.asarray(((values - self.y) ** 2).sum(axis=2).mean(axis=0))
         return log_losses(values, self.classes, self.weights)
 
 
 def log_losses(values: F64, classes: I64, weights: F64) -> F64:
-    """(n,) mean over repeats of -log p of each row's class, of decision values (n_repeats, n, t).
+    """Return -log p (n,) of the class of each row, averaged over repeats, of decision values (n_repeats, n, t).
 
-    A share of 1 / (n + 2) of each row is counted for the other classes (Platt 1999): few rows that are all right say
-    little of how sure one may be.
+    The other classes get 1 / (n + 2) of each row (Platt 1999), as few correct rows do not justify high confidence.
     """
     v = np.concatenate([-values, values], axis=2) if values.shape[2] == 1 else values
     class_index = np.broadcast_to(classes[:, None], (*v.shape[:2], 1))
@@ -124,10 +123,10 @@ def log_losses(values: F64, classes: I64, weights: F64) -> F64:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Sets (None where only targets count), targets (n, t), weights (n,) with mean 1, classes and groups (n,) if any.
+    """Sets (None if only targets are used), targets (n, t), weights (n,) with mean 1, optional classes and groups.
 
-    ``positions`` (n,) are those of the sets in the call of ``fit``. ``fold_labels`` (n,) are folds that the user's
-    splitter chose, or None. ``criterion`` is what a choice maximises; None means squared error or log loss.
+    ``positions`` (n,) are those of the sets in the call of ``fit``. ``fold_labels`` (n,) are folds of the
+    splitter of the user, or None. ``criterion`` is maximised by the selection; None: squared error or log loss.
     """
 
     sets: Any
@@ -145,7 +144,7 @@ class TrainingData:
         return len(self.y)
 
     def take(self, rows: I64) -> TrainingData:
-        """The same for some rows, ascending."""
+        """Return the data of some rows, ascending."""
         if len(rows) == len(self):
             return self
         weights = self.weights[rows]
@@ -158,7 +157,7 @@ class TrainingData:
         )
 
     def permuted(self, rng: np.random.Generator) -> TrainingData:
-        """Targets, with their weights, permuted among sets; among groups of one target each, else within groups."""
+        """Permute targets and weights among sets; among groups if each has one target, else within groups."""
         order = self._permutation(rng)
         classes = None if self.classes is None else self.classes[order]
         return replace(
@@ -182,7 +181,7 @@ class TrainingData:
         return order
 
     def evaluation_set(self, rows: I64) -> EvaluationSet:
-        """Targets and inner folds of some rows, which candidates are compared by."""
+        """Return targets and inner folds of some rows, for the comparison of candidates."""
         data = replace(self, sets=None).take(rows)
         classes = None if data.classes is None else np.unique(data.classes, return_inverse=True)[1]
         repeats = repeated_folds(len(data), classes, data.groups, data.cv, data.fold_labels, data.seed)
@@ -192,5 +191,5 @@ class TrainingData:
 
     @property
     def constant(self) -> F64:
-        """The weighted mean target (t,): what is predicted without looking at the sets."""
+        """Weighted mean target (t,), the prediction of the constant baseline."""
         return np.average(self.y, axis=0, weights=self.weights)

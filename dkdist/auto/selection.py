@@ -7,8 +7,8 @@ average ─┬─ up to 4,000 sets: exact kernels
 
 `BudgetPlanner` predicts the time of the final fit from that of the trials, and drops members or random features that do
 not fit into the budget. Kernels take n^3 operations, rows a constant time per set, random features n D^2 operations per
-member and solutions for five penalties. Predictions are accurate to a small factor; a warning reports a fit that exceeds
-the budget even at its smallest size.
+member and solutions for five penalties. Predictions are accurate to a small factor. A warning reports a fit whose
+smallest size exceeds the budget.
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ class BudgetPlanner:
 
     def _warn_over_budget(self, seconds: float) -> None:
         warnings.warn(
-            f"Fitting the best candidate on {self.n} sets needs about {seconds:.2g} s, but {self.budget.remaining:.2g} s "
-            f"of the budget of {self.budget.seconds:.3g} s remain. Increase the budget, or pass fewer sets or cheaper "
-            "candidates.",
+            f"Fitting the best candidate on {self.n} sets needs about {seconds:.2g} s, but {self.budget.remaining:.2g} "
+            f"s of the budget of {self.budget.seconds:.3g} s remain. Increase the budget, or pass fewer sets or "
+            "cheaper candidates.",
             stacklevel=find_stacklevel(),
         )
 
@@ -247,8 +247,8 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
     else:
         best_part = ensemble.parts[average.members.index(best)]
     return SelectedModel(
-        scaler, predictor, ensemble, baselines, trials, evaluation, best, best_part, is_constant, calibration, background,
-        data.constant,
+        scaler, predictor, ensemble, baselines, trials, evaluation, best, best_part, is_constant, calibration,
+        background, data.constant,
     )  # fmt: skip
 
 

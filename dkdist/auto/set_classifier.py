@@ -1,4 +1,4 @@
-"""`SetClassifier`: classes of sample sets with no choice to make, and how sure, and why."""
+"""`SetClassifier`: automatic classification of sample sets with evaluation, probabilities and explanations."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class SetClassifier(ClassifierMixin, SetLearner):
         "sliced-wasserstein", "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein", "ngrams"; or
         embeddings and other transformers of sets. Baselines are always tried.
     class_weight : None, "balanced" or dict, default=None
-        As in scikit-learn: "balanced" lets every class count the same, however many sets it has.
+        As in scikit-learn; "balanced" gives all classes the same total weight.
     scoring : str, callable or None, default=None
-        What the selection maximises and the leaderboard shows. None selects by log loss, which is steadier, and shows
-        accuracy.
+        Score that the selection maximises and the leaderboard shows. None selects by log loss, which has less noise,
+        and shows accuracy.
     cv : "auto", int or splitter, default="auto"
         Outer folds: ten up to 300 sets (up to 100 sets fewer, but five or more, if that divides the classes evenly),
         five up to 600, three up to 2,000, one hold-out beyond: a fifth of the sets, above 4,000 sets a tenth (500 to
@@ -57,18 +57,18 @@ class SetClassifier(ClassifierMixin, SetLearner):
         size of the smallest class, or to the number of groups. A splitter gives the outer folds (up to
         2,000 sets); the inner folds are the remaining ones.
     budget : None, seconds, or dict of "seconds" and "memory" (bytes), default=None
-        With a budget of time there is one outer hold-out of a fifth, which gets a third of the time. No candidate is
-        begun when half of a selection's time is gone; what is running comes to its end. The final fit takes as many
-        candidates and random features as its estimated time allows, and a warning says if one alone takes longer.
-        Where memory is short fewer sets are compared and fewer random features made; blocks of sets come on top. With a
-        budget of time, the selection depends on the machine.
+        With a limit of seconds there is one outer hold-out of a fifth, which gets a third of the time. No candidate
+        starts after half of the time of a selection; running ones finish. The final fit uses as many candidates and
+        random features as its estimated time allows, and a warning reports if a single one takes longer. With a limit
+        of memory, fewer sets are compared and fewer random features are used; blocks of sets take additional memory.
+        With a limit of seconds, the selection depends on the machine.
     n_permutations : None or int, default=None
-        Repeat selection and evaluation with so many permutations of the targets for an exact ``p_value_``; each costs
-        as much as the evaluation. None: a conservative p-value from the outer predictions at no cost.
+        Repeat selection and evaluation with this number of permutations of the targets for an exact ``p_value_``; each
+        costs as much as the evaluation. None: a conservative p-value from the outer predictions at no cost.
     verbose : bool, default=False
         Show progress, and one line while functions are compiled.
     random_state : int, Generator or None, default=None
-        Decides the folds, the sets that choices are made by, and random directions and features.
+        Determines the folds, the sets for the selection, and random directions and features.
 
     Attributes
     ----------
@@ -89,18 +89,18 @@ class SetClassifier(ClassifierMixin, SetLearner):
     judged_ : int64 array
         Positions of the sets that the outer folds predicted.
     best_estimator_ : Pipeline
-        The best single candidate, fitted, of public parts. `save_model` keeps it, and the whole model.
+        The best single candidate as a fitted pipeline of public estimators. `save_model` saves it and the whole model.
     best_name_ : str
         Its name on the leaderboard.
-    background_ : SampleSets, or None of strings
-        Up to 16 of the sets, of up to 512 points each, that `explain` compares with.
+    background_ : SampleSets, or None for strings
+        Up to 16 of the sets, with up to 512 points each, for `explain` by dimension.
     n_features_in_ : int
 
     Raises
     ------
     ValueError
-        For one class, a class of fewer than two sets, weights or groups that do not fit, unknown candidates, a budget
-        too small for one.
+        For a single class, a class of fewer than 2 sets, weights or groups of another length, unknown candidates, or a
+        budget that is too small for one candidate.
     SampleSetError, StoreFormatError
         As embeddings do, naming the set.
 
@@ -166,7 +166,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
     ) -> SetClassifier:
-        """Choose and fit.
+        """Select and fit a model.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         sets, labels = check_sets(X, text=True), column_or_1d(y, warn=True)
         if len(labels) != len(sets):
             raise ValueError(
-                f"X has {len(sets)} sets but y has {len(labels)} targets: give one for every set"
+                f"y must have one target for each of the {len(sets)} sets of X; got {len(labels)} targets."
             )
         self.classes_, index = as_classes(labels)
         n_classes = len(self.classes_)
@@ -216,13 +216,13 @@ class SetClassifier(ClassifierMixin, SetLearner):
         return self
 
     def _class_sizes(self, index: I64) -> I64:
-        """Sets of each class, two or more; ValueError naming the first class with fewer."""
+        """Return the number of sets of each class; ValueError for a class with fewer than 2."""
         sizes = np.bincount(index, minlength=len(self.classes_))
         if sizes.min() < 2:
             small = int(np.argmin(sizes >= 2))
             raise ValueError(
-                f"every class must have 2 sets or more (of weight above 0); found {sizes[small]} of class "
-                f"{self.classes_.tolist()[small]!r}. Give more sets of it, or leave it out"
+                f"y must have at least 2 sets of weight above 0 per class; got {sizes[small]} of class "
+                f"{self.classes_.tolist()[small]!r}. Add sets of this class or remove it."
             )
         return sizes
 
@@ -236,17 +236,18 @@ class SetClassifier(ClassifierMixin, SetLearner):
         return note + (advice if self.class_weight is None else "")
 
     def check_loaded(self) -> None:
-        """Raise ValueError unless loaded attributes fit each other and can be shown."""
+        """Raise ValueError for inconsistent loaded attributes."""
         k, t = len(self.classes_), self.machine_.n_outputs
-        found = t, len(self.sets_.by_class), self.calibration_.shape, self.classes_.shape, self._labels.shape
-        if k < 2 or found != (1 if k == 2 else k, k, (2,), (k,), self._used.shape):
+        shapes = t, len(self.sets_.by_class), self.calibration_.shape, self.classes_.shape, self._labels.shape
+        if k < 2 or shapes != (1 if k == 2 else k, k, (2,), (k,), self._used.shape):
             raise ValueError(
-                f"the model has {k} classes, {t} outputs, sets of {found[1]} classes, a calibration of shape "
-                f"{found[2]} and labels of shape {found[4]}, which do not fit"
+                f"The model has {k} classes, {t} outputs, sets of {shapes[1]} classes, a calibration of shape "
+                f"{shapes[2]} and labels of shape {shapes[4]}, which are inconsistent."
             )
         if self.prior_.shape != (k,) or not (self.prior_ > 0).all() or not 0 <= self.shrinkage_ <= 1:
             raise ValueError(
-                f"the prior of {k} classes is {self.prior_!r:.80}, with shrinkage {self.shrinkage_}"
+                f"prior_ must be {k} probabilities and shrinkage_ between 0 and 1; got {self.prior_!r:.80} and "
+                f"{self.shrinkage_}."
             )
         super().check_loaded()
 
@@ -264,7 +265,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         return made
 
     def _scored_by(self, labels: NDArray[Any]) -> Any:
-        """The score of predictions (n, t) for some sets."""
+        """Return the score of predictions (n, t) for some sets."""
         classes = self.classes_
         if self.scoring is None:
             return lambda values, rows: float((classes[largest(values)] == labels[rows]).mean())
@@ -273,7 +274,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         return lambda values, rows: float(scorer(_Fixed(classes), values, labels[rows]))
 
     def decision_function(self, X: Any) -> F64:
-        """Decision values: (n,), positive for ``classes_[1]``, or (n, n_classes).
+        """Return decision values (n,), positive for ``classes_[1]``, or (n, n_classes).
 
         Parameters
         ----------
@@ -287,19 +288,19 @@ class SetClassifier(ClassifierMixin, SetLearner):
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of every set, (n,): that of the largest decision value."""
+        """Return the class with the largest decision value of every set, (n,)."""
         values = self._values(X)
         return self.classes_[largest(values)]
 
     def predict_proba(self, X: Any) -> F64:
-        """Probabilities (n, n_classes) of the classes, calibrated on sets that were left out; rows sum to one."""
+        """Return class probabilities (n, n_classes), calibrated on held-out sets; rows sum to 1."""
         return self._probabilities(self._values(X))
 
     def _probabilities(self, values: F64) -> F64:
         return self._shrunk(log_probabilities(values, self.calibration_))
 
     def _shrunk(self, logits: F64) -> F64:
-        """Probabilities (n, n_classes) between calibrated ones and the frequencies of the classes."""
+        """Return calibrated probabilities (n, n_classes), shrunk towards the class frequencies."""
         return np.asarray(
             softmax(self.shrinkage_ * logits + (1 - self.shrinkage_) * np.log(self.prior_), axis=1)
         )
@@ -307,7 +308,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
     def predict_set(
         self, X: Any, coverage: float = 0.9, class_conditional: bool = False
     ) -> NDArray[np.bool_]:
-        """Which classes it may be: (n, n_classes) bool, the true one among them with a probability of ``coverage``.
+        """Return prediction sets (n, n_classes) bool that contain the true class with probability ``coverage``.
 
         The least ambiguous sets (Sadinle, Lei, Wasserman 2019), conformal by sets that were left out; never empty. With
         ``class_conditional`` that holds within every class, which costs larger sets: take it where a rare class must
@@ -322,7 +323,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         return np.ones(t), np.zeros(t), t == 1
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Share of the sets whose class is predicted right, or what ``scoring`` says."""
+        """Return the accuracy, or the score by ``scoring``."""
         check_is_fitted(self)
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         if self.scoring is None:
@@ -331,12 +332,12 @@ class SetClassifier(ClassifierMixin, SetLearner):
 
 
 def largest(values: F64) -> I64:
-    """The index of each row's class, from decision values (n, 1) or (n, n_classes)."""
+    """Return class indices (n,) of decision values (n, 1) or (n, n_classes)."""
     return (values[:, 0] > 0).astype(np.int64) if values.shape[1] == 1 else values.argmax(axis=1)
 
 
 class _Fixed(ClassifierMixin, BaseEstimator):
-    """A classifier whose sets are decision values already, for scorers."""
+    """A classifier of decision values, for scorers."""
 
     def __init__(self, classes: Any = ()) -> None:
         self.classes = classes

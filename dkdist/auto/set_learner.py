@@ -65,7 +65,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         "verdicts_": dict[str, str], "_evidence": Evidence, "_evaluated_on": str, "_notes": tuple[str, ...],
         "_n_members": int, "_best_part": KernelMember | LinearMember | None, "_best_index": int,
     }  # fmt: skip
-    """Annotations of the fitted attributes, by which model files check them; those that may be None may be missing."""
+    """Types of the fitted attributes, checked when a model file is loaded; optional ones may be missing."""
 
     def __init__(
         self,
@@ -89,17 +89,17 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
     def _learn(
         self, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: Score
     ) -> tuple[SelectedModel, OuterPredictions]:
-        """Select, fit and evaluate by targets (n, t) of sets, and weights (n,)."""
+        """Select, fit and evaluate with targets (n, t) and weights (n,) of sets."""
         n_permutations = (
             None if self.n_permutations is None else check_int("n_permutations", self.n_permutations)
         )
         used = np.flatnonzero(weights)
         if len(used) < 2:
-            raise ValueError(f"at least 2 sets must have a weight above 0; found {len(used)}")
+            raise ValueError(f"sample_weight must be above 0 for at least 2 sets; got {len(used)}.")
         if len(used) < MIN_SETS_WITHOUT_WARNING:
             warnings.warn(
-                f"{len(used)} sets are few: scores have large standard errors, and the model may fall back to the "
-                f"constant. Give {MIN_SETS_WITHOUT_WARNING} or more if you can",
+                f"X should have at least {MIN_SETS_WITHOUT_WARNING} sets; got {len(used)}. Scores have large standard "
+                "errors, and the model may fall back to the constant.",
                 stacklevel=find_stacklevel(),
             )
         used_groups = None if groups is None else check_groups(groups, len(sets))[used]
@@ -118,7 +118,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             n_selections, type(self).__name__, "selections", check_verbose(self.verbose)
         ) as progress:
             model = None
-            if folds.refit:  # first, so that errors name sets by their positions among all
+            if folds.refit:  # first, so errors name sets by their positions in X
                 model = select_model(data, self.candidates, budget.restart(2 / 3))
                 progress.advance(1)
             last_model, train, outer = self._evaluate(data, folds, budget, progress)
@@ -136,7 +136,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
     def _evaluate(
         self, data: TrainingData, folds: OuterFolds, budget: Budget, progress: Progress | None = None
     ) -> tuple[SelectedModel, TrainingData, OuterPredictions]:
-        """The model of the last outer fold, what it learned from, and the predictions of all folds."""
+        """Return the model of the last outer fold, its training data, and the predictions of all folds."""
         parts = []
         for test in folds.test_rows:
             train = data.take(np.setdiff1d(np.arange(len(data)), test))
@@ -180,7 +180,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self._n_members = len(model.ensemble.parts)
 
     def check_loaded(self) -> None:
-        """Raise ValueError unless loaded attributes fit each other and can be shown."""
+        """Raise ValueError for inconsistent loaded attributes."""
         d, used = self.n_features_in_, self._used
         dims = {root.spec.n_dims for root in self.machine_.trees.roots} | {len(self.origin_)}
         if self.scaler_ is not None:
@@ -188,13 +188,15 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         if self.background_ is not None:
             dims.add(self.background_.n_dims)
         if dims != {d}:
-            raise ValueError(f"the model takes points of {d} dimensions, and its parts of {sorted(dims)}")
+            raise ValueError(f"The model has {d} dimensions, but its parts have {sorted(dims)}.")
         if used.ndim != 1 or self._weights.shape != used.shape:
             raise ValueError(
-                f"{used.shape} sets were learned from, with weights of shape {self._weights.shape}"
+                f"weights must have shape {used.shape}, one per training set; got {self._weights.shape}."
             )
         if self._best_part is None and self._best_index not in range(len(self.machine_.parts)):
-            raise ValueError(f"the best candidate is member {self._best_index} of {len(self.machine_.parts)}")
+            raise ValueError(
+                f"The best candidate must be one of {len(self.machine_.parts)} members; got index {self._best_index}."
+            )
         self.summary()
         self.leaderboard_._repr_html_()
 
@@ -224,7 +226,9 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         """The best single candidate as a fitted pipeline of public parts, with 4,096 random features for its kernel."""
         check_is_fitted(self)
         if self._best.view.entry.embedding is None:
-            raise AttributeError("the best candidate is the size of sets, which no public embedding gives")
+            raise AttributeError(
+                "best_estimator_ does not exist: the best candidate is set sizes, which have no public embedding."
+            )
         part = self.machine_.parts[self._best_index] if self._best_part is None else self._best_part
         n_components = part.W.shape[1] if isinstance(part, LinearMember) else N_COMPONENTS
         assert not isinstance(part, TreeMember)
@@ -233,16 +237,16 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
 
     @property
     def best_name_(self) -> str:
-        """What the leaderboard calls the best single candidate."""
+        """Name of the best single candidate on the leaderboard."""
         check_is_fitted(self)
         return self._best.view.entry.name
 
     def _learner(self, rows: Any, part: Any) -> Any:
-        """The learner of ``best_estimator_``, fitted on rows, or by what a pass found."""
+        """Return the learner of ``best_estimator_``, fitted on rows, or with the coefficients of a pass."""
         raise NotImplementedError
 
     def _values(self, X: Any) -> F64:
-        """Predictions (n, t); a store's blocks are read, used and let go."""
+        """Return predictions (n, t); blocks of a store are read one after another."""
         check_is_fitted(self)
         return self.machine_.values(self._scaled(X))
 
@@ -257,34 +261,34 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         random_state: Any = None,
         as_frame: bool = False,
     ) -> Any:
-        """Explain predictions: what each point, or each dimension, adds, or what points elsewhere would add.
+        """Explain predictions by contributions of points, dimensions or places.
 
-        `dkdist.explain` defines these numbers and says how they sum to the prediction.
+        `dkdist.explain` defines these numbers and how they sum to the prediction.
 
         Parameters
         ----------
         X : sets
             A store is read block by block.
         by : {"point", "dimension"}, default="point"
-            What the prediction is divided among.
+            Units of the contributions.
         at : (q, d) array, optional
-            Places: how fast each prediction would rise if points came in there. This is a derivative at the set, and
-            close to zero where the model is flat.
+            Places: derivative of each prediction by the weight of new points at these places. It is close to zero where
+            the model is flat.
         reference : number or (k,) array, optional
-            Prediction that contributions of points are counted from. By default 0 for decision values, so that
-            contributions sum to these, and the mean of the targets for numbers.
+            Reference prediction of contributions of points. By default 0 for decision values, so contributions sum to
+            them, and the mean of the targets for regression.
         background : sets, optional
-            Sets to compare with. By point, by default up to 256 of the training sets, or ``background_`` where the
-            model holds no training sets; by dimension ``background_``. At most 32 of those given are used.
+            Reference sets. By point, the default is up to 256 of the training sets, or ``background_`` if the model
+            stores no training sets; by dimension it is ``background_``. At most 32 sets of this argument are used.
         random_state : int, Generator or None, default=None
-            For dimensions, and for the choice among more than 32 background sets; by default that of the model.
+            Seed for dimensions and for the selection among more than 32 background sets; by default that of the model.
         as_frame : bool, default=False
-            Whether to return a pandas DataFrame, as `dkdist.explain` describes it.
+            Return a pandas DataFrame, as described in `dkdist.explain`.
 
         Returns
         -------
         list of (n_i,) float64 arrays, or (n_i, k)
-            By point: towards ``classes_[1]`` of two classes, else towards each class; for each of several targets.
+            By point: towards ``classes_[1]`` for two classes, else towards each class, or for each of several targets.
             Gradients are averaged along a path from the background to the set (Sundararajan, Taly, Yan 2017).
         (n_sets, d) or (n_sets, q) float64 array, or with a last axis k
             By dimension, and at places.
@@ -296,7 +300,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         return answer(self._subject(), X, by, at, reference, background, seed, as_frame)
 
     def _subject(self) -> Subject:
-        """The model as what is explained."""
+        """Return the subject of explanations."""
         scale, shift, single = self._units()
         scalers = () if self.scaler_ is None else (self.scaler_,)
         function = set_function(self.machine_)
@@ -304,7 +308,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         return Subject(function, self, scalers, shift, scale, shift, single, outputs, self.background_)
 
     def _units(self) -> tuple[F64, F64, bool]:
-        """What the machine's values are multiplied by, what is added, and whether predictions have one output."""
+        """Return scale and shift of the values of the ensemble, and whether predictions have one output."""
         raise NotImplementedError
 
     def _scaled(self, X: Any) -> Sets:
@@ -316,31 +320,29 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
 
 
 def check_weights(sample_weight: ArrayLike | None, n: int) -> F64:
-    """Weights (n,) of sets, not negative and not all zero; ones where none are given."""
+    """Return weights (n,) of sets; ones for None. ValueError for negative or all-zero weights."""
     if sample_weight is None:
         return np.ones(n)
     weights = check_real_array("sample_weight", sample_weight)
     if weights.shape != (n,):
-        raise ValueError(
-            f"sample_weight must be one number for each of {n} sets; found shape {weights.shape}"
-        )
+        raise ValueError(f"sample_weight must have shape ({n},), one weight per set; got {weights.shape}.")
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         i = int(np.argmax(~(np.isfinite(weights) & (weights >= 0))))
         raise ValueError(
-            "sample_weight must be finite, not negative, and not all zero; found "
-            f"{'zeros alone' if not weights.any() else f'{weights[i]} for set {i}'}"
+            "sample_weight must be finite, at least 0, and not zero for all sets; got "
+            f"{'only zeros' if not weights.any() else f'{weights[i]} (set {i})'}."
         )
     return weights
 
 
 def score_model(model: SetLearner, X: Any, y: Any, sample_weight: Any) -> float:
-    """The score by ``scoring``; a scorer that takes no weights is refused where weights are given."""
+    """Return the score by ``scoring``; weights require a scorer that accepts them."""
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
     return float(check_scoring(model, model.scoring)(model, X, y, **weights))
 
 
 def check_groups(groups: Any, n: int) -> NDArray[Any]:
-    """Labels of the groups of n sets, two or more of them, as numbers."""
+    """Return group indices (n,); ValueError for fewer than 2 groups."""
     labels = np.asarray(groups)
     if labels.shape != (n,):
         raise ValueError(f"groups must be one label for each of {n} sets; found shape {labels.shape}")

@@ -1,4 +1,4 @@
-"""`SetRegressor`: numbers of sample sets with no choice to make, and how sure, and why."""
+"""`SetRegressor`: automatic regression on sample sets with evaluation, intervals and explanations."""
 
 from __future__ import annotations
 
@@ -65,30 +65,30 @@ class SetRegressor(RegressorMixin, SetLearner):
     }  # fmt: skip
 
     def check_loaded(self) -> None:
-        """Raise ValueError unless loaded attributes fit each other and can be shown."""
+        """Raise ValueError for inconsistent loaded attributes."""
         t = self.machine_.n_outputs
         targets = self._used.shape if self.single_ else (*self._used.shape, t)
-        found = self.mean_.shape, self.scale_.shape, len(self.intervals_), self._targets.shape
-        if found != ((t,), (t,), t, targets) or (self.single_ and t != 1):
+        shapes = self.mean_.shape, self.scale_.shape, len(self.intervals_), self._targets.shape
+        if shapes != ((t,), (t,), t, targets) or (self.single_ and t != 1):
             raise ValueError(
-                f"the model has {t} outputs, means and scales of shapes {found[:2]}, {found[2]} intervals and targets "
-                f"of shape {found[3]}, which do not fit"
+                f"The model has {t} outputs, means and scales of shapes {shapes[:2]}, {shapes[2]} intervals, targets "
+                f"of shape {shapes[3]}, which are inconsistent."
             )
         super().check_loaded()
 
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
     ) -> SetRegressor:
-        """Choose and fit; ``y`` is (n,) or (n, n_targets), all else as in `SetClassifier.fit`."""
+        """Select and fit a model; ``y`` is (n,) or (n, n_targets), other parameters as in `SetClassifier.fit`."""
         X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
         sets, targets = check_sets(X, text=True), check_real_array("y", y)
         if len(targets) != len(sets) or targets.ndim not in (1, 2):
             raise ValueError(
-                f"X has {len(sets)} sets but y has shape {targets.shape}: give one target for every set"
+                f"y must have one target for each of the {len(sets)} sets of X; got shape {targets.shape}."
             )
         if not np.isfinite(targets).all():
             i = int(np.argmin(np.isfinite(targets).reshape(len(targets), -1).all(axis=1)))
-            raise ValueError(f"target {i} of y is {targets[i]}: leave out the sets that have no target")
+            raise ValueError(f"y must be finite; got {targets[i]} (set {i}). Drop sets without a target.")
         weights = check_weights(sample_weight, len(sets))
         self.single_ = targets.ndim == 1
         columns = targets.reshape(len(targets), -1)
@@ -119,7 +119,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         return made
 
     def _scored_by(self, columns: F64) -> Any:
-        """The score of predictions (n, t), of standardised targets, for some sets."""
+        """Return the score of predictions (n, t) of standardised targets for some sets."""
         if self.scoring is None:
             return lambda values, rows: mean_r2(columns[rows], self._true(values))
         scorer = check_scoring(_Fixed(), self.scoring)
@@ -130,12 +130,12 @@ class SetRegressor(RegressorMixin, SetLearner):
         return values * self.scale_ + self.mean_
 
     def predict(self, X: Any) -> F64:
-        """The predicted target of every set: (n,), or (n, n_targets) as ``y`` was."""
+        """Return the predicted targets (n,) or (n, n_targets), as ``y`` in ``fit``."""
         values = self._true(self._values(X))
         return values[:, 0] if self.single_ else values
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> F64:
-        """Intervals (n, 2) that hold the true target with a probability of ``coverage``; (n, n_targets, 2) of several.
+        """Return intervals (n, 2), or (n, n_targets, 2), that contain the true target with probability ``coverage``.
 
         Conformal by sets that were left out, and wider for sets of few points as far as these say so.
         """
@@ -150,7 +150,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         return self.scale_, self.mean_, self.single_
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """R^2 of the predictions, or what ``scoring`` says."""
+        """Return R^2, or the score by ``scoring``."""
         check_is_fitted(self)
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         if self.scoring is None:
@@ -173,7 +173,7 @@ def mean_r2(true: F64, predicted: F64) -> float:
 
 
 class _Fixed(RegressorMixin, BaseEstimator):
-    """A regressor whose sets are predictions already, for scorers."""
+    """A regressor of predictions, for scorers."""
 
     def __init__(self) -> None:
         self.n_features_in_ = 1

@@ -87,7 +87,7 @@ Rows = Mapping[int, F32]
 
 
 class HalvingRound(NamedTuple):
-    """Limits of a later round: representations in total and per family, kernels each, penalties in units of the best."""
+    """Limits of a later round: views in total and per family, kernels per view, and penalties relative to the best."""
 
     views: int
     views_per_family: int

@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist._base.parameter_checks import MIN_SCALE, draw_seed, median_seed, check_choice, check_positive, check_int
-from dkdist._base.sampling import smallest_keys, random_row_keys
+from dkdist._base.parameter_checks import (
+    MIN_SCALE,
+    check_choice,
+    check_int,
+    check_positive,
+    draw_seed,
+    median_seed,
+)
+from dkdist._base.sampling import random_row_keys, smallest_keys
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import check_bool, dimension_names
 from dkdist.coresets import selection
@@ -84,7 +91,9 @@ def coreset_size(eps: float, delta: float = 0.05) -> int:
             "probability of failure, such as 0.01."
         )
     if eps < MIN_SCALE:
-        raise ValueError(f"eps must be at least {MIN_SCALE:g}; got {eps:g}, for which no sample is large enough.")
+        raise ValueError(
+            f"eps must be at least {MIN_SCALE:g}; got {eps:g}, for which no sample is large enough."
+        )
     return int(np.ceil(((1 + np.sqrt(-2 * np.log(delta))) / eps) ** 2))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.parameter_checks import draw_seed, check_positive, check_int
+from dkdist._base.parameter_checks import check_int, check_positive, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import check_bool, dimension_names, require_same_names

@@ -12,7 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from dkdist._base.parameter_checks import MIN_SCALE, MAX_SCALE, is_literal, check_choice, check_positive, round_to_float32
+from dkdist._base.parameter_checks import (
+    MAX_SCALE,
+    MIN_SCALE,
+    check_choice,
+    check_positive,
+    is_literal,
+    round_to_float32,
+)
 from dkdist._base.params import Domain, EmbeddingParameters
 from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import median_distance

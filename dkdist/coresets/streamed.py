@@ -22,7 +22,7 @@ import numpy as np
 from dkdist._base.parameter_checks import draw_seed, median_seed
 from dkdist._base.params import EmbeddingSpec
 from dkdist._base.random_streams import RngStream
-from dkdist._base.sampling import smallest_keys, random_row_keys
+from dkdist._base.sampling import random_row_keys, smallest_keys
 from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._runtime.blocks import Job
 from dkdist._runtime.map_reduce import default_window, map_blocks, tree_sum

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dkdist._base.embedding import check_fitted_sets, set_feature_names
 from dkdist._base.inputs import check_sets, sample_points, summarize
 from dkdist._base.invalid_sets import require_nonnegative_weights
-from dkdist._base.parameter_checks import draw_seed, median_seed, check_choice, check_int
+from dkdist._base.parameter_checks import check_choice, check_int, draw_seed, median_seed
 from dkdist._numba.arrays import F32, F64
 from dkdist.coresets import selection
 from dkdist.sets import SampleSets

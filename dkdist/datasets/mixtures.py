@@ -83,7 +83,10 @@ def make_mixtures(
     >>> y[:6].tolist()
     [9, 7, 1, 10, 5, 7]
     """
-    n, size = check_int("n_sets", n_sets, maximum=MAX_COUNT), check_int("n_points", n_points, maximum=MAX_COUNT)
+    n, size = (
+        check_int("n_sets", n_sets, maximum=MAX_COUNT),
+        check_int("n_points", n_points, maximum=MAX_COUNT),
+    )
     rng = np.random.default_rng(draw_seed(random_state))
     mixtures = [Mixture(rng) for _ in range(n)]
     points = [np.clip(mixture.sample(size, rng), -DOMAIN_BOUND, DOMAIN_BOUND) for mixture in mixtures]

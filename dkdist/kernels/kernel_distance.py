@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist._base.parameter_checks import median_seed, check_choice, check_positive
+from dkdist._base.parameter_checks import check_choice, check_positive, median_seed
 from dkdist._utils.validation import check_bool, require_same_names
 from dkdist.kernels._tuning import (
     MAX_DIRECT_POINTS,

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist._base.parameter_checks import check_positive
-from dkdist._base.sampling import smallest_keys, random_row_keys
+from dkdist._base.sampling import random_row_keys, smallest_keys
 from dkdist._numba.arrays import F64, I64, Array
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist._runtime.blocks import (

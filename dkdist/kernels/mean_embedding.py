@@ -18,12 +18,12 @@ import numpy as np
 from dkdist._base.embedding import SetEmbedding
 from dkdist._base.inputs import DataSummary, Sets, check_sets, sample_points
 from dkdist._base.parameter_checks import (
-    draw_seed,
-    median_seed,
     check_choice,
-    round_to_float32,
     check_int,
     check_scale,
+    draw_seed,
+    median_seed,
+    round_to_float32,
 )
 from dkdist._base.params import Domain
 from dkdist._base.sampling import median_distance

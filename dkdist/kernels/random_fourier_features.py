@@ -23,17 +23,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dkdist._base.inputs import require_feature_rows, reject_float_overflow
+from dkdist._base.inputs import reject_float_overflow, require_feature_rows
 from dkdist._base.parameter_checks import (
+    check_choice,
+    check_int,
+    check_scale,
     draw_seed,
     is_literal,
     median_seed,
-    check_choice,
     round_to_float32,
-    check_int,
-    check_scale,
 )
-from dkdist._base.row_ids import attach_index, check_index_alignment, unwrap_rows, apply_set_output
+from dkdist._base.row_ids import apply_set_output, attach_index, check_index_alignment, unwrap_rows
 from dkdist._base.sampling import median_distance, random_runs
 from dkdist._numba.arrays import F32, I64, Array
 from dkdist._numba.points import max_abs_value, nonfinite_rows

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dkdist._base.parameter_checks import draw_seed, check_positive, check_int
+from dkdist._base.parameter_checks import check_int, check_positive, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64
 from dkdist.kernels._shapes_numba import merge_cells

@@ -8,7 +8,7 @@ from numbers import Real
 
 import numpy as np
 
-from dkdist._base.parameter_checks import check_choice, check_positive, check_int
+from dkdist._base.parameter_checks import check_choice, check_int, check_positive
 from dkdist.embeddings.divergences import divergence as divergence_of
 from dkdist.theory import hdd_terms as bounds
 
@@ -121,7 +121,11 @@ def hdd_error_bound(
     """
     n, d = check_int("n_points", n_points), check_int("n_dims", n_dims)
     F = check_int("n_components", n_components, minimum=2) // 2
-    sigma, h, delta = check_positive("sigma", sigma), check_positive("bandwidth", bandwidth), check_positive("delta", delta)
+    sigma, h, delta = (
+        check_positive("sigma", sigma),
+        check_positive("bandwidth", bandwidth),
+        check_positive("delta", delta),
+    )
     for name, value in (
         ("lipschitz", lipschitz), ("holder", holder), ("lowest", lowest), ("frequency_error", frequency_error),
     ):  # fmt: skip

@@ -10,7 +10,7 @@ from scipy.stats import t as student
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.embedding import SetEmbedding, check_fitted_sets
-from dkdist._base.parameter_checks import draw_seed, check_int
+from dkdist._base.parameter_checks import check_int, draw_seed
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import nonfinite_rows
 from dkdist._utils.text import key_value_table

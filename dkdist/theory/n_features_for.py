@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.parameter_checks import check_choice, check_positive, check_int
+from dkdist._base.parameter_checks import check_choice, check_int, check_positive
 from dkdist.kernels._taylor_numba import MAX_ORDER, n_terms, taylor_order
 from dkdist.kernels.fourier_grid import MAX_GRID_DIMS, fourier_grid
 from dkdist.theory import feature_bounds as bounds

@@ -64,10 +64,10 @@ def test_as_many_members_are_fitted_as_there_is_time_for() -> None:
 
 def test_who_cannot_keep_the_budget_is_told() -> None:
     with pytest.warns(
-        UserWarning, match="on 200 sets will take some 7.2e.03 s, and 1e.03 of the budget of 1e.03 s"
+        UserWarning, match="on 200 sets needs about 7.2e.03 s, but 1e.03 s of the budget of 1e.03 s remain"
     ):
         assert len(fit(200).trim_kernels(average(900)).members) == 1
-    with pytest.warns(UserWarning, match="give more, fewer sets"):
+    with pytest.warns(UserWarning, match="Increase the budget, or pass fewer sets"):
         assert fit(10**9, row_seconds=1.0).trim_features(average(1.0), 4096)[1] == 512
 
 

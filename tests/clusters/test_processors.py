@@ -101,7 +101,8 @@ def test_mixed_processors_are_told_of_where_they_are_allowed() -> None:
     with (
         dask.config.set({"dkdist.allow-mixed-processors": True}),
         pytest.warns(
-            RuntimeWarning, match=r"(?s)last bits.*tcp://host:1: NumPy \(no others\) \(client\), X86_V3 \(worker\)"
+            RuntimeWarning,
+            match=r"(?s)last bits.*tcp://host:1: NumPy \(no others\) \(client\), X86_V3 \(worker\)",
         ),
     ):
         require_same_features(HERE, other)

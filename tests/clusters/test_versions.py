@@ -110,7 +110,11 @@ def test_other_versions_are_refused(cluster: LocalCluster, tmp_path: Path) -> No
             start_worker(run, cluster, "--preload", str(tmp_path / "other.py"))  # it joins while work goes on
         (bad,) = set(client.nthreads()) - {good}
         (line,) = [line for line in str(error.value).splitlines() if line.startswith(f"  {bad}: ")]
-        expected = ("dkdist 0.1.0 (client), missing (worker)", "(client), 0.1 (worker)", "(client), 2.7 (worker)")
+        expected = (
+            "dkdist 0.1.0 (client), missing (worker)",
+            "(client), 0.1 (worker)",
+            "(client), 2.7 (worker)",
+        )
         for difference in expected:
             assert difference in line
         assert good not in str(error.value)

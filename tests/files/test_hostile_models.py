@@ -307,7 +307,7 @@ def test_an_estimator_that_is_a_parameter_need_not_be_fitted(tmp_path: Path) -> 
 def test_pipes_are_refused_at_once(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     os.mkfifo(path)
-    with pytest.raises(ValueError, match="must be a regular file; .* is a named pipe"):
+    with pytest.raises(ValueError, match=r"must be a regular file; .* is a named pipe"):
         eval(READERS[kind], {"dk": dk, "Checkpoint": Checkpoint, "path": path})
 
 

@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 import dkdist as dk
 from dkdist._utils import text as json_text
 from dkdist._utils.serialization import registered_name, serializable
+from dkdist.auto import _tuning
 from dkdist.auto import selection as choosing
 from dkdist.auto.leaderboard import Leaderboard
 from dkdist.models.model_file import _sha256
@@ -51,7 +52,7 @@ def fitted(case: str) -> tuple[Any, Any]:
             return dk.SetClassifier(["dtw"], cv=3, random_state=0).fit(walks, LABELS), walks[:5]
         case "streamed":
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(choosing, "MAX_EXACT_SETS", 40)
+                patch.setattr(_tuning, "MAX_EXACT_SETS", 40)
                 patch.setattr(choosing, "N_COMPONENTS", 64)
                 return dk.SetClassifier(**simple).fit(SETS, LABELS), NEW
         case "groups":

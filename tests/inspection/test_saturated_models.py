@@ -17,7 +17,7 @@ from dkdist.auto import selection as choosing
 from dkdist.auto.bagged_trees import fit_bagged_trees
 from dkdist.auto.ensemble import Ensemble, KernelMember, TreeMember
 from dkdist.auto.explanations import set_function
-from dkdist.auto.representation_rows import PairwiseRows, fit_views, compute_rows
+from dkdist.auto.representation_rows import PairwiseRows, compute_rows, fit_views
 from dkdist.auto.representations import FAMILIES, representations
 from dkdist.inspection.contributions import influence_at, point_contributions
 from dkdist.inspection.set_function import SetFunction

@@ -103,19 +103,19 @@ def test_a_step_for_rows_that_are_too_large_is_refused() -> None:
     X = np.random.default_rng(0).normal(size=(50, 4))
     assert step_size("log_loss", X * 1e70) == pytest.approx(step_size("log_loss", X * 1e60) / 1e20)
     for far in (1e100, 1e153, 1e200):
-        with pytest.raises(ValueError, match=r"are too large for a step of gradient descent: scale them"):
+        with pytest.raises(ValueError, match=r"too large for a gradient step"):
             step_size("log_loss", X * far)
 
 
 def test_losses_are_measured_before_the_rows_are_fitted() -> None:
     b, objective = batch(300, 4, 2), Objective("log_loss", 0.0, 1.0, 2)
-    untrained = step(objective, State.start(1, 4, b.X.dtype), replace(b, held=np.arange(50)))
+    untrained = step(objective, State.start(1, 4, b.X.dtype), replace(b, held_out_rows=np.arange(50)))
     assert untrained.losses() == pytest.approx((np.log(2), np.log(2)))
     assert untrained.sums[1] == 128
     assert untrained.sums[3] == 50
     y = 2.0 * b.labels.targets[:50] - 1.0
     scores = b.X[:50] @ untrained.mean_coef[0] + untrained.mean_intercept[0]
-    held = step(objective, untrained.next_epoch(), replace(b, held=np.arange(50))).losses()[1]
+    held = step(objective, untrained.next_epoch(), replace(b, held_out_rows=np.arange(50))).losses()[1]
     assert held == pytest.approx(np.log1p(np.exp(-y * scores)).mean())
 
 
@@ -166,8 +166,8 @@ def test_prepare_shuffles_all_blocks_together_and_keeps_rows_with_their_targets(
     b = prepare(np.dtype("f4"), iter([X[:25], X[25:]]), rows)
     np.testing.assert_array_equal(b.labels.targets, 3 * b.X[:, 0])
     np.testing.assert_array_equal(b.held_out_rows, np.arange(0, n, 10))
-    assert sorted(b.order) == np.flatnonzero(~held).tolist()
-    assert np.abs(np.corrcoef(b.order, np.arange(len(b.order)))[0, 1]) < 0.5
+    assert sorted(b.train_rows) == np.flatnonzero(~held).tolist()
+    assert np.abs(np.corrcoef(b.train_rows, np.arange(len(b.train_rows)))[0, 1]) < 0.5
     assert b.X.flags.c_contiguous
 
 
@@ -191,7 +191,7 @@ def test_rows_that_are_not_finite_are_named(change: Any, message: str) -> None:
 
 
 def test_a_block_that_is_not_what_its_chunks_said_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"shape \(19, 2\), expected \(20, 2\)"):
+    with pytest.raises(ValueError, match=r"shape \(20, 2\); got \(19, 2\)"):
         prepare(np.dtype("f4"), iter([np.ones((19, 2), "f4")]), rows_of(20, 2))
 
 
@@ -211,7 +211,9 @@ def test_a_step_too_large_is_refused_with_what_to_do() -> None:
     for dtype in ("f4", "f8"):
         for eta0 in (1e2, 1e30):  # scores that explode, and coefficients that overflow
             b = batch(300, 4, 0, dtype=dtype)
-            with pytest.raises(ValueError, match=r"eta0=1.*: scale the features .* or lower eta0"):
+            with pytest.raises(
+                ValueError, match=r"eta0=1.* is too large.*Scale the features .* or reduce eta0"
+            ):
                 step(Objective("squared_error", 0.0, eta0), State.start(1, 4, b.X.dtype), b)
 
 

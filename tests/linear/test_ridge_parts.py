@@ -68,7 +68,7 @@ def test_a_stream_begins_before_a_row_is_held_out(tmp_path: Any) -> None:
     assert model.alpha_ == 1000.0  # the largest
     with pytest.raises(ValueError, match="the same targets in every call"):
         model.partial_fit(X, y[:, 0])
-    with pytest.raises(ValueError, match="which partial_fit cannot"):
+    with pytest.raises(ValueError, match="which needs a second pass"):
         IncrementalRidge(selection="leave-one-out").partial_fit(X, y)
     with pytest.raises(ValueError, match="all labels in the first call of partial_fit; got None"):
         IncrementalRidgeClassifier().partial_fit(X, c)

@@ -167,7 +167,7 @@ def test_class_weights_that_are_none_are_refused_by_name(learner: Any) -> None:
     X, _, c, _ = problem()
     with pytest.raises(ValueError, match=r"only the classes .*; got 7"):
         learner(class_weight={7: 1.0}).fit(X, c)
-    with pytest.raises(ValueError, match="finite weights >= 0"):
+    with pytest.raises(ValueError, match="finite weights of at least 0"):
         learner(class_weight={0: -1.0}).fit(X, c)
     with pytest.raises(ValueError, match="class_weight"):
         learner(class_weight="even").fit(X, c)

@@ -315,7 +315,7 @@ def test_bad_parameters_are_refused(data: Any) -> None:
         search(validation_fraction=0.0).fit(sets, y)
     with pytest.raises(ValueError, match="each of the 500 rows of X; got shape"):
         search().fit(sets, y[1:])
-    with pytest.raises(ValueError, match="target 7 of y is not finite"):
+    with pytest.raises(ValueError, match="y must be finite; got nan"):
         search().fit(sets, np.where(np.arange(500) == 7, np.nan, y))
     with pytest.raises(ValueError, match="Invalid parameter"):
         search(grid={"nonsense": [1]}).fit(sets, y)
