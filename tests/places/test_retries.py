@@ -258,6 +258,8 @@ def test_a_web_server_that_fails_for_a_while(tmp_path, monkeypatch, fault):
         assert handler.faults == 0
         handler.faults = 10**6 if fault != "stall" else 0
         if handler.faults:
-            with pytest.raises(ConnectionError, match=f"cannot read .* of http://{host}/s .* given up"):
+            with pytest.raises(
+                ConnectionError, match=f"cannot read .* of http://{host}/s .* 8 attempts failed .* later"
+            ):
                 store.load()
         handler.stalled.set()
