@@ -86,7 +86,7 @@ def key_value_table(title: object, pairs: Iterable[tuple[object, object]]) -> st
 
     Examples
     --------
-    >>> print(pairs_table("sets", [("points", 12), ("names", "<b>")]))
+    >>> print(key_value_table("sets", [("points", 12), ("names", "<b>")]))
     <div><strong>sets</strong><table><tbody>
     <tr><th style="text-align:left;vertical-align:top">points</th><td style="text-align:left;...">12</td></tr>
     <tr><th style="text-align:left;vertical-align:top">names</th><td style="text-align:left;...">&lt;b&gt;</td></tr>
@@ -106,7 +106,7 @@ def html_table(
 
     Examples
     --------
-    >>> print(grid_table("", ["name", "size"], [("a", 3)]))
+    >>> print(html_table("", ["name", "size"], [("a", 3)]))
     <div><table><thead><tr><th style="text-align:left;...">name</th><th style="text-align:right">size</th></tr></thead>
     <tbody>
     <tr><td style="text-align:left;vertical-align:top">a</td><td style="text-align:right">3</td></tr>

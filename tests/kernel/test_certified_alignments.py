@@ -76,7 +76,7 @@ def greatest_overlap(x, p, y, q, rotates, rng):
 )
 def test_no_motion_is_nearer_by_more_than_the_gap(d, transform, n_trials, monkeypatch, request):
     monkeypatch.setattr(
-        branch_and_bound, "_estimate", lambda *_: 0.0
+        branch_and_bound, "_estimate_cells", lambda *_: 0.0
     )  # nothing is refused: it stops with its gap
     if transform == "rigid" or d == 1:  # the search has to find what the climb before it does not know
         monkeypatch.setattr(

@@ -57,7 +57,7 @@ def test_streamed_distances_keep_to_eps(place, n_trials, tmp_path, request):
         try:
             found = dk.kernel_distance(a, b, sigma=sigma, squared=True, eps=eps, **w)
         except ValueError as error:
-            return refused(error, "need a mesh of at most")
+            return refused(error, "the mesh must have at most")
         both, z = np.concatenate([x, y]).astype(np.float64), np.concatenate([p, -q])
         return float(abs(found - exact_energy(both, z, 1 / np.longdouble(sigma), "gaussian"))) / eps
 

@@ -216,7 +216,7 @@ def test_derivatives_by_meshes_keep_to_eps(n_trials, request):
 
 @many(12)
 @pytest.mark.filterwarnings(
-    "ignore:with n_components"
+    "ignore:the kernel error of method='fourier' is up to"
 )  # too few features for the kernel: the bound still holds
 @pytest.mark.filterwarnings("ignore:column . of the points")  # they are of float32 from the beginning
 def test_rows_of_mean_embeddings_keep_to_their_bound(n_trials, request):

@@ -227,9 +227,9 @@ def never(*_):
     [
         ("energy", "one of 'gaussian', .*; got 'energy', which has no random frequencies. Use 'matern12'"),
         ("epanechnikov", "kernel must be one of 'gaussian', .*'laplace'.*; got 'epanechnikov'"),
-        ("gauss", "found 'gauss'"),
-        (None, "found None"),
-        (np.ones(2), "found array"),
+        ("gauss", "kernel must be one of 'gaussian', .*; got 'gauss'"),
+        (None, "kernel must be one of 'gaussian', .*; got None"),
+        (np.ones(2), "kernel must be one of 'gaussian', .*; got array"),
     ],
 )  # fmt: skip
 def test_kernels_without_frequencies_are_refused_before_anything_is_read(kernel, message):

@@ -288,7 +288,7 @@ def test_the_default_bandwidth_is_the_median_distance():
         ({"sigma": "mean"}, "sigma must be one of 'median'; got 'mean'"),
         ({"gamma": "median"}, "gamma must be"),
         ({"sigma": 1e-200}, "Check the units"),
-        ({"sigma": 1, "method": "fft"}, "'exact', 'fourier'.*found 'fft'"),
+        ({"sigma": 1, "method": "fft"}, "'exact', 'fourier'.*got 'fft'"),
         ({"sigma": 1, "kernel": "cosine"}, "kernel must be one of"),
         ({"sigma": 1, "kernel": "laplacian", "method": "tree"}, "got 'tree', which requires 'gaussian'"),
         ({"h": 1, "kernel": "laplacian"}, "h requires kernel='gaussian'; got 'laplacian'. Pass sigma"),

@@ -84,7 +84,10 @@ def test_errors_of_kernels_by_features():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (dk.RandomFourierFeatures(8, kernel="energy"), "kernel must be one of 'gaussian', .*found 'energy'"),
+        (
+            dk.RandomFourierFeatures(8, kernel="energy"),
+            "kernel must be one of 'gaussian', .*'rational-quadratic'; got 'energy'",
+        ),
         (
             dk.RandomFourierFeatures(8, method="structured", kernel="laplace"),
             "does not support kernel='laplace'",

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.kernels import kernel_distance as distance_module
 from dkdist.kernels import methods as kernel_methods
+from dkdist.kernels import mmd_problem
 
 N, SIGMA = 10_000, 0.1
 EPS = 1e-4
@@ -45,7 +45,7 @@ def two_far_clouds(rng, d):
 def work(monkeypatch):
     """Pairs of "exact", numbers on meshes, points of trees: what each way of the rule was given."""
     counts = {"pairs": 0.0, "cells": 0.0, "tree": 0}
-    energy, spans, tree = distance_module.energy, kernel_methods.blockwise_energy, kernel_methods.tree_energy
+    energy, spans, tree = mmd_problem.energy, kernel_methods.blockwise_energy, kernel_methods.tree_energy
     planned, blocks = kernel_methods.plan_fourier, kernel_methods.block_energy
 
     def counted_energy(points, sigma, kernel="gaussian"):
@@ -78,7 +78,7 @@ def work(monkeypatch):
         "plan_fourier": counted_plan, "block_energy": counted_blocks,
     }.items():  # fmt: skip
         monkeypatch.setattr(kernel_methods, name, function)
-    monkeypatch.setattr(distance_module, "energy", counted_energy)
+    monkeypatch.setattr(mmd_problem, "energy", counted_energy)
     return counts
 
 
@@ -91,7 +91,7 @@ def test_work_goes_with_the_number_of_points(sets, d, work):
     n = len(x) + len(y)
     sigma = SIGMA * (1 if d < 3 else 3)
     found = dk.kernel_distance(x, y, sigma=sigma, squared=True, eps=EPS)
-    assert work["pairs"] <= distance_module.MAX_DIRECT_POINTS * n
+    assert work["pairs"] <= mmd_problem.MAX_DIRECT_POINTS * n
     assert work["cells"] <= 5000 * n
     assert work["tree"] == 0  # whose work nothing bounds by the number of points
     exact = dk.kernel_distance(x, y, sigma=sigma, squared=True, method="exact")
@@ -107,7 +107,7 @@ def test_weights_and_outliers(work):
     p[0], p[1000:4000] = 3.0, 0.0
     options = {"sigma": SIGMA, "weights": (p, q), "squared": True, "eps": 1e-3}
     found = dk.kernel_distance(x, y, **options)
-    assert work["pairs"] <= distance_module.MAX_DIRECT_POINTS * 2 * N
+    assert work["pairs"] <= mmd_problem.MAX_DIRECT_POINTS * 2 * N
     assert abs(found - dk.kernel_distance(x, y, **options, method="exact")) <= 1e-3
 
 
