@@ -323,12 +323,12 @@ def test_numbers_of_features_beyond_numbers(rule: str) -> None:
 
     for diameter, width in ((1e200, 1.0), (1.0, 1e-200), (1e200, 1e-200)):
         with pytest.raises(
-            ValueError, match=r"diameter of 1(e\+200)? is more than 1e\+100 bandwidths .*: check the units"
+            ValueError, match=r"at most 1e\+100 bandwidths .*; got 1(e\+200)?\. Check the units"
         ):
             ask(diameter=diameter, width=width)
     with pytest.raises(ValueError, match=r"n_dims must be at most 1e\+100"):
         ask(n_dims=10**400)
-    with pytest.raises(ValueError, match="no less than 1e-100; found 1e-200"):
+    with pytest.raises(ValueError, match="at least 1e-100; got 1e-200"):
         ask(1e-200)
     assert ask(diameter=1e200, width=1e200) == ask()
     assert 1 <= ask(diameter=1e-200, width=1e200) <= ask()
@@ -337,5 +337,5 @@ def test_numbers_of_features_beyond_numbers(rule: str) -> None:
         with pytest.raises(ValueError, match=r"n_points must be at most 1e\+100"):
             dk.n_features_for(0.1, rule=rule, n_points=10**200)
     else:
-        with pytest.raises(ValueError, match="would need"):
+        with pytest.raises(ValueError, match=r"needs (more than|an order above)"):
             ask(diameter=1e99)

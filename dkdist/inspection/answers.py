@@ -1,7 +1,4 @@
-"""Answers to why: of points, of dimensions, and of places; each set by itself, block by block for a store.
-
-Contributions as a data frame, with one row for each point, dimension or place of each set.
-"""
+"""Contributions of points, dimensions and places, set by set and block by block, as arrays or data frames."""
 
 from __future__ import annotations
 
@@ -21,6 +18,7 @@ from dkdist._base.parameter_checks import check_choice, check_real_array
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64
 from dkdist._utils.validation import require_same_names
+from dkdist.inspection._tuning import MAX_BACKGROUND_SETS
 from dkdist.inspection.contributions import dimension_contributions, influence_at, point_contributions
 from dkdist.inspection.fitted_pipeline import Subject
 from dkdist.inspection.set_function import PathBackground
@@ -34,8 +32,8 @@ def contribution_frame(
     """Return a frame with the columns "set", ``part`` and ``value``, in the order of the sets.
 
     ``contributions`` has an array (n_i,) for each set, or (n_i, k) with a column ``value``_OUTPUT for each of the
-    ``outputs``. Sets have their ids, or positions. Parts have the labels given (n_i of them for every set), or
-    positions.
+    ``outputs``. Sets have their ids, or positions. Parts have the labels ``part_labels`` (n_i
+    for every set), or positions.
     """
     import pandas as pd
 
@@ -49,11 +47,9 @@ def contribution_frame(
     values = np.concatenate(list(contributions))
     if values.ndim == 1:
         return pd.DataFrame({**columns, value: values})
-    named = {f"{value}_{output}": values[:, j] for j, output in enumerate(outputs)}
-    return pd.DataFrame({**columns, **named})
+    value_columns = {f"{value}_{output}": values[:, j] for j, output in enumerate(outputs)}
+    return pd.DataFrame({**columns, **value_columns})
 
-
-MOST_BACKGROUND = 32  # sets that dimensions are compared with
 
 Work = Callable[[SampleSets, int], list[F64]]
 
@@ -62,125 +58,129 @@ def answer(
     subject: Subject, X: Any, by: str, at: ArrayLike | None, reference: ArrayLike | None, background: Any, seed: int,
     as_frame: bool,
 ) -> Any:  # fmt: skip
-    """What `explain` gives, as its parameters say."""
-    _require_question(by, at, reference, background)
+    """Return the result of `explain`."""
+    _check_options(by, at, reference, background)
     require_frames(as_frame)
-    sets = subject.taken(X)
+    sets = subject.transform_sets(X)
     if at is not None:
-        result: Any = _stacked(subject, partial(influence_at, subject.function, _places(subject, at)), sets)
+        result: Any = _stack_all(subject, partial(influence_at, subject.function, _places(subject, at)), sets)
         part, labels, value = "place", None, "influence"
     elif by == "dimension":
-        beside = _background(subject, background, sets, seed)
-        result = _stacked(subject, partial(dimension_contributions, subject.function, beside, seed), sets)
+        background_sets = _background(subject, background, sets, seed)
+        result = _stack_all(
+            subject, partial(dimension_contributions, subject.function, background_sets, seed), sets
+        )
         part, labels, value = "dimension", sets.names, "contribution"
     else:
         start_sets = _path_background(subject, background, seed)
         work = partial(point_contributions, subject.function, _reference(subject, reference), start_sets)
-        result = [subject.told(c) for c in _of_all(work, sets)]
+        result = [subject.to_prediction(c) for c in _map_sets(work, sets)]
         part, labels, value = "point", None, "contribution"
     return contribution_frame(result, sets, part, labels, value, subject.outputs) if as_frame else result
 
 
-def _path_background(subject: Subject, given: Any, seed: int) -> PathBackground | None:
-    """Sets among which paths start: those given, the training sets that all terms hold, or those that the model keeps.
+def _path_background(subject: Subject, background: Any, seed: int) -> PathBackground | None:
+    """Return start sets of paths: those of the user, training sets that all terms hold, or those of the model.
 
-    Without any of them, a term's derivative at the set takes the place of the average.
+    Without any of them, the derivative of a term at the set replaces the average.
     """
-    chosen = given
-    if given is None:
-        held = subject.function.training_background
-        complete = held is not None and all(rows is not None for rows in held.rows)
-        if complete or subject.background is None:
-            return held
+    chosen = background
+    if background is None:
+        training = subject.function.training_background
+        is_complete = training is not None and all(rows is not None for rows in training.rows)
+        if is_complete or subject.background is None:
+            return training
         chosen = subject.background
-    with _about("the set is one of background"):
-        return subject.function.background(_few(subject, chosen, seed))
+    with _error_context("the set is one of background"):
+        return subject.function.background(_sample_background(subject, chosen, seed))
 
 
-def _require_question(by: str, at: Any, reference: Any, background: Any) -> None:
-    """Refuse options that belong to another question."""
+def _check_options(by: str, at: Any, reference: Any, background: Any) -> None:
+    """Raise ValueError for options that have no effect on the requested explanation."""
     check_choice("by", by, ("point", "dimension"))
     if at is not None and by == "dimension":
-        raise ValueError("at asks what points at other places would add: leave by='dimension' out, or at")
+        raise ValueError("at requires by='point'; got by='dimension'. Omit by or at.")
     if reference is not None and (at is not None or by == "dimension"):
         raise ValueError(
-            "reference is what the contributions of a set's own points are counted from: leave it out"
+            "reference requires contributions of points; got at or by='dimension'. Omit reference."
         )
     if background is not None and at is not None:
-        raise ValueError(
-            "background has no effect on the influence of points at other places: omit background, or at"
-        )
+        raise ValueError("background has no effect on influences at places. Omit background or at.")
 
 
-def _of_all(work: Work, sets: Sets) -> list[F64]:
-    return list(chain.from_iterable(map_set_blocks(partial(_of_block, work), sets, "explain")))
+def _map_sets(work: Work, sets: Sets) -> list[F64]:
+    return list(chain.from_iterable(map_set_blocks(partial(_map_block, work), sets, "explain")))
 
 
-def _of_block(work: Work, sets: Sets, first: int) -> list[F64]:
-    """The answers for every set of a block; bad sets are named."""
-    nothing: list[F64] = []
-    made = run_skipping_invalid(work, sets, range(first, first + len(sets)), nothing, skip=False)
-    return list(chain.from_iterable(made.results))
+def _map_block(work: Work, sets: Sets, first: int) -> list[F64]:
+    """Return the results of every set of a block; errors name invalid sets."""
+    no_results: list[F64] = []
+    partial_result = run_skipping_invalid(work, sets, range(first, first + len(sets)), no_results, skip=False)
+    return list(chain.from_iterable(partial_result.results))
 
 
-def _stacked(subject: Subject, work: Work, sets: Sets) -> F64:
-    return subject.told(np.stack(_of_all(work, sets)))
+def _stack_all(subject: Subject, work: Work, sets: Sets) -> F64:
+    return subject.to_prediction(np.stack(_map_sets(work, sets)))
 
 
-def _reference(subject: Subject, given: ArrayLike | None) -> F64:
-    """What contributions are counted from, in units of the function."""
-    if given is None:
-        return subject.in_function(subject.reference)
-    numbers, k = check_real_array("reference", given), subject.n_outputs
-    if numbers.size not in (1, k) or numbers.ndim > 1 or not np.isfinite(numbers).all():
-        raise ValueError(f"reference must be a finite number, or {k} of them; found shape {numbers.shape}")
-    return subject.in_function(np.broadcast_to(numbers.ravel(), (k,)))
+def _reference(subject: Subject, reference: ArrayLike | None) -> F64:
+    """Return the reference prediction of contributions, in units of the function."""
+    if reference is None:
+        return subject.to_function(subject.reference)
+    values, k = check_real_array("reference", reference), subject.n_outputs
+    if values.size not in (1, k) or values.ndim > 1 or not np.isfinite(values).all():
+        raise ValueError(f"reference must be a finite number, or {k} of them; got shape {values.shape}.")
+    return subject.to_function(np.broadcast_to(values.ravel(), (k,)))
 
 
 def _places(subject: Subject, at: ArrayLike) -> F32:
-    """Places (q, d), as the function takes points."""
+    """Return places (q, d), transformed like the points of sets."""
     if subject.scales_each_set:
         raise ValueError(
-            "at takes a model whose derivative is known: here a SetScaler with per_set=True scales each set by its "
-            "own points, and nothing is known of other places"
+            "at requires a model with a derivative by points; got a SetScaler with per_set=True, which scales each set "
+            "by its own points. Use per_set=False."
         )
     places = check_real_array("at", at)
     if places.ndim != 2 or len(places) == 0:
-        raise ValueError(f"at must be places (q, {subject.first.n_features_in_}); found shape {places.shape}")
-    with _about("at: its places are taken for the points of set 0"):
-        known = getattr(subject.first, "feature_names_in_", None)
-        require_same_names(SampleSetError, **{"the sets of fit": SimpleNamespace(names=known), "at": at})
-        fits = known is not None and len(known) == places.shape[1]
-        taken = subject.taken(SampleSets.from_arrays([places], names=known if fits else None))
-    return load_points(taken).relative
+        raise ValueError(f"at must have shape (q, {subject.first.n_features_in_}); got {places.shape}.")
+    with _error_context("at: its places are the points of set 0"):
+        feature_names = getattr(subject.first, "feature_names_in_", None)
+        require_same_names(
+            SampleSetError, **{"the sets of fit": SimpleNamespace(names=feature_names), "at": at}
+        )
+        has_names = feature_names is not None and len(feature_names) == places.shape[1]
+        place_sets = subject.transform_sets(
+            SampleSets.from_arrays([places], names=feature_names if has_names else None)
+        )
+    return load_points(place_sets).relative
 
 
-def _background(subject: Subject, given: Any, sets: Sets, seed: int) -> SampleSets:
-    """The sets that dimensions are compared with, in memory."""
+def _background(subject: Subject, background: Any, sets: Sets, seed: int) -> SampleSets:
+    """Return the background sets of dimensions, in memory."""
     if sets.alphabet is not None or sets.points_dtype.kind == "u":
-        raise ValueError("strings have no dimensions: by='point' tells what each symbol adds")
-    chosen = subject.background if given is None else given
+        raise ValueError("by must be 'point' for strings, which have no dimensions; got 'dimension'.")
+    chosen = subject.background if background is None else background
     if chosen is None:
         raise ValueError(
-            "by='dimension' compares a set with others: give some sets as background, such as those of the training"
+            "by='dimension' requires background. Pass background=, for example some training sets."
         )
-    with _about("the set is one of background"):
-        return _few(subject, chosen, seed)
+    with _error_context("the set is one of background"):
+        return _sample_background(subject, chosen, seed)
 
 
-def _few(subject: Subject, given: Any, seed: int) -> SampleSets:
-    beside = subject.taken(given)
-    if len(beside) > MOST_BACKGROUND:
+def _sample_background(subject: Subject, background: Any, seed: int) -> SampleSets:
+    sets = subject.transform_sets(background)
+    if len(sets) > MAX_BACKGROUND_SETS:
         rng = np.random.default_rng([seed, RngStream.BACKGROUND])
-        beside = beside[np.sort(rng.choice(len(beside), MOST_BACKGROUND, replace=False))]
-    loaded = load_points(beside)
+        sets = sets[np.sort(rng.choice(len(sets), MAX_BACKGROUND_SETS, replace=False))]
+    loaded = load_points(sets)
     subject.function.require(loaded, 0)
     return loaded
 
 
 @contextmanager
-def _about(argument: str) -> Iterator[None]:
-    """Say of an error which names a set that it is not one of those that are explained."""
+def _error_context(argument: str) -> Iterator[None]:
+    """Add to errors that name a set that it belongs to another argument."""
     try:
         yield
     except SampleSetError as error:

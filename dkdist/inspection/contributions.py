@@ -1,32 +1,22 @@
-"""What each point of a set adds to a prediction, and what a point at another place would.
+"""Contributions of points and of dimensions to a prediction, and the influence of points at places.
+
+Points: with u the weights of the points over their sum, IF_row the influence of a point on the row
+(`dkdist._base.influence`), and G the gradient of f by the row, averaged along the path from a mean background row r_0
+(`dkdist.inspection.set_function`),
 
     c_i = u_i (f(P) - reference + G . IF_row(x_i)),    sum_i c_i = f(P) - reference
 
-with u the weights of the points over their sum, IF_row the influence of a point on the row (`dkdist._base.influence`):
-how fast the row moves when the point counts more and all others less, and G the gradient of f by the row, averaged over
-the path to the row of P from a mean row r_0 of background sets (`dkdist.inspection.set_function`). Where rows are
-means over points, c_i = u_i (f(r_0) - reference + G . (row(x_i) - r_0)); where f is linear in them too,
-c_i = u_i coef . row(x_i) with the intercept as reference, whatever the background. Elsewhere rows are of first order in
-the points.
+If rows are means over points, c_i = u_i (f(r_0) - reference + G . (row(x_i) - r_0)); if f is also linear in them,
+c_i = u_i coef . row(x_i) with the intercept as reference, for any background. Other rows are linearised in the points.
 
-Which dimensions are kept together, and how values of such coalitions make a Shapley value for each dimension.
+Dimensions: Shapley values of v(S) = mean over background sets R of f(points with columns S of P, others of R), with
+R resampled to the number of points of P,
 
     phi_j = sum over S without j of |S|! (d - |S| - 1)! / d! (v(S and j) - v(S)),    sum_j phi_j = v(all) - v(none)
 
-Up to six dimensions every coalition is looked at. Beyond, dimensions join one by one in a random order and in its
-reverse: the mean over orders is phi, and the sum is exact for every single order. (Shapley 1953; Strumbelj, Kononenko:
-Explaining prediction models and individual predictions with feature contributions (2014); Mitchell et al.: Sampling
-permutations for Shapley value estimation (2022), for orders and their reverses.)
-
-What each dimension of a set adds to a prediction, against sets that it is compared with.
-
-    v(S) = mean over background sets R of f(points with the columns S of P and the other columns of R)
-
-and each dimension's contribution is its Shapley value of the game v (`dkdist.inspection.contributions`): they sum to
-f(P) less the mean prediction of the background, R being drawn to as many points as P has. A dimension that f does not
-look at gets zero, two that f treats alike get the same, and contributions to a sum of functions add up. Nothing is
-differentiated: all embeddings are taken as they are. Points of P and R are paired at random, so that columns of
-different sets are independent of each other; series keep their order.
+Up to six dimensions all coalitions are evaluated, else those of a random order of dimensions and its reverse; the sum
+is exact for every order (Shapley 1953; Strumbelj, Kononenko 2014; Mitchell et al. 2022). No derivative is needed.
+Points of P and R are paired at random, so columns of different sets are independent; series keep their order.
 """
 
 from __future__ import annotations
@@ -40,99 +30,97 @@ from numpy.typing import NDArray
 from dkdist._base.influence import weight_fractions
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
+from dkdist.inspection._tuning import MAX_EXACT_DIMS, POINTS_PER_BATCH
 from dkdist.inspection.set_function import PathBackground, SetFunction
 from dkdist.sets import SampleSets
-
-MOST_EXACT = 6  # dimensions, of which all 2^d coalitions are looked at
 
 
 @dataclass(frozen=True)
 class Coalitions:
-    """``kept`` (q, d): which dimensions each coalition keeps; the dimensions' values are ``weights`` (d, q) @ v."""
+    """Columns (q, d) of P in each coalition; Shapley values are ``weights`` (d, q) @ v."""
 
-    kept: NDArray[np.bool_]
+    columns: NDArray[np.bool_]
     weights: F64
 
 
-def coalitions(n_dims: int, rng: np.random.Generator) -> Coalitions:
-    """All of them for few dimensions, else those of a random order and its reverse."""
-    return _every(n_dims) if n_dims <= MOST_EXACT else _of_order(rng.permutation(n_dims))
+def draw_coalitions(n_dims: int, rng: np.random.Generator) -> Coalitions:
+    """Return all coalitions of up to six dimensions, else those of a random order and its reverse."""
+    return (
+        _all_coalitions(n_dims) if n_dims <= MAX_EXACT_DIMS else _coalitions_of_order(rng.permutation(n_dims))
+    )
 
 
-def _every(d: int) -> Coalitions:
-    kept = np.array([[bool(code >> j & 1) for j in range(d)] for code in range(2**d)])
-    size = kept.sum(axis=1)
-    share = np.array([factorial(s) * factorial(d - s - 1) / factorial(d) for s in range(d)])
-    joins, lacks = share[np.maximum(size - 1, 0)], share[np.minimum(size, d - 1)]
-    return Coalitions(kept, np.where(kept, joins[:, None], -lacks[:, None]).T)
+def _all_coalitions(d: int) -> Coalitions:
+    columns = np.array([[bool(code >> j & 1) for j in range(d)] for code in range(2**d)])
+    size = columns.sum(axis=1)
+    factors = np.array([factorial(s) * factorial(d - s - 1) / factorial(d) for s in range(d)])
+    joins, lacks = factors[np.maximum(size - 1, 0)], factors[np.minimum(size, d - 1)]
+    return Coalitions(columns, np.where(columns, joins[:, None], -lacks[:, None]).T)
 
 
-def _of_order(order: NDArray[np.integer]) -> Coalitions:
+def _coalitions_of_order(order: NDArray[np.integer]) -> Coalitions:
     d = len(order)
-    walks = [np.arange(d) < k for k in range(d + 1)]
-    kept = np.zeros((2 * (d + 1), d), np.bool_)
-    weights = np.zeros((d, len(kept)))
-    for walk, path in enumerate((order, order[::-1])):
-        start = walk * (d + 1)
-        kept[start : start + d + 1, path] = walks
+    prefixes = [np.arange(d) < k for k in range(d + 1)]
+    columns = np.zeros((2 * (d + 1), d), np.bool_)
+    weights = np.zeros((d, len(columns)))
+    for i, path in enumerate((order, order[::-1])):
+        start = i * (d + 1)
+        columns[start : start + d + 1, path] = prefixes
         weights[path, start + np.arange(1, d + 1)] = 0.5
         weights[path, start + np.arange(d)] = -0.5
-    return Coalitions(kept, weights)
-
-
-POINTS_AT_ONCE = 2**20  # of coalitions that are looked at together
+    return Coalitions(columns, weights)
 
 
 def dimension_contributions(
     function: SetFunction, background: SampleSets, seed: int, sets: SampleSets, first: int
 ) -> list[F64]:
-    """(d, k) of every set; ``first`` is the position of set 0."""
+    """Return contributions (d, k) of every set; ``first`` is the position of set 0."""
     function.require(sets, first)
-    return [_of_one(function, background, seed, sets[i : i + 1]) for i in range(len(sets))]
+    return [_contributions_of_set(function, background, seed, sets[i : i + 1]) for i in range(len(sets))]
 
 
-def _of_one(function: SetFunction, background: SampleSets, seed: int, one: SampleSets) -> F64:
+def _contributions_of_set(function: SetFunction, background: SampleSets, seed: int, one: SampleSets) -> F64:
     total = np.zeros((one.n_dims, len(function.constant)))
     for i in range(len(background)):
         rng = np.random.default_rng([seed, RngStream.COALITIONS, i])
-        plan = coalitions(one.n_dims, rng)
-        others = _drawn(background[i : i + 1], one.n_points, None if function.ordered else rng)
-        total += plan.weights @ _values(function, one, others, plan.kept)
+        coalitions = draw_coalitions(one.n_dims, rng)
+        others = _resample_points(background[i : i + 1], one.n_points, None if function.ordered else rng)
+        total += coalitions.weights @ _coalition_values(function, one, others, coalitions.columns)
     return total / len(background)
 
 
-def _values(function: SetFunction, one: SampleSets, others: F32, kept: NDArray[np.bool_]) -> F64:
-    """(q, k) of the set with the columns that each coalition keeps, and those of the others."""
-    step = max(1, POINTS_AT_ONCE // one.n_points)
+def _coalition_values(function: SetFunction, one: SampleSets, others: F32, columns: NDArray[np.bool_]) -> F64:
+    """Return values (q, k) of the set with the columns of each coalition, and other columns of ``others``."""
+    step = max(1, POINTS_PER_BATCH // one.n_points)
     parts = [
-        function.values(_mixed(one, others, kept[start : start + step]))
-        for start in range(0, len(kept), step)
+        function.values(_mix_columns(one, others, columns[start : start + step]))
+        for start in range(0, len(columns), step)
     ]
     return np.concatenate(parts)
 
 
-def _mixed(one: SampleSets, others: F32, kept: NDArray[np.bool_]) -> SampleSets:
-    points = np.where(kept[:, None, :], one.relative, others).reshape(-1, one.n_dims)
+def _mix_columns(one: SampleSets, others: F32, columns: NDArray[np.bool_]) -> SampleSets:
+    points = np.where(columns[:, None, :], one.relative, others).reshape(-1, one.n_dims)
     weights = (
-        None if one.weights is None else np.tile(one.weights, (len(kept), *[1] * (one.weights.ndim - 1)))
+        None if one.weights is None else np.tile(one.weights, (len(columns), *[1] * (one.weights.ndim - 1)))
     )
-    offsets = np.arange(len(kept) + 1) * one.n_points
+    offsets = np.arange(len(columns) + 1) * one.n_points
     return SampleSets._trusted(points, offsets, weights, None, one.origin)
 
 
-def _drawn(one: SampleSets, n: int, rng: np.random.Generator | None) -> F32:
-    """n of the set's points, at even steps of its weight; in a random order, or without ``rng`` in their own."""
+def _resample_points(one: SampleSets, n: int, rng: np.random.Generator | None) -> F32:
+    """Return n points at even steps of the weight, in random order or, without ``rng``, in their order."""
     order: I64 = np.arange(one.n_points) if rng is None else rng.permutation(one.n_points)
-    upto = np.cumsum(weight_fractions(one)[order])
-    chosen = np.searchsorted(upto, (np.arange(n) + 0.5) / n * upto[-1])
-    points: F32 = one.relative[order[np.minimum(chosen, one.n_points - 1)]]
+    cumulative_weights = np.cumsum(weight_fractions(one)[order])
+    indices = np.searchsorted(cumulative_weights, (np.arange(n) + 0.5) / n * cumulative_weights[-1])
+    points: F32 = one.relative[order[np.minimum(indices, one.n_points - 1)]]
     return points
 
 
 def point_contributions(
     function: SetFunction, reference: F64, background: PathBackground | None, sets: SampleSets, first: int
 ) -> list[F64]:
-    """(n_i, k) of every set, which sum to its values less the ``reference`` (k,); ``first`` is set 0's position."""
+    """Return contributions (n_i, k) of every set, which sum to its values minus ``reference`` (k,)."""
     function.require(sets, first)
     return [
         np.asarray(weight_fractions(one)[:, None] * (value - reference + influence))
@@ -141,9 +129,9 @@ def point_contributions(
 
 
 def influence_at(function: SetFunction, at: F32, sets: SampleSets, first: int) -> list[F64]:
-    """(q, k) of every set: how fast its values would rise if points came in at places ``at`` (q, d).
+    """Return influences (q, k) on every set: derivatives by the weight of new points at places ``at`` (q, d).
 
-    The weighted mean over a set's own points is zero. Raises ValueError where no derivative is known.
+    Their weighted mean over the points of the set is 0. Raises ValueError without a known derivative.
     """
     function.require(sets, first)
     return list(function.local_influences(sets, at))

@@ -1,4 +1,4 @@
-"""`explain`: why a model predicts what it does of a set: by its points, by its dimensions, or at places."""
+"""`explain`: contributions of points, dimensions or places to predictions of sets."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ def explain(
     random_state: Any = None,
     as_frame: bool = False,
 ) -> Any:
-    """Explain predictions of sets: what every point, or every dimension, adds to the prediction.
+    """Explain predictions of sets by contributions of points, dimensions or places.
 
         by="point"        c_i = u_i (f(P) - reference + G . IF_row(x_i)),   sum_i c_i = f(P) - reference
         at=places         IF(x) = d/dt f((1 - t) P + t delta_x) at t = 0
         by="dimension"    phi_j,                                            sum_j phi_j = f(P) - mean_R f(R)
 
     f is the decision value of a classifier (of its second class if it has two), or the predicted number of a regressor.
-    u are the weights of the points of the set P over their sum. IF_row(x_i) is how fast the row of P moves when point i
-    counts more. G is the gradient of f by the row, averaged along the straight path from a background row to the row
-    of P (integrated gradients). IF is the influence function of f at the set itself.
+    u are the weights of the points of the set P over their sum. IF_row(x_i) is the derivative of the row of P by the
+    weight of point i. G is the gradient of f by the row, averaged along the straight path from a background row to
+    the row of P (integrated gradients). IF is the influence function of f at the set itself.
 
     Parameters
     ----------
     model : fitted pipeline, search over pipelines, SetClassifier or SetRegressor
-        A pipeline of `SetScaler` and `SetPCA` (or none), one embedding of sets, of `dkdist` or your own,
-        `RandomFourierFeatures` and StandardScaler (or none of them), and one of the linear learners `IncrementalRidge`,
-        `IncrementalSGDClassifier` and their kind.
+        A pipeline of `SetScaler` and `SetPCA` (optional), one embedding of sets (of `dkdist` or your own),
+        `RandomFourierFeatures` and StandardScaler (optional), and a linear learner such as `IncrementalRidge` or
+        `IncrementalSGDClassifier`.
     sets : sets
         A `SetStore` is read block by block.
     by : {"point", "dimension"}, default="point"
-        What the prediction is divided among.
+        Units of the contributions.
     at : (q, d) array, optional
-        Places, in the coordinates of the sets: how fast the prediction of each set would rise if points came in there.
-        This is the witness function of a class: positive where points raise its value. Its weighted mean over a set's
-        own points is zero. It is a derivative at the set: where the model is flat, it is close to zero.
+        Places in the coordinates of the sets. The result is the derivative of each prediction by the weight of new
+        points there, the witness function of a class: positive where points raise its value. Its weighted mean over
+        the points of the set is 0. Where the model is flat, it is close to 0.
     reference : number or (k,) array, optional
-        Prediction that contributions of points are counted from, such as the mean over the training sets. By default
-        the intercept of a pipeline, 0 of `SetClassifier`, and the mean of the targets of `SetRegressor`.
+        Reference prediction of contributions of points, such as the mean over the training sets. By default the
+        intercept of a pipeline, 0 for `SetClassifier`, and the mean of the targets for `SetRegressor`.
     background : sets, optional
-        Sets R to compare with, such as some of the training sets; of more than 32 as many are drawn. By point they are
-        where paths start. Without them G is the derivative at P for a pipeline, which is the same if its learner
-        directly follows the embedding; `SetClassifier` and `SetRegressor` hold some of their training sets.
-        by="dimension" requires a background for a pipeline; the automatic models keep 16 sets.
+        Reference sets R, such as some of the training sets; 32 are drawn from more. By point they are starts of paths.
+        Without them G is the derivative at P for a pipeline, which is the same if its learner directly follows the
+        embedding; `SetClassifier` and `SetRegressor` store some of their training sets. by="dimension" requires a
+        background for a pipeline; the automatic models store 16 sets.
     random_state : int, Generator or None, default=None
-        Decides which sets of the background are drawn, and for by="dimension" how points are paired, and orders.
+        Determines the drawn background sets and, for by="dimension", the pairing of points and the orders.
     as_frame : bool, default=False
-        Whether to return a pandas DataFrame. It has one row for each point, with the columns "set" (the set's id, or
+        Return a pandas DataFrame. It has one row for each point, with the columns "set" (the set's id, or
         its position if sets have no ids), "point" (position within the set), and "contribution", or
         "contribution_<class>" for each of several classes or targets. by="dimension" has a row for each set and
         dimension (columns "set", "dimension", ...), at=places one for each set and place ("set", "place",
@@ -70,7 +70,7 @@ def explain(
         By point, for each set in the order of its points; k outputs for several targets, labels, or more than two
         classes.
     (n_sets, d) float64 array, or (n_sets, d, k)
-        By dimension. The mean of absolute values over sets says how much a dimension matters overall.
+        By dimension. The mean of absolute values over sets measures the importance of a dimension.
     (n_sets, q) float64 array, or (n_sets, q, k)
         At places. The mean over sets is a witness function of all of them.
     pandas.DataFrame
@@ -83,37 +83,35 @@ def explain(
     SampleSetError, StoreFormatError
         As the embedding's ``transform``, naming the set; for sets of another dimension.
     ValueError
-        For a model that is not fitted, a step through which influence is not known (named), places ``at`` of an
-        embedding without a derivative, options that have no effect on the requested explanation, strings by dimension,
+        For a model that is not fitted, an unsupported step (named), ``at`` with an embedding without a derivative,
+        options that have no effect on the requested explanation, strings by dimension,
         and by="dimension" without a background.
 
     Notes
     -----
-    *Points.* Where classes are far apart, f is flat at P and its derivative there says nothing about the points. The
-    average along a path keeps the slope on the way to P: G . (row - start) = f(row) - f(start). The start is the mean
-    of the background's rows, weighted by how much their predictions differ from f(P), for each output by itself; the
-    plain mean may already lie on the side of P's class. Nothing is approximated where rows are means over points
+    *Points.* If classes are well separated, f is flat at P and its derivative there is uninformative. The average
+    along a path keeps the slope: G . (row - start) = f(row) - f(start). The start is the mean
+    of the background rows, weighted by the difference of their predictions from f(P), separately for each output; the
+    plain mean may already lie in the class of P. The result is exact if rows are means over points
     (`MeanEmbedding`, `L2Embedding`, ``MomentEmbedding(1)``) and the learner is linear in them: c_i = u_i coef .
-    row(x_i) for any background. Elsewhere rows are of first order in the points, by exact derivatives of densities,
+    row(x_i) for any background. Other rows are linearised in the points, by exact derivatives of densities,
     histograms, moments, and quantiles of projections. For other embeddings (distances among them, and after a
-    `SetScaler` with per_set=True) every point is left out once, and the change of the row takes the place of the
-    derivative. A point whose removal changes no distance, because others are like it, gets little then. The sum is
-    exact always. A point outside the domain counts at its boundary. Members that are step functions, such as trees,
+    `SetScaler` with per_set=True) every point is left out once, and the change of the row replaces the derivative. A
+    point whose removal changes no distance, because similar points exist, then gets little. The sum is always exact. A
+    point outside the domain is clipped to its boundary. Members that are step functions, such as trees,
     credit jumps on the path to the feature that crosses a threshold; they add nothing to the influence at places.
 
     *Dimensions.* Shapley values of the game v(S), the mean prediction over background sets R of the set whose columns S
-    are those of P and whose others are those of R, points paired at random (for series in their order). R is drawn to
-    as many points as P has, at even steps of its weight, and these weigh what P's do; the mean prediction in the sum
-    law is of R so drawn: of R itself where sets have one size and no weights. Exact
-    for up to 6 dimensions; beyond, one random order of the dimensions and its reverse for every R, and the sum is exact
-    still. No derivative is needed: every embedding is taken. Columns that depend on each other within R are set apart
-    from those of P, as in all interventional attributions.
+    are those of P and whose others are those of R, points paired at random (for series in their order). R is resampled
+    to the number of points of P, at even steps of its weight, with the weights of P; the sum refers to resampled R,
+    which is R itself for sets of one size without weights. Exact for up to 6 dimensions; beyond, one random order of
+    the dimensions and its reverse are used for every R, and the sum is still exact. No derivative is needed, so every
+    embedding is supported. Dependence between columns of R and of P is ignored, as in all interventional attributions.
 
-    A set's answer depends on that set alone, bit for bit. Cost of a set of n points: by point and at q places that of
-    embedding it n (q) times as a set of one point, and the features' gradient once, 4 m D k flops, or for kernels 16 k
-    exponentials for each training set; where points are left out n embeddings of n - 1 points. By dimension 2^d
-    embeddings (2 d beyond six) for each background set.
-    Memory: a block of sets, and what is returned.
+    The result of a set depends only on that set, bit for bit. Cost of a set of n points: by point and at q places n (q)
+    embeddings of one point, and the gradient of the features once, 4 m D k flops, or for kernels 16 k exponentials per
+    training set; n embeddings of n - 1 points if points are left out. By dimension 2^d embeddings (2 d beyond six) per
+    background set. Memory: a block of sets and the result.
 
     References
     ----------
@@ -131,7 +129,7 @@ def explain(
     >>> model = make_pipeline(dk.MeanEmbedding(64, sigma=1.0, random_state=0), dk.IncrementalRidge(random_state=0))
     >>> model = model.fit(sets, y)
     >>> points = dk.explain(model, sets[1:2])[0]
-    >>> bool(points[50:].min() > points[:50].mean())  # the five points at (4, 0) made it so
+    >>> bool(points[50:].min() > points[:50].mean())  # the five points at (4, 0) raise the prediction
     True
     >>> here, there = dk.explain(model, sets[1:2], at=[[4.0, 0], [-4, 0]])[0]
     >>> bool(here > there)

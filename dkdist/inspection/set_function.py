@@ -1,17 +1,15 @@
-"""What is explained: k functions of a set, each a sum of functions of its rows.
+"""k functions of a set, each a sum of functions of its rows, and gradients averaged along paths.
 
     f(P) = constant + sum_t g_t(row_t(P)),    d/dt f((1 - t) P + t delta_x) = sum_t g_t'(row_t(P)) . IF_t(x)
 
-A pipeline has one row, that of its embedding; an average of several models has one for each representation. In place of
-the derivative g_t' a path from a start to the row gives its average, see `dkdist.inspection.set_function`.
-
-Gradients of a function of a row, averaged along the straight path from a start to the row.
+A pipeline has one row, that of its embedding; an ensemble has one per representation. Instead of the derivative at the
+row, contributions use its average along the straight path from a start to the row,
 
     G = int_0^1 f'(start + t (row - start)) dt,    G . (row - start) = f(row) - f(start)
 
-These are integrated gradients (Sundararajan, Taly, Yan 2017), the Aumann-Shapley values of the path. Where classes are
-far apart, f is flat at the row and its derivative there is noise; the average keeps the slope between start and row.
-Each of k functions has a start of its own.
+These are integrated gradients (Sundararajan, Taly, Yan 2017), the Aumann-Shapley values of the path. If classes are
+well separated, f is flat at the row and its derivative there is noise; the average keeps the slope between start and
+row. Each of the k functions has its own start.
 """
 
 from __future__ import annotations
@@ -34,10 +32,10 @@ NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(N_PATH_NODES)  # on [-1, 1
 
 
 def contrast_weights(values: F64, background_values: F64) -> F64:
-    """Weights (k, r) of r background sets, of sum 1: proportional to the distances of their values from those of a set.
+    """Return weights (k, r) of r background sets with sum 1, proportional to differences from ``values`` (k,) of a set.
 
-    ``values`` (k,) are those of the set. The mean of the background with these weights is a start at which f differs
-    from the set's value. The plain mean may lie in the region of one class, where nothing is left to be explained.
+    The weighted mean of the background is a start where f differs from its value at the set. The plain mean may lie in
+    the region of one class, where there is no difference to explain.
     """
     weights = np.abs(background_values - values).T
     weights[weights.max(axis=1) == 0] = 1.0
@@ -48,7 +46,7 @@ def gaussian_path_gradient(starts: Array, row: Array, centres: Array, coef: F64,
     """Average the gradient of sum_j exp(-|x - y_j|^2 / (2 sigma^2)) coef_j from starts to a row (m,): (m, k).
 
     ``centres`` (n, m) are the y_j, ``coef`` (n, k), and ``starts`` (k, m). Squared distances from the points of a path
-    follow from those of its ends, so that the cost is that of the ends and k n exponentials for each node.
+    follow from those of its ends, so the cost is that of the ends plus k n exponentials per node.
     """
     ends, Y = np.vstack([starts, row]).astype(np.float64), np.asarray(centres, np.float64)
     d2 = squared_distances(ends, Y)
@@ -60,15 +58,15 @@ def gaussian_path_gradient(starts: Array, row: Array, centres: Array, coef: F64,
         path_d2 = (1 - t) * d2[:-1] + t * d2[-1] - t * (1 - t) * lengths2
         total += weight / 2 * np.exp(path_d2 / (-2 * sigma**2))
     mean = coef.T * total
-    # Up to a multiple of the step, which as_secant determines from the values at both ends.
+    # Up to a multiple of the step, which match_rises determines from the values at both ends.
     gradient = (mean @ Y - mean.sum(axis=1)[:, None] * ends[:-1]).T / sigma**2
     kernel = np.exp(d2 / (-2 * sigma**2))
     rises = kernel[-1] @ coef - np.einsum("kn,nk->k", kernel[:-1], coef)
-    return as_secant(gradient, steps, rises)
+    return match_rises(gradient, steps, rises)
 
 
-def as_secant(gradient: F64, steps: F64, rises: F64) -> F64:
-    """Return the gradients (m, k) nearest to those given whose products with the steps (k, m) are the rises (k,)."""
+def match_rises(gradient: F64, steps: F64, rises: F64) -> F64:
+    """Return the nearest gradients (m, k) whose products with the steps (k, m) are the rises (k,)."""
     lengths2 = (steps**2).sum(axis=1)
     errors = rises - np.einsum("km,mk->k", steps, gradient)
     return np.asarray(
@@ -77,35 +75,36 @@ def as_secant(gradient: F64, steps: F64, rises: F64) -> F64:
 
 
 class Term(Protocol):
-    """A function of one kind of row."""
+    """A function of the rows of one embedding."""
 
     @property
     def spec(self) -> Any:
-        """The specification of the embedding that makes its rows."""
+        """Parameters of the embedding that computes its rows."""
 
     @property
     def training_rows(self) -> F32 | None:
-        """Rows (r, m) of some training sets, the same ones for all terms; None if the term holds none."""
+        """Rows (r, m) of training sets, the same sets for all terms; None if the term stores none."""
 
     def values(self, rows: F32) -> F64:
-        """(n, k) at rows (n, m)."""
+        """Return values (n, k) of rows (n, m)."""
 
     def gradient(self, row: F32, starts: F32 | None) -> F64 | None:
-        """Gradients (m, k) averaged from the starts (k, m), one for each function, to a row (m,), or those at the row.
+        """Return gradients (m, k) averaged from the starts (k, m), one per function, to a row (m,), or at the row.
 
-        An averaged gradient times row - start is the difference of the values. A step function has none at a row: None.
+        An averaged gradient times row - start is the difference of the values. None for a step function
+        without starts.
         """
 
 
 @dataclass(frozen=True)
 class PathBackground:
-    """Sets among which paths start: for each term their rows (.., r, m) or None, and their values (r, k)."""
+    """Start sets of paths: their rows (.., r, m) or None for each term, and their values (r, k)."""
 
     rows: tuple[Any, ...]
     values: F64
 
     def starts(self, values: F64) -> list[Any]:
-        """For each term k starts (.., k, m) of paths to a set with the values (k,); None for terms without rows."""
+        """Return for each term k starts (.., k, m) of paths to a set with the values (k,); None without rows."""
         weights = contrast_weights(values, self.values)
         return [None if rows is None else np.asarray(weights @ rows, np.float32) for rows in self.rows]
 
@@ -119,17 +118,17 @@ class SetFunction:
 
     @property
     def ordered(self) -> bool:
-        """Whether the order of a set's points may matter."""
+        """Whether the order of points may matter."""
         return any(getattr(term.spec, "ordered", False) for term in self.terms)
 
     def require(self, sets: SampleSets, first: int) -> None:
-        """Refuse sets that an embedding would refuse, by name; ``first`` is the position of set 0."""
+        """Raise an error that names a set that an embedding does not accept; ``first`` is the position of set 0."""
         for term in self.terms:
             term.spec.require(sets, first)
             count_outside(term.spec.domain, sets, first)
 
     def values(self, sets: SampleSets) -> F64:
-        """(n_sets, k)."""
+        """Return values (n_sets, k)."""
         total = np.tile(self.constant, (len(sets), 1))
         for term in self.terms:
             total += term.values(materialize_params(term.spec).embed(sets))
@@ -137,13 +136,13 @@ class SetFunction:
 
     @property
     def training_background(self) -> PathBackground | None:
-        """Some training sets, for the terms that hold rows of theirs; their values are those of these terms."""
+        """Training sets of the terms that store rows; their values are those of these terms."""
         rows = tuple(term.training_rows for term in self.terms)
         values = [term.values(R) for term, R in zip(self.terms, rows, strict=True) if R is not None]
         return PathBackground(rows, np.sum(values, axis=0)) if values else None
 
     def background(self, sets: SampleSets) -> PathBackground:
-        """Some sets, for all terms."""
+        """Return the background of some sets for all terms."""
         tables = [materialize_params(term.spec) for term in self.terms]
         rows = (t.inner_rows(sets) if hasattr(t, "inner_rows") else t.embed(sets) for t in tables)
         return PathBackground(tuple(rows), self.values(sets))
@@ -151,9 +150,9 @@ class SetFunction:
     def path_influences(
         self, sets: SampleSets, background: PathBackground | None
     ) -> Iterator[tuple[SampleSets, F64, F64]]:
-        """Each set alone, its values (k,), and the influence (n_i, k) of its points along the path to it.
+        """Yield each set, its values (k,), and the influence (n_i, k) of its points along the path to it.
 
-        Where there is no background, derivatives at the set take the place of averages.
+        Without a background, derivatives at the set replace averages.
         """
         for i in range(len(sets)):
             one = sets[i : i + 1]
@@ -173,7 +172,7 @@ class SetFunction:
             yield one, values, total
 
     def local_influences(self, sets: SampleSets, at: F32) -> Iterator[F64]:
-        """For each set the influence (q, k) of points ``at`` (q, d), by derivatives at the set."""
+        """Yield for each set the influence (q, k) of points ``at`` (q, d), by derivatives at the set."""
         for i in range(len(sets)):
             one, total = sets[i : i + 1], np.zeros((len(at), len(self.constant)))
             for term in self.terms:

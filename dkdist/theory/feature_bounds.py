@@ -1,8 +1,8 @@
-"""How many features make an approximate kernel good, by bounds that hold with probability 1 - delta.
+"""Numbers of features for which kernel errors are at most eps with probability 1 - delta.
 
 A mean of F independent terms with values in [a, b] is off by more than t with probability at most
 2 exp(-2 F t^2 / (b - a)^2) (Hoeffding); a union over the pairs, or over the points of a net, gives every bound here.
-Constants are those of the proofs written beside the functions, not asymptotic ones.
+Constants are those of the proofs in the docstrings, not asymptotic ones.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F64
 
-SHARES = np.linspace(
+NET_FRACTIONS = np.linspace(
     0.02, 0.98, 49
-)  # of eps, for the points of a net; the rest is for what lies between them
-KERNEL_SLOPE = float(np.exp(-0.5))  # the largest slope of exp(-r^2 / 2)
+)  # of eps for the points of a net; the rest for the points between them
+MAX_KERNEL_SLOPE = float(np.exp(-0.5))  # of exp(-r^2 / 2), at r = 1: tests/theory/test_n_features_for.py
 
 
 def frequencies_for_points(eps: float, delta: float, n: int) -> int:
-    """Independent frequencies F for which k is off by at most eps for all pairs of n points.
+    """Return the independent frequencies F for which k has errors of at most eps for all pairs of n points.
 
     k~ - k is a mean of cos(w . (x - y)) in [-1, 1]; it is 0 for x = y, so that there are n (n - 1) / 2 pairs.
     """
@@ -30,7 +30,7 @@ def frequencies_for_points(eps: float, delta: float, n: int) -> int:
 
 
 def frequencies_for_ball(eps: float, delta: float, d: int, reach: float) -> int:
-    """Independent frequencies F for which k is off by at most eps for all x, y of a ball of diameter ``reach`` sigma.
+    """Return the independent frequencies F for errors of at most eps in a ball of diameter ``reach`` sigma.
 
     f(t) = k~ - k, t = x - y, is below theta eps on the points of an r-net of |t| <= reach, at most (1 + 2 reach / r)^d,
     with probability 1 - delta / 2. Its slope is at most that of k, e^(-1/2), plus the mean of |w_f|, which is at most
@@ -39,16 +39,20 @@ def frequencies_for_ball(eps: float, delta: float, d: int, reach: float) -> int:
     """
     u = np.log(2 / delta)
 
-    def needed(slope: float) -> float:
-        log_net = d * np.log1p(2 * reach * slope / ((1 - SHARES) * eps))
-        return float(np.min(2 * (np.log(4 / delta) + log_net) / (SHARES * eps) ** 2))
+    def n_frequencies(slope: float) -> float:
+        log_net = d * np.log1p(2 * reach * slope / ((1 - NET_FRACTIONS) * eps))
+        return float(np.min(2 * (np.log(4 / delta) + log_net) / (NET_FRACTIONS * eps) ** 2))
 
-    first = needed(np.sqrt(d) + KERNEL_SLOPE)  # too few: but then the slope falls with their number
-    return ceil(needed(np.sqrt(d + 2 * np.sqrt(d * u / first) + 2 * u / first) + KERNEL_SLOPE))
+    lower_bound = n_frequencies(
+        np.sqrt(d) + MAX_KERNEL_SLOPE
+    )  # a lower bound, as the slope falls with the number
+    return ceil(
+        n_frequencies(np.sqrt(d + 2 * np.sqrt(d * u / lower_bound) + 2 * u / lower_bound) + MAX_KERNEL_SLOPE)
+    )
 
 
 def objects_for_points(eps: float, delta: float, n: int) -> int:
-    """Random objects R for which the kernel of P2 is off by at most eps for all pairs of n objects.
+    """Return the random objects R for which the D2KE kernel has errors of at most eps for all pairs of n objects.
 
     It is a mean of exp(-gamma (d(x, omega) + d(y, omega))) in [0, 1], over n (n + 1) / 2 pairs.
     """
@@ -56,18 +60,20 @@ def objects_for_points(eps: float, delta: float, n: int) -> int:
 
 
 def objects_for_space(eps: float, delta: float, dimension: float, reach: float) -> int:
-    """The same for a whole metric space of diameter ``reach`` / gamma that (2 diameter / r)^dimension balls cover.
+    """Return the random objects R for a metric space of diameter ``reach`` / gamma.
+
+    (2 diameter / r)^dimension balls of radius r cover the space.
 
     By the triangle inequality the kernel and its estimate change by at most 2 gamma r within a pair of balls: their
     difference by 4 gamma r = (1 - theta) eps.
     """
-    log_net = dimension * np.log(np.maximum(1, 8 * reach / ((1 - SHARES) * eps)))
+    log_net = dimension * np.log(np.maximum(1, 8 * reach / ((1 - NET_FRACTIONS) * eps)))
     pairs = log_net + np.logaddexp(0, log_net)  # ln N (N + 1)
-    return ceil(float(np.min((pairs - np.log(delta)) / (2 * (SHARES * eps) ** 2))))
+    return ceil(float(np.min((pairs - np.log(delta)) / (2 * (NET_FRACTIONS * eps) ** 2))))
 
 
 def series_order(eps: float, delta: float) -> int:
-    """The least tau with tau ln(tau / (e delta^2)) >= ln(1 / eps), for points within ``delta`` sigma of the centre.
+    """Return the smallest tau with tau ln(tau / (e delta^2)) >= ln(1 / eps), for points within ``delta`` sigma.
 
     P3's condition tau ln(tau / (2 e Delta^2)), its Delta counted in h^(1/2) = 2^(1/2) sigma. It suffices: the error is
     P(Poisson(delta^2) >= tau) <= (e delta^2 / tau)^tau (Chernoff).

@@ -1,4 +1,4 @@
-"""`hdd_error_bound`: what P1's pipeline may be off by, term by term, from samples to inner products."""
+"""`hdd_error_bound`: bounds of the error of density embeddings, from samples to inner products."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ NAMES = ("hellinger", "jensen-shannon", "chi2", "total-variation")
 
 @dataclass(frozen=True)
 class HddErrorBound:
-    """The error of z(p) . z(q) against the kernel of the true densities: at most ``total``, but for probability delta.
+    """Bound ``total`` of the error of z(p) . z(q) against the kernel of the true densities, with probability 1 - delta.
 
     ``total`` is the sum of the others: ``kde`` for densities estimated from samples, ``frequencies`` for a finite sum
     over the spectral measure of kappa, ``truncation`` for a finite basis, ``integration`` for coefficients by random
-    nodes, ``features`` for random Fourier features. Above 1 it says nothing.
+    nodes, ``features`` for random Fourier features. Bounds above 1 are trivial.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def hdd_error_bound(
     sigma : float
         Of the kernel.
     bandwidth : float
-        Standard deviation of the Gaussian, reflected at the walls, on the unit cube.
+        Standard deviation of the Gaussian, reflected at the boundary, on the unit cube.
     lipschitz, holder : float
         The densities satisfy |p(x) - p(y)| <= lipschitz |x - y|^holder, 0 < holder <= 1.
     divergence : {"hellinger", "jensen-shannon", "chi2", "total-variation"}
@@ -103,7 +103,7 @@ def hdd_error_bound(
     Notes
     -----
     The terms are those of the paper's analysis; the bounds are our own, with every constant stated and proved
-    (`dkdist.theory.hdd_terms`), where the paper's have constants that nobody knows. ``kde`` falls with n^(-1/2)
+    (`dkdist.theory.hdd_terms`), where those of the paper have unknown constants. ``kde`` falls with n^(-1/2)
     toward the bias of the bandwidth for densities above ``lowest`` > 0, else with its root. Each term is a worst case:
     `kernel_error` estimates what the steps after the density estimates cost for given data, and
     `DivergenceEmbedding.noise` how much of d^2 is chance: for 20 points of one distribution a squared Hellinger
@@ -129,53 +129,55 @@ def hdd_error_bound(
     for name, value in (
         ("lipschitz", lipschitz), ("holder", holder), ("lowest", lowest), ("frequency_error", frequency_error),
     ):  # fmt: skip
-        _require(isinstance(value, Real), f"{name} must be a number; found {value!r}")
+        _require(isinstance(value, Real), f"{name} must be a number; got {value!r}.")
     for name, count in (("n_points", n), ("n_dims", d), ("n_components", n_components)):
-        _require(count <= 2**53, f"{name} must be at most 2**53, as floats count")
-    _require(n_components % 2 == 0, f"n_components must be even; found {n_components}")
-    _require(delta < 1, f"delta must be a probability below 1; found {delta}")
-    _require(0 < holder <= 1, f"holder must be above 0 and at most 1; found {holder}")
+        _require(
+            count <= 2**53, f"{name} must be at most 2**53, the largest range of exact float64 integers."
+        )
+    _require(n_components % 2 == 0, f"n_components must be even; got {n_components}.")
+    _require(delta < 1, f"delta must be a probability below 1; got {delta}.")
+    _require(0 < holder <= 1, f"holder must be above 0 and at most 1; got {holder}.")
     _require(
         lipschitz >= 0 and 0 <= lowest <= 1,
-        f"lipschitz must be >= 0 and lowest between 0 and 1; found {lipschitz} and {lowest}",
+        f"lipschitz must be >= 0 and lowest between 0 and 1; got {lipschitz} and {lowest}.",
     )
-    _require(0 <= frequency_error < 1, f"frequency_error must be below 1; found {frequency_error}")
+    _require(0 <= frequency_error < 1, f"frequency_error must be below 1; got {frequency_error}.")
     Z = divergence_of(check_choice("divergence", divergence, NAMES)).total
-    share = delta / (2 + (n_frequencies is not None) + (n_nodes is not None))
-    slope = bounds.STEEPEST / sigma  # of k by d
+    step_delta = delta / (2 + (n_frequencies is not None) + (n_nodes is not None))
+    slope = bounds.MAX_KERNEL_SLOPE / sigma  # of k by d
     energy = bounds.reflected_energy(h, d)
     bias = bounds.smoothing_bias(h, d, float(lipschitz), float(holder))
-    l1 = min(2.0, bias + bounds.deviation_l1(n, energy, share / 2))
-    l2 = bias + bounds.deviation_l2(n, energy, share / 2)
+    l1 = min(2.0, bias + bounds.deviation_l1(n, energy, step_delta / 2))
+    l2 = bias + bounds.deviation_l2(n, energy, step_delta / 2)
     smooth = divergence != "total-variation"
     change = bounds.change_of_distance(Z, l1, l2, float(lowest) if smooth else 0.0)
-    kde = 2 * change * bounds.STEEPEST / sigma  # of both densities, by the triangle inequality of d
+    kde = 2 * change * bounds.MAX_KERNEL_SLOPE / sigma  # of both densities, by the triangle inequality of d
     if not smooth:  # d^2 = int |p - q| has a triangle inequality, too
         kde = min(kde, 2 * l1 / (2 * sigma**2))
     if n_frequencies is not None:
         _require(
-            divergence != "hellinger", "divergence='hellinger' has no frequencies: leave out n_frequencies"
+            divergence != "hellinger",
+            "n_frequencies must be None for divergence='hellinger', which has no frequencies.",
         )
-        _require(frequency_error == 0, "give n_frequencies, or the frequency_error of a rule; found both")
+        _require(frequency_error == 0, "frequency_error must be 0 with n_frequencies; got both.")
         M = check_int("n_frequencies", n_frequencies)
-        frequencies = bounds.sampled_frequencies(Z, M, share) / (2 * sigma**2)
+        frequencies = bounds.sampled_frequencies(Z, M, step_delta) / (2 * sigma**2)
     else:  # sup of a r exp(-a (1 - r)), a = d^2 / (2 sigma^2)
         frequencies = frequency_error / (math.e * (1 - frequency_error))
     truncation = integration = 0.0
     _require(
-        n_basis is not None or (smoothness is None and n_nodes is None), "smoothness and n_nodes need n_basis"
+        n_basis is not None or (smoothness is None and n_nodes is None),
+        "smoothness and n_nodes require n_basis. Pass n_basis.",
     )
     if n_basis is not None:
         K = check_int("n_basis", n_basis)
         if smoothness is not None:
-            _require(
-                np.shape(smoothness) == (2,), f"smoothness must be (radius, order); found {smoothness!r}"
-            )
+            _require(np.shape(smoothness) == (2,), f"smoothness must be (radius, order); got {smoothness!r}.")
             radius, order = (check_positive("smoothness", value) for value in smoothness)
-            truncation = slope * bounds.left_out(Z, radius, order, K)
+            truncation = slope * bounds.truncation_error(Z, radius, order, K)
         if n_nodes is not None:
-            integration = slope * bounds.sampled_integrals(Z, d, K, check_int("n_nodes", n_nodes), share)
-    features = bounds.random_features(F, share)
+            integration = slope * bounds.sampled_integrals(Z, d, K, check_int("n_nodes", n_nodes), step_delta)
+    features = bounds.random_features(F, step_delta)
     total = kde + frequencies + truncation + integration + features
     return HddErrorBound(kde, float(frequencies), truncation, integration, features, float(total), delta)
 

@@ -1,10 +1,10 @@
-"""Bounds for each step from samples to inner products of P1, with constants: k(p, q) = exp(-d^2(p, q) / (2 sigma^2)).
+"""Bounds with constants for each step of the kernel k(p, q) = exp(-d^2(p, q) / (2 sigma^2)) of densities.
 
     d^2(p, q) = int kappa(p, q) = |A p - A q|^2,   A p = p^(1/2 + i l) in L2([0, 1]^d x mu),   |A p|^2 = Z = mu(all l)
 
 so d is the length of a difference of vectors, at most 2 Z^(1/2), and k changes by at most e^(-1/2) / sigma times what d
-changes by, and 1 / (2 sigma^2) times what d^2 changes by. Each function gives what one step does to d or d^2, at a
-probability of failure delta (where there is any).
+changes by, and 1 / (2 sigma^2) times what d^2 changes by. Each function bounds the change of d or d^2 by one step,
+with probability 1 - delta for random steps.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from math import gamma
 
 import numpy as np
 
-STEEPEST = float(np.exp(-0.5))  # of exp(-u^2 / 2)
-TERMS = 10_000  # of the theta series: enough for bandwidths from 2e-4 on
+from dkdist.theory._tuning import N_SERIES_TERMS
+
+MAX_KERNEL_SLOPE = float(np.exp(-0.5))  # of exp(-u^2 / 2), at u = 1: tests/theory/test_hdd_bound.py
 
 
 def reflected_energy(h: float, d: int) -> float:
     """sup_y int k_h(x, y)^2 dx of a reflected Gaussian: (1 + 2 sum_a exp(-(pi a h)^2))^d, by its cosine series."""
-    return float((1 + 2 * np.exp(-((np.pi * h * np.arange(1, TERMS)) ** 2)).sum()) ** d)
+    return float((1 + 2 * np.exp(-((np.pi * h * np.arange(1, N_SERIES_TERMS)) ** 2)).sum()) ** d)
 
 
 def smoothing_bias(h: float, d: int, lipschitz: float, holder: float) -> float:
@@ -54,7 +55,7 @@ def sampled_frequencies(Z: float, M: int, delta: float) -> float:
     return float(4 * Z * np.sqrt(np.log(2 / delta) / (2 * M)))
 
 
-def left_out(Z: float, radius: float, order: float, n_basis: int) -> float:
+def truncation_error(Z: float, radius: float, order: float, n_basis: int) -> float:
     """Change of d: what a basis of all degrees below n_basis leaves out of f = p^(1/2 + i l), for p and for q.
 
     |f|^2 beyond them is at most radius^2 / n_basis^(2 order) where sum_a |f_a|^2 max(a)^(2 order) <= radius^2.

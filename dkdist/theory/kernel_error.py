@@ -1,4 +1,4 @@
-"""`kernel_error`: how far a fitted pipeline's inner products are from the exact kernel, estimated on random pairs."""
+"""`kernel_error`: error of the inner products of a fitted pipeline against the exact kernel, on random pairs."""
 
 from __future__ import annotations
 
@@ -24,19 +24,16 @@ from dkdist.kernels.mean_embedding import MeanEmbedding
 from dkdist.kernels.random_fourier_features import RandomFourierFeatures
 from dkdist.kernels.registry import get_kernel
 from dkdist.sets import SampleSets
-
-FINE = {1: 512, 2: 96, 3: 32}  # nodes a dimension of exact integrals, at least
-MOST_PAIRS = 10**7
-CONFIDENCE = 0.95
+from dkdist.theory._tuning import CONFIDENCE, MAX_PAIRS, MIN_REFERENCE_NODES_BY_DIM
 
 
 @dataclass(frozen=True)
 class KernelError:
-    """The error of inner products over all pairs of sets, estimated from some.
+    """Error of inner products over all pairs of sets, estimated from a sample of pairs.
 
-    ``rms`` is its root mean square and ``low``, ``high`` a 95 % confidence interval of it; ``bias`` the mean error;
-    ``largest`` the largest of the sample. ``features_rms`` is the part of random features (against the Gaussian kernel
-    of the rows they are made of), ``distance_rms`` that of the rows (their kernel against the exact one).
+    ``rms`` is its root mean square with the 95 % confidence interval ``low``, ``high``; ``bias`` the mean error;
+    ``largest`` the largest of the sample. ``features_rms`` is the error of random features (against the Gaussian kernel
+    of their input rows), ``distance_rms`` that of the rows (their kernel against the exact one).
 
     Examples
     --------
@@ -64,24 +61,24 @@ class KernelError:
             ("root mean square", interval),
             ("its parts", parts),
             ("mean", f"{self.bias:+.3g}"),
-            ("largest seen", f"{self.largest:.3g}"),
+            ("largest in the sample", f"{self.largest:.3g}"),
             ("pairs", f"{self.n_pairs:,}"),
         ]
         return key_value_table("KernelError", pairs)
 
 
 def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = None) -> KernelError:
-    """Estimate how far a fitted model's inner products of rows are from the exact kernel between sets.
+    """Estimate the error of inner products of rows against the exact kernel between sets.
 
     Parameters
     ----------
     model : a fitted embedding of sets, or a fitted Pipeline
-        (embedding, RandomFourierFeatures), perhaps with a learner at its end, which is left out; or a MeanEmbedding
-        alone.
+        (embedding, RandomFourierFeatures), optionally followed by a learner, which is ignored; or a single
+        MeanEmbedding.
     sets : sets
-        Two at least; a store is read where pairs are drawn.
+        At least 2 sets; only drawn sets of a store are read.
     n_pairs : int, default=200
-        Pairs of different sets, drawn independently from all of them.
+        Number of independently drawn pairs of different sets.
     random_state : int, Generator or None
         Seed of the pairs.
 
@@ -92,10 +89,10 @@ def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = 
     Raises
     ------
     ValueError
-        For a model that has no exact kernel to compare with: no RandomFourierFeatures after an embedding other than
+        For a model without an exact kernel: no RandomFourierFeatures after an embedding other than
         MeanEmbedding, other steps between, "laplace" features of rows, or `DistanceEmbedding` (whose kernel is an
-        expectation over random objects); for a model that is not fitted, and for bad sets, which on_error="skip" makes
-        rows of NaN.
+        expectation over random objects); for a model that is not fitted, and for invalid sets, whose rows are NaN with
+        on_error="skip".
 
     Notes
     -----
@@ -103,9 +100,8 @@ def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = 
     `DivergenceEmbedding` the divergence of the same density estimates, by its formula, on many more nodes (512, 96^2,
     32^3, or eight times those of a lattice); of `MeanEmbedding` the sum over all pairs of points in float64; of other
     embeddings that of their rows. `MeanEmbedding` alone is compared with the mean kernel itself. The interval is
-    Student's for the mean squared error of independent
-    pairs. What a sample says of its distribution is not part of it: see `hdd_error_bound`. Cost: two sets of points a
-    pair, each against the other for `MeanEmbedding`.
+    Student's for the mean squared error of independent pairs. The error of density estimates is not part of it: see
+    `hdd_error_bound`. Cost: two sets per pair, with all pairs of their points for `MeanEmbedding`.
 
     Examples
     --------
@@ -124,25 +120,27 @@ def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = 
             check_is_fitted(step)
     sets = check_fitted_sets(embedding, sets)
     n_pairs = check_int("n_pairs", n_pairs, minimum=2)
-    if n_pairs > MOST_PAIRS:
-        raise ValueError(f"n_pairs must be at most {MOST_PAIRS:,}; found {n_pairs}")
+    if n_pairs > MAX_PAIRS:
+        raise ValueError(f"n_pairs must be at most {MAX_PAIRS:,}; got {n_pairs:,}.")
     if len(sets) < 2:
-        raise ValueError("kernel_error needs two sets at least; found 1")
+        raise ValueError("sets must contain at least 2 sets; got 1.")
     rng = np.random.default_rng(draw_seed(random_state))
     i = rng.integers(0, len(sets), n_pairs)
     j = (i + rng.integers(1, len(sets), n_pairs)) % len(sets)
     chosen, places = np.unique(np.concatenate([i, j]), return_inverse=True)
-    few: SampleSets = sets[chosen] if isinstance(sets, SampleSets) else sets[chosen].points_alone()
+    used_sets: SampleSets = sets[chosen] if isinstance(sets, SampleSets) else sets[chosen].points_alone()
     i, j = places[:n_pairs], places[n_pairs:]
-    A = embedding.transform(few)
-    lost = nonfinite_rows(A)
-    if len(lost):
-        raise ValueError(f"set {chosen[lost[0]]} has no row, for it is a bad one: leave it out of the sets")
+    A = embedding.transform(used_sets)
+    invalid = nonfinite_rows(A)
+    if len(invalid):
+        raise ValueError(f"sets must be valid; set {chosen[invalid[0]]} has a row of NaN. Remove it.")
     if features is None:
-        return _summary(_products(A, i, j) - _mean_kernels(embedding, few, i, j), np.zeros(n_pairs))
-    of_rows = _kernel(_squares(A, i, j), features)
-    exact = _kernel(_exact_squares(embedding, few, A, i, j), features)
-    return _summary(_products(features.transform(A), i, j) - of_rows, of_rows - exact)
+        return _summarize_errors(
+            _products(A, i, j) - _mean_kernels(embedding, used_sets, i, j), np.zeros(n_pairs)
+        )
+    row_kernel = _kernel(_squares(A, i, j), features)
+    exact = _kernel(_exact_squares(embedding, used_sets, A, i, j), features)
+    return _summarize_errors(_products(features.transform(A), i, j) - row_kernel, row_kernel - exact)
 
 
 def _steps(model: Any) -> tuple[Any, RandomFourierFeatures | None]:
@@ -151,28 +149,33 @@ def _steps(model: Any) -> tuple[Any, RandomFourierFeatures | None]:
         steps = steps[:-1]
     embedding, others = steps[0], steps[1:]
     kinds = [type(step).__name__ for step in steps]
-    last = others[0] if len(others) == 1 and isinstance(others[0], RandomFourierFeatures) else None
-    known = isinstance(embedding, SetEmbedding) and not isinstance(embedding, DistanceEmbedding)
-    if not known or (others and last is None) or (not others and not isinstance(embedding, MeanEmbedding)):
+    random_features = others[0] if len(others) == 1 and isinstance(others[0], RandomFourierFeatures) else None
+    is_supported = isinstance(embedding, SetEmbedding) and not isinstance(embedding, DistanceEmbedding)
+    if (
+        not is_supported
+        or (others and random_features is None)
+        or (not others and not isinstance(embedding, MeanEmbedding))
+    ):
         raise ValueError(
-            "expected a fitted MeanEmbedding, or a fitted pipeline of an embedding (any but DistanceEmbedding) and "
-            f"RandomFourierFeatures, with or without a learner; found {', '.join(kinds)}"
+            "model must be a fitted MeanEmbedding, or a fitted pipeline of an embedding (except DistanceEmbedding) and "
+            f"RandomFourierFeatures, with or without a learner; got {', '.join(kinds)}."
         )
-    if last is not None and get_kernel(last.kernel).metric != "euclidean":
+    if random_features is not None and get_kernel(random_features.kernel).metric != "euclidean":
         raise ValueError(
-            f"RandomFourierFeatures(kernel={last.kernel!r}) is no function of the distance, whose error is asked for"
+            "RandomFourierFeatures must have a kernel of the Euclidean distance; got "
+            f"kernel={random_features.kernel!r}."
         )
-    return embedding, last
+    return embedding, random_features
 
 
-def _summary(features: F64, distance: F64) -> KernelError:
+def _summarize_errors(features: F64, distance: F64) -> KernelError:
     error = features + distance
     square = error**2
     spread = student.ppf((1 + CONFIDENCE) / 2, len(error) - 1) * square.std(ddof=1) / np.sqrt(len(error))
     rms, low, high = (float(np.sqrt(max(0.0, square.mean() + s * spread))) for s in (0, -1, 1))
-    trim_features, of_distance = (float(np.sqrt((part**2).mean())) for part in (features, distance))
+    features_rms, distance_rms = (float(np.sqrt((part**2).mean())) for part in (features, distance))
     bias, largest = float(error.mean()), float(np.abs(error).max())
-    return KernelError(rms, low, high, bias, largest, trim_features, of_distance, len(error))
+    return KernelError(rms, low, high, bias, largest, features_rms, distance_rms, len(error))
 
 
 def _products(A: F32, i: I64, j: I64) -> F64:
@@ -184,7 +187,7 @@ def _squares(A: F32, i: I64, j: I64) -> F64:
 
 
 def _kernel(squares: F64, features: RandomFourierFeatures) -> F64:
-    """The kernel of features at squared distances."""
+    """Return the kernel of the features at squared distances."""
     d, spec = np.sqrt(np.maximum(squares, 0))[:, None], features.spec_
     at = scaled(d, spec.sigma, spec.kernel)
     return sums(at, np.zeros((1, 1)), np.ones((1, 1)), spec.kernel)[:, 0]
@@ -192,15 +195,15 @@ def _kernel(squares: F64, features: RandomFourierFeatures) -> F64:
 
 def _exact_squares(embedding: Any, sets: SampleSets, A: F32, i: I64, j: I64) -> F64:
     if isinstance(embedding, MeanEmbedding):
-        own = _mean_kernels(embedding, sets, np.arange(len(sets)), np.arange(len(sets)))
-        return np.asarray(own[i] + own[j] - 2 * _mean_kernels(embedding, sets, i, j))
+        self_kernels = _mean_kernels(embedding, sets, np.arange(len(sets)), np.arange(len(sets)))
+        return np.asarray(self_kernels[i] + self_kernels[j] - 2 * _mean_kernels(embedding, sets, i, j))
     if isinstance(embedding, DivergenceEmbedding):
         return _divergences(embedding, sets, i, j)
     return _squares(A, i, j)
 
 
 def _mean_kernels(embedding: MeanEmbedding, sets: SampleSets, i: I64, j: I64) -> F64:
-    """kappa(P, Q) of pairs of sets, their weights made to sum to one: the mean over bandwidths."""
+    """Return kappa(P, Q) of pairs of sets with weights of sum 1, averaged over bandwidths."""
 
     def weights(k: int) -> F64:
         w = sets.weights_of(k)
@@ -209,34 +212,38 @@ def _mean_kernels(embedding: MeanEmbedding, sets: SampleSets, i: I64, j: I64) ->
 
     def kappa(a: int, b: int, sigma: float) -> float:
         x, y = sets[a].astype(np.float64), sets[b].astype(np.float64)
-        middle = x.mean(axis=0)
-        u, v = (scaled(points - middle, sigma, embedding.kernel) for points in (y, x))
-        of_y = sums(u, v, weights(a)[:, None], embedding.kernel)
-        return float(weights(b) @ of_y[:, 0])
+        centre = x.mean(axis=0)
+        u, v = (scaled(points - centre, sigma, embedding.kernel) for points in (y, x))
+        row_sums = sums(u, v, weights(a)[:, None], embedding.kernel)
+        return float(weights(b) @ row_sums[:, 0])
 
     sigmas = np.atleast_1d(embedding.sigma_).tolist()
     return np.array([np.mean([kappa(a, b, sigma) for sigma in sigmas]) for a, b in zip(i, j, strict=True)])
 
 
 def _divergences(embedding: DivergenceEmbedding, sets: SampleSets, i: I64, j: I64) -> F64:
-    """The divergences of the same densities on many nodes, by the formula of kappa; the mean over scales."""
+    """Return divergences of the same densities on more nodes, by the formula of kappa, averaged over scales."""
     kappa = divergence(embedding.divergence).kappa
     parts = [
-        part.weight * _of_densities(part.spec, kappa, part.select(sets), i, j)
+        part.weight * _divergences_of_densities(part.spec, kappa, part.select(sets), i, j)
         for part in feature_blocks(embedding.spec_)
     ]
     return np.asarray(sum(parts))
 
 
-def _of_densities(spec: DivergenceSpec, kappa: Any, sets: SampleSets, i: I64, j: I64) -> F64:
-    least = FINE[1] if spec.structure == "marginal" else FINE.get(spec.n_dims, 0)
-    found = np.zeros(len(i))
+def _divergences_of_densities(spec: DivergenceSpec, kappa: Any, sets: SampleSets, i: I64, j: I64) -> F64:
+    min_nodes = (
+        MIN_REFERENCE_NODES_BY_DIM[1]
+        if spec.structure == "marginal"
+        else MIN_REFERENCE_NODES_BY_DIM.get(spec.n_dims, 0)
+    )
+    totals = np.zeros(len(i))
     for bandwidth in spec.scales:
-        many = max(2 * spec.n_basis, least)
-        common = (spec.structure, many, spec.frequencies, spec.masses)
+        n_basis = max(2 * spec.n_basis, min_nodes)
+        common = (spec.structure, n_basis, spec.frequencies, spec.masses)
         fine = DivergenceSpec(spec.domain, bandwidth, *common).materialize()
         p = fine.densities(sets)
         for k in range(len(i)):
             values = kappa(p[i[k]].astype(np.float64), p[j[k]].astype(np.float64))
-            found[k] += float((values @ fine.node_weights).sum()) / len(spec.scales)
-    return found
+            totals[k] += float((values @ fine.node_weights).sum()) / len(spec.scales)
+    return totals

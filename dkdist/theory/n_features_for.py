@@ -1,4 +1,4 @@
-"""`n_features_for`: how many features an approximate kernel needs, by every rule there is a bound for."""
+"""`n_features_for`: number of features of an approximate kernel for a given error."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from dkdist._base.parameter_checks import check_choice, check_int, check_positiv
 from dkdist.kernels._taylor_numba import MAX_ORDER, n_terms, taylor_order
 from dkdist.kernels.fourier_grid import MAX_GRID_DIMS, fourier_grid
 from dkdist.theory import feature_bounds as bounds
+from dkdist.theory._tuning import MAX_GRID_FEATURES, MAX_NUMBER, MIN_NUMBER
 
-FARTHEST, LEAST = 1e100, 1e-100  # numbers whose squares are numbers
-MOST_FEATURES = 2**17  # of a grid: more are not searched for
-FORMS = {
+PARAMETER_SETS_BY_RULE = {
     "rff": (("n_points",), ("n_dims", "diameter", "sigma")),
     "d2ke": (("n_points",), ("n_dims", "diameter", "gamma")),
     "fourier": (("n_dims", "diameter", "sigma"),),
@@ -36,21 +35,21 @@ def n_features_for(
     sigma: float | None = None,
     gamma: float | None = None,
 ) -> int:
-    """The number of features for which every kernel value is within eps, but for probability delta.
+    """Return the number of features for which every kernel error is at most eps with probability 1 - delta.
 
     Parameters
     ----------
     eps : float
-        Error allowed of k(x, y), whose largest value is 1; weights that sum to one make it that of every mean kernel,
-        and D^2 is then off by at most 4 eps.
+        Maximum error of k(x, y) <= 1. For weights of sum 1 it also bounds the error of mean kernels, and that of D^2 by
+        4 eps.
     delta : float, default=0.05
-        Probability of failure, of "rff" and "d2ke"; the other rules hold always, and do not depend on it.
+        Probability of failure of "rff" and "d2ke"; the other rules are deterministic.
     rule : {"rff", "d2ke", "fourier", "taylor", "ifgt"}
         See the notes.
     n_points : int
-        For "rff" and "d2ke": the bound is for all pairs of so many given points (objects).
+        For "rff" and "d2ke": bound for all pairs of this number of points (objects).
     n_dims, diameter : int, float
-        The bound is for all points of a ball of this diameter in d dimensions. For "d2ke": of a metric space of this
+        Bound for all points of a ball of this diameter in d dimensions. For "d2ke": of a metric space of this
         diameter that (2 diameter / r)^n_dims balls of radius r cover.
     sigma : float
         Standard deviation of the Gaussian kernel exp(-r^2 / (2 sigma^2)).
@@ -98,48 +97,46 @@ def n_features_for(
     11
     """
     eps, delta = check_positive("eps", eps), check_positive("delta", delta)
-    if not (LEAST <= eps < 1 and LEAST <= delta < 1):
-        raise ValueError(
-            f"eps and delta must be below 1, and no less than {LEAST:g}; found {eps} and {delta}"
-        )
-    check_choice("rule", rule, tuple(FORMS))
+    if not (MIN_NUMBER <= eps < 1 and MIN_NUMBER <= delta < 1):
+        raise ValueError(f"eps and delta must be below 1 and at least {MIN_NUMBER:g}; got {eps} and {delta}.")
+    check_choice("rule", rule, tuple(PARAMETER_SETS_BY_RULE))
     values = {
         "n_points": n_points, "n_dims": n_dims, "diameter": diameter, "sigma": sigma, "gamma": gamma,
     }  # fmt: skip
-    given = _checked(rule, values)
-    if "n_points" in given and rule == "rff":
-        return 2 * bounds.frequencies_for_points(eps, delta, given["n_points"])
-    if "n_points" in given:
-        return bounds.objects_for_points(eps, delta, given["n_points"])
-    d, reach = given["n_dims"], _reach(**given)
+    params = _check_parameters(rule, values)
+    if "n_points" in params and rule == "rff":
+        return 2 * bounds.frequencies_for_points(eps, delta, params["n_points"])
+    if "n_points" in params:
+        return bounds.objects_for_points(eps, delta, params["n_points"])
+    d, reach = params["n_dims"], _diameter_in_bandwidths(**params)
     if rule == "d2ke":
         return bounds.objects_for_space(eps, delta, d, reach)
     if rule == "rff":
         return 2 * bounds.frequencies_for_ball(eps, delta, d, reach)
-    return _CERTAIN[rule](eps, d, reach)
+    return _DETERMINISTIC_RULES[rule](eps, d, reach)
 
 
-def _checked(rule: str, values: dict[str, Any]) -> dict[str, Any]:
-    given = {name: value for name, value in values.items() if value is not None}
-    if tuple(given) not in FORMS[rule]:
-        forms = " or ".join(", ".join(form) for form in FORMS[rule])
-        raise ValueError(f"rule={rule!r} takes {forms}; found {', '.join(given) or 'none of them'}")
-    count = partial(check_int, maximum=np.inf)  # numbers of a formula, not of anything that is stored
+def _check_parameters(rule: str, values: dict[str, Any]) -> dict[str, Any]:
+    passed = {name: value for name, value in values.items() if value is not None}
+    if tuple(passed) not in PARAMETER_SETS_BY_RULE[rule]:
+        forms = " or ".join(", ".join(form) for form in PARAMETER_SETS_BY_RULE[rule])
+        raise ValueError(f"rule={rule!r} requires {forms}; got {', '.join(passed) or 'no parameters'}.")
+    count = partial(check_int, maximum=np.inf)  # numbers of a formula need no limit of memory
     checks: dict[str, Callable[[str, Any], float]] = {"n_points": count, "n_dims": count}
-    found = {name: checks.get(name, check_positive)(name, value) for name, value in given.items()}
-    for name in checks.keys() & found.keys():
-        if found[name] > FARTHEST:
-            raise ValueError(f"{name} must be at most {FARTHEST:g}; found more")
-    return found
+    checked = {name: checks.get(name, check_positive)(name, value) for name, value in passed.items()}
+    for name in checks.keys() & checked.keys():
+        if checked[name] > MAX_NUMBER:
+            raise ValueError(f"{name} must be at most {MAX_NUMBER:g}; got more.")
+    return checked
 
 
-def _reach(n_dims: int, diameter: float, sigma: float = 1.0, gamma: float = 1.0) -> float:
-    """The diameter in bandwidths."""
+def _diameter_in_bandwidths(n_dims: int, diameter: float, sigma: float = 1.0, gamma: float = 1.0) -> float:
     with np.errstate(over="ignore"):
         reach = float(np.float64(diameter) * gamma / sigma)
-    if not reach <= FARTHEST:
+    if not reach <= MAX_NUMBER:
         raise ValueError(
-            f"a diameter of {diameter:.3g} is more than {FARTHEST:g} bandwidths (sigma, 1 / gamma): check the units"
+            f"diameter must be at most {MAX_NUMBER:g} bandwidths (sigma, 1 / gamma); got {diameter:.3g}. Check "
+            "the units."
         )
     return reach
 
@@ -147,13 +144,13 @@ def _reach(n_dims: int, diameter: float, sigma: float = 1.0, gamma: float = 1.0)
 def _grid(eps: float, d: int, reach: float) -> int:
     if d > MAX_GRID_DIMS:
         raise ValueError(
-            f"rule='fourier' is for up to {MAX_GRID_DIMS} dimensions; found {d}: use 'rff' or 'taylor'"
+            f"n_dims must be at most {MAX_GRID_DIMS} for rule='fourier'; got {d}. Use 'rff' or 'taylor'."
         )
-    grid = fourier_grid(np.full(d, reach), 1.0, eps, MOST_FEATURES)
+    grid = fourier_grid(np.full(d, reach), 1.0, eps, MAX_GRID_FEATURES)
     if grid.error > eps:
         raise ValueError(
-            f"rule='fourier' would need more than {MOST_FEATURES} features for a diameter of {reach:.3g} sigma: use "
-            "'rff', or a larger eps or sigma"
+            f"rule='fourier' needs more than {MAX_GRID_FEATURES} features for a diameter of {reach:.3g} sigma. Use "
+            "'rff', or a larger eps or sigma."
         )
     return grid.n_features
 
@@ -164,7 +161,7 @@ def _taylor(eps: float, d: int, reach: float) -> int:
 
 
 def _ifgt(eps: float, d: int, reach: float) -> int:
-    radius = max(reach, LEAST) / 2
+    radius = max(reach, MIN_NUMBER) / 2
     order = bounds.series_order(eps, radius) if math.e * radius**2 <= MAX_ORDER else MAX_ORDER + 1
     return _series("ifgt", d, order, reach)
 
@@ -172,10 +169,14 @@ def _ifgt(eps: float, d: int, reach: float) -> int:
 def _series(rule: str, d: int, order: int, reach: float) -> int:
     if order > MAX_ORDER:
         raise ValueError(
-            f"rule={rule!r} would need an order above {MAX_ORDER} for a diameter of {reach:.3g} sigma: use 'rff', or "
-            "a larger sigma"
+            f"rule={rule!r} needs an order above {MAX_ORDER} for a diameter of {reach:.3g} sigma. Use 'rff' or a "
+            "larger sigma."
         )
     return n_terms(d, order)
 
 
-_CERTAIN: dict[str, Callable[[float, int, float], int]] = {"fourier": _grid, "taylor": _taylor, "ifgt": _ifgt}
+_DETERMINISTIC_RULES: dict[str, Callable[[float, int, float], int]] = {
+    "fourier": _grid,
+    "taylor": _taylor,
+    "ifgt": _ifgt,
+}

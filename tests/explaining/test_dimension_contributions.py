@@ -11,7 +11,7 @@ from base.test_embedding_laws import EMBEDDINGS
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.inspection.contributions import _drawn, coalitions
+from dkdist.inspection.contributions import _resample_points, draw_coalitions
 from explaining.test_point_contributions import collection, fitted, model_of, values
 
 N_POINTS = 25  # of every set below, so that a background is drawn as it is
@@ -30,9 +30,10 @@ def by_dimension(embedding, features, coef, sets, background):
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
 def test_coalitions_give_the_mean_over_all_orders(d):
     """Against the definition: what a dimension adds when it joins, over all orders of joining."""
-    plan = coalitions(d, np.random.default_rng(0))
+    plan = draw_coalitions(d, np.random.default_rng(0))
     v = {
-        tuple(kept): x for kept, x in zip(plan.kept, np.random.default_rng(1).normal(size=2**d), strict=True)
+        tuple(kept): x
+        for kept, x in zip(plan.columns, np.random.default_rng(1).normal(size=2**d), strict=True)
     }
     expected = np.zeros(d)
     for order in permutations(range(d)):
@@ -47,9 +48,9 @@ def test_coalitions_give_the_mean_over_all_orders(d):
 def test_coalitions_sum_to_all_less_none(d):
     """Of sums over dimensions each has its own term; with products of two, orders and their reverses are exact too."""
     rng = np.random.default_rng(0)
-    plan = coalitions(d, rng)
+    plan = draw_coalitions(d, rng)
     a, B = rng.normal(size=d), np.triu(rng.normal(size=(d, d)), 1)
-    v = plan.kept @ a + np.einsum("qi,ij,qj->q", plan.kept, B, plan.kept)
+    v = plan.columns @ a + np.einsum("qi,ij,qj->q", plan.columns, B, plan.columns)
     np.testing.assert_allclose(plan.weights @ v, a + (B.sum(axis=0) + B.sum(axis=1)) / 2, atol=1e-12)
 
 
@@ -128,15 +129,15 @@ def test_coalitions_that_are_looked_at_in_parts_change_no_value(monkeypatch):
     sets, embedding, features = fitted("l2-3")
     coef = np.random.default_rng(0).normal(size=64)
     whole = by_dimension(embedding, features, coef, sets[:2], sets[5:7])
-    monkeypatch.setattr("dkdist.inspection.contributions.POINTS_AT_ONCE", 60)
+    monkeypatch.setattr("dkdist.inspection.contributions.POINTS_PER_BATCH", 60)
     np.testing.assert_allclose(by_dimension(embedding, features, coef, sets[:2], sets[5:7]), whole, atol=1e-6)
 
 
 def test_points_are_drawn_at_even_steps_of_their_weight():
     one = dk.SampleSets.from_arrays([np.arange(4.0)[:, None]], [[1.0, 2, 0, 1]])
-    assert _drawn(one, 8, None).ravel().tolist() == [0, 0, 1, 1, 1, 1, 3, 3]
+    assert _resample_points(one, 8, None).ravel().tolist() == [0, 0, 1, 1, 1, 1, 3, 3]
     plain = dk.SampleSets.from_arrays([np.arange(5.0)[:, None]])
-    assert sorted(_drawn(plain, 5, np.random.default_rng(0)).ravel()) == [0, 1, 2, 3, 4]
+    assert sorted(_resample_points(plain, 5, np.random.default_rng(0)).ravel()) == [0, 1, 2, 3, 4]
 
 
 def test_series_keep_their_order():
@@ -156,7 +157,7 @@ def test_series_keep_their_order():
 def test_a_background_is_needed_and_its_bad_sets_are_named():
     sets = collection(2)
     embedding = dk.MomentEmbedding(1).fit(sets)
-    with pytest.raises(ValueError, match="give some sets as background"):
+    with pytest.raises(ValueError, match="Pass background="):
         by_dimension(embedding, [], [1.0, 1], sets, None)
     with pytest.raises(dk.SampleSetError, match="one of background"):
         by_dimension(embedding, [], [1.0, 1], sets, [np.zeros((3, 3))])

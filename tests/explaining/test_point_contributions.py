@@ -342,7 +342,7 @@ def test_strings_are_explained_by_symbols():
     model = make_pipeline(embedding, dk.IncrementalRidge(random_state=0)).fit(strings, np.arange(40) % 2)
     found = dk.explain(model, strings[:2])
     assert [len(c) for c in found] == [20, 27]
-    with pytest.raises(ValueError, match="strings have no dimensions"):
+    with pytest.raises(ValueError, match="by must be 'point' for strings"):
         dk.explain(model, strings, by="dimension", background=strings)
 
 
@@ -373,17 +373,20 @@ def fitted_steps():
         ({"reference": [1.0, 2]}, "reference must be a finite number"),
         ({"sets": [np.zeros((2, 2)), np.full((2, 2), np.nan)]}, "set 1"),
         ({"sets": [np.zeros((2, 3))]}, "must have 2 dimension.*as in fit; got 3"),
-        ({"model": MOMENTS}, "fitted pipeline of SetScaler.*found MomentEmbedding"),
-        ({"model": make_pipeline(dk.RandomFourierFeatures(4), RIDGE)}, "one embedding of sets, found 0"),
-        ({"model": make_pipeline(MOMENTS, PCA(), RIDGE)}, "through step 'pca'"),
-        ({"model": make_pipeline(dk.CoresetThinning(3), MOMENTS, RIDGE)}, "through step 'coresetthinning'"),
-        ({"model": make_pipeline(MOMENTS, OTHER)}, "through step 'ridge'"),
+        ({"model": MOMENTS}, "fitted pipeline of SetScaler.*got MomentEmbedding"),
+        ({"model": make_pipeline(dk.RandomFourierFeatures(4), RIDGE)}, "one embedding of sets; got 0"),
+        ({"model": make_pipeline(MOMENTS, PCA(), RIDGE)}, "got step 'pca'"),
+        ({"model": make_pipeline(dk.CoresetThinning(3), MOMENTS, RIDGE)}, "got step 'coresetthinning'"),
+        ({"model": make_pipeline(MOMENTS, OTHER)}, "got step 'ridge'"),
         ({"by": "set"}, "by must be one of 'point', 'dimension'"),
-        ({"at": [0.0, 1]}, "at must be places"),
-        ({"at": [[0.0, 1, 2]]}, "must have 2 dimension.*as in fit; got 3.*places are taken"),
+        ({"at": [0.0, 1]}, "at must have shape"),
+        (
+            {"at": [[0.0, 1, 2]]},
+            "must have 2 dimension.*as in fit; got 3.*its places are the points of set 0",
+        ),
         ({"at": [[0.0, np.nan]]}, "at: its places"),
-        ({"at": [[0.0, 1]], "by": "dimension"}, "leave by='dimension' out"),
-        ({"at": [[0.0, 1]], "reference": 1.0}, "reference is what"),
+        ({"at": [[0.0, 1]], "by": "dimension"}, "at requires by='point'"),
+        ({"at": [[0.0, 1]], "reference": 1.0}, "reference requires contributions of points"),
         ({"background": collection(2), "at": [[0.0, 1]]}, "background has no effect"),
     ],
 )

@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
 from dkdist.inspection.fitted_pipeline import LinearTerm
-from dkdist.inspection.set_function import as_secant, contrast_weights, gaussian_path_gradient
+from dkdist.inspection.set_function import contrast_weights, gaussian_path_gradient, match_rises
 
 RNG = np.random.default_rng(0)
 
@@ -46,14 +46,14 @@ def test_the_gradient_of_a_path_of_no_length_is_the_derivative() -> None:
 
 def test_a_secant_is_the_nearest_gradient_with_the_rises() -> None:
     gradient, steps, rises = RNG.normal(size=(4, 2)), RNG.normal(size=(2, 4)), RNG.normal(size=2)
-    result = as_secant(gradient, steps, rises)
+    result = match_rises(gradient, steps, rises)
     np.testing.assert_allclose(np.einsum("km,mk->k", steps, result), rises, rtol=1e-12)
     change = result - gradient
     for j in range(2):  # along the step alone: any other correction is longer
         assert abs(change[:, j] @ steps[j]) == pytest.approx(
             np.linalg.norm(change[:, j]) * np.linalg.norm(steps[j])
         )
-    np.testing.assert_array_equal(as_secant(gradient, np.zeros((2, 4)), rises), gradient)
+    np.testing.assert_array_equal(match_rises(gradient, np.zeros((2, 4)), rises), gradient)
 
 
 @pytest.mark.parametrize("n_maps", [0, 1, 2])

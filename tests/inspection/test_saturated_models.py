@@ -178,7 +178,7 @@ def test_step_functions_are_explained_by_their_jumps() -> None:
 def test_streamed_members_start_at_the_sets_that_are_kept(
     family: str, benchmark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing, "EXACT_SETS", 50)
+    monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50)
     monkeypatch.setattr(choosing, "N_COMPONENTS", 512)
     sets, y, planted = benchmark.planted_sets("saturated", 3)
     model = dk.SetClassifier([family], random_state=0).fit(sets[:150], y[:150])

@@ -156,14 +156,14 @@ def test_terms_of_rules_and_limits():
     for message, given in (
         ("even", {"n_components": 3}),
         ("no frequencies", {"n_frequencies": 3}),
-        ("found both", {"n_frequencies": 3, "frequency_error": 0.1, "divergence": "chi2"}),
+        ("got both", {"n_frequencies": 3, "frequency_error": 0.1, "divergence": "chi2"}),
         ("need n_basis", {"n_nodes": 3}),
         ("holder", {"holder": 2.0}),
         ("below 1", {"delta": 1.0}),
         ("'chi2'", {"divergence": "kl"}),
-        ("between 0 and 1; found 1.0 and 2.0", {"lowest": 2.0}),
-        ("lipschitz must be a number; found 'a'", {"lipschitz": "a"}),
-        (r"\(radius, order\); found 1", {"n_basis": 5, "smoothness": 1.0}),
+        ("between 0 and 1; got 1.0 and 2.0", {"lowest": 2.0}),
+        ("lipschitz must be a number; got 'a'", {"lipschitz": "a"}),
+        (r"\(radius, order\); got 1", {"n_basis": 5, "smoothness": 1.0}),
     ):
         with pytest.raises(ValueError, match=message):
             terms(**given)
