@@ -1,7 +1,7 @@
 """Extremely randomised trees on rows, each fitted on a bootstrap sample of groups (Geurts, Ernst, Wehenkel 2006).
 
-Trees are grown by scikit-learn. What is kept are their nodes as flat arrays, and out-of-bag predictions: those of the
-trees whose sample does not contain the row's group (Breiman 1996).
+scikit-learn grows the trees. Their nodes are stored as flat arrays, and out-of-bag predictions are those of the trees
+whose sample does not contain the group of the row (Breiman 1996).
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def fit_bagged_trees(
     trees, total, count = [], np.zeros_like(y), np.zeros(len(X))
     with config_context(
         skip_parameter_validation=True, assume_finite=True
-    ):  # a third of the time of small trees
+    ):  # saves a third of the time of small trees
         for tree_seed in rng.integers(2**31, size=n_trees).tolist():
             draws = np.bincount(rng.choice(drawable, len(drawable)), minlength=of_row.max() + 1)[of_row]
             w = draws * weights
@@ -124,7 +124,7 @@ def fit_bagged_trees(
 
 
 def _flatten(trees: list[Any]) -> BaggedTrees:
-    """The nodes of scikit-learn's trees in one array each, children counted from the first node of the first tree."""
+    """Concatenate the nodes of scikit-learn trees; children are counted from the first node of the first tree."""
     sizes = [tree.node_count for tree in trees]
     roots = np.cumsum([0, *sizes[:-1]])
     leaf = np.concatenate([tree.children_left for tree in trees]) < 0

@@ -1,4 +1,4 @@
-"""The best single candidate as a pipeline of public parts, fitted: what one would have written by hand."""
+"""The best single candidate as a fitted pipeline of public estimators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dkdist.kernels.random_fourier_features import RandomFourierFeatures
 def best_pipeline(
     scaler: Any, trial: Trial, part: KernelMember | LinearMember, n_components: int, seed: int
 ) -> tuple[Pipeline, Any]:
-    """The steps before the learner, fitted, and the rows (n, D) it learns from; None where a pass learned already."""
+    """Return the fitted steps before the learner, and its training rows (n, D); None for a streamed member."""
     view, sigma = trial.view, trial.row_kernel.sigma
     embedding = view.entry.embedding
     maps = {"scaler": scaler, "components": view.entry.before}

@@ -1,38 +1,38 @@
-"""Conformal prediction: sets of classes and intervals that cover the truth with a given probability.
+"""Conformal prediction: sets of classes and intervals that contain the true value with a given probability.
 
 If the scores s_1, .., s_n of held-out rows and that of the next one are exchangeable,
 
     P(s <= the k-th smallest of s_1, .., s_n) >= coverage,    k = ceil((n + 1) coverage),
 
-and at most 1 / (n + 1) more if no two are equal. With fewer rows than coverage / (1 - coverage) nothing finite is
-enough. (Vovk, Gammerman, Shafer 2005; Lei et al. 2018, theorem 2.)
+and at most 1 / (n + 1) more if no two are equal. With fewer rows than coverage / (1 - coverage) the bound is
+infinite. (Vovk, Gammerman, Shafer 2005; Lei et al. 2018, theorem 2.)
 
-Rows of one group (a patient) are not exchangeable with those of another, but groups are. For the next row of a new
-group each of G groups counts the same, however many rows it has, and the mass 1 / (G + 1) is the new group's:
+Rows of different groups (patients) are not exchangeable, but groups are. For a row of a new group each of G groups has
+the same weight, whatever its number of rows, and the new group has the weight 1 / (G + 1):
 
-    P(s <= q) >= coverage,   q the smallest with  1/(G + 1) sum_g (share of s in group g that are <= q)  >= coverage
+    P(s <= q) >= coverage,   q the smallest with  1/(G + 1) sum_g (fraction of s in group g that are <= q)  >= coverage
 
-so that with fewer than coverage / (1 - coverage) groups nothing finite is enough. (Dunn, Wasserman, Ramdas 2022,
+so with fewer than coverage / (1 - coverage) groups the bound is infinite. (Dunn, Wasserman, Ramdas 2022,
 Distribution-free prediction sets for two-layer hierarchical models; Lee, Barber, Willett 2023.)
 
-Sets of classes are the least ambiguous ones:
+Prediction sets of classes are the smallest ones:
 
-    classes with 1 - p_c <= q(coverage), and the likeliest one;   q of the scores 1 - p_(true class) of held-out rows
+    classes with 1 - p_c <= q(coverage), and the most probable one;  q of the scores 1 - p_(true class) of held-out rows
 
-Of all sets that cover as much these hold the fewest classes on average, if the probabilities are right. The likeliest
-class is always included, so that no set is empty: if the likeliest class alone is right more often than the requested
-coverage, the coverage of the sets is larger too. (Sadinle, Lei, Wasserman: Least ambiguous set-valued classifiers
+Of all sets with this coverage they contain the fewest classes on average, if the probabilities are correct. The most
+probable class is always included, so no set is empty; if it alone is correct more often than the requested coverage,
+the coverage of the sets is larger, too. (Sadinle, Lei, Wasserman: Least ambiguous set-valued classifiers
 (2019), theorem 1.)
 
-Intervals around predictions of a regression are wide where it is unsure:
+Regression intervals have a width that depends on the size of the set:
 
     variance_i = a + b / n_i,    interval = prediction +- q(coverage) sqrt(variance_i)
 
-n_i is the size of the set: a row made of few points is noisier. a, b >= 0 are those of the largest Gaussian likelihood
-of the residuals of held-out rows, and q the conformal quantile of |residual| / sqrt(variance), so that the intervals
-cover what they say whether or not residuals are Gaussian, and whatever a and b are; a and b decide where they are wide.
+n_i is the size of the set: rows of small sets have more noise. a, b >= 0 maximise the Gaussian likelihood of held-out
+residuals, and q is the conformal quantile of |residual| / sqrt(variance), so the coverage holds for any distribution of
+residuals and any a and b, which determine only the relative widths.
 (Lei et al.: Distribution-free predictive inference for regression (2018), section 5.2. Barber et al.: Predictive
-inference with the jackknife+ (2021), for rows that were left out one by one.)
+inference with the jackknife+ (2021), for leave-one-out residuals.)
 """
 
 from __future__ import annotations
@@ -49,41 +49,42 @@ from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import as_real_array, check_bool
 from dkdist.auto._tuning import MAX_SCORES, MAX_SCORING_STEPS, MIN_VARIANCE_RATIO, VARIANCE_RTOL
 
-RANK_TOL = 1e-9  # of a rank
+RANK_TOL = 1e-9  # products such as 0.9 * 10 exceed integers by rounding (tests/learners/test_prediction_intervals.py)
 
 
 @serializable("ConformalScores")
 @dataclass(frozen=True)
 class ConformalScores:
-    """Sorted scores of held-out rows at even ranks, of ``n_rows`` rows or of as many groups of equal weight."""
+    """Sorted scores of held-out rows at evenly spaced ranks, of ``n_rows`` rows or groups of equal weight."""
 
     n_rows: int
     values: tuple[float, ...]
 
     def check_loaded(self) -> None:
-        """Raise ValueError unless there are as many scores as rows or groups, or 10,000, in ascending order."""
+        """Raise ValueError unless there is a score per row or group, or 10,000 scores, in ascending order."""
         if (
             not min(self.n_rows, MAX_SCORES) <= len(self.values) <= MAX_SCORES
             or (np.diff(self.values) < 0).any()
         ):
             raise ValueError(
-                f"{len(self.values)} conformal scores of {self.n_rows} rows do not fit, or are unsorted"
+                f"Conformal scores must be ascending, one per row or 10,000; got {len(self.values)} for "
+                f"{self.n_rows} rows."
             )
 
     def quantile(self, coverage: float) -> float:
-        """What the score of the next row is at most, with a probability of ``coverage``; infinite for too few rows.
+        """Return the upper bound of the next score with probability ``coverage``; infinite for too few rows.
 
         Raises ValueError unless 0 < coverage < 1.
         """
         rank = int(np.ceil((self.n_rows + 1) * require_coverage(coverage) - RANK_TOL))
         if rank > self.n_rows:
             return float("inf")
-        position = -(-rank * len(self.values) // self.n_rows)  # the first kept rank that is no smaller
+        position = -(-rank * len(self.values) // self.n_rows)  # first stored rank that is at least this rank
         return self.values[position - 1]
 
 
 def conformal_scores(scores: F64, groups: Any = None) -> ConformalScores:
-    """The record of scores (n,), which must be finite, of rows or of ``groups`` (n,) of rows; n >= 1."""
+    """Return the record of finite scores (n,) of rows, or of ``groups`` (n,) of rows; n >= 1."""
     scores = finite_rows("scores", scores, 1)
     require_held_out(len(scores))
     order = np.argsort(scores, kind="stable")
@@ -95,44 +96,44 @@ def conformal_scores(scores: F64, groups: Any = None) -> ConformalScores:
     _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     weight_below = np.cumsum(1.0 / sizes[group[order]]) / len(
         sizes
-    )  # share of the groups at or below each score
+    )  # fraction of the groups at or below each score
     positions = np.searchsorted(weight_below, np.arange(1, n_kept + 1) / n_kept - RANK_TOL)
     return ConformalScores(len(sizes), tuple(scores[order][np.minimum(positions, len(scores) - 1)].tolist()))
 
 
 def require_held_out(n: int) -> None:
-    """Refuse to learn from no rows how sure predictions are."""
+    """Raise ValueError without held-out rows."""
     if n == 0:
-        raise ValueError("found no row that was held out: how sure predictions are is learned from such rows")
+        raise ValueError("Conformal prediction requires at least 1 held-out row; got 0.")
 
 
 def require_coverage(coverage: Any) -> float:
-    """``coverage`` as a float between 0 and 1, neither of them."""
+    """Return ``coverage`` as a float; ValueError unless 0 < coverage < 1."""
     try:
         number = float(coverage)
     except (TypeError, ValueError, OverflowError):
         number = np.nan
     if isinstance(coverage, (bool, str, bytes)) or not 0 < number < 1:
-        raise ValueError(f"coverage must be a number between 0 and 1, such as 0.9; found {coverage!r:.200}")
+        raise ValueError(f"coverage must be a number between 0 and 1, such as 0.9; got {coverage!r:.200}.")
     return number
 
 
 def finite_rows(name: str, values: Any, n_dims: int, n_rows: int | None = None) -> F64:
-    """``values`` as float64 of so many dimensions, all finite, of ``n_rows`` rows if given; ValueError by name."""
+    """Return ``values`` as finite float64 with ``n_dims`` dimensions and, if given, ``n_rows`` rows."""
     array = as_real_array(name, values).astype(np.float64, copy=False)
     if array.ndim != n_dims or (n_rows is not None and len(array) != n_rows):
-        expected_rows = "some rows" if n_rows is None else f"{n_rows} rows"
-        raise ValueError(f"{name} must be {n_dims}-D, of {expected_rows}; found shape {array.shape}")
+        expected_rows = "" if n_rows is None else f" with {n_rows} rows"
+        raise ValueError(f"{name} must be {n_dims}-D{expected_rows}; got shape {array.shape}.")
     if not np.isfinite(array).all():
         row = int(np.argmax(~np.isfinite(array.reshape(len(array), -1)).all(axis=1)))
-        raise ValueError(f"{name} must be finite; found {array[row]} in row {row}: leave it out")
+        raise ValueError(f"{name} must be finite; got {array[row]} (row {row}). Drop this row.")
     return array
 
 
 @serializable("PredictionSets")
 @dataclass(frozen=True)
 class PredictionSets:
-    """Conformal scores of held-out rows, one less the probability of their class: of all, and of every class."""
+    """Conformal scores of held-out rows, 1 minus the probability of their class: of all rows and by class."""
 
     scores: ConformalScores
     by_class: tuple[ConformalScores, ...]
@@ -140,11 +141,11 @@ class PredictionSets:
     def members(
         self, probabilities: Any, coverage: float = 0.9, class_conditional: bool = False
     ) -> NDArray[np.bool_]:
-        """(n, n_classes) which classes the set of each row holds, from ``probabilities`` (n, n_classes).
+        """Return the prediction sets (n, n_classes) for ``probabilities`` (n, n_classes).
 
         With ``class_conditional`` the coverage holds for each class. A class with too few held-out rows for the
-        coverage is in all sets; with too few held-out rows of any class, every class is. ValueError unless the coverage
-        lies between 0 and 1.
+        coverage is in all sets; with too few held-out rows in total, every class is. ValueError unless
+        0 < coverage < 1.
         """
         p = finite_rows("probabilities", probabilities, 2)
         scores = self.by_class if check_bool("class_conditional", class_conditional) else (self.scores,)
@@ -154,8 +155,10 @@ class PredictionSets:
 
 
 def fit_prediction_sets(probabilities: Any, labels: I64, groups: Any = None) -> PredictionSets:
-    """Learn from held-out rows: ``probabilities`` (n, n_classes) by models that did not see them, and ``labels`` (n,),
-    the index of each one's class. Rows of one of the ``groups`` (n,) count as much as one row.
+    """Fit prediction sets to held-out rows.
+
+    ``probabilities`` (n, n_classes) are predictions of models that were not fitted on these rows, ``labels`` (n,) the
+    indices of the true classes. Each of the ``groups`` (n,) has the weight of one row.
 
     Examples
     --------
@@ -169,7 +172,7 @@ def fit_prediction_sets(probabilities: Any, labels: I64, groups: Any = None) -> 
     p = finite_rows("probabilities", probabilities, 2)
     if len(labels) != len(p) or labels.min(initial=0) < 0 or labels.max(initial=0) >= p.shape[1]:
         raise ValueError(
-            f"labels must be {len(p)} indices of {p.shape[1]} classes; found shape {np.shape(labels)}"
+            f"labels must be {len(p)} indices of {p.shape[1]} classes; got shape {np.shape(labels)}."
         )
     scores = 1 - p[np.arange(len(p)), labels]
     by_class = tuple(_scores_of(scores, groups, labels == c) for c in range(p.shape[1]))
@@ -193,14 +196,14 @@ class PredictionIntervals:
     scores: ConformalScores
 
     def standard_deviations(self, n: int, sizes: Any = None) -> F64:
-        """(n,) of the residuals of rows with these set sizes, as `fit_intervals` takes them."""
+        """Return standard deviations (n,) of the residuals of rows with these set sizes."""
         return np.sqrt(np.maximum(self.of_model + self.of_size * _inverse_sizes(n, sizes), self.least))
 
     def interval(self, predictions: Any, coverage: float = 0.9, sizes: Any = None) -> F64:
-        """(n, 2) lower and upper ends around ``predictions`` (n,).
+        """Return intervals (n, 2) around ``predictions`` (n,).
 
-        Raises ValueError for another coverage than between 0 and 1, and arrays of other lengths. Infinite where fewer
-        rows were held out than coverage / (1 - coverage): nine for .9.
+        Raises ValueError unless 0 < coverage < 1, and for arrays of other lengths. Intervals are infinite with fewer
+        than coverage / (1 - coverage) held-out rows: 9 for 0.9.
         """
         middle = finite_rows("predictions", predictions, 1)
         half = self.scores.quantile(coverage) * self.standard_deviations(len(middle), sizes)
@@ -210,16 +213,16 @@ class PredictionIntervals:
 def fit_intervals(
     predictions: Any, targets: Any, sizes: Any = None, groups: Any = None
 ) -> PredictionIntervals:
-    """Learn from held-out rows how far predictions are off.
+    """Fit prediction intervals to held-out rows.
 
     Parameters
     ----------
     predictions, targets : (n,) arrays
-        Predictions of rows that their model did not learn from (out of fold, or left out one by one), and the truth.
+        Predictions of models that were not fitted on these rows (cross-validated or leave-one-out), and true values.
     sizes : (n,) array, optional
-        Points of each set, or their effective number where they are weighted; by default size does not count.
+        Number of points of each set, or the effective number of weighted points; None ignores sizes.
     groups : (n,) array, optional
-        Rows of one group count as much as one row: intervals are for rows of new groups.
+        Each group has the weight of one row: intervals are for rows of new groups.
 
     Returns
     -------
@@ -228,12 +231,12 @@ def fit_intervals(
     Raises
     ------
     ValueError
-        Naming what is not finite, not positive or of another length.
+        For arrays that are not finite, not positive or of another length.
 
     Notes
     -----
-    Coverage is exact in finite samples for given a and b; that these two are learned from the same rows changes it by
-    some 1 / n. Cost: n log n.
+    Coverage is exact in finite samples for given a and b; fitting them on the same rows changes it by about 1 / n.
+    Cost: n log n.
 
     Examples
     --------
@@ -255,7 +258,7 @@ def fit_intervals(
     columns = np.stack([np.ones(len(middle)), _inverse_sizes(len(middle), sizes)], axis=1)
     if not np.isfinite(squares.sum()):
         raise ValueError(
-            "targets and predictions differ by more than floats can square: divide them by a number"
+            "targets - predictions must have finite squares; got an overflow. Divide both by a constant."
         )
     least = MIN_VARIANCE_RATIO * float(squares.mean()) if squares.any() else 1.0
     of_model, of_size = _fit_variance(squares, columns, least)
@@ -265,7 +268,7 @@ def fit_intervals(
 
 
 def _fit_variance(squares: F64, columns: F64, min_variance: float) -> tuple[float, float]:
-    """a, b >= 0 of the largest likelihood: Fisher's scoring, each step least squares in units of the last variances."""
+    """Return a, b >= 0 with the largest likelihood by Fisher scoring: iterated weighted least squares."""
     variance = np.full(len(squares), max(float(squares.mean()), min_variance))
     coefficients = np.zeros(2)
     for _ in range(MAX_SCORING_STEPS):
@@ -277,7 +280,6 @@ def _fit_variance(squares: F64, columns: F64, min_variance: float) -> tuple[floa
 
 
 def _inverse_sizes(n: int, sizes: Any) -> F64:
-    """One over the sizes; zeros where none are given."""
     return np.zeros(n) if sizes is None else 1 / _check_positive("sizes", sizes, n)
 
 
@@ -285,5 +287,5 @@ def _check_positive(name: str, values: Any, n: int) -> F64:
     array = finite_rows(name, values, 1, n)
     if (array <= 0).any():
         row = int(np.argmax(array <= 0))
-        raise ValueError(f"{name} must be positive; found {array[row]} in row {row}")
+        raise ValueError(f"{name} must be positive; got {array[row]} (row {row}).")
     return array

@@ -1,4 +1,4 @@
-"""What was learned: functions of rows, each on its own leaf, whose shares add up to the prediction."""
+"""Fitted ensembles: the prediction is the weighted sum of members, functions of the rows of one leaf each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dkdist.models.model_text import require_working
 @serializable("KernelMachine")
 @dataclass(frozen=True)
 class KernelMember:
-    """f(x) = share sum_j (k(x, a_j) + c) dual_j, on the rows a (n, m) that it learned from, and their images."""
+    """f(x) = share sum_j (k(x, a_j) + c) dual_j, with training rows a (n, m) and their images."""
 
     leaf: int
     kernel: RowKernel
@@ -39,21 +39,21 @@ class KernelMember:
         expected = {(len(self.duals), len(self.centre))}
         if shapes != expected or self.duals.ndim != 2 or self.centre.ndim != 1:
             raise ValueError(
-                f"the rows of a kernel member have the shapes {sorted(shapes)}, which do not fit duals of shape "
-                f"{self.duals.shape} and a centre of shape {self.centre.shape}"
+                f"The rows of a kernel member must fit duals of shape {self.duals.shape} and a centre of shape "
+                f"{self.centre.shape}; got shapes {sorted(shapes)}."
             )
 
     def values(self, X: F32) -> F64:
-        """(n, t) of rows X (n, m)."""
-        parts = [self._some(X[i : i + ROWS_PER_PRODUCT]) for i in range(0, len(X), ROWS_PER_PRODUCT)]
+        """Return values (n, t) of rows X (n, m)."""
+        parts = [self._tile_values(X[i : i + ROWS_PER_PRODUCT]) for i in range(0, len(X), ROWS_PER_PRODUCT)]
         return np.concatenate(parts) if parts else np.empty((0, self.duals.shape[1]))
 
-    def _some(self, X: F32) -> F64:
+    def _tile_values(self, X: F32) -> F64:
         K = self.kernel.of(X.astype(np.float64), self.rows, self.centre)
         return np.asarray(self.share * (K @ self.duals + INTERCEPT_KERNEL * self.duals.sum(axis=0)))
 
     def gradient(self, x: F32) -> F64:
-        """(m, t) derivative by one row x (m,)."""
+        """Return the derivative (m, t) by a row x (m,)."""
         return self.share * self.kernel.gradient(x.astype(np.float64), self.rows, self.duals, self.centre)
 
 
@@ -68,29 +68,29 @@ class LinearMember:
     share: float
 
     def values(self, X: F32) -> F64:
-        """(n, t) of rows X (n, D)."""
+        """Return values (n, t) of rows X (n, D)."""
         return np.asarray(self.share * (X @ self.W.T + self.b), np.float64)
 
     def gradient(self, x: F32) -> F64:
-        """(D, t) derivative by one row of features."""
+        """Return the derivative (D, t) by a row of features."""
         return np.asarray(self.share * self.W.T, np.float64)
 
 
 @serializable("TreeMember")
 @dataclass(frozen=True)
 class TreeMember:
-    """f(x) = share times the mean of trees, on rows of summaries."""
+    """f(x) = share * mean of trees, for rows of summaries."""
 
     leaf: int
     trees: BaggedTrees
     share: float
 
     def values(self, X: F32) -> F64:
-        """(n, t) of rows X (n, m)."""
+        """Return values (n, t) of rows X (n, m)."""
         return self.share * self.trees.values(X)
 
     def path_gradient(self, start: F32, row: F32) -> F64:
-        """(m, t) whose product with row - start (m,) is the difference of values; see `BaggedTrees.path_gradient`."""
+        """Return (m, t) whose product with row - start is the difference of values (`BaggedTrees.path_gradient`)."""
         return self.share * self.trees.path_gradient(start, row)
 
 
@@ -100,7 +100,7 @@ Member = KernelMember | LinearMember | TreeMember
 @serializable("Machine")
 @dataclass(frozen=True)
 class Ensemble:
-    """Functions of rows, on the leaves of trees that make these rows of sets; their sum is the prediction (n, t)."""
+    """Members and the feature graph that computes their rows; the sum of members is the prediction (n, t)."""
 
     trees: SharedFeatureGraph
     widths: tuple[int, ...]
@@ -108,38 +108,38 @@ class Ensemble:
     n_outputs: int
 
     def check_loaded(self) -> None:
-        """Raise ValueError unless every member predicts ``n_outputs`` numbers of the rows that the trees make."""
+        """Raise ValueError unless every member predicts ``n_outputs`` numbers from the rows of its leaf."""
         width_by_leaf: dict[int, int] = {}
         for root in self.trees.roots:
             _check_node(root, width_by_leaf)
         if any(self.widths[leaf : leaf + 1] != (width,) for leaf, width in width_by_leaf.items()):
             raise ValueError(
-                f"the trees make rows of {width_by_leaf} features by leaf, expected {self.widths}"
+                f"The feature graph must have the widths {self.widths}; got {width_by_leaf} by leaf."
             )
         if not self.parts:
-            raise ValueError("the model has no members")
+            raise ValueError("The model must have at least 1 member; got 0.")
         for part in self.parts:
             if part.leaf not in width_by_leaf:
-                raise ValueError(f"a member of the model is on leaf {part.leaf}, which makes no rows")
+                raise ValueError(f"A member uses leaf {part.leaf}, which the feature graph does not have.")
             width = width_by_leaf[part.leaf]
             values = part.values(np.zeros((1, width), np.float32))
             if values.shape != (1, self.n_outputs) or not np.isfinite(values).all():
                 raise ValueError(
-                    f"a member on leaf {part.leaf} predicts {values!r:.80} of a row of {width} features, expected "
-                    f"{self.n_outputs} finite numbers"
+                    f"A member on leaf {part.leaf} must predict {self.n_outputs} finite numbers from {width} features; "
+                    f"got {values!r:.80}."
                 )
 
     @property
     def leaves(self) -> list[int]:
-        """Those that rows are needed of."""
+        """Leaves that members use, ascending."""
         return sorted({part.leaf for part in self.parts})
 
     def data(self, sets: Sets) -> SearchData:
-        """The sets, with what makes their rows."""
+        """Return the sets with the feature graph."""
         return SearchData(sets, self.trees, list(self.widths), False)
 
     def values(self, sets: Sets) -> F64:
-        """(n, t) of all sets; a store's blocks are read, used and let go."""
+        """Return predictions (n, t) of all sets, block by block."""
         data = self.data(sets)
         blocks = data.blocks(self.leaves, simultaneous=True)
         work = partial(_add_member_values, data.features(self.leaves), self.parts, self.n_outputs)
@@ -147,16 +147,16 @@ class Ensemble:
 
 
 def _check_node(node: Node, width_by_leaf: dict[int, int]) -> None:
-    """Try the maps of a node and of its children, and add the widths of their rows by leaf."""
+    """Validate the maps of a node and its children, and add the widths of their leaves."""
     require_working("Machine", node.spec)
     if node.leaf in width_by_leaf:
-        raise ValueError(f"two representations are on leaf {node.leaf}")
+        raise ValueError(f"Leaf {node.leaf} must belong to one representation; got two.")
     if node.leaf >= 0:
         width_by_leaf[node.leaf] = node.spec.n_features
     for child in node.children:
         if child.spec.n_inputs != node.spec.n_features:
             raise ValueError(
-                f"features of {child.spec.n_inputs} columns are made of rows of {node.spec.n_features}"
+                f"A feature map must take {node.spec.n_features} columns; got {child.spec.n_inputs}."
             )
         _check_node(child, width_by_leaf)
 

@@ -1,4 +1,4 @@
-"""A machine as what `dkdist.inspection` explains: for every representation a function of its rows, with gradients."""
+"""Ensembles as functions of sets for `dkdist.inspection`: one term with gradients per representation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dkdist.sets import SampleSets
 
 
 def set_function(machine: Ensemble) -> SetFunction:
-    """The machine's prediction (t,) of a set."""
+    """Return the prediction (t,) of an ensemble as a function of sets."""
     trees = machine.trees.only(machine.leaves)
     terms = tuple(MachineTerm(root, machine.parts, machine.n_outputs) for root in trees.roots)
     return MachineFunction(terms, np.zeros(machine.n_outputs), trees, machine.parts)
@@ -26,13 +26,13 @@ def set_function(machine: Ensemble) -> SetFunction:
 
 @dataclass(frozen=True)
 class MachineFunction(SetFunction):
-    """A sum of terms, whose values are those that the machine predicts to the last bits."""
+    """A sum of terms; its values are bit-identical to those of the ensemble."""
 
     trees: SharedFeatureGraph
     parts: Sequence[Member]
 
     def values(self, sets: SampleSets) -> F64:
-        """(n_sets, t), by rows made as the machine makes them."""
+        """Return values (n_sets, t), computed in the same order as by the ensemble."""
         total = np.tile(self.constant, (len(sets), 1))
         for leaf, rows in materialize_params(self.trees).of_sets(sets):
             for part in self.parts:
@@ -43,7 +43,7 @@ class MachineFunction(SetFunction):
 
 @dataclass(frozen=True)
 class MachineTerm:
-    """What the parts on one tree add, as a function of the rows at its root."""
+    """Sum of the members on one tree of the feature graph, as a function of the rows of its root."""
 
     root: Node
     parts: Sequence[Member]
@@ -51,7 +51,7 @@ class MachineTerm:
 
     @property
     def spec(self) -> Any:
-        """The specification of the embedding at the root."""
+        """Parameters of the embedding at the root."""
         return self.root.spec
 
     @property
@@ -65,13 +65,13 @@ class MachineTerm:
         return None
 
     def values(self, rows: F32) -> F64:
-        """(n, t) at rows (n, m)."""
+        """Return values (n, t) of rows (n, m)."""
         return self._values(self.root, rows)
 
     def gradient(self, row: F32, starts: F32 | None) -> F64 | None:
-        """Gradients (m, t) averaged from the starts (t, m), one for each output, to a row (m,), or those at the row.
+        """Return gradients (m, t) averaged from the starts (t, m), one per output, to a row (m,), or those at the row.
 
-        None at a row of parts that are all step functions.
+        None without starts if all members are step functions.
         """
         leaves = {leaf for leaf, _ in self.root.leaves()}
         if starts is None and not any(hasattr(p, "gradient") for p in self.parts if p.leaf in leaves):
@@ -87,7 +87,7 @@ class MachineTerm:
         return total
 
     def _gradient(self, node: Node, row: F32, starts: F32 | None) -> F64:
-        """Of what grows on a row (m,): back from features to what they are of, over a straight path of each."""
+        """Return the gradient of the subtree by a row (m,), by the chain rule along straight paths."""
         total = np.zeros((len(row), self.n_outputs))
         for part in self._on(node):
             total += _part_gradient(part, row, starts)
@@ -103,7 +103,7 @@ class MachineTerm:
 
 
 def _part_gradient(part: Any, row: F32, starts: F32 | None) -> F64:
-    """(m, t) averaged from the starts (t, m) to the row.
+    """Return the gradient (m, t) averaged from the starts (t, m) to the row.
 
     A part may have ``path_gradient(start (m,), row (m,))``, whose product with row - start is the difference of its
     values (t,) exactly. Such a part without a ``gradient`` is a step function.
@@ -117,4 +117,4 @@ def _part_gradient(part: Any, row: F32, starts: F32 | None) -> F64:
             gaussian_path_gradient(starts, row, image, part.duals, part.kernel.sigma) for image in part.rows
         )
         return np.asarray(total * (part.share / len(part.rows)))
-    return np.asarray(part.gradient(row))  # linear: the same everywhere
+    return np.asarray(part.gradient(row))  # linear: constant gradient

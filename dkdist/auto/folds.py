@@ -29,18 +29,20 @@ def check_cv(cv: Any) -> None:
         return
     if is_integer or isinstance(cv, str) or not hasattr(cv, "split"):
         raise ValueError(
-            f"cv must be 'auto', a number of folds >= 2, or a splitter of scikit-learn; found {cv!r}"
+            f"cv must be 'auto', a number of folds >= 2, or a splitter of scikit-learn; got {cv!r}."
         )
 
 
 def fold_labels(cv: Any, n: int, classes: Labels, groups: Labels) -> I64 | None:
-    """The fold (n,) of each row under a splitter of scikit-learn; None where ``cv`` is "auto" or a number."""
+    """Return the fold (n,) of each row for a splitter of scikit-learn; None if ``cv`` is "auto" or a number."""
     check_cv(cv)
     if isinstance(cv, (str, int, np.integer)):
         return None
     test_rows = [np.asarray(test, np.int64) for _, test in cv.split(np.empty(n), classes, groups)]
     if not np.array_equal(np.sort(np.concatenate(test_rows)), np.arange(n)):
-        raise ValueError(f"cv={cv!r} must leave out every set once: give KFold or one of its kind")
+        raise ValueError(
+            f"cv must hold out every set exactly once; got {cv!r}. Use a splitter such as KFold."
+        )
     labels = np.empty(n, np.int64)
     for fold, rows in enumerate(test_rows):
         labels[rows] = fold
@@ -50,7 +52,7 @@ def fold_labels(cv: Any, n: int, classes: Labels, groups: Labels) -> I64 | None:
 def repeated_folds(
     n: int, classes: Labels, groups: Labels, cv: Any, labels: I64 | None, seed: int
 ) -> list[list[I64]]:
-    """Repeats of folds of n rows, each row in one fold of every repeat.
+    """Return repeats of folds of n rows, each row in one fold of every repeat.
 
     ``cv`` is "auto" (up to ten folds, up to five times for fewer than a thousand rows) or a number of folds.
     ``labels`` (n,) are folds that a splitter chose; they count if two or more are present.
@@ -64,18 +66,18 @@ def repeated_folds(
 
 
 def max_folds(n: int, classes: Labels, groups: Labels, n_folds: int) -> int:
-    """At most ``n_folds``, the number of sets or groups, and (without groups) the size of the smallest class."""
+    """Return the minimum of ``n_folds``, the number of sets or groups, and (without groups) the smallest class."""
     n_units = n if groups is None else len(np.unique(groups))
     if n_units < 2:
         what = "sets" if groups is None else "groups"
-        raise ValueError(f"choosing by cross-validation takes 2 {what} at least, found {n_units}")
+        raise ValueError(f"Cross-validation requires at least 2 {what}; got {n_units}.")
     if classes is not None and groups is None and (smallest := int(np.bincount(classes).min())) >= 2:
         n_units = min(n_units, smallest)
     return min(n_folds, n_units)
 
 
 def draw_folds(n: int, classes: Labels, groups: Labels, n_folds: int, seed: int) -> list[I64]:
-    """Test rows of each fold: stratified where every class has two rows or more; whole groups, if given."""
+    """Return the test rows of each fold: stratified if every class has at least 2 rows; whole groups, if given."""
     stratified = classes is not None and int(np.bincount(classes).min()) >= 2
     kinds = {
         (False, False): KFold, (True, False): StratifiedKFold, (False, True): GroupKFold,
@@ -88,7 +90,7 @@ def draw_folds(n: int, classes: Labels, groups: Labels, n_folds: int, seed: int)
 
 
 def draw_hold_out(n: int, classes: I64 | None, groups: Labels, share: float, seed: int, stream: int) -> I64:
-    """A ``share`` of n rows, ascending: of every class, or whole groups where there are groups."""
+    """Return a fraction ``share`` of n rows, ascending: of every class, or of whole groups."""
     if groups is None:
         return np.flatnonzero(choose_held_out(n, share, (seed, stream), classes))
     splitter = GroupShuffleSplit(1, test_size=share, random_state=(seed + stream) % 2**32)

@@ -1,13 +1,10 @@
-"""Learning from more sets than a kernel matrix holds: the chosen kernels as random features, from one pass.
+"""Fits on more sets than a kernel matrix holds: the selected kernels as random features, in one pass.
 
-Each chosen representation becomes an embedding, random features of its rows at the chosen width, and ridge regression;
-all are trained in the same pass, and averaged as they do best on sets that were held out. Members by n-grams of
-strings learn from sparse rows, of more n-grams.
-
-Ridge regression on the n-grams of many strings: rows are sparse, and 32,768 columns cost less than 4,096 dense ones.
-
-A name has some 35 n-grams among 30,000. Conjugate gradients take products with the sparse rows alone. A Gaussian kernel
-of such rows, which is exact for few strings, has no good approximation by a few thousand random features.
+Each selected representation becomes an embedding, random features of its rows, and ridge regression. All members are
+trained in the same pass and averaged with weights that are selected on held-out sets. Members on n-grams of strings use
+sparse rows of up to 32,768 n-grams, which cost less than 4,096 dense columns: a first name has about 35 n-grams, and
+conjugate gradients need only products with the sparse rows. A Gaussian kernel of such rows has no good approximation by
+a few thousand random features.
 """
 
 from __future__ import annotations
@@ -41,16 +38,14 @@ from dkdist.linear.ridge import IncrementalRidge
 from dkdist.linear.search_training import Candidate, SearchProblem, held_out_decision_values, train
 from dkdist.sets import SampleSets
 
-BYTES_PER_SYMBOL = (
-    3 * 5 * 12
-)  # five n-grams of 12 bytes each, in the parts, in their concatenation and in a copy
+BYTES_PER_SYMBOL = 3 * 5 * 12  # 5 n-grams of 12 bytes, in three copies (tests/auto/test_sparse_ngrams.py)
 
 
 def with_sparse_ngrams(trials: Sequence[Trial], sets: Sets) -> tuple[list[Trial], list[bool]]:
-    """The trials, with one that is linear in the n-grams of all sets in place of those by n-grams of a sample.
+    """Replace trials on n-grams of a sample by one linear trial on n-grams of all sets.
 
-    The n-grams of a user's own embedding stay. Also which of the trials have sparse rows: none if these would take more
-    than half of the memory that is left.
+    N-grams of an embedding of the user are not replaced. Also return which trials have sparse rows: none if these would
+    take more than half of the free memory.
     """
     if BYTES_PER_SYMBOL * sets.n_points > (memory_limit() - resident_bytes()) / 2:
         return list(trials), [False] * len(trials)
@@ -74,7 +69,7 @@ def _refit_ngrams(view: FittedRepresentation, sets: Sets) -> FittedRepresentatio
 def fit_sparse_ridge(
     spec: NGramParams, sets: Sets, y: F64, weights: F64, alphas: Sequence[float]
 ) -> list[tuple[F64, F64]]:
-    """Coefficients (t, m) and intercepts (t,) of ridge regression for each penalty; targets y (n, t), weights (n,)."""
+    """Return coefficients (t, m) and intercepts (t,) for each penalty; y is (n, t), weights (n,)."""
     rows = sparse.vstack(map_set_blocks(partial(_sparse_rows, spec), sets, "ngrams"), format="csr")
     models = []
     for alpha in alphas:
@@ -90,7 +85,7 @@ def _sparse_rows(spec: NGramParams, sets: Sets, first: int) -> sparse.csr_array:
 
 @dataclass(frozen=True)
 class StreamedResult:
-    """Machines on the leaves of trees, and their average on the rows that were held out to choose it."""
+    """Fitted members, their feature graph, and their average on the held-out rows that selected it."""
 
     trees: SharedFeatureGraph
     widths: list[int]
@@ -100,7 +95,7 @@ class StreamedResult:
 
 
 def fit_streamed(data: TrainingData, members: Sequence[Trial], n_components: int) -> StreamedResult:
-    """Train all members on nine tenths of the sets, average what does best on the others."""
+    """Fit all members on 90 % of the sets, and select their average on the others."""
     sets, y, weights, seed = data.sets, data.y, data.weights, data.seed
     held_out = np.zeros(len(data), np.bool_)
     held_out[
@@ -151,7 +146,7 @@ def fit_streamed(data: TrainingData, members: Sequence[Trial], n_components: int
 def _make_graph(
     members: Sequence[Trial], n_components: int, seed: int
 ) -> tuple[SharedFeatureGraph, list[int]]:
-    """A leaf for each member; those of one embedding share its rows."""
+    """Return a feature graph with a leaf for each member; members with the same embedding share its rows."""
     node_by_spec: dict[Any, Node] = {}
     roots, widths = [], []
     for leaf, trial in enumerate(members):

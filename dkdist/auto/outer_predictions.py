@@ -1,6 +1,6 @@
 """Outer folds and their predictions: the score of the model, its standard error, and its p-value.
 
-Every outer fold repeats the whole selection on the other sets, so that nothing here has seen its own target.
+Every outer fold repeats the whole selection on the other sets, so no prediction depends on the target of its set.
 """
 
 from __future__ import annotations
@@ -43,14 +43,16 @@ class OuterFolds:
 
     @property
     def description(self) -> str:
-        """What a summary says of it."""
+        """Description for summaries."""
         if len(self.test_rows) > 1:
             return f"{len(self.test_rows)} outer folds"
         return f"{len(self.test_rows[0])} held-out sets"
 
 
 def draw_outer_folds(data: TrainingData, max_refit_sets: int, single: bool = False) -> OuterFolds:
-    """Folds up to `MAX_NESTED_SETS` sets, beyond or if ``single`` one hold-out; no refit above ``max_refit_sets``.
+    """Return folds for up to `MAX_NESTED_SETS` sets, else or if ``single`` one hold-out.
+
+    Above ``max_refit_sets`` sets there is no refit.
 
     A splitter or a number of folds that the user chose is used as it is, up to `MAX_NESTED_SETS` sets.
     """
@@ -75,7 +77,7 @@ def draw_outer_folds(data: TrainingData, max_refit_sets: int, single: bool = Fal
 
 
 def _balanced_folds(class_sizes: I64, n_folds: int) -> int:
-    """The largest number of folds, down to `MIN_BALANCED_FOLDS`, that divides every class evenly, else ``n_folds``.
+    """Return the largest number of folds from `MIN_BALANCED_FOLDS` that divides every class evenly, else ``n_folds``.
 
     Uneven folds make the score of noise pessimistic: a class that is rare in training is frequent in the test fold.
     """
@@ -99,7 +101,7 @@ class FoldPredictions:
 
 @dataclass(frozen=True)
 class OuterPredictions:
-    """What was predicted for ``rows`` (n,) of the training data, each by a model that had not seen it.
+    """Predictions of the training data, each by a model that was not fitted on the row.
 
     ``fold`` (n,) is the outer fold of each row.
     """
@@ -110,18 +112,18 @@ class OuterPredictions:
 
     @property
     def positions(self) -> I64:
-        """The positions of the rows in the call of ``fit``."""
+        """Positions of the rows in the call of ``fit``."""
         return self.data.positions
 
     def score(self, values: F64, score: Score) -> tuple[float, F64]:
-        """The score of predictions (n, t), and the score without each jackknife block (n_blocks,)."""
+        """Return the score of predictions (n, t), and the scores without each jackknife block (n_blocks,)."""
         full_score = score(values, self.positions)
         return full_score, np.array(
             [score(values[rows], self.positions[rows]) for rows in self._without_blocks()]
         )
 
     def _without_blocks(self) -> Iterator[I64]:
-        """The rows without each of up to `MAX_JACKKNIFE_BLOCKS` random blocks of rows, or of whole groups."""
+        """Yield the rows without each of up to `MAX_JACKKNIFE_BLOCKS` random blocks of rows, or of whole groups."""
         n, groups = len(self.fold), self.data.groups
         unit = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
         n_units = int(unit.max()) + 1
@@ -130,7 +132,7 @@ class OuterPredictions:
         return (np.flatnonzero(block != b) for b in range(int(block.max()) + 1))
 
     def p_value(self) -> float:
-        """Two-sided p-value of predictions as close to the targets as these, if sets and targets were independent.
+        """Return the two-sided p-value of the predictions under independence of sets and targets.
 
         The statistic is T = sum_i w_i (y_i - mean y) . (v_i - mean v) of predictions v, divided by its standard
         deviation over permutations of the targets among the sets; with groups, over signs of the sums of the groups.
@@ -139,7 +141,7 @@ class OuterPredictions:
         counts twice, where permuting y with v fixed gives sum K_ij^2. The correction of Nadeau and Bengio (Inference
         for the generalization error, 2003) covers that: the variance of k folds is multiplied by 1 + k / (k - 1) > 2.
         One hold-out needs no factor. The reference is Student's t with n - 1 degrees of freedom for n sets or groups;
-        it is two-sided, although only a positive T counts, because all folds may share a selection that was lucky.
+        it is two-sided, although only a positive T counts, because all folds may share a favourable selection.
         """
         n_units = len(self.fold) if self.data.groups is None else len(np.unique(self.data.groups))
         z = self._z() / np.sqrt(self.variance_factor)
@@ -147,12 +149,12 @@ class OuterPredictions:
 
     @property
     def variance_factor(self) -> float:
-        """Of sums over rows of k folds whose models share training sets: 1 + k / (k - 1); 1 of a hold-out."""
+        """Variance factor of sums over k folds whose models share training sets: 1 + k / (k - 1); 1 for a hold-out."""
         n_folds = int(self.fold.max()) + 1
         return 1 + n_folds / (n_folds - 1) if n_folds > 1 else 1.0
 
     def _z(self) -> float:
-        """T in standard deviations; 0 where all predictions of a fold are equal, as after a fallback."""
+        """Return T in standard deviations; 0 if all predictions of a fold are equal, as after a fallback."""
         y, v = self._centred_targets, self.data.weights[:, None] * self._centred(self.predictions.model)
         if not np.abs(v).max() > 1e-12:
             return 0.0
@@ -164,7 +166,7 @@ class OuterPredictions:
         return float(sums.sum() / np.sqrt(sums @ sums)) if sums.any() else 0.0
 
     def _centred(self, values: F64) -> F64:
-        """Predictions less the mean of their fold, whose intercept is its own; with groups, less the mean of all."""
+        """Subtract the mean of each fold, which has its own intercept; with groups, the overall mean."""
         weights = self.data.weights
         if self.data.groups is not None:
             return values - np.average(values, axis=0, weights=weights)
@@ -186,7 +188,7 @@ class OuterPredictions:
 def collect_predictions(
     data: TrainingData, folds: OuterFolds, parts: list[FoldPredictions]
 ) -> OuterPredictions:
-    """The predictions of all folds in the order of the rows; baselines that a fold lacks predict its constant."""
+    """Return the predictions of all folds in row order; missing baselines of a fold predict its constant."""
     rows = np.concatenate(folds.test_rows)
     order = np.argsort(rows)
     fold = np.repeat(np.arange(len(parts)), [len(test) for test in folds.test_rows])[order]

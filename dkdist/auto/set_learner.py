@@ -345,10 +345,10 @@ def check_groups(groups: Any, n: int) -> NDArray[Any]:
     """Return group indices (n,); ValueError for fewer than 2 groups."""
     labels = np.asarray(groups)
     if labels.shape != (n,):
-        raise ValueError(f"groups must be one label for each of {n} sets; found shape {labels.shape}")
+        raise ValueError(f"groups must have shape ({n},), one label per set; got {labels.shape}.")
     unique_labels, index = np.unique(labels, return_inverse=True)
     if len(unique_labels) < 2:
         raise ValueError(
-            f"groups must be 2 at least, to leave one out; found {unique_labels.tolist()[0]!r} for all sets"
+            f"groups must contain at least 2 distinct values; got {unique_labels.tolist()[0]!r} for every set."
         )
     return index

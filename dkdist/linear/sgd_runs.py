@@ -44,9 +44,8 @@ from dkdist.linear.problems import LinearLearner, as_problem, feature_dtype
 from dkdist.linear.rows import RowLabels, check_block, exclude, n_blocks_to_shuffle
 from dkdist.linear.sgd_steps import LOSSES, Objective, State, constant_loss, step_size
 
-# Limits of parameters: larger values are typing errors, and their products overflow (tests/test_bad_input.py).
-MAX_EPOCHS = 10**6
-MAX_PARAMETER = 1e300
+# Upper limits exclude typing errors. 1e300 times the largest score, MAX_SCORE of _tuning.py, is a finite float64.
+MAX_EPOCHS, MAX_PARAMETER = 10**6, 1e300
 
 
 class IncrementalSGD(LinearLearner):

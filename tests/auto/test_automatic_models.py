@@ -25,15 +25,15 @@ def fitted() -> dk.SetClassifier:
 def test_a_class_of_one_set_is_refused_by_name() -> None:
     labels = np.array(["a", "b"], dtype=object)[Y]
     labels[3] = "rare"
-    with pytest.raises(ValueError, match=r"found 1 of class 'rare'"):
+    with pytest.raises(ValueError, match=r"got 1 of class 'rare'"):
         dk.SetClassifier(["means"]).fit(SETS, labels)
     labels[4] = "rare"
-    with pytest.raises(ValueError, match=r"found 1 of class 'rare'"):
+    with pytest.raises(ValueError, match=r"got 1 of class 'rare'"):
         dk.SetClassifier(["means"]).fit(SETS, labels, sample_weight=np.arange(40) != 4)
 
 
 def test_fewer_than_twenty_sets_give_one_warning() -> None:
-    with pytest.warns(UserWarning, match="12 sets are few") as caught:
+    with pytest.warns(UserWarning, match="at least 20 sets; got 12") as caught:
         model = dk.SetClassifier(["means"], random_state=0).fit(SETS[:12], Y[:12])
     assert len(caught) == 1
     assert len(model.judged_) == 12

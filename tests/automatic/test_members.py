@@ -54,7 +54,7 @@ def test_gradients_over_a_path_are_differences_of_values(member: Member) -> None
 
 def test_weights_may_be_zero_but_not_negative_or_all_zero() -> None:
     np.testing.assert_array_equal(check_weights([0, 2, 1], 3), [0.0, 2.0, 1.0])
-    with pytest.raises(ValueError, match=r"found -1\.0 for set 1"):
+    with pytest.raises(ValueError, match=r"got -1\.0 \(set 1\)"):
         check_weights([0, -1, -2], 3)
     with pytest.raises(ValueError, match="found nan for set 2"):
         check_weights([0, 1, np.nan], 3)

@@ -98,6 +98,6 @@ def test_other_results_are_refused(result: Any, message: str) -> None:
 )
 def test_what_transforms_nothing_is_refused(one: Any) -> None:
     with pytest.raises(
-        TypeError, match="a candidate must be a name, an embedding or a transformer of sets; got"
+        TypeError, match="candidates must contain names, embeddings or transformers of sets; got"
     ):
         dk.SetClassifier(["means", one]).fit(SETS, Y)

@@ -36,7 +36,7 @@ def used(model, sets):
     return (model.transform if hasattr(model, "transform") else model.predict)(sets)
 
 
-@pytest.mark.filterwarnings("ignore:12 sets are few")
+@pytest.mark.filterwarnings("ignore:X should have at least 20 sets")
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_other_names_and_another_order_are_refused(name):
     model = ESTIMATORS[name].fit(SETS, Y)
@@ -134,7 +134,7 @@ def test_frames_of_rows_have_ids_and_names(tmp_path):
         model.transform(dk.write_sets(tmp_path / "s.zarr", SETS))
 
 
-@pytest.mark.filterwarnings("ignore:12 sets are few")
+@pytest.mark.filterwarnings("ignore:X should have at least 20 sets")
 def test_explaining_named_sets_warns_of_nothing():
     pipeline = make_pipeline(dk.SetScaler(), dk.MomentEmbedding(), dk.IncrementalRidge()).fit(SETS, Y)
     background = SETS[6:]
