@@ -157,7 +157,7 @@ def test_terms_of_rules_and_limits():
         ("even", {"n_components": 3}),
         ("no frequencies", {"n_frequencies": 3}),
         ("got both", {"n_frequencies": 3, "frequency_error": 0.1, "divergence": "chi2"}),
-        ("need n_basis", {"n_nodes": 3}),
+        ("require n_basis", {"n_nodes": 3}),
         ("holder", {"holder": 2.0}),
         ("below 1", {"delta": 1.0}),
         ("'chi2'", {"divergence": "kl"}),

@@ -118,7 +118,7 @@ def test_what_is_refused():
         with pytest.raises(ValueError, match="model must be a fitted MeanEmbedding, or a fitted pipeline"):
             dk.kernel_error(model, sets)
     mean = dk.MeanEmbedding(10, 1.0, "iid").fit(sets)
-    with pytest.raises(ValueError, match="two sets"):
+    with pytest.raises(ValueError, match="at least 2 sets"):
         dk.kernel_error(mean, sets[:1])
     with pytest.raises(ValueError, match="n_pairs"):
         dk.kernel_error(mean, sets, n_pairs=1)
