@@ -73,6 +73,6 @@ def test_a_model_of_sizes_alone_cannot_be_saved(tmp_path, capsys, monkeypatch):
     command = ["fit", str(tmp_path / "s.zarr"), "--target", "y", "--model", str(tmp_path / "m.npz")]
     assert main([*command, "--automatic"]) == 2
     captured = capsys.readouterr()
-    assert "the best candidate is the size of sets" in captured.err
+    assert "the best candidate is set sizes" in captured.err
     assert captured.out.startswith("SetClassifier: ")
     assert not (tmp_path / "m.npz").exists()
