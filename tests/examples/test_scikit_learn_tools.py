@@ -190,5 +190,7 @@ def test_what_looks_into_columns_is_refused_in_words(data):
             if tried(TOOLS[name], data[kind]) == "no":
                 with pytest.raises(TypeError, match=r"not a 2-D array.*after an embedding"):
                     TOOLS[name](data[kind])
-    with pytest.raises(ValueError, match=r"columns must be targets of the sets, \[\]; got 'age'. Add targets by from_frame"):
+    with pytest.raises(
+        ValueError, match=r"columns must be targets of the sets, \[\]; got 'age'. Add targets by from_frame"
+    ):
         _bagged_columns(data["list"])
