@@ -25,7 +25,7 @@ POINTS = RNG.uniform(0, 100, (60, 3)).round(3)
 COUNTS = {f"FL{i}": RNG.integers(0, 1000, 60).astype("u2") for i in range(3)}
 FLOATS = {**{f"FL{i}": RNG.normal(size=60).astype("f4") for i in range(2)}, "Time": np.arange(60, dtype="f4")}
 TABLE = {"donor": ["a"] * 30 + ["b"] * 30, "x": POINTS[:, 0], "y": np.arange(60), "z": [*POINTS[:59, 1], 1.0]}
-REMEDIES = ("repair it, or leave it out",)
+REMEDIES = ("Correct or omit it",)
 WAYS = [flip, flip, cut, doubled, zeroed, removed, numbered, numbered, binary, binary]
 
 

@@ -77,7 +77,7 @@ def test_errors_of_kernels_by_features():
     laplace = make_pipeline(
         dk.L2Embedding(5, 0.1, domain="unit"), dk.RandomFourierFeatures(20, kernel="laplace")
     )
-    with pytest.raises(ValueError, match="no function of the distance"):
+    with pytest.raises(ValueError, match="must have a kernel of the Euclidean distance"):
         dk.kernel_error(laplace.fit(sets), sets)
 
 

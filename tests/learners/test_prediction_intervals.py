@@ -124,14 +124,14 @@ def test_perfect_predictions_and_too_few_rows():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: fit_intervals(np.zeros(3), np.zeros(4)), "targets must be 1-D, of 3 rows"),
-        (lambda: fit_intervals([0.0, np.nan], [0.0, 1]), "predictions must be finite; found nan in row 1"),
-        (lambda: fit_intervals([], []), "no row that was held out"),
+        (lambda: fit_intervals(np.zeros(3), np.zeros(4)), "targets must be 1-D with 3 rows"),
+        (lambda: fit_intervals([0.0, np.nan], [0.0, 1]), r"predictions must be finite; got nan \(row 1\)"),
+        (lambda: fit_intervals([], []), "at least 1 held-out row; got 0"),
         (
             lambda: fit_intervals([0.0, 1], [0.0, 1], sizes=[1, 0]),
-            "sizes must be positive; found 0.0 in row 1",
+            r"sizes must be positive; got 0.0 \(row 1\)",
         ),
-        (lambda: fit_intervals([0.0, 1], [0.0, 1], sizes=[1]), "sizes must be 1-D, of 2 rows"),
+        (lambda: fit_intervals([0.0, 1], [0.0, 1], sizes=[1]), "sizes must be 1-D with 2 rows"),
     ],
 )
 def test_bad_input_is_refused_by_name(call, message):
