@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import methodcaller
 from sys import getsizeof
-from typing import Any, Protocol
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -26,32 +26,8 @@ from dkdist._numba.arrays import I64, Array
 from dkdist._runtime._dask_private import Alias, DataNode, GraphNode, Task, TaskRef
 from dkdist._runtime._tuning import MAX_BLOCK_BYTES, MAX_BLOCK_SETS, MIN_SETS_FOR_LARGE_BLOCKS
 from dkdist._runtime.dask_graph import FutureNode, graph_nodes
-from dkdist._runtime.process import SameCpuTask, materialize_params, require_same_cpu
-from dkdist._runtime.run import active_client
-
-
-class RowMap(Protocol):
-    """Function of (params, block) that computes rows independently, so that it can also compute them on request.
-
-    The block is an array (n, m) with one row for each row of the result.
-    """
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row of the block that the function is applied to."""
-
-    def __call__(self, params: Any, block: Any) -> Any:
-        """Return all rows of the block."""
-
-    def lazy_rows(self, params: Any, block: Any) -> Any:
-        """Return an object that computes rows on request."""
-
-
-def find_row_map(node: GraphNode) -> RowMap | None:
-    """Return the row map that a node calls, or None."""
-    function: Any = getattr(node, "func", None)
-    function = function.function if isinstance(function, SameCpuTask) else function
-    return function if hasattr(function, "lazy_rows") else None
+from dkdist._runtime.process import SameCpuTask, active_client, materialize_params, require_same_cpu
+from dkdist._runtime.row_maps import RowMap, find_row_map, push_down_slices
 
 
 @dataclass(frozen=True)
@@ -206,8 +182,6 @@ def _dask_blocks(X: da.Array) -> Blocks:
     graph: Mapping[Key, GraphNode] = graph_nodes(X, keys)
     mapped = {key for key, node in graph.items() if find_row_map(node) is not None}
     if mapped and not mapped.issuperset(keys):
-        from dkdist._runtime.row_slices import push_down_slices
-
         graph = push_down_slices(graph, keys)
     tasks, shared = split_graph(graph, keys)
     bounds = np.concatenate([[0], np.cumsum(X.chunks[0])]).astype(np.int64)

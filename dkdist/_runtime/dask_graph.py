@@ -14,7 +14,7 @@ from typing import Any
 from dask.typing import Key
 
 from dkdist._runtime._dask_private import Alias, GraphNode, TaskRef, convert_legacy_graph
-from dkdist._runtime.run import active_client
+from dkdist._runtime.process import active_client
 
 
 class FutureNode(GraphNode):

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from dask.system import CPU_COUNT
 
 from dkdist._runtime._tuning import BATCH_ROWS, BUFFER_BYTES
-from dkdist._runtime.process import keep_freed_memory
-from dkdist._runtime.run import active_client, n_concurrent_blocks
+from dkdist._runtime.process import active_client, keep_freed_memory
+from dkdist._runtime.run import n_concurrent_blocks
 from dkdist._utils.concurrency import ThreadPool
 from dkdist.sets import SampleSetError
 

@@ -37,9 +37,9 @@ from dkdist._runtime._tuning import (
     WAITING_MEMORY_DIVISOR,
 )
 from dkdist._runtime.blocks import Blocks, Job, Work, job_task, value_tasks
-from dkdist._runtime.process import require_same_cpu
+from dkdist._runtime.process import active_client, require_same_cpu
 from dkdist._runtime.progress import Progress
-from dkdist._runtime.run import active_client, resources, run
+from dkdist._runtime.run import resources, run
 
 
 def map_blocks(

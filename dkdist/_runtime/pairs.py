@@ -18,8 +18,9 @@ from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime._tuning import MAX_BLOCK_BYTES, MAX_TILE_SETS, MIN_TILES_PER_SIDE, SEGMENT_TILES
 from dkdist._runtime.arrays import block_bounds
 from dkdist._runtime.map_reduce import map_pieces
+from dkdist._runtime.process import active_client
 from dkdist._runtime.progress import Progress
-from dkdist._runtime.run import Plan, active_client, resources
+from dkdist._runtime.run import Plan, resources
 
 Tile = tuple[F32 | F64, F32 | F64 | None]
 """Part (rows, columns) of the matrix, and its counterpart (columns, rows) below the diagonal or None."""

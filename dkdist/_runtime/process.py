@@ -27,6 +27,7 @@ from pathlib import Path
 from threading import Lock, RLock, get_ident
 from typing import Any
 
+from dask.base import get_scheduler
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from dkdist._numba.arrays import LARGE
@@ -201,6 +202,28 @@ def require_clean_fork() -> None:
             f"process {os.getpid()} was forked while another thread was running dkdist; that thread does not exist in "
             f"this process. To fix: fork before or after a run, or {FORK_ALTERNATIVES}"
         )
+
+
+def active_client() -> Any | None:
+    """Return the active Dask client, or None.
+
+    RuntimeError if the client is asynchronous, or belongs to the process that this one was forked from.
+    """
+    try:
+        scheduler = get_scheduler()
+    except RuntimeError as error:
+        if "asynchronous" not in str(error):
+            raise
+        raise RuntimeError(
+            "the active Dask client is asynchronous; waiting for its results here would block its event loop. To fix: "
+            "call this function in a thread, as in 'await asyncio.to_thread(model.fit, X, y)'; in a task of the "
+            "cluster, use a plain function instead of 'async def'"
+        ) from error
+    client = getattr(scheduler, "__self__", None)
+    if not hasattr(client, "scheduler_info"):
+        return None
+    require_own_client(client)
+    return client
 
 
 def require_own_client(client: Any) -> None:

@@ -41,7 +41,7 @@ from dkdist._runtime._tuning import (
     MAX_CONCURRENT_BLOCKS,
     N_IO_THREADS,
 )
-from dkdist._runtime.process import keep_freed_memory, one_blas_thread, require_clean_fork, require_own_client
+from dkdist._runtime.process import active_client, keep_freed_memory, one_blas_thread, require_clean_fork
 from dkdist._runtime.progress import Progress, show_progress
 from dkdist._utils.memory_budget import configured_limit, memory_limit, resident_bytes
 
@@ -134,28 +134,6 @@ def _accepts_callbacks(scheduler: Callable[..., Any]) -> bool:
     """Return whether this is one of Dask's local schedulers and not a function of the user."""
     function = getattr(scheduler, "func", scheduler)  # the scheduler of an executor is a partial
     return function is _run_on_threads or str(function.__module__).startswith("dask.")
-
-
-def active_client() -> Any | None:
-    """Return the active Dask client, or None.
-
-    RuntimeError if the client is asynchronous, or belongs to the process that this one was forked from.
-    """
-    try:
-        scheduler = get_scheduler()
-    except RuntimeError as error:
-        if "asynchronous" not in str(error):
-            raise
-        raise RuntimeError(
-            "the active Dask client is asynchronous; waiting for its results here would block its event loop. To fix: "
-            "call this function in a thread, as in 'await asyncio.to_thread(model.fit, X, y)'; in a task of the "
-            "cluster, use a plain function instead of 'async def'"
-        ) from error
-    client = getattr(scheduler, "__self__", None)
-    if not hasattr(client, "scheduler_info"):
-        return None
-    require_own_client(client)
-    return client
 
 
 class Resources(NamedTuple):

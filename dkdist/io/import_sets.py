@@ -21,9 +21,9 @@ from dkdist.io._zarr.new_arrays import Shards
 from dkdist.io._zarr.planned_store import PlannedStore
 from dkdist.io.maintenance import PARTS_PER_THREAD, part_bytes, write_parts
 from dkdist.io.readers.catalogue import Catalogue, part_batches
+from dkdist.io.readers.kinds import as_reader
 from dkdist.io.readers.sources import (
     OriginSample,
-    as_reader,
     joint_origin_of,
     log_summary,
     origin_sample,

@@ -24,8 +24,9 @@ from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.blocks import Blocks, Job
 from dkdist._runtime.map_reduce import fold, fold_window, tree_sum
+from dkdist._runtime.process import active_client
 from dkdist._runtime.progress import Progress, report_loss
-from dkdist._runtime.run import BlockPlan, active_client, n_cores, plan_blocks
+from dkdist._runtime.run import BlockPlan, n_cores, plan_blocks
 from dkdist.linear._tuning import (
     CONVERGENCE_RTOL,
     MAX_AUTO_EPOCHS,

@@ -7,6 +7,7 @@ object is called without arguments for a reader.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from dkdist.io.readers.files import SUFFIXES as TABLES
 from dkdist.io.readers.files import suffix_of, tables_in
 from dkdist.io.readers.lidar import SUFFIXES as LIDAR
 from dkdist.io.readers.lidar import LidarReader
+from dkdist.io.readers.sources import source_label
 
 KINDS = {"table": TABLES, "array": ARRAYS, "cytometry": CYTOMETRY, "lidar": LIDAR}
 SUFFIXES = tuple(suffix for suffixes in KINDS.values() for suffix in suffixes)
@@ -59,3 +61,27 @@ def sources_in(folder: Path) -> list[Path]:
         return [folder] if tables_in(folder) else []
     tables = [path for path in folder.iterdir() if kind_of(path) == "table" and path.is_file()]
     return sorted([*files, *tables])
+
+
+def as_reader(read: Any, sources: Sequence[Any]) -> Any:
+    """Return the reader, or the default one for the suffixes of the sources."""
+    if read is not None:
+        if not callable(getattr(read, "read", read)):
+            raise TypeError(
+                f"read must be a function of a source, or an object with the methods read and sizes; got {read!r:.200}."
+            )
+        return read
+    kinds = [kind_of(source) if isinstance(source, (str, os.PathLike)) else "" for source in sources]
+    for source, kind in zip(sources, kinds, strict=True):
+        if kind in ("", "table"):
+            known = ", ".join(suffix for kind in DEFAULT_READERS for suffix in KINDS[kind])
+            raise ValueError(
+                f"without read=, sources must be files with the suffixes {known}; got {source_label(source)}. For "
+                "tables pass read=TableReader(set_id), otherwise a function that returns SampleSets."
+            )
+        if kind != kinds[0]:
+            raise ValueError(
+                f"sources must have one kind of file; got {source_label(sources[0])} and {source_label(source)}. "
+                "Import one kind at a time."
+            )
+    return reader_of(kinds[0])

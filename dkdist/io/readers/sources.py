@@ -185,29 +185,3 @@ def _as_batch(result: Any, origin: F64 | None) -> Batch:
             "integer codes with the same meaning in all sources"
         )
     return Batch(collection, columns_of(collection, targets, ids))
-
-
-def as_reader(read: Any, sources: Sequence[Any]) -> Any:
-    """Return the reader, or the default one for the suffixes of the sources."""
-    if read is not None:
-        if not callable(getattr(read, "read", read)):
-            raise TypeError(
-                f"read must be a function of a source, or an object with the methods read and sizes; got {read!r:.200}."
-            )
-        return read
-    from dkdist.io.readers.kinds import DEFAULT_READERS, KINDS, kind_of, reader_of
-
-    kinds = [kind_of(source) if isinstance(source, (str, os.PathLike)) else "" for source in sources]
-    for source, kind in zip(sources, kinds, strict=True):
-        if kind in ("", "table"):
-            known = ", ".join(suffix for kind in DEFAULT_READERS for suffix in KINDS[kind])
-            raise ValueError(
-                f"without read=, sources must be files with the suffixes {known}; got {source_label(source)}. For "
-                "tables pass read=TableReader(set_id), otherwise a function that returns SampleSets."
-            )
-        if kind != kinds[0]:
-            raise ValueError(
-                f"sources must have one kind of file; got {source_label(sources[0])} and {source_label(source)}. "
-                "Import one kind at a time."
-            )
-    return reader_of(kinds[0])

@@ -1,4 +1,6 @@
-"""Push-down of row slices below row maps: rows that no block uses are not computed.
+"""Row maps: functions that compute rows independently. Rows that no block uses are not computed.
+
+Row slices are pushed down below row maps:
 
     map(params, block)[rows]  =  map(params, block[rows])
 
@@ -10,12 +12,36 @@ row map computes each row independently. Slices of columns and other operations 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from dask.typing import Key
 
 from dkdist._runtime._dask_private import Alias, DataNode, GraphNode, List, Task, TaskRef
-from dkdist._runtime.blocks import find_row_map
+from dkdist._runtime.process import SameCpuTask
+
+
+class RowMap(Protocol):
+    """Function of (params, block) that computes rows independently, so that it can also compute them on request.
+
+    The block is an array (n, m) with one row for each row of the result.
+    """
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of the block that the function is applied to."""
+
+    def __call__(self, params: Any, block: Any) -> Any:
+        """Return all rows of the block."""
+
+    def lazy_rows(self, params: Any, block: Any) -> Any:
+        """Return an object that computes rows on request."""
+
+
+def find_row_map(node: GraphNode) -> RowMap | None:
+    """Return the row map that a node calls, or None."""
+    function: Any = getattr(node, "func", None)
+    function = function.function if isinstance(function, SameCpuTask) else function
+    return function if hasattr(function, "lazy_rows") else None
 
 
 class _RowMapCall(NamedTuple):
