@@ -64,6 +64,11 @@ def _as_float_table(what: str, values: Any, array: NDArray[Any], error: type[Val
         return array
 
 
+def as_columns(array: NDArray[Any]) -> NDArray[Any]:
+    """Return (n,) as one column (n, 1), other arrays unchanged."""
+    return array[:, None] if array.ndim == 1 else array
+
+
 class Columns:
     """Matrix (n, d) stored as d arrays (n,) of any dtypes; rows are assembled on request."""
 

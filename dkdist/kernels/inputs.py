@@ -16,7 +16,7 @@ from dkdist._base.sampling import median_distance, random_subset
 from dkdist._numba.arrays import F64, Array
 from dkdist._numba.points import column_bounds, nonfinite_rows
 from dkdist._numba.weighted_points import WeightedPoints, set_bounds
-from dkdist._utils.validation import as_real_array, require_same_names
+from dkdist._utils.validation import as_columns, as_real_array, require_same_names
 from dkdist.kernels._tuning import CHECK_ROWS, MEDIAN_SAMPLE_SIZE
 from dkdist.kernels.shapes import Shape, Surface, is_mesh
 
@@ -112,12 +112,12 @@ def as_points(name: str, points: ArrayLike, others: str = "") -> F64:
 
 
 def check_points(name: str, points: ArrayLike, others: str = "") -> Array:
-    """Check points (n, d) without copying or converting them."""
-    array = as_real_array(name, points)
+    """Check points (n, d), or (n,) for d = 1, without copying or converting them; return (n, d)."""
+    array = as_columns(as_real_array(name, points))
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(
             f"{name} must be points (n, d) of real numbers with n, d >= 1{others}; got {array.dtype} of shape "
-            f"{array.shape}. Pass x[:, None] for one dimension."
+            f"{np.shape(points)}."
         )
     dtype = np.float32 if array.dtype == np.float32 else np.float64
     for first in range(0, len(array), CHECK_ROWS):

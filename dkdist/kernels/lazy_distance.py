@@ -75,6 +75,7 @@ def lazy_points(name: str, P: Any, weights: Any) -> LazyPoints | None:
     if is_lazy(P):
         require_known_chunks(P, name)
         require_known_chunks(weights, "weights")
+        P = P[:, None] if P.ndim == 1 else P
         _check_layout(P)
         if weights is not None and (len(np.shape(weights)) != 1 or len(weights) != P.shape[0]):
             raise SampleSetError(

@@ -27,8 +27,9 @@ from dkdist.sets.strings import is_list_of_strings
 def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
     """Convert X to `SampleSets`.
 
-    X is `SampleSets`, a list of (n_i, d) arrays or of strings, or an (N, n, d) array. With an ``origin``, points are
-    stored relative to it: arrays directly, so that a set does not depend on the others; `SampleSets` by a shift.
+    X is `SampleSets`, a list of (n_i, d) arrays or of strings, or an (N, n, d) array. Arrays (n_i,) of floats are one
+    column; of integers, codes of strings. With an ``origin``, points are relative to it: arrays directly, so that
+    a set does not depend on the others; `SampleSets` by a shift.
 
     Raises
     ------
@@ -126,7 +127,7 @@ def concatenate_parts(parts: Sequence[SampleSets]) -> SampleSets:
 def _origin_if_same_dims(origin: F64 | None, X: Any) -> F64 | None:
     """Return the origin if the first set has as many columns; other input is rejected later."""
     try:
-        fits = origin is not None and np.shape(X[0])[1:] == origin.shape
+        fits = origin is not None and (np.shape(X[0])[1:] or (1,)) == origin.shape
     except (ValueError, IndexError):
         return None
     return origin if fits else None

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._utils.validation import Columns, as_real_array, find_stacklevel
+from dkdist._utils.validation import Columns, as_columns, as_real_array, find_stacklevel
 from dkdist.sets.origins import Part, SortedSample, find_lossy_column, normalize_origin, subtract_origin
 
 Points = NDArray[Any]
@@ -70,14 +70,13 @@ def _as_array(values: ArrayLike, what: str) -> NDArray[Any]:
 
 
 def as_points(points: ArrayLike | Columns) -> Part:
-    """Check points (T, d): a real array, or columns unchanged."""
+    """Check points (T, d), or (T,) for d = 1: a real array, or columns unchanged."""
     if isinstance(points, Columns):
         return points
-    array = _as_array(points, "points")
+    array = as_columns(_as_array(points, "points"))
     if array.ndim != 2 or array.shape[1] == 0:
         raise SampleSetError(
-            f"points must have shape (n_points, n_dims) with n_dims >= 1; got {array.shape}. "
-            "Use points[:, None] for one dimension."
+            f"points must have shape (n_points, n_dims) with n_dims >= 1; got {array.shape}."
         )
     return array
 
@@ -170,7 +169,7 @@ def require_codes(points: Points, edges: I64, alphabet: str) -> None:
 
 
 def as_parts(arrays: Iterable[ArrayLike]) -> list[NDArray[Any]]:
-    """Convert a list of sets to arrays (n_i, d); data frames must have equal columns."""
+    """Convert a list of sets (n_i, d), or (n_i,) for d = 1, to arrays (n_i, d); data frames must have equal columns."""
     inputs: list[Any] = list(arrays)
     first = next((list(a.columns) for a in inputs if hasattr(a, "columns")), None)
     for i, a in enumerate(inputs):
@@ -181,10 +180,11 @@ def as_parts(arrays: Iterable[ArrayLike]) -> list[NDArray[Any]]:
             )
     parts = []
     for i, values in enumerate(inputs):
-        part = _as_array(values, f"set {i}")
+        part = as_columns(_as_array(values, f"set {i}"))
         if part.ndim != 2:
+            hint = "Pass [x] for one set x." if part.ndim == 0 else "Pass a list of such arrays."
             raise SampleSetError(
-                f"set {i} must have shape (n_points, n_dims); got {part.shape}. Use x[:, None] for one dimension."
+                f"set {i} must have shape (n_points, n_dims), or (n_points,) for n_dims = 1; got {part.shape}. {hint}"
             )
         parts.append(part)
     if not parts:

@@ -199,7 +199,7 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
 
     Parameters
     ----------
-    points : (T, d) array
+    points : (T, d) array, or (T,) for d = 1
         All points, set after set; stored as C-contiguous float32, relative to an `origin` where float32 is too
         coarse for their differences. uint8 and uint16 codes with d = 1 keep their dtype.
     offsets : (N + 1,) integer array
@@ -271,8 +271,8 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
     ) -> SampleSets:
         """Make sets from a list of (n_i, d) arrays and an optional list of (n_i,) or (n_i, k) weights.
 
-        ``origin`` as for the constructor; ``ids``, ``names`` and ``targets`` as for `labelled`. The columns of data
-        frames become the names of the dimensions.
+        Arrays (n_i,) are one column. ``origin`` as for the constructor; ``ids``, ``names`` and ``targets`` as for
+        `labelled`. The columns of data frames become the names of the dimensions.
 
         Raises
         ------

@@ -2,11 +2,13 @@
 
 import pickle
 
+import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dkdist as dk
 from dkdist._base.invalid_sets import require_nonnegative_weights
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
 
@@ -48,6 +50,39 @@ def test_float32_input_is_not_copied():
     points = np.zeros((4, 2), "f4")
     assert np.shares_memory(SampleSets(points, [0, 4]).points, points)
     assert np.shares_memory(as_sample_sets(np.zeros((2, 3, 1), "f4").copy()).points, points) is False
+
+
+def test_one_dimensional_arrays_are_one_column():
+    arrays = [np.array([1e9 + 0.25, 1e9 + 2.5]), np.array([[1e9 - 1.5]]), [1e9, 1e9 + 0.5]]
+    columns = [np.reshape(a, (-1, 1)) for a in arrays]
+    sets, expected = SampleSets.from_arrays(arrays), SampleSets.from_arrays(columns)
+    np.testing.assert_array_equal(sets.points, expected.points)
+    np.testing.assert_array_equal(SampleSets(sets.points[:, 0], sets.offsets).points, expected.points)
+    origin = np.array([1e9 + 1])
+    np.testing.assert_array_equal(
+        as_sample_sets(arrays, origin).relative, as_sample_sets(columns, origin).relative
+    )
+    with pytest.raises(SampleSetError, match=r"set 0 must have shape .* got \(\)\. Pass \[x\] for one set"):
+        as_sample_sets([1.0, 2.0])
+
+
+def test_one_dimensional_points_of_functions_are_one_column():
+    x, y, z = np.random.default_rng(0).random((3, 20))
+    columns = x[:, None], y[:, None], z[:, None]
+    lazy = da.from_array(x, chunks=7), da.from_array(columns[0], chunks=(7, 1))
+    for function in (
+        lambda x, y, z: dk.kernel_distance(x, y),
+        lambda x, y, z: dk.witness(x, y, z),
+        lambda x, y, z: dk.coreset(x, 5, random_state=0).points,
+        lambda x, y, z: dk.two_sample_test(x, y, random_state=0).p_value,
+        lambda x, y, z: dk.distance_matrix([x, y, z]),
+    ):
+        np.testing.assert_array_equal(function(x, y, z), function(*columns))
+    for function in (
+        lambda p: dk.kernel_distance(p, y, sigma=0.1, eps=1e-3),
+        lambda p: dk.two_sample_test(p, y, random_state=0).p_value,
+    ):
+        np.testing.assert_array_equal(function(lazy[0]), function(lazy[1]))
 
 
 @settings(max_examples=40, deadline=None)
@@ -134,7 +169,7 @@ def test_as_sample_sets():
         ([np.array([[-np.inf]])], "point 0 of set 0 is -inf"),
         ([np.zeros((1, 1)), np.array([[1e39]])], "point 0 of set 1 is inf.*float32"),
         ([np.zeros((2, 5)), np.zeros((2, 2))], "set 1 must have 5 dimensions, as set 0; got 2"),
-        ([np.zeros((2, 2)), np.zeros(2)], r"set 1 must have shape .*; got \(2,\)"),
+        ([np.zeros((2, 2)), np.zeros(2)], r"set 1 must have 2 dimensions, as set 0; got 1"),
         ([np.zeros((2, 0))], r"got 0 dimensions \(set 0\)"),
         ([np.array([["a"]])], "set 0 must contain real numbers"),
         ([[[1, 2], [3]]], "set 0 cannot be converted to an array"),
@@ -185,9 +220,9 @@ def test_bad_weight_lists_are_named():
         SampleSets.from_arrays(bags((2, 3)), [np.ones(2), np.ones(2)])
 
 
-def test_points_need_two_axes():
-    with pytest.raises(SampleSetError, match=r"got \(6,\)"):
-        SampleSets(np.zeros(6), [0, 6])
+def test_points_need_one_or_two_axes():
+    with pytest.raises(SampleSetError, match=r"got \(6, 1, 1\)"):
+        SampleSets(np.zeros((6, 1, 1)), [0, 6])
 
 
 def test_signed_weights_are_kept_but_are_no_distribution():
