@@ -94,9 +94,9 @@ class DistanceEmbedding(SetEmbedding):
         neighbours), "indel" (insertions and deletions only), "damerau-levenshtein" (with edits between swapped
         symbols), "jaro-winkler" (names);
         "modified-hausdorff", "directed-modified-hausdorff" (both terms, 2R features), "hausdorff", "chamfer", "energy",
-        "sliced-wasserstein" (p = 2, 50 directions), "wasserstein" (p = 1, exact, by POT, slow); an object with options
-        (`DynamicTimeWarping`, `ERP`, `Levenshtein`, `DamerauLevenshtein`, `JaroWinkler`, `Energy`, `Wasserstein`, ...);
-        `pairwise` of a user's function; or a user's object with ``prepare`` and ``fill``, which get true coordinates
+        "sliced-wasserstein" (p = 2, 50 directions), "wasserstein" (or "w1", "emd": p = 1, exact, by POT, slow); an
+        object with options (`DynamicTimeWarping`, `ERP`, `Levenshtein`, `DamerauLevenshtein`, `JaroWinkler`, `Energy`,
+        `Wasserstein`, ...); `pairwise` of a user's function; or a user's object with ``prepare`` and ``fill``, which get true coordinates
         (float32, or float64 if the sets have an origin).
     sampler : str, collection or callable, default="auto"
         The source of random objects. Pieces of the data: "subsample" (random points of an object, in order), "segment"

@@ -32,10 +32,14 @@ from dkdist.sets import SampleSets
 REQUIRED_ATTRIBUTES = "ordered", "codes", "takes_weights", "n_parts", "prepare", "fill"
 
 
+DISTANCE_ALIASES = {"w1": "wasserstein", "emd": "wasserstein"}
+
+
 def resolve_distance(param: Any, n_dims: int, seed: int) -> Distance:
-    """Return the distance of a name, or the object itself after a check of its attributes."""
+    """Return the distance of a name or abbreviation, or the object itself after a check of its attributes."""
     names = ", ".join(map(repr, DISTANCE_FACTORIES))
     if isinstance(param, str):
+        param = param if param in DISTANCE_FACTORIES else DISTANCE_ALIASES.get(param, param)
         if param not in DISTANCE_FACTORIES:
             raise ValueError(
                 f"distance must be one of {names}, or an object such as pairwise(function); got {param!r}."

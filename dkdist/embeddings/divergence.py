@@ -48,8 +48,8 @@ class DivergenceEmbedding(StructuredEmbedding):
     ----------
     divergence : {"hellinger", "jensen-shannon", "total-variation", "chi2"} or callable, default="hellinger"
         kappa(x, y): Hellinger (sqrt x - sqrt y)^2 / 2; Jensen-Shannon in nats; total variation |x - y|;
-        chi2 (Le Cam) (x - y)^2 / (x + y); or a vectorised, symmetric function that is homogeneous of degree
-        one.
+        chi2 (Le Cam) (x - y)^2 / (x + y); "js" and "tv" for short; or a vectorised, symmetric function that is
+        homogeneous of degree one.
     n_basis : int or "auto", default="auto"
         Cosine basis functions per dimension, which is also the number of midpoint nodes. Total variation of
         one-dimensional densities uses twice as many nodes. From four joint dimensions on, the number of lattice nodes

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -130,8 +131,16 @@ DIVERGENCES: Mapping[str, Divergence] = MappingProxyType({d.name: d for d in _BU
 """Divergences by name (natural logarithms)."""
 
 
+DIVERGENCE_ALIASES = {"js": "jensen-shannon", "kl": "kullback-leibler", "tv": "total-variation"}
+
+
+def canonical_name(divergence: Any) -> Any:
+    """Return the full name of a common abbreviation, other values unchanged."""
+    return DIVERGENCE_ALIASES.get(divergence, divergence) if isinstance(divergence, str) else divergence
+
+
 def divergence(name_or_kappa: str | Kappa) -> Divergence:
-    """Return a divergence by name, or the one defined by a function kappa(x, y) (P1, table 1).
+    """Return a divergence by name or abbreviation ("js", "tv"), or that of a function kappa(x, y) (P1, table 1).
 
     kappa takes float64 arrays of one shape: finite for x, y >= 0, symmetric, zero on the diagonal, non-negative,
     homogeneous of degree one, with a non-negative spectral measure; its mu is derived numerically: Z, the atom and the
@@ -146,12 +155,13 @@ def divergence(name_or_kappa: str | Kappa) -> Divergence:
     """
     if callable(name_or_kappa):
         return _derived(name_or_kappa)
-    if name_or_kappa not in DIVERGENCES:
+    name = canonical_name(name_or_kappa)
+    if name not in DIVERGENCES:
         raise ValueError(
             f"divergence must be one of {', '.join(map(repr, DIVERGENCES))}, or a callable kappa(x, y) homogeneous of "
             f"degree one; got {name_or_kappa!r}"
         )
-    return DIVERGENCES[name_or_kappa]
+    return DIVERGENCES[name]
 
 
 @lru_cache(maxsize=64)

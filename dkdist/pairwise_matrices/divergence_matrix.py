@@ -8,6 +8,7 @@ from typing import Any
 from dkdist._base.inputs import check_two_collections
 from dkdist._runtime.pairs import PairTiles, plan_pairs
 from dkdist._utils.validation import check_verbose
+from dkdist.embeddings.divergences import canonical_name
 from dkdist.pairwise_matrices.divergence_estimators import (
     PairEstimator,
     resolve_estimator,
@@ -42,7 +43,8 @@ def divergence_matrix(
     divergence : str or callable, default="jensen-shannon"
         In nats where it has logarithms. "entropy" and "held-out" estimate "jensen-shannon"; "knn" estimates
         "kullback-leibler", "renyi" and "hellinger"; "plugin" estimates "jensen-shannon", "hellinger",
-        "total-variation", "chi2", "kullback-leibler", "renyi" and a vectorised kappa(p, q) of densities.
+        "total-variation", "chi2", "kullback-leibler", "renyi" and a vectorised kappa(p, q) of densities. "js", "kl"
+        and "tv" for short.
     other : as sets, optional
         The columns; by default ``sets``. Then only one of (i, j) and (j, i) is computed if the divergence is
         symmetric, and the diagonal is zero. A set and its copy in ``other`` are not independent samples: for them
@@ -121,6 +123,7 @@ def divergence_matrix(
     pairs = PairTiles(tile_bounds_of(rows), None if columns is None else tile_bounds_of(columns))
     local = isinstance(rows, SampleSets) or isinstance(columns, SampleSets)
     plan_pairs(pairs, what="divergence matrix", read_bytes=0, sample=None, local=local).check()
+    divergence = canonical_name(divergence)
     config = resolve_estimator(divergence, estimator, k)
     order, is_symmetric = resolve_order_and_symmetry(divergence, alpha, symmetric)
     fitted = config.measure(divergence, order, is_symmetric, rows, columns)

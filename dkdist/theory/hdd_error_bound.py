@@ -9,6 +9,7 @@ from numbers import Real
 import numpy as np
 
 from dkdist._base.parameter_checks import check_choice, check_int, check_positive
+from dkdist.embeddings.divergences import canonical_name
 from dkdist.embeddings.divergences import divergence as divergence_of
 from dkdist.theory import hdd_terms as bounds
 
@@ -142,7 +143,7 @@ def hdd_error_bound(
         f"lipschitz must be >= 0 and lowest between 0 and 1; got {lipschitz} and {lowest}.",
     )
     _require(0 <= frequency_error < 1, f"frequency_error must be below 1; got {frequency_error}.")
-    Z = divergence_of(check_choice("divergence", divergence, NAMES)).total
+    Z = divergence_of(check_choice("divergence", canonical_name(divergence), NAMES)).total
     step_delta = delta / (2 + (n_frequencies is not None) + (n_nodes is not None))
     slope = bounds.MAX_KERNEL_SLOPE / sigma  # of k by d
     energy = bounds.reflected_energy(h, d)

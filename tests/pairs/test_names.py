@@ -1,0 +1,44 @@
+"""Abbreviated names of divergences and distances give the same numbers as the full ones."""
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+
+SETS = [np.random.default_rng(i).normal(i / 4, 1, (40, 1)) for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("short", "name", "estimator"),
+    [
+        ("js", "jensen-shannon", "entropy"),
+        ("kl", "kullback-leibler", "knn"),
+        ("tv", "total-variation", "plugin"),
+    ],
+)
+def test_abbreviated_divergences(short, name, estimator):
+    matrices = [dk.divergence_matrix(SETS, d, estimator=estimator) for d in (short, name)]
+    np.testing.assert_array_equal(*matrices)
+
+
+@pytest.mark.parametrize(("short", "name"), [("js", "jensen-shannon"), ("tv", "total-variation")])
+@pytest.mark.parametrize("embedding", [dk.DivergenceEmbedding, dk.HistogramEmbedding])
+def test_embeddings_take_abbreviated_divergences(embedding, short, name):
+    rows = [embedding(divergence=d, random_state=0).fit_transform(SETS) for d in (short, name)]
+    np.testing.assert_array_equal(*rows)
+
+
+def test_what_a_function_does_not_estimate_is_refused_by_its_full_name():
+    with pytest.raises(ValueError, match=r"must be one of 'jensen-shannon' .* got 'kullback-leibler'"):
+        dk.divergence_matrix(SETS, "kl", estimator="entropy")
+    with pytest.raises(ValueError, match=r"divergence must be one of .*; got 'kl'"):
+        dk.DivergenceEmbedding("kl").fit(SETS)
+
+
+@pytest.mark.parametrize("short", ["w1", "emd"])
+def test_abbreviated_distances(short):
+    D = dk.distance_matrix(SETS, distance="wasserstein")
+    np.testing.assert_array_equal(dk.distance_matrix(SETS, distance=short), D)
+    np.testing.assert_array_equal(
+        *(dk.DistanceEmbedding(d, random_state=0).fit_transform(SETS) for d in (short, "wasserstein"))
+    )
