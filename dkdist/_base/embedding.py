@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 from dkdist._base.inputs import (
     DataSummary,
     Sets,
+    SetsInMemory,
+    SetsLike,
     block_views,
     check_sets,
     embed_in_pieces,
@@ -39,6 +41,7 @@ from dkdist._base.params import AdditiveParameters, Domain, EmbeddingParameters,
 from dkdist._base.row_ids import apply_set_output, attach_index, check_index_alignment
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime.arrays import block_bounds, fill_in_memory, lazy_from_views
+from dkdist._runtime.blocks import DaskArray
 from dkdist._runtime.process import materialize_params, warn
 from dkdist._utils.validation import find_stacklevel
 from dkdist.io import SetStore
@@ -94,7 +97,7 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     _accepts_strings = False
     spec_: EmbeddingSpec
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: SetsLike, y: Any = None) -> Self:
         """Learn parameters from the sets X, in one pass over the data. ``y`` is not used."""
         sets = check_sets(X, text=self._accepts_strings)
         self.spec_ = self._fit(sets, self._summarize_fit_sets(sets, None))
@@ -104,13 +107,25 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Return the parameters; ``summary`` holds bounds of the points and the positions of invalid sets."""
         raise NotImplementedError
 
+    @overload
+    def transform(self, X: SetStore) -> DaskArray: ...
+    @overload
+    def transform(self, X: SetsInMemory) -> F32: ...
     def transform(self, X: Any) -> Any:
         """Return rows of the sets X: (n_sets, m) float32, a dask array for a store, otherwise an ndarray."""
-        sets = check_fitted_sets(self, X, text=self._accepts_strings)
+        sets = self._check_transform_sets(X)
         rows = transform_sets(self.spec_, sets, self._label, skip=should_skip(self))
         source = X if isinstance(X, (SampleSets, SetStore)) else sets
         return apply_set_output(self, attach_index(rows, source))
 
+    def _check_transform_sets(self, X: Any) -> Sets:
+        """Return the sets X, or raise if they do not match those of ``fit``."""
+        return check_fitted_sets(self, X, text=self._accepts_strings)
+
+    @overload
+    def fit_transform(self, X: SetStore, y: Any = None, **params: Any) -> DaskArray: ...
+    @overload
+    def fit_transform(self, X: SetsInMemory, y: Any = None, **params: Any) -> F32: ...
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Fit on the sets X and return their rows.
 

@@ -17,6 +17,7 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dkdist._base._tuning import (
     BYTES_PER_SAMPLED_COORDINATE,
@@ -121,6 +122,10 @@ def _total_weight(view: SetStore, first: int) -> float:
 
 NO_POSITIONS = np.empty(0, np.int64)
 Sets = SampleSets | SetStore
+SetsInMemory = SampleSets | Sequence[Any] | NDArray[Any]
+"""Collections whose rows are NumPy arrays: sets, a list of arrays or of strings, or an array (N, n, d)."""
+SetsLike = SetsInMemory | SetStore
+"""Collections of sets that estimators and functions accept."""
 
 
 def check_sets(X: Any, n_dims: int | None = None, *, text: bool = False, origin: F64 | None = None) -> Sets:

@@ -12,6 +12,7 @@ import numpy as np
 from dkdist._numba.arrays import F64
 from dkdist._utils.validation import as_real_array
 
+RandomStateLike = int | np.random.Generator | np.random.RandomState | None
 MAX_COUNT = 2**40  # default limit of counts; origin unknown, more than fits in memory
 MIN_SCALE, MAX_SCALE = 1e-30, 1e30  # bandwidths: frequencies and phases are float32 (tests/test_bad_input.py)
 

@@ -29,6 +29,8 @@ from dkdist._runtime.dask_graph import FutureNode, graph_nodes
 from dkdist._runtime.process import SameCpuTask, active_client, materialize_params, require_same_cpu
 from dkdist._runtime.row_maps import RowMap, find_row_map, push_down_slices
 
+DaskArray = da.Array
+
 
 @dataclass(frozen=True)
 class BlockTask:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist._base.parameter_checks import check_choice, check_positive, draw_seed
+from dkdist._base.parameter_checks import RandomStateLike, check_choice, check_positive, draw_seed
 from dkdist._numba.arrays import F64
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist._utils.validation import check_verbose, require_same_names
@@ -28,6 +28,7 @@ from dkdist.kernels.inputs import (
     MAX_TOTAL_WEIGHT,
     MIN_TOTAL_WEIGHT,
     SHAPE_HINT,
+    PointsLike,
     as_points,
     as_weights,
     bounding_box,
@@ -78,13 +79,13 @@ class Alignment:
 
 
 def align(
-    Q: Any,
-    P: Any,
+    Q: PointsLike,
+    P: PointsLike,
     *,
     sigma: float | str = "auto",
     weights: tuple[ArrayLike | None, ArrayLike | None] | None = None,
     transform: str = "rigid",
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
     guarantee: float | None = None,
     max_seconds: float | None = None,
     verbose: bool = False,

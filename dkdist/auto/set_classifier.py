@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,8 @@ from sklearn.metrics import check_scoring
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from dkdist._base.inputs import check_sets
+from dkdist._base.inputs import SetsLike, check_sets
+from dkdist._base.parameter_checks import RandomStateLike
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist.auto._tuning import MIN_CLASS_RATIO
@@ -147,15 +149,15 @@ class SetClassifier(ClassifierMixin, SetLearner):
 
     def __init__(
         self,
-        candidates: Any = "auto",
+        candidates: str | Sequence[Any] = "auto",
         *,
-        class_weight: Any = None,
-        scoring: Any = None,
+        class_weight: str | dict[Any, float] | None = None,
+        scoring: str | Callable[..., float] | None = None,
         cv: Any = "auto",
-        budget: Any = None,
-        n_permutations: Any = None,
-        verbose: Any = False,
-        random_state: Any = None,
+        budget: float | None = None,
+        n_permutations: int | None = None,
+        verbose: bool | int = False,
+        random_state: RandomStateLike = None,
     ) -> None:
         super().__init__(
             candidates, scoring=scoring, cv=cv, budget=budget, n_permutations=n_permutations, verbose=verbose,
@@ -164,7 +166,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         self.class_weight = class_weight
 
     def fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
+        self, X: SetsLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
     ) -> SetClassifier:
         """Select and fit a model.
 
@@ -273,7 +275,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         self._score_name = self.scoring if isinstance(self.scoring, str) else "score"
         return lambda values, rows: float(scorer(_Fixed(classes), values, labels[rows]))
 
-    def decision_function(self, X: Any) -> F64:
+    def decision_function(self, X: SetsLike) -> F64:
         """Return decision values (n,), positive for ``classes_[1]``, or (n, n_classes).
 
         Parameters
@@ -287,12 +289,12 @@ class SetClassifier(ClassifierMixin, SetLearner):
         values = self._values(X)
         return values[:, 0] if values.shape[1] == 1 else values
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: SetsLike) -> NDArray[Any]:
         """Return the class with the largest decision value of every set, (n,)."""
         values = self._values(X)
         return self.classes_[largest(values)]
 
-    def predict_proba(self, X: Any) -> F64:
+    def predict_proba(self, X: SetsLike) -> F64:
         """Return class probabilities (n, n_classes), calibrated on held-out sets; rows sum to 1."""
         return self._probabilities(self._values(X))
 
@@ -306,7 +308,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         )
 
     def predict_set(
-        self, X: Any, coverage: float = 0.9, class_conditional: bool = False
+        self, X: SetsLike, coverage: float = 0.9, class_conditional: bool = False
     ) -> NDArray[np.bool_]:
         """Return prediction sets (n, n_classes) bool that contain the true class with probability ``coverage``.
 
@@ -322,7 +324,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         t = self.machine_.n_outputs
         return np.ones(t), np.zeros(t), t == 1
 
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: SetsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy, or the score by ``scoring``."""
         check_is_fitted(self)
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.embedding import check_fitted_sets, set_feature_names
-from dkdist._base.inputs import Sets
-from dkdist._base.parameter_checks import check_int, check_real_array, draw_seed
+from dkdist._base.inputs import Sets, SetsLike
+from dkdist._base.parameter_checks import RandomStateLike, check_int, check_real_array, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.progress import Progress, show_progress
@@ -49,6 +50,9 @@ from dkdist.inspection.answers import answer
 from dkdist.inspection.fitted_pipeline import Subject
 from dkdist.sets import SampleSets
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 class SetLearner(MetaEstimatorMixin, BaseEstimator):
     """Base of the automatic models; subclasses encode targets, score predictions and calibrate them."""
@@ -69,14 +73,14 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
 
     def __init__(
         self,
-        candidates: Any = "auto",
+        candidates: str | Sequence[Any] = "auto",
         *,
-        scoring: Any = None,
+        scoring: str | Callable[..., float] | None = None,
         cv: Any = "auto",
-        budget: Any = None,
-        n_permutations: Any = None,
-        verbose: Any = False,
-        random_state: Any = None,
+        budget: float | None = None,
+        n_permutations: int | None = None,
+        verbose: bool | int = False,
+        random_state: RandomStateLike = None,
     ) -> None:
         self.candidates = candidates
         self.scoring = scoring
@@ -250,15 +254,39 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         return self.machine_.values(self._scaled(X))
 
+    @overload
+    def explain(
+        self, X: SetsLike, *, by: Literal["point"] = ..., at: None = ...,
+        reference: ArrayLike | None = ..., background: SetsLike | None = ...,
+        random_state: RandomStateLike = ..., as_frame: Literal[False] = ...,
+    ) -> list[F64]: ...  # fmt: skip
+    @overload
+    def explain(
+        self, X: SetsLike, *, by: Literal["dimension"],
+        reference: ArrayLike | None = ..., background: SetsLike | None = ...,
+        random_state: RandomStateLike = ..., as_frame: Literal[False] = ...,
+    ) -> F64: ...  # fmt: skip
+    @overload
+    def explain(
+        self, X: SetsLike, *, at: ArrayLike,
+        reference: ArrayLike | None = ..., background: SetsLike | None = ...,
+        random_state: RandomStateLike = ..., as_frame: Literal[False] = ...,
+    ) -> F64: ...  # fmt: skip
+    @overload
+    def explain(
+        self, X: SetsLike, *, by: str = ..., at: ArrayLike | None = ...,
+        reference: ArrayLike | None = ..., background: SetsLike | None = ...,
+        random_state: RandomStateLike = ..., as_frame: Literal[True],
+    ) -> pd.DataFrame: ...  # fmt: skip
     def explain(
         self,
-        X: Any,
+        X: SetsLike,
         *,
         by: str = "point",
         at: ArrayLike | None = None,
         reference: ArrayLike | None = None,
-        background: Any = None,
-        random_state: Any = None,
+        background: SetsLike | None = None,
+        random_state: RandomStateLike = None,
         as_frame: bool = False,
     ) -> Any:
         """Explain predictions by contributions of points, dimensions or places.

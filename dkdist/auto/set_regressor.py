@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist._base.inputs import check_sets
+from dkdist._base.inputs import SetsLike, check_sets
 from dkdist._base.parameter_checks import check_real_array
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
@@ -77,7 +77,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         super().check_loaded()
 
     def fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
+        self, X: SetsLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
     ) -> SetRegressor:
         """Select and fit a model; ``y`` is (n,) or (n, n_targets), other parameters as in `SetClassifier.fit`."""
         X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
@@ -129,12 +129,12 @@ class SetRegressor(RegressorMixin, SetLearner):
     def _true(self, values: F64) -> F64:
         return values * self.scale_ + self.mean_
 
-    def predict(self, X: Any) -> F64:
+    def predict(self, X: SetsLike) -> F64:
         """Return the predicted targets (n,) or (n, n_targets), as ``y`` in ``fit``."""
         values = self._true(self._values(X))
         return values[:, 0] if self.single_ else values
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> F64:
+    def predict_interval(self, X: SetsLike, coverage: float = 0.9) -> F64:
         """Return intervals (n, 2), or (n, n_targets, 2), that contain the true target with probability ``coverage``.
 
         Conformal by sets that were left out, and wider for sets of few points as far as these say so.
@@ -149,7 +149,7 @@ class SetRegressor(RegressorMixin, SetLearner):
     def _units(self) -> tuple[F64, F64, bool]:
         return self.scale_, self.mean_, self.single_
 
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: SetsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return R^2, or the score by ``scoring``."""
         check_is_fitted(self)
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)

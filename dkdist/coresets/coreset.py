@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from dkdist._base.parameter_checks import (
     MIN_SCALE,
+    RandomStateLike,
     check_choice,
     check_int,
     check_positive,
@@ -22,7 +23,7 @@ from dkdist._utils.validation import check_bool, dimension_names
 from dkdist.coresets import selection
 from dkdist.coresets._tuning import MEDIAN_SAMPLE_SIZE
 from dkdist.coresets.union import CoresetUnion
-from dkdist.kernels.inputs import as_points, as_weights
+from dkdist.kernels.inputs import PointsLike, as_points, as_weights
 from dkdist.sets import SampleSetError
 
 MIN_DELTA = 1e-300  # 1 / delta is a normal float64 (tests/kernel/test_coreset.py)
@@ -98,7 +99,7 @@ def coreset_size(eps: float, delta: float = 0.05) -> int:
 
 
 def coreset(
-    P: Any,
+    P: PointsLike,
     size: int,
     *,
     sigma: float | str = "median",
@@ -106,7 +107,7 @@ def coreset(
     weights: Any = None,
     method: str = "swap",
     optimal_weights: bool = False,
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
 ) -> Coreset:
     """Choose a small weighted subset of a point set with a small kernel distance to it.
 
@@ -226,7 +227,7 @@ def coreset(
     )
 
 
-def points_and_weights(P: ArrayLike, weights: ArrayLike | None) -> tuple[F64, F64]:
+def points_and_weights(P: Any, weights: ArrayLike | None) -> tuple[F64, F64]:
     """Check points (n, d) and weights (n,) >= 0; the default weight is 1 / n."""
     points = as_points("P", P)
     one_column = getattr(weights, "shape", None) == (len(points), 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist._base.parameter_checks import check_int, check_positive, draw_seed
+from dkdist._base.parameter_checks import RandomStateLike, check_int, check_positive, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import check_bool, dimension_names, require_same_names
@@ -30,7 +30,7 @@ def merge_coresets(
     size: int | None = None,
     *,
     optimal_weights: bool = False,
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
 ) -> Coreset:
     """Merge coresets of parts, such as days, files or workers, into one coreset of the whole; also in a tree.
 
@@ -205,7 +205,7 @@ class RunningCoreset:
     """
 
     def __init__(
-        self, size: int, *, sigma: float, kernel: str = "gaussian", random_state: Any = None
+        self, size: int, *, sigma: float, kernel: str = "gaussian", random_state: RandomStateLike = None
     ) -> None:
         self.size, self.sigma = check_int("size", size), check_positive("sigma", sigma)
         self.kernel = check_kernel(kernel)

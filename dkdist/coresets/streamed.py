@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dkdist._base.parameter_checks import draw_seed, median_seed
+from dkdist._base.parameter_checks import RandomStateLike, draw_seed, median_seed
 from dkdist._base.params import EmbeddingSpec
 from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import random_row_keys, smallest_keys
@@ -212,7 +212,7 @@ def streamed_coreset(
     kernel: str,
     method: str,
     optimal: bool,
-    random_state: Any,
+    random_state: RandomStateLike,
 ) -> tuple[I64, F64, float, F64, float, int, float | None]:
     """Return the fields of a `Coreset` of the whole set, in its order."""
     selection.check_size(size, points.n_points)

@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.embedding import check_fitted_sets, set_feature_names
-from dkdist._base.inputs import check_sets, sample_points, summarize
+from dkdist._base.inputs import SetsLike, check_sets, sample_points, summarize
 from dkdist._base.invalid_sets import require_nonnegative_weights
-from dkdist._base.parameter_checks import check_choice, check_int, draw_seed, median_seed
+from dkdist._base.parameter_checks import RandomStateLike, check_choice, check_int, draw_seed, median_seed
 from dkdist._numba.arrays import F32, F64
 from dkdist.coresets import selection
 from dkdist.sets import SampleSets
@@ -66,7 +66,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         size: int = 256,
         sigma: float | str = "median",
         method: str = "swap",
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         kernel: str = "gaussian",
     ) -> None:
         self.size = size
@@ -75,7 +75,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.kernel = kernel
 
-    def fit(self, X: Any, y: Any = None) -> CoresetThinning:
+    def fit(self, X: SetsLike, y: Any = None) -> CoresetThinning:
         """Check the sets X and choose sigma, with one pass over the data for "median"; ``y`` is ignored."""
         check_int("size", self.size)
         check_choice("method", self.method, selection.METHODS)
@@ -93,7 +93,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         self._seed = draw_seed(self.random_state)
         return self
 
-    def transform(self, X: Any) -> SampleSets:
+    def transform(self, X: SetsLike) -> SampleSets:
         """Return the sets X with at most ``size`` points each, in memory."""
         check_is_fitted(self)
         check_int("size", self.size)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist._base.parameter_checks import check_int, draw_seed
+from dkdist._base.parameter_checks import RandomStateLike, check_int, draw_seed
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import check_bool
 from dkdist.sets import SampleSets
@@ -49,7 +49,7 @@ class Donor(NamedTuple):
 
 
 def make_cells(
-    n_donors: int = 60, n_cells: int = 300, *, as_frame: bool = False, random_state: Any = None
+    n_donors: int = 60, n_cells: int = 300, *, as_frame: bool = False, random_state: RandomStateLike = None
 ) -> tuple[Any, Any]:
     """Simulate cytometer measurements of cells of healthy and ill donors.
 

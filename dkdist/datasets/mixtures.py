@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from dkdist._base.parameter_checks import check_int, draw_seed
+from dkdist._base.parameter_checks import RandomStateLike, check_int, draw_seed
 from dkdist._numba.arrays import F64, I64
 from dkdist.sets import SampleSets
 
@@ -38,7 +36,7 @@ class Mixture:
 
 
 def make_mixtures(
-    n_sets: int = 400, n_points: int = 200, *, random_state: Any = None
+    n_sets: int = 400, n_points: int = 200, *, random_state: RandomStateLike = None
 ) -> tuple[SampleSets, I64]:
     """Draw sets of points from Gaussian mixtures in the plane.
 

@@ -10,9 +10,16 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.embedding import SetEmbedding
-from dkdist._base.inputs import check_sets
+from dkdist._base.inputs import Sets, SetsLike, check_sets
 from dkdist._base.invalid_sets import should_skip
-from dkdist._base.parameter_checks import MAX_SCALE, check_choice, check_int, draw_seed, is_literal
+from dkdist._base.parameter_checks import (
+    MAX_SCALE,
+    RandomStateLike,
+    check_choice,
+    check_int,
+    draw_seed,
+    is_literal,
+)
 from dkdist._base.random_streams import RngStream
 from dkdist._base.sampling import random_subset
 from dkdist._numba.arrays import F64
@@ -96,8 +103,8 @@ class DistanceEmbedding(SetEmbedding):
         "modified-hausdorff", "directed-modified-hausdorff" (both terms, 2R features), "hausdorff", "chamfer", "energy",
         "sliced-wasserstein" (p = 2, 50 directions), "wasserstein" (or "w1", "emd": p = 1, exact, by POT, slow); an
         object with options (`DynamicTimeWarping`, `ERP`, `Levenshtein`, `DamerauLevenshtein`, `JaroWinkler`, `Energy`,
-        `Wasserstein`, ...); `pairwise` of a user's function; or a user's object with ``prepare`` and ``fill``, which get true coordinates
-        (float32, or float64 if the sets have an origin).
+        `Wasserstein`, ...); `pairwise` of a function; or a user's object with ``prepare`` and ``fill``, which get true
+        coordinates (float32, or float64 if the sets have an origin).
     sampler : str, collection or callable, default="auto"
         The source of random objects. Pieces of the data: "subsample" (random points of an object, in order), "segment"
         (a contiguous piece), "element" (single points). Whole objects without repetition: "object" (uniform; the
@@ -212,7 +219,7 @@ class DistanceEmbedding(SetEmbedding):
         lengths: tuple[int, int] | str = "auto",
         unknown_symbols: str = "raise",
         on_error: str = "raise",
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         sigma: Any = "auto",
     ) -> None:
         self.distance = distance
@@ -226,7 +233,7 @@ class DistanceEmbedding(SetEmbedding):
         self.random_state = random_state
         self.sigma = sigma
 
-    def fit(self, X: Any, y: Any = None) -> DistanceEmbedding:
+    def fit(self, X: SetsLike, y: Any = None) -> DistanceEmbedding:
         """Draw random objects from the sets X; one pass over the data, two with standardize=True.
 
         ``y`` (n_sets,) or (n_sets, k) is used by sampler="supervised" only: floats are numbers, other types are
@@ -320,8 +327,7 @@ class DistanceEmbedding(SetEmbedding):
         gammas = list(self.spec_.gammas)
         return gammas if isinstance(self.gamma, (list, tuple, np.ndarray)) else gammas[0]
 
-    def transform(self, X: Any) -> Any:
-        """Embed the sets X: (n_sets, m) float32, a dask array for a store, an ndarray for any other input."""
+    def _check_transform_sets(self, X: Any) -> Sets:
         check_is_fitted(self)
         sets = check_sets(X, self.n_features_in_, text=True, origin=self.origin_)
         require_kind(self.spec_.distance, sets)
@@ -331,7 +337,7 @@ class DistanceEmbedding(SetEmbedding):
             raise SampleSetError(
                 f"X must hold {expected}, as in fit; got {actual} (set 0 and all others). Pass sets of the same kind."
             )
-        return super().transform(X)
+        return super()._check_transform_sets(X)
 
 
 def _resolve_gammas(param: Any, distance: Any) -> tuple[float, ...] | float:

@@ -23,8 +23,14 @@ import numpy as np
 
 from dkdist._base.embedding import SetEmbedding
 from dkdist._base.influence import weight_fractions
-from dkdist._base.inputs import check_sets, sample_moments
-from dkdist._base.parameter_checks import check_choice, check_int, draw_seed, round_to_float32
+from dkdist._base.inputs import SetsLike, check_sets, sample_moments
+from dkdist._base.parameter_checks import (
+    RandomStateLike,
+    check_choice,
+    check_int,
+    draw_seed,
+    round_to_float32,
+)
 from dkdist._base.params import FittedParams, Params
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
@@ -209,7 +215,7 @@ class SlicedWassersteinEmbedding(SetEmbedding):
         self,
         n_directions: int | str = "auto",
         n_quantiles: int = 16,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         on_error: str = "raise",
     ) -> None:
         self.n_directions = n_directions
@@ -217,7 +223,7 @@ class SlicedWassersteinEmbedding(SetEmbedding):
         self.random_state = random_state
         self.on_error = on_error
 
-    def fit(self, X: Any, y: Any = None) -> SlicedWassersteinEmbedding:
+    def fit(self, X: SetsLike, y: Any = None) -> SlicedWassersteinEmbedding:
         """Choose the centre from the sets X, and the directions; one pass over the data. ``y`` is not used."""
         given, Q = self.n_directions, check_int("n_quantiles", self.n_quantiles)
         auto = isinstance(given, str) and check_choice("n_directions", given, ("auto",)) == "auto"

@@ -21,6 +21,7 @@ from dkdist._base.inputs import Sets, sample_moments
 from dkdist._base.parameter_checks import (
     MAX_SCALE,
     MIN_SCALE,
+    RandomStateLike,
     check_choice,
     check_int,
     check_positive,
@@ -146,7 +147,7 @@ def index_order(index_set: Any, extra_orders: dict[str, float]) -> float:
 
 
 def resolve_frequencies(
-    kappa: Divergence, rule: Any, n_frequencies: Any, random_state: Any
+    kappa: Divergence, rule: Any, n_frequencies: Any, random_state: RandomStateLike
 ) -> tuple[Numbers, Numbers]:
     """Return frequencies and weights for the parameters ``frequencies`` and ``n_frequencies``."""
     rule = check_choice("frequencies", rule, ("auto", *RULES))

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.embedding import check_fitted_sets
-from dkdist._base.inputs import check_sets, map_set_blocks
-from dkdist._base.parameter_checks import check_choice, check_int, draw_seed
+from dkdist._base.inputs import SetsLike, check_sets, map_set_blocks
+from dkdist._base.parameter_checks import RandomStateLike, check_choice, check_int, draw_seed
 from dkdist._numba.arrays import F64
 from dkdist.embeddings._tuning import DEFAULT_UNIFORM_NODES, RESOLVED_BANDWIDTH_PER_SPACING
 from dkdist.embeddings.density_choices import (
@@ -210,7 +210,7 @@ class DivergenceEmbedding(StructuredEmbedding):
         bandwidth: float | Sequence[float] | Sequence[Sequence[float]] | str = "auto",
         domain: str | tuple[ArrayLike, ArrayLike] = "robust",
         structure: str = "auto",
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         on_error: str = "raise",
         index_set: str | tuple[str, float] = "nodes",
         nodes: str = "midpoint",
@@ -231,7 +231,7 @@ class DivergenceEmbedding(StructuredEmbedding):
         self.n_nodes = n_nodes
         self.outside = outside
 
-    def fit(self, X: Any, y: Any = None) -> DivergenceEmbedding:
+    def fit(self, X: SetsLike, y: Any = None) -> DivergenceEmbedding:
         """Choose domain, bandwidth and frequencies from the sets X in one pass. ``y`` is ignored."""
         kappa = divergence(self.divergence)
         lam, w = resolve_frequencies(kappa, self.frequencies, self.n_frequencies, self.random_state)

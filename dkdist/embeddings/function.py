@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dkdist._base.embedding import SetEmbedding
-from dkdist._base.inputs import DataSummary, Sets
+from dkdist._base.inputs import DataSummary, Sets, SetsLike
 from dkdist._base.invalid_sets import Positions, RowError, name_set_errors, run_skipping_invalid, should_skip
 from dkdist._base.params import Params
 from dkdist._numba.arrays import F32
@@ -154,7 +154,7 @@ class FunctionEmbedding(SetEmbedding):
         self.function = function
         self.on_error = on_error
 
-    def fit(self, X: Any, y: Any = None) -> FunctionEmbedding:
+    def fit(self, X: SetsLike, y: Any = None) -> FunctionEmbedding:
         """Check the sets X and learn the length of the vectors; ``y`` is not used."""
         if not callable(self.function):
             raise TypeError(f"function must be a function of the points of one set; got {self.function!r}")

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dkdist._base.influence import as_singletons
-from dkdist._base.inputs import check_sets
-from dkdist._base.parameter_checks import check_int, is_literal
+from dkdist._base.inputs import SetsLike, check_sets
+from dkdist._base.parameter_checks import RandomStateLike, check_int, is_literal
 from dkdist._base.params import (
     MIN_DOMAIN_WIDTH,
     ChunkedRowSum,
@@ -229,7 +229,7 @@ class HistogramEmbedding(StructuredEmbedding):
         structure: str = "auto",
         n_frequencies: int | str = "auto",
         frequencies: str = "auto",
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         on_error: str = "raise",
         outside: str = "raise",
     ) -> None:
@@ -243,7 +243,7 @@ class HistogramEmbedding(StructuredEmbedding):
         self.on_error = on_error
         self.outside = outside
 
-    def fit(self, X: Any, y: Any = None) -> HistogramEmbedding:
+    def fit(self, X: SetsLike, y: Any = None) -> HistogramEmbedding:
         """Choose domain and frequencies from the sets X in one pass. ``y`` is ignored."""
         n_bins = check_int("n_bins", self.n_bins)
         name = "total-variation" if is_literal(self.divergence, "intersection") else self.divergence

@@ -24,7 +24,7 @@ from sklearn.base import clone
 from dkdist._base.domains import data_domain
 from dkdist._base.embedding import SetEmbedding
 from dkdist._base.influence import point_influences
-from dkdist._base.inputs import cached_summaries, check_sets
+from dkdist._base.inputs import SetsLike, cached_summaries, check_sets
 from dkdist._base.parameter_checks import check_choice, median_seed
 from dkdist._base.params import Domain, FittedParams, Params
 from dkdist._numba.arrays import F32, F64, I64
@@ -280,7 +280,7 @@ class InvariantFeatures(SetEmbedding):
         self.axes = axes
         self.on_error = on_error
 
-    def fit(self, X: Any, y: Any = None) -> InvariantFeatures:
+    def fit(self, X: SetsLike, y: Any = None) -> InvariantFeatures:
         """Fit embedding and features on the sets X in one pass. ``y`` is ignored."""
         _require_types(self.embedding, self.features)
         sets = check_sets(X)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dkdist._base.influence import LinearInfluence
-from dkdist._base.inputs import check_sets
+from dkdist._base.inputs import SetsLike, check_sets
 from dkdist._base.params import Domain, Params
 from dkdist._numba.arrays import F32, I64
 from dkdist._utils.serialization import serializable
@@ -262,7 +262,7 @@ class L2Embedding(StructuredEmbedding):
         self.on_error = on_error
         self.outside = outside
 
-    def fit(self, X: Any, y: Any = None) -> L2Embedding:
+    def fit(self, X: SetsLike, y: Any = None) -> L2Embedding:
         """Choose domain and bandwidth from the sets X in one pass. ``y`` is ignored."""
         sets = check_sets(X)
         d = sets.n_dims

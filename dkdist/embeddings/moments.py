@@ -11,7 +11,7 @@ import numpy as np
 
 from dkdist._base.embedding import SetEmbedding
 from dkdist._base.influence import weight_fractions
-from dkdist._base.inputs import DataSummary, Sets, common_units
+from dkdist._base.inputs import DataSummary, Sets, SetsLike, common_units
 from dkdist._base.parameter_checks import check_choice
 from dkdist._base.params import ChunkedRowSum, Params, iter_chunks, set_spans
 from dkdist._numba.arrays import F32, F64
@@ -188,7 +188,7 @@ class MomentEmbedding(SetEmbedding):
         self.degree = degree
         self.on_error = on_error
 
-    def fit(self, X: Any, y: Any = None) -> MomentEmbedding:
+    def fit(self, X: SetsLike, y: Any = None) -> MomentEmbedding:
         """Choose centre and scale from the sets X in one pass. ``y`` is ignored."""
         check_choice("degree", self.degree, (1, 2))
         return super().fit(X)

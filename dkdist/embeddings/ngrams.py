@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dkdist._base.embedding import SetEmbedding, set_fit_attributes
-from dkdist._base.inputs import check_sets, map_set_blocks
+from dkdist._base.inputs import SetsLike, check_sets, map_set_blocks
 from dkdist._base.invalid_sets import run_skipping_invalid, should_skip
 from dkdist._base.parameter_checks import check_int
 from dkdist._base.params import FittedParams, Params
@@ -228,7 +228,7 @@ class NGramEmbedding(SetEmbedding):
         self.boundaries = boundaries
         self.on_error = on_error
 
-    def fit(self, X: Any, y: Any = None) -> NGramEmbedding:
+    def fit(self, X: SetsLike, y: Any = None) -> NGramEmbedding:
         """Choose columns and document frequencies by the strings X, in one pass; ``y`` is not used."""
         lengths, skip = _check_ngram_range(self.ngram_range), should_skip(self)
         max_features = check_int("max_features", self.max_features)

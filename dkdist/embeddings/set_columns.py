@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist._base.inputs import Sets, check_sets
+from dkdist._base.inputs import Sets, SetsInMemory, SetsLike, check_sets
 from dkdist._base.row_ids import apply_set_output, attach_index, check_index_alignment
 from dkdist._numba.arrays import Array
 
@@ -61,7 +61,7 @@ class SetColumns(TransformerMixin, BaseEstimator):
     def __init__(self, columns: Any) -> None:
         self.columns = columns
 
-    def fit(self, X: Any, y: Any = None) -> SetColumns:
+    def fit(self, X: SetsLike, y: Any = None) -> SetColumns:
         """Check that the sets X have the columns, and whether they are numeric. ``y`` is ignored."""
         names = [self.columns] if isinstance(self.columns, str) else list(self.columns)
         if not names or not all(isinstance(name, str) for name in names):
@@ -71,7 +71,7 @@ class SetColumns(TransformerMixin, BaseEstimator):
         self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Sets | SetsInMemory) -> NDArray[Any]:
         """Return the columns of the sets X: (n, k) float64, or objects if a column is text."""
         check_is_fitted(self)
         names = self.feature_names_in_.tolist()
@@ -83,11 +83,13 @@ class SetColumns(TransformerMixin, BaseEstimator):
                 )
         dtype = np.float64 if self.numeric_ else object
         rows = np.stack([values.astype(dtype) for values in columns], axis=1)
-        return apply_set_output(self, attach_index(rows, X))
+        result: NDArray[Any] = apply_set_output(self, attach_index(rows, X))
+        return result
 
-    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
+    def fit_transform(self, X: Sets | SetsInMemory, y: Any = None, **params: Any) -> NDArray[Any]:
         """Fit and return the columns of the sets X; targets in another order are handled as by embeddings."""
-        return check_index_alignment(super().fit_transform(X, y, **params), X, y)
+        result: NDArray[Any] = check_index_alignment(super().fit_transform(X, y, **params), X, y)
+        return result
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names (k,) of the columns."""

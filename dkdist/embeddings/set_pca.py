@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dkdist._base.embedding import check_fitted_sets, set_fit_attributes
-from dkdist._base.inputs import check_sets, summarize
+from dkdist._base.inputs import SetsLike, check_sets, summarize
 from dkdist._base.invalid_sets import should_skip
 from dkdist._base.sampling import PooledSample
 from dkdist._numba.arrays import F64
@@ -196,7 +196,7 @@ class SetPCA(TransformerMixin, BaseEstimator):
         self.whiten = whiten
         self.on_error = on_error
 
-    def fit(self, X: Any, y: Any = None) -> SetPCA:
+    def fit(self, X: SetsLike, y: Any = None) -> SetPCA:
         """Compute mean and axes of the points of the sets X in one pass. ``y`` is ignored."""
         whiten, skip = check_bool("whiten", self.whiten), should_skip(self)
         sets = check_sets(X)
@@ -217,7 +217,7 @@ class SetPCA(TransformerMixin, BaseEstimator):
         )
         return self
 
-    def transform(self, X: Any) -> SampleSets | SetStore:
+    def transform(self, X: SetsLike) -> SampleSets | SetStore:
         """Return the components of the sets X: in memory, or as a lazy view of a store."""
         sets = check_fitted_sets(self, X)
         return sets.mapped(self.spec_) if isinstance(sets, SetStore) else self.spec_.apply(sets)

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dkdist._base.embedding import check_fitted_sets, set_fit_attributes
-from dkdist._base.inputs import NO_POSITIONS, check_sets, summarize
+from dkdist._base.inputs import NO_POSITIONS, SetsLike, check_sets, summarize
 from dkdist._base.invalid_sets import require_nonnegative_weights, should_skip
 from dkdist._base.parameter_checks import MAX_SCALE, MIN_SCALE, check_choice, check_scale
 from dkdist._base.sampling import POOL_SEED, PooledSample, sample_size
@@ -277,7 +277,7 @@ class SetScaler(TransformerMixin, BaseEstimator):
         self.clip = clip
         self.on_error = on_error
 
-    def fit(self, X: Any, y: Any = None) -> SetScaler:
+    def fit(self, X: SetsLike, y: Any = None) -> SetScaler:
         """Compute centre and scale, or ranks, of the sets X in one pass. ``y`` is ignored."""
         method, per_set = check_choice("method", self.method, METHODS), check_bool("per_set", self.per_set)
         clip = None if self.clip is None else check_scale("clip", self.clip)
@@ -293,7 +293,7 @@ class SetScaler(TransformerMixin, BaseEstimator):
         self.spec_ = ScalerSpec(method, tuple(map(float, sets.origin)), per_set, clip, **statistics)
         return self
 
-    def transform(self, X: Any) -> SampleSets | SetStore:
+    def transform(self, X: SetsLike) -> SampleSets | SetStore:
         """Return the scaled sets X: in memory, or as a lazy view of a store."""
         sets = check_fitted_sets(self, X)
         if self.spec_.method == "none":

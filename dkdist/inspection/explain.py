@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from numpy.typing import ArrayLike
 
-from dkdist._base.parameter_checks import draw_seed
+from dkdist._base.inputs import SetsLike
+from dkdist._base.parameter_checks import RandomStateLike, draw_seed
+from dkdist._numba.arrays import F64
 from dkdist.inspection.answers import answer
 from dkdist.inspection.fitted_pipeline import subject_of
 
+if TYPE_CHECKING:
+    import pandas as pd
 
+
+@overload
+def explain(
+    model: Any, sets: SetsLike, *, by: Literal["point"] = ..., at: None = ...,
+    reference: ArrayLike | None = ..., background: SetsLike | None = ...,
+    random_state: RandomStateLike = ..., as_frame: Literal[False] = ...,
+) -> list[F64]: ...  # fmt: skip
+@overload
+def explain(
+    model: Any, sets: SetsLike, *, by: Literal["dimension"],
+    reference: ArrayLike | None = ..., background: SetsLike | None = ...,
+    random_state: RandomStateLike = ..., as_frame: Literal[False] = ...,
+) -> F64: ...  # fmt: skip
+@overload
+def explain(
+    model: Any, sets: SetsLike, *, at: ArrayLike,
+    reference: ArrayLike | None = ..., background: SetsLike | None = ...,
+    random_state: RandomStateLike = ..., as_frame: Literal[False] = ...,
+) -> F64: ...  # fmt: skip
+@overload
+def explain(
+    model: Any, sets: SetsLike, *, by: str = ..., at: ArrayLike | None = ...,
+    reference: ArrayLike | None = ..., background: SetsLike | None = ...,
+    random_state: RandomStateLike = ..., as_frame: Literal[True],
+) -> pd.DataFrame: ...  # fmt: skip
 def explain(
     model: Any,
-    sets: Any,
+    sets: SetsLike,
     *,
     by: str = "point",
     at: ArrayLike | None = None,
     reference: ArrayLike | None = None,
-    background: Any = None,
-    random_state: Any = None,
+    background: SetsLike | None = None,
+    random_state: RandomStateLike = None,
     as_frame: bool = False,
 ) -> Any:
     """Explain predictions of sets by contributions of points, dimensions or places.

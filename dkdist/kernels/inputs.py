@@ -6,7 +6,7 @@ A bandwidth is one number, several (their kernels are added), or a matrix of sca
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +20,14 @@ from dkdist._utils.validation import as_columns, as_real_array, require_same_nam
 from dkdist.kernels._tuning import CHECK_ROWS, MEDIAN_SAMPLE_SIZE
 from dkdist.kernels.shapes import Shape, Surface, is_mesh
 
+if TYPE_CHECKING:
+    from dkdist.io import SetStore
+    from dkdist.sets import SampleSets
+
 # Squares of the total and of single weights are normal float64 numbers (tests/kernel/test_weighted_coresets.py).
 MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = 1e-140, 1e150
+PointsLike: TypeAlias = "ArrayLike | Shape | SampleSets | SetStore"
+"""A point set (an array in memory, of Dask or of Zarr, a store of one set), or a shape."""
 SHAPE_HINT = ", a Curve or a Surface"
 MAX_WIDTH_PER_BANDWIDTH = 1e100  # squared distances stay below 1e308 (tests/kernel/test_kernel_distance.py)
 MAX_CONDITION = 1e12  # float64 keeps 4 digits of the inverse (tests/kernel/test_kernel_distance.py)

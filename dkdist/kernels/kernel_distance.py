@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist._base.parameter_checks import check_choice, check_positive, median_seed
+from dkdist._base.parameter_checks import RandomStateLike, check_choice, check_positive, median_seed
 from dkdist._utils.validation import check_bool, require_same_names
 from dkdist.kernels._tuning import (
     MAX_DIRECT_POINTS,
     MAX_NEGATIVE_RATIO,
     TOTALS_RELATIVE_TOL,
 )
-from dkdist.kernels.inputs import Pair, read_pair, resolve_bandwidths
+from dkdist.kernels.inputs import Pair, PointsLike, read_pair, resolve_bandwidths
 from dkdist.kernels.mmd_problem import MMDProblem, direct_energy, make_problem
 from dkdist.kernels.registry import KERNELS
 
@@ -38,8 +38,8 @@ Sigma = float | str | Sequence[float] | NDArray[Any] | None
 
 @overload
 def kernel_distance(
-    P: Any,
-    Q: Any,
+    P: PointsLike,
+    Q: PointsLike,
     *,
     sigma: Sigma = ...,
     h: float | None = ...,
@@ -51,17 +51,17 @@ def kernel_distance(
     kernel: str = ...,
     unbiased: bool = ...,
     gradient: Literal[False] = ...,
-    random_state: Any = ...,
+    random_state: RandomStateLike = ...,
 ) -> float: ...
 @overload
 def kernel_distance(
-    P: Any, Q: Any, *, sigma: Sigma = ..., h: float | None = ..., gamma: float | None = ..., squared: bool = ...,
-    method: str = ..., eps: float = ..., weights: Weights = ..., kernel: str = ..., unbiased: bool = ...,
-    gradient: Literal[True], random_state: Any = ...,
+    P: PointsLike, Q: PointsLike, *, sigma: Sigma = ..., h: float | None = ..., gamma: float | None = ...,
+    squared: bool = ..., method: str = ..., eps: float = ..., weights: Weights = ..., kernel: str = ...,
+    unbiased: bool = ..., gradient: Literal[True], random_state: RandomStateLike = ...,
 ) -> tuple[float, KernelGradient]: ...  # fmt: skip
 def kernel_distance(
-    P: Any,
-    Q: Any,
+    P: PointsLike,
+    Q: PointsLike,
     *,
     sigma: Sigma = None,
     h: float | None = None,
@@ -73,7 +73,7 @@ def kernel_distance(
     kernel: str = "gaussian",
     unbiased: bool = False,
     gradient: bool = False,
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
 ) -> float | tuple[float, KernelGradient]:
     """Compute the kernel distance of two weighted point sets, curves or surfaces.
 

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from dkdist._base.embedding import SetEmbedding
-from dkdist._base.inputs import DataSummary, Sets, check_sets, sample_points
+from dkdist._base.inputs import DataSummary, Sets, SetsLike, check_sets, sample_points
 from dkdist._base.parameter_checks import (
+    RandomStateLike,
     check_choice,
     check_int,
     check_scale,
@@ -139,7 +140,7 @@ class MeanEmbedding(SetEmbedding):
         n_components: int = 1000,
         sigma: float | Sequence[float] | str = "median",
         method: str = "auto",
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         on_error: str = "raise",
         kernel: str = "gaussian",
     ) -> None:
@@ -150,7 +151,7 @@ class MeanEmbedding(SetEmbedding):
         self.on_error = on_error
         self.kernel = kernel
 
-    def fit(self, X: Any, y: Any = None) -> MeanEmbedding:
+    def fit(self, X: SetsLike, y: Any = None) -> MeanEmbedding:
         """Choose sigma and frequencies from the sets X in one pass over the data; ``y`` is ignored."""
         method = check_choice("method", self.method, METHODS)
         kernel = check_choice("kernel", self.kernel, names_with("sample_frequencies"))

@@ -17,14 +17,16 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dkdist._base.inputs import reject_float_overflow, require_feature_rows
 from dkdist._base.parameter_checks import (
+    RandomStateLike,
     check_choice,
     check_int,
     check_scale,
@@ -38,7 +40,7 @@ from dkdist._base.sampling import median_distance, random_runs
 from dkdist._numba.arrays import F32, I64, Array
 from dkdist._numba.points import max_abs_value, nonfinite_rows
 from dkdist._runtime.arrays import block_bounds, fill_in_memory, lazy_from_rows, take_rows
-from dkdist._runtime.blocks import is_lazy
+from dkdist._runtime.blocks import DaskArray, is_lazy
 from dkdist._runtime.process import materialize_params, one_blas_thread
 from dkdist._utils.validation import find_stacklevel
 from dkdist.kernels._random_numba import float32_error
@@ -124,7 +126,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         n_components: int = 5000,
         sigma: float | str = "median",
         method: str = "auto",
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         kernel: str = "gaussian",
     ) -> None:
         self.n_components = n_components
@@ -162,11 +164,19 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         self.spec_ = FourierSpec(X.shape[1], n_components, self.sigma_, method, seed, kernel)
         return self
 
+    @overload
+    def transform(self, X: DaskArray) -> DaskArray: ...
+    @overload
+    def transform(self, X: ArrayLike) -> F32: ...
     def transform(self, X: Any) -> Any:
         """Return features of the rows X: (n, n_components) float32."""
         check_is_fitted(self)
         return apply_set_output(self, attach_index(self._features(self._validated(X, reset=False)), X))
 
+    @overload
+    def fit_transform(self, X: DaskArray, y: Any = None, **params: Any) -> DaskArray: ...
+    @overload
+    def fit_transform(self, X: ArrayLike, y: Any = None, **params: Any) -> F32: ...
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Fit to the rows X and return their features; checks that the index of X matches that of ``y``."""
         return check_index_alignment(super().fit_transform(X, y, **params), X, y)

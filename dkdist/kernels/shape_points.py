@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dkdist._base.parameter_checks import check_int, check_positive, draw_seed
+from dkdist._base.parameter_checks import RandomStateLike, check_int, check_positive, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64
 from dkdist.kernels._shapes_numba import merge_cells
@@ -87,7 +87,7 @@ def gridded_shape(shape: Curve | Surface, side: float) -> ShapePoints:
     return result.with_names_of(shape)
 
 
-def sampled_shape(shape: Curve | Surface, size: int, random_state: Any = None) -> ShapePoints:
+def sampled_shape(shape: Curve | Surface, size: int, random_state: RandomStateLike = None) -> ShapePoints:
     """Sample random points of a shape, uniform by length or area, each with its direction times W / size.
 
     Parameters

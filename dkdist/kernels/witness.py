@@ -17,8 +17,8 @@ from dkdist.kernels.registry import KERNELS
 
 
 def witness(
-    P: Any,
-    Q: Any,
+    P: ArrayLike,
+    Q: ArrayLike,
     queries: ArrayLike,
     *,
     sigma: float | str | Sequence[float] | NDArray[Any] | None = None,

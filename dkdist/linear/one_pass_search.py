@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.inputs import cached_summaries, summarize
 from dkdist._base.invalid_sets import format_positions
-from dkdist._base.parameter_checks import draw_seed
+from dkdist._base.parameter_checks import RandomStateLike, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
@@ -146,7 +146,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
         *,
         scoring: Any = None,
         refit: bool = True,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         verbose: bool = False,
     ) -> None:
         self.estimator = estimator

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from dkdist._base.parameter_checks import RandomStateLike
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64, I64
 from dkdist.linear.calibration import fit_calibration, label_probabilities, probabilities_of
@@ -99,7 +100,7 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         class_weight: Any = None,
         selection: str = "auto",
         validation_fraction: float = 0.1,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         verbose: bool = False,
         on_error: str = "raise",
     ) -> None:

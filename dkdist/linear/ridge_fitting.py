@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dkdist._base.invalid_sets import require_rows, should_skip, warn_nonfinite_rows
-from dkdist._base.parameter_checks import check_real_array, draw_seed
+from dkdist._base.parameter_checks import RandomStateLike, check_real_array, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._runtime.blocks import Blocks, Job, row_blocks
@@ -323,7 +323,7 @@ class RidgeLearner(LinearLearner):
         fit_intercept: bool = True,
         selection: str = "auto",
         validation_fraction: float = 0.1,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         verbose: bool = False,
         on_error: str = "raise",
     ) -> None:

@@ -143,10 +143,10 @@ def build_candidates(
 def _fit_embedding(embedding: Any, X: Any, y: Any, rows: I64) -> None:
     """Fit on the sets X, which are ``rows`` of all; a warning names skipped sets by their position among all."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"\d+ bad set\(s\) left out of fit")
+        warnings.filterwarnings("ignore", r"\d+ invalid set\(s\) left out of fit")
         embedding.fit(X, y)
     if len(skipped := rows[np.asarray(embedding.skipped_, np.int64)]):
-        warn(f"{len(skipped)} bad set(s) left out of fit: {format_positions(skipped)}")
+        warn(f"{len(skipped)} invalid set(s) left out of fit: {format_positions(skipped)}")
 
 
 def _median_sample(transformer: Any, below: _GraphBuilder) -> Any:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 
+from dkdist._base.parameter_checks import RandomStateLike
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
 from dkdist.linear.prediction import LinearClassifier
@@ -156,7 +157,7 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         patience: int | None = None,
         checkpoint: str | PathLike[str] | None = None,
         cache: str | PathLike[str] | bool = "auto",
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         verbose: bool = False,
         on_error: str = "raise",
     ) -> None:

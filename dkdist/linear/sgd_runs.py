@@ -15,7 +15,7 @@ from sklearn.base import is_regressor
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from dkdist._base.invalid_sets import no_finite_rows_error, require_rows, should_skip, warn_nonfinite_rows
-from dkdist._base.parameter_checks import draw_seed
+from dkdist._base.parameter_checks import RandomStateLike, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F64
@@ -81,7 +81,7 @@ class IncrementalSGD(LinearLearner):
         patience: int | None = None,
         checkpoint: str | PathLike[str] | None = None,
         cache: str | PathLike[str] | bool = "auto",
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         verbose: bool = False,
         on_error: str = "raise",
     ) -> None:

@@ -6,10 +6,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dkdist._numba.arrays import F32, Array
 from dkdist._runtime.arrays import equalize_chunks, lazy_from_calls
-from dkdist._runtime.blocks import is_lazy, require_known_chunks, row_blocks
+from dkdist._runtime.blocks import DaskArray, is_lazy, require_known_chunks, row_blocks
 from dkdist._runtime.map_reduce import map_blocks, map_pieces
 from dkdist._runtime.run import plan_blocks
 from dkdist._utils.validation import as_real_array, check_bool, check_verbose
@@ -24,7 +25,9 @@ from dkdist.io.feature_writer import (
 )
 
 
-def write_features(store: Any, features: Any, *, overwrite: bool = False, verbose: bool = False) -> Any:
+def write_features(
+    store: Any, features: DaskArray | ArrayLike, *, overwrite: bool = False, verbose: bool = False
+) -> DaskArray:
     """Write features to a Zarr store, block by block, and return them as they are read from there.
 
     A run that was stopped goes on where it ended when it is called again with the same features: blocks
@@ -93,7 +96,7 @@ def _as_rows(features: Any) -> Any:
     return rows
 
 
-def open_features(store: Any) -> Any:
+def open_features(store: Any) -> DaskArray:
     """Open a finished store of features as a dask array (n, m); nothing is read yet.
 
     Raises `StoreFormatError` if there is none, or it was never finished.
@@ -159,7 +162,7 @@ def _target(
     return found
 
 
-def _lazy(stored: FeatureStore) -> Any:
+def _lazy(stored: FeatureStore) -> DaskArray:
     rows = [min(stored.block_rows, stored.n_rows - i * stored.block_rows) for i in range(stored.n_blocks)]
     calls = [(stored, i) for i in range(stored.n_blocks)]
     return lazy_from_calls(

@@ -9,14 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from dkdist._base.embedding import warn_coarse_columns
-from dkdist._base.inputs import Sets, check_two_collections, summarize
+from dkdist._base.inputs import Sets, SetsLike, check_two_collections, summarize
 from dkdist._base.invalid_sets import name_pair_errors
-from dkdist._base.parameter_checks import draw_seed
+from dkdist._base.parameter_checks import RandomStateLike, draw_seed
 from dkdist._numba.arrays import F64, Array
 from dkdist._runtime.pairs import Tile
 from dkdist._runtime.run import is_dry_run, require_running
@@ -116,12 +116,22 @@ def interruptible_runs(n: int, first_size: int, min_size: int) -> Iterator[slice
             size = max(min_size, size // 2)
 
 
+@overload
+def distance_matrix(
+    sets: SetsLike, other: SetsLike | None = ..., distance: str | Distance = ..., *,
+    random_state: RandomStateLike = ..., verbose: bool | int = ..., as_frame: Literal[False] = ...,
+) -> F64: ...  # fmt: skip
+@overload
+def distance_matrix(
+    sets: SetsLike, other: SetsLike | None = ..., distance: str | Distance = ..., *,
+    random_state: RandomStateLike = ..., verbose: bool | int = ..., as_frame: Literal[True],
+) -> pd.DataFrame: ...  # fmt: skip
 def distance_matrix(
     sets: Any,
     other: Any = None,
     distance: Any = "dtw",
     *,
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
     verbose: bool | int = False,
     as_frame: bool = False,
 ) -> Any:
@@ -204,6 +214,10 @@ def distance_matrix(
         work, pairs, rows, columns, what="distance matrix", label="distances", sample=sample, verbose=verbose
     )
     return format_matrix(matrix, rows, columns, as_frame)
+
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)

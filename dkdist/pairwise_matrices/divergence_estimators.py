@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from dkdist._base.embedding import count_outside, warn_outside
 from dkdist._base.inputs import Sets, error_context, map_set_blocks
 from dkdist._base.invalid_sets import run_skipping_invalid
-from dkdist._base.parameter_checks import check_choice, check_int, check_positive, draw_seed
+from dkdist._base.parameter_checks import RandomStateLike, check_choice, check_int, check_positive, draw_seed
 from dkdist._numba.arrays import I64
 from dkdist.embeddings.divergence import DivergenceEmbedding
 from dkdist.embeddings.divergence_params import DivergenceSpec
@@ -64,7 +64,7 @@ class EntropyDivergence:
     k: int = 4
     mixture: str = "all"
     duplicates: str = "raise"
-    random_state: Any = None
+    random_state: RandomStateLike = None
     name = "entropy"
     divergences = ("jensen-shannon",)
 
@@ -201,7 +201,7 @@ class HeldOutDivergence:
     bandwidth: float | Sequence[float] | str = "auto"
     domain: str | tuple[ArrayLike, ArrayLike] = "robust"
     structure: str = "auto"
-    random_state: Any = None
+    random_state: RandomStateLike = None
     name = "held-out"
     divergences = ("jensen-shannon",)
 

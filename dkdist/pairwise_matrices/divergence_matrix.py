@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from dkdist._base.inputs import check_two_collections
+from dkdist._base.inputs import SetsLike, check_two_collections
+from dkdist._numba.arrays import F64
 from dkdist._runtime.pairs import PairTiles, plan_pairs
 from dkdist._utils.validation import check_verbose
 from dkdist.embeddings.divergences import canonical_name
@@ -18,7 +19,24 @@ from dkdist.pairwise_matrices.matrix_frames import format_matrix, require_frames
 from dkdist.pairwise_matrices.tiles import CompareTile, fill_matrix, tile_bounds_of, time_sample
 from dkdist.sets import SampleSets
 
+if TYPE_CHECKING:
+    import pandas as pd
 
+    from dkdist.embeddings.kappa import Kappa
+
+
+@overload
+def divergence_matrix(
+    sets: SetsLike, divergence: str | Kappa = ..., other: SetsLike | None = ..., *,
+    estimator: str | PairEstimator = ..., k: int | None = ..., alpha: float | None = ...,
+    symmetric: bool | None = ..., verbose: bool | int = ..., as_frame: Literal[False] = ...,
+) -> F64: ...  # fmt: skip
+@overload
+def divergence_matrix(
+    sets: SetsLike, divergence: str | Kappa = ..., other: SetsLike | None = ..., *,
+    estimator: str | PairEstimator = ..., k: int | None = ..., alpha: float | None = ...,
+    symmetric: bool | None = ..., verbose: bool | int = ..., as_frame: Literal[True],
+) -> pd.DataFrame: ...  # fmt: skip
 def divergence_matrix(
     sets: Any,
     divergence: str | Callable[[Any, Any], Any] = "jensen-shannon",

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dkdist._base.inputs import reject_float_overflow
-from dkdist._base.parameter_checks import check_choice, check_int, check_positive, draw_seed
+from dkdist._base.parameter_checks import RandomStateLike, check_choice, check_int, check_positive, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.top_k import merge_nearest, nearest_rows
@@ -241,7 +241,11 @@ class NearestSets(BaseEstimator):
     """
 
     def __init__(
-        self, n_neighbors: int = 10, engine: str = "exact", recall: float = 0.95, random_state: Any = None
+        self,
+        n_neighbors: int = 10,
+        engine: str = "exact",
+        recall: float = 0.95,
+        random_state: RandomStateLike = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.engine = engine

@@ -10,7 +10,8 @@ from scipy.stats import t as student
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist._base.embedding import SetEmbedding, check_fitted_sets
-from dkdist._base.parameter_checks import check_int, draw_seed
+from dkdist._base.inputs import SetsLike
+from dkdist._base.parameter_checks import RandomStateLike, check_int, draw_seed
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import nonfinite_rows
 from dkdist._utils.text import key_value_table
@@ -67,7 +68,9 @@ class KernelError:
         return key_value_table("KernelError", pairs)
 
 
-def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = None) -> KernelError:
+def kernel_error(
+    model: Any, sets: SetsLike, n_pairs: int = 200, random_state: RandomStateLike = None
+) -> KernelError:
     """Estimate the error of inner products of rows against the exact kernel between sets.
 
     Parameters

@@ -22,8 +22,8 @@ from scipy.special import digamma, polygamma
 from sklearn.base import clone
 
 from dkdist._base.embedding import transform_sets
-from dkdist._base.inputs import Sets, check_sets, summarize
-from dkdist._base.parameter_checks import check_choice, check_int, draw_seed
+from dkdist._base.inputs import Sets, SetsLike, check_sets, summarize
+from dkdist._base.parameter_checks import RandomStateLike, check_choice, check_int, draw_seed
 from dkdist._base.row_ids import align_to_index
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime.blocks import is_lazy, row_blocks
@@ -180,11 +180,11 @@ class GroupTest:
 
 
 def group_test(
-    sets: Any,
+    sets: SetsLike,
     groups: Any,
     n_permutations: int = 999,
     statistic: Any = "auto",
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
     blocks: Any = None,
 ) -> GroupTest:
     """Test whether the sets of several groups come from one distribution over sets.

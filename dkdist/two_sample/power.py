@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from dkdist._base.parameter_checks import check_int, check_positive, draw_seed
+from dkdist._base.parameter_checks import RandomStateLike, check_int, check_positive, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, I64
 from dkdist._utils.validation import require_same_names
-from dkdist.kernels.inputs import as_points
+from dkdist.kernels.inputs import PointsLike, as_points
 from dkdist.two_sample.two_sample_test import two_sample_test
 
 CONFIDENCE_LEVEL = 0.95  # of intervals of Clopper and Pearson (1934)
@@ -45,14 +45,14 @@ class TwoSamplePower:
 
 
 def two_sample_power(
-    P: Any,
-    Q: Any,
+    P: PointsLike,
+    Q: PointsLike,
     sizes: Sequence[int],
     *,
     level: float = 0.05,
     n_repetitions: int = 200,
     n_permutations: int = 199,
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
     **test: Any,
 ) -> TwoSamplePower:
     """Estimate the power of `two_sample_test` by simulation, for several sample sizes.

@@ -21,18 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist._base.parameter_checks import check_choice, check_int, draw_seed
+from dkdist._base.parameter_checks import RandomStateLike, check_choice, check_int, draw_seed
 from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F64, U16
 from dkdist._numba.weighted_points import WeightedPoints
 from dkdist._utils.validation import require_same_names
 from dkdist.kernels._tuning import MEDIAN_SAMPLE_SIZE
-from dkdist.kernels.inputs import Pair, read_points, resolve_bandwidth
+from dkdist.kernels.inputs import Pair, PointsLike, read_points, resolve_bandwidth
 from dkdist.kernels.kernel_sums import scaled, sums
 from dkdist.kernels.registry import KERNELS
 from dkdist.two_sample._tuning import (
@@ -74,15 +73,15 @@ class TwoSampleTest:
 
 
 def two_sample_test(
-    P: Any,
-    Q: Any,
+    P: PointsLike,
+    Q: PointsLike,
     *,
     sigma: float | str | None = None,
     h: float | None = None,
     gamma: float | None = None,
     n_permutations: int = 999,
     kernel: str = "gaussian",
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
 ) -> TwoSampleTest:
     """Test whether two samples come from one distribution, by permutations.
 
