@@ -69,7 +69,7 @@ def squared_distances(rows, i, j):
     )  # of wide rows, one by one
 
 
-def rms_errors(found, expected):
+def rms_errors(result, expected):
     """Root mean square of the error over that of the values, and of the relative errors."""
-    error = np.asarray(found) - expected
+    error = np.asarray(result) - expected
     return np.sqrt(np.mean(error**2) / np.mean(expected**2)), np.sqrt(np.mean((error / expected) ** 2))

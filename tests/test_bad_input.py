@@ -20,9 +20,9 @@ def sets(n: int = 8, d: int = 2) -> list[Any]:
 
 
 def with_set(i: int, bad: Any) -> list[Any]:
-    given = sets()
-    given[i] = bad
-    return given
+    value = sets()
+    value[i] = bad
+    return value
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,16 @@ def test_bad_offsets(offsets: list[Any], message: str) -> None:
 
 
 def test_points_outside_a_given_domain_are_named_before_work_starts(tmp_path: Path) -> None:
-    given = with_set(5, np.array([[0.5, 0.5], [0.5, 1.25]]))
-    stored = dk.write_sets(tmp_path / "sets.zarr", given)
-    for X in (given, stored):
+    value = with_set(5, np.array([[0.5, 0.5], [0.5, 1.25]]))
+    stored = dk.write_sets(tmp_path / "sets.zarr", value)
+    for X in (value, stored):
         with pytest.raises(
             dk.SampleSetError, match=r"point 1 of set 5 is 1\.25 in column 1, outside the given domain"
         ):
             dk.DivergenceEmbedding(domain="unit").fit(X)
     fitted = dk.DivergenceEmbedding(domain="unit").fit(sets())
     with pytest.raises(dk.SampleSetError, match=r"point 1 of set 5"):
-        fitted.transform(given)
+        fitted.transform(value)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_points_outside_a_given_domain_are_named_before_work_starts(tmp_path: Pa
     ],
 )
 def test_weights_that_are_no_measure(weights: float, message: str, tmp_path: Path) -> None:
-    given = [np.full(len(x), weights if i == 2 else 1.0) for i, x in enumerate(sets())]
-    collection = dk.SampleSets.from_arrays(sets(), weights=given)
+    value = [np.full(len(x), weights if i == 2 else 1.0) for i, x in enumerate(sets())]
+    collection = dk.SampleSets.from_arrays(sets(), weights=value)
     for X in (collection, dk.write_sets(tmp_path / "w.zarr", collection)):
         with pytest.raises(dk.SampleSetError, match=message):
             dk.DivergenceEmbedding().fit(X)
@@ -212,17 +212,17 @@ def test_a_run_that_cannot_fit_is_refused() -> None:
 @pytest.mark.parametrize("embedding", [dk.DivergenceEmbedding(), dk.L2Embedding(), dk.HistogramEmbedding()])
 def test_widths_that_float32_cannot_scale(embedding: Any) -> None:
     rng = np.random.default_rng(0)
-    given = [rng.normal(size=(20, 2)) * [1, 0] for _ in range(5)]  # a flat column is no error
-    expected = embedding.fit_transform(given)
+    value = [rng.normal(size=(20, 2)) * [1, 0] for _ in range(5)]  # a flat column is no error
+    expected = embedding.fit_transform(value)
     for unit in (2.0**-100, 2.0**100):
-        np.testing.assert_allclose(embedding.fit_transform([unit * x for x in given]), expected, atol=1e-6)
+        np.testing.assert_allclose(embedding.fit_transform([unit * x for x in value]), expected, atol=1e-6)
     for unit in (1e-42, 5e37):
         with pytest.raises(
             dk.SampleSetError, match=r"width of the domain in column 0 .* must be 0 or 1e-37 to 1e"
         ):
-            embedding.fit([unit * x for x in given])
+            embedding.fit([unit * x for x in value])
     with pytest.raises(dk.SampleSetError, match=r"must be 0 or 1e-37 to .*; got 6e\+38"):
-        embedding.__class__(domain=(-3e38, 3e38)).fit(given)
+        embedding.__class__(domain=(-3e38, 3e38)).fit(value)
 
 
 @pytest.mark.parametrize("embedding", [dk.DivergenceEmbedding(), dk.MomentEmbedding(), dk.MeanEmbedding(64)])
@@ -243,9 +243,9 @@ def test_columns_that_float32_hardly_tells_apart_are_told_of(embedding: Any) -> 
 @pytest.mark.parametrize("sigma", [1e-40, 1e40])
 def test_bandwidths_beyond_float32(sigma: float) -> None:
     x = np.random.default_rng(0).normal(size=(9, 2))
-    for model, given in ((dk.RandomFourierFeatures(8, sigma), x), (dk.MeanEmbedding(8, sigma), [x])):
+    for model, value in ((dk.RandomFourierFeatures(8, sigma), x), (dk.MeanEmbedding(8, sigma), [x])):
         with pytest.raises(ValueError, match=r"sigma must be between 1e-30 and 1e\+30.*got 1e.40"):
-            model.fit(given)
+            model.fit(value)
     for embedding in (dk.DivergenceEmbedding(bandwidth=sigma), dk.L2Embedding(bandwidth=[[0.1], [sigma]])):
         with pytest.raises(ValueError, match=r"bandwidth must be .* 1e-30 to 1e\+30"):
             embedding.fit([x])
@@ -309,10 +309,10 @@ def test_points_beyond_numbers(call: Callable[[], Any], message: str) -> None:
 def test_points_of_any_size_are_aligned_if_sigma_is_of_theirs(scale: float) -> None:
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     P = np.random.default_rng(0).random((80, 2)) * [2, 1]
-    found = dk.align(scale * (P @ turn + 3), scale * P, sigma=0.1 * scale)
-    np.testing.assert_allclose(found.rotation, turn, atol=1e-3)
-    np.testing.assert_allclose(found.translation / scale, -turn @ [3, 3], atol=1e-2)
-    assert found.distance < 0.01 < found.distance_before
+    result = dk.align(scale * (P @ turn + 3), scale * P, sigma=0.1 * scale)
+    np.testing.assert_allclose(result.rotation, turn, atol=1e-3)
+    np.testing.assert_allclose(result.translation / scale, -turn @ [3, 3], atol=1e-2)
+    assert result.distance < 0.01 < result.distance_before
 
 
 @pytest.mark.parametrize("rule", ["rff", "d2ke", "fourier", "taylor", "ifgt"])

@@ -30,7 +30,7 @@ def imports(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def test_nothing_private_is_known_to_another_folder() -> None:
-    found = [
+    result = [
         (str(path), module, name)
         for path in FILES
         for module, name in imports(path)
@@ -38,7 +38,7 @@ def test_nothing_private_is_known_to_another_folder() -> None:
         and name.startswith("_")
         and module.rpartition(".")[0] != ".".join(path.parent.parts)
     ]
-    assert found == []
+    assert result == []
 
 
 COMPILED = [path for path in FILES if path.stem.endswith("_numba") or path.parent.name == "_numba"]
@@ -77,8 +77,8 @@ def test_private_modules_of_libraries_are_imported_by_one_adapter(module: str) -
 
 
 def test_stubs_are_in_the_wheel() -> None:
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    kept = {package.replace(".", "/") for package, files in told.items() if "*.pyi" in files}
+    message = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    kept = {package.replace(".", "/") for package, files in message.items() if "*.pyi" in files}
     assert {str(path.parent.relative_to(ROOT)) for path in (ROOT / "dkdist").rglob("*.pyi")} == kept
 
 
@@ -97,11 +97,11 @@ NAMES = re.compile(r"[\w*.]+(?:(?:, | or )[\w*.]+)*(?: : .+)?")
 
 def test_lists_of_docstrings_are_names_with_their_descriptions_indented() -> None:
     """Otherwise a page shows each line of a description as one more parameter."""
-    found = []
+    result = []
     for path in FILES:
         for node in ast.walk(ast.parse((ROOT / path).read_text())):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 for listed in SECTION.findall(ast.get_docstring(node) or ""):
                     lines = [line for line in listed.split("\n") if not line.startswith(" ")]
-                    found += [(str(path), node.name, line) for line in lines if not NAMES.fullmatch(line)]
-    assert found == []
+                    result += [(str(path), node.name, line) for line in lines if not NAMES.fullmatch(line)]
+    assert result == []

@@ -119,5 +119,5 @@ def test_matrices_are_counted_for_the_tasks_there_are():
 
 def test_no_other_module_asks_the_machine():
     texts = {path: path.read_text() for path in (ROOT / "dkdist").rglob("*.py")}
-    found = [path.name for path, text in texts.items() if "psutil" in text or "MEMORY_LIMIT" in text]
-    assert found == ["memory_budget.py"]
+    result = [path.name for path, text in texts.items() if "psutil" in text or "MEMORY_LIMIT" in text]
+    assert result == ["memory_budget.py"]

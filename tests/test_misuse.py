@@ -64,8 +64,8 @@ def road(request, tmp_path, capsys):
         if name == "table":
             reader = dk.TableReader("donor", targets=[] if target is None else [target], text=["donor"])
             return dk.import_sets(store, sources, reader)
-        asked = [] if target is None else ["--target", target]
-        command = ["import", *map(str, sources), store, "--set-id", "donor", "--text", "donor", *asked]
+        requested = [] if target is None else ["--target", target]
+        command = ["import", *map(str, sources), store, "--set-id", "donor", "--text", "donor", *requested]
         if main(command) == 2:
             raise dk.SourceError(capsys.readouterr().err)
         return dk.open_sets(store)
@@ -99,9 +99,9 @@ def test_labels_go_with_their_donor_whatever_the_order_of_rows(road):
     sets = road(rows, target="ill")
     assert by_donor(sets).tolist() == ILL.tolist()
     in_order = ILL[list(sets.ids)]
-    found = model().fit(sets, SHUFFLED)
-    np.testing.assert_array_equal(found[-1].coef_, model().fit(sets, in_order.to_numpy())[-1].coef_)
-    assert found.score(sets, SHUFFLED) == found.score(sets, in_order.to_numpy())
+    result = model().fit(sets, SHUFFLED)
+    np.testing.assert_array_equal(result[-1].coef_, model().fit(sets, in_order.to_numpy())[-1].coef_)
+    assert result.score(sets, SHUFFLED) == result.score(sets, in_order.to_numpy())
     assert "lacks the id" in refusal(model().fit, sets, SHUFFLED.drop("003"))
 
 
@@ -117,14 +117,14 @@ def test_labels_that_are_joined_have_one_entry_for_each_donor(road):
 def test_other_columns_than_those_of_fit_are_refused(road, columns, tmp_path, capsys):
     fitted = model().fit(dk.SampleSets.from_frame(CELLS, "donor"), ILL)
     other = road(columns)
-    said = "Pass the columns of fit in the same order"
-    assert said in refusal(fitted.predict, other)
+    text = "Pass the columns of fit in the same order"
+    assert text in refusal(fitted.predict, other)
     if road.name == "command line":
         dk.save_model(fitted, tmp_path / "m.npz")
         place = str(tmp_path / "made.zarr")
         command = ["predict", place, "--model", str(tmp_path / "m.npz"), "--output", str(tmp_path / "p.csv")]
         assert main(command) == 2
-        assert said in capsys.readouterr().err
+        assert text in capsys.readouterr().err
     if road.name == "partitions":
         with dk.SetWriter(tmp_path / "made.zarr", 2, mode="a") as writer:
             assert "dimensions of appended sets must be" in refusal(
@@ -149,18 +149,18 @@ def test_files_of_one_table_are_read_by_the_names_of_columns(road):
 
 @every("table", "command line")
 def test_files_of_one_table_that_lack_a_column_are_refused(road):
-    said = refusal(road, CELLS, RENAMED.assign(donor=RENAMED["donor"] + "b"), folder=True)
-    assert "column 'cd4' has no value in row 1" in said
-    assert "1.csv" in said
+    text = refusal(road, CELLS, RENAMED.assign(donor=RENAMED["donor"] + "b"), folder=True)
+    assert "column 'cd4' has no value in row 1" in text
+    assert "1.csv" in text
 
 
 @every("partitions", "table", "command line")
 def test_an_id_that_comes_back_is_refused(road):
-    said = refusal(road, CELLS, CELLS[:5])
-    assert "'000'" in said
+    text = refusal(road, CELLS, CELLS[:5])
+    assert "'000'" in text
     assert (
         "frame.shuffle" if road.name == "partitions" else "pass the files of one table as their folder"
-    ) in said
+    ) in text
 
 
 def test_an_id_of_two_sets_is_refused_where_it_is_given_written_or_appended(tmp_path):
@@ -193,8 +193,8 @@ def test_a_table_that_is_appended_twice_is_refused(tmp_path, capsys):
     ]
     assert main(command) == 0
     assert main([*command, "--append"]) == 2
-    assert "'000' of" in (said := capsys.readouterr().err)
-    assert "Remove or rename it, or pass --overwrite instead of --append" in said
+    assert "'000' of" in (text := capsys.readouterr().err)
+    assert "Remove or rename it, or pass --overwrite instead of --append" in text
     assert len(dk.open_sets(tmp_path / "s")) == 12
 
 
@@ -228,11 +228,11 @@ def test_pictures_join_labels(tmp_path):
         (dk.plot.distances, frame.to_numpy(copy=True)),
         (dk.plot.distances, dk.distance_matrix(sets, distance="energy")),
     ):
-        asked = shuffled if not isinstance(of, np.ndarray) or of is rows else y
-        drawn, expected = draw(of, asked), draw(of, y.to_numpy())
-        for one, other in zip(drawn.collections, expected.collections, strict=True):
+        requested = shuffled if not isinstance(of, np.ndarray) or of is rows else y
+        sample, expected = draw(of, requested), draw(of, y.to_numpy())
+        for one, other in zip(sample.collections, expected.collections, strict=True):
             np.testing.assert_array_equal(one.get_offsets(), other.get_offsets())
-        for one, other in zip(drawn.images, expected.images, strict=True):
+        for one, other in zip(sample.images, expected.images, strict=True):
             np.testing.assert_array_equal(one.get_array(), other.get_array())
     plt.close("all")
 
@@ -253,14 +253,14 @@ def test_two_files_that_are_no_table_together_hold_whole_sets(road):
 def test_a_missing_target_is_refused_by_name(road):
     unknown = LABELLED.assign(ill=LABELLED["ill"].astype(float).where(LABELLED["donor"] != "003"))
     if road.name in ("table", "command line"):
-        said = refusal(road, unknown, target="ill")
-        assert "missing for 1 of 12 sets" in said
-        assert "missing_targets='drop', --missing-targets drop" in said
+        text = refusal(road, unknown, target="ill")
+        assert "missing for 1 of 12 sets" in text
+        assert "missing_targets='drop', --missing-targets drop" in text
     else:
         sets = road(unknown, target="ill")
-        said = refusal(model().fit, sets, np.asarray(sets.targets["ill"][:]))
-        assert "target 3 of 12" in said
-        assert "Drop these sets, X[valid] and y[valid]" in said
+        text = refusal(model().fit, sets, np.asarray(sets.targets["ill"][:]))
+        assert "target 3 of 12" in text
+        assert "Drop these sets, X[valid] and y[valid]" in text
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=["None", "nan", "NA"])
@@ -269,8 +269,8 @@ def test_a_class_that_is_missing_is_named_whatever_stands_for_it(learner, missin
     sets = dk.SampleSets.from_frame(CELLS, "donor")
     y = ILL.map({0: "well", 1: "ill"}).astype(object)
     y.iloc[3] = missing
-    for given in (y, y.to_numpy(), y.astype("string")):
-        assert "target 3 of 12" in refusal(learner().fit, sets, given)
+    for value in (y, y.to_numpy(), y.astype("string")):
+        assert "target 3 of 12" in refusal(learner().fit, sets, value)
 
 
 def test_a_target_that_is_missing_in_a_store_is_named_by_every_command(tmp_path, capsys):
@@ -278,18 +278,18 @@ def test_a_target_that_is_missing_in_a_store_is_named_by_every_command(tmp_path,
     model_file, place = str(tmp_path / "m.npz"), str(tmp_path / "s.zarr")
     dk.save_model(model().fit(sets, ILL), model_file)
     dk.write_sets(place, sets, targets={"ill": ILL.astype(float).where(ILL.index != "003")})
-    asked = ["--target", "ill"]
+    requested = ["--target", "ill"]
     for command in (
-        ["fit", place, *asked, "--model", str(tmp_path / "n.npz")],
-        ["plan", place, *asked],
-        ["score", place, *asked, "--model", model_file],
-        ["report", model_file, place, *asked, "--output", str(tmp_path / "r.html")],
+        ["fit", place, *requested, "--model", str(tmp_path / "n.npz")],
+        ["plan", place, *requested],
+        ["score", place, *requested, "--model", model_file],
+        ["report", model_file, place, *requested, "--output", str(tmp_path / "r.html")],
     ):
         assert main(command) == 2
-        said = capsys.readouterr().err
+        text = capsys.readouterr().err
         assert (
             "target 'ill' is missing for 1 of 12 sets (first: '003'). Import the sets with --missing-targets drop"
-            in said
+            in text
         )
 
 
@@ -298,12 +298,12 @@ def test_frames_without_an_index_are_joined_or_refused(tmp_path):
     donors = polars.DataFrame({"donor": SHUFFLED.index.tolist(), "ill": SHUFFLED.tolist()})
     sets = dk.SampleSets.from_frame(polars.from_pandas(CELLS), "donor", targets=donors)
     assert by_donor(sets).tolist() == ILL.tolist()
-    for said in (
+    for text in (
         refusal(sets.labelled, targets=donors),
         refusal(dk.write_sets, tmp_path / "s.zarr", sets, targets=donors.to_arrow()),
     ):
-        assert "a pandas frame with an index of ids; got" in said
-        assert "set_index(NAME OF THE IDS)" in said
+        assert "a pandas frame with an index of ids; got" in text
+        assert "set_index(NAME OF THE IDS)" in text
 
 
 @every()
@@ -320,9 +320,9 @@ def test_ids_that_are_the_index_are_asked_for_as_a_column(tmp_path):
     indexed = CELLS.set_index("donor")
     indexed.to_parquet(tmp_path / "cells.parquet")
     lazy = dd.read_parquet(tmp_path / "cells.parquet")
-    for said in (
+    for text in (
         refusal(dk.SampleSets.from_frame, indexed, "donor"),
         refusal(dk.import_frame, tmp_path / "s.zarr", lazy, "donor"),
         refusal(dk.import_frame, tmp_path / "s.zarr", dd.from_pandas(indexed, npartitions=2), "donor"),
     ):
-        assert "Pass frame.reset_index()" in said
+        assert "Pass frame.reset_index()" in text

@@ -25,7 +25,7 @@ CORNERS = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
 
 def switches():
     """(public callable, name of the switch) of everything that defaults to a boolean, or is called verbose."""
-    found = []
+    result = []
     offered = {name: getattr(dk, name) for name in dk.__all__}
     for module in (dk.datasets, dk.plot):
         offered |= {f"{module.__name__}.{name}"[7:]: getattr(module, name) for name in module.__all__}
@@ -35,12 +35,12 @@ def switches():
             methods = inspect.getmembers(what, callable)
             calls |= {f"{name}.{n}": m for n, m in methods if not n.startswith("_") and n != OF_SCIKIT_LEARN}
         for title, call in calls.items():
-            found += [
+            result += [
                 (title, p.name)
                 for p in _parameters(call)
                 if isinstance(p.default, bool) or p.name == "verbose"
             ]
-    return sorted(found)
+    return sorted(result)
 
 
 def _parameters(call):

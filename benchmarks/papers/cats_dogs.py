@@ -104,13 +104,13 @@ def error(model: Any, X: Any, y: np.ndarray) -> float:
 def run_triples(
     rivals: list[Rival], sizes: tuple[int, ...], tuned_on: int, tuning_D: int, n_test: int, seeds: int, D: int
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {rival.name: {"error": [], "seconds": []} for rival in rivals}
+    result: dict[str, Any] = {rival.name: {"error": [], "seconds": []} for rival in rivals}
     choices = {}
     for seed in range(seeds):
         x, y, x_test, y_test = images(seed)
         test = values(x_test[:n_test])
         for rival in rivals:
-            learner, row = dk.IncrementalRidgeClassifier(random_state=seed), found[rival.name]
+            learner, row = dk.IncrementalRidgeClassifier(random_state=seed), result[rival.name]
             if seed == 0:
                 some = values(x[:tuned_on])
                 choices[rival.name] = tune(rival, some, y[:tuned_on], learner, tuning_D, seed)
@@ -123,13 +123,15 @@ def run_triples(
             row["error"].append(errors)
             row["seconds"].append(time.perf_counter() - start)
             print(f"  seed {seed} {rival.name:<28}", *(f"{e:.4f}" for e in errors), row["chosen"], flush=True)
-    for row in found.values():
+    for row in result.values():
         row["table"] = [spread(column) for column in np.array(row["error"]).T.tolist()]
     columns = [f"{n:,} images" for n in sizes]
     show(
-        f"triples: test error, D = {D:,}, {seeds} seed(s)", columns, {k: v["table"] for k, v in found.items()}
+        f"triples: test error, D = {D:,}, {seeds} seed(s)",
+        columns,
+        {k: v["table"] for k, v in result.items()},
     )
-    return found
+    return result
 
 
 def seen(x: np.ndarray, views: tuple[Any, ...], bandwidth: float) -> np.ndarray:
@@ -212,13 +214,13 @@ def run_width(
         K = np.exp(-np.maximum(square[:, None] + square - 2 * rows @ rows.T, 0) / (2 * sigma**2))
         report[name] = {"exact": best_error(K, y, n_train)}
         for D in widths:
-            found = []
+            result = []
             for seed in range(2):
                 Z = dk.RandomFourierFeatures(D, sigma=sigma, random_state=seed).fit_transform(
                     rows.astype("f4")
                 )
-                found.append(best_error((Z @ Z.T).astype(float), y, n_train))
-            report[name][f"D = {D}"] = float(np.mean(found))
+                result.append(best_error((Z @ Z.T).astype(float), y, n_train))
+            report[name][f"D = {D}"] = float(np.mean(result))
     show(f"exact kernel and random features, {n_train:,} images", list(report), {
         key: [report[name][key] for name in report] for key in next(iter(report.values()))
     })  # fmt: skip
@@ -229,8 +231,8 @@ def best_error(K: np.ndarray, y: np.ndarray, n: int) -> float:
     """Least error of kernel ridge over penalties, trained on the first n rows and tested on the others."""
     values, vectors = np.linalg.eigh(K[:n, :n])
     target = vectors.T @ (2.0 * y[:n] - 1)
-    found = [K[n:, :n] @ (vectors @ (target / (np.maximum(values, 0) + a))) for a in (*ALPHAS, 10.0, 30.0)]
-    return float(min(np.mean((f > 0) != y[n:]) for f in found))
+    result = [K[n:, :n] @ (vectors @ (target / (np.maximum(values, 0) + a))) for a in (*ALPHAS, 10.0, 30.0)]
+    return float(min(np.mean((f > 0) != y[n:]) for f in result))
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:

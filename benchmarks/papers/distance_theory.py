@@ -42,8 +42,10 @@ def kernel_error(seeds: int) -> dict[str, Any]:
             A = embedding.fit_transform(words).astype(np.float64)
             gaps.append(np.abs(A @ A.T - exact) / exact.max())
         predicted = float(np.sqrt(variance.mean() / R) / exact.max())
-        found = {"largest": float(np.mean([g.max() for g in gaps]))}
-        rows.append({"R": R, "rms": float(np.sqrt(np.mean(np.square(gaps)))), "predicted": predicted} | found)
+        result = {"largest": float(np.mean([g.max() for g in gaps]))}
+        rows.append(
+            {"R": R, "rms": float(np.sqrt(np.mean(np.square(gaps)))), "predicted": predicted} | result
+        )
     slopes = {
         key: float(np.polyfit(np.log(SIZES), np.log([row[key] for row in rows]), 1)[0])
         for key in ("rms", "largest")

@@ -101,7 +101,7 @@ def tune(task: Task, samplers: Any, data: Data, split: Any, R: int, D: int) -> M
     train, held_out = split
     sets, y = data.train[train], data.y[train]
     new, y_new = data.train[held_out], data.y[held_out]
-    found = []
+    result = []
     for distance, (sampler, lengths) in product(task.distances, samplers):
         model = Model(distance, sampler, lengths)
         embedding = model.embedding(min(R, len(sets)), standardize=False)
@@ -111,18 +111,18 @@ def tune(task: Task, samplers: Any, data: Data, split: Any, R: int, D: int) -> M
             features, features_new = (np.exp(-unit * r) if gamma else r for r in (raw, raw_new))
             features, features_new = scaler.fit_transform(features), scaler.transform(features_new)
             score = ridge(ALPHAS, 0).fit(features, y).score(features_new, y_new)
-            found.append(
+            result.append(
                 (
                     score,
-                    len(found),
+                    len(result),
                     Model(distance, sampler, lengths, gamma, None, score),
                     features,
                     features_new,
                 )
             )
-    found.sort(key=lambda one: (-one[0], one[1]))
-    best = found[0][2]
-    for (_, _, model, rows, rows_new), sigma in product(found[:2] if D else [], SIGMAS):
+    result.sort(key=lambda one: (-one[0], one[1]))
+    best = result[0][2]
+    for (_, _, model, rows, rows_new), sigma in product(result[:2] if D else [], SIGMAS):
         stage = fourier(rows, sigma, D)
         score = ridge(FOURIER_ALPHAS, 0).fit(stage.transform(rows), y).score(stage.transform(rows_new), y_new)
         if score > best.score:
@@ -211,11 +211,11 @@ def by_width(name: str, size: Sizes) -> list[dict[str, Any]]:
     """Accuracy and seconds by R, with the best sampler and no second stage."""
     data, task = load(name, size.n_train, size.n_test), TASKS[name]
     model = tune(task, task.own + task.others[:2], data, halves(data, size.tuned_on), size.tuning[0], 0)
-    found = [run(model, data, R, 0) for R in size.widths]
+    result = [run(model, data, R, 0) for R in size.widths]
     show(f"{name} by R", ("accuracy", "embed_seconds", "train_seconds"), {
-        f"R = {row['R']}": [row["accuracy"], row["embed_seconds"], row["train_seconds"]] for row in found
+        f"R = {row['R']}": [row["accuracy"], row["embed_seconds"], row["train_seconds"]] for row in result
     })  # fmt: skip
-    return found
+    return result
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:

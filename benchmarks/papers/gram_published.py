@@ -130,7 +130,7 @@ def one_seed(
         "held-out halves, defaults": dk.HeldOutDivergence(random_state=seed),
         "held-out halves, tuned": dk.HeldOutDivergence(bandwidth=halves, domain="unit", random_state=seed),
     }
-    return result | {name: corr2(by_pairs(sets, sigma2, made), truth) for name, made in pairs.items()}
+    return result | {name: corr2(by_pairs(sets, sigma2, output), truth) for name, output in pairs.items()}
 
 
 def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:

@@ -37,10 +37,10 @@ def said(cell: dict[str, Any]) -> str:
 
 def slopes(cells: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """By method: the exponents of time over n for every d, sigma and eps, and what is printed of them."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    result: dict[str, list[dict[str, Any]]] = {}
     for cell in cells:
-        found.setdefault(cell["method"], []).append(cell)
-    return {method: _slopes(group) for method, group in found.items()}
+        result.setdefault(cell["method"], []).append(cell)
+    return {method: _slopes(group) for method, group in result.items()}
 
 
 def _slopes(cells: list[dict[str, Any]]) -> dict[str, Any]:
@@ -124,8 +124,8 @@ def draw(cells: list[dict[str, Any]], n: int, file: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    drawn = [cell for cell in cells if cell["n"] == n and "error" in cell]
-    dims, widths = (sorted({cell[key] for cell in drawn}) for key in ("d", "sigma"))
+    sample = [cell for cell in cells if cell["n"] == n and "error" in cell]
+    dims, widths = (sorted({cell[key] for cell in sample}) for key in ("d", "sigma"))
     shape = (len(dims), len(widths))
     figure, panels = plt.subplots(
         *shape, figsize=(9, 7), layout="constrained", squeeze=False, sharex=True, sharey=True
@@ -133,7 +133,7 @@ def draw(cells: list[dict[str, Any]], n: int, file: Path) -> None:
     colours = {method: f"C{k}" for k, method in enumerate(dict.fromkeys(cell["method"] for cell in cells))}
     lines: dict[str, Any] = {}
     for (row, column), panel in np.ndenumerate(panels):
-        here = [cell for cell in drawn if (cell["d"], cell["sigma"]) == (dims[row], widths[column])]
+        here = [cell for cell in sample if (cell["d"], cell["sigma"]) == (dims[row], widths[column])]
         for method, colour in colours.items():
             points = [(c["seconds"], max(c["error"], LEAST)) for c in here if c["method"] == method]
             if points:

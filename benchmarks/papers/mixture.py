@@ -91,10 +91,10 @@ def one_seed(
         model, row["chosen"] = chosen(rival, choice, learner, D, seed), choice.record
         for n in train:
             start = time.perf_counter()
-            found = model.fit(sets[:n], y[:n]).predict(test)
-            row["rmse"].append(rmse(truth, found))
+            result = model.fit(sets[:n], y[:n]).predict(test)
+            row["rmse"].append(rmse(truth, result))
             row["seconds"].append(time.perf_counter() - start)
-        row["few"] = rmse(truth[:few], found[:few]) if few else None
+        row["few"] = rmse(truth[:few], result[:few]) if few else None
         errors = " ".join(f"{e:.4f}" for e in row["rmse"])
         print(f"  n={n_points} seed={seed} {rival.name:<28} {errors} {choice.record}", flush=True)
     if few and seed == 0:
@@ -121,7 +121,7 @@ def pairwise(seed: int, n_points: int, n_train: int, n_test: int) -> dict[str, A
     A = dk.DivergenceEmbedding("jensen-shannon", bandwidth=0.08, domain=DOMAIN).fit(train)
     a, b = A.transform(train).astype(float), A.transform(test).astype(float)
     euclid = [np.maximum((u**2).sum(1)[:, None] + (a**2).sum(1) - 2 * u @ a.T, 0) for u in (a, b)]
-    found = {"Jensen-Shannon embedding": {"rmse": kernel_ridge(*euclid, y[n_test:], y[:n_test])}}
+    result = {"Jensen-Shannon embedding": {"rmse": kernel_ridge(*euclid, y[n_test:], y[:n_test])}}
     for name, choices in (
         ("Kullback-Leibler, nearest neighbours",
          {"divergence": "kullback-leibler", "estimator": "knn", "symmetric": True}),
@@ -133,8 +133,8 @@ def pairwise(seed: int, n_points: int, n_train: int, n_test: int) -> dict[str, A
             for s, o in ((train, None), (test, train))
         ]
         seconds = time.perf_counter() - start
-        found[name] = {"rmse": kernel_ridge(*D, y[n_test:], y[:n_test]), "seconds": seconds}
-    return found
+        result[name] = {"rmse": kernel_ridge(*D, y[n_test:], y[:n_test]), "seconds": seconds}
+    return result
 
 
 def kernel_ridge(D: np.ndarray, cross: np.ndarray, y: np.ndarray, truth: np.ndarray) -> float:

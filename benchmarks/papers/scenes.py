@@ -93,15 +93,17 @@ def descriptors(cache: Path | None, limit: int | None) -> Scenes:
             stream = archive.extractfile(member)
             assert stream is not None
             image = np.asarray(Image.open(io.BytesIO(stream.read())).convert("L"))
-            found, where = zip(*(dense_sift(image, STEP, cell) for cell in CELLS), strict=True)
-            values.append(np.concatenate(found))
+            result, where = zip(*(dense_sift(image, STEP, cell) for cell in CELLS), strict=True)
+            values.append(np.concatenate(result))
             places.append(np.concatenate(where))
             labels.append(label)
     offsets = np.append(0, np.cumsum([len(v) for v in values]))
-    made = Scenes(np.concatenate(values), offsets, np.array(labels), np.concatenate(places))
+    output = Scenes(np.concatenate(values), offsets, np.array(labels), np.concatenate(places))
     if cache is not None:
-        np.savez(cache, values=made.values, offsets=made.offsets, labels=made.labels, places=made.places)
-    return made
+        np.savez(
+            cache, values=output.values, offsets=output.offsets, labels=output.labels, places=output.places
+        )
+    return output
 
 
 def activations(file: Path) -> Scenes:
@@ -178,12 +180,12 @@ def choose(parts: list[dk.SampleSets], y: np.ndarray, rival: Rival, D: int) -> d
         for layout, taken in LAYOUTS.items():
             wide = width(embedding, parts[taken]) > WIDEST
             tried = wide_rows if wide else held_rows
-            for kind, found in zip(
+            for kind, result in zip(
                 KINDS, tried(parts[taken], embedding, y, rival.sigmas, D), strict=not wide
             ):
-                if found[0] > best[f"{layout}, {kind}"][0]:
-                    best[f"{layout}, {kind}"] = (*found, values)
-    return {key: found for key, found in best.items() if len(found) > 1}
+                if result[0] > best[f"{layout}, {kind}"][0]:
+                    best[f"{layout}, {kind}"] = (*result, values)
+    return {key: result for key, result in best.items() if len(result) > 1}
 
 
 def one_split(
@@ -191,7 +193,7 @@ def one_split(
     test: np.ndarray, D: int, seed: int,
 ) -> dict[str, float]:  # fmt: skip
     """Accuracy on the test images."""
-    found, fitted = {}, dict[str, Any]()
+    result, fitted = {}, dict[str, Any]()
     for key, (_, sigma, alpha, values) in choice.items():
         taken = parts[LAYOUTS[key.split(",")[0]]]
         if str(values) not in fitted:
@@ -204,8 +206,8 @@ def one_split(
             if sigma:
                 A = dk.RandomFourierFeatures(D, sigma=sigma, random_state=seed).fit_transform(A)
         model = dk.IncrementalRidgeClassifier(alpha) if sigma else RidgeClassifier(alpha, solver="cholesky")
-        found[key] = float(model.fit(A[train], y[train]).score(A[test], y[test]))
-    return found
+        result[key] = float(model.fit(A[train], y[train]).score(A[test], y[test]))
+    return result
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:

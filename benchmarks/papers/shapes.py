@@ -64,16 +64,16 @@ def outlines() -> tuple[list[F64], F64]:
     file = data_file("mpeg7_shapes.npz", SHA256, "https://github.com/wvenialbo/mpeg7ce1dataset")
     with np.load(file) as data:
         bits, offsets, sizes, names = (data[name] for name in ("bits", "offsets", "shapes", "names"))
-    found = []
+    result = []
     for i, (h, w) in enumerate(sizes):
         image = np.unpackbits(bits[offsets[i] : offsets[i + 1]])[: h * w].reshape(h, w)
         traced, _ = cv2.findContours(np.pad(image, 2), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
-        found.append(max(traced, key=cv2.contourArea)[:, 0] * [1.0, -1.0])
-    return found, np.unique(names, return_inverse=True)[1]
+        result.append(max(traced, key=cv2.contourArea)[:, 0] * [1.0, -1.0])
+    return result, np.unique(names, return_inverse=True)[1]
 
 
 def made_up(n_classes: int = 4) -> tuple[list[F64], F64]:
-    rng, found = np.random.default_rng(0), []
+    rng, result = np.random.default_rng(0), []
     t = np.linspace(0, 2 * np.pi, 300, endpoint=False)[:, None]
     for _ in range(n_classes):
         heights, phases = 0.15 * rng.normal(size=6), rng.uniform(0, 6, 6)
@@ -83,8 +83,8 @@ def made_up(n_classes: int = 4) -> tuple[list[F64], F64]:
                 1j * (t[:, 0] + rng.uniform(0, 6))
             )
             z = rng.uniform(1, 5) * (z.conj() if i % 2 else z)
-            found.append(np.stack([z.real, z.imag], axis=1))
-    return found, np.repeat(np.arange(n_classes), 20)
+            result.append(np.stack([z.real, z.imag], axis=1))
+    return result, np.repeat(np.arange(n_classes), 20)
 
 
 def normalised(corners: F64) -> dk.Curve:
@@ -168,19 +168,19 @@ def as_they_are(A: F64) -> F64:
 
 def aligned(A: F64, B: F64) -> F64:
     """The largest inner products over rotations, with the shapes A and their reflections B."""
-    found = np.empty((A.shape[1],) * 2, np.float32)
+    result = np.empty((A.shape[1],) * 2, np.float32)
     M = HARMONICS
     for start in range(0, A.shape[1], ROWS):
         rows = slice(start, start + ROWS)
-        best = np.full(found[rows].shape, -np.inf, np.float32)
+        best = np.full(result[rows].shape, -np.inf, np.float32)
         for others in (A, B):
             G = np.matmul(A[:, rows], others.conj().transpose(0, 2, 1)).transpose(1, 2, 0)
             half = np.zeros((*best.shape, ROTATIONS // 2 + 1), np.complex64)
             half[..., 0] = G[..., M]
             half[..., 1 : M + 1] = (G[..., M + 1 :].conj() + G[..., M - 1 :: -1]) / 2  # of the real part
             np.maximum(best, irfft(half, ROTATIONS, axis=2).max(axis=2) * ROTATIONS, out=best)
-        found[rows] = best
-    return np.maximum(found, found.T)
+        result[rows] = best
+    return np.maximum(result, result.T)
 
 
 def distances(G: F64, squares: F64, norm: str) -> F64:
@@ -219,13 +219,13 @@ def error(curves: list[dk.Curve], kind: str, sigma: float, D: F64) -> float:
         shapes = [(c.points, np.linalg.norm(c.channels, axis=1)) for c in curves]
     else:
         shapes = [(dk.Curve(c.vertices, varifold=kind == "varifold"), None) for c in curves]
-    pairs, found = [(0, len(curves) // 2), (1, len(curves) - 1), (3, 20)], []
+    pairs, result = [(0, len(curves) // 2), (1, len(curves) - 1), (3, 20)], []
     for i, j in pairs:
         (P, p), (Q, q) = shapes[i], shapes[j]
         weights = None if p is None else (p, q)
         exact = dk.kernel_distance(P, Q, sigma=sigma, squared=True, method="exact", weights=weights)
-        found.append(float(abs(exact - D[i, j]) / exact))
-    return max(found)
+        result.append(float(abs(exact - D[i, j]) / exact))
+    return max(result)
 
 
 def study(curves: list[dk.Curve], y: F64) -> dict[str, Any]:

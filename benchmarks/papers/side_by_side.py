@@ -44,8 +44,8 @@ def without(A: np.ndarray, y: np.ndarray) -> Tried:
     means, across = targets.mean(axis=0), (X[n:] @ X[:n].T).astype(float) @ V
     right, scores = V.T @ (targets - means), {}
     for a in LINEAR_ALPHAS:
-        found = across @ (right / (np.maximum(values, 0) + a)[:, None]) + means
-        scores[a] = float(np.mean(names[found.argmax(axis=1)] == y[n:]))
+        result = across @ (right / (np.maximum(values, 0) + a)[:, None]) + means
+        scores[a] = float(np.mean(names[result.argmax(axis=1)] == y[n:]))
     best = max(scores, key=scores.__getitem__)
     return scores[best], 0.0, best
 
@@ -69,20 +69,20 @@ def streamed(
     median = 1.0 if seed is not None else dk.RandomFourierFeatures(2, random_state=0).fit(first).sigma_
     sigmas = [float(m * median) for m in multiples]
     maps = [dk.RandomFourierFeatures(D, sigma=s, random_state=seed or 0).fit(first) for s in sigmas]
-    made = [[z.transform(A) for z in maps] for A in map(beside, range(0, len(parts[0]), TOGETHER))]
-    return sigmas, [np.vstack(Z) for Z in zip(*made, strict=True)]
+    output = [[z.transform(A) for z in maps] for A in map(beside, range(0, len(parts[0]), TOGETHER))]
+    return sigmas, [np.vstack(Z) for Z in zip(*output, strict=True)]
 
 
 def wide_rows(
     parts: list[dk.SampleSets], embedding: Any, y: np.ndarray, multiples: tuple[float, ...], D: int
 ) -> list[Tried]:
     """(score, sigma, penalty) with random features of rows that are streamed."""
-    found = []
+    result = []
     for sigma, Z in zip(*streamed(parts, embedding, D, multiples, None), strict=True):
         learner = dk.IncrementalRidgeClassifier(ALPHAS)
         search = dk.OnePassSearch(learner, {}, 0.25, refit=False, random_state=0).fit(Z, y)
-        found.append((search.best_score_, sigma, search.cv_results_["alpha"][search.best_index_]))
-    return [max(found)]
+        result.append((search.best_score_, sigma, search.cv_results_["alpha"][search.best_index_]))
+    return [max(result)]
 
 
 def held_rows(

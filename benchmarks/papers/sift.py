@@ -22,7 +22,7 @@ def dense_sift(image: np.ndarray, step: int, cell: float) -> tuple[np.ndarray, n
     y, x = (range(half, side - half + 1, step) for side in (height, width))
     diameter = cell / 1.5  # a cell of OpenCV's is 1.5 diameters wide
     points = [cv2.KeyPoint(float(b), float(a), diameter, 0.0) for a in y for b in x]
-    points, found = cv2.SIFT_create(sigma=SMOOTHING).compute(image, points)
-    found /= np.maximum(found.sum(1, keepdims=True), 1)
+    points, result = cv2.SIFT_create(sigma=SMOOTHING).compute(image, points)
+    result /= np.maximum(result.sum(1, keepdims=True), 1)
     places = np.array([point.pt for point in points], np.float32) / np.array([width, height], np.float32)
-    return np.minimum(np.rint(512 * np.sqrt(found)), 255).astype(np.uint8), places
+    return np.minimum(np.rint(512 * np.sqrt(result)), 255).astype(np.uint8), places

@@ -80,11 +80,11 @@ def tune(rival: Rival, sets: Any, y: Any, learner: Any, n_features: int, seed: i
         )
     learner.set_params(alphas=ALPHAS)
     model = pipeline(rival, {}, n_features, 1.0, learner, seed)
-    found = dk.OnePassSearch(model, grid, 0.25, refit=False, random_state=seed, **search).fit(sets, y)
-    best, tried = found.best_params_, len(found.cv_results_["params"]) * len(ALPHAS)
+    result = dk.OnePassSearch(model, grid, 0.25, refit=False, random_state=seed, **search).fit(sets, y)
+    best, tried = result.best_params_, len(result.cv_results_["params"]) * len(ALPHAS)
     values = {k.removeprefix(embedding): v for k, v in best.items() if k != sigma}
-    alpha = found.cv_results_["alpha"][found.best_index_]
-    return Choice(values, best[sigma], alpha, found.best_score_, tried)
+    alpha = result.cv_results_["alpha"][result.best_index_]
+    return Choice(values, best[sigma], alpha, result.best_score_, tried)
 
 
 def chosen(rival: Rival, choice: Choice, learner: Any, n_features: int, seed: int) -> Pipeline:
@@ -112,10 +112,10 @@ def data_file(name: str, sha256: str, source: str) -> Path:
             f"no {file}: set DKDIST_DATA to the folder that holds {name}, made from {source}"
         )
     with file.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != sha256:
+        result = hashlib.file_digest(stream, "sha256").hexdigest()
+    if result != sha256:
         raise ValueError(
-            f"{file} has SHA-256 {found}, expected {sha256}: it is damaged or another version of {source}"
+            f"{file} has SHA-256 {result}, expected {sha256}: it is damaged or another version of {source}"
         )
     return file
 

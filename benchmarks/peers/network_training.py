@@ -79,13 +79,13 @@ class Part:
     def classes(self) -> bool:
         return not self.y.is_floating_point()
 
-    def loss(self, found: Tensor, y: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(found, y) if self.classes else nn.functional.mse_loss(found, y)
+    def loss(self, result: Tensor, y: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(result, y) if self.classes else nn.functional.mse_loss(result, y)
 
-    def score(self, found: Tensor) -> tuple[float, float]:
+    def score(self, result: Tensor) -> tuple[float, float]:
         """To be large: accuracy and then the loss, or the loss alone."""
-        loss = -float(self.loss(found, self.y))
-        return (float((found.argmax(1) == self.y).float().mean()) if self.classes else loss), loss
+        loss = -float(self.loss(result, self.y))
+        return (float((result.argmax(1) == self.y).float().mean()) if self.classes else loss), loss
 
 
 @dataclass
@@ -257,7 +257,7 @@ class NetworkLearner:
     def predict(self, sets: Any) -> np.ndarray:
         model = self.model_
         group = symmetries_of(sets.n_dims)[model.symmetries] if model.symmetries else None
-        found = predicted(model.network, SetData(sets, *self.points_), group)
-        if found.shape[1] > 1:
-            return self.classes_[found.argmax(1).numpy()]
-        return found[:, 0].double().numpy() * self.y_scale_ + self.y_mean_
+        result = predicted(model.network, SetData(sets, *self.points_), group)
+        if result.shape[1] > 1:
+            return self.classes_[result.argmax(1).numpy()]
+        return result[:, 0].double().numpy() * self.y_scale_ + self.y_mean_

@@ -73,8 +73,8 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     if isinstance(kind, types.BaseTuple):
         kinds: Any = kind
         parts: Any = cgutils.unpack_tuple(builder, value, len(kind))  # type: ignore[no-untyped-call]
-        made = [_without_owner(context, builder, *one) for one in zip(kinds, parts, strict=True)]
-        return context.make_tuple(builder, kind, made)
+        output = [_without_owner(context, builder, *one) for one in zip(kinds, parts, strict=True)]
+        return context.make_tuple(builder, kind, output)
     if not isinstance(kind, types.Array):
         return value
     given = cgutils.create_struct_proxy(kind)(context, builder, value=value)  # type: ignore[no-untyped-call]

@@ -146,7 +146,7 @@ def inline_jit(fastmath: Set[str] = frozenset(), *, early: bool = True) -> Calla
             raise TypeError(f"{function.__name__} can only be called from compiled functions.")
 
         dispatcher._compile_for_args = refuse
-        dispatcher.add_overload = lambda made: known.update({tuple(made.signature.args): made})
+        dispatcher.add_overload = lambda output: known.update({tuple(output.signature.args): output})
         return dispatcher
 
     return compiled

@@ -52,17 +52,17 @@ def transform_columns(typing, tile):  # type: ignore[no-untyped-def]
     """H_R over the R vectors of a tile, neighbours first."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        made, h = unpack(builder, tile, arguments[0]), 1
-        while h < len(made):
-            for i in range(0, len(made), 2 * h):
+        output, h = unpack(builder, tile, arguments[0]), 1
+        while h < len(output):
+            for i in range(0, len(output), 2 * h):
                 for j in range(i, i + h):
-                    a, b = made[j], made[j + h]
-                    made[j], made[j + h] = (
+                    a, b = output[j], output[j + h]
+                    output[j], output[j + h] = (
                         builder.fadd(a, b, flags=FASTMATH_FLAGS),
                         builder.fsub(a, b, flags=FASTMATH_FLAGS),
                     )
             h *= 2
-        return pack(builder, made)
+        return pack(builder, output)
 
     return tile(tile), generate
 
@@ -72,15 +72,15 @@ def transform_rows(typing, tile):  # type: ignore[no-untyped-def]
     """H of each row's numbers in a vector: number i becomes v[i ^ h] + s_i v[i], where s_i is -1 if i has the bit h."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        made, h = unpack(builder, tile, arguments[0]), 1
+        output, h = unpack(builder, tile, arguments[0]), 1
         while h < LANES_PER_ROW:
-            sign = ir.Constant(made[0].type, [-1.0 if i & h else 1.0 for i in range(SIMD_WIDTH)])
+            sign = ir.Constant(output[0].type, [-1.0 if i & h else 1.0 for i in range(SIMD_WIDTH)])
             swap = [i ^ h for i in range(SIMD_WIDTH)]
-            for k, v in enumerate(made):
+            for k, v in enumerate(output):
                 kept = builder.fmul(v, sign, flags=FASTMATH_FLAGS)
-                made[k] = builder.fadd(kept, shuffle(builder, v, v, swap), flags=FASTMATH_FLAGS)
+                output[k] = builder.fadd(kept, shuffle(builder, v, v, swap), flags=FASTMATH_FLAGS)
             h *= 2
-        return pack(builder, made)
+        return pack(builder, output)
 
     return tile(tile), generate
 

@@ -70,13 +70,13 @@ def _total(x):  # type: ignore[no-untyped-def]
 @jit(FMA_REASSOC)
 def _rows_with_large_sums(X, largest):  # type: ignore[no-untyped-def]
     """Rows whose sum is not finite: those that hold NaN or infinity, and perhaps some that overflow."""
-    found = np.zeros(len(X), np.bool_)
+    result = np.zeros(len(X), np.bool_)
     for i in range(len(X)):
         total = X.dtype.type(0.0)
         for j in range(X.shape[1]):
             total += X[i, j]
-        found[i] = not (abs(total) <= largest)  # isfinite is x - x == 0, which reassociation would fold
-    return found
+        result[i] = not (abs(total) <= largest)  # isfinite is x - x == 0, which reassociation would fold
+    return result
 
 
 def count_outside(points: F32, offsets: I64, low: F32, high: F32) -> I64:
@@ -321,8 +321,8 @@ def _fill_two(x, y, first, second, out, j):  # type: ignore[no-untyped-def]
 def run_starts(values: Array) -> I64:
     """The rows of (n,) whose value is not that of the row before; the first is one, and NaN is like no other."""
     starts = np.empty(len(values), np.int64)
-    found: I64 = starts[: _run_starts(read_only(values), starts)].copy()
-    return found
+    result: I64 = starts[: _run_starts(read_only(values), starts)].copy()
+    return result
 
 
 @jit()
@@ -343,10 +343,10 @@ def cell_means(x: F64, size: int, weights: F64) -> tuple[F64, F64]:
     if len(x) <= size:
         return x, weights
     orders = np.argsort(np.ascontiguousarray(x.T), axis=1, kind="stable")
-    found: tuple[F64, F64] = _halve_regions(
+    result: tuple[F64, F64] = _halve_regions(
         np.ascontiguousarray(x, np.float64), weights, orders, int(np.log2(size))
     )
-    return found
+    return result
 
 
 @jit()

@@ -96,15 +96,15 @@ def is_blas_deterministic(k: int, m: int) -> bool:
     """Return whether equal rows give equal bits in tiles of several heights and for half of the columns."""
     rng = np.random.default_rng(0)
     row, B = rng.standard_normal(k).astype(np.float32), rng.standard_normal((k, m)).astype(np.float32)
-    made = [np.empty((n, m), np.float32) for n in TRIAL_ROWS]
-    for out in made:
+    output = [np.empty((n, m), np.float32) for n in TRIAL_ROWS]
+    for out in output:
         _multiply_slices(np.ascontiguousarray(np.broadcast_to(row, (len(out), k))), B, out)
     half = np.empty((TILE_ROWS, m // 2), np.float32)
     _multiply_slices(
         np.ascontiguousarray(np.broadcast_to(row, (TILE_ROWS, k))), np.ascontiguousarray(B[:, : m // 2]), half
     )
-    first = made[0][0]
-    return all(bool((out == first).all()) for out in made) and bool((half == first[: m // 2]).all())
+    first = output[0][0]
+    return all(bool((out == first).all()) for out in output) and bool((half == first[: m // 2]).all())
 
 
 class FloatFactor:
@@ -119,13 +119,13 @@ class FloatFactor:
         for start in range(0, full, TILE_ROWS):
             _multiply_slices(A[start : start + TILE_ROWS], self._B, out[start : start + TILE_ROWS])
         if full < len(A):
-            last, made = (
+            last, output = (
                 np.zeros((TILE_ROWS, A.shape[1]), np.float32),
                 np.empty((TILE_ROWS, out.shape[1]), np.float32),
             )
             last[: len(A) - full] = A[full:]
-            _multiply_slices(last, self._B, made)
-            out[full:] = made[: len(A) - full]
+            _multiply_slices(last, self._B, output)
+            out[full:] = output[: len(A) - full]
 
 
 def _multiply_slices(A: F32, B: F32, out: F32) -> None:

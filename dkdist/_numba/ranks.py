@@ -76,11 +76,11 @@ def rank_column(points, j, values, below, upto, out):  # type: ignore[no-untyped
 
 
 @jit()
-def rank_sets(points, offsets, drawn, drawn_offsets, weights, weighted, out):  # type: ignore[no-untyped-def]
+def rank_sets(points, offsets, sample, drawn_offsets, weights, weighted, out):  # type: ignore[no-untyped-def]
     """out = ranks of each point among those of its set that were drawn."""
     for s in range(len(offsets) - 1):
         for j in range(points.shape[1]):
-            x, mass = sorted_column(drawn, j, drawn_offsets[s], drawn_offsets[s + 1], weights, weighted)
+            x, mass = sorted_column(sample, j, drawn_offsets[s], drawn_offsets[s + 1], weights, weighted)
             values, below, upto = _knots(x, mass)
             for i in range(offsets[s], offsets[s + 1]):
                 out[i, j] = _rank(float(points[i, j]), values, below, upto)
@@ -124,8 +124,8 @@ class NeighbourTree:
 
     def counts(self, of: NeighbourTree, k: int) -> F64:
         """Points of another set in each point's ball, which reaches to its k-th neighbour in its own: (n,)."""
-        found = of.tree.query_ball_point(self.points, self.own_distances(k) * TIE_FACTOR, return_length=True)
-        return np.asarray(found, np.float64)
+        result = of.tree.query_ball_point(self.points, self.own_distances(k) * TIE_FACTOR, return_length=True)
+        return np.asarray(result, np.float64)
 
     @cached_property
     def least_distance(self) -> float:

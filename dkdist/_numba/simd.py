@@ -98,11 +98,11 @@ def _broadcast(builder: Any, number: Any, lanes: int) -> Any:
 def addresses(context: Any, builder: Any, kind: Any, run: Sequence[Any], n: int) -> list[Any]:
     """Where n numbers of a ``run`` (array, i, step) are: array[i], array[i + step], ..."""
     array, i, step = run
-    first, found = context.make_array(kind)(context, builder, array).data, []
+    first, result = context.make_array(kind)(context, builder, array).data, []
     for _ in range(n):
-        found.append(builder.gep(first, [i]))
+        result.append(builder.gep(first, [i]))
         i = builder.add(i, step)
-    return found
+    return result
 
 
 def load_vectors(builder: Any, addresses: Sequence[Any], lanes: int) -> list[Any]:
@@ -123,15 +123,15 @@ def store_vectors(builder: Any, vectors: Sequence[Any], addresses: Sequence[Any]
 @_literal_intrinsic
 def load(typing, array, i, step, n, lanes):  # type: ignore[no-untyped-def]
     """The n vectors that begin at array[i], array[i + step], ..."""
-    made = Tile(n.literal_value, lanes.literal_value, array.dtype)
+    output = Tile(n.literal_value, lanes.literal_value, array.dtype)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return pack(
             builder,
-            load_vectors(builder, addresses(context, builder, array, arguments[:3], made.n), made.lanes),
+            load_vectors(builder, addresses(context, builder, array, arguments[:3], output.n), output.lanes),
         )
 
-    return made(array, types.intp, types.intp, n, lanes), generate
+    return output(array, types.intp, types.intp, n, lanes), generate
 
 
 @_intrinsic
@@ -148,46 +148,46 @@ def load_like(typing, tile, array, i, step):  # type: ignore[no-untyped-def]
 @_literal_intrinsic
 def spread(typing, array, i, step, n, lanes):  # type: ignore[no-untyped-def]
     """n vectors, all lanes array[i], all lanes array[i + step], ..."""
-    made = Tile(n.literal_value, lanes.literal_value, array.dtype)
+    output = Tile(n.literal_value, lanes.literal_value, array.dtype)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        at = addresses(context, builder, array, arguments[:3], made.n)
-        return pack(builder, [_broadcast(builder, builder.load(address), made.lanes) for address in at])
+        at = addresses(context, builder, array, arguments[:3], output.n)
+        return pack(builder, [_broadcast(builder, builder.load(address), output.lanes) for address in at])
 
-    return made(array, types.intp, types.intp, n, lanes), generate
+    return output(array, types.intp, types.intp, n, lanes), generate
 
 
 @_literal_intrinsic
 def full(typing, number, n, lanes):  # type: ignore[no-untyped-def]
     """n vectors with all lanes one number."""
-    made = Tile(n.literal_value, lanes.literal_value, number)
+    output = Tile(n.literal_value, lanes.literal_value, number)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return pack(builder, [_broadcast(builder, arguments[0], made.lanes)] * made.n)
+        return pack(builder, [_broadcast(builder, arguments[0], output.lanes)] * output.n)
 
-    return made(number, n, lanes), generate
+    return output(number, n, lanes), generate
 
 
 @_literal_intrinsic
 def zeros(typing, n, lanes):  # type: ignore[no-untyped-def]
     """n vectors of zeros."""
-    made = Tile(n.literal_value, lanes.literal_value)
+    output = Tile(n.literal_value, lanes.literal_value)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return ir.Constant(ir.ArrayType(vector(made.lanes), made.n), None)
+        return ir.Constant(ir.ArrayType(vector(output.lanes), output.n), None)
 
-    return made(n, lanes), generate
+    return output(n, lanes), generate
 
 
 @_literal_intrinsic
 def ones(typing, n, lanes):  # type: ignore[no-untyped-def]
     """n vectors of ones."""
-    made = Tile(n.literal_value, lanes.literal_value)
+    output = Tile(n.literal_value, lanes.literal_value)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return pack(builder, [ir.Constant(vector(made.lanes), [1.0] * made.lanes)] * made.n)
+        return pack(builder, [ir.Constant(vector(output.lanes), [1.0] * output.lanes)] * output.n)
 
-    return made(n, lanes), generate
+    return output(n, lanes), generate
 
 
 @_intrinsic
@@ -321,17 +321,17 @@ ROWS_PER_VECTOR = SIMD_WIDTH // LANES_PER_ROW  # interleaved (tests/loops/test_v
 @_literal_intrinsic
 def load_repeated(typing, signs, i, n):  # type: ignore[no-untyped-def]
     """n vectors of the four numbers from signs[i], signs[i + 4], ... on, the same for every row."""
-    made = Tile(n.literal_value, SIMD_WIDTH)
+    output = Tile(n.literal_value, SIMD_WIDTH)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         step = ir.Constant(arguments[1].type, LANES_PER_ROW)
         fours = load_vectors(
-            builder, addresses(context, builder, signs, (*arguments[:2], step), made.n), LANES_PER_ROW
+            builder, addresses(context, builder, signs, (*arguments[:2], step), output.n), LANES_PER_ROW
         )
         lanes = [i % LANES_PER_ROW for i in range(SIMD_WIDTH)]
         return pack(builder, [shuffle(builder, four, four, lanes) for four in fours])
 
-    return made(signs, types.intp, n), generate
+    return output(signs, types.intp, n), generate
 
 
 @_intrinsic
@@ -339,17 +339,17 @@ def transposed(typing, tile):  # type: ignore[no-untyped-def]
     """Transpose blocks of four numbers of a tile (`ROWS_PER_VECTOR`, `SIMD_WIDTH`): block l of vector k <-> k of l."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        made, h = unpack(builder, tile, arguments[0]), 1
+        output, h = unpack(builder, tile, arguments[0]), 1
         while h < ROWS_PER_VECTOR:
             moved = [i ^ (h * LANES_PER_ROW) for i in range(SIMD_WIDTH)]
             left = [SIMD_WIDTH + moved[i] if i // LANES_PER_ROW & h else i for i in range(SIMD_WIDTH)]
             right = [SIMD_WIDTH + i if i // LANES_PER_ROW & h else moved[i] for i in range(SIMD_WIDTH)]
             for k in range(ROWS_PER_VECTOR):
                 if not k & h:
-                    a, b = made[k], made[k + h]
-                    made[k], made[k + h] = shuffle(builder, a, b, left), shuffle(builder, a, b, right)
+                    a, b = output[k], output[k + h]
+                    output[k], output[k + h] = shuffle(builder, a, b, left), shuffle(builder, a, b, right)
             h *= 2
-        return pack(builder, made)
+        return pack(builder, output)
 
     return tile(tile), generate
 
@@ -361,21 +361,21 @@ def gather_rows(typing, X, places, i, last, r):  # type: ignore[no-untyped-def]
     The tile has shape (`ROWS_PER_VECTOR`, `SIMD_WIDTH`).
     For places past the ``last`` one, that one.
     """
-    made = Tile(ROWS_PER_VECTOR, SIMD_WIDTH)
+    output = Tile(ROWS_PER_VECTOR, SIMD_WIDTH)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         table, which, first, end, column = arguments
         table = context.make_array(X)(context, builder, table)
         _, columns = cgutils.unpack_tuple(builder, table.shape)  # type: ignore[no-untyped-call]
-        which, found = context.make_array(places)(context, builder, which).data, []
+        which, result = context.make_array(places)(context, builder, which).data, []
         for k in range(ROWS_PER_VECTOR):
             here = builder.add(first, ir.Constant(first.type, k))
             here = builder.select(builder.icmp_signed("<", here, end), here, end)
             row = builder.mul(builder.load(builder.gep(which, [here])), columns)
-            found.append(builder.gep(table.data, [builder.add(row, column)]))
-        return pack(builder, load_vectors(builder, found, SIMD_WIDTH))
+            result.append(builder.gep(table.data, [builder.add(row, column)]))
+        return pack(builder, load_vectors(builder, result, SIMD_WIDTH))
 
-    return made(X, places, types.intp, types.intp, types.intp), generate
+    return output(X, places, types.intp, types.intp, types.intp), generate
 
 
 CACHE_LINE_FLOATS = 16  # 64 bytes (tests/loops/test_lines.py)

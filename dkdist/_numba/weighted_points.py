@@ -105,11 +105,11 @@ class WeightedPoints:
 
     def elsewhere(self, **how: Any) -> WeightedPoints:
         """The same weights at points that are moved otherwise: what is known of weights stays known."""
-        made = replace(self, **how)
-        made.__dict__.update(
+        output = replace(self, **how)
+        output.__dict__.update(
             (name, known) for name, known in self.__dict__.items() if name in WEIGHT_ATTRIBUTES
         )
-        return made
+        return output
 
     def column(self, j: int) -> F64:
         """Dimension j of all points: (n,)."""
@@ -151,13 +151,13 @@ class WeightedPoints:
 
     def at(self, index: I64) -> tuple[F64, F64]:
         """Points and weights of some rows, in this order."""
-        found, z = np.empty((len(index), self.d)), np.empty((len(index), self.channels))
+        result, z = np.empty((len(index), self.d)), np.empty((len(index), self.channels))
         for s, (first, end) in enumerate(zip(self.firsts[:-1], self.firsts[1:], strict=True)):
             own = np.flatnonzero((index >= first) & (index < end))
             rows, some = index[own] - first, np.empty((len(own), self.channels))
             self._weigh(s, rows, some)
-            found[own], z[own] = self.sets[s][rows], some
-        return self._moved(found), z
+            result[own], z[own] = self.sets[s][rows], some
+        return self._moved(result), z
 
     def moved(self, x: F64) -> F64:
         """Other points (m, d), or one (d,), moved and scaled as these are."""
@@ -215,11 +215,11 @@ class WeightedPoints:
     @cached_property
     def weight_range(self) -> WeightRange:
         """Of the weights of one set, without its sign."""
-        found = [
+        result = [
             WeightRange(int((w > 0).sum()), float(w.min()), float(w.max()))
             for w in (self.signs[0] * z for z in self._weight_tiles())
         ]
-        positive, least, most = zip(*found, strict=True)
+        positive, least, most = zip(*result, strict=True)
         return WeightRange(sum(positive), min(least), max(most))
 
     @cached_property

@@ -254,17 +254,17 @@ class SetClassifier(ClassifierMixin, SetLearner):
         super().check_loaded()
 
     def _learner(self, rows: Any, part: Any) -> IncrementalRidgeClassifier:
-        made = IncrementalRidgeClassifier(alphas=self._best.alpha, random_state=self._seed)
+        output = IncrementalRidgeClassifier(alphas=self._best.alpha, random_state=self._seed)
         if rows is not None:
-            return made.fit(rows, self._labels, sample_weight=self._weights)
-        made.coef_, made.intercept_, made.alpha_ = part.W, part.b, self._best.alpha
-        made.classes_, made.n_features_in_, made.calibration_ = (
+            return output.fit(rows, self._labels, sample_weight=self._weights)
+        output.coef_, output.intercept_, output.alpha_ = part.W, part.b, self._best.alpha
+        output.classes_, output.n_features_in_, output.calibration_ = (
             self.classes_,
             part.W.shape[1],
             self.calibration_,
         )
-        made.multilabel_ = False
-        return made
+        output.multilabel_ = False
+        return output
 
     def _scored_by(self, labels: NDArray[Any]) -> Any:
         """Return the score of predictions (n, t) for some sets."""

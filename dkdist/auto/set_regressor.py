@@ -110,13 +110,15 @@ class SetRegressor(RegressorMixin, SetLearner):
         return self
 
     def _learner(self, rows: Any, part: Any) -> IncrementalRidge:
-        made = IncrementalRidge(alphas=self._best.alpha, random_state=self._seed)
+        output = IncrementalRidge(alphas=self._best.alpha, random_state=self._seed)
         if rows is not None:
-            return made.fit(rows, self._targets, sample_weight=self._weights)
+            return output.fit(rows, self._targets, sample_weight=self._weights)
         coef, intercept = part.W * self.scale_[:, None], part.b * self.scale_ + self.mean_
-        made.coef_, made.intercept_ = (coef[0], float(intercept[0])) if self.single_ else (coef, intercept)
-        made.alpha_, made.n_features_in_ = self._best.alpha, part.W.shape[1]
-        return made
+        output.coef_, output.intercept_ = (
+            (coef[0], float(intercept[0])) if self.single_ else (coef, intercept)
+        )
+        output.alpha_, output.n_features_in_ = self._best.alpha, part.W.shape[1]
+        return output
 
     def _scored_by(self, columns: F64) -> Any:
         """Return the score of predictions (n, t) of standardised targets for some sets."""

@@ -18,10 +18,10 @@ MIN_EXPONENT = f32(-87.0)  # exp(-87.3) is 1.2e-38, the smallest normal float32 
 def fill_features(D, gamma, share, out):  # type: ignore[no-untyped-def]
     """out = share exp(-gamma D), for (n, R) float32 distances; 0 where it would be below 1e-38."""
     for i in range(len(D)):
-        row, made = D[i], out[i]
+        row, output = D[i], out[i]
         for j in range(len(row)):
             x = -gamma * row[j]
-            made[j] = share * exp(max(x, MIN_EXPONENT)) if x > MIN_EXPONENT else f32(0)
+            output[j] = share * exp(max(x, MIN_EXPONENT)) if x > MIN_EXPONENT else f32(0)
 
 
 @jit(FINITE_FMA)

@@ -256,10 +256,10 @@ class DistanceEmbedding(SetEmbedding):
             require_no_lengths(self.lengths)
             landmarks = user_landmarks(self.sampler, n_components, sets, distance, seed)
         R = n_components or DEFAULT_N_LANDMARKS if landmarks is None else len(landmarks)
-        found = self._summarize_fit_sets(sets, None)
-        require_units(distance, found)
+        result = self._summarize_fit_sets(sets, None)
+        require_units(distance, result)
         n_sampled = {"leverage": 2 * R, "supervised": max(MIN_CANDIDATES, 2 * R)}.get(sampler, R)
-        sample = sample_objects(sets, found.bad, n_sampled, seed, should_skip(self))
+        sample = sample_objects(sets, result.bad, n_sampled, seed, should_skip(self))
         capabilities(distance).validate_on(sample.sets[:N_VALIDATED_OBJECTS], sample.positions)
         T = target_matrix(sets, y) if sampler == "supervised" else None
         if landmarks is None:
@@ -277,7 +277,7 @@ class DistanceEmbedding(SetEmbedding):
             if scaling == "rows":
                 self.spec_ = with_unit_rows(self.spec_, D)
         if scaling == "columns":
-            self.spec_ = with_standardized_columns(self.spec_, sets, found.bad, should_skip(self))
+            self.spec_ = with_standardized_columns(self.spec_, sets, result.bad, should_skip(self))
         if scaling == "kernel":
             self.spec_ = with_nystroem_rows(self.spec_, landmarks)
         return self

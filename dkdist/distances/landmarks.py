@@ -44,8 +44,8 @@ class LandmarkSource(NamedTuple):
         taken = np.concatenate(parts)
         weights = None if self.sets.weights is None else self.sets.weights[taken]
         edges = offsets_of([len(part) for part in parts])
-        made = SampleSets(self.sets.relative[taken], edges, weights, self.sets.alphabet)
-        return self._there(made)
+        output = SampleSets(self.sets.relative[taken], edges, weights, self.sets.alphabet)
+        return self._there(output)
 
     def points(self, values: F64, lengths: I64) -> SampleSets:
         """Landmarks of real-valued points, which are counted from the origin of the data."""
@@ -56,9 +56,11 @@ class LandmarkSource(NamedTuple):
         x = self.sets.relative.astype(np.float64)
         return np.asarray(x.mean(axis=0) + (x.std(axis=0) if self.sigma is None else self.sigma) * steps)
 
-    def _there(self, made: SampleSets) -> SampleSets:
+    def _there(self, output: SampleSets) -> SampleSets:
         """The same points, counted from the origin of the data."""
-        return SampleSets._trusted(made.relative, made.offsets, made.weights, made.alphabet, self.sets.origin)
+        return SampleSets._trusted(
+            output.relative, output.offsets, output.weights, output.alphabet, self.sets.origin
+        )
 
 
 def offsets_of(lengths: I64 | list[int]) -> I64:

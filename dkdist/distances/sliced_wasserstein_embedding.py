@@ -47,15 +47,15 @@ def quantile_potentials(lines: F64, shares: F64, at: F64, gradient: F64) -> F64:
     """
     edges = _cell_edges(gradient.shape[1])
     widths = np.diff(edges)[:, None]
-    found = np.zeros((len(at), gradient.shape[2]))
+    result = np.zeros((len(at), gradient.shape[2]))
     for line, there, g in zip(lines.T, at.T, gradient, strict=True):
         order = np.argsort(line, kind="stable")
         knots = line[order][_quantile_positions(shares[order].cumsum(), edges)]
         rises = g / widths * np.diff(knots)[:, None]
         heights = np.concatenate([np.zeros((1, g.shape[1])), rises.cumsum(axis=0)])
         for k in range(g.shape[1]):
-            found[:, k] += np.interp(there, knots, heights[:, k])
-    return found
+            result[:, k] += np.interp(there, knots, heights[:, k])
+    return result
 
 
 def _cell_edges(n_quantiles: int) -> F64:
@@ -229,8 +229,8 @@ class SlicedWassersteinEmbedding(SetEmbedding):
         auto = isinstance(given, str) and check_choice("n_directions", given, ("auto",)) == "auto"
         L = 0 if auto else check_int("n_directions", given)
         sets, seed = check_sets(X), draw_seed(self.random_state)
-        found = self._summarize_fit_sets(sets, None)
-        mean, variance, _ = sample_moments(sets, found.bad)
+        result = self._summarize_fit_sets(sets, None)
+        mean, variance, _ = sample_moments(sets, result.bad)
         middle, spread = mean.mean(axis=0), np.sqrt(variance.mean(axis=0))
         unit = np.array([round_to_float32(s) if s > 0 else 1.0 for s in spread])
         centre = np.round(middle / unit, 3) * unit  # no more digits than are of use

@@ -175,10 +175,10 @@ class FeatureStore:
         sums = []
         for i, receipt in zip(blocks, get_bytes(store, [_receipt(i) for i in blocks]), strict=True):
             with as_format_error(f"the receipt of block {i} of {self.address.label}"):
-                found = json.loads(receipt or b"null")["crc32c"]
-                if receipt != self._receipt_of(i, found):
+                result = json.loads(receipt or b"null")["crc32c"]
+                if receipt != self._receipt_of(i, result):
                     raise ValueError("it was written for another block, or for other features")
-            sums.append(int(found))
+            sums.append(int(result))
         return sums
 
     def _array(self, store: Store, chunks: Store) -> zarr.Array[Any]:
@@ -188,22 +188,22 @@ class FeatureStore:
         if document is None:
             raise StoreFormatError(f"array 'features' of {label} has no metadata. {RESTORE_HINT}")
         array = array_of(chunks, "features", parse_array("features", document, label))
-        found = (array.shape, array.chunks, str(array.dtype))
+        result = (array.shape, array.chunks, str(array.dtype))
         expected = ((self.n_rows, self.n_columns), (self.block_rows, self.n_columns), "float32")
-        if found != expected:
+        if result != expected:
             raise StoreFormatError(
-                f"array 'features' of {label} is {found}, expected {expected}. {RESTORE_HINT}"
+                f"array 'features' of {label} is {result}, expected {expected}. {RESTORE_HINT}"
             )
         return array
 
     def _require_current(self, store: Store) -> None:
         """Refuse to go on if other features took this one's place; costs one small request."""
         (document,) = get_bytes(store, [DOCUMENT])
-        found = None if document is None else _parse(self.address, document)
-        if found is None or (found.generation, found.fingerprint) != (self.generation, self.fingerprint):
+        result = None if document is None else _parse(self.address, document)
+        if result is None or (result.generation, result.fingerprint) != (self.generation, self.fingerprint):
             raise StoreFormatError(
                 f"{self.address.label} was replaced: these features are of generation {self.generation} and "
-                f"{'nothing' if found is None else f'generation {found.generation}'} is there now. Open it again"
+                f"{'nothing' if result is None else f'generation {result.generation}'} is there now. Open it again"
             )
 
     def _write_attrs(self, store: Store) -> None:

@@ -190,10 +190,10 @@ def _outlines(read: Any, sources: Sequence[Any], verbose: bool) -> list[Outline]
     step = int(np.clip(len(sources) // (PARTS_PER_THREAD * resources().all_threads), 1, MAX_SOURCES_PER_TASK))
     groups = [sources[i : i + step] for i in range(0, len(sources), step)]
     with closing(Progress(len(groups), "import: outlines", show=verbose)) as progress:
-        found = map_pieces(
+        result = map_pieces(
             partial(_outlined, read), list(enumerate(groups)), label="outline", progress=progress
         )
-    return [outline for group in found for outline in group]
+    return [outline for group in result for outline in group]
 
 
 def _outlined(read: Any, group: tuple[int, Sequence[Any]]) -> list[Outline]:

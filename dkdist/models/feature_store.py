@@ -110,24 +110,24 @@ def open_features(store: Any) -> DaskArray:
     >>> dk.open_features(folder + "/features.zarr").shape
     (6, 2)
     """
-    found, label = find_features(store), as_location(store).label
-    if found is None:
+    result, label = find_features(store), as_location(store).label
+    if result is None:
         raise StoreFormatError(f"there are no features in {label}: write them with write_features")
-    if not found.complete:
+    if not result.complete:
         raise StoreFormatError(
-            f"the features in {label} are not complete ({len(found.missing_blocks())} of {found.n_blocks} blocks are "
+            f"the features in {label} are not complete ({len(result.missing_blocks())} of {result.n_blocks} blocks are "
             "missing): call write_features again with the same features, and it goes on where it stopped"
         )
-    found.require_ends()
-    return _lazy(found)
+    result.require_ends()
+    return _lazy(result)
 
 
 def _to_make(target: FeatureStore) -> list[int]:
     """The blocks that an earlier run did not write, or whose chunks are not what it wrote; reads the others."""
     missing = target.missing_blocks()
-    found = sorted(set(range(target.n_blocks)) - set(missing))
-    whole = map_pieces(target.is_whole, found, label="found_block") if found else []
-    return sorted([*missing, *(i for i, good in zip(found, whole, strict=True) if not good)])
+    result = sorted(set(range(target.n_blocks)) - set(missing))
+    whole = map_pieces(target.is_whole, result, label="found_block") if result else []
+    return sorted([*missing, *(i for i, good in zip(result, whole, strict=True) if not good)])
 
 
 def _write_block(target: FeatureStore, rows: Array, i: int) -> None:
@@ -147,19 +147,19 @@ def _target(
 ) -> FeatureStore:
     if overwrite:
         remove_features(store)
-    found, label = find_features(store), as_location(store).label
-    if found is None:
+    result, label = find_features(store), as_location(store).label
+    if result is None:
         return create_features(store, n_rows, n_columns, block_rows, fingerprint)
-    if found.fingerprint != fingerprint or (found.n_rows, found.block_rows) != (n_rows, block_rows):
+    if result.fingerprint != fingerprint or (result.n_rows, result.block_rows) != (n_rows, block_rows):
         raise ValueError(
-            f"{label} holds other features (found fingerprint {found.fingerprint!r}, expected {fingerprint!r}): they "
+            f"{label} holds other features (found fingerprint {result.fingerprint!r}, expected {fingerprint!r}): they "
             "come from another map, seed, source or block size. Choose another place, or pass overwrite=True"
         )
-    if found.complete:
+    if result.complete:
         raise FileExistsError(
             f"{label} already holds these features: open_features reads them, overwrite=True replaces them"
         )
-    return found
+    return result
 
 
 def _lazy(stored: FeatureStore) -> DaskArray:

@@ -286,7 +286,7 @@ def summarize_file(path: str | os.PathLike[str]) -> ModelSummary:
     """What a whole model file says of itself; ValueError for any other file, as `load_model` has it."""
     header, arrays = read_model_file(path)
     versions = header.get("saved_by")
-    told = isinstance(versions, dict) and all(type(one) is str for one in versions.values())
+    message = isinstance(versions, dict) and all(type(one) is str for one in versions.values())
     try:
         steps = [_step(name, described, arrays) for name, described in _named_steps(header["model"])]
     except (LookupError, TypeError, AttributeError, ValueError) as error:
@@ -294,7 +294,7 @@ def summarize_file(path: str | os.PathLike[str]) -> ModelSummary:
             f"{path} describes a model that this version of dkdist cannot read "
             f"({type(error).__name__}: {error}): look at it with the version that saved it"
         ) from error
-    return ModelSummary(header["version"], versions if told else None, steps)
+    return ModelSummary(header["version"], versions if message else None, steps)
 
 
 def _named_steps(described: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -302,7 +302,7 @@ def _named_steps(described: dict[str, Any]) -> list[tuple[str, Any]]:
     if described["estimator"] != "Pipeline":
         return [("", described)]
     pairs = [step["tuple"] for step in described["params"]["steps"]["list"]]
-    return [(str(name), made) for name, made in pairs]
+    return [(str(name), output) for name, output in pairs]
 
 
 def _step(name: str, described: Any, arrays: Arrays) -> StepSummary:

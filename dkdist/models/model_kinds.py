@@ -176,8 +176,8 @@ def _is_sgd_state(value: Any) -> bool:
     if type(objective) is not Objective or type(state) is not State or state.coef.ndim != 2:
         return False
     K, D = state.coef.shape
-    found = {name: array.shape for name, array in state.arrays().items()}
-    return objective.n_outputs == K and found == {
+    result = {name: array.shape for name, array in state.arrays().items()}
+    return objective.n_outputs == K and result == {
         "coef": (K, D), "mean_coef": (K, D), "intercept": (K,), "mean_intercept": (K,), "n_averaged": (), "sums": (4,)
     }  # fmt: skip
 
@@ -307,19 +307,19 @@ def require_steps(steps: Any) -> None:
             continue
         if i < len(steps) - 1 and not hasattr(step, "transform"):
             raise ModelContentError(f"step {name!r} is a {type(step).__name__}, which transforms nothing")
-        asked = getattr(step, "n_features_in_", None)
-        if before is not None and asked is not None and asked != before:
+        requested = getattr(step, "n_features_in_", None)
+        if before is not None and requested is not None and requested != before:
             raise ModelContentError(
-                f"step {name!r} takes {asked} features, but the one before it makes {before}"
+                f"step {name!r} takes {requested} features, but the one before it makes {before}"
             )
-        before = _n_out(step, asked)
+        before = _n_out(step, requested)
 
 
-def _n_out(step: Any, asked: int | None) -> int | None:
+def _n_out(step: Any, requested: int | None) -> int | None:
     """The number of features that a step makes, where it is known."""
     if hasattr(step, "spec_"):
         return int(step.spec_.n_features)
-    return asked if type(step).__name__ == "StandardScaler" else None
+    return requested if type(step).__name__ == "StandardScaler" else None
 
 
 def _is_step(step: Any) -> bool:

@@ -357,21 +357,21 @@ def _make_estimator(described: dict[str, Any], arrays: Arrays) -> Any:
     require_fitted_attributes(kind, fitted)
     if "spec_" in fitted:
         require_working(name, fitted["spec_"])
-    made = kind(**params)
-    vars(made).update(fitted)
-    if fitted and hasattr(made, "check_loaded"):
-        made.check_loaded()
-    return made
+    output = kind(**params)
+    vars(output).update(fitted)
+    if fitted and hasattr(output, "check_loaded"):
+        output.check_loaded()
+    return output
 
 
 def _make_record(described: dict[str, Any], arrays: Arrays) -> Any:
     kind = _class(record_named, described["record"])
     if issubclass(kind, list):
-        made = kind(make(item, arrays) for item in described["items"])
+        output = kind(make(item, arrays) for item in described["items"])
     else:
-        made = kind(**_make_named(described["fields"], arrays))
-    require_record(made)
-    return made
+        output = kind(**_make_named(described["fields"], arrays))
+    require_record(output)
+    return output
 
 
 def _make_masked(described: dict[str, Any], arrays: Arrays) -> Any:
@@ -379,10 +379,10 @@ def _make_masked(described: dict[str, Any], arrays: Arrays) -> Any:
     data, mask = parts["data"], parts["mask"]
     if not isinstance(data, list) or not isinstance(mask, np.ndarray) or mask.shape != (len(data),):
         raise ModelContentError("a masked array is not a list of values and as many marks")
-    made = np.ma.MaskedArray(np.empty(len(data), dtype=object), mask=mask.astype(np.bool_))
-    for i in np.flatnonzero(~made.mask):
-        made[i] = data[i]
-    return made
+    output = np.ma.MaskedArray(np.empty(len(data), dtype=object), mask=mask.astype(np.bool_))
+    for i in np.flatnonzero(~output.mask):
+        output[i] = data[i]
+    return output
 
 
 def _make_number(described: dict[str, Any], arrays: Arrays) -> Any:
@@ -413,8 +413,8 @@ def _sets(
     points: Any, offsets: Any, weights: Any, alphabet: Any, origin: Any, names: Any = None
 ) -> SampleSets:
     checked = SampleSets(points, offsets, weights, alphabet, 0 * origin)  # points as they are kept
-    made = SampleSets._trusted(checked.relative, checked.offsets, checked.weights, alphabet, origin)
-    return made if names is None else made.labelled(names=names)
+    output = SampleSets._trusted(checked.relative, checked.offsets, checked.weights, alphabet, origin)
+    return output if names is None else output.labelled(names=names)
 
 
 def _make_named(described: dict[str, Any], arrays: Arrays) -> dict[str, Any]:

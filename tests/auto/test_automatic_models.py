@@ -85,11 +85,11 @@ def test_groups_and_weights_are_routed() -> None:
     with config_context(enable_metadata_routing=True):
         model = dk.SetClassifier(["means"], random_state=0).set_fit_request(groups=True, sample_weight=True)
         model.set_score_request(sample_weight=True)
-        found = cross_validate(
+        result = cross_validate(
             model, np.array(SETS), Y, cv=GroupKFold(2), params={"groups": groups, "sample_weight": np.ones(40)},
             return_estimator=True,
         )  # fmt: skip
-    for fold in found["estimator"]:
+    for fold in result["estimator"]:
         assert len(fold.judged_) == 20
         assert "5 outer folds" in fold.summary()  # five groups of four sets
 

@@ -20,15 +20,15 @@ def problem(n=60, m=6, t=2, seed=0):
 @pytest.fixture
 def grown(monkeypatch):
     """Models that were fitted by scikit-learn, with their rows and weights."""
-    found = []
+    result = []
     fit = ExtraTreeRegressor.fit
 
     def recording_fit(self, X, y, sample_weight=None, **how):
-        found.append((self, X, sample_weight))
+        result.append((self, X, sample_weight))
         return fit(self, X, y, sample_weight, **how)
 
     monkeypatch.setattr(ExtraTreeRegressor, "fit", recording_fit)
-    return found
+    return result
 
 
 @pytest.mark.parametrize("t", [1, 2])
@@ -125,7 +125,7 @@ def jumps_on_a_fine_path(trees, start, row, steps):
     """(m, t) jumps by feature, of the steps in which a single feature crosses; and the sum of all others."""
     s = np.linspace(0, 1, steps + 1)[:, None]
     path = start.astype(np.float64) + s * (row.astype(np.float64) - start)
-    found, rest = np.zeros((len(row), trees.value.shape[1])), 0.0
+    result, rest = np.zeros((len(row), trees.value.shape[1])), 0.0
     for root in trees.roots:
         previous = None
         for x in path:
@@ -140,11 +140,11 @@ def jumps_on_a_fine_path(trees, start, row, steps):
                 changed = [n for n in tests if n in previous[1] and tests[n] != previous[1][n]]
                 crossed = {tests[n][0] for n in changed}
                 if len(crossed) == 1:
-                    found[crossed.pop()] += jump
+                    result[crossed.pop()] += jump
                 else:
                     rest += np.abs(jump).max()
             previous = node, tests
-    return found / len(trees.roots), rest
+    return result / len(trees.roots), rest
 
 
 @pytest.mark.parametrize("pair", [(0, 1), (2, 3), (5, 40)])
@@ -152,10 +152,10 @@ def test_path_gradients_are_the_jumps_of_a_fine_path(pair):
     X, y = problem(n=40, m=4)
     trees, _ = fit_bagged_trees(X, y, np.ones(40), None, 0, n_trees=5)
     start, row = X[pair[0]], X[pair[1] - 1]
-    found = trees.path_gradient(start, row) * (row.astype(np.float64) - start)[:, None]
+    result = trees.path_gradient(start, row) * (row.astype(np.float64) - start)[:, None]
     expected, rest = jumps_on_a_fine_path(trees, start, row, 10_000)
     assert rest == 0
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(result, expected, atol=1e-12)
 
 
 def test_path_gradients_add_up_to_the_difference():
@@ -197,8 +197,8 @@ def stumps(*nodes):
 def test_path_gradients_of_stumps(start, row, expected):
     """Feature 0 jumps by 6 above 1, feature 1 by 4 above 3; values at a threshold belong to its left side."""
     trees = stumps((0, 1.0, 0.0, 6.0), (1, 3.0, 0.0, 4.0))
-    found = trees.path_gradient(np.array(start, np.float32), np.array(row, np.float32))
-    np.testing.assert_allclose(found[:, 0], expected)
+    result = trees.path_gradient(np.array(start, np.float32), np.array(row, np.float32))
+    np.testing.assert_allclose(result[:, 0], expected)
 
 
 def test_both_ends_on_thresholds_of_nested_nodes():

@@ -73,28 +73,28 @@ class Evaluation:
 @pytest.fixture
 def alphas(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The penalties in the order of the solutions."""
-    made: list[float] = []
+    output: list[float] = []
 
     def left_out(K: Any, y: Any, weights: Any, alpha: float, folds: Any) -> tuple[Any, Any]:
-        made.append(alpha)
+        output.append(alpha)
         return np.full((1, 4, 1), np.log(alpha)), np.zeros((4, 1))
 
     monkeypatch.setattr(trials, "cross_validated_values", left_out)
-    return made
+    return output
 
 
 def view() -> Any:
     rows = np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32)
-    return SimpleNamespace(entry=SimpleNamespace(tree_seed=None), leaf=0, of=lambda given: [rows])
+    return SimpleNamespace(entry=SimpleNamespace(tree_seed=None), leaf=0, of=lambda value: [rows])
 
 
 def test_the_search_for_a_penalty_starts_in_the_middle_and_ends_between_worse_ones(
     alphas: list[float],
 ) -> None:
     best: Any = Evaluation(1.0)
-    found = _evaluate_view(view(), {}, best)
+    result = _evaluate_view(view(), {}, best)
     middle = sorted(PENALTIES).index(1.0)
-    for i, trial in enumerate(found):
+    for i, trial in enumerate(result):
         assert trial.alpha == 1.0
         assert trial.n_penalties == 3  # the best one and both neighbours: the start is the middle
         assert set(alphas[3 * i : 3 * i + 3]) == set(PENALTIES[middle - 1 : middle + 2])
@@ -103,10 +103,10 @@ def test_the_search_for_a_penalty_starts_in_the_middle_and_ends_between_worse_on
 def test_penalties_of_a_further_round_are_multiples_of_the_earlier_best(alphas: list[float]) -> None:
     earlier = Trial(view(), RowKernel(1.0), 50.0, np.empty(0), np.empty(0), 0.0, 0.0)
     best: Any = Evaluation(15.0)
-    (found,) = evaluate_round(
+    (result,) = evaluate_round(
         [Survivor(earlier.view, (earlier,), True)], {}, best, Budget.from_value(None), (0.1, 0.3, 1.0, 3.0)
     )
-    assert found.alpha == pytest.approx(15.0)
+    assert result.alpha == pytest.approx(15.0)
     np.testing.assert_allclose(sorted(alphas), [5, 15, 50, 150])
 
 
@@ -114,7 +114,7 @@ def test_rows_of_a_further_round_take_the_time_of_those_that_it_added(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A clock that advances 3 s for each added row, and by 1,000 s before."""
-    clock, made = [1000.0], list[BudgetPlanner]()
+    clock, output = [1000.0], list[BudgetPlanner]()
     monkeypatch.setattr(budgets, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
     monkeypatch.setattr(trials, "FIRST_ROUND_SETS", 20)
     monkeypatch.setattr(trials, "SECOND_ROUND_SETS", 10**9)
@@ -124,8 +124,8 @@ def test_rows_of_a_further_round_take_the_time_of_those_that_it_added(
         return more_rows(views, sets, tried, rows, known, leaves)
 
     def final_fit(*args: Any) -> BudgetPlanner:
-        made.append(BudgetPlanner(*args))
-        return made[-1]
+        output.append(BudgetPlanner(*args))
+        return output[-1]
 
     more_rows = choosing.extend_rows
     monkeypatch.setattr(choosing, "extend_rows", rows_of)
@@ -137,8 +137,8 @@ def test_rows_of_a_further_round_take_the_time_of_those_that_it_added(
     budget = Budget.from_value(None)
     clock[0] += 1000.0
     choosing.select_model(data, ["means"], budget)
-    assert [one.n_tried for one in made] == [20, 40]
-    assert made[1].row_seconds == pytest.approx(3.0 * 40)
+    assert [one.n_tried for one in output] == [20, 40]
+    assert output[1].row_seconds == pytest.approx(3.0 * 40)
 
 
 def test_penalties_are_decades_from_a_thousandth_to_a_hundred() -> None:

@@ -24,10 +24,10 @@ def trial(*errors: float) -> Trial:
 def test_weights_are_shares_of_the_selections() -> None:
     """Loss of w a + (1 - w) b with a = (1, 0), b = (-2, 0): (3 w - 2)^2 / 2, which is 0 at w = 2 / 3."""
     a, b = trial(1, 0), trial(-2, 0)
-    found = best_average([a, b], ZERO)  # a: 1/2; a + b: 1/8; a + b + a: 0
-    assert found.members == (a, b)
-    assert found.shares == pytest.approx((2 / 3, 1 / 3))
-    np.testing.assert_allclose(found.values, 0, atol=1e-15)
+    result = best_average([a, b], ZERO)  # a: 1/2; a + b: 1/8; a + b + a: 0
+    assert result.members == (a, b)
+    assert result.shares == pytest.approx((2 / 3, 1 / 3))
+    np.testing.assert_allclose(result.values, 0, atol=1e-15)
 
 
 @pytest.mark.parametrize("gain", [0.5 * MIN_RELATIVE_GAIN, 2 * MIN_RELATIVE_GAIN])
@@ -37,12 +37,12 @@ def test_a_member_joins_only_for_the_minimum_gain(gain: float) -> None:
     s = float(np.sqrt(4 * (1 - gain) - (1 - c) ** 2))
     a, b = trial(1, 0), trial(-c, s)
     assert ZERO.loss((a.values + b.values) / 2) == pytest.approx((1 - gain) * a.loss)
-    found = best_average([a, b], ZERO)
+    result = best_average([a, b], ZERO)
     if gain < MIN_RELATIVE_GAIN:
-        assert found.members == (a,)
-        assert found.shares == (1.0,)
+        assert result.members == (a,)
+        assert result.shares == (1.0,)
     else:
-        assert found.members[:2] == (a, b)
+        assert result.members[:2] == (a, b)
 
 
 def test_the_minimum_gain_of_a_negative_loss_lowers_it() -> None:

@@ -31,19 +31,19 @@ def test_log_losses_are_those_of_the_best_scale(t: int) -> None:
     weights = RNG.uniform(0.5, 1.5, N)
     logits = np.concatenate([-values, values], axis=2) if t == 1 else values
     K = logits.shape[2]
-    wanted = np.full((N, K), 1 / (N + 2) / (K - 1))
-    wanted[np.arange(N), classes] = 1 - 1 / (N + 2)
+    requested = np.full((N, K), 1 / (N + 2) / (K - 1))
+    requested[np.arange(N), classes] = 1 - 1 / (N + 2)
 
     def losses(beta: float) -> np.ndarray:
-        return np.asarray(-(wanted * log_softmax(beta * logits, axis=2)).sum(axis=2))
+        return np.asarray(-(requested * log_softmax(beta * logits, axis=2)).sum(axis=2))
 
     best = minimize_scalar(
         lambda beta: float((losses(beta) @ weights).sum()), bounds=(0, 50), method="bounded"
     )
     # a beta that is off by a thousandth moves each loss by some thousandth of its logits, the mean by its square
-    found = log_losses(values, classes, weights)
-    np.testing.assert_allclose(found, losses(best.x).mean(axis=0), atol=1e-3)
-    assert found @ weights == pytest.approx(losses(best.x).mean(axis=0) @ weights, rel=1e-6)
+    result = log_losses(values, classes, weights)
+    np.testing.assert_allclose(result, losses(best.x).mean(axis=0), atol=1e-3)
+    assert result @ weights == pytest.approx(losses(best.x).mean(axis=0) @ weights, rel=1e-6)
 
 
 @pytest.mark.parametrize("t", [1, 4])
@@ -56,10 +56,10 @@ def test_the_unit_of_decision_values_does_not_count(t: int) -> None:
 def test_classes_that_nothing_confuses_have_finite_losses() -> None:
     classes = np.arange(N) % 3
     values = np.where(np.arange(3) == classes[:, None], 1e3, -1e3)[None].astype(float)
-    found = log_losses(values, classes, np.ones(N))
-    assert np.isfinite(found).all()
+    result = log_losses(values, classes, np.ones(N))
+    assert np.isfinite(result).all()
     assert np.isfinite(log_losses(-values, classes, np.ones(N))).all()
-    assert found.max() < 0.05
+    assert result.max() < 0.05
 
 
 def test_numbers_have_squared_errors_and_chance_is_no_difference() -> None:

@@ -44,9 +44,9 @@ def test_few_members_are_joined_by_widths_between_those_that_were_tried() -> Non
     kernels = RowKernel(4.0), RowKernel(None), RowKernel(1.0)
     members = tuple(replace(t, kernel=k) for t, k in zip(tried.members, kernels, strict=True))
     wide = replace(tried, members=members).widen(6)
-    found = [t.kernel.sigma for t in wide.members]
-    assert found[:3] == [4.0, None, 1.0]
-    np.testing.assert_allclose(found[3:], [8**0.5, 32**0.5, 0.5**0.5])
+    result = [t.kernel.sigma for t in wide.members]
+    assert result[:3] == [4.0, None, 1.0]
+    np.testing.assert_allclose(result[3:], [8**0.5, 32**0.5, 0.5**0.5])
     assert wide.shares == (*SHARES, 0.0, 0.0, 0.0)
     np.testing.assert_allclose(wide.take_first(5).shares, (*SHARES, 0.0, 0.0))
     assert len(wide.widen(4).members) == 6  # nothing is taken away
@@ -98,5 +98,5 @@ def test_a_budget_that_is_large_enough_changes_nothing() -> None:
     rng = np.random.default_rng(0)
     y = np.arange(60) % 2
     sets = [rng.normal(0, 1 + c, (20, 2)) for c in y]
-    given = [dk.SetClassifier(["moments"], budget=b, random_state=0).fit(sets, y) for b in (None, 600)]
-    np.testing.assert_array_equal(*(model.decision_function(sets) for model in given))
+    value = [dk.SetClassifier(["moments"], budget=b, random_state=0).fit(sets, y) for b in (None, 600)]
+    np.testing.assert_array_equal(*(model.decision_function(sets) for model in value))

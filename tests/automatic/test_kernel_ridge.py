@@ -47,7 +47,7 @@ def test_a_weight_is_a_row_repeated() -> None:
 
 
 def test_rows_left_out_are_predicted_by_the_others() -> None:
-    found, a = cross_validated_values(
+    result, a = cross_validated_values(
         K, Y, W, 0.3, folds_by_length([FOLDS, [np.array([i]) for i in range(60)]])
     )
     np.testing.assert_allclose(a, duals(K, Y, W, 0.3), rtol=1e-6, atol=1e-8)
@@ -56,7 +56,7 @@ def test_rows_left_out_are_predicted_by_the_others() -> None:
             rest = np.setdiff1d(np.arange(60), fold)
             a = duals(K[np.ix_(rest, rest)], Y[rest], W[rest], 0.3)
             np.testing.assert_allclose(
-                found[r, fold], (K[np.ix_(fold, rest)] + INTERCEPT_KERNEL) @ a, atol=1e-6
+                result[r, fold], (K[np.ix_(fold, rest)] + INTERCEPT_KERNEL) @ a, atol=1e-6
             )
 
 
@@ -70,11 +70,11 @@ def test_distances_are_those_of_scikit_learn() -> None:
 def test_rows_are_compared_in_float32_and_equal_ones_are_equal() -> None:
     rows = (A + 100).astype(np.float32)
     rows[7] = rows[3]
-    (found,) = PairwiseRows([rows]).matrices([RowKernel(1.0)])
+    (result,) = PairwiseRows([rows]).matrices([RowKernel(1.0)])
     # 5 products of float32 about the mean, 6e-8 each, of squared lengths up to 30
-    np.testing.assert_allclose(found, rbf_kernel(rows.astype(np.float64), gamma=0.5), rtol=0, atol=1e-5)
-    assert found[3, 7] == found[7, 3] == 1
-    np.testing.assert_array_equal(np.diag(found), 1)
+    np.testing.assert_allclose(result, rbf_kernel(rows.astype(np.float64), gamma=0.5), rtol=0, atol=1e-5)
+    assert result[3, 7] == result[7, 3] == 1
+    np.testing.assert_array_equal(np.diag(result), 1)
 
 
 @pytest.mark.parametrize("images", [1, 3])

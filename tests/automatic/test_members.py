@@ -43,13 +43,13 @@ def test_gradients_over_a_path_are_differences_of_values(member: Member) -> None
     """One start for each output; the product of its gradient and the path is the difference of that output."""
     no_map: Any = SimpleNamespace()
     term, row, starts = MachineTerm(Node(no_map, (), 0), [member], 2), X[0], X[1:]
-    found = term.gradient(row, starts)
-    assert found is not None
+    result = term.gradient(row, starts)
+    assert result is not None
     values = member.values(X)
     for j in range(2):
         path = row.astype(float) - starts[j]
         # constants of 1e3 times the duals cancel in differences: 1e-16 times 1e3
-        assert path @ found[:, j] == pytest.approx(values[0, j] - values[1 + j, j], abs=1e-6)
+        assert path @ result[:, j] == pytest.approx(values[0, j] - values[1 + j, j], abs=1e-6)
 
 
 def test_weights_may_be_zero_but_not_negative_or_all_zero() -> None:

@@ -49,10 +49,10 @@ def test_pairs_that_tell_classes_apart_are_found(family: str, turned: bool, tmp_
 def test_without_pairs_there_are_no_candidates_of_them() -> None:
     rng, y = np.random.default_rng(0), np.arange(60) % 2
     sets = [rng.normal(c, 1, (20, 8)) for c in y]
-    told = names(dk.SetClassifier(["pairs", "components"], random_state=0).fit(sets, y))
-    assert [name for name in told if "Hellinger" in name] == [
+    message = names(dk.SetClassifier(["pairs", "components"], random_state=0).fit(sets, y))
+    assert [name for name in message if "Hellinger" in name] == [
         "Hellinger of principal components, bandwidth 0.12"
     ]
     few = [x[:, :4] for x in sets]
-    told = names(dk.SetClassifier(["pairs", "components"], random_state=0).fit(few, y))
-    assert not any("Hellinger" in name for name in told)
+    message = names(dk.SetClassifier(["pairs", "components"], random_state=0).fit(few, y))
+    assert not any("Hellinger" in name for name in message)

@@ -20,8 +20,8 @@ def sets_of(*shape: int) -> dk.SampleSets:
 @pytest.mark.parametrize("d", [1, 4])
 def test_kernel_means_are_half_once_and_twice_as_wide_as_standardised_points(d: int) -> None:
     """Standardised points of d dimensions have norms of about sqrt(d)."""
-    found = [entry.embedding.sigma for entry in of_family(sets_of(5, 8, d), "kernel-mean")]  # type: ignore[union-attr]
-    np.testing.assert_allclose(found, [np.sqrt(d) / 2, np.sqrt(d), 2 * np.sqrt(d)])
+    result = [entry.embedding.sigma for entry in of_family(sets_of(5, 8, d), "kernel-mean")]  # type: ignore[union-attr]
+    np.testing.assert_allclose(result, [np.sqrt(d) / 2, np.sqrt(d), 2 * np.sqrt(d)])
 
 
 def test_serial_correlation_is_that_of_neighbours_within_sets() -> None:
@@ -45,5 +45,5 @@ def test_series_are_compared_by_warping_and_loose_points_are_not() -> None:
 @pytest.mark.parametrize(("d", "names"), [(128, ["means", "moments"]), (129, ["means"])])
 def test_products_are_of_up_to_128_dimensions(d: int, names: list[str]) -> None:
     sets = sets_of(4, 3, d)
-    found = [name for name in ("means", "moments") for _ in of_family(sets, name)]
-    assert found == names
+    result = [name for name in ("means", "moments") for _ in of_family(sets, name)]
+    assert result == names

@@ -29,8 +29,8 @@ def trial(noise: Any, family: str, baseline: bool = False) -> Trial:
 
 def kept(trials: list[Trial], again: int = 0) -> dict[str, bool]:
     """Families that are tried again, and whether their views may lead."""
-    found = select_survivors(sorted(trials, key=lambda t: t.loss), TRUTH, HALVING_ROUNDS[again])
-    return {one.view.entry.family: one.is_leading for one in found}
+    result = select_survivors(sorted(trials, key=lambda t: t.loss), TRUTH, HALVING_ROUNDS[again])
+    return {one.view.entry.family: one.is_leading for one in result}
 
 
 def test_rounds_double_and_end_with_all_rows() -> None:
@@ -51,9 +51,9 @@ def test_views_of_one_family_are_few_and_those_first_that_add_most() -> None:
     best = trial(NOISE[0], "one")
     less, more = trial(1.6 * NOISE[1], "two"), trial(1.2 * NOISE[2], "two")
     for again, n in ((0, 3), (1, 2)):
-        found = select_survivors([best, more, less], TRUTH, HALVING_ROUNDS[again])
-        assert sum(one.is_leading for one in found) == n
-        assert [one.trials[0] is t for one, t in zip(found, (best, more), strict=False)] == [True, True]
+        result = select_survivors([best, more, less], TRUTH, HALVING_ROUNDS[again])
+        assert sum(one.is_leading for one in result) == n
+        assert [one.trials[0] is t for one, t in zip(result, (best, more), strict=False)] == [True, True]
 
 
 def test_a_sample_has_no_set_twice():

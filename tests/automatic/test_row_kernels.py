@@ -28,13 +28,13 @@ def test_values_follow_from_the_formulas() -> None:
 def test_gradients_are_central_differences(kernel: RowKernel, images: np.ndarray) -> None:
     h = 1e-5  # truncation h^2, rounding 1e-16 / h: both below 1e-9
     steps = h * np.eye(4)
-    ahead, back = (kernel.of(X[0] + sign * steps, images, CENTRE) @ DUALS for sign in (1, -1))
-    expected = (ahead - back) / (2 * h)
+    ahead, restored = (kernel.of(X[0] + sign * steps, images, CENTRE) @ DUALS for sign in (1, -1))
+    expected = (ahead - restored) / (2 * h)
     np.testing.assert_allclose(kernel.gradient(X[0], images, DUALS, CENTRE), expected, atol=1e-8)
 
 
 def test_widths_are_multiples_of_the_median_distance_of_rows_that_differ() -> None:
     """Four rows of which three are equal: the distances are 0, 0, 0, 5, 5, 5."""
     rows = np.array([[0.0, 0.0]] * 3 + [[3.0, 4.0]], np.float32)
-    found = [kernel.sigma for kernel in PairwiseRows([rows]).kernels() if kernel.sigma is not None]
-    np.testing.assert_allclose(found, [5 * width for width in WIDTH_FACTORS], rtol=1e-6)
+    result = [kernel.sigma for kernel in PairwiseRows([rows]).kernels() if kernel.sigma is not None]
+    np.testing.assert_allclose(result, [5 * width for width in WIDTH_FACTORS], rtol=1e-6)

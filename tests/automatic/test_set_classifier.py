@@ -127,11 +127,11 @@ def test_every_class_is_covered_by_itself_if_asked() -> None:
 def test_dimensions_sum_to_the_lead_over_sets_that_are_kept() -> None:
     sets = [x[:20] for x in SETS]  # as many points each: the background is drawn as it is
     model = dk.SetClassifier(QUICK, random_state=0).fit(sets[:60], Y[:60])
-    found = model.explain(sets[60:63], by="dimension")
-    assert found.shape == (3, 2, 3)
+    result = model.explain(sets[60:63], by="dimension")
+    assert result.shape == (3, 2, 3)
     lead = model.decision_function(sets[60:63]) - model.decision_function(model.background_).mean(axis=0)
-    np.testing.assert_allclose(found.sum(axis=1), lead, atol=1e-4)
-    np.testing.assert_array_equal(dk.explain(model, sets[60:63], by="dimension"), found)
+    np.testing.assert_allclose(result.sum(axis=1), lead, atol=1e-4)
+    np.testing.assert_array_equal(dk.explain(model, sets[60:63], by="dimension"), result)
 
 
 def test_a_regressor_says_which_dimension_and_where() -> None:
@@ -172,9 +172,9 @@ def test_points_that_make_a_class_are_found_and_contributions_sum(
     model = dk.SetClassifier(QUICK, random_state=0).fit(train, y)
     assert any(hasattr(part, "W") for part in model.machine_.parts) == streamed
     test = [planted(i) for i in range(101, 121, 2)]
-    found = model.explain(test)
-    np.testing.assert_allclose([c.sum() for c in found], model.decision_function(test), atol=1e-4)
-    auc = [roc_auc_score(np.arange(60) >= 57, c) for c in found]
+    result = model.explain(test)
+    np.testing.assert_allclose([c.sum() for c in result], model.decision_function(test), atol=1e-4)
+    auc = [roc_auc_score(np.arange(60) >= 57, c) for c in result]
     assert np.mean(auc) > 0.95
 
 
@@ -346,9 +346,9 @@ def test_bad_input_is_refused_by_name(change: dict[str, Any], words: str) -> Non
     named = {"candidates": ["means"]} | {
         k: v for k, v in change.items() if k in ("candidates", "budget", "cv")
     }
-    given = {"y": Y[:60]} | {k: v for k, v in change.items() if k not in named}
+    options = {"y": Y[:60]} | {k: v for k, v in change.items() if k not in named}
     with pytest.raises(ValueError, match=words):
-        dk.SetClassifier(**named).fit(SETS[:60], **given)
+        dk.SetClassifier(**named).fit(SETS[:60], **options)
 
 
 @pytest.mark.parametrize(

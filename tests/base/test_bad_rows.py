@@ -83,9 +83,9 @@ def test_rows_are_refused_by_default_and_listed_when_they_are_skipped(learner: A
             clone(learner).fit(X, y)
         with pytest.warns(
             UserWarning, match=r"12 of 700 rows of X .* \(see skipped_\): 0, 33, .* 511, \.\.\."
-        ) as told:
+        ) as message:
             fitted = skipping(learner).fit(X, y)
-        assert len(told) == 1
+        assert len(message) == 1
         assert fitted.skipped_.dtype == np.int64
         np.testing.assert_array_equal(fitted.skipped_, BAD)
 
@@ -158,29 +158,29 @@ def test_descent_is_that_of_the_batches_without_the_rows(monkeypatch: Any, n_lan
         (forms("f4")[0], CLEAN.astype("f4")),
         (forms("f4")[1], da.from_array(CLEAN.astype("f4"), (40, D))),
     ):
-        found = skipping(model).fit(X, y)
+        result = skipping(model).fit(X, y)
         with monkeypatch.context() as patch:
             for module in (dkdist.linear.epochs, dkdist.linear.sgd_steps):
                 patch.setattr(module, "prepare", prepare_without_bad_rows)
             expected = clone(model).fit(clean, y)
         for name in ("coef_", "intercept_", "loss_curve_", "validation_loss_curve_"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-        assert np.isfinite([found.loss_curve_, found.validation_loss_curve_]).all()
-        assert not np.array_equal(found.coef_, clone(model).fit(clean, y).coef_)
+            np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
+        assert np.isfinite([result.loss_curve_, result.validation_loss_curve_]).all()
+        assert not np.array_equal(result.coef_, clone(model).fit(clean, y).coef_)
 
 
 @left_out
 def test_the_step_is_that_of_the_rows_that_are_left() -> None:
     X = spoilt("f4")
-    found = skipping(dk.IncrementalSGDRegressor(random_state=0)).fit(X, Y[:, 0])
-    assert found.eta0_ == step_size("squared_error", CLEAN[GOOD].astype("f4"))
+    result = skipping(dk.IncrementalSGDRegressor(random_state=0)).fit(X, Y[:, 0])
+    assert result.eta0_ == step_size("squared_error", CLEAN[GOOD].astype("f4"))
     blank = np.full((N, D), np.nan)
     blank[40:47] = CLEAN[40:47]  # a single block has rows: whichever is looked at first, this one is found
     lazy = da.from_array(blank, chunks=(7, -1))[5:]
     for seed in range(3):
         with pytest.warns(UserWarning, match="688 of 695 rows"):
-            found = skipping(dk.IncrementalSGDRegressor(n_epochs=1, random_state=seed)).fit(lazy, Y[5:, 0])
-        assert found.eta0_ in [
+            result = skipping(dk.IncrementalSGDRegressor(n_epochs=1, random_state=seed)).fit(lazy, Y[5:, 0])
+        assert result.eta0_ in [
             step_size("squared_error", CLEAN[a:b]) for a, b in ((40, 47), (40, 42), (42, 47))
         ]
 
@@ -197,12 +197,12 @@ def test_a_run_that_was_killed_remembers_what_it_skipped(
     monkeypatch.setattr(dkdist._runtime.map_reduce, "MAX_GRAPH_JOBS", 5)
     monkeypatch.setattr(dkdist.linear.epochs, "MAX_BATCHES_PER_SYNC", 2)
     model = skipping(LEARNERS[0], n_epochs=1, n_lanes=n_lanes)
-    X, save, left = forms()[1], Checkpoint.save, [2]
+    X, save, remaining = forms()[1], Checkpoint.save, [2]
 
     def save_and_die(self: Checkpoint, *state: Any) -> None:
         save(self, *state)
-        left[0] -= 1
-        if left[0] == 0:
+        remaining[0] -= 1
+        if remaining[0] == 0:
             raise Killed
 
     monkeypatch.setattr(Checkpoint, "save", save_and_die)
@@ -298,8 +298,8 @@ def test_a_model_file_keeps_it(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*(invalid set|rows of X):UserWarning")
 def test_a_pipeline_over_a_store_with_bad_sets(tmp_path: Path) -> None:
-    made = spoilt_store(tmp_path / "sets.zarr")
-    y = np.array([x[:, 0].mean() for x in made.clean]) > 0.5
+    output = spoilt_store(tmp_path / "sets.zarr")
+    y = np.array([x[:, 0].mean() for x in output.clean]) > 0.5
 
     def pipeline(on_error: str) -> Any:
         return make_pipeline(
@@ -308,9 +308,9 @@ def test_a_pipeline_over_a_store_with_bad_sets(tmp_path: Path) -> None:
             dk.IncrementalRidgeClassifier(0.01, on_error=on_error),
         )
 
-    model = pipeline("skip").fit(dk.open_sets(made.path, block_sets=7), y)
-    np.testing.assert_array_equal(model[0].skipped_, made.bad)
-    np.testing.assert_array_equal(model[-1].skipped_, made.bad)
-    plain = pipeline("raise").fit(made.clean[made.good], y[made.good])
+    model = pipeline("skip").fit(dk.open_sets(output.path, block_sets=7), y)
+    np.testing.assert_array_equal(model[0].skipped_, output.bad)
+    np.testing.assert_array_equal(model[-1].skipped_, output.bad)
+    plain = pipeline("raise").fit(output.clean[output.good], y[output.good])
     np.testing.assert_allclose(model[-1].coef_, plain[-1].coef_, rtol=1e-3, atol=1e-4)
-    assert model.score(dk.open_sets(made.path), y) == plain.score(made.clean[made.good], y[made.good])
+    assert model.score(dk.open_sets(output.path), y) == plain.score(output.clean[output.good], y[output.good])

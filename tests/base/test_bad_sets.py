@@ -50,12 +50,12 @@ def test_a_store_is_finished_without_its_bad_sets(spoilt: Spoilt, block_sets: in
     np.testing.assert_array_equal(fitted.skipped_, spoilt.bad)
     assert fitted.skipped_.dtype == np.int64
     assert fitted.spec_ == embedding("raise").fit(spoilt.clean[spoilt.good]).spec_
-    with pytest.warns(UserWarning, match="cannot be embedded and have rows of NaN") as told:
+    with pytest.warns(UserWarning, match="cannot be embedded and have rows of NaN") as message:
         rows = fitted.transform(store).compute()
     assert_skipped(rows, rows_of_clean(spoilt), spoilt.bad)
     edges = np.arange(0, 61, block_sets or 60)
     blocks_with_bad_sets = len(np.unique(np.searchsorted(edges, spoilt.bad, side="right")))
-    assert len(told) == blocks_with_bad_sets
+    assert len(message) == blocks_with_bad_sets
 
 
 @pytest.mark.parametrize(
@@ -106,16 +106,18 @@ def test_a_lost_chunk_and_the_bounds_of_what_is_left(spoilt: Spoilt, tmp_path: P
     with pytest.warns(UserWarning, match=r"chunk 9 is missing or damaged"):
         fitted = embedding(domain="data").fit(store)
     np.testing.assert_array_equal(fitted.skipped_, spoilt.damaged)
-    left = np.setdiff1d(np.arange(60), spoilt.damaged)
-    plain = embedding("raise", domain="data").fit(clean[left])
+    remaining = np.setdiff1d(np.arange(60), spoilt.damaged)
+    plain = embedding("raise", domain="data").fit(clean[remaining])
     assert fitted.spec_ == plain.spec_
-    fitted = embedding(domain="data").fit(clean[left[:10]])  # later points may lie outside its bounds
+    fitted = embedding(domain="data").fit(clean[remaining[:10]])  # later points may lie outside its bounds
     with pytest.warns(UserWarning, match="outside the range seen in fit"):
         expected = fitted.transform(clean)
-    with pytest.warns(UserWarning, match="rows of NaN|outside the range") as told:
+    with pytest.warns(UserWarning, match="rows of NaN|outside the range") as message:
         rows = fitted.transform(store).compute()
     assert_skipped(rows, expected, spoilt.damaged)
-    assert sum("outside the range seen in fit" in str(w.message) for w in told) == 1  # the store is one block
+    assert (
+        sum("outside the range seen in fit" in str(w.message) for w in message) == 1
+    )  # the store is one block
 
 
 def test_no_set_left_is_an_error(spoilt: Spoilt) -> None:
@@ -181,23 +183,23 @@ def test_nothing_is_read_twice_where_nothing_fails(spoilt: Spoilt, tmp_path: Pat
     store = dk.write_sets(tmp_path / "s.zarr", spoilt.clean)
     store, loads, load = dk.open_sets(tmp_path / "s.zarr", block_sets=7), [], SetStore.points_alone
     monkeypatch.setattr(SetStore, "points_alone", lambda self: (loads.append(len(self)), load(self))[1])
-    found = []
+    result = []
     for on_error in ("raise", "skip"):
         loads.clear()
         fitted = embedding(on_error).fit(store)
         rows = fitted.transform(store).compute()
         assert fitted.skipped_.shape == (0,)
-        found.append((sorted(loads), rows.tobytes()))
-    assert found[0] == found[1]
-    assert len(found[0][0]) == 9 + 1 + 9  # survey, sample, rows
+        result.append((sorted(loads), rows.tobytes()))
+    assert result[0] == result[1]
+    assert len(result[0][0]) == 9 + 1 + 9  # survey, sample, rows
 
 
 def test_what_fails_once_is_read_again(spoilt: Spoilt, tmp_path: Path, monkeypatch: Any) -> None:
-    store, load, left = dk.write_sets(tmp_path / "s.zarr", spoilt.clean), SetStore.points_alone, [1]
+    store, load, remaining = dk.write_sets(tmp_path / "s.zarr", spoilt.clean), SetStore.points_alone, [1]
 
     def fails_once(self: SetStore) -> Any:
-        left[0] -= 1
-        if left[0] == 0:
+        remaining[0] -= 1
+        if remaining[0] == 0:
             raise dk.StoreFormatError("a chunk cannot be read")
         return load(self)
 
@@ -221,7 +223,7 @@ def test_skipping_and_raising_are_different_arrays(spoilt: Spoilt) -> None:
 def test_on_a_cluster_of_processes(spoilt: Spoilt) -> None:
     store, expected = dk.open_sets(spoilt.path, block_sets=8), rows_of_clean(spoilt)
     with (
-        warnings.catch_warnings(record=True) as told,
+        warnings.catch_warnings(record=True) as message,
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster),
     ):
@@ -237,10 +239,10 @@ def test_on_a_cluster_of_processes(spoilt: Spoilt) -> None:
         y = expected @ np.arange(expected.shape[1])
         coefficients = [model.fit(lazy, y).coef_ for model in models]
         scores = [model.score(lazy, y) for model in models]
-        wanted = ("weight of point 1 of set 5", "point 2 of set 17", "chunk 9 of array 'points'")
+        requested = ("weight of point 1 of set 5", "point 2 of set 17", "chunk 9 of array 'points'")
         end = time.monotonic() + 10  # warnings of workers come a moment after the rows
-        while not all(told_by_workers(told, reason) for reason in wanted):
-            assert time.monotonic() < end, [str(w.message) for w in told]
+        while not all(told_by_workers(message, reason) for reason in requested):
+            assert time.monotonic() < end, [str(w.message) for w in message]
             time.sleep(0.05)
     for model, coef, score in zip(models, coefficients, scores, strict=True):
         np.testing.assert_array_equal(model.skipped_, spoilt.bad)

@@ -85,8 +85,8 @@ def test_quantiles_are_numpys(weighted):
     for n in (1, 2, 7, 40, 200):
         x, w = rng.integers(0, 30, n).astype(float), rng.integers(1, 4, n)
         expected = np.quantile(np.repeat(x, w if weighted else 1), levels, method="averaged_inverted_cdf")
-        found = quantiles(x, w * 0.1 if weighted else None, levels)
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        result = quantiles(x, w * 0.1 if weighted else None, levels)
+        np.testing.assert_allclose(result, expected, rtol=1e-12)
 
 
 # ---- the sample
@@ -152,9 +152,9 @@ def test_points_outside_a_given_domain_may_count_at_the_wall(embedding, domain, 
     with pytest.raises(dk.SampleSetError, match="Pass a larger domain, outside='clip'"):
         embedding(domain=domain).fit(sets)
     # a bandwidth that is chosen leaves out what lies outside, and not what lies at the wall
-    given = {} if embedding is dk.HistogramEmbedding else {"bandwidth": 0.1}
-    chosen = embedding(domain=domain, outside="clip", **given).fit(sets)
-    plain = embedding(domain=domain, **given).fit(clipped)
+    options = {} if embedding is dk.HistogramEmbedding else {"bandwidth": 0.1}
+    chosen = embedding(domain=domain, outside="clip", **options).fit(sets)
+    plain = embedding(domain=domain, **options).fit(clipped)
     assert (chosen.spec_.domain.low, chosen.spec_.domain.high) == ((0, 0), (1, 1))
     x = np.concatenate(sets).astype("f4")
     assert chosen.outside_share_ == ((x < 0) | (x > 1)).any(axis=1).mean()

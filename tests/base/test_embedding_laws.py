@@ -130,20 +130,20 @@ def path(case, tmp_path_factory):
 @pytest.fixture
 def counts(monkeypatch):
     """How often a scheduler was asked to compute, and how many views of a store were read."""
-    found = {"computes": 0, "reads": 0}
+    result = {"computes": 0, "reads": 0}
     load = SetStore.points_alone
 
     def counting_load(self):
-        found["reads"] += 1
+        result["reads"] += 1
         return load(self)
 
     def counting_get(graph, keys, **kwargs):
-        found["computes"] += 1
+        result["computes"] += 1
         return dask.get(graph, keys, **kwargs)
 
     monkeypatch.setattr(SetStore, "points_alone", counting_load)
     with dask.config.set(scheduler=counting_get):
-        yield found
+        yield result
 
 
 def test_nothing_is_read_before_it_is_computed(case, rows, path, counts):

@@ -72,8 +72,8 @@ def test_distances_of_embeddings_do_not_know_the_offset(name, offset):
     tolerance = 3e-5 * expected.max()  # a few hundred float32 roundings
     np.testing.assert_allclose(squares(rows), expected, atol=tolerance, rtol=0)
     for form, sets in forms(far).items():
-        found = np.asarray(fitted.transform(sets))
-        np.testing.assert_allclose(squares(found), expected, atol=tolerance, rtol=0, err_msg=form)
+        result = np.asarray(fitted.transform(sets))
+        np.testing.assert_allclose(squares(result), expected, atol=tolerance, rtol=0, err_msg=form)
         if form == "slice of a store":
             again = np.asarray(model.fit(sets).transform(sets))
             np.testing.assert_allclose(squares(again), expected, atol=tolerance, rtol=0, err_msg=form)
@@ -147,8 +147,8 @@ def test_learners_and_searches_do_not_know_the_offset(offset):
     for form, sets in forms(far).items():
         np.testing.assert_allclose(model.fit(sets, y).predict(sets), expected, atol=1e-3, err_msg=form)
         if form != "list":
-            found = search.fit(sets, y).cv_results_["mean_test_score"]
-            np.testing.assert_allclose(found, scores, atol=1e-3, err_msg=form)
+            result = search.fit(sets, y).cv_results_["mean_test_score"]
+            np.testing.assert_allclose(result, scores, atol=1e-3, err_msg=form)
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -188,11 +188,11 @@ def test_functions_of_pairs_see_true_coordinates_and_omegas_have_them():
     far = [x + OFFSETS[2] for x in NEAR]
     embedding = dk.DistanceEmbedding(own, n_components=4, gamma=0, random_state=0)
     rows = embedding.fit_transform(far)
-    given = {x.tobytes() for x in far}
-    assert all(x.dtype == np.float64 and x.tobytes() in given for pair in seen for x in pair)
-    assert all(omega.tobytes() in given for omega in embedding.omegas_)
+    value = {x.tobytes() for x in far}
+    assert all(x.dtype == np.float64 and x.tobytes() in value for pair in seen for x in pair)
+    assert all(omega.tobytes() in value for omega in embedding.omegas_)
     built_in = dk.DistanceEmbedding("energy", n_components=4, sampler="object", random_state=0).fit(far)
-    assert all(omega.tobytes() in given for omega in built_in.omegas_)
+    assert all(omega.tobytes() in value for omega in built_in.omegas_)
     near = dk.DistanceEmbedding(own, n_components=4, gamma=0, random_state=0).fit_transform(NEAR)
     np.testing.assert_allclose(rows, near, atol=1e-6)
 

@@ -124,12 +124,12 @@ def test_points_outside_are_counted_and_lost_chunks_named(tmp_path, small_pieces
     arrays = [RNG.normal(size=(20_000, 2)), RNG.normal(size=(90, 2))]
     store = write(tmp_path / "s.zarr", arrays)
     embedding = dk.MeanEmbedding(200, 1.0, "fourier").fit(store[1:])
-    with pytest.warns(UserWarning, match="points in 1 sets") as told:
-        found = embedding.transform(store).compute()
+    with pytest.warns(UserWarning, match="points in 1 sets") as message:
+        result = embedding.transform(store).compute()
     with pytest.warns(UserWarning, match="points in 1 sets") as in_memory:
         expected = embedding.transform(store.load())
-    assert str(told[0].message) == str(in_memory[0].message)
-    np.testing.assert_array_equal(found, expected)
+    assert str(message[0].message) == str(in_memory[0].message)
+    np.testing.assert_array_equal(result, expected)
     (tmp_path / "s.zarr" / "points" / "c" / "9" / "0").unlink()
     with pytest.raises(dk.StoreFormatError, match="set 0 cannot be read"):
         embedding.fit(store)

@@ -40,28 +40,28 @@ def test_pixels_of_a_grid(seed, monkeypatch):
     monkeypatch.setattr("dkdist.coresets.selection.median_sigma", lambda x: seen.append(x) or 260.0)
     dk.coreset(GRID, 4, sigma="median", method="random", random_state=seed)
     sets = dk.SampleSets.from_arrays([GRID])
-    found = {
+    result = {
         "coreset": (np.median(pdist(seen[0])), 1024),
         "mean": (dk.MeanEmbedding(random_state=seed).fit(sets).sigma_, 1024),
     }
-    for name, (sigma, m) in found.items():
+    for name, (sigma, m) in result.items():
         assert sigma == pytest.approx(MEDIAN, abs=4 * DEVIATION[m]), name
     rows = dk.RandomFourierFeatures(10, random_state=seed).fit(GRID).sigma_
     assert rows == pytest.approx(MEDIAN, rel=0.3)  # of 32 runs of neighbours, a tenth of it by simulation
 
 
 def test_the_median_keeps_to_its_sampling_law():
-    found = [np.median(pdist(GRID[random_subset(len(GRID), 512, seed)])) for seed in range(40)]
-    assert np.mean(found) == pytest.approx(MEDIAN, abs=4 * DEVIATION[512] / np.sqrt(40))
-    assert np.std(found) < 1.5 * DEVIATION[512]  # 1.5: four standard deviations of that of 40
+    result = [np.median(pdist(GRID[random_subset(len(GRID), 512, seed)])) for seed in range(40)]
+    assert np.mean(result) == pytest.approx(MEDIAN, abs=4 * DEVIATION[512] / np.sqrt(40))
+    assert np.std(result) < 1.5 * DEVIATION[512]  # 1.5: four standard deviations of that of 40
 
 
 def test_kernel_distance_of_grids_and_repeated_columns():
     shifted = GRID + 0.25
-    found = dk.kernel_distance(GRID, shifted, sigma="median", squared=True, eps=1e-9)
+    result = dk.kernel_distance(GRID, shifted, sigma="median", squared=True, eps=1e-9)
     near = [dk.kernel_distance(GRID, shifted, sigma=MEDIAN * f, squared=True, eps=1e-9) for f in (1.1, 0.9)]
-    assert near[0] < found < near[1]
-    assert found == pytest.approx(
+    assert near[0] < result < near[1]
+    assert result == pytest.approx(
         dk.kernel_distance(shifted, GRID, sigma="median", squared=True, eps=1e-9), rel=1e-6
     )
     column = np.tile(np.arange(64.0), 4096)[:, None]
@@ -81,8 +81,8 @@ def test_sets_in_turns():
     rng = np.random.default_rng(0)
     wide = [rng.normal(size=(8, 1)) * (10.0 if i % 73 == 0 else 1.0) for i in range(73 * 7 + 1)]
     narrow = np.median(pdist(rng.normal(size=(2000, 1))))
-    found = [dk.MeanEmbedding(random_state=seed).fit(wide).sigma_ for seed in range(3)]
-    np.testing.assert_allclose(found, narrow, rtol=0.15)
+    result = [dk.MeanEmbedding(random_state=seed).fit(wide).sigma_ for seed in range(3)]
+    np.testing.assert_allclose(result, narrow, rtol=0.15)
 
 
 def test_a_sample_is_the_same_in_every_container(tmp_path, monkeypatch):
@@ -121,8 +121,8 @@ def test_stored_sets_and_large_ones_give_the_median_of_memory(tmp_path, monkeypa
     )
     rows = rng.normal(size=(3000, 4)).astype(np.float32)
     lazy = da.from_array(rows, chunks=(100, 4))
-    made = dk.RandomFourierFeatures(10, random_state=7)
-    assert made.fit(lazy).sigma_ == made.fit(rows).sigma_
+    output = dk.RandomFourierFeatures(10, random_state=7)
+    assert output.fit(lazy).sigma_ == output.fit(rows).sigma_
 
 
 def test_gamma_is_taken_of_all_sets():

@@ -62,17 +62,17 @@ MODELS = {
 def test_shuffled_targets_give_the_model_of_ordered_ones(name):
     expected = MODELS[name]().fit(SETS, Y)
     for y in (SHUFFLED, SERIES, pd.Series(Y)):
-        found = MODELS[name]().fit(SETS, y)
-        np.testing.assert_array_equal(found.predict(SETS), expected.predict(SETS))
+        result = MODELS[name]().fit(SETS, y)
+        np.testing.assert_array_equal(result.predict(SETS), expected.predict(SETS))
     assert expected.score(SETS, Y) > 0.9
 
 
 def test_frames_of_several_targets_are_put_in_order():
     table = pd.DataFrame({"a": Y, "b": 1.0 - Y}, index=IDS)
     for name in ("regression", "no choice of numbers"):
-        found = MODELS[name]().fit(SETS, table.sample(frac=1, random_state=5))
+        result = MODELS[name]().fit(SETS, table.sample(frac=1, random_state=5))
         np.testing.assert_array_equal(
-            found.predict(SETS), MODELS[name]().fit(SETS, table.to_numpy()).predict(SETS)
+            result.predict(SETS), MODELS[name]().fit(SETS, table.to_numpy()).predict(SETS)
         )
 
 
@@ -98,16 +98,16 @@ def test_partial_fit_and_weights_are_put_in_order():
         lambda: dk.IncrementalSGDRegressor(random_state=0),
     ):
         expected = make().partial_fit(rows, Y, sample_weight=weights.to_numpy())
-        found = make().partial_fit(rows, SHUFFLED, sample_weight=weights.sample(frac=1, random_state=7))
-        np.testing.assert_array_equal(found.coef_, expected.coef_)
-        assert found.score(rows, SHUFFLED, weights[::-1]) == expected.score(rows, Y, weights.to_numpy())
+        result = make().partial_fit(rows, SHUFFLED, sample_weight=weights.sample(frac=1, random_state=7))
+        np.testing.assert_array_equal(result.coef_, expected.coef_)
+        assert result.score(rows, SHUFFLED, weights[::-1]) == expected.score(rows, Y, weights.to_numpy())
 
 
 def test_group_test_joins_groups_and_strata():
     strata = pd.Series(np.arange(N) // 10, index=IDS)
-    given = {"n_permutations": 49, "random_state": 0}
-    expected = dk.group_test(SETS, Y, blocks=strata.to_numpy(), **given)
-    assert dk.group_test(SETS, SHUFFLED, blocks=strata[::-1], **given) == expected
+    options = {"n_permutations": 49, "random_state": 0}
+    expected = dk.group_test(SETS, Y, blocks=strata.to_numpy(), **options)
+    assert dk.group_test(SETS, SHUFFLED, blocks=strata[::-1], **options) == expected
 
 
 def test_steps_that_do_not_look_at_the_index_are_refused():
@@ -179,5 +179,7 @@ def test_guarded_rows_tell_what_they_are():
 
 def test_sets_without_ids_take_targets_as_they_stand():
     bare = list(SETS)
-    found = MODELS["ridge"]().fit(bare, SHUFFLED)
-    np.testing.assert_array_equal(found[-1].coef_, MODELS["ridge"]().fit(bare, SHUFFLED.to_numpy())[-1].coef_)
+    result = MODELS["ridge"]().fit(bare, SHUFFLED)
+    np.testing.assert_array_equal(
+        result[-1].coef_, MODELS["ridge"]().fit(bare, SHUFFLED.to_numpy())[-1].coef_
+    )

@@ -41,7 +41,7 @@ def test_tables_are_drawn_once_and_the_latest_are_kept() -> None:
 
 
 def test_plain_numbers_travel() -> None:
-    drawn = Numbers(5).materialize()
-    sent = pickle.dumps(drawn)
+    sample = Numbers(5).materialize()
+    sent = pickle.dumps(sample)
     assert len(sent) < 300
-    assert pickle.loads(sent) is drawn
+    assert pickle.loads(sent) is sample

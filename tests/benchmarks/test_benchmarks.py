@@ -16,8 +16,8 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
 def run(name: str, *arguments: str, output: Path) -> Any:
-    told = output.with_suffix(".txt")
-    code, words = run_script(FOLDER / name, *arguments, "--quick", "--output", str(output), told=told)
+    message = output.with_suffix(".txt")
+    code, words = run_script(FOLDER / name, *arguments, "--quick", "--output", str(output), told=message)
     assert code == 0, words
     return json.loads(output.read_text())
 
@@ -83,12 +83,12 @@ def test_a_search_costs_less_than_its_candidates(tmp_path: Path) -> None:
 
 
 def test_distances_agree_with_other_libraries(tmp_path: Path) -> None:
-    found = run("distances.py", output=tmp_path / "distances.json")
-    assert all(rate > 0 for rate in found["embeddings"].values())
-    rows = found["sets"]["distances"]
+    result = run("distances.py", output=tmp_path / "distances.json")
+    assert all(rate > 0 for rate in result["embeddings"].values())
+    rows = result["sets"]["distances"]
     assert {("modified Hausdorff", d) for d in (2, 3, 128)} < {(row["name"], row["d"]) for row in rows}
     assert all(row["error"] < 1e-6 and row["ratio"] > 0 and row["threads_ratio"] > 0 for row in rows)
-    figures = found["sequences"]
+    figures = result["sequences"]
     rows = figures["dtw"] + figures["levenshtein"]
     assert all(row["pairs_per_s"] > 0 for row in rows)
     beside = [row for row in rows if row["rival"]]  # those that are installed
@@ -99,10 +99,10 @@ def test_distances_agree_with_other_libraries(tmp_path: Path) -> None:
 
 
 def test_distances_agree_with_their_peers(tmp_path: Path) -> None:
-    found = run(
+    result = run(
         "distance_peers.py", "strings", "edits", "long", "series", "line", output=tmp_path / "peers.json"
     )
-    rows = [row for name in ("strings", "edits", "long", "series", "line") for row in found.get(name, ())]
+    rows = [row for name in ("strings", "edits", "long", "series", "line") for row in result.get(name, ())]
     assert all(row["ratio"] > 0 and row["apart"] < 1e-5 for row in rows)
 
 
@@ -291,9 +291,9 @@ def test_defaults_of_distances(tmp_path: Path) -> None:
 def test_structures_of_densities(tmp_path: Path) -> None:
     report = run("structure.py", "correlation6", "correlation12", output=tmp_path / "structure.json")
     for name in ("correlation6", "correlation12"):
-        rows = {told.split(",")[0]: row for told, row in report[name].items()}
+        rows = {message.split(",")[0]: row for message, row in report[name].items()}
         assert rows["marginal"]["features"] < 0.75  # of two classes
-        assert min(rows[told]["linear"] for told in ("pairs", "auto")) > 0.9
+        assert min(rows[message]["linear"] for message in ("pairs", "auto")) > 0.9
     assert (rows["auto"]["taken"], rows["auto"]["pairs"], rows["auto"]["found"]) == ("pairs", 1, 1)
 
 
@@ -326,13 +326,13 @@ def test_a_missing_data_file_is_named_with_its_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DKDIST_DATA", str(tmp_path))
-    script, told = FOLDER / "papers/cats_dogs.py", tmp_path / "told.txt"
-    code, words = run_script(script, "--quick", told=told)
+    script, message = FOLDER / "papers/cats_dogs.py", tmp_path / "told.txt"
+    code, words = run_script(script, "--quick", told=message)
     assert code == 1
     assert "cifar10_cats_dogs.npz" in words
     assert "www.cs.toronto.edu" in words
     (tmp_path / "cifar10_cats_dogs.npz").write_bytes(b"something else")
-    code, words = run_script(script, "--quick", told=told)
+    code, words = run_script(script, "--quick", told=message)
     assert code == 1
     assert "SHA-256" in words
 

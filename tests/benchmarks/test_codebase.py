@@ -26,9 +26,9 @@ def test_tokens_are_counted_without_docstrings_comments_and_layout(codebase: Mod
 
 def test_constants_with_a_source_are_those_whose_comment_names_it(codebase: ModuleType) -> None:
     text = "A = 1\n# Kohavi (1995)\nB = 10\nC = f32(2 * A)  # python benchmarks/speed.py\nD, E = 2**20, 'text'\nf = 3\n"
-    found = list(codebase.constants_of(ast.parse(text)))
-    assert [name for name, _, value in found if codebase.is_number(value)] == ["A", "B", "C", "D"]
-    assert [codebase.cites_source(statement, text.splitlines()) for _, statement, _ in found] == [
+    result = list(codebase.constants_of(ast.parse(text)))
+    assert [name for name, _, value in result if codebase.is_number(value)] == ["A", "B", "C", "D"]
+    assert [codebase.cites_source(statement, text.splitlines()) for _, statement, _ in result] == [
         False,
         True,
         True,

@@ -30,9 +30,9 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def run(*arguments: str, output: Path) -> Any:
-    told = output.with_suffix(".txt")
+    message = output.with_suffix(".txt")
     code, words = run_script(
-        FOLDER / "networks.py", *arguments, "--quick", "--output", str(output), told=told
+        FOLDER / "networks.py", *arguments, "--quick", "--output", str(output), told=message
     )
     assert code == 0, words
     return json.loads(output.read_text())
@@ -68,8 +68,8 @@ def test_summaries_are_those_of_each_set(module: Any) -> None:
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=(n, 2)).astype("f4") for n in (30, 7, 30, 12)]
     rows = boosting.Summaries().fit(dk.SampleSets.from_arrays(arrays))
-    found = rows.transform(dk.SampleSets.from_arrays(arrays))
-    for x, row in zip(arrays, found, strict=True):
+    result = rows.transform(dk.SampleSets.from_arrays(arrays))
+    for x, row in zip(arrays, result, strict=True):
         x = x.astype(float)
         np.testing.assert_allclose(row[:4], [*x.mean(0), *x.std(0)], atol=1e-12)
         np.testing.assert_allclose(row[6], np.corrcoef(x.T)[0, 1], atol=1e-12)
@@ -147,10 +147,10 @@ def test_errors_are_those_of_the_bootstrap(module: Any) -> None:
     rng = np.random.default_rng(0)
     y = rng.normal(size=2000)
     near, far = (y + rng.normal(0, s, len(y)) for s in (0.5, 0.6))
-    drawn = rng.integers(len(y), size=(1000, len(y)))
+    sample = rng.integers(len(y), size=(1000, len(y)))
 
-    def rmse(found: np.ndarray) -> np.ndarray:
-        return np.sqrt(((y - found)[drawn] ** 2).mean(1))
+    def rmse(result: np.ndarray) -> np.ndarray:
+        return np.sqrt(((y - result)[sample] ** 2).mean(1))
 
     score, other = networks.Score.of(y, far), networks.Score.of(y, near)
     behind, error = score.deficit(other)

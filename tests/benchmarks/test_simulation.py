@@ -52,12 +52,12 @@ def test_costs_only_take_away(simulate: Any) -> None:
     free, dear = simulate.Costs(**FREE), simulate.Costs(2e-3, 2e-3, 2e-3, 5e-4, 1e9)
     for graph in simulate.MODES.values():
         for n in (1, 4, 16):
-            (best, _), (found, share) = (simulate.rate(graph, WORK, costs, n) for costs in (free, dear))
-            assert found < best
+            (best, _), (result, share) = (simulate.rate(graph, WORK, costs, n) for costs in (free, dear))
+            assert result < best
             assert share <= 1.001
     nodes, n_blocks = simulate.mapped(WORK, 256)
     a_task = (
         simulate.BLOCK * n_blocks / (len(nodes) // 2)
     )  # the client hands out each, and the scheduler sends it
-    found = simulate.rate(simulate.mapped, WORK, dear, 256)[0]
-    assert 0.5 * a_task / (dear.client + dear.scheduler) < found <= a_task / dear.scheduler
+    result = simulate.rate(simulate.mapped, WORK, dear, 256)[0]
+    assert 0.5 * a_task / (dear.client + dear.scheduler) < result <= a_task / dear.scheduler

@@ -50,10 +50,10 @@ def fit_and_kill(problem: Any, seed: int) -> None:
     expected = model.fit(lazy, y).coef_
     with four_workers() as (client, executions):
         with Killer(client, EVERY, seed) as killer:
-            found = model.fit(slowly(lazy, 0.2), y).coef_
+            result = model.fit(slowly(lazy, 0.2), y).coef_
         assert killer.killed >= 2
         assert executions.counts["sgd_block"] <= 1.25 * n_blocks
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(result, expected)
     assert model.score(values, y) > 0.8
 
 

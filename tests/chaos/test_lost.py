@@ -52,8 +52,8 @@ def test_a_scheduler_that_is_lost_is_said_and_the_next_cluster_goes_on(tmp_path:
             threading.Thread(target=_kill_when, args=(checkpoint / "state.npz", scheduler)).start()
             with pytest.raises(ConnectionError, match=rf"scheduler at tcp://127.0.0.1:{port} was lost"):
                 model(checkpoint=checkpoint).fit(lazy(0.02), Y)
-        found = model(checkpoint=checkpoint).fit(lazy(0.0), Y).coef_
-    np.testing.assert_array_equal(found, expected)
+        result = model(checkpoint=checkpoint).fit(lazy(0.0), Y).coef_
+    np.testing.assert_array_equal(result, expected)
 
 
 def _kill_when(path: Path, process: Any) -> None:
@@ -80,9 +80,9 @@ def test_a_scheduler_that_comes_back_is_waited_for(tmp_path: Path) -> None:
             thread = threading.Thread(target=replace)
             thread.start()
             with pytest.warns(RuntimeWarning, match="reconnected to the Dask scheduler"):
-                found = model().fit(lazy(0.03), Y).coef_
+                result = model().fit(lazy(0.03), Y).coef_
             thread.join()
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(result, expected)
 
 
 SCRIPT = """
@@ -109,12 +109,12 @@ def test_a_client_that_disappears_leaves_nothing_behind_and_can_be_resumed(tmp_p
         client_process.send_signal(signal.SIGKILL)
         client_process.wait()
         with Client(address, timeout="10s") as client:
-            deadline, left = time.monotonic() + 30, 1
-            while left and time.monotonic() < deadline:
-                left = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+            deadline, remaining = time.monotonic() + 30, 1
+            while remaining and time.monotonic() < deadline:
+                remaining = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
                 time.sleep(0.1)
-            assert left == 0
+            assert remaining == 0
             done = np.load(checkpoint / "state.npz", allow_pickle=False)
             assert done["coef"].any()
-            found = model(checkpoint=checkpoint).fit(lazy(0.0), Y).coef_
-    np.testing.assert_array_equal(found, expected)
+            result = model(checkpoint=checkpoint).fit(lazy(0.0), Y).coef_
+    np.testing.assert_array_equal(result, expected)

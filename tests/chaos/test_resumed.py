@@ -63,8 +63,8 @@ def write_and_kill(path: Path, kills: int, seed: int) -> int:
 
 def require_whole(path: Path) -> None:
     np.testing.assert_array_equal(dk.open_features(path).compute(), expected())
-    left = {file.name for file in path.rglob("*") if file.is_file()}
-    assert not [name for name in left if "partial" in name or name.endswith(".tmp")]
+    remaining = {file.name for file in path.rglob("*") if file.is_file()}
+    assert not [name for name in remaining if "partial" in name or name.endswith(".tmp")]
 
 
 def test_features_are_whole_after_three_kills(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ def few(monkeypatch):
 
     kind = dk.SetClassifier
 
-    def classifier(**given):
-        return kind(["moments"], **given)
+    def classifier(**options):
+        return kind(["moments"], **options)
 
     monkeypatch.setattr(dk, "SetClassifier", classifier)
     return classifier
@@ -35,17 +35,17 @@ def test_the_best_candidate_is_saved_and_all_is_told(bags, few, tmp_path, capsys
     assert "task        classify 'wide' with automatic" in out
     assert main([*command, "--overwrite", "--json"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
-    found = json.loads(line)
+    result = json.loads(line)
     sets = dk.open_sets(bags)
     train, test = split_train_test(sets.targets["wide"], "classify", 0.75, 0)
     model = few(random_state=0).fit(sets[train], sets.targets["wide"][train])
     loaded = dk.load_model(path)
     points = sets.load()
     assert np.array_equal(loaded.predict(points), model.best_estimator_.predict(points))
-    assert found["saved"] == model.best_name_
-    assert [one["name"] for one in found["leaderboard"]] == [one["name"] for one in model.leaderboard_]
+    assert result["saved"] == model.best_name_
+    assert [one["name"] for one in result["leaderboard"]] == [one["name"] for one in model.leaderboard_]
     held = np.mean(loaded.predict(points[test]) == sets.targets["wide"][test])
-    assert found["held_out"]["accuracy"] == pytest.approx(held)
+    assert result["held_out"]["accuracy"] == pytest.approx(held)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_model_of_sizes_alone_cannot_be_saved(tmp_path, capsys, monkeypatch):
     y = np.arange(40) % 2
     dk.write_sets(tmp_path / "s.zarr", [np.ones((2 + 3 * label, 1)) for label in y], targets=y)
     few = dk.SetClassifier
-    monkeypatch.setattr(dk, "SetClassifier", lambda **given: few(["moments"], **given))
+    monkeypatch.setattr(dk, "SetClassifier", lambda **options: few(["moments"], **options))
     command = ["fit", str(tmp_path / "s.zarr"), "--target", "y", "--model", str(tmp_path / "m.npz")]
     assert main([*command, "--automatic"]) == 2
     captured = capsys.readouterr()

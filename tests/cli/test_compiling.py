@@ -74,12 +74,12 @@ def test_nothing_is_collected_while_code_is_made_or_read_and_then_as_before(fres
             assert fresh()(np.ones(3)) == 6
             assert gc.isenabled() == collecting
         outer, inner = fresh(), fresh()
-        for told in (outer, inner):
-            compiling_loops.COMPILE_LISTENER.on_start(Told(told))
+        for message in (outer, inner):
+            compiling_loops.COMPILE_LISTENER.on_start(Told(message))
             assert not gc.isenabled()
-        for told in (inner, outer):
+        for message in (inner, outer):
             assert not gc.isenabled()
-            compiling_loops.COMPILE_LISTENER.on_end(Told(told))
+            compiling_loops.COMPILE_LISTENER.on_end(Told(message))
         assert gc.isenabled() == collecting
     finally:
         gc.enable()
@@ -100,42 +100,42 @@ def test_loops_of_others_are_not_counted():
 
 
 def test_it_is_said_while_it_goes_on_and_once():
-    watch, told = CompileWatch(), []
-    with watch.telling(lambda: told.append(time.perf_counter())):
+    watch, message = CompileWatch(), []
+    with watch.telling(lambda: message.append(time.perf_counter())):
         for _ in range(2):
             start = time.perf_counter()
             watch.begins()
             watch.begins()  # inlined into it
             watch.ends()
-            while len(told) == 0 and time.perf_counter() < start + 60:
+            while len(message) == 0 and time.perf_counter() < start + 60:
                 time.sleep(0.01)
             watch.ends()
-    assert len(told) == 1
+    assert len(message) == 1
     assert watch.n_loops == 2
 
 
 def test_short_ones_are_said_when_they_add_up():
-    watch, told = CompileWatch(), []
-    with watch.telling(lambda: told.append(watch.seconds)):
-        while not told and watch.seconds < 60:
+    watch, message = CompileWatch(), []
+    with watch.telling(lambda: message.append(watch.seconds)):
+        while not message and watch.seconds < 60:
             watch.begins()
             time.sleep(0.05)
             watch.ends()
-    assert told[0] > SILENT_SECONDS - 0.1
-    with watch.telling(lambda: told.append(0)):  # counts from the beginning
+    assert message[0] > SILENT_SECONDS - 0.1
+    with watch.telling(lambda: message.append(0)):  # counts from the beginning
         watch.begins()
         watch.ends()
-    assert len(told) == 1
+    assert len(message) == 1
 
 
 def test_only_the_outermost_is_told():
-    watch, told = CompileWatch(), []
-    with watch.telling(lambda: told.append("command")), watch.telling(lambda: told.append("fit")):
+    watch, message = CompileWatch(), []
+    with watch.telling(lambda: message.append("command")), watch.telling(lambda: message.append("fit")):
         watch.begins()
-        while not told:
+        while not message:
             time.sleep(0.01)
         watch.ends()
-    assert told == ["command"]
+    assert message == ["command"]
 
 
 def test_a_command_says_it_on_standard_error(bags, capsys, monkeypatch):
@@ -147,8 +147,8 @@ def test_a_command_says_it_on_standard_error(bags, capsys, monkeypatch):
 
     monkeypatch.setattr(dk, "open_sets", compiled)
     assert main(["score", bags, "--model", "m.npz", "--target", "wide"]) == 2
-    said, _ = capsys.readouterr().err.splitlines()
-    assert said == "dkdist: compiling functions for this machine (once, usually 10 to 20 s)"
+    text, _ = capsys.readouterr().err.splitlines()
+    assert text == "dkdist: compiling functions for this machine (once, usually 10 to 20 s)"
 
 
 def test_verbose_fits_say_it_too(capsys, monkeypatch):
@@ -156,11 +156,11 @@ def test_verbose_fits_say_it_too(capsys, monkeypatch):
 
     solved = ridge_pass.tree_sum
 
-    def compiled(*given, **named):
+    def compiled(*value, **named):
         COMPILE_WATCH.begins()
         time.sleep(SILENT_SECONDS + 0.3)
         COMPILE_WATCH.ends()
-        return solved(*given, **named)
+        return solved(*value, **named)
 
     monkeypatch.setattr(ridge_pass, "tree_sum", compiled)
     X, y = np.eye(4), np.arange(4.0)
@@ -214,14 +214,14 @@ def test_warm_says_where_and_how_long(capsys, monkeypatch):
 
     monkeypatch.setattr(warm, "compile_default_fit", compiled)
     assert main(["warm", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert list(found) == list(json_keys.WARM)
-    assert (found["n_compiled"], found["lasts"]) == (1, True)
-    assert found["folder"] == compiling_loops.code_cache()[0]
+    result = json.loads(capsys.readouterr().out)
+    assert list(result) == list(json_keys.WARM)
+    assert (result["n_compiled"], result["lasts"]) == (1, True)
+    assert result["folder"] == compiling_loops.code_cache()[0]
     monkeypatch.setattr(warm, "compile_default_fit", lambda: None)
     assert main(["warm"]) == 0
     assert capsys.readouterr().out.startswith(
-        f"all functions were compiled already, cached in {found['folder']}; "
+        f"all functions were compiled already, cached in {result['folder']}; "
     )
 
 
@@ -285,5 +285,5 @@ def test_warm_all_compiles_every_loop(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     _, *missing = done.stdout.splitlines()
-    found = {re.search(r"<function (\w+)", line)[1] for line in missing if line}
-    assert found <= HUGE | OTHER_BLAS
+    result = {re.search(r"<function (\w+)", line)[1] for line in missing if line}
+    assert result <= HUGE | OTHER_BLAS

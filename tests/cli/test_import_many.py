@@ -51,8 +51,8 @@ def test_a_folder_is_one_table_whose_files_share_sets(suffix, tmp_path, capsys):
         "--sort",
     ]
     assert main(arguments) == 0
-    told = "points: x, y; left out: part (a partition)"
-    assert told in capsys.readouterr().out.splitlines()
+    message = "points: x, y; left out: part (a partition)"
+    assert message in capsys.readouterr().out.splitlines()
     sets = dk.open_sets(store)
     assert sets.ids.tolist() == sorted(NAMES)
     assert sets.sizes.tolist() == [sum(row[0] == name for row in ROWS) for name in sorted(NAMES)]

@@ -36,13 +36,13 @@ def store(tmp_path_factory):
 def test_info_says_what_is_there(store, capsys):
     assert main(["info", store]) == 0
     lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
-    said = {name.strip(): value.strip() for name, value in lines.items()}
-    assert said["sets"] == "120"
-    assert said["points"] == "4,800"
-    assert said["points per set"] == "40 to 40 (median 40)"
-    assert said["target 'wide'"] == "text, 2 classes: narrow (60), wide (60)"
-    assert said["target 'spread'"] == f"float64, {SPREAD.min():.6g} to {SPREAD.max():.6g}"
-    assert said["ids"] == "text, 120 distinct values, bag 0 to bag 99"
+    text = {name.strip(): value.strip() for name, value in lines.items()}
+    assert text["sets"] == "120"
+    assert text["points"] == "4,800"
+    assert text["points per set"] == "40 to 40 (median 40)"
+    assert text["target 'wide'"] == "text, 2 classes: narrow (60), wide (60)"
+    assert text["target 'spread'"] == f"float64, {SPREAD.min():.6g} to {SPREAD.max():.6g}"
+    assert text["ids"] == "text, 120 distinct values, bag 0 to bag 99"
 
 
 def test_verify_finds_a_flipped_bit(tmp_path, capsys):
@@ -215,9 +215,9 @@ def test_predictions_in_three_forms(store, models, tmp_path, monkeypatch):
         command = ["predict", store, "--model", str(models / "spread.npz"), "--output", str(tmp_path / name)]
         assert main(command) == 0
     assert np.array_equal(np.load(tmp_path / "p.npy"), expected)
-    with np.load(tmp_path / "p.npz") as found:
-        assert np.array_equal(found["prediction"], expected)
-        assert found["ids"].tolist() == [f"bag {i}" for i in range(N_SETS)]
+    with np.load(tmp_path / "p.npz") as result:
+        assert np.array_equal(result["prediction"], expected)
+        assert result["ids"].tolist() == [f"bag {i}" for i in range(N_SETS)]
     with open(tmp_path / "p.csv", newline="") as file:
         rows = list(csv.reader(file))
     assert rows[0] == ["set", "prediction"]
@@ -251,8 +251,8 @@ def test_scores_are_those_of_scikit_learn(store, models, capsys):
 
 
 def test_a_score_of_constant_targets_is_no_number():
-    found = score_document(dk.IncrementalRidge(), np.ones(3), np.zeros(3))
-    assert format_score(found).startswith("R2 nan, root mean squared error 1 ")
+    result = score_document(dk.IncrementalRidge(), np.ones(3), np.zeros(3))
+    assert format_score(result).startswith("R2 nan, root mean squared error 1 ")
 
 
 def test_a_wrong_address_ends_within_seconds(store, tmp_path, capsys):

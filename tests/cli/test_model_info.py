@@ -21,20 +21,20 @@ def test_what_a_model_holds(bag_models, capsys, monkeypatch):
     for kind in (dk.DivergenceEmbedding, dk.RandomFourierFeatures, dk.IncrementalRidgeClassifier):
         monkeypatch.setattr(kind, "__init__", lambda *_, **__: 1 / 0)
     assert main(["info", path, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert list(found) == list(json_keys.MODEL)
-    assert found["format_version"] == 1
-    assert found["saved_by"] == {
+    result = json.loads(capsys.readouterr().out)
+    assert list(result) == list(json_keys.MODEL)
+    assert result["format_version"] == 1
+    assert result["saved_by"] == {
         "dkdist": dk.__version__,
         "numpy": np.__version__,
         "scikit-learn": sklearn.__version__,
     }
-    assert (found["n_dims"], found["n_features"], found["classes"]) == (2, 60, ["narrow", "wide"])
-    assert found["origin"] == model[0].origin_.tolist()
-    assert [(one["step"], one["estimator"]) for one in found["steps"]] == [
+    assert (result["n_dims"], result["n_features"], result["classes"]) == (2, 60, ["narrow", "wide"])
+    assert result["origin"] == model[0].origin_.tolist()
+    assert [(one["step"], one["estimator"]) for one in result["steps"]] == [
         (name, type(step).__name__) for name, step in model.steps
     ]
-    first, second, last = found["steps"]
+    first, second, last = result["steps"]
     assert first["parameters"]["domain"] == [-5, 5]
     assert first["fitted"]["bandwidth_"] == model[0].bandwidth_.tolist()
     assert second["fitted"]["sigma_"] == model[1].sigma_
@@ -43,23 +43,23 @@ def test_what_a_model_holds(bag_models, capsys, monkeypatch):
 
 def test_the_same_for_people(bag_models, capsys):
     assert main(["info", str(bag_models / "wide.npz")]) == 0
-    said = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
-    said = {name.strip(): value.strip() for name, value in said.items()}
-    assert said["model of"] == "3 steps"
-    assert said["step 1"].startswith(
+    text = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    text = {name.strip(): value.strip() for name, value in text.items()}
+    assert text["model of"] == "3 steps"
+    assert text["step 1"].startswith(
         "DivergenceEmbedding(bandwidth=0.1, domain=[-5, 5], random_state=0): bandwidth_"
     )
-    assert said["step 3"].startswith("IncrementalRidgeClassifier(random_state=0): alpha_ ")
-    assert said["classes"] == "['narrow', 'wide']"
-    assert said["saved by"].startswith(f"dkdist {dk.__version__}, numpy ")
+    assert text["step 3"].startswith("IncrementalRidgeClassifier(random_state=0): alpha_ ")
+    assert text["classes"] == "['narrow', 'wide']"
+    assert text["saved by"].startswith(f"dkdist {dk.__version__}, numpy ")
 
 
 def test_one_estimator_without_a_pipeline(tmp_path, capsys):
     dk.save_model(StandardScaler().fit(np.arange(90.0).reshape(3, 30)), tmp_path / "m.npz")
     assert main(["info", str(tmp_path / "m.npz"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["n_dims"], found["classes"], found["origin"]) == (30, None, None)
-    (step,) = found["steps"]
+    result = json.loads(capsys.readouterr().out)
+    assert (result["n_dims"], result["classes"], result["origin"]) == (30, None, None)
+    (step,) = result["steps"]
     assert (step["step"], step["estimator"]) == ("", "StandardScaler")
     assert step["fitted"]["mean_"] == "float64 array of shape (30,)"
 
@@ -158,12 +158,12 @@ def test_a_step_that_does_nothing(step, last, tmp_path, capsys):
     path = str(tmp_path / "m.npz")
     dk.save_model(model, path)
     assert main(["info", path, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {one["step"]: one["estimator"] for one in found["steps"]} == {
+    result = json.loads(capsys.readouterr().out)
+    assert {one["step"]: one["estimator"] for one in result["steps"]} == {
         "means": "MomentEmbedding",
         "none": "passthrough",
     }
-    assert found["n_dims"] == found["n_features"] == 2
+    assert result["n_dims"] == result["n_features"] == 2
     store, out = str(tmp_path / "s.zarr"), str(tmp_path / "o.csv")
     for command in (
         ["predict", store, "--model", path, "--output", out],

@@ -35,9 +35,9 @@ def same_limit():
 
 def planned(command, capsys):
     assert main(["plan", *command, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert list(found) == list(json_keys.PLAN)
-    return found
+    result = json.loads(capsys.readouterr().out)
+    assert list(result) == list(json_keys.PLAN)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def planned(command, capsys):
     ],
 )
 def test_the_plan_is_the_one_that_a_fit_prints(options, bags, blind, small, tmp_path, capsys):
-    asked = [*small, *options]
-    assert main(["plan", blind, *asked]) == 0
+    requested = [*small, *options]
+    assert main(["plan", blind, *requested]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
     line = next(line for line in captured.out.splitlines() if line.startswith("plan"))
-    assert main(["fit", bags, *asked, "--model", str(tmp_path / "m.npz"), "--progress"]) == 0
+    assert main(["fit", bags, *requested, "--model", str(tmp_path / "m.npz"), "--progress"]) == 0
     printed = [line.partition("peak memory")[0] for line in capsys.readouterr().err.splitlines()]
     assert (
         line.removeprefix("plan").strip().partition("peak memory")[0] in printed
@@ -65,20 +65,20 @@ def test_the_plan_is_the_one_that_a_fit_prints(options, bags, blind, small, tmp_
 def test_columns_are_exact_or_at_most(bags, blind, tmp_path, capsys):
     sets = dk.open_sets(bags)
     chosen = dk.DivergenceEmbedding().fit(sets).spec_.n_features
-    found = planned([blind], capsys)
-    assert not found["columns_exact"]
-    assert chosen <= found["columns"]
-    for asked, embedding in (
+    result = planned([blind], capsys)
+    assert not result["columns_exact"]
+    assert chosen <= result["columns"]
+    for requested, embedding in (
         (["--bandwidth", "0.1"], dk.DivergenceEmbedding(bandwidth=0.1)),
         (["--n-basis", "7", "--divergence", "chi2"], dk.DivergenceEmbedding("chi2", n_basis=7)),
     ):
-        found = planned([blind, *asked], capsys)
-        assert (found["columns_exact"], found["columns"]) == (True, embedding.fit(sets).spec_.n_features)
+        result = planned([blind, *requested], capsys)
+        assert (result["columns_exact"], result["columns"]) == (True, embedding.fit(sets).spec_.n_features)
     line = str(tmp_path / "line.zarr")
     dk.write_sets(line, np.zeros((3, 4, 1)))
     assert planned([line, "--task", "classify"], capsys)["columns"] == max_nodes_per_dim("tensor", 1)
-    found = planned([blind], capsys)
-    assert (found["n_sets"], found["bytes_a_pass"], found["n_features"]) == (60, 2400 * 2 * 4, 2000)
+    result = planned([blind], capsys)
+    assert (result["n_sets"], result["bytes_a_pass"], result["n_features"]) == (60, 2400 * 2 * 4, 2000)
 
 
 def test_what_does_not_fit_is_said_and_fails(blind, small, capsys):

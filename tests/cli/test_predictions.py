@@ -41,10 +41,10 @@ def test_probabilities_in_every_form(bags, bag_models, expected, tmp_path, monke
     assert [row[1] for row in rows] == table["prediction"].to_pylist() == expected[0].tolist()
     np.testing.assert_array_equal([[float(v) for v in row[2:]] for row in rows], expected[1])
     np.testing.assert_array_equal(np.column_stack([table[name] for name in names[2:]]), expected[1])
-    with np.load(tmp_path / "p.npz") as found:
-        np.testing.assert_array_equal(found["probabilities"], expected[1])
-        assert found["classes"].tolist() == ["narrow", "wide"]
-        assert found["ids"].tolist() == IDS
+    with np.load(tmp_path / "p.npz") as result:
+        np.testing.assert_array_equal(result["probabilities"], expected[1])
+        assert result["classes"].tolist() == ["narrow", "wide"]
+        assert result["ids"].tolist() == IDS
 
 
 def test_standard_output_is_csv_and_nothing_else(bags, bag_models, expected, capsys):

@@ -180,9 +180,9 @@ def test_what_cannot_be_explained_is_said(folder):
     sets = dk.open_sets(folder / "<bags>.zarr")
     model = make_pipeline(dk.MomentEmbedding(), LogisticRegression()).fit(sets.load(), Y)
     section = points_section(Evaluation(model, sets, "y", Y, Y, None))
-    (said,) = section.parts
-    assert "Contributions are not available for this model" in said
-    assert "LogisticRegression" in said
+    (text,) = section.parts
+    assert "Contributions are not available for this model" in text
+    assert "LogisticRegression" in text
 
 
 def test_strings_are_drawn(tmp_path):
@@ -198,9 +198,9 @@ def test_strings_are_drawn(tmp_path):
 
 def test_intervals_of_shares_are_wilsons():
     right = np.arange(50) < 40
-    found, z = proportion_score("s", right), norm.ppf(0.975)
+    result, z = proportion_score("s", right), norm.ppf(0.975)
     middle, half = (40 + z**2 / 2) / (50 + z**2), z / (50 + z**2) * np.sqrt(40 * 10 / 50 + z**2 / 4)
-    np.testing.assert_allclose([found.low, found.value, found.high], [middle - half, 0.8, middle + half])
+    np.testing.assert_allclose([result.low, result.value, result.high], [middle - half, 0.8, middle + half])
 
 
 def test_scores_are_those_of_scikit_learn():

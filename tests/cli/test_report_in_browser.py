@@ -38,17 +38,17 @@ def test_a_report_is_drawn_and_nothing_complains(report):
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1000, "height": 800})
-        said, asked = [], []
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url.partition(":")[0]))
+        text, requested = [], []
+        page.on("console", lambda message: text.append(message.text))
+        page.on("pageerror", lambda error: text.append(str(error)))
+        page.on("request", lambda request: requested.append(request.url.partition(":")[0]))
         page.goto(report.as_uri())
-        drawn = page.evaluate("[...document.images].map(image => image.complete && image.naturalWidth > 0)")
+        sample = page.evaluate("[...document.images].map(image => image.complete && image.naturalWidth > 0)")
         wide = page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         title = page.title()
         visible = page.get_by_role("cell", name=f"found of {HOSTILE}").is_visible()
         browser.close()
-    assert drawn == [True] * 5
-    assert said == []
-    assert set(asked) <= {"file", "data"}
+    assert sample == [True] * 5
+    assert text == []
+    assert set(requested) <= {"file", "data"}
     assert (title, wide, visible) == ("m.npz: y", True, True)

@@ -77,9 +77,9 @@ class Programs:
             command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE,
             cwd=self.folder, env=self.environment,
         )  # fmt: skip
-        said = f"{done.stdout}{done.stderr}"
-        assert done.returncode == 0, "\n".join([said, *(log.read_text() for log in self._logs)])
-        return said
+        text = f"{done.stdout}{done.stderr}"
+        assert done.returncode == 0, "\n".join([text, *(log.read_text() for log in self._logs)])
+        return text
 
 
 def until(happens: Callable[[], bool], what: str) -> None:

@@ -19,13 +19,13 @@ BLOCKS = row_blocks(da.from_array(np.arange(400.0).reshape(200, 2), chunks=(1, 2
 WAITS = 100
 
 
-def prepare(made: Iterator[np.ndarray], number: int) -> np.ndarray:
+def prepare(output: Iterator[np.ndarray], number: int) -> np.ndarray:
     """One block waits for another worker; those after it take a while (number -1: without a cluster)."""
     if number == WAITS:
         assert Event("another worker is here").wait(timeout=120)
     if number > WAITS:
         time.sleep(0.05)
-    return next(made)
+    return next(output)
 
 
 def step(state: np.ndarray, block: np.ndarray) -> np.ndarray:

@@ -33,8 +33,8 @@ READY = ({1}, True, True)
 def state(client: Client) -> object:
     """Of the one worker: BLAS threads, and whether loops of the embedding and of the learner are compiled."""
     names: dict[str, object] = {}
-    (found,) = client.run(lambda: (exec(ASK, names), names["found"])[1]).values()
-    return found
+    (result,) = client.run(lambda: (exec(ASK, names), names["found"])[1]).values()
+    return result
 
 
 @pytest.mark.network

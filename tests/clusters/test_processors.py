@@ -57,8 +57,8 @@ def other_blas() -> dict[str, str]:
 def cluster() -> Iterator[LocalCluster]:
     with LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, protocol="tcp://", dashboard_address="127.0.0.1:0"
-    ) as found:
-        yield found
+    ) as result:
+        yield result
 
 
 def start_worker(run: Programs, cluster: LocalCluster, *options: str) -> None:
@@ -77,8 +77,8 @@ def total(block: np.ndarray, _: None) -> float:
     return float(block.sum())
 
 
-def first(made: Iterator[np.ndarray], _: None) -> np.ndarray:
-    return next(made)
+def first(output: Iterator[np.ndarray], _: None) -> np.ndarray:
+    return next(output)
 
 
 def test_the_error_names_what_differs_and_where() -> None:

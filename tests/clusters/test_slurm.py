@@ -18,17 +18,17 @@ pytestmark = pytest.mark.network
 @pytest.fixture(scope="module")
 def configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     needs("munged", "slurmctld", "slurmd", "srun", "sbatch", "openssl", root=True)
-    with slurm(tmp_path_factory.mktemp("slurm")) as found:
-        yield found
+    with slurm(tmp_path_factory.mktemp("slurm")) as result:
+        yield result
 
 
 def test_one_allocation(configuration: str, shared: Path) -> None:
     block = blocks("Slurm")[0]
     with Programs(shared, SLURM_CONF=configuration) as run:
         run.finish(command(block.language, block.text))
-        said = shared / "slurm-1.out"
+        text = shared / "slurm-1.out"
         until(lambda: ended(run, "1"), "the job to end")
-    assert "running on tls://" in said.read_text(), said.read_text()
+    assert "running on tls://" in text.read_text(), text.read_text()
     assert not list(shared.glob("cluster-1-*"))  # no key stays behind
     assert coefficients(shared) == fit_alone(shared, block)
 

@@ -57,15 +57,15 @@ class Files:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    found = Files(tmp_path_factory.mktemp("tls"))
+    result = Files(tmp_path_factory.mktemp("tls"))
     ours, theirs = trustme.CA(), trustme.CA()
-    ours.cert_pem.write_to_path(str(found.folder / "ours.ca"))
-    theirs.cert_pem.write_to_path(str(found.folder / "theirs.ca"))
-    (found.folder / "text.ca").write_text("no certificate")
-    found.issue(ours, "good")
-    found.issue(ours, "expired", **LONG_AGO)
-    found.issue(theirs, "foreign")
-    return found
+    ours.cert_pem.write_to_path(str(result.folder / "ours.ca"))
+    theirs.cert_pem.write_to_path(str(result.folder / "theirs.ca"))
+    (result.folder / "text.ca").write_text("no certificate")
+    result.issue(ours, "good")
+    result.issue(ours, "expired", **LONG_AGO)
+    result.issue(theirs, "foreign")
+    return result
 
 
 def scheduler(**options: object) -> LocalCluster:
@@ -74,16 +74,16 @@ def scheduler(**options: object) -> LocalCluster:
 
 @pytest.fixture(scope="module")
 def encrypted(files: Files) -> Iterator[str]:
-    with scheduler(protocol="tls://", security=files.security()) as found:
-        yield found.scheduler_address
+    with scheduler(protocol="tls://", security=files.security()) as result:
+        yield result.scheduler_address
 
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[str]:
     with LocalCluster(
         n_workers=1, processes=False, protocol="tcp://", dashboard_address="127.0.0.1:0"
-    ) as found:
-        yield found.scheduler_address
+    ) as result:
+        yield result.scheduler_address
 
 
 def refusal(kind: type[Exception], address: str, security: Security | None = None) -> str:
@@ -94,21 +94,21 @@ def refusal(kind: type[Exception], address: str, security: Security | None = Non
 
 
 def test_certificates_open_the_door(encrypted: str, files: Files) -> None:
-    with connect(encrypted, files.security()) as found:
-        assert found == f"{encrypted}: 0 workers, 0 threads"
+    with connect(encrypted, files.security()) as result:
+        assert result == f"{encrypted}: 0 workers, 0 threads"
 
 
 def test_certificates_of_the_configuration(encrypted: str, files: Files) -> None:
     ca_file, cert, key = files.paths()
     tls = {"ca-file": ca_file, "client.cert": cert, "client.key": key}
     configuration = {f"distributed.comm.tls.{name}": path for name, path in tls.items()}
-    with dask.config.set(configuration), connect(encrypted) as found:
-        assert found.startswith(encrypted)
+    with dask.config.set(configuration), connect(encrypted) as result:
+        assert result.startswith(encrypted)
 
 
 def test_an_expired_certificate_of_ones_own(encrypted: str, files: Files) -> None:
-    said = refusal(ConnectionError, encrypted, files.security("expired"))
-    assert "certificates of the cluster's authority that have not expired" in said
+    text = refusal(ConnectionError, encrypted, files.security("expired"))
+    assert "certificates of the cluster's authority that have not expired" in text
 
 
 @pytest.mark.network
@@ -119,29 +119,29 @@ def test_an_expired_certificate_of_the_scheduler(files: Files, tmp_path: Path) -
     with Programs(tmp_path) as run:
         log = run.start(["dask", "scheduler", *where, *tls], says="Scheduler at")
         address = re.findall("Scheduler at: +(.*)", log.read_text())[0]
-        said = refusal(ConnectionError, address, files.security())
-    assert "certificate has expired" in said
+        text = refusal(ConnectionError, address, files.security())
+    assert "certificate has expired" in text
 
 
 def test_a_scheduler_of_another_authority(encrypted: str, files: Files) -> None:
-    said = refusal(ConnectionError, encrypted, files.security(authority="theirs"))
-    assert "certificate verify failed" in said
+    text = refusal(ConnectionError, encrypted, files.security(authority="theirs"))
+    assert "certificate verify failed" in text
 
 
 def test_a_certificate_of_another_authority(encrypted: str, files: Files) -> None:
-    said = refusal(ConnectionError, encrypted, files.security("foreign"))
-    assert "certificates of the cluster's authority" in said
+    text = refusal(ConnectionError, encrypted, files.security("foreign"))
+    assert "certificates of the cluster's authority" in text
 
 
 def test_tcp_for_tls(encrypted: str) -> None:
-    said = refusal(ConnectionError, encrypted.replace("tls://", "tcp://"))
-    assert "(tcp:// or tls://); tls:// needs certificates" in said
+    text = refusal(ConnectionError, encrypted.replace("tls://", "tcp://"))
+    assert "(tcp:// or tls://); tls:// needs certificates" in text
 
 
 def test_tls_for_tcp(plain: str, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "CONNECTION_TIMEOUT_SECONDS", 1.0)
-    said = refusal(ConnectionError, plain.replace("tcp://", "tls://"), files.security())
-    assert "Check the address that 'dask scheduler' printed (tcp:// or tls://)" in said
+    text = refusal(ConnectionError, plain.replace("tcp://", "tls://"), files.security())
+    assert "Check the address that 'dask scheduler' printed (tcp:// or tls://)" in text
 
 
 def test_certificates_for_an_address_without_encryption(plain: str, files: Files) -> None:
@@ -149,15 +149,15 @@ def test_certificates_for_an_address_without_encryption(plain: str, files: Files
 
 
 def test_an_encrypted_address_without_certificates(encrypted: str) -> None:
-    said = refusal(ConnectionError, encrypted)
-    assert "perhaps check your TLS configuration" in said
-    assert "--tls-ca-file" in said
+    text = refusal(ConnectionError, encrypted)
+    assert "perhaps check your TLS configuration" in text
+    assert "--tls-ca-file" in text
 
 
 def test_files_that_cannot_be_used(files: Files) -> None:
     address = "tls://127.0.0.1:9"
-    said = refusal(ValueError, address, files.security("absent"))
-    assert f"No such file or directory: {files.paths('absent')[1]!r}" in said
+    text = refusal(ValueError, address, files.security("absent"))
+    assert f"No such file or directory: {files.paths('absent')[1]!r}" in text
     assert "KEY_VALUES_MISMATCH" in refusal(ValueError, address, files.security(key="foreign"))
     assert "text.ca" in refusal(ValueError, address, files.security(authority="text"))
 
@@ -168,8 +168,8 @@ def test_a_key_that_is_locked(files: Files) -> None:
     lock = serialization.BestAvailableEncryption(b"hush")
     form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
     (files.folder / "locked.key").write_bytes(key.private_bytes(*form, lock))
-    said = refusal(ValueError, "tls://127.0.0.1:9", files.security(key="locked"))
-    assert "locked.key' has a passphrase" in said
+    text = refusal(ValueError, "tls://127.0.0.1:9", files.security(key="locked"))
+    assert "locked.key' has a passphrase" in text
 
 
 def test_text_instead_of_files_stays_out_of_messages(encrypted: str, files: Files) -> None:
@@ -180,9 +180,9 @@ def test_text_instead_of_files_stays_out_of_messages(encrypted: str, files: File
         pass
     _, foreign, foreign_key = (Path(path).read_text() for path in files.paths("foreign"))
     security = Security(tls_ca_file=ca_file, tls_client_cert=foreign, tls_client_key=foreign_key)
-    said = refusal(ConnectionError, encrypted, security)
-    assert "certificates of the cluster's authority" in said
-    assert "BEGIN" not in said
+    text = refusal(ConnectionError, encrypted, security)
+    assert "certificates of the cluster's authority" in text
+    assert "BEGIN" not in text
 
 
 def test_a_worker_is_no_scheduler(plain: str) -> None:
@@ -219,9 +219,9 @@ def test_the_command_line_takes_files_as_dask_does(
     fit = ["fit", store, "--target", "y", "--model", str(tmp_path / "model.npz")]
     with dask.config.set({"dkdist.wait-for-workers": "10ms"}):
         assert main([*fit, "--scheduler-file", str(tmp_path / "scheduler.json"), *tls]) == 2
-    said = capsys.readouterr().err
-    assert f"running on {encrypted}: 0 workers" in said
-    assert "has had no worker for 0.01 s" in said
+    text = capsys.readouterr().err
+    assert f"running on {encrypted}: 0 workers" in text
+    assert "has had no worker for 0.01 s" in text
     assert main([*fit, *tls]) == 2
     assert "require a cluster. Pass --scheduler or --scheduler-file as well" in capsys.readouterr().err
 

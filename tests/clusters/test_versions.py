@@ -45,8 +45,8 @@ def total(block: np.ndarray, _: None) -> float:
 def cluster() -> Iterator[LocalCluster]:
     with LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, protocol="tcp://", dashboard_address="127.0.0.1:0"
-    ) as found:
-        yield found
+    ) as result:
+        yield result
 
 
 def start_worker(run: Programs, cluster: LocalCluster, *options: str) -> None:
@@ -62,11 +62,11 @@ def test_python_counts_to_the_minor_version() -> None:
 def test_workers_are_asked_once_for_each_client(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[list[str]] = []
+    requested: list[list[str]] = []
     inspect = versions._inspect_workers
 
     async def counted(client: Client, workers: list[str], timeout: float) -> object:
-        asked.append(workers)
+        requested.append(workers)
         return await inspect(client, workers, timeout)
 
     monkeypatch.setattr(versions, "_inspect_workers", counted)
@@ -77,12 +77,12 @@ def test_workers_are_asked_once_for_each_client(
         cluster.scale(2)
         cluster.wait_for_workers(2)
         map_blocks(BLOCKS, total)
-    assert [len(one) for one in asked] == [1, 1]
-    assert asked[0] == [first]
-    assert asked[1] != [first]
+    assert [len(one) for one in requested] == [1, 1]
+    assert requested[0] == [first]
+    assert requested[1] != [first]
     with Client(cluster):
         map_blocks(BLOCKS, total)
-    assert len(asked) == 3
+    assert len(requested) == 3
 
 
 def test_no_workers(caplog: pytest.LogCaptureFixture) -> None:
@@ -139,27 +139,31 @@ def answers_of(results: dict[str, object]) -> dict[str, object]:
 
 def test_only_workers_without_an_answer_are_warned_of() -> None:
     """One that died meanwhile is not."""
-    found = {"good": ({}, {}, 1), "dead": OSError("connection refused")}
+    result = {"good": ({}, {}, 1), "dead": OSError("connection refused")}
     with pytest.warns(
         RuntimeWarning, match=r"worker other has not answered for 0.1 s; .* not checked"
     ) as warned:
-        assert answers_of(found) == {"good": ({}, {}, 1)}
+        assert answers_of(result) == {"good": ({}, {}, 1)}
     assert len(warned) == 1
 
 
 def test_a_worker_without_dkdist_is_named() -> None:
-    found = {"good": ({}, {}, 1), "dead": OSError(), "other": ModuleNotFoundError("No module named 'dkdist'")}
+    result = {
+        "good": ({}, {}, 1),
+        "dead": OSError(),
+        "other": ModuleNotFoundError("No module named 'dkdist'"),
+    }
     with pytest.raises(ImportError, match=r"worker other cannot run .*No module named 'dkdist'.*To fix"):
-        answers_of(found)
+        answers_of(result)
 
 
 def test_workers_without_an_answer_are_asked_again(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     async def inspect(client: Client, workers: list[str], timeout: float) -> dict[str, object]:
-        asked.extend(workers)
+        requested.extend(workers)
         return {}
 
     with Client(cluster):
@@ -170,12 +174,12 @@ def test_workers_without_an_answer_are_asked_again(
         map_blocks(BLOCKS, total)
         cluster.scale(2)
         until(lambda: len(cluster.scheduler.workers) == 2, "a second worker")
-        asked.clear()
+        requested.clear()
         monkeypatch.setattr(versions, "_inspect_workers", inspect)
         for _ in range(2):
             assert map_blocks(BLOCKS, total) == [20.0] * 4
-        assert len(set(asked)) == 1
-        assert len(asked) == 4
+        assert len(set(requested)) == 1
+        assert len(requested) == 4
 
 
 @pytest.mark.network

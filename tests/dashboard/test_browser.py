@@ -97,11 +97,11 @@ def slowed(rows):
 
 def wait_for_colour(page, file, colour):
     """Wait until a hundred pixels of the page have a colour."""
-    wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    requested = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
     for _ in range(PATIENCE // 500):
         page.screenshot(path=file)
         image = np.round(255 * matplotlib.image.imread(file)[..., :3]).astype(int)
-        if (np.abs(image - wanted).max(axis=-1) <= 2).sum() > 100:
+        if (np.abs(image - requested).max(axis=-1) <= 2).sum() > 100:
             return
         page.wait_for_timeout(500)
     pytest.fail(f"nothing on the page is drawn in {colour}")

@@ -140,8 +140,8 @@ def test_names_say_nothing_of_where_the_data_is(client, store, sets):
     client.cluster.scheduler.add_plugin(plugin)
     sgd(n_epochs=1).fit(sets, sets.targets["y"])
     client.cluster.scheduler.remove_plugin(plugin.name)
-    said = " ".join(plugin.texts) + str(client.get_events("dkdist"))
-    assert "fit IncrementalSGDClassifier" in said
-    assert "sgd_block" in said
-    assert store.name not in said
-    assert store.parent.name not in said
+    text = " ".join(plugin.texts) + str(client.get_events("dkdist"))
+    assert "fit IncrementalSGDClassifier" in text
+    assert "sgd_block" in text
+    assert store.name not in text
+    assert store.parent.name not in text

@@ -13,8 +13,8 @@ from dkdist.datasets.mixtures import Mixture
 
 def test_digits_are_sets_of_ink():
     images, labels = load_digits(return_X_y=True)
-    sets, found = dk.datasets.load_digits_as_sets()
-    assert np.array_equal(found, labels)
+    sets, result = dk.datasets.load_digits_as_sets()
+    assert np.array_equal(result, labels)
     for i in (0, 7, 1796):
         picture = np.zeros((8, 8))
         for (x, y), ink in zip(sets[i], sets.weights_of(i), strict=True):

@@ -79,9 +79,9 @@ def test_boxes_are_scaled():
     rng = np.random.default_rng(0)
     points = (rng.random((3000, 2)) * [4, 50] - [1, 7]).astype(np.float32)
     low, width = np.array([-1, -7], np.float32), np.array([4, 50], np.float32)
-    found = binned(points, (8, 8), low=low, scale=1 / width).reshape(8, 8)
+    result = binned(points, (8, 8), low=low, scale=1 / width).reshape(8, 8)
     expected = coefficients((points.astype(np.float64) - low) / width, (8, 8))
-    assert (np.abs(found - expected) <= aliasing_bound((8, 8)) + ROUNDING).all()
+    assert (np.abs(result - expected) <= aliasing_bound((8, 8)) + ROUNDING).all()
 
 
 def test_sets_of_many_batches_lose_no_counts():

@@ -95,10 +95,10 @@ def test_orders_of_a_ball():
 
 
 def test_what_computes_travels_as_numbers():
-    drawn = WIDE[1][0].materialize()
-    sent = pickle.dumps(drawn)
+    sample = WIDE[1][0].materialize()
+    sent = pickle.dumps(sample)
     assert len(sent) < 1000
-    assert pickle.loads(sent) is drawn
+    assert pickle.loads(sent) is sample
 
 
 @pytest.mark.parametrize(

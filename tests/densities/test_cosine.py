@@ -31,10 +31,10 @@ def test_tensor_coefficients_are_the_direct_sum(d, weighted, sizes, seed):
     spans = spans_of(sizes, gap=3)
     points = random_points(seed, spans[-1, 1] + 3, d)
     weights = random_points(seed + 1, len(points), 1).ravel() if weighted else None
-    found = tensor_coefficients(points, spans, weights, *UNIT[d], DEGREES[d])
-    assert found.dtype == np.float32
-    assert found.shape == (len(sizes), np.prod(DEGREES[d]))
-    for row, (a, b) in zip(found, spans, strict=True):
+    result = tensor_coefficients(points, spans, weights, *UNIT[d], DEGREES[d])
+    assert result.dtype == np.float32
+    assert result.shape == (len(sizes), np.prod(DEGREES[d]))
+    for row, (a, b) in zip(result, spans, strict=True):
         expected = coefficients(points[a:b], DEGREES[d], None if weights is None else weights[a:b])
         np.testing.assert_allclose(row, expected.ravel(), rtol=0, atol=4e-5)
 
@@ -47,8 +47,8 @@ def test_listed_terms_are_the_direct_sum(d, weighted, sizes, seed):
     spans = spans_of(sizes)
     points = random_points(seed, spans[-1, 1], d)
     weights = random_points(seed + 1, len(points), 1).ravel() if weighted else None
-    found = term_coefficients(points, spans, weights, *UNIT[d], terms)
-    for row, (a, b) in zip(found, spans, strict=True):
+    result = term_coefficients(points, spans, weights, *UNIT[d], terms)
+    for row, (a, b) in zip(result, spans, strict=True):
         product = np.cos(np.pi * points[a:b, None, :].astype(np.float64) * exponents).prod(axis=2)
         expected = np.average(product, axis=0, weights=None if weights is None else weights[a:b])
         np.testing.assert_allclose(row, expected, rtol=0, atol=4e-5)
@@ -74,34 +74,34 @@ def test_boxes_are_scaled_and_points_outside_count_at_the_wall(d):
     rng = np.random.default_rng(d)
     low, high = rng.uniform(-9, 0, d).astype(np.float32), rng.uniform(1, 50, d).astype(np.float32)
     points = (low - 5 + (high - low + 10) * rng.random((400, d))).astype(np.float32)
-    found = tensor_coefficients(points, spans_of([400]), None, low, 1 / (high - low), DEGREES[d])[0]
+    result = tensor_coefficients(points, spans_of([400]), None, low, 1 / (high - low), DEGREES[d])[0]
     scaled = np.clip((points.astype(np.float64) - low) / (high - low), 0, 1)
-    np.testing.assert_allclose(found, coefficients(scaled, DEGREES[d]).ravel(), rtol=0, atol=4e-5)
+    np.testing.assert_allclose(result, coefficients(scaled, DEGREES[d]).ravel(), rtol=0, atol=4e-5)
 
 
 def test_a_column_can_be_taken_alone():
     points = random_points(0, 300, 5)
     for j in range(5):
-        found = tensor_coefficients(points, spans_of([300]), None, *UNIT[5], (12,), column=j)[0]
-        np.testing.assert_allclose(found, coefficients(points[:, j : j + 1], (12,)), rtol=0, atol=4e-5)
+        result = tensor_coefficients(points, spans_of([300]), None, *UNIT[5], (12,), column=j)[0]
+        np.testing.assert_allclose(result, coefficients(points[:, j : j + 1], (12,)), rtol=0, atol=4e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 def test_codes_are_points(dtype):
     codes = np.random.default_rng(0).integers(0, 200, (500, 1)).astype(dtype)
     low, scale = np.array([20], np.float32), np.array([1 / 150], np.float32)
-    found = tensor_coefficients(codes, spans_of([500]), None, low, scale, (16,))[0]
+    result = tensor_coefficients(codes, spans_of([500]), None, low, scale, (16,))[0]
     as_floats = tensor_coefficients(codes.astype(np.float32), spans_of([500]), None, low, scale, (16,))[0]
-    np.testing.assert_allclose(found, as_floats, rtol=0, atol=2e-6)
+    np.testing.assert_allclose(result, as_floats, rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize(("K", "bound"), [(16, 4e-5), (64, 6e-4), (256, 1e-2)])
 def test_rounding_next_to_a_wall_is_as_documented(K, bound):
     points = (np.geomspace(1e-6, 0.05, 300)[:, None]).astype(np.float32)
     points = np.concatenate([points, 1 - points])
-    found = tensor_coefficients(points, spans_of([1] * 600), None, *UNIT[1], (K,))
+    result = tensor_coefficients(points, spans_of([1] * 600), None, *UNIT[1], (K,))
     expected = np.cos(np.pi * points.astype(np.float64) * np.arange(K))
-    assert np.abs(found - expected).max() < bound
+    assert np.abs(result - expected).max() < bound
 
 
 def all_coefficients(points, spans, weights=None):

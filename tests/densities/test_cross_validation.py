@@ -39,7 +39,7 @@ def test_sums_are_those_over_pairs_of_different_points(d, structure, degrees):
 def test_the_score_estimates_the_integrated_squared_error():
     """Of p = 1 + cos(pi x) / 2, drawn by rejection: its mean over sets is the error but for int p^2."""
     rng, h = np.random.default_rng(0), 0.12
-    made, errors = [], []
+    output, errors = [], []
     a = np.arange(24)
     b, c = np.exp(-((np.pi * a * h) ** 2) / 2), np.where(a == 1, 0.5**1.5, 1.0 * (a == 0))
     for _ in range(400):
@@ -48,9 +48,9 @@ def test_the_score_estimates_the_integrated_squared_error():
         C = np.cos(np.pi * np.outer(a, x)).mean(axis=1) * np.where(a > 0, 2**0.5, 1)
         errors.append(((b * C - c) ** 2).sum() - (c**2).sum())
         sums = coefficient_sums(places(x[:, None]), "tensor", (24,))
-        made.append(sums.scores(np.array([h]))[0] / sums.squares[0])  # C_0 = 1: what all are divided by
-    spread = np.std(np.subtract(made, errors)) / np.sqrt(len(made))
-    assert abs(np.mean(made) - np.mean(errors)) < 4 * spread
+        output.append(sums.scores(np.array([h]))[0] / sums.squares[0])  # C_0 = 1: what all are divided by
+    spread = np.std(np.subtract(output, errors)) / np.sqrt(len(output))
+    assert abs(np.mean(output) - np.mean(errors)) < 4 * spread
 
 
 def test_scores_along_a_dimension_are_those_of_all():
@@ -71,11 +71,11 @@ def test_equal_points_are_one_and_atoms_and_points_outside_are_left_out():
     x = np.array([[0.1], [0.1], [0.3], [0.4], [0.5], [0.5], [2.0]] + [[0.01 * i + 0.6] for i in range(30)])
     w = np.ones(len(x), np.float32)
     w[:2] = 9  # a fourth of the whole at one place
-    made = places(x, w)
-    assert made.n_points == 33
-    assert made.points.min() == pytest.approx(0.3)
-    u = made.weights
-    np.testing.assert_allclose(u / u.min(), np.where(made.points[:, 0] == np.float32(0.5), 2, 1))
+    output = places(x, w)
+    assert output.n_points == 33
+    assert output.points.min() == pytest.approx(0.3)
+    u = output.weights
+    np.testing.assert_allclose(u / u.min(), np.where(output.points[:, 0] == np.float32(0.5), 2, 1))
     assert places(np.full((9, 2), 0.5)) is None
 
 
@@ -90,8 +90,8 @@ def normal(n_sets, n, d=1, seed=0):
 @pytest.mark.parametrize(("n", "d"), [(50, 1), (1000, 1), (200, 2)])
 def test_of_normal_densities_it_is_near_their_best(n, d):
     """Which is (4 / ((d + 2) n))^(1 / (d + 4)) sigma, asymptotically; within a fifth."""
-    found = dk.DivergenceEmbedding(domain="unit").fit(normal(40, n, d)).bandwidth_
-    np.testing.assert_allclose(found, 0.1 * (4 / ((d + 2) * n)) ** (1 / (d + 4)), rtol=0.2)
+    result = dk.DivergenceEmbedding(domain="unit").fit(normal(40, n, d)).bandwidth_
+    np.testing.assert_allclose(result, 0.1 * (4 / ((d + 2) * n)) ** (1 / (d + 4)), rtol=0.2)
 
 
 def test_nodes_follow_the_bandwidth_up_to_a_limit():

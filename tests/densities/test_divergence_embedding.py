@@ -39,14 +39,14 @@ def random_pairs(n_sets, n_pairs, seed=1):
 @pytest.fixture(scope="module")
 def problems():
     """For each d: sets, pairs, and densities on the fine grid under the default bandwidth and domain."""
-    made = {}
+    output = {}
     for d, n_sets, n_pairs in ((1, 120, 1000), (2, 120, 1000), (3, 30, 200)):
         sets = dk.SampleSets.from_arrays(gaussian_mixtures(n_sets, d, 200, seed=d))
         spec = dk.DivergenceEmbedding().fit(sets).spec_
         grid, w = panels(*FINE[d])
         weights = np.prod(np.meshgrid(*[w] * d, indexing="ij"), axis=0).ravel()
-        made[d] = sets, spec, densities(sets, spec, grid), weights, random_pairs(n_sets, n_pairs)
-    return made
+        output[d] = sets, spec, densities(sets, spec, grid), weights, random_pairs(n_sets, n_pairs)
+    return output
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -79,18 +79,18 @@ def test_other_rules_come_close(problems, rule):
 def test_random_frequencies_are_unbiased_over_seeds(name):
     sets = dk.SampleSets.from_arrays(gaussian_mixtures(6, 1, 200, 0))
     i, j = np.triu_indices(6, 1)
-    found, n_seeds = [], 300
+    result, n_seeds = [], 300
     for seed in range(n_seeds):
         embedding = dk.DivergenceEmbedding(
             name, frequencies="random", n_frequencies=5, random_state=seed, bandwidth=0.1
         )
-        found.append(squared_distances(embedding.fit_transform(sets), i, j))
+        result.append(squared_distances(embedding.fit_transform(sets), i, j))
     n_nodes = embedding.spec_.n_basis
     p = densities(sets, embedding.spec_, (np.arange(n_nodes) + 0.5) / n_nodes)
     expected = integrals(divergence(name).kappa, p, np.full(n_nodes, 1 / n_nodes), i, j)
-    z = (np.mean(found, axis=0) - expected) / (np.std(found, axis=0, ddof=1) / np.sqrt(n_seeds))
+    z = (np.mean(result, axis=0) - expected) / (np.std(result, axis=0, ddof=1) / np.sqrt(n_seeds))
     assert np.abs(z).max() < 4
-    spread = np.std(found, axis=0) / expected
+    spread = np.std(result, axis=0) / expected
     assert spread.min() > 0.02  # they do vary: the fitted rule does not
     with_more = dk.DivergenceEmbedding(
         name, frequencies="random", n_frequencies=5000, random_state=0, bandwidth=0.1
@@ -248,8 +248,8 @@ def test_domain_is_what_was_asked_for():
         ((0, 2), (0, 0), (2, 2), True),
         (([-1, 0], [3, 5]), (-1, 0), (3, 5), True),
     ):
-        found = dk.DivergenceEmbedding(domain=domain).fit(sets).spec_.domain
-        assert (found.low, found.high, found.fixed) == (low, high, fixed)
+        result = dk.DivergenceEmbedding(domain=domain).fit(sets).spec_.domain
+        assert (result.low, result.high, result.fixed) == (low, high, fixed)
 
 
 def test_distances_do_not_depend_on_the_units_of_the_points():

@@ -58,13 +58,13 @@ def test_chi2_agrees_with_scikit_learns_feature_map():
     i, j = np.triu_indices(30, 1)
     rows = dk.HistogramEmbedding(8, "chi2", domain="unit").fit_transform(arrays)
     theirs = AdditiveChi2Sampler(sample_steps=3).fit_transform(p)
-    found, sampled, exact = (
+    result, sampled, exact = (
         squared_distances(rows, i, j),
         squared_distances(theirs, i, j),
         kappas("chi2", p, i, j),
     )
-    assert np.corrcoef(found, sampled)[0, 1] > 0.99
-    assert rms_errors(found, exact)[0] < rms_errors(sampled, exact)[0]
+    assert np.corrcoef(result, sampled)[0, 1] > 0.99
+    assert rms_errors(result, exact)[0] < rms_errors(sampled, exact)[0]
 
 
 def test_own_kappa_and_more_frequencies():

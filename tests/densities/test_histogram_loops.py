@@ -27,9 +27,9 @@ def test_counts_are_those_of_numpy(d, n_bins, weighted):
     x = rng.normal(3, 2, (sizes.sum(), d)).astype(np.float32)
     weights = rng.random(len(x)).astype(np.float32) if weighted else None
     low, high = x.min(axis=0).astype(np.float64), x.max(axis=0).astype(np.float64)
-    found = histograms(x, spans_of(sizes), weights, low, high - low, n_bins, d)
-    assert found.dtype == np.float32
-    for row, (a, b) in zip(found, spans_of(sizes), strict=True):
+    result = histograms(x, spans_of(sizes), weights, low, high - low, n_bins, d)
+    assert result.dtype == np.float32
+    for row, (a, b) in zip(result, spans_of(sizes), strict=True):
         w = weights[a:b].astype(np.float64) if weighted else None
         np.testing.assert_allclose(row, expected(x[a:b], low, high, n_bins, w), rtol=1e-6)
 
@@ -39,8 +39,8 @@ def test_counts_are_those_of_numpy(d, n_bins, weighted):
 def test_points_on_edges_belong_to_the_cell_above(low, high, n_bins):
     edges = np.linspace(low, high, n_bins + 1)
     exact = edges[edges == edges.astype(np.float32)].astype(np.float32)[:, None]
-    found = histograms(exact, spans_of([1] * len(exact)), None, *np.array([[low], [high - low]]), n_bins, 1)
-    for row, x in zip(found, exact, strict=True):
+    result = histograms(exact, spans_of([1] * len(exact)), None, *np.array([[low], [high - low]]), n_bins, 1)
+    for row, x in zip(result, exact, strict=True):
         np.testing.assert_array_equal(row, expected(x[None], [low], [high], n_bins))
 
 

@@ -71,8 +71,8 @@ def test_the_domain_is_scaled_to_the_unit_cube():
     expected = dk.L2Embedding(bandwidth=0.1, domain="unit").fit_transform(arrays)
     low, width = np.array([-3.0, 100.0]), np.array([2.0, 50.0])
     moved = [low + width * x for x in arrays]
-    found = dk.L2Embedding(bandwidth=0.1, domain=(low, low + width)).fit_transform(moved)
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    result = dk.L2Embedding(bandwidth=0.1, domain=(low, low + width)).fit_transform(moved)
+    np.testing.assert_allclose(result, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("d", [2, 3, 4])
@@ -136,10 +136,10 @@ def test_squared_distances_of_several_scales_are_the_mean_over_them(d):
     embedding = make(bandwidth=[[h] for h in scales]).fit(arrays)
     assert embedding.bandwidth_.shape == (3, d)
     each = [make(bandwidth=h).fit_transform(arrays) for h in scales]
-    found = embedding.transform(arrays)
-    np.testing.assert_allclose(found, np.concatenate(each, axis=1) / np.sqrt(3), rtol=1e-6)
+    result = embedding.transform(arrays)
+    np.testing.assert_allclose(result, np.concatenate(each, axis=1) / np.sqrt(3), rtol=1e-6)
     mean = np.mean([squared_distances(rows, i, j) for rows in each], axis=0)
-    np.testing.assert_allclose(squared_distances(found, i, j), mean, rtol=1e-5)
+    np.testing.assert_allclose(squared_distances(result, i, j), mean, rtol=1e-5)
 
 
 def test_one_pass_serves_several_embeddings_of_both_kinds():

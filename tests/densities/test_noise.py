@@ -65,11 +65,11 @@ def test_two_samples_of_one_distribution_are_as_far_apart_as_their_noise(d, n, c
 def test_noise_falls_as_one_over_n_and_is_that_of_the_documents():
     """Hellinger at the defaults of the unit square: halves with twice the points."""
     rng = np.random.default_rng(0)
-    made = []
+    output = []
     for n in (50, 400):
         sets = [rng.random((n, 2)) for _ in range(20)]
-        made.append(dk.DivergenceEmbedding(domain="unit", bandwidth=0.15).fit(sets).noise(sets).mean())
-    assert made[0] / made[1] == pytest.approx(8, rel=0.15)
+        output.append(dk.DivergenceEmbedding(domain="unit", bandwidth=0.15).fit(sets).noise(sets).mean())
+    assert output[0] / output[1] == pytest.approx(8, rel=0.15)
 
 
 def test_stores_and_memory_and_single_points(tmp_path):

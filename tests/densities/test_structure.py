@@ -66,13 +66,13 @@ def test_the_test_is_a_correlation_over_sets_of_both_halves() -> None:
         f = np.cos(np.pi * u[:, :, None] * np.arange(1, 4))
         f -= f.mean(axis=0)
         T.append(np.einsum("nia,njb->ijab", f, f) / len(half))
-    found = compute_pair_tests(sets)
+    result = compute_pair_tests(sets)
     for k, (i, j) in enumerate(zip(*np.triu_indices(3, 1), strict=True)):
         one, other = (np.array(T[start::2])[:, i, j].reshape(30, 9) for start in (0, 1))
         r = max(np.corrcoef(one[:, ab], other[:, ab])[0, 1] for ab in range(9))
         expected = max(r, 0) * np.sqrt(28 / (1 - r**2))
-        assert found.t[k] == pytest.approx(expected, abs=1e-8)
-        assert found.p[k] == pytest.approx(min(1, 9 * t.sf(expected, 28)), rel=1e-6)
+        assert result.t[k] == pytest.approx(expected, abs=1e-8)
+        assert result.p[k] == pytest.approx(min(1, 9 * t.sf(expected, 28)), rel=1e-6)
 
 
 def test_one_copula_in_all_sets_is_no_difference() -> None:
@@ -173,34 +173,34 @@ def test_single_dimensions_of_a_list_are_those_that_stand_alone(kind: str) -> No
 def test_without_a_pair_the_rows_are_marginal(kind: str) -> None:
     sets = classes(40, 4, [])
     for word in ("auto", "pairs"):
-        found, marginal = (KINDS[kind](structure=s).fit(sets) for s in (word, "marginal"))
-        assert found.spec_ == marginal.spec_
-        np.testing.assert_array_equal(found.transform(sets), marginal.transform(sets))
-        assert (found.structure_, found.pairs_, found.n_pairs_found_) == ("marginal", (), 0)
+        result, marginal = (KINDS[kind](structure=s).fit(sets) for s in (word, "marginal"))
+        assert result.spec_ == marginal.spec_
+        np.testing.assert_array_equal(result.transform(sets), marginal.transform(sets))
+        assert (result.structure_, result.pairs_, result.n_pairs_found_) == ("marginal", (), 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_auto_takes_the_pairs_that_are_found_from_memory_and_stores(kind: str, tmp_path: Any) -> None:
     sets = classes(80, 5, [(0, 3), (1, 2)])
-    made = KINDS[kind]().fit(sets)
-    assert (made.structure_, sorted(made.pairs_), made.n_pairs_found_) == ("pairs", [(0, 3), (1, 2)], 2)
-    assert made.spec_ == KINDS[kind](structure=list(made.pairs_)).fit(sets).spec_
+    output = KINDS[kind]().fit(sets)
+    assert (output.structure_, sorted(output.pairs_), output.n_pairs_found_) == ("pairs", [(0, 3), (1, 2)], 2)
+    assert output.spec_ == KINDS[kind](structure=list(output.pairs_)).fit(sets).spec_
     dk.write_sets(tmp_path / "s.zarr", sets)
     for block_sets in (7, None):
         store = dk.open_sets(tmp_path / "s.zarr", block_sets=block_sets)
         again = KINDS[kind](structure="pairs").fit(store)
-        assert again.spec_ == made.spec_
-        np.testing.assert_array_equal(again.transform(store).compute(), made.transform(sets))
+        assert again.spec_ == output.spec_
+        np.testing.assert_array_equal(again.transform(store).compute(), output.transform(sets))
     few = KINDS[kind]().fit(columns(sets, (0, 3)))
     assert (few.structure_, few.pairs_) == ("joint", ())
 
 
 def test_the_strongest_are_taken_where_all_would_be_too_many() -> None:
     sets = classes(80, 6, [(0, 3), (1, 2), (4, 5)])
-    made = dk.DivergenceEmbedding(n_basis=64, bandwidth=0.1).fit(sets)
-    assert made.n_pairs_found_ == 3
-    assert made.pairs_ == tuple(select_pairs(sets)[:2])  # of 8,192 nodes
-    assert sum(len(part.dims) == 2 for part in made.spec_.parts) == 2
+    output = dk.DivergenceEmbedding(n_basis=64, bandwidth=0.1).fit(sets)
+    assert output.n_pairs_found_ == 3
+    assert output.pairs_ == tuple(select_pairs(sets)[:2])  # of 8,192 nodes
+    assert sum(len(part.dims) == 2 for part in output.spec_.parts) == 2
     assert len(dk.DivergenceEmbedding(n_basis=52, bandwidth=0.1).fit(sets).pairs_) == 3
 
 
@@ -210,18 +210,18 @@ def test_bandwidths_of_pairs_are_their_own_or_those_given() -> None:
     alone = dk.DivergenceEmbedding(domain=BOX, outside="clip").fit(columns(sets, (0, 1)))
     assert auto.spec_.parts[1].spec == alone.spec_
     h = [[0.1, 0.2, 0.3, 0.4], [0.2] * 4]
-    given = dk.DivergenceEmbedding(structure=[(2, 0)], bandwidth=h).fit(sets)
-    assert given.spec_.parts[1].spec.scales == ((0.3, 0.1), (0.2, 0.2))
-    np.testing.assert_array_equal(given.bandwidth_, h)
-    assert given.resolved_
+    value = dk.DivergenceEmbedding(structure=[(2, 0)], bandwidth=h).fit(sets)
+    assert value.spec_.parts[1].spec.scales == ((0.3, 0.1), (0.2, 0.2))
+    np.testing.assert_array_equal(value.bandwidth_, h)
+    assert value.resolved_
 
 
 def test_a_kink_doubles_the_nodes_of_single_dimensions_alone() -> None:
-    made = dk.DivergenceEmbedding("total-variation", 8, structure=[(0, 1)], bandwidth=0.1).fit(
+    output = dk.DivergenceEmbedding("total-variation", 8, structure=[(0, 1)], bandwidth=0.1).fit(
         classes(9, 4, [])
     )
-    assert [part.spec.n_basis for part in made.spec_.parts] == [16, 8]
-    assert made.n_basis_ == 8
+    assert [part.spec.n_basis for part in output.spec_.parts] == [16, 8]
+    assert output.n_basis_ == 8
 
 
 def test_nodes_of_the_paper_stand_side_by_side() -> None:
@@ -241,12 +241,12 @@ def test_nodes_of_the_paper_stand_side_by_side() -> None:
 
 def test_noise_and_kernel_errors_add_up() -> None:
     sets = classes(30, 4, [(0, 1)])
-    made = KINDS["divergence"](structure=[(0, 1)]).fit(sets)
+    output = KINDS["divergence"](structure=[(0, 1)]).fit(sets)
     alone = KINDS["divergence"](structure="marginal").fit(sets)
     pair = KINDS["divergence"]().fit(columns(sets, (0, 1)))
     expected = alone.noise(sets) + 4 * pair.noise(columns(sets, (0, 1)))
-    np.testing.assert_allclose(made.noise(sets), expected, rtol=1e-9)
-    model = make_pipeline(made, dk.RandomFourierFeatures(2000, random_state=0)).fit(sets)
+    np.testing.assert_allclose(output.noise(sets), expected, rtol=1e-9)
+    model = make_pipeline(output, dk.RandomFourierFeatures(2000, random_state=0)).fit(sets)
     assert dk.kernel_error(model, sets, n_pairs=50, random_state=0).distance_rms < 0.02
 
 
@@ -256,7 +256,7 @@ def test_influence_is_the_derivative_of_rows(kind: str) -> None:
     tables = KINDS[kind](structure=[(0, 1), (1, 2, 3)]).fit(sets).spec_.materialize()
     gradient = np.random.default_rng(0).normal(size=(tables.spec.n_features, 2))
     one, place, step = sets[:1], sets[0][3:4], 1e-3
-    found = point_influences(tables, one, gradient, place)[0]
+    result = point_influences(tables, one, gradient, place)[0]
     values = []
     for eps in (-step, step):  # (1 - t) P + t delta_x, x a point of P
         w = np.full(len(one.points) + 1, (1 - eps) / len(one.points))
@@ -264,7 +264,7 @@ def test_influence_is_the_derivative_of_rows(kind: str) -> None:
         w[3] += eps
         there = dk.SampleSets(np.concatenate([one.points, place]), [0, len(w)], w)
         values.append(tables.embed(there)[0].astype(np.float64) @ gradient)
-    np.testing.assert_allclose(found, (values[1] - values[0]) / (2 * step), rtol=2e-2, atol=2e-2)
+    np.testing.assert_allclose(result, (values[1] - values[0]) / (2 * step), rtol=2e-2, atol=2e-2)
 
 
 def test_what_stands_around_embeddings_takes_them(tmp_path: Any) -> None:

@@ -41,11 +41,11 @@ def test_is_the_series_of_all_points(d, weighted):
     weights = rng.random(len(points)).astype(np.float32) if weighted else None
     for q, bandwidth in cases(d):
         degrees, nodes = tuple(map(degree_for, bandwidth)), (np.arange(q) + 0.5) / q
-        found = straight(points, spans, weights, q, bandwidth)
-        assert found.shape == (len(SIZES), q**d)
-        assert found.dtype == np.float32
+        result = straight(points, spans, weights, q, bandwidth)
+        assert result.shape == (len(SIZES), q**d)
+        assert result.dtype == np.float32
         peak = np.prod([1 / (np.sqrt(2 * np.pi) * h) for h in bandwidth])  # of a point in the middle
-        for row, (a, b) in zip(found, spans, strict=True):
+        for row, (a, b) in zip(result, spans, strict=True):
             own = None if weights is None else weights[a:b]
             expected = series_density(points[a:b], degrees, bandwidth, nodes, own, floor=-np.inf)
             # a cosine of degree a of a lone point is off by up to a^2 / 2 units of float32, and damped ones the less
@@ -75,25 +75,25 @@ def test_points_outside_count_at_the_wall_and_flat_dimensions_at_the_lower_one(d
     low, scale = np.full(d, 2, np.float32), np.array([0.25] * (d - 1) + [0], np.float32)
     points = rng.uniform(0, 8, (100, d)).astype(np.float32)
     series = node_series(6, (12,) * d, (0.12,) * d)
-    found = densities_at_nodes(points, spans_of(np.array([100])), None, low, scale, series)[0]
+    result = densities_at_nodes(points, spans_of(np.array([100])), None, low, scale, series)[0]
     unit = np.clip((points.astype(np.float64) - low) * scale, 0, 1)
     expected = series_density(unit, (12,) * d, (0.12,) * d, (np.arange(6) + 0.5) / 6, floor=-np.inf)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * expected.max())
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * expected.max())
 
 
 @pytest.mark.parametrize("d", [2, 3])
 def test_sets_of_any_size_have_the_same_bits_beside_some_that_take_the_grid(d, monkeypatch):
     monkeypatch.setattr(divergence_spec, "MAX_DIRECT_POINTS", 256)
     domain = Domain((0.0,) * d, (1.0,) * d, fixed=True)
-    drawn = DivergenceSpec(domain, (0.1,) * d, "tensor", 10, (0.0, 0.8), (0.2, 0.3)).materialize()
+    sample = DivergenceSpec(domain, (0.1,) * d, "tensor", 10, (0.0, 0.8), (0.2, 0.3)).materialize()
     rng = np.random.default_rng(d)
     sets = SampleSets.from_arrays([rng.beta(2, 3, (n, d)) for n in (5, 1200, 256, 257, 1100)])
-    rows = drawn.embed(sets)
+    rows = sample.embed(sets)
     for i in range(len(sets)):
-        np.testing.assert_array_equal(drawn.embed(sets[i : i + 1])[0], rows[i])
-    by_grid = drawn.densities(sets[1:2])[0, 0]
+        np.testing.assert_array_equal(sample.embed(sets[i : i + 1])[0], rows[i])
+    by_grid = sample.densities(sets[1:2])[0, 0]
     monkeypatch.setattr(divergence_spec, "MAX_DIRECT_POINTS", 8192)
-    straight = drawn.densities(sets[1:2])[0, 0]
+    straight = sample.densities(sets[1:2])[0, 0]
     assert np.abs(by_grid - straight).max() < 0.01 * straight.max()
 
 

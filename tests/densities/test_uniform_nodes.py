@@ -20,8 +20,8 @@ def collection(d):
 
 
 def embedding(seed=0, **choices):
-    given = {"domain": "unit", "bandwidth": 0.15, "n_basis": 4, "nodes": "uniform", "n_nodes": 300}
-    return dk.DivergenceEmbedding("hellinger", random_state=seed, **(given | choices))
+    options = {"domain": "unit", "bandwidth": 0.15, "n_basis": 4, "nodes": "uniform", "n_nodes": 300}
+    return dk.DivergenceEmbedding("hellinger", random_state=seed, **(options | choices))
 
 
 def exact_values(sets, d, structure, q=64):
@@ -61,9 +61,9 @@ def test_coefficients_are_unbiased_with_the_variance_of_a_mean(d, structure, ind
     )
     error = (rows.mean(axis=0) - expected) / np.sqrt(variance / SEEDS + 1e-12)
     assert np.abs(error).max() < 4.5  # some forty of them: one in 4,000 for a normal error
-    found = ((rows - expected) ** 2).mean() / variance.mean()
+    result = ((rows - expected) ** 2).mean() / variance.mean()
     # rows of one seed share their nodes: some SEEDS independent ones, of standard error sqrt(2 / SEEDS)
-    assert abs(found - 1) < 4.5 * np.sqrt(2 / SEEDS)
+    assert abs(result - 1) < 4.5 * np.sqrt(2 / SEEDS)
 
 
 def test_distances_keep_to_the_bound_and_are_unbiased_at_the_nodes():
@@ -71,14 +71,14 @@ def test_distances_keep_to_the_bound_and_are_unbiased_at_the_nodes():
     f, nodes = exact_values(sets, 2, "joint")
     phi = functions(nodes, np.inf)
     exact = np.linalg.norm(((f[0, 0] - f[1, 0])[:, None] * phi).mean(axis=0))
-    found, at_nodes = [], []
+    result, at_nodes = [], []
     for seed in range(SEEDS):
         A = embedding(seed, index_set="tensor").fit_transform(sets).astype(np.float64)
-        found.append(np.linalg.norm(A[0] - A[1]))
+        result.append(np.linalg.norm(A[0] - A[1]))
         B = embedding(seed).fit_transform(sets).astype(np.float64)
         at_nodes.append(((B[0] - B[1]) ** 2).sum())
     bound = sampled_integrals(0.5, 2, 4, 300, 0.1)
-    assert np.mean(np.abs(np.array(found) - exact) > bound) <= 0.1
+    assert np.mean(np.abs(np.array(result) - exact) > bound) <= 0.1
     truth = ((f[0, 0] - f[1, 0]) ** 2).mean()
     assert abs(np.mean(at_nodes) - truth) < 4.5 * np.std(at_nodes) / np.sqrt(SEEDS)
 
@@ -90,12 +90,12 @@ def test_rows_follow_from_the_seed_and_their_set_alone(d, structure, tmp_path):
     choices = {"structure": structure, "divergence": "jensen-shannon", "bandwidth": [[0.2], [0.4]]}
     if d < 4 or structure == "marginal":
         choices["index_set"] = "total-degree"
-    given = {"domain": "unit", "n_basis": 4, "nodes": "uniform", "n_nodes": 100}
-    fitted = dk.DivergenceEmbedding(random_state=3, **given, **choices).fit(sets)
+    options = {"domain": "unit", "n_basis": 4, "nodes": "uniform", "n_nodes": 100}
+    fitted = dk.DivergenceEmbedding(random_state=3, **options, **choices).fit(sets)
     A = fitted.transform(sets)
     assert A.shape == (3, fitted.spec_.n_features)
-    again = dk.DivergenceEmbedding(random_state=3, **given, **choices).fit_transform(sets)
-    other = dk.DivergenceEmbedding(random_state=4, **given, **choices).fit_transform(sets)
+    again = dk.DivergenceEmbedding(random_state=3, **options, **choices).fit_transform(sets)
+    other = dk.DivergenceEmbedding(random_state=4, **options, **choices).fit_transform(sets)
     np.testing.assert_array_equal(again, A)
     assert (other != A).any()
     for i in range(3):

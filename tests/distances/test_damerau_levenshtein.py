@@ -25,15 +25,15 @@ def edited(text, alphabet):
 
 def steps_from(text, alphabet, longest):
     """The least number of edits to every string of at most so many symbols, one edit after the other."""
-    found, last = {text: 0}, [text]
+    result, last = {text: 0}, [text]
     while last:
         last = [
             y
             for x in last
             for y in edited(x, alphabet)
-            if len(y) <= longest and y not in found and not found.update({y: found[x] + 1})
+            if len(y) <= longest and y not in result and not result.update({y: result[x] + 1})
         ]
-    return found
+    return result
 
 
 def table(x, y):
@@ -86,8 +86,8 @@ def test_equals_edits_tried_one_by_one():
     """Of every two strings of at most four symbols of three; ways through longer ones do not get shorter."""
     texts = ["".join(p) for n in range(5) for p in itertools.product("abc", repeat=n)]
     expected = {x: steps_from(x, "abc", 5) for x in texts[::3]}
-    found = distances(texts[::3], texts)
-    np.testing.assert_array_equal(found, [[expected[x][y] for y in texts] for x in texts[::3]])
+    result = distances(texts[::3], texts)
+    np.testing.assert_array_equal(result, [[expected[x][y] for y in texts] for x in texts[::3]])
 
 
 @pytest.mark.parametrize("alphabet", [1, 2, 3, 26, 3000])

@@ -56,9 +56,9 @@ def test_a_feature_that_does_not_vary_keeps_its_scale():
 
 def test_a_gamma_that_is_given_is_not_standardised():
     for gamma in ("median", 0.1, 0, [0.1, 1.0]):
-        left = dk.DistanceEmbedding("energy", n_components=6, gamma=gamma, random_state=0)
+        remaining = dk.DistanceEmbedding("energy", n_components=6, gamma=gamma, random_state=0)
         plain = dk.DistanceEmbedding("energy", n_components=6, gamma=gamma, standardize=False, random_state=0)
-        np.testing.assert_array_equal(left.fit_transform(SETS), plain.fit_transform(SETS))
+        np.testing.assert_array_equal(remaining.fit_transform(SETS), plain.fit_transform(SETS))
 
 
 def test_strings_are_compared_with_whole_ones_and_then_with_pieces():
@@ -79,8 +79,8 @@ def test_strings_are_compared_with_whole_ones_and_then_with_pieces():
 def test_long_strings_are_compared_with_pieces_and_a_warning():
     long = ["".join(RNG.choice(list("AB"), 300)) for _ in range(12)]
     with pytest.warns(UserWarning, match=r"more than 300 points.*objects of 1 to 64 points.*lengths=\(min"):
-        made = default("levenshtein", 8, long)
-    assert made.omegas_.sizes.max() <= 64
+        output = default("levenshtein", 8, long)
+    assert output.omegas_.sizes.max() <= 64
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         dk.DistanceEmbedding("levenshtein", n_components=8, lengths=(20, 90), random_state=0).fit(long)

@@ -160,30 +160,30 @@ def test_samplers_draw_what_they_say(sampler):
     lengths = "auto" if sampler in ("element", "object", "leverage", "supervised") else (2, 7)
     y = np.arange(len(sets)) % 2  # which one of them asks for
     distance = "levenshtein" if text else "dtw"
-    made, again = (
+    output, again = (
         dk.DistanceEmbedding(distance, sampler, 30, lengths=lengths, random_state=3).fit(sets, y).omegas_
         for _ in range(2)
     )
-    np.testing.assert_array_equal(made.points, again.points)
-    assert len(made) == 30
+    np.testing.assert_array_equal(output.points, again.points)
+    assert len(output) == 30
     if lengths != "auto" and sampler != "mixed":
-        assert set(made.sizes.tolist()) == set(range(2, 8))
+        assert set(output.sizes.tolist()) == set(range(2, 8))
     objects = as_objects(sets)
     if sampler in ("object", "leverage", "supervised", "mixed"):
-        assert len({tuple(o.ravel()) for o in made} & {tuple(o.ravel()) for o in objects}) == 30
+        assert len({tuple(o.ravel()) for o in output} & {tuple(o.ravel()) for o in objects}) == 30
     elif sampler in ("subsample", "segment", "element"):
-        assert all(any(is_piece(o, x, sampler == "segment") for x in objects) for o in made)
-        assert sampler != "element" or set(made.sizes.tolist()) == {1}
+        assert all(any(is_piece(o, x, sampler == "segment") for x in objects) for o in output)
+        assert sampler != "element" or set(output.sizes.tolist()) == {1}
     elif sampler == "sphere":
         np.testing.assert_allclose(
-            np.linalg.norm(made.points, axis=1), np.sqrt((SETS.points**2).sum(1).mean()), rtol=1e-5
+            np.linalg.norm(output.points, axis=1), np.sqrt((SETS.points**2).sum(1).mean()), rtol=1e-5
         )
     elif sampler == "ball":
         assert (
-            np.linalg.norm(made.points, axis=1).max() <= np.linalg.norm(SETS.points, axis=1).max() * 1.00001
+            np.linalg.norm(output.points, axis=1).max() <= np.linalg.norm(SETS.points, axis=1).max() * 1.00001
         )
     elif text:
-        assert set("".join(made.strings())) == set("ACGT")
+        assert set("".join(output.strings())) == set("ACGT")
 
 
 def is_piece(piece, whole, contiguous):
@@ -197,10 +197,10 @@ def is_piece(piece, whole, contiguous):
 
 def test_a_markov_chain_knows_what_follows():
     words = ["ABABABABAB", "BABABABA"] * 5
-    made = (
+    output = (
         dk.DistanceEmbedding("levenshtein", "markov", 50, lengths=(5, 9), random_state=0).fit(words).omegas_
     )
-    assert all("AA" not in word and "BB" not in word for word in made.strings())
+    assert all("AA" not in word and "BB" not in word for word in output.strings())
 
 
 def test_options_are_options():
@@ -321,9 +321,9 @@ def test_points_whose_squares_are_no_float32_are_refused(distance):
     if distance != "directed-modified-hausdorff":
         expected = dk.distance_matrix(sets, distance=distance)
         for unit in (2.0**-40, 2.0**40):
-            found = dk.distance_matrix([unit * x for x in sets], distance=distance)
+            result = dk.distance_matrix([unit * x for x in sets], distance=distance)
             power = 0.5 if distance == "energy" else degree
-            np.testing.assert_allclose(found, unit**power * expected, rtol=1e-6)
+            np.testing.assert_allclose(result, unit**power * expected, rtol=1e-6)
         with pytest.raises(dk.SampleSetError, match="squares distances in float32"):
             dk.distance_matrix([1e-30 * x for x in sets], distance=distance)
 

@@ -56,8 +56,8 @@ def tables(objects, omegas, ground="sqeuclidean", band=None):
 def test_equals_the_table(ground, d, band):
     objects, omegas = series([1, 2, 3, 4, 5, 17, 30], d), series([1, 2, 7, 16, 24], d, seed=1)
     expected = tables(objects, omegas, ground, band)
-    found = distances(DynamicTimeWarping(ground, band=band), objects, omegas)
-    np.testing.assert_allclose(found, expected, rtol=2e-6)
+    result = distances(DynamicTimeWarping(ground, band=band), objects, omegas)
+    np.testing.assert_allclose(result, expected, rtol=2e-6)
 
 
 def test_root_and_normalisation():
@@ -69,8 +69,8 @@ def test_root_and_normalisation():
         ({"normalize": True}, mean),
         ({"normalize": True, "root": True}, np.sqrt(mean)),
     ):
-        found = distances(DynamicTimeWarping(**options), objects, omegas)
-        np.testing.assert_allclose(found, expected, rtol=2e-6)
+        result = distances(DynamicTimeWarping(**options), objects, omegas)
+        np.testing.assert_allclose(result, expected, rtol=2e-6)
 
 
 def test_long_series_keep_their_digits():
@@ -96,8 +96,8 @@ def test_a_huge_offset_costs_no_more_than_the_rounding_of_the_points():
 
 def test_a_band_of_zero_is_the_diagonal():
     x, y = series([13, 13], 2)
-    found = distances(DynamicTimeWarping(band=0.0), [x], [y])
-    np.testing.assert_allclose(found, [[((x - y) ** 2).sum()]], rtol=1e-6)
+    result = distances(DynamicTimeWarping(band=0.0), [x], [y])
+    np.testing.assert_allclose(result, [[((x - y) ** 2).sum()]], rtol=1e-6)
 
 
 @settings(deadline=None, max_examples=40)
@@ -152,8 +152,8 @@ def test_equals_aeon():
                 [aeon.dtw_distance(x.T.astype(float), y.T.astype(float), window=band) for y in omegas]
                 for x in objects
             ]
-            found = distances(DynamicTimeWarping(band=band), objects, omegas)
-            np.testing.assert_allclose(found, expected, rtol=1e-5)
+            result = distances(DynamicTimeWarping(band=band), objects, omegas)
+            np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
 def test_equals_dtaidistance():
@@ -171,8 +171,8 @@ def test_equals_dtaidistance():
                     return dtw_ndim.distance(x, y, window=window, inner_dist=inner, use_c=False)
 
                 expected = [[peer(x, y) for y in omegas] for x in objects]
-                found = distances(DynamicTimeWarping(ground, ground == "sqeuclidean", band), objects, omegas)
-                np.testing.assert_allclose(found, expected, rtol=1e-5)
+                result = distances(DynamicTimeWarping(ground, ground == "sqeuclidean", band), objects, omegas)
+                np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
 def test_what_cannot_be_is_refused():

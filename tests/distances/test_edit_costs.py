@@ -56,12 +56,12 @@ def words(lengths, alphabet, seed=0):
 
 def swapped(text, n_swaps, rng):
     """Some neighbours swapped, and some symbols lost."""
-    made = list(text)
-    for i in rng.integers(0, len(made) - 1, n_swaps):
-        made[i], made[i + 1] = made[i + 1], made[i]
-    for i in sorted(rng.integers(0, len(made), n_swaps // 4).tolist(), reverse=True):
-        del made[i : i + 1]
-    return "".join(made) or "a"
+    output = list(text)
+    for i in rng.integers(0, len(output) - 1, n_swaps):
+        output[i], output[i + 1] = output[i + 1], output[i]
+    for i in sorted(rng.integers(0, len(output), n_swaps // 4).tolist(), reverse=True):
+        del output[i : i + 1]
+    return "".join(output) or "a"
 
 
 def compared(objects, omegas, distance):
@@ -113,9 +113,9 @@ def test_bits_equal_rapidfuzz_in_words_chains_and_bands(distance, name):
         expected = process.cdist(objects, omegas, scorer=scorer.distance, **options)
         np.testing.assert_array_equal(compared(objects, omegas, distance), expected)
         for few in (omegas[:2], omegas[3 : 2 + MAX_BANDED_CHAINS]):
-            found = compared(objects, few, distance)
+            result = compared(objects, few, distance)
             np.testing.assert_array_equal(
-                found, process.cdist(objects, few, scorer=scorer.distance, **options)
+                result, process.cdist(objects, few, scorer=scorer.distance, **options)
             )
         kept = dk.Levenshtein(False, 37, 1, 1, distance.substitution, distance.transposition)
         np.testing.assert_array_equal(compared(objects, omegas[:9], kept), np.minimum(expected[:, :9], 38))
@@ -211,9 +211,9 @@ def test_many_symbols_take_wider_tables_with_the_same_values():
 def test_laws(texts):
     D = {name: dk.distance_matrix(texts, distance=name) for name in ("levenshtein", "osa", "indel")}
     same = [[x == y for y in texts] for x in texts]
-    for found in D.values():
-        np.testing.assert_array_equal(found, found.T)
-        np.testing.assert_array_equal(found == 0, same)
+    for result in D.values():
+        np.testing.assert_array_equal(result, result.T)
+        np.testing.assert_array_equal(result == 0, same)
     for metric in (D["levenshtein"], D["indel"]):
         assert (metric[:, None, :] <= metric[:, :, None] + metric[None, :, :]).all()
     assert (D["osa"] <= D["levenshtein"]).all()

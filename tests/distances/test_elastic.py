@@ -110,8 +110,8 @@ def of_band(band):
 def test_equal_the_table(band, d):
     objects, omegas = series([1, 2, 3, 17], d), series([1, 2, 7, 23], d, seed=1)
     for distance in of_band(band):
-        found, expected = distances(distance, objects, omegas), tables(objects, omegas, distance)
-        np.testing.assert_allclose(found, expected, rtol=2e-6, atol=2e-6 * np.abs(expected).max())
+        result, expected = distances(distance, objects, omegas), tables(objects, omegas, distance)
+        np.testing.assert_allclose(result, expected, rtol=2e-6, atol=2e-6 * np.abs(expected).max())
 
 
 @settings(deadline=None, max_examples=30)
@@ -139,9 +139,9 @@ def test_soft_dtw_tends_to_dtw():
     objects, omegas = series([20, 31], 2), series([9, 33], 2, seed=1)
     hard = distances(dk.DynamicTimeWarping(), objects, omegas)
     for gamma in (1e-1, 1e-2, 1e-3):
-        found = distances(SoftDTW(gamma, divergence=False), objects, omegas)
-        assert (found <= hard * (1 + 1e-5)).all()
-        assert (hard - found <= gamma * np.log(3) * 64 + 1e-5 * hard).all()
+        result = distances(SoftDTW(gamma, divergence=False), objects, omegas)
+        assert (result <= hard * (1 + 1e-5)).all()
+        assert (hard - result <= gamma * np.log(3) * 64 + 1e-5 * hard).all()
 
 
 def test_rows_and_columns_depend_on_nothing_else():

@@ -48,9 +48,9 @@ def test_on_the_line_it_is_that_of_space(seed):
     rng = np.random.default_rng(seed)
     points, offsets, weights = collection(rng, 6, 1, bool(rng.integers(2)))
     plane = np.repeat(points / 8, 2, axis=1)
-    found = matrix(Energy(squared=True), *[(plane, offsets, weights)] * 2)
+    result = matrix(Energy(squared=True), *[(plane, offsets, weights)] * 2)
     line = matrix(Energy(squared=True), *[(points, offsets, weights)] * 2)
-    np.testing.assert_allclose(found, line * np.sqrt(2) / 8, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(result, line * np.sqrt(2) / 8, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("distance", [Energy(), Energy(squared=True)], ids=repr)
@@ -81,8 +81,8 @@ def test_weights_count_as_repeated_points(d, seed):
     rng = np.random.default_rng(seed)
     objects, objects_again = repeated(rng, *collection(rng, 4, d)[:2])
     omegas, omegas_again = repeated(rng, *collection(rng, 7, d)[:2])
-    found, right = matrix(Energy(), omegas, objects), matrix(Energy(), omegas_again, objects_again)
-    np.testing.assert_allclose(found, right, rtol=1e-6)
+    result, right = matrix(Energy(), omegas, objects), matrix(Energy(), omegas_again, objects_again)
+    np.testing.assert_allclose(result, right, rtol=1e-6)
 
 
 @pytest.mark.parametrize("d", [1, 2, 20])

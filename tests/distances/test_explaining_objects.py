@@ -81,12 +81,12 @@ def test_chosen_objects_are_of_the_data_and_follow_from_targets_in_any_order(gam
     assert len(set(chosen)) == 12
     assert set(chosen) <= kept
     shuffled = pd.Series(y, index=sets.ids).sample(frac=1, random_state=0)
-    for targets, given in (
+    for targets, value in (
         (shuffled, sets),
         (y, dk.write_sets(tmp_path / "s", arrays)),
         (y.astype(str), sets),
     ):
-        again = dk.DistanceEmbedding("energy", "supervised", 12, gamma, random_state=0).fit(given, targets)
+        again = dk.DistanceEmbedding("energy", "supervised", 12, gamma, random_state=0).fit(value, targets)
         assert again.spec_ == embedding.spec_
     other = dk.DistanceEmbedding("energy", "supervised", 12, gamma, random_state=0).fit(
         sets, rng.permutation(y)
@@ -105,8 +105,8 @@ def test_bad_sets_that_are_left_out_move_no_target():
     )
     expected = dk.DistanceEmbedding("energy", **options).fit(clean, y)
     with pytest.warns(UserWarning, match="set 7"):
-        found = dk.DistanceEmbedding("energy", **options).fit(spoilt, np.insert(y, 7, 1))
-    taken = [{float(x[0, 0]) for x in one.omegas_} for one in (expected, found)]
+        result = dk.DistanceEmbedding("energy", **options).fit(spoilt, np.insert(y, 7, 1))
+    taken = [{float(x[0, 0]) for x in one.omegas_} for one in (expected, result)]
     assert taken[0] == taken[1]
 
 

@@ -36,13 +36,13 @@ DISTANCES = (
 
 def outcome(call):
     """The bytes of what a call gives, or its refusal; and what it warns of."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as message:
         warnings.simplefilter("always")
         try:
-            found = np.asarray(call()).tobytes()
+            result = np.asarray(call()).tobytes()
         except Exception as error:
-            found = type(error), str(error), getattr(error, "__notes__", None)
-    return found, [str(warning.message) for warning in told]
+            result = type(error), str(error), getattr(error, "__notes__", None)
+    return result, [str(warning.message) for warning in message]
 
 
 @contextmanager

@@ -42,8 +42,8 @@ def test_as_scipy(distance, d):
     rng = np.random.default_rng(d)
     for weighted in (False, True)[: 1 + distance.takes_weights]:
         omegas, objects = collection(rng, 70, d, weighted), collection(rng, 5, d, weighted, largest=70)
-        found, right = matrix(distance, omegas, objects), expected(ORACLES[distance], omegas, objects)
-        np.testing.assert_allclose(found, right, rtol=1e-6)
+        result, right = matrix(distance, omegas, objects), expected(ORACLES[distance], omegas, objects)
+        np.testing.assert_allclose(result, right, rtol=1e-6)
 
 
 def test_directed_means_are_two_features():

@@ -32,11 +32,11 @@ def jaro(x, y):
 
 
 def similarity(x, y, weight=0.1):
-    found = jaro(x, y)
+    result = jaro(x, y)
     head = next(
         (i for i, (a, b) in enumerate(zip(x[:4], y[:4], strict=False)) if a != b), min(len(x), len(y), 4)
     )
-    return found + head * weight * (1 - found) if found > 0.7 else found
+    return result + head * weight * (1 - result) if result > 0.7 else result
 
 
 def words(lengths, alphabet, seed=0):
@@ -45,10 +45,10 @@ def words(lengths, alphabet, seed=0):
 
 
 def near(text, rng):
-    made = list(text)
-    for i in rng.integers(0, max(1, len(made) - 1), 1 + len(made) // 6):
-        made[i : i + 2] = made[i : i + 2][::-1]
-    return "".join(made)
+    output = list(text)
+    for i in rng.integers(0, max(1, len(output) - 1), 1 + len(output) // 6):
+        output[i : i + 2] = output[i : i + 2][::-1]
+    return "".join(output)
 
 
 def compared(objects, omegas, weight=0.1):
@@ -99,8 +99,8 @@ def test_published_values():
     """Of Winkler's papers: Jaro .944, .822, .767 and Winkler .961, .840, .813."""
     pairs = [("MARTHA", "MARHTA"), ("DWAYNE", "DUANE"), ("DIXON", "DICKSONX")]
     for weight, expected in ((0, [0.944, 0.822, 0.767]), (0.1, [0.961, 0.840, 0.813])):
-        found = [1 - compared([x], [y], weight)[0, 0] for x, y in pairs]
-        np.testing.assert_allclose(found, expected, atol=5.1e-4)
+        result = [1 - compared([x], [y], weight)[0, 0] for x, y in pairs]
+        np.testing.assert_allclose(result, expected, atol=5.1e-4)
 
 
 @settings(deadline=None, max_examples=60)

@@ -143,8 +143,8 @@ def test_long_strings_in_bands_equal_the_table(alphabet, n_omegas):
     np.testing.assert_array_equal(expected[:3, 1:2], tables(objects[:3], omegas[1:2]))
     np.testing.assert_array_equal(distances(objects, omegas), expected)
     for cutoff in (0, 31, 64, 500):
-        found = distances(objects, omegas, cutoff=cutoff)
-        np.testing.assert_array_equal(found, np.minimum(expected, cutoff + 1))
+        result = distances(objects, omegas, cutoff=cutoff)
+        np.testing.assert_array_equal(result, np.minimum(expected, cutoff + 1))
 
 
 @settings(deadline=None, max_examples=60)
@@ -253,9 +253,9 @@ def test_two_strings_are_compared_at_once_as_in_a_matrix(name, with_peer):
     texts = [*random_strings([1, 63, 64, 65, 200], 3), *random_strings([300, 2100], 100), "\ud800b", "naïve"]
     texts += ["a\U0001f600", edited(texts[6], 40, rng, 99), "x" * 20_000]
     for x, y in itertools.chain(itertools.product(texts[:5], texts), itertools.pairwise(texts)):
-        found = distance(x, y)
-        assert type(found) is float
-        assert found == dk.distance_matrix([x], [y], name, random_state=0)[0, 0]
+        result = distance(x, y)
+        assert type(result) is float
+        assert result == dk.distance_matrix([x], [y], name, random_state=0)[0, 0]
 
 
 def test_a_distance_of_two_objects_is_that_of_their_matrix():

@@ -40,14 +40,14 @@ def test_features_refuse_what_float32_does_not_hold(value):
         dk.DistanceEmbedding(constant(value), n_components=4, random_state=0).fit(SETS)
 
 
-def wrong_for(x, found=-1.0):
+def wrong_for(x, result=-1.0):
     """A function that goes wrong for pairs with one object, which no sample of the first eight holds."""
 
     def function(a, b):
         if x in (a[0, 0], b[0, 0]):
-            if found is None:
+            if result is None:
                 raise KeyError("lost")
-            return found
+            return result
         return abs(a[0, 0] - b[0, 0])
 
     return dk.pairwise(function)
@@ -64,17 +64,17 @@ def test_errors_of_a_matrix_name_the_pair():
             dk.distance_matrix(sets, SETS[:2], distance=nan_one_way)
         with pytest.raises(
             dk.SampleSetError, match=r"of set \d to set 9 cannot be computed; .* KeyError: 'lost'"
-        ) as found:
+        ) as result:
             dk.distance_matrix(sets, distance=wrong_for(9.0, None))
-        assert isinstance(found.value.__cause__, KeyError)
+        assert isinstance(result.value.__cause__, KeyError)
 
 
 @pytest.mark.parametrize("found", [-1.0, None])
 def test_errors_of_an_embedding_name_the_set_and_skip_leaves_it_out(found):
     distance = wrong_for(-5.0, found)
-    given = [*SETS[:7], np.full((2, 1), -5.0), *SETS[7:]]
+    value = [*SETS[:7], np.full((2, 1), -5.0), *SETS[7:]]
     fitted = dk.DistanceEmbedding(distance, n_components=4, random_state=0).fit(SETS)
-    for sets in (given, dk.SampleSets.from_arrays(given), stored(given)):
+    for sets in (value, dk.SampleSets.from_arrays(value), stored(value)):
         with pytest.raises(dk.SampleSetError, match="the distance of set 7 to random object 0"):
             np.asarray(fitted.set_params(on_error="raise").transform(sets))
         with pytest.warns(UserWarning, match=r"1 invalid set\(s\) .* rows of NaN: 7\. First error"):

@@ -21,20 +21,20 @@ def test_influences_are_derivatives_of_mean_quantiles(n, Q):
     u = rng.uniform(0.5, 1.5, n)
     u /= u.sum()
     edges = np.concatenate([[0.25], np.arange(1, Q), [Q - 0.25]]) / Q
-    found = quantile_potentials(lines, u, lines, g)
-    found = found - u @ found
+    result = quantile_potentials(lines, u, lines, g)
+    result = result - u @ result
     t = 1e-6
     for i in range(n):
         moved = [(1 - s * t) * u + s * t * (np.arange(n) == i) for s in (1, -1)]
         above, below = (
             sum(mean_quantiles(x, v, edges) @ h for x, h in zip(lines.T, g, strict=True)) for v in moved
         )
-        np.testing.assert_allclose(found[i], (above - below) / (2 * t), atol=1e-5 * np.abs(g).sum())
+        np.testing.assert_allclose(result[i], (above - below) / (2 * t), atol=1e-5 * np.abs(g).sum())
 
 
 def test_points_far_away_have_the_influence_of_those_at_the_edge():
     rng = np.random.default_rng(0)
     line = np.append(rng.normal(size=99), 1e9)[:, None]
     g = rng.normal(size=(1, 8, 1))
-    found = quantile_potentials(line, np.full(100, 0.01), line, g)
-    assert found[99] == found[np.argsort(line[:, 0])[98]]
+    result = quantile_potentials(line, np.full(100, 0.01), line, g)
+    assert result[99] == result[np.argsort(line[:, 0])[98]]

@@ -27,8 +27,8 @@ def test_rows_are_quantiles(d, weighted):
     L, levels = len(embedding.directions_), (np.arange(8) + 0.5) / 8
     for i, (x, row) in enumerate(zip(arrays, rows, strict=True)):
         own, kind = None if weights is None else weights[i], "inverted_cdf"
-        found = np.quantile(heights(embedding, x), levels, axis=0, method=kind, weights=own)
-        expected = found.T.ravel() / np.sqrt(8 * L)
+        result = np.quantile(heights(embedding, x), levels, axis=0, method=kind, weights=own)
+        expected = result.T.ravel() / np.sqrt(8 * L)
         np.testing.assert_allclose(row, expected, rtol=0, atol=ROUNDING * np.abs(x).max() * np.sqrt(d / L))
 
 

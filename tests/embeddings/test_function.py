@@ -23,9 +23,9 @@ def test_points_are_float64_and_count_from_zero() -> None:
     seen: list[Any] = []
     dk.FunctionEmbedding(lambda x: seen.append(x) or 0).fit_transform(far)
     assert len(seen) == 1 + len(far)  # one call in fit
-    for points, given in zip(seen[1:], far, strict=True):
+    for points, value in zip(seen[1:], far, strict=True):
         assert points.dtype == np.float64
-        np.testing.assert_allclose(points, given, rtol=0, atol=1e-6)  # float32 spacing below 16 is 1e-6
+        np.testing.assert_allclose(points, value, rtol=0, atol=1e-6)  # float32 spacing below 16 is 1e-6
 
 
 def test_rows_are_the_vectors() -> None:

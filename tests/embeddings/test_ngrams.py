@@ -55,9 +55,9 @@ def test_rows_are_those_of_scikit_learn(boundaries: bool, ngram_range: tuple[int
     rows = ours.transform(train), ours.transform(test)
     assert rows[0].dtype == np.float32
     assert rows[0].shape == expected[0].shape  # no two n-grams share a bucket
-    for mine, wanted in zip(sorted_columns(*rows), sorted_columns(*expected), strict=True):
+    for mine, requested in zip(sorted_columns(*rows), sorted_columns(*expected), strict=True):
         np.testing.assert_allclose(
-            mine, wanted, rtol=0, atol=2e-7
+            mine, requested, rtol=0, atol=2e-7
         )  # half a unit of float32 below 1, and more
 
 
@@ -186,11 +186,11 @@ def test_automatic_models_try_ngrams() -> None:
     """Words whose class is their ending: n-grams tell it at once."""
     rng = np.random.default_rng(3)
     y = rng.integers(0, 2, 120)
-    told = [word + ("a", "er")[c] for word, c in zip(words(120, rng), y, strict=True)]
-    model = dk.SetClassifier(["ngrams"], random_state=0).fit(told[:80], y[:80])
-    rows = dk.NGramEmbedding().fit(told[:80])
-    linear = RidgeClassifier().fit(rows.transform(told[:80]), y[:80])
-    assert linear.score(rows.transform(told[80:]), y[80:]) >= 0.95
-    assert model.score(told[80:], y[80:]) >= 0.9
+    message = [word + ("a", "er")[c] for word, c in zip(words(120, rng), y, strict=True)]
+    model = dk.SetClassifier(["ngrams"], random_state=0).fit(message[:80], y[:80])
+    rows = dk.NGramEmbedding().fit(message[:80])
+    linear = RidgeClassifier().fit(rows.transform(message[:80]), y[:80])
+    assert linear.score(rows.transform(message[80:]), y[80:]) >= 0.95
+    assert model.score(message[80:], y[80:]) >= 0.9
     assert "character n-grams" in {entry["name"].split(";")[0].split(",")[0] for entry in model.leaderboard_}
-    assert [len(c) for c in model.explain(told[:3])] == [len(word) for word in told[:3]]
+    assert [len(c) for c in model.explain(message[:3])] == [len(word) for word in message[:3]]

@@ -127,7 +127,7 @@ def test_influences_on_means_and_spreads_are_derivatives(weighted, statistic):
     x = (sets.relative.astype(np.float64) - [1, 2]) / [0.5, 3]
     u = np.ones(30) / 30 if sets.weights is None else sets.weights.ravel().astype(np.float64)
     u = u / u.sum()
-    found = point_influences(parameters, sets, gradient_of(statistic, d))
+    result = point_influences(parameters, sets, gradient_of(statistic, d))
 
     def value(v):
         mean = v @ x
@@ -137,7 +137,7 @@ def test_influences_on_means_and_spreads_are_derivatives(weighted, statistic):
     for i in range(30):
         moved = [(1 - s * t) * u + s * t * (np.arange(30) == i) for s in (1, -1)]
         np.testing.assert_allclose(
-            found[i], (value(moved[0]) - value(moved[1])) / (2 * t), rtol=1e-6, atol=1e-6
+            result[i], (value(moved[0]) - value(moved[1])) / (2 * t), rtol=1e-6, atol=1e-6
         )
 
 
@@ -150,10 +150,10 @@ def test_influences_on_extremes_are_those_of_leaving_points_out(weighted, statis
     u = u / u.sum()
     without = np.array([best(np.delete(x, i, axis=0), axis=0) for i in range(n)])
     expected = (best(x, axis=0) - without) * ((1 - u) / u)[:, None]
-    found = point_influences(
+    result = point_influences(
         SummarySpec((0.0, 0.0), (1.0, 1.0)).materialize(), sets, gradient_of(statistic, 2)
     )
-    np.testing.assert_allclose(found, expected - u @ expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(result, expected - u @ expected, rtol=1e-9, atol=1e-9)
 
 
 def test_influences_on_quantiles_are_those_of_the_density():
@@ -178,25 +178,27 @@ def test_influences_on_quantiles_are_those_of_the_density():
 def test_influences_on_quantiles_are_like_leaving_points_out(n):
     """Summed over the points on one side of the quantile, where the two have the same sign; none for a single point."""
     sets = one_set(3, n, False, d=1)
-    found = point_influences(SummarySpec((0.0,), (1.0,)).materialize(), sets, gradient_of(5, 1))[:, 0]
+    result = point_influences(SummarySpec((0.0,), (1.0,)).materialize(), sets, gradient_of(5, 1))[:, 0]
     x = sets.relative[:, 0]
     if n == 1:
-        assert found[0] == 0
+        assert result[0] == 0
         return
-    assert (np.diff(found[np.argsort(x)]) >= 0).all()
-    assert found[x.argmin()] < 0 < found[x.argmax()]
+    assert (np.diff(result[np.argsort(x)]) >= 0).all()
+    assert result[x.argmin()] < 0 < result[x.argmax()]
 
 
 @pytest.mark.parametrize(("statistic", "i"), [(3, 0), (7, -1)])
 def test_outer_quantiles_of_few_points_are_moved_by_the_outermost_points(statistic, i):
     """Of 10 points the level 0.05 is the minimum: leaving it out moves the quantile, so its influence is not 0."""
     sets = one_set(4, 10, False, d=1)
-    found = point_influences(SummarySpec((0.0,), (1.0,)).materialize(), sets, gradient_of(statistic, 1))[:, 0]
-    assert np.abs(found).argmax() == np.argsort(sets.relative[:, 0])[i]
-    assert np.abs(found).max() > 0
+    result = point_influences(SummarySpec((0.0,), (1.0,)).materialize(), sets, gradient_of(statistic, 1))[
+        :, 0
+    ]
+    assert np.abs(result).argmax() == np.argsort(sets.relative[:, 0])[i]
+    assert np.abs(result).max() > 0
 
 
 def test_constant_sets_have_no_influences():
     sets = dk.SampleSets.from_arrays([np.full((9, 2), 4.0)])
-    found = point_influences(SummarySpec((0.0, 0.0), (1.0, 1.0)).materialize(), sets, np.ones((19, 1)))
-    np.testing.assert_array_equal(found, 0)
+    result = point_influences(SummarySpec((0.0, 0.0), (1.0, 1.0)).materialize(), sets, np.ones((19, 1)))
+    np.testing.assert_array_equal(result, 0)

@@ -20,24 +20,26 @@ def test_the_commands_run_in_order(tmp_path, monkeypatch, capsys):
     text = PAGE.read_text()
     monkeypatch.chdir(tmp_path)
     kind = dk.SetClassifier
-    monkeypatch.setattr(dk, "SetClassifier", lambda **given: kind(["moments"], **given))  # a few seconds less
+    monkeypatch.setattr(
+        dk, "SetClassifier", lambda **options: kind(["moments"], **options)
+    )  # a few seconds less
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     exec(compile(code, str(PAGE), "exec"), {})
-    said = {}
+    message = {}
     for command in "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)).splitlines():
         words = ["200" if word == "5000" else word for word in shlex.split(command)]
         assert words[0] == "dkdist"
         assert main(words[1:]) == 0, capsys.readouterr().err
-        said[command] = capsys.readouterr().out
+        message[command] = capsys.readouterr().out
         if "--json" in command:
-            json.loads(said[command])
-    fitted = next(out for command, out in said.items() if "--train-fraction" in command)
+            json.loads(message[command])
+    fitted = next(out for command, out in message.items() if "--train-fraction" in command)
     assert float(re.search(r"held out +accuracy (0\.\d+|1\.0+)", fitted)[1]) > 0.8
     with open("diagnosis.csv", newline="") as file:
         header, *rows = csv.reader(file)
     assert header == ["set", "prediction", "probability_ill", "probability_well"]
     assert [row[0] for row in rows] == [f"p{i:02d}" for i in range(80)]
-    piped = next(out for command, out in said.items() if command.endswith("--output -"))
+    piped = next(out for command, out in message.items() if command.endswith("--output -"))
     assert [line.split(",")[:2] for line in piped.splitlines()] == [row[:2] for row in [header, *rows]]
 
 

@@ -56,8 +56,8 @@ def test_your_own_divergence():
     *lines, refused = output_of("your_own_divergence.py").splitlines()
     assert len(lines) == 3
     for line in lines:
-        found, expected = numbers(line)
-        assert found == pytest.approx(expected, rel=0.05)
+        result, expected = numbers(line)
+        assert result == pytest.approx(expected, rel=0.05)
     assert refused.startswith("refused: kappa is not of negative type")
 
 

@@ -44,12 +44,12 @@ def test_every_key_of_a_commit_is_described(tmp_path):
     document = (tmp_path / "strings.zarr" / "zarr.json").read_bytes()
     assert parse_commit(document, "the store")[0].n_sets == 2
     keys = set(re.findall(r'^      "(\w+)":', document.decode(), re.MULTILINE))
-    told = set(
+    message = set(
         re.findall(
             r"`(\w+)`", (DOCS / "format.md").read_text().split("## The commit")[1].split("## Chunks")[0]
         )
     )
-    assert {"format", "n_sets", "table", "alphabet"} <= keys <= told
+    assert {"format", "n_sets", "table", "alphabet"} <= keys <= message
 
 
 def test_bagging_and_unions_of_sets():

@@ -55,9 +55,9 @@ def test_the_readme_shows_what_comes_out(capsys):
     board, rest = shown
     entry = r"^  (\S.*?)  +(-?[\d.]+) ± [\d.]+"
     scores = dict(re.findall(entry, printed, re.MULTILINE))
-    told = re.findall(entry, board, re.MULTILINE)
-    assert len(told) >= 5
-    for name, score in told:  # another processor may choose otherwise
+    message = re.findall(entry, board, re.MULTILINE)
+    assert len(message) >= 5
+    for name, score in message:  # another processor may choose otherwise
         assert float(scores[name]) == pytest.approx(float(score), abs=0.05)
     assert board.splitlines()[0] == printed.splitlines()[0]
     for verdict in re.findall(r"^(Better than [^:]*):", board, re.MULTILINE):

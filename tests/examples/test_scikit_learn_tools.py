@@ -91,9 +91,9 @@ def _importance_of_columns(X):
     """What each column of the rows is worth: here the age says all, and means nothing."""
     model = _with_columns().fit(X, Y)
     rows = np.asarray(model[:-1].transform(X))
-    found = permutation_importance(model[-1], rows, Y, n_repeats=3, random_state=0).importances_mean
+    result = permutation_importance(model[-1], rows, Y, n_repeats=3, random_state=0).importances_mean
     names = model[:-1].get_feature_names_out().tolist()
-    return float(names[int(found.argmax())] == "pipeline__age")
+    return float(names[int(result.argmax())] == "pipeline__age")
 
 
 def _routed(X):
@@ -105,8 +105,8 @@ def _routed(X):
 
 
 def _importance(model, X):
-    found = permutation_importance(model, X, Y, n_repeats=3, random_state=0).importances_mean
-    return 0.9 if found.max() > 0.1 else 0.0
+    result = permutation_importance(model, X, Y, n_repeats=3, random_state=0).importances_mean
+    return 0.9 if result.max() > 0.1 else 0.0
 
 
 TOOLS = {
@@ -174,7 +174,7 @@ def tried(tool, X):
 
 def test_the_table_says_what_came_out(data):
     rows = {name: [tried(tool, data[kind]) for kind in KINDS] for name, tool in TOOLS.items()}
-    table = HEAD + "".join(f"| {name} | {' | '.join(found)} |\n" for name, found in rows.items())
+    table = HEAD + "".join(f"| {name} | {' | '.join(result)} |\n" for name, result in rows.items())
     page = PAGE.read_text()
     there = re.search(re.escape(HEAD) + r"(?:\|.*\n)*", page)
     if os.environ.get("DKDIST_WRITE_TABLES"):

@@ -68,13 +68,13 @@ def test_an_error_in_filling_surfaces():
 
 
 def test_taking_rows_makes_only_their_blocks():
-    X, made = np.random.default_rng(0).random((100, 3)), []
+    X, output = np.random.default_rng(0).random((100, 3)), []
 
     def note(block):
-        made.append(len(block))
+        output.append(len(block))
         return block
 
     lazy = da.from_array(X, chunks=((30, 50, 20), 3)).map_blocks(note, meta=np.empty((0, 0)))
     rows = np.array([3, 4, 29, 81, 99])
     np.testing.assert_array_equal(take_rows(lazy, rows), X[rows])
-    assert sorted(made) == [20, 30]
+    assert sorted(output) == [20, 30]

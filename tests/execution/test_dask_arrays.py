@@ -158,11 +158,11 @@ def result(name, x, folder):
 def test_arrays_on_a_cluster_give_the_results_of_lazy_ones_here(name, client, tmp_path):
     for place, kind in (("a", "persisted"), ("b", "rechunked"), ("c", "delayed of futures")):
         (tmp_path / place).mkdir()
-        found = result(name, KINDS[kind](client), tmp_path / place)
+        actual = result(name, KINDS[kind](client), tmp_path / place)
         (tmp_path / place / "here").mkdir()
         with dask.config.set(scheduler="threads"):
             expected = result(name, LAZY, tmp_path / place / "here")
-        np.testing.assert_array_equal(found, expected, err_msg=kind)
+        np.testing.assert_array_equal(actual, expected, err_msg=kind)
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -179,9 +179,9 @@ def test_every_kind_of_array_gives_its_rows(kind, client):
         np.testing.assert_array_equal(whole, X)
     for places in ({}, {"scheduler": "threads"}):  # on the cluster of the futures, and in this process
         with dask.config.set(places):
-            made = map_blocks(row_blocks(x), np.add, np.zeros(len(x.chunks[0]), np.float32))
-            np.testing.assert_array_equal(np.concatenate(made), whole)
-            jobs = [Job((i,)) for i in range(len(made))]
+            output = map_blocks(row_blocks(x), np.add, np.zeros(len(x.chunks[0]), np.float32))
+            np.testing.assert_array_equal(np.concatenate(output), whole)
+            jobs = [Job((i,)) for i in range(len(output))]
             total = tree_sum(row_blocks(x), jobs, sum_of_block, np.add, window=2)
             np.testing.assert_allclose(total, whole.sum(axis=0), rtol=1e-5)  # N rows in float32
 

@@ -21,8 +21,8 @@ X = np.random.default_rng(0).random((60, 4))
 
 
 def lazy_blocks():
-    drawn = da.from_array(X, chunks=(5, 4)).map_blocks(np.cos)
-    return row_blocks(drawn + drawn.sum())  # every block also needs one shared value
+    sample = da.from_array(X, chunks=(5, 4)).map_blocks(np.cos)
+    return row_blocks(sample + sample.sum())  # every block also needs one shared value
 
 
 def joined(blocks, extra):
@@ -36,10 +36,10 @@ def append(state, item):
 
 
 def sequential(jobs):
-    made = np.cos(X) + da.from_array(X, chunks=(5, 4)).map_blocks(np.cos).sum().compute()
+    output = np.cos(X) + da.from_array(X, chunks=(5, 4)).map_blocks(np.cos).sum().compute()
     state = np.zeros(4)
     for job in jobs:
-        rows = np.concatenate([made[5 * i : 5 * i + 5] for i in job.blocks])
+        rows = np.concatenate([output[5 * i : 5 * i + 5] for i in job.blocks])
         state = append(state, (rows, job.extra))
     return state
 
@@ -52,16 +52,16 @@ def random_jobs(n, seed=0):
 @given(n=st.integers(1, 40), window=st.integers(1, 50), seed=st.integers(0, 99))
 def test_result_is_the_sequential_one_for_any_window(n, window, seed):
     jobs = random_jobs(n, seed)
-    found = fold(lazy_blocks(), jobs, joined, append, np.zeros(4), window=window)
-    np.testing.assert_array_equal(found, sequential(jobs))
+    result = fold(lazy_blocks(), jobs, joined, append, np.zeros(4), window=window)
+    np.testing.assert_array_equal(result, sequential(jobs))
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "sync", "processes"])
 def test_any_scheduler_gives_the_same(scheduler):
     jobs = random_jobs(9)
     with dask.config.set(scheduler=scheduler, num_workers=2):
-        found = fold(lazy_blocks(), jobs, joined, append, np.zeros(4))
-    np.testing.assert_array_equal(found, sequential(jobs))
+        result = fold(lazy_blocks(), jobs, joined, append, np.zeros(4))
+    np.testing.assert_array_equal(result, sequential(jobs))
 
 
 def test_no_jobs_leave_the_state():
@@ -76,7 +76,7 @@ def test_arrays_in_memory_are_folded_without_a_copy():
         seen.append(np.shares_memory(item, X))
         return state + item.sum()
 
-    total = fold(row_blocks(X), [Job((0,))], lambda made, _: next(made), step, 0.0)
+    total = fold(row_blocks(X), [Job((0,))], lambda output, _: next(output), step, 0.0)
     assert total == pytest.approx(X.sum())
     assert seen == [True]
 
@@ -84,8 +84,8 @@ def test_arrays_in_memory_are_folded_without_a_copy():
 def test_segments_report_their_state_in_order():
     n, reports = 2 * MAX_GRAPH_JOBS + 3, []
     jobs = [Job((i % 12,), 1.0) for i in range(n)]
-    told = {"window": 4, "on_segment": lambda *r: reports.append(r)}
-    fold(lazy_blocks(), jobs, lambda made, _: 1, lambda s, i: s + i, 0, **told)
+    message = {"window": 4, "on_segment": lambda *r: reports.append(r)}
+    fold(lazy_blocks(), jobs, lambda output, _: 1, lambda s, i: s + i, 0, **message)
     assert reports == [(MAX_GRAPH_JOBS, MAX_GRAPH_JOBS), (2 * MAX_GRAPH_JOBS, 2 * MAX_GRAPH_JOBS), (n, n)]
 
 
@@ -107,7 +107,7 @@ def test_at_most_window_items_are_alive_before_a_slow_step(window):
 
     with dask.config.set(scheduler="threads", num_workers=8):
         jobs = [Job((i % 12,)) for i in range(40)]
-        assert fold(lazy_blocks(), jobs, lambda made, _: Item(), slow_step, 0, window=window) == 40
+        assert fold(lazy_blocks(), jobs, lambda output, _: Item(), slow_step, 0, window=window) == 40
     assert Item.most == window  # the bound holds, and is used
 
 
@@ -119,10 +119,10 @@ def failing_step(state, item):
     raise OwnError("step 0")
 
 
-def failing_prepare(made, extra):
+def failing_prepare(output, extra):
     if extra == 3.0:
         raise OwnError("job 3")
-    return next(made)
+    return next(output)
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "sync"])
@@ -145,11 +145,11 @@ def _broken(block):
 def test_under_a_client_in_this_process():
     jobs = random_jobs(20)
     with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"):
-        found = fold(lazy_blocks(), jobs, joined, append, np.zeros(4), window=3)
+        result = fold(lazy_blocks(), jobs, joined, append, np.zeros(4), window=3)
         with pytest.raises(OwnError, match="job 3"):
             fold(lazy_blocks(), [Job((0,), 3.0)], failing_prepare, append, 0)
-        local = fold(row_blocks(X), [Job((0,))], lambda made, _: next(made), lambda s, i: i, None)
-    np.testing.assert_array_equal(found, sequential(jobs))
+        local = fold(row_blocks(X), [Job((0,))], lambda output, _: next(output), lambda s, i: i, None)
+    np.testing.assert_array_equal(result, sequential(jobs))
     assert np.shares_memory(local, X)  # an array of this process never goes to the cluster
 
 
@@ -169,5 +169,5 @@ def test_under_a_client_with_two_worker_processes(tmp_path):
     with cluster, Client(cluster):
         lazy = features.transform(embedding.fit(store).transform(store))
         np.testing.assert_array_equal(lazy.compute(), Z)
-        found = fold(row_blocks(lazy), jobs, joined, append, np.zeros(50))
-    np.testing.assert_array_equal(found, expected)
+        result = fold(row_blocks(lazy), jobs, joined, append, np.zeros(50))
+    np.testing.assert_array_equal(result, expected)

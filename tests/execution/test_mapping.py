@@ -26,8 +26,8 @@ def first_value(block, extra):
 @pytest.mark.parametrize("scheduler", ["threads", "sync"])
 def test_results_come_in_the_order_of_the_blocks(scheduler):
     with dask.config.set(scheduler=scheduler):
-        found = map_blocks(blocks(), first_value, list(range(300)))
-    assert found == [(x + 1, i) for i, x in enumerate(X[:, 0])]
+        result = map_blocks(blocks(), first_value, list(range(300)))
+    assert result == [(x + 1, i) for i, x in enumerate(X[:, 0])]
 
 
 def test_without_extras_the_function_is_given_none():
@@ -36,15 +36,15 @@ def test_without_extras_the_function_is_given_none():
 
 @pytest.mark.parametrize("only", [[], [2], [290, 3, 141, 3, 0]])
 def test_only_some_blocks_in_the_order_asked_for(only):
-    made = []
+    output = []
 
     def note(block, extra):
-        made.append(extra)
+        output.append(extra)
         return first_value(block, extra)
 
-    found = map_blocks(blocks(), note, [10 * i for i in range(300)], only=only)
-    assert found == [(X[i, 0] + 1, 10 * i) for i in only]
-    assert set(made) == {10 * i for i in only}
+    result = map_blocks(blocks(), note, [10 * i for i in range(300)], only=only)
+    assert result == [(X[i, 0] + 1, 10 * i) for i in only]
+    assert set(output) == {10 * i for i in only}
 
 
 def test_blocks_of_an_array_in_memory_are_views():

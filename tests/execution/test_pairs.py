@@ -37,8 +37,8 @@ def test_tiles_are_put_in_place(opposite):
         return whole[rows, columns], whole[columns, rows] if opposite and rows != columns else None
 
     progress = Progress(len(pairs.tiles), "pairs", show=False)
-    made = fill_pairs(tile, lambda *piece: piece, pairs, label="pairs", progress=progress, local=True)
-    np.testing.assert_array_equal(made, whole)
+    output = fill_pairs(tile, lambda *piece: piece, pairs, label="pairs", progress=progress, local=True)
+    np.testing.assert_array_equal(output, whole)
     assert progress.done == len(pairs.tiles) == (6 if opposite else 9)
 
 

@@ -29,12 +29,12 @@ X = np.random.default_rng(0).random((60, 4))
 
 
 def blocks():
-    drawn = da.from_array(X, chunks=(5, 4)).map_blocks(np.cos)
-    return row_blocks(drawn + drawn.sum())  # every block also needs one shared value
+    sample = da.from_array(X, chunks=(5, 4)).map_blocks(np.cos)
+    return row_blocks(sample + sample.sum())  # every block also needs one shared value
 
 
-def joined(made, extra):
-    return np.concatenate(list(made)), extra
+def joined(output, extra):
+    return np.concatenate(list(output)), extra
 
 
 def append(state, item):
@@ -61,8 +61,8 @@ def client():
 def test_a_fold_is_the_sequential_one(client, n, window):
     with dask.config.set(scheduler="sync"):
         expected = fold(blocks(), jobs_of(n), joined, append, np.zeros(4), window=1)
-    found = fold(blocks(), jobs_of(n), joined, append, np.zeros(4), window=window)
-    np.testing.assert_array_equal(found, expected)
+    result = fold(blocks(), jobs_of(n), joined, append, np.zeros(4), window=window)
+    np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("size", [1, 3, 5])
@@ -72,9 +72,9 @@ def test_which_jobs_share_a_task_changes_nothing(client, monkeypatch, size):
     with dask.config.set(scheduler="sync"):
         expected = fold(blocks(), jobs_of(43), joined, append, np.zeros(4), window=1)
     reports = []
-    told = {"window": 60, "on_segment": lambda state, n: reports.append(n)}
-    found = fold(blocks(), jobs_of(43), joined, append, np.zeros(4), **told)
-    np.testing.assert_array_equal(found, expected)
+    message = {"window": 60, "on_segment": lambda state, n: reports.append(n)}
+    result = fold(blocks(), jobs_of(43), joined, append, np.zeros(4), **message)
+    np.testing.assert_array_equal(result, expected)
     assert reports == [43]
 
 
@@ -97,7 +97,7 @@ def test_items_go_to_threads_in_turn(client, monkeypatch):
     monkeypatch.setattr(stream._Fold, "task_jobs", 1)
     monkeypatch.setattr(stream, "jobs_per_task", lambda before, n, seconds: 1)
 
-    def where(made, extra):
+    def where(output, extra):
         time.sleep(0.01)  # so that a thread is busy when the next item is handed out
         return get_worker().address
 
@@ -147,8 +147,8 @@ def test_no_jobs_leave_the_state(client):
 def test_states_are_reported_in_order_and_progress_counts_every_block_once(client):
     reports, progress = [], Progress(260, "test", show=False)
     jobs = [Job((i % 12,), 1.0) for i in range(260)]
-    told = {"window": 4, "on_segment": lambda *r: reports.append(r), "progress": progress}
-    fold(blocks(), jobs, lambda made, _: 1, lambda s, i: s + i, 0, **told)
+    message = {"window": 4, "on_segment": lambda *r: reports.append(r), "progress": progress}
+    fold(blocks(), jobs, lambda output, _: 1, lambda s, i: s + i, 0, **message)
     assert reports == [(128, 128), (256, 256), (260, 260)]
     assert progress.done == 260
 
@@ -180,7 +180,7 @@ def test_at_most_window_items_are_alive_before_a_slow_step(client, window):
         return count + 1
 
     jobs = [Job((i % 12,)) for i in range(40)]
-    assert fold(blocks(), jobs, lambda made, _: Item(), slow_step, 0, window=window) == 40
+    assert fold(blocks(), jobs, lambda output, _: Item(), slow_step, 0, window=window) == 40
     workers = 2
     assert (
         window - window % 2 <= Item.most <= window + workers
@@ -191,7 +191,7 @@ def test_at_most_window_items_are_alive_before_a_slow_step(client, window):
 def test_at_most_window_items_are_alive_in_worker_processes(tmp_path):
     path, window, workers = str(tmp_path / "log"), 6, 3
 
-    def prepare(made, extra):
+    def prepare(output, extra):
         return LoggedItem(path)
 
     def slow_step(count, item):
@@ -211,10 +211,10 @@ class OwnError(Exception):
 
 
 def test_errors_keep_their_type_and_say_which_rows(client):
-    def prepare(made, extra):
+    def prepare(output, extra):
         if extra == 21.0:
             raise OwnError("job 20")
-        return next(made), extra
+        return next(output), extra
 
     with pytest.raises(OwnError, match="job 20") as caught:
         fold(blocks(), jobs_of(30), prepare, append, np.zeros(4))

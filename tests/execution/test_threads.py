@@ -34,7 +34,7 @@ def thread_name(*_: Any) -> str:
     return threading.current_thread().name
 
 
-def folded(some: Blocks, work: Any = lambda made, _: next(made)) -> Any:
+def folded(some: Blocks, work: Any = lambda output, _: next(output)) -> Any:
     return fold(some, [Job((i,)) for i in range(len(some))], work, lambda s, item: s + item.sum(), 0.0)
 
 
@@ -75,8 +75,8 @@ def test_what_some_blocks_share_is_kept_as_long_as_they_need_it() -> None:
 
 
 def test_an_error_ends_the_run_and_says_which_rows_were_made() -> None:
-    def refuse(made: Any, extra: Any) -> None:
-        raise LookupError(next(made).shape)
+    def refuse(output: Any, extra: Any) -> None:
+        raise LookupError(next(output).shape)
 
     with pytest.raises(LookupError) as error:
         folded(blocks(), refuse)
@@ -86,13 +86,13 @@ def test_an_error_ends_the_run_and_says_which_rows_were_made() -> None:
 
 
 def test_ctrl_c_ends_it() -> None:
-    made, heard = [], threading.Event()
+    output, heard = [], threading.Event()
 
     def interrupt(some: Any, _: Any) -> Any:
-        made.append(1)
-        if len(made) == 3:
+        output.append(1)
+        if len(output) == 3:
             os.kill(os.getpid(), signal.SIGINT)
-        if len(made) >= 3:
+        if len(output) >= 3:
             heard.wait(30)
         return next(some)
 
@@ -105,7 +105,7 @@ def test_ctrl_c_ends_it() -> None:
     finally:
         heard.set()
         signal.signal(signal.SIGINT, before)
-    assert 3 <= len(made) <= 4
+    assert 3 <= len(output) <= 4
 
 
 def test_runs_within_tasks_of_runs() -> None:
@@ -113,8 +113,8 @@ def test_runs_within_tasks_of_runs() -> None:
         return float(block.sum()) if depth == 0 else sum(map_blocks(blocks(20), deeper, [depth - 1] * 3))
 
     with dask.config.set(num_workers=1):
-        found = map_blocks(blocks(20), deeper, [2] * 3)
-    np.testing.assert_allclose(found, 3 * (X + 1).sum())
+        result = map_blocks(blocks(20), deeper, [2] * 3)
+    np.testing.assert_allclose(result, 3 * (X + 1).sum())
 
 
 @pytest.mark.parametrize("window", [1, 2, 4, None])
@@ -129,7 +129,7 @@ def test_at_most_window_items_are_alive_before_a_slow_step(window: int | None) -
     with dask.config.set(num_workers=8):
         assert uses_local_threads()
         jobs = [Job((i % 12,)) for i in range(40)]
-        assert fold(blocks(), jobs, lambda made, _: Item(), slow_step, 0, window=window) == 40
+        assert fold(blocks(), jobs, lambda output, _: Item(), slow_step, 0, window=window) == 40
     assert Item.most == (window or 8 + 2)  # the bound holds, and is used; by default two more than threads
 
 
@@ -137,7 +137,7 @@ def test_an_item_is_made_again_by_no_one_and_none_is_left_out() -> None:
     for n in (1, 2, 200):
         counts = np.zeros(n, int)
 
-        def note(made: Any, extra: int, counts: Any = counts) -> int:
+        def note(output: Any, extra: int, counts: Any = counts) -> int:
             counts[extra] += 1
             return extra
 
@@ -153,8 +153,8 @@ def test_runs_of_rows_cover_all_and_follow_the_time_they_take(monkeypatch: Any) 
     monkeypatch.setattr(
         "dkdist.pairwise_matrices.distance_matrix.time", SimpleNamespace(monotonic=lambda: next(clock))
     )
-    found = [(rows.start, rows.stop) for rows in interruptible_runs(30, 2, 4)]
-    assert found == [(0, 4), (4, 12), (12, 28), (28, 30)]
+    result = [(rows.start, rows.stop) for rows in interruptible_runs(30, 2, 4)]
+    assert result == [(0, 4), (4, 12), (12, 28), (28, 30)]
 
 
 def test_an_item_that_is_made_in_runs_ends_when_another_fails(monkeypatch: Any) -> None:

@@ -23,8 +23,8 @@ def blocks():
     return row_blocks(da.from_array(X, chunks=(5, 4)))
 
 
-def total(made, extra):
-    return extra * sum(block.sum(axis=0) for block in made)
+def total(output, extra):
+    return extra * sum(block.sum(axis=0) for block in output)
 
 
 def jobs_of(n):
@@ -42,14 +42,14 @@ def in_pairs(parts):
 @given(n=st.integers(1, 70), window=st.integers(2, 12))
 def test_sums_have_the_order_of_a_tree_for_any_window(n, window):
     parts = [total([X[5 * i : 5 * i + 5] for i in job.blocks], job.extra) for job in jobs_of(n)]
-    found = tree_sum(blocks(), jobs_of(n), total, np.add, window=window)
-    np.testing.assert_array_equal(found, in_pairs(parts))
+    result = tree_sum(blocks(), jobs_of(n), total, np.add, window=window)
+    np.testing.assert_array_equal(result, in_pairs(parts))
 
 
 def test_order_is_that_of_the_jobs_and_a_client_gives_the_same():
     words = [Job((0,), f"{j} ") for j in range(21)]
-    found = tree_sum(blocks(), words, lambda made, word: word, lambda a, b: a + b, window=3)
-    assert found == "".join(job.extra for job in words)
+    result = tree_sum(blocks(), words, lambda output, word: word, lambda a, b: a + b, window=3)
+    assert result == "".join(job.extra for job in words)
     expected = tree_sum(blocks(), jobs_of(21), total, np.add, window=4)
     with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"):
         np.testing.assert_array_equal(tree_sum(blocks(), jobs_of(21), total, np.add, window=4), expected)
@@ -59,12 +59,12 @@ def test_few_leaves_go_to_as_many_workers():
     some = Blocks("some", np.arange(3), value_tasks("some", [1, 2]))
     with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
         for _ in range(3):
-            found = tree_sum(some, [Job((0,)), Job((1,))], _where, lambda a, b: a | b, window=2)
-            assert len(found) == 2
+            result = tree_sum(some, [Job((0,)), Job((1,))], _where, lambda a, b: a | b, window=2)
+            assert len(result) == 2
 
 
-def _where(made, _):
-    time.sleep(0.01 * sum(made))
+def _where(output, _):
+    time.sleep(0.01 * sum(output))
     return {get_worker().address}
 
 
@@ -78,7 +78,7 @@ def test_partial_sums_alive_are_few_while_merging_is_slow(window):
         return Item()
 
     with dask.config.set(scheduler="threads", num_workers=12):
-        tree_sum(blocks(), jobs_of(64), lambda made, _: Item(), merge, window=window)
+        tree_sum(blocks(), jobs_of(64), lambda output, _: Item(), merge, window=window)
     assert window <= Item.most <= window + 2 + 6 + 1  # leaves, one for each level, and a result in the making
 
 

@@ -63,8 +63,8 @@ def test_of_means_each_dimension_has_its_own_difference(d):
         [np.zeros((1, d))]
     )
     means = np.array([x.mean(axis=0) for x in sets]) - np.mean([x.mean(axis=0) for x in background], axis=0)
-    found = by_dimension(embedding, [], coef, sets, background)
-    np.testing.assert_allclose(found, means * (units @ coef), atol=1e-5)
+    result = by_dimension(embedding, [], coef, sets, background)
+    np.testing.assert_allclose(result, means * (units @ coef), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", sorted(EMBEDDINGS))
@@ -73,20 +73,20 @@ def test_contributions_sum_to_the_lead_over_the_background(name):
     plain = dk.SampleSets.from_arrays([x[:N_POINTS] for x in sets])
     coef = np.random.default_rng(2).normal(size=(3, 16))
     own, beside = plain[:2], plain[10:13]
-    found = by_dimension(embedding, features, coef, own, beside)
-    assert found.shape == (2, sets.n_dims, 3)
+    result = by_dimension(embedding, features, coef, own, beside)
+    assert result.shape == (2, sets.n_dims, 3)
     lead = values(embedding, features, coef, 0.0, own) - values(embedding, features, coef, 0.0, beside).mean(
         axis=0
     )
-    np.testing.assert_allclose(found.sum(axis=1), lead, atol=1e-4)
+    np.testing.assert_allclose(result.sum(axis=1), lead, atol=1e-4)
 
 
 def test_a_dimension_that_is_not_looked_at_adds_nothing_and_like_ones_the_same():
     sets = [np.column_stack([x[:, 0], x[:, 0], x[:, 1]]) for x in of_size(6, 2)]
     embedding = dk.MomentEmbedding(1).fit(sets)
-    found = by_dimension(embedding, [], [2.0, 2, 0], sets[:3], sets[3:])
-    np.testing.assert_allclose(found[:, 2], 0, atol=1e-12)
-    np.testing.assert_allclose(found[:, 0], found[:, 1], atol=1e-5)
+    result = by_dimension(embedding, [], [2.0, 2, 0], sets[:3], sets[3:])
+    np.testing.assert_allclose(result[:, 2], 0, atol=1e-12)
+    np.testing.assert_allclose(result[:, 0], result[:, 1], atol=1e-5)
 
 
 def test_marginal_densities_are_divided_exactly():
@@ -109,10 +109,10 @@ def test_the_dimension_that_makes_a_class_is_found():
         dk.RandomFourierFeatures(300, random_state=0),
         dk.IncrementalRidgeClassifier(random_state=0),
     ).fit(sets[:80], y[:80])
-    found = dk.explain(model, sets[80:], by="dimension", background=sets[:16], random_state=0)
-    matters = np.abs(found).mean(axis=0)
+    result = dk.explain(model, sets[80:], by="dimension", background=sets[:16], random_state=0)
+    matters = np.abs(result).mean(axis=0)
     assert matters[1] > 3 * max(matters[0], matters[2])
-    assert ((found[:, 1] > 0) == (y[80:] == 1)).mean() > 0.9
+    assert ((result[:, 1] > 0) == (y[80:] == 1)).mean() > 0.9
 
 
 def test_stores_and_neighbours_change_no_bit(tmp_path):
@@ -145,12 +145,12 @@ def test_series_keep_their_order():
     sets = [np.cumsum(rng.normal(c, 1, (20, 2)), axis=0) for c in (0, 1) * 10]
     embedding = dk.DistanceEmbedding("dtw", n_components=8, random_state=0).fit(sets)
     coef = np.ones(8)
-    found = by_dimension(embedding, [], coef, sets[:1], sets[1:2])[0]
+    result = by_dimension(embedding, [], coef, sets[:1], sets[1:2])[0]
     mixed = [np.column_stack([(sets[0] if a else sets[1])[:, 0], (sets[0] if b else sets[1])[:, 1]])
              for a in (0, 1) for b in (0, 1)]  # fmt: skip
     v = embedding.transform(mixed).astype(np.float64) @ coef
     np.testing.assert_allclose(
-        found, [(v[2] - v[0] + v[3] - v[1]) / 2, (v[1] - v[0] + v[3] - v[2]) / 2], atol=1e-6
+        result, [(v[2] - v[0] + v[3] - v[1]) / 2, (v[1] - v[0] + v[3] - v[2]) / 2], atol=1e-6
     )
 
 

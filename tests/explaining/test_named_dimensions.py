@@ -21,8 +21,8 @@ def test_the_kept_background_has_the_names(named):
     model = dk.SetClassifier(["moments"], random_state=0).fit(sets, y)
     assert model.background_.names == ("cd3", "cd4")
     bare = dk.SetClassifier(["moments"], random_state=0).fit(list(sets), y)
-    found = model.explain(sets[:2], by="dimension", random_state=0)
-    np.testing.assert_array_equal(found, bare.explain(list(sets[:2]), by="dimension", random_state=0))
+    result = model.explain(sets[:2], by="dimension", random_state=0)
+    np.testing.assert_array_equal(result, bare.explain(list(sets[:2]), by="dimension", random_state=0))
 
 
 def test_places_have_the_dimensions_of_the_sets(named):

@@ -106,9 +106,9 @@ def test_influences_are_derivatives_by_weights(name, with_features):
     u = sets.weights_of(4).astype(np.float64)
     u /= u.sum()
     influence = contributions / u[:, None] - values(embedding, features, coef, 0.0, sets[4:5])
-    given = embedding, features, coef, sets, 4
+    value = embedding, features, coef, sets, 4
     # rows are float32, so that differences by t = 1 / 500 have an error of some 1e-7 / t
-    expected, tolerance = (differences(*given, 0.005), 2e-2) if name in FAST else (derivatives(*given), 1e-3)
+    expected, tolerance = (differences(*value, 0.005), 2e-2) if name in FAST else (derivatives(*value), 1e-3)
     np.testing.assert_allclose(influence, expected, atol=tolerance * np.abs(expected).max())
 
 
@@ -117,10 +117,10 @@ def test_contributions_sum_to_the_prediction(name):
     sets, embedding, features = fitted(name, scaled=True, n_components=16)
     rng = np.random.default_rng(2)
     coef, intercept, reference = rng.normal(size=(3, 16)), rng.normal(size=3), rng.normal(size=3)
-    found = explained(embedding, features, coef, intercept, sets[:3], reference)
-    assert [len(c) for c in found] == sets.sizes[:3].tolist()
+    result = explained(embedding, features, coef, intercept, sets[:3], reference)
+    assert [len(c) for c in result] == sets.sizes[:3].tolist()
     expected = values(embedding, features, coef, intercept, sets[:3])
-    np.testing.assert_allclose([c.sum(axis=0) for c in found], expected - reference, atol=1e-4)
+    np.testing.assert_allclose([c.sum(axis=0) for c in result], expected - reference, atol=1e-4)
 
 
 def test_contributions_to_linear_functions_of_means_are_those_of_the_points():
@@ -130,8 +130,8 @@ def test_contributions_to_linear_functions_of_means_are_those_of_the_points():
         coef = np.random.default_rng(0).normal(size=rows.shape[1])
         w = sets.weights_of(3).astype(np.float64)
         alone = embedding.transform(list(sets[3][:, None, :])).astype(np.float64)
-        found = explained(embedding, [], coef, 7.0, sets[3:4])[0]
-        np.testing.assert_allclose(found, w / w.sum() * (alone @ coef), atol=1e-6)
+        result = explained(embedding, [], coef, 7.0, sets[3:4])[0]
+        np.testing.assert_allclose(result, w / w.sum() * (alone @ coef), atol=1e-6)
 
 
 def test_the_jackknife_is_exact_for_means():
@@ -239,8 +239,8 @@ def test_planted_points_are_found(embedding, with_features):
     features = [dk.RandomFourierFeatures(500, random_state=0).fit(A)] if with_features else []
     Z = features[0].transform(A) if features else A
     model = dk.IncrementalRidge(random_state=0).fit(Z, y[:150])
-    found = dk.explain(make_pipeline(embedding, *features, model), sets[150:], reference=y.mean())
-    areas = [roc_auc_score(t, c) for t, c in zip(truth[150:], found, strict=True) if t.any()]
+    result = dk.explain(make_pipeline(embedding, *features, model), sets[150:], reference=y.mean())
+    areas = [roc_auc_score(t, c) for t, c in zip(truth[150:], result, strict=True) if t.any()]
     assert np.mean(areas) >= 0.95
 
 
@@ -252,9 +252,9 @@ def test_planted_points_are_found_by_quantiles():
     embedding = dk.SlicedWassersteinEmbedding(random_state=0)
     A = embedding.fit_transform(sets[:100])
     model = dk.IncrementalRidge(random_state=0).fit(A, y[:100])
-    found = explained(embedding, [], model.coef_, model.intercept_, sets[100:])
+    result = explained(embedding, [], model.coef_, model.intercept_, sets[100:])
     alone = [x.sum(axis=1) for x in sets[100:]]  # what tells the classes apart
-    assert np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(alone, found, strict=True)]) > 0.7
+    assert np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(alone, result, strict=True)]) > 0.7
 
 
 def test_stores_give_the_same_bits(tmp_path):
@@ -270,11 +270,11 @@ def test_stores_give_the_same_bits(tmp_path):
 
 def test_points_far_from_zero():
     near, far = collection(2), [x.astype(np.float64) + 2.0**30 for x in collection(2)]
-    found = []
+    result = []
     for sets in (near, far):
         embedding = dk.MomentEmbedding(degree=2).fit(sets)
-        found.append(explained(embedding, [], np.ones(5), 0.0, sets[:2])[1])
-    np.testing.assert_allclose(found[0], found[1], atol=2e-3)
+        result.append(explained(embedding, [], np.ones(5), 0.0, sets[:2])[1])
+    np.testing.assert_allclose(result[0], result[1], atol=2e-3)
 
 
 def test_witnesses_at_a_set_s_own_points_are_their_influence():
@@ -329,9 +329,9 @@ def test_contributions_sum_to_decision_values(learner, n_classes):
         dk.RandomFourierFeatures(64, random_state=0),
         learner(random_state=0),
     ).fit(sets, y)
-    found = dk.explain(model, sets[:6], reference=0.0)
-    assert found[0].shape == ((N,) if n_classes == 2 else (N, 3))
-    np.testing.assert_allclose([c.sum(axis=0) for c in found], model.decision_function(sets[:6]), atol=1e-4)
+    result = dk.explain(model, sets[:6], reference=0.0)
+    assert result[0].shape == ((N,) if n_classes == 2 else (N, 3))
+    np.testing.assert_allclose([c.sum(axis=0) for c in result], model.decision_function(sets[:6]), atol=1e-4)
 
 
 def test_strings_are_explained_by_symbols():
@@ -340,8 +340,8 @@ def test_strings_are_explained_by_symbols():
         "levenshtein", n_components=16, gamma=0, standardize=True, random_state=0
     )
     model = make_pipeline(embedding, dk.IncrementalRidge(random_state=0)).fit(strings, np.arange(40) % 2)
-    found = dk.explain(model, strings[:2])
-    assert [len(c) for c in found] == [20, 27]
+    result = dk.explain(model, strings[:2])
+    assert [len(c) for c in result] == [20, 27]
     with pytest.raises(ValueError, match="by must be 'point' for strings"):
         dk.explain(model, strings, by="dimension", background=strings)
 
@@ -391,9 +391,9 @@ def fitted_steps():
     ],
 )
 def test_bad_input_is_refused_by_name(arguments, message):
-    given = {"model": make_pipeline(MOMENTS, RIDGE), "sets": collection(2)[:2], **arguments}
+    options = {"model": make_pipeline(MOMENTS, RIDGE), "sets": collection(2)[:2], **arguments}
     with pytest.raises(ValueError, match=message):
-        dk.explain(given.pop("model"), given.pop("sets"), **given)
+        dk.explain(options.pop("model"), options.pop("sets"), **options)
 
 
 @pytest.mark.usefixtures("fitted_steps")

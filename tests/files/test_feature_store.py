@@ -22,8 +22,8 @@ def features(seed: int = 0, rows: int = 100, chunk: int = 30) -> da.Array:
 
 def test_round_trip_of_lazy_and_numpy_features(tmp_path: Path) -> None:
     X = features()
-    back = dk.write_features(tmp_path / "x.zarr", X)
-    np.testing.assert_array_equal(back.compute(), X.compute())
+    restored = dk.write_features(tmp_path / "x.zarr", X)
+    np.testing.assert_array_equal(restored.compute(), X.compute())
     np.testing.assert_array_equal(dk.open_features(tmp_path / "x.zarr").compute(), X.compute())
     again = dk.write_features(tmp_path / "y.zarr", X.compute())
     np.testing.assert_array_equal(again.compute(), X.compute())
@@ -35,11 +35,11 @@ def test_uneven_blocks_are_evened_out(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None:
-    made: list[int] = []
+    output: list[int] = []
     fail = [True]
 
     def block(values: np.ndarray, block_id: tuple[int, int]) -> np.ndarray:
-        made.append(block_id[0])
+        output.append(block_id[0])
         if fail[0] and block_id[0] == 3:
             raise RuntimeError("power cut")
         return values
@@ -62,11 +62,11 @@ def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None:
     with pytest.raises(dk.StoreFormatError, match=r"not complete .* call write_features again"):
         dk.open_features(tmp_path / "x.zarr")
     assert 0 < len(done) < 5
-    made.clear()
+    output.clear()
     fail[0] = False
-    back = dk.write_features(tmp_path / "x.zarr", lazy())
-    assert set(made) == set(range(5)) - done
-    np.testing.assert_array_equal(back.compute(), values)
+    restored = dk.write_features(tmp_path / "x.zarr", lazy())
+    assert set(output) == set(range(5)) - done
+    np.testing.assert_array_equal(restored.compute(), values)
 
 
 def test_other_features_are_refused(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_other_features_are_refused(tmp_path: Path) -> None:
         dk.write_features(tmp_path / "x.zarr", features(0))
     with pytest.raises(ValueError, match=r"other features.*overwrite=True"):
         dk.write_features(tmp_path / "x.zarr", features(1))
-    back = dk.write_features(tmp_path / "x.zarr", features(1), overwrite=True)
-    np.testing.assert_array_equal(back.compute(), features(1).compute())
+    restored = dk.write_features(tmp_path / "x.zarr", features(1), overwrite=True)
+    np.testing.assert_array_equal(restored.compute(), features(1).compute())
 
 
 def test_other_peoples_places_are_left_alone(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_other_peoples_places_are_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["missing", "flipped"])
 def test_a_lost_or_damaged_block_is_refused(tmp_path: Path, damage: str) -> None:
-    back = dk.write_features(tmp_path / "x.zarr", features())
+    restored = dk.write_features(tmp_path / "x.zarr", features())
     chunk = tmp_path / "x.zarr/features/c/2/0"
     if damage == "missing":
         os.remove(chunk)
@@ -101,7 +101,7 @@ def test_a_lost_or_damaged_block_is_refused(tmp_path: Path, damage: str) -> None
         raw[len(raw) // 2] ^= 4
         chunk.write_bytes(raw)
     with pytest.raises(dk.StoreFormatError, match="block 2 of"):
-        back.compute()
+        restored.compute()
 
 
 def test_an_embedding_resumes_in_another_process(tmp_path: Path) -> None:

@@ -238,9 +238,9 @@ def test_what_would_swell_is_refused_before_it_takes_memory(tmp_path: Path) -> N
         [sys.executable, "-c", CHILD, str(path), *READERS.values()],
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
-    *told, kilobytes = child.stdout.splitlines()
-    assert len(told) == 3
-    assert all("compressed" in line or "can exhaust memory" in line for line in told)
+    *message, kilobytes = child.stdout.splitlines()
+    assert len(message) == 3
+    assert all("compressed" in line or "can exhaust memory" in line for line in message)
     assert int(kilobytes) < 50_000
 
 

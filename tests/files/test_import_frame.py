@@ -39,14 +39,14 @@ def test_sets_may_go_on_in_the_next_partitions(n_partitions, tmp_path):
     lazy = dd.from_pandas(FRAME, npartitions=n_partitions, sort=False)
     for targets in ("age", BY_ID):
         expected = dk.SampleSets.from_frame(FRAME, "donor", ["cd4", "cd3"], targets)
-        found = dk.import_frame(
+        result = dk.import_frame(
             tmp_path / "s.zarr", lazy, "donor", ["cd4", "cd3"], targets, overwrite=True
         ).load()
-        np.testing.assert_array_equal(found.points, expected.points)
-        np.testing.assert_array_equal(found.offsets, expected.offsets)
-        assert found.ids.tolist() == DONORS
-        assert found.names == ("cd4", "cd3")
-        assert {n: v.tolist() for n, v in found.targets.items()} == {
+        np.testing.assert_array_equal(result.points, expected.points)
+        np.testing.assert_array_equal(result.offsets, expected.offsets)
+        assert result.ids.tolist() == DONORS
+        assert result.names == ("cd4", "cd3")
+        assert {n: v.tolist() for n, v in result.targets.items()} == {
             n: v.tolist() for n, v in expected.targets.items()
         }
 
@@ -72,9 +72,9 @@ def test_rows_of_a_partition_come_in_any_order(tmp_path):
 
 
 def test_frames_in_memory_are_written_too(tmp_path):
-    made = dk.import_frame(tmp_path / "s.zarr", FRAME, "donor", targets=BY_ID)
-    assert made.names == ("cd3", "cd4", "age")
-    assert made.targets["outcome"].tolist() == list(range(8))
+    output = dk.import_frame(tmp_path / "s.zarr", FRAME, "donor", targets=BY_ID)
+    assert output.names == ("cd3", "cd4", "age")
+    assert output.targets["outcome"].tolist() == list(range(8))
     with pytest.raises(FileExistsError):
         dk.import_frame(tmp_path / "s.zarr", FRAME, "donor")
 
@@ -116,8 +116,8 @@ def test_files_that_a_frame_only_reads_give_what_their_partitions_give(kind, n_f
     computed = lazy.map_partitions(lambda rows: rows)
     assert find_parquet_parts(computed) is None
     expected = dk.SampleSets.from_frame(frame, "donor", ["cd4", "cd3"], ["age"])
-    for number, given in enumerate((lazy, computed)):
-        sets = dk.import_frame(tmp_path / f"{number}.zarr", given, "donor", ["cd4", "cd3"], ["age"]).load()
+    for number, value in enumerate((lazy, computed)):
+        sets = dk.import_frame(tmp_path / f"{number}.zarr", value, "donor", ["cd4", "cd3"], ["age"]).load()
         np.testing.assert_array_equal(sets.points, expected.points)
         np.testing.assert_array_equal(sets.offsets, expected.offsets)
         np.testing.assert_array_equal(sets.targets["age"], expected.targets["age"])
@@ -153,10 +153,10 @@ def test_files_that_changed_are_refused_with_their_paths(damage, words, number, 
     lazy.columns  # noqa: B018 what the files have before
     path = tmp_path / "t" / f"p{number:02d}.parquet"
     damage(path)
-    with pytest.raises((SampleSetError, FileNotFoundError)) as found:
+    with pytest.raises((SampleSetError, FileNotFoundError)) as result:
         dk.import_frame(tmp_path / "s.zarr", lazy, "donor")
-    assert words in str(found.value)
-    assert str(path) in str(found.value)
+    assert words in str(result.value)
+    assert str(path) in str(result.value)
     assert not (tmp_path / "s.zarr").exists()
 
 
@@ -179,9 +179,9 @@ def test_a_frame_that_does_more_than_to_read_files_is_computed(tmp_path):
 def test_a_target_that_changes_where_a_set_goes_on_is_named(tmp_path):
     age = FRAME["age"].where(FRAME.index != 25, 99)  # the last row of its partition: the set goes on
     lazy = dd.from_pandas(FRAME.assign(age=age, donor="a"), npartitions=2, sort=False).assign(age=1)
-    made = dd.concat([lazy.partitions[[0]], lazy.partitions[[1]].assign(age=2)])
+    output = dd.concat([lazy.partitions[[0]], lazy.partitions[[1]].assign(age=2)])
     with pytest.raises(SampleSetError, match=r"partition 1 .* target 'age' must .*; got 1 and 2 in set 'a'"):
-        dk.import_frame(tmp_path / "s.zarr", made, "donor", ["cd3"], ["age"])
+        dk.import_frame(tmp_path / "s.zarr", output, "donor", ["cd3"], ["age"])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -219,8 +219,8 @@ def looks(monkeypatch):
 
 def _imported(frame, tmp_path, **arguments):
     lazy = _in_files(frame, tmp_path / "t", 5)
-    given = {"points": ["cd4", "cd3"], "targets": ["age"], **arguments}
-    return dk.import_frame(tmp_path / "s.zarr", lazy, "donor", **given).load(), given
+    options = {"points": ["cd4", "cd3"], "targets": ["age"], **arguments}
+    return dk.import_frame(tmp_path / "s.zarr", lazy, "donor", **options).load(), options
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
@@ -237,9 +237,9 @@ def test_partitions_of_files_pass_in_batches(kind, tmp_path, looks):
         more = {"targets": BY_ID}
     elif kind == "far":
         frame = FRAME.assign(cd3=1.7e9 + FRAME["cd3"])
-    sets, given = _imported(frame, tmp_path, **more)
+    sets, options = _imported(frame, tmp_path, **more)
     assert sorted(looks) == [*(("in batches", k) for k in range(1, 5)), ("whole", 0)]
-    expected = dk.SampleSets.from_frame(frame, "donor", **given)
+    expected = dk.SampleSets.from_frame(frame, "donor", **options)
     assert sets.relative.dtype == np.float32
     if kind == "far":  # counted from the origin of the first partition
         np.testing.assert_allclose(sets.points, expected.points, rtol=0, atol=1e-5)

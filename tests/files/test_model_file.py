@@ -56,9 +56,9 @@ def test_a_loaded_pipeline_predicts_the_same_bits(learner, targets, tmp_path):
     model = pipeline(learner).fit(SETS, targets)
     again = reloaded(model, tmp_path)
     new = [RNG.normal(size=(9, 2)).clip(-1, 1) for _ in range(10)]
-    expected, found = model.predict(new), again.predict(new)
-    assert found.dtype == expected.dtype
-    assert found.tobytes() == expected.tobytes() or found.tolist() == expected.tolist()
+    expected, result = model.predict(new), again.predict(new)
+    assert result.dtype == expected.dtype
+    assert result.tobytes() == expected.tobytes() or result.tolist() == expected.tolist()
     assert again[:-1].transform(new).tobytes() == model[:-1].transform(new).tobytes()
     assert again.named_steps.keys() == model.named_steps.keys()
     for step, loaded in zip(model, again, strict=True):

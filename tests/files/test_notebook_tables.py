@@ -21,13 +21,13 @@ def shown(thing):
 
 
 def test_sets_in_memory():
-    found = shown(dk.SampleSets.from_arrays(BAGS, [np.ones(len(b)) for b in BAGS]))
+    result = shown(dk.SampleSets.from_arrays(BAGS, [np.ones(len(b)) for b in BAGS]))
     points = np.concatenate(BAGS).astype("f4")
-    assert found["sets"] == "3"
-    assert found["points"] == "15"
-    assert found["points per set"] == "3 to 7 (median 5)"
-    assert found["weights"] == "one per point"
-    assert found["lowest"] == ", ".join(f"{v:.6g}" for v in points.min(axis=0))
+    assert result["sets"] == "3"
+    assert result["points"] == "15"
+    assert result["points per set"] == "3 to 7 (median 5)"
+    assert result["weights"] == "one per point"
+    assert result["lowest"] == ", ".join(f"{v:.6g}" for v in points.min(axis=0))
 
 
 def test_strings_and_no_sets():
@@ -43,23 +43,23 @@ def store(tmp_path):
 
 
 def test_a_store(store):
-    found = shown(store)
-    assert found["location"].endswith("/&lt;b&gt;.zarr")
-    assert found["sets"] == "3"
-    assert found["points per set"] == "3 to 7 (median 5)"
-    assert found["ids"] == "text, 3 classes: x (1), y (1), z (1)"
-    assert found["target &#x27;y&#x27;"] == "int64, 2 classes: 0 (1), 1 (2)"
-    assert "&lt;script&gt;" in found["target &#x27;label&#x27;"]
-    assert found["chunks of points"].startswith("1 of ")
-    assert found["chunks of points"].endswith("with checksums")
-    assert found["health"].startswith("no error in the data read")
+    result = shown(store)
+    assert result["location"].endswith("/&lt;b&gt;.zarr")
+    assert result["sets"] == "3"
+    assert result["points per set"] == "3 to 7 (median 5)"
+    assert result["ids"] == "text, 3 classes: x (1), y (1), z (1)"
+    assert result["target &#x27;y&#x27;"] == "int64, 2 classes: 0 (1), 1 (2)"
+    assert "&lt;script&gt;" in result["target &#x27;label&#x27;"]
+    assert result["chunks of points"].startswith("1 of ")
+    assert result["chunks of points"].endswith("with checksums")
+    assert result["health"].startswith("no error in the data read")
     assert "<script" not in store._repr_html_()
 
 
 def test_a_part_of_a_store(store):
-    found = shown(store[[0, 2]])
-    assert found["sets"] == "2 of 3"
-    assert found["points"] == "8"
+    result = shown(store[[0, 2]])
+    assert result["sets"] == "2 of 3"
+    assert result["points"] == "8"
 
 
 def test_no_point_of_a_store_is_read(store, tmp_path):
@@ -71,9 +71,9 @@ def test_no_point_of_a_store_is_read(store, tmp_path):
 def test_damage_is_said_and_raises_nothing(store, tmp_path):
     path = tmp_path / "<b>.zarr"
     shutil.rmtree(path / "targets" / "y" / "c")
-    found = shown(dk.open_sets(path))
-    assert found["health"].startswith("StoreFormatError: chunk")
-    assert found["sets"] == "3"
+    result = shown(dk.open_sets(path))
+    assert result["health"].startswith("StoreFormatError: chunk")
+    assert result["sets"] == "3"
     shutil.rmtree(path)
     assert "Error: " in shown(store)["health"]
 

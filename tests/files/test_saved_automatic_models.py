@@ -111,8 +111,8 @@ def test_a_loaded_automatic_model_gives_the_same_bits(case: str, tmp_path: Path)
     assert vars(again).keys() == vars(model).keys()
     if case != "own":  # its candidates are estimators, which have no equality
         assert again.get_params() == model.get_params()
-    expected, found = dict(answers(model, X)), dict(answers(again, X))
-    assert {k: bits(v) for k, v in found.items()} == {k: bits(v) for k, v in expected.items()}
+    expected, result = dict(answers(model, X)), dict(answers(again, X))
+    assert {k: bits(v) for k, v in result.items()} == {k: bits(v) for k, v in expected.items()}
     if model.fallback_ is None:
         assert (case == "streamed") == (registered_name(type(again.machine_.parts[0])) == "LinearMachine")
 
@@ -190,12 +190,12 @@ def test_code_in_parameters_is_refused_by_name_until_it_is_replaced(
     params: dict[str, Any], named: str, tmp_path: Path
 ) -> None:
     model, X = fitted("two")
-    given = model.get_params(deep=False)
+    options = model.get_params(deep=False)
     model.set_params(**params)
     with pytest.raises(ValueError, match=named):
         dk.save_model(model, tmp_path / "m.npz")
     assert list(tmp_path.iterdir()) == []
-    again = reloaded(model.set_params(**given), tmp_path)
+    again = reloaded(model.set_params(**options), tmp_path)
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
@@ -331,11 +331,11 @@ def test_flipped_bytes_are_refused_or_change_nothing(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of zipfile, about names of members
-                found = dk.load_model(path).predict(NEW)
+                result = dk.load_model(path).predict(NEW)
         except ValueError:
             n_refused += 1
         else:
-            assert bits(found) == bits(expected)
+            assert bits(result) == bits(expected)
     assert n_refused > 75
 
 
@@ -365,10 +365,10 @@ def described_and_made(value: Any) -> Any:
 
 def test_records_of_every_form_come_back() -> None:
     tree = Tree(np.arange(3), np.array([True, False]), [Verdict("better", (1.0, 2.0)), Verdict("", ())])
-    found = described_and_made(tree)
-    assert (bits(found.feature), bits(found.is_leaf)) == (bits(tree.feature), bits(tree.is_leaf))
-    assert found.verdicts == tree.verdicts
-    assert type(found.verdicts[0]) is Verdict
+    result = described_and_made(tree)
+    assert (bits(result.feature), bits(result.is_leaf)) == (bits(tree.feature), bits(tree.is_leaf))
+    assert result.verdicts == tree.verdicts
+    assert type(result.verdicts[0]) is Verdict
     for wrong in (
         Tree(np.array(["a"]), tree.is_leaf, []),  # type: ignore[arg-type]
         Tree(tree.feature, np.arange(2), []),  # type: ignore[arg-type]
@@ -385,9 +385,9 @@ def test_records_of_every_form_come_back() -> None:
     [np.float32(0.1), np.float64(0.1), np.int8(-3), np.uint64(2**64 - 1), np.bool_(True), np.float16(0.1)],
 )
 def test_numbers_of_numpy_keep_their_dtype(number: Any) -> None:
-    found = described_and_made(number)
-    assert type(found) is type(number)
-    assert found == number
+    result = described_and_made(number)
+    assert type(result) is type(number)
+    assert result == number
 
 
 @pytest.mark.parametrize("described", [{"number": "1", "dtype": "<f8"}, {"number": 1, "dtype": "<U8"}])
@@ -399,9 +399,9 @@ def test_numbers_that_are_none_are_refused(described: Any) -> None:
 def test_arrays_keep_the_order_of_their_axes() -> None:
     rows = RNG.normal(size=(4, 3))
     for array in (rows, rows.T, np.asfortranarray(rows)[:2], rows[:, 1:].T):
-        found = described_and_made(array)
-        assert bits(found) == bits(array)
-        assert np.argsort(found.strides).tolist() == np.argsort(array.strides).tolist()
+        result = described_and_made(array)
+        assert bits(result) == bits(array)
+        assert np.argsort(result.strides).tolist() == np.argsort(array.strides).tolist()
 
 
 def test_a_model_that_could_not_be_loaded_is_not_saved(

@@ -25,10 +25,10 @@ def test_a_saved_model_predicts_what_it_did(path):
     if "expected" in kept:  # the name of predictions in files of older models
         kept["predict"] = kept.pop("expected")
     for name in kept.keys() & set(ANSWERS):
-        found, expected = np.asarray(getattr(model, name)(sets)), kept[name]
+        result, expected = np.asarray(getattr(model, name)(sets)), kept[name]
         if (
             expected.dtype.kind == "f"
         ):  # features are float32, and a ridge solution has the condition of its rows
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
         else:
-            assert found.tolist() == expected.tolist()
+            assert result.tolist() == expected.tolist()

@@ -645,14 +645,14 @@ def outcome(name: str, seed: int) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = call.function(**arguments)
+            result = call.function(**arguments)
     except Exception as error:
         if is_clear(error, list(arguments)):
             return "clear"
         last = traceback.extract_tb(error.__traceback__)[-3:]
         where = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(last))
         return f"UNCLEAR {name}({shown}): {type(error).__name__}: {str(error)[:150]!r} at {where}"
-    return "fine" if name in MAY_BE_NAN or is_finite(found) else f"NOT FINITE {name}({shown})"
+    return "fine" if name in MAY_BE_NAN or is_finite(result) else f"NOT FINITE {name}({shown})"
 
 
 def _short(value: Any) -> str:
@@ -685,12 +685,12 @@ def is_clear(error: Exception, names: list[str]) -> bool:
     return ours or named or (isinstance(error, OSError) and error.filename is not None)
 
 
-def is_finite(found: Any) -> bool:
+def is_finite(result: Any) -> bool:
     """Whether all numbers of a result are finite, as far as it has any."""
-    if isinstance(found, (list, tuple)):
-        return all(map(is_finite, found))
-    if isinstance(found, (float, np.floating)):
-        return bool(np.isfinite(found))
-    if isinstance(found, np.ndarray) and found.dtype.kind == "f":
-        return bool(np.isfinite(found).all())
+    if isinstance(result, (list, tuple)):
+        return all(map(is_finite, result))
+    if isinstance(result, (float, np.floating)):
+        return bool(np.isfinite(result))
+    if isinstance(result, np.ndarray) and result.dtype.kind == "f":
+        return bool(np.isfinite(result).all())
     return True

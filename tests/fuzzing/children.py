@@ -78,8 +78,8 @@ class Child:
         self._process.start()
         theirs.close()
         assert self._pipe.poll(BEGIN), "the process does not begin"
-        said = self._pipe.recv()
-        assert said == "ready", said
+        text = self._pipe.recv()
+        assert text == "ready", text
 
     def end(self) -> None:
         """End the process."""

@@ -36,9 +36,9 @@ def laz_bytes() -> bytes:
     las = laspy.LasData(laspy.LasHeader(point_format=3, version="1.2"))
     las.header.scales = np.full(3, 0.001)
     las.x, las.y, las.z = POINTS.T
-    made = io.BytesIO()
-    las.write(made, do_compress=True)
-    return made.getvalue()
+    output = io.BytesIO()
+    las.write(output, do_compress=True)
+    return output.getvalue()
 
 
 FILES: dict[str, Callable[[], bytes]] = {

@@ -78,10 +78,10 @@ def removed(rng: random.Random, content: bytes) -> bytes:
 
 def numbered(rng: random.Random, content: bytes) -> bytes:
     """A number that is written in text, replaced by an extreme one."""
-    found = list(NUMBER.finditer(content[: 2**16]))
-    if not found:
+    result = list(NUMBER.finditer(content[: 2**16]))
+    if not result:
         return flip(rng, content)
-    one = rng.choice(found)
+    one = rng.choice(result)
     return content[: one.start()] + str(rng.choice(EXTREMES)).encode() + content[one.end() :]
 
 
@@ -152,13 +152,13 @@ def of_zip(rng: random.Random, content: bytes) -> bytes:
         members.append((members[i][0] + "x"[: rng.randrange(2)], members[i][1]))
     else:
         members[i] = (members[i][0], mutated(rng, members[i][1]))
-    made = io.BytesIO()
+    output = io.BytesIO()
     kind = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2))
-    with warnings.catch_warnings(), zipfile.ZipFile(made, "w", kind) as archive:
+    with warnings.catch_warnings(), zipfile.ZipFile(output, "w", kind) as archive:
         warnings.simplefilter("ignore")  # two members of one name
         for name, data in members:
             archive.writestr(zipfile.ZipInfo(name), data, compress_type=kind)
-    return made.getvalue()
+    return output.getvalue()
 
 
 def _inside(rng: random.Random, data: bytes) -> bytes:

@@ -45,17 +45,17 @@ def work(names: list[str], seeds: range, told: Any) -> None:
             told.put(("done", name, COMPILING, f"the valid call fails: {error}"))
         for seed in seeds:
             told.put(("begun", name, seed, ""))
-            said, spent = _timed(name, seed)
+            text, spent = _timed(name, seed)
             if spent > CPU_SECONDS and _timed(name, seed)[1] > CPU_SECONDS:  # not because loops were compiled
-                said = f"SLOW {name}: {said}"
-            told.put(("done", name, seed, said))
+                text = f"SLOW {name}: {text}"
+            told.put(("done", name, seed, text))
     told.put(("end", "", 0, ""))
 
 
 def _timed(name: str, seed: int) -> tuple[str, float]:
     before = time.process_time()
-    said = the_calls().outcome(name, seed)
-    return said, time.process_time() - before
+    text = the_calls().outcome(name, seed)
+    return text, time.process_time() - before
 
 
 def _addresses() -> int:
@@ -65,14 +65,14 @@ def _addresses() -> int:
 def run(seeds: range) -> tuple[Counter[str], list[str]]:
     """How the calls ended, and what should not have been."""
     context = get_context("spawn")
-    told = context.Queue()
-    process = context.Process(target=work, args=(list(the_calls().CALLS), seeds, told))
+    message = context.Queue()
+    process = context.Process(target=work, args=(list(the_calls().CALLS), seeds, message))
     process.start()
     counts: Counter[str] = Counter()
     odd, last = [], ("", COMPILING)
     while True:
         try:
-            kind, name, seed, said = told.get(timeout=WALL_SECONDS * (5 if last[1] == COMPILING else 1))
+            kind, name, seed, text = message.get(timeout=WALL_SECONDS * (5 if last[1] == COMPILING else 1))
         except queue.Empty:
             odd.append(f"{last[0]}, seed {last[1]}: HANG or crash (exit code {process.exitcode})")
             break
@@ -80,9 +80,9 @@ def run(seeds: range) -> tuple[Counter[str], list[str]]:
         if kind == "end":
             break
         if kind == "done":
-            counts[said.split()[0]] += 1
-            if said not in ("fine", "clear"):
-                odd.append(f"{name}, seed {seed}: {said}")
+            counts[text.split()[0]] += 1
+            if text not in ("fine", "clear"):
+                odd.append(f"{name}, seed {seed}: {text}")
     process.kill()
     process.join()
     return counts, odd

@@ -22,21 +22,21 @@ def run(seeds: range, folder: Path) -> tuple[dict[str, Counter[str]], list[str]]
     """How often what became of changed files of each kind, and what should not have."""
     table, odd = {kind: Counter[str]() for kind in files.KINDS}, []
     with Child(files.prepare, folder) as child:
-        for kind, found in table.items():
+        for kind, result in table.items():
             for seed in seeds:
-                said = child.ask((kind, seed))
-                found[said.split()[0]] += 1
-                if said not in ALLOWED:
-                    odd.append(f"{kind}, seed {seed}: {said}")
+                text = child.ask((kind, seed))
+                result[text.split()[0]] += 1
+                if text not in ALLOWED:
+                    odd.append(f"{kind}, seed {seed}: {text}")
     return table, odd
 
 
 def check(seeds: range, folder: Path) -> None:
     table, odd = run(seeds, folder)
-    print({kind: dict(found) for kind, found in table.items()})
+    print({kind: dict(result) for kind, result in table.items()})
     assert not odd, f"{len(odd)} files: " + "\n".join(odd[:10])
-    assert all(found["refused"] > len(seeds) // 4 for found in table.values())
-    assert sum(found["same"] for found in table.values()) > 0
+    assert all(result["refused"] > len(seeds) // 4 for result in table.values())
+    assert sum(result["same"] for result in table.values()) > 0
 
 
 def test_changed_files_are_refused_by_name_or_read_right(tmp_path: Path) -> None:

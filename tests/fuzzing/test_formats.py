@@ -19,15 +19,15 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'dk
 def check(seeds: range, folder: Path) -> None:
     counts, failures = {name: Counter[str]() for name in formats.FILES}, []
     with Child(formats.prepare, folder) as child:
-        for name, found in counts.items():
+        for name, result in counts.items():
             for seed in seeds:
                 answer = child.ask((name, seed))
-                found[answer.split()[0]] += 1
+                result[answer.split()[0]] += 1
                 if answer not in ("same", "another", "refused"):
                     failures.append(f"{name}, seed {seed}: {answer}")
-    print({name: dict(found) for name, found in counts.items()})
+    print({name: dict(result) for name, result in counts.items()})
     assert not failures, f"{len(failures)} files: " + "\n".join(failures[:10])
-    assert all(found["refused"] for found in counts.values())
+    assert all(result["refused"] for result in counts.values())
 
 
 def test_damaged_files_are_read_right_or_refused_by_name(tmp_path: Path) -> None:

@@ -138,8 +138,8 @@ def _with_async_client(call: Callable[[], Any]) -> list[Any]:
     async def work() -> Any:
         options = {"processes": False, "n_workers": 1, "dashboard_address": "127.0.0.1:0"}
         async with Client(asynchronous=True, **options):
-            made = call()
-            return await made if asyncio.iscoroutine(made) else made
+            output = call()
+            return await output if asyncio.iscoroutine(output) else output
 
     return [asyncio.run(work())]
 
@@ -181,10 +181,10 @@ def tell(situations: dict[str, Situation]) -> None:
     for name, call in situations.items():
         print(json.dumps({"begun": name}), flush=True)
         try:
-            found = [a if isinstance(a, str) else float(a) for a in call()]
+            result = [a if isinstance(a, str) else float(a) for a in call()]
         except Exception as error:
-            found = [f"{type(error).__name__}: {error}"]
-        print(json.dumps({"name": name, "found": found}), flush=True)
+            result = [f"{type(error).__name__}: {error}"]
+        print(json.dumps({"name": name, "found": result}), flush=True)
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ def test_a_child_and_its_parent_read_one_zip_file(tmp_path: Path) -> None:
     for process in processes:
         process.start()
     assert all(np.isfinite(sets[i % 48]).all() for i in range(100))
-    found = [queue.get(timeout=60) for _ in processes]
+    result = [queue.get(timeout=60) for _ in processes]
     for process in processes:
         process.join(20)
-    assert sorted(map(str, found)) == ["False", "True", "True"]
+    assert sorted(map(str, result)) == ["False", "True", "True"]
     assert kept is sets._committed

@@ -35,23 +35,25 @@ def answers(expected: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     """What came of each; what did not end has no entry."""
     places = [*map(str, (TESTS, TESTS.parent)), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(places)}
-    found, running = {}, {}
+    result, running = {}, {}
     for kind in ("here", "client"):
-        told = tmp_path_factory.mktemp(kind) / "told"
-        with told.open("w") as file:  # a pipe would be held open by workers of loky, which stay for minutes
-            running[told] = subprocess.Popen(
+        message = tmp_path_factory.mktemp(kind) / "told"
+        with message.open(
+            "w"
+        ) as file:  # a pipe would be held open by workers of loky, which stay for minutes
+            running[message] = subprocess.Popen(
                 [sys.executable, "-m", "hangs.situations", kind],
                 stdout=file, stderr=subprocess.DEVNULL, text=True, env=environment, start_new_session=True,
             )  # fmt: skip
-    for told, process in running.items():
+    for message, process in running.items():
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(SECONDS)
         with contextlib.suppress(ProcessLookupError):  # nobody is left
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        lines = [json.loads(line) for line in told.read_text().splitlines() if line.startswith("{")]
-        found |= {line["name"]: line["found"] for line in lines if "name" in line}
-    return found
+        lines = [json.loads(line) for line in message.read_text().splitlines() if line.startswith("{")]
+        result |= {line["name"]: line["found"] for line in lines if "name" in line}
+    return result
 
 
 def test_each_works_or_is_refused(answers: dict[str, list[Any]], expected: str) -> None:
@@ -64,13 +66,13 @@ def test_each_works_or_is_refused(answers: dict[str, list[Any]], expected: str) 
     assert wrong == {}
 
 
-def is_as_told(name: str, outcome: str, found: list[Any], expected: str) -> bool:
+def is_as_told(name: str, outcome: str, result: list[Any], expected: str) -> bool:
     """Whether what came of it is what the table says."""
     if outcome.startswith("works"):
-        return bool(found) and (set(found) == {expected} or all(score == 1.0 for score in found))
-    ends = [answer for answer in found if answer != expected]
+        return bool(result) and (set(result) == {expected} or all(score == 1.0 for score in result))
+    ends = [answer for answer in result if answer != expected]
     clear = all(str(answer).startswith("RuntimeError: ") and "To fix: " in answer for answer in ends)
-    return bool(found) and outcome.startswith("refused") and clear and bool(ends or name in MAY_WORK)
+    return bool(result) and outcome.startswith("refused") and clear and bool(ends or name in MAY_WORK)
 
 
 MAY_WORK = {"`multiprocessing` with 'fork', while another thread fits"}  # between two fits

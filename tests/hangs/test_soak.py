@@ -57,7 +57,7 @@ def soak(
     monkeypatch.setattr(stages, "HEARTBEAT_GRACE_SECONDS", 1.5)  # workers here report every half second
     monkeypatch.setenv("DKDIST_TEST_STORE", str(path))
     problem.write(path)
-    found = []
+    result = []
     with (
         LocalCluster(
             processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"
@@ -70,12 +70,12 @@ def soak(
                 settle(cluster.scheduler)
                 problem.fit()  # forgets what is over
                 settle(cluster.scheduler)
-                found.append((counts(cluster, client), psutil.Process().memory_info().rss))
-    return found
+                result.append((counts(cluster, client), psutil.Process().memory_info().rss))
+    return result
 
 
-def require_level(found: list[tuple[dict[str, int], int]]) -> None:
-    first, last = found[0][0], found[-1][0]
+def require_level(result: list[tuple[dict[str, int], int]]) -> None:
+    first, last = result[0][0], result[-1][0]
     loose = {"threads": 8, "files": 16, "spans": 2, "groups of spans": 12, "tasks": 12, "groups": 6}
     for name, count in last.items():
         assert count <= first[name] + loose.get(name, 0), (name, first, last)
@@ -87,9 +87,9 @@ def test_ten_runs_leave_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) 
 
 @pytest.mark.chaos
 def test_five_hundred_runs_leave_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    found = soak(500, 100, monkeypatch, tmp_path / "bags.zarr")
-    require_level(found)
-    assert found[-1][1] < found[1][1] + 100 * 2**20
+    result = soak(500, 100, monkeypatch, tmp_path / "bags.zarr")
+    require_level(result)
+    assert result[-1][1] < result[1][1] + 100 * 2**20
 
 
 def test_runs_of_several_threads_give_blas_its_threads_back() -> None:

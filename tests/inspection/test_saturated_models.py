@@ -48,9 +48,9 @@ def mean_auc(contributions: list[Any], planted: list[Any]) -> float:
     ],
 )
 def test_planted_points_are_found(benchmark: Any, problem: str, candidates: list[str]) -> None:
-    found = benchmark.planted_auc(problem, 7, candidates)
-    assert found["AUC"] >= 0.95
-    assert found["error"] < 1e-9
+    result = benchmark.planted_auc(problem, 7, candidates)
+    assert result["AUC"] >= 0.95
+    assert result["error"] < 1e-9
 
 
 # every representation alone
@@ -61,12 +61,12 @@ def single_functions(sets: dk.SampleSets, y: np.ndarray) -> dict[str, SetFunctio
     views = fit_views(representations(sets, None, 0), sets)
     views, rows = views.standardised(compute_rows(views, sets, range(len(views.specs))))
     widths = tuple(spec.n_features for spec in views.specs)
-    found = {}
+    result = {}
     for view in views.views:
         X, targets = view.of(rows), y[:, None] * [1.0, -2.0]
         if view.entry.tree_seed is not None:
             trees, _ = fit_bagged_trees(X[0], targets, np.ones(len(y)), None, 0)
-            found[view.entry.family] = set_function(
+            result[view.entry.family] = set_function(
                 Ensemble(views.trees, widths, (TreeMember(view.leaf, trees, 0.7),), 2)
             )
             continue
@@ -75,10 +75,10 @@ def single_functions(sets: dk.SampleSets, y: np.ndarray) -> dict[str, SetFunctio
         (K,) = compared.matrices([kernel])
         coef = duals(K, targets, np.ones(len(K)), 1e-2)
         part = KernelMember(view.leaf, kernel, tuple(X), coef, X[0].mean(axis=0, dtype=np.float64), 0.7)
-        found[f"{view.entry.family}: {view.entry.name}"] = set_function(
+        result[f"{view.entry.family}: {view.entry.name}"] = set_function(
             Ensemble(views.trees, widths, (part,), 2)
         )
-    return found
+    return result
 
 
 def scaled(arrays: list[Any]) -> dk.SampleSets:
@@ -88,20 +88,20 @@ def scaled(arrays: list[Any]) -> dk.SampleSets:
 
 def problems() -> dict[str, tuple[dk.SampleSets, list[Any]]]:
     """Sets of all kinds of which every second one has some points that are unlike the others."""
-    rng, made = np.random.default_rng(3), {}
+    rng, output = np.random.default_rng(3), {}
     for d in (2, 4, 9):
         planted = [(np.arange(40 + i % 3) < 5) & (i % 2 == 1) for i in range(40)]
         arrays = [rng.normal(size=(len(mask), d)) for mask in planted]
         for x, mask in zip(arrays, planted, strict=True):
             x[:, -1] += x[:, 0]  # a pair that depends on each other
             x[mask] = rng.normal(3, 0.3, (mask.sum(), d))
-        made[f"{d} dimensions"] = scaled(arrays), planted
+        output[f"{d} dimensions"] = scaled(arrays), planted
     planted = [(np.arange(40) > 25) & (np.arange(40) < 32) & (i % 2 == 1) for i in range(40)]
     walks = [np.cumsum(rng.normal(0, 0.2, (40, 1)), axis=0) + 4 * mask[:, None] for mask in planted]
-    made["series"] = scaled(walks), planted
+    output["series"] = scaled(walks), planted
     texts = ["".join(np.where(mask, "T", rng.choice(list("ACG"), 40))) for mask in planted]
-    made["strings"] = dk.SampleSets.from_strings(texts), planted
-    return made
+    output["strings"] = dk.SampleSets.from_strings(texts), planted
+    return output
 
 
 @pytest.mark.parametrize("kind", problems())
@@ -113,17 +113,17 @@ def test_every_representation_sums_to_its_prediction_and_finds_points(kind: str)
     reference, test = np.array([0.3, -1.0]), sets[30:]
     for name, function in functions.items():
         background = function.training_background or function.background(sets[:30])
-        found = point_contributions(function, reference, background, test, 0)
+        result = point_contributions(function, reference, background, test, 0)
         values = function.values(test)
         np.testing.assert_allclose(
-            [c.sum(axis=0) for c in found], values - reference, atol=1e-9, err_msg=name
+            [c.sum(axis=0) for c in result], values - reference, atol=1e-9, err_msg=name
         )
         accuracy = ((values[:, 0] > 0) == (y[30:] > 0)).mean()
         if accuracy > 0.9 and (kind.endswith("dimensions") or name.startswith("dtw")):
-            assert mean_auc([c[:, 0] for c in found], planted[30:]) >= 0.9, name
+            assert mean_auc([c[:, 0] for c in result], planted[30:]) >= 0.9, name
             np.testing.assert_allclose(  # the second output is -2 times the first: paths of its own, the same ones
-                found[1][:, 1] - found[1][:, 1].mean(),
-                -2 * (found[1][:, 0] - found[1][:, 0].mean()),
+                result[1][:, 1] - result[1][:, 1].mean(),
+                -2 * (result[1][:, 0] - result[1][:, 0].mean()),
                 atol=1e-7,
             )
 
@@ -165,9 +165,9 @@ def test_step_functions_are_explained_by_their_jumps() -> None:
     alone = replace(function, terms=(replace(term, parts=parts[1:]),), parts=parts[1:])
     test, zero, background = sets[30:], np.zeros(2), both.training_background
     for one in (both, alone):
-        found = point_contributions(one, zero, background, test, 0)
-        np.testing.assert_allclose([c.sum(axis=0) for c in found], one.values(test), atol=1e-9)
-    assert mean_auc([c[:, 0] for c in found], planted[30:]) > 0.9
+        result = point_contributions(one, zero, background, test, 0)
+        np.testing.assert_allclose([c.sum(axis=0) for c in result], one.values(test), atol=1e-9)
+    assert mean_auc([c[:, 0] for c in result], planted[30:]) > 0.9
     at = np.zeros((1, 2), np.float32)
     np.testing.assert_array_equal(influence_at(alone, at, test, 0), np.zeros((10, 1, 2)))
     smooth = replace(function, terms=(replace(term, parts=(kernel,)),), parts=(kernel,))
@@ -182,11 +182,11 @@ def test_streamed_members_start_at_the_sets_that_are_kept(
     monkeypatch.setattr(choosing, "N_COMPONENTS", 512)
     sets, y, planted = benchmark.planted_sets("saturated", 3)
     model = dk.SetClassifier([family], random_state=0).fit(sets[:150], y[:150])
-    found = model.explain(sets[150:])
+    result = model.explain(sets[150:])
     values = model.decision_function(sets[150:])
-    np.testing.assert_allclose([c.sum() for c in found], values, atol=1e-9)
-    assert mean_auc(found, planted[150:]) >= 0.95
-    for a, b in zip(found, model.explain(sets[150:], background=model.background_), strict=True):
+    np.testing.assert_allclose([c.sum() for c in result], values, atol=1e-9)
+    assert mean_auc(result, planted[150:]) >= 0.95
+    for a, b in zip(result, model.explain(sets[150:], background=model.background_), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -198,12 +198,12 @@ def test_a_background_explains_a_pipeline_where_classes_separate(benchmark: Any,
         sets[:150], y[:150]
     )
     local = dk.explain(model, sets[150:])
-    found = dk.explain(model, sets[150:], background=sets[:32])
-    assert mean_auc(found, planted[150:]) > max(0.95, mean_auc(local, planted[150:]) + 0.02)
+    result = dk.explain(model, sets[150:], background=sets[:32])
+    assert mean_auc(result, planted[150:]) > max(0.95, mean_auc(local, planted[150:]) + 0.02)
     store = dk.write_sets(tmp_path / "s.zarr", dk.SampleSets.from_arrays(sets[150:]))
     lazily = dk.explain(model, dk.open_sets(tmp_path / "s.zarr", block_sets=7), background=sets[:32])
     assert len(lazily) == len(store)
-    for a, b in zip(found, lazily, strict=True):
+    for a, b in zip(result, lazily, strict=True):
         np.testing.assert_array_equal(a, b)
 
 

@@ -23,10 +23,10 @@ def many(few):
 def greatest(name, ratio: Callable[[int], float | None], n_trials, least_share=0.5):
     """The greatest ratio of an error to its bound over so many trials; None is what was refused, and counts as none."""
     tried = map(ratio, range(int(n_trials / least_share)))
-    found = list(islice((r for r in tried if r is not None), n_trials))
-    assert len(found) == n_trials
-    print(f"{name}: greatest error / bound {max(found):.4g} in {len(found):,} trials")
-    return max(found)
+    result = list(islice((r for r in tried if r is not None), n_trials))
+    assert len(result) == n_trials
+    print(f"{name}: greatest error / bound {max(result):.4g} in {len(result):,} trials")
+    return max(result)
 
 
 def refused(error: ValueError, *words) -> None:
@@ -142,13 +142,13 @@ def of_kind(trial, kernel):
 def without_signs(trial, seed):
     """The trial with equal weights, or with weights >= 0, of which some are 0 and one is heavy."""
     x, y, sigma, _, eps = trial
-    rng, found = np.random.default_rng([seed, 0x5057]), [None, None]
+    rng, result = np.random.default_rng([seed, 0x5057]), [None, None]
     for k, s in enumerate((x, y)):
         if rng.random() < 0.5:
             w = rng.exponential(1, len(s)) * (rng.random(len(s)) < 0.8)
             w[rng.integers(len(s))] += rng.choice([1e-3, 1, 100])
-            found[k] = w / w.sum()
-    return x, y, sigma, tuple(found), 4 * eps / _mass(trial) ** 2
+            result[k] = w / w.sum()
+    return x, y, sigma, tuple(result), 4 * eps / _mass(trial) ** 2
 
 
 def _mass(trial):

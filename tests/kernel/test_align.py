@@ -32,24 +32,24 @@ def test_known_motions_are_found_again(d, trials):
     for _ in range(trials):
         P, R = closed_curve(rng, d), any_rotation(rng, d)
         Q = (P + 0.02 * rng.normal(size=P.shape)) @ R.T + 10 * rng.normal(size=d)
-        found = dk.align(Q, P, sigma=0.15, random_state=0)
-        np.testing.assert_allclose(found.rotation @ found.rotation.T, np.eye(d), atol=1e-9)
-        assert np.linalg.det(found.rotation) == pytest.approx(1)
-        assert np.abs(found.rotation @ R - np.eye(d)).max() < 0.05
-        moved = Q @ found.rotation.T + found.translation
+        result = dk.align(Q, P, sigma=0.15, random_state=0)
+        np.testing.assert_allclose(result.rotation @ result.rotation.T, np.eye(d), atol=1e-9)
+        assert np.linalg.det(result.rotation) == pytest.approx(1)
+        assert np.abs(result.rotation @ R - np.eye(d)).max() < 0.05
+        moved = Q @ result.rotation.T + result.translation
         assert np.sqrt(((moved - P) ** 2).sum(axis=1)).max() < 0.2
-        assert found.distance == pytest.approx(dk.kernel_distance(moved, P, sigma=0.15, eps=1e-8))
-        assert found.distance < 0.1 * found.distance_before
+        assert result.distance == pytest.approx(dk.kernel_distance(moved, P, sigma=0.15, eps=1e-8))
+        assert result.distance < 0.1 * result.distance_before
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_translations_alone(d):
     rng = np.random.default_rng(1)
     P = rng.normal(size=(150, d))
-    found = dk.align(P[:100] + 7, P[:100], sigma=0.5, transform="translation", random_state=0)
-    np.testing.assert_array_equal(found.rotation, np.eye(d))
-    np.testing.assert_allclose(found.translation, -7, atol=1e-3)
-    assert found.distance < 1e-3
+    result = dk.align(P[:100] + 7, P[:100], sigma=0.5, transform="translation", random_state=0)
+    np.testing.assert_array_equal(result.rotation, np.eye(d))
+    np.testing.assert_allclose(result.translation, -7, atol=1e-3)
+    assert result.distance < 1e-3
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -164,14 +164,14 @@ def test_a_width_that_is_not_given_is_a_fortieth_of_the_shorter_set(d):
     P = rng.random((80, d)) * [3, 2, 1][:d]
     stray = np.concatenate([P, P[:1] + 100])
     how = {"transform": "translation"} if d == 1 else {}
-    found = dk.align(stray, P, **how)
+    result = dk.align(stray, P, **how)
     diameter = np.linalg.norm(P[:, None] - P, axis=2).max()
-    assert diameter / 3**0.5 <= 40 * found.sigma <= diameter * (1 + 1e-12)
-    moved = stray @ found.rotation.T + found.translation
-    assert found.distance == pytest.approx(dk.kernel_distance(moved, P, sigma=found.sigma, eps=1e-8))
-    given = dk.align(stray, P, sigma=found.sigma, **how)
-    assert given.distance <= found.distance * (1 + 1e-9)
-    assert found.sigma == given.sigma
+    assert diameter / 3**0.5 <= 40 * result.sigma <= diameter * (1 + 1e-12)
+    moved = stray @ result.rotation.T + result.translation
+    assert result.distance == pytest.approx(dk.kernel_distance(moved, P, sigma=result.sigma, eps=1e-8))
+    value = dk.align(stray, P, sigma=result.sigma, **how)
+    assert value.distance <= result.distance * (1 + 1e-9)
+    assert result.sigma == value.sigma
     assert dk.align(np.ones((3, d)), np.ones((4, d)), **how).distance == 0
     with pytest.raises(ValueError, match="'auto'"):
         dk.align(P, P, sigma="median")
@@ -199,9 +199,9 @@ def test_without_a_width_it_matters_little_how_densely_a_shape_is_sampled() -> N
             for a in (u[0, some[0]], u[1, some[1]])
         )
         auto = dk.align(Q, P)
-        given = dk.align(Q, P, sigma=auto.sigma)
-        assert given.distance <= auto.distance
-        errors.append([abs(np.arcsin(found.rotation[1, 0])) for found in (auto, given)])
+        value = dk.align(Q, P, sigma=auto.sigma)
+        assert value.distance <= auto.distance
+        errors.append([abs(np.arcsin(result.rotation[1, 0])) for result in (auto, value)])
     evened, plain = np.median(errors, axis=0)
     assert evened < 0.7 * plain
 

@@ -58,9 +58,9 @@ def test_halves_cover_their_cell(turns):
 def test_nothing_beats_the_guaranteed_motion(d, sigma, eps):
     rng = np.random.default_rng(d)
     P, Q = rng.normal(size=(7, d)), rng.normal(size=(6, d)) + 5
-    found = dk.align(Q, P, sigma=sigma, guarantee=eps, random_state=0)
-    assert found.certified
-    assert found.gap == eps
+    result = dk.align(Q, P, sigma=sigma, guarantee=eps, random_state=0)
+    assert result.certified
+    assert result.gap == eps
     local = dk.align(Q, P, sigma=sigma)
     assert local.gap == np.inf
     assert not local.certified
@@ -74,17 +74,17 @@ def test_nothing_beats_the_guaranteed_motion(d, sigma, eps):
         (w @ np.exp(-((a[:, None] - a) ** 2).sum(axis=2) / (2 * sigma**2)) @ w) for a, w in ((P, p), (y, q))
     ]
     best = sum(energy) - 2 * f
-    assert found.distance**2 <= best + found.gap + 1e-5
-    assert found.distance**2 >= best - 1e-5  # so many climbs do find it
+    assert result.distance**2 <= best + result.gap + 1e-5
+    assert result.distance**2 >= best - 1e-5  # so many climbs do find it
 
 
 def test_a_guarantee_on_coresets_and_for_translations():
     rng = np.random.default_rng(0)
     P = np.concatenate([rng.normal(0, 0.3, (300, 2)), rng.normal(2, 0.2, (150, 2))])
     Q = P[::2] + 3
-    found = dk.align(Q, P, sigma=1.0, transform="translation", guarantee=0.05, random_state=0)
-    assert found.certified
-    np.testing.assert_allclose(found.translation, -3, atol=0.1)
+    result = dk.align(Q, P, sigma=1.0, transform="translation", guarantee=0.05, random_state=0)
+    assert result.certified
+    np.testing.assert_allclose(result.translation, -3, atol=0.1)
     u, v = np.full(450, 1 / 450), np.full(225, 1 / 225)
     (a, p), (b, q), c = _thin_sets(P, u, Q, v, 0.1, 0)
     assert len(p) < len(P)
@@ -129,12 +129,12 @@ def test_a_search_that_takes_longer_stops_with_what_is_proven(monkeypatch):
     monkeypatch.setattr(branch_and_bound, "_estimate_cells", lambda *_: 0.0)
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=(30, 3)), rng.normal(size=(30, 3))
-    found = dk.align(Q, P, sigma=0.3, guarantee=0.01, max_seconds=0.2, random_state=0)
-    assert not found.certified
-    assert 0.01 < found.gap <= 2
+    result = dk.align(Q, P, sigma=0.3, guarantee=0.01, max_seconds=0.2, random_state=0)
+    assert not result.certified
+    assert 0.01 < result.gap <= 2
 
 
 def test_points_that_coincide():
-    found = dk.align(np.ones((4, 3)), np.zeros((5, 3)), sigma=1.0, guarantee=0.1, random_state=0)
-    assert found.certified
-    assert found.distance < 1e-3
+    result = dk.align(np.ones((4, 3)), np.zeros((5, 3)), sigma=1.0, guarantee=0.1, random_state=0)
+    assert result.certified
+    assert result.distance < 1e-3

@@ -56,8 +56,8 @@ def test_squared_distances_are_sums_over_all_pairs(seed: int, d: int, width: flo
 def test_distances_of_many_points_are_kernel_distances() -> None:
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=(1200, 2)) * [2, 1], rng.normal(size=(1100, 2)) * [2, 1] + 3
-    found = dk.align(Q, P, sigma=0.5, transform="translation")
-    for moved, distance in ((Q + found.translation, found.distance), (Q, found.distance_before)):
+    result = dk.align(Q, P, sigma=0.5, transform="translation")
+    for moved, distance in ((Q + result.translation, result.distance), (Q, result.distance_before)):
         assert distance == pytest.approx(dk.kernel_distance(moved, P, sigma=0.5, method="exact"), rel=1e-4)
 
 
@@ -67,12 +67,12 @@ def test_many_points_are_moved_by_coresets() -> None:
     P = P[(P[:, 0] < 1) | (P[:, 1] < 0.3)]
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     Q = np.concatenate([P, P]) @ turn + 5  # more than are climbed
-    found, again = (dk.align(Q, P, sigma=0.1) for _ in range(2))
-    np.testing.assert_allclose(found.rotation, turn, atol=0.01)
-    np.testing.assert_array_equal(found.rotation, again.rotation)
-    moved = Q @ found.rotation.T + found.translation
-    assert found.distance == pytest.approx(dk.kernel_distance(moved, P, sigma=0.1, eps=1e-8), abs=1e-4)
-    assert found.distance < 0.02 < found.distance_before
+    result, again = (dk.align(Q, P, sigma=0.1) for _ in range(2))
+    np.testing.assert_allclose(result.rotation, turn, atol=0.01)
+    np.testing.assert_array_equal(result.rotation, again.rotation)
+    moved = Q @ result.rotation.T + result.translation
+    assert result.distance == pytest.approx(dk.kernel_distance(moved, P, sigma=0.1, eps=1e-8), abs=1e-4)
+    assert result.distance < 0.02 < result.distance_before
 
 
 def halves(x: np.ndarray, d: int, levels: int) -> list[np.ndarray]:
@@ -120,14 +120,14 @@ def test_first_shifts_in_space_are_mean_shifts_from_the_middle() -> None:
     x, y, p, q = rng.normal(size=(40, 3)), rng.normal(size=(31, 3)) + 0.3, rng.random(40), rng.random(31)
     turns = np.array([rotation_from(turn, 3) for turn in rotation_grid(3, 8)])
     shifts, values = best_of_rotations(x, p, y, q, turns, 0.7)
-    for R, found, value in zip(turns, shifts, values, strict=True):
+    for R, result, value in zip(turns, shifts, values, strict=True):
         t = np.zeros(3)
         for _ in range(4):
             e = x[:, None] - y @ R.T - t
             k = p[:, None] * q * np.exp(-(e**2).sum(axis=2) / (2 * 0.7**2))
             total, last = k.sum(), t
             t = t + np.einsum("ij,ija->a", k, e) / total
-        np.testing.assert_allclose(found, last, atol=1e-5)
+        np.testing.assert_allclose(result, last, atol=1e-5)
         assert value == pytest.approx(total, rel=1e-5)
     far = best_of_rotations(x, p, y + 1e6, q, turns, 0.7)
     assert np.isfinite(far[0]).all()
@@ -140,12 +140,12 @@ def test_points_of_weight_two_are_points_given_twice(d: int) -> None:
     P = rng.random((60, d)) * np.arange(1, d + 1)
     turn = rotation_from(rng.normal(size=1 if d == 2 else 4), d)
     Q, times = P @ turn + 0.02 * rng.normal(size=P.shape) + 5, rng.integers(0, 3, 60)  # some of them none
-    found = dk.align(Q, P, sigma=0.3, weights=(times / times.sum(), None))
+    result = dk.align(Q, P, sigma=0.3, weights=(times / times.sum(), None))
     twice = dk.align(np.repeat(Q, times, axis=0), P, sigma=0.3)
-    np.testing.assert_allclose(found.rotation, twice.rotation, atol=1e-3)
-    np.testing.assert_allclose(found.rotation, turn, atol=0.1)
+    np.testing.assert_allclose(result.rotation, twice.rotation, atol=1e-3)
+    np.testing.assert_allclose(result.rotation, turn, atol=0.1)
     for a in ("distance", "distance_before"):
-        assert getattr(found, a) == pytest.approx(getattr(twice, a), rel=1e-5)
+        assert getattr(result, a) == pytest.approx(getattr(twice, a), rel=1e-5)
     scaled = dk.align(Q, P, sigma=0.3, weights=(3.0 * times, np.full(60, 2.0)))
     moved = Q @ scaled.rotation.T + scaled.translation
     weights = (3.0 * times, np.full(60, 2.0))
@@ -168,11 +168,11 @@ def test_shapes_are_aligned_as_weighted_points() -> None:
     outline = np.stack([np.cos(t) + 0.3 * np.cos(2 * t), np.sin(t) + 0.2 * np.sin(3 * t)], axis=1)
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     P, Q = dk.Curve(outline, closed=True), dk.Curve(outline[::-1] @ turn + 2, closed=True)
-    found = dk.align(Q, P, sigma=0.1)
-    np.testing.assert_allclose(found.rotation, turn, atol=1e-4)
+    result = dk.align(Q, P, sigma=0.1)
+    np.testing.assert_allclose(result.rotation, turn, atol=1e-4)
     points = dk.align(Q.points, P.points, sigma=0.1, weights=(Q.sizes, P.sizes))
-    np.testing.assert_array_equal(found.rotation, points.rotation)
-    assert found.distance < 1e-3 < found.distance_before
+    np.testing.assert_array_equal(result.rotation, points.rotation)
+    assert result.distance < 1e-3 < result.distance_before
 
 
 def test_weights_that_cannot_be_aligned_are_named() -> None:

@@ -87,22 +87,22 @@ def test_no_motion_is_nearer_by_more_than_the_gap(d, transform, n_trials, monkey
 
     def ratio(seed):
         y, q, x, p, sigma, guarantee = trial(seed, d)
-        found = dk.align(
+        result = dk.align(
             y, x, sigma=sigma, weights=(q, p), transform=transform, guarantee=guarantee, max_seconds=1.0,
             random_state=0,
         )  # fmt: skip
-        certified.append(found.certified)
-        assert found.certified == (found.gap <= guarantee * (1 + 1e-12))
+        certified.append(result.certified)
+        assert result.certified == (result.gap <= guarantee * (1 + 1e-12))
         u, v, inverse = x - x.mean(axis=0), y - y.mean(axis=0), 1 / np.longdouble(sigma)
         own = float(exact_energy(u, p, inverse, "gaussian") + exact_energy(v, q, inverse, "gaussian"))
-        moved = np.concatenate([y @ found.rotation.T + found.translation, x])
+        moved = np.concatenate([y @ result.rotation.T + result.translation, x])
         square = float(exact_energy(moved, np.r_[q, -p], inverse, "gaussian"))
         W = p.sum() + q.sum()
         width = float(np.abs(np.r_[x, y]).max()) / sigma
-        assert abs(found.distance**2 - square) <= (STATED + 2.0**-50 * width) * W**2
+        assert abs(result.distance**2 - square) <= (STATED + 2.0**-50 * width) * W**2
         rng = np.random.default_rng(seed)
         best = own - 2 * greatest_overlap(u / sigma, p, v / sigma, q, transform == "rigid", rng)
-        return max(0.0, square - best) / found.gap
+        return max(0.0, square - best) / result.gap
 
     assert greatest(request.node.name, ratio, n_trials) <= 1
     assert np.mean(certified) > 0.9

@@ -99,12 +99,12 @@ def test_the_bound_of_merged_coresets_holds(how, n_trials, monkeypatch, request)
         kernel, cuts = KERNELS[seed % 6], np.sort(rng.integers(1, len(x), 3))
         p, kept = weights_of(x, w), -(-size // 4)
         parts = [s for s in np.split(np.arange(len(x)), cuts) if len(s) and p[s].sum() > 0]
-        given = [None if w is None else w[s] for s in parts]
+        value = [None if w is None else w[s] for s in parts]
         optimal = bool(seed % 2)
         try:
             if how == "stream":
                 running = dk.RunningCoreset(kept, sigma=sigma, kernel=kernel, random_state=seed)
-                for s, v in zip(parts, given, strict=True):
+                for s, v in zip(parts, value, strict=True):
                     running.add(x[s], v)
                 few = running.coreset(optimal_weights=optimal)
             else:
@@ -113,7 +113,7 @@ def test_the_bound_of_merged_coresets_holds(how, n_trials, monkeypatch, request)
                         x[s], min(len(s), 2 * kept), sigma=sigma, kernel=kernel, weights=v, random_state=seed,
                         optimal_weights=bool(seed % 3 == 0),
                     )
-                    for s, v in zip(parts, given, strict=True)
+                    for s, v in zip(parts, value, strict=True)
                 ]  # fmt: skip
                 some = dk.merge_coresets(each[:2], kept, random_state=seed)
                 few = dk.merge_coresets([some, *each[2:]], kept, optimal_weights=optimal, random_state=seed)

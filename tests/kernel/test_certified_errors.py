@@ -43,7 +43,7 @@ QUICK = {"gaussian": 200, "matern12": 3, "energy": 3}  # trials
 
 def ratios(method, n_trials, kernel="gaussian", trial=random_trial):
     """|error of D^2| / eps of each trial that the method does not refuse for its number of terms."""
-    found = []
+    result = []
     for seed in range(n_trials):
         x, y, sigma, weights, eps = of_kind(trial(seed), kernel)
         if method == "auto" and kernel == "gaussian" and trial is random_trial:
@@ -54,13 +54,13 @@ def ratios(method, n_trials, kernel="gaussian", trial=random_trial):
             )
         except ValueError as error:
             if method not in REFUSALS or not any(
-                said in str(error) for said in ("' needs ", "requires points within")
+                text in str(error) for text in ("' needs ", "requires points within")
             ):
                 raise
         else:
-            found.append(abs(square - exact_square(x, y, sigma, weights, kernel)) / eps)
-    assert trial is adversarial_trial or len(found) >= n_trials * (1 - REFUSALS.get(method, 0.0))
-    return np.array(found)
+            result.append(abs(square - exact_square(x, y, sigma, weights, kernel)) / eps)
+    assert trial is adversarial_trial or len(result) >= n_trials * (1 - REFUSALS.get(method, 0.0))
+    return np.array(result)
 
 
 @pytest.fixture
@@ -73,17 +73,17 @@ def method(request, monkeypatch):
 
 @pytest.mark.parametrize("method", METHODS, indirect=True)
 def test_no_error_is_above_eps(method):
-    found = ratios(method[0], QUICK.get(method[1], 8), method[1])
-    assert found.max() <= 1
-    assert found.max() > 1e-3  # the bound is not idle
+    result = ratios(method[0], QUICK.get(method[1], 8), method[1])
+    assert result.max() <= 1
+    assert result.max() > 1e-3  # the bound is not idle
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, indirect=True)
 def test_no_error_of_ten_thousand_is_above_eps(method, request):
-    found = ratios(method[0], 10_000, method[1])
-    print(f"{request.node.name}: greatest error / eps {found.max():.4f} in {len(found):,} trials")
-    assert found.max() <= 1
+    result = ratios(method[0], 10_000, method[1])
+    print(f"{request.node.name}: greatest error / eps {result.max():.4f} in {len(result):,} trials")
+    assert result.max() <= 1
 
 
 @pytest.mark.parametrize("method", METHODS, indirect=True)
@@ -94,6 +94,6 @@ def test_no_adversarial_error_is_above_eps(method):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, indirect=True)
 def test_no_adversarial_error_of_ten_thousand_is_above_eps(method, request):
-    found = ratios(method[0], 10_000, method[1], adversarial_trial)
-    print(f"{request.node.name}: greatest error / eps {found.max():.4f} in {len(found):,} trials")
-    assert found.max() <= 1
+    result = ratios(method[0], 10_000, method[1], adversarial_trial)
+    print(f"{request.node.name}: greatest error / eps {result.max():.4f} in {len(result):,} trials")
+    assert result.max() <= 1

@@ -55,10 +55,10 @@ def test_streamed_distances_keep_to_eps(place, n_trials, tmp_path, request):
             a, b = store[:1], store[1:]
         w = {} if place == "store" else {"weights": weights}
         try:
-            found = dk.kernel_distance(a, b, sigma=sigma, squared=True, eps=eps, **w)
+            result = dk.kernel_distance(a, b, sigma=sigma, squared=True, eps=eps, **w)
         except ValueError as error:
             return refused(error, "the mesh must have at most")
         both, z = np.concatenate([x, y]).astype(np.float64), np.concatenate([p, -q])
-        return float(abs(found - exact_energy(both, z, 1 / np.longdouble(sigma), "gaussian"))) / eps
+        return float(abs(result - exact_energy(both, z, 1 / np.longdouble(sigma), "gaussian"))) / eps
 
     assert greatest(request.node.name, ratio, n_trials) <= 1

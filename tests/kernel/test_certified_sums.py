@@ -72,10 +72,10 @@ def test_sorted_sums_are_exact_but_for_rounding(kernel, n_trials, few_are_many, 
         x, y, sigma, weights, _ = of_kind(trial_of(seed), kernel)
         if kernel != "laplace":
             x, y = x[:, :1], y[:, :1]
-        found = dk.kernel_distance(x, y, sigma=sigma, weights=weights, squared=True, kernel=kernel)
+        result = dk.kernel_distance(x, y, sigma=sigma, weights=weights, squared=True, kernel=kernel)
         both, z = together(x, y, weights)
         exact = exact_energy(both, z, 1 / np.longdouble(sigma), kernel)
-        return float(abs(found - exact)) / rounding_of(both, z, sigma, kernel)
+        return float(abs(result - exact)) / rounding_of(both, z, sigma, kernel)
 
     assert greatest(request.node.name, ratio, n_trials) <= 1
 
@@ -89,7 +89,7 @@ def test_all_pairs_are_exact_but_for_rounding(kernel, n_trials, request):
         x, y, sigma, weights, _ = of_kind(trial_of(seed), kernel)
         if seed % 3 == 0:
             x, y = (np.tile(s, 4)[:, : 4 + seed % 5] for s in (x, y))
-        found = dk.kernel_distance(
+        result = dk.kernel_distance(
             x, y, sigma=sigma, weights=weights, squared=True, kernel=kernel, method="exact"
         )
         both, z = together(x, y, weights)
@@ -97,7 +97,7 @@ def test_all_pairs_are_exact_but_for_rounding(kernel, n_trials, request):
         bound = rounding_of(both, z, sigma, kernel)
         if both.shape[1] > 3:
             bound += PRODUCTS * np.abs(z).sum() ** 2
-        return float(abs(found - exact)) / bound
+        return float(abs(result - exact)) / bound
 
     assert greatest(request.node.name, ratio, n_trials) <= 1
 
@@ -110,16 +110,16 @@ def test_auto_of_more_points_than_are_taken_by_pairs(kernel, n_trials, request):
     def ratio(seed):
         x, y, sigma, weights, eps = of_kind(trial_of(seed), kernel)
         rng = np.random.default_rng([seed, 0x434F])
-        given = []
+        value = []
         for s, w in zip((x, y), shares(weights, x, y), strict=True):
             copies = -(-int(MAX_DIRECT_POINTS * rng.choice([0.6, 1, 3])) // len(s))
             parts = w[:, None] * rng.dirichlet(np.ones(copies), len(s))
             order = rng.permutation(parts.size)
-            given.append((np.repeat(s, copies, axis=0)[order], parts.ravel()[order]))
-        (a, p), (b, q) = given
-        found = dk.kernel_distance(a, b, sigma=sigma, weights=(p, q), squared=True, eps=eps, kernel=kernel)
+            value.append((np.repeat(s, copies, axis=0)[order], parts.ravel()[order]))
+        (a, p), (b, q) = value
+        result = dk.kernel_distance(a, b, sigma=sigma, weights=(p, q), squared=True, eps=eps, kernel=kernel)
         exact = exact_energy(*together(x, y, weights), 1 / np.longdouble(sigma), kernel)
-        return float(abs(found - exact)) / eps
+        return float(abs(result - exact)) / eps
 
     assert greatest(request.node.name, ratio, n_trials) <= 1
 
@@ -137,20 +137,20 @@ def test_several_scales_and_matrices_keep_to_eps(
         rng = np.random.default_rng([seed, 0x5343])
         d, method = x.shape[1], "fourier" if kernel == "gaussian" and seed % 2 else "auto"
         if scales == "several":
-            given = sigma * 4.0 ** np.arange(rng.integers(1, 4))
-            inverses = [1 / np.longdouble(s) for s in given]
+            value = sigma * 4.0 ** np.arange(rng.integers(1, 4))
+            inverses = [1 / np.longdouble(s) for s in value]
         else:
-            given = sigma * (np.diag(4.0 ** rng.uniform(0, 1, d)) + rng.uniform(-0.2, 0.2, (d, d)))
-            inverses = [np.linalg.inv(given)]
+            value = sigma * (np.diag(4.0 ** rng.uniform(0, 1, d)) + rng.uniform(-0.2, 0.2, (d, d)))
+            inverses = [np.linalg.inv(value)]
         try:
-            found = dk.kernel_distance(
-                x, y, sigma=given, weights=weights, squared=True, eps=eps, kernel=kernel, method=method
+            result = dk.kernel_distance(
+                x, y, sigma=value, weights=weights, squared=True, eps=eps, kernel=kernel, method=method
             )
         except ValueError as error:
             return refused(error, "method='fourier' needs")
         both, z = together(x, y, weights)
         exact = sum(exact_energy(both, z, inverse, kernel) for inverse in inverses)
-        return float(abs(found - exact)) / eps
+        return float(abs(result - exact)) / eps
 
     assert greatest(request.node.name, ratio, n_trials) <= 1
 
@@ -167,7 +167,7 @@ def test_unbiased_estimates_keep_to_eps(kernel, n_trials, few_are_many, monkeypa
             return None
         method = ("auto", "fourier", "tree")[seed % 3] if kernel == "gaussian" else "auto"
         try:
-            found = dk.kernel_distance(
+            result = dk.kernel_distance(
                 x,
                 y,
                 sigma=sigma,
@@ -185,7 +185,7 @@ def test_unbiased_estimates_keep_to_eps(kernel, n_trials, few_are_many, monkeypa
         for s, w in ((x, p), (y, q)):
             own, r = exact_energy(s, w, inverse, kernel), (w.astype(np.longdouble) ** 2).sum() / w.sum() ** 2
             exact += (own - (w**2).sum()) / (1 - r) - own
-        return float(abs(found - exact)) / eps
+        return float(abs(result - exact)) / eps
 
     assert greatest(request.node.name, ratio, n_trials) <= 1
 

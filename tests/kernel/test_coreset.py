@@ -49,8 +49,8 @@ def test_a_random_sample_has_the_distance_that_theory_says():
     P = RNG.normal(size=(3000, 2))
     square = ((P[:, None] - P) ** 2).sum(axis=2)
     kappa = np.exp(-square / 2).mean()
-    found = [dk.coreset(P, 50, sigma=1.0, method="random", random_state=s).distance ** 2 for s in range(200)]
-    assert np.mean(found) == pytest.approx((1 - kappa) / 50 * (1 - 50 / 3000), rel=0.1)
+    result = [dk.coreset(P, 50, sigma=1.0, method="random", random_state=s).distance ** 2 for s in range(200)]
+    assert np.mean(result) == pytest.approx((1 - kappa) / 50 * (1 - 50 / 3000), rel=0.1)
     m = dk.coreset_size(0.15, 0.1)
     beyond = [dk.coreset(P, m, sigma=1.0, method="random", random_state=s).distance > 0.15 for s in range(30)]
     assert np.mean(beyond) <= 0.1
@@ -80,11 +80,11 @@ def test_any_set_has_a_coreset(n, size, d, seed, method, copies):
 
 def test_large_sets_are_thinned_from_one_point_of_each_region():
     few = [dk.coreset(P, 100, sigma=1.0, random_state=0) for P in RNG.normal(size=(5, 60_000, 2))]
-    drawn = [
+    sample = [
         dk.coreset(P, 100, sigma=1.0, method="stratified", random_state=0)
         for P in RNG.normal(size=(5, 60_000, 2))
     ]
-    assert np.median([one.distance for one in few]) < 0.25 * np.median([one.distance for one in drawn])
+    assert np.median([one.distance for one in few]) < 0.25 * np.median([one.distance for one in sample])
     P = RNG.normal(size=(40_000, 5))
     few = dk.coreset(P, 100, sigma=3.0, random_state=0)
     exact = dk.kernel_distance(P[:20_000], P[few.indices], sigma=3.0, eps=1e-6)

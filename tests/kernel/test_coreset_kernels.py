@@ -60,8 +60,8 @@ def test_kernels_of_few_points(kernel, d):
 def test_the_distance_is_that_of_all_pairs(kernel, method, weighted):
     w = WEIGHTS["some none"] if weighted else EQUAL
     for optimal in (False, True):
-        given = {"weights": w} if weighted else {}
-        few = made(kernel, method=method, optimal_weights=optimal, **given)
+        options = {"weights": w} if weighted else {}
+        few = made(kernel, method=method, optimal_weights=optimal, **options)
         assert len(set(few.indices.tolist())) == SIZE
         assert abs(few.distance**2 - square(w, few, MATRICES[kernel])) <= 1.01e-8 * w.sum() ** 2
 
@@ -108,9 +108,9 @@ def test_estimates_are_within_their_standard_error(kernel, streamed, monkeypatch
 @pytest.mark.parametrize("kernel", OTHERS)
 def test_samples_have_the_distance_that_theory_says_and_swaps_are_nearer(kernel):
     """Without repetition: E D^2 = (1 - mean k) / size (n - size) / (n - 1); in strata the mean of those of each."""
-    K, found = MATRICES[kernel], {}
+    K, result = MATRICES[kernel], {}
     for method, n_seeds in (("random", 60), ("stratified", 30), ("swap", 3)):
-        found[method] = [
+        result[method] = [
             square(EQUAL, made(kernel, method=method, random_state=s), K) for s in range(n_seeds)
         ]
     order = coreset_selection.spatial_order((P - P.mean(axis=0)).astype(np.float32))
@@ -120,9 +120,9 @@ def test_samples_have_the_distance_that_theory_says_and_swaps_are_nearer(kernel)
         "stratified": np.mean(inside) / SIZE,
     }
     for method, expected in law.items():
-        error = np.std(found[method]) / np.sqrt(len(found[method]))
-        assert abs(np.mean(found[method]) - expected) <= 4.5 * error, method
-    assert np.mean(found["swap"]) < 0.9 * law["stratified"] < 0.9 * law["random"]
+        error = np.std(result[method]) / np.sqrt(len(result[method]))
+        assert abs(np.mean(result[method]) - expected) <= 4.5 * error, method
+    assert np.mean(result["swap"]) < 0.9 * law["stratified"] < 0.9 * law["random"]
 
 
 @pytest.mark.parametrize("kernel", ["laplace", "matern12"])
@@ -156,9 +156,9 @@ def test_optimal_weights_are_optimal(kernel, streamed):
     np.testing.assert_array_equal(optimal.indices, equal.indices)
     own, overlaps = K[np.ix_(equal.indices, equal.indices)], K[equal.indices].mean(axis=1)
     least = K.mean() - overlaps @ np.linalg.solve(own, overlaps)
-    found = square(EQUAL, optimal, K)
-    assert found <= square(EQUAL, equal, K)
-    assert found == pytest.approx(least, abs=1e-10)
+    result = square(EQUAL, optimal, K)
+    assert result <= square(EQUAL, equal, K)
+    assert result == pytest.approx(least, abs=1e-10)
     assert optimal.distance <= equal.distance
 
 
@@ -179,14 +179,14 @@ def test_merged_coresets_are_as_near_as_one_made_at_once(kernel):
 
 def test_a_stream_of_points(monkeypatch):
     monkeypatch.setattr(merging, "BLOCK_POINTS", 200)
-    found = []
+    result = []
     for cuts in ([0, 1, 500, N], [0, 700, N]):
         running = dk.RunningCoreset(8, sigma=SIGMA, kernel="matern32", random_state=0)
         for a, b in pairwise(cuts):
             running = pickle.loads(pickle.dumps(running.add(P[a:b])))
-        found.append(running.coreset())
-    few, K = found[0], MATRICES["matern32"]
-    np.testing.assert_array_equal(few.points, found[1].points)  # no cut changes a bit
+        result.append(running.coreset())
+    few, K = result[0], MATRICES["matern32"]
+    np.testing.assert_array_equal(few.points, result[1].points)  # no cut changes a bit
     assert few.kernel == running.kernel == "matern32"
     at_once = square(EQUAL, made("matern32", 8), K)
     assert np.sqrt(square(EQUAL, few, K)) <= min(few.distance, 1.25 * np.sqrt(at_once))

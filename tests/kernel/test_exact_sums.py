@@ -44,8 +44,10 @@ def require_all_pairs(kernel, d, n, C):
     x, z = rng.standard_normal((n, d)), rng.standard_normal((n, C))
     sigma = 1.3 * np.sqrt(d)
     K = values(x, x, sigma, kernel)
-    found = energy(WeightedPoints.of(x, z), sigma, kernel)
-    assert found == pytest.approx(float(np.einsum("ic,ij,jc->", z, K, z)), abs=1e-13 * (np.abs(z).sum()) ** 2)
+    result = energy(WeightedPoints.of(x, z), sigma, kernel)
+    assert result == pytest.approx(
+        float(np.einsum("ic,ij,jc->", z, K, z)), abs=1e-13 * (np.abs(z).sum()) ** 2
+    )
     y = rng.standard_normal((70, d))
     at = sums(scaled(y, sigma, kernel), scaled(x, sigma, kernel), z, kernel)
     np.testing.assert_allclose(at, values(y, x, sigma, kernel) @ z, atol=1e-13 * np.abs(z).sum())
@@ -76,10 +78,10 @@ def test_opposite_weights_of_equal_points_cancel(d):
 def test_the_exponential_is_right_to_the_last_digits():
     """At single pairs, down to where 2^-1000 stands for what is smaller."""
     r = np.concatenate([[0], np.geomspace(1e-9, 60, 3000)])
-    found = sums(scaled(r[:, None], 1.0), np.zeros((1, 1)), np.ones((1, 1)))[:, 0]
+    result = sums(scaled(r[:, None], 1.0), np.zeros((1, 1)), np.ones((1, 1)))[:, 0]
     expected = np.exp(-(r**2) / 2)
     near = expected > 1e-300
-    assert np.abs(found / np.maximum(expected, 1e-300) - 1)[near].max() < 4e-13  # of the exponent's rounding
-    assert np.abs(found / np.maximum(expected, 1e-300) - 1)[r < 3].max() < 4e-15
-    assert found[~near].max() < 1e-299
-    assert found[0] == 1
+    assert np.abs(result / np.maximum(expected, 1e-300) - 1)[near].max() < 4e-13  # of the exponent's rounding
+    assert np.abs(result / np.maximum(expected, 1e-300) - 1)[r < 3].max() < 4e-15
+    assert result[~near].max() < 1e-299
+    assert result[0] == 1

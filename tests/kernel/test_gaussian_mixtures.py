@@ -20,19 +20,19 @@ def greatest_ratio(n_trials):
         rng = np.random.default_rng([seed, 0x4D49])
         kernel, R = kernels[seed % len(kernels)], 10.0 ** rng.uniform(-4, 4)
         error = 10.0 ** rng.uniform(-9, -1)
-        found = get_kernel(kernel).gaussian_mixture(R, error)
-        if found is None:
+        result = get_kernel(kernel).gaussian_mixture(R, error)
+        if result is None:
             assert (kernel, error < 1e-6 * R) == ("energy", True)  # where R is so large that rounding counts
             continue
-        assert found.error <= error
-        r = np.concatenate([[0, R], R * 10.0 ** rng.uniform(-10, 0, 398), found.sigmas * rng.uniform(0, 3)])
+        assert result.error <= error
+        r = np.concatenate([[0, R], R * 10.0 ** rng.uniform(-10, 0, 398), result.sigmas * rng.uniform(0, 3)])
         r = r[r <= R]
         at = (
-            np.exp(-((r[:, None] / found.sigmas) ** 2) / 2) @ found.weights
-            + found.constant
-            + found.quadratic * r**2
+            np.exp(-((r[:, None] / result.sigmas) ** 2) / 2) @ result.weights
+            + result.constant
+            + result.quadratic * r**2
         )
-        ratios.append(np.abs(at - PROFILES[kernel](r)).max() / found.error)
+        ratios.append(np.abs(at - PROFILES[kernel](r)).max() / result.error)
     return max(ratios)
 
 

@@ -50,40 +50,40 @@ def means(weights, spans):
 
 def test_signed_channels(problem):
     weights = np.random.default_rng(0).standard_normal((len(problem[0]), 3)).astype(np.float32)
-    found = sums(problem, weights, np.ones(len(problem[1])))
+    result = sums(problem, weights, np.ones(len(problem[1])))
     sizes = np.diff(problem[1], axis=1)[:, :, None]
-    assert found.dtype == np.float64
-    assert (np.abs(found - expected(problem, weights)) / np.sqrt(sizes)).max() < 3e-6
+    assert result.dtype == np.float64
+    assert (np.abs(result - expected(problem, weights)) / np.sqrt(sizes)).max() < 3e-6
 
 
 def test_values_of_single_points(problem):
     points, _, (low, high), periods, layout = problem
     centre = (low.astype(np.float64) + high) / 2
-    found = grid_values(points, Products(low, high, np.array(periods), layout.lengths), layout.scales)
-    np.testing.assert_allclose(found, features(points - centre, periods, layout), atol=3e-6)
+    result = grid_values(points, Products(low, high, np.array(periods), layout.lengths), layout.scales)
+    np.testing.assert_allclose(result, features(points - centre, periods, layout), atol=3e-6)
 
 
 @pytest.mark.parametrize("scale", [None, 1.0, 1e-30])
 def test_means(problem, scale):
     points, spans, *_ = problem
     w = None if scale is None else (scale * np.random.default_rng(0).random(len(points))).astype(np.float32)
-    found = sums(problem, *means(w, spans))
+    result = sums(problem, *means(w, spans))
     w = np.ones(len(points)) if w is None else w.astype(np.float64)
     truth = expected(problem, w[:, None]) / np.array([w[a:b].sum() for a, b in spans])[:, None, None]
-    assert np.abs(found - truth).max() < 1e-6
-    np.testing.assert_allclose(found[:, :, 0], 1, atol=1e-6)  # the mean of one
+    assert np.abs(result - truth).max() < 1e-6
+    np.testing.assert_allclose(result[:, :, 0], 1, atol=1e-6)  # the mean of one
 
 
 def test_a_span_depends_on_itself_alone(problem):
     points, spans, *_ = problem
     weights = np.random.default_rng(0).random((len(points), 2)).astype(np.float32)
     factors = np.ones(len(spans))
-    found = sums(problem, weights, factors)
-    np.testing.assert_array_equal(found[2], found[6])
+    result = sums(problem, weights, factors)
+    np.testing.assert_array_equal(result[2], result[6])
     for i in range(len(spans)):
-        np.testing.assert_array_equal(sums(problem, weights, factors, [i])[0], found[i])
+        np.testing.assert_array_equal(sums(problem, weights, factors, [i])[0], result[i])
         alone = sums(problem, weights[:, 1:].copy(), factors, [i])[0, 0]
-        np.testing.assert_array_equal(alone, found[i, 1])
+        np.testing.assert_array_equal(alone, result[i, 1])
 
 
 def test_points_outside_count_at_the_wall(problem):

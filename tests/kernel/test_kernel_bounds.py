@@ -177,8 +177,8 @@ def test_grids_that_are_not_looked_for_would_not_have_been_taken(monkeypatch):
     for _ in range(300):
         d = int(rng.integers(1, 4))
         widths, sigma = 10 ** rng.uniform(-1, 1, d), 10 ** rng.uniform(-2, 0.5)
-        given = widths, sigma, 10 ** rng.uniform(-7, -1), 1.0, int(10 ** rng.uniform(2, 6.5))
-        found = []
+        value = widths, sigma, 10 ** rng.uniform(-7, -1), 1.0, int(10 ** rng.uniform(2, 6.5))
+        result = []
         for hopeless in (MAX_TRUNCATION_RATIO, np.inf):
             monkeypatch.setattr("dkdist.kernels.methods.MAX_TRUNCATION_RATIO", hopeless)
             looks = []
@@ -186,8 +186,8 @@ def test_grids_that_are_not_looked_for_would_not_have_been_taken(monkeypatch):
                 "dkdist.kernels.methods.fourier_grid",
                 lambda *box, looks=looks: (looks.append(box), fourier_grid(*box))[1],
             )
-            plan = plan_fourier(*given)
-            found.append((plan.energy.func, plan.error, plan.n_modes, len(looks)))
-        assert found[0][:3] == found[1][:3]
-        ended += found[0][3] < found[1][3]
+            plan = plan_fourier(*value)
+            result.append((plan.energy.func, plan.error, plan.n_modes, len(looks)))
+        assert result[0][:3] == result[1][:3]
+        ended += result[0][3] < result[1][3]
     assert ended > 3  # of those that are looked for without it

@@ -59,9 +59,9 @@ def total(weights, n, m):
 @settings(max_examples=60, deadline=None)
 def test_exact(problem):
     x, y, sigma, weights = problem
-    found = dk.kernel_distance(x, y, sigma=sigma, method="exact", squared=True, weights=weights)
+    result = dk.kernel_distance(x, y, sigma=sigma, method="exact", squared=True, weights=weights)
     assert (
-        abs(found - brute(x, y, sigma, weights or (None, None)))
+        abs(result - brute(x, y, sigma, weights or (None, None)))
         <= 1e-10 * total(weights, len(x), len(y)) ** 2
     )
 
@@ -74,10 +74,10 @@ def test_methods_keep_to_eps(method, problem, eps):
     if method == "fourier":
         sigma = max(sigma, 0.02 * np.ptp(np.concatenate([x, y]), axis=0).max())  # too many modes are refused
     scale = total(weights, len(x), len(y)) ** 2
-    found = dk.kernel_distance(
+    result = dk.kernel_distance(
         x, y, sigma=sigma, method=method, squared=True, weights=weights, eps=eps * scale
     )
-    assert abs(found - brute(x, y, sigma, weights or (None, None))) <= (eps + 1e-10) * scale
+    assert abs(result - brute(x, y, sigma, weights or (None, None))) <= (eps + 1e-10) * scale
 
 
 @given(problems(most_dims=6), st.sampled_from([1e-1, 1e-3, 1e-8]))
@@ -91,13 +91,13 @@ def test_taylor_keeps_to_eps_or_refuses(problem, eps):
     both = np.concatenate([x, y])
     delta = np.sqrt(((both - (both.max(axis=0) + both.min(axis=0)) / 2) ** 2).sum(axis=1).max()) / sigma
     try:
-        found = distance()
+        result = distance()
     except ValueError as error:
         if delta < 1.5 or "method='taylor' needs order" not in str(error):
             raise
     else:
         assert delta < 100
-        assert abs(found - brute(x, y, sigma, weights or (None, None))) <= (eps + 1e-10) * scale
+        assert abs(result - brute(x, y, sigma, weights or (None, None))) <= (eps + 1e-10) * scale
 
 
 @pytest.mark.parametrize("d", [1, 2, 20])
@@ -106,19 +106,19 @@ def test_random_frequencies_have_the_standard_error_that_is_stated(d):
     x, y = rng.standard_normal((80, d)), rng.standard_normal((70, d)) + 0.3
     weights, sigma = (rng.standard_normal(80) / 80, None), np.sqrt(d)
     exact = brute(x, y, sigma, weights)
-    found = [
+    result = [
         dk.kernel_distance(
             x, y, sigma=sigma, method="rff", squared=True, weights=weights, eps=1e-2, random_state=seed
         )
         for seed in range(30)
     ]
-    errors = np.array(found) - exact
+    errors = np.array(result) - exact
     assert np.sqrt((errors**2).mean()) < 1.3e-2
-    assert len(set(found)) == 30
+    assert len(set(result)) == 30
     again = dk.kernel_distance(
         x, y, sigma=sigma, method="rff", squared=True, weights=weights, eps=1e-2, random_state=3
     )
-    assert again == found[3]
+    assert again == result[3]
 
 
 @pytest.mark.parametrize("method", ["exact", "fourier", "rff", "taylor", "tree", "wspd"])
@@ -145,7 +145,7 @@ def test_normal_distributions_in_closed_form(method):
         return np.prod(sigma / np.sqrt(v2) * np.exp(-(mu**2) / (2 * v2)))
 
     expected = mean(0, s, s) + mean(0, t, t) - 2 * mean(mu, s, t)
-    found = dk.kernel_distance(
+    result = dk.kernel_distance(
         square * s,
         square * t + mu,
         sigma=sigma,
@@ -154,7 +154,7 @@ def test_normal_distributions_in_closed_form(method):
         eps=1e-8,
         weights=(weights, weights),
     )
-    assert found == pytest.approx(expected, abs=2e-8)
+    assert result == pytest.approx(expected, abs=2e-8)
 
 
 def test_samples_approach_the_distance_of_their_normal_distributions():
@@ -175,8 +175,8 @@ def test_unbiased_leaves_out_the_diagonal(method):
         K = np.exp(-((x[:, None] - y[None]) ** 2).sum(axis=2) / (2 * 0.3**2))
         return (K.sum() - len(x)) / (len(x) * (len(x) - 1)) if own else K.mean()
 
-    found = dk.kernel_distance(P, Q, sigma=0.3, squared=True, unbiased=True, method=method, eps=1e-5)
-    assert found == pytest.approx(mean(P, P, True) + mean(Q, Q, True) - 2 * mean(P, Q, False), abs=1e-5)
+    result = dk.kernel_distance(P, Q, sigma=0.3, squared=True, unbiased=True, method=method, eps=1e-5)
+    assert result == pytest.approx(mean(P, P, True) + mean(Q, Q, True) - 2 * mean(P, Q, False), abs=1e-5)
 
 
 @pytest.mark.parametrize("method", ["auto", "exact", "fourier", "tree", "taylor", "wspd", "rff"])
@@ -194,8 +194,8 @@ def test_unbiased_with_weights_by_all_pairs(method):
     W = p.sum() + q.sum()
     eps = {"rff": 3e-4, "wspd": 1e-4}.get(method, 1e-7) * W**2
     options = {"sigma": 0.5, "squared": True, "unbiased": True, "weights": (p, q), "random_state": 0}
-    found = dk.kernel_distance(P, Q, method=method, eps=eps, **options)
-    assert abs(found - expected) <= (4 if method == "rff" else 1) * eps
+    result = dk.kernel_distance(P, Q, method=method, eps=eps, **options)
+    assert abs(result - expected) <= (4 if method == "rff" else 1) * eps
 
 
 def test_unbiased_is_unbiased_over_samples_and_may_be_negative():
@@ -203,14 +203,14 @@ def test_unbiased_is_unbiased_over_samples_and_may_be_negative():
     rng = np.random.default_rng(1)
     w, v = rng.random(15) + 0.1, rng.random(25) + 0.1
     options = {"sigma": 1.0, "squared": True, "unbiased": True, "weights": (w / w.sum(), v / v.sum())}
-    found = np.array(
+    result = np.array(
         [
             dk.kernel_distance(rng.normal(size=(15, 2)), rng.normal(size=(25, 2)), **options)
             for _ in range(600)
         ]
     )
-    assert abs(found.mean()) < 4.5 * found.std() / np.sqrt(600)
-    assert found.min() < 0
+    assert abs(result.mean()) < 4.5 * result.std() / np.sqrt(600)
+    assert result.min() < 0
 
 
 @pytest.mark.parametrize(
@@ -350,8 +350,8 @@ def test_auto_of_many_points_is_within_eps(d, sigma):
     """Frequencies, cells, a tree, Taylor terms and all pairs, in turn."""
     rng = np.random.default_rng(d)
     x, y = rng.random((2500, d)), rng.random((2000, d)) ** 1.2
-    found = dk.kernel_distance(x, y, sigma=sigma, squared=True)
-    assert abs(found - dk.kernel_distance(x, y, sigma=sigma, squared=True, method="exact")) <= 1e-4
+    result = dk.kernel_distance(x, y, sigma=sigma, squared=True)
+    assert abs(result - dk.kernel_distance(x, y, sigma=sigma, squared=True, method="exact")) <= 1e-4
 
 
 @pytest.mark.parametrize("method", ["auto", "exact", "fourier", "rff", "taylor", "tree", "wspd"])
@@ -361,11 +361,11 @@ def test_points_and_bandwidth_in_other_units_and_heavier_weights(method, unit):
     heavy = min(max(unit, 1e-130), 1e130)
     options = {"method": method, "random_state": 0}
     expected = dk.kernel_distance(P, Q, sigma=0.4, eps=1e-3, **options)
-    found = dk.kernel_distance(unit * P, unit * Q, sigma=0.4 * unit, eps=1e-3, **options)
-    assert found == pytest.approx(expected, rel=1e-6)
+    result = dk.kernel_distance(unit * P, unit * Q, sigma=0.4 * unit, eps=1e-3, **options)
+    assert result == pytest.approx(expected, rel=1e-6)
     weights = np.full(60, heavy / 60), np.full(40, heavy / 40)
-    found = dk.kernel_distance(P, Q, sigma=0.4, weights=weights, eps=1e-3 * heavy**2, **options)
-    assert found == pytest.approx(heavy * expected, rel=1e-6)
+    result = dk.kernel_distance(P, Q, sigma=0.4, weights=weights, eps=1e-3 * heavy**2, **options)
+    assert result == pytest.approx(heavy * expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("sigma", [0.0275, 0.0265, 0.02])
@@ -376,8 +376,8 @@ def test_taylor_terms_are_never_beyond_the_floats(sigma):
         with pytest.raises(ValueError, match="within 37 bandwidths of their centre"):
             dk.kernel_distance(x, y, sigma=sigma, method="taylor", eps=1e-6)
     else:
-        found = dk.kernel_distance(x, y, sigma=sigma, squared=True, method="taylor", eps=1e-6)
-        assert abs(found - brute(x, y, sigma)) <= 1e-6
+        result = dk.kernel_distance(x, y, sigma=sigma, squared=True, method="taylor", eps=1e-6)
+        assert abs(result - brute(x, y, sigma)) <= 1e-6
 
 
 def test_what_is_given_is_not_changed():

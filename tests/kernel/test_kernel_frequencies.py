@@ -36,11 +36,11 @@ def test_cosines_have_the_kernel_as_mean(kernel, draw):
 def test_inner_products_of_features_are_kernels(kernel, m):
     X = np.random.default_rng(0).standard_normal((12, m)).astype(np.float32)
     sigma, D = 2.0 * (m if kernel == "laplace" else m**0.5), 4000
-    found = dk.RandomFourierFeatures(D, sigma, random_state=0, kernel=kernel).fit(X)
-    assert found.spec_.method == ("structured" if m > 64 and kernel != "laplace" else "orthogonal")
-    z = found.transform(X).astype(np.float64)
+    result = dk.RandomFourierFeatures(D, sigma, random_state=0, kernel=kernel).fit(X)
+    assert result.spec_.method == ("structured" if m > 64 and kernel != "laplace" else "orthogonal")
+    z = result.transform(X).astype(np.float64)
     X64 = X.astype(np.float64)
-    assert np.abs(z @ z.T - matrix(X64, X64, found.sigma_, kernel)).max() < 6 / np.sqrt(D)
+    assert np.abs(z @ z.T - matrix(X64, X64, result.sigma_, kernel)).max() < 6 / np.sqrt(D)
     np.testing.assert_allclose(np.diag(z @ z.T), 1, atol=1e-5)
 
 
@@ -60,13 +60,13 @@ def test_derivatives_of_features_know_the_kernel():
     for method in ("orthogonal", "structured"):
         parameters = FourierSpec(5, 64, 1.5, method, 0, "matern32").materialize()
         x, g = np.linspace(-1, 1, 5), np.random.default_rng(0).standard_normal((64, 1))
-        found = parameters.pull_back(x.astype(np.float32), g)[:, 0]
+        result = parameters.pull_back(x.astype(np.float32), g)[:, 0]
         ends = [
             [parameters.transform((x + h * e)[None].astype(np.float32))[0] for h in (1e-2, -1e-2)]
             for e in np.eye(5)
         ]
         expected = [(a.astype(float) - b) @ g[:, 0] / 2e-2 for a, b in ends]
-        np.testing.assert_allclose(found, expected, atol=2e-2)
+        np.testing.assert_allclose(result, expected, atol=2e-2)
 
 
 def test_errors_of_kernels_by_features():

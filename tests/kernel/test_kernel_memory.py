@@ -53,11 +53,11 @@ def traced(function, enough):
     while len(peaks) < 3 and (not peaks or peaks[-1] > enough):
         tracemalloc.start()
         try:
-            found = function()
+            result = function()
             peaks.append(tracemalloc.get_traced_memory()[1])
         finally:
             tracemalloc.stop()
-    return found, peaks[-1]
+    return result, peaks[-1]
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -70,10 +70,10 @@ def test_half_of_the_bytes_of_the_points_is_enough_beside_them(case, dtype):
     w = rng.dirichlet(np.ones(n))
     weights = (w, w[::-1] if dtype == "f8" else None)
     enough = SHARE * (P.nbytes + Q.nbytes)
-    found, peak = traced(lambda: dk.kernel_distance(P, Q, weights=weights, **options), enough)
+    result, peak = traced(lambda: dk.kernel_distance(P, Q, weights=weights, **options), enough)
     assert peak <= enough
     if dtype == "f4":
-        assert found == dk.kernel_distance(P.astype("f8"), Q.astype("f8"), weights=weights, **options)
+        assert result == dk.kernel_distance(P.astype("f8"), Q.astype("f8"), weights=weights, **options)
 
 
 @pytest.mark.parametrize("given", [np.asfortranarray, lambda x: x[::-1][::-1], lambda x: x.astype("f2")])
@@ -81,9 +81,9 @@ def test_points_in_another_order_or_dtype_are_not_copied(given):
     rng = np.random.default_rng(0)
     P, Q = (given(rng.random((400_000, 3)) ** power) for power in (1, 2))
     enough = SHARE * 4 * (P.size + Q.size)  # as of float32
-    found, peak = traced(lambda: dk.kernel_distance(P, Q, sigma=0.2), enough)
+    result, peak = traced(lambda: dk.kernel_distance(P, Q, sigma=0.2), enough)
     assert peak <= enough
-    assert found == dk.kernel_distance(P.astype("f8", order="C"), Q.astype("f8", order="C"), sigma=0.2)
+    assert result == dk.kernel_distance(P.astype("f8", order="C"), Q.astype("f8", order="C"), sigma=0.2)
 
 
 def points_of(rng, n, m, d, weighted):

@@ -40,9 +40,9 @@ def test_a_set_and_itself_with_noise(d, noise, method):
     y = (x + noise * rng.normal(size=x.shape))[rng.permutation(40)]
     p = np.full(40, 1 / 40)
     expected = oracle(x, y, p, p, 0.7)
-    found = dk.kernel_distance(x, y, sigma=0.7, method=method)
-    assert found > 0
-    assert abs(found - expected) <= tolerance(x, 0.7) + 1e-4 * expected
+    result = dk.kernel_distance(x, y, sigma=0.7, method=method)
+    assert result > 0
+    assert abs(result - expected) <= tolerance(x, 0.7) + 1e-4 * expected
 
 
 def test_signed_weights_and_other_kernels():
@@ -54,8 +54,8 @@ def test_signed_weights_and_other_kernels():
     W = 2 * np.abs(w).sum()
     assert abs(dk.kernel_distance(x, y, **options) - expected) <= W * tolerance(x, 0.5) + 1e-4 * expected
     expected = oracle(x, y, w, w, 0.5, "laplacian")
-    found = dk.kernel_distance(x, y, **options, kernel="laplacian")
-    assert found == pytest.approx(expected, rel=1e-4)
+    result = dk.kernel_distance(x, y, **options, kernel="laplacian")
+    assert result == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "epanechnikov"])

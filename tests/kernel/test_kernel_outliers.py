@@ -69,9 +69,9 @@ def work(monkeypatch):
 
         return plan and plan._replace(energy=counted_fourier)
 
-    def counted_blocks(z, sigma, cells, found):
-        counts["cells"] += found.n_cells
-        return blocks(z, sigma, cells, found)
+    def counted_blocks(z, sigma, cells, result):
+        counts["cells"] += result.n_cells
+        return blocks(z, sigma, cells, result)
 
     for name, function in {
         "blockwise_energy": counted_spans, "tree_energy": counted_tree,
@@ -90,12 +90,12 @@ def test_work_goes_with_the_number_of_points(sets, d, work):
     x, y = sets(np.random.default_rng(d), d)
     n = len(x) + len(y)
     sigma = SIGMA * (1 if d < 3 else 3)
-    found = dk.kernel_distance(x, y, sigma=sigma, squared=True, eps=EPS)
+    result = dk.kernel_distance(x, y, sigma=sigma, squared=True, eps=EPS)
     assert work["pairs"] <= mmd_problem.MAX_DIRECT_POINTS * n
     assert work["cells"] <= 5000 * n
     assert work["tree"] == 0  # whose work nothing bounds by the number of points
     exact = dk.kernel_distance(x, y, sigma=sigma, squared=True, method="exact")
-    assert abs(found - exact) <= EPS
+    assert abs(result - exact) <= EPS
 
 
 def test_weights_and_outliers(work):
@@ -106,18 +106,18 @@ def test_weights_and_outliers(work):
     p, q = rng.standard_normal(N) / N, rng.random(N) / N
     p[0], p[1000:4000] = 3.0, 0.0
     options = {"sigma": SIGMA, "weights": (p, q), "squared": True, "eps": 1e-3}
-    found = dk.kernel_distance(x, y, **options)
+    result = dk.kernel_distance(x, y, **options)
     assert work["pairs"] <= mmd_problem.MAX_DIRECT_POINTS * 2 * N
-    assert abs(found - dk.kernel_distance(x, y, **options, method="exact")) <= 1e-3
+    assert abs(result - dk.kernel_distance(x, y, **options, method="exact")) <= 1e-3
 
 
 def test_taylor_terms_of_far_parts(work):
     rng = np.random.default_rng(6)
     x, y = rng.normal(0, 1, (N, 5)), rng.normal(0.1, 1, (N, 5))
     x[:20], y[3] = rng.uniform(-1e4, 1e4, (20, 5)), 1e5
-    found = dk.kernel_distance(x, y, sigma=5.0, squared=True)
+    result = dk.kernel_distance(x, y, sigma=5.0, squared=True)
     assert work["pairs"] <= 100
-    assert abs(found - dk.kernel_distance(x, y, sigma=5.0, squared=True, method="exact")) <= EPS
+    assert abs(result - dk.kernel_distance(x, y, sigma=5.0, squared=True, method="exact")) <= EPS
 
 
 def test_what_has_no_gaps_is_done_as_before(work, monkeypatch):

@@ -81,8 +81,8 @@ def test_cells_of_blocks_keep_to_the_error_of_all_cells(d, eps):
 @pytest.mark.parametrize("x", [np.zeros((5, 3)), np.array([[0.0, 3, 0], [0, 4, 0], [0, 4.1, 0]])])
 def test_flat_boxes_have_blocks_too(x):
     cells, z = kernel_cells(np.ptp(x, axis=0), 1.0, 1e-9), np.ones((len(x), 1))
-    found = block_energy(z, 1.0, cells, kernel_blocks(x, cells))
-    assert found == pytest.approx(energy(WeightedPoints.of(x, z), 1.0), rel=1e-8)
+    result = block_energy(z, 1.0, cells, kernel_blocks(x, cells))
+    assert result == pytest.approx(energy(WeightedPoints.of(x, z), 1.0), rel=1e-8)
 
 
 def test_cells_beyond_counting_have_no_blocks():

@@ -48,9 +48,9 @@ def test_all_that_is_read_block_by_block(sigma, store):
         (store[:1], Q),
         (P, of_zarr(Q)),
     ):
-        found = dk.kernel_distance(p, q, sigma=sigma, squared=True, eps=EPS)
-        assert abs(found - expected) <= EPS
-        assert dk.kernel_distance(p, q, sigma=sigma, eps=EPS) == np.sqrt(found)
+        result = dk.kernel_distance(p, q, sigma=sigma, squared=True, eps=EPS)
+        assert abs(result - expected) <= EPS
+        assert dk.kernel_distance(p, q, sigma=sigma, eps=EPS) == np.sqrt(result)
 
 
 def test_weights(weighted):
@@ -62,43 +62,43 @@ def test_weights(weighted):
         )
         <= EPS
     )
-    given = tuple(w / 1000 for w in WEIGHTS)
-    p, w = (da.from_array(x, chunks=901) for x in (P, given[0]))
-    found = dk.kernel_distance(p, Q, sigma=0.5, squared=True, eps=EPS, weights=(w, given[1]))
-    assert abs(found - in_memory(0.5, given)) <= EPS
-    found = dk.kernel_distance(p, Q, sigma=0.5, squared=True, eps=EPS, weights=(w, None))
-    assert abs(found - in_memory(0.5, (given[0], None))) <= EPS
+    value = tuple(w / 1000 for w in WEIGHTS)
+    p, w = (da.from_array(x, chunks=901) for x in (P, value[0]))
+    result = dk.kernel_distance(p, Q, sigma=0.5, squared=True, eps=EPS, weights=(w, value[1]))
+    assert abs(result - in_memory(0.5, value)) <= EPS
+    result = dk.kernel_distance(p, Q, sigma=0.5, squared=True, eps=EPS, weights=(w, None))
+    assert abs(result - in_memory(0.5, (value[0], None))) <= EPS
 
 
 def test_the_median_bandwidth_is_that_of_some_points(store):
-    found = [
+    result = [
         dk.kernel_distance(store[:1], store[1:], sigma="median", squared=True, random_state=seed)
         for seed in range(3)
     ]
-    assert len(set(found)) == 3
+    assert len(set(result)) == 3
     low, high = (
         in_memory(s * np.median(np.linalg.norm(P[:1000, None] - Q[None, :1000], axis=2))) for s in (1.2, 0.8)
     )
-    assert low < min(found) <= max(found) < high
+    assert low < min(result) <= max(result) < high
 
 
 def test_blocks_and_schedulers_change_no_bit(store):
     lazy = [da.from_array(x, chunks=(600, 2)) for x in (P, Q)]
-    found = set()
+    result = set()
     for scheduler in ("synchronous", "threads"):
         with dask.config.set(scheduler=scheduler):
-            found.add(dk.kernel_distance(*lazy, sigma=0.5))
-    found.add(dk.kernel_distance(*lazy, sigma=0.5))
-    assert len(found) == 1
+            result.add(dk.kernel_distance(*lazy, sigma=0.5))
+    result.add(dk.kernel_distance(*lazy, sigma=0.5))
+    assert len(result) == 1
 
 
 def test_flat_and_equal_points():
     line = np.column_stack([np.linspace(0, 1, 3000), np.full(3000, 7.0)])
-    found = dk.kernel_distance(
+    result = dk.kernel_distance(
         da.from_array(line, chunks=500), line[::2] + np.array([0.2, 0]), sigma=0.3, squared=True, eps=EPS
     )
     exact = dk.kernel_distance(line, line[::2] + np.array([0.2, 0]), sigma=0.3, squared=True, method="exact")
-    assert abs(found - exact) <= EPS
+    assert abs(result - exact) <= EPS
     same = da.from_array(np.full((900, 2), 3.0), chunks=100)
     assert dk.kernel_distance(same, same, sigma=1.0) == 0
 
@@ -111,11 +111,11 @@ def test_memory_is_that_of_blocks(tmp_path, monkeypatch):
     store = dk.write_sets(tmp_path / "s", sets, chunk_rows=2**13)
     dk.kernel_distance(P, Q, sigma=0.2, method="fourier")  # compiles
     tracemalloc.start()
-    found = dk.kernel_distance(store[:1], store[1:], sigma=0.2, squared=True, method="fourier")
+    result = dk.kernel_distance(store[:1], store[1:], sigma=0.2, squared=True, method="fourier")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * n  # half of the bytes of both sets
-    assert 0 < found < 0.01
+    assert 0 < result < 0.01
 
 
 BAD = [

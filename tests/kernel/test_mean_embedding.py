@@ -89,8 +89,8 @@ def test_no_pair_of_points_exceeds_the_bound_rounding_included(d, sigma):
 def test_random_frequencies_are_unbiased(method, d, weighted):
     sets, sigma = sets_of(d, weighted=weighted), [0.25, 0.8]
     exact = mean_kernels(sets, sigma)
-    found = [dk.MeanEmbedding(64, sigma, method, seed).fit_transform(sets) for seed in range(40)]
-    errors = np.array([products(rows) - exact for rows in found])
+    result = [dk.MeanEmbedding(64, sigma, method, seed).fit_transform(sets) for seed in range(40)]
+    errors = np.array([products(rows) - exact for rows in result])
     spread = errors.std(axis=0, ddof=1) / np.sqrt(len(errors))
     assert (np.abs(errors.mean(axis=0)) < 6 * spread + 1e-6).all()
     assert np.sqrt((errors**2).mean()) < 1 / np.sqrt(64)

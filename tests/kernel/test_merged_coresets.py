@@ -16,10 +16,10 @@ P = np.array([1e4, 0]) + np.concatenate([RNG.normal(m, 0.5, (512, 2)) for m in (
 HEAVY = RNG.pareto(1.5, len(P)) + 0.1
 
 
-def distance(found, p=None, points=P, sigma=0.7):
+def distance(result, p=None, points=P, sigma=0.7):
     """By all pairs, in float64."""
     w = np.full(len(points), 1 / len(points)) if p is None else p
-    both, signed = np.concatenate([points, found.points]), np.concatenate([w, -found.weights])
+    both, signed = np.concatenate([points, result.points]), np.concatenate([w, -result.weights])
     square = ((both[:, None] - both) ** 2).sum(axis=2)
     return np.sqrt(max(0.0, signed @ np.exp(-square / (2 * sigma**2)) @ signed))
 
@@ -97,8 +97,8 @@ def test_heavy_points_keep_their_weight():
     p = np.ones(len(P))
     p[[7, 600, 2000]] = 3000, 2000, 1000
     few = in_a_tree(parts_of(64, p), 8)
-    found = dict(zip(few.indices.tolist(), few.weights.tolist(), strict=True))
-    assert [found.get(i) for i in (7, 600, 2000)] == pytest.approx([3000, 2000, 1000])
+    result = dict(zip(few.indices.tolist(), few.weights.tolist(), strict=True))
+    assert [result.get(i) for i in (7, 600, 2000)] == pytest.approx([3000, 2000, 1000])
     assert distance(few, p) < distance(dk.coreset(P, 8, sigma=0.7, weights=p, method="stratified"), p)
 
 

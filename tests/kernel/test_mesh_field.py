@@ -8,11 +8,11 @@ from dkdist.kernels._mesh_numba import ORDERS, kernel_mesh, mesh_field
 
 
 def both(P, Q, eps, **how):
-    found = [
+    result = [
         dk.kernel_distance(P, Q, squared=True, gradient=True, method=method, eps=eps, **how)
         for method in ("exact", "fourier")
     ]
-    return found[0], found[1]
+    return result[0], result[1]
 
 
 def assert_certified(P, Q, weights, sigma, eps):
@@ -110,7 +110,7 @@ def test_auto_takes_the_mesh_for_many_points_alone(monkeypatch):
     import dkdist.kernels.gradient as module
 
     used = []
-    monkeypatch.setattr(module, "mesh_field", lambda *given: used.append(1) or mesh_field(*given))
+    monkeypatch.setattr(module, "mesh_field", lambda *value: used.append(1) or mesh_field(*value))
     rng = np.random.default_rng(4)
     P, Q = rng.normal(size=(9000, 2)), rng.normal(0.2, 1, (8000, 2))
     of_all = dk.kernel_distance(P, Q, sigma=0.5, squared=True, gradient=True)
@@ -125,11 +125,11 @@ def test_auto_takes_the_mesh_for_many_points_alone(monkeypatch):
 
 def test_what_has_no_mesh_is_refused():
     x, far = np.zeros((3, 4)), np.array([[0.0], [1e9]])
-    for given, how, said in (
+    for value, how, text in (
         ((x, x + 1), {}, "at most 3 dimensions; got kernel='gaussian' and 4"),
         ((far, far + 0.5), {}, "method='fourier' has no mesh"),
         ((far, far + 0.5), {"eps": 1e-13}, "method='fourier' has no mesh"),
         ((far, far + 0.5), {"kernel": "matern52"}, "kernel='matern52'"),
     ):
-        with pytest.raises(ValueError, match=said):
-            dk.kernel_distance(*given, sigma=1.0, squared=True, gradient=True, method="fourier", **how)
+        with pytest.raises(ValueError, match=text):
+            dk.kernel_distance(*value, sigma=1.0, squared=True, gradient=True, method="fourier", **how)

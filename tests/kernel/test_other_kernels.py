@@ -52,18 +52,18 @@ def problems(draw):
 def test_all_pairs_and_the_laws_of_a_distance(problem):
     kernel, x, y, (p, q), sigma = problem
     options = {"kernel": kernel, "squared": True}
-    found = dk.kernel_distance(x, y, sigma=sigma, weights=(p, q), **options)
+    result = dk.kernel_distance(x, y, sigma=sigma, weights=(p, q), **options)
     S = np.atleast_2d(sigma)
     scale = np.ptp(np.concatenate([x, y])) / np.abs(S).max() + 1 if kernel == "energy" else 1
     rounding = 1e-12 * scale * (np.abs(p).sum() + np.abs(q).sum()) ** 2
-    assert abs(found - brute(x, y, p, q, sigma, kernel)) <= 50 * rounding
-    assert found >= -rounding  # positive definite, or conditionally so
+    assert abs(result - brute(x, y, p, q, sigma, kernel)) <= 50 * rounding
+    assert result >= -rounding  # positive definite, or conditionally so
     swapped = dk.kernel_distance(y, x, sigma=sigma, weights=(q, p), **options)
     moved = dk.kernel_distance(x + 3, y + 3, sigma=sigma, weights=(p, q), **options)
     larger = dk.kernel_distance(4 * x, 4 * y, sigma=4 * np.asarray(sigma)[()], weights=(p, q), **options)
-    assert abs(swapped - found) <= rounding
-    assert abs(moved - found) <= 100 * rounding  # coordinates are rounded anew
-    assert abs(larger - found) <= rounding
+    assert abs(swapped - result) <= rounding
+    assert abs(moved - result) <= 100 * rounding  # coordinates are rounded anew
+    assert abs(larger - result) <= rounding
     assert dk.kernel_distance(x, x[::-1], sigma=sigma, weights=(p, p[::-1]), kernel=kernel) <= 1e-12 * scale
 
 
@@ -107,10 +107,10 @@ def test_lines_are_sorted(kernel):
     p += (q.sum() - p.sum()) / n
     options = {"kernel": kernel, "squared": True, "sigma": 0.7, "weights": (p, q)}
     W = (np.abs(p).sum() + np.abs(q).sum()) ** 2
-    found, slopes = dk.kernel_distance(x, y, gradient=True, **options)
+    result, slopes = dk.kernel_distance(x, y, gradient=True, **options)
     scale = 50 if kernel == "energy" else 1
-    assert found == pytest.approx(brute(x, y, p, q, 0.7, kernel), abs=1e-12 * scale * W)
-    assert dk.kernel_distance(x, y, **options) == pytest.approx(found, abs=1e-15 * scale * W)
+    assert result == pytest.approx(brute(x, y, p, q, 0.7, kernel), abs=1e-12 * scale * W)
+    assert dk.kernel_distance(x, y, **options) == pytest.approx(result, abs=1e-15 * scale * W)
     f = 2 * dk.witness(x, y, x, sigma=0.7, kernel=kernel, weights=(p, q))
     np.testing.assert_allclose(slopes.weights[0], f, atol=1e-12 * scale * W)
     K, both, z = matrix(x, x, 0.7, kernel), x - x.T, p
@@ -133,10 +133,10 @@ def test_city_blocks_are_sorted_in_the_plane():
     x, y = np.round(9 * RNG.random((n, 2)), 1), RNG.standard_normal((70, 2))
     p, q = RNG.standard_normal(n) / n, RNG.random(70)
     options = {"kernel": "laplace", "squared": True, "sigma": 0.7, "weights": (p, q)}
-    found = dk.kernel_distance(x, y, **options)
+    result = dk.kernel_distance(x, y, **options)
     flat = [np.insert(s, 1, 0.0, axis=1) for s in (x, y)]
     W = np.abs(p).sum() + q.sum()
-    assert found == pytest.approx(dk.kernel_distance(*flat, **options), abs=1e-13 * W**2)
+    assert result == pytest.approx(dk.kernel_distance(*flat, **options), abs=1e-13 * W**2)
     far = [s * [1e80, 1e-80] for s in (x, y)]
     assert dk.kernel_distance(*far, **options) == pytest.approx(
         brute(*far, p, q, 0.7, "laplace"), abs=1e-13 * W**2
@@ -182,10 +182,10 @@ def test_gradients_are_those_of_finite_differences(problem, root):
         (slopes.weights[1], dq),
         (slopes.sigma, ds),
     )
-    found = sum(float((a * b).sum()) for a, b in parts)
+    result = sum(float((a * b).sum()) for a, b in parts)
     W = np.abs(p).sum() + np.abs(q).sum()
     scale = (W + 1) ** 2 * (1 + np.ptp(np.concatenate([x, y]))) / (D if root else 1)
-    assert abs(found - expected) <= 1e-15 / h * scale * 10 + 1e-5 * scale
+    assert abs(result - expected) <= 1e-15 / h * scale * 10 + 1e-5 * scale
 
 
 def test_gradients_by_several_bandwidths_and_forms():

@@ -73,9 +73,9 @@ def test_sigma_is_the_median_distance(X):
 
 def test_sigma_of_many_rows_comes_from_a_sample_spread_over_them(X):
     many = np.concatenate([X, X + 1, X - 2, X, X * 3]).astype(np.float32)
-    found = dk.RandomFourierFeatures(10).fit(many).sigma_
-    assert found == pytest.approx(np.median(pdist(many[::3])), rel=0.1)
-    assert dk.RandomFourierFeatures(10).fit(da.from_array(many, chunks=(301, 30))).sigma_ == found
+    result = dk.RandomFourierFeatures(10).fit(many).sigma_
+    assert result == pytest.approx(np.median(pdist(many[::3])), rel=0.1)
+    assert dk.RandomFourierFeatures(10).fit(da.from_array(many, chunks=(301, 30))).sigma_ == result
 
 
 @pytest.mark.parametrize(("m", "method"), [(5, "orthogonal"), (64, "orthogonal"), (65, "structured")])

@@ -52,8 +52,8 @@ def dense(x, y, p, q, sigma, kernel):
 def test_distances_are_dense_sums_over_all_pairs(kernel):
     p, q = RNG.random(len(P)), RNG.standard_normal(len(Q))
     options = {"sigma": 0.7, "kernel": kernel.name, "squared": True}
-    found = dk.kernel_distance(P, Q, weights=(p, q), **options)
-    assert found == pytest.approx(dense(P, Q, p, q, 0.7, kernel), rel=1e-12)
+    result = dk.kernel_distance(P, Q, weights=(p, q), **options)
+    assert result == pytest.approx(dense(P, Q, p, q, 0.7, kernel), rel=1e-12)
     both = dk.kernel_distance(P, Q, sigma=[0.7, 2.0], kernel=kernel.name, squared=True)
     each = [dk.kernel_distance(P, Q, **{**options, "sigma": s}) for s in (0.7, 2.0)]
     assert both == pytest.approx(sum(each), rel=1e-12)
@@ -78,8 +78,8 @@ def test_a_mixture_of_gaussians_makes_sums_of_many_points_fast(monkeypatch):
     x, y = RNG.normal(0, 1, (6000, 2)), RNG.normal(0.1, 1, (5000, 2))
     exact = dk.kernel_distance(x, y, sigma=0.5, kernel="two-widths", squared=True, method="exact")
     monkeypatch.setattr("dkdist.kernels.methods.direct_energy", None)
-    found = dk.kernel_distance(x, y, sigma=0.5, kernel="two-widths", squared=True, eps=1e-6)
-    assert found == pytest.approx(exact, abs=1e-6)
+    result = dk.kernel_distance(x, y, sigma=0.5, kernel="two-widths", squared=True, eps=1e-6)
+    assert result == pytest.approx(exact, abs=1e-6)
 
 
 @pytest.mark.parametrize(("m", "method"), [(3, "orthogonal"), (80, "structured")])

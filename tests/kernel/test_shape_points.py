@@ -95,10 +95,10 @@ def test_random_points_have_the_stated_mean(varifold):
         empty = empty if isinstance(P, dk.Curve) else dk.Surface(90 + 1e-6 * CUBE, BOX, varifold=varifold)
         own = square(fine, empty, 0.7)
         few = [dk.sampled_shape(P, 40, random_state=seed) for seed in range(60)]
-        found = [square(fine, one, 0.7) for one in few]
+        result = [square(fine, one, 0.7) for one in few]
         expected = (weight(P) ** 2 - own) / 40
-        assert abs(np.mean(found) - expected) < 4 * np.std(found) / np.sqrt(60) + 0.01 * expected
-        assert abs(np.mean(found) / expected - 1) < 0.2
+        assert abs(np.mean(result) - expected) < 4 * np.std(result) / np.sqrt(60) + 0.01 * expected
+        assert abs(np.mean(result) / expected - 1) < 0.2
         for one in few[:3]:
             assert weight(one) == pytest.approx(weight(P))
     np.testing.assert_array_equal(few[3].points, dk.sampled_shape(P, 40, random_state=3).points)

@@ -44,15 +44,15 @@ def test_against_brute_force(method, varifold):
     ):
         expected = sum(s * energy(a, b, 0.5, varifold) for s, a, b in ((1, P, P), (1, Q, Q), (-2, P, Q)))
         eps = 0.5 if method in ("rff", "wspd") else 1e-4
-        found = dk.kernel_distance(P, Q, sigma=0.5, squared=True, method=method, eps=eps, random_state=0)
-        assert abs(found - expected) <= (4 if method == "rff" else 1) * eps
+        result = dk.kernel_distance(P, Q, sigma=0.5, squared=True, method=method, eps=eps, random_state=0)
+        assert abs(result - expected) <= (4 if method == "rff" else 1) * eps
 
 
 @pytest.mark.parametrize("shape", [CIRCLE, SOLID])
 def test_reversing_changes_the_sign_of_a_current(shape):
     own = energy(shape, shape, 0.4, False)
-    found = dk.kernel_distance(shape, shape.reversed(), sigma=0.4, squared=True)
-    assert found == pytest.approx(4 * own)
+    result = dk.kernel_distance(shape, shape.reversed(), sigma=0.4, squared=True)
+    assert result == pytest.approx(4 * own)
     unoriented = type(shape)(*([shape.vertices] + ([shape.faces] if shape is SOLID else [])), varifold=True)
     assert dk.kernel_distance(unoriented, unoriented.reversed(), sigma=0.4) < 1e-7
     assert dk.kernel_distance(shape, shape, sigma=0.4) < 1e-7
@@ -77,8 +77,8 @@ def test_refinement_converges_with_the_square_of_the_longest_edge(shape):
 
 def test_closing_a_curve_adds_the_last_segment():
     square = np.array([[0, 0], [1, 0], [1, 1], [0, 1.0]])
-    closed, given = dk.Curve(square, closed=True), dk.Curve(np.concatenate([square, square[:1]]))
-    np.testing.assert_array_equal(closed.points, given.points)
+    closed, value = dk.Curve(square, closed=True), dk.Curve(np.concatenate([square, square[:1]]))
+    np.testing.assert_array_equal(closed.points, value.points)
     np.testing.assert_allclose(closed.channels.sum(axis=0), 0)
     assert len(dk.Curve(square).points) == 3
 
@@ -141,8 +141,10 @@ def test_units_of_shapes_do_not_matter():
         ):
             expected = dk.kernel_distance(make(corners), make(1.2 * corners), sigma=0.7)
             for unit in (1e-60, 1e60):
-                found = dk.kernel_distance(make(unit * corners), make(1.2 * unit * corners), sigma=0.7 * unit)
-                assert found == pytest.approx(unit**power * expected, rel=1e-9)
+                result = dk.kernel_distance(
+                    make(unit * corners), make(1.2 * unit * corners), sigma=0.7 * unit
+                )
+                assert result == pytest.approx(unit**power * expected, rel=1e-9)
 
 
 def test_the_shortest_segments_of_a_varifold_are_numbers():

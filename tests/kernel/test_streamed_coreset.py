@@ -39,19 +39,19 @@ def in_memory():
 
 @pytest.mark.parametrize("rows", [500, 3333, 20_000])
 def test_the_guarantee_is_that_of_memory(rows, in_memory):
-    found = [dk.coreset(lazily(P, rows), 64, sigma=SIGMA, random_state=s) for s in range(3)]
-    assert np.mean([few.distance for few in found]) < 1.3 * in_memory["swap"]
-    assert len(np.unique(found[0].indices)) == 64
-    assert found[0].weights.sum() == pytest.approx(1)
-    assert found[0].distance == pytest.approx(independent(P, found[0]), abs=1e-6)
+    result = [dk.coreset(lazily(P, rows), 64, sigma=SIGMA, random_state=s) for s in range(3)]
+    assert np.mean([few.distance for few in result]) < 1.3 * in_memory["swap"]
+    assert len(np.unique(result[0].indices)) == 64
+    assert result[0].weights.sum() == pytest.approx(1)
+    assert result[0].distance == pytest.approx(independent(P, result[0]), abs=1e-6)
 
 
 @pytest.mark.parametrize("method", ["halving", "stratified", "random"])
 def test_other_methods(method, in_memory):
-    found = [dk.coreset(lazily(P, 3000), 64, sigma=SIGMA, method=method, random_state=s) for s in range(3)]
-    assert np.mean([few.distance for few in found]) < 1.5 * in_memory[method]
-    assert found[0].distance == pytest.approx(independent(P, found[0]), abs=1e-6)
-    assert (np.diff(np.sort(found[0].indices)) > 0).all()
+    result = [dk.coreset(lazily(P, 3000), 64, sigma=SIGMA, method=method, random_state=s) for s in range(3)]
+    assert np.mean([few.distance for few in result]) < 1.5 * in_memory[method]
+    assert result[0].distance == pytest.approx(independent(P, result[0]), abs=1e-6)
+    assert (np.diff(np.sort(result[0].indices)) > 0).all()
 
 
 def test_stores_and_zarr_arrays_are_pieces_of_whole_chunks(tmp_path, monkeypatch):
@@ -91,11 +91,11 @@ def test_a_sample_without_repetition_has_the_distance_that_theory_says():
     x = P[:3000]
     square = ((x[:, None] - x) ** 2).sum(axis=2)
     kappa = np.exp(-square / (2 * SIGMA**2)).mean()
-    found = [
+    result = [
         dk.coreset(lazily(x, 1000), 50, sigma=SIGMA, method="random", random_state=s).distance ** 2
         for s in range(30)
     ]
-    assert np.mean(found) == pytest.approx((1 - kappa) / 50 * (1 - 50 / 3000), rel=0.25)
+    assert np.mean(result) == pytest.approx((1 - kappa) / 50 * (1 - 50 / 3000), rel=0.25)
 
 
 def test_every_scheduler_gives_the_same_bits(tmp_path, monkeypatch):
@@ -162,7 +162,7 @@ def test_what_is_refused(tmp_path):
     points = lazily(P, 5000)
     bad = P.copy()
     bad[7000, 1] = np.nan
-    for message, given, options in (
+    for message, value, options in (
         ("at most the number of points, 20000; got 20001", points, {"size": 20_001}),
         ("Load them", points, {"method": "every"}),
         ("in row 7000", lazily(bad, 3000), {}),
@@ -184,4 +184,4 @@ def test_what_is_refused(tmp_path):
         ("string of characters", dk.write_sets(tmp_path / "t.zarr", ["ABBA"]), {"size": 1}),
     ):
         with pytest.raises(ValueError, match=message):
-            dk.coreset(given, **({"size": 5, "sigma": 1.0} | options))
+            dk.coreset(value, **({"size": 5, "sigma": 1.0} | options))

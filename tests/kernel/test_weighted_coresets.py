@@ -40,14 +40,14 @@ def square(w, few):
 def test_every_method_keeps_to_the_law(kind, method, streamed):
     w, size = weights_of(kind), 64  # 512 = 64 * 2^3
     points = da.from_array(P, chunks=(200, 2)) if streamed else P
-    found = []
+    result = []
     for seed in range(4 if streamed else 20):
         few = dk.coreset(points, size, sigma=SIGMA, weights=w, method=method, random_state=seed)
         assert len(few.indices) == len(few.weights) == size == len(set(few.indices.tolist()))
         assert few.weights.sum() == pytest.approx(w.sum(), rel=1e-12)
         assert (few.weights > 0).all()
-        found.append(square(w, few))
-    assert np.mean(found) <= (w.sum() ** 2 - w @ K @ w) / size
+        result.append(square(w, few))
+    assert np.mean(result) <= (w.sum() ** 2 - w @ K @ w) / size
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -55,13 +55,13 @@ def test_a_few_points_of_nearly_equal_weights_keep_to_the_law(size):
     """Whose fights, if nothing was drawn in them, would have the same winner at any seed."""
     x, w = np.array([[0.0, 1], [0, 0], [-1, 1], [-1, 2]]), np.array([1.001, 1.005, 1.001, 1.005])
     k = np.exp(-cdist(x, x, "sqeuclidean") / 2)
-    found = []
+    result = []
     for seed in range(150):
         few = dk.coreset(x, size, sigma=1.0, weights=w, method="halving", random_state=seed)
         z = w.copy()
         np.subtract.at(z, few.indices, few.weights)
-        found.append(z @ k @ z)
-    assert np.mean(found) <= (w.sum() ** 2 - w @ k @ w) / size
+        result.append(z @ k @ z)
+    assert np.mean(result) <= (w.sum() ** 2 - w @ k @ w) / size
 
 
 def test_points_are_taken_as_often_as_they_weigh():
@@ -140,14 +140,14 @@ def test_optimal_weights_are_optimal(d, size, sigma, streamed, unit):
     kernel = np.exp(-cdist(x, x, "sqeuclidean").astype(big) / (2 * big(sigma) ** 2))
     own, overlaps = kernel[np.ix_(equal.indices, equal.indices)], kernel[equal.indices].mean(axis=1)
     whole, v = kernel.mean(), optimal.weights / big(unit)
-    found = float(whole - 2 * v @ overlaps + v @ own @ v)
+    result = float(whole - 2 * v @ overlaps + v @ own @ v)
     u = equal.weights / big(unit)
-    assert found <= float(whole - 2 * u @ overlaps + u @ own @ u)
+    assert result <= float(whole - 2 * u @ overlaps + u @ own @ u)
     values, vectors = np.linalg.eigh(own.astype(float))  # the least on what float64 resolves: an upper bound
     part = (vectors.T @ overlaps.astype(float))[values > 1e-10]
     least = float(whole) - float((part**2 / values[values > 1e-10]).sum())
-    assert found <= 1.1 * max(least, 0) + 1e-8
-    assert optimal.distance / unit == pytest.approx(np.sqrt(max(found, 0)), abs=1.5e-4)
+    assert result <= 1.1 * max(least, 0) + 1e-8
+    assert optimal.distance / unit == pytest.approx(np.sqrt(max(result, 0)), abs=1.5e-4)
 
 
 def test_optimal_weights_of_unequal_and_equal_points():

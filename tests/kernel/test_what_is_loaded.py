@@ -23,7 +23,7 @@ CALLS = {
 @pytest.mark.parametrize("call", CALLS)
 def test_points_in_memory_need_few_files(call):
     code = f"import sys, dkdist\n{SETS}{call}\n{LOOK}"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    count, *others = found.stdout.split()
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    count, *others = result.stdout.split()
     assert int(count) <= CALLS[call]
     assert not others

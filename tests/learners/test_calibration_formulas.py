@@ -33,15 +33,15 @@ def formula(values: np.ndarray, s: float, r: float) -> np.ndarray:
 @pytest.mark.parametrize("n_columns", [1, 3])
 def test_probabilities_follow_from_the_formula(n_columns: int) -> None:
     values = RNG.normal(size=(6, n_columns))
-    found = probabilities_of(values, np.array([1.5, 0.4]))
-    np.testing.assert_allclose(found, formula(values, 1.5, 0.4), rtol=1e-12)
+    result = probabilities_of(values, np.array([1.5, 0.4]))
+    np.testing.assert_allclose(result, formula(values, 1.5, 0.4), rtol=1e-12)
 
 
 def test_labels_that_do_not_exclude_each_other_have_calibrations_of_their_own() -> None:
     values, calibration = RNG.normal(size=(6, 2)), np.array([[1.5, 0.4], [0.7, 2.0]])
-    found = label_probabilities(values, calibration)
+    result = label_probabilities(values, calibration)
     for k, (s, r) in enumerate(calibration):
-        np.testing.assert_allclose(found[:, k], formula(values[:, k : k + 1], s, r)[:, 1], rtol=1e-12)
+        np.testing.assert_allclose(result[:, k], formula(values[:, k : k + 1], s, r)[:, 1], rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -81,8 +81,8 @@ def test_without_rows_estimates_are_taken_as_they_are() -> None:
 
 def test_a_prior_counts_one_more_row_of_every_class() -> None:
     """Weights (1, 1, 4) are (0.5, 0.5, 2) with mean 1: sums (1, 2, 0), plus 1 each, over 6."""
-    found = class_prior(np.array([0, 0, 1]), 3, np.array([1.0, 1.0, 4.0]))
-    np.testing.assert_allclose(found, [2 / 6, 3 / 6, 1 / 6])
+    result = class_prior(np.array([0, 0, 1]), 3, np.array([1.0, 1.0, 4.0]))
+    np.testing.assert_allclose(result, [2 / 6, 3 / 6, 1 / 6])
 
 
 def test_the_shrinkage_is_that_of_a_likelihood_ratio() -> None:

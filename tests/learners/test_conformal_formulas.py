@@ -10,8 +10,8 @@ from dkdist.auto.conformal import ConformalScores, PredictionIntervals, conforma
 
 def test_the_variance_falls_with_the_size_of_a_set() -> None:
     intervals = PredictionIntervals(0.04, 0.5, 0.06, ConformalScores(1, (2.0,)))
-    found = intervals.standard_deviations(3, np.array([1.0, 10.0, 100.0]))
-    np.testing.assert_allclose(found, np.sqrt([0.54, 0.09, 0.06]))  # the last one is the minimum
+    result = intervals.standard_deviations(3, np.array([1.0, 10.0, 100.0]))
+    np.testing.assert_allclose(result, np.sqrt([0.54, 0.09, 0.06]))  # the last one is the minimum
     np.testing.assert_allclose(intervals.standard_deviations(2), np.sqrt([0.06, 0.06]))
     np.testing.assert_allclose(
         intervals.interval([7.0], 0.5, [1.0]), [[7 - 2 * 0.54**0.5, 7 + 2 * 0.54**0.5]]
@@ -21,5 +21,5 @@ def test_the_variance_falls_with_the_size_of_a_set() -> None:
 @pytest.mark.parametrize("n", [4, 5])
 def test_groups_of_one_row_are_rows(n: int) -> None:
     scores = np.random.default_rng(n).normal(size=n)
-    found = conformal_scores(scores, np.random.default_rng(0).permutation(n))
-    assert found == conformal_scores(scores) == ConformalScores(n, tuple(sorted(scores.tolist())))
+    result = conformal_scores(scores, np.random.default_rng(0).permutation(n))
+    assert result == conformal_scores(scores) == ConformalScores(n, tuple(sorted(scores.tolist())))

@@ -91,8 +91,8 @@ def test_functions_side_by_side_have_steps_and_penalties_of_their_own() -> None:
     descend(X, np.arange(300), steps, SGDState(W, b, M, B, np.ones(3)), 0)
     for k in range(3):
         alone = run(X, y[:, None], "squared_error", alphas[k], etas[k])
-        for found, expected in zip((W[k], b[k], M[k], B[k]), alone, strict=False):
-            np.testing.assert_array_equal(found, np.squeeze(expected))
+        for result, expected in zip((W[k], b[k], M[k], B[k]), alone, strict=False):
+            np.testing.assert_array_equal(result, np.squeeze(expected))
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 41, 42, 43, 44])
@@ -110,7 +110,7 @@ def test_rows_that_go_in_fours_are_learned_from_one_after_another(n: int, every:
             if (t + 1) % every == 0 or t + 1 == n:
                 count += 1
                 M += 2 / (count + 1) * (w - M)
-        found, mean = np.zeros((1, 2500)), np.zeros((1, 2500))
+        result, mean = np.zeros((1, 2500)), np.zeros((1, 2500))
         steps = SGDParams(
             target[:, None],
             weights,
@@ -120,8 +120,8 @@ def test_rows_that_go_in_fours_are_learned_from_one_after_another(n: int, every:
             np.array([1 - eta * alpha]),
             every,
         )
-        iterate = SGDState(found, np.zeros(1), mean, np.zeros(1), np.ones(1))
+        iterate = SGDState(result, np.zeros(1), mean, np.zeros(1), np.ones(1))
         assert descend(X, np.arange(n), steps, iterate, 0) == count
-        np.testing.assert_allclose(found[0], w, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(result[0], w, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(mean[0], M, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(iterate.b[0], b, rtol=1e-9, atol=1e-12)

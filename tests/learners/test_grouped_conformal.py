@@ -25,12 +25,12 @@ def test_quantiles_weigh_every_group_the_same(coverage: float) -> None:
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(12), rng.integers(1, 9, 12))
     scores = rng.normal(size=len(groups)) + groups
-    found = conformal_scores(scores, groups).quantile(coverage)
+    result = conformal_scores(scores, groups).quantile(coverage)
     expected = hierarchical_quantile(scores, groups, coverage)
     # as many quantiles are kept as there are rows: the next one up may be taken
     assert (
         expected
-        <= found
+        <= result
         <= np.sort(scores)[min(len(scores) - 1, np.searchsorted(np.sort(scores), expected) + 4)]
     )
 

@@ -43,9 +43,9 @@ def test_every_class_is_covered_by_itself_if_asked():
     for _ in range(200):
         model = fit_prediction_sets(*rare(rng, 600))
         p, labels = rare(rng, 600)
-        for found, conditional in ((together, False), (alone, True)):
+        for result, conditional in ((together, False), (alone, True)):
             held = model.members(p, 0.9, conditional)[np.arange(600), labels]
-            found.append([held[labels == c].mean() for c in range(3)])
+            result.append([held[labels == c].mean() for c in range(3)])
     assert np.mean(together, axis=0)[2] < 0.8  # nine tenths of all, and fewer of the rare
     # at least .9; at most 1 / 61 more by conformal counting, and the likeliest class is always held
     assert (np.mean(alone, axis=0) > 0.9 - 0.012).all()

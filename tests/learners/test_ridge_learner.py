@@ -171,12 +171,12 @@ def test_leave_one_out_errors_are_those_of_fits_without_the_row() -> None:
     equations = normal_equations(sums(X, y), True)
     known = LeaveOneOutPass.of(equations, spectrum(equations), alphas, X.dtype, True)
     total = add_leave_one_out_errors(known, None, iter([X]), rows)
-    for alpha, found in zip(alphas, total, strict=True):
+    for alpha, result in zip(alphas, total, strict=True):
         errors = []
         for i in range(40):
             w, b = exact(np.delete(X, i, 0), np.delete(y, i, 0), alpha)
             errors.append(y[i] - X[i] @ w - b)
-        assert found == pytest.approx((np.array(errors) ** 2).sum(), rel=1e-8)
+        assert result == pytest.approx((np.array(errors) ** 2).sum(), rel=1e-8)
 
 
 @pytest.mark.parametrize(("large", "of"), [(1e160, "X"), (1e160, "y")])

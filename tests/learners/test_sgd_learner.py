@@ -37,8 +37,8 @@ def batch(n: int, d: int, n_classes: int, seed: int = 0, dtype: str = "f4") -> B
 
 
 def rows_of(n: int, d: int, held_out: np.ndarray | None = None, **k: Any) -> RowBatch:
-    given = {"starts": (0,), "sizes": (n,), "targets": np.arange(n), "seed": (1, 2)} | k
-    return RowBatch(n_features=d, labels=known(given.pop("targets"), held_out), **given)
+    options = {"starts": (0,), "sizes": (n,), "targets": np.arange(n), "seed": (1, 2)} | k
+    return RowBatch(n_features=d, labels=known(options.pop("targets"), held_out), **options)
 
 
 GRADIENTS = {

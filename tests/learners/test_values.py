@@ -14,11 +14,11 @@ def test_values_and_their_bits(dtype, k, D):
     X = rng.standard_normal((300, D)).astype(dtype)
     W = rng.standard_normal(D if k is None else (k, D)).astype(dtype)
     b = 0.5 if k is None else rng.standard_normal(k).astype(dtype)
-    found = decision_values(X, W, b)
-    assert found.shape == ((300,) if k is None else (300, k))
+    result = decision_values(X, W, b)
+    assert result.shape == ((300,) if k is None else (300, k))
     np.testing.assert_allclose(
-        found, X.astype(np.float64) @ W.T + b, atol=1e-3 if dtype == np.float32 else 1e-11
+        result, X.astype(np.float64) @ W.T + b, atol=1e-3 if dtype == np.float32 else 1e-11
     )
     parts = [decision_values(X[rows], W, b) for rows in (slice(0, 1), slice(1, 130), slice(130, None))]
-    np.testing.assert_array_equal(np.concatenate(parts), found)
-    np.testing.assert_array_equal(decision_values(X[::-1], W, b)[::-1], found)
+    np.testing.assert_array_equal(np.concatenate(parts), result)
+    np.testing.assert_array_equal(decision_values(X[::-1], W, b)[::-1], result)

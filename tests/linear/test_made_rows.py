@@ -25,8 +25,8 @@ CLASSES = np.digitize(Y, [-2.0, 2.0])
 
 
 def features(method: str, A: Any = A, chunk: int = 70) -> Any:
-    made = dk.RandomFourierFeatures(D, sigma=4.0, method=method, random_state=0)
-    return made.fit(A).transform(da.from_array(A, chunks=(chunk, -1)))
+    output = dk.RandomFourierFeatures(D, sigma=4.0, method=method, random_state=0)
+    return output.fit(A).transform(da.from_array(A, chunks=(chunk, -1)))
 
 
 def bits(model: Any) -> bytes:
@@ -62,8 +62,8 @@ def test_the_bits_of_blocks_of_features(method: str, model: Any, y: Any) -> None
 @pytest.mark.parametrize("n", [32, 33, 150, 300])
 def test_the_bits_of_batches_of_several_tiles(method: str, n: int) -> None:
     """The first tile is the short one: measured rows, averages and the last look are those of the batch."""
-    made = dk.RandomFourierFeatures(8200, sigma=4.0, method=method, random_state=0).fit(A)
-    Z = made.transform(da.from_array(A[:300], chunks=(n, -1)))
+    output = dk.RandomFourierFeatures(8200, sigma=4.0, method=method, random_state=0).fit(A)
+    Z = output.transform(da.from_array(A[:300], chunks=(n, -1)))
     assert row_blocks(Z).lazy_rows(eager=False).tasks[0].run(shared_of(Z)).tile == 32
     stored = da.from_array(Z.compute(), chunks=Z.chunks)
     model = dk.IncrementalSGDClassifier(n_epochs=2, validation_fraction=0.2, random_state=0)
@@ -79,13 +79,13 @@ def shared_of(Z: Any) -> dict[Any, Any]:
 
 def test_few_cores_and_lanes_take_rows_as_they_are_made() -> None:
     blocks = row_blocks(features("iid"))
-    for cores, n_lanes, left in ((2, 1, True), (5, 1, False), (5, 2, True)):
+    for cores, n_lanes, remaining in ((2, 1, True), (5, 1, False), (5, 2, True)):
         with dask.config.set(num_workers=cores):
             taken = choose_materialization(blocks, n_lanes)
         shared = {key: node({}) for key, node in taken.shared.items()}
         assert isinstance(taken.tasks[0].run(shared), FourierRows)
-        assert taken.eager is not left
-        assert taken.row_bytes == (4 * M if left else 4 * D)
+        assert taken.eager is not remaining
+        assert taken.row_bytes == (4 * M if remaining else 4 * D)
     plain = row_blocks(da.from_array(A, chunks=(70, -1)))
     assert plain.lazy_rows(eager=False) is plain
 
@@ -116,18 +116,18 @@ def test_rows_that_are_taken_are_made_on_request_too(method: str, split: str) ->
     assert blocks.source_bytes == 4 * M
     for taken, kind in ((blocks, np.ndarray), (blocks.lazy_rows(eager=False), FourierRows)):
         shared = shared_values(taken)
-        made = [task.run(shared) for task in taken.tasks]
-        assert all(isinstance(block, kind) for block in made)
-        np.testing.assert_array_equal(np.concatenate([np.asarray(block) for block in made]), expected)
+        output = [task.run(shared) for task in taken.tasks]
+        assert all(isinstance(block, kind) for block in output)
+        np.testing.assert_array_equal(np.concatenate([np.asarray(block) for block in output]), expected)
 
 
 def shared_values(blocks: Any) -> dict[Any, Any]:
     """What recipes share, each made once."""
     values: dict[Any, Any] = {}
-    left = dict(blocks.shared)
-    while left:
-        for key in [key for key, node in left.items() if node.dependencies <= values.keys()]:
-            node = left.pop(key)
+    remaining = dict(blocks.shared)
+    while remaining:
+        for key in [key for key, node in remaining.items() if node.dependencies <= values.keys()]:
+            node = remaining.pop(key)
             values[key] = node({need: values[need] for need in node.dependencies})
     return values
 
@@ -141,8 +141,8 @@ def test_columns_are_taken_where_they_were(columns: Any) -> None:
     blocks = row_blocks(columns(Z))
     assert blocks.lazy_rows(eager=False) is blocks
     shared = shared_values(blocks)
-    made = np.concatenate([task.run(shared) for task in blocks.tasks])
-    np.testing.assert_array_equal(made, columns(whole))
+    output = np.concatenate([task.run(shared) for task in blocks.tasks])
+    np.testing.assert_array_equal(output, columns(whole))
 
 
 @pytest.mark.parametrize("split", ["first", "last", "index", "mask"])
@@ -171,13 +171,13 @@ def test_bad_rows_are_named_and_left_out_alike() -> None:
     skipping = dk.IncrementalSGDClassifier(n_epochs=2, on_error="skip", random_state=0)
     assert fitted(skipping, Z, CLASSES, 2) == fitted(skipping, Z, CLASSES, 5)
     np.testing.assert_array_equal(skipping.skipped_, [3, 77, 78, 200])
-    lost[[3, 200], 5], told = A[[3, 200], 5], []  # of several blocks any may be made first
+    lost[[3, 200], 5], message = A[[3, 200], 5], []  # of several blocks any may be made first
     Z = features("structured", lost)
     for cores in (2, 5):
         with dask.config.set(num_workers=cores), pytest.raises(ValueError, match=r"got nan in row \d+") as e:
             dk.IncrementalSGDClassifier(eta0=1.0, n_epochs=1, random_state=0).fit(Z, CLASSES)
-        told.append((str(e.value), e.value.__notes__))
-    assert told[0] == told[1]
+        message.append((str(e.value), e.value.__notes__))
+    assert message[0] == message[1]
 
 
 @pytest.mark.parametrize("method", ["structured", "iid"])
@@ -202,16 +202,16 @@ def test_rows_with_nan_are_nan_and_change_no_other(method: str) -> None:
     lost[[0, 20, 49], [3, 0, M - 1]] = np.nan
     rows = FourierRows(parameters, np.asfortranarray(lost))
     clean, places = FourierRows(parameters, A[:50]), RNG.permutation(50)
-    made, expected = np.empty((2, 50, D), np.float32)
-    rows.fill(places, made)
+    output, expected = np.empty((2, 50, D), np.float32)
+    rows.fill(places, output)
     clean.fill(places, expected)
     expected[np.isin(places, [0, 20, 49])] = np.nan
-    np.testing.assert_array_equal(made, expected)
-    np.testing.assert_array_equal(made, parameters.transform(lost)[places])
+    np.testing.assert_array_equal(output, expected)
+    np.testing.assert_array_equal(output, parameters.transform(lost)[places])
     for joined in (clean.joined([rows]), FourierRows(parameters, A[50:70]).joined([clean, rows])):
         np.testing.assert_array_equal(joined.not_finite(), len(joined._A) - 50 + np.array([0, 20, 49]))
-        joined.fill(len(joined._A) - 50 + places, made)
-        np.testing.assert_array_equal(made, expected)
+        joined.fill(len(joined._A) - 50 + places, output)
+        np.testing.assert_array_equal(output, expected)
 
 
 @pytest.mark.parametrize("sigma", [1e-30, 1.0, 1e20])

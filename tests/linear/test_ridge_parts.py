@@ -44,21 +44,21 @@ def test_a_row_of_a_stream_is_held_out_by_its_number_alone(fraction: float) -> N
 @pytest.mark.parametrize("alphas", [0.5, [0.01, 1.0, 1000.0]])
 def test_parts_are_one_fit(lazy: bool, alphas: Any) -> None:
     X, y, c, w = problem()
-    given = {"alphas": alphas, "selection": "held-out", "random_state": 0}
-    number, classes = IncrementalRidge(**given), IncrementalRidgeClassifier(**given)
+    options = {"alphas": alphas, "selection": "held-out", "random_state": 0}
+    number, classes = IncrementalRidge(**options), IncrementalRidgeClassifier(**options)
     for a, b in pairwise(CUTS):
         part = da.from_array(X[a:b], chunks=(100, -1)) if lazy else X[a:b]
         number.partial_fit(part, y[a:b], w[a:b])
         classes.partial_fit(part, c[a:b], classes=[0, 1, 2], sample_weight=w[a:b])
         number, classes = (pickle.loads(pickle.dumps(model)) for model in (number, classes))
     for model, whole in (
-        (number, IncrementalRidge(**given).fit(X, y, w)),
-        (classes, IncrementalRidgeClassifier(**given).fit(X, c, w)),
+        (number, IncrementalRidge(**options).fit(X, y, w)),
+        (classes, IncrementalRidgeClassifier(**options).fit(X, c, w)),
     ):
         assert model.alpha_ == whole.alpha_
         np.testing.assert_allclose(model.alpha_errors_, whole.alpha_errors_, rtol=1e-9)
         np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-8, atol=1e-11)
-    whole = IncrementalRidgeClassifier(**given).fit(X, c, w)
+    whole = IncrementalRidgeClassifier(**options).fit(X, c, w)
     np.testing.assert_allclose(classes.predict_proba(X), whole.predict_proba(X), atol=1e-6)
 
 

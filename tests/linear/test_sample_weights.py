@@ -80,10 +80,10 @@ def test_held_out_errors_are_weighted(d: int) -> None:
     w = w + 0.5
     model = IncrementalRidge(ALPHAS, selection="held-out", random_state=5).fit(X, y, w)
     held = held_out_in_stream(0, 300, 0.1, (5, RngStream.HELD_OUT))
-    for alpha, found in zip(ALPHAS, model.alpha_errors_, strict=True):
+    for alpha, result in zip(ALPHAS, model.alpha_errors_, strict=True):
         exact = Ridge(alpha, solver="svd").fit(X[~held], y[~held], w[~held])
         expected = mean_squared_error(y[held], exact.predict(X[held]), sample_weight=w[held])
-        assert found == pytest.approx(expected, rel=1e-8)
+        assert result == pytest.approx(expected, rel=1e-8)
 
 
 def test_an_integer_weight_is_a_repeated_row_in_the_fit() -> None:
@@ -182,28 +182,32 @@ def test_metadata_is_routed() -> None:
             IncrementalRidge(1.0).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         )
         model = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), ridge)
-        found = GridSearchCV(model, {"incrementalridge__alphas": [1.0, 1e4]}, cv=3).fit(X, y, sample_weight=w)
+        result = GridSearchCV(model, {"incrementalridge__alphas": [1.0, 1e4]}, cv=3).fit(
+            X, y, sample_weight=w
+        )
         alone = clone(ridge).fit(StandardScaler().fit_transform(X), y, w)
-    np.testing.assert_allclose(found.best_estimator_[-1].coef_, alone.coef_)
+    np.testing.assert_allclose(result.best_estimator_[-1].coef_, alone.coef_)
 
 
 @pytest.mark.parametrize("learner", [IncrementalRidgeClassifier, IncrementalSGDClassifier])
 def test_a_search_weighs_rows_and_classes(learner: Any) -> None:
     """Every candidate is the model it would be if it were learned alone, from the rows that are not held out."""
     X, _, c, w = problem(600)
-    X, given = X.astype("f4"), {"alphas": 1.0} if learner is IncrementalRidgeClassifier else {"n_epochs": 3}
+    X, options = X.astype("f4"), {"alphas": 1.0} if learner is IncrementalRidgeClassifier else {"n_epochs": 3}
     grid = {"class_weight": [None, "balanced", {0: 0.1, 1: 1.0, 2: 3.0}]}
-    search = OnePassSearch(learner(random_state=0, **given), grid, 0.3, random_state=0)
-    found = search.fit(da.from_array(X, chunks=(128, -1)), c, sample_weight=w)
+    search = OnePassSearch(learner(random_state=0, **options), grid, 0.3, random_state=0)
+    result = search.fit(da.from_array(X, chunks=(128, -1)), c, sample_weight=w)
     held = np.zeros(600, bool)
-    held[found.held_out_] = True
+    held[result.held_out_] = True
     assert (w[held] > 0).all()
-    for params, score in zip(found.cv_results_["params"], found.cv_results_["mean_test_score"], strict=True):
-        alone = learner(random_state=0, **given, **params)
+    for params, score in zip(
+        result.cv_results_["params"], result.cv_results_["mean_test_score"], strict=True
+    ):
+        alone = learner(random_state=0, **options, **params)
         if learner is IncrementalRidgeClassifier:
             alone.fit(X[~held], c[~held], w[~held])
             assert score == pytest.approx(alone.score(X[held], c[held], w[held]), abs=1e-9)
         else:  # other blocks, another order
             alone.fit(da.from_array(X, chunks=(128, -1)), c, np.where(held, 0.0, w))
             assert score == pytest.approx(alone.score(X[held], c[held], w[held]), abs=0.06)
-    assert len(set(found.cv_results_["mean_test_score"])) > 1
+    assert len(set(result.cv_results_["mean_test_score"])) > 1

@@ -33,10 +33,10 @@ def test_accuracy(model: Any, weights: Any, n_classes: int) -> None:
         np.digitize(NOISY, np.quantile(NOISY, np.arange(1, n_classes) / n_classes))
     ]
     model.fit(X, y)
-    found = model.score(LAZY, y, weights)
-    assert 0.4 < found < 1.0
-    assert found == pytest.approx(accuracy_score(y, model.predict(X), sample_weight=weights))
-    assert model.score(X, y, weights) == pytest.approx(found)
+    result = model.score(LAZY, y, weights)
+    assert 0.4 < result < 1.0
+    assert result == pytest.approx(accuracy_score(y, model.predict(X), sample_weight=weights))
+    assert model.score(X, y, weights) == pytest.approx(result)
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])

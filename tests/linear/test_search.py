@@ -62,10 +62,12 @@ def search(learner: Any = SGD, grid: Any = GRID, **choices: Any) -> dk.OnePassSe
 def test_every_sgd_candidate_scores_as_if_it_were_trained_alone(data: Any) -> None:
     """The same rows held out, the same order: the learner itself on features of the same blocks."""
     sets, y = data
-    found = search(refit=False).fit(sets, y)
-    held = found.held_out_
+    result = search(refit=False).fit(sets, y)
+    held = result.held_out_
     train = np.setdiff1d(np.arange(len(y)), held)
-    for params, score in zip(found.cv_results_["params"], found.cv_results_["mean_test_score"], strict=True):
+    for params, score in zip(
+        result.cv_results_["params"], result.cv_results_["mean_test_score"], strict=True
+    ):
         model = pipeline(EMBEDDING, FEATURES, SGD).set_params(**params)
         Z = model[:-1].fit(sets[train]).transform(sets)
         learner = model[-1].set_params(validation_fraction=0.2)
@@ -80,11 +82,11 @@ def test_every_ridge_candidate_is_the_ridge_on_the_rows_that_are_not_held_out(
     sets, y = data
     ridge = dk.IncrementalRidge(fit_intercept=fit_intercept)
     grid = {"randomfourierfeatures__sigma": [0.3, 0.7], "incrementalridge__alphas": [1e-3, 1.0, [1e-3, 1.0]]}
-    found = search(ridge, grid, refit=False).fit(sets, y)
-    held = found.held_out_
+    result = search(ridge, grid, refit=False).fit(sets, y)
+    held = result.held_out_
     train = np.setdiff1d(np.arange(len(y)), held)
-    scores = found.cv_results_["mean_test_score"]
-    for i, params in enumerate(found.cv_results_["params"]):
+    scores = result.cv_results_["mean_test_score"]
+    for i, params in enumerate(result.cv_results_["params"]):
         model = pipeline(EMBEDDING, FEATURES, ridge).set_params(**params)
         Z = model[:-1].fit(sets[train]).transform(sets)
         alphas = np.atleast_1d(params["incrementalridge__alphas"])
@@ -93,7 +95,7 @@ def test_every_ridge_candidate_is_the_ridge_on_the_rows_that_are_not_held_out(
         ]
         assert scores[i] == pytest.approx(max(alone), abs=2e-4)
         expected = alphas[np.argmax(alone)] if len(alphas) > 1 else None
-        assert found.cv_results_["alpha"][i] == expected
+        assert result.cv_results_["alpha"][i] == expected
 
 
 @pytest.mark.parametrize("sampler", ["supervised", "object"])
@@ -111,8 +113,8 @@ def test_scores_of_coin_flips_promise_nothing(sampler: str) -> None:
         y = rng.permutation(np.repeat([0, 1], 30))
         embedding = dk.DistanceEmbedding("energy", sampler=sampler, n_components=20, random_state=seed)
         model = make_pipeline(embedding, dk.IncrementalRidgeClassifier(alphas=1e-2))
-        found = dk.OnePassSearch(model, {}, 0.3, random_state=seed, refit=False).fit(sets, y)
-        scores.append(found.best_score_)
+        result = dk.OnePassSearch(model, {}, 0.3, random_state=seed, refit=False).fit(sets, y)
+        scores.append(result.best_score_)
     assert np.mean(scores) < 0.56
 
 
@@ -122,13 +124,13 @@ def test_steps_are_fitted_on_the_rows_that_are_not_held_out(data: Any, path: Pat
     embedding = dk.DivergenceEmbedding(
         "hellinger", n_basis=5, bandwidth=0.2
     )  # its domain is that of the data
-    found = dk.OnePassSearch(
+    result = dk.OnePassSearch(
         pipeline(embedding, FEATURES, dk.IncrementalRidge(1e-2)), {}, 0.2, random_state=3
     )
-    held = found.fit(sets, y).held_out_
+    held = result.fit(sets, y).held_out_
     moved = dk.SampleSets.from_arrays([x + 50 * (i == held[0]) for i, x in enumerate(sets)])
-    far = clone(found).set_params(scoring=_without_the_first).fit(moved, y)
-    near = clone(found).set_params(scoring=_without_the_first).fit(sets, y)
+    far = clone(result).set_params(scoring=_without_the_first).fit(moved, y)
+    near = clone(result).set_params(scoring=_without_the_first).fit(sets, y)
     assert far.best_score_ == pytest.approx(near.best_score_, abs=1e-6)
 
 
@@ -155,11 +157,11 @@ def test_a_store_memory_and_a_cluster_give_the_same_bits(data: Any, path: Path) 
     on_store = search(grid=grid).fit(store, y)
     with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None):
         on_cluster = search(grid=grid).fit(store, y)
-    for found in (on_store, on_cluster):
+    for result in (on_store, on_cluster):
         np.testing.assert_array_equal(
-            found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
+            result.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
         )
-        np.testing.assert_array_equal(found.predict(sets), expected.predict(sets))
+        np.testing.assert_array_equal(result.predict(sets), expected.predict(sets))
 
 
 def test_points_are_read_once_a_pass(path: Path, data: Any, monkeypatch: Any) -> None:
@@ -192,23 +194,23 @@ def test_large_sets_are_not_held_by_the_hundred(tmp_path: Path, monkeypatch: Any
 
 def test_results_have_the_form_of_grid_search(data: Any) -> None:
     sets, y = data
-    found = search().fit(sets, y)
-    grid = GridSearchCV(found.estimator, GRID, cv=2).fit(sets[:60], y[:60])
+    result = search().fit(sets, y)
+    grid = GridSearchCV(result.estimator, GRID, cv=2).fit(sets[:60], y[:60])
     shared = {
         k
         for k in grid.cv_results_
         if not k.startswith(("mean_fit", "std_fit", "mean_score", "std_score", "split1"))
     }
-    assert shared == set(found.cv_results_)
-    assert found.cv_results_["params"] == grid.cv_results_["params"]
-    scores = found.cv_results_["mean_test_score"]
-    assert found.best_index_ == np.argmax(scores)
-    assert found.cv_results_["rank_test_score"][found.best_index_] == 1
-    assert found.best_score_ == scores.max()
-    assert found.best_params_ == found.cv_results_["params"][found.best_index_]
-    refitted = clone(found.estimator).set_params(**found.best_params_).fit(sets, y)
-    np.testing.assert_array_equal(found.predict(sets), refitted.predict(sets))
-    assert found.score(sets, y) == refitted.score(sets, y)
+    assert shared == set(result.cv_results_)
+    assert result.cv_results_["params"] == grid.cv_results_["params"]
+    scores = result.cv_results_["mean_test_score"]
+    assert result.best_index_ == np.argmax(scores)
+    assert result.cv_results_["rank_test_score"][result.best_index_] == 1
+    assert result.best_score_ == scores.max()
+    assert result.best_params_ == result.cv_results_["params"][result.best_index_]
+    refitted = clone(result.estimator).set_params(**result.best_params_).fit(sets, y)
+    np.testing.assert_array_equal(result.predict(sets), refitted.predict(sets))
+    assert result.score(sets, y) == refitted.score(sets, y)
 
 
 def test_candidates_of_several_grids_losses_epochs_and_classes(data: Any) -> None:
@@ -222,14 +224,14 @@ def test_candidates_of_several_grids_losses_epochs_and_classes(data: Any) -> Non
         {"incrementalsgdclassifier": [dk.IncrementalRidgeClassifier(alphas=1e-3)]},
         {"randomfourierfeatures": ["passthrough"]},
     ]
-    found = search(dk.IncrementalSGDClassifier(random_state=0), grid).fit(sets, classes)
-    scores = found.cv_results_["mean_test_score"]
+    result = search(dk.IncrementalSGDClassifier(random_state=0), grid).fit(sets, classes)
+    scores = result.cv_results_["mean_test_score"]
     assert len(scores) == 6
     assert (scores > 0.6).all()
     assert scores[1] > scores[0]  # six epochs after one
-    assert found.cv_results_["param_randomfourierfeatures"].mask.tolist() == [True] * 5 + [False]
-    assert sorted(found.classes_) == ["middle", "narrow", "wide"]
-    assert accuracy_score(classes, found.predict(sets)) > 0.8
+    assert result.cv_results_["param_randomfourierfeatures"].mask.tolist() == [True] * 5 + [False]
+    assert sorted(result.classes_) == ["middle", "narrow", "wide"]
+    assert accuracy_score(classes, result.predict(sets)) > 0.8
 
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "neg_log_loss", "balanced_accuracy"])
@@ -237,14 +239,14 @@ def test_scorers_of_scikit_learn(data: Any, scoring: str) -> None:
     sets, y = data
     c = (y > 1.5).astype(int)
     learner = dk.IncrementalSGDClassifier(random_state=3, validation_fraction=0.2)
-    found = search(learner, {"randomfourierfeatures__sigma": [0.4]}, scoring=scoring, refit=False).fit(
+    result = search(learner, {"randomfourierfeatures__sigma": [0.4]}, scoring=scoring, refit=False).fit(
         sets, c
     )
     model = pipeline(EMBEDDING, FEATURES, learner).set_params(randomfourierfeatures__sigma=0.4)
     Z = model[:-1].fit(sets).transform(sets)
     alone = model[-1].fit(da.from_array(Z, chunks=(128, -1)), c)
-    held = found.held_out_
-    assert found.best_score_ == pytest.approx(found.scorer_(alone, Z[held], c[held]), abs=1e-6)
+    held = result.held_out_
+    assert result.best_score_ == pytest.approx(result.scorer_(alone, Z[held], c[held]), abs=1e-6)
 
 
 @pytest.mark.parametrize("lazy", [False, True])
@@ -253,27 +255,27 @@ def test_features_instead_of_sets(data: Any, lazy: bool) -> None:
     A = clone(EMBEDDING).fit_transform(sets)
     grid = {k: v for k, v in GRID.items() if "divergence" not in k}
     on_rows = dk.OnePassSearch(pipeline(FEATURES, SGD), grid, 0.2, random_state=3, refit=False)
-    found = on_rows.fit(da.from_array(A, chunks=(128, -1)) if lazy else A, y).cv_results_["mean_test_score"]
+    result = on_rows.fit(da.from_array(A, chunks=(128, -1)) if lazy else A, y).cv_results_["mean_test_score"]
     expected = search(grid=grid, refit=False).fit(sets, y).cv_results_["mean_test_score"]
     np.testing.assert_allclose(
-        found, expected, rtol=1e-6
+        result, expected, rtol=1e-6
     )  # held-out rows are multiplied in blocks of their own
 
 
 def test_a_learner_without_features_of_its_own(data: Any) -> None:
     sets, y = data
     A = clone(EMBEDDING).fit_transform(sets)
-    found = dk.OnePassSearch(dk.IncrementalRidge(), {"alphas": [1e-3, 1e3]}, 0.2, random_state=0).fit(A, y)
-    assert found.best_params_ == {"alphas": 1e-3}
+    result = dk.OnePassSearch(dk.IncrementalRidge(), {"alphas": [1e-3, 1e3]}, 0.2, random_state=0).fit(A, y)
+    assert result.best_params_ == {"alphas": 1e-3}
 
 
 def test_a_candidate_that_runs_away_scores_nan(data: Any) -> None:
     sets, y = data
     grid = {"incrementalsgdregressor__eta0": [0.5, 50.0]}
     with pytest.warns(UserWarning, match="1 of 2 candidates diverged and score NaN: 1"):
-        found = search(grid=grid).fit(sets, y)
-    assert np.isnan(found.cv_results_["mean_test_score"]).tolist() == [False, True]
-    assert found.best_index_ == 0
+        result = search(grid=grid).fit(sets, y)
+    assert np.isnan(result.cv_results_["mean_test_score"]).tolist() == [False, True]
+    assert result.best_index_ == 0
     with pytest.raises(ValueError, match="No candidate has a score"):
         search(grid={"incrementalsgdregressor__eta0": [50.0]}).fit(sets, y)
 
@@ -290,12 +292,12 @@ def test_bad_sets_are_named_or_left_out(tmp_path: Path) -> None:
         divergenceembedding__on_error="skip", incrementalsgdregressor__on_error="skip"
     )
     with pytest.warns(UserWarning, match="left out of fit") as caught:
-        found = skipping.fit(store, y)
-    trained = np.setdiff1d(spoilt.bad, found.held_out_).tolist()  # by their positions among all sets
+        result = skipping.fit(store, y)
+    trained = np.setdiff1d(spoilt.bad, result.held_out_).tolist()  # by their positions among all sets
     assert {str(w.message) for w in caught} == {
         f"{len(trained)} invalid set(s) left out of fit: {', '.join(map(str, trained))}"
     }
-    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+    assert np.isfinite(result.cv_results_["mean_test_score"]).all()
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_lanes_are_part_of_the_answer_and_cost_little() -> None:
 def test_lanes_of_large_blocks_meet_as_often_by_rows(monkeypatch: Any) -> None:
     met = list[int]()
     monkeypatch.setattr(
-        "dkdist.linear.epochs.average_replicas", lambda *given: met.append(1) or average_replicas(*given)
+        "dkdist.linear.epochs.average_replicas", lambda *value: met.append(1) or average_replicas(*value)
     )
     for n, rows, meetings in ((2**17, 2**11, 8), (2**20, 2**15, 8), (2**21, 2**16, 16)):
         y = np.arange(n) % 2  # the last: an eighth of an epoch is two blocks a lane, 131,072 rows
@@ -260,18 +260,18 @@ def test_a_run_killed_anywhere_ends_with_the_same_bits(
     model = IncrementalSGDClassifier(
         n_epochs=3, n_lanes=n_lanes, validation_fraction=0.1, random_state=random_state
     )
-    save, rng, left, kills = Checkpoint.save, np.random.default_rng(n_lanes), [0], 0
+    save, rng, remaining, kills = Checkpoint.save, np.random.default_rng(n_lanes), [0], 0
 
     def save_and_die(self: Checkpoint, *state: Any) -> None:
         save(self, *state)
-        left[0] -= 1
-        if left[0] == 0:
+        remaining[0] -= 1
+        if remaining[0] == 0:
             raise Killed
 
     monkeypatch.setattr(Checkpoint, "save", save_and_die)
     interrupted = clone(model).set_params(checkpoint=tmp_path / "ck")
     while True:
-        left[0] = int(rng.integers(1, 4))
+        remaining[0] = int(rng.integers(1, 4))
         try:
             interrupted.fit(lazy, c)
             break
@@ -282,24 +282,24 @@ def test_a_run_killed_anywhere_ends_with_the_same_bits(
     if random_state is None:  # the same draw as the one that the checkpoint keeps
         seed = interrupted._stream[0]
         monkeypatch.setattr("dkdist.linear.sgd_runs.draw_seed", lambda _: seed)
-    left[0] = 10**9
+    remaining[0] = 10**9
     assert model_bits(uninterrupted.fit(lazy, c)) == model_bits(interrupted)
 
 
 def test_a_finished_run_is_not_run_again_and_another_is_refused(tmp_path: Path) -> None:
     X, _, c = small()
-    made: list[int] = []
+    output: list[int] = []
 
     def count(block: Any) -> Any:
-        made.append(len(block))
+        output.append(len(block))
         return block
 
     lazy = da.map_blocks(count, da.from_array(X, chunks=(100, -1)), name="counted", meta=X[:0], dtype="f4")
     model = IncrementalSGDClassifier(checkpoint=tmp_path, random_state=0, n_epochs=2, cache=False)
     first = model_bits(model.fit(lazy, c))
-    assert len(made) == 2 * 7 + 1  # one block to find the step
+    assert len(output) == 2 * 7 + 1  # one block to find the step
     assert model_bits(clone(model).fit(lazy, c)) == first
-    assert len(made) == 15
+    assert len(output) == 15
     other = X.copy()
     other[0, 0] += 1
     for changed, data, targets, name in (

@@ -25,9 +25,9 @@ def test_rows_are_differences_in_float64_rounded_once(d, counted):
 
 
 def test_zeros_keep_their_signs_and_small_numbers_their_bits():
-    given = np.array([-0.0, 0.0, 1e-310, -1e-42, 3e-39, 1 + 2.0**-24, 1 + 3 * 2.0**-24])
-    for columns in ([given], [given, given[::-1].copy()]):
-        out = np.empty((len(given), len(columns)), np.float32)
+    value = np.array([-0.0, 0.0, 1e-310, -1e-42, 3e-39, 1 + 2.0**-24, 1 + 3 * 2.0**-24])
+    for columns in ([value], [value, value[::-1].copy()]):
+        out = np.empty((len(value), len(columns)), np.float32)
         assert fill_rows(columns, np.zeros(len(columns)), out)
         expected = np.stack(columns, axis=1).astype(np.float32)
         np.testing.assert_array_equal(out.view(np.uint32), expected.view(np.uint32))

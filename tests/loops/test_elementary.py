@@ -66,8 +66,8 @@ def _sincospi(v, sine, cosine):
         sine[i], cosine[i] = elementary.sincospi(v[i])
 
 
-def units_in_the_last_place(found, exact):
-    return np.abs(found - exact) / np.spacing(np.abs(exact).astype(np.float32)).astype(np.float64)
+def units_in_the_last_place(result, exact):
+    return np.abs(result - exact) / np.spacing(np.abs(exact).astype(np.float32)).astype(np.float64)
 
 
 @pytest.fixture

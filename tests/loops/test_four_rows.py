@@ -35,23 +35,23 @@ def test_each_product_is_there_and_as_exact_as_a_sum_of_that_length(n: int, dtyp
     *x, v = rows.astype(np.float64)
     pairs = [(one, v) for one in x] + list(combinations(x, 2))
     bound = [(n + 1) * np.finfo(dtype).eps * float(np.abs(a) @ np.abs(b)) for a, b in pairs]
-    found = _all(*rows)
-    assert (np.abs(np.array(found) - [a @ b for a, b in pairs]) <= bound).all()
-    assert found[:4] == _with_another(*rows)
+    result = _all(*rows)
+    assert (np.abs(np.array(result) - [a @ b for a, b in pairs]) <= bound).all()
+    assert result[:4] == _with_another(*rows)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_the_bits_are_the_same_wherever_rows_lie(dtype: str) -> None:
     n = 77
-    found = {_all(*np.ascontiguousarray(rows_of(n, dtype, after))) for after in range(5)}
-    assert {_all(*rows_of(n, dtype, after)) for after in range(5)} == found
-    assert len(found) == 1
+    result = {_all(*np.ascontiguousarray(rows_of(n, dtype, after))) for after in range(5)}
+    assert {_all(*rows_of(n, dtype, after)) for after in range(5)} == result
+    assert len(result) == 1
 
 
 def test_what_is_no_number_stays_so() -> None:
     rows = rows_of(40, "f4")
     rows[1, 3], rows[2, 39] = np.nan, np.inf
-    found = np.array(_all(*rows))
-    assert np.isnan(found[[1, 4, 7, 8]]).all()  # of the row with NaN
-    assert not np.isfinite(found[[2, 5, 9]]).any()  # of that with infinity
-    assert np.isfinite(found[[0, 3, 6]]).all()
+    result = np.array(_all(*rows))
+    assert np.isnan(result[[1, 4, 7, 8]]).all()  # of the row with NaN
+    assert not np.isfinite(result[[2, 5, 9]]).any()  # of that with infinity
+    assert np.isfinite(result[[0, 3, 6]]).all()

@@ -55,12 +55,12 @@ def test_rows_of_any_size_and_rows_that_are_not_finite():
     sizes = np.geomspace(1e-38, 1e34, 40).astype(np.float32)[:, None]
     A *= sizes
     A[3], A[7, 2], A[9, 1] = 0, np.nan, np.inf
-    found = product(IntegerFactor(B), A, 30)
-    assert np.isnan(found[[7, 9]]).all()
+    result = product(IntegerFactor(B), A, 30)
+    assert np.isnan(result[[7, 9]]).all()
     good = np.setdiff1d(np.arange(40), [7, 9])
     exact = A[good].astype(np.float64) @ B
-    np.testing.assert_allclose(found[good] / sizes[good], exact / sizes[good], atol=1e-4)
-    assert (found[3] == 0).all()
+    np.testing.assert_allclose(result[good] / sizes[good], exact / sizes[good], atol=1e-4)
+    assert (result[3] == 0).all()
 
 
 def test_a_blas_is_tried_once_for_each_shape():

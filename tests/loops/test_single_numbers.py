@@ -24,10 +24,10 @@ def _beside_a_constant(a, out):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def _bits_and_back(x, whole, back):  # type: ignore[no-untyped-def]
+def _bits_and_back(x, whole, restored):  # type: ignore[no-untyped-def]
     for i in range(len(x)):
         whole[i] = float_bits(x[i])
-        back[i] = bits_to_float(whole[i])
+        restored[i] = bits_to_float(whole[i])
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.int32])
@@ -48,10 +48,10 @@ def test_beside_constants() -> None:
 
 def test_bits_are_those_of_a_view() -> None:
     x = np.array([*NUMBERS, -0.0, np.inf, 1e-42], np.float32)
-    whole, back = np.empty(len(x), np.int32), np.empty(len(x), np.float32)
-    _bits_and_back(x, whole, back)
+    whole, restored = np.empty(len(x), np.int32), np.empty(len(x), np.float32)
+    _bits_and_back(x, whole, restored)
     assert (whole == x.view(np.int32)).all()
-    assert back.tobytes() == x.tobytes()
+    assert restored.tobytes() == x.tobytes()
 
 
 @pytest.mark.parametrize("early", [True, False])

@@ -10,11 +10,11 @@ from dkdist._numba.compilation import jit
 
 @jit()
 def _add_to_rows(x):  # type: ignore[no-untyped-def]
-    given = borrowed(x)
-    for i in range(len(given)):
-        row = given[i, 1:]
+    value = borrowed(x)
+    for i in range(len(value)):
+        row = value[i, 1:]
         row += i
-    return given[0].sum()
+    return value[0].sum()
 
 
 def test_parts_of_it_are_parts_of_the_array_and_nobody_loses_it():

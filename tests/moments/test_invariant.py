@@ -49,11 +49,11 @@ def test_rows_are_the_mean_over_the_group(symmetries: str, embedding: Any) -> No
     assert model.n_symmetries_ == len(elements)
     A = [model.embedding_.transform(under(sets, *element)) for element in elements]
     expected = np.mean([model.features_.transform(rows).astype(np.float64) for rows in A], axis=0)
-    found = model.transform(sets)
-    np.testing.assert_allclose(found, expected, atol=2e-4 * np.abs(expected).max())
+    result = model.transform(sets)
+    np.testing.assert_allclose(result, expected, atol=2e-4 * np.abs(expected).max())
     for element in elements:
-        np.testing.assert_allclose(model.transform(under(sets, *element)), found, atol=2e-4)
-    assert np.abs(FEATURES.fit(A[0]).transform(A[0]) - found).max() > 0.01  # it does something
+        np.testing.assert_allclose(model.transform(under(sets, *element)), result, atol=2e-4)
+    assert np.abs(FEATURES.fit(A[0]).transform(A[0]) - result).max() > 0.01  # it does something
 
 
 def test_axes_that_take_no_part_stay() -> None:
@@ -180,16 +180,16 @@ def test_the_row_of_an_image_is_the_row_in_another_order(d: int, divergence: str
     """Of midpoints, which are images of each other; the oracle embeds the points that were moved."""
     rng, domain = np.random.default_rng(0), ([-1.0] * d, [2.0] * d)
     sets = dk.SampleSets.from_arrays([rng.uniform(-1, 2, (30, d)).astype(np.float32) for _ in range(4)])
-    made = dk.DivergenceEmbedding(divergence, domain=domain, bandwidth=[[0.1] * d, [0.2] * d], n_basis=7).fit(
-        sets
-    )
-    low, high = made.spec_.domain.arrays
-    rows = made.transform(sets)
+    output = dk.DivergenceEmbedding(
+        divergence, domain=domain, bandwidth=[[0.1] * d, [0.2] * d], n_basis=7
+    ).fit(sets)
+    low, high = output.spec_.domain.arrays
+    rows = output.transform(sets)
     for element in axis_group("all", d, list(range(d))):
         image = dk.SampleSets(apply_symmetry(sets.points, element, low, high), sets.offsets)
-        columns = made.spec_.permuted_columns(element)
+        columns = output.spec_.permuted_columns(element)
         # float32 points near a wall are moved by a rounding error, and densities by that over the bandwidth
-        np.testing.assert_allclose(rows[:, columns], made.transform(image), atol=1e-4)
+        np.testing.assert_allclose(rows[:, columns], output.transform(image), atol=1e-4)
 
 
 def test_rows_that_are_no_order_of_each_other_say_so() -> None:

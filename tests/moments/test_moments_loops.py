@@ -18,10 +18,10 @@ def test_moments_are_those_of_numpy(d, weighted, offset):
     x = (offset + 3 * rng.normal(size=(offsets[-1], d)) @ mix).astype(np.float32)
     weights = rng.random(len(x)).astype(np.float32) if weighted else None
     centre, scale = np.full(d, offset + 1.0), rng.uniform(1, 3, d)
-    found = moments(x, offsets, weights, centre, scale, 2)
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(moments(x, offsets, weights, centre, scale, 1), found[:, :d])
-    for i, row in enumerate(found):
+    result = moments(x, offsets, weights, centre, scale, 2)
+    assert result.dtype == np.float32
+    np.testing.assert_array_equal(moments(x, offsets, weights, centre, scale, 1), result[:, :d])
+    for i, row in enumerate(result):
         part = slice(offsets[i], offsets[i + 1])
         y = (x[part].astype(np.float64) - centre) / scale
         w = weights[part].astype(np.float64) if weighted else np.ones(len(y))

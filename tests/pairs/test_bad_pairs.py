@@ -133,13 +133,13 @@ def test_a_damaged_set_is_named(tmp_path: Any) -> None:
 def test_the_plan_and_the_refusal(capsys: Any) -> None:
     sets = collection()
     dk.divergence_matrix(sets, "kullback-leibler", estimator="knn", verbose=True)
-    told = capsys.readouterr().err
+    message = capsys.readouterr().err
     assert (
         "divergence matrix: 78 pairs of sets, a matrix of 13 x 13 float64 (1.32 kiB), peak memory about"
-        in told
+        in message
     )
-    assert "from a sample of pairs" in told
-    assert "28 blocks in" in told  # seven a side
+    assert "from a sample of pairs" in message
+    assert "28 blocks in" in message  # seven a side
     dk.divergence_matrix(sets[:2], other=sets, verbose=True)
     assert "26 pairs of sets, a matrix of 2 x 13" in capsys.readouterr().err
     dk.divergence_matrix(sets[:1], verbose=True)

@@ -137,28 +137,28 @@ def test_plugin_integrates_reflected_densities(d: int) -> None:
     grid = (np.arange(q) + 0.5) / q
     nodes = np.stack(np.meshgrid(*[grid] * d, indexing="ij"), -1).reshape(-1, d)
     p = [reflected_density(x, [h] * d, nodes) for x in sets]
-    given: Any = {"estimator": dk.PluginDivergence(bandwidth=h, domain="unit")}
+    options: Any = {"estimator": dk.PluginDivergence(bandwidth=h, domain="unit")}
     for name, kappa in KAPPAS.items():
         truth = np.array([[kappa(a, b).mean() for b in p] for a in p])
-        np.testing.assert_allclose(dk.divergence_matrix(sets, name, **given), truth, rtol=4e-3, atol=2e-4)
+        np.testing.assert_allclose(dk.divergence_matrix(sets, name, **options), truth, rtol=4e-3, atol=2e-4)
     renyi = [[np.log(np.mean(a**1.5 * b**-0.5)) / 0.5 for b in p] for a in p]
-    found = dk.divergence_matrix(sets, "renyi", alpha=1.5, **given)
-    np.testing.assert_allclose(found, renyi, rtol=4e-3, atol=2e-4)
+    result = dk.divergence_matrix(sets, "renyi", alpha=1.5, **options)
+    np.testing.assert_allclose(result, renyi, rtol=4e-3, atol=2e-4)
 
 
 def test_plugin_agrees_with_the_embedding_and_adds_marginal_divergences() -> None:
     sets = collection(6)
     for structure in ("joint", "marginal"):
-        given: Any = {"structure": structure, "bandwidth": 0.15, "n_basis": 20}
-        A = dk.DivergenceEmbedding("hellinger", **given).fit_transform(sets).astype(np.float64)
+        options: Any = {"structure": structure, "bandwidth": 0.15, "n_basis": 20}
+        A = dk.DivergenceEmbedding("hellinger", **options).fit_transform(sets).astype(np.float64)
         d2 = ((A[:, None] - A[None]) ** 2).sum(-1)
-        D = dk.divergence_matrix(sets, "hellinger", estimator=dk.PluginDivergence(**given))
+        D = dk.divergence_matrix(sets, "hellinger", estimator=dk.PluginDivergence(**options))
         np.testing.assert_allclose(D, d2, rtol=1e-4, atol=1e-6)
-    given["domain"] = "unit"
-    whole = dk.divergence_matrix(sets, "renyi", estimator=dk.PluginDivergence(**given))
-    given["structure"] = "joint"
+    options["domain"] = "unit"
+    whole = dk.divergence_matrix(sets, "renyi", estimator=dk.PluginDivergence(**options))
+    options["structure"] = "joint"
     apart = [
-        dk.divergence_matrix([x[:, [j]] for x in sets], "renyi", estimator=dk.PluginDivergence(**given))
+        dk.divergence_matrix([x[:, [j]] for x in sets], "renyi", estimator=dk.PluginDivergence(**options))
         for j in (0, 1)
     ]
     np.testing.assert_allclose(whole, apart[0] + apart[1], rtol=1e-4, atol=1e-6)
@@ -172,9 +172,9 @@ def test_weights_of_plugin_are_repeated_points() -> None:
         np.repeat(x, counts[a:b], axis=0)
         for x, a, b in zip(sets, sets.offsets[:-1], sets.offsets[1:], strict=True)
     ]
-    given: Any = {"estimator": dk.PluginDivergence(bandwidth=0.1)}
+    options: Any = {"estimator": dk.PluginDivergence(bandwidth=0.1)}
     np.testing.assert_allclose(
-        dk.divergence_matrix(weighted, **given), dk.divergence_matrix(repeated, **given), atol=1e-5
+        dk.divergence_matrix(weighted, **options), dk.divergence_matrix(repeated, **options), atol=1e-5
     )
     for estimator in ("entropy", "knn"):
         with pytest.raises(
@@ -207,23 +207,23 @@ def test_halves_follow_from_the_seed_and_matched_balls_are_less_noisy() -> None:
 @pytest.mark.parametrize("d", [1, 3])
 def test_halves_of_two_sets_in_either_order(d: int) -> None:
     measure = HalfEntropyJS(k=3, seed=0, floor=False)
-    made = measure.prepare(collection(12, d), [SetPosition(i, i > 5) for i in range(12)])
-    for a, b in itertools.combinations(made, 2):
+    output = measure.prepare(collection(12, d), [SetPosition(i, i > 5) for i in range(12)])
+    for a, b in itertools.combinations(output, 2):
         assert measure.pair(a, b) == measure.pair(b, a)
 
 
 def held_out(x, y, orders, h):
     """P1's estimate, from sums of reflected Gaussians: densities of one half, mean over the other, both ways."""
     halves = [(s[o][: -(-len(s) // 2)], s[o][-(-len(s) // 2) :]) for s, o in zip((x, y), orders, strict=True)]
-    found = []
+    result = []
     for a, b in ((0, 1), (1, 0)):
         p, q = (lambda at, s=s, a=a: np.maximum(reflected_density(s[a], h, at), MIN_DENSITY) for s in halves)
         sides = [
             np.mean(np.log(own(s[b]) / ((own(s[b]) + other(s[b])) / 2)))
             for s, own, other in zip(halves, (p, q), (q, p), strict=True)
         ]
-        found.append(sum(sides) / 2)
-    return sum(found) / 2
+        result.append(sum(sides) / 2)
+    return sum(result) / 2
 
 
 @pytest.mark.parametrize("structure", ["joint", "marginal"])
@@ -231,10 +231,10 @@ def held_out(x, y, orders, h):
 def test_held_out_halves_are_the_estimate_of_the_paper(d: int, structure: str) -> None:
     sets = collection(4, d)
     h = [0.15] * d
-    given: Any = {"bandwidth": 0.15, "domain": "unit", "structure": structure, "random_state": 7}
-    found = dk.divergence_matrix(sets, estimator=dk.HeldOutDivergence(**given))
-    other_seed = dk.HeldOutDivergence(**given | {"random_state": 8})
-    assert (found != dk.divergence_matrix(sets, estimator=other_seed)).any()
+    options: Any = {"bandwidth": 0.15, "domain": "unit", "structure": structure, "random_state": 7}
+    result = dk.divergence_matrix(sets, estimator=dk.HeldOutDivergence(**options))
+    other_seed = dk.HeldOutDivergence(**options | {"random_state": 8})
+    assert (result != dk.divergence_matrix(sets, estimator=other_seed)).any()
     orders = [np.random.default_rng([7, i, False]).permutation(len(x)) for i, x in enumerate(sets)]
     for i, j in itertools.combinations(range(4), 2):
         x, y = sets[i].astype(np.float64), sets[j].astype(np.float64)
@@ -244,7 +244,7 @@ def test_held_out_halves_are_the_estimate_of_the_paper(d: int, structure: str) -
         else:
             expected = sum(held_out(x[:, [k]], y[:, [k]], pair, [0.15]) for k in range(d))
         # degrees damped below 3e-4 are left out of the series, along each axis
-        assert found[i, j] == pytest.approx(expected, abs=2e-3 * d)
+        assert result[i, j] == pytest.approx(expected, abs=2e-3 * d)
 
 
 def test_held_out_halves_come_near_the_truth_and_say_what_they_cannot() -> None:
@@ -255,8 +255,8 @@ def test_held_out_halves_come_near_the_truth_and_say_what_they_cannot() -> None:
     p, q = 12 * u * (1 - u) ** 2, 12 * u**2 * (1 - u)
     truth = KAPPAS["jensen-shannon"](p, q).mean()
     halves = dk.HeldOutDivergence(domain="unit", random_state=0)
-    found = dk.divergence_matrix([x, y], estimator=halves)[0, 1]
-    assert abs(found - truth) < 2 / np.sqrt(n)
+    result = dk.divergence_matrix([x, y], estimator=halves)[0, 1]
+    assert abs(result - truth) < 2 / np.sqrt(n)
     with pytest.raises(ValueError, match=r"at most 3 dimensions; got 4\. Use structure='marginal'"):
         dk.divergence_matrix(collection(3, 4), estimator=dk.HeldOutDivergence(structure="joint"))
     with pytest.raises(dk.SampleSetError, match=r"set 1 has 1 point.*two halves need at least 2"):
@@ -275,8 +275,8 @@ def test_under_a_client(tmp_path: Any) -> None:
     store = dk.open_sets(tmp_path / "s.zarr", block_sets=4)
     with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"):
         for choices in MATRICES[:3] + MATRICES[-1:]:
-            found = dk.divergence_matrix(store, **choices)
-            np.testing.assert_array_equal(found, dk.divergence_matrix(sets, **choices))
+            result = dk.divergence_matrix(store, **choices)
+            np.testing.assert_array_equal(result, dk.divergence_matrix(sets, **choices))
             across = dk.divergence_matrix(store[:3], other=store, **choices)
             np.testing.assert_array_equal(across, dk.divergence_matrix(sets[:3], other=sets, **choices))
 

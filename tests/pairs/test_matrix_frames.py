@@ -17,9 +17,9 @@ CALLS = {
 def test_rows_and_columns_have_ids(name, tmp_path):
     call = CALLS[name]
     for sets in (SETS, dk.write_sets(tmp_path / "s.zarr", SETS)):
-        found = call(sets, as_frame=True)
-        assert found.index.tolist() == found.columns.tolist() == list("dbca")
-        np.testing.assert_array_equal(found.to_numpy(), call(sets))
+        result = call(sets, as_frame=True)
+        assert result.index.tolist() == result.columns.tolist() == list("dbca")
+        np.testing.assert_array_equal(result.to_numpy(), call(sets))
     beside = call(SETS, list(SETS)[:2], as_frame=True)
     assert beside.shape == (4, 2)
     assert (beside.index.tolist(), beside.columns.tolist()) == (list("dbca"), [0, 1])

@@ -67,25 +67,25 @@ def test_entropy_of_a_gaussian_from_neighbours(d, k):
     rng = np.random.default_rng(1)
     factor = np.tril(np.full((d, d), 0.5)) + np.eye(d)
     truth = d / 2 * np.log(2 * np.pi * np.e) + np.log(np.abs(np.linalg.det(factor)))
-    found = [
+    result = [
         neighbour_entropy(NeighbourTree(rng.normal(size=(2000, d)) @ factor.T).own_distances(k), k, d)
         for _ in range(10)
     ]
-    assert abs(np.mean(found) - truth) < 0.02 * d
+    assert abs(np.mean(result) - truth) < 0.02 * d
 
 
 @pytest.mark.parametrize("m", [1, 4, 12])
 def test_spacings_are_unbiased_for_a_uniform_density_and_shift_with_its_scale(m):
     rng = np.random.default_rng(2)
-    found = [spacing_entropy(spacings(5 * rng.random(40), m), m) for _ in range(4000)]
-    assert abs(np.mean(found) - np.log(5)) < 5 * np.std(found) / np.sqrt(len(found))
-    assert np.std(found) / np.sqrt(len(found)) < 0.004
+    result = [spacing_entropy(spacings(5 * rng.random(40), m), m) for _ in range(4000)]
+    assert abs(np.mean(result) - np.log(5)) < 5 * np.std(result) / np.sqrt(len(result))
+    assert np.std(result) / np.sqrt(len(result)) < 0.004
 
 
 def test_entropy_of_a_gaussian_from_spacings():
     rng = np.random.default_rng(3)
-    found = [spacing_entropy(spacings(3 * rng.normal(size=2000), 4), 4) for _ in range(10)]
-    assert abs(np.mean(found) - np.log(3 * np.sqrt(2 * np.pi * np.e))) < 0.02
+    result = [spacing_entropy(spacings(3 * rng.normal(size=2000), 4), 4) for _ in range(10)]
+    assert abs(np.mean(result) - np.log(3 * np.sqrt(2 * np.pi * np.e))) < 0.02
 
 
 @pytest.mark.parametrize(
@@ -93,26 +93,26 @@ def test_entropy_of_a_gaussian_from_spacings():
 )
 def test_jensen_shannon_of_gaussians(n, m, mu, s):
     rng = np.random.default_rng(4)
-    found = [
+    result = [
         knn_jensen_shannon(
             NeighbourTree(rng.normal(0, 1, (n, 1))), NeighbourTree(rng.normal(mu, s, (m, 1))), 4
         )
         for _ in range(30)
     ]
-    assert abs(np.mean(found) - gaussian_js(mu, s)) < 4 * np.std(found) / np.sqrt(30) + 0.003
+    assert abs(np.mean(result) - gaussian_js(mu, s)) < 4 * np.std(result) / np.sqrt(30) + 0.003
 
 
 def test_the_error_of_jensen_shannon_falls_with_the_number_of_points():
     rng = np.random.default_rng(5)
     errors = []
     for n in (50, 400, 3200):
-        found = [
+        result = [
             knn_jensen_shannon(
                 NeighbourTree(rng.normal(0, 1, (n, 1))), NeighbourTree(rng.normal(1, 1, (n, 1))), 4
             )
             for _ in range(20)
         ]
-        errors.append(np.sqrt(np.mean((np.array(found) - gaussian_js(1, 1)) ** 2)))
+        errors.append(np.sqrt(np.mean((np.array(result) - gaussian_js(1, 1)) ** 2)))
     assert errors[0] > 2 * errors[1] > 4 * errors[2]
 
 
@@ -128,8 +128,8 @@ def test_jensen_shannon_is_the_sum_of_its_entropies():
     mixture = (
         np.log(2 * 1.0) + digamma(70) + log_ball + np.mean(2 * np.log(np.concatenate(own)) - digamma(in_ball))
     )
-    found = knn_jensen_shannon(NeighbourTree(x), NeighbourTree(y), k)
-    np.testing.assert_allclose(found, mixture - np.mean(single), rtol=1e-10)
+    result = knn_jensen_shannon(NeighbourTree(x), NeighbourTree(y), k)
+    np.testing.assert_allclose(result, mixture - np.mean(single), rtol=1e-10)
 
 
 def test_jensen_shannon_is_the_information_on_where_a_point_is_from():
@@ -137,10 +137,10 @@ def test_jensen_shannon_is_the_information_on_where_a_point_is_from():
     rng = np.random.default_rng(11)
     n, k = 300, 4
     x, y = rng.normal(0, 1, (n, 1)), rng.normal(1.5, 1, (n, 1))
-    found = mutual_info_classif(
+    result = mutual_info_classif(
         np.concatenate([x, y]), np.repeat([0, 1], n), discrete_features=False, n_neighbors=k, random_state=0
     )
-    expected = found[0] - (digamma(2 * n) - digamma(n) - np.log(2))
+    expected = result[0] - (digamma(2 * n) - digamma(n) - np.log(2))
     np.testing.assert_allclose(knn_jensen_shannon(NeighbourTree(x), NeighbourTree(y), k), expected, rtol=1e-6)
 
 
@@ -148,12 +148,12 @@ def test_jensen_shannon_between_its_limits():
     rng = np.random.default_rng(7)
     x = rng.random((100, 2))
     assert knn_jensen_shannon(NeighbourTree(x), NeighbourTree(x + 10), 4) == np.log(2)
-    found = [
+    result = [
         knn_jensen_shannon(NeighbourTree(rng.random((200, 2))), NeighbourTree(rng.random((200, 2))), 4)
         for _ in range(40)
     ]
-    assert abs(np.mean(found)) < 0.01
-    assert min(found) < 0  # unbiased, hence not cut at zero
+    assert abs(np.mean(result)) < 0.01
+    assert min(result) < 0  # unbiased, hence not cut at zero
 
 
 def test_jensen_shannon_of_atoms():
@@ -163,46 +163,46 @@ def test_jensen_shannon_of_atoms():
     truth = (p @ np.log(2 * p / (p + q)) + q @ np.log(2 * q / (p + q))) / 2
     assert abs(knn_jensen_shannon(NeighbourTree(x), NeighbourTree(y), 4) - truth) < 0.003
     rng = np.random.default_rng(12)
-    found = [
+    result = [
         knn_jensen_shannon(
             NeighbourTree(rng.integers(0, 4, (60, 1))), NeighbourTree(rng.integers(0, 4, (60, 1))), 4
         )
         for _ in range(200)
     ]
-    assert abs(np.mean(found)) < 0.008  # equal shares
+    assert abs(np.mean(result)) < 0.008  # equal shares
 
 
 @pytest.mark.parametrize(("d", "mu", "s", "n", "m"), [(1, 0.5, 1.0, 1000, 1000), (2, 1.0, 1.5, 1500, 900)])
 def test_kullback_leibler_and_renyi_of_gaussians(d, mu, s, n, m):
     rng = np.random.default_rng(8)
     orders = (0.5, 0.8, 1.5)
-    found = []
+    result = []
     for _ in range(15):
         p, q = NeighbourTree(rng.normal(0, 1, (n, d))), NeighbourTree(rng.normal(mu, s, (m, d)))
         ratio = log_ratios(p, q, 4)
-        found.append([ratios.kullback_leibler(ratio), *(ratios.renyi(ratio, a, 4) for a in orders)])
+        result.append([ratios.kullback_leibler(ratio), *(ratios.renyi(ratio, a, 4) for a in orders)])
     truth = np.array([gaussian_kl(mu, s, d), *(gaussian_renyi(mu, s, d, a) for a in orders)])
-    np.testing.assert_allclose(np.mean(found, axis=0), truth, atol=0.05 * d)
+    np.testing.assert_allclose(np.mean(result, axis=0), truth, atol=0.05 * d)
 
 
 def test_moments_of_equal_densities_need_their_correction():
     """int p^a p^(1-a) = 1; without B the mean of the moments is another number."""
     rng = np.random.default_rng(9)
     for a in (0.3, 0.5, 1.7):
-        found = [
+        result = [
             ratios.log_alpha_integral(
                 log_ratios(NeighbourTree(rng.random((500, 2))), NeighbourTree(rng.random((500, 2))), 3), a, 3
             )
             for _ in range(20)
         ]
         b = gamma(3) ** 2 / (gamma(4 - a) * gamma(2 + a))
-        assert abs(np.mean(found)) < 0.03
-        assert abs(np.mean(found) - np.log(b)) > 0.02 or abs(np.log(b)) < 0.03
+        assert abs(np.mean(result)) < 0.03
+        assert abs(np.mean(result) - np.log(b)) > 0.02 or abs(np.log(b)) < 0.03
 
 
 def test_hellinger_of_gaussians():
     rng = np.random.default_rng(10)
-    found = [
+    result = [
         ratios.hellinger(
             log_ratios(
                 NeighbourTree(rng.normal(0, 1, (1000, 1))), NeighbourTree(rng.normal(1, 1, (1000, 1))), 4
@@ -211,4 +211,4 @@ def test_hellinger_of_gaussians():
         )
         for _ in range(15)
     ]
-    assert abs(np.mean(found) - (1 - np.exp(-1 / 8))) < 0.015
+    assert abs(np.mean(result) - (1 - np.exp(-1 / 8))) < 0.015

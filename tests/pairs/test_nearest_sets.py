@@ -55,17 +55,17 @@ def test_lazy_features_give_the_same():
     X = RNG.standard_normal((1000, 16)).astype(np.float32)
     distances, indices = dk.NearestSets(5).fit(X).kneighbors(X[:50])
     lazy = dk.NearestSets(5).fit(da.from_array(X, chunks=(130, 16)))
-    found = lazy.kneighbors(X[:50])
-    np.testing.assert_array_equal(found[1], indices)
-    np.testing.assert_array_equal(found[0], distances)
+    result = lazy.kneighbors(X[:50])
+    np.testing.assert_array_equal(result[1], indices)
+    np.testing.assert_array_equal(result[0], distances)
     np.testing.assert_array_equal(indices[:, 0], np.arange(50))
 
 
 def test_blocks_shorter_than_the_number_of_neighbours():
     X = RNG.standard_normal((40, 4)).astype(np.float32)
     whole = dk.NearestSets(12).fit(X).kneighbors(X[:5])
-    found = dk.NearestSets(12).fit(da.from_array(X, chunks=(7, 4))).kneighbors(X[:5])
-    np.testing.assert_array_equal(found[1], whole[1])
+    result = dk.NearestSets(12).fit(da.from_array(X, chunks=(7, 4))).kneighbors(X[:5])
+    np.testing.assert_array_equal(result[1], whole[1])
 
 
 def test_rows_are_not_their_own_neighbours():
@@ -112,10 +112,10 @@ def test_most_neighbours_are_found_among_few_rows():
     model = dk.NearestSets(10, engine="approximate", random_state=0).fit(X)
     truth = dk.NearestSets(10).fit(X).kneighbors(queries)
     distances, indices = model.kneighbors(queries)
-    found = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(indices, truth[1], strict=True)])
+    result = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(indices, truth[1], strict=True)])
     share, error = model.recall_
     # what was tried is within its error of what other queries find: 256 rows and 100 queries, each some .1 apart
-    assert abs(found - share) < 5 * np.hypot(error, error * np.sqrt(256 / 100))
+    assert abs(result - share) < 5 * np.hypot(error, error * np.sqrt(256 / 100))
     assert share - error >= 0.95
     assert model._index.n_probe < model._index.index.nlist / 4
     apart = np.linalg.norm(queries[:, None] - X[indices], axis=2)
@@ -135,13 +135,13 @@ def test_all_neighbours_where_all_are_asked_for():
 
 def test_lazy_rows_are_put_into_the_same_cells():
     X = groups(5000, 6)
-    found = [
+    result = [
         dk.NearestSets(5, engine="approximate", random_state=2).fit(rows).kneighbors(X[:300])
         for rows in (X, da.from_array(X, chunks=(70, 3)), X)
     ]
-    for other in found[1:]:
-        np.testing.assert_array_equal(other[1], found[0][1])
-        np.testing.assert_array_equal(other[0], found[0][0])
+    for other in result[1:]:
+        np.testing.assert_array_equal(other[1], result[0][1])
+        np.testing.assert_array_equal(other[0], result[0][0])
 
 
 @pytest.mark.parametrize(("n", "k"), [(2, 1), (30, 29), (400, 399)])
@@ -187,10 +187,10 @@ def test_what_is_refused():
 def test_a_model_file_keeps_it(tmp_path):
     X = RNG.standard_normal((30, 3)).astype(np.float32)
     dk.save_model(dk.NearestSets(3).fit(X), tmp_path / "m.npz")
-    found, expected = (
+    result, expected = (
         m.kneighbors(X[:4])[1] for m in (dk.load_model(tmp_path / "m.npz"), dk.NearestSets(3).fit(X))
     )
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(result, expected)
 
 
 def test_cells_are_pickled_and_no_model_file_keeps_them(tmp_path):

@@ -26,11 +26,11 @@ def indefinite(n=30, seed=0):
 )
 def test_eigenvalues_and_eigenvectors(method, repair):
     gram, values, q = indefinite()
-    made = dk.project_psd(gram, method=method)
-    assert made.dtype == np.float64
-    np.testing.assert_array_equal(made, made.T)
-    np.testing.assert_allclose(made, q * repair(values) @ q.T, atol=1e-13)
-    assert np.linalg.eigvalsh(made).min() > -1e-13
+    output = dk.project_psd(gram, method=method)
+    assert output.dtype == np.float64
+    np.testing.assert_array_equal(output, output.T)
+    np.testing.assert_allclose(output, q * repair(values) @ q.T, atol=1e-13)
+    assert np.linalg.eigvalsh(output).min() > -1e-13
 
 
 @pytest.mark.parametrize("method", ["clip", "flip", "shift"])

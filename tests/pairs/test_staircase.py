@@ -17,12 +17,12 @@ sizes = st.integers(1, 1500)
 
 
 def times(shape, steps):
-    made = np.zeros(shape, np.int64)
+    output = np.zeros(shape, np.int64)
     for step in steps:
         assert 0 <= step.row_start < step.row_stop <= shape[0]
         assert 0 <= step.col_start < step.col_stop <= shape[1]
-        made[step.row_start : step.row_stop, step.col_start : step.col_stop] += 1
-    return made
+        output[step.row_start : step.row_stop, step.col_start : step.col_stop] += 1
+    return output
 
 
 @given(sizes, grains, st.integers(1, 9))
@@ -56,14 +56,14 @@ def test_little_is_made_beside_what_is_needed(n, cost_model):
         for step in tile_matrix(n, None, cost_model, True, 8).ranges
         for part in split_at_diagonal(step, cost_model)
     ]
-    made = sum(
+    output = sum(
         (s.row_stop - s.row_start)
         * -(-(s.col_stop - s.col_start) // cost_model.group_size)
         * cost_model.group_size
         for s in steps
     )
     beside = max(cost_model.group_size, 3 * cost_model.prepare_cost, 24)
-    assert made <= n * (n + 1) / 2 + n * (beside + cost_model.group_size) / 2
+    assert output <= n * (n + 1) / 2 + n * (beside + cost_model.group_size) / 2
 
 
 def test_tasks_are_neither_larger_nor_more_than_asked_for():
@@ -85,8 +85,8 @@ def test_no_bit_of_a_pair_depends_on_how_many_there_are(distance):
     many = dk.distance_matrix(sets, distance=distance, random_state=0)
     np.testing.assert_array_equal(many, many.T)
     for part in (slice(0, 3), slice(7, 90), slice(150, 300)):
-        found = dk.distance_matrix(sets[part], distance=distance, random_state=0)
-        np.testing.assert_array_equal(found, many[part, part])
+        result = dk.distance_matrix(sets[part], distance=distance, random_state=0)
+        np.testing.assert_array_equal(result, many[part, part])
     beside = dk.distance_matrix(sets[:70], sets[70:], distance=distance, random_state=0)
     np.testing.assert_array_equal(beside, many[:70, 70:])
 
@@ -112,8 +112,8 @@ def test_a_function_is_called_once_for_every_pair():
         return abs(float(a[0, 0] - b[0, 0]))
 
     points = np.arange(40.0)
-    found = dk.distance_matrix(points[:, None, None], distance=dk.pairwise(apart))
-    np.testing.assert_array_equal(found, abs(points[:, None] - points))
+    result = dk.distance_matrix(points[:, None, None], distance=dk.pairwise(apart))
+    np.testing.assert_array_equal(result, abs(points[:, None] - points))
     tried = 8**2  # which `distance_matrix` looks at first
     assert sorted(seen[tried:]) == [(a, b) for a in points for b in points if a <= b]
 
@@ -122,6 +122,6 @@ def test_of_a_distance_that_depends_on_the_direction_both_are_made():
     rng = np.random.default_rng(2)
     texts = ["".join(rng.choice(list("ab"), n)) for n in rng.integers(1, 30, 200)]
     one_way = dk.Levenshtein(insertion=1, deletion=2)
-    found = dk.distance_matrix(texts, distance=one_way)
-    np.testing.assert_array_equal(found, dk.distance_matrix(texts, texts, distance=one_way))
-    assert (found != found.T).any()
+    result = dk.distance_matrix(texts, distance=one_way)
+    np.testing.assert_array_equal(result, dk.distance_matrix(texts, texts, distance=one_way))
+    assert (result != result.T).any()

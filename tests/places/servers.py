@@ -142,11 +142,11 @@ class RangedFiles(Files):
     """The same with byte ranges, as nginx, Apache and object stores have them."""
 
     def send_head(self):
-        asked = self.headers.get("Range")
+        requested = self.headers.get("Range")
         path = Path(self.translate_path(self.path))
-        if asked is None or not path.is_file():
+        if requested is None or not path.is_file():
             return super().send_head()
-        first, last = asked.removeprefix("bytes=").split("-")
+        first, last = requested.removeprefix("bytes=").split("-")
         size = path.stat().st_size
         start = int(first) if first else size - int(last)
         stop = min(int(last) + 1, size) if first and last else size

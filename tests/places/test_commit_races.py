@@ -25,14 +25,14 @@ def test_an_object_that_changed_since_it_was_seen_is_not_replaced(place, there):
     if there is not None:
         put_bytes(store, "zarr.json", there)
 
-    def another_writes(found):
-        assert found == there
+    def another_writes(result):
+        assert result == there
         put_bytes(store, "zarr.json", b"theirs")
 
     with pytest.raises(LeaseLostError):
         replace_object(store, "zarr.json", b"mine", another_writes)
     assert get_bytes(store, ["zarr.json"]) == [b"theirs"]
-    replace_object(store, "zarr.json", b"mine", lambda found: None)
+    replace_object(store, "zarr.json", b"mine", lambda result: None)
     assert get_bytes(store, ["zarr.json"]) == [b"mine"]
 
 
@@ -43,8 +43,8 @@ def test_what_the_check_refuses_is_not_replaced(place):
     store = as_location(place).open(read_only=False)
     put_bytes(store, "zarr.json", b"theirs")
 
-    def refuse(found):
-        raise StoreFormatError(f"found {found!r}")
+    def refuse(result):
+        raise StoreFormatError(f"found {result!r}")
 
     with pytest.raises(StoreFormatError, match="found b'theirs'"):
         replace_object(store, "zarr.json", b"mine", refuse)

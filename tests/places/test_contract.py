@@ -128,14 +128,14 @@ def test_features_resume_and_are_refused_when_replaced(place):
     rows = np.random.default_rng(0).standard_normal((10, 3)).astype("f4")
     created = create_features(place, 10, 3, 4, "map A")
     created.write_block(1, rows[4:8])
-    found = find_features(place)
-    assert not found.complete
-    assert found.missing_blocks() == [0, 2]
+    result = find_features(place)
+    assert not result.complete
+    assert result.missing_blocks() == [0, 2]
     with pytest.raises(StoreFormatError, match=r"blocks \[0, 2\]"):
-        found.finish()
-    found.write_block(0, rows[:4])
-    found.write_block(2, rows[8:])
-    done = found.finish()
+        result.finish()
+    result.write_block(0, rows[:4])
+    result.write_block(2, rows[8:])
+    done = result.finish()
     assert find_features(place).complete
     np.testing.assert_array_equal(np.concatenate([done.read_block(i) for i in range(3)]), rows)
     remove_features(place)

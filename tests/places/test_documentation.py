@@ -41,9 +41,9 @@ def test_the_bounds_are_those_of_the_code():
         in text
     )
     assert f"given up after {retry.FIRST_CONTACT_TIMEOUT_SECONDS:g} s" in text
-    told = {
+    message = {
         int(n)
         for n in re.search(r"HTTP ([\d, and]+), S3", text)[1].replace("and", ",").split(",")
         if n.strip()
     }
-    assert told == retry.RETRYABLE_STATUS
+    assert message == retry.RETRYABLE_STATUS

@@ -54,9 +54,9 @@ for place, reader, most in json.loads(sys.argv[2]):
 def read_all(tmp_path, cases):
     """(what is said, KiB of memory, seconds of this process) of each case (place, reader)."""
     env = {**os.environ, "PYTHONPATH": str(Path(dkdist.__file__).parents[1])}
-    given = json.dumps([(str(place), READERS[reader], 0) for place, reader in cases])
+    value = json.dumps([(str(place), READERS[reader], 0) for place, reader in cases])
     run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(READ), str(tmp_path / "w"), given],
+        [sys.executable, "-c", textwrap.dedent(READ), str(tmp_path / "w"), value],
         capture_output=True, text=True, env=env, timeout=SECONDS, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -81,8 +81,8 @@ def replaced(path, make):
 def a_socket(path):
     here = os.getcwd()
     os.chdir(path.parent)  # names of sockets are short
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(path.name)
+    with socket.socket(socket.AF_UNIX) as output:
+        output.bind(path.name)
     os.chdir(here)
 
 
@@ -116,20 +116,20 @@ def test_what_is_no_plain_file_is_refused(tmp_path):
         for name in SETS_FILES:
             place = a_store(places / f"{kind} {name.replace('/', '-')}")
             replaced(place / name, make)
-            found = [r for r in ("sets", "verify", "append") if r != "append" or "points/c" not in name]
-            cases += [(place, reader) for reader in found]
-            expected += [(kind, name)] * len(found)
+            result = [r for r in ("sets", "verify", "append") if r != "append" or "points/c" not in name]
+            cases += [(place, reader) for reader in result]
+            expected += [(kind, name)] * len(result)
         for name in FEATURE_FILES:
             place = features(places / f"{kind} features {name.replace('/', '-')}")
             replaced(place / name, make)
             cases.append((place, "features"))
             expected.append((kind, name))
-    for (place, reader), (said, grown, seconds), (kind, name) in zip(
+    for (place, reader), (text, grown, seconds), (kind, name) in zip(
         cases, read_all(tmp_path, cases), expected, strict=True
     ):
-        what = f"{kind} for {name} of {place.name}, {reader}: {said!r} in {seconds} s with {grown} KiB"
-        assert said.startswith("StoreFormatError"), what
-        assert name.partition("/c/")[0] in said, what
+        what = f"{kind} for {name} of {place.name}, {reader}: {text!r} in {seconds} s with {grown} KiB"
+        assert text.startswith("StoreFormatError"), what
+        assert name.partition("/c/")[0] in text, what
         assert grown < 100 * 1024, what
         assert seconds < 5, what
 
@@ -208,18 +208,18 @@ def test_absurd_claims_are_refused_at_once_and_in_little_memory(tmp_path):
     (tmp_path / "places").mkdir()
     cases = list(absurd(tmp_path / "places"))
     answers = read_all(tmp_path, [(place, reader) for place, reader, _ in cases])
-    for (place, _, message), (said, grown, seconds) in zip(cases, answers, strict=True):
-        what = f"{place.name}: {said!r} in {seconds} s with {grown} KiB"
-        assert said.startswith("StoreFormatError"), what
-        assert re.search(message, said), what
+    for (place, _, message), (text, grown, seconds) in zip(cases, answers, strict=True):
+        what = f"{place.name}: {text!r} in {seconds} s with {grown} KiB"
+        assert text.startswith("StoreFormatError"), what
+        assert re.search(message, text), what
         assert grown < 100 * 1024, what
         assert seconds < 5, what
 
 
 def test_a_pipe_for_a_zip_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "s.zip")
-    (said, _, _), = read_all(tmp_path, [(tmp_path / "s.zip", "sets")])  # fmt: skip
-    assert "a named pipe" in said
+    (text, _, _), = read_all(tmp_path, [(tmp_path / "s.zip", "sets")])  # fmt: skip
+    assert "a named pipe" in text
 
 
 def test_planted_links_are_not_followed(tmp_path, monkeypatch):

@@ -193,9 +193,9 @@ def test_a_set_of_too_many_chunks_is_not_read():
 )
 def test_features_that_claim_too_much_are_refused(key, change, message):
     memory = MemoryStore()
-    made = create_features(memory, 10, 3, 4, "map")
+    output = create_features(memory, 10, 3, 4, "map")
     for i in range(3):
-        made.write_block(i, np.zeros((min(4, 10 - 4 * i), 3), "f4"))
+        output.write_block(i, np.zeros((min(4, 10 - 4 * i), 3), "f4"))
     document = read(memory, key)
     change(document)
     put_bytes(memory, key, json.dumps(document).encode())
@@ -205,8 +205,8 @@ def test_features_that_claim_too_much_are_refused(key, change, message):
 
 def test_a_lost_array_of_features_is_refused():
     memory = MemoryStore()
-    made = create_features(memory, 10, 3, 4, "map")
+    output = create_features(memory, 10, 3, 4, "map")
     del memory._store_dict["features/zarr.json"]
     with pytest.raises(StoreFormatError, match="has no metadata"):
-        made.read_block(0)
+        output.read_block(0)
     assert as_location(memory).label.startswith("memory://")

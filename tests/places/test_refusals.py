@@ -184,10 +184,10 @@ def test_features_of_a_storage_that_fails_are_not_begun():
     with pytest.raises(PermissionError, match="faulty://place"):
         create_features(store, 4, 2, 2, "map")
     store.good = 10**9
-    made = create_features(store, 4, 2, 2, "map")
-    made.write_block(0, np.zeros((2, 2), "f4"))
+    output = create_features(store, 4, 2, 2, "map")
+    output.write_block(0, np.zeros((2, 2), "f4"))
     store.requests, store.good = 0, 1
     with pytest.raises(PermissionError, match="faulty://place"):
-        made.write_block(1, np.zeros((2, 2), "f4"))
+        output.write_block(1, np.zeros((2, 2), "f4"))
     store.good = 10**9
-    assert made.missing_blocks() == [1]
+    assert output.missing_blocks() == [1]

@@ -167,17 +167,17 @@ def test_everything_works_on_a_storage_that_often_fails():
     write_sets(store, SETS[:1], [0], chunk_rows=2)
     for i in range(1, 3):
         open_sets(store).append(SETS[i : i + 1], [i])
-    found = open_sets(store)
-    assert_same_sets(found.load(), SETS)
-    assert found.targets["y"].tolist() == [0, 1, 2]
-    found.verify()
+    result = open_sets(store)
+    assert_same_sets(result.load(), SETS)
+    assert result.targets["y"].tolist() == [0, 1, 2]
+    result.verify()
     features = FaultyStore()
     features.share = 0.2
     rows = np.arange(12, dtype="f4").reshape(6, 2)
-    made = create_features(features, 6, 2, 2, "a map")
+    output = create_features(features, 6, 2, 2, "a map")
     for i in range(3):
-        made.write_block(i, rows[2 * i : 2 * i + 2])
-    np.testing.assert_array_equal(made.finish().read_block(2), rows[4:])
+        output.write_block(i, rows[2 * i : 2 * i + 2])
+    np.testing.assert_array_equal(output.finish().read_block(2), rows[4:])
 
 
 def test_an_append_that_fails_anywhere_leaves_the_last_commit():

@@ -168,8 +168,8 @@ def test_task_keys_and_tokens_show_no_secrets():
         view[1:].verify()
     assert_no_secrets(raised.value)
     PLACES["https://us3rname:pa55word@host/f.zarr"] = zarr.storage.MemoryStore()
-    made = create_features(PLACES["https://us3rname:pa55word@host/f.zarr"], 4, 2, 2, "map")
-    assert_no_secrets(repr(made), made.__dask_tokenize__())
+    output = create_features(PLACES["https://us3rname:pa55word@host/f.zarr"], 4, 2, 2, "map")
+    assert_no_secrets(repr(output), output.__dask_tokenize__())
 
 
 @pytest.mark.network

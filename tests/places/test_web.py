@@ -93,13 +93,13 @@ def test_a_store_without_names_says_so(tmp_path):
 
 def test_features_are_read(tmp_path):
     rows = np.random.default_rng(0).standard_normal((5, 3)).astype("f4")
-    made = create_features(tmp_path / "f", 5, 3, 2, "map")
+    output = create_features(tmp_path / "f", 5, 3, 2, "map")
     for i in range(3):
-        made.write_block(i, rows[2 * i : 2 * i + 2])
-    made.finish()
+        output.write_block(i, rows[2 * i : 2 * i + 2])
+    output.finish()
     with servers.web(servers.files(tmp_path)) as host:
-        found = find_features(f"http://{host}/f")
-        np.testing.assert_array_equal(np.concatenate([found.read_block(i) for i in range(3)]), rows)
+        result = find_features(f"http://{host}/f")
+        np.testing.assert_array_equal(np.concatenate([result.read_block(i) for i in range(3)]), rows)
 
 
 class Endless(servers.Files):

@@ -76,8 +76,8 @@ def test_ranges_go_through_get_and_their_errors_are_told_as_they_are():
         await store.set("a", data)
         return await read("a")
 
-    found = asyncio.run(use())
-    assert [found[k].to_bytes() for k in range(2)] == [bytes(range(10)), bytes(range(20, 30))]
+    result = asyncio.run(use())
+    assert [result[k].to_bytes() for k in range(2)] == [bytes(range(10)), bytes(range(20, 30))]
     assert len(store.seen) > 1
     with pytest.raises(ValueError, match="broken"):
         asyncio.run(read("broken"))

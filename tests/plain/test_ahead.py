@@ -14,11 +14,11 @@ def test_the_items_in_their_order_whatever_they_are():
 
 
 def test_one_is_made_while_another_is_used_and_no_more():
-    made, second = [], threading.Event()
+    output, second = [], threading.Event()
 
     def items():
         for i in range(5):
-            made.append(i)
+            output.append(i)
             if i == 1:
                 second.set()
             yield i
@@ -27,7 +27,7 @@ def test_one_is_made_while_another_is_used_and_no_more():
     assert next(taken) == 0
     assert second.wait(60)  # made while item 0 is used here
     taken.close()
-    assert made == [0, 1]
+    assert output == [0, 1]
 
 
 def test_an_error_comes_after_the_items_before_it():

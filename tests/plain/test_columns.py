@@ -27,10 +27,10 @@ def test_the_same_sets_in_one_part_or_in_several(kind):
     whole = dk.SampleSets(np.stack(columns, axis=1), offsets)
     cuts = [0, 3, TILE_ROWS, N]
     parts = [Columns([c[a:b] for c in columns]) for a, b in itertools.pairwise(cuts)]
-    for found in (dk.SampleSets(Columns(columns), offsets), sets_from_parts(parts, offsets, None, None)):
-        np.testing.assert_array_equal(found.offsets, whole.offsets)
-        assert found.relative.flags.c_contiguous
-        assert found.points_dtype == whole.points_dtype
+    for result in (dk.SampleSets(Columns(columns), offsets), sets_from_parts(parts, offsets, None, None)):
+        np.testing.assert_array_equal(result.offsets, whole.offsets)
+        assert result.relative.flags.c_contiguous
+        assert result.points_dtype == whole.points_dtype
     again = sets_from_parts(parts, offsets, np.ones(N), whole.origin)
     np.testing.assert_array_equal(again.relative, whole.relative)
     assert again.weights.tolist() == [1.0] * N

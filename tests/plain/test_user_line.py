@@ -25,9 +25,9 @@ COARSE = [(1e8 + 100 * np.random.default_rng(i).random((20, 1))).astype(np.float
     ],
 )
 def test_warnings_point_to_the_users_line(fit: Any) -> None:
-    with pytest.warns(UserWarning, match="float32") as told:
+    with pytest.warns(UserWarning, match="float32") as message:
         fit()
-    assert {warning.filename for warning in told} == {__file__}
+    assert {warning.filename for warning in message} == {__file__}
 
 
 def test_a_warning_of_a_thread_points_to_the_line_that_gives_it() -> None:
@@ -43,7 +43,7 @@ def test_levels_are_those_of_warn() -> None:
     def given() -> None:
         warnings.warn("here", stacklevel=find_stacklevel())
 
-    with pytest.warns(UserWarning, match="here") as told:
+    with pytest.warns(UserWarning, match="here") as message:
         given()
-    assert told[0].filename == __file__
+    assert message[0].filename == __file__
     assert find_stacklevel() == 1

@@ -21,9 +21,9 @@ def places(ax):
 
 def test_a_map_of_rows_is_their_principal_components():
     ax = dk.plot.collection(ROWS)
-    found = PCA(2).fit(ROWS)
-    np.testing.assert_allclose(np.abs(places(ax)), np.abs(found.transform(ROWS)), atol=1e-9)
-    assert ax.get_xlabel() == f"component 1 ({100 * found.explained_variance_ratio_[0]:.0f} %)"
+    result = PCA(2).fit(ROWS)
+    np.testing.assert_allclose(np.abs(places(ax)), np.abs(result.transform(ROWS)), atol=1e-9)
+    assert ax.get_xlabel() == f"component 1 ({100 * result.explained_variance_ratio_[0]:.0f} %)"
     assert ax.get_aspect() == 1
 
 
@@ -144,8 +144,8 @@ def test_a_matrix_is_ordered_by_numbers():
 @pytest.mark.parametrize("n", [2, 3, 60])
 def test_divergences_that_are_not_symmetric_are_drawn_as_they_are(n):
     D = RNG.random((n, n))
-    drawn = np.asarray(dk.plot.distances(D).images[0].get_array())
-    np.testing.assert_array_equal(np.sort(drawn.ravel()), np.sort(D.ravel()))
+    sample = np.asarray(dk.plot.distances(D).images[0].get_array())
+    np.testing.assert_array_equal(np.sort(sample.ravel()), np.sort(D.ravel()))
 
 
 @pytest.mark.parametrize(

@@ -83,11 +83,11 @@ def test_what_is_no_validation_curve_is_refused(result):
 
 
 def test_errors_are_drawn_with_their_intervals():
-    found = [
+    result = [
         dk.KernelError(0.1, 0.08, 0.12, 0, 0.2, 0.1, 0.01, 50),
         dk.KernelError(0.05, 0.04, 0.07, 0, 0.1, 0.05, 0.01, 50),
     ]
-    ax = dk.plot.error_against_features([400, 100], found[::-1])
+    ax = dk.plot.error_against_features([400, 100], result[::-1])
     D, low, high = errors(ax)
     assert D.tolist() == [100, 400]
     np.testing.assert_allclose([low, high], [[0.08, 0.04], [0.12, 0.07]])
@@ -165,13 +165,13 @@ def test_calibration_refuses_what_says_no_probabilities():
 
 def test_intervals_that_hold_the_truth_are_counted():
     truth = np.arange(10.0)
-    found = truth + np.where(np.arange(10) < 7, 0.5, 3)
-    model = SimpleNamespace(predict=lambda X: found, predict_interval=lambda X, c: found[:, None] + [-1, 1])
+    result = truth + np.where(np.arange(10) < 7, 0.5, 3)
+    model = SimpleNamespace(predict=lambda X: result, predict_interval=lambda X, c: result[:, None] + [-1, 1])
     ax = dk.plot.intervals(model, np.zeros(10), truth, coverage=0.8)
     assert ax.get_title(loc="left") == "coverage 70 % (7 of 10), nominal 80 %"
     x, low, high = errors(ax, 1)
     np.testing.assert_array_equal(x, [7, 8, 9])
-    np.testing.assert_allclose([low, high], [found[7:] - 1, found[7:] + 1])
+    np.testing.assert_allclose([low, high], [result[7:] - 1, result[7:] + 1])
     with pytest.raises(ValueError, match="y must be a finite number for each of the 10 sets"):
         dk.plot.intervals(model, np.zeros(10), truth[:9])
     with pytest.raises(ValueError, match="with predict_interval; got IncrementalRidge"):

@@ -60,13 +60,13 @@ def test_a_union_is_learnt_from(store):
 
 
 def test_what_is_no_column_is_refused():
-    for columns, said in (
+    for columns, text in (
         ("sex", "targets of the sets, \\['age', 'site', 'sick', 'both'\\]; got 'sex'"),
         ([], "columns must be a target name"),
         ([3], "columns must be a target name"),
         ("both", "'both' must have 1 number per set; got 2"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=text):
             dk.SetColumns(columns).fit(SETS)
     with pytest.raises(ValueError, match="targets of the sets, \\[\\]; got 'age'"):
         dk.SetColumns("age").fit(list(SETS))

@@ -34,19 +34,21 @@ def test_components_are_scikit_learns(n_components: Any, whiten: bool) -> None:
     sets = some_sets()
     x = np.concatenate(sets).astype(np.float64)
     oracle = PCA(n_components, whiten=whiten, svd_solver="full").fit(x)
-    made = dk.SetPCA(n_components, whiten).fit(sets)
-    assert made.n_components_ == oracle.n_components_
-    np.testing.assert_allclose(made.mean_, oracle.mean_, rtol=1e-9)
-    np.testing.assert_allclose(made.explained_variance_ratio_, oracle.explained_variance_ratio_, rtol=1e-9)
+    output = dk.SetPCA(n_components, whiten).fit(sets)
+    assert output.n_components_ == oracle.n_components_
+    np.testing.assert_allclose(output.mean_, oracle.mean_, rtol=1e-9)
+    np.testing.assert_allclose(output.explained_variance_ratio_, oracle.explained_variance_ratio_, rtol=1e-9)
     n = len(x)
-    np.testing.assert_allclose(made.explained_variance_, oracle.explained_variance_ * (n - 1) / n, rtol=1e-9)
-    signs = np.sign((made.components_ * oracle.components_).sum(axis=1))
-    np.testing.assert_allclose(made.components_, oracle.components_ * signs[:, None], atol=1e-9)
+    np.testing.assert_allclose(
+        output.explained_variance_, oracle.explained_variance_ * (n - 1) / n, rtol=1e-9
+    )
+    signs = np.sign((output.components_ * oracle.components_).sum(axis=1))
+    np.testing.assert_allclose(output.components_, oracle.components_ * signs[:, None], atol=1e-9)
     assert (
-        np.take_along_axis(made.components_, np.abs(made.components_).argmax(axis=1)[:, None], 1) > 0
+        np.take_along_axis(output.components_, np.abs(output.components_).argmax(axis=1)[:, None], 1) > 0
     ).all()
     expected = oracle.transform(x) * signs * (np.sqrt(n / (n - 1)) if whiten else 1)
-    np.testing.assert_allclose(made.transform(sets).points, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(output.transform(sets).points, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_whole_weight_is_as_many_points() -> None:
@@ -75,17 +77,17 @@ def test_units_and_places_far_from_zero_lose_no_digit() -> None:
         dk.SetPCA(2).fit_transform([x + 1e9 for x in near]).points, a, rtol=1e-4, atol=1e-4
     )
     for unit in (1e-20, 1e20):
-        made = dk.SetPCA(2).fit_transform([x * unit for x in near])
-        np.testing.assert_allclose(made.points / unit, a, rtol=1e-4, atol=1e-4)
+        output = dk.SetPCA(2).fit_transform([x * unit for x in near])
+        np.testing.assert_allclose(output.points / unit, a, rtol=1e-4, atol=1e-4)
 
 
 def test_a_store_gives_a_lazy_view_of_the_same_bits(store: SetStore, monkeypatch: Any) -> None:
-    made = dk.SetPCA(2).fit(store)
-    assert made.spec_ == dk.SetPCA(2).fit(store.load()).spec_
-    expected = made.transform(store.load())
+    output = dk.SetPCA(2).fit(store)
+    assert output.spec_ == dk.SetPCA(2).fit(store.load()).spec_
+    expected = output.transform(store.load())
     reads, load = [], SetStore.load
     monkeypatch.setattr(SetStore, "load", lambda self: reads.append(1) or load(self))
-    view = made.transform(store)
+    view = output.transform(store)
     assert reads == []
     assert (view.n_dims, store.n_dims, len(view), view.n_points) == (2, 5, 40, store.n_points)
     assert "n_dims=2" in repr(view)
@@ -115,9 +117,9 @@ def test_embeddings_of_a_view_have_the_bits_of_memory(block_sets: Any, store: Se
 
 def test_a_point_is_mapped_by_itself() -> None:
     sets = some_sets()
-    made = dk.SetPCA(3).fit(sets)
-    np.testing.assert_array_equal(made.transform(sets[::-1])[0], made.transform(sets[-1:])[0])
-    np.testing.assert_array_equal(made.transform([sets[0][5:6]])[0], made.transform(sets)[0][5:6])
+    output = dk.SetPCA(3).fit(sets)
+    np.testing.assert_array_equal(output.transform(sets[::-1])[0], output.transform(sets[-1:])[0])
+    np.testing.assert_array_equal(output.transform([sets[0][5:6]])[0], output.transform(sets)[0][5:6])
 
 
 def test_sets_in_pieces(tmp_path: Any, monkeypatch: Any) -> None:
@@ -186,12 +188,12 @@ def test_wrong_sets_are_named(store: SetStore) -> None:
         dk.SetPCA(whiten="no").fit(store)
     with pytest.raises(dk.SampleSetError, match=r"points .* must not all be equal"):
         dk.SetPCA().fit([np.ones((3, 2))] * 2)
-    made = dk.SetPCA().fit(store)
+    output = dk.SetPCA().fit(store)
     with pytest.raises(dk.SampleSetError, match=r"got 3\. Pass sets"):
-        made.transform([np.zeros((2, 3))])
-    far = np.where(made.components_[0] > 0, 3e38, -3e38)
+        output.transform([np.zeros((2, 3))])
+    far = np.where(output.components_[0] > 0, 3e38, -3e38)
     with pytest.raises(dk.SampleSetError, match=r"components of point 1 of set 1 exceed float32.*SetScaler"):
-        made.transform([np.zeros((2, 5)), np.stack([np.zeros(5), far])])
+        output.transform([np.zeros((2, 5)), np.stack([np.zeros(5), far])])
     negative = dk.SampleSets.from_arrays([np.ones((2, 2))] * 2, [[1, 1], [1, -1]])
     with pytest.raises(dk.SampleSetError, match="weight of point 1 of set 1 is -1"):
         dk.SetPCA().fit(negative)

@@ -86,10 +86,10 @@ def test_ranks_between_knots_are_within_a_knots_share():
     sets = heavy_sets(200)
     x = np.concatenate(sets)
     expected = (np.column_stack([rankdata(c) for c in x.T]) - 0.5) / len(x)
-    found = dk.SetScaler("quantile").fit_transform(sets).points
-    assert np.abs(found - expected).max() < 1 / 128
+    result = dk.SetScaler("quantile").fit_transform(sets).points
+    assert np.abs(result - expected).max() < 1 / 128
     order = np.argsort(x[:, 0])
-    assert (np.diff(found[order, 0]) >= 0).all()
+    assert (np.diff(result[order, 0]) >= 0).all()
     far = dk.SetScaler("quantile").fit(sets).transform([np.array([[-1e30, 1e30]])])
     assert far.points.tolist() == [[0.0, 1.0]]
 
@@ -97,8 +97,8 @@ def test_ranks_between_knots_are_within_a_knots_share():
 @pytest.mark.parametrize("method", METHODS[:3])
 def test_each_set_by_itself(method):
     sets = heavy_sets()
-    found = dk.SetScaler(method, per_set=True, clip=None).fit(sets[:1]).transform(sets)
-    for x, z in zip(sets, found, strict=True):
+    result = dk.SetScaler(method, per_set=True, clip=None).fit(sets[:1]).transform(sets)
+    for x, z in zip(sets, result, strict=True):
         x = x.astype(np.float64)
         if method == "quantile":
             expected = (np.column_stack([rankdata(c) for c in x.T]) - 0.5) / len(x)
@@ -122,11 +122,11 @@ def test_a_whole_weight_is_as_many_points(method, per_set):
         counts = [c if c.sum() == len(c) else np.ones(len(c), int) for c in counts]
     weighted = dk.SampleSets.from_arrays(sets, [c * 0.5 for c in counts])
     plain = [repeated(x, c) for x, c in zip(sets, counts, strict=True)]
-    found = dk.SetScaler(method, per_set).fit_transform(weighted)
+    result = dk.SetScaler(method, per_set).fit_transform(weighted)
     expected = dk.SetScaler(method, per_set).fit_transform(plain)
     for i, c in enumerate(counts):
-        np.testing.assert_allclose(repeated(found[i], c), expected[i], rtol=2e-6, atol=2e-6)
-        assert np.array_equal(found.weights_of(i), weighted.weights_of(i))
+        np.testing.assert_allclose(repeated(result[i], c), expected[i], rtol=2e-6, atol=2e-6)
+        assert np.array_equal(result.weights_of(i), weighted.weights_of(i))
 
 
 @pytest.mark.parametrize("per_set", [False, True])
@@ -135,21 +135,21 @@ def test_columns_of_equal_values_and_of_mostly_zeros(method, per_set):
     zeros = np.zeros((20, 1))
     zeros[:4, 0] = [3, 3, 3, 5]
     sets = [np.column_stack([np.full(20, 7.25), zeros])] * 3
-    found = dk.SetScaler(method, per_set).fit_transform(sets)
-    assert np.unique(found.points[:, 0]).tolist() == [0.5 if method == "quantile" else 0.0]
-    assert np.isfinite(found.points).all()
+    result = dk.SetScaler(method, per_set).fit_transform(sets)
+    assert np.unique(result.points[:, 0]).tolist() == [0.5 if method == "quantile" else 0.0]
+    assert np.isfinite(result.points).all()
     if method == "robust":  # the median distance of the others is 3
         expected = np.array([3, 3, 3, 5]) / robust_oracle(np.tile(zeros, (1 if per_set else 3, 1)))[1]
-        np.testing.assert_allclose(found[0][:4, 1], expected, rtol=1e-6)
+        np.testing.assert_allclose(result[0][:4, 1], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("per_set", [False, True])
 def test_what_is_equal_but_for_a_hundredth_is_measured_by_the_others(per_set):
     x = np.zeros((200, 1))
     x[:2, 0] = [3, 5]
-    found = dk.SetScaler(per_set=per_set).fit_transform([x])
+    result = dk.SetScaler(per_set=per_set).fit_transform([x])
     # of two values the averaged median is 4
-    np.testing.assert_allclose(found.points, x / (4 / 0.67448975), rtol=1e-6)
+    np.testing.assert_allclose(result.points, x / (4 / 0.67448975), rtol=1e-6)
 
 
 @pytest.mark.parametrize("per_set", [False, True])
@@ -158,8 +158,8 @@ def test_outliers_without_weight_in_a_column_without_spread_keep_their_distance(
     x, weights = np.full((9, 1), 7.25), np.ones(9)
     x[:3, 0], weights[:3] = [9.5, -1e3, 1e3], 0.0
     sets = dk.SampleSets.from_arrays([x] * 2, [weights] * 2)
-    found = dk.SetScaler(method, per_set).fit_transform(sets)
-    assert found[0][:, 0].tolist() == [2.25, -10.0, 10.0, *[0.0] * 6]  # a scale of 1, clipped at 10
+    result = dk.SetScaler(method, per_set).fit_transform(sets)
+    assert result[0][:, 0].tolist() == [2.25, -10.0, 10.0, *[0.0] * 6]  # a scale of 1, clipped at 10
 
 
 def test_none_changes_nothing(store):

@@ -34,8 +34,8 @@ def came(columns, cuts, origin):
 @given(cuts=st.lists(st.integers(0, N), max_size=6))
 def test_pieces_change_no_bit(kind, cuts):
     expected, origin = convert_points([Columns(KINDS[kind])], None)
-    found, start = came(KINDS[kind], cuts, origin)
-    np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
+    result, start = came(KINDS[kind], cuts, origin)
+    np.testing.assert_array_equal(result.view(np.uint32), expected.view(np.uint32))
     assert (start is None and origin is None) or np.array_equal(start, origin)
 
 

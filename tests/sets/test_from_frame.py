@@ -53,19 +53,19 @@ def test_rows_in_any_order_make_the_sets_of_a_loop(seed, n):
     assert sets.ids.tolist() == ids
     assert sets.names == ("cd4", "cd3")
     assert sets.targets["age"].tolist() == [{"007": 60, "a": 50, "b": 70}[one] for one in ids]
-    for found, expected in zip(sets, arrays, strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for result, expected in zip(sets, arrays, strict=True):
+        np.testing.assert_array_equal(result, expected)
 
 
 def test_every_kind_of_frame_gives_the_same(kind):
     frame = cells()
     expected = SampleSets.from_frame(frame, "donor", targets="age", weights="cd4")
-    found = SampleSets.from_frame(kind(frame), "donor", targets="age", weights="cd4")
-    assert found.names == ("cd3", "live")  # the numbers that are nothing else; booleans are 0 and 1
-    assert found.ids.tolist() == expected.ids.tolist()
-    np.testing.assert_array_equal(found.points, expected.points)
-    np.testing.assert_array_equal(found.weights, expected.weights)
-    np.testing.assert_array_equal(found.targets["age"], expected.targets["age"])
+    result = SampleSets.from_frame(kind(frame), "donor", targets="age", weights="cd4")
+    assert result.names == ("cd3", "live")  # the numbers that are nothing else; booleans are 0 and 1
+    assert result.ids.tolist() == expected.ids.tolist()
+    np.testing.assert_array_equal(result.points, expected.points)
+    np.testing.assert_array_equal(result.weights, expected.weights)
+    np.testing.assert_array_equal(result.targets["age"], expected.targets["age"])
 
 
 def test_targets_by_id_are_joined_and_never_by_place(kind):
@@ -217,14 +217,14 @@ def test_annotated_data_are_sets_of_their_rows():
 
 def test_annotated_data_that_do_not_fit_are_refused():
     adata = annotated()
-    for how, said in (
+    for how, text in (
         ({}, "at most 1000 columns to become dense; got 1200"),
         ({"columns": ["g7", "h"]}, "must have one column 'h'; got 0"),
         ({"obsm": "X_umap"}, "adata.obsm has no 'X_umap'; its entries are X_pca"),
         ({"obsm": "X_pca", "layer": "raw"}, "exclude each other"),
         ({"columns": "g7", "targets": "sex"}, "adata.obs has no column 'sex'"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=text):
             SampleSets.from_anndata(adata, "donor", **how)
     with pytest.raises(TypeError, match="without obs"):
         SampleSets.from_anndata(adata.obs, "donor")
@@ -233,14 +233,14 @@ def test_annotated_data_that_do_not_fit_are_refused():
 @pytest.mark.filterwarnings("ignore")  # those of anndata itself
 def test_real_annotated_data_are_taken():
     anndata = pytest.importorskip("anndata")
-    made = annotated()
-    obs = made.obs.set_axis([f"c{i}" for i in range(40)])
-    adata = anndata.AnnData(made.X, obs=obs, obsm=made.obsm)
-    adata.var_names = made.var_names
+    output = annotated()
+    obs = output.obs.set_axis([f"c{i}" for i in range(40)])
+    adata = anndata.AnnData(output.X, obs=obs, obsm=output.obsm)
+    adata.var_names = output.var_names
     for how in ({"columns": ["g7", "g3"]}, {"obsm": "X_pca"}):
-        found, expected = (dk.SampleSets.from_anndata(a, "donor", **how) for a in (adata, made))
-        np.testing.assert_array_equal(found.points, expected.points)
-        assert found.ids.tolist() == expected.ids.tolist()
+        result, expected = (dk.SampleSets.from_anndata(a, "donor", **how) for a in (adata, output))
+        np.testing.assert_array_equal(result.points, expected.points)
+        assert result.ids.tolist() == expected.ids.tolist()
 
 
 def test_the_columns_that_are_taken_are_logged(caplog):

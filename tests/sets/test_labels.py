@@ -53,10 +53,10 @@ def test_labels_are_indexed_as_the_sets_are(key):
     ids=["pickle", "rebased", "scaled", "ranks", "as they are"],
 )
 def test_labels_stay_with_what_is_made_of_sets(made):
-    found = made(labelled())
-    assert found.ids.tolist() == IDS.tolist()
-    assert found.names == ("cd3", "cd4")
-    assert {name: values.tolist() for name, values in found.targets.items()} == {
+    result = made(labelled())
+    assert result.ids.tolist() == IDS.tolist()
+    assert result.names == ("cd3", "cd4")
+    assert {name: values.tolist() for name, values in result.targets.items()} == {
         "age": [0, 1, 2, 3, 4],
         "site": list("uvuvu"),
     }

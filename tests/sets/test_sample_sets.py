@@ -29,8 +29,8 @@ def test_a_list_comes_back_set_by_set():
     assert sets.offsets.tolist() == [0, 3, 4, 8, 10]
     assert sets.points.dtype == np.float32
     assert sets.points.flags.c_contiguous
-    for found, expected in zip(sets, arrays, strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for result, expected in zip(sets, arrays, strict=True):
+        np.testing.assert_array_equal(result, expected)
     np.testing.assert_array_equal(sets[-1], arrays[3])
     np.testing.assert_array_equal(sets[np.int64(2)], arrays[2])
 

@@ -104,7 +104,7 @@ def state(place):
 
 def _sets_state(place):
     try:
-        found = dk.open_sets(place)
+        result = dk.open_sets(place)
     except FileNotFoundError:
         return None
     except dk.StoreFormatError as error:
@@ -112,10 +112,10 @@ def _sets_state(place):
         if "nothing was committed" in str(error) or "got 'dkdist.features'" in str(error):
             return None
         raise
-    found.verify()
-    sets = found.load()
-    columns = [found.targets[name] for name in sorted(found.targets)]
-    ids = [] if found.ids is None else [found.ids]
+    result.verify()
+    sets = result.load()
+    columns = [result.targets[name] for name in sorted(result.targets)]
+    ids = [] if result.ids is None else [result.ids]
     weights = [] if sets.weights is None else [sets.weights]
     return _digest([sets.points, sets.offsets, *weights, *columns, *ids])
 

@@ -80,10 +80,10 @@ def left_behind(place):
 def wrong_after(place, name, before, after):
     """What is wrong with what an ended operation left, or None."""
     operation = OPERATIONS[name]
-    found = state(place)
-    if found not in (before, after):
-        return f"state {found}, expected {before} or {after}"
-    if found == before and before != after:
+    result = state(place)
+    if result not in (before, after):
+        return f"state {result}, expected {before} or {after}"
+    if result == before and before != after:
         operation.run(place)
         if state(place) != after:
             return "doing it again gave something else"
@@ -137,10 +137,10 @@ def main(folder, n_points, seed):
     for name, operation in OPERATIONS.items():
         home = Path(folder) / name.replace(" ", "_")
         begun, before, after, changes = prepared(home, operation)
-        wanted = -(-n_points // len(OPERATIONS)) if n_points else len(changes)
+        requested = -(-n_points // len(OPERATIONS)) if n_points else len(changes)
         points = np.arange(1, len(changes) + 1)
-        if wanted < len(points):
-            points = np.sort(rng.choice(points, wanted, replace=False))
+        if requested < len(points):
+            points = np.sort(rng.choice(points, requested, replace=False))
         for k in points.tolist():
             place = home / "ended" / "s"
             shutil.copytree(begun.parent, place.parent)

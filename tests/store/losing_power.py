@@ -25,7 +25,7 @@ def main(folder, n_losses, seed):
     for name, operation in OPERATIONS.items():
         home = Path(folder) / name.replace(" ", "_")
         begun, before, after, changes = prepared(home, operation)
-        place, left = home / "finished" / "s", home / "left" / "s"
+        place, remaining = home / "finished" / "s", home / "left" / "s"
         shutil.rmtree(place.parent)
         shutil.copytree(begun.parent, place.parent)
         placed = [
@@ -38,9 +38,9 @@ def main(folder, n_losses, seed):
             disk = Disk(place.parent)
             for change in changes[:moment]:
                 disk.follow(*change)
-            disk.lose_power(rng, left.parent)
-            wrong = judged(left, name, after if moment == len(changes) else before, after)
-            shutil.rmtree(left.parent)
+            disk.lose_power(rng, remaining.parent)
+            wrong = judged(remaining, name, after if moment == len(changes) else before, after)
+            shutil.rmtree(remaining.parent)
             print(
                 json.dumps({"operation": name, "point": moment, "of": len(changes), "wrong": wrong}),
                 flush=True,

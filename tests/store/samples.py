@@ -13,13 +13,13 @@ def random_sets(sizes, d=2, weights=None, seed=0):
     return SampleSets.from_arrays(arrays, columns)
 
 
-def assert_same_sets(found, expected):
-    np.testing.assert_array_equal(found.offsets, expected.offsets)
-    np.testing.assert_array_equal(found.points, expected.points)
-    assert found.points.dtype == expected.points.dtype
-    assert (found.weights is None) == (expected.weights is None)
+def assert_same_sets(result, expected):
+    np.testing.assert_array_equal(result.offsets, expected.offsets)
+    np.testing.assert_array_equal(result.points, expected.points)
+    assert result.points.dtype == expected.points.dtype
+    assert (result.weights is None) == (expected.weights is None)
     if expected.weights is not None:
-        np.testing.assert_array_equal(found.weights, expected.weights)
+        np.testing.assert_array_equal(result.weights, expected.weights)
 
 
 def counted_batch(first, n_sets, d=3):

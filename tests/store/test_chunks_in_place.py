@@ -252,8 +252,8 @@ def test_plain_zarr_reads_what_appends_made(tmp_path):
 
 def test_appends_leave_one_table(tmp_path):
     place = make("grown", tmp_path / "s", 0)
-    left = [p.name for p in (place / "points").iterdir()]
-    assert len([name for name in left if name.startswith("table.")]) == 1
-    assert not [name for name in left if name.startswith("tail.")]
+    remaining = [p.name for p in (place / "points").iterdir()]
+    assert len([name for name in remaining if name.startswith("table.")]) == 1
+    assert not [name for name in remaining if name.startswith("tail.")]
     shutil.copytree(place, tmp_path / "copy")
     open_sets(tmp_path / "copy").verify()

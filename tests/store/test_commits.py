@@ -288,16 +288,16 @@ def test_an_error_after_the_commit_says_that_it_was_committed(where, tmp_path, m
             patch.setattr("dkdist.io._zarr.set_writer.remove_obsolete", disk_is_gone)
         else:
             patch.setattr("dkdist.io.set_store.open_sets", disk_is_gone)
-        with pytest.raises(OSError, match=r"s was committed before this error.* the disk is gone") as found:
+        with pytest.raises(OSError, match=r"s was committed before this error.* the disk is gone") as result:
             store.append(SETS)
-        assert found.value.errno == errno.EIO
+        assert result.value.errno == errno.EIO
     assert len(open_sets(tmp_path / "s")) == 2 * len(SETS)
 
 
 def test_an_interruption_after_the_commit_says_that_it_was_committed():
-    with pytest.raises(KeyboardInterrupt) as found, claim.after_commit("s.zarr"):
+    with pytest.raises(KeyboardInterrupt) as result, claim.after_commit("s.zarr"):
         raise KeyboardInterrupt
-    assert "s.zarr was committed" in found.value.__notes__[0]
+    assert "s.zarr was committed" in result.value.__notes__[0]
 
 
 def test_appenders_in_loops_wait_for_each_other(tmp_path):

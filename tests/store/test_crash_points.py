@@ -30,15 +30,15 @@ def outcomes(program, folder, n, seed):
     command = [sys.executable, str(HERE / program), str(folder), str(n), str(seed)]
     run = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     assert run.returncode == 0, run.stderr
-    found = [json.loads(line) for line in run.stdout.splitlines()]
-    assert len(found) >= n
-    assert len({outcome["operation"] for outcome in found}) == 7
-    return found
+    result = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(result) >= n
+    assert len({outcome["operation"] for outcome in result}) == 7
+    return result
 
 
-def assert_nothing_wrong(found):
-    wrong = [outcome for outcome in found if outcome["wrong"] is not None]
-    assert not wrong, f"{len(wrong)} of {len(found)}: {json.dumps(wrong[:3], indent=1)}"
+def assert_nothing_wrong(result):
+    wrong = [outcome for outcome in result if outcome["wrong"] is not None]
+    assert not wrong, f"{len(wrong)} of {len(result)}: {json.dumps(wrong[:3], indent=1)}"
 
 
 def test_a_process_ends_at_some_changes_of_files(tmp_path):
@@ -51,9 +51,9 @@ def test_power_is_lost_at_some_moments(tmp_path):
 
 @pytest.mark.chaos
 def test_a_process_ends_at_every_change_of_a_file(tmp_path):
-    found = outcomes("crashing.py", tmp_path, 0, 0)
-    assert_nothing_wrong(found)
-    assert len(found) >= 500
+    result = outcomes("crashing.py", tmp_path, 0, 0)
+    assert_nothing_wrong(result)
+    assert len(result) >= 500
 
 
 @pytest.mark.chaos
@@ -84,9 +84,9 @@ def test_the_disk_model_forgets_what_was_not_flushed_and_nothing_else(tmp_path):
             "both": [*begun[:2], ("fsync", a), begun[2], ("fsync", str(root))],
         }.items()
     }
-    assert all(found["old"] == b"old" for group in seen.values() for found in group)
-    assert {found.get("new") for found in seen["nothing"]} >= {None, b"", b"abcd", b"\0\0\0\0", b"ab"}
-    assert {found.get("new") for found in seen["names"]} >= {b"", b"abcd", b"\0\0\0\0"}
-    assert None not in {found.get("new") for found in seen["names"]}
-    assert {found.get("new") for found in seen["content"]} == {None, b"abcd"}
-    assert {found.get("new") for found in seen["both"]} == {b"abcd"}
+    assert all(result["old"] == b"old" for group in seen.values() for result in group)
+    assert {result.get("new") for result in seen["nothing"]} >= {None, b"", b"abcd", b"\0\0\0\0", b"ab"}
+    assert {result.get("new") for result in seen["names"]} >= {b"", b"abcd", b"\0\0\0\0"}
+    assert None not in {result.get("new") for result in seen["names"]}
+    assert {result.get("new") for result in seen["content"]} == {None, b"abcd"}
+    assert {result.get("new") for result in seen["both"]} == {b"abcd"}

@@ -107,15 +107,15 @@ def test_keywords_of_channels_that_are_not_read_block_nothing(read):
 
 def test_events_are_in_linear_units(read):
     keywords = {"$TIMESTEP": "0.5", "$P1G": "2.0", "$P2E": "4.0,0", "$P2R": "1024", "$P3G": "9"}
-    found = read(fcs_bytes(TIMED, keywords=keywords), points=["FSC-A", "FL1-A", "Time"])
+    result = read(fcs_bytes(TIMED, keywords=keywords), points=["FSC-A", "FL1-A", "Time"])
     expected = FLOATS["FSC-A"] / 2, 10 ** (4 * FLOATS["FL1-A"].astype("f8") / 1024), TIMED["Time"] / 2
-    np.testing.assert_allclose(found, np.stack(expected, axis=1), rtol=2.0**-23)  # one rounding to float32
+    np.testing.assert_allclose(result, np.stack(expected, axis=1), rtol=2.0**-23)  # one rounding to float32
 
 
 def test_bits_beyond_the_range_are_ignored(read):
     columns = {"a": (RNG.integers(0, 1024, N) + 1024).astype("u2"), "b": np.full(N, 4000, "u2")}
-    found = read(fcs_bytes(columns, keywords={"$P1R": "1000", "$P2R": "65536"}))
-    np.testing.assert_array_equal(found, events({"a": columns["a"] % 1024, "b": columns["b"]}))
+    result = read(fcs_bytes(columns, keywords={"$P1R": "1000", "$P2R": "65536"}))
+    np.testing.assert_array_equal(result, events({"a": columns["a"] % 1024, "b": columns["b"]}))
 
 
 @pytest.mark.parametrize("delimiter", ["/", "|", "\\", "*", ".", "^", "\x0c", "\x1e", "!"])
@@ -142,8 +142,8 @@ def test_every_data_set_of_a_file_is_a_set(tmp_path, suffix):
     path.write_bytes(fcs_bytes(COUNTS, is_last=False) + fcs_bytes(other))
     sets = dk.import_sets(MemoryStore(), [path])
     assert sets.ids.tolist() == ["tube#1", "tube#2"]
-    for found, columns in zip(sets, (COUNTS, other), strict=True):
-        np.testing.assert_array_equal(found, events(columns))
+    for result, columns in zip(sets, (COUNTS, other), strict=True):
+        np.testing.assert_array_equal(result, events(columns))
     second = dk.import_sets(MemoryStore(), [path], dk.CytometryReader(data_set=2))
     assert second.ids.tolist() == ["tube"]
     np.testing.assert_array_equal(second[0], events(other))

@@ -70,12 +70,12 @@ def test_an_outline_is_what_reading_gives(suffix, tmp_path, monkeypatch):
 @pytest.mark.parametrize("suffix", READERS)
 def test_files_become_one_store(suffix, tmp_path):
     sets = dk.import_sets(MemoryStore(), written(tmp_path, suffix), READERS[suffix])
-    made = list(parts())
-    np.testing.assert_array_equal(sets.ids, np.concatenate([ids for _, _, ids in made]))
+    output = list(parts())
+    np.testing.assert_array_equal(sets.ids, np.concatenate([ids for _, _, ids in output]))
     for name in ("y", "name"):
-        np.testing.assert_array_equal(sets.targets[name], np.concatenate([t[name] for _, t, _ in made]))
+        np.testing.assert_array_equal(sets.targets[name], np.concatenate([t[name] for _, t, _ in output]))
     start = 0
-    for expected, _, _ in made:
+    for expected, _, _ in output:
         assert_same_sets(sets[start : start + len(expected)].load(), expected)
         start += len(expected)
     assert start == len(sets)
@@ -96,14 +96,14 @@ def test_an_outline_of_arrays_reads_no_values(tmp_path, monkeypatch):
 
 
 def test_an_outline_of_a_table_reads_ids_and_targets(tmp_path, monkeypatch):
-    asked, pieces = [], table_source.TableSource.pieces
+    requested, pieces = [], table_source.TableSource.pieces
     monkeypatch.setattr(
         table_source.TableSource,
         "pieces",
-        lambda self, names, *rows: asked.append(names) or pieces(self, names, *rows),
+        lambda self, names, *rows: requested.append(names) or pieces(self, names, *rows),
     )
     READERS[".parquet"].outline(next(write_tables(tmp_path, ".parquet")))
-    assert asked == [["id", "y", "name"]]
+    assert requested == [["id", "y", "name"]]
 
 
 def test_files_that_do_not_fit_are_named_before_any_is_read(tmp_path, monkeypatch):

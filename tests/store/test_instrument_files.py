@@ -45,8 +45,8 @@ def samples(tmp_path):
 def test_a_file_of_events_is_a_set(samples):
     sets = dk.import_sets(MemoryStore(), samples)
     assert sets.ids.tolist() == ["donor 0", "donor 1"]
-    for found, events in zip(sets, EVENTS, strict=True):
-        np.testing.assert_array_equal(found, events[:, :3])  # without the time
+    for result, events in zip(sets, EVENTS, strict=True):
+        np.testing.assert_array_equal(result, events[:, :3])  # without the time
     assert sets.names == ("FSC-A", "CD3", "CD4")
     swapped = dk.import_sets(MemoryStore(), samples, dk.CytometryReader(["CD4", "FL1-A"]))
     assert swapped.names == ("CD4", "FL1-A")
@@ -89,14 +89,14 @@ def test_a_file_of_lidar_is_a_set_near_which_it_is_counted(suffix, tmp_path, mon
     clouds = [RNG.uniform(0, 100, (n, 3)).round(3) + corner for n in (300, 20)]
     levels = [RNG.integers(0, 9, len(cloud)) for cloud in clouds]
     paths = [
-        write_las(tmp_path / f"{k}{suffix}", *given)
-        for k, given in enumerate(zip(clouds, levels, strict=True))
+        write_las(tmp_path / f"{k}{suffix}", *value)
+        for k, value in enumerate(zip(clouds, levels, strict=True))
     ]
     sets = dk.import_sets(MemoryStore(), paths)
     assert sets.ids.tolist() == ["0", "1"]
     assert sets.names == ("x", "y", "z")
-    for found, cloud in zip(sets, clouds, strict=True):
-        np.testing.assert_allclose(found, cloud, atol=6e-4)  # the scale of the file
+    for result, cloud in zip(sets, clouds, strict=True):
+        np.testing.assert_allclose(result, cloud, atol=6e-4)  # the scale of the file
     seen = dk.import_sets(MemoryStore(), paths, dk.LidarReader(["z", "intensity"]))
     np.testing.assert_array_equal(seen[1][:, 1], levels[1])
     with pytest.raises(dk.SourceError, match="has no dimension 'colour'; it has x, y, z, intensity"):

@@ -23,11 +23,11 @@ def kill_a_writer(kind, path, seed, commits=0):
     env = {**os.environ, "PYTHONPATH": str(Path(dkdist.io.__file__).parents[2])}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as writer:
         assert writer.stdout.readline() == "ready\n"
-        said = [writer.stdout.readline() for _ in range(commits)]
+        text = [writer.stdout.readline() for _ in range(commits)]
         time.sleep(np.random.default_rng(seed).uniform(0, 0.8))
         writer.kill()
-        said += writer.stdout.read().split()
-    return int(said[-1]) if said else 0
+        text += writer.stdout.read().split()
+    return int(text[-1]) if text else 0
 
 
 def assert_counted(store):

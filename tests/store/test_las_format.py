@@ -45,11 +45,11 @@ def test_points_written_by_hand_are_read(tmp_path, monkeypatch, minor):
     monkeypatch.setattr(lidar_files, "INITIAL_BUFFER_POINTS", 70)  # which grows
     path = tmp_path / "a.las"
     path.write_bytes(las_bytes(CLOUD + CORNER, intensity=np.arange(500), minor=minor, offset=CORNER))
-    found = imported(path, points=["x", "y", "z", "intensity"])[0]
+    result = imported(path, points=["x", "y", "z", "intensity"])[0]
     np.testing.assert_allclose(
-        found[:, :3], CLOUD + CORNER, atol=1e-4
+        result[:, :3], CLOUD + CORNER, atol=1e-4
     )  # 2^-24 of 1000, the distance to the origin
-    np.testing.assert_array_equal(found[:, 3], np.arange(500))
+    np.testing.assert_array_equal(result[:, 3], np.arange(500))
 
 
 def replaced(content, where, kind, value):
@@ -124,8 +124,8 @@ def test_the_origin_follows_from_all_sources(tmp_path, order, kind):
     readers = {"las": None, "npz": None, "csv": dk.TableReader("id")}
     sources = [tmp_path / f"{k}.{kind}" if is_file else k for k in order]
     sets = dk.import_sets(MemoryStore(), sources, readers.get(kind, reader))
-    for found, k in zip(sets, order, strict=True):
-        np.testing.assert_allclose(found, clouds[k], atol=1e-4)
+    for result, k in zip(sets, order, strict=True):
+        np.testing.assert_allclose(result, clouds[k], atol=1e-4)
 
 
 class SizedClouds:

@@ -81,11 +81,11 @@ def test_blocks_that_share_a_chunk_decode_it_once(tmp_path, decoded, order):
 def test_threads_share_what_is_kept(tmp_path):
     sets = random_sets([100] * 64, 2)
     store = write_sets(tmp_path / "s", sets, chunk_rows=256)
-    found, order = {}, np.random.default_rng(0).permutation(64)
+    result, order = {}, np.random.default_rng(0).permutation(64)
 
     def read(mine):
         for i in mine:
-            found[int(i)] = store[int(i) : int(i) + 1].points_alone()
+            result[int(i)] = store[int(i) : int(i) + 1].points_alone()
 
     threads = [threading.Thread(target=read, args=(order[t::4],)) for t in range(4)]
     for thread in threads:
@@ -93,7 +93,7 @@ def test_threads_share_what_is_kept(tmp_path):
     for thread in threads:
         thread.join()
     for i in range(64):
-        assert_same_sets(found[i], sets[i : i + 1])
+        assert_same_sets(result[i], sets[i : i + 1])
 
 
 def test_nothing_is_stale_after_an_append_or_a_replacement(tmp_path):

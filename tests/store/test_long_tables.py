@@ -123,21 +123,21 @@ def test_tables_smaller_than_a_piece(way, tmp_path):
 
 def content(store):
     """Every object but the documents, which name a generation."""
-    found = {key.partition("/table.")[0]: value.to_bytes() for key, value in store._store_dict.items()}
-    return {key: value for key, value in found.items() if key not in ("zarr.json", "points/zarr.json")}
+    result = {key.partition("/table.")[0]: value.to_bytes() for key, value in store._store_dict.items()}
+    return {key: value for key, value in result.items() if key not in ("zarr.json", "points/zarr.json")}
 
 
 def test_the_bits_are_the_same_but_for_the_order_of_rows_within_sets(tmp_path, pieces):
     """Rows are shuffled so that those of a set keep their order: nothing is left to differ."""
     numbered = CELLS.assign(row=CELLS.groupby("donor").cumcount())
     mixed = shuffled(numbered).sort_values("row", kind="stable").drop(columns="row")
-    found = []
+    result = []
     for suffix, frame in ((".csv", CELLS), (".parquet", CELLS), (".parquet", mixed), (".tsv", mixed)):
-        memory, folder = MemoryStore(), tmp_path / f"{len(found)}"
+        memory, folder = MemoryStore(), tmp_path / f"{len(result)}"
         in_files(frame, folder, suffix)
         dk.import_sets(memory, folder, SORTED)
-        found.append(content(memory))
-    assert all(other == found[0] for other in found[1:])
+        result.append(content(memory))
+    assert all(other == result[0] for other in result[1:])
 
 
 def test_sets_come_by_their_first_rows_and_keep_the_order_of_rows(tmp_path, pieces):
@@ -166,9 +166,9 @@ def test_far_from_zero_the_origin_is_that_of_the_first_sets_wherever_they_lie(tm
     in_files(shuffled(far), tmp_path / "t", ".parquet")
     sets = dk.import_sets(MemoryStore(), tmp_path / "t", SORTED)
     assert abs(sets.origin[0] - 1e9) < 4
-    found = np.sort(sets[0][:, 0]) - 1e9
+    result = np.sort(sets[0][:, 0]) - 1e9
     expected = np.sort(far.loc[far["donor"] == min(IDS), "cd3"]) - 1e9
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(result, expected, atol=1e-6)
 
 
 def test_verbose_says_what_was_taken(tmp_path, capsys):
@@ -238,11 +238,11 @@ WRONG = {
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_what_is_wrong_far_behind_is_named_as_at_the_beginning(kind, tmp_path, pieces):
-    value, said = WRONG[kind]
+    value, text = WRONG[kind]
     frame = CELLS.copy()
     frame.loc[300, "cd3"] = value
     in_files(frame, tmp_path / "t", ".parquet", 1)
-    with pytest.raises(dk.SourceError, match=said):
+    with pytest.raises(dk.SourceError, match=text):
         dk.import_sets(MemoryStore(), tmp_path / "t", READER)
 
 
@@ -262,8 +262,8 @@ def test_a_target_that_varies_far_apart_is_named(value, tmp_path, pieces):
     for missing in ("raise", "drop"):
         reader = dk.TableReader("donor", ["cd3"], targets=["age"], missing_targets=missing)
         then = "missing" if value is None else "91.0"
-        said = rf"'age' is {AGES[0]}\.0 and then {then} within set {IDS[0]} \(row {row + 1} of .*part-0\.parquet\)"
-        with pytest.raises(dk.SourceError, match=said):
+        text = rf"'age' is {AGES[0]}\.0 and then {then} within set {IDS[0]} \(row {row + 1} of .*part-0\.parquet\)"
+        with pytest.raises(dk.SourceError, match=text):
             dk.import_sets(MemoryStore(), tmp_path / "t", reader)
 
 
@@ -302,8 +302,8 @@ def test_sources_with_columns_in_another_order_are_refused(tmp_path):
     files = sorted(tmp_path.iterdir())
     with pytest.raises(dk.SourceError, match=r"equal dimensions; got y, x in .*2\.csv and x, y in .*1\.csv"):
         dk.import_sets(MemoryStore(), files, dk.TableReader("id"))
-    for given in (files, [tmp_path]):
-        sets = dk.import_sets(MemoryStore(), given, dk.TableReader("id", ["x", "y"]))
+    for value in (files, [tmp_path]):
+        sets = dk.import_sets(MemoryStore(), value, dk.TableReader("id", ["x", "y"]))
         assert [one.tolist() for one in sets] == [[[1, 2]], [[2, 1]]]
 
 

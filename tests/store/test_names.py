@@ -22,46 +22,46 @@ def labels(sets):
 
 
 def test_a_store_has_the_labels_of_its_sets(tmp_path):
-    made = dk.write_sets(tmp_path / "s", SETS)
+    output = dk.write_sets(tmp_path / "s", SETS)
     for view in (
-        made,
+        output,
         dk.open_sets(tmp_path / "s"),
-        pickle.loads(pickle.dumps(made)),
-        SetScaler().fit_transform(made),
+        pickle.loads(pickle.dumps(output)),
+        SetScaler().fit_transform(output),
     ):
         assert labels(view) == labels(SETS)
         assert labels(view.load()) == labels(SETS)
         assert labels(view[[4, 1]].load()) == labels(SETS[[4, 1]])
         assert labels(view.read(2, 5)) == labels(SETS[2:5])
-    np.testing.assert_array_equal(made.load().points, SETS.points)
+    np.testing.assert_array_equal(output.load().points, SETS.points)
 
 
 def test_blocks_of_work_read_neither_ids_nor_targets(tmp_path, monkeypatch):
-    made = dk.write_sets(tmp_path / "s", SETS)
+    output = dk.write_sets(tmp_path / "s", SETS)
     monkeypatch.setattr("dkdist.io._zarr.reading.CommitReader.column", None)
-    rows = dk.MomentEmbedding().fit(made).transform(made)
+    rows = dk.MomentEmbedding().fit(output).transform(output)
     assert np.asarray(rows).shape == (6, 2)
-    assert [block.names for block in made.blocks()] == [("cd3", "cd4")]
-    assert (made.points_alone().ids, made.points_alone().targets) == (None, {})
+    assert [block.names for block in output.blocks()] == [("cd3", "cd4")]
+    assert (output.points_alone().ids, output.points_alone().targets) == (None, {})
 
 
 def test_what_is_given_comes_before_what_sets_have(tmp_path):
-    made = dk.write_sets(tmp_path / "s", SETS, targets={"z": np.ones(6)}, ids=np.arange(6))
-    assert labels(made) == ([0, 1, 2, 3, 4, 5], ("cd3", "cd4"), {"z": [1.0] * 6})
+    output = dk.write_sets(tmp_path / "s", SETS, targets={"z": np.ones(6)}, ids=np.arange(6))
+    assert labels(output) == ([0, 1, 2, 3, 4, 5], ("cd3", "cd4"), {"z": [1.0] * 6})
     shuffled = pd.Series(np.arange(6), index=list("abcdef")).sample(frac=1, random_state=1)
     again = dk.write_sets(tmp_path / "t", SETS, targets=shuffled)
     assert again.targets["y"].tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_copies_keep_names(tmp_path):
-    made = dk.write_sets(tmp_path / "s", SETS)
-    assert labels(dk.write_sets(tmp_path / "w", made[1:])) == labels(SETS[1:])
-    assert labels(dk.compact(made[::2], tmp_path / "c")) == labels(SETS[::2])
+    output = dk.write_sets(tmp_path / "s", SETS)
+    assert labels(dk.write_sets(tmp_path / "w", output[1:])) == labels(SETS[1:])
+    assert labels(dk.compact(output[::2], tmp_path / "c")) == labels(SETS[::2])
 
 
 def test_appends_compare_names(tmp_path):
-    made = dk.write_sets(tmp_path / "s", SETS[:4])
-    assert labels(made.append(SETS[4:])) == labels(SETS)
+    output = dk.write_sets(tmp_path / "s", SETS[:4])
+    assert labels(output.append(SETS[4:])) == labels(SETS)
     more = SETS[:1].labelled(ids=["g"])
     with pytest.raises(dk.StoreFormatError, match=r"must be cd3, cd4, .*; got cd4, cd3. Reorder"):
         dk.open_sets(tmp_path / "s").append(more.labelled(names=["cd4", "cd3"]))
@@ -85,17 +85,17 @@ def test_a_writer_names_its_store(tmp_path):
 
 
 def test_stores_without_names_are_as_they_were(tmp_path):
-    made = dk.write_sets(tmp_path / "s", ARRAYS)
+    output = dk.write_sets(tmp_path / "s", ARRAYS)
     root = json.loads((tmp_path / "s" / "zarr.json").read_text())["attributes"]["dkdist"]
     assert "names" not in root
-    assert made.names is None
-    assert made.append(dk.SampleSets.from_arrays(ARRAYS, names=["a", "b"])).names is None
+    assert output.names is None
+    assert output.append(dk.SampleSets.from_arrays(ARRAYS, names=["a", "b"])).names is None
 
 
 def test_names_that_were_damaged_are_told(tmp_path):
     dk.write_sets(tmp_path / "s", SETS)
     path = tmp_path / "s" / "zarr.json"
-    for names, said in (
+    for names, text in (
         (["cd3"], "names must be 2 str"),
         ("cd3", "names must be a list of 2 str"),
         (["cd4", "cd3"], "checksum"),
@@ -103,7 +103,7 @@ def test_names_that_were_damaged_are_told(tmp_path):
         root = json.loads(path.read_text())
         kept, root["attributes"]["dkdist"]["names"] = root["attributes"]["dkdist"]["names"], names
         path.write_text(json.dumps(root))
-        with pytest.raises(dk.StoreFormatError, match=said):
+        with pytest.raises(dk.StoreFormatError, match=text):
             dk.open_sets(tmp_path / "s")
         root["attributes"]["dkdist"]["names"] = kept
         path.write_text(json.dumps(root))
@@ -120,8 +120,8 @@ def test_imports_name_dimensions_and_compare_them(tmp_path):
     both = dk.import_sets(tmp_path / "s", sources, dk.TableReader("donor", points=["cd3", "cd4"]))
     assert both[1].tolist() == [[2, 1], [4, 3]]
     assert both.names == ("cd3", "cd4")
-    made = dk.import_sets(tmp_path / "f", [0, 3], lambda i: SETS[i : i + 3])
-    assert labels(made) == labels(SETS)
+    output = dk.import_sets(tmp_path / "f", [0, 3], lambda i: SETS[i : i + 3])
+    assert labels(output) == labels(SETS)
 
 
 @pytest.mark.parametrize("names", [("y", "Y"), ("caf\u00e9", "cafe\u0301"), ("Stra\u00dfe", "STRASSE")])
@@ -138,6 +138,6 @@ def test_a_name_that_is_too_long_for_a_file_is_refused(tmp_path):
     for name in ("y" * 100_000, "\u00e9" * 128):
         with pytest.raises(
             dk.SampleSetError, match=f"at most 255 bytes in UTF-8; got {len(name)} characters"
-        ) as found:
+        ) as result:
             dk.write_sets(tmp_path / "t", ARRAYS, targets={name: np.arange(6)})
-        assert len(str(found.value)) < 300
+        assert len(str(result.value)) < 300

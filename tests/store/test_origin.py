@@ -18,20 +18,20 @@ def document(path):
 
 
 def test_a_store_gives_back_true_coordinates(tmp_path):
-    made = dk.write_sets(tmp_path / "s", FAR)
-    assert made.origin.tolist() == document(tmp_path / "s")["origin"]
-    assert made.origin[0] == pytest.approx(4.5e6, abs=100)
-    assert made.origin[1] == 0
-    for i, x in enumerate(made):
+    output = dk.write_sets(tmp_path / "s", FAR)
+    assert output.origin.tolist() == document(tmp_path / "s")["origin"]
+    assert output.origin[0] == pytest.approx(4.5e6, abs=100)
+    assert output.origin[1] == 0
+    for i, x in enumerate(output):
         np.testing.assert_allclose(x, FAR[i], rtol=0, atol=OF_SPREAD)
-        assert np.array_equal(x, made[i])
+        assert np.array_equal(x, output[i])
     every = np.concatenate(FAR)
-    np.testing.assert_allclose(made.bounds, [every.min(axis=0), every.max(axis=0)], rtol=0, atol=OF_SPREAD)
-    loaded, again = made.load(), dk.SampleSets.from_arrays(FAR)
+    np.testing.assert_allclose(output.bounds, [every.min(axis=0), every.max(axis=0)], rtol=0, atol=OF_SPREAD)
+    loaded, again = output.load(), dk.SampleSets.from_arrays(FAR)
     assert np.array_equal(loaded.relative, again.relative)
     assert np.array_equal(loaded.origin, again.origin)
-    assert np.array_equal(made[[4, 1]].load()[0], made[4])
-    assert "origin=[" in repr(made)
+    assert np.array_equal(output[[4, 1]].load()[0], output[4])
+    assert "origin=[" in repr(output)
     assert dk.verify_sets(tmp_path / "s").n_sets == 6
 
 
@@ -39,12 +39,12 @@ def test_points_that_float32_holds_have_a_store_as_it_was(tmp_path):
     for i, sets in enumerate(
         [[x - [4.5e6, 0] for x in FAR], [x.astype("f4") for x in FAR], ["GATTACA", "CAT"]]
     ):
-        made = dk.write_sets(tmp_path / str(i), sets)
+        output = dk.write_sets(tmp_path / str(i), sets)
         assert "origin" not in document(tmp_path / str(i))
-        assert not made.origin.any()
+        assert not output.origin.any()
         if i < 2:
-            assert made[0].dtype == np.float32
-            assert np.array_equal(made[0], np.float32(sets[0]))
+            assert output[0].dtype == np.float32
+            assert np.array_equal(output[0], np.float32(sets[0]))
 
 
 def test_appended_sets_are_counted_from_the_origin_of_the_store(tmp_path):
@@ -75,11 +75,11 @@ def test_a_batch_that_the_origin_cannot_hold_is_refused(tmp_path):
 
 def test_compacting_and_copying_keep_the_origin(tmp_path):
     store = dk.write_sets(tmp_path / "s", FAR, targets=np.arange(6))
-    for made in (dk.compact(store[2:], tmp_path / "c"), dk.write_sets(tmp_path / "w", store[2:])):
-        assert np.array_equal(made.origin, store.origin)
-        assert all(np.array_equal(x, store[2 + i]) for i, x in enumerate(made))
+    for output in (dk.compact(store[2:], tmp_path / "c"), dk.write_sets(tmp_path / "w", store[2:])):
+        assert np.array_equal(output.origin, store.origin)
+        assert all(np.array_equal(x, store[2 + i]) for i, x in enumerate(output))
     dk.compact(tmp_path / "s")
-    assert all(np.array_equal(x, made[i - 2]) for i, x in enumerate(dk.open_sets(tmp_path / "s")) if i >= 2)
+    assert all(np.array_equal(x, output[i - 2]) for i, x in enumerate(dk.open_sets(tmp_path / "s")) if i >= 2)
 
 
 def test_imports_count_from_the_origin_of_the_first_batch(tmp_path):
@@ -103,9 +103,9 @@ def test_imports_count_from_the_origin_of_the_first_batch(tmp_path):
             writer.append(FAR[3 * k : 3 * k + 3])
     imports["writer"] = dk.open_sets(tmp_path / "d")
     first = dk.SampleSets.from_arrays(FAR[:3]).origin
-    for name, made in imports.items():
-        assert np.array_equal(made.origin, first), name
-        for i, x in enumerate(made):
+    for name, output in imports.items():
+        assert np.array_equal(output.origin, first), name
+        for i, x in enumerate(output):
             np.testing.assert_allclose(x, FAR[i], rtol=0, atol=OF_SPREAD, err_msg=name)
     assert np.array_equal(imports["function"].load().relative, imports["writer"].load().relative)
 

@@ -42,14 +42,14 @@ def grown(place, sizes, weights=None):
     return open_sets(place)
 
 
-def assert_same_store(found, expected):
-    assert_same_sets(found.load(), expected.load())
-    assert found.targets.keys() == expected.targets.keys()
+def assert_same_store(result, expected):
+    assert_same_sets(result.load(), expected.load())
+    assert result.targets.keys() == expected.targets.keys()
     for name, values in expected.targets.items():
-        np.testing.assert_array_equal(found.targets[name], values)
-        assert found.targets[name].dtype == values.dtype
-    np.testing.assert_array_equal(found.ids, expected.ids)
-    found.verify()
+        np.testing.assert_array_equal(result.targets[name], values)
+        assert result.targets[name].dtype == values.dtype
+    np.testing.assert_array_equal(result.ids, expected.ids)
+    result.verify()
 
 
 @given(

@@ -24,8 +24,8 @@ from .samples import assert_same_sets, counted_batch, random_sets
 
 def content(store):
     """The bytes of every object, but for the generation that the documents name, and the table in its name."""
-    found = {key.partition("/table.")[0]: value.to_bytes() for key, value in store._store_dict.items()}
-    return {key: value for key, value in found.items() if key not in ("zarr.json", "points/zarr.json")}
+    result = {key.partition("/table.")[0]: value.to_bytes() for key, value in store._store_dict.items()}
+    return {key: value for key, value in result.items() if key not in ("zarr.json", "points/zarr.json")}
 
 
 class Sources:
@@ -90,9 +90,9 @@ def test_the_same_bits_as_one_writer(sizes, kind, weights, layout, part_bytes, s
     reader = kind(sizes, weights=weights)
     expected = reader.one_after_another(**layout)
     with dask.config.set(scheduler=scheduler):
-        found = imported(reader, part_bytes, **{"shards": None, **layout})
-    assert content(found) == content(expected)
-    dk.open_sets(found).verify()
+        result = imported(reader, part_bytes, **{"shards": None, **layout})
+    assert content(result) == content(expected)
+    dk.open_sets(result).verify()
 
 
 @pytest.mark.parametrize("sizes", [[[40] * 5] * 30, [[3]] * 200, [[700]] * 12])

@@ -32,11 +32,11 @@ def source(tmp_path):
 
 
 def register(monkeypatch, *names):
-    found = [EntryPoint("lines", f"{__name__}:{name}", kinds.READERS_GROUP) for name in names]
+    result = [EntryPoint("lines", f"{__name__}:{name}", kinds.READERS_GROUP) for name in names]
     monkeypatch.setattr(
         kinds,
         "entry_points",
-        lambda group, name: [one for one in found if (one.group, one.name) == (group, name)],
+        lambda group, name: [one for one in result if (one.group, one.name) == (group, name)],
     )
 
 

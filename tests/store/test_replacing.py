@@ -148,8 +148,8 @@ def test_readers_see_one_store_or_the_other_while_two_replace_it(tmp_path, monke
     def reading():
         while not over.is_set():
             with contextlib.suppress(StoreFormatError):
-                found = open_sets(place)
-                points, y = found.load().points, found.targets["y"]
+                result = open_sets(place)
+                points, y = result.load().points, result.targets["y"]
                 read[0] += 1
                 if len({*points.ravel().tolist(), *y.tolist()}) != 1:
                     torn.append(points)
@@ -281,10 +281,10 @@ def test_a_folder_that_is_being_made_is_left_alone(tmp_path, monkeypatch):
             (hidden / exchange.OWNER).touch()
 
     def listdir(path):
-        found = listed(path)
+        result = listed(path)
         if Path(path) == hidden:
             move_in()
-        return found
+        return result
 
     def rmdir(path, **how):
         if Path(path) == hidden:

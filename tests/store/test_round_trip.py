@@ -41,7 +41,7 @@ def test_any_collection_in_any_chunks(sets, chunk_rows):
 @settings(max_examples=40, deadline=None)
 @given(collections, small_chunks, st.data())
 def test_a_selection_of_a_selection_equals_the_same_in_memory(sets, chunk_rows, data):
-    found, expected = write_sets(MemoryStore(), sets, np.arange(len(sets)), chunk_rows=chunk_rows), sets
+    result, expected = write_sets(MemoryStore(), sets, np.arange(len(sets)), chunk_rows=chunk_rows), sets
     numbers = np.arange(len(sets))
     for _ in range(2):
         n = len(expected)
@@ -52,17 +52,17 @@ def test_a_selection_of_a_selection_equals_the_same_in_memory(sets, chunk_rows, 
                 lambda v: np.array(v, int)
             )
         )
-        found, expected, numbers = found[key, ...], expected[key], numbers[key]
-        assert isinstance(found, SetStore)
-        assert found.shape == expected.shape
-        assert_same_sets(found.load(), expected)
-        assert found.n_points == expected.n_points
-        np.testing.assert_array_equal(found.sizes, expected.sizes)
-        np.testing.assert_array_equal(found.targets["y"], numbers)
-        np.testing.assert_array_equal(pickle.loads(pickle.dumps(found)).load().points, expected.points)
-    for i, points in enumerate(found):
+        result, expected, numbers = result[key, ...], expected[key], numbers[key]
+        assert isinstance(result, SetStore)
+        assert result.shape == expected.shape
+        assert_same_sets(result.load(), expected)
+        assert result.n_points == expected.n_points
+        np.testing.assert_array_equal(result.sizes, expected.sizes)
+        np.testing.assert_array_equal(result.targets["y"], numbers)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(result)).load().points, expected.points)
+    for i, points in enumerate(result):
         np.testing.assert_array_equal(points, expected[i])
-        np.testing.assert_array_equal(found[i - len(found)], expected[i])
+        np.testing.assert_array_equal(result[i - len(result)], expected[i])
 
 
 @settings(max_examples=40, deadline=None)

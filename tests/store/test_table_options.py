@@ -87,7 +87,7 @@ def test_rows_with_missing_values_may_be_dropped(tmp_path, suffix, in_order, cap
     assert sets.names == ("x", "y")  # what counts the rows counts the dropped ones too
     assert sets.ids.tolist() == ["a", "b"]
     expected = [[[1, 1]] if in_order else [[1, 1], [7, 7]], [[5, 5]]]
-    assert [found.tolist() for found in sets] == expected
+    assert [result.tolist() for result in sets] == expected
     assert sets.targets["age"].tolist() == [3, 4]
     assert "dropped rows with missing values: 4" in caplog.text
 

@@ -52,18 +52,18 @@ def test_the_kernel_is_approached_as_one_over_root_of_R():
     kernel, variance = exact(GAMMA)
     sizes, errors = (16, 64, 256, 1024), []
     for R in sizes:
-        found = [rows(GAMMA, R, seed) for seed in range(20)]
-        squares = np.mean([(A @ A.T - kernel) ** 2 for A in found], axis=0)
+        result = [rows(GAMMA, R, seed) for seed in range(20)]
+        squares = np.mean([(A @ A.T - kernel) ** 2 for A in result], axis=0)
         assert squares.mean() == pytest.approx(variance.mean() / R, rel=0.5)  # independent, without bias
-        errors.append(np.mean([np.abs(A @ A.T - kernel).max() for A in found]))
+        errors.append(np.mean([np.abs(A @ A.T - kernel).max() for A in result]))
     slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
     assert slope == pytest.approx(-0.5, abs=0.06)
 
 
 def test_the_mean_over_seeds_is_the_kernel():
     kernel, variance = exact(GAMMA)
-    found = np.mean([(A := rows(GAMMA, 256, seed)) @ A.T for seed in range(40)], axis=0)
-    assert np.abs(found - kernel).max() < 4 * np.sqrt(variance.max() / (256 * 40))
+    result = np.mean([(A := rows(GAMMA, 256, seed)) @ A.T for seed in range(40)], axis=0)
+    assert np.abs(result - kernel).max() < 4 * np.sqrt(variance.max() / (256 * 40))
 
 
 def softmin(gamma, R):

@@ -41,10 +41,10 @@ def hyperbolic_secants(rng, M):
 @pytest.mark.parametrize("name", ["hellinger", "jensen-shannon", "chi2", "total-variation"])
 def test_inequalities_of_kappa(name):
     x, y = np.meshgrid(np.append(0, np.geomspace(1e-6, 1e3, 200)), np.geomspace(1e-6, 1e3, 200))
-    found = divergence(name)
-    values, slack = found.kappa(x, y), 1e-12 * (x + y)
-    assert (values <= found.total * np.abs(x - y) + slack).all()
-    by_square = values <= found.total * (x - y) ** 2 / (x + y) + slack
+    result = divergence(name)
+    values, slack = result.kappa(x, y), 1e-12 * (x + y)
+    assert (values <= result.total * np.abs(x - y) + slack).all()
+    by_square = values <= result.total * (x - y) ** 2 / (x + y) + slack
     assert by_square.all() == (name != "total-variation")
     for lam in (0.0, 0.3, 5.0):  # |x^(1/2 + i l) - y^(1/2 + i l)|^2: the range of a sampled frequency's share
         a, b = (np.sqrt(v) * np.exp(1j * lam * np.log(np.maximum(v, 1e-300))) for v in (x, y))
@@ -83,8 +83,8 @@ def test_sampled_frequencies_and_features():
     assert max(errors) <= bound.frequencies
     assert bound.frequencies < 0.5
     r = rng.uniform(0, 3, 3000)
-    found = np.cos(rng.standard_normal((3000, F)) * r[:, None]).mean(axis=1)
-    errors = np.abs(found - np.exp(-(r**2) / 2))
+    result = np.cos(rng.standard_normal((3000, F)) * r[:, None]).mean(axis=1)
+    errors = np.abs(result - np.exp(-(r**2) / 2))
     share = DELTA / 3
     assert np.mean(errors > bound.features) <= share
     assert np.mean(errors > bound.features / 6) > share  # a sixth of it would not do
@@ -142,8 +142,10 @@ def test_all_steps_together():
 
 def test_terms_of_rules_and_limits():
     def terms(**more):
-        given = {"sigma": 1.0, "bandwidth": 0.05, "lipschitz": 1.0} | more
-        return dk.hdd_error_bound(given.pop("n_points", 10_000), given.pop("n_components", 1000), **given)
+        options = {"sigma": 1.0, "bandwidth": 0.05, "lipschitz": 1.0} | more
+        return dk.hdd_error_bound(
+            options.pop("n_points", 10_000), options.pop("n_components", 1000), **options
+        )
 
     assert terms().frequencies == 0
     assert terms(divergence="jensen-shannon", frequency_error=1.1e-4).frequencies == pytest.approx(
@@ -153,7 +155,7 @@ def test_terms_of_rules_and_limits():
     assert terms(n_components=100_000).features == pytest.approx(terms().features / 10)
     assert terms(delta=0.01).total > terms().total
     assert terms(holder=0.5).kde > terms().kde
-    for message, given in (
+    for message, options in (
         ("even", {"n_components": 3}),
         ("no frequencies", {"n_frequencies": 3}),
         ("got both", {"n_frequencies": 3, "frequency_error": 0.1, "divergence": "chi2"}),
@@ -166,4 +168,4 @@ def test_terms_of_rules_and_limits():
         (r"\(radius, order\); got 1", {"n_basis": 5, "smoothness": 1.0}),
     ):
         with pytest.raises(ValueError, match=message):
-            terms(**given)
+            terms(**options)

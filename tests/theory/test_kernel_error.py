@@ -31,15 +31,15 @@ def test_one_pair_by_quadrature(name, h):
         p, q = ((reflected_density((x + 1) / 3, [scale], nodes[:, None])) for x in sets)
         d2.append(weights @ divergence(name).kappa(p, q))
     z = model.transform(sets).astype(np.float64)
-    found = dk.kernel_error(model, sets, n_pairs=5, random_state=0)
+    result = dk.kernel_error(model, sets, n_pairs=5, random_state=0)
     exact = gaussian(np.mean(d2), 0.5)
-    assert found.rms == pytest.approx(abs(z[0] @ z[1] - exact), abs=2e-5)
-    assert found.bias == pytest.approx(z[0] @ z[1] - exact, abs=2e-5)
+    assert result.rms == pytest.approx(abs(z[0] @ z[1] - exact), abs=2e-5)
+    assert result.bias == pytest.approx(z[0] @ z[1] - exact, abs=2e-5)
     rows = embedding.transform(sets).astype(np.float64)
     of_rows = gaussian(((rows[0] - rows[1]) ** 2).sum(), 0.5)
-    assert found.features_rms == pytest.approx(abs(z[0] @ z[1] - of_rows), abs=2e-5)
-    assert found.distance_rms == pytest.approx(abs(of_rows - exact), abs=2e-5)
-    assert found.low == pytest.approx(found.high, abs=1e-6)
+    assert result.features_rms == pytest.approx(abs(z[0] @ z[1] - of_rows), abs=2e-5)
+    assert result.distance_rms == pytest.approx(abs(of_rows - exact), abs=2e-5)
+    assert result.low == pytest.approx(result.high, abs=1e-6)
 
 
 def mean_kernel(x, y, p, q, sigma):
@@ -58,22 +58,22 @@ def test_mean_embeddings_by_brute_force_and_intervals_that_cover():
         for i, j in itertools.combinations(range(14), 2)
     ]
     rms = np.sqrt(np.mean(np.square(errors)))
-    found = [dk.kernel_error(model, sets, n_pairs=50, random_state=s) for s in range(40)]
-    assert np.mean([e.rms**2 for e in found]) == pytest.approx(rms**2, rel=0.15)
-    assert np.mean([e.low <= rms <= e.high for e in found]) > 0.85  # 95 %, but for skewness
-    assert max(e.largest for e in found) <= np.abs(errors).max() + 1e-6
-    assert found[0] == dk.kernel_error(model, sets, n_pairs=50, random_state=0)
-    assert found[0].distance_rms == 0
+    result = [dk.kernel_error(model, sets, n_pairs=50, random_state=s) for s in range(40)]
+    assert np.mean([e.rms**2 for e in result]) == pytest.approx(rms**2, rel=0.15)
+    assert np.mean([e.low <= rms <= e.high for e in result]) > 0.85  # 95 %, but for skewness
+    assert max(e.largest for e in result) <= np.abs(errors).max() + 1e-6
+    assert result[0] == dk.kernel_error(model, sets, n_pairs=50, random_state=0)
+    assert result[0].distance_rms == 0
 
 
 def test_a_grid_keeps_to_its_bound():
     sets = gaussian_mixtures(8, 2, 50, seed=1)
     model = dk.MeanEmbedding(300, [0.3, 0.6], "fourier").fit(sets)
-    found = dk.kernel_error(model, sets, random_state=0)
-    assert found.largest <= model.error_bound_
+    result = dk.kernel_error(model, sets, random_state=0)
+    assert result.largest <= model.error_bound_
     model = make_pipeline(model, dk.RandomFourierFeatures(200, sigma=0.5, random_state=0)).fit(sets)
-    found = dk.kernel_error(model, sets, random_state=0)
-    assert found.distance_rms < 1e-3 < found.features_rms
+    result = dk.kernel_error(model, sets, random_state=0)
+    assert result.distance_rms < 1e-3 < result.features_rms
 
 
 @pytest.mark.parametrize(
@@ -90,18 +90,18 @@ def test_more_features_have_less_error(embedding, d, tmp_path):
     sets = gaussian_mixtures(40, d, 80, seed=2)
     y = np.arange(40) % 2
     store = dk.write_sets(tmp_path / "s.zarr", sets)
-    found = []
+    result = []
     for n in (100, 5000):
         model = make_pipeline(
             embedding,
             dk.RandomFourierFeatures(n, random_state=0),
             dk.IncrementalSGDClassifier(n_epochs=1, random_state=0),
         )
-        found.append(dk.kernel_error(model.fit(store, y), store, random_state=0))
-    assert found[1].features_rms < 0.3 * found[0].features_rms < 0.03
-    assert found[1].distance_rms == pytest.approx(found[0].distance_rms, abs=1e-6)
-    assert found[1].distance_rms < 0.03
-    assert found[1] == dk.kernel_error(model, store.load(), random_state=0)
+        result.append(dk.kernel_error(model.fit(store, y), store, random_state=0))
+    assert result[1].features_rms < 0.3 * result[0].features_rms < 0.03
+    assert result[1].distance_rms == pytest.approx(result[0].distance_rms, abs=1e-6)
+    assert result[1].distance_rms < 0.03
+    assert result[1] == dk.kernel_error(model, store.load(), random_state=0)
 
 
 def test_what_is_refused():

@@ -21,8 +21,8 @@ def of_points(rng, F):
     x = np.random.default_rng(7).standard_normal((20, 3)) * 2
     W = rng.standard_normal((F, 3))
     phase = x @ W.T
-    found = (np.cos(phase) @ np.cos(phase).T + np.sin(phase) @ np.sin(phase).T) / F
-    return np.abs(found - np.exp(-((x[:, None] - x) ** 2).sum(axis=2) / 2)).max()
+    result = (np.cos(phase) @ np.cos(phase).T + np.sin(phase) @ np.sin(phase).T) / F
+    return np.abs(result - np.exp(-((x[:, None] - x) ** 2).sum(axis=2) / 2)).max()
 
 
 def of_ball(rng, F):
@@ -75,10 +75,10 @@ def test_orders_of_the_taylor_series(eps, delta):
     if order > 1:
         assert (order - 1) * np.log((order - 1) / (np.e * delta**2)) < np.log(1 / eps)
     assert poisson.sf(order - 1, delta**2) <= eps  # what is left out
-    given = {"n_dims": 2, "diameter": 2 * delta, "sigma": 1.0}
-    terms = dk.n_features_for(eps, rule="taylor", **given)
+    options = {"n_dims": 2, "diameter": 2 * delta, "sigma": 1.0}
+    terms = dk.n_features_for(eps, rule="taylor", **options)
     least = next(tau for tau in range(1, 1000) if poisson.sf(tau - 1, delta**2) <= eps)
-    assert terms == n_terms(2, least) <= dk.n_features_for(eps, rule="ifgt", **given) == n_terms(2, order)
+    assert terms == n_terms(2, least) <= dk.n_features_for(eps, rule="ifgt", **options) == n_terms(2, order)
 
 
 def test_more_is_asked_for_more():

@@ -75,7 +75,7 @@ def test_the_level_of_2000_null_runs():
 
 @pytest.mark.parametrize("difference", ["shift", "scale", "waves"])
 def test_power_where_one_bandwidth_has_little(difference):
-    rng, found = np.random.default_rng(2), []
+    rng, result = np.random.default_rng(2), []
     for i in range(20):
         x, y = rng.random((400, 1)), rng.random((1600, 1))
         y = {
@@ -83,8 +83,8 @@ def test_power_where_one_bandwidth_has_little(difference):
             "scale": 0.5 + 1.3 * (y[:400] - 0.5),
             "waves": y[rng.random(1600) < (1 + 0.9 * np.sin(16 * np.pi * y[:, 0])) / 2][:400],
         }[difference]
-        found.append([p_value(x, y, i), dk.two_sample_test(x, y, sigma="median", n_permutations=99).p_value])
-    ours, median = (np.array(found) <= 0.05).mean(axis=0)
+        result.append([p_value(x, y, i), dk.two_sample_test(x, y, sigma="median", n_permutations=99).p_value])
+    ours, median = (np.array(result) <= 0.05).mean(axis=0)
     assert ours >= 0.9
     if difference == "waves":
         assert median < 0.5
@@ -242,10 +242,10 @@ def test_arrays_dask_arrays_and_stores_give_the_same(tmp_path):
     one = dk.write_sets(tmp_path / "one.zarr", [y])
     lazy = da.from_array(x, chunks=(3100, 1))
     for other in ((lazy, y), (z, one), (x, many), (x, dk.SampleSets.from_arrays(np.split(y, [100])))):
-        found = dk.two_sample_test(*other, n_permutations=99, random_state=0)
-        assert found.p_value == pytest.approx(own.p_value, abs=0.011)  # sums in another order
-        assert found.statistic == pytest.approx(own.statistic, rel=1e-4)
-        assert (found.sigma, found.kernel) == (pytest.approx(own.sigma), own.kernel)
+        result = dk.two_sample_test(*other, n_permutations=99, random_state=0)
+        assert result.p_value == pytest.approx(own.p_value, abs=0.011)  # sums in another order
+        assert result.statistic == pytest.approx(own.statistic, rel=1e-4)
+        assert (result.sigma, result.kernel) == (pytest.approx(own.sigma), own.kernel)
 
 
 def test_units_and_far_points_do_not_matter():
@@ -329,7 +329,7 @@ def test_power_by_pilots_and_by_functions():
 def test_no_power_against_what_is_true():
     """Parts of two pilots of one distribution are told apart as often as the level says, however many are drawn."""
     rng = np.random.default_rng(3)
-    found = dk.two_sample_power(
+    result = dk.two_sample_power(
         rng.normal(size=(2000, 1)),
         rng.normal(size=(2000, 1)),
         [400],
@@ -337,7 +337,7 @@ def test_no_power_against_what_is_true():
         n_permutations=19,
         random_state=0,
     )
-    assert found.low[0] <= 0.1
+    assert result.low[0] <= 0.1
 
 
 def test_adjusted_p_values_against_their_definitions():
@@ -426,9 +426,9 @@ def test_differences_that_are_far_below_the_unit_or_above_it_show_in_moments():
     ],
 )
 def test_values_at_the_ends_of_the_floats_are_compared_without_a_warning(x, y):
-    found = dk.two_sample_test(np.array(x), np.array(y), n_permutations=19, random_state=0)
-    assert 0 < found.sigma < np.inf
-    assert 0 < found.p_value <= 1
+    result = dk.two_sample_test(np.array(x), np.array(y), n_permutations=19, random_state=0)
+    assert 0 < result.sigma < np.inf
+    assert 0 < result.p_value <= 1
 
 
 def test_many_values_that_floats_cannot_divide_by_are_compared_without_a_warning():

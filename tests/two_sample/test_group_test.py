@@ -28,22 +28,22 @@ def donors(rng, n, draw, d=1, size=60):
 
 def rejected(draw, n_trials, d=1):
     """The share of trials in which twelve sets are told from twelve Gaussian ones."""
-    rng, found = np.random.default_rng(1), []
+    rng, result = np.random.default_rng(1), []
     for i in range(n_trials):
         sets = donors(rng, 12, lambda r, s: r.normal(size=s), d) + donors(rng, 12, draw, d)
-        found.append(dk.group_test(sets, [0] * 12 + [1] * 12, 99, random_state=i).p_value <= 0.05)
-    return np.mean(found)
+        result.append(dk.group_test(sets, [0] * 12 + [1] * 12, 99, random_state=i).p_value <= 0.05)
+    return np.mean(result)
 
 
 def levels(n_trials):
     """p-values of unequal groups of one distribution over sets of unequal sizes."""
-    rng, found = np.random.default_rng(2), []
+    rng, result = np.random.default_rng(2), []
     for i in range(n_trials):
         sets = [
             rng.normal(rng.normal(size=2), rng.gamma(2), size=(rng.integers(5, 30), 2)) for _ in range(14)
         ]
-        found.append(dk.group_test(sets, [0] * 9 + [1] * 5, 99, random_state=i).p_value)
-    return np.array(found)
+        result.append(dk.group_test(sets, [0] * 9 + [1] * 5, 99, random_state=i).p_value)
+    return np.array(result)
 
 
 def test_the_level():
@@ -86,12 +86,12 @@ def test_power(draw, d):
 def test_what_differs_is_named():
     rng = np.random.default_rng(3)
     sets = donors(rng, 20, lambda r, s: r.normal(size=s)) + donors(rng, 20, lambda r, s: r.normal(0, 2, s))
-    found = dk.group_test(sets, ["a"] * 20 + ["b"] * 20, 99, random_state=0)
-    assert list(found.statistics) == ["distribution", "location", "spread", "shape", "extremes"]
-    assert max(found.statistics, key=found.statistics.get) == "spread"
-    assert 0 < found.statistic < max(found.statistics.values())
-    assert found.p_value == 0.01
-    assert found.n_permutations == 99
+    result = dk.group_test(sets, ["a"] * 20 + ["b"] * 20, 99, random_state=0)
+    assert list(result.statistics) == ["distribution", "location", "spread", "shape", "extremes"]
+    assert max(result.statistics, key=result.statistics.get) == "spread"
+    assert 0 < result.statistic < max(result.statistics.values())
+    assert result.p_value == 0.01
+    assert result.n_permutations == 99
 
 
 def statistics_of(statistic, strata, n_permutations):
@@ -116,8 +116,8 @@ def test_statistics_against_brute_force(strata):
     for s in np.unique(strata):
         assert (np.sort(labels[strata == s], axis=0) == np.sort(GROUPS[strata == s])[:, None]).all()
     T = np.array([brute_force(ROWS, column, strata) for column in labels.T])
-    found = statistics_of(kernel_statistic(ROWS, strata, 5), strata, 70)
-    np.testing.assert_allclose(found, T, rtol=1e-9)
+    result = statistics_of(kernel_statistic(ROWS, strata, 5), strata, 70)
+    np.testing.assert_allclose(result, T, rtol=1e-9)
 
 
 def test_random_features_stand_for_the_kernel(monkeypatch):
@@ -171,9 +171,9 @@ def test_memory_stores_and_weights_give_the_same(tmp_path):
 def test_rows_of_an_embedding():
     words = ["ab" * n for n in range(2, 8)] + ["ba" * n + "c" * 9 for n in range(2, 8)]
     embedding = dk.DistanceEmbedding("levenshtein", n_components=8, random_state=0)
-    found = dk.group_test(words, [0] * 6 + [1] * 6, 99, statistic=embedding, random_state=0)
-    assert found.p_value <= 0.02
-    assert list(found.statistics) == ["embedding"]
+    result = dk.group_test(words, [0] * 6 + [1] * 6, 99, statistic=embedding, random_state=0)
+    assert result.p_value <= 0.02
+    assert list(result.statistics) == ["embedding"]
     with pytest.raises(ValueError, match="strings"):
         dk.group_test(words, [0] * 6 + [1] * 6)
 
@@ -229,8 +229,10 @@ def test_the_largest_f_against_brute_force(strata):
 
 
 def test_one_way_f_of_scipy():
-    found = statistics_of(max_f_statistic(ROWS[:, :1].astype(float), ONE, 3), ONE, 1)[0]
-    assert found == pytest.approx(f_oneway(*(ROWS[g == GROUPS, 0].astype(float) for g in range(3))).statistic)
+    result = statistics_of(max_f_statistic(ROWS[:, :1].astype(float), ONE, 3), ONE, 1)[0]
+    assert result == pytest.approx(
+        f_oneway(*(ROWS[g == GROUPS, 0].astype(float) for g in range(3))).statistic
+    )
 
 
 @pytest.mark.parametrize(("d0", "s0"), [(4.0, 2.0), (30.0, 0.1)])
@@ -257,19 +259,19 @@ def test_p_values_are_the_tails_of_the_other_labellings():
 
 def test_p_values_are_combined_by_their_weighted_harmonic_mean():
     p = {"a": np.array([0.01, 0.5]), "b": np.array([0.4, 0.2])}
-    found = combine_p_values(
+    result = combine_p_values(
         {name: np.log(values) for name, values in p.items()}, {"a": 0.3, "b": 0.1, "c": 9.0}
     )
-    np.testing.assert_allclose(10.0**-found, 1 / (0.75 / p["a"] + 0.25 / p["b"]))
+    np.testing.assert_allclose(10.0**-result, 1 / (0.75 / p["a"] + 0.25 / p["b"]))
 
 
 def test_summaries_along_axes_against_numpy():
     weights = [np.array([1.0, 0, 2, 3, 1, 1])] * 8
     centre, scale = np.array([0.5, -1]), np.array([2.0, 0.25])
-    for given in (None, weights):
-        rows = axis_summaries(dk.SampleSets.from_arrays(SETS, given), centre, scale)
+    for value in (None, weights):
+        rows = axis_summaries(dk.SampleSets.from_arrays(SETS, value), centre, scale)
         for x, row in zip(SETS, rows.astype(float), strict=True):
-            z, w = (x - centre) / scale, np.ones(6) if given is None else weights[0]
+            z, w = (x - centre) / scale, np.ones(6) if value is None else weights[0]
             mean = np.average(z, axis=0, weights=w)
             deviation = np.sqrt(np.average((z - mean) ** 2, axis=0, weights=w))
             counted = z[w > 0] - mean
@@ -288,25 +290,25 @@ def one_odd_point(rng, n, far):
 @pytest.mark.parametrize("n_groups", [2, 3])
 def test_one_odd_point_in_each_set_of_a_group_is_found(n_groups):
     """12 trials: a test that finds 0.9 of them finds fewer than 7 for 1 seed in 2,000."""
-    rng, found = np.random.default_rng(4), []
+    rng, actual = np.random.default_rng(4), []
     for i in range(12):
         sets = [rng.normal(rng.normal(size=4), 1, (60, 4)) for _ in range(12 * (n_groups - 1))]
         sets += one_odd_point(rng, 12, 5.0)
         result = dk.group_test(sets, np.repeat(np.arange(n_groups), 12), 99, random_state=i)
-        found.append(
+        actual.append(
             result.p_value <= 0.05 and max(result.statistics, key=result.statistics.get) == "extremes"
         )
-    assert sum(found) >= 7
+    assert sum(actual) >= 7
 
 
 def test_the_scale_of_one_of_twenty_axes_is_found():
     """As above: 12 trials."""
-    rng, found = np.random.default_rng(5), []
+    rng, result = np.random.default_rng(5), []
     for i in range(12):
         sets = [rng.normal(rng.normal(size=20), 1, (80, 20)) for _ in range(24)]
         sets[12:] = [x * (1 + 0.25 * (np.arange(20) == 3)) for x in sets[12:]]
-        found.append(dk.group_test(sets, np.repeat([0, 1], 12), 99, random_state=i).p_value <= 0.05)
-    assert sum(found) >= 7
+        result.append(dk.group_test(sets, np.repeat([0, 1], 12), 99, random_state=i).p_value <= 0.05)
+    assert sum(result) >= 7
 
 
 def test_the_level_of_every_statistic_with_three_groups_and_strata():

@@ -15,8 +15,8 @@ P, Q = RNG.random((60, 2)) + 1e5, RNG.random((40, 2)) + 1e5 + 0.2
 def test_witness_against_brute_force():
     u, w = RNG.random((70, 2)) + 1e5, RNG.standard_normal(60)
     k = lambda x: np.exp(-((u[:, None] - x) ** 2).sum(axis=2) / (2 * 0.3**2))  # noqa: E731
-    found = dk.witness(P, Q, u, sigma=0.3, weights=(w, None))
-    np.testing.assert_allclose(found, k(P) @ w - k(Q).mean(axis=1), atol=1e-10)
+    result = dk.witness(P, Q, u, sigma=0.3, weights=(w, None))
+    np.testing.assert_allclose(result, k(P) @ w - k(Q).mean(axis=1), atol=1e-10)
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "epanechnikov"])
@@ -26,11 +26,11 @@ def test_the_witness_gives_the_distance(kernel):
 
 
 def test_the_statistic_is_the_distance_and_permutations_are_drawn_from_the_seed():
-    found = dk.two_sample_test(P, Q, h=0.18, n_permutations=99, random_state=3)
-    assert found.sigma == pytest.approx(0.3)
-    assert found.statistic == pytest.approx(dk.kernel_distance(P, Q, sigma=0.3, squared=True))
-    assert found.p_value == 0.01
-    assert dk.two_sample_test(P, Q, h=0.18, n_permutations=99, random_state=3) == found
+    result = dk.two_sample_test(P, Q, h=0.18, n_permutations=99, random_state=3)
+    assert result.sigma == pytest.approx(0.3)
+    assert result.statistic == pytest.approx(dk.kernel_distance(P, Q, sigma=0.3, squared=True))
+    assert result.p_value == 0.01
+    assert dk.two_sample_test(P, Q, h=0.18, n_permutations=99, random_state=3) == result
 
 
 def test_the_level_of_the_test():
@@ -56,8 +56,8 @@ def test_equal_sets_and_ties_are_never_significant():
 @pytest.mark.parametrize("n", [2, 500, 900])
 def test_the_median_bandwidth_does_not_know_whose_points_are_whose(n):
     x = np.concatenate([np.random.default_rng(0).normal(size=(500, 1)), np.arange(10.0, 460.0)[:, None]])
-    found = dk.two_sample_test(x[:n], x[n:], sigma="median", n_permutations=1, random_state=0)
-    assert found.sigma == pytest.approx(np.median(pdist(x)))
+    result = dk.two_sample_test(x[:n], x[n:], sigma="median", n_permutations=1, random_state=0)
+    assert result.sigma == pytest.approx(np.median(pdist(x)))
 
 
 @pytest.mark.parametrize(

@@ -145,8 +145,8 @@ def _band_distance(bases, table, m, words, most, vp, vn, ends, swaps):  # type: 
                 return most + 1, least * n // j
     beyond = ALL_BITS << u64(m % WORD_BITS) if m % WORD_BITS else ZERO  # rows of the last word
     w = words - 1
-    found = bottom - np.int64(popcount(vp[w] & beyond)) + np.int64(popcount(vn[w] & beyond))
-    return found, found
+    result = bottom - np.int64(popcount(vp[w] & beyond)) + np.int64(popcount(vn[w] & beyond))
+    return result, result
 
 
 @inline_jit()
@@ -200,11 +200,11 @@ def banded_distance(a, b, most, only, numbers, swaps):  # type: ignore[no-untype
     vp, vn, pad = np.empty(words, u64), np.empty(words, u64), len(bases) - n
     ends = np.empty(words if swaps else 0, u64)
     only = only or words <= MAX_UNBANDED_WORDS
-    k, found, predicted = -1, 0, 0
-    while found > k and k < most:
+    k, result, predicted = -1, 0, 0
+    while result > k and k < most:
         k = most if only else min(most, max(n - m + FIRST_BAND_EDITS, 2 * k, predicted + predicted // 16))
-        found, predicted = _band_distance(bases, table, m + pad, words, k, vp, vn, ends, swaps)
-    return min(found, most + 1)
+        result, predicted = _band_distance(bases, table, m + pad, words, k, vp, vn, ends, swaps)
+    return min(result, most + 1)
 
 
 @jit()

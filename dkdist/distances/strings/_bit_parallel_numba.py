@@ -219,11 +219,11 @@ def _fill_by_bands(a, texts, edges, columns, kind, most, normalize, numbers, out
         if not few and len(a) * len(b) < MIN_BANDED_CELLS:
             return False
         k = min(most, apart if few else apart // MIN_LENGTH_PER_EDIT)
-        found = _pair_distance(a, b, kind, k, not few, numbers)
-        if found > k and k < most:
+        result = _pair_distance(a, b, kind, k, not few, numbers)
+        if result > k and k < most:
             done = False
             continue
-        out[j] = np.float32(found) / np.float32(apart) if normalize else np.float32(found)
+        out[j] = np.float32(result) / np.float32(apart) if normalize else np.float32(result)
     return done
 
 
@@ -314,7 +314,7 @@ def fill_small_matrix(codes, edges, same, kind, most, normalize, out):  # type: 
             k = j if same else n + j
             b = codes[edges[k] : edges[k + 1]]
             apart = _max_distance(len(a), len(b), kind)
-            found = _pair_distance(a, b, kind, min(most, apart), False, numbers)
-            out[i, j] = np.float32(found) / np.float32(apart) if normalize else np.float32(found)
+            result = _pair_distance(a, b, kind, min(most, apart), False, numbers)
+            out[i, j] = np.float32(result) / np.float32(apart) if normalize else np.float32(result)
             if same:
                 out[j, i] = out[i, j]

@@ -127,12 +127,12 @@ def _fill_columns(codes, lanes, text, prices, rows, step, numbers, state):  # ty
 def _distance_of_height(height, n, m, scale):  # type: ignore[no-untyped-def]
     """The distance of strings of n and m symbols whose table ends with ``height``."""
     unit, slant, most, normalize, insertion, deletion, dearest = scale
-    found = min(max(height * unit + slant * (n - m), 0.0), most)
+    result = min(max(height * unit + slant * (n - m), 0.0), most)
     if normalize == 0:
-        return found
+        return result
     apart = min(n, m) * dearest + max(n - m, 0) * deletion + max(m - n, 0) * insertion
     apart = min(apart, n * deletion + m * insertion)
-    return min(found / apart, 1.0) if apart > 0 else 0.0
+    return min(result / apart, 1.0) if apart > 0 else 0.0
 
 
 @jit()

@@ -98,6 +98,6 @@ def fill_lanes(Y, symbols, columns, lengths, codes, offsets, most, normalize, ou
             x_old = text[i]
         for k in range(len(columns)):
             m = lengths[k]
-            found = n + m + (np.int64(cells[3 * (m - 1) * lanes + k]) if m else 0)
-            found = np.float32(min(found, most + 1))
-            out[s, columns[k]] = found / np.float32(max(n, m, 1)) if normalize else found
+            result = n + m + (np.int64(cells[3 * (m - 1) * lanes + k]) if m else 0)
+            result = np.float32(min(result, most + 1))
+            out[s, columns[k]] = result / np.float32(max(n, m, 1)) if normalize else result

@@ -93,12 +93,12 @@ def _distance(common, misses, n, m, head, weight):  # type: ignore[no-untyped-de
     """1 - the similarity; n, m and common are floats, and ``misses`` is halved already."""
     c = max(common, 1.0)
     jaro = (c / max(n, 1.0) + c / max(m, 1.0) + (c - misses) / c) / 3.0
-    found = 1.0 - min(jaro + head * weight * (1.0 - jaro) if jaro > MIN_BOOSTED_SIMILARITY else jaro, 1.0)
-    return found if common > 0.0 else (0.0 if n + m == 0.0 else 1.0)
+    result = 1.0 - min(jaro + head * weight * (1.0 - jaro) if jaro > MIN_BOOSTED_SIMILARITY else jaro, 1.0)
+    return result if common > 0.0 else (0.0 if n + m == 0.0 else 1.0)
 
 
 @jit()
-def _fill_distances(state, heads, first, n, lengths, weight, found):  # type: ignore[no-untyped-def]
+def _fill_distances(state, heads, first, n, lengths, weight, result):  # type: ignore[no-untyped-def]
     """Distances of all lanes: ``heads`` (HEAD * N_WORDS,) are first symbols of the omegas, ``first`` of the object."""
     for i in range(N_WORDS):
         r = u64(i)
@@ -114,14 +114,14 @@ def _fill_distances(state, heads, first, n, lengths, weight, found):  # type: ig
             np.float64(np.int64(state[r] >> ONE)),
         )
         m = np.float64(lengths[r])
-        found[r] = np.float32(_distance(common, misses, n, m, np.float64(np.int64(head)), weight))
+        result[r] = np.float32(_distance(common, misses, n, m, np.float64(np.int64(head)), weight))
 
 
 @jit()
 def fill_short(tiles, texts, edges, codes, offsets, weight, out):  # type: ignore[no-untyped-def]
     """Pairs of at most 63 symbols: columns of omegas that have a word each (`tiles.pack_single_words`)."""
     tables, starts, symbols, _, _, ends, places, columns, lengths = tiles
-    state, bases, found = (
+    state, bases, result = (
         np.zeros(4 * N_WORDS, u64),
         np.empty(MAX_WORD_SYMBOLS, u64),
         np.empty(N_WORDS, np.float32),
@@ -157,9 +157,9 @@ def fill_short(tiles, texts, edges, codes, offsets, weight, out):  # type: ignor
                 )
             _match_symbols(table, bases[:n], state)
             _count_transpositions(table, bases[:n], state)
-            _fill_distances(state, heads, first, np.float64(n), sizes, weight, found)
+            _fill_distances(state, heads, first, np.float64(n), sizes, weight, result)
             for k in range(mine.start, mine.stop):
-                out[s, columns[k]] = found[places[k]]
+                out[s, columns[k]] = result[places[k]]
 
 
 @inline_jit()

@@ -128,10 +128,10 @@ def _band_distance(bases, table, m, words, most, S):  # type: ignore[no-untyped-
             s, out = _next_in_chain(table[s1 + w], s, up, out, ONE)
             s, out = _next_in_chain(table[s2 + w], s, up, out, TWO)
             S[w], up = _next_in_chain(table[s3 + w], s, up, out, THREE)
-    found = n + m
+    result = n + m
     for w in range(words):
-        found -= 2 * np.int64(popcount(~S[w] & ROW_BITS))
-    return found
+        result -= 2 * np.int64(popcount(~S[w] & ROW_BITS))
+    return result
 
 
 @inline_jit()
@@ -145,9 +145,9 @@ def banded_indel_distance(a, b, most, only, numbers):  # type: ignore[no-untyped
     table, bases, words = match_table(x, y, WORD_BITS - 1, numbers)
     whole = only or words <= MAX_UNBANDED_INDEL_WORDS
     S, pad = np.empty(words, u64), len(bases) - n
-    k, found = -1, 0
-    while found > k and k < most:
-        wide = found if 0 < found <= 4 * k else 4 * k
+    k, result = -1, 0
+    while result > k and k < most:
+        wide = result if 0 < result <= 4 * k else 4 * k
         k = most if whole else min(most, max(n - m + FIRST_BAND_INDELS, wide))
-        found = _band_distance(bases, table, m + pad, words, k, S)
-    return min(found, most + 1)
+        result = _band_distance(bases, table, m + pad, words, k, S)
+    return min(result, most + 1)

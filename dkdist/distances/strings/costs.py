@@ -110,12 +110,12 @@ def _from_pairs(param: Mapping[Any, Any], default: float) -> PairCosts:
             raise ValueError(
                 f"substitution_costs must have pairs of symbols for keys, such as ('a', 'b'); got {key!r:.200}."
             )
-    found = sorted({symbol for pair in param for symbol in pair})
-    if not found:
+    result = sorted({symbol for pair in param for symbol in pair})
+    if not result:
         raise ValueError("substitution_costs must not be an empty dict. Omit it.")
-    symbols = "".join(found) if isinstance(found[0], str) else tuple(found)
-    place = {symbol: i for i, symbol in enumerate(found)}
-    matrix = np.full((len(found), len(found)), float(default))
+    symbols = "".join(result) if isinstance(result[0], str) else tuple(result)
+    place = {symbol: i for i, symbol in enumerate(result)}
+    matrix = np.full((len(result), len(result)), float(default))
     np.fill_diagonal(matrix, 0)
     for (a, b), value in param.items():
         if (b, a) not in param and b + a not in param if isinstance(a, str) else (b, a) not in param:
@@ -229,9 +229,9 @@ def pack_costs(codes: NDArray[np.uint16], offsets: I64, plan: TablePlan, classes
     own = np.repeat(np.arange(R), sizes)
     place = np.arange(len(own)) - offsets[own]
     symbol = codes[:, 0].astype(np.int64)
-    found = np.zeros((n_tiles, n_symbols + 1), np.bool_)
-    found[tile[own], symbol] = True
-    numbers_of = (np.cumsum(found, axis=1, dtype=np.int32) * found).astype(np.int32)
+    result = np.zeros((n_tiles, n_symbols + 1), np.bool_)
+    result[tile[own], symbol] = True
+    numbers_of = (np.cumsum(result, axis=1, dtype=np.int32) * result).astype(np.int32)
     narrow = plan.narrow and int(numbers_of.max(initial=0)) <= MAX_INT8_SYMBOLS
     dtype = np.int8 if narrow else np.int32
     symbols = np.zeros(int(starts[-1]), dtype)

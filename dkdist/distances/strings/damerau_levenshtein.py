@@ -115,9 +115,9 @@ def _build_tile(codes: NDArray[np.uint16], offsets: I64, columns: I64, lanes: in
     own = np.repeat(np.arange(len(columns)), lengths)
     place = np.arange(len(own)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     symbol = codes[offsets[columns][own] + place]
-    found = np.zeros(int(symbol.max(initial=0)) + 2, np.bool_)
-    found[symbol] = True
-    numbers = (np.cumsum(found, dtype=np.int32) * found).astype(np.int32)
+    result = np.zeros(int(symbol.max(initial=0)) + 2, np.bool_)
+    result[symbol] = True
+    numbers = (np.cumsum(result, dtype=np.int32) * result).astype(np.int32)
     steps, kinds = int(lengths[0]), int(numbers.max())
     dtype = next(dtype for dtype, longest, most in DTYPE_LIMITS if steps <= longest and kinds <= most)
     Y = np.zeros((steps, lanes), dtype)

@@ -144,11 +144,11 @@ def _build_tiles(codes: NDArray[np.uint16], offsets: I64, parts: I64, lanes: int
     own = np.repeat(np.arange(len(parts)), lengths)  # the part of each symbol, and its place there
     place = np.arange(len(own)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     symbol = codes[(offsets[omega] + first)[own] + place, 0]
-    found = np.zeros((n_tiles, n_symbols + 1), np.bool_)
-    found[tile[own], symbol] = True
-    symbols = np.cumsum(found, axis=1, dtype=np.int32) * found
+    result = np.zeros((n_tiles, n_symbols + 1), np.bool_)
+    result[tile[own], symbol] = True
+    symbols = np.cumsum(result, axis=1, dtype=np.int32) * result
     width = depths * lanes if chained else np.full_like(depths, lanes)
-    starts = np.concatenate([[0], np.cumsum((found.sum(axis=1) + 1) * width)])
+    starts = np.concatenate([[0], np.cumsum((result.sum(axis=1) + 1) * width)])
     within = (starts[tile] + (field * lanes if chained else 0) + lane)[own]
     table = cache_lines(2 * int(starts[-1]))[0].view(np.uint64)
     table[:] = 0

@@ -90,8 +90,8 @@ def local_chunk_reader(store: Store, array: zarr.Array[Any]) -> LocalChunkReader
     usual = len(inner) == len(DIRECT_CODECS) and all(map(isinstance, inner, DIRECT_CODECS))
     if not isinstance(store, DiskStore) or coding is None or not usual or sys.byteorder != "little":
         return None
-    said = cast("dict[str, Any]", inner[0].to_dict())
-    order = said.get("configuration", {}).get("endian", "little")  # bytes have none
+    text = cast("dict[str, Any]", inner[0].to_dict())
+    order = text.get("configuration", {}).get("endian", "little")  # bytes have none
     return LocalChunkReader(store, array, coding) if order == "little" else None
 
 

@@ -184,11 +184,11 @@ class PlannedStore:
         most once; exact starts are preferred.
         """
         total, grain = self._commit.n_points, self.grain
-        wanted = max(1, wanted_bytes // self._row_bytes)
+        requested = max(1, wanted_bytes // self._row_bytes)
         candidates = -(-starts // grain) * grain
         bounds = [0]
         while True:
-            first, last = np.searchsorted(candidates, bounds[-1] + np.array([1, 2]) * wanted)
+            first, last = np.searchsorted(candidates, bounds[-1] + np.array([1, 2]) * requested)
             if first == len(candidates) or candidates[first] >= total:
                 return np.array([*bounds, total], np.int64)
             exact = np.flatnonzero(candidates[first:last] == starts[first:last])

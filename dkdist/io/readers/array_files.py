@@ -134,8 +134,8 @@ def _opened(path: Path) -> Iterator[_File]:
     with ExitStack() as stack:
         with _decoding(path):
             archive = stack.enter_context(open_archive(path, compressed=True))
-            found = {name: archive.header(name) for name in archive.names}
-        headers = {name: (header.shape, header.dtype) for name, header in found.items()}
+            result = {name: archive.header(name) for name in archive.names}
+        headers = {name: (header.shape, header.dtype) for name, header in result.items()}
 
         def load(name: str) -> Array:
             with _decoding(path):
@@ -172,10 +172,10 @@ def _choose(file: _File, names: ArrayReader) -> _Choice:
     n_sets = shape[0] if offsets is None else max(int(np.prod(file.shape(offsets))) - 1, 0)
     n_points = shape[0] * shape[1] if offsets is None else shape[0]
     if names.weight is not None:
-        found = file.shape(file.require(names.weight, "weight"))
-        if np.prod(found) != n_points:
+        result = file.shape(file.require(names.weight, "weight"))
+        if np.prod(result) != n_points:
             raise ValueError(
-                f"weight {names.weight!r} has shape {found}: expected one weight for each of {n_points} points"
+                f"weight {names.weight!r} has shape {result}: expected one weight for each of {n_points} points"
             )
     taken = {values, offsets, names.weight, "ids"}
     others = {name: shape for name, (shape, _) in file.headers.items() if name not in taken}

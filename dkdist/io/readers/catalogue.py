@@ -74,11 +74,11 @@ class Catalogue:
         set_bounds = np.cumsum([0, *(len(outline.sizes) for outline in outlines)])
         edges = np.cumsum(np.concatenate([[0], *(outline.sizes for outline in outlines)]))
         read = [s if o.source is None else o.source for s, o in zip(sources, outlines, strict=True)]
-        found = cls(read, set_bounds, edges, form, names)
+        result = cls(read, set_bounds, edges, form, names)
         ids = [outline.ids for outline in outlines if outline.ids is not None]
         if len(ids) == len(sources):
-            found.require_distinct(np.concatenate(ids))
-        return found
+            result.require_distinct(np.concatenate(ids))
+        return result
 
     @property
     def row_bounds(self) -> I64:

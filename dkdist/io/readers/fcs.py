@@ -360,18 +360,18 @@ class CytometryReader:
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, Array], Array]]:
         """(sets, targets, ids): the data sets one by one, no targets."""
-        with _opened(path, self.data_set) as found:
-            ids = self._ids(path, found)
-            for k, data in enumerate(found):
+        with _opened(path, self.data_set) as result:
+            ids = self._ids(path, result)
+            for k, data in enumerate(result):
                 names, channels = zip(*self._chosen(path, data), strict=True)
                 points = data.events(channels)
                 yield SampleSets(points, [0, len(points)]).labelled(names=names), {}, ids[k : k + 1]
 
     def outline(self, path: Any) -> Outline:
         """Numbers of events, ids, form and names."""
-        with _opened(path, self.data_set) as found:
-            names = [tuple(name for name, _ in self._chosen(path, data)) for data in found]
-            sizes = np.array([data.n_events for data in found if data.data_start], np.int64)
+        with _opened(path, self.data_set) as result:
+            names = [tuple(name for name, _ in self._chosen(path, data)) for data in result]
+            sizes = np.array([data.n_events for data in result if data.data_start], np.int64)
         for k, other in enumerate(names):
             if other != names[0]:
                 raise ValueError(
@@ -380,11 +380,13 @@ class CytometryReader:
                     "--data-set)"
                 )
         form = {"points": ("float32", (len(names[0]),)), "ids": ("str", ())} if names else None
-        return Outline(sizes, self._ids(path, found), form, names=names[0] if names else None)
+        return Outline(sizes, self._ids(path, result), form, names=names[0] if names else None)
 
-    def _ids(self, path: Any, found: list[DataSet]) -> Array:
+    def _ids(self, path: Any, result: list[DataSet]) -> Array:
         one = file_id(path, self.id_parts)
-        return np.array([one] if len(found) == 1 else [f"{one}#{k + 1}" for k in range(len(found))], np.str_)
+        return np.array(
+            [one] if len(result) == 1 else [f"{one}#{k + 1}" for k in range(len(result))], np.str_
+        )
 
     def _chosen(self, path: Any, data: DataSet) -> list[tuple[str, int]]:
         """(name, position) of each channel that is a coordinate."""
@@ -399,12 +401,12 @@ class CytometryReader:
 
 
 def _position(path: Any, name: str, short: list[str], long: list[str]) -> int:
-    found = [i for i, both in enumerate(zip(short, long, strict=True)) if name in both]
-    if len(found) != 1:
+    result = [i for i, both in enumerate(zip(short, long, strict=True)) if name in both]
+    if len(result) != 1:
         has = ", ".join(f"{a} ({b})" if b else a for a, b in zip(short, long, strict=True))
-        many = "no channel" if not found else f"{len(found)} channels"
+        many = "no channel" if not result else f"{len(result)} channels"
         raise ValueError(f"{path_name(path)} has {many} {name!r}; it has {has}")
-    return found[0]
+    return result[0]
 
 
 @contextmanager
@@ -413,10 +415,10 @@ def _opened(path: Any, data_set: int | None) -> Iterator[list[DataSet]]:
     name = path_name(path)
     with open_file(path) as file:
         try:
-            found = list(data_sets(file))
-            if data_set is not None and data_set > len(found):
-                raise FCSFormatError(f"it has {len(found)} data sets, and data_set is {data_set}")
-            chosen = found if data_set is None else found[data_set - 1 : data_set]
+            result = list(data_sets(file))
+            if data_set is not None and data_set > len(result):
+                raise FCSFormatError(f"it has {len(result)} data sets, and data_set is {data_set}")
+            chosen = result if data_set is None else result[data_set - 1 : data_set]
             yield [data for data in chosen if data.n_events]
         except FCSFormatError as error:
             raise ValueError(

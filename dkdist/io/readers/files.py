@@ -85,10 +85,10 @@ def find_table_files(source: Any) -> TableFiles:
             raise FileNotFoundError(f"there is no file or folder {path}: check the path")
         require_regular_file(path)
         return TableFiles(path, [path], table_suffix(path), None, [])
-    found = [str(file) for file in tables_in(path)]
-    if not found:
+    result = [str(file) for file in tables_in(path)]
+    if not result:
         raise ValueError(f"folder {path} has no file that ends in one of {', '.join(SUFFIXES)}")
-    filled = [file for file in found if os.path.getsize(file)] or found  # Spark leaves empty parts
+    filled = [file for file in result if os.path.getsize(file)] or result  # Spark leaves empty parts
     folders = [Path(file).relative_to(path).parts[:-1] for file in filled]
     names = [part.partition("=")[0] for parts in folders for part in parts if "=" in part]
     partitions = list(dict.fromkeys(map(unquote, names)))

@@ -119,10 +119,10 @@ def _sorted(codes: I64) -> tuple[I64, I64, I64]:
 def _buckets(edges: I64, like: Rows, files: contextlib.ExitStack) -> list[_Bucket]:
     """Runs of whole batches of about BUCKET_BYTES, or of a 256th of all."""
     record = _record(like)
-    wanted = max(BUCKET_BYTES // record.itemsize, -(-int(edges[-1]) // MAX_BUCKETS), 1)
+    requested = max(BUCKET_BYTES // record.itemsize, -(-int(edges[-1]) // MAX_BUCKETS), 1)
     cuts = [0]
     for i in range(1, len(edges)):
-        if edges[i] - edges[cuts[-1]] > wanted and i - 1 > cuts[-1]:
+        if edges[i] - edges[cuts[-1]] > requested and i - 1 > cuts[-1]:
             cuts.append(i - 1)
     bounds = edges[[*cuts, len(edges) - 1]].tolist()
     if len(bounds) == 2:

@@ -64,7 +64,7 @@ def _value_problems(
     source: TableSource, columns: Any, points: Sequence[str], required: Sequence[str]
 ) -> list[str]:
     numbers = [*points, *([] if columns.weight is None else [columns.weight])]
-    found: dict[tuple[str, str], tuple[str, int]] = {}
+    result: dict[tuple[str, str], tuple[str, int]] = {}
     for piece in source.pieces([columns.set_id, *numbers], required=required):
         for name in [columns.set_id, *numbers]:
             column = piece.batch.column(name)
@@ -75,9 +75,9 @@ def _value_problems(
                 rows[NOT_FINITE] = ~empty & ~(np.abs(values) <= MAX_FLOAT32)
             for what, bad in rows.items():
                 if bad.any():
-                    where, count = found.get((name, what), (piece.row_name(int(np.argmax(bad))), 0))
-                    found[name, what] = where, count + int(bad.sum())
-    texts = [describe_invalid_values(where, name, n, what) for (name, what), (where, n) in found.items()]
+                    where, count = result.get((name, what), (piece.row_name(int(np.argmax(bad))), 0))
+                    result[name, what] = where, count + int(bad.sum())
+    texts = [describe_invalid_values(where, name, n, what) for (name, what), (where, n) in result.items()]
     return [*texts[:-1], f"{texts[-1]}. {MISSING_VALUES_HINT}"] if texts else []
 
 
@@ -128,10 +128,10 @@ class IndexedTable:
         if looked_at and index.counts_rows and len(chosen.points) > 1:
             points = tuple(name for name in chosen.points if name != INDEX)
             chosen = ColumnChoice(points, {**chosen.left_out, INDEX: "an index"})
-        told = chosen.told()
+        message = chosen.told()
         if index.dropped_rows:
-            told += f"; dropped rows with missing values: {index.dropped_rows:,}"
-        return cls(source, columns, chosen.points, index, frozenset(opened.as_text), told, required)
+            message += f"; dropped rows with missing values: {index.dropped_rows:,}"
+        return cls(source, columns, chosen.points, index, frozenset(opened.as_text), message, required)
 
     def __repr__(self) -> str:
         return find_table_files(self.source).label

@@ -126,18 +126,18 @@ class _RunCollector:
 
     def entries(self) -> pa.Table:
         """One entry a set, in the order of their first rows; refuses targets that vary within a set."""
-        found = _merge_runs(self._held)
+        result = _merge_runs(self._held)
         settled = [
-            _infer_values(found[name], name in self._meant, self._decimal, is_id=name == self._keys[0])
+            _infer_values(result[name], name in self._meant, self._decimal, is_id=name == self._keys[0])
             for name in self._keys
         ]
-        found = pa.table([*settled, found[ROWS], found[FIRST]], found.column_names)
-        found = found if self._meant.isdisjoint(self._keys) else _merge_runs([found])
-        numbered = pc.dictionary_encode(found[0].combine_chunks())
-        if len(found) > len(numbered.dictionary):
-            targets = {name: found[name] for name in self._keys[1:]}
-            raise _varying_target_error(targets, numbered, found[FIRST], self.files)
-        return found
+        result = pa.table([*settled, result[ROWS], result[FIRST]], result.column_names)
+        result = result if self._meant.isdisjoint(self._keys) else _merge_runs([result])
+        numbered = pc.dictionary_encode(result[0].combine_chunks())
+        if len(result) > len(numbered.dictionary):
+            targets = {name: result[name] for name in self._keys[1:]}
+            raise _varying_target_error(targets, numbered, result[FIRST], self.files)
+        return result
 
 
 def _entries(runs: pa.Table, counts: Any, starts: Any) -> pa.Table:
@@ -159,8 +159,8 @@ def _merge_runs(parts: list[pa.Table]) -> pa.Table:
     if all(_is_constant(whole[name].combine_chunks(), firsts, codes) for name in keys[1:]):
         counts = np.bincount(codes, whole[ROWS].to_numpy(), n_sets).astype(np.int64)
         return whole.take(pa.array(firsts)).set_column(len(keys), ROWS, pa.array(counts))
-    found = whole.group_by(keys).aggregate([(ROWS, "sum"), (FIRST, "min")])
-    return found.rename_columns([*keys, ROWS, FIRST]).sort_by(FIRST)
+    result = whole.group_by(keys).aggregate([(ROWS, "sum"), (FIRST, "min")])
+    return result.rename_columns([*keys, ROWS, FIRST]).sort_by(FIRST)
 
 
 def _first_indices(codes: I64, n_sets: int) -> I64:
@@ -226,24 +226,24 @@ def _varying_target_error(
     entry = int(np.argmax(firsts != np.arange(len(codes))))
     before = int(firsts[entry])
     values = {name: [column[e].as_py() for e in (before, entry)] for name, column in targets.items()}
-    name, found = next((name, pair) for name, pair in values.items() if pair[0] != pair[1])
+    name, result = next((name, pair) for name, pair in values.items() if pair[0] != pair[1])
     row = first[entry].as_py()
     start, file = max(pair for pair in files if pair[0] <= row)
-    told = ["missing" if value is None else repr(value) for value in found]
+    message = ["missing" if value is None else repr(value) for value in result]
     one = numbered.dictionary[int(codes[entry])].as_py()
     return TableValueError(
-        f"target {name!r} is {told[0]} and then {told[1]} within set {one} (row {row - start + 1} of {file}): a target "
-        "has one value a set. Repair the table, or make it a coordinate"
+        f"target {name!r} is {message[0]} and then {message[1]} within set {one} (row {row - start + 1} of "
+        f"{file}): a target has one value a set. Repair the table, or make it a coordinate"
     )
 
 
 def _missing_target_error(label: str, targets: dict[str, Any], ids: Any) -> TableValueError:
     name, column = next((n, c) for n, c in targets.items() if c.null_count)
-    found = [repr(one) for one in ids.filter(pc.is_null(column).combine_chunks()).to_pylist()]
-    more = ", ..." if len(found) > MAX_NAMED_SETS else ""
+    result = [repr(one) for one in ids.filter(pc.is_null(column).combine_chunks()).to_pylist()]
+    more = ", ..." if len(result) > MAX_NAMED_SETS else ""
     return TableValueError(
-        f"target {name!r} is missing for {len(found)} of {len(ids)} sets of {label}: "
-        f"{', '.join(found[:MAX_NAMED_SETS])}{more}. Fill it in, or drop these sets (missing_targets='drop', "
+        f"target {name!r} is missing for {len(result)} of {len(ids)} sets of {label}: "
+        f"{', '.join(result[:MAX_NAMED_SETS])}{more}. Fill it in, or drop these sets (missing_targets='drop', "
         "--missing-targets drop)."
     )
 

@@ -32,15 +32,15 @@ def unify_schema(outlines: Sequence[Outline]) -> list[Outline]:
 
     Nothing is lost: text counts as whole numbers only if they are printed so.
     """
-    found = list(outlines)
-    names = dict.fromkeys(name for outline in found for name in outline.form or {})
+    result = list(outlines)
+    names = dict.fromkeys(name for outline in result for name in outline.form or {})
     for name in names:
-        kinds = {outline.form[name][0] for outline in found if outline.form and name in outline.form}
+        kinds = {outline.form[name][0] for outline in result if outline.form and name in outline.form}
         for kind, dtype in WIDER:
             if kind in kinds and "int64" in kinds and name not in ("points", "weights"):
-                found = [_widened(outline, name, dtype) for outline in found]
+                result = [_widened(outline, name, dtype) for outline in result]
                 break
-    return found
+    return result
 
 
 def _widened(outline: Outline, name: str, dtype: str) -> Outline:

@@ -416,9 +416,9 @@ class ColumnChoice(NamedTuple):
 
     def told(self) -> str:
         """What was taken and left out, in one line."""
-        said = f"points: {_list_names(list(self.points))}"
+        text = f"points: {_list_names(list(self.points))}"
         left = [f"{name or 'the unnamed column'} ({why})" for name, why in self.left_out.items()]
-        return f"{said}; left out: {_list_names(left)}" if left else said
+        return f"{text}; left out: {_list_names(left)}" if left else text
 
 
 def choose_columns(source: TableSource, columns: Any) -> ColumnChoice:

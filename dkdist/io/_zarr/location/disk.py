@@ -264,8 +264,8 @@ class DiskStore(LocalStore):
         """Write a file and return whether it existed; retries if a concurrent failed write removed the folder."""
         for remaining in reversed(range(MAX_WRITE_ATTEMPTS)):
             try:
-                made = self._make(os.path.dirname(key))
-                existed = not made and os.path.lexists(path)
+                output = self._make(os.path.dirname(key))
+                existed = not output and os.path.lexists(path)
                 flush = existed or key == DOCUMENT
                 with files.atomic_write(path, temporary_folder=growing, flush=flush) as handle:
                     files.write_all(handle, *parts)
