@@ -229,10 +229,10 @@ def test_pictures_join_labels(tmp_path):
         (dk.plot.distances, dk.distance_matrix(sets, distance="energy")),
     ):
         requested = shuffled if not isinstance(of, np.ndarray) or of is rows else y
-        sample, expected = draw(of, requested), draw(of, y.to_numpy())
-        for one, other in zip(sample.collections, expected.collections, strict=True):
+        result, expected = draw(of, requested), draw(of, y.to_numpy())
+        for one, other in zip(result.collections, expected.collections, strict=True):
             np.testing.assert_array_equal(one.get_offsets(), other.get_offsets())
-        for one, other in zip(sample.images, expected.images, strict=True):
+        for one, other in zip(result.images, expected.images, strict=True):
             np.testing.assert_array_equal(one.get_array(), other.get_array())
     plt.close("all")
 

@@ -124,8 +124,8 @@ def draw(cells: list[dict[str, Any]], n: int, file: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    sample = [cell for cell in cells if cell["n"] == n and "error" in cell]
-    dims, widths = (sorted({cell[key] for cell in sample}) for key in ("d", "sigma"))
+    selected = [cell for cell in cells if cell["n"] == n and "error" in cell]
+    dims, widths = (sorted({cell[key] for cell in selected}) for key in ("d", "sigma"))
     shape = (len(dims), len(widths))
     figure, panels = plt.subplots(
         *shape, figsize=(9, 7), layout="constrained", squeeze=False, sharex=True, sharey=True
@@ -133,7 +133,7 @@ def draw(cells: list[dict[str, Any]], n: int, file: Path) -> None:
     colours = {method: f"C{k}" for k, method in enumerate(dict.fromkeys(cell["method"] for cell in cells))}
     lines: dict[str, Any] = {}
     for (row, column), panel in np.ndenumerate(panels):
-        here = [cell for cell in sample if (cell["d"], cell["sigma"]) == (dims[row], widths[column])]
+        here = [cell for cell in selected if (cell["d"], cell["sigma"]) == (dims[row], widths[column])]
         for method, colour in colours.items():
             points = [(c["seconds"], max(c["error"], LEAST)) for c in here if c["method"] == method]
             if points:

@@ -76,11 +76,11 @@ def rank_column(points, j, values, below, upto, out):  # type: ignore[no-untyped
 
 
 @jit()
-def rank_sets(points, offsets, sample, drawn_offsets, weights, weighted, out):  # type: ignore[no-untyped-def]
+def rank_sets(points, offsets, sample, sample_offsets, weights, weighted, out):  # type: ignore[no-untyped-def]
     """out = ranks of each point among those of its set that were drawn."""
     for s in range(len(offsets) - 1):
         for j in range(points.shape[1]):
-            x, mass = sorted_column(sample, j, drawn_offsets[s], drawn_offsets[s + 1], weights, weighted)
+            x, mass = sorted_column(sample, j, sample_offsets[s], sample_offsets[s + 1], weights, weighted)
             values, below, upto = _knots(x, mass)
             for i in range(offsets[s], offsets[s + 1]):
                 out[i, j] = _rank(float(points[i, j]), values, below, upto)

@@ -41,7 +41,7 @@ def test_tables_are_drawn_once_and_the_latest_are_kept() -> None:
 
 
 def test_plain_numbers_travel() -> None:
-    sample = Numbers(5).materialize()
-    sent = pickle.dumps(sample)
+    fitted = Numbers(5).materialize()
+    sent = pickle.dumps(fitted)
     assert len(sent) < 300
-    assert pickle.loads(sent) is sample
+    assert pickle.loads(sent) is fitted

@@ -43,12 +43,14 @@ def test_a_report_is_drawn_and_nothing_complains(report):
         page.on("pageerror", lambda error: text.append(str(error)))
         page.on("request", lambda request: requested.append(request.url.partition(":")[0]))
         page.goto(report.as_uri())
-        sample = page.evaluate("[...document.images].map(image => image.complete && image.naturalWidth > 0)")
+        images_drawn = page.evaluate(
+            "[...document.images].map(image => image.complete && image.naturalWidth > 0)"
+        )
         wide = page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         title = page.title()
-        visible = page.get_by_role("cell", name=f"found of {HOSTILE}").is_visible()
+        visible = page.get_by_role("cell", name=f"recall of {HOSTILE}").is_visible()
         browser.close()
-    assert sample == [True] * 5
+    assert images_drawn == [True] * 5
     assert text == []
     assert set(requested) <= {"file", "data"}
     assert (title, wide, visible) == ("m.npz: y", True, True)

@@ -43,7 +43,10 @@ def test_fit_writes_a_report(cluster, store, tmp_path, capsys):
 
 def test_without_a_cluster_there_is_nothing_to_report(store, tmp_path, capsys):
     assert main(command(store, tmp_path, "--performance-report", str(tmp_path / "report.html"))) == 2
-    assert "--performance-report is about a cluster's run: give --scheduler" in capsys.readouterr().err
+    assert (
+        "--performance-report requires a cluster. Pass --scheduler or --scheduler-file"
+        in capsys.readouterr().err
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -55,5 +58,5 @@ def test_a_report_that_could_not_be_written_is_refused_before_any_work(cluster, 
         str(tmp_path / "no" / "r.html"),
     ]
     assert main(command(store, tmp_path, *options)) == 2
-    assert "the report must be a file in an existing directory" in capsys.readouterr().err
+    assert "cannot be written. Pass a file in an existing directory" in capsys.readouterr().err
     assert not (tmp_path / "model.npz").exists()

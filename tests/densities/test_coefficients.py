@@ -95,10 +95,10 @@ def test_orders_of_a_ball():
 
 
 def test_what_computes_travels_as_numbers():
-    sample = WIDE[1][0].materialize()
-    sent = pickle.dumps(sample)
+    fitted = WIDE[1][0].materialize()
+    sent = pickle.dumps(fitted)
     assert len(sent) < 1000
-    assert pickle.loads(sent) is sample
+    assert pickle.loads(sent) is fitted
 
 
 @pytest.mark.parametrize(

@@ -85,15 +85,15 @@ def test_points_outside_count_at_the_wall_and_flat_dimensions_at_the_lower_one(d
 def test_sets_of_any_size_have_the_same_bits_beside_some_that_take_the_grid(d, monkeypatch):
     monkeypatch.setattr(divergence_spec, "MAX_DIRECT_POINTS", 256)
     domain = Domain((0.0,) * d, (1.0,) * d, fixed=True)
-    sample = DivergenceSpec(domain, (0.1,) * d, "tensor", 10, (0.0, 0.8), (0.2, 0.3)).materialize()
+    fitted = DivergenceSpec(domain, (0.1,) * d, "tensor", 10, (0.0, 0.8), (0.2, 0.3)).materialize()
     rng = np.random.default_rng(d)
     sets = SampleSets.from_arrays([rng.beta(2, 3, (n, d)) for n in (5, 1200, 256, 257, 1100)])
-    rows = sample.embed(sets)
+    rows = fitted.embed(sets)
     for i in range(len(sets)):
-        np.testing.assert_array_equal(sample.embed(sets[i : i + 1])[0], rows[i])
-    by_grid = sample.densities(sets[1:2])[0, 0]
+        np.testing.assert_array_equal(fitted.embed(sets[i : i + 1])[0], rows[i])
+    by_grid = fitted.densities(sets[1:2])[0, 0]
     monkeypatch.setattr(divergence_spec, "MAX_DIRECT_POINTS", 8192)
-    straight = sample.densities(sets[1:2])[0, 0]
+    straight = fitted.densities(sets[1:2])[0, 0]
     assert np.abs(by_grid - straight).max() < 0.01 * straight.max()
 
 

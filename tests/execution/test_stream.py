@@ -29,8 +29,8 @@ X = np.random.default_rng(0).random((60, 4))
 
 
 def blocks():
-    sample = da.from_array(X, chunks=(5, 4)).map_blocks(np.cos)
-    return row_blocks(sample + sample.sum())  # every block also needs one shared value
+    cosines = da.from_array(X, chunks=(5, 4)).map_blocks(np.cos)
+    return row_blocks(cosines + cosines.sum())  # every block also needs one shared value
 
 
 def joined(output, extra):

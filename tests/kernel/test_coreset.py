@@ -80,11 +80,13 @@ def test_any_set_has_a_coreset(n, size, d, seed, method, copies):
 
 def test_large_sets_are_thinned_from_one_point_of_each_region():
     few = [dk.coreset(P, 100, sigma=1.0, random_state=0) for P in RNG.normal(size=(5, 60_000, 2))]
-    sample = [
+    random_coresets = [
         dk.coreset(P, 100, sigma=1.0, method="stratified", random_state=0)
         for P in RNG.normal(size=(5, 60_000, 2))
     ]
-    assert np.median([one.distance for one in few]) < 0.25 * np.median([one.distance for one in sample])
+    assert np.median([one.distance for one in few]) < 0.25 * np.median(
+        [one.distance for one in random_coresets]
+    )
     P = RNG.normal(size=(40_000, 5))
     few = dk.coreset(P, 100, sigma=3.0, random_state=0)
     exact = dk.kernel_distance(P[:20_000], P[few.indices], sigma=3.0, eps=1e-6)

@@ -144,8 +144,8 @@ def test_a_matrix_is_ordered_by_numbers():
 @pytest.mark.parametrize("n", [2, 3, 60])
 def test_divergences_that_are_not_symmetric_are_drawn_as_they_are(n):
     D = RNG.random((n, n))
-    sample = np.asarray(dk.plot.distances(D).images[0].get_array())
-    np.testing.assert_array_equal(np.sort(sample.ravel()), np.sort(D.ravel()))
+    pixels = np.asarray(dk.plot.distances(D).images[0].get_array())
+    np.testing.assert_array_equal(np.sort(pixels.ravel()), np.sort(D.ravel()))
 
 
 @pytest.mark.parametrize(

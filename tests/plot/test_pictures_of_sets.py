@@ -158,11 +158,11 @@ def test_axes_are_one_for_each_set(bags):
 def test_contributions_colour_the_points_that_have_them(bags):
     values = np.random.default_rng(5).normal(size=40)
     ax = dk.plot.contributions(bags[:2], [np.zeros(40), values], 1)
-    sample = ax.collections[0]
+    markers = ax.collections[0]
     order = np.argsort(np.abs(values))  # those that matter most lie on top
-    np.testing.assert_allclose(sample.get_array(), values[order])
-    np.testing.assert_allclose(sample.get_offsets(), bags[1][order], rtol=1e-6)
-    assert sample.get_clim() == (-np.abs(values).max(), np.abs(values).max())
+    np.testing.assert_allclose(markers.get_array(), values[order])
+    np.testing.assert_allclose(markers.get_offsets(), bags[1][order], rtol=1e-6)
+    assert markers.get_clim() == (-np.abs(values).max(), np.abs(values).max())
     assert ax.get_title(loc="left") == f"set 1: 40 points contribute {values.sum():+.4g}"
 
 
