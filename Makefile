@@ -1,4 +1,4 @@
-# Everything sets itself up: a virtual environment in .venv, the installation, then the job.
+# Every target creates the virtual environment and installs the package if needed.
 # `make test VENV=/somewhere/else` uses another environment.
 
 PYTHON ?= python3
@@ -12,7 +12,7 @@ demo: $(VENV)/.demo-ready
 
 test: check
 
-# Format, lint, types, the contract between rooms, then tests and doctests with warnings as errors.
+# Format, lint, types, the import contracts of packages, then tests and doctests with warnings as errors.
 check: $(VENV)/.dev-ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -20,27 +20,27 @@ check: $(VENV)/.dev-ready
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2
 
-# Object stores, clusters of several hosts, a batch queue, a browser: what of them this machine lacks is named and skipped.
+# Tests with object stores, clusters of several hosts, a batch queue and a browser; what is missing is skipped by name.
 network: $(VENV)/.dev-ready
 	$(BIN)/pytest -n 3 --dist loadfile -m "network and not chaos and not slow"
 
-# The rooms that compute with the kernels that other processors take; those that this one cannot run are named and skipped.
+# Tests of numerical packages with the BLAS and Numba code of other processors; unsupported ones are skipped by name.
 processors: $(VENV)/.dev-ready
 	$(BIN)/pytest -n 2 -rs -m processors tests/test_every_processor.py
 
-# A short set of tests on the other Pythons of this machine, each with the newest of all that is needed, and with the lowest.
+# Main tests on the other Pythons of this machine with the newest dependencies, and on this one with the lowest.
 versions:
 	.ci/versions
 
-# Lines of the package that the suite runs, compiled loops aside: at least 97 % of them.
+# Line coverage of the suite, compiled functions aside: at least 97 %.
 coverage: $(VENV)/.dev-ready
 	$(BIN)/pytest -n 2 --cov --cov-report=term
 
-# Kills and corruptions at full length.
+# Long tests of kills and corruptions.
 chaos: $(VENV)/.dev-ready
 	$(BIN)/pytest -m "(chaos or slow) and not processors"
 
-# The site with its tutorials, which run as it is built: build/site/index.html.
+# Build the site and run its tutorials: build/site/index.html.
 site: $(VENV)/.site-ready
 	$(BIN)/sphinx-build -q -W --keep-going -d build/doctrees docs build/site
 

@@ -1,12 +1,12 @@
 """Time of each stage of a fit, compared with the limits of this machine: microseconds per set, one and two threads.
 
-    python benchmarks/roofline.py [read] [embed] [powers] [features] [fused] [ridge] [road] [distances] [others]
+    python benchmarks/roofline.py [read] [embed] [powers] [features] [fused] [ridge] [pipeline] [distances] [others]
                                   [--quick] [--output results.json]
 
 read     blocks of 2,048 sets (200 points in the plane) in the order of a store on the disk, which is in the system's
          cache, and in random order; attainable is file, crc32c and decompression of the same store's chunks, each once,
          into an array that is used again
-road     from a store to SGD, each set read and embedded in each of two epochs (`cache=False`), where the embedding is
+pipeline from a store to SGD, each set read and embedded in each of two epochs (`cache=False`), where the embedding is
          fitted already; attainable is that of reading, embed, powers and fused together
 
 Of all others what is attainable is counted: `roofline_stages.py` says by which formulas, `machine_rates.py` measures in
@@ -91,7 +91,7 @@ def read_files(files: Sequence[Path]) -> None:
         decompress(stored[:n], content)
 
 
-STAGES = ("read", *COMPUTED, "road")
+STAGES = ("read", *COMPUTED, "pipeline")
 THREADS = (1, 2)
 EPOCHS = 2
 
@@ -142,7 +142,7 @@ def measure_computed(name: str, known: Mapping[int, Rates], quick: bool) -> Iter
             yield row(name, label, threads, achieved, floor, floor / achieved)
 
 
-def measure_road(known: Mapping[int, Rates], quick: bool) -> Iterator[dict[str, Any]]:
+def measure_pipeline(known: Mapping[int, Rates], quick: bool) -> Iterator[dict[str, Any]]:
     """The whole of it, and the least time of all its stages; one thread and two take turns."""
     n_sets = (2 if quick else 64) * BLOCK
     with tempfile.TemporaryDirectory() as folder:
@@ -170,10 +170,10 @@ def measure_road(known: Mapping[int, Rates], quick: bool) -> Iterator[dict[str, 
                 shared = 1 if clock is time.perf_counter else threads
                 achieved, read_alone = stage_rates[:, k] / (EPOCHS * shared, shared)
                 floor = read_alone + fitted(JS).seconds(known[threads]) * 1e6
-                yield row("road", label, threads, achieved, floor, floor / achieved)
+                yield row("pipeline", label, threads, achieved, floor, floor / achieved)
             if clock is time.perf_counter:
                 gained = float(np.median(seconds[:, 0] / seconds[:, 1]))
-                print(f"road       two threads of one: {gained:.2f}", flush=True)
+                print(f"pipeline       two threads of one: {gained:.2f}", flush=True)
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
@@ -193,8 +193,8 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         for name in args.stages or STAGES:
             if name == "read":
                 rows += measure_reading(quick)
-            elif name == "road":
-                rows += measure_road(known, quick)
+            elif name == "pipeline":
+                rows += measure_pipeline(known, quick)
             else:
                 rows += measure_computed(name, known, quick)
     figures |= {"rates": known, "rows": rows}

@@ -13,7 +13,7 @@ features, J frequencies, R random objects of M points.
     fused        the same with 2 D steps for a row's score and its step; rows stay in the second level: 20 D bytes
     ridge        D (D + 1) / 2 steps and D products; half a matrix of 8 D^2 bytes is read and written once in 4,096 rows
                  of up to 128 MiB
-    road         reading, embed, powers and fused together, and 4 n d bytes of points
+    pipeline         reading, embed, powers and fused together, and 4 n d bytes of points
     dtw          n M R (2 d + 3): differences, squares, two minima, a sum
     levenshtein  17 operations on words a symbol and random object, which fills a word here
     hausdorff    n M R (2 d + 2): differences, squares, minima both ways

@@ -1,6 +1,6 @@
 """Speed and accuracy from a store to a fitted model, printed as tables.
 
-    python benchmarks/speed.py [embedding] [rivals] [mean] [road] [memory] [--quick] [--output results.json]
+    python benchmarks/speed.py [embedding] [rivals] [mean] [pipeline] [memory] [--quick] [--output results.json]
 
 embedding   sets/s of divergence embedding plus random features on one thread (Jensen-Shannon, D = 5000, 10^d
             basis), the rms error of d^2 against a high-resolution reference, and the paper's recipe in plain
@@ -11,7 +11,7 @@ rivals      microseconds a set of the other embeddings (d = 2, n = 200) on one t
 mean        kernel mean embeddings (D = 1000, n = 200) by every method against the plain form in NumPy with iid
             frequencies, float64 sines and cosines of X W: time, and rms error of MMD^2 against exact kernels
 
-road        from a store to a fitted SGD model (five epochs) on the cores of this machine, against the same
+pipeline    from a store to a fitted SGD model (five epochs) on the cores of this machine, against the same
             numerics without store or graph: two threads make features, the main thread takes the steps
 
 memory      peak memory of a fit over 200,000 sets against one over 20,000, each in a process of its own
@@ -334,7 +334,7 @@ def bare_loop(model: Any, sets: dk.SampleSets, y: np.ndarray, epochs: int, rows:
             state = step(objective, state, waiting.pop(0).result())
 
 
-def bench_road(quick: bool) -> dict[str, Any]:
+def bench_pipeline(quick: bool) -> dict[str, Any]:
     n_sets, epochs = (4_096, 2) if quick else (51_200, 5)
     with tempfile.TemporaryDirectory() as folder:
         y = write_store(f"{folder}/sets.zarr", n_sets)
@@ -342,22 +342,22 @@ def bench_road(quick: bool) -> dict[str, Any]:
         loaded = sets.load()
         model = pipeline(epochs)
         model.fit(sets[:2048], y[:2048])  # compile
-        ratios, roads, loops = [], [], []
+        ratios, pipeline_times, loops = [], [], []
         for _ in range(1 if quick else 5):
             start = time.perf_counter()
             model.fit(sets, y)
             middle = time.perf_counter()
             bare_loop(model, loaded, y, epochs)
             end = time.perf_counter()
-            roads.append(middle - start)
+            pipeline_times.append(middle - start)
             loops.append(end - middle)
-            ratios.append(roads[-1] / loops[-1])
+            ratios.append(pipeline_times[-1] / loops[-1])
     row = {
-        "sets": n_sets, "epochs": epochs, "road_s": float(np.median(roads)), "bare_loop_s": float(np.median(loops)),
-        "ratio": float(np.median(ratios)), "target": 1.15,
+        "sets": n_sets, "epochs": epochs, "pipeline_s": float(np.median(pipeline_times)),
+        "bare_loop_s": float(np.median(loops)), "ratio": float(np.median(ratios)), "target": 1.15,
     }  # fmt: skip
     print(
-        f"store to fitted SGD, {n_sets:,} sets, {epochs} epochs, two cores: {row['road_s']:.2f} s; "
+        f"store to fitted SGD, {n_sets:,} sets, {epochs} epochs, two cores: {row['pipeline_s']:.2f} s; "
         f"the same numerics in a bare loop: {row['bare_loop_s']:.2f} s; ratio {row['ratio']:.3f} (target 1.15)"
     )
     return row
@@ -397,7 +397,7 @@ PARTS: dict[str, Callable[[bool], Any]] = {
     "embedding": bench_embedding,
     "rivals": bench_rivals,
     "mean": bench_mean,
-    "road": bench_road,
+    "pipeline": bench_pipeline,
     "memory": bench_memory,
 }
 

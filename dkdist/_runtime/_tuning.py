@@ -19,7 +19,7 @@ WAITING_MEMORY_DIVISOR = (
 # Threads of this machine.
 MAX_CONCURRENT_BLOCKS = 4  # pieces of work that each take much memory (python benchmarks/memory.py)
 N_IO_THREADS = (
-    2  # in addition to one thread per core: some wait for a disk (python benchmarks/roofline.py road)
+    2  # in addition to one thread per core: some wait for a disk (python benchmarks/roofline.py pipeline)
 )
 
 # Cached rows (cache="auto"): memory that a user did not request (tests/linear/test_kept_rows.py).

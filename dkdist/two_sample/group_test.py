@@ -228,10 +228,10 @@ def group_test(
 
     Notes
     -----
-    "distribution", "shape", projected "spread" and embeddings have the statistic ``sum_g 1/n_g sum_{i, j in g}
-    k(r_i, r_j)``, for two groups the squared maximum mean discrepancy, with a Gaussian kernel whose bandwidth is the
-    median distance between rows. Means, standard deviations and extremes along axes have the largest moderated F
-    statistic of an axis.
+    "distribution", "shape", projected "spread" and embeddings have the statistic
+    ``sum_g 1/n_g sum_{i, j in g} k(r_i, r_j)``, for two groups the squared maximum mean discrepancy, with a Gaussian
+    kernel whose bandwidth is the median distance between rows. Means, standard deviations and extremes along axes have
+    the largest moderated F statistic of an axis.
 
     Several statistics are combined by the weighted harmonic mean of their p-values: weights are 0.6 for means, 0.1 for
     spread of projections, 0.15 for spread along axes, and 0.0375 for each of distribution, shape, extremes along axes

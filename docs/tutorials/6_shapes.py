@@ -16,7 +16,7 @@ rng = np.random.default_rng(0)
 
 
 def leaf(lobes, n=200):
-    """A closed outline with some lobes, drawn from ``n`` corners that lie anywhere on it."""
+    """Return a closed outline with some lobes, as n random corners."""
     angle = np.sort(rng.uniform(0, 2 * np.pi, n))
     radius = 1 + 0.25 * np.cos(lobes * angle) + 0.15 * np.cos(angle)
     return radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])

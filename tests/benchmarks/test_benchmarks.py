@@ -23,7 +23,7 @@ def run(name: str, *arguments: str, output: Path) -> Any:
 
 
 def test_speed_prints_accuracy_beside_time(tmp_path: Path) -> None:
-    figures = run("speed.py", "embedding", "rivals", "mean", "road", output=tmp_path / "speed.json")
+    figures = run("speed.py", "embedding", "rivals", "mean", "pipeline", output=tmp_path / "speed.json")
     assert [row["d"] for row in figures["embedding"]] == [1, 2, 3]
     assert all(row["rms_error"] < 0.01 and row["sets_per_s"] > 0 for row in figures["embedding"])
     assert all(row["error"] < 1e-5 and row["ratio"] > 0 for row in figures["rivals"])
@@ -31,11 +31,11 @@ def test_speed_prints_accuracy_beside_time(tmp_path: Path) -> None:
     for row in figures["mean"]:
         assert row["ratio"] > 0
         assert row["rms_error"] < (1e-3 if row["method"] == "fourier" else 0.2)
-    assert figures["road"]["ratio"] > 0
+    assert figures["pipeline"]["ratio"] > 0
 
 
 def test_the_roofline_prints_what_is_attainable_beside_what_is_achieved(tmp_path: Path) -> None:
-    stages = ("read", "powers", "fused", "road")
+    stages = ("read", "powers", "fused", "pipeline")
     figures = run("roofline.py", *stages, output=tmp_path / "roofline.json")
     rows = figures["rows"]
     assert {(row["stage"], row["threads"]) for row in rows} == {(name, n) for name in stages for n in (1, 2)}

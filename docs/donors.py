@@ -1,6 +1,6 @@
 """The picture that the README begins with: sets, what is predicted of new ones, and which points say so.
 
-python docs/road.py     # writes docs/road.png
+python docs/donors.py     # writes docs/donors.png
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> None:
     draw_sets(left, sets, y)
     draw_answers(middle, chance, truth)
     draw_reasons(right, model, test, int(np.argmax(chance)))
-    figure.savefig(Path(__file__).with_name("road.png"), dpi=100)
+    figure.savefig(Path(__file__).with_name("donors.png"), dpi=100)
 
 
 def draw_sets(figure, sets, y) -> None:
