@@ -122,7 +122,7 @@ def import_sets(
     planned = PlannedStore(store, overwrite=overwrite)
     outlines = unify_outlines(reader, _outlines(reader, listed, verbose))
     dropped = sum(outline.dropped for outline in outlines)
-    log_summary((outline.told for outline in outlines), dropped, verbose=verbose)
+    log_summary((outline.summary for outline in outlines), dropped, verbose=verbose)
     catalogue = Catalogue.of(listed, outlines)
     if requested is not None:
         _require_dimensions(requested, catalogue)

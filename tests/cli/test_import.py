@@ -13,7 +13,7 @@ import dkdist as dk
 from dkdist.cli import main
 from dkdist.io.readers import table_source
 
-pytestmark = pytest.mark.filterwarnings("default:left out")
+pytestmark = pytest.mark.filterwarnings("default:ignored arrays")
 RNG = np.random.default_rng(0)
 N_SETS = 40
 SIZES = RNG.integers(1, 30, N_SETS)
@@ -225,7 +225,7 @@ def test_ragged_arrays(batch, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("dkdist.io.readers.array_files.BATCH_POINTS", batch)
     np.savez(tmp_path / "a.npz", **arrays(extra=np.zeros(3)))
     check(imported(tmp_path / "a.npz", "--weight", "w"))
-    assert "left out (no entry for each of the 40 sets): extra" in capsys.readouterr().err
+    assert "ignored arrays without one entry for each of the 40 sets: extra" in capsys.readouterr().err
 
 
 def test_arrays_by_other_names(tmp_path):

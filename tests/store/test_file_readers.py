@@ -16,7 +16,7 @@ from dkdist.io.readers.sources import batches_of, outline_of
 
 from .samples import assert_same_sets, random_sets
 
-pytestmark = pytest.mark.filterwarnings("ignore:left out")
+pytestmark = pytest.mark.filterwarnings("ignore:ignored arrays")
 SIZES = [[3, 1, 4], [1, 5, 9, 2], [6]]
 
 

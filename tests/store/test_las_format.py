@@ -104,7 +104,7 @@ def test_a_panic_of_the_decoder_names_the_file(compressed):
     (table,) = struct.unpack_from("<q", raw, struct.unpack_from("<I", raw, 96)[0])
     compressed.write_bytes(replaced(raw, table + 4, "<I", 2**32 - 1))
     with pytest.raises(
-        dk.SourceError, match=r"a\.laz cannot .*in 4294967295 chunks of 50000, which do not fit"
+        dk.SourceError, match=r"a\.laz cannot .*in 4294967295 chunks of 50000 points, which do not match"
     ):
         imported(compressed)
 

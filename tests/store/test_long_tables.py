@@ -225,7 +225,7 @@ def test_no_sets_are_left(tmp_path):
     reader = dk.TableReader("donor", ["cd3"], targets=["age"], missing_targets="drop")
     with pytest.raises(dk.SourceError, match="must have at least one set"):
         dk.import_sets(MemoryStore(), tmp_path / "t.parquet", reader)
-    with pytest.raises(ValueError, match="missing_targets is 'skip': give 'raise' or 'drop'"):
+    with pytest.raises(ValueError, match="missing_targets must be 'raise' or 'drop'; got 'skip'"):
         dk.TableReader("donor", missing_targets="skip")
 
 
@@ -323,7 +323,7 @@ def test_a_table_that_changes_between_the_readings_is_refused(tmp_path):
         table = READER.outline(path).source
         for other in (frame.iloc[1:], pd.concat([frame, frame.iloc[:1]])):
             write(other, path)
-            with pytest.raises(ValueError, match="changed between the two readings"):
+            with pytest.raises(ValueError, match="changed between two passes"):
                 list(READER.read(table))
 
 

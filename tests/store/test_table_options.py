@@ -54,8 +54,8 @@ def test_a_wrong_delimiter_or_encoding_is_named(tmp_path):
         ({"delimiter": ";;"}, "delimiter must be one ASCII character; got ';;'"),
         ({"decimal": ";"}, "decimal must be '.' or ','; got ';'"),
         ({"delimiter": ",", "decimal": ","}, "delimiter and decimal must differ; got ',' for both"),
-        ({"encoding": "klingon"}, "encoding must be the name of one, such as 'latin-1'; got 'klingon'"),
-        ({"missing_points": "skip"}, "missing_points is 'skip': give 'raise' or 'drop'"),
+        ({"encoding": "klingon"}, "encoding must be a known encoding, such as 'latin-1'; got 'klingon'"),
+        ({"missing_points": "skip"}, "missing_points must be 'raise' or 'drop'; got 'skip'"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, words):

@@ -32,7 +32,7 @@ class Outline(NamedTuple):
     """Contents of a source that are known before its points are read.
 
     ``sizes`` are the numbers of points per set, ``origin`` is that of the first batch, ``source`` replaces the source
-    as the argument of `read`, ``told`` is a log line about its columns, and ``dropped`` the number of dropped sets.
+    as the argument of `read`, ``summary`` is a log line about its columns, and ``dropped`` the number of dropped sets.
     """
 
     sizes: I64
@@ -41,7 +41,7 @@ class Outline(NamedTuple):
     origin: F64 | None = None
     names: Names | None = None
     source: Any = None
-    told: str = ""
+    summary: str = ""
     dropped: int = 0
     sample: F64 | None = None
     """(m, d) sample rows for the origin of the store; (0, d) if float32 represents all points."""

@@ -1,7 +1,6 @@
 """Sets from NumPy files: points with offsets, or one array (sets, points, dimensions); never a pickle.
 
-What is what is decided from names and shapes alone, which stand in the headers; values are read only where they
-are used, so that an outline costs no more than offsets and ids.
+The roles of arrays follow from the names and shapes in their headers. An outline reads offsets and ids only.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ BATCH_POINTS = 2**20  # bounds memory to 4 MiB per column; tests/store/test_file
 
 @dataclass(frozen=True)
 class ArrayReader:
-    """Reads ``.npz`` and ``.npy`` files of sets; a reader for `import_sets`, or used alone.
+    """Reader of ``.npz`` and ``.npy`` files of sets, for `import_sets` or direct use.
 
     Parameters
     ----------
     values : str, optional
-        The array with the points: (T, d) or (T,), set after set, or (N, n, d). By default ``values``, or the only
-        array of three dimensions.
+        Name of the array of points: (T, d) or (T,), set after set, or (N, n, d). Default: ``values``, or the only
+        3-D array.
     offsets : str, optional
-        Set i is ``values[offsets[i]:offsets[i + 1]]``; by default ``offsets``.
+        Name of the offsets: set i is ``values[offsets[i]:offsets[i + 1]]``. Default: ``offsets``.
     weight : str, optional
-        An array with one weight a point.
+        Name of an array with one weight per point.
     targets : sequence of str, optional
-        Arrays with one entry a set; by default all that have the right length. ``ids`` are the ids of the sets.
+        Names of arrays with one entry per set. Default: all arrays of this length. The array ``ids`` holds the ids.
 
     Examples
     --------
@@ -58,7 +57,7 @@ class ArrayReader:
     targets: Sequence[str] | None = None
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, Array], Array | None]]:
-        """(sets, targets, ids), about a million points at a time. Raises `ValueError` for files that do not fit."""
+        """Iterate over (sets, targets, ids), about a million points each; ValueError for unsuitable files."""
         with _opened(Path(path_name(path))) as file:
             chosen = _choose(file, self)
             points, offsets = _points(file, chosen), _offsets(file, chosen)
@@ -69,7 +68,7 @@ class ArrayReader:
             while start < len(offsets) - 1:
                 limit = offsets[start] + BATCH_POINTS
                 stop = max(start + 1, int(np.searchsorted(offsets, limit, side="right")) - 1)
-                rows, here = slice(offsets[start], offsets[stop]), slice(start, stop)
+                rows, entries = slice(offsets[start], offsets[stop]), slice(start, stop)
                 try:
                     sets = SampleSets(
                         points[rows],
@@ -80,11 +79,11 @@ class ArrayReader:
                     raise SampleSetError(
                         f"sets {start} to {stop - 1} of {path}, counted from 0: {error}"
                     ) from error
-                yield sets, {n: a[here] for n, a in targets.items()}, None if ids is None else ids[here]
+                yield sets, {n: a[entries] for n, a in targets.items()}, None if ids is None else ids[entries]
                 start = stop
 
     def outline(self, path: Any) -> Outline:
-        """Sizes, ids and form; reads headers, offsets and ids."""
+        """Return sizes, ids and form, from headers, offsets and ids."""
         with _opened(Path(path_name(path))) as file:
             chosen = _choose(file, self)
             offsets = _offsets(file, chosen)
@@ -96,7 +95,7 @@ class ArrayReader:
 
 
 class _File(NamedTuple):
-    """The arrays of a file: dtypes and shapes by name, and a way to load one."""
+    """Arrays of a file: (shape, dtype) by name, and a function that loads one."""
 
     path: Path
     headers: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
@@ -108,13 +107,13 @@ class _File(NamedTuple):
     def require(self, name: str, option: str) -> str:
         if name not in self.headers:
             raise ValueError(
-                f"{self.path} has no array {name!r}; it has {', '.join(self.headers)}. Name one with {option}"
+                f"{self.path} has no array {name!r}; it has {', '.join(self.headers)}. Set {option}"
             )
         return name
 
 
 class _Choice(NamedTuple):
-    """Which arrays of a file mean what; ``offsets`` None where points are (sets, points, dimensions)."""
+    """Roles of the arrays of a file; ``offsets`` is None for points (sets, points, dimensions)."""
 
     values: str
     offsets: str | None
@@ -125,7 +124,7 @@ class _Choice(NamedTuple):
 
 @contextmanager
 def _opened(path: Path) -> Iterator[_File]:
-    """The arrays of a file; that of an .npy file is called 'values' and stays on disk."""
+    """Open the arrays of a file; the array of an .npy file is called 'values' and is memory-mapped."""
     if path.suffix == ".npy":
         with _decoding(path):
             values = memory_map(path)
@@ -150,15 +149,14 @@ def _decoding(path: Path) -> Iterator[None]:
         yield
     except ValueError as error:
         raise ValueError(
-            f"{path} cannot be read ({error}): expected plain arrays of numbers or text, whole and "
-            "without Python objects"
+            f"{path} cannot be read ({error}): expected complete arrays of numbers or text, without Python objects"
         ) from error
 
 
 def _choose(file: _File, names: ArrayReader) -> _Choice:
     cubes = [name for name, (shape, _) in file.headers.items() if len(shape) == 3]
-    usual = cubes[0] if "values" not in file.headers and len(cubes) == 1 else "values"
-    values, offsets = file.require(names.values or usual, "values"), None
+    default = cubes[0] if "values" not in file.headers and len(cubes) == 1 else "values"
+    values, offsets = file.require(names.values or default, "values"), None
     shape = file.shape(values)
     if len(shape) not in (1, 2, 3):
         raise ValueError(
@@ -168,25 +166,25 @@ def _choose(file: _File, names: ArrayReader) -> _Choice:
     if len(shape) != 3:
         offsets = file.require(names.offsets or "offsets", "offsets")
     elif names.offsets is not None:
-        raise ValueError(f"offsets have no meaning for points of shape {shape} (sets, points, dimensions)")
+        raise ValueError(f"offsets must be None for points of shape {shape} (sets, points, dimensions)")
     n_sets = shape[0] if offsets is None else max(int(np.prod(file.shape(offsets))) - 1, 0)
     n_points = shape[0] * shape[1] if offsets is None else shape[0]
     if names.weight is not None:
-        result = file.shape(file.require(names.weight, "weight"))
-        if np.prod(result) != n_points:
+        weight_shape = file.shape(file.require(names.weight, "weight"))
+        if np.prod(weight_shape) != n_points:
             raise ValueError(
-                f"weight {names.weight!r} has shape {result}: expected one weight for each of {n_points} points"
+                f"weight {names.weight!r} has shape {weight_shape}: expected one weight for each of {n_points} points"
             )
-    taken = {values, offsets, names.weight, "ids"}
-    others = {name: shape for name, (shape, _) in file.headers.items() if name not in taken}
+    used_names = {values, offsets, names.weight, "ids"}
+    others = {name: shape for name, (shape, _) in file.headers.items() if name not in used_names}
     if names.targets is not None:
         targets = [file.require(name, "targets") for name in names.targets]
     else:
         targets = [n for n, shape in others.items() if len(shape) in (1, 2) and shape[0] == n_sets]
-        left = sorted(others.keys() - set(targets))
-        if left:
+        ignored_names = sorted(others.keys() - set(targets))
+        if ignored_names:
             warnings.warn(
-                f"left out (no entry for each of the {n_sets} sets): {', '.join(left)}",
+                f"ignored arrays without one entry for each of the {n_sets} sets: {', '.join(ignored_names)}",
                 stacklevel=find_stacklevel(),
             )
     return _Choice(values, offsets, names.weight, tuple(targets), "ids" in file.headers)
@@ -197,13 +195,13 @@ def _offsets(file: _File, chosen: _Choice) -> I64:
     if chosen.offsets is None:
         return np.arange(n + 1, dtype=np.int64) * rest[0]
     offsets = file.load(chosen.offsets)
-    ordered = (
+    is_increasing = (
         offsets.ndim == 1 and offsets.dtype.kind in "iu" and (np.diff(offsets.astype(np.int64)) > 0).all()
     )
-    if not ordered or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n:
+    if not is_increasing or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n:
         raise ValueError(
             f"offsets must be whole numbers that start at 0, increase and end at the {n} points "
-            f"(set i is points[offsets[i]:offsets[i + 1]]); found {offsets!r}"
+            f"(set i is points[offsets[i]:offsets[i + 1]]); got {offsets!r}"
         )
     return offsets.astype(np.int64)
 
@@ -214,7 +212,7 @@ def _points(file: _File, chosen: _Choice) -> Array:
 
 
 def _form(file: _File, chosen: _Choice) -> Form:
-    """The form that batches have, from empty arrays of the same dtypes and trailing shapes."""
+    """Return the form of the batches, from empty arrays of the same dtypes and trailing shapes."""
 
     def empty(name: str) -> Array:
         shape, dtype = file.headers[name]

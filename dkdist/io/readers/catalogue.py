@@ -1,7 +1,7 @@
-"""The catalogue of an import: what all sources hold, and which of them a part of the new store is made from.
+"""Catalogue of an import: the outlines of all sources, and the sources of each part of the new store.
 
-Pass one outlines every source; from the sizes follow the offsets of the new store, and with them which rows each
-source fills. A `Part` is what one task of pass two is given: a run of rows, and the sources that overlap it.
+The first pass outlines every source; the sizes determine the offsets of the new store and the rows of each source.
+A `Part` is the input of one task of the second pass: a range of rows and the sources that overlap it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dkdist.sets.labels import Names
 
 
 class Part(NamedTuple):
-    """Rows start .. stop - 1 of a new store, and the sources they come from, the first of which begins at first_row."""
+    """Rows start .. stop - 1 of a new store and their sources, the first of which begins at ``first_row``."""
 
     start: int
     stop: int
@@ -31,11 +31,11 @@ class Part(NamedTuple):
     form: Form
     names: Names | None
     model: str
-    """The label of the source that the form and the names were taken from."""
+    """The label of the source that defines the form and the names."""
 
 
 def part_batches(read: Any, origin: F64 | None, part: Part) -> Iterator[Batch]:
-    """The sets of a part's sources, in order, as far as its rows go; refuses what the first pass did not see."""
+    """Iterate over the batches that overlap a part, in order; raise if they differ from the first pass."""
     row = part.first_row
     for source, sizes in zip(part.sources, part.sizes, strict=True):
         end, done = row + int(sizes.sum()), 0
@@ -54,7 +54,7 @@ def part_batches(read: Any, origin: F64 | None, part: Part) -> Iterator[Batch]:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Sources in the order of the store, with the first set and the first row of each; form and names of all."""
+    """Sources in the order of the store, bounds of their sets, bounds of sets in rows, common form and names."""
 
     sources: Sequence[Any]
     set_bounds: I64
@@ -64,7 +64,7 @@ class Catalogue:
 
     @classmethod
     def of(cls, sources: Sequence[Any], outlines: Sequence[Outline]) -> Catalogue:
-        """Put outlines together; the first has a form. Refuses sources that do not fit together."""
+        """Combine outlines, the first of which has a form; raise for inconsistent sources."""
         form, names, model = outlines[0].form, outlines[0].names, source_label(sources[0])
         assert form is not None
         for source, outline in zip(sources, outlines, strict=True):
@@ -86,7 +86,7 @@ class Catalogue:
         return self.edges[self.set_bounds]
 
     def part(self, start: int, stop: int) -> Part:
-        """The sources that rows start .. stop - 1 come from."""
+        """Return the part with rows start .. stop - 1."""
         rows = self.row_bounds
         first = int(np.searchsorted(rows, start, side="right")) - 1
         last = int(np.searchsorted(rows, stop))
@@ -97,25 +97,25 @@ class Catalogue:
         return Part(start, stop, int(rows[first]), sources, sizes, self.form, self.names, label)
 
     def require_distinct(self, ids: Array) -> None:
-        """Refuse an id that two sets have: a set lies within one source, in one piece."""
+        """Raise for an id of two sets."""
         order = np.argsort(ids, kind="stable")
         owners = np.searchsorted(self.set_bounds, order, side="right") - 1
-        twice = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
-        if len(twice):
-            k = int(twice[np.argmin(order[twice])])
-            one, other = (source_label(self.sources[owners[i]]) for i in (k, k + 1))
+        duplicates = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
+        if len(duplicates):
+            k = int(duplicates[np.argmin(order[duplicates])])
+            label, other_label = (source_label(self.sources[owners[i]]) for i in (k, k + 1))
             if owners[k] == owners[k + 1]:
                 i, j = (order[[k, k + 1]] - self.set_bounds[owners[k]]).tolist()
                 raise SourceError(
-                    f"ids must be unique; got {ids[order[[k]]].tolist()[0]!r} for sets {i} and {j} of {one}. Merge the "
-                    "points of one set, or use separate ids."
+                    f"ids must be unique; got {ids[order[[k]]].tolist()[0]!r} for sets {i} and {j} of {label}. Merge "
+                    "the points of one set, or use separate ids."
                 )
-            if one == other:
-                raise SourceError(f"sources must be unique; got {one} twice.")
+            if label == other_label:
+                raise SourceError(f"sources must be unique; got {label} twice.")
             raise SourceError(
-                f"a set must lie within one source; got {ids[order[[k]]].tolist()[0]!r} in {one} and in {other}. Merge "
-                "its points (pass the files of one table as their folder), or use another id (for instrument files "
-                "id_parts=2, --id-parts 2 includes folder names)."
+                f"a set must lie within one source; got {ids[order[[k]]].tolist()[0]!r} in {label} and in "
+                f"{other_label}. Merge its points (pass the files of one table as their folder), or use another id "
+                "(for instrument files id_parts=2, --id-parts 2 includes folder names)."
             )
 
 
@@ -148,10 +148,10 @@ def _describe_array(form: Form, name: str) -> str:
 
 
 def _changed_source_error(source: Any, sizes: I64, done: int, batch: SampleSets | None) -> SourceError:
-    result = f"{done} sets" if batch is None else _difference(sizes[done:], batch.sizes, done)
+    difference = f"{done} sets" if batch is None else _difference(sizes[done:], batch.sizes, done)
     return SourceError(
         f"source {source_label(source)} must return the same sets in each pass; got {len(sizes)} sets in the first and "
-        f"{result} in the second. Use a fixed seed in the reader."
+        f"{difference} in the second. Use a fixed seed in the reader."
     )
 
 

@@ -1,9 +1,8 @@
 """Sets from FCS files of cytometers: a data set is a set, an event is a point, channels are the coordinates.
 
-The FCS format (2.0 to 3.2): text segments, the layout of the events, and the events in linear units.
-
-The numbers of events and channels decide the length of the data segment. Of the two stated places of that segment
-(header and text), the one with this length counts; an end that is off by one is common, and harmless.
+FCS 2.0 to 3.2: text segments, the layout of the events, and the events in linear units. The numbers of events and
+channels determine the length of the data segment. Header and text each state its position; the position with this
+length is used. An end that is off by one is common and accepted.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ KEYWORD = re.compile(r"\$[A-Za-z0-9_]+")
 MAGIC = re.compile(rb"FCS[23]\.\d")
 FLOAT_BITS = {"F": 32, "D": 64}
 INTEGER_BITS = (8, 16, 32, 64)
-ESCAPED = "\ue000"  # private use: no text has it
+ESCAPED = "\ue000"  # private-use character, absent from text
 
 
 class FCSFormatError(ValueError):
-    """The file breaks the standard, or uses a part of it that is not supported."""
+    """Error for a file that violates the standard or uses an unsupported part of it."""
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """One data set of a file: its keywords, and the byte at which it begins."""
+    """One data set of a file: keywords, and the byte at which it begins."""
 
     file: BinaryIO
     file_bytes: int
@@ -53,27 +52,27 @@ class DataSet:
 
     @cached_property
     def n_channels(self) -> int:
-        """$PAR."""
+        """Number of channels ($PAR)."""
         return self._count("$PAR")
 
     @cached_property
     def short_names(self) -> list[str]:
-        """$PnN: the names of the detectors."""
+        """Names of the detectors ($PnN)."""
         return [self._value(f"$P{i}N") for i in self._channels]
 
     @cached_property
     def long_names(self) -> list[str]:
-        """$PnS: the names of the stains, "" where there is none."""
+        """Names of the stains ($PnS), "" without a stain."""
         return [self.text.get(f"$P{i}S", "") for i in self._channels]
 
     @cached_property
     def time_index(self) -> int | None:
-        """The position of the channel called Time."""
+        """Position of the channel Time; None without one."""
         return next((i for i, name in enumerate(self.short_names) if name.lower() == "time"), None)
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """One event, one field a channel."""
+        """Structured dtype of an event, with one field per channel."""
         if self.text.get("$MODE", "L").upper() != "L":
             raise FCSFormatError(
                 f"$MODE is {self.text['$MODE']}, a histogram: only lists of events (L) are supported"
@@ -83,44 +82,41 @@ class DataSet:
 
     @cached_property
     def n_events(self) -> int:
-        """$TOT; where FCS 2.0 leaves it out, the events that fill the data segment."""
+        """Number of events ($TOT); without it (FCS 2.0), from the length of the data segment."""
         if "$TOT" in self.text:
             return self._count("$TOT")
         for start, stop in self._stated:
-            n, rest = divmod(stop - start + 1, self.dtype.itemsize)
-            if rest <= MAX_END_ERROR_BYTES:
+            n, remainder = divmod(stop - start + 1, self.dtype.itemsize)
+            if remainder <= MAX_END_ERROR_BYTES:
                 return n
-        raise FCSFormatError("it states neither $TOT nor a data segment of whole events")
+        raise FCSFormatError("it states neither $TOT nor a data segment of complete events")
 
     @cached_property
     def data_start(self) -> int:
-        """The byte of the file at which the events begin."""
+        """Byte of the file at which the events begin."""
         n_bytes = self.n_events * self.dtype.itemsize
         for tolerance in (0, MAX_END_ERROR_BYTES):
             fits = {start for start, stop in self._stated if abs(stop - start + 1 - n_bytes) <= tolerance}
             if len(fits) > 1:
                 first, second = sorted(fits)
                 raise FCSFormatError(
-                    f"its header and its text state two places of the events (bytes {first} and {second}), and "
-                    "both fit"
+                    f"its header and its text state two places of the events (bytes {first} and {second}), both valid"
                 )
             if fits:
                 start = self.begin + fits.pop()
                 if start + n_bytes > self.file_bytes:
                     raise FCSFormatError(
-                        f"the file has {self.file_bytes} bytes, and its events end at byte {start + n_bytes}: it "
-                        "is cut short"
+                        f"it is cut short: it has {self.file_bytes} bytes, but its events end at byte {start + n_bytes}"
                     )
                 return start
         stated = " or ".join(f"bytes {start} to {stop}" for start, stop in self._stated) or "no segment"
         raise FCSFormatError(
-            f"{self.n_events} events of {self.n_channels} channels take {n_bytes} bytes, and it states {stated} "
-            "for them"
+            f"{self.n_events} events of {self.n_channels} channels take {n_bytes} bytes, and it states {stated}"
         )
 
     @property
     def next_begin(self) -> int | None:
-        """The byte of the file at which the next data set begins; None for the last."""
+        """Byte of the file at which the next data set begins; None for the last."""
         step = self._count("$NEXTDATA") if self.text.get("$NEXTDATA") else 0
         if not step:
             return None
@@ -132,7 +128,7 @@ class DataSet:
         return self.begin + step
 
     def events(self, channels: Sequence[int]) -> F64:
-        """(n_events, len(channels)) in linear units: amplification, gain and time step are applied."""
+        """Return (n_events, len(channels)) in linear units: with amplification, gain and time step applied."""
         start, scales = self.data_start, [_Scale.of(self, i) for i in channels]
         points = np.empty((self.n_events, len(channels)))
         n_rows = max(1, CHUNK_BYTES // self.dtype.itemsize)
@@ -154,7 +150,7 @@ class DataSet:
 
     @property
     def _stated(self) -> list[tuple[int, int]]:
-        """(first, last) byte of the events as text and header state them, from the beginning of this data set."""
+        """(first, last) byte of the events as stated by text and header, relative to this data set."""
         text = (_integer(self.text.get("$BEGINDATA", "")), _integer(self.text.get("$ENDDATA", "")))
         pairs = [text, self.header[2:4]]
         first_text, last_text = self.header[:2]
@@ -168,17 +164,17 @@ class DataSet:
         ]
 
     def _kind(self, i: int) -> str:
-        """The dtype of channel i without its byte order."""
+        """Return the dtype of channel i without its byte order."""
         name, bits = self._value(f"$P{i}N"), self._value(f"$P{i}B")
         kind = self.text.get(f"$P{i}DATATYPE", self._value("$DATATYPE")).upper()
         if kind in FLOAT_BITS and _integer(bits) == FLOAT_BITS[kind]:
             return f"f{FLOAT_BITS[kind] // 8}"
         if kind == "I" and _integer(bits) in INTEGER_BITS:
             return f"u{int(bits) // 8}"
-        what = {"I": "integers", "A": "numbers as text (ASCII)"}.get(kind, f"values of type {kind!r}")
+        kind_name = {"I": "integers", "A": "numbers as text (ASCII)"}.get(kind, f"values of type {kind!r}")
         raise FCSFormatError(
-            f"channel {name!r} holds {what} of {bits} bits ($P{i}B): supported are integers of 8, 16, 32 and 64 bits "
-            "and floats of 32 and 64"
+            f"channel {name!r} holds {kind_name} of {bits} bits ($P{i}B): supported are integers of 8, 16, 32 and 64 "
+            "bits and floats of 32 and 64"
         )
 
     def _count(self, keyword: str) -> int:
@@ -195,7 +191,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class _Scale:
-    """Stored values of a channel to linear units."""
+    """Conversion of stored values of a channel to linear units."""
 
     mask: int | None
     decades: float
@@ -206,7 +202,7 @@ class _Scale:
 
     @classmethod
     def of(cls, data: DataSet, i: int) -> _Scale:
-        """Of channel i, counted from 0; FCSFormatError if a keyword that it depends on is unreadable."""
+        """Return the conversion of channel i, counted from 0; FCSFormatError for unreadable keywords."""
         text, n = data.text, i + 1
         is_time = i == data.time_index
         decades, offset = _numbers(text, f"$P{n}E", "0,0", 2)
@@ -224,14 +220,14 @@ class _Scale:
     def __call__(self, values: np.ndarray[Any, Any]) -> F64:
         values = values if self.mask is None else values & np.array(self.mask, values.dtype)
         linear: F64 = values.astype(np.float64)
-        with np.errstate(over="ignore"):  # inf is refused with its set
+        with np.errstate(over="ignore"):  # sets with inf raise later
             if self.decades > 0:
                 linear = 10 ** (self.decades * linear / self.log_range) * self.log_offset
             return linear * self.factor / self.divisor
 
 
 def data_sets(file: BinaryIO) -> Iterator[DataSet]:
-    """The data sets of a file, in order; the text segments alone are read."""
+    """Iterate over the data sets of a file; reads only the text segments."""
     file_bytes = file.seek(0, 2)
     begin: int | None = 0
     while begin is not None:
@@ -244,14 +240,14 @@ def _data_set(file: BinaryIO, file_bytes: int, begin: int) -> DataSet:
     file.seek(begin)
     raw = file.read(HEADER_BYTES)
     if len(raw) < HEADER_BYTES or not MAGIC.match(raw):
-        raise FCSFormatError(f"no header of FCS 2.0 to 3.2 at byte {begin}, found {raw[:10]!r}")
+        raise FCSFormatError(f"no header of FCS 2.0 to 3.2 at byte {begin}; got {raw[:10]!r}")
     header = tuple(_integer(raw[a : a + 8].decode("latin-1")) for a in range(10, HEADER_BYTES, 8))
     if header[0] is None or header[1] is None or not HEADER_BYTES <= header[0] < header[1]:
         raise FCSFormatError(f"its header states no text segment: {raw[10:26]!r}")
     text = _keywords(_segment(file, file_bytes, begin, header[0], header[1]))
     names = ("$BEGINSTEXT", "$ENDSTEXT", "$NEXTDATA")
     first, last, step = (_integer(text.get(name, "")) or 0 for name in names)
-    is_inside = not step or last <= step  # or many data sets could state one large segment
+    is_inside = not step or last <= step  # prevents many data sets from sharing one large segment
     if is_inside and last > first >= HEADER_BYTES and (first, last) != header[:2]:
         text = _keywords(_segment(file, file_bytes, begin, first, last)) | text
     return DataSet(file, file_bytes, begin, header, text)
@@ -264,7 +260,7 @@ def _segment(file: BinaryIO, file_bytes: int, begin: int, first: int, last: int)
         )
     if begin + last > file_bytes:  # last may be exclusive
         raise FCSFormatError(
-            f"it has {file_bytes} bytes, and a text segment to byte {begin + last}: it is cut short"
+            f"it is cut short: it has {file_bytes} bytes, but its text ends at byte {begin + last}"
         )
     file.seek(begin + first)
     raw = file.read(last - first + 1)
@@ -275,22 +271,22 @@ def _segment(file: BinaryIO, file_bytes: int, begin: int, first: int, last: int)
 
 
 def _keywords(text: str) -> dict[str, str]:
-    """Values by keyword; a doubled delimiter is a part of a value, or (in many files) an empty value."""
+    """Return values by keyword; a doubled delimiter is an escape, or (in many files) an empty value."""
     delimiter, body = text[0], text[1:]
     escaped = body.replace(delimiter * 2, ESCAPED).split(delimiter)
-    readings = [[part.replace(ESCAPED, delimiter) for part in escaped], body.split(delimiter)]
-    parts = max(readings, key=lambda parts: sum(KEYWORD.fullmatch(part) is not None for part in parts[::2]))
+    candidates = [[part.replace(ESCAPED, delimiter) for part in escaped], body.split(delimiter)]
+    parts = max(candidates, key=lambda parts: sum(KEYWORD.fullmatch(part) is not None for part in parts[::2]))
     pairs = zip(parts[::2], parts[1::2], strict=False)  # a last part without a value is damage or padding
     return {keyword.strip().upper(): value.strip(" \0\r\n\t") for keyword, value in pairs}
 
 
 def _integer(text: str) -> int | None:
-    """A whole number of up to 19 digits; None for anything else."""
+    """Parse an integer of up to 19 digits; None for other text."""
     return int(text) if re.fullmatch(r"\s*[+-]?[0-9]{1,19}\s*", text, re.ASCII) else None
 
 
 def _numbers(text: Mapping[str, str], keyword: str, default: str, n: int) -> list[float]:
-    """The n finite numbers of a keyword, which may be missing or empty."""
+    """Return the n finite numbers of a keyword, or those of ``default`` if it is missing or empty."""
     value = text.get(keyword) or default
     try:
         numbers = [float(part) for part in value.split(",")]
@@ -317,30 +313,30 @@ SUFFIXES = (".fcs", ".lmd")
 
 @dataclass(frozen=True)
 class CytometryReader:
-    """Reads FCS files (2.0 to 3.2), each data set of them a set; a reader for `import_sets`, or used alone.
+    """Reader of FCS files (2.0 to 3.2), for `import_sets` or direct use. Each data set of a file is a set.
 
-    The id is the name of the file without its suffix; those of several data sets in one file end in ``#1``, ``#2``,
-    and so on. Events are in linear units: gain and logarithmic amplification are undone, compensation is not applied.
+    The id is the name of the file without its suffix; ids of several data sets in one file end in ``#1``, ``#2``, ...
+    Events are in linear units: gain and logarithmic amplification are undone, compensation is not applied.
 
     Parameters
     ----------
     points : sequence of str, optional
-        The channels, by their short names (``FL1-A``) or by what they measure (``CD3``); by default all but the time.
+        Channels, by detector (``FL1-A``) or stain (``CD3``). Default: all except the time.
     data_set : int, optional
-        Read this data set of each file alone, counted from 1; ``.lmd`` files may hold the same events twice.
+        Read only this data set of each file, counted from 1; ``.lmd`` files may hold the same events twice.
     id_parts : int, default=1
-        Take this many last parts of the path as the id: with 2, that of ``plate1/A01.fcs`` is ``plate1/A01``.
+        Number of last parts of the path in the id: with 2, the id of ``plate1/A01.fcs`` is ``plate1/A01``.
 
     Raises
     ------
     ValueError
-        When reading: for files that are no FCS, lack a channel, or hold integers of 24 bits. `import_sets` makes a
-        `SourceError` of it, and refuses files whose channels are not those of the first, in the same order.
+        When reading: for invalid FCS files, a missing channel, or integers of 24 bits. `import_sets` raises
+        `SourceError` instead, also for files whose channels or their order differ from the first file.
 
     Notes
     -----
-    An outline reads the text of a file alone. Where header and text state different places of the events, the one
-    that has room for all of them counts. Memory: the chosen channels of one data set, twice.
+    An outline reads only the text of a file. If header and text state different positions of the events, the position
+    with the expected length is used. Memory: the chosen channels of one data set, twice.
 
     Examples
     --------
@@ -359,19 +355,19 @@ class CytometryReader:
         object.__setattr__(self, "points", None if self.points is None else as_names("points", self.points))
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, Array], Array]]:
-        """(sets, targets, ids): the data sets one by one, no targets."""
-        with _opened(path, self.data_set) as result:
-            ids = self._ids(path, result)
-            for k, data in enumerate(result):
+        """Iterate over (sets, targets, ids), one data set at a time, without targets."""
+        with _opened(path, self.data_set) as selected:
+            ids = self._ids(path, selected)
+            for k, data in enumerate(selected):
                 names, channels = zip(*self._chosen(path, data), strict=True)
                 points = data.events(channels)
                 yield SampleSets(points, [0, len(points)]).labelled(names=names), {}, ids[k : k + 1]
 
     def outline(self, path: Any) -> Outline:
-        """Numbers of events, ids, form and names."""
-        with _opened(path, self.data_set) as result:
-            names = [tuple(name for name, _ in self._chosen(path, data)) for data in result]
-            sizes = np.array([data.n_events for data in result if data.data_start], np.int64)
+        """Return numbers of events, ids, form and names."""
+        with _opened(path, self.data_set) as selected:
+            names = [tuple(name for name, _ in self._chosen(path, data)) for data in selected]
+            sizes = np.array([data.n_events for data in selected if data.data_start], np.int64)
         for k, other in enumerate(names):
             if other != names[0]:
                 raise ValueError(
@@ -380,46 +376,44 @@ class CytometryReader:
                     "--data-set)"
                 )
         form = {"points": ("float32", (len(names[0]),)), "ids": ("str", ())} if names else None
-        return Outline(sizes, self._ids(path, result), form, names=names[0] if names else None)
+        return Outline(sizes, self._ids(path, selected), form, names=names[0] if names else None)
 
-    def _ids(self, path: Any, result: list[DataSet]) -> Array:
-        one = file_id(path, self.id_parts)
-        return np.array(
-            [one] if len(result) == 1 else [f"{one}#{k + 1}" for k in range(len(result))], np.str_
-        )
+    def _ids(self, path: Any, selected: list[DataSet]) -> Array:
+        name, n = file_id(path, self.id_parts), len(selected)
+        return np.array([name] if n == 1 else [f"{name}#{k + 1}" for k in range(n)], np.str_)
 
     def _chosen(self, path: Any, data: DataSet) -> list[tuple[str, int]]:
-        """(name, position) of each channel that is a coordinate."""
+        """Return (name, position) of each channel that is a coordinate."""
         short, long = data.short_names, data.long_names
         if self.points is None:
-            called = [
+            names = [
                 b if b and long.count(b) == 1 and b not in short else a
                 for a, b in zip(short, long, strict=True)
             ]
-            return [(name, i) for i, name in enumerate(called) if i != data.time_index]
+            return [(name, i) for i, name in enumerate(names) if i != data.time_index]
         return [(name, _position(path, name, short, long)) for name in self.points]
 
 
 def _position(path: Any, name: str, short: list[str], long: list[str]) -> int:
-    result = [i for i, both in enumerate(zip(short, long, strict=True)) if name in both]
-    if len(result) != 1:
-        has = ", ".join(f"{a} ({b})" if b else a for a, b in zip(short, long, strict=True))
-        many = "no channel" if not result else f"{len(result)} channels"
-        raise ValueError(f"{path_name(path)} has {many} {name!r}; it has {has}")
-    return result[0]
+    positions = [i for i, both in enumerate(zip(short, long, strict=True)) if name in both]
+    if len(positions) != 1:
+        channels = ", ".join(f"{a} ({b})" if b else a for a, b in zip(short, long, strict=True))
+        count = "no channel" if not positions else f"{len(positions)} channels"
+        raise ValueError(f"{path_name(path)} has {count} {name!r}; it has {channels}")
+    return positions[0]
 
 
 @contextmanager
 def _opened(path: Any, data_set: int | None) -> Iterator[list[DataSet]]:
-    """The data sets of a file that have events, or one of them, counted from 1."""
+    """Open the data sets of a file, or one of them (counted from 1), without empty ones."""
     name = path_name(path)
     with open_file(path) as file:
         try:
-            result = list(data_sets(file))
-            if data_set is not None and data_set > len(result):
-                raise FCSFormatError(f"it has {len(result)} data sets, and data_set is {data_set}")
-            chosen = result if data_set is None else result[data_set - 1 : data_set]
-            yield [data for data in chosen if data.n_events]
+            all_sets = list(data_sets(file))
+            if data_set is not None and data_set > len(all_sets):
+                raise FCSFormatError(f"it has {len(all_sets)} data sets, and data_set is {data_set}")
+            selected = all_sets if data_set is None else all_sets[data_set - 1 : data_set]
+            yield [data for data in selected if data.n_events]
         except FCSFormatError as error:
             raise ValueError(
                 f"{name} cannot be read as FCS ({error}). Export it again from the instrument's software"

@@ -1,7 +1,4 @@
-"""The files of a table (one file, those of a folder at any depth, or a list), and how CSV files are written.
-
-Ids of sets that are whole files.
-"""
+"""Files of a table (a file, the files of a folder at any depth, or a list), CSV options, and ids of files."""
 
 from __future__ import annotations
 
@@ -16,13 +13,13 @@ from dkdist._utils.files import path_name, require_regular_file
 
 
 def file_id(path: Any, n_parts: int) -> str:
-    """The last parts of a path, joined by ``/``, without the suffix."""
+    """Return the last ``n_parts`` parts of a path, joined by ``/``, without the suffix."""
     full = Path(os.path.abspath(path_name(path)))
     return "/".join([*full.parts[-n_parts:-1], full.stem])
 
 
 def require_id_parts(n_parts: Any) -> None:
-    """Refuse a number of parts that no id can have."""
+    """Raise unless ``n_parts`` is a positive int."""
     if type(n_parts) is not int or n_parts < 1:
         raise ValueError(f"id_parts must be an int of at least 1; got {n_parts!r:.200}")
 
@@ -30,11 +27,11 @@ def require_id_parts(n_parts: Any) -> None:
 SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2")
 DEFAULT_ENCODING = "utf-8"
-HIDDEN_PREFIXES = ("_", ".")  # what Spark and others lay beside their data begins with these
+HIDDEN_PREFIXES = ("_", ".")  # prefixes of the metadata files of Spark and others
 
 
 class CsvOptions(NamedTuple):
-    """How CSV files are written: the delimiter (None for that of the suffix), the decimal mark and the encoding."""
+    """CSV dialect: delimiter (None for that of the suffix), decimal mark and encoding."""
 
     delimiter: str | None
     decimal: str
@@ -42,7 +39,7 @@ class CsvOptions(NamedTuple):
 
     @classmethod
     def checked(cls, delimiter: Any, decimal: Any, encoding: Any) -> CsvOptions:
-        """Options that fit together; ValueError or TypeError for others."""
+        """Validate the options; ValueError or TypeError if invalid."""
         if delimiter is not None and (
             not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii()
         ):
@@ -55,13 +52,13 @@ class CsvOptions(NamedTuple):
             codecs.lookup(encoding)
         except (LookupError, TypeError, ValueError):
             raise ValueError(
-                f"encoding must be the name of one, such as 'latin-1'; got {encoding!r:.200}"
+                f"encoding must be a known encoding, such as 'latin-1'; got {encoding!r:.200}"
             ) from None
         return cls(delimiter, decimal, encoding)
 
 
 class TableFiles(NamedTuple):
-    """The files of a table, in order, of one suffix; its folder, and the names of Hive partitions (``region=eu/``)."""
+    """Ordered files of a table, all of one suffix; its folder, and the names of Hive partitions (``region=eu/``)."""
 
     label: str
     paths: list[str]
@@ -76,27 +73,27 @@ class TableFiles(NamedTuple):
 
 
 def find_table_files(source: Any) -> TableFiles:
-    """The files of a file, a folder, or a list of files; `ValueError` where there is no table, or several kinds."""
+    """Return the files of a file, a folder, or a list of files; `ValueError` for no table or for several kinds."""
     if isinstance(source, Sequence) and not isinstance(source, (str, bytes)):
-        return _listed([path_name(path) for path in source])
+        return _check_paths([path_name(path) for path in source])
     path = path_name(source)
     if not os.path.isdir(path):
         if not os.path.exists(path):
-            raise FileNotFoundError(f"there is no file or folder {path}: check the path")
+            raise FileNotFoundError(f"there is no file or folder {path}. Check the path")
         require_regular_file(path)
         return TableFiles(path, [path], table_suffix(path), None, [])
-    result = [str(file) for file in tables_in(path)]
-    if not result:
+    files = [str(file) for file in tables_in(path)]
+    if not files:
         raise ValueError(f"folder {path} has no file that ends in one of {', '.join(SUFFIXES)}")
-    filled = [file for file in result if os.path.getsize(file)] or result  # Spark leaves empty parts
-    folders = [Path(file).relative_to(path).parts[:-1] for file in filled]
+    files = [file for file in files if os.path.getsize(file)] or files  # Spark writes empty parts
+    folders = [Path(file).relative_to(path).parts[:-1] for file in files]
     names = [part.partition("=")[0] for parts in folders for part in parts if "=" in part]
     partitions = list(dict.fromkeys(map(unquote, names)))
-    return TableFiles(path, filled, _one_kind(path, filled), path, partitions)
+    return TableFiles(path, files, _common_suffix(path, files), path, partitions)
 
 
 def tables_in(folder: str | os.PathLike[str]) -> list[Path]:
-    """The tables in a folder and the folders in it, sorted by name; what begins with ``_`` or ``.`` is left alone."""
+    """Return the tables in a folder at any depth, sorted by name; names that begin with ``_`` or ``.`` are ignored."""
     paths = sorted(path for path in Path(folder).rglob("*") if suffix_of(path) in SUFFIXES)
     return [
         path
@@ -108,45 +105,42 @@ def tables_in(folder: str | os.PathLike[str]) -> list[Path]:
     ]
 
 
-def _listed(paths: list[str]) -> TableFiles:
+def _check_paths(paths: list[str]) -> TableFiles:
     if not paths:
-        raise ValueError("a table of no files: give at least one")
-    seen = set[str]()
+        raise ValueError("a table must have at least one file; got an empty list")
+    real_paths = set[str]()
     for path in paths:
         if os.path.exists(path) and not os.path.isdir(path):
             require_regular_file(path)
         if not os.path.isfile(path):
-            raise FileNotFoundError(
-                f"there is no file {path}: a table is given as its folder, or as its files"
-            )
-        if os.path.realpath(path) in seen:
-            raise ValueError(f"{path} is given twice: its points would count twice. Give it once")
-        seen.add(os.path.realpath(path))
+            raise FileNotFoundError(f"there is no file {path}. Pass the folder of a table, or its files")
+        if os.path.realpath(path) in real_paths:
+            raise ValueError(f"files must be unique; {path} is given twice")
+        real_paths.add(os.path.realpath(path))
     more = f" and {len(paths) - 1} more files" if len(paths) > 1 else ""
-    return TableFiles(f"{paths[0]}{more}", paths, _one_kind("the list", paths), None, [])
+    return TableFiles(f"{paths[0]}{more}", paths, _common_suffix("the list", paths), None, [])
 
 
-def _one_kind(label: str, paths: list[str]) -> str:
+def _common_suffix(label: str, paths: list[str]) -> str:
     suffixes = {".parquet" if suffix == ".pq" else suffix for suffix in map(table_suffix, paths)}
     if len(suffixes) > 1:
         raise ValueError(
-            f"{label} holds tables of several kinds ({', '.join(sorted(suffixes))}): import one kind at a time"
+            f"{label} holds tables of several kinds ({', '.join(sorted(suffixes))}). Import one kind at a time"
         )
     return suffixes.pop()
 
 
 def suffix_of(path: Any) -> str:
-    """The suffix that says what kind of file this is, in small letters, before that of a compression; '' for none."""
+    """Return the lower-case suffix of the file format, without a compression suffix; '' for none."""
     suffixes = [s.lower() for s in Path(path).suffixes if s.lower() not in COMPRESSED]
     return suffixes[-1] if suffixes else ""
 
 
 def table_suffix(path: Any) -> str:
-    """The suffix that says what kind of table a file is; ValueError for others."""
+    """Return the suffix of a table; ValueError for other files."""
     suffix = suffix_of(path)
     if suffix not in SUFFIXES:
         raise ValueError(
-            f"{path} ends in {suffix or 'nothing'!r}: expected one of {', '.join(SUFFIXES)}. Convert it, or rename it "
-            "if it is one of these"
+            f"{path} ends in {suffix or 'nothing'!r}: expected one of {', '.join(SUFFIXES)}. Convert or rename it"
         )
     return suffix

@@ -1,9 +1,8 @@
-"""Rows that come in any order, put where they belong: sorted piece by piece, and spilled to disk beyond some memory.
+"""External sort of the rows of a table by set: pieces are sorted in memory, large tables spill to disk.
 
-The place of every row is known once the sizes of the sets are: sets stand one after another, and the rows of a set in
-the order in which they come. Places are cut into buckets of whole batches; a bucket that does not stay in memory is a
-file without a name, which is gone whatever happens. Cost: one sort of each piece, and for tables larger than a bucket
-each row written and read once more.
+The sizes of the sets determine the position of each row: sets follow each other, and rows of a set keep their order.
+Positions are divided into buckets of complete batches; buckets of large tables are unnamed temporary files. Cost: one
+sort of each piece and, for tables larger than a bucket, one write and one read of each row.
 """
 
 from __future__ import annotations
@@ -23,64 +22,64 @@ BUCKET_BYTES = 2**28  # memory before rows are spilled to disk; tests/store/test
 MAX_BUCKETS = 256  # open files, below the usual limit of 1,024 (ulimit -n); tests/store/test_long_tables.py
 
 Part = Sequence[Array]
-"""Some rows, column by column: coordinates, and weights at the end if there are any."""
+"""Columns of some rows: coordinates, then weights if there are any."""
 
 
 class Rows(NamedTuple):
-    """Room for some rows: a matrix of coordinates, column after column, and weights if there are any."""
+    """Buffer of rows: column-major coordinates, and weights if there are any."""
 
     points: Array
     weights: F32 | None
 
     @classmethod
     def empty(cls, n: int, d: int, dtype: Any, weighted: bool) -> Rows:
-        """Room for n rows."""
+        """Allocate n rows."""
         return cls(np.empty((n, d), dtype, order="F"), np.empty(n, np.float32) if weighted else None)
 
-    def fill(self, where: Any, columns: Part) -> None:
-        """Put columns, the weights last, in some rows."""
+    def fill(self, rows: Any, columns: Part) -> None:
+        """Write columns into the rows with these indices."""
         for j, values in enumerate(columns[: self.points.shape[1]]):
-            self.points[where, j] = values
+            self.points[rows, j] = values
         if self.weights is not None:
-            self.weights[where] = columns[-1]
+            self.weights[rows] = columns[-1]
 
     def part(self, start: int, stop: int) -> Part:
-        """Rows start .. stop - 1."""
+        """Return rows start .. stop - 1."""
         weights = [] if self.weights is None else [self.weights[start:stop]]
         return [*self.points[start:stop].T, *weights]
 
 
 class SourceChangedError(ValueError):
-    """The second reading gave other rows than the first."""
+    """Error for rows that differ between the two passes."""
 
 
 def split_rows(parts: Iterable[Part], lengths: I64) -> Iterator[Iterator[Part]]:
-    """Batches of some lengths, of parts one after another; each batch is used up before the next is asked for."""
+    """Split consecutive parts into batches of the given lengths; consume each batch before requesting the next."""
     rest: Part = []
-    given = iter(parts)
+    iterator = iter(parts)
 
     def batch(missing: int) -> Iterator[Part]:
         nonlocal rest
         while missing:
             if not rest or not len(rest[0]):
-                rest = next(given, [])
+                rest = next(iterator, [])
                 if not rest:
                     raise SourceChangedError
                 continue
-            taken = [column[:missing] for column in rest]
-            rest, missing = [column[missing:] for column in rest], missing - len(taken[0])
-            yield taken
+            head = [column[:missing] for column in rest]
+            rest, missing = [column[missing:] for column in rest], missing - len(head[0])
+            yield head
 
     for length in lengths.tolist():
         yield batch(length)
-    if (rest and len(rest[0])) or any(len(part[0]) for part in given):
+    if (rest and len(rest[0])) or any(len(part[0]) for part in iterator):
         raise SourceChangedError
 
 
 def group_rows(
     parts: Iterable[tuple[I64, Part]], sizes: I64, lengths: I64, like: Rows
 ) -> Iterator[list[Part]]:
-    """Batches of some lengths from parts in any order, which say the number of the set of each row."""
+    """Return batches of the given lengths from parts (set of each row, columns) in any order."""
     edges = np.concatenate([[0], np.cumsum(lengths)])
     with contextlib.ExitStack() as files:
         yield from _through_buckets(parts, sizes, edges, _buckets(edges, like, files))
@@ -91,25 +90,25 @@ def _through_buckets(
 ) -> Iterator[list[Part]]:
     firsts = np.array([bucket.start for bucket in buckets])
     ends = np.cumsum(sizes)
-    following = ends - sizes
+    next_positions = ends - sizes
     for codes, columns in parts:
         order, begins, counts = _sorted(codes)
         owners = codes[order[begins]]
         ranks = np.arange(len(order)) - np.repeat(begins, counts)
-        places = np.repeat(following[owners], counts) + ranks
-        following[owners] += counts
-        cuts = [*np.searchsorted(places, firsts).tolist(), len(places)]
+        positions = np.repeat(next_positions[owners], counts) + ranks
+        next_positions[owners] += counts
+        cuts = [*np.searchsorted(positions, firsts).tolist(), len(positions)]
         for bucket, (a, b) in zip(buckets, itertools.pairwise(cuts), strict=True):
             if a < b:
-                bucket.add(places[a:b], [column[order[a:b]] for column in columns])
-    if not np.array_equal(following, ends):
+                bucket.add(positions[a:b], [column[order[a:b]] for column in columns])
+    if not np.array_equal(next_positions, ends):
         raise SourceChangedError
     while buckets:
         yield from buckets.pop(0).batches(edges)
 
 
 def _sorted(codes: I64) -> tuple[I64, I64, I64]:
-    """Rows in the order of their sets; where each set begins there, and its number of rows."""
+    """Return (stable row order by set, first index of each set in it, number of rows of each set)."""
     bits = max(1, len(codes) - 1).bit_length()
     keys = np.sort((codes.astype(np.int64) << bits) | np.arange(len(codes)))  # faster than a stable argsort
     begins = np.flatnonzero(np.diff(keys >> bits, prepend=-1))
@@ -117,12 +116,12 @@ def _sorted(codes: I64) -> tuple[I64, I64, I64]:
 
 
 def _buckets(edges: I64, like: Rows, files: contextlib.ExitStack) -> list[_Bucket]:
-    """Runs of whole batches of about BUCKET_BYTES, or of a 256th of all."""
+    """Group consecutive batches into at most MAX_BUCKETS buckets of about BUCKET_BYTES or more."""
     record = _record(like)
-    requested = max(BUCKET_BYTES // record.itemsize, -(-int(edges[-1]) // MAX_BUCKETS), 1)
+    bucket_rows = max(BUCKET_BYTES // record.itemsize, -(-int(edges[-1]) // MAX_BUCKETS), 1)
     cuts = [0]
     for i in range(1, len(edges)):
-        if edges[i] - edges[cuts[-1]] > requested and i - 1 > cuts[-1]:
+        if edges[i] - edges[cuts[-1]] > bucket_rows and i - 1 > cuts[-1]:
             cuts.append(i - 1)
     bounds = edges[[*cuts, len(edges) - 1]].tolist()
     if len(bounds) == 2:
@@ -135,11 +134,11 @@ def _buckets(edges: I64, like: Rows, files: contextlib.ExitStack) -> list[_Bucke
 
 def _record(like: Rows) -> np.dtype[Any]:
     weight = [("weight", "f4")] if like.weights is not None else []
-    return np.dtype([("place", "i8"), ("points", like.points.dtype, like.points.shape[1:]), *weight])
+    return np.dtype([("position", "i8"), ("points", like.points.dtype, like.points.shape[1:]), *weight])
 
 
 class _Bucket:
-    """The rows at places start .. stop - 1: where they belong at once, or in a file first."""
+    """Rows at positions start .. stop - 1, in memory or in a temporary file."""
 
     def __init__(
         self, start: int, stop: int, like: Rows, record: np.dtype[Any], file: IO[bytes] | None
@@ -148,17 +147,17 @@ class _Bucket:
         self._shape = like.points.shape[1], like.points.dtype, like.weights is not None
         self._rows = Rows.empty(stop - start, *self._shape) if file is None else None
 
-    def add(self, places: I64, columns: Part) -> None:
-        """Take the columns of some rows."""
+    def add(self, positions: I64, columns: Part) -> None:
+        """Store the columns of the rows at these positions."""
         if self._rows is not None:
-            self._rows.fill(places - self.start, columns)
+            self._rows.fill(positions - self.start, columns)
         else:
             assert self._file is not None
-            self._file.write(self._recorded(places - self.start, columns).view(np.uint8).data)
+            self._file.write(self._to_records(positions - self.start, columns).view(np.uint8).data)
 
-    def _recorded(self, places: I64, columns: Part) -> NDArray[Any]:
-        records = np.empty(len(places), self._record)
-        records["place"] = places
+    def _to_records(self, positions: I64, columns: Part) -> NDArray[Any]:
+        records = np.empty(len(positions), self._record)
+        records["position"] = positions
         for j, values in enumerate(columns[: self._shape[0]]):
             records["points"][:, j] = values
         if self._shape[2]:
@@ -166,7 +165,7 @@ class _Bucket:
         return records
 
     def batches(self, edges: I64) -> Iterator[list[Part]]:
-        """The batches that begin here, whose first places are given; the file is gone then."""
+        """Iterate over the batches of this bucket, with bounds ``edges``; closes the file."""
         rows = self._rows if self._rows is not None else self._read()
         first, last = np.searchsorted(edges, [self.start, self.stop])
         for a, b in itertools.pairwise(edges[first : last + 1].tolist()):
@@ -179,6 +178,6 @@ class _Bucket:
         while data := self._file.read(self._record.itemsize * 2**18):
             records = np.frombuffer(data, self._record)
             weight = [records["weight"]] if self._shape[2] else []
-            rows.fill(records["place"], [*records["points"].T, *weight])
+            rows.fill(records["position"], [*records["points"].T, *weight])
         self._file.close()
         return rows

@@ -1,7 +1,7 @@
-"""Kinds of files that sets come from, by their suffixes, and who reads them; nothing heavy is imported for that.
+"""Kinds of source files, by suffix, and their readers; imports no heavy packages.
 
 Other packages add kinds by the entry point group ``dkdist.readers``: the name is a suffix without its dot, and the
-object is called without arguments for a reader.
+object, called without arguments, returns a reader.
 """
 
 from __future__ import annotations
@@ -24,16 +24,13 @@ from dkdist.io.readers.sources import source_label
 
 KINDS = {"table": TABLES, "array": ARRAYS, "cytometry": CYTOMETRY, "lidar": LIDAR}
 SUFFIXES = tuple(suffix for suffixes in KINDS.values() for suffix in suffixes)
-DEFAULT_READERS = {
-    "array": ArrayReader,
-    "cytometry": CytometryReader,
-    "lidar": LidarReader,
-}  # that need no choice
+# Readers without required arguments
+DEFAULT_READERS = {"array": ArrayReader, "cytometry": CytometryReader, "lidar": LidarReader}
 READERS_GROUP = "dkdist.readers"
 
 
 def kind_of(path: Any) -> str:
-    """'table' (as folders are), 'array', 'cytometry' or 'lidar', a suffix that a package reads, or ''."""
+    """Return 'table' (also for folders), 'array', 'cytometry', 'lidar', a suffix that a package reads, or ''."""
     if os.path.isdir(os.path.expanduser(path)):
         return "table"
     suffix = suffix_of(path)
@@ -42,20 +39,20 @@ def kind_of(path: Any) -> str:
 
 
 def reader_of(kind: str) -> Any:
-    """A reader with its defaults for files of a kind other than 'table'."""
+    """Return a reader with default options for a kind other than 'table'."""
     if kind in DEFAULT_READERS:
         return DEFAULT_READERS[kind]()
     (entry_point, *others) = entry_points(group=READERS_GROUP, name=kind[1:])
     if others:
-        packages = ", ".join(sorted({one.value for one in (entry_point, *others)}))
+        packages = ", ".join(sorted({item.value for item in (entry_point, *others)}))
         raise ValueError(
-            f"{kind} is read by several packages ({packages}). Give read=, or remove all but one"
+            f"{kind} is read by several packages ({packages}). Pass read=, or remove all but one"
         )
     return entry_point.load()()
 
 
 def sources_in(folder: Path) -> list[Path]:
-    """The sources in a folder: the folder itself if it holds tables, at any depth, or else its files of other kinds."""
+    """Return the sources in a folder: the folder if it holds only tables (at any depth), otherwise its files."""
     files = sorted(path for path in folder.iterdir() if kind_of(path) not in ("", "table"))
     if not files:
         return [folder] if tables_in(folder) else []

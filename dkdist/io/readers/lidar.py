@@ -1,6 +1,6 @@
-"""Sets from LAS and LAZ files of LiDAR: a file is a set, and its points come chunk by chunk.
+"""Sets from LAS and LAZ files of LiDAR: a file is a set, read chunk by chunk.
 
-What a LAS or LAZ file claims, compared with its size before a library allocates or reads what it claims.
+The numbers in a header are compared with the size of the file before laspy allocates or reads anything.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ COMPRESSED_BIT = 0x80  # https://github.com/LAStools/LAStools/blob/master/LASzip
 
 
 class LasFormatError(ValueError):
-    """The file is no LAS, or claims more than it can hold."""
+    """Error for a file that is not LAS, or whose header does not match its size."""
 
 
 class LasClaims(NamedTuple):
-    """Numbers of a header that decide how much is read."""
+    """Numbers of a header that determine the amount of data."""
 
     point_count: int
     point_bytes: int
@@ -46,7 +46,7 @@ class LasClaims(NamedTuple):
 
 
 def checked_claims(file: BinaryIO) -> LasClaims:
-    """The claims of a file, which fit into its size; the file is then at its beginning again."""
+    """Return the claims of a file, checked against its size; rewinds the file."""
     file_bytes = file.seek(0, 2)
     file.seek(0)
     header = file.read(max(HEADER_BYTES.values()))
@@ -57,7 +57,7 @@ def checked_claims(file: BinaryIO) -> LasClaims:
     version = header[24], header[25]
     if len(header) < HEADER_BYTES.get(version, 0) or version not in HEADER_BYTES:
         raise LasFormatError(
-            f"its version is {version[0]}.{version[1]}: supported are whole headers of 1.0 to 1.5"
+            f"its version is {version[0]}.{version[1]}: supported are complete headers of 1.0 to 1.5"
         )
     header_bytes, begin, n_records = struct.unpack_from("<HII", header, 94)
     point_format, point_bytes, n_points = struct.unpack_from("<BHI", header, 104)
@@ -66,36 +66,36 @@ def checked_claims(file: BinaryIO) -> LasClaims:
     claims = LasClaims(n_points, point_bytes, begin, bool(point_format & COMPRESSED_BIT))
     if header_bytes + n_records * VLR_BYTES > begin or begin > file_bytes:
         raise LasFormatError(
-            f"it claims {n_records} variable-length records before its points at byte {begin}, and has {file_bytes} "
-            "bytes"
+            f"it claims {n_records} variable-length records before its points at byte {begin}, but has "
+            f"{file_bytes} bytes"
         )
-    room = file_bytes - begin
+    n_bytes = file_bytes - begin
     if claims.is_compressed:
-        _check_chunks(file, claims, room)
-    elif n_points * max(point_bytes, 1) > room:
+        _check_chunks(file, claims, n_bytes)
+    elif n_points * max(point_bytes, 1) > n_bytes:
         raise LasFormatError(
-            f"it claims {n_points} points of {point_bytes} bytes, and has room for {room // max(point_bytes, 1)}: it "
-            "is cut short or damaged"
+            f"it claims {n_points} points of {point_bytes} bytes, but has {n_bytes} bytes for them: it is cut short "
+            "or damaged"
         )
     file.seek(0)
     return claims
 
 
-def _check_chunks(file: BinaryIO, claims: LasClaims, room: int) -> None:
-    """Compare the points with the chunks: each has a point that is not compressed, and a stated number of points."""
+def _check_chunks(file: BinaryIO, claims: LasClaims, n_bytes: int) -> None:
+    """Compare the points with the chunks, each of which has one uncompressed point and a stated number of points."""
     file.seek(0)
     records = file.read(claims.data_begin)
-    where = records.find(LASZIP_USER_ID)
-    data = where + VLR_BYTES - 2  # the user id stands 2 bytes after the begin of the record
-    if where < 0 or data + 34 > len(records):
-        raise LasFormatError("it claims compressed points, and has no record of how they are compressed")
+    user_id = records.find(LASZIP_USER_ID)
+    data = user_id + VLR_BYTES - 2  # the user id begins 2 bytes after the record
+    if user_id < 0 or data + 34 > len(records):
+        raise LasFormatError("it claims compressed points, but has no record of their compression")
     compressor, chunk_points, n_items = (
         struct.unpack_from("<H", records, data)[0],
         struct.unpack_from("<I", records, data + 12)[0],
         struct.unpack_from("<H", records, data + 32)[0],
     )
     if data + 34 + 6 * n_items > len(records):
-        raise LasFormatError(f"it claims {n_items} kinds of compressed fields, more than it describes")
+        raise LasFormatError(f"it claims {n_items} kinds of compressed fields, but describes fewer")
     item_bytes = sum(struct.unpack_from("<H", records, data + 36 + 6 * i)[0] for i in range(n_items))
     if item_bytes != claims.point_bytes:
         raise LasFormatError(
@@ -105,20 +105,20 @@ def _check_chunks(file: BinaryIO, claims: LasClaims, room: int) -> None:
         return
     if compressor not in CHUNKED:
         raise LasFormatError(f"its compressor is {compressor}: supported are 2 and 3, which write chunks")
-    n_chunks = _number_of_chunks(file, claims.data_begin, room)
-    fits = n_chunks * claims.point_bytes <= room
+    n_chunks = _number_of_chunks(file, claims.data_begin, n_bytes)
+    fits = n_chunks * claims.point_bytes <= n_bytes
     if chunk_points != VARIABLE_CHUNK_SIZE:
         fits = fits and (n_chunks - 1) * chunk_points < claims.point_count <= n_chunks * chunk_points
     if not fits:
         raise LasFormatError(
-            f"it claims {claims.point_count} points in {n_chunks} chunks of {chunk_points}, which do not fit: it is "
-            "cut short or damaged"
+            f"it claims {claims.point_count} points in {n_chunks} chunks of {chunk_points} points, which do not "
+            "match: it is cut short or damaged"
         )
 
 
-def _number_of_chunks(file: BinaryIO, begin: int, room: int) -> int:
-    """What the table of chunks states; it stands where the first 8 bytes of the points say, or else the last ones."""
-    end = begin + room
+def _number_of_chunks(file: BinaryIO, begin: int, n_bytes: int) -> int:
+    """Read the number of chunks; the first 8 bytes of the points (or the last ones) hold the position of the table."""
+    end = begin + n_bytes
     file.seek(begin)
     raw = file.read(8)
     if raw == b"\xff" * 8:
@@ -126,7 +126,7 @@ def _number_of_chunks(file: BinaryIO, begin: int, room: int) -> int:
         raw = file.read(8)
     (table,) = struct.unpack("<q", raw) if len(raw) == 8 else (-1,)
     if not begin + 8 <= table <= end - 8:
-        raise LasFormatError("its table of chunks lies outside of it: it is cut short or damaged")
+        raise LasFormatError("its table of chunks is outside the file: it is cut short or damaged")
     file.seek(table)
     (n_chunks,) = struct.unpack("<4xI", file.read(8))
     return int(n_chunks)
@@ -141,29 +141,29 @@ SCALED = ("x", "y", "z")
 
 @dataclass(frozen=True)
 class LidarReader:
-    """Reads LAS and LAZ files, each of them a set; a reader for `import_sets`, or used alone.
+    """Reader of LAS and LAZ files, for `import_sets` or direct use. Each file is a set.
 
-    The id is the name of the file without its suffix. Needs laspy and lazrs (``pip install 'dkdist[lidar]'``).
+    The id is the name of the file without its suffix. Requires laspy and lazrs (``pip install 'dkdist[lidar]'``).
 
     Parameters
     ----------
     points : sequence of str, optional
-        The dimensions: ``x``, ``y`` and ``z`` in the units of the map (the default), ``intensity``,
-        ``classification`` and whatever else the files have.
+        Dimensions: ``x``, ``y`` and ``z`` in map units (the default), ``intensity``, ``classification`` and other
+        dimensions of the files.
     id_parts : int, default=1
-        Take this many last parts of the path as the id: with 2, that of ``plate1/A01.las`` is ``plate1/A01``.
+        Number of last parts of the path in the id: with 2, the id of ``plate1/A01.las`` is ``plate1/A01``.
 
     Raises
     ------
     ValueError
-        When reading: for files that are no LAS or are cut short, or lack a dimension. `import_sets` makes a
-        `SourceError` of it.
+        When reading: for invalid or truncated files, or a missing dimension. `import_sets` raises `SourceError`
+        instead.
 
     Notes
     -----
-    An outline reads the header and the first quarter of a million points, which say what coordinates are counted from.
-    Memory: a chunk of as many points, and all points of one file in float32, up to three times (in float64 too, while
-    `import_sets` compares them with the origin of the store).
+    An outline reads the header and the first 262,144 points, which determine the origin. Memory: a chunk of as many
+    points, and all points of one file in float32, up to three times (in float64 too, while `import_sets` compares
+    them with the origin of the store).
 
     Examples
     --------
@@ -175,30 +175,35 @@ class LidarReader:
     id_parts: int = 1
 
     def __post_init__(self) -> None:
-        given = SCALED if self.points is None else self.points
-        object.__setattr__(self, "points", as_names("points", given))
+        points = SCALED if self.points is None else self.points
+        object.__setattr__(self, "points", as_names("points", points))
         require_id_parts(self.id_parts)
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, Array], Array]]:
-        """(sets, targets, ids): one set, no targets."""
+        """Return one (sets, targets, ids) with one set, without targets."""
         with _opened(path, self.points) as file:
-            kept, origin = _all_points(file, self.points)
-        edges: I64 = np.array([0, len(kept)], np.int64)
-        require_finite(kept, edges)
-        sets = SampleSets._trusted(kept, edges, None, None, origin)
+            points, origin = _all_points(file, self.points)
+        offsets: I64 = np.array([0, len(points)], np.int64)
+        require_finite(points, offsets)
+        sets = SampleSets._trusted(points, offsets, None, None, origin)
         yield sets.labelled(names=self.points), {}, self._ids(path)
 
     def outline(self, path: Any) -> Outline:
-        """Number of points, id, form, origin and names."""
+        """Return number of points, id, form, origin and names."""
         with _opened(path, self.points) as file:
             n = int(file.header.point_count)
             first = next(_chunks(file, self.points), np.empty((0, len(self.points))))
         origin = infer_origin([first])
         form = {"points": ("float32", (len(self.points),)), "ids": ("str", ())}
-        known: F64 = np.zeros(len(self.points)) if origin is None else origin
+        stored_origin: F64 = np.zeros(len(self.points)) if origin is None else origin
         sizes = np.array([n] if n else [], np.int64)
         return Outline(
-            sizes, self._ids(path)[: len(sizes)], form, known, self.points, sample=rows_of_source(first)
+            sizes,
+            self._ids(path)[: len(sizes)],
+            form,
+            stored_origin,
+            self.points,
+            sample=rows_of_source(first),
         )
 
     def _ids(self, path: Any) -> Array:
@@ -206,23 +211,23 @@ class LidarReader:
 
 
 def _all_points(file: Any, names: tuple[str, ...]) -> tuple[F32, F64 | None]:
-    """(n, d) points of a file, and what they are counted from; room for them grows with what was read."""
+    """Return the points (n, d) of a file and their origin; the buffer grows with the points read."""
     n, origin, filled = int(file.header.point_count), None, 0
-    kept: F32 = np.empty((min(n, INITIAL_BUFFER_POINTS), len(names)), np.float32)
+    points: F32 = np.empty((min(n, INITIAL_BUFFER_POINTS), len(names)), np.float32)
     for part in _chunks(file, names):
         origin = infer_origin([part]) if filled == 0 else origin
         stop = filled + len(part)
-        if stop > len(kept):
+        if stop > len(points):
             grown = np.empty((min(n, 2 * stop), len(names)), np.float32)
-            grown[:filled] = kept[:filled]
-            kept = grown
-        subtract_origin(part, origin, kept[filled:stop])
+            grown[:filled] = points[:filled]
+            points = grown
+        subtract_origin(part, origin, points[filled:stop])
         filled = stop
-    return kept[:filled], origin
+    return points[:filled], origin
 
 
 def _chunks(file: Any, names: tuple[str, ...]) -> Iterator[F64]:
-    """The points of a file in float64, some at a time; LasFormatError if there are fewer than it claims."""
+    """Iterate over chunks of the points of a file in float64; LasFormatError if points are missing."""
     n, done = int(file.header.point_count), 0
     step = max(1, min(CHUNK_POINTS, CHUNK_BYTES // file.header.point_format.size))
     while done < n:
@@ -230,15 +235,15 @@ def _chunks(file: Any, names: tuple[str, ...]) -> Iterator[F64]:
         if not len(chunk):
             raise LasFormatError(f"it has {done} of the {n} points that it claims: it is cut short")
         done += len(chunk)
-        with np.errstate(all="ignore"):  # a damaged scale is refused with its points
+        with np.errstate(all="ignore"):  # points with a damaged scale raise later
             yield np.stack([np.asarray(chunk[name], np.float64) for name in names], axis=1)
 
 
 @contextmanager
 def _opened(path: Any, names: tuple[str, ...]) -> Iterator[Any]:
-    """A file whose header was read, with these dimensions; whatever its reading raises names the file."""
+    """Open a file and check its header and dimensions; errors name the file."""
     if find_spec("laspy") is None:
-        raise ImportError("reading LAS and LAZ files needs laspy: pip install 'dkdist[lidar]'")
+        raise ImportError("reading LAS and LAZ files requires laspy: pip install 'dkdist[lidar]'")
     import laspy
 
     name = path_name(path)
@@ -250,17 +255,17 @@ def _opened(path: Any, names: tuple[str, ...]) -> Iterator[Any]:
                 _require_dimensions(name, file, names)
                 yield file
         except OSError as error:
-            if error.errno is not None:  # of the system, not of the format
+            if error.errno is not None:  # an error of the operating system, not of the format
                 raise
             raise _unreadable(name, error) from error
         except (MemoryError, _NoDimensionError):
             raise
-        except Exception as error:  # laspy and lazrs raise a dozen kinds
+        except Exception as error:  # laspy and lazrs raise many types
             raise _unreadable(name, error) from error
 
 
 class _NoDimensionError(ValueError):
-    """The file has no such dimension."""
+    """Error for a missing dimension."""
 
 
 def _unreadable(name: str, error: Exception) -> ValueError:
@@ -269,7 +274,7 @@ def _unreadable(name: str, error: Exception) -> ValueError:
 
 def _require_dimensions(name: str, file: Any, names: tuple[str, ...]) -> None:
     dimensions = file.header.point_format.dimension_names
-    has = [*SCALED, *(one for one in dimensions if one not in ("X", "Y", "Z"))]
-    lacking = [one for one in names if one not in has]
-    if lacking:
-        raise _NoDimensionError(f"{name} has no dimension {lacking[0]!r}; it has {', '.join(has)}")
+    available = [*SCALED, *(dimension for dimension in dimensions if dimension not in ("X", "Y", "Z"))]
+    missing = [dimension for dimension in names if dimension not in available]
+    if missing:
+        raise _NoDimensionError(f"{name} has no dimension {missing[0]!r}; it has {', '.join(available)}")

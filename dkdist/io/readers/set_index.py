@@ -1,7 +1,7 @@
-"""The first reading of a table: which sets are in it, how large they are, and their targets.
+"""First pass over a table: ids, sizes and targets of its sets.
 
-Only the columns of ids and targets are read. Neighbouring rows that agree in all of them are a run; what is held is
-one entry a run, joined (one entry for equal ones) whenever there are many.
+Only the columns of ids and targets are read. Consecutive rows with equal values are a run. Memory holds one entry per
+run; equal entries are merged when there are many.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ ROWS, FIRST = "number of rows", "first row"
 
 
 class SetIndex(NamedTuple):
-    """The sets of a table, in their order in the store; ``sizes`` without those that were dropped.
+    """The sets of a table, in the order of the store, without dropped sets.
 
-    ``in_order`` says that the rows of the table are in that order too; ``runs`` are then the sizes of all sets and
-    which of them were kept. ``counts_rows`` says that the column called index does nothing else. ``dropped_rows``
-    counts rows without a required value.
+    ``in_order``: whether rows of the table have this order too. ``runs``: sizes of all sets, and whether each has all
+    targets. ``counts_rows``: whether the column ``index`` only numbers the rows. ``dropped_rows``: number of rows
+    without a required value.
     """
 
     ids: Array
@@ -52,13 +52,13 @@ class SetIndex(NamedTuple):
 
 
 def build_set_index(
-    source: TableSource, columns: Any, *, look_at_index: bool = False, required: Sequence[str] = ()
+    source: TableSource, columns: Any, *, check_index: bool = False, required: Sequence[str] = ()
 ) -> SetIndex:
-    """Read ids and targets. Refuses rows without an id, and targets that vary within a set or (unless dropped) miss."""
-    tally = _RunCollector(source, columns, look_at_index)
-    for piece in source.pieces(tally.needed, PIECE_ROWS, required):
-        tally.add(piece)
-    entries = tally.entries()
+    """Read ids and targets; raise for missing ids, targets that vary within a set, and missing targets (by option)."""
+    collector = _RunCollector(source, columns, check_index)
+    for piece in source.pieces(collector.column_names, PIECE_ROWS, required):
+        collector.add(piece)
+    entries = collector.entries()
     ids, targets = entries[0].combine_chunks(), {name: entries[name] for name in columns.targets}
     missing = np.zeros(len(ids), bool)
     for column in targets.values():
@@ -66,73 +66,69 @@ def build_set_index(
     if missing.any() and columns.missing_targets == "raise":
         raise _missing_target_error(source.label, targets, ids)
     order = pc.sort_indices(ids).to_numpy().astype(np.int64) if columns.sort else np.arange(len(ids))
-    kept, sizes = order[~missing[order]], entries[ROWS].to_numpy()
+    stored, sizes = order[~missing[order]], entries[ROWS].to_numpy()
     return SetIndex(
-        _array(ids.take(pa.array(kept))),
-        sizes[kept],
-        {name: _array(column.take(pa.array(kept))) for name, column in targets.items()},
-        tally.n_runs == len(ids) and not (np.diff(order) < 0).any(),
+        _array(ids.take(pa.array(stored))),
+        sizes[stored],
+        {name: _array(column.take(pa.array(stored))) for name, column in targets.items()},
+        collector.n_runs == len(ids) and not (np.diff(order) < 0).any(),
         (sizes, ~missing),
-        tally.sums is not None and tally.sums.is_index(),
-        tally.n_dropped,
+        collector.index_detector is not None and collector.index_detector.is_index(),
+        collector.n_dropped,
     )
 
 
 class _RunCollector:
-    """What was read so far: the entries, how many runs of ids there were, and where files begin.
+    """Entries of the rows read so far, the number of runs of ids, and the first row of each file."""
 
-    ``sums`` are those of the column called index, if it is looked at.
-    """
-
-    def __init__(self, source: TableSource, columns: Any, look_at_index: bool) -> None:
+    def __init__(self, source: TableSource, columns: Any, check_index: bool) -> None:
         self._keys = list(dict.fromkeys([columns.set_id, *columns.targets]))
         self._decimal = source.decimal
-        self._meant = source.as_text - set(columns.text)
-        self.needed = [*self._keys, INDEX] if look_at_index else self._keys
-        self.sums = IndexDetector() if look_at_index else None
+        self._inferred = source.as_text - set(columns.text)  # names of text columns whose type is inferred
+        self.column_names = [*self._keys, INDEX] if check_index else self._keys
+        self.index_detector = IndexDetector() if check_index else None
         self.files: list[tuple[int, str]] = []
         self.n_runs = self.n_dropped = 0
-        self._held = [_entries(source.schema.empty_table().select(self._keys), 0, 0)]
-        self._n_held = 0
-        self._last: Any = None
+        self._tables = [_entries(source.schema.empty_table().select(self._keys), 0, 0)]
+        self._n_entries = 0
+        self._last_id: Any = None
 
     def add(self, piece: Piece) -> None:
-        """Take the next rows."""
         if not self.files or self.files[-1][1] != piece.file:
             self.files.append((piece.offset - piece.row + 1, piece.file))
-        self.n_dropped += len(piece.whole) - len(piece.batch)
-        if self.sums is not None:
-            self.sums.add(piece)
+        self.n_dropped += len(piece.full_batch) - len(piece.batch)
+        if self.index_detector is not None:
+            self.index_detector.add(piece)
         ids, *targets = (piece.batch.column(name) for name in self._keys)
         begins = starts_of_runs(ids)
-        self.n_runs += int(begins.sum()) - (piece.start > 0 and ids[0].as_py() == self._last)
-        self._last = ids[-1].as_py()
+        self.n_runs += int(begins.sum()) - (piece.start > 0 and ids[0].as_py() == self._last_id)
+        self._last_id = ids[-1].as_py()
         for column in targets:
             begins |= starts_of_runs(column)
         starts = np.flatnonzero(begins)
         runs = piece.batch.select(self._keys).take(pa.array(starts))
         runs = pa.table([decode_dictionary(column) for column in runs.columns], self._keys)
         _require_ids(piece, runs[0], starts)
-        places = starts if piece.kept is None else piece.kept[starts]
-        self._hold(_entries(runs, np.diff(np.append(starts, len(begins))), places + piece.offset))
+        positions = starts if piece.selected_rows is None else piece.selected_rows[starts]
+        self._append(_entries(runs, np.diff(np.append(starts, len(begins))), positions + piece.offset))
 
-    def _hold(self, entries: pa.Table) -> None:
-        self._held.append(entries)
-        self._n_held += len(entries)
-        if self._n_held > MAX_HELD_RUNS:
-            self._held, self._n_held = [_merge_runs(self._held)], 0
-            if len(self._held[0]) > MAX_HELD_RUNS:
-                self.entries()  # targets that vary are refused before they fill the memory
+    def _append(self, entries: pa.Table) -> None:
+        self._tables.append(entries)
+        self._n_entries += len(entries)
+        if self._n_entries > MAX_HELD_RUNS:
+            self._tables, self._n_entries = [_merge_runs(self._tables)], 0
+            if len(self._tables[0]) > MAX_HELD_RUNS:
+                self.entries()  # raises for varying targets before they fill the memory
 
     def entries(self) -> pa.Table:
-        """One entry a set, in the order of their first rows; refuses targets that vary within a set."""
-        result = _merge_runs(self._held)
-        settled = [
-            _infer_values(result[name], name in self._meant, self._decimal, is_id=name == self._keys[0])
+        """Return one entry per set, in the order of first rows; raise for targets that vary within a set."""
+        result = _merge_runs(self._tables)
+        columns = [
+            _infer_values(result[name], name in self._inferred, self._decimal, is_id=name == self._keys[0])
             for name in self._keys
         ]
-        result = pa.table([*settled, result[ROWS], result[FIRST]], result.column_names)
-        result = result if self._meant.isdisjoint(self._keys) else _merge_runs([result])
+        result = pa.table([*columns, result[ROWS], result[FIRST]], result.column_names)
+        result = result if self._inferred.isdisjoint(self._keys) else _merge_runs([result])
         numbered = pc.dictionary_encode(result[0].combine_chunks())
         if len(result) > len(numbered.dictionary):
             targets = {name: result[name] for name in self._keys[1:]}
@@ -147,11 +143,11 @@ def _entries(runs: pa.Table, counts: Any, starts: Any) -> pa.Table:
 
 
 def _merge_runs(parts: list[pa.Table]) -> pa.Table:
-    """One entry for all that agree in ids and targets, in the order of their first rows, in which they are given."""
+    """Merge entries with equal ids and targets, in the order of first rows; the input has this order too."""
     whole = pa.concat_tables(parts)
     keys = whole.column_names[:-2]
     for i, name in enumerate(keys):
-        if pa.types.is_floating(whole[name].type):  # one kind of missing
+        if pa.types.is_floating(whole[name].type):  # NaN counts as null
             whole = whole.set_column(i, name, pc.if_else(pc.is_nan(whole[name]), None, whole[name]))
     numbered = pc.dictionary_encode(whole[keys[0]].combine_chunks())
     codes, n_sets = numbered.indices.to_numpy(), len(numbered.dictionary)
@@ -164,21 +160,21 @@ def _merge_runs(parts: list[pa.Table]) -> pa.Table:
 
 
 def _first_indices(codes: I64, n_sets: int) -> I64:
-    """Where each code comes first."""
+    """Return the first position of each code."""
     firsts = np.empty(n_sets, np.int64)
     firsts[codes[::-1]] = np.arange(len(codes))[::-1]
     return firsts
 
 
 def _is_constant(column: Any, firsts: I64, codes: I64) -> bool:
-    """Whether all values are those that come first for their code."""
+    """Whether each value equals the first value with the same code."""
     expected = column.take(pa.array(firsts)).take(pa.array(codes))
     same = pc.fill_null(pc.equal(column, expected), pc.and_(pc.is_null(column), pc.is_null(expected)))
     return bool(pc.all(same, min_count=0).as_py())
 
 
 def _infer_values(column: Any, as_text: bool, decimal: str, *, is_id: bool) -> Any:
-    """What a column means: its text by the rule of text, whole ids in 64 bits."""
+    """Return a column with its inferred type; integer ids become int64."""
     if as_text:
         return infer_ids(column) if is_id else infer_values(column, decimal=decimal)
     if is_id and pa.types.is_integer(column.type) and column.type != pa.uint64():
@@ -187,25 +183,25 @@ def _infer_values(column: Any, as_text: bool, decimal: str, *, is_id: bool) -> A
 
 
 def _require_ids(piece: Piece, ids: Any, rows: I64) -> None:
-    """Refuse runs of rows without an id; ``rows`` are their first ones in the piece."""
+    """Raise for runs without an id; ``rows`` are the first rows of the runs in the piece."""
     missing = pc.is_null(ids)
     if pa.types.is_string(ids.type):
         missing = pc.or_(missing, pc.fill_null(pc.equal(ids, ""), True))
     if pc.any(missing).as_py():
-        where = piece.row_name(int(rows[np.argmax(missing.to_numpy())]))
+        row_name = piece.row_name(int(rows[np.argmax(missing.to_numpy())]))
         raise TableValueError(
-            f"column {piece.batch.schema.names[0]!r} has no value in {where}. Every row needs an id. "
+            f"column {piece.batch.schema.names[0]!r} has no value in {row_name}. Every row needs an id. "
             f"{MISSING_VALUES_HINT}"
         )
 
 
 def decode_dictionary(column: Any) -> Any:
-    """A column whose values are no numbers in a dictionary."""
+    """Return a column without dictionary encoding."""
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def starts_of_runs(column: Any) -> NDArray[np.bool_]:
-    """Where a value differs from the one before; true for the first."""
+    """Return (n,) whether a value differs from the previous one; True for the first."""
     column = column.indices if pa.types.is_dictionary(column.type) else column
     if pa.types.is_primitive(column.type) and not column.null_count and column.type != pa.bool_():
         values, begins = column.to_numpy(), np.ones(len(column), bool)
@@ -220,36 +216,36 @@ def starts_of_runs(column: Any) -> NDArray[np.bool_]:
 def _varying_target_error(
     targets: dict[str, Any], numbered: Any, first: Any, files: list[tuple[int, str]]
 ) -> TableValueError:
-    """The first row at which a set has another target than before, in words."""
+    """Return the error for the first row whose target differs from earlier rows of its set."""
     codes = numbered.indices.to_numpy()
     firsts = _first_indices(codes, len(numbered.dictionary))[codes]
     entry = int(np.argmax(firsts != np.arange(len(codes))))
     before = int(firsts[entry])
     values = {name: [column[e].as_py() for e in (before, entry)] for name, column in targets.items()}
-    name, result = next((name, pair) for name, pair in values.items() if pair[0] != pair[1])
+    name, differing = next((name, pair) for name, pair in values.items() if pair[0] != pair[1])
     row = first[entry].as_py()
     start, file = max(pair for pair in files if pair[0] <= row)
-    message = ["missing" if value is None else repr(value) for value in result]
-    one = numbered.dictionary[int(codes[entry])].as_py()
+    first_value, second_value = ("missing" if value is None else repr(value) for value in differing)
+    set_id = numbered.dictionary[int(codes[entry])].as_py()
     return TableValueError(
-        f"target {name!r} is {message[0]} and then {message[1]} within set {one} (row {row - start + 1} of "
-        f"{file}): a target has one value a set. Repair the table, or make it a coordinate"
+        f"target {name!r} is {first_value} and then {second_value} within set {set_id} (row {row - start + 1} of "
+        f"{file}). A target must have one value per set. Repair the table, or use the column as a coordinate"
     )
 
 
 def _missing_target_error(label: str, targets: dict[str, Any], ids: Any) -> TableValueError:
     name, column = next((n, c) for n, c in targets.items() if c.null_count)
-    result = [repr(one) for one in ids.filter(pc.is_null(column).combine_chunks()).to_pylist()]
-    more = ", ..." if len(result) > MAX_NAMED_SETS else ""
+    missing_ids = [repr(set_id) for set_id in ids.filter(pc.is_null(column).combine_chunks()).to_pylist()]
+    more = ", ..." if len(missing_ids) > MAX_NAMED_SETS else ""
     return TableValueError(
-        f"target {name!r} is missing for {len(result)} of {len(ids)} sets of {label}: "
-        f"{', '.join(result[:MAX_NAMED_SETS])}{more}. Fill it in, or drop these sets (missing_targets='drop', "
+        f"target {name!r} is missing for {len(missing_ids)} of {len(ids)} sets of {label}: "
+        f"{', '.join(missing_ids[:MAX_NAMED_SETS])}{more}. Fill it in, or drop these sets (missing_targets='drop', "
         "--missing-targets drop)."
     )
 
 
 def _array(column: Any) -> NDArray[Any]:
-    """A column without missing values as NumPy keeps it."""
+    """Convert a column without missing values to NumPy."""
     values = np.asarray(
         column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
     )

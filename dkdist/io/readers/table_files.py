@@ -1,7 +1,4 @@
-"""Sets from tables, one point a row: which columns mean what.
-
-Several tables of one store: what came as text means the same in all of them.
-"""
+"""`TableReader`: sets from tables with one point per row, and types of columns that several tables share."""
 
 from __future__ import annotations
 
@@ -24,13 +21,14 @@ if TYPE_CHECKING:
     from dkdist.io.readers.indexed_table import IndexedTable
 
 
-WIDER = (("str", "<U20"), ("float64", "float64"))  # what whole numbers become where others have these
+# (form of a column in some tables, dtype to which int64 columns of other tables are converted)
+WIDER = (("str", "<U20"), ("float64", "float64"))
 
 
 def unify_schema(outlines: Sequence[Outline]) -> list[Outline]:
-    """The outlines, in which whole numbers that came as text are text or numbers where they are that elsewhere.
+    """Convert int64 columns of CSV files to text or float64 if another table has that type.
 
-    Nothing is lost: text counts as whole numbers only if they are printed so.
+    This is lossless: text is inferred as int64 only if it is the canonical form of an integer.
     """
     result = list(outlines)
     names = dict.fromkeys(name for outline in result for name in outline.form or {})
@@ -51,70 +49,67 @@ def _widened(outline: Outline, name: str, dtype: str) -> Outline:
         return outline
     index = table.index
     values: Array = (index.ids if name == "ids" else index.targets[column]).astype(dtype)
-    changed = (
+    new_index = (
         index._replace(ids=values)
         if name == "ids"
         else index._replace(targets={**index.targets, column: values})
     )
     form = {**outline.form, name: (dtype_name(values.dtype), ())}
-    return outline._replace(ids=changed.ids, form=form, source=replace(table, index=changed))
+    return outline._replace(ids=new_index.ids, form=form, source=replace(table, index=new_index))
 
 
 @dataclass(frozen=True)
 class TableReader:
-    """Reads CSV, TSV and Parquet tables with one point a row; a reader for `import_sets`, or used alone.
+    """Reader of CSV, TSV and Parquet tables with one point per row, for `import_sets` or direct use.
 
-    A table is one file, or a folder of files at any depth, or a list of files. Its rows may stand in any order; sets
-    come in the order of their first rows, and the rows of a set keep theirs. Needs pyarrow
-    (``pip install 'dkdist[frames]'``).
+    A table is a file, a folder of files at any depth, or a list of files. Rows may have any order: sets have the order
+    of their first rows, and the rows of a set keep their order. Requires pyarrow (``pip install 'dkdist[frames]'``).
 
     Parameters
     ----------
     set_id : str
-        The column that says which set a point belongs to; it becomes the ids, int64 or text.
+        Column with the id of the set of each point; ids are int64 or text.
     points : sequence of str, optional
-        The coordinates; by default all columns of numbers (booleans are 0 and 1) that are nothing else. Indices that
-        pandas wrote are left out then (``Unnamed: 0``, ``__index_level_0__``, and ``index`` if it counts the rows).
+        Coordinates. Default: all other numeric columns (booleans are 0 and 1), without indices written by pandas
+        (``Unnamed: 0``, ``__index_level_0__``, and ``index`` if it numbers the rows).
     weight : str, optional
-        A column with the weights of the points.
+        Column with the weights of the points.
     targets : sequence of str
         Columns that are constant within a set.
     text : sequence of str
-        Columns of CSV files to take as text, even if they look like numbers.
+        Columns of CSV files to read as text, even if they contain numbers.
     sort : bool
         Order sets by their ids.
     missing_points : "raise" or "drop"
-        Refuse rows without an id, a coordinate or a weight (empty, null or NaN), or leave them out (their number is
-        logged).
+        Raise for rows without an id, a coordinate or a weight (empty, null or NaN), or drop them and log their number.
     delimiter : str, optional
-        What separates the columns of CSV files, one character: by default ``,``, and a tab for ``.tsv``.
+        One character that separates the columns of CSV files. Default: ``,``, and a tab for ``.tsv``.
     decimal : "." or ","
-        The decimal mark of CSV files.
+        Decimal mark of CSV files.
     encoding : str
-        That of CSV files, such as ``latin-1`` or ``utf-16``.
+        Encoding of CSV files, such as ``latin-1`` or ``utf-16``.
     missing_targets : "raise" or "drop"
-        Refuse sets without a target, or leave them out (their number is logged as a warning).
+        Raise for sets without a target, or drop them and log a warning with their number.
 
     Raises
     ------
     ValueError
-        When reading: for columns that are not there or of a wrong kind, rows without an id, coordinates that are
-        missing or not finite (naming row and file), targets that vary within a set or are missing (naming sets). One
-        error names all of these, for which the table is read once more.
-        `import_sets` makes a `SourceError` of it.
+        When reading: for missing columns or columns of a wrong type, rows without an id, missing or non-finite
+        coordinates (naming row and file), and targets that vary within a set or are missing (naming sets). One error
+        lists all invalid values, which requires another pass over the table. `import_sets` raises `SourceError`
+        instead.
 
     Notes
     -----
-    Names of folders such as ``region=eu`` are columns too (Hive partitions), which can be ids or targets; what begins
-    with ``_`` or ``.`` is left alone. Checksums of the pages of Parquet files are verified, if the files have them.
-    CSV files have no types: ids that are all whole numbers as they are printed are int64, and all others text
-    (``007`` stays so); targets are whole numbers, numbers, booleans or text, by all of their values; whether a column
-    can be a coordinate is seen in the first two megabytes. Empty text is a missing value.
+    Folder names such as ``region=eu`` are columns (Hive partitions) for ids or targets; names that begin with ``_`` or
+    ``.`` are ignored. Page checksums of Parquet files are verified if present. CSV files have no types: ids are int64
+    if all are canonical integers, otherwise text (``007`` is text). All values of a target determine its type: integer,
+    float, boolean or text. The first two megabytes determine the columns of coordinates. Empty text is a missing value.
 
-    A table is read twice, ids and targets first. If the rows of a set stand together, that is all; else rows are
-    sorted into place, in memory up to 256 MiB, and beyond in temporary files as large as the coordinates (``TMPDIR``
-    says where), each row written and read once more. Memory: the ids, sizes and targets of all sets, and some pieces
-    of a few megabytes (of Parquet files, some row groups); if rows are sorted, 256 MiB or a 256th of the table.
+    A table is read twice, ids and targets first. If the rows of a set are not contiguous, rows are sorted in memory up
+    to 256 MiB, and otherwise in temporary files as large as the coordinates (in ``TMPDIR``), with one more write and
+    read of each row. Memory: ids, sizes and targets of all sets, and some pieces of a few megabytes (for Parquet files,
+    some row groups); for sorting also 256 MiB or 1/256 of the table.
 
     Examples
     --------
@@ -141,51 +136,52 @@ class TableReader:
     def __post_init__(self) -> None:
         check_bool("sort", self.sort)
         for name in ("points", "targets", "text"):
-            given = getattr(self, name)
-            object.__setattr__(self, name, None if given is None else as_names(name, given))
+            columns = getattr(self, name)
+            object.__setattr__(self, name, None if columns is None else as_names(name, columns))
         for name in ("set_id", "weight"):
             if not isinstance(getattr(self, name), (str, type(None) if name == "weight" else str)):
-                raise TypeError(f"{name} is {getattr(self, name)!r:.200}: give the name of a column")
+                raise TypeError(f"{name} must be the name of a column; got {getattr(self, name)!r:.200}")
         for name in ("missing_targets", "missing_points"):
             value = getattr(self, name)
             if not isinstance(value, str) or value not in ("raise", "drop"):
-                raise ValueError(f"{name} is {value!r:.200}: give 'raise' or 'drop'")
+                raise ValueError(f"{name} must be 'raise' or 'drop'; got {value!r:.200}")
         self.csv_options()
 
     def csv_options(self) -> CsvOptions:
-        """How CSV files are written; ValueError for what none is."""
+        """Return the CSV options; ValueError if invalid."""
         return CsvOptions.checked(self.delimiter, self.decimal, self.encoding)
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, NDArray[Any]], NDArray[Any]]]:
-        """(sets, targets, ids), some megabytes at a time."""
+        """Iterate over (sets, targets, ids), some megabytes at a time."""
         table = self._indexed(path)
         if table is not path:
-            log_summary([table.told], table.dropped)
+            log_summary([table.summary], table.dropped)
         return table.batches()
 
     def outline(self, path: Any) -> Outline:
-        """Sizes, ids and form; reads the columns of ids and targets."""
+        """Return sizes, ids and form, from the columns of ids and targets."""
         return self._indexed(path).outline()
 
     def agreed(self, outlines: Sequence[Outline]) -> list[Outline]:
-        """The outlines of several tables, whose ids and targets of CSV files mean the same in all of them."""
-
+        """Return outlines of several tables with consistent types of ids and targets."""
         return unify_schema(outlines)
 
     def _indexed(self, path: Any) -> IndexedTable:
         if find_spec("pyarrow") is None:
-            raise ImportError("reading tables needs pyarrow: pip install 'dkdist[frames]'")
+            raise ImportError("reading tables requires pyarrow: pip install 'dkdist[frames]'")
         from dkdist.io.readers.indexed_table import IndexedTable
 
         return path if isinstance(path, IndexedTable) else IndexedTable.of(path, self)
 
 
-def as_names(name: str, given: Any) -> tuple[str, ...]:
-    """Names of columns; TypeError for anything else."""
+def as_names(name: str, value: Any) -> tuple[str, ...]:
+    """Return names of columns as a tuple; TypeError for other values."""
     try:
-        names = tuple(given)
+        names = tuple(value)
     except TypeError:
-        names = (given,)
-    if isinstance(given, (str, bytes)) or not all(isinstance(column, str) for column in names):
-        raise TypeError(f"{name} is {given!r:.200}: give names of columns, such as [{name[:1]!r}]")
+        names = (value,)
+    if isinstance(value, (str, bytes)) or not all(isinstance(column, str) for column in names):
+        raise TypeError(
+            f"{name} must be a sequence of column names, such as [{name[:1]!r}]; got {value!r:.200}"
+        )
     return names

@@ -1,17 +1,9 @@
-"""Which columns of a table mean what: coordinates, weight, set id, targets; and what is left out, said in one line.
+"""Tables on disk, read in pieces by pyarrow: schema, types of text columns, roles of columns, hints for CSV files.
 
-Remedies for CSV files in another encoding, or with another delimiter, than they are read with.
-
-What text stands for: the values of CSV files and of the names of partitions, which have no types of their own.
-
-One rule for a whole column: whole numbers if every value is one as it would be printed (``7``, never ``007`` or
-``+7``), else numbers if each reads as one without leading zeros, else booleans if each is true or false, else text.
-So ids like ``007`` stay what they are, and a column has one type, however the table is cut into files.
-
-A table as it lies on disk: one file, or a folder of files with Hive partitions, read in pieces by pyarrow.
-
-Columns of CSV files that are no coordinates, and partitions, come as text; what it stands for is decided for the
-whole table (`text_values`). Pieces come in the order of the files, and each knows where it is from.
+A table is a file, or a folder of files with Hive partitions. CSV columns that are not coordinates, and partitions, are
+read as text; `infer_values` determines one type for the whole column, independent of the division into files: integer
+if all values are canonical integers (``7``, not ``007`` or ``+7``), float if all are numbers without leading zeros,
+boolean if all are true or false, otherwise text.
 """
 
 from __future__ import annotations
@@ -39,7 +31,7 @@ UTF_16 = "It is UTF-16 text: set encoding='utf-16' (--encoding utf-16)"
 
 
 def csv_hint(path: str, delimiter: str | None, error: Exception | None = None) -> str:
-    """What to do about a file that could not be read or lacks a column, behind a full stop; "" if that is unknown."""
+    """Return a hint, after ". ", for a file that is unreadable or lacks a column; "" if there is none."""
     if is_encoding_error(error):
         advice = LATIN_1
     elif path.lower().endswith((".csv", ".tsv")):
@@ -50,17 +42,17 @@ def csv_hint(path: str, delimiter: str | None, error: Exception | None = None) -
 
 
 def is_encoding_error(error: Exception | None) -> bool:
-    """Whether bytes were no UTF-8 text."""
+    """Whether the error reports invalid UTF-8."""
     return isinstance(error, UnicodeDecodeError) or "UTF8" in str(error)
 
 
-def _hint_from_sample(path: str, given: str | None) -> str:
+def _hint_from_sample(path: str, requested: str | None) -> str:
     with open(path, "rb") as file:
         sample = file.read(CSV_SAMPLE_BYTES)
     if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in sample:
         return UTF_16
     header = sample.partition(b"\n")[0].decode("latin-1")
-    expected = given or ("\t" if path.lower().endswith(".tsv") else ",")
+    expected = requested or ("\t" if path.lower().endswith(".tsv") else ",")
     delimiter = max(NAME_BY_DELIMITER, key=header.count)
     if header.count(delimiter) <= header.count(expected):
         return ""
@@ -78,14 +70,14 @@ BOOLEAN_TEXTS = pa.array(["true", "false"])
 
 
 def infer_ids(text: Any) -> Any:
-    """Ids: int64 if all are whole numbers as they are printed, else the text as it is."""
+    """Return ids as int64 if all are canonical integers, otherwise the text unchanged."""
     return _to_int64(text) if _all_match(pc.match_substring_regex(text, INTEGER_PATTERN)) else text
 
 
 def infer_values(text: Any, *, padded: bool = False, decimal: str = ".") -> Any:
-    """Numbers, booleans or text by the rule; what is empty (for numbers also NA, NaN, null, ...) is missing.
+    """Return integers, floats, booleans or text; empty text (for numbers also NA, NaN, null, ...) is missing.
 
-    ``padded`` numbers may begin with zeros; ``decimal`` is the mark of numbers that are not whole.
+    ``padded`` numbers may have leading zeros; ``decimal`` is the decimal mark.
     """
     text = _nullify(text, pa.array([""]))
     known = _nullify(text, NULL_TEXTS)
@@ -105,7 +97,7 @@ def infer_values(text: Any, *, padded: bool = False, decimal: str = ".") -> Any:
 
 
 def _to_decimal_point(text: Any, decimal: str) -> Any:
-    """Numbers with a decimal point; those that have one in place of another mark are no numbers."""
+    """Replace the decimal mark by a point; invalidate numbers with a point if the mark differs."""
     if decimal == ".":
         return text
     marked = pc.replace_substring(text, ".", "no number")
@@ -113,14 +105,14 @@ def _to_decimal_point(text: Any, decimal: str) -> Any:
 
 
 def _all_match(fits: Any, known: Any = None) -> bool:
-    """Whether all values that are there fit."""
+    """Whether the column is nonempty and all known values match."""
     if known is not None:
         fits = pc.or_(fits, pc.is_null(known))
     return bool(len(fits) and pc.all(fits).as_py())
 
 
 def _to_int64(text: Any) -> Any:
-    """Whole numbers of 64 bits; the text, if one is larger."""
+    """Return int64, or the text if a value is out of range."""
     try:
         return text.cast(pa.int64())
     except pa.ArrowInvalid:
@@ -128,7 +120,7 @@ def _to_int64(text: Any) -> Any:
 
 
 def _nullify(text: Any, missing: pa.Array) -> Any:
-    """The same, in which some words are nulls."""
+    """Replace some words by null."""
     return pc.if_else(pc.is_in(text, value_set=missing), pa.scalar(None, pa.string()), text)
 
 
@@ -141,10 +133,11 @@ DICTIONARY_TYPE = pa.dictionary(pa.int32(), pa.string())
 
 
 class Piece(NamedTuple):
-    """Some rows of a table, and where they are from; rows that are dropped are in ``whole`` alone.
+    """Consecutive rows of a file: ``full_batch``, and ``batch`` without dropped rows.
 
-    ``row`` is the number in the file (from 1) and ``offset`` that in the table (from 0) of the first row of ``whole``;
-    ``start`` counts the rows of earlier pieces that were not dropped.
+    The first row of ``full_batch`` has the number ``row`` in the file (from 1) and ``offset`` in the table (from 0).
+    ``start`` is the number of rows in earlier batches. ``selected_rows`` are the indices of the rows of ``batch`` in
+    ``full_batch``; None for all.
     """
 
     file: str
@@ -152,29 +145,25 @@ class Piece(NamedTuple):
     start: int
     batch: pa.RecordBatch
     offset: int
-    whole: pa.RecordBatch
-    kept: I64 | None
-
-    def place(self, i: int) -> int:
-        """The number in ``whole`` of row i of ``batch``."""
-        return i if self.kept is None else int(self.kept[i])
+    full_batch: pa.RecordBatch
+    selected_rows: I64 | None
 
     def row_name(self, i: int) -> str:
-        """Row i of ``batch``, for messages."""
-        return f"row {self.row + self.place(i)} of {self.file}"
+        """Return the name of row i of ``batch`` for messages."""
+        position = i if self.selected_rows is None else int(self.selected_rows[i])
+        return f"row {self.row + position} of {self.file}"
 
 
 class TableValueError(ValueError):
-    """Values of a table are missing, not finite or contradict each other."""
+    """Error for missing, non-finite or inconsistent values of a table."""
 
 
 class TableSource:
-    """The files of a table under one schema of plain types.
+    """Files of a table with one schema of plain types.
 
-    ``text`` columns of Parquet files come as numbers of the values in a dictionary, as they lie there. Of CSV files
-    they are read as they stand, and ``numbers`` as numbers, even if they begin with zeros.
-    ``numeric`` names the columns that can be coordinates, ``as_text`` those that came as text, ``others`` says why
-    the rest are no coordinates.
+    ``text`` columns are read as text, dictionary-encoded for Parquet files. ``numbers`` of CSV files are numbers even
+    with leading zeros. ``numeric``: names of columns that can be coordinates; ``as_text``: names of columns read as
+    text; ``others``: content of each other column, for messages.
     """
 
     def __init__(
@@ -206,7 +195,7 @@ class TableSource:
     def pieces(
         self, names: Sequence[str], rows: int | None = None, required: Sequence[str] = ()
     ) -> Iterator[Piece]:
-        """Some columns of the table, in order, some rows at a time; without rows that lack a ``required`` value."""
+        """Iterate over pieces with some columns, in order, without rows that lack a ``required`` value."""
         names = list(dict.fromkeys([*names, *required]))
         scanner = self._dataset.scanner(
             columns=names,
@@ -218,29 +207,29 @@ class TableSource:
         file, row, start, offset = "", 1, 0, 0
         try:
             for tagged in scanner.scan_batches():
-                whole, path = tagged.record_batch, tagged.fragment.path
+                full_batch, path = tagged.record_batch, tagged.fragment.path
                 file, row = path, row if path == file else 1
-                kept = _complete_rows(whole, required)
-                batch = whole if kept is None else whole.take(pa.array(kept))
+                selected = _complete_rows(full_batch, required)
+                batch = full_batch if selected is None else full_batch.take(pa.array(selected))
                 if len(batch):
-                    yield Piece(file, row, start, batch, offset, whole, kept)
-                row, start, offset = row + len(whole), start + len(batch), offset + len(whole)
+                    yield Piece(file, row, start, batch, offset, full_batch, selected)
+                row, start, offset = row + len(full_batch), start + len(batch), offset + len(full_batch)
         except (pa.ArrowException, OSError) as error:
             if not self._is_csv:
                 raise self._damaged(names, error) from error
             if is_encoding_error(error) and self._is_utf8:
                 raise ValueError(f"{self.label}: {error}. {LATIN_1}") from error
             raise ValueError(
-                f"{self.label}: {error}. Which columns hold numbers is taken from the first rows: name the coordinates "
+                f"{self.label}: {error}. The types of columns are inferred from the first rows: name the coordinates "
                 "as points, or repair the value"
             ) from error
 
-    def advice(self) -> str:
-        """What to do about a column that is not there."""
+    def missing_column_hint(self) -> str:
+        """Return a hint for a missing column."""
         return csv_hint(self._first, self._delimiter) if self._is_csv else ""
 
     def _damaged(self, names: list[str], error: Exception) -> Exception:
-        """The error of reading Parquet files, with the name of the first file that cannot be read."""
+        """Return the error of the first unreadable Parquet file."""
         for fragment in self._dataset.get_fragments():
             try:
                 for _ in fragment.scanner(schema=self._dataset.schema, columns=names).to_reader():
@@ -251,7 +240,7 @@ class TableSource:
 
 
 def _complete_rows(batch: pa.RecordBatch, required: Sequence[str]) -> I64 | None:
-    """The rows that have all required values, which are neither null, NaN nor empty; None for all rows."""
+    """Return the rows whose required values are neither null, NaN nor empty; None for all rows."""
     missing = np.zeros(len(batch), bool)
     for name in required:
         missing |= missing_values(batch.column(name))
@@ -259,7 +248,7 @@ def _complete_rows(batch: pa.RecordBatch, required: Sequence[str]) -> I64 | None
 
 
 def missing_values(column: Any) -> NDArray[np.bool_]:
-    """(n,) whether a value is null, NaN or empty text."""
+    """Return (n,) whether a value is null, NaN or empty text."""
     column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     missing = pc.is_null(column, nan_is_null=True)
     if pa.types.is_string(column.type):
@@ -279,7 +268,7 @@ def _parquet_format(numbered: Sequence[str]) -> Any:
 
 
 def _parquet_columns(files: TableFiles) -> tuple[dict[str, Any], dict[str, str]]:
-    """The plain types of the columns of Parquet files, and why some are no coordinates."""
+    """Return the plain types of the columns of Parquet files, and the content of columns that are not numeric."""
     schemas = []
     for path in files.paths:
         try:
@@ -291,16 +280,18 @@ def _parquet_columns(files: TableFiles) -> tuple[dict[str, Any], dict[str, str]]
     try:
         joint = pa.unify_schemas(schemas, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise ValueError(f"the files of {files.label} do not fit together: {error}. Convert them") from error
+        raise ValueError(
+            f"the files of {files.label} have incompatible types: {error}. Convert them"
+        ) from error
     fields = {field.name: field.type for field in joint}
     others = {name: kind for name, kind in fields.items() if not _is_number(kind)}
     return fields, {name: _type_name(kind) for name, kind in others.items()}
 
 
 def _parquet_error(path: str, error: Exception) -> Exception:
-    """The error of a Parquet file that pyarrow cannot read."""
+    """Return the error for a Parquet file that pyarrow cannot read."""
     reason = " ".join(str(error).split())
-    if isinstance(error, OSError) and error.errno is not None:  # of the system, not of the format
+    if isinstance(error, OSError) and error.errno is not None:  # an error of the operating system
         return OSError(error.errno, reason)
     return ValueError(
         f"{path} cannot be read as Parquet ({reason}): it is damaged or cut short. Write it again"
@@ -308,7 +299,7 @@ def _parquet_error(path: str, error: Exception) -> Exception:
 
 
 def _plain_type(kind: Any) -> Any:
-    """The type in whose place another stands: its values' for a dictionary, text, numbers of at least 32 bits."""
+    """Return the type to read as: value types for dictionaries, string for text, at least 32 bits for numbers."""
     if pa.types.is_dictionary(kind):
         return _plain_type(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) or pa.types.is_null(kind):
@@ -319,38 +310,36 @@ def _plain_type(kind: Any) -> Any:
 
 
 def _type_name(kind: Any) -> str:
-    """What a column that holds no numbers holds."""
+    """Describe the content of a column that is not numeric."""
     return "text" if pa.types.is_string(kind) else f"values of type {kind}"
 
 
 def _is_number(kind: Any) -> bool:
-    """Whether values can be coordinates; booleans are 0 and 1."""
+    """Whether values can be coordinates, with booleans as 0 and 1."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
 def _csv_columns(
     files: TableFiles, text: Sequence[str], numbers: Sequence[str], options: CsvOptions
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The types of the columns of CSV files, by the first rows there are: numbers, or text; and why not numbers."""
+    """Return the types of the columns of CSV files (from the first rows), and the content of text columns."""
     head = next(filter(len, (_head(path, files.suffix, options) for path in files.paths)), None)
     if head is None:
-        raise ValueError(
-            f"{files.label} has no rows: expected one point a row below the names of the columns"
-        )
+        raise ValueError(f"{files.label} has no rows: expected a header row, then one point per row")
     fields, others = {}, {}
     for name, column in zip(head.schema.names, head.columns, strict=True):
         values = infer_values(column, padded=name in numbers, decimal=options.decimal)
-        empty = values.null_count == len(values)
-        number = _is_number(values.type)
+        is_empty = values.null_count == len(values)
+        is_number = _is_number(values.type)
         kind = values.type if pa.types.is_boolean(values.type) else pa.float64()
-        fields[name] = kind if number and name not in text else pa.string()
-        if not number:
-            others[name] = "no values" if empty else _type_name(values.type)
+        fields[name] = kind if is_number and name not in text else pa.string()
+        if not is_number:
+            others[name] = "no values" if is_empty else _type_name(values.type)
     return fields, others
 
 
 def _head(path: str, suffix: str, options: CsvOptions) -> pa.RecordBatch:
-    """The first rows of a file, all of them text."""
+    """Return the first rows of a file as text."""
     try:
         return _first_rows(path, suffix, options)
     except (pa.ArrowInvalid, UnicodeError) as error:
@@ -367,8 +356,8 @@ def _first_rows(path: str, suffix: str, options: CsvOptions) -> pa.RecordBatch:
     schema = _opened(path, suffix, {}, options).schema
     _require_distinct(path, schema.names)
     texts = pa.schema([(name, pa.string()) for name in schema.names])
-    given = iter(_opened(path, suffix, dict.fromkeys(schema.names, pa.string()), options))
-    return next(given, pa.RecordBatch.from_pylist([], texts))
+    batches = iter(_opened(path, suffix, dict.fromkeys(schema.names, pa.string()), options))
+    return next(batches, pa.RecordBatch.from_pylist([], texts))
 
 
 def _opened(path: str, suffix: str, types: dict[str, Any], options: CsvOptions) -> Any:
@@ -398,43 +387,43 @@ def _csv_format(suffix: str, options: CsvOptions) -> Any:
 
 
 def _require_distinct(path: str, names: Sequence[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"{path} has two columns {twice[0]!r}: give every column a name of its own")
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
+        raise ValueError(f"{path} has two columns {duplicates[0]!r}. Column names must be unique")
 
 
-WRITTEN_INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # how pandas calls the index that it writes
+WRITTEN_INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # names of indices written by pandas
 INDEX = "index"
 MAX_LISTED_NAMES = 12  # names listed in a message; tests/cli/test_import.py
 
 
 class ColumnChoice(NamedTuple):
-    """Names of the coordinates, and of each column that is left out, why."""
+    """Names of the coordinates, and the reason for each excluded column."""
 
     points: tuple[str, ...]
-    left_out: dict[str, str]
+    excluded: dict[str, str]
 
-    def told(self) -> str:
-        """What was taken and left out, in one line."""
+    def summary(self) -> str:
+        """Return one line with the coordinates and the excluded columns."""
         text = f"points: {_list_names(list(self.points))}"
-        left = [f"{name or 'the unnamed column'} ({why})" for name, why in self.left_out.items()]
-        return f"{text}; left out: {_list_names(left)}" if left else text
+        excluded = [f"{name or 'the unnamed column'} ({reason})" for name, reason in self.excluded.items()]
+        return f"{text}; left out: {_list_names(excluded)}" if excluded else text
 
 
 def choose_columns(source: TableSource, columns: Any) -> ColumnChoice:
-    """The coordinates that are named, or all numbers that are nothing else and no index that pandas wrote."""
+    """Return ``columns.points``, or all numeric columns without another role, except indices written by pandas."""
     weight = () if columns.weight is None else (columns.weight,)
     named = [columns.set_id, *columns.targets, *weight]
     _require_columns(source, [*(columns.points or ()), *named, *columns.text])
     rest = [name for name in source.schema.names if name not in named]
     if columns.points is not None:
-        chosen, left = list(columns.points), {}
+        chosen, excluded = list(columns.points), {}
     else:
-        why = {name: source.others.get(name) or _exclusion_reason(name, columns.text) for name in rest}
-        chosen = [name for name in rest if not why[name]]
-        left = {name: reason for name, reason in why.items() if reason}
+        reasons = {name: source.others.get(name) or _exclusion_reason(name, columns.text) for name in rest}
+        chosen = [name for name in rest if not reasons[name]]
+        excluded = {name: reason for name, reason in reasons.items() if reason}
     if not chosen:
-        raise ValueError(f"{source.label} has no numeric columns left to be coordinates: name some as points")
+        raise ValueError(f"{source.label} has no numeric columns left for coordinates. Name some as points")
     problems = [
         f"column {name!r} of {source.label} holds {source.others.get(name, 'text')}: expected numbers"
         for name in [*chosen, *weight]
@@ -443,11 +432,11 @@ def choose_columns(source: TableSource, columns: Any) -> ColumnChoice:
     problems += filter(None, (_unsupported_type(source, name) for name in named[: 1 + len(columns.targets)]))
     if problems:
         raise ValueError("; ".join(problems))
-    return ColumnChoice(tuple(chosen), left)
+    return ColumnChoice(tuple(chosen), excluded)
 
 
 def _exclusion_reason(name: str, text: Any) -> str:
-    """Why a column of numbers is no coordinate, unless it is named as one."""
+    """Return the reason to exclude a numeric column; "" for a coordinate."""
     return "an index" if WRITTEN_INDEX.fullmatch(name) else "text" if name in text else ""
 
 
@@ -456,12 +445,12 @@ def _require_columns(source: TableSource, names: list[str]) -> None:
     if missing:
         raise ValueError(
             f"{source.label} has no column {', '.join(missing)}; it has {', '.join(source.schema.names)}"
-            f"{source.advice()}"
+            f"{source.missing_column_hint()}"
         )
 
 
 def _unsupported_type(source: TableSource, name: str) -> str | None:
-    """Why an id or a target has a type that no store keeps; None if one does."""
+    """Return the problem of an id or a target whose type a store cannot hold; None if valid."""
     kind = source.schema.field(name).type
     numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     if not numbers and not pa.types.is_string(kind):
@@ -475,31 +464,31 @@ def _list_names(names: list[str]) -> str:
 
 
 class IndexDetector:
-    """Whether a column counts rows: whole numbers that add up, and whose squares do, as 0 to n - 1 in any order.
+    """Test of whether a column numbers the rows of the table, or of each file, from 0 in any order.
 
-    It may count the rows of the table, or those of each file. Sums are taken modulo 2^64.
+    Compares the sum and the sum of squares, modulo 2^64, with those of 0 to n - 1.
     """
 
     def __init__(self) -> None:
         self._sums: dict[str, list[int]] = {}
-        self._whole = True
+        self._all_integers = True
 
     def add(self, piece: Piece) -> None:
-        """Look at some rows."""
-        values = piece.whole.column(INDEX).to_numpy(zero_copy_only=False)
-        if not self._whole or (values.dtype.kind == "f" and not (values == np.rint(values)).all()):
-            self._whole = False
+        """Add the rows of a piece, including dropped ones."""
+        values = piece.full_batch.column(INDEX).to_numpy(zero_copy_only=False)
+        if not self._all_integers or (values.dtype.kind == "f" and not (values == np.rint(values)).all()):
+            self._all_integers = False
             return
-        counted = values.astype(np.int64).astype(np.uint64)
+        integers = values.astype(np.int64).astype(np.uint64)
         sums = self._sums.setdefault(piece.file, [0, 0, 0])
-        for i, added in enumerate((len(counted), counted.sum(), np.dot(counted, counted))):
-            sums[i] = (sums[i] + int(added)) % 2**64
+        for i, term in enumerate((len(integers), integers.sum(), np.dot(integers, integers))):
+            sums[i] = (sums[i] + int(term)) % 2**64
 
     def is_index(self) -> bool:
-        """Whether all that was seen fits."""
+        """Whether the added rows are numbered from 0."""
         total = [sum(parts) % 2**64 for parts in zip(*self._sums.values(), strict=True)]
         return (
-            self._whole
+            self._all_integers
             and bool(total)
             and (_is_count_of_rows(total) or all(map(_is_count_of_rows, self._sums.values())))
         )
