@@ -41,8 +41,9 @@ def resolve_distance(param: Any, n_dims: int, seed: int) -> Distance:
     if isinstance(param, str):
         param = param if param in DISTANCE_FACTORIES else DISTANCE_ALIASES.get(param, param)
         if param not in DISTANCE_FACTORIES:
+            hint = " Rows of MeanEmbedding have Euclidean distances that are MMDs." if param == "mmd" else ""
             raise ValueError(
-                f"distance must be one of {names}, or an object such as pairwise(function); got {param!r}."
+                f"distance must be one of {names}, or an object such as pairwise(function); got {param!r}.{hint}"
             )
         return DISTANCE_FACTORIES[param](n_dims, seed)
     missing = [name for name in REQUIRED_ATTRIBUTES if not hasattr(param, name)]

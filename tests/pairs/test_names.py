@@ -42,3 +42,8 @@ def test_abbreviated_distances(short):
     np.testing.assert_array_equal(
         *(dk.DistanceEmbedding(d, random_state=0).fit_transform(SETS) for d in (short, "wasserstein"))
     )
+
+
+def test_mmd_is_refused_with_its_alternative():
+    with pytest.raises(ValueError, match=r"got 'mmd'\. Rows of MeanEmbedding"):
+        dk.distance_matrix(SETS, distance="mmd")
