@@ -1,4 +1,4 @@
-"""Conventions of the automatic models: refusals, warnings, progress, routing, weights and exact p-values."""
+"""Conventions of the automatic models: errors, warnings, progress, routing, weights and permutation p-values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fitted() -> dk.SetClassifier:
     return dk.SetClassifier(["means"], random_state=0).fit(SETS, Y)
 
 
-def test_a_class_of_one_set_is_refused_by_name() -> None:
+def test_class_with_one_set_raises() -> None:
     labels = np.array(["a", "b"], dtype=object)[Y]
     labels[3] = "rare"
     with pytest.raises(ValueError, match=r"got 1 of class 'rare'"):
@@ -42,7 +42,7 @@ def test_fewer_than_twenty_sets_give_one_warning() -> None:
         dk.SetClassifier(["means"], random_state=0).fit(SETS[:20], Y[:20])
 
 
-def test_unbalanced_classes_show_balanced_accuracy() -> None:
+def test_summary_of_unbalanced_classes_shows_balanced_accuracy() -> None:
     y = (np.arange(40) % 8 == 0).astype(int)
     sets = [RNG.normal(3 * c, 1, (15, 2)) for c in y]
     model = dk.SetClassifier(["means"], random_state=0).fit(sets, y)
@@ -55,7 +55,7 @@ def test_unbalanced_classes_show_balanced_accuracy() -> None:
     assert "class_weight" not in weighted.summary()
 
 
-def test_balanced_classes_have_no_such_note(fitted: dk.SetClassifier) -> None:
+def test_summary_of_balanced_classes_omits_balanced_accuracy(fitted: dk.SetClassifier) -> None:
     assert "balanced accuracy" not in fitted.summary()
 
 
@@ -70,7 +70,7 @@ def test_progress_is_shown_on_request_only(capsys: pytest.CaptureFixture[str]) -
         dk.SetClassifier(["means"], verbose="yes").fit(SETS, Y)
 
 
-def test_the_score_uses_its_weights_whatever_the_scorer(fitted: dk.SetClassifier) -> None:
+def test_score_uses_sample_weight_with_any_scorer(fitted: dk.SetClassifier) -> None:
     labels = np.where(np.arange(40) < 10, Y, 1 - Y)
     weights = np.where(np.arange(40) < 10, 1.0, 0.5)
     expected = accuracy_score(labels, fitted.predict(SETS), sample_weight=weights)
@@ -80,7 +80,7 @@ def test_the_score_uses_its_weights_whatever_the_scorer(fitted: dk.SetClassifier
     fitted.set_params(scoring=None)
 
 
-def test_groups_and_weights_are_routed() -> None:
+def test_metadata_routing_of_groups_and_weights() -> None:
     groups = np.arange(40) // 4
     with config_context(enable_metadata_routing=True):
         model = dk.SetClassifier(["means"], random_state=0).set_fit_request(groups=True, sample_weight=True)
@@ -94,14 +94,14 @@ def test_groups_and_weights_are_routed() -> None:
         assert "5 outer folds" in fold.summary()  # five groups of four sets
 
 
-def test_the_summary_states_what_the_selection_optimises(fitted: dk.SetClassifier) -> None:
+def test_summary_names_the_selection_criterion(fitted: dk.SetClassifier) -> None:
     assert "selected by log loss" in fitted.summary() or len(fitted.leaderboard_) == 4
     by_auc = dk.SetClassifier(["means", "kernel-mean"], scoring="roc_auc", random_state=0).fit(SETS, Y)
     assert "Candidates were selected by roc_auc." in by_auc.summary()
     assert "roc_auc on 10 outer folds" in by_auc.summary()
 
 
-def test_refits_give_an_exact_p_value() -> None:
+def test_permutation_p_value_is_exact() -> None:
     model = dk.SetClassifier(["means"], n_permutations=9, random_state=0).fit(SETS, Y)
     assert model.p_value_ == 0.1
     noise = [np.random.default_rng(i).normal(size=(15, 2)) for i in range(40)]
@@ -110,7 +110,7 @@ def test_refits_give_an_exact_p_value() -> None:
         dk.SetClassifier(["means"], n_permutations=0).fit(SETS, Y)
 
 
-def test_the_constant_is_predicted_where_nothing_beats_it() -> None:
+def test_fallback_to_the_constant() -> None:
     noise = [np.random.default_rng(i).normal(size=(15, 2)) for i in range(40)]
     y = np.random.default_rng(3).permutation(np.arange(40) % 4 == 0)
     model = next(
@@ -125,7 +125,7 @@ def test_the_constant_is_predicted_where_nothing_beats_it() -> None:
     assert all(not c.any() or np.isfinite(c).all() for c in model.explain(noise[:3]))
 
 
-def test_a_hold_out_scores_the_model_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hold_out_scores_the_fitted_model(monkeypatch: pytest.MonkeyPatch) -> None:
     from dkdist.auto import outer_predictions
     from dkdist.auto import selection as choosing
 
@@ -135,9 +135,9 @@ def test_a_hold_out_scores_the_model_itself(monkeypatch: pytest.MonkeyPatch) -> 
     y = np.arange(100) % 2
     sets = [np.random.default_rng(i).normal(c, 1, (15, 2)) for i, c in enumerate(y)]
     model = dk.SetClassifier(["means"], random_state=0).fit(sets, y)
-    held = model.judged_
-    assert len(held) == 20
+    held_out = model.judged_
+    assert len(held_out) == 20
     assert "accuracy on 20 held-out sets" in model.summary()
-    claimed = next(entry["score"] for entry in model.leaderboard_ if entry["name"] == "this model")
-    assert claimed == model.score([sets[i] for i in held], y[held])
-    assert not set(held) & set(model._used)
+    reported_score = next(entry["score"] for entry in model.leaderboard_ if entry["name"] == "this model")
+    assert reported_score == model.score([sets[i] for i in held_out], y[held_out])
+    assert not set(held_out) & set(model._used)

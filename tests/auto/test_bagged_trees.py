@@ -1,4 +1,4 @@
-"""Bagged trees: predictions of scikit-learn, out-of-bag predictions by definition, completeness of path gradients."""
+"""Bagged trees: predictions compared with scikit-learn, out-of-bag predictions, completeness of path gradients."""
 
 import pickle
 
@@ -19,20 +19,20 @@ def problem(n=60, m=6, t=2, seed=0):
 
 @pytest.fixture
 def grown(monkeypatch):
-    """Models that were fitted by scikit-learn, with their rows and weights."""
+    """Return a list of the fitted scikit-learn models, with their rows and weights."""
     result = []
     fit = ExtraTreeRegressor.fit
 
-    def recording_fit(self, X, y, sample_weight=None, **how):
+    def recording_fit(self, X, y, sample_weight=None, **kwargs):
         result.append((self, X, sample_weight))
-        return fit(self, X, y, sample_weight, **how)
+        return fit(self, X, y, sample_weight, **kwargs)
 
     monkeypatch.setattr(ExtraTreeRegressor, "fit", recording_fit)
     return result
 
 
 @pytest.mark.parametrize("t", [1, 2])
-def test_values_are_those_of_scikit_learn(grown, t):
+def test_values_match_scikit_learn(grown, t):
     X, y = problem(t=t)
     trees, _ = fit_bagged_trees(X, y, np.ones(60), None, 0, n_trees=20)
     new = np.random.default_rng(1).normal(size=(200, 6)).astype(np.float32)
@@ -43,7 +43,7 @@ def test_values_are_those_of_scikit_learn(grown, t):
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_out_of_bag_predictions_use_the_trees_that_did_not_see_the_group(grown, grouped):
+def test_out_of_bag_predictions_use_trees_without_the_group(grown, grouped):
     X, y = problem()
     groups = np.random.default_rng(2).integers(100, 112, 60) if grouped else np.arange(60)
     weights = np.random.default_rng(3).uniform(0.5, 2, 60)
@@ -70,14 +70,14 @@ def test_out_of_bag_predictions_use_the_trees_that_did_not_see_the_group(grown, 
     np.testing.assert_allclose(oob, sums / counts[:, None], rtol=0, atol=1e-12)
 
 
-def test_rows_of_every_sample_get_the_weighted_mean():
+def test_rows_in_every_bag_get_the_weighted_mean():
     X, y = problem()
     weights = np.arange(60.0)
     _, oob = fit_bagged_trees(X, y, weights, np.zeros(60, int), 0, n_trees=3)
     np.testing.assert_allclose(oob, np.broadcast_to(np.average(y, axis=0, weights=weights), y.shape))
 
 
-def test_out_of_bag_predictions_know_nothing_of_the_row():
+def test_out_of_bag_predictions_are_independent_of_the_row():
     """Noise targets: the correlation of out-of-bag predictions with the target is not positive.
 
     It is at most 0, as for every prediction by other rows' means, plus three standard errors of 1 / sqrt(20 * 60).
@@ -93,15 +93,17 @@ def test_out_of_bag_predictions_know_nothing_of_the_row():
     assert np.mean(correlations) < 3 / np.sqrt(20 * 30)
 
 
-def test_seeds_decide():
+def test_results_depend_on_the_seed():
     X, y = problem()
-    one, again, other = (fit_bagged_trees(X, y, np.ones(60), None, seed, n_trees=5)[1] for seed in (0, 0, 1))
-    np.testing.assert_array_equal(one, again)
-    assert (one != other).any()
+    first, same_seed, other_seed = (
+        fit_bagged_trees(X, y, np.ones(60), None, seed, n_trees=5)[1] for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, same_seed)
+    assert (first != other_seed).any()
 
 
-def test_weights_are_repetitions():
-    """A row of weight 2 moves a stump's leaf as two rows do: leaves are weighted means."""
+def test_leaf_values_are_weighted_means():
+    """A row of weight 2 changes a leaf as two rows do."""
     X, y = problem(t=1)
     weights = np.where(y[:, 0] > 0, 3.0, 1.0)
     trees, _ = fit_bagged_trees(X, y, weights, None, 0, n_trees=200)
@@ -115,14 +117,14 @@ def test_weights_are_repetitions():
 def test_pickled_trees_predict_the_same():
     X, y = problem()
     trees, _ = fit_bagged_trees(X, y, np.ones(60), None, 0, n_trees=5)
-    again = pickle.loads(pickle.dumps(trees))
-    np.testing.assert_array_equal(again.values(X), trees.values(X))
-    assert again != trees
-    assert trees in [trees, again]
+    same_seed = pickle.loads(pickle.dumps(trees))
+    np.testing.assert_array_equal(same_seed.values(X), trees.values(X))
+    assert same_seed != trees
+    assert trees in [trees, same_seed]
 
 
 def jumps_on_a_fine_path(trees, start, row, steps):
-    """(m, t) jumps by feature, of the steps in which a single feature crosses; and the sum of all others."""
+    """Return jumps (m, t) by feature, of steps in which one feature crosses, and the sum of all others."""
     s = np.linspace(0, 1, steps + 1)[:, None]
     path = start.astype(np.float64) + s * (row.astype(np.float64) - start)
     result, rest = np.zeros((len(row), trees.value.shape[1])), 0.0
@@ -148,7 +150,7 @@ def jumps_on_a_fine_path(trees, start, row, steps):
 
 
 @pytest.mark.parametrize("pair", [(0, 1), (2, 3), (5, 40)])
-def test_path_gradients_are_the_jumps_of_a_fine_path(pair):
+def test_path_gradients_match_jumps_along_a_fine_path(pair):
     X, y = problem(n=40, m=4)
     trees, _ = fit_bagged_trees(X, y, np.ones(40), None, 0, n_trees=5)
     start, row = X[pair[0]], X[pair[1] - 1]
@@ -158,7 +160,7 @@ def test_path_gradients_are_the_jumps_of_a_fine_path(pair):
     np.testing.assert_allclose(result, expected, atol=1e-12)
 
 
-def test_path_gradients_add_up_to_the_difference():
+def test_path_gradients_sum_to_the_difference():
     rng = np.random.default_rng(4)
     X, y = problem(n=200)
     trees, _ = fit_bagged_trees(X, y, np.ones(200), None, 0, n_trees=50)
@@ -172,7 +174,7 @@ def test_path_gradients_add_up_to_the_difference():
 
 
 def stumps(*nodes):
-    """Trees of one test each: (feature, threshold, value left, value right)."""
+    """Return trees with one test each: (feature, threshold, left value, right value)."""
     n = len(nodes)
     roots = np.arange(n, dtype=np.int32) * 3
     feature, threshold, value = np.full(3 * n, -1, np.int32), np.zeros(3 * n), np.zeros((3 * n, 1))
@@ -201,8 +203,8 @@ def test_path_gradients_of_stumps(start, row, expected):
     np.testing.assert_allclose(result[:, 0], expected)
 
 
-def test_both_ends_on_thresholds_of_nested_nodes():
-    """Tests of the same and of another feature that change at the very start or end of the path, and at one place."""
+def test_path_gradients_with_ends_on_thresholds():
+    """Tests of one or two features change at the start or the end of the path, or at the same position."""
     value = np.array([[0], [0], [1.0], [2], [4], [8], [16]])
     for thresholds in [(0.0, 0.0, 0.0), (1.0, 1.0, 1.0), (0.5, 0.5, 0.5), (0.0, 1.0, 0.5)]:
         feature = np.array([0, 1, -1, -1, 1, -1, -1], np.int32)
@@ -223,16 +225,16 @@ TWO_LEAVES = {
 }  # fmt: skip
 
 
-def test_loaded_nodes_must_be_trees():
+def test_invalid_loaded_trees_raise():
     BaggedTrees(**TWO_LEAVES).check_loaded()
-    wrong = {
+    invalid_arrays = {
         "roots": [np.array([]), np.array([3]), np.array([-1]), np.array([[0]])],
         "threshold": [np.zeros(2)],
         "left": [np.array([0, 0, 0]), np.array([3, 0, 0])],
         "right": [np.array([0, 0, 0]), np.array([2, 0])],
         "value": [np.zeros(3), np.zeros((2, 1))],
     }
-    for name, arrays in wrong.items():
+    for name, arrays in invalid_arrays.items():
         for array in arrays:
             with pytest.raises(ValueError, match="tree"):
                 BaggedTrees(**{**TWO_LEAVES, name: array}).check_loaded()

@@ -1,4 +1,4 @@
-"""Inner and outer folds: sizes, strata, groups, and folds that a splitter chose."""
+"""Inner and outer folds: sizes, strata, groups, and folds of a splitter."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_outer_folds_of_balanced_classes_are_balanced(n: int) -> None:
     np.testing.assert_array_equal(np.sort(np.concatenate(folds.test_rows)), np.arange(n))
 
 
-def test_the_number_of_folds_falls_to_the_smallest_class_and_to_the_groups() -> None:
+def test_number_of_folds_is_limited_by_classes_and_groups() -> None:
     classes = (np.arange(40) < 3).astype(np.int64)
     assert len(draw_outer_folds(training_data(40, classes), 4000).test_rows) == 3
     for folds in repeated_folds(40, classes, None, "auto", None, 0):
@@ -45,7 +45,7 @@ def test_the_number_of_folds_falls_to_the_smallest_class_and_to_the_groups() -> 
         assert not set(groups[rows]) & set(np.delete(groups, rows))
 
 
-def test_many_sets_have_one_hold_out_and_no_refit_beyond_exact_kernels() -> None:
+def test_many_sets_use_one_hold_out() -> None:
     for n, refit, size in (
         (2001, True, 401),
         (4001, False, 500),
@@ -60,7 +60,7 @@ def test_many_sets_have_one_hold_out_and_no_refit_beyond_exact_kernels() -> None
     assert single.refit
 
 
-def test_a_splitter_gives_the_outer_folds_and_the_remaining_ones_are_inner() -> None:
+def test_splitter_folds_are_outer_and_remaining_folds_are_inner() -> None:
     chosen = np.repeat(np.arange(4), 10)
     data = training_data(40, np.arange(40) % 2, cv=PredefinedSplit(chosen))
     outer = draw_outer_folds(data, 4000)
@@ -70,16 +70,16 @@ def test_a_splitter_gives_the_outer_folds_and_the_remaining_ones_are_inner() -> 
     (inner,) = train.evaluation_set(np.arange(30)).repeats
     np.testing.assert_array_equal(inner, np.arange(30).reshape(3, 10))
     two = training_data(40, np.arange(40) % 2, cv=KFold(2)).take(np.arange(20))
-    assert len(two.evaluation_set(np.arange(20)).repeats[0]) == 10  # one fold is left: drawn anew
+    assert len(two.evaluation_set(np.arange(20)).repeats[0]) == 10  # one fold remains: new folds are drawn
 
 
 @pytest.mark.parametrize("cv", [1, True, "loo", 2.5, ShuffleSplit(3)])
-def test_other_splitters_are_refused(cv: Any) -> None:
+def test_invalid_cv_raises(cv: Any) -> None:
     with pytest.raises(ValueError, match=r"^cv[ =]"):
         fold_labels(cv, 20, None, None)
 
 
-def test_a_hold_out_has_whole_groups_or_every_class() -> None:
+def test_hold_out_keeps_groups_and_strata() -> None:
     groups = np.arange(100) // 5
     rows = draw_hold_out(100, None, groups, 0.2, 0, 1)
     assert len(rows) == 20
@@ -96,8 +96,8 @@ def test_subsets_keep_positions_and_weights_of_mean_one() -> None:
     assert weighted.weights.mean() == 1.0
 
 
-def test_targets_that_differ_within_groups_are_permuted_within_them() -> None:
-    """The first target of each group is its largest one: every group keeps all its targets."""
+def test_targets_are_permuted_within_groups_if_they_differ_there() -> None:
+    """Targets differ within groups, and every group keeps all its targets."""
     groups, y = np.repeat(np.arange(4), 3), np.tile([3.0, 1.0, 2.0], 4) + 10 * np.repeat(np.arange(4), 3)
     data = replace(training_data(12, groups=groups), y=y[:, None])
     orders = [data.permuted(np.random.default_rng(seed)).y[:, 0].reshape(4, 3) for seed in range(5)]
@@ -106,7 +106,7 @@ def test_targets_that_differ_within_groups_are_permuted_within_them() -> None:
     assert len({order.tobytes() for order in orders}) > 1
 
 
-def test_targets_of_groups_are_permuted_together() -> None:
+def test_group_targets_are_permuted_together() -> None:
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(6), [1, 2, 3, 4, 5, 6])
     classes = (groups % 2).astype(np.int64)
@@ -118,7 +118,7 @@ def test_targets_of_groups_are_permuted_together() -> None:
         assert sum(permuted.classes[groups == g][0] for g in range(6)) == 3
         np.testing.assert_array_equal(permuted.y[:, 0], 2 * permuted.classes - 1)
         shares.add(int(permuted.classes.sum()))
-    assert len(shares) > 3  # groups of other sizes change class
+    assert len(shares) > 3  # groups of different sizes exchange classes
     mixed = training_data(21, (np.arange(21) % 2).astype(np.int64), groups)
     permuted = mixed.permuted(rng)
     for g in range(6):

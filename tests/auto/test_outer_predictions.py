@@ -1,4 +1,4 @@
-"""Scores, standard errors and p-values of outer predictions, against closed forms and simulation."""
+"""Scores, standard errors and p-values of outer predictions, compared with closed forms and simulation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def outer_predictions(data: TrainingData, values: np.ndarray, n_folds: int) -> O
     return OuterPredictions(data, fold, FoldPredictions(values, values, {CONSTANT: 0 * values}))
 
 
-def test_predictions_of_folds_are_put_in_the_order_of_the_rows() -> None:
+def test_fold_predictions_are_put_in_row_order() -> None:
     data = training_data(6)
     folds = OuterFolds((np.array([1, 4]), np.array([0, 3]), np.array([2, 5])))
     rows = [100.0 + test[:, None] for test in folds.test_rows]
@@ -40,11 +40,11 @@ def test_predictions_of_folds_are_put_in_the_order_of_the_rows() -> None:
     np.testing.assert_array_equal(outer.predictions.model[:, 0], 100 + np.arange(6))
     np.testing.assert_array_equal(outer.predictions.ensemble[:, 0], 200 + np.arange(6))
     expected = 400.0 + np.arange(6)
-    expected[[2, 5]] -= 100  # a fold without the baseline: its constant
+    expected[[2, 5]] -= 100  # a fold without the baseline uses its constant
     np.testing.assert_array_equal(outer.predictions.baselines["means"][:, 0], expected)
 
 
-def test_a_hold_out_reports_its_own_rows_alone() -> None:
+def test_hold_out_reports_only_its_rows() -> None:
     data = training_data(10, (np.arange(10) % 2).astype(np.int64))
     values = np.ones((3, 1))
     part = FoldPredictions(values, values, {CONSTANT: values})
@@ -54,23 +54,23 @@ def test_a_hold_out_reports_its_own_rows_alone() -> None:
     assert outer.variance_factor == 1.0
 
 
-def test_the_standard_error_of_a_mean_is_the_textbook_one() -> None:
+def test_standard_error_of_a_mean() -> None:
     x = np.random.default_rng(0).normal(size=40)
     outer = outer_predictions(training_data(40), x[:, None], 5)
-    whole, without = outer.score(x[:, None], lambda values, rows: float(values.mean()))
-    assert whole == pytest.approx(x.mean())
-    assert standard_error(without) == pytest.approx(x.std(ddof=1) / np.sqrt(40))
+    score, jackknife_scores = outer.score(x[:, None], lambda values, rows: float(values.mean()))
+    assert score == pytest.approx(x.mean())
+    assert standard_error(jackknife_scores) == pytest.approx(x.std(ddof=1) / np.sqrt(40))
 
 
-def test_groups_are_left_out_whole_by_the_standard_error() -> None:
+def test_standard_error_leaves_out_whole_groups() -> None:
     group = np.arange(40) // 4
     x = np.random.default_rng(0).normal(size=10)[group]
     outer = outer_predictions(training_data(40, groups=group), x[:, None], 5)
-    _, without = outer.score(x[:, None], lambda values, rows: float(values.mean()))
-    assert standard_error(without) == pytest.approx(x[::4].std(ddof=1) / np.sqrt(10))
+    _, jackknife_scores = outer.score(x[:, None], lambda values, rows: float(values.mean()))
+    assert standard_error(jackknife_scores) == pytest.approx(x[::4].std(ddof=1) / np.sqrt(10))
 
 
-def test_the_statistic_is_standardised_by_all_permutations() -> None:
+def test_p_value_standardises_by_all_permutations() -> None:
     rng = np.random.default_rng(1)
     data = training_data(6, np.array([0, 1, 0, 1, 0, 1]))
     values = rng.normal(size=(6, 1)) + data.y
@@ -81,7 +81,7 @@ def test_the_statistic_is_standardised_by_all_permutations() -> None:
     assert outer.p_value() == pytest.approx(2 * student_t.sf(z, 5))
 
 
-def test_with_groups_the_statistic_is_standardised_by_all_signs_of_their_sums() -> None:
+def test_p_value_with_groups_standardises_by_all_sign_flips() -> None:
     rng = np.random.default_rng(2)
     groups, classes = np.repeat(np.arange(6), [1, 2, 3, 1, 2, 3]), (np.arange(12) % 2).astype(np.int64)
     data = training_data(12, classes, groups)
@@ -96,7 +96,7 @@ def test_with_groups_the_statistic_is_standardised_by_all_signs_of_their_sums() 
     assert outer_predictions(data, values, 1).p_value() == pytest.approx(2 * student_t.sf(z, 5))
 
 
-def test_folds_divide_the_statistic_by_the_corrected_variance() -> None:
+def test_p_value_with_folds_uses_the_corrected_variance() -> None:
     classes = (np.arange(80) // 2 % 2).astype(np.int64)
     data = training_data(80, classes)
     outer = outer_predictions(data, data.y, 10)
@@ -104,14 +104,14 @@ def test_folds_divide_the_statistic_by_the_corrected_variance() -> None:
     assert outer.p_value() == pytest.approx(2 * student_t.sf(z / np.sqrt(1 + 10 / 9), 79))
 
 
-def test_a_constant_and_a_wrong_model_have_a_p_value_of_one() -> None:
+def test_p_value_of_constant_or_wrong_model_is_one() -> None:
     data = training_data(40, (np.arange(40) // 2 % 2).astype(np.int64))
     assert outer_predictions(data, np.zeros((40, 1)), 10).p_value() == 1.0
     assert outer_predictions(data, -data.y, 10).p_value() == 1.0
 
 
 def leave_fold_out(y: np.ndarray, K: np.ndarray, folds: OuterFolds) -> np.ndarray:
-    """A linear smoother: sums of K y over the rows of the other folds."""
+    """Return cross-validated values of a linear smoother: sums of K y over the rows of the other folds."""
     values = np.empty(len(y))
     for test in folds.test_rows:
         train = np.setdiff1d(np.arange(len(y)), test)
@@ -120,7 +120,7 @@ def leave_fold_out(y: np.ndarray, K: np.ndarray, folds: OuterFolds) -> np.ndarra
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_the_level_holds_for_smoothers_that_share_their_training_rows(grouped: bool) -> None:
+def test_level_holds_for_smoothers_with_shared_training_rows(grouped: bool) -> None:
     """400 coin flips of 30 sets, or of 30 groups of two, with kernels of rank three: at most 5 % below 0.05."""
     rng = np.random.default_rng(2)
     n, n_trials, rejected = 60 if grouped else 30, 400, 0
@@ -138,7 +138,7 @@ def test_the_level_holds_for_smoothers_that_share_their_training_rows(grouped: b
             fold[test] = k
         outer = OuterPredictions(data, fold, FoldPredictions(values, values, {}))
         rejected += outer.p_value() <= 0.05
-    # a level of at most 0.05; a true one of 0.05 exceeds this bound with a probability of 1e-4
+    # a test of level 0.05 exceeds this bound with a probability of 1e-4
     assert rejected <= binom.ppf(1 - 1e-4, n_trials, 0.05)
 
 
@@ -149,6 +149,6 @@ def test_weights_count_as_repeated_rows() -> None:
     values = rng.normal(size=(20, 1))
     data = replace(training_data(20, classes), weights=weights / weights.mean())
     outer = outer_predictions(data, values, 1)
-    twice: Any = np.repeat(np.arange(20), weights.astype(int))
-    again = outer_predictions(training_data(len(twice), classes[twice]), values[twice], 1)
-    assert outer.statistic == pytest.approx(again.statistic / weights.mean())
+    repeats: Any = np.repeat(np.arange(20), weights.astype(int))
+    repeated = outer_predictions(training_data(len(repeats), classes[repeats]), values[repeats], 1)
+    assert outer.statistic == pytest.approx(repeated.statistic / weights.mean())

@@ -1,4 +1,4 @@
-"""Ridge regression on sparse n-grams, and its place in models of many strings."""
+"""Ridge regression on sparse n-grams, and its use in models of many strings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dkdist.auto.large_collections import fit_sparse_ridge
 
 
 def words(n: int, seed: int = 0) -> tuple[list[str], np.ndarray]:
-    """Words whose last letter tells their class."""
+    """Return words whose last letter determines their class."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n)
     letters = rng.integers(ord("a"), ord("z") + 1, (n, 5))
@@ -29,7 +29,7 @@ def words(n: int, seed: int = 0) -> tuple[list[str], np.ndarray]:
 
 
 @pytest.mark.parametrize("n_targets", [1, 3])
-def test_coefficients_are_those_of_dense_rows(n_targets: int) -> None:
+def test_sparse_ridge_matches_dense_ridge(n_targets: int) -> None:
     sets = dk.SampleSets.from_strings(words(60)[0])
     rng = np.random.default_rng(1)
     y, weights = rng.normal(size=(60, n_targets)), rng.uniform(0.5, 1.5, 60)
@@ -40,7 +40,7 @@ def test_coefficients_are_those_of_dense_rows(n_targets: int) -> None:
         alphas, fit_sparse_ridge(embedding.spec_, sets, y, weights, alphas), strict=True
     ):
         exact = Ridge(alpha).fit(rows, y, sample_weight=weights)
-        # conjugate gradients end at a residual of 1e-4 |A'y|, and no eigenvalue is below alpha
+        # conjugate gradients stop at a residual of 1e-4 |A'y|, and all eigenvalues are at least alpha
         centred = weights[:, None] * (y - np.average(y, axis=0, weights=weights))
         bound = 1e-4 * np.linalg.norm(rows.T @ centred, axis=0) / alpha
         errors = np.linalg.norm(W - exact.coef_.reshape(W.shape), axis=1)
@@ -48,9 +48,7 @@ def test_coefficients_are_those_of_dense_rows(n_targets: int) -> None:
         assert (np.abs(b - exact.intercept_) <= bound).all()  # rows have length 1
 
 
-def test_many_strings_are_learned_from_by_sparse_ngrams(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_strings_use_sparse_ngrams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50)
     monkeypatch.setattr(choosing, "N_COMPONENTS", 64)
     strings, y = words(120)
@@ -71,7 +69,7 @@ def test_many_strings_are_learned_from_by_sparse_ngrams(
     )
 
 
-def test_strings_beyond_the_memory_left_keep_dense_features(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sparse_ngrams_that_exceed_memory_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50)
     monkeypatch.setattr(choosing, "N_COMPONENTS", 64)
     monkeypatch.setattr(sparse_ngrams, "BYTES_PER_SYMBOL", 2**60)
@@ -82,7 +80,7 @@ def test_strings_beyond_the_memory_left_keep_dense_features(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("n_missing_bytes", "is_sparse"), [(0, True), (2, False)])
-def test_rows_are_sparse_if_they_take_at_most_half_of_the_memory_left(
+def test_rows_are_sparse_if_they_fit_in_half_of_free_memory(
     monkeypatch: pytest.MonkeyPatch, n_missing_bytes: int, is_sparse: bool
 ) -> None:
     sets = dk.SampleSets.from_strings(words(120)[0])

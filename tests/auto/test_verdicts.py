@@ -1,4 +1,4 @@
-"""Verdicts with three outcomes, and the text of a summary."""
+"""Verdicts with three outcomes, and the text of the summary."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ SURE = Evidence(p_value=0.001, margin=0.02, is_constant=False)
         (-0.1, 0.07, "not established"),
     ],
 )
-def test_three_outcomes(lead: float, error: float, expected: str) -> None:
+def test_verdict_has_three_outcomes(lead: float, error: float, expected: str) -> None:
     assert verdict("means", lead, error, SURE) == expected
 
 
-def test_over_the_constant_the_p_value_counts_too() -> None:
+def test_verdict_over_constant_requires_small_p_value() -> None:
     unsure = Evidence(p_value=0.051, margin=0.02, is_constant=False)
     assert verdict("constant", 0.2, 0.05, SURE) == "better"
     assert verdict("constant", 0.2, 0.05, unsure) == "not established"
     assert verdict("means", 0.2, 0.05, unsure) == "better"
 
 
-def test_a_constant_model_establishes_nothing() -> None:
+def test_verdict_of_constant_model_is_not_established() -> None:
     constant = Evidence(p_value=1.0, margin=0.02, is_constant=True)
     for lead, error in ((0.0, 0.0), (-0.5, 0.01), (0.5, 0.01)):
         assert verdict("constant", lead, error, constant) == "not established"
@@ -53,12 +53,12 @@ def test_sentences_state_lead_error_and_ratio() -> None:
     )
 
 
-def test_the_margin_has_the_unit_of_the_score() -> None:
+def test_equivalence_margin_has_the_unit_of_the_score() -> None:
     assert equivalence_margin(0.5, True) == 0.02
     assert equivalence_margin(-30.0, False) == pytest.approx(0.6)
 
 
-def test_the_summary_separates_outer_and_selection_scores() -> None:
+def test_summary_separates_outer_and_selection_scores() -> None:
     def entry(name: str, score: float, evaluation: str, baseline: bool = False) -> dict[str, object]:
         return {
             "name": name,
@@ -76,11 +76,14 @@ def test_the_summary_separates_outer_and_selection_scores() -> None:
         entries, {"constant": (0.4, 0.01), "means": (0.3, 0.01)}, SURE, title="title", score_name="accuracy",
         evaluated_on="10 outer folds", selected_by="log loss", notes=["A note."],
     )  # fmt: skip
-    above, candidates, below = text.split("Candidates were selected by log loss.")[0], *text.split("\n\n")[2:]
-    assert "accuracy on 10 outer folds" in above
-    assert "Hellinger" not in above
+    outer_part, candidates, verdict_part = (
+        text.split("Candidates were selected by log loss.")[0],
+        *text.split("\n\n")[2:],
+    )
+    assert "accuracy on 10 outer folds" in outer_part
+    assert "Hellinger" not in outer_part
     assert "Hellinger" in candidates
-    assert below.splitlines() == [
+    assert verdict_part.splitlines() == [
         "p-value of the model: 0.001.",
         "Best baseline: the means of the sets.",
         "Better than the means of the sets: +0.300 ± 0.010 (30.0 standard errors).",

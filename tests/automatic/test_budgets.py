@@ -1,4 +1,4 @@
-"""What a budget allows, computed by hand."""
+"""Limits that a budget sets, compared with hand calculations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dkdist.auto.selection import MAX_FIT_SETS, BudgetPlanner, _sample_size
 from dkdist.auto.successive_halving import PENALTIES, Survivor, Trial, _evaluate_view, evaluate_round
 
 
-def test_memory_holds_eight_matrices_and_all_rows() -> None:
+def test_max_sets_fit_in_memory() -> None:
     """64 n^2 + 1000 n bytes: 740,000 for 100 sets, 210,000 for the minimum of 50."""
     assert Budget.from_value({"memory": 740_000}).max_sets(10**6, 1000) == 100
     assert Budget.from_value({"memory": 739_000}).max_sets(10**6, 1000) == 99
@@ -31,7 +31,7 @@ def test_memory_holds_eight_matrices_and_all_rows() -> None:
         Budget.from_value({"memory": 209_000}).max_sets(10**6, 1000)
 
 
-def test_memory_holds_the_gram_matrices_of_all_members() -> None:
+def test_max_components_fit_in_memory() -> None:
     """Each of m members has `N_GRAM_MATRICES` matrices of D x D float64."""
     memory = 8 * N_GRAM_MATRICES * 3 * 200**2
     assert Budget.from_value({"memory": memory}).max_components(3, 4096) == 200
@@ -41,24 +41,24 @@ def test_memory_holds_the_gram_matrices_of_all_members() -> None:
     assert Budget.from_value(None).max_components(3, 4096) == 4096
 
 
-def test_a_part_is_of_the_time_that_is_left() -> None:
+def test_restart_takes_a_fraction_of_the_remaining_time() -> None:
     budget = Budget.from_value({"seconds": 1000, "memory": 7})
     for part, seconds in ((budget.restart(), 1000), (budget.restart(0.25), 250)):
-        assert part.seconds == pytest.approx(seconds, rel=0.05)  # less what passed since the budget was made
+        assert part.seconds == pytest.approx(seconds, rel=0.05)  # minus the time since the budget was created
         assert part.memory == 7
         assert part.remaining <= part.seconds
 
 
 @pytest.mark.parametrize(("n_points", "expected"), [(2**13, 256), (2**20, 16), (3, MAX_FIT_SETS)])
-def test_representations_are_fitted_on_a_sample_of_so_many_points(n_points: int, expected: int) -> None:
-    """Of 1,000 sets with as many points each: sets of 2^21 points in all, 16 at least."""
+def test_sample_size_is_limited_by_number_of_points(n_points: int, expected: int) -> None:
+    """1,000 sets with n_points points each: at most 2^21 points in all, and at least 16 sets."""
     sets = MagicMock(n_points=1000 * n_points, alphabet=None, points_dtype=np.dtype(np.float32))
     sets.__len__.return_value = 1000
     assert _sample_size(sets) == expected
 
 
 class Evaluation:
-    """A loss that is the distance of the predictions, which are the logarithm of the penalty, from a best one."""
+    """Evaluation with the loss |prediction - log(best)|, where the prediction is the logarithm of the penalty."""
 
     def __init__(self, best: float) -> None:
         self.best, self.y, self.weights, self.folds_by_length = best, np.zeros((4, 1)), np.ones(4), []
@@ -72,15 +72,17 @@ class Evaluation:
 
 @pytest.fixture
 def alphas(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The penalties in the order of the solutions."""
-    output: list[float] = []
+    """Return the list of penalties, in the order of the solutions."""
+    results: list[float] = []
 
-    def left_out(K: Any, y: Any, weights: Any, alpha: float, folds: Any) -> tuple[Any, Any]:
-        output.append(alpha)
+    def fake_cross_validated_values(
+        K: Any, y: Any, weights: Any, alpha: float, folds: Any
+    ) -> tuple[Any, Any]:
+        results.append(alpha)
         return np.full((1, 4, 1), np.log(alpha)), np.zeros((4, 1))
 
-    monkeypatch.setattr(trials, "cross_validated_values", left_out)
-    return output
+    monkeypatch.setattr(trials, "cross_validated_values", fake_cross_validated_values)
+    return results
 
 
 def view() -> Any:
@@ -88,48 +90,52 @@ def view() -> Any:
     return SimpleNamespace(entry=SimpleNamespace(tree_seed=None), leaf=0, of=lambda value: [rows])
 
 
-def test_the_search_for_a_penalty_starts_in_the_middle_and_ends_between_worse_ones(
+def test_penalty_search_starts_in_the_middle_and_stops_at_a_minimum(
     alphas: list[float],
 ) -> None:
-    best: Any = Evaluation(1.0)
-    result = _evaluate_view(view(), {}, best)
+    evaluation: Any = Evaluation(1.0)
+    result = _evaluate_view(view(), {}, evaluation)
     middle = sorted(PENALTIES).index(1.0)
     for i, trial in enumerate(result):
         assert trial.alpha == 1.0
-        assert trial.n_penalties == 3  # the best one and both neighbours: the start is the middle
+        assert trial.n_penalties == 3  # the best one and its two neighbours
         assert set(alphas[3 * i : 3 * i + 3]) == set(PENALTIES[middle - 1 : middle + 2])
 
 
-def test_penalties_of_a_further_round_are_multiples_of_the_earlier_best(alphas: list[float]) -> None:
+def test_next_round_tries_multiples_of_the_best_penalty(alphas: list[float]) -> None:
     earlier = Trial(view(), RowKernel(1.0), 50.0, np.empty(0), np.empty(0), 0.0, 0.0)
-    best: Any = Evaluation(15.0)
+    evaluation: Any = Evaluation(15.0)
     (result,) = evaluate_round(
-        [Survivor(earlier.view, (earlier,), True)], {}, best, Budget.from_value(None), (0.1, 0.3, 1.0, 3.0)
+        [Survivor(earlier.view, (earlier,), True)],
+        {},
+        evaluation,
+        Budget.from_value(None),
+        (0.1, 0.3, 1.0, 3.0),
     )
     assert result.alpha == pytest.approx(15.0)
     np.testing.assert_allclose(sorted(alphas), [5, 15, 50, 150])
 
 
-def test_rows_of_a_further_round_take_the_time_of_those_that_it_added(
+def test_row_seconds_count_the_rows_added_by_a_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A clock that advances 3 s for each added row, and by 1,000 s before."""
-    clock, output = [1000.0], list[BudgetPlanner]()
+    """The clock advances 3 s for each added row, after a pause of 1,000 s."""
+    clock, results = [1000.0], list[BudgetPlanner]()
     monkeypatch.setattr(budgets, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
     monkeypatch.setattr(trials, "FIRST_ROUND_SETS", 20)
     monkeypatch.setattr(trials, "SECOND_ROUND_SETS", 10**9)
 
-    def rows_of(views: Any, sets: Any, tried: Any, rows: Any, known: Any, leaves: Any) -> Any:
+    def timed_extend_rows(views: Any, sets: Any, tried: Any, rows: Any, known: Any, leaves: Any) -> Any:
         clock[0] += 3.0 * (len(tried) - len(known))
-        return more_rows(views, sets, tried, rows, known, leaves)
+        return extend_rows(views, sets, tried, rows, known, leaves)
 
-    def final_fit(*args: Any) -> BudgetPlanner:
-        output.append(BudgetPlanner(*args))
-        return output[-1]
+    def make_planner(*args: Any) -> BudgetPlanner:
+        results.append(BudgetPlanner(*args))
+        return results[-1]
 
-    more_rows = choosing.extend_rows
-    monkeypatch.setattr(choosing, "extend_rows", rows_of)
-    monkeypatch.setattr(choosing, "BudgetPlanner", final_fit)
+    extend_rows = choosing.extend_rows
+    monkeypatch.setattr(choosing, "extend_rows", timed_extend_rows)
+    monkeypatch.setattr(choosing, "BudgetPlanner", make_planner)
     classes = np.arange(40) % 2
     sets = dk.SampleSets.from_arrays(np.random.default_rng(0).normal(classes[:, None, None], 1, (40, 5, 1)))
     y = 2.0 * classes[:, None] - 1
@@ -137,9 +143,9 @@ def test_rows_of_a_further_round_take_the_time_of_those_that_it_added(
     budget = Budget.from_value(None)
     clock[0] += 1000.0
     choosing.select_model(data, ["means"], budget)
-    assert [one.n_tried for one in output] == [20, 40]
-    assert output[1].row_seconds == pytest.approx(3.0 * 40)
+    assert [one.n_tried for one in results] == [20, 40]
+    assert results[1].row_seconds == pytest.approx(3.0 * 40)
 
 
-def test_penalties_are_decades_from_a_thousandth_to_a_hundred() -> None:
+def test_penalties_are_powers_of_ten() -> None:
     np.testing.assert_allclose(np.log10(PENALTIES), [-3, -2, -1, 0, 1, 2])

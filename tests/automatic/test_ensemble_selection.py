@@ -1,4 +1,4 @@
-"""Forward selection of an ensemble: its weights and its stopping rule, with losses computed by hand."""
+"""Forward selection of an ensemble: weights and stopping rule, with losses computed by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def trial(*errors: float) -> Trial:
     return Trial(no_view, None, 1.0, values, np.empty(0), ZERO.loss(values), 0.0)
 
 
-def test_weights_are_shares_of_the_selections() -> None:
+def test_weights_are_selection_frequencies() -> None:
     """Loss of w a + (1 - w) b with a = (1, 0), b = (-2, 0): (3 w - 2)^2 / 2, which is 0 at w = 2 / 3."""
     a, b = trial(1, 0), trial(-2, 0)
     result = best_average([a, b], ZERO)  # a: 1/2; a + b: 1/8; a + b + a: 0
@@ -31,7 +31,7 @@ def test_weights_are_shares_of_the_selections() -> None:
 
 
 @pytest.mark.parametrize("gain", [0.5 * MIN_RELATIVE_GAIN, 2 * MIN_RELATIVE_GAIN])
-def test_a_member_joins_only_for_the_minimum_gain(gain: float) -> None:
+def test_member_is_added_only_for_minimum_gain(gain: float) -> None:
     """Loss of the mean of a = (1, 0) and b = (-c, s): ((1 - c)^2 + s^2) / 8, which is (1 - gain) / 2."""
     c = 0.5
     s = float(np.sqrt(4 * (1 - gain) - (1 - c) ** 2))
@@ -45,19 +45,19 @@ def test_a_member_joins_only_for_the_minimum_gain(gain: float) -> None:
         assert result.members[:2] == (a, b)
 
 
-def test_the_minimum_gain_of_a_negative_loss_lowers_it() -> None:
-    """Losses of a maximised criterion are negative: here the criterion is 1 less the squared error."""
+def test_minimum_gain_with_negative_losses() -> None:
+    """Losses of a maximised criterion are negative. The criterion is 1 minus the squared error."""
     scored = EvaluationSet(
         ZERO.y, ZERO.weights, ZERO.repeats, ZERO.rows, criterion=lambda v, rows: 1 - float((v**2).sum())
     )
 
-    # criteria: 0.75 of a alone; of the mean with b 0.7505, which is less than 0.1 % more, with c 0.7515
+    # criteria: 0.75 for a; 0.7505 for the mean of a and b (gain below 0.1 %); 0.7515 for the mean of a and c
     def other(criterion: float) -> Trial:
         return trial(-0.5, 2 * float(np.sqrt(1 - criterion)))
 
-    def selected(one: Trial) -> int:
-        ordered = [replace(t, loss=scored.loss(t.values)) for t in (trial(0.5, 0), one)]
+    def n_selected(candidate: Trial) -> int:
+        ordered = [replace(t, loss=scored.loss(t.values)) for t in (trial(0.5, 0), candidate)]
         return len(best_average(ordered, scored).members)
 
-    assert selected(other(0.7505)) == 1
-    assert selected(other(0.7515)) == 2
+    assert n_selected(other(0.7505)) == 1
+    assert n_selected(other(0.7515)) == 2

@@ -1,4 +1,4 @@
-"""How far predictions are from the evaluation: log loss of classes against SciPy, and what is no difference."""
+"""Losses of predictions: log loss compared with SciPy, significance of differences, R^2."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ def decision_values(t: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("t", [1, 4])
-def test_log_losses_are_those_of_the_best_scale(t: int) -> None:
+def test_log_losses_use_the_best_scale(t: int) -> None:
     values, classes = decision_values(t)
     weights = RNG.uniform(0.5, 1.5, N)
     logits = np.concatenate([-values, values], axis=2) if t == 1 else values
     K = logits.shape[2]
-    requested = np.full((N, K), 1 / (N + 2) / (K - 1))
-    requested[np.arange(N), classes] = 1 - 1 / (N + 2)
+    targets = np.full((N, K), 1 / (N + 2) / (K - 1))
+    targets[np.arange(N), classes] = 1 - 1 / (N + 2)
 
     def losses(beta: float) -> np.ndarray:
-        return np.asarray(-(requested * log_softmax(beta * logits, axis=2)).sum(axis=2))
+        return np.asarray(-(targets * log_softmax(beta * logits, axis=2)).sum(axis=2))
 
     best = minimize_scalar(
         lambda beta: float((losses(beta) @ weights).sum()), bounds=(0, 50), method="bounded"
     )
-    # a beta that is off by a thousandth moves each loss by some thousandth of its logits, the mean by its square
+    # a relative error of 1e-3 in beta changes each loss by about 1e-3 of its logits, and the mean by its square
     result = log_losses(values, classes, weights)
     np.testing.assert_allclose(result, losses(best.x).mean(axis=0), atol=1e-3)
     assert result @ weights == pytest.approx(losses(best.x).mean(axis=0) @ weights, rel=1e-6)
 
 
 @pytest.mark.parametrize("t", [1, 4])
-def test_the_unit_of_decision_values_does_not_count(t: int) -> None:
+def test_loss_does_not_depend_on_scale_of_decision_values(t: int) -> None:
     values, classes = decision_values(t)
     evaluation = EvaluationSet(values[0], np.ones(N), [], np.arange(N), classes)
     assert evaluation.loss(3 * values) == pytest.approx(evaluation.loss(values), rel=1e-5)
 
 
-def test_classes_that_nothing_confuses_have_finite_losses() -> None:
+def test_losses_of_separated_classes_are_finite() -> None:
     classes = np.arange(N) % 3
     values = np.where(np.arange(3) == classes[:, None], 1e3, -1e3)[None].astype(float)
     result = log_losses(values, classes, np.ones(N))
@@ -62,7 +62,7 @@ def test_classes_that_nothing_confuses_have_finite_losses() -> None:
     assert result.max() < 0.05
 
 
-def test_numbers_have_squared_errors_and_chance_is_no_difference() -> None:
+def test_regression_loss_and_significance() -> None:
     y = RNG.normal(size=(N, 2))
     evaluation = EvaluationSet(y, np.ones(N), [], np.arange(N))
     near, far = (y + scale * RNG.normal(size=(2, N, 2)) for scale in (0.1, 1.0))
@@ -73,10 +73,10 @@ def test_numbers_have_squared_errors_and_chance_is_no_difference() -> None:
 
 
 @pytest.mark.parametrize("constant", [False, True])
-def test_r2_is_that_of_scikit_learn(constant: bool) -> None:
+def test_r2_matches_scikit_learn(constant: bool) -> None:
     rng = np.random.default_rng(0)
     true, predicted = rng.normal(size=(2, 20, 3))
     if constant:
-        true[:, 1] = predicted[:, 1] = true[:, 2] = 0.5  # met, and missed
+        true[:, 1] = predicted[:, 1] = true[:, 2] = 0.5  # predicted exactly, and not
     assert mean_r2(true, predicted) == pytest.approx(r2_score(true, predicted), rel=1e-12)
     assert np.isnan(mean_r2(true[:1], predicted[:1]))

@@ -1,4 +1,4 @@
-"""Kernel ridge regression: scikit-learn's, and what is left out is as if it had not been there."""
+"""Kernel ridge regression compared with scikit-learn, and cross-validated values compared with refits."""
 
 from __future__ import annotations
 
@@ -25,49 +25,49 @@ FOLDS = [np.arange(k, 60, 7) for k in range(7)]
 K = rbf_kernel(A, gamma=0.1)
 
 
-def test_duals_are_those_of_scikit_learn_with_a_constant_in_the_kernel() -> None:
-    theirs = KernelRidge(alpha=0.3, kernel="precomputed").fit(K + INTERCEPT_KERNEL, Y, sample_weight=W)
-    np.testing.assert_allclose(duals(K, Y, W, 0.3), theirs.dual_coef_, rtol=1e-6, atol=1e-8)
+def test_duals_match_scikit_learn() -> None:
+    reference = KernelRidge(alpha=0.3, kernel="precomputed").fit(K + INTERCEPT_KERNEL, Y, sample_weight=W)
+    np.testing.assert_allclose(duals(K, Y, W, 0.3), reference.dual_coef_, rtol=1e-6, atol=1e-8)
 
 
-def test_the_constant_is_an_intercept() -> None:
+def test_constant_kernel_acts_as_intercept() -> None:
     a = duals(A @ A.T, Y, W, 2.0)
-    theirs = Ridge(alpha=2.0).fit(A, Y, sample_weight=W)
-    # the constant's own penalty, 1 / CONSTANT of the squared intercept, moves it by some 2 / (1000 * 60)
-    np.testing.assert_allclose((A @ A.T + INTERCEPT_KERNEL) @ a, theirs.predict(A), atol=1e-3)
+    reference = Ridge(alpha=2.0).fit(A, Y, sample_weight=W)
+    # the penalty of the intercept, 1 / CONSTANT of its square, changes it by about 2 / (1000 * 60)
+    np.testing.assert_allclose((A @ A.T + INTERCEPT_KERNEL) @ a, reference.predict(A), atol=1e-3)
 
 
-def test_a_weight_is_a_row_repeated() -> None:
-    again = np.repeat(np.arange(60), W.astype(int))
-    once = (K + INTERCEPT_KERNEL) @ duals(K, Y, W, 0.3)
-    often = (K[:, again] + INTERCEPT_KERNEL) @ duals(
-        K[np.ix_(again, again)], Y[again], np.ones(len(again)), 0.3
+def test_weights_count_as_repeated_rows() -> None:
+    repeats = np.repeat(np.arange(60), W.astype(int))
+    weighted = (K + INTERCEPT_KERNEL) @ duals(K, Y, W, 0.3)
+    repeated = (K[:, repeats] + INTERCEPT_KERNEL) @ duals(
+        K[np.ix_(repeats, repeats)], Y[repeats], np.ones(len(repeats)), 0.3
     )
-    np.testing.assert_allclose(once, often, atol=1e-6)
+    np.testing.assert_allclose(weighted, repeated, atol=1e-6)
 
 
-def test_rows_left_out_are_predicted_by_the_others() -> None:
+def test_cross_validated_values_match_refits() -> None:
     result, a = cross_validated_values(
         K, Y, W, 0.3, folds_by_length([FOLDS, [np.array([i]) for i in range(60)]])
     )
     np.testing.assert_allclose(a, duals(K, Y, W, 0.3), rtol=1e-6, atol=1e-8)
     for r, folds in enumerate((FOLDS, [np.array([i]) for i in range(60)])):
         for fold in folds[:7]:
-            rest = np.setdiff1d(np.arange(60), fold)
-            a = duals(K[np.ix_(rest, rest)], Y[rest], W[rest], 0.3)
+            train = np.setdiff1d(np.arange(60), fold)
+            a = duals(K[np.ix_(train, train)], Y[train], W[train], 0.3)
             np.testing.assert_allclose(
-                result[r, fold], (K[np.ix_(fold, rest)] + INTERCEPT_KERNEL) @ a, atol=1e-6
+                result[r, fold], (K[np.ix_(fold, train)] + INTERCEPT_KERNEL) @ a, atol=1e-6
             )
 
 
-def test_distances_are_those_of_scikit_learn() -> None:
+def test_squared_distances_match_scikit_learn() -> None:
     far = A + 1e4
     np.testing.assert_allclose(
         squared_distances(far, far[:9]), euclidean_distances(A, A[:9], squared=True), atol=1e-8
     )
 
 
-def test_rows_are_compared_in_float32_and_equal_ones_are_equal() -> None:
+def test_kernel_matrices_of_float32_rows() -> None:
     rows = (A + 100).astype(np.float32)
     rows[7] = rows[3]
     (result,) = PairwiseRows([rows]).matrices([RowKernel(1.0)])
@@ -78,18 +78,18 @@ def test_rows_are_compared_in_float32_and_equal_ones_are_equal() -> None:
 
 
 @pytest.mark.parametrize("images", [1, 3])
-def test_kernels_have_the_derivatives_they_say(images: int) -> None:
+def test_kernel_gradients_match_central_differences(images: int) -> None:
     rows = [np.asarray(A[:, RNG.permutation(5)], np.float32) for _ in range(images)]
     a, x, centre = RNG.normal(size=(60, 2)), RNG.normal(size=5), A.mean(axis=0)
     for kernel in PairwiseRows(rows).kernels():
         value = lambda x, kernel=kernel: kernel.of(x[None], rows, centre)[0] @ a  # noqa: E731
         step = 1e-5 * np.eye(5)
-        # central differences: the error is some step^2 times the third derivative, and rounding / step
+        # central differences: the error is about step^2 times the third derivative, plus rounding / step
         expected = np.stack([(value(x + h) - value(x - h)) / 2e-5 for h in step])
         np.testing.assert_allclose(kernel.gradient(x, rows, a, centre), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_kernel_over_images_knows_no_order_of_axes() -> None:
+def test_kernel_averaged_over_permutations_is_invariant() -> None:
     swapped = A[:, ::-1].copy()
     kernel = RowKernel(1.0)
     np.testing.assert_allclose(

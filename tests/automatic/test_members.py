@@ -1,4 +1,4 @@
-"""Members of an ensemble against their formulas, and gradients over paths against differences of values."""
+"""Ensemble members compared with their formulas, and path gradients with differences of values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kernel_values(member: KernelMember) -> np.ndarray:
     return np.asarray(0.3 * ((K + INTERCEPT_KERNEL) @ DUALS))
 
 
-def test_values_follow_from_the_formulas() -> None:
+def test_values_match_formulas() -> None:
     np.testing.assert_allclose(LINEAR.values(X), [0.3 * (W @ x + B) for x in X])
     for member in (GAUSSIAN, LINEAR_KERNEL):
         np.testing.assert_allclose(member.values(X), kernel_values(member))
@@ -39,8 +39,8 @@ def test_values_follow_from_the_formulas() -> None:
 
 
 @pytest.mark.parametrize("member", [GAUSSIAN, LINEAR_KERNEL, LINEAR])
-def test_gradients_over_a_path_are_differences_of_values(member: Member) -> None:
-    """One start for each output; the product of its gradient and the path is the difference of that output."""
+def test_path_gradients_sum_to_differences_of_values(member: Member) -> None:
+    """One start per output: the product of gradient and path is the difference of that output."""
     no_map: Any = SimpleNamespace()
     term, row, starts = MachineTerm(Node(no_map, (), 0), [member], 2), X[0], X[1:]
     result = term.gradient(row, starts)
@@ -48,11 +48,11 @@ def test_gradients_over_a_path_are_differences_of_values(member: Member) -> None
     values = member.values(X)
     for j in range(2):
         path = row.astype(float) - starts[j]
-        # constants of 1e3 times the duals cancel in differences: 1e-16 times 1e3
+        # constants of 1e3 times the duals cancel: rounding of 1e-16 times 1e3
         assert path @ result[:, j] == pytest.approx(values[0, j] - values[1 + j, j], abs=1e-6)
 
 
-def test_weights_may_be_zero_but_not_negative_or_all_zero() -> None:
+def test_check_weights_rejects_negative_and_all_zero_weights() -> None:
     np.testing.assert_array_equal(check_weights([0, 2, 1], 3), [0.0, 2.0, 1.0])
     with pytest.raises(ValueError, match=r"got -1\.0 \(set 1\)"):
         check_weights([0, -1, -2], 3)

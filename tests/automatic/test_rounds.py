@@ -1,4 +1,4 @@
-"""Which candidates of a few rows are tried on more."""
+"""Selection of candidates for the next round of successive halving."""
 
 from __future__ import annotations
 
@@ -27,44 +27,51 @@ def trial(noise: Any, family: str, baseline: bool = False) -> Trial:
     return Trial(view, RowKernel(1.0), 1.0, values, np.empty(0), TRUTH.loss(values), 0.0)
 
 
-def kept(trials: list[Trial], again: int = 0) -> dict[str, bool]:
-    """Families that are tried again, and whether their views may lead."""
-    result = select_survivors(sorted(trials, key=lambda t: t.loss), TRUTH, HALVING_ROUNDS[again])
-    return {one.view.entry.family: one.is_leading for one in result}
+def surviving_families(trials: list[Trial], round_index: int = 0) -> dict[str, bool]:
+    """Return the families that survive, and whether their views may lead."""
+    result = select_survivors(sorted(trials, key=lambda t: t.loss), TRUTH, HALVING_ROUNDS[round_index])
+    return {survivor.view.entry.family: survivor.is_leading for survivor in result}
 
 
-def test_rounds_double_and_end_with_all_rows() -> None:
+def test_round_sizes_double_and_end_with_all_rows() -> None:
     assert [round_sizes(n) for n in (30, 600, 601, 1350, 1351, 2000)] == [
         [30], [600], [400, 601], [400, 1350], [400, 900, 1351], [400, 900, 2000]
     ]  # fmt: skip
 
 
-def test_who_is_behind_stays_if_it_completes_the_best() -> None:
+def test_worse_candidate_survives_if_it_complements_the_best() -> None:
     best, worse = trial(NOISE[0], "best"), trial(1.4 * NOISE[0], "the same, worse")
     other, simple = trial(1.4 * NOISE[1], "another"), trial(5 * NOISE[0], "simple", baseline=True)
     assert TRUTH.is_significantly_worse(worse.values, best.values)
     assert TRUTH.is_significantly_worse(other.values, best.values)
-    assert kept([worse, best, simple, other]) == {"best": True, "another": True, "simple": False}
+    assert surviving_families([worse, best, simple, other]) == {
+        "best": True,
+        "another": True,
+        "simple": False,
+    }
 
 
-def test_views_of_one_family_are_few_and_those_first_that_add_most() -> None:
+def test_number_of_leading_views_per_family_is_limited() -> None:
     best = trial(NOISE[0], "one")
-    less, more = trial(1.6 * NOISE[1], "two"), trial(1.2 * NOISE[2], "two")
-    for again, n in ((0, 3), (1, 2)):
-        result = select_survivors([best, more, less], TRUTH, HALVING_ROUNDS[again])
-        assert sum(one.is_leading for one in result) == n
-        assert [one.trials[0] is t for one, t in zip(result, (best, more), strict=False)] == [True, True]
+    weaker, stronger = trial(1.6 * NOISE[1], "two"), trial(1.2 * NOISE[2], "two")
+    for round_index, n in ((0, 3), (1, 2)):
+        result = select_survivors([best, stronger, weaker], TRUTH, HALVING_ROUNDS[round_index])
+        assert sum(survivor.is_leading for survivor in result) == n
+        assert [survivor.trials[0] is t for survivor, t in zip(result, (best, stronger), strict=False)] == [
+            True,
+            True,
+        ]
 
 
-def test_a_sample_has_no_set_twice():
+def test_sample_positions_are_distinct():
     sample = sample_positions(np.random.default_rng(0), 100, 90)
     assert len(sample) == 90
     assert (np.diff(sample) > 0).all()
     np.testing.assert_array_equal(sample_positions(np.random.default_rng(0), 5, 90), np.arange(5))
 
 
-def test_the_final_kernels_have_rows_of_all_sets(monkeypatch: Any) -> None:
-    """Also of those that no candidate was compared on."""
+def test_final_kernels_have_rows_of_all_sets(monkeypatch: Any) -> None:
+    """Rows include sets that were not used in the selection."""
     monkeypatch.setattr("dkdist.auto.selection.MAX_SELECTION_SETS", 40)
     labels = np.arange(60) % 2
     sets = [RNG.normal(2 * label, 1, (5, 1)) for label in labels]

@@ -1,4 +1,4 @@
-"""Kernels of rows against their formulas and central differences."""
+"""Kernels of rows compared with their formulas and with central differences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DUALS = RNG.normal(size=(5, 2))
 LINEAR, GAUSSIAN = RowKernel(None, 2.5), RowKernel(1.7)
 
 
-def test_values_follow_from_the_formulas() -> None:
+def test_values_match_formulas() -> None:
     linear = [[(x - CENTRE) @ (y - CENTRE) / 2.5 for y in IMAGES[0]] for x in X]
     np.testing.assert_allclose(LINEAR.of(X, IMAGES[:1], CENTRE), linear)
     gaussian = [
@@ -25,16 +25,16 @@ def test_values_follow_from_the_formulas() -> None:
 
 
 @pytest.mark.parametrize(("kernel", "images"), [(LINEAR, IMAGES[:1]), (GAUSSIAN, IMAGES)])
-def test_gradients_are_central_differences(kernel: RowKernel, images: np.ndarray) -> None:
+def test_gradients_match_central_differences(kernel: RowKernel, images: np.ndarray) -> None:
     h = 1e-5  # truncation h^2, rounding 1e-16 / h: both below 1e-9
     steps = h * np.eye(4)
-    ahead, restored = (kernel.of(X[0] + sign * steps, images, CENTRE) @ DUALS for sign in (1, -1))
-    expected = (ahead - restored) / (2 * h)
+    forward, backward = (kernel.of(X[0] + sign * steps, images, CENTRE) @ DUALS for sign in (1, -1))
+    expected = (forward - backward) / (2 * h)
     np.testing.assert_allclose(kernel.gradient(X[0], images, DUALS, CENTRE), expected, atol=1e-8)
 
 
-def test_widths_are_multiples_of_the_median_distance_of_rows_that_differ() -> None:
-    """Four rows of which three are equal: the distances are 0, 0, 0, 5, 5, 5."""
+def test_bandwidths_are_multiples_of_the_median_nonzero_distance() -> None:
+    """Three of four rows are equal: the distances are 0, 0, 0, 5, 5, 5."""
     rows = np.array([[0.0, 0.0]] * 3 + [[3.0, 4.0]], np.float32)
     result = [kernel.sigma for kernel in PairwiseRows([rows]).kernels() if kernel.sigma is not None]
     np.testing.assert_allclose(result, [5 * width for width in WIDTH_FACTORS], rtol=1e-6)

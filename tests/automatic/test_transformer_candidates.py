@@ -1,4 +1,4 @@
-"""Any scikit-learn transformer of sets is a candidate."""
+"""Scikit-learn transformers of sets as candidates."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PIPELINE = make_pipeline(dk.SetScaler(), dk.MomentEmbedding(2), StandardScaler()
 
 
 @pytest.mark.parametrize("candidate", [PIPELINE, Medians(), Sparse()])
-def test_rows_are_those_of_the_transformer(candidate: Any) -> None:
+def test_rows_match_the_transformer(candidate: Any) -> None:
     (entry,) = user_representations([candidate])
     spec = fit_spec(entry, SETS[:40])
     expected = np.asarray(Medians().fit(SETS[:40]).transform(SETS[40:]))
@@ -54,7 +54,7 @@ def test_rows_are_those_of_the_transformer(candidate: Any) -> None:
 
 
 @pytest.mark.parametrize("candidate", [PIPELINE, Medians()])
-def test_automatic_models_learn_from_it(candidate: Any) -> None:
+def test_automatic_model_with_transformer_candidate(candidate: Any) -> None:
     model = dk.SetClassifier([candidate], random_state=0).fit(SETS[:40], Y[:40])
     assert model.score(SETS[40:], Y[40:]) >= 0.9
     assert any(entry["name"].startswith(f"{type(candidate).__name__} 0") for entry in model.leaderboard_)
@@ -88,16 +88,16 @@ class Broken(BaseEstimator, TransformerMixin):
         ),
     ],
 )
-def test_other_results_are_refused(result: Any, message: str) -> None:
+def test_invalid_transformer_output_raises(result: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         dk.SetClassifier([Broken(result)], random_state=0).fit(SETS, Y)
 
 
 @pytest.mark.parametrize(
-    "one", [5, Medians, LogisticRegression(), make_pipeline(dk.MomentEmbedding(), LogisticRegression())]
+    "candidate", [5, Medians, LogisticRegression(), make_pipeline(dk.MomentEmbedding(), LogisticRegression())]
 )
-def test_what_transforms_nothing_is_refused(one: Any) -> None:
+def test_invalid_candidate_raises(candidate: Any) -> None:
     with pytest.raises(
         TypeError, match="candidates must contain names, embeddings or transformers of sets; got"
     ):
-        dk.SetClassifier(["means", one]).fit(SETS, Y)
+        dk.SetClassifier(["means", candidate]).fit(SETS, Y)
