@@ -1,7 +1,7 @@
 """Array types, reuse of memory of large arrays, and arrays without reference counting in compiled functions.
 
-The system zeroes every page that it hands out, which takes as long as filling it. glibc keeps freed arrays of up to
-32 MiB (`dkdist._runtime.process.keep_freed_memory`); `LargeArrays` keeps larger ones.
+The operating system zeroes every new page, which takes as long as filling it. glibc reuses freed arrays of up to 32 MiB
+(`dkdist._runtime.process.keep_freed_memory`); `LargeArrays` reuses larger ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ U16 = NDArray[np.uint16]
 
 # largest mmap threshold of glibc: it returns larger freed arrays (https://man7.org/linux/man-pages/man3/mallopt.3.html)
 MIN_REUSED_BYTES = 32 * 2**20
-MAX_UNUSED_BUFFERS = 8  # bounds the memory that waits for reuse (tests/loops/test_large_arrays.py)
+MAX_UNUSED_BUFFERS = 8  # bounds the unused memory (tests/loops/test_large_arrays.py)
 
 
 class LargeArrays:
@@ -49,11 +49,10 @@ class LargeArrays:
             memory = unused.pop()  # atomic in CPython
         except IndexError:
             memory = np.empty(0, np.uint8)
-        if not n_bytes <= memory.nbytes <= 1.25 * n_bytes:  # of another run
+        if not n_bytes <= memory.nbytes <= 1.25 * n_bytes:  # a buffer of another run
             memory = np.empty(n_bytes, np.uint8)
-        flat = np.frombuffer(
-            memory.data, dtype, math.prod(shape)
-        )  # views reference this array, not the memory
+        # views reference this array, not the memory
+        flat = np.frombuffer(memory.data, dtype, math.prod(shape))
         weakref.finalize(flat, _keep_memory, unused, memory).atexit = False
         return flat.reshape(shape)
 
@@ -69,26 +68,28 @@ LARGE = LargeArrays()
 _intrinsic: Any = intrinsic  # Numba's type hints count the typing context as an argument
 
 
-def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    if isinstance(kind, types.BaseTuple):
-        kinds: Any = kind
-        parts: Any = cgutils.unpack_tuple(builder, value, len(kind))  # type: ignore[no-untyped-call]
-        output = [_without_owner(context, builder, *one) for one in zip(kinds, parts, strict=True)]
-        return context.make_tuple(builder, kind, output)
-    if not isinstance(kind, types.Array):
+def _without_owner(context: Any, builder: Any, numba_type: Any, value: Any) -> Any:
+    if isinstance(numba_type, types.BaseTuple):
+        element_types: Any = numba_type
+        elements: Any = cgutils.unpack_tuple(builder, value, len(numba_type))  # type: ignore[no-untyped-call]
+        items = [
+            _without_owner(context, builder, *item) for item in zip(element_types, elements, strict=True)
+        ]
+        return context.make_tuple(builder, numba_type, items)
+    if not isinstance(numba_type, types.Array):
         return value
-    given = cgutils.create_struct_proxy(kind)(context, builder, value=value)  # type: ignore[no-untyped-call]
-    for part in ("meminfo", "parent"):
-        setattr(given, part, cgutils.get_null_value(getattr(given, part).type))  # type: ignore[no-untyped-call]
-    return given._getvalue()
+    array = cgutils.create_struct_proxy(numba_type)(context, builder, value=value)  # type: ignore[no-untyped-call]
+    for field in ("meminfo", "parent"):
+        setattr(array, field, cgutils.get_null_value(getattr(array, field).type))  # type: ignore[no-untyped-call]
+    return array._getvalue()
 
 
 @_intrinsic
 def borrowed(typing, array):  # type: ignore[no-untyped-def]
     """Return an array, or tuple of arrays, without reference counting; the caller must keep it alive.
 
-    Numba counts references of every slice and argument: two atomic operations of some 10 ns, more than the work on
-    short slices.
+    Numba counts references for every slice and argument: two atomic operations of about 10 ns, more than
+    the work on short slices.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -1,13 +1,13 @@
 """Compilation of Numba functions: decorators, floating-point options, the code cache, and reports of compilation.
 
 `jit` compiles functions that Python calls, `inline_jit` functions that only compiled functions call. The latter are
-always inlined: otherwise the cache would decide whether a separate function with other last bits runs.
+always inlined: otherwise results could depend on the cache in the last bits.
 
 Code is cached in ``NUMBA_CACHE_DIR``, by default below ``XDG_CACHE_HOME`` or ``~/.cache``; an installed package may be
 read-only. Code files have unique names, because Numba numbers them and two processes could write the same number.
 
 Pass arrays that are only read through `points.read_only`, so that one compiled variant serves both kinds. Copy element
-by element: an assignment of arrays also compiles the error for unequal shapes, which takes seconds.
+by element: assigning arrays also compiles the error for unequal shapes, which takes seconds.
 
 Floating-point options, from strict to fast:
 
@@ -51,27 +51,27 @@ SILENT_SECONDS = 0.5  # shorter compilations are not reported (tests/cli/test_co
 
 
 class CompileWatch:
-    """Counter of functions that this process compiles (not loaded from the cache), and of the seconds."""
+    """Number of functions compiled by this process (not loaded from the cache), and the seconds spent."""
 
     def __init__(self) -> None:
         self.n_loops, self.seconds = 0, 0.0
         self._depth, self._started = 0, 0.0
         self._timer: threading.Timer | None = None
-        self._say: Callable[[], None] | None = None
+        self._callback: Callable[[], None] | None = None
         self._silent_seconds = 0.0
 
     def begins(self) -> None:
-        """Start of a compilation; nested compilations count as part of it."""
+        """Record the start of a compilation; nested compilations count as part of it."""
         self._depth += 1
         if self._depth == 1:
             self._started = time.perf_counter()
-            if self._say is not None:
-                self._timer = threading.Timer(max(0.0, SILENT_SECONDS - self._silent_seconds), self._tell)
+            if self._callback is not None:
+                self._timer = threading.Timer(max(0.0, SILENT_SECONDS - self._silent_seconds), self._report)
                 self._timer.daemon = True
                 self._timer.start()
 
     def ends(self) -> None:
-        """End of a compilation, successful or not."""
+        """Record the end of a compilation, successful or not."""
         self._depth -= 1
         if self._depth == 0:
             if self._timer is not None:
@@ -82,25 +82,25 @@ class CompileWatch:
             self._silent_seconds += seconds
 
     @contextmanager
-    def telling(self, say: Callable[[], None]) -> Iterator[None]:
-        """Call ``say`` once inside the ``with`` block when compiling takes more than 0.5 s.
+    def telling(self, callback: Callable[[], None]) -> Iterator[None]:
+        """Call ``callback`` once, when compiling inside the ``with`` block takes more than 0.5 s.
 
         Nested blocks do nothing.
         """
-        if self._say is not None:
+        if self._callback is not None:
             yield
             return
-        self._say, self._silent_seconds = say, 0.0
+        self._callback, self._silent_seconds = callback, 0.0
         try:
             yield
         finally:
-            self._say = None
+            self._callback = None
 
-    def _tell(self) -> None:
-        say = self._say
-        if say is not None:  # the block has not ended
-            self._say = _do_nothing
-            say()
+    def _report(self) -> None:
+        callback = self._callback
+        if callback is not None:  # the block has not ended
+            self._callback = _do_nothing
+            callback()
 
 
 def _do_nothing() -> None:
@@ -120,9 +120,9 @@ def jit(fastmath: Set[str] = frozenset()) -> Callable[[Any], Any]:
     """Return a decorator that compiles a function for calls from Python, without the GIL and with a cache."""
 
     def compiled(function: Any) -> Any:
-        compiler: Any = njit  # Numba's type hints lack some options
-        how: dict[str, Any] = {"no_cfunc_wrapper": True, "pipeline_class": _WideVectorCompiler}
-        dispatcher = compiler(nogil=True, fastmath=set(fastmath), **how)(function)
+        compile_function: Any = njit  # Numba's type hints lack some options
+        options: dict[str, Any] = {"no_cfunc_wrapper": True, "pipeline_class": _WideVectorCompiler}
+        dispatcher = compile_function(nogil=True, fastmath=set(fastmath), **options)(function)
         dispatcher._cache = CodeCache(function)  # replaces Numba's cache of `cache=True`
         return dispatcher
 
@@ -132,21 +132,21 @@ def jit(fastmath: Set[str] = frozenset()) -> Callable[[Any], Any]:
 def inline_jit(fastmath: Set[str] = frozenset(), *, early: bool = True) -> Callable[[Any], Any]:
     """Return a decorator that compiles a function inline into compiled callers; Python cannot call it.
 
-    With ``early=False`` it is optimized only inside its callers and not before. That compiles faster; last bits may
-    differ, since other products and sums may be fused.
+    With ``early=False`` it is optimized only inside its callers. That compiles faster; the last bits may differ, since
+    other products and sums may be fused.
     """
 
     def compiled(function: Any) -> Any:
-        how: dict[str, Any] = {"pipeline_class": _WideVectorCompiler if early else _InlinedCompiler}
-        how |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # code for other callers
-        dispatcher: Any = njit(nogil=True, forceinline=True, fastmath=set(fastmath), **how)(function)
-        known = dispatcher.overloads
+        options: dict[str, Any] = {"pipeline_class": _WideVectorCompiler if early else _InlinedCompiler}
+        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # code for other callers
+        dispatcher: Any = njit(nogil=True, forceinline=True, fastmath=set(fastmath), **options)(function)
+        overloads = dispatcher.overloads
 
-        def refuse(*arguments: Any) -> None:
+        def refuse(*args: Any) -> None:
             raise TypeError(f"{function.__name__} can only be called from compiled functions.")
 
         dispatcher._compile_for_args = refuse
-        dispatcher.add_overload = lambda output: known.update({tuple(output.signature.args): output})
+        dispatcher.add_overload = lambda result: overloads.update({tuple(result.signature.args): result})
         return dispatcher
 
     return compiled
@@ -162,9 +162,8 @@ class _WideVectorLibrary(JITCodeLibrary):
     def add_ir_module(self, module: Any) -> None:
         for function in module.functions:
             if not function.is_declaration:
-                set.add(
-                    function.attributes, '"prefer-vector-width"="512"'
-                )  # llvmlite does not know this attribute
+                # llvmlite does not know this attribute
+                set.add(function.attributes, '"prefer-vector-width"="512"')
         super().add_ir_module(module)  # type: ignore[no-untyped-call]
 
 
@@ -245,8 +244,8 @@ def _is_trusted(folder: str | Path, writers: int) -> bool:
 
 class _CacheLocator(UserWideCacheLocator):
     def get_cache_path(self) -> str:
-        within: str = self.get_suitable_cache_subpath(self._py_file)  # type: ignore[no-untyped-call]
-        return os.path.join(code_cache()[0], within)
+        subpath: str = self.get_suitable_cache_subpath(self._py_file)  # type: ignore[no-untyped-call]
+        return os.path.join(code_cache()[0], subpath)
 
 
 class _CacheContents(CompileResultCacheImpl):
@@ -303,11 +302,11 @@ class CodeCache(FunctionCache):
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return the cached code for these types, or None."""
-        collecting = pause_garbage_collection()
+        was_enabled = pause_garbage_collection()
         try:
             return super().load_overload(signature, target)  # type: ignore[no-untyped-call]
         finally:
-            resume_garbage_collection(collecting)
+            resume_garbage_collection(was_enabled)
 
 
 def pause_garbage_collection() -> bool:
@@ -315,14 +314,14 @@ def pause_garbage_collection() -> bool:
 
     Compilation creates many long-lived objects, so the collector would scan all objects of the process several times.
     """
-    collecting = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
-    return collecting
+    return was_enabled
 
 
-def resume_garbage_collection(collecting: bool) -> None:
-    """Enable garbage collection if it was enabled before."""
-    if collecting:
+def resume_garbage_collection(was_enabled: bool) -> None:
+    """Enable garbage collection if it was enabled before the pause."""
+    if was_enabled:
         gc.enable()
 
 
@@ -330,16 +329,16 @@ class _CompileListener(event.Listener):
     """Listener that counts compilations of functions with a `CodeCache`, including nested ones."""
 
     def __init__(self) -> None:
-        self.collecting = list[bool]()
+        self.was_enabled = list[bool]()
 
     def on_start(self, compile_event: Any) -> None:
         if _has_code_cache(compile_event):
             COMPILE_WATCH.begins()
-            self.collecting.append(pause_garbage_collection())
+            self.was_enabled.append(pause_garbage_collection())
 
     def on_end(self, compile_event: Any) -> None:
         if _has_code_cache(compile_event):
-            resume_garbage_collection(self.collecting.pop())
+            resume_garbage_collection(self.was_enabled.pop())
             COMPILE_WATCH.ends()
 
 

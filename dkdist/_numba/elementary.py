@@ -1,11 +1,11 @@
-"""Elementary functions in float32 that compilers can vectorize, and packed landmarks for loops over pairs of points.
+"""Elementary functions in float32 that LLVM can vectorize, and packed landmarks for loops over pairs of points.
 
 Functions use Cody-Waite range reduction and minimax polynomials (Cephes, single precision). Errors are below 2 units in
 the last place of float32: absolute 1.2e-7 for sine and cosine of phases up to 1e5, 1.8e-7 for `cospi` and `sincospi`.
 Without fused multiply-add, a phase x loses up to 2e-11 |x| more and `sincospi` stays below 2.3e-7. They are compiled
 with `FINITE_FMA`: reordered operations would cancel the parts of the constants.
 
-Packed landmarks have one landmark in each SIMD lane: Y[t, k, lane] = coordinate k of point t of the lane's landmark.
+Packed landmarks (omegas) have one landmark per SIMD lane: Y[t, k, lane] = coordinate k of its point t.
 Landmarks are sorted by size, 64 per batch; shorter ones repeat their last point with weight 0. Squared distances are
 sums of squared differences, which stay exact for nearly equal points and far from the origin.
 """
@@ -34,34 +34,34 @@ _HALF, _ONE, _TWO = f32(0.5), f32(1.0), f32(2.0)
 
 @inline_jit(early=False)
 def minimum(a, b):  # type: ignore[no-untyped-def]
-    """The smaller of two numbers."""
+    """Return the smaller of two numbers."""
     return a if a < b else b
 
 
 @inline_jit(early=False)
 def maximum(a, b):  # type: ignore[no-untyped-def]
-    """The larger of two numbers."""
+    """Return the larger of two numbers."""
     return a if a > b else b
 
 
 @inline_jit(early=False)
 def float_bits(x):  # type: ignore[no-untyped-def]
-    """The int32 with the bits of a float32."""
+    """Return the int32 with the bits of a float32."""
     return f32(x).view(i32)
 
 
 @inline_jit(early=False)
 def bits_to_float(i):  # type: ignore[no-untyped-def]
-    """The float32 with the bits of an int32."""
+    """Return the float32 with the bits of an int32."""
     return i32(i).view(f32)
 
 
 @inline_jit(FINITE_FMA)
 def log(x):  # type: ignore[no-untyped-def]
-    """Natural logarithm of a positive, normal float32."""
+    """Return the natural logarithm of a positive, normal float32."""
     shifted = i32(
         float_bits(f32(x)) - i32(0x3F3504F3)
-    )  # sqrt(1/2): the mantissa will lie in [sqrt(1/2), sqrt(2))
+    )  # sqrt(1/2): shifts the mantissa to [sqrt(1/2), sqrt(2))
     e = f32(shifted >> i32(23))
     m = bits_to_float(i32((shifted & i32(0x007FFFFF)) + i32(0x3F3504F3))) - _ONE
     z = m * m
@@ -79,7 +79,7 @@ def log(x):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def exp(x):  # type: ignore[no-untyped-def]
-    """Exponential of a float32 in [-87, 88]."""
+    """Return the exponential of a float32 in [-87, 88]."""
     k = np.floor(f32(x) * f32(1.44269504088896341) + _HALF)
     r = f32(x) - k * _LN2_HI - k * _LN2_LO
     y = f32(1.9875691500e-4) * r + f32(1.3981999507e-3)
@@ -93,7 +93,7 @@ def exp(x):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def sincos(x):  # type: ignore[no-untyped-def]
-    """(sin x, cos x) of a float32 phase. Past |x| = 1e6 digits are lost, but the results stay in [-1, 1]."""
+    """Return (sin x, cos x) of a float32 phase. Above |x| = 1e6 digits are lost; results stay in [-1, 1]."""
     k = np.floor(f32(x) * _TWO_OVER_PI + _HALF)
     r = ((f32(x) - k * _PIO2_HI) - k * _PIO2_MID) - k * _PIO2_LO
     r = minimum(maximum(r, -_ONE), _ONE)  # |r| <= pi/4 up to rounding, unless x has lost all its digits
@@ -111,7 +111,7 @@ def sincos(x):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def cospi(u):  # type: ignore[no-untyped-def]
-    """cos(pi u) of a float32 in [0, 1], from the odd series of sin(pi (1/2 - u))."""
+    """Return cos(pi u) of a float32 in [0, 1], from the odd series of sin(pi (1/2 - u))."""
     z = _HALF - f32(u)
     t = z * z
     y = f32(-0.00737043094571435) * t + f32(0.0821458866111282)
@@ -124,7 +124,7 @@ def cospi(u):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def sincospi(v):  # type: ignore[no-untyped-def]
-    """(sin pi v, cos pi v) of a float32: phases in half turns are reduced without rounding, so for any |v| < 2^31."""
+    """Return (sin pi v, cos pi v) of a float32, |v| < 2^31; the range reduction has no rounding error."""
     k = np.rint(f32(v))
     r = f32(v) - k
     sign = bits_to_float(i32((i32(k) << i32(31)) ^ i32(0x3F800000)))
@@ -144,7 +144,7 @@ F32_ZERO = f32(0.0)  # float32 literal (tests/loops/test_elementary.py)
 
 @dataclass(frozen=True)
 class Frozen:
-    """A record whose arrays are read-only, also after it was pickled."""
+    """Dataclass whose arrays are read-only, also after unpickling."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -157,22 +157,23 @@ class Frozen:
 
 
 class RaggedLandmarks:
-    """Of omegas one after the other, between ``offsets`` (R + 1,)."""
+    """Base class of R landmarks (omegas) of different sizes, delimited by ``offsets`` (R + 1,)."""
 
     offsets: I64
 
     @property
     def n_omegas(self) -> int:
-        """Number of omegas."""
+        """Number of landmarks."""
         return len(self.offsets) - 1
 
 
 @dataclass(frozen=True)
 class PackedLandmarks(Frozen):
-    """Packed omegas: block b has the steps ``starts[b]`` to ``starts[b + 1]``, as many as its longest omega has points.
+    """Landmarks (omegas), 64 per batch; steps ``starts[b]`` to ``starts[b + 1]`` are the points of batch b.
 
-    ``Y`` (steps, d padded to fours, 64) and ``weights`` (steps, 64), zero for repeated points; for each block and lane
-    ``columns`` (blocks, 64), the omega's place or -1 for none, and ``totals``, its sum of weights.
+    A batch has as many steps as its longest landmark has points. ``Y`` (steps, d rounded up to a multiple of 4, 64);
+    ``weights`` (steps, 64), zero for repeated points; ``columns`` (batches, 64), the index of each lane's landmark or
+    -1; ``totals`` (batches, 64), the sums of weights.
     """
 
     Y: F32
@@ -184,46 +185,46 @@ class PackedLandmarks(Frozen):
 
 
 def pack_landmarks(points: F32, offsets: I64, weights: F32 | None) -> PackedLandmarks:
-    """Omegas given as points (T, d), offsets (R + 1,) and weights (T,) or None, each with at least one point."""
+    """Pack landmarks with points (T, d), offsets (R + 1,) and weights (T,) or None; each has at least one point."""
     points, offsets, weights = drop_zero_weights(points, offsets, weights)
     sizes, R, d = np.diff(offsets), len(offsets) - 1, points.shape[1]
     order = np.argsort(sizes, kind="stable")
     columns = np.full((-(-R // LANDMARK_BATCH_SIZE), LANDMARK_BATCH_SIZE), -1, np.int64)
     columns.flat[:R] = order
-    omega = np.where(columns >= 0, columns, order[-1])
-    starts = np.concatenate([[0], np.cumsum(sizes[omega].max(axis=1))]).astype(np.int64)
+    lane_omegas = np.where(columns >= 0, columns, order[-1])
+    starts = np.concatenate([[0], np.cumsum(sizes[lane_omegas].max(axis=1))]).astype(np.int64)
     Y = np.zeros((starts[-1], d + -d % 4, LANDMARK_BATCH_SIZE), np.float32)
     w = np.zeros((starts[-1], LANDMARK_BATCH_SIZE))
-    for b, lanes in enumerate(omega):
+    for b, omegas in enumerate(lane_omegas):
         t = np.arange(starts[b + 1] - starts[b])[:, None]
-        row = offsets[lanes] + np.minimum(t, sizes[lanes] - 1)  # (steps, 64)
-        Y[starts[b] : starts[b + 1], :d] = points[row].transpose(0, 2, 1)
-        w[starts[b] : starts[b + 1]] = (t < sizes[lanes]) * (1.0 if weights is None else weights[row])
+        point_rows = offsets[omegas] + np.minimum(t, sizes[omegas] - 1)  # (steps, 64)
+        Y[starts[b] : starts[b + 1], :d] = points[point_rows].transpose(0, 2, 1)
+        w[starts[b] : starts[b + 1]] = (t < sizes[omegas]) * (1.0 if weights is None else weights[point_rows])
     totals = np.add.reduceat(w, starts[:-1], axis=0)
     return PackedLandmarks(Y, w, starts, columns, totals, R)
 
 
 def drop_zero_weights(points: F32, offsets: I64, weights: F32 | None) -> tuple[F32, I64, F32 | None]:
-    """Points of weight zero are none: they are nobody's nearest point."""
+    """Remove points of weight zero, which must not count as nearest points."""
     if weights is None or weights.all():
         return points, offsets, weights
-    kept = weights > 0
-    before = np.concatenate([[0], np.cumsum(kept)])
-    return points[kept], before[offsets], weights[kept]
+    is_kept = weights > 0
+    n_kept_before = np.concatenate([[0], np.cumsum(is_kept)])
+    return points[is_kept], n_kept_before[offsets], weights[is_kept]
 
 
 @inline_jit()
 def max_set_size(offsets):  # type: ignore[no-untyped-def]
-    """The most points from one offset to the next."""
-    most = 0
+    """Return the largest number of points of a set."""
+    largest = 0
     for s in range(len(offsets) - 1):
-        most = max(most, offsets[s + 1] - offsets[s])
-    return most
+        largest = max(largest, offsets[s + 1] - offsets[s])
+    return largest
 
 
 @inline_jit()
 def load_tile(points, first, m, X):  # type: ignore[no-untyped-def]
-    """Copy m points to X, and its last one until their number is a multiple of four, which is returned."""
+    """Copy m points to X, repeat the last one up to a multiple of four, and return that multiple."""
     n = m + (-m) % 4
     for i in range(n):
         row = first + min(i, m - 1)
@@ -239,7 +240,7 @@ def _square(x):  # type: ignore[no-untyped-def]
 
 @inline_jit(FMA)
 def squared_distances(X, i, Y, d0, d1, d2, d3):  # type: ignore[no-untyped-def]
-    """d_r[lane] = |x_{i + r} - y_lane|^2 of four points, summed over four dimensions at a time."""
+    """Set d_r[lane] = |x_{i + r} - y_lane|^2 for four points, summed over four dimensions at a time."""
     for k in range(0, Y.shape[0], 4):
         Ya, Yb, Yc, Yd = Y[k], Y[k + 1], Y[k + 2], Y[k + 3]
         a0, b0, c0, e0 = X[i, k], X[i, k + 1], X[i, k + 2], X[i, k + 3]

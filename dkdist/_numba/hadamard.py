@@ -1,18 +1,18 @@
-"""Products of Hadamard transforms and signs with some rows at once, in vector registers.
+"""Products of Hadamard transforms and signs with several interleaved rows, in vector registers.
 
     H D_3 H D_2 H D_1 x,    H_1 = 1,   H_2R = [[H_R, H_R], [H_R, -H_R]]
 
-Rows of L numbers, a power of two from 16 on, lie side by side (`side_by_side.py`): only the first two levels are within
+Rows have L numbers, a power of two >= 16, and are interleaved (`simd.transposed`): only the first two levels are within
 vectors, where each addition needs a shuffle, and signs are read once for all rows. 4 rows of L = 1024 take 16 KB, which
-stay in the first-level cache. First come the levels within parts that fit into registers, then up to four levels across
-the parts at a time:
+fit into the first-level cache. Levels within parts that fit into registers come first, then up to four levels across
+parts at a time:
 
-    transform_columns(tile)      H_R over the R vectors of a tile, lane by lane
-    transform_rows(tile)         H_4 over the four numbers that each row has in a vector
+    transform_columns(tile)      H_R over the R vectors of a tile, per lane
+    transform_rows(tile)         H_4 over the four numbers of each row in a vector
 
-A part has 16 vectors of 16 lanes where a processor has 32 registers, and 8 vectors of 8 lanes where it has 16.
-Additions come in one order whatever the vectors are, and products are by 1 and -1, hence exact: the bits are the same
-on every processor, and those of a row depend on no other row.
+A part has 16 vectors of 16 lanes on processors with 32 registers, and 8 vectors of 8 lanes on those with 16. The order
+of additions does not depend on the vectors, and products with 1 and -1 are exact: the bits are the same on every
+processor, and those of a row do not depend on other rows.
 """
 
 from __future__ import annotations
@@ -40,73 +40,73 @@ from dkdist._numba.simd import (
     zeros,
 )
 
-# vectors of a part: half of the registers; of a part of short rows (python benchmarks/roofline.py features)
+# vectors per part: half of the registers, and fewer for short rows (python benchmarks/roofline.py features)
 MAX_PART_VECTORS, MIN_PART_VECTORS = 16 if HAS_AVX512 else 8, 4
 PART_LENGTH = MAX_PART_VECTORS * SIMD_WIDTH  # numbers (python benchmarks/roofline.py features)
 
-_intrinsic: Any = intrinsic  # numba's types say that the first argument is the caller's
+_intrinsic: Any = intrinsic  # Numba's type hints count the typing context as an argument
 
 
 @_intrinsic
 def transform_columns(typing, tile):  # type: ignore[no-untyped-def]
-    """H_R over the R vectors of a tile, neighbours first."""
+    """Apply H_R over the R vectors of a tile, neighbours first."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        output, h = unpack(builder, tile, arguments[0]), 1
-        while h < len(output):
-            for i in range(0, len(output), 2 * h):
+        vectors, h = unpack(builder, tile, arguments[0]), 1
+        while h < len(vectors):
+            for i in range(0, len(vectors), 2 * h):
                 for j in range(i, i + h):
-                    a, b = output[j], output[j + h]
-                    output[j], output[j + h] = (
+                    a, b = vectors[j], vectors[j + h]
+                    vectors[j], vectors[j + h] = (
                         builder.fadd(a, b, flags=FASTMATH_FLAGS),
                         builder.fsub(a, b, flags=FASTMATH_FLAGS),
                     )
             h *= 2
-        return pack(builder, output)
+        return pack(builder, vectors)
 
     return tile(tile), generate
 
 
 @_intrinsic
 def transform_rows(typing, tile):  # type: ignore[no-untyped-def]
-    """H of each row's numbers in a vector: number i becomes v[i ^ h] + s_i v[i], where s_i is -1 if i has the bit h."""
+    """Apply H within each row of a vector: v[i] becomes v[i ^ h] + s_i v[i], where s_i is -1 if i has the bit h."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        output, h = unpack(builder, tile, arguments[0]), 1
+        vectors, h = unpack(builder, tile, arguments[0]), 1
         while h < LANES_PER_ROW:
-            sign = ir.Constant(output[0].type, [-1.0 if i & h else 1.0 for i in range(SIMD_WIDTH)])
+            sign = ir.Constant(vectors[0].type, [-1.0 if i & h else 1.0 for i in range(SIMD_WIDTH)])
             swap = [i ^ h for i in range(SIMD_WIDTH)]
-            for k, v in enumerate(output):
-                kept = builder.fmul(v, sign, flags=FASTMATH_FLAGS)
-                output[k] = builder.fadd(kept, shuffle(builder, v, v, swap), flags=FASTMATH_FLAGS)
+            for k, v in enumerate(vectors):
+                signed = builder.fmul(v, sign, flags=FASTMATH_FLAGS)
+                vectors[k] = builder.fadd(signed, shuffle(builder, v, v, swap), flags=FASTMATH_FLAGS)
             h *= 2
-        return pack(builder, output)
+        return pack(builder, vectors)
 
     return tile(tile), generate
 
 
 @inline_jit(early=False)
 def _transform_across_parts(v):  # type: ignore[no-untyped-def]
-    step, left = PART_LENGTH, len(v) // PART_LENGTH
-    while left >= 16:
+    step, n_remaining = PART_LENGTH, len(v) // PART_LENGTH
+    while n_remaining >= 16:
         for start in range(0, len(v), 16 * step):
             for j in range(start, start + step, SIMD_WIDTH):
                 store(transform_columns(load(v, j, step, 16, SIMD_WIDTH)), v, j, step)
-        step, left = 16 * step, left // 16
-    if left == 8:
+        step, n_remaining = 16 * step, n_remaining // 16
+    if n_remaining == 8:
         for j in range(0, step, SIMD_WIDTH):
             store(transform_columns(load(v, j, step, 8, SIMD_WIDTH)), v, j, step)
-    elif left == 4:
+    elif n_remaining == 4:
         for j in range(0, step, SIMD_WIDTH):
             store(transform_columns(load(v, j, step, 4, SIMD_WIDTH)), v, j, step)
-    elif left == 2:
+    elif n_remaining == 2:
         for j in range(0, step, SIMD_WIDTH):
             store(transform_columns(load(v, j, step, 2, SIMD_WIDTH)), v, j, step)
 
 
 @inline_jit(early=False)
 def _transform_part(x, D, v, j):  # type: ignore[no-untyped-def]
-    """v <- H D x in the part of most vectors from j on."""
+    """v <- H D x in the full part that starts at j."""
     numbers = times(
         load(x, j, SIMD_WIDTH, MAX_PART_VECTORS, SIMD_WIDTH),
         load_repeated(D, j // ROWS_PER_VECTOR, MAX_PART_VECTORS),
@@ -116,10 +116,13 @@ def _transform_part(x, D, v, j):  # type: ignore[no-untyped-def]
 
 @inline_jit(early=False)
 def _transform_parts(x, m, D, v):  # type: ignore[no-untyped-def]
-    used, first = minimum(len(v), (m * ROWS_PER_VECTOR + PART_LENGTH - 1) // PART_LENGTH * PART_LENGTH), D[0]
-    for j in range(0, used, PART_LENGTH):
-        _transform_part(x, first, v, j)
-    for j in range(used, len(v), SIMD_WIDTH):  # H 0 = 0
+    n_used, first_signs = (
+        minimum(len(v), (m * ROWS_PER_VECTOR + PART_LENGTH - 1) // PART_LENGTH * PART_LENGTH),
+        D[0],
+    )
+    for j in range(0, n_used, PART_LENGTH):
+        _transform_part(x, first_signs, v, j)
+    for j in range(n_used, len(v), SIMD_WIDTH):  # H 0 = 0
         store(zeros(1, SIMD_WIDTH), v, j, SIMD_WIDTH)
     _transform_across_parts(v)
     for k in range(1, 3):
@@ -130,8 +133,8 @@ def _transform_parts(x, m, D, v):  # type: ignore[no-untyped-def]
 
 
 @inline_jit(early=False)
-def _in_small_parts(x, D, v):  # type: ignore[no-untyped-def]
-    """Of rows that are shorter than a part of most vectors: one or two of least."""
+def _transform_small_parts(x, D, v):  # type: ignore[no-untyped-def]
+    """Transform rows that are shorter than a full part, as one or two small parts."""
     for j in range(len(v)):
         v[j] = x[j]
     for k in range(3):
@@ -153,11 +156,12 @@ def _in_small_parts(x, D, v):  # type: ignore[no-untyped-def]
 
 @inline_jit(early=False)
 def structured_products(x, m, D, v):  # type: ignore[no-untyped-def]
-    """v <- H D_3 H D_2 H D_1 x for `ROWS_PER_VECTOR` rows side by side.
+    """v <- H D_3 H D_2 H D_1 x for `ROWS_PER_VECTOR` interleaved rows.
 
-    x and v (`ROWS_PER_VECTOR` L,) float32, each row of x with zeros from number m on, and signs D (3, L), contiguous.
+    x and v have shape (`ROWS_PER_VECTOR` L,), float32; numbers of each row of x from m on are zero. Signs D: (3, L),
+    contiguous.
     """
     if len(v) < PART_LENGTH:
-        _in_small_parts(x, D, v)
+        _transform_small_parts(x, D, v)
     else:
         _transform_parts(x, m, D, v)

@@ -22,23 +22,23 @@ A = TypeVar("A", bound=Array)
 
 
 def nonfinite_rows(X: Array) -> I64:
-    """The rows of X (n, D), float32 or float64 in C order, that hold NaN or infinity, sorted."""
+    """Return the sorted indices of rows of X (n, D) with NaN or infinity; float32 or float64, C order."""
     largest = X.dtype.type(np.finfo(X.dtype).max)
     suspects: I64 = np.flatnonzero(_rows_with_large_sums(read_only(X), largest))
-    lost: I64 = suspects[~np.isfinite(X[suspects]).all(axis=1)]
-    return lost
+    rows: I64 = suspects[~np.isfinite(X[suspects]).all(axis=1)]
+    return rows
 
 
 def all_finite(X: Array) -> bool:
-    """Whether X, float32 or float64 in C order, holds neither NaN nor infinity: a sum, at the speed of memory."""
+    """Return whether X (float32 or float64, C order) has neither NaN nor infinity; runs at memory speed."""
     flat = read_only(X.reshape(-1))
     return math.isfinite(_total(flat)) or bool(np.isfinite(flat).all())
 
 
 def max_abs_value(X: F32) -> float:
-    """The largest |x| of X, float32 in C order: NaN or infinity if X holds one (NaN before infinity), 0 if it is empty.
+    """Return the largest |x| of X, float32 in C order: NaN if X has NaN, else infinity if X has infinity; 0 if empty.
 
-    Numbers without their signs are ordered as their bits are, infinity above all others and NaN above that.
+    Bits of absolute values have the order of the values, with infinity above all numbers and NaN above infinity.
     """
     bits = _max_abs_bits(read_only(X.reshape(-1)).view(np.int32))
     return float(np.int32(bits).view(np.float32))
@@ -46,15 +46,15 @@ def max_abs_value(X: F32) -> float:
 
 @jit()
 def _max_abs_bits(x):  # type: ignore[no-untyped-def]
-    top = i32(0)
+    largest = i32(0)
     for i in range(len(x)):
-        top = max(top, i32(x[i] & i32(0x7FFFFFFF)))
-    return top
+        largest = max(largest, i32(x[i] & i32(0x7FFFFFFF)))
+    return largest
 
 
 @jit(FMA_REASSOC)
 def _total(x):  # type: ignore[no-untyped-def]
-    """The sum of (n,), or of four quarters of it at once: a processor fetches four places sooner than one."""
+    """Return the sum of (n,), as the sum of four quarters: four memory streams are faster than one."""
     n = len(x) // 4
     a = b = c = d = x.dtype.type(0.0)
     for i in range(n):
@@ -69,7 +69,7 @@ def _total(x):  # type: ignore[no-untyped-def]
 
 @jit(FMA_REASSOC)
 def _rows_with_large_sums(X, largest):  # type: ignore[no-untyped-def]
-    """Rows whose sum is not finite: those that hold NaN or infinity, and perhaps some that overflow."""
+    """Return whether the sum of each row is not finite: NaN or infinity in the row, or overflow."""
     result = np.zeros(len(X), np.bool_)
     for i in range(len(X)):
         total = X.dtype.type(0.0)
@@ -80,12 +80,12 @@ def _rows_with_large_sums(X, largest):  # type: ignore[no-untyped-def]
 
 
 def count_outside(points: F32, offsets: I64, low: F32, high: F32) -> I64:
-    """Points of each set with a coordinate below ``low`` or above ``high``: (n_sets,) int64."""
+    """Count the points of each set with a coordinate below ``low`` or above ``high``: (n_sets,) int64."""
     counts = np.zeros(len(offsets) - 1, np.int64)
-    walls = np.empty((2, POINTS_PER_BATCH, len(low)), np.float32)  # as many times, side by side
-    walls[0], walls[1] = low, high
-    low_walls, high_walls = read_only(walls.reshape(2, -1))
-    _count_outside(read_only(points.reshape(-1)), read_only(offsets), len(low), low_walls, high_walls, counts)
+    bounds = np.empty((2, POINTS_PER_BATCH, len(low)), np.float32)  # repeated for each point of a batch
+    bounds[0], bounds[1] = low, high
+    batch_low, batch_high = read_only(bounds.reshape(2, -1))
+    _count_outside(read_only(points.reshape(-1)), read_only(offsets), len(low), batch_low, batch_high, counts)
     return counts
 
 
@@ -94,7 +94,7 @@ POINTS_PER_BATCH = 64  # inner loop long enough to vectorize (python benchmarks/
 
 @jit()
 def _count_outside(x, offsets, d, low, high, counts):  # type: ignore[no-untyped-def]
-    """Numbers outside are looked for in whole vectors; where there is one, point by point."""
+    # batches are checked in whole vectors, and point by point if any coordinate is outside
     for s in range(len(counts)):
         stop = offsets[s + 1] * d
         for first in range(offsets[s] * d, stop, len(low)):
@@ -111,18 +111,17 @@ def _count_outside(x, offsets, d, low, high, counts):  # type: ignore[no-untyped
 
 TILE_POINTS = 256  # columns of a tile stay in the first-level cache (python benchmarks/roofline.py embed)
 
-CHUNK_BYTES = (
-    2**22
-)  # points summed before partial sums are added: fixes the order (tests/base/test_huge_sets.py)
+# bytes of points per partial sum, which fixes the order of sums (tests/base/test_huge_sets.py)
+CHUNK_BYTES = 2**22
 
 
 def chunk_length(d: int) -> int:
-    """Points of a run in d dimensions: a power of two."""
+    """Return the points of a chunk in d dimensions: a power of two."""
     return max(TILE_POINTS, 1 << (CHUNK_BYTES // (4 * d)).bit_length() - 1)
 
 
 def are_long(spans: I64, d: int) -> Any:
-    """(n,) whether sets, from a first row to the one after the last, have more than one run."""
+    """Return whether sets with ``spans`` (n, 2), first row and end, have more than one chunk: (n,)."""
     return spans[:, 1] - spans[:, 0] > chunk_length(d)
 
 
@@ -130,7 +129,7 @@ _NO_WEIGHTS = np.empty(0, np.float32)
 
 
 def read_only(array: A) -> A:
-    """The array, or a view of it, that cannot be written: loops are compiled once, not once more for others."""
+    """Return a read-only view, so that functions are not compiled again for writable arrays."""
     if array.flags.writeable:
         array = array.view()
         array.flags.writeable = False
@@ -141,52 +140,52 @@ CACHE_LINE_FLOATS = 16  # 64 bytes (tests/loops/test_lines.py)
 
 
 def cache_lines(*sizes: int) -> list[F32]:
-    """Arrays of so many float32 each, one after the other, that begin where a line of a cache does."""
+    """Return float32 arrays of these sizes, adjacent in memory, each aligned to a cache line."""
     starts = [0]
     for size in sizes:
         starts.append(starts[-1] + -(-size // CACHE_LINE_FLOATS) * CACHE_LINE_FLOATS)
-    whole = np.empty(starts[-1] + CACHE_LINE_FLOATS, np.float32)
-    whole = whole[-whole.__array_interface__["data"][0] // 4 % CACHE_LINE_FLOATS :]
-    return [whole[start : start + size] for start, size in zip(starts, sizes, strict=False)]
+    buffer = np.empty(starts[-1] + CACHE_LINE_FLOATS, np.float32)
+    buffer = buffer[-buffer.__array_interface__["data"][0] // 4 % CACHE_LINE_FLOATS :]
+    return [buffer[start : start + size] for start, size in zip(starts, sizes, strict=False)]
 
 
 def weight_array(weights: Any) -> tuple[Array, bool]:
-    """(weights of one column, whether there are any), as compiled loops take them."""
+    """Return (weights (n,), whether there are weights), the arguments of compiled functions."""
     return read_only(_NO_WEIGHTS if weights is None else weights.reshape(-1)), weights is not None
 
 
 def set_arrays(points: Array, edges: I64, weights: Any) -> tuple[Array, I64, Array, bool]:
-    """(points, edges, weights of one column, whether there are any) of sets, as compiled loops take them.
+    """Return (points, edges, weights (n,), whether there are weights), the arguments of compiled functions.
 
-    ``edges`` are offsets (n_sets + 1,), or spans (n_sets, 2): the first row of each set and the row after its last.
+    ``edges`` are offsets (n_sets + 1,), or spans (n_sets, 2): the first row and the end of each set.
     """
     return read_only(points), read_only(np.ascontiguousarray(edges)), *weight_array(weights)
 
 
 @inline_jit(FINITE_FMA)
-def fill_fractions(weights, weighted, first, m, total, share):  # type: ignore[no-untyped-def]
-    """share[i] = w_i / sum w for the m points from ``first`` on, 0 in the rest of the tile."""
+def fill_fractions(weights, weighted, first, m, total, fractions):  # type: ignore[no-untyped-def]
+    """Set fractions[i] = w_i / sum w for the m points from ``first`` on, 0 in the rest of the tile."""
     for i in range(TILE_POINTS):
-        share[i] = f32(0.0)
+        fractions[i] = f32(0.0)
     for i in range(m):
-        share[i] = f32(weights[first + i] / total) if weighted else f32(1.0 / total)
+        fractions[i] = f32(weights[first + i] / total) if weighted else f32(1.0 / total)
 
 
 @inline_jit()
 def total_weight(weights, weighted, start, stop):  # type: ignore[no-untyped-def]
-    """The weight of points start .. stop - 1, or their number."""
+    """Return the total weight of points start .. stop - 1; without weights, their number."""
     total = 0.0
     if weighted:
         for i in range(start, stop):
             total += weights[i]
     else:
         total = float(stop - start)
-    return total  # float64: any scale of float32 weights is fine
+    return total  # float64: no overflow for any scale of float32 weights
 
 
 @jit()
 def weight_totals(weights, offsets):  # type: ignore[no-untyped-def]
-    """The weight of each set, (n_sets,) float64: added one point after the other, as a set in pieces is."""
+    """Return the total weight of each set, (n_sets,) float64, summed in order like that of a set in pieces."""
     totals = np.empty(len(offsets) - 1)
     for s in range(len(totals)):
         totals[s] = total_weight(weights, True, offsets[s], offsets[s + 1])
@@ -195,7 +194,7 @@ def weight_totals(weights, offsets):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_REASSOC)
 def add_products(t, T, c):  # type: ignore[no-untyped-def]
-    """c[b] += <t, T[b]> over one tile, four rows at a time."""
+    """Add <t, T[b]> over one tile to c[b], four rows at a time."""
     K = T.shape[0]
     full = K - K % 4
     for b in range(0, full, 4):
@@ -217,13 +216,13 @@ def add_products(t, T, c):  # type: ignore[no-untyped-def]
 
 
 def column_bounds(points: Array) -> tuple[Array, Array]:
-    """(low, high) of the columns of (T, d), T > 0; rows are folded into wide rows to run at memory speed."""
+    """Return (low, high) of the columns of (T, d), T > 0; wide rows of several points run at memory speed."""
     total, d = points.shape
-    fold = max(1, min(1024 // d, total))
-    main = points[: total - total % fold].reshape(-1, fold * d)
-    rest = points[total - total % fold :]
-    low = np.concatenate([main.min(axis=0).reshape(fold, d), rest]).min(axis=0)
-    high = np.concatenate([main.max(axis=0).reshape(fold, d), rest]).max(axis=0)
+    n_folded = max(1, min(1024 // d, total))
+    wide_rows = points[: total - total % n_folded].reshape(-1, n_folded * d)
+    last_rows = points[total - total % n_folded :]
+    low = np.concatenate([wide_rows.min(axis=0).reshape(n_folded, d), last_rows]).min(axis=0)
+    high = np.concatenate([wide_rows.max(axis=0).reshape(n_folded, d), last_rows]).max(axis=0)
     return low, high
 
 
@@ -236,16 +235,16 @@ SPLITMIX64_MULTIPLIER_1, SPLITMIX64_MULTIPLIER_2 = (
 )
 
 
-def sample_points(offsets: I64, first_set: int, first_point: int, share: float, seed: int) -> I64:
-    """Rows of the points of some sets that are drawn, a ``share`` of them; all of them where it is 1 or more.
+def sample_points(offsets: I64, first_set: int, first_point: int, fraction: float, seed: int) -> I64:
+    """Return the rows of a random sample with this ``fraction`` of the points; all points if it is 1 or more.
 
-    Set 0 stands at position ``first_set`` of its collection, and row ``offsets[0]`` is its point ``first_point``.
+    Set 0 has position ``first_set`` in its collection, and row ``offsets[0]`` is its point ``first_point``.
     """
-    if share >= 1:
+    if fraction >= 1:
         return np.arange(offsets[0], offsets[-1])
     rows = np.empty(offsets[-1] - offsets[0], np.int64)
     n = _sample_points(
-        read_only(offsets), first_set, first_point, np.uint64(share * 2.0**64), np.uint64(seed), rows
+        read_only(offsets), first_set, first_point, np.uint64(fraction * 2.0**64), np.uint64(seed), rows
     )
     return rows[:n].copy()
 
@@ -264,62 +263,64 @@ def _sample_points(offsets, first_set, first_point, threshold, seed, rows):  # t
         key = _splitmix64(seed + SPLITMIX64_GAMMA * np.uint64(first_set + s + 1))
         skipped = first_point if s == 0 else 0
         for i in range(offsets[s], offsets[s + 1]):
-            place = np.uint64(skipped + i - offsets[s] + 1)
+            index = np.uint64(skipped + i - offsets[s] + 1)
             rows[n] = i
-            n += _splitmix64(key + SPLITMIX64_GAMMA * place) < threshold
+            n += _splitmix64(key + SPLITMIX64_GAMMA * index) < threshold
     return n
 
 
 TILE_ROWS = 2**13  # rows stay in cache until all columns are written (tests/loops/test_column_rows.py)
 EXACT_DTYPES = frozenset(np.dtype(name) for name in ("f8", "f4", "i4", "i2", "i1", "u4", "u2", "u1"))
-"""Dtypes whose numbers are float64 without rounding."""
+"""Dtypes that convert to float64 without rounding."""
 
 
 def fill_rows(columns: Sequence[Array], origin: F64, out: F32) -> bool:
-    """``out[i, j] = columns[j][i] - origin[j]``, subtracted in float64 and rounded once; whether all of it is finite.
+    """Set ``out[i, j] = columns[j][i] - origin[j]``, rounded once from float64; return whether all values are finite.
 
     The d columns (n,) have dtypes of `EXACT_DTYPES`; out is (n, d), C-contiguous.
     """
-    d, left = len(columns), f32(0.0)
+    d, nan_flag = len(columns), f32(0.0)
     step = TILE_ROWS if d > 2 else max(1, len(out))
     for a in range(0, len(out), step):
         rows = out[a : a + step]
-        given = [read_only(column[a : a + step]) for column in columns]
+        parts = [read_only(column[a : a + step]) for column in columns]
         for j in range(0, d - 1, 2):
-            if given[j].dtype == given[j + 1].dtype:
-                left += _fill_two(given[j], given[j + 1], origin[j], origin[j + 1], rows, j)
+            if parts[j].dtype == parts[j + 1].dtype:
+                nan_flag += _fill_two(parts[j], parts[j + 1], origin[j], origin[j + 1], rows, j)
             else:
-                left += _fill(given[j], origin[j], rows, j) + _fill(given[j + 1], origin[j + 1], rows, j + 1)
+                nan_flag += _fill(parts[j], origin[j], rows, j) + _fill(
+                    parts[j + 1], origin[j + 1], rows, j + 1
+                )
         if d % 2:
-            left += _fill(given[-1], origin[-1], rows, d - 1)
-    return bool(left == 0)
+            nan_flag += _fill(parts[-1], origin[-1], rows, d - 1)
+    return bool(nan_flag == 0)
 
 
 @jit(FMA_REASSOC)
 def _fill(x, shift, out, j):  # type: ignore[no-untyped-def]
-    """Fill column j; 0 if all that is put there is finite, else NaN."""
-    left = f32(0.0)
+    """Fill column j; return 0 if all values are finite, else NaN."""
+    nan_flag = f32(0.0)
     for i in range(len(x)):
         value = f32(x[i] - shift)
         out[i, j] = value
-        left += value * f32(0.0)
-    return left
+        nan_flag += value * f32(0.0)
+    return nan_flag
 
 
 @jit(FMA_REASSOC)
 def _fill_two(x, y, first, second, out, j):  # type: ignore[no-untyped-def]
-    """Fill columns j and j + 1, which lie beside each other."""
-    left = right = f32(0.0)
+    """Fill the adjacent columns j and j + 1; return 0 if all values are finite, else NaN."""
+    first_flag = second_flag = f32(0.0)
     for i in range(len(x)):
         a, b = f32(x[i] - first), f32(y[i] - second)
         out[i, j], out[i, j + 1] = a, b
-        left += a * f32(0.0)
-        right += b * f32(0.0)
-    return left + right
+        first_flag += a * f32(0.0)
+        second_flag += b * f32(0.0)
+    return first_flag + second_flag
 
 
 def run_starts(values: Array) -> I64:
-    """The rows of (n,) whose value is not that of the row before; the first is one, and NaN is like no other."""
+    """Return the indices of (n,) whose value differs from the one before, including index 0; NaN differs from NaN."""
     starts = np.empty(len(values), np.int64)
     result: I64 = starts[: _run_starts(read_only(values), starts)].copy()
     return result
@@ -336,9 +337,9 @@ def _run_starts(values, starts):  # type: ignore[no-untyped-def]
 
 
 def cell_means(x: F64, size: int, weights: F64) -> tuple[F64, F64]:
-    """(means, weights) of at most ``size`` regions of points (n, d), which have as many points each, but for one.
+    """Return (means, weights) of at most ``size`` regions of points (n, d) with ``weights`` (n,) > 0.
 
-    Points have ``weights`` (n,) above zero.
+    The numbers of points per region differ by at most one.
     """
     if len(x) <= size:
         return x, weights
@@ -351,20 +352,20 @@ def cell_means(x: F64, size: int, weights: F64) -> tuple[F64, F64]:
 
 @jit()
 def _halve_regions(x, weights, orders, levels):  # type: ignore[no-untyped-def]
-    """Means (2^levels, d) and sums of weights, from the points' ``orders`` (d, n) along each axis, which change.
+    """Return means (2^levels, d) and sums of weights; ``orders`` (d, n) sort the points along each axis.
 
-    Each list holds the points of a region together, and in order: its ends are the region's sides.
+    ``orders`` are updated so that each keeps the points of a region contiguous and sorted.
     """
     n, d = x.shape
-    right, aside = np.empty(n, np.int64), np.empty(n, np.int64)
+    is_right, buffer = np.empty(n, np.int64), np.empty(n, np.int64)
     ends = np.array([0, n])
     for _ in range(levels):
-        finer = np.empty(2 * len(ends) - 1, np.int64)
-        finer[::2] = ends
+        new_ends = np.empty(2 * len(ends) - 1, np.int64)
+        new_ends[::2] = ends
         for c in range(len(ends) - 1):
-            finer[2 * c + 1] = (ends[c] + ends[c + 1]) // 2
-            _split_region(x, orders, ends[c], finer[2 * c + 1], ends[c + 1], right, aside)
-        ends = finer
+            new_ends[2 * c + 1] = (ends[c] + ends[c + 1]) // 2
+            _split_region(x, orders, ends[c], new_ends[2 * c + 1], ends[c + 1], is_right, buffer)
+        ends = new_ends
     means, sums = np.zeros((len(ends) - 1, d)), np.zeros(len(ends) - 1)
     for c in range(len(means)):
         for i in orders[0, ends[c] : ends[c + 1]]:
@@ -377,22 +378,22 @@ def _halve_regions(x, weights, orders, levels):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def _split_region(x, orders, start, middle, stop, right, aside):  # type: ignore[no-untyped-def]
-    """Order positions ``start`` to ``stop`` such that those before ``middle`` lie on one side of the widest side."""
-    widest, side = 0, -1.0
+def _split_region(x, orders, start, middle, stop, is_right, buffer):  # type: ignore[no-untyped-def]
+    """Split positions ``start`` to ``stop`` at ``middle`` along the widest side of the region."""
+    widest, max_width = 0, -1.0
     for a in range(len(orders)):
-        wide = x[orders[a, stop - 1], a] - x[orders[a, start], a]
-        if wide > side:
-            widest, side = a, wide
+        width = x[orders[a, stop - 1], a] - x[orders[a, start], a]
+        if width > max_width:
+            widest, max_width = a, width
     for i in range(start, stop):
-        right[orders[widest, i]] = i >= middle
+        is_right[orders[widest, i]] = i >= middle
     for a in range(len(orders)):
         if a == widest:
             continue
-        here, there = start, 0
+        left, n_right = start, 0
         for i in range(start, stop):
             point = orders[a, i]
-            orders[a, here] = aside[there] = point
-            here, there = here + 1 - right[point], there + right[point]
-        for i in range(there):
-            orders[a, middle + i] = aside[i]
+            orders[a, left] = buffer[n_right] = point
+            left, n_right = left + 1 - is_right[point], n_right + is_right[point]
+        for i in range(n_right):
+            orders[a, middle + i] = buffer[i]

@@ -1,7 +1,7 @@
 """Deterministic matrix products: the bits of a row do not depend on other rows or the number of BLAS threads.
 
-Some BLAS libraries add in one order for all rows of a tile if no sum has more than 256 terms; others change the order
-with the place in a tile (OpenBLAS without AVX-512). `deterministic_factor` tests the BLAS in use. For the first kind,
+Some BLAS libraries add in one order for all rows of a tile if no sum has more than 256 terms; in others the order
+depends on the position in a tile (OpenBLAS without AVX-512). `deterministic_factor` tests the BLAS. For the first kind,
 products are float32, in tiles of 128 rows (the last one padded):
 
     A B = sum_c A[:, c] B[c, :]   over slices c of 256 columns, added in order
@@ -30,27 +30,27 @@ SIMD_WIDTH = 16 if HAS_AVX512 else 8  # float32 per vector (tests/loops/test_fou
 
 @inline_jit(early=False)
 def products(x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
-    """x0 v, x1 v, x2 v, x3 v."""
-    zero, whole = v.dtype.type(0.0), len(v) // SIMD_WIDTH * SIMD_WIDTH
+    """Return x0 v, x1 v, x2 v, x3 v."""
+    zero, n_whole = v.dtype.type(0.0), len(v) // SIMD_WIDTH * SIMD_WIDTH
     s0 = s1 = s2 = s3 = full(zero, 1, SIMD_WIDTH)
-    for j in range(0, whole, SIMD_WIDTH):
+    for j in range(0, n_whole, SIMD_WIDTH):
         w = load(v, j, 0, 1, SIMD_WIDTH)
         s0 = fused(load(x0, j, 0, 1, SIMD_WIDTH), w, s0)
         s1 = fused(load(x1, j, 0, 1, SIMD_WIDTH), w, s1)
         s2 = fused(load(x2, j, 0, 1, SIMD_WIDTH), w, s2)
         s3 = fused(load(x3, j, 0, 1, SIMD_WIDTH), w, s3)
     r0 = r1 = r2 = r3 = zero
-    for j in range(whole, len(v)):
+    for j in range(n_whole, len(v)):
         r0, r1, r2, r3 = r0 + x0[j] * v[j], r1 + x1[j] * v[j], r2 + x2[j] * v[j], r3 + x3[j] * v[j]
     return lane_sum(s0) + r0, lane_sum(s1) + r1, lane_sum(s2) + r2, lane_sum(s3) + r3
 
 
 @inline_jit(early=False)
 def all_products(x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
-    """The same, and x0 x1, x0 x2, x0 x3, x1 x2, x1 x3, x2 x3."""
-    zero, whole = v.dtype.type(0.0), len(v) // SIMD_WIDTH * SIMD_WIDTH
+    """Return the four `products` and x0 x1, x0 x2, x0 x3, x1 x2, x1 x3, x2 x3."""
+    zero, n_whole = v.dtype.type(0.0), len(v) // SIMD_WIDTH * SIMD_WIDTH
     s0 = s1 = s2 = s3 = s01 = s02 = s03 = s12 = s13 = s23 = full(zero, 1, SIMD_WIDTH)
-    for j in range(0, whole, SIMD_WIDTH):
+    for j in range(0, n_whole, SIMD_WIDTH):
         w = load(v, j, 0, 1, SIMD_WIDTH)
         a, b = load(x0, j, 0, 1, SIMD_WIDTH), load(x1, j, 0, 1, SIMD_WIDTH)
         c, d = load(x2, j, 0, 1, SIMD_WIDTH), load(x3, j, 0, 1, SIMD_WIDTH)
@@ -58,7 +58,7 @@ def all_products(x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
         s01, s02, s03 = fused(a, b, s01), fused(a, c, s02), fused(a, d, s03)
         s12, s13, s23 = fused(b, c, s12), fused(b, d, s13), fused(c, d, s23)
     r0 = r1 = r2 = r3 = r01 = r02 = r03 = r12 = r13 = r23 = zero
-    for j in range(whole, len(v)):
+    for j in range(n_whole, len(v)):
         r0, r1, r2, r3 = r0 + x0[j] * v[j], r1 + x1[j] * v[j], r2 + x2[j] * v[j], r3 + x3[j] * v[j]
         r01, r02, r03 = r01 + x0[j] * x1[j], r02 + x0[j] * x2[j], r03 + x0[j] * x3[j]
         r12, r13, r23 = r12 + x1[j] * x2[j], r13 + x1[j] * x3[j], r23 + x2[j] * x3[j]
@@ -70,20 +70,17 @@ def all_products(x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
 
 # BLAS libraries keep one order of sums of up to 256 terms (tests/loops/test_products.py)
 TILE_ROWS, SLICE_COLUMNS = 128, 256
-TRIAL_ROWS = (
-    128,
-    64,
-    40,
-)  # heights of tiles, which BLAS threads split differently (tests/loops/test_products.py)
+# heights of tiles, which BLAS threads split differently (tests/loops/test_products.py)
+TRIAL_ROWS = (128, 64, 40)
 # terms of an exact sum of integers; columns that stay in the cache (tests/loops/test_products.py)
 EXACT_SLICE_TERMS, EXACT_COLUMNS = 1024, 512
 
 
 class Factor(Protocol):
-    """The right factor B (k, m) of many products; immutable."""
+    """Right factor B (k, m) of matrix products; immutable."""
 
     def product(self, A: F32, out: F32) -> None:
-        """out = A B, for (n, k) and (n, m) float32; a row of ``out`` depends on that row of A alone, bit for bit."""
+        """Set out = A B, (n, k) and (n, m) float32; the bits of a row of ``out`` depend only on that row of A."""
 
 
 def deterministic_factor(B: F32) -> Factor:
@@ -96,15 +93,15 @@ def is_blas_deterministic(k: int, m: int) -> bool:
     """Return whether equal rows give equal bits in tiles of several heights and for half of the columns."""
     rng = np.random.default_rng(0)
     row, B = rng.standard_normal(k).astype(np.float32), rng.standard_normal((k, m)).astype(np.float32)
-    output = [np.empty((n, m), np.float32) for n in TRIAL_ROWS]
-    for out in output:
+    products = [np.empty((n, m), np.float32) for n in TRIAL_ROWS]
+    for out in products:
         _multiply_slices(np.ascontiguousarray(np.broadcast_to(row, (len(out), k))), B, out)
     half = np.empty((TILE_ROWS, m // 2), np.float32)
     _multiply_slices(
         np.ascontiguousarray(np.broadcast_to(row, (TILE_ROWS, k))), np.ascontiguousarray(B[:, : m // 2]), half
     )
-    first = output[0][0]
-    return all(bool((out == first).all()) for out in output) and bool((half == first[: m // 2]).all())
+    first = products[0][0]
+    return all(bool((out == first).all()) for out in products) and bool((half == first[: m // 2]).all())
 
 
 class FloatFactor:
@@ -114,18 +111,18 @@ class FloatFactor:
         self._B = np.ascontiguousarray(B, np.float32)
 
     def product(self, A: F32, out: F32) -> None:
-        """out = A B, for (n, k) and (n, m) float32."""
-        full = len(A) - len(A) % TILE_ROWS
-        for start in range(0, full, TILE_ROWS):
+        """Set out = A B, for (n, k) and (n, m) float32."""
+        n_whole = len(A) - len(A) % TILE_ROWS
+        for start in range(0, n_whole, TILE_ROWS):
             _multiply_slices(A[start : start + TILE_ROWS], self._B, out[start : start + TILE_ROWS])
-        if full < len(A):
-            last, output = (
+        if n_whole < len(A):
+            padded, product_rows = (
                 np.zeros((TILE_ROWS, A.shape[1]), np.float32),
                 np.empty((TILE_ROWS, out.shape[1]), np.float32),
             )
-            last[: len(A) - full] = A[full:]
-            _multiply_slices(last, self._B, output)
-            out[full:] = output[: len(A) - full]
+            padded[: len(A) - n_whole] = A[n_whole:]
+            _multiply_slices(padded, self._B, product_rows)
+            out[n_whole:] = product_rows[: len(A) - n_whole]
 
 
 def _multiply_slices(A: F32, B: F32, out: F32) -> None:
@@ -139,16 +136,16 @@ class IntegerFactor:
 
     def __init__(self, B: F32) -> None:
         self._bits = (53 - int(np.ceil(np.log2(min(len(B), EXACT_SLICE_TERMS))))) // 2
-        rounded, self._back = _scale_to_integers(np.ascontiguousarray(B.T, np.float32), self._bits)
+        rounded, self._inverse_scales = _scale_to_integers(np.ascontiguousarray(B.T, np.float32), self._bits)
         self._B = np.ascontiguousarray(rounded.T)
 
     def product(self, A: F32, out: F32) -> None:
-        """out = A B, for (n, k) and (n, m) float32; rows that are not finite give rows of NaN."""
+        """Set out = A B, for (n, k) and (n, m) float32; rows that are not finite give rows of NaN."""
         for start in range(0, len(A), TILE_ROWS):
-            Q, back = _scale_to_integers(A[start : start + TILE_ROWS], self._bits)
+            Q, inverse_scales = _scale_to_integers(A[start : start + TILE_ROWS], self._bits)
             for first in range(0, out.shape[1], EXACT_COLUMNS):
                 columns = slice(first, first + EXACT_COLUMNS)
-                _scale(self._sums(Q, columns), back, self._back, out, start, first)
+                _scale(self._sums(Q, columns), inverse_scales, self._inverse_scales, out, start, first)
 
     def _sums(self, Q: F64, columns: slice) -> F64:
         total: F64 = Q[:, :EXACT_SLICE_TERMS] @ self._B[:EXACT_SLICE_TERMS, columns]
@@ -168,10 +165,12 @@ def _scale_to_integers(rows: F32, bits: int) -> tuple[F64, F64]:
 
 
 @jit()
-def _scale(sums, rows, columns, out, row, column):  # type: ignore[no-untyped-def]
+def _scale(sums, row_scales, column_scales, out, first_row, first_column):  # type: ignore[no-untyped-def]
     for i in range(sums.shape[0]):
         for j in range(sums.shape[1]):
-            out[row + i, column + j] = sums[i, j] * rows[i] * columns[column + j]
+            out[first_row + i, first_column + j] = (
+                sums[i, j] * row_scales[i] * column_scales[first_column + j]
+            )
 
 
 def pad_to_three(matrices: list[F32]) -> list[F32]:
@@ -181,7 +180,7 @@ def pad_to_three(matrices: list[F32]) -> list[F32]:
 
 @inline_jit()
 def separable(D1, D2, D3t, X, Y):  # type: ignore[no-untyped-def]
-    """Y[a, b, c] = sum D1[a, i] D2[b, j] D3t[k, c] X[i, j, k], for contiguous float32 arrays."""
+    """Set Y[a, b, c] = sum D1[a, i] D2[b, j] D3t[k, c] X[i, j, k], for contiguous float32 arrays."""
     (A, _), (B, J), (K, C) = D1.shape, D2.shape, D3t.shape
     first = np.dot(D1, X.reshape(D1.shape[1], J * K)).reshape(A, J, K)
     second = np.empty((A, B, K), X.dtype)

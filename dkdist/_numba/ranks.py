@@ -22,7 +22,7 @@ from dkdist._numba.compilation import inline_jit, jit
 
 @inline_jit()
 def sorted_column(points, j, start, stop, weights, weighted):  # type: ignore[no-untyped-def]
-    """Values of one column in rising order, and the running total of their weights; none of weight 0."""
+    """Return sorted values of one column and their cumulative weights, without values of weight 0."""
     x, w = np.empty(stop - start), np.empty(stop - start)
     n = 0
     for i in range(start, stop):
@@ -34,63 +34,65 @@ def sorted_column(points, j, start, stop, weights, weighted):  # type: ignore[no
 
 
 @inline_jit()
-def _knots(x, mass):  # type: ignore[no-untyped-def]
-    """Different values, and the share of weight below and up to each, of values in rising order."""
-    values, below, upto = np.empty(len(x)), np.empty(len(x)), np.empty(len(x))
-    k, before = -1, 0.0
+def _knots(x, cumulative):  # type: ignore[no-untyped-def]
+    """Return unique values of sorted values, and the fractions of weight below and up to each."""
+    values, below, up_to = np.empty(len(x)), np.empty(len(x)), np.empty(len(x))
+    k, previous = -1, 0.0
     for i in range(len(x)):
         if i == 0 or x[i] > x[i - 1]:
             k += 1
-            values[k], below[k] = x[i], before / mass[-1]
-        before = mass[i]
-        upto[k] = before / mass[-1]
-    return values[: k + 1], below[: k + 1], upto[: k + 1]
+            values[k], below[k] = x[i], previous / cumulative[-1]
+        previous = cumulative[i]
+        up_to[k] = previous / cumulative[-1]
+    return values[: k + 1], below[: k + 1], up_to[: k + 1]
 
 
 @inline_jit()
-def _rank(v, values, below, upto):  # type: ignore[no-untyped-def]
-    """The mid-distribution function at v: linear between knots, 0 before the first and 1 after the last."""
+def _rank(v, values, below, up_to):  # type: ignore[no-untyped-def]
+    """Return the mid-distribution function at v: linear between knots, 0 before the first and 1 after the last."""
     k = np.searchsorted(values, v)
     if k == len(values):
         return 1.0
     if values[k] == v:
-        return (below[k] + upto[k]) / 2
+        return (below[k] + up_to[k]) / 2
     if k == 0:
         return 0.0
-    part = (v - values[k - 1]) / (values[k] - values[k - 1])
-    return upto[k - 1] + part * (below[k] - upto[k - 1])
+    fraction = (v - values[k - 1]) / (values[k] - values[k - 1])
+    return up_to[k - 1] + fraction * (below[k] - up_to[k - 1])
 
 
 @jit()
 def column_knots(points, j, weights, weighted):  # type: ignore[no-untyped-def]
-    """The knots of one column of all points."""
-    x, mass = sorted_column(points, j, 0, len(points), weights, weighted)
-    return _knots(x, mass)
+    """Return the knots of one column of all points."""
+    x, cumulative = sorted_column(points, j, 0, len(points), weights, weighted)
+    return _knots(x, cumulative)
 
 
 @jit()
-def rank_column(points, j, values, below, upto, out):  # type: ignore[no-untyped-def]
-    """out[:, j] = ranks of one column among knots."""
+def rank_column(points, j, values, below, up_to, out):  # type: ignore[no-untyped-def]
+    """Set out[:, j] = ranks of one column among knots."""
     for i in range(len(points)):
-        out[i, j] = _rank(float(points[i, j]), values, below, upto)
+        out[i, j] = _rank(float(points[i, j]), values, below, up_to)
 
 
 @jit()
 def rank_sets(points, offsets, sample, sample_offsets, weights, weighted, out):  # type: ignore[no-untyped-def]
-    """out = ranks of each point among those of its set that were drawn."""
+    """Set out = ranks of each point within the sample of its set."""
     for s in range(len(offsets) - 1):
         for j in range(points.shape[1]):
-            x, mass = sorted_column(sample, j, sample_offsets[s], sample_offsets[s + 1], weights, weighted)
-            values, below, upto = _knots(x, mass)
+            x, cumulative = sorted_column(
+                sample, j, sample_offsets[s], sample_offsets[s + 1], weights, weighted
+            )
+            values, below, up_to = _knots(x, cumulative)
             for i in range(offsets[s], offsets[s + 1]):
-                out[i, j] = _rank(float(points[i, j]), values, below, upto)
+                out[i, j] = _rank(float(points[i, j]), values, below, up_to)
 
 
 TIE_FACTOR = 1 + 1e-9  # radius with ties despite rounding (tests/pairs/test_nearest_neighbour_estimators.py)
 
 
 class NeighbourTree:
-    """A set of n points with its tree; distances within it are found once for each k."""
+    """Set of n points with its k-d tree; distances within the set are cached for each k."""
 
     def __init__(self, points: NDArray[np.generic]) -> None:
         self.points = np.ascontiguousarray(points, np.float64)
@@ -103,32 +105,38 @@ class NeighbourTree:
 
     @property
     def n_dims(self) -> int:
-        """The dimension d of the points."""
+        """Dimension d of the points."""
         return int(self.points.shape[1])
 
     def own_distances(self, k: int) -> F64:
-        """Distance of each point to its k-th neighbour among the n - 1 others: (n,)."""
+        """Return the distance of each point to its k-th neighbour among the n - 1 others: (n,)."""
         if k not in self._distances:
             self._distances[k] = self.tree.query(self.points, [k + 1])[0][:, 0]
         return self._distances[k]
 
     def own_counts(self, k: int) -> F64:
-        """Other points in the closed ball that reaches to the k-th neighbour: k, or more where there are ties."""
+        """Return the number of other points in each point's ball: k, or more with ties."""
         if k not in self._counts:
             self._counts[k] = self.counts(self, k) - 1.0
         return self._counts[k]
 
-    def distances(self, to: NeighbourTree, k: int) -> F64:
-        """Distance of each point to its k-th neighbour in another set: (n,)."""
-        return np.asarray(to.tree.query(self.points, [k])[0][:, 0])
+    def distances(self, other: NeighbourTree, k: int) -> F64:
+        """Return the distance of each point to its k-th neighbour in another set: (n,)."""
+        return np.asarray(other.tree.query(self.points, [k])[0][:, 0])
 
-    def counts(self, of: NeighbourTree, k: int) -> F64:
-        """Points of another set in each point's ball, which reaches to its k-th neighbour in its own: (n,)."""
-        result = of.tree.query_ball_point(self.points, self.own_distances(k) * TIE_FACTOR, return_length=True)
+    def counts(self, other: NeighbourTree, k: int) -> F64:
+        """Return the number of points of ``other`` in each point's ball, with radius `own_distances`: (n,)."""
+        result = other.tree.query_ball_point(
+            self.points, self.own_distances(k) * TIE_FACTOR, return_length=True
+        )
         return np.asarray(result, np.float64)
 
     @cached_property
     def least_distance(self) -> float:
-        """The smallest distance between different points; 0 if all points coincide."""
-        different = np.unique(self.points, axis=0)
-        return float(cKDTree(different).query(different, [2])[0].min()) if len(different) > 1 else 0.0
+        """Smallest distance between different points; 0 if all points coincide."""
+        unique_points = np.unique(self.points, axis=0)
+        return (
+            float(cKDTree(unique_points).query(unique_points, [2])[0].min())
+            if len(unique_points) > 1
+            else 0.0
+        )

@@ -10,7 +10,7 @@ functions (one per class or penalty) share each row while it is in the cache. Fo
 
 v is read once for four products and written once for four steps, at the cost of six more products of two rows; the
 first-level cache does not hold both v and the rows. Only the last bits differ from single steps. `tile_steps` is called
-by compiled functions that compute rows a tile at a time, without returning to Python, which would wait for the GIL.
+by compiled functions that compute rows a tile at a time, without returning to Python, which would require the GIL.
 """
 
 from __future__ import annotations
@@ -111,9 +111,11 @@ class SGDState(NamedTuple):
 
 
 class LossMonitor(NamedTuple):
-    """What is measured on the way: of the rows that are ``probed`` (n,), before they are used, ``sums`` (2,) of their
-    weighted losses by W and b and of their weights; and ``last`` (l, K), scores of the last l rows by the iterate that
-    they lead to."""
+    """Losses measured during the steps.
+
+    ``sums`` (2,) are sums of weighted losses of the model W, b and of weights, over the rows with ``probed`` (n,) True,
+    before their steps. ``last`` (l, K) are scores of the last l rows by the final iterate.
+    """
 
     probed: NDArray[np.bool_]
     W: F
@@ -132,7 +134,7 @@ def _score(x, w):  # type: ignore[no-untyped-def]
 
 @inline_jit(FMA_REASSOC, early=False)
 def _add_loss(x, t, steps, W, b, sums):  # type: ignore[no-untyped-def]
-    """Add the weighted loss of the row x, the t-th, over all functions, and its weight."""
+    """Add the weighted loss of the row x with index t over all functions, and its weight, to ``sums``."""
     total = 0.0
     for k in range(len(b)):
         total += loss_value(steps.loss, _score(x, W[k]) + b[k], steps.targets[t, k], steps.epsilon)
@@ -142,14 +144,14 @@ def _add_loss(x, t, steps, W, b, sums):  # type: ignore[no-untyped-def]
 
 @inline_jit(FMA_REASSOC, early=False)
 def _slope(p, t, k, steps):  # type: ignore[no-untyped-def]
-    """The slope of the loss of the k-th function at the t-th row, where it has the value p, times the row's weight."""
+    """Return the weighted loss derivative of function k at row t for the decision value p."""
     g = loss_slope(steps.loss, p, steps.targets[t, k], steps.epsilon)
     return steps.weights[t] * minimum(maximum(g, -MAX_SLOPE), MAX_SLOPE)
 
 
 @inline_jit(FMA_REASSOC, early=False)
 def _step(x, t, k, steps, iterate):  # type: ignore[no-untyped-def]
-    """One step of the k-th function by the row x, the t-th."""
+    """Take one step of function k with the row x, which has index t."""
     b, s, v = iterate.b, iterate.s, iterate.W[k]
     shrunk = s[k] * steps.decay[k]
     fold = shrunk < MIN_SCALE
@@ -167,25 +169,25 @@ def _step(x, t, k, steps, iterate):  # type: ignore[no-untyped-def]
 
 @inline_jit(FMA_REASSOC, early=False)
 def _steps(X, rows, t, steps, iterate):  # type: ignore[no-untyped-def]
-    """Steps of every function by the t-th row, X[rows[0]], or by four from there on; how many.
+    """Take the steps of all functions with row t, X[rows[0]], or with the four rows from t on; return 1 or 4.
 
-    They are four from the last row back, where no mean is due among them. A function that shrinks so much that it is
-    folded takes their steps one by one, and so do all where the rows are so large that their products may be none.
+    Groups of four are aligned to the last row and contain no update of the mean. Steps are single for functions whose
+    scale is folded into v within the group, and for rows whose products may overflow.
     """
     four = (len(steps.targets) - t) % 4 == 0 and t % steps.every <= steps.every - 4
     x0, x1, x2, x3 = X[rows[0]], X[rows[1]], X[rows[2]], X[rows[3]]
-    zero, b, s, multiplied = x0.dtype.type(0.0), iterate.b, iterate.s, False
+    zero, b, s, has_products = x0.dtype.type(0.0), iterate.b, iterate.s, False
     p0 = p1 = p2 = p3 = g01 = g02 = g03 = g12 = g13 = g23 = zero
     for k in range(len(b)):
-        apart = not four or s[k] * steps.decay[k] ** 4 < MIN_SCALE
+        single = not four or s[k] * steps.decay[k] ** 4 < MIN_SCALE
         v = iterate.W[k]
-        if multiplied:
+        if has_products:
             p0, p1, p2, p3 = products(x0, x1, x2, x3, v)
-        elif not apart:
+        elif not single:
             p0, p1, p2, p3, g01, g02, g03, g12, g13, g23 = all_products(x0, x1, x2, x3, v)
-            multiplied = True
-        among = abs(g01) + abs(g02) + abs(g03) + abs(g12) + abs(g13) + abs(g23)
-        if apart or not (among <= MAX_PRODUCT):  # or no number
+            has_products = True
+        product_sum = abs(g01) + abs(g02) + abs(g03) + abs(g12) + abs(g13) + abs(g23)
+        if single or not (product_sum <= MAX_PRODUCT):  # true for NaN
             for i in range(4 if four else 1):
                 _step(X[rows[i]], t + i, k, steps, iterate)
             continue
@@ -201,7 +203,7 @@ def _steps(X, rows, t, steps, iterate):  # type: ignore[no-untyped-def]
 
 @inline_jit(FMA_REASSOC, early=False)
 def _coefficient(p, t, k, steps, b, s):  # type: ignore[no-untyped-def]
-    """By how much of the t-th row the k-th v moves, p being v times the row; b and s move, too."""
+    """Return the coefficient of row t in the step of v_k, with p = v_k x_t; update b and s."""
     g = _slope(s[k] * p + b[k], t, k, steps)
     s[k] *= steps.decay[k]
     b[k] -= steps.eta[k] * g
@@ -210,7 +212,7 @@ def _coefficient(p, t, k, steps, b, s):  # type: ignore[no-untyped-def]
 
 @inline_jit(FMA_REASSOC, early=False)
 def _update_average(t, steps, iterate, m):  # type: ignore[no-untyped-def]
-    """How many iterates the means hold after row t, if there were m; whenever one is added, s is 1 again."""
+    """Update the means after row t if due, which resets s to 1; return the number of averaged iterates, m before."""
     if (t + 1) % steps.every != 0 and t + 1 != len(steps.targets):
         return m
     rate = 2.0 / (m + 2.0)
@@ -229,8 +231,8 @@ def _update_average(t, steps, iterate, m):  # type: ignore[no-untyped-def]
 def descend(X: F, order: I64, steps: SGDParams, iterate: SGDState, n_averaged: int) -> int:
     """Take one step for each of n rows X[order].
 
-    The means take in the iterate with weight 2 / (m + 1) for the m-th; ``n_averaged`` counts those before, the count
-    after is returned. 4 n K D operations, and 3 n D for products of rows; X is read once.
+    The m-th averaged iterate has weight 2 / (m + 1). ``n_averaged`` is the number of averaged iterates before; return
+    the number after. Cost: 4 n K D operations, and 3 n D for products of rows; X is read once.
     """
     X, steps, iterate = borrowed(X), borrowed(steps), borrowed(iterate)
     t, last = 0, len(order) - 1
@@ -243,31 +245,30 @@ def descend(X: F, order: I64, steps: SGDParams, iterate: SGDState, n_averaged: i
 
 @jit(FMA_REASSOC)
 def fill_scores(X: F, rows: I64, W: F, b: F64, out: F64) -> None:
-    """out[t, k] = W[k] . X[rows[t]] + b[k]: the bits of a row depend on no other."""
+    """Set out[t, k] = W[k] . X[rows[t]] + b[k]; the bits of a row do not depend on other rows."""
     for t in range(len(rows)):
         for k in range(len(b)):
             out[t, k] = _score(X[rows[t]], W[k]) + b[k]
 
 
 @jit(FMA_REASSOC)
-def add_losses(X: F, rows: I64, which: I64, steps: SGDParams, W: F, b: F64, sums: F64) -> None:
-    """Add the weighted losses of rows X[rows[t]], the which[t]-th of ``steps``, and their weights, to ``sums`` (2,)."""
+def add_losses(X: F, rows: I64, indices: I64, steps: SGDParams, W: F, b: F64, sums: F64) -> None:
+    """Add weighted losses and weights of rows X[rows[t]], row indices[t] of ``steps``, to ``sums`` (2,)."""
     for t in range(len(rows)):
-        _add_loss(X[rows[t]], which[t], steps, W, b, sums)
+        _add_loss(X[rows[t]], indices[t], steps, W, b, sums)
 
 
 @inline_jit(FMA_REASSOC, early=False)
-def tile_steps(X, start, stop, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
-    """The steps from row ``start`` to ``stop`` - 1, of which X is made, and what is measured of them.
+def tile_steps(X, start, stop, steps, iterate, monitor, n_averaged):  # type: ignore[no-untyped-def]
+    """Take the steps of rows ``start`` to ``stop`` - 1, which are X, and update the monitor.
 
-    The rows after ``stop`` are a multiple of four, so that none of four rows that go together are in another tile.
-
-    Returns how many iterates the means hold.
+    The number of rows after ``stop`` is a multiple of four, so that no group of four rows spans two tiles. Returns the
+    number of averaged iterates.
     """
-    X, steps, iterate, looks = borrowed(X), borrowed(steps), borrowed(iterate), borrowed(looks)
+    X, steps, iterate, monitor = borrowed(X), borrowed(steps), borrowed(iterate), borrowed(monitor)
     for t in range(start, stop):
-        if looks.probed[t]:
-            _add_loss(X[t - start], t, steps, looks.W, looks.b, looks.sums)
+        if monitor.probed[t]:
+            _add_loss(X[t - start], t, steps, monitor.W, monitor.b, monitor.sums)
     t, last = start, stop - start - 1
     while t < stop:
         i = t - start
@@ -275,8 +276,8 @@ def tile_steps(X, start, stop, steps, iterate, looks, n_averaged):  # type: igno
         t += _steps(X, rows, t, steps, iterate)
         n_averaged = _update_average(t - 1, steps, iterate, n_averaged)
     if stop == len(steps.targets):
-        left = stop - start - len(looks.last)
-        for i in range(len(looks.last)):
+        offset = stop - start - len(monitor.last)
+        for i in range(len(monitor.last)):
             for k in range(len(iterate.b)):
-                looks.last[i, k] = _score(X[left + i], iterate.W[k]) + iterate.b[k]
+                monitor.last[i, k] = _score(X[offset + i], iterate.W[k]) + iterate.b[k]
     return n_averaged

@@ -1,28 +1,28 @@
 """SIMD tiles in registers for compiled functions, and cache lines.
 
 A tile is n vectors of some lanes of float32 or float64, a value inside a compiled function. Arrays are contiguous, and
-indices count as if they were flat; n and lanes are literal numbers:
+indices refer to the flat array; n and lanes are literals:
 
-    load(v, i, step, n, lanes)       the n vectors that begin at v[i], v[i + step], ...
-    load_like(tile, v, i, step)      the same, as many as a tile has
+    load(v, i, step, n, lanes)       n vectors that begin at v[i], v[i + step], ...
+    load_like(tile, v, i, step)      the same, with the shape of a tile
     spread(v, i, step, n, lanes)     n vectors, all lanes v[i], all lanes v[i + step], ...
-    full(x, n, lanes)                n vectors with all lanes x, of the type of the number x
+    full(x, n, lanes)                n vectors with all lanes x, of the dtype of x
     zeros(n, lanes), ones(n, lanes)  of float32
     store(tile, v, i, step)          inverse of `load`
-    plus(a, b), minus(a, b), times(a, b), fused(a, b, c) = a b + c      of tiles of one shape; b of
-                                     `fused` may be a number
+    plus(a, b), minus(a, b), times(a, b), fused(a, b, c) = a b + c      of tiles of equal shape; b
+                                     of `fused` may be a number
     add_outer(u, v, c)               vector v.n k + l of the tile c, plus u[k] v[l]
-    totals(tile)                     one vector: lane k is the sum of vector k, of as many lanes or twice as many
-    lane_sum(tile)                   sum of all lanes of a tile of one vector, adding halves
+    totals(tile)                     one vector: lane k is the sum of vector k; n or 2 n lanes per vector
+    lane_sum(tile)                   sum of all lanes of a tile of one vector, in halves
     transposed(tile)                 rows in separate vectors <-> interleaved rows: vector k has the numbers 4 k to
                                      4 k + 3 of each row, so that rows are combined without shuffles
-    gather_rows(X, places, i, last, r)   rows places[i], places[i + 1], ... of X, the numbers from column r on
-    offset_to_cache_line(v)          numbers of a float32 array before the first that begins a line of 64 bytes
+    gather_rows(X, places, i, last, r)   rows places[i], places[i + 1], ... of X, from column r on
+    offset_to_cache_line(v)          number of float32 values before the first 64-byte line starts
     prefetch_for_write(v, i, step, n)    prefetch lines of v[i], v[i + step], ...; out of range is allowed
 
 LLVM splits vectors to the length of the processor. The order of every sum is fixed, so a result has the same bits
-wherever its numbers lie; only fused multiply-add depends on the processor. A vector that spans two cache lines is
-accessed twice, and stores to lines outside of the first-level cache stall one after the other unless prefetched.
+for any alignment; only fused multiply-add depends on the processor. A vector that spans two cache lines is
+accessed twice. Stores to lines outside the first-level cache stall unless the lines are prefetched.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def _has_avx512() -> bool:
 HAS_AVX512 = _has_avx512()
 """Whether functions are compiled for 32 registers of 16 float32 (AVX-512) instead of 16 registers of 8."""
 
-_intrinsic: Any = intrinsic  # numba's types say that the first argument is the caller's
+_intrinsic: Any = intrinsic  # Numba's type hints count the typing context as an argument
 _literal_intrinsic: Any = intrinsic(prefer_literal=True)
 
 
 class Tile(types.Type):
-    """The type of n vectors of some lanes of numbers of a type."""
+    """Numba type of a tile: n vectors with ``lanes`` numbers of ``dtype`` each."""
 
     def __init__(self, n: int, lanes: int, dtype: Any = types.float32) -> None:
         self.n, self.lanes, self.dtype = n, lanes, dtype
@@ -63,42 +63,44 @@ class Tile(types.Type):
 
 @register_model(Tile)
 class _TileModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Tile) -> None:
-        super().__init__(manager, kind, ir.ArrayType(vector(kind.lanes, kind.dtype), kind.n))  # type: ignore[no-untyped-call]
+    def __init__(self, manager: Any, tile_type: Tile) -> None:
+        super().__init__(
+            manager, tile_type, ir.ArrayType(vector(tile_type.lanes, tile_type.dtype), tile_type.n)
+        )  # type: ignore[no-untyped-call]
 
 
 def vector(lanes: int, dtype: Any = types.float32) -> Any:
-    """LLVM's type of a vector."""
+    """Return the LLVM type of a vector."""
     return ir.VectorType(ir.FloatType() if dtype == types.float32 else ir.DoubleType(), lanes)
 
 
-def unpack(builder: Any, kind: Tile, tile: Any) -> list[Any]:
-    """The vectors of a tile."""
-    return [builder.extract_value(tile, k) for k in range(kind.n)]
+def unpack(builder: Any, tile_type: Tile, tile: Any) -> list[Any]:
+    """Return the vectors of a tile."""
+    return [builder.extract_value(tile, k) for k in range(tile_type.n)]
 
 
 def pack(builder: Any, vectors: Sequence[Any]) -> Any:
-    """The tile of some vectors."""
+    """Return the tile of some vectors."""
     tile = ir.Constant(ir.ArrayType(vectors[0].type, len(vectors)), ir.Undefined)
-    for k, one in enumerate(vectors):
-        tile = builder.insert_value(tile, one, k)
+    for k, v in enumerate(vectors):
+        tile = builder.insert_value(tile, v, k)
     return tile
 
 
 def shuffle(builder: Any, a: Any, b: Any, lanes: Sequence[int]) -> Any:
-    """A vector of the given lanes of a and, counted on, of b."""
+    """Return a vector of ``lanes`` of the concatenation of a and b."""
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(INDEX, len(lanes)), list(lanes)))
 
 
 def _broadcast(builder: Any, number: Any, lanes: int) -> Any:
-    nothing = ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined)
-    return shuffle(builder, builder.insert_element(nothing, number, INDEX(0)), nothing, [0] * lanes)
+    undefined = ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined)
+    return shuffle(builder, builder.insert_element(undefined, number, INDEX(0)), undefined, [0] * lanes)
 
 
-def addresses(context: Any, builder: Any, kind: Any, run: Sequence[Any], n: int) -> list[Any]:
-    """Where n numbers of a ``run`` (array, i, step) are: array[i], array[i + step], ..."""
+def addresses(context: Any, builder: Any, array_type: Any, run: Sequence[Any], n: int) -> list[Any]:
+    """Return the addresses of array[i], array[i + step], ... of a ``run`` (array, i, step), n of them."""
     array, i, step = run
-    first, result = context.make_array(kind)(context, builder, array).data, []
+    first, result = context.make_array(array_type)(context, builder, array).data, []
     for _ in range(n):
         result.append(builder.gep(first, [i]))
         i = builder.add(i, step)
@@ -106,23 +108,23 @@ def addresses(context: Any, builder: Any, kind: Any, run: Sequence[Any], n: int)
 
 
 def load_vectors(builder: Any, addresses: Sequence[Any], lanes: int) -> list[Any]:
-    """The vectors that begin at some addresses."""
-    kind = ir.VectorType(addresses[0].type.pointee, lanes).as_pointer()
-    vectors = [builder.load(builder.bitcast(address, kind)) for address in addresses]
-    for one in vectors:
-        one.align = 4
+    """Return the vectors that begin at the addresses."""
+    pointer_type = ir.VectorType(addresses[0].type.pointee, lanes).as_pointer()
+    vectors = [builder.load(builder.bitcast(address, pointer_type)) for address in addresses]
+    for v in vectors:
+        v.align = 4
     return vectors
 
 
 def store_vectors(builder: Any, vectors: Sequence[Any], addresses: Sequence[Any]) -> None:
-    """Store vectors at some addresses."""
-    for one, address in zip(vectors, addresses, strict=True):
-        builder.store(one, builder.bitcast(address, one.type.as_pointer())).align = 4
+    """Store vectors at the addresses."""
+    for v, address in zip(vectors, addresses, strict=True):
+        builder.store(v, builder.bitcast(address, v.type.as_pointer())).align = 4
 
 
 @_literal_intrinsic
 def load(typing, array, i, step, n, lanes):  # type: ignore[no-untyped-def]
-    """The n vectors that begin at array[i], array[i + step], ..."""
+    """Load n vectors that begin at array[i], array[i + step], ..."""
     output = Tile(n.literal_value, lanes.literal_value, array.dtype)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -136,30 +138,33 @@ def load(typing, array, i, step, n, lanes):  # type: ignore[no-untyped-def]
 
 @_intrinsic
 def load_like(typing, tile, array, i, step):  # type: ignore[no-untyped-def]
-    """The vectors that begin at array[i], array[i + step], ..., as many as a tile has."""
+    """Load a tile of the same shape as ``tile``; its vectors begin vector_addresses array[i], array[i + step], ..."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        at = addresses(context, builder, array, arguments[1:], tile.n)
-        return pack(builder, load_vectors(builder, at, tile.lanes))
+        vector_addresses = addresses(context, builder, array, arguments[1:], tile.n)
+        return pack(builder, load_vectors(builder, vector_addresses, tile.lanes))
 
     return tile(tile, array, types.intp, types.intp), generate
 
 
 @_literal_intrinsic
 def spread(typing, array, i, step, n, lanes):  # type: ignore[no-untyped-def]
-    """n vectors, all lanes array[i], all lanes array[i + step], ..."""
+    """Return n vectors: all lanes array[i], all lanes array[i + step], ..."""
     output = Tile(n.literal_value, lanes.literal_value, array.dtype)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        at = addresses(context, builder, array, arguments[:3], output.n)
-        return pack(builder, [_broadcast(builder, builder.load(address), output.lanes) for address in at])
+        scalar_addresses = addresses(context, builder, array, arguments[:3], output.n)
+        return pack(
+            builder,
+            [_broadcast(builder, builder.load(address), output.lanes) for address in scalar_addresses],
+        )
 
     return output(array, types.intp, types.intp, n, lanes), generate
 
 
 @_literal_intrinsic
 def full(typing, number, n, lanes):  # type: ignore[no-untyped-def]
-    """n vectors with all lanes one number."""
+    """Return n vectors with one number in all lanes."""
     output = Tile(n.literal_value, lanes.literal_value, number)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -170,7 +175,7 @@ def full(typing, number, n, lanes):  # type: ignore[no-untyped-def]
 
 @_literal_intrinsic
 def zeros(typing, n, lanes):  # type: ignore[no-untyped-def]
-    """n vectors of zeros."""
+    """Return n vectors of zeros."""
     output = Tile(n.literal_value, lanes.literal_value)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -181,7 +186,7 @@ def zeros(typing, n, lanes):  # type: ignore[no-untyped-def]
 
 @_literal_intrinsic
 def ones(typing, n, lanes):  # type: ignore[no-untyped-def]
-    """n vectors of ones."""
+    """Return n vectors of ones."""
     output = Tile(n.literal_value, lanes.literal_value)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -192,55 +197,58 @@ def ones(typing, n, lanes):  # type: ignore[no-untyped-def]
 
 @_intrinsic
 def store(typing, tile, array, i, step):  # type: ignore[no-untyped-def]
-    """Write a tile to where `load` would find it."""
+    """Write a tile to the addresses from which `load` reads."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        at = addresses(context, builder, array, arguments[1:], tile.n)
-        store_vectors(builder, unpack(builder, tile, arguments[0]), at)
+        vector_addresses = addresses(context, builder, array, arguments[1:], tile.n)
+        store_vectors(builder, unpack(builder, tile, arguments[0]), vector_addresses)
         return context.get_dummy_value()
 
     return types.void(tile, array, types.intp, types.intp), generate
 
 
 def _elementwise(operation: Callable[..., Any]) -> Callable[..., Any]:
-    """What lowers ``operation(builder, *vectors)`` on tiles of one shape, vector by vector."""
+    """Return the code generator of ``operation(builder, *vectors)`` on tiles of equal shape."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        tiles = [unpack(builder, kind, tile) for kind, tile in zip(signature.args, arguments, strict=True)]
+        tiles = [
+            unpack(builder, tile_type, tile)
+            for tile_type, tile in zip(signature.args, arguments, strict=True)
+        ]
         return pack(builder, [operation(builder, *vectors) for vectors in zip(*tiles, strict=True)])
 
     return generate
 
 
 def fma(builder: Any, a: Any, b: Any, c: Any) -> Any:
-    """The vector a b + c."""
+    """Return the vector a b + c."""
     bits = 32 if a.type.element == ir.FloatType() else 64
-    name, kind = f"llvm.fmuladd.v{a.type.count}f{bits}", ir.FunctionType(a.type, (a.type,) * 3)
-    function = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
+    name, function_type = f"llvm.fmuladd.v{a.type.count}f{bits}", ir.FunctionType(a.type, (a.type,) * 3)
+    function = cgutils.get_or_insert_function(builder.module, function_type, name)  # type: ignore[no-untyped-call]
     return builder.call(function, [a, b, c])
 
 
 @_intrinsic
 def plus(typing, a, b):  # type: ignore[no-untyped-def]
-    """a + b"""
+    """Return a + b for tiles."""
     return a(a, b), _elementwise(lambda builder, x, y: builder.fadd(x, y, flags=FASTMATH_FLAGS))
 
 
 @_intrinsic
 def minus(typing, a, b):  # type: ignore[no-untyped-def]
-    """a - b"""
+    """Return a - b for tiles."""
     return a(a, b), _elementwise(lambda builder, x, y: builder.fsub(x, y, flags=FASTMATH_FLAGS))
 
 
 @_intrinsic
 def times(typing, a, b):  # type: ignore[no-untyped-def]
-    """a b"""
+    """Return a b for tiles."""
     return a(a, b), _elementwise(lambda builder, x, y: builder.fmul(x, y, flags=FASTMATH_FLAGS))
 
 
 @_intrinsic
 def fused(typing, a, b, c):  # type: ignore[no-untyped-def]
-    """a b + c, of tiles or a number b."""
+    """Return a b + c for tiles; b may be a number."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, y, z = arguments
@@ -253,26 +261,28 @@ def fused(typing, a, b, c):  # type: ignore[no-untyped-def]
 
 @_intrinsic
 def fused_minus(typing, a, b, c):  # type: ignore[no-untyped-def]
-    """a b - c"""
+    """Return a b - c for tiles."""
     return a(a, b, c), _elementwise(lambda builder, x, y, z: fma(builder, x, y, builder.fneg(z)))
 
 
 @_intrinsic
 def add_outer(typing, u, v, c):  # type: ignore[no-untyped-def]
-    """Vector v.n k + l of the tile c, plus u[k] v[l]."""
+    """Add u[k] v[l] to vector v.n k + l of the tile c."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        us, vs, cs = (unpack(builder, kind, tile) for kind, tile in zip((u, v, c), arguments, strict=True))
-        return pack(builder, [fma(builder, us[k // v.n], vs[k % v.n], one) for k, one in enumerate(cs)])
+        us, vs, cs = (
+            unpack(builder, tile_type, tile) for tile_type, tile in zip((u, v, c), arguments, strict=True)
+        )
+        return pack(builder, [fma(builder, us[k // v.n], vs[k % v.n], w) for k, w in enumerate(cs)])
 
     return c(u, v, c), generate
 
 
 @_intrinsic
 def totals(typing, tile):  # type: ignore[no-untyped-def]
-    """One vector: lane k is the sum of vector k, of neighbours first, then of neighbouring pairs, ...
+    """Return one vector: lane k is the sum of vector k, in a tree that adds neighbours first.
 
-    Where there are more lanes than vectors, n and 2 n, the halves of each vector are added before.
+    For n vectors of 2 n lanes, the halves of each vector are added before.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -300,7 +310,7 @@ def totals(typing, tile):  # type: ignore[no-untyped-def]
 
 @_intrinsic
 def lane_sum(typing, tile):  # type: ignore[no-untyped-def]
-    """The sum of the lanes of a tile of one vector, a power of two of them: its halves are added until one is left."""
+    """Return the sum of all lanes (a power of two) of a tile of one vector, adding halves recursively."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         (total,), lanes = unpack(builder, tile, arguments[0]), tile.lanes
@@ -314,13 +324,13 @@ def lane_sum(typing, tile):  # type: ignore[no-untyped-def]
 
 
 SIMD_WIDTH = 16 if HAS_AVX512 else 8  # float32 lanes per vector (tests/loops/test_vectors.py)
-LANES_PER_ROW = 4  # of one row in a vector (python benchmarks/roofline.py features)
-ROWS_PER_VECTOR = SIMD_WIDTH // LANES_PER_ROW  # interleaved (tests/loops/test_vectors.py)
+LANES_PER_ROW = 4  # lanes of one row in a vector (python benchmarks/roofline.py features)
+ROWS_PER_VECTOR = SIMD_WIDTH // LANES_PER_ROW  # interleaved rows (tests/loops/test_vectors.py)
 
 
 @_literal_intrinsic
 def load_repeated(typing, signs, i, n):  # type: ignore[no-untyped-def]
-    """n vectors of the four numbers from signs[i], signs[i + 4], ... on, the same for every row."""
+    """Return n vectors: the four numbers from signs[i], signs[i + 4], ... on, repeated for every row."""
     output = Tile(n.literal_value, SIMD_WIDTH)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -341,9 +351,9 @@ def transposed(typing, tile):  # type: ignore[no-untyped-def]
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         output, h = unpack(builder, tile, arguments[0]), 1
         while h < ROWS_PER_VECTOR:
-            moved = [i ^ (h * LANES_PER_ROW) for i in range(SIMD_WIDTH)]
-            left = [SIMD_WIDTH + moved[i] if i // LANES_PER_ROW & h else i for i in range(SIMD_WIDTH)]
-            right = [SIMD_WIDTH + i if i // LANES_PER_ROW & h else moved[i] for i in range(SIMD_WIDTH)]
+            exchanged = [i ^ (h * LANES_PER_ROW) for i in range(SIMD_WIDTH)]
+            left = [SIMD_WIDTH + exchanged[i] if i // LANES_PER_ROW & h else i for i in range(SIMD_WIDTH)]
+            right = [SIMD_WIDTH + i if i // LANES_PER_ROW & h else exchanged[i] for i in range(SIMD_WIDTH)]
             for k in range(ROWS_PER_VECTOR):
                 if not k & h:
                     a, b = output[k], output[k + h]
@@ -358,22 +368,21 @@ def transposed(typing, tile):  # type: ignore[no-untyped-def]
 def gather_rows(typing, X, places, i, last, r):  # type: ignore[no-untyped-def]
     """Load numbers from column r on of rows places[i], places[i + 1], ... of X (., m) in C order.
 
-    The tile has shape (`ROWS_PER_VECTOR`, `SIMD_WIDTH`).
-    For places past the ``last`` one, that one.
+    The tile has shape (`ROWS_PER_VECTOR`, `SIMD_WIDTH`). Indices above ``last`` are replaced by ``last``.
     """
     output = Tile(ROWS_PER_VECTOR, SIMD_WIDTH)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        table, which, first, end, column = arguments
+        table, indices, first, end, column = arguments
         table = context.make_array(X)(context, builder, table)
         _, columns = cgutils.unpack_tuple(builder, table.shape)  # type: ignore[no-untyped-call]
-        which, result = context.make_array(places)(context, builder, which).data, []
+        indices, row_addresses = context.make_array(places)(context, builder, indices).data, []
         for k in range(ROWS_PER_VECTOR):
-            here = builder.add(first, ir.Constant(first.type, k))
-            here = builder.select(builder.icmp_signed("<", here, end), here, end)
-            row = builder.mul(builder.load(builder.gep(which, [here])), columns)
-            result.append(builder.gep(table.data, [builder.add(row, column)]))
-        return pack(builder, load_vectors(builder, result, SIMD_WIDTH))
+            position = builder.add(first, ir.Constant(first.type, k))
+            position = builder.select(builder.icmp_signed("<", position, end), position, end)
+            row = builder.mul(builder.load(builder.gep(indices, [position])), columns)
+            row_addresses.append(builder.gep(table.data, [builder.add(row, column)]))
+        return pack(builder, load_vectors(builder, row_addresses, SIMD_WIDTH))
 
     return output(X, places, types.intp, types.intp, types.intp), generate
 
@@ -383,27 +392,27 @@ CACHE_LINE_FLOATS = 16  # 64 bytes (tests/loops/test_lines.py)
 
 @_intrinsic
 def offset_to_cache_line(typing, v):  # type: ignore[no-untyped-def]
-    """How many numbers of an array come before the first that begins a line."""
+    """Return the number of float32 values of an array before the first that starts a cache line."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = context.get_value_type(types.intp)
-        begin = builder.ptrtoint(context.make_array(v)(context, builder, arguments[0]).data, kind)
-        left = builder.and_(builder.neg(begin), ir.Constant(kind, 4 * CACHE_LINE_FLOATS - 1))
-        return builder.lshr(left, ir.Constant(kind, 2))
+        int_type = context.get_value_type(types.intp)
+        address = builder.ptrtoint(context.make_array(v)(context, builder, arguments[0]).data, int_type)
+        n_bytes = builder.and_(builder.neg(address), ir.Constant(int_type, 4 * CACHE_LINE_FLOATS - 1))
+        return builder.lshr(n_bytes, ir.Constant(int_type, 2))
 
     return types.intp(v), generate
 
 
 @_literal_intrinsic
 def prefetch_for_write(typing, v, i, step, n):  # type: ignore[no-untyped-def]
-    """The lines of v[i], v[i + step], ... are wanted; n is written as a number."""
+    """Prefetch the n cache lines of v[i], v[i + step], ... for writing; n is a literal."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        byte = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), (byte, INDEX, INDEX, INDEX))
-        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
+        byte_pointer = ir.IntType(8).as_pointer()
+        function_type = ir.FunctionType(ir.VoidType(), (byte_pointer, INDEX, INDEX, INDEX))
+        prefetch = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
         for address in addresses(context, builder, v, arguments[:3], n.literal_value):
-            builder.call(ask, [builder.bitcast(address, byte), INDEX(1), INDEX(3), INDEX(1)])
+            builder.call(prefetch, [builder.bitcast(address, byte_pointer), INDEX(1), INDEX(3), INDEX(1)])
         return context.get_dummy_value()
 
     return types.void(v, types.intp, types.intp, n), generate

@@ -64,11 +64,14 @@ def _by_differences(points: WeightedPoints, unit: float, kernel: Profile) -> flo
     step, total = tile_rows(points.d, len(points)), 0.0
     for first in range(0, len(points), step):
         last = min(first + step, len(points))
-        columns, before = pad_dims(points.times(unit, first, last)), np.zeros((last - first, points.channels))
+        columns, before = (
+            pad_dims(points.scaled_x(unit, first, last)),
+            np.zeros((last - first, points.channels)),
+        )
         for start in range(0, first, step):
             _add_sums(
                 columns,
-                pad_dims(points.times(unit, start, start + step)),
+                pad_dims(points.scaled_x(unit, start, start + step)),
                 points.z(start, start + step),
                 kernel,
                 before,
@@ -110,7 +113,7 @@ def _tile_energies(points: WeightedPoints, unit: float, first: int, last: int, T
 
 def _scaled_block(points: WeightedPoints, first: int, last: int, unit: float) -> tuple[F64, F64, F64]:
     """Scaled points, their squares and their weights."""
-    x = points.times(unit, first, last)
+    x = points.scaled_x(unit, first, last)
     norms = np.concatenate(
         [(x[a : a + NORM_BATCH_ROWS] ** 2).sum(axis=1) for a in range(0, len(x), NORM_BATCH_ROWS)]
     )
@@ -158,7 +161,7 @@ def _tile_rounding(points: WeightedPoints, unit: float) -> Iterator[float]:
     """The same of each tile of points times a unit."""
     rows = tile_rows(points.d, len(points))
     return (
-        _exponent_rounding(points.times(unit, a, min(a + rows, len(points))))
+        _exponent_rounding(points.scaled_x(unit, a, min(a + rows, len(points))))
         for a in range(0, len(points), rows)
     )
 

@@ -71,7 +71,7 @@ def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
             f"{MAX_TOTAL_WEIGHT:g}; got {total:.3g}. Rescale them."
         )
     low, high = points.bounds
-    return Pair(points.elsewhere(middle=low / 2 + high / 2), isinstance(P, Shape), points.widths)
+    return Pair(points.with_transform(middle=low / 2 + high / 2), isinstance(P, Shape), points.widths)
 
 
 def read_points(P: Any, Q: Any, weights: Any) -> Pair:
@@ -203,7 +203,7 @@ def _map_by_matrix(pair: Pair, S: F64) -> tuple[Pair, F64]:
             f"{S.shape}. Pass np.diag(scales) for one scale per dimension."
         )
     inverse = np.asarray(np.linalg.inv(S), np.float64)
-    points = pair.points.elsewhere(inverse=inverse)
+    points = pair.points.with_transform(inverse=inverse)
     return replace(pair, points=points, widths=points.widths), inverse
 
 
@@ -233,9 +233,9 @@ def resolve_bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, s
 
 
 def _median_distance(pair: Pair, seed: int) -> float:
-    sets = pair.points.only(0), pair.points.only(1)
+    sets = pair.points.select_set(0), pair.points.select_set(1)
     sigma = median_distance(
-        np.concatenate([x.at(random_subset(len(x), MEDIAN_SAMPLE_SIZE, seed))[0] for x in sets])
+        np.concatenate([x.take(random_subset(len(x), MEDIAN_SAMPLE_SIZE, seed))[0] for x in sets])
     )
     if sigma == 0:
         raise ValueError(

@@ -316,8 +316,8 @@ def _require_gradient_support(pair: Pair, method: str) -> None:
 def _require_unbiased_support(pair: Pair, squared: bool, gradient: bool) -> None:
     if gradient:
         raise ValueError("unbiased must be False for gradient=True; got True. Pass unbiased=False.")
-    ranges = [pair.points.only(s).weight_range for s in range(2)]
-    sizes, lowest = [r.positive for r in ranges], min(r.least for r in ranges)
+    ranges = [pair.points.select_set(s).weight_range for s in range(2)]
+    sizes, lowest = [r.n_positive for r in ranges], min(r.minimum for r in ranges)
     if not squared or pair.are_shapes or lowest < 0 or min(sizes) < 2:
         raise ValueError(
             "unbiased=True requires squared=True and point sets with weights >= 0, two or more above 0; got "
@@ -330,10 +330,10 @@ def _unbiased(problem: MMDProblem, method: str) -> float:
     """MMD_u^2 = D^2 + (kappa(P,P) - k(x, x) s^2) r / (1 - r) + the same of Q, s = sum p, r = sum p^2 / s^2."""
     total = solve(problem._replace(eps=problem.eps / 2), method)
     at_zero = float(KERNELS[problem.kernel].value(np.zeros(1))[0])
-    for points in map(problem.points.only, range(2)):
+    for points in map(problem.points.select_set, range(2)):
         weights = points.weight_range
-        if weights.least == weights.most:
-            s, odds = len(points) * points.signs[0] * weights.least, len(points) - 1.0
+        if weights.minimum == weights.maximum:
+            s, odds = len(points) * points.signs[0] * weights.minimum, len(points) - 1.0
         else:
             s = float(points.total[0])
             r = points.square / s**2

@@ -187,11 +187,11 @@ def _by_components(problem: MMDProblem) -> float:
             np.diff(batch_spans)[:, 0],
         )
         ends = np.cumsum(sizes)
-        x, z = points.at(rows)
+        x, z = points.take(rows)
         x -= np.repeat(x[ends - sizes], sizes, axis=0)
         total += blockwise_energy(scaled(x, problem.sigma), z, np.stack([ends - sizes, ends], axis=1))
     for first, end in spans[is_large]:
-        x, z = points.at(order[first:end])
+        x, z = points.take(order[first:end])
         W = total_variation_mass(z)
         if W > 0:
             component = problem._replace(points=WeightedPoints.of(x - x[0], z / W), eps=problem.kernel_tol)

@@ -52,7 +52,7 @@ def make_problem(
     """Build a problem, with lengths divided by the power of two near sigma, which is exact."""
     fraction, exponent = np.frexp(sigma)
     unit = float(np.ldexp(1.0, -exponent))
-    return MMDProblem(points.over(unit), float(fraction), eps, kernel, draw_seed(random_state))
+    return MMDProblem(points.scale_by(unit), float(fraction), eps, kernel, draw_seed(random_state))
 
 
 def direct_energy(problem: MMDProblem) -> float:

@@ -73,7 +73,7 @@ def witness(
     u = as_points("queries", queries)
     if u.shape[1] != pair.points.d:
         raise ValueError(f"queries must have the {pair.points.d} dimensions of P; got {u.shape[1]}.")
-    u = bandwidths.pair.points.moved(u)
+    u = bandwidths.pair.points.transform(u)
     x, z = bandwidths.pair.points.arrays()
     values = [
         sums(scaled(u, width, kernel), scaled(x, width, kernel), z, kernel) for width in bandwidths.sigmas

@@ -113,8 +113,8 @@ def test_tiles_are_the_points_moved_and_scaled(seed, d, weighted):
         np.testing.assert_allclose(np.concatenate([tile for tile, _ in tiles]), x, **close)
         assert np.array_equal(np.concatenate([weights for _, weights in tiles]), z)
     some = rng.integers(0, n + m, 7)
-    np.testing.assert_allclose(points.at(some)[0], x[some], **close)
-    assert np.array_equal(points.at(some)[1], z[some])
+    np.testing.assert_allclose(points.take(some)[0], x[some], **close)
+    assert np.array_equal(points.take(some)[1], z[some])
     np.testing.assert_allclose(points.bounds, (x.min(axis=0), x.max(axis=0)), **close)
     if points.inverse is None:
         assert np.array_equal(
@@ -125,10 +125,10 @@ def test_tiles_are_the_points_moved_and_scaled(seed, d, weighted):
     assert points.total == pytest.approx(z.sum(), rel=1e-12, abs=1e-12)
     assert points.square == pytest.approx((z**2).sum(), rel=1e-12)
     assert points.largest == np.abs(z).max()
-    range_of_q = points.only(1).weight_range
+    range_of_q = points.select_set(1).weight_range
     assert range_of_q == ((q > 0).sum(), q.min(), q.max())
     assert np.array_equal(points.column(d - 1), np.concatenate([x for x, _ in points.tiles()])[:, d - 1])
-    assert np.array_equal(points.over(8.0).x(0, n), 8 * points.x(0, n))
+    assert np.array_equal(points.scale_by(8.0).x(0, n), 8 * points.x(0, n))
 
 
 def test_rows_of_tiles():

@@ -95,10 +95,10 @@ def test_what_is_known_of_weights_stays_known_where_points_are_moved():
     sets, weights = (rng.random((40, 2)), rng.random((60, 2))), (rng.random(40), rng.random(60))
     points = WeightedPoints(sets, weights, (1.0, -1.0))
     known = points.mass, points.size, points.total, points.square, points.largest, len(points)
-    moved = points.elsewhere(middle=np.ones(2)).over(4.0)
+    moved = points.with_transform(middle=np.ones(2)).scale_by(4.0)
     signed = np.concatenate([weights[0], -weights[1]])
     np.testing.assert_allclose(moved.mass, np.abs(signed).sum(), rtol=1e-14)
     np.testing.assert_allclose(moved.total, signed.sum(), rtol=1e-13)
     assert (moved.mass, moved.size, moved.total, moved.square, moved.largest, len(moved)) == known
     np.testing.assert_array_equal(moved.bounds[0], 4 * (points.bounds[0] - 1))
-    assert moved.only(0).mass != moved.mass
+    assert moved.select_set(0).mass != moved.mass
