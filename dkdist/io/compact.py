@@ -1,7 +1,6 @@
-"""Compaction: the sets of a view, written again as the parts of a new store with full chunks.
+"""Compaction: rewriting of the sets of a view as parts of a new store with full chunks.
 
-The new store is another content, with a generation of its own: views of the old one, which know its old chunks, are
-refused when they read on, and never see rows of the new one.
+The new store has a new generation, so views of the old store raise when they read and never mix rows of both.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dkdist.io.set_store import SetStore
 
 
 class ViewPart(NamedTuple):
-    """Rows start .. stop - 1 of a new store, and the sets that hold them, the first of which begins at first_row."""
+    """Rows start .. stop - 1 of a new store and a view of their sets, the first of which begins at ``first_row``."""
 
     start: int
     stop: int
@@ -29,16 +28,16 @@ class ViewPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Copy:
-    """A view to be written as a store of its own."""
+    """A view to be written as a new store, and bounds of its sets in rows."""
 
     view: SetStore
     edges: I64
 
     @classmethod
     def of(cls, view: SetStore) -> Copy:
-        """Reads the sizes of the sets."""
+        """Read the sizes of the sets."""
         if not len(view):
-            raise ValueError("this view holds no sets: a store needs at least one")
+            raise ValueError("the view holds no sets; a store must have at least one.")
         return cls(view, np.concatenate([[0], np.cumsum(view.sizes)]))
 
     @property
@@ -49,29 +48,29 @@ class Copy:
 
     @property
     def alphabet(self) -> str | None:
-        """What the codes of strings stand for."""
+        """Alphabet of string codes, or None."""
         return self.view.alphabet
 
     def part(self, start: int, stop: int) -> ViewPart:
-        """The sets that rows start .. stop - 1 come from."""
+        """Return the part with rows start .. stop - 1."""
         first = int(np.searchsorted(self.edges, start, side="right")) - 1
         last = int(np.searchsorted(self.edges, stop))
         return ViewPart(start, stop, int(self.edges[first]), self.view[first:last])
 
     def columns(self) -> Columns:
-        """All targets and ids of the view."""
+        """Return all targets and ids of the view."""
         columns = {f"targets/{name}": values for name, values in self.view.targets.items()}
         return columns | ({} if self.view.ids is None else {"ids": self.view.ids})
 
 
 def view_batches(part: ViewPart) -> Iterator[Batch]:
-    """The sets of a part, some megabytes at a time."""
+    """Iterate over the sets of a part, some megabytes at a time."""
     for block in part.view.blocks():
         yield Batch(block)
 
 
 def compact_target(view: SetStore, to: Any) -> StoreLocation:
-    """Where a view is to be written: another place, or its own if it is a whole store on a local disk."""
+    """Return the location to write to: ``to``, or that of the view if it is a whole store on a local disk."""
     source = view._address
     target = source if to is None else as_location(to)
     if target != source:
@@ -79,6 +78,7 @@ def compact_target(view: SetStore, to: Any) -> StoreLocation:
     view._require_whole("compact")
     if source.path is None:
         raise ValueError(
-            f"{source.label} cannot be replaced while it is read, as a local directory can: give to=, another place"
+            f"a store that is not a local directory cannot be compacted in place; got {source.label}. Pass to=, "
+            "another location."
         )
     return target

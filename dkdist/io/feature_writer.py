@@ -4,11 +4,10 @@
     features   f4 (n, m)   chunks (rows of a block, m)   fill NaN   blosc(lz4, shuffle) -> crc32c
     features/table.GENERATION.TOKEN      features/done/BLOCK (until all are)
 
-One block is one chunk and has one writer, which leaves a receipt: the checksum of the chunk, for this block of this
-fingerprint and generation. A block is done if it has a receipt; before a later run trusts it, it is read and compared.
-The receipts of all blocks become the table of checksums of the finished store (see `chunk_sums`), in which every
-block belongs to its place. ``fingerprint`` names the rows' origin (map, seed and generation of the source): a writer
-goes on with an unfinished store only if it is the same.
+Each block is one chunk with one writer, which then writes a receipt: block number, fingerprint, generation and checksum
+of the chunk. A block is done if it has a receipt; a later run reads and verifies it first. The receipts of all blocks
+form the table of checksums of the finished store (see `checksums`). ``fingerprint`` identifies the origin of the rows
+(map, seed and generation of the source); a writer continues an unfinished store only if it is equal.
 """
 
 from __future__ import annotations
@@ -62,13 +61,13 @@ FIELDS = ("n_rows", "n_columns", "block_rows", "generation")
 FEATURE_CODEC = chunk_sums.CodecInfo(inner=None, ends_with_crc=True)
 MAX_CACHED_TABLES = 64  # tables of checksums per process; tests/files/test_feature_store.py
 
-# keys of tables are never used twice
+# keys of tables are never reused
 _tables: dict[tuple[str, chunk_sums.TableRecord | None], chunk_sums.ChunkChecksums | None] = {}
 
 
 @dataclass(frozen=True)
 class FeatureStore:
-    """An opened store of n_rows x n_columns float32 features, in blocks of ``block_rows``."""
+    """An open store of (n_rows, n_columns) float32 features, in blocks of ``block_rows``."""
 
     address: StoreLocation
     n_rows: int
@@ -81,24 +80,24 @@ class FeatureStore:
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks, the last one perhaps short."""
+        """Number of blocks; the last one may be shorter."""
         return -(-self.n_rows // self.block_rows)
 
     def require_ends(self) -> None:
-        """Refuse a store that says it is complete and lacks its first or last block: it may claim any size."""
+        """Raise if the first or last block of a complete store is missing, as in a forged size."""
         ends = [_chunk(i) for i in (0, self.n_blocks - 1)]
-        lost = missing_keys(self.address.open(read_only=True), ends)
-        if lost:
-            raise StoreFormatError(f"{lost[0]} of {self.address.label} is missing. {RESTORE_HINT}")
+        missing = missing_keys(self.address.open(read_only=True), ends)
+        if missing:
+            raise StoreFormatError(f"{missing[0]} of {self.address.label} is missing. {RESTORE_HINT}")
 
     def missing_blocks(self) -> list[int]:
-        """Blocks that are not written yet, or not to their end."""
+        """Return the blocks without a chunk or a receipt."""
         store, blocks = self.address.open(read_only=True), range(self.n_blocks)
-        lost = set(missing_keys(store, [*map(_chunk, blocks), *map(_receipt, blocks)]))
-        return [i for i in blocks if not lost.isdisjoint((_chunk(i), _receipt(i)))]
+        missing = set(missing_keys(store, [*map(_chunk, blocks), *map(_receipt, blocks)]))
+        return [i for i in blocks if not missing.isdisjoint((_chunk(i), _receipt(i)))]
 
-    def is_whole(self, i: int) -> bool:
-        """Whether block i of an unfinished store can be read and is the one that its receipt was written for."""
+    def is_valid(self, i: int) -> bool:
+        """Whether block i of an unfinished store is readable and matches its receipt."""
         try:
             store = self.address.open(read_only=True)
             self._rows(
@@ -109,7 +108,7 @@ class FeatureStore:
         return True
 
     def write_block(self, i: int, rows: F32) -> None:
-        """Write block i, whole, and its receipt; refused if other features took this place."""
+        """Write all rows of block i and its receipt; raise if the store was replaced."""
         store = self.address.open(read_only=False)
         self._require_current(store)
         written = RecordingArray(store, "features", FEATURE_CODEC, None, "")
@@ -119,7 +118,7 @@ class FeatureStore:
         flush_store(store)
 
     def read_block(self, i: int) -> F32:
-        """Rows of block i; a lost, damaged, exchanged or replaced one is a `StoreFormatError`."""
+        """Read the rows of block i; `StoreFormatError` if it is missing, damaged, exchanged or replaced."""
         store = self.address.open(read_only=True)
         try:
             rows = self._rows(store, i, _bound(self.address, self.table))
@@ -127,19 +126,19 @@ class FeatureStore:
             self._require_current(store)
             raise StoreFormatError(
                 f"block {i} of {self.address.label} (rows {i * self.block_rows} to "
-                f"{min((i + 1) * self.block_rows, self.n_rows) - 1}) cannot be trusted: {error}. {RESTORE_HINT}"
+                f"{min((i + 1) * self.block_rows, self.n_rows) - 1}) is invalid: {error}. {RESTORE_HINT}"
             ) from error
         self._require_current(store)
-        # rows of skipped sets are NaN, and so is a chunk that is not there
+        # rows of skipped sets are NaN, and so are missing chunks
         if np.isnan(rows).any() and missing_keys(store, [_chunk(i)]):
             raise StoreFormatError(f"block {i} of {self.address.label} is missing. {RESTORE_HINT}")
         return rows
 
     def finish(self) -> FeatureStore:
-        """Mark the store as complete: from now on it can be opened."""
+        """Mark the store as complete, so that it can be opened, and return it."""
         missing = self.missing_blocks()
         if missing:
-            raise StoreFormatError(f"blocks {missing[:5]} of {self.address.label} are not written yet")
+            raise StoreFormatError(f"blocks {missing[:5]} of {self.address.label} are not written yet.")
         store = self.address.open(read_only=False)
         sums = self._receipts(store, range(self.n_blocks))
         key = chunk_sums.new_table_key(self.generation, "features")
@@ -152,7 +151,7 @@ class FeatureStore:
         done = replace(self, complete=True, table=chunk_sums.make_record(key, data))
         done._write_attrs(store)
         flush_store(store)
-        with contextlib.suppress(OSError):  # who may write may not be allowed to delete
+        with contextlib.suppress(OSError):  # credentials may allow writing but not deleting
             sync(store.delete_dir("features/done"))
         if isinstance(store, DiskStore):
             store.sweep()
@@ -166,44 +165,47 @@ class FeatureStore:
             return np.asarray(array[i * self.block_rows : (i + 1) * self.block_rows])
 
     def _receipt_of(self, i: int, checksum: int) -> bytes:
-        """What a receipt says: the checksum of a chunk, and for which block of which features it was written."""
-        words = {"block": i, "fingerprint": self.fingerprint, "generation": self.generation}
-        return json.dumps({**words, "crc32c": checksum}).encode()
+        fields = {"block": i, "fingerprint": self.fingerprint, "generation": self.generation}
+        return json.dumps({**fields, "crc32c": checksum}).encode()
 
     def _receipts(self, store: Store, blocks: Sequence[int]) -> list[int]:
-        """The checksums that some blocks have receipts for; refuses receipts of other blocks or features."""
+        """Return the checksums in the receipts of some blocks; raise for receipts of other blocks or features."""
         sums = []
         for i, receipt in zip(blocks, get_bytes(store, [_receipt(i) for i in blocks]), strict=True):
             with as_format_error(f"the receipt of block {i} of {self.address.label}"):
-                result = json.loads(receipt or b"null")["crc32c"]
-                if receipt != self._receipt_of(i, result):
-                    raise ValueError("it was written for another block, or for other features")
-            sums.append(int(result))
+                checksum = json.loads(receipt or b"null")["crc32c"]
+                if receipt != self._receipt_of(i, checksum):
+                    raise ValueError("it belongs to another block or other features")
+            sums.append(int(checksum))
         return sums
 
     def _array(self, store: Store, chunks: Store) -> zarr.Array[Any]:
-        """The array of features, if it is what the root document says; its chunks go through ``chunks``."""
+        """Open the array of features through the store ``chunks``; raise unless it matches the root document."""
         label = self.address.label
         (document,) = get_bytes(store, [f"features/{DOCUMENT}"])
         if document is None:
             raise StoreFormatError(f"array 'features' of {label} has no metadata. {RESTORE_HINT}")
         array = array_of(chunks, "features", parse_array("features", document, label))
-        result = (array.shape, array.chunks, str(array.dtype))
+        layout = (array.shape, array.chunks, str(array.dtype))
         expected = ((self.n_rows, self.n_columns), (self.block_rows, self.n_columns), "float32")
-        if result != expected:
+        if layout != expected:
             raise StoreFormatError(
-                f"array 'features' of {label} is {result}, expected {expected}. {RESTORE_HINT}"
+                f"array 'features' of {label} must have shape, chunks and dtype {expected}; got {layout}. "
+                f"{RESTORE_HINT}"
             )
         return array
 
     def _require_current(self, store: Store) -> None:
-        """Refuse to go on if other features took this one's place; costs one small request."""
+        """Raise if the store was replaced; costs one small request."""
         (document,) = get_bytes(store, [DOCUMENT])
-        result = None if document is None else _parse(self.address, document)
-        if result is None or (result.generation, result.fingerprint) != (self.generation, self.fingerprint):
+        current = None if document is None else _parse(self.address, document)
+        if current is None or (current.generation, current.fingerprint) != (
+            self.generation,
+            self.fingerprint,
+        ):
             raise StoreFormatError(
-                f"{self.address.label} was replaced: these features are of generation {self.generation} and "
-                f"{'nothing' if result is None else f'generation {result.generation}'} is there now. Open it again"
+                f"{self.address.label} was replaced: these features have generation {self.generation}, the store has "
+                f"{'none' if current is None else f'generation {current.generation}'}. Open it again."
             )
 
     def _write_attrs(self, store: Store) -> None:
@@ -217,7 +219,7 @@ class FeatureStore:
 
 
 def _bound(address: StoreLocation, record: chunk_sums.TableRecord | None) -> chunk_sums.ChunkChecksums | None:
-    """The checksums of a finished store, read once in a process."""
+    """Return the checksums of a finished store, cached per process."""
     key = address.label, record
     if key not in _tables:
         table = chunk_sums.read_table(address.open(read_only=True), record, address.label)
@@ -240,7 +242,7 @@ def _receipt(i: int) -> str:
 def create_features(
     store: Any, n_rows: int, n_columns: int, block_rows: int, fingerprint: str
 ) -> FeatureStore:
-    """Begin a store of features; nothing but its metadata is written."""
+    """Create a store of features; writes only metadata."""
     address = as_location(store)
     metadata = new_metadata((n_columns,), np.float32, block_rows, np.nan, "lz4")
     metadata["shape"] = [n_rows, n_columns]
@@ -249,11 +251,13 @@ def create_features(
     opened = address.open(read_only=False)
     others = set(list_names(opened, "")) - {"features"}
     if others:
-        raise FileExistsError(f"{address.label} holds {sorted(others)[0]!r}: choose another place")
+        raise FileExistsError(f"{address.label} contains {sorted(others)[0]!r}. Choose another location.")
     created = FeatureStore(
         address, n_rows, n_columns, block_rows, fingerprint, time.time_ns() // 2**11, complete=False
     )
-    sync(opened.delete_dir("features"))  # of an array that was begun and never named by the root
+    sync(
+        opened.delete_dir("features")
+    )  # remains of a writer that was killed before writing the root document
     put_bytes(opened, f"features/{DOCUMENT}", dump_json(metadata))
     flush_store(opened)
     created._write_attrs(opened)
@@ -262,7 +266,7 @@ def create_features(
 
 
 def remove_features(store: Any) -> None:
-    """Remove a store of features, finished or not; anything else is refused and stays."""
+    """Remove a store of features, finished or not; raise for other content."""
     if find_features(store) is not None:
         opened = as_location(store).open(read_only=False)
         sync(opened.delete(DOCUMENT))
@@ -270,45 +274,47 @@ def remove_features(store: Any) -> None:
 
 
 @contextlib.contextmanager
-def hidden_features(old: FeatureStore) -> Iterator[StoreLocation]:
-    """A hidden place for features that take the place of complete ones on a disk when the block ends, in one step.
+def staged_features(old: FeatureStore) -> Iterator[StoreLocation]:
+    """Yield a staging location for features that atomically replace complete ones on a disk when the block ends.
 
-    If it raises, nothing is left of them. Raises `StoreFormatError` if other features came there meanwhile.
+    If the block raises, the staged features are removed. Raises `StoreFormatError` if the old ones were replaced.
     """
     path = old.address.path
     assert path is not None
-    hidden = StagingFolder(path)
-    hidden.make()
+    staging = StagingFolder(path)
+    staging.make()
     try:
-        yield StoreLocation(hidden.store)
-        with commit_lock(hidden.path):
+        yield StoreLocation(staging.store)
+        with commit_lock(staging.path):
             old._require_current(old.address.open(read_only=True))
-            hidden.publish()
-            hidden.settle()
+            staging.publish()
+            staging.finish()
     except BaseException:
-        hidden.remove()
+        staging.remove()
         raise
 
 
 def find_features(store: Any) -> FeatureStore | None:
-    """The store of features at an address, complete or not; None where there is nothing."""
+    """Return the store of features at a location, complete or not; None for an empty location."""
     address = as_location(store)
     if address.path is not None and not os.path.exists(address.path):
         return None
     (document,) = get_bytes(address.open(read_only=True), [DOCUMENT])
     if document is None:
         if address.path is not None and set(os.listdir(address.path)) - {"features", PARTIAL_FOLDER}:
-            raise FileExistsError(f"{address.label} is not empty and holds no features: choose another place")
+            raise FileExistsError(
+                f"{address.label} is not empty and contains no features. Choose another location."
+            )
         return None
     return _parse(address, document)
 
 
 def _check_sizes(n_rows: int, n_columns: int, block_rows: int) -> None:
-    """Refuse more rows, columns or blocks than features can have."""
+    """Raise ValueError for sizes beyond the limits of the format."""
     if 4 * n_rows * n_columns > MAX_BYTES or 4 * block_rows * n_columns > MAX_CHUNK_BYTES:
         raise ValueError(
             f"{n_rows} rows of {n_columns} features in blocks of {block_rows}: expected at most {MAX_BYTES} bytes, and "
-            f"{MAX_CHUNK_BYTES} a block"
+            f"{MAX_CHUNK_BYTES} bytes per block"
         )
     if -(-n_rows // block_rows) > MAX_BLOCKS:
         raise ValueError(f"{n_rows} rows in blocks of {block_rows}: expected at most {MAX_BLOCKS} blocks")
@@ -318,13 +324,15 @@ def _parse(address: StoreLocation, document: bytes) -> FeatureStore:
     with as_format_error(f"{DOCUMENT} of {address.label}"):
         record = parse_json(document).get("attributes", {}).get("dkdist")
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise StoreFormatError(f"{address.label} holds something else than {FORMAT!r}: choose another place")
+        raise StoreFormatError(f"{address.label} must have format {FORMAT!r}. Choose another location.")
     if type(record.get("version")) is int and record["version"] > VERSION:
-        raise StoreFormatError(f"{address.label} has a newer format version: upgrade dkdist")
+        raise StoreFormatError(
+            f"version of {address.label} must be at most {VERSION}; got {record['version']}. Upgrade dkdist."
+        )
     numbers = [record.get(name) for name in FIELDS]
     if record.get("version") != VERSION or any(type(v) is not int or v < 1 for v in numbers):
         raise StoreFormatError(
-            f"the 'dkdist' attributes of {address.label} make no sense: {reprlib.repr(record)}. {RESTORE_HINT}"
+            f"the 'dkdist' attributes of {address.label} are invalid: {reprlib.repr(record)}. {RESTORE_HINT}"
         )
     fields: dict[str, Any] = dict(zip(FIELDS, numbers, strict=True))
     with as_format_error(f"{DOCUMENT} of {address.label}"):

@@ -76,8 +76,8 @@ def import_frame(
     """
     check_bool("overwrite", overwrite)
     if not is_dask_frame(frame):
-        whole = SampleSets.from_frame(frame, set_id, points, targets, weights)
-        return write_sets(store, whole, overwrite=overwrite)
+        sets = SampleSets.from_frame(frame, set_id, points, targets, weights)
+        return write_sets(store, sets, overwrite=overwrite)
     first, piece = Partitions(frame, frame.columns, set_id).first_with_rows()
     columns = columns_of_frame(open_frame(piece, "frame"), "frame")
     roles = assign_roles(piece, columns, set_id, points, targets, weights)
@@ -204,11 +204,11 @@ class _WrittenIds:
             if (sequence[1:] > sequence[:-1]).all():
                 self._increasing.append(ids)
                 return
-            self._all = {one for batch in self._increasing for one in batch.tolist()}
+            self._all = {set_id for batch in self._increasing for set_id in batch.tolist()}
             self._increasing = []
         new_ids = ids.tolist()
         if not self._all.isdisjoint(new_ids):
-            repeated = next(one for one in new_ids if one in self._all)
+            repeated = next(set_id for set_id in new_ids if set_id in self._all)
             raise SampleSetError(
                 f"set {repeated!r} has rows in partitions that are not adjacent. Collect the rows of each set: write "
                 f"frame.shuffle({self._set_id!r}).to_parquet(path), then import dask.dataframe.read_parquet(path)."

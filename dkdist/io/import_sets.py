@@ -1,4 +1,4 @@
-"""Many sources become one store, on all cores or on a cluster: outlined first, then each part written by one task."""
+"""`import_sets`: one store from many sources in parallel: first their outlines, then one task per part."""
 
 from __future__ import annotations
 
@@ -49,58 +49,56 @@ def import_sets(
     origin: Any = None,
     verbose: bool = False,
 ) -> SetStore:
-    """Make one new store of many sources: files, seeds, or whatever a function of yours can read, in parallel.
+    """Write one new store from many sources (files, or any objects that a function can read), in parallel.
 
     Parameters
     ----------
     store : path, URL or Zarr store object
-        Workers of a cluster must see it under the same name.
+        Workers of a cluster must reach it under the same name.
     sources : path or iterable
-        Paths, or anything else that ``read`` understands; their sets come into the store in this order. A folder of
-        tables is one source, and so is a list of their files; a path alone is the only source.
+        Paths, or other objects that ``read`` accepts; the store has their sets in this order. A folder of tables is
+        one source, and so is a list of their files; a path is the only source.
     read : callable or object, optional
-        ``read(source)`` gives what the source holds: sets (`SampleSets`, a list of (n_i, d) arrays, an (N, n, d)
-        array), or a tuple (sets, targets) or (sets, targets, ids); or, for sources larger than memory, an iterator
-        of these (a generator). It must give the same each time. An object with a method ``sizes(source)`` beside
-        ``read(source)``, giving the number of points of each set, spares the first reading. By default sources are
-        files that need no choice: ``.npz`` and ``.npy`` (`ArrayReader`), ``.fcs`` (`CytometryReader`), ``.las`` and
-        ``.laz`` (`LidarReader`); for tables give a `TableReader`.
+        ``read(source)`` returns sets (`SampleSets`, a list of (n_i, d) arrays, an (N, n, d) array), or a tuple (sets,
+        targets) or (sets, targets, ids); or, for sources larger than memory, an iterator of these. Repeated calls must
+        return the same. An object with methods ``read(source)`` and ``sizes(source)``, the number of points of each
+        set, avoids the first read. By default the suffix selects the reader: ``.npz`` and ``.npy`` (`ArrayReader`),
+        ``.fcs`` (`CytometryReader`), ``.las`` and ``.laz`` (`LidarReader`); for tables pass a `TableReader`.
     overwrite : bool, default=False
-        Replace a store that is there. On a local path it stays readable until the new one is committed; elsewhere it
-        is cleared after the first pass.
+        Replace an existing store. On a local path it stays readable until the new one is committed; elsewhere it is
+        cleared after the first pass.
     chunk_rows, shards : optional
         As for `write_sets`.
     origin : array_like of shape (n_dims,), optional
-        Coordinates that the store counts from, so that float32 holds differences far from zero; by default those near
-        the middle of all sources where these lie far from zero, else 0.
+        Origin that is subtracted from the points, so that float32 represents differences far from zero. Default: near
+        the centre of all sources if these are far from zero, otherwise 0.
     verbose : bool, default=False
-        Show progress on standard error, and which columns of tables were taken (which ``dkdist.importing`` logs).
+        Show progress and the selected columns of tables on standard error (logger ``dkdist.importing``).
 
     Returns
     -------
     SetStore
-        The same, bit for bit, as `SetWriter` makes of the sources one after another, if it counts from the same origin.
+        The same bits as `SetWriter` writes from consecutive sources with the same origin.
 
     Raises
     ------
     SourceError
-        If a source cannot be read, has no sets, gives other sets in the second pass, has other dimensions (or names
-        of them), dtypes, weights, targets or ids than the first, or an id that another source has. It is named; nothing
-        is committed.
+        If a source cannot be read, has no sets, or returns different sets in the second pass; if its dimensions (or
+        their names), dtypes, weights, targets or ids do not match the first source; or if two sources have the same
+        id. The message names the source. Nothing is committed.
     FileExistsError
-        If the place is taken, see `SetWriter`.
+        If the location is occupied, see `SetWriter`.
 
     Notes
     -----
-    First pass: the sizes of all sets (offsets and ids of an ``.npz`` file, ids and targets of a table,
-    ``read.sizes(source)``, or else all of ``read(source)``). Second pass: each task writes a run of whole chunks
-    (or shards) of 32 to 512 MiB, reading the sources that overlap it one after another, so that a source is read
-    once, and twice at most where a run begins inside it (a folder of tables, which is one source, by one task). The
-    store's origin (see `SetWriter`) follows from the first batches of all sources, whatever their order: of LiDAR files
-    and sources that the first pass reads, of all; of up to 16 others, spread evenly, which are read for it between the
-    passes once more. Memory of a thread: one source (or what its iterator gives at a time)
-    and eight chunks (or a shard). This process holds the sizes, targets and ids of all sets. Runs on the active
-    Dask client's cluster, or on this machine's threads. A run that fails or is killed leaves nothing visible.
+    The first pass reads the sizes of all sets (offsets and ids of an ``.npz`` file, ids and targets of a table,
+    ``read.sizes(source)``, otherwise all of ``read(source)``). In the second pass each task writes consecutive chunks
+    (or shards) of 32 to 512 MiB from the sources that overlap them. A source is read once, or twice if a part begins
+    inside it; a folder of tables is read by one task. The origin (see `SetWriter`) depends on the first batches of the
+    sources, but not on their order: of all LiDAR files and sources that the first pass reads, and of up to 16 others,
+    evenly spaced, which are read once more between the passes. Memory per thread: one source (or one item of its
+    iterator) and eight chunks (or a shard); this process holds the sizes, targets and ids of all sets. Runs on the
+    cluster of the active Dask client, or on local threads. A run that fails or is killed leaves nothing visible.
 
     Examples
     --------
@@ -114,29 +112,29 @@ def import_sets(
     """
     check_bool("overwrite", overwrite)
     check_verbose(verbose)
-    requested = None if origin is None else _as_origin(origin)
-    listed = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
-    if not listed:
-        raise ValueError("there are no sources: give at least one")
-    reader = as_reader(read, listed)
+    requested_origin = None if origin is None else _as_origin(origin)
+    all_sources = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
+    if not all_sources:
+        raise ValueError("sources must not be empty.")
+    reader = as_reader(read, all_sources)
     planned = PlannedStore(store, overwrite=overwrite)
-    outlines = unify_outlines(reader, _outlines(reader, listed, verbose))
+    outlines = unify_outlines(reader, _outlines(reader, all_sources, verbose))
     dropped = sum(outline.dropped for outline in outlines)
     log_summary((outline.summary for outline in outlines), dropped, verbose=verbose)
-    catalogue = Catalogue.of(listed, outlines)
-    if requested is not None:
-        _require_dimensions(requested, catalogue)
-    start = _origin(reader, catalogue, outlines) if requested is None else requested
-    with planned.begun(
+    catalogue = Catalogue.of(all_sources, outlines)
+    if requested_origin is not None:
+        _require_dimensions(requested_origin, catalogue)
+    store_origin = _origin(reader, catalogue, outlines) if requested_origin is None else requested_origin
+    with planned.create(
         catalogue.form,
         catalogue.edges,
         chunk_rows=chunk_rows,
         shards=shards,
-        origin=start,
+        origin=store_origin,
         names=catalogue.names,
     ):
         bounds = planned.bounds(part_bytes(planned), catalogue.row_bounds[:-1])
-        batches = partial(part_batches, reader, start)
+        batches = partial(part_batches, reader, store_origin)
         ids = write_parts(planned, bounds, catalogue.part, batches, "import", verbose)
         if ids is not None:
             catalogue.require_distinct(ids)
@@ -144,7 +142,7 @@ def import_sets(
 
 
 def _as_origin(origin: Any) -> F64:
-    """Coordinates as float64; ValueError for anything else."""
+    """Return the origin as float64; ValueError if invalid."""
     try:
         numbers = np.asarray(origin, np.float64)
     except (TypeError, ValueError):
@@ -155,7 +153,7 @@ def _as_origin(origin: Any) -> F64:
 
 
 def _require_dimensions(origin: F64, catalogue: Catalogue) -> None:
-    """Refuse an origin that the points of the sources cannot be counted from."""
+    """Raise for an origin that does not match the points of the sources."""
     dtype, (d,) = catalogue.form["points"]
     if dtype != "float32" or len(origin) != d:
         what = f"integer codes ({dtype})" if dtype != "float32" else f"points of {d} dimensions"
@@ -165,7 +163,7 @@ def _require_dimensions(origin: F64, catalogue: Catalogue) -> None:
 
 
 def _origin(read: Any, catalogue: Catalogue, outlines: Sequence[Outline]) -> F64 | None:
-    """What the store counts from, by all sources; of those that the first pass did not sample, some are read."""
+    """Return the origin for all sources; reads some of those that the first pass did not sample."""
     dtype, (d, *_) = catalogue.form["points"]
     if dtype != "float32":
         return None
@@ -186,17 +184,17 @@ def _origin(read: Any, catalogue: Catalogue, outlines: Sequence[Outline]) -> F64
 
 
 def _outlines(read: Any, sources: Sequence[Any], verbose: bool) -> list[Outline]:
-    """The outline of every source, many sources to a task; that of the first has a form."""
+    """Return the outlines of all sources, several per task; the first has a form."""
     step = int(np.clip(len(sources) // (PARTS_PER_THREAD * resources().all_threads), 1, MAX_SOURCES_PER_TASK))
     groups = [sources[i : i + step] for i in range(0, len(sources), step)]
     with closing(Progress(len(groups), "import: outlines", show=verbose)) as progress:
-        result = map_pieces(
-            partial(_outlined, read), list(enumerate(groups)), label="outline", progress=progress
+        results = map_pieces(
+            partial(_outline_group, read), list(enumerate(groups)), label="outline", progress=progress
         )
-    return [outline for group in result for outline in group]
+    return [outline for group in results for outline in group]
 
 
-def _outlined(read: Any, group: tuple[int, Sequence[Any]]) -> list[Outline]:
+def _outline_group(read: Any, group: tuple[int, Sequence[Any]]) -> list[Outline]:
     number, sources = group
     outlines = [outline_of(read, source) for source in sources]
     if number == 0 and outlines[0].form is None:

@@ -1,7 +1,4 @@
-"""Care of stores, on all cores or on a cluster: checking every chunk, and writing a store again with full chunks.
-
-Writing the parts of a planned store: one task for each, on all cores or on a cluster, and what they give back.
-"""
+"""Parallel verification and compaction of stores, and parallel writing of the parts of a planned store."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ PARTS_PER_SEGMENT = 128  # bounds the columns held by this process; tests/store/
 
 
 def part_bytes(planned: PlannedStore) -> int:
-    """How much one task writes: enough parts for every thread to have several, none too small or too large."""
+    """Return the bytes per task: several parts per thread, within limits."""
     return int(np.clip(planned.n_bytes // (PARTS_PER_THREAD * resources().all_threads), *PART_BYTES))
 
 
@@ -55,7 +52,7 @@ def write_parts(
     label: str,
     verbose: bool,
 ) -> Array | None:
-    """Write rows ``bounds[i]`` to ``bounds[i + 1]`` from ``batches(part(...))``, for every i; gives the ids, if any."""
+    """Write rows ``bounds[i]`` to ``bounds[i + 1]`` from ``batches(part(...))`` for every i; return the ids, if any."""
     n_parts = len(bounds) - 1
     if verbose:
         print(
@@ -66,8 +63,8 @@ def write_parts(
         for start in range(0, n_parts, PARTS_PER_SEGMENT):
             edges = bounds[start : start + PARTS_PER_SEGMENT + 1]
             parts = [part(int(a), int(b)) for a, b in itertools.pairwise(edges)]
-            done = map_pieces(write, parts, label=label, progress=progress)
-            ids += [columns["ids"] for columns in planned.add(edges, done) if "ids" in columns]
+            results = map_pieces(write, parts, label=label, progress=progress)
+            ids += [columns["ids"] for columns in planned.add(edges, results) if "ids" in columns]
     return np.concatenate(ids) if ids else None
 
 
@@ -76,7 +73,7 @@ TASKS_PER_SEGMENT = 128  # damage ends the run after a segment; tests/store/test
 
 
 def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:
-    """Read and check every chunk of every array of a store, on all cores or on the active Dask cluster.
+    """Read and check every chunk of every array of a store, on local threads or the active Dask cluster.
 
     Parameters
     ----------
@@ -87,13 +84,12 @@ def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:
     Returns
     -------
     VerifyReport
-        Sets, points, bytes and chunks that were read and found good; the same as ``SetStore.verify()``, which uses
-        the threads of its own process.
+        Numbers of sets, points, bytes and chunks; the same as from ``SetStore.verify()``, which uses local threads.
 
     Raises
     ------
     StoreFormatError
-        Naming the first array, chunk and sets that are damaged.
+        For the first damaged chunk; the message names array, chunk and sets.
 
     Examples
     --------
@@ -129,19 +125,18 @@ def compact(
     shards: Shards = "auto",
     verbose: bool = False,
 ) -> SetStore:
-    """Write a store, or a selection of its sets, again with full chunks, on all cores or on the active Dask cluster.
+    """Rewrite a store, or a selection of its sets, with full chunks, on local threads or the active Dask cluster.
 
-    For a store that grew by many small appends, has small chunks, or lies without shards on object storage; and for
-    dropping sets: ``compact(sets[good], to=...)``. Points, weights, names, targets, ids, their order and dtypes
-    stay.
+    Use it for a store with many small appends, with small chunks, or without shards on object storage; or to remove
+    sets: ``compact(sets[mask], to=...)``. Points, weights, names, targets, ids, their order and dtypes are unchanged.
 
     Parameters
     ----------
     store : path, URL, Zarr store object, or SetStore
     to : path, URL or Zarr store object, optional
-        Where the new store goes; by default it replaces the old one, which must be whole and on a local disk.
+        Location of the new store. Default: replace the old one, which must be whole and on a local disk.
     overwrite : bool, default=False
-        Whether a store at ``to`` may be replaced.
+        Replace an existing store at ``to``.
     chunk_rows, shards : optional
         As for `write_sets`; by default chunks of about 1 MiB.
     verbose : bool, default=False
@@ -155,17 +150,17 @@ def compact(
     Raises
     ------
     ValueError
-        If a selection, or a store that is not on a local disk, should replace itself.
+        Without ``to``: for a selection, or a store that is not on a local disk.
     FileExistsError
-        If ``to`` is taken, see `SetWriter`.
+        If ``to`` is occupied, see `SetWriter`.
     StoreFormatError
-        If the old store is damaged, or was appended to meanwhile; then nothing is changed.
+        If the old store is damaged, or was appended to meanwhile; nothing is changed.
 
     Notes
     -----
-    The old store can be read until the new one is there. Views that were opened before are then refused when they
-    read ("was replaced"), on every worker: compact when no job runs, or into another place. Reads the points once;
-    memory of a thread: 32 MiB of points and eight chunks (or a shard).
+    The old store remains readable until the new one is committed. Earlier views then raise on reading ("was
+    replaced"), on every worker, so compact while no job runs, or to another location. The points are read once.
+    Memory per thread: 32 MiB of points and eight chunks (or a shard).
 
     Examples
     --------
@@ -186,11 +181,12 @@ def compact(
         target, overwrite=overwrite or in_place, replaces=view.generation if in_place else None
     )
     copy = Copy.of(view)
-    same: dict[str, Any] = {"sealed": view._commit.sealed, "alphabet": copy.alphabet, "origin": view.origin}
-    same["names"] = view.names
-    with planned.begun(copy.form, copy.edges, chunk_rows=chunk_rows, shards=shards, **same):
-        grains = np.arange(0, int(copy.edges[-1]), planned.grain)
-        bounds = planned.bounds(part_bytes(planned), grains)
+    attributes: dict[str, Any] = {
+        "sealed": view._commit.sealed, "alphabet": copy.alphabet, "origin": view.origin, "names": view.names
+    }  # fmt: skip
+    with planned.create(copy.form, copy.edges, chunk_rows=chunk_rows, shards=shards, **attributes):
+        starts = np.arange(0, int(copy.edges[-1]), planned.object_rows)
+        bounds = planned.bounds(part_bytes(planned), starts)
         write_parts(planned, bounds, copy.part, view_batches, "compact", verbose)
         planned.add_columns(copy.columns())
     return open_sets(target, block_sets=view.block_sets)

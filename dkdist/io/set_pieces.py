@@ -1,7 +1,7 @@
-"""Runs of points of one set, each read when it is asked for: sets too large to be read at once.
+"""Lazy pieces of one set, for sets too large to be read at once.
 
-A piece is rows of a set in a `SetStore`, or of a plain Zarr array (n, d). It loads as (m, d) points, with their weights
-in one more column where there are any, and pickles in some hundred bytes.
+A piece is a range of rows of a set in a `SetStore`, or of a plain Zarr array (n, d). It loads as (m, d) points, with
+weights (if any) in an additional column, and pickles to some hundred bytes.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ class SetRows:
     stop: int
 
     def load(self) -> Array:
-        """(m, d) points, true coordinates, or (m, d + 1) with their weights."""
+        """Read (m, d) points in true coordinates, or (m, d + 1) with weights."""
         points, weights = self.arrays()
         points = points + self.view.origin if self.view.origin.any() else points
         return points if weights is None else np.concatenate([points, weights.reshape(-1, 1)], axis=1)
 
     def arrays(self) -> tuple[Array, F32 | None]:
-        """(m, d) points, counted from the origin of the view, and their weights (m,) if they have any."""
+        """Read (m, d) points relative to the origin of the view, and weights (m,) or None."""
         piece = self.view._transform(self.committed())
         return piece.relative, None if piece.weights is None else piece.weights.reshape(-1)
 
     def committed(self) -> SampleSets:
-        """The rows as they are in the store: a set of their own."""
+        """Read the stored rows as one set, without the transforms of the view."""
         opened = self.view._committed
         points, weights = opened.rows(self.start, self.stop)
         return SampleSets._trusted(points, np.array([0, len(points)]), weights, None, opened.origin)
 
     def weights(self) -> F32:
-        """(m,) weights alone, of points that have them."""
+        """Read the weights (m,) of a weighted store."""
         return self.view._committed.entries("weights", self.start, self.stop).reshape(-1)
 
     def __dask_tokenize__(self) -> Any:
@@ -65,7 +65,7 @@ class ArrayRows:
     stop: int
 
     def load(self) -> Array:
-        """(m, d) points."""
+        """Read (m, d) points."""
         return np.asarray(self.array[self.start : self.stop])
 
     def __dask_tokenize__(self) -> Any:
@@ -73,47 +73,48 @@ class ArrayRows:
 
 
 def in_pieces(sets: SetStore) -> bool:
-    """Whether this is one set too large to be read at once, of points with one weight each or none."""
+    """Whether this is one set too large to be read at once, with scalar weights or none."""
     if len(sets) != 1 or int(np.prod(sets.weights_shape or ())) != 1 or sets.points_dtype != np.float32:
         return False
     return 4 * sets.read_dims * sets.n_points > MAX_WHOLE_SET_BYTES
 
 
 def read_pieces(view: SetStore) -> Iterator[tuple[Array, F32 | None]]:
-    """The points of the one set of a view, and their weights, piece by piece."""
+    """Iterate over points and weights of the only set of a view, piece by piece."""
     for piece in set_pieces(view)[0]:
         yield piece.arrays()
 
 
 def read_weights(view: SetStore) -> Iterator[F32]:
-    """The weights of the one set of a view, piece by piece; nothing if it has none."""
+    """Iterate over the weights of the only set of a view, piece by piece; empty without weights."""
     if view.weights_shape is not None:
         for piece in set_pieces(view._view(view._chosen, None, ()))[0]:
             yield piece.weights()
 
 
 def set_pieces(view: SetStore) -> tuple[list[SetRows], I64]:
-    """The pieces of the one set of a view, and their bounds within it (n_pieces + 1,)."""
+    """Return the pieces of the only set of a view, and their bounds within it (n_pieces + 1,)."""
     starts, stops = view._committed.extents(np.asarray([view._chosen[0]], np.int64))
     first, last = int(starts[0]), int(stops[0])
     edges = _edges(first, last, view._committed.chunk_rows, 4 * view.read_dims)
-    view = _settled(view, edges)
+    view = _with_chunk_transforms(view, edges)
     pieces = [SetRows(view, a, b) for a, b in itertools.pairwise(edges)]
     return pieces, np.array(edges, np.int64) - first
 
 
-def _settled(view: SetStore, edges: list[int]) -> SetStore:
-    """The view of one set with maps that can be used on each of its pieces by itself."""
+def _with_chunk_transforms(view: SetStore, edges: list[int]) -> SetStore:
+    """Return the view of one set with transforms that apply to each piece separately."""
     maps: tuple[LazyTransform, ...] = ()
     for step in view._maps:
-        so_far = view._view(view._chosen, None, maps)
-        pieces = [SetRows(so_far, a, b) for a, b in itertools.pairwise(edges)]
-        maps += (step.for_chunks((so_far._transform(p.committed()) for p in pieces), edges[-1] - edges[0]),)
+        partial_view = view._view(view._chosen, None, maps)
+        pieces = [SetRows(partial_view, a, b) for a, b in itertools.pairwise(edges)]
+        chunks = (partial_view._transform(p.committed()) for p in pieces)
+        maps += (step.for_chunks(chunks, edges[-1] - edges[0]),)
     return view._view(view._chosen, view._base, maps) if maps else view
 
 
 def array_pieces(array: Any) -> tuple[list[ArrayRows], I64]:
-    """The pieces of a Zarr array (n, d), and their bounds."""
+    """Return the pieces of a Zarr array (n, d), and their bounds."""
     edges = _edges(0, array.shape[0], array.chunks[0], array.dtype.itemsize * array.shape[1])
     return [ArrayRows(array, a, b) for a, b in itertools.pairwise(edges)], np.array(edges, np.int64)
 
@@ -124,6 +125,6 @@ def is_zarr_array(value: object) -> bool:
 
 
 def _edges(first: int, last: int, chunk_rows: int, row_bytes: int) -> list[int]:
-    """From ``first`` to ``last`` by whole chunks."""
+    """Return bounds from ``first`` to ``last`` at multiples of whole chunks."""
     rows = max(1, PIECE_BYTES // row_bytes // chunk_rows) * chunk_rows
     return [first, *range((first // rows + 1) * rows, last, rows), last]

@@ -1,4 +1,4 @@
-"""Writing a whole collection at once."""
+"""`write_sets`: writing of a whole collection."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ def write_sets(
     ----------
     store : path, URL or Zarr store object
     sets : SampleSets, SetStore, list of (n_i, d) arrays, list of strings, or (N, n, d) array
-        A `SetStore` is copied block by block. Time series are arrays whose rows are moments in order; strings are str,
-        bytes or flat sequences of whole numbers (`SampleSets.from_strings`), and the alphabet of str is kept.
+        A `SetStore` is copied block by block. Time series are arrays with one row per time step; strings are str,
+        bytes or flat sequences of integers (`SampleSets.from_strings`), and the alphabet of str is stored. Names of
+        dimensions are stored too.
     targets : (N,) or (N, k) array, or mapping of names to such arrays, optional
         Numbers, booleans or str; a single array is stored as "y". A pandas Series or frame is joined to the ids by its
-        index. By default those that the sets have.
+        index. Default: the targets of the sets.
     ids : (N,) array of int or str, optional
-        By default those that the sets have. The names of their dimensions are kept, too.
+        Default: the ids of the sets.
     overwrite : bool
-        Whether a store that is there may be replaced.
+        Replace an existing store.
     chunk_rows, shards : optional
-        As for `SetWriter`; "auto" gives shards of 32 chunks beyond 10,000 chunks, and at a URL beyond 32.
+        As for `SetWriter`; "auto" uses shards of 32 chunks for more than 10,000 chunks, and at a URL for more than 32.
 
     Returns
     -------
@@ -48,9 +49,9 @@ def write_sets(
     Raises
     ------
     SampleSetError
-        If the sets, targets or ids are not valid; nothing is written then.
+        If the sets, targets or ids are invalid; nothing is written.
     FileExistsError
-        If the place is taken, see `SetWriter`.
+        If the location is occupied, see `SetWriter`.
 
     Examples
     --------
@@ -66,16 +67,18 @@ def write_sets(
     source = sets if isinstance(sets, SetStore) else as_sample_sets(sets)
     columns = columns_of(source, targets, ids)
     labels = columns.pop("ids", None)
-    named = {name.removeprefix("targets/"): values for name, values in columns.items()}
+    target_by_name = {name.removeprefix("targets/"): values for name, values in columns.items()}
     form: Form = {"points": (str(source.points_dtype), (source.n_dims,))}
-    rows_a_shard = shard_rows(shards, as_location(store), form, source.n_points, chunk_rows)
-    sizes: Any = {"chunk_rows": chunk_rows, "shards": rows_a_shard}
+    rows_per_shard = shard_rows(shards, as_location(store), form, source.n_points, chunk_rows)
+    sizes: Any = {"chunk_rows": chunk_rows, "shards": rows_per_shard}
     with SetWriter(store, source.n_dims, overwrite=overwrite, names=source.names, **sizes) as writer:
         start = 0
         for block in source.blocks() if isinstance(source, SetStore) else [source]:
             rows = slice(start, start + len(block))
             start = rows.stop
             writer.append(
-                block, {n: v[rows] for n, v in named.items()}, None if labels is None else labels[rows]
+                block,
+                {n: v[rows] for n, v in target_by_name.items()},
+                None if labels is None else labels[rows],
             )
     return open_sets(writer.address)

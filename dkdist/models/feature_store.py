@@ -20,8 +20,8 @@ from dkdist.io.feature_writer import (
     FeatureStore,
     create_features,
     find_features,
-    hidden_features,
     remove_features,
+    staged_features,
 )
 
 
@@ -68,7 +68,7 @@ def write_features(
     rows = _as_rows(features)
     old = find_features(store) if overwrite else None
     if old is not None and old.complete and old.address.path is not None:
-        with hidden_features(old) as place:
+        with staged_features(old) as place:
             write_features(place, rows, verbose=verbose)
         return open_features(store)
     blocks = row_blocks(equalize_chunks(rows))
@@ -126,7 +126,7 @@ def _to_make(target: FeatureStore) -> list[int]:
     """The blocks that an earlier run did not write, or whose chunks are not what it wrote; reads the others."""
     missing = target.missing_blocks()
     result = sorted(set(range(target.n_blocks)) - set(missing))
-    whole = map_pieces(target.is_whole, result, label="found_block") if result else []
+    whole = map_pieces(target.is_valid, result, label="found_block") if result else []
     return sorted([*missing, *(i for i, good in zip(result, whole, strict=True) if not good)])
 
 

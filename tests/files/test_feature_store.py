@@ -83,7 +83,7 @@ def test_other_peoples_places_are_left_alone(tmp_path: Path) -> None:
     dk.write_sets(tmp_path / "sets.zarr", [np.zeros((3, 2))])
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos/me.png").write_bytes(b"png")
-    with pytest.raises(dk.StoreFormatError, match="something else"):
+    with pytest.raises(dk.StoreFormatError, match="must have format"):
         dk.write_features(tmp_path / "sets.zarr", features(), overwrite=True)
     with pytest.raises(FileExistsError, match="not empty"):
         dk.write_features(tmp_path / "photos", features(), overwrite=True)

@@ -56,15 +56,15 @@ def race(place, mode):
     slow, late = SetWriter(place, 2, mode), SetWriter(place, 2, mode)
     slow.append(SETS[1:2])
     late.append(SETS[2:])
-    slow._claim._token = late._claim._token  # as if it had looked before the other began
-    look = late._claim._require_generation
+    slow._lease._token = late._lease._token  # as if it had looked before the other began
+    look = late._lease._require_generation
 
     def look_and_let_the_other_commit(document, **at_the_token):
         look(document, **at_the_token)
         if not at_the_token:
             slow.close()
 
-    late._claim._require_generation = look_and_let_the_other_commit
+    late._lease._require_generation = look_and_let_the_other_commit
     late.close()
 
 

@@ -156,6 +156,6 @@ def test_other_things_are_left_alone(place):
     put_bytes(store, "photo.png", b"png")
     with pytest.raises(FileExistsError, match="not a store of sets"):
         write_sets(place, SETS, overwrite=True)
-    with pytest.raises(FileExistsError, match="another place"):
+    with pytest.raises(FileExistsError, match="another location"):
         create_features(place, 10, 3, 4, "map A")
     assert get_bytes(store, ["photo.png"]) == [b"png"]

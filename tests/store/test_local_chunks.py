@@ -136,16 +136,16 @@ def test_what_is_finite():
 
 
 def test_what_is_kept_is_bounded_and_goes_when_it_was_used():
-    kept, chunk = ChunkCache(max_bytes=100), np.zeros(10, np.float32)
+    cache, chunk = ChunkCache(max_bytes=100), np.zeros(10, np.float32)
     for k in range(4):
-        kept.keep(k, chunk, 8)
-    assert [kept.take(k, 1) is chunk for k in range(4)] == [False, False, True, True]
-    assert kept.take(2, 7) is chunk
-    assert kept.take(2, 1) is None  # all of its rows were asked for
-    kept.keep(5, chunk, 8)
-    assert kept.take(3, 1) is chunk  # there was room
-    kept.keep(6, np.zeros(100, np.float32), 8)
-    assert kept.take(6, 1) is None
+        cache.put(k, chunk, 8)
+    assert [cache.take(k, 1) is chunk for k in range(4)] == [False, False, True, True]
+    assert cache.take(2, 7) is chunk
+    assert cache.take(2, 1) is None  # all rows were used
+    cache.put(5, chunk, 8)
+    assert cache.take(3, 1) is chunk  # not evicted
+    cache.put(6, np.zeros(100, np.float32), 8)
+    assert cache.take(6, 1) is None
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are of POSIX")

@@ -117,7 +117,7 @@ def test_what_cannot_be_compacted(tmp_path):
     assert_same_store(dk.compact(old, tmp_path / "t", overwrite=True), old)
     memory = MemoryStore()
     write_sets(memory, random_sets([3, 4]))
-    with pytest.raises(ValueError, match="give to="):
+    with pytest.raises(ValueError, match="Pass to="):
         dk.compact(memory)
     write_sets(tmp_path / "u", random_sets([3]))
     stale = open_sets(tmp_path / "u")

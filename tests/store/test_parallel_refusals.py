@@ -121,7 +121,7 @@ def test_a_source_that_cannot_be_read_is_named(tmp_path):
 
 def test_what_cannot_be_imported_at_all(tmp_path):
     refused(tmp_path, "a.npz", None, "'a.npz' cannot be imported .*there is no file")
-    refused(tmp_path, [], None, "there are no sources", ValueError)
+    refused(tmp_path, [], None, "sources must not be empty", ValueError)
     refused(tmp_path, ["a.h5"], None, "without read=, sources must be files .*; got 'a.h5'", ValueError)
     refused(tmp_path, [7], None, "without read=, sources must be files .*; got 7", ValueError)
     refused(tmp_path, ["a"], 7, "read must be a function .*; got 7", TypeError)

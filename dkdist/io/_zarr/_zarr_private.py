@@ -1,4 +1,4 @@
-"""Private names of Zarr that stores use: buffers, the event loop, metadata. A change in Zarr is adapted here alone."""
+"""Private names of Zarr that stores use: buffers, the event loop, metadata. Changes in Zarr affect only this module."""
 
 from zarr.core.buffer import Buffer as Buffer
 from zarr.core.buffer import BufferPrototype as BufferPrototype

@@ -86,12 +86,17 @@ def codec_info(array: zarr.Array[Any]) -> CodecInfo | None:
     codecs = array.metadata.codecs  # type: ignore[union-attr]
     shard = codecs[0]
     if not isinstance(shard, ShardingCodec):
-        known = not any(isinstance(codec, ShardingCodec) for codec in codecs)
-        return CodecInfo(None, isinstance(codecs[-1], Crc32cCodec)) if known else None
+        has_shards = any(isinstance(codec, ShardingCodec) for codec in codecs)
+        return None if has_shards else CodecInfo(None, isinstance(codecs[-1], Crc32cCodec))
     numbers, *rest = shard.index_codecs
-    little = isinstance(numbers, BytesCodec) and codec_config(numbers)["endian"] == "little"
-    closed = len(rest) == 1 and isinstance(rest[0], Crc32cCodec)
-    if len(codecs) > 1 or not little or not closed or codec_config(shard)["index_location"] != "end":
+    is_little_endian = isinstance(numbers, BytesCodec) and codec_config(numbers)["endian"] == "little"
+    ends_with_crc = len(rest) == 1 and isinstance(rest[0], Crc32cCodec)
+    if (
+        len(codecs) > 1
+        or not is_little_endian
+        or not ends_with_crc
+        or codec_config(shard)["index_location"] != "end"
+    ):
         return None
     inner = math.prod(a // b for a, b in zip(array.shards or (), array.chunks, strict=True))
     return CodecInfo(inner, isinstance(shard.codecs[-1], Crc32cCodec))
@@ -247,7 +252,7 @@ class ChecksummedArray(ArrayObjects):
             key = bound.tail_key
         value = await self._store.get(key, prototype, byte_range)
         if value is None and bound is not None and key == bound.tail_key:
-            raise WrongChunkError(f"there is no {key}")
+            raise WrongChunkError(f"{key} is missing")
         if value is not None and expected is not None:
             await self._check(key, value.as_numpy_array(), byte_range, expected)
         return value

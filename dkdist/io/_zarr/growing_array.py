@@ -35,46 +35,46 @@ CHUNKS_PER_FLUSH = 32
 
 
 class ChunkWriterThreads:
-    """Threads that write chunks to a disk and one that flushes them; errors are raised by the next call.
+    """Threads that write chunks to a disk and a thread that flushes them; the next call raises their errors.
 
     Threads start with the first chunk; stores that are not ``on_disk`` use none.
     """
 
     def __init__(self, store: Store) -> None:
         self.on_disk = isinstance(store, DiskStore)
-        self._store, self._n_given = store, 0  # since the last flush
+        self._store, self._n_unflushed = store, 0
         self._writing = BackgroundWriter(min(MAX_PENDING_CHUNKS, os.cpu_count() or 1), MAX_PENDING_CHUNKS)
         self._flushing = BackgroundWriter(1, 2)
 
-    def share(self, crew: ThreadPool) -> None:
-        """Have a crew write, which does other work too: nothing was given yet."""
+    def share(self, pool: ThreadPool) -> None:
+        """Write on a shared thread pool; call it before `submit`."""
         self._writing.close()
-        self._writing = BackgroundWriter(crew, MAX_PENDING_CHUNKS)
+        self._writing = BackgroundWriter(pool, MAX_PENDING_CHUNKS)
 
-    def give(self, write: Callable[..., Any], *arguments: Any, chunks: int = 1) -> None:
-        """Have so many chunks written by one call; waits while others are."""
+    def submit(self, write: Callable[..., Any], *arguments: Any, chunks: int = 1) -> None:
+        """Submit a call that writes a number of chunks; blocks while the queue is full."""
         self._writing.submit(write, *arguments)
-        self._n_given += chunks
-        if self._n_given >= CHUNKS_PER_FLUSH:
+        self._n_unflushed += chunks
+        if self._n_unflushed >= CHUNKS_PER_FLUSH:
             assert isinstance(self._store, DiskStore)
-            self._n_given = 0
+            self._n_unflushed = 0
             self._flushing.submit(self._store.flush_files)
 
     def wait(self) -> None:
-        """Wait until all that was given is done."""
+        """Wait until all submitted calls are done."""
         self._writing.wait()
         self._flushing.wait()
 
     def close(self) -> None:
-        """Begin nothing more, and wait for what is under way."""
+        """Start no more calls, and wait for those in progress."""
         self._writing.close()
         self._flushing.close()
 
 
 class RecordingArray(ArrayObjects):
-    """What is written of an array: keeps the checksums of every object, and never looks at what lies there.
+    """Write-only access to an array that records the checksums of written objects.
 
-    ``tail`` and ``tail_key`` are the object that may not be written over, and the name that it gets instead.
+    ``tail`` is the position of the object that must not be overwritten; it is written under ``tail_key`` instead.
     """
 
     def __init__(self, store: Store, name: str, coding: CodecInfo, tail: int | None, tail_key: str) -> None:
@@ -85,21 +85,21 @@ class RecordingArray(ArrayObjects):
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """Nothing: objects are written whole."""
+        """Return None: objects are always replaced as a whole."""
         return None
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Store one object, whole."""
-        await self._store.set(self._noted(key, value.as_numpy_array()), value)
+        """Write one object."""
+        await self._store.set(self._record(key, value.as_numpy_array()), value)
 
     def put(self, key: str, data: PackedChunk) -> None:
-        """The same, at once, on the disk that this is."""
+        """Write one encoded chunk to a disk, synchronously."""
         assert isinstance(self._store, DiskStore)
-        checksum = np.frombuffer(data[1], np.uint8)  # all that is looked at of a chunk that ends with it
-        self._store.write(self._noted(key, checksum), *data)
+        checksum = np.frombuffer(data[1], np.uint8)  # `CodecInfo.sums` needs only the end of the chunk
+        self._store.write(self._record(key, checksum), *data)
 
-    def _noted(self, key: str, data: U8) -> str:
-        """The name that an object gets; its checksums are kept."""
+    def _record(self, key: str, data: U8) -> str:
+        """Record the checksums of an object and return the key to write to."""
         position = self.position(key)
         if position is None:
             return key
@@ -108,12 +108,12 @@ class RecordingArray(ArrayObjects):
 
 
 class GrowingArray:
-    """An array of a store, of ``length`` committed rows, under the writer's hands.
+    """Buffered writer that extends an array of ``length`` committed rows.
 
-    ``read_tail`` reads committed rows (start, stop) of the last chunk, if there are any; ``writing`` is entered for
-    each object, and raises if this writer may not write any more. ``bound`` are the checksums of what is committed, if
-    the commit has them, and ``tail_key`` is the name under which the last committed chunk (or shard) is written, if it
-    grows. ``threads`` write whole chunks, if the store is on a disk.
+    ``read_tail`` reads the committed rows (start, stop) of an incomplete last chunk. The context manager ``writing``
+    guards each write of an object; it raises if the writer has lost its lease. ``bound`` are the checksums of the
+    commit, if any. The last committed chunk (or shard) is written under ``tail_key`` if it grows. ``threads`` write
+    complete chunks of stores on a disk.
     """
 
     def __init__(
@@ -133,48 +133,50 @@ class GrowingArray:
         self._writing, self._threads = writing, threads
         self._array = array = array_of(store, name, metadata)
         self.trailing, self.dtype, self._fill = array.shape[1:], array.dtype, array.fill_value
-        self._grain = int((array.shards or array.chunks)[0])
-        self._packed = chunk_packer(array) if threads.on_disk else None
-        self._unit = self._grain * (1 if array.shards or self._packed else MAX_PENDING_CHUNKS)
+        self._object_rows = int((array.shards or array.chunks)[0])
+        self._pack = chunk_packer(array) if threads.on_disk else None
+        self._buffer_rows = self._object_rows * (1 if array.shards or self._pack else MAX_PENDING_CHUNKS)
         self.length = length
-        self._written = length - length % self._grain
-        self._waiting = np.empty((self._unit, *self.trailing), self.dtype)
-        self._n_waiting = 0
-        coding, whole = codec_info(array), self._written // self._grain
-        self._bound = bound or ChunkChecksums(whole, np.empty((0, coding.width if coding else 0), np.uint32))
+        self._written = length - length % self._object_rows
+        self._buffer = np.empty((self._buffer_rows, *self.trailing), self.dtype)
+        self._n_buffered = 0
+        coding, n_complete = codec_info(array), self._written // self._object_rows
+        self._bound = bound or ChunkChecksums(
+            n_complete, np.empty((0, coding.width if coding else 0), np.uint32)
+        )
         self._tail: int | None = None
-        self._tail_key, self._kept = tail_key, -(-length // self._grain)
+        self._tail_key, self._n_unchanged = tail_key, -(-length // self._object_rows)
         if read_tail is not None and length > self._written:
-            self._kept, self._tail = whole, None if coding is None else whole
-            self._wait(read_tail(self._written, length))
-        self._recorded = None if coding is None else RecordingArray(store, name, coding, self._tail, tail_key)
+            self._n_unchanged, self._tail = n_complete, None if coding is None else n_complete
+            self._add_to_buffer(read_tail(self._written, length))
+        self._recorder = None if coding is None else RecordingArray(store, name, coding, self._tail, tail_key)
 
     def append(self, rows: NDArray[Any], *, copy: bool = True) -> None:
-        """Add rows; writes as many whole units as there are. Without ``copy`` nobody changes them until `flush`."""
+        """Add rows and write full buffers. Without ``copy`` the caller must not change the rows until `flush`."""
         self.length += len(rows)
-        as_they_are = not copy and self._packed is not None and rows.dtype == self.dtype
+        write_directly = not copy and self._pack is not None and rows.dtype == self.dtype
         while len(rows):
-            if as_they_are and not self._n_waiting and len(rows) >= self._grain:
-                whole = self._grain * min(MAX_CHUNKS_PER_TASK, len(rows) // self._grain)
-                self._write_chunks(rows[:whole])
-                rows = rows[whole:]
+            if write_directly and not self._n_buffered and len(rows) >= self._object_rows:
+                n_direct = self._object_rows * min(MAX_CHUNKS_PER_TASK, len(rows) // self._object_rows)
+                self._write_chunks(rows[:n_direct])
+                rows = rows[n_direct:]
                 continue
-            taken = self._unit - self._n_waiting
-            self._wait(rows[:taken])
-            rows = rows[taken:]
-            if self._n_waiting == self._unit:
-                self._write(self._unit)
+            n_free = self._buffer_rows - self._n_buffered
+            self._add_to_buffer(rows[:n_free])
+            rows = rows[n_free:]
+            if self._n_buffered == self._buffer_rows:
+                self._write_buffer(self._buffer_rows)
 
     def flush(self) -> None:
-        """Write the rows that wait, the last of them padded to a whole chunk (or shard)."""
-        if self._n_waiting:
-            end = self._n_waiting + -self._n_waiting % self._grain
-            self._waiting[self._n_waiting : end] = self._fill
-            self._write(end)
+        """Write the buffered rows, padded to a complete chunk (or shard), and wait for the threads."""
+        if self._n_buffered:
+            end = self._n_buffered + -self._n_buffered % self._object_rows
+            self._buffer[self._n_buffered : end] = self._fill
+            self._write_buffer(end)
         self._threads.wait()
 
     def close(self) -> None:
-        """Write the rows that wait, and then the new length."""
+        """Write the buffered rows, then the new length."""
         self.flush()
         self.metadata = {**self.metadata, "shape": [self.length, *self.trailing]}
         with self._writing():
@@ -182,47 +184,47 @@ class GrowingArray:
 
     @property
     def sums(self) -> U32:
-        """The checksums of the objects that were written here, in order."""
-        kept = self._recorded.sums if self._recorded is not None else {}
-        return np.stack([kept[i] for i in sorted(kept)]) if kept else self._bound.sums[:0]
+        """Checksums of the written objects, in order."""
+        sums = self._recorder.sums if self._recorder is not None else {}
+        return np.stack([sums[i] for i in sorted(sums)]) if sums else self._bound.sums[:0]
 
     def bound(self) -> ChunkChecksums:
-        """What the table of the commit says about this array: what it said, but for a tail, and what was written."""
-        first = min(self._bound.first, self._kept)
-        before = self._bound.sums[: self._kept - first]
+        """Return the checksums for the next commit: those of unchanged and of written objects."""
+        first = min(self._bound.first, self._n_unchanged)
+        before = self._bound.sums[: self._n_unchanged - first]
         return ChunkChecksums(first, np.concatenate([before, self.sums]), self._tail, self._tail_key)
 
-    def _wait(self, rows: NDArray[Any]) -> None:
-        end = self._n_waiting + len(rows)
-        self._waiting[self._n_waiting : end] = rows
-        self._n_waiting = end
+    def _add_to_buffer(self, rows: NDArray[Any]) -> None:
+        end = self._n_buffered + len(rows)
+        self._buffer[self._n_buffered : end] = rows
+        self._n_buffered = end
 
-    def _write(self, n: int) -> None:
-        """Write the first n of the rows that wait, which are all there are, and padding perhaps: whole objects."""
-        if self._packed is not None:
-            self._write_chunks(self._waiting)
-            self._waiting = np.empty_like(self._waiting)
+    def _write_buffer(self, n: int) -> None:
+        """Write the n buffered rows, including padding, as complete objects, and empty the buffer."""
+        if self._pack is not None:
+            self._write_chunks(self._buffer)
+            self._buffer = np.empty_like(self._buffer)
         else:
             end = self._written + n
-            array = array_of(self._recorded or self.store, self.name, self.metadata, end)
+            array = array_of(self._recorder or self.store, self.name, self.metadata, end)
             with self._writing():
-                array[self._written : end] = self._waiting[:n]
+                array[self._written : end] = self._buffer[:n]
             self._written = end
-        self._n_waiting = 0
+        self._n_buffered = 0
 
     def _write_chunks(self, rows: NDArray[Any]) -> None:
-        """Have the rows of some whole chunks written, which nobody changes meanwhile."""
-        first = self._written // self._grain
+        """Submit the write of complete chunks, whose rows must not change."""
+        first = self._written // self._object_rows
         self._written += len(rows)
-        last = self._written // self._grain
-        self._threads.give(self._put, first, last, rows, chunks=last - first)
+        last = self._written // self._object_rows
+        self._threads.submit(self._put, first, last, rows, chunks=last - first)
 
     def _put(self, first: int, last: int, rows: NDArray[Any]) -> None:
-        """Write chunks first .. last - 1 to the disk that this is on, if this writer still may when each is packed."""
-        assert self._packed is not None
-        assert self._recorded is not None
+        """Encode chunks first .. last - 1 and write them to the disk, each under a valid lease."""
+        assert self._pack is not None
+        assert self._recorder is not None
         for position in range(first, last):
-            start = (position - first) * self._grain
-            data = self._packed(rows[start : start + self._grain])
+            start = (position - first) * self._object_rows
+            data = self._pack(rows[start : start + self._object_rows])
             with self._writing():
-                self._recorded.put(object_key(self._array, position), data)
+                self._recorder.put(object_key(self._array, position), data)

@@ -55,7 +55,7 @@ class WriterLease:
     def begin(self, *, clear: bool) -> None:
         """Take over the location; with ``clear`` delete the commit first, then the other objects."""
         put_bytes(self.store, TOKEN_KEY, self._token)
-        with self._alone():
+        with self._exclusive():
             pass  # writers that checked the token before have finished their object
         if isinstance(self.store, DiskStore):
             self.store.sweep()
@@ -65,7 +65,7 @@ class WriterLease:
                 if name != TOKEN_KEY:
                     sync(self.store.delete_dir(name))
 
-    def require_mine(self) -> None:
+    def require_held(self) -> None:
         """Raise if another writer has taken over or committed."""
         token, document = get_bytes(self.store, [TOKEN_KEY, DOCUMENT])
         self._require_generation(document, token_fits=token == self._token)
@@ -75,7 +75,7 @@ class WriterLease:
         """Guard the write of one object: check the lease, and on a disk prevent a takeover."""
         path = self.address.path
         with contextlib.nullcontext() if path is None else object_write_lock(path):
-            self.require_mine()
+            self.require_held()
             yield
 
     def _require_generation(self, document: bytes | None, *, token_fits: bool = True) -> None:
@@ -100,10 +100,12 @@ class WriterLease:
     def _write_root(self, document: bytes) -> None:
         named_arrays(document, self.address.label)  # raises for names that readers reject
         self.flush()
-        with self._alone():
-            self.require_mine()
+        with self._exclusive():
+            self.require_held()
             try:
-                with self.store.settling() if isinstance(self.store, DiskStore) else contextlib.nullcontext():
+                with (
+                    self.store.committing() if isinstance(self.store, DiskStore) else contextlib.nullcontext()
+                ):
                     replace_object(self.store, DOCUMENT, document, self._require_generation)
             except LeaseLostError:
                 raise StoreFormatError(
@@ -126,7 +128,7 @@ class WriterLease:
                 self.store.withdraw()
                 self.store.sweep()
 
-    def _alone(self) -> contextlib.AbstractContextManager[None]:
+    def _exclusive(self) -> contextlib.AbstractContextManager[None]:
         path = self.address.path
         return contextlib.nullcontext() if path is None else commit_lock(path)
 
@@ -135,16 +137,16 @@ class ReplacementLease(WriterLease):
     """Lease of a local path: a staging folder that replaces the path at the commit."""
 
     def __init__(self, address: StoreLocation, path: str, replaced: int) -> None:
-        self._hidden, self._target, self._replaced = StagingFolder(path), address, replaced
-        super().__init__(StoreLocation(self._hidden.store), None)
+        self._staging, self._target, self._replaced = StagingFolder(path), address, replaced
+        super().__init__(StoreLocation(self._staging.store), None)
 
     def begin(self, *, clear: bool) -> None:
         """Create the staging folder."""
-        self._hidden.make()
+        self._staging.make()
         try:
             super().begin(clear=False)
         except BaseException:
-            self._hidden.remove()
+            self._staging.remove()
             raise
 
     @contextlib.contextmanager
@@ -156,22 +158,22 @@ class ReplacementLease(WriterLease):
         """Complete the staged store, and move it to the path."""
         self._write_root(document)
         self._release()
-        with commit_lock(self._hidden.path):
+        with commit_lock(self._staging.path):
             generation = _replaceable_generation(self._target, overwrite=True)
             if generation != self._replaced:
                 raise StoreFormatError(
                     f"another writer committed or removed {self._target.label} after this writer began (generation "
                     f"{generation}, expected {self._replaced}). Nothing was committed. Check the store first."
                 )
-            self._hidden.publish()
+            self._staging.publish()
             with after_commit(self._target.label):
-                self._hidden.settle()
+                self._staging.finish()
 
     def abort(self) -> None:
         """Remove the staging folder."""
         if isinstance(self.store, DiskStore):
             self.store.shut()
-        self._hidden.remove()
+        self._staging.remove()
 
 
 def new_lease(address: StoreLocation, *, overwrite: bool) -> tuple[WriterLease, int]:

@@ -47,51 +47,55 @@ class ChunkCache:
 
     def __init__(self, max_bytes: int = MAX_CACHE_BYTES) -> None:
         self._max_bytes = max_bytes
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Clear the cache and create a new lock."""
-        self._lock, self._kept, self._bytes = threading.Lock(), OrderedDict[Hashable, tuple[Array, int]](), 0
+        self._lock, self._chunks, self._bytes = (
+            threading.Lock(),
+            OrderedDict[Hashable, tuple[Array, int]](),
+            0,
+        )
 
     def take(self, key: Hashable, rows: int) -> Array | None:
         """Return a cached chunk and mark rows as used; None if it is not cached."""
         with self._lock:
-            chunk, left = self._kept.get(key, NOTHING)
+            chunk, n_unused = self._chunks.get(key, NOTHING)
             if chunk is not None:
-                self._keep(key, chunk, left - rows)
+                self._put(key, chunk, n_unused - rows)
             return chunk
 
-    def keep(self, key: Hashable, chunk: Array, left: int) -> None:
+    def put(self, key: Hashable, chunk: Array, n_unused: int) -> None:
         """Add a chunk with a number of unused rows; evicts others beyond the limit."""
         with self._lock:
-            self._keep(key, chunk, left)
+            self._put(key, chunk, n_unused)
 
-    def _keep(self, key: Hashable, chunk: Array, left: int) -> None:
-        if self._kept.pop(key, None) is None:
+    def _put(self, key: Hashable, chunk: Array, n_unused: int) -> None:
+        if self._chunks.pop(key, None) is None:
             self._bytes += chunk.nbytes
-        if left > 0:
-            self._kept[key] = chunk, left
+        if n_unused > 0:
+            self._chunks[key] = chunk, n_unused
         else:
             self._bytes -= chunk.nbytes
         while self._bytes > self._max_bytes:
-            self._bytes -= self._kept.popitem(last=False)[1][0].nbytes
+            self._bytes -= self._chunks.popitem(last=False)[1][0].nbytes
 
 
 CHUNK_CACHE = ChunkCache()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=CHUNK_CACHE.forget)
+    os.register_at_fork(after_in_child=CHUNK_CACHE.reset)
 
 
 def local_chunk_reader(store: Store, array: zarr.Array[Any]) -> LocalChunkReader | None:
     """Return a reader for an array on a disk with supported codecs; else None."""
     codecs, coding = array.metadata.codecs, codec_info(array)  # type: ignore[union-attr]
     inner = codecs[0].codecs if isinstance(codecs[0], ShardingCodec) else codecs
-    usual = len(inner) == len(DIRECT_CODECS) and all(map(isinstance, inner, DIRECT_CODECS))
-    if not isinstance(store, DiskStore) or coding is None or not usual or sys.byteorder != "little":
+    is_supported = len(inner) == len(DIRECT_CODECS) and all(map(isinstance, inner, DIRECT_CODECS))
+    if not isinstance(store, DiskStore) or coding is None or not is_supported or sys.byteorder != "little":
         return None
-    text = cast("dict[str, Any]", inner[0].to_dict())
-    order = text.get("configuration", {}).get("endian", "little")  # bytes have none
+    codec_dict = cast("dict[str, Any]", inner[0].to_dict())
+    order = codec_dict.get("configuration", {}).get("endian", "little")  # absent for one-byte types
     return LocalChunkReader(store, array, coding) if order == "little" else None
 
 
@@ -115,42 +119,42 @@ class LocalChunkReader:
                 part[:] = self._shared(k, bound, last - first)[first - k * size : last - k * size]
         return values
 
-    def _shared(self, k: int, bound: ChunkChecksums | None, used: int) -> Array:
-        """A chunk of which some rows are used now, and neighbours may want others."""
-        chunk = CHUNK_CACHE.take((self._number, k), used)
+    def _shared(self, k: int, bound: ChunkChecksums | None, n_used: int) -> Array:
+        """Return a chunk of which this read uses some rows; caches it for reads of the other rows."""
+        chunk = CHUNK_CACHE.take((self._number, k), n_used)
         if chunk is None:
             chunk = np.empty((self._rows, *self._row), self._dtype)
             self._decode(k, bound, chunk)
-            CHUNK_CACHE.keep((self._number, k), chunk, self._rows - used)
+            CHUNK_CACHE.put((self._number, k), chunk, self._rows - n_used)
         return chunk
 
     def _decode(self, k: int, bound: ChunkChecksums | None, chunk: Array) -> None:
-        """Fill a chunk of rows with what is stored at its place."""
+        """Decode stored chunk k into ``chunk``."""
         data = self._stored(k, bound)
         _, content, _, length = HEADER.unpack_from(data)
         if (content, length) != (chunk.nbytes, len(data) - CRC_BYTES):
-            raise WrongChunkError(f"chunk {k} has another length than a chunk")
-        require_memory(content, "a decoded chunk needs")  # whose array has no pages yet
+            raise WrongChunkError(f"chunk {k} has a wrong length")
+        require_memory(content, "a decoded chunk needs")  # the pages of ``chunk`` are not allocated yet
         decompress(_without_crc(data), chunk)
 
     def _stored(self, k: int, bound: ChunkChecksums | None) -> bytes:
-        """A chunk as it is stored: a file, or a part of one that the index of a shard gives."""
+        """Read an encoded chunk: a file, or a byte range of a shard."""
         inner = self._coding.inner
-        position, place = (k, 0) if inner is None else divmod(k, inner)
+        position, index_in_shard = (k, 0) if inner is None else divmod(k, inner)
         key = object_key(self._array, position)
         sums = None if bound is None else bound.of(position)
         if inner is None:
-            return _require_crc(key, self._disk.read_unseen(self._array.path, key), sums, 0)
+            return _require_crc(key, self._disk.read_unchecked(self._array.path, key), sums, 0)
         index = self._part(key, SuffixByteRequest(self._coding.index_bytes), sums, 0)
-        first, last = self._coding.extents(np.frombuffer(index, np.uint8))[place].tolist()
-        return self._part(key, RangeByteRequest(first, last), sums, 1 + place)
+        first, last = self._coding.extents(np.frombuffer(index, np.uint8))[index_in_shard].tolist()
+        return self._part(key, RangeByteRequest(first, last), sums, 1 + index_in_shard)
 
     def _part(self, key: str, part: ByteRequest, sums: U32 | None, i: int) -> bytes:
         return _require_crc(key, self._disk.read_bytes(key, part) or b"", sums, i)
 
 
 def _require_crc(key: str, data: bytes, sums: U32 | None, i: int) -> bytes:
-    """Bytes that end with their crc32c, which is sum i of those that were committed for an object, if any were."""
+    """Return the data if it ends with its crc32c and, if there are checksums, this is checksum i."""
     end = int.from_bytes(data[-CRC_BYTES:], "little")
     if (sums is not None and sums[i] != end) or crc32c(_without_crc(data)) != end:
         raise WrongChunkError(f"{key} differs from the committed object")
@@ -158,5 +162,5 @@ def _require_crc(key: str, data: bytes, sums: U32 | None, i: int) -> bytes:
 
 
 def _without_crc(data: bytes) -> memoryview:
-    """What stands before the crc32c at the end, where it is."""
+    """Return a view of the data before the final crc32c."""
     return memoryview(data)[: max(len(data) - CRC_BYTES, 0)]

@@ -52,29 +52,29 @@ class PartResult(NamedTuple):
 class PartWriter:
     """Writes parts of the rows of one planned store, in any process."""
 
-    claim: WriterLease
+    lease: WriterLease
     arrays: dict[str, Metadata]
     stop_mark: bytes
 
     def write(self, start: int, stop: int, row: int, batches: Iterable[Batch]) -> PartResult | PartFailure:
-        """Write rows start .. stop - 1 from batches that begin at ``row``; give the columns of sets that begin here."""
+        """Write rows start .. stop - 1 from batches that begin at ``row``; return columns of sets that begin here."""
         try:
-            self._require_going_on()
+            self._require_not_stopped()
             return self._write(start, stop, row, batches)
         except Exception as error:
             with contextlib.suppress(Exception):  # keep the first error
-                self.claim.require_mine()
-                put_bytes(self.claim.store, STOP_KEY, self.stop_mark)
+                self.lease.require_held()
+                put_bytes(self.lease.store, STOP_KEY, self.stop_mark)
             return PartFailure(error)
 
     def _write(self, start: int, stop: int, row: int, batches: Iterable[Batch]) -> PartResult:
-        kept: dict[str, list[Array]] = {}
-        with closing(ChunkWriterThreads(self.claim.store)) as threads:
+        values_by_column: dict[str, list[Array]] = {}
+        with closing(ChunkWriterThreads(self.lease.store)) as threads:
             growing = {name: self._growing(name, start, threads) for name in self.arrays}
             for batch in prefetch(iter(batches)):
                 first, last = np.searchsorted(row + batch.sets.offsets[:-1], [start, stop])
                 for name, values in batch.columns.items():
-                    kept.setdefault(name, []).append(values[first:last])
+                    values_by_column.setdefault(name, []).append(values[first:last])
                 rows = slice(max(start - row, 0), max(stop - row, 0))
                 growing["points"].append(batch.sets.relative[rows])
                 if batch.sets.weights is not None:
@@ -82,37 +82,37 @@ class PartWriter:
                 row += batch.sets.n_points
             for array in growing.values():
                 array.flush()
-        self.claim.flush()
-        columns = {name: np.concatenate(values) for name, values in kept.items()}
+        self.lease.flush()
+        columns = {name: np.concatenate(values) for name, values in values_by_column.items()}
         return PartResult(columns, {name: array.sums for name, array in growing.items()})
 
     def _growing(self, name: str, start: int, threads: ChunkWriterThreads) -> GrowingArray:
-        writing = self._going_on
-        return GrowingArray(self.claim.store, name, self.arrays[name], start, None, writing, threads=threads)
+        writing = self._writing
+        return GrowingArray(self.lease.store, name, self.arrays[name], start, None, writing, threads=threads)
 
     @contextlib.contextmanager
-    def _going_on(self) -> Iterator[None]:
-        """While one object is written: not any more where the others were told to stop."""
-        self._require_going_on()
-        with self.claim.writing():
+    def _writing(self) -> Iterator[None]:
+        """Guard the write of one object: raise if another part has failed."""
+        self._require_not_stopped()
+        with self.lease.writing():
             yield
 
-    def _require_going_on(self) -> None:
-        if get_bytes(self.claim.store, [STOP_KEY]) == [self.stop_mark]:
+    def _require_not_stopped(self) -> None:
+        if get_bytes(self.lease.store, [STOP_KEY]) == [self.stop_mark]:
             raise StoppedError
 
 
 class PlannedStore:
-    """The store under construction, in the process that plans it: inside ``with begun(...)`` parts are written and
-    what they give back is added; leaving it commits, an exception inside it does not.
+    """A new store in the process that plans it.
 
-    Raises what `SetWriter` raises for a place that is taken or cannot be written.
+    Inside ``with create(...)`` tasks write parts, whose results are added. Leaving the block commits; an exception
+    inside it does not. Raises the errors of `SetWriter` for an occupied or read-only location.
     """
 
     def __init__(self, store: Any, *, overwrite: bool, replaces: int | None = None) -> None:
-        """Look at the place; ``replaces`` is the generation that must be there."""
+        """Check the location; ``replaces`` is the required generation of the existing store."""
         self.address: StoreLocation = as_location(store)
-        self._claim, self._replaced = new_lease(self.address, overwrite=overwrite)
+        self._lease, self._replaced = new_lease(self.address, overwrite=overwrite)
         if replaces is not None and replaces != self._replaced:
             raise StoreFormatError(
                 f"{self.address.label} has generation {self._replaced}; expected {replaces}. It was modified after "
@@ -120,7 +120,7 @@ class PlannedStore:
             )
 
     @contextlib.contextmanager
-    def begun(
+    def create(
         self,
         form: Form,
         edges: I64,
@@ -142,9 +142,9 @@ class PlannedStore:
         start = origin_attribute(origin)
         self._commit = Commit(*sizes, created, sealed, alphabet=alphabet, origin=start, names=names)
         self._row_bytes = row_bytes(form)
-        with closing(ChunkWriterThreads(self._claim.store)) as self._threads:
+        with closing(ChunkWriterThreads(self._lease.store)) as self._threads:
             try:
-                self._claim.begin(clear=True)
+                self._lease.begin(clear=True)
                 self._rows: dict[str, list[U32]] = {n: [] for n in self._metadata if n in ROW_ARRAYS}
                 self._columns = {n: self._growing(n, 0) for n in self._metadata if n not in ROW_ARRAYS}
                 self._columns["offsets"].append(edges)
@@ -152,7 +152,7 @@ class PlannedStore:
                 self._complete()
             except BaseException:
                 self._threads.close()  # before files are removed
-                self._claim.abort()
+                self._lease.abort()
                 raise
 
     @property
@@ -166,29 +166,29 @@ class PlannedStore:
         return self._commit.n_points * self._row_bytes
 
     @property
-    def grain(self) -> int:
+    def object_rows(self) -> int:
         """Rows per chunk or shard; parts start and end at multiples of it."""
-        array = array_of(self._claim.store, "points", self._metadata["points"])
+        array = array_of(self._lease.store, "points", self._metadata["points"])
         return int((array.shards or array.chunks)[0])
 
     @property
     def writer(self) -> PartWriter:
         """Writer that tasks use for their part."""
         rows = {name: m for name, m in self._metadata.items() if name in ROW_ARRAYS}
-        return PartWriter(self._claim, rows, str(self._commit.generation).encode())
+        return PartWriter(self._lease, rows, str(self._commit.generation).encode())
 
-    def bounds(self, wanted_bytes: int, starts: I64) -> I64:
-        """Return boundaries of parts of about ``wanted_bytes``.
+    def bounds(self, target_bytes: int, starts: I64) -> I64:
+        """Return boundaries of parts of about ``target_bytes``.
 
         Each is the start of a source (``starts``), or of the first chunk (or shard) after it, so a source is split at
         most once; exact starts are preferred.
         """
-        total, grain = self._commit.n_points, self.grain
-        requested = max(1, wanted_bytes // self._row_bytes)
-        candidates = -(-starts // grain) * grain
+        total, object_rows = self._commit.n_points, self.object_rows
+        target_rows = max(1, target_bytes // self._row_bytes)
+        candidates = -(-starts // object_rows) * object_rows
         bounds = [0]
         while True:
-            first, last = np.searchsorted(candidates, bounds[-1] + np.array([1, 2]) * requested)
+            first, last = np.searchsorted(candidates, bounds[-1] + np.array([1, 2]) * target_rows)
             if first == len(candidates) or candidates[first] >= total:
                 return np.array([*bounds, total], np.int64)
             exact = np.flatnonzero(candidates[first:last] == starts[first:last])
@@ -217,19 +217,19 @@ class PlannedStore:
         arrays = {n: self._columns.get(n) or self._growing(n, self._commit.n_points) for n in self._metadata}
         for name in closing_order(arrays):
             arrays[name].close()
-        commit_arrays(self._claim, self._commit, arrays, new_table_key(self._commit.generation))
+        commit_arrays(self._lease, self._commit, arrays, new_table_key(self._commit.generation))
 
     def _growing(self, name: str, length: int) -> GrowingArray:
         """Return a writer of an array; with a length, of one whose rows tasks have written."""
         metadata, sums = self._metadata[name], self._rows.get(name)
         bound = ChunkChecksums(0, np.concatenate(sums)) if sums else None
         return GrowingArray(
-            self._claim.store,
+            self._lease.store,
             name,
             metadata,
             length,
             None,
-            self._claim.writing,
+            self._lease.writing,
             bound,
             threads=self._threads,
         )
@@ -237,9 +237,9 @@ class PlannedStore:
     def _require_written(self, start: int, stop: int) -> None:
         """Raise if objects of a completed part are missing."""
         for name in self._metadata.keys() & set(ROW_ARRAYS):
-            array = array_of(self._claim.store, name, self._metadata[name])
-            chunks = range(start // self.grain, -(-stop // self.grain))
-            missing = missing_keys(self._claim.store, [object_key(array, k) for k in chunks])
+            array = array_of(self._lease.store, name, self._metadata[name])
+            chunks = range(start // self.object_rows, -(-stop // self.object_rows))
+            missing = missing_keys(self._lease.store, [object_key(array, k) for k in chunks])
             if missing:
                 raise StoreFormatError(
                     f"{missing[0]} was written by a worker but is missing in {self.address.label}: workers see another "

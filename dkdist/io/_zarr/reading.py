@@ -330,7 +330,7 @@ class CommitReader:
         owners = self.where(first, last) if name in ("points", "weights") else f"sets {first} to {last - 1}"
         return StoreFormatError(
             f"chunk {k} of array '{name}' of {self.address.label} ({rows}; {owners}) cannot be read "
-            f"({type(error).__name__}: {error}). {RESTORE_HINT}"
+            f"({type(error).__name__}: {str(error).removesuffix('.')}). {RESTORE_HINT}"
         )
 
     def _read_offsets_chunk(self, k: int) -> I64:

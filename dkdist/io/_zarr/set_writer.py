@@ -81,8 +81,8 @@ class IdRegistry:
             self._runs[-2:] = [_merge_runs(*self._runs[-2:])]
 
 
-def _merge_runs(one: tuple[Hashes, Hashes], other: tuple[Hashes, Hashes]) -> tuple[Hashes, Hashes]:
-    first, second = (np.concatenate(pair) for pair in zip(one, other, strict=True))
+def _merge_runs(a: tuple[Hashes, Hashes], b: tuple[Hashes, Hashes]) -> tuple[Hashes, Hashes]:
+    first, second = (np.concatenate(pair) for pair in zip(a, b, strict=True))
     order = np.argsort(first, kind="stable")
     return first[order], second[order]
 
@@ -193,10 +193,10 @@ class SetWriter:
             self._origin = np.array(self._old.commit.origin or (0.0,) * n_dims)
             require_same_names(self._names, self._old.commit.names, self.address.label)
             self._names = self._old.commit.names
-            self._claim = WriterLease(self.address, self._old.commit.generation)
+            self._lease = WriterLease(self.address, self._old.commit.generation)
         else:
-            self._claim, self._replaced = new_lease(self.address, overwrite=overwrite)
-        self._threads = ChunkWriterThreads(self._claim.store)
+            self._lease, self._replaced = new_lease(self.address, overwrite=overwrite)
+        self._threads = ChunkWriterThreads(self._lease.store)
 
     def share(self, pool: ThreadPool) -> None:
         """Use a shared thread pool to compress and write chunks; call it before appending."""
@@ -258,14 +258,14 @@ class SetWriter:
                 self._complete()
             except BaseException:
                 self._threads.close()  # before files are removed
-                self._claim.abort()
+                self._lease.abort()
                 raise
 
     def abort(self) -> None:
         """Discard the written data: remove it from a local disk; elsewhere readers ignore it."""
         if self._begun and not self._closed:
             self._threads.close()
-            self._claim.abort()
+            self._lease.abort()
         self._closed = True
 
     def __enter__(self) -> SetWriter:
@@ -293,17 +293,17 @@ class SetWriter:
         commit = replace(self._commit, n_sets=n_sets, n_points=n_points, alphabet=self._alphabet)
         if self._old is None:
             commit = replace(commit, origin=origin_attribute(self._origin), names=self._names)
-        commit_arrays(self._claim, commit, self._arrays, self._table_key)
+        commit_arrays(self._lease, commit, self._arrays, self._table_key)
         if self._old is not None:
             # readers find tails under their own keys, and the next writer merges those that remain
             with after_commit(self.address.label):
                 with contextlib.suppress(OSError):
-                    self._settle({name: array.bound() for name, array in self._arrays.items()})
-                remove_obsolete(self._claim.store, commit.generation)
+                    self._merge_tails({name: array.bound() for name, array in self._arrays.items()})
+                remove_obsolete(self._lease.store, commit.generation)
 
-    def _settle(self, table: Table) -> None:
+    def _merge_tails(self, table: Table) -> None:
         assert self._old is not None
-        merge_tails(self.address, self._claim.store, table, self._old.arrays)
+        merge_tails(self.address, self._lease.store, table, self._old.arrays)
 
     def _open_to_append(self) -> CommitReader:
         opened = CommitReader(self.address)
@@ -330,20 +330,20 @@ class SetWriter:
             self._commit = replace(commit, generation=commit.generation + 1)
             lengths = {n: commit.n_points if n in ROW_ARRAYS else commit.n_sets for n in metadata}
             lengths["offsets"] += 1
-        self._claim.begin(clear=self._old is None)
+        self._lease.begin(clear=self._old is None)
         self._begun = True
         if any(bound.tail is not None for bound in table.values()):
-            self._claim.require_mine()
-            self._settle(table)  # tails of a writer that was killed after its commit
+            self._lease.require_held()
+            self._merge_tails(table)  # tails of a writer that was killed after its commit
         self._table_key = new_table_key(self._commit.generation)
         for position, name in enumerate(sorted(metadata)):
             self._arrays[name] = GrowingArray(
-                self._claim.store,
+                self._lease.store,
                 name,
                 metadata[name],
                 lengths[name],
                 None if self._old is None else partial(self._old.entries, name),
-                self._claim.writing,
+                self._lease.writing,
                 table.get(name),
                 tail_key(self._table_key, position),
                 threads=self._threads,
@@ -353,18 +353,18 @@ class SetWriter:
 
 
 def commit_arrays(
-    claim: WriterLease, commit: Commit, arrays: Mapping[str, GrowingArray], table_key: str
+    lease: WriterLease, commit: Commit, arrays: Mapping[str, GrowingArray], table_key: str
 ) -> None:
     """Commit completed arrays: write the table of checksums, then the root document."""
     if any(name.startswith("targets/") for name in arrays):
-        put_bytes(claim.store, f"targets/{DOCUMENT}", group_document())
+        put_bytes(lease.store, f"targets/{DOCUMENT}", group_document())
     metadata = {name: array.metadata for name, array in arrays.items()}
     data = encode_table({name: array.bound() for name, array in arrays.items()})
-    claim.require_mine()
-    put_bytes(claim.store, table_key, data)
+    lease.require_held()
+    put_bytes(lease.store, table_key, data)
     record = make_record(table_key, data).attrs()
     attrs = {**commit.attrs(), "checksum": checksum(commit, metadata), "table": record}
-    claim.commit(group_document({"dkdist": {**attrs, "arrays": sorted(arrays)}}))
+    lease.commit(group_document({"dkdist": {**attrs, "arrays": sorted(arrays)}}))
 
 
 def new_generation(replaced: int) -> int:

@@ -59,7 +59,7 @@ class StoreLocation:
         return secrets_in(self.place) if isinstance(self.place, str) else secrets_of(self.place)
 
     def __repr__(self) -> str:
-        return f"Address({self.label})"
+        return f"StoreLocation({self.label})"
 
     def open(self, *, read_only: bool) -> Store:
         """Open a Zarr store at this location."""
@@ -209,7 +209,6 @@ def _open_url(url: str, *, read_only: bool) -> FsspecStore:
         url, _, query = url.partition("?")
         options |= {"params": parse_qsl(query, keep_blank_values=True)} if query else {}
     elif url.startswith(("s3://", "s3a://")):
-        options["max_concurrency"] = (
-            1  # otherwise s3fs requests the size first: two or three requests per object
-        )
+        # otherwise s3fs requests the size first: two or three requests per object
+        options["max_concurrency"] = 1
     return FsspecStore.from_url(url.rstrip("/"), storage_options=options, read_only=read_only)

@@ -42,8 +42,8 @@ class DiskStore(LocalStore):
         self._inside = {""}
         self._unflushed: set[str] = set()
         self._new: set[str] = set()
-        self._made = self._shut = False
-        self._writes, self._quiet = 0, threading.Condition()
+        self._created_folder = self._shut = False
+        self._n_writes, self._condition = 0, threading.Condition()
         self.bounds = ObjectBounds()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -82,19 +82,19 @@ class DiskStore(LocalStore):
 
     def flush_files(self) -> None:
         """Flush the files written so far, while other threads write; `flush` must follow."""
-        with self._quiet:
+        with self._condition:
             written, self._unflushed = self._unflushed, set()
         files.flush_tree(written, self._folder)
 
     def flush(self) -> None:
         """Flush all files written through this store in this process."""
         self.flush_files()
-        if self._made:
+        if self._created_folder:
             files.flush_folder(os.path.dirname(self._folder))
-            self._made = False
+            self._created_folder = False
 
     @contextlib.contextmanager
-    def settling(self) -> Iterator[None]:
+    def committing(self) -> Iterator[None]:
         """Context of a commit: afterwards `withdraw` keeps the files, unless the commit raises OSError."""
         new, self._new = self._new, set()
         try:
@@ -105,9 +105,9 @@ class DiskStore(LocalStore):
 
     def shut(self) -> None:
         """Reject further writes and wait for those in progress."""
-        with self._quiet:
+        with self._condition:
             self._shut = True
-            self._quiet.wait_for(lambda: self._writes == 0)
+            self._condition.wait_for(lambda: self._n_writes == 0)
 
     def withdraw(self) -> None:
         """Reject further writes and remove the files that this store created."""
@@ -138,7 +138,7 @@ class DiskStore(LocalStore):
     def read_bytes(self, key: str, byte_range: ByteRequest | None = None) -> bytes | None:
         """Read the bytes of a file or of a byte range; None if it is missing."""
         try:
-            handle, size = self._opened(key)
+            handle, size = self._open_file(key)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
         try:
@@ -156,7 +156,7 @@ class DiskStore(LocalStore):
             os.close(handle)
         return data
 
-    def read_unseen(self, name: str, key: str) -> bytes:
+    def read_unchecked(self, name: str, key: str) -> bytes:
         """Read a chunk without checking file type and size; callers verify its checksum.
 
         A file beyond the limit is returned with one extra byte.
@@ -171,16 +171,16 @@ class DiskStore(LocalStore):
         finally:
             os.close(handle)
 
-    def _opened(self, key: str) -> tuple[int, int]:
+    def _open_file(self, key: str) -> tuple[int, int]:
         path = f"{self._folder}/{key}"
         try:
             self._require_inside(key.rpartition("/")[0])
             return files.open_regular(path)
         except files.NotRegularError as error:
             inner = os.path.realpath(path)
-            if os.path.islink(path) and self._holds(inner):
+            if os.path.islink(path) and self._contains(inner):
                 return files.open_regular(inner)
-            raise self._foreign(key, str(error)) from None
+            raise self._outside_error(key, str(error)) from None
 
     def is_there(self, key: str) -> bool:
         """Synchronous `exists`."""
@@ -193,7 +193,7 @@ class DiskStore(LocalStore):
             return False
         if not stat.S_ISREG(mode):
             try:
-                os.close(self._opened(key)[0])
+                os.close(self._open_file(key)[0])
             except (FileNotFoundError, IsADirectoryError):
                 return False
         try:
@@ -202,7 +202,7 @@ class DiskStore(LocalStore):
             return False
         return True
 
-    def _holds(self, real: str) -> bool:
+    def _contains(self, real: str) -> bool:
         return real.startswith(self._real + os.sep)
 
     def _require_inside(self, folder: str) -> None:
@@ -211,16 +211,16 @@ class DiskStore(LocalStore):
             return
         self._require_inside(folder.rpartition("/")[0])
         path = f"{self._folder}/{folder}"
-        if stat.S_ISLNK(os.lstat(path).st_mode) and not self._holds(os.path.realpath(path)):
-            raise self._foreign(folder, "a link")
+        if stat.S_ISLNK(os.lstat(path).st_mode) and not self._contains(os.path.realpath(path)):
+            raise self._outside_error(folder, "a link")
         if len(self._inside) < MAX_CACHED_FOLDERS:
             self._inside.add(folder)
 
-    def _foreign(self, key: str, kind: str) -> StoreFormatError:
-        what = "a link that leads out of it" if kind == "a link" else kind
+    def _outside_error(self, key: str, kind: str) -> StoreFormatError:
+        description = "a link that leads out of it" if kind == "a link" else kind
         return StoreFormatError(
-            f"{key} of {self._folder} must be a regular file inside the store; got {what}. Do not use the store if its "
-            "source is not trusted; otherwise replace the link by the file."
+            f"{key} of {self._folder} must be a regular file inside the store; got {description}. Do not use the "
+            "store if its source is not trusted; otherwise replace the link by the file."
         )
 
     def set_sync(self, key: str, value: Buffer) -> None:
@@ -230,25 +230,25 @@ class DiskStore(LocalStore):
     def write(self, key: str, *parts: Any) -> None:
         """Write the concatenation of buffers to a file atomically."""
         self._check_writable()
-        with self._quiet:
+        with self._condition:
             if self._shut:
                 raise OSError(
                     errno.ECANCELED, f"cannot write {key} of {self._folder}: the writer has stopped."
                 )
-            self._writes += 1
+            self._n_writes += 1
         try:
             self._write_now(key, parts)
         finally:
-            with self._quiet:
-                self._writes -= 1
-                self._quiet.notify_all()
+            with self._condition:
+                self._n_writes -= 1
+                self._condition.notify_all()
 
     def _write_now(self, key: str, parts: Sequence[Any]) -> None:
-        path, growing = os.path.join(self._folder, key), os.path.join(self._folder, PARTIAL_FOLDER)
+        path, partial_folder = os.path.join(self._folder, key), os.path.join(self._folder, PARTIAL_FOLDER)
         try:
-            existed = self._write_whole(key, path, growing, parts)
+            existed = self._write_whole(key, path, partial_folder, parts)
         except OSError as error:
-            for empty in (growing, os.path.dirname(path)):
+            for empty in (partial_folder, os.path.dirname(path)):
                 with contextlib.suppress(OSError):
                     self._remove_empty(empty)
             raise type(error)(
@@ -256,24 +256,24 @@ class DiskStore(LocalStore):
                 f"cannot write {key} of {self._folder} ({error.strerror or error}). Nothing was committed. Free disk "
                 "space or choose another location, and write again.",
             ) from error
-        with self._quiet:
+        with self._condition:
             self._new |= set() if existed else {path}
             self._unflushed.add(path)
 
-    def _write_whole(self, key: str, path: str, growing: str, parts: Sequence[Any]) -> bool:
+    def _write_whole(self, key: str, path: str, partial_folder: str, parts: Sequence[Any]) -> bool:
         """Write a file and return whether it existed; retries if a concurrent failed write removed the folder."""
         for remaining in reversed(range(MAX_WRITE_ATTEMPTS)):
             try:
-                output = self._make(os.path.dirname(key))
-                existed = not output and os.path.lexists(path)
+                is_new_folder = self._make(os.path.dirname(key))
+                existed = not is_new_folder and os.path.lexists(path)
                 flush = existed or key == DOCUMENT
-                with files.atomic_write(path, temporary_folder=growing, flush=flush) as handle:
+                with files.atomic_write(path, temporary_folder=partial_folder, flush=flush) as handle:
                     files.write_all(handle, *parts)
                 return existed
             except FileNotFoundError:
                 if not remaining:
                     raise
-                os.makedirs(growing, exist_ok=True)
+                os.makedirs(partial_folder, exist_ok=True)
         raise AssertionError
 
     def _make(self, folder: str) -> bool:
@@ -285,14 +285,14 @@ class DiskStore(LocalStore):
             self._require_inside(folder)
             return False
         except FileNotFoundError:  # the parent folder is missing too
-            self._made = self._made or not os.path.isdir(self._folder)
+            self._created_folder = self._created_folder or not os.path.isdir(self._folder)
             os.makedirs(path, exist_ok=True)
             self._require_inside(folder)
             return False
         if folder:
             self._require_inside(os.path.dirname(folder))
         else:
-            self._made = True
+            self._created_folder = True
         return True
 
 

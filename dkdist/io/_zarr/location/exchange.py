@@ -49,7 +49,7 @@ def staging_prefix(path: str) -> str:
 
 
 def atomic_replace(staging: str, path: str) -> None:
-    """Replace the folder at ``path`` by ``hidden/store``; on failure change nothing."""
+    """Replace the folder at ``path`` by ``staging/store``; on failure change nothing."""
     new, old = os.path.join(staging, STORE), os.path.join(staging, OLD)
     if not _is_occupied(path):
         os.rename(new, path)  # fails if another writer created a non-empty folder
@@ -62,17 +62,17 @@ def atomic_replace(staging: str, path: str) -> None:
             raise
 
 
-def exchange_names(one: str, other: str) -> bool:
+def exchange_names(path: str, other_path: str) -> bool:
     """Exchange two names atomically; return False if the system or file system does not support it."""
     call = _system_exchange()
     if call is None:
         return False
-    if call(os.fsencode(one), os.fsencode(other)) == 0:
+    if call(os.fsencode(path), os.fsencode(other_path)) == 0:
         return True
     code = ctypes.get_errno()
     if code in UNSUPPORTED_ERRNOS:
         return False
-    raise OSError(code, f"cannot exchange {one} with {other}: {os.strerror(code)}")
+    raise OSError(code, f"cannot exchange {path} with {other_path}: {os.strerror(code)}")
 
 
 def restore(path: str) -> None:
@@ -102,16 +102,16 @@ def staging_folders(path: str) -> list[str]:
     return sorted(os.path.join(folder, n) for n in names if n.startswith(name))
 
 
-def is_abandoned(hidden: str) -> bool:
+def is_abandoned(staging: str) -> bool:
     """Whether the writer of a staging folder is dead: created by this host, and unlocked."""
-    with contextlib.suppress(OSError), _open_owner_file(hidden, "rb+") as owner:
+    with contextlib.suppress(OSError), _open_owner_file(staging, "rb+") as owner:
         return owner.read(4096) == host() and lock(owner.fileno(), wait=False)
     return False
 
 
-def has_host_name(hidden: str) -> bool:
+def has_host_name(staging: str) -> bool:
     """Whether a staging folder has a complete host name; a power failure can truncate it."""
-    with contextlib.suppress(OSError), _open_owner_file(hidden, "rb") as owner:
+    with contextlib.suppress(OSError), _open_owner_file(staging, "rb") as owner:
         return owner.read(4096).endswith(b"\n")
     return False
 
@@ -166,10 +166,10 @@ def commit_lock(path: str) -> Iterator[None]:
         try:
             lock(handle, wait=True)
             try:
-                same = os.path.samestat(os.fstat(handle), os.stat(path))
+                is_current = os.path.samestat(os.fstat(handle), os.stat(path))
             except FileNotFoundError:
-                same = not os.path.lexists(path)
-            if same:
+                is_current = not os.path.lexists(path)
+            if is_current:
                 yield
                 return
         finally:
@@ -219,11 +219,11 @@ def _is_between_moves(staging: str) -> bool:
     return all(os.path.isdir(os.path.join(staging, name)) for name in (OLD, STORE))
 
 
-def _open_owner_file(hidden: str, mode: str) -> IO[bytes]:
+def _open_owner_file(staging: str, mode: str) -> IO[bytes]:
     """Open the owner file without following links or blocking."""
     safe_flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     return open(
-        os.path.join(hidden, OWNER), mode, opener=lambda path, flags: os.open(path, flags | safe_flags)
+        os.path.join(staging, OWNER), mode, opener=lambda path, flags: os.open(path, flags | safe_flags)
     )
 
 
@@ -235,14 +235,14 @@ def _system_exchange() -> Callable[[bytes, bytes], int] | None:
         if SYSTEM == "darwin":
             swap = library.renamex_np
             swap.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint]
-            return lambda one, other: int(swap(one, other, 2))  # RENAME_SWAP
+            return lambda a, b: int(swap(a, b, 2))  # RENAME_SWAP
         if SYSTEM == "linux":
             cwd, exchange_flag = ctypes.c_int(-100), ctypes.c_uint(2)  # AT_FDCWD, RENAME_EXCHANGE
             if hasattr(library, "renameat2"):
                 rename = library.renameat2
-                return lambda one, other: int(rename(cwd, one, cwd, other, exchange_flag))
+                return lambda a, b: int(rename(cwd, a, cwd, b, exchange_flag))
             number, syscall = ctypes.c_long(RENAMEAT2[os.uname().machine]), library.syscall  # old musl
-            return lambda one, other: int(syscall(number, cwd, one, cwd, other, exchange_flag))
+            return lambda a, b: int(syscall(number, cwd, a, cwd, b, exchange_flag))
     except (AttributeError, KeyError, OSError, TypeError):  # unknown C library
         return None
     return None
@@ -256,7 +256,7 @@ OCCUPIED_ERRNOS = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
 
 
 class StagingFolder:
-    """Staging folder of one writer to a path: created by `make`, removed by `settle` or `remove`."""
+    """Staging folder of one writer to a path: created by `make`, removed by `finish` or `remove`."""
 
     def __init__(self, path: str) -> None:
         self.path = os.path.realpath(path)  # keeps links to the store valid
@@ -318,7 +318,7 @@ class StagingFolder:
                 "Choose another location or a folder inside it.",
             ) from error
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Flush the exchange to disk and remove the old store."""
         flush_folder(os.path.dirname(self.path))
         flush_folder(self._folder)
