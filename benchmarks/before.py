@@ -1,13 +1,13 @@
-"""Speed of a fit compared with an earlier commit: the same sets and parameters, in one run.
+"""Speed of a fit compared with an earlier commit, for the same sets and parameters in one run.
 
     python benchmarks/before.py [--commit 8388125] [--sets 100000] [--repeats 3] [--quick] [--output results.json]
 
-Sets of 200 points in the plane from Gaussian mixtures of 1 to 10 components; the number is to be found. Each version,
-taken from the repository's history into a folder of its own, writes them to a store with its own writer. Then, from the
-store to predictions of further sets: Jensen-Shannon embedding of 100 nodes, D = 5000 random features, five epochs of
-SGD with one lane, on all cores, without a client. Processes take turns, each new; loops are compiled, and a fit of few
-sets is done, before the clock runs. Printed are the least and the median seconds, what all its threads took of
-processors, root mean squared errors on the same 4,000 sets, and the ratios.
+Sets are 200 points in the plane from Gaussian mixtures of 1 to 10 components; the target is the number of components.
+Each version is checked out into a separate folder and writes the sets with its own writer. Timed are fit and
+predictions from the store: Jensen-Shannon embedding with 100 nodes, D = 5000 random features, five epochs of SGD with
+one replica, on all cores, without a client. Runs of both versions are interleaved, each in a new process, after
+compilation and a fit on 512 sets. Printed are minimum and median seconds, minimum processor seconds, root mean
+squared errors on the same 4,000 sets, and ratios.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 
 POINTS, D, EPOCHS, MAX_COMPONENTS = 200, 5000, 5, 10
-TESTED, WARM = 4000, 512
-HERE = Path(__file__).resolve().parents[1]
+N_TEST_SETS, N_WARMUP_SETS = 4000, 512
+REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def draw_sets(n_sets: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points (n_sets, 200, 2) float32 in the unit square, and numbers of components."""
+    """Return points (n_sets, 200, 2) float32 in the unit square, and numbers of components."""
     rng = np.random.default_rng(seed)
     k = rng.integers(1, MAX_COMPONENTS + 1, n_sets)
     means, spread = (
@@ -45,14 +45,14 @@ def draw_sets(n_sets: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def measure_fit(folder: Path, n_sets: int) -> dict[str, float]:
-    """Write stores with the dkdist that is imported here, learn, predict: seconds and error."""
+    """Write stores, fit and predict with the imported dkdist; return seconds and error."""
     import dask
     from sklearn.pipeline import make_pipeline
 
     import dkdist as dk
 
-    def learned(name: str, n: int, seed: int) -> tuple[float, float, float]:
-        (x, y), (x_test, y_test) = draw_sets(n, seed), draw_sets(TESTED, seed + 1)
+    def fit_and_predict(name: str, n: int, seed: int) -> tuple[float, float, float]:
+        (x, y), (x_test, y_test) = draw_sets(n, seed), draw_sets(N_TEST_SETS, seed + 1)
         sets = [
             dk.write_sets(str(folder / f"{name}{i}.zarr"), dk.SampleSets.from_arrays(list(points)))
             for i, points in enumerate((x, x_test))
@@ -68,13 +68,13 @@ def measure_fit(folder: Path, n_sets: int) -> dict[str, float]:
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
         return seconds, cpu, float(np.sqrt(((predicted - y_test) ** 2).mean()))
 
-    learned("few", WARM, 2)
-    seconds, cpu, error = learned("all", n_sets, 0)
+    fit_and_predict("warmup", N_WARMUP_SETS, 2)
+    seconds, cpu, error = fit_and_predict("all", n_sets, 0)
     return {"seconds": seconds, "processors": cpu, "rmse": error}
 
 
-def turn(code: Path, cache: Path, n_sets: int) -> dict[str, float]:
-    """A process of its own with the code of a folder."""
+def run_version(code: Path, cache: Path, n_sets: int) -> dict[str, float]:
+    """Measure the code of a folder in a new process."""
     with tempfile.TemporaryDirectory() as folder:
         call = [sys.executable, "-W", "ignore", __file__, "--measure", folder, "--sets", str(n_sets)]
         variables = os.environ | {"PYTHONPATH": str(code), "NUMBA_CACHE_DIR": str(cache)}
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--commit", default="8388125")
     parser.add_argument("--sets", type=int, default=100_000)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="few sets, once")
+    parser.add_argument("--quick", action="store_true", help="2,000 sets, one run")
     parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -99,19 +99,19 @@ def main() -> None:
     n_sets, repeats = (2000, 1) if args.quick else (args.sets, args.repeats)
     with tempfile.TemporaryDirectory() as folder:
         before = Path(folder) / "before"
-        subprocess.run(["git", "clone", "-q", "--no-checkout", str(HERE), str(before)], check=True)
+        subprocess.run(["git", "clone", "-q", "--no-checkout", str(REPOSITORY), str(before)], check=True)
         subprocess.run(["git", "-C", str(before), "checkout", "-q", args.commit], check=True)
-        versions = {args.commit: before, "now": HERE}
-        caches = {name: Path(folder) / f"loops-{name}" for name in versions}
+        versions = {args.commit: before, "now": REPOSITORY}
+        caches = {name: Path(folder) / f"numba-{name}" for name in versions}
         for name, code in versions.items():
-            turn(code, caches[name], WARM)  # compiles
+            run_version(code, caches[name], N_WARMUP_SETS)  # compiles
         results: dict[str, list[dict[str, float]]] = {name: [] for name in versions}
         for _ in range(repeats):
             for name, code in versions.items():
-                results[name].append(turn(code, caches[name], n_sets))
+                results[name].append(run_version(code, caches[name], n_sets))
     figures: dict[str, Any] = {"sets": n_sets, "repeats": repeats}
-    print(f"{n_sets:,} sets, {EPOCHS} epochs, {TESTED:,} predicted")
-    print(f"{'':<10} {'seconds':>9} {'median':>8} {'processors':>11} {'RMSE':>8}")
+    print(f"{n_sets:,} sets, {EPOCHS} epochs, {N_TEST_SETS:,} predicted")
+    print(f"{'':<10} {'minimum s':>9} {'median':>8} {'processors':>11} {'RMSE':>8}")
     for name, rows in results.items():
         s, cpu = ([row[key] for row in rows] for key in ("seconds", "processors"))
         figures[name] = {

@@ -1,11 +1,14 @@
-"""What a cluster costs beside the work: the graph, the scheduler, and what travels between workers.
+"""Overhead of a cluster: building the graph, scheduler time, and bytes between workers; accuracy of SGD replicas.
 
     python benchmarks/cluster.py [--quick] [--output cluster.json]
 
-graph      seconds to build the lazy features of 100,000 blocks and their recipes
-scheduler  processor time of the scheduler's process per block, for a map and a fold of blocks that cost nothing
-bytes      what worker processes send each other per block of an SGD fit (D = 5000), which must be far less than a block
-lanes      a fit in 1 and in 8 lanes: accuracy and passes, on the mixtures of `million.py` and on CIFAR-10 cats and dogs
+graph      seconds to build the lazy features of 100,000 blocks and their tasks
+scheduler  processor time of the scheduler process per block in ms, for a map and a fold of blocks without work
+bytes      MB per block that workers send each other in an SGD fit (D = 5000), compared with the size of a block
+lanes      accuracy of SGD with 1 and 8 replicas ("lanes") by number of passes, compared with exact linear models, on
+           the mixtures of `million.py` and on CIFAR-10 cats and dogs
+
+Times are those of one run.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ D = 5000
 
 @contextmanager
 def cluster(folder: Path, n_workers: int) -> Iterator[tuple[Client, psutil.Process]]:
-    """A scheduler and workers in processes of their own, so that each one's processor time is known."""
+    """Start a scheduler and workers in separate processes, whose processor times can be read."""
     file = folder / "scheduler.json"
     file.unlink(missing_ok=True)
     common = [sys.executable, "-m", "dask"]
@@ -101,22 +104,22 @@ def bench_scheduler(n_blocks: int, client: Client, scheduler: psutil.Process) ->
     return results
 
 
-def sent(client: Client) -> int:
+def bytes_sent(client: Client) -> int:
     return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
 
 
 def bench_bytes(n_sets: int, client: Client, folder: Path) -> dict[str, float]:
-    sets_in, y = Mixtures().read((0, n_sets, 200))
-    sets = dk.write_sets(folder / "bytes.zarr", sets_in, targets=y)
+    mixtures, y = Mixtures().read((0, n_sets, 200))
+    sets = dk.write_sets(folder / "bytes.zarr", mixtures, targets=y)
     A = dk.DivergenceEmbedding("jensen-shannon").fit(sets).transform(sets)
     Z = dk.RandomFourierFeatures(D, random_state=0).fit(A).transform(A)
     model = dk.IncrementalSGDRegressor(n_epochs=5, random_state=0)
-    before = sent(client)
+    before = bytes_sent(client)
     model.fit(Z, y)
     n_blocks = 5 * Z.numblocks[0]
     return {
         "blocks": n_blocks,
-        "mb_a_block": (sent(client) - before) / 1e6 / n_blocks,
+        "mb_a_block": (bytes_sent(client) - before) / 1e6 / n_blocks,
         "block_mb": 1024 * D * 4 / 1e6,
     }
 
@@ -128,7 +131,7 @@ def mixture_features(n_sets: int, dimension: int) -> tuple[Any, Any]:
 
 
 def cifar_features(dimension: int, n_sets: int) -> tuple[Any, Any] | None:
-    """Cats and dogs as distributions of (x, y, v), a pixel a point."""
+    """Return features and classes of cats and dogs as sets of (x, y, value), one point per pixel."""
     file = Path(os.environ.get("DKDIST_DATA", "../shared/data")) / "cifar10_cats_dogs.npz"
     if not file.exists():
         print(
@@ -147,16 +150,16 @@ def cifar_features(dimension: int, n_sets: int) -> tuple[Any, Any] | None:
 
 
 def bench_lanes(quick: bool) -> dict[str, Any]:
-    """Accuracy on held-out rows; blocks of 64 rows, so that eight lanes have many blocks each."""
+    """Return accuracies on held-out rows; blocks have 64 rows, so that each of eight replicas gets many."""
     dimension, n = (500, 2000) if quick else (2000, 12_000)
     results = {}
-    for name, block_result in (
+    for name, data in (
         ("mixtures", mixture_features(n, dimension)),
         ("cats and dogs", cifar_features(dimension, n)),
     ):
-        if block_result is None:
+        if data is None:
             continue
-        Z, y = block_result
+        Z, y = data
         order = np.random.default_rng(0).permutation(len(Z))
         cut = len(Z) * 4 // 5
         train, test = order[:cut], order[cut:]
@@ -175,8 +178,8 @@ def bench_lanes(quick: bool) -> dict[str, Any]:
         exact = {"logistic regression": LogisticRegression(C=1e3, max_iter=1000), "ridge": Ridge(0.1)}
         for label, model in exact.items():
             model.fit(Z[train], y[train])
-            found_y = model.predict(Z[test]) > 0.5
-            rows[f"exact {label}"] = float(np.mean(found_y == y[test]))
+            is_positive = model.predict(Z[test]) > 0.5
+            rows[f"exact {label}"] = float(np.mean(is_positive == y[test]))
         ridge = dk.IncrementalRidgeClassifier(random_state=0).fit(X, y[train])
         rows["IncrementalRidgeClassifier"] = ridge.score(Z[test], y[test])
         results[name] = rows
@@ -195,11 +198,12 @@ def main() -> None:
             report["scheduler"] = bench_scheduler(300 if args.quick else 5000, client, scheduler)
             for kind, costs in report["scheduler"].items():
                 print(
-                    f"scheduler, {kind}: {costs['scheduler_ms']:.2f} ms a block ({costs['wall_ms']:.2f} ms in all)"
+                    f"scheduler, {kind}: {costs['scheduler_ms']:.2f} ms per block "
+                    f"({costs['wall_ms']:.2f} ms of wall time)"
                 )
             report["bytes"] = bench_bytes(4096 if args.quick else 32_768, client, folder)
             print(
-                "bytes between workers: {mb_a_block:.3f} MB a block of {block_mb:.1f} MB".format(
+                "bytes between workers: {mb_a_block:.3f} MB per block of {block_mb:.1f} MB".format(
                     **report["bytes"]
                 )
             )

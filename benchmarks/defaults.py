@@ -1,11 +1,13 @@
-"""What one gets with no argument: every task of docs/benchmarks.md, and how sure, and why.
+"""Accuracy, intervals, levels and explanations of the automatic models without arguments.
 
     python benchmarks/defaults.py [part ...] [--quick] [--output results.json]
 
-Parts: gram (the Gram experiment of P1's appendix), divergence (d^2 against the true one, by the number of points),
-mixtures, images, scenes, auslan, pentip, splice, mnist_str8, mnist_str4, mnist_sift (`SetClassifier` or `SetRegressor`
-with no argument, beside the tuned figure of the documents, its own baselines, and the five lines at defaults),
-intervals, groups (level of `group_test`), points (planted ones found). All by default. Data: DKDIST_DATA.
+Parts, all by default: gram (squared correlations in the Gram experiment of P1's appendix), divergence (d^2 compared
+with the true divergence, by number of points), the tasks of docs/benchmarks.md (mixtures, images, scenes, auslan,
+pentip, splice, mnist_str8, mnist_str4, mnist_sift), intervals (coverage), groups (level of `group_test`), points (area
+under the ROC curve of planted points). On a task, accuracy or RMSE of `SetClassifier` or `SetRegressor` without
+arguments is compared with the tuned result of docs/benchmarks.md, simple baselines, and the five-line pipeline with
+default parameters; seconds are those of one fit. Data: DKDIST_DATA.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ import scenes as fifteen_scenes
 
 @dataclass(frozen=True)
 class Task:
-    """Sets to train on and to test, and what tuning reached: the figure and its standard error."""
+    """Training sets, test sets, and the score of a tuned model with its standard error."""
 
     train: Any
     y: np.ndarray
@@ -60,7 +62,7 @@ def images(quick: bool) -> Task:
 
 
 def scenes(quick: bool) -> Task:
-    """Images as sets of 2,700 descriptors in 128 dimensions, as they are; those of each class in random order."""
+    """Return images as sets of 2,700 SIFT descriptors in 128 dimensions."""
     result = fifteen_scenes.descriptors(None, 12 if quick else None)
     train, test = fifteen_scenes.split(result.labels, 8 if quick else fifteen_scenes.A_CLASS, 0)
     parts = [
@@ -83,7 +85,7 @@ def of_distances(name: str, quick: bool) -> Task:
 
 
 def five_lines(task: Task, classes: bool) -> tuple[float, float]:
-    """Score and seconds of the five lines, with nothing set."""
+    """Return score and fit seconds of the five-line pipeline with default parameters."""
     text = task.train.relative.dtype.kind == "u"
     embedding = (
         dk.DistanceEmbedding("levenshtein", random_state=0)
@@ -96,24 +98,24 @@ def five_lines(task: Task, classes: bool) -> tuple[float, float]:
     start = time.perf_counter()
     model.fit(task.train, task.y)
     seconds = time.perf_counter() - start
-    return measured(model, task, classes), seconds
+    return score_of(model, task, classes), seconds
 
 
-def measured(model: Any, task: Task, classes: bool) -> float:
+def score_of(model: Any, task: Task, classes: bool) -> float:
     return (
         float(model.score(task.test, task.y_test)) if classes else rmse(task.y_test, model.predict(task.test))
     )
 
 
-def learned(task: Task) -> dict[str, Any]:
-    """`SetClassifier` or `SetRegressor` on the task, beside what is known of it."""
+def evaluate_task(task: Task) -> dict[str, Any]:
+    """Compare `SetClassifier` or `SetRegressor` with the tuned score and the five-line pipeline."""
     classes = task.y.dtype.kind != "f"
     automatic = dk.SetClassifier(random_state=0) if classes else dk.SetRegressor(random_state=0)
     lines, seconds_of_lines = five_lines(task, classes)
     start = time.perf_counter()
     model = automatic.fit(task.train, task.y)
     seconds = time.perf_counter() - start
-    score = measured(model, task, classes)
+    score = score_of(model, task, classes)
     n = len(task.y_test)
     error = np.sqrt(score * (1 - score) / n) if classes else score / np.sqrt(2 * n)
     print(model.summary())
@@ -125,7 +127,7 @@ def learned(task: Task) -> dict[str, Any]:
 
 
 def gram(quick: bool) -> dict[str, Any]:
-    """Squared correlations of the Gram experiment, with nothing set: rows A, and 7,000 random features z."""
+    """Return squared correlations of the Gram experiment with default parameters: rows A, 7,000 random features z."""
     result: dict[str, list[float]] = {"A": [], "z": []}
     for seed in range(1 if quick else 5):
         sets, truth = gram_published.collection(seed, *((12, 400) if quick else (50, 2500)))
@@ -141,7 +143,7 @@ def gram(quick: bool) -> dict[str, Any]:
 
 
 def divergence(quick: bool) -> list[dict[str, float]]:
-    """d^2 of N(0, 1) against N(.5, 1) (Jensen-Shannon, nats, on the domain scaled to [0, 1]), and the true value."""
+    """Return d^2 of N(0, 1) and N(0.5, 1) (Jensen-Shannon, nats, domain scaled to [0, 1]), and the true value."""
     rows = []
     for n in (200, 2000) if quick else (200, 2_000, 20_000, 200_000):
         result, true = [], []
@@ -162,7 +164,7 @@ def divergence(quick: bool) -> list[dict[str, float]]:
 
 
 def intervals(quick: bool) -> dict[str, float]:
-    """Share of true targets within 90 % intervals: sets of 20 points, and of 5 to 200."""
+    """Return the coverage of 90 % intervals for sets of 20 points, and of 5 to 200 points."""
     result = {}
     for name, sizes in (("20 points", (20,)), ("5 to 200 points", (5, 20, 200))):
         covered = []
@@ -178,7 +180,7 @@ def intervals(quick: bool) -> dict[str, float]:
 
 
 def groups(quick: bool) -> dict[str, float]:
-    """Share of true nulls that `group_test` rejects at .05: 20 sets, cells of one set alike."""
+    """Return the rejection rate of `group_test` at level 0.05 without a difference: 20 sets with random means."""
     n, rejected = 40 if quick else 5000, 0
     for seed in range(n):
         rng = np.random.default_rng(seed)
@@ -189,7 +191,7 @@ def groups(quick: bool) -> dict[str, float]:
 
 
 def points(quick: bool) -> dict[str, float]:
-    """How well `explain` finds the few points that make a class: the area under the ROC curve."""
+    """Return the area under the ROC curve of contributions from `explain` for planted points."""
     result = []
     for seed in range(1 if quick else 5):
         rng = np.random.default_rng(seed)
@@ -208,16 +210,16 @@ def points(quick: bool) -> dict[str, float]:
 
 PARTS: dict[str, Callable[[bool], Any]] = {
     "gram": gram, "divergence": divergence,
-    "mixtures": lambda quick: learned(mixtures(quick)), "images": lambda quick: learned(images(quick)),
-    "scenes": lambda quick: learned(scenes(quick)),
-    **{name: lambda quick, name=name: learned(of_distances(name, quick)) for name in TUNED},
+    "mixtures": lambda quick: evaluate_task(mixtures(quick)), "images": lambda quick: evaluate_task(images(quick)),
+    "scenes": lambda quick: evaluate_task(scenes(quick)),
+    **{name: lambda quick, name=name: evaluate_task(of_distances(name, quick)) for name in TUNED},
     "intervals": intervals, "groups": groups, "points": points,
 }  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__)
-    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all by default")
+    parser.add_argument("parts", nargs="*", help=f"any of {', '.join(PARTS)} (default: all)")
     arguments = parser.parse_args(argv)
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"unknown parts: {', '.join(sorted(unknown))}")

@@ -1,17 +1,18 @@
-"""`DistanceEmbedding` with nothing but a distance's name, beside what tuning chose: the tasks of docs/benchmarks.md.
+"""Accuracy of `DistanceEmbedding` with default parameters, compared with earlier defaults and tuned parameters.
 
     python benchmarks/distance_defaults.py [task ...] [--quick] [--splits 3] [--vary | --few] [--output results.json]
 
-Tasks, all by default: auslan, pentip (without the zeros that fill its series up), splice, mnist_str4, mnist_str8,
-mnist_sift. "given" is the accuracy on the given test objects after training on all others; the other columns are of
-random splits of the training objects alone, at most 1,500 to train on and 1,000 others: the mean, and how far ahead of
-the earlier defaults, with the standard error of the difference, paired by split. Learners are at their defaults too.
+Tasks of docs/benchmarks.md, all by default: auslan, pentip (without zero padding), splice, mnist_str4, mnist_str8,
+mnist_sift. "given" is the accuracy on the published test objects after training on all others. The other columns are
+from random splits of the training objects, at most 1,500 for training and 1,000 for testing: mean accuracy, and the
+difference to the earlier defaults ("ahead") with its standard error, paired by split. Learners have default parameters.
 
---vary changes one choice at a time (gamma, sampler, lengths, R, ...), by the random splits, and never looks
-at the given test objects; gammas there are over the median distance.
+--vary changes one parameter at a time (gamma, sampler, lengths, R, ...), on the random splits only; gammas are in units
+of 1 / median distance.
 
---few compares whole objects drawn at random, by leverage and by what they say of the targets ("supervised"), for few
-random objects, by the random splits too (mnist_sift by "modified-hausdorff", of one number a pair). Data: DKDIST_DATA.
+--few compares small numbers of landmarks that are drawn at random, by leverage scores, and with the targets
+("supervised"), on the random splits only (mnist_sift by "modified-hausdorff", which has one value per pair).
+Data: DKDIST_DATA.
 """
 
 from __future__ import annotations
@@ -38,30 +39,30 @@ EUCLIDEAN = dk.DynamicTimeWarping("euclidean")
 
 @dataclass(frozen=True)
 class Choice:
-    """The name of a distance, how it was asked for before, and what tuning chose for the task (no second stage)."""
+    """Name of a distance, earlier defaults, and tuned parameters of the task without random features."""
 
     distance: str
     earlier: dict[str, Any]
     tuned: dict[str, Any]
 
 
-def before(sampler: str) -> dict[str, Any]:
+def earlier_params(sampler: str) -> dict[str, Any]:
     return {"sampler": sampler, "lengths": "auto", "gamma": "median", "standardize": False}
 
 
-def tuned(sampler: str, lengths: Any, gamma: float, **extra: Any) -> dict[str, Any]:
+def tuned_params(sampler: str, lengths: Any, gamma: float, **extra: Any) -> dict[str, Any]:
     return {"sampler": sampler, "lengths": lengths, "gamma": gamma, "standardize": True} | extra
 
 
 CHOICES = {
-    "auslan": Choice("dtw", before("subsample"), tuned("subsample", (1, 25), 0, distance=EUCLIDEAN)),
-    "pentip": Choice("dtw", before("subsample"), tuned("gaussian", (5, 40), 3, distance=dk.DynamicTimeWarping(
-        "euclidean", normalize=True
-    ))),
-    "splice": Choice("levenshtein", before("segment"), tuned("object", "auto", 1)),
-    "mnist_str4": Choice("levenshtein", before("segment"), tuned("object", "auto", 1)),
-    "mnist_str8": Choice("levenshtein", before("segment"), tuned("segment", (16, 60), 0.3)),
-    "mnist_sift": Choice("directed-modified-hausdorff", before("subsample"), tuned("object", "auto", 0)),
+    "auslan": Choice("dtw", earlier_params("subsample"), tuned_params("subsample", (1, 25), 0, distance=EUCLIDEAN)),
+    "pentip": Choice("dtw", earlier_params("subsample"), tuned_params(
+        "gaussian", (5, 40), 3, distance=dk.DynamicTimeWarping("euclidean", normalize=True)
+    )),
+    "splice": Choice("levenshtein", earlier_params("segment"), tuned_params("object", "auto", 1)),
+    "mnist_str4": Choice("levenshtein", earlier_params("segment"), tuned_params("object", "auto", 1)),
+    "mnist_str8": Choice("levenshtein", earlier_params("segment"), tuned_params("segment", (16, 60), 0.3)),
+    "mnist_sift": Choice("directed-modified-hausdorff", earlier_params("subsample"), tuned_params("object", "auto", 0)),
 }  # fmt: skip
 VARIED: dict[str, dict[str, Any]] = {
     "gamma 0": {"gamma": 0, "standardize": True},
@@ -75,12 +76,12 @@ VARIED: dict[str, dict[str, Any]] = {
     "R = 512": {"n_components": 512},
     "R = 2048": {"n_components": 2048},
 }
-SMALL_LANDMARK_COUNTS = (16, 64, 256)  # random objects
+SMALL_LANDMARK_COUNTS = (16, 64, 256)
 Split = tuple[dk.SampleSets, np.ndarray, dk.SampleSets, np.ndarray]
 
 
 def embedding(choice: Choice, config: dict[str, Any], train: dk.SampleSets) -> dk.DistanceEmbedding:
-    """Gammas are in units of one over the median distance; whole objects are as many as there are."""
+    """Return an embedding; gamma is in units of 1 / median distance, and R is at most the number of objects."""
     config = dict[str, Any](distance=choice.distance, random_state=0) | config
     R = config.get("n_components", 1024)
     if config.get("sampler") in ("object", "leverage", "supervised"):
@@ -113,7 +114,7 @@ def methods(choice: Choice) -> dict[str, tuple[dict[str, Any], Callable[[], list
     }
 
 
-def varied(choice: Choice) -> Iterator[tuple[str, tuple[dict[str, Any], Callable[[], list[Any]]]]]:
+def varied_methods(choice: Choice) -> Iterator[tuple[str, tuple[dict[str, Any], Callable[[], list[Any]]]]]:
     yield "defaults, ridge", ({}, ridge)
     for name, change in VARIED.items():
         yield name, (change, ridge_of_columns if change.get("standardize") else ridge)
@@ -122,7 +123,7 @@ def varied(choice: Choice) -> Iterator[tuple[str, tuple[dict[str, Any], Callable
 def small_landmark_runs(
     choice: Choice,
 ) -> Iterator[tuple[str, tuple[dict[str, Any], Callable[[], list[Any]]]]]:
-    base_name = choice.distance.removeprefix("directed-")  # of one number a pair
+    base_name = choice.distance.removeprefix("directed-")  # one value per pair
     for R in SMALL_LANDMARK_COUNTS:
         for sampler in ("object", "leverage", "supervised"):
             yield (
@@ -132,7 +133,7 @@ def small_landmark_runs(
 
 
 def unpadded(sets: dk.SampleSets) -> dk.SampleSets:
-    """Series without the rows of zeros that fill them up."""
+    """Return series without their zero padding."""
     return dk.SampleSets.from_arrays([x[x.any(axis=1)] for x in sets])
 
 
@@ -142,9 +143,9 @@ def load(name: str, quick: bool) -> Split:
     return sides[0], data.y, sides[1], data.y_test
 
 
-def random_split(config: Split, seed: int) -> Split:
-    """At most 1,500 of the training objects, 70 % if there are fewer, and at most 1,000 others."""
-    sets, y = config[:2]
+def random_split(task: Split, seed: int) -> Split:
+    """Split the training objects: 70 %, at most 1,500, for training, and at most 1,000 others for testing."""
+    sets, y = task[:2]
     order = np.random.default_rng([seed, 99]).permutation(len(y))
     n = min(1500, int(0.7 * len(y)))
     train, new = np.sort(order[:n]), np.sort(order[n : n + 1000])
@@ -158,26 +159,28 @@ def accuracy(choice: Choice, method: tuple[dict[str, Any], Callable[[], list[Any
 
 
 def mean_lead(candidate_scores: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
-    """How much better than the reference, and the standard error of that over the splits."""
+    """Return the mean difference to the reference and its standard error over the splits."""
     gain = candidate_scores - reference
     return float(gain.mean()), float(gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
 def figures(name: str, n_splits: int, quick: bool, mode: str) -> dict[str, Any]:
-    """Accuracies of all methods on a task; the second column is against the earlier defaults, or the defaults."""
-    choice, config = CHOICES[name], load(name, quick)
-    tried = dict({"vary": varied, "few": small_landmark_runs}[mode](choice)) if mode else methods(choice)
-    splits = [random_split(config, seed) for seed in range(n_splits)]
+    """Return accuracies of all methods on a task, and differences to the earlier defaults or the defaults."""
+    choice, task = CHOICES[name], load(name, quick)
+    method_by_name = (
+        dict({"vary": varied_methods, "few": small_landmark_runs}[mode](choice)) if mode else methods(choice)
+    )
+    splits = [random_split(task, seed) for seed in range(n_splits)]
     scores = {
-        key: np.array([accuracy(choice, method, base_name) for base_name in splits])
-        for key, method in tried.items()
+        key: np.array([accuracy(choice, method, split) for split in splits])
+        for key, method in method_by_name.items()
     }
-    usual = "defaults, ridge" if mode else "earlier defaults, ridge"
+    default_reference = "defaults, ridge" if mode else "earlier defaults, ridge"
     rows = dict[str, Any]()
-    for key, method in tried.items():
+    for key, method in method_by_name.items():
         start = time.perf_counter()
-        final = None if mode else accuracy(choice, method, config)
-        reference = f"object, {key.split(', ')[1]}" if mode == "few" else usual
+        final = None if mode else accuracy(choice, method, task)
+        reference = f"object, {key.split(', ')[1]}" if mode == "few" else default_reference
         gain, error = mean_lead(scores[key], scores[reference])
         rows[key] = {"given": final, "mean": float(scores[key].mean()), "ahead": gain, "error": error,
                      "seconds": time.perf_counter() - start}  # fmt: skip
@@ -191,10 +194,10 @@ def figures(name: str, n_splits: int, quick: bool, mode: str) -> dict[str, Any]:
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__)
-    parser.add_argument("tasks", nargs="*", help=f"of {', '.join(CHOICES)}; all by default")
+    parser.add_argument("tasks", nargs="*", help=f"any of {', '.join(CHOICES)} (default: all)")
     parser.add_argument("--splits", type=int, default=3, help="random splits of the training objects")
-    parser.add_argument("--vary", action="store_true", help="change one choice of the defaults at a time")
-    parser.add_argument("--few", action="store_true", help="compare ways to choose few random objects")
+    parser.add_argument("--vary", action="store_true", help="change one default parameter at a time")
+    parser.add_argument("--few", action="store_true", help="compare samplers for small numbers of landmarks")
     arguments = parser.parse_args(argv)
     mode = "vary" if arguments.vary else "few" if arguments.few else ""
     if unknown := set(arguments.tasks) - set(CHOICES):

@@ -1,10 +1,11 @@
-"""Power and level of `group_test` and of simple permutation tests on the same sets and permutations.
+"""Power and level of `group_test`, compared with simple permutation tests on the same sets and permutations.
 
     python benchmarks/group_test_power.py [quick]
 
-Two groups of 12 sets of 80 points; each set lies about a normal place of its own. Simple tests, on statistics of each
-set: the largest |t| among means and standard deviations along axes; among distances of the farthest point from the mean
-along axes; and the squared maximum mean discrepancy of mean maps (256 random features, median bandwidths).
+Two groups of 12 sets of 80 points; the centres of sets are random (standard normal). Statistics of the simple tests:
+the maximum |t| of means and standard deviations per axis; the maximum |t| of the distance of the farthest point from
+the mean per axis; the squared maximum mean discrepancy of mean embeddings (256 random features, median bandwidths).
+Printed are fractions of rejections at level 0.05.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def points(rng: np.random.Generator, d: int) -> F64:
 
 
 def shifted(rng: np.random.Generator) -> F64:
-    """A mean that lies 0.95 standard deviations (of means between sets) farther along one axis of five."""
+    """Draw a set whose mean is shifted on one axis by 0.95 standard deviations of means between sets."""
     return points(rng, 5) + 0.95 * np.eye(5)[0]
 
 
@@ -39,8 +40,8 @@ def one_odd_point(rng: np.random.Generator) -> F64:
 
 def scaled(rng: np.random.Generator) -> F64:
     x = points(rng, 20)
-    middle = x.mean(axis=0)
-    return middle + (x - middle) * (1 + 0.11 * np.eye(20)[0])
+    mean = x.mean(axis=0)
+    return mean + (x - mean) * (1 + 0.11 * np.eye(20)[0])
 
 
 def heavy_tailed(rng: np.random.Generator) -> F64:
@@ -58,12 +59,12 @@ CASES: dict[str, tuple[int, Draw]] = {
     "heavier tails": (2, heavy_tailed),
     "correlation 0.25": (2, correlated),
 }
-N_TARGET_CASES = 3  # on which the ratio to the best simple test is stated
+N_TARGET_CASES = 3  # cases whose minimum ratio to the best simple test is printed
 TESTS = ("group_test", "means, spreads", "extremes", "mean maps")
 
 
 def p_values(sets: list[F64], seed: int) -> F64:
-    """Of `TESTS`, for two halves of the sets."""
+    """Return the p-values of `TESTS`, which compare the two halves of the sets."""
     rng, n = np.random.default_rng([seed, 1]), len(sets)
     groups = np.arange(n) >= n // 2
     labels = np.stack([groups, *(rng.permutation(groups) for _ in range(N_PERMUTATIONS))], axis=1)
@@ -77,7 +78,9 @@ def p_values(sets: list[F64], seed: int) -> F64:
 
 def largest_t(columns: F64, labels: NDArray[np.bool_]) -> F64:
     z = (columns - columns.mean(axis=0)) / columns.std(axis=0)
-    return np.asarray(np.abs(z.T @ labels).max(axis=0))  # |t| rises with it, as groups are equally large
+    return np.asarray(
+        np.abs(z.T @ labels).max(axis=0)
+    )  # a monotone function of |t|, as groups are equally large
 
 
 def mmd(rows: F64, labels: NDArray[np.bool_]) -> F64:
@@ -88,7 +91,7 @@ def mmd(rows: F64, labels: NDArray[np.bool_]) -> F64:
 
 
 def rejections(d: int, draw: Draw | None, n_trials: int, seed: Sequence[int]) -> F64:
-    """Fraction of trials in which each of `TESTS` rejects; without ``draw`` the groups do not differ."""
+    """Return the fraction of trials in which each of `TESTS` rejects; with draw=None the groups do not differ."""
     rejected = np.zeros(len(TESTS))
     for trial in range(n_trials):
         rng = np.random.default_rng([*seed, trial])
@@ -99,7 +102,7 @@ def rejections(d: int, draw: Draw | None, n_trials: int, seed: Sequence[int]) ->
 
 
 def run_group_test(quick: bool, seed: int) -> list[str]:
-    """Lines of a table: rejections at level 0.05 of all tests for each case, and the level of `group_test`."""
+    """Return lines of a table: rejections of all tests for each case, and without a difference."""
     n_power, n_level = (20, 40) if quick else (1000, 2000)
     lines = [
         f"rejections at level {LEVEL}, {N_SETS} + {N_SETS} sets of {N_POINTS} points, {n_power} trials "

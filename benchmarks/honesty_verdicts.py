@@ -1,4 +1,4 @@
-"""Bounds of `honesty.py`: what was measured, beside what is required, and "ok" or "MISS"."""
+"""Verdicts of `honesty.py`: measured values compared with their bounds, printed with "ok" or "MISS"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.stats import beta
 
 @dataclass
 class Verdicts:
-    """Checks of one line; a value that is not finite is a miss."""
+    """Checks of one line; a non-finite value is a miss."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
 
@@ -26,8 +26,9 @@ class Verdicts:
     ) -> None:
         self._add(name, value, f"{low:.4g} to {high:.4g}", low <= value <= high, std_error)
 
-    def _add(self, name: str, value: float, bound: str, holds: bool, std_error: float | None) -> None:
-        row = {"name": name, "value": float(value), "bound": bound, "ok": bool(holds and np.isfinite(value))}
+    def _add(self, name: str, value: float, bound: str, is_within: bool, std_error: float | None) -> None:
+        is_ok = bool(is_within and np.isfinite(value))
+        row = {"name": name, "value": float(value), "bound": bound, "ok": is_ok}
         error = "" if std_error is None else f" ± {std_error:.4f}"
         print(f"  {'ok  ' if row['ok'] else 'MISS'} {name}: {value:.4f}{error} ({bound})", flush=True)
         self.rows.append(row if std_error is None else {**row, "std_error": float(std_error)})
@@ -38,7 +39,7 @@ class Verdicts:
 
 
 def mean_and_error(values: Any) -> tuple[float, float]:
-    """Mean of independent values and its standard error; NaN of none."""
+    """Return the mean of independent values and its standard error; NaN without values."""
     all_values = np.asarray(values, float)
     if len(all_values) == 0:
         return float("nan"), float("nan")
@@ -48,7 +49,7 @@ def mean_and_error(values: Any) -> tuple[float, float]:
 
 
 def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Exact confidence interval of a proportion, k of n (Clopper and Pearson 1934)."""
+    """Return the exact confidence interval of a proportion k / n (Clopper and Pearson 1934)."""
     tail = (1 - level) / 2
     low = 0.0 if k == 0 else float(beta.ppf(tail, k, n - k + 1))
     high = 1.0 if k == n else float(beta.ppf(1 - tail, k + 1, n - k))
@@ -56,7 +57,7 @@ def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
 
 
 def describe_fit(model: Any) -> dict[str, Any]:
-    """Leaderboard score with its standard error, p-value, and whether the model fell back (JSON values)."""
+    """Return the leaderboard score, its standard error, the p-value and the fallback as JSON values."""
     entry = next(entry for entry in model.leaderboard_ if entry["name"] == "this model")
     return {
         "score": float(entry["score"]),

@@ -1,14 +1,14 @@
-"""What this machine can do, by loops that do one thing each: operations in registers, functions, memory by level.
+"""Peak rates of this machine: operations in registers, elementary functions, and memory bandwidth by cache level.
 
-    steps      float32 operations (a multiplication with an addition, or either alone, or a minimum) a second
-    words      operations on 64-bit words a second
-    log ...    elementary functions of float32 numbers a second, by our polynomials, out of and into the first level
-    product    multiplications with additions a second of a float32 matrix product by BLAS, 2,048 rows and columns
-    sorted     float32 numbers sorted a second, two hundred at a time, by NumPy
-    L1 ...     bytes read or written a second, of 16 KB, 128 KB, 4 MB and 64 MB in each thread, half copied to the other
+    steps      float32 operations per second: fused multiply-adds, additions, products or minima
+    words      operations on 64-bit words per second
+    log ...    elementary functions of float32 numbers in the L1 cache per second, by the polynomials of dkdist
+    product    fused multiply-adds per second of a float32 matrix product by BLAS, 2,048 rows and columns
+    sorted     float32 numbers sorted per second by NumPy, 200 per row
+    L1 ...     bytes read or written per second, by copying between halves of 16 KB, 128 KB, 4 MB and 64 MB per thread
 
-Each thread does the same, and what all of them do together counts, by the time of the processors. The best of some
-short runs is what a machine can do: what else runs on it only takes away.
+All threads run the same function; rates are totals of all threads per processor second. The maximum over some short
+runs counts, because other programs can only slow a run down.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dkdist._numba import elementary
 from dkdist._numba.compilation import FINITE_FMA, jit
 from dkdist._numba.simd import fused, load, store
 
-TILE = 12  # vectors that are added to at once, which hides how long one addition takes
+TILE = 12  # independent accumulators, which hide the latency of the additions
 LEVELS = {"L1": 2**14, "L2": 2**17, "L3": 2**22, "memory": 2**26}
 FUNCTIONS = ("log", "exp", "cospi", "sincospi", "sqrt")
 
@@ -46,7 +46,7 @@ _NARROW, _WIDE = _multiply_adds(8), _multiply_adds(16)
 
 @jit()
 def _mix_words(x, n):  # type: ignore[no-untyped-def]
-    """Eleven operations on each of some words, n times."""
+    """Run eleven operations on each word, n times."""
     word, seven = np.uint64(1), np.uint64(7)
     for _ in range(n):
         for i in range(len(x)):
@@ -87,14 +87,14 @@ def _copy(a, b, n):  # type: ignore[no-untyped-def]
 
 
 class Probe(NamedTuple):
-    """``run()`` does ``amount`` of what is measured."""
+    """A function and the number of operations or bytes of one call."""
 
     run: Callable[[], Any]
     amount: float
 
 
 def probes() -> dict[str, list[Probe]]:
-    """What one thread is to run, by name: of several the fastest counts. Each takes milliseconds, a product .1 s."""
+    """Return the probes of one thread by name; the fastest counts. Each takes milliseconds, a product 0.1 s."""
     rng = np.random.default_rng(0)
     results: dict[str, list[Probe]] = {"steps": [], "words": [], "sorted": []}
     for run, lanes in ((_NARROW, 8), (_WIDE, 16)):
@@ -110,30 +110,30 @@ def probes() -> dict[str, list[Probe]]:
     for name, call in _ELEMENTWISE.items():
         results[name] = [Probe(lambda call=call: call(x, out, other, 1000), 1000 * len(x))]  # type: ignore[misc]
     for level, n_bytes in LEVELS.items():
-        a, b = np.ones((2, n_bytes // 8), np.float32)  # both halves lie in that level
+        a, b = np.ones((2, n_bytes // 8), np.float32)  # both halves fit into that level
         n = max(1, 2**24 // n_bytes)
         results[level] = [Probe(lambda a=a, b=b, n=n: _copy(a, b, n), n * n_bytes)]  # type: ignore[misc]
     return results
 
 
 def rates(threads: int, repeats: int) -> Mapping[str, float]:
-    """What so many threads do a second, all together: the best of some runs."""
-    call = [probes() for _ in range(threads)]
+    """Return operations or bytes per second of all threads together: the maximum over runs."""
+    probes_by_thread = [probes() for _ in range(threads)]
     best: dict[str, float] = {}
     with ThreadPoolExecutor(threads) as pool:
-        for name in call[0]:
-            for same in zip(*(results[name] for results in call), strict=True):
-                list(pool.map(lambda probe: probe.run(), same))  # compiled
+        for name in probes_by_thread[0]:
+            for copies in zip(*(results[name] for results in probes_by_thread), strict=True):
+                list(pool.map(lambda probe: probe.run(), copies))  # compiles
                 for _ in range(repeats):
-                    seconds = processor_seconds(pool, threads, lambda probe: probe.run(), same)
-                    best[name] = max(best.get(name, 0.0), threads * same[0].amount / seconds)
+                    seconds = processor_seconds(pool, threads, lambda probe: probe.run(), copies)
+                    best[name] = max(best.get(name, 0.0), threads * copies[0].amount / seconds)
     return best
 
 
 def processor_seconds(
     pool: Executor, threads: int, work: Callable[[Any], Any], parts: Sequence[Any]
 ) -> float:
-    """The time of processors that all parts take on so many threads, shared evenly among these."""
+    """Return the processor seconds of all parts, divided by the number of threads."""
 
     def timed(part: Any) -> float:
         start = time.thread_time()
@@ -144,7 +144,7 @@ def processor_seconds(
 
 
 class Work(NamedTuple):
-    """What has to be done at least for a set: counts of operations, of functions by name, and bytes by level."""
+    """Minimum work per set: counts of operations, function calls by name, and bytes by cache level."""
 
     steps: float = 0.0
     words: float = 0.0
@@ -152,13 +152,13 @@ class Work(NamedTuple):
     bytes: Mapping[str, float] = {}
 
     def seconds(self, rates: Mapping[str, float]) -> float:
-        """The least time: operations one after the other, while bytes come and go."""
+        """Return the minimum time: operations in sequence, overlapped with memory traffic."""
         busy = self.steps / rates["steps"] + self.words / rates["words"]
         busy += sum(n / rates[name] for name, n in self.functions.items())
         return max(busy, *(n / rates[level] for level, n in self.bytes.items()), 0.0)
 
     def __add__(self, other: Work) -> Work:  # type: ignore[override]
-        """Both, one after the other; what they move counts together."""
+        """Return the total work; bytes of the same level are added."""
         functions, moved = (
             {name: a.get(name, 0.0) + b.get(name, 0.0) for name in {**a, **b}}
             for a, b in ((self.functions, other.functions), (self.bytes, other.bytes))

@@ -1,16 +1,16 @@
-"""Coresets of parts, merged, beside one made at once: distances to all points.
+"""Kernel distances of merged coresets to all points, compared with a coreset of all points.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/merged_coresets.py [--quick] [--output merged_coresets.json]
 
-64 of 4,096 normal points in eight parts. For every row the mean distance by all pairs over the same seeds, over that
-of `coreset(method="swap")` made at once of all points, and the mean of what was reported, which is a bound, over the
-same. With optimal weights both are over a coreset made at once with optimal weights.
+64 of 4,096 normal points in eight parts; means over the same five seeds. Rows have the distance by all pairs, divided
+by that of `coreset(method="swap")` of all points ("at once"), and the reported distance, an upper bound, divided by the
+same. Rows with optimal weights are divided by "at once" with optimal weights.
 
-herding     kernel herding (Chen, Welling, Smola 2010): each next point the best one, of all points at once
-8 x 64      parts of 64 points each, merged at once or in a tree of pairs that keeps 64 in every node
-8 x 512     parts of 512 points each, and the same
-            "of optimal weights": so are the parts, which can then be nearer to what they stand for than equal weights
-stream      `RunningCoreset`, blocks of 1,024 points
+herding     kernel herding (Chen, Welling, Smola 2010) on all points: adds the best point in each iteration
+8 x 64      coresets of 64 points per part, merged in one call or in a binary tree with 64 points per node
+8 x 512     coresets of 512 points per part, merged likewise
+            "of optimal weights": the coresets of the parts have optimal instead of equal weights
+stream      `RunningCoreset` with blocks of 1,024 points
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def stream(P: np.ndarray, size: int, sigma: float) -> dk.RunningCoreset:
     return dk.RunningCoreset(size, sigma=sigma, random_state=0).add(P)
 
 
-def ways(P: np.ndarray, size: int, sigma: float, seed: int) -> dict[str, Callable[..., dk.Coreset]]:
-    distances = {
+def merge_methods(P: np.ndarray, size: int, sigma: float, seed: int) -> dict[str, Callable[..., dk.Coreset]]:
+    calls: dict[str, Callable[..., dk.Coreset]] = {
         "at once": partial(dk.coreset, P, size, sigma=sigma, random_state=seed),
         "stream": stream(P, size, sigma).coreset,
     }
@@ -64,11 +64,11 @@ def ways(P: np.ndarray, size: int, sigma: float, seed: int) -> dict[str, Callabl
                 dk.coreset(part, n_points, sigma=sigma, optimal_weights=optimal, random_state=seed)
                 for part in np.array_split(P, PARTS)
             ]
-            distances[f"{PARTS} x {n_points}{kind}, merged at once"] = partial(
+            calls[f"{PARTS} x {n_points}{kind}, merged at once"] = partial(
                 dk.merge_coresets, parts, size, random_state=0
             )
-            distances[f"{PARTS} x {n_points}{kind}, in a tree"] = partial(tree, parts, size)
-    return distances
+            calls[f"{PARTS} x {n_points}{kind}, in a tree"] = partial(tree, parts, size)
+    return calls
 
 
 def case(d: int, sigma: float, n: int, size: int, seeds: int) -> list[dict[str, Any]]:
@@ -78,9 +78,9 @@ def case(d: int, sigma: float, n: int, size: int, seeds: int) -> list[dict[str, 
         coreset_by_method = {"herding": herding(P, size, sigma)}
         coreset_by_method |= {method: dk.coreset(P, size, sigma=sigma, method=method, random_state=seed)
                  for method in ("random", "stratified", "halving")}  # fmt: skip
-        for name, make in ways(P, size, sigma, seed).items():
+        for name, make in merge_methods(P, size, sigma, seed).items():
             coreset_by_method[f"{name}, optimal weights"] = make(optimal_weights=True)
-            if "of optimal weights" not in name:  # whose points were chosen for their weights
+            if "of optimal weights" not in name:  # points of those were chosen for unequal weights
                 coreset_by_method[name] = make()
         for name, selected in coreset_by_method.items():
             D = dk.kernel_distance(
@@ -88,7 +88,9 @@ def case(d: int, sigma: float, n: int, size: int, seeds: int) -> list[dict[str, 
             )
             distances.setdefault(name, []).append((D, selected.distance))
     means = {name: np.mean(pairs, axis=0) for name, pairs in distances.items()}
-    print(f"{size} of {n:,} points, d = {d}, sigma = {sigma}: distance, over at once, bound over at once")
+    print(
+        f"{size} of {n:,} points, d = {d}, sigma = {sigma}: distance, ratio to at once, bound ratio to at once"
+    )
     rows = []
     for name, (D, bound) in means.items():
         base = means["at once, optimal weights" if "optimal" in name else "at once"][0]
@@ -107,7 +109,7 @@ def main() -> None:
         row for d, sigma in (CASES[:1] if args.quick else CASES) for row in case(d, sigma, n, size, seeds)
     ]
     worst = max(row["ratio"] for row in rows if f"x {8 * size}" in row["way"])
-    print(f"worst of those merged from parts of {8 * size}: {worst:.3f} of one made at once")
+    print(f"maximum ratio of coresets merged from parts of {8 * size}: {worst:.3f}")
     write(args.output, {**report, "rows": rows, "worst": worst})
 
 

@@ -1,7 +1,7 @@
-"""Other embeddings than by divergences, beside the NumPy that a skilled user would write for one set at a time.
+"""Embeddings other than `DivergenceEmbedding`, and the same computations for one set in NumPy.
 
-Each entry of ``RIVALS`` is (unfitted embedding, make): ``make(fitted)`` gives the function of one (n, 2) float64 array
-that returns the same row in float64.
+Each value of ``RIVALS`` is (unfitted embedding, function): the function takes the fitted embedding and returns a
+function of one (n, 2) float64 array that computes the same row in float64.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def histogram_in_numpy(fitted: dk.HistogramEmbedding) -> Callable[[F64], F64]:
     def row(x: F64) -> F64:
         cell = np.minimum((x * N_BASIS).astype(np.int64), N_BASIS - 1)
         p = np.bincount(cell[:, 0] * N_BASIS + cell[:, 1], minlength=N_BASIS**2) / len(x)
-        p *= N_BASIS**2  # a density, whose phases are those of the compiled form
+        p *= N_BASIS**2  # a density, as in the compiled function
         phase, root = np.log(np.maximum(p, 1e-30)) * lam, np.sqrt(p) / N_BASIS * amplitude
         parts = [np.cos(phase) * root] + ([np.sin(phase) * root] if lam.any() else [])
         return np.stack(parts, axis=1).ravel()

@@ -1,21 +1,19 @@
-"""Time of each stage of a fit, compared with the limits of this machine: microseconds per set, one and two threads.
+"""Time of each stage of a fit compared with the minimum on this machine: microseconds per set, 1 and 2 threads.
 
     python benchmarks/roofline.py [read] [embed] [powers] [features] [fused] [ridge] [pipeline] [distances] [others]
                                   [--quick] [--output results.json]
 
-read     blocks of 2,048 sets (200 points in the plane) in the order of a store on the disk, which is in the system's
-         cache, and in random order; attainable is file, crc32c and decompression of the same store's chunks, each once,
-         into an array that is used again
-pipeline from a store to SGD, each set read and embedded in each of two epochs (`cache=False`), where the embedding is
-         fitted already; attainable is that of reading, embed, powers and fused together
+read      blocks of 2,048 sets (200 points in the plane) of a store in the page cache, in order and in random order;
+          compared with file access, crc32c and decompression of the same chunks, once each, into a reused array
+pipeline  from a store to SGD with a fitted embedding; every set is read and embedded in each of two epochs
+          (`cache=False`); compared with the sum of the minima of reading, embed, powers and fused
 
-Of all others what is attainable is counted: `roofline_stages.py` says by which formulas, `machine_rates.py` measures in
-the same run how fast this machine does one thing at a time. A ratio of 1 would need every vector full, no operation but
-those of the formulas, and nothing waited for.
+The minimum ("attainable") of every other stage is the operation count of `roofline_stages.py` divided by the rates that
+`machine_rates.py` measures in the same run. A ratio of 1 requires full SIMD vectors, no other operations and no stalls.
 
-Of reading, times are medians of seconds on the clock, and ratios medians of those within a turn. Of all else the least
-time of several runs stands beside the best rates, by the time that processors spend, shared evenly among the threads:
-what else runs on the machine counts little. Leave it idle all the same.
+For read, seconds are medians of wall time, and ratios are medians over rounds. For other stages, the minimum processor
+time of several runs, divided by the number of threads, is compared with the best rates, so that other programs have
+little effect. Run on an idle machine.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ BLOCK = 1024
 
 
 class Stage(NamedTuple):
-    """Work on ``n_sets`` in parts that threads share: ``attainable`` and each of ``achieved`` do part i."""
+    """Functions and their arguments, one per part of ``n_sets`` sets; threads share the parts."""
 
     n_sets: int
     attainable: tuple[Callable[[Any], Any], Sequence[Any]]
@@ -56,7 +54,7 @@ class Stage(NamedTuple):
 
 @contextmanager
 def read_stage(quick: bool) -> Iterator[Stage]:
-    """Blocks of a store."""
+    """Yield the stage that reads the blocks of a store."""
     n_sets = (8 if quick else 64) * BLOCK
     with tempfile.TemporaryDirectory() as folder:
         write_store(f"{folder}/sets.zarr", n_sets)
@@ -74,20 +72,20 @@ def read_stage(quick: bool) -> Iterator[Stage]:
 
 
 def read_blocks(blocks: Sequence[dk.SetStore]) -> None:
-    """Read and embed blocks, as tasks of a fit do."""
+    """Read the points of blocks, as tasks of a fit do."""
     for block in blocks:
         block.points_alone()
 
 
 def read_files(files: Sequence[Path]) -> None:
-    """File, checksum and decompression, and nothing else."""
+    """Read, check and decompress files."""
     stored = np.empty(2**21, np.uint8)
-    content = np.empty(2**20, np.uint8)  # of a chunk
+    content = np.empty(2**20, np.uint8)  # one chunk
     for path in files:
         with open(path, "rb", buffering=0) as file:
             n = file.readinto(memoryview(stored)) - 4
         if crc32c(stored[:n]) != int.from_bytes(stored[n : n + 4].tobytes(), "little"):
-            raise ValueError(f"{path} is damaged")
+            raise ValueError(f"checksum of {path} does not match")
         decompress(stored[:n], content)
 
 
@@ -101,7 +99,7 @@ Rates = Mapping[str, float]
 def row(
     stage: str, label: str, threads: int, achieved: float, attainable: float, ratio: float
 ) -> dict[str, Any]:
-    """One line of the table, printed; microseconds a set."""
+    """Print and return one row of the table; times are microseconds per set."""
     print(
         f"{stage:<10} {label:<22} {threads:>7} {achieved:>9.3f} {attainable:>11.3f} {ratio:>6.2f}", flush=True
     )
@@ -110,7 +108,7 @@ def row(
 
 
 def measure_reading(quick: bool) -> Iterator[dict[str, Any]]:
-    """Reading, beside what it consists of."""
+    """Compare reading with file access, checksum and decompression."""
     with read_stage(quick) as stage:
         for threads in THREADS:
             with ThreadPoolExecutor(threads) as pool:
@@ -122,13 +120,15 @@ def measure_reading(quick: bool) -> Iterator[dict[str, Any]]:
                 time_interleaved(calls, 1)
                 seconds, _ = time_interleaved(calls, 3 if quick else 21)
             floor, *stage_rates = np.median(seconds, axis=0) / stage.n_sets * 1e6
-            ratios = np.median(seconds[:, :1] / seconds[:, 1:], axis=0)  # within a turn
+            ratios = np.median(seconds[:, :1] / seconds[:, 1:], axis=0)  # of one round
             for label, achieved, ratio in zip(stage.achieved, stage_rates, ratios.tolist(), strict=True):
                 yield row("read", label, threads, achieved, floor, ratio)
 
 
-def measure_computed(name: str, known: Mapping[int, Rates], quick: bool) -> Iterator[dict[str, Any]]:
-    """Stages whose least time is counted."""
+def measure_computed(
+    name: str, rates_by_threads: Mapping[int, Rates], quick: bool
+) -> Iterator[dict[str, Any]]:
+    """Compare a stage with the minimum time from its operation count."""
     for label, make in COMPUTED[name].items():
         stage = make(quick)
         for threads in THREADS:
@@ -138,12 +138,12 @@ def measure_computed(name: str, known: Mapping[int, Rates], quick: bool) -> Iter
                     processor_seconds(pool, threads, stage.run, stage.parts) for _ in range(1 + repeats)
                 ]
             achieved = min(stage_rates[1:]) / stage.n_sets * 1e6  # the first compiles
-            floor = stage.work.seconds(known[threads]) * 1e6
+            floor = stage.work.seconds(rates_by_threads[threads]) * 1e6
             yield row(name, label, threads, achieved, floor, floor / achieved)
 
 
-def measure_pipeline(known: Mapping[int, Rates], quick: bool) -> Iterator[dict[str, Any]]:
-    """The whole of it, and the least time of all its stages; one thread and two take turns."""
+def measure_pipeline(rates_by_threads: Mapping[int, Rates], quick: bool) -> Iterator[dict[str, Any]]:
+    """Compare the pipeline with the sum of its stages; runs of one and two threads are interleaved."""
     n_sets = (2 if quick else 64) * BLOCK
     with tempfile.TemporaryDirectory() as folder:
         y = write_store(f"{folder}/sets.zarr", n_sets)
@@ -168,36 +168,36 @@ def measure_pipeline(known: Mapping[int, Rates], quick: bool) -> Iterator[dict[s
             stage_rates = seconds.min(axis=0).reshape(2, -1) / n_sets * 1e6
             for k, threads in enumerate(THREADS):
                 shared = 1 if clock is time.perf_counter else threads
-                achieved, read_alone = stage_rates[:, k] / (EPOCHS * shared, shared)
-                floor = read_alone + fitted(JS).seconds(known[threads]) * 1e6
+                achieved, read_us = stage_rates[:, k] / (EPOCHS * shared, shared)
+                floor = read_us + fitted(JS).seconds(rates_by_threads[threads]) * 1e6
                 yield row("pipeline", label, threads, achieved, floor, floor / achieved)
             if clock is time.perf_counter:
-                gained = float(np.median(seconds[:, 0] / seconds[:, 1]))
-                print(f"pipeline       two threads of one: {gained:.2f}", flush=True)
+                speedup = float(np.median(seconds[:, 0] / seconds[:, 1]))
+                print(f"pipeline       speedup of two threads: {speedup:.2f}", flush=True)
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__)
-    parser.add_argument("stages", nargs="*", choices=[*STAGES, []], help="what to measure (everything)")
+    parser.add_argument("stages", nargs="*", choices=[*STAGES, []], help="what to measure (default: all)")
     args = parser.parse_args(argv)
     figures, rows, quick = start_report(), [], args.quick
-    keep_freed_memory()  # as runs do
+    keep_freed_memory()  # as in fits
     with threadpool_limits(1):
-        known = {threads: rates(threads, 2 if quick else 15) for threads in THREADS}
-        for threads, stage_rates in known.items():
+        rates_by_threads = {threads: rates(threads, 2 if quick else 15) for threads in THREADS}
+        for threads, stage_rates in rates_by_threads.items():
             text = ", ".join(f"{name} {rate / 1e9:.2f}" for name, rate in stage_rates.items())
-            print(f"1e9 a second on {threads} thread{'s' if threads > 1 else ''}: {text}")
+            print(f"1e9 per second on {threads} thread{'s' if threads > 1 else ''}: {text}")
         print(
-            f"{'stage':<10} {'what':<22} {'threads':>7} {'achieved':>9} {'attainable':>11} {'ratio':>6}   us a set"
+            f"{'stage':<10} {'what':<22} {'threads':>7} {'achieved':>9} {'attainable':>11} {'ratio':>6}   us per set"
         )
         for name in args.stages or STAGES:
             if name == "read":
                 rows += measure_reading(quick)
             elif name == "pipeline":
-                rows += measure_pipeline(known, quick)
+                rows += measure_pipeline(rates_by_threads, quick)
             else:
-                rows += measure_computed(name, known, quick)
-    figures |= {"rates": known, "rows": rows}
+                rows += measure_computed(name, rates_by_threads, quick)
+    figures |= {"rates": rates_by_threads, "rows": rows}
     write(args.output, figures)
     return figures
 

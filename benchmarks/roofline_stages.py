@@ -1,25 +1,25 @@
 """Stages of a fit and compiled functions of distances, with the minimum work per set.
 
-Counts are those of the algorithm that a stage takes, as if every operation filled its vector and nothing were moved
-that need not be. Letters: n points of a set in d dimensions, q nodes and K degrees a dimension, m columns of a row, D
-features, J frequencies, R random objects of M points.
+Counts are those of the algorithm of a stage with full SIMD vectors and no avoidable memory traffic. A step is a fused
+multiply-add or a minimum. Symbols: n points per set in d dimensions, q nodes and K degrees per dimension, m columns per
+row, D features, J frequencies, R landmarks (random objects) of M points.
 
     embed        n d cosines; n d (K - 2) steps of their recurrence, n d (K - q) to fold degrees, n d q (q + 1) / 2 for
-                 the functions of all nodes; q + .. + q^(d-1) products and q^d sums a point. d = 1: K sums a point are
-                 coefficients, then K q steps
-    powers       a logarithm and a root a node, J sines with cosines, 2 + 5 J products; 4 m bytes are written
-    features     3 D/2L transforms of L log2 L additions and L signs (L: the power of two from m on), D/2 sines with
+                 the functions of all nodes; q + .. + q^(d-1) products and q^d sums per point. d = 1: K sums per point
+                 for the coefficients, then K q steps
+    powers       a logarithm and a root per node, J sines with cosines, 2 + 5 J products; 4 m bytes are written
+    features     3 D/2L transforms of L log2 L additions and L signs (L: m rounded up to a power of two), D/2 sines with
                  cosines, 3 D/2 products; 4 D bytes are written to memory
-    fused        the same with 2 D steps for a row's score and its step; rows stay in the second level: 20 D bytes
-    ridge        D (D + 1) / 2 steps and D products; half a matrix of 8 D^2 bytes is read and written once in 4,096 rows
-                 of up to 128 MiB
-    pipeline         reading, embed, powers and fused together, and 4 n d bytes of points
+    fused        features, and 2 D steps for the score and the update of a row; rows stay in the L2 cache: 20 D bytes
+    ridge        D (D + 1) / 2 steps and D products; half a matrix of 8 D^2 bytes is read and written once per 4,096
+                 rows, or per 128 MiB of rows
+    pipeline     reading, embed, powers and fused, and 4 n d bytes of points
     dtw          n M R (2 d + 3): differences, squares, two minima, a sum
-    levenshtein  17 operations on words a symbol and random object, which fills a word here
-    hausdorff    n M R (2 d + 2): differences, squares, minima both ways
-    energy       n M R (2 d + 2) and as many roots, the sum being in float64; n^2 of both for the set itself
-    sliced       2 n d steps a direction (in float64, half as many a vector), and sorting n numbers
-    moments      d + d (d + 1) / 2 steps a point, in float64; 4 n d bytes are read
+    levenshtein  17 word operations per symbol and landmark, which fills one word here
+    hausdorff    n M R (2 d + 2): differences, squares, minima over rows and columns
+    energy       n M R (2 d + 2), and as many roots, summed in float64; n^2 of both within the set
+    sliced       2 n d steps per direction (float64: half as many per vector), and sorting n numbers
+    moments      d + d (d + 1) / 2 steps per point, in float64; 4 n d bytes are read
     mean         d steps and a sine with its cosine for each of D/2 frequencies and each point, two sums
 """
 
@@ -46,7 +46,7 @@ F32 = np.dtype(np.float32)
 
 
 class Computed(NamedTuple):
-    """``run`` does each of ``parts``, ``n_sets`` sets in all; ``work`` is what one set needs."""
+    """A stage: ``run`` takes one of ``parts``, which have ``n_sets`` sets together; ``work`` is that of one set."""
 
     n_sets: int
     run: Callable[[Any], Any]
@@ -55,7 +55,7 @@ class Computed(NamedTuple):
 
 
 class FittedPipeline(NamedTuple):
-    """A fitted embedding and its features, and sets to try them on."""
+    """Sets, and an embedding and random features fitted to them."""
 
     sets: dk.SampleSets
     embedding: Any
@@ -63,23 +63,23 @@ class FittedPipeline(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """m"""
+        """Number of columns per row, m."""
         return int(self.embedding.spec_.n_features)
 
     @property
     def degrees(self) -> int:
-        """K, the larger where dimensions differ."""
+        """Number of degrees K, the maximum over dimensions."""
         return max(map(degree_for, self.embedding.spec_.bandwidth))
 
     @property
     def n_frequencies(self) -> int:
-        """J, those that are not zero."""
+        """Number of nonzero frequencies J."""
         return int(np.count_nonzero(self.embedding.spec_.frequencies))
 
 
 @cache
 def make_pipeline(divergence: str, d: int, n_sets: int) -> FittedPipeline:
-    """10 nodes a dimension, 200 points a set."""
+    """Return a pipeline with 10 nodes per dimension and 200 points per set."""
     sets = mixture_sets(n_sets, POINTS, d)
     embedding = dk.DivergenceEmbedding(divergence, n_basis=10, bandwidth="scott", domain="unit").fit(sets)
     return FittedPipeline(
@@ -87,14 +87,14 @@ def make_pipeline(divergence: str, d: int, n_sets: int) -> FittedPipeline:
     )
 
 
-def halves(n: int) -> list[slice]:
-    """Four parts of so many sets."""
+def quarters(n: int) -> list[slice]:
+    """Return slices of four equal parts of n sets."""
     edges = np.linspace(0, n, 5).astype(int).tolist()
     return [slice(a, b) for a, b in pairwise(edges)]
 
 
 def densities_of(d: int, K: int, q: int) -> Work:
-    """Densities of 200 points at q^d nodes."""
+    """Return the work of densities of 200 points at q^d nodes."""
     n, pairs = POINTS, q * (q + 1) // 2
     steps = n * d * (K - 2)
     if d == 1:
@@ -105,13 +105,13 @@ def densities_of(d: int, K: int, q: int) -> Work:
 
 
 def powers_of(m: int, nodes: int, J: int) -> Work:
-    """A row of m columns of densities at so many nodes."""
+    """Return the work of a row of m columns from densities at the nodes."""
     functions = {"log": nodes, "sqrt": nodes, "sincospi": J * nodes}
     return Work(nodes * (2 + 5 * J), functions=functions, bytes={"L3": 4 * m})
 
 
 def features_of(m: int) -> Work:
-    """D structured features of a row of m."""
+    """Return the work of D structured features of a row of m columns."""
     L = max(16, 1 << (m - 1).bit_length())
     blocks = -(-D // (2 * L))
     steps = blocks * 3 * L * (np.log2(L) + 1) + 1.5 * D
@@ -119,16 +119,16 @@ def features_of(m: int) -> Work:
 
 
 def embed(divergence: str, d: int, quick: bool) -> Computed:
-    """Rows straight from points."""
+    """Return the stage from points to rows."""
     data = make_pipeline(divergence, d, 256 if quick else 1024)
     tables, nodes = data.embedding.spec_.materialize(), 10**d
     work = densities_of(d, data.degrees, 10) + powers_of(data.columns, nodes, data.n_frequencies)
-    parts = [data.sets[part] for part in halves(len(data.sets))]
+    parts = [data.sets[part] for part in quarters(len(data.sets))]
     return Computed(len(data.sets), tables.embed, parts, work)
 
 
 def powers(quick: bool) -> Computed:
-    """Powers of densities, d = 2."""
+    """Return the stage from densities to rows, d = 2."""
     data = make_pipeline("jensen-shannon", 2, 256 if quick else 1024)
     spec = data.embedding.spec_
     p, weights = spec.materialize().densities(data.sets)[:, 0], np.full(100, 0.01)
@@ -137,26 +137,29 @@ def powers(quick: bool) -> Computed:
     def run(part: slice) -> None:
         homogeneous_features(p[part], *params, np.empty((len(p[part]), data.columns), np.float32))
 
-    return Computed(len(p), run, halves(len(p)), powers_of(data.columns, 100, data.n_frequencies))
+    return Computed(len(p), run, quarters(len(p)), powers_of(data.columns, 100, data.n_frequencies))
 
 
 def features(divergence: str, quick: bool) -> Computed:
-    """Features written to memory, as they are where many cores make them."""
+    """Return the stage of features that are written to memory, as on many cores."""
     data = make_pipeline(divergence, 2, 256 if quick else 1024)
     A, tables = data.embedding.transform(data.sets), data.features.spec_.materialize()
     work = features_of(data.columns) + Work(bytes={"memory": 4 * D})
-    return Computed(len(A), tables.transform, [A[part] for part in halves(len(A))], work)
+    return Computed(len(A), tables.transform, [A[part] for part in quarters(len(A))], work)
 
 
 def fused(divergence: str, quick: bool) -> Computed:
-    """Features made when a step comes to them."""
+    """Return the stage of SGD steps that compute features lazily."""
     data = make_pipeline(divergence, 2, 256 if quick else 1024)
     A, tables = data.embedding.transform(data.sets), data.features.spec_.materialize()
-    lazily, objective = FourierMap(data.columns), Objective("log_loss", 1e-6, 4.0, n_classes=2)
-    known = RowLabels(np.arange(len(A)) % 2, np.zeros(len(A), bool))
+    fourier_map, objective = FourierMap(data.columns), Objective("log_loss", 1e-6, 4.0, n_classes=2)
+    labels = RowLabels(np.arange(len(A)) % 2, np.zeros(len(A), bool))
 
     def run(seed: int) -> Any:
-        rows, lazy_features = RowBatch((0,), (len(A),), D, known, seed=(seed,)), lazily.lazy_rows(tables, A)
+        rows, lazy_features = (
+            RowBatch((0,), (len(A),), D, labels, seed=(seed,)),
+            fourier_map.lazy_rows(tables, A),
+        )
         return step(objective, State.start(1, D, F32), prepare(F32, iter([lazy_features]), rows))
 
     work = features_of(data.columns) + Work(2 * D, bytes={"L2": 20 * D})
@@ -164,10 +167,10 @@ def fused(divergence: str, quick: bool) -> Computed:
 
 
 def ridge(width: int, quick: bool, by: str = "steps") -> Computed:
-    """Sums of a ridge regression, each thread its own; beside the "steps" of registers, or those of a "product"."""
+    """Return the stage of the sums of a ridge regression; by="product" uses the rate of BLAS instead of steps."""
     n = 512 if quick else 16_384
     Z = np.random.default_rng(0).standard_normal((n, width)).astype(np.float32)
-    y, parts = np.ones((n, 1)), halves(n)
+    y, parts = np.ones((n, 1)), quarters(n)
     partial_sums = {part.start: Statistics.empty(width, 1) for part in parts[:: 2 if width > 1000 else 1]}
 
     def run(part: slice) -> None:
@@ -182,7 +185,7 @@ def ridge(width: int, quick: bool, by: str = "steps") -> Computed:
 
 
 def fitted(divergence: str) -> Work:
-    """All stages of a fit for each set once, without reading."""
+    """Return the work of a fit per set and epoch, without reading."""
     data = make_pipeline(divergence, 2, 1024)
     work = densities_of(2, data.degrees, 10) + powers_of(data.columns, 100, data.n_frequencies)
     moved = Work(2 * D, bytes={"L2": 20 * D, "memory": 8 * POINTS})
@@ -191,12 +194,14 @@ def fitted(divergence: str) -> Work:
 
 # ------------------------------------------------------------------------------------------ distances, others
 
-OBJECTS, OMEGAS = 60, 256  # points of a set or series here, and random objects
+N_POINTS, N_LANDMARKS = 60, 256  # points per set or series; landmarks
 
 
 def _sets(n: int, d: int) -> dk.SampleSets:
     rng = np.random.default_rng(1)
-    return dk.SampleSets(rng.standard_normal((OBJECTS * n, d)).astype(np.float32), OBJECTS * np.arange(n + 1))
+    return dk.SampleSets(
+        rng.standard_normal((N_POINTS * n, d)).astype(np.float32), N_POINTS * np.arange(n + 1)
+    )
 
 
 def _strings(n: int, length: int, seed: int) -> dk.SampleSets:
@@ -205,26 +210,26 @@ def _strings(n: int, length: int, seed: int) -> dk.SampleSets:
 
 
 def distance(name: str, quick: bool) -> Computed:
-    """Distances of sets, series or strings to random ones of one length each."""
+    """Return the stage of distances of sets, series or strings to landmarks of one length."""
     n, M, d, text = 64 if quick else 256, {"levenshtein": 40}.get(name, 20), 3, name == "levenshtein"
-    sets = _strings(n, OBJECTS, 0) if text else _sets(n, d)
+    sets = _strings(n, N_POINTS, 0) if text else _sets(n, d)
     embedding = dk.DistanceEmbedding(name, "segment" if text or name == "dtw" else "subsample",
-                                     n_components=OMEGAS, lengths=(M, M), gamma=0, random_state=0)  # fmt: skip
-    tables, pairs = embedding.fit(sets).spec_.materialize(), OBJECTS * M * OMEGAS
-    partial_sums = OBJECTS**2 / pairs
+                                     n_components=N_LANDMARKS, lengths=(M, M), gamma=0, random_state=0)  # fmt: skip
+    tables, pairs = embedding.fit(sets).spec_.materialize(), N_POINTS * M * N_LANDMARKS
+    partial_sums = N_POINTS**2 / pairs
     work = {
         "dtw": Work(pairs * (2 * d + 3)),
-        "levenshtein": Work(words=17.0 * OBJECTS * OMEGAS),
+        "levenshtein": Work(words=17.0 * N_POINTS * N_LANDMARKS),
         "modified-hausdorff": Work(pairs * (2 * d + 2)),
         "energy": Work(
             pairs * (2 * d + 2) * (1 + partial_sums), functions={"sqrt": pairs * (1 + partial_sums)}
         ),
     }[name]
-    return Computed(n, tables.distances, [sets[part] for part in halves(n)], work)
+    return Computed(n, tables.distances, [sets[part] for part in quarters(n)], work)
 
 
 def other(name: str, quick: bool) -> Computed:
-    """Embeddings of 200 points in the plane."""
+    """Return the stage of another embedding of 200 points in the plane."""
     sets, n, d = mixture_sets(256 if quick else 1024, POINTS, 2), POINTS, 2
     embedding, work = {
         "sliced": (
@@ -241,7 +246,7 @@ def other(name: str, quick: bool) -> Computed:
         ),
     }[name]
     tables = embedding.fit(sets).spec_.materialize()
-    return Computed(len(sets), tables.embed, [sets[part] for part in halves(len(sets))], work)
+    return Computed(len(sets), tables.embed, [sets[part] for part in quarters(len(sets))], work)
 
 
 JS = "jensen-shannon"

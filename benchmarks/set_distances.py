@@ -1,11 +1,11 @@
-"""Distances of sets to random sets beside what a skilled user would write for one pair at a time.
+"""Speed of distances of sets to landmarks, compared with SciPy and POT, which compute one pair per call.
 
     python benchmarks/set_distances.py [--quick] [--output set_distances.json]
 
-Pairs a second of the compiled distances on one thread and on two (blocks in a pool of threads), and of the pair by
-pair forms of SciPy and POT on one, interleaved in one run; medians, and the largest difference of the distances
-relative to the largest. Objects have 3 to 64 points, omegas 1 to 20: normal in 1, 2 and 3 dimensions, unit vectors
-in 128, as SIFT descriptors are. Peers get float64 arrays, one a set, made beforehand.
+Pairs per second of the compiled distances on one and two threads (a thread pool over blocks), compared with SciPy or
+POT on one thread: medians of interleaved runs, and the maximum difference of the distances relative to the maximum
+distance. Objects have 3 to 64 points, landmarks 1 to 20: normal points in 1, 2 and 3 dimensions, unit vectors in 128
+dimensions, like SIFT descriptors. SciPy and POT get one float64 array per set; converting is not timed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Pair = Callable[[np.ndarray, np.ndarray], float]
 
 
 def make_sets(rng: np.random.Generator, n_sets: int, min_points: int, max_points: int, d: int) -> Sets:
-    """(points, offsets, no weights)."""
+    """Return (points, offsets, None for weights)."""
     offsets = np.concatenate([[0], np.cumsum(rng.integers(min_points, max_points + 1, n_sets))]).astype(
         np.int64
     )
@@ -53,7 +53,7 @@ def modified_hausdorff(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def energy(x: np.ndarray, y: np.ndarray) -> float:
-    """Without the means within sets, which a user computes once a set: the comparison favours this form."""
+    """Return the mean distance between two sets; means within sets, needed once per set, are not timed."""
     return cdist(x, y).mean()
 
 
@@ -64,38 +64,36 @@ def sliced(U: np.ndarray) -> Pair:
 
 
 def cases(rng: np.random.Generator) -> list[tuple[str, int, Any, str, Pair]]:
-    """(name, d, distance, the peer's name, its form)."""
-    comparisons: list[tuple[str, int, Any, str, Pair]] = [
+    """Return (name, d, distance, name of the other library, function of a pair in that library)."""
+    rows: list[tuple[str, int, Any, str, Pair]] = [
         ("modified Hausdorff", d, ModifiedHausdorff(), "SciPy", modified_hausdorff) for d in (2, 3, 128)
     ]
-    comparisons += [("energy", 1, Energy(), "SciPy", lambda x, y: energy_distance(x[:, 0], y[:, 0]))]
-    comparisons += [("energy", d, Energy(), "SciPy", energy) for d in (2, 128)]
+    rows += [("energy", 1, Energy(), "SciPy", lambda x, y: energy_distance(x[:, 0], y[:, 0]))]
+    rows += [("energy", d, Energy(), "SciPy", energy) for d in (2, 128)]
     line = SlicedWasserstein(np.ones((1, 1)), 1)
-    comparisons += [
-        ("Wasserstein, p = 1", 1, line, "SciPy", lambda x, y: wasserstein_distance(x[:, 0], y[:, 0]))
-    ]
+    rows += [("Wasserstein, p = 1", 1, line, "SciPy", lambda x, y: wasserstein_distance(x[:, 0], y[:, 0]))]
     if find_spec("ot"):
         for d in (3, 128):
             U = rng.standard_normal((N_DIRECTIONS, d))
             U /= np.linalg.norm(U, axis=1, keepdims=True)
-            comparisons.append(("sliced, p = 2", d, SlicedWasserstein(U, 2), "POT", sliced(U)))
-    return comparisons
+            rows.append(("sliced, p = 2", d, SlicedWasserstein(U, 2), "POT", sliced(U)))
+    return rows
 
 
-def finish(name: str, d: int, comparisons: np.ndarray, objects: Sets, omegas: Sets) -> np.ndarray:
-    """Distances of what the peer's form gives: of energy in space, with the means within sets."""
+def finish(name: str, d: int, values: np.ndarray, objects: Sets, landmarks: Sets) -> np.ndarray:
+    """Return distances from the values of the other library; `energy` lacks the means within sets."""
     if name != "energy" or d == 1:
-        return comparisons
-    within_means = [np.array([cdist(x, x).mean() for x in as_list(sets)]) for sets in (objects, omegas)]
-    return np.sqrt(2 * comparisons - within_means[0][:, None] - within_means[1])
+        return values
+    within_means = [np.array([cdist(x, x).mean() for x in as_list(sets)]) for sets in (objects, landmarks)]
+    return np.sqrt(2 * values - within_means[0][:, None] - within_means[1])
 
 
 def measure(case: tuple[str, int, Any, str, Pair], quick: bool) -> dict[str, Any]:
     name, d, distance, peer, pair = case
     rng = np.random.default_rng(0)
-    n, R, n_few, repeats = (64, 128, 2, 3) if quick else (1024, 512, 8, 9)
-    objects, omegas = make_sets(rng, n, 3, 64, d), make_sets(rng, R, 1, 20, d)
-    packed, out = distance.prepare(*omegas), np.empty((n, R), np.float32)
+    n, R, n_peer, repeats = (64, 128, 2, 3) if quick else (1024, 512, 8, 9)
+    objects, landmarks = make_sets(rng, n, 3, 64, d), make_sets(rng, R, 1, 20, d)
+    packed, out = distance.prepare(*landmarks), np.empty((n, R), np.float32)
     points, offsets, _ = objects
 
     def block(a: int) -> None:
@@ -103,8 +101,8 @@ def measure(case: tuple[str, int, Any, str, Pair], quick: bool) -> dict[str, Any
         cut = offsets[a : b + 1]
         distance.fill(packed, points[cut[0] : cut[-1]], cut - cut[0], None, out[a:b])
 
-    small_sets = (points[: offsets[n_few]], offsets[: n_few + 1], None)
-    X, Y = as_list(small_sets), as_list(omegas)
+    peer_sets = (points[: offsets[n_peer]], offsets[: n_peer + 1], None)
+    X, Y = as_list(peer_sets), as_list(landmarks)
     starts, times = range(0, n, 64), []
     with threadpool_limits(1), ThreadPoolExecutor(2) as pool:
         block(0)
@@ -118,14 +116,15 @@ def measure(case: tuple[str, int, Any, str, Pair], quick: bool) -> dict[str, Any
             clock.append(time.perf_counter())
             values = np.array([[pair(x, y) for y in Y] for x in X])
             clock.append(time.perf_counter())
-            times.append(np.diff(clock) / [n * R, n * R, n_few * R])
-    right = finish(name, d, values, small_sets, omegas)
-    one, two, other = np.median(times, axis=0)
+            times.append(np.diff(clock) / [n * R, n * R, n_peer * R])
+    expected = finish(name, d, values, peer_sets, landmarks)
+    one_thread, two_threads, peer_time = np.median(times, axis=0)
     ratios = np.median(np.array(times)[:, [2, 0]] / np.array(times)[:, [0, 1]], axis=0)
     return {
-        "name": name, "d": d, "peer": peer, "pairs_per_s": 1 / one, "pairs_per_s_two_threads": 1 / two,
-        "peer_pairs_per_s": 1 / other, "ratio": ratios[0], "threads_ratio": ratios[1],
-        "error": float(np.abs(out[:n_few] - right).max() / right.max()),
+        "name": name, "d": d, "peer": peer, "pairs_per_s": 1 / one_thread,
+        "pairs_per_s_two_threads": 1 / two_threads, "peer_pairs_per_s": 1 / peer_time,
+        "ratio": ratios[0], "threads_ratio": ratios[1],
+        "error": float(np.abs(out[:n_peer] - expected).max() / expected.max()),
     }  # fmt: skip
 
 
@@ -134,8 +133,8 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     args = parser.parse_args(argv)
     peers = f"SciPy {version('scipy')}, " + (f"POT {version('POT')}" if find_spec("ot") else "no POT")
     figures = start_report()
-    print(f"against {peers}; {N_DIRECTIONS} directions")
-    print("  distance              d     pairs/s  peer      its pairs/s  ratio  two threads  difference")
+    print(f"compared with {peers}; {N_DIRECTIONS} directions")
+    print("  distance              d     pairs/s  peer     peer pairs/s  ratio  two threads  difference")
     rows = []
     for case in cases(np.random.default_rng(1)):
         r = measure(case, args.quick)

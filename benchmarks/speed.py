@@ -2,21 +2,19 @@
 
     python benchmarks/speed.py [embedding] [rivals] [mean] [pipeline] [memory] [--quick] [--output results.json]
 
-embedding   sets/s of divergence embedding plus random features on one thread (Jensen-Shannon, D = 5000, 10^d
-            basis), the rms error of d^2 against a high-resolution reference, and the paper's recipe in plain
-            NumPy (n_e = 4000 Monte Carlo points, M = 5 random frequencies, iid features) timed in the same run
+embedding   sets/s of divergence embedding plus random features on one thread (Jensen-Shannon, D = 5000, 10^d basis),
+            and the rms error of d^2 relative to numerical integration on a fine grid; compared, for d = 2, with the
+            paper's recipe in NumPy (n_e = 4000 Monte Carlo points, M = 5 random frequencies, iid features)
+rivals      microseconds per set of the other embeddings (d = 2, n = 200), compared with NumPy in float64, one set per
+            call, on one thread; minima of interleaved runs, and the maximum difference of a row, relative to the
+            longest row
+mean        kernel mean embeddings (D = 1000, n = 200) by every method: time, compared with NumPy (iid frequencies,
+            float64 sines and cosines of X W), and rms error of MMD^2, compared with exact kernels
+pipeline    seconds from a store to a fitted SGD model (five epochs) on the cores of this machine, compared with the
+            same computation without store or graph: two threads compute features, the main thread updates the model
+memory      peak memory in MB of a fit on 200,000 sets, compared with one on 20,000, each in a separate process
 
-rivals      microseconds a set of the other embeddings (d = 2, n = 200) on one thread, and of their plain float64 NumPy,
-            best of interleaved runs; the largest difference of a row, relative to the longest row
-mean        kernel mean embeddings (D = 1000, n = 200) by every method against the plain form in NumPy with iid
-            frequencies, float64 sines and cosines of X W: time, and rms error of MMD^2 against exact kernels
-
-pipeline    from a store to a fitted SGD model (five epochs) on the cores of this machine, against the same
-            numerics without store or graph: two threads make features, the main thread takes the steps
-
-memory      peak memory of a fit over 200,000 sets against one over 20,000, each in a process of its own
-
-Times are medians; compare ratios within a run, since machines differ and are noisy.
+Times are medians unless stated otherwise. Compare ratios within one run.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ def mixture_sets(n_sets: int, n: int, d: int, seed: int = 0) -> dk.SampleSets:
 
 
 def reflected_kde(points: np.ndarray, nodes: np.ndarray, h: np.ndarray) -> np.ndarray:
-    """The estimate itself, image by image, in float64: what the cosine series stands for. Tensor grid of nodes."""
+    """Return the density estimate at a tensor grid of nodes in float64, as a sum over reflections of the points."""
     d = points.shape[1]
     factors = []
     for j in range(d):
@@ -75,7 +73,7 @@ def reflected_kde(points: np.ndarray, nodes: np.ndarray, h: np.ndarray) -> np.nd
 
 
 def reference_distances(sets: dk.SampleSets, h: np.ndarray, n_pairs: int) -> np.ndarray:
-    """Jensen-Shannon divergences of the estimates of sets 0-1, 2-3, .. by a fine Gauss-Legendre rule."""
+    """Return Jensen-Shannon divergences of the estimates of sets 0-1, 2-3, .. by a fine Gauss-Legendre rule."""
     d = sets.n_dims
     x, w = np.polynomial.legendre.leggauss({1: 400, 2: 80, 3: 40}[d])
     x, w = (x + 1) / 2, w / 2
@@ -93,7 +91,7 @@ def reference_distances(sets: dk.SampleSets, h: np.ndarray, n_pairs: int) -> np.
 
 
 def paper_recipe(points: list[np.ndarray], h: float, seed: int = 0) -> Callable[[], None]:
-    """P1 as printed, in NumPy, for d = 2: Monte Carlo projections on 10^2 cosines, random frequencies, iid features."""
+    """Return the algorithm of P1 in NumPy, d = 2: Monte Carlo projections on 10^2 cosines, random frequencies, iid."""
     rng = np.random.default_rng(seed)
     n_e, M, V = 4000, 5, 10
     nodes = rng.random((n_e, 2))
@@ -101,7 +99,7 @@ def paper_recipe(points: list[np.ndarray], h: float, seed: int = 0) -> Callable[
     a = np.arange(V)
     cosines = np.cos(np.pi * nodes[:, :, None] * a) * np.where(a == 0, 1, np.sqrt(2))
     basis = (cosines[:, 0, :, None] * cosines[:, 1, None, :]).reshape(n_e, -1)
-    lam = rng.standard_normal(M)  # the law of the frequencies does not change the cost
+    lam = rng.standard_normal(M)  # the distribution of the frequencies does not change the cost
     W = rng.standard_normal((D // 2, 2 * M * V * V))
 
     def run() -> None:
@@ -142,14 +140,16 @@ def bench_embedding(quick: bool) -> list[dict[str, Any]]:
                     block(slice(a, a + step))
 
             seconds = median_seconds(run, 3 if quick else 7)
-            alone = median_seconds(lambda spec=spec, sets=sets: spec.embed(sets[:512]), 7) / min(512, n_sets)  # type: ignore[misc]
+            embedding_seconds = median_seconds(lambda spec=spec, sets=sets: spec.embed(sets[:512]), 7) / min(
+                512, n_sets
+            )  # type: ignore[misc]
             A = spec.embed(sets[: 2 * n_pairs]).astype(np.float64)
             d2 = ((A[0::2] - A[1::2]) ** 2).sum(1)
             truth = reference_distances(sets, embed.bandwidth_, n_pairs)
             error = float(np.sqrt(np.mean((d2 - truth) ** 2) / np.mean(truth**2)))
             row = {
                 "d": d, "n": n, "features": A.shape[1], "sets_per_s": n_sets / seconds, "target": target,
-                "embedding_us": alone * 1e6, "total_us": seconds / n_sets * 1e6, "rms_error": error,
+                "embedding_us": embedding_seconds * 1e6, "total_us": seconds / n_sets * 1e6, "rms_error": error,
             }  # fmt: skip
             if d == 2:
                 sample_points = [sets[i].astype(np.float64) for i in range(4 if quick else 20)]
@@ -209,7 +209,7 @@ def bench_rivals(quick: bool) -> list[dict[str, Any]]:
 
 
 def plain_means(points: list[np.ndarray], sigma: float, n_components: int) -> Callable[[], np.ndarray]:
-    """Random Fourier features in NumPy, averaged over the points of each set."""
+    """Return a function of NumPy that averages random Fourier features over the points of each set."""
     F = n_components // 2
     W = np.random.default_rng(0).standard_normal((points[0].shape[1], F)) / sigma
 
@@ -222,7 +222,7 @@ def plain_means(points: list[np.ndarray], sigma: float, n_components: int) -> Ca
 
 
 def exact_mmd2(points: list[np.ndarray], sigma: float) -> np.ndarray:
-    """MMD^2 of sets 0-1, 2-3, ..: mean kernels, pair by pair."""
+    """Return MMD^2 of sets 0-1, 2-3, .. by means over all pairs of points."""
     gamma = 1 / (2 * sigma**2)
     return np.array(
         [
@@ -276,7 +276,7 @@ def bench_mean(quick: bool) -> list[dict[str, Any]]:
 
 
 def write_store(path: str, n_sets: int) -> np.ndarray:
-    """Two classes of mixtures, 200 points in the plane."""
+    """Write sets of two classes of mixtures, 200 points in the plane; return their classes."""
     rng = np.random.default_rng(1)
     y = rng.integers(0, 2, n_sets)
     with dk.SetWriter(path, n_dims=2) as writer:
@@ -299,9 +299,9 @@ def pipeline(epochs: int) -> Any:
 
 
 def bare_loop(model: Any, sets: dk.SampleSets, y: np.ndarray, epochs: int, rows: int = 1024) -> None:
-    """The same numerics without store, graph or scheduler: two threads make features, steps are taken in order.
+    """Run the computation of ``fit`` without store, graph or scheduler, on points in memory.
 
-    Like ``fit`` it looks at the bounds, and at samples for the bandwidths and the step; all points are in memory.
+    Two threads compute features, and SGD uses the blocks in order. Bounds, bandwidths and step size are computed, too.
     """
     from dkdist._base.sampling import median_distance, moments
     from dkdist.linear.rows import RowBatch, RowLabels
@@ -316,22 +316,22 @@ def bare_loop(model: Any, sets: dk.SampleSets, y: np.ndarray, epochs: int, rows:
     objective = Objective("log_loss", model[-1].alpha, model[-1].eta0_, n_classes=2)
     state = State.start(1, D, np.dtype(np.float32))
 
-    def make(a: int) -> Any:
+    def prepare_batch(a: int) -> Any:
         part = sets[a : a + rows]
         Z = frequencies.transform(spec.embed(part))
-        held = np.zeros(len(part), bool)
-        extra = RowBatch((a,), (len(part),), D, RowLabels(y[a : a + rows], held), seed=(a,))
+        held_out = np.zeros(len(part), bool)
+        extra = RowBatch((a,), (len(part),), D, RowLabels(y[a : a + rows], held_out), seed=(a,))
         return prepare(np.dtype(np.float32), iter([Z]), extra)
 
     with ThreadPoolExecutor(2) as pool, threadpool_limits(1):
-        waiting: list[Future[Any]] = []
+        pending: list[Future[Any]] = []
         for _ in range(epochs):
             for a in range(0, len(sets), rows):
-                waiting.append(pool.submit(make, a))
-                if len(waiting) == 4:
-                    state = step(objective, state, waiting.pop(0).result())
-        while waiting:
-            state = step(objective, state, waiting.pop(0).result())
+                pending.append(pool.submit(prepare_batch, a))
+                if len(pending) == 4:
+                    state = step(objective, state, pending.pop(0).result())
+        while pending:
+            state = step(objective, state, pending.pop(0).result())
 
 
 def bench_pipeline(quick: bool) -> dict[str, Any]:
@@ -342,19 +342,19 @@ def bench_pipeline(quick: bool) -> dict[str, Any]:
         loaded = sets.load()
         model = pipeline(epochs)
         model.fit(sets[:2048], y[:2048])  # compile
-        ratios, pipeline_times, loops = [], [], []
+        ratios, pipeline_seconds, loop_seconds = [], [], []
         for _ in range(1 if quick else 5):
             start = time.perf_counter()
             model.fit(sets, y)
             middle = time.perf_counter()
             bare_loop(model, loaded, y, epochs)
             end = time.perf_counter()
-            pipeline_times.append(middle - start)
-            loops.append(end - middle)
-            ratios.append(pipeline_times[-1] / loops[-1])
+            pipeline_seconds.append(middle - start)
+            loop_seconds.append(end - middle)
+            ratios.append(pipeline_seconds[-1] / loop_seconds[-1])
     row = {
-        "sets": n_sets, "epochs": epochs, "pipeline_s": float(np.median(pipeline_times)),
-        "bare_loop_s": float(np.median(loops)), "ratio": float(np.median(ratios)), "target": 1.15,
+        "sets": n_sets, "epochs": epochs, "pipeline_s": float(np.median(pipeline_seconds)),
+        "bare_loop_s": float(np.median(loop_seconds)), "ratio": float(np.median(ratios)), "target": 1.15,
     }  # fmt: skip
     print(
         f"store to fitted SGD, {n_sets:,} sets, {epochs} epochs, two cores: {row['pipeline_s']:.2f} s; "
@@ -367,10 +367,12 @@ def bench_pipeline(quick: bool) -> dict[str, Any]:
 
 
 def fit_and_measure(path: str) -> float:
-    """Peak resident memory of this process, MB, after a fit over a store."""
+    """Return the peak resident memory of this process in MB after a fit on a store."""
     sets = dk.open_sets(path)
     pipeline(1).fit(sets, sets.targets["y"])
-    status = Path("/proc/self/status")  # ru_maxrss begins with that of the process this one was forked from
+    status = Path(
+        "/proc/self/status"
+    )  # ru_maxrss would include the peak of the parent process before the fork
     if status.exists():
         return float(re.search(r"VmHWM:\s+(\d+)", status.read_text()).group(1)) / 1024  # type: ignore[union-attr]
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -404,7 +406,7 @@ PARTS: dict[str, Callable[[bool], Any]] = {
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="what to measure (everything)")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="what to measure (default: all)")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.measure:

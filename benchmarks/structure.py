@@ -1,12 +1,12 @@
-"""Which densities to take of points of many dimensions: of each alone, of pairs that matter, or of all together.
+"""Accuracy of densities of single dimensions, of selected pairs of dimensions, and of all dimensions jointly.
 
     python benchmarks/structure.py [part ...] [--quick] [--output results.json]
 
-Parts: correlation6 and correlation12 (two classes of Gaussians with equal marginals; 9 of 15 pairs have correlations of
-another sign, or one pair of 66 has), auslan (series of 22 variables), mnist_sift (128, of which principal components
-are taken, too). All by default. Data: DKDIST_DATA. A row is Hellinger at a bandwidth: accuracy on test sets of ridge
-regression on the rows ("linear") and on 5,000 random features of them, what was taken, columns of a row, and seconds of
-embedding and the linear fit.
+Parts: correlation6 and correlation12 (two classes of Gaussians with equal marginals; correlations differ in sign for 9
+of 15 pairs, and for one of 66), auslan (series of 22 variables), mnist_sift (128 dimensions, and their principal
+components). All by default. Data: DKDIST_DATA. A row is the Hellinger embedding with one structure and bandwidth: test
+accuracy of ridge regression on the embedding ("linear") and on 5,000 random features of it, the structure, number of
+pairs, number of columns, and seconds of one run of the embedding and the linear fit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Split = tuple[Any, np.ndarray, Any, np.ndarray]
 
 
 def correlation(d: int, n_pairs: int, quick: bool) -> Split:
-    """Classes that differ in the signs of the correlations of pairs alone; sets of 100 points."""
+    """Return sets of 100 points whose classes differ only in the signs of correlations of pairs."""
     n = 200 if quick else 1000
     rng = np.random.default_rng(0)
     y = np.arange(2 * n) % 2
@@ -43,7 +43,7 @@ def correlation(d: int, n_pairs: int, quick: bool) -> Split:
 
 
 def _covariance(d: int, n_pairs: int, sign: int) -> np.ndarray:
-    """Unit variances; one pair with +-.4, or all with a factor whose loadings alternate in sign, or do not."""
+    """Return unit variances with one correlation of +-0.4, or with one factor whose loadings may alternate in sign."""
     if n_pairs == 1:
         basis = np.eye(d)
         basis[3, 7] = basis[7, 3] = 0.4 * sign
@@ -52,7 +52,7 @@ def _covariance(d: int, n_pairs: int, sign: int) -> np.ndarray:
     return np.outer(loadings, loadings) + 0.7 * np.eye(d)
 
 
-def of_file(name: str, quick: bool) -> Split:
+def load_file(name: str, quick: bool) -> Split:
     data = distance_tasks.load(name, *((150, 100) if quick else (None, None)))
     return data.train, data.y, data.test, data.y_test
 
@@ -60,18 +60,21 @@ def of_file(name: str, quick: bool) -> Split:
 TASKS: dict[str, Callable[[bool], Split]] = {
     "correlation6": lambda quick: correlation(6, 15, quick),
     "correlation12": lambda quick: correlation(12, 1, quick),
-    "auslan": lambda quick: of_file("auslan", quick),
-    "mnist_sift": lambda quick: of_file("mnist_sift", quick),
+    "auslan": lambda quick: load_file("auslan", quick),
+    "mnist_sift": lambda quick: load_file("mnist_sift", quick),
 }
 
 
-def measured(
-    split: Split, structure: Any, bandwidth: Any, before: list[Any], n_features: int
+def evaluate(
+    split: Split, structure: Any, bandwidth: Any, steps_before: list[Any], n_features: int
 ) -> dict[str, Any]:
-    """Accuracies of one structure, and what it was."""
+    """Return accuracies, structure, columns and seconds of one structure."""
     train, y, test, y_test = split
     embedding = dk.DivergenceEmbedding(structure=structure, bandwidth=bandwidth)
-    rows, features = make_pipeline(*before, embedding), dk.RandomFourierFeatures(n_features, random_state=0)
+    rows, features = (
+        make_pipeline(*steps_before, embedding),
+        dk.RandomFourierFeatures(n_features, random_state=0),
+    )
     learners = {"linear": [dk.IncrementalRidgeClassifier(random_state=0)]}
     learners["features"] = [features, dk.IncrementalRidgeClassifier(random_state=0)]
     start = time.perf_counter()
@@ -86,18 +89,18 @@ def measured(
     }  # fmt: skip
 
 
-def compared(name: str, quick: bool) -> dict[str, Any]:
-    """Every structure that the dimension allows, at every bandwidth; of components, too, from 32 dimensions on."""
+def compare(name: str, quick: bool) -> dict[str, Any]:
+    """Evaluate every possible structure and bandwidth; with 32 or more dimensions, also of principal components."""
     split = TASKS[name](quick)
     d = split[0].n_dims
-    words = ["marginal", "pairs", "auto", *(["joint"] if d <= MAX_JOINT_DIMS else [])]
-    ways: list[tuple[str, Any, list[Any]]] = [(word, word, []) for word in words]
+    structures = ["marginal", "pairs", "auto", *(["joint"] if d <= MAX_JOINT_DIMS else [])]
+    settings: list[tuple[str, Any, list[Any]]] = [(name, name, []) for name in structures]
     if d >= 32:
-        ways += [(f"{word} of components", word, [dk.SetPCA(64)]) for word in ("marginal", "pairs")]
+        settings += [(f"{name} of components", name, [dk.SetPCA(64)]) for name in ("marginal", "pairs")]
     rows = {}
-    for label, structure, before in ways:
+    for label, structure, steps_before in settings:
         for h in (0.1,) if quick else BANDWIDTHS:
-            row = measured(split, structure, h, before, 500 if quick else 5000)
+            row = evaluate(split, structure, h, steps_before, 500 if quick else 5000)
             rows[f"{label}, bandwidth {h}"] = row
             print(
                 f"  {name:<14}{label:<24}{h!s:<6}", *(f"{k} {_short(v)}" for k, v in row.items()), flush=True
@@ -111,13 +114,13 @@ def _short(value: Any) -> Any:
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__)
-    parser.add_argument("parts", nargs="*", help=f"of {', '.join(TASKS)}; all by default")
+    parser.add_argument("parts", nargs="*", help=f"any of {', '.join(TASKS)} (default: all)")
     arguments = parser.parse_args(argv)
     if unknown := set(arguments.parts) - set(TASKS):
         parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
     report = start_report()
     for name in arguments.parts or TASKS:
-        report[name] = compared(name, arguments.quick)
+        report[name] = compare(name, arguments.quick)
     write(arguments.output, report)
     return report
 

@@ -1,13 +1,13 @@
-"""Two-sample tests: the power of `two_sample_test` without a bandwidth beside others, its level, and what it costs.
+"""Power, level and time of `two_sample_test` without a bandwidth, compared with other two-sample tests.
 
     python benchmarks/two_sample.py [alternatives] [power] [level] [cost] [--quick] [--output two_sample.json]
 
-alternatives  fraction of rejections at level 0.05 on 20 alternatives to normal points, 200 pairs each, by ours, MMDAgg
-              (ten Gaussian and ten Laplace kernels on all pairs, in plain NumPy) and the energy distance
-power         the same on further simulated and real pairs, 1,000 each (5,000 of real ones), also by the kernel distance
-              with the median bandwidth, and hyppo's MMD if it is installed
-level         the same of samples of one distribution, by ours
-cost          seconds by n, of one thread, with 999 permutations; and of one bandwidth
+alternatives  fraction of rejections at level 0.05 on 20 alternatives to normal points, 200 pairs of samples each, by
+              dkdist, MMDAgg (ten Gaussian and ten Laplace kernels, all pairs of points, in NumPy) and energy distance
+power         fraction of rejections on other simulated pairs (1,000 each) and real pairs (5,000 each), also by the
+              kernel distance with the median bandwidth, and by the MMD test of hyppo if it is installed
+level         fraction of rejections by dkdist for two samples of one distribution
+cost          processor seconds by n, with 999 permutations, and with one bandwidth; one run each
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def scale(rng: np.random.Generator) -> Samples:
 
 
 def waves(n: int, d: int, height: float, periods: int) -> Callable[[np.random.Generator], Samples]:
-    """Uniform points, and those of the density 1 + height prod_j sin(2 pi periods x_j)."""
+    """Draw uniform points, and points with density 1 + height prod_j sin(2 pi periods x_j)."""
 
     def draw(rng: np.random.Generator) -> Samples:
         x = rng.random((8 * n, d))
@@ -50,26 +50,26 @@ DIGITS = load_digits()
 
 
 def digits(rng: np.random.Generator) -> Samples:
-    """Digits, and digits of which a third are odd ones more than by chance."""
+    """Draw digits, and digits of which each is replaced by an odd one with probability 0.5."""
     images, odd = DIGITS.data, DIGITS.data[DIGITS.target % 2 == 1]
     P, Q = images[rng.choice(len(images), 120)], images[rng.choice(len(images), 120)]
-    more = rng.random(120) < 0.5
-    return P, np.where(more[:, None], odd[rng.choice(len(odd), 120)], Q)
+    is_replaced = rng.random(120) < 0.5
+    return P, np.where(is_replaced[:, None], odd[rng.choice(len(odd), 120)], Q)
 
 
 def tails(rng: np.random.Generator) -> Samples:
-    """Normal and Student-t points of one variance."""
+    """Draw normal and Student-t points with equal variance."""
     return rng.normal(size=(300, 1)), rng.standard_t(3, size=(300, 1)) / np.sqrt(3)
 
 
 def heavy(rng: np.random.Generator) -> Samples:
-    """A shift of coordinates that have Cauchy's tails."""
+    """Draw two samples of Cauchy points that differ by a shift."""
     x, y = rng.standard_cauchy(size=(2, 80, 10))
     return x, y + 0.35
 
 
 def far_out(rng: np.random.Generator) -> Samples:
-    """A shift, and one point in twenty that is thirty times as far out."""
+    """Draw two samples that differ by a shift; 5 % of the points have 30 times the scale."""
     x, y = rng.normal(size=(2, 80, 10)) * np.where(rng.random((2, 80, 1)) < 0.05, 30, 1)
     return x, y + 0.25
 
@@ -84,16 +84,16 @@ def beta(rng: np.random.Generator) -> Samples:
     return rng.random((200, 1)), rng.beta(1.35, 1.35, (200, 1))
 
 
-def classes(data: np.ndarray, of_one: np.ndarray, n: int, p: float, q: float) -> Callable[..., Samples]:
-    """Standardised points of two classes, shares p and q of which are of one."""
+def classes(data: np.ndarray, is_first: np.ndarray, n: int, p: float, q: float) -> Callable[..., Samples]:
+    """Draw standardised points of two classes; the fractions of the first class are p and q."""
     x = (data - data.mean(axis=0)) / data.std(axis=0)
-    first, other = x[of_one], x[~of_one]
+    first, other = x[is_first], x[~is_first]
 
-    def of(share: float, rng: np.random.Generator) -> np.ndarray:
-        of_one = rng.random(n) < share
-        return np.where(of_one[:, None], first[rng.choice(len(first), n)], other[rng.choice(len(other), n)])
+    def draw(fraction: float, rng: np.random.Generator) -> np.ndarray:
+        is_first = rng.random(n) < fraction
+        return np.where(is_first[:, None], first[rng.choice(len(first), n)], other[rng.choice(len(other), n)])
 
-    return lambda rng: (of(p, rng), of(q, rng))
+    return lambda rng: (draw(p, rng), draw(q, rng))
 
 
 CANCER, WINE, DIABETES = load_breast_cancer(), load_wine(), load_diabetes()
@@ -128,7 +128,7 @@ def rare_cluster(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.where(is_member[:, None], 0.15 * x + 2.4 / np.sqrt(x.shape[1]), x)
 
 
-# (points of each sample, dimensions, normal points and generator to points of the second sample)
+# (points per sample, dimensions, function of normal points and generator that returns the second sample)
 ALTERNATIVES: dict[str, tuple[int, int, Callable[[np.ndarray, np.random.Generator], np.ndarray]]] = {
     "shift 0.45, d = 1": (100, 1, lambda x, rng: x + 0.45),
     "shift 0.3 of each axis, d = 2": (100, 2, lambda x, rng: x + 0.3),
@@ -154,8 +154,9 @@ ALTERNATIVES: dict[str, tuple[int, int, Callable[[np.ndarray, np.random.Generato
     "Student t(3), d = 3": (100, 3, lambda x, rng: rng.standard_t(3, x.shape) / np.sqrt(3)),
 }  # fmt: skip
 
-# pairs of which each test finds about as many as the others: more of them, to tell which finds the more
-REAL, MAX_SETS = {"digits, d = 64", "breast cancer, d = 30", "wine, d = 13", "diabetes, d = 10"}, 5000
+# Cases in which tests have similar power: more repetitions reduce the standard errors.
+SIMILAR_POWER_CASES = {"digits, d = 64", "breast cancer, d = 30", "wine, d = 13", "diabetes, d = 10"}
+N_SIMILAR_POWER_PAIRS = 5000
 
 
 def partitions(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
@@ -176,16 +177,19 @@ def median(P: np.ndarray, Q: np.ndarray, seed: int) -> float:
 
 
 def mmdagg(P: np.ndarray, Q: np.ndarray, seed: int) -> float:
-    """Schrab et al. 2023: the least of the p-values by single kernels, itself compared with those of permutations."""
+    """Return the p-value of MMDAgg (Schrab et al. 2023): a permutation test of the minimum p-value over kernels."""
     rng, x = np.random.default_rng(seed), np.concatenate([P, Q])
     Z = partitions(len(P), len(Q), rng)
     kernels = []
-    for metric, of in (("euclidean", lambda t: np.exp(-(t**2) / 2)), ("cityblock", lambda t: np.exp(-t))):
+    for metric, profile in (
+        ("euclidean", lambda t: np.exp(-(t**2) / 2)),
+        ("cityblock", lambda t: np.exp(-t)),
+    ):
         distances = pdist(x, metric)
         low, high = np.quantile(distances[distances > 0], [0.05, 0.95])
         R = cdist(x, x, metric)
-        kernels += [squares(of(R / width), Z) for width in np.geomspace(low / 2, 2 * high, 10)]
-    ranks = np.stack([np.searchsorted(np.sort(T), T) for T in kernels])  # how many are smaller
+        kernels += [squares(profile(R / width), Z) for width in np.geomspace(low / 2, 2 * high, 10)]
+    ranks = np.stack([np.searchsorted(np.sort(T), T) for T in kernels])  # numbers of smaller values
     best = ranks.max(axis=0)
     return float((best >= best[0]).mean())
 
@@ -197,7 +201,7 @@ def energy(P: np.ndarray, Q: np.ndarray, seed: int) -> float:
 
 
 def peers() -> dict[str, Callable[[np.ndarray, np.ndarray, int], float]]:
-    """Tests of other libraries that are installed."""
+    """Return the tests of other installed libraries by name."""
     test_by_name: dict[str, Callable[[np.ndarray, np.ndarray, int], float]] = {}
     try:
         from hyppo.ksample import MMD
@@ -206,7 +210,7 @@ def peers() -> dict[str, Callable[[np.ndarray, np.ndarray, int], float]]:
             MMD().test(P, Q, reps=B, auto=False, random_state=seed)[1]
         )
     except ImportError:
-        print("hyppo is not installed: left out")
+        print("hyppo is not installed: skipped")
     return test_by_name
 
 
@@ -236,7 +240,7 @@ def power(quick: bool) -> list[dict[str, Any]]:
     rows = []
     tests = {**TESTS, **peers()}
     for name, draw in CASES.items():
-        repetitions = 6 if quick else MAX_SETS if name in REAL else 1000
+        repetitions = 6 if quick else N_SIMILAR_POWER_PAIRS if name in SIMILAR_POWER_CASES else 1000
         hits = dict.fromkeys(tests, 0)
         for i in range(repetitions):
             P, Q = draw(np.random.default_rng([5, i]))
@@ -288,7 +292,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", help="alternatives, power, level, cost; default: all")
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(PARTS):
-        parser.error(f"unknown parts {sorted(unknown)}: choose of {', '.join(PARTS)}")
+        parser.error(f"unknown parts {sorted(unknown)}: choose from {', '.join(PARTS)}")
     report = start_report()
     for part in arguments.parts or PARTS:
         report[part] = PARTS[part](arguments.quick)
