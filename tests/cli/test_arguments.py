@@ -49,6 +49,20 @@ def refusal(command, capsys):
     return line
 
 
+@pytest.mark.parametrize(
+    ("command", "argument"), [(command, name) for command, names in REQUIRED.items() for name in names]
+)
+def test_missing_required_arguments_are_named(command, argument, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = words(command, {})
+    arguments.remove("x" if argument[0] != "-" else f"{argument}=x")
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    missing = capsys.readouterr().err.partition("required: ")[2]
+    assert missing
+    assert argument in missing or argument[0] != "-"  # the others fill the place of a missing position
+
+
 @pytest.mark.parametrize(("command", "argument"), list(text_arguments()))
 def test_empty_text_is_refused_for_every_argument(command, argument, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -194,3 +194,9 @@ def test_automatic_models_try_ngrams() -> None:
     assert model.score(message[80:], y[80:]) >= 0.9
     assert "character n-grams" in {entry["name"].split(";")[0].split(",")[0] for entry in model.leaderboard_}
     assert [len(c) for c in model.explain(message[:3])] == [len(word) for word in message[:3]]
+
+
+def test_hashes_are_those_of_splitmix64():
+    # First outputs of the reference code for seed 0: https://prng.di.unimi.it/splitmix64.c
+    expected = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+    assert ngrams._splitmix64(np.arange(1, 4, dtype=np.uint64)).tolist() == expected

@@ -209,6 +209,14 @@ def test_a_class_that_is_not_listed_is_never_made(name, tmp_path, monkeypatch):
         dk.load_model(path)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float64])
+def test_headers_of_other_types_are_refused(tmp_path, dtype):
+    path = tmp_path / "model.npz"
+    np.savez(path, **{"model.json": np.zeros(8, dtype)})
+    with pytest.raises(ValueError, match=r"its model\.json is no text"):
+        dk.load_model(path)
+
+
 def test_pickles_are_never_read(tmp_path):
     path = tmp_path / "model.npz"
     np.savez(path, **{"model.json": np.array([{"format": "dkdist.model"}], dtype=object)})

@@ -50,7 +50,8 @@ def test_a_store(store):
     assert result["ids"] == "text, 3 classes: x (1), y (1), z (1)"
     assert result["target &#x27;y&#x27;"] == "int64, 2 classes: 0 (1), 1 (2)"
     assert "&lt;script&gt;" in result["target &#x27;label&#x27;"]
-    assert result["chunks of points"].startswith("1 of ")
+    rows = 2**20 // 8  # chunks of 1 MiB of two float32 columns
+    assert result["chunks of points"].startswith(f"1 of {rows:,} points (1 MiB), ")
     assert result["chunks of points"].endswith("with checksums")
     assert result["health"].startswith("no error in the data read")
     assert "<script" not in store._repr_html_()
