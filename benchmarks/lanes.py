@@ -1,9 +1,10 @@
-"""What lanes of SGD cost in accuracy: held-out log loss by lanes, epochs, and batches between two meetings.
+"""Accuracy of SGD with averaged replicas ("lanes"): held-out log loss by replicas, epochs and averaging interval.
 
     python benchmarks/lanes.py [--quick] [--output lanes.json]
 
-Two classes of mixtures (200 points in the plane, Jensen-Shannon, D = 5000), 112 blocks of 2,048 sets to train on, 16 to
-test; a batch is a block. Rounds are as long as asked where an epoch has eight of them, else an eighth of it.
+Two classes of mixtures (200 points in the plane, Jensen-Shannon, D = 5000), 112 blocks of 2,048 sets for training, 16
+for testing; a batch is a block. The replicas are averaged after 4, 8 or 16 batches, at least MIN_SYNCS_PER_EPOCH times
+per epoch.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from speed import pipeline, write_store
 import dkdist as dk
 from dkdist.linear import epochs as sgd_epochs
 
-BLOCK, ROUNDS = 2048, (4, 8, 16)
+BLOCK, BATCHES_PER_SYNC = 2048, (4, 8, 16)
 
 
 def main() -> None:
@@ -35,8 +36,8 @@ def main() -> None:
         for epochs in (2, 5):
             for lanes in (1, 2, 4, 8):
                 lengths = {
-                    min(max_rounds, max(1, train // lanes // sgd_epochs.MIN_SYNCS_PER_EPOCH))
-                    for max_rounds in ROUNDS
+                    min(max_batches, max(1, train // lanes // sgd_epochs.MIN_SYNCS_PER_EPOCH))
+                    for max_batches in BATCHES_PER_SYNC
                 }
                 for length in sorted(lengths) if lanes > 1 else (1,):
                     with patch.object(sgd_epochs, "MAX_ROWS_PER_SYNC", length * BLOCK):
@@ -45,8 +46,8 @@ def main() -> None:
                     row = {"epochs": epochs, "lanes": lanes, "round": length, "log_loss": log_loss(y[n:], p)}
                     row["accuracy"] = accuracy_score(y[n:], p.argmax(axis=1))
                     rows.append(row)
-                    met = f", {length} batches between meetings" if lanes > 1 else ""
-                    print(f"{epochs} epochs, lanes {lanes}{met}: log loss {row['log_loss']:.4f}, "
+                    interval = f", averaged every {length} batches" if lanes > 1 else ""
+                    print(f"{epochs} epochs, lanes {lanes}{interval}: log loss {row['log_loss']:.4f}, "
                           f"accuracy {row['accuracy']:.4f}", flush=True)  # fmt: skip
     figures["rows"] = rows
     write(args.output, figures)

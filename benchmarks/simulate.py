@@ -1,16 +1,16 @@
-"""One to a thousand workers on paper: where SGD in one lane, SGD in lanes, ridge and maps stop gaining, and why.
+"""Simulated throughput of SGD with one replica, SGD with a replica per worker, ridge and maps on 1 to 1,000 workers.
 
     python benchmarks/simulate.py [measure] [table] [real] [--quick] [--output results.json]
 
-measure   what a block of 2,048 sets takes of a processor (Jensen-Shannon, D = 5000; ridge on 600 columns), and what a
-          task takes of the client, the scheduler and a worker, by their processors' time on a cluster of this machine
-table     thousand sets a second of 1 to 1,000 workers: those measured costs, events (`simulate_events.py`) and the
-          graphs that `execution/` makes; beside each the share of what so many workers would do if nothing but their
-          work took time. A message takes 0.5 ms and 1 GB a second, as between machines of one room
-real      the same graphs for 1, 2 and 4 workers of this machine, where a message takes no time but that of processors,
-          beside real fits; workers beyond its cores share them, which is said
+measure   processor milliseconds of a block of 2,048 sets (Jensen-Shannon, D = 5000; ridge on 600 columns; medians), and
+          of a task in the client, the scheduler and a worker, on a cluster of this machine
+table     thousand sets per second with 1 to 1,000 workers, from the measured costs, an event simulation
+          (`simulate_events.py`) and the task graphs of `dkdist._runtime`; and the fraction of the throughput without
+          overhead. Assumed: 0.5 ms per message and 1 GB per second, as in a local network
+real      the same graphs for 1, 2 and 4 workers on this machine, where messages cost processor time only, compared with
+          real fits (minima); workers share the cores if there are fewer cores than workers
 
-Whatever is not measured is said to be assumed. Leave the machine idle: what else runs on it makes real fits slower.
+Printed costs are marked as measured or assumed. Run on an idle machine; other programs slow down real fits.
 """
 
 from __future__ import annotations
@@ -45,26 +45,27 @@ from dkdist._runtime.map_reduce import MAX_WAITING_BYTES, MAX_WINDOW_BLOCKS, def
 from dkdist.linear.epochs import MAX_ROWS_PER_SYNC, MIN_SYNCS_PER_EPOCH
 
 BLOCK, D, COLUMNS = 2048, 5000, 600
-ROUND = MAX_ROWS_PER_SYNC // BLOCK
-STATE = 2 * 4 * D  # bytes of a state: two rows of float32
-MET = 2 * 8 * D  # of what lanes have come to
-GRAM = 8 * COLUMNS**2
+BLOCKS_PER_SYNC = MAX_ROWS_PER_SYNC // BLOCK
+STATE_BYTES = 2 * 4 * D  # two rows of float32
+AVERAGE_BYTES = 2 * 8 * D  # the averaged state, float64
+GRAM_BYTES = 8 * COLUMNS**2
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1000)
 NETWORK = {"message": 5e-4, "bandwidth": 1e9}
 
 Work = dict[str, float]
-"""Seconds of a block: ``read`` and embedded, ``lane`` (that, its features and steps), ``gram``, ``predicted``."""
+"""Seconds per block: ``read`` (and embed), ``lane`` (read, features, SGD steps), ``gram``, ``predicted``."""
 
 
 def one_lane(work: Work, n: int) -> tuple[list[Node], int]:
-    """A task ahead for each worker in turn, of as many blocks as a run does in a fifth of a second.
+    """Return the tasks of SGD with one replica, and their number of blocks.
 
-    Steps make features of what was read and embedded. Every fourth state comes to the client, where the next starts.
+    Workers read and embed in turn, ahead of the steps; a task has as many blocks as a run processes in
+    TARGET_TASK_SECONDS. Steps compute features and update the state, which the client gets every TASKS_PER_SYNC tasks.
     """
     read_seconds, step = work["read"], work["lane"] - work["read"]
-    waiting = min(MAX_WAITING_BYTES // (4 * COLUMNS * BLOCK), MAX_WINDOW_BLOCKS)
-    tasks, window = max(MIN_FOLD_TASKS, n), max(2 * n + 4, n * waiting)
-    size = _blocks_a_task(max(work["lane"] / n, step), window // tasks)
+    n_waiting = min(MAX_WAITING_BYTES // (4 * COLUMNS * BLOCK), MAX_WINDOW_BLOCKS)
+    tasks, window = max(MIN_FOLD_TASKS, n), max(2 * n + 4, n * n_waiting)
+    size = _blocks_per_task(max(work["lane"] / n, step), window // tasks)
     width = min(window, tasks * max(FIRST_TASK_JOBS, size)) // size
     n_items, nodes, steps = max(128, 4 * width), list[Node](), list[int]()
     for j in range(n_items):
@@ -76,35 +77,41 @@ def one_lane(work: Work, n: int) -> tuple[list[Node], int]:
         if j:
             before = (steps[j - 1],)
             if j % TASKS_PER_SYNC == 0:
-                nodes.append(Node(takes=before, by_client=True, n_bytes=STATE))
+                nodes.append(Node(takes=before, by_client=True, n_bytes=STATE_BYTES))
                 before = (len(nodes) - 1,)
-        nodes.append(Node(size * step, (item,), before, beside=item, n_bytes=STATE))
+        nodes.append(Node(size * step, (item,), before, beside=item, n_bytes=STATE_BYTES))
         steps.append(len(nodes) - 1)
     return nodes, size * n_items
 
 
-def _blocks_a_task(seconds: float, max_blocks: int) -> int:
-    """What a run that takes so long for a block does in the time that its tasks stand for."""
+def _blocks_per_task(seconds: float, max_blocks: int) -> int:
+    """Return the number of blocks that a run processes in TARGET_TASK_SECONDS."""
     return int(np.clip(TARGET_TASK_SECONDS / max(seconds, 1e-9), 1, max(1, max_blocks)))
 
 
-def lanes(work: Work, n: int, blocks_an_epoch: int | None = None) -> tuple[list[Node], int]:
-    """A round: a lane a worker, as many blocks each as in an epoch of so many (of millions of sets), in one graph, and
-    what they have come to in a tree."""
-    length = ROUND if blocks_an_epoch is None else min(ROUND, blocks_an_epoch // n // MIN_SYNCS_PER_EPOCH)
+def replicas(work: Work, n: int, blocks_per_epoch: int | None = None) -> tuple[list[Node], int]:
+    """Return the tasks until one averaging of n replicas in a tree, and their number of blocks.
+
+    ``blocks_per_epoch`` defaults to an epoch of millions of sets.
+    """
+    length = (
+        BLOCKS_PER_SYNC
+        if blocks_per_epoch is None
+        else min(BLOCKS_PER_SYNC, blocks_per_epoch // n // MIN_SYNCS_PER_EPOCH)
+    )
     nodes, level = [Node(by_client=True)], list[int]()
-    for _ in range(2 * n - 2):  # tasks of one graph cost the client one after the other
+    for _ in range(2 * n - 2):  # the client handles the tasks of one graph in sequence
         nodes.append(Node(after=(len(nodes) - 1,), by_client=True))
     start = len(nodes) - 1
     for _ in range(n):
-        nodes.append(Node(length * work["lane"], takes=(start,), n_bytes=MET))
+        nodes.append(Node(length * work["lane"], takes=(start,), n_bytes=AVERAGE_BYTES))
         level.append(len(nodes) - 1)
-    _merged(nodes, level, MET / 4e9, MET)
+    _add_merges(nodes, level, AVERAGE_BYTES / 4e9, AVERAGE_BYTES)
     return nodes, length * n
 
 
-def _merged(nodes: list[Node], level: list[int], seconds: float, n_bytes: float) -> None:
-    """Pairs of pairs of what is there, and the whole to the client."""
+def _add_merges(nodes: list[Node], level: list[int], seconds: float, n_bytes: float) -> None:
+    """Append a binary tree of merges of the nodes in ``level``, whose result is sent to the client."""
     while len(level) > 1:
         pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
         level = []
@@ -118,29 +125,32 @@ def _merged(nodes: list[Node], level: list[int], seconds: float, n_bytes: float)
 
 
 def ridge(work: Work, n: int, n_blocks: int = -(-(10**6) // BLOCK)) -> tuple[list[Node], int]:
-    """A million sets in 256 tasks, of which two a worker and two more may wait to be added, in a tree."""
+    """Return the tasks of ridge on a million sets, 256 and their sums in a tree, and their number of blocks.
+
+    At most two tasks per worker and two more wait to be added.
+    """
     size = max(-(-n_blocks // 256), min(2, -(-n_blocks // 32)))
     n_jobs, window = -(-n_blocks // size), 2 * n + 2
     nodes, sums, done = [Node(by_client=True)], list[tuple[int, int]](), list[int]()
     for j in range(n_jobs):
         pair = (j - window - 1) // 2
         after = (0, done[pair]) if pair >= 0 else (0,)
-        nodes.append(Node(size * work["gram"], after, n_bytes=GRAM))
+        nodes.append(Node(size * work["gram"], after, n_bytes=GRAM_BYTES))
         sums.append((1, len(nodes) - 1))
         while len(sums) > 1 and sums[-1][0] == sums[-2][0]:
             (m, right), (_, left_sum) = sums.pop(), sums.pop()
-            nodes.append(Node(GRAM / 4e9, takes=(left_sum, right), beside=left_sum, n_bytes=GRAM))
+            nodes.append(Node(GRAM_BYTES / 4e9, takes=(left_sum, right), beside=left_sum, n_bytes=GRAM_BYTES))
             sums.append((2 * m, len(nodes) - 1))
         if j % 2:
             done.append(sums[-1][1])
-    _merged(nodes, [node for _, node in sums], GRAM / 4e9, GRAM)
+    _add_merges(nodes, [node for _, node in sums], GRAM_BYTES / 4e9, GRAM_BYTES)
     return nodes, size * n_jobs
 
 
-def mapped(work: Work, n: int) -> tuple[list[Node], int]:
-    """A million sets or more made and used up (predictions), with as many blocks a task as take a fifth of a second."""
+def predictions(work: Work, n: int) -> tuple[list[Node], int]:
+    """Return the tasks of predictions for a million sets or more, TARGET_TASK_SECONDS each, and their blocks."""
     width, n_blocks = MAP_TASKS_PER_THREAD * max(4, n), max(-(-(10**6) // BLOCK), 16 * n)
-    size = _blocks_a_task(work["predicted"], n_blocks // width)
+    size = _blocks_per_task(work["predicted"], n_blocks // width)
     nodes, n_tasks = list[Node](), -(-n_blocks // size)
     for j in range(n_tasks):
         after = (2 * (j - width) + 1,) if j >= width else ()
@@ -150,9 +160,9 @@ def mapped(work: Work, n: int) -> tuple[list[Node], int]:
 
 MODES: dict[str, Callable[[Work, int], tuple[list[Node], int]]] = {
     "SGD, one lane": one_lane,
-    "SGD, a lane a worker": lanes,
+    "SGD, a lane a worker": replicas,
     "ridge, 600 columns": ridge,
-    "map": mapped,
+    "map": predictions,
 }
 
 
@@ -163,7 +173,7 @@ def rate(
     n: int,
     processors: int | None = None,
 ) -> tuple[float, float]:
-    """Sets a second, and the share of what n workers would do without any cost."""
+    """Return sets per second, and the fraction of the throughput of n workers without overhead."""
     nodes, n_blocks = graph(work, n)
     seconds = seconds_of(nodes, costs, n, processors)
     return n_blocks * BLOCK / seconds, sum(node.seconds for node in nodes) / n / seconds
@@ -173,7 +183,7 @@ def rate(
 
 
 def measure_work(quick: bool) -> Work:
-    """A block's seconds of a processor: differences of fits in this process, so that everything counts."""
+    """Return processor seconds per block, from differences between fits in this process."""
     n_blocks = 2 if quick else 8
     with tempfile.TemporaryDirectory() as folder:
         y = write_store(f"{folder}/sets.zarr", n_blocks * BLOCK)
@@ -191,7 +201,7 @@ def measure_work(quick: bool) -> Work:
         fitted = dk.IncrementalSGDClassifier(eta0=4.0, n_epochs=1, random_state=0).fit(Z, y)
         n_half = n_blocks // 2 * BLOCK
 
-        def summed(X: Any) -> None:
+        def fit_ridge(X: Any) -> None:
             dk.IncrementalRidge(alphas=0.1, random_state=0).fit(X, y[: len(X)])
 
         calls = [
@@ -199,24 +209,24 @@ def measure_work(quick: bool) -> Work:
             lambda: fitted.predict(Z),
             lambda: sgd(2, 1),
             lambda: sgd(2, 3),
-            lambda: summed(A[:n_half]),
-            lambda: summed(A),
+            lambda: fit_ridge(A[:n_half]),
+            lambda: fit_ridge(A),
         ]
         with da.core.config.set(num_workers=1):
             time_interleaved(calls, 1)
             seconds, _ = time_interleaved(calls, 1 if quick else 5, time.process_time)
-    read, predicted, one_epoch, thrice, half, all_blocks = np.median(seconds, axis=0) / n_blocks
+    read, predict, one_epoch, three_epochs, ridge_half, ridge_all = np.median(seconds, axis=0) / n_blocks
     rates = {
         "read": read,
-        "lane": (thrice - one_epoch) / 2,
-        "gram": 2 * (all_blocks - half),
-        "predicted": predicted,
+        "lane": (three_epochs - one_epoch) / 2,
+        "gram": 2 * (ridge_all - ridge_half),
+        "predicted": predict,
     }
     return {name: float(value) for name, value in rates.items()}
 
 
 def measure_tasks(quick: bool, folder: Path) -> Costs:
-    """What a task of a fold takes of each process."""
+    """Return the processor seconds of a fold per task in each process."""
     n_blocks = 200 if quick else 2000
     blocks = row_blocks(da.zeros((n_blocks, 2), chunks=(1, 2), dtype="f4"))
     jobs = [Job((i,)) for i in range(n_blocks)]
@@ -227,13 +237,13 @@ def measure_tasks(quick: bool, folder: Path) -> Costs:
     with (
         cluster(folder, 1) as (client, scheduler),
         patch.object(stream, "TARGET_TASK_SECONDS", 0.0),
-    ):  # a block a task
+    ):  # one block per task
         run(jobs[:100])
         (worker,) = (psutil.Process(pid) for pid in client.run(_pid).values())
-        watched = [psutil.Process(), scheduler, worker]
-        before = [_used(process) for process in watched]
+        processes = [psutil.Process(), scheduler, worker]
+        before = [_used(process) for process in processes]
         run(jobs)
-        used = [_used(process) - b for process, b in zip(watched, before, strict=True)]
+        used = [_used(process) - b for process, b in zip(processes, before, strict=True)]
     n_tasks = 2 * n_blocks  # items and steps
     client_s, scheduler_s, worker_s = (float(seconds / n_tasks) for seconds in used)
     return Costs(client_s, scheduler_s, worker_s, **NETWORK)
@@ -251,21 +261,27 @@ def _used(process: psutil.Process) -> float:
 
 
 def show_table(work: Work, costs: Costs) -> list[dict[str, Any]]:
-    print(f"{'thousand sets a second (share)':<32}", *(f"{n:>11}" for n in WORKERS))
+    print(f"{'thousand sets/s (fraction)':<32}", *(f"{n:>11}" for n in WORKERS))
     rows = []
     for mode, graph in MODES.items():
         rates = [rate(graph, work, costs, n) for n in WORKERS]
-        print(f"{mode:<32}", *(f"{sets / 1e3:>6.0f} {share:>4.0%}" for sets, share in rates), flush=True)
+        print(
+            f"{mode:<32}", *(f"{sets / 1e3:>6.0f} {fraction:>4.0%}" for sets, fraction in rates), flush=True
+        )
         rows.append({"mode": mode, "workers": WORKERS, "sets_a_second": [sets for sets, _ in rates]})
     return rows
 
 
 def compare(work: Work, costs: Costs, quick: bool, folder: Path) -> list[dict[str, Any]]:
-    """Fits on real workers of this machine, in differences of epochs, beside the simulated.
+    """Compare fits on workers of this machine (differences between numbers of epochs) with the simulation.
 
-    Blocks enough that two lanes have rounds of as many as in a fit of millions.
+    There are enough blocks that two replicas are averaged as often as in a fit of millions of sets.
     """
-    n_blocks, processors, rows = 8 if quick else 2 * ROUND * MIN_SYNCS_PER_EPOCH, psutil.cpu_count() or 1, []
+    n_blocks, processors, rows = (
+        8 if quick else 2 * BLOCKS_PER_SYNC * MIN_SYNCS_PER_EPOCH,
+        psutil.cpu_count() or 1,
+        [],
+    )
     costs = costs._replace(message=0.0)
     y = write_store(str(folder / "real.zarr"), n_blocks * BLOCK)
     sets = dk.open_sets(str(folder / "real.zarr"), block_sets=BLOCK)
@@ -274,10 +290,10 @@ def compare(work: Work, costs: Costs, quick: bool, folder: Path) -> list[dict[st
         with cluster(folder, n):
             A = embedding.fit(sets).transform(sets)
             Z = features.fit(A).transform(A)
-            several = partial(lanes, blocks_an_epoch=max(n_blocks, n * MIN_SYNCS_PER_EPOCH))
+            replica_graph = partial(replicas, blocks_per_epoch=max(n_blocks, n * MIN_SYNCS_PER_EPOCH))
             for mode, n_lanes, graph in (
                 ("SGD, one lane", 1, one_lane),
-                ("SGD, a lane a worker", n, several),
+                ("SGD, a lane a worker", n, replica_graph),
             ):
                 if n_lanes == 1 and graph is not one_lane:
                     continue
@@ -290,31 +306,29 @@ def compare(work: Work, costs: Costs, quick: bool, folder: Path) -> list[dict[st
                 calls = [partial(model.fit, Z, y) for model in models]
                 time_interleaved(calls, 1)
                 seconds, _ = time_interleaved(calls, 1 if quick else 3)
-                one_epoch, thrice = seconds.min(axis=0)
-                rates, reported = (
-                    2 * len(y) / max(1e-9, thrice - one_epoch),
-                    rate(graph, work, costs, n, processors)[0],
-                )
+                one_epoch, three_epochs = seconds.min(axis=0)
+                measured_rate = 2 * len(y) / max(1e-9, three_epochs - one_epoch)
+                simulated_rate = rate(graph, work, costs, n, processors)[0]
                 note = "" if n <= processors else f", on {processors} processors"
-                print(f"{mode:<24} {n} workers{note}: {rates:,.0f} sets a second, simulated {reported:,.0f}, "
-                      f"ratio {rates / reported:.2f}", flush=True)  # fmt: skip
-                rows.append({"mode": mode, "workers": n, "found": rates, "simulated": reported})
+                print(f"{mode:<24} {n} workers{note}: {measured_rate:,.0f} sets/s, simulated {simulated_rate:,.0f}, "
+                      f"ratio {measured_rate / simulated_rate:.2f}", flush=True)  # fmt: skip
+                rows.append({"mode": mode, "workers": n, "found": measured_rate, "simulated": simulated_rate})
     return rows
 
 
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument(
-        "parts", nargs="*", choices=["measure", "table", "real", []], help="what to do (everything)"
+        "parts", nargs="*", choices=["measure", "table", "real", []], help="parts to run (default: all)"
     )
     args = parser.parse_args()
     figures, parts = start_report(), args.parts or ["measure", "table", "real"]
     with tempfile.TemporaryDirectory() as folder:
         work, costs = measure_work(args.quick), measure_tasks(args.quick, Path(folder))
-        reported = ", ".join(f"{name} {1e3 * seconds:.2f}" for name, seconds in work.items())
-        print(f"milliseconds of a processor a block of {BLOCK} sets: {reported}")
-        print(f"milliseconds a task: client {1e3 * costs.client:.2f}, scheduler {1e3 * costs.scheduler:.2f}, "
-              f"worker {1e3 * costs.worker:.2f}; assumed: {1e3 * costs.message:g} a message, 1 GB/s")  # fmt: skip
+        text = ", ".join(f"{name} {1e3 * seconds:.2f}" for name, seconds in work.items())
+        print(f"processor milliseconds per block of {BLOCK} sets: {text}")
+        print(f"milliseconds per task: client {1e3 * costs.client:.2f}, scheduler {1e3 * costs.scheduler:.2f}, "
+              f"worker {1e3 * costs.worker:.2f}; assumed: {1e3 * costs.message:g} per message, 1 GB/s")  # fmt: skip
         figures |= {"work": work, "costs": costs._asdict(), "window": default_window(True)}
         if "table" in parts:
             figures["table"] = show_table(work, costs)

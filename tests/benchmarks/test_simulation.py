@@ -55,9 +55,9 @@ def test_costs_only_take_away(simulate: Any) -> None:
             (best, _), (result, share) = (simulate.rate(graph, WORK, costs, n) for costs in (free, dear))
             assert result < best
             assert share <= 1.001
-    nodes, n_blocks = simulate.mapped(WORK, 256)
+    nodes, n_blocks = simulate.predictions(WORK, 256)
     a_task = (
         simulate.BLOCK * n_blocks / (len(nodes) // 2)
     )  # the client hands out each, and the scheduler sends it
-    result = simulate.rate(simulate.mapped, WORK, dear, 256)[0]
+    result = simulate.rate(simulate.predictions, WORK, dear, 256)[0]
     assert 0.5 * a_task / (dear.client + dear.scheduler) < result <= a_task / dear.scheduler
