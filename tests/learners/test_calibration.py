@@ -1,4 +1,4 @@
-"""Calibrated probabilities: many separated classes, smoothed targets, priors and shrinkage."""
+"""Calibrated probabilities: separated classes, smoothed targets, priors and shrinkage."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dkdist.linear.calibration import (
 
 
 @pytest.mark.parametrize(("n_classes", "size"), [(2, 20), (5, 8), (30, 8), (100, 3)])
-def test_separated_classes_have_the_confidence_of_their_number(n_classes: int, size: int) -> None:
-    """Of n rows that are all right the smoothed confidence is 1 - 1 / (n + 2), for any number of classes."""
+def test_confidence_of_separated_classes_depends_on_n_rows(n_classes: int, size: int) -> None:
+    """For n correctly classified rows the smoothed confidence is 1 - 1 / (n + 2), for any number of classes."""
     classes = np.repeat(np.arange(n_classes), size)
     values = np.where(np.arange(n_classes) == classes[:, None], 1.0, -1.0)
     values = values[:, 1:] if n_classes == 2 else values
@@ -39,8 +39,8 @@ def test_values_without_information_keep_their_order() -> None:
 
 
 @pytest.mark.parametrize("temperature", [4, 0.25])
-def test_the_power_undoes_a_temperature(temperature: float) -> None:
-    """Classes drawn from softmax(z): the power of softmax(z / T) is T, up to 3 standard errors of it."""
+def test_fit_power_inverts_a_temperature(temperature: float) -> None:
+    """Classes are drawn from softmax(z): the power of softmax(z / T) is T, within 3 standard errors."""
     rng = np.random.default_rng(3)
     z = 2 * rng.normal(size=(20000, 5))
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
@@ -53,29 +53,29 @@ def test_the_power_undoes_a_temperature(temperature: float) -> None:
     assert np.isfinite(log_probabilities(1e4 * z, np.array([1e3, 0.02]))).all()
 
 
-def test_the_prior_is_laplace_smoothed() -> None:
+def test_class_prior_is_laplace_smoothed() -> None:
     np.testing.assert_allclose(class_prior(np.array([0, 0, 0, 2]), 3, np.ones(4)), [4 / 7, 1 / 7, 2 / 7])
     np.testing.assert_allclose(class_prior(np.array([0, 1]), 2, np.array([3.0, 1.0])), [2.5 / 4, 1.5 / 4])
 
 
-def test_shrinkage_is_that_of_one_slope() -> None:
+def test_shrinkage_formula() -> None:
     p, prior, weights = np.array([0.9, 0.8, 0.6]), np.array([0.5, 0.4, 0.5]), np.array([1.0, 2.0, 3.0])
     chi2 = 2 * (np.log(1.8) + 2 * np.log(2) + 3 * np.log(1.2))
     assert shrinkage(p, prior, weights, 1.0) == pytest.approx(1 - 1 / chi2)
     assert shrinkage(p, prior, weights, 2.0) == pytest.approx(1 - 2 / chi2)
-    for worse in (prior, prior / 2, np.zeros(3)):
-        assert shrinkage(worse, prior, weights, 1.0) == 1e-6
+    for p_without_gain in (prior, prior / 2, np.zeros(3)):
+        assert shrinkage(p_without_gain, prior, weights, 1.0) == 1e-6
 
 
-def test_shrinkage_loses_less_on_fresh_rows_than_the_fitted_slope() -> None:
-    """Log loss of noise with a fitted slope: the excess 1 / (2 n) of one parameter falls to less than half."""
+def test_shrinkage_reduces_loss_on_new_rows() -> None:
+    """Shrinkage halves the excess log loss of noise, 1 / (2 n) for one fitted slope."""
     rng = np.random.default_rng(1)
     n, excess = 40, {"fitted": [], "shrunk": []}
     for _ in range(2000):
-        slope = rng.normal() * 2 / np.sqrt(n)  # of a logistic model of standard normal values, to first order
+        slope = rng.normal() * 2 / np.sqrt(n)  # logistic model of standard normal values, to first order
         chi2 = n * slope**2 / 4
         factor = max(0.0, 1 - 1 / chi2)
-        for name, own in (("fitted", slope), ("shrunk", factor * slope)):
-            excess[name].append(own**2 / 8)  # of the expected log loss of fresh rows, to second order
+        for name, slope_of_model in (("fitted", slope), ("shrunk", factor * slope)):
+            excess[name].append(slope_of_model**2 / 8)  # expected log loss of new rows, to second order
     assert np.mean(excess["fitted"]) == pytest.approx(chi2_distribution(1).mean() / (2 * n), rel=0.1)
     assert np.mean(excess["shrunk"]) < np.mean(excess["fitted"]) / 2

@@ -1,4 +1,4 @@
-"""Spreads of prediction intervals, and conformal scores of groups of one row, against their definitions."""
+"""Spreads of prediction intervals, and conformal scores of one-row groups, compared with their definitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from dkdist.auto.conformal import ConformalScores, PredictionIntervals, conformal_scores
 
 
-def test_the_variance_falls_with_the_size_of_a_set() -> None:
+def test_variance_decreases_with_set_size() -> None:
     intervals = PredictionIntervals(0.04, 0.5, 0.06, ConformalScores(1, (2.0,)))
     result = intervals.standard_deviations(3, np.array([1.0, 10.0, 100.0]))
     np.testing.assert_allclose(result, np.sqrt([0.54, 0.09, 0.06]))  # the last one is the minimum
@@ -19,7 +19,7 @@ def test_the_variance_falls_with_the_size_of_a_set() -> None:
 
 
 @pytest.mark.parametrize("n", [4, 5])
-def test_groups_of_one_row_are_rows(n: int) -> None:
+def test_conformal_scores_of_one_row_groups(n: int) -> None:
     scores = np.random.default_rng(n).normal(size=n)
     result = conformal_scores(scores, np.random.default_rng(0).permutation(n))
     assert result == conformal_scores(scores) == ConformalScores(n, tuple(sorted(scores.tolist())))

@@ -1,4 +1,4 @@
-"""The compiled inner loop of stochastic gradient descent, against scikit-learn's."""
+"""Compiled inner loop of stochastic gradient descent, compared with scikit-learn."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def run(X: Any, Y: Any, loss: str, alpha: float, eta: float, epsilon: float = 0.
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("alpha", [0.0, 1e-4, 0.3])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_last_iterate_is_that_of_scikit_learn(loss: str, alpha: float, dtype: str) -> None:
+def test_last_iterate_matches_scikit_learn(loss: str, alpha: float, dtype: str) -> None:
     X, y = problem(700, 37)
-    kind: Any = SGDClassifier if loss in CLASSIFIER_LOSSES else SGDRegressor
-    target = np.sign(y) if kind is SGDClassifier else y
-    model = kind(
+    estimator_class: Any = SGDClassifier if loss in CLASSIFIER_LOSSES else SGDRegressor
+    target = np.sign(y) if estimator_class is SGDClassifier else y
+    model = estimator_class(
         loss=loss, alpha=alpha, learning_rate="constant", eta0=0.5, epsilon=0.1, shuffle=False, max_iter=1, tol=None
     ).fit(X, target)  # fmt: skip
     W, b, *_ = run(X.astype(dtype), target[:, None], loss, alpha, 0.5)
@@ -46,8 +46,8 @@ def test_the_last_iterate_is_that_of_scikit_learn(loss: str, alpha: float, dtype
 
 
 @pytest.mark.parametrize("strength", [0.9, 1.0, 3.0])
-def test_a_penalty_that_shrinks_all_in_one_step_leaves_the_last_step_alone(strength: float) -> None:
-    """eta alpha = 1 or more forgets everything before a row; .9 folds the scale every few rows."""
+def test_strong_penalty_keeps_only_the_last_step(strength: float) -> None:
+    """eta alpha >= 1 removes all earlier steps; 0.9 rescales the weights every few rows."""
     X, y = problem(300, 8)
     W, *_ = run(X, y[:, None], "squared_error", strength / 0.5, 0.5)
     w, b = np.zeros(8), 0.0
@@ -58,29 +58,29 @@ def test_a_penalty_that_shrinks_all_in_one_step_leaves_the_last_step_alone(stren
 
 
 @pytest.mark.parametrize(("n", "every"), [(256, 64), (300, 64), (5, 64), (10, 1)])
-def test_the_mean_weighs_the_iterates_by_their_number(n: int, every: int) -> None:
+def test_average_weights_iterates_by_their_number(n: int, every: int) -> None:
     X, y = problem(n, 6)
     *_, M, B, count = run(X, y[:, None], "squared_error", 1e-2, 0.5, every=every)
     ends = sorted({*range(every, n + 1, every), n})
     iterates = [run(X[:end], y[:end, None], "squared_error", 1e-2, 0.5, every=n + 1)[:2] for end in ends]
-    share = np.arange(1, len(ends) + 1)
+    weights = np.arange(1, len(ends) + 1)
     assert count == len(ends)
-    np.testing.assert_allclose(M, np.average([w for w, _ in iterates], axis=0, weights=share), rtol=1e-9)
-    np.testing.assert_allclose(B, np.average([b for _, b in iterates], axis=0, weights=share), rtol=1e-9)
+    np.testing.assert_allclose(M, np.average([w for w, _ in iterates], axis=0, weights=weights), rtol=1e-9)
+    np.testing.assert_allclose(B, np.average([b for _, b in iterates], axis=0, weights=weights), rtol=1e-9)
 
 
-def test_functions_that_share_rows_are_fitted_as_if_alone() -> None:
+def test_functions_that_share_rows_match_separate_fits() -> None:
     X, y = problem(400, 20)
     X = X.astype("f4")
     Y = np.sign(np.stack([y, -y, y - 0.1], axis=1))
-    together = run(X, Y, "log_loss", 1e-3, 2.0)
+    joint = run(X, Y, "log_loss", 1e-3, 2.0)
     for k in range(3):
-        alone = run(X, np.ascontiguousarray(Y[:, k : k + 1]), "log_loss", 1e-3, 2.0)
-        for a, b in zip(together[:4], alone[:4], strict=True):
+        single = run(X, np.ascontiguousarray(Y[:, k : k + 1]), "log_loss", 1e-3, 2.0)
+        for a, b in zip(joint[:4], single[:4], strict=True):
             np.testing.assert_array_equal(a[k], b[0])
 
 
-def test_functions_side_by_side_have_steps_and_penalties_of_their_own() -> None:
+def test_functions_have_separate_steps_and_penalties() -> None:
     X, y = problem(300, 8)
     etas, alphas = np.array([0.5, 0.1, 0.5]), np.array([0.0, 1e-3, 1.9])
     W, b = np.zeros((3, 8)), np.zeros(3)
@@ -90,15 +90,15 @@ def test_functions_side_by_side_have_steps_and_penalties_of_their_own() -> None:
     steps = SGDParams(Y, np.ones(300), LOSSES["squared_error"].number, 0.1, etas, decay, 64)
     descend(X, np.arange(300), steps, SGDState(W, b, M, B, np.ones(3)), 0)
     for k in range(3):
-        alone = run(X, y[:, None], "squared_error", alphas[k], etas[k])
-        for result, expected in zip((W[k], b[k], M[k], B[k]), alone, strict=False):
+        single = run(X, y[:, None], "squared_error", alphas[k], etas[k])
+        for result, expected in zip((W[k], b[k], M[k], B[k]), single, strict=False):
             np.testing.assert_array_equal(result, np.squeeze(expected))
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 41, 42, 43, 44])
 @pytest.mark.parametrize("every", [64, 6, 4, 1])
-def test_rows_that_go_in_fours_are_learned_from_one_after_another(n: int, every: int) -> None:
-    """Long rows, whatever is left over of fours, and means that are due among four; weights and hinges of 0, too."""
+def test_groups_of_four_rows_match_sequential_steps(n: int, every: int) -> None:
+    """Covers long rows, incomplete groups of four, averages within a group, and weights or gradients of 0."""
     X, y = problem(n, 2500, seed=n)
     weights, alpha, eta = np.random.default_rng(n).choice([0.0, 0.5, 2.0], n), 1e-2, 0.5
     for loss, target in (("squared_error", y), ("hinge", np.sign(y))):

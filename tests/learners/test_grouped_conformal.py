@@ -1,4 +1,4 @@
-"""Conformal quantiles where rows come in groups: weights of groups, coverage of new groups, too few groups."""
+"""Conformal quantiles for grouped rows: weights of groups, coverage of new groups, too few groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dkdist.auto.conformal import conformal_scores, fit_intervals, fit_predictio
 
 
 def hierarchical_quantile(scores: np.ndarray, groups: np.ndarray, coverage: float) -> float:
-    """The smallest score at or below which a share of ceil((G + 1) coverage) / G of the groups' mass lies."""
+    """Return the smallest score at or below which ceil((G + 1) coverage) / G of the mass of the groups lies."""
     names = np.unique(groups)
     level = np.ceil((len(names) + 1) * coverage) / len(names)
     if level > 1:
@@ -21,13 +21,13 @@ def hierarchical_quantile(scores: np.ndarray, groups: np.ndarray, coverage: floa
 
 
 @pytest.mark.parametrize("coverage", [0.3, 0.5, 0.8, 0.9])
-def test_quantiles_weigh_every_group_the_same(coverage: float) -> None:
+def test_quantiles_weight_groups_equally(coverage: float) -> None:
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(12), rng.integers(1, 9, 12))
     scores = rng.normal(size=len(groups)) + groups
     result = conformal_scores(scores, groups).quantile(coverage)
     expected = hierarchical_quantile(scores, groups, coverage)
-    # as many quantiles are kept as there are rows: the next one up may be taken
+    # only n_rows quantiles are stored: the next larger one may be returned
     assert (
         expected
         <= result
@@ -35,13 +35,13 @@ def test_quantiles_weigh_every_group_the_same(coverage: float) -> None:
     )
 
 
-def test_groups_of_one_row_are_rows() -> None:
+def test_one_row_groups_match_ungrouped_scores() -> None:
     scores = np.random.default_rng(1).normal(size=57)
-    alone, grouped = conformal_scores(scores), conformal_scores(scores, np.arange(57))
-    assert (alone.n_rows, alone.values) == (grouped.n_rows, grouped.values)
+    ungrouped, grouped = conformal_scores(scores), conformal_scores(scores, np.arange(57))
+    assert (ungrouped.n_rows, ungrouped.values) == (grouped.n_rows, grouped.values)
 
 
-def test_fewer_than_nine_groups_bound_nothing() -> None:
+def test_fewer_than_nine_groups_give_infinite_intervals() -> None:
     groups = np.repeat(np.arange(6), 20)
     y = np.random.default_rng(2).normal(size=120)
     intervals = fit_intervals(np.zeros(120), y, groups=groups)
@@ -67,4 +67,4 @@ def test_new_groups_are_covered() -> None:
     error = np.std(covered) / 20
     assert (
         abs(np.mean(covered) - 28 / 31) < 4 * error + 1 / 31
-    )  # ceil(27.9) of 31 ranks, one more for kept quantiles
+    )  # ceil(27.9) of 31 ranks, one more for stored quantiles

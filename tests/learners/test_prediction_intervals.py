@@ -1,4 +1,4 @@
-"""Conformal quantiles and intervals: exact coverage by counting, and by simulation with scikit-learn's ridge."""
+"""Conformal quantiles and intervals: exact coverage by counting, and by simulation with scikit-learn's Ridge."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dkdist.auto.conformal import MAX_SCORES, conformal_scores, fit_intervals
 
 @pytest.mark.parametrize("n", [1, 9, 10, 19, 20, 333])
 @pytest.mark.parametrize("coverage", [0.5, 0.9, 0.95])
-def test_quantiles_are_the_least_that_cover(n, coverage):
-    """Among n + 1 exchangeable scores the last one's rank is uniform, so that rank k covers k / (n + 1)."""
+def test_quantiles_are_the_smallest_that_cover(n, coverage):
+    """The rank of the last of n + 1 exchangeable scores is uniform, so rank k covers k / (n + 1)."""
     values = np.random.default_rng(n).permutation(n) + 1.0
     q = conformal_scores(values).quantile(coverage)
     if np.isinf(q):
@@ -24,7 +24,7 @@ def test_quantiles_are_the_least_that_cover(n, coverage):
         assert (q - 1) / (n + 1) < coverage
 
 
-def test_many_scores_are_thinned_towards_more_coverage():
+def test_thinned_scores_are_conservative():
     n = 12 * MAX_SCORES + 5
     values = np.random.default_rng(0).permutation(n) + 1.0
     thinned = conformal_scores(values)
@@ -35,28 +35,28 @@ def test_many_scores_are_thinned_towards_more_coverage():
 
 
 @pytest.mark.parametrize("coverage", [0, 1, -0.5, 90, True, "0.9", None, np.nan])
-def test_other_coverages_are_refused(coverage):
+def test_invalid_coverage_raises(coverage):
     with pytest.raises(ValueError, match="coverage must be"):
         conformal_scores(np.arange(5.0)).quantile(coverage)
 
 
 def rows(rng, n):
-    """Means of sets of mixed sizes, which tell a target the less exactly the fewer points they have."""
+    """Return means of sets of mixed sizes, whose errors decrease with the size, targets, and sizes."""
     sizes = rng.integers(3, 150, n)
     truth = rng.normal(size=(n, 4))
     X = truth + rng.standard_t(5, size=(n, 4)) / np.sqrt(sizes)[:, None]
     return X, truth @ [1.0, -1.0, 0.5, 2.0] + 0.1 * rng.laplace(size=n), sizes
 
 
-def test_intervals_cover_what_they_say_for_sets_of_every_size():
-    """Ridge regression, 300 rows, predictions of rows left out: 90 % of 40,000 others, in small and in large sets."""
+def test_intervals_cover_sets_of_every_size():
+    """Calibrated on 300 held-out predictions, 90 % intervals cover 40,000 new rows, of small and of large sets."""
     covered, small, wide = [], [], []
     for seed in range(20):
         rng = np.random.default_rng(seed)
         (X, y, sizes), (X1, y1, sizes1) = rows(rng, 300), rows(rng, 2000)
         ridge = Ridge(1.0)
-        left_out = cross_val_predict(ridge, X, y, cv=50)
-        model = fit_intervals(left_out, y, sizes)
+        held_out_values = cross_val_predict(ridge, X, y, cv=50)
+        model = fit_intervals(held_out_values, y, sizes)
         low, high = model.interval(ridge.fit(X, y).predict(X1), 0.9, sizes1).T
         covered.append((low <= y1) & (y1 <= high))
         small.append(sizes1 < 15)
@@ -68,7 +68,7 @@ def test_intervals_cover_what_they_say_for_sets_of_every_size():
     assert wide[small].mean() > 2 * wide[~small].mean()
 
 
-def test_without_sizes_intervals_cover_on_average_only():
+def test_intervals_without_sizes_cover_on_average_only():
     rng = np.random.default_rng(0)
     (X, y, _), (X1, y1, sizes1) = rows(rng, 1000), rows(rng, 4000)
     ridge = Ridge(1.0)
@@ -76,11 +76,11 @@ def test_without_sizes_intervals_cover_on_average_only():
     low, high = model.interval(ridge.fit(X, y).predict(X1)).T
     covered = (low <= y1) & (y1 <= high)
     assert 0.87 <= covered.mean() <= 0.93
-    assert covered[sizes1 < 15].mean() < 0.7  # what sizes are for
+    assert covered[sizes1 < 15].mean() < 0.7  # small sets need their sizes
 
 
 def test_coverage_of_few_rows_is_exact():
-    """19 scores: the interval of 90 % is up to the 18th, and covers 18/20 of all draws."""
+    """With 19 scores, the 90 % interval ends at the 18th and covers 18/20 of all draws."""
     rng = np.random.default_rng(0)
     hits = 0
     for _ in range(4000):
@@ -91,7 +91,7 @@ def test_coverage_of_few_rows_is_exact():
     assert binom.sf(hits, 4000, 0.9) > 1e-3
 
 
-def test_variances_are_those_of_the_largest_likelihood():
+def test_variances_maximise_the_likelihood():
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 50, 20_000)
     r = rng.normal(size=20_000) * np.sqrt(0.3 + 2 / sizes)
@@ -108,14 +108,14 @@ def test_variances_are_those_of_the_largest_likelihood():
         assert loss(a * model.of_model, b * model.of_size) > best
 
 
-def test_noise_that_sizes_do_not_explain_is_none_of_theirs():
+def test_variance_by_size_is_not_negative():
     rng = np.random.default_rng(1)
     sizes = rng.integers(1, 100, 3000)
     model = fit_intervals(np.zeros(3000), rng.normal(size=3000) * np.sqrt(sizes), sizes=sizes)
-    assert model.of_size == 0  # larger sets are noisier: not negative
+    assert model.of_size == 0  # larger sets are noisier
 
 
-def test_perfect_predictions_and_too_few_rows():
+def test_intervals_of_perfect_predictions_and_too_few_rows():
     exact = fit_intervals(np.arange(50.0), np.arange(50.0))
     assert (exact.interval([3.0]) == 3).all()
     assert np.isinf(fit_intervals(np.zeros(8), np.arange(8.0)).interval([0.0], 0.9)).all()
@@ -134,6 +134,6 @@ def test_perfect_predictions_and_too_few_rows():
         (lambda: fit_intervals([0.0, 1], [0.0, 1], sizes=[1]), "sizes must be 1-D with 2 rows"),
     ],
 )
-def test_bad_input_is_refused_by_name(call, message):
+def test_invalid_input_raises(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -1,4 +1,4 @@
-"""Ridge regression with fewer rows than features, against scikit-learn and against models fitted without a row."""
+"""Ridge regression with fewer rows than features, compared with scikit-learn and with refits without a row."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def problem(n=40, D=300, k=2, seed=0, offset=5.0):
     return X, X[:, :3] @ rng.standard_normal((3, k)) + 0.1 * rng.standard_normal((n, k)) + 7.0
 
 
-def kept(X, y):
+def sampled_rows(X, y):
     return SampledRows(
         X, y, np.zeros(len(X), np.bool_), np.ones(len(X)), np.zeros(len(X)), np.zeros(0, np.int64)
     )
@@ -24,46 +24,46 @@ def kept(X, y):
 
 @pytest.mark.parametrize("centre", [True, False])
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_the_solution_is_that_of_scikit_learn(centre, alpha):
+def test_solution_matches_scikit_learn(centre, alpha):
     X, y = problem()
-    w, b = DualProblem.of(kept(X, y), centre).solution(float(alpha))
+    w, b = DualProblem.of(sampled_rows(X, y), centre).solution(float(alpha))
     model = Ridge(alpha, fit_intercept=centre, solver="svd").fit(X, y)
     np.testing.assert_allclose(w.T, model.coef_, atol=1e-9 * np.abs(model.coef_).max())
     np.testing.assert_allclose(b, model.intercept_, atol=1e-9 * np.abs(y).max())
 
 
 @pytest.mark.parametrize("centre", [True, False])
-def test_leave_one_out_leaves_one_out(centre):
+def test_leave_one_out_errors_match_refits(centre):
     X, y = problem(15, 30)
-    errors = DualProblem.of(kept(X, y), centre).leave_one_out_errors(ALPHAS)
+    errors = DualProblem.of(sampled_rows(X, y), centre).leave_one_out_errors(ALPHAS)
     for alpha, error in zip(ALPHAS, errors, strict=True):
-        missed = []
+        errors_of_refits = []
         for i in range(len(X)):
             others = np.arange(len(X)) != i
             model = Ridge(alpha, fit_intercept=centre, solver="svd").fit(X[others], y[others])
-            missed.append(y[i] - model.predict(X[i : i + 1])[0])
-        np.testing.assert_allclose(error, np.mean(np.square(missed)), rtol=1e-7)
+            errors_of_refits.append(y[i] - model.predict(X[i : i + 1])[0])
+        np.testing.assert_allclose(error, np.mean(np.square(errors_of_refits)), rtol=1e-7)
 
 
-def test_equal_rows_and_constant_features_do_no_harm():
-    """K has directions that nothing reaches: coefficients stay those of least norm."""
+def test_equal_rows_and_constant_features():
+    """K is singular: the solution has minimum norm."""
     X, y = problem(20, 50)
     X, y = np.repeat(X, 2, axis=0), np.repeat(y, 2, axis=0)
     X[:, 7] = 3.0
-    w, _ = DualProblem.of(kept(X, y), True).solution(1e-12)
+    w, _ = DualProblem.of(sampled_rows(X, y), True).solution(1e-12)
     expected = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean(axis=0), rcond=1e-10)[0]
     np.testing.assert_allclose(w, expected, atol=1e-6)
-    assert np.isfinite(DualProblem.of(kept(X, y), True).leave_one_out_errors(ALPHAS)).all()
+    assert np.isfinite(DualProblem.of(sampled_rows(X, y), True).leave_one_out_errors(ALPHAS)).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_both_ways_are_right_where_rows_become_as_many_as_features(dtype):
+def test_primal_and_dual_solutions_match_ridge_cv(dtype):
     X, y = problem(61, 60, offset=0.0)
-    few, many = (
+    dual, primal = (
         dk.IncrementalRidge(ALPHAS, selection="leave-one-out").fit(X[:n].astype(dtype), y[:n])
         for n in (60, 61)
     )
-    for n, model in ((60, few), (61, many)):
+    for n, model in ((60, dual), (61, primal)):
         oracle = RidgeCV(ALPHAS).fit(X[:n], y[:n])
         assert model.alpha_ == oracle.alpha_
         scale = np.abs(oracle.coef_).max()
@@ -72,7 +72,7 @@ def test_both_ways_are_right_where_rows_become_as_many_as_features(dtype):
         )
 
 
-def test_blocks_and_skipped_rows_change_nothing():
+def test_blocks_and_skipped_rows_do_not_change_the_fit():
     da = pytest.importorskip("dask.array")
     X, y = problem(50, 120, k=1)
     X[[3, 30], 5] = np.nan
@@ -90,7 +90,7 @@ def test_blocks_and_skipped_rows_change_nothing():
 
 @pytest.mark.parametrize("selection", ["held-out", "leave-one-out"])
 @pytest.mark.parametrize(("of_X", "of_y"), [(1e200, 1.0), (1.0, 1e200)])
-def test_numbers_whose_squares_are_no_floats_are_refused(selection, of_X, of_y):
+def test_overflowing_squares_raise(selection, of_X, of_y):
     X, y = problem(30, 60, k=1)
     with pytest.raises(ValueError, match="finite sums of squares"):
         dk.IncrementalRidge(selection=selection, random_state=0).fit(X * of_X, of_y * y[:, 0])

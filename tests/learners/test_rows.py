@@ -1,4 +1,4 @@
-"""Which rows are held out, and how many blocks are mixed."""
+"""Selection of held-out rows, and number of blocks that are shuffled together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dkdist.linear.rows import n_blocks_to_shuffle
 
 @settings(max_examples=40)
 @given(st.integers(2, 300), st.floats(0.01, 0.9), st.integers(1, 5), st.integers(0, 2**40))
-def test_each_class_gives_its_share_and_keeps_a_row(n: int, fraction: float, k: int, seed: int) -> None:
+def test_held_out_rows_are_stratified(n: int, fraction: float, k: int, seed: int) -> None:
     groups = np.random.default_rng(seed).integers(0, k, n)
     sizes = np.bincount(groups)
     if sizes.max() < 2:
@@ -27,7 +27,7 @@ def test_each_class_gives_its_share_and_keeps_a_row(n: int, fraction: float, k: 
     np.testing.assert_array_equal(held, choose_held_out(n, fraction, (seed,), groups))
 
 
-def test_held_out_rows_follow_the_seed_and_are_spread_over_the_collection() -> None:
+def test_held_out_rows_depend_on_seed_and_are_spread() -> None:
     held = choose_held_out(10_000, 0.1, (3,))
     assert held.sum() == 1000
     assert not np.array_equal(held, choose_held_out(10_000, 0.1, (4,)))
@@ -35,12 +35,12 @@ def test_held_out_rows_follow_the_seed_and_are_spread_over_the_collection() -> N
     assert not choose_held_out(10, 0.0, (3,)).any()
 
 
-def test_nothing_to_hold_out_is_said() -> None:
+def test_no_held_out_rows_raises() -> None:
     with pytest.raises(ValueError, match=r"hold out at least 1 row; got .* of n_samples=2"):
         choose_held_out(2, 0.1, (0,), np.array([0, 1]))
 
 
-def test_sorted_targets_need_mixing_and_shuffled_ones_do_not() -> None:
+def test_n_blocks_to_shuffle_depends_on_order() -> None:
     rng = np.random.default_rng(0)
     bounds = np.append(np.arange(0, 4000, 100), [4000, 4000])  # the last block is empty
     for y, k in ((rng.standard_normal(4000), 0), (rng.integers(0, 5, 4000), 5)):

@@ -1,4 +1,4 @@
-"""Decision values against float64, and their bits."""
+"""Decision values compared with float64, and their reproducibility."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from dkdist.linear.rows import decision_values
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("k", [None, 1, 3, 40])
 @pytest.mark.parametrize("D", [1, 17, 1000])
-def test_values_and_their_bits(dtype, k, D):
+def test_decision_values_are_accurate_and_reproducible(dtype, k, D):
     rng = np.random.default_rng(D)
     X = rng.standard_normal((300, D)).astype(dtype)
     W = rng.standard_normal(D if k is None else (k, D)).astype(dtype)

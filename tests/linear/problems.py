@@ -1,4 +1,4 @@
-"""A problem that random features of unit norm can solve up to its noise."""
+"""A regression and classification problem that random features of unit norm can solve up to its noise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Problem(NamedTuple):
 
 
 def smooth_problem(n: int = 6000, n_features: int = 300, noise: float = 0.35, seed: int = 0) -> Problem:
-    """y = f(x) + noise, f smooth with unit variance in three dimensions; c = [y > 0]; X sines and cosines."""
+    """Return y = f(x) + noise, c = [y > 0], and X of sines and cosines; f has unit variance in three dimensions."""
     rng = np.random.default_rng(seed)
     x = rng.random((n + 4000, 3))
     f = np.sin(2 * np.pi * x[:, 0]) + np.cos(2 * np.pi * x[:, 1]) + 2 * x[:, 0] * x[:, 2]

@@ -1,4 +1,4 @@
-"""Rows that are kept after the first pass: made once, wherever they are kept, with the bits of rows made again."""
+"""Rows that are cached after the first pass: computed once, with results identical to recomputed rows."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ MADE: list[int] = []
 
 
 def lazy() -> Any:
-    def note(block: Any) -> Any:
+    def count_rows(block: Any) -> Any:
         MADE.append(len(block))
         return block + 1
 
-    return da.from_array(A, chunks=(50, -1)).map_blocks(note, dtype="f4", meta=np.empty((0, 0), "f4"))
+    return da.from_array(A, chunks=(50, -1)).map_blocks(count_rows, dtype="f4", meta=np.empty((0, 0), "f4"))
 
 
 def features() -> Any:
@@ -51,7 +51,7 @@ def bits(X: Any, cores: int = 2, **k: Any) -> bytes:
     return pickle.dumps([m.coef_, m.intercept_, m.loss_curve_, m.validation_loss_curve_])
 
 
-def test_features_are_made_at_once_where_this_process_has_cores_to_spare() -> None:
+def test_features_are_eager_with_spare_cores() -> None:
     blocks = row_blocks(features())
     with dask.config.set(num_workers=4):
         assert choose_materialization(blocks, 1).eager
@@ -64,24 +64,26 @@ def test_features_are_made_at_once_where_this_process_has_cores_to_spare() -> No
 
 @pytest.mark.parametrize("make", [features, lazy])
 @pytest.mark.parametrize("n_lanes", [1, 2])
-def test_rows_are_made_once_and_have_the_same_bits(tmp_path: Path, make: Any, n_lanes: int) -> None:
-    again = bits(make(), cache=False, n_lanes=n_lanes)
+def test_cached_rows_are_computed_once_with_identical_results(
+    tmp_path: Path, make: Any, n_lanes: int
+) -> None:
+    recomputed = bits(make(), cache=False, n_lanes=n_lanes)
     assert len(MADE) == 4 * 8
     for cache in ("auto", "memory", tmp_path, os.fspath(tmp_path)):
         for cores in (1, 2, 4):
-            assert bits(make(), cores, cache=cache, n_lanes=n_lanes) == again
+            assert bits(make(), cores, cache=cache, n_lanes=n_lanes) == recomputed
             assert (
                 8 <= len(MADE) <= 8 + (cores > 1) * 2
-            )  # an epoch may begin while the last blocks of another are made
+            )  # an epoch may begin while the last blocks of the previous one are computed
     assert list(tmp_path.iterdir()) == []
 
 
-def test_they_are_kept_before_their_features_are_made() -> None:
+def test_rows_are_cached_before_features_are_computed() -> None:
     for make in (features, lazy):
         assert plan_cache(row_blocks(make()), "memory", 2) == CachePolicy("memory", 4 * N * M)
 
 
-def test_what_is_unasked_is_bounded_and_the_plan_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_automatic_cache_is_limited_and_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_AUTO_CACHE_BYTES == 256 * 2**20
     plans = [plan_of(lambda k=k: learner(cache=k).fit(lazy(), Y)) for k in ("auto", False)]
     assert plans[0].cache_text == "; rows are cached after the first pass, 18.75 kiB in memory"
@@ -98,7 +100,7 @@ def test_what_is_unasked_is_bounded_and_the_plan_says_so(monkeypatch: pytest.Mon
     assert len(MADE) == 4 * 8
 
 
-def test_one_pass_or_rows_in_memory_have_nothing_to_keep() -> None:
+def test_one_pass_or_rows_in_memory_are_not_cached() -> None:
     for X, epochs in ((lazy(), 1), (A, 3)):
         assert (
             plan_of(lambda X=X, e=epochs: learner(cache="memory").set_params(n_epochs=e).fit(X, Y)).cache_text
@@ -106,44 +108,44 @@ def test_one_pass_or_rows_in_memory_have_nothing_to_keep() -> None:
         )
 
 
-def test_where_work_goes_elsewhere_rows_are_kept_in_a_folder_alone(tmp_path: Path) -> None:
-    alone, again = bits(lazy()), bits(features())
+def test_memory_cache_requires_local_threads(tmp_path: Path) -> None:
+    in_process, recomputed = bits(lazy()), bits(features())
     with dask.config.set(scheduler="synchronous"):
-        assert bits(lazy()) == alone
-        assert len(MADE) == 8  # in the memory of this process
-        assert bits(lazy(), cache=tmp_path) == alone
+        assert bits(lazy()) == in_process
+        assert len(MADE) == 8  # cached in the memory of this process
+        assert bits(lazy(), cache=tmp_path) == in_process
         assert len(MADE) == 8
     message = r"cache='memory' .* To fix: pass a folder that all processes share"
     with dask.config.set(scheduler="processes"), pytest.raises(ValueError, match=message):
         learner(cache="memory").fit(lazy(), Y)
     with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
-        assert bits(lazy()) == alone
+        assert bits(lazy()) == in_process
         with pytest.raises(ValueError, match="work runs on a client"):
             learner(cache="memory").fit(lazy(), Y)
-        assert bits(features(), cache=tmp_path) == again
-        assert len(MADE) <= 8 + 4  # the next epoch may begin while the last blocks are made
+        assert bits(features(), cache=tmp_path) == recomputed
+        assert len(MADE) <= 8 + 4  # the next epoch may begin while the last blocks are computed
     assert list(tmp_path.iterdir()) == []
-    for wrong in (True, 3, None):
+    for invalid_cache in (True, 3, None):
         with pytest.raises(ValueError, match="cache"):
-            learner(cache=wrong).fit(A, Y)
+            learner(cache=invalid_cache).fit(A, Y)
 
 
-def test_a_folder_that_a_worker_does_not_have_is_named(tmp_path: Path) -> None:
+def test_missing_cache_folder_on_worker_raises(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"does not exist on .* all workers share"):
         _FolderCache(os.fspath(tmp_path / "elsewhere")).put(0, A)
 
 
 @pytest.mark.parametrize("n_bytes", [0, 72, 200])
-def test_a_file_that_somebody_has_cut_is_named(tmp_path: Path, n_bytes: int) -> None:
-    kept = _FolderCache(os.fspath(tmp_path))
-    kept.put(3, A)
+def test_truncated_cache_file_raises(tmp_path: Path, n_bytes: int) -> None:
+    cache = _FolderCache(os.fspath(tmp_path))
+    cache.put(3, A)
     path = next(tmp_path.iterdir())
     os.truncate(path, n_bytes)
     with pytest.raises(ArchiveError, match=f"the cached rows in {re.escape(os.fspath(path))} are damaged"):
-        kept.get(3)
+        cache.get(3)
 
 
-def test_a_run_that_fails_leaves_nothing_and_a_resumed_one_keeps_anew(tmp_path: Path) -> None:
+def test_failed_run_removes_cache_and_resumed_run_matches(tmp_path: Path) -> None:
     bad = A.copy()
     bad[333] = np.nan
     with pytest.raises(ValueError, match="got nan in row 333"):
@@ -151,10 +153,10 @@ def test_a_run_that_fails_leaves_nothing_and_a_resumed_one_keeps_anew(tmp_path: 
     assert list(tmp_path.iterdir()) == []
     X = lazy()
     first = learner(checkpoint=tmp_path / "run", cache="memory").fit(X, Y)
-    taken_up = learner(checkpoint=tmp_path / "run", cache=False).fit(X, Y)
-    np.testing.assert_array_equal(first.coef_, taken_up.coef_)
+    resumed = learner(checkpoint=tmp_path / "run", cache=False).fit(X, Y)
+    np.testing.assert_array_equal(first.coef_, resumed.coef_)
 
 
-def test_a_saved_model_names_no_place(tmp_path: Path) -> None:
+def test_saved_model_omits_cache_folder(tmp_path: Path) -> None:
     dk.save_model(learner(cache=tmp_path).fit(A, Y), tmp_path / "m.npz")
     assert dk.load_model(tmp_path / "m.npz").cache == "auto"

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of estimators, all of them."""
+"""scikit-learn's estimator checks of all learners."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dkdist import (
 )
 
 
-def refused(estimator: Any) -> dict[str, str]:
-    """Checks that ask for the class of rows with NaN, or for what no learner does whose rows are drawn or left out."""
+def expected_failures(estimator: Any) -> dict[str, str]:
+    """Return checks that require classes of rows with NaN, or that rows are not drawn or held out."""
     expected = {}
     if is_classifier(estimator) and estimator.on_error == "skip":
         expected["check_estimators_pickle"] = "rows with NaN have no class"
     if is_classifier(estimator) or getattr(estimator, "alphas", None) != 1.0:
-        reason = "rows that are repeated are shuffled, or left out, one by one"  # as of scikit-learn's SGD and RidgeCV
+        reason = "repeated rows are shuffled or held out one by one"  # as in scikit-learn's SGD and RidgeCV
         expected["check_sample_weight_equivalence_on_dense_data"] = reason
     if getattr(estimator, "selection", None) == "leave-one-out":
         for check in (
@@ -29,7 +29,7 @@ def refused(estimator: Any) -> dict[str, str]:
             "estimators_partial_fit_n_features",
             "fit_score_takes_y",
         ):
-            expected[f"check_{check}"] = "partial_fit leaves no row out"
+            expected[f"check_{check}"] = "partial_fit does not support leave-one-out"
     return expected
 
 
@@ -49,7 +49,7 @@ def refused(estimator: Any) -> dict[str, str]:
         IncrementalRidge(on_error="skip"),
         IncrementalRidgeClassifier(on_error="skip"),
     ],
-    expected_failed_checks=refused,
+    expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
     check(estimator)

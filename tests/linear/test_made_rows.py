@@ -1,4 +1,4 @@
-"""Features that are made when a step comes to them: the bits, errors and losses of blocks of features."""
+"""Lazily computed features: results, errors and losses are identical to those of stored features."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def bits(model: Any) -> bytes:
     )
 
 
-def fitted(model: Any, Z: Any, y: Any, cores: int, **more: Any) -> bytes:
+def fitted(model: Any, Z: Any, y: Any, cores: int, **weight_options: Any) -> bytes:
     with dask.config.set(num_workers=cores):
-        return bits(model.fit(Z, y, **more))
+        return bits(model.fit(Z, y, **weight_options))
 
 
 @pytest.mark.parametrize("method", ["structured", "orthogonal"])
@@ -50,18 +50,18 @@ def fitted(model: Any, Z: Any, y: Any, cores: int, **more: Any) -> bytes:
         (dk.IncrementalSGDRegressor(n_epochs=2, random_state=0), Y),
     ],
 )  # fmt: skip
-def test_the_bits_of_blocks_of_features(method: str, model: Any, y: Any) -> None:
+def test_lazy_features_give_identical_results(method: str, model: Any, y: Any) -> None:
     Z, weights = features(method), RNG.random(N)
     stored = da.from_array(Z.compute(), chunks=Z.chunks)
-    for more in ({}, {"sample_weight": weights}):
-        expected = fitted(model, stored, y, 2, **more)
-        assert [fitted(model, Z, y, cores, **more) == expected for cores in (1, 2, 5)] == [True] * 3
+    for weight_options in ({}, {"sample_weight": weights}):
+        expected = fitted(model, stored, y, 2, **weight_options)
+        assert [fitted(model, Z, y, cores, **weight_options) == expected for cores in (1, 2, 5)] == [True] * 3
 
 
 @pytest.mark.parametrize("method", ["structured", "orthogonal"])
 @pytest.mark.parametrize("n", [32, 33, 150, 300])
-def test_the_bits_of_batches_of_several_tiles(method: str, n: int) -> None:
-    """The first tile is the short one: measured rows, averages and the last look are those of the batch."""
+def test_batches_of_several_tiles_give_identical_results(method: str, n: int) -> None:
+    """The first tile is the short one; monitored rows and averages are those of the whole batch."""
     output = dk.RandomFourierFeatures(8200, sigma=4.0, method=method, random_state=0).fit(A)
     Z = output.transform(da.from_array(A[:300], chunks=(n, -1)))
     assert row_blocks(Z).lazy_rows(eager=False).tasks[0].run(shared_of(Z)).tile == 32
@@ -77,15 +77,15 @@ def shared_of(Z: Any) -> dict[Any, Any]:
     return {key: node({}) for key, node in row_blocks(Z).shared.items()}
 
 
-def test_few_cores_and_lanes_take_rows_as_they_are_made() -> None:
+def test_rows_are_lazy_with_few_cores_or_several_replicas() -> None:
     blocks = row_blocks(features("iid"))
-    for cores, n_lanes, remaining in ((2, 1, True), (5, 1, False), (5, 2, True)):
+    for cores, n_lanes, is_lazy in ((2, 1, True), (5, 1, False), (5, 2, True)):
         with dask.config.set(num_workers=cores):
-            taken = choose_materialization(blocks, n_lanes)
-        shared = {key: node({}) for key, node in taken.shared.items()}
-        assert isinstance(taken.tasks[0].run(shared), FourierRows)
-        assert taken.eager is not remaining
-        assert taken.row_bytes == (4 * M if remaining else 4 * D)
+            selected = choose_materialization(blocks, n_lanes)
+        shared = {key: node({}) for key, node in selected.shared.items()}
+        assert isinstance(selected.tasks[0].run(shared), FourierRows)
+        assert selected.eager is not is_lazy
+        assert selected.row_bytes == (4 * M if is_lazy else 4 * D)
     plain = row_blocks(da.from_array(A, chunks=(70, -1)))
     assert plain.lazy_rows(eager=False) is plain
 
@@ -109,25 +109,25 @@ SPLITS = {
 
 @pytest.mark.parametrize("method", ["structured", "orthogonal"])
 @pytest.mark.parametrize("split", SPLITS)
-def test_rows_that_are_taken_are_made_on_request_too(method: str, split: str) -> None:
+def test_indexed_rows_are_lazy(method: str, split: str) -> None:
     Z, whole = SPLITS[split](features(method)), features(method).compute()
     expected = np.concatenate([whole[:100], whole[200:]]) if split == "together" else SPLITS[split](whole)
     blocks = row_blocks(Z)
     assert blocks.source_bytes == 4 * M
-    for taken, kind in ((blocks, np.ndarray), (blocks.lazy_rows(eager=False), FourierRows)):
-        shared = shared_values(taken)
-        output = [task.run(shared) for task in taken.tasks]
+    for selected, kind in ((blocks, np.ndarray), (blocks.lazy_rows(eager=False), FourierRows)):
+        shared = shared_values(selected)
+        output = [task.run(shared) for task in selected.tasks]
         assert all(isinstance(block, kind) for block in output)
         np.testing.assert_array_equal(np.concatenate([np.asarray(block) for block in output]), expected)
 
 
 def shared_values(blocks: Any) -> dict[Any, Any]:
-    """What recipes share, each made once."""
+    """Return the values that tasks share, each computed once."""
     values: dict[Any, Any] = {}
-    remaining = dict(blocks.shared)
-    while remaining:
-        for key in [key for key, node in remaining.items() if node.dependencies <= values.keys()]:
-            node = remaining.pop(key)
+    pending = dict(blocks.shared)
+    while pending:
+        for key in [key for key, node in pending.items() if node.dependencies <= values.keys()]:
+            node = pending.pop(key)
             values[key] = node({need: values[need] for need in node.dependencies})
     return values
 
@@ -136,7 +136,7 @@ def shared_values(blocks: Any) -> dict[Any, Any]:
     "columns",
     [lambda Z: Z[:, :30], lambda Z: Z[:CUT, ::2], lambda Z: 2 * Z[:CUT], lambda Z: Z[:CUT, [1, 3]]],
 )
-def test_columns_are_taken_where_they_were(columns: Any) -> None:
+def test_indexed_columns_are_not_lazy(columns: Any) -> None:
     Z, whole = features("structured"), features("structured").compute()
     blocks = row_blocks(columns(Z))
     assert blocks.lazy_rows(eager=False) is blocks
@@ -146,33 +146,33 @@ def test_columns_are_taken_where_they_were(columns: Any) -> None:
 
 
 @pytest.mark.parametrize("split", ["first", "last", "index", "mask"])
-@pytest.mark.parametrize("kept", [False, True])
-def test_fits_on_a_part_have_the_bits_of_stored_features(split: str, kept: bool, tmp_path: Any) -> None:
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_fits_on_subsets_match_stored_features(split: str, is_cached: bool, tmp_path: Any) -> None:
     Z, y = SPLITS[split](features("structured")), SPLITS[split](CLASSES)
-    stored, cache = da.from_array(Z.compute(), chunks=Z.chunks), str(tmp_path) if kept else False
+    stored, cache = da.from_array(Z.compute(), chunks=Z.chunks), str(tmp_path) if is_cached else False
     model = dk.IncrementalSGDClassifier(n_epochs=3, validation_fraction=0.2, random_state=0, cache=cache)
     expected = fitted(model, stored, y, 2)
     assert [fitted(model, Z, y, cores) == expected for cores in (1, 2, 5)] == [True] * 3
 
 
-def test_kept_rows_of_maps_that_share_nothing_and_of_blocks_that_are_there_twice(tmp_path: Any) -> None:
-    one, other = features("structured", A[:70]), features("orthogonal", A[70:140])
-    Z, y = da.concatenate([one, other, one]), CLASSES[:210]
+def test_cached_rows_of_different_maps_and_repeated_blocks(tmp_path: Any) -> None:
+    first, second = features("structured", A[:70]), features("orthogonal", A[70:140])
+    Z, y = da.concatenate([first, second, first]), CLASSES[:210]
     stored = da.from_array(Z.compute(), chunks=Z.chunks)
     model = dk.IncrementalSGDClassifier(n_epochs=3, random_state=0, cache=str(tmp_path))
     assert fitted(model, Z, y, 2) == fitted(model, stored, y, 2)
 
 
 @pytest.mark.filterwarnings("ignore:.*rows of X:UserWarning")
-def test_bad_rows_are_named_and_left_out_alike() -> None:
-    lost = A.copy()
-    lost[[3, 77, 78, 200], 5] = np.nan
-    Z = features("structured", lost)
+def test_invalid_rows_are_reported_and_skipped_identically() -> None:
+    invalid = A.copy()
+    invalid[[3, 77, 78, 200], 5] = np.nan
+    Z = features("structured", invalid)
     skipping = dk.IncrementalSGDClassifier(n_epochs=2, on_error="skip", random_state=0)
     assert fitted(skipping, Z, CLASSES, 2) == fitted(skipping, Z, CLASSES, 5)
     np.testing.assert_array_equal(skipping.skipped_, [3, 77, 78, 200])
-    lost[[3, 200], 5], message = A[[3, 200], 5], []  # of several blocks any may be made first
-    Z = features("structured", lost)
+    invalid[[3, 200], 5], message = A[[3, 200], 5], []  # any of several blocks may be computed first
+    Z = features("structured", invalid)
     for cores in (2, 5):
         with dask.config.set(num_workers=cores), pytest.raises(ValueError, match=r"got nan in row \d+") as e:
             dk.IncrementalSGDClassifier(eta0=1.0, n_epochs=1, random_state=0).fit(Z, CLASSES)
@@ -181,41 +181,41 @@ def test_bad_rows_are_named_and_left_out_alike() -> None:
 
 
 @pytest.mark.parametrize("method", ["structured", "iid"])
-def test_rows_on_request_are_those_of_the_block(method: str) -> None:
+def test_lazy_rows_match_the_block(method: str) -> None:
     parameters = FourierSpec(M, D, 0.7, method, 0).materialize()
     rows = pickle.loads(pickle.dumps(FourierRows(parameters, A[:300])))
     Z = parameters.transform(A[:300])
     for n in (0, 1, 31, 32, 33, 300):
-        places, seen = RNG.permutation(300)[:n], 0
-        for X, some, here in tiles(rows, places):
-            assert here.start == seen
-            seen = here.stop
-            np.testing.assert_array_equal(X[some], Z[places[here]])
-        assert seen == n
+        positions, n_seen = RNG.permutation(300)[:n], 0
+        for X, rows_of_tile, span in tiles(rows, positions):
+            assert span.start == n_seen
+            n_seen = span.stop
+            np.testing.assert_array_equal(X[rows_of_tile], Z[positions[span]])
+        assert n_seen == n
     joined = rows.joined([FourierRows(parameters, A[300:])])
     np.testing.assert_array_equal(np.asarray(joined), parameters.transform(A))
 
 
 @pytest.mark.parametrize("method", ["structured", "iid"])
-def test_rows_with_nan_are_nan_and_change_no_other(method: str) -> None:
-    parameters, lost = FourierSpec(M, D, 0.7, method, 0).materialize(), A[:50].copy()
-    lost[[0, 20, 49], [3, 0, M - 1]] = np.nan
-    rows = FourierRows(parameters, np.asfortranarray(lost))
-    clean, places = FourierRows(parameters, A[:50]), RNG.permutation(50)
+def test_rows_with_nan_do_not_change_other_rows(method: str) -> None:
+    parameters, invalid = FourierSpec(M, D, 0.7, method, 0).materialize(), A[:50].copy()
+    invalid[[0, 20, 49], [3, 0, M - 1]] = np.nan
+    rows = FourierRows(parameters, np.asfortranarray(invalid))
+    clean, positions = FourierRows(parameters, A[:50]), RNG.permutation(50)
     output, expected = np.empty((2, 50, D), np.float32)
-    rows.fill(places, output)
-    clean.fill(places, expected)
-    expected[np.isin(places, [0, 20, 49])] = np.nan
+    rows.fill(positions, output)
+    clean.fill(positions, expected)
+    expected[np.isin(positions, [0, 20, 49])] = np.nan
     np.testing.assert_array_equal(output, expected)
-    np.testing.assert_array_equal(output, parameters.transform(lost)[places])
+    np.testing.assert_array_equal(output, parameters.transform(invalid)[positions])
     for joined in (clean.joined([rows]), FourierRows(parameters, A[50:70]).joined([clean, rows])):
         np.testing.assert_array_equal(joined.not_finite(), len(joined._A) - 50 + np.array([0, 20, 49]))
-        joined.fill(len(joined._A) - 50 + places, output)
+        joined.fill(len(joined._A) - 50 + positions, output)
         np.testing.assert_array_equal(output, expected)
 
 
 @pytest.mark.parametrize("sigma", [1e-30, 1.0, 1e20])
-def test_rows_whose_phases_overflow_are_found(sigma: float) -> None:
+def test_not_finite_finds_rows_with_overflowing_phases(sigma: float) -> None:
     far = A[:6].copy()
     far[1], far[2, 3], far[4] = 3e38, np.nan, 1e25
     for method in ("structured", "iid"):

@@ -1,4 +1,4 @@
-"""Ridge in one pass, against scikit-learn's exact solvers."""
+"""Ridge regression in one pass, compared with scikit-learn's exact solvers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def forms(X: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_a_single_alpha_is_ridge(fit_intercept: bool) -> None:
+def test_single_alpha_matches_ridge(fit_intercept: bool) -> None:
     X, y = data()
     exact = Ridge(alpha=2.0, fit_intercept=fit_intercept).fit(X, y)
     for form in forms(X):
@@ -41,13 +41,13 @@ def test_a_single_alpha_is_ridge(fit_intercept: bool) -> None:
         np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-10)
         np.testing.assert_allclose(model.predict(form), exact.predict(X), rtol=1e-8)
         assert np.isnan(model.alpha_errors_).all()
-    one = IncrementalRidge(2.0).fit(X, y[:, 0])
-    assert one.coef_.shape == (12,)
-    assert one.predict(X).shape == (700,)
+    single_target = IncrementalRidge(2.0).fit(X, y[:, 0])
+    assert single_target.coef_.shape == (12,)
+    assert single_target.predict(X).shape == (700,)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e3])
-def test_leave_one_out_is_that_of_ridge_cv(offset: float) -> None:
+def test_leave_one_out_matches_ridge_cv(offset: float) -> None:
     X, y = data(offset=offset)
     exact = RidgeCV(ALPHAS, store_cv_results=True).fit(X, y)
     for form in forms(X):
@@ -64,7 +64,7 @@ def test_leave_one_out_with_more_features_than_rows() -> None:
     np.testing.assert_allclose(model.alpha_errors_, exact.cv_results_.mean(axis=0), rtol=1e-6)
 
 
-def test_held_out_selection_then_all_rows_are_fitted() -> None:
+def test_held_out_selection_refits_on_all_rows() -> None:
     X, y = data()
     model = IncrementalRidge(ALPHAS, selection="held-out", random_state=3).fit(
         da.from_array(X, chunks=(90, -1)), y
@@ -72,15 +72,15 @@ def test_held_out_selection_then_all_rows_are_fitted() -> None:
     exact = Ridge(alpha=model.alpha_).fit(X, y)
     np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-9)
     assert model.alpha_ == ALPHAS[int(np.argmin(model.alpha_errors_))]
-    again = IncrementalRidge(ALPHAS, selection="held-out", random_state=3).fit(X, y)
-    np.testing.assert_allclose(again.alpha_errors_, model.alpha_errors_, rtol=1e-9)
+    eager = IncrementalRidge(ALPHAS, selection="held-out", random_state=3).fit(X, y)
+    np.testing.assert_allclose(eager.alpha_errors_, model.alpha_errors_, rtol=1e-9)
     assert not np.allclose(
         IncrementalRidge(ALPHAS, selection="held-out", random_state=4).fit(X, y).alpha_errors_,
         model.alpha_errors_,
     )
 
 
-def test_held_out_rows_choose_an_alpha_that_generalises() -> None:
+def test_held_out_selection_generalises() -> None:
     p = smooth_problem(n=300, n_features=200)
     scores = {
         a: Ridge(alpha=a).fit(p.X.astype("f8"), p.y).score(p.X_test, p.y_test) for a in (1e-4, 0.1, 100.0)
@@ -90,13 +90,13 @@ def test_held_out_rows_choose_an_alpha_that_generalises() -> None:
     assert models[0].coef_.dtype == np.float32
     chosen = np.median(
         [model.score(p.X_test, p.y_test) for model in models]
-    )  # 30 rows held out: some mislead
+    )  # median, because 30 held-out rows select a poor alpha for some seeds
     assert chosen > max(scores.values()) - 0.01
-    assert max(scores.values()) > min(scores.values()) + 0.05  # the choice matters here
+    assert max(scores.values()) > min(scores.values()) + 0.05  # the penalty matters for this problem
 
 
 @pytest.mark.parametrize("k", [2, 4])
-def test_classes_are_targets_of_plus_and_minus_one(k: int) -> None:
+def test_classifier_matches_ridge_classifier(k: int) -> None:
     X, y = data()
     names = np.array(list("dbca"))[np.digitize(y[:, 0], np.quantile(y[:, 0], np.arange(1, k) / k))]
     exact = RidgeClassifierCV(ALPHAS).fit(X, names)
@@ -106,12 +106,12 @@ def test_classes_are_targets_of_plus_and_minus_one(k: int) -> None:
         np.testing.assert_allclose(model.coef_, np.atleast_2d(exact.coef_), rtol=1e-7, atol=1e-10)
         np.testing.assert_allclose(model.decision_function(form), exact.decision_function(X), atol=1e-8)
         np.testing.assert_array_equal(model.predict(form), exact.predict(X))
-    held = IncrementalRidgeClassifier(ALPHAS, random_state=0).fit(X, names)
-    expected = RidgeClassifier(alpha=held.alpha_).fit(X, names).coef_
-    np.testing.assert_allclose(held.coef_, np.atleast_2d(expected), atol=1e-9)
+    held_out_model = IncrementalRidgeClassifier(ALPHAS, random_state=0).fit(X, names)
+    expected = RidgeClassifier(alpha=held_out_model.alpha_).fit(X, names).coef_
+    np.testing.assert_allclose(held_out_model.coef_, np.atleast_2d(expected), atol=1e-9)
 
 
-def test_rows_travel_as_classes(monkeypatch: Any) -> None:
+def test_tasks_send_class_indices(monkeypatch: Any) -> None:
     X, _y = data(200)
     sent: list[Any] = []
     monkeypatch.setattr(
@@ -121,10 +121,10 @@ def test_rows_travel_as_classes(monkeypatch: Any) -> None:
         ],
     )
     IncrementalRidgeClassifier(random_state=0).fit(X, np.arange(200) % 5)
-    np.testing.assert_array_equal(np.concatenate(sent), np.arange(200) % 5)  # not five numbers a row
+    np.testing.assert_array_equal(np.concatenate(sent), np.arange(200) % 5)  # not five numbers per row
 
 
-def test_same_bits_for_every_scheduler_and_not_a_task_a_block(monkeypatch: Any) -> None:
+def test_schedulers_give_identical_results_with_few_tasks(monkeypatch: Any) -> None:
     X, y = data(2000)
     lazy = da.from_array(X.astype("f4"), chunks=(30, -1))  # 67 blocks
     jobs: list[int] = []
@@ -140,22 +140,20 @@ def test_same_bits_for_every_scheduler_and_not_a_task_a_block(monkeypatch: Any) 
     assert len(bits) == 1
     assert (
         jobs == [23] * 3
-    )  # three blocks each: what a task makes is four times what it sends, or there are 32
+    )  # three blocks per task: a task computes four times what it sends, or there are 32 tasks
 
 
 @pytest.mark.parametrize(
     ("n_blocks", "columns", "sizes"),
     [
-        (16, 5000, [8, 8]),  # a Gram matrix takes as much as ten blocks: fewer tasks, of equal shares
-        (977, 5000, [30, 31]),  # 32 tasks: what makes four times what it sends would be 25
+        (16, 5000, [8, 8]),  # a Gram matrix is as large as ten blocks: fewer tasks of equal size
+        (977, 5000, [30, 31]),  # 32 tasks: computing four times what is sent would give 25
         (977, 600, [4, 5]),
-        (40, 100, [1]),  # no fewer than there are
+        (40, 100, [1]),  # no fewer tasks than blocks
         (1, 100, [1]),
     ],
 )
-def test_tasks_share_the_blocks_and_make_more_than_they_send(
-    n_blocks: int, columns: int, sizes: list[int]
-) -> None:
+def test_tasks_partition_the_blocks(n_blocks: int, columns: int, sizes: list[int]) -> None:
     bounds = 1024 * np.arange(n_blocks + 1)
     blocks = Blocks("rows", bounds, [None] * n_blocks, row_bytes=4 * columns, n_columns=columns)  # type: ignore[list-item]
     jobs = make_jobs(
@@ -167,7 +165,7 @@ def test_tasks_share_the_blocks_and_make_more_than_they_send(
         assert 2 <= len(jobs) <= 256
 
 
-def test_refusals() -> None:
+def test_invalid_input_raises() -> None:
     X, y = data(50)
     for alphas in (0.0, [1.0, -1.0], [], [np.nan]):
         with pytest.raises(ValueError, match="alphas"):
@@ -185,7 +183,7 @@ def test_refusals() -> None:
 
 
 @pytest.mark.parametrize(("of_X", "of_y", "of_w"), [(1e30, 1.0, 1.0), (1.0, 1e200, 1.0), (1.0, 1.0, 1e80)])
-def test_what_is_too_large_is_refused_without_warnings(of_X: float, of_y: float, of_w: float) -> None:
+def test_overflow_raises_without_warnings(of_X: float, of_y: float, of_w: float) -> None:
     X = np.random.default_rng(0).standard_normal((200, 5), np.float32)
     with pytest.raises(ValueError, match="finite sums of squares"):
         IncrementalRidge(1.0).fit(
@@ -193,7 +191,7 @@ def test_what_is_too_large_is_refused_without_warnings(of_X: float, of_y: float,
         )
 
 
-def test_noisy_rows_choose_a_large_penalty() -> None:
+def test_noisy_rows_select_a_large_penalty() -> None:
     rng = np.random.default_rng(2)
     coef = rng.normal(size=40)
     X = rng.normal(size=(60, 40))

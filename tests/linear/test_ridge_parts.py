@@ -1,4 +1,4 @@
-"""Ridge in parts, its probabilities, and labels that do not exclude each other."""
+"""partial_fit of ridge regression, probabilities, and multilabel targets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def problem(n: int = 1500, d: int = 12) -> tuple[Any, Any, Any, Any]:
 
 
 @pytest.mark.parametrize("fraction", [0.1, 0.15, 1 / 3, 0.5, 0.8])
-def test_a_row_of_a_stream_is_held_out_by_its_number_alone(fraction: float) -> None:
+def test_held_out_rows_depend_on_row_number_only(fraction: float) -> None:
     whole = held_out_in_stream(0, 1000, fraction, (3,))
     parts = [
         held_out_in_stream(a, b - a, fraction, (3,)) for a, b in ((0, 1), (1, 17), (17, 900), (900, 1000))
@@ -42,17 +42,17 @@ def test_a_row_of_a_stream_is_held_out_by_its_number_alone(fraction: float) -> N
 
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("alphas", [0.5, [0.01, 1.0, 1000.0]])
-def test_parts_are_one_fit(lazy: bool, alphas: Any) -> None:
+def test_partial_fit_matches_fit(lazy: bool, alphas: Any) -> None:
     X, y, c, w = problem()
     options = {"alphas": alphas, "selection": "held-out", "random_state": 0}
-    number, classes = IncrementalRidge(**options), IncrementalRidgeClassifier(**options)
+    regressor, classes = IncrementalRidge(**options), IncrementalRidgeClassifier(**options)
     for a, b in pairwise(CUTS):
         part = da.from_array(X[a:b], chunks=(100, -1)) if lazy else X[a:b]
-        number.partial_fit(part, y[a:b], w[a:b])
+        regressor.partial_fit(part, y[a:b], w[a:b])
         classes.partial_fit(part, c[a:b], classes=[0, 1, 2], sample_weight=w[a:b])
-        number, classes = (pickle.loads(pickle.dumps(model)) for model in (number, classes))
+        regressor, classes = (pickle.loads(pickle.dumps(model)) for model in (regressor, classes))
     for model, whole in (
-        (number, IncrementalRidge(**options).fit(X, y, w)),
+        (regressor, IncrementalRidge(**options).fit(X, y, w)),
         (classes, IncrementalRidgeClassifier(**options).fit(X, c, w)),
     ):
         assert model.alpha_ == whole.alpha_
@@ -62,7 +62,7 @@ def test_parts_are_one_fit(lazy: bool, alphas: Any) -> None:
     np.testing.assert_allclose(classes.predict_proba(X), whole.predict_proba(X), atol=1e-6)
 
 
-def test_a_stream_begins_before_a_row_is_held_out(tmp_path: Any) -> None:
+def test_partial_fit_requirements(tmp_path: Any) -> None:
     X, y, c, _ = problem()
     model = IncrementalRidge(random_state=0).partial_fit(X[:1], y[:1])
     assert model.alpha_ == 1000.0  # the largest
@@ -83,7 +83,7 @@ def test_a_stream_begins_before_a_row_is_held_out(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("alphas", [0.1, [1e-3, 0.1, 10.0]])
 @pytest.mark.parametrize("n", [200, 1000])  # fewer rows than features, and more
-def test_probabilities_are_as_good_as_those_of_cross_validation(n: int, alphas: Any) -> None:
+def test_probabilities_match_cross_validated_calibration(n: int, alphas: Any) -> None:
     losses = []
     for seed in range(4):
         p = smooth_problem(n, 300, noise=1.0, seed=seed)
@@ -93,19 +93,19 @@ def test_probabilities_are_as_good_as_those_of_cross_validation(n: int, alphas: 
         np.testing.assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(p.X_test))
         folds = CalibratedClassifierCV(RidgeClassifier(model.alpha_), cv=5).fit(p.X, p.c)
         losses.append([log_loss(p.c_test, Q) for Q in (P, folds.predict_proba(p.X_test))])
-    ours, theirs = np.mean(losses, axis=0)  # theirs is the mean of five models
-    assert ours < theirs + 0.01
-    assert ours < np.log(2) - 0.1
+    log_loss_of_model, reference = np.mean(losses, axis=0)  # the reference is the mean of five models
+    assert log_loss_of_model < reference + 0.01
+    assert log_loss_of_model < np.log(2) - 0.1
 
 
-def test_probabilities_of_noise_are_the_shares_of_the_classes() -> None:
+def test_probabilities_of_noise_match_class_frequencies() -> None:
     rng = np.random.default_rng(0)
     X, c = rng.standard_normal((4000, 20)), rng.choice(3, 4000, p=[0.7, 0.2, 0.1])
     P = IncrementalRidgeClassifier(random_state=0).fit(X, c).predict_proba(X)
     np.testing.assert_allclose(P.mean(axis=0), [0.7, 0.2, 0.1], atol=0.03)
 
 
-def test_labels_that_do_not_exclude_each_other(tmp_path: Any) -> None:
+def test_multilabel_targets(tmp_path: Any) -> None:
     X, y, _, w = problem()
     labels = (np.column_stack([y, y[:, 0] + y[:, 1]]) > y.mean()).astype(int)
     for form in (X, da.from_array(X, chunks=(400, -1))):
@@ -129,10 +129,10 @@ def test_labels_that_do_not_exclude_each_other(tmp_path: Any) -> None:
         IncrementalRidgeClassifier().fit(X, labels + np.arange(1500)[:, None] % 2)
 
 
-def test_auto_leaves_one_out_up_to_4000_rows() -> None:
+def test_auto_selects_leave_one_out_up_to_4000_rows() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((4001, 5)), rng.standard_normal(4001)
     for n, selection in ((4000, "leave-one-out"), (4001, "held-out")):
         auto = IncrementalRidge(random_state=0).fit(X[:n], y[:n])
-        named = IncrementalRidge(selection=selection, random_state=0).fit(X[:n], y[:n])
-        np.testing.assert_array_equal(auto.alpha_errors_, named.alpha_errors_)
+        explicit = IncrementalRidge(selection=selection, random_state=0).fit(X[:n], y[:n])
+        np.testing.assert_array_equal(auto.alpha_errors_, explicit.alpha_errors_)

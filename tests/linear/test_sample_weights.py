@@ -1,4 +1,4 @@
-"""Weights of rows and of classes: scikit-learn's exact solvers, and the law that a row of weight w is w rows."""
+"""Weights of rows and classes, compared with scikit-learn's exact solvers and with repeated rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def problem(n: int = 300, d: int = 8) -> tuple[Any, Any, Any, Any]:
 
 @pytest.mark.parametrize("d", [8, 400])  # more rows than features, and fewer
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_weighted_ridge_is_that_of_scikit_learn(d: int, fit_intercept: bool) -> None:
+def test_weighted_ridge_matches_scikit_learn(d: int, fit_intercept: bool) -> None:
     X, y, c, w = problem(300, d)
     exact = Ridge(2.0, fit_intercept=fit_intercept, solver="svd").fit(X, y, w)
     for form in (X, da.from_array(X, chunks=(90, -1))):
@@ -53,7 +53,7 @@ def test_weighted_ridge_is_that_of_scikit_learn(d: int, fit_intercept: bool) -> 
 
 
 @pytest.mark.parametrize("d", [8, 400])
-def test_weighted_leave_one_out_is_that_of_ridge_cv(d: int) -> None:
+def test_weighted_leave_one_out_matches_ridge_cv(d: int) -> None:
     X, y, _, w = problem(300, d)
     w = w + 0.5
     exact = RidgeCV(ALPHAS, store_cv_results=True).fit(X, y, w)
@@ -65,11 +65,11 @@ def test_weighted_leave_one_out_is_that_of_ridge_cv(d: int) -> None:
 
 @pytest.mark.parametrize("selection", ["held-out", "leave-one-out"])
 @pytest.mark.parametrize("d", [8, 400])
-def test_a_row_of_weight_zero_is_absent(selection: str, d: int) -> None:
+def test_rows_of_weight_zero_are_ignored(selection: str, d: int) -> None:
     X, y, _, w = problem(300, d)
     model = IncrementalRidge(ALPHAS, selection=selection, random_state=0)
-    there = w > 0
-    a, b = clone(model).fit(X, y, w), clone(model).fit(X[there], y[there], w[there])
+    is_positive = w > 0
+    a, b = clone(model).fit(X, y, w), clone(model).fit(X[is_positive], y[is_positive], w[is_positive])
     np.testing.assert_allclose(a.alpha_errors_, b.alpha_errors_, rtol=1e-9)
     np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-9)
 
@@ -79,29 +79,29 @@ def test_held_out_errors_are_weighted(d: int) -> None:
     X, y, _, w = problem(300, d)
     w = w + 0.5
     model = IncrementalRidge(ALPHAS, selection="held-out", random_state=5).fit(X, y, w)
-    held = held_out_in_stream(0, 300, 0.1, (5, RngStream.HELD_OUT))
+    held_out = held_out_in_stream(0, 300, 0.1, (5, RngStream.HELD_OUT))
     for alpha, result in zip(ALPHAS, model.alpha_errors_, strict=True):
-        exact = Ridge(alpha, solver="svd").fit(X[~held], y[~held], w[~held])
-        expected = mean_squared_error(y[held], exact.predict(X[held]), sample_weight=w[held])
+        exact = Ridge(alpha, solver="svd").fit(X[~held_out], y[~held_out], w[~held_out])
+        expected = mean_squared_error(y[held_out], exact.predict(X[held_out]), sample_weight=w[held_out])
         assert result == pytest.approx(expected, rel=1e-8)
 
 
-def test_an_integer_weight_is_a_repeated_row_in_the_fit() -> None:
+def test_integer_weights_match_repeated_rows() -> None:
     X, y, c, w = problem()
-    again = np.repeat(np.arange(300), w.astype(int))
-    a, b = IncrementalRidge(1.0).fit(X, y, w), IncrementalRidge(1.0).fit(X[again], y[again])
+    repeats = np.repeat(np.arange(300), w.astype(int))
+    a, b = IncrementalRidge(1.0).fit(X, y, w), IncrementalRidge(1.0).fit(X[repeats], y[repeats])
     np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-9)
     a, b = (
         m.fit(*p)
         for m, p in (
             (IncrementalRidgeClassifier(1.0, class_weight="balanced"), (X, c, w)),
-            (IncrementalRidgeClassifier(1.0, class_weight="balanced"), (X[again], c[again])),
+            (IncrementalRidgeClassifier(1.0, class_weight="balanced"), (X[repeats], c[repeats])),
         )
     )
     np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-9)
 
 
-def test_weighted_sgd_comes_close_to_the_exact_minimisers() -> None:
+def test_weighted_sgd_approaches_exact_solutions() -> None:
     X, y, c, w = problem(2000)
     X = (X - 2.0) / 3.0
     c = (c > 1).astype(int)
@@ -117,22 +117,24 @@ def test_weighted_sgd_comes_close_to_the_exact_minimisers() -> None:
 
 
 @pytest.mark.parametrize("n_lanes", [1, 2])
-def test_measured_losses_of_sgd_are_weighted_means(n_lanes: int) -> None:
+def test_sgd_losses_are_weighted_means(n_lanes: int) -> None:
     rng = np.random.default_rng(0)
     y, w = rng.standard_normal(200), rng.uniform(0.1, 5.0, 200)
-    X = da.from_array(np.zeros((200, 2)), chunks=(200 // n_lanes, -1))  # so that all predict the mean
+    X = da.from_array(np.zeros((200, 2)), chunks=(200 // n_lanes, -1))  # all rows predict the mean
     model = IncrementalSGDRegressor(n_epochs=1, n_lanes=n_lanes, validation_fraction=0.5, random_state=0).fit(
         X, y, w
     )
-    held = choose_held_out(200, 0.5, (draw_seed(0), RngStream.HELD_OUT))
-    squares = (y - np.average(y, weights=w)) ** 2 / 2  # before the first step of a lane, of all its rows
-    curves = (model.loss_curve_, ~held), (model.validation_loss_curve_, held)
+    held_out = choose_held_out(200, 0.5, (draw_seed(0), RngStream.HELD_OUT))
+    squares = (
+        y - np.average(y, weights=w)
+    ) ** 2 / 2  # measured on all rows of a replica, before its first step
+    curves = (model.loss_curve_, ~held_out), (model.validation_loss_curve_, held_out)
     for curve, rows in curves:
         np.testing.assert_allclose(curve, [np.average(squares[rows], weights=w[rows])], rtol=1e-12)
 
 
 @pytest.mark.parametrize("learner", [IncrementalSGDClassifier, IncrementalSGDRegressor])
-def test_equal_weights_change_nothing_and_absent_rows_are_not_trained_on(learner: Any) -> None:
+def test_sgd_ignores_scale_of_weights_and_rows_of_weight_zero(learner: Any) -> None:
     X, _, c, w = problem()
     model = learner(n_epochs=3, random_state=0)
     plain = clone(model).fit(X, c)
@@ -155,7 +157,7 @@ def test_equal_weights_change_nothing_and_absent_rows_are_not_trained_on(learner
         (["a"] * 300, "real numbers"),
     ],
 )
-def test_weights_that_are_none_are_refused_by_name(learner: Any, weights: Any, message: str) -> None:
+def test_invalid_sample_weight_raises(learner: Any, weights: Any, message: str) -> None:
     X, _, c, _ = problem()
     for call in (learner().fit, clone(learner(random_state=0)).fit(X, c).score):
         with pytest.raises(ValueError, match=message):
@@ -163,7 +165,7 @@ def test_weights_that_are_none_are_refused_by_name(learner: Any, weights: Any, m
 
 
 @pytest.mark.parametrize("learner", [IncrementalRidgeClassifier, IncrementalSGDClassifier])
-def test_class_weights_that_are_none_are_refused_by_name(learner: Any) -> None:
+def test_invalid_class_weight_raises(learner: Any) -> None:
     X, _, c, _ = problem()
     with pytest.raises(ValueError, match=r"only the classes .*; got 7"):
         learner(class_weight={7: 1.0}).fit(X, c)
@@ -175,7 +177,7 @@ def test_class_weights_that_are_none_are_refused_by_name(learner: Any) -> None:
         learner(class_weight="balanced").partial_fit(X, c, classes=[0, 1, 2])
 
 
-def test_metadata_is_routed() -> None:
+def test_metadata_routing() -> None:
     X, y, _, w = problem()
     with sklearn.config_context(enable_metadata_routing=True):
         ridge = (
@@ -185,29 +187,29 @@ def test_metadata_is_routed() -> None:
         result = GridSearchCV(model, {"incrementalridge__alphas": [1.0, 1e4]}, cv=3).fit(
             X, y, sample_weight=w
         )
-        alone = clone(ridge).fit(StandardScaler().fit_transform(X), y, w)
-    np.testing.assert_allclose(result.best_estimator_[-1].coef_, alone.coef_)
+        single_model = clone(ridge).fit(StandardScaler().fit_transform(X), y, w)
+    np.testing.assert_allclose(result.best_estimator_[-1].coef_, single_model.coef_)
 
 
 @pytest.mark.parametrize("learner", [IncrementalRidgeClassifier, IncrementalSGDClassifier])
-def test_a_search_weighs_rows_and_classes(learner: Any) -> None:
-    """Every candidate is the model it would be if it were learned alone, from the rows that are not held out."""
+def test_search_uses_sample_weight_and_class_weight(learner: Any) -> None:
+    """Every candidate matches a separate fit on the rows that are not held out."""
     X, _, c, w = problem(600)
     X, options = X.astype("f4"), {"alphas": 1.0} if learner is IncrementalRidgeClassifier else {"n_epochs": 3}
     grid = {"class_weight": [None, "balanced", {0: 0.1, 1: 1.0, 2: 3.0}]}
     search = OnePassSearch(learner(random_state=0, **options), grid, 0.3, random_state=0)
     result = search.fit(da.from_array(X, chunks=(128, -1)), c, sample_weight=w)
-    held = np.zeros(600, bool)
-    held[result.held_out_] = True
-    assert (w[held] > 0).all()
+    held_out = np.zeros(600, bool)
+    held_out[result.held_out_] = True
+    assert (w[held_out] > 0).all()
     for params, score in zip(
         result.cv_results_["params"], result.cv_results_["mean_test_score"], strict=True
     ):
-        alone = learner(random_state=0, **options, **params)
+        single_model = learner(random_state=0, **options, **params)
         if learner is IncrementalRidgeClassifier:
-            alone.fit(X[~held], c[~held], w[~held])
-            assert score == pytest.approx(alone.score(X[held], c[held], w[held]), abs=1e-9)
-        else:  # other blocks, another order
-            alone.fit(da.from_array(X, chunks=(128, -1)), c, np.where(held, 0.0, w))
-            assert score == pytest.approx(alone.score(X[held], c[held], w[held]), abs=0.06)
+            single_model.fit(X[~held_out], c[~held_out], w[~held_out])
+            assert score == pytest.approx(single_model.score(X[held_out], c[held_out], w[held_out]), abs=1e-9)
+        else:  # different blocks and order
+            single_model.fit(da.from_array(X, chunks=(128, -1)), c, np.where(held_out, 0.0, w))
+            assert score == pytest.approx(single_model.score(X[held_out], c[held_out], w[held_out]), abs=0.06)
     assert len(set(result.cv_results_["mean_test_score"])) > 1

@@ -1,4 +1,4 @@
-"""Scores of lazy features: those of scikit-learn on the predictions, from sums alone."""
+"""Scores of lazy features, compared with scikit-learn's metrics of the predictions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WEIGHTS = RNG.random(300)
 @pytest.mark.parametrize(
     "model", [IncrementalRidgeClassifier(random_state=0), IncrementalSGDClassifier(random_state=0)]
 )
-def test_accuracy(model: Any, weights: Any, n_classes: int) -> None:
+def test_score_matches_accuracy(model: Any, weights: Any, n_classes: int) -> None:
     y = np.array(["a", "b", "c", "d"])[
         np.digitize(NOISY, np.quantile(NOISY, np.arange(1, n_classes) / n_classes))
     ]
@@ -41,14 +41,14 @@ def test_accuracy(model: Any, weights: Any, n_classes: int) -> None:
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 @pytest.mark.parametrize("model", [IncrementalRidge(random_state=0), IncrementalSGDRegressor(random_state=0)])
-def test_coefficient_of_determination(model: Any, weights: Any) -> None:
+def test_score_matches_r2(model: Any, weights: Any) -> None:
     model.fit(X, NOISY)
     assert model.score(LAZY, NOISY, weights) == pytest.approx(
         r2_score(NOISY, model.predict(X), sample_weight=weights), rel=1e-5
     )
 
 
-def test_several_targets_and_a_constant_one() -> None:
+def test_score_of_several_targets_with_constant() -> None:
     y = np.stack([NOISY, X[:, 1] ** 2, np.full(300, 2.0)], axis=1)
     model = IncrementalRidge(random_state=0).fit(X, y[:, :2])
     assert model.score(LAZY, y[:, :2]) == pytest.approx(r2_score(y[:, :2], model.predict(X)), rel=1e-5)
@@ -57,7 +57,7 @@ def test_several_targets_and_a_constant_one() -> None:
     assert model.score(LAZY, y) == pytest.approx(r2_score(y, model.predict(X)), rel=1e-5)
 
 
-def test_lengths_must_match() -> None:
+def test_score_of_different_lengths_raises() -> None:
     model = IncrementalRidgeClassifier(alphas=1.0).fit(X, NOISY > 0)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         model.score(LAZY, (NOISY > 0)[1:])

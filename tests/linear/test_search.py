@@ -1,4 +1,4 @@
-"""A search in one pass: every candidate is the model it would be alone, and what is shared is done once."""
+"""One-pass search: every candidate matches a separate fit, and shared work is done once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GRID = {
 
 
 def problem(n: int = 500, seed: int = 0) -> tuple[dk.SampleSets, Any]:
-    """Sets whose spread is the target."""
+    """Return sets whose spread is the target."""
     rng = np.random.default_rng(seed)
     y = rng.uniform(0.02, 0.3, n)
     sets = [np.clip(0.5 + s * rng.standard_normal((rng.integers(20, 60), 2)), 0, 1) for s in y]
@@ -54,17 +54,17 @@ def path(data: Any, tmp_path_factory: Any) -> Path:
     return Path(path)
 
 
-def search(learner: Any = SGD, grid: Any = GRID, **choices: Any) -> dk.OnePassSearch:
-    choices = {"validation_fraction": 0.2, "random_state": 3, **choices}
-    return dk.OnePassSearch(pipeline(EMBEDDING, FEATURES, learner), grid, **choices)
+def search(learner: Any = SGD, grid: Any = GRID, **options: Any) -> dk.OnePassSearch:
+    options = {"validation_fraction": 0.2, "random_state": 3, **options}
+    return dk.OnePassSearch(pipeline(EMBEDDING, FEATURES, learner), grid, **options)
 
 
-def test_every_sgd_candidate_scores_as_if_it_were_trained_alone(data: Any) -> None:
-    """The same rows held out, the same order: the learner itself on features of the same blocks."""
+def test_sgd_candidates_match_separate_fits(data: Any) -> None:
+    """The reference uses the same held-out rows, order and blocks."""
     sets, y = data
     result = search(refit=False).fit(sets, y)
-    held = result.held_out_
-    train = np.setdiff1d(np.arange(len(y)), held)
+    held_out = result.held_out_
+    train = np.setdiff1d(np.arange(len(y)), held_out)
     for params, score in zip(
         result.cv_results_["params"], result.cv_results_["mean_test_score"], strict=True
     ):
@@ -72,39 +72,38 @@ def test_every_sgd_candidate_scores_as_if_it_were_trained_alone(data: Any) -> No
         Z = model[:-1].fit(sets[train]).transform(sets)
         learner = model[-1].set_params(validation_fraction=0.2)
         learner.fit(da.from_array(Z, chunks=(128, -1)), y)
-        assert score == pytest.approx(learner.score(Z[held], y[held]), abs=1e-6)
+        assert score == pytest.approx(learner.score(Z[held_out], y[held_out]), abs=1e-6)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_every_ridge_candidate_is_the_ridge_on_the_rows_that_are_not_held_out(
-    data: Any, fit_intercept: bool
-) -> None:
+def test_ridge_candidates_match_separate_fits(data: Any, fit_intercept: bool) -> None:
     sets, y = data
     ridge = dk.IncrementalRidge(fit_intercept=fit_intercept)
     grid = {"randomfourierfeatures__sigma": [0.3, 0.7], "incrementalridge__alphas": [1e-3, 1.0, [1e-3, 1.0]]}
     result = search(ridge, grid, refit=False).fit(sets, y)
-    held = result.held_out_
-    train = np.setdiff1d(np.arange(len(y)), held)
+    held_out = result.held_out_
+    train = np.setdiff1d(np.arange(len(y)), held_out)
     scores = result.cv_results_["mean_test_score"]
     for i, params in enumerate(result.cv_results_["params"]):
         model = pipeline(EMBEDDING, FEATURES, ridge).set_params(**params)
         Z = model[:-1].fit(sets[train]).transform(sets)
         alphas = np.atleast_1d(params["incrementalridge__alphas"])
-        alone = [
-            clone(ridge).set_params(alphas=a).fit(Z[train], y[train]).score(Z[held], y[held]) for a in alphas
+        scores_of_single_fits = [
+            clone(ridge).set_params(alphas=a).fit(Z[train], y[train]).score(Z[held_out], y[held_out])
+            for a in alphas
         ]
-        assert scores[i] == pytest.approx(max(alone), abs=2e-4)
-        expected = alphas[np.argmax(alone)] if len(alphas) > 1 else None
+        assert scores[i] == pytest.approx(max(scores_of_single_fits), abs=2e-4)
+        expected = alphas[np.argmax(scores_of_single_fits)] if len(alphas) > 1 else None
         assert result.cv_results_["alpha"][i] == expected
 
 
 @pytest.mark.parametrize("sampler", ["supervised", "object"])
-def test_scores_of_coin_flips_promise_nothing(sampler: str) -> None:
-    """Random objects that are chosen by the targets of held-out rows scored 0.625 +- 0.015 here.
+def test_score_of_random_labels_is_chance(sampler: str) -> None:
+    """Objects that were selected with the targets of held-out rows scored 0.625 +- 0.015.
 
     60 means of 18 accuracies each have a standard error of at most sqrt(0.25 / (60 * 18)) = 0.015 about 0.5 or less
-    (balanced labels). The bound of four standard errors fails for 1 in 10,000 seeds of an honest score, and holds for 1
-    in 10,000 of that fault.
+    (balanced labels). The bound of four standard errors fails for 1 in 10,000 seeds of a correct score, and holds for 1
+    in 10,000 with that defect.
     """
     scores = []
     for seed in range(60):
@@ -118,38 +117,38 @@ def test_scores_of_coin_flips_promise_nothing(sampler: str) -> None:
     assert np.mean(scores) < 0.56
 
 
-def test_steps_are_fitted_on_the_rows_that_are_not_held_out(data: Any, path: Path) -> None:
-    """Held-out sets that lie far out neither move the domain nor change a model."""
+def test_steps_are_not_fitted_on_held_out_rows(data: Any, path: Path) -> None:
+    """A distant held-out set changes neither the domain nor the model."""
     sets, y = data
     embedding = dk.DivergenceEmbedding(
         "hellinger", n_basis=5, bandwidth=0.2
-    )  # its domain is that of the data
+    )  # the domain is learned from the data
     result = dk.OnePassSearch(
         pipeline(embedding, FEATURES, dk.IncrementalRidge(1e-2)), {}, 0.2, random_state=3
     )
-    held = result.fit(sets, y).held_out_
-    moved = dk.SampleSets.from_arrays([x + 50 * (i == held[0]) for i, x in enumerate(sets)])
-    far = clone(result).set_params(scoring=_without_the_first).fit(moved, y)
-    near = clone(result).set_params(scoring=_without_the_first).fit(sets, y)
+    held_out = result.fit(sets, y).held_out_
+    moved = dk.SampleSets.from_arrays([x + 50 * (i == held_out[0]) for i, x in enumerate(sets)])
+    far = clone(result).set_params(scoring=_score_without_first_row).fit(moved, y)
+    near = clone(result).set_params(scoring=_score_without_first_row).fit(sets, y)
     assert far.best_score_ == pytest.approx(near.best_score_, abs=1e-6)
 
 
-def _without_the_first(model: Any, X: Any, y: Any) -> float:
+def _score_without_first_row(model: Any, X: Any, y: Any) -> float:
     return -float(np.mean((model.predict(X)[1:] - y[1:]) ** 2))
 
 
-def test_a_candidate_does_not_depend_on_what_else_is_tried(data: Any) -> None:
+def test_candidate_does_not_depend_on_other_candidates(data: Any) -> None:
     sets, y = data
-    together = search(refit=False).fit(sets, y).cv_results_
-    for i, params in enumerate(together["params"]):
-        alone = search(grid={k: [v] for k, v in params.items()}, refit=False).fit(sets, y).cv_results_
-        score = together["mean_test_score"][i]
-        assert alone["mean_test_score"][0] == pytest.approx(
+    joint = search(refit=False).fit(sets, y).cv_results_
+    for i, params in enumerate(joint["params"]):
+        single = search(grid={k: [v] for k, v in params.items()}, refit=False).fit(sets, y).cv_results_
+        score = joint["mean_test_score"][i]
+        assert single["mean_test_score"][0] == pytest.approx(
             score, rel=1e-7
-        )  # products of several models round apart
+        )  # products of several models round differently
 
 
-def test_a_store_memory_and_a_cluster_give_the_same_bits(data: Any, path: Path) -> None:
+def test_store_memory_and_cluster_give_identical_results(data: Any, path: Path) -> None:
     sets, y = data
     grid = {**GRID, "incrementalsgdregressor__loss": ["squared_error"]}
     expected = search(grid=grid).fit(sets, y)
@@ -164,8 +163,8 @@ def test_a_store_memory_and_a_cluster_give_the_same_bits(data: Any, path: Path) 
         np.testing.assert_array_equal(result.predict(sets), expected.predict(sets))
 
 
-def test_points_are_read_once_a_pass(path: Path, data: Any, monkeypatch: Any) -> None:
-    """A look at all sets, a sample for sigma, the step size, two epochs, and the held-out rows: for all candidates."""
+def test_points_are_read_once_per_pass(path: Path, data: Any, monkeypatch: Any) -> None:
+    """All candidates share a summary pass, a sample for sigma, the step size, two epochs, and the held-out rows."""
     reads = []
     load = SetStore.points_alone
     monkeypatch.setattr(SetStore, "points_alone", lambda self: reads.append(len(self)) or load(self))
@@ -173,26 +172,26 @@ def test_points_are_read_once_a_pass(path: Path, data: Any, monkeypatch: Any) ->
     n = len(data[1])
     assert (
         sum(reads) <= 3 * n + 2 * n + 128 + 0.2 * n + 4
-    )  # look and two epochs; sample for two sigmas; step; score
+    )  # summary and two epochs; sample for two sigmas; step; score
 
 
-def test_large_sets_are_not_held_by_the_hundred(tmp_path: Path, monkeypatch: Any) -> None:
-    """A block holds at most 32 MiB of points, here made small."""
+def test_blocks_of_large_sets_are_small(tmp_path: Path, monkeypatch: Any) -> None:
+    """A block holds at most MAX_BLOCK_BYTES of points."""
     monkeypatch.setattr("dkdist._runtime.arrays.MAX_BLOCK_BYTES", 2**18)
     rng = np.random.default_rng(0)
     sets = dk.write_sets(tmp_path / "large.zarr", [rng.random((9000, 2)) for _ in range(40)])
-    most, load = [0], SetStore.points_alone
+    max_points, load = [0], SetStore.points_alone
 
     def loading(self: SetStore) -> Any:
-        most[0] = max(most[0], self.n_points)
+        max_points[0] = max(max_points[0], self.n_points)
         return load(self)
 
     monkeypatch.setattr(SetStore, "points_alone", loading)
     search(refit=False, grid={"randomfourierfeatures__sigma": [0.3]}).fit(sets, rng.random(40))
-    assert most[0] == 3 * 9000
+    assert max_points[0] == 3 * 9000
 
 
-def test_results_have_the_form_of_grid_search(data: Any) -> None:
+def test_results_match_grid_search_format(data: Any) -> None:
     sets, y = data
     result = search().fit(sets, y)
     grid = GridSearchCV(result.estimator, GRID, cv=2).fit(sets[:60], y[:60])
@@ -213,7 +212,7 @@ def test_results_have_the_form_of_grid_search(data: Any) -> None:
     assert result.score(sets, y) == refitted.score(sets, y)
 
 
-def test_candidates_of_several_grids_losses_epochs_and_classes(data: Any) -> None:
+def test_candidates_of_several_grids(data: Any) -> None:
     sets, y = data
     classes = np.array(["narrow", "middle", "wide"])[np.digitize(y, [1.0, 2.0])]
     grid = [
@@ -228,14 +227,14 @@ def test_candidates_of_several_grids_losses_epochs_and_classes(data: Any) -> Non
     scores = result.cv_results_["mean_test_score"]
     assert len(scores) == 6
     assert (scores > 0.6).all()
-    assert scores[1] > scores[0]  # six epochs after one
+    assert scores[1] > scores[0]  # six epochs, then one epoch
     assert result.cv_results_["param_randomfourierfeatures"].mask.tolist() == [True] * 5 + [False]
     assert sorted(result.classes_) == ["middle", "narrow", "wide"]
     assert accuracy_score(classes, result.predict(sets)) > 0.8
 
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "neg_log_loss", "balanced_accuracy"])
-def test_scorers_of_scikit_learn(data: Any, scoring: str) -> None:
+def test_search_with_scikit_learn_scorers(data: Any, scoring: str) -> None:
     sets, y = data
     c = (y > 1.5).astype(int)
     learner = dk.IncrementalSGDClassifier(random_state=3, validation_fraction=0.2)
@@ -244,32 +243,32 @@ def test_scorers_of_scikit_learn(data: Any, scoring: str) -> None:
     )
     model = pipeline(EMBEDDING, FEATURES, learner).set_params(randomfourierfeatures__sigma=0.4)
     Z = model[:-1].fit(sets).transform(sets)
-    alone = model[-1].fit(da.from_array(Z, chunks=(128, -1)), c)
-    held = result.held_out_
-    assert result.best_score_ == pytest.approx(result.scorer_(alone, Z[held], c[held]), abs=1e-6)
+    model_of_single_fit = model[-1].fit(da.from_array(Z, chunks=(128, -1)), c)
+    held_out = result.held_out_
+    assert result.best_score_ == pytest.approx(
+        result.scorer_(model_of_single_fit, Z[held_out], c[held_out]), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("lazy", [False, True])
-def test_features_instead_of_sets(data: Any, lazy: bool) -> None:
+def test_search_on_features(data: Any, lazy: bool) -> None:
     sets, y = data
     A = clone(EMBEDDING).fit_transform(sets)
     grid = {k: v for k, v in GRID.items() if "divergence" not in k}
     on_rows = dk.OnePassSearch(pipeline(FEATURES, SGD), grid, 0.2, random_state=3, refit=False)
     result = on_rows.fit(da.from_array(A, chunks=(128, -1)) if lazy else A, y).cv_results_["mean_test_score"]
     expected = search(grid=grid, refit=False).fit(sets, y).cv_results_["mean_test_score"]
-    np.testing.assert_allclose(
-        result, expected, rtol=1e-6
-    )  # held-out rows are multiplied in blocks of their own
+    np.testing.assert_allclose(result, expected, rtol=1e-6)  # held-out rows form separate blocks
 
 
-def test_a_learner_without_features_of_its_own(data: Any) -> None:
+def test_search_of_a_single_learner(data: Any) -> None:
     sets, y = data
     A = clone(EMBEDDING).fit_transform(sets)
     result = dk.OnePassSearch(dk.IncrementalRidge(), {"alphas": [1e-3, 1e3]}, 0.2, random_state=0).fit(A, y)
     assert result.best_params_ == {"alphas": 1e-3}
 
 
-def test_a_candidate_that_runs_away_scores_nan(data: Any) -> None:
+def test_diverged_candidate_scores_nan(data: Any) -> None:
     sets, y = data
     grid = {"incrementalsgdregressor__eta0": [0.5, 50.0]}
     with pytest.warns(UserWarning, match="1 of 2 candidates diverged and score NaN: 1"):
@@ -280,7 +279,7 @@ def test_a_candidate_that_runs_away_scores_nan(data: Any) -> None:
         search(grid={"incrementalsgdregressor__eta0": [50.0]}).fit(sets, y)
 
 
-def test_bad_sets_are_named_or_left_out(tmp_path: Path) -> None:
+def test_invalid_sets_raise_or_are_skipped(tmp_path: Path) -> None:
     spoilt = spoilt_store(tmp_path / "sets.zarr")
     y = np.array([x.mean() for x in spoilt.clean])
     grid = {"divergenceembedding__bandwidth": [0.2, 0.4]}
@@ -308,12 +307,12 @@ def test_bad_sets_are_named_or_left_out(tmp_path: Path) -> None:
         ((FEATURES, EMBEDDING, SGD), "got DivergenceEmbedding.* as step 1"),
     ],
 )
-def test_steps_that_cannot_share_a_pass_are_refused(data: Any, steps: Any, message: str) -> None:
+def test_unsupported_steps_raise(data: Any, steps: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         dk.OnePassSearch(pipeline(*steps), {}).fit(*data)
 
 
-def test_bad_parameters_are_refused(data: Any) -> None:
+def test_invalid_parameters_raise(data: Any) -> None:
     sets, y = data
     with pytest.raises(ValueError, match="validation_fraction must be between 0 and 1"):
         search(validation_fraction=0.0).fit(sets, y)
@@ -327,7 +326,7 @@ def test_bad_parameters_are_refused(data: Any) -> None:
         search(grid={"incrementalsgdregressor__alpha": [-1.0]}).fit(sets, y)
 
 
-def test_grid_search_and_cross_validation_take_sets_and_stores(data: Any, path: Path) -> None:
+def test_grid_search_and_cross_validation_with_sets_and_stores(data: Any, path: Path) -> None:
     sets, y = data
     model, store = pipeline(EMBEDDING, FEATURES, SGD), dk.open_sets(path)
     in_memory, on_store = (cross_val_score(model, X, y, cv=3) for X in (sets, store))

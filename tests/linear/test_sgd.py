@@ -1,4 +1,4 @@
-"""Stochastic gradient descent over blocks: what it reaches, what it never depends on, how it resumes."""
+"""Stochastic gradient descent over blocks: accuracy, reproducibility, checkpoints and invalid input."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def problem() -> Any:
 
 @pytest.fixture(scope="module")
 def best(problem: Any) -> tuple[float, float]:
-    """Test scores of the exact minimisers."""
+    """Return test scores of the exact solutions."""
     exact = LogisticRegression(C=100.0, max_iter=300).fit(problem.X, problem.c)
     ridge = Ridge(alpha=0.1).fit(problem.X.astype("f8"), problem.y)
     return exact.score(problem.X_test, problem.c_test), ridge.score(problem.X_test, problem.y_test)
 
 
 @pytest.mark.parametrize("order", ["shuffled", "sorted"])
-def test_defaults_come_close_to_the_exact_minimisers(problem: Any, best: Any, order: str) -> None:
+def test_defaults_approach_exact_solutions(problem: Any, best: Any, order: str) -> None:
     rank = np.argsort(problem.y) if order == "sorted" else np.arange(len(problem.y))
     lazy = da.from_array(problem.X[rank], chunks=(500, -1))
     c = IncrementalSGDClassifier(random_state=0).fit(lazy, problem.c[rank])
@@ -64,7 +64,7 @@ def test_defaults_come_close_to_the_exact_minimisers(problem: Any, best: Any, or
     assert c.loss_curve_[-1] < c.loss_curve_[0] < np.log(2)
 
 
-def test_averaging_helps(problem: Any) -> None:
+def test_averaging_improves_the_score(problem: Any) -> None:
     scores = [
         IncrementalSGDRegressor(average=average, random_state=0)
         .fit(problem.X, problem.y)
@@ -75,7 +75,7 @@ def test_averaging_helps(problem: Any) -> None:
 
 
 @pytest.mark.parametrize("n_lanes", [1, 3])
-def test_same_bits_for_every_scheduler(n_lanes: int) -> None:
+def test_schedulers_give_identical_results(n_lanes: int) -> None:
     X, _, c = small()
     lazy = da.from_array(X, chunks=(50, -1))
     fit = IncrementalSGDClassifier(n_epochs=2, n_lanes=n_lanes, validation_fraction=0.1, random_state=0).fit
@@ -88,7 +88,7 @@ def test_same_bits_for_every_scheduler(n_lanes: int) -> None:
     assert len(set(bits)) == 1
 
 
-def test_numpy_and_dask_of_the_same_blocks_agree_to_the_bit() -> None:
+def test_numpy_and_dask_give_identical_results() -> None:
     X, y, _ = small(2500)
     a = IncrementalSGDRegressor(random_state=0).fit(X, y)
     b = IncrementalSGDRegressor(random_state=0).fit(da.from_array(X, chunks=(1024, -1)), y)
@@ -98,57 +98,60 @@ def test_numpy_and_dask_of_the_same_blocks_agree_to_the_bit() -> None:
     np.testing.assert_allclose(b.predict(lazy), b.predict(X), rtol=1e-5)
 
 
-def test_the_block_size_is_part_of_the_answer_and_costs_little() -> None:
+def test_block_size_changes_the_result_slightly() -> None:
     X, y, _ = small(4000)
     chunks = [da.from_array(X, chunks=(rows, -1)) for rows in (64, 1000)]
     a, b = (IncrementalSGDRegressor(validation_fraction=0.1, random_state=0).fit(lazy, y) for lazy in chunks)
     assert not np.array_equal(a.coef_, b.coef_)
     exact = Ridge(alpha=1e-6 * len(X)).fit(X.astype("f8"), y).score(X, y)
     assert min(a.score(X, y), b.score(X, y)) > exact - 0.001
-    again = IncrementalSGDRegressor(validation_fraction=0.1, random_state=0).fit(chunks[0].persist(), y)
-    assert model_bits(again) == model_bits(a)
-    # sums of 4,000 products of float32 numbers are exact to some 1e-7 each, in whatever order
+    refitted = IncrementalSGDRegressor(validation_fraction=0.1, random_state=0).fit(chunks[0].persist(), y)
+    assert model_bits(refitted) == model_bits(a)
+    # sums of 4,000 float32 products have relative errors of about 1e-7, in any order
     ridges = [IncrementalRidge(alphas=[1.0]).fit(lazy, y).coef_ for lazy in chunks]
     np.testing.assert_allclose(*ridges, rtol=1e-5)
 
 
-def test_lanes_are_part_of_the_answer_and_cost_little() -> None:
+def test_n_lanes_changes_the_result_slightly() -> None:
     X, y, _ = small(4000)
     lazy = da.from_array(X, chunks=(200, -1))
-    one, four = (IncrementalSGDRegressor(n_lanes=k, random_state=0).fit(lazy, y) for k in (1, 4))
-    assert not np.array_equal(one.coef_, four.coef_)
-    assert min(one.score(X, y), four.score(X, y)) > 0.98
+    single, several = (IncrementalSGDRegressor(n_lanes=k, random_state=0).fit(lazy, y) for k in (1, 4))
+    assert not np.array_equal(single.coef_, several.coef_)
+    assert min(single.score(X, y), several.score(X, y)) > 0.98
 
 
-def test_lanes_of_large_blocks_meet_as_often_by_rows(monkeypatch: Any) -> None:
-    met = list[int]()
+def test_averaging_frequency_of_replicas_depends_on_rows(monkeypatch: Any) -> None:
+    averaging_calls = list[int]()
     monkeypatch.setattr(
-        "dkdist.linear.epochs.average_replicas", lambda *value: met.append(1) or average_replicas(*value)
+        "dkdist.linear.epochs.average_replicas",
+        lambda *value: averaging_calls.append(1) or average_replicas(*value),
     )
-    for n, rows, meetings in ((2**17, 2**11, 8), (2**20, 2**15, 8), (2**21, 2**16, 16)):
-        y = np.arange(n) % 2  # the last: an eighth of an epoch is two blocks a lane, 131,072 rows
+    for n, rows, n_calls in ((2**17, 2**11, 8), (2**20, 2**15, 8), (2**21, 2**16, 16)):
+        y = np.arange(n) % 2  # last case: an eighth of an epoch is two blocks per replica, 131,072 rows
         X = da.from_array((y[:, None] * [1.0, -1.0]).astype("f4"), chunks=(rows, -1))
-        met.clear()
+        averaging_calls.clear()
         IncrementalSGDClassifier(n_epochs=1, n_lanes=2, eta0=0.1, random_state=0).fit(X, y)
-        assert len(met) == meetings
+        assert len(averaging_calls) == n_calls
 
 
-def test_held_out_rows_are_never_trained_on() -> None:
-    """Targets that change places change nothing if both rows are held out, and the model if not."""
+def test_held_out_rows_are_not_used_for_training() -> None:
+    """Swapping two targets changes the model unless both rows are held out."""
     X, y, _ = small(600)
     held = choose_held_out(600, 0.5, (draw_seed(0), RngStream.HELD_OUT))
-    honest = IncrementalSGDRegressor(validation_fraction=0.5, n_epochs=5, random_state=0, alpha=0.0).fit(X, y)
-    same = 0
+    reference = IncrementalSGDRegressor(validation_fraction=0.5, n_epochs=5, random_state=0, alpha=0.0).fit(
+        X, y
+    )
+    n_equal = 0
     for i in range(0, 600, 25):
-        changed = y.copy()
-        changed[[i, i + 1]] = y[[i + 1, i]]
-        same += np.array_equal(clone(honest).fit(X, changed).coef_, honest.coef_)
-    assert same == sum(held[i] and held[i + 1] for i in range(0, 600, 25)) > 0
-    assert honest.validation_loss_curve_.shape == (5,)
-    assert 0 < honest.validation_loss_curve_[-1] < 0.05 * y.var()
+        changed_model = y.copy()
+        changed_model[[i, i + 1]] = y[[i + 1, i]]
+        n_equal += np.array_equal(clone(reference).fit(X, changed_model).coef_, reference.coef_)
+    assert n_equal == sum(held[i] and held[i + 1] for i in range(0, 600, 25)) > 0
+    assert reference.validation_loss_curve_.shape == (5,)
+    assert 0 < reference.validation_loss_curve_[-1] < 0.05 * y.var()
 
 
-def test_patience_stops_when_held_out_rows_do_not_improve() -> None:
+def test_patience_stops_without_improvement() -> None:
     X, _, _ = small(600)
     noise = np.random.default_rng(1).integers(0, 2, 600)
     fit = IncrementalSGDClassifier(
@@ -160,25 +163,25 @@ def test_patience_stops_when_held_out_rows_do_not_improve() -> None:
         IncrementalSGDClassifier(patience=2).fit(X, noise)
 
 
-def test_partial_fit_of_all_rows_is_the_first_epoch_and_goes_on() -> None:
+def test_partial_fit_continues_fit() -> None:
     X, y, c = small()
     once = IncrementalSGDClassifier(n_epochs=1, random_state=3).fit(X, c)
-    part = IncrementalSGDClassifier(random_state=3).partial_fit(X, c, classes=[0, 1, 2])
-    np.testing.assert_array_equal(part.coef_, once.coef_)
+    partial = IncrementalSGDClassifier(random_state=3).partial_fit(X, c, classes=[0, 1, 2])
+    np.testing.assert_array_equal(partial.coef_, once.coef_)
     twice = IncrementalSGDClassifier(n_epochs=2, random_state=3).fit(X, c)
-    np.testing.assert_array_equal(part.partial_fit(X, c).coef_, twice.coef_)
+    np.testing.assert_array_equal(partial.partial_fit(X, c).coef_, twice.coef_)
     np.testing.assert_array_equal(once.partial_fit(X, c).coef_, twice.coef_)
     stream = IncrementalSGDRegressor(random_state=0)
     for a in range(0, 700, 100):
         stream.partial_fit(da.from_array(X[a : a + 100], chunks=(30, -1)), y[a : a + 100])
     assert stream.score(X, y) > 0.95
     with pytest.raises(ValueError, match="got 7 in row 1"):
-        part.partial_fit(X[:3], [0, 7, 1])
+        partial.partial_fit(X[:3], [0, 7, 1])
     with pytest.raises(ValueError, match="first call"):
         IncrementalSGDClassifier().partial_fit(X, c)
 
 
-def test_probabilities_for_losses_that_have_them() -> None:
+def test_predict_proba_depends_on_loss() -> None:
     X, _, c = small()
     lazy = da.from_array(X, chunks=(50, -1))
     for loss in ("log_loss", "modified_huber"):
@@ -190,7 +193,7 @@ def test_probabilities_for_losses_that_have_them() -> None:
         assert IncrementalSGDClassifier(loss, random_state=0).fit(X, c).score(X, c) > 0.8
 
 
-def test_targets_far_from_zero_and_of_any_unit() -> None:
+def test_fit_is_invariant_to_shift_and_scale_of_targets() -> None:
     X, y, _ = small()
     plain = IncrementalSGDRegressor(random_state=0).fit(X, y)
     moved = IncrementalSGDRegressor(random_state=0).fit(X, 1e5 + 1e3 * y)
@@ -199,24 +202,24 @@ def test_targets_far_from_zero_and_of_any_unit() -> None:
     np.testing.assert_allclose(moved.loss_curve_, 1e6 * plain.loss_curve_, rtol=1e-2)
 
 
-def test_the_huber_loss_bears_outliers() -> None:
+def test_huber_loss_is_robust_to_outliers() -> None:
     X, y, _ = small(2000)
-    spoilt = y + np.where(np.arange(2000) % 10 == 0, 100.0, 0.0)
-    squared = IncrementalSGDRegressor(random_state=0).fit(X, spoilt)
-    huber = IncrementalSGDRegressor("huber", epsilon=1.0, n_epochs=20, random_state=0).fit(X, spoilt)
+    y_with_outliers = y + np.where(np.arange(2000) % 10 == 0, 100.0, 0.0)
+    squared = IncrementalSGDRegressor(random_state=0).fit(X, y_with_outliers)
+    huber = IncrementalSGDRegressor("huber", epsilon=1.0, n_epochs=20, random_state=0).fit(X, y_with_outliers)
     assert np.abs(huber.predict(X) - y).mean() < 0.2 * np.abs(squared.predict(X) - y).mean()
     for loss, epsilon in (("huber", None), ("squared_error", 1.0)):
         with pytest.raises(ValueError, match="epsilon"):
             IncrementalSGDRegressor(loss, epsilon=epsilon).fit(X, y)
 
 
-def test_what_cannot_be_learned_from_is_refused_before_any_block_is_made() -> None:
+def test_invalid_input_raises_before_blocks_are_computed() -> None:
     X, y, c = small(100)
 
-    def never(block: Any) -> Any:
-        raise AssertionError("a block was made")
+    def fail(block: Any) -> Any:
+        raise AssertionError("a block was computed")
 
-    lazy = da.map_blocks(never, da.from_array(X, chunks=(20, -1)), dtype="f4", meta=np.zeros((0, 0), "f4"))
+    lazy = da.map_blocks(fail, da.from_array(X, chunks=(20, -1)), dtype="f4", meta=np.zeros((0, 0), "f4"))
     fitted = IncrementalSGDClassifier(random_state=0).fit(X, c)
     for call, message in (
         (lambda: clone(fitted).fit(lazy, c[:-1]), "100 rows of X; got 99 targets"),
@@ -234,7 +237,7 @@ def test_what_cannot_be_learned_from_is_refused_before_any_block_is_made() -> No
         clone(fitted).predict(lazy)
 
 
-def test_a_row_that_is_not_finite_is_named_in_fit_and_predict() -> None:
+def test_nonfinite_rows_raise_in_fit_and_predict() -> None:
     X, _, c = small(100)
     fitted = IncrementalSGDClassifier(random_state=0).fit(X, c)
     X[57, 3] = np.nan
@@ -244,13 +247,13 @@ def test_a_row_that_is_not_finite_is_named_in_fit_and_predict() -> None:
             call()
 
 
-class Killed(BaseException):
+class SimulatedKill(BaseException):
     pass
 
 
 @pytest.mark.parametrize("n_lanes", [1, 3])
 @pytest.mark.parametrize("random_state", [0, None])
-def test_a_run_killed_anywhere_ends_with_the_same_bits(
+def test_interrupted_run_gives_identical_results(
     tmp_path: Path, monkeypatch: Any, n_lanes: int, random_state: Any
 ) -> None:
     monkeypatch.setattr(dkdist._runtime.map_reduce, "MAX_GRAPH_JOBS", 4)
@@ -262,31 +265,31 @@ def test_a_run_killed_anywhere_ends_with_the_same_bits(
     )
     save, rng, remaining, kills = Checkpoint.save, np.random.default_rng(n_lanes), [0], 0
 
-    def save_and_die(self: Checkpoint, *state: Any) -> None:
+    def save_then_fail(self: Checkpoint, *state: Any) -> None:
         save(self, *state)
         remaining[0] -= 1
         if remaining[0] == 0:
-            raise Killed
+            raise SimulatedKill
 
-    monkeypatch.setattr(Checkpoint, "save", save_and_die)
+    monkeypatch.setattr(Checkpoint, "save", save_then_fail)
     interrupted = clone(model).set_params(checkpoint=tmp_path / "ck")
     while True:
         remaining[0] = int(rng.integers(1, 4))
         try:
             interrupted.fit(lazy, c)
             break
-        except Killed:
+        except SimulatedKill:
             kills += 1
     assert kills >= 3
     uninterrupted = clone(model).set_params(checkpoint=tmp_path / "other")
-    if random_state is None:  # the same draw as the one that the checkpoint keeps
+    if random_state is None:  # the seed that the checkpoint stores
         seed = interrupted._stream[0]
         monkeypatch.setattr("dkdist.linear.sgd_runs.draw_seed", lambda _: seed)
     remaining[0] = 10**9
     assert model_bits(uninterrupted.fit(lazy, c)) == model_bits(interrupted)
 
 
-def test_a_finished_run_is_not_run_again_and_another_is_refused(tmp_path: Path) -> None:
+def test_finished_checkpoint_is_reused_and_other_runs_raise(tmp_path: Path) -> None:
     X, _, c = small()
     output: list[int] = []
 
@@ -300,19 +303,19 @@ def test_a_finished_run_is_not_run_again_and_another_is_refused(tmp_path: Path) 
     assert len(output) == 2 * 7 + 1  # one block to find the step
     assert model_bits(clone(model).fit(lazy, c)) == first
     assert len(output) == 15
-    other = X.copy()
-    other[0, 0] += 1
-    for changed, data, targets, name in (
+    changed_rows = X.copy()
+    changed_rows[0, 0] += 1
+    for changed_model, data, targets, name in (
         (model, lazy, c[::-1], "targets"),
         (model, X, c, "features"),
         (clone(model).set_params(alpha=0.1), lazy, c, "alpha: expected 0.1, got 1e-06"),
         (clone(model).set_params(random_state=1), lazy, c, "random_state: expected 1, got 0"),
     ):
         with pytest.raises(ValueError, match=name):
-            changed.fit(data, targets)
+            changed_model.fit(data, targets)
     in_memory = clone(model).set_params(checkpoint=tmp_path / "numpy").fit(X, c)
     with pytest.raises(ValueError, match="features"):
-        in_memory.fit(other, c)
+        in_memory.fit(changed_rows, c)
 
 
 SCRIPT = """
@@ -337,7 +340,7 @@ SCRIPT = """
 """
 
 
-def test_a_process_killed_for_good_is_taken_up_by_the_next(tmp_path: Path) -> None:
+def test_killed_process_is_resumed(tmp_path: Path) -> None:
     def start(die_after: int, path: str) -> subprocess.CompletedProcess[str]:
         script = textwrap.dedent(SCRIPT)
         command = [sys.executable, "-c", script, str(die_after), str(tmp_path / path)]
@@ -346,13 +349,12 @@ def test_a_process_killed_for_good_is_taken_up_by_the_next(tmp_path: Path) -> No
     killed = start(3, "ck")
     assert killed.returncode == -signal.SIGKILL
     assert killed.stdout == ""
-    resumed, whole = start(0, "ck"), start(0, "other")
-    assert resumed.returncode == whole.returncode == 0, resumed.stderr
-    assert resumed.stdout == whole.stdout != ""
+    resumed, uninterrupted = start(0, "ck"), start(0, "other")
+    assert resumed.returncode == uninterrupted.returncode == 0, resumed.stderr
+    assert resumed.stdout == uninterrupted.stdout != ""
 
 
-def test_targets_whose_squares_are_no_floats_are_refused():
-    """Not predicted as NaN."""
+def test_targets_with_infinite_squares_raise():
     x = np.random.default_rng(0).standard_normal((40, 3))
     with np.errstate(over="ignore"), pytest.raises(ValueError, match="y must have finite squares"):
         IncrementalSGDRegressor(random_state=0).fit(x, 1e160 * x[:, 0])
@@ -360,7 +362,7 @@ def test_targets_whose_squares_are_no_floats_are_refused():
 
 @pytest.mark.parametrize("learner", [IncrementalSGDClassifier, IncrementalSGDRegressor])
 @pytest.mark.parametrize("change", [lambda X: X + 1e3, lambda X: X * 1e-8], ids=["offset", "scale"])
-def test_a_scale_that_prevents_learning_is_reported(learner: Any, change: Any) -> None:
+def test_unsuitable_scale_warns(learner: Any, change: Any) -> None:
     X, y, _ = small()
     y = y > 0 if learner is IncrementalSGDClassifier else y
     with pytest.warns(UserWarning, match="Steps of eta0=.* are too short for columns of standard deviation"):
@@ -368,7 +370,7 @@ def test_a_scale_that_prevents_learning_is_reported(learner: Any, change: Any) -
     learner(random_state=0, n_epochs=20).fit(X, y)  # no warning
 
 
-def test_targets_without_a_signal_are_no_matter_of_scale() -> None:
+def test_targets_without_signal_do_not_warn() -> None:
     X, _, _ = small(n=5000)
     y = np.random.default_rng(1).permutation(np.arange(5000) % 2)
     IncrementalSGDClassifier(random_state=0, n_epochs=3).fit(X, y)
@@ -385,16 +387,16 @@ VALUE_OF_MARGIN = {
 
 @pytest.mark.parametrize("loss", VALUE_OF_MARGIN)
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_constant_loss_is_the_least(loss: str, n_classes: int) -> None:
+def test_constant_loss_is_the_minimum(loss: str, n_classes: int) -> None:
     rng = np.random.default_rng(0)
     y, weights = rng.integers(0, n_classes, 50), rng.uniform(0.1, 2, 50)
     scores = np.linspace(-4, 4, 8001)
     margins = signs(y, n_classes)[..., None] * scores
-    least = np.average(VALUE_OF_MARGIN[loss](margins), axis=0, weights=weights).min(axis=1).sum()
-    assert constant_loss(loss, y, weights, n_classes, 1.0) == pytest.approx(least, rel=1e-6)
+    minimum = np.average(VALUE_OF_MARGIN[loss](margins), axis=0, weights=weights).min(axis=1).sum()
+    assert constant_loss(loss, y, weights, n_classes, 1.0) == pytest.approx(minimum, rel=1e-6)
 
 
-def test_the_constant_loss_of_numbers_is_that_of_zero() -> None:
+def test_constant_loss_of_regression_predicts_zero() -> None:
     y = np.array([-3.0, 0.5, 2.5])
     assert constant_loss("squared_error", y, None, 0, 1.0) == pytest.approx((9 + 0.25 + 6.25) / 6)
     assert constant_loss("huber", y, None, 0, 1.0) == pytest.approx((2.5 + 0.125 + 2.0) / 3)
