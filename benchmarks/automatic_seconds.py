@@ -1,9 +1,9 @@
-"""Seconds of one fit of the automatic models, nested evaluation included, after a fit that compiles.
+"""Seconds of a fit of the automatic models, with candidates on one thread and on several threads.
 
     python benchmarks/automatic_seconds.py [--quick] [--sizes 60 120 250 500 1000] [--output seconds.json]
 
-Sets are 200 points in ten dimensions. Medians of three fits, of classes and of numbers, where candidates run on one
-thread and where they run on several: `MIN_PARALLEL_ROWS` is where the second becomes faster.
+Sets are 200 points in ten dimensions. Medians of three fits of SetClassifier and SetRegressor, after a fit that
+compiles; nested evaluation is included. Above `MIN_PARALLEL_ROWS` several threads should be faster.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ N_FITS = 3
 
 
 def seconds(n: int, n_points: int, is_classifier: bool, seed: int) -> float:
-    """Of one fit to n sets with random effects, half of which are shifted."""
+    """Return the seconds of one fit to n sets with random effects, half of which are shifted."""
     rng = np.random.default_rng([seed, n])
     shifted = np.arange(n) % 2
     effects = 0.3 * rng.normal(size=(n, 10)) + 0.3 * np.outer(shifted, np.eye(10)[0])

@@ -12,9 +12,9 @@ Counts the package that Python imports; ``PYTHONPATH`` chooses another version o
   such as ``f32(2.0)``), outside of a ``_tuning.py``, with no comment that cites a source on their lines or directly
   above: a path, a command, an address, a year of publication, a theorem, a section or an equation.
 - Import cycles: strongly connected components of more than one file in the graph of imports, first of imports at
-  module level alone, then with those inside functions. ``if TYPE_CHECKING`` is no import.
-- Frames and files of a call: the most frames of the package on one stack, and the files of which a function is called,
-  in all threads, when the call runs for the second time in a process: all is imported and compiled then.
+  module level only, then including those inside functions. Imports under ``if TYPE_CHECKING`` do not count.
+- Frames and files of a call: the maximum number of frames of the package on one stack, and the files with a called
+  function, in all threads, during the second call in a process, when everything is imported and compiled.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ CONVERSIONS = {
 
 
 class CallTrace(NamedTuple):
-    """The most frames of the package on one stack, and the files that the call enters."""
+    """Maximum number of frames of the package on one stack, and the files with a called function."""
 
     n_frames: int
     files: set[str]
@@ -79,7 +79,7 @@ def trace_call(call: Callable[[], object]) -> CallTrace:
         code = frame.f_code
         return code.co_name != "<module>" and Path(code.co_filename).is_relative_to(PACKAGE)
 
-    def note(frame: FrameType, event: str, _: object) -> None:
+    def record(frame: FrameType, event: str, _: object) -> None:
         nonlocal frames
         if event == "call" and is_counted(frame):
             files.add(str(Path(frame.f_code.co_filename).relative_to(PACKAGE)))
@@ -88,8 +88,8 @@ def trace_call(call: Callable[[], object]) -> CallTrace:
     profile_threads = getattr(
         threading, "setprofile_all_threads", threading.setprofile
     )  # the former: Python 3.12
-    profile_threads(note)
-    sys.setprofile(note)
+    profile_threads(record)
+    sys.setprofile(record)
     try:
         call()
     finally:
@@ -105,7 +105,7 @@ def stack_of(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def traced_calls(folder: Path) -> dict[str, Callable[[], object]]:
-    """The calls whose frames and files are counted; ``folder`` takes a small store."""
+    """Return the calls whose frames and files are counted; ``folder`` gets a small store."""
     rng = np.random.default_rng(0)
     path, y = str(folder / "bags.zarr"), rng.integers(0, 2, 1000)
     dk.write_sets(path, [rng.random((50, 2)) ** (1 + 0.5 * label) for label in y], targets=y)
@@ -130,7 +130,7 @@ def traced_calls(folder: Path) -> dict[str, Callable[[], object]]:
 
 
 def n_tokens(text: str) -> int:
-    """Tokens of a source, without docstrings; an f-string is one token."""
+    """Return the number of tokens of a source without docstrings; an f-string is one token."""
     docstrings = {
         (node.body[0].lineno, node.body[0].col_offset)
         for node in ast.walk(ast.parse(text))
@@ -140,7 +140,7 @@ def n_tokens(text: str) -> int:
     count = depth = 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         kind = tokenize.tok_name[token.type]
-        depth += kind == "FSTRING_START"  # from Python 3.12 on; earlier ones have one STRING
+        depth += kind == "FSTRING_START"  # Python >= 3.12; earlier versions have one STRING
         is_counted = token.type in COUNTED and token.start not in docstrings
         count += is_counted if depth == 0 else kind == "FSTRING_END" and depth == 1
         depth -= kind == "FSTRING_END"
@@ -148,7 +148,7 @@ def n_tokens(text: str) -> int:
 
 
 def constants_of(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, ast.expr]]:
-    """(name, statement, value) of the upper-case names that a module assigns."""
+    """Yield (name, statement, value) of the upper-case names that a module assigns."""
     for statement in tree.body:
         if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
             continue
@@ -164,7 +164,7 @@ def constants_of(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, ast.expr]]:
 
 
 def is_number(value: ast.expr) -> bool:
-    """Whether an expression is a number."""
+    """Return whether an expression is a number."""
     match value:
         case ast.Constant():
             return type(value.value) in (int, float)
@@ -185,7 +185,7 @@ def is_number(value: ast.expr) -> bool:
 
 
 def cites_source(statement: ast.stmt, lines: list[str]) -> bool:
-    """Whether a comment on the lines of a statement, or directly above, names a source."""
+    """Return whether a comment on the lines of a statement, or directly above, cites a source."""
     first = statement.lineno - 1
     while first and lines[first - 1].startswith("#"):
         first -= 1
@@ -193,7 +193,7 @@ def cites_source(statement: ast.stmt, lines: list[str]) -> bool:
 
 
 def imports_of(tree: ast.AST, modules: Iterable[str], in_functions: bool) -> Iterator[str]:
-    """Those of ``modules`` that a file imports, as their code runs at import, or anywhere."""
+    """Yield those of ``modules`` that a file imports, at module level or anywhere."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
@@ -207,7 +207,7 @@ def imports_of(tree: ast.AST, modules: Iterable[str], in_functions: bool) -> Ite
 
 
 def import_cycles(trees: dict[str, ast.Module], in_functions: bool) -> list[list[str]]:
-    """Groups of modules that import each other, directly or through others."""
+    """Return groups of modules that import each other, directly or indirectly."""
     index = {module: i for i, module in enumerate(trees)}
     edges = {
         (index[module], index[other])
@@ -223,7 +223,7 @@ def import_cycles(trees: dict[str, ast.Module], in_functions: bool) -> list[list
 
 
 def measure_files() -> dict[str, Any]:
-    """Figures of the sources: sizes, constants and cycles."""
+    """Return sizes, constants and cycles of the sources."""
     texts = {path: path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
     trees = {path: ast.parse(text) for path, text in texts.items()}
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -252,7 +252,7 @@ def measure_files() -> dict[str, Any]:
 
 
 def measure_calls() -> dict[str, dict[str, Any]]:
-    """Deepest stacks and entered files of the calls, each compiled before."""
+    """Return maximum frames and files of the calls, each after one call that compiles."""
     figures = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, call in traced_calls(Path(folder)).items():

@@ -1,13 +1,13 @@
-"""Everything about the speed of distances, in one run.
+"""Speed of distances of series, strings and sets, and of distance embeddings, in one run.
 
     python benchmarks/distances.py [--quick] [--output distances.json]
 
-Series and strings (sequence_distances.py) and sets (set_distances.py) beside other libraries, on one thread and two;
-then whole embeddings, as users call them, on all cores: objects a second for strings of 60 symbols at R = 4,096 random
-objects, for two numbers of strings, and for series and sets.
+Series and strings (sequence_distances.py) and sets (set_distances.py) are compared with other libraries, on one and two
+threads. Then `DistanceEmbedding` runs on all cores, with R = 4,096 landmarks: objects per second (medians) for strings
+of 60 symbols, for two numbers of strings, and for series and sets.
 
-Peers are aeon, dtaidistance, rapidfuzz, SciPy and POT (pip install 'dkdist[peers]'); those that are not installed are
-skipped by name.
+Other libraries are aeon, dtaidistance, rapidfuzz, SciPy and POT (pip install 'dkdist[peers]'); missing libraries are
+named and skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import dkdist as dk
 
 
 def rate(embedding: dk.DistanceEmbedding, sets: dk.SampleSets, repeats: int) -> float:
-    """Objects a second of `transform`, the median of some runs."""
+    """Return objects per second of `transform`, from the median time."""
     embedding.fit(sets[:500]).transform(sets[:100])
     return len(sets) / median_seconds(lambda: embedding.transform(sets), repeats)
 
@@ -51,7 +51,7 @@ def embeddings(quick: bool) -> dict[str, float]:
         "energy, 30 points in 2-D, omegas of 1..16": ("energy", points(n // 10, 30, 2), (1, 16)),
     }
     results = {}
-    print(f"embeddings on all cores, R = {R:,}: objects a second, and pairs")
+    print(f"embeddings on all cores, R = {R:,}: objects per second, and pairs")
     for name, (distance, sets, lengths) in cases.items():
         embedding = dk.DistanceEmbedding(distance, n_components=R, lengths=lengths, random_state=0)
         results[name] = rate(embedding, sets, repeats)

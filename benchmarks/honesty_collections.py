@@ -1,10 +1,10 @@
-"""Lines 2 and 3 of `honesty.py`: optimism of the leaderboard, and the model against simple baselines.
+"""Lines 2 and 3 of `honesty.py`: optimism of the leaderboard, and the model compared with simple baselines.
 
-Scores are accuracies, and 1 - squared error / variance of all targets of the collection (R^2 whose denominator does
-not depend on the fold). Folds of repeated cross-validation share training sets, so their differences are correlated:
-the variance of their mean is (1 / J + n_test / n_train) times their sample variance, for J folds (Nadeau and Bengio
-2003, Inference for the generalization error, Machine Learning 52), with J - 1 degrees of freedom. Where every set is
-tested once at most, the standard error is that of the mean over test sets.
+Scores are accuracy, or 1 - squared error / variance of all targets of the collection (R^2 with the same denominator in
+all folds). Folds of repeated cross-validation share training sets, so their differences are correlated: the variance of
+their mean is (1 / J + n_test / n_train) times their sample variance, for J folds (Nadeau and Bengio 2003, Inference for
+the generalization error, Machine Learning 52), with J - 1 degrees of freedom. If every set is tested at most once, the
+standard error is that of the mean over test sets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import dkdist as dk
 
 MAX_BEHIND = 0.005  # mean paired difference to the chosen baseline
 MAX_OPTIMISM, MAX_PESSIMISM, MAX_ERRORS = 0.01, 0.03, 3.0
-N_ONCE = 5  # up to these many splits, every set is tested once at most
+MAX_SINGLE_TEST_SPLITS = 5  # with at most this many splits, every set is tested at most once
 SIGNIFICANCE = float(norm.sf(2))  # two standard errors, one-sided
 OURS, CHOSEN = "this model", "best baseline by inner cross-validation"
 
@@ -30,14 +30,14 @@ Run = dict[str, Any]
 
 
 def run_model(collection: str, split: int, seed: int, quick: bool) -> Run:
-    """Fit the automatic model on one split: its leaderboard score, and one value for each held-out set."""
+    """Fit the automatic model on one split; return its leaderboard score and one value per held-out set."""
     data = load_collection(collection, seed, quick)
     train, test = data.splits[split]
     groups = None if data.groups is None else data.groups[train]
     kind = dk.SetClassifier if data.is_classifier else dk.SetRegressor
     model = kind(random_state=1000 * seed + split).fit(data.sets[train], data.y[train], groups=groups)
     fit = describe_fit(model)
-    if not data.is_classifier:  # R^2 of the training sets, in the scale of all targets
+    if not data.is_classifier:  # convert R^2 of the training sets to the variance of all targets
         ratio = float(data.y[train].var()) / data.variance
         fit["score"], fit["std_error"] = 1 - (1 - fit["score"]) * ratio, fit["std_error"] * ratio
     values = simple_baselines.values_of(
@@ -47,7 +47,7 @@ def run_model(collection: str, split: int, seed: int, quick: bool) -> Run:
 
 
 def run_baselines(collection: str, split: int, seed: int, quick: bool) -> Run:
-    """Select a simple baseline on one split: inner scores, and one value for each held-out set and baseline."""
+    """Select a simple baseline on one split; return inner scores, and a value per held-out set and baseline."""
     data = load_collection(collection, seed, quick)
     train, test = data.splits[split]
     groups = None if data.groups is None else data.groups[train]
@@ -71,7 +71,7 @@ def _rounded(values: np.ndarray) -> list[float]:
 def mean_and_error(
     values: Sequence[Sequence[float]], n_train: int, repeated: bool
 ) -> tuple[float, float, int]:
-    """Mean over folds of values of test sets, its standard error and degrees of freedom (see above)."""
+    """Return the mean of the values of test sets, its standard error and degrees of freedom (see module)."""
     if not repeated:
         all_values = np.concatenate([np.asarray(v, float) for v in values])
         return (
@@ -85,7 +85,7 @@ def mean_and_error(
 
 
 def holm(p_values: Sequence[float]) -> np.ndarray:
-    """P-values adjusted by the step-down method of Holm (1979)."""
+    """Return p-values adjusted by the step-down method of Holm (1979)."""
     p = np.asarray(p_values, float)
     order = np.argsort(p)
     adjusted = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
@@ -101,19 +101,20 @@ def report_optimism(names: Sequence[str], seed: int, quick: bool, runner: Any) -
         runs = completed_runs(run_model, name, arguments, runner)
         if runs is None:
             continue
-        values, repeated = [run["values"] for run in runs], len(runs) > N_ONCE
-        held, error, _ = mean_and_error(values, runs[0]["n_train"], repeated)
+        values, repeated = [run["values"] for run in runs], len(runs) > MAX_SINGLE_TEST_SPLITS
+        held_out_score, error, _ = mean_and_error(values, runs[0]["n_train"], repeated)
         if repeated:  # the leaderboard's error is part of the differences between folds
             differences = [[run["score"] - v for v in run["values"]] for run in runs]
             optimism, error, _ = mean_and_error(differences, runs[0]["n_train"], True)
         else:  # one split, or one repeat: errors of both scores
-            claimed = np.mean([run["score"] for run in runs])
-            optimism = float(claimed) - held
+            leaderboard_score = np.mean([run["score"] for run in runs])
+            optimism = float(leaderboard_score) - held_out_score
             error = float(np.hypot(error, np.mean([run["std_error"] for run in runs])))
         rows.append((name, optimism, error))
         print(
-            f"  {name:<14} leaderboard {held + optimism:7.4f}  held out {held:7.4f}  optimism {optimism:+.4f} "
-            f"± {error:.4f} ({len(runs)} fits, {np.mean([run['seconds'] for run in runs]):.1f} s each)",
+            f"  {name:<14} leaderboard {held_out_score + optimism:7.4f}  held out {held_out_score:7.4f}  "
+            f"optimism {optimism:+.4f} ± {error:.4f} "
+            f"({len(runs)} fits, {np.mean([run['seconds'] for run in runs]):.1f} s each)",
             flush=True,
         )
         verdicts.at_most(
@@ -145,7 +146,7 @@ def report_differences(
                 values[baseline].append(baseline_value)
         if model_runs is not None:
             values[OURS] = [run["values"] for run in model_runs]
-        n_train, repeated = baseline_runs[0]["n_train"], len(baseline_runs) > N_ONCE
+        n_train, repeated = baseline_runs[0]["n_train"], len(baseline_runs) > MAX_SINGLE_TEST_SPLITS
         estimates = {key: mean_and_error(v, n_train, repeated) for key, v in values.items()}
         scores[name] = {key: estimate[0] for key, estimate in estimates.items()}
         print(f"  {name} ({len(baseline_runs)} splits)")
@@ -161,22 +162,22 @@ def report_differences(
 
 
 def add_differences(rows: Sequence[tuple[str, float, float, int]], verdicts: Verdicts) -> None:
-    """Print and judge (collection, mean difference, standard error, degrees of freedom)."""
+    """Print and check rows of (collection, mean difference, standard error, degrees of freedom)."""
     errors = np.array([max(row[2], 1e-12) for row in rows])
     p_values = [float(t.cdf(row[1] / e, row[3])) for row, e in zip(rows, errors, strict=True)]
     adjusted = holm(p_values)
-    print(f"  {OURS} minus {CHOSEN}; p-values of being behind, one-sided, and adjusted by Holm")
+    print(f"  {OURS} minus {CHOSEN}; one-sided p-values of being worse, and adjusted by Holm")
     for (name, mean, error, _), p, q in zip(rows, p_values, adjusted, strict=True):
         print(f"    {name:<14} {mean:+.4f} ± {error:.4f}  p = {p:.3f}, adjusted {q:.3f}")
     mean = float(np.mean([row[1] for row in rows]))
     error = float(np.sqrt((errors**2).sum())) / len(rows)
     print(f"    mean over {len(rows)} collections: {mean:+.4f} ± {error:.4f}")
     verdicts.at_least("mean paired difference", mean, -MAX_BEHIND, error)
-    verdicts.at_least("least adjusted p-value of being behind", float(adjusted.min()), SIGNIFICANCE)
+    verdicts.at_least("minimum adjusted p-value of being worse", float(adjusted.min()), SIGNIFICANCE)
 
 
 def print_ranks(scores: dict[str, dict[str, float]]) -> None:
-    """Mean relative rank of each method over the collections that it applies to: 0 is best and 1 is worst."""
+    """Print the mean relative rank of each method over its collections: 0 is best and 1 is worst."""
     ranks: dict[str, list[float]] = defaultdict(list)
     for row in scores.values():
         order = rankdata([-value for value in row.values()])
@@ -195,7 +196,7 @@ def arguments_by_collection(names: Sequence[str], seed: int, quick: bool) -> dic
 
 
 def completed_runs(function: Any, name: str, arguments: list[Run], runner: Any) -> list[Run] | None:
-    """The runs of a collection; None, with a line that names the reason, where its data or a library is missing."""
+    """Return the runs of a collection; print the reason and return None if its data or a library is missing."""
     try:
         return runner.run(function, arguments)
     except (FileNotFoundError, ImportError) as error:

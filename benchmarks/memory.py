@@ -1,14 +1,14 @@
-"""Memory of fits: what `dkdist plan` states, and the peak that the operating system measures for `dkdist fit`.
+"""Memory estimated by `dkdist plan`, compared with the peak memory of `dkdist fit`.
 
-    python benchmarks/memory.py                      # eight shapes: peak / 1.1 <= plan <= 1.5 peak
-    python benchmarks/memory.py --cgroup             # and each within a memory cgroup of the plan + 20 %, and of half
-    python benchmarks/memory.py --shapes 2 5         # some of them, by number
+    python benchmarks/memory.py                      # eight shapes; checks peak / 1.1 <= plan <= 1.5 peak
+    python benchmarks/memory.py --cgroup             # also in memory cgroups of 1.2 and 0.5 times the plan
+    python benchmarks/memory.py --shapes 2 5         # some shapes, by number
 
-Each command runs in a process of its own. Its peak is VmHWM of /proc/self/status: resident memory, shared libraries
-included. A cgroup is made below the one of this process; where that is not allowed the runs are skipped, with the
-reason. In a cgroup of half the planned size a fit has to end with exit status 2 before it trains.
+Each command runs once, in a separate process. Its peak is VmHWM of /proc/self/status: resident memory including shared
+libraries. A cgroup is created below that of this process; if this is not allowed, the runs are skipped and the reason
+is printed. In a cgroup of 0.5 times the plan, a fit must end with exit status 2 before training.
 
-The exit status is 1 if a law does not hold.
+The exit status is 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ sys.exit(code)
 """
 MB = 1e6
 MAX_PEAK_RATIO, MAX_PLAN_RATIO = 1.1, 1.5  # peak / plan and plan / peak
-GROUP_RATIO = 1.2  # size of a cgroup in which a fit finishes, and half the plan for one that refuses it
-SECONDS = 1800
+CGROUP_RATIO = 1.2  # a fit finishes in a cgroup of this size, relative to the plan
+TIMEOUT_SECONDS = 1800
 
 
 class Shape(NamedTuple):
-    """A store of sets, and the learner that is fitted to it."""
+    """Size of a store of sets, and the learner that is fitted to it."""
 
     n_sets: int
     n_points: int
@@ -72,8 +72,8 @@ SHAPES = [
 QUICK = [Shape(60, 20, 2, "ridge")]
 
 
-class Ended(NamedTuple):
-    """How a command ended: its exit status, peak in bytes (0 if it was killed), and what it printed."""
+class CommandResult(NamedTuple):
+    """Exit status, peak in bytes (0 if killed), standard output and standard error of a command."""
 
     status: int
     peak: int
@@ -82,7 +82,7 @@ class Ended(NamedTuple):
 
 
 def write_store(path: Path, shape: Shape) -> None:
-    """Two classes of Gaussian sets that differ by 0.3 standard deviations."""
+    """Write two classes of Gaussian sets that differ by 0.3 standard deviations."""
     rng = np.random.default_rng(0)
     with dk.SetWriter(path, n_dims=shape.n_dims) as writer:
         step = max(1, 2**20 // shape.n_points)
@@ -94,8 +94,8 @@ def write_store(path: Path, shape: Shape) -> None:
             writer.append(sets, targets={"y": classes if shape.n_sets > 1 else classes.astype(np.float64)})
 
 
-def run(arguments: list[str], folder: Path, group: Path | None = None) -> Ended:
-    """Run a command of dkdist, in a cgroup if one is given."""
+def run(arguments: list[str], folder: Path, group: Path | None = None) -> CommandResult:
+    """Run a command of dkdist, optionally in a cgroup."""
     peak = folder / "peak"
     peak.unlink(missing_ok=True)
 
@@ -103,20 +103,20 @@ def run(arguments: list[str], folder: Path, group: Path | None = None) -> Ended:
         if group is not None:
             (group / "cgroup.procs").write_text(str(os.getpid()))
 
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", RUN, str(peak), *arguments],
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=TIMEOUT_SECONDS,
         preexec_fn=enter,
     )
     n_bytes = int(peak.read_text()) * 1024 if peak.exists() else 0
-    return Ended(done.returncode, n_bytes, done.stdout, done.stderr)
+    return CommandResult(process.returncode, n_bytes, process.stdout, process.stderr)
 
 
 @contextmanager
 def memory_group(n_bytes: int) -> Iterator[Path]:
-    """A memory cgroup of this size below that of this process; OSError where none can be made."""
+    """Create a memory cgroup of this size below that of this process; OSError if this is not possible."""
     name, limits = f"dkdist-memory-{os.getpid()}", {1: "memory.limit_in_bytes", 2: "memory.max"}
     for folder, version in cgroup_folders(PROC_DIR):
         if (folder / limits[version]).exists() or (folder / "cgroup.subtree_control").exists():
@@ -134,39 +134,39 @@ def memory_group(n_bytes: int) -> Iterator[Path]:
 
 
 def measure(shape: Shape, folder: Path, cgroup: bool) -> tuple[dict[str, Any], list[str]]:
-    """The figures of a shape, and the laws that do not hold."""
+    """Return the results of a shape, and the failed checks."""
     store, model = folder / "sets.zarr", folder / "model.npz"
     write_store(store, shape)
     common = [str(store), "--target", "y", "--task", shape.task, "--learner", shape.learner]
     common += ["--train-fraction", "1"]
-    common += ["--sigma", "1"] if shape.n_sets == 1 else []  # of one row there is no median distance
+    common += ["--sigma", "1"] if shape.n_sets == 1 else []  # one row has no median distance
     fit = ["fit", *common, "--model", str(model), "--overwrite"]
     planned = run(["plan", *common, "--json"], folder)
     fitted = run(fit, folder)
     if planned.status or fitted.status:
         raise RuntimeError(planned.errors + fitted.errors)
     document = json.loads(planned.output)
-    plan, wrong = document["peak_bytes"], []
+    plan, failures = document["peak_bytes"], []
     if not fitted.peak / MAX_PEAK_RATIO <= plan <= MAX_PLAN_RATIO * fitted.peak:
-        wrong.append(f"the plan is {plan / fitted.peak:.2f} of the peak")
+        failures.append(f"the plan is {plan / fitted.peak:.2f} of the peak")
     result = {
         "base": document["base_bytes"],
         "plan": plan,
         "peak": fitted.peak,
         "planning_peak": planned.peak,
-        "cgroup": "not asked for",
+        "cgroup": "not requested",
     }
     if cgroup:
         try:
-            result["cgroup"] = text = _in_groups(fit, folder, plan)
-            wrong += [text] if text != "finishes, half is refused" else []
+            result["cgroup"] = text = _run_in_cgroups(fit, folder, plan)
+            failures += [text] if text != "finishes, half is refused" else []
         except OSError as error:
             result["cgroup"] = f"skipped: memory cgroups cannot be created here ({error})"
-    return result, wrong
+    return result, failures
 
 
-def _in_groups(fit: list[str], folder: Path, plan: int) -> str:
-    with memory_group(int(GROUP_RATIO * plan)) as group:
+def _run_in_cgroups(fit: list[str], folder: Path, plan: int) -> str:
+    with memory_group(int(CGROUP_RATIO * plan)) as group:
         large = run(fit, folder, group)
     with memory_group(plan // 2) as group:
         small = run(fit, folder, group)
@@ -177,20 +177,20 @@ def _in_groups(fit: list[str], folder: Path, plan: int) -> str:
 
 def main() -> int:
     parser = options(__doc__, quick="one small shape")
-    parser.add_argument("--cgroup", action="store_true", help="run each shape within memory cgroups, too")
+    parser.add_argument("--cgroup", action="store_true", help="also run each shape in memory cgroups")
     parser.add_argument("--shapes", type=int, nargs="+", help="numbers of shapes, from 0")
     args = parser.parse_args()
     report, failures = start_report(), []
     shapes = QUICK if args.quick else SHAPES
     for shape in shapes if args.shapes is None else [shapes[i] for i in args.shapes]:
         with tempfile.TemporaryDirectory() as folder:
-            result, wrong = measure(shape, Path(folder), args.cgroup)
+            result, shape_failures = measure(shape, Path(folder), args.cgroup)
         report[str(shape)] = result
-        failures += wrong
+        failures += shape_failures
         numbers = ", ".join(f"{name} {result[name] / MB:,.0f} MB" for name in ("base", "plan", "peak"))
         print(
             f"{shape!s:<28} {numbers}, plan / peak {result['plan'] / result['peak']:.2f}; "
-            f"cgroup: {result['cgroup']}{''.join(f'; WRONG: {text}' for text in wrong)}",
+            f"cgroup: {result['cgroup']}{''.join(f'; WRONG: {text}' for text in shape_failures)}",
             flush=True,
         )
     write(args.output, report)

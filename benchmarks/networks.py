@@ -1,23 +1,23 @@
-"""What a user would take instead today: networks of sets and gradient boosting, beside ours with no argument.
+"""Accuracy and time of the automatic models, compared with neural networks of sets and gradient boosting.
 
     python benchmarks/networks.py [task ...] [--quick] [--minutes 1 4] [--sets 16000] [--only METHOD ...]
             [--threads 2 | --cpu] [--seed 0] [--output results.json] [--read earlier.json ...]
             [--figure docs/networks.png]
 
-Tasks, all by default: mixtures (P1's section 4.2: 16,000 sets of 200 points, how many components?), images (10,000 cats
-and dogs of CIFAR-10, 1,024 triples each), mnist_sift (descriptors of digits), pentip (pen trajectories as sets). The
-points of pentip are shuffled, so that nobody sees their order, and rows of zeros are left out: the file fills every
-series of a class up to the same length, which alone tells the class of 78 % of the test sets (22 % without the zeros).
+Tasks, all by default: mixtures (section 4.2 of P1: the number of components of 16,000 sets of 200 points), images
+(10,000 cats and dogs of CIFAR-10, 1,024 triples each), mnist_sift (descriptors of digits), pentip (pen trajectories as
+sets). The points of pentip are shuffled, and zero padding is removed: the file pads all series of a class to the same
+length, which alone determines the class of 78 % of the test sets (22 % without the padding).
 
-Methods: DeepSets with mean and with max pooling, and attention pooling (PyTorch, `peers/`), each at every number of
-minutes, half of them to choose by a validation part among four settings and the symmetries of the axes, half to train
-the best anew; gradient boosting on moments, quantiles and histograms, the best of four settings; `SetClassifier` or
-`SetRegressor` with no argument; the five lines with their defaults. All see the same training sets and nothing else,
-and two threads (`--threads`). Loading and compiling are not timed. Networks learn as far as they come within the
-minutes, so that their scores, unlike ours, depend on the machine and, without `--cpu`, on what else it does.
+Methods: DeepSets with mean and max pooling, and attention pooling (PyTorch, `peers/`), each for all values of
+--minutes: one half to select among four settings and the symmetries of the axes on a validation set, the other half to
+train the best setting again; gradient boosting on moments, quantiles and histograms, the best of four settings;
+`SetClassifier` or `SetRegressor` without arguments ("no argument"); the five-line pipeline with default parameters. All
+methods get the same training sets and two threads (`--threads`). Loading and compilation are not timed. Scores of
+networks depend on the speed of the machine and, without `--cpu`, on its other load.
 
-"behind" is how much worse than ours with no argument, with its standard error over test sets, paired. Networks need
-`pip install 'dkdist[networks]'`, three of the tasks the files of DKDIST_DATA.
+"behind" is the paired difference by which a method is worse than "no argument", with its standard error over test sets.
+Times are seconds of one run. Networks need `pip install 'dkdist[networks]'`; three tasks need files of DKDIST_DATA.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import Any
 
 os.environ.setdefault(
     "OMP_WAIT_POLICY", "PASSIVE"
-)  # threads that wait leave the cores to others; read once, below
+)  # idle threads release their cores; OpenMP reads this when it is loaded, below
 
 import numpy as np
 from common import options, start_report, write
@@ -48,7 +48,7 @@ sys.path.insert(0, str(Path(__file__).parent / "peers"))
 import boosting
 from stopwatch import count_processor_time, seconds
 
-WARM = 60  # sets of the fit before the clock runs
+N_WARMUP_SETS = 60  # sets of the fit that is not timed
 OURS = "no argument"
 POOLINGS = {
     "DeepSets, mean pooling": "mean", "DeepSets, max pooling": "max", "attention pooling": "attention"
@@ -61,7 +61,7 @@ def is_classes(y: np.ndarray) -> bool:
 
 
 class NoArgument:
-    """`SetClassifier` or `SetRegressor`; it chooses and fits in one."""
+    """`SetClassifier` or `SetRegressor`, which select and fit in one call."""
 
     choosing_ = None
 
@@ -78,7 +78,7 @@ class NoArgument:
 
 
 class FiveLines:
-    """The five lines of docs/your_data.md, with nothing set."""
+    """The five-line pipeline of docs/your_data.md with default parameters."""
 
     choosing_, chosen_ = 0.0, "defaults"
 
@@ -101,7 +101,7 @@ Method = tuple[str, float | None, Callable[[], Any]]
 
 
 def methods(names: Sequence[str], minutes: Sequence[float], threads: int, seed: int) -> Iterator[Method]:
-    """(name, minutes, how a model is made), ours first, since others are compared with it."""
+    """Yield (name, minutes, factory of models); the reference method is first."""
     fixed = {OURS: NoArgument, "five lines": FiveLines, "boosting": lambda: boosting.Boosting(seed)}
     for name, make in fixed.items():
         if name in names:
@@ -115,11 +115,11 @@ def methods(names: Sequence[str], minutes: Sequence[float], threads: int, seed: 
             yield name, m, lambda p=pooling, m=m: training.NetworkLearner(p, 60 * m, seed)
 
 
-def warm(method: Method, task: Task) -> None:
-    """A short fit that is not timed: what must be loaded or compiled is there afterwards."""
+def warm_up(method: Method, task: Task) -> None:
+    """Load and compile everything by a short fit that is not timed."""
     _, minutes, make = method
-    subset = task.train[:WARM]
-    y = (np.arange(WARM) % 2).astype(task.y.dtype)
+    subset = task.train[:N_WARMUP_SETS]
+    y = (np.arange(N_WARMUP_SETS) % 2).astype(task.y.dtype)
     model = make()
     if minutes is not None:
         model.seconds = 0.5
@@ -128,38 +128,40 @@ def warm(method: Method, task: Task) -> None:
 
 @dataclass(frozen=True)
 class Score:
-    """Accuracy or root mean squared error, and what every test set adds to its deviation."""
+    """Accuracy or root mean squared error, and the linearised contribution of every test set."""
 
     value: float
-    shares: np.ndarray
+    contributions: np.ndarray
     larger_is_better: bool
 
     @classmethod
     def of(cls, y: np.ndarray, predicted: np.ndarray) -> Score:
         if is_classes(y):
-            right = (y == predicted).astype(float)
-            return cls(float(right.mean()), right, True)
+            is_correct = (y == predicted).astype(float)
+            return cls(float(is_correct.mean()), is_correct, True)
         squares = (y - predicted) ** 2
         root = float(np.sqrt(squares.mean()))
         return cls(root, squares / (2 * root), False)  # sqrt(m + e) = sqrt(m) + e / (2 sqrt(m)) + ...
 
     @property
     def error(self) -> float:
-        return standard_error(self.shares)
+        return standard_error(self.contributions)
 
     def deficit(self, other: Score) -> tuple[float, float]:
-        """How much worse than the other, and the standard error of that."""
+        """Return by how much the score is worse than the other, and the standard error of that."""
         sign = 1 if self.larger_is_better else -1
-        return sign * (other.value - self.value) + 0.0, standard_error(other.shares - self.shares)
+        return sign * (other.value - self.value) + 0.0, standard_error(
+            other.contributions - self.contributions
+        )
 
 
-def standard_error(shares: np.ndarray) -> float:
-    return float(shares.std(ddof=1) / np.sqrt(len(shares)))
+def standard_error(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def measured(method: Method, task: Task) -> tuple[dict[str, Any], Score]:
-    """A fit and a prediction, timed."""
-    warm(method, task)
+def measure(method: Method, task: Task) -> tuple[dict[str, Any], Score]:
+    """Time a fit and a prediction."""
+    warm_up(method, task)
     name, minutes, make = method
     model = make().fit(task.train, task.y)
     start = seconds()
@@ -175,16 +177,16 @@ def measured(method: Method, task: Task) -> tuple[dict[str, Any], Score]:
 
 
 def unordered(sets: dk.SampleSets) -> dk.SampleSets:
-    """Trajectories without their padding, points in random order."""
-    moving = sets.points.any(axis=1)
-    index = np.repeat(np.arange(len(sets)), sets.sizes)[moving]
+    """Return trajectories without padding, points in random order."""
+    is_point = sets.points.any(axis=1)
+    index = np.repeat(np.arange(len(sets)), sets.sizes)[is_point]
     order = np.lexsort((np.random.default_rng(0).random(len(index)), index))
     sizes = np.bincount(index, minlength=len(sets))
-    return dk.SampleSets(sets.points[moving][order], np.append(0, np.cumsum(sizes)))
+    return dk.SampleSets(sets.points[is_point][order], np.append(0, np.cumsum(sizes)))
 
 
 def pentip(quick: bool) -> Task:
-    """No tuned figure belongs to it: those of the documents are of series, in order and padded."""
+    """Return the task without a tuned score: published scores are for ordered, padded series."""
     task = of_distances("pentip", quick)
     return Task(unordered(task.train), task.y, unordered(task.test), task.y_test, np.nan, np.nan)
 
@@ -198,19 +200,19 @@ TASKS: dict[str, tuple[str, Callable[[bool], Task]]] = {
 
 
 def run(name: str, task: Task, names: Sequence[Method]) -> Iterator[dict[str, Any]]:
-    """The rows of a task, as they come."""
+    """Yield the rows of a task."""
     reference: Score | None = None
     for method in names:
-        row, score = measured(method, task)
+        row, score = measure(method, task)
         if method[0] == OURS:
             reference = score
         row["behind"], row["behind_error"] = (None, None) if reference is None else score.deficit(reference)
-        measure = "accuracy" if score.larger_is_better else "RMSE"
-        yield {"task": name, "measure": measure, "sets": len(task.y), "tests": len(task.y_test)} | row
+        metric = "accuracy" if score.larger_is_better else "RMSE"
+        yield {"task": name, "measure": metric, "sets": len(task.y), "tests": len(task.y_test)} | row
 
 
-def at_most(task: Task, n: int | None) -> Task:
-    """The first ``n`` sets to train on."""
+def truncate(task: Task, n: int | None) -> Task:
+    """Return the task with the first ``n`` training sets."""
     return Task(task.train[:n], task.y[:n], task.test, task.y_test, task.tuned, task.tuned_error)
 
 
@@ -220,13 +222,13 @@ def title(row: dict[str, Any]) -> str:
 
 
 def show(rows: Sequence[dict[str, Any]]) -> None:
-    """A table for each task."""
+    """Print a table for each task."""
     for task in dict.fromkeys(row["task"] for row in rows):
         task_rows = [row for row in rows if row["task"] == task]
         first = task_rows[0]
-        print(f"\n{task}: {first['measure']}, {first['sets']:,} sets to train on, {first['tests']:,} to test")
+        print(f"\n{task}: {first['measure']}, {first['sets']:,} training sets, {first['tests']:,} test sets")
         print(f"  {'':<34}{'score':>8} +- {'':<6}{'behind':>7} +- {'':<6}" + "".join(
-            f"{c:>12}" for c in ("choosing s", "fit s", "in all s", "predict s")))  # fmt: skip
+            f"{c:>12}" for c in ("select s", "fit s", "total s", "predict s")))  # fmt: skip
         for row in task_rows:
             print("  " + line(row))
 
@@ -244,16 +246,16 @@ MARKS = {
 }  # fmt: skip
 
 
-TOLD = {
+LEGEND_LABELS = {
     OURS: "SetClassifier / SetRegressor, no argument", "five lines": "our five lines, defaults",
     "boosting": "gradient boosting of summaries",
 }  # fmt: skip
 
 
 def draw(rows: Sequence[dict[str, Any]], file: Path) -> None:
-    """Score by seconds of training, a panel for each task.
+    """Draw score by seconds of training, one panel per task.
 
-    Marks are at the seconds in all, dotted lines begin at those of the final fit alone, bars are standard errors.
+    Marks are at the total seconds, dotted lines begin at those of the final fit, bars are standard errors.
     """
     import matplotlib
 
@@ -283,7 +285,7 @@ def draw(rows: Sequence[dict[str, Any]], file: Path) -> None:
 
 
 def panel(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
-    """One task; better is up."""
+    """Draw one task; better scores are higher."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     for name, (mark, colour) in MARKS.items():
@@ -293,12 +295,12 @@ def panel(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
         x, y = [row["seconds"] for row in task_rows], [row["score"] for row in task_rows]
         size = 13 if mark == "*" else 7
         axes.errorbar(x, y, [row["error"] for row in task_rows], fmt=f"{mark}-", color=colour, ms=size, capsize=2,
-                      lw=1.4, elinewidth=1, label=TOLD.get(name, name), zorder=3)  # fmt: skip
+                      lw=1.4, elinewidth=1, label=LEGEND_LABELS.get(name, name), zorder=3)  # fmt: skip
         for row in task_rows:
             axes.plot([row["fitting"], row["seconds"]], [row["score"]] * 2, ":", color=colour, lw=1, zorder=2)
     axes.set(
         xscale="log",
-        xlabel="seconds to choose and train (dotted: to train)",
+        xlabel="seconds to select and train (dotted: to train)",
         title=TASKS[rows[0]["task"]][0],
     )
     axes.set_ylabel(rows[0]["measure"] + (" (axis upside down)" if rows[0]["measure"] == "RMSE" else ""))
@@ -313,19 +315,23 @@ def panel(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__, quick="200 to 600 sets, a second for each network, one thread")
     all_methods = [OURS, "five lines", "boosting", *POOLINGS]
-    parser.add_argument("tasks", nargs="*", help=f"of {', '.join(TASKS)}; all by default, none with --read")
-    parser.add_argument("--minutes", type=float, nargs="+", default=[1, 4], help="of a network, all in all")
-    parser.add_argument("--sets", type=int, help="the most sets to train on")
     parser.add_argument(
-        "--only", nargs="+", choices=all_methods, default=all_methods, help="these methods alone"
+        "tasks", nargs="*", help=f"any of {', '.join(TASKS)} (default: all, none with --read)"
+    )
+    parser.add_argument("--minutes", type=float, nargs="+", default=[1, 4], help="total minutes of a network")
+    parser.add_argument("--sets", type=int, help="maximum number of training sets")
+    parser.add_argument(
+        "--only", nargs="+", choices=all_methods, default=all_methods, help="run only these methods"
     )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
-        "--cpu", action="store_true", help="one thread, and its seconds of work, on a busy machine"
+        "--cpu", action="store_true", help="use one thread and measure its processor time, for a busy machine"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of networks and boosting")
-    parser.add_argument("--read", type=Path, nargs="+", default=[], help="earlier results, shown with these")
-    parser.add_argument("--figure", type=Path, help="draw score by seconds into this file")
+    parser.add_argument("--seed", type=int, default=0, help="seed of networks and boosting")
+    parser.add_argument(
+        "--read", type=Path, nargs="+", default=[], help="files of earlier results to include"
+    )
+    parser.add_argument("--figure", type=Path, help="draw score by seconds to this file")
     args = parser.parse_args(argv)
     if set(args.only) & set(POOLINGS) and find_spec("torch") is None:
         parser.error(
@@ -341,7 +347,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     names = list(methods(args.only, minutes, threads, args.seed))
     with threadpool_limits(threads):
         for name in args.tasks or ([] if args.read else TASKS):
-            task = at_most(TASKS[name][1](args.quick), args.sets)
+            task = truncate(TASKS[name][1](args.quick), args.sets)
             for row in run(name, task, names):
                 report["rows"].append(row)
                 print(f"{name}: {line(row)}", flush=True)
