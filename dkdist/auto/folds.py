@@ -77,7 +77,10 @@ def max_folds(n: int, classes: Labels, groups: Labels, n_folds: int) -> int:
 
 
 def draw_folds(n: int, classes: Labels, groups: Labels, n_folds: int, seed: int) -> list[I64]:
-    """Return the test rows of each fold: stratified if every class has at least 2 rows; whole groups, if given."""
+    """Return the test rows of each fold.
+
+    Groups are never divided. Folds are stratified by class if every class has at least 2 rows, as far as groups allow.
+    """
     stratified = classes is not None and int(np.bincount(classes).min()) >= 2
     kinds = {
         (False, False): KFold, (True, False): StratifiedKFold, (False, True): GroupKFold,
@@ -86,7 +89,9 @@ def draw_folds(n: int, classes: Labels, groups: Labels, n_folds: int, seed: int)
     splitter = kinds[stratified, groups is not None](
         n_splits=n_folds, shuffle=True, random_state=seed % 2**32
     )
-    return [test.astype(np.int64) for _, test in splitter.split(np.empty(n), classes, groups) if len(test)]
+    return [
+        test.astype(np.int64) for _, test in splitter.split(np.empty(n), classes, groups) if len(test)
+    ]  # StratifiedGroupKFold yields empty folds
 
 
 def draw_hold_out(n: int, classes: I64 | None, groups: Labels, share: float, seed: int, stream: int) -> I64:

@@ -41,8 +41,8 @@ class LazyRows(Protocol):
     def joined(self, others: Sequence[Self]) -> Self:
         """Return these rows followed by those of others."""
 
-    def descend(self, places: I64, steps: SGDParams, iterate: SGDState, looks: Any, n_averaged: int) -> int:
-        """Take a step for each of the finite rows ``places`` and add losses to the monitor ``looks``.
+    def descend(self, rows: I64, params: SGDParams, state: SGDState, monitor: Any, n_averaged: int) -> int:
+        """Take a step for each of the finite rows with indices ``rows``, and add losses to the monitor.
 
         Return the number of iterates in the running means.
         """

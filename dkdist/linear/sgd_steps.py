@@ -269,13 +269,14 @@ def step(objective: Objective, state: State, batch: Batch) -> State:
 class LocalSGDUpdate:
     """Sums over ``n`` lanes since the last averaging; the updates of two groups of lanes can be merged.
 
-    ``delta`` and ``means`` (n_outputs, n_features + 1) are float64 with the intercepts last: changes of the
-    coefficients, and averaged coefficients. ``sums`` are the new losses, ``skipped`` the rows left out.
+    ``sum_delta`` and ``sum_mean_coef`` (n_outputs, n_features + 1) are float64 with the intercepts last: sums over the
+    lanes of the change of the last iterate, and of the averaged iterate. ``sums`` are the new losses, ``skipped`` the
+    skipped rows.
     """
 
     n: int
-    delta: F64
-    means: F64
+    sum_delta: F64
+    sum_mean_coef: F64
     n_averaged: int
     sums: F64
     skipped: I64
@@ -284,13 +285,13 @@ class LocalSGDUpdate:
     def of(cls, common: State, state: State, skipped: I64) -> LocalSGDUpdate:
         """Return the update of one lane from ``common`` to ``state``."""
         delta = np.column_stack([state.coef - common.coef, state.intercept - common.intercept])
-        means = np.column_stack([state.mean_coef, state.mean_intercept])
-        return cls(1, delta, means, int(state.n_averaged), state.sums - common.sums, skipped)
+        mean_coef = np.column_stack([state.mean_coef, state.mean_intercept])
+        return cls(1, delta, mean_coef, int(state.n_averaged), state.sums - common.sums, skipped)
 
     def merge(self, other: LocalSGDUpdate) -> LocalSGDUpdate:
         """Return the update of both groups of lanes."""
         return LocalSGDUpdate(
-            self.n + other.n, self.delta + other.delta, self.means + other.means,
+            self.n + other.n, self.sum_delta + other.sum_delta, self.sum_mean_coef + other.sum_mean_coef,
             self.n_averaged + other.n_averaged, self.sums + other.sums, np.append(self.skipped, other.skipped),
         )  # fmt: skip
 
@@ -316,16 +317,13 @@ def average_replicas(
 ) -> tuple[State, F64]:
     """Average lanes that started at ``common``; return the state and velocity (n_outputs, n_features + 1).
 
-        v <- m v + (mean of the lanes - common),    next common = common + v
+        v <- m v + sum_delta / L,    next iterate = common iterate + v,    next averaged iterate = sum_mean_coef / L
 
-    The plain mean advances as far as one lane does. With m = 1 - 1/L the steps of L lanes add up as if taken one after
-    another (Chen & Huo 2016, block momentum). Averaged iterates are averaged.
+    The plain mean of L lanes advances as far as one lane does. With m = 1 - 1/L the steps of L lanes add up as if taken
+    one after another (Chen & Huo 2016, block momentum).
     """
-    velocity, means, dtype = (
-        momentum * velocity + lanes.delta / lanes.n,
-        lanes.means / lanes.n,
-        common.coef.dtype,
-    )
+    velocity = momentum * velocity + lanes.sum_delta / lanes.n
+    means, dtype = lanes.sum_mean_coef / lanes.n, common.coef.dtype
     coef = (common.coef + velocity[:, :-1]).astype(dtype)
     n_averaged = np.asarray(lanes.n_averaged // lanes.n, np.int64)
     return State(
