@@ -1,4 +1,4 @@
-"""Private names of Dask that the runtime uses: nodes of task graphs. A change in Dask is adapted here alone."""
+"""Private names of Dask that the runtime uses: nodes of task graphs. Changes in Dask affect only this module."""
 
 from dask._task_spec import Alias as Alias
 from dask._task_spec import DataNode as DataNode

@@ -342,7 +342,7 @@ def compute(
     uncounted, name = (
         dict(watch),
         key_split(next(iter(watch), keys[0])),
-    )  # shared by attempts: nothing counts twice
+    )  # shared by attempts, so that no work is counted twice
     blocks_per_task = sum(watch.values()) / len(watch) if watch else 1.0
 
     def start() -> list[Any]:

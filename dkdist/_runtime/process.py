@@ -320,7 +320,7 @@ def cpu_features() -> CpuFeatures:
 
 def _blas_versions() -> set[str]:
     """Return the BLAS libraries bundled with NumPy and SciPy, or all loaded ones if none are bundled."""
-    import scipy.linalg  # noqa: F401  has a BLAS of its own
+    import scipy.linalg  # noqa: F401  has its own BLAS
     from llvmlite.binding import get_host_cpu_name
 
     loaded = [library for library in threadpool_info() if library["user_api"] == "blas"]

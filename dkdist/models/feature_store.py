@@ -1,4 +1,4 @@
-"""Features on disk: write lazy features once, block by block, and read them back as a dask array."""
+"""Features on disk: `write_features` and `open_features`."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from dkdist.io.feature_writer import (
 def write_features(
     store: Any, features: DaskArray | ArrayLike, *, overwrite: bool = False, verbose: bool = False
 ) -> DaskArray:
-    """Write features to a Zarr store, block by block, and return them as they are read from there.
+    """Write features to a Zarr store, block by block, and return the stored features.
 
-    A run that was stopped goes on where it ended when it is called again with the same features: blocks
-    that are written stay, if they can be read and are what was written, and only the others are made.
+    A repeated call with the same features resumes an interrupted run: written blocks are verified, and only missing or
+    invalid blocks are computed.
 
     Parameters
     ----------
     store : path, URL or Zarr store object
     features : dask array or ndarray, (n, m)
-        What `transform` gives, float32. A dask array is made and written one block at a time.
+        Result of `transform`, float32. A dask array is computed and written one block at a time.
     overwrite : bool, default=False
-        Replace what is there. Without it, a finished store or one of other features is refused. Finished features on
-        a local path stay readable until the new ones are; elsewhere, and if unfinished, they are removed first.
+        Replace existing features. Otherwise a finished store, or a store of other features, raises an error. Finished
+        features on a local path stay readable until the new ones are complete; others are removed first.
     verbose : bool, default=False
         Print the plan and the progress on standard error.
 
@@ -52,9 +52,9 @@ def write_features(
     Raises
     ------
     FileExistsError
-        If a finished store of the same features is there and ``overwrite`` is not given.
+        If a finished store of the same features exists and ``overwrite`` is false.
     ValueError
-        If an unfinished store of *other* features is there (another map, seed or source).
+        If a store of *other* features exists (another map, seed or source) and ``overwrite`` is false.
 
     Examples
     --------
@@ -68,38 +68,38 @@ def write_features(
     rows = _as_rows(features)
     old = find_features(store) if overwrite else None
     if old is not None and old.complete and old.address.path is not None:
-        with staged_features(old) as place:
-            write_features(place, rows, verbose=verbose)
+        with staged_features(old) as location:
+            write_features(location, rows, verbose=verbose)
         return open_features(store)
     blocks = row_blocks(equalize_chunks(rows))
     if not len(blocks):
-        raise ValueError("there are no features to write: expected at least one row")
-    plan_blocks(blocks, what="write features").check()  # before anything is made or replaced
+        raise ValueError("features must have at least one row; got 0 rows.")
+    plan_blocks(blocks, what="write features").check()  # before the existing store is changed
     target = _target(store, blocks.n_rows, blocks.n_columns, blocks.rows(0).stop, blocks.name, overwrite)
-    missing = _to_make(target)
+    missing = _blocks_to_write(target)
     plan = plan_blocks(blocks, n_blocks=len(missing), what="write features")
     with plan.run(verbose) as progress:
-        write, places = partial(_write_block, target), range(len(blocks))
-        map_blocks(blocks, write, places, only=missing, label="write", progress=progress)
+        write, numbers = partial(_write_block, target), range(len(blocks))
+        map_blocks(blocks, write, numbers, only=missing, label="write", progress=progress)
     return _lazy(target.finish())
 
 
 def _as_rows(features: Any) -> Any:
-    """Features as a two-dimensional array of real numbers; ValueError for anything else."""
+    """Return features as a 2-D array of real numbers; ValueError for other input."""
     require_known_chunks(features, "features")
     rows = features if is_lazy(features) else as_real_array("features", features)
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
         raise ValueError(
-            f"features must be real numbers of shape (n, m), found {rows.dtype} of shape {rows.shape}: give what an "
-            "embedding's transform returns"
+            f"features must be real numbers of shape (n, m); got {rows.dtype} of shape {rows.shape}. Pass the result "
+            "of transform of an embedding."
         )
     return rows
 
 
 def open_features(store: Any) -> DaskArray:
-    """Open a finished store of features as a dask array (n, m); nothing is read yet.
+    """Open a finished store of features as a lazy dask array (n, m).
 
-    Raises `StoreFormatError` if there is none, or it was never finished.
+    Raises `StoreFormatError` for a missing or unfinished store.
 
     Examples
     --------
@@ -110,34 +110,34 @@ def open_features(store: Any) -> DaskArray:
     >>> dk.open_features(folder + "/features.zarr").shape
     (6, 2)
     """
-    result, label = find_features(store), as_location(store).label
-    if result is None:
-        raise StoreFormatError(f"there are no features in {label}: write them with write_features")
-    if not result.complete:
+    stored, label = find_features(store), as_location(store).label
+    if stored is None:
+        raise StoreFormatError(f"there are no features in {label}. Write them with write_features.")
+    if not stored.complete:
         raise StoreFormatError(
-            f"the features in {label} are not complete ({len(result.missing_blocks())} of {result.n_blocks} blocks are "
-            "missing): call write_features again with the same features, and it goes on where it stopped"
+            f"the features in {label} are not complete: {len(stored.missing_blocks())} of {stored.n_blocks} blocks are "
+            "missing. To resume, call write_features again with the same features."
         )
-    result.require_ends()
-    return _lazy(result)
+    stored.require_ends()
+    return _lazy(stored)
 
 
-def _to_make(target: FeatureStore) -> list[int]:
-    """The blocks that an earlier run did not write, or whose chunks are not what it wrote; reads the others."""
+def _blocks_to_write(target: FeatureStore) -> list[int]:
+    """Return missing and invalid blocks; reads the existing blocks."""
     missing = target.missing_blocks()
-    result = sorted(set(range(target.n_blocks)) - set(missing))
-    whole = map_pieces(target.is_valid, result, label="found_block") if result else []
-    return sorted([*missing, *(i for i, good in zip(result, whole, strict=True) if not good)])
+    existing = sorted(set(range(target.n_blocks)) - set(missing))
+    validity = map_pieces(target.is_valid, existing, label="found_block") if existing else []
+    return sorted([*missing, *(i for i, is_valid in zip(existing, validity, strict=True) if not is_valid)])
 
 
 def _write_block(target: FeatureStore, rows: Array, i: int) -> None:
-    with np.errstate(over="ignore"):  # what overflows is infinite, and refused
+    with np.errstate(over="ignore"):  # overflow gives inf, which raises below
         block = np.asarray(rows, np.float32)
     if np.isinf(block).any():
         row = int(np.argmax(np.isinf(block).any(axis=1)))
         raise ValueError(
-            f"row {row} of block {i} of the features is infinite, or beyond float32 (3.4e38), in which they are "
-            "kept: repair what makes it. NaN stands for a row that has none"
+            f"features must be finite in float32 (at most 3.4e38) or NaN for missing rows; got infinity in row {row} "
+            f"of block {i}."
         )
     target.write_block(i, block)
 
@@ -147,19 +147,20 @@ def _target(
 ) -> FeatureStore:
     if overwrite:
         remove_features(store)
-    result, label = find_features(store), as_location(store).label
-    if result is None:
+    stored, label = find_features(store), as_location(store).label
+    if stored is None:
         return create_features(store, n_rows, n_columns, block_rows, fingerprint)
-    if result.fingerprint != fingerprint or (result.n_rows, result.block_rows) != (n_rows, block_rows):
+    if stored.fingerprint != fingerprint or (stored.n_rows, stored.block_rows) != (n_rows, block_rows):
         raise ValueError(
-            f"{label} holds other features (found fingerprint {result.fingerprint!r}, expected {fingerprint!r}): they "
-            "come from another map, seed, source or block size. Choose another place, or pass overwrite=True"
+            f"{label} holds other features, from another map, seed, source or block size (fingerprint "
+            f"{stored.fingerprint!r}, expected {fingerprint!r}). Choose another location, or pass overwrite=True."
         )
-    if result.complete:
+    if stored.complete:
         raise FileExistsError(
-            f"{label} already holds these features: open_features reads them, overwrite=True replaces them"
+            f"{label} already holds these features. Read them with open_features, or pass overwrite=True to replace "
+            "them."
         )
-    return result
+    return stored
 
 
 def _lazy(stored: FeatureStore) -> DaskArray:

@@ -1,14 +1,11 @@
-"""What a model file holds, read from its text alone: no estimator is made, so that nothing of it can run.
-
-Model files: a fitted estimator or pipeline as one .npz file of arrays and a JSON text, never a pickle.
+"""Model files: a fitted estimator or pipeline as one .npz file of arrays and a JSON text, never a pickle.
 
     model.json   {"format": "dkdist.model", "version": 1, "saved_by": ..., "sha256": ..., "model": ...}
-    array_0 ...  the arrays the text refers to
+    array_0 ...  the arrays that the text refers to
 
-"saved_by" holds versions of libraries for people to look at, and is not relied on.
-
-Parameters and fitted attributes are numbers, strings, arrays and records of plain numbers; classes are named,
-and only those on a list are ever made again. Reading a file from a stranger runs no code of theirs.
+"saved_by" holds versions of libraries, for information only. Parameters and fitted attributes are numbers, strings,
+arrays and records of plain numbers. Classes are named, and only listed classes are created, so reading an untrusted
+file runs no code from it. `summarize_file` creates no estimator.
 """
 
 from __future__ import annotations
@@ -41,39 +38,38 @@ def save_model(model: Any, path: str | os.PathLike[str], *, overwrite: bool = Tr
     Parameters
     ----------
     model : fitted estimator
-        An estimator of dkdist, `SetClassifier`, `SetRegressor` and `OnePassSearch` included, scikit-learn's
+        An estimator of dkdist, including `SetClassifier`, `SetRegressor` and `OnePassSearch`, scikit-learn's
         ``StandardScaler``, or a ``Pipeline`` of these.
     path : path-like
-        The file to write, usually ``*.npz``; what is there is replaced in one step, or stays as it was.
+        The file to write, usually ``*.npz``. An existing file is replaced atomically.
     overwrite : bool, default=True
-        Replace a file that exists. With False only one of several processes that save to one path succeeds.
+        Replace an existing file. With False only one of several processes that save to one path succeeds.
 
     Raises
     ------
     FileExistsError
         If ``path`` exists and ``overwrite`` is false.
     NotFittedError
-        If the model, or a step of it, was not fitted.
+        If the model, or one of its steps, is not fitted.
     ValueError
-        Naming the step and the parameter, for anything that is not plain data: a function of your own as
-        ``divergence`` or ``scoring``, a splitter as ``cv``, a ``Generator`` as ``random_state``, an estimator of
-        another library. (A function cannot be kept without running code on loading; pickle such a model, for those
-        who trust you.) Predictions of fitted automatic models and searches do not depend on these parameters: replace
-        them first, for example ``model.set_params(cv="auto", random_state=None)``. The function of a
-        `FunctionEmbedding` is kept by its name ``module:qualname``; lambdas and local functions are refused.
+        For parameters that are not plain data; the message names the step and the parameter. Examples are a function as
+        ``divergence`` or ``scoring``, a splitter as ``cv``, a ``Generator`` as ``random_state``, and an estimator of
+        another library. (Loading a function would run code; pickle such a model for users who trust you.) Predictions
+        of fitted automatic models and searches do not depend on these parameters: replace them first, for example
+        ``model.set_params(cv="auto", random_state=None)``. The function of a `FunctionEmbedding` is stored as its name
+        ``module:qualname``; lambdas and local functions raise.
 
     Notes
     -----
-    A Pipeline's ``memory`` and a learner's ``checkpoint`` and ``cache``, which may be places on your disk, are not
-    kept: a loaded model has None, or "auto", there. Loaded models predict the same bits on processors of one kind, and
-    SGD goes on with ``partial_fit`` where the saved one stopped; a ridge does not, whose sums (16 D^2 bytes) are not
-    saved. A classifier of 5000
-    features and ten classes takes 200 KB (ridge) or 600 KB (SGD, for ``partial_fit``).
+    ``memory`` of a Pipeline, and ``checkpoint`` and ``cache`` of a learner, may be paths and are not saved: a loaded
+    model has None, or "auto". Loaded models predict the same bits on processors of one kind. SGD resumes with
+    ``partial_fit``; a ridge does not, because its sums (16 D^2 bytes) are not saved. A classifier of 5000 features and
+    ten classes takes 200 KB (ridge) or 600 KB (SGD).
 
-    A loaded `SetClassifier` or `SetRegressor` has all fitted attributes and gives the same bits from all methods,
-    ``explain``, ``summary`` and ``best_estimator_`` included. The file holds the rows (n, m) of the sets that each
-    kernel member learned from, and their targets and weights: do not share it where those are confidential. It holds
-    up to 16 sets of the training with up to 512 points each, as ``background_``.
+    A loaded `SetClassifier` or `SetRegressor` has all fitted attributes, and all methods return the same bits,
+    including ``explain``, ``summary`` and ``best_estimator_``. The file contains training data: the rows (n, m),
+    targets and weights of each kernel member, and as ``background_`` up to 16 sets of up to 512 points. Do not share
+    it if these are confidential.
 
     Examples
     --------
@@ -89,12 +85,11 @@ def save_model(model: Any, path: str | os.PathLike[str], *, overwrite: bool = Tr
     require_fitted(model)
     arrays: Arrays = {}
     described = describe(model, "the model", arrays)
-    total = _sha256(described, arrays)
     header = {
         "format": FORMAT,
         "version": VERSION,
         "saved_by": _versions(),
-        "sha256": total,
+        "sha256": _sha256(described, arrays),
         "model": described,
     }
     text = json.dumps(header).encode()
@@ -104,11 +99,11 @@ def save_model(model: Any, path: str | os.PathLike[str], *, overwrite: bool = Tr
 
 
 def _require_readable(text: bytes, arrays: Arrays) -> None:
-    """Refuse a model that `load_model` would refuse for its size."""
+    """Raise for a model that is too large for `load_model`."""
     try:
         read_json(text, {})
         if len(arrays) >= MAX_MEMBERS:
-            raise ValueError(f"it has {len(arrays)} arrays, expected fewer than {MAX_MEMBERS}")
+            raise ValueError(f"it must have fewer than {MAX_MEMBERS} arrays; got {len(arrays)}")
     except ValueError as error:
         raise ValueError(f"the model is too large for a model file: {error}") from error
 
@@ -117,34 +112,34 @@ def load_model(
     path: str | os.PathLike[str],
     functions: Iterable[Callable[..., Any]] | Mapping[str, Callable[..., Any]] = (),
 ) -> Any:
-    """Load a model that `save_model` saved; it predicts the same bits on processors of one kind.
+    """Load a model from `save_model`; it predicts the same bits on processors of one kind.
 
     Parameters
     ----------
     path : path-like
     functions : iterable of callables, or mapping from names to callables, default=()
         The functions that the model may call, such as that of a `FunctionEmbedding`. A file names them as
-        ``module:qualname`` and never imports them. Pass a mapping if a function has moved since:
+        ``module:qualname``; loading never imports them. Pass a mapping if a function was moved:
         ``{"old_module:features": features}``.
 
     Returns
     -------
     estimator or Pipeline
-        Fitted, with the parameters it was saved with.
+        Fitted, with the saved parameters.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
-        If the file is no model file, is damaged, is of a newer version, or names a class that is not on the list or a
-        function that was not passed.
+        If the file is not a model file, is damaged, has a newer version, or names an unlisted class or a function that
+        was not passed.
 
     Notes
     -----
-    Nothing is unpickled, no place on the disk that the file names is read or written, and what it claims is checked
-    before it is given memory: a file from a stranger can predict nonsense but run nothing. Its parts must be of their
-    kind, finite, and of sizes that fit each other.
+    Nothing is unpickled, no path in the file is read or written, and sizes are checked before memory is allocated: an
+    untrusted file can give wrong predictions but cannot run code. Its parts must have valid types, finite values and
+    consistent sizes.
 
     Examples
     --------
@@ -164,45 +159,44 @@ def load_model(
     except (LookupError, ArithmeticError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
             f"{path} describes a model that this version of dkdist cannot make "
-            f"({type(error).__name__}: {error}): load it with the version that saved it"
+            f"({type(error).__name__}: {str(error).removesuffix('.')}). Load it with the version that saved it."
         ) from error
     if not isinstance(model, BaseEstimator):
-        raise ValueError(f"{path} holds a {type(model).__name__}, expected a model: save it again")
+        raise ValueError(f"{path} must hold an estimator; got {type(model).__name__}. Save the model again.")
     return model
 
 
 def read_model_file(path: Any) -> tuple[dict[str, Any], Arrays]:
-    """The text and the arrays of a model file that is whole; ValueError for any other. Nothing is made of them yet."""
+    """Return the header and the arrays of a valid model file, without creating objects; ValueError otherwise."""
     header, arrays = _read(path)
     if header["sha256"] != _sha256(header["model"], arrays):
         raise ValueError(
-            f"the model file {path} is damaged (its checksum does not match its content): restore it from a copy, or "
-            "fit and save again"
+            f"the model file {path} is damaged (its checksum does not match its content). Restore it from a copy, or "
+            "fit and save again."
         )
     return header, arrays
 
 
 def _read(path: Any) -> tuple[dict[str, Any], Arrays]:
-    """The text and the arrays of a file, whose sizes are known before they are read."""
+    """Read the header and the arrays of a file, with sizes checked before reading."""
     try:
         with open_archive(path, compressed=False) as archive:
             names = archive.names
             if HEADER not in names:
-                raise ArchiveError(f"it has no {HEADER}, but {', '.join(names[:5]) or 'nothing'}")
+                raise ArchiveError(f"it has no {HEADER}; it has {', '.join(names[:5]) or 'nothing'}")
             header = _header(archive.read(HEADER), path)
             arrays = {name: archive.read(name) for name in names if name != HEADER}
     except _UnsupportedFileError:
         raise
     except ValueError as error:
         raise ValueError(
-            f"{path} is no model file, or a damaged one ({error}): "
-            "expected a .npz file written by dkdist.save_model"
+            f"{path} is no model file, or a damaged one ({error}). Pass a file written by dkdist.save_model."
         ) from error
     return header, arrays
 
 
 class _UnsupportedFileError(ValueError):
-    """A file of another format or version."""
+    """Error for a file of another format or version."""
 
 
 def _header(text: NDArray[Any], path: Any) -> dict[str, Any]:
@@ -211,12 +205,12 @@ def _header(text: NDArray[Any], path: Any) -> dict[str, Any]:
     header = read_json(text.tobytes(), {"format": str, "version": int})
     if header["format"] != FORMAT:
         raise _UnsupportedFileError(
-            f"{path} has format {header['format']!r:.80}, expected {FORMAT!r}: it is no model file"
+            f"{path} is no model file: it has format {header['format']!r:.80}, expected {FORMAT!r}."
         )
     if header["version"] != VERSION:
         raise _UnsupportedFileError(
-            f"{path} is of version {header['version']}, this library reads version {VERSION}: "
-            "update dkdist, or save the model again"
+            f"{path} must have version {VERSION}; got version {header['version']}. To read it, update dkdist, or save "
+            "the model again."
         )
     return read_json(text.tobytes(), {"sha256": str, "model": dict})
 
@@ -226,22 +220,20 @@ def _versions() -> dict[str, str]:
 
 
 def _sha256(described: Any, arrays: Arrays) -> str:
-    total = hashlib.sha256(json.dumps(described, sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode())
     for name in sorted(arrays):
         array = arrays[name]
-        total.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        total.update(array.tobytes())
-    return total.hexdigest()
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 MAX_SHOWN_VALUES = 20  # longer arrays are shown by dtype and shape; tests/cli/test_model_info.py
-
-
 PASSTHROUGH = "passthrough"
 
 
 class StepSummary(NamedTuple):
-    """One step: its name in the pipeline, its class, its parameters and the short ones of its fitted attributes."""
+    """Step of a pipeline: its name, class, parameters and short fitted attributes."""
 
     step: str
     estimator: str
@@ -250,7 +242,7 @@ class StepSummary(NamedTuple):
 
 
 class ModelSummary(NamedTuple):
-    """A model file in plain values; ``saved_by`` are versions by library, if the file says so."""
+    """Content of a model file in plain values; ``saved_by`` maps libraries to versions, if present."""
 
     format_version: int
     saved_by: dict[str, str] | None
@@ -258,63 +250,63 @@ class ModelSummary(NamedTuple):
 
     @property
     def _estimators(self) -> list[StepSummary]:
-        """Steps that transform or predict; all steps if there is none."""
+        """Steps that are not passthrough; all steps if there are no others."""
         return [step for step in self.steps if step.estimator != PASSTHROUGH] or self.steps
 
     @property
     def n_dims(self) -> int | None:
-        """Dimensions of the points, or features of the rows, that the first step takes."""
+        """Number of input dimensions (or features) of the first step."""
         return self._estimators[0].fitted.get("n_features_in_")
 
     @property
     def n_features(self) -> int | None:
-        """Features that the last step takes."""
+        """Number of input features of the last step."""
         return self._estimators[-1].fitted.get("n_features_in_")
 
     @property
     def origin(self) -> Any:
-        """What points are counted from."""
+        """Origin that is subtracted from the points."""
         return self._estimators[0].fitted.get("origin_")
 
     @property
     def classes(self) -> Any:
-        """The classes that are told apart; None for a model of numbers or without a learner."""
+        """Classes; None for a regressor or without a learner."""
         return self._estimators[-1].fitted.get("classes_")
 
 
 def summarize_file(path: str | os.PathLike[str]) -> ModelSummary:
-    """What a whole model file says of itself; ValueError for any other file, as `load_model` has it."""
+    """Return the content of a valid model file; ValueError otherwise, as from `load_model`."""
     header, arrays = read_model_file(path)
     versions = header.get("saved_by")
-    message = isinstance(versions, dict) and all(type(one) is str for one in versions.values())
+    has_versions = isinstance(versions, dict) and all(type(text) is str for text in versions.values())
     try:
         steps = [_step(name, described, arrays) for name, described in _named_steps(header["model"])]
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
             f"{path} describes a model that this version of dkdist cannot read "
-            f"({type(error).__name__}: {error}): look at it with the version that saved it"
+            f"({type(error).__name__}: {str(error).removesuffix('.')}). Use the version that saved it."
         ) from error
-    return ModelSummary(header["version"], versions if message else None, steps)
+    return ModelSummary(header["version"], versions if has_versions else None, steps)
 
 
 def _named_steps(described: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The (name, description) of every step of a pipeline; of another estimator itself, without a name."""
+    """Return (name, description) of each step of a pipeline; for another estimator, its own with an empty name."""
     if described["estimator"] != "Pipeline":
         return [("", described)]
     pairs = [step["tuple"] for step in described["params"]["steps"]["list"]]
-    return [(str(name), output) for name, output in pairs]
+    return [(str(name), step) for name, step in pairs]
 
 
 def _step(name: str, described: Any, arrays: Arrays) -> StepSummary:
     if described in (None, PASSTHROUGH):
         return StepSummary(str(name), PASSTHROUGH, {}, {})
-    parameters = {key: _plain(value, arrays, all_of=True) for key, value in described["params"].items()}
-    known = {key: _plain(value, arrays, all_of=False) for key, value in described["fitted"].items()}
-    return StepSummary(str(name), str(described["estimator"]), parameters, known)
+    parameters = {key: _plain(value, arrays, expand=True) for key, value in described["params"].items()}
+    fitted = {key: _plain(value, arrays, expand=False) for key, value in described["fitted"].items()}
+    return StepSummary(str(name), str(described["estimator"]), parameters, fitted)
 
 
-def _plain(described: Any, arrays: Arrays, *, all_of: bool) -> Any:
-    """A described value as plain Python; of long arrays, and of records unless ``all_of``, what they are."""
+def _plain(described: Any, arrays: Arrays, *, expand: bool) -> Any:
+    """Convert a described value to plain Python; long arrays, and records unless ``expand``, are only named."""
     if not isinstance(described, dict):
         return described
     first: tuple[str, Any] = next(iter(described.items()), ("nothing", ""))
@@ -322,8 +314,8 @@ def _plain(described: Any, arrays: Arrays, *, all_of: bool) -> Any:
     match tag:
         case "array" | "scalar":
             array = arrays[content]
-            short = array.ndim < 2 and array.size <= MAX_SHOWN_VALUES
-            return array.tolist() if short else f"{array.dtype} array of shape {array.shape}"
+            is_short = array.ndim < 2 and array.size <= MAX_SHOWN_VALUES
+            return array.tolist() if is_short else f"{array.dtype} array of shape {array.shape}"
         case "number":
             return content
         case "strings":
@@ -331,22 +323,22 @@ def _plain(described: Any, arrays: Arrays, *, all_of: bool) -> Any:
         case "function":
             return str(content)
         case "tuple" | "list":
-            return [_plain(item, arrays, all_of=all_of) for item in content]
+            return [_plain(item, arrays, expand=expand) for item in content]
         case "dict":
-            return {str(_plain(k, arrays, all_of=True)): _plain(v, arrays, all_of=all_of) for k, v in content}
+            return {str(_plain(k, arrays, expand=True)): _plain(v, arrays, expand=expand) for k, v in content}
         case "masked":
-            return _plain(content["data"], arrays, all_of=all_of)
+            return _plain(content["data"], arrays, expand=expand)
         case "sets":
             parts: dict[str, Any] = described["sets"]
             return f"{len(arrays[parts['offsets']['array']]) - 1} sets"
         case "record":
-            fields = described.get("fields", {"items": {"list": described.get("items")}}) if all_of else {}
+            fields = described.get("fields", {"items": {"list": described.get("items")}}) if expand else {}
             return {"record": content} | {
-                key: _plain(value, arrays, all_of=True) for key, value in fields.items()
+                key: _plain(value, arrays, expand=True) for key, value in fields.items()
             }
         case "estimator":
-            params = described["params"] if all_of else {}
+            params = described["params"] if expand else {}
             return {"estimator": content} | {
-                key: _plain(value, arrays, all_of=True) for key, value in params.items()
+                key: _plain(value, arrays, expand=True) for key, value in params.items()
             }
-    raise LookupError(f"{tag!r:.80} stands for nothing in a model file")
+    raise LookupError(f"{tag!r:.80} is not a tag of model files")

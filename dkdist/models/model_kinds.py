@@ -1,7 +1,7 @@
-"""What the parts of a loaded model may be: checked before any of them is used, so that a file cannot be half a model.
+"""Validation of the parts of a loaded model before any of them is used.
 
-A record's fields are what its annotations say; a fitted attribute is what its name says, here; and what one part says
-of the size of another must be true. Numbers are finite, but for losses that were never measured.
+Fields of records must match their annotations, fitted attributes the checks by name below, and sizes each other.
+Numbers must be finite, except for losses that were not measured.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ MAX_SCALE = 1e40  # above the largest float32, 3.4e38; tests/files/test_hostile_
 SEED_FIELDS = ("seed",)
 NO_OUTPUT_ID = -1  # MaterializedGraph without output; tests/files/test_hostile_models.py
 UNSAVED_PARAMETERS = {"memory": None, "checkpoint": None, "cache": "auto"}
-"""Parameters that may name a place on a disk: neither saved nor restored, for fitting reads and writes there."""
+"""Parameters that may be paths (which fitting reads and writes) and are not saved, with their values after loading."""
 
 
 class ModelContentError(ValueError):
-    """A part of a model file is not of the kind that belongs there."""
+    """Error for an invalid part of a model file."""
 
 
 def require_record(record: Any) -> None:
-    """Refuse a record whose fields are not what its class says."""
+    """Raise for a record whose fields do not match its class."""
     hints, name = get_type_hints(type(record)), registered_name(type(record))
     for field in field_names(record):
         value = getattr(record, field)
@@ -52,20 +52,20 @@ def require_record(record: Any) -> None:
 
 
 def _value_requirement(record: str, field: str, value: Any) -> str | None:
-    """What a field's number, or each of its numbers, should be, if it is not."""
+    """Return the violated requirement on the number(s) of a field; None if valid."""
     if type(value) is int and field in SEED_FIELDS:
         return "a number >= 0" if value < 0 else None
-    least = NO_OUTPUT_ID if field == "leaf" else int(record.endswith("Spec"))
-    if type(value) is int and not least <= value <= MAX_COUNT:
-        return f"{least} to {MAX_COUNT}"
+    minimum = NO_OUTPUT_ID if field == "leaf" else int(record.endswith("Spec"))
+    if type(value) is int and not minimum <= value <= MAX_COUNT:
+        return f"{minimum} to {MAX_COUNT}"
     divisors: list[Any] = list(np.ravel(value)) if field in SCALE_FIELDS and value is not None else []
-    if record == "L2Spec":  # whose bandwidth may be 0: a series without smoothing
+    if record == "L2Spec":  # bandwidth 0 means no smoothing
         divisors = [v for v in divisors if v != 0]
     return None if all(1 / MAX_SCALE <= v <= MAX_SCALE for v in divisors) else "positive numbers"
 
 
 def _require_lengths(name: str, record: Any) -> None:
-    """Refuse a record whose sequences do not go together."""
+    """Raise for a record with sequences of inconsistent lengths."""
     for first, second in (
         ("frequencies", "masses"),
         ("low", "high"),
@@ -73,9 +73,9 @@ def _require_lengths(name: str, record: Any) -> None:
         ("centre", "inverse"),
     ):
         pair: tuple[Any, Any] = getattr(record, first, None), getattr(record, second, None)
-        if all(isinstance(one, tuple) for one in pair) and not 0 < len(pair[0]) == len(pair[1]):
+        if all(isinstance(values, tuple) for values in pair) and not 0 < len(pair[0]) == len(pair[1]):
             raise ModelContentError(
-                f"{name} has {len(pair[0])} {first} and {len(pair[1])} {second}: expected as many"
+                f"{name} has {len(pair[0])} {first} and {len(pair[1])} {second}: expected equal numbers"
             )
     domain, widths = getattr(record, "domain", None), getattr(record, "bandwidth", None)
     if domain is not None and widths is not None and (not widths or len(widths) % len(domain.low)):
@@ -85,7 +85,7 @@ def _require_lengths(name: str, record: Any) -> None:
 
 
 def _matches_hint(value: Any, hint: Any) -> bool:
-    """Whether a value is what an annotation says, as far as records have annotations."""
+    """Whether a value matches an annotation, for the annotations that records use."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return any(_matches_hint(value, part) for part in parts)
@@ -98,28 +98,28 @@ def _matches_hint(value: Any, hint: Any) -> bool:
         )
     if origin is Callable:
         return callable(value)
-    if origin in (np.ndarray, NDArray):  # an alias by itself from NumPy 2.5 and Python 3.12 on
+    if origin in (np.ndarray, NDArray):  # NDArray is its own origin from NumPy 2.5 and Python 3.12 on
         kinds = _KINDS.get(get_args(parts[-1])[0] if origin is np.ndarray else parts[0], "iuf")
         return isinstance(value, np.ndarray) and value.dtype.kind in kinds and _is_finite(value)
     if origin in (list, dict) or hint in (list, dict):
         return _is_collection(value, origin or hint, parts)
     if hint is float:
-        return type(value) in (int, float) and value == value  # not NaN; an order may be infinite
+        return type(value) in (int, float) and value == value  # not NaN; orders may be infinite
     if hint in (int, bool, str, type(None), None):
         return type(value) is (type(None) if hint is None else hint)
     if is_dataclass(hint) or hasattr(hint, "_fields") or hint is SampleSets or hint in REGISTRY.values():
         return type(value) is hint
     if isinstance(hint, type) and issubclass(hint, BaseEstimator):
         return isinstance(value, hint)
-    return value is None or is_dataclass(value)  # Any and protocols: a record, or none
+    return value is None or is_dataclass(value)  # Any and protocols: a record or None
 
 
 _KINDS: dict[Any, str] = {np.generic: "biufUSO", np.bool_: "b"}
-"""Kinds of dtypes by the scalar type of an annotation; numbers for all others."""
+"""Kinds of dtypes by the scalar type of an annotation; others allow numbers."""
 
 
 def _is_collection(value: Any, kind: Any, parts: tuple[Any, ...]) -> bool:
-    """Whether a value is a list, or a dict with names, of what the annotation says; without parts of anything."""
+    """Whether a value is a list (or a dict with str keys) whose items match the annotation, if it has parts."""
     if type(value) is not kind or (kind is dict and any(type(key) is not str for key in value)):
         return False
     items: Any = value.values() if isinstance(value, dict) else value
@@ -135,10 +135,10 @@ def _is_finite(value: NDArray[Any]) -> bool:
 
 
 def _value_text(value: Any) -> str:
-    """A value in a few words."""
+    """Describe a value for messages."""
     if isinstance(value, np.ndarray):
-        bad = "" if value.dtype.kind != "f" or _is_finite(value) else " that is not finite"
-        return f"an array of {value.dtype} {value.shape}{bad}"
+        suffix = "" if value.dtype.kind != "f" or _is_finite(value) else " that is not finite"
+        return f"an array of {value.dtype} {value.shape}{suffix}"
     return f"{value!r:.80}"
 
 
@@ -147,7 +147,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_finite_real(value: Any) -> bool:
-    """A finite number, or finite numbers in an array or a sequence."""
+    """Whether a value is a finite number, or an array or sequence of finite numbers."""
     if isinstance(value, (tuple, list)):
         return all(_is_finite_real(item) for item in value)
     if isinstance(value, (np.ndarray, np.generic)):
@@ -160,7 +160,7 @@ def _is_loss_array(value: Any) -> bool:
 
 
 def _is_vector(kinds: str) -> Callable[[Any], bool]:
-    """An array of one dimension, with a dtype of these kinds."""
+    """Return a check for 1-D arrays with a dtype of these kinds."""
     return lambda value: isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in kinds
 
 
@@ -169,21 +169,21 @@ def _optional(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _is_sgd_state(value: Any) -> bool:
-    """(seed, objective, state, calls) of SGD, with a state whose arrays have one size."""
+    """Whether a value is (seed, objective, state, calls) of SGD with consistent sizes."""
     if not (isinstance(value, tuple) and len(value) == 4 and _is_count(value[0]) and _is_count(value[3])):
         return False
     _, objective, state, _ = value
     if type(objective) is not Objective or type(state) is not State or state.coef.ndim != 2:
         return False
     K, D = state.coef.shape
-    result = {name: array.shape for name, array in state.arrays().items()}
-    return objective.n_outputs == K and result == {
+    shapes = {name: array.shape for name, array in state.arrays().items()}
+    return objective.n_outputs == K and shapes == {
         "coef": (K, D), "mean_coef": (K, D), "intercept": (K,), "mean_intercept": (K,), "n_averaged": (), "sums": (4,)
     }  # fmt: skip
 
 
 def _is_groups(value: Any) -> bool:
-    """Groups of dimensions."""
+    """Whether a value is a tuple of groups of dimensions."""
     return isinstance(value, tuple) and all(isinstance(g, tuple) and all(map(_is_count, g)) for g in value)
 
 
@@ -225,9 +225,9 @@ REQUIRED_ATTRIBUTES = {
 
 
 def require_fitted_attributes(kind: type, fitted: dict[str, Any]) -> None:
-    """Refuse fitted attributes of an estimator that are unknown, of another kind, missing, or of sizes that differ.
+    """Raise for fitted attributes of an estimator that are unknown, invalid, missing, or of inconsistent sizes.
 
-    A class may list its own: ``saved_attributes``, annotations by name. Those that may be None may be missing too.
+    A class may have ``saved_attributes``, annotations by name. Attributes that may be None may also be missing.
     """
     name = kind.__name__
     if hasattr(kind, "saved_attributes"):
@@ -237,10 +237,10 @@ def require_fitted_attributes(kind: type, fitted: dict[str, Any]) -> None:
         if name == "Pipeline" or key not in ATTRIBUTE_CHECKS:
             raise ModelContentError(f"{name} has no attribute {key!r:.80}")
         if not ATTRIBUTE_CHECKS[key](value):
-            raise ModelContentError(f"{name}.{key} is {_value_text(value)}, which does not belong there")
-    needed = REQUIRED_ATTRIBUTES.get(name, () if name == "Pipeline" else ("spec_", "n_features_in_"))
+            raise ModelContentError(f"{name}.{key} is {_value_text(value)}, which is invalid")
+    required = REQUIRED_ATTRIBUTES.get(name, () if name == "Pipeline" else ("spec_", "n_features_in_"))
     # an estimator that is a parameter need not be fitted
-    missing = [key for key in needed if fitted and key not in fitted]
+    missing = [key for key in required if fitted and key not in fitted]
     if missing:
         raise ModelContentError(f"{name} lacks {', '.join(missing)}")
     n = fitted.get("n_features_in_")
@@ -249,14 +249,14 @@ def require_fitted_attributes(kind: type, fitted: dict[str, Any]) -> None:
         raise ModelContentError(
             f"{name} has a domain of {len(domain.low)} dimensions and takes points of {n}"
         )
-    named: dict[str, list[Any]] = {"feature_names_in_": [(n,)]}
-    for key, shape in (named | _expected_shapes(fitted, n)).items():
-        if key in fitted and fitted[key] is not None and np.shape(fitted[key]) not in shape:
-            raise ModelContentError(f"{name}.{key} has shape {np.shape(fitted[key])}, expected {shape[0]}")
+    allowed: dict[str, list[Any]] = {"feature_names_in_": [(n,)]}
+    for key, shapes in (allowed | _expected_shapes(fitted, n)).items():
+        if key in fitted and fitted[key] is not None and np.shape(fitted[key]) not in shapes:
+            raise ModelContentError(f"{name}.{key} must have shape {shapes[0]}; got {np.shape(fitted[key])}")
 
 
 def _require_annotated(name: str, hints: dict[str, Any], fitted: dict[str, Any]) -> None:
-    """Refuse attributes that are not in a list of annotations, of another kind, or missing."""
+    """Raise for attributes without an annotation, of another type, or missing."""
     for key, value in fitted.items():
         if key not in hints:
             raise ModelContentError(f"{name} has no attribute {key!r:.80}")
@@ -272,13 +272,13 @@ def _require_annotated(name: str, hints: dict[str, Any], fitted: dict[str, Any])
 
 
 def _expected_shapes(fitted: dict[str, Any], n: Any) -> dict[str, list[tuple[int, ...]]]:
-    """The shapes that attributes may have, seen from the others."""
+    """Return the allowed shapes of attributes, given the other attributes."""
     coef = fitted.get("coef_")
     if "classes_" in fitted:
         k = len(fitted["classes_"])
-        labels = fitted.get("multilabel_", False)
-        outputs = 1 if k == 2 and not labels else k
-        calibration = (k, 2) if labels else (2,)
+        is_multilabel = fitted.get("multilabel_", False)
+        outputs = 1 if k == 2 and not is_multilabel else k
+        calibration = (k, 2) if is_multilabel else (2,)
         return {"coef_": [(outputs, n)], "intercept_": [(outputs,)], "calibration_": [calibration]}
     if coef is not None:
         outputs = len(coef) if np.ndim(coef) == 2 else 1
@@ -295,31 +295,31 @@ def _expected_shapes(fitted: dict[str, Any], n: Any) -> dict[str, list[tuple[int
 
 
 def require_steps(steps: Any) -> None:
-    """Refuse the steps of a pipeline that are no named estimators, or whose features do not fit the next one."""
-    kinds = isinstance(steps, list) and len(steps) > 0 and all(_is_step(step) for step in steps)
-    if not kinds or len({name for name, _ in steps}) < len(steps):
+    """Raise for steps of a pipeline that are not named estimators, or whose numbers of features do not match."""
+    are_steps = isinstance(steps, list) and len(steps) > 0 and all(_is_step(step) for step in steps)
+    if not are_steps or len({name for name, _ in steps}) < len(steps):
         raise ModelContentError(
-            f"the steps of a Pipeline are {steps!r:.80}, expected a list of (name, estimator)"
+            f"the steps of a Pipeline must be a list of (name, estimator) with unique names; got {steps!r:.80}"
         )
-    before: int | None = None
+    n_previous: int | None = None
     for i, (name, step) in enumerate(steps):
         if step is None or step == "passthrough":
             continue
         if i < len(steps) - 1 and not hasattr(step, "transform"):
-            raise ModelContentError(f"step {name!r} is a {type(step).__name__}, which transforms nothing")
-        requested = getattr(step, "n_features_in_", None)
-        if before is not None and requested is not None and requested != before:
+            raise ModelContentError(f"step {name!r} must have a transform method; got {type(step).__name__}")
+        n_inputs = getattr(step, "n_features_in_", None)
+        if n_previous is not None and n_inputs is not None and n_inputs != n_previous:
             raise ModelContentError(
-                f"step {name!r} takes {requested} features, but the one before it makes {before}"
+                f"step {name!r} takes {n_inputs} features, but the previous step returns {n_previous}"
             )
-        before = _n_out(step, requested)
+        n_previous = _n_outputs(step, n_inputs)
 
 
-def _n_out(step: Any, requested: int | None) -> int | None:
-    """The number of features that a step makes, where it is known."""
+def _n_outputs(step: Any, n_inputs: int | None) -> int | None:
+    """Return the number of output features of a step; None if unknown."""
     if hasattr(step, "spec_"):
         return int(step.spec_.n_features)
-    return requested if type(step).__name__ == "StandardScaler" else None
+    return n_inputs if type(step).__name__ == "StandardScaler" else None
 
 
 def _is_step(step: Any) -> bool:
@@ -335,24 +335,23 @@ ESTIMATOR_PARAMS = {"InvariantFeatures": ("embedding", "features"), "OnePassSear
 
 
 def require_params(name: str, params: dict[str, Any]) -> None:
-    """Refuse parameters that are estimators or functions where none belongs."""
+    """Raise for parameters that must not be estimators or functions."""
     for key, value in params.items():
-        is_function = callable(value) and type(value) not in REGISTRY.values()  # distances can be called, too
+        is_function = callable(value) and type(value) not in REGISTRY.values()  # distances are callable too
         if is_function != (name == "FunctionEmbedding" and key == "function"):
-            raise ModelContentError(f"{name}.{key} is {value!r:.80}, which does not belong there")
+            raise ModelContentError(f"{name}.{key} is {value!r:.80}, which is invalid")
         if isinstance(value, BaseEstimator) and key not in ESTIMATOR_PARAMS.get(name, ()):
-            raise ModelContentError(f"{name}.{key} is a {type(value).__name__}: no estimator belongs there")
+            raise ModelContentError(f"{name}.{key} must not be an estimator; got {type(value).__name__}")
     if name == "Pipeline":
         require_steps(params.get("steps"))
-    require_no_places(name, params)
+    require_no_paths(name, params)
 
 
-def require_no_places(name: str, params: dict[str, Any]) -> None:
-    """Refuse a grid of parameters with places on a disk, which fitting would read and write."""
+def require_no_paths(name: str, params: dict[str, Any]) -> None:
+    """Raise for a parameter grid with parameters that may be paths, which fitting would read and write."""
     grid = params.get("param_grid", ())
-    for key in {key for some in ([grid] if isinstance(grid, dict) else grid) for key in some}:
+    for key in {key for candidates in ([grid] if isinstance(grid, dict) else grid) for key in candidates}:
         if str(key).rpartition("__")[2] in UNSAVED_PARAMETERS:
             raise ModelContentError(
-                f"{name}.param_grid has {key!r:.80}, a place on a disk, which a model file does not hold: leave it "
-                "out of the grid"
+                f"{name}.param_grid has {key!r:.80}, which may be a path and is not saved. Remove it from the grid"
             )

@@ -1,18 +1,15 @@
-"""Fitted estimators as JSON and arrays, and back: plain numbers, strings and records of them, never code.
+"""Conversion of fitted estimators to JSON and arrays, and back: plain numbers, strings and records, never code.
 
-Numbers, strings, booleans and None stand for themselves; all else is an object whose first key is its tag:
+Numbers, strings, booleans and None are stored directly; other values are objects whose first key is a tag:
 
     {"estimator": name, "params": {...}, "fitted": {...}}   {"record": name, "fields": {...}}   {"array": key}
     {"record": name, "items": [...]}   {"dict": [[key, value], ...]}   {"masked": {"data": ..., "mask": ...}}   ...
 
-Classes are named, and only public estimators and records that say they are kept are described or made. The function of
-a `FunctionEmbedding` is named too: whoever loads the file passes the function. No name in a file leads to an import.
+Classes are named; only public estimators and registered records are stored and created. The function of a
+`FunctionEmbedding` is named too, and the caller of `load_model` passes it. Names in a file are never imported.
 
-A loaded specification is tried on one point before anybody relies on it.
-
-Its numbers may each be of their kind and still describe nothing that can be drawn, or so much that drawing takes
-minutes or all memory: a file of 1 kB names any sizes. So sizes are bounded before anything is drawn. What is drawn here
-is remembered, and used by the first call after.
+A small file can declare any sizes, so the cost of materializing loaded parameters is bounded before they are
+materialized. They are then tested on one point; the materialized parameters are cached for the first call.
 """
 
 from __future__ import annotations
@@ -47,7 +44,7 @@ from dkdist.models.model_kinds import (
     UNSAVED_PARAMETERS,
     ModelContentError,
     require_fitted_attributes,
-    require_no_places,
+    require_no_paths,
     require_params,
     require_record,
 )
@@ -56,22 +53,22 @@ from dkdist.sets import SampleSets
 # Loading draws at most 100,000 dense features of 670 columns, or 4 million columns of an embedding, about 1 s
 # (tests/files/test_hostile_models.py)
 MAX_MATERIALIZED_NUMBERS = 2**26
-BYTES_PER_NUMBER = 12  # float64 while it is drawn, then float32; tests/files/test_hostile_models.py
+BYTES_PER_NUMBER = 12  # float64 during generation, then float32; tests/files/test_hostile_models.py
 
 
-def require_drawable(name: str, spec: Any) -> None:
-    """Refuse a specification whose parameters take minutes to draw; MemoryError for those that do not fit."""
-    n_numbers = sum(_drawn_numbers(part) for part in _parts(spec))
+def require_materializable(name: str, spec: Any) -> None:
+    """Raise for parameters that take minutes to materialize; MemoryError if they do not fit in memory."""
+    n_numbers = sum(_n_materialized_numbers(part) for part in _parts(spec))
     if n_numbers > MAX_MATERIALIZED_NUMBERS:
         raise ModelContentError(
-            f"{name} has {n_numbers:.3g} numbers to draw, expected at most {MAX_MATERIALIZED_NUMBERS:.3g}: use fewer "
+            f"{name} has {n_numbers:.3g} numbers to draw, expected at most {MAX_MATERIALIZED_NUMBERS:.3g}. Use fewer "
             "features, or random Fourier features with method='structured'"
         )
     require_memory(BYTES_PER_NUMBER * n_numbers, f"{type(spec).__name__} needs", "use fewer features")
 
 
 def _parts(spec: Any) -> Iterator[Any]:
-    """The specifications within a specification, or itself."""
+    """Iterate over the innermost parameters of nested parameters."""
     inner = [getattr(spec, "embedding", None), getattr(spec, "features", None)]
     inner += [part.spec for part in spec.parts] if isinstance(spec, FeatureUnionParams) else []
     inner = [part for part in inner if hasattr(part, "n_features")]
@@ -81,8 +78,8 @@ def _parts(spec: Any) -> Iterator[Any]:
         yield from _parts(part)
 
 
-def _drawn_numbers(spec: Any) -> int:
-    """Numbers to draw, or to compute, each of which takes about 10 ns; 16 times as many where each takes longer."""
+def _n_materialized_numbers(spec: Any) -> int:
+    """Return the cost in numbers to materialize, about 10 ns each; slower numbers count 16 times."""
     if isinstance(spec, FourierSpec):
         n_inputs, n = int(spec.n_inputs), int(spec.n_components)
         if spec.method == "structured":
@@ -92,32 +89,32 @@ def _drawn_numbers(spec: Any) -> int:
     if isinstance(spec, RandomMeanSpec):
         return 16 * int(spec.n_components) * spec.n_dims
     n_basis = int(getattr(spec, "n_basis", 1))
-    least = max(n_basis**2, 16 * int(getattr(spec, "n_nodes", 1)))
-    return (
-        least if least > MAX_MATERIALIZED_NUMBERS else max(least, 16 * int(spec.n_features))
-    )  # which may take long itself
+    cost = max(n_basis**2, 16 * int(getattr(spec, "n_nodes", 1)))
+    if cost > MAX_MATERIALIZED_NUMBERS:  # ``n_features`` may be slow for these
+        return cost
+    return max(cost, 16 * int(spec.n_features))
 
 
 def require_working(name: str, spec: Any) -> None:
-    """Refuse a specification from which nothing can be drawn, or whose row of a point is not finite."""
+    """Raise for parameters that cannot be materialized, or whose row of one point is not finite."""
     try:
-        require_drawable(name, spec)
+        require_materializable(name, spec)
         n = int(spec.n_features)
         if not 0 < n <= MAX_COUNT:
             raise ModelContentError(f"its rows have {n} features, expected 1 to {MAX_COUNT}")
-        row = _row_of_a_point(spec)
+        row = _test_row(spec)
         if row is not None and not (row.shape == (1, n) and np.isfinite(row).all()):
-            raise ModelContentError("its row of a point is not finite, or not as long as it says")
+            raise ModelContentError("its row of one point is not finite, or has a wrong length")
     except MemoryError:
         raise
-    except Exception as error:  # numbers that do not fit each other fail in a dozen ways
+    except Exception as error:  # inconsistent numbers raise many types of errors
         raise ModelContentError(
-            f"nothing can be made from {name}.spec_ ({type(error).__name__}: {error!s:.200})"
+            f"{name}.spec_ is invalid ({type(error).__name__}: {error!s:.200})"
         ) from error
 
 
-def _row_of_a_point(spec: Any) -> Any:
-    """The row (1, n_features) of a point in the middle; None where the kind of points is not known."""
+def _test_row(spec: Any) -> Any:
+    """Return the row (1, n_features) of a point in the centre; None if the type of points is unknown."""
     if isinstance(spec, (ScalerSpec, ComponentsSpec)):
         return spec.apply(_one_point(np.zeros(spec.n_dims))).relative
     parameters = spec.materialize()
@@ -130,7 +127,7 @@ def _row_of_a_point(spec: Any) -> Any:
 
 
 def _innermost(spec: Any) -> Any:
-    """The embedding within others that change its rows or its sets."""
+    """Return the innermost embedding of nested parameters."""
     while hasattr(spec, "embedding"):
         spec = spec.embedding
     return spec
@@ -145,21 +142,21 @@ Arrays = dict[str, NDArray[Any]]
 PUBLIC = frozenset(dir(dkdist))
 FOREIGN = {"Pipeline": Pipeline, "StandardScaler": StandardScaler}
 FUNCTIONS: ContextVar[Mapping[str, Callable[..., Any]]] = ContextVar("functions")
-"""By name: the functions that the caller of `load_model` passed."""
+"""Functions passed to `load_model`, by name."""
 
 
 @contextmanager
 def passed_functions(
     functions: Iterable[Callable[..., Any]] | Mapping[str, Callable[..., Any]],
 ) -> Iterator[None]:
-    """Let files name these functions, and no others, within the context."""
-    named = functions if isinstance(functions, Mapping) else {NamedFunction(f).name: f for f in functions}
-    wrong = [f for name, f in named.items() if not callable(f) or not name]
-    if wrong:
+    """Allow files to name these functions within the context."""
+    by_name = functions if isinstance(functions, Mapping) else {NamedFunction(f).name: f for f in functions}
+    invalid = [f for name, f in by_name.items() if not callable(f) or not name]
+    if invalid:
         raise ValueError(
-            f"functions must be importable functions, or a mapping from names to functions; got {wrong[0]!r}"
+            f"functions must be importable functions, or a mapping from names to functions; got {invalid[0]!r}"
         )
-    token = FUNCTIONS.set(named)
+    token = FUNCTIONS.set(by_name)
     try:
         yield
     finally:
@@ -167,30 +164,30 @@ def passed_functions(
 
 
 def require_known(kind: type, where: str) -> None:
-    """Refuse an estimator that model files do not hold: another library's, or one that is no public name."""
+    """Raise for an estimator that is not public or from another library."""
     name = kind.__name__
     if estimator_named(name) is not kind:
         known = sorted(name for name in (*PUBLIC, *FOREIGN) if estimator_named(name))
         raise ValueError(
-            f"{where} is a {kind.__module__}.{name}, which a model file cannot hold: it knows {', '.join(known)}"
+            f"{where} is a {kind.__module__}.{name}, which a model file cannot hold. Supported are {', '.join(known)}"
         )
 
 
 def estimator_named(name: str) -> Any:
-    """The estimator of a public name, imported if it was not; None if there is none that a model file may hold."""
+    """Return the estimator class with a public name, importing it if necessary; None for other names."""
     kind: Any = FOREIGN.get(name) or (getattr(dkdist, name) if name in PUBLIC else None)
     return kind if isinstance(kind, type) and issubclass(kind, BaseEstimator) else None
 
 
 def record_named(name: str) -> Any:
-    """The record of a name: of a module that was imported with its estimator, or a public one; None for others."""
+    """Return the registered record class with a name; None for other names."""
     if name in PUBLIC:
-        getattr(dkdist, name)  # imports it
+        getattr(dkdist, name)  # imports and registers it
     return REGISTRY.get(name)
 
 
 def require_fitted(model: Any) -> None:
-    """Raise NotFittedError unless the model, or every step of a pipeline, was fitted."""
+    """Raise NotFittedError unless the model, or every step of a pipeline, is fitted."""
     if isinstance(model, Pipeline):
         for _, step in model.steps:
             require_fitted(step)
@@ -200,17 +197,16 @@ def require_fitted(model: Any) -> None:
 
 @singledispatch
 def describe(value: Any, where: str, arrays: Arrays) -> Any:
-    """The JSON value that stands for ``value``; its arrays go to ``arrays``, ``where`` goes into messages."""
-    if not _is_kept(value):
+    """Convert a value to JSON; its arrays are added to ``arrays``, and ``where`` names it in messages."""
+    if not _is_registered(value):
         raise ValueError(
-            f"{where} is {value!r}, which a model file cannot hold: it keeps numbers, strings and arrays, "
-            "never code. Give a named or numeric value there and fit again, or pickle the model for those "
-            "who trust you"
+            f"{where} is {value!r}, which a model file cannot hold: it stores numbers, strings and arrays, never code. "
+            "Use a named or numeric value and fit again, or pickle the model for users who trust you"
         )
     return _describe_record(value, where, arrays)
 
 
-def _is_kept(value: Any) -> bool:
+def _is_registered(value: Any) -> bool:
     return type(value) in REGISTRY.values()
 
 
@@ -244,11 +240,11 @@ def _(value: BaseEstimator, where: str, arrays: Arrays) -> Any:
     params = value.get_params(deep=False)
     params |= value.saved_params() if hasattr(value, "saved_params") else {}
     params |= {key: value for key, value in UNSAVED_PARAMETERS.items() if key in params}
-    require_no_places(name, params)
-    left_out = {*params, *getattr(value, "not_saved", ())}
-    fitted = {key: item for key, item in vars(value).items() if key not in left_out}
+    require_no_paths(name, params)
+    not_fitted = {*params, *getattr(value, "not_saved", ())}
+    fitted = {key: item for key, item in vars(value).items() if key not in not_fitted}
     if "spec_" in fitted:
-        require_drawable(name, fitted["spec_"])
+        require_materializable(name, fitted["spec_"])
     return {
         "estimator": name,
         "params": _describe_named(params, name, arrays),
@@ -260,17 +256,19 @@ def _(value: BaseEstimator, where: str, arrays: Arrays) -> Any:
 def _(value: NamedFunction, where: str, arrays: Arrays) -> Any:
     if not value.name:
         raise ValueError(
-            f"{where} is {value.function!r}, which a model file cannot hold: it keeps names of importable functions, "
+            f"{where} is {value.function!r}, which a model file cannot hold: it stores names of importable functions, "
             "never code. Define the function with def at the top level of a module and fit again, or pickle the model "
-            "with cloudpickle for those who trust you"
+            "with cloudpickle for users who trust you"
         )
     return {"function": value.name}
 
 
 @describe.register
 def _(value: SampleSets, where: str, arrays: Arrays) -> Any:
-    arrays_of = {"points": value.relative, "offsets": value.offsets, "weights": value.weights}
-    parts: dict[str, Any] = {**arrays_of, "alphabet": value.alphabet, "origin": value.origin}
+    parts: dict[str, Any] = {
+        "points": value.relative, "offsets": value.offsets, "weights": value.weights,
+        "alphabet": value.alphabet, "origin": value.origin,
+    }  # fmt: skip
     if value.names is not None:
         parts["names"] = tuple(value.names)
     return {"sets": _describe_named(parts, where, arrays)}
@@ -284,18 +282,18 @@ def _(value: np.ma.MaskedArray, where: str, arrays: Arrays) -> Any:
 
 @describe.register
 def _(value: np.ma.core.MaskedConstant, where: str, arrays: Arrays) -> Any:
-    return describe.dispatch(object)(value, where, arrays)  # refused: it is no array that could be filled
+    return describe.dispatch(object)(value, where, arrays)  # raises: it has no values
 
 
 @describe.register
 def _(value: np.ndarray, where: str, arrays: Arrays) -> Any:
     if value.dtype != object:
-        # BLAS sums in another order where the order of axes in memory differs
-        return {"array": _keep(value if value.flags.forc else value.copy(order="K"), arrays)}
-    odd = [item for item in value.flat if type(item) is not str]
-    if odd or value.ndim != 1:
+        # the memory order of axes determines the order of BLAS sums
+        return {"array": _add_array(value if value.flags.forc else value.copy(order="K"), arrays)}
+    has_objects = any(type(item) is not str for item in value.flat)
+    if has_objects or value.ndim != 1:
         raise ValueError(
-            f"{where} is an array of Python objects, {value!r}: a model file keeps numbers and strings"
+            f"{where} must be an array of numbers or a 1-D array of strings; got Python objects, {value!r}"
         )
     return {"strings": value.tolist()}
 
@@ -304,13 +302,13 @@ def _(value: np.ndarray, where: str, arrays: Arrays) -> Any:
 def _(value: np.generic, where: str, arrays: Arrays) -> Any:
     if value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
         return {"number": value.item(), "dtype": value.dtype.str}
-    return {"scalar": _keep(np.asarray(value), arrays)}
+    return {"scalar": _add_array(np.asarray(value), arrays)}
 
 
 @describe.register(tuple)
 @describe.register(list)
 def _(value: Any, where: str, arrays: Arrays) -> Any:
-    if _is_kept(value):
+    if _is_registered(value):
         return _describe_record(value, where, arrays)
     return {"tuple" if isinstance(value, tuple) else "list": _describe_items(value, where, arrays)}
 
@@ -325,7 +323,7 @@ def _describe_items(values: Sequence[Any], where: str, arrays: Arrays) -> list[A
     return [describe(item, f"{where}[{i}]", arrays) for i, item in enumerate(values)]
 
 
-def _keep(array: NDArray[Any], arrays: Arrays) -> str:
+def _add_array(array: NDArray[Any], arrays: Arrays) -> str:
     name = f"array_{len(arrays)}"
     arrays[name] = array
     return name
@@ -336,14 +334,14 @@ def _describe_named(values: Mapping[str, Any], where: str, arrays: Arrays) -> di
 
 
 def make(described: Any, arrays: Arrays) -> Any:
-    """The value that a JSON value stands for."""
+    """Create the value that `describe` converted to JSON."""
     if not isinstance(described, dict):
         if isinstance(described, list):
-            raise ModelContentError("a bare list stands for nothing in a model file")
+            raise ModelContentError("a value must be an object with a tag; got a list")
         return described
     tag = next(iter(described), "nothing")
     if tag not in _MAKE:
-        raise ModelContentError(f"{tag!r:.80} stands for nothing in a model file")
+        raise ModelContentError(f"{tag!r:.80} is not a tag of model files")
     return _MAKE[tag](described, arrays)
 
 
@@ -378,7 +376,7 @@ def _make_masked(described: dict[str, Any], arrays: Arrays) -> Any:
     parts = _make_named(described["masked"], arrays)
     data, mask = parts["data"], parts["mask"]
     if not isinstance(data, list) or not isinstance(mask, np.ndarray) or mask.shape != (len(data),):
-        raise ModelContentError("a masked array is not a list of values and as many marks")
+        raise ModelContentError("a masked array must be a list of values and a mask of equal length")
     output = np.ma.MaskedArray(np.empty(len(data), dtype=object), mask=mask.astype(np.bool_))
     for i in np.flatnonzero(~output.mask):
         output[i] = data[i]
@@ -388,14 +386,14 @@ def _make_masked(described: dict[str, Any], arrays: Arrays) -> Any:
 def _make_number(described: dict[str, Any], arrays: Arrays) -> Any:
     value, dtype = described["number"], np.dtype(described["dtype"])
     if type(value) not in (bool, int, float) or dtype.kind not in "biuf" or dtype.itemsize > 8:
-        raise ModelContentError(f"a number is {value!r:.80} of dtype {dtype}")
+        raise ModelContentError(f"a number is {value!r:.80} of dtype {dtype}, which is invalid")
     return dtype.type(value)
 
 
 def _make_strings(described: dict[str, Any], arrays: Arrays) -> Any:
     strings = described["strings"]
     if not isinstance(strings, list) or any(type(item) is not str for item in strings):
-        raise ModelContentError(f"an array of strings is {strings!r:.80}")
+        raise ModelContentError(f"an array of strings must be a list of str; got {strings!r:.80}")
     return np.array(strings, dtype=object)
 
 
@@ -403,7 +401,7 @@ def _make_function(described: dict[str, Any], arrays: Arrays) -> Any:
     name, known = described["function"], FUNCTIONS.get({})
     if not isinstance(name, str) or name not in known:
         raise ModelContentError(
-            f"the model calls the function {name!r:.200}, which a file never imports. Import it yourself and pass it: "
+            f"the model calls the function {name!r:.200}, which loading does not import. Import it and pass it: "
             "load_model(path, functions=[function])"
         )
     return known[name]
@@ -412,7 +410,7 @@ def _make_function(described: dict[str, Any], arrays: Arrays) -> Any:
 def _sets(
     points: Any, offsets: Any, weights: Any, alphabet: Any, origin: Any, names: Any = None
 ) -> SampleSets:
-    checked = SampleSets(points, offsets, weights, alphabet, 0 * origin)  # points as they are kept
+    checked = SampleSets(points, offsets, weights, alphabet, 0 * origin)  # without moving the points
     output = SampleSets._trusted(checked.relative, checked.offsets, checked.weights, alphabet, origin)
     return output if names is None else output.labelled(names=names)
 
@@ -425,8 +423,8 @@ def _class(find: Callable[[str], Any], name: Any) -> Any:
     kind = find(name) if isinstance(name, str) else None
     if kind is None:
         raise ValueError(
-            f"the file names the class {name!r:.80}, which is not one that model files hold: it was made by another "
-            "version of dkdist, or not by dkdist"
+            f"the file names the class {name!r:.80}, which model files cannot hold: it was not written by this version "
+            "of dkdist"
         )
     return kind
 

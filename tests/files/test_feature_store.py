@@ -59,7 +59,7 @@ def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None:
     with dask.config.set(scheduler="synchronous"), pytest.raises(RuntimeError, match="power cut"):
         dk.write_features(tmp_path / "x.zarr", lazy())
     done = {int(p.parent.name) for p in (tmp_path / "x.zarr/features/c").glob("*/0")}
-    with pytest.raises(dk.StoreFormatError, match=r"not complete .* call write_features again"):
+    with pytest.raises(dk.StoreFormatError, match=r"not complete: .* call write_features again"):
         dk.open_features(tmp_path / "x.zarr")
     assert 0 < len(done) < 5
     output.clear()

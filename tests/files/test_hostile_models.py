@@ -155,7 +155,7 @@ def poison(name: str, value: float) -> Any:
         (lambda d, a: d["params"]["steps"]["list"][0]["tuple"].__setitem__(1, 3), r"the steps of a Pipeline"),
         (lambda d, a: d["params"].update(steps={"list": []}), r"the steps of a Pipeline"),
         (lambda d, a: d["params"]["steps"]["list"].pop(1), r"takes 10 features"),
-        (lambda d, a: d["params"].update(other={"eval": "1"}), r"'eval' stands for nothing"),
+        (lambda d, a: d["params"].update(other={"eval": "1"}), r"'eval' is not a tag"),
         (lambda d, a: d["params"].update(other=1), r"cannot make .*other"),
     ],
 )  # fmt: skip

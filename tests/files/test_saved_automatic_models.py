@@ -204,7 +204,7 @@ def test_grids_with_places_on_a_disk_are_refused(tmp_path: Path) -> None:
     rows = RNG.normal(size=(60, 3)).astype("f4")
     model = dk.OnePassSearch(learner, {"alpha": [1e-4, 1e-3]}, 0.3, random_state=0).fit(rows, LABELS)
     model.param_grid = {"checkpoint": [str(tmp_path / "ck")]}
-    with pytest.raises(ValueError, match=r"param_grid has 'checkpoint', a place on a disk"):
+    with pytest.raises(ValueError, match=r"param_grid has 'checkpoint', which may be a path"):
         dk.save_model(model, tmp_path / "m.npz")
 
 
