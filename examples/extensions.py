@@ -47,7 +47,7 @@ if __name__ == "__main__":
     dk.register_distance("mean-gap", dk.pairwise(lambda x, y: float(abs(x.mean(0) - y.mean(0)).max())))
     cauchy = dk.Kernel("cauchy", lambda r: 1 / (1 + r**2), sample_frequencies=cauchy_frequencies)
     with tempfile.TemporaryDirectory() as folder, Client(n_workers=2, threads_per_worker=1) as client:
-        client.run(dk.register_kernel, cauchy)
+        client.run(dk.register_kernel, cauchy)  # workers look kernels up by name; distances are sent to them
         dk.register_kernel(cauchy)
         files = [f"{folder}/{i}.txt" for i in range(6)]
         for i in range(6):

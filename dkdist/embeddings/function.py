@@ -14,9 +14,11 @@ from dkdist._base.embedding import SetEmbedding
 from dkdist._base.inputs import DataSummary, Sets, SetsLike
 from dkdist._base.invalid_sets import Positions, RowError, name_set_errors, run_skipping_invalid, should_skip
 from dkdist._base.params import Params
-from dkdist._numba.arrays import F32
+from dkdist._numba.arrays import F32, F64
+from dkdist._runtime.process import warn
 from dkdist._utils.serialization import serializable
 from dkdist.sets import SampleSetError, SampleSets
+from dkdist.sets.origins import find_lossy_column
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class FunctionParams(Params[Any]):
 
     def embed(self, sets: SampleSets) -> F32:
         """Rows (n_sets, m) float32; `RowError` for a set whose vector cannot be used."""
-        rows = np.empty((len(sets), self.n_features), np.float32)
+        rows = np.empty((len(sets), self.n_features))
         for i, row in enumerate(_vectors(self.function, sets)):
             if len(row) != rows.shape[1]:
                 raise RowError(
@@ -69,10 +71,16 @@ class FunctionParams(Params[Any]):
                     "of one length",
                 )
             rows[i] = row
-        return rows
+        lossy_feature = find_lossy_column([rows], None)
+        if lossy_feature is not None:
+            warn(
+                f"feature {lossy_feature} of the function has many distinct values that float32 rounds to a few. "
+                "Subtract a constant in the function, or rescale."
+            )
+        return rows.astype(np.float32)
 
 
-def _vectors(function: Callable[..., Any], sets: SampleSets) -> Iterator[F32]:
+def _vectors(function: Callable[..., Any], sets: SampleSets) -> Iterator[F64]:
     """The function's vector (m,) of each set."""
     items: Iterable[Any] = sets if sets.alphabet is None else sets.strings()
     for i, points in enumerate(items):
@@ -90,11 +98,11 @@ def _vectors(function: Callable[..., Any], sets: SampleSets) -> Iterator[F32]:
                 i, f"has features of shape {vector.shape}: the function must return a vector or a number"
             )
         with np.errstate(over="ignore"):
-            row = vector.astype(np.float32)
-        if not np.isfinite(row).all():
-            j = int(np.argmin(np.isfinite(row)))
+            is_finite = np.isfinite(vector.astype(np.float32))
+        if not is_finite.all():
+            j = int(np.argmin(is_finite))
             raise RowError(i, f"has {vector[j]} as feature {j}: features must be finite float32 numbers")
-        yield row
+        yield vector
 
 
 class FunctionEmbedding(SetEmbedding):
@@ -128,7 +136,8 @@ class FunctionEmbedding(SetEmbedding):
 
     Notes
     -----
-    Rows are float32. A `SetStore` gives a lazy dask array with known chunks, other collections an ndarray. On a Dask
+    Rows are float32; a warning names a feature whose differences float32 loses, such as a mean of times in seconds
+    since 1970. A `SetStore` gives a lazy dask array with known chunks, other collections an ndarray. On a Dask
     cluster the function is pickled by cloudpickle, which also handles lambdas. `fit` checks every set in one pass and
     calls the function for one set, to learn m. The cost is one Python call for each set.
 

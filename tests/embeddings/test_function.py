@@ -1,4 +1,4 @@
-"""`FunctionEmbedding`: rows by a user's function, refused by name where they cannot be used."""
+"""`FunctionEmbedding`: rows of a user's function, and errors for invalid values."""
 
 from __future__ import annotations
 
@@ -17,54 +17,54 @@ RNG = np.random.default_rng(0)
 SETS = [RNG.normal(i % 2, 1, (3 + i % 5, 2)) for i in range(30)]
 
 
-def test_points_are_float64_and_count_from_zero() -> None:
-    """Sets far from zero are kept relative to an origin, which the function does not see."""
+def test_points_are_float64_in_original_coordinates() -> None:
+    """Sets far from zero are stored relative to an origin; the function gets original coordinates."""
     far = [np.asarray(x + 1e9) for x in SETS]
-    seen: list[Any] = []
-    dk.FunctionEmbedding(lambda x: seen.append(x) or 0).fit_transform(far)
-    assert len(seen) == 1 + len(far)  # one call in fit
-    for points, value in zip(seen[1:], far, strict=True):
+    seen_points: list[Any] = []
+    dk.FunctionEmbedding(lambda x: seen_points.append(x) or 0).fit_transform(far)
+    assert len(seen_points) == 1 + len(far)  # one call in fit
+    for points, value in zip(seen_points[1:], far, strict=True):
         assert points.dtype == np.float64
         np.testing.assert_allclose(points, value, rtol=0, atol=1e-6)  # float32 spacing below 16 is 1e-6
 
 
-def test_rows_are_the_vectors() -> None:
+def test_rows_match_the_vectors() -> None:
     rows = dk.FunctionEmbedding(lambda x: [*x.max(axis=0), len(x)]).fit_transform(SETS)
     expected = [[*x.astype("f4").max(axis=0), len(x)] for x in SETS]
     np.testing.assert_array_equal(rows, np.array(expected, np.float32))
 
 
-def test_weights_are_a_second_argument() -> None:
+def test_weights_are_the_second_argument() -> None:
     weights = [RNG.random(len(x)) for x in SETS]
     sets = dk.SampleSets.from_arrays(SETS, weights)
     embedding = dk.FunctionEmbedding(lambda x, w: np.average(x, axis=0, weights=w))
     rows = embedding.fit_transform(sets)
     expected = [np.average(x, axis=0, weights=w) for x, w in zip(SETS, weights, strict=True)]
-    np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-6)  # points and weights are float32, of size 1
+    np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-6)  # points and weights are float32 of order 1
     with pytest.raises(dk.SampleSetError, match=r"set 0 .*raised TypeError.*positional argument"):
         dk.FunctionEmbedding(lambda x: x.mean()).fit(sets)
     with pytest.raises(dk.SampleSetError, match=r"set 0 .*missing 1 required"):
         embedding.transform(SETS)
 
 
-def test_strings_are_str_and_codes_are_integers() -> None:
+def test_strings_and_codes_as_arguments() -> None:
     words = ["Anna", "Bob", "Zoë"]
     assert dk.FunctionEmbedding(lambda s: s.count("n")).fit_transform(words).ravel().tolist() == [2, 0, 0]
     codes = dk.FunctionEmbedding(lambda c: c[c % 2 == 1].sum()).fit_transform([[1, 2, 5], [4]])
     assert codes.ravel().tolist() == [6, 0]
 
 
-def fails_on(i: int, result: Any) -> Any:
-    """A function of sets whose first coordinate is their index."""
+def function_failing_on(i: int, result: Any) -> Any:
+    """Return a function of sets, whose first coordinate is their index, that fails on set i."""
     return lambda x: result(x) if x[0, 0] == i else x.mean(axis=0)
 
 
-def division(x: Any) -> Any:
+def raise_zero_division(x: Any) -> Any:
     return 1 // 0
 
 
 FAILURES = [
-    (division, "has no features: the function raised ZeroDivisionError: "),
+    (raise_zero_division, "has no features: the function raised ZeroDivisionError: "),
     (lambda x: [1.0], "has 1 features, but a set had 2 in fit"),
     (lambda x: x, r"has features of shape \(2, 2\)"),
     (lambda x: [], r"has features of shape \(0,\)"),
@@ -77,8 +77,8 @@ NUMBERED = [np.full((2, 2), i, np.float64) for i in range(40)]
 
 
 @pytest.mark.parametrize(("result", "message"), FAILURES)
-def test_unusable_vectors_are_named(result: Any, message: str, tmp_path: Path) -> None:
-    embedding = dk.FunctionEmbedding(fails_on(33, result)).fit(NUMBERED)
+def test_invalid_vectors_raise(result: Any, message: str, tmp_path: Path) -> None:
+    embedding = dk.FunctionEmbedding(function_failing_on(33, result)).fit(NUMBERED)
     with pytest.raises(dk.SampleSetError, match=f"^set 33 {message}"):
         embedding.transform(NUMBERED)
     dk.write_sets(tmp_path / "s.zarr", NUMBERED)
@@ -87,25 +87,27 @@ def test_unusable_vectors_are_named(result: Any, message: str, tmp_path: Path) -
         embedding.transform(stored).compute(scheduler="sync")
 
 
-def test_unusable_vectors_are_skipped() -> None:
-    embedding = dk.FunctionEmbedding(fails_on(33, division), on_error="skip").fit(NUMBERED)
+def test_invalid_vectors_are_skipped() -> None:
+    embedding = dk.FunctionEmbedding(function_failing_on(33, raise_zero_division), on_error="skip").fit(
+        NUMBERED
+    )
     with pytest.warns(UserWarning, match="1 invalid set.*: 33. First error: set 33 has no features"):
         rows = embedding.transform(NUMBERED)
     assert np.flatnonzero(np.isnan(rows).any(axis=1)).tolist() == [33]
 
 
-def test_fit_looks_for_a_set_that_has_a_vector() -> None:
-    first = dk.FunctionEmbedding(fails_on(0, division))
+def test_fit_uses_the_first_valid_set() -> None:
+    first = dk.FunctionEmbedding(function_failing_on(0, raise_zero_division))
     with pytest.raises(dk.SampleSetError, match=r"^set 0 has no features"):
         first.fit(NUMBERED)
     assert first.set_params(on_error="skip").fit(NUMBERED).spec_.n_features == 2
     with pytest.raises(dk.SampleSetError, match=r"none of the 40 sets .*set 0 has no features"):
-        dk.FunctionEmbedding(division, on_error="skip").fit(NUMBERED)
+        dk.FunctionEmbedding(raise_zero_division, on_error="skip").fit(NUMBERED)
 
 
 @dataclass
 class Power:
-    """Equal by content, so that Python gives it no hash."""
+    """A callable that is compared by value and has no hash."""
 
     exponent: float
 
@@ -113,19 +115,19 @@ class Power:
         return (points**self.exponent).mean(axis=0)
 
 
-def test_parameters_are_compared_by_content() -> None:
-    one, other = (dk.FunctionEmbedding(Power(k)).fit(SETS).spec_ for k in (2, 3))
-    assert one != other
-    assert one == dk.FunctionEmbedding(Power(2)).fit(SETS).spec_
-    assert len({one, other, dk.FunctionEmbedding(Power(2)).fit(SETS).spec_}) == 2
+def test_specs_are_compared_by_value() -> None:
+    first, second = (dk.FunctionEmbedding(Power(k)).fit(SETS).spec_ for k in (2, 3))
+    assert first != second
+    assert first == dk.FunctionEmbedding(Power(2)).fit(SETS).spec_
+    assert len({first, second, dk.FunctionEmbedding(Power(2)).fit(SETS).spec_}) == 2
 
 
-def test_only_functions_are_taken() -> None:
+def test_non_callable_raises() -> None:
     with pytest.raises(TypeError, match="function must be a function of the points of one set; got 5"):
         dk.FunctionEmbedding(5).fit(SETS)  # type: ignore[arg-type]
 
 
-def test_lambdas_reach_workers(tmp_path: Path) -> None:
+def test_lambdas_on_workers(tmp_path: Path) -> None:
     factor = 3.0
     dk.write_sets(tmp_path / "s.zarr", SETS)
     lazy = dk.open_sets(tmp_path / "s.zarr", block_sets=8)
@@ -137,14 +139,27 @@ def test_lambdas_reach_workers(tmp_path: Path) -> None:
         np.testing.assert_array_equal(client.compute(rows).result(), expected)
 
 
-def test_automatic_models_name_sets_and_explain() -> None:
+def test_automatic_models_with_function_embedding() -> None:
     y = np.arange(40) % 2
     sets = [np.random.default_rng(i).normal(2 * (i % 2), 1, (6, 2)) for i in y + 2 * np.arange(40)]
-    own = dk.FunctionEmbedding(lambda x: np.median(x, axis=0))
+    embedding = dk.FunctionEmbedding(lambda x: np.median(x, axis=0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = dk.SetClassifier([own], random_state=0).fit(sets, y)
+        model = dk.SetClassifier([embedding], random_state=0).fit(sets, y)
     assert model.score(sets, y) > 0.9
     assert [len(c) for c in model.explain(sets[:2])] == [6, 6]
     with pytest.raises(dk.SampleSetError, match=r"^set 33 has no features"):
-        dk.SetClassifier([dk.FunctionEmbedding(fails_on(33, division))], random_state=0).fit(NUMBERED, y)
+        dk.SetClassifier(
+            [dk.FunctionEmbedding(function_failing_on(33, raise_zero_division))], random_state=0
+        ).fit(NUMBERED, y)
+
+
+def test_features_that_float32_merges_are_named(tmp_path: Path) -> None:
+    times = [1.7e9 + 20 * (i % 2) + RNG.normal(size=(30, 1)) for i in range(40)]
+    store = dk.write_sets(tmp_path / "times.zarr", times)
+    embedding = dk.FunctionEmbedding(lambda x: [x.std(), x.mean()]).fit(store)
+    for sets in (times, store):
+        with pytest.warns(UserWarning, match="feature 1 of the function has many distinct values"):
+            np.asarray(embedding.transform(sets))
+    near = dk.FunctionEmbedding(lambda x: [x.std(), (x - 1.7e9).mean()]).fit_transform(times)
+    np.testing.assert_allclose(near[:, 1], [(x - 1.7e9).mean() for x in times], rtol=1e-6, atol=1e-7)
