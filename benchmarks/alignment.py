@@ -1,32 +1,28 @@
-"""How often, and how fast, `align` finds a rigid motion, beside multi-start ICP.
+"""Success rate and time of `align` for rigid motions, compared with multi-start ICP.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/alignment.py [--quick] [--output alignment.json]
 
 P and Q are two independent samples of 500 points of one random shape, with Gaussian noise of 1 % of its diameter on
-every coordinate; Q is turned and shifted at random. A shape is a star-shaped closed curve or surface: its radius over
-the directions is the exponential of random waves, eight harmonics of the angle in the plane and ten plane waves in
-space. In the second case Q has all of the shape and 100 stray points around it, and P lacks 30 % of it, cut off by a
-line or plane. A rotation is right if it is within 5 degrees of the true one.
+every coordinate; Q is rotated and shifted at random. A shape is a star-shaped closed curve or surface: its radius as a
+function of the direction is the exponential of random waves, eight harmonics of the angle in the plane and ten plane
+waves in space. In the case "cut", Q is the whole shape with 100 outliers, and P lacks 30 % of the shape, beyond a line
+or plane. A rotation is right if it is within 5 degrees of the true one.
 
-ICP: nearest neighbours by scipy's cKDTree, the best motion by SVD (Kabsch), until the mean squared distance falls by
-less than a millionth, 50 times at most; from rotations of a uniform grid about the centroids; the start that ends with
-the least mean squared distance wins. Both methods see all points. For every number of starts the success rate is
-printed; the ratio of times is that of the fewest starts that are right at least as often as `align`, or, if none is,
-of the most. Both run interleaved on the same pairs, in one thread; the medians. `align` is given no width.
+ICP: nearest neighbours by scipy's cKDTree, the best motion by SVD (Kabsch), until the mean squared distance decreases
+by less than a factor of 1e-6, at most 50 iterations; starts are rotations of a uniform grid about the centroids; the
+result with the minimum mean squared distance counts. Both methods use all points, and `align` gets no sigma. Runs are
+interleaved on the same pairs, on one thread; seconds and ratios are medians. ICP is compared at the smallest number of
+starts with at least the success rate of `align`, or at the largest number if there is none.
 
-Then the shapes that the width of `align` was chosen on, by width: how many are right.
+Further tables, in the order of printing:
 
-Then shapes of other seeds: how many are right without a width, and how many under a kernel as wide whose last climb
-counts points as they are.
-
-Then whole shapes of 100,000 points each, of which `align` moves coresets, under a kernel of a fortieth of the diameter.
-
-Then whole shapes in space under kernels of given widths: how often `align` is right, and how often it ends as near
-as the true rotation with its best shift is, or nearer. Where it is nearer and not right, two noisy samples of 500
-points do fit better turned: no search for the least distance does better.
-
-At last the guaranteed search, on five whole shapes in the plane and one in space: its time, and by how much the climbs
-alone missed it in D^2.
+- right results by sigma, on the shapes that the default sigma was selected on;
+- right results on shapes of other seeds, without sigma and with the same sigma passed as a parameter;
+- seconds and degrees for whole shapes of 100,000 points, which `align` reduces to coresets, sigma = diameter / 40;
+- whole shapes in space by sigma: right results, and results whose distance is at most that of the true rotation with
+  its best shift. If the distance is smaller and the rotation is wrong, no minimisation of the distance can succeed;
+- the search with a guarantee, on five whole shapes in the plane and one in space: seconds, and the maximum excess of
+  D^2 by local refinement only.
 """
 
 from __future__ import annotations
@@ -35,7 +31,7 @@ import os
 import time
 from typing import Any
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before numpy: its products are too small to share
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before numpy: its products are too small for threads
 
 import numpy as np
 from common import options, start_report, write
@@ -49,18 +45,18 @@ from dkdist.alignment.motion_search import rotation_from, rotation_grid
 F64 = np.ndarray
 N, NOISE, DEGREES = 500, 0.01, 5.0
 CUT, STRAY = 0.3, 100
-SIGMA = 0.025  # of the diameter: right most often for the pairs of these seeds
-CHOSEN_ON, CHOICES = range(100, 400), (0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06)
-OTHERS = (
+SIGMA = 0.025  # of the diameter; the highest success rate on the pairs of these seeds
+SELECTION_SEEDS, SELECTION_SIGMAS = range(100, 400), (0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06)
+VALIDATION_CASES = (
     ("whole", 3, N, 600),
     ("whole", 3, 200, 600),
     ("cut", 3, N, 300),
     ("whole", 2, N, 50),
     ("cut", 2, N, 50),
 )
-FIRST = 1000  # of the seeds of others: on some of the first 200 the root of weights was chosen, nothing else
+FIRST_SEED = 1000  # of VALIDATION_CASES; the square root of weights was selected on some of the first 200, nothing else
 WIDTHS = (0.02, 0.025, 0.03, 0.04, 0.05, 0.07)  # of the diameter
-HEIGHT = {2: 0.15, 3: 0.3}  # of the waves, standard deviation
+HEIGHT = {2: 0.15, 3: 0.3}  # standard deviation of the waves
 STARTS = {("whole", 2): (2, 4, 6, 8, 12), ("cut", 2): (24,), ("whole", 3): (32, 128), ("cut", 3): (32,)}
 TRIALS = {2: 100, 3: 60}
 GUARANTEES = ((2, 0.1, 0.05), (2, 0.05, 0.05), (2, 0.1, 0.01), (3, 0.3, 0.2))  # d, sigma of the diameter, eps
@@ -91,7 +87,7 @@ def diameter(x: F64) -> float:
 
 
 def pair(d: int, seed: int, case: str, n: int = N) -> tuple[F64, F64, F64, float]:
-    """(Q, P, the rotation that brings Q back, diameter)."""
+    """Return (Q, P, the rotation from Q to P, diameter)."""
     rng = np.random.default_rng([d, seed])
     shape = Shape(d, rng)
     size = diameter(shape.sample(N, rng))
@@ -105,31 +101,31 @@ def pair(d: int, seed: int, case: str, n: int = N) -> tuple[F64, F64, F64, float
 
 
 def degrees(R: F64, S: F64) -> float:
-    """The angle between two rotations."""
+    """Return the angle between two rotations."""
     return float(np.degrees(2 * np.arcsin(min(1.0, np.linalg.norm(R - S) / np.sqrt(8)))))
 
 
 def icp(Q: F64, P: F64, starts: F64) -> F64:
-    """The rotation of the best of many runs."""
+    """Return the rotation of the run with the minimum error."""
     tree, d = cKDTree(P), P.shape[1]
-    ends = [icp_run(Q, P, tree, rotation_from(start, d)) for start in starts]
-    return min(ends, key=lambda end: end[0])[1]
+    results = [icp_run(Q, P, tree, rotation_from(start, d)) for start in starts]
+    return min(results, key=lambda result: result[0])[1]
 
 
 def icp_run(Q: F64, P: F64, tree: cKDTree, R: F64) -> tuple[float, F64]:
-    middle = Q.mean(axis=0)
-    t, before = P.mean(axis=0) - R @ middle, np.inf
+    centroid = Q.mean(axis=0)
+    t, previous_error = P.mean(axis=0) - R @ centroid, np.inf
     for _ in range(ITERATIONS):
         distances, i = tree.query(Q @ R.T + t)
         error = float((distances**2).mean())
-        if before - error < MIN_GAIN * error:
+        if previous_error - error < MIN_GAIN * error:
             break
-        before, met = error, P[i]
-        U, _, Vt = np.linalg.svd((met - met.mean(axis=0)).T @ (Q - middle))
+        previous_error, neighbours = error, P[i]
+        U, _, Vt = np.linalg.svd((neighbours - neighbours.mean(axis=0)).T @ (Q - centroid))
         signs = np.ones(len(R))
         signs[-1] = np.linalg.det(U @ Vt)
         R = (U * signs) @ Vt
-        t = met.mean(axis=0) - R @ middle
+        t = neighbours.mean(axis=0) - R @ centroid
     return error, R
 
 
@@ -137,7 +133,7 @@ def rows(case: str, d: int, quick: bool) -> list[dict[str, Any]]:
     trials, starts = (4, (4,)) if quick else (TRIALS[d], STARTS[case, d])
     names = ["align", *(f"ICP, {n} starts" for n in starts)]
     seconds, errors = np.zeros((trials, len(names))), np.zeros((trials, len(names)))
-    for trial in range(-1, trials):  # the first one warms up
+    for trial in range(-1, trials):  # the first one compiles
         Q, P, R, _ = pair(d, max(0, trial), case)
         calls = [lambda: dk.align(Q, P).rotation]  # noqa: B023
         calls += [lambda n=n: icp(Q, P, rotation_grid(d, n)) for n in starts]  # noqa: B023
@@ -158,39 +154,39 @@ def rows(case: str, d: int, quick: bool) -> list[dict[str, Any]]:
 
 
 def at_equal_success(result: list[dict[str, Any]]) -> dict[str, Any]:
-    """The row of ICP that `align` is compared with."""
+    """Return the row of ICP that `align` is compared with."""
     align_result, *other_methods = result
     equal = [row for row in other_methods if row["success"] >= align_result["success"]]
     return equal[0] if equal else other_methods[-1]
 
 
 def choice_rows(quick: bool) -> list[dict[str, Any]]:
-    """How many of the pairs that the width was chosen on are right under each that was tried, of the diameter."""
+    """Count right results by sigma / diameter on the pairs that the default sigma was selected on."""
     result = []
     for kind, d in (("whole", 2), ("cut", 2), ("whole", 3), ("cut", 3)):
-        right = dict.fromkeys(CHOICES, 0)
-        for seed in CHOSEN_ON[: 3 if quick else None]:
+        n_right = dict.fromkeys(SELECTION_SIGMAS, 0)
+        for seed in SELECTION_SEEDS[: 3 if quick else None]:
             Q, P, R, size = pair(d, seed, kind)
-            for width in CHOICES:
-                right[width] += degrees(dk.align(Q, P, sigma=width * size).rotation, R) <= DEGREES
-        result.append({"kind": kind, "d": d, "right": list(right.values())})
-        text = ", ".join(f"{100 * width:g} % {n}" for width, n in right.items())
-        print(f"  chosen on {kind} shapes, d = {d}, right by sigma / diameter: {text}", flush=True)
+            for width in SELECTION_SIGMAS:
+                n_right[width] += degrees(dk.align(Q, P, sigma=width * size).rotation, R) <= DEGREES
+        result.append({"kind": kind, "d": d, "right": list(n_right.values())})
+        text = ", ".join(f"{100 * width:g} % {n}" for width, n in n_right.items())
+        print(f"  selection on {kind} shapes, d = {d}, right by sigma / diameter: {text}", flush=True)
     return result
 
 
 def other_rows(quick: bool) -> list[dict[str, Any]]:
-    """How many of `OTHERS` are right without a width, and under the same one given."""
+    """Count right results of `VALIDATION_CASES` without sigma, and with the same sigma as a parameter."""
     result = []
-    for kind, d, n, trials in OTHERS:
+    for kind, d, n, trials in VALIDATION_CASES:
         trial_results = []
-        for seed in range(FIRST, FIRST + (4 if quick else trials)):
+        for seed in range(FIRST_SEED, FIRST_SEED + (4 if quick else trials)):
             Q, P, R, _ = pair(d, seed, kind, n)
             start = time.process_time()
             auto = dk.align(Q, P)
-            between = time.process_time()
+            middle = time.process_time()
             with_sigma = dk.align(Q, P, sigma=auto.sigma)
-            seconds = between - start, time.process_time() - between
+            seconds = middle - start, time.process_time() - middle
             trial_results.append((degrees(auto.rotation, R), degrees(with_sigma.rotation, R), *seconds))
         a, b, s, t = np.array(trial_results).T
         for name, error, method_seconds in (("no width", a, s), ("as wide", b, t)):
@@ -200,14 +196,14 @@ def other_rows(quick: bool) -> list[dict[str, Any]]:
             result.append(row)
             print(
                 f"  other {kind} shapes, d = {d}, {n} points, {name}: {row['right']} of {len(trial_results)} right, "
-                f"median {row['degrees']:.2f} degrees, {1e3 * row['seconds']:.1f} ms of a processor",
+                f"median {row['degrees']:.2f} degrees, {1e3 * row['seconds']:.1f} ms of processor time",
                 flush=True,
             )
     return result
 
 
 def large_rows(quick: bool) -> list[dict[str, Any]]:
-    """Seconds and degrees for many points."""
+    """Measure seconds and degrees for many points."""
     n, result = 5000 if quick else 100_000, []
     for d in (2, 3):
         trial_results = []
@@ -223,32 +219,33 @@ def large_rows(quick: bool) -> list[dict[str, Any]]:
 
 
 def width_rows(quick: bool) -> list[dict[str, Any]]:
-    """Of whole shapes in space, how many are right, and how many as near as they truly are, by the kernel's width."""
+    """Count right results, and distances at most that of the true rotation, by sigma for whole shapes in space."""
     result = []
     pairs = [pair(3, seed, "whole") for seed in range(4 if quick else TRIALS[3])]
     for width in WIDTHS:
-        right = n_as_near = 0
+        n_right = n_as_near = 0
         for Q, P, R, size in pairs:
             moved = dk.align(Q, P, sigma=width * size)
             truth = dk.align(Q @ R.T, P, sigma=width * size, transform="translation")
-            right += degrees(moved.rotation, R) <= DEGREES
+            n_right += degrees(moved.rotation, R) <= DEGREES
             n_as_near += moved.distance <= truth.distance
-        result.append({"sigma": width, "trials": len(pairs), "right": right, "as_near": n_as_near})
+        result.append({"sigma": width, "trials": len(pairs), "right": n_right, "as_near": n_as_near})
         print(
-            f"  sigma {width} of the diameter, d = 3: {right} of {len(pairs)} right, {n_as_near} as near as in truth",
+            f"  sigma {width} of the diameter, d = 3: {n_right} of {len(pairs)} right, "
+            f"{n_as_near} at most the true distance",
             flush=True,
         )
     return result
 
 
 def certified_rows(quick: bool) -> list[dict[str, Any]]:
-    """What a guarantee costs, and by how much the climbs alone missed what it finds (of D^2)."""
+    """Measure the seconds of a guarantee, and the excess of D^2 by local refinement only."""
     result = []
     for d, sigma, eps in GUARANTEES[:1] if quick else GUARANTEES:
         trial_results = []
         for seed in range(1 if quick or d == 3 else 5):
             Q, P, _, size = pair(d, seed, "whole")
-            climbed = dk.align(Q, P, sigma=sigma * size)
+            refined_result = dk.align(Q, P, sigma=sigma * size)
             start = time.perf_counter()
             certified_result = dk.align(
                 Q, P, sigma=sigma * size, guarantee=eps, max_seconds=1000, random_state=0
@@ -256,7 +253,7 @@ def certified_rows(quick: bool) -> list[dict[str, Any]]:
             trial_results.append(
                 (
                     time.perf_counter() - start,
-                    climbed.distance**2 - certified_result.distance**2,
+                    refined_result.distance**2 - certified_result.distance**2,
                     certified_result.certified,
                 )
             )
@@ -267,8 +264,9 @@ def certified_rows(quick: bool) -> list[dict[str, Any]]:
         }  # fmt: skip
         result.append(row)
         print(
-            f"  guarantee={eps}, d = {d}, sigma {sigma} of the diameter: {row['seconds']:.1f} s, the climbs missed "
-            f"{row['missed']:.0e} ({len(trial_results)} shapes, {'all' if row['certified'] else 'not all'} certified)",
+            f"  guarantee={eps}, d = {d}, sigma {sigma} of the diameter: {row['seconds']:.1f} s, "
+            f"excess of local refinement {row['missed']:.0e} "
+            f"({len(trial_results)} shapes, {'all' if row['certified'] else 'not all'} certified)",
             flush=True,
         )
     return result

@@ -1,18 +1,19 @@
-"""Huge stored sets: a coreset from two passes beside the one found in memory, and a mean embedding from one pass.
+"""Coresets of a huge stored set, compared with coresets in memory; mean embedding of a huge stored set.
 
     python benchmarks/coresets.py [--points 10000000] [--size 256] [--embed 100000000] [--folder DIR] [--quick]
                                   [--output coresets.json]
 
-One set of points in the plane (ten Gaussians in the unit square, float32) is written to a store. Each stage is a
-process of its own, whose peak memory is what the system counts; "baseline" thins a thousand points.
+One set of points in the plane (ten Gaussians in the unit square, float32) is written to a store. Each stage runs once,
+in a separate process; its peak memory in MB is that of the operating system. Stage "baseline" uses 1,000 points.
 
-stored      the coreset of the stored set, read piece by piece (all cores)
-memory      the same of the loaded set; a random sample beside it; and the distance of the stored set's coreset to the
-            whole set, found by `kernel_distance` in memory, beside the one that was reported
-kernels     coresets of at most 50,000 points by each kernel: true distances by all pairs, what was reported over them,
-            those of coresets five times as large that `merge_coresets` thins, and that of a random sample by theory
-embed       ``MeanEmbedding(method="fourier")`` of a stored set of ``--embed`` points: bounds in one pass, the row in
-            another
+stored      the coreset of the stored set, which is read in pieces, on all cores: kernel distance, seconds, peak memory
+memory      the same for the loaded set, compared with random samples (median of three); and the kernel distance of the
+            coreset from "stored" to all points, recomputed in memory by `kernel_distance`
+kernels     coresets of at most 50,000 points by each kernel: distances by all pairs, reported distance / distance by
+            all pairs, distances after `merge_coresets` thins a coreset of 5 times the size, and the expected distance
+            of a random sample
+embed       ``MeanEmbedding(method="fourier")`` of a stored set of ``--embed`` points: one pass for the bounds, one for
+            the row
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ import dkdist as dk
 
 SIGMA = 0.1
 KERNELS = ("gaussian", "rational-quadratic", "matern52", "matern32", "matern12", "laplace")
-MAX_EXACT_POINTS = 50_000  # points of which all pairs are taken
-FAR_POINT = np.full((1, 2), 1e6)  # where no kernel reaches
+MAX_EXACT_POINTS = 50_000  # for distances by all pairs
+FAR_POINT = np.full((1, 2), 1e6)  # all kernels are 0 at this distance
 
 
 def make_points(n: int) -> np.ndarray:
@@ -92,19 +93,19 @@ def kernels(path: Path, n: int, size: int) -> dict[str, Any]:
     x = make_points(min(n, MAX_EXACT_POINTS)).astype("f8")
     inputs, rows = {"memory": x, "stored": dk.write_sets(f"{path}.few", [x])}, {}
     for kernel in KERNELS:
-        by = partial(dk.kernel_distance, x, sigma=SIGMA, kernel=kernel, method="exact")
-        one_and_mean = by(FAR_POINT, squared=True)  # k(x, x) and the mean of all k
+        distance = partial(dk.kernel_distance, x, sigma=SIGMA, kernel=kernel, method="exact")
+        one_and_mean = distance(FAR_POINT, squared=True)  # k(x, x) + the mean of k over all pairs
         rows[kernel] = row = {"random": float(np.sqrt((2 - one_and_mean) / size))}
         for name, points in inputs.items():
             dk.coreset(points, 2, sigma=SIGMA, kernel=kernel, random_state=0)  # compiles
             start = time.perf_counter()
             thinned = dk.coreset(points, size, sigma=SIGMA, kernel=kernel, random_state=0)
             row[f"{name}_seconds"] = time.perf_counter() - start
-            row[name] = by(thinned.points, weights=(None, thinned.weights))
+            row[name] = distance(thinned.points, weights=(None, thinned.weights))
             row[f"{name}_reported"] = thinned.distance / row[name]
         large_coreset = dk.coreset(x, 5 * size, sigma=SIGMA, kernel=kernel, random_state=0)
         thinned = dk.merge_coresets([large_coreset], size, random_state=0)
-        row["merged"] = by(thinned.points, weights=(None, thinned.weights))
+        row["merged"] = distance(thinned.points, weights=(None, thinned.weights))
     return {"rows": rows}
 
 
@@ -128,7 +129,7 @@ STAGES = {f.__name__: f for f in (generate, baseline, stored, memory, kernels, e
 
 
 def run(stage: str, path: Path, n: int, size: int, quick: bool) -> Any:
-    if quick:  # in this process, whose peak is that of all stages
+    if quick:  # in this process: the peak is that of all stages
         start = time.perf_counter()
         return STAGES[stage](path, n, size) | {
             "peak_mb": peak(),
@@ -170,7 +171,7 @@ def coresets(folder: Path, n: int, size: int, quick: bool) -> dict[str, Any]:
     print(
         f"  random    distance {in_memory['random']:.3e}   (a thousand points: peak {base['peak_mb']:.0f} MB)"
     )
-    print(f"  stored, found independently in memory: {in_memory['independent']:.3e}")
+    print(f"  stored, recomputed in memory: {in_memory['independent']:.3e}")
     row = {"points": n, "size": size, "stored": from_store["distance"], "memory": in_memory["distance"]}
     row |= {key: in_memory[key] for key in ("random", "independent")}
     row["seconds"] = {"stored": from_store["seconds"], "memory": in_memory["seconds"]}
@@ -186,7 +187,7 @@ def other_kernels(folder: Path, n: int, size: int, quick: bool) -> dict[str, Any
     rows: dict[str, Any] = run("kernels", folder / "kernels.zarr", n, size, quick)["rows"]
     print(
         f"coresets of {size} of {min(n, MAX_EXACT_POINTS):,} points by other kernels: distance, "
-        "reported over it, seconds"
+        "reported / distance, seconds"
     )
     for kernel, row in rows.items():
         columns = (
@@ -216,8 +217,8 @@ def main(argv: list[str] | None = None) -> None:
     parser = options(__doc__)
     parser.add_argument("--points", type=int, default=10_000_000)
     parser.add_argument("--size", type=int, default=256)
-    parser.add_argument("--embed", type=int, help="points of a set that is embedded, 100000000 say")
-    parser.add_argument("--folder", type=Path, help="where the stores go; they are removed at the end")
+    parser.add_argument("--embed", type=int, help="points of a set to embed, for example 100000000")
+    parser.add_argument("--folder", type=Path, help="folder of the stores, which are removed at the end")
     parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
     parser.add_argument("--store", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)

@@ -1,19 +1,21 @@
-"""Distances between whole collections beside other libraries, as users call both: ratios of one run on one thread.
+"""Time of distances between collections, compared with other libraries through their public functions, one thread.
 
     python benchmarks/distance_peers.py [strings] [edits] [long] [series] [elastic] [line] [--quick] [--output FILE]
 
-strings  all pairs of short strings by `dk.distance_matrix`, against rapidfuzz's `process.cdist`
-edits    all pairs of strings of 20, 200 and 2,000 symbols by other distances of strings, against rapidfuzz's `cdist`
-long     two strings, short to long: unrelated, with a tenth changed, and nearly equal; by a call of the distance, by
-         a matrix (against rapidfuzz's `cdist`), and, if long, by the loops alone; and thirty that are nearly equal
-series   dynamic time warping of few series, of one and of several variables, by a matrix and of two by a call, against
+strings  all pairs of short strings by `dk.distance_matrix`, compared with `process.cdist` of rapidfuzz
+edits    all pairs of strings of 20, 200 and 2,000 symbols by other string distances, compared with `cdist` of rapidfuzz
+long     two strings of 20 to 100,000 symbols: unrelated, 10 % changed, and nearly equal; by a call of the distance, by
+         a matrix (compared with `cdist` of rapidfuzz), and, if long, by only the compiled function; and 30 strings that
+         are nearly equal
+series   dynamic time warping of 2 to 20 series in one and several variables, by a matrix and by a call, compared with
          dtaidistance
-elastic  ERP, TWED, MSM and soft-DTW of few series, against aeon (whose ERP is another, and whose soft-DTW of a series
-         and itself is 0: see docs/benchmarks.md)
-line     the exact Wasserstein distance in one and two dimensions, against POT
+elastic  ERP, TWED, MSM and soft-DTW of 20 series, compared with aeon (which defines ERP differently, and soft-DTW of a
+         series to itself as 0: see docs/benchmarks.md)
+line     the exact Wasserstein distance in one and two dimensions, compared with POT
 
-Seconds are the least of some interleaved runs, of processor time; a ratio above 1 says that we are faster. Peers that
-are not installed are skipped by name.
+Seconds are the minimum processor time of interleaved runs; the ratio is the time of the other library divided by that
+of dkdist. "apart" is the maximum difference of the results, relative to max(1, value). Missing libraries are named and
+skipped.
 """
 
 from __future__ import annotations
@@ -32,42 +34,44 @@ import dkdist as dk
 
 Rows = list[dict[str, Any]]
 rng = np.random.default_rng(0)
-SHORTEST = 2e-3  # seconds: what takes less is repeated
-LOOPS = 2000  # symbols from which loops for whole blocks of strings are most of the time of one pair
+MIN_TIMED_SECONDS = 2e-3  # shorter calls are repeated
+MIN_COMPILED_SYMBOLS = 2000  # for longer strings, the compiled function is most of the time of a pair
 
 
 def compare(case: str, dkdist_call: Callable[[], Any], peer: Callable[[], Any], repeats: int) -> Rows:
-    """Seconds of both and the largest difference of what they give."""
-    mine, peer_values = np.asarray(dkdist_call(), np.float64), np.asarray(peer(), np.float64)
+    """Return a row with seconds of both functions and the maximum difference of their results."""
+    values, peer_values = np.asarray(dkdist_call(), np.float64), np.asarray(peer(), np.float64)
     call_seconds: tuple[list[float], list[float]] = ([], [])
     for _ in range(repeats):
         for seconds, work in zip(call_seconds, (dkdist_call, peer), strict=True):
-            started, done = time.process_time(), 0
-            while not done or time.process_time() - started < SHORTEST:
-                for _ in range(max(1, done)):  # a clock costs as much as a call of some microseconds
+            start, n_calls = time.process_time(), 0
+            while not n_calls or time.process_time() - start < MIN_TIMED_SECONDS:
+                for _ in range(
+                    max(1, n_calls)
+                ):  # reading the clock takes as long as a call of some microseconds
                     work()
-                done += max(1, done)
-            seconds.append((time.process_time() - started) / done)
+                n_calls += max(1, n_calls)
+            seconds.append((time.process_time() - start) / n_calls)
     a, b = min(call_seconds[0]), min(call_seconds[1])
-    max_difference = float(np.max(np.abs(mine - peer_values) / np.maximum(1, np.abs(peer_values))))
+    max_difference = float(np.max(np.abs(values - peer_values) / np.maximum(1, np.abs(peer_values))))
     print(f"{case:<68}{a:>11.2e} s{b:>11.2e} s   ratio {b / a:7.2f}   apart {max_difference:.0e}", flush=True)
     return [{"case": case, "seconds": a, "peer_seconds": b, "ratio": b / a, "apart": max_difference}]
 
 
-def word(n: int, symbols: int) -> str:
+def random_string(n: int, symbols: int) -> str:
     return "".join(map(chr, rng.integers(97, 97 + symbols, n)))
 
 
-def edited(text: str, n_edits: int) -> str:
+def edit(text: str, n_edits: int) -> str:
     characters = list(text)
-    for place, kind in zip(rng.integers(0, len(text), n_edits), rng.integers(0, 3, n_edits), strict=True):
-        characters[place : place + (kind < 2)] = [word(1, 4)] if kind else []
+    for position, kind in zip(rng.integers(0, len(text), n_edits), rng.integers(0, 3, n_edits), strict=True):
+        characters[position : position + (kind < 2)] = [random_string(1, 4)] if kind else []
     return "".join(characters)
 
 
-def alone(text: str, other: str) -> Callable[[], Any]:
-    """The distance of two strings without what a call costs."""
-    x, y = (np.frombuffer(one.encode(), np.uint8)[:, None] for one in (text, other))
+def compiled_call(text: str, other: str) -> Callable[[], Any]:
+    """Return a function that computes the distance of two strings without the overhead of a call."""
+    x, y = (np.frombuffer(s.encode(), np.uint8)[:, None] for s in (text, other))
     distance, out = dk.Levenshtein(), np.empty((1, 1), np.float32)
     packed = distance.prepare(y, np.array([0, len(y)]), None)
 
@@ -85,7 +89,7 @@ def bench_strings(quick: bool) -> Rows:
     rows: Rows = []
     n = 200 if quick else 2000
     for low, high, symbols in ((5, 20, 26), (5, 60, 26), (60, 60, 4)):
-        words = [word(int(size), symbols) for size in rng.integers(low, high + 1, n)]
+        words = [random_string(int(size), symbols) for size in rng.integers(low, high + 1, n)]
         rows += compare(
             f"{n} strings of {low} to {high} of {symbols} symbols",
             lambda w=words: dk.distance_matrix(w, distance="levenshtein"),
@@ -105,7 +109,7 @@ def bench_edits(quick: bool) -> Rows:
 
     rows: Rows = []
     for n, length in ((40, 20), (9, 200)) if quick else ((2000, 20), (300, 200), (60, 2000)):
-        texts = [word(length, 8) for _ in range(n)]
+        texts = [random_string(length, 8) for _ in range(n)]
         for name, (dkdist_call, peer_values, kwargs) in {
             "optimal string alignment": ("osa", peers.OSA, {}),
             "Damerau and Levenshtein": ("damerau-levenshtein", peers.DamerauLevenshtein, {}),
@@ -119,7 +123,7 @@ def bench_edits(quick: bool) -> Rows:
                 texts[: n // (4 if length == 2000 else 2)]
                 if kwargs or peer_values is peers.DamerauLevenshtein
                 else texts
-            )  # the peer's pairs take long
+            )  # rapidfuzz is slow here
             rows += compare(
                 f"{name}, {len(words)} strings of {length} symbols",
                 lambda w=words, o=dkdist_call: dk.distance_matrix(w, distance=o),
@@ -137,11 +141,11 @@ def bench_long(quick: bool) -> Rows:
 
     rows: Rows = []
     for n in (5000,) if quick else (20, 200, 2000, 10_000, 100_000):
-        text = word(n, 4)
+        text = random_string(n, 4)
         for label, other in (
-            ("unrelated", word(n, 4)),
-            ("a tenth changed", edited(text, n // 10)),
-            ("ten edits", edited(text, 10)),
+            ("unrelated", random_string(n, 4)),
+            ("a tenth changed", edit(text, n // 10)),
+            ("ten edits", edit(text, 10)),
         ):
             case, distance = f"two strings of {n} symbols, {label}", dk.Levenshtein()
             repeats = 1 if quick else 9 if n < 1e5 else 3
@@ -161,11 +165,13 @@ def bench_long(quick: bool) -> Rows:
                 lambda x=text, y=other: cdist([x], [y], scorer=Levenshtein.distance, workers=1),
                 repeats,
             )
-            if n >= LOOPS:
-                rows += compare(f"{case}, the loops alone", alone(text, other), peer, repeats)
+            if n >= MIN_COMPILED_SYMBOLS:
+                rows += compare(
+                    f"{case}, only the compiled function", compiled_call(text, other), peer, repeats
+                )
     n = 2000 if quick else 10_000
-    text = word(n, 4)
-    texts = [edited(text, 30) for _ in range(30)]
+    text = random_string(n, 4)
+    texts = [edit(text, 30) for _ in range(30)]
     rows += compare(
         f"30 strings of {n} symbols, 30 edits each",
         lambda: dk.distance_matrix(texts, distance="levenshtein"),
@@ -190,20 +196,20 @@ def bench_series(quick: bool) -> Rows:
         else ((2, 100, 1), (6, 100, 1), (20, 100, 1), (20, 100, 3), (20, 100, 22), (2, 2000, 1), (2, 2000, 3))
     ):
         x = series(n, length, d)
-        one = [np.ascontiguousarray(s[:, 0]) for s in x] if d == 1 else x
+        peer_series = [np.ascontiguousarray(s[:, 0]) for s in x] if d == 1 else x
         peer_values = dtw.distance_matrix_fast if d == 1 else dtw_ndim.distance_matrix_fast
         rows += compare(
             f"DTW, {n} series of {length} points in {d} variables",
             lambda x=x: dk.distance_matrix(x, distance=distance),
-            lambda s=one, f=peer_values: f(s, parallel=False),
+            lambda s=peer_series, f=peer_values: f(s, parallel=False),
             1 if quick else 5,
         )
         if n == 2:
-            alone = dtw.distance_fast if d == 1 else dtw_ndim.distance_fast
+            peer_call = dtw.distance_fast if d == 1 else dtw_ndim.distance_fast
             rows += compare(
                 f"DTW, {n} series of {length} points in {d} variables, a call",
                 lambda x=x: distance(*x),
-                lambda s=one, f=alone: f(*s),
+                lambda s=peer_series, f=peer_call: f(*s),
                 1 if quick else 5,
             )
     return rows
@@ -270,10 +276,10 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("parts", nargs="*", help=f"{', '.join(BENCHES)} (default: all)")
     args = parser.parse_args(argv)
     if unknown := set(args.parts) - set(BENCHES):
-        parser.error(f"expected parts among {', '.join(BENCHES)}, found {', '.join(sorted(unknown))}")
+        parser.error(f"parts must be among {', '.join(BENCHES)}; got {', '.join(sorted(unknown))}")
     figures = start_report()
     with dask.config.set(num_workers=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numba's of aeon
+        warnings.simplefilter("ignore")  # warnings of Numba from aeon
         for name in args.parts or BENCHES:
             bench, peer = BENCHES[name]
             if find_spec(peer) is None:

@@ -1,4 +1,4 @@
-"""Scores, p-values and uncertainty that automatic models report, against fresh data.
+"""Scores, p-values and uncertainty that automatic models report, compared with results on fresh data.
 
     python benchmarks/honesty.py [--lines 1 2 3 4 5 6 7] [--seed 0] [--jobs 2] [--records runs.jsonl] [--quick]
             [--fits 200] [--sizes 20 30 60 120 250 600] [--collections fox ...] [--baselines-only]
@@ -7,15 +7,16 @@
 1. Labels that are independent of the sets (balanced coin flips, and numbers): the leaderboard score, p-values,
    coverage of 90 % sets and intervals, log loss; random distributions of sets in 1 to 5 dimensions.
 2. Optimism: leaderboard score minus held-out score on real collections and on the tasks of docs/benchmarks.md.
-3. On the same splits: the model minus the best of ten simple baselines, which inner cross-validation chooses.
-4. Expected calibration error for 2, 5, 30 and 100 classes, and mean confidence where all predictions are right.
-5. Planted points that `explain` finds (`explanations.py`).
+3. On the same splits: score of the model minus that of the best of ten simple baselines by inner cross-validation.
+4. Expected calibration error for 2, 5, 30 and 100 classes, and mean confidence for separated classes.
+5. Area under the ROC curve of planted points by `explain` (`explanations.py`).
 6. Power and level of `group_test` (`group_test_power.py`).
 7. Coverage with 30 groups, and the attainable level with six.
 
-Each bound is printed with "ok" or "MISS". Seeds 0 to 99 are for development; report figures of seeds that nothing was
-developed on. ``--records`` appends every run to a file of JSON lines, reads what it holds already, and so splits and
-resumes long runs. The methods are described in honesty_collections.py and honesty_simulations.py. Data: DKDIST_DATA.
+Results are means with standard errors; each is compared with a bound and printed with "ok" or "MISS". Seeds 0 to 99 are
+for development; report results of other seeds. ``--records`` appends every run to a file of JSON lines and reuses the
+runs in it, which splits and resumes long runs. Methods are described in honesty_collections.py and
+honesty_simulations.py. Data: DKDIST_DATA.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from real_collections import COLLECTIONS
 TITLES = {
     1: "labels that are independent of the sets",
     2: "optimism of the leaderboard",
-    3: "against simple baselines",
+    3: "comparison with simple baselines",
     4: "calibration with many classes",
     5: "planted points in explanations",
     6: "power and level of group_test",
@@ -47,7 +48,7 @@ QUICK_COLLECTIONS = "newsgroups2", "bike"
 
 
 def report_line(line: int, arguments: Any, runner: Runner) -> Any:
-    """Run and print one line; its verdicts, or the lines of another script, which end with MISS or BELOW for a miss."""
+    """Run and print one line; return verdicts, or lines of another script, whose misses end with MISS or BELOW."""
     quick, seed = arguments.quick, arguments.seed
     n_fits = arguments.fits or (4 if quick else 200)
     names = arguments.collections or (QUICK_COLLECTIONS if quick else COLLECTIONS)

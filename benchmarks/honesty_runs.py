@@ -1,4 +1,4 @@
-"""Independent runs of `honesty.py`: of one thread each, in worker processes, recorded as JSON lines, and resumable."""
+"""Runner of `honesty.py`: independent runs in worker processes of one thread, recorded as JSON lines, resumable."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Run = dict[str, Any]
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs what the file of records lacks. ``n_jobs`` = 1 stays in this process.
+    """Executes the runs that are not in the file of records; ``n_jobs`` = 1 uses this process.
 
-    A record is the arguments of its run, the name of the function, the commit, and what the function returned. Runs
-    of the same function and arguments are read from the file, whatever their commit: give every commit its own file.
+    A record has the arguments, the name of the function, the commit, and the result. Runs of the same function and
+    arguments are read from the file regardless of their commit: use one file per commit.
     """
 
     n_jobs: int
     records: Path | None
 
     def run(self, function: Callable[..., Run], arguments: Sequence[Run]) -> list[Run]:
-        """The records of ``function(**arguments[i])``, in the order of arguments."""
+        """Return the records of ``function(**arguments[i])``, in the order of arguments."""
         recorded = self._recorded(function.__name__)
         keys = [json.dumps(a, sort_keys=True) for a in arguments]
         pending = [(key, a) for key, a in zip(keys, arguments, strict=True) if key not in recorded]
@@ -74,7 +74,7 @@ class Runner:
 def _recorded_run(function: Callable[..., Run], arguments: Run) -> Run:
     start = time.perf_counter()
     with warnings.catch_warnings(), threadpool_limits(1), dask.config.set(num_workers=1):
-        warnings.simplefilter("ignore")  # of fits on purpose small
+        warnings.simplefilter("ignore")  # small fits warn by design
         result = function(**arguments)
     seconds = round(time.perf_counter() - start, 3)
     return {

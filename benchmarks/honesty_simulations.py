@@ -17,13 +17,13 @@ KINDS = "classes", "numbers"
 SIZES = 20, 30, 60, 120, 250, 600
 COVERAGE, MIN_COVERAGE, MAX_COVERAGE = 0.9, 0.88, 0.95
 LEVEL, MAX_REJECTED, MAX_REJECTED_AT_N = 0.05, 0.07, 0.10
-N_ERRORS_AT_N = 2.0  # standard errors by which bounds are wider at one n
+N_ERRORS_AT_N = 2.0  # bounds at a single n are wider by this many standard errors
 MAX_SCORE_ERROR, MAX_R2, MAX_LOG_LOSS = 0.02, 0.02, 0.71
 MAX_CALIBRATION_ERROR, MIN_CONFIDENCE = 0.05, 0.8
 N_FRESH, N_FRESH_GROUPS = 200, 60
-WEAK_SIGNAL = 0.3  # stronger signals give sets of one class, which cover more than 95 %
-N_BINS = 15  # of equal width, of the confidence
-SETS_PER_CLASS = {2: 100, 5: 60, 30: 20, 100: 10}  # of overlapping classes
+WEAK_SIGNAL = 0.3  # with stronger signals, prediction sets of one class cover more than 95 %
+N_BINS = 15  # of the confidence, equal widths
+SETS_PER_CLASS = {2: 100, 5: 60, 30: 20, 100: 10}  # for overlapping classes
 CENTRE_SPREADS = {2: 0.7, 5: 1.0, 30: 2.0, 100: 3.0}
 SEPARATED_SPREAD, SEPARATED_SETS, MIN_SETS = 20.0, 8, 40
 
@@ -32,7 +32,7 @@ Run = dict[str, Any]
 
 @dataclass(frozen=True)
 class SetDistribution:
-    """A random distribution of sets: dimension, sizes, scales and tails of the points, and random effects of sets."""
+    """Random distribution of sets: dimension, sizes, scales and tails of points, and random effects of sets."""
 
     scales: np.ndarray
     min_size: int
@@ -49,7 +49,7 @@ class SetDistribution:
         )  # fmt: skip
 
     def sample(self, rng: np.random.Generator, shifts: np.ndarray) -> Any:
-        """One set for each row of shifts (n, d), in units of the scales."""
+        """Draw one set per row of shifts (n, d), which are in units of the scales."""
         sizes = rng.integers(self.min_size, self.max_size + 1, len(shifts))
         shape = int(sizes.sum()), len(self.scales)
         points = rng.standard_t(3, shape) if self.heavy_tails else rng.standard_normal(shape)
@@ -61,8 +61,8 @@ class SetDistribution:
 def run_noise(kind: str, n: int, index: int, seed: int) -> Run:
     """Fit labels that are independent of the sets, and evaluate on fresh sets with such labels."""
     rng = np.random.default_rng([seed, KINDS.index(kind), n, index])
-    law = SetDistribution.draw(rng)
-    sets = law.sample(rng, np.zeros((n + N_FRESH, len(law.scales))))
+    distribution = SetDistribution.draw(rng)
+    sets = distribution.sample(rng, np.zeros((n + N_FRESH, len(distribution.scales))))
     if kind == "classes":
         y = np.concatenate([rng.permutation(np.arange(m) % 2) for m in (n, N_FRESH)])
     else:
@@ -73,9 +73,9 @@ def run_noise(kind: str, n: int, index: int, seed: int) -> Run:
 def run_groups(kind: str, n_groups: int, signal: float, index: int, seed: int) -> Run:
     """Fit sets of groups that share effects and targets, and evaluate on sets of fresh groups."""
     rng = np.random.default_rng([seed, 2 + KINDS.index(kind), n_groups, int(100 * signal), index])
-    law = SetDistribution.draw(rng)
+    distribution = SetDistribution.draw(rng)
     groups = np.repeat(np.arange(n_groups + N_FRESH_GROUPS), rng.integers(2, 7, n_groups + N_FRESH_GROUPS))
-    d = len(law.scales)
+    d = len(distribution.scales)
     group_effects = rng.choice([0.3, 1.0]) * rng.standard_normal((groups[-1] + 1, d))
     if kind == "classes":
         parts = [rng.permutation(np.arange(m) % 2) for m in (n_groups, N_FRESH_GROUPS)]
@@ -83,7 +83,7 @@ def run_groups(kind: str, n_groups: int, signal: float, index: int, seed: int) -
     else:
         y = (rng.standard_normal(groups[-1] + 1))[groups] + 0.3 * rng.standard_normal(len(groups))
     shifts = group_effects[groups] + signal * (y - y.mean())[:, None]
-    sets, train = law.sample(rng, shifts), groups < n_groups
+    sets, train = distribution.sample(rng, shifts), groups < n_groups
     a, b = np.flatnonzero(train), np.flatnonzero(~train)
     return _fit_and_evaluate(kind, sets[a], y[a], groups[a], sets[b], y[b], int(rng.integers(2**31)))
 
@@ -112,7 +112,7 @@ def _fit_and_evaluate(kind: str, sets: Any, y: Any, groups: Any, fresh: Any, y_f
 
 
 def report_noise(sizes: Sequence[int], n_fits: int, seed: int, runner: Any) -> Verdicts:
-    """Line 1: coin flips and numbers that are noise.
+    """Line 1: random classes and numbers as targets.
 
     Bounds of scores, coverage and log loss hold for the mean over all fits, and at every n within two standard errors.
     """
@@ -133,7 +133,7 @@ def report_noise(sizes: Sequence[int], n_fits: int, seed: int, runner: Any) -> V
 def check_noise(
     title: str, runs: Sequence[Run], max_rejected: float, n_errors: float, verdicts: Verdicts
 ) -> None:
-    """Judge fits of one kind, with bounds that are ``n_errors`` standard errors wider."""
+    """Check fits of one kind, with bounds that are ``n_errors`` standard errors wider."""
 
     def estimate(key: str) -> tuple[float, float, float]:
         mean, error = mean_and_error([run[key] for run in runs])
@@ -153,16 +153,16 @@ def check_noise(
     low, high = 0.5 - MAX_SCORE_ERROR - slack, 0.5 + MAX_SCORE_ERROR + slack
     verdicts.within(f"{title}: leaderboard", score, low, high, error)
     verdicts.at_least(f"{title}: coverage", covered, MIN_COVERAGE - covered_slack, covered_error)
-    own_coverage = mean_and_error([run["covered"] for run in runs if run["fallback"] is None])
-    if np.isfinite(own_coverage[0]):  # otherwise every fit fell back
-        bound = MAX_COVERAGE + n_errors * own_coverage[1]
-        verdicts.at_most(f"{title}: coverage without fallbacks", own_coverage[0], bound, own_coverage[1])
+    model_coverage = mean_and_error([run["covered"] for run in runs if run["fallback"] is None])
+    if np.isfinite(model_coverage[0]):  # otherwise every fit fell back
+        bound = MAX_COVERAGE + n_errors * model_coverage[1]
+        verdicts.at_most(f"{title}: coverage without fallbacks", model_coverage[0], bound, model_coverage[1])
     loss, error, slack = estimate("log_loss")
     verdicts.at_most(f"{title}: log loss on fresh sets", loss, MAX_LOG_LOSS + slack, error)
 
 
 def print_runs(title: str, runs: Sequence[Run]) -> None:
-    """One line of means over fits, with standard errors."""
+    """Print one line of means over fits with standard errors."""
 
     def text(key: str) -> str:
         return "{:.3f} ± {:.3f}".format(*mean_and_error([run[key] for run in runs]))
@@ -170,11 +170,11 @@ def print_runs(title: str, runs: Sequence[Run]) -> None:
     rejected = sum(run["p_value"] <= LEVEL for run in runs)
     low, high = clopper_pearson(rejected, len(runs))
     fallbacks = sum(run["fallback"] is not None for run in runs)
-    own_coverage = [run["covered"] for run in runs if run["fallback"] is None]
+    model_coverage = [run["covered"] for run in runs if run["fallback"] is None]
     print(
         f"  {title:<34} leaderboard {text('score')}, fresh {text('fresh')}; p <= {LEVEL} in {rejected} of {len(runs)} "
         f"(95 % {low:.3f} to {high:.3f}); covered {text('covered')}, {len(runs) - fallbacks} without fallback "
-        f"{mean_and_error(own_coverage)[0]:.3f}; width {text('width')}"
+        f"{mean_and_error(model_coverage)[0]:.3f}; width {text('width')}"
         + (f"; log loss {text('log_loss')}" if "log_loss" in runs[0] else "")
         + f"; {np.mean([run['seconds'] for run in runs]):.2f} s",
         flush=True,
@@ -182,7 +182,7 @@ def print_runs(title: str, runs: Sequence[Run]) -> None:
 
 
 def report_groups(n_fits: int, seed: int, runner: Any) -> Verdicts:
-    """Line 7: coverage with 30 groups, and what is promised with six."""
+    """Line 7: coverage with 30 groups, and the attainable level with six."""
     verdicts = Verdicts()
     for n_groups in (30, 6):
         for kind in KINDS:
@@ -197,30 +197,30 @@ def report_groups(n_fits: int, seed: int, runner: Any) -> Verdicts:
                 if n_groups == 30:
                     covered, error = mean_and_error([run["covered"] for run in runs])
                     verdicts.at_least(f"{title}: coverage", covered, MIN_COVERAGE, error)
-                    # sets of the constant model hold all classes
-                    own_coverage, error = mean_and_error(
+                    # prediction sets of the constant model contain all classes
+                    model_coverage, error = mean_and_error(
                         [run["covered"] for run in runs if run["fallback"] is None]
                     )
-                    if np.isfinite(own_coverage):  # otherwise every fit fell back
+                    if np.isfinite(model_coverage):  # otherwise every fit fell back
                         verdicts.at_most(
-                            f"{title}: coverage without fallbacks", own_coverage, MAX_COVERAGE, error
+                            f"{title}: coverage without fallbacks", model_coverage, MAX_COVERAGE, error
                         )
                 else:
-                    honest = np.mean([run["unbounded"] or run["labelled"] for run in runs])
-                    verdicts.at_least(f"{title}: unbounded or labelled", float(honest), 1.0)
+                    fraction = np.mean([run["unbounded"] or run["labelled"] for run in runs])
+                    verdicts.at_least(f"{title}: unbounded or labelled", float(fraction), 1.0)
     return verdicts
 
 
 def run_calibration(n_classes: int, separated: bool, index: int, seed: int, n_fresh: int) -> Run:
-    """Fit classes of sets around random centres; accuracy, confidence and calibration error on fresh sets."""
+    """Fit classes of sets around random centres; return accuracy, confidence, calibration error on fresh sets."""
     rng = np.random.default_rng([seed, 4, n_classes, int(separated), index])
     spread = SEPARATED_SPREAD if separated else CENTRE_SPREADS[n_classes]
     per_class = max(SEPARATED_SETS, MIN_SETS // n_classes) if separated else SETS_PER_CLASS[n_classes]
     centres = spread * rng.standard_normal((n_classes, 4))
-    law = SetDistribution(np.ones(4), 20, 20, 0.0 if separated else 1.0, False)
+    distribution = SetDistribution(np.ones(4), 20, 20, 0.0 if separated else 1.0, False)
     y = np.repeat(np.arange(n_classes), per_class)
     fresh = rng.integers(0, n_classes, n_fresh)
-    sets, fresh_sets = law.sample(rng, centres[y]), law.sample(rng, centres[fresh])
+    sets, fresh_sets = distribution.sample(rng, centres[y]), distribution.sample(rng, centres[fresh])
     model = dk.SetClassifier(random_state=int(rng.integers(2**31))).fit(sets, y)
     p = np.asarray(model.predict_proba(fresh_sets))
     confidence, correct = p.max(axis=1), p.argmax(axis=1) == fresh
@@ -231,14 +231,14 @@ def run_calibration(n_classes: int, separated: bool, index: int, seed: int, n_fr
 
 
 def calibration_error(confidence: np.ndarray, correct: np.ndarray) -> float:
-    """Expected calibration error: mean |accuracy - confidence| over bins, weighted by their counts."""
+    """Return the expected calibration error: mean |accuracy - confidence| over bins, weighted by counts."""
     cell = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
     gap = np.bincount(cell, correct - confidence, minlength=N_BINS)
     return float(np.abs(gap).sum() / len(cell))
 
 
 def report_calibration(n_fits: int, n_fresh: int, classes: Sequence[int], seed: int, runner: Any) -> Verdicts:
-    """Line 4: calibration error, and confidence where all classes are separated."""
+    """Line 4: calibration error, and confidence for separated classes."""
     verdicts = Verdicts()
     for separated in (False, True):
         for k in classes:

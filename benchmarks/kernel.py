@@ -1,12 +1,17 @@
-"""The kernel distance of two point sets: exact beside scikit-learn, the Fourier grid beside exact, and growth.
+"""Time and error of the kernel distance of two point sets, compared with scikit-learn and with exact sums.
 
     python benchmarks/kernel.py [exact] [fourier] [growth] [kinds] [gradient] [peers] [--quick] [--output kernel.json]
 
-Two uniform samples in the cube of diameter 1, the second one bent, n points each, on one thread; interleaved in one
-run, medians. scikit-learn adds three matrices of `rbf_kernel`, in blocks of 1,000 rows, so that memory is no limit.
-The errors are those of D^2: against scikit-learn's float64, and of the grid against our exact one, beside eps.
-"gradient" is D^2 with all derivatives, by "auto" and by all pairs, and the largest error of a derivative by a weight,
-or by a coordinate times n sigma. Other peers: `kernel_peers.py`.
+exact     all pairs in float64, compared with three matrices of scikit-learn's `rbf_kernel`, in blocks of 1,000 rows
+fourier   the Fourier grid at eps = 1e-4, compared with exact sums
+growth    seconds by n of exact sums, Fourier grid and tree; one run each
+kinds     other kernels by "auto", compared with exact sums: processor seconds of one run
+gradient  D^2 with all derivatives by "auto", compared with exact sums; the error is the maximum over derivatives by
+          weights, and by coordinates times n sigma
+peers     other libraries (`kernel_peers.py`)
+
+P and Q are n uniform points in a cube of diameter 1, and n points of a skewed distribution. Times are median seconds of
+interleaved runs on one thread, unless stated otherwise. Errors are differences of D^2.
 """
 
 from __future__ import annotations
@@ -74,11 +79,11 @@ def fourier_rows(quick: bool) -> list[dict[str, Any]]:
             fast, exact = distance(P, Q, sigma, "fourier"), distance(P, Q, sigma, "exact")
             time_interleaved([fast], 1)
             seconds, (result,) = time_interleaved([fast], repeats)
-            slow, (right,) = time_interleaved([exact], 1)
+            exact_seconds, (expected,) = time_interleaved([exact], 1)
             row = {
                 "d": d, "n": n, "sigma": sigma,
-                "seconds": float(np.median(seconds)), "exact_seconds": float(slow[0, 0]),
-                "ratio": float(slow[0, 0] / np.median(seconds)), "error": abs(result - right), "eps": EPS,
+                "seconds": float(np.median(seconds)), "exact_seconds": float(exact_seconds[0, 0]),
+                "ratio": float(exact_seconds[0, 0] / np.median(seconds)), "error": abs(result - expected), "eps": EPS,
             }  # fmt: skip
             rows.append(row)
             print(
@@ -89,10 +94,10 @@ def fourier_rows(quick: bool) -> list[dict[str, Any]]:
 
 
 def kind_rows(quick: bool) -> list[dict[str, Any]]:
-    """Other kernels than the Gaussian one, by what "auto" takes for them beside all pairs: processor time."""
+    """Measure all kernels by "auto" and by all pairs, in processor seconds."""
     rows = []
     print(
-        f"  kinds                   d        n   seconds    exact   ratio     error  (sigma .1, eps {EPS:.0e})"
+        f"  kinds                   d        n   seconds    exact   ratio     error  (sigma 0.1, eps {EPS:.0e})"
     )
     for d in (1, 2, 3):
         P, Q = two_clouds(1500 if quick else 50_000, d, d)
@@ -110,11 +115,11 @@ def kind_rows(quick: bool) -> list[dict[str, Any]]:
                 (P[:1200], Q[:1200], "auto"),
                 (P, Q, "auto"),
                 (P, Q, "exact"),
-            ):  # the first compiles
+            ):  # the first call compiles
                 if d == 1 and method == "exact":
                     x, y = (
                         np.c_[s, np.zeros(len(s))] for s in (x, y)
-                    )  # in the plane, where it is not sorted
+                    )  # in the plane: on a line, exact sums use sorting
                 start = time.process_time()
                 options = {"sigma": 0.1, "kernel": kernel, "squared": True, "method": method, "eps": EPS}
                 result.append(dk.kernel_distance(x, y, **options))
@@ -137,21 +142,21 @@ def gradient_rows(quick: bool) -> list[dict[str, Any]]:
     for d in (1, 2, 3):
         P, Q = two_clouds(1000 if quick else 20_000, d, d)
         for sigma in (0.02, 0.1, 0.5):
-            how = {"sigma": sigma, "squared": True, "gradient": True, "eps": EPS}
+            kwargs = {"sigma": sigma, "squared": True, "gradient": True, "eps": EPS}
             fast, exact = (
-                partial(dk.kernel_distance, P, Q, method=method, **how) for method in ("auto", "exact")
+                partial(dk.kernel_distance, P, Q, method=method, **kwargs) for method in ("auto", "exact")
             )
             time_interleaved([fast], 1)
             seconds, (result,) = time_interleaved([fast], 1 if quick else 5)
-            slow, (right,) = time_interleaved([exact], 1)
-            differences = [sigma * len(P) * np.abs(result[1].P - right[1].P).max()]
+            exact_seconds, (expected,) = time_interleaved([exact], 1)
+            differences = [sigma * len(P) * np.abs(result[1].P - expected[1].P).max()]
             differences += [
-                np.abs(a - b).max() for a, b in zip(result[1].weights, right[1].weights, strict=True)
+                np.abs(a - b).max() for a, b in zip(result[1].weights, expected[1].weights, strict=True)
             ]
             row = {
                 "d": d, "n": len(P), "sigma": sigma,
-                "seconds": float(np.median(seconds)), "exact_seconds": float(slow[0, 0]),
-                "ratio": float(slow[0, 0] / np.median(seconds)), "error": float(max(differences)), "eps": EPS,
+                "seconds": float(np.median(seconds)), "exact_seconds": float(exact_seconds[0, 0]),
+                "ratio": float(exact_seconds[0, 0] / np.median(seconds)), "error": float(max(differences)), "eps": EPS,
             }  # fmt: skip
             rows.append(row)
             print(
@@ -163,7 +168,7 @@ def gradient_rows(quick: bool) -> list[dict[str, Any]]:
 
 def growth_rows(quick: bool) -> list[dict[str, Any]]:
     rows = []
-    print("  growth (d = 3, sigma .1)      n   exact   fourier      tree")
+    print("  growth (d = 3, sigma 0.1)     n   exact   fourier      tree")
     for n in (300, 600) if quick else (1_000, 10_000, 100_000, 1_000_000):
         P, Q = two_clouds(n, 3, 3)
         row: dict[str, Any] = {"n": n}
@@ -190,7 +195,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         "peers": lambda: peer_rows(args.quick, EPS),
     }
     if unknown := set(args.parts) - set(parts):
-        parser.error(f"unknown parts {sorted(unknown)}: choose of {', '.join(parts)}")
+        parser.error(f"unknown parts {sorted(unknown)}: choose from {', '.join(parts)}")
     figures = start_report()
     with threadpool_limits(1):
         for part in args.parts or parts:

@@ -1,13 +1,15 @@
-"""Other libraries beside ours, for `kernel.py`: those that are not installed are named and left out.
+"""Comparisons of `kernel.py` with other libraries; missing libraries are named and skipped.
 
     pip install finufft faiss-cpu pykeops goodpoints        (the last two need a C++ compiler)
 
-keops      exact sums in float32 on the CPU (ours are float64)
-finufft    the transform alone of the frequencies that a Gaussian needs, beside the whole of kernel_distance; with equal
-           weights and with random ones
-coresets   goodpoints' Compress++ and random samples: 128 of 16,384 points; and a million points to 256 of ours
-mean       random features of many sets beside the same in NumPy, float64
-nearest    10 of 100,000 rows of 128, 256 and 512 numbers beside faiss's exact search
+keops      exact sums in float64, compared with KeOps in float32 on the CPU
+finufft    kernel_distance by "fourier", compared with only the non-uniform FFT for the same frequencies by finufft;
+           with equal and with random weights
+coresets   128 of 16,384 points, compared with Compress++ of goodpoints and random samples; 256 of a million points
+mean       random features of many sets, compared with NumPy in float64
+nearest    10 of 100,000 rows of 128, 256 and 512 columns, compared with the exact search of faiss
+
+Times are median seconds of one thread; "ratio" is the time of the other library divided by that of dkdist.
 """
 
 from __future__ import annotations
@@ -21,14 +23,14 @@ from common import medians, two_clouds
 
 import dkdist as dk
 
-OURS = ("swap", "halving", "stratified", "random")
+METHODS = ("swap", "halving", "stratified", "random")
 
 
 def installed(name: str) -> Any:
-    """A module, or None with a line that says so."""
+    """Return a module, or None after printing why it is missing."""
     try:
         return import_module(name)
-    except Exception as error:  # KeOps compiles on import: anything may go wrong
+    except Exception as error:  # KeOps compiles on import and may raise any error
         print(
             f"  {name}: not installed ({type(error).__name__}: {str(error).splitlines()[0][:90]})", flush=True
         )
@@ -87,7 +89,7 @@ def finufft_rows(quick: bool, eps: float) -> list[dict[str, Any]]:
         w = np.sqrt(2 * np.pi) * sigma / L * np.exp(-((2 * np.pi * k / L * sigma) ** 2) / 2)
         turns = [np.ascontiguousarray(c) for c in (np.concatenate([P, Q]) * (2 * np.pi / L) - np.pi).T]
         z = np.concatenate([p, -q]).astype(complex)
-        how = {"sigma": sigma, "eps": eps, "weights": (p, q) if weighted else None}
+        kwargs = {"sigma": sigma, "eps": eps, "weights": (p, q) if weighted else None}
 
         def by_finufft(d: int = d, turns: Any = turns, z: Any = z, k: Any = k, w: Any = w) -> float:
             F = getattr(finufft, f"nufft{d}d1")(*turns, z, (len(k),) * d, eps=eps / 10, nthreads=1)
@@ -96,8 +98,8 @@ def finufft_rows(quick: bool, eps: float) -> list[dict[str, Any]]:
                 E = np.tensordot(w, E, axes=(0, 0))
             return float(E)
 
-        def run_dkdist(P: np.ndarray = P, Q: np.ndarray = Q, how: Any = how) -> float:
-            return dk.kernel_distance(P, Q, squared=True, method="fourier", **how)
+        def run_dkdist(P: np.ndarray = P, Q: np.ndarray = Q, kwargs: Any = kwargs) -> float:
+            return dk.kernel_distance(P, Q, squared=True, method="fourier", **kwargs)
 
         (a, b), (x, y) = medians([run_dkdist, by_finufft], 2 if quick else 7)
         rows.append(line("finufft", {
@@ -108,11 +110,11 @@ def finufft_rows(quick: bool, eps: float) -> list[dict[str, Any]]:
 
 
 def coreset_rows(quick: bool) -> list[dict[str, Any]]:
-    """Distances are medians over seeds, exact; seconds medians too."""
+    """Return rows of median seconds and median distances by all pairs, over seeds."""
     n, size, seeds = (1024, 32, 2) if quick else (16_384, 128, 7)
     compress = installed("goodpoints.compress")
     results: dict[str, list[tuple[float, float]]] = {}
-    for method in OURS:
+    for method in METHODS:
         dk.coreset(np.random.default_rng(0).normal(size=(n, 2)), size, sigma=1.0, method=method)
     for seed in range(seeds):
         P = np.random.default_rng(seed).normal(size=(n, 2))
@@ -122,14 +124,14 @@ def coreset_rows(quick: bool) -> list[dict[str, Any]]:
 
         calls = {
             method: lambda P=P, m=method: dk.coreset(P, size, sigma=1.0, method=m, random_state=0).indices
-            for method in OURS
+            for method in METHODS
         }
         calls |= {f"Compress++ g={g}": lambda g=g: peer(g) for g in (0, 4)} if compress else {}
         for name, call in calls.items():
             start = time.perf_counter()
-            chosen = call()
+            indices = call()
             elapsed = time.perf_counter() - start
-            distance = dk.kernel_distance(P, P[chosen], sigma=1.0, method="exact")
+            distance = dk.kernel_distance(P, P[indices], sigma=1.0, method="exact")
             results.setdefault(name, []).append((elapsed, distance))
     swap = np.median(results["swap"], axis=0)
     rows = []
@@ -186,19 +188,19 @@ def nearest_rows(quick: bool) -> list[dict[str, Any]]:
         X, Y = rng.random((n, D), np.float32), rng.random((m, D), np.float32)
         search, index = dk.NearestSets(10).fit(X), faiss.IndexFlatL2(D)
         index.add(X)
-        (a, b), (run_dkdist, peer_value) = medians(
+        (a, b), (neighbours, peer_neighbours) = medians(
             [lambda s=search, q=Y: s.kneighbors(q)[1], lambda i=index, q=Y: i.search(q, 10)[1]],
             1 if quick else 5,
         )
         rows.append(line("nearest", {
             "n": n, "queries": m, "dims": D, "seconds": float(a), "peer_seconds": float(b), "ratio": float(b / a),
-            "same": float((run_dkdist == peer_value).mean()),
+            "same": float((neighbours == peer_neighbours).mean()),
         }))  # fmt: skip
     return rows
 
 
 def peer_rows(quick: bool, eps: float) -> dict[str, Any]:
-    """Everything, by the name of what is compared."""
+    """Return the rows of all comparisons by name."""
     return {
         "keops": keops_rows(quick),
         "finufft": finufft_rows(quick, eps),

@@ -1,18 +1,17 @@
-"""A million strings on one machine: written, embedded by edit distances out of core, learned, predicted.
+"""Time and memory of a million strings on one machine: storing, distance embedding out of core, ridge, predictions.
 
     python benchmarks/million_strings.py [--strings 1000000] [--features 1024] [--workers 2] [--quick] [--folder DIR]
                                          [--output FILE.json]
 
-Strings of 60 symbols of four, each a walk through one of five Markov chains; which one is to be found. Every stage runs
-on worker processes of one thread:
+Strings have 60 symbols from an alphabet of four and are samples of one of five Markov chains; the target is the chain.
+Stages run once, on worker processes with one thread each:
 
-generate   strings drawn from seeds straight into a store, in parallel
-prepare    random objects (pieces of strings) drawn, their features' means and deviations: one pass
-ridge      R edit distances a string, standardised, and ridge on them: one pass over nine tenths of the strings
-predict    the last tenth
+generate   draw strings from seeds and write them to a store, in parallel
+prepare    draw landmarks (pieces of strings), and compute means and deviations of the features: one pass
+ridge      ridge regression on R standardised edit distances per string: one pass over 90 % of the strings
+predict    predict the others
 
-Features are made where they are used and never kept (4 KB a string). Memory is each process's own peak as the system
-counts it.
+Features (4 KB per string) are computed when needed and not cached. Memory is the peak of each process in MB.
 """
 
 from __future__ import annotations
@@ -29,16 +28,18 @@ from distributed import Client
 import dkdist as dk
 
 LENGTH, SYMBOLS, CLASSES = 60, 4, 5
-A_SOURCE = 16_384
-MIXED = 0.6  # how much of a chain's moves all chains share
+STRINGS_PER_SOURCE = 16_384
+COMMON_WEIGHT = 0.6  # of the transition probabilities that all chains share
 
 
 class Chains:
-    """Reads (first string, number of strings): walks, and the chains they come from."""
+    """Reader of strings and the numbers of their chains; a source is (first string, number of strings)."""
 
     def __init__(self) -> None:
-        moves = np.random.default_rng(0).dirichlet(np.ones(SYMBOLS), (CLASSES + 1, SYMBOLS))
-        self.steps = np.cumsum(MIXED * moves[-1] + (1 - MIXED) * moves[:-1], axis=2)
+        transitions = np.random.default_rng(0).dirichlet(np.ones(SYMBOLS), (CLASSES + 1, SYMBOLS))
+        self.steps = np.cumsum(
+            COMMON_WEIGHT * transitions[-1] + (1 - COMMON_WEIGHT) * transitions[:-1], axis=2
+        )
 
     def sizes(self, source: tuple[int, int]) -> np.ndarray:
         return np.full(source[1], LENGTH)
@@ -57,7 +58,7 @@ class Chains:
 def experiment(client: Client, n: int, R: int, folder: Path) -> dict[str, Any]:
     print(f"{n:,} strings of {LENGTH} symbols, R = {R:,}")
     stages, path = Stages(n), folder / "strings.zarr"
-    batches = [(first, min(A_SOURCE, n - first)) for first in range(0, n, A_SOURCE)]
+    batches = [(first, min(STRINGS_PER_SOURCE, n - first)) for first in range(0, n, STRINGS_PER_SOURCE)]
     strings = stages.run("generate", lambda: dk.import_sets(path, batches, Chains()))
     y, cut = strings.targets["y"], n * 9 // 10
     train, test = strings[:cut], strings[cut:]
@@ -87,7 +88,7 @@ def main() -> None:
     parser.add_argument("--strings", type=int, default=1_000_000)
     parser.add_argument("--features", type=int, default=1024)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
-    parser.add_argument("--folder", type=Path, help="where the store goes; it is removed at the end")
+    parser.add_argument("--folder", type=Path, help="folder of the store, which is removed at the end")
     args = parser.parse_args()
     if args.quick:
         args.strings, args.features, args.workers = 5000, 64, 1

@@ -1,13 +1,13 @@
-"""The nearest of a million sets and of a million shapes: most of them through cells, beside all of them exactly.
+"""Recall and speed of approximate nearest-neighbour search in a million sets or shapes, compared with exact search.
 
     python benchmarks/nearest.py [sets] [shapes] [--rows 1000000] [--queries 2000] [--folder DIR] [--output FILE]
 
 sets      Gaussian mixtures of 200 points; rows whose squared distances are Jensen-Shannon divergences
-shapes    closed curves of 64 points, of twenty kinds that are bent at random; rows whose distances are kernel distances
+shapes    closed curves of 64 points, random variations of 20 curves; rows whose distances are kernel distances
 
-Rows are embedded from a store, block by block, in memory that does not grow with them; the cells hold them all. Queries
-are sets and shapes that were not indexed. "found" is the share of their ten true neighbours, beside the one that `fit`
-measured on rows of its own.
+Rows are embedded from a store block by block; the index (inverted file) holds all of them. Queries are not in the
+index. "found" is the fraction of the ten true neighbours that the search returns (recall), compared with the recall
+that `fit` measured on indexed rows. Seconds are those of one run.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from common import Mixtures, options, peak, seconds_of, sources, start_report, t
 
 import dkdist as dk
 
-K, POINTS, SETS_A_SOURCE, KINDS, HARMONICS = 10, {"sets": 200, "shapes": 64}, 4096, 20, 8
+K, POINTS, SETS_PER_SOURCE, KINDS, HARMONICS = 10, {"sets": 200, "shapes": 64}, 4096, 20, 8
 
 
 class Curves:
-    """Reads (first curve, number of curves, points a curve): radii around a centre that are sums of cosines."""
+    """Reader of curves with random radii; a source is (first curve, number of curves, points per curve)."""
 
     def sizes(self, source: tuple[int, int, int]) -> np.ndarray:
         return np.full(source[1], source[2])
@@ -55,40 +55,40 @@ EMBEDDINGS = {
 
 
 def experiment(name: str, n: int, m: int, folder: Path) -> dict[str, Any]:
-    batches = sources(n + m, POINTS[name], SETS_A_SOURCE)
+    batches = sources(n + m, POINTS[name], SETS_PER_SOURCE)
     sets = dk.import_sets(folder / f"{name}.zarr", batches, READERS[name](), overwrite=True)
     embedding = EMBEDDINGS[name]()
     rows = embedding.fit(sets[:n]).transform(sets[:n])
     queries = embedding.transform(sets[n:]).compute()
     searcher = dk.NearestSets(K, engine="approximate", random_state=0)
-    to_fit = seconds_of(lambda: searcher.fit(rows))
+    fit_seconds = seconds_of(lambda: searcher.fit(rows))
     exact = dk.NearestSets(K).fit(rows)
     seconds, (neighbours, truth) = time_interleaved(
         [lambda: searcher.kneighbors(queries), lambda: exact.kneighbors(queries)], 1
     )
-    shares = [len(np.intersect1d(a, b)) / K for a, b in zip(neighbours[1], truth[1], strict=True)]
+    recalls = [len(np.intersect1d(a, b)) / K for a, b in zip(neighbours[1], truth[1], strict=True)]
     row = {
         "what": name, "rows": n, "columns": rows.shape[1], "queries": m,
-        "fit_seconds": to_fit, "seconds": float(seconds[0, 0]), "exact_seconds": float(seconds[0, 1]),
+        "fit_seconds": fit_seconds, "seconds": float(seconds[0, 0]), "exact_seconds": float(seconds[0, 1]),
         "ratio": float(seconds[0, 1] / seconds[0, 0]),
-        "found": float(np.mean(shares)), "std_error": float(np.std(shares) / np.sqrt(m)),
+        "found": float(np.mean(recalls)), "std_error": float(np.std(recalls) / np.sqrt(m)),
         "measured_by_fit": searcher.recall_.share, "peak_mb": round(peak()),
     }  # fmt: skip
     print(
-        f"{name}: {n:,} rows of {rows.shape[1]}: embedded and put into cells in {to_fit:.1f} s; {m:,} queries in "
-        f"{row['seconds']:.2f} s (exactly, embedding again: {row['exact_seconds']:.1f} s, {row['ratio']:.0f} times); "
-        f"found {row['found']:.3f} +- {row['std_error']:.3f} (fit measured {row['measured_by_fit']:.3f}); "
-        f"peak {row['peak_mb']} MB"
+        f"{name}: {n:,} rows of {rows.shape[1]}: embedded and indexed in {fit_seconds:.1f} s; {m:,} queries in "
+        f"{row['seconds']:.2f} s (exact search, with embedding: {row['exact_seconds']:.1f} s, "
+        f"{row['ratio']:.0f} times); recall {row['found']:.3f} +- {row['std_error']:.3f} "
+        f"(fit measured {row['measured_by_fit']:.3f}); peak {row['peak_mb']} MB"
     )
     return row
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__)
-    parser.add_argument("what", nargs="*", choices=[*READERS, []], help="both unless some are named")
+    parser.add_argument("what", nargs="*", choices=[*READERS, []], help="what to measure (default: both)")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=2000)
-    parser.add_argument("--folder", type=Path, help="where stores are made")
+    parser.add_argument("--folder", type=Path, help="folder of the stores, which are removed at the end")
     args = parser.parse_args(argv)
     n, m = (5000, 200) if args.quick else (args.rows, args.queries)
     report = start_report()

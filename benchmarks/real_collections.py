@@ -1,7 +1,7 @@
-"""Real collections and the tasks of docs/benchmarks.md, with the splits that scores and baselines are compared on.
+"""Real collections and tasks of docs/benchmarks.md with train-test splits, for `honesty.py`.
 
-Collections of at most 200 sets or patients are split 5 x 5: five repeats of shuffled five-fold cross-validation, by
-class and by group. Larger ones are split into five folds once. Tasks of docs/benchmarks.md keep their test sets.
+Collections of at most 200 sets or patients have five repeats of shuffled five-fold cross-validation, stratified by
+class and by group. Larger collections have one repeat of five folds. Tasks of docs/benchmarks.md keep their test sets.
 Data: DKDIST_DATA.
 """
 
@@ -29,7 +29,7 @@ N_NAMES = 20_000
 
 @dataclass(frozen=True)
 class Source:
-    """A data file: its SHA-256, its origin, whether targets are numbers, and whether groups are held out together."""
+    """A data file: SHA-256, origin, whether targets are numbers, and whether splits keep groups together."""
 
     sha256: str
     origin: str
@@ -73,7 +73,7 @@ COLLECTIONS = (*SMALL, *LARGER, *TASKS)
 
 @dataclass(frozen=True)
 class Collection:
-    """Sets with targets, and (train, test) rows of every split; one repeat is ``n_folds`` splits in sequence."""
+    """Sets with targets, and (train, test) indices of every split, repeat by repeat."""
 
     sets: Any
     y: np.ndarray
@@ -87,12 +87,12 @@ class Collection:
 
     @property
     def variance(self) -> float:
-        """Variance of all targets: held-out R^2 in this scale averages over folds as squared errors do."""
+        """Variance of all targets, the denominator of R^2 in every fold; 1 for classes."""
         return 1.0 if self.is_classifier else float(self.y.var())
 
 
 def split_keys(names: Any, quick: bool) -> Iterator[tuple[str, int]]:
-    """(collection, index of a split) of all splits, without reading any data."""
+    """Yield (collection, index of a split) of all splits without reading data."""
     for name in names:
         n_splits = 1 if name in TASKS else 2 if quick else N_FOLDS if name in LARGER else N_REPEATS * N_FOLDS
         yield from ((name, k) for k in range(n_splits))
@@ -100,7 +100,7 @@ def split_keys(names: Any, quick: bool) -> Iterator[tuple[str, int]]:
 
 @lru_cache(maxsize=1)
 def load_collection(name: str, seed: int, quick: bool) -> Collection:
-    """A collection with its splits; ``seed`` decides the folds and, of names, the sample."""
+    """Return a collection with its splits; ``seed`` determines the folds and the sample of "names"."""
     return _task(name, quick) if name in TASKS else _from_file(name, seed, quick)
 
 
@@ -115,7 +115,7 @@ def _task(name: str, quick: bool) -> Collection:
 
 
 def concatenate(parts: list[Any]) -> Any:
-    """The sets of several collections in sequence."""
+    """Return the sets of several collections in sequence."""
     points = np.concatenate([np.asarray(part.points) for part in parts])
     return dk.SampleSets(points, np.concatenate([[0], np.cumsum(np.concatenate([p.sizes for p in parts]))]))
 

@@ -1,18 +1,18 @@
-"""Distances of series and strings to random ones: pairs a second beside other libraries, and how they grow.
+"""Speed of distances of series and strings to landmarks, compared with other libraries; growth with sizes.
 
     python benchmarks/sequence_distances.py [dtw] [levenshtein] [growth] [threads] [--quick] [--output FILE]
 
-dtw          dynamic time warping of series of 45 to 136 points in 22 variables to omegas of 5 to 25, and of 1 variable,
-             against dtaidistance (C) and aeon (numba), pair by pair on one thread
-levenshtein  the edit distance of strings of 60 symbols, 4 of them, to omegas of several lengths, against rapidfuzz
-             (`process.cdist`, one worker) in the better order of its two arguments
-growth       the time of a pair over that at the largest number of objects N, omegas R and length of omegas L: what is
-             linear stays at one (small R leaves lanes idle, small L leaves the ends of the tables)
-threads      two threads over blocks against one; beside them two loops that touch no memory, of scalars and of vectors:
-             what this machine gives now (virtual processors may share the vector units of one core)
+dtw          dynamic time warping of series of 45 to 136 points in 22 variables, and in one, to landmarks of 5 to 25
+             points, compared with dtaidistance (C) and aeon (Numba), one pair per call
+levenshtein  edit distance of strings of 60 symbols from an alphabet of 4 to landmarks of several lengths, compared with
+             rapidfuzz (`process.cdist`, one worker) for both orders of its arguments
+growth       time per pair relative to that at the maximum number of objects N, of landmarks R, and length of landmarks
+             L; 1 means linear growth (small R leaves SIMD lanes idle, small L has overhead at the ends)
+threads      speedup of two threads over one; also of two compiled functions without memory access, scalar and
+             vectorised, which shows the attainable speedup (virtual processors may share the vector units of a core)
 
-Rivals that are not installed are skipped by name. Times are medians of interleaved runs on one thread; compare ratios
-within a run. Beside each ratio is the largest relative difference of the results.
+Pairs per second are from median times of interleaved runs on one thread; compare ratios within one run. "error" is the
+maximum relative difference of the results. Missing libraries are named and skipped.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def installed(name: str) -> str | None:
         return None
 
 
-def filler(distance: Any, objects: Collection, omegas: Collection) -> Callable[[], np.ndarray]:
-    packed = distance.prepare(*omegas, None)
+def filler(distance: Any, objects: Collection, landmarks: Collection) -> Callable[[], np.ndarray]:
+    packed = distance.prepare(*landmarks, None)
     out = np.empty((len(objects[1]) - 1, packed.n_omegas), np.float32)
 
     def fill() -> np.ndarray:
@@ -83,7 +83,7 @@ def compare(
     repeats: int,
     label: str,
 ) -> list[dict[str, Any]]:
-    """Pairs a second of ours and of each rival, which may do the first objects and omegas alone."""
+    """Compare pairs per second with other libraries, which may compute only the first objects and landmarks."""
     seconds = medians([dkdist_call, *rivals.values()], repeats)[0]
     result = dkdist_call()
     rate = result.size / seconds[0]
@@ -91,8 +91,8 @@ def compare(
     rows = []
     for (name, rival), rival_seconds in zip(rivals.items(), seconds[1:], strict=True):
         rival_values = np.asarray(rival(), np.float64)
-        mine = result[: rival_values.shape[0], : rival_values.shape[1]]
-        error = float(np.max(np.abs(mine - rival_values) / np.maximum(rival_values, 1e-9)))
+        values = result[: rival_values.shape[0], : rival_values.shape[1]]
+        error = float(np.max(np.abs(values - rival_values) / np.maximum(rival_values, 1e-9)))
         row = {
             "case": label,
             "rival": name,
@@ -111,8 +111,8 @@ def compare(
 def bench_dtw(n: int, R: int, repeats: int) -> list[dict[str, Any]]:
     rows = []
     for d in (22, 1):
-        objects, omegas = series(n, (45, 136), d, 0), series(R, (5, 25), d, 1)
-        xs, ys = ([part.astype(np.float64) for part in parts(c)] for c in (objects, omegas))
+        objects, landmarks = series(n, (45, 136), d, 0), series(R, (5, 25), d, 1)
+        xs, ys = ([part.astype(np.float64) for part in parts(c)] for c in (objects, landmarks))
         xs, ys = xs[: max(2, n // 8)], ys[: max(2, R // 8)]
         rivals: dict[str, Callable[[], np.ndarray]] = {}
         with warnings.catch_warnings():
@@ -128,7 +128,7 @@ def bench_dtw(n: int, R: int, repeats: int) -> list[dict[str, Any]]:
 
                 Xs, Ys = ([np.ascontiguousarray(x.T) for x in part] for part in (xs, ys))
                 rivals[name] = lambda X=Xs, Y=Ys, f=dtw_pairwise_distance: f(X, Y, n_jobs=1)
-        dkdist_call = filler(DynamicTimeWarping(), objects, omegas)
+        dkdist_call = filler(DynamicTimeWarping(), objects, landmarks)
         rows += compare(dkdist_call, rivals, repeats, f"DTW, {d} variables")
     return rows
 
@@ -136,18 +136,20 @@ def bench_dtw(n: int, R: int, repeats: int) -> list[dict[str, Any]]:
 def bench_levenshtein(n: int, R: int, repeats: int) -> list[dict[str, Any]]:
     rows = []
     for lengths in ((2, 63), (2, 8), (2, 20), (31, 31), (63, 63), (64, 200)):
-        objects, omegas = strings(n, (60, 60), 0), strings(R, lengths, 1)
-        xs, ys = ([part.tobytes().decode() for part in parts(c)] for c in (objects, omegas))
+        objects, landmarks = strings(n, (60, 60), 0), strings(R, lengths, 1)
+        xs, ys = ([part.tobytes().decode() for part in parts(c)] for c in (objects, landmarks))
         rivals: dict[str, Callable[[], np.ndarray]] = {}
         if name := installed("rapidfuzz"):
             from rapidfuzz.distance import Levenshtein as rapidfuzz
             from rapidfuzz.process import cdist
 
             options = {"scorer": rapidfuzz.distance, "workers": 1, "dtype": np.int32}
-            rivals[f"{name}, cdist(objects, omegas)"] = lambda xs=xs, ys=ys, o=options: cdist(xs, ys, **o)
-            rivals[f"{name}, cdist(omegas, objects)"] = lambda xs=xs, ys=ys, o=options: cdist(ys, xs, **o).T
+            rivals[f"{name}, cdist(objects, landmarks)"] = lambda xs=xs, ys=ys, o=options: cdist(xs, ys, **o)
+            rivals[f"{name}, cdist(landmarks, objects)"] = lambda xs=xs, ys=ys, o=options: (
+                cdist(ys, xs, **o).T
+            )
         ratios = compare(
-            filler(Levenshtein(), objects, omegas), rivals, repeats, f"Levenshtein, omegas of {lengths}"
+            filler(Levenshtein(), objects, landmarks), rivals, repeats, f"Levenshtein, landmarks of {lengths}"
         )
         print(f"  {ratios[0]['pairs_per_s'] / R:.0f} strings/s at R = {R}")
         rows += ratios
@@ -155,7 +157,7 @@ def bench_levenshtein(n: int, R: int, repeats: int) -> list[dict[str, Any]]:
 
 
 def bench_growth(n: int, R: int, repeats: int) -> dict[str, Any]:
-    """Seconds of a pair (for L: of a pair and a symbol) relative to the largest size, on a grid of factors of two."""
+    """Return seconds per pair (L: per pair and symbol) relative to the largest size, on a grid of powers of two."""
     figures: dict[str, Any] = {}
     for name, (distance, lengths, _) in SETTINGS.items():
         sizes = {
@@ -177,13 +179,13 @@ def bench_growth(n: int, R: int, repeats: int) -> dict[str, Any]:
             )
             text = ", ".join(f"{key}: {value:.2f}" for key, value in figures[name][size_name].items())
             print(
-                f"{name}, time of a pair{' and point of omegas' * (size_name == 'L')} by {size_name}: {text}"
+                f"{name}, time of a pair{' and landmark point' * (size_name == 'L')} by {size_name}: {text}"
             )
     return figures
 
 
 @njit(nogil=True)
-def loop(n: int) -> float:
+def scalar_loop(n: int) -> float:
     total = 0.0
     for i in range(n):
         total += np.sqrt(np.float64(i))
@@ -192,7 +194,7 @@ def loop(n: int) -> float:
 
 @njit(nogil=True, fastmath={"contract"})
 def vector_loop(n: int) -> float:
-    a = np.ones(1024, np.float32)  # in the first-level cache
+    a = np.ones(1024, np.float32)  # in the L1 cache
     for _ in range(n):
         for j in range(len(a)):
             a[j] = a[j] * np.float32(0.999) + np.float32(0.001)
@@ -201,7 +203,7 @@ def vector_loop(n: int) -> float:
 
 def bench_threads(n: int, R: int, repeats: int) -> dict[str, float]:
     works: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
-        "loop": (loop, [n * 10_000] * 8),
+        "loop": (scalar_loop, [n * 10_000] * 8),
         "vector loop": (vector_loop, [n * 200] * 8),
     }
     for name, (distance, lengths, short) in SETTINGS.items():
@@ -210,15 +212,15 @@ def bench_threads(n: int, R: int, repeats: int) -> dict[str, float]:
         def fill(block: Collection, distance: Any = distance, packed: Any = packed) -> None:
             distance.fill(packed, *block, None, np.empty((len(block[1]) - 1, packed.n_omegas), np.float32))
 
-        n_block = n // 8 if name == "dtw" else 8 * n  # of some tenths of a second together
+        n_block = n // 8 if name == "dtw" else 8 * n  # blocks of all threads take some tenths of a second
         works[name] = (fill, [draw(name, n_block, lengths, seed) for seed in range(8)])
     figures = {}
     with ThreadPoolExecutor(2) as pool:
         for name, (work, blocks) in works.items():
             runs = [lambda b=blocks, f=work, m=m: list(m(f, b)) for m in (map, pool.map)]
-            short_run, two = medians(runs, repeats)[0]
-            figures[name] = float(short_run / two)
-            print(f"{name}: two threads {short_run / two:.2f} times as fast as one ({two:.3g} s)")
+            one_thread, two_threads = medians(runs, repeats)[0]
+            figures[name] = float(one_thread / two_threads)
+            print(f"{name}: two threads {figures[name]:.2f} times as fast as one ({two_threads:.3g} s)")
     return figures
 
 
@@ -233,7 +235,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         "threads": (bench_threads, 1600, 1024),
     }
     if unknown := set(args.parts) - set(benches):
-        parser.error(f"expected parts among {', '.join(benches)}, found {', '.join(sorted(unknown))}")
+        parser.error(f"parts must be among {', '.join(benches)}; got {', '.join(sorted(unknown))}")
     figures = start_report()
     for name in args.parts or benches:
         bench, n, R = benches[name]
