@@ -200,8 +200,9 @@ def describe(value: Any, where: str, arrays: Arrays) -> Any:
     """Convert a value to JSON; its arrays are added to ``arrays``, and ``where`` names it in messages."""
     if not _is_registered(value):
         raise ValueError(
-            f"{where} is {value!r}, which a model file cannot hold: it stores numbers, strings and arrays, never code. "
-            "Use a named or numeric value and fit again, or pickle the model for users who trust you"
+            f"{where} is {value!r}, which a model file cannot hold: it stores numbers, strings, arrays and objects of "
+            "dkdist, never code; a registered distance is code too. Use a value of dkdist and fit again, or pickle the "
+            "model for users who trust you"
         )
     return _describe_record(value, where, arrays)
 
