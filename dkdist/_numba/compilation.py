@@ -142,10 +142,10 @@ def inline_jit(fastmath: Set[str] = frozenset(), *, early: bool = True) -> Calla
         dispatcher: Any = njit(nogil=True, forceinline=True, fastmath=set(fastmath), **options)(function)
         overloads = dispatcher.overloads
 
-        def refuse(*args: Any) -> None:
+        def raise_type_error(*args: Any) -> None:
             raise TypeError(f"{function.__name__} can only be called from compiled functions.")
 
-        dispatcher._compile_for_args = refuse
+        dispatcher._compile_for_args = raise_type_error
         dispatcher.add_overload = lambda result: overloads.update({tuple(result.signature.args): result})
         return dispatcher
 

@@ -1,6 +1,6 @@
 """Compiled helpers for points: finite rows, samples, bounds, weights, columns of tables, and means of regions.
 
-A row with a finite sum contains neither NaN nor infinity. A point is sampled if a hash of (seed, set, place in the set)
+A row with a finite sum contains neither NaN nor infinity. A point is sampled if a hash of (seed, set, index in the set)
 is below a threshold (finalizer of SplitMix64; Steele, Lea, Flood 2014), so blocks and their order do not matter.
 `cell_means` replaces points by the means of regions, halved along their longest side: sums of a smooth function change
 by the second order of the width of a region.

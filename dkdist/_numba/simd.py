@@ -16,7 +16,7 @@ indices refer to the flat array; n and lanes are literals:
     lane_sum(tile)                   sum of all lanes of a tile of one vector, in halves
     transposed(tile)                 rows in separate vectors <-> interleaved rows: vector k has the numbers 4 k to
                                      4 k + 3 of each row, so that rows are combined without shuffles
-    gather_rows(X, places, i, last, r)   rows places[i], places[i + 1], ... of X, from column r on
+    gather_rows(X, rows, i, last, r)     rows rows[i], rows[i + 1], ... of X, from column r on
     offset_to_cache_line(v)          number of float32 values before the first 64-byte line starts
     prefetch_for_write(v, i, step, n)    prefetch lines of v[i], v[i + step], ...; out of range is allowed
 
@@ -365,8 +365,8 @@ def transposed(typing, tile):  # type: ignore[no-untyped-def]
 
 
 @_intrinsic
-def gather_rows(typing, X, places, i, last, r):  # type: ignore[no-untyped-def]
-    """Load numbers from column r on of rows places[i], places[i + 1], ... of X (., m) in C order.
+def gather_rows(typing, X, rows, i, last, r):  # type: ignore[no-untyped-def]
+    """Load numbers from column r on of rows rows[i], rows[i + 1], ... of X (., m) in C order.
 
     The tile has shape (`ROWS_PER_VECTOR`, `SIMD_WIDTH`). Indices above ``last`` are replaced by ``last``.
     """
@@ -376,7 +376,7 @@ def gather_rows(typing, X, places, i, last, r):  # type: ignore[no-untyped-def]
         table, indices, first, end, column = arguments
         table = context.make_array(X)(context, builder, table)
         _, columns = cgutils.unpack_tuple(builder, table.shape)  # type: ignore[no-untyped-call]
-        indices, row_addresses = context.make_array(places)(context, builder, indices).data, []
+        indices, row_addresses = context.make_array(rows)(context, builder, indices).data, []
         for k in range(ROWS_PER_VECTOR):
             position = builder.add(first, ir.Constant(first.type, k))
             position = builder.select(builder.icmp_signed("<", position, end), position, end)
@@ -384,7 +384,7 @@ def gather_rows(typing, X, places, i, last, r):  # type: ignore[no-untyped-def]
             row_addresses.append(builder.gep(table.data, [builder.add(row, column)]))
         return pack(builder, load_vectors(builder, row_addresses, SIMD_WIDTH))
 
-    return output(X, places, types.intp, types.intp, types.intp), generate
+    return output(X, rows, types.intp, types.intp, types.intp), generate
 
 
 CACHE_LINE_FLOATS = 16  # 64 bytes (tests/loops/test_lines.py)

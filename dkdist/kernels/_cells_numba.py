@@ -6,7 +6,7 @@ A Gaussian kernel is the overlap of two narrower Gaussians, and its integral ove
     E(x, z) = sum_ij <z_i, z_j> k(x_i, x_j) ~ C sum_m |f_m|^2,   f_m = sum_i z_i prod_j g(x_ij - m_j delta)
 
 where each point contributes to the 2J nearest cells per dimension. By Poisson's formula the whole sum is the kernel
-times 1 + a_j cos(..) per dimension, and truncated cells take at most tau from it, so that without estimates
+times 1 + a_j cos(..) per dimension, and truncation removes at most tau, so rigorously
 
     |error of k| <= (1 + a + tau)^d - 1,   a = 2 sum_n exp(-(pi n sigma / delta)^2 / 2),
     tau = 8^(1/2) (1 + a) exp(-(J delta / sigma)^2).
@@ -106,13 +106,13 @@ def cell_sums(x: F64, z: F64, low: F64, widths: F64, sigma: float, cells: Cells)
 
 def _add_sums(x: F64, z: F64, low: F64, widths: F64, sigma: float, cells: Cells, f: F64) -> None:
     wide = widths > 0
-    places = np.zeros((len(x), 3))
-    places[:, 3 - int(wide.sum()) :] = (x[:, wide] - low[wide]) / cells.side
+    coordinates = np.zeros((len(x), 3))
+    coordinates[:, 3 - int(wide.sum()) :] = (x[:, wide] - low[wide]) / cells.side
     beta = float(np.log2(math.e) * (cells.side / sigma) ** 2)
     _spread(
-        places,
+        coordinates,
         z,
-        _sort_by_block(places, cells.shape),
+        _sort_by_block(coordinates, cells.shape),
         cells.reach,
         _row_cells(cells.reach),
         beta,
@@ -127,10 +127,10 @@ def sums_energy(f: F64, widths: F64, sigma: float, cells: Cells) -> float:
     return float(height * np.square(f).sum())
 
 
-def _sort_by_block(places: F64, shape: tuple[int, int, int]) -> I64:
+def _sort_by_block(coordinates: F64, shape: tuple[int, int, int]) -> I64:
     """Return the order of points by blocks of cells, which keeps the cells in the cache."""
     counts = [n // SORT_BLOCK_CELLS + 1 for n in shape]
-    block = (places / SORT_BLOCK_CELLS).astype(np.int64)
+    block = (coordinates / SORT_BLOCK_CELLS).astype(np.int64)
     keys = (block[:, 0] * counts[1] + block[:, 1]) * counts[2] + block[:, 2]
     order: I64 = counting_sort(keys, int(np.prod(counts)))
     return order
@@ -150,27 +150,27 @@ def counting_sort(keys, n_keys):  # type: ignore[no-untyped-def]
 
 
 @jit(FINITE_FMA)
-def _spread(places, z, order, J, row, beta, shape, f):  # type: ignore[no-untyped-def]
-    """f[c, cells] += z_ic times the product of the Gaussians of three dimensions; axes without width have one cell."""
+def _spread(coordinates, z, order, J, row, beta, shape, f):  # type: ignore[no-untyped-def]
+    """Add z_ic times the product of the Gaussians of three dimensions to f; axes without width have one cell."""
     g, base = np.ones((3, row)), np.zeros(3, np.int64)
     n0, n1, n2 = shape
     n_first, n_second = (2 * J if n0 > 1 else 1), (2 * J if n1 > 1 else 1)
     for i in order:
         for j in range(3):
             if j == 2 or shape[j] > 1:
-                base[j] = int(places[i, j])
-                near = places[i, j] - base[j] + (J - 1)
+                base[j] = int(coordinates[i, j])
+                offset = coordinates[i, j] - base[j] + (J - 1)
                 for n in range(row):
-                    t = near - n
+                    t = offset - n
                     g[j, n] = exp2(-beta * t * t)
         for c in range(z.shape[1]):
             for a in range(n_first):
                 w = z[i, c] * g[0, a]
                 for b in range(n_second):
-                    at = ((base[0] + a) * n1 + base[1] + b) * n2 + base[2]
+                    first_cell = ((base[0] + a) * n1 + base[1] + b) * n2 + base[2]
                     for start in range(0, row, SIMD_WIDTH):
                         _add_row(
-                            f[c, at + start : at + start + SIMD_WIDTH],
+                            f[c, first_cell + start : first_cell + start + SIMD_WIDTH],
                             w * g[1, b],
                             g[2, start : start + SIMD_WIDTH],
                         )
@@ -189,7 +189,7 @@ MAX_SIDE_CELLS = 2.0**62  # beyond, int64 cannot number cells (tests/kernel/test
 class Blocks(NamedTuple):
     """Points (n, 3) in units of cells, and per reached block: entries (points), corner and first entry."""
 
-    places: F64
+    coordinates: F64
     entries: I64
     corners: I64
     firsts: I64
@@ -203,7 +203,7 @@ class Blocks(NamedTuple):
     def cost(self, reach: int) -> float:
         """Return the time of all points in multiply-adds, Gaussians included."""
         wide = sum(n > 1 for n in self.shape)
-        return len(self.places) * float((2 * reach) ** wide) + len(self.entries) * GAUSSIAN_COST * max(
+        return len(self.coordinates) * float((2 * reach) ** wide) + len(self.entries) * GAUSSIAN_COST * max(
             wide, 1
         )
 
@@ -216,21 +216,23 @@ def kernel_blocks(x: F64, cells: Cells) -> Blocks | None:
         return None
     side = max(BLOCK_SIDES[max(len(wide), 1) - 1], 2 * cells.reach)
     axes = range(3 - len(wide), 3)
-    places, shape = np.zeros((len(x), 3)), np.ones(3, np.int64)
-    places[:, 3 - len(wide) :] = (x[:, wide] - low[wide]) / cells.side
+    coordinates, shape = np.zeros((len(x), 3)), np.ones(3, np.int64)
+    coordinates[:, 3 - len(wide) :] = (x[:, wide] - low[wide]) / cells.side
     shape[3 - len(wide) :] = side
-    first = places.astype(np.int64)
-    home, points = first // shape, np.arange(len(x))
-    blocks = home
+    first = coordinates.astype(np.int64)
+    first_blocks, points = first // shape, np.arange(len(x))
+    blocks = first_blocks
     for j in axes:  # cells beyond the end of a block belong to the next block
-        over = first[points, j] + 2 * cells.reach > (blocks[:, j] + 1) * side
-        blocks = np.concatenate([blocks, blocks[over] + (np.arange(3) == j)])
-        points = np.concatenate([points, points[over]])
+        is_split = first[points, j] + 2 * cells.reach > (blocks[:, j] + 1) * side
+        blocks = np.concatenate([blocks, blocks[is_split] + (np.arange(3) == j)])
+        points = np.concatenate([points, points[is_split]])
     order = np.lexsort(blocks.T[::-1])
     blocks, points = blocks[order], points[order]
-    new = np.concatenate([[True], (np.diff(blocks, axis=0) != 0).any(axis=1)])
-    firsts = np.append(np.flatnonzero(new), len(points))
-    return Blocks(places, points, blocks[new] * shape, firsts, (int(shape[0]), int(shape[1]), int(shape[2])))
+    is_first = np.concatenate([[True], (np.diff(blocks, axis=0) != 0).any(axis=1)])
+    firsts = np.append(np.flatnonzero(is_first), len(points))
+    return Blocks(
+        coordinates, points, blocks[is_first] * shape, firsts, (int(shape[0]), int(shape[1]), int(shape[2]))
+    )
 
 
 def block_energy(z: F64, sigma: float, cells: Cells, blocks: Blocks) -> float:
@@ -246,8 +248,8 @@ def block_energy(z: F64, sigma: float, cells: Cells, blocks: Blocks) -> float:
 
 @jit(FINITE_FMA)
 def _sum_squares(blocks, z, J, beta):  # type: ignore[no-untyped-def]
-    """sum over blocks, cells and channels of f^2."""
-    places, entries, corners, firsts, shape = blocks
+    """Return the sum of f^2 over blocks, cells and channels."""
+    coordinates, entries, corners, firsts, shape = blocks
     n0, n1, n2 = shape
     f, g = np.empty((z.shape[1], n0 * n1 * n2)), np.ones((3, 2 * J))
     start, low, high = np.zeros(3, np.int64), np.zeros(3, np.int64), np.ones(3, np.int64)
@@ -258,19 +260,23 @@ def _sum_squares(blocks, z, J, beta):  # type: ignore[no-untyped-def]
             i = entries[e]
             for j in range(3):
                 if shape[j] > 1:
-                    base = np.int64(places[i, j])
-                    near = places[i, j] - base + (J - 1)
+                    base = np.int64(coordinates[i, j])
+                    offset = coordinates[i, j] - base + (J - 1)
                     start[j] = base - corners[block, j]
                     low[j], high[j] = max(0, -start[j]), min(2 * J, shape[j] - start[j])
                     for n in range(2 * J):
-                        t = near - n
+                        t = offset - n
                         g[j, n] = exp2(-beta * t * t)
             for c in range(z.shape[1]):
                 for a in range(low[0], high[0]):
                     w = z[i, c] * g[0, a]
                     for b in range(low[1], high[1]):
-                        at = ((start[0] + a) * n1 + start[1] + b) * n2 + start[2]
-                        _add(f[c, at + low[2] : at + high[2]], w * g[1, b], g[2, low[2] : high[2]])
+                        first_cell = ((start[0] + a) * n1 + start[1] + b) * n2 + start[2]
+                        _add(
+                            f[c, first_cell + low[2] : first_cell + high[2]],
+                            w * g[1, b],
+                            g[2, low[2] : high[2]],
+                        )
         total += _sum(f.reshape(-1))
     return total
 

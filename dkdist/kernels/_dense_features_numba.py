@@ -3,8 +3,8 @@
     out <- scale (sin, cos)(pi factor W x)       with W (F, m), four rows at a time
 
 Compiled functions fill arrays, or a tile of rows for SGD steps in one loop (`_numba.sgd.tile_steps`). The bits of a row
-depend on no other row. Shared code is optimised within each caller, which compiles faster. Buffers are allocated inside
-the loops: arrays of a caller might alias its inputs, and that would be checked in every row.
+do not depend on other rows. Shared code is optimised within each caller, which compiles faster. Buffers are allocated
+in compiled functions: arrays of a caller could alias its inputs, and every row would check for that.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SIMD_WIDTH = 16
 
 
 class DenseFrequencies(NamedTuple):
-    """Frequencies of sigma = 1 as `as_panels`, 1 / (pi sigma) for each sigma, and the length of a wave's feature."""
+    """Frequencies for sigma = 1 from `as_panels`, 1 / (pi sigma) for each sigma, and the norm of a wave's features."""
 
     panels: F32
     factors: F32
@@ -36,7 +36,7 @@ class DenseFrequencies(NamedTuple):
 
 
 def scale_dense(frequencies: F32, n_features: int, sigmas: Sequence[float]) -> DenseFrequencies:
-    """``frequencies`` are `as_panels` of the transposed ones of sigma = 1, (m, F)."""
+    """Combine `as_panels` of the transposed frequencies (m, F) for sigma = 1 with the bandwidths."""
     factors = (1 / (np.pi * np.asarray(sigmas))).astype(np.float32)
     return DenseFrequencies(read_only(frequencies), read_only(factors), f32(1 / np.sqrt(n_features // 2)))
 
@@ -54,12 +54,12 @@ def dense_features(X: F32, waves: DenseFrequencies, outs: F32) -> None:
     _dense_rows(read_only(X), waves, outs)
 
 
-def dense_steps(X: F32, places: I64, waves: DenseFrequencies, tile: int, *sgd_arguments: Any) -> int:
-    """Take SGD steps on the features of rows ``places`` of X, ``tile`` rows at a time; return the terms of the average.
+def dense_steps(X: F32, indices: I64, waves: DenseFrequencies, tile: int, *sgd_arguments: Any) -> int:
+    """Take SGD steps on features of rows ``indices`` of X, ``tile`` rows at a time; return the averaged iterates.
 
     The ``sgd_arguments`` are those of `LazyRows.descend`.
     """
-    return int(_dense_steps(read_only(X), read_only(places), waves, tile, *sgd_arguments))
+    return int(_dense_steps(read_only(X), read_only(indices), waves, tile, *sgd_arguments))
 
 
 @inline_jit(FINITE_FMA, early=False)
@@ -72,27 +72,27 @@ def _sine_cosine(phases, factor, scale, sines, cosines):  # type: ignore[no-unty
 
 @inline_jit(FINITE_FMA, early=False)
 def _fill_dense(X, n, waves, phases, outs):  # type: ignore[no-untyped-def]
-    """The features of the first n rows of X (., m), contiguous."""
+    """Fill the features of the first n rows of X (., m), contiguous."""
     X, waves, phases, outs = borrowed(X), borrowed(waves), borrowed(phases), borrowed(outs)
     m, F = X.shape[1], outs.shape[2] // 2
     for first in range(0, n, TILE_ROWS):
         rows = minimum(TILE_ROWS, n - first)
         for start in range(0, F, TILE_FREQUENCIES):
             width = minimum(TILE_FREQUENCIES, F - start)
-            for place in range(0, width, SIMD_WIDTH):
-                panel = (start + place) * m
+            for column in range(0, width, SIMD_WIDTH):
+                panel = (start + column) * m
                 for i in range(0, rows - 3, 4):
-                    four = zeros(4, SIMD_WIDTH)
+                    sums = zeros(4, SIMD_WIDTH)
                     for a in range(m):
                         w = load(waves.panels, panel + a * SIMD_WIDTH, 0, 1, SIMD_WIDTH)
-                        four = add_outer(spread(X, (first + i) * m + a, m, 4, SIMD_WIDTH), w, four)
-                    store(four, phases, i * TILE_FREQUENCIES + place, TILE_FREQUENCIES)
+                        sums = add_outer(spread(X, (first + i) * m + a, m, 4, SIMD_WIDTH), w, sums)
+                    store(sums, phases, i * TILE_FREQUENCIES + column, TILE_FREQUENCIES)
                 for i in range(rows // 4 * 4, rows):
-                    one = zeros(1, SIMD_WIDTH)
+                    row_sums = zeros(1, SIMD_WIDTH)
                     for a in range(m):
                         w = load(waves.panels, panel + a * SIMD_WIDTH, 0, 1, SIMD_WIDTH)
-                        one = add_outer(spread(X, (first + i) * m + a, m, 1, SIMD_WIDTH), w, one)
-                    store(one, phases, i * TILE_FREQUENCIES + place, TILE_FREQUENCIES)
+                        row_sums = add_outer(spread(X, (first + i) * m + a, m, 1, SIMD_WIDTH), w, row_sums)
+                    store(row_sums, phases, i * TILE_FREQUENCIES + column, TILE_FREQUENCIES)
             for s in range(len(waves.factors)):
                 for i in range(rows):
                     out = outs[s, first + i]
@@ -106,13 +106,13 @@ def _dense_rows(X, waves, outs):  # type: ignore[no-untyped-def]
 
 
 @jit(FINITE_FMA)
-def _dense_steps(X, places, waves, tile, steps, iterate, monitor, n_averaged):  # type: ignore[no-untyped-def]
+def _dense_steps(X, indices, waves, tile, steps, iterate, monitor, n_averaged):  # type: ignore[no-untyped-def]
     features = np.empty((1, tile, iterate.W.shape[1]), f32)
     phases, rows = np.empty((TILE_ROWS, TILE_FREQUENCIES), f32), np.empty((tile, X.shape[1]), f32)
-    start, stop = 0, (len(places) - 1) % tile + 1  # the first tile is the short one
-    while start < len(places):
+    start, stop = 0, (len(indices) - 1) % tile + 1  # the first tile is the short one
+    while start < len(indices):
         for i in range(stop - start):
-            x = X[places[start + i]]
+            x = X[indices[start + i]]
             for a in range(len(x)):
                 rows[i, a] = x[a]
         _fill_dense(rows, stop - start, waves, phases, features)

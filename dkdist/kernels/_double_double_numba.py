@@ -5,11 +5,11 @@
 is a squared norm, but rounding of k changes the sum by about 1e-16 W^2, so distances below 1e-8 W are lost. Here
 distances, kernel, products and sums are pairs high + low (Dekker 1971; Knuth) with relative errors of about 1e-30, so E
 is off by 1e-29 W^2 and the distance by the rounding of the points, about 1e-16 W. Points are scaled as for
-`_profiles_numba`. Cost: about forty times `_exact_numba.energy_in_tiles`.
+`_profiles_numba`. Cost: about 40 times `_exact_numba.energy_in_tiles`.
 
-    2^t = 2^n (1 + e)^256 - of t = n + r, |r| <= 1/2, with 1 + e = exp(r ln 2 / 256) by Taylor's series of 9 terms
+    2^t = 2^n (1 + e)^256,   t = n + r, |r| <= 1/2,   1 + e = exp(r ln 2 / 256) by 9 terms of Taylor's series
 
-whose remainder is below 1e-36 / 2: e is kept without the 1, as e -> 2 e + e^2, eight times.
+with a remainder below 1e-36 / 2. Squaring is e -> 2 e + e^2, eight times, without the 1.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _SHIFT = f64(1.5 * 2.0**52)  # its sum rounds to an integer in the low bits (Dek
 
 
 def double_double_energy(x: F64, z: F64, kernel: Profile) -> float:
-    """E of scaled points (n, d) and weights (n, C), to some 1e-29 of the square of their sum."""
+    """Return E of scaled points (n, d) with weights (n, C), with an error of about 1e-29 W^2."""
     return float(_energy(np.ascontiguousarray(x), np.ascontiguousarray(z), kernel))
 
 
 @inline_jit()
 def _sum(a, b):  # type: ignore[no-untyped-def]
-    """a + b = s + error, exactly."""
+    """Return (s, error) with a + b = s + error exactly."""
     s = a + b
     v = s - a
     return s, (a - (s - v)) + (b - v)
@@ -51,7 +51,7 @@ def _sum(a, b):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def _product(a, b):  # type: ignore[no-untyped-def]
-    """a b = p + error, exactly: of halves of 26 digits."""
+    """Return (p, error) with a b = p + error exactly, from halves of 26 bits."""
     p = a * b
     c, d = 134217729.0 * a, 134217729.0 * b
     a1, b1 = c - (c - a), d - (d - b)
@@ -80,7 +80,7 @@ def _times(ah, al, bh, bl):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def _root(ah, al):  # type: ignore[no-untyped-def]
-    """One step of Newton from the root of float64."""
+    """Return the square root by one Newton step from the float64 root."""
     r = np.sqrt(ah)
     p, e = _product(r, r)
     correction = ((ah - p) - e + al) / (2.0 * max(r, MIN_ROOT))
@@ -90,7 +90,7 @@ def _root(ah, al):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def _inverse(h, g):  # type: ignore[no-untyped-def]
-    """1 / (1 + h + g): one step of Newton from the quotient of float64."""
+    """Return 1 / (1 + h + g) by one Newton step from the float64 quotient."""
     u, v = _add(1.0, 0.0, h, g)
     q = 1.0 / u
     p, r = _times(-q, 0.0, u, v)
@@ -100,7 +100,7 @@ def _inverse(h, g):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def _polynomial(h, g, kernel):  # type: ignore[no-untyped-def]
-    """1 + first t + second t^2 of t = u ln 2, u = h + g."""
+    """Return 1 + first t + second t^2 for t = u ln 2, u = h + g."""
     t, r = _times(h, g, _LN2[0], _LN2[1])
     u, v = _times(t, r, kernel.second, kernel.second_rest)
     u, v = _add(kernel.first, 0.0, u, v)
@@ -110,7 +110,7 @@ def _polynomial(h, g, kernel):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def _powers(h, g, n, e, f):  # type: ignore[no-untyped-def]
-    """h, g = 2^(h + g), h <= 0, of each lane; n, e, f are room for it. Lane by lane, so that it is vectorised."""
+    """Set h, g = 2^(h + g), h <= 0, for each lane; n, e, f are buffers."""
     for i in range(LANES_PER_GROUP):
         t = max(h[i], MIN_EXPONENT)
         low = g[i] if t == h[i] else 0.0
@@ -138,31 +138,31 @@ def _powers(h, g, n, e, f):  # type: ignore[no-untyped-def]
 
 @jit()
 def _energy(x, z, kernel):  # type: ignore[no-untyped-def]
-    """Lanes are points j from 0 on, each against a point i before it (half of a pair with itself)."""
+    """Return E; lanes are points j, combined with all points i < j, and with i = j at half weight."""
     d, C = x.shape[1], z.shape[1]
-    h, g, e, f, sums, rests = np.empty((6, LANES_PER_GROUP))
-    whole, y, w = (
+    h, g, e, f, sums, sum_errors = np.empty((6, LANES_PER_GROUP))
+    n, y, w = (
         np.empty(LANES_PER_GROUP, i64),
         np.empty((d, LANES_PER_GROUP)),
         np.empty((C, LANES_PER_GROUP)),
     )
     factors = np.empty((2, LANES_PER_GROUP))
-    total, rest = 0.0, 0.0
+    total, total_error = 0.0, 0.0
     for first in range(0, len(x), LANES_PER_GROUP):
         for j in range(LANES_PER_GROUP):
-            at = min(first + j, len(x) - 1)
+            row = min(first + j, len(x) - 1)
             for a in range(d):
-                y[a, j] = x[at, a]
+                y[a, j] = x[row, a]
             for c in range(C):
-                w[c, j] = z[at, c] if first + j < len(x) else 0.0
-            sums[j] = rests[j] = 0.0
+                w[c, j] = z[row, c] if first + j < len(x) else 0.0
+            sums[j] = sum_errors[j] = 0.0
         for i in range(min(first + LANES_PER_GROUP, len(x))):
             h[:] = 0.0
             g[:] = 0.0
             for a in range(d):
-                own, line = x[i, a], y[a]
+                value, values = x[i, a], y[a]
                 for j in range(LANES_PER_GROUP):
-                    u, v = _sum(own, -line[j])
+                    u, v = _sum(value, -values[j])
                     if kernel.city_block:
                         u, v = (u, v) if u > 0.0 else (-u, -v)
                     else:
@@ -185,17 +185,17 @@ def _energy(x, z, kernel):  # type: ignore[no-untyped-def]
                 for j in range(LANES_PER_GROUP):
                     h[j], g[j] = -h[j], -g[j]
                 if kernel.form != DISTANCE:
-                    _powers(h, g, whole, e, f)
+                    _powers(h, g, n, e, f)
             if kernel.first != 0.0:
                 for j in range(LANES_PER_GROUP):
                     h[j], g[j] = _times(h[j], g[j], factors[0, j], factors[1, j])
             for c in range(C):
-                own, line = z[i, c], w[c]
+                value, values = z[i, c], w[c]
                 for j in range(LANES_PER_GROUP):
-                    part = own * (1.0 if i < first + j else 0.5 if i == first + j else 0.0)
-                    u, v = _product(part, line[j])
+                    weight = value * (1.0 if i < first + j else 0.5 if i == first + j else 0.0)
+                    u, v = _product(weight, values[j])
                     u, v = _times(u, v, h[j], g[j])
-                    sums[j], rests[j] = _add(sums[j], rests[j], u, v)
+                    sums[j], sum_errors[j] = _add(sums[j], sum_errors[j], u, v)
         for j in range(LANES_PER_GROUP):
-            total, rest = _add(total, rest, sums[j], rests[j])
-    return 2.0 * (total + rest)
+            total, total_error = _add(total, total_error, sums[j], sum_errors[j])
+    return 2.0 * (total + total_error)

@@ -48,12 +48,12 @@ f64 = np.float64
 
 
 def total_variation_mass(z: F64) -> float:
-    """W = sum_i |z_i| of weights (n, C): energies are at most W^2."""
+    """Return W = sum_i |z_i| of weights (n, C); energies are at most W^2."""
     return float(np.sqrt(np.einsum("ic,ic->i", z, z)).sum())
 
 
 def energy_in_tiles(points: WeightedPoints, unit: float, kernel: Profile) -> float:
-    """sum_ij k(x_i, x_j) <z_i, z_j> of points times a unit, in the memory of some tiles."""
+    """Return E of points multiplied by ``unit``, in the memory of a few tiles."""
     wide = kernel == GAUSSIAN and points.d >= MIN_PRODUCT_DIMS
     if wide and max(_tile_rounding(points, unit)) < MAX_PRODUCT_ROUNDING:
         return _by_products(points, unit)
@@ -81,20 +81,20 @@ def _by_differences(points: WeightedPoints, unit: float, kernel: Profile) -> flo
 
 
 def _by_products(points: WeightedPoints, unit: float) -> float:
-    """Blocks of columns against all rows before them, twice, and against their own, once."""
+    """Return E from blocks of columns: products with earlier rows count twice, the diagonal block once."""
     side = SMALL_BLOCK_ROWS if len(points) * points.d in SMALL_BLOCK_COORDINATES else BLOCK_ROWS
     step, total, T = tile_rows(points.d, len(points)), 0.0, np.empty((side, side))
     for first in range(0, len(points), step):
-        for row in _tile_energies(points, unit, first, min(first + step, len(points)), T).tolist():
-            for part in row:
-                total += part
+        for row_energies in _tile_energies(points, unit, first, min(first + step, len(points)), T).tolist():
+            for block_energy in row_energies:
+                total += block_energy
     return total
 
 
 def _tile_energies(points: WeightedPoints, unit: float, first: int, last: int, T: F64) -> F64:
-    """What each block of a tile of columns adds, by its columns and rows; ``T`` is where products are made."""
+    """Return the energy of each block (column block, row block) of a tile of columns; ``T`` is a buffer."""
     columns, side = _scaled_block(points, first, last, unit), len(T)
-    parts = np.zeros((-(-(last - first) // side), -(-last // side)))
+    energies = np.zeros((-(-(last - first) // side), -(-last // side)))
     for start in range(0, last, side):
         stop, is_diagonal = min(start + side, last), start >= first
         rows = (
@@ -105,14 +105,16 @@ def _tile_energies(points: WeightedPoints, unit: float, first: int, last: int, T
         for begin in range(max(start, first), last, side):
             y, column_norms, w = _slice_block(columns, begin - first, min(begin + side, last) - first)
             t = np.matmul(rows[0], y.T, out=T[: len(rows[0]), : len(y)])
-            part = _block_energy(t, rows[1], column_norms, rows[2], w)
-            parts[(begin - first) // side, start // side] = part if start == begin else 2 * part
-        del rows  # before the next ones are made
-    return parts
+            block_energy = _block_energy(t, rows[1], column_norms, rows[2], w)
+            energies[(begin - first) // side, start // side] = (
+                block_energy if start == begin else 2 * block_energy
+            )
+        del rows  # frees memory before the next block
+    return energies
 
 
 def _scaled_block(points: WeightedPoints, first: int, last: int, unit: float) -> tuple[F64, F64, F64]:
-    """Scaled points, their squares and their weights."""
+    """Return scaled points, their squared norms and their weights."""
     x = points.scaled_x(unit, first, last)
     norms = np.concatenate(
         [(x[a : a + NORM_BATCH_ROWS] ** 2).sum(axis=1) for a in range(0, len(x), NORM_BATCH_ROWS)]
@@ -126,7 +128,7 @@ def _slice_block(block: tuple[F64, F64, F64], first: int, last: int) -> tuple[F6
 
 
 def rounding(x: F64, kernel: Profile) -> float:
-    """What rounding may change an energy by, over the square of the sum of all |weights|."""
+    """Bound the rounding error of an energy, relative to W^2."""
     if kernel.form == DISTANCE:
         return DIRECT_ROUNDING * 2 * float(np.sqrt((x**2).sum(axis=1).max()))
     error = _exponent_rounding(x) if kernel == GAUSSIAN and x.shape[1] >= MIN_PRODUCT_DIMS else 0.0
@@ -134,14 +136,14 @@ def rounding(x: F64, kernel: Profile) -> float:
 
 
 def sums(y: F64, x: F64, z: F64, kernel: Profile = GAUSSIAN) -> F64:
-    """sum_i k(y_l, x_i) z_i at scaled points y (m, d): (m, C)."""
+    """Return sum_i k(y_l, x_i) z_i at scaled points y (m, d): (m, C)."""
     out = np.zeros((len(y), z.shape[1]))
     _add_sums(pad_dims(y), pad_dims(x), z, kernel, out)
     return out
 
 
 def sums_and_gradients(y: F64, x: F64, z: F64, kernel: Profile) -> tuple[F64, F64]:
-    """(f (m,), its gradients (m, d)) at scaled points y (m, d), of scaled points x (n, d) with weights z (n,)."""
+    """Return (f (m,), gradients (m, d)) at scaled points y (m, d), for scaled points x (n, d) with weights z (n,)."""
     d = y.shape[1]
     out = np.zeros((len(y), d + d % 2 + 1))
     _gradients(pad_dims(y), pad_dims(x), z, kernel, out)
@@ -149,7 +151,7 @@ def sums_and_gradients(y: F64, x: F64, z: F64, kernel: Profile) -> tuple[F64, F6
 
 
 def pad_dims(x: F64) -> F64:
-    """Points with one more dimension, of zeros, if theirs are odd in number: two are taken at a time."""
+    """Return points with an even number of dimensions, padded with zeros; functions process two at a time."""
     if x.shape[1] % 2 == 0:
         return np.ascontiguousarray(x)
     wider = np.zeros((len(x), x.shape[1] + 1))
@@ -158,7 +160,7 @@ def pad_dims(x: F64) -> F64:
 
 
 def _tile_rounding(points: WeightedPoints, unit: float) -> Iterator[float]:
-    """The same of each tile of points times a unit."""
+    """Yield `_exponent_rounding` of each tile of points multiplied by ``unit``."""
     rows = tile_rows(points.d, len(points))
     return (
         _exponent_rounding(points.scaled_x(unit, a, min(a + rows, len(points))))
@@ -167,13 +169,13 @@ def _tile_rounding(points: WeightedPoints, unit: float) -> Iterator[float]:
 
 
 def _exponent_rounding(x: F64) -> float:
-    """Largest error of an exponent that is computed from a product of scaled points."""
+    """Bound the error of exponents computed from products of scaled points."""
     return float((x.shape[1] + 4) * np.finfo(np.float64).eps * 4 * np.einsum("ij,ij->i", x, x).max())
 
 
 @inline_jit(FINITE_FMA)
 def _add(x, z, first, last, kernel, y, square, k, acc):  # type: ignore[no-untyped-def]
-    """acc[c, l] += sum of z_ic k(x_i, y_l) over the sources from ``first`` to before ``last``; y is (d, LANES)."""
+    """Add sum_i z_ic k(x_i, y_l), i = first .. last - 1, to acc[c, l]; y is (d, LANES_PER_GROUP)."""
     d = x.shape[1]
     for i in range(first, last):
         w, first_acc = z[i, 0], acc[0]
@@ -181,10 +183,10 @@ def _add(x, z, first, last, kernel, y, square, k, acc):  # type: ignore[no-untyp
             for j in range(0, d - 2, 2):
                 a, b, ya, yb = x[i, j], x[i, j + 1], y[j], y[j + 1]
                 for n in range(LANES_PER_GROUP):
-                    before = square[n] if j else f64(0.0)
-                    square[n] = before + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
+                    partial = square[n] if j else f64(0.0)
+                    square[n] = partial + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
             a, b, ya, yb = x[i, d - 2], x[i, d - 1], y[d - 2], y[d - 1]
-            for n in range(LANES_PER_GROUP):  # distance, kernel and sum in one
+            for n in range(LANES_PER_GROUP):  # distance, kernel and sum in one loop
                 s = square[n] + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
                 k[n] = exp2(-s)
                 first_acc[n] += w * k[n]
@@ -201,7 +203,7 @@ def _add(x, z, first, last, kernel, y, square, k, acc):  # type: ignore[no-untyp
 
 @inline_jit(FINITE_FMA)
 def load_columns(y, first, last, tile):  # type: ignore[no-untyped-def]
-    """Points as columns; the last one is repeated."""
+    """Copy points to the columns of a tile; the last point is repeated."""
     for n in range(LANES_PER_GROUP):
         for j in range(y.shape[1]):
             tile[j, n] = y[min(first + n, last - 1), j]
@@ -209,9 +211,9 @@ def load_columns(y, first, last, tile):  # type: ignore[no-untyped-def]
 
 @jit(FINITE_FMA)
 def self_energy(x, z, kernel, before, total):  # type: ignore[no-untyped-def]
-    """``total`` and the energy of points with an even number of dimensions (see `pad_dims`), by differences.
+    """Return ``total`` plus the energy of points from `pad_dims`, by differences.
 
-    ``before`` (n, C) are sums at these points over others, whose pairs with them count too; (0, C) if there are none.
+    ``before`` (n, C) are sums at these points over earlier points, whose pairs are added; (0, C) for none.
     """
     C, square, k = z.shape[1], np.zeros(LANES_PER_GROUP), np.empty(LANES_PER_GROUP)
     tile, acc = np.empty((x.shape[1], LANES_PER_GROUP)), np.empty((C, LANES_PER_GROUP))
@@ -224,7 +226,7 @@ def self_energy(x, z, kernel, before, total):  # type: ignore[no-untyped-def]
         for start, stop, factor in (
             (0, first, 1.0),
             (first, last, 2.0),
-        ):  # pairs with points before count twice
+        ):  # pairs with earlier points count twice
             acc *= factor
             _add(x, z, start, stop, kernel, tile, square, k, acc)
         for n in range(last - first):
@@ -235,7 +237,7 @@ def self_energy(x, z, kernel, before, total):  # type: ignore[no-untyped-def]
 
 @jit(FINITE_FMA)
 def _add_sums(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
-    """Add `sums` at points y to ``out`` (m, C), of points with an even number of dimensions."""
+    """Add `sums` at points y to ``out`` (m, C), for points from `pad_dims`."""
     C, square, k = z.shape[1], np.zeros(LANES_PER_GROUP), np.empty(LANES_PER_GROUP)
     tile, acc = np.empty((x.shape[1], LANES_PER_GROUP)), np.empty((C, LANES_PER_GROUP))
     for first in range(0, len(y), LANES_PER_GROUP):
@@ -250,7 +252,7 @@ def _add_sums(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
 
 @jit(FINITE_FMA)
 def _block_energy(t, row_norms, column_norms, row_z, column_z):  # type: ignore[no-untyped-def]
-    """sum_ij 2^(2 t_ij - |x_i|^2 - |y_j|^2) <z_i, z_j>."""
+    """Return sum_ij 2^(2 t_ij - |x_i|^2 - |y_j|^2) <z_i, z_j>."""
     C = row_z.shape[1]
     acc, k = np.zeros((C, t.shape[1])), np.empty(t.shape[1])
     for i in range(len(t)):
@@ -302,23 +304,23 @@ MAX_GAP_INTERVALS = 2**18  # of all axes: 4 MiB of minima and maxima (tests/kern
 
 
 def cutoff_radius(sigma: float, eps: float) -> float:
-    """Where the Gaussian kernel is ``eps``."""
+    """Return the distance at which the Gaussian kernel is ``eps``."""
     return float(sigma * np.sqrt(-2 * np.log(min(max(eps, 1e-300), 0.5))))
 
 
 def is_connected_by_bins(points: WeightedPoints, reach: float) -> bool:
-    """Whether no axis cuts the points, where that is seen without sorting them; False says nothing.
+    """Return True if no axis has a gap longer than ``reach``, from bins, without sorting; False is inconclusive.
 
-    Intervals no longer than ``reach`` hide no gap: what is between the points of one and of the next that has any does.
+    Bins are not longer than ``reach``, so gaps can only lie between consecutive occupied bins.
     """
     low, widths = points.bounds[0], points.widths
     with np.errstate(over="ignore"):
-        number = float((widths / reach).max()) + 1
-    if not number * points.d <= MAX_GAP_INTERVALS:
+        n_bins = float((widths / reach).max()) + 1
+    if not n_bins * points.d <= MAX_GAP_INTERVALS:
         return False
-    lows, highs = np.full((points.d, int(number) + 1), np.inf), np.full((points.d, int(number) + 1), -np.inf)
+    lows, highs = np.full((points.d, int(n_bins) + 1), np.inf), np.full((points.d, int(n_bins) + 1), -np.inf)
     for x, _ in points.tiles():
-        _extend_intervals(x, low, 1 / reach, lows, highs)
+        _update_bins(x, low, 1 / reach, lows, highs)
     for a, b in zip(lows, highs, strict=True):
         is_occupied = np.isfinite(a)
         if (a[is_occupied][1:] - b[is_occupied][:-1] > reach).any():
@@ -327,20 +329,20 @@ def is_connected_by_bins(points: WeightedPoints, reach: float) -> bool:
 
 
 @jit()
-def _extend_intervals(x, low, per_length, lows, highs):  # type: ignore[no-untyped-def]
-    """The least and largest coordinate of the points in each interval of each axis."""
+def _update_bins(x, low, bins_per_length, lows, highs):  # type: ignore[no-untyped-def]
+    """Update the minimum and maximum coordinate in each bin of each axis."""
     for i in range(len(x)):
         for j in range(x.shape[1]):
-            k = min(int((x[i, j] - low[j]) * per_length), lows.shape[1] - 1)
+            k = min(int((x[i, j] - low[j]) * bins_per_length), lows.shape[1] - 1)
             lows[j, k] = min(lows[j, k], x[i, j])
             highs[j, k] = max(highs[j, k], x[i, j])
 
 
 def connected_components(points: WeightedPoints, reach: float) -> tuple[I64, I64]:
-    """(order of the points by parts, the first of each part, and the end).
+    """Return (order of the points by components, first position of each component and the end).
 
-    Points in order along an axis are cut where the next one is more than ``reach`` away, the parts that are left along
-    the next axis, and so on until no axis cuts any. Cost: n log n for each axis and round, two rounds as a rule.
+    Components are split at gaps longer than ``reach`` along one axis after the other, until no axis splits any. Cost:
+    n log n per axis and round, usually two rounds.
     """
     component, count, n_idle_axes, axis = np.zeros(len(points), np.int64), 1, 0, 0
     while n_idle_axes < points.d:
@@ -358,7 +360,7 @@ def connected_components(points: WeightedPoints, reach: float) -> tuple[I64, I64
 
 
 def blockwise_energy(x: F64, z: F64, spans: I64) -> float:
-    """Return the sum of energies of runs (first, end) of scaled points (n, d) with weights (n, C)."""
+    """Return the sum of the energies of spans (first, end) of scaled points (n, d) with weights (n, C)."""
     return float(_span_energies(pad_dims(x), z, spans))
 
 

@@ -32,43 +32,43 @@ class Products(NamedTuple):
 
 
 def grid_sums(points: F32, spans: I64, weights: F32, factors: F64, products: Products) -> F64:
-    """(n_spans, n_channels, n_features) sums of products.
+    """Return sums of products, (n_spans, n_channels, n_features).
 
-    ``spans`` (n_spans, 2) are the first row of each set of points and the row after its last. ``weights`` are
-    (n_points, n_channels), signed if you like, or (0, 1) for ones; ``factors`` (n_spans,) multiply the sums.
+    ``spans`` (n_spans, 2) are the first row and the end of each set. ``weights`` are (n_points, n_channels), possibly
+    negative, or (0, 1) for ones; ``factors`` (n_spans,) multiply the sums.
     """
     out = np.zeros((len(spans), weights.shape[1], int(products.lengths.sum())))
     sizes = spans[:, 1] - spans[:, 0]
-    units = factors * sizes  # shares of means are near one, and add up with least rounding
+    units = factors * sizes  # weights of means become about 1, which minimises rounding
     _sums(read_only(points), spans, read_only(weights), units, products, out)
     return np.asarray(out / sizes[:, None, None])
 
 
 def add_grid_sums(points: F32, weights: F32 | None, unit: float, products: Products, out: F64) -> None:
-    """Add the sums of points of ``unit`` times their weights (n, C), or None for ones, to ``out`` (C, n_features).
+    """Add the sums with weights (n, C), or ones for None, times ``unit`` to ``out`` (C, n_features).
 
-    Over pieces of whole tiles of 256 points, in order, the bits are those of all points together.
+    Pieces of whole tiles of 256 points, in order, give the same bits as all points in one call.
     """
     spans, w = np.array([[0, len(points)]]), weight_array(weights)[0].reshape(-1, len(out))
     _sums(read_only(points), spans, w, np.array([unit]), products, out[None])
 
 
 def grid_values(points: F32, products: Products, scales: F64) -> F32:
-    """(n_points, n_features) products of each point, times ``scales``: what `grid_sums` adds up."""
+    """Return the products of each point times ``scales``, the terms of `grid_sums`: (n_points, n_features)."""
     out = np.empty((len(points), len(scales)), np.float32)
     _values(points, products, scales.astype(np.float32), out)
     return out
 
 
 def weight_fractions(weights: F32 | None, offsets: I64) -> tuple[F32, F64]:
-    """(weights, factors) of `grid_sums` for means of sets: the factors are one over the total weight of each."""
+    """Return (weights, factors) of `grid_sums` for means of sets; factors are 1 / total weight of each set."""
     w, weighted = weight_array(weights)
     return w.reshape(-1, 1), 1 / (weight_totals(w, offsets) if weighted else np.diff(offsets))
 
 
 @inline_jit(FINITE_FMA)
 def _harmonic(phase, k, cosine, sine):  # type: ignore[no-untyped-def]
-    """Cosine and sine of k times the phases, which are in units of 2^-32 turns and wrap."""
+    """Fill the cosine and sine of k times the phases, which are in units of 2^-32 turns and wrap."""
     for i in range(TILE_POINTS):
         s, c = sincospi(f32(i32(phase[i] * i32(k))) * f32(2.0**-31))
         cosine[i] = c
@@ -84,24 +84,31 @@ def _rotate(c1, s1, c2, s2, cosine, sine):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def _columns(points, first, m, j, low, high, period, phase, T):  # type: ignore[no-untyped-def]
-    """T[2k - 1], T[2k] = cosine and sine of the k-th harmonic of dimension j, for the m points from ``first`` on."""
+    """Set T[2k - 1], T[2k] to cosine and sine of harmonic k of dimension j, for the m points from ``first`` on."""
     centre = (np.float64(low[j]) + np.float64(high[j])) / 2
     turn = 2.0**32 / period[j] if period[j] > 0 else 0.0
     for i in range(m):
         x = min(max(f32(points[first + i, j]), low[j]), high[j])
         phase[i] = i32(np.int64(np.floor((np.float64(x) - centre) * turn + 0.5)))
     for k in range(1, T.shape[0] // 2 + 1):
-        near = k % ANCHOR_HARMONICS
-        far = k - near
-        if near == 0 or far == 0:
+        remainder = k % ANCHOR_HARMONICS
+        anchor = k - remainder
+        if remainder == 0 or anchor == 0:
             _harmonic(phase, k, T[2 * k - 1], T[2 * k])
         else:
-            _rotate(T[2 * far - 1], T[2 * far], T[2 * near - 1], T[2 * near], T[2 * k - 1], T[2 * k])
+            _rotate(
+                T[2 * anchor - 1],
+                T[2 * anchor],
+                T[2 * remainder - 1],
+                T[2 * remainder],
+                T[2 * k - 1],
+                T[2 * k],
+            )
 
 
 @inline_jit(FINITE_FMA)
 def _tables(lengths):  # type: ignore[no-untyped-def]
-    """Columns of ones for the functions of three dimensions, and phases."""
+    """Allocate columns of ones for the functions of three dimensions, and phases."""
     A, B, C = 2 * (lengths.shape[0] // 2) + 1, 2 * (lengths.shape[1] // 2) + 1, 2 * (lengths.max() // 2) + 1
     return (
         np.ones((A, TILE_POINTS), f32),
@@ -113,7 +120,7 @@ def _tables(lengths):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def _fill(points, first, m, products, T, U, V, phase):  # type: ignore[no-untyped-def]
-    """The columns of the m points from ``first`` on; of d < 3 dimensions the first 3 - d are constant."""
+    """Fill the columns of the m points from ``first`` on; for d < 3 dimensions the first 3 - d are constant."""
     low, high, periods, _ = products
     d = points.shape[1]
     if d == 3:
@@ -126,7 +133,7 @@ def _fill(points, first, m, products, T, U, V, phase):  # type: ignore[no-untype
 @jit(FINITE_FMA)
 def _sums(points, spans, weights, units, products, out):  # type: ignore[no-untyped-def]
     T, U, V, phase = _tables(products.lengths)
-    lengths, share, TU = products.lengths, np.zeros(TILE_POINTS, f32), np.empty(TILE_POINTS, f32)
+    lengths, fractions, TU = products.lengths, np.zeros(TILE_POINTS, f32), np.empty(TILE_POINTS, f32)
     for s in range(len(spans)):
         start, stop = spans[s, 0], spans[s, 1]
         unit = units[s]
@@ -134,15 +141,15 @@ def _sums(points, spans, weights, units, products, out):  # type: ignore[no-unty
             m = min(TILE_POINTS, stop - first)
             _fill(points, first, m, products, T, U, V, phase)
             for channel in range(out.shape[1]):
-                share[m:] = f32(0.0)
+                fractions[m:] = f32(0.0)
                 for i in range(m):
                     w = weights[first + i, channel] if len(weights) else f32(1.0)
-                    share[i] = f32(w * unit)
+                    fractions[i] = f32(w * unit)
                 end = 0
                 for a in range(len(T)):
                     for b in range(len(U)):
                         for i in range(TILE_POINTS):
-                            TU[i] = share[i] * T[a, i] * U[b, i]
+                            TU[i] = fractions[i] * T[a, i] * U[b, i]
                         begin, end = end, end + lengths[a, b]
                         add_products(TU, V[: lengths[a, b]], out[s, channel, begin:end])
 
@@ -150,17 +157,17 @@ def _sums(points, spans, weights, units, products, out):  # type: ignore[no-unty
 @jit(FINITE_FMA)
 def _values(points, products, scales, out):  # type: ignore[no-untyped-def]
     T, U, V, phase = _tables(products.lengths)
-    lengths, line = products.lengths, np.empty(len(V), f32)
+    lengths, point_values = products.lengths, np.empty(len(V), f32)
     for first in range(0, len(points), TILE_POINTS):
         m = min(TILE_POINTS, len(points) - first)
         _fill(points, first, m, products, T, U, V, phase)
         for i in range(m):
-            for c in range(len(line)):
-                line[c] = V[c, i]
+            for c in range(len(point_values)):
+                point_values[c] = V[c, i]
             row, end = out[first + i], 0
             for a in range(len(T)):
                 for b in range(len(U)):
                     tu = T[a, i] * U[b, i]
                     for c in range(lengths[a, b]):
-                        row[end + c] = tu * line[c] * scales[end + c]
+                        row[end + c] = tu * point_values[c] * scales[end + c]
                     end += lengths[a, b]

@@ -20,7 +20,7 @@ their derivatives,
 in units of 1 / sigma, where A' is A of order p - 1, because aliases are steeper. Where all e_j and e'_j are at most
 (1 + eps)^(1/d) - 1, k and sigma k' are off by at most eps.
 
-All bounds are without estimates, all sums float64. Cost: per point p^d multiply-adds (p = 6 for 1e-5) and splines, plus
+All bounds are rigorous, all sums float64. Cost: per point p^d multiply-adds (p = 6 for 1e-5) and splines, plus
 a transform of the mesh. (Particle-mesh Ewald sums: Essmann et al. 1995; Dutt, Rokhlin 1993.)
 """
 
@@ -49,7 +49,8 @@ FFT_BATCH_NUMBERS = 2**16
 # Nanoseconds on one core per point, row of cells, spline value and transformed number (python benchmarks/kernel.py
 # growth). Wrong values cost time and change no error bound.
 POINT_NS, ROW_NS, SPLINE_NS, TRANSFORM_NS = 50.0, 1.5, 0.15, 0.37
-# Fraction of the error for images: less needs larger meshes, more finer cells (python benchmarks/kernel.py fourier).
+# Fraction of the error for images: smaller needs larger meshes, larger needs finer cells (python benchmarks/kernel.py
+# fourier).
 IMAGE_TOL_RATIO = 0.1
 # float64 numbers of a 512-bit register, cells of a row per operation (python benchmarks/kernel.py fourier)
 SIMD_WIDTH = 8
@@ -84,32 +85,32 @@ def kernel_mesh(
     wide = widths[widths > 0] / sigma
     if eps < MIN_ERROR or len(wide) == 0 or wide.max() > MAX_AXIS_CELLS * TRIAL_SIDES[0]:
         return None
-    share = float(np.expm1(np.log1p(eps) / len(wide)))
+    tol = float(np.expm1(np.log1p(eps) / len(wide)))
     gap = float(
-        np.sqrt(2 * np.log(4 / (IMAGE_TOL_RATIO * share)))
+        np.sqrt(2 * np.log(4 / (IMAGE_TOL_RATIO * tol)))
     )  # (L - width) / sigma that bounds the images
-    gap += slopes  # images are steeper than they are high: r exp(-r^2 / 2)
+    gap += slopes  # derivatives of images are larger: r exp(-r^2 / 2)
     meshes = []
     for order in ORDERS:
-        mesh = _mesh(wide, sigma, share, order, gap, n, slopes)
+        mesh = _mesh(wide, sigma, tol, order, gap, n, slopes)
         if mesh is not None:
             meshes.append(mesh)
     fitting = [mesh for mesh in meshes if mesh.n_cells <= 2 * max_cells]
     return min(fitting or meshes, key=lambda mesh: mesh.nanoseconds, default=None)
 
 
-def _mesh(wide: F64, sigma: float, share: float, order: int, gap: float, n: int, slopes: bool) -> Mesh | None:
+def _mesh(wide: F64, sigma: float, tol: float, order: int, gap: float, n: int, slopes: bool) -> Mesh | None:
     """Return the mesh with the largest admissible cells for one spline order; ``wide`` are widths in units of sigma."""
     low, high, widest = 0, len(TRIAL_SIDES) - 1, wide[[wide.argmax()]]
     while low < high:  # errors fall with the side
         middle = (low + high) // 2
         cells = _cells(widest, TRIAL_SIDES[middle], order, gap)
-        enough = _errors(widest, TRIAL_SIDES[middle], cells, order, slopes) <= share
-        low, high = (low, middle) if enough.all() else (middle + 1, high)
+        is_accurate = _errors(widest, TRIAL_SIDES[middle], cells, order, slopes) <= tol
+        low, high = (low, middle) if is_accurate.all() else (middle + 1, high)
     side = float(TRIAL_SIDES[low])
     cells = _cells(wide, side, order, gap)
     errors = _errors(wide, side, cells, order, slopes)
-    if errors.max() > share:
+    if errors.max() > tol:
         return None
     d, total = len(wide), float(np.prod(cells.astype(np.float64)))
     rows = order ** (d - 1) * _row_cells(order) / SIMD_WIDTH
@@ -166,14 +167,19 @@ def _error(width, side, M, order):  # type: ignore[no-untyped-def]
 def _slope_error(width: float, side: float, M: int, order: int) -> float:
     """Return e' of one dimension for sigma = 1."""
     L = M * side
-    near, far = (np.arange(1, 64) * L - x for x in (width, 0.0))
-    images = float((near * np.exp(-(near**2) / 2) + far * np.exp(-(far**2) / 2)).sum())
-    k, beyond = np.arange(M // 2), np.arange(M // 2, 4 * M)
-    A, steeper = _aliases(k, M, order), _aliases(k, M, order - 1)
-    aliases = 2 * float(
-        (2 * np.pi * k / L * _weights(k, L) * np.expm1(np.log1p(A) + np.log1p(steeper))).sum()
+    image_distances, period_multiples = (np.arange(1, 64) * L - x for x in (width, 0.0))
+    images = float(
+        (
+            image_distances * np.exp(-(image_distances**2) / 2)
+            + period_multiples * np.exp(-(period_multiples**2) / 2)
+        ).sum()
     )
-    return images + aliases + 2 * float((2 * np.pi * beyond / L * _weights(beyond, L)).sum())
+    k, k_tail = np.arange(M // 2), np.arange(M // 2, 4 * M)
+    A, A_slope = _aliases(k, M, order), _aliases(k, M, order - 1)
+    aliases = 2 * float(
+        (2 * np.pi * k / L * _weights(k, L) * np.expm1(np.log1p(A) + np.log1p(A_slope))).sum()
+    )
+    return images + aliases + 2 * float((2 * np.pi * k_tail / L * _weights(k_tail, L)).sum())
 
 
 def _aliases(k: I64, M: int, p: int) -> F64:
@@ -205,11 +211,11 @@ def spread_on_mesh(x: F64, z: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
     return f
 
 
-def _add_to_mesh(places: F64, z: F64, mesh: Mesh, f: F64) -> None:
-    order = _cache_order(places, mesh)
+def _add_to_mesh(coordinates: F64, z: F64, mesh: Mesh, f: F64) -> None:
+    order = _cache_order(coordinates, mesh)
     if order is not None:
-        places, z = places.take(order, axis=0), z.take(order)
-    spread(places, np.ascontiguousarray(z), mesh.order, f)
+        coordinates, z = coordinates.take(order, axis=0), z.take(order)
+    spread(coordinates, np.ascontiguousarray(z), mesh.order, f)
 
 
 def energy_on_mesh(f: F64, sigma: float, mesh: Mesh) -> float:
@@ -237,15 +243,15 @@ def mesh_field(x: F64, z: F64, sigma: float, mesh: Mesh) -> tuple[F64, F64]:
     """Return (f (n,), gradients (n, d)) at points (n, d) with weights z (n,) in the box of ``mesh``."""
     slopes, (low, high) = np.zeros(x.shape), column_bounds(x)
     axes = np.flatnonzero(high > low)
-    places = _mesh_coordinates(x, low, axes, mesh)
-    order = _cache_order(places, mesh)
-    places = places if order is None else places.take(order, axis=0)
+    coordinates = _mesh_coordinates(x, low, axes, mesh)
+    order = _cache_order(coordinates, mesh)
+    coordinates = coordinates if order is None else coordinates.take(order, axis=0)
     u, out = np.zeros(mesh.shape), np.empty((len(x), 4))
-    spread(places, z if order is None else z.take(order), mesh.order, u)
+    spread(coordinates, z if order is None else z.take(order), mesh.order, u)
     first, second, third = (_factors(M, mesh.side / sigma, mesh.order) for M in mesh.shape)
     F = rfftn(u)
     F *= first[:, None, None] * (second[:, None] * third[: F.shape[2]])
-    gather(places, mesh.order, irfftn(F, mesh.shape, overwrite_x=True, norm="forward"), out)
+    gather(coordinates, mesh.order, irfftn(F, mesh.shape, overwrite_x=True, norm="forward"), out)
     unsorted = np.empty_like(out)
     unsorted[slice(None) if order is None else order] = out
     slopes[:, axes] = unsorted[:, 1:][:, np.array(mesh.shape) > 1] / mesh.side
@@ -254,19 +260,19 @@ def mesh_field(x: F64, z: F64, sigma: float, mesh: Mesh) -> tuple[F64, F64]:
 
 def _mesh_coordinates(x: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
     """Return coordinates (n, 3), in cells, of points in a box with lower corner ``low``; ``axes`` have width > 0."""
-    places = np.zeros((len(x), 3))
+    coordinates = np.zeros((len(x), 3))
     for j, axis in enumerate(axes, 3 - len(axes)):
-        np.subtract(x[:, axis], low[axis], out=places[:, j])
-        places[:, j] /= mesh.side
-    return places
+        np.subtract(x[:, axis], low[axis], out=coordinates[:, j])
+        coordinates[:, j] /= mesh.side
+    return coordinates
 
 
-def _cache_order(places: F64, mesh: Mesh) -> I64 | None:
+def _cache_order(coordinates: F64, mesh: Mesh) -> I64 | None:
     """Return the order of points by slabs of the mesh, or None if the mesh fits the cache."""
     if _is_cached(mesh):
         return None
     first = int(np.argmax(np.array(mesh.shape) > 1))
-    order: I64 = counting_sort(places[:, first].astype(np.int64), mesh.shape[first])
+    order: I64 = counting_sort(coordinates[:, first].astype(np.int64), mesh.shape[first])
     return order
 
 
@@ -299,7 +305,7 @@ def _sum(F, first, second, third):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def _splines(u, p, B):  # type: ignore[no-untyped-def]
-    """B[a, i] = the B-spline of order p at u_i + p - 1 - a, for fractions u in [0, 1): what cell a of p takes."""
+    """Set B[a, i] to the B-spline of order p at u_i + p - 1 - a, the weight of cell a, for u in [0, 1)."""
     for i in range(TILE_POINTS):
         B[0, i] = 1.0
     _raise_orders(u, 2, p, B)
@@ -307,50 +313,50 @@ def _splines(u, p, B):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def _raise_orders(u, first, p, B):  # type: ignore[no-untyped-def]
-    """B of order ``first`` - 1 becomes that of order p."""
+    """Raise the order of the splines B from ``first`` - 1 to p."""
     for r in range(first, p + 1):
-        over = 1.0 / (r - 1)
+        inverse = 1.0 / (r - 1)
         for i in range(TILE_POINTS):
-            B[r - 1, i] = B[r - 2, i] * u[i] * over
+            B[r - 1, i] = B[r - 2, i] * u[i] * inverse
         for a in range(r - 2, 0, -1):
             for i in range(TILE_POINTS):
-                B[a, i] = ((u[i] + (r - 1 - a)) * B[a - 1, i] + ((a + 1) - u[i]) * B[a, i]) * over
+                B[a, i] = ((u[i] + (r - 1 - a)) * B[a - 1, i] + ((a + 1) - u[i]) * B[a, i]) * inverse
         for i in range(TILE_POINTS):
-            B[0, i] *= (1.0 - u[i]) * over
+            B[0, i] *= (1.0 - u[i]) * inverse
 
 
 @inline_jit(FINITE_FMA)
-def _within_cells(places, first, m, j, u):  # type: ignore[no-untyped-def]
-    """u[i] = how far point ``first`` + i is within its cell, along axis j."""
+def _within_cells(coordinates, first, m, j, u):  # type: ignore[no-untyped-def]
+    """Set u[i] to the position of point ``first`` + i within its cell, along axis j."""
     for i in range(m):
-        place = places[first + i, j]
-        u[i] = place - np.floor(place)
+        x = coordinates[first + i, j]
+        u[i] = x - np.floor(x)
 
 
 @inline_jit(FINITE_FMA)
-def _corner(places, point, n1, n2):  # type: ignore[no-untyped-def]
-    """The first cell that a point's splines reach, counted along the mesh's memory."""
-    return (int(places[point, 0]) * n1 + int(places[point, 1])) * n2 + int(places[point, 2])
+def _corner(coordinates, point, n1, n2):  # type: ignore[no-untyped-def]
+    """Return the flat index of the first cell that a point's splines reach."""
+    return (int(coordinates[point, 0]) * n1 + int(coordinates[point, 1])) * n2 + int(coordinates[point, 2])
 
 
 @jit(FINITE_FMA)
-def spread(places, z, p, f):  # type: ignore[no-untyped-def]
-    """f[cells] += z_i times the product of the splines of three dimensions; axes without width have one cell."""
+def spread(coordinates, z, p, f):  # type: ignore[no-untyped-def]
+    """Add z_i times the product of the splines of three dimensions to f; axes without width have one cell."""
     n0, n1, n2 = f.shape
     row = p + (-p) % SIMD_WIDTH
     g, u, line = np.zeros((3, MAX_ROW_CELLS, TILE_POINTS)), np.zeros(TILE_POINTS), np.zeros(MAX_ROW_CELLS)
     g[0, 0], g[1, 0] = 1.0, 1.0
     n_first, n_second = (p if n0 > 1 else 1), (p if n1 > 1 else 1)
     cells = f.reshape(-1)
-    for first in range(0, len(places), TILE_POINTS):
-        m = min(TILE_POINTS, len(places) - first)
+    for first in range(0, len(coordinates), TILE_POINTS):
+        m = min(TILE_POINTS, len(coordinates) - first)
         for j in range(3):
             if j == 2 or (n0 > 1 if j == 0 else n1 > 1):
-                _within_cells(places, first, m, j, u)
+                _within_cells(coordinates, first, m, j, u)
                 _splines(u, p, g[j])
         for i in range(m):
             point = first + i
-            corner = _corner(places, point, n1, n2)
+            corner = _corner(coordinates, point, n1, n2)
             for a in range(len(line)):
                 line[a] = g[2, a, i]
             if row == SIMD_WIDTH:
@@ -374,17 +380,17 @@ def spread(places, z, p, f):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def _add_rows(cells, corner, n1, n2, z, g, n_first, n_second, i, row):  # type: ignore[no-untyped-def]
-    """The cells that point i of a tile reaches, row by row of the mesh."""
+    """Add point i of a tile to the rows of cells that it reaches."""
     for a in range(n_first):
         w = z * g[0, a, i]
         for b in range(n_second):
-            at = corner + (a * n1 + b) * n2
-            store(fused(row, w * g[1, b, i], load_like(row, cells, at, 0)), cells, at, 0)
+            first_cell = corner + (a * n1 + b) * n2
+            store(fused(row, w * g[1, b, i], load_like(row, cells, first_cell, 0)), cells, first_cell, 0)
 
 
 @inline_jit(FINITE_FMA)
 def _splines_and_slopes(u, p, B, S):  # type: ignore[no-untyped-def]
-    """B as `_splines`, and S[a, i] its derivative by u_i: B of order p - 1 there, less that one cell before."""
+    """Fill B like `_splines`, and S[a, i] with its derivative by u_i, the difference of splines of order p - 1."""
     _splines(u, p - 1, B)
     for i in range(TILE_POINTS):
         S[0, i] = -B[0, i]
@@ -396,8 +402,8 @@ def _splines_and_slopes(u, p, B, S):  # type: ignore[no-untyped-def]
 
 
 @jit(FINITE_FMA)
-def gather(places, p, f, out):  # type: ignore[no-untyped-def]
-    """out[i] <- the field at point i, and its derivatives by three places: sums over the cells that `spread` fills."""
+def gather(coordinates, p, f, out):  # type: ignore[no-untyped-def]
+    """Set out[i] to the field at point i and its three derivatives, sums over the cells that `spread` reaches."""
     n0, n1, n2 = f.shape
     row = p + (-p) % SIMD_WIDTH
     g, s = np.zeros((3, MAX_ROW_CELLS, TILE_POINTS)), np.zeros((3, MAX_ROW_CELLS, TILE_POINTS))
@@ -405,14 +411,14 @@ def gather(places, p, f, out):  # type: ignore[no-untyped-def]
     g[0, 0], g[1, 0] = 1.0, 1.0
     n_first, n_second = (p if n0 > 1 else 1), (p if n1 > 1 else 1)
     cells = f.reshape(-1)
-    for first in range(0, len(places), TILE_POINTS):
-        m = min(TILE_POINTS, len(places) - first)
+    for first in range(0, len(coordinates), TILE_POINTS):
+        m = min(TILE_POINTS, len(coordinates) - first)
         for j in range(3):
             if j == 2 or (n0 > 1 if j == 0 else n1 > 1):
-                _within_cells(places, first, m, j, u)
+                _within_cells(coordinates, first, m, j, u)
                 _splines_and_slopes(u, p, g[j], s[j])
         for i in range(m):
-            corner = _corner(places, first + i, n1, n2)
+            corner = _corner(coordinates, first + i, n1, n2)
             if row == SIMD_WIDTH:
                 _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, full(0.0, 1, SIMD_WIDTH))
             else:
@@ -425,21 +431,21 @@ def gather(places, p, f, out):  # type: ignore[no-untyped-def]
                 by_first += sums[1, n] * g[2, n, i]
                 by_second += sums[2, n] * g[2, n, i]
                 by_third += sums[0, n] * s[2, n, i]
-            at = first + i
-            out[at, 0], out[at, 1], out[at, 2], out[at, 3] = value, by_first, by_second, by_third
+            point = first + i
+            out[point, 0], out[point, 1], out[point, 2], out[point, 3] = value, by_first, by_second, by_third
 
 
 @inline_jit(FINITE_FMA)
-def _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, nothing):  # type: ignore[no-untyped-def]
-    """The rows of the mesh that point i of a tile reaches, added up: weighed by its splines, and by two slopes."""
-    value, by_first, by_second = nothing, nothing, nothing
+def _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, zero):  # type: ignore[no-untyped-def]
+    """Sum the rows of cells that point i of a tile reaches, weighted by its splines and by two derivatives."""
+    value, by_first, by_second = zero, zero, zero
     for a in range(n_first):
         for b in range(n_second):
-            at = corner + (a * n1 + b) * n2
-            part = load_like(nothing, cells, at, 0)
-            value = fused(part, g[0, a, i] * g[1, b, i], value)
-            by_first = fused(part, s[0, a, i] * g[1, b, i], by_first)
-            by_second = fused(part, g[0, a, i] * s[1, b, i], by_second)
+            first_cell = corner + (a * n1 + b) * n2
+            row = load_like(zero, cells, first_cell, 0)
+            value = fused(row, g[0, a, i] * g[1, b, i], value)
+            by_first = fused(row, s[0, a, i] * g[1, b, i], by_first)
+            by_second = fused(row, g[0, a, i] * s[1, b, i], by_second)
     store(value, sums, 0, 0)
     store(by_first, sums, MAX_ROW_CELLS, 0)
     store(by_second, sums, 2 * MAX_ROW_CELLS, 0)

@@ -1,4 +1,4 @@
-"""Forms of kernels in compiled code: distances, values and slopes of 64 pairs at a time.
+"""Forms of kernels in compiled code: distances, values and derivatives of 64 pairs at a time.
 
     form      value, points scaled by `Kernel.unit` / sigma, u = |x - y|, s = u^2, c = ln 2
     EXP2      2^-s
@@ -32,7 +32,7 @@ EXP2, MATERN, COMPACT, RATIONAL, DISTANCE = range(5)
 
 
 class Profile(NamedTuple):
-    """A form with its parameters; ``second_rest`` is what float64 leaves of the exact ``second``."""
+    """A form with its parameters; ``second_rest`` is the rounding error of ``second``."""
 
     form: int
     city_block: bool = False
@@ -42,14 +42,13 @@ class Profile(NamedTuple):
 
 
 GAUSSIAN = Profile(EXP2)
-GAUSSIAN_UNIT = float(
-    np.sqrt(0.5 / np.log(2))
-)  # exp(-r^2 / 2) = 2^-(unit r)^2 (tests/kernel/test_exact_sums.py)
+# exp(-r^2 / 2) = 2^-(unit r)^2 (tests/kernel/test_exact_sums.py)
+GAUSSIAN_UNIT = float(np.sqrt(0.5 / np.log(2)))
 
 
 @inline_jit(FINITE_FMA)
 def exp2(t):  # type: ignore[no-untyped-def]
-    """2^t for t <= 0: a polynomial on [-1/2, 1/2], 1 at 0, and the whole part added to the exponent."""
+    """Return 2^t for t <= 0: a polynomial on [-1/2, 1/2], with the integer part added to the exponent."""
     t = max(t, MIN_EXPONENT)
     shifted = t + ROUNDING_SHIFT
     r = t - (shifted - ROUNDING_SHIFT)
@@ -68,22 +67,22 @@ def exp2(t):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def sqdist(x, i, y, kernel, s):  # type: ignore[no-untyped-def]
-    """s[n] = |x_i - y_n|^2, or sum_j |x_ij - y_nj| by city blocks; y is (d, LANES), d even."""
+    """Set s[n] = |x_i - y_n|^2, or sum_j |x_ij - y_nj| for city blocks; y is (d, LANES_PER_GROUP), d even."""
     for j in range(0, x.shape[1], 2):
         a, b, ya, yb = x[i, j], x[i, j + 1], y[j], y[j + 1]
         if kernel.city_block:
             for n in range(LANES_PER_GROUP):
-                before = s[n] if j else f64(0.0)
-                s[n] = before + abs(a - ya[n]) + abs(b - yb[n])
+                partial = s[n] if j else f64(0.0)
+                s[n] = partial + abs(a - ya[n]) + abs(b - yb[n])
         else:
             for n in range(LANES_PER_GROUP):
-                before = s[n] if j else f64(0.0)
-                s[n] = before + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
+                partial = s[n] if j else f64(0.0)
+                s[n] = partial + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
 
 
 @inline_jit(FINITE_FMA)
 def profile(s, kernel, k):  # type: ignore[no-untyped-def]
-    """k[n] = the kernel at what is `sqdist`."""
+    """Set k[n] to the kernel at s[n] from `sqdist`."""
     if kernel.form == EXP2:
         for n in range(LANES_PER_GROUP):
             k[n] = exp2(-s[n])
@@ -105,7 +104,7 @@ def profile(s, kernel, k):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def slope(s, kernel, k, g):  # type: ignore[no-untyped-def]
-    """g[n], so that g (y - x) is the gradient of the kernel by y; k is its `profile`. Not by city blocks."""
+    """Set g[n] so that g (y - x) is the gradient of the kernel by y; k is its `profile`. Not for city blocks."""
     if kernel.form == EXP2:
         for n in range(LANES_PER_GROUP):
             g[n] = f64(-2.0) * LN2 * k[n]

@@ -3,10 +3,10 @@
     row = 1/sqrt(F) sum_i w_i (sin pi V(x_i - c), cos pi V(x_i - c)),   V = (F, d) frequencies / pi,   sum_i w_i = 1
     E(x, z) = E_w |sum_i z_i exp(i w . x_i)|^2,   w normal with standard deviation 1 / sigma,   z_i signed
 
-Projection, sine, cosine and weighted sum are one loop over 64 frequencies at a time, without an array of n x F phases.
-The centre c is a phase common to all sets: it changes no distance, and keeps digits of points far from the origin. Sums
-over 256 points are float32, sums of these float64. Cost: about 20 + d flops per point and frequency. A row depends on
-its set alone.
+Projection, sine, cosine and weighted sum share one loop over 64 frequencies, without an array of n x F phases. The
+centre c is a phase common to all sets: it changes no distance and reduces rounding far from the origin. Sums over 256
+points are float32, sums of these float64. Cost: about 20 + d flops per point and frequency. A row depends on its set
+only.
 
 All points of an energy share the frequencies, so equal points with opposite weights cancel, and the error falls with E.
 (Rahimi, Recht 2007; Joshi et al. 2011, with the scale (2 / rho)^(1/2) of rho features, not 2 / rho.)
@@ -60,10 +60,10 @@ def mean_features(points: F32, offsets: I64, weights: F32 | None, waves: Waves, 
 
 
 def add_mean_features(points: F32, weights: F32 | None, mean: float, waves: Waves, sums: F64) -> None:
-    """Add one set's sums over points to ``sums`` of sines and of cosines (2, lanes, 64); its mean weight is ``mean``.
+    """Add one set's sums of sines and cosines to ``sums`` (2, groups, 64); its mean weight is ``mean``.
 
-    Over pieces of whole tiles of 256 points, in order, the bits are those of all points together; what `mean_features`
-    gives is these sums times 1 / (sqrt(F) n) for n points.
+    Pieces of whole tiles of 256 points, in order, give the same bits as all points in one call. `mean_features` of n
+    points are these sums times 1 / (sqrt(F) n).
     """
     _add_piece(read_only(points), *weight_array(weights), mean, waves, sums)
 
@@ -75,8 +75,8 @@ def add_features(x, w, V, base, S, C):  # type: ignore[no-untyped-def]
     for j in range(0, d - 2, 2):
         a, b, Va, Vb = x[j], x[j + 1], V[j], V[j + 1]
         for r in range(LANES_PER_GROUP):
-            before = base[r] if j else f32(0.0)
-            base[r] = before + a * Va[r] + b * Vb[r]
+            partial = base[r] if j else f32(0.0)
+            base[r] = partial + a * Va[r] + b * Vb[r]
     a, b, Va, Vb = x[d - 2], x[d - 1], V[d - 2], V[d - 1]
     for r in range(LANES_PER_GROUP):
         s, c = sincospi(base[r] + a * Va[r] + b * Vb[r])
@@ -134,7 +134,7 @@ def _mean_features(points, offsets, weights, weighted, waves, out):  # type: ign
     for s in range(len(offsets) - 1):
         start, stop = offsets[s], offsets[s + 1]
         n = stop - start
-        mean = total_weight(weights, weighted, start, stop) / n  # shares near one add up with least rounding
+        mean = total_weight(weights, weighted, start, stop) / n  # weights near 1 minimise rounding
         scale = 1 / (np.sqrt(F) * n)
         sums[:] = 0.0
         _add_tiles(points, start, stop, weights, weighted, mean, waves, buffers, sums)
@@ -162,7 +162,7 @@ def random_energies(points: WeightedPoints, frequencies: F64) -> F64:
 
 @jit(FINITE_FMA)
 def _add_waves(x, z, V, sums):  # type: ignore[no-untyped-def]
-    """Add weighted sines and cosines of points to ``sums`` (2, C, lanes, 64)."""
+    """Add weighted sines and cosines of points to ``sums`` (2, C, groups, 64)."""
     base, S, C = (
         np.zeros(LANES_PER_GROUP, f32),
         np.empty(LANES_PER_GROUP, f32),

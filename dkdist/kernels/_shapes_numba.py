@@ -5,8 +5,8 @@
 
 m_i is the midpoint of a segment or the centroid of a triangle, v_i the edge vector or half the cross product of two
 edges, whose norm is the area. A reversed current is the negative one. (Joshi et al. 2011; Vaillant, Glaunes 2005;
-Charon, Trouve 2013.) Replacing a segment of length l by its midpoint changes k by (l / sigma)^2 / 24
-at most, on average.
+Charon, Trouve 2013.) Replacing a segment of length l by its midpoint changes the
+mean of k by at most (l / sigma)^2 / 24.
 """
 
 from __future__ import annotations
@@ -50,27 +50,29 @@ def split_triangles(vertices: F64, faces: I64, longest: float) -> tuple[F64, I64
     """Return vertices and faces after splitting triangles into four until no edge is longer than ``longest``."""
     while True:
         edge = vertices[faces] - vertices[np.roll(faces, -1, axis=1)]
-        long = np.sqrt((edge**2).sum(axis=2)).max(axis=1) > longest
-        if not long.any():
+        is_long = np.sqrt((edge**2).sum(axis=2)).max(axis=1) > longest
+        if not is_long.any():
             return vertices, faces
-        cut = faces[long]
-        pairs = np.sort(np.stack([cut, np.roll(cut, -1, axis=1)], axis=2), axis=2).reshape(-1, 2)
-        ends, which = np.unique(pairs, axis=0, return_inverse=True)
-        a, b, c = cut.T
-        ab, bc, ca = (which.reshape(-1, 3) + len(vertices)).T
-        four = [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
+        long_faces = faces[is_long]
+        pairs = np.sort(np.stack([long_faces, np.roll(long_faces, -1, axis=1)], axis=2), axis=2).reshape(
+            -1, 2
+        )
+        ends, edge_index = np.unique(pairs, axis=0, return_inverse=True)
+        a, b, c = long_faces.T
+        ab, bc, ca = (edge_index.reshape(-1, 3) + len(vertices)).T
+        children = [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
         vertices = np.concatenate([vertices, vertices[ends].mean(axis=1)])
-        faces = np.concatenate([faces[~long], *(np.stack(corner, axis=1) for corner in four)])
+        faces = np.concatenate([faces[~is_long], *(np.stack(corner, axis=1) for corner in children)])
 
 
 def find_inconsistent_edge(faces: I64) -> tuple[int, int] | None:
     """Return two triangles that run along an edge in the same direction, or None if the mesh is oriented."""
     start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
     order = np.lexsort((end, start))
-    same = (np.diff(start[order]) == 0) & (np.diff(end[order]) == 0)
-    if not same.any():
+    is_equal = (np.diff(start[order]) == 0) & (np.diff(end[order]) == 0)
+    if not is_equal.any():
         return None
-    k = int(np.argmax(same))
+    k = int(np.argmax(is_equal))
     return int(order[k]) // 3, int(order[k + 1]) // 3
 
 
@@ -86,16 +88,16 @@ def triangle_moments(vertices: F64, faces: I64) -> F64:
     return np.asarray(area * (edges**2).sum(axis=(1, 2)) / 36)
 
 
-def points_on_segments(vertices: F64, which: I64, u: F64) -> F64:
-    """Return a point of each of the segments ``which``, uniform for uniform u (m, 1)."""
-    return np.asarray(vertices[which] + u * (vertices[which + 1] - vertices[which]))
+def points_on_segments(vertices: F64, indices: I64, u: F64) -> F64:
+    """Return a point of each of the segments ``indices``, uniformly distributed for uniform u (m, 1)."""
+    return np.asarray(vertices[indices] + u * (vertices[indices + 1] - vertices[indices]))
 
 
-def points_on_triangles(vertices: F64, faces: I64, which: I64, u: F64) -> F64:
-    """Return a point of each of the triangles ``which``, uniform for uniform u (m, 2)."""
-    a, b, c = (vertices[faces[which, k]] for k in range(3))
-    root, along = np.sqrt(u[:, :1]), u[:, 1:]
-    return np.asarray((1 - root) * a + root * ((1 - along) * b + along * c))
+def points_on_triangles(vertices: F64, faces: I64, indices: I64, u: F64) -> F64:
+    """Return a point of each of the triangles ``indices``, uniformly distributed for uniform u (m, 2)."""
+    a, b, c = (vertices[faces[indices, k]] for k in range(3))
+    root, fraction = np.sqrt(u[:, :1]), u[:, 1:]
+    return np.asarray((1 - root) * a + root * ((1 - fraction) * b + fraction * c))
 
 
 def merge_cells(points: F64, channels: F64, side: float) -> tuple[F64, F64, F64]:
@@ -104,13 +106,13 @@ def merge_cells(points: F64, channels: F64, side: float) -> tuple[F64, F64, F64]
     Returns (points, channels, distance that each original point was moved).
     """
     cells = np.floor((points - points.min(axis=0)) / side).astype(np.int64)
-    _, which = np.unique(cells, axis=0, return_inverse=True)
-    which = which.reshape(-1)
+    _, cell_index = np.unique(cells, axis=0, return_inverse=True)
+    cell_index = cell_index.reshape(-1)
     size = np.sqrt((channels**2).sum(axis=1))
-    means = _sums(which, size[:, None] * points) / _sums(which, size[:, None])
-    moved = np.sqrt(((points - means[which]) ** 2).sum(axis=1))
-    return means, _sums(which, channels), moved
+    means = _sums(cell_index, size[:, None] * points) / _sums(cell_index, size[:, None])
+    distances = np.sqrt(((points - means[cell_index]) ** 2).sum(axis=1))
+    return means, _sums(cell_index, channels), distances
 
 
-def _sums(which: I64, values: F64) -> F64:
-    return np.stack([np.bincount(which, column) for column in values.T], axis=1)
+def _sums(index: I64, values: F64) -> F64:
+    return np.stack([np.bincount(index, column) for column in values.T], axis=1)

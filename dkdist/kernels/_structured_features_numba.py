@@ -3,8 +3,8 @@
     out <- scale (sin, cos)(pi length H D_3 H D_2 H D_1 x)       for several interleaved rows
 
 Compiled functions fill arrays, or a tile of rows for SGD steps in one loop (`_numba.sgd.tile_steps`). The bits of a row
-depend on no other row. Shared code is optimised within each caller, which compiles faster. Buffers are allocated inside
-the loops: arrays of a caller might alias its inputs, and that would be checked in every row.
+do not depend on other rows. Shared code is optimised within each caller, which compiles faster. Buffers are allocated
+in compiled functions: arrays of a caller could alias its inputs, and every row would check for that.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ PREFETCH_NUMBERS = 2 * CACHE_LINE_FLOATS
 
 
 class StructuredFrequencies(NamedTuple):
-    """Signs (n_blocks, 3, L), lengths (n_sigmas, F) of the rows of W over L^(3/2) and over pi, since phases are in
-    half turns, and the length of a wave's feature; F <= n_blocks L."""
+    """Signs (n_blocks, 3, L), lengths (n_sigmas, F), F <= n_blocks L, and the norm of a wave's features.
+
+    Lengths are those of the rows of W, divided by L^(3/2) and by pi (phases in half turns).
+    """
 
     signs: F32
     lengths: F32
@@ -47,92 +49,98 @@ class StructuredFrequencies(NamedTuple):
 
 
 def scale_structured(signs: F32, lengths: F64, sigmas: Sequence[float]) -> StructuredFrequencies:
-    """``lengths`` (F,) are those of the rows of W over L^(3/2) for sigma = 1."""
+    """Combine signs and ``lengths`` (F,) of the rows of W over L^(3/2), for sigma = 1, with the bandwidths."""
     scaled = (lengths / (np.pi * np.asarray(sigmas)[:, None])).astype(np.float32)
     return StructuredFrequencies(read_only(signs), read_only(scaled), float(1 / np.sqrt(len(lengths))))
 
 
-def structured_features(X: F32, places: I64 | None, waves: StructuredFrequencies, outs: F32) -> None:
-    """Fill each of ``outs`` (n_sigmas, n, 2F) with the features of the rows ``places`` (n,) of X (., m), or of all.
+def structured_features(X: F32, indices: I64 | None, waves: StructuredFrequencies, outs: F32) -> None:
+    """Fill each of ``outs`` (n_sigmas, n, 2F) with the features of the rows ``indices`` (n,) of X (., m), or of all.
 
     X and outs are in C order.
     """
     if not (X.flags.c_contiguous and outs.flags.c_contiguous):
         raise ValueError("rows and features must be in C order")
-    places = np.arange(len(X)) if places is None else places
-    _structured_rows(read_only(X), read_only(places), waves, outs)
+    indices = np.arange(len(X)) if indices is None else indices
+    _structured_rows(read_only(X), read_only(indices), waves, outs)
 
 
 def structured_steps(
-    X: F32, places: I64, waves: StructuredFrequencies, tile: int, *sgd_arguments: Any
+    X: F32, indices: I64, waves: StructuredFrequencies, tile: int, *sgd_arguments: Any
 ) -> int:
-    """Take SGD steps on the features of rows ``places`` of X, ``tile`` rows at a time; return the terms of the average.
+    """Take SGD steps on features of rows ``indices`` of X, ``tile`` rows at a time; return the averaged iterates.
 
     The ``sgd_arguments`` are those of `LazyRows.descend`.
     """
-    return int(_structured_steps(read_only(X), read_only(places), waves, tile, *sgd_arguments))
+    return int(_structured_steps(read_only(X), read_only(indices), waves, tile, *sgd_arguments))
 
 
 @inline_jit(early=False)
 def _buffers(L):  # type: ignore[no-untyped-def]
     """Allocate aligned buffers: interleaved rows, their products, and partial registers."""
-    sides, one = np.zeros(2 * ROWS_PER_VECTOR * L + CACHE_LINE_FLOATS, f32), ROWS_PER_VECTOR * L
-    begin = offset_to_cache_line(sides)
-    return sides[begin:][:one], sides[begin + one :][:one], np.zeros(3 * ROWS_PER_VECTOR * SIMD_WIDTH, f32)
+    buffer, size = np.zeros(2 * ROWS_PER_VECTOR * L + CACHE_LINE_FLOATS, f32), ROWS_PER_VECTOR * L
+    offset = offset_to_cache_line(buffer)
+    return (
+        buffer[offset:][:size],
+        buffer[offset + size :][:size],
+        np.zeros(3 * ROWS_PER_VECTOR * SIMD_WIDTH, f32),
+    )
 
 
 @inline_jit(early=False)
-def _load_rows(X, places, i, last, x, partial):  # type: ignore[no-untyped-def]
+def _load_rows(X, indices, i, last, x, partial):  # type: ignore[no-untyped-def]
     """Write some rows of X, interleaved, to ``x``."""
     m = X.shape[1]
-    whole = m // SIMD_WIDTH * SIMD_WIDTH
-    for r in range(0, whole, SIMD_WIDTH):
-        store(transposed(gather_rows(X, places, i, last, r)), x, r * ROWS_PER_VECTOR, SIMD_WIDTH)
-    if whole < m:
+    n_whole = m // SIMD_WIDTH * SIMD_WIDTH
+    for r in range(0, n_whole, SIMD_WIDTH):
+        store(transposed(gather_rows(X, indices, i, last, r)), x, r * ROWS_PER_VECTOR, SIMD_WIDTH)
+    if n_whole < m:
         for k in range(ROWS_PER_VECTOR):
-            row = X[places[minimum(i + k, last)]]
+            row = X[indices[minimum(i + k, last)]]
             for j in range(SIMD_WIDTH):
-                partial[k * SIMD_WIDTH + j] = row[whole + j] if whole + j < m else f32(0)
+                partial[k * SIMD_WIDTH + j] = row[n_whole + j] if n_whole + j < m else f32(0)
         store(
             transposed(load(partial, 0, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH)),
             x,
-            whole * ROWS_PER_VECTOR,
+            n_whole * ROWS_PER_VECTOR,
             SIMD_WIDTH,
         )
 
 
 @inline_jit(FINITE_FMA, early=False)
 def _sines_and_cosines(buffer, scale):  # type: ignore[no-untyped-def]
-    """Sines and cosines times ``scale`` of the first third of the room, to the second and the third."""
-    cells, length = ROWS_PER_VECTOR * SIMD_WIDTH, f32(scale)
-    for j in range(cells):
+    """Write sines and cosines of the first third of the buffer, times ``scale``, to the second and third."""
+    group_size, scale32 = ROWS_PER_VECTOR * SIMD_WIDTH, f32(scale)
+    for j in range(group_size):
         sine, cosine = sincospi(buffer[j])
-        buffer[cells + j] = length * sine
-        buffer[2 * cells + j] = length * cosine
+        buffer[group_size + j] = scale32 * sine
+        buffer[2 * group_size + j] = scale32 * cosine
 
 
 @inline_jit(early=False)
-def _fill_structured(X, places, first, n, waves, buffers, outs):  # type: ignore[no-untyped-def]
-    """The features of the rows places[first : first + n] of X, `ROWS_PER_VECTOR` of them at once.
+def _fill_structured(X, indices, first, n, waves, buffers, outs):  # type: ignore[no-untyped-def]
+    """Fill the features of rows indices[first : first + n] of X, `ROWS_PER_VECTOR` rows at a time.
 
-    Where fewer are left, the last one stands for those that are not there. Waves of a block come right after its
-    products, which are still in the first level of the cache.
+    The last group is padded with its last row. Sines and cosines of a block follow its products, which are still in the
+    first-level cache.
     """
     (x, v, partial), (signs, lengths, scale), outs = borrowed(buffers), borrowed(waves), borrowed(outs)
-    X, places, (n_blocks, _, L) = borrowed(X), borrowed(places), signs.shape
-    F, last, cells = lengths.shape[1], first + n - 1, ROWS_PER_VECTOR * SIMD_WIDTH
+    X, indices, (n_blocks, _, L) = borrowed(X), borrowed(indices), signs.shape
+    F, last, group_size = lengths.shape[1], first + n - 1, ROWS_PER_VECTOR * SIMD_WIDTH
     for i in range(0, n, ROWS_PER_VECTOR):
-        _load_rows(X, places, first + i, last, x, partial)
+        _load_rows(X, indices, first + i, last, x, partial)
         for block in range(n_blocks):
             structured_products(x, X.shape[1], signs[block], v)
             start = block * L
             stop = minimum(start + L, F)
-            whole = start + (stop - start) // SIMD_WIDTH * SIMD_WIDTH if i + ROWS_PER_VECTOR <= n else start
+            end_whole = (
+                start + (stop - start) // SIMD_WIDTH * SIMD_WIDTH if i + ROWS_PER_VECTOR <= n else start
+            )
             for s in range(len(lengths)):
-                row_lengths, out = lengths[s], (s * outs.shape[1] + i) * 2 * F
-                for r in range(start, whole, SIMD_WIDTH):
-                    prefetch_for_write(outs, out + r + PREFETCH_NUMBERS, 2 * F, ROWS_PER_VECTOR)
-                    prefetch_for_write(outs, out + F + r + PREFETCH_NUMBERS, 2 * F, ROWS_PER_VECTOR)
+                row_lengths, first_out = lengths[s], (s * outs.shape[1] + i) * 2 * F
+                for r in range(start, end_whole, SIMD_WIDTH):
+                    prefetch_for_write(outs, first_out + r + PREFETCH_NUMBERS, 2 * F, ROWS_PER_VECTOR)
+                    prefetch_for_write(outs, first_out + F + r + PREFETCH_NUMBERS, 2 * F, ROWS_PER_VECTOR)
                     phases = transposed(
                         load(v, (r - start) * ROWS_PER_VECTOR, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH)
                     )
@@ -143,14 +151,19 @@ def _fill_structured(X, places, first, n, waves, buffers, outs):  # type: ignore
                         SIMD_WIDTH,
                     )
                     _sines_and_cosines(partial, scale)
-                    store(load(partial, cells, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH), outs, out + r, 2 * F)
                     store(
-                        load(partial, 2 * cells, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH),
+                        load(partial, group_size, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH),
                         outs,
-                        out + F + r,
+                        first_out + r,
                         2 * F,
                     )
-                for r in range(whole, stop, SIMD_WIDTH):
+                    store(
+                        load(partial, 2 * group_size, SIMD_WIDTH, ROWS_PER_VECTOR, SIMD_WIDTH),
+                        outs,
+                        first_out + F + r,
+                        2 * F,
+                    )
+                for r in range(end_whole, stop, SIMD_WIDTH):
                     width = minimum(SIMD_WIDTH, stop - r)
                     for j in range(width):
                         partial[j] = row_lengths[r + j]
@@ -166,23 +179,23 @@ def _fill_structured(X, places, first, n, waves, buffers, outs):  # type: ignore
                     _sines_and_cosines(partial, scale)
                     for k in range(minimum(ROWS_PER_VECTOR, n - i)):
                         for j in range(width):
-                            outs[s, i + k, r + j] = partial[cells + k * SIMD_WIDTH + j]
-                            outs[s, i + k, F + r + j] = partial[2 * cells + k * SIMD_WIDTH + j]
+                            outs[s, i + k, r + j] = partial[group_size + k * SIMD_WIDTH + j]
+                            outs[s, i + k, F + r + j] = partial[2 * group_size + k * SIMD_WIDTH + j]
 
 
 @jit(FINITE_FMA)
-def _structured_rows(X, places, waves, outs):  # type: ignore[no-untyped-def]
+def _structured_rows(X, indices, waves, outs):  # type: ignore[no-untyped-def]
     buffers = _buffers(waves.signs.shape[2])
-    _fill_structured(X, places, 0, len(places), waves, buffers, outs)
+    _fill_structured(X, indices, 0, len(indices), waves, buffers, outs)
 
 
 @jit(FINITE_FMA)
-def _structured_steps(X, places, waves, tile, steps, iterate, monitor, n_averaged):  # type: ignore[no-untyped-def]
+def _structured_steps(X, indices, waves, tile, steps, iterate, monitor, n_averaged):  # type: ignore[no-untyped-def]
     buffers = _buffers(waves.signs.shape[2])
     features = np.empty((1, tile, iterate.W.shape[1]), f32)
-    start, stop = 0, (len(places) - 1) % tile + 1  # the first tile is the short one
-    while start < len(places):
-        _fill_structured(X, places, start, stop - start, waves, buffers, features)
+    start, stop = 0, (len(indices) - 1) % tile + 1  # the first tile is the short one
+    while start < len(indices):
+        _fill_structured(X, indices, start, stop - start, waves, buffers, features)
         n_averaged = tile_steps(features[0], start, stop, steps, iterate, monitor, n_averaged)
         start, stop = stop, stop + tile
     return n_averaged

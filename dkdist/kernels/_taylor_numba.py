@@ -3,12 +3,12 @@
     k(x, y) = e^(-|u|^2/2) e^(-|v|^2/2) e^(u.v) = sum_alpha phi_alpha(x) phi_alpha(y),   u = (x - c) / sigma,
     phi_alpha(x) = e^(-|u|^2/2) prod_j u_j^alpha_j / (alpha_j!)^(1/2)
 
-cut to |alpha| < tau. The exponent holds the inner product, so what is left out is at most, with |u|, |v| <= Delta,
+truncated to |alpha| < tau. The remainder is at most, with |u|, |v| <= Delta,
 
     sum_(n >= tau) (|u| |v|)^n / n! e^(-(|u|^2 + |v|^2) / 2) <= P(Poisson(Delta^2) >= tau),
 
 which is attained where u = v and |u| = Delta. (Joshi et al. 2011 bound it by tau ln(tau / (2 e Delta^2)) >= ln(1/eps),
-once the exponent is corrected to the inner product; the tail itself gives lower orders.) Cost of a point: binomial(tau
+with the exponent corrected to the inner product; the tail itself gives lower orders.) Cost per point: binomial(tau
 - 1 + d, d) multiply-adds, in float64.
 """
 
@@ -24,27 +24,29 @@ from dkdist._numba.compilation import FINITE_REASSOC, jit
 from dkdist._numba.weighted_points import WeightedPoints
 
 TILE_POINTS = 128  # points per loop: a row of a term is 1 KiB (tests/kernel/test_kernel_bounds.py)
-MAX_ORDER = 10_000  # of the search; far above the limit of terms (tests/kernel/test_kernel_bounds.py)
+MAX_ORDER = (
+    10_000  # of the search; far above the maximal number of terms (tests/kernel/test_kernel_bounds.py)
+)
 
 
 def taylor_order(delta: float, eps: float) -> tuple[int, float]:
-    """(order tau, error of k) for points within ``delta`` bandwidths of the centre: the least order for ``eps``.
+    """Return (smallest order tau for ``eps``, error of k) for points within ``delta`` bandwidths of the centre.
 
-    No order up to 10,000 may do: then the error is above ``eps``.
+    If no order up to 10,000 suffices, the error is above ``eps``.
     """
     orders = np.arange(1, MAX_ORDER + 1)
     errors = pdtrc(orders - 1, delta**2) if delta > 0 else np.zeros(len(orders))
-    chosen = int(np.argmax(errors <= eps)) if errors[-1] <= eps else len(orders) - 1
-    return int(orders[chosen]), float(errors[chosen])
+    index = int(np.argmax(errors <= eps)) if errors[-1] <= eps else len(orders) - 1
+    return int(orders[index]), float(errors[index])
 
 
 def n_terms(d: int, order: int) -> int:
-    """Number of features: monomials of degree below the order."""
+    """Return the number of features, monomials of degree below the order."""
     return comb(order - 1 + d, d)
 
 
 def taylor_energy(points: WeightedPoints, centre: F64, sigma: float, order: int) -> float:
-    """sum_alpha |sum_i z_i phi_alpha|^2 of points in bandwidths from the centre."""
+    """Return sum_alpha |sum_i z_i phi_alpha(x_i)|^2."""
     parents, dimensions, factors = _terms(points.d, order)
     S = np.zeros((points.channels, len(parents)))
     for x, z in points.tiles():
@@ -55,7 +57,7 @@ def taylor_energy(points: WeightedPoints, centre: F64, sigma: float, order: int)
 
 
 def _terms(d: int, order: int) -> tuple[I64, I64, F64]:
-    """Each monomial as an earlier one times a coordinate and a factor; of its powers, the last grows."""
+    """Return each monomial as (earlier monomial, coordinate, factor); the power of the last coordinate grows."""
     parents, dimensions, powers = [0], [0], [0]
     first = 0
     for _ in range(1, order):

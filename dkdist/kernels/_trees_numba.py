@@ -2,13 +2,13 @@
 
     E(x, z) = sum_ij k(x_i, x_j) <z_i, z_j>,   Z_A = sum of z_i in the box A,   W = sum |z_i|
 
-*Dual tree*: a pair of boxes between whose points k varies by at most 2 eps / W^2 counts (k_min + k_max) / 2 <Z_A, Z_B>;
-others are split, and leaves are summed. It pays where the bandwidth is small and most pairs are far apart.
+*Dual tree*: a pair of boxes contributes (k_min + k_max) / 2 <Z_A, Z_B> if k varies by at most 2 eps / W^2 between them;
+others are split, and leaves are summed. It is fast for small bandwidths, when most pairs are far apart.
 
 *Well-separated pairs* (Callahan, Kosaraju 1995; Joshi et al. 2011): the diagonal, plus twice the unordered pairs of
 boxes with radii r_A + r_B <= delta |c_A - c_B|, each counted as k(|c_A - c_B|) <Z_A, Z_B>. Distances are then off by a
 factor within 1 +- delta, and as |r k'(r)| <= 2/e, k by at most -(2/e) ln(1 - delta): delta = 1 - exp(-e eps / 2 W^2).
-Boxes so far apart that k is at most 2 eps / W^2 count half of that, whatever their radii.
+Boxes so far apart that k is at most 2 eps / W^2 contribute half of that, for any radii.
 
 Points are scaled so that k = 2^(-r^2) (`kernel_sums.scaled`). Both errors are at most eps, for any signed weights.
 """
@@ -29,8 +29,10 @@ LEAF_POINTS = 64
 
 
 class Tree(NamedTuple):
-    """Boxes over sorted points: columns (d, n), weights (n, C); of each node first and last point, the first child
-    (the second follows it; 0: a leaf), corners (n_nodes, d), and the sum of weights (n_nodes, C).
+    """Boxes of sorted points: columns (d, n), weights (n, C), and for each node its span of points and first child.
+
+    The second child follows the first; child 0 marks a leaf. ``low`` and ``high`` are corners (n_nodes, d), ``sums``
+    sums of weights (n_nodes, C).
     """
 
     columns: F64
@@ -44,7 +46,7 @@ class Tree(NamedTuple):
 
 
 def box_tree(x: F64, z: F64, leaf: int) -> Tree:
-    """Halve the widest side of each tight box until it holds at most ``leaf`` points, or equal ones (fair split)."""
+    """Build a fair-split tree: bounding boxes are halved until they have at most ``leaf`` points, or equal points."""
     n, d = x.shape
     order, max_nodes = np.arange(n), 2 * n - 1
     first, last, child = (np.zeros(max_nodes, np.int64) for _ in range(3))
@@ -57,12 +59,12 @@ def box_tree(x: F64, z: F64, leaf: int) -> Tree:
 
 
 def tree_energy(tree: Tree, eps: float) -> float:
-    """E within eps W^2: the dual tree, where ``eps`` is the error of k."""
+    """Return E with an error of at most ``eps`` W^2 from the dual tree."""
     return float(_dual_tree_energy(tree, eps))
 
 
 def separated_energy(tree: Tree, eps: float) -> float:
-    """E within eps W^2 from the well-separated pairs of a tree with single points as leaves."""
+    """Return E with an error of at most ``eps`` W^2 from well-separated pairs; leaves must be single points."""
     delta = -np.expm1(-math.e * eps / 2)
     return float(_separated_energy(tree, delta, 2 * eps))
 
@@ -137,7 +139,7 @@ def _weighted_sum(k, w, first, m):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def _leaf_energy(columns, weights, a, a_end, b, b_end, k):  # type: ignore[no-untyped-def]
-    """Sum over all pairs of two runs of points."""
+    """Return the sum over all pairs of two spans of points."""
     total, m = 0.0, b_end - b
     for i in range(a, a_end):
         for n in range(m):
@@ -157,28 +159,28 @@ def _leaf_energy(columns, weights, a, a_end, b, b_end, k):  # type: ignore[no-un
 def _dual_tree_energy(tree, eps):  # type: ignore[no-untyped-def]
     columns, weights, first, last, child, low, high, sums = tree
     stack, top, total = np.zeros((1024, 2), np.int64), 1, 0.0
-    longest = 0
+    max_leaf_size = 0
     for node in range(len(child)):
         if child[node] == 0:
-            longest = max(longest, last[node] - first[node])
-    k = np.empty(longest)
+            max_leaf_size = max(max_leaf_size, last[node] - first[node])
+    k = np.empty(max_leaf_size)
     while top > 0:
         top -= 1
         A, B = stack[top, 0], stack[top, 1]
-        far = 0.0
+        max_sqdist = 0.0
         for j in range(low.shape[1]):
-            far += max(high[A, j] - low[B, j], high[B, j] - low[A, j]) ** 2
-        k_max, k_min = exp2(-_square_gap(low[A], high[A], low[B], high[B])), exp2(-far)
+            max_sqdist += max(high[A, j] - low[B, j], high[B, j] - low[A, j]) ** 2
+        k_max, k_min = exp2(-_square_gap(low[A], high[A], low[B], high[B])), exp2(-max_sqdist)
         factor = 1.0 if A == B else 2.0
         if k_max - k_min <= 2 * eps:
             total += factor * (k_max + k_min) / 2 * _dot(sums[A], sums[B])
         elif child[A] == 0 and child[B] == 0:
             total += factor * _leaf_energy(columns, weights, first[A], last[A], first[B], last[B], k)
         elif A == B:
-            left = child[A]
-            stack, top = _push(stack, top, left, left)
-            stack, top = _push(stack, top, left, left + 1)
-            stack, top = _push(stack, top, left + 1, left + 1)
+            first_child = child[A]
+            stack, top = _push(stack, top, first_child, first_child)
+            stack, top = _push(stack, top, first_child, first_child + 1)
+            stack, top = _push(stack, top, first_child + 1, first_child + 1)
         else:
             if child[A] == 0 or (
                 child[B] and _square_diagonal(low[B], high[B]) > _square_diagonal(low[A], high[A])

@@ -12,11 +12,8 @@ FREQUENCY_NS = 0.05
 MESH_SEARCH_NS, GRID_SEARCH_NS = 4e6, 2e7
 GAUSSIAN_PLAN_NS = 5e6  # planning one Gaussian of a mixture (python benchmarks/kernel.py kinds)
 WIDE_POINT_NS, NARROW_POINT_NS = 200.0, 2500.0  # a point of one wide or narrow Gaussian of a mixture
-MIN_WIDE_RATIOS = {
-    1: 1e-5,
-    2: 1e-3,
-    3: 1e-2,
-}  # bandwidth / diameter of the points by dimension; below is narrow
+# bandwidth / diameter of the points by dimension; smaller ratios are narrow
+MIN_WIDE_RATIOS = {1: 1e-5, 2: 1e-3, 3: 1e-2}
 POINT_SCAN_NS = 2000.0  # per point: cheaper plans run without a search for connected components
 # time of a field with gradients to that of an energy: two transforms, splines with slopes
 MESH_FIELD_RATIO = 3.0
@@ -70,13 +67,9 @@ MAX_BOX_TO_BALL_RATIO = 16  # functions of a box over those of its ball, at most
 
 # Random Fourier features (python benchmarks/speed.py; tests/kernel/test_random_fourier_features.py).
 MAX_DENSE_INPUTS = 64  # structured frequencies win above: 3.8 against 5.3 us a row at 64
-TILE_BYTES, TILE_ROWS = (
-    2**20,
-    (32, 512),
-)  # features of a tile stay in the second-level cache until they are used
-STEP_BYTES, STEP_ROWS = (
-    2**18,
-    (16, 512),
-)  # smaller for structured frequencies, which are read once for four rows
+# features of a tile stay in the second-level cache until they are used
+TILE_BYTES, TILE_ROWS = 2**20, (32, 512)
+# smaller for structured frequencies, which are read once for four rows
+STEP_BYTES, STEP_ROWS = 2**18, (16, 512)
 MEDIAN_SAMPLE_SIZE = 512  # rows, or points of each set, for a median distance: time grows with its square
 N_MEDIAN_RUNS, MEDIAN_RUN_ROWS = 32, 16  # 512 rows in runs of neighbours: a lazy array computes few blocks

@@ -68,7 +68,7 @@ class KernelGradient(NamedTuple):
 def squared_with_gradient(
     problems: Sequence[MMDProblem], bandwidths: Bandwidths, method: str
 ) -> tuple[float, KernelGradient]:
-    """D^2, a sum over the tasks of its bandwidths, and its derivatives; by "exact", "fourier" or "auto"."""
+    """Return D^2, summed over bandwidths, and its derivatives; ``method`` is "exact", "fourier" or "auto"."""
     total, widths, (x, z) = 0.0, [], bandwidths.pair.points.arrays()
     values, slopes = np.zeros(len(x)), np.zeros(x.shape)
     for problem, width in zip(problems, bandwidths.sigmas, strict=True):
@@ -87,7 +87,7 @@ def squared_with_gradient(
 
 
 def _fields(problem: MMDProblem, method: str) -> tuple[float, F64, F64]:
-    """(E, f, its gradients) at the points of a task, in its unit of length."""
+    """Return (E, f, gradients of f) at the points of a problem, in its unit of length."""
     mesh, (x, Z) = _choose_mesh(problem, method), problem.points.arrays()
     z = Z[:, 0]
     if mesh is not None:

@@ -140,7 +140,7 @@ def kernel_distance(
     ========  ======  ==============================================  ==============================================
     method    d       error of D^2                                    cost
     ========  ======  ==============================================  ==============================================
-    exact     any     rounding: some 1e-15 W^2 (d > 3: 1e-10 W^2)     N^2 / 2 pairs, 1e9 of them a second, O(N) memory
+    exact     any     rounding: ~ 1e-15 W^2 (d > 3: 1e-10 W^2)        N^2 / 2 pairs, 1e9 of them a second, O(N) memory
     auto      any     at most eps, certified                          near-linear for d <= 3, wherever the points are
     fourier   1 to 3  at most eps, certified                          a few ms; N x p^d (p = 4 to 8), and one FFT
     tree      any     at most eps, guaranteed                         N log N if sigma is small, else as exact
@@ -154,11 +154,11 @@ def kernel_distance(
     ====================  ==================================================  ==============  ==================
     "gaussian"            exp(-r^2 / 2)                                       as above        as above
     "laplace"             exp(-r), r the city-block distance                  exact, n log n  n log n, all pairs
-    "matern12"            exp(-r); alias "laplacian"                          exact, n log n  some 45 Gaussians
-    "matern32"            (1 + 3^(1/2) r) exp(-3^(1/2) r)                     exact, n log n  some 21 Gaussians
-    "matern52"            (1 + 5^(1/2) r + 5/3 r^2) exp(-5^(1/2) r)           exact, n log n  some 16 Gaussians
-    "rational-quadratic"  1 / (1 + r^2 / 2)                                   16 Gaussians    some 16 Gaussians
-    "energy"              -r: D^2 = 2 E r(x, y) - E r(x, x') - E r(y, y')     exact, n log n  some 50 Gaussians
+    "matern12"            exp(-r); alias "laplacian"                          exact, n log n  45 Gaussians
+    "matern32"            (1 + 3^(1/2) r) exp(-3^(1/2) r)                     exact, n log n  21 Gaussians
+    "matern52"            (1 + 5^(1/2) r + 5/3 r^2) exp(-5^(1/2) r)           exact, n log n  16 Gaussians
+    "rational-quadratic"  1 / (1 + r^2 / 2)                                   16 Gaussians    16 Gaussians
+    "energy"              -r: D^2 = 2 E r(x, y) - E r(x, x') - E r(y, y')     exact, n log n  50 Gaussians
     "epanechnikov"        max(0, 1 - r^2)                                     all pairs       all pairs
     ====================  ==================================================  ==============  ==================
 
@@ -327,7 +327,7 @@ def _require_unbiased_support(pair: Pair, squared: bool, gradient: bool) -> None
 
 
 def _unbiased(problem: MMDProblem, method: str) -> float:
-    """MMD_u^2 = D^2 + (kappa(P,P) - k(x, x) s^2) r / (1 - r) + the same of Q, s = sum p, r = sum p^2 / s^2."""
+    """MMD_u^2 = D^2 + (kappa(P,P) - k(x, x) s^2) r / (1 - r) + the same term for Q, s = sum p, r = sum p^2 / s^2."""
     total = solve(problem._replace(eps=problem.eps / 2), method)
     at_zero = float(KERNELS[problem.kernel].value(np.zeros(1))[0])
     for points in map(problem.points.select_set, range(2)):

@@ -116,9 +116,9 @@ def _check_layout(P: Any) -> None:
 def split_weights(block: Array, weighted: bool, first: int) -> tuple[F64, F64 | None]:
     """Return (points, weights or None) of a block that starts at row ``first``, after checking both."""
     rows = np.asarray(block, np.float64)
-    finite = np.isfinite(rows).all(axis=1)
-    if not finite.all():
-        i = int(np.argmin(finite))
+    is_finite = np.isfinite(rows).all(axis=1)
+    if not is_finite.all():
+        i = int(np.argmin(is_finite))
         raise SampleSetError(
             f"points and weights must be finite; got {rows[i].tolist()} in row {first + i}. Drop the points."
         )
@@ -215,7 +215,7 @@ def _as_lazy_points(name: str, X: Any, weights: Any) -> LazyPoints:
 
 
 def _read_side(name: str, points: LazyPoints, sign: float, weights: Any, seed: int) -> Side:
-    """Summarize a set in one pass; weights are normalised unless ``weights`` is given."""
+    """Summarize a set in one pass; weights are normalised if ``weights`` is None."""
     max_key = 2 * MEDIAN_SAMPLE_SIZE / points.n_points  # larger keys are almost never among the smallest
     extras = [(int(first), seed, max_key) for first in points.blocks.bounds[:-1]]
     summaries: list[PointsSummary] = map_blocks(
@@ -230,7 +230,7 @@ def _read_side(name: str, points: LazyPoints, sign: float, weights: Any, seed: i
     keys, sample = (
         np.concatenate([getattr(part, field) for part in summaries]) for field in ("keys", "sample")
     )
-    chosen = smallest_keys(keys, MEDIAN_SAMPLE_SIZE)
+    sampled_rows = smallest_keys(keys, MEDIAN_SAMPLE_SIZE)
     low, high = (
         np.min([part.low for part in summaries], axis=0),
         np.max([part.high for part in summaries], axis=0),
@@ -238,7 +238,7 @@ def _read_side(name: str, points: LazyPoints, sign: float, weights: Any, seed: i
     return Side(
         points,
         sign,
-        PointsSummary(low, high, weight, keys[chosen], sample[chosen]),
+        PointsSummary(low, high, weight, keys[sampled_rows], sample[sampled_rows]),
         1.0 if weights is not None else 1 / weight,
     )
 

@@ -60,8 +60,6 @@ def _hadamard(V: F64) -> F64:
 
 
 METHODS = ("iid", "orthogonal", "structured")
-# bytes and rows of features that stay in the second level of a cache until they are used; of structured ones fewer,
-# since what makes them is read once for four rows
 
 
 @serializable("FourierSpec")
@@ -171,13 +169,13 @@ class _DenseFrequencies:
         self._tile_rows = tile_rows(4 * spec.n_components)
 
     def fill(self, X: F32, places: I64 | None, sigmas: tuple[float, ...], outs: F32) -> None:
-        """Features of some rows of X, or of all, for each sigma."""
+        """Fill ``outs`` with features of the rows ``places`` of X, or of all for None, for each sigma."""
         _dense_functions().dense_features(
             X if places is None else X[places], self._scaled_by_sigma(sigmas), outs
         )
 
     def descend(self, X: F32, places: I64, sigma: float, *sgd_arguments: Any) -> int:
-        """Steps by the features of some rows."""
+        """Take SGD steps on the features of the rows ``places`` of X."""
         return int(
             _dense_functions().dense_steps(
                 X, places, self._scaled_by_sigma((sigma,)), self._tile_rows, *sgd_arguments
@@ -195,11 +193,11 @@ class _StructuredFrequencies:
         self._tile_rows = step_rows(4 * spec.n_components)
 
     def fill(self, X: F32, places: I64 | None, sigmas: tuple[float, ...], outs: F32) -> None:
-        """Features of some rows of X, or of all, for each sigma."""
+        """Fill ``outs`` with features of the rows ``places`` of X, or of all for None, for each sigma."""
         _structured_functions().structured_features(X, places, self._scaled_by_sigma(sigmas), outs)
 
     def descend(self, X: F32, places: I64, sigma: float, *sgd_arguments: Any) -> int:
-        """Steps by the features of some rows."""
+        """Take SGD steps on the features of the rows ``places`` of X."""
         return int(
             _structured_functions().structured_steps(
                 X, places, self._scaled_by_sigma((sigma,)), self._tile_rows, *sgd_arguments

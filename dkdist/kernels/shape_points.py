@@ -63,7 +63,7 @@ def gridded_shape(shape: Curve | Surface, side: float) -> ShapePoints:
     Notes
     -----
     A point that is moved by r changes a Gaussian kernel by at most e^(-1/2) r / sigma, so D^2 of shapes of total length
-    or area W changes by at most 2 e^(-1/2) W ``moved`` / sigma, and ``moved`` <= W side d^(1/2). Cost: n log n.
+    or area W changes by at most 2 e^(-1/2) W ``distances`` / sigma, and ``distances`` <= W side d^(1/2). Cost: n log n.
 
     Joshi, Kommaraju, Phillips, Venkatasubramanian (2011), section 6: curves and surfaces by grids.
 
@@ -72,8 +72,8 @@ def gridded_shape(shape: Curve | Surface, side: float) -> ShapePoints:
     >>> import numpy as np, dkdist as dk
     >>> t = np.linspace(0, 2 * np.pi, 10_001)
     >>> circle = dk.Curve(np.stack([np.cos(t), np.sin(t)], axis=1))
-    >>> few = dk.gridded_shape(circle, 0.05)
-    >>> len(few.points) < 250, dk.kernel_distance(circle, few, sigma=0.5) < 0.05
+    >>> points = dk.gridded_shape(circle, 0.05)
+    >>> len(points.points) < 250, dk.kernel_distance(circle, points, sigma=0.5) < 0.05
     (True, True)
     """
     shape = _check_shape("shape", shape)
@@ -82,8 +82,8 @@ def gridded_shape(shape: Curve | Surface, side: float) -> ShapePoints:
         raise ValueError(
             f"side must be at least {width / MAX_CELLS_PER_SIDE:.3g} for a shape {width:.3g} wide; got {side:.3g}."
         )
-    points, channels, moved = merge_cells(shape.points, shape.channels, side)
-    result = ShapePoints(shape.kind, shape.varifold, points, channels, float((shape.sizes * moved).sum()))
+    points, channels, distances = merge_cells(shape.points, shape.channels, side)
+    result = ShapePoints(shape.kind, shape.varifold, points, channels, float((shape.sizes * distances).sum()))
     return result.with_names_of(shape)
 
 
@@ -116,16 +116,16 @@ def sampled_shape(shape: Curve | Surface, size: int, random_state: RandomStateLi
     --------
     >>> import numpy as np, dkdist as dk
     >>> line = dk.Curve([[0.0, 0.0], [1.0, 1.0]])
-    >>> few = dk.sampled_shape(line, 1000, random_state=0)
-    >>> few.points.shape, dk.kernel_distance(line.refined(0.01), few, sigma=0.3) < 0.05
+    >>> points = dk.sampled_shape(line, 1000, random_state=0)
+    >>> points.points.shape, dk.kernel_distance(line.refined(0.01), points, sigma=0.3) < 0.05
     ((1000, 2), True)
     """
     shape, size = _check_shape("shape", shape), check_int("size", size)
     rng = np.random.default_rng([draw_seed(random_state), RngStream.SHAPE_POINTS])
     lengths = shape.sizes
-    which = rng.choice(len(lengths), size, p=lengths / lengths.sum())
-    points = shape.points_of(which, rng)
-    channels = shape.channels[which] / lengths[which, None] * (lengths.sum() / size)
+    indices = rng.choice(len(lengths), size, p=lengths / lengths.sum())
+    points = shape.points_of(indices, rng)
+    channels = shape.channels[indices] / lengths[indices, None] * (lengths.sum() / size)
     return ShapePoints(shape.kind, shape.varifold, points, channels, 0.0).with_names_of(shape)
 
 
