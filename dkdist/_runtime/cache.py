@@ -91,7 +91,10 @@ class CachedBlock:
 
 @contextmanager
 def cached_blocks(blocks: Blocks, policy: CachePolicy) -> Iterator[Blocks]:
-    """Yield blocks that are computed in the first pass only; remove the files at the end."""
+    """Yield blocks that are cached when they are first computed; remove the files at the end.
+
+    Two tasks that need an uncached block at the same time, in adjacent epochs of few blocks, both compute it.
+    """
     if policy.location == MEMORY_CACHE:
         yield _with_cache(blocks, _MemoryCache())
         return
