@@ -104,6 +104,6 @@ class Budget:
         """Raise ValueError if the time has been used before ``step``."""
         if self.remaining < 0:
             raise ValueError(
-                f"budget must allow at least one candidate; got {self.seconds:.3g} s, and {self.elapsed:.3g} s elapsed "
-                f"before {step}. Increase the budget."
+                f"budget must allow at least one candidate; got {max(0.0, self.seconds):.3g} s, and "
+                f"{self.elapsed:.3g} s elapsed before {step}. Increase the budget."
             )

@@ -60,7 +60,8 @@ def fit_automatic(args: Namespace, task: str, sets: Any, targets: NDArray[Any]) 
     except AttributeError as error:
         print(escape_controls(automatic.summary()))
         raise ValueError(
-            f"--automatic found no model to save: {error}. Omit --automatic to train a model of your choice"
+            f"--automatic found no model to save: {str(error).removesuffix('.')}. Omit --automatic to train a model of "
+            "your choice"
         ) from error
     return TrainedModel(best, automatic.best_name_, automatic.leaderboard_, automatic.summary())
 

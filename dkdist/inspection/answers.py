@@ -32,8 +32,8 @@ def contribution_frame(
     """Return a frame with the columns "set", ``part`` and ``value``, in the order of the sets.
 
     ``contributions`` has an array (n_i,) for each set, or (n_i, k) with a column ``value``_OUTPUT for each of the
-    ``outputs``. Sets have their ids, or positions. Parts have the labels ``part_labels`` (n_i
-    for every set), or positions.
+    ``outputs``. Sets have their ids, or positions. Parts have ``part_labels`` (n_i labels, the same for every set), or
+    positions.
     """
     import pandas as pd
 
@@ -80,9 +80,9 @@ def answer(
 
 
 def _path_background(subject: Subject, background: Any, seed: int) -> PathBackground | None:
-    """Return start sets of paths: those of the user, training sets that all terms hold, or those of the model.
+    """Return start sets of paths: ``background``, training sets stored by all terms, or the background of the model.
 
-    Without any of them, the derivative of a term at the set replaces the average.
+    None if there are none; the derivative of a term at the set then replaces the average.
     """
     chosen = background
     if background is None:

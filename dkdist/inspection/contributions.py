@@ -14,8 +14,8 @@ R resampled to the number of points of P,
 
     phi_j = sum over S without j of |S|! (d - |S| - 1)! / d! (v(S and j) - v(S)),    sum_j phi_j = v(all) - v(none)
 
-Up to six dimensions all coalitions are evaluated, else those of a random order of dimensions and its reverse; the sum
-is exact for every order (Shapley 1953; Strumbelj, Kononenko 2014; Mitchell et al. 2022). No derivative is needed.
+For up to six dimensions all coalitions are evaluated, otherwise those of a random order and its reverse; the sum is
+exact for every order (Shapley 1953; Strumbelj, Kononenko 2014; Mitchell et al. 2022). No derivative is needed.
 Points of P and R are paired at random, so columns of different sets are independent; series keep their order.
 """
 
@@ -79,41 +79,49 @@ def dimension_contributions(
     return [_contributions_of_set(function, background, seed, sets[i : i + 1]) for i in range(len(sets))]
 
 
-def _contributions_of_set(function: SetFunction, background: SampleSets, seed: int, one: SampleSets) -> F64:
-    total = np.zeros((one.n_dims, len(function.constant)))
+def _contributions_of_set(
+    function: SetFunction, background: SampleSets, seed: int, sample_set: SampleSets
+) -> F64:
+    total = np.zeros((sample_set.n_dims, len(function.constant)))
     for i in range(len(background)):
         rng = np.random.default_rng([seed, RngStream.COALITIONS, i])
-        coalitions = draw_coalitions(one.n_dims, rng)
-        others = _resample_points(background[i : i + 1], one.n_points, None if function.ordered else rng)
-        total += coalitions.weights @ _coalition_values(function, one, others, coalitions.columns)
+        coalitions = draw_coalitions(sample_set.n_dims, rng)
+        others = _resample_points(
+            background[i : i + 1], sample_set.n_points, None if function.ordered else rng
+        )
+        total += coalitions.weights @ _coalition_values(function, sample_set, others, coalitions.columns)
     return total / len(background)
 
 
-def _coalition_values(function: SetFunction, one: SampleSets, others: F32, columns: NDArray[np.bool_]) -> F64:
+def _coalition_values(
+    function: SetFunction, sample_set: SampleSets, others: F32, columns: NDArray[np.bool_]
+) -> F64:
     """Return values (q, k) of the set with the columns of each coalition, and other columns of ``others``."""
-    step = max(1, POINTS_PER_BATCH // one.n_points)
+    step = max(1, POINTS_PER_BATCH // sample_set.n_points)
     parts = [
-        function.values(_mix_columns(one, others, columns[start : start + step]))
+        function.values(_mix_columns(sample_set, others, columns[start : start + step]))
         for start in range(0, len(columns), step)
     ]
     return np.concatenate(parts)
 
 
-def _mix_columns(one: SampleSets, others: F32, columns: NDArray[np.bool_]) -> SampleSets:
-    points = np.where(columns[:, None, :], one.relative, others).reshape(-1, one.n_dims)
+def _mix_columns(sample_set: SampleSets, others: F32, columns: NDArray[np.bool_]) -> SampleSets:
+    points = np.where(columns[:, None, :], sample_set.relative, others).reshape(-1, sample_set.n_dims)
     weights = (
-        None if one.weights is None else np.tile(one.weights, (len(columns), *[1] * (one.weights.ndim - 1)))
+        None
+        if sample_set.weights is None
+        else np.tile(sample_set.weights, (len(columns), *[1] * (sample_set.weights.ndim - 1)))
     )
-    offsets = np.arange(len(columns) + 1) * one.n_points
-    return SampleSets._trusted(points, offsets, weights, None, one.origin)
+    offsets = np.arange(len(columns) + 1) * sample_set.n_points
+    return SampleSets._trusted(points, offsets, weights, None, sample_set.origin)
 
 
-def _resample_points(one: SampleSets, n: int, rng: np.random.Generator | None) -> F32:
+def _resample_points(sample_set: SampleSets, n: int, rng: np.random.Generator | None) -> F32:
     """Return n points at even steps of the weight, in random order or, without ``rng``, in their order."""
-    order: I64 = np.arange(one.n_points) if rng is None else rng.permutation(one.n_points)
-    cumulative_weights = np.cumsum(weight_fractions(one)[order])
+    order: I64 = np.arange(sample_set.n_points) if rng is None else rng.permutation(sample_set.n_points)
+    cumulative_weights = np.cumsum(weight_fractions(sample_set)[order])
     indices = np.searchsorted(cumulative_weights, (np.arange(n) + 0.5) / n * cumulative_weights[-1])
-    points: F32 = one.relative[order[np.minimum(indices, one.n_points - 1)]]
+    points: F32 = sample_set.relative[order[np.minimum(indices, sample_set.n_points - 1)]]
     return points
 
 
@@ -123,8 +131,8 @@ def point_contributions(
     """Return contributions (n_i, k) of every set, which sum to its values minus ``reference`` (k,)."""
     function.require(sets, first)
     return [
-        np.asarray(weight_fractions(one)[:, None] * (value - reference + influence))
-        for one, value, influence in function.path_influences(sets, background)
+        np.asarray(weight_fractions(sample_set)[:, None] * (value - reference + influence))
+        for sample_set, value, influence in function.path_influences(sets, background)
     ]
 
 

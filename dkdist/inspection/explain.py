@@ -80,12 +80,12 @@ def explain(
         Reference prediction of contributions of points, such as the mean over the training sets. By default the
         intercept of a pipeline, 0 for `SetClassifier`, and the mean of the targets for `SetRegressor`.
     background : sets, optional
-        Reference sets R, such as some of the training sets; 32 are drawn from more. By point they are starts of paths.
-        Without them G is the derivative at P for a pipeline, which is the same if its learner directly follows the
-        embedding; `SetClassifier` and `SetRegressor` store some of their training sets. by="dimension" requires a
-        background for a pipeline; the automatic models store 16 sets.
+        Reference sets R, such as some of the training sets; more than 32 are subsampled. By point they are starts of
+        paths. Default for a pipeline: none, and G is the derivative at P, which is the same if its learner directly
+        follows the embedding; by="dimension" then raises. `SetClassifier` and `SetRegressor` store some training sets
+        (16 for by="dimension").
     random_state : int, Generator or None, default=None
-        Determines the drawn background sets and, for by="dimension", the pairing of points and the orders.
+        Seed of the subsample of background sets and, for by="dimension", of the pairing of points and the orders.
     as_frame : bool, default=False
         Return a pandas DataFrame. It has one row for each point, with the columns "set" (the set's id, or
         its position if sets have no ids), "point" (position within the set), and "contribution", or
@@ -119,28 +119,28 @@ def explain(
     Notes
     -----
     *Points.* If classes are well separated, f is flat at P and its derivative there is uninformative. The average
-    along a path keeps the slope: G . (row - start) = f(row) - f(start). The start is the mean
-    of the background rows, weighted by the difference of their predictions from f(P), separately for each output; the
-    plain mean may already lie in the class of P. The result is exact if rows are means over points
+    along a path keeps the slope: G . (row - start) = f(row) - f(start). The start is the mean of the background rows,
+    weighted by the difference of their predictions from f(P), separately for each output, because the plain mean may
+    lie in the class of P. The result is exact if rows are means over points
     (`MeanEmbedding`, `L2Embedding`, ``MomentEmbedding(1)``) and the learner is linear in them: c_i = u_i coef .
     row(x_i) for any background. Other rows are linearised in the points, by exact derivatives of densities,
     histograms, moments, and quantiles of projections. For other embeddings (distances among them, and after a
-    `SetScaler` with per_set=True) every point is left out once, and the change of the row replaces the derivative. A
-    point whose removal changes no distance, because similar points exist, then gets little. The sum is always exact. A
-    point outside the domain is clipped to its boundary. Members that are step functions, such as trees,
-    credit jumps on the path to the feature that crosses a threshold; they add nothing to the influence at places.
+    `SetScaler` with per_set=True) every point is removed once, and the change of the row replaces the derivative. The
+    contribution of a point is then small if similar points exist, because its removal changes no distance. The sum is
+    always exact. A point outside the domain is clipped to its boundary. Members that are step functions, such as trees,
+    assign jumps on the path to the feature that crosses a threshold; their influence at places is 0.
 
-    *Dimensions.* Shapley values of the game v(S), the mean prediction over background sets R of the set whose columns S
-    are those of P and whose others are those of R, points paired at random (for series in their order). R is resampled
-    to the number of points of P, at even steps of its weight, with the weights of P; the sum refers to resampled R,
-    which is R itself for sets of one size without weights. Exact for up to 6 dimensions; beyond, one random order of
-    the dimensions and its reverse are used for every R, and the sum is still exact. No derivative is needed, so every
+    *Dimensions.* Shapley values of the game v(S): the mean prediction, over background sets R, of sets with columns S
+    of P and the other columns of R, whose points are paired at random (for series in order). R is resampled to the
+    number of points of P, at even steps of its weight, with the weights of P; the sum refers to resampled R, which
+    equals R for sets of one size without weights. Shapley values are exact for up to 6 dimensions; for more, each R uses one
+    random order of the dimensions and its reverse, and only the sum is exact. No derivative is needed, so every
     embedding is supported. Dependence between columns of R and of P is ignored, as in all interventional attributions.
 
     The result of a set depends only on that set, bit for bit. Cost of a set of n points: by point and at q places n (q)
     embeddings of one point, and the gradient of the features once, 4 m D k flops, or for kernels 16 k exponentials per
-    training set; n embeddings of n - 1 points if points are left out. By dimension 2^d embeddings (2 d beyond six) per
-    background set. Memory: a block of sets and the result.
+    training set; n embeddings of n - 1 points if points are removed. By dimension 2^d embeddings (2 d for more than six
+    dimensions) per background set. Memory: a block of sets and the result.
 
     References
     ----------
@@ -160,8 +160,8 @@ def explain(
     >>> points = dk.explain(model, sets[1:2])[0]
     >>> bool(points[50:].min() > points[:50].mean())  # the five points at (4, 0) raise the prediction
     True
-    >>> here, there = dk.explain(model, sets[1:2], at=[[4.0, 0], [-4, 0]])[0]
-    >>> bool(here > there)
+    >>> right, left = dk.explain(model, sets[1:2], at=[[4.0, 0], [-4, 0]])[0]
+    >>> bool(right > left)
     True
     >>> first, second = dk.explain(model, sets[1:2], by="dimension", background=sets[:20], random_state=0)[0]
     >>> bool(first > abs(second))

@@ -139,11 +139,13 @@ def subject_of(model: Any) -> Subject:
     for step in (*scalers, embedding, *maps, learner):
         check_is_fitted(step)
     shared_scalers = tuple(takewhile(_preserves_columns, scalers))
-    own_maps = tuple(scaler.spec_ for scaler in scalers[len(shared_scalers) :])
+    embedding_maps = tuple(scaler.spec_ for scaler in scalers[len(shared_scalers) :])
     coef = np.atleast_2d(learner.coef_).astype(np.float64)
     intercept = np.broadcast_to(np.ravel(learner.intercept_).astype(np.float64), (len(coef),))
     term = LinearTerm(
-        MappedEmbeddingSpec(own_maps, embedding.spec_) if own_maps else embedding.spec_, maps, coef
+        MappedEmbeddingSpec(embedding_maps, embedding.spec_) if embedding_maps else embedding.spec_,
+        maps,
+        coef,
     )
     single = len(coef) == 1 and (hasattr(learner, "classes_") or np.ndim(learner.coef_) == 1)
     first = scalers[0] if scalers else embedding

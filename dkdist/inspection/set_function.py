@@ -155,29 +155,29 @@ class SetFunction:
         Without a background, derivatives at the set replace averages.
         """
         for i in range(len(sets)):
-            one = sets[i : i + 1]
-            (values,) = self.values(one)
+            sample_set = sets[i : i + 1]
+            (values,) = self.values(sample_set)
             term_starts = [None] * len(self.terms) if background is None else background.starts(values)
-            total = np.zeros((one.n_points, len(values)))
+            total = np.zeros((sample_set.n_points, len(values)))
             for term, starts in zip(self.terms, term_starts, strict=True):
                 tables = materialize_params(term.spec)
-                inner = starts is not None and hasattr(tables, "path_influence")
-                gradient = term.gradient(tables.embed(one)[0], None if inner else starts)
+                has_inner_path = starts is not None and hasattr(tables, "path_influence")
+                gradient = term.gradient(tables.embed(sample_set)[0], None if has_inner_path else starts)
                 if gradient is not None:
                     total += (
-                        tables.path_influence(one, starts, gradient)
-                        if inner
-                        else point_influences(tables, one, gradient)
+                        tables.path_influence(sample_set, starts, gradient)
+                        if has_inner_path
+                        else point_influences(tables, sample_set, gradient)
                     )
-            yield one, values, total
+            yield sample_set, values, total
 
     def local_influences(self, sets: SampleSets, at: F32) -> Iterator[F64]:
         """Yield for each set the influence (q, k) of points ``at`` (q, d), by derivatives at the set."""
         for i in range(len(sets)):
-            one, total = sets[i : i + 1], np.zeros((len(at), len(self.constant)))
+            sample_set, total = sets[i : i + 1], np.zeros((len(at), len(self.constant)))
             for term in self.terms:
                 tables = materialize_params(term.spec)
-                gradient = term.gradient(tables.embed(one)[0], None)
+                gradient = term.gradient(tables.embed(sample_set)[0], None)
                 if gradient is not None:
-                    total += point_influences(tables, one, gradient, at)
+                    total += point_influences(tables, sample_set, gradient, at)
             yield total
