@@ -133,9 +133,10 @@ def explain(
     *Dimensions.* Shapley values of the game v(S): the mean prediction, over background sets R, of sets with columns S
     of P and the other columns of R, whose points are paired at random (for series in order). R is resampled to the
     number of points of P, at even steps of its weight, with the weights of P; the sum refers to resampled R, which
-    equals R for sets of one size without weights. Shapley values are exact for up to 6 dimensions; for more, each R uses one
-    random order of the dimensions and its reverse, and only the sum is exact. No derivative is needed, so every
-    embedding is supported. Dependence between columns of R and of P is ignored, as in all interventional attributions.
+    equals R for sets of one size without weights. Shapley values are exact for up to 6 dimensions; for more, each R
+    uses one random order of the dimensions and its reverse, and only the sum is exact. No derivative is needed, so
+    every embedding is supported. Dependence between columns of R and of P is ignored, as in all interventional
+    attributions.
 
     The result of a set depends only on that set, bit for bit. Cost of a set of n points: by point and at q places n (q)
     embeddings of one point, and the gradient of the features once, 4 m D k flops, or for kernels 16 k exponentials per
