@@ -1,6 +1,6 @@
 """Random features of distances: exp(-gamma d), and the moments that standardise columns (P2, Eq. 3).
 
-Elementwise loops, so that a row's bits depend on that row alone.
+All functions work elementwise, so the bits of a row depend on that row only.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ MIN_EXPONENT = f32(-87.0)  # exp(-87.3) is 1.2e-38, the smallest normal float32 
 
 
 @jit(FINITE_FMA)
-def fill_features(D, gamma, share, out):  # type: ignore[no-untyped-def]
-    """out = share exp(-gamma D), for (n, R) float32 distances; 0 where it would be below 1e-38."""
+def fill_features(D, gamma, factor, out):  # type: ignore[no-untyped-def]
+    """Set out = factor exp(-gamma D) for distances (n, R) float32; 0 instead of values below 1e-38."""
     for i in range(len(D)):
         row, output = D[i], out[i]
         for j in range(len(row)):
             x = -gamma * row[j]
-            output[j] = share * exp(max(x, MIN_EXPONENT)) if x > MIN_EXPONENT else f32(0)
+            output[j] = factor * exp(max(x, MIN_EXPONENT)) if x > MIN_EXPONENT else f32(0)
 
 
 @jit(FINITE_FMA)
 def standardise(out, centre, inverse):  # type: ignore[no-untyped-def]
-    """out = (out - centre) / scale in place, given 1 / scale; columns of scale 0 have inverse 0."""
+    """Set out = (out - centre) * inverse in place; inverse = 1 / scale, 0 for columns of scale 0."""
     for i in range(len(out)):
         row = out[i]
         for j in range(len(row)):
@@ -34,16 +34,16 @@ def standardise(out, centre, inverse):  # type: ignore[no-untyped-def]
 
 
 def column_moments(rows: F32) -> tuple[int, F64, F64]:
-    """(n, mean, sum of squares about the mean) of the columns of some rows."""
+    """Return (n, mean, sum of squared deviations) of the columns of some rows."""
     mean = rows.mean(axis=0, dtype=np.float64)
     spread = np.zeros(rows.shape[1])
-    for start in range(0, len(rows), 256):  # float64 copies of few rows at a time
+    for start in range(0, len(rows), 256):  # small float64 copies
         spread += ((rows[start : start + 256] - mean) ** 2).sum(axis=0)
     return len(rows), mean, spread
 
 
-def merge_moments(one: tuple[int, F64, F64], other: tuple[int, F64, F64]) -> tuple[int, F64, F64]:
-    """Column moments of two sets of rows together (Chan, Golub, LeVeque 1979)."""
-    (n, a, s), (m, b, t) = one, other
+def merge_moments(first: tuple[int, F64, F64], second: tuple[int, F64, F64]) -> tuple[int, F64, F64]:
+    """Return the column moments of the union of two sets of rows (Chan, Golub, LeVeque 1979)."""
+    (n, a, s), (m, b, t) = first, second
     total = n + m
     return total, a + (b - a) * (m / total), s + t + (b - a) ** 2 * (n * m / total)

@@ -1,19 +1,19 @@
-"""The cheapest way through the table of two series, one diagonal after the other: what all elastic distances share.
+"""Dynamic programming for all elastic distances of two series, by antidiagonals of the table.
 
-    D_ij = least(D_(i-1)(j-1) + across_ij, D_(i-1)j + down_ij, D_i(j-1) + right_ij),    D_00 = 0
+    D_ij = min(D_(i-1)(j-1) + across_ij, D_(i-1)j + down_ij, D_i(j-1) + right_ij),    D_00 = 0
 
-Cells of one diagonal (i + j the same) do not need each other, so that a vector register takes eight of them, however
-few the series are. With points x_i and y_j, |.| the Euclidean norm:
+Cells of one antidiagonal (constant i + j) are independent, so a single pair of series fills SIMD registers. With points
+x_i and y_j and the Euclidean norm |.|:
 
     WARP    across = down = right = |x_i - y_j|, or its square (dynamic time warping)
     SOFT    the same, and a soft minimum -gamma log sum exp(-. / gamma) (Cuturi and Blondel 2017)
-    GAPS    |x_i - y_j|, |x_i - g|, |y_j - g|: points that are left out are compared with g (ERP, Chen and Ng 2004)
-    STAMPS  |x_i - y_j| + |x_(i-1) - y_(j-1)| + 2 nu |i - j|, |x_i - x_(i-1)| + nu + lambda, the same of y; x_0 and y_0
-            are 0 (TWED, Marteau 2009)
-    MOVES   |x_i - y_j|, c or, where x_i is not between its neighbours x_(i-1) and y_j, c + its distance to the nearer,
-            the same of y; series of one variable (MSM, Stefan, Athitsos and Das 2013)
+    GAPS    |x_i - y_j|, |x_i - g|, |y_j - g|: deleted points are compared with g (ERP, Chen and Ng 2004)
+    STAMPS  |x_i - y_j| + |x_(i-1) - y_(j-1)| + 2 nu |i - j|, |x_i - x_(i-1)| + nu + lambda, and the same for y;
+            x_0 = y_0 = 0 (TWED, Marteau 2009)
+    MOVES   |x_i - y_j|, c if x_i is between x_(i-1) and y_j, else c + its distance to the nearer one, and the same for
+            y; univariate series (MSM, Stefan, Athitsos and Das 2013)
 
-Ways may begin along the border of the table for GAPS alone. Cells outside the band are closed. Distances are float32.
+Only for GAPS, paths may run along the border of the table. Cells outside the band are infinite. Distances are float32.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from dkdist._numba.compilation import FMA, inline_jit, jit
 from dkdist._numba.elementary import exp, f32, log
 
 WARP, SOFT, GAPS, STAMPS, MOVES = range(5)
-INF = f32(np.inf)  # a closed cell (tests/distances/test_elastic.py)
+INF = f32(np.inf)  # a cell outside the band (tests/distances/test_elastic.py)
 LARGE_COST = f32(1e37)  # replaces infinity in differences; float32 holds up to 3.4e38 (IEEE 754-2019)
 MIN_EXPONENT = f32(-87.0)  # exp(-87.3) is 1.2e-38, the smallest normal float32 (IEEE 754-2019)
-CELLS_PER_BLOCK = (
-    32  # of a diagonal: a multiple of the SIMD width (python benchmarks/sequence_distances.py growth)
-)
+# of an antidiagonal: a multiple of the SIMD width (python benchmarks/sequence_distances.py growth)
+CELLS_PER_BLOCK = 32
 
 
 @inline_jit(FMA)
@@ -41,7 +40,7 @@ def _add_squares(x, y, first, c):  # type: ignore[no-untyped-def]
 
 @inline_jit(FMA)
 def _add_four_squares(x, n, y, m, c):  # type: ignore[no-untyped-def]
-    """Of four dimensions, which stand n and m apart, in the same order."""
+    """Add squares of four dimensions, with strides n and m, in the order of `_add_squares`."""
     p, q, r, s = x[:n], x[n : 2 * n], x[2 * n : 3 * n], x[3 * n :]
     t, u, v, w = y[:m], y[m : 2 * m], y[2 * m : 3 * m], y[3 * m :]
     for i in range(len(c)):
@@ -62,21 +61,21 @@ def _roots(c):  # type: ignore[no-untyped-def]
 
 
 @inline_jit(FMA)
-def _add_stamps(c, before, nu, shift, across):  # type: ignore[no-untyped-def]
-    """across = c + that of both points before + 2 nu |i - j|, where ``shift`` is i - j of the first cell."""
+def _add_stamps(c, previous, nu, shift, across):  # type: ignore[no-untyped-def]
+    """Set across = c + c of both previous points + 2 nu |i - j|; ``shift`` is i - j of the first cell."""
     for i in range(len(c)):
-        across[i] = c[i] + before[i] + f32(2.0) * nu * np.abs(f32(shift + 2 * i))
+        across[i] = c[i] + previous[i] + f32(2.0) * nu * np.abs(f32(shift + 2 * i))
 
 
 @inline_jit(FMA)
 def _hard_minimum_moves(x, step_x, y, step_y, cost, corner, above, left, D):  # type: ignore[no-untyped-def]
-    """MOVES and the hard minimum in one go; steps are how far points are from those before."""
+    """Compute costs of MOVES and the minimum in one loop; steps are differences of successive points."""
     for i in range(len(D)):
-        away = y[i] - x[i]
-        near = np.abs(away)
-        down = cost + (f32(0.0) if step_x[i] * away >= f32(0.0) else min(np.abs(step_x[i]), near))
-        right = cost + (f32(0.0) if step_y[i] * away <= f32(0.0) else min(np.abs(step_y[i]), near))
-        D[i] = min(min(left[i] + right, corner[i] + near), above[i] + down)
+        difference = y[i] - x[i]
+        distance = np.abs(difference)
+        down = cost + (f32(0.0) if step_x[i] * difference >= f32(0.0) else min(np.abs(step_x[i]), distance))
+        right = cost + (f32(0.0) if step_y[i] * difference <= f32(0.0) else min(np.abs(step_y[i]), distance))
+        D[i] = min(min(left[i] + right, corner[i] + distance), above[i] + down)
 
 
 @inline_jit()
@@ -87,7 +86,7 @@ def _hard_minimum(corner, above, left, across, down, right, D):  # type: ignore[
 
 @inline_jit()
 def _hard_minimum_univariate(x, y, corner, above, left, D):  # type: ignore[no-untyped-def]
-    """Squares of one variable and the hard minimum in one go, rounded as if they were two."""
+    """Compute squares of one variable and the minimum in one loop, with the rounding of two loops."""
     for i in range(len(D)):
         D[i] = (x[i] - y[i]) * (x[i] - y[i]) + min(min(left[i], corner[i]), above[i])
 
@@ -97,14 +96,16 @@ def _soft_minimum(corner, above, left, cost, gamma, D):  # type: ignore[no-untyp
     inverse = f32(1.0) / gamma
     for i in range(len(D)):
         a, b, c = corner[i], above[i], left[i]
-        least = min(min(a, b), c)
-        total = exp(max((least - a) * inverse, MIN_EXPONENT)) + exp(max((least - b) * inverse, MIN_EXPONENT))
-        D[i] = cost[i] + least - gamma * log(total + exp(max((least - c) * inverse, MIN_EXPONENT)))
+        smallest = min(min(a, b), c)
+        total = exp(max((smallest - a) * inverse, MIN_EXPONENT)) + exp(
+            max((smallest - b) * inverse, MIN_EXPONENT)
+        )
+        D[i] = cost[i] + smallest - gamma * log(total + exp(max((smallest - c) * inverse, MIN_EXPONENT)))
 
 
 @inline_jit(FMA)
 def _norm(a, b, k, r, d, n, m):  # type: ignore[no-untyped-def]
-    """The distance of point k of a (d, n) to point r of b (d, m)."""
+    """Return the distance of point k of a (d, n) to point r of b (d, m)."""
     total = f32(0.0)
     for e in range(d):
         total += (a[e * n + k] - b[e * m + r]) * (a[e * n + k] - b[e * m + r])
@@ -113,30 +114,31 @@ def _norm(a, b, k, r, d, n, m):  # type: ignore[no-untyped-def]
 
 @inline_jit(FMA)
 def _deletion_costs(kind, x, n, d, back, extra, steps):  # type: ignore[no-untyped-def]
-    """What it costs to leave out each point (GAPS, STAMPS), or how far it is from the one before (MOVES).
+    """Fill ``steps`` with deletion costs of points (GAPS, STAMPS), or differences to previous points (MOVES).
 
-    ``back`` is 1 where points come from the last to the first; ``extra`` is what a point costs to leave out anyway.
+    ``back`` is True for points in reverse order; ``extra`` is the fixed cost of a deletion.
     """
-    nothing = np.zeros(d, f32)
+    origin = np.zeros(d, f32)
     for i in range(n):
-        before = i + 1 if back else i - 1
-        none = before < 0 or before >= n
+        previous = i + 1 if back else i - 1
+        is_first = previous < 0 or previous >= n
         if kind == MOVES:
-            steps[i] = f32(0.0) if none else x[i] - x[before]
-        elif kind == STAMPS and not none:
-            steps[i] = _norm(x, x, i, before, d, n, n) + extra
+            steps[i] = f32(0.0) if is_first else x[i] - x[previous]
+        elif kind == STAMPS and not is_first:
+            steps[i] = _norm(x, x, i, previous, d, n, n) + extra
         else:
-            steps[i] = _norm(x, nothing, i, 0, d, n, 1) + extra
+            steps[i] = _norm(x, origin, i, 0, d, n, 1) + extra
 
 
 @inline_jit(FMA)
 def _path_cost(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, work):  # type: ignore[no-untyped-def]
-    """The cheapest way; x (d, n) and y (d, m), which is from the last point to the first; open j - i are low to high.
+    """Return the minimal cost of a path for x (d, n) and y (d, m) in reverse order, with j - i from low to high.
 
-    ``a`` is gamma, nu or c; ``work`` (7, n + 2 + WHOLE) is room for diagonals. Behind the end of a diagonal up to WHOLE
-    cells more are filled, of what stands behind x and y: the first of them is closed, and the others are not read.
+    ``a`` is gamma, nu or c; ``work`` (7, n + 2 + CELLS_PER_BLOCK) is a buffer of antidiagonals. Up to CELLS_PER_BLOCK
+    cells after the end of an antidiagonal are computed from data after x and y: the first of them is set to infinity,
+    and the others are not read.
     """
-    closed = LARGE_COST if kind == SOFT else INF
+    infinite = LARGE_COST if kind == SOFT else INF
     x, y, steps_x, steps_y, work = (
         borrowed(x),
         borrowed(y),
@@ -147,52 +149,56 @@ def _path_cost(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, w
     corner, last, D = work[0], work[1], work[2]
     c, c_last, c_corner = work[3], work[4], work[5]
     for i in range(work.shape[1]):
-        corner[i] = last[i] = D[i] = c[i] = c_last[i] = c_corner[i] = closed
-    last[0] = c_last[0] = f32(0.0)  # D_00, and the distance of both points before the first
+        corner[i] = last[i] = D[i] = c[i] = c_last[i] = c_corner[i] = infinite
+    last[0] = c_last[0] = f32(0.0)  # D_00, and the distance of the points 0
     border_x, border_y = f32(0.0), f32(0.0)
     for k in range(1, n + m + 1):
-        begin = max(max(1, k - m), (k - high + 1) // 2)
-        end = min(min(n, k - 1), (k - low) // 2) + 1
-        at_y = m - k + begin
-        rows = (end - begin + CELLS_PER_BLOCK - 1) // CELLS_PER_BLOCK * CELLS_PER_BLOCK
-        before, ours = slice(begin - 1, begin - 1 + rows), slice(begin, begin + rows)
-        if end > begin and (kind == MOVES or (kind == WARP and d == 1 and not euclidean)):
-            at, down, left = corner[before], last[before], last[ours]
+        first_cell = max(max(1, k - m), (k - high + 1) // 2)
+        end_cell = min(min(n, k - 1), (k - low) // 2) + 1
+        at_y = m - k + first_cell
+        rows = (end_cell - first_cell + CELLS_PER_BLOCK - 1) // CELLS_PER_BLOCK * CELLS_PER_BLOCK
+        previous, current = slice(first_cell - 1, first_cell - 1 + rows), slice(first_cell, first_cell + rows)
+        if end_cell > first_cell and (kind == MOVES or (kind == WARP and d == 1 and not euclidean)):
+            diagonal, down, left = corner[previous], last[previous], last[current]
             if kind == MOVES:
-                there = x[before], steps_x[before], y[at_y : at_y + rows], steps_y[at_y : at_y + rows]
-                _hard_minimum_moves(there[0], there[1], there[2], there[3], a, at, down, left, D[ours])
+                moves = x[previous], steps_x[previous], y[at_y : at_y + rows], steps_y[at_y : at_y + rows]
+                _hard_minimum_moves(
+                    moves[0], moves[1], moves[2], moves[3], a, diagonal, down, left, D[current]
+                )
             else:
-                _hard_minimum_univariate(x[before], y[at_y : at_y + rows], at, down, left, D[ours])
-        elif end > begin:
-            cost = c[ours]
+                _hard_minimum_univariate(x[previous], y[at_y : at_y + rows], diagonal, down, left, D[current])
+        elif end_cell > first_cell:
+            cost = c[current]
             if d >= 4:
                 _clear(cost)
             for e in range(0, d - d % 4, 4):
-                at_x, beside = e * n + begin - 1, e * m + at_y
-                points = x[at_x : at_x + 3 * n + rows], y[beside : beside + 3 * m + rows]
+                at_x, at_dim_y = e * n + first_cell - 1, e * m + at_y
+                points = x[at_x : at_x + 3 * n + rows], y[at_dim_y : at_dim_y + 3 * m + rows]
                 _add_four_squares(points[0], n, points[1], m, cost)
             for e in range(d - d % 4, d):
-                at_x, beside = e * n + begin - 1, e * m + at_y
-                _add_squares(x[at_x : at_x + rows], y[beside : beside + rows], e == 0, cost)
+                at_x, at_dim_y = e * n + first_cell - 1, e * m + at_y
+                _add_squares(x[at_x : at_x + rows], y[at_dim_y : at_dim_y + rows], e == 0, cost)
             if euclidean:
                 _roots(cost)
             across, down, right = cost, cost, cost
             if kind in (GAPS, STAMPS):
-                down, right = steps_x[before], steps_y[at_y : at_y + rows]
+                down, right = steps_x[previous], steps_y[at_y : at_y + rows]
             if kind == STAMPS:
                 across = work[6][:rows]
-                _add_stamps(cost, c_corner[before], a, 2 * begin - k, across)
+                _add_stamps(cost, c_corner[previous], a, 2 * first_cell - k, across)
             if kind == SOFT:
-                _soft_minimum(corner[before], last[before], last[ours], cost, a, D[ours])
+                _soft_minimum(corner[previous], last[previous], last[current], cost, a, D[current])
             else:
-                _hard_minimum(corner[before], last[before], last[ours], across, down, right, D[ours])
-        D[begin - 1] = D[max(begin, end)] = closed
+                _hard_minimum(
+                    corner[previous], last[previous], last[current], across, down, right, D[current]
+                )
+        D[first_cell - 1] = D[max(first_cell, end_cell)] = infinite
         if kind == GAPS and k <= m:
             border_y += steps_y[m - k]
-            D[0] = border_y if k <= high else closed
+            D[0] = border_y if k <= high else infinite
         if kind == GAPS and k <= n:
             border_x += steps_x[k - 1]
-            D[k] = border_x if -k >= low else closed
+            D[k] = border_x if -k >= low else infinite
         corner, last, D = last, D, corner
         c, c_last, c_corner = c_corner, c, c_last
     return last[n]
@@ -200,7 +206,7 @@ def _path_cost(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, w
 
 @inline_jit()
 def _band_limits(n, m, band):  # type: ignore[no-untyped-def]
-    """The least and the largest j - i of open cells."""
+    """Return the minimum and maximum j - i inside the band."""
     if band < 0:
         return -n, m
     radius = int(np.floor(band * max(n, m)))
@@ -211,12 +217,12 @@ def _band_limits(n, m, band):  # type: ignore[no-untyped-def]
 def fill_diagonals(  # type: ignore[no-untyped-def]
     kind, euclidean, a, extra, band, root, normalize, Y, edges, columns, points, offsets, out
 ):
-    """out[s, columns[j]] of series s and the one that is Y[d * edges[j] : d * edges[j + 1]], (d, m) backwards.
+    """Set out[s, columns[j]] to the distance of series s to landmark j.
 
-    Y goes on for WHOLE numbers after the last one.
+    Landmark j is Y[d * edges[j] : d * edges[j + 1]], (d, m) in reverse order; CELLS_PER_BLOCK numbers follow in Y.
     """
     d, R = points.shape[1], len(columns)
-    steps = np.zeros(edges[R] + CELLS_PER_BLOCK if kind >= GAPS else 0, f32)  # of the omegas
+    steps = np.zeros(edges[R] + CELLS_PER_BLOCK if kind >= GAPS else 0, f32)  # of the landmarks
     for j in range(R if kind >= GAPS else 0):
         p, q = edges[j], edges[j + 1]
         _deletion_costs(kind, Y[d * p : d * q], q - p, d, True, extra, steps[p:q])
@@ -235,8 +241,8 @@ def fill_diagonals(  # type: ignore[no-untyped-def]
         for j in range(R):
             p, q = edges[j], edges[j + 1]
             low, high = _band_limits(n, q - p, band)
-            own = steps[p : q + CELLS_PER_BLOCK] if kind >= GAPS else steps
+            steps_y = steps[p : q + CELLS_PER_BLOCK] if kind >= GAPS else steps
             y = Y[d * p : d * q + CELLS_PER_BLOCK]
-            total = _path_cost(kind, euclidean, a, x, n, steps_x, y, q - p, own, d, low, high, work)
+            total = _path_cost(kind, euclidean, a, x, n, steps_x, y, q - p, steps_y, d, low, high, work)
             total = total / f32(n + q - p) if normalize else total
             out[s, columns[j]] = np.sqrt(total) if root else total

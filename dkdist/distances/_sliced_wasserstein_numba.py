@@ -1,10 +1,10 @@
-"""Quantiles of the projections of weighted sets, whose squared distances are squared sliced Wasserstein distances.
+"""Quantiles of projections of weighted sets; their squared distances are squared sliced Wasserstein distances.
 
     row[l Q + q] = F_l^-1((q + 1/2) / Q) / sqrt(L Q),    F_l^-1(t) = min {s : weight of {u_l . (x - c) <= s} >= t}
 
-The mean over quantiles is the midpoint rule for W_2^2 = int_0^1 (F^-1 - G^-1)^2 dt on each of L directions, without
-error for sets of Q points each, or of a divisor of Q. The outermost quantile leaves 1 / (2 Q) of the weight outside, so
-that fewer points than that may be anywhere and move nothing. Cost: L n (d + log2 n) steps a set.
+The mean over quantiles is the midpoint rule for W_2^2 = int_0^1 (F^-1 - G^-1)^2 dt on each of L directions. It is exact
+if the sizes of both sets divide Q. A fraction 1 / (2 Q) of the weight lies outside the outermost quantiles, so fewer
+outliers have no influence. Cost: L n (d + log2 n) steps per set.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from dkdist._numba.points import read_only, set_arrays, total_weight
 from dkdist.distances._tuning import MIN_NUMPY_PROJECTIONS
 
 DIRECTIONS_PER_GROUP = 16  # fills two 512-bit vectors of float64 (python benchmarks/distances.py)
-LEVEL_ROUNDING = (
-    1.0 - 1e-12
-)  # tolerance of rounded sums of weights (tests/distances/test_sliced_wasserstein_embedding.py)
+# tolerance of rounded sums of weights (tests/distances/test_sliced_wasserstein_embedding.py)
+LEVEL_ROUNDING = 1.0 - 1e-12
 
 
 def projected_quantiles(
     points: F32, offsets: I64, weights: F32 | None, centre: F64, directions: F64, n_quantiles: int
 ) -> F32:
-    """Rows (n_sets, L Q) float32 of L directions (L, d) and Q quantiles, those of one direction side by side."""
+    """Return rows (n_sets, L Q) float32: for each of L directions (L, d), Q quantiles in sequence."""
     out = np.empty((len(offsets) - 1, len(directions) * n_quantiles), np.float32)
     centre, U = read_only(centre), _group_directions(directions)
     if weights is None and len(points) * len(directions) > MIN_NUMPY_PROJECTIONS * len(out):
@@ -38,7 +37,7 @@ def projected_quantiles(
 
 
 def _group_directions(directions: F64) -> F64:
-    """The directions (L, d), w = 16 of them side by side, or all if fewer: (L / w, d, w), filled up with zeros."""
+    """Group directions (L, d) by w = 16, or L if smaller: (L / w, d, w), padded with zeros."""
     L, d = directions.shape
     width = min(L, DIRECTIONS_PER_GROUP)
     padded = np.zeros((-(-L // width) * width, d))
@@ -47,19 +46,19 @@ def _group_directions(directions: F64) -> F64:
 
 
 def _fill_large_set(points: F32, centre: F64, U: F64, rows: F32) -> None:
-    """The row of one set, as (L, Q), with the same bits as in the loop below: NumPy sorts in vector registers."""
+    """Fill the row of one set, as (L, Q), with the bits of `_quantiles`; NumPy sorts faster, with SIMD."""
     (L, Q), n = rows.shape, len(points)
-    taken, share = ((2 * np.arange(Q) + 1) * n + 2 * Q - 1) // (2 * Q) - 1, 1 / np.sqrt(float(rows.size))
+    ranks, factor = ((2 * np.arange(Q) + 1) * n + 2 * Q - 1) // (2 * Q) - 1, 1 / np.sqrt(float(rows.size))
     lines = np.empty((U.shape[2], n), np.float32)
     for first, block in zip(range(0, L, DIRECTIONS_PER_GROUP), U, strict=True):
         _project(points, centre, block, lines)
         lines.sort(axis=1)
-        rows[first : first + DIRECTIONS_PER_GROUP] = lines[: L - first, taken] * share
+        rows[first : first + DIRECTIONS_PER_GROUP] = lines[: L - first, ranks] * factor
 
 
 @jit(FMA)
 def _quantiles(points, offsets, weights, weighted, centre, U, Q, out):  # type: ignore[no-untyped-def]
-    L, share = out.shape[1] // Q, 1 / np.sqrt(float(out.shape[1]))
+    L, factor = out.shape[1] // Q, 1 / np.sqrt(float(out.shape[1]))
     for s in range(len(out)):
         start, n = offsets[s], offsets[s + 1] - offsets[s]
         total = total_weight(weights, weighted, start, start + n)
@@ -73,23 +72,23 @@ def _quantiles(points, offsets, weights, weighted, centre, U, Q, out):  # type: 
                 else:
                     _equal_weight_quantiles(line, row)
                 for q in range(Q):
-                    row[q] = f32(row[q] * share)
+                    row[q] = f32(row[q] * factor)
 
 
 @inline_jit(FMA)
 def _project_lanes(points, centre, U, lines):  # type: ignore[no-untyped-def]
-    """lines[u, i] = u . (x_i - c) for all directions of U (d, w) at once: their sums are in vector registers."""
+    """Set lines[u, i] = u . (x_i - c) for all directions of U (d, w), whose sums stay in vector registers."""
     width = U.shape[1]
-    heights = np.empty(width)
+    products = np.empty(width)
     for i in range(len(points)):
         for lane in range(width):
-            heights[lane] = 0.0
+            products[lane] = 0.0
         for k in range(len(centre)):
             x = np.float64(points[i, k]) - centre[k]
             for lane in range(width):
-                heights[lane] += U[k, lane] * x
+                products[lane] += U[k, lane] * x
         for lane in range(width):
-            lines[lane, i] = f32(heights[lane])
+            lines[lane, i] = f32(products[lane])
 
 
 @jit(FMA)
@@ -107,11 +106,11 @@ def _equal_weight_quantiles(line, row):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def _weighted_quantiles(line, weights, total, row):  # type: ignore[no-untyped-def]
-    order, i, below = np.argsort(line, kind="mergesort"), 0, 0.0
-    below = np.float64(weights[order[0]])
+    order, i, cumulative = np.argsort(line, kind="mergesort"), 0, 0.0
+    cumulative = np.float64(weights[order[0]])
     for q in range(len(row)):
         level = (q + 0.5) / len(row) * total * LEVEL_ROUNDING
-        while below < level and i < len(line) - 1:
+        while cumulative < level and i < len(line) - 1:
             i += 1
-            below += weights[order[i]]
+            cumulative += weights[order[i]]
         row[q] = line[order[i]]

@@ -12,10 +12,13 @@ An object is a set of points, a series or a string. Every distance is a frozen d
     features per landmark,
 ``prepare(points, offsets, weights) -> packed``
     the landmarks in the form that `fill` reads; object j is ``points[offsets[j]:offsets[j + 1]]``, ``offsets`` (R + 1,)
-    int64. The result can be pickled, is never changed, and has the attribute ``n_omegas``,
+    int64. The result can be pickled and is never changed,
 ``fill(packed, points, offsets, weights, out) -> None``
     the distance of every object to every landmark: ``out`` (n, R * n_parts) float32, C-contiguous, columns in the order
     of the landmarks.
+
+Optional attributes have defaults in `Distance`, which user objects need not inherit: their points are true coordinates
+(``is_translation_invariant`` False), while those of dkdist's distances are relative to the origin of the sets.
 
 Row i depends on object i alone and column j on landmark j alone, bit for bit. Distances start no threads; compiled
 functions release the GIL, so that blocks can run in threads.
@@ -90,15 +93,15 @@ def _columns_need_no_checks(S):  # type: ignore[no-untyped-def]
         if not (size <= MAX_UNCHECKED_COORDINATE and is_wide):
             return False
         is_exact = is_distinct = True
-        before = low
+        previous = low
         for i in range(n):
             value = S[i, j]
             is_exact &= np.float64(f32(value)) == value
-            is_distinct &= value == before or f32(value) != f32(before)
-            before = value
-        below, above = S[(n - 1) // 2, j], S[n // 2, j]
-        spread = min(below - S[n // 4, j], S[n - 1 - n // 4, j] - above)
-        is_near = spread >= MIN_UNCHECKED_WIDTH and max(-below, above) < MIN_OFFSET_RATIO * spread
+            is_distinct &= value == previous or f32(value) != f32(previous)
+            previous = value
+        median_low, median_high = S[(n - 1) // 2, j], S[n // 2, j]
+        spread = min(median_low - S[n // 4, j], S[n - 1 - n // 4, j] - median_high)
+        is_near = spread >= MIN_UNCHECKED_WIDTH and max(-median_low, median_high) < MIN_OFFSET_RATIO * spread
         if not (is_exact or (is_distinct and is_near)):
             return False
     return True
@@ -107,7 +110,7 @@ def _columns_need_no_checks(S):  # type: ignore[no-untyped-def]
 class CostModel(NamedTuple):
     """Relative costs by which a matrix of all pairs is cut into tasks; they change no bit of the result.
 
-    ``group_size`` prepared objects are compared as fast as one. Preparing an object takes as long as
+    Comparing with ``group_size`` prepared objects takes as long as with one. Preparing an object takes as long as
     ``prepare_cost`` comparisons with it, 0 if that is negligible.
     """
 
@@ -123,12 +126,14 @@ class Distance:
     takes_weights: bool = False
     n_parts: int = 1
     symmetric: bool = True
-    squares_coordinates = False  # in float32: points and widths must have squares there
+    squares_coordinates = (
+        False  # in float32: squares of coordinates and widths must not overflow or underflow
+    )
     is_translation_invariant = True  # points may be counted from any origin
-    is_user_function = False  # takes points, codes and str; validated on some objects
+    is_user_function = False  # takes points, codes and str; validated on sampled objects
     dtype: type[np.floating] = np.float32
     default_sampler = "subsample"
-    symbols: str = ""  # characters with a meaning of their own, besides being equal or different
+    symbols: str = ""  # characters with their own costs
 
     def prepare(self, points: Any, offsets: I64, weights: F32 | None) -> Any:
         """Convert landmarks to the form that `fill` reads."""
@@ -145,8 +150,8 @@ class Distance:
     def __call__(self, x: Any, y: Any) -> float:
         """Return the distance of two objects, checked; it has the bits of `distance_matrix`.
 
-        For many pairs `distance_matrix` is much faster. Overhead of a call: 0.5 ms; 40 us for few points; 0.5 us for
-        two str.
+        For many pairs `distance_matrix` is much faster. Overhead of a call: 0.5 ms; 40 us for small sets; 0.5 us
+        for two str.
         """
         return compute_distance(self, x, y)
 
@@ -163,7 +168,7 @@ class Distance:
         return self
 
     def validate_on(self, sets: SampleSets, positions: Any) -> None:
-        """Raise ValueError if this is no distance of some sets, at these positions of the user's collection."""
+        """Raise ValueError if the distance is invalid for ``sets``, at ``positions`` of the user's collection."""
 
 
 class _UserDistance(Distance):

@@ -1,9 +1,9 @@
-"""Parameters of distance embeddings: objects -> distances to random objects -> random features (P2).
+"""Parameters of distance embeddings: objects -> distances to random objects (landmarks) -> random features (P2).
 
     phi_j(x) = exp(-gamma d(x, omega_j)) / sqrt(R),   or d(x, omega_j) itself for gamma = 0
 
-Several gammas have their features side by side, each divided by the root of their number too: the kernel is the mean
-of theirs.
+The features of several gammas are concatenated and divided by the root of their number, so that the kernel is the mean
+of their kernels.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ DISTANCE_FACTORIES: dict[str, Callable[[int, int], Distance]] = {
     "sliced-wasserstein": _sliced,
     "wasserstein": lambda n_dims, seed: Wasserstein(),
 }
-"""Distances by name, made for points of ``n_dims`` dimensions and a seed."""
+"""Functions (n_dims, seed) that build distances, by name."""
 
 
 class ArrayRecord:
-    """Base of records of arrays: equal where their arrays are, to the bit."""
+    """Base class of records of arrays, which are equal if their arrays are bit-identical."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._content == other._content
@@ -84,7 +84,7 @@ class ArrayRecord:
 @serializable("Omegas")
 @dataclass(frozen=True, eq=False)
 class Landmarks(ArrayRecord):
-    """The random objects, as plain arrays."""
+    """Random objects (landmarks) as arrays."""
 
     points: Array
     offsets: I64
@@ -92,12 +92,12 @@ class Landmarks(ArrayRecord):
 
     @classmethod
     def of(cls, sets: SampleSets, distance: Distance) -> Landmarks:
-        """The arrays of a collection, as the distance takes its points."""
+        """Return the arrays of a collection, with points in the coordinates of the distance."""
         weights = None if sets.weights is None else sets.weights.reshape(-1)
         return cls(points_for(distance, sets), sets.offsets, weights)
 
     def sets(self, alphabet: str | None, distance: Distance, origin: F64) -> SampleSets:
-        """The collection that they are."""
+        """Return the landmarks as a collection."""
         if capabilities(distance).is_translation_invariant:
             return SampleSets._trusted(self.points, self.offsets, self.weights, alphabet, origin)
         return SampleSets(self.points, self.offsets, self.weights, alphabet, origin)
@@ -109,7 +109,7 @@ class Landmarks(ArrayRecord):
 @serializable("Mixing")
 @dataclass(frozen=True, eq=False)
 class MixingMatrix(ArrayRecord):
-    """The matrix (R, R) by which rows of features are multiplied."""
+    """Matrix (R, R) by which rows of features are multiplied."""
 
     matrix: F32
 
@@ -117,14 +117,14 @@ class MixingMatrix(ArrayRecord):
 @serializable("DistanceSpec")
 @dataclass(frozen=True)
 class DistanceSpec(Params["DistanceParameters"]):
-    """What defines a distance embedding: the distance, the random objects, and what becomes of their distances.
+    """Parameters of a distance embedding: the distance, the random objects, and the scaling of features.
 
-    ``alphabet`` is that of the omegas of text; ``unknown`` says whether other symbols may come ("differ": they are
-    equal to none) or not ("raise"). Features have ``centre`` subtracted and are divided by ``scale``, if there are, or
-    are mixed.
+    ``alphabet`` is that of landmarks of text. ``unknown`` treats other symbols as different from all ("differ"), or as
+    errors ("raise"). Features are centred by ``centre`` and divided by ``scale``, or multiplied by ``mixing``, if these
+    are not None.
     """
 
-    _cache_size = 0  # random objects are made ready by each who draws
+    _cache_size = 0  # prepared landmarks are not cached
 
     distance: Distance
     omegas: Landmarks
@@ -139,7 +139,7 @@ class DistanceSpec(Params["DistanceParameters"]):
 
     @property
     def n_distances(self) -> int:
-        """Distances of an object: R, or more where a distance has several parts."""
+        """Number of distances per object: R, times the parts of the distance."""
         return len(self.omegas) * self.distance.n_parts
 
     @property
@@ -153,18 +153,18 @@ class DistanceSpec(Params["DistanceParameters"]):
         return bool(self.distance.ordered)
 
     def require(self, sets: SampleSets, first: int) -> None:
-        """Refuse points too far for squares, and symbols that are not in the alphabet, unless these may come."""
+        """Raise SampleSetError for points whose squares overflow and, with unknown="raise", for unknown symbols."""
         require_squares(self.distance, sets, first)
         if sets.alphabet is None or self.alphabet is None or self.unknown == "differ":
             return
-        known = translate_codes(sets.alphabet, self.alphabet)[sets.relative[:, 0]] >= 0
-        if not known.all():
-            row = int(np.argmin(known))
+        is_known = translate_codes(sets.alphabet, self.alphabet)[sets.relative[:, 0]] >= 0
+        if not is_known.all():
+            row = int(np.argmin(is_known))
             i, r = locate(sets.offsets, row)
             symbol = sets.alphabet[int(sets.relative[row, 0])]
             raise SampleSetError(
-                f"symbol {r} of set {first + i} is {symbol!r}, which no string had in "
-                "fit: fit on strings that have all symbols, or give unknown_symbols='differ' (it is then equal to none)"
+                f"symbol {r} of set {first + i} must occur in the strings of fit; got {symbol!r}. Fit on strings that "
+                "have all symbols, or pass unknown_symbols='differ'."
             )
 
     def _build(self) -> DistanceParameters:
@@ -172,11 +172,11 @@ class DistanceSpec(Params["DistanceParameters"]):
 
 
 class DistanceParameters(FittedParams[DistanceSpec]):
-    """Prepared omegas of a `DistanceSpec`; immutable, shared by all blocks."""
+    """Prepared landmarks of a `DistanceSpec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: DistanceSpec) -> None:
         self.spec = spec
-        self._comparing = DistanceEvaluator(spec.distance, spec.alphabet)
+        self._evaluator = DistanceEvaluator(spec.distance, spec.alphabet)
         self._moments = (
             None
             if spec.centre is None or spec.scale is None
@@ -184,33 +184,33 @@ class DistanceParameters(FittedParams[DistanceSpec]):
         )
         mixing, m = spec.mixing, spec.n_features
         if mixing is not None and mixing.matrix.shape != (m, m):
-            raise ValueError(f"expected a matrix for {m} features, found shape {mixing.matrix.shape}")
+            raise ValueError(f"mixing must have shape ({m}, {m}); got {mixing.matrix.shape}.")
         self._mixing = None if mixing is None else deterministic_factor(mixing.matrix)
-        self._packed = self._comparing.prepare(spec.omegas.points, spec.omegas.offsets, spec.omegas.weights)
+        self._packed = self._evaluator.prepare(spec.omegas.points, spec.omegas.offsets, spec.omegas.weights)
 
     def distances(self, sets: SampleSets) -> F32:
-        """(n_sets, n_distances) float32; `PairError` for those of a user's function that float32 does not hold."""
-        out = np.empty((len(sets), self.spec.n_distances), self._comparing.dtype)
-        self._comparing.fill(self._packed, sets, out)
+        """Return distances (n_sets, n_distances) float32; `PairError` if a user's function exceeds float32."""
+        out = np.empty((len(sets), self.spec.n_distances), self._evaluator.dtype)
+        self._evaluator.fill(self._packed, sets, out)
         return out if out.dtype == np.float32 else as_float32(out)
 
     def embed(self, sets: SampleSets) -> F32:
-        """Rows of the embedding: (n_sets, n_features) float32."""
+        """Return rows of the embedding: (n_sets, n_features) float32."""
         return self.features(self.distances(sets))
 
     def features(self, D: F32) -> F32:
-        """Rows of objects at distances D (n, n_distances): (n, n_features) float32."""
+        """Return rows (n, n_features) float32 of objects with distances D (n, n_distances)."""
         spec = self.spec
         if spec.gammas == (0.0,) and self._moments is None:
             return D
         out = np.empty((len(D), spec.n_features), np.float32)
-        share, m = np.float32(1 / np.sqrt(spec.n_features)), D.shape[1]
+        factor, m = np.float32(1 / np.sqrt(spec.n_features)), D.shape[1]
         for k, gamma in enumerate(spec.gammas):
             columns = out[:, k * m : (k + 1) * m]
             if gamma == 0:
                 columns[:] = D
             else:
-                fill_features(D, np.float32(gamma), share, columns)
+                fill_features(D, np.float32(gamma), factor, columns)
         if self._moments is not None:
             standardise(out, *self._moments)
         if self._mixing is None:
@@ -222,6 +222,6 @@ class DistanceParameters(FittedParams[DistanceSpec]):
 
 def _centre_and_inverse_scale(centre: tuple[float, ...], scale: tuple[float, ...]) -> tuple[F32, F32]:
     deviation = np.array(scale)
-    # constant features are zero
+    # features with scale 0 become zero
     inverse = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0)
     return np.array(centre, np.float32), inverse.astype(np.float32)

@@ -2,13 +2,13 @@
 
     D_ij = c(x_i, y_j) + min(D_(i-1)j, D_i(j-1), D_(i-1)(j-1)),   D_(-1)(-1) = 0,   d(x, y) = D_(n-1)(m-1)
 
-and infinity outside the table. Landmarks of similar length are packed into 128 SIMD lanes, padded to the longest;
-padding never enters a result, which is read at the lane's own corner. Too few series for a pack are compared one by one
-along the diagonals of their tables (`_series_numba.py`), which adds the same numbers in the same order. Four points of
-the object go through a pack together, so that a point of the landmarks is loaded once for four; objects whose length is
-no multiple of four are padded with points at infinity at the start. Costs are differences, not products, so that an
-offset common to all series changes the rounding of points only. Computations are elementwise in float32: the relative
-error is about sqrt(n + m) * 6e-8. Cost of a pair: n m (2 d + 5) flops, in vector registers.
+and infinity outside the table. Landmarks of similar length are packed into 128 SIMD lanes, padded to the longest; the
+padding does not affect results, which are read at each lane's own corner. Too few series for a pack are compared one by
+one along the diagonals of their tables (`_series_numba.py`), which adds the same numbers in the same order. A pack is
+processed with four points of the object at a time, so that each landmark point is loaded once for four; objects are
+padded to a multiple of four by points at infinity at the start. Costs are computed from differences, so a common offset
+of all series changes the rounding of points only. Computations are elementwise in float32: the relative error is about
+sqrt(n + m) * 6e-8. Cost per pair: n m (2 d + 5) flops, in vector registers.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from dkdist.distances._tuning import DIAGONAL_OVERHEAD_POINTS, MAX_UNPACKED_SERI
 from dkdist.distances.base import CostModel, Distance
 from dkdist.distances.series import BackwardSeries, pack_backward, require_band
 
-N_LANES = (
-    128  # series per pack: eight 512-bit vectors of float32 (python benchmarks/sequence_distances.py growth)
-)
+# series per pack: eight 512-bit vectors of float32 (python benchmarks/sequence_distances.py growth)
+N_LANES = 128
 
 
 class PackedSeries(NamedTuple):
@@ -93,7 +92,7 @@ N_ROWS = 4  # points of a series per pass over a pack (python benchmarks/sequenc
 GROUND_COSTS = "sqeuclidean", "euclidean"
 
 f32 = np.float32
-INF = f32(np.inf)  # a closed cell (tests/distances/test_dtw.py)
+INF = f32(np.inf)  # a cell outside the band (tests/distances/test_dtw.py)
 
 
 @serializable("DynamicTimeWarping")
@@ -182,7 +181,7 @@ def _add_costs(y, x, c, first):  # type: ignore[no-untyped-def]
 
 @jit(FMA)
 def _add_costs_of_four_dims(y, x, c, first):  # type: ignore[no-untyped-def]
-    """The same for four dimensions: y (4 * N_LANES,), x (4 * N_ROWS,)."""
+    """Add the squared differences of four dimensions: y (4 * N_LANES,), x (4 * N_ROWS,)."""
     p0, p1, p2, p3 = x[0], x[1], x[2], x[3]
     q0, q1, q2, q3 = x[4], x[5], x[6], x[7]
     s0, s1, s2, s3 = x[8], x[9], x[10], x[11]
@@ -215,7 +214,7 @@ def _close_outside_band(c, low, high, shift):  # type: ignore[no-untyped-def]
 
 @jit()
 def _update_cells(c, left, corner, above):  # type: ignore[no-untyped-def]
-    """One column of four cells: left (N_ROWS * N_LANES,) becomes D of this column, above that of its last row."""
+    """Compute a column of four cells; ``left`` (N_ROWS * N_LANES,) becomes this column, ``above`` its last row."""
     for r in range(N_LANES):
         up, diagonal = above[r], corner[r]
         corner[r] = up
@@ -230,7 +229,7 @@ def _update_cells(c, left, corner, above):  # type: ignore[no-untyped-def]
 
 @jit()
 def _fill_columns(Y, x, d, euclidean, bands, i, begin, end, work, above):  # type: ignore[no-untyped-def]
-    """Cells (i .. i + 3, begin .. end - 1) of a pack."""
+    """Compute cells (i .. i + 3, begin .. end - 1) of a pack."""
     c, left, corner = (
         work[: N_ROWS * N_LANES],
         work[N_ROWS * N_LANES : 2 * N_ROWS * N_LANES],

@@ -2,10 +2,10 @@
 
     D^2 = 2 E|X - Y| - E|X - X'| - E|Y - Y'| >= 0,    expectations over all pairs of points (V-statistic)
 
-In one dimension D^2 = 2 int (F - G)^2, F and G the distribution functions, from sorted points. Distances are float32,
-the same for a pair of points wherever it occurs, and their sums float64, so that equal sets are at distance zero but
-for rounding of the sums; what rounding makes negative is zero. Cost: n m d multiply-adds and n m roots a pair, and n^2
-an object; in one dimension n + m steps a pair and n log n an object.
+In one dimension D^2 = 2 int (F - G)^2, F and G the distribution functions, from sorted points. Point distances are
+float32, with the same bits in every block, and sums float64, so equal sets have distance 0 up to rounding of the sums;
+negative results of rounding count as 0. Cost: n m d multiply-adds and n m roots per pair, and n^2 per object; in one
+dimension n + m steps per pair and n log n per object.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from dkdist.distances.wasserstein import SortedSets, sort_sets
 
 @dataclass(frozen=True)
 class PackedEnergy(PackedLandmarks):
-    """Landmarks in lanes, and E|Y - Y'| of each."""
+    """Packed landmarks, and E|Y - Y'| of each (R,)."""
 
-    own: F64
+    self_distances: F64
 
 
 @serializable("Energy")
@@ -59,33 +59,33 @@ class Energy(Distance):
         check_bool("squared", self.squared)
 
     def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
-        """How pairs are best cut into tasks."""
+        """Return the costs of comparisons."""
         return CostModel(1, 2) if n_dims == 1 else CostModel(LANDMARK_BATCH_SIZE, 1 + 120 / sizes.mean())
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> PackedEnergy | SortedSets:
-        """Pack the omegas, with the mean distance within each; of one dimension, sort them."""
+        """Pack the landmarks, with the mean distance within each; in one dimension, sort them."""
         if points.shape[1] == 1:
             return sort_sets(points, offsets, weights)
-        own = np.empty(len(offsets) - 1)
-        _fill_self_distances(*set_arrays(points, offsets, weights), own)
-        return PackedEnergy(**vars(pack_landmarks(points, offsets, weights)), own=own)
+        self_distances = np.empty(len(offsets) - 1)
+        _fill_self_distances(*set_arrays(points, offsets, weights), self_distances)
+        return PackedEnergy(**vars(pack_landmarks(points, offsets, weights)), self_distances=self_distances)
 
     def fill(
         self, packed: PackedEnergy | SortedSets, points: F32, offsets: I64, weights: F32 | None, out: F32
     ) -> None:
-        """Distances of a block of sets to all omegas: out (n, R)."""
+        """Compute out[i, j], the distance of set i to landmark j."""
         if isinstance(packed, SortedSets):
             _fill_sorted(*sort_sets(points, offsets, weights).arrays, *packed.arrays, self.squared, out)
             return
-        own, L = np.empty(len(out)), packed
-        _fill_self_distances(*set_arrays(points, offsets, weights), own)
-        omegas = L.Y, L.weights, L.starts, L.columns, L.totals, packed.own
-        _energy(*set_arrays(points, offsets, weights), own, *omegas, self.squared, out)
+        self_distances, L = np.empty(len(out)), packed
+        _fill_self_distances(*set_arrays(points, offsets, weights), self_distances)
+        omegas = L.Y, L.weights, L.starts, L.columns, L.totals, packed.self_distances
+        _energy(*set_arrays(points, offsets, weights), self_distances, *omegas, self.squared, out)
 
 
 @inline_jit(FMA)
 def _add_distances(X, i, w, Y, distances, sums):  # type: ignore[no-untyped-def]
-    """sums[lane] += sum_r w_r |x_{i + r} - y_lane| over four points."""
+    """Add sum_r w_r |x_{i + r} - y_lane| over four points to sums[lane]."""
     d0, d1, d2, d3 = distances[0], distances[1], distances[2], distances[3]
     squared_distances(X, i, Y, d0, d1, d2, d3)
     w0, w1, w2, w3 = w[i], w[i + 1], w[i + 2], w[i + 3]
@@ -104,7 +104,19 @@ def _load_weights(weights, weighted, first, m, n, w):  # type: ignore[no-untyped
 
 @jit(FMA)
 def _energy(  # type: ignore[no-untyped-def]
-    points, offsets, weights, weighted, own, Y, shares, starts, columns, totals, own_omegas, squared, out
+    points,
+    offsets,
+    weights,
+    weighted,
+    self_distances,
+    Y,
+    landmark_weights,
+    starts,
+    columns,
+    totals,
+    landmark_self_distances,
+    squared,
+    out,
 ):
     X, w, distances = (
         np.zeros((TILE_POINTS, Y.shape[1]), f32),
@@ -125,20 +137,24 @@ def _energy(  # type: ignore[no-untyped-def]
                     column[:] = 0.0
                     for i in range(0, n, 4):
                         _add_distances(X, i, w, Y[t], distances, column)
-                    v = shares[t]
+                    v = landmark_weights[t]
                     for lane in range(LANDMARK_BATCH_SIZE):
                         between[lane] += v[lane] * column[lane]
             for lane in range(LANDMARK_BATCH_SIZE):
                 j = columns[b, lane]
                 if j >= 0:
-                    D2 = 2.0 * between[lane] / (total * totals[b, lane]) - own[s] - own_omegas[j]
+                    D2 = (
+                        2.0 * between[lane] / (total * totals[b, lane])
+                        - self_distances[s]
+                        - landmark_self_distances[j]
+                    )
                     D2 = max(D2, 0.0)
                     out[s, j] = f32(D2 if squared else np.sqrt(D2))
 
 
 @jit(FMA)
-def _fill_self_distances(points, offsets, weights, weighted, own):  # type: ignore[no-untyped-def]
-    """own[s] = E|X - X'| of each set: its own points 64 at a time in the lanes."""
+def _fill_self_distances(points, offsets, weights, weighted, out):  # type: ignore[no-untyped-def]
+    """Set out[s] = E|X - X'| of each set, with 64 points at a time in the lanes."""
     d = points.shape[1]
     X, w, distances = (
         np.zeros((TILE_POINTS, d + (-d) % 4), f32),
@@ -146,15 +162,15 @@ def _fill_self_distances(points, offsets, weights, weighted, own):  # type: igno
         np.empty((4, LANDMARK_BATCH_SIZE), f32),
     )
     Y, sums = np.zeros((d + (-d) % 4, LANDMARK_BATCH_SIZE), f32), np.empty(LANDMARK_BATCH_SIZE)
-    for s in range(len(own)):
+    for s in range(len(out)):
         start, stop = offsets[s], offsets[s + 1]
         total = total_weight(weights, weighted, start, stop)
-        own[s] = 0.0
-        for place in range(start, stop, LANDMARK_BATCH_SIZE):
-            width = min(LANDMARK_BATCH_SIZE, stop - place)
+        out[s] = 0.0
+        for first_lane in range(start, stop, LANDMARK_BATCH_SIZE):
+            width = min(LANDMARK_BATCH_SIZE, stop - first_lane)
             for lane in range(LANDMARK_BATCH_SIZE):
                 for k in range(d):
-                    Y[k, lane] = points[place + min(lane, width - 1), k]
+                    Y[k, lane] = points[first_lane + min(lane, width - 1), k]
             sums[:] = 0.0
             for first in range(start, stop, TILE_POINTS):
                 m = min(TILE_POINTS, stop - first)
@@ -163,23 +179,23 @@ def _fill_self_distances(points, offsets, weights, weighted, own):  # type: igno
                 for i in range(0, n, 4):
                     _add_distances(X, i, w, Y, distances, sums)
             for lane in range(width):
-                own[s] += (weights[place + lane] if weighted else 1.0) * sums[lane]
-        own[s] /= total * total
+                out[s] += (weights[first_lane + lane] if weighted else 1.0) * sums[lane]
+        out[s] /= total * total
 
 
 @jit()
-def _fill_sorted(x, F, offsets, y, G, places, squared, out):  # type: ignore[no-untyped-def]
-    """out = sqrt(2 int (F - G)^2): from one point of both sets to the next."""
+def _fill_sorted(x, F, offsets, y, G, landmark_offsets, squared, out):  # type: ignore[no-untyped-def]
+    """Set out = sqrt(2 int (F - G)^2), or its square, by merging the sorted points of both sets."""
     for s in range(len(out)):
         for j in range(out.shape[1]):
-            i, stop, k, end = offsets[s], offsets[s + 1], places[j], places[j + 1]
+            i, stop, k, stop_y = offsets[s], offsets[s + 1], landmark_offsets[j], landmark_offsets[j + 1]
             f, g, total = 0.0, 0.0, 0.0
-            before = np.float64(min(x[i], y[k]))
-            while i < stop or k < end:
-                from_x = k == end or (i < stop and x[i] <= y[k])
-                at = np.float64(x[i]) if from_x else np.float64(y[k])
-                total += (f - g) * (f - g) * (at - before)
-                before = at
+            previous = np.float64(min(x[i], y[k]))
+            while i < stop or k < stop_y:
+                from_x = k == stop_y or (i < stop and x[i] <= y[k])
+                value = np.float64(x[i]) if from_x else np.float64(y[k])
+                total += (f - g) * (f - g) * (value - previous)
+                previous = value
                 if from_x:
                     f, i = F[i], i + 1
                 else:

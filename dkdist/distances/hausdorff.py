@@ -1,12 +1,11 @@
-"""Hausdorff and Chamfer distances: how far the points of one set are from their nearest in the other.
+"""Hausdorff and Chamfer distances, from distances of points to the nearest point of the other set.
 
     h(X, Y) = mean_x min_y |x - y|,    modified Hausdorff = max(h(X, Y), h(Y, X))    (Dubuisson and Jain 1994)
 
-Weighted sets have weighted means, with weights that sum to one; points of weight zero are left out. The D2KE paper's
-equation 2 swaps its M and N, so that each sum is divided by the size of the other set; here each is a mean. Distances
-are float32, right to some (d + 4) 1e-7 relative however near the points, and sums of them float64. Squares leave the
-range of float32 where points are more than 1e19 or less than 1e-19 apart. Cost: n m d multiply-adds a pair, in
-vectors of 64 omegas.
+Weighted sets have weighted means, with weights that sum to one; points of weight zero are ignored. Equation 2 of the
+D2KE paper swaps M and N, so that each sum is divided by the size of the other set; here each is a mean. Distances are
+float32 with a relative error of about (d + 4) 1e-7, also for close points, and sums of them float64. Squares exceed the
+range of float32 for distances above 1e19 or below 1e-19. Cost: n m d multiply-adds per pair, 64 landmarks at a time.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ class _MeanDistance(Distance):
     takes_weights = squares_coordinates = True
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> PackedLandmarks:
-        """Pack the omegas."""
+        """Pack the landmarks."""
         return pack_landmarks(points, offsets, weights)
 
 
 @serializable("ModifiedHausdorff")
 @dataclass(frozen=True)
 class ModifiedHausdorff(_MeanDistance):
-    """max(h(X, Y), h(Y, X)), the larger of both mean distances to the nearest point (Dubuisson and Jain 1994).
+    """Maximum of h(X, Y) and h(Y, X), the mean distances to the nearest point (Dubuisson and Jain 1994).
 
     Examples
     --------
@@ -58,7 +57,7 @@ class ModifiedHausdorff(_MeanDistance):
     """
 
     def fill(self, packed: PackedLandmarks, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
-        """Distances of a block of sets to all omegas: out (n, R)."""
+        """Compute out[i, j], the distance of set i to landmark j."""
         backward = np.empty_like(out)
         _fill_means(packed, points, offsets, weights, False, out, backward)
         np.maximum(out, backward, out=out)
@@ -67,21 +66,21 @@ class ModifiedHausdorff(_MeanDistance):
 @serializable("DirectedModifiedHausdorff")
 @dataclass(frozen=True)
 class DirectedModifiedHausdorff(_MeanDistance):
-    """h(X, Y) and h(Y, X) as two features: mean distances from the set to omega, and from omega to the set.
+    """Two features h(X, Y) and h(Y, X): mean distances from the set to the landmark, and in reverse.
 
     Examples
     --------
     >>> import dkdist as dk, numpy as np
     >>> sets = [np.array([[0.0], [1.0]]), np.array([[3.0]])]
     >>> model = dk.DistanceEmbedding(dk.DirectedModifiedHausdorff(), "object", 2, gamma=0, random_state=0)
-    >>> model.fit_transform(sets).shape  # h(set, omega) and h(omega, set) for two omegas
+    >>> model.fit_transform(sets).shape  # h(set, omega) and h(omega, set) for two landmarks
     (2, 4)
     """
 
     n_parts = 2
 
     def fill(self, packed: PackedLandmarks, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
-        """Both directed distances of a block of sets to all omegas: out (n, 2R)."""
+        """Compute both directed distances of sets to landmarks: out (n, 2R)."""
         R = packed.n_omegas
         _fill_means(packed, points, offsets, weights, False, out[:, :R], out[:, R:])
 
@@ -89,10 +88,9 @@ class DirectedModifiedHausdorff(_MeanDistance):
 @serializable("Chamfer")
 @dataclass(frozen=True)
 class Chamfer(_MeanDistance):
-    """The sum of both mean squared distances to the nearest point, or of mean distances with ``squared=False``.
+    """Sum of both mean squared distances to the nearest point, or of mean distances with ``squared=False``.
 
-    Squared distances, means and their sum are what the field computes for clouds of points (Fan, Su and Guibas 2017;
-    PyTorch3D's ``chamfer_distance``).
+    This is the usual definition for point clouds (Fan, Su and Guibas 2017; PyTorch3D's ``chamfer_distance``).
 
     Examples
     --------
@@ -108,7 +106,7 @@ class Chamfer(_MeanDistance):
         check_bool("squared", self.squared)
 
     def fill(self, packed: PackedLandmarks, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
-        """Distances of a block of sets to all omegas: out (n, R)."""
+        """Compute out[i, j], the distance of set i to landmark j."""
         backward = np.empty_like(out)
         _fill_means(packed, points, offsets, weights, self.squared, out, backward)
         out += backward
@@ -117,9 +115,9 @@ class Chamfer(_MeanDistance):
 @serializable("Hausdorff")
 @dataclass(frozen=True)
 class Hausdorff(Distance):
-    """max(max_x min_y |x - y|, max_y min_x |x - y|): the farthest that a point is from the other set.
+    """Maximal distance of a point to the other set: max(max_x min_y |x - y|, max_y min_x |x - y|).
 
-    One point decides, however light, so weights are refused: those of the modified distance weight its means.
+    Weights raise ValueError, because a single point determines the distance. The modified distance accepts weights.
 
     Examples
     --------
@@ -132,12 +130,12 @@ class Hausdorff(Distance):
     squares_coordinates = True
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> PackedLandmarks:
-        """Pack the omegas."""
+        """Pack the landmarks."""
         self.reject_weights(weights)
         return pack_landmarks(points, offsets, None)
 
     def fill(self, packed: PackedLandmarks, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
-        """Distances of a block of sets to all omegas: out (n, R)."""
+        """Compute out[i, j], the distance of set i to landmark j."""
         self.reject_weights(weights)
         _fill_largest(read_only(points), read_only(offsets), packed.Y, packed.starts, packed.columns, out)
 
@@ -151,22 +149,22 @@ def _fill_means(
     forward: F32,
     backward: F32,
 ) -> None:
-    """forward = h(X, Y), backward = h(Y, X), both (n, R)."""
+    """Set forward = h(X, Y) and backward = h(Y, X), both (n, R)."""
     points, offsets, weights = drop_zero_weights(points, offsets, weights)
     omegas = packed.Y, packed.weights, packed.starts, packed.columns, packed.totals
     _mean_distances(*set_arrays(points, offsets, weights), *omegas, squared, forward, backward)
 
 
 @inline_jit(FMA)
-def _nearest(X, n, Y, distances, near, nearest):  # type: ignore[no-untyped-def]
-    """near = squared distances of n points to their nearest in each lane; ``nearest``, the other way, is lowered."""
+def _update_nearest(X, n, Y, distances, sqdist_x, sqdist_y):  # type: ignore[no-untyped-def]
+    """Set ``sqdist_x`` to the squared distances of n points to each landmark, and update ``sqdist_y`` in reverse."""
     d0, d1, d2, d3 = distances[0], distances[1], distances[2], distances[3]
-    near[:n] = INF
+    sqdist_x[:n] = INF
     for t in range(len(Y)):
-        minimum = nearest[t]
+        minimum = sqdist_y[t]
         for i in range(0, n, 4):
             squared_distances(X, i, Y[t], d0, d1, d2, d3)
-            n0, n1, n2, n3 = near[i], near[i + 1], near[i + 2], near[i + 3]
+            n0, n1, n2, n3 = sqdist_x[i], sqdist_x[i + 1], sqdist_x[i + 2], sqdist_x[i + 3]
             for lane in range(LANDMARK_BATCH_SIZE):
                 s0, s1, s2, s3 = d0[lane], d1[lane], d2[lane], d3[lane]
                 n0[lane] = min(n0[lane], s0)
@@ -177,53 +175,64 @@ def _nearest(X, n, Y, distances, near, nearest):  # type: ignore[no-untyped-def]
 
 
 @inline_jit(FMA)
-def _add_weighted(share, squares, squared, sums):  # type: ignore[no-untyped-def]
-    """Add distances times one weight to float64 sums."""
+def _add_weighted(weight, squares, squared, sums):  # type: ignore[no-untyped-def]
+    """Add distances times a weight to float64 sums."""
     if squared:
         for lane in range(LANDMARK_BATCH_SIZE):
-            sums[lane] += share * np.float64(squares[lane])
+            sums[lane] += weight * np.float64(squares[lane])
     else:
         for lane in range(LANDMARK_BATCH_SIZE):
-            sums[lane] += share * np.float64(np.sqrt(squares[lane]))
+            sums[lane] += weight * np.float64(np.sqrt(squares[lane]))
 
 
 @inline_jit(FMA)
-def _add_lane_weighted(shares, squares, squared, sums):  # type: ignore[no-untyped-def]
+def _add_lane_weighted(weights, squares, squared, sums):  # type: ignore[no-untyped-def]
     """Add distances times each lane's weight to float64 sums."""
     if squared:
         for lane in range(LANDMARK_BATCH_SIZE):
-            sums[lane] += shares[lane] * np.float64(squares[lane])
+            sums[lane] += weights[lane] * np.float64(squares[lane])
     else:
         for lane in range(LANDMARK_BATCH_SIZE):
-            sums[lane] += shares[lane] * np.float64(np.sqrt(squares[lane]))
+            sums[lane] += weights[lane] * np.float64(np.sqrt(squares[lane]))
 
 
 @jit(FMA)
 def _mean_distances(  # type: ignore[no-untyped-def]
-    points, offsets, weights, weighted, Y, shares, starts, columns, totals, squared, forward, backward
+    points,
+    offsets,
+    weights,
+    weighted,
+    Y,
+    landmark_weights,
+    starts,
+    columns,
+    totals,
+    squared,
+    forward,
+    backward,
 ):
     X, distances = np.zeros((TILE_POINTS, Y.shape[1]), f32), np.empty((4, LANDMARK_BATCH_SIZE), f32)
-    near, nearest = (
+    sqdist_x, sqdist_y = (
         np.empty((TILE_POINTS, LANDMARK_BATCH_SIZE), f32),
         np.empty((max_set_size(starts), LANDMARK_BATCH_SIZE), f32),
     )
     d_xy, d_yx = np.empty(LANDMARK_BATCH_SIZE), np.empty(LANDMARK_BATCH_SIZE)
     for b in range(len(columns)):
-        y, v = Y[starts[b] : starts[b + 1]], shares[starts[b] : starts[b + 1]]
+        y, v = Y[starts[b] : starts[b + 1]], landmark_weights[starts[b] : starts[b + 1]]
         for s in range(len(forward)):
             start, stop = offsets[s], offsets[s + 1]
             total = total_weight(weights, weighted, start, stop)
-            nearest[:] = INF
+            sqdist_y[:] = INF
             d_xy[:] = 0.0
             d_yx[:] = 0.0
             for first in range(start, stop, TILE_POINTS):
                 m = min(TILE_POINTS, stop - first)
                 n = load_tile(points, first, m, X)
-                _nearest(X, n, y, distances, near, nearest)
+                _update_nearest(X, n, y, distances, sqdist_x, sqdist_y)
                 for i in range(m):
-                    _add_weighted(weights[first + i] if weighted else 1.0, near[i], squared, d_xy)
+                    _add_weighted(weights[first + i] if weighted else 1.0, sqdist_x[i], squared, d_xy)
             for t in range(len(y)):
-                _add_lane_weighted(v[t], nearest[t], squared, d_yx)
+                _add_lane_weighted(v[t], sqdist_y[t], squared, d_yx)
             for lane in range(LANDMARK_BATCH_SIZE):
                 j = columns[b, lane]
                 if j >= 0:
@@ -234,7 +243,7 @@ def _mean_distances(  # type: ignore[no-untyped-def]
 @jit(FMA)
 def _fill_largest(points, offsets, Y, starts, columns, out):  # type: ignore[no-untyped-def]
     X, distances = np.zeros((TILE_POINTS, Y.shape[1]), f32), np.empty((4, LANDMARK_BATCH_SIZE), f32)
-    near, nearest = (
+    sqdist_x, sqdist_y = (
         np.empty((TILE_POINTS, LANDMARK_BATCH_SIZE), f32),
         np.empty((max_set_size(starts), LANDMARK_BATCH_SIZE), f32),
     )
@@ -243,18 +252,18 @@ def _fill_largest(points, offsets, Y, starts, columns, out):  # type: ignore[no-
         y = Y[starts[b] : starts[b + 1]]
         for s in range(len(out)):
             start, stop = offsets[s], offsets[s + 1]
-            nearest[:] = INF
+            sqdist_y[:] = INF
             largest[:] = f32(0.0)
             for first in range(start, stop, TILE_POINTS):
                 m = min(TILE_POINTS, stop - first)
                 n = load_tile(points, first, m, X)
-                _nearest(X, n, y, distances, near, nearest)
+                _update_nearest(X, n, y, distances, sqdist_x, sqdist_y)
                 for i in range(m):
                     for lane in range(LANDMARK_BATCH_SIZE):
-                        largest[lane] = max(largest[lane], near[i, lane])
+                        largest[lane] = max(largest[lane], sqdist_x[i, lane])
             for t in range(len(y)):
                 for lane in range(LANDMARK_BATCH_SIZE):
-                    largest[lane] = max(largest[lane], nearest[t, lane])
+                    largest[lane] = max(largest[lane], sqdist_y[t, lane])
             for lane in range(LANDMARK_BATCH_SIZE):
                 if columns[b, lane] >= 0:
                     out[s, columns[b, lane]] = np.sqrt(largest[lane])

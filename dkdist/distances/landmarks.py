@@ -1,6 +1,6 @@
-"""Random objects ("omegas") of D2KE: pieces of sampled data, or drawn from a law of their own (P2, section 4).
+"""Samplers of random objects (landmarks, "omegas") of D2KE, from the data or from distributions (P2, section 4).
 
-Every sampler takes the lengths of the omegas, drawn uniformly from a range, and gives a collection of as many objects.
+A sampler takes the lengths of the landmarks, drawn uniformly from a range, and returns a collection of as many objects.
 Whole objects are the representative-set method (RSM) of the paper.
 """
 
@@ -20,10 +20,10 @@ Sampler = Callable[["LandmarkSource", I64], SampleSets]
 
 
 class LandmarkSource(NamedTuple):
-    """What samplers draw from: some objects of the data, a generator, and what only some of them ask for.
+    """Input of samplers: sampled objects, a generator, and arguments of single samplers.
 
-    ``sigma`` (d,) is the deviation of made-up coordinates, ``scores`` (n,) say how much each object is wanted,
-    ``chosen`` (R,) which objects are taken.
+    ``sigma`` (d,) is the standard deviation of generated coordinates, ``scores`` (n,) are relative probabilities of the
+    objects for "leverage", ``chosen`` (R,) indices of the objects for "supervised".
     """
 
     sets: SampleSets
@@ -33,38 +33,38 @@ class LandmarkSource(NamedTuple):
     chosen: I64 | None = None
 
     def pick(self, lengths: I64) -> I64:
-        """For every length an object that is at least as long, any of them with equal probability."""
+        """Return, for every length, the index of a random object that is at least as long."""
         order = np.argsort(self.sets.sizes, kind="stable")
-        shorter = np.searchsorted(self.sets.sizes[order], lengths)
-        chosen = order[self.rng.integers(shorter, len(order))]
-        return np.asarray(chosen, np.int64)
+        n_shorter = np.searchsorted(self.sets.sizes[order], lengths)
+        indices = order[self.rng.integers(n_shorter, len(order))]
+        return np.asarray(indices, np.int64)
 
     def rows(self, parts: list[I64]) -> SampleSets:
-        """Landmarks made of rows of the points, with their weights."""
-        taken = np.concatenate(parts)
-        weights = None if self.sets.weights is None else self.sets.weights[taken]
-        edges = offsets_of([len(part) for part in parts])
-        output = SampleSets(self.sets.relative[taken], edges, weights, self.sets.alphabet)
-        return self._there(output)
+        """Return landmarks with the points and weights of the rows ``parts``, one array per landmark."""
+        indices = np.concatenate(parts)
+        weights = None if self.sets.weights is None else self.sets.weights[indices]
+        offsets = offsets_of([len(part) for part in parts])
+        output = SampleSets(self.sets.relative[indices], offsets, weights, self.sets.alphabet)
+        return self._at_origin(output)
 
     def points(self, values: F64, lengths: I64) -> SampleSets:
-        """Landmarks of real-valued points, which are counted from the origin of the data."""
-        return self._there(SampleSets(values, offsets_of(lengths), origin=np.zeros(values.shape[1])))
+        """Return landmarks with ``values`` (T, d), coordinates relative to the origin of the data."""
+        return self._at_origin(SampleSets(values, offsets_of(lengths), origin=np.zeros(values.shape[1])))
 
     def normal(self, steps: F64) -> F64:
-        """Steps (T, d) of unit size about the mean of the data, in units of its standard deviation or of sigma."""
+        """Return mean + deviation * steps (T, d), with the mean and standard deviation of the data, or sigma."""
         x = self.sets.relative.astype(np.float64)
         return np.asarray(x.mean(axis=0) + (x.std(axis=0) if self.sigma is None else self.sigma) * steps)
 
-    def _there(self, output: SampleSets) -> SampleSets:
-        """The same points, counted from the origin of the data."""
+    def _at_origin(self, output: SampleSets) -> SampleSets:
+        """Return the same coordinates as relative to the origin of the data."""
         return SampleSets._trusted(
             output.relative, output.offsets, output.weights, output.alphabet, self.sets.origin
         )
 
 
 def offsets_of(lengths: I64 | list[int]) -> I64:
-    """Offsets of objects of these lengths."""
+    """Return the offsets of objects of these lengths."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
@@ -102,8 +102,8 @@ def _object(source: LandmarkSource, lengths: I64) -> SampleSets:
 
 def _leverage(source: LandmarkSource, lengths: I64) -> SampleSets:
     assert source.scores is not None
-    share = source.scores / source.scores.sum()
-    chosen = source.rng.choice(len(source.sets), len(lengths), replace=False, p=share)
+    probabilities = source.scores / source.scores.sum()
+    chosen = source.rng.choice(len(source.sets), len(lengths), replace=False, p=probabilities)
     chosen_sets: SampleSets = source.sets[chosen]
     return chosen_sets
 
@@ -115,7 +115,7 @@ def _supervised(source: LandmarkSource, lengths: I64) -> SampleSets:
 
 
 def _mixed(source: LandmarkSource, lengths: I64) -> SampleSets:
-    """Whole objects as far as they go; pieces of the lengths that are left, contiguous ones of strings."""
+    """Return all objects in random order, then pieces of the remaining lengths; pieces of strings are contiguous."""
     order, offsets = source.rng.permutation(len(source.sets)), source.sets.offsets
     objects = [np.arange(offsets[i], offsets[i + 1]) for i in order[: len(lengths)]]
     pieces = _subsample_rows if source.sets.points_dtype == np.float32 else _segment_rows
@@ -163,18 +163,22 @@ def _uniform(source: LandmarkSource, lengths: I64) -> SampleSets:
 def _markov(source: LandmarkSource, lengths: I64) -> SampleSets:
     symbols, codes = np.unique(source.sets.points, return_inverse=True)
     codes, k = codes.reshape(-1), len(symbols)
-    follows = np.ones(len(codes), bool)
-    follows[source.sets.offsets[:-1]] = False
-    to = np.flatnonzero(follows)
-    moves = np.bincount(codes[to - 1] * k + codes[to], minlength=k * k).reshape(k, k).astype(np.float64)
-    anywhere = np.bincount(codes, minlength=k) / len(codes)
-    moves = np.where(moves.sum(axis=1, keepdims=True) > 0, moves, anywhere)  # symbols that only end strings
-    steps = np.cumsum(moves / moves.sum(axis=1, keepdims=True), axis=1)
+    has_previous = np.ones(len(codes), bool)
+    has_previous[source.sets.offsets[:-1]] = False
+    targets = np.flatnonzero(has_previous)
+    transitions = (
+        np.bincount(codes[targets - 1] * k + codes[targets], minlength=k * k).reshape(k, k).astype(np.float64)
+    )
+    frequencies = np.bincount(codes, minlength=k) / len(codes)
+    transitions = np.where(
+        transitions.sum(axis=1, keepdims=True) > 0, transitions, frequencies
+    )  # symbols without a successor
+    cumulative = np.cumsum(transitions / transitions.sum(axis=1, keepdims=True), axis=1)
     text, u = np.empty(int(lengths.sum()), np.int64), source.rng.random(int(lengths.sum()))
     for a, b in itertools.pairwise(offsets_of(lengths).tolist()):
-        text[a] = min(int(np.searchsorted(np.cumsum(anywhere), u[a], side="right")), k - 1)
+        text[a] = min(int(np.searchsorted(np.cumsum(frequencies), u[a], side="right")), k - 1)
         for t in range(a + 1, b):
-            text[t] = min(int(np.searchsorted(steps[text[t - 1]], u[t], side="right")), k - 1)
+            text[t] = min(int(np.searchsorted(cumulative[text[t - 1]], u[t], side="right")), k - 1)
     return _text(source, symbols[text], lengths)
 
 
@@ -203,5 +207,5 @@ SIGMA_SAMPLERS = "gaussian", "walk"
 def draw_landmarks(
     sampler: str, source: LandmarkSource, n_omegas: int, lengths: tuple[int, int]
 ) -> SampleSets:
-    """``n_omegas`` random objects, their lengths uniform from ``lengths``, both ends included."""
+    """Draw ``n_omegas`` random objects, with lengths uniform in ``lengths``, both ends included."""
     return SAMPLERS[sampler](source, source.rng.integers(lengths[0], lengths[1] + 1, n_omegas))

@@ -78,7 +78,7 @@ class ObjectSample(NamedTuple):
 
 
 def sample_objects(sets: Sets, bad: I64, R: int, seed: int, skip: bool) -> ObjectSample:
-    """Load random valid objects in their order: at least R, if there are as many and memory allows."""
+    """Load random valid objects in their order: at least R, if available and within the memory limit."""
     valid = np.setdiff1d(np.arange(len(sets)), bad)
     mean_size = max(1, sets.n_points // len(sets))
     size = int(np.clip(MAX_SAMPLE_POINTS // mean_size, 1, min(max(MAX_SAMPLE_SETS, R), len(valid))))

@@ -1,11 +1,11 @@
-"""Sliced Wasserstein distance of weighted sets over given directions, exact on each.
+"""Sliced Wasserstein distance of weighted sets over fixed directions, exact on each direction.
 
     SW_p = (mean over directions u of W_p^p(u.X, u.Y))^(1/p),    W_p^p = int_0^1 |F^-1(t) - G^-1(t)|^p dt
 
-On a line the optimal plan matches quantiles (Bonneel, Rabin, Peyre and Pfister 2015). Without weights the plan of n
-against m points matches the same ranks on every direction, so one list of ranks serves them all, in vectors of
-directions; with weights the levels of both distribution functions are merged for each direction. Projections and
-sums are float64. Cost: L (n + m) steps a pair, and L n log n an object, of L directions.
+On a line the optimal plan matches quantiles (Bonneel, Rabin, Peyre and Pfister 2015). Without weights the plan for n
+and m points matches the same ranks on every direction, so one list of ranks serves all directions, in SIMD lanes; with
+weights the levels of both distribution functions are merged for each direction. Projections and sums are float64. Cost
+for L directions: L (n + m) steps per pair, and L n log n per object.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNIT_LENGTH_TOL = 1e-5  # accepts vectors normalized in float32 (tests/distances
 
 @dataclass(frozen=True)
 class SortedProjections(RaggedLandmarks, Frozen):
-    """Projections (T, L), sorted in each set and direction, and levels F from each on, (T, L) or (0, L) for i / n."""
+    """Projections (T, L), sorted per set and direction, and their levels of F: (T, L), or (0, L) for i / n."""
 
     projections: F64
     levels: F64
@@ -36,7 +36,7 @@ class SortedProjections(RaggedLandmarks, Frozen):
 @serializable("SlicedWasserstein")
 @dataclass(frozen=True, eq=False)
 class SlicedWasserstein(Distance):
-    """Sliced Wasserstein distance of order p = 1 or 2 over the given directions (L, d), unit vectors in float64.
+    """Sliced Wasserstein distance of order p = 1 or 2 over ``directions`` (L, d), unit vectors.
 
     In one dimension, with the direction 1, it is the Wasserstein distance.
 
@@ -58,9 +58,9 @@ class SlicedWasserstein(Distance):
             raise ValueError(f"The order p is {self.p!r}; set it to 1 or 2.")
         kind = getattr(getattr(self.directions, "dtype", None), "kind", "")
         if not isinstance(self.directions, np.ndarray) or kind not in "fiu":
-            text = f"an array of {kind!r}" if kind else repr(self.directions)
+            actual = f"an array of {kind!r}" if kind else repr(self.directions)
             raise ValueError(
-                f"directions must be an array (L, d) of unit vectors; got {text}. Draw "
+                f"directions must be an array (L, d) of unit vectors; got {actual}. Draw "
                 "u = rng.standard_normal((50, d)) and pass u / np.linalg.norm(u, axis=1, keepdims=True), or use the "
                 "distance 'sliced-wasserstein', which draws 50 directions."
             )
@@ -84,11 +84,11 @@ class SlicedWasserstein(Distance):
         return hash((self.p, self.directions.shape, self.directions.tobytes()))
 
     def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
-        """Each pair is compared alone, from quantiles that take long to find."""
+        """Return the costs: each pair is compared alone, and preparing sorts projections."""
         return CostModel(1, 60)
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> SortedProjections:
-        """Project and sort the omegas."""
+        """Project and sort the landmarks."""
         U = np.ascontiguousarray(self.directions, np.float64)
         if U.shape[1] != points.shape[1]:
             raise ValueError(
@@ -102,18 +102,18 @@ class SlicedWasserstein(Distance):
     def fill(
         self, packed: SortedProjections, points: F32, offsets: I64, weights: F32 | None, out: F32
     ) -> None:
-        """Distances of a block of sets to all omegas: out (n, R)."""
-        own = self.prepare(points, offsets, weights)
-        x, y = own.projections, packed.projections
+        """Compute out[i, j], the distance of set i to landmark j."""
+        rows = self.prepare(points, offsets, weights)
+        x, y = rows.projections, packed.projections
         if weights is None and not len(packed.levels):
-            _match_ranks(x, own.offsets, y, packed.offsets, self.p, out)
+            _match_ranks(x, rows.offsets, y, packed.offsets, self.p, out)
         else:
-            F, G = _levels(own), _levels(packed)
-            _match_levels(x, F, own.offsets, y, G, packed.offsets, self.p, out)
+            F, G = _levels(rows), _levels(packed)
+            _match_levels(x, F, rows.offsets, y, G, packed.offsets, self.p, out)
 
 
 def _levels(sets: SortedProjections) -> F64:
-    """Levels of the distribution functions, written out where there are no weights."""
+    """Return the levels of the distribution functions, computed for sets without weights."""
     if len(sets.levels):
         return sets.levels
     sizes = np.repeat(np.diff(sets.offsets), np.diff(sets.offsets))
@@ -132,37 +132,37 @@ def _project(points, offsets, weights, weighted, U, projections, levels):  # typ
                 for k in range(points.shape[1]):
                     line[i - start] += U[u, k] * np.float64(points[i, k])
             order = np.argsort(line, kind="mergesort")
-            below = 0.0
+            cumulative = 0.0
             for i in range(stop - start):
                 projections[start + i, u] = line[order[i]]
                 if weighted:
-                    below += weights[start + order[i]]
-                    levels[start + i, u] = below / total
+                    cumulative += weights[start + order[i]]
+                    levels[start + i, u] = cumulative / total
             if weighted:
                 levels[stop - 1, u] = 1.0
 
 
 @jit(FMA)
-def _match_ranks(x, offsets, y, places, p, out):  # type: ignore[no-untyped-def]
-    """Pieces of [0, 1] between multiples of 1 / n and 1 / m match one rank of X and one of Y, on all directions."""
+def _match_ranks(x, offsets, y, landmark_offsets, p, out):  # type: ignore[no-untyped-def]
+    """Match ranks: each interval of [0, 1] between multiples of 1 / n and 1 / m has one rank of X and one of Y."""
     L = x.shape[1]
     sums = np.empty(L)
     for s in range(len(out)):
         for j in range(out.shape[1]):
-            n, m = offsets[s + 1] - offsets[s], places[j + 1] - places[j]
-            i, k, before = 0, 0, 0
+            n, m = offsets[s + 1] - offsets[s], landmark_offsets[j + 1] - landmark_offsets[j]
+            i, k, previous = 0, 0, 0
             sums[:] = 0.0
-            while i < n:  # levels are counted in units of 1 / (n m)
+            while i < n:  # levels are integers in units of 1 / (n m)
                 level = min((i + 1) * m, (k + 1) * n)
-                share = np.float64(level - before)
-                a, b = x[offsets[s] + i], y[places[j] + k]
+                weight = np.float64(level - previous)
+                a, b = x[offsets[s] + i], y[landmark_offsets[j] + k]
                 if p == 1:
                     for u in range(L):
-                        sums[u] += share * abs(a[u] - b[u])
+                        sums[u] += weight * abs(a[u] - b[u])
                 else:
                     for u in range(L):
-                        sums[u] += share * ((a[u] - b[u]) * (a[u] - b[u]))
-                before = level
+                        sums[u] += weight * ((a[u] - b[u]) * (a[u] - b[u]))
+                previous = level
                 i += level == (i + 1) * m
                 k += level == (k + 1) * n
             total = 0.0
@@ -173,20 +173,20 @@ def _match_ranks(x, offsets, y, places, p, out):  # type: ignore[no-untyped-def]
 
 
 @jit(FMA)
-def _match_levels(x, F, offsets, y, G, places, p, out):  # type: ignore[no-untyped-def]
-    """The same with levels of their own on each direction."""
+def _match_levels(x, F, offsets, y, G, landmark_offsets, p, out):  # type: ignore[no-untyped-def]
+    """Match the levels of both distribution functions, separately on each direction."""
     L = x.shape[1]
     for s in range(len(out)):
         for j in range(out.shape[1]):
             total = 0.0
             for u in range(L):
-                i, k, before = offsets[s], places[j], 0.0
-                while i < offsets[s + 1] and k < places[j + 1]:
+                i, k, previous = offsets[s], landmark_offsets[j], 0.0
+                while i < offsets[s + 1] and k < landmark_offsets[j + 1]:
                     f, g = F[i, u], G[k, u]
                     level = min(f, g)
                     gap = abs(x[i, u] - y[k, u])
-                    total += (level - before) * (gap if p == 1 else gap * gap)
-                    before = level
+                    total += (level - previous) * (gap if p == 1 else gap * gap)
+                    previous = level
                     i += f == level
                     k += g == level
             out[s, j] = f32(total / L if p == 1 else np.sqrt(total / L))

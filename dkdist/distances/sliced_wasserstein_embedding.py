@@ -1,17 +1,13 @@
-"""`SlicedWassersteinEmbedding`: sample sets to quantiles of projections, at sliced Wasserstein distance.
+"""`SlicedWassersteinEmbedding`: sample sets to quantiles of their projections on random directions.
 
-How quantiles of projections move with the weights of points.
+Influence functions of quantiles: a point added at s changes the mean quantile over levels a to b by
 
-The mean quantile over levels a to b moves, when a point at s comes in, by
+    1 / (b - a) int_(F^-1(a))^(F^-1(b)) (F(y) - 1{s <= y}) dy.
 
-    1 / (b - a) int_(F^-1(a))^(F^-1(b)) (F(y) - 1{s <= y}) dy,
-
-so that a function with the derivative g_q by the quantile of cell q = [e_q, e_(q+1)] moves, up to a constant, by a
+So a function with the derivative g_q by the quantile of cell q = [e_q, e_(q+1)] changes, up to a constant, by a
 potential that is continuous and linear between the quantiles F^-1(e_q), with slopes g_q / (e_(q+1) - e_q). No density
-is estimated. Cells are those that the levels (q + 1/2) / Q stand for; the two outermost leave out half of what is
-outside the outermost levels, so that points far away have no more influence than those at the edge.
-
-Parameters of sliced Wasserstein embeddings: sample sets -> quantiles of their projections on random directions.
+is estimated. Cells surround the levels (q + 1/2) / Q; the two outermost omit half of the weight outside the outermost
+levels, so that outliers have no more influence than points at the edge.
 """
 
 from __future__ import annotations
@@ -40,40 +36,41 @@ from dkdist.distances._tuning import MIN_DIRECTIONS
 from dkdist.sets import SampleSets
 
 
-def quantile_potentials(lines: F64, shares: F64, at: F64, gradient: F64) -> F64:
-    """(q, k) summed potentials of L directions at projections ``at`` (q, L), of points with projections (n, L).
+def quantile_potentials(lines: F64, fractions: F64, at: F64, gradient: F64) -> F64:
+    """Return potentials (q, k), summed over L directions, at projections ``at`` (q, L), for ``lines`` (n, L).
 
-    ``gradient`` (L, Q, k) are derivatives by the quantiles of each direction.
+    ``lines`` are projections of the points, ``fractions`` (n,) their weights, and ``gradient`` (L, Q, k) derivatives by
+    the quantiles of each direction.
     """
     edges = _cell_edges(gradient.shape[1])
     widths = np.diff(edges)[:, None]
     result = np.zeros((len(at), gradient.shape[2]))
-    for line, there, g in zip(lines.T, at.T, gradient, strict=True):
+    for line, queries, g in zip(lines.T, at.T, gradient, strict=True):
         order = np.argsort(line, kind="stable")
-        knots = line[order][_quantile_positions(shares[order].cumsum(), edges)]
-        rises = g / widths * np.diff(knots)[:, None]
-        heights = np.concatenate([np.zeros((1, g.shape[1])), rises.cumsum(axis=0)])
+        knots = line[order][_quantile_positions(fractions[order].cumsum(), edges)]
+        increments = g / widths * np.diff(knots)[:, None]
+        potentials = np.concatenate([np.zeros((1, g.shape[1])), increments.cumsum(axis=0)])
         for k in range(g.shape[1]):
-            result[:, k] += np.interp(there, knots, heights[:, k])
+            result[:, k] += np.interp(queries, knots, potentials[:, k])
     return result
 
 
 def _cell_edges(n_quantiles: int) -> F64:
-    """The levels between cells, (Q + 1,)."""
+    """Return the levels between cells, (Q + 1,)."""
     edges = np.arange(n_quantiles + 1.0)
     edges[0], edges[-1] = 0.25, n_quantiles - 0.25
     return edges / n_quantiles
 
 
 def _quantile_positions(cumulated: F64, levels: F64) -> I64:
-    """The first position whose cumulated weight is at least each level."""
+    """Return the first positions whose cumulated weight is at least each level."""
     return np.minimum(np.searchsorted(cumulated, levels * (1 - 1e-12)), len(cumulated) - 1)
 
 
 @serializable("SlicedWassersteinSpec")
 @dataclass(frozen=True)
 class SlicedWassersteinSpec(Params["SlicedWassersteinParameters"]):
-    """What defines a sliced Wasserstein embedding, in plain numbers; points are counted from ``centre``."""
+    """Parameters of a sliced Wasserstein embedding; projections are relative to ``centre``."""
 
     centre: tuple[float, ...]
     n_directions: int
@@ -82,12 +79,12 @@ class SlicedWassersteinSpec(Params["SlicedWassersteinParameters"]):
 
     @property
     def n_dims(self) -> int:
-        """The dimension d of the points."""
+        """Dimension d of the points."""
         return len(self.centre)
 
     @property
     def domain(self) -> None:
-        """None: points may lie anywhere."""
+        """None: the domain is unbounded."""
 
     @property
     def n_features(self) -> int:
@@ -107,87 +104,86 @@ class SlicedWassersteinParameters(FittedParams[SlicedWassersteinSpec]):
         self.directions = random_directions(spec.n_dims, spec.n_directions, spec.seed)
 
     def embed(self, sets: SampleSets) -> F32:
-        """Rows of the embedding: (n_sets, m) float32."""
+        """Return rows of the embedding: (n_sets, m) float32."""
         spec = self.spec
         return projected_quantiles(
             sets.relative, sets.offsets, sets.weights, self._centre, self.directions, spec.n_quantiles
         )
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """(q, k) influence of points ``at`` (q, d), up to a constant, by `quantile_potentials`."""
+        """Return the influence (q, k) of points ``at`` (q, d), up to a constant; see `quantile_potentials`."""
         L, Q = len(self.directions), self.spec.n_quantiles
-        lines, there = ((points - self._centre) @ self.directions.T for points in (one.relative, at))
+        lines, queries = ((points - self._centre) @ self.directions.T for points in (one.relative, at))
         return quantile_potentials(
-            lines, weight_fractions(one), there, gradient.reshape(L, Q, -1) / np.sqrt(L * Q)
+            lines, weight_fractions(one), queries, gradient.reshape(L, Q, -1) / np.sqrt(L * Q)
         )
 
 
 def random_directions(n_dims: int, n_directions: int, seed: int) -> F64:
-    """Unit vectors (L, d), uniform on the sphere; each d of them, one after another, are orthogonal to each other.
+    """Return unit vectors (L, d), uniform on the sphere, in groups of d orthogonal ones; (1, 1) for d = 1.
 
-    Orthogonal directions see more of a set than independent ones: the mean over them errs less (in one dimension there
-    is one direction).
+    Orthogonal directions give means with smaller errors than independent ones.
     """
     if n_dims == 1:
         return np.ones((1, 1))
     rng = np.random.default_rng([seed, RngStream.SLICED_EMBEDDING])
     frames = rng.standard_normal((-(-n_directions // n_dims), n_dims, n_dims))
     Q, R = np.linalg.qr(frames)
-    signs = np.sign(np.diagonal(R, axis1=1, axis2=2))  # without them Q is not uniform
+    signs = np.sign(np.diagonal(R, axis1=1, axis2=2))  # make Q uniform on the orthogonal group
     columns = (Q * signs[:, None, :]).transpose(0, 2, 1).reshape(-1, n_dims)
     return np.ascontiguousarray(columns[:n_directions])
 
 
 class SlicedWassersteinEmbedding(SetEmbedding):
-    """Embed sample sets so that the squared distance between rows is their squared sliced Wasserstein distance SW2^2.
+    """Embed sample sets so that squared distances between rows are squared sliced Wasserstein distances SW2^2.
 
-    A row holds quantiles of the points' projections on random directions. It asks for no domain and no bandwidth, sees
-    the joint distribution in any dimension, and a few points far away move it little.
+    A row holds quantiles of the points' projections on random directions. It needs no domain and no bandwidth, depends
+    on the joint distribution in any dimension, and is robust to a few outliers.
 
     Parameters
     ----------
     n_directions : int or "auto", default="auto"
-        Random directions L, in orthogonal frames of d; "auto" is 64, or two whole frames (2 d) where these are more,
-        as fewer than d directions leave some unseen. In one dimension there is one, whatever is given.
+        Random directions L, in orthogonal groups of d. "auto": max(64, 2 d), since fewer than d directions do not span
+        the space. One dimension always has one direction.
     n_quantiles : int, default=16
-        Quantiles Q of each projection, at (q + 1/2) / Q; up to a share 1 / (2 Q) of a set's points on either side
-        may lie anywhere. Sets of Q points, or of a divisor of Q, have their exact distances.
+        Quantiles Q of each projection, at (q + 1/2) / Q. A fraction 1 / (2 Q) of a set's points on either side has no
+        influence. Distances are exact for sets whose sizes divide Q.
     random_state : int, Generator or None, default=None
         Seed of the directions.
     on_error : {"raise", "skip"}, default="raise"
-        What becomes of a bad set (damaged or lost chunk, weights that are no measure): "raise" names the first one;
-        "skip" leaves it out of `fit` and gives it a row of NaN, with a warning.
+        Treatment of an invalid set (damaged or missing chunk, invalid weights): "raise" raises an error that names the
+        first one; "skip" skips it in `fit` and gives it a row of NaN in `transform`, with a warning.
 
     Attributes
     ----------
     spec_ : SlicedWassersteinSpec
-        What was chosen, in plain numbers.
+        Fitted parameters.
     directions_ : (L, d) float64 array
-        The unit vectors that points are projected on.
+        Unit vectors of the projections.
     n_features_in_ : int
         The dimension d of the points.
     origin_ : (d,) float64 array
-        What points are counted from, that of the sets of `fit` (see `SampleSets`): so are those of ``spec_``.
+        Origin of the points of `fit` and of ``spec_`` (see `SampleSets`).
     skipped_ : (n_skipped,) int64 array
-        Positions of the sets that `fit` left out, sorted; empty with on_error="raise".
+        Sorted positions of the sets that `fit` skipped; empty with on_error="raise".
 
     Raises
     ------
     SampleSetError
-        Naming the set: empty sets, NaN or infinite points, different numbers of dimensions, negative weights; or if
-        no set is left.
+        For empty sets, NaN or infinite points, another number of dimensions, negative weights, or if no valid set
+        remains. The message names the set.
     StoreFormatError
-        Naming the set that cannot be read.
+        For a set that cannot be read. The message names the set.
     ValueError
-        For counts that are no whole numbers from 1 on.
+        For counts that are not integers >= 1.
 
     Notes
     -----
-    ``row[l Q + q] = F_l^-1((q + 1/2) / Q) / sqrt(L Q)`` in the units of the points, which are counted from the mean of
-    some sets. The mean over directions estimates that over the sphere, with an error that falls as L^(-1/2) or faster;
-    that over quantiles is the midpoint rule. A `SetStore` gives a lazy dask array with known chunks; anything else an
-    ndarray. Rows are float32, and a set's row depends on that set alone, bit for bit on processors of one kind. Cost:
-    L n (d + log2 n) steps a set of n points.
+    ``row[l Q + q] = F_l^-1((q + 1/2) / Q) / sqrt(L Q)`` in the units of the points, relative to the mean of a sample of
+    sets. The mean over directions estimates that over the sphere, with an error that falls as L^(-1/2) or faster; the
+    mean over quantiles is the midpoint rule. A `SetStore` gives a lazy dask array with known chunks; any other input an
+    ndarray. Rows are float32. On one CPU type, the bits of a row depend on its set alone. Cost: L n (d + log2 n) steps
+    for a set of n points.
 
     References
     ----------
@@ -225,15 +221,17 @@ class SlicedWassersteinEmbedding(SetEmbedding):
 
     def fit(self, X: SetsLike, y: Any = None) -> SlicedWassersteinEmbedding:
         """Choose the centre from the sets X, and the directions; one pass over the data. ``y`` is not used."""
-        given, Q = self.n_directions, check_int("n_quantiles", self.n_quantiles)
-        auto = isinstance(given, str) and check_choice("n_directions", given, ("auto",)) == "auto"
-        L = 0 if auto else check_int("n_directions", given)
+        n_directions, Q = self.n_directions, check_int("n_quantiles", self.n_quantiles)
+        is_auto = (
+            isinstance(n_directions, str) and check_choice("n_directions", n_directions, ("auto",)) == "auto"
+        )
+        L = 0 if is_auto else check_int("n_directions", n_directions)
         sets, seed = check_sets(X), draw_seed(self.random_state)
-        result = self._summarize_fit_sets(sets, None)
-        mean, variance, _ = sample_moments(sets, result.bad)
-        middle, spread = mean.mean(axis=0), np.sqrt(variance.mean(axis=0))
-        unit = np.array([round_to_float32(s) if s > 0 else 1.0 for s in spread])
-        centre = np.round(middle / unit, 3) * unit  # no more digits than are of use
+        summary = self._summarize_fit_sets(sets, None)
+        mean, variance, _ = sample_moments(sets, summary.bad)
+        mean_point, spread = mean.mean(axis=0), np.sqrt(variance.mean(axis=0))
+        units = np.array([round_to_float32(s) if s > 0 else 1.0 for s in spread])
+        centre = np.round(mean_point / units, 3) * units  # rounded to significant digits
         d = sets.n_dims
         count = 1 if d == 1 else L or max(MIN_DIRECTIONS, 2 * d)
         self.spec_ = SlicedWassersteinSpec(tuple(centre.tolist()), count, Q, seed)
@@ -241,6 +239,6 @@ class SlicedWassersteinEmbedding(SetEmbedding):
 
     @property
     def directions_(self) -> F64:
-        """(L, d): the unit vectors that points are projected on."""
+        """Unit vectors of the projections, (L, d)."""
         directions: F64 = self.spec_.materialize().directions.copy()
         return directions

@@ -4,14 +4,12 @@
 
 In one dimension the optimal plan is monotone: n + m steps per pair, n log n per object. In more dimensions each pair is
 a linear programme of about n^3 log n steps: 0.1 ms for 30 points, 0.2 s for 1000. The sliced Wasserstein and energy
-distances are metrics too, and far cheaper. All computations are in float64.
+distances are also metrics, and much faster. All computations are in float64.
 
 The solver compares costs with absolute tolerances. Therefore masses are integers, so that flows are exact, and
 costs are reduced by row and column minima and scaled to at most 1. The dual solution gives a lower bound of the optimal
-cost. Where the plan costs more than the bound, costs are clipped at lower limits and solved again: clipped costs
-resolve small costs, and their dual solution is feasible for the original costs.
-
-Weighted points of one dimension in order, with the distribution function of their set.
+cost. If the plan costs more than the bound, costs are clipped at a lower limit and solved again: clipping resolves
+small costs, and the dual solution of clipped costs is feasible for the original ones.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from dkdist.distances.base import CostModel, Distance
 
 @dataclass(frozen=True)
 class SortedSets(RaggedLandmarks, Frozen):
-    """Landmarks of one dimension: sorted points (T,) and the distribution function at and after each, with offsets."""
+    """One-dimensional sets: sorted points (T,), levels of the distribution function from each point on, offsets."""
 
     points: F32
     levels: F64
@@ -44,29 +42,29 @@ class SortedSets(RaggedLandmarks, Frozen):
 
     @property
     def arrays(self) -> tuple[F32, F64, I64]:
-        """(points, levels, offsets), as loops take them."""
+        """(points, levels, offsets), as arguments of compiled functions."""
         return read_only(self.points), read_only(self.levels), read_only(self.offsets)
 
 
 def sort_sets(points: F32, offsets: I64, weights: F32 | None) -> SortedSets:
-    """Sets of points (T, 1) in order."""
-    ordered, levels = np.empty(len(points), np.float32), np.empty(len(points))
-    _sort(*set_arrays(points, offsets, weights), ordered, levels)
-    return SortedSets(ordered, levels, offsets.copy())
+    """Sort sets of points (T, 1)."""
+    sorted_points, levels = np.empty(len(points), np.float32), np.empty(len(points))
+    _sort(*set_arrays(points, offsets, weights), sorted_points, levels)
+    return SortedSets(sorted_points, levels, offsets.copy())
 
 
 @jit()
-def _sort(points, offsets, weights, weighted, ordered, levels):  # type: ignore[no-untyped-def]
-    """Sorted points of each set, and its distribution function from each of them on: 1 from the last."""
+def _sort(points, offsets, weights, weighted, sorted_points, levels):  # type: ignore[no-untyped-def]
+    """Fill the sorted points of each set, and the levels of its distribution function, with last level 1."""
     for s in range(len(offsets) - 1):
         start, stop = offsets[s], offsets[s + 1]
         total = total_weight(weights, weighted, start, stop)
         order = np.argsort(points[start:stop, 0], kind="mergesort")
-        below = 0.0
+        cumulative = 0.0
         for i in range(stop - start):
-            ordered[start + i] = points[start + order[i], 0]
-            below += weights[start + order[i]] if weighted else 1.0
-            levels[start + i] = below / total
+            sorted_points[start + i] = points[start + order[i], 0]
+            cumulative += weights[start + order[i]] if weighted else 1.0
+            levels[start + i] = cumulative / total
         levels[stop - 1] = 1.0
 
 
@@ -113,11 +111,11 @@ class Wasserstein(Distance):
             raise ValueError(f"The order p is {self.p!r}; set it to 1 or 2.")
 
     def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
-        """Pairs are compared one by one; preparing takes no time compared with a linear programme."""
+        """Return the costs: pairs are compared one by one; preparing is negligible compared with a linear programme."""
         return CostModel(1, 4 if n_dims == 1 else 0)
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Measures | SortedSets:
-        """The omegas in float64, with shares for weights; of one dimension in order."""
+        """Convert landmarks to float64 points and integer masses; in one dimension, sort them."""
         if points.shape[1] == 1:
             return sort_sets(points, offsets, weights)
         _pot()
@@ -126,7 +124,7 @@ class Wasserstein(Distance):
     def fill(
         self, packed: Measures | SortedSets, points: F32, offsets: I64, weights: F32 | None, out: F32
     ) -> None:
-        """Distances of a block of sets to all omegas: out (n, R)."""
+        """Compute out[i, j], the distance of set i to landmark j."""
         if isinstance(packed, SortedSets):
             _fill_sorted(*sort_sets(points, offsets, weights).arrays, *packed.arrays, self.p, out)
             return
@@ -142,7 +140,7 @@ class Wasserstein(Distance):
                         "cannot be certified: rounding errors exceed the optimal cost of transport. "
                         "Remove points that lie far from all others, or use the sliced Wasserstein distance",
                     )
-                with np.errstate(over="ignore"):  # infinite distances are refused
+                with np.errstate(over="ignore"):  # infinite distances raise an error later
                     out[s, j] = cost ** (1 / self.p)
 
 
@@ -156,7 +154,7 @@ def _measures(points: F32, offsets: I64, weights: F32 | None) -> Measures:
 
 
 def _integer_masses(weights: F64) -> F64:
-    """Multiples of the smallest positive weight if these are integers, else multiples of 2^-52 of the total."""
+    """Return weights as integer multiples of the smallest positive one, else of 2^-52 of the total."""
     multiples: F64 = np.rint(weights / weights[weights > 0].min())
     total = multiples.sum()
     # weights / total == multiples / multiples.sum() without division: both products are exact below 2^53
@@ -169,14 +167,14 @@ def _integer_masses(weights: F64) -> F64:
 
 
 def _on_grid(weights: F64) -> F64:
-    """Integer masses in proportion to weights, with the sum `GRID_TOTAL`."""
+    """Return integer masses proportional to weights, with the sum `GRID_TOTAL`."""
     masses: F64 = np.rint(weights * (GRID_TOTAL / weights.sum()))
     masses[masses.argmax()] += GRID_TOTAL - masses.sum()
     return masses
 
 
 def _balance(a: F64, b: F64) -> tuple[F64, F64]:
-    """Integer masses in proportion to a and to b, with the same sum."""
+    """Return integer masses proportional to a and to b, with equal sums."""
     total_a, total_b = int(a.sum()), int(b.sum())
     if total_a == total_b:
         return a, b
@@ -208,7 +206,7 @@ def _transport_cost(x: F64, a: F64, y: F64, b: F64, p: int) -> float | None:
             upper = min(upper, np.vdot(plan, cost))
         if upper - lower <= RELATIVE_GAP_TOL * upper < np.inf:
             return float(upper / total)
-        limit *= CLIP_RATIO  # a limit below the mean cost of a plan resolves nothing more
+        limit *= CLIP_RATIO  # a limit below the mean cost of a plan is useless
         if limit * total < upper or upper == np.inf:
             return None
 
@@ -221,16 +219,16 @@ def _solve(cost: F64, a: F64, b: F64) -> tuple[F64, F64]:
 
 
 @jit()
-def _fill_sorted(x, F, offsets, y, G, places, p, out):  # type: ignore[no-untyped-def]
-    """The plan that takes both sets in order: share after share, to where one of both points has no more."""
+def _fill_sorted(x, F, offsets, y, G, landmark_offsets, p, out):  # type: ignore[no-untyped-def]
+    """Compute the cost of the monotone plan, which merges the levels of both sets."""
     for s in range(len(out)):
         for j in range(out.shape[1]):
-            i, stop, k, end = offsets[s], offsets[s + 1], places[j], places[j + 1]
-            total, before = 0.0, 0.0
-            while i < stop and k < end:
-                level, apart = min(F[i], G[k]), np.abs(np.float64(x[i]) - np.float64(y[k]))
-                total += (level - before) * (apart if p == 1 else apart * apart)
-                before = level
+            i, stop, k, stop_y = offsets[s], offsets[s + 1], landmark_offsets[j], landmark_offsets[j + 1]
+            total, previous = 0.0, 0.0
+            while i < stop and k < stop_y:
+                level, distance = min(F[i], G[k]), np.abs(np.float64(x[i]) - np.float64(y[k]))
+                total += (level - previous) * (distance if p == 1 else distance * distance)
+                previous = level
                 i, k = i + (F[i] == level), k + (G[k] == level)
             out[s, j] = np.float32(total if p == 1 else np.sqrt(total))
 
@@ -240,7 +238,7 @@ def _pot() -> ModuleType:
         import ot
     except ImportError as error:
         raise ImportError(
-            "The exact Wasserstein distance is computed by POT, which is not installed: "
+            "The exact Wasserstein distance requires POT, which is not installed. Run "
             "pip install 'dkdist[transport]', or use the sliced Wasserstein distance."
         ) from error
     return ot  # type: ignore[no-any-return]

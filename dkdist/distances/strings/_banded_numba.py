@@ -17,13 +17,8 @@ from dkdist._numba.compilation import inline_jit, jit
 from dkdist.distances._tuning import COLUMNS_PER_CHECK, FIRST_BAND_EDITS, MAX_UNBANDED_WORDS
 
 u64 = np.uint64
-ZERO, ONE, TWO, THREE, TOP_BIT = (
-    u64(0),
-    u64(1),
-    u64(2),
-    u64(3),
-    u64(63),
-)  # tests/distances/test_levenshtein.py
+# uint64 literals (tests/distances/test_levenshtein.py)
+ZERO, ONE, TWO, THREE, TOP_BIT = u64(0), u64(1), u64(2), u64(3), u64(63)
 # Words, and chains of words, per tile: multiples of eight 64-bit lanes (python benchmarks/sequence_distances.py).
 N_WORDS = 128
 N_CHAINS = 32  # python benchmarks/sequence_distances.py
@@ -57,12 +52,12 @@ def _next_column(eq, vp, vn, hp_in, hn_in):  # type: ignore[no-untyped-def]
 
 
 @inline_jit()
-def _next_column_with_swaps(eq, before, vp, vn, d0, hp_in, hn_in, tr_in):  # type: ignore[no-untyped-def]
-    """The same with swaps of neighbours; ``before`` are the rows with the previous symbol."""
+def _next_column_with_swaps(eq, previous_eq, vp, vn, d0, hp_in, hn_in, tr_in):  # type: ignore[no-untyped-def]
+    """The same with swaps of neighbours; ``previous_eq`` are the rows with the previous symbol."""
     swap = ~d0 & eq
     tr_out = swap >> TOP_BIT
     x = eq | hn_in
-    d0 = (((x & vp) + vp) ^ vp) | x | vn | (((swap << ONE) | tr_in) & before)
+    d0 = (((x & vp) + vp) ^ vp) | x | vn | (((swap << ONE) | tr_in) & previous_eq)
     hp, hn = vn | ~(d0 | vp), d0 & vp
     hp_out, hn_out = hp >> TOP_BIT, hn >> TOP_BIT
     hp, hn = (hp << ONE) | hp_in, (hn << ONE) | hn_in
@@ -105,59 +100,67 @@ def _four_columns_with_swaps(table, s, s0, s1, s2, s3, first, new, last, vp, vn,
 @inline_jit()
 def _column_minimum(vp, vn, first, last, bottom):  # type: ignore[no-untyped-def]
     """Return (a lower bound of a column, the minimum of the last rows of words); ``bottom`` is the last cell."""
-    bound, least = bottom, bottom
+    bound, minimum = bottom, bottom
     w = last
     while w >= first:
         up = np.int64(popcount(vp[w]))
-        bound, least = min(bound, bottom - up), min(least, bottom)
+        bound, minimum = min(bound, bottom - up), min(minimum, bottom)
         bottom -= up - np.int64(popcount(vn[w]))
         w -= 1
-    return bound, least
+    return bound, minimum
 
 
 @inline_jit()
-def _band_distance(bases, table, m, words, most, vp, vn, ends, swaps):  # type: ignore[no-untyped-def]
-    """Return (the distance or more than ``most``, an estimate of the distance), for n >= m > 0, n a multiple of 4."""
+def _band_distance(bases, table, m, words, max_edits, vp, vn, ends, swaps):  # type: ignore[no-untyped-def]
+    """Return (the distance or more than ``max_edits``, an estimate of it), for n >= m > 0, n a multiple of 4."""
     n = len(bases)
-    spare = (most - (n - m)) // 2
-    above, below = (
-        n - m + spare + swaps,
-        spare + swaps,
-    )  # rows i of column j are done from j - above to j + below
+    spare = (max_edits - (n - m)) // 2
+    above, below = n - m + spare + swaps, spare + swaps  # rows of column j: from j - above to j + below
     last, bottom = -1, np.int64(0)
     for j in range(0, n, 4):
         first = max(0, j - above) // WORD_BITS
-        done, last = last, min(words - 1, (j + 3 + below) // WORD_BITS)
-        bottom += (last - done) * WORD_BITS
-        for w in range(done + 1, last + 1):
+        previous_last, last = last, min(words - 1, (j + 3 + below) // WORD_BITS)
+        bottom += (last - previous_last) * WORD_BITS
+        for w in range(previous_last + 1, last + 1):
             vp[w], vn[w] = ALL_BITS, ZERO
         s0, s1, s2, s3 = bases[j], bases[j + 1], bases[j + 2], bases[j + 3]
         if swaps:
-            before = bases[j - 1] if j else ZERO  # no symbol has bits in the first rows
+            previous_base = bases[j - 1] if j else ZERO  # no symbol has bits in the first rows
             bottom += _four_columns_with_swaps(
-                table, before, s0, s1, s2, s3, u64(first), u64(done + 1), u64(last + 1), vp, vn, ends
+                table,
+                previous_base,
+                s0,
+                s1,
+                s2,
+                s3,
+                u64(first),
+                u64(previous_last + 1),
+                u64(last + 1),
+                vp,
+                vn,
+                ends,
             )
         else:
             bottom += _four_columns(table, s0, s1, s2, s3, u64(first), u64(last + 1), vp, vn)
         if j % COLUMNS_PER_CHECK == 0 and j:
-            bound, least = _column_minimum(vp, vn, first, last, bottom)
-            if bound > most:
-                return most + 1, least * n // j
-    beyond = ALL_BITS << u64(m % WORD_BITS) if m % WORD_BITS else ZERO  # rows of the last word
+            bound, minimum = _column_minimum(vp, vn, first, last, bottom)
+            if bound > max_edits:
+                return max_edits + 1, minimum * n // j
+    unused_rows = ALL_BITS << u64(m % WORD_BITS) if m % WORD_BITS else ZERO  # rows of the last word
     w = words - 1
-    result = bottom - np.int64(popcount(vp[w] & beyond)) + np.int64(popcount(vn[w] & beyond))
+    result = bottom - np.int64(popcount(vp[w] & unused_rows)) + np.int64(popcount(vn[w] & unused_rows))
     return result, result
 
 
 @inline_jit()
 def strip_common(a, b):  # type: ignore[no-untyped-def]
     """Return the length of the common prefix, and the ends of both strings without their common suffix."""
-    n, m, begin = len(a), len(b), 0
-    while begin < min(n, m) and a[begin] == b[begin]:
-        begin += 1
-    while n > begin and m > begin and a[n - 1] == b[m - 1]:
+    n, m, n_prefix = len(a), len(b), 0
+    while n_prefix < min(n, m) and a[n_prefix] == b[n_prefix]:
+        n_prefix += 1
+    while n > n_prefix and m > n_prefix and a[n - 1] == b[m - 1]:
         n, m = n - 1, m - 1
-    return begin, n, m
+    return n_prefix, n, m
 
 
 @inline_jit()
@@ -186,37 +189,41 @@ def match_table(x, y, bits, numbers):  # type: ignore[no-untyped-def]
 
 
 @inline_jit()
-def banded_distance(a, b, most, only, numbers, swaps):  # type: ignore[no-untyped-def]
-    """Return the distance of two strings, at most ``most`` + 1; with ``only`` a single band is tried.
+def banded_distance(a, b, max_edits, single_band, numbers, swaps):  # type: ignore[no-untyped-def]
+    """Return the distance of two strings, at most ``max_edits`` + 1; with ``single_band`` a single band is tried.
 
     ``numbers`` (2^16,) int32 are -1 before and after the call. ``swaps`` of neighbours count as one edit.
     """
-    begin, n, m = strip_common(a, b)
-    x, y = (a[begin:n], b[begin:m]) if n >= m else (b[begin:m], a[begin:n])
+    n_prefix, n, m = strip_common(a, b)
+    x, y = (a[n_prefix:n], b[n_prefix:m]) if n >= m else (b[n_prefix:m], a[n_prefix:n])
     n, m = len(x), len(y)
-    if m == 0 or n - m > most:
-        return min(n, most + 1)
+    if m == 0 or n - m > max_edits:
+        return min(n, max_edits + 1)
     table, bases, words = match_table(x, y, WORD_BITS, numbers)
     vp, vn, pad = np.empty(words, u64), np.empty(words, u64), len(bases) - n
     ends = np.empty(words if swaps else 0, u64)
-    only = only or words <= MAX_UNBANDED_WORDS
+    single_band = single_band or words <= MAX_UNBANDED_WORDS
     k, result, predicted = -1, 0, 0
-    while result > k and k < most:
-        k = most if only else min(most, max(n - m + FIRST_BAND_EDITS, 2 * k, predicted + predicted // 16))
+    while result > k and k < max_edits:
+        k = (
+            max_edits
+            if single_band
+            else min(max_edits, max(n - m + FIRST_BAND_EDITS, 2 * k, predicted + predicted // 16))
+        )
         result, predicted = _band_distance(bases, table, m + pad, words, k, vp, vn, ends, swaps)
-    return min(result, most + 1)
+    return min(result, max_edits + 1)
 
 
 @jit()
 def unbanded_distance(text, n):  # type: ignore[no-untyped-def]
-    """The distance of the first n of some bytes below `N_ASCII_CODES` and all others, all columns whole.
+    """Return the distance of the first n ASCII bytes and the remaining ones, without a band.
 
-    Of columns of up to four words, where one has `MAX_UNBANDED_SYMBOLS` symbols at most, a band is not worth it.
+    For up to `MAX_UNBANDED_SYMBOLS` symbols, columns have up to four words, and a band would not be faster.
     """
     codes = np.frombuffer(text, np.uint8)
     a, b = codes[:n], codes[n:]
-    begin, n, m = strip_common(a, b)
-    x, y = (a[begin:n], b[begin:m]) if n >= m else (b[begin:m], a[begin:n])
+    n_prefix, n, m = strip_common(a, b)
+    x, y = (a[n_prefix:n], b[n_prefix:m]) if n >= m else (b[n_prefix:m], a[n_prefix:n])
     n, m = len(x), len(y)
     words = -(-m // WORD_BITS)
     table, vp, vn = np.zeros(N_ASCII_CODES * words, u64), np.full(words, ALL_BITS), np.zeros(words, u64)

@@ -1,18 +1,18 @@
 """Columns of the edit distance table as bits of 64-bit words: Myers 1999, in the form of Hyyro 2003.
 
-A column of D differs from cell to cell by -1, 0 or 1, which two bits a row hold: VP (+1) and VN (-1). A symbol of the
-object makes the next column of all rows at once, where Eq has the bits of the rows with that symbol:
+Neighbouring cells of a column of D differ by -1, 0 or 1, stored as two bits per row: VP (+1) and VN (-1). A symbol of
+the object gives the next column of all rows, where Eq has the bits of the rows with that symbol:
 
     D0 = (((Eq & VP) + VP) ^ VP) | Eq | VN,   HP = VN | ~(D0 | VP),   HN = D0 & VP,
     VP' = (HN << 1) | ~(D0 | (HP << 1)),      VN' = (HP << 1) & D0
 
-and at the end D_mn = n + |VP| - |VN|. Strings stand side by side in a word, each above a guard bit that stands for row
-0 of its table: kept at VP = VN = Eq = D0 = 0 it stops the carry of the sum and hands HP = 1 to row 1. A string of more
-than 63 symbols takes a chain of words, where the guard bit stands for the last row of the word below: its VP is that
-row's HN, its Eq the complement of that row's HP.
+and at the end D_mn = n + |VP| - |VN|. Several strings share a word, each above a guard bit for row 0 of its table: with
+VP = VN = Eq = D0 = 0 it stops the carry of the sum and gives HP = 1 to row 1. A string of more than 63 symbols has a
+chain of words, where the guard bit represents the last row of the word below: its VP is that row's HN, its Eq the
+complement of that row's HP.
 
-Words are lanes. Integers throughout, so all is exact. Distances of other kinds have columns of their own
-(`_transposition_numba.py`, `_subsequence_numba.py`) and go the same way from strings to results.
+Words are SIMD lanes. All numbers are integers, so results are exact. Distances of other kinds have other columns
+(`_transposition_numba.py`, `_subsequence_numba.py`) and share the functions of this module.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ WORDS_PER_CACHE_LINE = CACHE_LINE_FLOATS // 2  # dkdist/_numba/simd.py
 
 @inline_jit()
 def _next_column(eq, vp, vn, rows):  # type: ignore[no-untyped-def]
-    """The next column of words whose guard bits are those that are not in ``rows``."""
+    """Return the next column (VP, VN) of words; bits outside ``rows`` are guard bits."""
     d0 = (((((eq & vp) + vp) ^ vp) | eq) | vn) & rows
     hp, hn = (vn | ~(d0 | vp)) << ONE, (d0 & vp) << ONE
     return (hn | ~(d0 | hp)) & rows, hp & d0
@@ -60,7 +60,7 @@ def _next_column(eq, vp, vn, rows):  # type: ignore[no-untyped-def]
 
 @jit()
 def _short_columns(table, bases, state):  # type: ignore[no-untyped-def]
-    """All symbols of a string, with Eq from ``bases`` on in the table: state (3 * N_WORDS,) of VP, VN and rows."""
+    """Process all symbols of a string, whose Eq start at ``bases``; state (3 * N_WORDS,) is VP, VN and rows."""
     for base in bases:
         for r in range(N_WORDS):
             eq = table[base + u64(r)]
@@ -70,7 +70,7 @@ def _short_columns(table, bases, state):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def _next_in_chain(eq, vp, vn, hp_in, hn_in, hp_out, hn_out, k):  # type: ignore[no-untyped-def]
-    """The next column of a word in a chain; bit k of ``hp_in``, ``hn_in`` comes from below, of the others goes up."""
+    """Return the next column of a word in a chain; bit k of carries comes from the word below, or goes up."""
     eq = eq | (((hp_in >> k) & ONE) ^ ONE)
     vp = vp | ((hn_in >> k) & ONE)
     d0 = ((((eq & vp) + vp) ^ vp) | eq) | vn
@@ -82,7 +82,7 @@ def _next_in_chain(eq, vp, vn, hp_in, hn_in, hp_out, hn_out, k):  # type: ignore
 
 @jit()
 def _long_one(table, base, state):  # type: ignore[no-untyped-def]
-    """One symbol: state (6 * N_CHAINS,) of HP and HN from below, VP, VN, HP and HN from here."""
+    """Process one symbol; state (6 * N_CHAINS,) is HP and HN from the word below, VP, VN, HP and HN of this word."""
     for r in range(N_CHAINS):
         hp, hn, vp, vn = state[r], state[r + N_CHAINS], state[r + 2 * N_CHAINS], state[r + 3 * N_CHAINS]
         vp, vn, up, un = _next_in_chain(table[base + u64(r)], vp, vn, hp, hn, ZERO, ZERO, ZERO)
@@ -96,7 +96,7 @@ def _long_one(table, base, state):  # type: ignore[no-untyped-def]
 
 @jit()
 def _long_four(table, base0, base1, base2, base3, state):  # type: ignore[no-untyped-def]
-    """Four symbols: their carries are bits 0 to 3."""
+    """Process four symbols, whose carries are bits 0 to 3."""
     for r in range(N_CHAINS):
         k = u64(r)
         hp, hn, vp, vn = state[r], state[r + N_CHAINS], state[r + 2 * N_CHAINS], state[r + 3 * N_CHAINS]
@@ -114,13 +114,13 @@ def _long_four(table, base0, base1, base2, base3, state):  # type: ignore[no-unt
 
 @jit()
 def _long_columns(table, bases, words, state):  # type: ignore[no-untyped-def]
-    """All symbols of a string through chains of so many words: state of HP, HN, VP, VN, HP, HN, .. VP, VN, HP, HN."""
+    """Process all symbols of a string in chains of words; state is HP, HN, then VP, VN, HP, HN of each word."""
     tail = len(bases) - len(bases) % 4
     for i in range(0, tail, 4):
         a, b, c, d = bases[i], bases[i + 1], bases[i + 2], bases[i + 3]
         for w in range(words):
-            word, at = state[4 * w * N_CHAINS : (4 * w + 6) * N_CHAINS], u64(w * N_CHAINS)
-            _long_four(table, a + at, b + at, c + at, d + at, word)
+            word, offset = state[4 * w * N_CHAINS : (4 * w + 6) * N_CHAINS], u64(w * N_CHAINS)
+            _long_four(table, a + offset, b + offset, c + offset, d + offset, word)
     for base in bases[tail:]:
         for w in range(words):
             _long_one(table, base + u64(w * N_CHAINS), state[4 * w * N_CHAINS : (4 * w + 6) * N_CHAINS])
@@ -128,56 +128,56 @@ def _long_columns(table, bases, words, state):  # type: ignore[no-untyped-def]
 
 @jit()
 def _add_heights(vp, vn, rows, heights):  # type: ignore[no-untyped-def]
-    """heights += |VP| - |VN| of these rows, for each lane."""
+    """Add |VP| - |VN| of the rows of each lane to ``heights``."""
     for r in range(len(heights)):
         heights[r] += np.float32(np.int64(popcount(vp[r] & rows[r])) - np.int64(popcount(vn[r] & rows[r])))
 
 
 @inline_jit()
 def _max_distance(n, m, kind):  # type: ignore[no-untyped-def]
-    """The distance of strings of n and m symbols that have none in common."""
+    """Return the distance of strings of n and m symbols without common symbols."""
     return n + m if kind == INDEL else max(n, m)
 
 
 @jit()
-def _write_distances(heights, places, columns, lengths, n, kind, most, normalize, out):  # type: ignore[no-untyped-def]
-    """Heights to their columns, ``most`` + 1 at most, each over the largest of strings of such lengths if wanted."""
-    for k in range(len(places)):
-        height = min(heights[places[k]], np.float32(most + 1))
+def _write_distances(heights, positions, columns, lengths, n, kind, max_edits, normalize, out):  # type: ignore[no-untyped-def]
+    """Write distances to their columns, clipped to ``max_edits`` + 1 and optionally normalized."""
+    for k in range(len(positions)):
+        distance = min(heights[positions[k]], np.float32(max_edits + 1))
         out[columns[k]] = (
-            height / np.float32(max(_max_distance(n, lengths[k], kind), 1)) if normalize else height
+            distance / np.float32(max(_max_distance(n, lengths[k], kind), 1)) if normalize else distance
         )
 
 
 @jit()
-def find_bases(codes, rows_of_symbols, width, bases):  # type: ignore[no-untyped-def]
-    """Where the rows of a string's symbols start in the table."""
+def find_bases(codes, rows_of_symbols, row_words, bases):  # type: ignore[no-untyped-def]
+    """Fill ``bases`` with the positions in the table of the rows of a string's symbols."""
     last = len(rows_of_symbols) - 1
     for i in range(len(bases)):
-        bases[i] = u64(rows_of_symbols[min(np.int64(codes[i]), last)] * width)
+        bases[i] = u64(rows_of_symbols[min(np.int64(codes[i]), last)] * row_words)
 
 
 @inline_jit()
 def _aligned_zeros(n):  # type: ignore[no-untyped-def]
-    """Words that begin where a line of the cache does: half of all vectors would lie in two lines otherwise."""
-    room = np.zeros(n + WORDS_PER_CACHE_LINE, u64)
-    begin = offset_to_cache_line(room) // 2  # counted in halves of words
-    return room[begin : begin + n]
+    """Allocate zeros aligned to cache lines; otherwise half of all vectors would span two lines."""
+    buffer = np.zeros(n + WORDS_PER_CACHE_LINE, u64)
+    offset = offset_to_cache_line(buffer) // 2  # offset in float32, half a word each
+    return buffer[offset : offset + n]
 
 
 @jit()
-def fill_short(tiles, codes, offsets, kind, most, normalize, out):  # type: ignore[no-untyped-def]
-    """Fill the columns of strings of at most 63 symbols; ``tiles`` are those of `tiles.Tiles`, in order."""
-    tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
+def fill_short(tiles, codes, offsets, kind, max_edits, normalize, out):  # type: ignore[no-untyped-def]
+    """Fill the columns of strings of at most 63 symbols; ``tiles`` is a `tiles.Tiles`."""
+    tables, starts, symbols, fields, rows, ends, positions, columns, lengths = tiles
     state, bases = _aligned_zeros(4 * N_WORDS), np.empty(max_set_size(offsets), u64)
     for tile in range(len(symbols)):
         table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
         heights = np.empty(tile_rows.shape, np.float32)
-        mine = slice(ends[tile], ends[tile + 1])
+        span = slice(ends[tile], ends[tile + 1])
         for field in range(len(tile_rows)):
             for lane in range(N_WORDS):
-                before = ZERO if field == 0 else state[2 * N_WORDS + lane]
-                state[2 * N_WORDS + lane] = before | tile_rows[field, lane]
+                previous = ZERO if field == 0 else state[2 * N_WORDS + lane]
+                state[2 * N_WORDS + lane] = previous | tile_rows[field, lane]
         for s in range(len(offsets) - 1):
             start, n = offsets[s], offsets[s + 1] - offsets[s]
             find_bases(codes[start : start + n], symbols[tile], N_WORDS, bases[:n])
@@ -193,75 +193,84 @@ def fill_short(tiles, codes, offsets, kind, most, normalize, out):  # type: igno
             for field in range(len(tile_rows)):
                 _add_heights(state[:N_WORDS], state[N_WORDS : 2 * N_WORDS], tile_rows[field], heights[field])
             _write_distances(
-                heights.ravel(), places[mine], columns[mine], lengths[mine], n, kind, most, normalize, out[s]
+                heights.ravel(),
+                positions[span],
+                columns[span],
+                lengths[span],
+                n,
+                kind,
+                max_edits,
+                normalize,
+                out[s],
             )
 
 
 @inline_jit()
-def _pair_distance(a, b, kind, most, only, numbers):  # type: ignore[no-untyped-def]
-    """The distance of one pair, in bands."""
+def _pair_distance(a, b, kind, max_edits, single_band, numbers):  # type: ignore[no-untyped-def]
+    """Return the distance of one pair, in bands."""
     if kind == INDEL:
-        return banded_indel_distance(a, b, most, only, numbers)
-    return banded_distance(a, b, most, only, numbers, kind == OSA)
+        return banded_indel_distance(a, b, max_edits, single_band, numbers)
+    return banded_distance(a, b, max_edits, single_band, numbers, kind == OSA)
 
 
 @jit()
-def _fill_by_bands(a, texts, edges, columns, kind, most, normalize, numbers, out):  # type: ignore[no-untyped-def]
-    """Distances of a string to some others in bands: to few others all, else those that are nearly equal.
+def _fill_by_bands(a, texts, edges, columns, kind, max_edits, normalize, numbers, out):  # type: ignore[no-untyped-def]
+    """Fill distances of a string in bands: to all others if these are few, else only to nearly equal ones.
 
-    Whether none is left.
+    Returns whether all distances were filled.
     """
-    cells = len(a) * (edges[columns[0] + 1] - edges[columns[0]])  # of the longest
-    few, done = len(columns) * (cells + PAIR_OVERHEAD_CELLS) < MAX_BANDED_CHAINS * cells, True
+    cells = len(a) * (edges[columns[0] + 1] - edges[columns[0]])  # of the longest string
+    is_small, is_complete = len(columns) * (cells + PAIR_OVERHEAD_CELLS) < MAX_BANDED_CHAINS * cells, True
     for j in columns:
         b = texts[edges[j] : edges[j + 1]]
-        apart = _max_distance(len(a), len(b), kind)
-        if not few and len(a) * len(b) < MIN_BANDED_CELLS:
+        max_distance = _max_distance(len(a), len(b), kind)
+        if not is_small and len(a) * len(b) < MIN_BANDED_CELLS:
             return False
-        k = min(most, apart if few else apart // MIN_LENGTH_PER_EDIT)
-        result = _pair_distance(a, b, kind, k, not few, numbers)
-        if result > k and k < most:
-            done = False
+        k = min(max_edits, max_distance if is_small else max_distance // MIN_LENGTH_PER_EDIT)
+        result = _pair_distance(a, b, kind, k, not is_small, numbers)
+        if result > k and k < max_edits:
+            is_complete = False
             continue
-        out[j] = np.float32(result) / np.float32(apart) if normalize else np.float32(result)
-    return done
+        out[j] = np.float32(result) / np.float32(max_distance) if normalize else np.float32(result)
+    return is_complete
 
 
 @jit()
 def _init_chains(state, words, kind):  # type: ignore[no-untyped-def]
-    """The state of chains before the first symbol."""
+    """Set the state of chains before the first symbol."""
     if kind == INDEL:
         state[: 2 * words * N_CHAINS] = ~(ONE << TOP_BIT)
         return
-    wide = N_NUMBERS if kind == OSA else 4
-    state[:N_CHAINS] = ~ZERO  # row 0 of the table grows by one a symbol: HP = 1
+    n_numbers = N_NUMBERS if kind == OSA else 4
+    state[:N_CHAINS] = ~ZERO  # row 0 of the table grows by one per symbol: HP = 1
     for w in range(words):
-        vp = (wide * (w + 1) - 2 - (kind == OSA)) * N_CHAINS
+        vp = (n_numbers * (w + 1) - 2 - (kind == OSA)) * N_CHAINS
         state[vp : vp + N_CHAINS] = ~ONE
         state[vp + N_CHAINS : vp + 2 * N_CHAINS] = ZERO
 
 
 @jit()
-def fill_long(tiles, texts, edges, codes, offsets, kind, most, normalize, out):  # type: ignore[no-untyped-def]
-    """Fill the columns of longer strings, whose fields are the words of a chain from the first symbols on.
+def fill_long(tiles, texts, edges, codes, offsets, kind, max_edits, normalize, out):  # type: ignore[no-untyped-def]
+    """Fill the columns of longer strings, whose fields are the words of a chain, in order.
 
-    ``texts`` and ``edges`` are the strings themselves, for what goes by bands.
+    ``texts`` and ``edges`` are the codes and offsets of the strings, for bands.
     """
-    tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
+    tables, starts, symbols, fields, rows, ends, positions, columns, lengths = tiles
     heights, bases = np.empty(N_CHAINS, np.float32), np.empty(max_set_size(offsets), u64)
     numbers = np.full(N_CODES if len(symbols) else 0, -1, np.int32)
-    wide, at = (
-        (2, 0) if kind == INDEL else (N_NUMBERS, 3) if kind == OSA else (4, 2)
-    )  # of a word, and of its VP
+    # numbers per word, and the position of VP among them
+    n_numbers, vp_position = (2, 0) if kind == INDEL else (N_NUMBERS, 3) if kind == OSA else (4, 2)
     for tile in range(len(symbols)):
         table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
         words = len(tile_rows)
-        state = _aligned_zeros((wide * words + 3) * N_CHAINS)
-        mine = slice(ends[tile], ends[tile + 1])
+        state = _aligned_zeros((n_numbers * words + 3) * N_CHAINS)
+        span = slice(ends[tile], ends[tile + 1])
         for s in range(len(offsets) - 1):
             start, n = offsets[s], offsets[s + 1] - offsets[s]
             string = codes[start : start + n]
-            if _fill_by_bands(string, texts, edges, columns[mine], kind, most, normalize, numbers, out[s]):
+            if _fill_by_bands(
+                string, texts, edges, columns[span], kind, max_edits, normalize, numbers, out[s]
+            ):
                 continue
             find_bases(string, symbols[tile], words * N_CHAINS, bases[:n])
             _init_chains(state, words, kind)
@@ -273,27 +282,27 @@ def fill_long(tiles, texts, edges, codes, offsets, kind, most, normalize, out): 
                 _long_columns(table, bases[:n], words, state)
             heights[:] = np.float32(n)
             for w in range(words):
-                vp = (wide * w + at) * N_CHAINS
+                vp = (n_numbers * w + vp_position) * N_CHAINS
                 _add_heights(
                     state[vp : vp + N_CHAINS], state[vp + N_CHAINS : vp + 2 * N_CHAINS], tile_rows[w], heights
                 )
             _write_distances(
-                heights, places[mine], columns[mine], lengths[mine], n, kind, most, normalize, out[s]
+                heights, positions[span], columns[span], lengths[span], n, kind, max_edits, normalize, out[s]
             )
 
 
 @inline_jit()
 def _empty_symbol_table(codes):  # type: ignore[no-untyped-def]
-    """A table for the numbers of these symbols, none of which has one."""
-    top = codes[0]
+    """Return a table of -1 for the numbers of these symbols."""
+    largest = codes[0]
     for code in codes:
-        top = max(top, code)
-    return np.full(np.int64(top) + 1, -1, np.int32)
+        largest = max(largest, code)
+    return np.full(np.int64(largest) + 1, -1, np.int32)
 
 
 @jit()
 def text_pair_distance(text, n, kind):  # type: ignore[no-untyped-def]
-    """The distance of the first n symbols of some bytes below `N_ASCII_CODES` and all others."""
+    """Return the distance of the first n ASCII bytes and the remaining ones."""
     codes = np.frombuffer(text, np.uint8)
     a, b = codes[:n], codes[n:]
     return float(
@@ -304,8 +313,8 @@ def text_pair_distance(text, n, kind):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def fill_small_matrix(codes, edges, same, kind, most, normalize, out):  # type: ignore[no-untyped-def]
-    """Distances of the first strings to those after them; with ``same`` of all to all, each pair once, out being 0."""
+def fill_small_matrix(codes, edges, same, kind, max_edits, normalize, out):  # type: ignore[no-untyped-def]
+    """Fill distances of the first n strings to the next m; with ``same`` of n strings to each other, from zeros."""
     numbers = _empty_symbol_table(codes)
     n, m = out.shape
     for i in range(n):
@@ -313,8 +322,8 @@ def fill_small_matrix(codes, edges, same, kind, most, normalize, out):  # type: 
         for j in range(i + 1 if same else 0, m):
             k = j if same else n + j
             b = codes[edges[k] : edges[k + 1]]
-            apart = _max_distance(len(a), len(b), kind)
-            result = _pair_distance(a, b, kind, min(most, apart), False, numbers)
-            out[i, j] = np.float32(result) / np.float32(apart) if normalize else np.float32(result)
+            max_distance = _max_distance(len(a), len(b), kind)
+            result = _pair_distance(a, b, kind, min(max_edits, max_distance), False, numbers)
+            out[i, j] = np.float32(result) / np.float32(max_distance) if normalize else np.float32(result)
             if same:
                 out[j, i] = out[i, j]

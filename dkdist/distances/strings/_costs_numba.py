@@ -1,13 +1,13 @@
-"""The edit distance with costs of any size: differences of neighbouring cells, omegas side by side in lanes.
+"""Edit distance with arbitrary costs, from differences of neighbouring cells, with landmarks in SIMD lanes.
 
-With v = D_ij - D_{i-1,j} and h = D_ij - D_{i,j-1}, both between -w and w, kept as v + w and h + w (Suzuki and Kasahara
-2018 for the idea), a cell is
+With v = D_ij - D_{i-1,j} and h = D_ij - D_{i,j-1}, both between -w and w and stored as v + w and h + w (idea of Suzuki
+and Kasahara 2018), a cell is
 
-    z = D_ij - D_{i-1,j-1} = min(v + w of the column before, h + w of the row above, cost of x_j for y_i)
+    z = D_ij - D_{i-1,j-1} = min(v + w of the previous column, h + w of the row above, cost of x_j for y_i)
     v' = z - h,   h' = z - v,      and with swaps  z = min(.., t - z_{i-1,j-1})
 
-so that numbers stay small however long strings are: int8 for costs of few units, else int32, and exact in both. Rows
-are those of the omegas, four columns of the object at once.
+so numbers stay small for strings of any length: int8 for costs of few units, else int32, both exact. Rows are symbols
+of the landmarks; four columns, symbols of the object, are processed at a time.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ STRINGS_PER_TILE = 128  # two 512-bit vectors of int8 (python benchmarks/distanc
 
 @inline_jit()
 def _cell_minimum(v, h, x, y, price):  # type: ignore[no-untyped-def]
-    """What a cell is above the one before it in its diagonal; the types of all are those of the table."""
+    """Return a cell minus its diagonal predecessor; all numbers have the dtype of the table."""
     return np.minimum(np.minimum(v, h), np.subtract(price, price) if x == y else price)
 
 
 @inline_jit()
-def _cell_with_swap(z, before, x, y, x_old, y_old, swap, never):  # type: ignore[no-untyped-def]
-    """The same where two neighbours may be swapped, after a cell ``before`` in the diagonal."""
-    return np.minimum(z, np.subtract(swap, before) if (x == y_old) & (x_old == y) else never)
+def _cell_with_swap(z, previous, x, y, x_old, y_old, swap, no_swap):  # type: ignore[no-untyped-def]
+    """Return the minimum of z and the cost of a swap of neighbours; ``previous`` is z of the diagonal predecessor."""
+    return np.minimum(z, np.subtract(swap, previous) if (x == y_old) & (x_old == y) else no_swap)
 
 
 @jit()
 def _four_columns(V, h, codes, lanes, steps, x0, x1, x2, x3, price, twice):  # type: ignore[no-untyped-def]
-    """Four columns, where all substitutions cost the same: v in V (steps * lanes,), h (4 * lanes,) of each column."""
+    """Compute four columns for a single substitution cost; v is V (steps * lanes,), h (4 * lanes,) of each column."""
     for i in range(steps):
-        at = i * lanes
+        first = i * lanes
         for r in range(lanes):
-            y, a = codes[at + r], V[at + r]
+            y, a = codes[first + r], V[first + r]
             b, c, d, e = h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes]
             z = np.add(_cell_minimum(a, b, x0, y, price), twice)
             a, b = np.subtract(z, b), np.subtract(z, a)
@@ -49,16 +49,16 @@ def _four_columns(V, h, codes, lanes, steps, x0, x1, x2, x3, price, twice):  # t
             a, d = np.subtract(z, d), np.subtract(z, a)
             z = np.add(_cell_minimum(a, e, x3, y, price), twice)
             a, e = np.subtract(z, e), np.subtract(z, a)
-            V[at + r], h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes] = a, b, c, d, e
+            V[first + r], h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes] = a, b, c, d, e
 
 
 @jit()
 def _four_columns_of_pairs(V, h, codes, lanes, steps, x0, x1, x2, x3, prices, p0, p1, p2, p3, twice):  # type: ignore[no-untyped-def]
-    """The same with a price for each lane and row, from p0, .. on."""
+    """Compute four columns with a price for each row and lane, which start at p0, .., p3."""
     for i in range(steps):
-        at = i * lanes
+        first = i * lanes
         for r in range(lanes):
-            k = at + r
+            k = first + r
             y, a = codes[k], V[k]
             b, c, d, e = h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes]
             z = np.add(_cell_minimum(a, b, x0, y, prices[p0 + k]), twice)
@@ -74,19 +74,19 @@ def _four_columns_of_pairs(V, h, codes, lanes, steps, x0, x1, x2, x3, prices, p0
 
 @jit()
 def _column_with_swaps(  # type: ignore[no-untyped-def]
-    V, left, h, codes, lanes, steps, x_old, x, prices, p, step, twice, swap, never
+    V, left, h, codes, lanes, steps, x_old, x, prices, p, step, twice, swap, no_swap
 ):
-    """One column: ``h`` (2 * lanes,) has z of the row above and the column before, too; ``left`` z of that column.
+    """Compute a column with swaps; ``h`` (2 * lanes,) has h and z of the row above, ``left`` z of the last column.
 
-    ``codes`` begin with the row above the first; ``x_old`` is the symbol of the column before.
+    ``codes`` start with a row before the first symbols; ``x_old`` is the symbol of the previous column.
     """
     for i in range(steps):
-        at = i * lanes
+        first = i * lanes
         for r in range(lanes):
-            k = at + r
+            k = first + r
             a, b, y, y_old = V[k], h[r], codes[k + lanes], codes[k]
             z = _cell_minimum(a, b, x, y, prices[p + r])
-            z = _cell_with_swap(z, h[r + lanes], x, y, x_old, y_old, swap, never)
+            z = _cell_with_swap(z, h[r + lanes], x, y, x_old, y_old, swap, no_swap)
             h[r + lanes], left[k] = left[k], z
             z = np.add(z, twice)
             V[k], h[r] = np.subtract(z, b), np.subtract(z, a)
@@ -95,49 +95,49 @@ def _column_with_swaps(  # type: ignore[no-untyped-def]
 
 @jit()
 def _fill_columns(codes, lanes, text, prices, rows, step, numbers, state):  # type: ignore[no-untyped-def]
-    """All symbols of a string, so that ``state`` begins with v + w (steps, lanes) of the last column.
+    """Process all symbols of a string; ``state`` then starts with v + w (steps, lanes) of the last column.
 
-    ``codes`` (1 + steps, lanes) begin with what is before the beginning. The prices of symbol j are at ``rows[j]``, and
-    those of the next row ``step`` after them.
+    ``codes`` (1 + steps, lanes) start with a row before the first symbols. The prices of symbol j start at ``rows[j]``,
+    with ``step`` numbers per row.
     """
     steps = len(codes) // lanes - 1
     cells, n = steps * lanes, len(text)
-    price, twice, swap, never, outside = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    price, twice, swap, no_swap, outside = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
     V, left, h, symbols = state[:cells], state[cells : 2 * cells], state[2 * cells :], codes[lanes:]
     V[:] = twice
     size = u64(lanes), u64(steps)
-    fours = n - n % 4 if swap == never else 0
-    for j in range(0, fours, 4):
+    n_grouped = n - n % 4 if swap == no_swap else 0
+    for j in range(0, n_grouped, 4):
         h[: 4 * lanes] = twice
-        four = text[j], text[j + 1], text[j + 2], text[j + 3]
+        group = text[j], text[j + 1], text[j + 2], text[j + 3]
         if step:
-            first = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
-            _four_columns_of_pairs(V, h, symbols, *size, *four, prices, *first, twice)
+            group_rows = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
+            _four_columns_of_pairs(V, h, symbols, *size, *group, prices, *group_rows, twice)
         else:
-            _four_columns(V, h, symbols, *size, *four, price, twice)
-    for j in range(fours, n):
+            _four_columns(V, h, symbols, *size, *group, price, twice)
+    for j in range(n_grouped, n):
         h[: 2 * lanes] = twice
-        x_old = text[j - 1] if j and swap != never else outside
+        x_old = text[j - 1] if j and swap != no_swap else outside
         _column_with_swaps(
-            V, left, h, codes, *size, x_old, text[j], prices, rows[j], u64(step), twice, swap, never
+            V, left, h, codes, *size, x_old, text[j], prices, rows[j], u64(step), twice, swap, no_swap
         )
 
 
 @inline_jit()
 def _distance_of_height(height, n, m, scale):  # type: ignore[no-untyped-def]
-    """The distance of strings of n and m symbols whose table ends with ``height``."""
-    unit, slant, most, normalize, insertion, deletion, dearest = scale
-    result = min(max(height * unit + slant * (n - m), 0.0), most)
+    """Return the distance of strings of n and m symbols from the last cell ``height`` of their table."""
+    unit, slant, max_distance, normalize, insertion, deletion, max_substitution = scale
+    result = min(max(height * unit + slant * (n - m), 0.0), max_distance)
     if normalize == 0:
         return result
-    apart = min(n, m) * dearest + max(n - m, 0) * deletion + max(m - n, 0) * insertion
-    apart = min(apart, n * deletion + m * insertion)
-    return min(result / apart, 1.0) if apart > 0 else 0.0
+    upper_bound = min(n, m) * max_substitution + max(n - m, 0) * deletion + max(m - n, 0) * insertion
+    upper_bound = min(upper_bound, n * deletion + m * insertion)
+    return min(result / upper_bound, 1.0) if upper_bound > 0 else 0.0
 
 
 @jit()
 def scale_heights(offsets, sizes, scale, out):  # type: ignore[no-untyped-def]
-    """Heights ``out`` (n, R) of objects and omegas of ``sizes`` become distances."""
+    """Convert heights ``out`` (n, R), for landmarks of ``sizes``, to distances in place."""
     for s in range(len(offsets) - 1):
         n = offsets[s + 1] - offsets[s]
         for k in range(len(sizes)):
@@ -146,21 +146,21 @@ def scale_heights(offsets, sizes, scale, out):  # type: ignore[no-untyped-def]
 
 @jit()
 def fill_costs(tiles, codes, offsets, scale, out):  # type: ignore[no-untyped-def]
-    """Fill the columns of all omegas; ``tiles`` are those of `costs.CostTiles`, in order."""
+    """Fill the columns of all landmarks; ``tiles`` is a `costs.CostTiles`."""
     symbols_of, lanes_of, starts, numbers_of, classes, prices, price_starts, numbers, columns, lengths = tiles
-    n_most, cells = max_set_size(offsets), 0
+    max_length, cells = max_set_size(offsets), 0
     for tile in range(len(lanes_of)):
         cells = max(cells, starts[tile + 1] - starts[tile])
     state = np.empty(2 * cells + 4 * STRINGS_PER_TILE, symbols_of.dtype)
-    text, rows = np.empty(n_most, symbols_of.dtype), np.zeros(n_most, u64)
+    text, rows = np.empty(max_length, symbols_of.dtype), np.zeros(max_length, u64)
     sums = np.empty(STRINGS_PER_TILE, np.int64)
     w = np.int64(numbers[1]) // 2
     for tile in range(len(lanes_of)):
         lanes, symbols = lanes_of[tile], symbols_of[starts[tile] : starts[tile + 1]]
         steps = len(symbols) // lanes - 1
         step = lanes if len(classes) else 0
-        own = prices[price_starts[tile] : price_starts[tile + 1]] if step else prices
-        mine, sizes = columns[tile], lengths[tile]
+        tile_prices = prices[price_starts[tile] : price_starts[tile + 1]] if step else prices
+        tile_columns, sizes = columns[tile], lengths[tile]
         for s in range(len(offsets) - 1):
             start, n = offsets[s], offsets[s + 1] - offsets[s]
             for i in range(n):
@@ -168,21 +168,22 @@ def fill_costs(tiles, codes, offsets, scale, out):  # type: ignore[no-untyped-de
                 text[i] = numbers_of[tile, min(code, numbers_of.shape[1] - 1)]
                 if step:
                     rows[i] = u64(classes[min(code, len(classes) - 1)] * steps * lanes)
-            _fill_columns(symbols, lanes, text[:n], own, rows[:n], step, numbers, state)
+            _fill_columns(symbols, lanes, text[:n], tile_prices, rows[:n], step, numbers, state)
             sums[:] = 0
-            live = lanes
+            n_active = lanes
             for i in range(steps):
-                while live and sizes[live - 1] <= i:
-                    live -= 1
-                _add_rows(state[i * lanes : i * lanes + live], sums)
+                while n_active and sizes[n_active - 1] <= i:
+                    n_active -= 1
+                _add_rows(state[i * lanes : i * lanes + n_active], sums)
             for r in range(lanes):
-                if mine[r] >= 0:
+                if tile_columns[r] >= 0:
                     height = n * w + sums[r] - sizes[r] * w
-                    out[s, mine[r]] = np.float32(_distance_of_height(np.float64(height), n, sizes[r], scale))
+                    out[s, tile_columns[r]] = np.float32(
+                        _distance_of_height(np.float64(height), n, sizes[r], scale)
+                    )
 
 
 @jit()
 def _add_rows(v, sums):  # type: ignore[no-untyped-def]
-    """sums += v."""
     for r in range(len(v)):
         sums[r] += np.int64(v[r])

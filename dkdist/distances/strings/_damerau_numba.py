@@ -1,17 +1,17 @@
-"""Damerau's distance without restrictions, omegas side by side in lanes: Lowrance and Wagner 1975, by rows.
+"""Unrestricted Damerau-Levenshtein distance, with landmarks in SIMD lanes: Lowrance and Wagner 1975, by rows.
 
-Symbols that are swapped may have others inserted between them, or some deleted. With x_k = y_j and y_l = x_i the last
-such row and column before cell (i, j)
+Symbols may be inserted or deleted between swapped symbols. With x_k = y_j and y_l = x_i the last such row and column
+before cell (i, j)
 
     D_ij = min(D_{i-1,j} + 1, D_{i,j-1} + 1, D_{i-1,j-1} + [x_i != y_j], D_{k-1,l-1} + (i - k) + (j - l) - 1)
 
-and of the last only k = i - 1 or l = j - 1 matter: to delete and to insert between the same two costs as much without a
-swap (Zhao and Sahinalp 2019). In E_ij = D_ij - i - j, at least -2 min(i, j) and at most 0, that is
+where only swaps with k = i - 1 or l = j - 1 matter: deleting and inserting between the same two symbols costs as much
+without a swap (Zhao and Sahinalp 2019). For E_ij = D_ij - i - j, between -2 min(i, j) and 0, this is
 
     E_ij = min(E_{i-1,j}, E_{i,j-1}, E_{i-1,j-1} - 1 - [x_i = y_j], F_j - 3 if l = j - 1, T - 3 if x_{i-1} = y_j)
 
-with F_j = E_{k-1,j-2} of the last row that had y_j, and T = E_{i-2,l-1} of the last column that had x_i. All numbers
-fit in int8 for omegas of up to 62 symbols, in int16 up to 16,000. Integers throughout, so all is exact.
+with F_j = E_{k-1,j-2} of the last row with y_j, and T = E_{i-2,l-1} of the last column with x_i. All numbers fit in
+int8 for landmarks of up to 62 symbols, in int16 up to 16,000. All numbers are integers, so results are exact.
 """
 
 from __future__ import annotations
@@ -25,41 +25,45 @@ from dkdist._numba.elementary import max_set_size
 from dkdist.distances.strings._banded_numba import ONE, THREE, TWO, u64
 
 FOUR, FIVE = u64(4), u64(5)  # (tests/distances/test_damerau_levenshtein.py)
-# Strings per tile; constants at compile time, so that loops are vectorized (python benchmarks/distance_peers.py edits).
+# Strings per tile; compile-time constants, which lets LLVM vectorize loops (python benchmarks/distance_peers.py edits).
 WIDE_LANES, NARROW_LANES = 64, 16
-NUMBERS_PER_LANE = 6  # kept between cells: E of four neighbours, a flag and T (Lowrance and Wagner 1975)
+NUMBERS_PER_LANE = 6  # stored between cells: E of four neighbours, a flag and T (Lowrance and Wagner 1975)
 
 
 def _compile_row(lanes: Any) -> Any:
-    """The loop for so many lanes, a number that its compiled code holds."""
+    """Compile the function of one row with a constant number of lanes."""
 
     @jit()
     def row(Y, cells, h, x, x_old, numbers):  # type: ignore[no-untyped-def]
-        """A row of all cells: ``cells`` (steps, 3, lanes) are E of the row above, E of the one above that, and F.
+        """Compute a row; ``cells`` (steps, 3, lanes) are E of the two previous rows, and F.
 
-        ``h`` (6 * lanes,) are E_{i,j-1}, E_{i-1,j-1}, E_{i-1,j-2}, E_{i-2,j-1}, [x_i = y_{j-1}] and T; all of one type,
-        and so are the ``numbers`` from 0 to 3.
+        ``h`` (6 * lanes,) are E_{i,j-1}, E_{i-1,j-1}, E_{i-1,j-2}, E_{i-2,j-1}, [x_i = y_{j-1}] and T. All arrays and
+        the ``numbers`` 0 to 3 have the same dtype.
         """
         zero, one, two, three = numbers[0], numbers[1], numbers[2], numbers[3]
         for r in range(lanes):
             h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes] = zero, zero, zero, zero
             h[r + FOUR * lanes], h[r + FIVE * lanes] = zero, three  # no column had x_i
         for j in range(u64(len(Y)) // lanes):
-            own, symbols = (
+            row_cells, symbols = (
                 cells[THREE * j * lanes : THREE * (j + ONE) * lanes],
                 Y[j * lanes : (j + ONE) * lanes],
             )
             for r in range(lanes):
-                y, up, old, f = symbols[r], own[r], own[r + lanes], own[r + TWO * lanes]
-                corner, further, T = h[r + lanes], h[r + TWO * lanes], h[r + FIVE * lanes]
-                same = y == x
-                z = np.minimum(np.minimum(h[r], up), np.subtract(corner, two if same else one))
+                y, up, older, f = symbols[r], row_cells[r], row_cells[r + lanes], row_cells[r + TWO * lanes]
+                corner, corner_left, T = h[r + lanes], h[r + TWO * lanes], h[r + FIVE * lanes]
+                is_equal = y == x
+                z = np.minimum(np.minimum(h[r], up), np.subtract(corner, two if is_equal else one))
                 z = np.minimum(z, np.subtract(f, three) if h[r + FOUR * lanes] == one else zero)
                 z = np.minimum(z, np.subtract(T, three) if y == x_old else zero)
-                own[r], own[r + lanes], own[r + TWO * lanes] = z, up, further if same else f
-                h[r + FIVE * lanes] = h[r + THREE * lanes] if same else T
-                h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes] = z, up, corner, old
-                h[r + FOUR * lanes] = one if same else zero
+                row_cells[r], row_cells[r + lanes], row_cells[r + TWO * lanes] = (
+                    z,
+                    up,
+                    corner_left if is_equal else f,
+                )
+                h[r + FIVE * lanes] = h[r + THREE * lanes] if is_equal else T
+                h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes] = z, up, corner, older
+                h[r + FOUR * lanes] = one if is_equal else zero
 
     return row
 
@@ -68,10 +72,11 @@ _wide_row, _narrow_row = _compile_row(u64(WIDE_LANES)), _compile_row(u64(NARROW_
 
 
 @jit()
-def fill_lanes(Y, symbols, columns, lengths, codes, offsets, most, normalize, out):  # type: ignore[no-untyped-def]
-    """Fill the columns of up to as many omegas as ``Y`` (steps, lanes) has lanes, `WIDE_LANES` or `NARROW_LANES`.
+def fill_lanes(Y, symbols, columns, lengths, codes, offsets, max_edits, normalize, out):  # type: ignore[no-untyped-def]
+    """Fill the columns of the landmarks in ``Y`` (steps, lanes), with `WIDE_LANES` or `NARROW_LANES` lanes.
 
-    ``Y`` are numbers of symbols, 0 behind the end; ``symbols`` (S + 1,) the numbers of codes, 0 for what no omega has.
+    ``Y`` are numbers of symbols, 0 after the end; ``symbols`` (S + 1,) are numbers by code, 0 for codes that no
+    landmark has.
     """
     steps, lanes = Y.shape
     flat, cells = Y.ravel(), np.empty(3 * steps * lanes, Y.dtype)
@@ -81,7 +86,7 @@ def fill_lanes(Y, symbols, columns, lengths, codes, offsets, most, normalize, ou
         len(symbols) - 1,
     )
     numbers = np.arange(4).astype(Y.dtype)
-    outside = np.subtract(numbers[0], numbers[1])  # -1, that no omega has
+    outside = np.subtract(numbers[0], numbers[1])  # -1, which no landmark has
     for s in range(len(offsets) - 1):
         start, n = offsets[s], offsets[s + 1] - offsets[s]
         for i in range(n):
@@ -99,5 +104,5 @@ def fill_lanes(Y, symbols, columns, lengths, codes, offsets, most, normalize, ou
         for k in range(len(columns)):
             m = lengths[k]
             result = n + m + (np.int64(cells[3 * (m - 1) * lanes + k]) if m else 0)
-            result = np.float32(min(result, most + 1))
+            result = np.float32(min(result, max_edits + 1))
             out[s, columns[k]] = result / np.float32(max(n, m, 1)) if normalize else result

@@ -1,13 +1,13 @@
-"""Columns of the longest common subsequence as bits, for the edit distance of insertions and deletions alone.
+"""Longest common subsequence by columns of bits, for the edit distance with insertions and deletions only.
 
-A column of L differs from cell to cell by 0 or 1; S has a bit for each row where it does not (Hyyro 2004). A symbol
-makes the next column of all rows at once:
+Neighbouring cells of a column of L differ by 0 or 1; S has a bit for each row where they do not differ (Hyyro 2004). A
+symbol gives the next column of all rows:
 
     U = S & Eq,   S' = (S + U) | (S - U)
 
-and at the end the distance n + m - 2 L is n + |S| - |~S|, the counts of bits within the rows. Strings that share a
-word have a guard bit of 0 below them, which takes what the sum of another carries over; in a chain the top bit of each
-word is that guard, and hands what it gets to the first row of the next word.
+and at the end the distance n + m - 2 L is n + |S| - |~S|, the counts of bits within the rows. Strings that share a word
+have a guard bit of 0 below them, which absorbs the carry of another string. In a chain the guard is the top bit of each
+word, and passes its carry to the first row of the next word.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NEXT_WORD = u64(N_CHAINS)  # offset of the next word of a chain in a table (dkdi
 
 @jit()
 def short_common(table, bases, state):  # type: ignore[no-untyped-def]
-    """All symbols of a string, whose Eq start at ``bases`` in the table: state (3 * N_WORDS,) of S, ~S and the rows."""
+    """Process all symbols of a string, whose Eq start at ``bases``; state (3 * N_WORDS,) is S, ~S and rows."""
     for base in bases:
         for r in range(N_WORDS):
             s = state[r]
@@ -49,26 +49,26 @@ def short_common(table, bases, state):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def _next_in_chain(eq, s, up, out, k):  # type: ignore[no-untyped-def]
-    """The next column of a word, whose bit k of ``up`` comes from below, and what goes up."""
+    """Return the next column of a word and its carry; bit k of ``up`` is the carry from the word below."""
     u = s & eq
-    both = s + u + ((up >> k) & ONE)
-    return (both | (s - u)) & ROW_BITS, out | ((both >> TOP_BIT) << k)
+    total = s + u + ((up >> k) & ONE)
+    return (total | (s - u)) & ROW_BITS, out | ((total >> TOP_BIT) << k)
 
 
 @inline_jit()
 def _next_of_two(eq, eq_above, s, t, up, out, k):  # type: ignore[no-untyped-def]
-    """The same of two words, one after the other."""
+    """Return the next columns of two consecutive words, and the carry."""
     u = s & eq
-    both = s + u + ((up >> k) & ONE)
-    s = (both | (s - u)) & ROW_BITS
+    low = s + u + ((up >> k) & ONE)
+    s = (low | (s - u)) & ROW_BITS
     u = t & eq_above
-    high = t + u + (both >> TOP_BIT)
+    high = t + u + (low >> TOP_BIT)
     return s, (high | (t - u)) & ROW_BITS, out | ((high >> TOP_BIT) << k)
 
 
 @jit()
 def _long_four(table, base0, base1, base2, base3, up, state):  # type: ignore[no-untyped-def]
-    """Four symbols through two words of a chain: state (3 * N_CHAINS,) of S, ~S, and S of the second.
+    """Process four symbols in two words of a chain; state (3 * N_CHAINS,) is S, ~S, and S of the second word.
 
     Carries are bits 0 to 3 of ``up`` (N_CHAINS,).
     """
@@ -83,22 +83,28 @@ def _long_four(table, base0, base1, base2, base3, up, state):  # type: ignore[no
 
 @jit()
 def _long_one(table, base, up, state):  # type: ignore[no-untyped-def]
-    """One symbol."""
+    """Process one symbol in one word of a chain."""
     for r in range(N_CHAINS):
         state[r], up[r] = _next_in_chain(table[base + u64(r)], state[r], up[r], ZERO, ZERO)
 
 
 @jit()
 def long_common(table, bases, words, state):  # type: ignore[no-untyped-def]
-    """All symbols of a string through chains of an even number of words: state (2 * words * N_CHAINS,) of S and ~S."""
+    """Process all symbols in chains of an even number of words; state (2 * words * N_CHAINS,) is S and ~S."""
     tail, up = len(bases) - len(bases) % 4, np.empty(N_CHAINS, u64)
     for i in range(0, tail, 4):
         a, b, c, d = bases[i], bases[i + 1], bases[i + 2], bases[i + 3]
         up[:] = ZERO
         for w in range(0, words, 2):
-            at = u64(w * N_CHAINS)
+            offset = u64(w * N_CHAINS)
             _long_four(
-                table, a + at, b + at, c + at, d + at, up, state[2 * w * N_CHAINS : (2 * w + 3) * N_CHAINS]
+                table,
+                a + offset,
+                b + offset,
+                c + offset,
+                d + offset,
+                up,
+                state[2 * w * N_CHAINS : (2 * w + 3) * N_CHAINS],
             )
     for base in bases[tail:]:
         up[:] = ZERO
@@ -110,15 +116,15 @@ def long_common(table, bases, words, state):  # type: ignore[no-untyped-def]
 
 
 @inline_jit()
-def _band_distance(bases, table, m, words, most, S):  # type: ignore[no-untyped-def]
-    """The distance of n and m symbols, n in fours, by ways of at most ``most`` edits: never too small."""
+def _band_distance(bases, table, m, words, max_edits, S):  # type: ignore[no-untyped-def]
+    """Return the minimal cost of paths in the band of ``max_edits``, an upper bound; n is a multiple of 4."""
     n = len(bases)
-    above, below = (most + n - m) // 2, (most - n + m) // 2
+    above, below = (max_edits + n - m) // 2, (max_edits - n + m) // 2
     last = -1
     for j in range(0, n, 4):
         first = max(0, j - above) // (WORD_BITS - 1)
-        before, last = last, min(words - 1, (j + 3 + below) // (WORD_BITS - 1))
-        for w in range(before + 1, last + 1):
+        previous_last, last = last, min(words - 1, (j + 3 + below) // (WORD_BITS - 1))
+        for w in range(previous_last + 1, last + 1):
             S[w] = ROW_BITS
         s0, s1, s2, s3 = bases[j], bases[j + 1], bases[j + 2], bases[j + 3]
         up = ZERO
@@ -135,19 +141,19 @@ def _band_distance(bases, table, m, words, most, S):  # type: ignore[no-untyped-
 
 
 @inline_jit()
-def banded_indel_distance(a, b, most, only, numbers):  # type: ignore[no-untyped-def]
-    """The distance of two strings if it is at most ``most``, else ``most`` + 1; like `banded_distance`."""
-    begin, n, m = strip_common(a, b)
-    x, y = (a[begin:n], b[begin:m]) if n >= m else (b[begin:m], a[begin:n])
+def banded_indel_distance(a, b, max_edits, single_band, numbers):  # type: ignore[no-untyped-def]
+    """Return the distance of two strings, at most ``max_edits`` + 1; see `banded_distance`."""
+    n_prefix, n, m = strip_common(a, b)
+    x, y = (a[n_prefix:n], b[n_prefix:m]) if n >= m else (b[n_prefix:m], a[n_prefix:n])
     n, m = len(x), len(y)
-    if m == 0 or n - m > most:
-        return min(n, most + 1)
+    if m == 0 or n - m > max_edits:
+        return min(n, max_edits + 1)
     table, bases, words = match_table(x, y, WORD_BITS - 1, numbers)
-    whole = only or words <= MAX_UNBANDED_INDEL_WORDS
+    is_unbanded = single_band or words <= MAX_UNBANDED_INDEL_WORDS
     S, pad = np.empty(words, u64), len(bases) - n
     k, result = -1, 0
-    while result > k and k < most:
-        wide = result if 0 < result <= 4 * k else 4 * k
-        k = most if whole else min(most, max(n - m + FIRST_BAND_INDELS, wide))
+    while result > k and k < max_edits:
+        next_edits = result if 0 < result <= 4 * k else 4 * k
+        k = max_edits if is_unbanded else min(max_edits, max(n - m + FIRST_BAND_INDELS, next_edits))
         result = _band_distance(bases, table, m + pad, words, k, S)
-    return min(result, most + 1)
+    return min(result, max_edits + 1)

@@ -1,11 +1,11 @@
-"""Columns of optimal string alignment as bits: the edit distance with swaps of neighbours at one edit (Hyyro 2003).
+"""Optimal string alignment by columns of bits: edit distance with swaps of neighbours as one edit (Hyyro 2003).
 
-A swap of symbols i - 1 and i is worth its edit where D_{i-1,j-1} is above D_{i-2,j-2}, that is where D0 of the column
-before has no bit in row i - 1, if both pairs of symbols are equal crosswise:
+A swap of symbols i - 1 and i saves an edit if D_{i-1,j-1} > D_{i-2,j-2}, that is, if D0 of the previous column has no
+bit in row i - 1, and if the symbols are equal crosswise:
 
-    TR = ((~D0 & Eq) << 1) & Eq of the symbol before,   D0' = D0 of `_bit_parallel_numba.py` | TR
+    TR = ((~D0 & Eq) << 1) & Eq of the previous symbol,   D0' = D0 of `_bit_parallel_numba.py` | TR
 
-all else is as it is there. In a chain of words TR has a carry, the last row of the word below, in the column of today.
+The rest equals that module. In a chain of words TR has a carry, the last row of the word below, in the current column.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ N_NUMBERS = 6  # per word of a chain: HP, HN and TR from the word below, VP, VN,
 
 
 @inline_jit()
-def _next_column(eq, before, vp, vn, d0, rows):  # type: ignore[no-untyped-def]
-    """The next column of words whose guard bits are those that are not in ``rows``."""
-    swap = ((~d0 & eq) << ONE) & before
+def _next_column(eq, previous_eq, vp, vn, d0, rows):  # type: ignore[no-untyped-def]
+    """Return the next column (VP, VN, D0) of words; bits outside ``rows`` are guard bits."""
+    swap = ((~d0 & eq) << ONE) & previous_eq
     d0 = ((((((eq & vp) + vp) ^ vp) | eq) | vn) | swap) & rows
     hp, hn = (vn | ~(d0 | vp)) << ONE, (d0 & vp) << ONE
     return (hn | ~(d0 | hp)) & rows, hp & d0, d0
@@ -27,23 +27,23 @@ def _next_column(eq, before, vp, vn, d0, rows):  # type: ignore[no-untyped-def]
 
 @jit()
 def short_with_swaps(table, bases, state):  # type: ignore[no-untyped-def]
-    """All symbols of a string, whose Eq start at ``bases``: state (4 * N_WORDS,) of VP, VN, the rows, and D0."""
-    last = ZERO  # no symbol has bits in the first rows
+    """Process all symbols of a string, whose Eq start at ``bases``; state (4 * N_WORDS,) is VP, VN, rows, D0."""
+    previous_base = ZERO  # no symbol has bits in the first rows
     for base in bases:
         for r in range(N_WORDS):
-            eq, before = table[base + u64(r)], table[last + u64(r)]
+            eq, previous_eq = table[base + u64(r)], table[previous_base + u64(r)]
             vp, vn, rows, d0 = state[r], state[r + N_WORDS], state[r + 2 * N_WORDS], state[r + 3 * N_WORDS]
-            vp, vn, d0 = _next_column(eq, before, vp, vn, d0, rows)
+            vp, vn, d0 = _next_column(eq, previous_eq, vp, vn, d0, rows)
             state[r], state[r + N_WORDS], state[r + 3 * N_WORDS] = vp, vn, d0
-        last = base
+        previous_base = base
 
 
 @inline_jit()
-def _next_in_chain(eq, before, vp, vn, d0, hp_in, hn_in, tr_in, hp_out, hn_out, tr_out, k):  # type: ignore[no-untyped-def]
-    """The next column of a word in a chain; bit k of what comes in is from below, of the others goes up."""
+def _next_in_chain(eq, previous_eq, vp, vn, d0, hp_in, hn_in, tr_in, hp_out, hn_out, tr_out, k):  # type: ignore[no-untyped-def]
+    """Return the next column of a word in a chain; bit k of carries comes from the word below, or goes up."""
     swap = ~d0 & eq
     tr_out = tr_out | ((swap >> TOP_BIT) << k)
-    swap = ((swap | ((tr_in >> k) & ONE)) << ONE) & before
+    swap = ((swap | ((tr_in >> k) & ONE)) << ONE) & previous_eq
     eq = eq | (((hp_in >> k) & ONE) ^ ONE)
     vp = vp | ((hn_in >> k) & ONE)
     d0 = (((((eq & vp) + vp) ^ vp) | eq) | vn) | swap
@@ -54,33 +54,37 @@ def _next_in_chain(eq, before, vp, vn, d0, hp_in, hn_in, tr_in, hp_out, hn_out, 
 
 
 @jit()
-def _long_one(table, last, base, state):  # type: ignore[no-untyped-def]
-    """One symbol: state (9 * N_CHAINS,) of what comes from below, VP, VN, D0, and what goes up from here."""
+def _long_one(table, previous_base, base, state):  # type: ignore[no-untyped-def]
+    """Process one symbol; state (9 * N_CHAINS,) is three carries from below, VP, VN, D0, three carries to above."""
     for r in range(N_CHAINS):
         k = u64(r)
         hp, hn, tr = state[r], state[r + N_CHAINS], state[r + 2 * N_CHAINS]
         vp, vn, d0 = state[r + 3 * N_CHAINS], state[r + 4 * N_CHAINS], state[r + 5 * N_CHAINS]
-        eq, old = table[base + k], table[last + k]
-        vp, vn, d0, up, un, ut = _next_in_chain(eq, old, vp, vn, d0, hp, hn, tr, ZERO, ZERO, ZERO, ZERO)
+        eq, previous_eq = table[base + k], table[previous_base + k]
+        vp, vn, d0, up, un, ut = _next_in_chain(
+            eq, previous_eq, vp, vn, d0, hp, hn, tr, ZERO, ZERO, ZERO, ZERO
+        )
         state[r + 3 * N_CHAINS], state[r + 4 * N_CHAINS], state[r + 5 * N_CHAINS] = vp, vn, d0
         state[r + 6 * N_CHAINS], state[r + 7 * N_CHAINS], state[r + 8 * N_CHAINS] = up, un, ut
 
 
 @jit()
-def _long_four(table, last, base0, base1, base2, base3, state):  # type: ignore[no-untyped-def]
-    """Four symbols: their carries are bits 0 to 3."""
+def _long_four(table, previous_base, base0, base1, base2, base3, state):  # type: ignore[no-untyped-def]
+    """Process four symbols, whose carries are bits 0 to 3."""
     for r in range(N_CHAINS):
         k = u64(r)
         hp, hn, tr = state[r], state[r + N_CHAINS], state[r + 2 * N_CHAINS]
         vp, vn, d0 = state[r + 3 * N_CHAINS], state[r + 4 * N_CHAINS], state[r + 5 * N_CHAINS]
-        old, a, b, c, d = (
-            table[last + k],
+        previous_eq, a, b, c, d = (
+            table[previous_base + k],
             table[base0 + k],
             table[base1 + k],
             table[base2 + k],
             table[base3 + k],
         )
-        vp, vn, d0, up, un, ut = _next_in_chain(a, old, vp, vn, d0, hp, hn, tr, ZERO, ZERO, ZERO, ZERO)
+        vp, vn, d0, up, un, ut = _next_in_chain(
+            a, previous_eq, vp, vn, d0, hp, hn, tr, ZERO, ZERO, ZERO, ZERO
+        )
         vp, vn, d0, up, un, ut = _next_in_chain(b, a, vp, vn, d0, hp, hn, tr, up, un, ut, ONE)
         vp, vn, d0, up, un, ut = _next_in_chain(c, b, vp, vn, d0, hp, hn, tr, up, un, ut, TWO)
         vp, vn, d0, up, un, ut = _next_in_chain(d, c, vp, vn, d0, hp, hn, tr, up, un, ut, THREE)
@@ -90,16 +94,16 @@ def _long_four(table, last, base0, base1, base2, base3, state):  # type: ignore[
 
 @jit()
 def long_with_swaps(table, bases, words, state):  # type: ignore[no-untyped-def]
-    """All symbols of a string through chains of so many words; as words follow each other in ``state``."""
-    tail, last = len(bases) - len(bases) % 4, ZERO
+    """Process all symbols of a string in chains of words, which are consecutive in ``state``."""
+    tail, previous_base = len(bases) - len(bases) % 4, ZERO
     for i in range(0, tail, 4):
         a, b, c, d = bases[i], bases[i + 1], bases[i + 2], bases[i + 3]
         for w in range(words):
-            word, at = state[N_NUMBERS * w * N_CHAINS : (N_NUMBERS * w + 9) * N_CHAINS], u64(w * N_CHAINS)
-            _long_four(table, last + at, a + at, b + at, c + at, d + at, word)
-        last = d
+            word, offset = state[N_NUMBERS * w * N_CHAINS : (N_NUMBERS * w + 9) * N_CHAINS], u64(w * N_CHAINS)
+            _long_four(table, previous_base + offset, a + offset, b + offset, c + offset, d + offset, word)
+        previous_base = d
     for base in bases[tail:]:
         for w in range(words):
-            word, at = state[N_NUMBERS * w * N_CHAINS : (N_NUMBERS * w + 9) * N_CHAINS], u64(w * N_CHAINS)
-            _long_one(table, last + at, base + at, word)
-        last = base
+            word, offset = state[N_NUMBERS * w * N_CHAINS : (N_NUMBERS * w + 9) * N_CHAINS], u64(w * N_CHAINS)
+            _long_one(table, previous_base + offset, base + offset, word)
+        previous_base = base

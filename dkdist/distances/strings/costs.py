@@ -110,17 +110,17 @@ def _from_pairs(param: Mapping[Any, Any], default: float) -> PairCosts:
             raise ValueError(
                 f"substitution_costs must have pairs of symbols for keys, such as ('a', 'b'); got {key!r:.200}."
             )
-    result = sorted({symbol for pair in param for symbol in pair})
-    if not result:
+    symbol_list = sorted({symbol for pair in param for symbol in pair})
+    if not symbol_list:
         raise ValueError("substitution_costs must not be an empty dict. Omit it.")
-    symbols = "".join(result) if isinstance(result[0], str) else tuple(result)
-    place = {symbol: i for i, symbol in enumerate(result)}
-    matrix = np.full((len(result), len(result)), float(default))
+    symbols = "".join(symbol_list) if isinstance(symbol_list[0], str) else tuple(symbol_list)
+    index = {symbol: i for i, symbol in enumerate(symbol_list)}
+    matrix = np.full((len(symbol_list), len(symbol_list)), float(default))
     np.fill_diagonal(matrix, 0)
     for (a, b), value in param.items():
         if (b, a) not in param and b + a not in param if isinstance(a, str) else (b, a) not in param:
-            matrix[place[b], place[a]] = value
-        matrix[place[a], place[b]] = value
+            matrix[index[b], index[a]] = value
+        matrix[index[a], index[b]] = value
     return check_pair_costs((symbols, matrix), default)
 
 
@@ -140,58 +140,65 @@ def plan_table(
     insertion: float, deletion: float, substitution: float, transposition: float | None, pairs: F64 | None
 ) -> TablePlan:
     """Choose the simplest table; ``pairs`` (K, K) are costs of substitutions by classes of symbols."""
-    both, slant = deletion + insertion, (deletion - insertion) / 2
-    s = min(substitution, both)
+    pair_cost, slant = deletion + insertion, (deletion - insertion) / 2
+    s = min(substitution, pair_cost)
     swap = transposition
-    if swap is not None and swap >= (both if pairs is not None else min(both, 2 * s)):
+    if swap is not None and swap >= (pair_cost if pairs is not None else min(pair_cost, 2 * s)):
         swap = None  # other edits cost no more
     if pairs is None:
-        if s == both and swap is None:
-            return TablePlan(INDEL, both / 2, slant)
-        if 2 * s == both and swap in (None, s):
+        if s == pair_cost and swap is None:
+            return TablePlan(INDEL, pair_cost / 2, slant)
+        if 2 * s == pair_cost and swap in (None, s):
             return TablePlan(LEVENSHTEIN if swap is None else OSA, s, slant)
     k = 0 if pairs is None else len(pairs)
     costs = np.full((k + 1, k + 1), s)
     if pairs is not None:
-        costs[:k, :k] = np.minimum(pairs, both)
+        costs[:k, :k] = np.minimum(pairs, pair_cost)
     units = _in_common_units(
-        [both, 2 * substitution if s < both else both, *(2 * costs).ravel().tolist(), 2 * (swap or 0)]
+        [
+            pair_cost,
+            2 * substitution if s < pair_cost else pair_cost,
+            *(2 * costs).ravel().tolist(),
+            2 * (swap or 0),
+        ]
     )
     if units is None:
-        unit = both / 2 / MAX_UNITS
-        whole, t = np.rint(costs / unit).astype(np.int64), -1 if swap is None else round(swap / unit)
-        return TablePlan(WEIGHTED, unit, slant, MAX_UNITS, t, whole, False)
+        unit = pair_cost / 2 / MAX_UNITS
+        unit_costs, t = np.rint(costs / unit).astype(np.int64), -1 if swap is None else round(swap / unit)
+        return TablePlan(WEIGHTED, unit, slant, MAX_UNITS, t, unit_costs, False)
     w, t = units[0], -1 if swap is None else units[-1]
-    whole = np.array(units[2:-1], np.int64).reshape(costs.shape)
-    return TablePlan(WEIGHTED, both / 2 / w, slant, w, t, whole, w <= MAX_INT8_UNITS)
+    unit_costs = np.array(units[2:-1], np.int64).reshape(costs.shape)
+    return TablePlan(WEIGHTED, pair_cost / 2 / w, slant, w, t, unit_costs, w <= MAX_INT8_UNITS)
 
 
-def _in_common_units(twice: list[float]) -> list[int] | None:
+def _in_common_units(doubled: list[float]) -> list[int] | None:
     """Return half of these numbers as integers in their largest common unit, or None without one."""
-    parts = [Fraction(value).limit_denominator(MAX_DENOMINATOR) for value in twice]
-    if any(float(part) != value for part, value in zip(parts, twice, strict=True)):
+    fractions = [Fraction(value).limit_denominator(MAX_DENOMINATOR) for value in doubled]
+    if any(float(fraction) != value for fraction, value in zip(fractions, doubled, strict=True)):
         return None
-    bottom = math.lcm(*(part.denominator for part in parts))
-    units = [int(part * bottom) for part in parts]
-    shared = math.gcd(*units) or 1
-    units = [unit // shared for unit in units]
+    denominator = math.lcm(*(fraction.denominator for fraction in fractions))
+    units = [int(fraction * denominator) for fraction in fractions]
+    divisor = math.gcd(*units) or 1
+    units = [unit // divisor for unit in units]
     return units if max(units) <= MAX_UNITS else None
 
 
 LANES_MULTIPLE = 16  # lanes fill 512-bit vectors of int32 (python benchmarks/distance_peers.py edits)
-MAX_INT8_SYMBOLS = 126  # of a tile: int8 without 0 and -1 (tests/distances/test_edit_costs.py)
+MAX_INT8_SYMBOLS = (
+    126  # distinct symbols of a tile: int8 without 0 and -1 (tests/distances/test_edit_costs.py)
+)
 
 
 class CostTiles(NamedTuple):
-    """Up to 128 strings a tile, the longest first, in lanes.
+    """Tiles of up to 128 strings in lanes, the longest first.
 
-    ``symbols`` holds, tile after tile from ``starts`` on, (1 + steps, lanes) codes within the tile: -1 before the
-    beginning, 0 after the end. ``codes`` (n_tiles, S + 1) are these codes by symbol, the last for all from S on: 0 for
-    those that the tile lacks. ``classes`` are the classes of symbols, the last for all others, or empty where all
-    substitutions cost the same. ``prices`` (classes, steps, lanes) of each tile, from ``price_starts`` on, say what it
-    costs that a symbol of the class becomes a string's; or the same is said for each lane. ``numbers`` are the price of
-    a substitution, 2 w, the price of a swap (the largest number for none), the largest number, and -1. ``columns`` and
-    ``lengths`` (n_tiles, 128) are of each lane, -1 and 0 for none.
+    ``symbols`` concatenates, from ``starts`` on, (1 + steps, lanes) codes within each tile: -1 before the first symbol,
+    0 after the end. ``codes`` (n_tiles, S + 1) are these codes by symbol, the last for all symbols from S on, 0 for
+    symbols that the tile lacks. ``classes`` are the classes of symbols, the last for all others; empty if all
+    substitutions cost the same. ``prices`` (classes, steps, lanes) of each tile, from ``price_starts`` on, are costs of
+    substituting a symbol of the class by a string's symbol; a single price per lane if ``classes`` is empty.
+    ``numbers`` are the price of a substitution, 2 w, the price of a swap (the largest number without swaps), the
+    largest number, and -1. ``columns`` and ``lengths`` (n_tiles, 128) belong to lanes; -1 and 0 for unused lanes.
     """
 
     symbols: Any
@@ -214,7 +221,7 @@ class PackedCosts(NamedTuple):
 
 
 def pack_costs(codes: NDArray[np.uint16], offsets: I64, plan: TablePlan, classes: I64) -> PackedCosts:
-    """Strings of codes (T, 1); ``classes`` by code, the last for all others, are those of the plan's pairs."""
+    """Pack strings of codes (T, 1); ``classes`` of codes, the last for all others, index the plan's pairs."""
     sizes, R = np.diff(offsets), len(offsets) - 1
     order = np.argsort(-sizes, kind="stable")
     n_tiles, n_symbols = -(-R // STRINGS_PER_TILE), int(codes.max(initial=0)) + 1
@@ -226,31 +233,34 @@ def pack_costs(codes: NDArray[np.uint16], offsets: I64, plan: TablePlan, classes
     starts = np.concatenate([[0], np.cumsum((steps + 1) * lanes)])
 
     tile, lane = np.divmod(np.argsort(order, kind="stable"), STRINGS_PER_TILE)  # of each string
-    own = np.repeat(np.arange(R), sizes)
-    place = np.arange(len(own)) - offsets[own]
+    string = np.repeat(np.arange(R), sizes)
+    position = np.arange(len(string)) - offsets[string]
     symbol = codes[:, 0].astype(np.int64)
-    result = np.zeros((n_tiles, n_symbols + 1), np.bool_)
-    result[tile[own], symbol] = True
-    numbers_of = (np.cumsum(result, axis=1, dtype=np.int32) * result).astype(np.int32)
+    is_present = np.zeros((n_tiles, n_symbols + 1), np.bool_)
+    is_present[tile[string], symbol] = True
+    numbers_of = (np.cumsum(is_present, axis=1, dtype=np.int32) * is_present).astype(np.int32)
     narrow = plan.narrow and int(numbers_of.max(initial=0)) <= MAX_INT8_SYMBOLS
     dtype = np.int8 if narrow else np.int32
     symbols = np.zeros(int(starts[-1]), dtype)
     for t in range(n_tiles):
         symbols[starts[t] : starts[t] + lanes[t]] = -1
-    at = (place + 1) * lanes[tile[own]] + lane[own]
-    symbols[starts[tile[own]] + at] = numbers_of[tile[own], symbol]
+    cell = (position + 1) * lanes[tile[string]] + lane[string]
+    symbols[starts[tile[string]] + cell] = numbers_of[tile[string], symbol]
 
     k = len(plan.pairs)
-    sized = (k if len(classes) else 0) * steps * lanes
-    price_starts = np.concatenate([[0], np.cumsum(sized)])
+    n_prices = (k if len(classes) else 0) * steps * lanes
+    price_starts = np.concatenate([[0], np.cumsum(n_prices)])
     prices = np.full(max(int(price_starts[-1]), STRINGS_PER_TILE), plan.pairs[-1, -1], dtype)
     if len(classes):
-        of_symbol = classes[np.minimum(symbol, len(classes) - 1)]
-        first, depth = price_starts[tile[own]] + at - lanes[tile[own]], (steps * lanes)[tile[own]]
+        symbol_class = classes[np.minimum(symbol, len(classes) - 1)]
+        first_price, class_stride = (
+            price_starts[tile[string]] + cell - lanes[tile[string]],
+            (steps * lanes)[tile[string]],
+        )
         for c in range(k):
-            prices[first + c * depth] = plan.pairs[c, of_symbol]
-    most = np.iinfo(dtype).max
-    numbers = [plan.pairs[-1, -1], 2 * plan.w, most if plan.t < 0 else plan.t, most, -1]
+            prices[first_price + c * class_stride] = plan.pairs[c, symbol_class]
+    largest = np.iinfo(dtype).max
+    numbers = [plan.pairs[-1, -1], 2 * plan.w, largest if plan.t < 0 else plan.t, largest, -1]
     return PackedCosts(
         R,
         CostTiles(

@@ -1,4 +1,4 @@
-"""The edit distance of Damerau and Levenshtein without restrictions: swapped neighbours may be edited again."""
+"""Unrestricted Damerau-Levenshtein distance: swapped neighbours may be edited again."""
 
 from __future__ import annotations
 
@@ -43,18 +43,17 @@ class PackedDamerau(NamedTuple):
 @serializable("DamerauLevenshtein")
 @dataclass(frozen=True)
 class DamerauLevenshtein(Distance):
-    """The least insertions, deletions, substitutions and swaps of neighbours that turn one string into another.
+    """Minimal number of insertions, deletions, substitutions and swaps of neighbours between two strings.
 
-    A metric, where optimal string alignment (`Levenshtein` with ``transposition=1``) is none: here symbols may be
-    inserted between two that are swapped, and some between them deleted ("ca" to "abc" takes 2 edits there 3). Exact
-    for strings of fewer than 2^24 symbols.
+    A metric, unlike optimal string alignment (`Levenshtein` with ``transposition=1``): symbols between two swapped ones
+    may be inserted or deleted ("ca" to "abc" needs 2 edits instead of 3). Exact for strings of fewer than 2^24 symbols.
 
-    ``cutoff`` gives distances above it as ``cutoff`` + 1, a metric still; ``normalize`` divides by the length of the
-    longer string (0 for two empty ones), and is none.
+    ``cutoff`` replaces larger distances by ``cutoff`` + 1, which is still a metric; ``normalize`` divides by the length
+    of the longer string (0 for two empty ones), which is not.
 
-    Called with two str it takes some microseconds if rapidfuzz is there (``pip install 'dkdist[strings]'``), whose
-    whole numbers are the same. Cost of a pair in a matrix: n m cells of some 30 instructions for 64 strings, twice
-    as many beyond 62 symbols.
+    A call with two str takes a few microseconds if rapidfuzz is installed (``pip install 'dkdist[strings]'``), with the
+    same results. Cost per pair in a matrix: n m cells of about 30 instructions for 64 strings, twice as many for more
+    than 62 symbols.
 
     Lowrance and Wagner, An extension of the string-to-string correction problem (1975); Zhao and Sahinalp,
     String correction using the Damerau-Levenshtein distance (2019).
@@ -86,7 +85,7 @@ class DamerauLevenshtein(Distance):
         return super().__call__(x, y) if distance is None else distance
 
     def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
-        """Return the costs: tiles are filled by whole arrays."""
+        """Return the costs of comparisons with tiles."""
         return CostModel(WIDE_LANES, 300 / sizes.mean())
 
     def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedDamerau:
@@ -103,23 +102,27 @@ class DamerauLevenshtein(Distance):
     def fill(self, packed: PackedDamerau, points: Codes, offsets: I64, weights: F32 | None, out: F32) -> None:
         """Compute out[i, j], the distance of string i to landmark j. Empty strings are allowed."""
         self.reject_weights(weights)
-        most = MAX_COST if self.cutoff is None else self.cutoff
+        max_edits = MAX_COST if self.cutoff is None else self.cutoff
         text = read_only(check_codes(points)[:, 0]), read_only(offsets)
         for tile in packed.tiles:
-            fill_lanes(*(read_only(array) for array in tile), *text, most, self.normalize, out)
+            fill_lanes(*(read_only(array) for array in tile), *text, max_edits, self.normalize, out)
 
 
 def _build_tile(codes: NDArray[np.uint16], offsets: I64, columns: I64, lanes: int) -> Tile:
     """Pack strings in lanes, the longest first, in the narrowest type that holds their tables."""
     lengths = offsets[columns + 1] - offsets[columns]
-    own = np.repeat(np.arange(len(columns)), lengths)
-    place = np.arange(len(own)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    symbol = codes[offsets[columns][own] + place]
-    result = np.zeros(int(symbol.max(initial=0)) + 2, np.bool_)
-    result[symbol] = True
-    numbers = (np.cumsum(result, dtype=np.int32) * result).astype(np.int32)
-    steps, kinds = int(lengths[0]), int(numbers.max())
-    dtype = next(dtype for dtype, longest, most in DTYPE_LIMITS if steps <= longest and kinds <= most)
+    lane = np.repeat(np.arange(len(columns)), lengths)
+    position = np.arange(len(lane)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    symbol = codes[offsets[columns][lane] + position]
+    is_present = np.zeros(int(symbol.max(initial=0)) + 2, np.bool_)
+    is_present[symbol] = True
+    numbers = (np.cumsum(is_present, dtype=np.int32) * is_present).astype(np.int32)
+    steps, n_symbols = int(lengths[0]), int(numbers.max())
+    dtype = next(
+        dtype
+        for dtype, max_steps, max_symbols in DTYPE_LIMITS
+        if steps <= max_steps and n_symbols <= max_symbols
+    )
     Y = np.zeros((steps, lanes), dtype)
-    Y[place, own] = numbers[symbol]
+    Y[position, lane] = numbers[symbol]
     return Tile(Y, numbers, columns.astype(np.int64), lengths.astype(np.int64))

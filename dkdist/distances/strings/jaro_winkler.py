@@ -1,4 +1,4 @@
-"""The distance of Jaro and Winkler, for names and other short texts (formulas: `_jaro_winkler_numba.py`)."""
+"""Jaro-Winkler distance, for names and other short texts (formulas: `_jaro_winkler_numba.py`)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from dkdist.distances.strings.tiles import (
     pack_single_words,
 )
 
-MAX_PREFIX_WEIGHT = 0.25  # a prefix of four symbols then makes strings equal (Winkler 1990)
+MAX_PREFIX_WEIGHT = 0.25  # with it, a common prefix of four symbols gives distance 0 (Winkler 1990)
 
 
 @serializable("JaroWinkler")
 @dataclass(frozen=True)
 class JaroWinkler(Distance):
-    """The distance of Jaro and Winkler, 0 for equal strings to 1 for strings without a common symbol: for names.
+    """Jaro-Winkler distance, from 0 for equal strings to 1 for strings without a common symbol; for names.
 
-    1 - J, where the similarity J is the mean of three shares: of the symbols of each string that the other has near the
-    same place, at most half the longer length away, and of those that are in the same order. Where J is above 0.7,
-    each of up to four symbols of a common beginning takes ``prefix_weight`` (0 to 0.25) off the distance, as a share;
-    with 0 that is the distance of Jaro. Symmetric, but no metric: the triangle inequality fails.
+    It is 1 - J, where the similarity J is the mean of three fractions: the symbols of each string that match a symbol
+    of the other at most half the longer length away, and the matches that are in the same order. If J > 0.7, each of up
+    to four symbols of a common prefix reduces the distance by the fraction ``prefix_weight`` (0 to 0.25); 0 gives the
+    Jaro distance. Symmetric, but not a metric: the triangle inequality fails.
 
-    Cost of a pair: n steps of some 20 instructions for 8 pairs up to 63 symbols, n + m steps beyond.
+    Cost: n steps of about 20 instructions for 8 pairs of up to 63 symbols, n + m steps per pair of longer strings.
 
     Winkler, String comparator metrics and enhanced decision rules in the Fellegi-Sunter model of record linkage (1990);
     the values are those of rapidfuzz.

@@ -50,35 +50,35 @@ NAME_BY_COSTS: dict[tuple[float | None, ...], str] = {
 @serializable("Levenshtein")
 @dataclass(frozen=True)
 class Levenshtein(Distance):
-    """The edit distance: the least that edits cost which turn one string into the other; all cost 1 by default.
+    """Edit distance: minimal total cost of edits that turn one string into the other; all cost 1 by default.
 
-    Exact for strings of fewer than 2^24 symbols (together, where nothing is substituted) and costs that are multiples
-    of one unit, to 2^-28 of a cost a symbol otherwise.
+    Exact for strings of fewer than 2^24 symbols (for "indel", in total) and costs that are multiples of one unit;
+    otherwise with an error of 2^-28 of a cost per symbol.
 
-    ``insertion``, ``deletion`` and ``substitution`` are what these edits of a single symbol cost, >= 0;
-    ``transposition`` what it costs to swap two neighbours between which nothing else is edited, None if that is no
-    edit. At 1 that is optimal string alignment ("osa"; the restricted Damerau distance): not a metric, for the triangle
-    inequality fails ("ca", "ac", "abc": 1 + 1 < 3). With ``substitution=2`` symbols are inserted and deleted alone
-    ("indel"), which is what the longest common subsequence L leaves, n + m - 2 L.
+    ``insertion``, ``deletion`` and ``substitution`` are costs >= 0 of edits of a single symbol. ``transposition`` is
+    the cost of a swap of two neighbours without other edits between them; None excludes swaps. 1 gives optimal string
+    alignment ("osa", the restricted Damerau distance), which is not a metric: the triangle inequality fails ("ca",
+    "ac", "abc": 1 + 1 < 3). ``substitution=2`` is equivalent to insertions and deletions only ("indel"): n + m - 2 L
+    for a longest common subsequence of length L.
 
-    ``substitution_costs`` are costs of pairs of symbols: a dict, ``{("a", "e"): 0.5}``, where a pair in one order
-    stands for both unless both are given, and others cost ``substitution``; or (symbols, matrix), such as ``("ACGT",
-    matrix)``, of which row a, column b is for an a that becomes a b. Symbols are characters (of bytes those of that
-    code), or whole numbers where sets are codes.
+    ``substitution_costs`` are costs of pairs of symbols: a dict, ``{("a", "e"): 0.5}``, where a pair in one order only
+    applies to both, and other pairs cost ``substitution``; or (symbols, matrix), such as ``("ACGT", matrix)``, with the
+    cost of replacing a by b in row a, column b. Symbols are characters (of bytes those of that code), or integers if
+    sets are codes.
 
-    D[i, j] is what turns x_i into y_j (the random object, in `DistanceEmbedding`). Where ``insertion`` and ``deletion``
-    differ, or costs of pairs and of their reverse, it is not D[j, i]: `distance_matrix` computes both, and what needs a
-    symmetric matrix refuses it.
+    D[i, j] is the cost of turning x_i into y_j (the random object in `DistanceEmbedding`). It is not symmetric if
+    ``insertion`` and ``deletion`` differ, or costs of pairs and of their reverse: then `distance_matrix` computes both,
+    and functions that need a symmetric matrix raise an error.
 
-    ``cutoff`` gives distances above it as ``cutoff`` + 1 at most, a metric if the distance is one: long strings are
-    given up as soon as they are known to be further apart, where all edits cost 1.
+    ``cutoff`` replaces larger distances by at most ``cutoff`` + 1, which preserves a metric. If all edits cost 1, the
+    comparison of long strings stops as soon as the cutoff is exceeded.
 
-    ``normalize`` divides by the largest distance of strings of these two lengths: that of the longer one by default,
-    the sum of both of "indel" (0 for two empty ones).
+    ``normalize`` divides by the largest distance of strings of these two lengths: by default the length of the longer
+    one, for "indel" the sum of both (0 for two empty ones).
 
-    Called with two str of a few hundred symbols it takes some microseconds, half a one for words by plain edits if
-    rapidfuzz is there (``pip install 'dkdist[strings]'``), whose whole numbers are the same; a matrix of many takes
-    hundredths of that a pair.
+    A call with two str of a few hundred symbols takes a few microseconds; for words with unit costs 0.5 us if rapidfuzz
+    is installed (``pip install 'dkdist[strings]'``), with the same results. A large matrix takes about a hundredth of
+    that per pair.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class Levenshtein(Distance):
 
     ordered = codes = True
     peer_name = ""  # module of rapidfuzz with the same costs
-    fast_name = ""  # the same, without cutoff and normalize
+    fast_name = ""  # ``peer_name`` without cutoff and normalize, else ""
 
     def __post_init__(self) -> None:
         if self.cutoff is not None:
@@ -114,14 +114,14 @@ class Levenshtein(Distance):
             )
         if self.transposition is not None:
             object.__setattr__(self, "transposition", check_cost("transposition", self.transposition))
-        symmetric = self.insertion == self.deletion
+        is_symmetric = self.insertion == self.deletion
         if self.substitution_costs is not None:
             pairs = check_pair_costs(self.substitution_costs, self.substitution)
             object.__setattr__(self, "substitution_costs", pairs)
             object.__setattr__(self, "symbols", pairs[0] if isinstance(pairs[0], str) else "")
             matrix = np.array(pairs[1])
-            symmetric = symmetric and bool((matrix == matrix.T).all())
-        object.__setattr__(self, "symmetric", symmetric)
+            is_symmetric = is_symmetric and bool((matrix == matrix.T).all())
+        object.__setattr__(self, "symmetric", is_symmetric)
         if self.substitution_costs is None and type(self) is Levenshtein:
             costs = self.insertion, self.deletion, self.substitution, self.transposition
             object.__setattr__(self, "peer_name", NAME_BY_COSTS.get(costs, ""))
@@ -152,12 +152,14 @@ class Levenshtein(Distance):
             return self
         symbols, rows = self._pairs
         if isinstance(symbols, str):
-            place = (
+            code_by_symbol = (
                 dict(zip(symbols, map(ord, symbols), strict=True))
                 if alphabet is None
                 else {symbol: code for code, symbol in enumerate(alphabet)}
             )
-            return replace(self, substitution_costs=(tuple(place[symbol] for symbol in symbols), rows))
+            return replace(
+                self, substitution_costs=(tuple(code_by_symbol[symbol] for symbol in symbols), rows)
+            )
         if alphabet is not None:
             raise ValueError(
                 f"substitution_costs are of codes ({symbols[0]!r}, ...); got strings of characters (set 0 and all "
@@ -173,7 +175,7 @@ class Levenshtein(Distance):
         strings_per_word = (MAX_WORD_SYMBOLS + 1) / (mean + 1)
         if strings_per_word < 1:
             return CostModel(N_CHAINS, 5000 / mean)
-        has_equal_sizes = sizes.min() == sizes.max()  # other strings do not fill their words
+        has_equal_sizes = sizes.min() == sizes.max()  # strings of different lengths do not fill their words
         return CostModel(
             N_WORDS * int(strings_per_word)
             if has_equal_sizes
@@ -184,9 +186,9 @@ class Levenshtein(Distance):
     def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedStrings | PackedCosts:
         """Pack the landmarks as bits, or in lanes. Empty strings are allowed.
 
-        A tile of 128 words takes 1 KiB for every symbol that its omegas have: little for alphabets up to a few
-        hundred symbols, at most 8 MiB when all differ. Costs of pairs of K symbols take K + 1 numbers (of one byte, or
-        four) for every symbol of the omegas.
+        A tile of 128 words takes 1 KiB per distinct symbol of its landmarks: little for alphabets of up to a few
+        hundred symbols, at most 8 MiB. Costs of pairs of K symbols take K + 1 numbers of one or four bytes per symbol
+        of the landmarks.
         """
         self.reject_weights(weights)
         codes, table_plan = check_codes(points), _plan(self)
@@ -200,24 +202,24 @@ class Levenshtein(Distance):
         """Compute out[i, j], the distance of string i to landmark j. Empty strings are allowed."""
         self.reject_weights(weights)
         codes, table_plan = check_codes(points)[:, 0], _plan(self)
-        most = np.inf if self.cutoff is None else self.cutoff + 1.0
-        dearest = self.substitution
+        max_distance = np.inf if self.cutoff is None else self.cutoff + 1.0
+        max_substitution = self.substitution
         if self._pairs is not None:
-            dearest = max(dearest, *(max(row) for row in self._pairs[1]))
+            max_substitution = max(max_substitution, *(max(row) for row in self._pairs[1]))
         numbers = (
             table_plan.unit,
             table_plan.slant,
-            most,
+            max_distance,
             float(self.normalize),
             self.insertion,
             self.deletion,
-            dearest,
+            max_substitution,
         )
         if isinstance(packed, PackedCosts):
             fill_costs(packed.tiles, codes, offsets, numbers, out)
             return
-        kept_most = MAX_COST if self.cutoff is None or not table_plan.plain else self.cutoff
-        options = table_plan.kind, kept_most, self.normalize and table_plan.plain
+        max_edits = MAX_COST if self.cutoff is None or not table_plan.plain else self.cutoff
+        options = table_plan.kind, max_edits, self.normalize and table_plan.plain
         fill_short(packed.short, codes, offsets, *options, out)
         if len(packed.long.columns):
             fill_long(packed.long, packed.texts, packed.edges, codes, offsets, *options, out)

@@ -1,7 +1,7 @@
-"""Strings side by side as bits of 64-bit words, in tiles of some words or chains of words.
+"""Strings packed as bits of 64-bit words, in tiles of words or of chains of words, for `_bit_parallel_numba.py`.
 
-Strings of at most 63 symbols share words, m + 1 bits each, filled from the longest down; longer ones take a chain of
-ceil(m / 63) words. `_bit_parallel_numba.py` says what becomes of them.
+Strings of at most 63 symbols share words, m + 1 bits each, the longest first; longer ones have a chain of ceil(m / 63)
+words.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ SINGLE_WORDS, CHAINED_WORDS, PAIRED_WORDS = 0, 1, 2
 
 
 class Tiles(NamedTuple):
-    """Words side by side. A field is a part of every word: what a string of a tile has, or a word of its chains.
+    """Tiles of words, one per lane. A field is the part of every word of one string, or one word of every chain.
 
-    ``tables`` holds, tile after tile from ``starts`` on, the rows of Eq: one of zeros for symbols that no string of
-    the tile has, then one for each that some has. ``symbols`` (n_tiles, S + 1) are the numbers of these rows, the last
-    for all symbols from S on. The fields of tile t are ``fields[t]`` to ``fields[t + 1]``, with their ``rows``
-    (n_fields, lanes) in the words. Its strings are ``ends[t]`` to ``ends[t + 1]``: their ``places`` (field * lanes +
-    lane of the first symbol, from the tile's first field on), ``columns`` in the result, and ``lengths``.
+    ``tables`` concatenates, from ``starts`` on, the rows of Eq of each tile: a row of zeros for symbols outside the
+    tile, then one per symbol of the tile. ``symbols`` (n_tiles, S + 1) are the numbers of these rows, the last for all
+    symbols from S on. The fields of tile t are ``fields[t]`` to ``fields[t + 1]`` - 1, with their ``rows`` (n_fields,
+    lanes) as bits of the words. Its strings are ``ends[t]`` to ``ends[t + 1]`` - 1, with ``places`` (field * lanes +
+    lane of the first symbol, relative to the tile's first field), ``columns`` in the result, and ``lengths``.
     """
 
     tables: U64
@@ -45,7 +45,7 @@ class Tiles(NamedTuple):
 
 
 class PackedStrings(NamedTuple):
-    """Prepared strings: those of at most 63 symbols, longer ones, and all as they came."""
+    """Prepared strings: tiles of strings of at most 63 symbols, tiles of longer ones, and all codes with offsets."""
 
     n_omegas: int
     short: Tiles
@@ -55,16 +55,16 @@ class PackedStrings(NamedTuple):
 
 
 def check_codes(points: Codes) -> NDArray[np.uint16]:
-    """Codes (T, 1) as the loops take them."""
+    """Return codes (T, 1) as contiguous uint16."""
     if points.dtype not in (np.uint8, np.uint16) or points.shape[1:] != (1,):
         raise ValueError(
-            f"expected codes of symbols, (T, 1) uint8 or uint16, found {points.shape} {points.dtype}"
+            f"points must be codes of symbols, (T, 1) uint8 or uint16; got {points.dtype} of shape {points.shape}."
         )
     return np.ascontiguousarray(points, np.uint16)
 
 
 def pack_strings(codes: NDArray[np.uint16], offsets: I64, low: int) -> PackedStrings:
-    """Strings of codes (T, 1) as bits; words of a chain begin with bit ``low``, at 0 for two words at once."""
+    """Pack strings of codes (T, 1); words of a chain start at bit ``low``, 0 for processing two words at a time."""
     sizes = np.diff(offsets)
     order = np.argsort(-sizes, kind="stable")
     n_long = int(np.count_nonzero(sizes > MAX_WORD_SYMBOLS))
@@ -84,42 +84,42 @@ def pack_strings(codes: NDArray[np.uint16], offsets: I64, low: int) -> PackedStr
 
 
 def pack_single_words(codes: NDArray[np.uint16], offsets: I64) -> PackedStrings:
-    """Strings of at most 63 symbols in a word each, from bit 0 on; longer ones as they are."""
+    """Pack strings of at most 63 symbols in one word each, from bit 0 on; longer ones are not packed."""
     sizes = np.diff(offsets)
     order = np.argsort(-sizes, kind="stable")
     order = order[int(np.count_nonzero(sizes > MAX_WORD_SYMBOLS)) :]
-    word, none = np.arange(len(order)), np.zeros(len(order), np.int64)
-    parts = np.stack([order, none, word, none, none], axis=1)
+    word, zeros = np.arange(len(order)), np.zeros(len(order), np.int64)
+    parts = np.stack([order, zeros, word, zeros, zeros], axis=1)
     short = _build_tiles(codes, offsets, parts, N_WORDS, SINGLE_WORDS)
     empty = _build_tiles(codes, offsets, parts[:0], N_CHAINS, CHAINED_WORDS)
     return PackedStrings(len(sizes), short, empty, codes[:, 0], offsets.astype(np.int64))
 
 
 def _assign_words(sizes: I64, order: I64) -> I64:
-    """Strings to words by best fit, the longest first; words with many strings first, so that fields are full.
+    """Assign strings to words by best fit, the longest first; words with most strings come first to fill fields.
 
-    The rows of what is given, one for each part of a string that is in one word, sorted by words: the string, its first
-    symbol there, the word, the field, and the bit of that symbol.
+    Returns a row for each part of a string in one word, sorted by words: the string, the part's first symbol, the word,
+    the field, and the bit of that symbol.
     """
     words: list[list[tuple[int, int]]] = []
-    with_room: list[list[int]] = [[] for _ in range(MAX_WORD_SYMBOLS + 2)]
+    words_by_free_bits: list[list[int]] = [[] for _ in range(MAX_WORD_SYMBOLS + 2)]
     for j, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
-        bits = size + 1
-        room = next((r for r in range(bits, MAX_WORD_SYMBOLS + 2) if with_room[r]), 0)
-        if room:
-            word = with_room[room].pop()
+        n_bits = size + 1
+        n_free = next((r for r in range(n_bits, MAX_WORD_SYMBOLS + 2) if words_by_free_bits[r]), 0)
+        if n_free:
+            word = words_by_free_bits[n_free].pop()
         else:
-            room, word = MAX_WORD_SYMBOLS + 1, len(words)
+            n_free, word = MAX_WORD_SYMBOLS + 1, len(words)
             words.append([])
-        words[word].append((j, MAX_WORD_SYMBOLS + 1 - room + 1))
-        with_room[room - bits].append(word)
+        words[word].append((j, MAX_WORD_SYMBOLS + 1 - n_free + 1))
+        words_by_free_bits[n_free - n_bits].append(word)
     words.sort(key=len, reverse=True)
     parts = [(j, 0, w, field, bit) for w, word in enumerate(words) for field, (j, bit) in enumerate(word)]
     return np.array(parts, np.int64).reshape(-1, 5)
 
 
 def _assign_chains(sizes: I64, order: I64, low: int) -> I64:
-    """Each string in words of its own, the longest first; parts as `_assign_words` gives them."""
+    """Assign each string to a chain of words, the longest first; return parts like `_assign_words`."""
     lengths = -(-sizes[order] // MAX_WORD_SYMBOLS)
     word = np.repeat(np.arange(len(order)), lengths)
     field = np.arange(len(word)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -127,7 +127,7 @@ def _assign_chains(sizes: I64, order: I64, low: int) -> I64:
 
 
 def _build_tiles(codes: NDArray[np.uint16], offsets: I64, parts: I64, lanes: int, chained: int) -> Tiles:
-    """Tiles of so many words or chains."""
+    """Build tiles of ``lanes`` words or chains."""
     omega, first, word, field, bit = parts.T
     tile, lane, sizes = word // lanes, word % lanes, np.diff(offsets)
     n_tiles, n_symbols = int(tile.max(initial=-1)) + 1, int(codes.max(initial=0)) + 1
@@ -138,33 +138,33 @@ def _build_tiles(codes: NDArray[np.uint16], offsets: I64, parts: I64, lanes: int
     fields = np.concatenate([[0], np.cumsum(depths)])
     lengths = np.minimum(sizes[omega] - first, MAX_WORD_SYMBOLS)
     rows = np.zeros((int(fields[-1]), lanes), np.uint64)
-    marks = (np.uint64(1) << lengths.astype(np.uint64)) - np.uint64(1)
-    rows[fields[tile] + field, lane] = marks << bit.astype(np.uint64)
+    ones = (np.uint64(1) << lengths.astype(np.uint64)) - np.uint64(1)
+    rows[fields[tile] + field, lane] = ones << bit.astype(np.uint64)
 
-    own = np.repeat(np.arange(len(parts)), lengths)  # the part of each symbol, and its place there
-    place = np.arange(len(own)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    symbol = codes[(offsets[omega] + first)[own] + place, 0]
-    result = np.zeros((n_tiles, n_symbols + 1), np.bool_)
-    result[tile[own], symbol] = True
-    symbols = np.cumsum(result, axis=1, dtype=np.int32) * result
+    part = np.repeat(np.arange(len(parts)), lengths)  # the part of each symbol, and its position in the part
+    position = np.arange(len(part)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    symbol = codes[(offsets[omega] + first)[part] + position, 0]
+    is_present = np.zeros((n_tiles, n_symbols + 1), np.bool_)
+    is_present[tile[part], symbol] = True
+    symbols = np.cumsum(is_present, axis=1, dtype=np.int32) * is_present
     width = depths * lanes if chained else np.full_like(depths, lanes)
-    starts = np.concatenate([[0], np.cumsum((result.sum(axis=1) + 1) * width)])
-    within = (starts[tile] + (field * lanes if chained else 0) + lane)[own]
+    starts = np.concatenate([[0], np.cumsum((is_present.sum(axis=1) + 1) * width)])
+    first_word = (starts[tile] + (field * lanes if chained else 0) + lane)[part]
     table = cache_lines(2 * int(starts[-1]))[0].view(np.uint64)
     table[:] = 0
-    at = within + symbols[tile[own], symbol].astype(np.int64) * width[tile][own]
-    np.bitwise_or.at(table, at, np.uint64(1) << (bit[own] + place).astype(np.uint64))
+    word_index = first_word + symbols[tile[part], symbol].astype(np.int64) * width[tile][part]
+    np.bitwise_or.at(table, word_index, np.uint64(1) << (bit[part] + position).astype(np.uint64))
 
-    heads = np.flatnonzero(first == 0)
-    columns = omega[heads]
+    first_parts = np.flatnonzero(first == 0)
+    columns = omega[first_parts]
     return Tiles(
         tables=table,
         starts=starts,
         symbols=symbols,
         fields=fields,
         rows=rows,
-        ends=np.searchsorted(tile[heads], np.arange(n_tiles + 1)),
-        places=field[heads] * lanes + lane[heads],
+        ends=np.searchsorted(tile[first_parts], np.arange(n_tiles + 1)),
+        places=field[first_parts] * lanes + lane[first_parts],
         columns=columns.copy(),
         lengths=sizes[columns],
     )
