@@ -1,13 +1,13 @@
-"""Ten simple baselines for sets of points, of scikit-learn parts, and the best of them by inner cross-validation.
+"""Ten simple baselines for sets of points from scikit-learn, and selection of the best by inner cross-validation.
 
 For points: logistic or ridge regression on means, on moments (means and covariances) and on summaries; random forest,
-extra trees and gradient boosting on summaries; support vectors on summaries, on mean maps and on sliced Wasserstein
-rows. Summaries are mean, standard deviation, seven quantiles (extremes included) of each dimension, and the log size.
-For strings: character n-grams with a linear model. Least squares of indicators replaces logistic regression where sets
-times classes exceed 20,000.
+extra trees and gradient boosting on summaries; support vector machines on summaries, mean embeddings and sliced
+Wasserstein rows. Summaries are mean, standard deviation, seven quantiles (with minimum and maximum) of each dimension,
+and the log size. For strings: character n-grams with a linear model. Least squares on class indicators replaces
+logistic regression if sets times classes exceed 20,000.
 
-Every transformer, scaler and kernel width is fitted on training sets only. Inner cross-validation chooses the setting
-of each baseline and then the baseline.
+Transformers, scalers and kernel widths are fitted on training sets only. Inner cross-validation selects the setting of
+each baseline, and then the baseline.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
-MAX_COVARIANCE_DIMENSIONS = 40  # above this, moments are means and variances: 820 covariances at most
+MAX_COVARIANCE_DIMENSIONS = 40  # at most 820 covariances; above this, moments are means and variances
 N_FOURIER_FEATURES = 512
 N_DIRECTIONS = 50
 N_SLICE_QUANTILES = 20
@@ -48,9 +48,9 @@ N_INNER_FOLDS = 5
 MAX_CROSS_VALIDATED_SETS = 5000  # above this, one inner hold-out replaces cross-validation
 MAX_LOGISTIC_VALUES = 20_000  # sets times classes
 MAX_EXACT_BOOSTING_SETS = 1000
-MAX_SUPPORT_VECTOR_SETS = 5000  # support vectors see at most these many training sets
-MAX_MEDIAN_ROWS = 1000  # rows or points whose median distance sets a kernel width
-CODE_BASE = 0x4E00  # codes of strings become letters, which the vectorizer neither folds nor strips
+MAX_SUPPORT_VECTOR_SETS = 5000  # maximum number of training sets of support vector machines
+MAX_MEDIAN_ROWS = 1000  # sample size of the median distance
+CODE_BASE = 0x4E00  # string codes are shifted to letters that the vectorizer does not change
 
 
 class Means(TransformerMixin, BaseEstimator):
@@ -64,7 +64,7 @@ class Means(TransformerMixin, BaseEstimator):
 
 
 class Moments(Means):
-    """Means and covariances of dimensions; variances alone above 40 dimensions."""
+    """Means and covariances of dimensions; only variances above 40 dimensions."""
 
     def transform(self, X: Any) -> np.ndarray:
         return np.stack([_moments(np.asarray(x, np.float64)) for x in X])
@@ -92,7 +92,7 @@ def _summaries(x: np.ndarray) -> np.ndarray:
 
 
 def sorted_quantiles(x: np.ndarray, levels: Any) -> np.ndarray:
-    """Linear-interpolation quantiles (levels, d) of the columns of x (n, d), as `numpy.quantile`, at less cost."""
+    """Return linear-interpolation quantiles (levels, d) of x (n, d), like `numpy.quantile` but faster."""
     ordered = np.sort(x, axis=0)
     position = np.asarray(levels) * (len(x) - 1)
     below = np.floor(position).astype(int)
@@ -102,7 +102,7 @@ def sorted_quantiles(x: np.ndarray, levels: Any) -> np.ndarray:
 
 
 class _ScaledPoints(TransformerMixin, BaseEstimator):
-    """Base of transformers of points that are standardized with the pooled training points."""
+    """Base class of transformers that standardize points with the pooled training points."""
 
     def __init__(self, random_state: int = 0) -> None:
         self.random_state = random_state
@@ -124,7 +124,7 @@ class _ScaledPoints(TransformerMixin, BaseEstimator):
 
 
 class MeanMap(_ScaledPoints):
-    """Mean of random Fourier features of the points: a Gaussian kernel as wide as the median distance."""
+    """Mean of random Fourier features of the points; the kernel width is the median distance."""
 
     def _fit_points(self, points: np.ndarray, rng: np.random.Generator) -> None:
         sample = points[rng.permutation(len(points))[:MAX_MEDIAN_ROWS]]
@@ -150,7 +150,7 @@ class SlicedQuantiles(_ScaledPoints):
 
 
 class NGrams(TransformerMixin, BaseEstimator):
-    """Counts, or tf-idf weights, of character n-grams of strings that are sets of codes, with marks at both ends."""
+    """Counts or tf-idf weights of character n-grams of strings (sets of codes) with boundary marks."""
 
     def __init__(self, max_n: int, weighted: bool) -> None:
         self.max_n = max_n
@@ -173,14 +173,14 @@ def _texts(X: Any) -> list[str]:
 
 
 def median_distance(rows: np.ndarray) -> float:
-    """Median distance between distinct rows; 1 if all are identical."""
+    """Return the median distance between distinct rows; 1 if all are identical."""
     distances = pdist(rows)
     distances = distances[distances > 0]
     return float(np.median(distances)) if len(distances) else 1.0
 
 
 class SupportVectors(BaseEstimator):
-    """SVC or SVR with a Gaussian kernel as wide as the median distance of standardized rows, times ``width``."""
+    """SVC or SVR with a Gaussian kernel; its width is ``width`` times the median distance of standardized rows."""
 
     def __init__(
         self, C: float, width: float, is_classifier: bool, standardize: bool, random_state: int
@@ -213,7 +213,7 @@ class SupportVectors(BaseEstimator):
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of one baseline: which rows it takes, and a factory of its learner."""
+    """A setting of a baseline: name of its rows, label, and factory of its learner."""
 
     baseline: str
     rows: str
@@ -222,7 +222,7 @@ class Setting:
 
 
 def transformers(is_text: bool, seed: int) -> dict[str, Any]:
-    """Transformers of sets into rows, by name."""
+    """Return transformers from sets to rows, by name."""
     if is_text:
         return {
             "counts of 3-grams": NGrams(3, False), "counts of 5-grams": NGrams(5, False),
@@ -235,7 +235,7 @@ def transformers(is_text: bool, seed: int) -> dict[str, Any]:
 
 
 def settings(is_text: bool, is_classifier: bool, n_sets: int, n_classes: int, seed: int) -> Iterator[Setting]:
-    """All settings of all baselines."""
+    """Yield all settings of all baselines."""
     linear = "logistic regression" if is_classifier else "ridge regression"
     for rows in tuple(transformers(True, 0)) if is_text else ("means", "moments", "summaries"):
         name = f"{linear} on n-grams" if is_text else f"{linear} on {rows}"
@@ -270,7 +270,7 @@ def settings(is_text: bool, is_classifier: bool, n_sets: int, n_classes: int, se
 
 
 def _boosting(n_sets: int, is_classifier: bool, seed: int) -> Any:
-    """Stochastic gradient boosting of small sets; histograms are faster above 1,000 sets."""
+    """Return stochastic gradient boosting; above 1,000 sets with histograms, which are faster."""
     if n_sets > MAX_EXACT_BOOSTING_SETS:
         kind = HistGradientBoostingClassifier if is_classifier else HistGradientBoostingRegressor
         return kind(max_features=0.3, early_stopping=False, random_state=seed)
@@ -280,7 +280,7 @@ def _boosting(n_sets: int, is_classifier: bool, seed: int) -> Any:
 
 
 def _linear(strength: float, is_text: bool, is_classifier: bool, n_values: int) -> Any:
-    """Linear model with the penalty 1 / strength; least squares where logistic regression would take minutes."""
+    """Return a linear model with penalty 1 / strength; least squares if logistic regression would take minutes."""
     if not is_classifier:
         model = Ridge(1 / strength)
     elif n_values > MAX_LOGISTIC_VALUES and not is_text:
@@ -291,7 +291,7 @@ def _linear(strength: float, is_text: bool, is_classifier: bool, n_values: int) 
 
 
 def folds(y: np.ndarray, groups: Any, is_classifier: bool, n_folds: int, seed: int) -> list[tuple[Any, Any]]:
-    """Shuffled (train, test) rows, by class and by group; fewer folds where the smallest class is smaller."""
+    """Return shuffled (train, test) indices by class and group; at most as many folds as sets of a class."""
     n_folds = min(n_folds, len(y) if groups is None else len(np.unique(groups)))
     if is_classifier:
         smallest = int(np.unique(y, return_counts=True)[1].min())
@@ -305,13 +305,13 @@ def folds(y: np.ndarray, groups: Any, is_classifier: bool, n_folds: int, seed: i
 
 
 def values_of(y: np.ndarray, predicted: np.ndarray, is_classifier: bool, variance: float) -> np.ndarray:
-    """One value for each set, whose mean is accuracy, or 1 - squared error / variance (R^2 in a given scale)."""
+    """Return one value per set, whose mean is the accuracy or 1 - mean squared error / variance."""
     return (y == predicted).astype(float) if is_classifier else 1 - (y - predicted) ** 2 / variance
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Inner scores and test predictions of each baseline in its best setting; ``best`` has the best inner score."""
+    """Inner scores and test predictions of each baseline in its best setting; ``best`` has the maximum score."""
 
     inner: dict[str, float]
     labels: dict[str, str]
@@ -320,7 +320,7 @@ class Selection:
 
 
 def select_baseline(sets: Any, y: np.ndarray, test_sets: Any, groups: Any = None, seed: int = 0) -> Selection:
-    """Choose settings and a baseline by inner cross-validation on the training sets, and predict the test sets.
+    """Select settings and a baseline by inner cross-validation on the training sets, and predict the test sets.
 
     Parameters
     ----------
@@ -355,12 +355,12 @@ def _select(sets: Any, y: np.ndarray, test_sets: Any, groups: Any, seed: int) ->
     variance = 1.0 if is_classifier else float(y.var())
     values: list[list[np.ndarray]] = [[] for _ in candidates]
     arrays = list(sets)
-    for train, held in splits:
-        rows = _rows([arrays[i] for i in train], [arrays[i] for i in held], is_text, seed)
+    for train, held_out in splits:
+        rows = _rows([arrays[i] for i in train], [arrays[i] for i in held_out], is_text, seed)
         for k, setting in enumerate(candidates):
-            fitted, new = rows[setting.rows]
-            predicted = setting.learner().fit(fitted, y[train]).predict(new)
-            values[k].append(values_of(y[held], predicted, is_classifier, variance))
+            train_rows, test_rows = rows[setting.rows]
+            predicted = setting.learner().fit(train_rows, y[train]).predict(test_rows)
+            values[k].append(values_of(y[held_out], predicted, is_classifier, variance))
     scores = [float(np.concatenate(value).mean()) for value in values]
     best: dict[str, int] = {}
     for k, setting in enumerate(candidates):
@@ -369,15 +369,15 @@ def _select(sets: Any, y: np.ndarray, test_sets: Any, groups: Any, seed: int) ->
     rows = _rows(arrays, list(test_sets), is_text, seed)
     predictions = {}
     for name, k in best.items():
-        fitted, new = rows[candidates[k].rows]
-        predictions[name] = candidates[k].learner().fit(fitted, y).predict(new)
+        train_rows, test_rows = rows[candidates[k].rows]
+        predictions[name] = candidates[k].learner().fit(train_rows, y).predict(test_rows)
     inner = {name: scores[k] for name, k in best.items()}
     labels = {name: candidates[k].label for name, k in best.items()}
     return Selection(inner, labels, predictions, max(inner, key=lambda name: inner[name]))
 
 
 def _rows(train: list[Any], test: list[Any], is_text: bool, seed: int) -> dict[str, tuple[Any, Any]]:
-    """Rows of training and of test sets, by the name of a transformer fitted on training sets."""
+    """Return rows of training and test sets by the name of the transformer, fitted on training sets."""
     return {
         name: (transformer.fit(train).transform(train), transformer.transform(test))
         for name, transformer in transformers(is_text, seed).items()

@@ -1,6 +1,6 @@
-"""What a second is: of the wall clock, or of one processor's work for this process.
+"""Clock of wall time, or of the processor time of this process.
 
-The latter says the same on a machine that does other things too; all threads count, so that it is for one thread.
+Processor time depends little on other programs. It adds up all threads, so it suits runs of one thread.
 """
 
 import time
@@ -14,5 +14,5 @@ def count_processor_time() -> None:
 
 
 def seconds() -> float:
-    """Seconds since some moment."""
+    """Return seconds since an arbitrary start."""
     return _now()

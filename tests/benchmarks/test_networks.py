@@ -113,7 +113,7 @@ def test_attention_is_multihead_attention(module: Any) -> None:
         for some in (None, there):
             missing = None if some is None else ~some
             expected, _ = pooling.attention(seed, z, z, key_padding_mask=missing)
-            np.testing.assert_allclose(pooling.seen(z, some), expected[:, 0], atol=1e-12)
+            np.testing.assert_allclose(pooling.attend(z, some), expected[:, 0], atol=1e-12)
 
 
 @needs_torch
