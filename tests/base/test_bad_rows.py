@@ -1,4 +1,4 @@
-"""Rows of features that are not finite: refused by name, or left out as if they had never been there."""
+"""Rows of features that are not finite: they raise, or are skipped as if they were absent."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ BAD = np.array([0, 33, 34, 35, 36, 37, 38, 39, 250, 511, 512, 699])
 GOOD = np.setdiff1d(np.arange(N), BAD)
 
 
-def spoilt(dtype: str = "f8") -> Any:
+def invalid_rows(dtype: str = "f8") -> Any:
     X = CLEAN.astype(dtype)
     X[BAD[::2], 2], X[BAD[1::2], 0] = np.nan, -np.inf
     return X
 
 
 def forms(dtype: str = "f8") -> list[Any]:
-    X = spoilt(dtype)
+    X = invalid_rows(dtype)
     return [
         X,
         da.from_array(X, chunks=(40, -1)),
         da.from_array(X, chunks=(7, 3)),
-    ]  # 35 to 41 is one whole block
+    ]  # rows 35 to 41 form one block
 
 
 LEARNERS = [
@@ -57,11 +57,11 @@ LEARNERS = [
     dk.IncrementalRidgeClassifier(random_state=0),
     dk.IncrementalRidge(random_state=0),
 ]
-each_learner = pytest.mark.parametrize("learner", LEARNERS, ids=lambda e: type(e).__name__)
-NOT_FINITE = (  # dask blocks by dkdist, arrays by scikit-learn
+for_each_learner = pytest.mark.parametrize("learner", LEARNERS, ids=lambda e: type(e).__name__)
+NOT_FINITE = (  # dask blocks are checked by dkdist, arrays by scikit-learn
     r"X must be finite; got -?(nan|inf) in row \d+, column \d+\. Drop the row|contains (NaN|infinity)"
 )
-left_out = pytest.mark.filterwarnings("ignore:12 of 700 rows:UserWarning")
+ignore_skip_warning = pytest.mark.filterwarnings("ignore:12 of 700 rows:UserWarning")
 
 
 def targets_for(learner: Any) -> Any:
@@ -72,8 +72,8 @@ def skipping(learner: Any, **parameters: Any) -> Any:
     return clone(learner).set_params(on_error="skip", **parameters)
 
 
-@each_learner
-def test_rows_are_refused_by_default_and_listed_when_they_are_skipped(learner: Any) -> None:
+@for_each_learner
+def test_invalid_rows_raise_by_default_and_are_listed_if_skipped(learner: Any) -> None:
     y = targets_for(learner)
     fitted = clone(learner).fit(CLEAN, y)
     assert fitted.skipped_.dtype == np.int64
@@ -90,8 +90,8 @@ def test_rows_are_refused_by_default_and_listed_when_they_are_skipped(learner: A
         np.testing.assert_array_equal(fitted.skipped_, BAD)
 
 
-@each_learner
-def test_without_bad_rows_nothing_changes(learner: Any) -> None:
+@for_each_learner
+def test_skip_does_not_change_fits_of_valid_rows(learner: Any) -> None:
     y = targets_for(learner)
     for X in (CLEAN, da.from_array(CLEAN, chunks=(40, -1))):
         plain, skip = clone(learner).fit(X, y), skipping(learner).fit(X, y)
@@ -100,9 +100,9 @@ def test_without_bad_rows_nothing_changes(learner: Any) -> None:
         assert skip.score(X, y) == pytest.approx(plain.score(X, y))
 
 
-@left_out
+@ignore_skip_warning
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_ridge_is_that_of_the_rows_that_are_left(fit_intercept: bool) -> None:
+def test_ridge_matches_fit_of_valid_rows(fit_intercept: bool) -> None:
     exact = Ridge(alpha=2.0, fit_intercept=fit_intercept).fit(CLEAN[GOOD], Y[GOOD])
     for X in forms():
         model = dk.IncrementalRidge(2.0, fit_intercept=fit_intercept, on_error="skip").fit(X, Y)
@@ -110,8 +110,8 @@ def test_ridge_is_that_of_the_rows_that_are_left(fit_intercept: bool) -> None:
         np.testing.assert_allclose(model.intercept_, exact.intercept_, atol=1e-12)
 
 
-@left_out
-def test_leave_one_out_errors_are_those_of_the_rows_that_are_left() -> None:
+@ignore_skip_warning
+def test_leave_one_out_errors_match_valid_rows() -> None:
     alphas = [0.1, 10.0, 1000.0]
     exact = RidgeCV(alphas, store_cv_results=True).fit(CLEAN[GOOD], Y[GOOD])
     for X in forms():
@@ -120,13 +120,16 @@ def test_leave_one_out_errors_are_those_of_the_rows_that_are_left() -> None:
         np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-8)
 
 
-@left_out
-def test_held_out_errors_are_those_of_the_rows_that_are_left() -> None:
+@ignore_skip_warning
+def test_held_out_errors_match_valid_rows() -> None:
     alphas, y = [0.1, 10.0, 1000.0], Y[:, 0]
     held = held_out_in_stream(0, N, 0.3, (draw_seed(5), RngStream.HELD_OUT))
-    train, rest = np.intersect1d(np.flatnonzero(~held), GOOD), np.intersect1d(np.flatnonzero(held), GOOD)
+    train, validation = (
+        np.intersect1d(np.flatnonzero(~held), GOOD),
+        np.intersect1d(np.flatnonzero(held), GOOD),
+    )
     fits = [Ridge(alpha=a).fit(CLEAN[train], y[train]) for a in alphas]
-    expected = [((y[rest] - fit.predict(CLEAN[rest])) ** 2).mean() for fit in fits]
+    expected = [((y[validation] - fit.predict(CLEAN[validation])) ** 2).mean() for fit in fits]
     for X in forms():
         model = dk.IncrementalRidge(
             alphas, selection="held-out", validation_fraction=0.3, random_state=5, on_error="skip"
@@ -134,8 +137,8 @@ def test_held_out_errors_are_those_of_the_rows_that_are_left() -> None:
         np.testing.assert_allclose(model.alpha_errors_, expected, rtol=1e-9)
 
 
-def prepare_without_bad_rows(*arguments: Any) -> Batch:
-    """A batch as it would be without some rows: they are taken out of its order, and are finite."""
+def prepare_valid_rows(*arguments: Any) -> Batch:
+    """Return a batch of finite rows whose order omits the rows BAD."""
     batch = prepare(*arguments)
     rows = np.concatenate(
         [start + np.arange(part.stop - part.start) for start, part in arguments[-1].parts()]
@@ -146,14 +149,14 @@ def prepare_without_bad_rows(*arguments: Any) -> Batch:
     )
 
 
-@left_out
+@ignore_skip_warning
 @pytest.mark.parametrize("n_lanes", [1, 3])
 @pytest.mark.parametrize("order", [np.arange(N), np.argsort(Y[:, 0])], ids=["shuffled", "sorted"])
-def test_descent_is_that_of_the_batches_without_the_rows(monkeypatch: Any, n_lanes: int, order: Any) -> None:
+def test_sgd_matches_batches_of_valid_rows(monkeypatch: Any, n_lanes: int, order: Any) -> None:
     model = dk.IncrementalSGDClassifier(
         eta0=0.3, n_epochs=3, n_lanes=n_lanes, validation_fraction=0.2, random_state=0
     )
-    y = LABELS[order]  # sorted targets: several blocks are shuffled together
+    y = LABELS[order]  # with sorted targets, several blocks are shuffled together
     for X, clean in (
         (forms("f4")[0], CLEAN.astype("f4")),
         (forms("f4")[1], da.from_array(CLEAN.astype("f4"), (40, D))),
@@ -161,7 +164,7 @@ def test_descent_is_that_of_the_batches_without_the_rows(monkeypatch: Any, n_lan
         result = skipping(model).fit(X, y)
         with monkeypatch.context() as patch:
             for module in (dkdist.linear.epochs, dkdist.linear.sgd_steps):
-                patch.setattr(module, "prepare", prepare_without_bad_rows)
+                patch.setattr(module, "prepare", prepare_valid_rows)
             expected = clone(model).fit(clean, y)
         for name in ("coef_", "intercept_", "loss_curve_", "validation_loss_curve_"):
             np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
@@ -169,13 +172,13 @@ def test_descent_is_that_of_the_batches_without_the_rows(monkeypatch: Any, n_lan
         assert not np.array_equal(result.coef_, clone(model).fit(clean, y).coef_)
 
 
-@left_out
-def test_the_step_is_that_of_the_rows_that_are_left() -> None:
-    X = spoilt("f4")
+@ignore_skip_warning
+def test_eta0_matches_valid_rows() -> None:
+    X = invalid_rows("f4")
     result = skipping(dk.IncrementalSGDRegressor(random_state=0)).fit(X, Y[:, 0])
     assert result.eta0_ == step_size("squared_error", CLEAN[GOOD].astype("f4"))
     blank = np.full((N, D), np.nan)
-    blank[40:47] = CLEAN[40:47]  # a single block has rows: whichever is looked at first, this one is found
+    blank[40:47] = CLEAN[40:47]  # only one block has valid rows
     lazy = da.from_array(blank, chunks=(7, -1))[5:]
     for seed in range(3):
         with pytest.warns(UserWarning, match="688 of 695 rows"):
@@ -185,29 +188,27 @@ def test_the_step_is_that_of_the_rows_that_are_left() -> None:
         ]
 
 
-class Killed(BaseException):
+class SimulatedKill(BaseException):
     pass
 
 
-@left_out
+@ignore_skip_warning
 @pytest.mark.parametrize("n_lanes", [1, 3])
-def test_a_run_that_was_killed_remembers_what_it_skipped(
-    tmp_path: Path, monkeypatch: Any, n_lanes: int
-) -> None:
+def test_resumed_run_lists_skipped_rows(tmp_path: Path, monkeypatch: Any, n_lanes: int) -> None:
     monkeypatch.setattr(dkdist._runtime.map_reduce, "MAX_GRAPH_JOBS", 5)
     monkeypatch.setattr(dkdist.linear.epochs, "MAX_BATCHES_PER_SYNC", 2)
     model = skipping(LEARNERS[0], n_epochs=1, n_lanes=n_lanes)
     X, save, remaining = forms()[1], Checkpoint.save, [2]
 
-    def save_and_die(self: Checkpoint, *state: Any) -> None:
+    def save_then_fail(self: Checkpoint, *state: Any) -> None:
         save(self, *state)
         remaining[0] -= 1
         if remaining[0] == 0:
-            raise Killed
+            raise SimulatedKill
 
-    monkeypatch.setattr(Checkpoint, "save", save_and_die)
+    monkeypatch.setattr(Checkpoint, "save", save_then_fail)
     resumed = clone(model).set_params(checkpoint=tmp_path)
-    with pytest.raises(Killed):
+    with pytest.raises(SimulatedKill):
         resumed.fit(X, LABELS)
     resumed.fit(X, LABELS)
     whole = clone(model).fit(X, LABELS)
@@ -216,28 +217,30 @@ def test_a_run_that_was_killed_remembers_what_it_skipped(
         np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
 
 
-@left_out
-def test_partial_fit_lists_the_rows_of_its_own_call() -> None:
+@ignore_skip_warning
+def test_partial_fit_lists_skipped_rows_of_the_call() -> None:
     stream = skipping(LEARNERS[0])
-    for a in [*range(0, N, 100)] * 3:  # one pass leaves seeds between 0.76 and 0.85, three above 0.82
-        here = np.intersect1d(BAD, np.arange(a, a + 100))
-        if len(here):
-            with pytest.warns(UserWarning, match=rf"{len(here)} of 100 rows of X"):
-                stream.partial_fit(spoilt()[a : a + 100], LABELS[a : a + 100], classes=["a", "b", "c"])
+    for a in [
+        *range(0, N, 100)
+    ] * 3:  # accuracy over seeds: 0.76 to 0.85 after one pass, above 0.82 after three
+        invalid_positions = np.intersect1d(BAD, np.arange(a, a + 100))
+        if len(invalid_positions):
+            with pytest.warns(UserWarning, match=rf"{len(invalid_positions)} of 100 rows of X"):
+                stream.partial_fit(invalid_rows()[a : a + 100], LABELS[a : a + 100], classes=["a", "b", "c"])
         else:
-            stream.partial_fit(spoilt()[a : a + 100], LABELS[a : a + 100])
-        np.testing.assert_array_equal(stream.skipped_, here - a)
+            stream.partial_fit(invalid_rows()[a : a + 100], LABELS[a : a + 100])
+        np.testing.assert_array_equal(stream.skipped_, invalid_positions - a)
     assert accuracy_score(LABELS, stream.predict(CLEAN)) > 0.8
-    before = pickle.dumps(stream._stream)
+    state_before = pickle.dumps(stream._stream)
     with pytest.raises(ValueError, match="at least one row with finite features"):
         stream.partial_fit(np.full((20, D), np.nan), LABELS[:20])
-    assert pickle.dumps(stream._stream) == before
+    assert pickle.dumps(stream._stream) == state_before
 
 
-@each_learner
-def test_no_row_left_is_an_error(learner: Any) -> None:
-    y, none = targets_for(learner), np.full((N, D), np.nan)
-    for X in (none, da.from_array(none, chunks=(100, -1))):
+@for_each_learner
+def test_no_valid_row_raises(learner: Any) -> None:
+    y, all_invalid = targets_for(learner), np.full((N, D), np.nan)
+    for X in (all_invalid, da.from_array(all_invalid, chunks=(100, -1))):
         with pytest.raises(ValueError, match="X must contain at least one row with finite features"):
             skipping(learner).fit(X, y)
         with (
@@ -246,12 +249,12 @@ def test_no_row_left_is_an_error(learner: Any) -> None:
         ):
             skipping(learner).fit(CLEAN, y).score(X, y)
     with pytest.raises(ValueError, match="at least one row with finite features"):
-        skipping(dk.IncrementalSGDRegressor(eta0=0.1)).fit(none, Y[:, 0])
+        skipping(dk.IncrementalSGDRegressor(eta0=0.1)).fit(all_invalid, Y[:, 0])
 
 
-@each_learner
+@for_each_learner
 @pytest.mark.parametrize("weights", [None, RNG.random(N)])
-def test_predictions_and_scores(learner: Any, weights: Any) -> None:
+def test_predictions_and_scores_of_invalid_rows(learner: Any, weights: Any) -> None:
     y = targets_for(learner)
     model = skipping(learner).fit(CLEAN, y)
     w = None if weights is None else weights[GOOD]
@@ -278,18 +281,18 @@ def test_predictions_and_scores(learner: Any, weights: Any) -> None:
             clone(learner).fit(CLEAN, y).predict(X)
 
 
-def test_probabilities_are_nan_and_one_row_has_no_spread() -> None:
+def test_probabilities_are_nan_and_score_of_one_row_is_nan() -> None:
     model = skipping(LEARNERS[0]).fit(CLEAN, LABELS)
-    assert np.isnan(model.predict_proba(spoilt())[BAD]).all()
-    assert np.isfinite(model.predict_proba(spoilt())[GOOD]).all()
+    assert np.isnan(model.predict_proba(invalid_rows())[BAD]).all()
+    assert np.isfinite(model.predict_proba(invalid_rows())[GOOD]).all()
     model = skipping(LEARNERS[3]).fit(CLEAN, Y[:, 0])
     with pytest.warns(UserWarning, match="1 of 2 rows"):
-        assert np.isnan(model.score(spoilt()[:2], Y[:2, 0]))
+        assert np.isnan(model.score(invalid_rows()[:2], Y[:2, 0]))
 
 
-@left_out
-def test_a_model_file_keeps_it(tmp_path: Path) -> None:
-    model = skipping(LEARNERS[3]).fit(spoilt(), Y)
+@ignore_skip_warning
+def test_model_file_stores_skipped_rows(tmp_path: Path) -> None:
+    model = skipping(LEARNERS[3]).fit(invalid_rows(), Y)
     dk.save_model(model, tmp_path / "m.npz")
     loaded = dk.load_model(tmp_path / "m.npz")
     assert loaded.on_error == "skip"
@@ -297,9 +300,9 @@ def test_a_model_file_keeps_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*(invalid set|rows of X):UserWarning")
-def test_a_pipeline_over_a_store_with_bad_sets(tmp_path: Path) -> None:
-    output = spoilt_store(tmp_path / "sets.zarr")
-    y = np.array([x[:, 0].mean() for x in output.clean]) > 0.5
+def test_pipeline_skips_invalid_sets_of_a_store(tmp_path: Path) -> None:
+    invalid_store = spoilt_store(tmp_path / "sets.zarr")
+    y = np.array([x[:, 0].mean() for x in invalid_store.clean]) > 0.5
 
     def pipeline(on_error: str) -> Any:
         return make_pipeline(
@@ -308,9 +311,11 @@ def test_a_pipeline_over_a_store_with_bad_sets(tmp_path: Path) -> None:
             dk.IncrementalRidgeClassifier(0.01, on_error=on_error),
         )
 
-    model = pipeline("skip").fit(dk.open_sets(output.path, block_sets=7), y)
-    np.testing.assert_array_equal(model[0].skipped_, output.bad)
-    np.testing.assert_array_equal(model[-1].skipped_, output.bad)
-    plain = pipeline("raise").fit(output.clean[output.good], y[output.good])
+    model = pipeline("skip").fit(dk.open_sets(invalid_store.path, block_sets=7), y)
+    np.testing.assert_array_equal(model[0].skipped_, invalid_store.bad)
+    np.testing.assert_array_equal(model[-1].skipped_, invalid_store.bad)
+    plain = pipeline("raise").fit(invalid_store.clean[invalid_store.good], y[invalid_store.good])
     np.testing.assert_allclose(model[-1].coef_, plain[-1].coef_, rtol=1e-3, atol=1e-4)
-    assert model.score(dk.open_sets(output.path), y) == plain.score(output.clean[output.good], y[output.good])
+    assert model.score(dk.open_sets(invalid_store.path), y) == plain.score(
+        invalid_store.clean[invalid_store.good], y[invalid_store.good]
+    )

@@ -1,4 +1,4 @@
-"""Spreads, Scott's rule and the median distance against numpy and scipy."""
+"""Standard deviations, Scott's rule and the median distance compared with NumPy and SciPy."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from dkdist._base.sampling import median_distance, moments, scott_bandwidth
     weighted=st.booleans(),
     seed=st.integers(0, 2**31),
 )
-def test_moments_are_those_of_each_set(sizes, weighted, seed):
+def test_moments_match_numpy(sizes, weighted, seed):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     points = (1e4 + rng.standard_normal((offsets[-1], 3))).astype(np.float32)
@@ -33,7 +33,7 @@ def test_effective_size_of_equal_weights_is_the_number_of_points():
     np.testing.assert_allclose(size, [2, 3])
 
 
-def test_scotts_rule_of_the_typical_set():
+def test_scott_bandwidth_uses_medians_of_sets():
     std = np.array([[0.1, 1.0], [0.2, 3.0], [0.4, 2.0]])
     size = np.array([50.0, 100.0, 1e6])
     np.testing.assert_allclose(scott_bandwidth(std, size, 2, 0.01), np.array([0.2, 2.0]) * 100 ** (-1 / 6))
@@ -51,14 +51,14 @@ def test_median_distance_is_the_median_of_all_pairs(n, m, offset, seed):
 
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 1e5, -7.7])
 @pytest.mark.parametrize("m", [1, 7, 300])
-def test_equal_rows_have_no_median_distance(value, m):
+def test_median_distance_of_equal_rows_is_zero(value, m):
     X = np.full((50, m), value, np.float32) * np.linspace(0.3, 1.7, m).astype(np.float32)
     assert median_distance(X) == 0.0
     assert median_distance(X[:1]) == 0.0
 
 
 @pytest.mark.parametrize(("n", "m"), [(20, 3), (51, 40), (300, 40), (20, 300), (300, 300), (20, 1000)])
-def test_mean_of_the_others_when_most_rows_are_equal(n, m):
+def test_median_distance_of_mostly_equal_rows_is_the_mean_of_nonzero_ones(n, m):
     rng = np.random.default_rng(0)
     X = np.repeat(rng.standard_normal((1, m)).astype(np.float32), n, axis=0)
     X[3] += rng.standard_normal(m).astype(np.float32)
@@ -67,19 +67,19 @@ def test_mean_of_the_others_when_most_rows_are_equal(n, m):
     assert median_distance(X) == pytest.approx(distances[distances > 0].mean(), rel=1e-6)
 
 
-def test_rows_that_differ_in_one_last_place_differ():
+def test_median_distance_of_adjacent_floats():
     X = np.ones((9, 1), np.float32)
     X[4:] = np.nextafter(np.float32(1), np.float32(2))
     assert median_distance(X) == pytest.approx(2.0**-23, rel=1e-3)
 
 
 @pytest.mark.parametrize("scale", [1e300, 1e-300, 1e180])
-def test_units_do_not_matter(scale):
+def test_median_distance_scales_with_units(scale):
     X = np.random.default_rng(0).standard_normal((20, 3))
     assert median_distance(scale * X) == pytest.approx(scale * median_distance(X), rel=1e-12)
 
 
-def test_an_outlier_does_not_hide_the_distances_of_all_other_rows():
+def test_median_distance_is_robust_to_an_outlier():
     x = np.random.default_rng(0).standard_normal((400, 2))
     expected = median_distance(x)
     x[7] = 1e10

@@ -1,4 +1,4 @@
-"""The robust domain: where the body of the data lies, the same from memory, stores and pieces; what lies outside."""
+"""The robust domain: its bounds, identical for memory, stores and pieces, and points outside it."""
 
 import warnings
 
@@ -20,11 +20,11 @@ def split(x, n=100):
 
 
 def quantile_grid(distribution, n=20_000):
-    """Points whose share below a value is the distribution's, to 1 / n."""
+    """Return n quantiles of the distribution at equally spaced levels."""
     return distribution.ppf((np.arange(n) + 0.5) / n)
 
 
-# ---- where the walls are
+# ---- bounds
 
 
 @pytest.mark.parametrize(
@@ -33,40 +33,38 @@ def quantile_grid(distribution, n=20_000):
         (stats.norm(3, 2), 3 - 8, 3 + 8),  # four standard deviations
         (stats.uniform(), 0, 1),
         (stats.beta(2, 5), 0, 1),
-        (stats.cauchy(), -6.3138, 6.3138),  # the 95 % quantile: 5.93 quartiles are less
+        (stats.cauchy(), -6.3138, 6.3138),  # the 95 % quantile, which is beyond 5.93 quartiles
         (stats.lognorm(1), 0, 1 + 5.9304 * (np.exp(0.67449) - 1)),
         (stats.laplace(), -5.9304 * np.log(2), 5.9304 * np.log(2)),
     ],
 )
-def test_walls_of_known_distributions(distribution, low, high):
+def test_domain_of_known_distributions(distribution, low, high):
     x = quantile_grid(distribution)
     domain = dk.HistogramEmbedding().fit(split(x)).spec_.domain
     expected = max(low, x.min()), min(high, x.max())
     np.testing.assert_allclose([*domain.low, *domain.high], expected, rtol=2e-3, atol=2e-3)
 
 
-def test_what_differs_from_a_majority_of_equal_values_sets_the_box():
+def test_domain_of_mostly_equal_values():
     x = np.zeros(2000)
     x[::20] = quantile_grid(stats.expon(), 100)
     domain = dk.HistogramEmbedding().fit(split(x)).spec_.domain
     assert domain.low == (0.0,)
     assert domain.high[0] == pytest.approx(min(x.max(), 5.9304 * np.log(2)), rel=0.02)
-    flat = dk.HistogramEmbedding().fit(split(np.full(200, 7.0))).spec_.domain
-    assert (flat.low, flat.high) == ((7.0,), (7.0,))
+    constant = dk.HistogramEmbedding().fit(split(np.full(200, 7.0))).spec_.domain
+    assert (constant.low, constant.high) == ((7.0,), (7.0,))
 
 
-def test_one_point_far_away_hardly_moves_a_wall():
+def test_domain_is_robust_to_an_outlier():
     sets = [np.random.default_rng(i).normal(i % 2, 1, (100, 1)) for i in range(60)]
     clean = dk.HistogramEmbedding().fit(sets).spec_.domain
     sets[0][0] = 1e4
-    spoilt = dk.HistogramEmbedding().fit(sets).spec_.domain
-    assert spoilt.low == pytest.approx(clean.low, abs=0.01)
-    assert (
-        clean.high[0] <= spoilt.high[0] < 1.3 * clean.high[0]
-    )  # to four deviations where the data ended before
+    with_outlier = dk.HistogramEmbedding().fit(sets).spec_.domain
+    assert with_outlier.low == pytest.approx(clean.low, abs=0.01)
+    assert clean.high[0] <= with_outlier.high[0] < 1.3 * clean.high[0]  # extended to four standard deviations
 
 
-def test_zero_weights_and_scales_of_weights_do_not_matter():
+def test_domain_ignores_zero_weights_and_scale_of_weights():
     rng = np.random.default_rng(0)
     sets = [rng.standard_cauchy((50, 2)) for _ in range(20)]
     weights = [rng.integers(0, 3, 50) + (np.arange(50) == 0) for _ in sets]
@@ -79,9 +77,9 @@ def test_zero_weights_and_scales_of_weights_do_not_matter():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_quantiles_are_numpys(weighted):
+def test_quantiles_match_numpy(weighted):
     rng = np.random.default_rng(0)
-    levels = np.linspace(0, 1, 33)  # whose products with whole numbers are exact
+    levels = np.linspace(0, 1, 33)  # products with integers are exact
     for n in (1, 2, 7, 40, 200):
         x, w = rng.integers(0, 30, n).astype(float), rng.integers(1, 4, n)
         expected = np.quantile(np.repeat(x, w if weighted else 1), levels, method="averaged_inverted_cdf")
@@ -92,7 +90,7 @@ def test_quantiles_are_numpys(weighted):
 # ---- the sample
 
 
-def test_draws_depend_on_places_alone_and_have_their_share():
+def test_sample_points_depends_on_positions_only():
     offsets = np.arange(0, 1_000_001, 1000)
     rows = sample_points(offsets, 0, 0, 0.1, 5)
     assert abs(len(rows) - 1e5) < 5 * np.sqrt(1e6 * 0.09)
@@ -106,7 +104,7 @@ def test_draws_depend_on_places_alone_and_have_their_share():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_memory_stores_and_pieces_give_one_domain(weighted, tmp_path, monkeypatch):
+def test_memory_stores_and_pieces_give_the_same_domain(weighted, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     arrays = [rng.standard_cauchy((n, 2)).astype("f4") for n in (30, 60_000, 500, 40_000)]
     weights = [rng.random(len(x)).astype("f4") for x in arrays] if weighted else None
@@ -127,10 +125,10 @@ def test_memory_stores_and_pieces_give_one_domain(weighted, tmp_path, monkeypatc
     assert embedding.outside_share_ == pytest.approx(share, abs=4 / 256 / 2)
 
 
-# ---- what lies outside
+# ---- points outside
 
 
-def test_data_of_fit_are_embedded_without_a_word_and_others_are_told_of():
+def test_only_new_points_outside_the_domain_warn():
     sets = split(np.random.default_rng(0).standard_cauchy(4000))
     embedding = dk.DivergenceEmbedding().fit(sets)
     assert 0.05 < embedding.outside_share_ < 0.2
@@ -140,39 +138,39 @@ def test_data_of_fit_are_embedded_without_a_word_and_others_are_told_of():
         embedding.transform(far)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        one_of_many = [*sets[1:], far[0]]  # a fortieth of the points
-        embedding.transform(one_of_many)
+        mostly_inside = [*sets[1:], far[0]]  # 1/40 of the points are outside
+        embedding.transform(mostly_inside)
 
 
 @pytest.mark.parametrize("embedding", EMBEDDINGS)
 @pytest.mark.parametrize("domain", ["unit", (0, 1)])
-def test_points_outside_a_given_domain_may_count_at_the_wall(embedding, domain, tmp_path):
+def test_points_outside_a_given_domain_are_clipped_on_request(embedding, domain, tmp_path):
     sets = [np.random.default_rng(i).normal(0.5, 0.4, (50, 2)) for i in range(9)]
     clipped = [x.clip(0, 1) for x in sets]
     with pytest.raises(dk.SampleSetError, match="Pass a larger domain, outside='clip'"):
         embedding(domain=domain).fit(sets)
-    # a bandwidth that is chosen leaves out what lies outside, and not what lies at the wall
+    # automatic bandwidths ignore points outside, but not points at the boundary
     options = {} if embedding is dk.HistogramEmbedding else {"bandwidth": 0.1}
-    chosen = embedding(domain=domain, outside="clip", **options).fit(sets)
+    clipping = embedding(domain=domain, outside="clip", **options).fit(sets)
     plain = embedding(domain=domain, **options).fit(clipped)
-    assert (chosen.spec_.domain.low, chosen.spec_.domain.high) == ((0, 0), (1, 1))
+    assert (clipping.spec_.domain.low, clipping.spec_.domain.high) == ((0, 0), (1, 1))
     x = np.concatenate(sets).astype("f4")
-    assert chosen.outside_share_ == ((x < 0) | (x > 1)).any(axis=1).mean()
+    assert clipping.outside_share_ == ((x < 0) | (x > 1)).any(axis=1).mean()
     assert plain.outside_share_ == 0
-    np.testing.assert_array_equal(chosen.transform(sets), plain.transform(clipped))
+    np.testing.assert_array_equal(clipping.transform(sets), plain.transform(clipped))
     store = dk.write_sets(tmp_path / "s.zarr", sets)
-    np.testing.assert_array_equal(chosen.fit(store).transform(store).compute(), plain.transform(clipped))
+    np.testing.assert_array_equal(clipping.fit(store).transform(store).compute(), plain.transform(clipped))
     with pytest.raises(ValueError, match="outside must be one of 'raise', 'clip'"):
         embedding(outside="wall").fit(sets)
 
 
-def test_models_saved_before_domains_were_robust_keep_their_own():
+def test_old_models_keep_their_domain():
     saved = {"low": {"tuple": [0.0]}, "high": {"tuple": [2.0]}, "fixed": False}
     domain = make({"record": "Domain", "fields": saved}, {})
     assert (domain.low, domain.high, domain.fixed, domain.ordinary) == ((0.0,), (2.0,), False, 0.0)
 
 
-# ---- what it is for
+# ---- accuracy of models
 
 
 def accuracy(sets, y, domain):
@@ -192,17 +190,19 @@ def accuracy(sets, y, domain):
         ("lognormal", lambda rng, c: np.exp(rng.normal(size=100) + (0, 0.25)[c]), 0.02),
     ],
 )
-def test_heavy_tails_cost_little_against_ranks(name, draw, loss):
+def test_robust_domain_of_heavy_tails_is_as_accurate_as_ranks(name, draw, loss):
     rng = np.random.default_rng(0)
     y = np.arange(1300) % 2
     sets = [draw(rng, c)[:, None] for c in y]
     ranked = np.split(stats.rankdata(np.concatenate(sets))[:, None] / 130_000, 1300)
-    noise = 2 * np.sqrt(0.13 * 0.1 / 1000)  # of the difference of two pipelines that disagree on a tenth
+    noise = 2 * np.sqrt(
+        0.13 * 0.1 / 1000
+    )  # two standard errors of the difference, for pipelines that disagree on 10 % of the sets
     assert accuracy(sets, y, "robust") > accuracy(ranked, y, "unit") - loss - noise
 
 
 @pytest.mark.filterwarnings("ignore:.* are outside")
-def test_a_single_outlier_costs_nothing():
+def test_robust_domain_keeps_accuracy_with_an_outlier():
     rng = np.random.default_rng(0)
     y = np.arange(500) % 2
     sets = [rng.beta(2, (2, 3)[c], (100, 1)) for c in y]

@@ -1,7 +1,7 @@
-"""What every embedding of sets promises, whatever it computes: add a new one to ``EMBEDDINGS``.
+"""Properties of all embeddings of sets; add new embeddings to ``EMBEDDINGS``.
 
-Lazy in, lazy out; memory in, memory out; a set's row depends on that set alone, bit for bit; and the conventions of
-scikit-learn.
+Lazy input gives lazy rows; input in memory gives ndarrays. A row depends on its own set only, bit for bit. Embeddings
+follow scikit-learn's conventions.
 """
 
 import copy
@@ -22,15 +22,15 @@ from dkdist.io import SetStore
 N_SETS = 83
 
 
-def own_kappa(x, y):
+def custom_kappa(x, y):
     return (np.sqrt(x) - np.sqrt(y)) ** 2
 
 
-def apart(a, b):
+def distance_of_means(a, b):
     return float(np.abs(a.mean(axis=0, dtype=np.float64) - b.mean(axis=0, dtype=np.float64)).sum())
 
 
-def middle_and_size(x, weights=None):
+def medians_and_size(x, weights=None):
     return np.r_[np.median(x, axis=0), np.log(len(x))]
 
 
@@ -42,7 +42,7 @@ EMBEDDINGS = {
     "total-variation-2": (2, dk.DivergenceEmbedding("total-variation", n_basis=6)),
     "chi2-3": (3, dk.DivergenceEmbedding("chi2", n_basis=5)),
     "random-2": (2, dk.DivergenceEmbedding("chi2", frequencies="random", n_frequencies=4, random_state=5)),
-    "own-2": (2, dk.DivergenceEmbedding(own_kappa, bandwidth=[0.1, 0.3])),
+    "own-2": (2, dk.DivergenceEmbedding(custom_kappa, bandwidth=[0.1, 0.3])),
     "marginal-5": (5, dk.DivergenceEmbedding("jensen-shannon")),
     "joint-4": (4, dk.DivergenceEmbedding("jensen-shannon", structure="joint", n_basis=6)),
     "fine-5": (5, dk.DivergenceEmbedding(structure="joint", bandwidth=0.2, n_basis=5)),  # 3,483 terms
@@ -81,8 +81,11 @@ EMBEDDINGS = {
         ),
     ),
     "sliced-1": (1, dk.DistanceEmbedding("sliced-wasserstein", n_components=10, random_state=0)),
-    "own-distance-2": (2, dk.DistanceEmbedding(dk.pairwise(apart), n_components=4, random_state=0)),
-    "function-2": (2, dk.FunctionEmbedding(middle_and_size)),
+    "own-distance-2": (
+        2,
+        dk.DistanceEmbedding(dk.pairwise(distance_of_means), n_components=4, random_state=0),
+    ),
+    "function-2": (2, dk.FunctionEmbedding(medians_and_size)),
     "invariant-mean-3": (
         3,
         dk.InvariantFeatures(dk.MeanEmbedding(64, method="sobol", random_state=0), axes=[0, 2]),
@@ -90,8 +93,8 @@ EMBEDDINGS = {
 }
 
 
-# the parameter that sets the length of a row, and another value of it
-RESOLUTION = {
+# parameters that set the length of a row, and functions that return another value
+CHANGED_RESOLUTION = {
     "n_basis": lambda n: 9 if n == "auto" else n + 1,
     "n_bins": lambda n: n + 1,
     "n_quantiles": lambda n: n + 1,
@@ -103,7 +106,7 @@ RESOLUTION = {
 
 @pytest.fixture(params=EMBEDDINGS, scope="module")
 def case(request):
-    """(unfitted embedding, sets in memory): sizes from one point to past the switch to a grid."""
+    """Return an unfitted embedding and sets in memory, with sizes on both sides of the switch to a grid."""
     d, embedding = EMBEDDINGS[request.param]
     rng = np.random.default_rng(d)
     sizes = rng.choice(
@@ -129,7 +132,7 @@ def path(case, tmp_path_factory):
 
 @pytest.fixture
 def counts(monkeypatch):
-    """How often a scheduler was asked to compute, and how many views of a store were read."""
+    """Count computations by schedulers and reads of store views."""
     result = {"computes": 0, "reads": 0}
     load = SetStore.points_alone
 
@@ -146,7 +149,7 @@ def counts(monkeypatch):
         yield result
 
 
-def test_nothing_is_read_before_it_is_computed(case, rows, path, counts):
+def test_transform_of_a_store_is_lazy(case, rows, path, counts):
     embedding, sets = case
     fitted = clone(embedding).fit(sets)
     lazy = fitted.transform(dk.open_sets(path, block_sets=20))
@@ -159,7 +162,7 @@ def test_nothing_is_read_before_it_is_computed(case, rows, path, counts):
     assert counts == {"computes": 2, "reads": 6}
 
 
-def test_shape_dtype_and_chunks_are_known(case, rows, path):
+def test_shape_dtype_and_chunks_of_rows(case, rows, path):
     embedding, sets = case
     fitted = clone(embedding).fit(sets)
     assert isinstance(rows, np.ndarray)
@@ -175,7 +178,7 @@ def test_shape_dtype_and_chunks_are_known(case, rows, path):
 
 @pytest.mark.parametrize("block_sets", [None, 7, 64, 1000])
 @pytest.mark.parametrize("scheduler", ["threads", "sync"])
-def test_blocks_and_schedulers_leave_no_trace(case, rows, path, block_sets, scheduler):
+def test_rows_do_not_depend_on_blocks_and_schedulers(case, rows, path, block_sets, scheduler):
     embedding, _ = case
     store = dk.open_sets(path, block_sets=block_sets)
     with dask.config.set(scheduler=scheduler):
@@ -185,19 +188,19 @@ def test_blocks_and_schedulers_leave_no_trace(case, rows, path, block_sets, sche
         np.testing.assert_array_equal(fitted.transform(store[[5, 3, 60]]).compute(), rows[[5, 3, 60]])
 
 
-def test_a_set_alone_in_its_block_leaves_no_trace(case, rows, path):
+def test_rows_do_not_depend_on_one_set_blocks(case, rows, path):
     embedding, sets = case
     store = dk.open_sets(path, block_sets=1)[:9]
     np.testing.assert_array_equal(clone(embedding).fit(sets).transform(store).compute(), rows[:9])
 
 
-def test_fitting_a_store_or_memory_is_the_same(case, path):
+def test_fit_on_store_matches_fit_in_memory(case, path):
     embedding, sets = case
     on_store = clone(embedding).fit(dk.open_sets(path, block_sets=9))
     assert on_store.spec_ == clone(embedding).fit(sets).spec_
 
 
-def test_a_row_depends_on_its_own_set(case, rows):
+def test_row_depends_on_its_own_set_only(case, rows):
     embedding, sets = case
     fitted = clone(embedding).fit(sets)
     np.testing.assert_array_equal(fitted.transform(sets[::-1])[::-1], rows)
@@ -206,7 +209,7 @@ def test_a_row_depends_on_its_own_set(case, rows):
     np.testing.assert_array_equal(fitted.transform(sets[mask]), rows[mask])
 
 
-def test_order_of_points_is_rounding_alone(case, rows):
+def test_order_of_points_changes_rounding_only(case, rows):
     embedding, sets = case
     if isinstance(embedding, dk.DistanceEmbedding) and embedding.distance == "dtw":
         pytest.skip("series have an order")
@@ -217,7 +220,7 @@ def test_order_of_points_is_rounding_alone(case, rows):
     assert (distance / norm).max() < 2e-3
 
 
-def test_every_form_of_sets_gives_the_same_rows(case):
+def test_input_types_give_identical_rows(case):
     embedding, sets = case
     fitted = clone(embedding).fit(sets)
     arrays = [x[:30] for x in sets if len(x) >= 30]
@@ -231,20 +234,20 @@ def test_every_form_of_sets_gives_the_same_rows(case):
         np.testing.assert_array_equal(fitted.transform(form), expected)
 
 
-def test_inputs_stay_as_they_are(case):
+def test_inputs_are_not_modified(case):
     embedding, sets = case
     arrays = [np.array(x, np.float64) for x in sets]
-    before = copy.deepcopy(arrays)
+    copies = copy.deepcopy(arrays)
     points, offsets = sets.points.copy(), sets.offsets.copy()
     clone(embedding).fit(arrays).transform(arrays)
     clone(embedding).fit(sets).transform(sets)
-    for x, y in zip(arrays, before, strict=True):
+    for x, y in zip(arrays, copies, strict=True):
         np.testing.assert_array_equal(x, y)
     np.testing.assert_array_equal(sets.points, points)
     np.testing.assert_array_equal(sets.offsets, offsets)
 
 
-def test_fitting_again_gives_the_same_rows(case, rows):
+def test_refit_gives_identical_rows(case, rows):
     embedding, sets = case
     fitted = clone(embedding)
     np.testing.assert_array_equal(fitted.fit_transform(sets), rows)
@@ -253,7 +256,7 @@ def test_fitting_again_gives_the_same_rows(case, rows):
     np.testing.assert_array_equal(fitted.transform(sets), rows)  # transform changes nothing
 
 
-def test_clone_and_parameters(case):
+def test_clone_and_get_params(case):
     embedding, sets = case
     parameters = embedding.get_params(deep=False)
     fitted = clone(embedding).fit(sets)
@@ -263,32 +266,32 @@ def test_clone_and_parameters(case):
     assert type(embedding)(**parameters).get_params(deep=False).keys() == parameters.keys()
 
 
-def test_pickle(case, rows):
+def test_pickled_embedding_is_small_and_gives_identical_rows(case, rows):
     embedding, sets = case
     sent = pickle.dumps(clone(embedding).fit(sets))
-    assert len(sent) < 5000  # plain numbers, no tables
+    assert len(sent) < 5000  # parameters only
     np.testing.assert_array_equal(pickle.loads(sent).transform(sets), rows)
 
 
-def test_a_model_file_keeps_it(case, rows, tmp_path):
+def test_model_file_round_trip(case, rows, tmp_path):
     embedding, sets = case
-    chosen = embedding.get_params()
-    if callable(chosen.get("divergence")) or isinstance(chosen.get("distance"), Pairwise):
+    params = embedding.get_params()
+    if callable(params.get("divergence")) or isinstance(params.get("distance"), Pairwise):
         pytest.skip("code is not kept in a model file")
     dk.save_model(clone(embedding).fit(sets), tmp_path / "model.npz")
-    again = dk.load_model(tmp_path / "model.npz", functions=[middle_and_size])
-    assert hash(again.spec_) == hash(clone(embedding).fit(sets).spec_)
-    np.testing.assert_array_equal(again.transform(sets), rows)
+    loaded = dk.load_model(tmp_path / "model.npz", functions=[medians_and_size])
+    assert hash(loaded.spec_) == hash(clone(embedding).fit(sets).spec_)
+    np.testing.assert_array_equal(loaded.transform(sets), rows)
 
 
-def test_feature_names(case, rows):
+def test_feature_names_are_unique(case, rows):
     embedding, sets = case
     names = clone(embedding).fit(sets).get_feature_names_out()
     assert len(names) == len(set(names)) == rows.shape[1]
     assert names[0] == type(embedding).__name__.lower() + "0"
 
 
-def test_transform_before_fit_is_refused(case):
+def test_transform_before_fit_raises(case):
     embedding, sets = case
     with pytest.raises(NotFittedError):
         clone(embedding).transform(sets)
@@ -296,7 +299,7 @@ def test_transform_before_fit_is_refused(case):
         clone(embedding).get_feature_names_out()
 
 
-def test_a_pipeline_stays_lazy_and_equals_memory(case, path, counts):
+def test_pipeline_of_a_store_is_lazy(case, path, counts):
     embedding, sets = case
     model = make_pipeline(clone(embedding), dk.RandomFourierFeatures(64, sigma=1.0, random_state=0)).fit(sets)
     lazy = model.transform(dk.open_sets(path, block_sets=20))
@@ -306,38 +309,40 @@ def test_a_pipeline_stays_lazy_and_equals_memory(case, path, counts):
     assert counts == {"computes": 1, "reads": 5}
 
 
-def test_graph_keys_name_what_is_computed(case, path):
+def test_graph_keys_depend_on_data_and_parameters(case, path):
     embedding, sets = case
     store = dk.open_sets(path, block_sets=20)
     fitted = clone(embedding).fit(sets)
     assert fitted.transform(store).name == fitted.transform(dk.open_sets(path, block_sets=20)).name
     assert fitted.transform(store).name != fitted.transform(store[1:]).name
-    name = next((name for name in RESOLUTION if name in embedding.get_params()), None)
+    name = next((name for name in CHANGED_RESOLUTION if name in embedding.get_params()), None)
     if name is None:
         pytest.skip("no parameter sets the length of its rows")
-    other = clone(embedding).set_params(**{name: RESOLUTION[name](getattr(embedding, name))}).fit(sets)
+    other = (
+        clone(embedding).set_params(**{name: CHANGED_RESOLUTION[name](getattr(embedding, name))}).fit(sets)
+    )
     assert fitted.transform(store).name != other.transform(store).name
 
 
-def test_a_bad_set_costs_itself_alone(case):
+def test_invalid_set_changes_only_its_row(case):
     embedding, sets = case
-    chosen = embedding.get_params().get("distance")
-    if chosen == "dtw" or isinstance(chosen, Pairwise):
-        pytest.skip("it takes no weights, by which a set is spoilt here")
+    distance = embedding.get_params().get("distance")
+    if distance == "dtw" or isinstance(distance, Pairwise):
+        pytest.skip("the distance does not support weights")
     weights = np.ones(sets.n_points, np.float32)
     clean = dk.SampleSets(sets.points, sets.offsets, weights)
     weights = weights.copy()
     weights[sets.offsets[3]] = -1
-    spoilt = dk.SampleSets(sets.points, sets.offsets, weights)
+    invalid_sets = dk.SampleSets(sets.points, sets.offsets, weights)
     with pytest.raises(dk.SampleSetError, match="set 3"):
-        clone(embedding).fit(spoilt)
+        clone(embedding).fit(invalid_sets)
     with pytest.raises(dk.SampleSetError, match="set 3"):
-        clone(embedding).fit(clean).transform(spoilt)
+        clone(embedding).fit(clean).transform(invalid_sets)
     fitted = clone(embedding).set_params(on_error="skip").fit(clean)
     with pytest.warns(UserWarning, match=r"1 invalid set\(s\) cannot be embedded and have rows of NaN: 3"):
-        rows = fitted.transform(spoilt)
+        rows = fitted.transform(invalid_sets)
     others = np.arange(N_SETS) != 3
     assert np.isnan(rows[3]).all()
     np.testing.assert_array_equal(rows[others], fitted.transform(clean)[others])
     with pytest.warns(UserWarning, match="left out of fit"):
-        assert clone(fitted).fit(spoilt).skipped_.tolist() == [3]
+        assert clone(fitted).fit(invalid_sets).skipped_.tolist() == [3]

@@ -1,7 +1,7 @@
-"""Points far from the origin: all that knows differences gives the same for data + offset as for data.
+"""Points far from the origin: shift-invariant results are the same for data + offset as for data.
 
-The oracle is the same computation near zero. Values on a grid of 2^-10 are kept by float64 at 1e9 as they are, so that
-data and data + offset are the same points; what is left is float32 rounding of a spread of some 10.
+The reference is the same computation near zero. Values on a grid of 2^-10 are exact in float64 at 1e9, so data and
+data + offset are the same points. The remaining error is float32 rounding of a spread of about 10.
 """
 
 import warnings
@@ -27,14 +27,14 @@ NEAR = near_sets()
 
 
 def forms(arrays):
-    """The same sets as all that embeddings take; slices of a larger collection among them."""
-    both = dk.SampleSets.from_arrays([*arrays, *arrays])
+    """Return the same sets in all types that embeddings accept, including slices of a larger collection."""
+    doubled = dk.SampleSets.from_arrays([*arrays, *arrays])
     return {
         "list": arrays,
         "sets": dk.SampleSets.from_arrays(arrays),
         "store": dk.write_sets(zarr.storage.MemoryStore(), arrays),
-        "slice": both[len(arrays) :],
-        "slice of a store": dk.write_sets(zarr.storage.MemoryStore(), both)[: len(arrays)],
+        "slice": doubled[len(arrays) :],
+        "slice of a store": dk.write_sets(zarr.storage.MemoryStore(), doubled)[: len(arrays)],
     }
 
 
@@ -63,7 +63,7 @@ def squares(A):
 
 @pytest.mark.parametrize("offset", OFFSETS[1:], ids=str)
 @pytest.mark.parametrize("name", EMBEDDINGS)
-def test_distances_of_embeddings_do_not_know_the_offset(name, offset):
+def test_distances_of_embeddings_do_not_depend_on_the_offset(name, offset):
     model = EMBEDDINGS[name]
     expected = squares(model.fit_transform(NEAR))
     far = [x + offset for x in NEAR]
@@ -75,24 +75,24 @@ def test_distances_of_embeddings_do_not_know_the_offset(name, offset):
         result = np.asarray(fitted.transform(sets))
         np.testing.assert_allclose(squares(result), expected, atol=tolerance, rtol=0, err_msg=form)
         if form == "slice of a store":
-            again = np.asarray(model.fit(sets).transform(sets))
-            np.testing.assert_allclose(squares(again), expected, atol=tolerance, rtol=0, err_msg=form)
+            refitted = np.asarray(model.fit(sets).transform(sets))
+            np.testing.assert_allclose(squares(refitted), expected, atol=tolerance, rtol=0, err_msg=form)
 
 
 @pytest.mark.parametrize("name", EMBEDDINGS)
-def test_a_row_depends_on_its_set_alone(name):
-    """Bit for bit: whatever stands beside the set, near it or far away, and however it is given."""
+def test_row_depends_on_its_own_set_only(name):
+    """Rows are bit-identical whatever the other sets are, near or far, and whatever the input type is."""
     far = [x + OFFSETS[2] for x in NEAR]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of points outside the bounds seen in fit
+        warnings.simplefilter("ignore")  # points outside the bounds seen in fit
         model = EMBEDDINGS[name].fit(far)
         for sets in forms(far).values():
             rows = np.asarray(model.transform(sets))
             for i in (0, 5, 11):
                 assert np.array_equal(model.transform(sets[i : i + 1]), rows[i : i + 1])
         rows = model.transform(far)
-        with_strangers = model.transform([*NEAR[:5], *far, far[0][:2], far[0].astype("f4")])
-        assert np.array_equal(with_strangers[5:17], rows)
+        with_other_sets = model.transform([*NEAR[:5], *far, far[0][:2], far[0].astype("f4")])
+        assert np.array_equal(with_other_sets[5:17], rows)
         assert np.array_equal(model.transform(dk.SampleSets.from_arrays(far))[3:4], model.transform([far[3]]))
 
 
@@ -114,7 +114,7 @@ MATRICES = {
 
 @pytest.mark.parametrize("offset", OFFSETS[1:], ids=str)
 @pytest.mark.parametrize("name", MATRICES)
-def test_matrices_do_not_know_the_offset(name, offset):
+def test_matrices_do_not_depend_on_the_offset(name, offset):
     matrix = MATRICES[name]
     expected = matrix(NEAR)
     far = [x + offset for x in NEAR]
@@ -125,7 +125,7 @@ def test_matrices_do_not_know_the_offset(name, offset):
     np.testing.assert_allclose(across, near_across, atol=3e-5 * np.abs(near_across).max())
 
 
-def test_two_far_samples_are_told_apart():
+def test_distance_of_two_far_samples():
     rng = np.random.default_rng(0)
     P, Q = 1e9 + rng.normal(0, 1, (500, 1)), 1e9 + rng.normal(3, 1, (500, 1))
     A = dk.MeanEmbedding(sigma=1.0).fit_transform([P, Q])
@@ -135,7 +135,7 @@ def test_two_far_samples_are_told_apart():
 
 
 @pytest.mark.parametrize("offset", OFFSETS, ids=str)
-def test_learners_and_searches_do_not_know_the_offset(offset):
+def test_learners_and_searches_do_not_depend_on_the_offset(offset):
     y = np.arange(12) % 3
     far = [x + offset for x in NEAR]
     model = make_pipeline(dk.MomentEmbedding(2), dk.IncrementalRidge([1e-3]))
@@ -152,21 +152,21 @@ def test_learners_and_searches_do_not_know_the_offset(offset):
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_coresets_and_alignment_do_not_know_the_offset(streamed):
+def test_coresets_do_not_depend_on_the_offset(streamed):
     P = np.round(np.random.default_rng(0).normal(size=(600, 2)) * 1024) / 1024
 
-    def given(x):
+    def as_input(x):
         return dk.write_sets(zarr.storage.MemoryStore(), [x]) if streamed else x
 
-    few = dk.coreset(given(P), 40, sigma=0.5, random_state=0)
-    far = dk.coreset(given(P + OFFSETS[2]), 40, sigma=0.5, random_state=0)
-    assert far.distance == pytest.approx(few.distance, rel=0.5)
+    near = dk.coreset(as_input(P), 40, sigma=0.5, random_state=0)
+    far = dk.coreset(as_input(P + OFFSETS[2]), 40, sigma=0.5, random_state=0)
+    assert far.distance == pytest.approx(near.distance, rel=0.5)
     chosen = (P + OFFSETS[2])[far.indices]
     true = dk.kernel_distance(P + OFFSETS[2], chosen, sigma=0.5, weights=(np.full(600, 1 / 600), far.weights))
     assert far.distance == pytest.approx(true, rel=0.02)
 
 
-def test_a_given_domain_is_in_true_coordinates():
+def test_given_domain_is_in_original_coordinates():
     far = [x + OFFSETS[2] for x in NEAR]
     low, high = np.array([-10.0, -10]), np.array([10.0, 10])
     for kind in (dk.DivergenceEmbedding, dk.L2Embedding, dk.HistogramEmbedding):
@@ -182,29 +182,29 @@ def test_a_given_domain_is_in_true_coordinates():
             model.transform([far[0], outside])
 
 
-def test_functions_of_pairs_see_true_coordinates_and_omegas_have_them():
-    seen = []
-    own = dk.pairwise(lambda a, b: seen.append((a, b)) or abs(a.mean() - b.mean()))
+def test_pair_functions_and_landmarks_use_original_coordinates():
+    seen_pairs = []
+    custom_distance = dk.pairwise(lambda a, b: seen_pairs.append((a, b)) or abs(a.mean() - b.mean()))
     far = [x + OFFSETS[2] for x in NEAR]
-    embedding = dk.DistanceEmbedding(own, n_components=4, gamma=0, random_state=0)
+    embedding = dk.DistanceEmbedding(custom_distance, n_components=4, gamma=0, random_state=0)
     rows = embedding.fit_transform(far)
-    value = {x.tobytes() for x in far}
-    assert all(x.dtype == np.float64 and x.tobytes() in value for pair in seen for x in pair)
-    assert all(omega.tobytes() in value for omega in embedding.omegas_)
+    set_bytes = {x.tobytes() for x in far}
+    assert all(x.dtype == np.float64 and x.tobytes() in set_bytes for pair in seen_pairs for x in pair)
+    assert all(omega.tobytes() in set_bytes for omega in embedding.omegas_)
     built_in = dk.DistanceEmbedding("energy", n_components=4, sampler="object", random_state=0).fit(far)
-    assert all(omega.tobytes() in value for omega in built_in.omegas_)
-    near = dk.DistanceEmbedding(own, n_components=4, gamma=0, random_state=0).fit_transform(NEAR)
+    assert all(omega.tobytes() in set_bytes for omega in built_in.omegas_)
+    near = dk.DistanceEmbedding(custom_distance, n_components=4, gamma=0, random_state=0).fit_transform(NEAR)
     np.testing.assert_allclose(rows, near, atol=1e-6)
 
 
-def test_random_objects_about_the_origin_are_about_the_true_one():
+def test_random_landmarks_are_centred_at_the_original_origin():
     far = [x + 1000 * np.pi for x in NEAR]
     for sampler in ("sphere", "ball"):
         omegas = dk.DistanceEmbedding("energy", sampler, n_components=64, random_state=0).fit(far).omegas_
         assert np.abs(omegas.points.mean(axis=0)).max() < 2000 < np.abs(omegas.points).max()
 
 
-def test_moments_have_their_centre_in_true_coordinates():
+def test_moments_use_original_coordinates():
     far = [x + OFFSETS[1] for x in NEAR]
     model = dk.MomentEmbedding().fit(far)
     means = model.transform(far) * model.scale_ + model.centre_
@@ -220,9 +220,9 @@ def test_saved_models_keep_their_origin(tmp_path):
         assert np.array_equal(loaded.origin_, model.origin_)
 
 
-def test_thinned_sets_stay_where_they_are():
+def test_thinned_sets_keep_their_origin():
     far = [x + OFFSETS[1] for x in NEAR]
     thinned = dk.CoresetThinning(10, sigma=1.0, random_state=0).fit_transform(far)
     assert np.array_equal(thinned.origin, dk.SampleSets.from_arrays(far).origin)
-    for few, all_points in zip(thinned, far, strict=True):
-        assert {x.tobytes() for x in few} <= {x.tobytes() for x in all_points}
+    for kept_points, all_points in zip(thinned, far, strict=True):
+        assert {x.tobytes() for x in kept_points} <= {x.tobytes() for x in all_points}

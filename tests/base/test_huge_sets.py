@@ -1,4 +1,4 @@
-"""Sets too large to be read at once: embedded from pieces, with the bits of the whole and the memory of a piece."""
+"""Sets that are too large to read at once: rows from pieces are bit-identical, and memory is bounded by a piece."""
 
 import tracemalloc
 
@@ -20,7 +20,7 @@ def small_pieces(monkeypatch):
 
 @pytest.fixture
 def no_whole_sets(monkeypatch):
-    """Sets that should come in pieces cannot be loaded."""
+    """Raise if a set that should be read in pieces is loaded as a whole."""
     load = dk.SetStore.points_alone
 
     def load_small(self):
@@ -37,7 +37,7 @@ def write(path, arrays, weights=None, chunk_rows=512):
     return dk.open_sets(path)
 
 
-def some_weights(n, kind):
+def draw_weights(n, kind):
     if kind == "none":
         return None
     w = RNG.exponential(3, n).astype(np.float32)
@@ -50,17 +50,17 @@ def some_weights(n, kind):
 @pytest.mark.parametrize(
     ("method", "d"), [("fourier", 1), ("fourier", 2), ("fourier", 3), ("orthogonal", 1), ("orthogonal", 7)]
 )
-def test_rows_have_the_bits_of_whole_sets(weights, d, sigma, method, tmp_path, small_pieces, no_whole_sets):
+def test_rows_from_pieces_match_whole_sets(weights, d, sigma, method, tmp_path, small_pieces, no_whole_sets):
     sizes = (300, 10_011, 7, 14_000)
     arrays = [RNG.normal(i, 1, (n, d)).astype(np.float32) for i, n in enumerate(sizes)]
-    w = None if weights == "none" else [some_weights(n, weights) for n in sizes]
+    w = None if weights == "none" else [draw_weights(n, weights) for n in sizes]
     store = write(tmp_path / "s.zarr", arrays, w)
     embedding = dk.MeanEmbedding(800, sigma, method, random_state=0)
-    of_memory = embedding.fit_transform(dk.SampleSets.from_arrays(arrays, w))
+    in_memory_rows = embedding.fit_transform(dk.SampleSets.from_arrays(arrays, w))
     spec = embedding.spec_
-    np.testing.assert_array_equal(embedding.fit(store).transform(store).compute(), of_memory)
+    np.testing.assert_array_equal(embedding.fit(store).transform(store).compute(), in_memory_rows)
     assert embedding.spec_ == spec
-    np.testing.assert_array_equal(embedding.transform(store[1:2]).compute(), of_memory[1:2])
+    np.testing.assert_array_equal(embedding.transform(store[1:2]).compute(), in_memory_rows[1:2])
 
 
 OTHERS = {
@@ -84,51 +84,51 @@ OTHERS = {
 
 @pytest.mark.parametrize("weights", ["none", "one each"])
 @pytest.mark.parametrize("name", OTHERS)
-def test_other_embeddings_have_the_bits_of_whole_sets(weights, name, tmp_path, small_pieces, no_whole_sets):
+def test_other_embeddings_from_pieces_match_whole_sets(weights, name, tmp_path, small_pieces, no_whole_sets):
     d, embedding = OTHERS[name]
     rng = np.random.default_rng(0)
     mix = rng.normal(size=(d, d))
     arrays = [
         (rng.normal(i, 1, (n, d)) @ mix).astype(np.float32) for i, n in enumerate((300, 10_011, 7, 14_000))
     ]
-    w = None if weights == "none" else [some_weights(len(x), weights) for x in arrays]
+    w = None if weights == "none" else [draw_weights(len(x), weights) for x in arrays]
     if w is not None:
-        w[3][4096:10_000] = 0  # runs that weigh nothing
+        w[3][4096:10_000] = 0  # pieces of weight zero
     store = write(tmp_path / "s.zarr", arrays, w)
-    of_memory = embedding.fit_transform(dk.SampleSets.from_arrays(arrays, w))
-    assert np.isfinite(of_memory).all()
-    np.testing.assert_array_equal(embedding.transform(store).compute(), of_memory)
+    in_memory_rows = embedding.fit_transform(dk.SampleSets.from_arrays(arrays, w))
+    assert np.isfinite(in_memory_rows).all()
+    np.testing.assert_array_equal(embedding.transform(store).compute(), in_memory_rows)
     spec = embedding.spec_
     assert embedding.fit(store).spec_ == spec
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_runs_change_nothing_but_rounding(name, monkeypatch):
-    """A set in one run, and in many: sums of float32 numbers in another order are off by some 1e-6 of the whole.
+def test_chunks_of_points_change_rounding_only(name, monkeypatch):
+    """Sums of float32 numbers in another order differ by about 1e-6 of the total.
 
-    Where a density is at its floor of 1e-6, its root is off by half of that over the floor's root, 5e-4.
+    Where a density is at its floor of 1e-6, its root differs by half of that divided by the root of the floor: 5e-4.
     """
     d, embedding = OTHERS[name]
     rng = np.random.default_rng(1)
     x, w = rng.normal(size=(16_384, d)), rng.random(16_384)
     sets = dk.SampleSets.from_arrays([x, x[:500]], [w, w[:500]])
-    at_once = embedding.fit_transform(sets).astype(np.float64)
+    in_one_chunk = embedding.fit_transform(sets).astype(np.float64)
     monkeypatch.setattr("dkdist._numba.points.CHUNK_BYTES", 2**14)
-    in_runs = embedding.transform(sets)
-    np.testing.assert_array_equal(in_runs[1], at_once[1])
-    apart = np.linalg.norm(in_runs[0] - at_once[0])
-    assert apart < 5e-4 * np.linalg.norm(at_once[0])
+    in_chunks = embedding.transform(sets)
+    np.testing.assert_array_equal(in_chunks[1], in_one_chunk[1])
+    error = np.linalg.norm(in_chunks[0] - in_one_chunk[0])
+    assert error < 5e-4 * np.linalg.norm(in_one_chunk[0])
 
 
-def test_points_outside_are_counted_and_lost_chunks_named(tmp_path, small_pieces):
+def test_points_outside_are_counted_and_missing_chunks_reported(tmp_path, small_pieces):
     arrays = [RNG.normal(size=(20_000, 2)), RNG.normal(size=(90, 2))]
     store = write(tmp_path / "s.zarr", arrays)
     embedding = dk.MeanEmbedding(200, 1.0, "fourier").fit(store[1:])
     with pytest.warns(UserWarning, match="points in 1 sets") as message:
         result = embedding.transform(store).compute()
-    with pytest.warns(UserWarning, match="points in 1 sets") as in_memory:
+    with pytest.warns(UserWarning, match="points in 1 sets") as memory_warnings:
         expected = embedding.transform(store.load())
-    assert str(message[0].message) == str(in_memory[0].message)
+    assert str(message[0].message) == str(memory_warnings[0].message)
     np.testing.assert_array_equal(result, expected)
     (tmp_path / "s.zarr" / "points" / "c" / "9" / "0").unlink()
     with pytest.raises(dk.StoreFormatError, match="set 0 cannot be read"):
@@ -139,7 +139,7 @@ def test_points_outside_are_counted_and_lost_chunks_named(tmp_path, small_pieces
 
 
 @pytest.mark.parametrize("method", ["fourier", "iid"])
-def test_weights_that_are_no_measure_are_named(method, tmp_path, small_pieces, no_whole_sets):
+def test_invalid_weights_raise(method, tmp_path, small_pieces, no_whole_sets):
     n = 20_000
     arrays = [RNG.normal(size=(k, 2)) for k in (9, n)]
     w = [np.ones(9), np.zeros(n)]
@@ -152,31 +152,31 @@ def test_weights_that_are_no_measure_are_named(method, tmp_path, small_pieces, n
         embedding.fit(store)
     with pytest.raises(dk.SampleSetError, match="weight of point 15555 of set 0 is -2"):
         embedding.fit(store[:1]).transform(store[1:]).compute()
-    w[1][[15_555, 17_000]] = 0  # pieces that weigh nothing are no fault
+    w[1][[15_555, 17_000]] = 0  # pieces of weight zero are valid
     embedding.fit(write(tmp_path / "one.zarr", arrays, w))
 
 
 @pytest.mark.parametrize(("method", "weighted"), [("fourier", False), ("orthogonal", True)])
-def test_memory_is_that_of_a_piece(method, weighted, tmp_path, monkeypatch):
+def test_memory_is_bounded_by_a_piece(method, weighted, tmp_path, monkeypatch):
     monkeypatch.setattr("dkdist.io.set_pieces.MAX_WHOLE_SET_BYTES", 2**20)
     monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**19)
-    n = 6_000_000  # Python's own table of names may grow by 8 MB meanwhile
+    n = 6_000_000  # Python's table of interned strings may grow by 8 MB during the test
     weights = [np.ones(n, np.float32)] if weighted else None
     points = RNG.random((n, 2), dtype=np.float32)
     store = write(tmp_path / "s.zarr", [points], weights, 2**15)
     embedding = dk.MeanEmbedding(50, 0.5, method, random_state=0)
-    few = write(tmp_path / "few.zarr", [points[:300_000]], weights and [weights[0][:300_000]], 2**15)
-    embedding.fit(few).transform(few).compute()  # compiles
+    small_store = write(tmp_path / "few.zarr", [points[:300_000]], weights and [weights[0][:300_000]], 2**15)
+    embedding.fit(small_store).transform(small_store).compute()  # compile first
     tracemalloc.start()
     row = embedding.fit(store).transform(store).compute()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 8 * n / 3  # of its bytes
-    np.testing.assert_allclose(row @ row.T, 0.58363, atol=0.1 if weighted else 1e-3)  # of the unit square
+    assert peak < 8 * n / 3  # a third of its bytes
+    np.testing.assert_allclose(row @ row.T, 0.58363, atol=0.1 if weighted else 1e-3)  # for the unit square
 
 
-def test_far_sets_in_pieces_have_the_bits_of_whole_sets(tmp_path, small_pieces, no_whole_sets):
-    """Pieces are counted from the origin of the model, and of the store, as whole sets are."""
+def test_far_sets_from_pieces_match_whole_sets(tmp_path, small_pieces, no_whole_sets):
+    """Pieces are relative to the origin of the model and of the store, as whole sets are."""
     arrays = [np.array([1e9, -4.5e6]) + RNG.normal(i, 1, (n, 2)) for i, n in enumerate((300, 20_011, 7))]
     store = write(tmp_path / "s.zarr", arrays)
     assert store.origin.all()

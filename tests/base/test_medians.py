@@ -1,4 +1,4 @@
-"""sigma="median" is taken of rows drawn at random: no grid, no repeated column, no order of sets beats with it."""
+"""sigma="median" uses random rows, so grids, repeated columns and the order of sets do not bias it."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from dkdist._base.sampling import random_row_keys, random_runs, random_subset, s
 GRID = np.stack(np.meshgrid(np.arange(512.0), np.arange(512.0)), axis=-1).reshape(-1, 2)
 
 
-def law():
-    """The exact median of the distances between different pixels, and its standard deviation times root m.
+def median_and_spread():
+    """Return the median distance of different pixels, and the standard deviation of its estimate times root m.
 
-    Of m points drawn at random the sample median has a variance of 4 zeta / (m f^2): f is the density of distances
-    there, and zeta the variance over points of the share of others that are nearer (a U-statistic's quantile).
+    The sample median of m random points has the variance 4 zeta / (m f^2), as a quantile of a U-statistic: f is the
+    density of distances at the median, zeta the variance over points of the fraction of nearer points.
     """
     k = np.arange(512)
-    counts = np.where(k == 0, 512, 2 * (512 - k)).astype(float)  # pixels that are k apart along an axis
-    apart, often = np.hypot(*np.meshgrid(k, k)).ravel()[1:], np.outer(counts, counts).ravel()[1:]
-    order = np.argsort(apart)
-    apart, below = apart[order], np.cumsum(often[order]) / often.sum()
-    median = apart[np.searchsorted(below, 0.5)]
-    density = np.diff(np.interp([median - 5, median + 5], apart, below))[0] / 10
+    counts = np.where(k == 0, 512, 2 * (512 - k)).astype(float)  # pairs of pixels at distance k along an axis
+    distances, n_pairs = np.hypot(*np.meshgrid(k, k)).ravel()[1:], np.outer(counts, counts).ravel()[1:]
+    order = np.argsort(distances)
+    distances, cumulative = distances[order], np.cumsum(n_pairs[order]) / n_pairs.sum()
+    median = distances[np.searchsorted(cumulative, 0.5)]
+    density = np.diff(np.interp([median - 5, median + 5], distances, cumulative))[0] / 10
     x = GRID[np.random.default_rng(0).integers(len(GRID), size=1500)]
     return median, 2 * (cdist(x, x) < median).mean(axis=1).std() / density
 
 
-MEDIAN, SPREAD = law()
+MEDIAN, SPREAD = median_and_spread()
 DEVIATION = {m: SPREAD / np.sqrt(m) for m in (512, 1024)}
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_pixels_of_a_grid(seed, monkeypatch):
+def test_median_sigma_of_grid_points(seed, monkeypatch):
     seen = []
     monkeypatch.setattr("dkdist.coresets.selection.median_sigma", lambda x: seen.append(x) or 260.0)
     dk.coreset(GRID, 4, sigma="median", method="random", random_state=seed)
@@ -47,13 +47,15 @@ def test_pixels_of_a_grid(seed, monkeypatch):
     for name, (sigma, m) in result.items():
         assert sigma == pytest.approx(MEDIAN, abs=4 * DEVIATION[m]), name
     rows = dk.RandomFourierFeatures(10, random_state=seed).fit(GRID).sigma_
-    assert rows == pytest.approx(MEDIAN, rel=0.3)  # of 32 runs of neighbours, a tenth of it by simulation
+    assert rows == pytest.approx(
+        MEDIAN, rel=0.3
+    )  # 32 runs of neighbouring rows: standard deviation of 10 % by simulation
 
 
-def test_the_median_keeps_to_its_sampling_law():
+def test_median_follows_its_sampling_distribution():
     result = [np.median(pdist(GRID[random_subset(len(GRID), 512, seed)])) for seed in range(40)]
     assert np.mean(result) == pytest.approx(MEDIAN, abs=4 * DEVIATION[512] / np.sqrt(40))
-    assert np.std(result) < 1.5 * DEVIATION[512]  # 1.5: four standard deviations of that of 40
+    assert np.std(result) < 1.5 * DEVIATION[512]  # 1.5: four standard errors for 40 values
 
 
 def test_kernel_distance_of_grids_and_repeated_columns():
@@ -72,12 +74,12 @@ def test_kernel_distance_of_grids_and_repeated_columns():
         ).sigma == pytest.approx(sigma, rel=0.2)
     assert (
         dk.coreset(column, 8, sigma="median", random_state=0).distance < 0.1
-    )  # "most points are equal" before
+    )  # not reported as mostly equal points
     assert dk.kernel_distance(column, column + 1, sigma="median") > 0
     assert dk.RandomFourierFeatures(10, random_state=0).fit(column).sigma_ == pytest.approx(sigma, rel=0.3)
 
 
-def test_sets_in_turns():
+def test_median_sigma_of_periodic_sets():
     rng = np.random.default_rng(0)
     wide = [rng.normal(size=(8, 1)) * (10.0 if i % 73 == 0 else 1.0) for i in range(73 * 7 + 1)]
     narrow = np.median(pdist(rng.normal(size=(2000, 1))))
@@ -85,13 +87,13 @@ def test_sets_in_turns():
     np.testing.assert_allclose(result, narrow, rtol=0.15)
 
 
-def test_a_sample_is_the_same_in_every_container(tmp_path, monkeypatch):
+def test_sample_does_not_depend_on_input_type(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     P = rng.normal(size=(5000, 2)).astype(np.float32) + 5
     w = rng.random(5000).astype(np.float32) * (rng.random(5000) < 0.5)
-    seen = []
-    where = "dkdist.coresets.selection.median_sigma"
-    monkeypatch.setattr(where, lambda x: seen.append(np.array(x)) or 1.0)
+    samples = []
+    target = "dkdist.coresets.selection.median_sigma"
+    monkeypatch.setattr(target, lambda x: samples.append(np.array(x)) or 1.0)
     monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**12)
     store = dk.write_sets(tmp_path / "s.zarr", dk.SampleSets.from_arrays([P], [w]))
     for points, weights in (
@@ -100,23 +102,23 @@ def test_a_sample_is_the_same_in_every_container(tmp_path, monkeypatch):
         dk.coreset(points, 9, sigma="median", weights=weights, random_state=4)
     for points in (P, da.from_array(P, chunks=(700, 2)), da.from_array(P, chunks=(1, 2))[:3000]):
         dk.coreset(points, 9, sigma="median", random_state=4)
-    for other in seen[1:4]:
-        np.testing.assert_array_equal(other, seen[0])
-    np.testing.assert_array_equal(seen[4], seen[5])
-    assert len(seen[0]) == len(seen[4]) == len(seen[6]) == 1024
-    assert not np.array_equal(seen[0], seen[4])
+    for other in samples[1:4]:
+        np.testing.assert_array_equal(other, samples[0])
+    np.testing.assert_array_equal(samples[4], samples[5])
+    assert len(samples[0]) == len(samples[4]) == len(samples[6]) == 1024
+    assert not np.array_equal(samples[0], samples[4])
 
 
-def test_stored_sets_and_large_ones_give_the_median_of_memory(tmp_path, monkeypatch):
+def test_median_sigma_of_stores_matches_memory(tmp_path, monkeypatch):
     rng = np.random.default_rng(1)
     sets = dk.SampleSets.from_arrays([rng.normal(i, 1, (50 + i % 3, 2)) for i in range(300)])
     store = dk.write_sets(tmp_path / "s.zarr", sets)
     expected = dk.MeanEmbedding(random_state=7).fit(sets).sigma_
     assert dk.MeanEmbedding(random_state=7).fit(store).sigma_ == expected
     monkeypatch.setattr("dkdist.io.set_pieces.MAX_WHOLE_SET_BYTES", 0)
-    one = dk.write_sets(tmp_path / "one.zarr", sets[:1])
+    single_set_store = dk.write_sets(tmp_path / "one.zarr", sets[:1])
     assert (
-        dk.MeanEmbedding(random_state=7).fit(one).sigma_
+        dk.MeanEmbedding(random_state=7).fit(single_set_store).sigma_
         == dk.MeanEmbedding(random_state=7).fit(sets[:1]).sigma_
     )
     rows = rng.normal(size=(3000, 4)).astype(np.float32)
@@ -125,18 +127,18 @@ def test_stored_sets_and_large_ones_give_the_median_of_memory(tmp_path, monkeypa
     assert output.fit(lazy).sigma_ == output.fit(rows).sigma_
 
 
-def test_gamma_is_taken_of_all_sets():
+def test_gamma_uses_all_sets():
     rng = np.random.default_rng(0)
     sets = [
         rng.normal(0 if i < 500 else 50 * (i % 2), 1, (6, 1)) for i in range(2000)
-    ]  # the first are all near
-    few = dk.DistanceEmbedding("energy", n_components=64, random_state=0).fit(sets).gamma_
-    many = dk.DistanceEmbedding("energy", n_components=1024, random_state=0).fit(sets).gamma_
-    assert many == pytest.approx(few, rel=1)
+    ]  # the first 500 sets are close together
+    gamma_64 = dk.DistanceEmbedding("energy", n_components=64, random_state=0).fit(sets).gamma_
+    gamma_1024 = dk.DistanceEmbedding("energy", n_components=1024, random_state=0).fit(sets).gamma_
+    assert gamma_1024 == pytest.approx(gamma_64, rel=1)
 
 
 @pytest.mark.parametrize("n", [1, 7, 512, 513, 600, 5000])
-def test_runs_are_within_bounds_and_distinct(n):
+def test_random_runs_are_within_bounds_and_distinct(n):
     rows = np.concatenate([random_runs(n, 32, 16, seed) for seed in range(50)]).reshape(50, -1)
     assert (np.diff(rows, axis=1) > 0).all()
     assert rows.min() == 0
@@ -144,7 +146,7 @@ def test_runs_are_within_bounds_and_distinct(n):
     assert rows.shape[1] == min(n, 512)
 
 
-def test_keys_of_rows_do_not_depend_on_pieces():
+def test_random_row_keys_do_not_depend_on_pieces():
     keys = random_row_keys(0, 1000, 3)
     np.testing.assert_array_equal(
         np.concatenate([random_row_keys(a, 100, 3) for a in range(0, 1000, 100)]), keys

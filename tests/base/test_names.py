@@ -1,4 +1,4 @@
-"""Names of dimensions: learnt, compared, kept in model files, and in the names of columns."""
+"""Names of dimensions: learned, checked, saved in model files, and used in feature names."""
 
 import warnings
 
@@ -32,47 +32,47 @@ ESTIMATORS = {
 }
 
 
-def used(model, sets):
+def apply(model, sets):
     return (model.transform if hasattr(model, "transform") else model.predict)(sets)
 
 
 @pytest.mark.filterwarnings("ignore:X should have at least 20 sets")
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_other_names_and_another_order_are_refused(name):
+def test_different_names_or_order_raise(name):
     model = ESTIMATORS[name].fit(SETS, Y)
     assert model.feature_names_in_.tolist() == ["cd3", "cd4"]
-    used(model, SETS[:3])
+    apply(model, SETS[:3])
     with pytest.raises(
         SampleSetError, match=r"dimensions cd4, cd3, but .* cd3, cd4: feature names must be in"
     ):
-        used(model, SWAPPED)
+        apply(model, SWAPPED)
     with pytest.raises(
         SampleSetError, match=r"dimensions cd3, cd8, but .* cd3, cd4: feature names must match"
     ):
-        used(model, OTHERS)
+        apply(model, OTHERS)
 
 
 @pytest.mark.parametrize("name", ["moments", "scaler", "distance"])
-def test_one_side_without_names_is_told(name):
+def test_missing_names_warn(name):
     model = ESTIMATORS[name].fit(SETS)
     with pytest.warns(
         UserWarning, match="X does not have valid feature names, but .* was fitted with feature names"
     ):
-        used(model, ARRAYS[:3])
+        apply(model, ARRAYS[:3])
     model.fit(ARRAYS)
     assert not hasattr(model, "feature_names_in_")
     with pytest.warns(UserWarning, match="X has feature names, but .* was fitted without feature names"):
-        used(model, SETS[:3])
+        apply(model, SETS[:3])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        used(model, ARRAYS[:3])
+        apply(model, ARRAYS[:3])
 
 
-def test_columns_are_named_by_their_dimension():
+def test_feature_names_contain_dimensions():
     assert dk.MomentEmbedding().fit(SETS).get_feature_names_out().tolist() == ["mean_cd3", "mean_cd4"]
-    two = dk.MomentEmbedding(2).fit(SETS)
+    second_degree = dk.MomentEmbedding(2).fit(SETS)
     expected = ["mean_cd3", "mean_cd4", "cov_cd3_cd3", "cov_cd3_cd4", "cov_cd4_cd4"]
-    assert two.get_feature_names_out().tolist() == expected
+    assert second_degree.get_feature_names_out().tolist() == expected
     assert dk.MomentEmbedding().fit(ARRAYS).get_feature_names_out().tolist() == [
         "momentembedding0",
         "momentembedding1",
@@ -87,7 +87,7 @@ def test_columns_are_named_by_their_dimension():
         dk.MomentEmbedding(2),
     ],
 )
-def test_a_column_named_by_one_dimension_is_of_that_dimension_alone(model):
+def test_named_features_depend_on_their_dimension_only(model):
     names = model.fit(SETS).get_feature_names_out()
     changed = SETS.labelled()
     for j, name in enumerate(SETS.names):
@@ -99,21 +99,21 @@ def test_a_column_named_by_one_dimension_is_of_that_dimension_alone(model):
         assert any(differs[[name in column for column in names]])
 
 
-def test_joint_columns_are_numbered():
+def test_joint_features_are_numbered():
     names = dk.HistogramEmbedding(3).fit(SETS).get_feature_names_out()
     assert names[:2].tolist() == ["histogramembedding0", "histogramembedding1"]
 
 
-def test_model_files_keep_names(tmp_path):
+def test_model_files_store_names(tmp_path):
     model = make_pipeline(dk.SetScaler(), dk.MomentEmbedding(), dk.IncrementalRidgeClassifier()).fit(SETS, Y)
     dk.save_model(model, tmp_path / "m.npz")
-    again = dk.load_model(tmp_path / "m.npz")
-    assert again[1].get_feature_names_out().tolist() == ["mean_cd3", "mean_cd4"]
+    loaded = dk.load_model(tmp_path / "m.npz")
+    assert loaded[1].get_feature_names_out().tolist() == ["mean_cd3", "mean_cd4"]
     with pytest.raises(SampleSetError, match="in the same order"):
-        again.predict(SWAPPED)
+        loaded.predict(SWAPPED)
 
 
-def test_pairs_of_collections_have_the_same_names():
+def test_distance_matrix_of_different_names_raises():
     with pytest.raises(
         SampleSetError,
         match=r"columns of other must be in the order of those of sets: expected .cd3., .cd4.; got",
@@ -122,7 +122,7 @@ def test_pairs_of_collections_have_the_same_names():
     dk.distance_matrix(SETS[:2], ARRAYS[:2], distance="energy")
 
 
-def test_frames_of_rows_have_ids_and_names(tmp_path):
+def test_pandas_output_has_ids_and_names(tmp_path):
     model = dk.MomentEmbedding().set_output(transform="pandas")
     rows = model.fit_transform(SETS[3:])
     assert rows.index.tolist() == list(range(3, 12))
@@ -135,7 +135,7 @@ def test_frames_of_rows_have_ids_and_names(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:X should have at least 20 sets")
-def test_explaining_named_sets_warns_of_nothing():
+def test_explain_of_named_sets_does_not_warn():
     pipeline = make_pipeline(dk.SetScaler(), dk.MomentEmbedding(), dk.IncrementalRidge()).fit(SETS, Y)
     background = SETS[6:]
     assert dk.explain(pipeline, SETS[:2], by="dimension", background=background).shape == (2, 2)

@@ -1,4 +1,4 @@
-"""Targets with an index meet the sets of their ids, through pipelines, learners and searches; or are refused."""
+"""Alignment of targets that have an index with the ids of sets, in pipelines, learners and searches."""
 
 import gc
 import pickle
@@ -22,7 +22,7 @@ IDS = np.array([f"p{i:02d}" for i in range(N)])
 SETS = dk.SampleSets.from_arrays([RNG.normal(c, 0.3, (12, 2)) for c in Y], ids=IDS, targets={"age": Y + 50})
 SERIES = pd.Series(Y, index=IDS)
 SHUFFLED = SERIES.sample(frac=1, random_state=3)
-ANOTHER = "y must be in the order of the sets, as this step ignores its index"
+ORDER_MESSAGE = "y must be in the order of the sets, as this step ignores its index"
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_shuffled_targets_give_the_model_of_ordered_ones(name):
+def test_shuffled_targets_give_the_same_model(name):
     expected = MODELS[name]().fit(SETS, Y)
     for y in (SHUFFLED, SERIES, pd.Series(Y)):
         result = MODELS[name]().fit(SETS, y)
@@ -67,7 +67,7 @@ def test_shuffled_targets_give_the_model_of_ordered_ones(name):
     assert expected.score(SETS, Y) > 0.9
 
 
-def test_frames_of_several_targets_are_put_in_order():
+def test_frames_of_several_targets_are_aligned():
     table = pd.DataFrame({"a": Y, "b": 1.0 - Y}, index=IDS)
     for name in ("regression", "no choice of numbers"):
         result = MODELS[name]().fit(SETS, table.sample(frac=1, random_state=5))
@@ -77,20 +77,20 @@ def test_frames_of_several_targets_are_put_in_order():
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "union"])
-def test_shuffled_targets_give_the_score_of_ordered_ones(name):
+def test_shuffled_targets_give_the_same_score(name):
     model = MODELS[name]().fit(SETS, Y)
     assert model.score(SETS, SHUFFLED) == model.score(SETS, Y)
     assert model.score(SETS[5:9], SHUFFLED) == model.score(SETS[5:9], Y[5:9])
 
 
 @pytest.mark.parametrize("name", ["ridge", "features", "sgd", "search"])
-def test_rows_of_stores_are_remembered_too(name, store):
+def test_rows_of_stores_are_aligned(name, store):
     model = MODELS[name]().fit(store, SHUFFLED)
     np.testing.assert_array_equal(model.predict(store), MODELS[name]().fit(store, Y).predict(store))
     assert model.score(store[::2], SHUFFLED) == model.score(store[::2], Y[::2])
 
 
-def test_partial_fit_and_weights_are_put_in_order():
+def test_partial_fit_and_weights_are_aligned():
     rows = dk.MomentEmbedding().fit(SETS).transform(SETS)
     weights = pd.Series(np.arange(N) + 1.0, index=IDS)
     for make in (
@@ -103,25 +103,25 @@ def test_partial_fit_and_weights_are_put_in_order():
         assert result.score(rows, SHUFFLED, weights[::-1]) == expected.score(rows, Y, weights.to_numpy())
 
 
-def test_group_test_joins_groups_and_strata():
+def test_group_test_aligns_groups_and_strata():
     strata = pd.Series(np.arange(N) // 10, index=IDS)
     options = {"n_permutations": 49, "random_state": 0}
     expected = dk.group_test(SETS, Y, blocks=strata.to_numpy(), **options)
     assert dk.group_test(SETS, SHUFFLED, blocks=strata[::-1], **options) == expected
 
 
-def test_steps_that_do_not_look_at_the_index_are_refused():
+def test_steps_that_ignore_the_index_raise():
     for steps in ([LogisticRegression()], [StandardScaler(), ridge()], [features(), LogisticRegression()]):
-        with pytest.raises(ValueError, match=ANOTHER):
+        with pytest.raises(ValueError, match=ORDER_MESSAGE):
             make_pipeline(dk.MomentEmbedding(), *steps).fit(SETS, SHUFFLED)
         model = make_pipeline(dk.MomentEmbedding(), *steps)
         assert model.fit(SETS, SERIES).score(SETS, SERIES) == model.fit(SETS, Y).score(SETS, Y)
     framed = make_pipeline(dk.MomentEmbedding(), ridge()).set_output(transform="pandas")
-    with pytest.raises(ValueError, match=ANOTHER):
+    with pytest.raises(ValueError, match=ORDER_MESSAGE):
         framed.fit(SETS, SHUFFLED)
 
 
-def test_rows_that_other_steps_made_have_no_known_order():
+def test_rows_of_other_steps_have_no_ids():
     for model in (make_pipeline(dk.MomentEmbedding(), StandardScaler(), ridge()), MODELS["union"]()):
         fitted = model.fit(SETS, SERIES)
         assert fitted.score(SETS, SERIES) > 0.9
@@ -130,10 +130,12 @@ def test_rows_that_other_steps_made_have_no_known_order():
     backwards = SETS[::-1]
     assert fitted.score(backwards, SERIES[::-1]) > 0.9
     rows = StandardScaler().fit_transform(dk.MomentEmbedding().fit_transform(SETS))
-    assert ridge().fit(rows, pd.Series(Y, index=np.arange(N)[::-1])).score(rows, Y) > 0.9  # of no sets' ids
+    assert (
+        ridge().fit(rows, pd.Series(Y, index=np.arange(N)[::-1])).score(rows, Y) > 0.9
+    )  # the index does not hold ids of sets
 
 
-def test_cross_validation_is_right_or_fails():
+def test_cross_validation_aligns_or_raises():
     model = MODELS["ridge"]()
     assert cross_val_score(model, SETS, SERIES, cv=3).min() > 0.9
     with pytest.raises(ValueError, match="lacks the id"):
@@ -142,7 +144,7 @@ def test_cross_validation_is_right_or_fails():
     assert GridSearchCV(model, grid, cv=2).fit(SETS, SERIES).score(SETS, SHUFFLED) > 0.9
 
 
-def test_targets_that_lack_a_set_are_refused():
+def test_targets_with_missing_or_repeated_ids_raise():
     for model in (MODELS["ridge"](), MODELS["no choice"](), MODELS["search"]()):
         with pytest.raises(SampleSetError, match="lacks the id 'p07' of set 7"):
             model.fit(SETS, SHUFFLED.drop("p07"))
@@ -150,7 +152,7 @@ def test_targets_that_lack_a_set_are_refused():
             model.fit(SETS, pd.concat([SHUFFLED, SHUFFLED[["p07"]]]))
 
 
-def test_rows_are_plain_arrays_and_their_owners_forgotten_with_them():
+def test_rows_are_ndarrays_and_ids_are_removed_with_them():
     rows = dk.MomentEmbedding().fit_transform(SETS, SERIES)
     assert type(rows) is np.ndarray
     assert row_ids.find_ids(rows).tolist() == IDS.tolist()
@@ -162,24 +164,24 @@ def test_rows_are_plain_arrays_and_their_owners_forgotten_with_them():
     assert key not in row_ids._OWNERS
 
 
-def test_guarded_rows_tell_what_they_are():
+def test_unaligned_rows_raise_on_use():
     rows = dk.MomentEmbedding().fit_transform(SETS, SHUFFLED)
     assert repr(rows) == "UnalignedRows(shape=(40, 2)): the targets are in another order than the sets"
     assert len(rows) == N
     for use in (np.asarray, np.sum, lambda r: np.vstack([r, r]), lambda r: np.concatenate([r, r])):
-        with pytest.raises(SampleSetError, match=ANOTHER):
+        with pytest.raises(SampleSetError, match=ORDER_MESSAGE):
             use(rows)
-    again = pickle.loads(pickle.dumps(rows))
-    assert row_ids.find_ids(again).tolist() == IDS.tolist()
+    restored = pickle.loads(pickle.dumps(rows))
+    assert row_ids.find_ids(restored).tolist() == IDS.tolist()
     assert (
-        ridge().fit(again, SHUFFLED).predict(again).tolist()
+        ridge().fit(restored, SHUFFLED).predict(restored).tolist()
         == ridge().fit(rows, SHUFFLED).predict(rows).tolist()
     )
 
 
-def test_sets_without_ids_take_targets_as_they_stand():
-    bare = list(SETS)
-    result = MODELS["ridge"]().fit(bare, SHUFFLED)
+def test_sets_without_ids_ignore_the_index():
+    sets_without_ids = list(SETS)
+    result = MODELS["ridge"]().fit(sets_without_ids, SHUFFLED)
     np.testing.assert_array_equal(
-        result[-1].coef_, MODELS["ridge"]().fit(bare, SHUFFLED.to_numpy())[-1].coef_
+        result[-1].coef_, MODELS["ridge"]().fit(sets_without_ids, SHUFFLED.to_numpy())[-1].coef_
     )

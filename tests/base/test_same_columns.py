@@ -1,4 +1,4 @@
-"""Points of two data frames whose columns differ in order or name are refused by every function that compares them."""
+"""Functions that compare points of two data frames raise if columns differ in order or name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def coreset(points):
     return dk.coreset(points, 5, sigma=1.0, random_state=0)
 
 
-def explained(points, at):
+def contributions(points, at):
     sets = [points + i for i in range(6)]
     return dk.explain(
         make_pipeline(dk.MomentEmbedding(), dk.IncrementalRidge()).fit(sets, np.arange(6.0)), sets, at=at
@@ -67,13 +67,13 @@ CALLS = {
     "divergence_matrix": lambda p, q: dk.divergence_matrix([p], "jensen-shannon", [q]),
     "Hausdorff": lambda p, q: dk.Hausdorff()(p, q),
     "group_test": lambda p, q: dk.group_test([p, p, q, q], [0, 0, 1, 1], **TEST),
-    "explain": explained,
+    "explain": contributions,
     "NearestSets": lambda p, q: dk.NearestSets(2).fit(p).kneighbors(q),
 }
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_columns_in_another_order_or_of_other_names_are_refused(name):
+def test_different_order_or_names_of_columns_raise(name):
     CALLS[name](A, B)
     for other in (SWAPPED, RENAMED):
         with pytest.raises(ValueError, match=r"'b'|names should match"):
@@ -82,12 +82,12 @@ def test_columns_in_another_order_or_of_other_names_are_refused(name):
 
 @pytest.mark.parametrize(
     "name", [name for name in CALLS if name != "NearestSets"]
-)  # warns, as scikit-learn does
-def test_a_frame_and_an_array_are_compared_by_position(name):
+)  # warns, like scikit-learn
+def test_frame_and_array_are_compared_by_position(name):
     CALLS[name](A, VALUES)
 
 
-def test_surfaces_have_the_names_of_their_vertices():
+def test_surfaces_keep_the_names_of_vertices():
     corners = pd.DataFrame([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]], columns=["x", "y", "z"])
     first = dk.Surface(corners, [[0, 2, 1]]).refined(0.9)
     second = dk.Surface(corners[["y", "x", "z"]], [[0, 2, 1]]).reversed()
@@ -97,7 +97,7 @@ def test_surfaces_have_the_names_of_their_vertices():
         dk.kernel_distance(first, second, sigma=1.0)
 
 
-def test_the_message_states_what_was_expected_what_was_found_and_the_remedy():
+def test_message_states_expected_and_actual_names():
     order = "columns of Q must be in the order of those of P: expected 'a', 'b'; got 'b', 'a'. Reorder the columns"
     with pytest.raises(ValueError, match=re.escape(order)):
         dk.kernel_distance(A, SWAPPED, sigma=1.0)
@@ -112,8 +112,8 @@ def test_the_message_states_what_was_expected_what_was_found_and_the_remedy():
     assert len(str(caught.value)) < 300 + 2 * MAX_NAMES_CHARACTERS
 
 
-def test_numbered_columns_are_no_names_but_their_order_is():
-    """pandas numbers the columns of an array: parts of tables have any numbers, a table in another order the same."""
+def test_numbered_columns_are_compared_by_order_only():
+    """pandas numbers columns without names: any numbers are accepted, but not the same numbers in another order."""
     numbered = pd.DataFrame(VALUES)
     require_same_names(P=numbered, Q=pd.DataFrame(VALUES, columns=[5, 6]), R=A, S=numbered)
     with pytest.raises(ValueError, match="expected 0, 1; got 1, 0"):
@@ -121,8 +121,8 @@ def test_numbered_columns_are_no_names_but_their_order_is():
 
 
 @pytest.mark.parametrize("kind", ["polars", "pyarrow", "sets", "store"])
-def test_other_tables_sets_and_stores_have_names(kind, tmp_path):
-    def made(frame):
+def test_names_of_other_tables_sets_and_stores(kind, tmp_path):
+    def convert(frame):
         if kind == "polars":
             return pl.from_pandas(frame)
         if kind == "pyarrow":
@@ -134,24 +134,24 @@ def test_other_tables_sets_and_stores_have_names(kind, tmp_path):
             else sets
         )
 
-    assert dk.two_sample_test(made(A), B, **TEST) == dk.two_sample_test(made(A), B.to_numpy(), **TEST)
-    for p, q in ((made(A), SWAPPED), (A, made(SWAPPED))):
+    assert dk.two_sample_test(convert(A), B, **TEST) == dk.two_sample_test(convert(A), B.to_numpy(), **TEST)
+    for p, q in ((convert(A), SWAPPED), (A, convert(SWAPPED))):
         with pytest.raises(ValueError, match=r"expected 'a', 'b'; got 'b', 'a'"):
             dk.two_sample_test(p, q, **TEST)
 
 
-def test_lazy_points_without_names_are_compared_with_a_frame():
+def test_lazy_points_are_compared_by_position():
     lazy = da.from_array(VALUES, chunks=(10, 2))
     assert dk.kernel_distance(lazy, A, sigma=1.0) == pytest.approx(0, abs=1e-4)
 
 
-def test_pictures_refuse_them_too():
+def test_plots_of_different_columns_raise():
     pytest.importorskip("matplotlib").use("agg")
     with pytest.raises(ValueError, match="'b', 'a'"):
         dk.plot.witness(A, SWAPPED, sigma=1.0)
 
 
-def test_rows_of_fit_are_their_own_queries_without_a_warning():
+def test_kneighbors_of_training_rows_does_not_warn():
     np.testing.assert_array_equal(
         dk.NearestSets(2).fit(A).kneighbors()[1], dk.NearestSets(2).fit(VALUES).kneighbors()[1]
     )

@@ -1,4 +1,4 @@
-"""What specifications share: tables are drawn once, the latest are kept, and plain numbers travel in their place."""
+"""Parameters: fitted tables are built once, the most recent are cached, and only parameters are pickled."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from dkdist._base.params import FittedParams, Params
 
 
 @dataclass(frozen=True)
-class Numbers(Params["Drawn"]):
+class ExampleParams(Params["ExampleFittedParams"]):
     _cache_size = 2
 
     value: int
 
-    def _build(self) -> Drawn:
-        return Drawn(self)
+    def _build(self) -> ExampleFittedParams:
+        return ExampleFittedParams(self)
 
 
-class Drawn(FittedParams[Numbers]):
-    def __init__(self, spec: Numbers) -> None:
+class ExampleFittedParams(FittedParams[ExampleParams]):
+    def __init__(self, spec: ExampleParams) -> None:
         self.spec = spec
         self.table = [spec.value] * 100_000
 
 
 @dataclass(frozen=True)
-class Others(Numbers):
+class UncachedParams(ExampleParams):
     _cache_size = 0
 
 
-def test_tables_are_drawn_once_and_the_latest_are_kept() -> None:
-    first = Numbers(1).materialize()
-    assert Numbers(1).materialize() is first
-    assert Numbers(2).materialize() is not first
-    assert Numbers(1).materialize() is first
-    Numbers(3).materialize()
-    Numbers(4).materialize()
-    assert Numbers(1).materialize() is not first
-    assert Others(1).materialize() is not Others(1).materialize()
+def test_materialize_caches_recent_tables() -> None:
+    first = ExampleParams(1).materialize()
+    assert ExampleParams(1).materialize() is first
+    assert ExampleParams(2).materialize() is not first
+    assert ExampleParams(1).materialize() is first
+    ExampleParams(3).materialize()
+    ExampleParams(4).materialize()
+    assert ExampleParams(1).materialize() is not first
+    assert UncachedParams(1).materialize() is not UncachedParams(1).materialize()
 
 
-def test_plain_numbers_travel() -> None:
-    fitted = Numbers(5).materialize()
+def test_fitted_params_are_pickled_by_parameters() -> None:
+    fitted = ExampleParams(5).materialize()
     sent = pickle.dumps(fitted)
     assert len(sent) < 300
     assert pickle.loads(sent) is fitted

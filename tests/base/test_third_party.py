@@ -1,4 +1,4 @@
-"""An embedding outside the package takes at most 25 lines; the base class does the rest."""
+"""A third-party embedding needs at most 25 lines; the base class provides the rest."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def sets():
     return dk.SampleSets.from_arrays([rng.random((5 + i, 2)) for i in range(6)], names=["height", "width"])
 
 
-def test_it_has_at_most_25_lines():
+def test_embedding_has_at_most_25_lines():
     lines = [line for kind in (RangeParams, RangeEmbedding) for line in inspect.getsource(kind).splitlines()]
     assert len(list(filter(None, lines))) <= MAX_LINES
 
 
-def test_rows_are_ranges_over_the_range_of_all(sets):
+def test_rows_match_the_formula(sets):
     low, high = sets.bounds
     expected = [np.ptp(x, axis=0) / (high - low) for x in sets]
     np.testing.assert_allclose(RangeEmbedding().fit_transform(sets), expected, rtol=1e-6)
 
 
-def test_stores_give_lazy_arrays_of_the_same_rows(sets, tmp_path):
+def test_stores_give_lazy_rows(sets, tmp_path):
     with dk.SetWriter(tmp_path / "sets", n_dims=2) as writer:
         writer.append(sets)
     embedding = RangeEmbedding().fit(sets)
@@ -64,7 +64,7 @@ def test_stores_give_lazy_arrays_of_the_same_rows(sets, tmp_path):
     np.testing.assert_array_equal(rows.compute(), embedding.transform(sets))
 
 
-def test_invalid_sets_are_named_or_skipped(sets):
+def test_invalid_sets_raise_or_are_skipped(sets):
     weights = [np.ones(len(x)) for x in sets]
     weights[3][0] = -1
     weighted = dk.SampleSets.from_arrays(list(sets), weights=weights)
@@ -75,7 +75,7 @@ def test_invalid_sets_are_named_or_skipped(sets):
     assert np.isnan(rows).any(axis=1).tolist() == [False, False, False, True, False, False]
 
 
-def test_other_dimensions_and_names_are_refused(sets):
+def test_different_dimensions_and_names_raise(sets):
     embedding = RangeEmbedding().fit(sets)
     with pytest.raises(dk.SampleSetError, match="dimension"):
         embedding.transform([np.zeros((2, 3))])
@@ -83,8 +83,8 @@ def test_other_dimensions_and_names_are_refused(sets):
         embedding.transform(dk.SampleSets.from_arrays(list(sets), names=["width", "height"]))
 
 
-def test_it_is_an_estimator_of_scikit_learn(sets):
+def test_embedding_can_be_cloned_and_pickled(sets):
     embedding = clone(RangeEmbedding(on_error="skip")).fit(sets)
     assert embedding.get_feature_names_out().tolist() == ["rangeembedding0", "rangeembedding1"]
-    again = pickle.loads(pickle.dumps(embedding))
-    np.testing.assert_array_equal(again.transform(sets), embedding.transform(sets))
+    restored = pickle.loads(pickle.dumps(embedding))
+    np.testing.assert_array_equal(restored.transform(sets), embedding.transform(sets))

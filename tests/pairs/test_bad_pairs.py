@@ -1,4 +1,4 @@
-"""Pairs that cannot be compared: refused by name, before any long work, or made comparable by a named policy."""
+"""Pairs of sets that cannot be compared: errors before any long computation, and policies for duplicates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .test_divergence_matrix import KNOWN, collection
 
 
 @pytest.mark.parametrize("d", [1, 2])
-def test_duplicates(d: int) -> None:
+def test_duplicates_raise_or_use_a_floor(d: int) -> None:
     sets = list(collection(4, d))
     sets[2] = np.repeat(sets[2], 5, axis=0)
     assert np.isfinite(dk.divergence_matrix(sets)).all()
@@ -31,12 +31,17 @@ def test_duplicates(d: int) -> None:
     sets[1] = np.zeros((20, d))
     with pytest.raises(dk.SampleSetError, match=r"in set 1; .* drop sets whose points are all equal"):
         dk.divergence_matrix(sets, "hellinger", estimator=dk.KNNDivergence(duplicates="floor"))
-    one = collection(1, d)[0]
+    single_set = collection(1, d)[0]
     with pytest.raises(dk.SampleSetError, match="distance 0 in set 0 and set 0 of other"):
-        dk.divergence_matrix([one], "hellinger", [np.concatenate([one[:1]] * 4 + [one + 1])], estimator="knn")
+        dk.divergence_matrix(
+            [single_set],
+            "hellinger",
+            [np.concatenate([single_set[:1]] * 4 + [single_set + 1])],
+            estimator="knn",
+        )
 
 
-def test_test_rows_are_measured_as_the_training_sets_were() -> None:
+def test_domain_of_other_applies_to_sets() -> None:
     train, test = collection(9), list(collection(3, seed=1))
     test[1] = test[1].copy()
     test[1][4] = 1.7
@@ -50,7 +55,7 @@ def test_test_rows_are_measured_as_the_training_sets_were() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "message"),
+    ("options", "message"),
     [
         ({"estimator": "kde"}, "estimator must be one of 'entropy', 'knn', 'plugin', 'held-out'; got 'kde'"),
         (
@@ -86,13 +91,13 @@ def test_test_rows_are_measured_as_the_training_sets_were() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:divide by zero")
-def test_bad_choices(choices: dict[str, Any], message: str) -> None:
+def test_invalid_options_raise(options: dict[str, Any], message: str) -> None:
     sets = [x[:12] if i == 1 else x for i, x in enumerate(collection(4))]
     with pytest.raises(ValueError, match=message):
-        dk.divergence_matrix(sets, **choices)
+        dk.divergence_matrix(sets, **options)
 
 
-def test_spacings_need_twice_as_many_points() -> None:
+def test_spacings_require_twice_as_many_points() -> None:
     sets = [x[: 12 + (i != 1)] for i, x in enumerate(collection(4, d=1))]
     halves = dk.EntropyDivergence(k=6, mixture="halves")
     with pytest.raises(
@@ -103,7 +108,7 @@ def test_spacings_need_twice_as_many_points() -> None:
 
 
 @pytest.mark.parametrize("estimator", ["entropy", "knn", "plugin"])
-def test_bad_sets(estimator: str) -> None:
+def test_invalid_sets_raise(estimator: str) -> None:
     good = list(collection(3))
     for bad, message in (
         (np.full((9, 2), np.nan), "point 0 of set 3 is nan"),
@@ -117,7 +122,7 @@ def test_bad_sets(estimator: str) -> None:
         assert raised.value.__notes__ == ["The set is one of other."]
 
 
-def test_a_damaged_set_is_named(tmp_path: Any) -> None:
+def test_damaged_set_raises(tmp_path: Any) -> None:
     sets = collection(20)
     dk.write_sets(tmp_path / "s.zarr", sets, chunk_rows=64)
     chunk = tmp_path / "s.zarr/points/c/5/0"
@@ -130,7 +135,7 @@ def test_a_damaged_set_is_named(tmp_path: Any) -> None:
         dk.divergence_matrix(store)
 
 
-def test_the_plan_and_the_refusal(capsys: Any) -> None:
+def test_plan_and_memory_limit(capsys: Any) -> None:
     sets = collection()
     dk.divergence_matrix(sets, "kullback-leibler", estimator="knn", verbose=True)
     message = capsys.readouterr().err
@@ -139,7 +144,7 @@ def test_the_plan_and_the_refusal(capsys: Any) -> None:
         in message
     )
     assert "from a sample of pairs" in message
-    assert "28 blocks in" in message  # seven a side
+    assert "28 blocks in" in message  # seven tiles per side
     dk.divergence_matrix(sets[:2], other=sets, verbose=True)
     assert "26 pairs of sets, a matrix of 2 x 13" in capsys.readouterr().err
     dk.divergence_matrix(sets[:1], verbose=True)
@@ -154,7 +159,7 @@ def test_the_plan_and_the_refusal(capsys: Any) -> None:
         dk.divergence_matrix(sets)
 
 
-def test_a_million_sets_are_refused_before_anything_is_read() -> None:
+def test_too_many_pairs_raise_before_reading() -> None:
     points = np.zeros((1_000_000, 1), np.float32)
     sets = dk.SampleSets(points, np.arange(1_000_001))
     with pytest.raises(MemoryError, match="499,999,500,000 pairs"):
@@ -173,6 +178,6 @@ def test_a_million_sets_are_refused_before_anything_is_read() -> None:
         (lambda s: dk.SlicedWasserstein(np.array([["a"]])), ValueError, "got an array of 'U'. Draw u"),
     ],
 )  # fmt: skip
-def test_arguments_in_each_others_places(call: Any, error: type, message: str) -> None:
+def test_swapped_arguments_raise(call: Any, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         call(collection())

@@ -1,4 +1,4 @@
-"""All pairs: what a matrix of divergences is, whatever it is made of, and wherever it is made."""
+"""Divergence matrices: values, symmetry, and identical results for stores, threads and clusters."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ MATRICES: list[dict[str, Any]] = [
 ]
 
 
-def name_of(choices: dict[str, Any]) -> str:
-    estimator = choices.get("estimator", "entropy")
+def estimator_name(options: dict[str, Any]) -> str:
+    estimator = options.get("estimator", "entropy")
     return estimator if isinstance(estimator, str) else estimator.name
 
 
-def is_random(choices: dict[str, Any]) -> bool:
-    return getattr(choices.get("estimator"), "random_state", None) is not None
+def is_random(options: dict[str, Any]) -> bool:
+    return getattr(options.get("estimator"), "random_state", None) is not None
 
 
-names = [f"{name_of(m)}-{m['divergence']}" for m in MATRICES]
-each = pytest.mark.parametrize(
-    "choices", MATRICES, ids=[n if "function" not in n else "kappa" for n in names]
+names = [f"{estimator_name(m)}-{m['divergence']}" for m in MATRICES]
+for_each_matrix = pytest.mark.parametrize(
+    "options", MATRICES, ids=[n if "function" not in n else "kappa" for n in names]
 )
 
 
@@ -56,10 +56,12 @@ def collection(n_sets: int = 13, d: int = 2, seed: int = 0) -> dk.SampleSets:
     )
 
 
-@each
-def test_tiles_stores_threads_and_clusters_change_no_bit(choices: dict[str, Any], monkeypatch: Any) -> None:
+@for_each_matrix
+def test_tiles_stores_and_schedulers_give_identical_results(
+    options: dict[str, Any], monkeypatch: Any
+) -> None:
     sets = collection()
-    expected = dk.divergence_matrix(sets, **choices)
+    expected = dk.divergence_matrix(sets, **options)
     assert expected.shape == (13, 13)
     assert expected.dtype == np.float64
     np.testing.assert_array_equal(np.diag(expected), 0)
@@ -68,50 +70,52 @@ def test_tiles_stores_threads_and_clusters_change_no_bit(choices: dict[str, Any]
     for block_sets, scheduler in ((1, "threads"), (5, "sync"), (13, "threads")):
         with dask.config.set(scheduler=scheduler):
             store = dk.open_sets(memory, block_sets=block_sets)
-            np.testing.assert_array_equal(dk.divergence_matrix(store, **choices), expected)
+            np.testing.assert_array_equal(dk.divergence_matrix(store, **options), expected)
     monkeypatch.setattr(pairs, "MIN_TILES_PER_SIDE", 3)
     monkeypatch.setattr(pairs, "SEGMENT_TILES", 2)
-    np.testing.assert_array_equal(dk.divergence_matrix(list(sets), **choices), expected)
+    np.testing.assert_array_equal(dk.divergence_matrix(list(sets), **options), expected)
 
 
-@each
-def test_symmetry_and_columns(choices: dict[str, Any]) -> None:
+@for_each_matrix
+def test_symmetry_and_other(options: dict[str, Any]) -> None:
     sets = collection()
-    D = dk.divergence_matrix(sets, **choices)
-    directed = choices["divergence"] in ("kullback-leibler", "renyi") or callable(choices["divergence"])
-    directed = directed and "symmetric" not in choices
+    D = dk.divergence_matrix(sets, **options)
+    directed = options["divergence"] in ("kullback-leibler", "renyi") or callable(options["divergence"])
+    directed = directed and "symmetric" not in options
     assert np.array_equal(D, D.T) != directed
-    across = dk.divergence_matrix(sets[:5], other=sets, **choices)
-    assert across.shape == (5, 13)
-    if name_of(choices) == "plugin":  # the domain and bandwidth are those of other, here as before
+    cross = dk.divergence_matrix(sets[:5], other=sets, **options)
+    assert cross.shape == (5, 13)
+    if estimator_name(options) == "plugin":  # domain and bandwidth are those of other in both cases
         off_diagonal, up_to_rounding = ~np.eye(5, 13, dtype=bool), 1e-15
-        np.testing.assert_array_equal(across[off_diagonal], D[:5][off_diagonal])
-        assert np.abs(np.diag(across)).max() < up_to_rounding
-    elif not is_random(choices):  # halves depend on the side
-        off = ~np.eye(5, 13, dtype=bool)
-        np.testing.assert_array_equal(across[off], D[:5][off])
-    assert np.isfinite(across).all()
+        np.testing.assert_array_equal(cross[off_diagonal], D[:5][off_diagonal])
+        assert np.abs(np.diag(cross)).max() < up_to_rounding
+    elif not is_random(options):  # halves depend on the position
+        off_diagonal = ~np.eye(5, 13, dtype=bool)
+        np.testing.assert_array_equal(cross[off_diagonal], D[:5][off_diagonal])
+    assert np.isfinite(cross).all()
 
 
-@pytest.mark.parametrize("choices", [m for m in MATRICES if not is_random(m)])
-def test_permuting_the_sets_permutes_the_matrix(choices: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [m for m in MATRICES if not is_random(m)])
+def test_permuting_sets_permutes_the_matrix(options: dict[str, Any]) -> None:
     sets, order = collection(), np.random.default_rng(1).permutation(13)
-    D = dk.divergence_matrix(sets, **choices)
-    np.testing.assert_array_equal(dk.divergence_matrix(sets[order], **choices), D[np.ix_(order, order)])
+    D = dk.divergence_matrix(sets, **options)
+    np.testing.assert_array_equal(dk.divergence_matrix(sets[order], **options), D[np.ix_(order, order)])
 
 
-@pytest.mark.parametrize("choices", [m for m in MATRICES if not is_random(m)])  # halves are drawn by position
-def test_permuting_the_points_of_a_set_changes_rounding_alone(choices: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "options", [m for m in MATRICES if not is_random(m)]
+)  # random halves depend on positions
+def test_permuting_points_changes_rounding_only(options: dict[str, Any]) -> None:
     sets = collection(5)
-    mixed = [x[np.random.default_rng(2).permutation(len(x))] for x in sets]
+    permuted = [x[np.random.default_rng(2).permutation(len(x))] for x in sets]
     np.testing.assert_allclose(
-        dk.divergence_matrix(mixed, **choices), dk.divergence_matrix(sets, **choices), rtol=1e-3, atol=1e-5
+        dk.divergence_matrix(permuted, **options), dk.divergence_matrix(sets, **options), rtol=1e-3, atol=1e-5
     )
 
 
 @pytest.mark.parametrize("factor", [0.001, 70.0])
 @pytest.mark.parametrize("estimator", ["entropy", "knn", "plugin"])
-def test_units_of_measure_do_not_matter(estimator: str, factor: float) -> None:
+def test_units_do_not_change_divergences(estimator: str, factor: float) -> None:
     sets = collection(6)
     name = "hellinger" if estimator == "knn" else "jensen-shannon"
     scaled = [factor * (x + 3) for x in sets]
@@ -146,7 +150,7 @@ def test_plugin_integrates_reflected_densities(d: int) -> None:
     np.testing.assert_allclose(result, renyi, rtol=4e-3, atol=2e-4)
 
 
-def test_plugin_agrees_with_the_embedding_and_adds_marginal_divergences() -> None:
+def test_plugin_matches_embedding_and_sums_marginals() -> None:
     sets = collection(6)
     for structure in ("joint", "marginal"):
         options: Any = {"structure": structure, "bandwidth": 0.15, "n_basis": 20}
@@ -155,16 +159,16 @@ def test_plugin_agrees_with_the_embedding_and_adds_marginal_divergences() -> Non
         D = dk.divergence_matrix(sets, "hellinger", estimator=dk.PluginDivergence(**options))
         np.testing.assert_allclose(D, d2, rtol=1e-4, atol=1e-6)
     options["domain"] = "unit"
-    whole = dk.divergence_matrix(sets, "renyi", estimator=dk.PluginDivergence(**options))
+    marginal_sum = dk.divergence_matrix(sets, "renyi", estimator=dk.PluginDivergence(**options))
     options["structure"] = "joint"
-    apart = [
+    by_dimension = [
         dk.divergence_matrix([x[:, [j]] for x in sets], "renyi", estimator=dk.PluginDivergence(**options))
         for j in (0, 1)
     ]
-    np.testing.assert_allclose(whole, apart[0] + apart[1], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(marginal_sum, by_dimension[0] + by_dimension[1], rtol=1e-4, atol=1e-6)
 
 
-def test_weights_of_plugin_are_repeated_points() -> None:
+def test_plugin_weights_count_as_repeated_points() -> None:
     sets = collection(5)
     counts = np.random.default_rng(0).integers(1, 4, sets.n_points)
     weighted = dk.SampleSets(sets.points, sets.offsets, counts)
@@ -188,7 +192,7 @@ def test_weights_of_plugin_are_repeated_points() -> None:
 KNOWN = {"entropy": "jensen-shannon", "knn": "hellinger", "plugin": "hellinger"}
 
 
-def test_halves_follow_from_the_seed_and_matched_balls_are_less_noisy() -> None:
+def test_halves_depend_on_seed_and_are_noisier() -> None:
     rng = np.random.default_rng(0)
     sets = [rng.normal(size=(200, 2)) for _ in range(12)]
     halves = [
@@ -205,15 +209,15 @@ def test_halves_follow_from_the_seed_and_matched_balls_are_less_noisy() -> None:
 
 
 @pytest.mark.parametrize("d", [1, 3])
-def test_halves_of_two_sets_in_either_order(d: int) -> None:
+def test_halves_are_symmetric(d: int) -> None:
     measure = HalfEntropyJS(k=3, seed=0, floor=False)
     output = measure.prepare(collection(12, d), [SetPosition(i, i > 5) for i in range(12)])
     for a, b in itertools.combinations(output, 2):
         assert measure.pair(a, b) == measure.pair(b, a)
 
 
-def held_out(x, y, orders, h):
-    """P1's estimate, from sums of reflected Gaussians: densities of one half, mean over the other, both ways."""
+def held_out_estimate(x, y, orders, h):
+    """Return P1's estimate by reflected Gaussians: densities of one half, averaged over the other, both ways."""
     halves = [(s[o][: -(-len(s) // 2)], s[o][-(-len(s) // 2) :]) for s, o in zip((x, y), orders, strict=True)]
     result = []
     for a, b in ((0, 1), (1, 0)):
@@ -228,7 +232,7 @@ def held_out(x, y, orders, h):
 
 @pytest.mark.parametrize("structure", ["joint", "marginal"])
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_held_out_halves_are_the_estimate_of_the_paper(d: int, structure: str) -> None:
+def test_held_out_divergence_matches_the_paper(d: int, structure: str) -> None:
     sets = collection(4, d)
     h = [0.15] * d
     options: Any = {"bandwidth": 0.15, "domain": "unit", "structure": structure, "random_state": 7}
@@ -240,15 +244,15 @@ def test_held_out_halves_are_the_estimate_of_the_paper(d: int, structure: str) -
         x, y = sets[i].astype(np.float64), sets[j].astype(np.float64)
         pair = (orders[i], orders[j])
         if structure == "joint":
-            expected = held_out(x, y, pair, h)
+            expected = held_out_estimate(x, y, pair, h)
         else:
-            expected = sum(held_out(x[:, [k]], y[:, [k]], pair, [0.15]) for k in range(d))
-        # degrees damped below 3e-4 are left out of the series, along each axis
+            expected = sum(held_out_estimate(x[:, [k]], y[:, [k]], pair, [0.15]) for k in range(d))
+        # the series omits degrees that are damped below 3e-4, along each axis
         assert result[i, j] == pytest.approx(expected, abs=2e-3 * d)
 
 
-def test_held_out_halves_come_near_the_truth_and_say_what_they_cannot() -> None:
-    """Betas whose divergence is integrated; the standard error of means of logarithms is below 1 / sqrt(n)."""
+def test_held_out_divergence_is_accurate_and_validates_input() -> None:
+    """Beta distributions with integrated divergence; the standard error of mean logarithms is below 1 / sqrt(n)."""
     rng, n = np.random.default_rng(0), 4000
     x, y = rng.beta(2, 3, (n, 1)), rng.beta(3, 2, (n, 1))
     u = (np.arange(4000) + 0.5) / 4000
@@ -269,16 +273,16 @@ def test_held_out_halves_come_near_the_truth_and_say_what_they_cannot() -> None:
         dk.HeldOutDivergence(n_basis=8)  # type: ignore[call-arg]
 
 
-def test_under_a_client(tmp_path: Any) -> None:
+def test_client_gives_identical_results(tmp_path: Any) -> None:
     sets = collection()
     dk.write_sets(tmp_path / "s.zarr", sets)
     store = dk.open_sets(tmp_path / "s.zarr", block_sets=4)
     with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"):
-        for choices in MATRICES[:3] + MATRICES[-1:]:
-            result = dk.divergence_matrix(store, **choices)
-            np.testing.assert_array_equal(result, dk.divergence_matrix(sets, **choices))
-            across = dk.divergence_matrix(store[:3], other=store, **choices)
-            np.testing.assert_array_equal(across, dk.divergence_matrix(sets[:3], other=sets, **choices))
+        for options in MATRICES[:3] + MATRICES[-1:]:
+            result = dk.divergence_matrix(store, **options)
+            np.testing.assert_array_equal(result, dk.divergence_matrix(sets, **options))
+            cross = dk.divergence_matrix(store[:3], other=store, **options)
+            np.testing.assert_array_equal(cross, dk.divergence_matrix(sets[:3], other=sets, **options))
 
 
 @pytest.mark.parametrize(
@@ -289,7 +293,7 @@ def test_under_a_client(tmp_path: Any) -> None:
         ("plugin", "chi2", dk.PluginDivergence(32, "auto", "robust", "auto")),
     ],
 )
-def test_a_name_is_its_class_with_default_options(name: str, divergence: str, estimator: Any) -> None:
+def test_estimator_name_means_default_options(name: str, divergence: str, estimator: Any) -> None:
     sets = collection()
     expected = dk.divergence_matrix(sets, divergence, estimator=estimator)
     assert np.array_equal(dk.divergence_matrix(sets, divergence, estimator=name), expected)
@@ -299,7 +303,7 @@ def test_a_name_is_its_class_with_default_options(name: str, divergence: str, es
         assert np.array_equal(dk.divergence_matrix(sets, divergence, estimator=name, k=6), with_k)
 
 
-def test_options_belong_to_an_estimator_object() -> None:
+def test_options_require_an_estimator_object() -> None:
     sets = collection(3)
     with pytest.raises(TypeError, match="n_basis"):
         dk.EntropyDivergence(n_basis=8)  # type: ignore[call-arg]

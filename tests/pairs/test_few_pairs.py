@@ -1,4 +1,4 @@
-"""Few small sets are compared by the thread that asks: the values are those of many, and no other thread is started."""
+"""Few small sets are compared on the calling thread, with the same values as for many sets."""
 
 import threading
 
@@ -17,15 +17,15 @@ def sets():
 
 
 @pytest.mark.parametrize("distance", POINTS)
-def test_few_are_a_corner_of_many(sets, distance):
-    many = dk.distance_matrix(sets, distance=distance, random_state=0)
-    few = dk.distance_matrix(sets[:4], distance=distance, random_state=0)
-    np.testing.assert_array_equal(few, many[:4, :4])
-    beside = dk.distance_matrix(sets[:3], sets[20:], distance=distance, random_state=0)
-    np.testing.assert_array_equal(beside, many[:3, 20:])
+def test_small_matrix_matches_large_matrix(sets, distance):
+    large = dk.distance_matrix(sets, distance=distance, random_state=0)
+    small = dk.distance_matrix(sets[:4], distance=distance, random_state=0)
+    np.testing.assert_array_equal(small, large[:4, :4])
+    cross = dk.distance_matrix(sets[:3], sets[20:], distance=distance, random_state=0)
+    np.testing.assert_array_equal(cross, large[:3, 20:])
 
 
-def test_no_thread_is_started_for_few(sets, monkeypatch):
+def test_small_matrix_starts_no_thread(sets, monkeypatch):
     started = []
     start = threading.Thread.start
     monkeypatch.setattr(threading.Thread, "start", lambda thread: (started.append(thread), start(thread)))
@@ -35,12 +35,12 @@ def test_no_thread_is_started_for_few(sets, monkeypatch):
     assert started
 
 
-def test_a_function_of_ones_own_may_take_long_and_has_threads(sets):
-    seen = set()
+def test_user_function_runs_on_threads(sets):
+    threads = set()
 
-    def apart(x, y):
-        seen.add(threading.current_thread())
+    def distance_of_means(x, y):
+        threads.add(threading.current_thread())
         return float(abs(x.mean() - y.mean()))
 
-    dk.distance_matrix(sets[:4], distance=dk.pairwise(apart))
-    assert seen - {threading.current_thread()}
+    dk.distance_matrix(sets[:4], distance=dk.pairwise(distance_of_means))
+    assert threads - {threading.current_thread()}

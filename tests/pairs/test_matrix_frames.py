@@ -1,4 +1,4 @@
-"""Matrices of all pairs as data frames: the same numbers, named by the ids of the sets."""
+"""Matrices of all pairs as data frames: the same numbers, with ids of the sets as labels."""
 
 import numpy as np
 import pytest
@@ -14,12 +14,12 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_rows_and_columns_have_ids(name, tmp_path):
+def test_as_frame_has_ids(name, tmp_path):
     call = CALLS[name]
     for sets in (SETS, dk.write_sets(tmp_path / "s.zarr", SETS)):
         result = call(sets, as_frame=True)
         assert result.index.tolist() == result.columns.tolist() == list("dbca")
         np.testing.assert_array_equal(result.to_numpy(), call(sets))
-    beside = call(SETS, list(SETS)[:2], as_frame=True)
-    assert beside.shape == (4, 2)
-    assert (beside.index.tolist(), beside.columns.tolist()) == (list("dbca"), [0, 1])
+    cross = call(SETS, list(SETS)[:2], as_frame=True)
+    assert cross.shape == (4, 2)
+    assert (cross.index.tolist(), cross.columns.tolist()) == (list("dbca"), [0, 1])

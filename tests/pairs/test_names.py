@@ -1,4 +1,4 @@
-"""Abbreviated names of divergences and distances give the same numbers as the full ones."""
+"""Abbreviated names of divergences and distances give the same results as full names."""
 
 import numpy as np
 import pytest
@@ -16,19 +16,19 @@ SETS = [np.random.default_rng(i).normal(i / 4, 1, (40, 1)) for i in range(4)]
         ("tv", "total-variation", "plugin"),
     ],
 )
-def test_abbreviated_divergences(short, name, estimator):
+def test_abbreviated_divergences_in_divergence_matrix(short, name, estimator):
     matrices = [dk.divergence_matrix(SETS, d, estimator=estimator) for d in (short, name)]
     np.testing.assert_array_equal(*matrices)
 
 
 @pytest.mark.parametrize(("short", "name"), [("js", "jensen-shannon"), ("tv", "total-variation")])
 @pytest.mark.parametrize("embedding", [dk.DivergenceEmbedding, dk.HistogramEmbedding])
-def test_embeddings_take_abbreviated_divergences(embedding, short, name):
+def test_abbreviated_divergences_in_embeddings(embedding, short, name):
     rows = [embedding(divergence=d, random_state=0).fit_transform(SETS) for d in (short, name)]
     np.testing.assert_array_equal(*rows)
 
 
-def test_what_a_function_does_not_estimate_is_refused_by_its_full_name():
+def test_unsupported_abbreviated_divergence_raises():
     with pytest.raises(ValueError, match=r"must be one of 'jensen-shannon' .* got 'kullback-leibler'"):
         dk.divergence_matrix(SETS, "kl", estimator="entropy")
     with pytest.raises(ValueError, match=r"divergence must be one of .*; got 'kl'"):
@@ -44,6 +44,6 @@ def test_abbreviated_distances(short):
     )
 
 
-def test_mmd_is_refused_with_its_alternative():
+def test_mmd_raises_and_names_the_alternative():
     with pytest.raises(ValueError, match=r"got 'mmd'\. Rows of MeanEmbedding"):
         dk.distance_matrix(SETS, distance="mmd")

@@ -1,4 +1,4 @@
-"""Entropies and divergences from nearest neighbours: closed forms, brute force, and errors that fall with n."""
+"""Entropies and divergences from nearest neighbours: closed forms, brute force, and convergence in n."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def log_ratios(p, q, k):
 
 
 def gaussian_kl(mu, s, d):
-    """KL(N(0, 1) || N(mu, s^2)), mu in every one of d dimensions."""
+    """Return KL(N(0, 1) || N(mu, s^2)), with mean mu in each of d dimensions."""
     return d * ((1 + mu**2) / s**2 - 1 + 2 * np.log(s)) / 2
 
 
 def gaussian_renyi(mu, s, d, a):
-    """Renyi divergence of order a of the same (Gil, Alajaji, Linder 2013)."""
+    """Return the Renyi divergence of order a of the same distributions (Gil, Alajaji, Linder 2013)."""
     mixed = a * s**2 + 1 - a
     return d * (a * mu**2 / (2 * mixed) - np.log(mixed / s ** (2 * a)) / (2 * (a - 1)))
 
 
 def gaussian_js(mu, s):
-    """Jensen-Shannon divergence of N(0, 1) and N(mu, s^2) by quadrature."""
+    """Return the Jensen-Shannon divergence of N(0, 1) and N(mu, s^2) by quadrature."""
 
     def density(x, m, t):
         return np.exp(-(((x - m) / t) ** 2) / 2) / (t * np.sqrt(2 * np.pi))
@@ -50,7 +50,7 @@ def gaussian_js(mu, s):
     return quad(integrand, -12, 12, limit=200)[0]
 
 
-def test_neighbours_agree_with_all_distances():
+def test_neighbour_tree_matches_brute_force():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(60, 3)).astype("f4"), rng.normal(size=(45, 3)).astype("f4")
     p, q = NeighbourTree(x), NeighbourTree(y)
@@ -75,7 +75,7 @@ def test_entropy_of_a_gaussian_from_neighbours(d, k):
 
 
 @pytest.mark.parametrize("m", [1, 4, 12])
-def test_spacings_are_unbiased_for_a_uniform_density_and_shift_with_its_scale(m):
+def test_spacing_entropy_is_unbiased_for_uniform_density(m):
     rng = np.random.default_rng(2)
     result = [spacing_entropy(spacings(5 * rng.random(40), m), m) for _ in range(4000)]
     assert abs(np.mean(result) - np.log(5)) < 5 * np.std(result) / np.sqrt(len(result))
@@ -102,7 +102,7 @@ def test_jensen_shannon_of_gaussians(n, m, mu, s):
     assert abs(np.mean(result) - gaussian_js(mu, s)) < 4 * np.std(result) / np.sqrt(30) + 0.003
 
 
-def test_the_error_of_jensen_shannon_falls_with_the_number_of_points():
+def test_error_of_jensen_shannon_decreases_with_n():
     rng = np.random.default_rng(5)
     errors = []
     for n in (50, 400, 3200):
@@ -116,24 +116,27 @@ def test_the_error_of_jensen_shannon_falls_with_the_number_of_points():
     assert errors[0] > 2 * errors[1] > 4 * errors[2]
 
 
-def test_jensen_shannon_is_the_sum_of_its_entropies():
-    """With equal sizes: k-NN entropies of the sets, and of the mixture at the same radii."""
+def test_jensen_shannon_matches_sum_of_entropies():
+    """For equal sizes: k-NN entropies of the sets and of the mixture at the same radii."""
     rng = np.random.default_rng(6)
     x, y, k = rng.normal(size=(70, 2)), rng.normal(size=(70, 2)) + 1, 3
-    own = [sorted_distances(x, x)[:, k], sorted_distances(y, y)[:, k]]
+    radii = [sorted_distances(x, x)[:, k], sorted_distances(y, y)[:, k]]
     pooled = sorted_distances(np.concatenate([x, y]), np.concatenate([x, y]))
-    in_ball = (pooled <= np.concatenate(own)[:, None] * (1 + 1e-9)).sum(1) - 1
+    in_ball = (pooled <= np.concatenate(radii)[:, None] * (1 + 1e-9)).sum(1) - 1
     log_ball = np.log(np.pi)
-    single = [neighbour_entropy(r, k, 2) for r in own]
+    entropies = [neighbour_entropy(r, k, 2) for r in radii]
     mixture = (
-        np.log(2 * 1.0) + digamma(70) + log_ball + np.mean(2 * np.log(np.concatenate(own)) - digamma(in_ball))
+        np.log(2 * 1.0)
+        + digamma(70)
+        + log_ball
+        + np.mean(2 * np.log(np.concatenate(radii)) - digamma(in_ball))
     )
     result = knn_jensen_shannon(NeighbourTree(x), NeighbourTree(y), k)
-    np.testing.assert_allclose(result, mixture - np.mean(single), rtol=1e-10)
+    np.testing.assert_allclose(result, mixture - np.mean(entropies), rtol=1e-10)
 
 
-def test_jensen_shannon_is_the_information_on_where_a_point_is_from():
-    """Another library's estimate (Ross 2014), which takes the labels' entropy from counts: psi(2 n) - psi(n)."""
+def test_jensen_shannon_matches_mutual_information():
+    """Compare with scikit-learn (Ross 2014), which estimates the entropy of labels by psi(2 n) - psi(n)."""
     rng = np.random.default_rng(11)
     n, k = 300, 4
     x, y = rng.normal(0, 1, (n, 1)), rng.normal(1.5, 1, (n, 1))
@@ -153,11 +156,11 @@ def test_jensen_shannon_between_its_limits():
         for _ in range(40)
     ]
     assert abs(np.mean(result)) < 0.01
-    assert min(result) < 0  # unbiased, hence not cut at zero
+    assert min(result) < 0  # unbiased, so not clipped at zero
 
 
 def test_jensen_shannon_of_atoms():
-    """Ties are counted: what is left is the divergence of the shares."""
+    """Ties are counted, which leaves the divergence of the frequencies."""
     x, y = np.repeat([0.0, 1.0], [500, 500])[:, None], np.repeat([0.0, 1.0], [900, 100])[:, None]
     p, q = np.array([0.5, 0.5]), np.array([0.9, 0.1])
     truth = (p @ np.log(2 * p / (p + q)) + q @ np.log(2 * q / (p + q))) / 2
@@ -169,7 +172,7 @@ def test_jensen_shannon_of_atoms():
         )
         for _ in range(200)
     ]
-    assert abs(np.mean(result)) < 0.008  # equal shares
+    assert abs(np.mean(result)) < 0.008  # equal frequencies
 
 
 @pytest.mark.parametrize(("d", "mu", "s", "n", "m"), [(1, 0.5, 1.0, 1000, 1000), (2, 1.0, 1.5, 1500, 900)])
@@ -185,8 +188,8 @@ def test_kullback_leibler_and_renyi_of_gaussians(d, mu, s, n, m):
     np.testing.assert_allclose(np.mean(result, axis=0), truth, atol=0.05 * d)
 
 
-def test_moments_of_equal_densities_need_their_correction():
-    """int p^a p^(1-a) = 1; without B the mean of the moments is another number."""
+def test_log_alpha_integral_is_bias_corrected():
+    """int p^a p^(1-a) = 1; without the factor B the mean of the moments differs."""
     rng = np.random.default_rng(9)
     for a in (0.3, 0.5, 1.7):
         result = [

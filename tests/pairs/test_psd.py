@@ -1,4 +1,4 @@
-"""Matrices without negative eigenvalues."""
+"""Projection of matrices to positive semidefinite ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def indefinite(n=30, seed=0):
         ("shift", lambda v: v - v.min()),
     ],
 )
-def test_eigenvalues_and_eigenvectors(method, repair):
+def test_project_psd_changes_eigenvalues_only(method, repair):
     gram, values, q = indefinite()
     output = dk.project_psd(gram, method=method)
     assert output.dtype == np.float64
@@ -34,16 +34,16 @@ def test_eigenvalues_and_eigenvectors(method, repair):
 
 
 @pytest.mark.parametrize("method", ["clip", "flip", "shift"])
-def test_what_is_positive_stays_as_it_is(method):
+def test_psd_matrix_is_unchanged(method):
     x = np.random.default_rng(1).normal(size=(12, 20))
     gram = np.array(x @ x.T)
     gram = (gram + gram.T) / 2
-    before = gram.copy()
-    np.testing.assert_array_equal(dk.project_psd(gram, method=method), before)
-    np.testing.assert_array_equal(gram, before)
+    original = gram.copy()
+    np.testing.assert_array_equal(dk.project_psd(gram, method=method), original)
+    np.testing.assert_array_equal(gram, original)
 
 
-def test_shift_changes_the_diagonal_alone():
+def test_shift_changes_the_diagonal_only():
     gram = indefinite()[0]
     off = ~np.eye(30, dtype=bool)
     np.testing.assert_array_equal(dk.project_psd(gram, "shift")[off], gram[off])
@@ -59,22 +59,22 @@ def test_shift_changes_the_diagonal_alone():
         ([[1.0, 0.5], [0.25, 1.0]], r"got 0\.5 at \(0, 1\) and 0\.25 at \(1, 0\)"),
     ],
 )
-def test_refused(gram, message):
+def test_invalid_matrix_raises(gram, message):
     with pytest.raises(ValueError, match=message):
         dk.project_psd(gram)
 
 
-def test_unknown_method():
+def test_unknown_method_raises():
     with pytest.raises(ValueError, match="'clip', 'flip', 'shift'; got 'cut'"):
         dk.project_psd(np.eye(2), method="cut")
 
 
-def test_what_is_no_matrix_of_numbers_is_refused_by_name():
-    for bad, message in (
+def test_non_numeric_matrix_raises():
+    for matrix, message in (
         ([[1, 2j], [-2j, 1]], "real numbers; got dtype complex"),
         ([["a", "b"], ["c", "d"]], "real numbers"),
         ([[1, 2], [3]], "rows of equal length"),
         (np.full((2, 2), 1e308), "entries up to 1e.150; got 1e.308"),
     ):
         with pytest.raises(ValueError, match=message):
-            dk.project_psd(bad)
+            dk.project_psd(matrix)

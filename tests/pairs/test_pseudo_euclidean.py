@@ -1,4 +1,4 @@
-"""Coordinates from matrices of distances: exact for Euclidean ones, with a signature for all others."""
+"""Coordinates from distance matrices: exact for Euclidean distances, with a signature for all others."""
 
 from __future__ import annotations
 
@@ -39,19 +39,21 @@ def test_euclidean_distances_are_recovered_exactly(seed, n, d):
     assert (model.signature_ == 1).all()
 
 
-def test_points_come_back_up_to_a_motion():
-    """N eps |B| is what N sums of N terms and an eigendecomposition may err in B, and B = Z Z' by its least root."""
+def test_points_are_recovered_up_to_a_rigid_motion():
+    """The error of B = Z Z' is at most N eps |B|; divide by the smallest singular value for that of Z."""
     z = euclidean(cdist(X, X), cdist(X, X), n_components=3)
     centred = X - X.mean(axis=0)
     mirrored = np.sign(np.linalg.det(np.linalg.lstsq(z, centred, rcond=None)[0]))
     z[:, 0] *= mirrored
-    rotation, _ = Rotation.align_vectors(centred, z)  # its residual is the root of a difference: of rounding
+    rotation, _ = Rotation.align_vectors(
+        centred, z
+    )  # the returned residual is the root of a difference, dominated by rounding
     roots = np.linalg.svd(centred, compute_uv=False)
     rounding = len(X) * np.finfo(float).eps * roots[0] ** 2 / roots[-1]
     np.testing.assert_allclose(rotation.apply(z), centred, rtol=0, atol=rounding)
 
 
-def test_components_are_those_of_principal_component_analysis():
+def test_components_match_pca():
     D = cdist(X, X)
     model = dk.PseudoEuclideanEmbedding(2).fit(D)
     values = np.linalg.eigvalsh(np.cov(X.T, bias=True))[::-1] * len(X)
@@ -72,7 +74,7 @@ def test_three_objects_without_the_triangle_inequality():
     assert dk.PseudoEuclideanEmbedding(negative=False).fit(D).transform(D).shape == (3, 1)
 
 
-def test_every_distance_is_recovered_with_the_signature():
+def test_distances_are_recovered_with_the_signature():
     D = dk.distance_matrix(WORDS, distance="levenshtein")
     model = dk.PseudoEuclideanEmbedding().fit(D)
     z = model.transform(D)
@@ -82,7 +84,7 @@ def test_every_distance_is_recovered_with_the_signature():
     assert (np.diff(np.abs(model.eigenvalues_)) <= 0).all()
 
 
-def test_a_row_depends_on_itself_alone():
+def test_row_does_not_depend_on_other_rows():
     D = cdist(X, X) + 0.5 * (1 - np.eye(30))
     model = dk.PseudoEuclideanEmbedding(7).fit(D)
     z, order = model.transform(D), np.random.default_rng(1).permutation(30)
@@ -96,23 +98,23 @@ def test_scikit_learn_conventions():
     assert clone(model).get_params() == {"n_components": 3, "negative": False}
     with pytest.raises(NotFittedError):
         model.transform(D)
-    again = pickle.loads(pickle.dumps(model.fit(D)))
-    np.testing.assert_array_equal(again.transform(D), model.fit_transform(D))
+    restored = pickle.loads(pickle.dumps(model.fit(D)))
+    np.testing.assert_array_equal(restored.transform(D), model.fit_transform(D))
     assert model.n_features_in_ == 30
     assert list(model.get_feature_names_out()) == [f"pseudoeuclideanembedding{k}" for k in range(3)]
     pipeline = make_pipeline(dk.PseudoEuclideanEmbedding(3), RidgeClassifier())
-    scores = cross_val_score(pipeline, D, y, cv=3)  # cuts rows and columns
+    scores = cross_val_score(pipeline, D, y, cv=3)  # splits rows and columns
     assert scores.mean() > 0.85
 
 
-def test_a_model_file_keeps_it(tmp_path):
+def test_model_file_round_trip(tmp_path):
     D = cdist(X, X)
     model = dk.PseudoEuclideanEmbedding(2).fit(D)
     dk.save_model(model, tmp_path / "model.npz")
     np.testing.assert_array_equal(dk.load_model(tmp_path / "model.npz").transform(D), model.transform(D))
 
 
-def changed(i, j, value):
+def distances_with_entry(i, j, value):
     D = cdist(X, X)
     D[i, j] = value
     return D
@@ -123,28 +125,28 @@ def changed(i, j, value):
     [
         (np.zeros((2, 3)), {}, r"\(N, N\); got shape \(2, 3\)"),
         (np.zeros(4), {}, r"nonempty matrix; got shape \(4,\)"),
-        (changed(1, 2, np.nan), {}, r"got nan at \(1, 2\)"),
-        (changed(1, 2, -1.0), {}, r"got -1\.0 at \(1, 2\)"),
-        (changed(1, 2, 100.0), {}, r"symmetric; got 100 at \(1, 2\)"),
-        (changed(2, 2, 1.0), {}, r"must be 0 on the diagonal; got 1 at \(2, 2\)"),
+        (distances_with_entry(1, 2, np.nan), {}, r"got nan at \(1, 2\)"),
+        (distances_with_entry(1, 2, -1.0), {}, r"got -1\.0 at \(1, 2\)"),
+        (distances_with_entry(1, 2, 100.0), {}, r"symmetric; got 100 at \(1, 2\)"),
+        (distances_with_entry(2, 2, 1.0), {}, r"must be 0 on the diagonal; got 1 at \(2, 2\)"),
         (np.zeros((3, 3)), {}, "got distance 0 for all 3 objects"),
         (cdist(X, X), {"n_components": 4}, "at most 3, the number of components above rounding; got 4"),
         (cdist(X, X), {"n_components": 0}, "an integer >= 1; got 0"),
     ],
 )
-def test_refused(D, options, message):
+def test_invalid_input_raises(D, options, message):
     with pytest.raises(ValueError, match=message):
         dk.PseudoEuclideanEmbedding(**options).fit(D)
 
 
-def test_distances_to_other_objects_are_refused():
+def test_distances_to_other_objects_raise():
     model = dk.PseudoEuclideanEmbedding().fit(cdist(X, X))
     with pytest.raises(ValueError, match=r"X has 29 features, but .* expecting 30"):
         model.transform(cdist(X, X[:29]))
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e200])
-def test_distances_whose_squares_vanish_or_overflow_are_refused(unit):
+def test_underflowing_or_overflowing_distances_raise(unit):
     D = unit * (1 - np.eye(4))
     with pytest.raises(ValueError, match=r"the largest distance must be .*; got 1e.200"):
         dk.PseudoEuclideanEmbedding().fit(D)
