@@ -39,7 +39,7 @@ def simulate(fit: Callable[[np.random.Generator, int], dict[str, float]]) -> Cla
     return {key: np.array([row[key] for row in rows]) for key in rows[0]}
 
 
-def claimed(model: Any) -> dict[str, float]:
+def reported_figures(model: Any) -> dict[str, float]:
     score = next(entry["score"] for entry in model.leaderboard_ if entry["name"] == "this model")
     return {"score": score, "p_value": model.p_value_}
 
@@ -52,7 +52,11 @@ def coin_flips() -> Claims:
         model = dk.SetClassifier(random_state=i).fit(sets[:N_SETS], y)
         fresh = sets[N_SETS:]
         covered = model.predict_set(fresh, coverage=0.9)[np.arange(N_FRESH), truth].mean()
-        return {**claimed(model), "covered": covered, "log_loss": log_loss(truth, model.predict_proba(fresh))}
+        return {
+            **reported_figures(model),
+            "covered": covered,
+            "log_loss": log_loss(truth, model.predict_proba(fresh)),
+        }
 
     return simulate(fit)
 
@@ -64,7 +68,7 @@ def noise_targets() -> Claims:
         y = rng.normal(size=N_SETS + N_FRESH)
         model = dk.SetRegressor(random_state=i).fit(sets[:N_SETS], y[:N_SETS])
         low, high = model.predict_interval(sets[N_SETS:], coverage=0.9).T
-        return {**claimed(model), "covered": ((low <= y[N_SETS:]) & (y[N_SETS:] <= high)).mean()}
+        return {**reported_figures(model), "covered": ((low <= y[N_SETS:]) & (y[N_SETS:] <= high)).mean()}
 
     return simulate(fit)
 
@@ -74,30 +78,30 @@ def margin(values: np.ndarray) -> float:
     return float(t.ppf(1 - ERROR_RATE, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def test_coin_flips_score_a_half(coin_flips: Claims) -> None:
+def test_score_of_random_classes_is_chance(coin_flips: Claims) -> None:
     scores = coin_flips["score"]
     assert abs(scores.mean() - 0.5) <= 0.02 + margin(scores)
 
 
-def test_sets_of_coin_flips_cover(coin_flips: Claims) -> None:
+def test_coverage_of_prediction_sets_for_random_classes(coin_flips: Claims) -> None:
     assert coin_flips["covered"].mean() >= 0.88 - margin(coin_flips["covered"])
 
 
-def test_probabilities_of_coin_flips_lose_little(coin_flips: Claims) -> None:
+def test_log_loss_of_random_classes(coin_flips: Claims) -> None:
     assert coin_flips["log_loss"].mean() <= 0.71 + margin(coin_flips["log_loss"])  # log 2 = 0.693
 
 
-def test_noise_targets_are_not_explained(noise_targets: Claims) -> None:
+def test_score_of_random_targets(noise_targets: Claims) -> None:
     assert noise_targets["score"].mean() <= 0.02 + margin(noise_targets["score"])
 
 
-def test_intervals_of_noise_cover(noise_targets: Claims) -> None:
+def test_coverage_of_intervals_for_random_targets(noise_targets: Claims) -> None:
     covered = noise_targets["covered"]
     assert 0.88 - margin(covered) <= covered.mean() <= 0.95 + margin(covered)
 
 
 @pytest.mark.parametrize("name", ["coin_flips", "noise_targets"])
-def test_p_values_of_noise_are_seldom_small(name: str, request: pytest.FixtureRequest) -> None:
+def test_p_values_of_noise_are_rarely_small(name: str, request: pytest.FixtureRequest) -> None:
     p_values = request.getfixturevalue(name)["p_value"]
     assert ((p_values > 0) & (p_values <= 1)).all()
     assert (p_values <= 0.05).sum() <= binom.ppf(1 - ERROR_RATE, N_FITS, MAX_REJECTED)
@@ -107,5 +111,5 @@ def test_p_values_of_separated_classes_are_small() -> None:
     rng = np.random.default_rng(0)
     y = np.arange(N_SETS) % 2
     model = dk.SetClassifier(random_state=0).fit([rng.normal(4 * c, 1, (10, 2)) for c in y], y)
-    assert claimed(model)["score"] == 1
-    assert claimed(model)["p_value"] <= 0.01
+    assert reported_figures(model)["score"] == 1
+    assert reported_figures(model)["p_value"] <= 0.01
