@@ -10,10 +10,10 @@ so with r_ij = |x_i - R y_j - t|, in units of sigma,
     f <= sum_ij p_i q_j exp(-max(0, r_ij - delta_j)^2 / 2)                                      (first)
     f <= f(R, t) + a |df/dR| + h |df/dt|_1 + sum_j q_j (a^2 |y_j| |G_j| + C_j delta_j^2) / 2   (second)
 
-The slope of the kernel is at most exp(-1/2), so the first bound is at most W_P sum_j q_j delta_j exp(-1/2) above
-f(R, t), as for a plain grid. The second bound is Taylor's: G_j = sum_i p_i k_ij e_ij, a rotation leaves its tangent by
-a^2 |y| / 2, and the second derivative of the kernel along a line is at most (s^2 - 1) exp(-s^2 / 2); C_j is the sum of
-p_i times its maximum for s between r_ij - delta_j and r_ij + delta_j. Near the optimum it allows several times wider
+The slope of the kernel is at most exp(-1/2), so the first bound is at most W_P sum_j q_j delta_j exp(-1/2) above f(R,
+t), as for a plain grid. The second bound is Taylor's: G_j = sum_i p_i k_ij e_ij, a rotation deviates from its tangent
+by a^2 |y| / 2, and the second derivative of the kernel along a line is at most (s^2 - 1) exp(-s^2 / 2); C_j is the sum
+of p_i times its maximum for s between r_ij - delta_j and r_ij + delta_j. Near the optimum it allows several times wider
 cells. The smaller bound is used.
 """
 
@@ -29,9 +29,8 @@ from dkdist.alignment._slopes_numba import MIN_EXPONENT
 
 # exceeds the float32 rounding of f over W_P W_Q (tests/kernel/test_certified_alignments.py)
 ROUNDING_RATIO = 1e-5
-MAX_CURVATURE_RADIUS = f32(
-    np.sqrt(3.0)
-)  # maximum of (s^2 - 1) exp(-s^2 / 2), equation C_j in the module docstring
+# maximum of (s^2 - 1) exp(-s^2 / 2), equation C_j in the module docstring
+MAX_CURVATURE_RADIUS = f32(np.sqrt(3.0))
 
 
 def cell_rotations(centres: F64, d: int) -> F64:
@@ -64,18 +63,18 @@ def split_cells(middles: F64, halves: F64, turns: int, radius: float) -> tuple[F
         turns > 0
     )
     parts = []
-    for which, chosen, first, n in ((0, splits_rotation, 0, turns), (1, ~splits_rotation, turns, d)):
+    for kind, is_split, first, n in ((0, splits_rotation, 0, turns), (1, ~splits_rotation, turns, d)):
         if n == 0:
             continue
-        parents = np.flatnonzero(chosen)
+        parents = np.flatnonzero(is_split)
         signs = np.stack(np.meshgrid(*[[-0.5, 0.5]] * n, indexing="ij"), axis=-1).reshape(-1, n)
-        owner = np.repeat(parents, len(signs))
-        children, smaller = middles[owner], halves[owner]
-        children[:, first : first + n] += np.tile(signs, (len(parents), 1)) * smaller[:, [which]]
-        smaller[:, which] /= 2
-        parts.append((children, smaller, owner))
-    joined = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
-    return joined[0], joined[1], joined[2]
+        parent_of_child = np.repeat(parents, len(signs))
+        children, child_halves = middles[parent_of_child], halves[parent_of_child]
+        children[:, first : first + n] += np.tile(signs, (len(parents), 1)) * child_halves[:, [kind]]
+        child_halves[:, kind] /= 2
+        parts.append((children, child_halves, parent_of_child))
+    arrays_by_kind = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+    return arrays_by_kind[0], arrays_by_kind[1], arrays_by_kind[2]
 
 
 def grid_size(eps: float, d: int, turns: int, radius: float, width: float) -> float:
@@ -95,9 +94,9 @@ def bound_cells(x: F64, p: F64, y: F64, q: F64, R: F64, t: F64, a: F64, h: F64) 
     """Return (upper bound of f over each cell, f at its centre), for points in units of sigma and k cells."""
     d, columns = x.shape[1], np.zeros((3, len(x)), np.float32)
     columns[:d] = x.T
-    rows, turned, shifts = np.zeros((len(y), 3)), np.zeros((len(R), 3, 3)), np.zeros((len(R), 3))
-    rows[:, :d], turned[:, :d, :d], shifts[:, :d] = y, R, t
-    upper, middle = _bounds(columns, p.astype(np.float32), rows, q, turned, shifts, a, h, d)
+    rows, rotations, shifts = np.zeros((len(y), 3)), np.zeros((len(R), 3, 3)), np.zeros((len(R), 3))
+    rows[:, :d], rotations[:, :d, :d], shifts[:, :d] = y, R, t
+    upper, middle = _bounds(columns, p.astype(np.float32), rows, q, rotations, shifts, a, h, d)
     return upper + ROUNDING_RATIO * p.sum() * q.sum(), middle
 
 

@@ -13,7 +13,7 @@ from dkdist._numba.arrays import F64
 from dkdist._numba.compilation import FINITE_REASSOC, inline_jit, jit
 from dkdist.kernels._profiles_numba import GAUSSIAN_UNIT, exp2
 
-# Points farther apart along the first axis are left out: 2^(-7.5^2) < 2^-56 (tests/kernel/test_alignment.py).
+# Points farther apart along the first axis are ignored: 2^(-7.5^2) < 2^-56 (tests/kernel/test_alignment.py).
 CUTOFF_RADIUS = 7.5
 
 
@@ -48,8 +48,8 @@ def _self_energy(x, y, z, p):  # type: ignore[no-untyped-def]
     """Sum the kernel over all pairs of one set."""
     total = 0.0
     for j in range(len(x)):
-        after = slice(j + 1, np.searchsorted(x, x[j] + CUTOFF_RADIUS))
-        others = _sum(x[after], y[after], z[after], p[after], x[j], y[j], z[j])
+        later_points = slice(j + 1, np.searchsorted(x, x[j] + CUTOFF_RADIUS))
+        others = _sum(x[later_points], y[later_points], z[later_points], p[later_points], x[j], y[j], z[j])
         total += p[j] * (p[j] + 2 * others)
     return total
 
@@ -59,6 +59,8 @@ def _cross_energy(u, v, w, q, x, y, z, p):  # type: ignore[no-untyped-def]
     """Sum the kernel over all pairs of two sets."""
     total = 0.0
     for j in range(len(u)):
-        near = slice(np.searchsorted(x, u[j] - CUTOFF_RADIUS), np.searchsorted(x, u[j] + CUTOFF_RADIUS))
-        total += q[j] * _sum(x[near], y[near], z[near], p[near], u[j], v[j], w[j])
+        near_points = slice(
+            np.searchsorted(x, u[j] - CUTOFF_RADIUS), np.searchsorted(x, u[j] + CUTOFF_RADIUS)
+        )
+        total += q[j] * _sum(x[near_points], y[near_points], z[near_points], p[near_points], u[j], v[j], w[j])
     return total

@@ -18,7 +18,7 @@ import numpy as np
 from dkdist._numba.compilation import FINITE_REASSOC, inline_jit, jit
 from dkdist._numba.elementary import exp, f32
 
-CUTOFF_SIGMAS = 6.5  # exp(-6.5^2 / 2) < 1e-9: farther points are left out (tests/kernel/test_align.py)
+CUTOFF_SIGMAS = 6.5  # exp(-6.5^2 / 2) < 1e-9: farther points are ignored (tests/kernel/test_align.py)
 BATCH_POINTS = 32  # SIMD loops over a multiple have no slow remainder (python benchmarks/alignment.py)
 # Smallest exponent: with weights below 1, smaller ones give subnormal float32 numbers, which are ten times slower
 # (python benchmarks/alignment.py).
@@ -82,7 +82,7 @@ def plane_derivatives(x, p, m, q, t):  # type: ignore[no-untyped-def]
         a, b = f32(e) + s[0], f32(f) + s[1]
         first, last = _near_range(x[0], a)
         k, u, v, xx, yy, xy = _plane_moments(x[0, first:last], x[1, first:last], p[first:last], a, b)
-        if k == 0:  # far from all
+        if k == 0:  # no point within the cutoff
             continue
         A, B = e * xy - f * (xx - k), e * (yy - k) - f * xy
         total += q[j] * k
@@ -114,7 +114,7 @@ def overlap_derivatives(x, p, m, q, t):  # type: ignore[no-untyped-def]
         k, u, v, w, xx, yy, zz, xy, xz, yz = _moments(
             x[0, first:last], x[1, first:last], x[2, first:last], p[first:last], a, b, c
         )
-        if k == 0:  # far from all
+        if k == 0:  # no point within the cutoff
             continue
         total += q[j] * k
         E[0, 0], E[1, 1], E[2, 2] = xx - k, yy - k, zz - k

@@ -38,25 +38,25 @@ def add_jumps(start, row, roots, feature, threshold, left, right, value, out):  
         depth, previous = 1, -1
         while depth > 0:
             depth -= 1
-            node, crossed, first, last = nodes[depth], features[depth], firsts[depth], lasts[depth]
+            node, crossed_feature, first, last = nodes[depth], features[depth], firsts[depth], lasts[depth]
             while feature[node] >= 0:
                 j = feature[node]
-                before, after = start[j] <= threshold[node], row[j] <= threshold[node]
-                near = left[node] if before else right[node]
-                if before == after:
-                    node = near
+                start_is_left, end_is_left = start[j] <= threshold[node], row[j] <= threshold[node]
+                near_child = left[node] if start_is_left else right[node]
+                if start_is_left == end_is_left:
+                    node = near_child
                     continue
-                far = right[node] if before else left[node]
+                far_child = right[node] if start_is_left else left[node]
                 s = (threshold[node] - start[j]) / (np.float64(row[j]) - start[j])
                 if not (s > first or first == 0.0):
-                    node = far
+                    node = far_child
                     continue
-                node = near
+                node = near_child
                 if s < last or last == 1.0:
-                    nodes[depth], features[depth], firsts[depth], lasts[depth] = far, j, s, last
+                    nodes[depth], features[depth], firsts[depth], lasts[depth] = far_child, j, s, last
                     depth += 1
                     last = s
-            if crossed >= 0:
+            if crossed_feature >= 0:
                 for k in range(out.shape[1]):
-                    out[crossed, k] += value[node, k] - value[previous, k]
+                    out[crossed_feature, k] += value[node, k] - value[previous, k]
             previous = node

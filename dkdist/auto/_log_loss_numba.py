@@ -1,4 +1,4 @@
-"""Compiled log loss of decision values under the inverse temperature that fits them best."""
+"""Compiled log loss of decision values with a fitted inverse temperature."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dkdist._numba.compilation import jit
 def add_log_losses(  # type: ignore[no-untyped-def]
     differences, smoothing, weights, n_steps, tolerance, max_beta, losses
 ):
-    """Add to losses (n,) those of every repeat: log sum_k exp(beta differences_k) - beta smoothing.
+    """Add log sum_k exp(beta differences_k) - beta smoothing of every repeat to losses (n,).
 
-    differences (n_repeats, n, k) are decision values minus that of the row's class, smoothing (n_repeats, n) the share
-    of the other classes times the sum of the differences. beta is found by Newton's method on the weighted sum over all
-    rows, by at most a factor of 4 a step.
+    differences (n_repeats, n, k) are decision values minus that of the row's class; smoothing (n_repeats, n) is the
+    probability of each other class times the sum of the differences. Newton's method, with steps of at most a factor
+    of 4, minimises the weighted sum over all rows by beta.
     """
     n_repeats, n, n_classes = differences.shape
     beta = 1.0

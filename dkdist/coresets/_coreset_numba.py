@@ -5,7 +5,7 @@
 h points of weight >= tau are certain and keep their weight. Of the others, ``size`` - h are sampled with probability
 p_i / tau and weigh tau, so weights are unbiased and the total weight is exact. Pivotal sampling (Deville, Tille 1998)
 along a spatial order takes one point of every region. With V = W^2 - kappa(P, P) the mean of D^2 is at most V / size:
-pivotal sampling is at least as good as independent sampling (Chauvet, Ruiz-Gazen 2017); certain points lose nothing.
+pivotal sampling is at least as good as independent sampling (Chauvet, Ruiz-Gazen 2017); certain points have no error.
 Two outcomes of one decision differ by one point, so McDiarmid's inequality holds with 2 W / size.
 
 Halving keeps one of two neighbours so that the signed sum of kept and dropped features stays small (Dwivedi, Mackey
@@ -30,11 +30,11 @@ def spatial_order(x: F32, leaf: int = 1) -> I64:
 @jit()
 def _halve_regions(x, order, leaf):  # type: ignore[no-untyped-def]
     """Partition each region at the median of its widest side, recursively with a stack."""
-    stack, top, d = np.empty((128, 2), np.int64), 1, x.shape[1]
+    stack, n_stack, d = np.empty((128, 2), np.int64), 1, x.shape[1]
     stack[0, 0], stack[0, 1] = 0, len(x)
-    while top:
-        top -= 1
-        a, b = stack[top, 0], stack[top, 1]
+    while n_stack:
+        n_stack -= 1
+        a, b = stack[n_stack, 0], stack[n_stack, 1]
         if b - a <= leaf:
             continue
         widest, width = 0, np.float32(-1)
@@ -46,8 +46,13 @@ def _halve_regions(x, order, leaf):  # type: ignore[no-untyped-def]
                 widest, width = j, high - low
         middle = a + (b - a) // 2
         _select(x, order, a, b - 1, middle, widest)
-        stack[top, 0], stack[top, 1], stack[top + 1, 0], stack[top + 1, 1] = a, middle, middle, b
-        top += 2
+        stack[n_stack, 0], stack[n_stack, 1], stack[n_stack + 1, 0], stack[n_stack + 1, 1] = (
+            a,
+            middle,
+            middle,
+            b,
+        )
+        n_stack += 2
 
 
 @jit()
@@ -76,109 +81,109 @@ def _select(x, order, low, high, k, j):  # type: ignore[no-untyped-def]
 def sample_strata(weights: F64, size: int, u: F64) -> I64:
     """Return one distinct position of each of ``size`` strata of equal weight, for weights in order and u in [0, 1)."""
     ends = np.cumsum(weights) / weights.sum()
-    chosen = np.searchsorted(ends, (np.arange(size) + u) / size, side="right")
-    for j in range(1, size):  # a point in two strata: the second takes its neighbour
-        chosen[j] = max(chosen[j], chosen[j - 1] + 1)
+    positions = np.searchsorted(ends, (np.arange(size) + u) / size, side="right")
+    for j in range(1, size):  # if a point is in two strata, the second gets the next point
+        positions[j] = max(positions[j], positions[j - 1] + 1)
     last = len(weights) - 1
     for j in range(size - 1, -1, -1):
-        chosen[j] = min(chosen[j], last - (size - 1 - j))
-    return np.asarray(chosen, np.int64)
+        positions[j] = min(positions[j], last - (size - 1 - j))
+    return np.asarray(positions, np.int64)
 
 
 @jit(FINITE_REASSOC)
-def halve(phi, chosen, first):  # type: ignore[no-untyped-def]
-    """Keep one of every two neighbours of ``chosen`` (even length), balancing kept and dropped features.
+def halve(phi, points, first):  # type: ignore[no-untyped-def]
+    """Keep one of every two neighbours of ``points`` (even length), balancing kept and dropped features.
 
     Both halves are equally good. ``first`` selects the half: for a random bool the kept half is unbiased.
     """
     m = phi.shape[1]
-    kept, balance = np.empty(len(chosen) // 2, np.int64), np.zeros(m, np.float32)
-    for i in range(len(kept)):
-        a, b = phi[chosen[2 * i]], phi[chosen[2 * i + 1]]
+    half, balance = np.empty(len(points) // 2, np.int64), np.zeros(m, np.float32)
+    for i in range(len(half)):
+        a, b = phi[points[2 * i]], phi[points[2 * i + 1]]
         imbalance = np.float32(0)
         for j in range(m):
             imbalance += balance[j] * (a[j] - b[j])
         sign = np.float32(1) if imbalance <= 0 else np.float32(-1)
         for j in range(m):
             balance[j] += sign * (a[j] - b[j])
-        kept[i] = chosen[2 * i] if (sign > 0) == first else chosen[2 * i + 1]
-    return kept
+        half[i] = points[2 * i] if (sign > 0) == first else points[2 * i + 1]
+    return half
 
 
 @jit(FINITE_REASSOC)
-def swap(phi, squares, target, chosen, turns, pool, bounds):  # type: ignore[no-untyped-def]
-    """Replace points of ``chosen``, in the order of ``turns``, by the one whose sum comes nearest to ``target``.
+def swap(phi, squares, target, coreset, turns, pool, bounds):  # type: ignore[no-untyped-def]
+    """Replace points of ``coreset``, in the order of ``turns``, by the one that brings their sum nearest to ``target``.
 
     ``phi`` (n, m) features with squared lengths ``squares``; candidates for point c are its stratum
     bounds[c]:bounds[c + 1] and the ``pool``. Points are distinct.
     """
     m = phi.shape[1]
-    total, rest = np.zeros(m, np.float32), np.empty(m, np.float32)
-    taken = np.zeros(len(phi), np.bool_)
-    for c in chosen:
-        taken[c] = True
+    total, residual = np.zeros(m, np.float32), np.empty(m, np.float32)
+    is_selected = np.zeros(len(phi), np.bool_)
+    for c in coreset:
+        is_selected[c] = True
         for j in range(m):
             total[j] += phi[c, j]
     for turn in range(len(turns)):
         c = turns[turn]
-        old = chosen[c]
-        taken[old] = False
+        old_point = coreset[c]
+        is_selected[old_point] = False
         for j in range(m):
-            rest[j] = target[j] - total[j] + phi[old, j]
-        best, best_value = old, np.float32(np.inf)
+            residual[j] = target[j] - total[j] + phi[old_point, j]
+        best, best_value = old_point, np.float32(np.inf)
         stratum_size = bounds[c + 1] - bounds[c]
         for k in range(stratum_size + len(pool)):
             p = bounds[c] + k if k < stratum_size else pool[k - stratum_size]
-            if taken[p]:
+            if is_selected[p]:
                 continue
             dot = np.float32(0)
             for j in range(m):
-                dot += rest[j] * phi[p, j]
+                dot += residual[j] * phi[p, j]
             value = squares[p] - 2 * dot
             if value < best_value:
                 best, best_value = p, value
-        chosen[c] = best
-        taken[best] = True
+        coreset[c] = best
+        is_selected[best] = True
         for j in range(m):
-            total[j] += phi[best, j] - phi[old, j]
+            total[j] += phi[best, j] - phi[old_point, j]
 
 
 def certain_points(weights: F64, size: int) -> I64:
     """Return sorted positions of points of weight >= tau, for more than ``size`` points of positive weight."""
-    first = np.argpartition(weights, len(weights) - size)
-    top = first[len(weights) - size :]
+    order = np.argpartition(weights, len(weights) - size)
+    top = order[len(weights) - size :]
     top = top[np.argsort(-weights[top], kind="stable")]
-    others = float(weights[first[: len(weights) - size]].sum())
+    others = float(weights[order[: len(weights) - size]].sum())
     return np.sort(top[: _n_certain(weights[top], others, size)])
 
 
 def inclusion_threshold(heaviest: F64, others: float, size: int) -> float:
     """Return tau from the ``heaviest`` points, which contain all certain ones, and the weight of all others."""
-    falling = np.sort(heaviest)[::-1]
-    top, others = falling[:size], others + float(falling[size:][::-1].sum())
+    descending = np.sort(heaviest)[::-1]
+    top, others = descending[:size], others + float(descending[size:][::-1].sum())
     h = _n_certain(top, others, size)
     return (others + float(top[h:][::-1].sum())) / (size - h)
 
 
 def _n_certain(top: F64, others: float, size: int) -> int:
-    """Count the heaviest points, at most ``size``, at least as heavy as the remaining weight per remaining place."""
+    """Count the heaviest points, at most ``size``, at least as heavy as the remaining weight per remaining point."""
     remaining_weight = others + np.cumsum(top[::-1])[::-1]
-    heavy = top * (size - np.arange(len(top))) >= remaining_weight
-    first_light = int(np.argmin(np.append(heavy, False)))
-    return min(first_light, size - 1)  # the last place represents all remaining points
+    is_certain = top * (size - np.arange(len(top))) >= remaining_weight
+    n_certain = int(np.argmin(np.append(is_certain, False)))
+    return min(n_certain, size - 1)  # the last point represents all remaining points
 
 
 def sample_pivotal(weights: F64, size: int, u: F64) -> I64:
     """Sample sorted positions of ``size`` points with probabilities size p_i / sum p <= 1, from u (n,) in [0, 1)."""
-    taken, last, remaining = pivotal(weights * (size / weights.sum()), u)
-    taken[last] |= remaining > 0.5  # 0 or 1, but for rounding
-    return np.asarray(np.flatnonzero(taken), np.int64)
+    is_sampled, last, remaining = pivotal(weights * (size / weights.sum()), u)
+    is_sampled[last] |= remaining > 0.5  # 0 or 1 up to rounding
+    return np.asarray(np.flatnonzero(is_sampled), np.int64)
 
 
 @jit()
 def pivotal(probabilities, u):  # type: ignore[no-untyped-def]
     """Return (mask of sampled points, last undecided point, its probability) for probabilities (n,) in (0, 1]."""
-    taken, last, remaining = np.zeros(len(probabilities), np.bool_), 0, min(probabilities[0], 1.0)
+    is_sampled, last, remaining = np.zeros(len(probabilities), np.bool_), 0, min(probabilities[0], 1.0)
     for i in range(1, len(probabilities)):
         probability = min(probabilities[i], 1.0)
         if remaining + probability <= 1:
@@ -187,56 +192,55 @@ def pivotal(probabilities, u):  # type: ignore[no-untyped-def]
             remaining += probability
         else:
             if u[i] * (2 - remaining - probability) < 1 - probability:
-                taken[last] = True
+                is_sampled[last] = True
                 last = i
             else:
-                taken[i] = True
+                is_sampled[i] = True
             remaining += probability - 1
-    return taken, last, remaining
+    return is_sampled, last, remaining
 
 
 def sample_weighted(weights: F64, size: int, u: F64) -> tuple[I64, F64]:
     """Sample (positions, weights) of ``size`` points: certain ones, and one of each region."""
     if size >= len(weights):
         return np.arange(len(weights)), weights
-    heavy = certain_points(weights, size)
-    rest = np.delete(np.arange(len(weights)), heavy)
-    light = rest[sample_pivotal(weights[rest], size - len(heavy), u[rest])]
-    chosen = np.sort(np.concatenate([heavy, light]))
-    return chosen, np.maximum(weights[chosen], weights[rest].sum() / len(light))
+    certain = certain_points(weights, size)
+    others = np.delete(np.arange(len(weights)), certain)
+    sampled_points = others[sample_pivotal(weights[others], size - len(certain), u[others])]
+    positions = np.sort(np.concatenate([certain, sampled_points]))
+    return positions, np.maximum(weights[positions], weights[others].sum() / len(sampled_points))
 
 
 def halve_unequal(phi: F32, weights: F64, size: int) -> I64:
     """Choose ``size`` points by repeated halving with balanced pivotal sampling."""
-    kept, weights = np.arange(len(phi)), weights.astype(np.float64)
+    points, weights = np.arange(len(phi)), weights.astype(np.float64)
     balance = np.zeros(phi.shape[1], np.float32)
     for level in range(int(np.log2(len(phi) / size)), -1, -1):
         count = size << level
-        if count >= len(kept):
+        if count >= len(points):
             continue
-        heavy = certain_points(weights, count)
-        rest = np.delete(np.arange(len(kept)), heavy)
-        tau = weights[rest].sum() / (count - len(heavy))
-        taken, last, remaining = _balanced_pivotal(
-            phi, kept[rest], weights[rest] / tau, tau * size / weights.sum(), balance
+        certain = certain_points(weights, count)
+        others = np.delete(np.arange(len(points)), certain)
+        tau = weights[others].sum() / (count - len(certain))
+        is_sampled, last, remaining = _balanced_pivotal(
+            phi, points[others], weights[others] / tau, tau * size / weights.sum(), balance
         )
-        taken[last] |= remaining > 0.5
-        places = np.sort(np.concatenate([heavy, rest[taken]]))
-        kept, weights = kept[places], np.maximum(weights[places], tau)
-    return kept
+        is_sampled[last] |= remaining > 0.5
+        positions = np.sort(np.concatenate([certain, others[is_sampled]]))
+        points, weights = points[positions], np.maximum(weights[positions], tau)
+    return points
 
 
 @jit(FINITE_REASSOC)
 def _balanced_pivotal(phi, points, probabilities, unit, balance):  # type: ignore[no-untyped-def]
     """Decide like `pivotal`, but keep ``balance`` small: the sum of kept features minus that of all."""
     m = phi.shape[1]
-    taken, last, remaining = np.zeros(len(points), np.bool_), 0, min(probabilities[0], 1.0)
+    is_sampled, last, remaining = np.zeros(len(points), np.bool_), 0, min(probabilities[0], 1.0)
     for i in range(1, len(points)):
         probability = min(probabilities[i], 1.0)
-        whole = remaining + probability <= 1
-        gain, loss = (
-            (probability, remaining) if whole else (1 - remaining, 1 - probability)
-        )  # of the first, if it wins or loses
+        is_merged = remaining + probability <= 1
+        # of the first point, if it wins or loses
+        gain, loss = (probability, remaining) if is_merged else (1 - remaining, 1 - probability)
         a, b = phi[points[last]], phi[points[i]]
         imbalance, square = np.float32(0), np.float32(0)
         for j in range(m):
@@ -247,9 +251,9 @@ def _balanced_pivotal(phi, points, probabilities, unit, balance):  # type: ignor
         step = np.float32(unit * gain if wins else -unit * loss)
         for j in range(m):
             balance[j] += step * (a[j] - b[j])
-        if whole:
+        if is_merged:
             last, remaining = (last if wins else i), remaining + probability
         else:
-            taken[last if wins else i] = True
+            is_sampled[last if wins else i] = True
             last, remaining = (i if wins else last), remaining + probability - 1
-    return taken, last, remaining
+    return is_sampled, last, remaining

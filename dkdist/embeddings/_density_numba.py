@@ -10,12 +10,12 @@ reflected at the boundary, so it integrates to one; truncated series are slightl
 a minimum. For a single bandwidth, p from the points needs q^d instead of K^d sums and no evaluation.
 
 Cosines follow from the Chebyshev recurrence T_(a+1) = 2 cos(pi x) T_a - T_(a-1), 16 points at a time. Midpoints fold
-degrees, cos(pi (2 q - a) x_k) = -cos(pi a x_k), and nodes k and q - 1 - k fractions sums over even and odd degrees.
+degrees, cos(pi (2 q - a) x_k) = -cos(pi a x_k), and nodes k and q - 1 - k share sums over even and odd degrees.
 Eight sums are accumulated in registers: four functions of the last dimension times two products of the others.
 
 Points are processed in float32 tiles of 256. The recurrence amplifies the rounding of a cosine close to +-1: a single
 point near the boundary has errors of up to 4e-5 at 16 degrees and 1e-2 at 256 degrees, the mean of 200 points about 100
-times less. The order of each sum depends on the number of points of the set only, so bits depend on no block or thread.
+times less. The order of each sum depends only on the number of points of the set, so blocks and threads change no bit.
 
 `term_coefficients` computes listed terms in any dimension, with one multiplication and addition per term and point.
 `homogeneous_features` maps densities to rows whose squared distances are homogeneous divergences,
@@ -68,7 +68,7 @@ MIN_FUNCTION_ROWS = 8  # NODES_PER_GROUP rows are always written
 
 @inline_jit(FINITE_FMA, early=False)
 def cosines(points, first, m, j, low, scale, cosine):  # type: ignore[no-untyped-def]
-    """cosine[i] = cos(pi x_ij) for the m points from ``first`` on; finite values in the rest of the tile."""
+    """Set cosine[i] = cos(pi x_ij) for the m points from ``first`` on; the rest of the tile is finite."""
     column, lowest, factor = points[first : first + m, j], low[j], scale[j]
     for i in range(TILE_POINTS):
         cosine[i] = lowest
@@ -81,7 +81,7 @@ def cosines(points, first, m, j, low, scale, cosine):  # type: ignore[no-untyped
 
 @inline_jit(early=False)
 def chebyshev_cosines(cosine, m, K, rows, row):  # type: ignore[no-untyped-def]
-    """rows[row + a TILE + i] = cos(pi a x_i) for m points."""
+    """Set rows[row + a TILE_POINTS + i] = cos(pi a x_i) for m points."""
     for i in range(0, m, POINTS_PER_STEP):
         previous = ones(2, POINTS_PER_VECTOR)
         current = load(cosine, i, POINTS_PER_VECTOR, 2, POINTS_PER_VECTOR)
@@ -94,10 +94,10 @@ def chebyshev_cosines(cosine, m, K, rows, row):  # type: ignore[no-untyped-def]
 
 
 @inline_jit(early=False)
-def _fill_node_series(cosine, m, K, q, places, factors, factor, table, entry, folded, rows, row):  # type: ignore[no-untyped-def]
-    """rows[row + k TILE + i] = G_k(x_i) for m points, by the series at factors[factor], table[entry], flat."""
-    terms, half, below = q + q % 2, (q + 1) // 2, minimum(K, q)
-    for a in range(below, terms):
+def _fill_node_series(cosine, m, K, q, folded_degrees, factors, factor, table, entry, folded, rows, row):  # type: ignore[no-untyped-def]
+    """Set rows[row + k TILE_POINTS + i] = G_k(x_i) for m points, with the series at factors[factor], table[entry]."""
+    terms, half, n_unfolded = q + q % 2, (q + 1) // 2, minimum(K, q)
+    for a in range(n_unfolded, terms):
         store(zeros(2, POINTS_PER_VECTOR), folded, a * POINTS_PER_STEP, POINTS_PER_VECTOR)
     for i in range(0, m, POINTS_PER_STEP):
         previous = ones(2, POINTS_PER_VECTOR)
@@ -105,19 +105,19 @@ def _fill_node_series(cosine, m, K, q, places, factors, factor, table, entry, fo
         two = plus(current, current)
         store(previous, folded, 0, POINTS_PER_VECTOR)
         store(current, folded, POINTS_PER_STEP, POINTS_PER_VECTOR)
-        for a in range(2, below):
+        for a in range(2, n_unfolded):
             previous, current = current, fused_minus(two, current, previous)
             store(current, folded, a * POINTS_PER_STEP, POINTS_PER_VECTOR)
-        for a in range(below, K):
+        for a in range(n_unfolded, K):
             previous, current = current, fused_minus(two, current, previous)
-            at = places[a] * POINTS_PER_STEP
-            more = fused(
+            position = folded_degrees[a] * POINTS_PER_STEP
+            folded_sum = fused(
                 spread(factors, factor + a, 0, 2, POINTS_PER_VECTOR),
                 current,
-                load(folded, at, POINTS_PER_VECTOR, 2, POINTS_PER_VECTOR),
+                load(folded, position, POINTS_PER_VECTOR, 2, POINTS_PER_VECTOR),
             )
-            store(more, folded, at, POINTS_PER_VECTOR)
-        for part in range(0, minimum(m - i, POINTS_PER_STEP), POINTS_PER_VECTOR):
+            store(folded_sum, folded, position, POINTS_PER_VECTOR)
+        for offset in range(0, minimum(m - i, POINTS_PER_STEP), POINTS_PER_VECTOR):
             for start in range(0, half, NODES_PER_GROUP):
                 k = maximum(minimum(start, half - NODES_PER_GROUP), 0)
                 even, odd = (
@@ -125,28 +125,28 @@ def _fill_node_series(cosine, m, K, q, places, factors, factor, table, entry, fo
                     zeros(NODES_PER_GROUP, POINTS_PER_VECTOR),
                 )
                 for a in range(0, terms, 2):
-                    at, f = entry + k * terms + a, a * POINTS_PER_STEP + part
+                    position, f = entry + k * terms + a, a * POINTS_PER_STEP + offset
                     even = add_outer(
-                        spread(table, at, terms, NODES_PER_GROUP, POINTS_PER_VECTOR),
+                        spread(table, position, terms, NODES_PER_GROUP, POINTS_PER_VECTOR),
                         load(folded, f, 0, 1, POINTS_PER_VECTOR),
                         even,
                     )
                     f += POINTS_PER_STEP
                     odd = add_outer(
-                        spread(table, at + 1, terms, NODES_PER_GROUP, POINTS_PER_VECTOR),
+                        spread(table, position + 1, terms, NODES_PER_GROUP, POINTS_PER_VECTOR),
                         load(folded, f, 0, 1, POINTS_PER_VECTOR),
                         odd,
                     )
-                store(minus(even, odd), rows, row + (q - 1 - k) * TILE_POINTS + i + part, -TILE_POINTS)
-                store(plus(even, odd), rows, row + k * TILE_POINTS + i + part, TILE_POINTS)
+                store(minus(even, odd), rows, row + (q - 1 - k) * TILE_POINTS + i + offset, -TILE_POINTS)
+                store(plus(even, odd), rows, row + k * TILE_POINTS + i + offset, TILE_POINTS)
 
 
 @inline_jit(early=False)
-def _fill_leading_products(fractions, rows, size, lengths, d, c, full, X, x):  # type: ignore[no-untyped-def]
-    """X[x TILE + i] = the c-th product of functions of all dimensions but the last, times the weight of point i."""
+def _fill_leading_products(fractions, rows, size, lengths, d, c, n_padded, X, x):  # type: ignore[no-untyped-def]
+    """Set X[x TILE_POINTS + i] = weight of point i times product c of functions of all dimensions but the last."""
     is_used = c < lengths[0] * lengths[1]
     first, second = c // lengths[1] * TILE_POINTS, size + c % lengths[1] * TILE_POINTS
-    for i in range(0, full, LANES_PER_GROUP):
+    for i in range(0, n_padded, LANES_PER_GROUP):
         product = zeros(1, LANES_PER_GROUP)
         if is_used:
             product = load(fractions, i, 0, 1, LANES_PER_GROUP)
@@ -170,20 +170,20 @@ def tensor_sums(  # type: ignore[no-untyped-def]
     lengths,
     degrees,
     q,
-    places,
+    folded_degrees,
     factors,
     table,
     workspace,
     out,
 ):
-    """out[s] <- sums over the points of a set of products of ``lengths`` functions; padded with ones for d < 3.
+    """Set out[s] to sums over points of products of ``lengths`` functions; padded with ones for d < 3.
 
     Functions are cosines of ``degrees``, or with q > 0 series at q nodes. ``workspace`` is overwritten.
     """
     fractions, cosine, folded, rows, X, sums = workspace
     n_leading, n_last = lengths[0] * lengths[1], lengths[2]
     groups = (n_last + TILE_ROWS - 1) // TILE_ROWS
-    size = len(rows) // 3  # of the functions of a dimension
+    size = len(rows) // 3  # numbers of one dimension
     for s in range(len(spans)):
         start, stop = spans[s, 0], spans[s, 1]
         total = total_weight(weights, weighted, start, stop)
@@ -191,36 +191,36 @@ def tensor_sums(  # type: ignore[no-untyped-def]
             sums[k] = f32(0.0)
         for first in range(start, stop, TILE_POINTS):
             m = minimum(stop - first, TILE_POINTS)
-            full = (m + LANES_PER_GROUP - 1) // LANES_PER_GROUP * LANES_PER_GROUP
+            n_padded = (m + LANES_PER_GROUP - 1) // LANES_PER_GROUP * LANES_PER_GROUP
             fill_fractions(weights, weighted, first, m, total, fractions)
             for j in range(d):
                 axis = 3 - d + j
                 cosines(points, first, m, column + j, low, scale, cosine)
-                K, at = degrees[axis], axis * size
+                K, position = degrees[axis], axis * size
                 if q > 0:
-                    series, entry = j * len(places), j * table.shape[1]
+                    series, entry = j * len(folded_degrees), j * table.shape[1]
                     _fill_node_series(
-                        cosine, m, K, q, places, factors, series, table, entry, folded, rows, at
+                        cosine, m, K, q, folded_degrees, factors, series, table, entry, folded, rows, position
                     )
                 else:
-                    chebyshev_cosines(cosine, m, K, rows, at)
-            at = 0
+                    chebyshev_cosines(cosine, m, K, rows, position)
+            position = 0
             for c in range(0, n_leading, TILE_COLUMNS):
                 for x in range(TILE_COLUMNS):
-                    _fill_leading_products(fractions, rows, size, lengths, d, c + x, full, X, x)
+                    _fill_leading_products(fractions, rows, size, lengths, d, c + x, n_padded, X, x)
                 for r in range(0, groups * TILE_ROWS, TILE_ROWS):
                     tile = zeros(TILE_SUMS, LANES_PER_GROUP)
-                    for i in range(0, full, LANES_PER_GROUP):
+                    for i in range(0, n_padded, LANES_PER_GROUP):
                         last = load(
                             rows, 2 * size + r * TILE_POINTS + i, TILE_POINTS, TILE_ROWS, LANES_PER_GROUP
                         )
                         tile = add_outer(last, load(X, i, TILE_POINTS, TILE_COLUMNS, LANES_PER_GROUP), tile)
-                    store(plus(load(sums, at, 0, 1, TILE_SUMS), totals(tile)), sums, at, 0)
-                    at += TILE_SUMS
+                    store(plus(load(sums, position, 0, 1, TILE_SUMS), totals(tile)), sums, position, 0)
+                    position += TILE_SUMS
         for c in range(n_leading):
             for r in range(n_last):
-                at = ((c // TILE_COLUMNS) * groups + r // TILE_ROWS) * TILE_SUMS
-                out[s, c * n_last + r] = sums[at + (r % TILE_ROWS) * TILE_COLUMNS + c % TILE_COLUMNS]
+                position = ((c // TILE_COLUMNS) * groups + r // TILE_ROWS) * TILE_SUMS
+                out[s, c * n_last + r] = sums[position + (r % TILE_ROWS) * TILE_COLUMNS + c % TILE_COLUMNS]
 
 
 def tensor_workspace(lengths: tuple[int, ...], q: int) -> tuple[F32, ...]:
@@ -247,7 +247,7 @@ class NodeSeries(NamedTuple):
 
     q: int
     degrees: tuple[int, ...]
-    places: I64  # (K,): the degree below q to which each degree folds
+    folded_degrees: I64  # (K,): the degree below q to which each degree folds
     factors: F32  # (d, K): ratio of both dampings, with the sign of folding
     table: F32  # (d, max(q, NODES) * (q or q + 1)): g_a cos(pi a x_k)
 
@@ -256,16 +256,16 @@ def node_series(q: int, degrees: tuple[int, ...], bandwidth: tuple[float, ...]) 
     """Return the series of Gaussians of these standard deviations at q >= 2 midpoints per dimension."""
     a, d = np.arange(max(degrees)), len(degrees)
     damping = np.exp(-((np.pi * np.outer(bandwidth, a)) ** 2) / 2) * np.where(a == 0, 1, 2)
-    around = 2 * q - np.abs(2 * q - a % (4 * q))  # cosines of a and 4 q - a agree at midpoints
-    places = np.where(around == q, 0, q - np.abs(q - around))
+    reduced = 2 * q - np.abs(2 * q - a % (4 * q))  # cosines of a and 4 q - a agree at midpoints
+    folded_degrees = np.where(reduced == q, 0, q - np.abs(q - reduced))
     table = np.zeros((d, max(q, NODES_PER_GROUP), q + q % 2))  # compiled functions read full groups of nodes
     low = min(q, len(a))
     table[:, :q, :low] = damping[:, None, :low] * np.cos(np.pi * np.outer((np.arange(q) + 0.5) / q, a[:low]))
-    factors = damping / damping[:, places] * np.sign(q - around)
+    factors = damping / damping[:, folded_degrees] * np.sign(q - reduced)
     return NodeSeries(
         q,
         degrees,
-        read_only(places),
+        read_only(folded_degrees),
         read_only(factors.astype(np.float32)),
         read_only(table.reshape(d, -1).astype(np.float32)),
     )
@@ -322,7 +322,7 @@ def _tensor_sums(
         padded_lengths,
         padding + (series.degrees or lengths),
         series.q,
-        series.places,
+        series.folded_degrees,
         series.factors,
         series.table,
         tensor_workspace(padded_lengths, series.q),
@@ -380,8 +380,8 @@ def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type
                 products[0, i] = fractions[i]
             for t in range(1, len(terms)):
                 parent, row, c = products[terms[t, 0]], products[t], f32(0.0)
-                at = (terms[t, 1] * K + terms[t, 2]) * TILE_POINTS
-                column = T[at : at + TILE_POINTS]
+                offset = (terms[t, 1] * K + terms[t, 2]) * TILE_POINTS
+                column = T[offset : offset + TILE_POINTS]
                 for i in range(TILE_POINTS):
                     row[i] = parent[i] * column[i]
                     c += row[i]
@@ -463,8 +463,8 @@ def homogeneous_features(
 
     Densities are at least ``floor``: truncated series may be negative; histograms (floor 0) are not.
     """
-    full = (p.shape[1] + NODES_PER_VECTOR - 1) // NODES_PER_VECTOR * NODES_PER_VECTOR
-    workspace = tuple(np.ones((6, full), np.float32))
+    n_padded = (p.shape[1] + NODES_PER_VECTOR - 1) // NODES_PER_VECTOR * NODES_PER_VECTOR
+    workspace = tuple(np.ones((6, n_padded), np.float32))
     inputs = read_only(p), read_only(node_weights), read_only(frequencies), read_only(masses)
     _features(*inputs, float(floor), first, workspace, out)
 
@@ -473,13 +473,13 @@ def homogeneous_features(
 def _features(p, node_weights, frequencies, masses, floor, first, workspace, out):  # type: ignore[no-untyped-def]
     # Nodes are padded to full vectors, so that loops have no scalar remainder.
     value, root_weight, root, logarithm, sine, cosine = workspace
-    n, full = p.shape[1], len(value)
+    n, n_padded = p.shape[1], len(value)
     for k in range(n):
         root_weight[k] = f32(np.sqrt(node_weights[k]))
     for s in range(len(p)):
         for k in range(n):
             value[k] = maximum(p[s, k], f32(floor))
-        for k in range(full):
+        for k in range(n_padded):
             root[k] = np.sqrt(value[k]) * root_weight[k]
             logarithm[k] = log(maximum(value[k], f32(MIN_LOG_ARGUMENT)))
         column = first
@@ -492,7 +492,7 @@ def _features(p, node_weights, frequencies, masses, floor, first, workspace, out
         for j in range(len(frequencies)):
             if frequencies[j] != 0.0:
                 half_turns, amplitude = f32(frequencies[j] / np.pi), f32(np.sqrt(masses[j]))
-                for k in range(full):
+                for k in range(n_padded):
                     si, co = sincospi(half_turns * logarithm[k])
                     sine[k] = amplitude * root[k] * si
                     cosine[k] = amplitude * root[k] * co
@@ -516,13 +516,13 @@ def amplitude_slopes(
     the derivative is 0 below the floor.
     """
     density = p.astype(np.float64)
-    above = density > floor
-    safe = np.where(above, density, 1.0)
-    common = np.where(above, np.sqrt(node_weights / safe), 0.0)
+    is_above = density > floor
+    positive_density = np.where(is_above, density, 1.0)
+    common = np.where(is_above, np.sqrt(node_weights / positive_density), 0.0)
     slopes, first, n = np.zeros((len(p), gradient.shape[1])), 0, len(p)
     for j in np.argsort(frequencies != 0, kind="stable"):
         lam, amplitude = frequencies[j], np.sqrt(masses[j]) * common
-        cosine, sine = np.cos(lam * np.log(safe)), np.sin(lam * np.log(safe))
+        cosine, sine = np.cos(lam * np.log(positive_density)), np.sin(lam * np.log(positive_density))
         slopes += (amplitude * (cosine / 2 - lam * sine))[:, None] * gradient[first : first + n]
         first += n
         if lam != 0:

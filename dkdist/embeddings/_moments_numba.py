@@ -74,7 +74,7 @@ def _covariance(points, start, stop, weights, weighted, total, mean, inverse, ou
         column = 0
         for j in range(d):
             for i in range(TILE_POINTS):
-                t[i] = fractions[i] * Y[j, i]  # the weights beyond the last point are 0
+                t[i] = fractions[i] * Y[j, i]  # weights after the last point are 0
             add_products(t, Y[j:], products[column : column + d - j])
             column += d - j
         sums += products

@@ -20,9 +20,8 @@ from scipy.stats import pearson3
 from dkdist._numba.arrays import F64
 from dkdist.two_sample._tuning import MIN_RELATIVE_DEVIATION
 
-MIN_P_VALUE = (
-    1e-300  # keeps logarithms finite; float64 has 2.2e-308 as its smallest normal number (IEEE 754-2019)
-)
+# keeps logarithms finite; the smallest normal float64 is 2.2e-308 (IEEE 754-2019)
+MIN_P_VALUE = 1e-300
 
 
 def log_p_values(statistics: F64) -> F64:

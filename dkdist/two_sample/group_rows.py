@@ -27,9 +27,8 @@ from dkdist.sets import SampleSets
 from dkdist.two_sample._tuning import N_QUANTILES
 
 N_SUMMARIES = 4  # per axis, as in `axis_summaries` (dkdist/two_sample/group_rows.py)
-MAD_TO_STD = (
-    1.4826  # 1 / Phi^-1(3/4): standard deviation over median absolute deviation of a Gaussian (Hampel 1974)
-)
+# 1 / Phi^-1(3/4): standard deviation over median absolute deviation of a Gaussian (Hampel 1974)
+MAD_TO_STD = 1.4826
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def _is_missing(labels: Any) -> Any:
 def _equals_itself(label: Any) -> bool:
     try:
         return bool(label == label)
-    except (TypeError, ValueError):  # pandas.NA has no truth value; an array is no label
+    except (TypeError, ValueError):  # pandas.NA has no truth value; arrays are not labels
         return False
 
 
@@ -296,9 +296,8 @@ def group_test(
         )
         for name in names
     }
-    ranked = (
-        evidence if len(parts) > 1 else standardize(values[parts[0]])
-    )  # p-values of small statistics are all 1 and would tie
+    # p-values of small statistics are all 1 and would tie
+    ranked = evidence if len(parts) > 1 else standardize(values[parts[0]])
     return GroupTest(float(evidence[0]), p_value(ranked), n_permutations, by_name)
 
 
@@ -332,7 +331,6 @@ def _embed_sets(embedding: Any, sets: Sets) -> F32:
 
 
 def _in_memory(rows: Any) -> F32:
-
     if not is_lazy(rows):
         return np.asarray(rows, np.float32)
     blocks = row_blocks(rows)

@@ -257,7 +257,7 @@ def _binned_statistics(
     q = Q.bin_sums(pooled, _random_bins(m, size, bins_Q, rng), bins_Q + 1)
     mean = (p.sum(axis=0, dtype=np.float64) + q.sum(axis=0, dtype=np.float64)) / (n + m)
     sums = (np.concatenate([p[:-1], q[:-1]]) - size * mean).astype(np.float32)
-    rest = p[-1] - (n - size * bins_P) * mean  # that of Q follows: sums over all points are 0
+    rest = p[-1] - (n - size * bins_P) * mean  # the rest of Q follows: sums over all points are 0
     is_constant = np.ptp(sums, axis=0) <= CONSTANT_TOL * size
     sums[:, is_constant] = rest[is_constant] = 0
     return lambda labels: pooled.from_features((1 / n + 1 / m) * (rest + labels.astype(np.float32) @ sums))
