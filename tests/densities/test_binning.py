@@ -1,4 +1,4 @@
-"""Coefficients through a grid against the direct sum, within the aliasing bound."""
+"""Cosine coefficients from a grid compared with the direct sum, within the aliasing bound."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def binned(points, degrees, weights=None, low=None, scale=None):
 
 
 def aliasing_bound(degrees):
-    """prod_j 1 / sinc^2(a_j / 2G_j) - 1, for G = 2K."""
+    """Return prod_j 1 / sinc^2(a_j / 2G_j) - 1, for G = 2K."""
     bound = np.ones(())
     for K in degrees:
         bound = np.multiply.outer(bound, np.sinc(np.arange(K) / (4 * K)) ** -2)
@@ -33,7 +33,7 @@ def aliasing_bound(degrees):
 @pytest.mark.parametrize("d", [2, 3])
 @pytest.mark.parametrize("weighted", [False, True])
 @given(n=st.integers(1, 2000), width=st.sampled_from([0.0, 0.01, 0.1, 1.0]), seed=st.integers(0, 2**31))
-def test_within_the_aliasing_bound(d, weighted, n, width, seed):
+def test_error_is_within_the_aliasing_bound(d, weighted, n, width, seed):
     rng = np.random.default_rng(seed)
     points = np.clip(rng.random(d) + width * rng.standard_normal((n, d)), 0, 1).astype(np.float32)
     weights = rng.random(n).astype(np.float32) + 0.01 if weighted else None
@@ -43,18 +43,18 @@ def test_within_the_aliasing_bound(d, weighted, n, width, seed):
     assert (np.abs(error) <= aliasing_bound(DEGREES[d]) + ROUNDING).all()
 
 
-def test_the_bound_is_what_the_text_says_and_is_reached():
+def test_aliasing_bound_is_as_documented_and_attained():
     bound = aliasing_bound((16,))
     assert bound[4] == pytest.approx(0.013, abs=5e-4)
     assert bound[8] == pytest.approx(0.053, abs=5e-4)
-    at_a_node, error = np.full((1, 2), 10 / 32, np.float32), 0.0  # there every alias is in phase
+    at_a_node, error = np.full((1, 2), 10 / 32, np.float32), 0.0  # all aliases are in phase at a node
     error = binned(at_a_node, (16, 16)).reshape(16, 16) - coefficients(at_a_node, (16, 16))
     assert np.abs(error).max() > 0.5 * aliasing_bound((16, 16)).max()
 
 
 @pytest.mark.parametrize(("d", "n"), [(2, 1024), (3, 256)])
 @pytest.mark.parametrize("spread", [0.01, 0.05, 0.2])
-def test_density_is_off_by_less_than_one_percent_of_its_peak(d, n, spread):
+def test_density_error_is_below_one_percent_of_the_peak(d, n, spread):
     rng = np.random.default_rng(d)
     degrees, h = (16,) * d, 0.1
     tables = [basis_table((np.arange(10) + 0.5) / 10, 16, h)] * d
@@ -66,7 +66,7 @@ def test_density_is_off_by_less_than_one_percent_of_its_peak(d, n, spread):
 
 
 @pytest.mark.parametrize("d", [2, 3])
-def test_points_on_and_outside_the_walls(d):
+def test_points_on_and_outside_the_boundary(d):
     corners = np.array(np.meshgrid(*[[0.0, 1.0]] * d)).reshape(d, -1).T.astype(np.float32)
     inside = binned(corners, DEGREES[d])
     outside = binned(np.where(corners > 0, 9.0, -3.0).astype(np.float32), DEGREES[d])
@@ -75,7 +75,7 @@ def test_points_on_and_outside_the_walls(d):
     assert (np.abs(error) <= aliasing_bound(DEGREES[d]) + ROUNDING).all()
 
 
-def test_boxes_are_scaled():
+def test_domain_is_scaled_to_the_unit_cube():
     rng = np.random.default_rng(0)
     points = (rng.random((3000, 2)) * [4, 50] - [1, 7]).astype(np.float32)
     low, width = np.array([-1, -7], np.float32), np.array([4, 50], np.float32)
@@ -84,7 +84,7 @@ def test_boxes_are_scaled():
     assert (np.abs(result - expected) <= aliasing_bound((8, 8)) + ROUNDING).all()
 
 
-def test_sets_of_many_batches_lose_no_counts():
+def test_large_sets_count_all_points():
     points = np.random.default_rng(0).random((2 * POINTS_PER_BATCH + 77, 2)).astype(np.float32) ** 2
     error = binned(points, (8, 8)).reshape(8, 8) - coefficients(points, (8, 8))
     assert (np.abs(error) <= aliasing_bound((8, 8)) / 4 + ROUNDING).all()
@@ -94,11 +94,11 @@ def test_sets_of_many_batches_lose_no_counts():
 
 
 @given(sizes=st.lists(st.integers(1, 400), min_size=2, max_size=5), seed=st.integers(0, 2**31))
-def test_bits_of_a_set_do_not_depend_on_its_neighbours(sizes, seed):
+def test_set_does_not_depend_on_other_sets(sizes, seed):
     ends = np.cumsum(sizes)
     spans = np.stack([ends - sizes, ends], axis=1)
     points = np.random.default_rng(seed).random((ends[-1], 3)).astype(np.float32)
     low, scale = np.zeros(3, np.float32), np.ones(3, np.float32)
-    together = binned_coefficients(points, spans, None, low, scale, DEGREES[3])
-    for row, (a, b) in zip(together, spans, strict=True):
+    joint = binned_coefficients(points, spans, None, low, scale, DEGREES[3])
+    for row, (a, b) in zip(joint, spans, strict=True):
         np.testing.assert_array_equal(row, binned(points[a:b].copy(), DEGREES[3]))

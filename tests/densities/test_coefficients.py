@@ -1,4 +1,4 @@
-"""Coefficients computed once serve every specification that they hold, with the bits of its own."""
+"""Coefficients of a larger specification serve smaller ones, bit for bit."""
 
 import pickle
 from dataclasses import replace
@@ -17,17 +17,17 @@ def unit(d):
     return Domain((0.0,) * d, (1.0,) * d, fixed=True)
 
 
-def sets_of(sizes, d, seed=0, weighted=False):
+def random_sets(sizes, d, seed=0, weighted=False):
     rng = np.random.default_rng(seed)
     points, weights = [rng.beta(2, 3, (n, d)) for n in sizes], [rng.random(n) + 0.1 for n in sizes]
     return SampleSets.from_arrays(points, weights if weighted else None)
 
 
-def all_of(spec, sets):
+def compute_coefficients(spec, sets):
     return np.concatenate([spec.materialize().of(sets, spans) for _, spans in iter_tiles(sets)])
 
 
-WIDE = [
+SPEC_PAIRS = [
     (CoefficientSpec(unit(1), "tensor", (16,)), CoefficientSpec(unit(1), "tensor", (8,))),
     (CoefficientSpec(unit(2), "tensor", (12, 16)), CoefficientSpec(unit(2), "tensor", (12, 4))),
     (CoefficientSpec(unit(3), "tensor", (8, 5, 8)), CoefficientSpec(unit(3), "tensor", (4, 3, 4))),
@@ -35,56 +35,58 @@ WIDE = [
     (CoefficientSpec(unit(4), "ball", (4.5, 3.0, 4.0, 4.0)), CoefficientSpec(unit(4), "ball", (3.5, 2.0, 4.0, 2.0))),
     (CoefficientSpec(unit(4), "ball", (3.0,) * 4, np.inf), CoefficientSpec(unit(4), "ball", (3.0,) * 4, 1.0)),
 ]  # fmt: skip
-each_pair = pytest.mark.parametrize(
-    ("wide", "narrow"), WIDE, ids=lambda s: f"{s.structure}-{s.domain.n_dims}"
+for_each_pair = pytest.mark.parametrize(
+    ("wide", "narrow"), SPEC_PAIRS, ids=lambda s: f"{s.structure}-{s.domain.n_dims}"
 )
 
 
-@each_pair
+@for_each_pair
 @pytest.mark.parametrize("weighted", [False, True])
-def test_coefficients_are_the_means_of_products_of_cosines(wide, narrow, weighted):
-    sets = sets_of([1, 70, 250], wide.domain.n_dims, weighted=weighted)
-    C = all_of(wide, sets)
+def test_coefficients_match_means_of_cosine_products(wide, narrow, weighted):
+    sets = random_sets([1, 70, 250], wide.domain.n_dims, weighted=weighted)
+    C = compute_coefficients(wide, sets)
     assert C.dtype == np.float32
     assert C.shape == (3, len(wide.exponents))
     for i, x in enumerate(sets):
-        every = exact(x, wide.exponents.max(axis=0) + 1, sets.weights_of(i))
-        np.testing.assert_allclose(C[i], every[tuple(wide.exponents.T)], atol=1e-4)
+        all_coefficients = exact(x, wide.exponents.max(axis=0) + 1, sets.weights_of(i))
+        np.testing.assert_allclose(C[i], all_coefficients[tuple(wide.exponents.T)], atol=1e-4)
 
 
-@each_pair
-def test_what_is_cut_from_more_has_the_same_bits(wide, narrow):
-    sets = sets_of([1, 70, 200, 255] * 20, wide.domain.n_dims)
-    np.testing.assert_array_equal(narrow.select(all_of(wide, sets), wide), all_of(narrow, sets))
-    C = all_of(narrow, sets)
+@for_each_pair
+def test_select_is_bit_identical_to_direct_computation(wide, narrow):
+    sets = random_sets([1, 70, 200, 255] * 20, wide.domain.n_dims)
+    np.testing.assert_array_equal(
+        narrow.select(compute_coefficients(wide, sets), wide), compute_coefficients(narrow, sets)
+    )
+    C = compute_coefficients(narrow, sets)
     assert narrow.select(C, narrow) is C
 
 
-@each_pair
-def test_what_is_not_there_is_refused(wide, narrow):
+@for_each_pair
+def test_missing_coefficients_raise(wide, narrow):
     with pytest.raises(ValueError, match="do not include degrees"):
         wide.select(np.zeros((1, len(narrow.exponents)), np.float32), narrow)
     with pytest.raises(ValueError, match="same domain and structure"):
         merge_specs([wide, replace(narrow, domain=replace(narrow.domain, fixed=False))])
 
 
-@each_pair
-def test_the_widest_holds_all(wide, narrow):
+@for_each_pair
+def test_merge_specs_returns_the_larger_spec(wide, narrow):
     assert merge_specs([narrow, wide, narrow]) == wide
 
 
-def test_the_widest_of_several_directions():
-    one, other = (CoefficientSpec(unit(2), "tensor", K) for K in ((4, 16), (8, 4)))
-    assert merge_specs([one, other]).degrees == (8, 16)
-    flat, round_ = (
+def test_merge_specs_takes_maximum_per_dimension():
+    first, second = (CoefficientSpec(unit(2), "tensor", K) for K in ((4, 16), (8, 4)))
+    assert merge_specs([first, second]).degrees == (8, 16)
+    elliptic, spherical = (
         CoefficientSpec(unit(4), "ball", K, order)
         for K, order in (((5.0, 5.0, 2.0, 2.0), 1.0), ((3.0,) * 4, 2.0))
     )
-    both = {tuple(a) for a in merge_specs([flat, round_]).exponents.tolist()}
-    assert both >= {tuple(a) for spec in (flat, round_) for a in spec.exponents.tolist()}
+    merged_exponents = {tuple(a) for a in merge_specs([elliptic, spherical]).exponents.tolist()}
+    assert merged_exponents >= {tuple(a) for spec in (elliptic, spherical) for a in spec.exponents.tolist()}
 
 
-def test_orders_of_a_ball():
+def test_exponents_of_balls_of_other_norms():
     d, axis = 4, 3.0 + 1e-9
     grid = np.indices((4,) * d).reshape(d, -1).T
     for order in (1.0, 2.0, 4.0, np.inf):
@@ -94,8 +96,8 @@ def test_orders_of_a_ball():
         } == inside
 
 
-def test_what_computes_travels_as_numbers():
-    fitted = WIDE[1][0].materialize()
+def test_fitted_params_are_pickled_by_parameters():
+    fitted = SPEC_PAIRS[1][0].materialize()
     sent = pickle.dumps(fitted)
     assert len(sent) < 1000
     assert pickle.loads(sent) is fitted
@@ -111,34 +113,34 @@ def test_what_computes_travels_as_numbers():
         ("ball", 4, (0.25, 0.3)),
     ],
 )
-def test_one_pass_serves_embeddings_of_other_bandwidths_bases_and_divergences(structure, d, bandwidths):
-    sets = sets_of([1, 70, 200, 255] * 40, d, weighted=True)
+def test_shared_coefficients_serve_several_embeddings(structure, d, bandwidths):
+    sets = random_sets([1, 70, 200, 255] * 40, d, weighted=True)
     specs = [
         DivergenceSpec(unit(d), (h,) * d, structure, n, lam, mass)
         for h in bandwidths
         for n, lam, mass in ((4, (0.0,), (0.5,)), (5, (0.3, 0.9), (0.3, 0.1)))
     ]
     wide = merge_specs([spec.coefficients for spec in specs])
-    C = all_of(wide, sets)
+    C = compute_coefficients(wide, sets)
     for spec in specs:
-        rows, own = spec.materialize().rows(C, wide), spec.materialize().embed(sets)
+        rows, direct_rows = spec.materialize().rows(C, wide), spec.materialize().embed(sets)
         if spec.is_direct:  # sums in another order, under a root
-            np.testing.assert_allclose(rows, own, rtol=0, atol=2e-3)
+            np.testing.assert_allclose(rows, direct_rows, rtol=0, atol=2e-3)
         else:
-            np.testing.assert_array_equal(rows, own)
+            np.testing.assert_array_equal(rows, direct_rows)
 
 
 @pytest.mark.parametrize(("structure", "d"), [("tensor", 2), ("marginal", 4), ("ball", 4)])
-def test_rows_of_several_scales_are_those_of_each_side_by_side(structure, d):
-    sets, scales = sets_of([1, 70, 200, 3000] * 20, d), ((0.25,) * d, (0.3,) * d, (0.5,) * d)
+def test_rows_of_several_scales_are_concatenated(structure, d):
+    sets, scales = random_sets([1, 70, 200, 3000] * 20, d), ((0.25,) * d, (0.3,) * d, (0.5,) * d)
     spec = DivergenceSpec(unit(d), sum(scales, ()), structure, 4, (0.0, 0.8), (0.2, 0.3))
     rows = spec.materialize().embed(sets)
     assert rows.shape[1] == spec.n_features
-    each = [replace(spec, bandwidth=scale).materialize().embed(sets) for scale in scales]
-    # the coarser scales of the largest sets go through the finest one's grid
-    np.testing.assert_allclose(rows, np.concatenate(each, axis=1) / np.sqrt(3), atol=2e-3)
+    single_scale_rows = [replace(spec, bandwidth=scale).materialize().embed(sets) for scale in scales]
+    # coarser scales of large sets use the grid of the finest scale
+    np.testing.assert_allclose(rows, np.concatenate(single_scale_rows, axis=1) / np.sqrt(3), atol=2e-3)
     small = np.arange(len(sets)) % 4 < 3
-    # each scale alone comes straight from the points: sums in another order, under a root
+    # single scales are computed directly from the points: sums in another order, under a root
     np.testing.assert_allclose(
-        rows[small], np.concatenate(each, axis=1)[small] / np.sqrt(3), rtol=1e-5, atol=2e-4
+        rows[small], np.concatenate(single_scale_rows, axis=1)[small] / np.sqrt(3), rtol=1e-5, atol=2e-4
     )

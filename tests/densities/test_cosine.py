@@ -1,4 +1,4 @@
-"""Cosine coefficients against a direct sum in float64, and the laws of a set's bits."""
+"""Cosine coefficients compared with a direct sum in float64, and independence of sets."""
 
 import itertools
 
@@ -27,7 +27,7 @@ def random_points(seed, n, d):
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("weighted", [False, True])
 @given(sizes=SIZES, seed=st.integers(0, 2**31))
-def test_tensor_coefficients_are_the_direct_sum(d, weighted, sizes, seed):
+def test_tensor_coefficients_match_direct_sum(d, weighted, sizes, seed):
     spans = spans_of(sizes, gap=3)
     points = random_points(seed, spans[-1, 1] + 3, d)
     weights = random_points(seed + 1, len(points), 1).ravel() if weighted else None
@@ -42,7 +42,7 @@ def test_tensor_coefficients_are_the_direct_sum(d, weighted, sizes, seed):
 @pytest.mark.parametrize("d", [4, 5])
 @pytest.mark.parametrize("weighted", [False, True])
 @given(sizes=SIZES, seed=st.integers(0, 2**31))
-def test_listed_terms_are_the_direct_sum(d, weighted, sizes, seed):
+def test_term_coefficients_match_direct_sum(d, weighted, sizes, seed):
     exponents, terms = ball_terms((4.0, 3.0, 5.5, 2.0, 3.0)[:d])
     spans = spans_of(sizes)
     points = random_points(seed, spans[-1, 1], d)
@@ -70,7 +70,7 @@ def test_ball_terms_enumerate_the_ball(axes):
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_boxes_are_scaled_and_points_outside_count_at_the_wall(d):
+def test_domain_is_scaled_and_points_outside_are_clipped(d):
     rng = np.random.default_rng(d)
     low, high = rng.uniform(-9, 0, d).astype(np.float32), rng.uniform(1, 50, d).astype(np.float32)
     points = (low - 5 + (high - low + 10) * rng.random((400, d))).astype(np.float32)
@@ -79,7 +79,7 @@ def test_boxes_are_scaled_and_points_outside_count_at_the_wall(d):
     np.testing.assert_allclose(result, coefficients(scaled, DEGREES[d]).ravel(), rtol=0, atol=4e-5)
 
 
-def test_a_column_can_be_taken_alone():
+def test_coefficients_of_a_single_column():
     points = random_points(0, 300, 5)
     for j in range(5):
         result = tensor_coefficients(points, spans_of([300]), None, *UNIT[5], (12,), column=j)[0]
@@ -87,7 +87,7 @@ def test_a_column_can_be_taken_alone():
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-def test_codes_are_points(dtype):
+def test_integer_codes_match_float_points(dtype):
     codes = np.random.default_rng(0).integers(0, 200, (500, 1)).astype(dtype)
     low, scale = np.array([20], np.float32), np.array([1 / 150], np.float32)
     result = tensor_coefficients(codes, spans_of([500]), None, low, scale, (16,))[0]
@@ -96,7 +96,7 @@ def test_codes_are_points(dtype):
 
 
 @pytest.mark.parametrize(("K", "bound"), [(16, 4e-5), (64, 6e-4), (256, 1e-2)])
-def test_rounding_next_to_a_wall_is_as_documented(K, bound):
+def test_rounding_near_the_boundary_is_as_documented(K, bound):
     points = (np.geomspace(1e-6, 0.05, 300)[:, None]).astype(np.float32)
     points = np.concatenate([points, 1 - points])
     result = tensor_coefficients(points, spans_of([1] * 600), None, *UNIT[1], (K,))
@@ -105,7 +105,7 @@ def test_rounding_next_to_a_wall_is_as_documented(K, bound):
 
 
 def all_coefficients(points, spans, weights=None):
-    """Every structure of points in five dimensions, side by side."""
+    """Return coefficients of all structures for points in five dimensions, concatenated."""
     terms = ball_terms((2.0,) * 5)[1]
     tensors = [
         tensor_coefficients(points, spans, weights, *UNIT[5], DEGREES[d], column=d - 1) for d in (1, 2, 3)
@@ -114,22 +114,22 @@ def all_coefficients(points, spans, weights=None):
 
 
 @given(sizes=SIZES, seed=st.integers(0, 2**31))
-def test_bits_of_a_set_do_not_depend_on_its_neighbours(sizes, seed):
+def test_set_does_not_depend_on_other_sets(sizes, seed):
     spans = spans_of(sizes)
     points = random_points(seed, spans[-1, 1], 5)
     weights = random_points(seed + 1, len(points), 1).ravel()
     for w in (None, weights):
-        together = all_coefficients(points, spans, w)
+        joint = all_coefficients(points, spans, w)
         backwards = all_coefficients(points, spans[::-1], w)[::-1]
-        np.testing.assert_array_equal(together, backwards)
-        for row, (a, b) in zip(together, spans, strict=True):
-            alone = points[a:b].copy()
-            alone = all_coefficients(alone, spans_of([b - a]), None if w is None else w[a:b].copy())
-            np.testing.assert_array_equal(row, alone[0])
+        np.testing.assert_array_equal(joint, backwards)
+        for row, (a, b) in zip(joint, spans, strict=True):
+            single = points[a:b].copy()
+            single = all_coefficients(single, spans_of([b - a]), None if w is None else w[a:b].copy())
+            np.testing.assert_array_equal(row, single[0])
 
 
 @given(n=st.integers(2, 900), seed=st.integers(0, 2**31))
-def test_order_of_points_is_rounding_alone(n, seed):
+def test_order_of_points_changes_rounding_only(n, seed):
     points = random_points(seed, n, 5)
     shuffled = points[np.random.default_rng(seed).permutation(n)]
     np.testing.assert_allclose(
@@ -138,7 +138,7 @@ def test_order_of_points_is_rounding_alone(n, seed):
 
 
 @given(n=st.integers(1, 300), seed=st.integers(0, 2**31))
-def test_integer_weights_are_repeated_points(n, seed):
+def test_integer_weights_match_repeated_points(n, seed):
     rng = np.random.default_rng(seed)
     points, counts = random_points(seed, n, 5), rng.integers(0, 4, n)
     counts[rng.integers(n)] = 3
@@ -152,7 +152,7 @@ def test_integer_weights_are_repeated_points(n, seed):
 
 
 @pytest.mark.parametrize("scale", [1e-35, 1e-3, 7.0, 1e35])
-def test_scale_of_weights_does_not_matter(scale):
+def test_coefficients_do_not_depend_on_scale_of_weights(scale):
     points, weights = random_points(0, 700, 5), 1 + random_points(1, 700, 1).ravel()
     np.testing.assert_allclose(
         all_coefficients(points, spans_of([700]), (weights * scale).astype(np.float32)),

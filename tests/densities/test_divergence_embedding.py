@@ -1,4 +1,4 @@
-"""Distances of embedded sets against numerical integration of the same densities; options and errors."""
+"""Distances of embedded sets compared with numerical integration of the same densities; options and errors."""
 
 import warnings
 
@@ -38,20 +38,26 @@ def random_pairs(n_sets, n_pairs, seed=1):
 
 @pytest.fixture(scope="module")
 def problems():
-    """For each d: sets, pairs, and densities on the fine grid under the default bandwidth and domain."""
-    output = {}
+    """Return for each d: sets, pairs, and densities on the fine grid for the default bandwidth and domain."""
+    problem_by_dimension = {}
     for d, n_sets, n_pairs in ((1, 120, 1000), (2, 120, 1000), (3, 30, 200)):
         sets = dk.SampleSets.from_arrays(gaussian_mixtures(n_sets, d, 200, seed=d))
         spec = dk.DivergenceEmbedding().fit(sets).spec_
         grid, w = panels(*FINE[d])
         weights = np.prod(np.meshgrid(*[w] * d, indexing="ij"), axis=0).ravel()
-        output[d] = sets, spec, densities(sets, spec, grid), weights, random_pairs(n_sets, n_pairs)
-    return output
+        problem_by_dimension[d] = (
+            sets,
+            spec,
+            densities(sets, spec, grid),
+            weights,
+            random_pairs(n_sets, n_pairs),
+        )
+    return problem_by_dimension
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("name", NAMES)
-def test_default_settings_give_the_integral(problems, name, d):
+def test_default_distances_match_the_integral(problems, name, d):
     sets, spec, p, weights, (i, j) = problems[d]
     embedding = dk.DivergenceEmbedding(name)
     rows = embedding.fit_transform(sets)
@@ -59,16 +65,16 @@ def test_default_settings_give_the_integral(problems, name, d):
     expected = integrals(divergence(name).kappa, p, weights, i, j)
     bound = (
         0.03 if name == "total-variation" else 0.01
-    )  # what n_basis="auto" promises where it is no limit that binds
+    )  # documented accuracy of n_basis="auto" below its limit
     bound = bound if embedding.resolved_ else 0.05
     assert embedding.resolved_ == (d < 3)
-    of_sum, relative = rms_errors(squared_distances(rows, i, j), expected)
-    assert of_sum < bound
+    rms, relative = rms_errors(squared_distances(rows, i, j), expected)
+    assert rms < bound
     assert relative < bound
 
 
 @pytest.mark.parametrize("rule", ["gauss", "stratified"])
-def test_other_rules_come_close(problems, rule):
+def test_other_frequency_rules_match_the_integral(problems, rule):
     sets, _, p, weights, (i, j) = problems[2]
     rows = dk.DivergenceEmbedding("jensen-shannon", frequencies=rule).fit_transform(sets)
     expected = integrals(divergence("jensen-shannon").kappa, p, weights, i, j)
@@ -91,20 +97,20 @@ def test_random_frequencies_are_unbiased_over_seeds(name):
     z = (np.mean(result, axis=0) - expected) / (np.std(result, axis=0, ddof=1) / np.sqrt(n_seeds))
     assert np.abs(z).max() < 4
     spread = np.std(result, axis=0) / expected
-    assert spread.min() > 0.02  # they do vary: the fitted rule does not
+    assert spread.min() > 0.02  # random frequencies vary between seeds
     with_more = dk.DivergenceEmbedding(
         name, frequencies="random", n_frequencies=5000, random_state=0, bandwidth=0.1
     )
     assert rms_errors(squared_distances(with_more.fit_transform(sets), i, j), expected)[0] < 0.1
 
 
-def own_jensen_shannon(x, y):
+def custom_jensen_shannon(x, y):
     m = np.where(x + y > 0, (x + y) / 2, 1.0)
     return sum(np.where(z > 0, z, 0) * np.log(np.where(z > 0, z, m) / m) for z in (x, y)) / 2
 
 
-OWN = {
-    "jensen-shannon": own_jensen_shannon,
+CUSTOM_KAPPAS = {
+    "jensen-shannon": custom_jensen_shannon,
     "hellinger": lambda x, y: (np.sqrt(x) - np.sqrt(y)) ** 2 / 2,
     "chi2": lambda x, y: (x - y) ** 2 / np.where(x + y > 0, x + y, 1.0),
     "total-variation": lambda x, y: np.abs(x - y),
@@ -112,31 +118,31 @@ OWN = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_users_own_kappa_gives_the_distances_of_the_built_in(name):
+def test_custom_kappa_matches_built_in(name):
     sets = gaussian_mixtures(20, 2, 100, 0)
     i, j = np.triu_indices(20, 1)
-    own, built_in = (
+    custom, built_in = (
         squared_distances(dk.DivergenceEmbedding(kappa).fit_transform(sets), i, j)
-        for kappa in (OWN[name], name)
+        for kappa in (CUSTOM_KAPPAS[name], name)
     )
-    assert rms_errors(own, built_in)[1] < (0.02 if name == "total-variation" else 1e-3)
+    assert rms_errors(custom, built_in)[1] < (0.02 if name == "total-variation" else 1e-3)
 
 
-def test_another_kappa_gives_its_own_integral():
+def test_sum_of_kappas_matches_sum_of_distances():
     def sum_of_two(x, y):  # half of Jensen-Shannon and half of Hellinger
         return (divergence("jensen-shannon").kappa(x, y) + divergence("hellinger").kappa(x, y)) / 2
 
     sets = gaussian_mixtures(20, 1, 100, 0)
     i, j = np.triu_indices(20, 1)
-    js, hellinger, both = (
+    js, hellinger, mixed = (
         squared_distances(dk.DivergenceEmbedding(k).fit_transform(sets), i, j)
         for k in ("jensen-shannon", "hellinger", sum_of_two)
     )
-    assert rms_errors(both, (js + hellinger) / 2)[1] < 2e-3
+    assert rms_errors(mixed, (js + hellinger) / 2)[1] < 2e-3
 
 
-def mirror_free_lattice(n, d):
-    """Another rule than the library's: a Kronecker sequence of the generalised golden ratio."""
+def kronecker_lattice(n, d):
+    """Return a Kronecker sequence of the generalised golden ratio, a different rule from that of the library."""
     g = np.sqrt(2.0)
     for _ in range(60):
         g = (1 + g) ** (1 / (d + 1))
@@ -145,7 +151,7 @@ def mirror_free_lattice(n, d):
 
 @pytest.mark.parametrize(("d", "bandwidth"), [(4, "auto"), (5, "auto"), (6, "auto"), (4, 0.12)])
 @pytest.mark.parametrize("name", ["jensen-shannon", "total-variation"])
-def test_joint_embedding_in_many_dimensions(name, d, bandwidth):
+def test_joint_embedding_in_many_dimensions_matches_the_integral(name, d, bandwidth):
     sets = dk.SampleSets.from_arrays(gaussian_mixtures(12, d, 200, d))
     embedding = dk.DivergenceEmbedding(name, structure="joint", bandwidth=bandwidth).fit(sets)
     spec = embedding.spec_
@@ -156,7 +162,7 @@ def test_joint_embedding_in_many_dimensions(name, d, bandwidth):
         for j in range(d):
             product *= np.cos(np.pi * np.outer(x[:, j], np.arange(exponents.max() + 1)))[:, exponents[:, j]]
         C.append(product.mean(axis=0))
-    nodes = mirror_free_lattice(2**13, d)
+    nodes = kronecker_lattice(2**13, d)
     p = np.maximum(np.array(C) @ term_table(nodes, exponents, np.array(spec.bandwidth)), 1e-6)
     i, j = np.triu_indices(12, 1)
     expected = integrals(divergence(name).kappa, p, np.full(len(nodes), 1 / len(nodes)), i, j)
@@ -165,19 +171,21 @@ def test_joint_embedding_in_many_dimensions(name, d, bandwidth):
     assert d2.max() < 1.05 * 2 * divergence(name).total  # disjoint sets have twice the total mass
 
 
-def test_marginal_is_the_sum_over_dimensions(problems):
+def test_marginal_distance_is_the_sum_over_dimensions(problems):
     sets = problems[3][0]
     i, j = np.triu_indices(30, 1)
-    both = squared_distances(
+    marginal = squared_distances(
         dk.DivergenceEmbedding("chi2", 20, structure="marginal").fit_transform(sets), i, j
     )
-    alone = [
+    single_dimensions = [
         dk.DivergenceEmbedding("chi2", 20).fit_transform(
             dk.SampleSets(sets.points[:, k : k + 1], sets.offsets)
         )
         for k in range(3)
     ]
-    np.testing.assert_allclose(both, sum(squared_distances(a, i, j) for a in alone), rtol=1e-4)
+    np.testing.assert_allclose(
+        marginal, sum(squared_distances(a, i, j) for a in single_dimensions), rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,7 +198,7 @@ def test_marginal_is_the_sum_over_dimensions(problems):
         (4, "joint", "ball"),
     ],
 )
-def test_structure_follows_the_dimension(d, structure, resolved):
+def test_auto_structure_depends_on_the_dimension(d, structure, resolved):
     sets = [np.random.default_rng(i).random((30, d)) for i in range(3)]
     assert dk.DivergenceEmbedding(structure=structure).fit(sets).spec_.structure == resolved
 
@@ -199,7 +207,7 @@ def test_structure_follows_the_dimension(d, structure, resolved):
 
 
 @pytest.mark.parametrize("d", [1, 2, 4])
-def test_integer_weights_are_repeated_points(d):
+def test_integer_weights_match_repeated_points(d):
     rng = np.random.default_rng(d)
     arrays, counts = gaussian_mixtures(8, d, 50, d), rng.integers(1, 4, (8, 50))
     weighted = dk.SampleSets.from_arrays(arrays, weights=list(counts))
@@ -208,7 +216,7 @@ def test_integer_weights_are_repeated_points(d):
     np.testing.assert_allclose(embedding.transform(weighted), embedding.transform(repeated), atol=1e-4)
 
 
-def test_scale_of_weights_does_not_matter_and_no_weight_is_no_point():
+def test_rows_ignore_scale_of_weights_and_points_of_weight_zero():
     arrays, rng = gaussian_mixtures(8, 2, 50, 0), np.random.default_rng(0)
     weights = [rng.random(50) + 0.01 for _ in arrays]
     embedding = dk.DivergenceEmbedding("jensen-shannon")
@@ -223,7 +231,7 @@ def test_scale_of_weights_does_not_matter_and_no_weight_is_no_point():
     np.testing.assert_allclose(embedding.transform(with_zeros), rows, atol=2e-5)
 
 
-def test_weights_that_are_no_measure_are_refused():
+def test_invalid_weights_raise():
     arrays = [np.zeros((2, 1)), np.ones((3, 1))]
     for weights, message in (
         ([[1, 1], [1, -2, 1]], r"weight of point 1 of set 1 is -2"),
@@ -240,7 +248,7 @@ def test_weights_that_are_no_measure_are_refused():
 # ---- domain
 
 
-def test_domain_is_what_was_asked_for():
+def test_domain_options():
     sets = [np.array([[0.25, 0.5], [0.5, 0.75]]), np.array([[0.375, 0.125]])]
     for domain, low, high, fixed in (
         ("data", (0.25, 0.125), (0.5, 0.75), False),
@@ -252,18 +260,18 @@ def test_domain_is_what_was_asked_for():
         assert (result.low, result.high, result.fixed) == (low, high, fixed)
 
 
-def test_distances_do_not_depend_on_the_units_of_the_points():
+def test_distances_do_not_depend_on_units():
     arrays = gaussian_mixtures(6, 2, 60, 0)
     moved = [x * [1000, 0.01] + [5e4, -3] for x in arrays]
     i, j = np.triu_indices(6, 1)
-    # of two candidates of cross-validation that are equally good, rounding decides: they are 9 % apart
+    # cross-validation may select another of two equally good candidates, which differ by 9 %
     embedding = dk.DivergenceEmbedding(bandwidth="scott")
     d2, other = (squared_distances(embedding.fit_transform(a), i, j) for a in (arrays, moved))
     np.testing.assert_allclose(other, d2, rtol=0.01)
 
 
 @pytest.fixture
-def with_one_outside():
+def sets_with_one_point_outside():
     arrays = [np.random.default_rng(i).random((5, 2)) for i in range(700)]
     arrays[612][3, 1] = 1.5
     return arrays
@@ -272,16 +280,16 @@ def with_one_outside():
 OUTSIDE = r"point 3 of set 612 is 1\.5 in column 1, outside the given domain \[0\.0, 1\.0\]"
 
 
-def test_points_outside_a_given_domain_are_refused_by_name(with_one_outside):
+def test_points_outside_a_given_domain_raise(sets_with_one_point_outside):
     with pytest.raises(dk.SampleSetError, match=OUTSIDE):
-        dk.DivergenceEmbedding(domain="unit").fit(with_one_outside)
-    embedding = dk.DivergenceEmbedding(domain="unit").fit(with_one_outside[:600])
+        dk.DivergenceEmbedding(domain="unit").fit(sets_with_one_point_outside)
+    embedding = dk.DivergenceEmbedding(domain="unit").fit(sets_with_one_point_outside[:600])
     with pytest.raises(dk.SampleSetError, match=OUTSIDE):
-        embedding.transform(with_one_outside)
+        embedding.transform(sets_with_one_point_outside)
 
 
-def test_points_outside_are_named_by_their_place_in_the_store(with_one_outside, tmp_path):
-    dk.write_sets(tmp_path / "sets.zarr", with_one_outside)
+def test_points_outside_are_reported_by_position_in_the_store(sets_with_one_point_outside, tmp_path):
+    dk.write_sets(tmp_path / "sets.zarr", sets_with_one_point_outside)
     store = dk.open_sets(tmp_path / "sets.zarr", block_sets=100)
     with pytest.raises(dk.SampleSetError, match=OUTSIDE):
         dk.DivergenceEmbedding(domain="unit").fit(store)
@@ -290,31 +298,37 @@ def test_points_outside_are_named_by_their_place_in_the_store(with_one_outside, 
         lazy.compute(scheduler="sync")
 
 
-def test_points_outside_the_data_are_clipped_with_a_warning_that_counts(with_one_outside):
-    with_one_outside[650][:, 0] = -7
-    embedding = dk.DivergenceEmbedding(domain="data").fit(with_one_outside[:600])
+def test_points_outside_the_data_are_clipped_and_counted_in_a_warning(sets_with_one_point_outside):
+    sets_with_one_point_outside[650][:, 0] = -7
+    embedding = dk.DivergenceEmbedding(domain="data").fit(sets_with_one_point_outside[:600])
     with pytest.warns(UserWarning, match=r"points in \d+ sets \(first: set \d+\) are outside") as caught:
-        rows = embedding.transform(with_one_outside)
+        rows = embedding.transform(sets_with_one_point_outside)
     assert len(caught) == 1
     low, high = (np.array(side) for side in (embedding.spec_.domain.low, embedding.spec_.domain.high))
-    count = sum(int(((x < low) | (x > high)).any(axis=1).sum()) for x in np.float32(with_one_outside))
-    assert str(caught[0].message).startswith(f"{count} points in ")
-    clipped = [np.clip(np.float32(x), *np.float32([low, high])) for x in with_one_outside]
+    n_outside = sum(
+        int(((x < low) | (x > high)).any(axis=1).sum()) for x in np.float32(sets_with_one_point_outside)
+    )
+    assert str(caught[0].message).startswith(f"{n_outside} points in ")
+    clipped = [np.clip(np.float32(x), *np.float32([low, high])) for x in sets_with_one_point_outside]
     np.testing.assert_array_equal(rows, embedding.transform(clipped))
 
 
-def test_flat_dimensions_change_nothing():
+def test_constant_dimensions_do_not_change_distances():
     arrays = gaussian_mixtures(6, 1, 60, 0)
-    flat = [np.column_stack([x, np.full(len(x), 7.0)]) for x in arrays]
+    with_constant = [np.column_stack([x, np.full(len(x), 7.0)]) for x in arrays]
     i, j = np.triu_indices(6, 1)
-    # marginal: the bandwidth rule is then that of one dimension, and a constant adds nothing
-    d2 = squared_distances(dk.DivergenceEmbedding(structure="marginal").fit_transform(flat), i, j)
+    # marginal: bandwidths are those of one dimension, and a constant dimension adds nothing
+    d2 = squared_distances(dk.DivergenceEmbedding(structure="marginal").fit_transform(with_constant), i, j)
     np.testing.assert_allclose(
         d2, squared_distances(dk.DivergenceEmbedding().fit_transform(arrays), i, j), rtol=1e-4
     )
     joint = dk.DivergenceEmbedding(n_basis=10, bandwidth=0.1)
-    alone = squared_distances(dk.DivergenceEmbedding(n_basis=10, bandwidth=0.1).fit_transform(arrays), i, j)
-    np.testing.assert_allclose(squared_distances(joint.fit_transform(flat), i, j), alone, rtol=0.01)
+    expected = squared_distances(
+        dk.DivergenceEmbedding(n_basis=10, bandwidth=0.1).fit_transform(arrays), i, j
+    )
+    np.testing.assert_allclose(
+        squared_distances(joint.fit_transform(with_constant), i, j), expected, rtol=0.01
+    )
 
 
 # ---- options
@@ -349,71 +363,71 @@ def test_flat_dimensions_change_nothing():
         ({"divergence": lambda x, y: (x - y) ** 2}, r"homogeneous"),
     ],
 )
-def test_wrong_options_say_what_was_expected(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         dk.DivergenceEmbedding(**options).fit([np.random.default_rng(0).random((9, 2))])
 
 
-def test_joint_beyond_six_dimensions_is_refused():
+def test_joint_structure_of_seven_dimensions_raises():
     with pytest.raises(ValueError, match=r"joint' requires at most 6 dimensions; got 7.*marginal"):
         dk.DivergenceEmbedding(structure="joint").fit([np.random.default_rng(0).random((9, 7))])
 
 
-def test_sets_of_another_dimension_are_refused():
+def test_sets_of_another_dimension_raise():
     embedding = dk.DivergenceEmbedding().fit([np.random.default_rng(0).random((9, 2))])
     with pytest.raises(dk.SampleSetError, match=r"must have 2 dimension\(s\), as in fit; got 3"):
         embedding.transform([np.zeros((4, 3))])
 
 
 @pytest.mark.parametrize("X", [[], np.zeros((5, 2)), "sets", np.zeros((0, 3, 2))])
-def test_what_is_no_collection_is_refused(X):
+def test_invalid_collections_raise(X):
     with pytest.raises(dk.SampleSetError):
         dk.DivergenceEmbedding().fit(X)
 
 
-@pytest.mark.parametrize("settings", [{}, {"structure": "marginal"}, {"divergence": "total-variation"}])
-def test_squared_distances_of_several_scales_are_the_mean_over_them(problems, settings):
+@pytest.mark.parametrize("options", [{}, {"structure": "marginal"}, {"divergence": "total-variation"}])
+def test_squared_distances_of_several_scales_are_averaged(problems, options):
     sets, *_, (i, j) = problems[2]
     scales = [[0.1, 0.15], [0.2, 0.2], [0.4, 0.3]]
-    settings = {"n_basis": 10, **settings}
-    embedding = dk.DivergenceEmbedding(bandwidth=scales, **settings).fit(sets)
+    options = {"n_basis": 10, **options}
+    embedding = dk.DivergenceEmbedding(bandwidth=scales, **options).fit(sets)
     np.testing.assert_array_equal(embedding.bandwidth_, scales)
-    each = [dk.DivergenceEmbedding(bandwidth=h, **settings).fit_transform(sets) for h in scales]
+    single_scale_rows = [dk.DivergenceEmbedding(bandwidth=h, **options).fit_transform(sets) for h in scales]
     rows = embedding.transform(sets)
-    assert rows.shape[1] == 3 * each[0].shape[1] == len(embedding.get_feature_names_out())
-    mean = np.mean([squared_distances(one, i, j) for one in each], axis=0)
+    assert rows.shape[1] == 3 * single_scale_rows[0].shape[1] == len(embedding.get_feature_names_out())
+    mean = np.mean([squared_distances(scale_rows, i, j) for scale_rows in single_scale_rows], axis=0)
     np.testing.assert_allclose(squared_distances(rows, i, j), mean, rtol=1e-4)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_projections_on_cosines_are_the_cosine_transform_of_the_nodes_values(problems, d):
+def test_projections_match_cosine_transform_of_nodal_values(problems, d):
     sets = problems[d][0][:9]
-    settings = {"divergence": "chi2", "n_basis": 6, "bandwidth": 0.2}
-    nodal = dk.DivergenceEmbedding(**settings).fit_transform(sets)
-    rows = dk.DivergenceEmbedding(index_set="tensor", **settings).fit_transform(sets)
+    options = {"divergence": "chi2", "n_basis": 6, "bandwidth": 0.2}
+    nodal = dk.DivergenceEmbedding(**options).fit_transform(sets)
+    rows = dk.DivergenceEmbedding(index_set="tensor", **options).fit_transform(sets)
     grids = nodal.reshape(len(nodal), -1, *(6,) * d).astype(np.float64)
     expected = dctn(grids, axes=range(2, 2 + d), norm="ortho")
     np.testing.assert_allclose(rows, expected.reshape(rows.shape), atol=1e-6)
     i, j = np.triu_indices(9, 1)
     np.testing.assert_allclose(squared_distances(rows, i, j), squared_distances(nodal, i, j), rtol=1e-5)
     for index_set, order in (("total-degree", 1), (("sobolev", 1), 2)):
-        embedding = dk.DivergenceEmbedding(index_set=index_set, **settings).fit(sets)
+        embedding = dk.DivergenceEmbedding(index_set=index_set, **options).fit(sets)
         a = np.indices((6,) * d).reshape(d, -1)
         inside = (a**order).sum(axis=0) <= 5**order
-        kept = rows.reshape(len(rows), -1, 6**d)[:, :, inside].reshape(len(rows), -1)
-        np.testing.assert_array_equal(embedding.transform(sets), kept)
-        assert len(embedding.get_feature_names_out()) == kept.shape[1]
+        selected = rows.reshape(len(rows), -1, 6**d)[:, :, inside].reshape(len(rows), -1)
+        np.testing.assert_array_equal(embedding.transform(sets), selected)
+        assert len(embedding.get_feature_names_out()) == selected.shape[1]
 
 
-def test_projections_of_dimensions_taken_alone(problems):
+def test_projections_of_marginal_structure_keep_distances(problems):
     sets, *_, (i, j) = problems[2]
-    settings = {"structure": "marginal", "bandwidth": [[0.1], [0.2]]}
-    nodal = dk.DivergenceEmbedding(**settings).fit_transform(sets)
-    rows = dk.DivergenceEmbedding(index_set="total-degree", **settings).fit_transform(sets)
+    options = {"structure": "marginal", "bandwidth": [[0.1], [0.2]]}
+    nodal = dk.DivergenceEmbedding(**options).fit_transform(sets)
+    rows = dk.DivergenceEmbedding(index_set="total-degree", **options).fit_transform(sets)
     np.testing.assert_allclose(squared_distances(rows, i, j), squared_distances(nodal, i, j), rtol=1e-4)
 
 
-def test_a_small_index_set_keeps_nearly_all_of_the_distance(problems):
+def test_small_index_set_keeps_most_of_the_distance(problems):
     sets, *_, (i, j) = problems[2]
     nodal = squared_distances(dk.DivergenceEmbedding().fit_transform(sets), i, j)
     short = squared_distances(dk.DivergenceEmbedding(index_set="total-degree").fit_transform(sets), i, j)
@@ -421,14 +435,14 @@ def test_a_small_index_set_keeps_nearly_all_of_the_distance(problems):
     assert rms_errors(short, nodal)[0] < 0.01
 
 
-def test_projections_need_a_tensor_grid():
+def test_projections_without_tensor_grid_raise():
     with pytest.raises(
         ValueError, match="index_set must be 'nodes' for 4 joint dimensions, which have no tensor grid"
     ):
         dk.DivergenceEmbedding(structure="joint", index_set="tensor").fit(gaussian_mixtures(3, 4, 50, 0))
 
 
-def test_one_scale_may_be_nested_and_leaves_no_trace(problems):
+def test_single_nested_scale_matches_plain_bandwidth(problems):
     sets = problems[2][0]
     plain = dk.DivergenceEmbedding(bandwidth=0.2).fit(sets)
     nested = dk.DivergenceEmbedding(bandwidth=[[0.2]]).fit(sets)
@@ -436,7 +450,7 @@ def test_one_scale_may_be_nested_and_leaves_no_trace(problems):
     assert nested.bandwidth_.shape == (2,)
 
 
-def test_bandwidth_finer_than_the_nodes_warns_and_says_what_helps():
+def test_too_small_bandwidth_warns():
     sets = gaussian_mixtures(3, 1, 50, 0)
     with pytest.warns(UserWarning, match=r"bandwidth 0\.02 .*Use n_basis >= 25 or bandwidth >= 0\.05"):
         dk.DivergenceEmbedding(bandwidth=0.02, n_basis=10).fit(sets)
@@ -447,7 +461,7 @@ def test_bandwidth_finer_than_the_nodes_warns_and_says_what_helps():
         dk.DivergenceEmbedding(bandwidth=0.02, n_basis=25).fit(sets)
 
 
-def test_a_bandwidth_of_eight_tenths_of_the_spacing_is_good_for_a_quarter_of_a_percent(problems):
+def test_bandwidth_of_0_8_spacings_has_errors_below_0_25_percent(problems):
     sets = problems[1][0]
     embedding = dk.DivergenceEmbedding("jensen-shannon", n_basis=10, bandwidth=0.08, domain="data").fit(sets)
     grid, weights = panels(*FINE[1])

@@ -1,4 +1,4 @@
-"""Divergences and their spectral measures, against quadrature, closed forms and eigenvalues."""
+"""Divergences and their spectral measures, compared with quadrature, closed forms and eigenvalues."""
 
 import numpy as np
 import pytest
@@ -12,15 +12,15 @@ from dkdist.embeddings.divergences import DIVERGENCES, divergence
 NAMES = tuple(DIVERGENCES)
 
 
-def from_measure(d, x, y):
-    """kappa(x, y) by adaptive quadrature of its definition."""
+def kappa_by_quadrature(d, x, y):
+    """Return kappa(x, y) by adaptive quadrature of its definition."""
     if x == 0 or y == 0:
         return d.total * (x + y)
     t = abs(np.log(x / y))
     mass = d.atom + quad(lambda v: float(d.density(v)), 0, np.inf, epsabs=1e-13)[0]
     if t == 0:
         return 0.0
-    end = np.inf if d.name == "total-variation" else 15.0  # the others have fallen below 1e-20 there
+    end = np.inf if d.name == "total-variation" else 15.0  # other densities are below 1e-20 beyond 15
     limits = {"limlst": 500} if end == np.inf else {"limit": 400}
     wave = quad(lambda v: float(d.density(v)), 0, end, weight="cos", wvar=t, epsabs=1e-11, **limits)[0]
     return mass * (x + y) - 2 * np.sqrt(x * y) * (d.atom + wave)
@@ -30,9 +30,9 @@ def from_measure(d, x, y):
 @pytest.mark.parametrize(
     ("x", "y"), [(1.0, 1.0), (1.0, 2.0), (0.3, 5.0), (7.0, 0.01), (1.0, 1.3), (0.0, 2.0), (1e-4, 3.0)]
 )
-def test_kappa_is_the_integral_of_its_measure(name, x, y):
+def test_kappa_matches_the_integral_of_its_measure(name, x, y):
     d = divergence(name)
-    assert float(d.kappa(x, y)) == pytest.approx(from_measure(d, x, y), rel=1e-10, abs=1e-10)
+    assert float(d.kappa(x, y)) == pytest.approx(kappa_by_quadrature(d, x, y), rel=1e-10, abs=1e-10)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -60,7 +60,7 @@ def test_values_at_one_and_three(name, value):
     [("jensen-shannon", 2, 1 / 8), ("hellinger", 2, 1 / 8), ("total-variation", 1, 1), ("chi2", 2, 1 / 2)],
 )
 @pytest.mark.parametrize("gap", [1e-3, 1e-6, 1e-10])
-def test_close_arguments_keep_their_digits(name, order, factor, gap):
+def test_kappa_of_close_arguments_is_accurate(name, order, factor, gap):
     x, y = 1.0 + gap, 1.0
     leading = factor * (x - y) ** order  # the exact float difference, so only kappa rounds
     assert float(divergence(name).kappa(x, y)) == pytest.approx(leading, rel=gap + 1e-13, abs=0)
@@ -73,7 +73,7 @@ def test_close_arguments_keep_their_digits(name, order, factor, gap):
     c=st.floats(1e-3, 1e3),
 )
 @settings(max_examples=60)
-def test_kappa_obeys_its_laws(name, x, y, c):
+def test_kappa_is_symmetric_bounded_and_homogeneous(name, x, y, c):
     kappa = divergence(name).kappa
     value = float(kappa(x, y))
     assert value == float(kappa(y, x))
@@ -86,10 +86,10 @@ def test_kappa_obeys_its_laws(name, x, y, c):
 def test_quantile_inverts_the_distribution_function(name):
     d = divergence(name)
     u = np.array([0.0, 0.001, 0.1, 0.3, 0.5, 0.9, 0.99, 0.9999])
-    below = [
+    probabilities = [
         quad(lambda v: float(d.density(v)), 0, q, limit=200, epsabs=1e-13)[0] / d.total for q in d.quantile(u)
     ]
-    np.testing.assert_allclose(below, u, atol=3e-8)
+    np.testing.assert_allclose(probabilities, u, atol=3e-8)
     assert np.all(np.isfinite(d.quantile(np.array([1 - 2.0**-53]))))
 
 
@@ -106,7 +106,7 @@ def test_names_are_read_only():
         DIVERGENCES["mine"] = DIVERGENCES["chi2"]
 
 
-# ---- a user's own kappa
+# ---- custom kappa
 
 
 def over_sum(numerator, power):
@@ -122,7 +122,7 @@ LAM = np.concatenate([np.linspace(0, 3, 61), [5.0, 20.0, 100.0, 250.0, 1e3, 1e4]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_known_divergences_are_derived_again(name):
+def test_known_divergences_are_derived_from_kappa(name):
     known = divergence(name)
     derived = divergence(lambda x, y: known.kappa(x, y))
     assert derived.total == known.total
@@ -168,17 +168,17 @@ def test_power_tail_continues_past_the_grid():
         ),
     ],
 )
-def test_divergences_of_known_measure_are_derived(kappa, atom, density):
+def test_custom_divergences_have_the_known_measure(kappa, atom, density):
     derived = divergence(kappa)
     assert derived.atom == pytest.approx(atom, abs=2e-6)
-    # Next to an atom, what the fit leaves of it shows at l ~ 0.
+    # The fit of an atom leaves errors near l = 0.
     away = LAM[LAM >= 0.1]
     np.testing.assert_allclose(derived.density(away), density(away), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("power", [0.6, 0.75, 0.9])
 def test_power_family_is_of_negative_type(power):
-    """|x^a - y^a|^(1/a), a in [1/2, 1]: no closed measure; its own quadrature must give kappa back."""
+    """|x^a - y^a|^(1/a), a in [1/2, 1], has no closed measure; quadrature of the derived one must reproduce kappa."""
     d = divergence(lambda x, y: np.abs(x**power - y**power) ** (1 / power))
     nodes, weights = np.polynomial.legendre.leggauss(400)
     lam = d.quantile((nodes + 1) / 2)
@@ -188,14 +188,14 @@ def test_power_family_is_of_negative_type(power):
 
 
 def skewed(a):
-    """Jensen-Shannon between x and y at skew a, symmetrised."""
+    """Return the symmetrised Jensen-Shannon divergence at skew a."""
 
-    def one(x, y):
+    def one_sided(x, y):
         m = a * x + (1 - a) * y
         m = np.where(m > 0, m, 1.0)
         return a * xlogy(x, x / m) + (1 - a) * xlogy(y, y / m)
 
-    return lambda x, y: (one(x, y) + one(y, x)) / 2
+    return lambda x, y: (one_sided(x, y) + one_sided(y, x)) / 2
 
 
 def alpha(a):
@@ -213,9 +213,9 @@ NEGATIVE = {
 
 
 @pytest.mark.parametrize("name", NEGATIVE)
-def test_kappa_of_negative_measure_is_refused(name):
+def test_kappa_of_negative_measure_raises(name):
     kappa = NEGATIVE[name]
-    # The proof, from kappa alone: some zero-sum c has c' K c > 0, impossible for a squared Hilbert distance.
+    # Proof: some zero-sum c has c' K c > 0, which is impossible for a squared Hilbert distance.
     x = np.exp(np.linspace(-12, 12, 121))
     gram = kappa(x[:, None] * np.ones(121), x * np.ones((121, 1))) / np.sqrt(x[:, None] * x)
     normal = (
@@ -227,12 +227,12 @@ def test_kappa_of_negative_measure_is_refused(name):
         divergence(kappa)
 
 
-def test_negative_atom_is_refused():
+def test_negative_atom_raises():
     with pytest.raises(ValueError, match=r"mass -0\.0005 at l = 0"):
         divergence(lambda x, y: naive_jensen_shannon(x, y) - 0.001 * divergence("hellinger").kappa(x, y))
 
 
-def test_point_masses_away_from_zero_are_refused():
+def test_point_masses_away_from_zero_raise():
     def kappa(x, y):
         ratio = np.where((x > 0) & (y > 0), x, 1.0) / np.where((x > 0) & (y > 0), y, 1.0)
         return x + y - 2 * np.sqrt(x * y) * np.cos(np.log(ratio))
@@ -260,19 +260,19 @@ def jeffreys(x, y):
         (lambda x, y: np.zeros_like(x), "separates nothing"),
     ],
 )
-def test_each_broken_law_has_its_message(kappa, message):
+def test_invalid_kappa_raises(kappa, message):
     with pytest.raises(ValueError, match=message):
         divergence(kappa)
 
 
-def test_a_callable_is_derived_once():
-    def mine(x, y):
+def test_derived_divergence_is_cached():
+    def custom_kappa(x, y):
         return np.abs(x - y)
 
-    assert divergence(mine) is divergence(mine)
-    assert divergence(mine).name == "mine"
+    assert divergence(custom_kappa) is divergence(custom_kappa)
+    assert divergence(custom_kappa).name == "custom_kappa"
 
 
-def test_a_formula_that_says_zero_over_zero_at_the_origin_is_accepted():
-    """kappa(0, 0) = 0 follows from homogeneity, so that chi2 can be written as it is printed."""
+def test_kappa_may_be_undefined_at_the_origin():
+    """kappa(0, 0) = 0 follows from homogeneity, so chi2 may be written as (x - y)^2 / (x + y)."""
     assert divergence(lambda x, y: (x - y) ** 2 / (x + y)).total == 1.0

@@ -1,4 +1,4 @@
-"""Frequency rules against kappa itself, pointwise and integrated over random densities."""
+"""Frequency rules compared with kappa, pointwise and integrated over random densities."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def js_and_hellinger(x, y):
 
 
 def rule_kappa(lam, w, x, y):
-    """The sum as the paper writes it, with complex powers."""
+    """Return the sum of the paper, with complex powers."""
     gaps = x[..., None] ** (0.5 + 1j * lam) - y[..., None] ** (0.5 + 1j * lam)
     return np.abs(gaps) ** 2 @ w
 
@@ -28,7 +28,7 @@ def pointwise_error(name, lam, w, ratio=1e6):
 
 
 def mixtures(dims, count, rng):
-    """Random Gaussian mixtures on a midpoint grid of [0, 1]^dims, as rows, floored at 1e-6."""
+    """Return random Gaussian mixtures on a midpoint grid of [0, 1]^dims, as rows, with minimum 1e-6."""
     grid = (np.arange(400 if dims == 1 else 48) + 0.5) / (400 if dims == 1 else 48)
     rows = []
     for _ in range(count):
@@ -51,10 +51,10 @@ def density_pairs():
 
 
 @pytest.mark.parametrize(
-    ("name", "most"),
+    ("name", "max_error"),
     [("jensen-shannon", 1e-3), ("chi2", 1e-3), ("hellinger", 1e-12), ("total-variation", 2e-2)],
 )
-def test_integrated_divergence_of_random_densities(name, most, density_pairs):
+def test_rules_integrate_random_densities(name, max_error, density_pairs):
     d = divergence(name)
     lam, w = frequency_rule(d, DEFAULT_RULE)
     errors = []
@@ -62,11 +62,11 @@ def test_integrated_divergence_of_random_densities(name, most, density_pairs):
         t = np.log(p / q)[..., None]
         rule = np.mean(p + q - 2 * np.sqrt(p * q) * (np.cos(lam * t) @ w) / w.sum(), axis=1) * w.sum()
         errors.append(rule / d.kappa(p, q).mean(axis=1) - 1)
-    assert np.sqrt(np.mean(np.concatenate(errors) ** 2)) <= most
+    assert np.sqrt(np.mean(np.concatenate(errors) ** 2)) <= max_error
 
 
 @pytest.mark.parametrize(
-    ("name", "n", "ratio", "most"),
+    ("name", "n", "ratio", "max_error"),
     [
         ("jensen-shannon", 2, 1e3, 1.3e-3),
         ("jensen-shannon", 3, 1e3, 1.1e-4),
@@ -77,28 +77,28 @@ def test_integrated_divergence_of_random_densities(name, most, density_pairs):
         ("chi2", 5, 1e6, 4e-4),
     ],
 )
-def test_fitted_accuracy_table(name, n, ratio, most):
+def test_accuracy_of_fitted_rules(name, n, ratio, max_error):
     lam, w = frequency_rule(divergence(name), "fitted", n, ratio=ratio)
     assert len(lam) == len(w) == n
-    assert pointwise_error(name, lam, w, ratio) <= most
-    assert rule_error(divergence(name), lam, w, ratio) <= most
+    assert pointwise_error(name, lam, w, ratio) <= max_error
+    assert rule_error(divergence(name), lam, w, ratio) <= max_error
 
 
-def test_three_fitted_frequencies_of_jensen_shannon():
+def test_fitted_rule_of_jensen_shannon_with_three_frequencies():
     lam, w = frequency_rule(divergence("jensen-shannon"), "fitted", 3, ratio=1e3)
     np.testing.assert_allclose(lam, [0.2666, 0.9258, 1.8256], rtol=0.02)
     np.testing.assert_allclose(w[:2], [0.31918, 0.01871], rtol=0.05)
 
 
 @pytest.mark.parametrize("name", ["jensen-shannon", "chi2", "total-variation"])
-def test_one_more_fitted_frequency_is_never_worse(name):
+def test_error_of_fitted_rules_decreases_with_n(name):
     d = divergence(name)
     errors = [rule_error(d, *frequency_rule(d, "fitted", n)) for n in range(1, 8)]
     assert np.all(np.diff(errors) < 0)
 
 
 @pytest.mark.parametrize("name", ["jensen-shannon", "chi2", "total-variation"])
-def test_fitted_beats_the_other_rules_at_equal_count(name):
+def test_fitted_rule_beats_other_rules(name):
     d = divergence(name)
     for n in (2, 3, 5, 8):
         fitted, *others = (rule_error(d, *frequency_rule(d, rule, n)) for rule in DETERMINISTIC)
@@ -106,7 +106,7 @@ def test_fitted_beats_the_other_rules_at_equal_count(name):
 
 
 @pytest.mark.parametrize(
-    ("rule", "name", "most"),
+    ("rule", "name", "max_error"),
     [
         ("gauss", "jensen-shannon", 1e-7),
         ("gauss", "chi2", 1e-7),
@@ -116,11 +116,11 @@ def test_fitted_beats_the_other_rules_at_equal_count(name):
         ("stratified", "total-variation", 6e-2),
     ],
 )
-def test_quadrature_converges(rule, name, most):
+def test_quadrature_rules_converge(rule, name, max_error):
     d = divergence(name)
     errors = [rule_error(d, *frequency_rule(d, rule, n)) for n in (5, 15, 50)]
     assert np.all(np.diff(errors) < 0)
-    assert errors[-1] < most
+    assert errors[-1] < max_error
 
 
 @pytest.mark.parametrize("name", ["jensen-shannon", "chi2"])
@@ -147,7 +147,7 @@ def test_stratified_total_variation_formula():
 
 
 @pytest.mark.parametrize("name", sorted(DIVERGENCES))
-def test_random_rule_is_unbiased_with_the_right_variance(name):
+def test_random_rule_is_unbiased_with_expected_variance(name):
     d = divergence(name)
     draws, n = 4000, 5
     u = np.random.default_rng(7).random((draws, n))
@@ -161,7 +161,7 @@ def test_random_rule_is_unbiased_with_the_right_variance(name):
         second = d.total * (quad(squared, 0, 60, limit=2000)[0] + d.atom * (np.sqrt(ratio) - 1) ** 4)
         if (
             name == "total-variation"
-        ):  # past 60 the density is 1/(pi l^2), the square at its mean over a period
+        ):  # beyond 60 the density is 1 / (pi l^2), and the square is replaced by its mean over a period
             second += ((ratio + 1) ** 2 + 2 * ratio) / (np.pi * 60)
         exact = float(d.kappa(x, y)[0])
         variance = max(second - exact**2, 0.0) / n
@@ -171,7 +171,7 @@ def test_random_rule_is_unbiased_with_the_right_variance(name):
 
 @pytest.mark.parametrize("rule", DETERMINISTIC)
 @pytest.mark.parametrize("n", [1, 4, 100, "auto"])
-def test_hellinger_is_one_frequency(rule, n):
+def test_hellinger_has_one_frequency(rule, n):
     if rule == "fitted" and n == 100:
         n = 16
     lam, w = frequency_rule(divergence("hellinger"), rule, n)
@@ -179,7 +179,7 @@ def test_hellinger_is_one_frequency(rule, n):
     np.testing.assert_array_equal(w, [0.5])
 
 
-def test_auto_counts():
+def test_auto_numbers_of_frequencies():
     counts = {name: frequency_count(divergence(name), "fitted") for name in DIVERGENCES}
     assert counts == {"jensen-shannon": 3, "hellinger": 1, "total-variation": 7, "chi2": 5}
     assert frequency_count(divergence("chi2"), "fitted", 1e3) == 3
@@ -187,7 +187,7 @@ def test_auto_counts():
 
 @pytest.mark.parametrize("rule", DETERMINISTIC)
 @pytest.mark.parametrize("name", sorted(DIVERGENCES))
-def test_auto_is_the_fewest_within_the_target(rule, name):
+def test_auto_uses_the_smallest_number_within_the_target(rule, name):
     d = divergence(name)
     target = 1e-3 if rule == "fitted" or (d.smooth and rule != "stratified") else 1e-2
     lam, w = frequency_rule(d, rule)
@@ -198,7 +198,7 @@ def test_auto_is_the_fewest_within_the_target(rule, name):
 
 
 @pytest.mark.parametrize("rule", DETERMINISTIC)
-def test_atom_and_density_together(rule):
+def test_rules_with_atom_and_density(rule):
     d = divergence(js_and_hellinger)
     lam, w = frequency_rule(d, rule, 5)
     assert lam[0] == 0.0
@@ -210,13 +210,13 @@ def test_atom_and_density_together(rule):
         frequency_rule(d, rule, 1)
 
 
-def test_a_users_kappa_gets_a_fitted_rule():
+def test_fitted_rule_of_custom_kappa():
     lam, w = frequency_rule(divergence(js_and_hellinger), "fitted")
     x, y = RATIOS, np.ones_like(RATIOS)
     assert np.max(np.abs(rule_kappa(lam, w, x, y) / js_and_hellinger(x, y) - 1)) <= 1.05e-3
 
 
-def test_missed_target_warns_with_what_is_reached():
+def test_missed_target_warns():
     d = divergence(lambda x, y: np.abs(x**0.6 - y**0.6) ** (1 / 0.6))
     with pytest.warns(
         UserWarning, match=r"'gauss' rule .* relative error of at most .*; got 0\.0\d+ with 64 frequencies"
@@ -226,14 +226,14 @@ def test_missed_target_warns_with_what_is_reached():
 
 @pytest.mark.parametrize("name", sorted(DIVERGENCES))
 @pytest.mark.parametrize("rule", DETERMINISTIC)
-def test_rules_are_sorted_non_negative_float64_and_private(name, rule):
+def test_rules_are_sorted_nonnegative_copies(name, rule):
     d = divergence(name)
     lam, w = frequency_rule(d, rule, 4)
     for a in (lam, w):
         assert a.dtype == np.float64
         assert np.all(a >= 0)
     assert np.all(np.diff(lam) > 0)
-    lam[:] = -1  # a caller's change must not reach the next caller
+    lam[:] = -1  # changes by a caller must not affect later calls
     assert frequency_rule(d, rule, 4)[0].min() >= 0
 
 
@@ -250,11 +250,11 @@ def test_rules_are_sorted_non_negative_float64_and_private(name, rule):
         ({"rule": "random", "n": 2, "uniforms": np.array([0.5, 1.0])}, "got 0.5 to 1"),
     ],
 )
-def test_wrong_requests_are_refused(arguments, message):
+def test_invalid_arguments_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         frequency_rule(divergence("chi2"), **arguments)
 
 
-def test_one_random_draw_is_enough_for_a_pure_atom():
+def test_random_rule_of_a_pure_atom_has_one_frequency():
     counts = {name: frequency_count(divergence(name), "random") for name in DIVERGENCES}
     assert counts == {"jensen-shannon": 64, "hellinger": 1, "total-variation": 64, "chi2": 64}

@@ -1,4 +1,4 @@
-"""Histograms: numpy.histogramdd's counts, points on edges and outside, weights, and sets of any size."""
+"""Histograms compared with numpy.histogramdd: points on edges and outside, weights, sets of any size."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def expected(x, low, high, n_bins, weights=None):
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
 @pytest.mark.parametrize("n_bins", [1, 2, 7])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_counts_are_those_of_numpy(d, n_bins, weighted):
+def test_histograms_match_numpy(d, n_bins, weighted):
     rng = np.random.default_rng(d)
     sizes = np.array([1, 2, TILE_POINTS - 1, TILE_POINTS, TILE_POINTS + 1, 1000])
     x = rng.normal(3, 2, (sizes.sum(), d)).astype(np.float32)
@@ -36,7 +36,7 @@ def test_counts_are_those_of_numpy(d, n_bins, weighted):
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-1.0, 2.0), (0.0, 256.0), (0.0, 490.0)])
 @pytest.mark.parametrize("n_bins", [2, 3, 4, 8, 10, 16])
-def test_points_on_edges_belong_to_the_cell_above(low, high, n_bins):
+def test_points_on_edges_count_in_the_upper_bin(low, high, n_bins):
     edges = np.linspace(low, high, n_bins + 1)
     exact = edges[edges == edges.astype(np.float32)].astype(np.float32)[:, None]
     result = histograms(exact, spans_of([1] * len(exact)), None, *np.array([[low], [high - low]]), n_bins, 1)
@@ -44,19 +44,19 @@ def test_points_on_edges_belong_to_the_cell_above(low, high, n_bins):
         np.testing.assert_array_equal(row, expected(x[None], [low], [high], n_bins))
 
 
-def test_points_outside_count_at_the_wall_and_flat_dimensions_in_the_first_bin():
+def test_points_outside_are_clipped_and_constant_dimensions_use_the_first_bin():
     x = np.array([[-5, 2], [0.5, 2], [9, 2], [1e30, 2]], np.float32)
     row = histograms(x, spans_of([4]), None, np.array([0.0, 2.0]), np.array([1.0, 0.0]), 4, 2)[0]
     np.testing.assert_array_equal(row.reshape(4, 4)[:, 0], 4 * np.array([1, 0, 1, 2]))
     assert row.reshape(4, 4)[:, 1:].sum() == 0
 
 
-def test_columns_and_codes():
+def test_histograms_of_codes_and_single_columns():
     codes = np.random.default_rng(0).integers(0, 256, (500, 1), np.uint8)
     row = histograms(codes, spans_of([500]), None, np.zeros(1), np.array([256.0]), 256, 1)[0]
     np.testing.assert_allclose(row, np.bincount(codes.ravel(), minlength=256) * 256 / 500)
     x = np.random.default_rng(1).random((50, 3)).astype(np.float32)
-    alone = histograms(x[:, 1:2].copy(), spans_of([50]), None, np.zeros(1), np.ones(1), 5, 1)
+    single_column = histograms(x[:, 1:2].copy(), spans_of([50]), None, np.zeros(1), np.ones(1), 5, 1)
     np.testing.assert_array_equal(
-        histograms(x, spans_of([50]), None, np.zeros(3), np.ones(3), 5, 1, 1), alone
+        histograms(x, spans_of([50]), None, np.zeros(3), np.ones(3), 5, 1, 1), single_column
     )

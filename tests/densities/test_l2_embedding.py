@@ -20,7 +20,7 @@ def pairs(n):
 
 
 def expected_row(x, exponents, h, weights=None):
-    """C_a prod sqrt(2)^[a_j > 0] exp(-(pi a_j h_j)^2 / 2), in float64."""
+    """Return C_a prod sqrt(2)^[a_j > 0] exp(-(pi a_j h_j)^2 / 2), in float64."""
     C = coefficients(x, exponents.max(axis=0) + 1, weights)[tuple(exponents.T)]
     return C * np.prod(
         np.where(exponents > 0, np.sqrt(2), 1) * np.exp(-((np.pi * exponents * h) ** 2) / 2), axis=1
@@ -28,7 +28,7 @@ def expected_row(x, exponents, h, weights=None):
 
 
 @pytest.mark.parametrize(("d", "q"), [(1, 40), (2, 24)])
-def test_distance_is_the_integral_of_the_squared_difference_of_the_kernel_estimates(d, q):
+def test_distances_match_integrals_of_squared_differences(d, q):
     arrays, h = unit_sets(8, d), np.array([0.08, 0.12])[:d]
     rows = dk.L2Embedding(n_basis=24, bandwidth=h, domain="unit").fit_transform(arrays)
     x, w = panels(q // 8, 8)
@@ -43,7 +43,7 @@ def test_distance_is_the_integral_of_the_squared_difference_of_the_kernel_estima
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("bandwidth", [0, 0.1])
 @pytest.mark.parametrize(
-    ("d", "settings"),
+    ("d", "options"),
     [
         (1, {"n_basis": 13}),
         (2, {"index_set": "tensor"}),
@@ -54,11 +54,11 @@ def test_distance_is_the_integral_of_the_squared_difference_of_the_kernel_estima
         (4, {"structure": "marginal", "n_basis": 9}),
     ],
 )
-def test_rows_are_the_coefficients(d, settings, bandwidth, weighted):
+def test_rows_match_the_coefficients(d, options, bandwidth, weighted):
     arrays = unit_sets(6, d)
     weights = [np.random.default_rng(i).random(len(x)) for i, x in enumerate(arrays)] if weighted else None
     sets = dk.SampleSets.from_arrays(arrays, weights)
-    embedding = dk.L2Embedding(bandwidth=bandwidth, domain="unit", **settings).fit(sets)
+    embedding = dk.L2Embedding(bandwidth=bandwidth, domain="unit", **options).fit(sets)
     exponents = embedding.spec_.exponents
     for i, row in enumerate(embedding.transform(sets)):
         np.testing.assert_allclose(
@@ -66,7 +66,7 @@ def test_rows_are_the_coefficients(d, settings, bandwidth, weighted):
         )
 
 
-def test_the_domain_is_scaled_to_the_unit_cube():
+def test_domain_is_scaled_to_the_unit_cube():
     arrays = unit_sets(5, 2)
     expected = dk.L2Embedding(bandwidth=0.1, domain="unit").fit_transform(arrays)
     low, width = np.array([-3.0, 100.0]), np.array([2.0, 50.0])
@@ -88,61 +88,65 @@ def test_the_domain_is_scaled_to_the_unit_cube():
         (("sobolev", 0.01), lambda a, n: (a > 0).sum() <= 1),
     ],
 )
-def test_index_sets_hold_what_they_say(d, index_set, inside):
+def test_index_sets_match_their_definition(d, index_set, inside):
     n = 6
     embedding = dk.L2Embedding(n, index_set=index_set, structure="joint", domain="unit").fit(unit_sets(3, d))
     expected = [a for a in itertools.product(range(n), repeat=d) if inside(np.array(a), n)]
     assert embedding.spec_.exponents.tolist() == [
         list(a) for a in expected
-    ]  # the last dimension runs fastest
+    ]  # the last dimension varies fastest
     assert len(embedding.get_feature_names_out()) == len(expected)
 
 
-def test_automatic_index_sets():
-    for d, same in ((3, "tensor"), (4, ("sobolev", 1))):
+def test_auto_index_set_depends_on_the_dimension():
+    for d, index_set in ((3, "tensor"), (4, ("sobolev", 1))):
         arrays = unit_sets(3, d)
         one, other = (
-            dk.L2Embedding(5, index_set=s, structure="joint").fit(arrays).spec_ for s in ("auto", same)
+            dk.L2Embedding(5, index_set=s, structure="joint").fit(arrays).spec_ for s in ("auto", index_set)
         )
         assert one == other
 
 
-def test_scotts_rule_has_no_floor():
+def test_scott_bandwidth_has_no_minimum():
     arrays = unit_sets(20, 2)
     std = np.median([x.std(axis=0) for x in arrays], axis=0)
     embedding = dk.L2Embedding(bandwidth="scott", domain="unit").fit(arrays)
     np.testing.assert_allclose(embedding.bandwidth_, std * 200 ** (-1 / 6), rtol=1e-5)
-    alone = dk.L2Embedding(bandwidth="scott", domain="unit", structure="marginal").fit(arrays)
-    np.testing.assert_allclose(alone.bandwidth_, std * 200 ** (-1 / 5), rtol=1e-5)
+    marginal = dk.L2Embedding(bandwidth="scott", domain="unit", structure="marginal").fit(arrays)
+    np.testing.assert_allclose(marginal.bandwidth_, std * 200 ** (-1 / 5), rtol=1e-5)
     points = dk.L2Embedding(bandwidth="scott", domain="unit").fit([x[:1] for x in arrays])
     assert points.bandwidth_.tolist() == [0, 0]
     assert np.isfinite(points.transform(arrays)).all()
 
 
-def test_marginal_distances_are_sums_of_those_of_each_dimension():
+def test_marginal_distances_are_sums_over_dimensions():
     arrays = unit_sets(6, 4)
     i, j = pairs(6)
-    settings = {"bandwidth": 0.1, "domain": "unit"}
-    together = squared_distances(dk.L2Embedding(**settings).fit_transform(arrays), i, j)
-    alone = [dk.L2Embedding(**settings).fit_transform([x[:, [k]] for x in arrays]) for k in range(4)]
-    np.testing.assert_allclose(together, sum(squared_distances(rows, i, j) for rows in alone), rtol=1e-5)
+    options = {"bandwidth": 0.1, "domain": "unit"}
+    joint = squared_distances(dk.L2Embedding(**options).fit_transform(arrays), i, j)
+    single_dimensions = [
+        dk.L2Embedding(**options).fit_transform([x[:, [k]] for x in arrays]) for k in range(4)
+    ]
+    np.testing.assert_allclose(
+        joint, sum(squared_distances(rows, i, j) for rows in single_dimensions), rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("d", [1, 2, 4])
-def test_squared_distances_of_several_scales_are_the_mean_over_them(d):
+def test_squared_distances_of_several_scales_are_averaged(d):
     arrays, scales = unit_sets(7, d), (0.05, 0.1, 0.3)
     i, j = pairs(7)
     make = partial(dk.L2Embedding, 10, domain="unit", structure="marginal" if d > 3 else "joint")
     embedding = make(bandwidth=[[h] for h in scales]).fit(arrays)
     assert embedding.bandwidth_.shape == (3, d)
-    each = [make(bandwidth=h).fit_transform(arrays) for h in scales]
+    single_scale_rows = [make(bandwidth=h).fit_transform(arrays) for h in scales]
     result = embedding.transform(arrays)
-    np.testing.assert_allclose(result, np.concatenate(each, axis=1) / np.sqrt(3), rtol=1e-6)
-    mean = np.mean([squared_distances(rows, i, j) for rows in each], axis=0)
+    np.testing.assert_allclose(result, np.concatenate(single_scale_rows, axis=1) / np.sqrt(3), rtol=1e-6)
+    mean = np.mean([squared_distances(rows, i, j) for rows in single_scale_rows], axis=0)
     np.testing.assert_allclose(squared_distances(result, i, j), mean, rtol=1e-5)
 
 
-def test_one_pass_serves_several_embeddings_of_both_kinds():
+def test_shared_coefficients_serve_both_kinds_of_embeddings():
     sets = dk.SampleSets.from_arrays(unit_sets(70, 2))
     fitted = [
         dk.L2Embedding(7, bandwidth=[[0.1], [0.2]], domain="unit").fit(sets),
@@ -153,11 +157,13 @@ def test_one_pass_serves_several_embeddings_of_both_kinds():
     C = np.concatenate([wide.materialize().of(sets, spans) for _, spans in iter_tiles(sets)])
     for embedding in fitted:
         rows = embedding.spec_.materialize().rows(C, wide)
-        exact = not getattr(embedding.spec_, "is_direct", False)  # else sums in another order, under a root
+        exact = not getattr(
+            embedding.spec_, "is_direct", False
+        )  # otherwise sums in another order, under a root
         np.testing.assert_allclose(rows, embedding.transform(sets), rtol=0, atol=0 if exact else 2e-4)
 
 
-def test_large_sets_go_through_a_grid():
+def test_large_sets_use_a_grid():
     arrays = [x.astype(np.float32) for x in np.random.default_rng(0).beta(2, 3, (3, 5000, 2))]
     embedding = dk.L2Embedding(bandwidth=0.1, domain="unit").fit(arrays)
     for x, row in zip(arrays, embedding.transform(arrays), strict=True):
@@ -165,7 +171,7 @@ def test_large_sets_go_through_a_grid():
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("options", "message"),
     [
         ({"n_basis": 1}, "n_basis must be an integer >= 2"),
         ({"bandwidth": -0.1}, "bandwidth must be a number >= 0 or 2 of them"),
@@ -184,12 +190,12 @@ def test_large_sets_go_through_a_grid():
         ({"domain": (1, 0)}, "domain must have finite low < high"),
     ],
 )
-def test_refusals_say_what_was_expected(settings, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
-        dk.L2Embedding(**settings).fit(unit_sets(3, 2))
+        dk.L2Embedding(**options).fit(unit_sets(3, 2))
 
 
 @pytest.mark.parametrize("index_set", ["auto", "tensor", "total-degree", ("sobolev", 3)])
-def test_too_many_functions_are_refused_at_once(index_set):
+def test_too_many_functions_raise(index_set):
     with pytest.raises(ValueError, match="at most 4096 functions; n_basis=50 gives more in 6 dimensions"):
         dk.L2Embedding(50, structure="joint", index_set=index_set).fit(unit_sets(3, 6))

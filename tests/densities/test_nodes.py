@@ -1,4 +1,4 @@
-"""Rules on the unit cube: exactness, order of nodes, and errors that fall."""
+"""Quadrature rules on the unit cube: exactness, order of nodes, and convergence."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ def test_midpoints_integrate_cosines_below_degree_2q(q):
     assert w.sum() == pytest.approx(1, abs=1e-15)
     integrals = [w @ np.cos(np.pi * a * x) for a in range(2 * q + 1)]
     np.testing.assert_allclose(integrals[:-1], [1] + [0] * (2 * q - 1), atol=1e-14)
-    assert integrals[-1] == pytest.approx(-1)  # and no further
+    assert integrals[-1] == pytest.approx(-1)  # exact up to degree 2q - 1 only
 
 
 def test_midpoints_make_cosines_orthogonal():
@@ -35,14 +35,14 @@ def test_midpoints_beat_gauss_legendre_on_a_reflected_density():
     assert abs(w @ bump(x) - exact) < abs(v @ bump(g) - exact) / 20
 
 
-def test_last_dimension_runs_fastest():
+def test_last_dimension_varies_fastest():
     rules = [(np.arange(2.0), np.array([0.25, 0.75])), (np.arange(3.0), np.array([0.5, 0.3, 0.2]))]
     np.testing.assert_allclose(tensor_weights(rules), [0.125, 0.075, 0.05, 0.375, 0.225, 0.15])
     assert tensor_weights([midpoints(5)] * 3).sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("d", [4, 5, 6])
-def test_lattice_is_in_the_cube_and_even(d):
+def test_lattice_is_in_the_cube_and_evenly_spread(d):
     x = folded_lattice(256, d)
     assert x.shape == (256, d)
     assert ((x >= 0) & (x <= 1)).all()
@@ -52,7 +52,7 @@ def test_lattice_is_in_the_cube_and_even(d):
 
 
 @pytest.mark.parametrize("d", [4, 5, 6])
-def test_lattice_errors_fall_faster_than_monte_carlo(d):
+def test_lattice_errors_decrease_faster_than_monte_carlo(d):
     rng = np.random.default_rng(d)
 
     def error(n):

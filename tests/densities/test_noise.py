@@ -1,4 +1,4 @@
-"""The noise of rows against simulation: what two samples of one distribution differ by."""
+"""Noise of rows compared with simulation: the expected distance of two samples of one distribution."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 
 import dkdist as dk
 
-PAIRS = {1: 400}  # of dimensions with few degrees of freedom; else 60
+PAIRS = {1: 400}  # number of pairs by dimension, more for few degrees of freedom; default 60
 
 
 def simulate(d, n, divergence="hellinger", structure="joint", weights=None, h=0.15):
-    """(d^2 of pairs of uniform samples, sums of both noises)."""
+    """Return (squared distances of pairs of uniform samples, sums of their noises)."""
     rng = np.random.default_rng([d, n])
     points = rng.random((2 * PAIRS.get(d, 60), n, d))
     w = None if weights is None else [weights] * len(points)
@@ -24,16 +24,16 @@ def simulate(d, n, divergence="hellinger", structure="joint", weights=None, h=0.
 
 
 def next_term(d, n, h=0.15):
-    """Var p / p^2 of a uniform density inside, times 7 / 16: what the first order leaves out, relatively.
+    """Return the relative error of the first-order noise: 7 / 16 Var p / p^2 for a uniform density.
 
-    Reflection makes the variance up to twice as large at each wall, where a strip of width 2 h lies.
+    Reflection doubles the variance in strips of width 2 h along the boundary.
     """
     variance = ((1 + 4 * h) / (2 * np.sqrt(np.pi) * h)) ** d / n
     return 7 / 16 * variance
 
 
 @pytest.mark.parametrize(
-    ("d", "n", "choices"),
+    ("d", "n", "options"),
     [
         (1, 60, {}),
         (1, 400, {"divergence": "jensen-shannon"}),
@@ -45,25 +45,25 @@ def next_term(d, n, h=0.15):
         (4, 150, {"structure": "joint", "h": 0.5}),
     ],
 )
-def test_two_samples_of_one_distribution_are_as_far_apart_as_their_noise(d, n, choices):
-    d2, noise = simulate(d, n, **choices)
-    h = choices.get("h", 0.15)
-    dims = 1 if choices.get("structure") == "marginal" else d
+def test_distance_of_samples_of_one_distribution_matches_noise(d, n, options):
+    d2, noise = simulate(d, n, **options)
+    h = options.get("h", 0.15)
+    dims = 1 if options.get("structure") == "marginal" else d
     effective = (
         n
-        if "weights" not in choices
-        else 100 * np.mean(choices["weights"]) ** 2 / np.mean(choices["weights"] ** 2)
+        if "weights" not in options
+        else 100 * np.mean(options["weights"]) ** 2 / np.mean(options["weights"] ** 2)
     )
     standard_error = d2.std() / np.sqrt(len(d2))
-    # frequencies above 0 make the rows turn, and the next term a few times as large
-    steeper = 1 if choices.get("divergence") is None else 3
-    allowed = 4.5 * standard_error + steeper * next_term(dims, effective, h) * noise.mean()
-    assert abs(d2.mean() - noise.mean()) < allowed
-    assert allowed < 0.35 * noise.mean()  # so that twice or half the noise would be seen
+    # frequencies above 0 increase the next term a few times
+    factor = 1 if options.get("divergence") is None else 3
+    tolerance = 4.5 * standard_error + factor * next_term(dims, effective, h) * noise.mean()
+    assert abs(d2.mean() - noise.mean()) < tolerance
+    assert tolerance < 0.35 * noise.mean()  # factors of 2 in the noise would be detected
 
 
-def test_noise_falls_as_one_over_n_and_is_that_of_the_documents():
-    """Hellinger at the defaults of the unit square: halves with twice the points."""
+def test_noise_decreases_as_inverse_n():
+    """Eight times as many points have an eighth of the noise."""
     rng = np.random.default_rng(0)
     output = []
     for n in (50, 400):
@@ -72,7 +72,7 @@ def test_noise_falls_as_one_over_n_and_is_that_of_the_documents():
     assert output[0] / output[1] == pytest.approx(8, rel=0.15)
 
 
-def test_stores_and_memory_and_single_points(tmp_path):
+def test_noise_of_stores_and_single_points(tmp_path):
     rng = np.random.default_rng(0)
     sets = dk.SampleSets.from_arrays([rng.random((n, 2)) for n in (20, 5000, 1, 40)])
     embedding = dk.DivergenceEmbedding(domain="unit").fit(sets)

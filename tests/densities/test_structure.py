@@ -1,4 +1,4 @@
-"""Pairs of dimensions: which are found, and rows of each dimension and of pairs side by side."""
+"""Selection of pairs of dimensions, and concatenated rows of single dimensions and groups."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from dkdist._base.influence import point_influences
 from dkdist.embeddings.pair_selection import _halves, compute_pair_tests, select_pairs
 from dkdist.embeddings.structure import FeatureBlock, FeatureUnionParams
 
-BOX = (-4.0, 4.0)
+DOMAIN = (-4.0, 4.0)
 KINDS = {
-    "divergence": lambda **a: dk.DivergenceEmbedding("chi2", 6, bandwidth=0.15, domain=BOX, outside="clip", **a),
-    "l2": lambda **a: dk.L2Embedding(6, bandwidth=0.15, domain=BOX, outside="clip", **a),
-    "histogram": lambda **a: dk.HistogramEmbedding(4, domain=BOX, outside="clip", **a),
+    "divergence": lambda **a: dk.DivergenceEmbedding("chi2", 6, bandwidth=0.15, domain=DOMAIN, outside="clip", **a),
+    "l2": lambda **a: dk.L2Embedding(6, bandwidth=0.15, domain=DOMAIN, outside="clip", **a),
+    "histogram": lambda **a: dk.HistogramEmbedding(4, domain=DOMAIN, outside="clip", **a),
 }  # fmt: skip
 
 
-def test_pairs_are_tested_set_by_set_in_little_memory() -> None:
-    """Cosines of all points at once would take 72 bytes a coordinate."""
+def test_pair_tests_use_little_memory() -> None:
+    """Cosines of all points together would need 72 bytes per coordinate."""
     sets = dk.SampleSets.from_arrays(np.random.default_rng(0).random((100, 60, 40)))
     compute_pair_tests(sets[:8])
     tracemalloc.start()
@@ -33,11 +33,11 @@ def test_pairs_are_tested_set_by_set_in_little_memory() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     matrices = 12 * 8 * (3 * sets.n_dims) ** 2
-    assert peak < matrices + 16 * sets.points.size  # the halves, and what orders their points
+    assert peak < matrices + 16 * sets.points.size  # the halves, and the orders of their points
 
 
 def classes(n: int, d: int, pairs: Any, n_points: int = 40, rho: float = 0.6, seed: int = 0) -> dk.SampleSets:
-    """Gaussian sets of equal marginals, in which some pairs are correlated, with alternating signs."""
+    """Return Gaussian sets with equal marginals; some pairs are correlated, with alternating signs."""
     rng = np.random.default_rng(seed)
     sets = rng.standard_normal((n, n_points, d))
     sign = np.where(np.arange(n) % 2, 1, -1)[:, None]
@@ -54,10 +54,10 @@ def weighted(sets: dk.SampleSets, seed: int = 0) -> dk.SampleSets:
     return dk.SampleSets(sets.points, sets.offsets, np.random.default_rng(seed).random(sets.n_points))
 
 
-# ---- which pairs
+# ---- selection of pairs
 
 
-def test_the_test_is_a_correlation_over_sets_of_both_halves() -> None:
+def test_pair_test_is_a_correlation_of_halves_over_sets() -> None:
     sets = classes(30, 3, [(0, 2)], rho=0.3)
     halves, T = list(_halves(sets)), []
     assert sorted(map(tuple, np.concatenate(halves))) == sorted(map(tuple, sets.points))
@@ -68,16 +68,16 @@ def test_the_test_is_a_correlation_over_sets_of_both_halves() -> None:
         T.append(np.einsum("nia,njb->ijab", f, f) / len(half))
     result = compute_pair_tests(sets)
     for k, (i, j) in enumerate(zip(*np.triu_indices(3, 1), strict=True)):
-        one, other = (np.array(T[start::2])[:, i, j].reshape(30, 9) for start in (0, 1))
-        r = max(np.corrcoef(one[:, ab], other[:, ab])[0, 1] for ab in range(9))
+        first_half, second_half = (np.array(T[start::2])[:, i, j].reshape(30, 9) for start in (0, 1))
+        r = max(np.corrcoef(first_half[:, ab], second_half[:, ab])[0, 1] for ab in range(9))
         expected = max(r, 0) * np.sqrt(28 / (1 - r**2))
         assert result.t[k] == pytest.approx(expected, abs=1e-8)
         assert result.p[k] == pytest.approx(min(1, 9 * t.sf(expected, 28)), rel=1e-6)
 
 
-def test_one_copula_in_all_sets_is_no_difference() -> None:
-    """Strong dependence, the same in all sets, whose places, scales and sizes differ: p-values are uniform or more."""
-    least = []
+def test_same_copula_in_all_sets_is_not_significant() -> None:
+    """Sets have the same strong dependence but different locations, scales and sizes: p-values are conservative."""
+    min_p_values = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
         mix = rng.normal(size=(4, 4))
@@ -85,18 +85,18 @@ def test_one_copula_in_all_sets_is_no_difference() -> None:
             np.exp(rng.normal()) * rng.normal(size=(n, 4)) @ mix + rng.normal(size=4)
             for n in rng.integers(16, 60, 60)
         ]
-        least.append(6 * compute_pair_tests(dk.SampleSets.from_arrays(arrays)).p.min())
-    assert sum(p <= 0.1 for p in least) <= binom.ppf(0.9999, 60, 0.1)
-    assert sum(p <= 0.01 for p in least) <= 3
+        min_p_values.append(6 * compute_pair_tests(dk.SampleSets.from_arrays(arrays)).p.min())
+    assert sum(p <= 0.1 for p in min_p_values) <= binom.ppf(0.9999, 60, 0.1)
+    assert sum(p <= 0.01 for p in min_p_values) <= 3
 
 
-def test_planted_pairs_are_found_and_no_others() -> None:
+def test_select_pairs_finds_exactly_the_planted_pairs() -> None:
     sets = classes(100, 7, [(1, 4), (5, 2)])
     assert sorted(select_pairs(sets)) == [(1, 4), (2, 5)]
     assert select_pairs(weighted(sets)) != []
 
 
-def test_dependence_that_is_no_correlation_is_found() -> None:
+def test_select_pairs_finds_nonlinear_dependence() -> None:
     rng = np.random.default_rng(1)
     arrays = []
     for i in range(100):
@@ -108,12 +108,12 @@ def test_dependence_that_is_no_correlation_is_found() -> None:
     assert select_pairs(dk.SampleSets.from_arrays(arrays)) == [(1, 3)]
 
 
-def test_marginals_of_every_set_change_nothing() -> None:
+def test_pair_tests_do_not_depend_on_marginals() -> None:
     sets = classes(60, 4, [(0, 3)])
     rng = np.random.default_rng(0)
-    bent = [np.exp(x * rng.uniform(0.2, 1, 4)) + rng.normal(size=4) for x in sets]
+    transformed = [np.exp(x * rng.uniform(0.2, 1, 4)) + rng.normal(size=4) for x in sets]
     np.testing.assert_array_equal(
-        compute_pair_tests(dk.SampleSets.from_arrays(bent)).t, compute_pair_tests(sets).t
+        compute_pair_tests(dk.SampleSets.from_arrays(transformed)).t, compute_pair_tests(sets).t
     )
 
 
@@ -128,7 +128,7 @@ def test_marginals_of_every_set_change_nothing() -> None:
     ],
     ids=["one point", "few points", "few sets", "equal points", "equal sets"],
 )
-def test_what_says_nothing_gives_no_pairs(arrays: Any) -> None:
+def test_uninformative_sets_have_no_pairs(arrays: Any) -> None:
     embedding = dk.DivergenceEmbedding(bandwidth=0.1).fit(arrays)
     assert (embedding.structure_, embedding.pairs_, embedding.n_pairs_found_) == ("marginal", (), 0)
 
@@ -138,7 +138,7 @@ def test_what_says_nothing_gives_no_pairs(arrays: Any) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("with_weights", [False, True])
-def test_rows_stand_side_by_side(kind: str, with_weights: bool) -> None:
+def test_rows_of_groups_are_concatenated(kind: str, with_weights: bool) -> None:
     sets = classes(12, 4, [(1, 2)])
     sets = weighted(sets) if with_weights else sets
     groups = [(1, 2), (3, 0), (0, 1, 3)]
@@ -156,21 +156,21 @@ def test_rows_stand_side_by_side(kind: str, with_weights: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_single_dimensions_of_a_list_are_those_that_stand_alone(kind: str) -> None:
+def test_structure_list_with_single_dimensions(kind: str) -> None:
     sets = classes(12, 5, [])
     embedding = KINDS[kind](structure=[3, (0,), (1, 4)]).fit(sets)
-    alone = KINDS[kind](structure="marginal").fit_transform(columns(sets, (3, 0)))
+    single_rows = KINDS[kind](structure="marginal").fit_transform(columns(sets, (3, 0)))
     pair = KINDS[kind](structure="joint").fit_transform(columns(sets, (1, 4)))
-    expected = np.concatenate([alone, np.sqrt(2) * pair], axis=1)
+    expected = np.concatenate([single_rows, np.sqrt(2) * pair], axis=1)
     np.testing.assert_allclose(embedding.transform(sets), expected, rtol=1e-6, atol=1e-7)
     moved = sets.points.copy()
-    moved[:, 2] = 0  # which nobody looks at
-    other = embedding.transform(dk.SampleSets(moved, sets.offsets))
-    np.testing.assert_array_equal(other, embedding.transform(sets))
+    moved[:, 2] = 0  # an unused dimension
+    changed_rows = embedding.transform(dk.SampleSets(moved, sets.offsets))
+    np.testing.assert_array_equal(changed_rows, embedding.transform(sets))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_a_pair_the_rows_are_marginal(kind: str) -> None:
+def test_rows_without_pairs_are_marginal(kind: str) -> None:
     sets = classes(40, 4, [])
     for word in ("auto", "pairs"):
         result, marginal = (KINDS[kind](structure=s).fit(sets) for s in (word, "marginal"))
@@ -180,58 +180,62 @@ def test_without_a_pair_the_rows_are_marginal(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_auto_takes_the_pairs_that_are_found_from_memory_and_stores(kind: str, tmp_path: Any) -> None:
+def test_auto_structure_uses_selected_pairs(kind: str, tmp_path: Any) -> None:
     sets = classes(80, 5, [(0, 3), (1, 2)])
-    output = KINDS[kind]().fit(sets)
-    assert (output.structure_, sorted(output.pairs_), output.n_pairs_found_) == ("pairs", [(0, 3), (1, 2)], 2)
-    assert output.spec_ == KINDS[kind](structure=list(output.pairs_)).fit(sets).spec_
+    embedding = KINDS[kind]().fit(sets)
+    assert (embedding.structure_, sorted(embedding.pairs_), embedding.n_pairs_found_) == (
+        "pairs",
+        [(0, 3), (1, 2)],
+        2,
+    )
+    assert embedding.spec_ == KINDS[kind](structure=list(embedding.pairs_)).fit(sets).spec_
     dk.write_sets(tmp_path / "s.zarr", sets)
     for block_sets in (7, None):
         store = dk.open_sets(tmp_path / "s.zarr", block_sets=block_sets)
-        again = KINDS[kind](structure="pairs").fit(store)
-        assert again.spec_ == output.spec_
-        np.testing.assert_array_equal(again.transform(store).compute(), output.transform(sets))
-    few = KINDS[kind]().fit(columns(sets, (0, 3)))
-    assert (few.structure_, few.pairs_) == ("joint", ())
+        refitted = KINDS[kind](structure="pairs").fit(store)
+        assert refitted.spec_ == embedding.spec_
+        np.testing.assert_array_equal(refitted.transform(store).compute(), embedding.transform(sets))
+    two_dimensional = KINDS[kind]().fit(columns(sets, (0, 3)))
+    assert (two_dimensional.structure_, two_dimensional.pairs_) == ("joint", ())
 
 
-def test_the_strongest_are_taken_where_all_would_be_too_many() -> None:
+def test_strongest_pairs_are_kept_if_features_are_limited() -> None:
     sets = classes(80, 6, [(0, 3), (1, 2), (4, 5)])
-    output = dk.DivergenceEmbedding(n_basis=64, bandwidth=0.1).fit(sets)
-    assert output.n_pairs_found_ == 3
-    assert output.pairs_ == tuple(select_pairs(sets)[:2])  # of 8,192 nodes
-    assert sum(len(part.dims) == 2 for part in output.spec_.parts) == 2
+    embedding = dk.DivergenceEmbedding(n_basis=64, bandwidth=0.1).fit(sets)
+    assert embedding.n_pairs_found_ == 3
+    assert embedding.pairs_ == tuple(select_pairs(sets)[:2])  # each pair has 4,096 nodes
+    assert sum(len(part.dims) == 2 for part in embedding.spec_.parts) == 2
     assert len(dk.DivergenceEmbedding(n_basis=52, bandwidth=0.1).fit(sets).pairs_) == 3
 
 
-def test_bandwidths_of_pairs_are_their_own_or_those_given() -> None:
+def test_bandwidths_of_pairs() -> None:
     sets = classes(40, 4, [(0, 1)])
-    auto = dk.DivergenceEmbedding(structure=[(0, 1)], domain=BOX, outside="clip").fit(sets)
-    alone = dk.DivergenceEmbedding(domain=BOX, outside="clip").fit(columns(sets, (0, 1)))
-    assert auto.spec_.parts[1].spec == alone.spec_
+    auto = dk.DivergenceEmbedding(structure=[(0, 1)], domain=DOMAIN, outside="clip").fit(sets)
+    pair_only = dk.DivergenceEmbedding(domain=DOMAIN, outside="clip").fit(columns(sets, (0, 1)))
+    assert auto.spec_.parts[1].spec == pair_only.spec_
     h = [[0.1, 0.2, 0.3, 0.4], [0.2] * 4]
-    value = dk.DivergenceEmbedding(structure=[(2, 0)], bandwidth=h).fit(sets)
-    assert value.spec_.parts[1].spec.scales == ((0.3, 0.1), (0.2, 0.2))
-    np.testing.assert_array_equal(value.bandwidth_, h)
-    assert value.resolved_
+    fixed = dk.DivergenceEmbedding(structure=[(2, 0)], bandwidth=h).fit(sets)
+    assert fixed.spec_.parts[1].spec.scales == ((0.3, 0.1), (0.2, 0.2))
+    np.testing.assert_array_equal(fixed.bandwidth_, h)
+    assert fixed.resolved_
 
 
-def test_a_kink_doubles_the_nodes_of_single_dimensions_alone() -> None:
-    output = dk.DivergenceEmbedding("total-variation", 8, structure=[(0, 1)], bandwidth=0.1).fit(
+def test_total_variation_doubles_nodes_of_single_dimensions_only() -> None:
+    embedding = dk.DivergenceEmbedding("total-variation", 8, structure=[(0, 1)], bandwidth=0.1).fit(
         classes(9, 4, [])
     )
-    assert [part.spec.n_basis for part in output.spec_.parts] == [16, 8]
-    assert output.n_basis_ == 8
+    assert [part.spec.n_basis for part in embedding.spec_.parts] == [16, 8]
+    assert embedding.n_basis_ == 8
 
 
-def test_nodes_of_the_paper_stand_side_by_side() -> None:
+def test_uniform_nodes_of_groups_are_concatenated() -> None:
     sets = classes(12, 4, [(1, 2)])
     options: Any = {
         "nodes": "uniform",
         "n_nodes": 50,
         "bandwidth": 0.2,
         "random_state": 3,
-        "domain": BOX,
+        "domain": DOMAIN,
         "outside": "clip",
     }
     rows = dk.DivergenceEmbedding(structure=[(1, 2)], **options).fit_transform(sets)
@@ -239,14 +243,14 @@ def test_nodes_of_the_paper_stand_side_by_side() -> None:
     np.testing.assert_allclose(rows[:, -50:], 2 * joint, rtol=1e-6)
 
 
-def test_noise_and_kernel_errors_add_up() -> None:
+def test_noise_is_summed_over_groups() -> None:
     sets = classes(30, 4, [(0, 1)])
-    output = KINDS["divergence"](structure=[(0, 1)]).fit(sets)
-    alone = KINDS["divergence"](structure="marginal").fit(sets)
+    embedding = KINDS["divergence"](structure=[(0, 1)]).fit(sets)
+    marginal = KINDS["divergence"](structure="marginal").fit(sets)
     pair = KINDS["divergence"]().fit(columns(sets, (0, 1)))
-    expected = alone.noise(sets) + 4 * pair.noise(columns(sets, (0, 1)))
-    np.testing.assert_allclose(output.noise(sets), expected, rtol=1e-9)
-    model = make_pipeline(output, dk.RandomFourierFeatures(2000, random_state=0)).fit(sets)
+    expected = marginal.noise(sets) + 4 * pair.noise(columns(sets, (0, 1)))
+    np.testing.assert_allclose(embedding.noise(sets), expected, rtol=1e-9)
+    model = make_pipeline(embedding, dk.RandomFourierFeatures(2000, random_state=0)).fit(sets)
     assert dk.kernel_error(model, sets, n_pairs=50, random_state=0).distance_rms < 0.02
 
 
@@ -255,19 +259,19 @@ def test_influence_is_the_derivative_of_rows(kind: str) -> None:
     sets = classes(6, 4, [(0, 1)])
     tables = KINDS[kind](structure=[(0, 1), (1, 2, 3)]).fit(sets).spec_.materialize()
     gradient = np.random.default_rng(0).normal(size=(tables.spec.n_features, 2))
-    one, place, step = sets[:1], sets[0][3:4], 1e-3
-    result = point_influences(tables, one, gradient, place)[0]
+    one_set, point, step = sets[:1], sets[0][3:4], 1e-3
+    result = point_influences(tables, one_set, gradient, point)[0]
     values = []
     for eps in (-step, step):  # (1 - t) P + t delta_x, x a point of P
-        w = np.full(len(one.points) + 1, (1 - eps) / len(one.points))
+        w = np.full(len(one_set.points) + 1, (1 - eps) / len(one_set.points))
         w[-1] = 0.0
         w[3] += eps
-        there = dk.SampleSets(np.concatenate([one.points, place]), [0, len(w)], w)
-        values.append(tables.embed(there)[0].astype(np.float64) @ gradient)
+        moved_set = dk.SampleSets(np.concatenate([one_set.points, point]), [0, len(w)], w)
+        values.append(tables.embed(moved_set)[0].astype(np.float64) @ gradient)
     np.testing.assert_allclose(result, (values[1] - values[0]) / (2 * step), rtol=2e-2, atol=2e-2)
 
 
-def test_what_stands_around_embeddings_takes_them(tmp_path: Any) -> None:
+def test_pipelines_searches_and_models_with_pairs(tmp_path: Any) -> None:
     sets, y = classes(40, 4, [(0, 1)]), np.arange(40) % 2
     embedding = KINDS["divergence"](structure=[(0, 1)])
     model = make_pipeline(embedding, dk.IncrementalRidgeClassifier(random_state=0))
@@ -276,12 +280,12 @@ def test_what_stands_around_embeddings_takes_them(tmp_path: Any) -> None:
     )
     assert search.predict(sets[:5]).shape == (5,)
     dk.save_model(search.best_estimator_, tmp_path / "m.npz")
-    again = dk.load_model(tmp_path / "m.npz")
-    assert isinstance(again[0].spec_, FeatureUnionParams)
-    assert again[0].pairs_ == ((0, 1),)
+    loaded = dk.load_model(tmp_path / "m.npz")
+    assert isinstance(loaded[0].spec_, FeatureUnionParams)
+    assert loaded[0].pairs_ == ((0, 1),)
     points = dk.explain(search, sets[:2])
     np.testing.assert_allclose(
-        [c.sum() for c in points], search.decision_function(sets[:2]) - again[-1].intercept_, atol=1e-4
+        [c.sum() for c in points], search.decision_function(sets[:2]) - loaded[-1].intercept_, atol=1e-4
     )
     invariant = dk.InvariantFeatures(embedding, axes=[0]).fit(sets)
     mirrored = [x * [-1, 1, 1, 1] for x in sets]
@@ -304,12 +308,12 @@ def test_what_stands_around_embeddings_takes_them(tmp_path: Any) -> None:
         ([None], "list of different pairs"),
     ],
 )
-def test_other_structures_are_refused(kind: str, structure: Any, message: str) -> None:
+def test_invalid_structures_raise(kind: str, structure: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         KINDS[kind](structure=structure).fit(classes(4, 4, []))
 
 
-def test_dimensions_too_few_or_too_many_for_pairs_are_told() -> None:
+def test_too_few_or_too_many_dimensions_for_pairs_raise() -> None:
     with pytest.raises(ValueError, match=r"2 to 512 dimensions; got 1\. Use structure='marginal'"):
         dk.DivergenceEmbedding(structure="pairs").fit(classes(4, 1, []))
     with pytest.raises(ValueError, match=r"got 513\. List the pairs.*SetPCA"):
@@ -318,18 +322,18 @@ def test_dimensions_too_few_or_too_many_for_pairs_are_told() -> None:
     assert wide.structure_ == "marginal"
 
 
-def test_parts_that_do_not_fit_are_no_specification() -> None:
+def test_invalid_feature_blocks_raise() -> None:
     spec = KINDS["l2"](structure=[(0, 1)]).fit(classes(4, 4, [])).spec_
-    alone, pair = spec.parts
-    for wrong in (
+    marginal, pair = spec.parts
+    for make_invalid in (
         lambda: FeatureUnionParams(spec.domain, ()),
         lambda: FeatureUnionParams(spec.domain, (FeatureBlock((2, 9), pair.spec),)),
         lambda: FeatureUnionParams(spec.domain, (FeatureBlock((0, -1), pair.spec),)),
-        lambda: FeatureUnionParams(replace(spec.domain, low=(-5.0,) * 4), (alone, pair)),
+        lambda: FeatureUnionParams(replace(spec.domain, low=(-5.0,) * 4), (marginal, pair)),
         lambda: FeatureBlock((0, 0), pair.spec),
         lambda: FeatureBlock((0, 1, 2), pair.spec),
         lambda: FeatureBlock((0, 1), pair.spec, float("nan")),
         lambda: FeatureBlock((0, 1), pair.spec, -1.0),
     ):
         with pytest.raises(ValueError, match=r"dimensions|weight must be|parts must contain"):
-            wrong()
+            make_invalid()

@@ -1,4 +1,4 @@
-"""Densities at nodes straight from the points against the series in float64, and the laws of a set's bits."""
+"""Densities at nodes computed from points, compared with the float64 series, and independence of sets."""
 
 import numpy as np
 import pytest
@@ -23,54 +23,58 @@ def spans_of(sizes):
 
 
 def cases(d):
-    """(q, bandwidth): fewer degrees than nodes, as many, twice and four times as many; odd and even; unequal widths."""
+    """Yield (q, bandwidth) with different ratios of degrees and nodes, odd and even q, unequal widths."""
     for q, h in ((2, 0.5), (3, 0.5), (4, 0.08), (5, 0.21), (7, 0.05), (10, 0.1), (11, 0.25)):
         yield q, tuple(h * (1 + 0.3 * j) for j in range(d))
 
 
-def straight(points, spans, weights, q, bandwidth):
+def direct_densities(points, spans, weights, q, bandwidth):
     d, degrees = len(bandwidth), tuple(map(degree_for, bandwidth))
     return densities_at_nodes(points, spans, weights, *UNIT[d], node_series(q, degrees, bandwidth))
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_is_the_series_of_all_points(d, weighted):
+def test_direct_densities_match_the_series(d, weighted):
     rng, spans = np.random.default_rng(d), spans_of(SIZES)
     points = rng.random((spans[-1, 1], d)).astype(np.float32)
     weights = rng.random(len(points)).astype(np.float32) if weighted else None
     for q, bandwidth in cases(d):
         degrees, nodes = tuple(map(degree_for, bandwidth)), (np.arange(q) + 0.5) / q
-        result = straight(points, spans, weights, q, bandwidth)
+        result = direct_densities(points, spans, weights, q, bandwidth)
         assert result.shape == (len(SIZES), q**d)
         assert result.dtype == np.float32
-        peak = np.prod([1 / (np.sqrt(2 * np.pi) * h) for h in bandwidth])  # of a point in the middle
+        peak = np.prod([1 / (np.sqrt(2 * np.pi) * h) for h in bandwidth])  # peak of a point in the middle
         for row, (a, b) in zip(result, spans, strict=True):
-            own = None if weights is None else weights[a:b]
-            expected = series_density(points[a:b], degrees, bandwidth, nodes, own, floor=-np.inf)
-            # a cosine of degree a of a lone point is off by up to a^2 / 2 units of float32, and damped ones the less
+            weights_of_set = None if weights is None else weights[a:b]
+            expected = series_density(points[a:b], degrees, bandwidth, nodes, weights_of_set, floor=-np.inf)
+            # a cosine of degree a has an error of up to a^2 / 2 float32 units, which damping reduces
             error = d * sum((1 / h) ** 2 for h in bandwidth) * 2.0**-24 * 2**d * peak / np.sqrt(b - a)
             np.testing.assert_allclose(row, expected, rtol=0, atol=4 * error + 1e-6)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 @given(seed=st.integers(0, 2**31), data=st.data())
-def test_bits_of_a_set_do_not_depend_on_its_neighbours(d, seed, data):
+def test_set_does_not_depend_on_other_sets(d, seed, data):
     sizes = np.array(data.draw(st.lists(st.sampled_from(SIZES), min_size=1, max_size=5)))
     rng, spans = np.random.default_rng(seed), spans_of(sizes)
     points = rng.random((spans[-1, 1], d)).astype(np.float32)
-    every = rng.random(len(points)).astype(np.float32)
-    for weights in (None, every):
-        together = straight(points, spans, weights, 5, (0.1,) * d)
-        np.testing.assert_array_equal(straight(points, spans[::-1], weights, 5, (0.1,) * d)[::-1], together)
-        for row, (a, b) in zip(together, spans, strict=True):
-            own = None if weights is None else weights[a:b].copy()
-            alone = straight(points[a:b].copy(), spans_of(np.array([b - a])), own, 5, (0.1,) * d)
-            np.testing.assert_array_equal(row, alone[0])
+    random_weights = rng.random(len(points)).astype(np.float32)
+    for weights in (None, random_weights):
+        joint = direct_densities(points, spans, weights, 5, (0.1,) * d)
+        np.testing.assert_array_equal(
+            direct_densities(points, spans[::-1], weights, 5, (0.1,) * d)[::-1], joint
+        )
+        for row, (a, b) in zip(joint, spans, strict=True):
+            weights_of_set = None if weights is None else weights[a:b].copy()
+            single = direct_densities(
+                points[a:b].copy(), spans_of(np.array([b - a])), weights_of_set, 5, (0.1,) * d
+            )
+            np.testing.assert_array_equal(row, single[0])
 
 
 @pytest.mark.parametrize("d", [2, 3])
-def test_points_outside_count_at_the_wall_and_flat_dimensions_at_the_lower_one(d):
+def test_points_outside_are_clipped_and_constant_dimensions_use_the_lower_bound(d):
     rng = np.random.default_rng(d)
     low, scale = np.full(d, 2, np.float32), np.array([0.25] * (d - 1) + [0], np.float32)
     points = rng.uniform(0, 8, (100, d)).astype(np.float32)
@@ -82,7 +86,7 @@ def test_points_outside_count_at_the_wall_and_flat_dimensions_at_the_lower_one(d
 
 
 @pytest.mark.parametrize("d", [2, 3])
-def test_sets_of_any_size_have_the_same_bits_beside_some_that_take_the_grid(d, monkeypatch):
+def test_row_does_not_depend_on_binned_sets(d, monkeypatch):
     monkeypatch.setattr(divergence_spec, "MAX_DIRECT_POINTS", 256)
     domain = Domain((0.0,) * d, (1.0,) * d, fixed=True)
     fitted = DivergenceSpec(domain, (0.1,) * d, "tensor", 10, (0.0, 0.8), (0.2, 0.3)).materialize()
@@ -91,14 +95,14 @@ def test_sets_of_any_size_have_the_same_bits_beside_some_that_take_the_grid(d, m
     rows = fitted.embed(sets)
     for i in range(len(sets)):
         np.testing.assert_array_equal(fitted.embed(sets[i : i + 1])[0], rows[i])
-    by_grid = fitted.densities(sets[1:2])[0, 0]
+    binned = fitted.densities(sets[1:2])[0, 0]
     monkeypatch.setattr(divergence_spec, "MAX_DIRECT_POINTS", 8192)
-    straight = fitted.densities(sets[1:2])[0, 0]
-    assert np.abs(by_grid - straight).max() < 0.01 * straight.max()
+    direct_densities = fitted.densities(sets[1:2])[0, 0]
+    assert np.abs(binned - direct_densities).max() < 0.01 * direct_densities.max()
 
 
 @given(sizes=st.lists(st.integers(0, 100), max_size=6))
-def test_what_loops_work_in_begins_at_lines_of_the_cache_and_does_not_overlap(sizes):
+def test_cache_lines_are_aligned_and_do_not_overlap(sizes):
     arrays = cache_lines(*sizes)
     assert [len(array) for array in arrays] == sizes
     for k, array in enumerate(arrays):

@@ -1,4 +1,4 @@
-"""P1's Monte Carlo coefficients: unbiased, seeded, and as far from the exact ones as their variance says."""
+"""P1's Monte Carlo coefficients: unbiased, reproducible, with the expected variance."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def collection(d):
     return [rng.beta(1 + i, 2, (60, d)) for i in range(3)]
 
 
-def embedding(seed=0, **choices):
-    options = {"domain": "unit", "bandwidth": 0.15, "n_basis": 4, "nodes": "uniform", "n_nodes": 300}
-    return dk.DivergenceEmbedding("hellinger", random_state=seed, **(options | choices))
+def embedding(seed=0, **options):
+    default_options = {"domain": "unit", "bandwidth": 0.15, "n_basis": 4, "nodes": "uniform", "n_nodes": 300}
+    return dk.DivergenceEmbedding("hellinger", random_state=seed, **(default_options | options))
 
 
 def exact_values(sets, d, structure, q=64):
-    """sqrt(p / 2) at q^d midpoints, from our own fine densities: (n_sets, parts, q^d), and the nodes."""
+    """Return sqrt(p / 2) at q^d midpoints (n_sets, parts, q^d), and the nodes."""
     fine = dk.DivergenceEmbedding(
         "hellinger", domain="unit", bandwidth=0.15, n_basis=q, structure=structure
     ).fit(sets)
@@ -45,7 +45,7 @@ def functions(nodes, order):
     ("d", "structure", "index_set", "order"),
     [(1, "joint", "tensor", np.inf), (2, "joint", "total-degree", 1.0), (2, "marginal", "tensor", np.inf)],
 )
-def test_coefficients_are_unbiased_with_the_variance_of_a_mean(d, structure, index_set, order):
+def test_coefficients_are_unbiased_with_variance_of_a_mean(d, structure, index_set, order):
     sets = collection(d)
     f, nodes = exact_values(sets, d, structure)
     phi = functions(nodes, order)
@@ -60,13 +60,15 @@ def test_coefficients_are_unbiased_with_the_variance_of_a_mean(d, structure, ind
         np.float64,
     )
     error = (rows.mean(axis=0) - expected) / np.sqrt(variance / SEEDS + 1e-12)
-    assert np.abs(error).max() < 4.5  # some forty of them: one in 4,000 for a normal error
+    assert (
+        np.abs(error).max() < 4.5
+    )  # about 40 values: exceeded with a probability of 1 in 4,000 for normal errors
     result = ((rows - expected) ** 2).mean() / variance.mean()
-    # rows of one seed share their nodes: some SEEDS independent ones, of standard error sqrt(2 / SEEDS)
+    # rows of one seed share their nodes: about SEEDS independent values, standard error sqrt(2 / SEEDS)
     assert abs(result - 1) < 4.5 * np.sqrt(2 / SEEDS)
 
 
-def test_distances_keep_to_the_bound_and_are_unbiased_at_the_nodes():
+def test_distances_are_within_the_bound_and_unbiased_at_nodes():
     sets = collection(2)
     f, nodes = exact_values(sets, 2, "joint")
     phi = functions(nodes, np.inf)
@@ -85,19 +87,19 @@ def test_distances_keep_to_the_bound_and_are_unbiased_at_the_nodes():
 
 @pytest.mark.parametrize("structure", ["joint", "marginal"])
 @pytest.mark.parametrize("d", [1, 3, 4])
-def test_rows_follow_from_the_seed_and_their_set_alone(d, structure, tmp_path):
+def test_rows_depend_on_seed_and_set_only(d, structure, tmp_path):
     sets = collection(d)
-    choices = {"structure": structure, "divergence": "jensen-shannon", "bandwidth": [[0.2], [0.4]]}
+    options = {"structure": structure, "divergence": "jensen-shannon", "bandwidth": [[0.2], [0.4]]}
     if d < 4 or structure == "marginal":
-        choices["index_set"] = "total-degree"
-    options = {"domain": "unit", "n_basis": 4, "nodes": "uniform", "n_nodes": 100}
-    fitted = dk.DivergenceEmbedding(random_state=3, **options, **choices).fit(sets)
+        options["index_set"] = "total-degree"
+    common_options = {"domain": "unit", "n_basis": 4, "nodes": "uniform", "n_nodes": 100}
+    fitted = dk.DivergenceEmbedding(random_state=3, **common_options, **options).fit(sets)
     A = fitted.transform(sets)
     assert A.shape == (3, fitted.spec_.n_features)
-    again = dk.DivergenceEmbedding(random_state=3, **options, **choices).fit_transform(sets)
-    other = dk.DivergenceEmbedding(random_state=4, **options, **choices).fit_transform(sets)
-    np.testing.assert_array_equal(again, A)
-    assert (other != A).any()
+    same_seed = dk.DivergenceEmbedding(random_state=3, **common_options, **options).fit_transform(sets)
+    other_seed = dk.DivergenceEmbedding(random_state=4, **common_options, **options).fit_transform(sets)
+    np.testing.assert_array_equal(same_seed, A)
+    assert (other_seed != A).any()
     for i in range(3):
         np.testing.assert_array_equal(fitted.transform(sets[i : i + 1])[0], A[i])
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).transform(sets), A)
@@ -107,18 +109,18 @@ def test_rows_follow_from_the_seed_and_their_set_alone(d, structure, tmp_path):
     np.testing.assert_array_equal(fitted.transform(store).compute(), A)
 
 
-def test_many_nodes_come_to_the_midpoints():
-    """Distances at 20,000 random nodes: their standard error from the values themselves."""
+def test_many_nodes_converge_to_midpoints():
+    """Distances at 20,000 random nodes; the standard error is estimated from the values."""
     sets = collection(2)
-    near = embedding(0, n_nodes=20_000).fit_transform(sets).astype(np.float64)
+    sampled = embedding(0, n_nodes=20_000).fit_transform(sets).astype(np.float64)
     exact = embedding(nodes="midpoint", n_nodes="auto", n_basis=32).fit_transform(sets).astype(np.float64)
     for i, j in ((0, 1), (0, 2)):
-        terms = 20_000 * (near[i] - near[j]) ** 2
+        terms = 20_000 * (sampled[i] - sampled[j]) ** 2
         assert abs(terms.mean() - ((exact[i] - exact[j]) ** 2).sum()) < 4.5 * terms.std() / np.sqrt(20_000)
 
 
 @pytest.mark.parametrize(
-    ("choices", "message"),
+    ("options", "message"),
     [
         ({"nodes": "random"}, "nodes must be one of 'midpoint', 'uniform'; got 'random'"),
         ({"nodes": "midpoint"}, "n_nodes must be 'auto' for nodes='midpoint'.*got 300"),
@@ -127,6 +129,6 @@ def test_many_nodes_come_to_the_midpoints():
         ({"n_nodes": 10**9}, "the table of terms .* from n_nodes=1000000000 .*Reduce n_nodes"),
     ],
 )
-def test_what_is_refused(choices, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
-        embedding(**choices).fit(collection(2))
+        embedding(**options).fit(collection(2))

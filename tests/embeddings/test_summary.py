@@ -1,4 +1,4 @@
-"""`SummaryEmbedding`: columns and influences against NumPy, weights as repetitions, exact derivatives."""
+"""`SummaryEmbedding`: columns compared with NumPy, weights as repetitions, and derivatives."""
 
 import numpy as np
 import pytest
@@ -18,18 +18,19 @@ def collection(seed, d=3, sizes=(1, 2, 3, 7, 20, 20, 40, 101)):
 
 def expected_row(x, w, centre, scale):
     y = (x.astype(np.float64) - centre) / scale
-    kept = w > 0
+    is_positive = w > 0
     mean = np.average(y, axis=0, weights=w)
     std = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=w))
     quantiles = [
-        np.quantile(y[kept, j], INNER, weights=w[kept], method="inverted_cdf") for j in range(y.shape[1])
+        np.quantile(y[is_positive, j], INNER, weights=w[is_positive], method="inverted_cdf")
+        for j in range(y.shape[1])
     ]
-    low, high = y[kept].min(axis=0), y[kept].max(axis=0)
+    low, high = y[is_positive].min(axis=0), y[is_positive].max(axis=0)
     return np.concatenate([mean, std, low, np.transpose(quantiles).ravel(), high, [np.log(len(x))]])
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_rows_are_the_summaries_that_numpy_computes(weighted):
+def test_rows_match_numpy(weighted):
     arrays = collection(0)
     rng = np.random.default_rng(1)
     weights = [rng.integers(1, 5, len(x)).astype(np.float64) for x in arrays]
@@ -40,10 +41,10 @@ def test_rows_are_the_summaries_that_numpy_computes(weighted):
     centre, scale = embedding.centre_, embedding.scale_
     for row, x, w in zip(embedding.transform(sets), arrays, weights, strict=True):
         expected = expected_row(x, w if weighted else np.ones(len(x)), centre, scale)
-        np.testing.assert_allclose(row, expected, rtol=2e-6, atol=2e-6)  # float32 of numbers up to 10
+        np.testing.assert_allclose(row, expected, rtol=2e-6, atol=2e-6)  # float32 values up to 10
 
 
-def test_weights_are_repetitions_except_for_the_size():
+def test_weights_match_repetitions_except_for_the_size():
     arrays = collection(2)
     counts = [
         np.random.default_rng(i).integers(0, 4, len(x)) + (np.arange(len(x)) == 0)
@@ -59,8 +60,8 @@ def test_weights_are_repetitions_except_for_the_size():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_levels_that_fall_on_a_point_take_that_point(weighted):
-    """Level k / 20 of n points is point ceil(k n / 20), no rounding of products or sums moves it."""
+def test_quantiles_at_exact_levels(weighted):
+    """The quantile at level k / 20 of n points is point ceil(k n / 20), without rounding errors."""
     for n in (20, 60, 140, 1240, 1260):
         x = np.arange(1.0, n + 1)[:, None]
         sets = dk.SampleSets.from_arrays([x], [np.full(n, 0.1)] if weighted else None)
@@ -68,13 +69,13 @@ def test_levels_that_fall_on_a_point_take_that_point(weighted):
         np.testing.assert_array_equal(row[3:8], [-(-k * n // 20) for k in (1, 5, 10, 15, 19)])
 
 
-def test_extremes_are_found_however_small_their_weights_are():
+def test_extremes_include_points_of_tiny_weights():
     sets = dk.SampleSets.from_arrays([[[3.0], [1.0], [2.0], [9.0]]], [[1e-14, 1e-14, 1.0, 0.0]])
     row = SummarySpec((0.0,), (1.0,)).materialize().embed(sets)[0]
     np.testing.assert_array_equal(row[2:9], [1, 2, 2, 2, 2, 2, 3])
 
 
-def test_units_and_constant_dimensions():
+def test_rows_do_not_depend_on_units():
     arrays = collection(3)
     for x in arrays:
         x[:, 1] = 16_777_215.0
@@ -85,10 +86,10 @@ def test_units_and_constant_dimensions():
     moved = [x.astype(np.float64) * [1e-3, 1, 1e4] + [0, 0, 1e7] for x in arrays]
     np.testing.assert_allclose(
         dk.SummaryEmbedding().fit_transform(moved), rows, atol=2e-3
-    )  # the centre has 3 digits
+    )  # the centre is rounded to 3 digits
 
 
-def test_blocks_of_columns_and_of_sets_change_no_bit(monkeypatch):
+def test_batches_do_not_change_rows(monkeypatch):
     sets = dk.SampleSets.from_arrays(collection(4) * 3)
     parameters = SummarySpec((5.0,) * 3, (2.0,) * 3).materialize()
     rows = parameters.embed(sets)
@@ -97,7 +98,7 @@ def test_blocks_of_columns_and_of_sets_change_no_bit(monkeypatch):
     np.testing.assert_array_equal(parameters.embed(sets), rows)
 
 
-def test_columns_are_named_by_statistic_and_dimension():
+def test_feature_names_contain_statistic_and_dimension():
     sets = dk.SampleSets.from_arrays(collection(5), names=["a", "b", "c"])
     names = dk.SummaryEmbedding().fit(sets).get_feature_names_out().tolist()
     assert names[:3] + names[-4:] == ["mean_a", "mean_b", "mean_c", "max_a", "max_b", "max_c", "log_size"]
@@ -113,7 +114,7 @@ def one_set(seed, n, weighted, d=2):
 
 
 def gradient_of(statistic, d):
-    """Derivatives of each dimension's column of a statistic, (m, d)."""
+    """Return the derivatives of the columns of a statistic, (m, d)."""
     g = np.zeros((9 * d + 1, d))
     g[statistic * d : (statistic + 1) * d] = np.eye(d)
     return g
@@ -121,7 +122,7 @@ def gradient_of(statistic, d):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("statistic", [0, 1])
-def test_influences_on_means_and_spreads_are_derivatives(weighted, statistic):
+def test_influences_on_means_and_deviations_are_derivatives(weighted, statistic):
     sets, d = one_set(0, 30, weighted), 2
     parameters = SummarySpec((1.0, 2.0), (0.5, 3.0)).materialize()
     x = (sets.relative.astype(np.float64) - [1, 2]) / [0.5, 3]
@@ -142,21 +143,21 @@ def test_influences_on_means_and_spreads_are_derivatives(weighted, statistic):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("statistic", "best"), [(2, np.min), (8, np.max)])
-def test_influences_on_extremes_are_those_of_leaving_points_out(weighted, statistic, best):
+@pytest.mark.parametrize(("statistic", "extreme"), [(2, np.min), (8, np.max)])
+def test_influences_on_extremes_match_leave_one_out(weighted, statistic, extreme):
     sets, n = one_set(1, 25, weighted), 25
     x = sets.relative.astype(np.float64)
     u = np.ones(n) / n if sets.weights is None else sets.weights.ravel().astype(np.float64)
     u = u / u.sum()
-    without = np.array([best(np.delete(x, i, axis=0), axis=0) for i in range(n)])
-    expected = (best(x, axis=0) - without) * ((1 - u) / u)[:, None]
+    without = np.array([extreme(np.delete(x, i, axis=0), axis=0) for i in range(n)])
+    expected = (extreme(x, axis=0) - without) * ((1 - u) / u)[:, None]
     result = point_influences(
         SummarySpec((0.0, 0.0), (1.0, 1.0)).materialize(), sets, gradient_of(statistic, 2)
     )
     np.testing.assert_allclose(result, expected - u @ expected, rtol=1e-9, atol=1e-9)
 
 
-def test_influences_on_quantiles_are_those_of_the_density():
+def test_influences_on_quantiles_match_the_density():
     """IF(s) = (t - 1{s <= q}) / f(q), Hampel 1974.
 
     n = 40,000, so levels t +- min(t, 1 - t) n^(-1/5) are 0.06 apart from 0.5, and 0.006 from 0.05. Their distance in
@@ -175,8 +176,8 @@ def test_influences_on_quantiles_are_those_of_the_density():
 
 
 @pytest.mark.parametrize("n", [1, 2, 6, 60])
-def test_influences_on_quantiles_are_like_leaving_points_out(n):
-    """Summed over the points on one side of the quantile, where the two have the same sign; none for a single point."""
+def test_influences_on_quantiles_have_the_sign_of_leave_one_out(n):
+    """Influences increase with the coordinate and change sign; a single point has none."""
     sets = one_set(3, n, False, d=1)
     result = point_influences(SummarySpec((0.0,), (1.0,)).materialize(), sets, gradient_of(5, 1))[:, 0]
     x = sets.relative[:, 0]
@@ -188,8 +189,8 @@ def test_influences_on_quantiles_are_like_leaving_points_out(n):
 
 
 @pytest.mark.parametrize(("statistic", "i"), [(3, 0), (7, -1)])
-def test_outer_quantiles_of_few_points_are_moved_by_the_outermost_points(statistic, i):
-    """Of 10 points the level 0.05 is the minimum: leaving it out moves the quantile, so its influence is not 0."""
+def test_outermost_points_influence_outer_quantiles_of_few_points(statistic, i):
+    """The quantile at level 0.05 of 10 points is the minimum, so the influence of the minimum is not 0."""
     sets = one_set(4, 10, False, d=1)
     result = point_influences(SummarySpec((0.0,), (1.0,)).materialize(), sets, gradient_of(statistic, 1))[
         :, 0
