@@ -1,7 +1,7 @@
-"""A gate that is green on one processor is green on all: the numbers' tests with kernels that others would take.
+"""Run numerical tests with the kernels of other processors.
 
-OpenBLAS, numba and NumPy choose code for the processor they start on, and environment variables choose for them. The
-long form (`make processors`) runs the rooms that compute; the short one some tests that saw differences.
+OpenBLAS, Numba and NumPy select code for the processor, and environment variables override the selection. The long
+form (`make processors`) runs all numerical folders; the short form runs some tests that found differences.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = (
+FOLDERS = (
     "loops",
     "learners",
     "base",
@@ -36,21 +36,21 @@ SETTINGS = (
     {"OPENBLAS_CORETYPE": "Zen"},
     {"NUMBA_CPU_NAME": "generic"},
 )
-USES = {"Haswell": "AVX2", "SkylakeX": "AVX512F", "Zen": "AVX2"}  # instructions that kernels are made of
+USES = {"Haswell": "AVX2", "SkylakeX": "AVX512F", "Zen": "AVX2"}  # instruction sets of the kernels
 KERNELS = """
 import numpy, threadpoolctl
 print(*(pool.get("architecture") for pool in threadpoolctl.threadpool_info()))
-print(*(name for name, there in numpy._core._multiarray_umath.__cpu_features__.items() if there))
+print(*(name for name, has_feature in numpy._core._multiarray_umath.__cpu_features__.items() if has_feature))
 """
 
-BY_BLAS = (
-    "tests/loops/test_products.py::test_rows_of_any_size_and_rows_that_are_not_finite",
-    "tests/loops/test_products.py::test_whole_numbers_are_exact_and_as_accurate_as_float32",
+BLAS_TESTS = (
+    "tests/loops/test_products.py::test_rows_of_any_scale_and_nonfinite_rows",
+    "tests/loops/test_products.py::test_integers_are_exact_and_floats_are_accurate",
     "tests/pairs/test_pseudo_euclidean.py",
     "tests/pairs/test_psd.py",
     "tests/learners",
 )
-BY_LOOPS = ("tests/loops/test_elementary.py", "tests/loops/test_finite.py")
+COMPILED_TESTS = ("tests/loops/test_elementary.py", "tests/loops/test_finite.py")
 
 
 def name(setting: dict[str, str]) -> str:
@@ -58,17 +58,17 @@ def name(setting: dict[str, str]) -> str:
 
 
 def run(tests: tuple[str, ...], setting: dict[str, str]) -> None:
-    """Run tests in a process that takes these kernels; skip, and say why, where this machine has none of them."""
+    """Run tests in a process with these kernels; skip if this machine does not support them."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     environment = {**inherited, **setting}
     if core := setting.get("OPENBLAS_CORETYPE"):
-        taken, instructions = output([sys.executable, "-c", KERNELS], environment).stdout.splitlines()
-        if core not in taken:
-            pytest.skip(f"asked for {core} kernels, the BLAS takes {taken or 'others'}")
+        selected, instructions = output([sys.executable, "-c", KERNELS], environment).stdout.splitlines()
+        if core not in selected:
+            pytest.skip(f"requested {core} kernels; the BLAS uses {selected or 'others'}")
         if USES[core] not in instructions.split():
-            pytest.skip(f"{core} kernels are made of {USES[core]} instructions, which this processor has not")
-    done = output([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *tests], environment)
-    assert done.returncode == 0, f"with {setting}:\n{done.stdout}"
+            pytest.skip(f"{core} kernels need {USES[core]} instructions, which this processor lacks")
+    result = output([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *tests], environment)
+    assert result.returncode == 0, f"with {setting}:\n{result.stdout}"
 
 
 def output(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -78,18 +78,18 @@ def output(command: list[str], environment: dict[str, str]) -> subprocess.Comple
 
 
 @pytest.mark.parametrize("setting", SETTINGS[:2], ids=name)
-def test_products_and_solutions_by_other_kernels(setting: dict[str, str]) -> None:
+def test_products_and_solutions_with_other_blas_kernels(setting: dict[str, str]) -> None:
     if any(pool.get("architecture") in setting.values() for pool in threadpool_info()):
-        pytest.skip("all tests run with these kernels here")
-    run(BY_BLAS, setting)
+        pytest.skip("all tests run with these kernels on this machine")
+    run(BLAS_TESTS, setting)
 
 
-def test_loops_without_vectors_or_fused_multiply_add() -> None:
-    run(BY_LOOPS, {"NUMBA_CPU_NAME": "generic"})
+def test_compiled_functions_for_a_generic_cpu() -> None:
+    run(COMPILED_TESTS, {"NUMBA_CPU_NAME": "generic"})
 
 
 @pytest.mark.processors
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS, ids=name)
-def test_the_rooms_that_compute(setting: dict[str, str]) -> None:
-    run(tuple(f"{place}/{room}" for place in ("tests", "dkdist") for room in ROOMS), setting)
+def test_numerical_folders(setting: dict[str, str]) -> None:
+    run(tuple(f"{root}/{folder}" for root in ("tests", "dkdist") for folder in FOLDERS), setting)

@@ -1,21 +1,21 @@
-"""Columns become rows, rounded once, and runs of equal values are found: as NumPy does both."""
+"""Columns to float32 rows with one rounding, and starts of runs of equal values, compared with NumPy."""
 
 import numpy as np
 import pytest
 
 from dkdist._numba.points import EXACT_DTYPES, TILE_ROWS, fill_rows, run_starts
 
-N = TILE_ROWS + 3  # a whole tile, and some rows
+N = TILE_ROWS + 3  # one tile and some rows
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 6])
-@pytest.mark.parametrize("counted", [False, True])
-def test_rows_are_differences_in_float64_rounded_once(d, counted):
+@pytest.mark.parametrize("with_origin", [False, True])
+def test_fill_rows_rounds_float64_differences_once(d, with_origin):
     rng = np.random.default_rng(d)
     kinds = sorted(EXACT_DTYPES, key=str)
     for k in range(len(kinds)):
         columns = [(rng.normal(size=N) * 100).astype(kinds[(k + j // 2) % len(kinds)]) for j in range(d)]
-        origin = rng.normal(size=d) if counted else np.zeros(d)
+        origin = rng.normal(size=d) if with_origin else np.zeros(d)
         out = np.empty((N, d), np.float32)
         assert fill_rows(columns, origin, out)
         expected = [
@@ -24,28 +24,28 @@ def test_rows_are_differences_in_float64_rounded_once(d, counted):
         np.testing.assert_array_equal(out.view(np.uint32), np.stack(expected, axis=1).view(np.uint32))
 
 
-def test_zeros_keep_their_signs_and_small_numbers_their_bits():
-    value = np.array([-0.0, 0.0, 1e-310, -1e-42, 3e-39, 1 + 2.0**-24, 1 + 3 * 2.0**-24])
-    for columns in ([value], [value, value[::-1].copy()]):
-        out = np.empty((len(value), len(columns)), np.float32)
+def test_fill_rows_keeps_signed_zeros_and_subnormals():
+    values = np.array([-0.0, 0.0, 1e-310, -1e-42, 3e-39, 1 + 2.0**-24, 1 + 3 * 2.0**-24])
+    for columns in ([values], [values, values[::-1].copy()]):
+        out = np.empty((len(values), len(columns)), np.float32)
         assert fill_rows(columns, np.zeros(len(columns)), out)
         expected = np.stack(columns, axis=1).astype(np.float32)
         np.testing.assert_array_equal(out.view(np.uint32), expected.view(np.uint32))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
+@pytest.mark.parametrize("invalid_value", [np.nan, np.inf, -np.inf, 1e39])
 @pytest.mark.parametrize("row", [0, N // 2, N - 1])
-def test_what_is_not_finite_in_float32_is_told(bad, row):
+def test_fill_rows_detects_nonfinite_values(invalid_value, row):
     for d in (1, 2, 3):
         columns = [np.full(N, np.finfo(np.float32).max, np.float64) for _ in range(d)]
         out = np.empty((N, d), np.float32)
-        assert fill_rows(columns, np.zeros(d), out)  # though any sum of them overflows
-        columns[-1][row] = bad
+        assert fill_rows(columns, np.zeros(d), out)  # although sums of the values overflow
+        columns[-1][row] = invalid_value
         assert not fill_rows(columns, np.zeros(d), out)
 
 
 @pytest.mark.parametrize("dtype", ["i4", "i8", "f8", "u1"])
-def test_runs_begin_where_a_value_differs_from_the_one_before(dtype):
+def test_run_starts_match_numpy(dtype):
     values = np.random.default_rng(0).integers(0, 2, 999).astype(dtype)
     expected = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
     np.testing.assert_array_equal(run_starts(values), expected)

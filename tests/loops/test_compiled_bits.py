@@ -1,4 +1,4 @@
-"""A loop gives the same bits in the process that compiled it and in those that find it in the cache."""
+"""Compiled functions give identical results whether they are compiled or loaded from the cache."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ for writeable in (True, False):
 """
 
 
-def bits(cache: Path) -> str:
+def output_of_script(cache: Path) -> str:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     command = [sys.executable, "-c", SCRIPT]
     return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
 
 
-def test_compiled_and_cached_loops_agree_bit_for_bit(tmp_path: Path) -> None:
-    compiled = bits(tmp_path)
+def test_compiled_and_cached_functions_are_bit_identical(tmp_path: Path) -> None:
+    compiled = output_of_script(tmp_path)
     *rows, writeable, read_only = compiled.split()
     assert len(rows) == 5
     assert writeable == read_only
-    assert bits(tmp_path) == compiled
-    for index in tmp_path.rglob("*_tensor*.nbi"):  # one loop is compiled again, what it calls is not
+    assert output_of_script(tmp_path) == compiled
+    for index in tmp_path.rglob("*_tensor*.nbi"):  # recompile one function, but not the functions it calls
         index.unlink()
-    assert bits(tmp_path) == compiled
+    assert output_of_script(tmp_path) == compiled

@@ -1,4 +1,4 @@
-"""Float32 elementary functions against float64 numpy over their ranges."""
+"""Float32 elementary functions compared with float64 NumPy over their ranges."""
 
 import numpy as np
 import pytest
@@ -8,10 +8,10 @@ from dkdist._numba import elementary
 from dkdist._numba.compilation import FINITE_FMA, jit
 
 F32 = np.float32
-MIDDLE = F32(
-    4.837512969970703125e-4
-)  # of the three parts of pi / 2, the one whose multiples float32 does not hold
-HALF_TURNS = 2.0**-25 + 2.0**-26 + 2.0**-29  # products of the last steps of the series, below 1, 1/2 and 1/16
+MIDDLE = F32(4.837512969970703125e-4)  # the part of pi / 2 whose multiples float32 cannot represent
+HALF_TURNS = (
+    2.0**-25 + 2.0**-26 + 2.0**-29
+)  # rounding of the last products of the series, which are below 1, 1/2 and 1/16
 
 
 @jit(FINITE_FMA)
@@ -19,18 +19,18 @@ def _multiply_add(a, b, c):
     return a * b + c
 
 
-def fuses():
-    """Whether loops round a b + c once, as compiled for this processor: 1 + 2^-11 + 2^-24 - 1 - 2^-11, or 0."""
+def has_fma():
+    """Return whether compiled functions round a b + c once: 1 + 2^-11 + 2^-24 - 1 - 2^-11, or 0."""
     a = F32(1 + 2.0**-12)
     return bool(_multiply_add(a, a, -(a * a)))
 
 
-def unfused(size):
-    """What products of this size may lose by being rounded before they are added to: half a unit, or nothing."""
-    return 0.0 if fuses() else size
+def rounding_without_fma(size):
+    """Return the rounding error of products of this size, 0 with FMA."""
+    return 0.0 if has_fma() else size
 
 
-def looped(function):
+def vectorized(function):
     @njit
     def loop(x, out):
         for i in range(len(x)):
@@ -44,7 +44,7 @@ def looped(function):
     return call
 
 
-log, exp, cospi = (looped(f) for f in (elementary.log, elementary.exp, elementary.cospi))
+log, exp, cospi = (vectorized(f) for f in (elementary.log, elementary.exp, elementary.cospi))
 
 
 @njit
@@ -66,7 +66,7 @@ def _sincospi(v, sine, cosine):
         sine[i], cosine[i] = elementary.sincospi(v[i])
 
 
-def units_in_the_last_place(result, exact):
+def ulp_errors(result, exact):
     return np.abs(result - exact) / np.spacing(np.abs(exact).astype(np.float32)).astype(np.float64)
 
 
@@ -75,14 +75,14 @@ def rng():
     return np.random.default_rng(0)
 
 
-def test_log_over_all_normal_numbers(rng):
+def test_log_of_all_normal_numbers(rng):
     x = np.exp(rng.uniform(np.log(1.2e-38), np.log(3.4e38), 300_000)).astype(np.float32)
     x = np.concatenate([x, np.exp(rng.uniform(-0.5, 0.5, 300_000)).astype(np.float32)])
     x = x[x != 1]
-    assert units_in_the_last_place(log(x), np.log(x.astype(np.float64))).max() < 1.0
+    assert ulp_errors(log(x), np.log(x.astype(np.float64))).max() < 1.0
 
 
-def test_log_at_its_edges():
+def test_log_at_limits():
     tiny, huge = np.finfo(np.float32).tiny, np.finfo(np.float32).max
     x = np.array([tiny, huge, 1.0, np.sqrt(0.5), np.nextafter(np.float32(1), np.float32(2))], np.float32)
     np.testing.assert_allclose(log(x), np.log(x.astype(np.float64)), rtol=1.2e-7, atol=0)
@@ -92,21 +92,23 @@ def test_log_at_its_edges():
 def test_exp_over_its_range(rng):
     x = np.concatenate([rng.uniform(-87, 88, 300_000), rng.uniform(-1, 1, 100_000), [-87, 0, 88]])
     x = x.astype(np.float32)
-    assert units_in_the_last_place(exp(x), np.exp(x.astype(np.float64))).max() < 2.0
+    assert ulp_errors(exp(x), np.exp(x.astype(np.float64))).max() < 2.0
     assert exp([0.0])[0] == 1.0
 
 
-@pytest.mark.parametrize("largest", [10.0, 1e3, 1e5])
-def test_sine_and_cosine_of_phases(rng, largest):
-    x = np.concatenate([rng.uniform(-largest, largest, 300_000), [0.0, largest, -largest]]).astype(np.float32)
+@pytest.mark.parametrize("max_value", [10.0, 1e3, 1e5])
+def test_sincos_of_phases(rng, max_value):
+    x = np.concatenate([rng.uniform(-max_value, max_value, 300_000), [0.0, max_value, -max_value]]).astype(
+        np.float32
+    )
     sine, cosine = sincos(x)
     quarters = np.rint(x.astype(np.float64) * (2 / np.pi)).astype(np.float32)
-    most = 1.2e-7 + unfused(np.spacing(np.abs(quarters * MIDDLE)).astype(np.float64) / 2)
-    assert (np.abs(sine - np.sin(x.astype(np.float64))) < most).all()
-    assert (np.abs(cosine - np.cos(x.astype(np.float64))) < most).all()
+    tolerance = 1.2e-7 + rounding_without_fma(np.spacing(np.abs(quarters * MIDDLE)).astype(np.float64) / 2)
+    assert (np.abs(sine - np.sin(x.astype(np.float64))) < tolerance).all()
+    assert (np.abs(cosine - np.cos(x.astype(np.float64))) < tolerance).all()
 
 
-def test_sine_and_cosine_near_multiples_of_a_quarter_turn():
+def test_sincos_near_multiples_of_pi_over_4():
     x = (np.arange(-2000, 2001) * np.pi / 4).astype(np.float32)
     x = np.concatenate([x, np.nextafter(x, np.float32(np.inf)), np.nextafter(x, np.float32(-np.inf))])
     sine, cosine = sincos(x)
@@ -114,9 +116,9 @@ def test_sine_and_cosine_near_multiples_of_a_quarter_turn():
     assert np.abs(cosine - np.cos(x.astype(np.float64))).max() < 1.2e-7
 
 
-@pytest.mark.parametrize("largest", [1e7, 1e9, 1e20, 3e38])
-def test_sine_and_cosine_of_huge_phases_stay_bounded(rng, largest):
-    sine, cosine = sincos(rng.uniform(-largest, largest, 100_000))
+@pytest.mark.parametrize("max_value", [1e7, 1e9, 1e20, 3e38])
+def test_sincos_of_huge_phases_is_bounded(rng, max_value):
+    sine, cosine = sincos(rng.uniform(-max_value, max_value, 100_000))
     assert max(np.abs(sine).max(), np.abs(cosine).max()) <= 1.0
 
 
@@ -126,17 +128,19 @@ def test_cospi_on_the_unit_interval(rng):
     assert cospi([0.5])[0] == 0.0
 
 
-@pytest.mark.parametrize("largest", [1.0, 1e3, 1e6, 2e9])
-def test_sine_and_cosine_of_half_turns(rng, largest):
-    v = np.concatenate([rng.uniform(-largest, largest, 300_000), np.arange(-8, 9) / 4, [largest, -largest]])
+@pytest.mark.parametrize("max_value", [1.0, 1e3, 1e6, 2e9])
+def test_sincospi(rng, max_value):
+    v = np.concatenate(
+        [rng.uniform(-max_value, max_value, 300_000), np.arange(-8, 9) / 4, [max_value, -max_value]]
+    )
     v = v.astype(np.float32)
     sine, cosine = np.empty_like(v), np.empty_like(v)
     _sincospi(v, sine, cosine)
-    turn = np.pi * (v.astype(np.float64) % 2)
-    most = 1.8e-7 + unfused(HALF_TURNS)
-    assert np.abs(sine - np.sin(turn)).max() < most
-    assert np.abs(cosine - np.cos(turn)).max() < most
-    whole = np.arange(-8, 9, dtype=np.float32)
-    _sincospi(whole, sine[:17], cosine[:17])
+    phase = np.pi * (v.astype(np.float64) % 2)
+    tolerance = 1.8e-7 + rounding_without_fma(HALF_TURNS)
+    assert np.abs(sine - np.sin(phase)).max() < tolerance
+    assert np.abs(cosine - np.cos(phase)).max() < tolerance
+    integers = np.arange(-8, 9, dtype=np.float32)
+    _sincospi(integers, sine[:17], cosine[:17])
     np.testing.assert_array_equal(sine[:17], 0)
-    np.testing.assert_array_equal(cosine[:17], 1 - 2 * (whole % 2))
+    np.testing.assert_array_equal(cosine[:17], 1 - 2 * (integers % 2))

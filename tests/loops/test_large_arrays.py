@@ -1,4 +1,4 @@
-"""Memory of large arrays: used again when nobody has a view of it, and never before."""
+"""Memory of large arrays is reused when no view of it is left, and not before."""
 
 from __future__ import annotations
 
@@ -12,74 +12,74 @@ from dkdist._runtime.process import one_blas_thread
 ROWS, COLUMNS = 9, MIN_REUSED_BYTES // 32  # 36 MiB of float32
 
 
-def place(array: np.ndarray) -> int:
+def address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
-def keeping() -> LargeArrays:
+def make_arrays() -> LargeArrays:
     large = LargeArrays()
     large.unused = []
     return large
 
 
-def test_memory_comes_back_when_the_last_view_is_gone() -> None:
-    large = keeping()
+def test_memory_is_reused_after_the_last_view() -> None:
+    large = make_arrays()
     first = large.empty((ROWS, COLUMNS), np.float32)
     assert first.shape == (ROWS, COLUMNS)
     assert first.dtype == np.float32
     assert first.flags.c_contiguous
     assert first.flags.writeable
-    there, row = place(first), first[3, 5:]
+    first_address, row = address(first), first[3, 5:]
     del first
     second = large.empty((ROWS, COLUMNS), np.float32)
     assert not np.shares_memory(second, row)
     del row
     third = large.empty((ROWS, COLUMNS), np.float32)
-    assert place(third) == there
+    assert address(third) == first_address
     assert not np.shares_memory(second, third)
     del third
-    wider = large.empty((ROWS, 2 * COLUMNS), np.float32)  # too small a piece is let go
+    wider = large.empty((ROWS, 2 * COLUMNS), np.float32)  # too small buffers are released
     assert not np.shares_memory(wider, second)
     assert large.unused == []
 
 
-def test_small_arrays_are_numpys_own() -> None:
-    large = keeping()
+def test_small_arrays_are_allocated_by_numpy() -> None:
+    large = make_arrays()
     assert large.empty((8, COLUMNS), np.float32).base is None
     assert large.unused == []
 
 
-def test_what_was_forgotten_is_not_kept_when_it_ends() -> None:
-    large = keeping()
+def test_buffers_of_ended_runs_are_released() -> None:
+    large = make_arrays()
     used = large.empty((ROWS, COLUMNS), np.float32)
     large.unused = []
     del used
     assert large.unused == []
-    many = [large.empty((ROWS, COLUMNS), np.float32) for _ in range(MAX_UNUSED_BUFFERS + 2)]
-    many.clear()
+    arrays = [large.empty((ROWS, COLUMNS), np.float32) for _ in range(MAX_UNUSED_BUFFERS + 2)]
+    arrays.clear()
     assert len(large.unused) == MAX_UNUSED_BUFFERS
 
 
 def test_threads_never_share_memory() -> None:
-    large, wrong = keeping(), list[int]()
+    large, failed_threads = make_arrays(), list[int]()
 
     def work(i: int) -> None:
         for _ in range(20):
-            mine = large.empty((ROWS, COLUMNS), np.float32)
-            mine[:, ::4096] = i
-            if not (mine[:, ::4096] == i).all():
-                wrong.append(i)
+            array = large.empty((ROWS, COLUMNS), np.float32)
+            array[:, ::4096] = i
+            if not (array[:, ::4096] == i).all():
+                failed_threads.append(i)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert wrong == []
-    assert len(large.unused) <= 8  # a thread lets go of one when it has the next
+    assert failed_threads == []
+    assert len(large.unused) <= 8  # a thread releases an array after it gets the next one
 
 
-def test_memory_is_kept_while_a_run_is_under_way_and_not_otherwise() -> None:
+def test_buffers_are_kept_during_runs_only() -> None:
     shape = (ROWS, COLUMNS)
     assert LARGE.empty(shape, np.float32).base is None
     with one_blas_thread():

@@ -1,4 +1,4 @@
-"""Lines of the cache: where they begin, and that a request for one changes nothing."""
+"""Cache lines: their offsets, and prefetch without side effects."""
 
 import numpy as np
 import pytest
@@ -9,13 +9,13 @@ from dkdist._numba.simd import CACHE_LINE_FLOATS, offset_to_cache_line, prefetch
 
 @njit
 def _line(v):
-    prefetch_for_write(v, len(v) + 1000, 2**30, 2)  # asks for nothing that is there
+    prefetch_for_write(v, len(v) + 1000, 2**30, 2)  # addresses outside the array
     return offset_to_cache_line(v)
 
 
 @pytest.mark.parametrize("begin", range(CACHE_LINE_FLOATS))
-def test_lines_begin_at_multiples_of_64_bytes(begin):
+def test_offset_to_cache_line(begin):
     v = np.empty(100, np.float32)[begin:]
-    place = _line(v)
-    assert 0 <= place < CACHE_LINE_FLOATS
-    assert (v.ctypes.data + 4 * place) % 64 == 0
+    offset = _line(v)
+    assert 0 <= offset < CACHE_LINE_FLOATS
+    assert (v.ctypes.data + 4 * offset) % 64 == 0

@@ -1,4 +1,4 @@
-"""Products whose rows keep their bits: any rows beside them, any number of BLAS threads, both kinds of factor."""
+"""Deterministic products: a row does not depend on other rows, BLAS threads or the kind of factor."""
 
 import numpy as np
 import pytest
@@ -21,21 +21,23 @@ def random_case(k, m, n=2 * TILE_ROWS + 45):
 @pytest.mark.parametrize("kind", [deterministic_factor, IntegerFactor])
 @pytest.mark.parametrize("k", [1, 7, 255, 256, 257, 600, 2000])
 @pytest.mark.parametrize("m", [1, 45, 2500])
-def test_bits_of_a_row_are_its_own(kind, k, m):
+def test_row_does_not_depend_on_rows_and_threads(kind, k, m):
     A, B = random_case(k, m)
     with threadpool_limits(1):
         factor = kind(B)
-        one = product(factor, A, m)
-    np.testing.assert_allclose(one, A.astype(np.float64) @ B, rtol=0, atol=2e-5 * np.sqrt(k) + 1e-6)
-    np.testing.assert_array_equal(product(factor, A[::-1].copy(), m)[::-1], one)
-    np.testing.assert_array_equal(product(factor, A[100:101], m), one[100:101])
+        single_threaded = product(factor, A, m)
+    np.testing.assert_allclose(
+        single_threaded, A.astype(np.float64) @ B, rtol=0, atol=2e-5 * np.sqrt(k) + 1e-6
+    )
+    np.testing.assert_array_equal(product(factor, A[::-1].copy(), m)[::-1], single_threaded)
+    np.testing.assert_array_equal(product(factor, A[100:101], m), single_threaded[100:101])
     for threads in (2, 3, 4):
         with threadpool_limits(threads):
-            np.testing.assert_array_equal(product(factor, A, m), one)
+            np.testing.assert_array_equal(product(factor, A, m), single_threaded)
 
 
 @pytest.mark.parametrize("k", [3, 600, 3000])
-def test_whole_numbers_are_exact_and_as_accurate_as_float32(k):
+def test_integers_are_exact_and_floats_are_accurate(k):
     rng = np.random.default_rng(k)
     A, B = (
         rng.integers(-200, 200, (50, k)).astype(np.float32),
@@ -46,11 +48,11 @@ def test_whole_numbers_are_exact_and_as_accurate_as_float32(k):
     )
     A, B = random_case(k, 30)
     exact = A.astype(np.float64) @ B
-    worst = np.abs(product(IntegerFactor(B), A, 30) - exact).max()
-    assert worst <= k**0.5 * 2.0**-20 * np.abs(A).max() * np.abs(B).max()
+    max_error = np.abs(product(IntegerFactor(B), A, 30) - exact).max()
+    assert max_error <= k**0.5 * 2.0**-20 * np.abs(A).max() * np.abs(B).max()
 
 
-def test_rows_of_any_size_and_rows_that_are_not_finite():
+def test_rows_of_any_scale_and_nonfinite_rows():
     A, B = random_case(20, 30, n=40)
     sizes = np.geomspace(1e-38, 1e34, 40).astype(np.float32)[:, None]
     A *= sizes
@@ -63,7 +65,7 @@ def test_rows_of_any_size_and_rows_that_are_not_finite():
     assert (result[3] == 0).all()
 
 
-def test_a_blas_is_tried_once_for_each_shape():
+def test_is_blas_deterministic_is_cached_by_shape():
     is_blas_deterministic.cache_clear()
     first = is_blas_deterministic(100, 50)
     assert is_blas_deterministic(100, 50) == first

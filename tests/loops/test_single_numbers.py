@@ -1,4 +1,4 @@
-"""Single numbers in loops, against Python's and numpy's own words for them."""
+"""Scalar functions in compiled code, compared with Python and NumPy."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ NUMBERS = [-2.5, -1.5, -0.5, 0.0, 0.4999999, 0.5, 1.0, 1.5, 2.5, 3.25, 1e9]
 
 
 @jit()
-def _chosen(a, b, least, most):  # type: ignore[no-untyped-def]
+def _min_max(a, b, minima, maxima):  # type: ignore[no-untyped-def]
     for i in range(len(a)):
-        least[i], most[i] = minimum(a[i], b[i]), maximum(a[i], b[i])
+        minima[i], maxima[i] = minimum(a[i], b[i]), maximum(a[i], b[i])
 
 
 @jit()
-def _beside_a_constant(a, out):  # type: ignore[no-untyped-def]
+def _clip(a, out):  # type: ignore[no-untyped-def]
     for i in range(len(a)):
         out[i] = minimum(maximum(a[i], -1), 7)
 
 
 @jit()
-def _bits_and_back(x, whole, restored):  # type: ignore[no-untyped-def]
+def _bits_and_back(x, bits, restored):  # type: ignore[no-untyped-def]
     for i in range(len(x)):
-        whole[i] = float_bits(x[i])
-        restored[i] = bits_to_float(whole[i])
+        bits[i] = float_bits(x[i])
+        restored[i] = bits_to_float(bits[i])
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.int32])
-def test_the_smaller_and_the_larger(kind: type) -> None:
+def test_minimum_and_maximum(kind: type) -> None:
     a, b = (side.reshape(-1).astype(kind) for side in np.meshgrid(NUMBERS, NUMBERS))
-    least, most = np.empty_like(a), np.empty_like(a)
-    _chosen(a, b, least, most)
-    assert (least == np.minimum(a, b)).all()
-    assert (most == np.maximum(a, b)).all()
+    minima, maxima = np.empty_like(a), np.empty_like(a)
+    _min_max(a, b, minima, maxima)
+    assert (minima == np.minimum(a, b)).all()
+    assert (maxima == np.maximum(a, b)).all()
 
 
-def test_beside_constants() -> None:
+def test_minimum_and_maximum_with_constants() -> None:
     a = np.arange(-10, 10)
     out = np.empty_like(a)
-    _beside_a_constant(a, out)
+    _clip(a, out)
     assert (out == np.clip(a, -1, 7)).all()
 
 
-def test_bits_are_those_of_a_view() -> None:
+def test_float_bits_match_a_view() -> None:
     x = np.array([*NUMBERS, -0.0, np.inf, 1e-42], np.float32)
-    whole, restored = np.empty(len(x), np.int32), np.empty(len(x), np.float32)
-    _bits_and_back(x, whole, restored)
-    assert (whole == x.view(np.int32)).all()
+    bits, restored = np.empty(len(x), np.int32), np.empty(len(x), np.float32)
+    _bits_and_back(x, bits, restored)
+    assert (bits == x.view(np.int32)).all()
     assert restored.tobytes() == x.tobytes()
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_what_is_inlined_is_no_function_of_python(early: bool) -> None:
+def test_inlined_functions_cannot_be_called_from_python(early: bool) -> None:
     @inline_jit(early=early)
     def doubled(x):  # type: ignore[no-untyped-def]
         return x + x
@@ -64,7 +64,7 @@ def test_what_is_inlined_is_no_function_of_python(early: bool) -> None:
     def four_times(x):  # type: ignore[no-untyped-def]
         return doubled(doubled(x))
 
-    for _ in range(2):  # before it was compiled into a loop, and after
+    for _ in range(2):  # before and after compilation of the caller
         with pytest.raises(TypeError, match="doubled can only be called from compiled functions"):
             doubled(1.0)
         assert four_times(1.5) == 6.0

@@ -1,4 +1,4 @@
-"""Loops, and what is compiled into them, consist of vectors as long as the processor's."""
+"""Compiled functions use the widest vectors of the processor."""
 
 import numpy as np
 import pytest
@@ -24,10 +24,10 @@ def _squared(x, out):  # type: ignore[no-untyped-def]
     _add_squares(x, out)
 
 
-@pytest.mark.skipif(not HAS_AVX512, reason="vectors of 512 bits are those of AVX-512")
+@pytest.mark.skipif(not HAS_AVX512, reason="requires AVX-512")
 @pytest.mark.parametrize("run", [_doubled, _squared])
-def test_loops_have_vectors_of_512_bits(run, monkeypatch):
-    monkeypatch.setattr(run._cache, "load_overload", lambda *_: None)  # code that is kept cannot be looked at
+def test_compiled_functions_use_512_bit_vectors(run, monkeypatch):
+    monkeypatch.setattr(run._cache, "load_overload", lambda *_: None)  # cached code cannot be inspected
     run(np.arange(100, dtype=np.float32), np.zeros(100, np.float32))
     (code,) = run.inspect_asm().values()
     assert "zmm" in code

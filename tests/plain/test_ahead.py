@@ -1,4 +1,4 @@
-"""Items come as they are, one is made while another is used, and what goes wrong in the making is raised in turn."""
+"""Prefetching: order of items, number of prefetched items, and errors."""
 
 import threading
 from contextvars import ContextVar
@@ -8,70 +8,70 @@ import pytest
 from dkdist._utils.concurrency import prefetch, prefetch_each
 
 
-def test_the_items_in_their_order_whatever_they_are():
+def test_prefetch_keeps_order_and_values():
     assert list(prefetch(iter([]))) == []
     assert list(prefetch(iter([3, None, False, 1]))) == [3, None, False, 1]
 
 
-def test_one_is_made_while_another_is_used_and_no_more():
-    output, second = [], threading.Event()
+def test_prefetch_computes_one_item_ahead():
+    computed, is_second_computed = [], threading.Event()
 
     def items():
         for i in range(5):
-            output.append(i)
+            computed.append(i)
             if i == 1:
-                second.set()
+                is_second_computed.set()
             yield i
 
-    taken = prefetch(items())
-    assert next(taken) == 0
-    assert second.wait(60)  # made while item 0 is used here
-    taken.close()
-    assert output == [0, 1]
+    prefetched = prefetch(items())
+    assert next(prefetched) == 0
+    assert is_second_computed.wait(60)  # computed while item 0 is in use
+    prefetched.close()
+    assert computed == [0, 1]
 
 
-def test_an_error_comes_after_the_items_before_it():
+def test_prefetch_raises_errors_in_order():
     def items():
         yield 1
         raise ValueError("the second")
 
-    taken = prefetch(items())
-    assert next(taken) == 1
+    prefetched = prefetch(items())
+    assert next(prefetched) == 1
     with pytest.raises(ValueError, match="the second"):
-        next(taken)
+        next(prefetched)
 
 
-def test_the_context_goes_along_and_no_thread_stays():
-    chosen = ContextVar("chosen", default="none")
-    chosen.set("here")
+def test_prefetch_copies_context_and_ends_its_thread():
+    variable = ContextVar("chosen", default="none")
+    variable.set("here")
     threads = threading.active_count()
-    assert list(prefetch(chosen.get() for _ in range(3))) == ["here"] * 3
+    assert list(prefetch(variable.get() for _ in range(3))) == ["here"] * 3
     assert threading.active_count() == threads
 
 
-def test_several_are_made_at_once_and_come_in_their_order():
-    both = threading.Barrier(2, timeout=60)
+def test_prefetch_each_is_concurrent_and_ordered():
+    barrier = threading.Barrier(2, timeout=60)
 
-    def made(i):
+    def compute(i):
         if i < 2:
-            both.wait()  # passes if the first two are made at once
+            barrier.wait()  # passes if the first two run concurrently
         return i * i
 
-    assert list(prefetch_each(made, range(5), 2, 2)) == [0, 1, 4, 9, 16]
-    assert list(prefetch_each(made, [], 2, 2)) == []
+    assert list(prefetch_each(compute, range(5), 2, 2)) == [0, 1, 4, 9, 16]
+    assert list(prefetch_each(compute, [], 2, 2)) == []
 
 
-def test_no_more_are_begun_than_may_be_alive_and_none_after_an_error():
-    begun = []
+def test_prefetch_each_limits_items_and_stops_after_an_error():
+    started = []
 
-    def made(i):
-        begun.append(i)
+    def compute(i):
+        started.append(i)
         if i == 1:
             raise ValueError("the second")
         return i
 
-    taken = prefetch_each(made, range(9), 3, 1)
-    assert next(taken) == 0
+    prefetched = prefetch_each(compute, range(9), 3, 1)
+    assert next(prefetched) == 0
     with pytest.raises(ValueError, match="the second"):
-        next(taken)
-    assert max(begun) <= 4
+        next(prefetched)
+    assert max(started) <= 4

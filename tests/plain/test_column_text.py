@@ -1,4 +1,4 @@
-"""Columns in a few words, whatever they hold."""
+"""Short descriptions of columns."""
 
 import numpy as np
 import pytest
@@ -18,11 +18,11 @@ from dkdist._utils.text import column_text, numbers_text, sizes_text
         (np.array([0.25, 1e9]), "float64, 0.25 to 1e+09"),
     ],
 )
-def test_a_column_in_words(values, text):
+def test_column_text(values, text):
     assert column_text(values) == text
 
 
-def test_sizes_and_numbers_in_words():
+def test_sizes_text_and_numbers_text():
     assert sizes_text(np.zeros(0, int)) == "none"
     assert sizes_text(np.array([2000, 1, 3])) == "1 to 2,000 (median 3)"
     assert numbers_text(np.arange(3.0)) == "0, 1, 2"

@@ -1,4 +1,4 @@
-"""Points that are given column by column are what the same points are row by row."""
+"""Points passed as columns give the same sets as points passed as rows."""
 
 import itertools
 
@@ -22,7 +22,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_sets_in_one_part_or_in_several(kind):
+def test_columns_match_rows_in_one_or_several_parts(kind):
     columns, offsets = KINDS[kind](), [0, 7, N]
     whole = dk.SampleSets(np.stack(columns, axis=1), offsets)
     cuts = [0, 3, TILE_ROWS, N]
@@ -31,22 +31,22 @@ def test_the_same_sets_in_one_part_or_in_several(kind):
         np.testing.assert_array_equal(result.offsets, whole.offsets)
         assert result.relative.flags.c_contiguous
         assert result.points_dtype == whole.points_dtype
-    again = sets_from_parts(parts, offsets, np.ones(N), whole.origin)
-    np.testing.assert_array_equal(again.relative, whole.relative)
-    assert again.weights.tolist() == [1.0] * N
+    rebuilt = sets_from_parts(parts, offsets, np.ones(N), whole.origin)
+    np.testing.assert_array_equal(rebuilt.relative, whole.relative)
+    assert rebuilt.weights.tolist() == [1.0] * N
 
 
-def test_rows_are_made_where_they_are_asked_for():
+def test_columns_index_as_rows():
     columns = Columns([np.arange(3), np.arange(3.0) / 2])
     assert (columns.shape, columns.dtype, len(columns)) == ((3, 2), np.float64, 3)
     assert columns[1].tolist() == [1, 0.5]
     assert np.asarray(columns).tolist() == [[0, 0], [1, 0.5], [2, 1]]
 
 
-def test_what_is_not_finite_or_too_far_is_told():
+def test_nonfinite_columns_raise_and_far_columns_get_an_origin():
     x = np.ones(8)
     x[5] = np.inf
     with pytest.raises(dk.SampleSetError, match=r"point 1 of set 1 is inf in column 0"):
         sets_from_parts([Columns([x])], [0, 4, 8], None, None)
     far = Columns([1e12 + RNG.uniform(0, 1, 64)])
-    assert sets_from_parts([far], [0, 64], None, np.zeros(1)).origin[0] == pytest.approx(1e12)  # not from 0
+    assert sets_from_parts([far], [0, 64], None, np.zeros(1)).origin[0] == pytest.approx(1e12)  # not 0

@@ -1,4 +1,4 @@
-"""Threads that several share, and work behind and ahead of others that they do."""
+"""Shared thread pools, background writers and prefetching."""
 
 import threading
 from contextlib import closing
@@ -8,10 +8,10 @@ import pytest
 from dkdist._utils.concurrency import BackgroundWriter, ThreadPool, prefetch_each
 
 
-def test_one_thread_makes_what_is_ahead_and_does_what_is_behind():
+def test_one_thread_prefetches_and_writes():
     done, threads = [], set()
 
-    def made(i):
+    def compute(i):
         threads.add(threading.get_ident())
         return i * i
 
@@ -19,45 +19,45 @@ def test_one_thread_makes_what_is_ahead_and_does_what_is_behind():
         threads.add(threading.get_ident())
         done.append(i)
 
-    with closing(ThreadPool(1)) as crew:
-        behind = BackgroundWriter(crew, 2)
-        for square in prefetch_each(made, range(9), 2, crew):
-            behind.submit(use, square)
-        behind.wait()
+    with closing(ThreadPool(1)) as pool:
+        writer = BackgroundWriter(pool, 2)
+        for square in prefetch_each(compute, range(9), 2, pool):
+            writer.submit(use, square)
+        writer.wait()
     assert done == [i * i for i in range(9)]
     assert len(threads) == 1
 
 
-def test_who_stops_drops_its_own_work_and_leaves_that_of_others():
-    begun, go, done = threading.Event(), threading.Event(), []
+def test_close_drops_only_its_own_tasks():
+    is_started, may_continue, done = threading.Event(), threading.Event(), []
 
     def first():
-        begun.set()
-        go.wait(10)
+        is_started.set()
+        may_continue.wait(10)
         done.append("first")
 
-    with closing(ThreadPool(1)) as crew:
-        one, other = BackgroundWriter(crew, 9), BackgroundWriter(crew, 9)
-        one.submit(first)
-        one.submit(done.append, "dropped")
-        other.submit(done.append, "kept")
-        begun.wait(10)
-        threading.Timer(0.05, go.set).start()
-        one.close()
-        assert done[0] == "first"  # which was under way, and was waited for
-        other.wait()
+    with closing(ThreadPool(1)) as pool:
+        first_writer, second_writer = BackgroundWriter(pool, 9), BackgroundWriter(pool, 9)
+        first_writer.submit(first)
+        first_writer.submit(done.append, "dropped")
+        second_writer.submit(done.append, "kept")
+        is_started.wait(10)
+        threading.Timer(0.05, may_continue.set).start()
+        first_writer.close()
+        assert done[0] == "first"  # the running task was awaited
+        second_writer.wait()
         assert done == ["first", "kept"]
 
 
-def test_an_error_is_told_to_who_gave_the_work_and_the_crew_goes_on():
-    def fails(i):
+def test_errors_are_raised_by_wait_and_the_pool_continues():
+    def fail(i):
         raise ValueError(f"no {i}")
 
-    with closing(ThreadPool(2)) as crew:
-        behind = BackgroundWriter(crew, 1)
-        behind.submit(fails, 3)
+    with closing(ThreadPool(2)) as pool:
+        writer = BackgroundWriter(pool, 1)
+        writer.submit(fail, 3)
         with pytest.raises(ValueError, match="no 3"):
-            behind.wait()
+            writer.wait()
         with pytest.raises(ValueError, match="no 0"):
-            list(prefetch_each(fails, range(5), 2, crew))
-        assert crew.submit(int, "7").result() == 7
+            list(prefetch_each(fail, range(5), 2, pool))
+        assert pool.submit(int, "7").result() == 7

@@ -1,4 +1,4 @@
-"""A lazy import that fails leaves nothing that breaks the next one."""
+"""A failed lazy import does not break the next import."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import dkdist
 
 
-def test_a_package_that_failed_is_imported_whole_the_next_time(tmp_path, monkeypatch):
+def test_failed_package_can_be_imported_again(tmp_path, monkeypatch):
     package = tmp_path / "orphaning"
     package.mkdir()
     (package / "__init__.py").write_text(

@@ -1,4 +1,4 @@
-"""Tables in HTML: what stands in them is what was given, whatever it is, and no tag comes of it."""
+"""HTML tables: values are escaped and never create tags."""
 
 from html.parser import HTMLParser
 
@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from dkdist._utils.text import MAX_CELL_CHARACTERS, escape_html, html_table, key_value_table
 
-OWN = {"div", "strong", "table", "thead", "tbody", "tr", "th", "td"}
+EXPECTED_TAGS = {"div", "strong", "table", "thead", "tbody", "tr", "th", "td"}
 
 
-class Seen(HTMLParser):
-    """Tags, their attributes, and texts by tag."""
+class ParsedPage(HTMLParser):
+    """Tags, attribute names, and texts of cells of a page."""
 
     def __init__(self, page):
         super().__init__(convert_charrefs=True)
@@ -35,27 +35,27 @@ class Seen(HTMLParser):
     st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), min_size=1, max_size=4),
     st.text(max_size=20),
 )
-def test_any_text_is_shown_and_makes_no_tag(pairs, title):
+def test_text_does_not_create_tags(pairs, title):
     for page in (key_value_table(title, pairs), html_table(title, ("a", "b"), pairs)):
-        assert Seen(page).tags <= OWN
-        assert Seen(page).names <= {"style"}
+        assert ParsedPage(page).tags <= EXPECTED_TAGS
+        assert ParsedPage(page).names <= {"style"}
 
 
 @pytest.mark.parametrize(
-    "hostile", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & b", "'", "</td>"]
+    "text", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & b", "'", "</td>"]
 )
-def test_hostile_text_is_read_as_text(hostile):
-    assert Seen(key_value_table(hostile, [(hostile, hostile)])).texts == [hostile] * 3
-    assert Seen(html_table(hostile, (hostile,), [(hostile,)])).texts == [hostile] * 3
+def test_html_in_values_is_escaped(text):
+    assert ParsedPage(key_value_table(text, [(text, text)])).texts == [text] * 3
+    assert ParsedPage(html_table(text, (text,), [(text,)])).texts == [text] * 3
 
 
-def test_halves_of_characters_can_be_written():
+def test_lone_surrogates_are_replaced():
     assert escape_html("a\ud800b").encode("utf-8") == b"a?b"
 
 
-def test_long_texts_are_cut():
-    assert Seen(key_value_table("", [("a", "<" * 1000)])).texts[1] == "<" * MAX_CELL_CHARACTERS + "..."
+def test_long_texts_are_truncated():
+    assert ParsedPage(key_value_table("", [("a", "<" * 1000)])).texts[1] == "<" * MAX_CELL_CHARACTERS + "..."
 
 
-def test_no_title_is_no_title():
+def test_empty_title_is_omitted():
     assert "<strong>" not in key_value_table("", [("a", 1)])

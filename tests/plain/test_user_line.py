@@ -1,4 +1,4 @@
-"""Warnings point to the user's line, however deep they are given."""
+"""Warnings point to the line of the user's code."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ COARSE = [(1e8 + 100 * np.random.default_rng(i).random((20, 1))).astype(np.float
         lambda: make_pipeline(dk.MomentEmbedding(), dk.RandomFourierFeatures(16)).fit_transform(COARSE),
     ],
 )
-def test_warnings_point_to_the_users_line(fit: Any) -> None:
+def test_warnings_point_to_the_line_of_the_user(fit: Any) -> None:
     with pytest.warns(UserWarning, match="float32") as message:
         fit()
     assert {warning.filename for warning in message} == {__file__}
 
 
-def test_a_warning_of_a_thread_points_to_the_line_that_gives_it() -> None:
-    ours: dict[str, Any] = {"__name__": "dkdist.some", "user_level": find_stacklevel, "found": []}
-    exec("def work():\n    found.append(user_level())", ours)
-    thread = threading.Thread(target=ours["work"])
+def test_stacklevel_in_a_thread() -> None:
+    namespace: dict[str, Any] = {"__name__": "dkdist.some", "user_level": find_stacklevel, "found": []}
+    exec("def work():\n    found.append(user_level())", namespace)
+    thread = threading.Thread(target=namespace["work"])
     thread.start()
     thread.join()
-    assert ours["found"] == [1]
+    assert namespace["found"] == [1]
 
 
-def test_levels_are_those_of_warn() -> None:
-    def given() -> None:
+def test_find_stacklevel_matches_warn() -> None:
+    def warn_here() -> None:
         warnings.warn("here", stacklevel=find_stacklevel())
 
     with pytest.warns(UserWarning, match="here") as message:
-        given()
+        warn_here()
     assert message[0].filename == __file__
     assert find_stacklevel() == 1

@@ -1,4 +1,4 @@
-"""Files that are written whole: on file systems without fsync, and with real disk errors."""
+"""Atomic files: file systems without fsync, and disk errors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def failing_fsync(code):
 
 
 @pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP, errno.ENOSYS])
-def test_a_file_system_without_fsync_keeps_the_file(code, tmp_path, monkeypatch):
+def test_file_is_written_without_fsync_support(code, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", failing_fsync(code))
     with atomic_file(tmp_path / "m.npz") as file:
         file.write(b"model")
     assert (tmp_path / "m.npz").read_bytes() == b"model"
 
 
-def test_a_disk_error_leaves_the_old_file(tmp_path, monkeypatch):
+def test_disk_error_keeps_the_old_file(tmp_path, monkeypatch):
     (tmp_path / "m.npz").write_bytes(b"old")
     monkeypatch.setattr(os, "fsync", failing_fsync(errno.EIO))
     with pytest.raises(OSError, match=os.strerror(errno.EIO)), atomic_file(tmp_path / "m.npz") as file:
