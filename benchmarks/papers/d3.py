@@ -2,9 +2,9 @@
 
     f[k, j] = erf((m[k, j] - mu[k, j]) / (sqrt(2) (s[k, j] + sigma[k, j])))
 
-m and s are mean and deviation, in dimension j, of the points of a set that are nearest to visual word k; mu and sigma
-those of the points of all training sets. f is the total variation, with its sign, between two Gaussians of these
-parameters that are told apart at one threshold with equal errors. A word that a set has fewer than two points of is 0.
+m and s are mean and standard deviation, in dimension j, of the points of a set that are nearest to visual word k; mu
+and sigma are those of the points of all training sets. f is a signed total variation between two Gaussians with these
+parameters, which one threshold with equal errors separates. f is 0 for a word with fewer than two points of the set.
 
 J. Wu, B.-B. Gao, G. Liu, Visual recognition using directional distribution distance (2015), arXiv:1504.04792.
 """
@@ -20,27 +20,29 @@ from sklearn.cluster import MiniBatchKMeans
 
 import dkdist as dk
 
-SAMPLE, BLOCK = 200_000, 64  # points that words are made from; sets at a time
+N_SAMPLE_POINTS, BLOCK_SETS = 200_000, 64  # points for k-means; sets per block
 
 
 @dataclass
 class D3:
-    """Rows of sets: ``n_words`` visual words by k-means, each with one number a dimension."""
+    """Transformer with ``n_words`` visual words by k-means and one column per word and dimension."""
 
     n_words: int = 64
 
     def fit(self, sets: dk.SampleSets) -> D3:
         rng = np.random.default_rng(0)
-        some = sets.points[rng.choice(len(sets.points), min(SAMPLE, len(sets.points)), replace=False)]
-        self.words = MiniBatchKMeans(self.n_words, n_init=1, batch_size=4096, random_state=0).fit(some)
-        count, self.mu, self.sigma = self._moments(some, np.array([0, len(some)]))
+        sample = sets.points[
+            rng.choice(len(sets.points), min(N_SAMPLE_POINTS, len(sets.points)), replace=False)
+        ]
+        self.words = MiniBatchKMeans(self.n_words, n_init=1, batch_size=4096, random_state=0).fit(sample)
+        count, self.mu, self.sigma = self._moments(sample, np.array([0, len(sample)]))
         assert (count > 0).all()
         return self
 
     def transform(self, sets: dk.SampleSets) -> np.ndarray:
         rows = np.empty((len(sets), self.n_words * sets.n_dims), np.float32)
-        for a in range(0, len(sets), BLOCK):
-            b = min(a + BLOCK, len(sets))
+        for a in range(0, len(sets), BLOCK_SETS):
+            b = min(a + BLOCK_SETS, len(sets))
             first, last = sets.offsets[a], sets.offsets[b]
             count, m, s = self._moments(sets.points[first:last], sets.offsets[a : b + 1] - first)
             f = erf((m - self.mu) / (np.sqrt(2) * (s + self.sigma)))
@@ -48,11 +50,11 @@ class D3:
         return rows
 
     def _moments(self, x: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """How many points of each set are nearest to each word (n, K, 1); their means and deviations (n, K, d)."""
+        """Return counts (n, K, 1), means and standard deviations (n, K, d) of the points nearest to each word."""
         n, K = len(offsets) - 1, self.n_words
         cell = np.repeat(np.arange(n) * K, np.diff(offsets)) + self.words.predict(x)
-        inside = csr_matrix((np.ones(len(x)), (cell, np.arange(len(x)))), shape=(n * K, len(x)))
-        count = np.asarray(inside.sum(axis=1)).reshape(n, K, 1)
-        many, x = np.maximum(count, 1), x.astype(np.float64)
-        m, square = ((inside @ v).reshape(n, K, -1) / many for v in (x, x**2))
+        indicator = csr_matrix((np.ones(len(x)), (cell, np.arange(len(x)))), shape=(n * K, len(x)))
+        count = np.asarray(indicator.sum(axis=1)).reshape(n, K, 1)
+        divisor, x = np.maximum(count, 1), x.astype(np.float64)
+        m, square = ((indicator @ v).reshape(n, K, -1) / divisor for v in (x, x**2))
         return count, m, np.sqrt(np.maximum(square - m**2, 1e-12))

@@ -1,14 +1,14 @@
-"""What the distance embedding is compared with: learners that need the distances of all pairs of objects.
+"""Learners on the distances of all pairs of objects, with which the distance embedding is compared.
 
-Every rival is tried with each of its parameters on the same quarter of the training objects as the embedding, without
-the test objects; only "transductive" looks at their distances (never their labels), as the paper's own comparison did.
+Parameters of all methods are selected on the same 25 % of the training objects as those of the embedding. Only
+"transductive" uses the distances of test objects (never their labels), as in the comparison of the paper.
 
-nearest neighbours       the label of most of the k nearest training objects
+nearest neighbours       majority label of the k nearest training objects
 DSK_RBF                  exp(-gamma d^2) (Haasdonk, Bahlmann 2004), negative eigenvalues set to zero, SVM
-DSK_ND                   -d^beta, centred, as the inner products of a space (Haasdonk, Bahlmann 2004), SVM
-GDK_LED                  pseudo-Euclidean coordinates of the matrix of distances (Pekalska, Duin 2001), ridge
+DSK_ND                   centred -d^beta as inner products (Haasdonk, Bahlmann 2004), SVM
+GDK_LED                  pseudo-Euclidean coordinates of the distance matrix (Pekalska, Duin 2001), ridge
 
-The kernel between test and training objects is taken as it is (see `dkdist.project_psd`).
+The kernel between test and training objects is not modified (see `dkdist.project_psd`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sklearn.svm import SVC
 import dkdist as dk
 
 F64 = np.ndarray
-Fitted = tuple[F64, F64]  # what a learner is trained on, and what it predicts from
+TrainAndNew = tuple[F64, F64]  # inputs of a learner for training and prediction
 NEIGHBOURS, COSTS, POWERS, SPREADS = (1, 3, 5, 9), (1.0, 10.0, 100.0), (1.0, 2.0), (0.25, 1.0, 4.0)
 COMPONENTS = (64, 256)
 ALPHAS = tuple(10.0 ** (k / 2) for k in range(-6, 11))
@@ -33,29 +33,29 @@ ALPHAS = tuple(10.0 ** (k / 2) for k in range(-6, 11))
 
 @dataclass(frozen=True)
 class Matrices:
-    """Distances of training objects to each other (N, N), of new ones to them (M, N) and, if given, among new ones."""
+    """Distances among training objects (N, N), from new to training objects (M, N), optionally among new ones."""
 
     train: F64
     new: F64
     among_new: F64 | None = None
 
-    def part(self, rows: np.ndarray, held_out: np.ndarray) -> Matrices:
-        """The same of some training objects, others of them as the new ones."""
-        among = None if self.among_new is None else self.train[np.ix_(held_out, held_out)]
-        return Matrices(self.train[np.ix_(rows, rows)], self.train[np.ix_(held_out, rows)], among)
+    def subset(self, rows: np.ndarray, held_out: np.ndarray) -> Matrices:
+        """Return the matrices of some training objects, with other training objects as new ones."""
+        among_new = None if self.among_new is None else self.train[np.ix_(held_out, held_out)]
+        return Matrices(self.train[np.ix_(rows, rows)], self.train[np.ix_(held_out, rows)], among_new)
 
 
-def as_they_are(D: Matrices, _: None) -> Fitted:
+def raw_distances(D: Matrices, _: None) -> TrainAndNew:
     return D.train, D.new
 
 
-def radial(D: Matrices, spread: float) -> Fitted:
-    """``spread`` is gamma in units of one over the squared median distance."""
+def radial(D: Matrices, spread: float) -> TrainAndNew:
+    """Return Gaussian kernels; ``spread`` is gamma in units of 1 / median distance^2."""
     gamma = spread / np.median(D.train[D.train > 0]) ** 2
     return dk.project_psd(np.exp(-gamma * D.train**2)), np.exp(-gamma * D.new**2)
 
 
-def negative(D: Matrices, power: float) -> Fitted:
+def negative(D: Matrices, power: float) -> TrainAndNew:
     S, S_new = D.train**power, D.new**power
     means = S.mean(axis=0)
     K = -(S - means - means[:, None] + means.mean()) / 2
@@ -64,20 +64,18 @@ def negative(D: Matrices, power: float) -> Fitted:
     return dk.project_psd(K / scale), K_new / scale
 
 
-def embedded(D: Matrices, n_components: int) -> Fitted:
-    """Inductive: new objects are projected."""
+def embed_inductive(D: Matrices, n_components: int) -> TrainAndNew:
+    """Return coordinates; new objects are projected."""
     embedding = dk.PseudoEuclideanEmbedding(min(n_components, len(D.train) // 4)).fit(D.train)
     return embedding.transform(D.train), embedding.transform(D.new)
 
 
-def embedded_together(D: Matrices, n_components: int) -> Fitted:
-    """Transductive: new objects take part in finding the space."""
+def embed_transductive(D: Matrices, n_components: int) -> TrainAndNew:
+    """Return coordinates of a space that is computed from training and new objects."""
     if D.among_new is None:
-        raise ValueError(
-            "expected the distances of the new objects to each other, found none: give among_new"
-        )
-    n, both = len(D.train), np.block([[D.train, D.new.T], [D.new, D.among_new]])
-    rows = dk.PseudoEuclideanEmbedding(min(n_components, n // 4)).fit_transform(both)
+        raise ValueError("among_new must have the distances among new objects; got None.")
+    n, all_distances = len(D.train), np.block([[D.train, D.new.T], [D.new, D.among_new]])
+    rows = dk.PseudoEuclideanEmbedding(min(n_components, n // 4)).fit_transform(all_distances)
     return rows[:n], rows[n:]
 
 
@@ -85,31 +83,31 @@ def nearest(D: F64) -> list[Any]:
     return [KNeighborsClassifier(k, metric="precomputed") for k in NEIGHBOURS]
 
 
-def machines(K: F64) -> list[Any]:
+def support_vector_machines(K: F64) -> list[Any]:
     return [SVC(C=cost, kernel="precomputed") for cost in COSTS]
 
 
 def ridge(rows: F64) -> list[Any]:
-    """Penalties in units of the rows' mean square; chosen by leaving out one object at a time."""
+    """Return ridge with penalties in units of the mean square of rows, selected by leave-one-out."""
     unit = float((rows**2).mean())
     return [dk.IncrementalRidgeClassifier([a * unit for a in ALPHAS], selection="leave-one-out")]
 
 
 @dataclass(frozen=True)
 class Rival:
-    """Arrays made of the distances and a parameter, its values, and the learners that are tried on the arrays."""
+    """Function of distances and a parameter, values of the parameter, and learners on its result."""
 
-    make: Callable[[Matrices, Any], Fitted]
+    make: Callable[[Matrices, Any], TrainAndNew]
     values: tuple[Any, ...]
     learners: Callable[[F64], list[Any]]
 
 
 RIVALS = {
-    "nearest neighbours": Rival(as_they_are, (None,), nearest),
-    "DSK_RBF": Rival(radial, SPREADS, machines),
-    "DSK_ND": Rival(negative, POWERS, machines),
-    "GDK_LED, inductive": Rival(embedded, COMPONENTS, ridge),
-    "GDK_LED, transductive": Rival(embedded_together, COMPONENTS, ridge),
+    "nearest neighbours": Rival(raw_distances, (None,), nearest),
+    "DSK_RBF": Rival(radial, SPREADS, support_vector_machines),
+    "DSK_ND": Rival(negative, POWERS, support_vector_machines),
+    "GDK_LED, inductive": Rival(embed_inductive, COMPONENTS, ridge),
+    "GDK_LED, transductive": Rival(embed_transductive, COMPONENTS, ridge),
 }
 
 
@@ -121,15 +119,15 @@ def compare(
     rows: np.ndarray,
     held_out: np.ndarray,
 ) -> dict[str, Any]:
-    """Accuracy on new objects of every rival, its parameters chosen on the held-out training objects."""
-    report, part = {}, D.part(rows, held_out)
+    """Return the accuracy of every method on new objects; parameters are selected on held-out training objects."""
+    report, subset = {}, D.subset(rows, held_out)
     for name in names:
-        rival, tried = RIVALS[name], []
+        rival, trials = RIVALS[name], []
         for i, value in enumerate(rival.values):
-            train, new = rival.make(part, value)
+            train, new = rival.make(subset, value)
             for k, learner in enumerate(rival.learners(train)):
-                tried.append((learner.fit(train, y[rows]).score(new, y[held_out]), -i, -k))
-        score, i, k = max(tried)
+                trials.append((learner.fit(train, y[rows]).score(new, y[held_out]), -i, -k))
+        score, i, k = max(trials)
         start = time.perf_counter()
         train, new = rival.make(D, rival.values[-i])
         learner = rival.learners(train)[-k].fit(train, y)

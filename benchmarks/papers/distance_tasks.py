@@ -1,4 +1,4 @@
-"""The data of the experiments with distances, and what is tried on each (see `distances.py`)."""
+"""Data sets of the experiments with distances, and the candidates on each (see `distances.py`)."""
 
 from __future__ import annotations
 
@@ -20,22 +20,25 @@ SETS = ("modified-hausdorff", "directed-modified-hausdorff")
 
 @dataclass(frozen=True)
 class Task:
-    """A data file, the distances and samplers tried on it, and what the paper reports (None: not known here)."""
+    """A data file, its candidate distances and samplers (of the paper, and others), and the published accuracy."""
 
     sha256: str
     source: str
     distances: tuple[Any, ...]
-    own: tuple[tuple[str, Any], ...]
-    others: tuple[tuple[str, Any], ...]
+    paper_samplers: tuple[tuple[str, Any], ...]
+    other_samplers: tuple[tuple[str, Any], ...]
     published: float | None = None
 
 
-OF_SERIES = (("gaussian", (1, 10)), ("gaussian", (5, 40))), (("subsample", (1, 25)), ("subsample", (5, 40)))
-OF_STRINGS = (
+SERIES_SAMPLERS = (
+    (("gaussian", (1, 10)), ("gaussian", (5, 40))),
+    (("subsample", (1, 25)), ("subsample", (5, 40))),
+)
+STRING_SAMPLERS = (
     (("uniform", (1, 16)), ("uniform", (16, 60))),
     (("segment", (4, 20)), ("segment", (16, 60)), ("markov", (16, 60)), ("object", "auto")),
 )
-OF_SETS = (
+SET_SAMPLERS = (
     (("sphere", (1, 4)), ("sphere", (2, 16))),
     (("subsample", (1, 8)), ("subsample", (2, 16)), ("object", "auto")),
 )
@@ -45,39 +48,39 @@ TASKS = {
         "5e2f0c11b79dbca328631b06666aaf597bba50b2483e6f509079d6a6d7976301",
         "UCI Australian sign language, high quality (https://github.com/IBM/RandomWarpingSeries)",
         SERIES,
-        *OF_SERIES,
+        *SERIES_SAMPLERS,
         0.926,
     ),
     "pentip": Task(
         "4440e4e54c09871b618bd61b42ff815495b6a082adde402b66c90986e8e62a61",
         "UCI Character Trajectories (https://github.com/ShuningZhao/Character-Trajectories)",
         SERIES,
-        *OF_SERIES,
+        *SERIES_SAMPLERS,
     ),
     "splice": Task(
         "fc313341e1ed1f45ccaa4963522458e8dd348fbf81c8a49dac93c208e31608a5",
         "UCI Splice-junction Gene Sequences (https://github.com/drusk/splice-junction-gene-sequences)",
         ("levenshtein",),
-        *OF_STRINGS,
+        *STRING_SAMPLERS,
         0.9017,
     ),
     "mnist_str4": Task(
         "769755be51f4d5fad47c64dbd5b3ad198ec563d32a8bfb7a26701a7b7fb35cbf",
         CHAIN_CODES.format(4),
         ("levenshtein",),
-        *OF_STRINGS,
+        *STRING_SAMPLERS,
     ),
     "mnist_str8": Task(
         "8e7a7845959e2141e819735c7c326e4636083b0d704cf4bdfae75b967a9d7908",
         CHAIN_CODES.format(8),
         ("levenshtein",),
-        *OF_STRINGS,
+        *STRING_SAMPLERS,
     ),
     "mnist_sift": Task(
         "f792590e64b7137d62b7fafb925d6f31fbf233669bd6df685389adb4fccdc5b2",
         "SIFT descriptors of enlarged MNIST digits (yann.lecun.com/exdb/mnist)",
         SETS,
-        *OF_SETS,
+        *SET_SAMPLERS,
     ),
 }
 
@@ -101,7 +104,7 @@ def load(name: str, n_train: int | None = None, n_test: int | None = None) -> Da
         rng.permutation(np.flatnonzero(~test))[:n_train],
         rng.permutation(np.flatnonzero(test))[:n_test],
     )
-    if x.dtype == np.uint8 and x.ndim == 2:  # descriptors in 1 / 255; unit length
+    if x.dtype == np.uint8 and x.ndim == 2:  # descriptors in 1 / 255, scaled to unit length
         x = x / np.linalg.norm(x.astype("f4"), axis=1, keepdims=True)
     sets = dk.SampleSets(x[:, None] if x.ndim == 1 else x, offsets)
     if task.distances is SERIES:

@@ -1,10 +1,11 @@
-"""The error of the kernel by the number of random objects, against its exact value; figures (see `distances.py`).
+"""Error of the distance kernel by number of landmarks, compared with its exact value; figures (see `distances.py`).
 
-Strings of 12 symbols of four, random strings of 1 to 4 symbols: there are 340 of these, so the kernel
+Strings have 12 symbols from an alphabet of four, landmarks (random objects omega) 1 to 4 symbols. There are only 340
+landmarks, so the kernel
 
     k(x, y) = sum over omega of p(omega) exp(-gamma (d(x, omega) + d(y, omega)))
 
-is a finite sum, whose soft minimum -(1 / gamma) log k(x, y) is compared with the least d(x, omega) + d(y, omega).
+is a finite sum. Its soft minimum -(1 / gamma) log k(x, y) is compared with the minimum of d(x, omega) + d(y, omega).
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from study import show
 
 import dkdist as dk
 
-SYMBOLS, LONGEST, N, GAMMA = "ACGT", 4, 40, 0.3
+SYMBOLS, MAX_LENGTH, N, GAMMA = "ACGT", 4, 40, 0.3
 SIZES = (4, 16, 64, 256, 1024, 4096)
 LARGE_GAMMAS = (0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 def kernel_error(seeds: int) -> dict[str, Any]:
     rng = np.random.default_rng(0)
-    words = ["".join(rng.choice(list(SYMBOLS), 12)) for _ in range(N)]
-    omegas = ["".join(s) for n in range(1, LONGEST + 1) for s in product(SYMBOLS, repeat=n)]
-    p = np.array([4.0 ** -len(omega) / LONGEST for omega in omegas])
-    d = dk.distance_matrix(words, omegas, "levenshtein")
+    strings = ["".join(rng.choice(list(SYMBOLS), 12)) for _ in range(N)]
+    landmarks = ["".join(s) for n in range(1, MAX_LENGTH + 1) for s in product(SYMBOLS, repeat=n)]
+    p = np.array([4.0 ** -len(omega) / MAX_LENGTH for omega in landmarks])
+    d = dk.distance_matrix(strings, landmarks, "levenshtein")
     phi = np.exp(-GAMMA * d)
     exact = (phi * p) @ phi.T
     variance = (phi**2 * p) @ (phi**2).T - exact**2
@@ -37,9 +38,9 @@ def kernel_error(seeds: int) -> dict[str, Any]:
         gaps = []
         for seed in range(seeds):
             embedding = dk.DistanceEmbedding(
-                "levenshtein", "uniform", R, GAMMA, lengths=(1, LONGEST), random_state=seed
+                "levenshtein", "uniform", R, GAMMA, lengths=(1, MAX_LENGTH), random_state=seed
             )
-            A = embedding.fit_transform(words).astype(np.float64)
+            A = embedding.fit_transform(strings).astype(np.float64)
             gaps.append(np.abs(A @ A.T - exact) / exact.max())
         predicted = float(np.sqrt(variance.mean() / R) / exact.max())
         result = {"largest": float(np.mean([g.max() for g in gaps]))}
@@ -51,26 +52,28 @@ def kernel_error(seeds: int) -> dict[str, Any]:
         for key in ("rms", "largest")
     }
     columns = ("rms", "predicted", "largest")
-    show(f"error of the kernel over its largest value; slopes {slopes}", columns, {
+    show(f"error of the kernel relative to its maximum; slopes {slopes}", columns, {
         f"R = {row['R']}": [row[c] for c in columns] for row in rows
     })  # fmt: skip
-    through = d[:, None] + d
-    shortest = through.min(axis=2)
-    soft = {}
+    path_lengths = d[:, None] + d
+    minimum = path_lengths.min(axis=2)
+    results = {}
     for gamma in LARGE_GAMMAS:
-        value = shortest - np.log((np.exp(-gamma * (through - shortest[..., None])) * p).sum(axis=2)) / gamma
-        soft[gamma] = {
-            "gap": float((value - shortest).max()),
+        value = (
+            minimum - np.log((np.exp(-gamma * (path_lengths - minimum[..., None])) * p).sum(axis=2)) / gamma
+        )
+        results[gamma] = {
+            "gap": float((value - minimum).max()),
             "largest_kernel": float(np.exp(-gamma * value).max()),
         }
-    show("soft minimum: largest gap to the minimum, largest value of the kernel", ("gap", "kernel"), {
-        f"gamma = {gamma}": [row["gap"], f"{row['largest_kernel']:.1e}"] for gamma, row in soft.items()
+    show("soft minimum: maximum gap to the minimum, maximum of the kernel", ("gap", "kernel"), {
+        f"gamma = {gamma}": [row["gap"], f"{row['largest_kernel']:.1e}"] for gamma, row in results.items()
     })  # fmt: skip
-    return {"error": rows, "slopes": slopes, "softmin": soft}
+    return {"error": rows, "slopes": slopes, "softmin": results}
 
 
 def draw(width: dict[str, list[dict[str, Any]]], file: Path) -> None:
-    """Accuracy and seconds by R."""
+    """Draw accuracy and seconds by R."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -82,8 +85,8 @@ def draw(width: dict[str, list[dict[str, Any]]], file: Path) -> None:
         left.plot(R, [row["accuracy"] for row in rows], "o-", label=name)
         (line,) = right.plot(R, [row["embed_seconds"] for row in rows], "o-", label=f"{name}, embedding")
         right.plot(R, [row["train_seconds"] for row in rows], "o:", color=line.get_color())
-    left.set(xscale="log", xlabel="random objects R", ylabel="accuracy on test objects")
-    right.set(xscale="log", yscale="log", xlabel="random objects R", ylabel="seconds (dotted: ridge)")
+    left.set(xscale="log", xlabel="landmarks R", ylabel="accuracy on test objects")
+    right.set(xscale="log", yscale="log", xlabel="landmarks R", ylabel="seconds (dotted: ridge)")
     left.legend()
     for axes in (left, right):
         axes.grid(alpha=0.3)

@@ -1,20 +1,21 @@
-"""Series, strings and sets by their distances to random objects (P2, Tables 1 to 3).
+"""Classification of series, strings and sets by distances to landmarks, compared with other methods (P2, Tables 1-3).
 
     python benchmarks/papers/distances.py [auslan] [pentip] [splice] [mnist_str4] [mnist_str8] [mnist_sift]
                                           [width] [theory] [--quick] [--output results.json] [--figure FILE.png]
 
-auslan, pentip             series, dynamic time warping; variables divided by their standard deviation
-splice, mnist_str4, _str8  strings, the edit distance
+auslan, pentip             series, dynamic time warping; variables are divided by their standard deviation
+splice, mnist_str4, _str8  strings, edit distance
 mnist_sift                 sets of descriptors, Hausdorff distances
-width                      accuracy and time by the number R of random objects, 4 to 4096 (--figure draws them)
-theory                     the kernel's error by R, against its exact value (Proposition 2: 1 / sqrt(R))
+width                      accuracy and time by the number R of landmarks, 4 to 4096 (--figure draws them)
+theory                     error of the kernel by R, compared with its exact value (Proposition 2: 1 / sqrt(R))
 
-"D2KE, ..." is ridge on standardised features of R random objects, from the paper's sampler (Gaussian series, uniform
-strings, sets on the sphere); "best" may take any sampler and distance, and a second stage of random Fourier features.
-"RSM" has training objects as the random ones. The other rivals need all pairs (`distance_rivals.py`): of mnist_str*
-they see 2,000 training and 1,000 test objects, which is said in their row; nearest neighbours sees all. Distance,
-sampler, lengths, gamma, sigma and the rivals' parameters are chosen on a quarter of at most 4,000 training objects, the
-penalty by leaving out one at a time, or a tenth of more than 5,000. Test objects are used once here.
+"D2KE, ..." is ridge on standardised features of R landmarks (random objects) from the sampler of the paper (Gaussian
+series, uniform strings, sets on the sphere). "best" has any sampler and distance, and optionally random Fourier
+features. "RSM" has training objects as landmarks. The other methods need all pairs (`distance_rivals.py`): for
+mnist_str* they use 2,000 training and 1,000 test objects, as their rows state; nearest neighbours also uses all.
+Distance, sampler, lengths, gamma, sigma and the parameters of other methods are selected on 25 % of at most 4,000
+training objects; the penalty by leave-one-out, or on 10 % of more than 5,000 objects. Test objects are used once.
+Accuracies are those on test objects, times are seconds of one run.
 
 Data: NAME.npz in the folder DKDIST_DATA: values, offsets, labels, is_test. Object i is values[offsets[i]:offsets[i+1]].
 
@@ -40,16 +41,16 @@ from study import options, show, write
 
 import dkdist as dk
 
-GAMMAS = (0.0, 0.3, 1.0, 3.0)  # over the median distance
+GAMMAS = (0.0, 0.3, 1.0, 3.0)  # in units of 1 / median distance
 SIGMAS = (0.7, 1.4, 2.8)  # times the median distance of standardised rows
 FOURIER_ALPHAS = tuple(10.0 ** (k / 2) for k in range(-8, 3))
-LEAVE_ONE_OUT = 5000  # objects; with more of them the penalty is chosen on a tenth held out
-WIDTH_OF = ("auslan", "splice", "mnist_str8")
+MAX_LEAVE_ONE_OUT_OBJECTS = 5000  # above this, the penalty is selected on 10 % held-out objects
+WIDTH_TASKS = ("auslan", "splice", "mnist_str8")
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of the data, and how many random objects and features; ``tuning``: of these while choosing."""
+    """Numbers of objects, landmarks R and features D; ``tuning`` has (R, D) of the selection of parameters."""
 
     n_train: int | None = None
     n_test: int | None = None
@@ -68,7 +69,7 @@ QUICK = Sizes(400, 100, 300, (150, 80), (64, 100), 128, 200, (4, 64), 4)
 
 @dataclass(frozen=True)
 class Model:
-    """A choice: distance, sampler, lengths of random objects, gamma times the median distance, sigma."""
+    """Parameters: distance, sampler, lengths of landmarks, gamma times the median distance, sigma."""
 
     distance: Any
     sampler: str
@@ -87,7 +88,7 @@ class Model:
 
 
 def ridge(alphas: Any, n: int) -> dk.IncrementalRidgeClassifier:
-    selection = "leave-one-out" if n <= LEAVE_ONE_OUT else "held-out"
+    selection = "leave-one-out" if n <= MAX_LEAVE_ONE_OUT_OBJECTS else "held-out"
     return dk.IncrementalRidgeClassifier(alphas, selection=selection, random_state=0)
 
 
@@ -97,7 +98,7 @@ def fourier(rows: np.ndarray, sigma: float, D: int) -> dk.RandomFourierFeatures:
 
 
 def tune(task: Task, samplers: Any, data: Data, split: Any, R: int, D: int) -> Model:
-    """The best choice on held-out training objects; a second stage (D > 0) is tried on the two best without."""
+    """Return the best model on held-out training objects; random Fourier features (D > 0) on the best two."""
     train, held_out = split
     sets, y = data.train[train], data.y[train]
     new, y_new = data.train[held_out], data.y[held_out]
@@ -120,7 +121,7 @@ def tune(task: Task, samplers: Any, data: Data, split: Any, R: int, D: int) -> M
                     features_new,
                 )
             )
-    result.sort(key=lambda one: (-one[0], one[1]))
+    result.sort(key=lambda row: (-row[0], row[1]))
     best = result[0][2]
     for (_, _, model, rows, rows_new), sigma in product(result[:2] if D else [], SIGMAS):
         stage = fourier(rows, sigma, D)
@@ -131,7 +132,7 @@ def tune(task: Task, samplers: Any, data: Data, split: Any, R: int, D: int) -> M
 
 
 def run(model: Model, data: Data, R: int, D: int) -> dict[str, Any]:
-    """Accuracy on the test objects after training on all others, and seconds of every stage."""
+    """Return test accuracy after training on all other objects, and seconds of every stage."""
     gamma, n = 0.0, len(data.y)
     R = min(R, n) if model.sampler == "object" else R
     if model.gamma:
@@ -158,10 +159,10 @@ def run(model: Model, data: Data, R: int, D: int) -> dict[str, Any]:
     }
 
 
-def halves(data: Data, tuned_on: int) -> tuple[np.ndarray, np.ndarray]:
-    """Some training objects, and a quarter of their number to choose on."""
-    some = np.arange(min(len(data.y), tuned_on))
-    train, held_out = train_test_split(some, test_size=0.25, random_state=0)
+def split_training(data: Data, n_objects: int) -> tuple[np.ndarray, np.ndarray]:
+    """Split at most ``n_objects`` training objects into 75 % for training and 25 % held out."""
+    index = np.arange(min(len(data.y), n_objects))
+    train, held_out = train_test_split(index, test_size=0.25, random_state=0)
     return train, held_out
 
 
@@ -175,26 +176,28 @@ def distances(data: Data, distance: Any) -> tuple[Matrices, float]:
 def experiment(name: str, size: Sizes) -> dict[str, Any]:
     task = TASKS[name]
     data = load(name, size.n_train, size.n_test)
-    split, large = halves(data, size.tuned_on), len(data.y) > 2 * size.all_pairs[0]
+    split, is_large = split_training(data, size.tuned_on), len(data.y) > 2 * size.all_pairs[0]
     R_tune, D_tune, report = size.tuning[0], size.tuning[1], dict[str, Any]()
     start = time.perf_counter()
-    own = tune(task, task.own, data, split, R_tune, 0)
-    best = tune(task, task.own + task.others, data, split, R_tune, D_tune)
-    whole = tune(task, (("object", "auto"),), data, split, R_tune, 0)
+    paper_model = tune(task, task.paper_samplers, data, split, R_tune, 0)
+    best = tune(task, task.paper_samplers + task.other_samplers, data, split, R_tune, D_tune)
+    rsm = tune(task, (("object", "auto"),), data, split, R_tune, 0)
     tuning_seconds = time.perf_counter() - start
-    report["D2KE, the paper's sampler"] = run(own, data, size.R, 0)
+    report["D2KE, the paper's sampler"] = run(paper_model, data, size.R, 0)
     report["D2KE, best"] = run(best, data, size.R, size.D)
-    report["RSM"] = run(whole, data, size.R, 0)
-    small = load(name, *size.all_pairs) if large else data
-    symmetric = next(d for d in (whole.distance, *task.distances) if d != "directed-modified-hausdorff")
+    report["RSM"] = run(rsm, data, size.R, 0)
+    small = load(name, *size.all_pairs) if is_large else data
+    symmetric = next(d for d in (rsm.distance, *task.distances) if d != "directed-modified-hausdorff")
     D, seconds = distances(small, symmetric)
-    pairs = compare(list(RIVALS), D, small.y, small.y_test, *halves(small, size.tuned_on))
+    pairs = compare(list(RIVALS), D, small.y, small.y_test, *split_training(small, size.tuned_on))
     for row in pairs.values():
         row |= {"embed_seconds": seconds, "distance": str(symmetric), "training_objects": len(small.y)}
-    report |= {f"{key}, {len(small.y):,} objects" if large else key: row for key, row in pairs.items()}
-    if large:
+    report |= {f"{key}, {len(small.y):,} objects" if is_large else key: row for key, row in pairs.items()}
+    if is_large:
         full, seconds = distances(data, symmetric)
-        nearest = compare(["nearest neighbours"], full, data.y, data.y_test, *halves(data, size.tuned_on))
+        nearest = compare(
+            ["nearest neighbours"], full, data.y, data.y_test, *split_training(data, size.tuned_on)
+        )
         report["nearest neighbours"] = nearest["nearest neighbours"] | {"embed_seconds": seconds}
     columns = ("accuracy", "embed_seconds", "train_seconds")
     title = (
@@ -208,9 +211,16 @@ def experiment(name: str, size: Sizes) -> dict[str, Any]:
 
 
 def by_width(name: str, size: Sizes) -> list[dict[str, Any]]:
-    """Accuracy and seconds by R, with the best sampler and no second stage."""
+    """Return accuracy and seconds by R, with the best sampler and without random Fourier features."""
     data, task = load(name, size.n_train, size.n_test), TASKS[name]
-    model = tune(task, task.own + task.others[:2], data, halves(data, size.tuned_on), size.tuning[0], 0)
+    model = tune(
+        task,
+        task.paper_samplers + task.other_samplers[:2],
+        data,
+        split_training(data, size.tuned_on),
+        size.tuning[0],
+        0,
+    )
     result = [run(model, data, R, 0) for R in size.widths]
     show(f"{name} by R", ("accuracy", "embed_seconds", "train_seconds"), {
         f"R = {row['R']}": [row["accuracy"], row["embed_seconds"], row["train_seconds"]] for row in result
@@ -221,15 +231,15 @@ def by_width(name: str, size: Sizes) -> list[dict[str, Any]]:
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__, quick="300 objects, R = 64")
     parser.add_argument("parts", nargs="*", help="data sets, width, theory; default: all")
-    parser.add_argument("--figure", type=Path, help="accuracy and time by R, drawn with matplotlib")
+    parser.add_argument("--figure", type=Path, help="draw accuracy and time by R to this file")
     args = parser.parse_args(argv)
-    every = [*TASKS, "width", "theory"]
-    if unknown := set(args.parts) - set(every):
-        parser.error(f"unknown parts {sorted(unknown)}: choose of {', '.join(every)}")
+    all_parts = [*TASKS, "width", "theory"]
+    if unknown := set(args.parts) - set(all_parts):
+        parser.error(f"unknown parts {sorted(unknown)}: choose from {', '.join(all_parts)}")
     size, report = QUICK if args.quick else FULL, dict[str, Any](experiment="distances")
-    for part in args.parts or every:
+    for part in args.parts or all_parts:
         if part == "width":
-            report["width"] = {name: by_width(name, size) for name in WIDTH_OF}
+            report["width"] = {name: by_width(name, size) for name in WIDTH_TASKS}
             if args.figure is not None:
                 draw(report["width"], args.figure)
         elif part == "theory":

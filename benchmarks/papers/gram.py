@@ -1,14 +1,13 @@
-"""Gram matrices of Gaussian mixtures: estimated against true Jensen-Shannon kernels, for P1's family of section 4.2.
+"""Gram matrices of Gaussian mixtures (section 4.2 of P1), compared with true Jensen-Shannon kernels.
 
     python benchmarks/papers/gram.py [--quick] [--output results.json]
 
-50 mixtures in the plane, 2,500 points each; the kernel is exp(-JS / (2 sigma^2)) with sigma^2 the median
-JS. Reported is the squared correlation with the true kernel over all 50 x 50 pairs, the mean over five
-seeds: for the embedding A itself (distances between rows) and for random features z of it (D = 7000, each
-method). "entropy" compares pair by pair, from nearest neighbours: all points of both sets, or a random half of each
-as in the paper. The truth is integrated on a 200 x 200 grid. The bandwidth is the best of a few on other mixtures
-(seed 100), which the five seeds do not contain. "random frequencies" are the paper's choice (M = 5), "iid"
-its features.
+50 mixtures in the plane, 2,500 points each; the kernel is exp(-JS / (2 sigma^2)) with sigma^2 the median JS. The result
+is the squared correlation with the true kernel over all 50 x 50 pairs, as the mean over five seeds, for the embedding A
+(distances between rows) and for random features z of it (D = 7000, each method). "entropy" estimates the divergence of
+each pair from nearest neighbours: of all points of both sets, or of a random half of each as in the paper. The true
+divergence is integrated on a 200 x 200 grid. The bandwidth is selected on other mixtures (seed 100). "random
+frequencies" (M = 5) and "iid" features are those of the paper.
 
 P1: Sutherland, Oliva, Poczos, Schneider, Linear-time learning on distributions with approximate kernel
 embeddings (2016).
@@ -44,7 +43,7 @@ def density(mixture: Mixture, x: np.ndarray) -> np.ndarray:
 
 
 def true_divergences(mixtures: list[Mixture]) -> np.ndarray:
-    """Jensen-Shannon divergences in nats, by the midpoint rule."""
+    """Return Jensen-Shannon divergences in nats by the midpoint rule."""
     axis = (np.arange(GRID) + 0.5) / GRID * 2 * DOMAIN_BOUND - DOMAIN_BOUND
     nodes = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
     cell = (2 * DOMAIN_BOUND / GRID) ** 2
@@ -68,10 +67,10 @@ def corr2(K: np.ndarray, truth: np.ndarray) -> float:
     return float(np.corrcoef(K.ravel(), truth.ravel())[0, 1] ** 2)
 
 
-def embedding(bandwidth: float, **choices: object) -> dk.DivergenceEmbedding:
+def embedding(bandwidth: float, **params: object) -> dk.DivergenceEmbedding:
     domain = ([-DOMAIN_BOUND, -DOMAIN_BOUND], [DOMAIN_BOUND, DOMAIN_BOUND])
     return dk.DivergenceEmbedding(
-        "jensen-shannon", n_basis=N_BASIS, bandwidth=bandwidth, domain=domain, **choices
+        "jensen-shannon", n_basis=N_BASIS, bandwidth=bandwidth, domain=domain, **params
     )
 
 
@@ -89,7 +88,7 @@ def kernel_and_scale(js: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def choose_bandwidth(n_sets: int, n_points: int) -> float:
-    """The bandwidth that is best on a collection which is not reported."""
+    """Return the best bandwidth on mixtures that are not used for the results."""
     sets, js = collection(100, n_sets, n_points)
     truth, sigma2 = kernel_and_scale(js)
     scores = {
@@ -106,10 +105,13 @@ def one_seed(
     truth, sigma2 = kernel_and_scale(js)
     random = embedding(h, frequencies="random", n_frequencies=5, random_state=seed)
     result = {}
-    for name, model, chosen in (("A", embedding(h), methods), ("A, random frequencies", random, ("iid",))):
+    for name, model, feature_methods in (
+        ("A", embedding(h), methods),
+        ("A, random frequencies", random, ("iid",)),
+    ):
         A = model.fit_transform(sets)
         result[name] = corr2(np.exp(-squared_distances(A) / (2 * sigma2)), truth)
-        for method in chosen:
+        for method in feature_methods:
             rff = dk.RandomFourierFeatures(D, sigma=float(np.sqrt(sigma2)), method=method, random_state=seed)
             Z = rff.fit_transform(A).astype(np.float64)
             result[f"z of {name}, {method}"] = corr2(Z @ Z.T, truth)
@@ -120,7 +122,7 @@ def one_seed(
 
 
 def over_seeds(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Mean and standard deviation of each figure over the runs."""
+    """Return mean and standard deviation of each result over the runs."""
     return {
         name: {"mean": float(np.mean([r[name] for r in runs])), "std": float(np.std([r[name] for r in runs]))}
         for name in runs[0]
@@ -133,7 +135,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
     n_seeds, n_sets, n_points = (1, 20, 1000) if args.quick else (5, 50, 2500)
     warnings.filterwarnings(
         "ignore", message="bandwidth .* is much finer", category=UserWarning
-    )  # on purpose
+    )  # fine bandwidths are tested on purpose
     h = choose_bandwidth(n_sets, n_points)
     methods = ("structured", "iid") if args.quick else ("structured", "orthogonal", "iid")
     runs = [one_seed(seed, n_sets, n_points, 7000, h, methods) for seed in range(n_seeds)]

@@ -46,10 +46,10 @@ def test_wide_rows_are_streamed_into_the_same_features(monkeypatch: pytest.Monke
     embedding = dk.DivergenceEmbedding("hellinger", 8, domain="unit").fit(parts[0])
     rows = np.hstack([embedding.transform(part) for part in parts])
     assert side_by_side.width(embedding, parts) == rows.shape[1]
-    sigmas, (Z, _) = side_by_side.streamed(parts, embedding, 50, [0.5, 1.0], 3)
+    sigmas, (Z, _) = side_by_side.stream_features(parts, embedding, 50, [0.5, 1.0], 3)
     assert sigmas == [0.5, 1.0]
     expected = dk.RandomFourierFeatures(50, sigma=0.5, random_state=3).fit_transform(rows)
     np.testing.assert_array_equal(Z, expected)
     y = np.array(["left", "right"])[np.arange(300) % 2]
     parts = [dk.SampleSets.from_arrays([x ** (1 + i % 2) for i, x in enumerate(part)]) for part in parts]
-    assert side_by_side.wide_rows(parts, embedding, y, (0.5, 1.0), 50)[0][0] > 0.9  # of two classes
+    assert side_by_side.select_streamed(parts, embedding, y, (0.5, 1.0), 50)[0][0] > 0.9  # of two classes
