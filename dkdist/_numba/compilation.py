@@ -54,13 +54,13 @@ class CompileWatch:
     """Number of functions compiled by this process (not loaded from the cache), and the seconds spent."""
 
     def __init__(self) -> None:
-        self.n_loops, self.seconds = 0, 0.0
+        self.n_functions, self.seconds = 0, 0.0
         self._depth, self._started = 0, 0.0
         self._timer: threading.Timer | None = None
         self._callback: Callable[[], None] | None = None
         self._silent_seconds = 0.0
 
-    def begins(self) -> None:
+    def start(self) -> None:
         """Record the start of a compilation; nested compilations count as part of it."""
         self._depth += 1
         if self._depth == 1:
@@ -70,7 +70,7 @@ class CompileWatch:
                 self._timer.daemon = True
                 self._timer.start()
 
-    def ends(self) -> None:
+    def stop(self) -> None:
         """Record the end of a compilation, successful or not."""
         self._depth -= 1
         if self._depth == 0:
@@ -78,7 +78,7 @@ class CompileWatch:
                 self._timer.cancel()
                 self._timer = None
             seconds = time.perf_counter() - self._started
-            self.n_loops, self.seconds = self.n_loops + 1, self.seconds + seconds
+            self.n_functions, self.seconds = self.n_functions + 1, self.seconds + seconds
             self._silent_seconds += seconds
 
     @contextmanager
@@ -333,13 +333,13 @@ class _CompileListener(event.Listener):
 
     def on_start(self, compile_event: Any) -> None:
         if _has_code_cache(compile_event):
-            COMPILE_WATCH.begins()
+            COMPILE_WATCH.start()
             self.was_enabled.append(pause_garbage_collection())
 
     def on_end(self, compile_event: Any) -> None:
         if _has_code_cache(compile_event):
             resume_garbage_collection(self.was_enabled.pop())
-            COMPILE_WATCH.ends()
+            COMPILE_WATCH.stop()
 
 
 def _has_code_cache(compile_event: Any) -> bool:

@@ -19,7 +19,7 @@ from dkdist.cli.console import print_result, stopwatch
 
 def warm(args: Namespace) -> None:
     """Compile the functions of default fits and predictions, or all, and print the cache folder."""
-    watch, before = stopwatch(), COMPILE_WATCH.n_loops
+    watch, before = stopwatch(), COMPILE_WATCH.n_functions
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the small examples
         compile_default_fit()
@@ -27,7 +27,7 @@ def warm(args: Namespace) -> None:
             from dkdist.cli.warm_examples import run_all
 
             run_all()
-    (folder, lasts), n, seconds = code_cache(), COMPILE_WATCH.n_loops - before, watch()
+    (folder, lasts), n, seconds = code_cache(), COMPILE_WATCH.n_functions - before, watch()
     document = {"folder": folder, "lasts": lasts, "n_compiled": n, "seconds": seconds}
     compiled = f"compiled {n} functions" if n else "all functions were compiled already"
     cache = "cached in" if lasts else "for this process only (set NUMBA_CACHE_DIR), in"

@@ -54,19 +54,19 @@ def fresh(tmp_path, monkeypatch):
 
 
 def test_what_is_compiled_is_counted_and_what_a_cache_had_is_not(fresh):
-    before = COMPILE_WATCH.n_loops, COMPILE_WATCH.seconds
+    before = COMPILE_WATCH.n_functions, COMPILE_WATCH.seconds
     assert fresh()(np.ones(3)) == 6
-    assert COMPILE_WATCH.n_loops == before[0] + 1
+    assert COMPILE_WATCH.n_functions == before[0] + 1
     assert COMPILE_WATCH.seconds > before[1]
     assert fresh()(np.ones(3)) == 6
-    assert COMPILE_WATCH.n_loops == before[0] + 1
+    assert COMPILE_WATCH.n_functions == before[0] + 1
 
 
 @pytest.mark.parametrize("collecting", [True, False])
 def test_nothing_is_collected_while_code_is_made_or_read_and_then_as_before(fresh, monkeypatch, collecting):
     seen = []
-    monkeypatch.setattr(COMPILE_WATCH, "begins", lambda: seen.append(gc.isenabled()))  # before the pause
-    monkeypatch.setattr(COMPILE_WATCH, "ends", lambda: seen.append(gc.isenabled()))  # after it
+    monkeypatch.setattr(COMPILE_WATCH, "start", lambda: seen.append(gc.isenabled()))  # before the pause
+    monkeypatch.setattr(COMPILE_WATCH, "stop", lambda: seen.append(gc.isenabled()))  # after it
     if not collecting:
         gc.disable()
     try:
@@ -94,9 +94,9 @@ class Told:
 
 
 def test_loops_of_others_are_not_counted():
-    before = COMPILE_WATCH.n_loops
+    before = COMPILE_WATCH.n_functions
     assert numba.njit(lambda x: x + 1)(2) == 3
-    assert COMPILE_WATCH.n_loops == before
+    assert COMPILE_WATCH.n_functions == before
 
 
 def test_it_is_said_while_it_goes_on_and_once():
@@ -104,45 +104,45 @@ def test_it_is_said_while_it_goes_on_and_once():
     with watch.telling(lambda: message.append(time.perf_counter())):
         for _ in range(2):
             start = time.perf_counter()
-            watch.begins()
-            watch.begins()  # inlined into it
-            watch.ends()
+            watch.start()
+            watch.start()  # inlined into it
+            watch.stop()
             while len(message) == 0 and time.perf_counter() < start + 60:
                 time.sleep(0.01)
-            watch.ends()
+            watch.stop()
     assert len(message) == 1
-    assert watch.n_loops == 2
+    assert watch.n_functions == 2
 
 
 def test_short_ones_are_said_when_they_add_up():
     watch, message = CompileWatch(), []
     with watch.telling(lambda: message.append(watch.seconds)):
         while not message and watch.seconds < 60:
-            watch.begins()
+            watch.start()
             time.sleep(0.05)
-            watch.ends()
+            watch.stop()
     assert message[0] > SILENT_SECONDS - 0.1
     with watch.telling(lambda: message.append(0)):  # counts from the beginning
-        watch.begins()
-        watch.ends()
+        watch.start()
+        watch.stop()
     assert len(message) == 1
 
 
 def test_only_the_outermost_is_told():
     watch, message = CompileWatch(), []
     with watch.telling(lambda: message.append("command")), watch.telling(lambda: message.append("fit")):
-        watch.begins()
+        watch.start()
         while not message:
             time.sleep(0.01)
-        watch.ends()
+        watch.stop()
     assert message == ["command"]
 
 
 def test_a_command_says_it_on_standard_error(bags, capsys, monkeypatch):
     def compiled(path):
-        COMPILE_WATCH.begins()
+        COMPILE_WATCH.start()
         time.sleep(SILENT_SECONDS + 0.3)
-        COMPILE_WATCH.ends()
+        COMPILE_WATCH.stop()
         raise ValueError("the end")
 
     monkeypatch.setattr(dk, "open_sets", compiled)
@@ -157,9 +157,9 @@ def test_verbose_fits_say_it_too(capsys, monkeypatch):
     solved = ridge_pass.tree_sum
 
     def compiled(*value, **named):
-        COMPILE_WATCH.begins()
+        COMPILE_WATCH.start()
         time.sleep(SILENT_SECONDS + 0.3)
-        COMPILE_WATCH.ends()
+        COMPILE_WATCH.stop()
         return solved(*value, **named)
 
     monkeypatch.setattr(ridge_pass, "tree_sum", compiled)
@@ -209,8 +209,8 @@ def test_a_folder_that_another_user_opened_to_all_is_not_used(requested, tmp_pat
 
 def test_warm_says_where_and_how_long(capsys, monkeypatch):
     def compiled():
-        COMPILE_WATCH.begins()
-        COMPILE_WATCH.ends()
+        COMPILE_WATCH.start()
+        COMPILE_WATCH.stop()
 
     monkeypatch.setattr(warm, "compile_default_fit", compiled)
     assert main(["warm", "--json"]) == 0
