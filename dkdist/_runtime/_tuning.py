@@ -1,4 +1,4 @@
-"""Tuned numbers of plans, graphs and tasks: what each trades off, and a command that shows the effect."""
+"""Tuned values of plans, graphs and tasks: the trade-off of each, and a command that measures it."""
 
 # Blocks. Larger blocks save Python work, messages and shared chunks per set; smaller ones save memory and balance
 # threads (python benchmarks/million.py, python benchmarks/simulate.py table).
@@ -22,7 +22,7 @@ N_IO_THREADS = (
     2  # in addition to one thread per core: some wait for a disk (python benchmarks/roofline.py pipeline)
 )
 
-# Cached rows (cache="auto"): memory that a user did not request (tests/linear/test_kept_rows.py).
+# Cached rows (cache="auto"), which use memory without a request of the user (tests/linear/test_kept_rows.py).
 MAX_AUTO_CACHE_BYTES = 2**28
 AUTO_CACHE_MEMORY_DIVISOR = 8
 
@@ -36,12 +36,12 @@ MAX_TASK_GROWTH = 4  # factor between the jobs per task before and after a sync
 MIN_FOLD_TASKS = 2  # tasks of a fold in flight on a cluster of one thread
 MAP_TASKS_PER_THREAD = 4  # tasks of a map in flight
 MIN_MAP_THREADS = 4  # assumed for the number of map tasks in flight on smaller clusters
-TTL_SECONDS = 1.0  # age up to which the number of threads of a cluster is not requested again
+TTL_SECONDS = 1.0  # the cached number of threads of a cluster is used up to this age
 
 # Clusters that lose connections and workers (tests/hangs/test_lost_workers.py, tests/clusters/test_joining.py).
 MAX_RECONNECTIONS = 3  # of one graph
-POLL_SECONDS = 0.1  # between two looks at results and at the status of a connection
-WORKER_CHECK_SECONDS = 2.0  # between two requests for the number of workers
+POLL_SECONDS = 0.1  # interval of polling results and the status of a connection
+WORKER_CHECK_SECONDS = 2.0  # interval of requests for the number of workers
 SCHEDULER_TIMEOUT_SECONDS = 15.0  # a scheduler that unpickles a large graph does not answer for seconds
 NEW_WORKER_TIMEOUT_SECONDS = 10.0  # a stopped worker must not delay the end of a run for long
 CONNECTION_TIMEOUT_SECONDS = 5.0  # a connection, an answer, or a scheduler file that does not exist yet
@@ -59,7 +59,7 @@ MIN_REPORT_SECONDS = 0.25  # between two loss reports of a process
 
 # Data frames: rows small enough for the cache, enough to amortise the cost per batch (python benchmarks/speed.py).
 BATCH_ROWS = 2**18
-BUFFER_BYTES = 2**18  # of a column read at a time, into memory that is reused
+BUFFER_BYTES = 2**18  # per column and read, into reused memory
 
 # Matrices of pairs (python benchmarks/set_distances.py).
 SEGMENT_TILES = 128  # tiles that this process copies into the matrix together

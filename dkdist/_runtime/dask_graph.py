@@ -66,7 +66,7 @@ def graph_nodes(X: Any, keys: Sequence[Key]) -> dict[Key, GraphNode]:
 
 def _missing_keys(graph: Mapping[Key, GraphNode], keys: Iterable[Key]) -> list[Key]:
     """Return the dependencies of ``keys`` that the graph does not contain."""
-    stack, seen, absent = list(keys), set(keys), []
+    stack, visited_keys, absent = list(keys), set(keys), []
     while stack:
         key = stack.pop()
         node = graph.get(key)
@@ -74,8 +74,8 @@ def _missing_keys(graph: Mapping[Key, GraphNode], keys: Iterable[Key]) -> list[K
             absent.append(key)
             continue
         for need in node.dependencies:
-            if need not in seen:
-                seen.add(need)
+            if need not in visited_keys:
+                visited_keys.add(need)
                 stack.append(need)
     return absent
 

@@ -260,9 +260,9 @@ class _Map(_FutureQueue):
                 self.submit(graph, list(graph))
             batch = self.next_completed()
             for future, output in zip(batch, self.monitor.gather(batch), strict=True):
-                done = jobs_by_task.pop(future.key[1])
-                results.update(zip(done, output.results, strict=True))
-                n_done += len(done)
+                completed_jobs = jobs_by_task.pop(future.key[1])
+                results.update(zip(completed_jobs, output.results, strict=True))
+                n_done += len(completed_jobs)
                 self.release(future.key)
                 self.advance(future.key[1])
             n = TARGET_TASK_SECONDS * n_done / (time.monotonic() - started) / n_threads.get()

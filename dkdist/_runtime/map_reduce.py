@@ -243,9 +243,9 @@ def tree_sum(
 def _merge_last(
     graph: dict[Key, GraphNode], sums: str, merge: Callable[[Any, Any], Any], unmerged: list[tuple[int, Key]]
 ) -> None:
-    (n, right), (m, left) = unmerged.pop(), unmerged.pop()
+    (n, right_key), (m, left_key) = unmerged.pop(), unmerged.pop()
     key = (sums, len(graph))
-    graph[key] = Task(key, merge, TaskRef(left), TaskRef(right))
+    graph[key] = Task(key, merge, TaskRef(left_key), TaskRef(right_key))
     unmerged.append((m + n, key))
 
 

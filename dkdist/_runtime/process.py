@@ -7,7 +7,7 @@ A fork copies memory and one thread. Pools, connections and locks of other threa
 pools and some locks are replaced, and everything else raises an error.
 
 OpenBLAS, Numba and NumPy select code for the processor, so last bits depend on its type. Tasks carry the CPU type of
-the client, and workers of another type refuse them. Workers that join late or return to an old address are covered too.
+the client, and workers of another type raise an error, also if they join late or return to an old address.
 """
 
 from __future__ import annotations
@@ -375,14 +375,14 @@ def require_same_features(client: CpuFeatures, features_by_process: Mapping[str,
 def format_differences(client: CpuFeatures, features_by_process: Mapping[str, CpuFeatures]) -> str:
     """Return a line for each of the first processes that differ from the client, with the differences."""
 
-    def only(words: Sequence[str], others: Sequence[str]) -> str:
-        return " ".join(word for word in words if word not in others) or "(no others)"
+    def unshared(words: Sequence[str], other_words: Sequence[str]) -> str:
+        return " ".join(word for word in words if word not in other_words) or "(no others)"
 
     lines = []
     for address, process in features_by_process.items():
         topics = [topic for topic in client if set(client[topic]) != set(process[topic])]
         texts = [
-            f"{t} {only(client[t], process[t])} (client), {only(process[t], client[t])} (worker)"
+            f"{t} {unshared(client[t], process[t])} (client), {unshared(process[t], client[t])} (worker)"
             for t in topics
         ]
         lines += [f"  {address}: {'; '.join(texts)}"] if texts else []

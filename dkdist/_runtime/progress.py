@@ -33,7 +33,7 @@ class Progress:
         self.total, self.label, self.show, self._unit = max(1, total), label, show, unit
         self.run_id = str(uuid.uuid4())
         self.done = 0
-        self._started = self._drawn = monotonic()
+        self._started = self._last_drawn = monotonic()
         self._changed, self._closed = Lock(), False
         self._line = _progress_line(stream) if show else None
 
@@ -42,8 +42,8 @@ class Progress:
         with self._changed:
             self.done += n
             now = monotonic()
-            if self._line is not None and not self._closed and now - self._drawn >= self._line.interval:
-                self._drawn = now
+            if self._line is not None and not self._closed and now - self._last_drawn >= self._line.interval:
+                self._last_drawn = now
                 self._line.draw(f"{self._text(now - self._started)} {note}".rstrip())
 
     def close(self) -> None:

@@ -124,8 +124,8 @@ def html_table(
 
 def _table(title: object, lines: Sequence[str]) -> str:
     head = f"<strong>{_cell(title)}</strong>" if str(title) else ""
-    first, *others, last = lines
-    return "\n".join([f"<div>{head}<table>{first}", *others, f"{last}</table></div>"])
+    first, *middle, last = lines
+    return "\n".join([f"<div>{head}<table>{first}", *middle, f"{last}</table></div>"])
 
 
 def _cell(value: object) -> str:

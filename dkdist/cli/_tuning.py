@@ -1,4 +1,4 @@
-"""Tuned values of the commands: what each trades off, and the tests or commands that show its effect."""
+"""Tuned values of the commands: the trade-off of each, and the tests or commands that measure it."""
 
 # Lines for people. More entries hide the lines around them; scripts get the rest by --json.
 MAX_SHOWN_WARNINGS = 5  # the rest are counted (tests/cli/test_command_line.py)

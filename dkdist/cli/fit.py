@@ -37,7 +37,7 @@ class TrainedModel(NamedTuple):
 
 
 def check_automatic_options(args: Namespace) -> None:
-    """Refuse manual options with ``--automatic``, and a budget without it."""
+    """Raise for manual options with ``--automatic``, and for a budget without it."""
     if not args.automatic:
         if args.budget is not None:
             raise ValueError("--budget requires --automatic. Pass both, or omit --budget")
@@ -121,7 +121,7 @@ def fit(args: Namespace) -> None:
 
 
 def _require_no_features(output: str, *, overwrite: bool) -> None:
-    """Refuse complete features or another store before any work; incomplete features are resumed."""
+    """Raise for complete features or another store before any work; incomplete features are resumed."""
     existing = None if overwrite else find_features(output)
     if existing is not None and existing.complete:
         raise FileExistsError(f"OUTPUT {output} already holds features. Pass --overwrite or another path")

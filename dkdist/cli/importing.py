@@ -192,7 +192,7 @@ def _build_reader(args: Namespace, sources: Sequence[Path]) -> Any:
 
 
 def _check_kind_options(args: Namespace, kind: str, path: Path) -> None:
-    """Refuse options that do not apply to files of this kind."""
+    """Raise for options that do not apply to files of this kind."""
     for name, (option, kinds) in KINDS_BY_OPTION.items():
         if getattr(args, name) and kind not in kinds:
             valid = " and ".join(f"{k}s" if k in ("table", "array") else f"{k} files" for k in kinds)

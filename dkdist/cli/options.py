@@ -105,7 +105,7 @@ def add_automatic_options(command: argparse.ArgumentParser) -> None:
 
 
 def add_overwrite_option(command: Any, output: str) -> None:
-    """Add ``--overwrite``; without it a command refuses an existing output before any work."""
+    """Add ``--overwrite``; without it an existing output raises an error before any work."""
     command.add_argument("--overwrite", action="store_true", help=f"replace an existing {output}")
 
 

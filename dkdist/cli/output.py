@@ -13,7 +13,7 @@ from dkdist.io._zarr.location.exchange import staging_prefix
 
 
 def require_output_file(option: str, path: str, *, overwrite: bool) -> None:
-    """Refuse a file that cannot be written, or that exists if ``overwrite`` is false."""
+    """Raise for a file that cannot be written, or that exists if ``overwrite`` is false."""
     folder = os.path.dirname(path) or os.curdir
     if os.path.isdir(path) or not os.path.isdir(folder):
         raise ValueError(f"{option} {path} cannot be written. Pass a file in an existing directory")
@@ -26,12 +26,12 @@ def require_output_file(option: str, path: str, *, overwrite: bool) -> None:
 
 
 def require_output_folder(option: str, path: str) -> None:
-    """Refuse a folder in which no file can be written."""
+    """Raise for a folder in which no file can be written."""
     _require_writable(option, path, _nearest_existing_folder(option, path, path), path)
 
 
 def require_output_store(option: str, store: str, *, append: bool = False, staged: bool = True) -> None:
-    """Refuse a local store that cannot be written; ``staged`` ones need a hidden folder with a longer name."""
+    """Raise for a local store that cannot be written; ``staged`` ones require a staging folder with a longer name."""
     path = as_location(store).path
     if path is None:
         return
@@ -52,7 +52,7 @@ def _nearest_existing_folder(option: str, value: str, path: str) -> str:
 
 
 def _require_writable(option: str, value: str, folder: str, longest_path: str) -> None:
-    """Write a probe file into the folder and remove it; refuse paths that are too long."""
+    """Write a probe file into the folder and remove it; raise for paths that are too long."""
     probe = os.path.join(folder, f".{uuid.uuid4().hex}{PARTIAL_SUFFIX}")
     try:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):

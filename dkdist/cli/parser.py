@@ -100,7 +100,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _reject_empty_text(command: argparse.ArgumentParser) -> None:
-    """Refuse empty text in every argument of a command without another parser."""
+    """Make empty text an error in every argument of a command without another parser."""
     for action in command._actions:
         if action.type is None and action.nargs != 0 and action.choices is None:
             action.type = nonempty_text

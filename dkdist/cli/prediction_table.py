@@ -46,7 +46,7 @@ def _number_columns(name: str, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
 
 def check_output(output: str, *, probabilities: bool, overwrite: bool) -> None:
-    """Refuse, before any work, an output that cannot be written or would replace a file."""
+    """Raise, before any work, for an output that cannot be written or would replace a file."""
     if output == STANDARD_OUTPUT:
         return
     suffix = Path(output).suffix

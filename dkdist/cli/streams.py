@@ -106,7 +106,7 @@ def has_reader(failure: OSError | None) -> bool:
 
 
 def require_encodable(option: str, texts: Iterable[str]) -> None:
-    """Refuse texts that the encoding of standard output cannot represent."""
+    """Raise ValueError for texts that the encoding of standard output cannot represent."""
     encoding = getattr(sys.stdout, "encoding", None)
     if encoding is None:
         return

@@ -84,15 +84,15 @@ def _path_background(subject: Subject, background: Any, seed: int) -> PathBackgr
 
     None if there are none; the derivative of a term at the set then replaces the average.
     """
-    chosen = background
+    background_sets = background
     if background is None:
         training = subject.function.training_background
         is_complete = training is not None and all(rows is not None for rows in training.rows)
         if is_complete or subject.background is None:
             return training
-        chosen = subject.background
+        background_sets = subject.background
     with _error_context("the set is one of background"):
-        return subject.function.background(_sample_background(subject, chosen, seed))
+        return subject.function.background(_sample_background(subject, background_sets, seed))
 
 
 def _check_options(by: str, at: Any, reference: Any, background: Any) -> None:
@@ -159,13 +159,13 @@ def _background(subject: Subject, background: Any, sets: Sets, seed: int) -> Sam
     """Return the background sets of dimensions, in memory."""
     if sets.alphabet is not None or sets.points_dtype.kind == "u":
         raise ValueError("by must be 'point' for strings, which have no dimensions; got 'dimension'.")
-    chosen = subject.background if background is None else background
-    if chosen is None:
+    background_sets = subject.background if background is None else background
+    if background_sets is None:
         raise ValueError(
             "by='dimension' requires background. Pass background=, for example some training sets."
         )
     with _error_context("the set is one of background"):
-        return _sample_background(subject, chosen, seed)
+        return _sample_background(subject, background_sets, seed)
 
 
 def _sample_background(subject: Subject, background: Any, seed: int) -> SampleSets:

@@ -86,27 +86,29 @@ def _contributions_of_set(
     for i in range(len(background)):
         rng = np.random.default_rng([seed, RngStream.COALITIONS, i])
         coalitions = draw_coalitions(sample_set.n_dims, rng)
-        others = _resample_points(
+        other_points = _resample_points(
             background[i : i + 1], sample_set.n_points, None if function.ordered else rng
         )
-        total += coalitions.weights @ _coalition_values(function, sample_set, others, coalitions.columns)
+        total += coalitions.weights @ _coalition_values(
+            function, sample_set, other_points, coalitions.columns
+        )
     return total / len(background)
 
 
 def _coalition_values(
-    function: SetFunction, sample_set: SampleSets, others: F32, columns: NDArray[np.bool_]
+    function: SetFunction, sample_set: SampleSets, other_points: F32, columns: NDArray[np.bool_]
 ) -> F64:
     """Return values (q, k) of the set with the columns of each coalition, and other columns of ``others``."""
     step = max(1, POINTS_PER_BATCH // sample_set.n_points)
     parts = [
-        function.values(_mix_columns(sample_set, others, columns[start : start + step]))
+        function.values(_mix_columns(sample_set, other_points, columns[start : start + step]))
         for start in range(0, len(columns), step)
     ]
     return np.concatenate(parts)
 
 
-def _mix_columns(sample_set: SampleSets, others: F32, columns: NDArray[np.bool_]) -> SampleSets:
-    points = np.where(columns[:, None, :], sample_set.relative, others).reshape(-1, sample_set.n_dims)
+def _mix_columns(sample_set: SampleSets, other_points: F32, columns: NDArray[np.bool_]) -> SampleSets:
+    points = np.where(columns[:, None, :], sample_set.relative, other_points).reshape(-1, sample_set.n_dims)
     weights = (
         None
         if sample_set.weights is None

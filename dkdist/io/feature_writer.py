@@ -148,14 +148,14 @@ class FeatureStore:
         self._require_current(store)
         put_bytes(store, key, data)
         flush_store(store)
-        done = replace(self, complete=True, table=chunk_sums.make_record(key, data))
-        done._write_attrs(store)
+        finished = replace(self, complete=True, table=chunk_sums.make_record(key, data))
+        finished._write_attrs(store)
         flush_store(store)
         with contextlib.suppress(OSError):  # credentials may allow writing but not deleting
             sync(store.delete_dir("features/done"))
         if isinstance(store, DiskStore):
             store.sweep()
-        return done
+        return finished
 
     def _rows(self, store: Store, i: int, bound: chunk_sums.ChunkChecksums | None) -> F32:
         with as_format_error(f"block {i} of {self.address.label}"):
@@ -249,9 +249,11 @@ def create_features(
     check_array("features", metadata)
     _check_sizes(n_rows, n_columns, block_rows)
     opened = address.open(read_only=False)
-    others = set(list_names(opened, "")) - {"features"}
-    if others:
-        raise FileExistsError(f"{address.label} contains {sorted(others)[0]!r}. Choose another location.")
+    foreign_names = set(list_names(opened, "")) - {"features"}
+    if foreign_names:
+        raise FileExistsError(
+            f"{address.label} contains {sorted(foreign_names)[0]!r}. Choose another location."
+        )
     created = FeatureStore(
         address, n_rows, n_columns, block_rows, fingerprint, time.time_ns() // 2**11, complete=False
     )

@@ -171,8 +171,8 @@ def _split_off(sets: SampleSets, set_id: Any) -> tuple[list[SampleSets], SampleS
     if not indices:
         return [], sets
     k = indices[0]
-    others = sets[1:] if k == 0 else sets[:-1] if k == len(sets) - 1 else sets[np.arange(len(sets)) != k]
-    return [sets[[k]]], others  # a copy: a view would keep the whole partition in memory
+    other_sets = sets[1:] if k == 0 else sets[:-1] if k == len(sets) - 1 else sets[np.arange(len(sets)) != k]
+    return [sets[[k]]], other_sets  # a copy: a view would keep the whole partition in memory
 
 
 def _concatenate(number: int, parts: list[SampleSets]) -> SampleSets:

@@ -172,14 +172,15 @@ def _origin(read: Any, catalogue: Catalogue, outlines: Sequence[Outline]) -> F64
         for outline in outlines
         if outline.sample is not None
     ]
-    others = [
+    unsampled_sources = [
         source for source, outline in zip(catalogue.sources, outlines, strict=True) if outline.sample is None
     ]
-    if others:
-        chosen = [
-            others[i] for i in {k * len(others) // MAX_SAMPLED_SOURCES for k in range(MAX_SAMPLED_SOURCES)}
+    if unsampled_sources:
+        sampled_sources = [
+            unsampled_sources[i]
+            for i in {k * len(unsampled_sources) // MAX_SAMPLED_SOURCES for k in range(MAX_SAMPLED_SOURCES)}
         ]
-        samples += filter(None, map_pieces(partial(origin_sample, read), chosen, label="origin"))
+        samples += filter(None, map_pieces(partial(origin_sample, read), sampled_sources, label="origin"))
     return joint_origin_of(samples, d)
 
 
@@ -198,5 +199,5 @@ def _outline_group(read: Any, group: tuple[int, Sequence[Any]]) -> list[Outline]
     number, sources = group
     outlines = [outline_of(read, source) for source in sources]
     if number == 0 and outlines[0].form is None:
-        outlines[0] = outline_of(read, sources[0], whole=True)
+        outlines[0] = outline_of(read, sources[0], read_all=True)
     return outlines

@@ -88,13 +88,13 @@ def read_pieces(view: SetStore) -> Iterator[tuple[Array, F32 | None]]:
 def read_weights(view: SetStore) -> Iterator[F32]:
     """Iterate over the weights of the only set of a view, piece by piece; empty without weights."""
     if view.weights_shape is not None:
-        for piece in set_pieces(view._view(view._chosen, None, ()))[0]:
+        for piece in set_pieces(view._view(view._positions, None, ()))[0]:
             yield piece.weights()
 
 
 def set_pieces(view: SetStore) -> tuple[list[SetRows], I64]:
     """Return the pieces of the only set of a view, and their bounds within it (n_pieces + 1,)."""
-    starts, stops = view._committed.extents(np.asarray([view._chosen[0]], np.int64))
+    starts, stops = view._committed.extents(np.asarray([view._positions[0]], np.int64))
     first, last = int(starts[0]), int(stops[0])
     edges = _edges(first, last, view._committed.chunk_rows, 4 * view.read_dims)
     view = _with_chunk_transforms(view, edges)
@@ -106,11 +106,11 @@ def _with_chunk_transforms(view: SetStore, edges: list[int]) -> SetStore:
     """Return the view of one set with transforms that apply to each piece separately."""
     maps: tuple[LazyTransform, ...] = ()
     for step in view._maps:
-        partial_view = view._view(view._chosen, None, maps)
+        partial_view = view._view(view._positions, None, maps)
         pieces = [SetRows(partial_view, a, b) for a, b in itertools.pairwise(edges)]
         chunks = (partial_view._transform(p.committed()) for p in pieces)
         maps += (step.for_chunks(chunks, edges[-1] - edges[0]),)
-    return view._view(view._chosen, view._base, maps) if maps else view
+    return view._view(view._positions, view._base, maps) if maps else view
 
 
 def array_pieces(array: Any) -> tuple[list[ArrayRows], I64]:

@@ -116,21 +116,21 @@ class SetStore(NoArrayConversion):
     """
 
     __slots__ = (
-        "__weakref__", "_address", "_base", "_chosen", "_commit", "_maps", "_n_points", "block_sets"
+        "__weakref__", "_address", "_base", "_commit", "_maps", "_n_points", "_positions", "block_sets"
     )  # fmt: skip
 
     def __init__(
         self,
         address: StoreLocation,
         commit: Commit,
-        chosen: range | I64,
+        set_positions: range | I64,
         block_sets: int | None,
         base: tuple[float, ...] | None = None,
         maps: tuple[LazyTransform, ...] = (),
     ) -> None:
         self._address = address
         self._commit = commit
-        self._chosen = chosen
+        self._positions = set_positions
         self._n_points: int | None = None
         self._maps = maps  # applied in order to sets that are read
         self._base = base  # origin of the sets returned, if not that of the store
@@ -165,19 +165,19 @@ class SetStore(NoArrayConversion):
         """Return the view with another origin (None for 0) of the sets that are read."""
         default = self._default_origin or (0.0,) * self.n_dims
         base = (0.0,) * self.n_dims if origin is None else tuple(map(float, origin))
-        return self._view(self._chosen, None if base == default else base, self._maps)
+        return self._view(self._positions, None if base == default else base, self._maps)
 
     def mapped(self, step: LazyTransform) -> SetStore:
         """Return the view with a transform of the sets that are read; it keeps the numbers of points.
 
         Selections inherit the transform. Transformed sets have origin 0; ids, targets and the store are unchanged.
         """
-        return self._view(self._chosen, None, (*self._maps, step))
+        return self._view(self._positions, None, (*self._maps, step))
 
     def _view(
-        self, chosen: range | I64, base: tuple[float, ...] | None, maps: tuple[LazyTransform, ...]
+        self, set_positions: range | I64, base: tuple[float, ...] | None, maps: tuple[LazyTransform, ...]
     ) -> SetStore:
-        return SetStore(self._address, self._commit, chosen, self.block_sets, base, maps)
+        return SetStore(self._address, self._commit, set_positions, self.block_sets, base, maps)
 
     @property
     def shape(self) -> tuple[int]:
@@ -203,7 +203,7 @@ class SetStore(NoArrayConversion):
         run = self._run()
         if run is not None:
             return np.diff(self._committed.offsets(run.start, run.stop))
-        starts, stops = self._committed.extents(positions(self._chosen))
+        starts, stops = self._committed.extents(positions(self._positions))
         return stops - starts
 
     @property
@@ -269,12 +269,12 @@ class SetStore(NoArrayConversion):
         run = self._run()
         if run is not None:
             return self._transform(self._committed.sets(run.start, run.stop))
-        return self._transform(read_scattered(self._committed, positions(self._chosen)))
+        return self._transform(read_scattered(self._committed, positions(self._positions)))
 
     def weights_of(self, i: int) -> F32 | None:
         """Return the weights of set i, (n_i,) or (n_i, k), or None; reads the set."""
-        chosen = resolve_key(int(i), len(self))
-        return self._read_one(int(chosen)).weights  # type: ignore[arg-type]
+        position = resolve_key(int(i), len(self))
+        return self._read_one(int(position)).weights  # type: ignore[arg-type]
 
     def verify(self) -> VerifyReport:
         """Read and check every chunk of every array of the store.
@@ -307,7 +307,7 @@ class SetStore(NoArrayConversion):
             return open_sets(self._address, block_sets=self.block_sets)
 
     def __len__(self) -> int:
-        return len(self._chosen)
+        return len(self._positions)
 
     def __iter__(self) -> Iterator[Array]:
         for block in self.blocks():
@@ -321,13 +321,13 @@ class SetStore(NoArrayConversion):
         key = resolve_key(align_mask(key, lambda: self.ids), len(self))
         if isinstance(key, int):
             return self._read_one(key).points
-        if isinstance(key, range) and isinstance(self._chosen, range):
-            c = self._chosen
+        if isinstance(key, range) and isinstance(self._positions, range):
+            c = self._positions
             first = c.start + c.step * key.start
-            chosen: range | I64 = range(first, first + c.step * key.step * len(key), c.step * key.step)
+            new_positions: range | I64 = range(first, first + c.step * key.step * len(key), c.step * key.step)
         else:
-            chosen = positions(self._chosen)[positions(key)]
-        return self._view(chosen, self._base, self._maps)
+            new_positions = positions(self._positions)[positions(key)]
+        return self._view(new_positions, self._base, self._maps)
 
     def __repr__(self) -> str:
         total = "" if len(self) == self._commit.n_sets else f" of {self._commit.n_sets}"
@@ -339,13 +339,13 @@ class SetStore(NoArrayConversion):
         return format_store_html(self, self._address, self._commit)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = self._address, self._commit, self._chosen, self.block_sets
+        state = self._address, self._commit, self._positions, self.block_sets
         if self._maps:
             return SetStore, (*state, self._base, self._maps)
         return SetStore, state if self._base is None else (*state, self._base)
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
-        c, base = self._chosen, () if self._base is None else (self._base,)
+        c, base = self._positions, () if self._base is None else (self._base,)
         more = *base, *(step.token for step in self._maps)
         if isinstance(c, range):
             return "dkdist.SetStore", self._address.label, self.generation, (c.start, len(c), c.step), *more
@@ -358,10 +358,10 @@ class SetStore(NoArrayConversion):
 
     def _run(self) -> range | None:
         """Return the positions if they are contiguous and increasing; else None."""
-        return self._chosen if isinstance(self._chosen, range) and self._chosen.step == 1 else None
+        return self._positions if isinstance(self._positions, range) and self._positions.step == 1 else None
 
     def _read_one(self, i: int) -> SampleSets:
-        position = int(self._chosen[i])
+        position = int(self._positions[i])
         return self._transform(self._committed.sets(position, position + 1))
 
     def _transform(self, sets: SampleSets) -> SampleSets:
@@ -383,7 +383,7 @@ class SetStore(NoArrayConversion):
         run, opened = self._run(), self._committed
         if run is not None:
             return opened.column(name, run.start, run.stop)
-        index = positions(self._chosen)
+        index = positions(self._positions)
         low = int(index.min()) if len(index) else 0
         high = int(index.max()) + 1 if len(index) else 0
         return opened.column(name, low, high)[index - low]

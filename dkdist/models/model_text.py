@@ -167,9 +167,10 @@ def require_known(kind: type, where: str) -> None:
     """Raise for an estimator that is not public or from another library."""
     name = kind.__name__
     if estimator_named(name) is not kind:
-        known = sorted(name for name in (*PUBLIC, *FOREIGN) if estimator_named(name))
+        supported = sorted(name for name in (*PUBLIC, *FOREIGN) if estimator_named(name))
         raise ValueError(
-            f"{where} is a {kind.__module__}.{name}, which a model file cannot hold. Supported are {', '.join(known)}"
+            f"{where} is a {kind.__module__}.{name}, which a model file cannot hold. Supported are "
+            f"{', '.join(supported)}"
         )
 
 
@@ -399,13 +400,13 @@ def _make_strings(described: dict[str, Any], arrays: Arrays) -> Any:
 
 
 def _make_function(described: dict[str, Any], arrays: Arrays) -> Any:
-    name, known = described["function"], FUNCTIONS.get({})
-    if not isinstance(name, str) or name not in known:
+    name, functions = described["function"], FUNCTIONS.get({})
+    if not isinstance(name, str) or name not in functions:
         raise ModelContentError(
             f"the model calls the function {name!r:.200}, which loading does not import. Import it and pass it: "
             "load_model(path, functions=[function])"
         )
-    return known[name]
+    return functions[name]
 
 
 def _sets(

@@ -259,7 +259,7 @@ def _choose_parameter(params: Any, name: str | None) -> str:
             f"name must be given if candidates differ in several parameters; they differ in "
             f"{', '.join(searched) or 'none'}"
         )
-    chosen = searched[0] if name is None else name
-    if not isinstance(chosen, str) or chosen not in names:
-        raise ValueError(f"name must be one of {', '.join(names)}; got {chosen!r:.100}")
-    return chosen
+    parameter = searched[0] if name is None else name
+    if not isinstance(parameter, str) or parameter not in names:
+        raise ValueError(f"name must be one of {', '.join(names)}; got {parameter!r:.100}")
+    return parameter

@@ -59,9 +59,9 @@ def choose_projection(sets: SampleSets, dims: Any = None) -> Projection:
     names, d = dimension_names(sets), sets.n_dims
     if dims is None and d > 2:
         return _principal_projection(np.asarray(sets.points, np.float64))
-    chosen = list(range(d)) if dims is None else _dimension_indices(dims, names)
-    labels = tuple(format_label(names[j]) for j in chosen)
-    return Projection(labels, np.zeros(d), np.eye(d)[:, chosen])
+    indices = list(range(d)) if dims is None else _dimension_indices(dims, names)
+    labels = tuple(format_label(names[j]) for j in indices)
+    return Projection(labels, np.zeros(d), np.eye(d)[:, indices])
 
 
 def dimension_names(sets: SampleSets) -> list[str]:

@@ -1,4 +1,4 @@
-"""Tuned values of the figures: what each trades off, and the tests that show its effect (``pytest tests/plot``)."""
+"""Tuned values of the figures: the trade-off of each, and the tests that measure it (``pytest tests/plot``)."""
 
 # Drawn items. More show more detail, but overlap and take longer; the rest is subsampled with a fixed seed.
 MAX_MAP_SETS = 3000  # tests/plot/test_pictures_of_collections.py

@@ -40,8 +40,8 @@ def parts_from_anndata(
     groups = group_rows(obs[set_key])
     set_targets = join_targets(targets, target_names, set_key, obs, groups)
     matrix, names, what = _matrix(adata, obsm, layer)
-    chosen = None if columns is None else as_column_names("columns", columns)
-    dense, names = _to_dense(matrix, names, chosen, what)
+    selected_names = None if columns is None else as_column_names("columns", columns)
+    dense, names = _to_dense(matrix, names, selected_names, what)
     last = int(groups.runs[-1])
     return SetParts(dense[groups.order], groups.offsets, groups.ids, tuple(names), set_targets, None, last)
 
@@ -72,31 +72,33 @@ def _entry(adata: Any, where: str, name: str) -> Any:
     return entries[name]
 
 
-def _to_dense(matrix: Any, names: list[str], chosen: list[str] | None, what: str) -> tuple[Array, list[str]]:
+def _to_dense(
+    matrix: Any, names: list[str], selected_names: list[str] | None, what: str
+) -> tuple[Array, list[str]]:
     """Return the chosen columns as a dense array, and their names."""
     if matrix is None:
         raise SampleSetError(f"{what} is None. Name a matrix by obsm or layer.")
     sparse = not isinstance(matrix, np.ndarray)
-    if chosen is None:
+    if selected_names is None:
         if sparse and len(names) > MAX_DENSE_COLUMNS:
             raise SampleSetError(
                 f"sparse {what} must have at most {MAX_DENSE_COLUMNS} columns to become dense; got {len(names)}. "
                 "Name some in columns, or pass obsm='X_pca'."
             )
         return _array(matrix), names
-    positions = [_column_position(name, names, what) for name in chosen]
+    positions = [_column_position(name, names, what) for name in selected_names]
     order = np.argsort(positions)  # HDF5 requires increasing indices
     selected = _array(matrix[:, np.asarray(positions)[order]])
-    return selected[:, np.argsort(order)], chosen
+    return selected[:, np.argsort(order)], selected_names
 
 
 def _column_position(name: str, names: Sequence[str], what: str) -> int:
     count = names.count(name)
     if count != 1:
-        shown = ", ".join(names[:10]) + ", ..." * (len(names) > 10)
+        listed_names = ", ".join(names[:10]) + ", ..." * (len(names) > 10)
         raise SampleSetError(
-            f"{what} must have one column {name!r}; got {count}. Its columns are {shown}. Name another, or make names "
-            "unique (var_names_make_unique)."
+            f"{what} must have one column {name!r}; got {count}. Its columns are {listed_names}. Name another, or make "
+            "names unique (var_names_make_unique)."
         )
     return names.index(name)
 

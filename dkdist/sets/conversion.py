@@ -111,17 +111,17 @@ def concatenate_parts(parts: Sequence[SampleSets]) -> SampleSets:
     ids = [] if first.ids is None else first.ids.tolist()
     for name, (value,) in first.targets.items():
         for part in parts[1:]:
-            (other,) = part.targets[name]
-            if value != other and (value == value or other == other):  # NaN equals NaN
+            (other_value,) = part.targets[name]
+            if value != other_value and (value == value or other_value == other_value):  # NaN equals NaN
                 raise SampleSetError(
-                    f"target {name!r} must have one value per set; got {value!s} and {other!s} in set {ids[0]!r}. "
-                    "Correct the frame or use the column as a coordinate."
+                    f"target {name!r} must have one value per set; got {value!s} and {other_value!s} in set {ids[0]!r}"
+                    ". Correct the frame or use the column as a coordinate."
                 )
     rows = np.concatenate([part.relative for part in parts])
     edges = np.array([0, len(rows)])
     point_weights = None if first.weights is None else np.concatenate([part.weights for part in parts])
-    whole = SampleSets._trusted(rows, edges, point_weights, None, first.origin)
-    return whole.labelled(first.ids, first.names, first.targets)
+    merged = SampleSets._trusted(rows, edges, point_weights, None, first.origin)
+    return merged.labelled(first.ids, first.names, first.targets)
 
 
 def _origin_if_same_dims(origin: F64 | None, X: Any) -> F64 | None:

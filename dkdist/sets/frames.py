@@ -59,8 +59,8 @@ class Column:
         """(T - 1,) whether rows 1 .. T - 1 are missing or differ from the row before."""
         arrow = self._arrow()
         if arrow is None:
-            same = (self.series[1:] == self.series[:-1]).fill_null(False)
-            return ~np.asarray(same.to_numpy(), bool)
+            is_equal = (self.series[1:] == self.series[:-1]).fill_null(False)
+            return ~np.asarray(is_equal.to_numpy(), bool)
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -408,15 +408,15 @@ def _choose_coordinates(
     reason_by_name = {
         name: column.exclusion_reason() for name, column in columns.items() if name not in excluded
     }
-    chosen = [name for name, reason in reason_by_name.items() if reason is None]
+    coordinates = [name for name, reason in reason_by_name.items() if reason is None]
     if omitted := [f"{name!r} ({reason})" for name, reason in reason_by_name.items() if reason is not None]:
         warnings.warn(
             f"columns omitted from the coordinates: {', '.join(omitted)}", stacklevel=find_stacklevel()
         )
-    if not chosen:
+    if not coordinates:
         raise SampleSetError("frame has no numeric columns for coordinates. Name some in points.")
-    LOG.info("points: %s", ", ".join(chosen))
-    return chosen
+    LOG.info("points: %s", ", ".join(coordinates))
+    return coordinates
 
 
 def as_column_names(what: str, value: Any) -> list[str]:

@@ -146,11 +146,11 @@ def _as_index(key: NDArray[Any], n: int) -> I64:
     return np.where(index < 0, index + n, index)
 
 
-def positions(chosen: range | I64) -> I64:
+def positions(selection: range | I64) -> I64:
     """Convert a range of positions to an array; return arrays unchanged."""
-    if isinstance(chosen, range):
-        return np.arange(chosen.start, chosen.stop, chosen.step, dtype=np.int64)
-    return chosen
+    if isinstance(selection, range):
+        return np.arange(selection.start, selection.stop, selection.step, dtype=np.int64)
+    return selection
 
 
 class NoArrayConversion:

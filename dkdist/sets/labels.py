@@ -32,13 +32,13 @@ class Labels:
 
     @classmethod
     def of(
-        cls, ids: Any, names: Any, targets: Any, shape: tuple[int, int], known: Array | None = None
+        cls, ids: Any, names: Any, targets: Any, shape: tuple[int, int], current_ids: Array | None = None
     ) -> Labels:
         """Check labels for ``shape`` = (N, d), and align pandas targets with the ids by their index.
 
-        ``known`` are the ids if ``ids`` is None.
+        ``current_ids`` are used if ``ids`` is None.
         """
-        set_ids = known if ids is None else require_unique_ids(as_ids(ids, shape[0]))
+        set_ids = current_ids if ids is None else require_unique_ids(as_ids(ids, shape[0]))
         named = {
             name: align_to_ids(v, set_ids, f"targets {name!r}")
             for name, v in as_target_mapping(targets).items()
@@ -211,23 +211,25 @@ def require_portable_names(names: Iterable[str]) -> None:
     name_by_key: dict[str, str] = {}
     for name in names:
         key = normalize("NFC", normalize("NFC", name).casefold())
-        other = name_by_key.setdefault(key, name)
-        if other != name:
+        other_name = name_by_key.setdefault(key, name)
+        if other_name != name:
             raise SampleSetError(
-                f"names of targets must differ in more than case and Unicode form; got {other!r} and {name!r} "
-                f"({other!a} and {name!a}). Rename one: macOS and Windows cannot store both."
+                f"names of targets must differ in more than case and Unicode form; got {other_name!r} and {name!r} "
+                f"({other_name!a} and {name!a}). Rename one: macOS and Windows cannot store both."
             )
 
 
 def check_name(name: Any) -> None:
     """Raise for invalid target names: paths, hidden files, and names reserved by Zarr."""
-    good = isinstance(name, str) and name.strip() and not name.startswith((".", "__")) and name != "zarr.json"
-    if good and len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+    is_valid = (
+        isinstance(name, str) and name.strip() and not name.startswith((".", "__")) and name != "zarr.json"
+    )
+    if is_valid and len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         raise SampleSetError(
             f"names of targets must have at most {MAX_NAME_BYTES} bytes in UTF-8; got {len(name)} characters: "
             f"{name[:40]!r}..."
         )
-    if not good or any(c in name for c in "/\\") or not name.isprintable():
+    if not is_valid or any(c in name for c in "/\\") or not name.isprintable():
         raise SampleSetError(
             "names of targets must be non-empty str without '/', '\\' or control characters that do not start with '.' "
             f"or '__'; got {name!r:.200}."

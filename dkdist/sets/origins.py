@@ -92,12 +92,12 @@ class SortedSample:
         median = self._rounded_median((joint != 0) & (self.spread > 0))
         return joint if median is None else normalize_origin(np.where(median != 0, median, joint))
 
-    def _rounded_median(self, chosen: NDArray[np.bool_]) -> F64 | None:
+    def _rounded_median(self, mask: NDArray[np.bool_]) -> F64 | None:
         """Round the medians of some columns to a multiple of a power of two near their spread."""
-        if not chosen.any():
+        if not mask.any():
             return None
-        unit = np.exp2(np.ceil(np.log2(np.where(chosen, self.spread, 1))))
-        return normalize_origin(np.where(chosen, np.round(self.median / unit) * unit, 0))
+        unit = np.exp2(np.ceil(np.log2(np.where(mask, self.spread, 1))))
+        return normalize_origin(np.where(mask, np.round(self.median / unit) * unit, 0))
 
     def find_lossy_column(self, origin: F64 | None) -> int | None:
         """Return the first column whose distinct values float32 merges relative to the origin."""

@@ -383,8 +383,8 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
         Raises `SampleSetError` naming a set whose shifted points overflow float32.
         """
         new_origin = normalize_origin(origin)
-        same = self._origin is None if new_origin is None else np.array_equal(self.origin, new_origin)
-        if self._points.dtype != np.float32 or same:
+        is_unchanged = self._origin is None if new_origin is None else np.array_equal(self.origin, new_origin)
+        if self._points.dtype != np.float32 or is_unchanged:
             return self
         points = translate(self._points, self.origin - (0 if new_origin is None else new_origin))
         require_finite(points, self._offsets)
@@ -474,14 +474,16 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
     @overload
     def __getitem__(self, key: Any) -> SampleSets: ...
     def __getitem__(self, key: Any) -> Points | SampleSets:
-        chosen = resolve_key(align_mask(key, lambda: self.ids), len(self))
-        if isinstance(chosen, int):
-            return read_only(self._true(self._points[self._offsets[chosen] : self._offsets[chosen + 1]]))
-        if isinstance(chosen, range) and chosen.step == 1:  # views of the same arrays
-            edges = self._offsets[chosen.start : chosen.stop + 1]
-            labels = self._labels.take(slice(chosen.start, chosen.stop))
+        selection = resolve_key(align_mask(key, lambda: self.ids), len(self))
+        if isinstance(selection, int):
+            return read_only(
+                self._true(self._points[self._offsets[selection] : self._offsets[selection + 1]])
+            )
+        if isinstance(selection, range) and selection.step == 1:  # views of the same arrays
+            edges = self._offsets[selection.start : selection.stop + 1]
+            labels = self._labels.take(slice(selection.start, selection.stop))
             return self._of_rows(slice(edges[0], edges[-1]), edges - edges[0], labels)
-        index = positions(chosen)
+        index = positions(selection)
         sizes = self.sizes[index]
         edges = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(self._offsets[index] - edges[:-1], sizes) + np.arange(edges[-1])

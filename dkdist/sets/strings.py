@@ -87,9 +87,9 @@ def _with_alphabet(text: U4, alphabet: str) -> tuple[Points, str]:
         raise SampleSetError(
             f"strings must have at most {MAX_ALPHABET_SIZE} distinct characters; got {len(alphabet)}."
         )
-    known = code_points(alphabet)
-    order = np.argsort(known)
-    codes = order[np.searchsorted(known, text, sorter=order)]
+    symbols = code_points(alphabet)
+    order = np.argsort(symbols)
+    codes = order[np.searchsorted(symbols, text, sorter=order)]
     return codes.astype(np.uint8 if len(alphabet) <= 256 else np.uint16)[:, None], alphabet
 
 

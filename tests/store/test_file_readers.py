@@ -63,7 +63,7 @@ def test_an_outline_is_what_reading_gives(suffix, tmp_path, monkeypatch):
         np.testing.assert_array_equal(outline.sizes, np.concatenate([b.sets.sizes for b in batches]))
         np.testing.assert_array_equal(outline.ids, np.concatenate([b.columns["ids"] for b in batches]))
         assert all(batch.form == outline.form for batch in batches)
-        whole = outline_of(READERS[suffix], path, whole=True)
+        whole = outline_of(READERS[suffix], path, read_all=True)
         assert whole.form == outline.form
 
 

@@ -59,8 +59,8 @@ def data_section(evaluation: Evaluation) -> Section:
 def _example_sets(evaluation: Evaluation) -> list[int]:
     """Return the indices of up to six sets, the examples first."""
     examples = evaluation.examples
-    others = [i for i in range(min(len(evaluation.truth), 12)) if i not in examples]
-    return [*examples, *others][:6]
+    other_indices = [i for i in range(min(len(evaluation.truth), 12)) if i not in examples]
+    return [*examples, *other_indices][:6]
 
 
 def _draw_examples(examples: Any, y: Any, indices: list[int], ax: Any) -> None:
@@ -154,8 +154,8 @@ def _dimension_contributions(evaluation: Evaluation) -> F64:
     small = np.flatnonzero(sets.sizes <= MAX_SHAPLEY_POINTS)
     if not 1 < d <= MAX_SHAPLEY_DIMS or sets.points_dtype.kind == "u" or len(small) < 2:
         return np.zeros(0)
-    chosen = np.random.default_rng(0).permutation(small)[: 2 * MAX_SHAPLEY_SETS]
-    explained, background = (np.sort(half) for half in np.array_split(chosen, 2))
+    sampled_indices = np.random.default_rng(0).permutation(small)[: 2 * MAX_SHAPLEY_SETS]
+    explained, background = (np.sort(half) for half in np.array_split(sampled_indices, 2))
     values = dk.explain(
         evaluation.model,
         sets[explained].load(),

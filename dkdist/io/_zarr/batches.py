@@ -66,12 +66,12 @@ def as_columns(targets: Any, ids: Any, n_sets: int) -> Columns:
     A Series or frame of targets is aligned with the ids by its index. Raises `SampleSetError` for wrong lengths,
     dtypes or names, and for duplicate ids.
     """
-    known = None if ids is None else require_unique_ids(as_ids(ids, n_sets))
+    set_ids = None if ids is None else require_unique_ids(as_ids(ids, n_sets))
     columns: Columns = {}
     for name, values in as_target_mapping(targets).items():
         what = f"targets {name!r}"
-        columns[f"targets/{name}"] = as_column(align_to_ids(values, known, what), what, n_sets, max_ndim=2)
-    return columns if known is None else columns | {"ids": known}
+        columns[f"targets/{name}"] = as_column(align_to_ids(values, set_ids, what), what, n_sets, max_ndim=2)
+    return columns if set_ids is None else columns | {"ids": set_ids}
 
 
 def columns_of(sets: Any, targets: Any = None, ids: Any = None) -> Columns:

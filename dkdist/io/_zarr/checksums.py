@@ -88,9 +88,9 @@ def codec_info(array: zarr.Array[Any]) -> CodecInfo | None:
     if not isinstance(shard, ShardingCodec):
         has_shards = any(isinstance(codec, ShardingCodec) for codec in codecs)
         return None if has_shards else CodecInfo(None, isinstance(codecs[-1], Crc32cCodec))
-    numbers, *rest = shard.index_codecs
+    numbers, *other_codecs = shard.index_codecs
     is_little_endian = isinstance(numbers, BytesCodec) and codec_config(numbers)["endian"] == "little"
-    ends_with_crc = len(rest) == 1 and isinstance(rest[0], Crc32cCodec)
+    ends_with_crc = len(other_codecs) == 1 and isinstance(other_codecs[0], Crc32cCodec)
     if (
         len(codecs) > 1
         or not is_little_endian

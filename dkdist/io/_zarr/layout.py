@@ -79,8 +79,8 @@ class Commit:
         fields = {
             name: getattr(self, name) for name in (*COUNT_FIELDS, "sealed", "alphabet", "origin", "names")
         }
-        known = {name: value for name, value in fields.items() if value is not None}
-        return {"format": FORMAT, "version": VERSION, **known}
+        present_fields = {name: value for name, value in fields.items() if value is not None}
+        return {"format": FORMAT, "version": VERSION, **present_fields}
 
     def grew_into(self, later: Commit) -> bool:
         """Whether `later` is this commit or extends it by appends."""
@@ -219,8 +219,8 @@ def _checked_names(names: Any, label: str) -> list[str]:
             raise ValueError(f"array names must be unique; got {names}")
         for name in names:
             if name not in OWN_ARRAYS:
-                kind, _, rest = name.partition("/")
-                check_name(rest if kind == "targets" else None)
+                kind, _, target_name = name.partition("/")
+                check_name(target_name if kind == "targets" else None)
     return list(names)
 
 

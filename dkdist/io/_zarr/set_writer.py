@@ -65,12 +65,12 @@ class IdRegistry:
     def add(self, ids: Array, label: str) -> None:
         """Add unique ids (n,); raises `SampleSetError` naming the first that is in the store."""
         first, second = _hash_ids(ids, 0), _hash_ids(ids, 1)
-        known = np.zeros(len(ids), np.bool_)
+        is_known = np.zeros(len(ids), np.bool_)
         for run_first, run_second in self._runs:
             position = np.minimum(np.searchsorted(run_first, first), len(run_first) - 1)
-            known |= (run_first[position] == first) & (run_second[position] == second)
-        if known.any():
-            i = int(np.argmax(known))
+            is_known |= (run_first[position] == first) & (run_second[position] == second)
+        if is_known.any():
+            i = int(np.argmax(is_known))
             raise SampleSetError(
                 f"ids must be unique; got {ids[[i]].tolist()[0]!r} for set {i} of the appended sets, which {label} "
                 "contains. Omit the set if it was written before, or use another id."

@@ -59,11 +59,11 @@ class ArrayReader:
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, Array], Array | None]]:
         """Iterate over (sets, targets, ids), about a million points each; ValueError for unsuitable files."""
         with _opened(Path(path_name(path))) as file:
-            chosen = _choose(file, self)
-            points, offsets = _points(file, chosen), _offsets(file, chosen)
-            weights = None if chosen.weight is None else file.load(chosen.weight).reshape(-1)
-            targets = {name: file.load(name) for name in chosen.targets}
-            ids = file.load("ids") if chosen.ids else None
+            roles = _assign_roles(file, self)
+            points, offsets = _points(file, roles), _offsets(file, roles)
+            weights = None if roles.weight is None else file.load(roles.weight).reshape(-1)
+            targets = {name: file.load(name) for name in roles.targets}
+            ids = file.load("ids") if roles.ids else None
             start = 0
             while start < len(offsets) - 1:
                 limit = offsets[start] + BATCH_POINTS
@@ -85,11 +85,11 @@ class ArrayReader:
     def outline(self, path: Any) -> Outline:
         """Return sizes, ids and form, from headers, offsets and ids."""
         with _opened(Path(path_name(path))) as file:
-            chosen = _choose(file, self)
-            offsets = _offsets(file, chosen)
-            ids = file.load("ids") if chosen.ids else None
-            form = _form(file, chosen)
-        (_, (d,)), dtype = form["points"], file.headers[chosen.values][1]
+            roles = _assign_roles(file, self)
+            offsets = _offsets(file, roles)
+            ids = file.load("ids") if roles.ids else None
+            form = _form(file, roles)
+        (_, (d,)), dtype = form["points"], file.headers[roles.values][1]
         sample = np.empty((0, d)) if fits_float32([np.empty((0, d), dtype)], None) else None
         return Outline(np.diff(offsets), ids, form, sample=sample)
 
@@ -112,7 +112,7 @@ class _File(NamedTuple):
         return name
 
 
-class _Choice(NamedTuple):
+class _Roles(NamedTuple):
     """Roles of the arrays of a file; ``offsets`` is None for points (sets, points, dimensions)."""
 
     values: str
@@ -153,7 +153,7 @@ def _decoding(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _choose(file: _File, names: ArrayReader) -> _Choice:
+def _assign_roles(file: _File, names: ArrayReader) -> _Roles:
     cubes = [name for name, (shape, _) in file.headers.items() if len(shape) == 3]
     default = cubes[0] if "values" not in file.headers and len(cubes) == 1 else "values"
     values, offsets = file.require(names.values or default, "values"), None
@@ -176,25 +176,25 @@ def _choose(file: _File, names: ArrayReader) -> _Choice:
                 f"weight {names.weight!r} has shape {weight_shape}: expected one weight for each of {n_points} points"
             )
     used_names = {values, offsets, names.weight, "ids"}
-    others = {name: shape for name, (shape, _) in file.headers.items() if name not in used_names}
+    other_shapes = {name: shape for name, (shape, _) in file.headers.items() if name not in used_names}
     if names.targets is not None:
         targets = [file.require(name, "targets") for name in names.targets]
     else:
-        targets = [n for n, shape in others.items() if len(shape) in (1, 2) and shape[0] == n_sets]
-        ignored_names = sorted(others.keys() - set(targets))
+        targets = [n for n, shape in other_shapes.items() if len(shape) in (1, 2) and shape[0] == n_sets]
+        ignored_names = sorted(other_shapes.keys() - set(targets))
         if ignored_names:
             warnings.warn(
                 f"ignored arrays without one entry for each of the {n_sets} sets: {', '.join(ignored_names)}",
                 stacklevel=find_stacklevel(),
             )
-    return _Choice(values, offsets, names.weight, tuple(targets), "ids" in file.headers)
+    return _Roles(values, offsets, names.weight, tuple(targets), "ids" in file.headers)
 
 
-def _offsets(file: _File, chosen: _Choice) -> I64:
-    n, *rest = file.shape(chosen.values)
-    if chosen.offsets is None:
-        return np.arange(n + 1, dtype=np.int64) * rest[0]
-    offsets = file.load(chosen.offsets)
+def _offsets(file: _File, roles: _Roles) -> I64:
+    n, *trailing = file.shape(roles.values)
+    if roles.offsets is None:
+        return np.arange(n + 1, dtype=np.int64) * trailing[0]
+    offsets = file.load(roles.offsets)
     is_increasing = (
         offsets.ndim == 1 and offsets.dtype.kind in "iu" and (np.diff(offsets.astype(np.int64)) > 0).all()
     )
@@ -206,21 +206,21 @@ def _offsets(file: _File, chosen: _Choice) -> I64:
     return offsets.astype(np.int64)
 
 
-def _points(file: _File, chosen: _Choice) -> Array:
-    values = file.load(chosen.values)
+def _points(file: _File, roles: _Roles) -> Array:
+    values = file.load(roles.values)
     return values.reshape(-1, values.shape[-1]) if values.ndim == 3 else values.reshape(len(values), -1)
 
 
-def _form(file: _File, chosen: _Choice) -> Form:
+def _form(file: _File, roles: _Roles) -> Form:
     """Return the form of the batches, from empty arrays of the same dtypes and trailing shapes."""
 
     def empty(name: str) -> Array:
         shape, dtype = file.headers[name]
         return np.empty((0, *shape[1:]), dtype)
 
-    shape, dtype = file.headers[chosen.values]
+    shape, dtype = file.headers[roles.values]
     d = 1 if len(shape) == 1 else shape[-1]
-    weights = None if chosen.weight is None else np.empty(0, np.float32)
+    weights = None if roles.weight is None else np.empty(0, np.float32)
     sets = SampleSets(np.empty((0, d), dtype), [0], weights)
-    columns = as_columns({n: empty(n) for n in chosen.targets}, empty("ids") if chosen.ids else None, 0)
+    columns = as_columns({n: empty(n) for n in roles.targets}, empty("ids") if roles.ids else None, 0)
     return form_of(sets, columns)

@@ -38,18 +38,18 @@ def part_batches(read: Any, origin: F64 | None, part: Part) -> Iterator[Batch]:
     """Iterate over the batches that overlap a part, in order; raise if they differ from the first pass."""
     row = part.first_row
     for source, sizes in zip(part.sources, part.sizes, strict=True):
-        end, done = row + int(sizes.sum()), 0
+        end, n_done = row + int(sizes.sum()), 0
         for batch in batches_of(read, source, origin):
             _require_form(batch.form, source, part.form, part.model)
             _require_names(batch.sets.names, source, part.names, part.model)
-            if not np.array_equal(batch.sets.sizes, sizes[done : done + len(batch.sets)]):
-                raise _changed_source_error(source, sizes, done, batch.sets)
-            done, row = done + len(batch.sets), row + batch.sets.n_points
+            if not np.array_equal(batch.sets.sizes, sizes[n_done : n_done + len(batch.sets)]):
+                raise _changed_source_error(source, sizes, n_done, batch.sets)
+            n_done, row = n_done + len(batch.sets), row + batch.sets.n_points
             yield batch
             if part.stop <= row < end:
                 return
-        if done < len(sizes):
-            raise _changed_source_error(source, sizes, done, None)
+        if n_done < len(sizes):
+            raise _changed_source_error(source, sizes, n_done, None)
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,8 @@ def _describe_array(form: Form, name: str) -> str:
     return f"{title} of dtype {dtype}" + (f" and trailing shape {shape}" if shape else "")
 
 
-def _changed_source_error(source: Any, sizes: I64, done: int, batch: SampleSets | None) -> SourceError:
-    difference = f"{done} sets" if batch is None else _difference(sizes[done:], batch.sizes, done)
+def _changed_source_error(source: Any, sizes: I64, n_done: int, batch: SampleSets | None) -> SourceError:
+    difference = f"{n_done} sets" if batch is None else _difference(sizes[n_done:], batch.sizes, n_done)
     return SourceError(
         f"source {source_label(source)} must return the same sets in each pass; got {len(sizes)} sets in the first and "
         f"{difference} in the second. Use a fixed seed in the reader."

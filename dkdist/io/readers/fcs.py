@@ -359,20 +359,20 @@ class CytometryReader:
         with _opened(path, self.data_set) as selected:
             ids = self._ids(path, selected)
             for k, data in enumerate(selected):
-                names, channels = zip(*self._chosen(path, data), strict=True)
+                names, channels = zip(*self._select_channels(path, data), strict=True)
                 points = data.events(channels)
                 yield SampleSets(points, [0, len(points)]).labelled(names=names), {}, ids[k : k + 1]
 
     def outline(self, path: Any) -> Outline:
         """Return numbers of events, ids, form and names."""
         with _opened(path, self.data_set) as selected:
-            names = [tuple(name for name, _ in self._chosen(path, data)) for data in selected]
+            names = [tuple(name for name, _ in self._select_channels(path, data)) for data in selected]
             sizes = np.array([data.n_events for data in selected if data.data_start], np.int64)
-        for k, other in enumerate(names):
-            if other != names[0]:
+        for k, other_names in enumerate(names):
+            if other_names != names[0]:
                 raise ValueError(
                     f"data sets 1 and {k + 1} of {path_name(path)} have different channels ({', '.join(names[0])}; "
-                    f"{', '.join(other)}). Name common channels (points=, --points) or one data set (data_set=, "
+                    f"{', '.join(other_names)}). Name common channels (points=, --points) or one data set (data_set=, "
                     "--data-set)"
                 )
         form = {"points": ("float32", (len(names[0]),)), "ids": ("str", ())} if names else None
@@ -382,7 +382,7 @@ class CytometryReader:
         name, n = file_id(path, self.id_parts), len(selected)
         return np.array([name] if n == 1 else [f"{name}#{k + 1}" for k in range(n)], np.str_)
 
-    def _chosen(self, path: Any, data: DataSet) -> list[tuple[str, int]]:
+    def _select_channels(self, path: Any, data: DataSet) -> list[tuple[str, int]]:
         """Return (name, position) of each channel that is a coordinate."""
         short, long = data.short_names, data.long_names
         if self.points is None:

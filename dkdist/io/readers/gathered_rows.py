@@ -55,24 +55,24 @@ class SourceChangedError(ValueError):
 
 def split_rows(parts: Iterable[Part], lengths: I64) -> Iterator[Iterator[Part]]:
     """Split consecutive parts into batches of the given lengths; consume each batch before requesting the next."""
-    rest: Part = []
+    pending: Part = []
     iterator = iter(parts)
 
     def batch(missing: int) -> Iterator[Part]:
-        nonlocal rest
+        nonlocal pending
         while missing:
-            if not rest or not len(rest[0]):
-                rest = next(iterator, [])
-                if not rest:
+            if not pending or not len(pending[0]):
+                pending = next(iterator, [])
+                if not pending:
                     raise SourceChangedError
                 continue
-            head = [column[:missing] for column in rest]
-            rest, missing = [column[missing:] for column in rest], missing - len(head[0])
+            head = [column[:missing] for column in pending]
+            pending, missing = [column[missing:] for column in pending], missing - len(head[0])
             yield head
 
     for length in lengths.tolist():
         yield batch(length)
-    if (rest and len(rest[0])) or any(len(part[0]) for part in iterator):
+    if (pending and len(pending[0])) or any(len(part[0]) for part in iterator):
         raise SourceChangedError
 
 

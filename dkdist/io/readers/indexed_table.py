@@ -117,23 +117,23 @@ class IndexedTable:
     def of(cls, source: Any, columns: Any) -> IndexedTable:
         """Choose the columns of a `TableReader` and read ids and targets."""
         table = _open_table(source, columns)
-        chosen = choose_columns(table, columns)
-        check_index = columns.points is None and INDEX in chosen.points
+        choice = choose_columns(table, columns)
+        check_index = columns.points is None and INDEX in choice.points
         required: tuple[str, ...] = ()
         if columns.missing_points == "drop":
-            coordinates = [name for name in chosen.points if not (check_index and name == INDEX)]
+            coordinates = [name for name in choice.points if not (check_index and name == INDEX)]
             required = (columns.set_id, *coordinates, *_weight(columns))
         try:
             index = build_set_index(table, columns, check_index=check_index, required=required)
         except TableValueError as error:
-            raise table_error(table, columns, chosen.points, required, error) from error
-        if check_index and index.counts_rows and len(chosen.points) > 1:
-            points = tuple(name for name in chosen.points if name != INDEX)
-            chosen = ColumnChoice(points, {**chosen.excluded, INDEX: "an index"})
-        message = chosen.summary()
+            raise table_error(table, columns, choice.points, required, error) from error
+        if check_index and index.counts_rows and len(choice.points) > 1:
+            points = tuple(name for name in choice.points if name != INDEX)
+            choice = ColumnChoice(points, {**choice.excluded, INDEX: "an index"})
+        message = choice.summary()
         if index.dropped_rows:
             message += f"; dropped rows with missing values: {index.dropped_rows:,}"
-        return cls(source, columns, chosen.points, index, frozenset(table.as_text), message, required)
+        return cls(source, columns, choice.points, index, frozenset(table.as_text), message, required)
 
     def __repr__(self) -> str:
         return find_table_files(self.source).label

@@ -34,17 +34,17 @@ def kind_of(path: Any) -> str:
     if os.path.isdir(os.path.expanduser(path)):
         return "table"
     suffix = suffix_of(path)
-    known = next((kind for kind, suffixes in KINDS.items() if suffix in suffixes), "")
-    return known or (suffix if entry_points(group=READERS_GROUP, name=suffix[1:]) else "")
+    kind = next((kind for kind, suffixes in KINDS.items() if suffix in suffixes), "")
+    return kind or (suffix if entry_points(group=READERS_GROUP, name=suffix[1:]) else "")
 
 
 def reader_of(kind: str) -> Any:
     """Return a reader with default options for a kind other than 'table'."""
     if kind in DEFAULT_READERS:
         return DEFAULT_READERS[kind]()
-    (entry_point, *others) = entry_points(group=READERS_GROUP, name=kind[1:])
-    if others:
-        packages = ", ".join(sorted({item.value for item in (entry_point, *others)}))
+    (entry_point, *other_entry_points) = entry_points(group=READERS_GROUP, name=kind[1:])
+    if other_entry_points:
+        packages = ", ".join(sorted({item.value for item in (entry_point, *other_entry_points)}))
         raise ValueError(
             f"{kind} is read by several packages ({packages}). Pass read=, or remove all but one"
         )
@@ -71,9 +71,9 @@ def as_reader(read: Any, sources: Sequence[Any]) -> Any:
     kinds = [kind_of(source) if isinstance(source, (str, os.PathLike)) else "" for source in sources]
     for source, kind in zip(sources, kinds, strict=True):
         if kind in ("", "table"):
-            known = ", ".join(suffix for kind in DEFAULT_READERS for suffix in KINDS[kind])
+            suffixes = ", ".join(suffix for kind in DEFAULT_READERS for suffix in KINDS[kind])
             raise ValueError(
-                f"without read=, sources must be files with the suffixes {known}; got {source_label(source)}. For "
+                f"without read=, sources must be files with the suffixes {suffixes}; got {source_label(source)}. For "
                 "tables pass read=TableReader(set_id), otherwise a function that returns SampleSets."
             )
         if kind != kinds[0]:

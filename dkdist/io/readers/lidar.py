@@ -228,13 +228,13 @@ def _all_points(file: Any, names: tuple[str, ...]) -> tuple[F32, F64 | None]:
 
 def _chunks(file: Any, names: tuple[str, ...]) -> Iterator[F64]:
     """Iterate over chunks of the points of a file in float64; LasFormatError if points are missing."""
-    n, done = int(file.header.point_count), 0
+    n, n_done = int(file.header.point_count), 0
     step = max(1, min(CHUNK_POINTS, CHUNK_BYTES // file.header.point_format.size))
-    while done < n:
-        chunk = file.read_points(min(step, n - done))
+    while n_done < n:
+        chunk = file.read_points(min(step, n - n_done))
         if not len(chunk):
-            raise LasFormatError(f"it has {done} of the {n} points that it claims: it is cut short")
-        done += len(chunk)
+            raise LasFormatError(f"it has {n_done} of the {n} points that it claims: it is cut short")
+        n_done += len(chunk)
         with np.errstate(all="ignore"):  # points with a damaged scale raise later
             yield np.stack([np.asarray(chunk[name], np.float64) for name in names], axis=1)
 

@@ -144,18 +144,18 @@ def _entries(runs: pa.Table, counts: Any, starts: Any) -> pa.Table:
 
 def _merge_runs(parts: list[pa.Table]) -> pa.Table:
     """Merge entries with equal ids and targets, in the order of first rows; the input has this order too."""
-    whole = pa.concat_tables(parts)
-    keys = whole.column_names[:-2]
+    table = pa.concat_tables(parts)
+    keys = table.column_names[:-2]
     for i, name in enumerate(keys):
-        if pa.types.is_floating(whole[name].type):  # NaN counts as null
-            whole = whole.set_column(i, name, pc.if_else(pc.is_nan(whole[name]), None, whole[name]))
-    numbered = pc.dictionary_encode(whole[keys[0]].combine_chunks())
+        if pa.types.is_floating(table[name].type):  # NaN counts as null
+            table = table.set_column(i, name, pc.if_else(pc.is_nan(table[name]), None, table[name]))
+    numbered = pc.dictionary_encode(table[keys[0]].combine_chunks())
     codes, n_sets = numbered.indices.to_numpy(), len(numbered.dictionary)
     firsts = _first_indices(codes, n_sets)
-    if all(_is_constant(whole[name].combine_chunks(), firsts, codes) for name in keys[1:]):
-        counts = np.bincount(codes, whole[ROWS].to_numpy(), n_sets).astype(np.int64)
-        return whole.take(pa.array(firsts)).set_column(len(keys), ROWS, pa.array(counts))
-    result = whole.group_by(keys).aggregate([(ROWS, "sum"), (FIRST, "min")])
+    if all(_is_constant(table[name].combine_chunks(), firsts, codes) for name in keys[1:]):
+        counts = np.bincount(codes, table[ROWS].to_numpy(), n_sets).astype(np.int64)
+        return table.take(pa.array(firsts)).set_column(len(keys), ROWS, pa.array(counts))
+    result = table.group_by(keys).aggregate([(ROWS, "sum"), (FIRST, "min")])
     return result.rename_columns([*keys, ROWS, FIRST]).sort_by(FIRST)
 
 
@@ -169,8 +169,8 @@ def _first_indices(codes: I64, n_sets: int) -> I64:
 def _is_constant(column: Any, firsts: I64, codes: I64) -> bool:
     """Whether each value equals the first value with the same code."""
     expected = column.take(pa.array(firsts)).take(pa.array(codes))
-    same = pc.fill_null(pc.equal(column, expected), pc.and_(pc.is_null(column), pc.is_null(expected)))
-    return bool(pc.all(same, min_count=0).as_py())
+    is_equal = pc.fill_null(pc.equal(column, expected), pc.and_(pc.is_null(column), pc.is_null(expected)))
+    return bool(pc.all(is_equal, min_count=0).as_py())
 
 
 def _infer_values(column: Any, as_text: bool, decimal: str, *, is_id: bool) -> Any:

@@ -88,12 +88,12 @@ def source_errors(source: Any) -> Iterator[None]:
         ) from error
 
 
-def outline_of(read: Any, source: Any, *, whole: bool = False) -> Outline:
-    """Return the outline of a source; ``whole``, or a reader without outlines, reads all sets."""
+def outline_of(read: Any, source: Any, *, read_all: bool = False) -> Outline:
+    """Return the outline of a source; ``read_all``, or a reader without outlines, reads all sets."""
     with source_errors(source):
-        if not whole and hasattr(read, "outline"):
+        if not read_all and hasattr(read, "outline"):
             outline: Outline = read.outline(source)
-        elif not whole and hasattr(read, "sizes"):
+        elif not read_all and hasattr(read, "sizes"):
             outline = Outline(_as_sizes(read.sizes(source)))
         else:
             outline = _outline_by_reading(read, source)
@@ -122,8 +122,8 @@ def _outline_by_reading(read: Any, source: Any) -> Outline:
         form, origin = form or batch.form, batch.sets.origin if origin is None else origin
         names = names or batch.sets.names
         sample = _sample_rows(batch.sets) if sample is None else sample
-    known = np.concatenate(ids) if ids else None
-    return Outline(np.concatenate(sizes), known, form, origin, names, sample=sample)
+    all_ids = np.concatenate(ids) if ids else None
+    return Outline(np.concatenate(sizes), all_ids, form, origin, names, sample=sample)
 
 
 def _sample_rows(sets: SampleSets) -> F64:

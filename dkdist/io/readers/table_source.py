@@ -46,13 +46,13 @@ def is_encoding_error(error: Exception | None) -> bool:
     return isinstance(error, UnicodeDecodeError) or "UTF8" in str(error)
 
 
-def _hint_from_sample(path: str, requested: str | None) -> str:
+def _hint_from_sample(path: str, requested_delimiter: str | None) -> str:
     with open(path, "rb") as file:
         sample = file.read(CSV_SAMPLE_BYTES)
     if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in sample:
         return UTF_16
     header = sample.partition(b"\n")[0].decode("latin-1")
-    expected = requested or ("\t" if path.lower().endswith(".tsv") else ",")
+    expected = requested_delimiter or ("\t" if path.lower().endswith(".tsv") else ",")
     delimiter = max(NAME_BY_DELIMITER, key=header.count)
     if header.count(delimiter) <= header.count(expected):
         return ""
@@ -80,17 +80,17 @@ def infer_values(text: Any, *, padded: bool = False, decimal: str = ".") -> Any:
     ``padded`` numbers may have leading zeros; ``decimal`` is the decimal mark.
     """
     text = _nullify(text, pa.array([""]))
-    known = _nullify(text, NULL_TEXTS)
-    if known.null_count == len(known):
+    non_null = _nullify(text, NULL_TEXTS)
+    if non_null.null_count == len(non_null):
         return text
-    if _all_match(pc.match_substring_regex(known, INTEGER_PATTERN)):
-        return _to_int64(known)
-    if padded or not pc.any(pc.match_substring_regex(known, PADDED_PATTERN)).as_py():
+    if _all_match(pc.match_substring_regex(non_null, INTEGER_PATTERN)):
+        return _to_int64(non_null)
+    if padded or not pc.any(pc.match_substring_regex(non_null, PADDED_PATTERN)).as_py():
         try:
-            return _to_decimal_point(known, decimal).cast(pa.float64())
+            return _to_decimal_point(non_null, decimal).cast(pa.float64())
         except pa.ArrowInvalid:
             pass
-    lower = pc.utf8_lower(known)
+    lower = pc.utf8_lower(non_null)
     if _all_match(pc.is_in(lower, value_set=BOOLEAN_TEXTS, skip_nulls=True), lower):
         return pc.equal(lower, "true")
     return text
@@ -163,7 +163,7 @@ class TableSource:
 
     ``text`` columns are read as text, dictionary-encoded for Parquet files. ``numbers`` of CSV files are numbers even
     with leading zeros. ``numeric``: names of columns that can be coordinates; ``as_text``: names of columns read as
-    text; ``others``: content of each other column, for messages.
+    text; ``nonnumeric``: content of each other column, for messages.
     """
 
     def __init__(
@@ -172,13 +172,13 @@ class TableSource:
         self.decimal, self._delimiter = options.decimal, options.delimiter
         self.label, self._is_csv = files.label, files.is_csv
         self._first, self._is_utf8 = files.paths[0], options.encoding == DEFAULT_ENCODING
-        fields, self.others = (
+        fields, self.nonnumeric = (
             _csv_columns(files, text, numbers, options) if files.is_csv else _parquet_columns(files)
         )
-        self.numeric = [name for name in fields if name not in self.others]
+        self.numeric = [name for name in fields if name not in self.nonnumeric]
         self.as_text = {name for name, kind in fields.items() if kind == pa.string() and files.is_csv}
         partitions = [name for name in files.partitions if name not in fields]
-        self.others |= dict.fromkeys(partitions, "a partition")
+        self.nonnumeric |= dict.fromkeys(partitions, "a partition")
         self.as_text |= set(partitions)
         hive = [(name, pa.string()) for name in partitions]
         self.schema = pa.schema([*fields.items(), *hive])
@@ -284,8 +284,8 @@ def _parquet_columns(files: TableFiles) -> tuple[dict[str, Any], dict[str, str]]
             f"the files of {files.label} have incompatible types: {error}. Convert them"
         ) from error
     fields = {field.name: field.type for field in joint}
-    others = {name: kind for name, kind in fields.items() if not _is_number(kind)}
-    return fields, {name: _type_name(kind) for name, kind in others.items()}
+    nonnumeric = {name: kind for name, kind in fields.items() if not _is_number(kind)}
+    return fields, {name: _type_name(kind) for name, kind in nonnumeric.items()}
 
 
 def _parquet_error(path: str, error: Exception) -> Exception:
@@ -326,7 +326,7 @@ def _csv_columns(
     head = next(filter(len, (_head(path, files.suffix, options) for path in files.paths)), None)
     if head is None:
         raise ValueError(f"{files.label} has no rows: expected a header row, then one point per row")
-    fields, others = {}, {}
+    fields, nonnumeric = {}, {}
     for name, column in zip(head.schema.names, head.columns, strict=True):
         values = infer_values(column, padded=name in numbers, decimal=options.decimal)
         is_empty = values.null_count == len(values)
@@ -334,8 +334,8 @@ def _csv_columns(
         kind = values.type if pa.types.is_boolean(values.type) else pa.float64()
         fields[name] = kind if is_number and name not in text else pa.string()
         if not is_number:
-            others[name] = "no values" if is_empty else _type_name(values.type)
-    return fields, others
+            nonnumeric[name] = "no values" if is_empty else _type_name(values.type)
+    return fields, nonnumeric
 
 
 def _head(path: str, suffix: str, options: CsvOptions) -> pa.RecordBatch:
@@ -415,24 +415,26 @@ def choose_columns(source: TableSource, columns: Any) -> ColumnChoice:
     weight = () if columns.weight is None else (columns.weight,)
     named = [columns.set_id, *columns.targets, *weight]
     _require_columns(source, [*(columns.points or ()), *named, *columns.text])
-    rest = [name for name in source.schema.names if name not in named]
+    other_names = [name for name in source.schema.names if name not in named]
     if columns.points is not None:
-        chosen, excluded = list(columns.points), {}
+        coordinates, excluded = list(columns.points), {}
     else:
-        reasons = {name: source.others.get(name) or _exclusion_reason(name, columns.text) for name in rest}
-        chosen = [name for name in rest if not reasons[name]]
+        reasons = {
+            name: source.nonnumeric.get(name) or _exclusion_reason(name, columns.text) for name in other_names
+        }
+        coordinates = [name for name in other_names if not reasons[name]]
         excluded = {name: reason for name, reason in reasons.items() if reason}
-    if not chosen:
+    if not coordinates:
         raise ValueError(f"{source.label} has no numeric columns left for coordinates. Name some as points")
     problems = [
-        f"column {name!r} of {source.label} holds {source.others.get(name, 'text')}: expected numbers"
-        for name in [*chosen, *weight]
+        f"column {name!r} of {source.label} holds {source.nonnumeric.get(name, 'text')}: expected numbers"
+        for name in [*coordinates, *weight]
         if name not in source.numeric
     ]
     problems += filter(None, (_unsupported_type(source, name) for name in named[: 1 + len(columns.targets)]))
     if problems:
         raise ValueError("; ".join(problems))
-    return ColumnChoice(tuple(chosen), excluded)
+    return ColumnChoice(tuple(coordinates), excluded)
 
 
 def _exclusion_reason(name: str, text: Any) -> str:

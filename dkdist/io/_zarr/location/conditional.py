@@ -44,7 +44,7 @@ async def _read_with_condition(store: RemoteStore, client: Any, key: str) -> tup
         return bytes(await response.bytes_async()), response.meta
 
     try:
-        document, meta = await store.tried(f"read {key} of", read)
+        document, meta = await store.with_retries(f"read {key} of", read)
     except FileNotFoundError:
         return None, "create"
     return document, {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}
@@ -63,4 +63,4 @@ async def _put_if(store: RemoteStore, client: Any, key: str, value: bytes, condi
             return False
         return True
 
-    return await store.once(f"write {key} of", put)
+    return await store.without_retries(f"write {key} of", put)

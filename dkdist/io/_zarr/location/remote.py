@@ -67,10 +67,10 @@ class AsyncStoreWrapper(WrapperStore[Store]):
             async for parts in ranges.get_ranges(self, key, byte_ranges, **kwargs):
                 yield parts
         except BaseExceptionGroup as errors:
-            _, others = errors.split(FileNotFoundError)
-            if others is None:
+            _, other_errors = errors.split(FileNotFoundError)
+            if other_errors is None:
                 raise
-            raise others.exceptions[0] from None
+            raise other_errors.exceptions[0] from None
 
     async def _get_many(
         self, requests: Iterable[tuple[str, BufferPrototype, ByteRequest | None]]
@@ -202,9 +202,9 @@ class RemoteStore(AsyncStoreWrapper):
         self.bounds = ObjectBounds()
 
     def _with_store(self, store: Store) -> RemoteStore:
-        other = RemoteStore(store, self.label, self._secrets)
-        other.bounds = self.bounds
-        return other
+        wrapper = RemoteStore(store, self.label, self._secrets)
+        wrapper.bounds = self.bounds
+        return wrapper
 
     def __str__(self) -> str:
         return self.label
@@ -222,7 +222,9 @@ class RemoteStore(AsyncStoreWrapper):
         max_bytes = min(self.bounds.of_key(key), MAX_BODY_BYTES)
         try:
             bound_bodies(min(max_bytes, _requested_bytes(byte_range)))
-            value = await self.tried(f"read {key} of", lambda: self._store.get(key, prototype, byte_range))
+            value = await self.with_retries(
+                f"read {key} of", lambda: self._store.get(key, prototype, byte_range)
+            )
             n_bytes: float = 0 if value is None else len(value)
         except BodyTooLargeError:
             value, n_bytes = None, inf
@@ -250,31 +252,33 @@ class RemoteStore(AsyncStoreWrapper):
             except BodyTooLargeError:
                 return True
 
-        return await self.tried(f"look for {key} in", check)
+        return await self.with_retries(f"look for {key} in", check)
 
     async def set(self, key: str, value: Buffer) -> None:
         """Write one object."""
-        await self.tried(f"write {key} of", lambda: self._store.set(key, value))
+        await self.with_retries(f"write {key} of", lambda: self._store.set(key, value))
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Write one object unless it exists."""
-        await self.tried(f"write {key} of", lambda: self._store.set_if_not_exists(key, value))
+        await self.with_retries(f"write {key} of", lambda: self._store.set_if_not_exists(key, value))
 
     async def delete(self, key: str) -> None:
         """Remove one object if it exists."""
-        await self.tried(f"delete {key} of", lambda: self._store.delete(key))
+        await self.with_retries(f"delete {key} of", lambda: self._store.delete(key))
 
     async def delete_dir(self, prefix: str) -> None:
         """Remove all objects under a prefix."""
-        await self.tried(f"delete {prefix} of", lambda: self._store.delete_dir(prefix), whole=False)
+        await self.with_retries(
+            f"delete {prefix} of", lambda: self._store.delete_dir(prefix), single_object=False
+        )
 
     async def clear(self) -> None:
         """Remove everything."""
-        await self.tried("empty", self._store.clear, whole=False)
+        await self.with_retries("empty", self._store.clear, single_object=False)
 
     async def is_empty(self, prefix: str) -> bool:
         """Whether there is nothing under a prefix."""
-        return await self.tried("list", lambda: self._store.is_empty(prefix), whole=False)
+        return await self.with_retries("list", lambda: self._store.is_empty(prefix), single_object=False)
 
     def list(self) -> AsyncIterator[str]:
         """List all names."""
@@ -293,26 +297,28 @@ class RemoteStore(AsyncStoreWrapper):
             bound_bodies(MAX_BODY_BYTES)
             return [name async for name in names()]
 
-        for name in await self.tried("list", collect, whole=False):
+        for name in await self.with_retries("list", collect, single_object=False):
             yield name
 
-    async def once(self, doing: str, call: Callable[[], Awaitable[T]]) -> T:
-        """Run a call that must not be repeated, with the error messages of `tried`."""
+    async def without_retries(self, doing: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Run a call that must not be repeated, with the error messages of `with_retries`."""
         try:
             with panics_as_errors():
                 return await call()
         except Exception as error:
             raise self._named(error, doing, 1, 0.0) from None
 
-    async def tried(self, doing: str, call: Callable[[], Awaitable[T]], *, whole: bool = True) -> T:
-        """Run a call with retries; ``whole`` calls access one object and have a timeout."""
+    async def with_retries(
+        self, doing: str, call: Callable[[], Awaitable[T]], *, single_object: bool = True
+    ) -> T:
+        """Run a call with retries; ``single_object`` calls access one object and have a timeout."""
         clock = asyncio.get_running_loop().time
         started, attempts = clock(), 0
         reason: Exception | None = None
         while True:
             attempts += 1
             limit = TOTAL_TIMEOUT_SECONDS if self.label in _answered else FIRST_CONTACT_TIMEOUT_SECONDS
-            timeout = min(ATTEMPT_TIMEOUT_SECONDS, started + limit - clock()) if whole else None
+            timeout = min(ATTEMPT_TIMEOUT_SECONDS, started + limit - clock()) if single_object else None
             try:
                 async with self._slots, asyncio.timeout(timeout):
                     with panics_as_errors():

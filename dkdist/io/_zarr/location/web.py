@@ -32,9 +32,9 @@ SECRET_NAME = re.compile(r"key|secret|token|password|signature|credential|sas|au
 HIDDEN = "***"
 
 
-def without_secrets(text: str, known: Iterable[str] = ()) -> str:
+def without_secrets(text: str, known_secrets: Iterable[str] = ()) -> str:
     """Remove known secrets, and credentials, queries, fragments and parameters of URLs."""
-    for value in sorted(known, key=len, reverse=True):
+    for value in sorted(known_secrets, key=len, reverse=True):
         text = text.replace(value, HIDDEN)
     text = URL.sub(lambda match: url_label(match[0]), text)
     return QUERY.sub("", USER_INFO.sub("//", text))
@@ -57,27 +57,27 @@ def secrets_in(url: str) -> set[str]:
 
 def _split_secrets(url: str) -> tuple[str, list[str]]:
     """Split one URL into (public text, removed texts)."""
-    scheme, slashes, rest = url.partition("://")
+    scheme, slashes, remainder = url.partition("://")
     if not slashes:
         return url, []
-    end = _end_of_user_info(rest)
-    removed, rest = [AT_LAST.sub("", rest[:end])], rest[end:]
-    after = AFTER_PATH.search(rest)
+    end = _end_of_user_info(remainder)
+    removed, remainder = [AT_LAST.sub("", remainder[:end])], remainder[end:]
+    after = AFTER_PATH.search(remainder)
     if after:
-        removed.append(rest[after.end() :])
-        rest = rest[: after.start()]
-    removed += [match[1] for match in PARAMETERS.finditer(rest)]
-    return scheme + slashes + PARAMETERS.sub("", rest), removed
+        removed.append(remainder[after.end() :])
+        remainder = remainder[: after.start()]
+    removed += [match[1] for match in PARAMETERS.finditer(remainder)]
+    return scheme + slashes + PARAMETERS.sub("", remainder), removed
 
 
-def _end_of_user_info(rest: str) -> int:
+def _end_of_user_info(remainder: str) -> int:
     """Return the start of the host; a password may contain "/", as in user:pa/ss@host."""
-    authority = AFTER_AUTHORITY.split(rest, maxsplit=1)[0]
+    authority = AFTER_AUTHORITY.split(remainder, maxsplit=1)[0]
     end = max((match.end() for match in AT.finditer(authority)), default=0)
     _, colon, port = authority[end:].partition(":")
     if not colon or (end and port.isdigit()):
         return end
-    where = AFTER_PATH.split(rest, maxsplit=1)[0] if port.isdigit() else rest
+    where = AFTER_PATH.split(remainder, maxsplit=1)[0] if port.isdigit() else remainder
     return max((match.end() for match in AT.finditer(where)), default=end)
 
 
