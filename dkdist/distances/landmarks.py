@@ -23,14 +23,14 @@ class LandmarkSource(NamedTuple):
     """Input of samplers: sampled objects, a generator, and arguments of single samplers.
 
     ``sigma`` (d,) is the standard deviation of generated coordinates, ``scores`` (n,) are relative probabilities of the
-    objects for "leverage", ``chosen`` (R,) indices of the objects for "supervised".
+    objects for "leverage", ``selected_indices`` (R,) the objects for "supervised".
     """
 
     sets: SampleSets
     rng: np.random.Generator
     sigma: F64 | None = None
     scores: F64 | None = None
-    chosen: I64 | None = None
+    selected_indices: I64 | None = None
 
     def pick(self, lengths: I64) -> I64:
         """Return, for every length, the index of a random object that is at least as long."""
@@ -85,8 +85,8 @@ def _segment(source: LandmarkSource, lengths: I64) -> SampleSets:
 
 
 def _segment_rows(source: LandmarkSource, lengths: I64) -> list[I64]:
-    chosen = source.pick(lengths)
-    starts = source.sets.offsets[chosen] + source.rng.integers(0, source.sets.sizes[chosen] - lengths + 1)
+    indices = source.pick(lengths)
+    starts = source.sets.offsets[indices] + source.rng.integers(0, source.sets.sizes[indices] - lengths + 1)
     return [np.arange(a, a + n) for a, n in zip(starts, lengths, strict=True)]
 
 
@@ -95,23 +95,23 @@ def _element(source: LandmarkSource, lengths: I64) -> SampleSets:
 
 
 def _object(source: LandmarkSource, lengths: I64) -> SampleSets:
-    chosen = source.rng.permutation(len(source.sets))[: len(lengths)]
-    chosen_sets: SampleSets = source.sets[chosen]
-    return chosen_sets
+    indices = source.rng.permutation(len(source.sets))[: len(lengths)]
+    landmarks: SampleSets = source.sets[indices]
+    return landmarks
 
 
 def _leverage(source: LandmarkSource, lengths: I64) -> SampleSets:
     assert source.scores is not None
     probabilities = source.scores / source.scores.sum()
-    chosen = source.rng.choice(len(source.sets), len(lengths), replace=False, p=probabilities)
-    chosen_sets: SampleSets = source.sets[chosen]
-    return chosen_sets
+    indices = source.rng.choice(len(source.sets), len(lengths), replace=False, p=probabilities)
+    landmarks: SampleSets = source.sets[indices]
+    return landmarks
 
 
 def _supervised(source: LandmarkSource, lengths: I64) -> SampleSets:
-    assert source.chosen is not None
-    chosen_sets: SampleSets = source.sets[source.chosen]
-    return chosen_sets
+    assert source.selected_indices is not None
+    landmarks: SampleSets = source.sets[source.selected_indices]
+    return landmarks
 
 
 def _mixed(source: LandmarkSource, lengths: I64) -> SampleSets:
