@@ -1,7 +1,7 @@
-"""The same lines on a cluster: under a Dask client all runs on its workers, with the same bits if processors are alike.
+"""Run a fit on a cluster: under a Dask client it runs on the workers, bit-identical if all CPUs are of one type.
 
-Here two worker processes of this machine; for others, start `dask scheduler` and `dask worker` there and write
-`Client("tcp://ADDRESS:8786")`. The store must be readable by every worker under the same path or URL.
+This example starts two worker processes on this machine. For several machines, start `dask scheduler` and `dask worker`
+there and use `Client("tcp://ADDRESS:8786")`. Every worker must read the store under the same path or URL.
 """
 
 import tempfile
@@ -31,7 +31,9 @@ if __name__ == "__main__":  # worker processes import this file
         dk.write_sets(path, width[:, None, None] * rng.normal(size=(2000, 60, 2)), targets=width)
         with Client(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
             model, test = train(path)
-            print(f"R2 of the width of a cloud, on two workers: {model.score(test, test.targets['y']):.3f}")
-            on_cluster = model.predict(test)
-        alone = train(path)[0].predict(test)
-        print(f"the same bits without a cluster: {bool((alone == on_cluster).all())}")
+            print(
+                f"R2 of the standard deviation of a set, on two workers: {model.score(test, test.targets['y']):.3f}"
+            )
+            cluster_predictions = model.predict(test)
+        local_predictions = train(path)[0].predict(test)
+        print(f"bit-identical without a cluster: {bool((local_predictions == cluster_predictions).all())}")

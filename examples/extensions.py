@@ -1,4 +1,4 @@
-"""An embedding, a distance, a kernel and a reader of files of your own, from a store and on a cluster."""
+"""Add a custom embedding, distance, kernel and file reader, and use them on a store and on a cluster."""
 
 import tempfile
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def cauchy_frequencies(rng, normals):
     return normals * np.sqrt(2 * rng.exponential(size=(len(normals), 1)))
 
 
-class TextReader:  # in pyproject.toml of a package: [project.entry-points."dkdist.readers"] txt = "..."
+class TextReader:  # a package registers it in pyproject.toml: [project.entry-points."dkdist.readers"] txt = "..."
     def read(self, path):
         return [np.loadtxt(path)]
 
@@ -47,7 +47,7 @@ if __name__ == "__main__":
     dk.register_distance("mean-gap", dk.pairwise(lambda x, y: float(abs(x.mean(0) - y.mean(0)).max())))
     cauchy = dk.Kernel("cauchy", lambda r: 1 / (1 + r**2), sample_frequencies=cauchy_frequencies)
     with tempfile.TemporaryDirectory() as folder, Client(n_workers=2, threads_per_worker=1) as client:
-        client.run(dk.register_kernel, cauchy)  # workers look kernels up by name; distances are sent to them
+        client.run(dk.register_kernel, cauchy)  # workers look up kernels by name; distances are sent to them
         dk.register_kernel(cauchy)
         files = [f"{folder}/{i}.txt" for i in range(6)]
         for i in range(6):

@@ -1,4 +1,4 @@
-"""Five lines: open a store, build a pipeline, train on one part of the sets and score on the other."""
+"""Open a store, build a pipeline, train on some of the sets and score on the others."""
 
 import tempfile
 
@@ -7,7 +7,7 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 
-# A store to start from: 2,000 sets of 100 points. Class 1 has the same mean and covariance as class 0, on a ring.
+# Data: 2,000 sets of 100 points. Class 1 is a ring with the mean and covariance of class 0.
 rng = np.random.default_rng(0)
 labels = rng.integers(2, size=2000)
 angles, noise = rng.uniform(0, 2 * np.pi, (2000, 100)), rng.normal(size=(2000, 100, 2))
@@ -25,4 +25,4 @@ with tempfile.TemporaryDirectory() as folder:
         dk.IncrementalSGDClassifier(n_epochs=5, random_state=0),
     )
     model.fit(sets[:1500], y[:1500])
-    print(f"accuracy on 500 new sets: {model.score(sets[1500:], y[1500:]):.3f}")
+    print(f"accuracy on 500 test sets: {model.score(sets[1500:], y[1500:]):.3f}")

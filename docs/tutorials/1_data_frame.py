@@ -16,8 +16,8 @@ import dkdist as dk
 # The data
 # --------
 #
-# There are two tables: one row per cell, and one row per donor, in another order. They are simulated with
-# uninformative means. They show how the tools work, not how often real data look like this.
+# There are two tables: one row per cell, and one row per donor, in another order. The data are simulated with
+# uninformative means, so the scores are not typical of real data.
 
 cells, donors = dk.datasets.make_cells(80, random_state=0, as_frame=True)
 cells
@@ -42,7 +42,8 @@ sets
 group = donors["group"]
 
 # %%
-# Two healthy donors and an ill one. Ill donors have more cells in the upper right corner, where two markers are high:
+# The figure shows two healthy donors and an ill one. Ill donors have more cells in the upper right corner, where two
+# markers are high:
 
 figure = dk.plot.sets(sets, [0, 6, 1], y=group, dims=("CD8", "CD38"))
 
@@ -51,8 +52,8 @@ figure = dk.plot.sets(sets, [0, 6, 1], y=group, dims=("CD8", "CD38"))
 # -------------
 #
 # :class:`~dkdist.SetClassifier` needs no configuration. It compares several representations of sets and simple
-# baselines, and repeats this selection in outer folds. So the scores of the model and of the baselines come from
-# donors that the selection did not see.
+# baselines, and repeats this selection in outer folds. The scores of the model and of the baselines are therefore from
+# donors that were not used for the selection.
 
 model = dk.SetClassifier(random_state=0).fit(sets, group)
 print(model.summary())
@@ -69,8 +70,8 @@ axes = dk.plot.leaderboard(model)
 # Cross-validation
 # ----------------
 #
-# The scores of single candidates come from the donors that selected them, so they are optimistic. To score a pipeline
-# of your own, use scikit-learn's tools, which accept sets like the rows of a table:
+# The scores of single candidates are optimistic, because the same donors were used for the selection. To score a custom
+# pipeline, use the tools of scikit-learn, which accept sets like the rows of a table:
 
 pipeline = make_pipeline(
     dk.SlicedWassersteinEmbedding(random_state=0), dk.IncrementalRidgeClassifier(random_state=0)
@@ -79,7 +80,7 @@ scores = cross_val_score(pipeline, sets, sets.targets["group"], cv=5)
 print(f"accuracy {scores.mean():.2f}, five folds from {scores.min():.2f} to {scores.max():.2f}")
 
 # %%
-# The same with means alone:
+# For comparison, score the means of the markers:
 
 scores = cross_val_score(
     make_pipeline(dk.MomentEmbedding(1), pipeline[-1]), sets, sets.targets["group"], cv=5
@@ -87,11 +88,11 @@ scores = cross_val_score(
 print(f"accuracy {scores.mean():.2f}, five folds from {scores.min():.2f} to {scores.max():.2f}")
 
 # %%
-# A new donor is one more set with the same markers. Sets with other columns, or in another order, raise an error.
+# New donors are sets with the same markers. Other columns, or another order of columns, raise an error.
 
 new, _ = dk.datasets.make_cells(4, random_state=1)
-for donor, chances in zip(new.ids, model.predict_proba(new), strict=True):
-    print(donor, dict(zip(model.classes_.tolist(), chances.round(2).tolist(), strict=True)))
+for donor, probabilities in zip(new.ids, model.predict_proba(new), strict=True):
+    print(donor, dict(zip(model.classes_.tolist(), probabilities.round(2).tolist(), strict=True)))
 
 # %%
 # Tables that exceed memory go into a store: :doc:`/your_data`.

@@ -2,8 +2,8 @@
 Sets plus covariates
 ====================
 
-Some data belong to the set as a whole: the age and the sex of a donor, the place of the sample. They are columns
-next to the rows of an embedding.
+Some data describe a set as a whole, such as the age and the sex of a donor. Append them as columns to the rows of an
+embedding.
 
 The target of this tutorial is a severity that depends on the fraction of certain cells and on the age.
 """
@@ -17,10 +17,10 @@ import dkdist as dk
 
 sets, _ = dk.datasets.make_cells(120, random_state=0)
 severity = sets.targets["severity"]
-print(f"{len(sets)} donors, of whom is known: {', '.join(sets.targets)}")
+print(f"{len(sets)} donors with the columns {', '.join(sets.targets)}")
 
 # %%
-# Sets carry such columns as ``targets``, also through slices and folds. ``SetColumns`` selects them, and a union
+# Sets have such columns as ``targets``, also in slices and folds. ``SetColumns`` selects them, and a union
 # concatenates them with the rows of an embedding. Both parts are standardized, because ridge regression penalizes all
 # columns equally.
 
@@ -38,15 +38,15 @@ for name, model in models.items():
 # A row of an embedding has hundreds of columns, and the age is one. ``transformer_weights`` sets the weights of the
 # two parts. Like every parameter, ``GridSearchCV`` can tune it.
 
-both = make_union(points, age)
-both.set_params(transformer_weights={both.transformer_list[1][0]: 10.0})
-weighted = make_pipeline(both, dk.IncrementalRidge(random_state=0))
-print(f"age counts tenfold: R² {cross_val_score(weighted, sets, severity, cv=5).mean():.2f}")
+union = make_union(points, age)
+union.set_params(transformer_weights={union.transformer_list[1][0]: 10.0})
+weighted_model = make_pipeline(union, dk.IncrementalRidge(random_state=0))
+print(f"age with weight 10: R² {cross_val_score(weighted_model, sets, severity, cv=5).mean():.2f}")
 
 # %%
-# The model that predicts a donor has never seen this donor:
+# Each prediction is from a model that was fitted without this donor:
 
-predicted = cross_val_predict(weighted, sets, severity, cv=5)
+predicted = cross_val_predict(weighted_model, sets, severity, cv=5)
 figure, axes = plt.subplots(figsize=(5, 4), layout="constrained")
 dots = axes.scatter(severity, predicted, c=sets.targets["age"], cmap="viridis")
 axes.axline((0, 0), slope=1, color="#8a94a0", linewidth=1)
@@ -54,6 +54,6 @@ axes.set(xlabel="severity", ylabel="predicted severity")
 figure.colorbar(dots, label="age in years")
 
 # %%
-# Text columns, such as a hospital, use ``OneHotEncoder(sparse_output=False)`` instead of ``StandardScaler``, because
-# rows must be dense. If hospitals measure differently, hold out whole hospitals: ``cross_val_score(...,
+# For text columns, such as a hospital, use ``OneHotEncoder(sparse_output=False)`` instead of ``StandardScaler``. Rows
+# must be dense. If measurements depend on the hospital, hold out whole hospitals: ``cross_val_score(...,
 # cv=GroupKFold(), groups=hospital)``.

@@ -3,7 +3,7 @@ Images as distributions
 =======================
 
 An image is a set of points: the positions of the ink, weighted by the amount of ink. Similar images are then
-similar distributions. No pixels, edges or layers are needed.
+similar distributions.
 
 scikit-learn includes 1,797 handwritten digits of 8 x 8 pixels. Each becomes the set of its inked pixels.
 """
@@ -19,7 +19,7 @@ sets, y = dk.datasets.load_digits_as_sets()
 sets
 
 # %%
-# The first ten sets: points in the unit square, larger for more ink.
+# The figure shows the first ten sets: points in the unit square, larger for more ink.
 
 figure, panels = plt.subplots(2, 5, figsize=(9, 4.2), layout="constrained")
 for i, axes in enumerate(panels.flat):
@@ -34,12 +34,12 @@ for i, axes in enumerate(panels.flat):
     )
 
 # %%
-# The classifier has three steps. The embedding turns each set into a row of numbers, so that distances of rows are
-# Hellinger distances of the distributions of ink. Random features let a linear model draw curved boundaries between
-# rows. Ridge regression fits them exactly, and chooses its penalty.
+# The classifier has three steps. The embedding maps each set to a row of numbers, so that distances between rows are
+# Hellinger distances between the distributions of ink. Random features let a linear model learn nonlinear boundaries
+# between rows. Ridge regression has a closed-form solution, and selects its penalty.
 #
-# The bandwidth smooths the ink: 0.08 of the width of the image, chosen by cross-validation on other digits than those
-# that are held out here.
+# The bandwidth smooths the ink. It is 0.08 of the width of the image, selected by cross-validation on digits that are
+# not in the test set.
 
 train, test = train_test_split(np.arange(len(y)), test_size=450, stratify=y, random_state=0)
 model = make_pipeline(
@@ -48,17 +48,17 @@ model = make_pipeline(
     dk.IncrementalRidgeClassifier(random_state=0),
 )
 model.fit(sets[train], y[train])
-print(f"accuracy on {len(test)} digits held out: {model.score(sets[test], y[test]):.3f}")
+print(f"accuracy on {len(test)} test digits: {model.score(sets[test], y[test]):.3f}")
 
 # %%
-# Distances of the rows are useful without labels. These are the nearest digits of a few held-out ones:
+# Distances between rows do not need labels. Print the nearest training digits of five test digits:
 
 embedding = model[0]
 rows = embedding.transform(sets[train])
 search = dk.NearestSets(5).fit(rows)
 nearest = search.kneighbors(embedding.transform(sets[test[:5]]), return_distance=False)
-for i, others in zip(test[:5], nearest, strict=True):
-    print(f"a {y[i]} is nearest to {y[train[others]].tolist()}")
+for i, neighbours in zip(test[:5], nearest, strict=True):
+    print(f"a {y[i]} is nearest to {y[train[neighbours]].tolist()}")
 
 # %%
 # For colours and edges, add dimensions: a point can be (x, y, brightness), or several embeddings can be concatenated.

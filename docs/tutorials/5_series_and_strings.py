@@ -2,9 +2,9 @@
 Time series and strings
 =======================
 
-Some objects have a good distance but no vector: two recordings at different speeds, or two words that differ in
-some letters. All pairs of N objects need N² distances. :class:`~dkdist.DistanceEmbedding` describes each object by
-its distances to a few hundred random objects, and a linear model learns from them. The cost is linear in N.
+Some objects have a good distance but no natural vector: recordings at different speeds, or words that differ in some
+letters. All pairs of N objects need N² distances. :class:`~dkdist.DistanceEmbedding` represents each object by its
+distances to some hundred random objects (landmarks), and a linear model uses them as features. The cost is linear in N.
 
 Series: the same gesture at different speeds
 --------------------------------------------
@@ -31,18 +31,18 @@ def gesture(eight):
 
 
 eight = np.arange(200) % 2
-gestures = [gesture(one) for one in eight]
+gestures = [gesture(is_eight) for is_eight in eight]
 
 share = {"sharex": True, "sharey": True, "layout": "constrained"}
 figure, panels = plt.subplots(1, 4, figsize=(9, 2.6), **share)
-for axes, path, one in zip(panels, gestures, eight, strict=False):
-    axes.plot(*path.T, ".-", color="#b5651d" if one else "#1f6f8b", linewidth=1)
-    axes.set(title="eight" if one else "loop", xlabel="x", aspect="equal")
+for axes, path, is_eight in zip(panels, gestures, eight, strict=False):
+    axes.plot(*path.T, ".-", color="#b5651d" if is_eight else "#1f6f8b", linewidth=1)
+    axes.set(title="eight" if is_eight else "loop", xlabel="x", aspect="equal")
 panels[0].set_ylabel("y")
 
 # %%
-# Dynamic time warping matches the points of two series in order, with the minimum sum of distances. The speed does
-# not count.
+# Dynamic time warping matches the points of two series in order, with the minimum sum of distances. The result does
+# not depend on the speed.
 
 model = make_pipeline(
     dk.DistanceEmbedding(dk.DynamicTimeWarping("euclidean"), n_components=64, random_state=0),
@@ -63,13 +63,13 @@ def sequence(has_word):
     if has_word:
         word = list("GATTACAGATTACA")
         word[rng.integers(len(word))] = rng.choice(list("ACGT"))
-        at = rng.integers(len(letters))
-        letters[at:at] = word
+        position = rng.integers(len(letters))
+        letters[position:position] = word
     return "".join(letters)
 
 
 has_word = np.arange(400) % 2
-sequences = [sequence(one) for one in has_word]
+sequences = [sequence(label) for label in has_word]
 print(*sequences[:4], sep="\n")
 
 # %%
@@ -81,5 +81,6 @@ model = make_pipeline(
 print(f"accuracy, five folds: {cross_val_score(model, sequences, has_word).mean():.3f}")
 
 # %%
-# ``dk.pairwise(function)`` makes a distance of your own function of two objects. It is slower, because it is called
-# in Python, and otherwise the same. :doc:`/distances` describes all distances and the number of random objects.
+# ``dk.pairwise(function)`` makes a distance from a custom function of two objects. It is slower, because it is a Python
+# function, but otherwise works like the built-in distances. :doc:`/distances` describes all distances and the number of
+# landmarks.

@@ -2,8 +2,8 @@
 Compare and align shapes
 ========================
 
-Outlines, pen traces and surfaces of organs are curves and surfaces: sets of points with a length (or an area) and a
-direction. Their *kernel distance* compares them at a given scale of details, and needs no correspondence between
+Outlines and pen traces are curves, and the surfaces of organs are surfaces: sets of points with a length (or an area)
+and a direction. The *kernel distance* compares them at a given scale of details, without a correspondence between
 points.
 """
 
@@ -31,8 +31,8 @@ for axes, (name, corners) in zip(panels, outlines.items(), strict=True):
 panels[0].set_ylabel("y")
 
 # %%
-# The same leaf with other corners is close, another leaf is far. A :class:`~dkdist.Curve` with ``varifold=True``
-# ignores the direction of its edges. ``sigma`` is the size of the details that count.
+# The same leaf with other corners has a small distance, another leaf a large one. A :class:`~dkdist.Curve` with
+# ``varifold=True`` ignores the sign of the direction of its edges. ``sigma`` is the size of the details to compare.
 
 shapes = {}
 for name, corners in outlines.items():
@@ -49,30 +49,29 @@ for name, other in shapes.items():
 # one shape. It needs no initial guess.
 
 angle = 2.0
-turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-P, Q = leaf(3, 300), leaf(3, 300) @ turn + [2.0, 0.5]
-found = dk.align(Q, P, sigma=0.1)
-print(f"kernel distance {found.distance_before:.3f} before, {found.distance:.3f} after")
+rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+P, Q = leaf(3, 300), leaf(3, 300) @ rotation + [2.0, 0.5]
+alignment = dk.align(Q, P, sigma=0.1)
+print(f"kernel distance {alignment.distance_before:.3f} before, {alignment.distance:.3f} after")
 
-aligned = Q @ found.rotation.T + found.translation
+aligned_Q = Q @ alignment.rotation.T + alignment.translation
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 axes.plot(*P.T, ".", color="#1f6f8b", label="P")
-axes.plot(*Q.T, ".", color="#c9c9c9", label="Q, as it came")
-axes.plot(*aligned.T, ".", color="#b5651d", markersize=3, label="Q, aligned")
+axes.plot(*Q.T, ".", color="#c9c9c9", label="Q, original")
+axes.plot(*aligned_Q.T, ".", color="#b5651d", markersize=3, label="Q, aligned")
 axes.set(xlabel="x", ylabel="y", aspect="equal")
 axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
 
 # %%
-# Replace many points by a few
-# ----------------------------
+# Reduce the number of points
+# ---------------------------
 #
 # A coreset is a small weighted subset. Its ``distance`` is the kernel distance to all points. Use it if an algorithm
-# is too slow for a hundred thousand points. For comparison: the distance of a single point to a distant set is about
-# 1.
+# is too slow for all points. For comparison: the kernel distance of a single point to a distant set is about 1.
 
 cloud = rng.normal(size=(100_000, 2)) @ [[1.0, 0.6], [0.0, 0.5]]
-few = dk.coreset(cloud, 100, sigma=0.5, random_state=0)
-print(f"100 of 100,000 points, at distance {few.distance:.4f}")
+coreset = dk.coreset(cloud, 100, sigma=0.5, random_state=0)
+print(f"100 of 100,000 points, kernel distance {coreset.distance:.4f}")
 
 # %%
 # :doc:`/kernel_distance_shapes` measures the retrieval of MPEG-7 silhouettes, and compares alignment with ICP.

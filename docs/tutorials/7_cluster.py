@@ -3,7 +3,7 @@ Run on a cluster
 ================
 
 Under a Dask client the same code runs on its workers: on this machine, on a batch system or in a cloud. Results are
-identical, bit for bit, if all CPUs are of one type. This tutorial uses a client within the process, so it runs
+bit-identical if all CPUs are of one type. This tutorial uses a client within the process, so it runs
 anywhere. The last section describes the differences on a cluster.
 """
 
@@ -35,15 +35,15 @@ def train(path):
 
 
 # %%
-# Without a client, local threads do the work. With a client, its workers do. A block of sets is one task. The state
-# of the learner is sent between workers, features are not.
+# Without a client, the code runs on local threads; with a client, on its workers. A block of sets is one task. The
+# state of the learner is sent between workers, features are not.
 
-alone = train(path)
+local_predictions = train(path)
 with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None):
-    on_workers = train(path)
-print("the same bits:", bool((alone == on_workers).all()))
-error = np.sqrt(np.mean((alone - y[800:]) ** 2))
-print(f"root mean squared error: {error:.2f}, of the mean {y[800:].std():.2f}")
+    cluster_predictions = train(path)
+print("bit-identical:", bool((local_predictions == cluster_predictions).all()))
+error = np.sqrt(np.mean((local_predictions - y[800:]) ** 2))
+print(f"root mean squared error: {error:.2f}; of a constant: {y[800:].std():.2f}")
 
 # %%
 # Before a long run

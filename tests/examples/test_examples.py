@@ -69,7 +69,7 @@ def test_cluster():
     # On a busy machine Dask's workers are still sending heartbeats when the scheduler closes, and tell of it.
     text = output_of("cluster.py", DASK_LOGGING__DISTRIBUTED="critical")
     assert numbers(text)[0] > 0.9
-    assert "same bits without a cluster: True" in text
+    assert "bit-identical without a cluster: True" in text
 
 
 @pytest.mark.skipif(not DATA.is_file(), reason="DKDIST_DATA names no directory with cifar10_cats_dogs.npz")

@@ -75,11 +75,11 @@ def test_headings_show_fitted_attributes_as_they_are_written(tmp_path):
 
 def test_which_cells(monkeypatch):
     names = tutorial("3_which_cells", monkeypatch)
-    assert names["found"].p_value < 0.01
-    markers = dict(zip(names["sets"].names, names["loudest"].mean(axis=0), strict=True))
+    assert names["test_result"].p_value < 0.01
+    markers = dict(zip(names["sets"].names, names["top_cells"].mean(axis=0), strict=True))
     assert markers["CD4"] < 1
     assert min(markers[name] for name in ("CD3", "CD8", "CD38")) > 3  # active killer cells
-    assert np.abs(names["matters"]).mean(axis=0).argmax() == 3  # CD38
+    assert np.abs(names["importances"]).mean(axis=0).argmax() == 3  # CD38
 
 
 def test_images(monkeypatch):
@@ -94,7 +94,7 @@ def test_series_and_strings(monkeypatch, capsys):
 
 def test_shapes(monkeypatch):
     names = tutorial("6_shapes", monkeypatch)
-    assert names["found"].distance < names["found"].distance_before / 2
+    assert names["alignment"].distance < names["alignment"].distance_before / 2
     near, far = (
         dk.kernel_distance(names["first"], names["shapes"][name], sigma=0.2)
         for name in ("three, drawn again", "five lobes")
@@ -104,7 +104,7 @@ def test_shapes(monkeypatch):
 
 def test_cluster(monkeypatch, capsys):
     tutorial("7_cluster", monkeypatch)
-    assert "the same bits: True" in capsys.readouterr().out
+    assert "bit-identical: True" in capsys.readouterr().out
 
 
 def test_million_sets(monkeypatch):
