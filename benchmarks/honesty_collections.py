@@ -20,7 +20,7 @@ from scipy.stats import norm, rankdata, t
 
 import dkdist as dk
 
-MAX_BEHIND = 0.005  # mean paired difference to the chosen baseline
+MAX_BEHIND = 0.005  # mean paired difference to the selected baseline
 MAX_OPTIMISM, MAX_PESSIMISM, MAX_ERRORS = 0.01, 0.03, 3.0
 MAX_SINGLE_TEST_SPLITS = 5  # with at most this many splits, every set is tested at most once
 SIGNIFICANCE = float(norm.sf(2))  # two standard errors, one-sided

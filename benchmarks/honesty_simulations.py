@@ -1,4 +1,4 @@
-"""Lines 1, 4 and 7 of `honesty.py`: labels that are independent of the sets, calibration, and few groups."""
+"""Lines 1, 4, 7 of `honesty.py`: labels that are independent of the sets, calibration, small numbers of groups."""
 
 from __future__ import annotations
 

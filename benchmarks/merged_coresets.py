@@ -32,11 +32,11 @@ PARTS = 8
 def herding(P: np.ndarray, size: int, sigma: float) -> dk.Coreset:
     squares = (P**2).sum(axis=1)
     K = np.exp(-(squares[:, None] + squares - 2 * P @ P.T) / (2 * sigma**2))
-    mean, total, chosen = K.mean(axis=1), np.zeros(len(P)), list[int]()
+    mean, total, indices = K.mean(axis=1), np.zeros(len(P)), list[int]()
     for i in range(size):
-        chosen.append(int(np.argmax(mean - total / (i + 1))))
-        total += K[chosen[-1]]
-    return dk.Coreset(np.array(chosen), np.full(size, 1 / size), float("nan"), P[chosen], sigma, len(P))
+        indices.append(int(np.argmax(mean - total / (i + 1))))
+        total += K[indices[-1]]
+    return dk.Coreset(np.array(indices), np.full(size, 1 / size), float("nan"), P[indices], sigma, len(P))
 
 
 def tree(parts: list[dk.Coreset], size: int, *, optimal_weights: bool = False) -> dk.Coreset:

@@ -79,7 +79,7 @@ def one_lane(work: Work, n: int) -> tuple[list[Node], int]:
             if j % TASKS_PER_SYNC == 0:
                 nodes.append(Node(takes=before, by_client=True, n_bytes=STATE_BYTES))
                 before = (len(nodes) - 1,)
-        nodes.append(Node(size * step, (item,), before, beside=item, n_bytes=STATE_BYTES))
+        nodes.append(Node(size * step, (item,), before, same_worker_as=item, n_bytes=STATE_BYTES))
         steps.append(len(nodes) - 1)
     return nodes, size * n_items
 
@@ -117,7 +117,7 @@ def _add_merges(nodes: list[Node], level: list[int], seconds: float, n_bytes: fl
         level = []
         for pair in pairs:
             if len(pair) > 1:
-                nodes.append(Node(seconds, takes=(pair[0], pair[1]), beside=pair[0], n_bytes=n_bytes))
+                nodes.append(Node(seconds, takes=(pair[0], pair[1]), same_worker_as=pair[0], n_bytes=n_bytes))
                 level.append(len(nodes) - 1)
             else:
                 level += pair
@@ -139,7 +139,9 @@ def ridge(work: Work, n: int, n_blocks: int = -(-(10**6) // BLOCK)) -> tuple[lis
         sums.append((1, len(nodes) - 1))
         while len(sums) > 1 and sums[-1][0] == sums[-2][0]:
             (m, right), (_, left_sum) = sums.pop(), sums.pop()
-            nodes.append(Node(GRAM_BYTES / 4e9, takes=(left_sum, right), beside=left_sum, n_bytes=GRAM_BYTES))
+            nodes.append(
+                Node(GRAM_BYTES / 4e9, takes=(left_sum, right), same_worker_as=left_sum, n_bytes=GRAM_BYTES)
+            )
             sums.append((2 * m, len(nodes) - 1))
         if j % 2:
             done.append(sums[-1][1])

@@ -32,13 +32,13 @@ class Node(NamedTuple):
     """A task of some ``seconds``, or an action of the client (``by_client``), that starts after nodes ``after``.
 
     Results of the nodes ``takes``, of ``n_bytes`` each, are sent to it unless they are local. A task runs on the worker
-    of its dependency ``beside``, or on worker ``on``, otherwise on the worker with the smallest load.
+    of its dependency ``same_worker_as``, or on worker ``on``, otherwise on the worker with the smallest load.
     """
 
     seconds: float = 0.0
     after: tuple[int, ...] = ()
     takes: tuple[int, ...] = ()
-    beside: int | None = None
+    same_worker_as: int | None = None
     n_bytes: float = 0.0
     by_client: bool = False
     on: int | None = None
@@ -121,9 +121,9 @@ def seconds_of(nodes: Sequence[Node], costs: Costs, n_workers: int, processors: 
 
     def decide(i: int) -> None:
         """Assign a task to a worker."""
-        beside, on = nodes[i].beside, nodes[i].on
+        same_worker_as, on = nodes[i].same_worker_as, nodes[i].on
         chosen = workers[on] if on is not None else min(workers, key=attrgetter("load"))
-        process_by_node[i] = chosen if beside is None else process_by_node[beside]
+        process_by_node[i] = chosen if same_worker_as is None else process_by_node[same_worker_as]
         process_by_node[i].load += nodes[i].seconds + costs.worker
         clocks.after(costs.message, partial(begin, i, i, nodes[i].seconds + costs.worker))
 

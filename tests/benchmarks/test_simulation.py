@@ -25,7 +25,7 @@ def test_a_graph_takes_what_its_longest_way_takes(simulate: Any) -> None:
     second = first + 0.5 + 1.0 + 2.0 + 0.125 + 1.0  # and back to the scheduler
     last = second + 1.0 + 0.25 + (1.0 + 50 / 100) + 1.0
     assert simulate.seconds_of(chain, costs, 3) == pytest.approx(last)
-    two = [Node(3.0), Node(1.0), Node(1.0, takes=(0, 1), beside=0)]
+    two = [Node(3.0), Node(1.0), Node(1.0, takes=(0, 1), same_worker_as=0)]
     free = simulate.Costs(**FREE)
     assert simulate.seconds_of(two, free, 1) == pytest.approx(5.0)
     assert simulate.seconds_of(two, free, 2) == pytest.approx(4.0)
