@@ -1,4 +1,4 @@
-"""A model that knows the names of the dimensions explains by dimension and at places, and warns of nothing."""
+"""Explanations of models with named dimensions, by dimension and at points, do not warn."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ def named():
     return dk.SampleSets.from_arrays(arrays, names=["cd3", "cd4"]), y
 
 
-def test_the_kept_background_has_the_names(named):
+def test_stored_background_has_names(named):
     sets, y = named
     model = dk.SetClassifier(["moments"], random_state=0).fit(sets, y)
     assert model.background_.names == ("cd3", "cd4")
-    bare = dk.SetClassifier(["moments"], random_state=0).fit(list(sets), y)
+    unnamed = dk.SetClassifier(["moments"], random_state=0).fit(list(sets), y)
     result = model.explain(sets[:2], by="dimension", random_state=0)
-    np.testing.assert_array_equal(result, bare.explain(list(sets[:2]), by="dimension", random_state=0))
+    np.testing.assert_array_equal(result, unnamed.explain(list(sets[:2]), by="dimension", random_state=0))
 
 
-def test_places_have_the_dimensions_of_the_sets(named):
+def test_explain_at_points_of_named_sets(named):
     sets, y = named
     model = dk.SetClassifier(["moments"], random_state=0).fit(sets, y)
-    bare = dk.SetClassifier(["moments"], random_state=0).fit(list(sets), y)
-    places = [[0.0, 1.0], [2.0, 3.0]]
-    np.testing.assert_array_equal(model.explain(sets[:2], at=places), bare.explain(list(sets[:2]), at=places))
+    unnamed = dk.SetClassifier(["moments"], random_state=0).fit(list(sets), y)
+    points = [[0.0, 1.0], [2.0, 3.0]]
+    np.testing.assert_array_equal(
+        model.explain(sets[:2], at=points), unnamed.explain(list(sets[:2]), at=points)
+    )

@@ -1,4 +1,4 @@
-"""What points add to predictions: the sum law, weights as an oracle of derivatives, and planted points found."""
+"""Contributions of points: sums, derivatives by weights, and planted points."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from sklearn.preprocessing import StandardScaler
 import dkdist as dk
 from dkdist._base.influence import point_influences
 
-N = 25  # points of a set whose weights are moved
+N = 25  # points of a set whose weights are changed
 
 UNWEIGHTED = ("dtw-3", "hausdorff-2", "own-distance-2")
 FAST = (
     "total-variation-2",
     "histogram-marginal-4",
-)  # frequencies of log p so high that only tiny steps are small
+)  # high frequencies of log p need tiny steps
 SMOOTH = [
     *(
         "jensen-shannon-1",
@@ -54,15 +54,15 @@ def values(embedding, features, coef, intercept, sets):
     return rows.astype(np.float64) @ np.asarray(coef).T + intercept
 
 
-def model_of(embedding, features, coef, intercept=0.0):
-    """A fitted pipeline with given coefficients."""
+def make_model(embedding, features, coef, intercept=0.0):
+    """Return a fitted pipeline with these coefficients."""
     ridge = dk.IncrementalRidge()
     ridge.coef_, ridge.intercept_ = np.asarray(coef), intercept
     return make_pipeline(embedding, *features, ridge)
 
 
-def explained(embedding, features, coef, intercept, sets, reference=None, at=None):
-    return dk.explain(model_of(embedding, features, coef, intercept), sets, reference=reference, at=at)
+def contributions_of(embedding, features, coef, intercept, sets, reference=None, at=None):
+    return dk.explain(make_model(embedding, features, coef, intercept), sets, reference=reference, at=at)
 
 
 def fitted(name, scaled=False, n_components=64):
@@ -77,7 +77,7 @@ def fitted(name, scaled=False, n_components=64):
 
 
 def derivatives(embedding, features, coef, sets, i):
-    """Central differences of f((1 - t) P + t delta), t the tenth part of each point's share, extrapolated to zero."""
+    """Return central differences of f((1 - t) P + t delta), extrapolated to t = 0."""
     return (
         4 * differences(embedding, features, coef, sets, i, 0.05)
         - differences(embedding, features, coef, sets, i, 0.1)
@@ -97,17 +97,17 @@ def differences(embedding, features, coef, sets, i, part):
 
 @pytest.mark.parametrize("name", SMOOTH)
 @pytest.mark.parametrize("with_features", [False, True])
-def test_influences_are_derivatives_by_weights(name, with_features):
+def test_influences_match_derivatives_by_weights(name, with_features):
     sets, embedding, features = fitted(name)
     features = features if with_features else []
     m = features[-1].spec_.n_features if features else embedding.spec_.n_features
     coef = np.random.default_rng(1).normal(size=(2, m))
-    contributions = explained(embedding, features, coef, 0.0, sets[4:5])[0]
+    contributions = contributions_of(embedding, features, coef, 0.0, sets[4:5])[0]
     u = sets.weights_of(4).astype(np.float64)
     u /= u.sum()
     influence = contributions / u[:, None] - values(embedding, features, coef, 0.0, sets[4:5])
     value = embedding, features, coef, sets, 4
-    # rows are float32, so that differences by t = 1 / 500 have an error of some 1e-7 / t
+    # rows are float32, so differences with t = 1 / 500 have errors of about 1e-7 / t
     expected, tolerance = (differences(*value, 0.005), 2e-2) if name in FAST else (derivatives(*value), 1e-3)
     np.testing.assert_allclose(influence, expected, atol=tolerance * np.abs(expected).max())
 
@@ -117,25 +117,25 @@ def test_contributions_sum_to_the_prediction(name):
     sets, embedding, features = fitted(name, scaled=True, n_components=16)
     rng = np.random.default_rng(2)
     coef, intercept, reference = rng.normal(size=(3, 16)), rng.normal(size=3), rng.normal(size=3)
-    result = explained(embedding, features, coef, intercept, sets[:3], reference)
+    result = contributions_of(embedding, features, coef, intercept, sets[:3], reference)
     assert [len(c) for c in result] == sets.sizes[:3].tolist()
     expected = values(embedding, features, coef, intercept, sets[:3])
     np.testing.assert_allclose([c.sum(axis=0) for c in result], expected - reference, atol=1e-4)
 
 
-def test_contributions_to_linear_functions_of_means_are_those_of_the_points():
+def test_contributions_to_linear_functions_of_means():
     sets = collection(2, weighted=True)
     for embedding in (dk.MomentEmbedding(), dk.MeanEmbedding(100, sigma=0.2, method="sobol", random_state=0)):
         rows = embedding.fit_transform(sets)
         coef = np.random.default_rng(0).normal(size=rows.shape[1])
         w = sets.weights_of(3).astype(np.float64)
-        alone = embedding.transform(list(sets[3][:, None, :])).astype(np.float64)
-        result = explained(embedding, [], coef, 7.0, sets[3:4])[0]
-        np.testing.assert_allclose(result, w / w.sum() * (alone @ coef), atol=1e-6)
+        single_point_rows = embedding.transform(list(sets[3][:, None, :])).astype(np.float64)
+        result = contributions_of(embedding, [], coef, 7.0, sets[3:4])[0]
+        np.testing.assert_allclose(result, w / w.sum() * (single_point_rows @ coef), atol=1e-6)
 
 
-def test_the_jackknife_is_exact_for_means():
-    """An embedding of one's own without a derivative, whose rows are means, against one that has it."""
+def test_jackknife_is_exact_for_means():
+    """Compare a custom embedding of means without derivatives with `MomentEmbedding`."""
 
     class Plain(dk.MomentEmbedding):
         @property
@@ -163,18 +163,20 @@ def test_the_jackknife_is_exact_for_means():
     sets = collection(3, weighted=True)
     coef = np.array([1.0, -2, 0.5])
     known, plain = (kind().fit(sets) for kind in (dk.MomentEmbedding, Plain))
-    expected = explained(known, [], coef, 1.0, sets[:4])
-    for a, b in zip(explained(plain, [], coef, 1.0, sets[:4]), expected, strict=True):
+    expected = contributions_of(known, [], coef, 1.0, sets[:4])
+    for a, b in zip(contributions_of(plain, [], coef, 1.0, sets[:4]), expected, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-4)
-    lone = explained(plain, [], coef, 1.0, [[[0.1, 0.2, 0.3]]])[0]
-    assert lone == pytest.approx(explained(known, [], coef, 1.0, [[[0.1, 0.2, 0.3]]])[0], abs=1e-5)
+    single_point = contributions_of(plain, [], coef, 1.0, [[[0.1, 0.2, 0.3]]])[0]
+    assert single_point == pytest.approx(
+        contributions_of(known, [], coef, 1.0, [[[0.1, 0.2, 0.3]]])[0], abs=1e-5
+    )
 
 
 @dataclass
 class Count:
-    """A row of the number of points 1, capped, in a sequence; ``spec`` is the table itself."""
+    """Rows with the number of ones in a sequence, up to a maximum."""
 
-    most: float
+    maximum: float
     ordered: bool = True
 
     @property
@@ -183,10 +185,10 @@ class Count:
 
     def embed(self, sets):
         sums = np.add.reduceat(sets.relative[:, 0].astype(float), sets.offsets[:-1])
-        return np.minimum(sums, self.most)[:, None]
+        return np.minimum(sums, self.maximum)[:, None]
 
 
-def test_pieces_of_sequences_show_what_single_points_do_not() -> None:
+def test_influences_of_sequences_use_pieces() -> None:
     points = np.zeros(40)
     points[10:18] = 1
     one = dk.SampleSets(points[:, None], [0, 40])
@@ -195,21 +197,23 @@ def test_pieces_of_sequences_show_what_single_points_do_not() -> None:
     assert capped[points == 1].min() > capped[points == 0].max()
     assert not point_influences(
         Count(5.0, ordered=False), one, gradient
-    ).any()  # one point less is still above 5
-    # of means over points, which are linear in the distribution, pieces say what points do: the least squares are exact
+    ).any()  # without one point the count is still above 5
+    # means are linear in the distribution, so pieces and points give the same influences
     rng = np.random.default_rng(0)
     weighted = dk.SampleSets(rng.normal(size=(12, 1)), [0, 12], rng.uniform(0.1, 2, 12))
-    table = dk.MomentEmbedding().fit(weighted).spec_.materialize()
-    table = SimpleNamespace(spec=SimpleNamespace(ordered=True), embed=table.embed)
-    alone = SimpleNamespace(spec=SimpleNamespace(ordered=False), embed=table.embed)
-    gradient = rng.normal(size=(table.embed(weighted).shape[1], 1))
+    ordered = dk.MomentEmbedding().fit(weighted).spec_.materialize()
+    ordered = SimpleNamespace(spec=SimpleNamespace(ordered=True), embed=ordered.embed)
+    unordered = SimpleNamespace(spec=SimpleNamespace(ordered=False), embed=ordered.embed)
+    gradient = rng.normal(size=(ordered.embed(weighted).shape[1], 1))
     np.testing.assert_allclose(
-        point_influences(table, weighted, gradient), point_influences(alone, weighted, gradient), atol=1e-4
+        point_influences(ordered, weighted, gradient),
+        point_influences(unordered, weighted, gradient),
+        atol=1e-4,
     )
 
 
 def planted(rng, n, d):
-    """Sets of noise; in those of class one a tenth of the points lie in a small ball."""
+    """Return sets of noise; in class 1, 10 % of the points are in a small ball."""
     y, sets, truth = np.arange(n) % 2, [], []
     for c in y:
         x = rng.uniform(-2, 2, (100, d))
@@ -223,7 +227,7 @@ def planted(rng, n, d):
 @pytest.mark.parametrize(
     "embedding",
     [
-        dk.DivergenceEmbedding(bandwidth=0.1),  # as for learning: the density's own best is finer
+        dk.DivergenceEmbedding(bandwidth=0.1),  # a good bandwidth for learning; the automatic one is smaller
         dk.DivergenceEmbedding("jensen-shannon", bandwidth=0.1),
         dk.L2Embedding(bandwidth=0.1),
         dk.MeanEmbedding(200, sigma=0.3, random_state=0),
@@ -245,75 +249,79 @@ def test_planted_points_are_found(embedding, with_features):
 
 
 def test_planted_points_are_found_by_quantiles():
-    """Whole sets that are not told by where a few points are dense, but by some far away."""
+    """The classes differ by some distant points."""
     rng = np.random.default_rng(0)
     y = np.arange(150) % 2
     sets = [np.concatenate([rng.normal(size=(90, 3)), rng.normal(1.5 * c, 1, (15, 3))]) for c in y]
     embedding = dk.SlicedWassersteinEmbedding(random_state=0)
     A = embedding.fit_transform(sets[:100])
     model = dk.IncrementalRidge(random_state=0).fit(A, y[:100])
-    result = explained(embedding, [], model.coef_, model.intercept_, sets[100:])
-    alone = [x.sum(axis=1) for x in sets[100:]]  # what tells the classes apart
-    assert np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(alone, result, strict=True)]) > 0.7
+    result = contributions_of(embedding, [], model.coef_, model.intercept_, sets[100:])
+    sums = [x.sum(axis=1) for x in sets[100:]]  # determines the class
+    assert np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(sums, result, strict=True)]) > 0.7
 
 
-def test_stores_give_the_same_bits(tmp_path):
+def test_contributions_do_not_depend_on_stores_and_other_sets(tmp_path):
     sets, embedding, features = fitted("hellinger-2")
     coef = np.random.default_rng(0).normal(size=64)
     dk.write_sets(tmp_path / "s.zarr", sets)
-    own = explained(embedding, features, coef, 1.0, sets)
-    lazily = explained(embedding, features, coef, 1.0, dk.open_sets(tmp_path / "s.zarr", block_sets=7))
-    assert all(a.ndim == 1 and np.array_equal(a, b) for a, b in zip(own, lazily, strict=True))
-    alone = explained(embedding, features, coef, 1.0, sets[11:12])
-    assert np.array_equal(alone[0], own[11])
+    expected = contributions_of(embedding, features, coef, 1.0, sets)
+    from_store = contributions_of(
+        embedding, features, coef, 1.0, dk.open_sets(tmp_path / "s.zarr", block_sets=7)
+    )
+    assert all(a.ndim == 1 and np.array_equal(a, b) for a, b in zip(expected, from_store, strict=True))
+    single = contributions_of(embedding, features, coef, 1.0, sets[11:12])
+    assert np.array_equal(single[0], expected[11])
 
 
-def test_points_far_from_zero():
+def test_contributions_of_points_far_from_zero():
     near, far = collection(2), [x.astype(np.float64) + 2.0**30 for x in collection(2)]
     result = []
     for sets in (near, far):
         embedding = dk.MomentEmbedding(degree=2).fit(sets)
-        result.append(explained(embedding, [], np.ones(5), 0.0, sets[:2])[1])
+        result.append(contributions_of(embedding, [], np.ones(5), 0.0, sets[:2])[1])
     np.testing.assert_allclose(result[0], result[1], atol=2e-3)
 
 
-def test_witnesses_at_a_set_s_own_points_are_their_influence():
+def test_influence_at_points_of_a_set_matches_contributions():
     sets, embedding, features = fitted("jensen-shannon-1")
     coef = np.random.default_rng(0).normal(size=64)
     w = sets.weights_of(2).astype(np.float64)
-    there = explained(embedding, features, coef, 0.0, sets[2:3], at=sets[2])[0]
-    contributions = explained(embedding, features, coef, 0.0, sets[2:3])[0]
+    influence = contributions_of(embedding, features, coef, 0.0, sets[2:3], at=sets[2])[0]
+    contributions = contributions_of(embedding, features, coef, 0.0, sets[2:3])[0]
     value = values(embedding, features, coef, 0.0, sets[2:3])[0]
-    np.testing.assert_allclose(w / w.sum() * (there + value), contributions, atol=1e-6)
-    both = explained(
+    np.testing.assert_allclose(w / w.sum() * (influence + value), contributions, atol=1e-6)
+    two_outputs = contributions_of(
         embedding, features, np.stack([coef, -coef]), np.zeros(2), sets[:5], at=[[0.5], [0.2], [0.3]]
     )
-    assert both.shape == (5, 3, 2)
+    assert two_outputs.shape == (5, 3, 2)
 
 
-def test_a_scaler_before_the_embedding_changes_units_alone():
+def test_scaler_before_the_embedding_changes_units_only():
     sets = collection(2, weighted=True)
     scaler = dk.SetScaler(clip=None).fit(sets)
     embedding, coef = dk.MomentEmbedding(degree=2).fit(scaler.transform(sets)), [1.0, -2, 0.5, 1, 3]
-    ridge = model_of(embedding, [], coef, 0.25)[-1]
+    ridge = make_model(embedding, [], coef, 0.25)[-1]
     model = make_pipeline(scaler, embedding, ridge)
-    expected = explained(embedding, [], coef, 0.25, scaler.transform(sets)[:4])
+    expected = contributions_of(embedding, [], coef, 0.25, scaler.transform(sets)[:4])
     for a, b in zip(dk.explain(model, sets[:4]), expected, strict=True):
         np.testing.assert_array_equal(a, b)
-    places = sets[1]
-    there = dk.explain(model, sets[:4], at=places)
+    points = sets[1]
+    influence = dk.explain(model, sets[:4], at=points)
     np.testing.assert_array_equal(
-        there,
-        explained(embedding, [], coef, 0.25, scaler.transform(sets)[:4], at=scaler.transform([places])[0]),
+        influence,
+        contributions_of(
+            embedding, [], coef, 0.25, scaler.transform(sets)[:4], at=scaler.transform([points])[0]
+        ),
     )
 
 
-def test_how_its_own_scale_moves_is_part_of_what_a_point_adds():
-    """After centring each set by its mean, that mean is zero whatever its points weigh: nothing adds anything."""
+def test_contributions_include_changes_of_per_set_scaling():
+    """The mean of a centred set is 0 for all weights, so all contributions are 0."""
     sets = collection(2)
     scaler = dk.SetScaler("standard", per_set=True, clip=None).fit(sets)
     embedding = dk.MomentEmbedding(degree=1).fit(scaler.transform(sets))
-    model = make_pipeline(scaler, embedding, model_of(embedding, [], [3.0, 4.0])[-1])
+    model = make_pipeline(scaler, embedding, make_model(embedding, [], [3.0, 4.0])[-1])
     for c in dk.explain(model, sets[:3]):
         np.testing.assert_allclose(c, 0, atol=1e-5)
     with pytest.raises(ValueError, match="per_set=True"):
@@ -334,7 +342,7 @@ def test_contributions_sum_to_decision_values(learner, n_classes):
     np.testing.assert_allclose([c.sum(axis=0) for c in result], model.decision_function(sets[:6]), atol=1e-4)
 
 
-def test_strings_are_explained_by_symbols():
+def test_contributions_of_symbols_of_strings():
     strings = ["ACGT" * 5 + "GATTACA" * (k % 2) for k in range(40)]
     embedding = dk.DistanceEmbedding(
         "levenshtein", n_components=16, gamma=0, standardize=True, random_state=0
@@ -346,7 +354,7 @@ def test_strings_are_explained_by_symbols():
         dk.explain(model, strings, by="dimension", background=strings)
 
 
-def test_a_search_is_explained_by_its_best_pipeline():
+def test_explain_a_search_uses_the_best_pipeline():
     sets, y = collection(2), np.arange(30) % 2
     pipeline = make_pipeline(dk.MomentEmbedding(), dk.IncrementalRidge())
     search = dk.OnePassSearch(pipeline, {"incrementalridge__alphas": [0.1, 1.0]}, random_state=0).fit(sets, y)
@@ -359,7 +367,7 @@ MOMENTS, RIDGE, OTHER = dk.MomentEmbedding(), dk.IncrementalRidge(random_state=0
 
 @pytest.fixture(scope="module")
 def fitted_steps():
-    """The three, in place: what pipelines name when tests are collected is fitted when they run."""
+    """Fit the shared steps in place, because parametrized pipelines refer to them."""
     rows = MOMENTS.fit(collection(2)).transform(collection(2))
     RIDGE.fit(rows, np.arange(30.0))
     OTHER.fit(rows, np.arange(30))
@@ -390,7 +398,7 @@ def fitted_steps():
         ({"background": collection(2), "at": [[0.0, 1]]}, "background has no effect"),
     ],
 )
-def test_bad_input_is_refused_by_name(arguments, message):
+def test_invalid_input_raises(arguments, message):
     options = {"model": make_pipeline(MOMENTS, RIDGE), "sets": collection(2)[:2], **arguments}
     with pytest.raises(ValueError, match=message):
         dk.explain(options.pop("model"), options.pop("sets"), **options)
@@ -407,16 +415,16 @@ def test_bad_input_is_refused_by_name(arguments, message):
     ],
     ids=["embedding", "features", "learner", "classifier"],
 )
-def test_models_that_are_not_fitted_are_refused_by_name(model):
+def test_unfitted_models_raise(model):
     with pytest.raises(NotFittedError, match="not fitted"):
         dk.explain(model, collection(2))
 
 
-def test_points_outside_a_given_domain_and_unknown_derivatives_are_refused():
+def test_points_outside_and_unknown_derivatives_raise():
     embedding = dk.DivergenceEmbedding(domain="unit").fit(collection(2))
     coef = np.zeros(embedding.spec_.n_features)
     with pytest.raises(dk.SampleSetError, match="point 0 of set 1"):
-        explained(embedding, [], coef, 0.0, [np.zeros((3, 2)), np.full((2, 2), 1.5)])
+        contributions_of(embedding, [], coef, 0.0, [np.zeros((3, 2)), np.full((2, 2), 1.5)])
     distances = dk.DistanceEmbedding("energy", n_components=4, random_state=0).fit(collection(2))
     with pytest.raises(ValueError, match="no known derivative"):
-        explained(distances, [], np.zeros(4), 0.0, collection(2)[:1], at=[[0.0, 0]])
+        contributions_of(distances, [], np.zeros(4), 0.0, collection(2)[:1], at=[[0.0, 0]])
