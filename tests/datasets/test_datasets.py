@@ -1,4 +1,4 @@
-"""Bundled and simulated sets: the images come back from their ink, mixtures and cells have the laws they state."""
+"""Bundled and simulated sets: images, mixtures and cells have the documented contents and distributions."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import dkdist as dk
 from dkdist.datasets.mixtures import Mixture
 
 
-def test_digits_are_sets_of_ink():
+def test_digits_match_images():
     images, labels = load_digits(return_X_y=True)
     sets, result = dk.datasets.load_digits_as_sets()
     assert np.array_equal(result, labels)
     for i in (0, 7, 1796):
-        picture = np.zeros((8, 8))
+        image = np.zeros((8, 8))
         for (x, y), ink in zip(sets[i], sets.weights_of(i), strict=True):
-            picture[7 - int(y * 8), int(x * 8)] = ink
-        assert np.array_equal(picture, images[i].reshape(8, 8))
+            image[7 - int(y * 8), int(x * 8)] = ink
+        assert np.array_equal(image, images[i].reshape(8, 8))
 
 
 def test_mixtures_have_the_moments_of_their_components():
@@ -33,27 +33,31 @@ def test_mixtures_have_the_moments_of_their_components():
         np.testing.assert_allclose(np.cov(points.T), covariance, atol=0.03 * np.trace(covariance))
 
 
-def test_mixtures_count_their_components():
+def test_labels_of_mixtures_are_numbers_of_components():
     sets, y = dk.datasets.make_mixtures(2000, 2, random_state=0)
     assert (sets.sizes == 2).all()
     assert np.abs(sets.points).max() <= 10
     assert np.abs(np.bincount(y, minlength=11)[1:] - 200).max() < 5 * np.sqrt(200)
 
 
-def test_cells_tell_the_groups_apart_as_is_said():
+def test_cells_differ_between_groups_as_documented():
     cells, donors = dk.datasets.make_cells(200, 1000, random_state=0, as_frame=True)
     active = (cells[["CD3", "CD8", "CD38"]] > 2.5).all(axis=1) & (
         cells["CD4"] < 2.5
-    )  # half way between kinds
-    share = active.groupby(cells["donor"]).mean().reindex(donors.index)
-    means = share.groupby(donors["group"]).mean()
+    )  # half-way between cell types
+    active_fraction = active.groupby(cells["donor"]).mean().reindex(donors.index)
+    means = active_fraction.groupby(donors["group"]).mean()
     assert means["healthy"] == pytest.approx(0.01, abs=0.004)
     assert means["ill"] == pytest.approx(0.05, abs=0.008)
-    law = LinearRegression().fit(np.column_stack([share, donors["age"] - 20]), donors["severity"])
-    np.testing.assert_allclose([*law.coef_, law.intercept_], [50, 0.06, 0], rtol=0.06, atol=0.15)
+    regression = LinearRegression().fit(
+        np.column_stack([active_fraction, donors["age"] - 20]), donors["severity"]
+    )
+    np.testing.assert_allclose(
+        [*regression.coef_, regression.intercept_], [50, 0.06, 0], rtol=0.06, atol=0.15
+    )
 
 
-def test_frames_hold_the_same_cells_as_sets():
+def test_frames_match_sets():
     sets, y = dk.datasets.make_cells(7, 20, random_state=3)
     cells, donors = dk.datasets.make_cells(7, 20, random_state=3, as_frame=True)
     ids = cells["donor"].unique()
@@ -69,13 +73,13 @@ def test_frames_hold_the_same_cells_as_sets():
 
 
 @pytest.mark.parametrize("make", [dk.datasets.make_mixtures, dk.datasets.make_cells])
-def test_a_seed_decides_everything(make):
-    first, again, other = (make(5, 10, random_state=seed)[0].points for seed in (1, 1, 2))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first[:5], other[:5])
+def test_samples_depend_on_the_seed(make):
+    first_points, same_seed, other_seed = (make(5, 10, random_state=seed)[0].points for seed in (1, 1, 2))
+    assert np.array_equal(first_points, same_seed)
+    assert not np.array_equal(first_points[:5], other_seed[:5])
 
 
-def test_wrong_arguments_are_named():
+def test_invalid_arguments_raise():
     with pytest.raises(ValueError, match="n_donors must be an integer >= 2; got 1"):
         dk.datasets.make_cells(1)
     with pytest.raises(ValueError, match="n_sets must be an integer >= 1; got 0"):
@@ -84,7 +88,7 @@ def test_wrong_arguments_are_named():
         dk.datasets.make_mixtures(1, 10**9)
 
 
-def test_frames_need_pandas(monkeypatch):
+def test_frames_without_pandas_raise(monkeypatch):
     monkeypatch.setattr("dkdist.datasets.cells.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pip install 'dkdist\[frames\]'"):
         dk.datasets.make_cells(2, 2, as_frame=True)

@@ -1,4 +1,4 @@
-"""Features averaged over symmetries: the mean over the group by hand, rows that do not change, kernels, refusals."""
+"""Features averaged over symmetries: group means, invariance of rows, kernels, and invalid options."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ HELLINGER = dk.DivergenceEmbedding("hellinger", n_basis=6, domain=([0, -1], [2, 
 FEATURES = dk.RandomFourierFeatures(128, sigma=0.5, random_state=0)
 
 
-def in_a_box(n_sets: int = 30, d: int = 2, seed: int = 0) -> dk.SampleSets:
+def random_sets(n_sets: int = 30, d: int = 2, seed: int = 0) -> dk.SampleSets:
     rng = np.random.default_rng(seed)
     low, width = (np.array([0, -1]), 2.0) if d == 2 else (0.0, 1.0)
     arrays = [low + width * rng.beta(*rng.uniform(1, 4, 2), (rng.integers(5, 300), d)) for _ in range(n_sets)]
     return dk.SampleSets.from_arrays(arrays, [rng.random(len(x)) + 0.1 for x in arrays])
 
 
-def under(sets: dk.SampleSets, order: Any, flips: Any) -> dk.SampleSets:
-    """Sets in [0, 2] x [-1, 1] with axes permuted and reflected, in float64."""
+def transform_sets(sets: dk.SampleSets, order: Any, flips: Any) -> dk.SampleSets:
+    """Return sets in [0, 2] x [-1, 1] with permuted and reflected axes, in float64."""
     low = np.array([0.0, -1.0])
     u = (sets.points.astype(np.float64) - low) / 2
     u = np.where(flips, 1 - u[:, order], u[:, order])
@@ -41,50 +41,52 @@ ELEMENTS = {
 
 @pytest.mark.parametrize("symmetries", ELEMENTS)
 @pytest.mark.parametrize("embedding", [HELLINGER, dk.MomentEmbedding(degree=2)], ids=["hellinger", "moments"])
-def test_rows_are_the_mean_over_the_group(symmetries: str, embedding: Any) -> None:
-    sets = in_a_box()
+def test_rows_match_the_mean_over_the_group(symmetries: str, embedding: Any) -> None:
+    sets = random_sets()
     corners = dk.SampleSets.from_arrays([np.array([[0, -1], [2, 1]], np.float32), *list(sets)])
     model = dk.InvariantFeatures(embedding, FEATURES, symmetries).fit(corners)
     elements = ELEMENTS[symmetries]
     assert model.n_symmetries_ == len(elements)
-    A = [model.embedding_.transform(under(sets, *element)) for element in elements]
+    A = [model.embedding_.transform(transform_sets(sets, *element)) for element in elements]
     expected = np.mean([model.features_.transform(rows).astype(np.float64) for rows in A], axis=0)
     result = model.transform(sets)
     np.testing.assert_allclose(result, expected, atol=2e-4 * np.abs(expected).max())
     for element in elements:
-        np.testing.assert_allclose(model.transform(under(sets, *element)), result, atol=2e-4)
-    assert np.abs(FEATURES.fit(A[0]).transform(A[0]) - result).max() > 0.01  # it does something
+        np.testing.assert_allclose(model.transform(transform_sets(sets, *element)), result, atol=2e-4)
+    assert (
+        np.abs(FEATURES.fit(A[0]).transform(A[0]) - result).max() > 0.01
+    )  # the average differs from the plain features
 
 
-def test_axes_that_take_no_part_stay() -> None:
-    sets = in_a_box(d=3)
+def test_other_axes_are_not_symmetrized() -> None:
+    sets = random_sets(d=3)
     embedding = dk.DivergenceEmbedding(domain="unit", n_basis=4)
     model = dk.InvariantFeatures(embedding, symmetries="reflections", axes=[0]).fit(sets)
-    mirror = dk.SampleSets(sets.points * [-1, 1, 1] + [1, 0, 0], sets.offsets, sets.weights)
-    other = dk.SampleSets(sets.points * [1, -1, 1] + [0, 1, 0], sets.offsets, sets.weights)
+    mirrored = dk.SampleSets(sets.points * [-1, 1, 1] + [1, 0, 0], sets.offsets, sets.weights)
+    other_axis_mirrored = dk.SampleSets(sets.points * [1, -1, 1] + [0, 1, 0], sets.offsets, sets.weights)
     rows = model.transform(sets)
-    np.testing.assert_allclose(model.transform(mirror), rows, atol=1e-4)
-    assert np.abs(model.transform(other) - rows).max() > 0.05
+    np.testing.assert_allclose(model.transform(mirrored), rows, atol=1e-4)
+    assert np.abs(model.transform(other_axis_mirrored) - rows).max() > 0.05
     plain = embedding.fit(sets)
-    np.testing.assert_allclose(rows, (plain.transform(sets) + plain.transform(mirror)) / 2, atol=1e-4)
+    np.testing.assert_allclose(rows, (plain.transform(sets) + plain.transform(mirrored)) / 2, atol=1e-4)
 
 
-def test_a_group_of_three_axes_has_48_elements() -> None:
-    sets = in_a_box(4, d=3)
+def test_group_of_three_axes_has_48_elements() -> None:
+    sets = random_sets(4, d=3)
     model = dk.InvariantFeatures(dk.DivergenceEmbedding(domain="unit", n_basis=4), symmetries="all").fit(sets)
     assert model.n_symmetries_ == len(set(model.spec_.elements)) == 48
     assert model.spec_.elements[0] == (1, 2, 3)
 
 
-def test_without_a_domain_points_outside_the_data_count_at_the_wall_and_are_counted() -> None:
-    sets = in_a_box()
+def test_points_outside_the_data_warn_without_a_domain() -> None:
+    sets = random_sets()
     model = dk.InvariantFeatures(dk.MeanEmbedding(40, sigma=1.0, method="iid", random_state=0)).fit(sets)
     with pytest.warns(UserWarning, match="outside the range seen in fit"):
         model.transform([np.full((3, 2), 9.0)])
 
 
-def test_labels_that_do_not_change_are_learned_better() -> None:
-    """How far from the middle of the square a blob is."""
+def test_invariant_labels_are_learned_better() -> None:
+    """The label is the distance of a cluster from the middle of the square."""
     rng = np.random.default_rng(0)
     centres = rng.uniform(0.1, 0.9, (400, 2))
     y = np.abs(centres - 0.5).max(axis=1)
@@ -95,16 +97,16 @@ def test_labels_that_do_not_change_are_learned_better() -> None:
     ridge = dk.IncrementalRidge(alphas=1e-3)
     plain = make_pipeline(embedding, features, ridge)
     invariant = make_pipeline(dk.InvariantFeatures(embedding, features, "all"), clone(ridge))
-    lost, lost_invariant = (
+    loss, invariant_loss = (
         1 - model.fit(sets[:40], y[:40]).score(sets[40:], y[40:]) for model in (plain, invariant)
     )
-    twice = 1 - plain.fit(sets[:80], y[:80]).score(sets[80:], y[80:])
-    assert lost_invariant < 0.5 * lost
-    assert lost_invariant < twice  # worth more than twice the data
+    loss_of_twice_the_data = 1 - plain.fit(sets[:80], y[:80]).score(sets[80:], y[80:])
+    assert invariant_loss < 0.5 * loss
+    assert invariant_loss < loss_of_twice_the_data  # better than twice the data
 
 
-def test_a_search_reaches_its_parameters() -> None:
-    sets = in_a_box(120)
+def test_search_over_nested_parameters() -> None:
+    sets = random_sets(120)
     y = np.array([x[:, 0].std() for x in sets])
     model = make_pipeline(dk.InvariantFeatures(HELLINGER, FEATURES), dk.IncrementalRidge(alphas=1e-3))
     grid = {
@@ -120,31 +122,31 @@ def test_a_search_reaches_its_parameters() -> None:
     )
 
 
-def test_a_list_of_symmetries_generates_its_group() -> None:
-    sets = in_a_box()
-    every = dk.InvariantFeatures(HELLINGER, FEATURES, "all").fit(sets)
-    turns_and_a_mirror = dk.InvariantFeatures(HELLINGER, FEATURES, [(2, -1), (-1, 2)]).fit(sets)
-    assert set(turns_and_a_mirror.spec_.elements) == set(every.spec_.elements)
-    turns = dk.InvariantFeatures(HELLINGER, FEATURES, [(2, -1)]).fit(sets)
-    assert turns.spec_.elements == ((1, 2), (2, -1), (-1, -2), (-2, 1))
-    rows = turns.transform(sets)
-    np.testing.assert_allclose(turns.transform(under(sets, [1, 0], (0, 1))), rows, atol=2e-4)
-    assert np.abs(turns.transform(under(sets, [0, 1], (1, 0))) - rows).max() > 0.01
+def test_list_of_symmetries_generates_its_group() -> None:
+    sets = random_sets()
+    full_group = dk.InvariantFeatures(HELLINGER, FEATURES, "all").fit(sets)
+    rotations_and_reflection = dk.InvariantFeatures(HELLINGER, FEATURES, [(2, -1), (-1, 2)]).fit(sets)
+    assert set(rotations_and_reflection.spec_.elements) == set(full_group.spec_.elements)
+    rotations = dk.InvariantFeatures(HELLINGER, FEATURES, [(2, -1)]).fit(sets)
+    assert rotations.spec_.elements == ((1, 2), (2, -1), (-1, -2), (-2, 1))
+    rows = rotations.transform(sets)
+    np.testing.assert_allclose(rotations.transform(transform_sets(sets, [1, 0], (0, 1))), rows, atol=2e-4)
+    assert np.abs(rotations.transform(transform_sets(sets, [0, 1], (1, 0))) - rows).max() > 0.01
 
 
-def test_both_axes_of_a_mirror_image_change_together() -> None:
-    sets = in_a_box(d=3)
+def test_joint_reflection_of_two_axes() -> None:
+    sets = random_sets(d=3)
     embedding = dk.DivergenceEmbedding(domain="unit", n_basis=4)
     model = dk.InvariantFeatures(embedding, symmetries=[(-1, 2, -3)]).fit(sets)
     assert model.n_symmetries_ == 2
-    mirror = dk.SampleSets(sets.points * [-1, 1, -1] + [1, 0, 1], sets.offsets, sets.weights)
+    mirrored = dk.SampleSets(sets.points * [-1, 1, -1] + [1, 0, 1], sets.offsets, sets.weights)
     plain = embedding.fit(sets)
-    expected = (plain.transform(sets) + plain.transform(mirror)) / 2
+    expected = (plain.transform(sets) + plain.transform(mirrored)) / 2
     np.testing.assert_allclose(model.transform(sets), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(
-    ("choices", "error", "message"),
+    ("options", "error", "message"),
     [
         ({"symmetries": "rotations"}, ValueError, "'reflections', 'permutations', 'all'; got 'rotations'"),
         (
@@ -162,13 +164,13 @@ def test_both_axes_of_a_mirror_image_change_together() -> None:
         ({"embedding": FEATURES}, TypeError, "embedding must be an embedding of sets"),
     ],
 )
-def test_bad_choices_are_refused(choices: Any, error: Any, message: str) -> None:
-    model = dk.InvariantFeatures(HELLINGER, FEATURES).set_params(**choices)
+def test_invalid_options_raise(options: Any, error: Any, message: str) -> None:
+    model = dk.InvariantFeatures(HELLINGER, FEATURES).set_params(**options)
     with pytest.raises(error, match=message):
-        model.fit(in_a_box())
+        model.fit(random_sets())
 
 
-def test_too_many_symmetries_are_refused() -> None:
+def test_too_many_symmetries_raise() -> None:
     sets = [np.random.default_rng(0).random((20, 12))]
     with pytest.raises(ValueError, match=r"at most 1024 elements; .* of 12 axes have more"):
         dk.InvariantFeatures(dk.MomentEmbedding(), symmetries="all").fit(sets)
@@ -176,29 +178,29 @@ def test_too_many_symmetries_are_refused() -> None:
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("divergence", ["hellinger", "jensen-shannon"])
-def test_the_row_of_an_image_is_the_row_in_another_order(d: int, divergence: str) -> None:
-    """Of midpoints, which are images of each other; the oracle embeds the points that were moved."""
+def test_permuted_columns_match_rows_of_images(d: int, divergence: str) -> None:
+    """Midpoints are images of each other; the reference embeds the transformed points."""
     rng, domain = np.random.default_rng(0), ([-1.0] * d, [2.0] * d)
     sets = dk.SampleSets.from_arrays([rng.uniform(-1, 2, (30, d)).astype(np.float32) for _ in range(4)])
-    output = dk.DivergenceEmbedding(
+    embedding = dk.DivergenceEmbedding(
         divergence, domain=domain, bandwidth=[[0.1] * d, [0.2] * d], n_basis=7
     ).fit(sets)
-    low, high = output.spec_.domain.arrays
-    rows = output.transform(sets)
+    low, high = embedding.spec_.domain.arrays
+    rows = embedding.transform(sets)
     for element in axis_group("all", d, list(range(d))):
         image = dk.SampleSets(apply_symmetry(sets.points, element, low, high), sets.offsets)
-        columns = output.spec_.permuted_columns(element)
-        # float32 points near a wall are moved by a rounding error, and densities by that over the bandwidth
-        np.testing.assert_allclose(rows[:, columns], output.transform(image), atol=1e-4)
+        columns = embedding.spec_.permuted_columns(element)
+        # rounding of float32 points near the boundary changes densities by the error over the bandwidth
+        np.testing.assert_allclose(rows[:, columns], embedding.transform(image), atol=1e-4)
 
 
-def test_rows_that_are_no_order_of_each_other_say_so() -> None:
+def test_permuted_columns_are_none_without_symmetry() -> None:
     sets = [np.random.default_rng(0).uniform(size=(30, 2))]
     swapped, uneven = (2, 1), dk.DivergenceEmbedding(domain="unit", bandwidth=[0.1, 0.2]).fit(sets)
     assert uneven.spec_.permuted_columns(swapped) is None
     assert uneven.spec_.permuted_columns((-1, 2)) is not None
-    alone = dk.DivergenceEmbedding(domain="unit", structure="marginal").fit(sets)
-    assert alone.spec_.permuted_columns(swapped) is None
+    marginal = dk.DivergenceEmbedding(domain="unit", structure="marginal").fit(sets)
+    assert marginal.spec_.permuted_columns(swapped) is None
     random = dk.DivergenceEmbedding(domain="unit", nodes="uniform", random_state=0).fit(sets)
     assert random.spec_.permuted_columns(swapped) is None
     assert dk.InvariantFeatures(random, symmetries="all").fit(sets).transform(sets).shape == (

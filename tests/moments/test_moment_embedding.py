@@ -1,4 +1,4 @@
-"""`MomentEmbedding`: means and covariances in common units, whatever units the points come in."""
+"""`MomentEmbedding`: means and covariances, independent of the units of the points."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from oracles import gaussian_mixtures
 import dkdist as dk
 
 
-def test_rows_are_the_moments_of_the_standardised_points():
+def test_rows_match_moments_of_standardised_points():
     arrays = [x.astype(np.float32) for x in gaussian_mixtures(12, 3, 50, 0)]
     embedding = dk.MomentEmbedding(degree=2).fit(arrays)
     pooled = np.concatenate(arrays).astype(np.float64)
@@ -18,33 +18,33 @@ def test_rows_are_the_moments_of_the_standardised_points():
         y = (x.astype(np.float64) - embedding.centre_) / embedding.scale_
         C = np.cov(y.T, bias=True)[upper] * np.where(upper[0] == upper[1], 1, np.sqrt(2))
         np.testing.assert_allclose(row, [*y.mean(axis=0), *C], atol=1e-6)
-    first = dk.MomentEmbedding().fit_transform(arrays)
-    np.testing.assert_array_equal(first, embedding.transform(arrays)[:, :3])
+    first_moments = dk.MomentEmbedding().fit_transform(arrays)
+    np.testing.assert_array_equal(first_moments, embedding.transform(arrays)[:, :3])
 
 
-def test_each_set_counts_the_same_for_centre_and_scale():
+def test_sets_have_equal_weight_for_centre_and_scale():
     arrays = [np.zeros((1000, 1)), np.full((1, 1), 2.0)]
     embedding = dk.MomentEmbedding().fit(arrays)
     np.testing.assert_allclose([embedding.centre_[0], embedding.scale_[0]], [1, 1])
 
 
-def test_units_leave_no_trace():
+def test_rows_do_not_depend_on_units():
     arrays = gaussian_mixtures(20, 3, 50, 0)
     rows = dk.MomentEmbedding(degree=2).fit_transform(arrays)
     units = [x * [1e-4, 1.0, 1e5] + [0.0, 300.0, -1e6] for x in arrays]
     np.testing.assert_allclose(dk.MomentEmbedding(degree=2).fit_transform(units), rows, atol=2e-3)
 
 
-def test_far_from_the_origin_nothing_but_the_points_own_digits_is_lost():
+def test_rows_are_accurate_far_from_the_origin():
     near = [
         np.round(x * 64) for x in gaussian_mixtures(10, 2, 300, 0)
-    ]  # whole numbers: exact in float32 at 1e6
+    ]  # integers are exact in float32 at 1e6
     far = [x + 1e6 for x in near]
-    one, other = (dk.MomentEmbedding(degree=2).fit_transform(sets) for sets in (near, far))
-    np.testing.assert_allclose(other - other[0], one - one[0], atol=1e-6)
+    near_rows, far_rows = (dk.MomentEmbedding(degree=2).fit_transform(sets) for sets in (near, far))
+    np.testing.assert_allclose(far_rows - far_rows[0], near_rows - near_rows[0], atol=1e-6)
 
 
-def test_weights_are_repetitions():
+def test_weights_match_repetitions():
     rng = np.random.default_rng(0)
     arrays, counts = [rng.normal(size=(30, 2)) for _ in range(6)], [rng.integers(1, 5, 30) for _ in range(6)]
     weighted = dk.SampleSets.from_arrays(arrays, counts)
@@ -54,7 +54,7 @@ def test_weights_are_repetitions():
         np.testing.assert_allclose(rows, dk.MomentEmbedding(degree).fit_transform(repeated), atol=1e-6)
 
 
-def test_constant_dimensions_and_hundreds_of_them():
+def test_hundreds_of_dimensions_and_a_constant_one():
     arrays = [np.random.default_rng(i).normal(size=(40, 300)) for i in range(4)]
     for x in arrays:
         x[:, 7] = 5.0
@@ -69,6 +69,6 @@ def test_constant_dimensions_and_hundreds_of_them():
 
 
 @pytest.mark.parametrize("degree", [0, 3, "2", None])
-def test_other_degrees_are_refused(degree):
+def test_invalid_degrees_raise(degree):
     with pytest.raises(ValueError, match="degree must be one of 1, 2; got"):
         dk.MomentEmbedding(degree).fit(gaussian_mixtures(3, 2, 5, 0))

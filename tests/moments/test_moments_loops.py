@@ -1,4 +1,4 @@
-"""Means and covariances against NumPy's in float64, near and far from the origin."""
+"""Means and covariances compared with NumPy in float64, near and far from the origin."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from dkdist.embeddings._moments_numba import moments
 @pytest.mark.parametrize("d", [1, 2, 5, 40])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("offset", [0.0, 1e6])
-def test_moments_are_those_of_numpy(d, weighted, offset):
+def test_moments_match_numpy(d, weighted, offset):
     rng = np.random.default_rng(d)
     sizes = np.array([1, 2, TILE_POINTS - 1, TILE_POINTS, TILE_POINTS + 1, 1000])
     offsets = np.append(0, np.cumsum(sizes))
@@ -43,7 +43,7 @@ def test_covariance_of_a_set_far_from_the_common_centre():
     )
 
 
-def test_distance_is_that_of_means_and_matrices():
+def test_row_distance_matches_means_and_covariances():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 4)).astype(np.float32)
     rows = moments(x, np.array([0, 25, 60]), None, np.zeros(4), np.ones(4), 2).astype(np.float64)

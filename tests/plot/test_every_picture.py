@@ -1,4 +1,4 @@
-"""What holds for all pictures: where they are drawn, what they leave as it was, and that names are only names."""
+"""Properties of all plots: axes, figures and settings, and escaped labels."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ ENTRIES = [
     {"name": "this model", "score": 0.9, "std_error": 0.01, "baseline": False},
     {"name": "means", "score": 0.7, "std_error": 0.02, "baseline": True},
 ]
-SAYS = SimpleNamespace(
+MODEL = SimpleNamespace(
     classes_=np.array([0, 1]),
     predict_proba=lambda X: np.tile([0.4, 0.6], (len(X), 1)),
     predict=lambda X: np.arange(len(X), dtype=float),
@@ -30,12 +30,12 @@ SAYS = SimpleNamespace(
 )
 CURVE = (np.arange(1, 4), np.ones((3, 2)), np.ones((3, 2)))
 CALLS = {
-    "calibration": (SAYS, POINTS, np.arange(30) % 2),
+    "calibration": (MODEL, POINTS, np.arange(30) % 2),
     "collection": (POINTS,),
     "contributions": ([POINTS], [POINTS[:, 0]]),
     "distances": (D,),
     "error_against_features": ([10, 100], [0.1, 0.03]),
-    "intervals": (SAYS, POINTS, np.arange(30.0)),
+    "intervals": (MODEL, POINTS, np.arange(30.0)),
     "leaderboard": (ENTRIES,),
     "learning_curve": (CURVE,),
     "sets": ([POINTS],),
@@ -44,12 +44,12 @@ CALLS = {
 }
 
 
-def test_every_picture_is_tried_here():
+def test_all_plot_functions_are_tested():
     assert set(CALLS) == set(dk.plot.__all__)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_picture_is_drawn_where_it_was_asked_for(name):
+def test_plots_use_the_given_axes(name):
     ax = Figure().subplots()
     assert getattr(dk.plot, name)(*CALLS[name], ax=ax) is ax
     assert ax.has_data()
@@ -57,41 +57,41 @@ def test_a_picture_is_drawn_where_it_was_asked_for(name):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_picture_makes_one_figure_shows_nothing_and_changes_no_setting(name, monkeypatch):
+def test_plots_create_one_figure_and_keep_settings(name, monkeypatch):
     monkeypatch.setattr(plt, "show", lambda: pytest.fail("shown"))
-    before = dict(matplotlib.rcParams)
+    params_before = dict(matplotlib.rcParams)
     ax = getattr(dk.plot, name)(*CALLS[name])
     assert isinstance(ax, Axes)
     assert len(plt.get_fignums()) == 1
-    assert dict(matplotlib.rcParams) == before
-    ax.figure.canvas.draw()  # warnings, such as of letters that are missing, are errors here
+    assert dict(matplotlib.rcParams) == params_before
+    ax.figure.canvas.draw()  # warnings, for example of missing glyphs, are errors
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_are_no_axes_is_refused(name):
+def test_invalid_axes_raise(name):
     with pytest.raises(TypeError, match="ax must be matplotlib Axes; got str"):
         getattr(dk.plot, name)(*CALLS[name], ax="here")
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    ("name", "label"),
     [("a$b$c", r"a\$b\$c"), ("_hidden", " _hidden"), ("two\nlines", "two lines"), ("\x07", "?"), (3, "3")],
 )
-def test_names_are_only_names(name, shown):
-    assert format_label(name) == shown
+def test_format_label_escapes_names(name, label):
+    assert format_label(name) == label
 
 
-def test_long_names_are_cut():
+def test_long_labels_are_truncated():
     assert len(format_label("x" * 1000)) == MAX_LABEL_CHARACTERS
 
 
-def test_hostile_classes_are_drawn(bags):
+def test_class_names_with_special_characters_are_drawn(bags):
     y = np.array(["$\\frac{", "_private", "<script>"])[np.arange(30) % 3]
     for ax in (dk.plot.collection(np.array([b.mean(axis=0) for b in bags]), y), dk.plot.distances(D, y)):
         ax.figure.canvas.draw()
 
 
-def test_without_matplotlib_the_message_says_what_to_install(monkeypatch):
+def test_missing_matplotlib_raises_with_install_command(monkeypatch):
     monkeypatch.setattr("dkdist.plot.find_spec", lambda name: None)
     with pytest.raises(
         ImportError, match=r"dkdist.plot.sets needs matplotlib: pip install 'dkdist\[plots\]'"
@@ -101,6 +101,6 @@ def test_without_matplotlib_the_message_says_what_to_install(monkeypatch):
         dk.plot.__getattr__("unknown")
 
 
-def test_matplotlib_is_loaded_when_something_is_drawn_and_not_before():
+def test_matplotlib_is_imported_lazily():
     code = "import sys, dkdist as dk; assert 'sets' in dir(dk.plot); assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

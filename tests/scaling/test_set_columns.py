@@ -1,4 +1,4 @@
-"""`SetColumns`: targets as features, in memory and beside the lazy rows of a store."""
+"""`SetColumns`: targets as features, in memory and with lazy rows of a store."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def store(tmp_path_factory):
     return sets
 
 
-def test_numbers_are_float64_and_text_stays(store):
+def test_numeric_columns_are_float64_and_text_is_kept(store):
     for sets in (SETS, store):
         rows = dk.SetColumns(["sick", "age"]).fit_transform(sets)
         assert type(rows) is np.ndarray
@@ -35,38 +35,38 @@ def test_numbers_are_float64_and_text_stays(store):
     assert dk.SetColumns(["site", "age"]).fit(SETS).get_feature_names_out().tolist() == ["site", "age"]
 
 
-def test_text_is_what_encoders_take():
+def test_text_columns_with_one_hot_encoder():
     hot = make_pipeline(dk.SetColumns("site"), OneHotEncoder(sparse_output=False)).fit_transform(SETS)
     np.testing.assert_array_equal(hot.argmax(axis=1), np.arange(30) % 3)
 
 
-def union():
+def make_feature_union():
     return make_union(dk.MomentEmbedding(2), make_pipeline(dk.SetColumns(["age"]), StandardScaler()))
 
 
-def test_a_union_is_lazy_for_a_store_and_the_same(store):
-    expected = union().fit_transform(SETS)
+def test_union_of_a_store_is_lazy_and_identical(store):
+    expected = make_feature_union().fit_transform(SETS)
     np.testing.assert_allclose(expected[:, -1], (AGE - AGE.mean()) / AGE.std())
-    lazy = union().fit_transform(store)
+    lazy = make_feature_union().fit_transform(store)
     assert hasattr(lazy, "dask")
     assert lazy.shape == (30, 3)
     np.testing.assert_array_equal(np.asarray(lazy), expected)
 
 
-def test_a_union_is_learnt_from(store):
-    model = make_pipeline(union(), dk.IncrementalRidge(alphas=[1e-4]))
+def test_learner_on_a_union(store):
+    model = make_pipeline(make_feature_union(), dk.IncrementalRidge(alphas=[1e-4]))
     for sets in (SETS, store):
         assert model.fit(sets, AGE * 3).score(sets, AGE * 3) > 0.99
 
 
-def test_what_is_no_column_is_refused():
-    for columns, text in (
+def test_invalid_columns_raise():
+    for columns, message in (
         ("sex", "targets of the sets, \\['age', 'site', 'sick', 'both'\\]; got 'sex'"),
         ([], "columns must be a target name"),
         ([3], "columns must be a target name"),
         ("both", "'both' must have 1 number per set; got 2"),
     ):
-        with pytest.raises(ValueError, match=text):
+        with pytest.raises(ValueError, match=message):
             dk.SetColumns(columns).fit(SETS)
     with pytest.raises(ValueError, match="targets of the sets, \\[\\]; got 'age'"):
         dk.SetColumns("age").fit(list(SETS))
@@ -75,7 +75,7 @@ def test_what_is_no_column_is_refused():
         fitted.transform(SETS.labelled(targets={"age": SITE}))
 
 
-def test_frames_and_files(tmp_path):
+def test_pandas_output_and_model_files(tmp_path):
     rows = (
         dk.SetColumns(["age"])
         .set_output(transform="pandas")

@@ -1,4 +1,4 @@
-"""`SetPCA`: scikit-learn's components, the same bits from memory and stores, lazy views of fewer dimensions."""
+"""`SetPCA`: components of scikit-learn, identical results from memory and stores, lazy views with fewer dimensions."""
 
 from __future__ import annotations
 
@@ -18,41 +18,39 @@ from dkdist.io import SetStore
 MIX = np.random.default_rng(7).normal(size=(5, 5)) * [3, 2, 1, 0.5, 0.2]
 
 
-def some_sets(n: int = 40, seed: int = 0) -> list[Any]:
+def random_sets(n: int = 40, seed: int = 0) -> list[Any]:
     rng = np.random.default_rng(seed)
     return [(rng.normal(size=(k, 5)) @ MIX.T + 4).astype("f4") for k in rng.integers(3, 60, n)]
 
 
 @pytest.fixture
 def store(tmp_path: Any) -> SetStore:
-    return dk.write_sets(tmp_path / "s.zarr", some_sets(), targets=np.arange(40))
+    return dk.write_sets(tmp_path / "s.zarr", random_sets(), targets=np.arange(40))
 
 
 @pytest.mark.parametrize("whiten", [False, True])
 @pytest.mark.parametrize("n_components", [1, 3, 5, 0.9, 0.999])
-def test_components_are_scikit_learns(n_components: Any, whiten: bool) -> None:
-    sets = some_sets()
+def test_components_match_scikit_learn(n_components: Any, whiten: bool) -> None:
+    sets = random_sets()
     x = np.concatenate(sets).astype(np.float64)
-    oracle = PCA(n_components, whiten=whiten, svd_solver="full").fit(x)
-    output = dk.SetPCA(n_components, whiten).fit(sets)
-    assert output.n_components_ == oracle.n_components_
-    np.testing.assert_allclose(output.mean_, oracle.mean_, rtol=1e-9)
-    np.testing.assert_allclose(output.explained_variance_ratio_, oracle.explained_variance_ratio_, rtol=1e-9)
+    reference = PCA(n_components, whiten=whiten, svd_solver="full").fit(x)
+    pca = dk.SetPCA(n_components, whiten).fit(sets)
+    assert pca.n_components_ == reference.n_components_
+    np.testing.assert_allclose(pca.mean_, reference.mean_, rtol=1e-9)
+    np.testing.assert_allclose(pca.explained_variance_ratio_, reference.explained_variance_ratio_, rtol=1e-9)
     n = len(x)
     np.testing.assert_allclose(
-        output.explained_variance_, oracle.explained_variance_ * (n - 1) / n, rtol=1e-9
+        pca.explained_variance_, reference.explained_variance_ * (n - 1) / n, rtol=1e-9
     )
-    signs = np.sign((output.components_ * oracle.components_).sum(axis=1))
-    np.testing.assert_allclose(output.components_, oracle.components_ * signs[:, None], atol=1e-9)
-    assert (
-        np.take_along_axis(output.components_, np.abs(output.components_).argmax(axis=1)[:, None], 1) > 0
-    ).all()
-    expected = oracle.transform(x) * signs * (np.sqrt(n / (n - 1)) if whiten else 1)
-    np.testing.assert_allclose(output.transform(sets).points, expected, rtol=1e-4, atol=1e-4)
+    signs = np.sign((pca.components_ * reference.components_).sum(axis=1))
+    np.testing.assert_allclose(pca.components_, reference.components_ * signs[:, None], atol=1e-9)
+    assert (np.take_along_axis(pca.components_, np.abs(pca.components_).argmax(axis=1)[:, None], 1) > 0).all()
+    expected = reference.transform(x) * signs * (np.sqrt(n / (n - 1)) if whiten else 1)
+    np.testing.assert_allclose(pca.transform(sets).points, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_whole_weight_is_as_many_points() -> None:
-    rng, sets = np.random.default_rng(0), some_sets(12)
+def test_integer_weights_match_repeated_points() -> None:
+    rng, sets = np.random.default_rng(0), random_sets(12)
     counts = [
         rng.permutation(np.repeat([0, 1, 2], [k // 3, k - 2 * (k // 3), k // 3])) for k in map(len, sets)
     ]
@@ -64,30 +62,30 @@ def test_a_whole_weight_is_as_many_points() -> None:
     np.testing.assert_array_equal(a.transform(weighted).weights, weighted.weights)
 
 
-def test_whitened_components_have_the_unit_covariance_and_flat_ones_are_zero() -> None:
-    flat = [np.concatenate([x, x[:, :1]], axis=1) for x in some_sets()]
+def test_whitened_components_have_unit_covariance() -> None:
+    flat = [np.concatenate([x, x[:, :1]], axis=1) for x in random_sets()]
     z = dk.SetPCA(6, whiten=True).fit_transform(flat).points.astype(np.float64)
     np.testing.assert_allclose(np.cov(z.T, bias=True), np.diag([1.0, 1, 1, 1, 1, 0]), atol=1e-4)
 
 
-def test_units_and_places_far_from_zero_lose_no_digit() -> None:
-    near = [np.round(x.astype(np.float64) * 64) / 64 for x in some_sets()]
+def test_components_are_accurate_for_all_units_and_offsets() -> None:
+    near = [np.round(x.astype(np.float64) * 64) / 64 for x in random_sets()]
     a = dk.SetPCA(2).fit_transform(near).points
     np.testing.assert_allclose(
         dk.SetPCA(2).fit_transform([x + 1e9 for x in near]).points, a, rtol=1e-4, atol=1e-4
     )
     for unit in (1e-20, 1e20):
-        output = dk.SetPCA(2).fit_transform([x * unit for x in near])
-        np.testing.assert_allclose(output.points / unit, a, rtol=1e-4, atol=1e-4)
+        scaled = dk.SetPCA(2).fit_transform([x * unit for x in near])
+        np.testing.assert_allclose(scaled.points / unit, a, rtol=1e-4, atol=1e-4)
 
 
-def test_a_store_gives_a_lazy_view_of_the_same_bits(store: SetStore, monkeypatch: Any) -> None:
-    output = dk.SetPCA(2).fit(store)
-    assert output.spec_ == dk.SetPCA(2).fit(store.load()).spec_
-    expected = output.transform(store.load())
+def test_store_gives_identical_lazy_view(store: SetStore, monkeypatch: Any) -> None:
+    pca = dk.SetPCA(2).fit(store)
+    assert pca.spec_ == dk.SetPCA(2).fit(store.load()).spec_
+    expected = pca.transform(store.load())
     reads, load = [], SetStore.load
     monkeypatch.setattr(SetStore, "load", lambda self: reads.append(1) or load(self))
-    view = output.transform(store)
+    view = pca.transform(store)
     assert reads == []
     assert (view.n_dims, store.n_dims, len(view), view.n_points) == (2, 5, 40, store.n_points)
     assert "n_dims=2" in repr(view)
@@ -98,13 +96,13 @@ def test_a_store_gives_a_lazy_view_of_the_same_bits(store: SetStore, monkeypatch
     np.testing.assert_array_equal(np.concatenate(list(view)), expected.points)
     np.testing.assert_array_equal(view.bounds, expected.bounds)
     assert np.array_equal(view[3:6].targets["y"], [3, 4, 5])
-    again = pickle.loads(pickle.dumps(view[4:8]))
-    np.testing.assert_array_equal(again.load().points, expected[4:8].points)
-    assert again.__dask_tokenize__() == view[4:8].__dask_tokenize__() != store[4:8].__dask_tokenize__()
+    restored = pickle.loads(pickle.dumps(view[4:8]))
+    np.testing.assert_array_equal(restored.load().points, expected[4:8].points)
+    assert restored.__dask_tokenize__() == view[4:8].__dask_tokenize__() != store[4:8].__dask_tokenize__()
 
 
 @pytest.mark.parametrize("block_sets", [1, 7, None])
-def test_embeddings_of_a_view_have_the_bits_of_memory(block_sets: Any, store: SetStore) -> None:
+def test_embeddings_of_views_match_memory(block_sets: Any, store: SetStore) -> None:
     model = make_pipeline(
         dk.SetScaler(), dk.SetPCA(2), dk.SetScaler("quantile", per_set=True), dk.DivergenceEmbedding()
     )
@@ -115,14 +113,14 @@ def test_embeddings_of_a_view_have_the_bits_of_memory(block_sets: Any, store: Se
             np.testing.assert_array_equal(clone(model).fit(view).transform(view).compute(), expected)
 
 
-def test_a_point_is_mapped_by_itself() -> None:
-    sets = some_sets()
-    output = dk.SetPCA(3).fit(sets)
-    np.testing.assert_array_equal(output.transform(sets[::-1])[0], output.transform(sets[-1:])[0])
-    np.testing.assert_array_equal(output.transform([sets[0][5:6]])[0], output.transform(sets)[0][5:6])
+def test_points_are_transformed_independently() -> None:
+    sets = random_sets()
+    pca = dk.SetPCA(3).fit(sets)
+    np.testing.assert_array_equal(pca.transform(sets[::-1])[0], pca.transform(sets[-1:])[0])
+    np.testing.assert_array_equal(pca.transform([sets[0][5:6]])[0], pca.transform(sets)[0][5:6])
 
 
-def test_sets_in_pieces(tmp_path: Any, monkeypatch: Any) -> None:
+def test_pca_of_sets_in_pieces_matches_whole_sets(tmp_path: Any, monkeypatch: Any) -> None:
     rng = np.random.default_rng(0)
     arrays = [(rng.normal(i, 1, (n, 5)) @ MIX.T).astype("f4") for i, n in enumerate((50, 30_000, 3_000))]
     store = dk.write_sets(tmp_path / "s.zarr", arrays, chunk_rows=512)
@@ -140,18 +138,18 @@ def test_sets_in_pieces(tmp_path: Any, monkeypatch: Any) -> None:
     np.testing.assert_array_equal(model.fit(store).transform(store).compute(), expected)
 
 
-def test_a_view_is_written_and_the_store_behind_it_is_left_alone(store: SetStore, tmp_path: Any) -> None:
+def test_view_can_be_written_but_not_changed(store: SetStore, tmp_path: Any) -> None:
     view = dk.SetPCA(2).fit(store).transform(store)
     expected = view.load().points
     for written in (dk.write_sets(tmp_path / "w.zarr", view), dk.compact(view, tmp_path / "c.zarr")):
         assert written.n_dims == 2
         np.testing.assert_array_equal(written.load().points, expected)
-    for call in (lambda: view.append(some_sets(1)), view.verify, lambda: dk.compact(view)):
+    for call in (lambda: view.append(random_sets(1)), view.verify, lambda: dk.compact(view)):
         with pytest.raises(ValueError, match=r"a view with the transform SetPCA\(2\)"):
             call()
 
 
-def test_models_are_saved_and_explained(tmp_path: Any) -> None:
+def test_model_file_and_explanations(tmp_path: Any) -> None:
     rng, y = np.random.default_rng(0), np.arange(40) % 2
     sets = [rng.normal(c, 1, (20, 5)) for c in y]
     model = make_pipeline(
@@ -159,17 +157,17 @@ def test_models_are_saved_and_explained(tmp_path: Any) -> None:
     )
     model.fit(sets, y.astype(float))
     dk.save_model(model, tmp_path / "m.npz")
-    again = dk.load_model(tmp_path / "m.npz")
-    np.testing.assert_array_equal(again.predict(sets), model.predict(sets))
-    assert again[1].spec_ == model[1].spec_
+    loaded = dk.load_model(tmp_path / "m.npz")
+    np.testing.assert_array_equal(loaded.predict(sets), model.predict(sets))
+    assert loaded[1].spec_ == model[1].spec_
     predicted, intercept = model.predict(sets[:3]), model[-1].intercept_
     for i, points in enumerate(dk.explain(model, sets[:3])):
         assert points.sum() == pytest.approx(predicted[i] - intercept, abs=1e-6)
-        alone = model.predict([sets[i][4:5]])[0]  # rows are means over points: exact
-        assert points[4] == pytest.approx((alone - intercept) / 20, abs=1e-6)
-    places = dk.explain(model, sets[:1], at=sets[0][4:6])
+        prediction_of_point = model.predict([sets[i][4:5]])[0]  # exact, because rows are means over points
+        assert points[4] == pytest.approx((prediction_of_point - intercept) / 20, abs=1e-6)
+    influences = dk.explain(model, sets[:1], at=sets[0][4:6])
     np.testing.assert_allclose(
-        places[0] / 20 + (predicted[0] - intercept) / 20, dk.explain(model, sets[:1])[0][4:6], atol=1e-6
+        influences[0] / 20 + (predicted[0] - intercept) / 20, dk.explain(model, sets[:1])[0][4:6], atol=1e-6
     )
     by_dimension = dk.explain(model, sets[:1], by="dimension", background=sets[2:4], random_state=0)
     assert by_dimension.shape == (1, 5)
@@ -177,26 +175,28 @@ def test_models_are_saved_and_explained(tmp_path: Any) -> None:
     assert by_dimension.sum() == pytest.approx(predicted[0] - mean, abs=1e-6)
 
 
-@pytest.mark.parametrize("wrong", [0, 6, -1, 1.0, 0.0, 1.5, True, "mle", None, [2], float("nan"), 10**400])
-def test_other_numbers_of_components_are_refused(wrong: Any) -> None:
+@pytest.mark.parametrize(
+    "n_components", [0, 6, -1, 1.0, 0.0, 1.5, True, "mle", None, [2], float("nan"), 10**400]
+)
+def test_invalid_n_components_raises(n_components: Any) -> None:
     with pytest.raises(ValueError, match="n_components must be an integer from 1 to the 5 dimensions"):
-        dk.SetPCA(wrong).fit(some_sets(3))
+        dk.SetPCA(n_components).fit(random_sets(3))
 
 
-def test_wrong_sets_are_named(store: SetStore) -> None:
+def test_invalid_sets_raise(store: SetStore) -> None:
     with pytest.raises(TypeError, match="whiten must be True or False; got 'no'"):
         dk.SetPCA(whiten="no").fit(store)
     with pytest.raises(dk.SampleSetError, match=r"points .* must not all be equal"):
         dk.SetPCA().fit([np.ones((3, 2))] * 2)
-    output = dk.SetPCA().fit(store)
+    pca = dk.SetPCA().fit(store)
     with pytest.raises(dk.SampleSetError, match=r"got 3\. Pass sets"):
-        output.transform([np.zeros((2, 3))])
-    far = np.where(output.components_[0] > 0, 3e38, -3e38)
+        pca.transform([np.zeros((2, 3))])
+    far = np.where(pca.components_[0] > 0, 3e38, -3e38)
     with pytest.raises(dk.SampleSetError, match=r"components of point 1 of set 1 exceed float32.*SetScaler"):
-        output.transform([np.zeros((2, 5)), np.stack([np.zeros(5), far])])
+        pca.transform([np.zeros((2, 5)), np.stack([np.zeros(5), far])])
     negative = dk.SampleSets.from_arrays([np.ones((2, 2))] * 2, [[1, 1], [1, -1]])
     with pytest.raises(dk.SampleSetError, match="weight of point 1 of set 1 is -1"):
         dk.SetPCA().fit(negative)
-    spoilt = dk.SampleSets.from_arrays([np.eye(2)] * 2, [[1, 1], [1, -1]])
+    negative_weights = dk.SampleSets.from_arrays([np.eye(2)] * 2, [[1, 1], [1, -1]])
     with pytest.warns(UserWarning, match="1 invalid set"):
-        assert dk.SetPCA(on_error="skip").fit(spoilt).skipped_.tolist() == [1]
+        assert dk.SetPCA(on_error="skip").fit(negative_weights).skipped_.tolist() == [1]

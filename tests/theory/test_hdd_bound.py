@@ -1,10 +1,11 @@
-"""P1's error bound: the inequalities it is made of, each term in random trials, all together, and none of them void."""
+"""P1's error bound: inequalities, each term in random trials, all terms together, and tightness."""
 
 import numpy as np
 import pytest
 
 import dkdist as dk
 from dkdist.embeddings.divergences import divergence
+from dkdist.theory.hdd_terms import reflected_energy, smoothing_bias
 
 NODES = (np.arange(2000) + 0.5) / 2000
 P, Q = 1 + 0.5 * np.cos(np.pi * NODES), 1 - 0.5 * np.cos(np.pi * NODES)
@@ -13,13 +14,13 @@ DELTA = 0.1
 
 
 def draw(rng, n, sign):
-    """n points of the density 1 + sign / 2 cos(pi x), by rejection."""
+    """Draw n points of the density 1 + sign / 2 cos(pi x), by rejection."""
     x = rng.random(4 * n)
     return x[rng.random(4 * n) * 1.5 < 1 + sign / 2 * np.cos(np.pi * x)][:n]
 
 
 def estimate(x, h):
-    """The reflected kernel density estimate at NODES, by its cosine series."""
+    """Return the reflected kernel density estimate at NODES, by its cosine series."""
     a = np.arange(int(4 / (np.pi * h)) + 1)
     C = (
         np.cos(np.pi * np.outer(a, x)).mean(axis=1)
@@ -34,26 +35,26 @@ def kernel(d2, sigma):
 
 
 def hyperbolic_secants(rng, M):
-    """Frequencies of chi2: density 2 sech(pi l) on l >= 0."""
+    """Draw frequencies of chi2: density 2 sech(pi l) on l >= 0."""
     return np.log(np.tan(np.pi / 4 * (1 + rng.random(M)))) / np.pi
 
 
 @pytest.mark.parametrize("name", ["hellinger", "jensen-shannon", "chi2", "total-variation"])
-def test_inequalities_of_kappa(name):
+def test_kappa_satisfies_the_inequalities(name):
     x, y = np.meshgrid(np.append(0, np.geomspace(1e-6, 1e3, 200)), np.geomspace(1e-6, 1e3, 200))
     result = divergence(name)
     values, slack = result.kappa(x, y), 1e-12 * (x + y)
     assert (values <= result.total * np.abs(x - y) + slack).all()
     by_square = values <= result.total * (x - y) ** 2 / (x + y) + slack
     assert by_square.all() == (name != "total-variation")
-    for lam in (0.0, 0.3, 5.0):  # |x^(1/2 + i l) - y^(1/2 + i l)|^2: the range of a sampled frequency's share
+    for lam in (0.0, 0.3, 5.0):  # range of the term of a sampled frequency
         a, b = (np.sqrt(v) * np.exp(1j * lam * np.log(np.maximum(v, 1e-300))) for v in (x, y))
         assert (np.abs(a - b) ** 2 <= (np.sqrt(x) + np.sqrt(y)) ** 2 + slack).all()
 
 
 @pytest.mark.parametrize("name", ["hellinger", "chi2", "total-variation"])
 @pytest.mark.parametrize("lowest", [0.0, 0.5])
-def test_densities_from_samples(name, lowest):
+def test_density_errors_are_within_the_bound(name, lowest):
     n, h, sigma, kappa = 20_000, 0.02, 1.0, divergence(name).kappa
     exact = kernel(kappa(P, Q).mean(), sigma)
     bound = dk.hdd_error_bound(
@@ -68,8 +69,8 @@ def test_densities_from_samples(name, lowest):
     assert bound.kde < 0.6
 
 
-def test_sampled_frequencies_and_features():
-    """Their errors reach a fair share of the bounds."""
+def test_frequency_and_feature_errors_are_within_the_bound():
+    """The bound of features is at most 6 times the errors."""
     sigma, M, F, rng = 1.0, 200, 250, np.random.default_rng(0)
     bound = dk.hdd_error_bound(
         1000, 2 * F, sigma=sigma, bandwidth=0.1, divergence="chi2", n_frequencies=M, delta=DELTA, **DENSITIES
@@ -85,41 +86,41 @@ def test_sampled_frequencies_and_features():
     r = rng.uniform(0, 3, 3000)
     result = np.cos(rng.standard_normal((3000, F)) * r[:, None]).mean(axis=1)
     errors = np.abs(result - np.exp(-(r**2) / 2))
-    share = DELTA / 3
-    assert np.mean(errors > bound.features) <= share
-    assert np.mean(errors > bound.features / 6) > share  # a sixth of it would not do
+    probability = DELTA / 3
+    assert np.mean(errors > bound.features) <= probability
+    assert np.mean(errors > bound.features / 6) > probability  # a sixth of the bound is exceeded too often
 
 
-def projected(f, K, nodes):
-    """Coefficients in the cosine basis of K functions from values f at some nodes, of equal weight."""
+def cosine_coefficients(f, K, nodes):
+    """Return coefficients in the cosine basis of K functions, from values f at nodes of equal weight."""
     phi = np.cos(np.pi * np.outer(np.arange(K), nodes)) * np.where(np.arange(K) > 0, np.sqrt(2), 1)[:, None]
     return phi @ f / len(nodes)
 
 
-def test_a_finite_basis_and_random_nodes():
-    """Hellinger: A p is the root of the density over 2^(1/2)."""
+def test_truncation_and_integration_errors_are_within_the_bound():
+    """For Hellinger, A p is the root of the density divided by 2^(1/2)."""
     sigma, K, n_nodes = 0.5, 5, 20_000
     p = 1 + 0.5 * np.cos(8 * np.pi * NODES)  # varies faster than the basis
     f, g = np.sqrt(p / 2), np.sqrt(np.ones_like(p) / 2)
-    every = np.arange(400)
-    radius = np.sqrt(2 * (every**2 * projected(f, 400, NODES) ** 2).sum())  # of p^(1/2)
+    degrees = np.arange(400)
+    radius = np.sqrt(2 * (degrees**2 * cosine_coefficients(f, 400, NODES) ** 2).sum())  # for p^(1/2)
     bound = dk.hdd_error_bound(
         1000, 500, sigma=sigma, bandwidth=0.1, n_basis=K, smoothness=(radius, 1.0), n_nodes=n_nodes, delta=DELTA,
         lipschitz=1.0,
     )  # fmt: skip
-    exact, d2 = kernel(((f - g) ** 2).mean(), sigma), (projected(f - g, K, NODES) ** 2).sum()
+    exact, d2 = kernel(((f - g) ** 2).mean(), sigma), (cosine_coefficients(f - g, K, NODES) ** 2).sum()
     assert 0.05 * bound.truncation < abs(kernel(d2, sigma) - exact) <= bound.truncation < 1
     errors = []
     for seed in range(100):
         u = np.random.default_rng(seed).integers(0, 2000, n_nodes)
-        sampled = (projected((f - g)[u], K, NODES[u]) ** 2).sum()
+        sampled = (cosine_coefficients((f - g)[u], K, NODES[u]) ** 2).sum()
         errors.append(abs(kernel(sampled, sigma) - kernel(d2, sigma)))
     assert np.mean(np.array(errors) > bound.integration) <= DELTA / 3
     assert bound.integration < 0.5
 
 
-def test_all_steps_together():
-    """Samples to inner products of random features, chi2 with random frequencies: never beyond the sum."""
+def test_total_error_is_within_the_bound():
+    """From samples to inner products of random features, for chi2 with random frequencies."""
     n, h, sigma, M, D = 20_000, 0.03, 1.0, 100, 2000
     bound = dk.hdd_error_bound(
         n, D, sigma=sigma, bandwidth=h, divergence="chi2", n_frequencies=M, delta=DELTA, **DENSITIES
@@ -140,9 +141,9 @@ def test_all_steps_together():
     assert max(errors) <= bound.total
 
 
-def test_terms_of_rules_and_limits():
-    def terms(**more):
-        options = {"sigma": 1.0, "bandwidth": 0.05, "lipschitz": 1.0} | more
+def test_terms_depend_on_options_and_invalid_options_raise():
+    def terms(**changes):
+        options = {"sigma": 1.0, "bandwidth": 0.05, "lipschitz": 1.0} | changes
         return dk.hdd_error_bound(
             options.pop("n_points", 10_000), options.pop("n_components", 1000), **options
         )
@@ -169,3 +170,14 @@ def test_terms_of_rules_and_limits():
     ):
         with pytest.raises(ValueError, match=message):
             terms(**options)
+
+
+def test_steps_share_the_probability_of_failure():
+    # Four tails for two densities (delta / 4 each): the formulas of theory/hdd_terms.py with known energy and bias.
+    n, h, sigma, lowest, lipschitz = 10**7, 0.05, 0.5, 0.5, 0.1
+    bound = dk.hdd_error_bound(
+        n, 10**6, sigma=sigma, bandwidth=h, divergence="chi2", delta=DELTA, lipschitz=lipschitz, lowest=lowest
+    )
+    energy, bias = reflected_energy(h, 1), smoothing_bias(h, 1, lipschitz, 1.0)
+    l2 = bias + np.sqrt(energy / n) + np.sqrt(energy * np.log(4 / DELTA) / n)
+    assert bound.kde == pytest.approx(2 * l2 * np.sqrt(1 / lowest) * np.exp(-0.5) / sigma, rel=1e-12)

@@ -1,4 +1,4 @@
-"""Estimated errors of pipelines: against kernels found by quadrature and brute force, and intervals that cover."""
+"""Estimated kernel errors of pipelines, compared with quadrature and brute force, and coverage of intervals."""
 
 import itertools
 
@@ -20,8 +20,8 @@ def gaussian(d2, sigma):
 
 @pytest.mark.parametrize("name", ["hellinger", "jensen-shannon", "chi2"])
 @pytest.mark.parametrize("h", [0.12, [[0.1], [0.2]]])
-def test_one_pair_by_quadrature(name, h):
-    """Two sets have one pair, of which the root mean square is the error itself."""
+def test_error_of_one_pair_matches_quadrature(name, h):
+    """Two sets have one pair, so the RMS error is its error."""
     sets = gaussian_mixtures(2, 1, 60, seed=4)
     embedding = dk.DivergenceEmbedding(name, n_basis=6, bandwidth=h, domain=(-1.0, 2.0))
     model = make_pipeline(embedding, dk.RandomFourierFeatures(64, sigma=0.5, random_state=0)).fit(sets)
@@ -36,9 +36,9 @@ def test_one_pair_by_quadrature(name, h):
     assert result.rms == pytest.approx(abs(z[0] @ z[1] - exact), abs=2e-5)
     assert result.bias == pytest.approx(z[0] @ z[1] - exact, abs=2e-5)
     rows = embedding.transform(sets).astype(np.float64)
-    of_rows = gaussian(((rows[0] - rows[1]) ** 2).sum(), 0.5)
-    assert result.features_rms == pytest.approx(abs(z[0] @ z[1] - of_rows), abs=2e-5)
-    assert result.distance_rms == pytest.approx(abs(of_rows - exact), abs=2e-5)
+    kernel_of_rows = gaussian(((rows[0] - rows[1]) ** 2).sum(), 0.5)
+    assert result.features_rms == pytest.approx(abs(z[0] @ z[1] - kernel_of_rows), abs=2e-5)
+    assert result.distance_rms == pytest.approx(abs(kernel_of_rows - exact), abs=2e-5)
     assert result.low == pytest.approx(result.high, abs=1e-6)
 
 
@@ -46,7 +46,7 @@ def mean_kernel(x, y, p, q, sigma):
     return (p / p.sum()) @ np.exp(-((x[:, None] - y) ** 2).sum(axis=2) / (2 * sigma**2)) @ (q / q.sum())
 
 
-def test_mean_embeddings_by_brute_force_and_intervals_that_cover():
+def test_errors_of_mean_embeddings_match_brute_force_and_intervals_cover():
     arrays = [RNG.normal(i % 4, 1, (12, 3)) + 1000 for i in range(14)]
     w = [RNG.random(12) for _ in arrays]
     sets = dk.SampleSets.from_arrays(arrays, weights=w)
@@ -60,13 +60,13 @@ def test_mean_embeddings_by_brute_force_and_intervals_that_cover():
     rms = np.sqrt(np.mean(np.square(errors)))
     result = [dk.kernel_error(model, sets, n_pairs=50, random_state=s) for s in range(40)]
     assert np.mean([e.rms**2 for e in result]) == pytest.approx(rms**2, rel=0.15)
-    assert np.mean([e.low <= rms <= e.high for e in result]) > 0.85  # 95 %, but for skewness
+    assert np.mean([e.low <= rms <= e.high for e in result]) > 0.85  # nominal 95 %, reduced by skewness
     assert max(e.largest for e in result) <= np.abs(errors).max() + 1e-6
     assert result[0] == dk.kernel_error(model, sets, n_pairs=50, random_state=0)
     assert result[0].distance_rms == 0
 
 
-def test_a_grid_keeps_to_its_bound():
+def test_errors_of_a_grid_are_within_its_bound():
     sets = gaussian_mixtures(8, 2, 50, seed=1)
     model = dk.MeanEmbedding(300, [0.3, 0.6], "fourier").fit(sets)
     result = dk.kernel_error(model, sets, random_state=0)
@@ -86,7 +86,7 @@ def test_a_grid_keeps_to_its_bound():
         (dk.HistogramEmbedding(), 1),
     ],
 )
-def test_more_features_have_less_error(embedding, d, tmp_path):
+def test_error_decreases_with_features(embedding, d, tmp_path):
     sets = gaussian_mixtures(40, d, 80, seed=2)
     y = np.arange(40) % 2
     store = dk.write_sets(tmp_path / "s.zarr", sets)
@@ -104,7 +104,7 @@ def test_more_features_have_less_error(embedding, d, tmp_path):
     assert result[1] == dk.kernel_error(model, store.load(), random_state=0)
 
 
-def test_what_is_refused():
+def test_invalid_input_raises():
     sets = [RNG.random((9, 1)) for _ in range(4)]
     divergence = dk.DivergenceEmbedding().fit(sets)
     features = dk.RandomFourierFeatures(10, sigma=1.0)
@@ -124,7 +124,7 @@ def test_what_is_refused():
         dk.kernel_error(mean, sets, n_pairs=1)
 
 
-def test_a_model_without_a_fit_and_bad_sets_are_refused():
+def test_unfitted_models_and_invalid_sets_raise():
     sets = list(RNG.normal(size=(4, 20, 1)))
     for model in (dk.MeanEmbedding(), make_pipeline(dk.MeanEmbedding(), dk.RandomFourierFeatures(10))):
         with pytest.raises(NotFittedError):

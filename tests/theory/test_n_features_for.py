@@ -1,4 +1,4 @@
-"""Numbers of features by theory: bounds hold in random trials, and are not void; deterministic ones are the least."""
+"""Numbers of features by theory: bounds hold in random trials and are tight; deterministic numbers are minimal."""
 
 import numpy as np
 import pytest
@@ -12,12 +12,12 @@ from dkdist.theory.feature_bounds import series_order
 EPS, DELTA = 0.2, 0.2
 
 
-def failures(worst_error, count, trials=100):
-    """Share of random trials in which the worst error is above EPS."""
-    return np.mean([worst_error(np.random.default_rng(seed), count) > EPS for seed in range(trials)])
+def failure_rate(max_error, count, trials=100):
+    """Return the fraction of random trials whose maximum error is above EPS."""
+    return np.mean([max_error(np.random.default_rng(seed), count) > EPS for seed in range(trials)])
 
 
-def of_points(rng, F):
+def max_error_of_points(rng, F):
     x = np.random.default_rng(7).standard_normal((20, 3)) * 2
     W = rng.standard_normal((F, 3))
     phase = x @ W.T
@@ -25,41 +25,41 @@ def of_points(rng, F):
     return np.abs(result - np.exp(-((x[:, None] - x) ** 2).sum(axis=2) / 2)).max()
 
 
-def of_ball(rng, F):
+def max_error_in_ball(rng, F):
     t = np.linspace(0, 10, 300)  # x - y in a ball of diameter 10 sigma of the line
     return np.abs(np.cos(np.outer(t, rng.standard_normal(F))).mean(axis=1) - np.exp(-(t**2) / 2)).max()
 
 
-def of_objects(rng, R):
-    """Points of the unit interval, random ones too: the kernel is an integral over omega."""
+def max_error_of_objects(rng, R):
+    """Objects and random objects are points of the unit interval; the kernel is an integral over omega."""
     x, omega = np.linspace(0, 1, 30), (np.arange(4000) + 0.5) / 4000
     phi, exact = np.exp(-np.abs(x[:, None] - rng.random(R))), np.exp(-np.abs(x[:, None] - omega))
     return np.abs(phi @ phi.T / R - exact @ exact.T / 4000).max()
 
 
 @pytest.mark.parametrize(
-    ("worst_error", "arguments", "slack"),
+    ("max_error", "arguments", "slack"),
     [
-        (of_points, {"rule": "rff", "n_points": 20}, 8),
-        (of_ball, {"rule": "rff", "n_dims": 1, "diameter": 10.0, "sigma": 1.0}, 12),
+        (max_error_of_points, {"rule": "rff", "n_points": 20}, 8),
+        (max_error_in_ball, {"rule": "rff", "n_dims": 1, "diameter": 10.0, "sigma": 1.0}, 12),
         (
-            of_objects,
+            max_error_of_objects,
             {"rule": "d2ke", "n_points": 30},
             40,
-        ),  # its terms vary by much less than Hoeffding allows
-        (of_objects, {"rule": "d2ke", "n_dims": 1, "diameter": 1.0, "gamma": 1.0}, 80),
+        ),  # the terms vary much less than Hoeffding's inequality assumes
+        (max_error_of_objects, {"rule": "d2ke", "n_dims": 1, "diameter": 1.0, "gamma": 1.0}, 80),
     ],
 )
-def test_random_features_fail_no_more_often_than_delta(worst_error, arguments, slack):
+def test_failure_rate_of_random_features_is_at_most_delta(max_error, arguments, slack):
     n = dk.n_features_for(EPS, DELTA, **arguments)
     count = n // 2 if arguments["rule"] == "rff" else n
-    assert failures(worst_error, count) <= DELTA
-    assert failures(worst_error, max(1, count // slack)) > DELTA  # fewer would not do
+    assert failure_rate(max_error, count) <= DELTA
+    assert failure_rate(max_error, max(1, count // slack)) > DELTA  # fewer features fail more often
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("eps", [0.1, 1e-3])
-def test_a_grid_has_the_fewest_features(d, eps):
+def test_number_of_grid_features_is_minimal(d, eps):
     n = dk.n_features_for(eps, rule="fourier", n_dims=d, diameter=3.0, sigma=0.7)
     widths = np.full(d, 3.0)
     grid = fourier_grid(widths, 0.7, eps, n)
@@ -69,19 +69,21 @@ def test_a_grid_has_the_fewest_features(d, eps):
 
 @pytest.mark.parametrize("eps", [0.3, 1e-2, 1e-6])
 @pytest.mark.parametrize("delta", [0.1, 1.0, 4.0])
-def test_orders_of_the_taylor_series(eps, delta):
+def test_order_of_the_taylor_series_is_minimal(eps, delta):
     order = series_order(eps, delta)
     assert order * np.log(order / (np.e * delta**2)) >= np.log(1 / eps)
     if order > 1:
         assert (order - 1) * np.log((order - 1) / (np.e * delta**2)) < np.log(1 / eps)
-    assert poisson.sf(order - 1, delta**2) <= eps  # what is left out
+    assert poisson.sf(order - 1, delta**2) <= eps  # truncation error
     options = {"n_dims": 2, "diameter": 2 * delta, "sigma": 1.0}
     terms = dk.n_features_for(eps, rule="taylor", **options)
-    least = next(tau for tau in range(1, 1000) if poisson.sf(tau - 1, delta**2) <= eps)
-    assert terms == n_terms(2, least) <= dk.n_features_for(eps, rule="ifgt", **options) == n_terms(2, order)
+    min_order = next(tau for tau in range(1, 1000) if poisson.sf(tau - 1, delta**2) <= eps)
+    assert (
+        terms == n_terms(2, min_order) <= dk.n_features_for(eps, rule="ifgt", **options) == n_terms(2, order)
+    )
 
 
-def test_more_is_asked_for_more():
+def test_number_of_features_increases_with_requirements():
     def points(eps=0.1, delta=0.1, n=100):
         return dk.n_features_for(eps, delta, rule="rff", n_points=n)
 
@@ -110,6 +112,6 @@ def test_more_is_asked_for_more():
         ({"delta": -1, "rule": "rff", "n_points": 3}, "delta must be a positive number"),
     ],
 )
-def test_what_is_refused(arguments, message):
+def test_invalid_options_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         dk.n_features_for(**({"eps": 0.1} | arguments))
