@@ -95,6 +95,12 @@ def test_the_same_bits_as_one_writer(sizes, kind, weights, layout, part_bytes, s
     dk.open_sets(result).verify()
 
 
+def test_tasks_of_several_sources_keep_their_sizes():
+    reader = Sized([[k % 7 + 1] for k in range(200)])
+    expected = reader.one_after_another(chunk_rows=64)
+    assert content(imported(reader, chunk_rows=64, shards=None)) == content(expected)
+
+
 @pytest.mark.parametrize("sizes", [[[40] * 5] * 30, [[3]] * 200, [[700]] * 12])
 def test_no_source_is_read_more_than_twice(sizes):
     reader = Sized(sizes)
