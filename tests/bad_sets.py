@@ -1,4 +1,4 @@
-"""A store with three kinds of bad sets, and the same sets without them."""
+"""A store with three kinds of invalid sets, and the same sets without them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import dkdist as dk
 
-NEGATIVE, OUTSIDE, FLIPPED = 5, 17, 9  # two positions of sets, and a chunk of points
+NEGATIVE, OUTSIDE, FLIPPED = 5, 17, 9  # positions of two sets, and of a chunk of points
 CHUNK_ROWS = 64
 
 

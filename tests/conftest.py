@@ -1,8 +1,7 @@
-"""One profile for every law, and random numbers that depend on a test's name alone.
+"""Hypothesis settings, and random numbers that depend on the name of a test only.
 
-Every law is tried on the same examples in every run, without a deadline, few enough to stay quick. A file's
-generator `RNG` starts anew in each test and each fixture, so that what a test draws is the same whether it
-runs alone, after others, or on one worker of several.
+Property tests use the same few examples in every run, without a deadline. The generator `RNG` of a file restarts in
+each test and fixture, so a test draws the same numbers alone, after other tests, and on any worker.
 """
 
 from binascii import crc32
@@ -21,7 +20,7 @@ settings.register_profile(
 settings.load_profile("dkdist")
 
 
-def start_anew(module, name):
+def restart_generator(module, name):
     generator = getattr(module, "RNG", None)
     if generator is not None:
         generator.bit_generator.state = np.random.PCG64(crc32(name.encode())).state
@@ -29,7 +28,7 @@ def start_anew(module, name):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    start_anew(getattr(item, "module", None), item.nodeid)
+    restart_generator(getattr(item, "module", None), item.nodeid)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -38,9 +37,9 @@ def pytest_fixture_setup(fixturedef, request):
     generator = getattr(module, "RNG", None)
     if generator is None:
         return (yield)
-    before = generator.bit_generator.state
-    start_anew(module, f"{fixturedef.argname} {getattr(request, 'param', '')!r}")
+    state_before = generator.bit_generator.state
+    restart_generator(module, f"{fixturedef.argname} {getattr(request, 'param', '')!r}")
     try:
         return (yield)
     finally:
-        generator.bit_generator.state = before
+        generator.bit_generator.state = state_before

@@ -1,4 +1,4 @@
-"""Answers in float64 numpy, written straight from the formulas: what the compiled code must agree with."""
+"""Reference computations in float64 NumPy, written directly from the formulas."""
 
 import numpy as np
 
@@ -6,24 +6,24 @@ LETTERS = "abcdef"
 
 
 def gaussian_mixtures(n_sets, d, n, seed):
-    """Sets of n points, each from its own mixture of one to four Gaussians of varied place and width."""
+    """Return sets of n points, each from its own mixture of one to four Gaussians with random means and widths."""
     rng = np.random.default_rng(seed)
     sets = []
     for _ in range(n_sets):
         k = rng.integers(1, 5)
         mean, std = rng.uniform(0.15, 0.85, (k, d)), np.exp(rng.uniform(np.log(0.03), np.log(0.25), (k, d)))
-        of = rng.choice(k, n, p=rng.dirichlet(np.ones(k)))
-        sets.append(mean[of] + std[of] * rng.standard_normal((n, d)))
+        component = rng.choice(k, n, p=rng.dirichlet(np.ones(k)))
+        sets.append(mean[component] + std[component] * rng.standard_normal((n, d)))
     return sets
 
 
 def cosines(x, degrees):
-    """One (n, K_j) matrix of cos(pi a x_j) for each dimension."""
+    """Return a matrix (n, K_j) of cos(pi a x_j) for each dimension."""
     return [np.cos(np.pi * np.outer(x[:, j], np.arange(K))) for j, K in enumerate(degrees)]
 
 
 def coefficients(x, degrees, weights=None):
-    """C_a = sum_i w_i prod_j cos(pi a_j x_ij) of points in the unit cube: (K_1, .., K_d)."""
+    """Return C_a = sum_i w_i prod_j cos(pi a_j x_ij) of points in the unit cube: (K_1, .., K_d)."""
     x = np.asarray(x, np.float64)
     w = np.full(len(x), 1 / len(x)) if weights is None else np.asarray(weights, np.float64)
     letters = LETTERS[: len(degrees)]
@@ -32,7 +32,7 @@ def coefficients(x, degrees, weights=None):
 
 
 def series_density(x, degrees, bandwidth, grid, weights=None, floor=1e-6):
-    """The truncated, damped cosine series of the points x at the tensor grid of ``grid``, floored, flat."""
+    """Return the truncated, damped cosine series of x at the tensor grid of ``grid``, flat, at least ``floor``."""
     p = coefficients(x, degrees, weights)
     for j, (K, h) in enumerate(zip(degrees, bandwidth, strict=True)):
         a = np.arange(K)
@@ -42,7 +42,7 @@ def series_density(x, degrees, bandwidth, grid, weights=None, floor=1e-6):
 
 
 def reflected_density(x, bandwidth, at, weights=None):
-    """Gaussian kernel estimate at the points ``at``, each Gaussian reflected at both walls."""
+    """Return the Gaussian kernel estimate at the points ``at``, reflected at both boundaries."""
     x = np.asarray(x, np.float64)
     w = np.full(len(x), 1 / len(x)) if weights is None else np.asarray(weights) / np.sum(weights)
     product = np.ones((len(at), len(x)))
@@ -55,21 +55,21 @@ def reflected_density(x, bandwidth, at, weights=None):
 
 
 def panels(n_panels, q):
-    """Composite Gauss-Legendre nodes and weights on [0, 1]."""
+    """Return composite Gauss-Legendre nodes and weights on [0, 1]."""
     x, w = np.polynomial.legendre.leggauss(q)
     nodes = np.concatenate([(i + (x + 1) / 2) / n_panels for i in range(n_panels)])
     return nodes, np.tile(w / (2 * n_panels), n_panels)
 
 
 def squared_distances(rows, i, j):
-    """|row_i - row_j|^2 in float64."""
+    """Return |row_i - row_j|^2 in float64."""
     rows = np.asarray(rows, np.float64)
     return np.array(
         [((rows[a] - rows[b]) ** 2).sum() for a, b in zip(i, j, strict=True)]
-    )  # of wide rows, one by one
+    )  # one by one, because rows may be wide
 
 
 def rms_errors(result, expected):
-    """Root mean square of the error over that of the values, and of the relative errors."""
+    """Return the RMS error relative to the RMS value, and the RMS of relative errors."""
     error = np.asarray(result) - expected
     return np.sqrt(np.mean(error**2) / np.mean(expected**2)), np.sqrt(np.mean((error / expected) ** 2))

@@ -1,4 +1,4 @@
-"""Bad input is refused by name, before any long work starts; what is said names the set and what to do."""
+"""Invalid input raises before long computations, with messages that name the set and the remedy."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def sets(n: int = 8, d: int = 2) -> list[Any]:
     return [rng.random((5 + i, d)) for i in range(n)]
 
 
-def with_set(i: int, bad: Any) -> list[Any]:
-    value = sets()
-    value[i] = bad
-    return value
+def sets_with(i: int, invalid_set: Any) -> list[Any]:
+    collection = sets()
+    collection[i] = invalid_set
+    return collection
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("invalid_sets", "message"),
     [
-        (with_set(3, np.zeros((0, 2))), r"set 3 is empty.*drop it"),
-        (with_set(3, np.array([[0.1, np.nan]])), r"point 0 of set 3 is nan in column 1.*finite"),
-        (with_set(3, np.array([[np.inf, 0.0]])), r"point 0 of set 3 is inf in column 0"),
-        (with_set(3, np.array([[1e39, 0.0]])), r"set 3 is inf.*float32"),
-        (with_set(3, np.zeros((4, 5))), r"set 3 must have 2 dimensions, as set 0; got 5"),
+        (sets_with(3, np.zeros((0, 2))), r"set 3 is empty.*drop it"),
+        (sets_with(3, np.array([[0.1, np.nan]])), r"point 0 of set 3 is nan in column 1.*finite"),
+        (sets_with(3, np.array([[np.inf, 0.0]])), r"point 0 of set 3 is inf in column 0"),
+        (sets_with(3, np.array([[1e39, 0.0]])), r"set 3 is inf.*float32"),
+        (sets_with(3, np.zeros((4, 5))), r"set 3 must have 2 dimensions, as set 0; got 5"),
         ([], r"at least one set"),
         (
             [1e-200 * x for x in sets()],
@@ -40,18 +40,18 @@ def with_set(i: int, bad: Any) -> list[Any]:
         ),
         (1e-60 * np.ones((3, 4, 2)), r"at most 1e-60 in absolute value"),
         (
-            with_set(3, np.ma.masked_greater(np.ones((4, 2)), 0)),
+            sets_with(3, np.ma.masked_greater(np.ones((4, 2)), 0)),
             r"set 3 must not contain masked values\. Fill",
         ),
         (np.zeros((4, 2)), r"got an array of shape \(4, 2\).*Pass \[X\] for one set"),
         ("sets", r"got str"),
     ],
 )
-def test_bad_sets_are_named_by_every_entrance(given: Any, message: str, tmp_path: Path) -> None:
+def test_invalid_sets_raise_in_embeddings_and_stores(invalid_sets: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(dk.SampleSetError, match=message):
-        dk.DivergenceEmbedding().fit(given)
+        dk.DivergenceEmbedding().fit(invalid_sets)
     with pytest.raises(dk.SampleSetError, match=message):
-        dk.write_sets(tmp_path / "bad.zarr", given)
+        dk.write_sets(tmp_path / "bad.zarr", invalid_sets)
     assert not (tmp_path / "bad.zarr").exists()
 
 
@@ -65,22 +65,22 @@ def test_bad_sets_are_named_by_every_entrance(given: Any, message: str, tmp_path
         ([0.0, 6.0], r"n_sets \+ 1 integers"),
     ],
 )
-def test_bad_offsets(offsets: list[Any], message: str) -> None:
+def test_invalid_offsets_raise(offsets: list[Any], message: str) -> None:
     with pytest.raises(dk.SampleSetError, match=message):
         dk.SampleSets(np.zeros((6, 2)), offsets)
 
 
-def test_points_outside_a_given_domain_are_named_before_work_starts(tmp_path: Path) -> None:
-    value = with_set(5, np.array([[0.5, 0.5], [0.5, 1.25]]))
-    stored = dk.write_sets(tmp_path / "sets.zarr", value)
-    for X in (value, stored):
+def test_points_outside_a_given_domain_raise(tmp_path: Path) -> None:
+    collection = sets_with(5, np.array([[0.5, 0.5], [0.5, 1.25]]))
+    stored = dk.write_sets(tmp_path / "sets.zarr", collection)
+    for X in (collection, stored):
         with pytest.raises(
             dk.SampleSetError, match=r"point 1 of set 5 is 1\.25 in column 1, outside the given domain"
         ):
             dk.DivergenceEmbedding(domain="unit").fit(X)
     fitted = dk.DivergenceEmbedding(domain="unit").fit(sets())
     with pytest.raises(dk.SampleSetError, match=r"point 1 of set 5"):
-        fitted.transform(value)
+        fitted.transform(collection)
 
 
 @pytest.mark.parametrize(
@@ -90,15 +90,15 @@ def test_points_outside_a_given_domain_are_named_before_work_starts(tmp_path: Pa
         (0.0, r"the weights of set 2 must have a positive sum"),
     ],
 )
-def test_weights_that_are_no_measure(weights: float, message: str, tmp_path: Path) -> None:
-    value = [np.full(len(x), weights if i == 2 else 1.0) for i, x in enumerate(sets())]
-    collection = dk.SampleSets.from_arrays(sets(), weights=value)
+def test_invalid_weights_raise(weights: float, message: str, tmp_path: Path) -> None:
+    weights_by_set = [np.full(len(x), weights if i == 2 else 1.0) for i, x in enumerate(sets())]
+    collection = dk.SampleSets.from_arrays(sets(), weights=weights_by_set)
     for X in (collection, dk.write_sets(tmp_path / "w.zarr", collection)):
         with pytest.raises(dk.SampleSetError, match=message):
             dk.DivergenceEmbedding().fit(X)
 
 
-def test_targets_of_another_length(tmp_path: Path) -> None:
+def test_targets_of_another_length_raise(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"'y' must have one row per set, 8; got 7"):
         dk.write_sets(tmp_path / "t.zarr", sets(), targets=np.zeros(7))
     assert not (tmp_path / "t.zarr").exists()
@@ -107,7 +107,7 @@ def test_targets_of_another_length(tmp_path: Path) -> None:
         dk.IncrementalRidge().fit(lazy, np.zeros(7))
 
 
-def test_unknown_divergence_lists_those_there_are() -> None:
+def test_unknown_divergence_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"kullback.*hellinger.*jensen-shannon|jensen-shannon.*hellinger"):
         dk.DivergenceEmbedding("kullback").fit(sets())
 
@@ -121,7 +121,7 @@ def test_unknown_divergence_lists_those_there_are() -> None:
         (lambda x, y: np.abs(x - y) + x, "not symmetric"),
     ],
 )
-def test_a_kappa_that_is_no_squared_distance(kappa: Any, message: str) -> None:
+def test_invalid_kappa_raises(kappa: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         dk.DivergenceEmbedding(kappa).fit(sets())
 
@@ -142,12 +142,12 @@ def test_a_kappa_that_is_no_squared_distance(kappa: Any, message: str) -> None:
         ({"random_state": -1, "frequencies": "random"}, "random_state must be None"),
     ],
 )
-def test_parameters_of_the_embedding(parameters: dict[str, Any], message: str) -> None:
+def test_invalid_embedding_parameters_raise(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         dk.DivergenceEmbedding(**parameters).fit(sets())
 
 
-def test_too_many_joint_dimensions_and_coefficients() -> None:
+def test_too_many_joint_dimensions_and_coefficients_raise() -> None:
     with pytest.raises(ValueError, match=r"at most 6 dimensions; got 7.*structure='marginal'"):
         dk.DivergenceEmbedding(structure="joint").fit(sets(d=7))
     with (
@@ -166,20 +166,20 @@ def test_too_many_joint_dimensions_and_coefficients() -> None:
         dk.IncrementalSGDClassifier(),
     ],
 )
-def test_predicting_before_fitting(estimator: Any) -> None:
+def test_predict_before_fit_raises(estimator: Any) -> None:
     X = sets() if isinstance(estimator, dk.DivergenceEmbedding) else np.zeros((3, 2))
     with pytest.raises(NotFittedError):
         (estimator.transform if hasattr(estimator, "transform") else estimator.predict)(X)
 
 
-def test_other_dimension_than_fitted(tmp_path: Path) -> None:
+def test_other_dimension_than_in_fit_raises(tmp_path: Path) -> None:
     fitted = dk.DivergenceEmbedding().fit(sets())
     for X in (sets(d=3), dk.write_sets(tmp_path / "three.zarr", sets(d=3))):
         with pytest.raises(dk.SampleSetError, match=r"must have 2 dimension\(s\), as in fit; got 3"):
             fitted.transform(X)
 
 
-def test_resume_with_other_parameters(tmp_path: Path) -> None:
+def test_checkpoint_of_other_parameters_raises(tmp_path: Path) -> None:
     stored = dk.write_sets(tmp_path / "sets.zarr", sets(40), targets=np.arange(40) % 2)
     y = stored.targets["y"]
 
@@ -197,7 +197,7 @@ def test_resume_with_other_parameters(tmp_path: Path) -> None:
         fit(30, 1e-6)
 
 
-def test_a_run_that_cannot_fit_is_refused() -> None:
+def test_run_that_exceeds_memory_raises() -> None:
     import dask
     import dask.array as da
 
@@ -210,38 +210,40 @@ def test_a_run_that_cannot_fit_is_refused() -> None:
 
 
 @pytest.mark.parametrize("embedding", [dk.DivergenceEmbedding(), dk.L2Embedding(), dk.HistogramEmbedding()])
-def test_widths_that_float32_cannot_scale(embedding: Any) -> None:
+def test_domain_widths_beyond_float32_raise(embedding: Any) -> None:
     rng = np.random.default_rng(0)
-    value = [rng.normal(size=(20, 2)) * [1, 0] for _ in range(5)]  # a flat column is no error
-    expected = embedding.fit_transform(value)
+    base_sets = [rng.normal(size=(20, 2)) * [1, 0] for _ in range(5)]  # a constant column is valid
+    expected = embedding.fit_transform(base_sets)
     for unit in (2.0**-100, 2.0**100):
-        np.testing.assert_allclose(embedding.fit_transform([unit * x for x in value]), expected, atol=1e-6)
+        np.testing.assert_allclose(
+            embedding.fit_transform([unit * x for x in base_sets]), expected, atol=1e-6
+        )
     for unit in (1e-42, 5e37):
         with pytest.raises(
             dk.SampleSetError, match=r"width of the domain in column 0 .* must be 0 or 1e-37 to 1e"
         ):
-            embedding.fit([unit * x for x in value])
+            embedding.fit([unit * x for x in base_sets])
     with pytest.raises(dk.SampleSetError, match=r"must be 0 or 1e-37 to .*; got 6e\+38"):
-        embedding.__class__(domain=(-3e38, 3e38)).fit(value)
+        embedding.__class__(domain=(-3e38, 3e38)).fit(base_sets)
 
 
 @pytest.mark.parametrize("embedding", [dk.DivergenceEmbedding(), dk.MomentEmbedding(), dk.MeanEmbedding(64)])
-def test_columns_that_float32_hardly_tells_apart_are_told_of(embedding: Any) -> None:
+def test_columns_with_few_float32_values_warn(embedding: Any) -> None:
     rng = np.random.default_rng(0)
     times = [1.7e9 + 1000 * rng.random((50, 1)) for _ in range(5)]  # steps of 128
     with pytest.warns(UserWarning, match=r"column 0 has only [89] float32 values .* Pass float64 points"):
         embedding.fit([x.astype("f4") for x in times])
-    rows = embedding.fit_transform(times)  # float64 is counted from an origin
+    rows = embedding.fit_transform(times)  # float64 points are stored relative to an origin
     np.testing.assert_allclose(
         embedding.fit_transform([x - 1.7e9 for x in times]), rows, rtol=1e-4, atol=1e-4
     )
     embedding.fit(
         [np.append(x, np.full((50, 1), 7e8), axis=1) - [1.7e9, 0] for x in times]
-    )  # constant: no loss
+    )  # constant columns lose no precision
 
 
 @pytest.mark.parametrize("sigma", [1e-40, 1e40])
-def test_bandwidths_beyond_float32(sigma: float) -> None:
+def test_bandwidths_beyond_float32_raise(sigma: float) -> None:
     x = np.random.default_rng(0).normal(size=(9, 2))
     for model, value in ((dk.RandomFourierFeatures(8, sigma), x), (dk.MeanEmbedding(8, sigma), [x])):
         with pytest.raises(ValueError, match=r"sigma must be between 1e-30 and 1e\+30.*got 1e.40"):
@@ -253,7 +255,7 @@ def test_bandwidths_beyond_float32(sigma: float) -> None:
         dk.RandomFourierFeatures(8).fit(1e-35 * x)
 
 
-def test_random_features_tell_of_rows_that_float32_does_not_resolve() -> None:
+def test_random_features_of_rows_beyond_float32_resolution_warn() -> None:
     x = np.random.default_rng(0).normal(size=(9, 2))
     dk.RandomFourierFeatures(8, 1e-4).fit(x)
     dk.RandomFourierFeatures(8, 1.0).fit(x * np.nan)
@@ -300,13 +302,13 @@ UNIT = FAR / 1e200
         ),
     ],
 )
-def test_points_beyond_numbers(call: Callable[[], Any], message: str) -> None:
+def test_too_wide_points_raise(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
 
 
 @pytest.mark.parametrize("scale", [1e200, 1e-200])
-def test_points_of_any_size_are_aligned_if_sigma_is_of_theirs(scale: float) -> None:
+def test_align_scales_with_units(scale: float) -> None:
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     P = np.random.default_rng(0).random((80, 2)) * [2, 1]
     result = dk.align(scale * (P @ turn + 3), scale * P, sigma=0.1 * scale)
@@ -316,8 +318,8 @@ def test_points_of_any_size_are_aligned_if_sigma_is_of_theirs(scale: float) -> N
 
 
 @pytest.mark.parametrize("rule", ["rff", "d2ke", "fourier", "taylor", "ifgt"])
-def test_numbers_of_features_beyond_numbers(rule: str) -> None:
-    def ask(eps: float = 0.1, n_dims: int = 2, diameter: float = 1.0, width: float = 1.0) -> int:
+def test_n_features_for_extreme_arguments_raises(rule: str) -> None:
+    def n_features(eps: float = 0.1, n_dims: int = 2, diameter: float = 1.0, width: float = 1.0) -> int:
         kernel = {"gamma": 1 / width} if rule == "d2ke" else {"sigma": width}
         return dk.n_features_for(eps, rule=rule, n_dims=n_dims, diameter=diameter, **kernel)
 
@@ -325,17 +327,17 @@ def test_numbers_of_features_beyond_numbers(rule: str) -> None:
         with pytest.raises(
             ValueError, match=r"at most 1e\+100 bandwidths .*; got 1(e\+200)?\. Check the units"
         ):
-            ask(diameter=diameter, width=width)
+            n_features(diameter=diameter, width=width)
     with pytest.raises(ValueError, match=r"n_dims must be at most 1e\+100"):
-        ask(n_dims=10**400)
+        n_features(n_dims=10**400)
     with pytest.raises(ValueError, match="at least 1e-100; got 1e-200"):
-        ask(1e-200)
-    assert ask(diameter=1e200, width=1e200) == ask()
-    assert 1 <= ask(diameter=1e-200, width=1e200) <= ask()
+        n_features(1e-200)
+    assert n_features(diameter=1e200, width=1e200) == n_features()
+    assert 1 <= n_features(diameter=1e-200, width=1e200) <= n_features()
     if rule in ("rff", "d2ke"):
-        assert ask(diameter=1e100) > ask(diameter=1e99)
+        assert n_features(diameter=1e100) > n_features(diameter=1e99)
         with pytest.raises(ValueError, match=r"n_points must be at most 1e\+100"):
             dk.n_features_for(0.1, rule=rule, n_points=10**200)
     else:
         with pytest.raises(ValueError, match=r"needs (more than|an order above)"):
-            ask(diameter=1e99)
+            n_features(diameter=1e99)

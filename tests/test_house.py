@@ -1,4 +1,4 @@
-"""The house is in order: what `lint-imports` cannot say of names, folders, loops and specifications."""
+"""Rules of the package structure that `lint-imports` cannot check: names, folders and compiled modules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODULES = {".".join(path.with_suffix("").parts).removesuffix(".__init__") for pa
 
 
 def imports(path: Path) -> Iterator[tuple[str, str]]:
-    """(module, name) of all that a file imports, wherever it does so."""
+    """Yield (module, name) of all imports of a file, at any level."""
     for node in ast.walk(ast.parse((ROOT / path).read_text())):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
@@ -29,7 +29,7 @@ def imports(path: Path) -> Iterator[tuple[str, str]]:
             yield from ((alias.name, "") for alias in node.names)
 
 
-def test_nothing_private_is_known_to_another_folder() -> None:
+def test_private_names_are_not_imported_from_other_folders() -> None:
     result = [
         (str(path), module, name)
         for path in FILES
@@ -45,10 +45,12 @@ COMPILED = [path for path in FILES if path.stem.endswith("_numba") or path.paren
 
 
 @pytest.mark.parametrize("path", COMPILED, ids=str)
-def test_compiled_modules_import_compiled_modules_alone(path: Path) -> None:
-    ours = [module for module, _ in imports(path) if module.startswith("dkdist")]
+def test_compiled_modules_import_only_compiled_modules(path: Path) -> None:
+    own_imports = [module for module, _ in imports(path) if module.startswith("dkdist")]
     assert [
-        m for m in ours if not m.startswith("dkdist._numba.") and not m.endswith(("_numba", "._tuning"))
+        m
+        for m in own_imports
+        if not m.startswith("dkdist._numba.") and not m.endswith(("_numba", "._tuning"))
     ] == []
     assert not {module.split(".")[0] for module, _ in imports(path)} & {
         "dask",
@@ -58,7 +60,7 @@ def test_compiled_modules_import_compiled_modules_alone(path: Path) -> None:
     }
 
 
-PRIVATE_MODULES = {  # of other libraries, and the adapter that imports them
+PRIVATE_MODULES = {  # private modules of other libraries, and the adapter that imports them
     "dask._task_spec": "dkdist/_runtime/_dask_private.py",
     "numba.core": "dkdist/_numba/_numba_private.py",
     "zarr.core": "dkdist/io/_zarr/_zarr_private.py",
@@ -77,31 +79,35 @@ def test_private_modules_of_libraries_are_imported_by_one_adapter(module: str) -
 
 
 def test_stubs_are_in_the_wheel() -> None:
-    message = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    kept = {package.replace(".", "/") for package, files in message.items() if "*.pyi" in files}
-    assert {str(path.parent.relative_to(ROOT)) for path in (ROOT / "dkdist").rglob("*.pyi")} == kept
+    package_data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    packages_with_stubs = {
+        package.replace(".", "/") for package, files in package_data.items() if "*.pyi" in files
+    }
+    assert {
+        str(path.parent.relative_to(ROOT)) for path in (ROOT / "dkdist").rglob("*.pyi")
+    } == packages_with_stubs
 
 
-def test_every_public_name_says_what_it_is_with_an_example_that_runs() -> None:
-    """The examples themselves are run as doctests."""
-    for room in (dkdist, dkdist.datasets, dkdist.plot):
-        names = [name for name in dir(room) if not name.startswith("_")]
-        shown = [name for name in names if not isinstance(getattr(room, name), ModuleType)]
-        assert shown
-        assert not [name for name in shown if ">>> " not in (getattr(room, name).__doc__ or "")]
+def test_public_names_have_examples() -> None:
+    """Doctests run the examples."""
+    for module in (dkdist, dkdist.datasets, dkdist.plot):
+        names = [name for name in dir(module) if not name.startswith("_")]
+        public_names = [name for name in names if not isinstance(getattr(module, name), ModuleType)]
+        assert public_names
+        assert not [name for name in public_names if ">>> " not in (getattr(module, name).__doc__ or "")]
 
 
 SECTION = re.compile(r"(?:^|\n)(?:Parameters|Attributes|Raises|Warns)\n-+\n(.*?)(?=\n\n|\Z)", re.DOTALL)
 NAMES = re.compile(r"[\w*.]+(?:(?:, | or )[\w*.]+)*(?: : .+)?")
 
 
-def test_lists_of_docstrings_are_names_with_their_descriptions_indented() -> None:
-    """Otherwise a page shows each line of a description as one more parameter."""
+def test_docstring_lists_have_indented_descriptions() -> None:
+    """Otherwise the documentation shows each line of a description as another parameter."""
     result = []
     for path in FILES:
         for node in ast.walk(ast.parse((ROOT / path).read_text())):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                for listed in SECTION.findall(ast.get_docstring(node) or ""):
-                    lines = [line for line in listed.split("\n") if not line.startswith(" ")]
+                for section in SECTION.findall(ast.get_docstring(node) or ""):
+                    lines = [line for line in section.split("\n") if not line.startswith(" ")]
                     result += [(str(path), node.name, line) for line in lines if not NAMES.fullmatch(line)]
     assert result == []

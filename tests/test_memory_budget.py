@@ -1,4 +1,4 @@
-"""What this process may use: cgroups of its own path, address space, Dask's limits; and who asks for it."""
+"""Memory limits: cgroups, address space, Dask's limits, and the only module that reads them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def write(folder, **numbers):
         (folder / name.replace("__", ".")).write_text(f"{value}\n")
 
 
-def proc(tmp_path, paths, kind, root):
-    """A folder such as /proc/self of a process in cgroups that are mounted at ``tmp_path / "mount"``."""
+def make_proc(tmp_path, paths, kind, root):
+    """Return a folder like /proc/self of a process in cgroups mounted at ``tmp_path / "mount"``."""
     options = "rw,memory" if kind == "cgroup" else "rw"
     mount = f"31 23 0:28 {root} {tmp_path / 'mount'} rw,nosuid shared:1 - {kind} {kind} {options}\n"
     other = f"30 23 0:27 / {tmp_path / 'cpu'} rw - cgroup cgroup rw,cpu\n"
@@ -43,33 +43,35 @@ def proc(tmp_path, paths, kind, root):
     return tmp_path / "self"
 
 
-def test_cgroups_of_version_2_count_from_the_own_path_upwards(tmp_path):
-    here = proc(tmp_path, "0::/user/job", "cgroup2", "/")
+def test_cgroup_v2_limits_of_the_path_and_its_parents(tmp_path):
+    proc_folder = make_proc(tmp_path, "0::/user/job", "cgroup2", "/")
     job, user, top = (tmp_path / "mount" / name for name in ("user/job", "user", ""))
-    write(top, memory__max=10 * MB)  # of all processes: never reached in practice, but it counts
+    write(top, memory__max=10 * MB)  # limit of all processes
     write(user, memory__max="max", memory__high=800 * MB, memory__current=500 * MB)
     write(
         job, memory__max=600 * MB, memory__current=450 * MB, memory__stat=f"anon 1\ninactive_file {50 * MB}"
     )
-    assert cgroup_limits(here) == [(600 * MB, 200 * MB), (800 * MB, 300 * MB), (10 * MB, 10 * MB)]
+    assert cgroup_limits(proc_folder) == [(600 * MB, 200 * MB), (800 * MB, 300 * MB), (10 * MB, 10 * MB)]
 
 
-def test_cgroups_of_version_1_are_those_of_the_memory_controller(tmp_path):
-    here = proc(tmp_path, "5:cpu:/elsewhere\n4:memory:/docker/abc/inner\n0::/", "cgroup", "/docker/abc")
+def test_cgroup_v1_limits_of_the_memory_controller(tmp_path):
+    proc_folder = make_proc(
+        tmp_path, "5:cpu:/elsewhere\n4:memory:/docker/abc/inner\n0::/", "cgroup", "/docker/abc"
+    )
     usage = {"memory__usage_in_bytes": 100 * MB, "memory__stat": f"total_inactive_file {20 * MB}"}
     write(tmp_path / "mount", memory__limit_in_bytes=700 * MB, **usage)
     write(tmp_path / "mount" / "inner", memory__limit_in_bytes=2**63 - 4096)  # unlimited
-    assert cgroup_limits(here) == [(700 * MB, 620 * MB)]
-    # a container that does not see the host's path: its root is the mount
-    (here / "cgroup").write_text("4:memory:/docker/of-the-host\n")
-    assert cgroup_limits(here) == [(700 * MB, 620 * MB)]
+    assert cgroup_limits(proc_folder) == [(700 * MB, 620 * MB)]
+    # a container without access to the path of the host: its root is the mount
+    (proc_folder / "cgroup").write_text("4:memory:/docker/of-the-host\n")
+    assert cgroup_limits(proc_folder) == [(700 * MB, 620 * MB)]
 
 
-def test_without_cgroups_there_are_no_limits_of_theirs(tmp_path):
+def test_no_limits_without_cgroups(tmp_path):
     assert cgroup_limits(tmp_path) == []
 
 
-def test_the_smallest_limit_counts(tmp_path, monkeypatch):
+def test_memory_limit_is_the_smallest_limit(tmp_path, monkeypatch):
     resident, machine = resident_bytes(), psutil.virtual_memory()
     assert 0 < memory_limit() <= machine.total
     monkeypatch.setattr(memory_budget, "cgroup_limits", lambda _: [(resident + 400 * MB, 300 * MB)])
@@ -86,7 +88,7 @@ def test_the_smallest_limit_counts(tmp_path, monkeypatch):
         assert resources().memory == 3 * 10**9
 
 
-def test_large_amounts_are_refused_with_the_remedy():
+def test_require_memory_raises_with_the_remedy():
     require_memory(1000, "a small array")
     with dask.config.set({"dkdist.memory-limit": resident_bytes() + 50 * MB}):
         require_memory(20 * MB, "an array")
@@ -96,7 +98,7 @@ def test_large_amounts_are_refused_with_the_remedy():
             require_memory(2 * 10**9, "the ids need", "read fewer sets")
 
 
-def test_a_plan_counts_what_the_process_holds_already():
+def test_plan_includes_resident_memory():
     X, y = np.zeros((50, 4)), np.arange(50.0)
     start = dk.IncrementalRidge().fit
     plan = plan_of(lambda: start(X, y))
@@ -108,8 +110,8 @@ def test_a_plan_counts_what_the_process_holds_already():
             start(X, y)
 
 
-def test_matrices_are_counted_for_the_tasks_there_are():
-    """One task has one matrix, which is decomposed with four more; not those of twenty."""
+def test_plan_counts_matrices_of_actual_tasks():
+    """One task has one matrix, and its decomposition needs four more, independently of the maximum number of tasks."""
     X = np.zeros((1000, 200))
     plan = plan_of(lambda: dk.IncrementalRidge().fit(X, np.arange(1000.0)))
     threads = resources(local=True).threads
@@ -117,7 +119,7 @@ def test_matrices_are_counted_for_the_tasks_there_are():
     assert 0 <= plan.work_bytes - 5 * 8 * 200**2 <= rows
 
 
-def test_no_other_module_asks_the_machine():
+def test_only_memory_budget_reads_system_memory():
     texts = {path: path.read_text() for path in (ROOT / "dkdist").rglob("*.py")}
     result = [path.name for path, text in texts.items() if "psutil" in text or "MEMORY_LIMIT" in text]
     assert result == ["memory_budget.py"]

@@ -1,7 +1,7 @@
-"""Every public switch takes booleans alone: `overwrite="no"` is no consent.
+"""Boolean parameters of the public interface accept only booleans: `overwrite="no"` raises.
 
-The switches are found in the signatures of all public names; each has a call here that reaches it, so that a new one
-without a check fails.
+The parameters are collected from the signatures of all public names. Each needs a call in `calls`, so that new
+parameters without a check fail.
 """
 
 import inspect
@@ -11,8 +11,8 @@ import pytest
 
 import dkdist as dk
 
-RESULTS = {"Alignment"}  # made by the library, not by users
-OF_SCIKIT_LEARN = "get_params"
+RESULTS = {"Alignment"}  # created by the library, not by users
+SCIKIT_LEARN_METHOD = "get_params"
 POINTS = np.random.default_rng(0).standard_normal((12, 2))
 SETS = [POINTS[:4], POINTS[4:8], POINTS[8:]]
 X, Y = POINTS.astype("f4"), np.arange(12) % 2
@@ -23,17 +23,19 @@ SQUARE = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
 CORNERS = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
 
 
-def switches():
-    """(public callable, name of the switch) of everything that defaults to a boolean, or is called verbose."""
+def boolean_parameters():
+    """Return (public callable, parameter) of all parameters that default to a boolean or are called verbose."""
     result = []
-    offered = {name: getattr(dk, name) for name in dk.__all__}
+    public_names = {name: getattr(dk, name) for name in dk.__all__}
     for module in (dk.datasets, dk.plot):
-        offered |= {f"{module.__name__}.{name}"[7:]: getattr(module, name) for name in module.__all__}
-    for name, what in offered.items():
-        calls = {name: what} if callable(what) and name not in RESULTS else {}
-        if inspect.isclass(what) and not issubclass(what, Exception):
-            methods = inspect.getmembers(what, callable)
-            calls |= {f"{name}.{n}": m for n, m in methods if not n.startswith("_") and n != OF_SCIKIT_LEARN}
+        public_names |= {f"{module.__name__}.{name}"[7:]: getattr(module, name) for name in module.__all__}
+    for name, obj in public_names.items():
+        calls = {name: obj} if callable(obj) and name not in RESULTS else {}
+        if inspect.isclass(obj) and not issubclass(obj, Exception):
+            methods = inspect.getmembers(obj, callable)
+            calls |= {
+                f"{name}.{n}": m for n, m in methods if not n.startswith("_") and n != SCIKIT_LEARN_METHOD
+            }
         for title, call in calls.items():
             result += [
                 (title, p.name)
@@ -50,12 +52,12 @@ def _parameters(call):
         return []
 
 
-def stored(tmp_path):
+def write_store(tmp_path):
     return dk.write_sets(tmp_path / "s", SETS, targets=[0, 1, 0], overwrite=True)
 
 
 def calls(tmp_path):
-    """How each public callable that has switches is called with one of them."""
+    """Return functions that call each public callable with boolean parameters."""
     search = dk.IncrementalRidgeClassifier()
     npz = tmp_path / "a.npz"
     np.savez(npz, values=np.zeros((3, 4, 2)))
@@ -87,7 +89,7 @@ def calls(tmp_path):
         "Surface": lambda **s: dk.Surface(CORNERS, [[0, 1, 2]], **s),
         "TableReader": lambda **s: dk.TableReader("id", **s),
         "align": lambda **s: dk.align(POINTS, POINTS, sigma=1.0, guarantee=1.0, **s),
-        "compact": lambda **s: dk.compact(stored(tmp_path), tmp_path / "c", **s),
+        "compact": lambda **s: dk.compact(write_store(tmp_path), tmp_path / "c", **s),
         "coreset": lambda **s: dk.coreset(POINTS, 3, sigma=1.0, **s),
         "merge_coresets": lambda **s: dk.merge_coresets([dk.coreset(POINTS, 3, sigma=1.0)] * 2, 3, **s),
         "RunningCoreset.coreset": lambda **s: dk.RunningCoreset(3, sigma=1.0).add(POINTS).coreset(**s),
@@ -100,40 +102,40 @@ def calls(tmp_path):
         "kernel_distance": lambda **s: dk.kernel_distance(POINTS, SQUARE, sigma=1.0, **s),
         "pairwise": lambda **s: dk.pairwise(abs, **s),
         "plot.collection": lambda **s: dk.plot.collection(SQUARE, **s),
-        "verify_sets": lambda **s: dk.verify_sets(stored(tmp_path), **s),
+        "verify_sets": lambda **s: dk.verify_sets(write_store(tmp_path), **s),
         "save_model": lambda **s: dk.save_model(dk.IncrementalRidge().fit(X, Y), tmp_path / "m.npz", **s),
         "write_features": lambda **s: dk.write_features(tmp_path / "z", X, **s),
         "write_sets": lambda **s: dk.write_sets(tmp_path / "v", SETS, **s),
     }
 
 
-def test_every_public_switch_is_called_here(tmp_path):
-    assert {title for title, _ in switches()} == set(calls(tmp_path))
+def test_all_boolean_parameters_are_tested(tmp_path):
+    assert {title for title, _ in boolean_parameters()} == set(calls(tmp_path))
 
 
-@pytest.mark.parametrize(("title", "name"), switches())
-def test_switches_take_booleans_alone(title, name, tmp_path):
+@pytest.mark.parametrize(("title", "name"), boolean_parameters())
+def test_boolean_parameters_reject_other_values(title, name, tmp_path):
     call = calls(tmp_path)[title]
-    wrong = ["no", "yes", "", None, [], 0.5, -1]
-    for value in wrong if name == "verbose" else [*wrong, 0, 1]:
+    invalid_values = ["no", "yes", "", None, [], 0.5, -1]
+    for value in invalid_values if name == "verbose" else [*invalid_values, 0, 1]:
         with pytest.raises((TypeError, ValueError), match=name):
             call(**{name: value})
     assert {p.name for p in tmp_path.iterdir()} <= {"a.npz", "s"}
 
 
-def test_a_word_replaces_no_store(tmp_path):
+def test_strings_for_overwrite_do_not_replace_a_store(tmp_path):
     dk.write_sets(tmp_path / "s", SETS)
-    for replace in (
+    for overwrite in (
         lambda: dk.write_sets(tmp_path / "s", SETS[:1], overwrite="no"),
         lambda: dk.SetWriter(tmp_path / "s", 2, overwrite="no"),
         lambda: dk.import_sets(tmp_path / "s", [0], lambda source: SETS[:1], overwrite="no"),
         lambda: dk.compact(dk.open_sets(tmp_path / "s")[:1], tmp_path / "s", overwrite="no"),
     ):
         with pytest.raises(TypeError, match="overwrite must be True or False; got 'no'"):
-            replace()
+            overwrite()
     assert len(dk.open_sets(tmp_path / "s")) == 3
 
 
-def test_booleans_of_numpy_are_booleans(tmp_path):
+def test_numpy_booleans_are_accepted(tmp_path):
     dk.write_sets(tmp_path / "s", SETS, overwrite=np.False_)
     assert len(dk.write_sets(tmp_path / "s", SETS[:1], overwrite=np.True_)) == 1
