@@ -23,13 +23,13 @@ from dkdist.sets.origins import find_lossy_column
 
 @dataclass(frozen=True)
 class NamedFunction:
-    """A function that a model file keeps by its name, never by its code."""
+    """Function that a model file stores by name, never by its code."""
 
     function: Callable[..., Any]
 
     @property
     def name(self) -> str:
-        """``module:qualname``; '' if this name does not lead back to the function."""
+        """``module:qualname``, or '' if importing that name does not give this function."""
         module = getattr(self.function, "__module__", None)
         path = getattr(self.function, "__qualname__", "")
         if module not in sys.modules or not path:
@@ -43,9 +43,9 @@ class NamedFunction:
 @serializable("FunctionParams")
 @dataclass(frozen=True)
 class FunctionParams(Params[Any]):
-    """A function of the points of one set, and the length of its vectors."""
+    """Parameters of a function embedding: the function and the length of its vectors."""
 
-    _cache_size = 0  # nothing is built
+    _cache_size = 0  # there is nothing to cache
     ordered = True  # the function may depend on the order of the points
 
     function: Callable[..., Any]
@@ -57,31 +57,31 @@ class FunctionParams(Params[Any]):
         return hash((self.n_dims, self.n_features))  # callables need not be hashable
 
     def saved_params(self) -> dict[str, Any]:
-        """Fields that a model file stores in another form."""
+        """Return the fields that a model file stores in another form."""
         return {"function": NamedFunction(self.function)}
 
     def embed(self, sets: SampleSets) -> F32:
-        """Rows (n_sets, m) float32; `RowError` for a set whose vector cannot be used."""
+        """Return rows (n_sets, m) float32; raise `RowError` for a set whose vector is invalid."""
         rows = np.empty((len(sets), self.n_features))
         for i, row in enumerate(_vectors(self.function, sets)):
             if len(row) != rows.shape[1]:
                 raise RowError(
                     i,
-                    f"has {len(row)} features, but a set had {rows.shape[1]} in fit: the function must return vectors "
-                    "of one length",
+                    f"has {len(row)} features, but sets had {rows.shape[1]} in fit: the function must return vectors "
+                    "of the same length for every set",
                 )
             rows[i] = row
         lossy_feature = find_lossy_column([rows], None)
         if lossy_feature is not None:
             warn(
-                f"feature {lossy_feature} of the function has many distinct values that float32 rounds to a few. "
-                "Subtract a constant in the function, or rescale."
+                f"feature {lossy_feature} of the function has many distinct values that float32 rounds to only a few. "
+                "Subtract a constant in the function, or rescale the feature."
             )
         return rows.astype(np.float32)
 
 
 def _vectors(function: Callable[..., Any], sets: SampleSets) -> Iterator[F64]:
-    """The function's vector (m,) of each set."""
+    """Yield the vector (m,) that the function returns for each set."""
     items: Iterable[Any] = sets if sets.alphabet is None else sets.strings()
     for i, points in enumerate(items):
         arguments = [points.astype(np.float64) if sets.points_dtype == np.float32 else points]
@@ -106,7 +106,7 @@ def _vectors(function: Callable[..., Any], sets: SampleSets) -> Iterator[F64]:
 
 
 class FunctionEmbedding(SetEmbedding):
-    """Embed sets by a function of your own, called once for each set.
+    """Embed sets with a user-defined function, called once for each set.
 
     Parameters
     ----------
@@ -131,13 +131,13 @@ class FunctionEmbedding(SetEmbedding):
     TypeError
         If ``function`` is not callable.
     SampleSetError
-        Naming the set: the function raises, returns a value that is not finite in float32, or returns a vector of
-        another shape. Also for invalid sets, as in `MomentEmbedding`.
+        If the function raises, returns a value that is not finite in float32, or returns a vector of
+        another shape (the message names the set). Also for invalid sets, as in `MomentEmbedding`.
 
     Notes
     -----
-    Rows are float32; a warning names a feature whose differences float32 loses, such as a mean of times in seconds
-    since 1970. A `SetStore` gives a lazy dask array with known chunks, other collections an ndarray. On a Dask
+    Rows are float32; a warning names a feature whose differences are lost in float32, such as a mean of times in
+    seconds since 1970. A `SetStore` gives a lazy dask array with known chunks, other collections an ndarray. On a Dask
     cluster the function is pickled by cloudpickle, which also handles lambdas. `fit` checks every set in one pass and
     calls the function for one set, to learn m. The cost is one Python call for each set.
 
@@ -174,7 +174,7 @@ class FunctionEmbedding(SetEmbedding):
         return FunctionParams(self.function, sets.n_dims, self._vector_length(sets, usable))
 
     def saved_params(self) -> dict[str, Any]:
-        """Parameters that a model file stores in another form."""
+        """Return the parameters that a model file stores in another form."""
         return {"function": NamedFunction(self.function)}
 
     def _vector_length(self, sets: Sets, usable: Positions) -> int:

@@ -1,4 +1,4 @@
-"""Embeddings of sets that are transformed by maps of sets to sets first, such as scalers."""
+"""Embeddings of sets that are first transformed by set maps, such as scalers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dkdist.sets import SampleSets
 @serializable("MappedEmbeddingSpec")
 @dataclass(frozen=True)
 class MappedEmbeddingSpec(EmbeddingWrapperParams["MappedEmbedding"]):
-    """An embedding after maps of sets to sets, such as `ScalerSpec` and `ComponentsSpec`."""
+    """Parameters of an embedding applied after set maps, such as `ScalerSpec` and `ComponentsSpec`."""
 
     maps: tuple[Any, ...]
     embedding: Any
@@ -23,12 +23,12 @@ class MappedEmbeddingSpec(EmbeddingWrapperParams["MappedEmbedding"]):
 
     @property
     def n_dims(self) -> int:
-        """Dimension d of the points before all maps."""
+        """Dimension d of the points before the maps."""
         return int(self.maps[0].n_dims)
 
     @property
     def has_per_set_map(self) -> bool:
-        """Whether a map depends on the points of the set."""
+        """Whether any map depends on the points of the set."""
         return any(step.per_set for step in self.maps)
 
     def mapped(self, sets: SampleSets) -> SampleSets:
@@ -38,7 +38,7 @@ class MappedEmbeddingSpec(EmbeddingWrapperParams["MappedEmbedding"]):
         return sets
 
     def require(self, sets: SampleSets, first: int) -> None:
-        """Raise as the embedding for invalid sets; ``first`` is the position of set 0."""
+        """Raise the errors of the embedding for invalid sets; ``first`` is the position of the first set."""
         if type(self.embedding).require is not Params.require:
             self.embedding.require(self.mapped(sets), first)
 
@@ -47,7 +47,7 @@ class MappedEmbeddingSpec(EmbeddingWrapperParams["MappedEmbedding"]):
 
 
 class MappedEmbedding(FittedParams[MappedEmbeddingSpec]):
-    """Fitted embedding after maps. Without a derivative, as maps may depend on the set."""
+    """Fitted embedding after set maps, without `influence`, because the maps may depend on the set."""
 
     def __init__(self, spec: MappedEmbeddingSpec) -> None:
         self.spec = spec
@@ -60,9 +60,9 @@ class MappedEmbedding(FittedParams[MappedEmbeddingSpec]):
 
 
 class PointwiseMappedEmbedding(MappedEmbedding):
-    """Fitted embedding after pointwise maps: the influence of a point is that of its image."""
+    """Fitted embedding after pointwise maps: the influence of a point is the influence of its image."""
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """Return the influence (q, k) of points ``at`` (q, d), up to a constant of each column."""
+        """Return the influence (q, k) of points ``at`` (q, d), up to an additive constant per column."""
         images = None if at is one.relative else self.spec.mapped(as_singletons(one, at)).relative
         return point_influences(self._embedding, self.spec.mapped(one), gradient, images)

@@ -28,7 +28,7 @@ from dkdist.embeddings._tuning import MAX_SYMBOLS, N_BUCKETS
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.strings import code_points
 
-# The largest code point + 1 (RFC 3629) marks both ends of a string.
+# Marks both ends of a string: the largest code point + 1 (RFC 3629).
 BOUNDARY_SYMBOL = 0x110000
 SPLITMIX64_MULTIPLIERS = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of SplitMix64
 
@@ -36,7 +36,7 @@ SPLITMIX64_MULTIPLIERS = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB13311
 @serializable("NGramParams")
 @dataclass(frozen=True)
 class NGramParams(Params["NGramTables"]):
-    """The buckets that are columns (ascending), and their inverse document frequencies."""
+    """Parameters of an n-gram embedding: buckets of the columns (ascending) and their inverse document frequencies."""
 
     ordered = True
 
@@ -49,11 +49,11 @@ class NGramParams(Params["NGramTables"]):
 
     @property
     def n_features(self) -> int:
-        """Length of a row."""
+        """Length m of a row."""
         return len(self.buckets)
 
     def require(self, sets: SampleSets, first: int) -> None:
-        """Refuse real-valued points and weights."""
+        """Raise SampleSetError for real-valued points or weights."""
         _require_symbols(sets)
 
     def _build(self) -> NGramTables:
@@ -61,20 +61,20 @@ class NGramParams(Params["NGramTables"]):
 
 
 class NGramTables(FittedParams[NGramParams]):
-    """The columns as arrays."""
+    """Fitted parameters of `NGramParams`, as arrays."""
 
     def __init__(self, spec: NGramParams) -> None:
         self.spec = spec
         self._buckets, self._idf = np.array(spec.buckets, np.int64), np.array(spec.idf)
         if self._buckets.shape != self._idf.shape or (np.diff(self._buckets) <= 0).any():
-            raise ValueError(f"expected ascending buckets for {len(self._idf)} idf")
+            raise ValueError(f"buckets must be ascending, one for each of {len(self._idf)} idf values")
 
     def embed(self, sets: SampleSets) -> F32:
-        """Rows (n_sets, m) float32 of length 1; of zeros for strings without any n-gram of the columns."""
+        """Return rows (n_sets, m) float32 of norm 1; zeros for strings that contain no n-gram of the columns."""
         return np.asarray(self.sparse_rows(sets).toarray())
 
     def sparse_rows(self, sets: SampleSets) -> sparse.csr_array:
-        """The same rows as a sparse array."""
+        """Return the rows of `embed` as a sparse array."""
         parts = [sparse.csr_array((0, len(self._buckets)), dtype=np.float32)]
         for _, part in _iter_batches(sets):
             owners, buckets, counts = _count_ngrams(part, self.spec.ngram_range, self.spec.boundaries)
@@ -91,14 +91,14 @@ class NGramTables(FittedParams[NGramParams]):
 
 
 def _iter_batches(sets: SampleSets) -> Iterator[tuple[int, SampleSets]]:
-    """(position of the first, sets) of runs of sets with about `MAX_SYMBOLS` symbols."""
+    """Yield batches of consecutive sets with about `MAX_SYMBOLS` symbols, as (position of the first set, sets)."""
     starts = np.searchsorted(sets.offsets[:-1], np.arange(0, sets.n_points, MAX_SYMBOLS))
     for a, b in itertools.pairwise(np.unique(np.append(starts, len(sets))).tolist()):
         yield a, sets[a:b]
 
 
 def _count_ngrams(sets: SampleSets, ngram_range: tuple[int, int], boundaries: bool) -> tuple[I64, I64, I64]:
-    """(set, bucket, count), each (k,), of the distinct buckets of each set, in ascending order."""
+    """Return (set, bucket, count), each (k,), for the distinct buckets of each set, in ascending order."""
     symbols, sizes = _symbols(sets), sets.sizes
     if boundaries:
         edges = sets.offsets + 2 * np.arange(len(sets) + 1)
@@ -119,21 +119,21 @@ def _count_ngrams(sets: SampleSets, ngram_range: tuple[int, int], boundaries: bo
         owners, positions, remaining = owners[inside], positions[inside], remaining[inside]
         hashes = _splitmix64(hashes[inside] + symbols[positions + (n - 1)] + np.uint64(1))
         bucket_keys = owners * N_BUCKETS + (hashes % np.uint64(N_BUCKETS)).astype(np.int64)
-        # a string that is shorter than n_min counts as one n-gram
+        # a string shorter than n_min counts as one n-gram
         keys.append(bucket_keys if n >= n_min else bucket_keys[sizes[owners] == n])
     distinct, counts = np.unique(np.concatenate(keys), return_counts=True)
     return distinct // N_BUCKETS, distinct % N_BUCKETS, counts
 
 
 def _symbols(sets: SampleSets) -> NDArray[np.uint64]:
-    """(T,) code points of characters, or codes without an alphabet."""
+    """Return the code points (T,) of characters; without an alphabet, the codes."""
     codes = sets.relative[:, 0]
     points = codes if sets.alphabet is None else code_points(sets.alphabet)[codes]
     return points.astype(np.uint64)
 
 
 def _splitmix64(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64: a bijection of 64-bit numbers in which every bit depends on all others."""
+    """Hash 64-bit integers by SplitMix64, which is a bijection."""
     first, second, third = (np.uint64(m) for m in SPLITMIX64_MULTIPLIERS)
     x = x * first
     x = (x ^ (x >> np.uint64(30))) * second
@@ -145,16 +145,16 @@ def _require_symbols(sets: Any) -> None:
     if sets.points_dtype.kind != "u":
         raise SampleSetError(
             "NGramEmbedding takes strings, but the sets (set 0 and all others) are real-valued points of "
-            f"{sets.n_dims} dimension(s). Give a list of str, of bytes, or of integer sequences"
+            f"{sets.n_dims} dimension(s). Pass a list of str, of bytes, or of integer sequences"
         )
     if (sets.weights_shape if hasattr(sets, "weights_shape") else sets.weights) is not None:
         raise SampleSetError(
-            "NGramEmbedding takes no weights, but the sets (set 0 and all others) have some. Remove the weights"
+            "NGramEmbedding takes no weights, but the sets (set 0 and all others) have weights. Remove them"
         )
 
 
 class NGramEmbedding(SetEmbedding):
-    """Embed strings by tf-idf weighted counts of their n-grams, in rows of length 1.
+    """Embed strings by tf-idf weighted counts of their n-grams, in rows of norm 1.
 
     The entry of an n-gram g in the row of a string s is proportional to
 
@@ -170,11 +170,11 @@ class NGramEmbedding(SetEmbedding):
     max_features : int, default=4096
         Largest number of columns: the n-grams that occur in most strings of `fit`. Rows are dense: 4 bytes per column.
     boundaries : bool, default=True
-        Whether n-grams include the start and the end of a string: both are one more symbol, as the blanks of
-        ``TfidfVectorizer(analyzer="char_wb")`` around a word. Prefixes and suffixes differ from other parts then.
+        Whether n-grams include the start and the end of a string as an extra symbol, like the blanks of
+        ``TfidfVectorizer(analyzer="char_wb")`` around a word, so that prefixes and suffixes differ from inner parts.
     on_error : {"raise", "skip"}, default="raise"
-        Treatment of sets that cannot be read. "raise" raises an error that names the first one. "skip" leaves them out
-        of `fit` and gives them a row of NaN, with a warning.
+        Treatment of sets that cannot be read. "raise" raises an error that names the first one. "skip" omits them
+        in `fit` and gives them a row of NaN, with a warning.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ class NGramEmbedding(SetEmbedding):
     SampleSetError
         For real-valued points, and for weights.
     ValueError
-        For other parameters.
+        For invalid parameters.
 
     Notes
     -----
@@ -196,9 +196,9 @@ class NGramEmbedding(SetEmbedding):
     `SampleSets.from_strings`). A `SetStore` gives a lazy dask array with known chunks, other collections an ndarray.
     Rows are float32, and a row depends on its string alone. `fit` reads the data once.
 
-    Characters are compared by code point, so collections with different alphabets fit together. N-grams that are not
-    among the columns do not count, also those with characters that `fit` did not see. N-grams are identified by a hash
-    of 22 bits: of 10,000 distinct ones, 0.2 % share a column with another.
+    Characters are compared by code point, so collections may have different alphabets. N-grams that are not
+    among the columns are ignored, including those with characters that do not occur in `fit`. N-grams are
+    identified by a hash of 22 bits: of 10,000 distinct n-grams, 0.2 % share a column with another.
 
     Cost: one sort of the n-grams of each block, and writing dense rows; 27,000 names take 0.4 s of processor time.
 
@@ -229,7 +229,7 @@ class NGramEmbedding(SetEmbedding):
         self.on_error = on_error
 
     def fit(self, X: SetsLike, y: Any = None) -> NGramEmbedding:
-        """Choose columns and document frequencies by the strings X, in one pass; ``y`` is not used."""
+        """Choose columns and compute document frequencies from the strings X, in one pass; ``y`` is not used."""
         lengths, skip = _check_ngram_range(self.ngram_range), should_skip(self)
         max_features = check_int("max_features", self.max_features)
         boundaries = check_bool("boundaries", self.boundaries)
@@ -257,14 +257,14 @@ def _check_ngram_range(param: Any) -> tuple[int, int]:
         or not all(isinstance(n, (int, np.integer)) for n in pair)
         or not 1 <= pair[0] <= pair[1]
     ):
-        raise ValueError(f"ngram_range must be two whole numbers, 1 <= smallest <= largest; got {param!r}")
+        raise ValueError(f"ngram_range must be two integers (min, max) with 1 <= min <= max; got {param!r}")
     return int(pair[0]), int(pair[1])
 
 
 def _frequencies_of_block(
     skip: bool, ngram_range: tuple[int, int], boundaries: bool, sets: Any, first: int
 ) -> Any:
-    """Return a `PartialResult` of (buckets, numbers of sets that contain them)."""
+    """Return a `PartialResult` of (buckets, number of sets that contain each)."""
     work = partial(_frequencies, ngram_range, boundaries)
     nothing = np.empty(0, np.int64), np.empty(0, np.int64)
     return run_skipping_invalid(work, sets, range(first, first + len(sets)), nothing, skip=skip)

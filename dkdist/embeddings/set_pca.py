@@ -1,8 +1,9 @@
-"""`SetPCA`: principal components of the points of all sets: a map of sets to sets, lazy for stores.
+"""`SetPCA`: principal components of the points of all sets, lazy for stores.
 
     x' = (x - mean) axes^T / deviations
 
-`ComponentsSpec` holds the parameters. Views of stores carry it (`SetStore.mapped`) and apply it to points when read.
+`ComponentsSpec` holds the parameters. A view of a store (`SetStore.mapped`) applies it to the points when they are
+read.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ Numbers = tuple[float, ...]
 
 
 class SetMapSpec:
-    """Base of parameters of maps of sets to sets: frozen dataclasses with the ``origin`` of the points."""
+    """Base class for the parameters of set maps, which transform the points of a set (relative to ``origin``)."""
 
     origin: Numbers
-    per_set = False  # whether the map depends on the set
+    per_set = False  # True if the map depends on the points of the set
 
     @property
     def n_dims(self) -> int:
@@ -52,7 +53,7 @@ class SetMapSpec:
         return hashlib.blake2b(repr(astuple(self)).encode(), digest_size=16).hexdigest()  # type: ignore[call-overload]
 
     def names_of(self, names: Names | None) -> Names | None:
-        """Return names of the output dimensions from those of the points."""
+        """Return the names of the output dimensions, given the names of the input dimensions."""
         return names
 
     def for_chunks(self, pieces: Iterator[SampleSets], n_points: int) -> Any:
@@ -73,12 +74,14 @@ class ComponentsSpec(SetMapSpec):
     def __post_init__(self) -> None:
         lengths = {len(self.mean), *map(len, self.axes)}
         if lengths != {self.n_dims} or not 0 < len(self.axes) == len(self.deviations) <= self.n_dims:
-            raise ValueError(f"mean and axes must have {self.n_dims} columns, with one deviation per axis")
+            raise ValueError(
+                f"mean and axes must have {self.n_dims} columns, and deviations one value per axis"
+            )
         if (
             not all(np.isfinite(values).all() for values in (self.mean, *self.axes))
             or min(self.deviations) <= 0
         ):
-            raise ValueError("mean and axes must be finite, and deviations positive")
+            raise ValueError("mean and axes must be finite, and deviations must be positive")
 
     @property
     def n_features(self) -> int:
@@ -91,7 +94,7 @@ class ComponentsSpec(SetMapSpec):
         return f"SetPCA({self.n_features})"
 
     def names_of(self, names: Names | None) -> Names | None:
-        """Return component0, component1, ...: components are not dimensions of the sets."""
+        """Return component0, component1, ..., regardless of the names of the dimensions."""
         return tuple(f"component{i}" for i in range(self.n_features))
 
     def apply(self, sets: SampleSets) -> SampleSets:
@@ -100,13 +103,13 @@ class ComponentsSpec(SetMapSpec):
         out = np.empty((len(points), self.n_features), np.float32)
         for start in range(0, len(points), POINTS_PER_PCA_BATCH):
             rows = slice(start, start + POINTS_PER_PCA_BATCH)
-            with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error below
+            with np.errstate(over="ignore", invalid="ignore"):  # overflow raises SampleSetError below
                 factor.product((points[rows] - np.array(self.mean)).astype(np.float32), out[rows])
         if len(overflowed := nonfinite_rows(out)):
             i = int(np.searchsorted(sets.offsets, overflowed[0], side="right")) - 1
             raise SampleSetError(
                 f"components of point {overflowed[0] - sets.offsets[i]} of set {i} exceed float32. Clip the points "
-                "(SetScaler)."
+                "with SetScaler first."
             )
         labels = replace(sets._labels, names=self.names_of(None))
         return SampleSets._trusted(out, sets.offsets, sets.weights, labels=labels)
@@ -119,7 +122,8 @@ def _factor(spec: ComponentsSpec) -> Factor:
     )
 
 
-ZERO_VARIANCE_RTOL = 1e-12  # smaller variances over the largest are rounding (tests/scaling/test_set_pca.py)
+# Smaller variances, relative to the largest, are rounding errors (tests/scaling/test_set_pca.py).
+ZERO_VARIANCE_RTOL = 1e-12
 
 
 class SetPCA(TransformerMixin, BaseEstimator):
@@ -144,7 +148,7 @@ class SetPCA(TransformerMixin, BaseEstimator):
     explained_variance_, explained_variance_ratio_ : (k,) float64 arrays
         Variance along each axis, and its fraction of the total.
     n_components_ : int
-        k.
+        Number k of components.
     spec_ : ComponentsSpec
         Fitted parameters, relative to ``origin_``.
     n_features_in_ : int
@@ -162,18 +166,18 @@ class SetPCA(TransformerMixin, BaseEstimator):
     StoreFormatError
         Naming the set that cannot be read.
     ValueError
-        For other numbers of components.
+        For an invalid n_components.
 
     Notes
     -----
     `transform` gives `SampleSets` for sets in memory and a lazy view for a `SetStore`, which maps points when they are
-    read, to the same bits in every process. Weights, targets and ids are kept. `write_sets` and `compact` write a view
-    as a new store.
+    read, with bitwise identical results in every process. Weights, targets and ids are kept. `write_sets` and `compact`
+    write a view as a new store.
 
     Mean and covariance are pooled: the weight of a set is its number of points, and weights only matter within a set.
     They are computed from up to 65,536 points (4,194,304 / d above 64 dimensions, at least 4,096), selected by a hash
-    of their positions if there are more. `fit` reads the data once; blocks and workers change no bit. Use a `SetScaler`
-    first if columns have different units. Cost of `fit`: n d^2 products for a sample of n points; of
+    of their positions if there are more. `fit` reads the data once; results do not depend on blocks or workers. Use
+    `SetScaler` first if columns have different units. Cost of `fit`: n d^2 products for a sample of n points; of
     `transform`: d k for each point.
 
     References
@@ -257,12 +261,12 @@ def _principal_components(sample: PooledSample) -> tuple[F64, F64, F64]:
     x, w = sample.points[w > 0].astype(np.float64), w[w > 0] / w.sum()
     if len(x) == 0 or (x == x[0]).all():
         raise SampleSetError(
-            "the points (of set 0 and all others) must not all be equal for principal components"
+            "points must not all be equal for principal components; got equal points in set 0 and all others."
         )
-    with one_blas_thread():  # sums have a fixed order
+    with one_blas_thread():  # keeps the order of sums fixed
         mean = w @ x
         x -= mean
-        unit = np.abs(x).max()  # squares neither overflow nor underflow
+        unit = np.abs(x).max()  # avoids overflow and underflow of squares
         x /= unit
         variances, axes = np.linalg.eigh((x * w[:, None]).T @ x)
     axes = axes.T[::-1]
@@ -271,7 +275,7 @@ def _principal_components(sample: PooledSample) -> tuple[F64, F64, F64]:
 
 
 def _n_explaining(ratios: F64, fraction: float) -> int:
-    """Return the smallest number of leading ratios whose sum reaches ``fraction``."""
+    """Return the smallest number of leading components that explain ``fraction`` of the variance."""
     return min(int(np.searchsorted(np.cumsum(ratios), fraction)) + 1, len(ratios))
 
 

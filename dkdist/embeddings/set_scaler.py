@@ -1,11 +1,11 @@
-"""`SetScaler`: scaling of points, or their ranks: a map of sets to sets, lazy for stores.
+"""`SetScaler`: scaling of points, or replacement by ranks; lazy for stores.
 
     robust, standard    x' = clip((x - centre) / scale, -c, c)
     quantile            x' = F(x), the mid-distribution function of the column, linear between knots
 
-`ScalerSpec` holds the parameters. Views of stores carry it (`SetStore.mapped`) and apply it to the points they read.
-Statistics of a single set (``per_set``) use up to 65,536 of its points, selected by a hash of their positions, as
-pooled statistics do.
+`ScalerSpec` holds the parameters. A view of a store (`SetStore.mapped`) applies it to the points when they are read.
+Like pooled statistics, those of a single set (``per_set``) use up to 65,536 points, selected by a hash of their
+positions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dkdist.embeddings.set_pca import SetMapSpec
 from dkdist.io import SetStore
 from dkdist.sets import SampleSetError, SampleSets
 
-MAX_CUMULATED_WEIGHT = 1 + 1e-6  # rounding of sums of weights (tests/scaling/test_set_scaler.py)
+MAX_CUMULATED_WEIGHT = 1 + 1e-6  # allows for rounding of sums of weights (tests/scaling/test_set_scaler.py)
 
 Numbers = tuple[float, ...]
 STATISTICS: dict[str, Callable[..., Any]] = {"robust": medians_and_spreads, "standard": means_and_stds}
@@ -42,7 +42,7 @@ STATISTICS: dict[str, Callable[..., Any]] = {"robust": medians_and_spreads, "sta
 @serializable("Knots")
 @dataclass(frozen=True)
 class Knots:
-    """Values of a column in ascending order, with the fraction of the weight below and up to each."""
+    """Values of a column in ascending order, with the weight fractions ``below`` (<) and ``upto`` (<=) each value."""
 
     values: Numbers
     below: Numbers
@@ -50,17 +50,17 @@ class Knots:
 
     def __post_init__(self) -> None:
         if not 0 < len(self.values) == len(self.below) == len(self.upto):
-            raise ValueError("knots must have equal numbers of values and fractions of weight, at least 1")
+            raise ValueError("knots must have at least 1 value, and as many weight fractions as values")
         values, below, upto = map(np.asarray, (self.values, self.below, self.upto))
         is_increasing = (np.abs(values) <= np.finfo(np.float32).max).all() and (np.diff(values) > 0).all()
         if not is_increasing or not ((below >= 0) & (below <= upto) & (upto <= MAX_CUMULATED_WEIGHT)).all():
-            raise ValueError("knots must be increasing float32 values with fractions of weight from 0 to 1")
+            raise ValueError("knots must be increasing float32 values, with weight fractions from 0 to 1")
 
 
 @serializable("ScalerSpec")
 @dataclass(frozen=True)
 class ScalerSpec(SetMapSpec):
-    """Parameters of a scaler of points relative to ``origin``; ``per_set``: each set by its own statistics."""
+    """Parameters of `SetScaler`, relative to ``origin``; with ``per_set``, each set is scaled by its own statistics."""
 
     method: str
     origin: Numbers
@@ -87,7 +87,7 @@ class ScalerSpec(SetMapSpec):
         return f"SetScaler({self.method!r}{', per_set=True' if self.per_set else ''})"
 
     def apply(self, sets: SampleSets, sample: SampleSets | None = None) -> SampleSets:
-        """Return scaled sets, float32 with origin 0. With ``per_set``, statistics are those of ``sample``."""
+        """Return scaled sets, float32 with origin 0. With ``per_set``, statistics are computed from ``sample``."""
         if self.method == "none":
             return sets
         rebased = sets.rebased(np.array(self.origin))
@@ -111,7 +111,7 @@ class ScalerSpec(SetMapSpec):
         return FLOAT32_MAX if self.clip is None else self.clip
 
     def _scale_by(self, sample: SampleSets, sets: SampleSets, out: F32) -> None:
-        """Scale each set by statistics of its sample."""
+        """Scale each set by the statistics of its sample."""
         arrays = set_arrays(sample.relative, sample.offsets, sample.weights)
         points, offsets = sets.relative, sets.offsets
         if self.method == "quantile":
@@ -174,7 +174,7 @@ def subsample_pieces(spec: ScalerSpec, pieces: Iterator[SampleSets], n_points: i
 
 
 def pooled_knots(points: F32, weights: F64 | None) -> tuple[Knots, ...]:
-    """Return the knots of each column: its distinct values, or of too many values, equally spaced ranks."""
+    """Return the knots of each column: its distinct values, or values at equally spaced ranks if there are too many."""
     max_knots = int(np.clip(MAX_TOTAL_KNOTS // points.shape[1], MIN_KNOTS, MAX_KNOTS))
     return tuple(_column_knots(points, j, weights, max_knots) for j in range(points.shape[1]))
 
@@ -192,7 +192,7 @@ METHODS = ("robust", "standard", "quantile", "none")
 
 
 class SetScaler(TransformerMixin, BaseEstimator):
-    """Scale the points of all sets, or replace them by ranks.
+    """Scale the points of all sets, or replace coordinates by ranks.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ class SetScaler(TransformerMixin, BaseEstimator):
         them. "none": no change.
     per_set : bool, default=False
         Whether each set is scaled by its own statistics, which removes differences in location and scale between
-        sets and leaves those in shape.
+        sets and keeps differences in shape.
     clip : float or None, default=10
         Limit to [-clip, clip] for "robust" and "standard"; None for no limit. Not used for "quantile" and "none".
     on_error : {"raise", "skip"}, default="raise"
@@ -216,8 +216,8 @@ class SetScaler(TransformerMixin, BaseEstimator):
     center_ : (d,) float64 array, or None
         Pooled median or mean; None for ranks, "none", or with ``per_set``.
     scale_ : (d,) float64 array, or None
-        Pooled scale; 1 for a constant column. If all values but 2 % on each side are equal, the median distance of the
-        others from the median, divided by 0.6745.
+        Pooled scale; 1 for a constant column. If all values except 2 % on each side are equal, it is the median
+        distance of the other values from the median, divided by 0.6745.
     spec_ : ScalerSpec
         Fitted parameters with the knots of ranks, relative to ``origin_``.
     n_features_in_ : int
@@ -240,14 +240,14 @@ class SetScaler(TransformerMixin, BaseEstimator):
     Notes
     -----
     `transform` gives `SampleSets` for sets in memory and a lazy view for a `SetStore`, which scales points when they
-    are read, to the same bits in every process. Weights, targets and ids are kept. `write_sets` and `compact` write a
-    view as a new store.
+    are read, with bitwise identical results in every process. Weights, targets and ids are kept. `write_sets` and
+    `compact` write a view as a new store.
 
     Pooled statistics give each set the weight of its number of points; weights only matter within a set. They are
     computed from up to 65,536 points (fewer above 64 dimensions), selected by a hash of their positions if there are
-    more; blocks and workers change no bit, and the error of ranks is about 0.2 %. The same holds for ``per_set``. Ranks
-    use 129 knots per column (1,024 for all columns, at least 17), or all distinct values if there are fewer. `fit`
-    reads the data once, and not at all with ``per_set`` or "none".
+    more; results do not depend on blocks or workers. The error of ranks is about 0.2 %. The same holds for ``per_set``.
+    Ranks use 129 knots per column (1,024 for all columns, at least 17), or all distinct values if there are fewer.
+    `fit` reads the data once, and not at all with ``per_set`` or "none".
 
     References
     ----------

@@ -17,9 +17,9 @@ from dkdist._utils.serialization import serializable
 from dkdist.embeddings._tuning import BATCH_VALUES, MAX_COLUMN_VALUES
 from dkdist.sets import SampleSets
 
-LEVELS = np.array([0, 0.05, 0.25, 0.5, 0.75, 0.95, 1])  # 0 and 1 are the minimum and the maximum
+LEVELS = np.array([0, 0.05, 0.25, 0.5, 0.75, 0.95, 1])  # level 0 is the minimum, level 1 the maximum
 LEVEL_NAMES = ("min", "q05", "q25", "q50", "q75", "q95", "max")
-N_STATISTICS = 2 + len(LEVELS)  # of a dimension
+N_STATISTICS = 2 + len(LEVELS)  # statistics per dimension
 
 
 @serializable("SummarySpec")
@@ -45,12 +45,12 @@ class SummarySpec(Params[Any]):
         return N_STATISTICS * self.n_dims + 1
 
     def column_names(self, names: Sequence[str]) -> list[str]:
-        """STATISTIC_NAME, all dimensions of one statistic side by side, then log_size."""
+        """Return the names STATISTIC_NAME, grouped by statistic, then log_size."""
         statistics = ("mean", "std", *LEVEL_NAMES)
         return [f"{statistic}_{name}" for statistic in statistics for name in names] + ["log_size"]
 
     def embed(self, sets: SampleSets) -> F32:
-        """Rows of the embedding: (n_sets, m) float32. Sets of one size are sorted together."""
+        """Return rows (n_sets, m) float32. Sets of equal size are sorted together."""
         d, sizes = sets.n_dims, sets.sizes
         statistics = np.empty((len(sets), N_STATISTICS, d))
         for n in np.unique(sizes):
@@ -72,16 +72,17 @@ class SummarySpec(Params[Any]):
         return np.concatenate([flat, np.log(sizes)[:, None]], axis=1).astype(np.float32)
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """(q, k) influence of points ``at`` (q, d), up to a constant.
+        """Return the influence (q, k) of points ``at`` (q, d), up to an additive constant for each of the k functions.
 
-        Exact for the mean and the standard deviation; zero for the size. An extreme has the influence that leaving it
-        out has. A quantile has that of the mean quantile over levels a to b around its own,
+        It is exact for the mean and the standard deviation, and zero for the size. The influence of an extreme is the
+        change when it is removed. A quantile is replaced by the mean quantile over a range of levels a to b
+        around its level, with the influence
 
             1 / (b - a) int_(F^-1(a))^(F^-1(b)) (F(y) - 1{s <= y}) dy,
 
         which estimates the density at the quantile by (b - a) / (F^-1(b) - F^-1(a)) and is continuous in s.
         """
-        first = one.relative[:1].astype(np.float64)  # constant dimensions are exactly 0 from there
+        first = one.relative[:1].astype(np.float64)  # relative to it, constant dimensions are exactly 0
         y, z = ((points - first) / np.array(self.scale) for points in (one.relative, at))
         u, g = weight_fractions(one), gradient[:-1].reshape(N_STATISTICS, self.n_dims, -1)
         mean = u @ y
@@ -94,7 +95,7 @@ class SummarySpec(Params[Any]):
 
 
 def _statistics(x: Array, w: F64 | None) -> F64:
-    """(k, statistics, c) of k sets of n points in c dimensions, x (k, n, c), with weights (k, n) or equal ones."""
+    """Return statistics (k, N_STATISTICS, c) of k sets x (k, n, c) with weights (k, n) or None."""
     y = np.ascontiguousarray(x.transpose(0, 2, 1))
     if w is None:
         n = y.shape[-1]
@@ -116,22 +117,22 @@ def _statistics(x: Array, w: F64 | None) -> F64:
 
 
 def _sort_by_value(y: Array, w: F64) -> tuple[Array, F64]:
-    """Values and their weights, both sorted by value along the last axis, values of weight 0 last."""
+    """Sort values and their weights by value along the last axis; values of weight 0 come last."""
     order = np.argsort(np.where(w > 0, y, np.inf), axis=-1, kind="stable")
     return np.take_along_axis(y, order, -1), np.take_along_axis(np.broadcast_to(w, y.shape), order, -1)
 
 
 def _positions(v: F64, levels: F64) -> Array:
-    """(..., L) first positions where the cumulated weight reaches each level; weights (..., n) are sorted by value."""
+    """Return the first positions (..., L) at which the cumulated weights ``v`` (..., n) reach each level."""
     mass = v.cumsum(axis=-1)
-    thresholds = levels * mass[..., -1:]  # sums of float32 weights of similar size are exact in float64
+    thresholds = levels * mass[..., -1:]  # float64 sums of float32 weights of similar size are exact
     positions = [(mass < thresholds[..., k, None]).sum(axis=-1) for k in range(len(levels))]
-    last = (v > 0).sum(axis=-1) - 1  # the maximum, however small its weight is
+    last = (v > 0).sum(axis=-1) - 1  # the maximum, even if its weight is tiny
     return np.stack([last if t == 1 else p for p, t in zip(positions, levels, strict=True)], axis=-1)
 
 
 def _ramps(y: F64, u: F64) -> list[tuple[F64, F64, F64]]:
-    """(low, high, slope), each (d,), of every level: influences rise from low to high and are constant outside."""
+    """Return (low, high, slope) per level: its influence is linear between low and high, and constant elsewhere."""
     n_effective = 1 / (u @ u)
     inner = LEVELS[1:-1]
     half = np.maximum(np.minimum(inner, 1 - inner) * n_effective**-0.2, 1 / n_effective)
@@ -162,10 +163,10 @@ class SummaryEmbedding(SetEmbedding):
     Attributes
     ----------
     spec_ : SummarySpec
-        The chosen units, in plain numbers.
+        Fitted parameters: centre and scale of each dimension.
     centre_, scale_ : (d,) arrays
-        Mean and standard deviation of the points, each set counting the same, of up to 256 sets; summaries are in units
-        of (x - centre) / scale. The scale of a constant dimension is 1.
+        Mean and standard deviation of the points of up to 256 sets of equal weight; summaries are in units of
+        (x - centre) / scale. The scale of a constant dimension is 1.
     n_features_in_, origin_, skipped_
         As in `DivergenceEmbedding`.
 
@@ -173,18 +174,18 @@ class SummaryEmbedding(SetEmbedding):
     ------
     SampleSetError
         Naming the set: empty sets, NaN or infinite points, different numbers of dimensions, negative weights; or if
-        no set is left.
+        no valid set remains.
     StoreFormatError
         Naming the set that cannot be read.
 
     Notes
     -----
-    Quantiles are min {s : weight of {x <= s} >= t}, so they are values of the set. The levels are the five numbers of
-    a box plot. In sets of more than 20 points a single outlier does not determine the levels 0.05 and 0.95; the
-    extremes detect it. All columns except log(n), the number of points, use the weights and ignore points of weight 0.
-    Rows are float32 of length 9 d + 1, and a set's row depends on that set alone, bit for bit on processors of one
-    type. A `SetStore` gives a lazy dask array with known chunks; anything else gives an ndarray. Cost: n d log2(n)
-    steps a set; 8 us for 200 points in 10 dimensions on one core, 130 us if they have weights.
+    Quantiles are min {s : weight of {x <= s} >= t}, so they are values of the set. In sets of more than 20 points
+    a single outlier does not change the quantiles at 0.05 and 0.95 much; the extremes show it. All columns except
+    log(n), the number of points, use the weights and ignore points of weight 0. Rows are float32 of length 9 d + 1, and
+    a set's row depends on that set alone, bit for bit on processors of one type. A `SetStore` gives a lazy dask array
+    with known chunks; anything else gives an ndarray. Cost: n d log2(n) steps per set; 8 us for 200 points in 10
+    dimensions on one core, 130 us if they have weights.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A fitted scikit-learn transformer of sets, in the form in which models use embeddings."""
+"""Adapter that makes a fitted scikit-learn transformer of sets usable as an embedding in models."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dkdist._numba.arrays import F32
 from dkdist.sets import SampleSets
 
 
-@dataclass(frozen=True, eq=False)  # compared by identity: transformers are not hashable by content
+@dataclass(frozen=True, eq=False)  # compared by identity: many transformers are not hashable
 class TransformerParams(Params[Any]):
     """A fitted transformer whose ``transform`` maps n sets to a 2-D array (n, m)."""
 
-    _cache_size = 0  # nothing is built
+    _cache_size = 0  # there is nothing to cache
     ordered = True  # the transformer may depend on the order of the points
 
     transformer: Any
@@ -29,15 +29,15 @@ class TransformerParams(Params[Any]):
 
     @classmethod
     def of(cls, transformer: Any, sets: SampleSets) -> TransformerParams:
-        """A copy of the fitted transformer; the length m of its rows is that of the first of the sets."""
+        """Copy the fitted transformer; the row length m is determined by transforming the first set."""
         return cls(copy.deepcopy(transformer), sets.n_dims, _rows(transformer, sets[:1]).shape[1])
 
     def embed(self, sets: SampleSets) -> F32:
-        """Rows (n_sets, m) float32; `RowError` for a set whose row is not finite."""
+        """Return rows (n_sets, m) float32; raise `RowError` for a set whose row is not finite."""
         rows = _rows(self.transformer, sets)
         if rows.shape[1] != self.n_features:
             raise ValueError(
-                f"{self.transformer!r} returned {rows.shape[1]} columns; expected {self.n_features}, as in fit"
+                f"{self.transformer!r} must return {self.n_features} columns, as in fit; got {rows.shape[1]}"
             )
         return rows
 
@@ -46,12 +46,12 @@ def _rows(transformer: Any, sets: SampleSets) -> F32:
     result = transformer.transform(sets)
     if getattr(result, "shape", ())[:1] != (len(sets),) or len(result.shape) != 2:
         raise ValueError(
-            f"{transformer!r} must transform {len(sets)} sets to an array (n_sets, n_features); got "
+            f"{transformer!r} must transform {len(sets)} sets into an array (n_sets, n_features); got "
             f"{type(result).__name__} of shape {getattr(result, 'shape', None)}"
         )
     with np.errstate(over="ignore"):
         rows = np.asarray(result.toarray() if issparse(result) else result).astype(np.float32)
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
-        raise RowError(int(np.argmin(finite)), f"has features that are not finite, made by {transformer!r}")
+        raise RowError(int(np.argmin(finite)), f"has non-finite features from {transformer!r}")
     return rows

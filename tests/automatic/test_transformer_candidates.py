@@ -77,14 +77,14 @@ class Broken(BaseEstimator, TransformerMixin):
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (lambda X: X, "must transform 1 sets to an array .*got SampleSets"),
+        (lambda X: X, "must transform 1 sets into an array .*got SampleSets"),
         (lambda X: [[1.0]] * len(X), "got list of shape None"),
         (lambda X: np.zeros(len(X)), r"got ndarray of shape \(1,\)"),
         (lambda X: np.zeros((len(X) + 1, 2)), r"got ndarray of shape \(2, 2\)"),
-        (lambda X: np.zeros((len(X), min(len(X), 2))), "returned 2 columns; expected 1"),
+        (lambda X: np.zeros((len(X), min(len(X), 2))), "must return 1 columns, as in fit; got 2"),
         (
             lambda X: np.array([[0.0 if x[0, 0] != SETS[33][0, 0] else np.inf] for x in X]),
-            "^set 33 has features",
+            "^set 33 has non-finite features",
         ),
     ],
 )

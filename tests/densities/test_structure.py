@@ -297,15 +297,15 @@ def test_pipelines_searches_and_models_with_pairs(tmp_path: Any) -> None:
     ("structure", "message"),
     [
         ("tree", "structure must be one of 'auto', 'joint', 'marginal', 'pairs'"),
-        ([], "or a list of different pairs such as"),
-        ([(0, 4)], "of dimensions 0 to 3; got"),
-        ([(0, 0)], "list of different pairs"),
-        ([(0, 1), (1, 0)], "list of different pairs"),
+        ([], "or a list of distinct dimensions"),
+        ([(0, 4)], r"dimensions \(0 to 3\).*; got"),
+        ([(0, 0)], "list of distinct dimensions"),
+        ([(0, 1), (1, 0)], "list of distinct dimensions"),
         ([(0, 1, 2, 3)], "groups of three"),
-        ([(0.5, 1)], "list of different pairs"),
-        ([[0, [1, 2]]], "list of different pairs"),
-        (3, "list of different pairs"),
-        ([None], "list of different pairs"),
+        ([(0.5, 1)], "list of distinct dimensions"),
+        ([[0, [1, 2]]], "list of distinct dimensions"),
+        (3, "list of distinct dimensions"),
+        ([None], "list of distinct dimensions"),
     ],
 )
 def test_invalid_structures_raise(kind: str, structure: Any, message: str) -> None:

@@ -65,7 +65,7 @@ def raise_zero_division(x: Any) -> Any:
 
 FAILURES = [
     (raise_zero_division, "has no features: the function raised ZeroDivisionError: "),
-    (lambda x: [1.0], "has 1 features, but a set had 2 in fit"),
+    (lambda x: [1.0], "has 1 features, but sets had 2 in fit"),
     (lambda x: x, r"has features of shape \(2, 2\)"),
     (lambda x: [], r"has features of shape \(0,\)"),
     (lambda x: [0, np.nan], "has nan as feature 1"),

@@ -160,7 +160,7 @@ def test_model_file_round_trip(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"ngram_range": (0, 2)}, r"ngram_range must be two whole numbers.*got \(0, 2\)"),
+        ({"ngram_range": (0, 2)}, r"ngram_range must be two integers.*got \(0, 2\)"),
         ({"ngram_range": (3, 2)}, r"ngram_range must be.*got \(3, 2\)"),
         ({"ngram_range": (1, 2.5)}, r"ngram_range must be.*got \(1, 2.5\)"),
         ({"ngram_range": 3}, r"ngram_range must be.*got 3"),
