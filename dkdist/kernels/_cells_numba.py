@@ -1,19 +1,19 @@
-"""Kernel energies by Gaussian gridding on cells, for bandwidths too small for Fourier grids; whole boxes or blocks.
+"""Kernel energies by Gaussian gridding on cells, for bandwidths too small for Fourier grids.
 
 A Gaussian kernel is the overlap of two narrower Gaussians, and its integral over u is the trapezoidal sum over cells:
 
     k(x, y) = prod_j (2/pi)^(1/2) / sigma int g(x_j - u) g(y_j - u) du,   g(t) = exp(-t^2 / sigma^2),
     E(x, z) = sum_ij <z_i, z_j> k(x_i, x_j) ~ C sum_m |f_m|^2,   f_m = sum_i z_i prod_j g(x_ij - m_j delta)
 
-where each point contributes to the 2J nearest cells per dimension. By Poisson's formula the whole sum is the kernel
-times 1 + a_j cos(..) per dimension, and truncation removes at most tau, so rigorously
+where each point contributes to the 2J nearest cells per dimension. By Poisson's formula the infinite sum is the kernel
+times 1 + a_j cos(..) per dimension, and truncation removes at most tau. This gives the rigorous bound
 
     |error of k| <= (1 + a + tau)^d - 1,   a = 2 sum_n exp(-(pi n sigma / delta)^2 / 2),
     tau = 8^(1/2) (1 + a) exp(-(J delta / sigma)^2).
 
-All sums are float64. Cost per point: (2J)^d multiply-adds (J = 6 for 1e-5) for any bandwidth; memory: one number per
-cell of the bounding box. `kernel_blocks` computes the same sum for one block of cells at a time, only where points are:
-time and memory then depend on the number of points, not on the size of the box.
+All sums are float64. Cost per point: (2J)^d multiply-adds (J = 6 for an error of 1e-5) for any bandwidth. Memory: one
+number per cell of the bounding box. `kernel_blocks` restricts the sum to blocks of cells that contain points: time and
+memory then depend on the number of points, not on the size of the box.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ from dkdist._numba.points import column_bounds
 from dkdist._numba.weighted_points import WeightedPoints, sorted_rows
 from dkdist.kernels._profiles_numba import exp2
 
-MIN_ERROR = 1e-12  # of k; float64 rounding is not far below (tests/kernel/test_certified_sums.py)
-# time of the Gaussians of one dimension, in multiply-adds (python benchmarks/kernel.py growth)
+# smallest error of k; float64 rounding is slightly smaller (tests/kernel/test_certified_sums.py)
+MIN_ERROR = 1e-12
+# time to evaluate the Gaussians of one dimension, in multiply-adds (python benchmarks/kernel.py growth)
 GAUSSIAN_COST = 200
-SIMD_WIDTH = 16  # cells of a row per loop: whole registers (python benchmarks/kernel.py growth)
-# per side; larger reaches are slower than other methods (python benchmarks/kernel.py growth)
+SIMD_WIDTH = 16  # cells per vectorised loop; fills whole registers (python benchmarks/kernel.py growth)
+# maximum J, cells on each side of a point; other methods are faster than larger J (python benchmarks/kernel.py growth)
 MAX_REACH_CELLS = 16
-TRIAL_SIDES = np.linspace(0.2, 1.5, 1301)  # of a cell, in units of sigma
-# side of the blocks by which points are sorted for the cache (python benchmarks/kernel.py growth)
+TRIAL_SIDES = np.linspace(0.2, 1.5, 1301)  # trial sides of a cell, in units of sigma
+# side of the blocks of cells by which points are sorted, for cache locality (python benchmarks/kernel.py growth)
 SORT_BLOCK_CELLS = 8
 
 
 class Cells(NamedTuple):
-    """Side of a cell, cells J on each side of a point, numbers of cells in three dimensions, certified error of k."""
+    """Cell side, number J of cells on each side of a point, grid shape in three dimensions, certified error of k."""
 
     side: float
     reach: int
@@ -55,7 +56,7 @@ class Cells(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """Time per point in multiply-adds, Gaussians included."""
+        """Time per point in multiply-adds, including the Gaussians."""
         wide = [n for n in self.shape[:2] if n > 1]
         return int((2 * self.reach) ** len(wide)) * _row_cells(self.reach) + GAUSSIAN_COST * (len(wide) + 1)
 
@@ -82,7 +83,7 @@ def _row_cells(J: int) -> int:
 
 
 def _shape(widths: F64, side: float, J: int) -> tuple[int, int, int]:
-    """Return the numbers of cells in three dimensions, wide axes last; rows are padded to the SIMD width."""
+    """Return the grid shape in three dimensions, wide axes last; rows are padded to the SIMD width."""
     wide = [int(w / side) + 2 * J for w in widths if w > 0]
     full = [1] * (3 - len(wide)) + wide
     full[2] = (full[2] if wide else 2 * J) + _row_cells(J) - 2 * J
@@ -128,7 +129,7 @@ def sums_energy(f: F64, widths: F64, sigma: float, cells: Cells) -> float:
 
 
 def _sort_by_block(coordinates: F64, shape: tuple[int, int, int]) -> I64:
-    """Return the order of points by blocks of cells, which keeps the cells in the cache."""
+    """Return the order of points by blocks of cells; nearby cells then stay in the cache."""
     counts = [n // SORT_BLOCK_CELLS + 1 for n in shape]
     block = (coordinates / SORT_BLOCK_CELLS).astype(np.int64)
     keys = (block[:, 0] * counts[1] + block[:, 1]) * counts[2] + block[:, 2]
@@ -138,7 +139,7 @@ def _sort_by_block(coordinates: F64, shape: tuple[int, int, int]) -> I64:
 
 @jit()
 def counting_sort(keys, n_keys):  # type: ignore[no-untyped-def]
-    """Return the positions that sort integers from 0 to ``n_keys`` - 1; stable."""
+    """Return the stable sorting order of integers from 0 to ``n_keys`` - 1."""
     starts, order = np.zeros(n_keys + 1, np.int64), np.empty(len(keys), np.int64)
     for key in keys:
         starts[key + 1] += 1
@@ -182,12 +183,13 @@ def _add_row(cells, w, g):  # type: ignore[no-untyped-def]
         cells[n] += w * g[n]
 
 
-BLOCK_SIDES = (512, 32, 16)  # cells per side in one to three dimensions: a block stays in the cache
-MAX_SIDE_CELLS = 2.0**62  # beyond, int64 cannot number cells (tests/kernel/test_kernel_outliers.py)
+BLOCK_SIDES = (512, 32, 16)  # cells per side of a block in 1, 2, 3 dimensions; a block fits the cache
+# more cells per side would overflow int64 indices (tests/kernel/test_kernel_outliers.py)
+MAX_SIDE_CELLS = 2.0**62
 
 
 class Blocks(NamedTuple):
-    """Points (n, 3) in units of cells, and per reached block: entries (points), corner and first entry."""
+    """Points (n, 3) in units of cells, and for each block: indices of its points, corner and first index."""
 
     coordinates: F64
     entries: I64
@@ -201,7 +203,7 @@ class Blocks(NamedTuple):
         return len(self.corners) * int(np.prod(self.shape))
 
     def cost(self, reach: int) -> float:
-        """Return the time of all points in multiply-adds, Gaussians included."""
+        """Return the time of all points in multiply-adds, including the Gaussians."""
         wide = sum(n > 1 for n in self.shape)
         return len(self.coordinates) * float((2 * reach) ** wide) + len(self.entries) * GAUSSIAN_COST * max(
             wide, 1
@@ -209,7 +211,7 @@ class Blocks(NamedTuple):
 
 
 def kernel_blocks(x: F64, cells: Cells) -> Blocks | None:
-    """Return the blocks that points (n, d <= 3) reach; None if the points are too far apart to number cells."""
+    """Return the blocks with cells near points (n, d <= 3); None if cell indices would overflow int64."""
     low, high = column_bounds(x)
     wide = np.flatnonzero(high > low)
     if (high - low).max() / cells.side > MAX_SIDE_CELLS:
@@ -222,7 +224,7 @@ def kernel_blocks(x: F64, cells: Cells) -> Blocks | None:
     first = coordinates.astype(np.int64)
     first_blocks, points = first // shape, np.arange(len(x))
     blocks = first_blocks
-    for j in axes:  # cells beyond the end of a block belong to the next block
+    for j in axes:  # points near the end of a block also contribute to the next block
         is_split = first[points, j] + 2 * cells.reach > (blocks[:, j] + 1) * side
         blocks = np.concatenate([blocks, blocks[is_split] + (np.arange(3) == j)])
         points = np.concatenate([points, points[is_split]])
@@ -241,7 +243,7 @@ def block_energy(z: F64, sigma: float, cells: Cells, blocks: Blocks) -> float:
     beta = float(np.log2(math.e) * (cells.side / sigma) ** 2)
     height = (np.sqrt(2 / np.pi) * cells.side / sigma) ** d
     J = cells.reach
-    if blocks.shape[2] == 1:  # all points are equal: use cells along a line
+    if blocks.shape[2] == 1:  # all points are equal: use one row of cells
         blocks = blocks._replace(shape=(1, 1, 2 * J))
     return float(height * _sum_squares(blocks, z, J, beta))
 

@@ -2,9 +2,9 @@
 
     out <- scale (sin, cos)(pi factor W x)       with W (F, m), four rows at a time
 
-Compiled functions fill arrays, or a tile of rows for SGD steps in one loop (`_numba.sgd.tile_steps`). The bits of a row
-do not depend on other rows. Shared code is optimised within each caller, which compiles faster. Buffers are allocated
-in compiled functions: arrays of a caller could alias its inputs, and every row would check for that.
+Compiled functions fill arrays, or compute a tile of rows for SGD steps (`_numba.sgd.tile_steps`). Each row is bitwise
+independent of the other rows. Shared code is optimised within each caller, which compiles faster. Buffers are allocated
+in compiled functions: buffers from a caller could alias the inputs, and LLVM would add alias checks for every row.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dkdist._numba.points import read_only
 from dkdist._numba.sgd import tile_steps
 from dkdist._numba.simd import add_outer, load, spread, store, zeros
 
-# Phases of a tile: 32 KiB stay in the first-level cache (python benchmarks/roofline_stages.py).
+# 32 KiB of phases per tile stay in the L1 cache (python benchmarks/roofline_stages.py).
 TILE_ROWS, TILE_FREQUENCIES = 32, 256
-# float32 numbers of a 512-bit register, the frequencies of a panel (python benchmarks/roofline.py)
+# frequencies per panel: float32 numbers in a 512-bit register (python benchmarks/roofline.py)
 SIMD_WIDTH = 16
 
 
 class DenseFrequencies(NamedTuple):
-    """Frequencies for sigma = 1 from `as_panels`, 1 / (pi sigma) for each sigma, and the norm of a wave's features."""
+    """Output of `as_panels` for sigma = 1, 1 / (pi sigma) for each sigma, and the scale F^(-1/2) of the features."""
 
     panels: F32
     factors: F32
@@ -36,7 +36,7 @@ class DenseFrequencies(NamedTuple):
 
 
 def scale_dense(frequencies: F32, n_features: int, sigmas: Sequence[float]) -> DenseFrequencies:
-    """Combine `as_panels` of the transposed frequencies (m, F) for sigma = 1 with the bandwidths."""
+    """Combine panels from `as_panels` with the bandwidths."""
     factors = (1 / (np.pi * np.asarray(sigmas))).astype(np.float32)
     return DenseFrequencies(read_only(frequencies), read_only(factors), f32(1 / np.sqrt(n_features // 2)))
 
@@ -109,7 +109,7 @@ def _dense_rows(X, waves, outs):  # type: ignore[no-untyped-def]
 def _dense_steps(X, indices, waves, tile, steps, iterate, monitor, n_averaged):  # type: ignore[no-untyped-def]
     features = np.empty((1, tile, iterate.W.shape[1]), f32)
     phases, rows = np.empty((TILE_ROWS, TILE_FREQUENCIES), f32), np.empty((tile, X.shape[1]), f32)
-    start, stop = 0, (len(indices) - 1) % tile + 1  # the first tile is the short one
+    start, stop = 0, (len(indices) - 1) % tile + 1  # the first tile may be shorter
     while start < len(indices):
         for i in range(stop - start):
             x = X[indices[start + i]]

@@ -3,13 +3,13 @@
     E(x, z) = sum_ij <z_i, z_j> k(x_i, x_j)
 
 is a squared norm, but rounding of k changes the sum by about 1e-16 W^2, so distances below 1e-8 W are lost. Here
-distances, kernel, products and sums are pairs high + low (Dekker 1971; Knuth) with relative errors of about 1e-30, so E
-is off by 1e-29 W^2 and the distance by the rounding of the points, about 1e-16 W. Points are scaled as for
-`_profiles_numba`. Cost: about 40 times `_exact_numba.energy_in_tiles`.
+distances, kernel, products and sums are pairs high + low (Dekker 1971; Knuth) with relative errors of about 1e-30. The
+error of E is about 1e-29 W^2, and the distance has only the rounding error of the points, about 1e-16 W. Points are
+scaled as for `_profiles_numba`. Cost: about 40 times `_exact_numba.energy_in_tiles`.
 
     2^t = 2^n (1 + e)^256,   t = n + r, |r| <= 1/2,   1 + e = exp(r ln 2 / 256) by 9 terms of Taylor's series
 
-with a remainder below 1e-36 / 2. Squaring is e -> 2 e + e^2, eight times, without the 1.
+with a remainder below 1e-36 / 2. Eight squarings (1 + e)^2 are computed as e -> 2 e + e^2, without adding the 1.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dkdist.kernels._profiles_numba import COMPACT, DISTANCE, MATERN, RATIONAL, 
 
 f64, i64 = np.float64, np.int64
 
-LANES_PER_GROUP = 64  # pairs per loop; intermediates stay in the first-level cache (test_kernel_twofold.py)
-MIN_ROOT = 1e-300  # avoids division by 0 at equal points (tests/kernel/test_kernel_twofold.py)
+LANES_PER_GROUP = 64  # pairs per loop; intermediates stay in the L1 cache (test_kernel_twofold.py)
+MIN_ROOT = 1e-300  # avoids division by zero at equal points (tests/kernel/test_kernel_twofold.py)
 MIN_EXPONENT = -1000.0  # 2^-1000 counts as 0 (tests/kernel/test_kernel_twofold.py)
 _LN2 = (0.6931471805599453, 2.3190468138462996e-17)
 # exp(r ln 2 / 256) by 9 terms, squared 8 times: the remainder is below 1e-36 (tests/kernel/test_kernel_twofold.py).
@@ -33,7 +33,7 @@ REDUCTION = 1 / 256
 N_SQUARINGS = 8  # 2^8 = 256, see tests/kernel/test_kernel_twofold.py
 N_TERMS = 9  # see tests/kernel/test_kernel_twofold.py
 _INVERSES = np.array([(1 / t, float(1 - t * Fraction(1 / t)) / t) for t in range(1, N_TERMS + 1)])
-_SHIFT = f64(1.5 * 2.0**52)  # its sum rounds to an integer in the low bits (Dekker 1971)
+_SHIFT = f64(1.5 * 2.0**52)  # t + _SHIFT holds round(t) in its low bits (Dekker 1971)
 
 
 def double_double_energy(x: F64, z: F64, kernel: Profile) -> float:
@@ -51,7 +51,7 @@ def _sum(a, b):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def _product(a, b):  # type: ignore[no-untyped-def]
-    """Return (p, error) with a b = p + error exactly, from halves of 26 bits."""
+    """Return (p, error) with a b = p + error exactly, by splitting a and b into 26-bit halves."""
     p = a * b
     c, d = 134217729.0 * a, 134217729.0 * b
     a1, b1 = c - (c - a), d - (d - b)
@@ -138,7 +138,7 @@ def _powers(h, g, n, e, f):  # type: ignore[no-untyped-def]
 
 @jit()
 def _energy(x, z, kernel):  # type: ignore[no-untyped-def]
-    """Return E; lanes are points j, combined with all points i < j, and with i = j at half weight."""
+    """Return E. Lanes are points j, paired with all points i < j, and with i = j at half weight."""
     d, C = x.shape[1], z.shape[1]
     h, g, e, f, sums, sum_errors = np.empty((6, LANES_PER_GROUP))
     n, y, w = (

@@ -4,10 +4,10 @@
     f(y) = sum_i z_i k(x_i, y),   dE/dz_i = 2 f(x_i),   dE/dx_i = 2 z_i grad f(x_i)
 
 z_i are signed, with C channels (1 for weights, d for currents). Each unordered pair is summed once: half of the pairs
-of three matrices (Joshi et al. 2011, equation 1.1). All sums are float64. In few dimensions, squared distances come
-from differences of 64 points at a time, with the kernel in the same loop. From `MIN_PRODUCT_DIMS` on, they come from
-|x - y|^2 = |x|^2 + |y|^2 - 2 x.y in blocks, unless exponents could be off by 1e-10. Points are read in tiles, in a
-fixed order of summation.
+of the three matrices in Joshi et al. (2011, equation 1.1). All sums are float64. Below `MIN_PRODUCT_DIMS` dimensions,
+squared distances come from differences of 64 points at a time, with the kernel in the same loop. Above, they come from
+|x - y|^2 = |x|^2 + |y|^2 - 2 x.y in blocks, unless the error of an exponent could exceed 1e-10. Points are read in
+tiles, and the order of summation is fixed.
 
 Components are more than ``reach`` apart along an axis, so k between them is at most k(reach) <= eps, and omitting these
 pairs changes E by at most eps W^2, W = sum_i |z_i|.
@@ -34,15 +34,17 @@ from dkdist.kernels._profiles_numba import (
     sqdist,
 )
 
-# from here on matrix products are faster than differences (python benchmarks/kernel.py exact)
+# from this dimension on, matrix products are faster than differences (python benchmarks/kernel.py exact)
 MIN_PRODUCT_DIMS = 4
-# Rows and columns of a block of products: it stays in the second-level cache (python benchmarks/kernel.py exact).
+# Rows and columns of a block of products; a block stays in the L2 cache (python benchmarks/kernel.py exact).
 BLOCK_ROWS, SMALL_BLOCK_ROWS = 256, 128
-NORM_BATCH_ROWS = 64  # rows squared at a time: the temporary is small (tests/kernel/test_kernel_memory.py)
-# Coordinates of sets for which a large block is a noticeable part of the memory (tests/kernel/test_kernel_memory.py).
+# rows squared per batch; the temporary array stays small (tests/kernel/test_kernel_memory.py)
+NORM_BATCH_ROWS = 64
+# Numbers of coordinates (n d) for which a large block would add noticeable memory (tests/kernel/test_kernel_memory.py).
 SMALL_BLOCK_COORDINATES = range(2**17, 2**19)
-MAX_PRODUCT_ROUNDING = 1e-10  # of an exponent; above, differences are used (tests/kernel/test_exact_sums.py)
-DIRECT_ROUNDING = 1e-15  # of k from differences (tests/kernel/test_exact_sums.py)
+# exponent error above which differences are used (tests/kernel/test_exact_sums.py)
+MAX_PRODUCT_ROUNDING = 1e-10
+DIRECT_ROUNDING = 1e-15  # rounding error of k computed from differences (tests/kernel/test_exact_sums.py)
 
 f64 = np.float64
 
@@ -151,7 +153,7 @@ def sums_and_gradients(y: F64, x: F64, z: F64, kernel: Profile) -> tuple[F64, F6
 
 
 def pad_dims(x: F64) -> F64:
-    """Return points with an even number of dimensions, padded with zeros; functions process two at a time."""
+    """Pad points with zeros to an even number of dimensions; functions process two dimensions at a time."""
     if x.shape[1] % 2 == 0:
         return np.ascontiguousarray(x)
     wider = np.zeros((len(x), x.shape[1] + 1))
@@ -203,7 +205,7 @@ def _add(x, z, first, last, kernel, y, square, k, acc):  # type: ignore[no-untyp
 
 @inline_jit(FINITE_FMA)
 def load_columns(y, first, last, tile):  # type: ignore[no-untyped-def]
-    """Copy points to the columns of a tile; the last point is repeated."""
+    """Copy points to the columns of a tile, padded with the last point."""
     for n in range(LANES_PER_GROUP):
         for j in range(y.shape[1]):
             tile[j, n] = y[min(first + n, last - 1), j]
@@ -211,9 +213,9 @@ def load_columns(y, first, last, tile):  # type: ignore[no-untyped-def]
 
 @jit(FINITE_FMA)
 def self_energy(x, z, kernel, before, total):  # type: ignore[no-untyped-def]
-    """Return ``total`` plus the energy of points from `pad_dims`, by differences.
+    """Return ``total`` plus the energy of points from `pad_dims`, computed from differences.
 
-    ``before`` (n, C) are sums at these points over earlier points, whose pairs are added; (0, C) for none.
+    ``before`` (n, C) are kernel sums at these points over earlier points, to include pairs with them; (0, C): none.
     """
     C, square, k = z.shape[1], np.zeros(LANES_PER_GROUP), np.empty(LANES_PER_GROUP)
     tile, acc = np.empty((x.shape[1], LANES_PER_GROUP)), np.empty((C, LANES_PER_GROUP))
@@ -289,7 +291,7 @@ def _gradients(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
                 slope(s, kernel, k, g)
             for j in range(d):
                 a, ya, row = x[i, j], tile[j], acc[j]
-                if kernel.city_block:  # k is 2^-sum
+                if kernel.city_block:  # k = 2^(-sum of |differences|)
                     for n in range(LANES_PER_GROUP):
                         row[n] += w * np.log(2.0) * k[n] * np.sign(a - ya[n])
                 else:
@@ -300,7 +302,8 @@ def _gradients(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
                 out[first + n, j] = acc[j, n]
 
 
-MAX_GAP_INTERVALS = 2**18  # of all axes: 4 MiB of minima and maxima (tests/kernel/test_kernel_parts.py)
+# bins of all axes together: 4 MiB of minima and maxima (tests/kernel/test_kernel_parts.py)
+MAX_GAP_INTERVALS = 2**18
 
 
 def cutoff_radius(sigma: float, eps: float) -> float:
@@ -309,7 +312,7 @@ def cutoff_radius(sigma: float, eps: float) -> float:
 
 
 def is_connected_by_bins(points: WeightedPoints, reach: float) -> bool:
-    """Return True if no axis has a gap longer than ``reach``, from bins, without sorting; False is inconclusive.
+    """Return True if no axis has a gap longer than ``reach``; False is inconclusive, because points are only binned.
 
     Bins are not longer than ``reach``, so gaps can only lie between consecutive occupied bins.
     """
@@ -341,7 +344,7 @@ def _update_bins(x, low, bins_per_length, lows, highs):  # type: ignore[no-untyp
 def connected_components(points: WeightedPoints, reach: float) -> tuple[I64, I64]:
     """Return (order of the points by components, first position of each component and the end).
 
-    Components are split at gaps longer than ``reach`` along one axis after the other, until no axis splits any. Cost:
+    Components are split at gaps longer than ``reach`` along each axis in turn, until no axis has such a gap. Cost:
     n log n per axis and round, usually two rounds.
     """
     component, count, n_idle_axes, axis = np.zeros(len(points), np.int64), 1, 0, 0

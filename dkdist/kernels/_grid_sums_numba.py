@@ -1,10 +1,10 @@
-"""Sums of the products of a Fourier grid over weighted points, for mean embeddings and kernel distances.
+"""Sums of the product features of a Fourier grid over weighted points.
 
     S_abc = f sum_i w_i g_a(t_i1) g_b(t_i2) g_c(t_i3),   t = 2 pi (x - c) / L,   g = 1, cos t, sin t, cos 2t, ..
 
 Phases are fixed-point fractions of a turn, whose multiples are exact. Every eighth harmonic is computed directly, the
-others by one rotation. Each product then takes one multiply-add per point, in float32 over tiles of 256 points and in
-float64 over tiles. The sums of a span depend on that span alone.
+others by one rotation. Each product then takes one multiply-add per point. Sums are float32 within tiles of 256 points
+and float64 across tiles. The sums of a span do not depend on other spans.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dkdist._numba.compilation import FINITE_FMA, inline_jit, jit
 from dkdist._numba.elementary import f32, i32, sincospi
 from dkdist._numba.points import TILE_POINTS, add_products, read_only, weight_array, weight_totals
 
-# every 8th is computed directly; rotations add rounding (tests/kernel/test_grid_sums.py)
+# every 8th harmonic is computed directly, because rotations add rounding errors (tests/kernel/test_grid_sums.py)
 ANCHOR_HARMONICS = 8
 
 
 class Products(NamedTuple):
-    """Products to sum: box, periods and ``lengths`` of `fourier_grid.Layout`; points outside the box are clipped."""
+    """Box, periods and ``lengths`` of a `fourier_grid.Layout`; points outside the box are clipped."""
 
     low: F32
     high: F32
@@ -39,7 +39,7 @@ def grid_sums(points: F32, spans: I64, weights: F32, factors: F64, products: Pro
     """
     out = np.zeros((len(spans), weights.shape[1], int(products.lengths.sum())))
     sizes = spans[:, 1] - spans[:, 0]
-    units = factors * sizes  # weights of means become about 1, which minimises rounding
+    units = factors * sizes  # weights of means become about 1, which minimises rounding errors
     _sums(read_only(points), spans, read_only(weights), units, products, out)
     return np.asarray(out / sizes[:, None, None])
 
@@ -47,7 +47,7 @@ def grid_sums(points: F32, spans: I64, weights: F32, factors: F64, products: Pro
 def add_grid_sums(points: F32, weights: F32 | None, unit: float, products: Products, out: F64) -> None:
     """Add the sums with weights (n, C), or ones for None, times ``unit`` to ``out`` (C, n_features).
 
-    Pieces of whole tiles of 256 points, in order, give the same bits as all points in one call.
+    Consecutive calls with whole tiles of 256 points are bitwise identical to one call with all points.
     """
     spans, w = np.array([[0, len(points)]]), weight_array(weights)[0].reshape(-1, len(out))
     _sums(read_only(points), spans, w, np.array([unit]), products, out[None])
@@ -68,7 +68,7 @@ def weight_fractions(weights: F32 | None, offsets: I64) -> tuple[F32, F64]:
 
 @inline_jit(FINITE_FMA)
 def _harmonic(phase, k, cosine, sine):  # type: ignore[no-untyped-def]
-    """Fill the cosine and sine of k times the phases, which are in units of 2^-32 turns and wrap."""
+    """Fill the cosine and sine of k times the phases, which are in units of 2^-32 turns, modulo one turn."""
     for i in range(TILE_POINTS):
         s, c = sincospi(f32(i32(phase[i] * i32(k))) * f32(2.0**-31))
         cosine[i] = c

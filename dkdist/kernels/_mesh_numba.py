@@ -11,13 +11,13 @@ the kernel, a product over the dimensions, by at most
     A_k = sum_(q != 0) |k / (k + q M)|^p <= 2 (k / (M - k))^p (1 + (M - k) / ((p - 1) M)),
     e_j = images of `fourier_grid` + sum_(|k| < M/2) w_k ((1 + A_k)^2 - 1) + sum_(|k| >= M/2) w_k.
 
-The field f(x) = sum_i z_i k(x_i, x) and its gradient at every point follow from one inverse transform, the splines and
+The field f(x) = sum_i z_i k(x_i, x) and its gradient at every point come from one inverse transform, the splines and
 their derivatives,
 
     f(x) ~ sum_m u_m prod_j B(x_j / h - m_j),   u = the transform of F_k prod_j w_kj / b_kj^2
     e'_j = images of k' + sum_(|k| < M/2) w_k (2 pi k / L) ((1 + A_k)(1 + A'_k) - 1) + sum_(|k| >= M/2) w_k 2 pi k / L
 
-in units of 1 / sigma, where A' is A of order p - 1, because aliases are steeper. Where all e_j and e'_j are at most
+in units of 1 / sigma, where A' is A of order p - 1, because aliases are steeper. If all e_j and e'_j are at most
 (1 + eps)^(1/d) - 1, k and sigma k' are off by at most eps.
 
 All bounds are rigorous, all sums float64. Cost: per point p^d multiply-adds (p = 6 for 1e-5) and splines, plus
@@ -38,29 +38,30 @@ from dkdist._numba.simd import full, fused, load, load_like, store
 from dkdist._numba.weighted_points import WeightedPoints, sorted_rows, tile_rows
 from dkdist.kernels._cells_numba import counting_sort
 
-MIN_ERROR = 1e-11  # of k; float64 rounding is not far below (tests/kernel/test_certified_sums.py)
+# smallest error of k; float64 rounding is slightly smaller (tests/kernel/test_certified_sums.py)
+MIN_ERROR = 1e-11
 ORDERS = (4, 6, 8, 10, 12, 16)
-TRIAL_SIDES = np.geomspace(0.8, 0.12, 60)  # of a cell, in units of sigma
+TRIAL_SIDES = np.geomspace(0.8, 0.12, 60)  # trial sides of a cell, in units of sigma
 MAX_AXIS_CELLS = 2**16  # limits the time of the error bound (tests/kernel/test_kernel_bounds.py)
-# points on larger meshes are sorted by slabs, which stay in the cache (python benchmarks/kernel.py growth)
+# on larger meshes, points are sorted by slabs of cells, which stay in the cache (python benchmarks/kernel.py growth)
 MAX_CACHED_CELLS = 2**16
-# per transform of lines: the temporary is small (tests/kernel/test_kernel_memory.py)
+# numbers per batched FFT; keeps the temporary array small (tests/kernel/test_kernel_memory.py)
 FFT_BATCH_NUMBERS = 2**16
 # Nanoseconds on one core per point, row of cells, spline value and transformed number (python benchmarks/kernel.py
-# growth). Wrong values cost time and change no error bound.
+# growth). Inaccurate values cost time but do not change error bounds.
 POINT_NS, ROW_NS, SPLINE_NS, TRANSFORM_NS = 50.0, 1.5, 0.15, 0.37
-# Fraction of the error for images: smaller needs larger meshes, larger needs finer cells (python benchmarks/kernel.py
-# fourier).
+# Fraction of the error for images: small values need larger meshes, large values finer cells (python
+# benchmarks/kernel.py fourier).
 IMAGE_TOL_RATIO = 0.1
-# float64 numbers of a 512-bit register, cells of a row per operation (python benchmarks/kernel.py fourier)
+# cells per vector operation: float64 numbers in a 512-bit register (python benchmarks/kernel.py fourier)
 SIMD_WIDTH = 8
-MAX_ROW_CELLS = 2 * SIMD_WIDTH  # row of the largest order, 16, of ORDERS (tests/kernel/test_mesh_field.py)
-# points whose splines are computed together, as SIMD lanes (python benchmarks/kernel.py fourier)
+MAX_ROW_CELLS = 2 * SIMD_WIDTH  # cells per row for the largest order, 16 (tests/kernel/test_mesh_field.py)
+# points per tile; their splines are computed in SIMD lanes (python benchmarks/kernel.py fourier)
 TILE_POINTS = 64
 
 
 class Mesh(NamedTuple):
-    """Side of cells, their numbers in three dimensions (1: flat), spline order, certified error of k and time."""
+    """Cell side, mesh shape in three dimensions (1: flat), spline order, certified error of k and time."""
 
     side: float
     shape: tuple[int, int, int]
@@ -70,7 +71,7 @@ class Mesh(NamedTuple):
 
     @property
     def n_cells(self) -> int:
-        """Number of float64 values in memory for one channel, transform included."""
+        """Number of float64 values in memory for one channel, including the transform."""
         return 2 * int(np.prod([float(n) for n in self.shape]))
 
 
@@ -79,8 +80,8 @@ def kernel_mesh(
 ) -> Mesh | None:
     """Return the fastest mesh with an error of k of at most ``eps``, for n points in a box with sides ``widths``.
 
-    If possible it has at most ``max_cells`` cells. With ``slopes`` the bound holds for sigma k' too. None for ``eps``
-    below 1e-11, which float64 cannot reach, for equal points, and for more than 2^16 cells per side.
+    The mesh has at most ``max_cells`` cells if possible. With ``slopes`` the bound holds for sigma k' too. Returns None
+    for ``eps`` below 1e-11, which float64 cannot reach, for equal points, and for more than 2^16 cells per side.
     """
     wide = widths[widths > 0] / sigma
     if eps < MIN_ERROR or len(wide) == 0 or wide.max() > MAX_AXIS_CELLS * TRIAL_SIDES[0]:
@@ -88,7 +89,7 @@ def kernel_mesh(
     tol = float(np.expm1(np.log1p(eps) / len(wide)))
     gap = float(
         np.sqrt(2 * np.log(4 / (IMAGE_TOL_RATIO * tol)))
-    )  # (L - width) / sigma that bounds the images
+    )  # (L - width) / sigma at which the images are within tolerance
     gap += slopes  # derivatives of images are larger: r exp(-r^2 / 2)
     meshes = []
     for order in ORDERS:
@@ -102,7 +103,7 @@ def kernel_mesh(
 def _mesh(wide: F64, sigma: float, tol: float, order: int, gap: float, n: int, slopes: bool) -> Mesh | None:
     """Return the mesh with the largest admissible cells for one spline order; ``wide`` are widths in units of sigma."""
     low, high, widest = 0, len(TRIAL_SIDES) - 1, wide[[wide.argmax()]]
-    while low < high:  # errors fall with the side
+    while low < high:  # bisection: smaller sides have smaller errors
         middle = (low + high) // 2
         cells = _cells(widest, TRIAL_SIDES[middle], order, gap)
         is_accurate = _errors(widest, TRIAL_SIDES[middle], cells, order, slopes) <= tol
@@ -126,13 +127,13 @@ def _row_cells(order: int) -> int:
 
 
 def _cells(wide: F64, side: float, order: int, gap: float) -> I64:
-    """Return even numbers of cells with fast transforms, such that no spline reaches beyond the last cell."""
+    """Return even numbers of cells with fast FFTs, such that all splines stay inside the mesh."""
     min_cells = np.maximum(np.ceil((wide + gap) / side), np.floor(wide / side) + _row_cells(order) + 1)
     return np.array([2 * next_fast_len(int(m + 1) // 2, real=True) for m in min_cells])
 
 
 def _errors(wide: F64, side: float, cells: I64, order: int, slopes: bool) -> F64:
-    """Return e_j of every dimension, with ``slopes`` the larger of e_j and e'_j; infinite for too many cells."""
+    """Return e_j of every dimension, or max(e_j, e'_j) with ``slopes``; infinity for too many cells."""
     if cells.max() > MAX_AXIS_CELLS:
         return np.full(1, np.inf)
     errors = np.empty(len(wide))
@@ -152,7 +153,7 @@ def _error(width, side, M, order):  # type: ignore[no-untyped-def]
         images += image + np.exp(-((q * L) ** 2) / 2)
         if image == 0.0:
             break
-    for k in range(1, 4 * M):  # frequency 0 has no alias
+    for k in range(1, 4 * M):  # frequency 0 has no aliases
         w = 2 * np.sqrt(2 * np.pi) / L * np.exp(-((2 * np.pi * k / L) ** 2) / 2)
         if k >= M // 2:
             tail += w
@@ -197,7 +198,7 @@ def mesh_energy(points: WeightedPoints, sigma: float, mesh: Mesh) -> float:
     axes, total = np.flatnonzero(high > low), 0.0
     rows = tile_rows(points.d, len(points)) if _is_cached(mesh) else sorted_rows(len(points))
     for channel in range(points.channels):
-        f = np.zeros((*mesh.shape[:2], mesh.shape[2] + 2))  # padded for the transform in place
+        f = np.zeros((*mesh.shape[:2], mesh.shape[2] + 2))  # padded for the in-place transform
         for x, z in points.tiles(rows):
             _add_to_mesh(_mesh_coordinates(x, low, axes, mesh), z[:, channel], mesh, f)
         total += _energy(_transform_in_place(f), sigma, mesh)
@@ -205,7 +206,7 @@ def mesh_energy(points: WeightedPoints, sigma: float, mesh: Mesh) -> float:
 
 
 def spread_on_mesh(x: F64, z: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
-    """Return f of points (n, d) with weights z (n,), which is additive; ``axes`` of the box have width > 0."""
+    """Return f of points (n, d) with weights z (n,); f is additive over points; ``axes`` of the box have width > 0."""
     f = np.zeros(mesh.shape)
     _add_to_mesh(_mesh_coordinates(x, low, axes, mesh), z, mesh, f)
     return f
@@ -219,7 +220,7 @@ def _add_to_mesh(coordinates: F64, z: F64, mesh: Mesh, f: F64) -> None:
 
 
 def energy_on_mesh(f: F64, sigma: float, mesh: Mesh) -> float:
-    """Return E from f of all points."""
+    """Return E from the mesh f of all points."""
     return _energy(rfftn(f), sigma, mesh)
 
 
@@ -259,7 +260,7 @@ def mesh_field(x: F64, z: F64, sigma: float, mesh: Mesh) -> tuple[F64, F64]:
 
 
 def _mesh_coordinates(x: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
-    """Return coordinates (n, 3), in cells, of points in a box with lower corner ``low``; ``axes`` have width > 0."""
+    """Return coordinates (n, 3) of points in units of cells from the corner ``low``; ``axes`` have width > 0."""
     coordinates = np.zeros((len(x), 3))
     for j, axis in enumerate(axes, 3 - len(axes)):
         np.subtract(x[:, axis], low[axis], out=coordinates[:, j])
@@ -268,7 +269,7 @@ def _mesh_coordinates(x: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
 
 
 def _cache_order(coordinates: F64, mesh: Mesh) -> I64 | None:
-    """Return the order of points by slabs of the mesh, or None if the mesh fits the cache."""
+    """Return the order of points by slabs of the mesh, or None if the mesh fits in the cache."""
     if _is_cached(mesh):
         return None
     first = int(np.argmax(np.array(mesh.shape) > 1))
@@ -335,7 +336,7 @@ def _within_cells(coordinates, first, m, j, u):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def _corner(coordinates, point, n1, n2):  # type: ignore[no-untyped-def]
-    """Return the flat index of the first cell that a point's splines reach."""
+    """Return the flat index of the first cell in the support of a point's splines."""
     return (int(coordinates[point, 0]) * n1 + int(coordinates[point, 1])) * n2 + int(coordinates[point, 2])
 
 
@@ -380,7 +381,7 @@ def spread(coordinates, z, p, f):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def _add_rows(cells, corner, n1, n2, z, g, n_first, n_second, i, row):  # type: ignore[no-untyped-def]
-    """Add point i of a tile to the rows of cells that it reaches."""
+    """Add point i of a tile to the cells in the support of its splines."""
     for a in range(n_first):
         w = z * g[0, a, i]
         for b in range(n_second):
@@ -403,7 +404,7 @@ def _splines_and_slopes(u, p, B, S):  # type: ignore[no-untyped-def]
 
 @jit(FINITE_FMA)
 def gather(coordinates, p, f, out):  # type: ignore[no-untyped-def]
-    """Set out[i] to the field at point i and its three derivatives, sums over the cells that `spread` reaches."""
+    """Set out[i] to the field at point i and its three derivatives, summed over the same cells as in `spread`."""
     n0, n1, n2 = f.shape
     row = p + (-p) % SIMD_WIDTH
     g, s = np.zeros((3, MAX_ROW_CELLS, TILE_POINTS)), np.zeros((3, MAX_ROW_CELLS, TILE_POINTS))
@@ -437,7 +438,7 @@ def gather(coordinates, p, f, out):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, zero):  # type: ignore[no-untyped-def]
-    """Sum the rows of cells that point i of a tile reaches, weighted by its splines and by two derivatives."""
+    """Sum the cells in the support of point i of a tile, weighted by its splines and by two derivatives."""
     value, by_first, by_second = zero, zero, zero
     for a in range(n_first):
         for b in range(n_second):

@@ -1,14 +1,13 @@
-"""Forms of kernels in compiled code: distances, values and derivatives of 64 pairs at a time.
+"""Compiled kernel profiles: distances, values and derivatives of 64 pairs at a time.
 
-    form      value, points scaled by `Kernel.unit` / sigma, u = |x - y|, s = u^2, c = ln 2
+    form      value for points scaled by `Kernel.unit` / sigma, u = |x - y|, s = u^2, c = ln 2
     EXP2      2^-s
     MATERN    (1 + first c u + second c^2 u^2) 2^-u
     COMPACT   max(0, 1 - s)
     RATIONAL  1 / (1 + s)
     DISTANCE  -u
 
-With ``city_block`` s is sum_j |x_j - y_j|, and the form is EXP2. The kernels themselves are records of
-`dkdist.kernels.registry`.
+With ``city_block`` s is sum_j |x_j - y_j|, and the form is EXP2. Kernel records are in `dkdist.kernels.registry`.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ import numpy as np
 
 from dkdist._numba.compilation import FINITE_FMA, inline_jit
 
-# pairs per loop; intermediates stay in the first-level cache (python benchmarks/kernel.py exact)
+# pairs per loop; intermediates stay in the L1 cache (python benchmarks/kernel.py exact)
 LANES_PER_GROUP = 64
 
 f64, i64 = np.float64, np.int64
-ROUNDING_SHIFT = f64(1.5 * 2.0**52)  # its sum rounds to an integer in the low bits (test_kernel_twofold.py)
+ROUNDING_SHIFT = f64(1.5 * 2.0**52)  # t + shift holds round(t) in its low bits (test_kernel_twofold.py)
 MIN_EXPONENT = f64(-1000.0)  # 2^-1000 replaces smaller powers (tests/kernel/test_exact_sums.py)
-LN2 = f64(np.log(2.0))  # derivative of 2^t over 2^t (tests/kernel/test_exact_sums.py)
-MIN_DISTANCE = f64(1e-100)  # avoids division by 0 at equal points (tests/kernel/test_exact_sums.py)
+LN2 = f64(np.log(2.0))  # derivative of 2^t divided by 2^t (tests/kernel/test_exact_sums.py)
+MIN_DISTANCE = f64(1e-100)  # avoids division by zero at equal points (tests/kernel/test_exact_sums.py)
 
 EXP2, MATERN, COMPACT, RATIONAL, DISTANCE = range(5)
 
 
 class Profile(NamedTuple):
-    """A form with its parameters; ``second_rest`` is the rounding error of ``second``."""
+    """Form of a kernel with its parameters; ``second_rest`` is the rounding error of ``second``."""
 
     form: int
     city_block: bool = False
@@ -104,7 +103,7 @@ def profile(s, kernel, k):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def slope(s, kernel, k, g):  # type: ignore[no-untyped-def]
-    """Set g[n] so that g (y - x) is the gradient of the kernel by y; k is its `profile`. Not for city blocks."""
+    """Set g[n] so that g (y - x) is the gradient of the kernel by y, for k from `profile`; not for city blocks."""
     if kernel.form == EXP2:
         for n in range(LANES_PER_GROUP):
             g[n] = f64(-2.0) * LN2 * k[n]
@@ -117,7 +116,7 @@ def slope(s, kernel, k, g):  # type: ignore[no-untyped-def]
     elif kernel.form == DISTANCE:
         for n in range(LANES_PER_GROUP):
             g[n] = f64(1.0) / min(k[n], -MIN_DISTANCE)
-    else:  # the derivative of the value by u, over u
+    else:  # derivative of the value by u, divided by u
         over_u, constant = (
             LN2 * (kernel.first - f64(1.0)),
             LN2 * LN2 * (f64(2.0) * kernel.second - kernel.first),

@@ -4,11 +4,11 @@
     E(x, z) = E_w |sum_i z_i exp(i w . x_i)|^2,   w normal with standard deviation 1 / sigma,   z_i signed
 
 Projection, sine, cosine and weighted sum share one loop over 64 frequencies, without an array of n x F phases. The
-centre c is a phase common to all sets: it changes no distance and reduces rounding far from the origin. Sums over 256
-points are float32, sums of these float64. Cost: about 20 + d flops per point and frequency. A row depends on its set
-only.
+centre c shifts the phases of all sets alike: distances do not change, and rounding errors far from the origin shrink.
+Sums over 256 points are float32, and sums of these are float64. Cost: about 20 + d flops per point and frequency. Each
+row depends only on its set.
 
-All points of an energy share the frequencies, so equal points with opposite weights cancel, and the error falls with E.
+All points of an energy share the frequencies, so equal points with opposite weights cancel. The error shrinks with E.
 (Rahimi, Recht 2007; Joshi et al. 2011, with the scale (2 / rho)^(1/2) of rho features, not 2 / rho.)
 """
 
@@ -24,11 +24,11 @@ from dkdist._numba.elementary import f32, sincospi
 from dkdist._numba.points import read_only, set_arrays, total_weight, weight_array
 from dkdist._numba.weighted_points import WeightedPoints
 
-# float32 sums of a tile; more add rounding, fewer cost time (tests/kernel/test_mean_features.py)
+# points per float32 sum: larger tiles add rounding errors, smaller ones are slower (tests/kernel/test_mean_features.py)
 TILE_POINTS = 256
-# Points so far away that no digit of a phase remains are clipped to this distance (tests/kernel/test_mean_features.py).
+# Larger phases have no correct digits; distant points are clipped to this value (tests/kernel/test_mean_features.py).
 MAX_HALF_TURNS = 2.0**30
-# frequencies per loop: their sums stay in the first-level cache (python benchmarks/kernel.py)
+# frequencies per loop; their sums stay in the L1 cache (python benchmarks/kernel.py)
 LANES_PER_GROUP = 64
 
 
@@ -41,7 +41,7 @@ def as_half_turns(frequencies: F64) -> F32:
 
 
 class Waves(NamedTuple):
-    """Frequencies as `as_half_turns`, origin of the phases, and largest distance from it."""
+    """Frequencies from `as_half_turns`, origin of the phases, and maximum distance of points from it."""
 
     half_turns: F32
     centre: F64
@@ -62,15 +62,15 @@ def mean_features(points: F32, offsets: I64, weights: F32 | None, waves: Waves, 
 def add_mean_features(points: F32, weights: F32 | None, mean: float, waves: Waves, sums: F64) -> None:
     """Add one set's sums of sines and cosines to ``sums`` (2, groups, 64); its mean weight is ``mean``.
 
-    Pieces of whole tiles of 256 points, in order, give the same bits as all points in one call. `mean_features` of n
-    points are these sums times 1 / (sqrt(F) n).
+    Consecutive calls with whole tiles of 256 points are bitwise identical to one call with all points. `mean_features`
+    of n points are these sums times 1 / (sqrt(F) n).
     """
     _add_piece(read_only(points), *weight_array(weights), mean, waves, sums)
 
 
 @inline_jit(FINITE_FMA)
 def add_features(x, w, V, base, S, C):  # type: ignore[no-untyped-def]
-    """Add one point's weighted sines and cosines; the last two columns are projected in the loop of the sines."""
+    """Add one point's weighted sines and cosines; the loop of the sines also projects the last two columns."""
     d = len(x)
     for j in range(0, d - 2, 2):
         a, b, Va, Vb = x[j], x[j + 1], V[j], V[j + 1]
@@ -134,7 +134,7 @@ def _mean_features(points, offsets, weights, weighted, waves, out):  # type: ign
     for s in range(len(offsets) - 1):
         start, stop = offsets[s], offsets[s + 1]
         n = stop - start
-        mean = total_weight(weights, weighted, start, stop) / n  # weights near 1 minimise rounding
+        mean = total_weight(weights, weighted, start, stop) / n  # weights near 1 minimise rounding errors
         scale = 1 / (np.sqrt(F) * n)
         sums[:] = 0.0
         _add_tiles(points, start, stop, weights, weighted, mean, waves, buffers, sums)

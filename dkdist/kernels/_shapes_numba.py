@@ -4,7 +4,7 @@
     varifold:  E(c, c') = sum_ij k(m_i, m_j) <v_i, v_j>^2 / |v_i| |v_j|,  channels v v^T / |v| (d (d + 1) / 2)
 
 m_i is the midpoint of a segment or the centroid of a triangle, v_i the edge vector or half the cross product of two
-edges, whose norm is the area. A reversed current is the negative one. (Joshi et al. 2011; Vaillant, Glaunes 2005;
+edges, whose norm is the area. Reversing a current changes its sign. (Joshi et al. 2011; Vaillant, Glaunes 2005;
 Charon, Trouve 2013.) Replacing a segment of length l by its midpoint changes the
 mean of k by at most (l / sigma)^2 / 24.
 """
@@ -66,7 +66,7 @@ def split_triangles(vertices: F64, faces: I64, longest: float) -> tuple[F64, I64
 
 
 def find_inconsistent_edge(faces: I64) -> tuple[int, int] | None:
-    """Return two triangles that run along an edge in the same direction, or None if the mesh is oriented."""
+    """Return two triangles that share an edge in the same direction, or None if the mesh is consistently oriented."""
     start, end = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
     order = np.lexsort((end, start))
     is_equal = (np.diff(start[order]) == 0) & (np.diff(end[order]) == 0)
@@ -89,19 +89,19 @@ def triangle_moments(vertices: F64, faces: I64) -> F64:
 
 
 def points_on_segments(vertices: F64, indices: I64, u: F64) -> F64:
-    """Return a point of each of the segments ``indices``, uniformly distributed for uniform u (m, 1)."""
+    """Return one point on each segment of ``indices``; uniform u (m, 1) gives uniformly distributed points."""
     return np.asarray(vertices[indices] + u * (vertices[indices + 1] - vertices[indices]))
 
 
 def points_on_triangles(vertices: F64, faces: I64, indices: I64, u: F64) -> F64:
-    """Return a point of each of the triangles ``indices``, uniformly distributed for uniform u (m, 2)."""
+    """Return one point on each triangle of ``indices``; uniform u (m, 2) gives uniformly distributed points."""
     a, b, c = (vertices[faces[indices, k]] for k in range(3))
     root, fraction = np.sqrt(u[:, :1]), u[:, 1:]
     return np.asarray((1 - root) * a + root * ((1 - fraction) * b + fraction * c))
 
 
 def merge_cells(points: F64, channels: F64, side: float) -> tuple[F64, F64, F64]:
-    """Merge the points of each cell of a grid at their mean weighted by the norms of the channels.
+    """Merge the points of each grid cell into their mean, weighted by the norms of their channels.
 
     Returns (points, channels, distance that each original point was moved).
     """

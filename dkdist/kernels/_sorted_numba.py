@@ -1,18 +1,19 @@
-"""Exact sums over all pairs by sorting: exponential kernels on a line, city-block exponential kernel in the plane.
+"""Exact sums over all pairs by sorting, for exponential kernels on a line and city-block ones in the plane.
 
 On a line,
 
     f(t_i) = sum_j z_j k(|t_i - t_j|),   k(u) = (a_0 + a_1 u + a_2 u^2) exp(-decay u).
 
-The points left of t_i contribute three sums A_m = sum_(t_j < t_i) z_j (t_i - t_j)^m exp(-decay (t_i - t_j)). A step h
-to the right turns them into exp(-decay h) sum_l binom(m, l) h^(m - l) A_l. One pass is ascending, one descending. Equal
-points are merged. Cost: n log n for sorting, 0.3 us per point in total. Rounding is about 1e-16 per step.
+The points to the left of t_i contribute three sums A_m = sum_(t_j < t_i) z_j (t_i - t_j)^m exp(-decay (t_i - t_j)).
+A step h to the right turns them into exp(-decay h) sum_l binom(m, l) h^(m - l) A_l. One pass is ascending, one
+descending. Equal points are merged. Cost: n log n for sorting, 0.3 us per point in total. The rounding error is about
+1e-16 per step.
 
 In the plane,
 
     E = sum_i z_i^2 + 2 sum_(i < j) z_i z_j exp(-|x_i - x_j| - |y_i - y_j|),   points in order of x.
 
-As in merge sort, adjacent runs are merged by y. With m between them in x, a pair of points of both runs contributes
+As in merge sort, adjacent runs are merged by y. With m between the runs in x, two points of different runs contribute
 u_i v_j exp(-|y_i - y_j|), u_i = z_i exp(x_i - m), v_j = z_j exp(m - x_j): two sums that decay with each merge step.
 Runs have 1, 2, 4, .. points. Cost: n log n, 1 us per point for 1e5 points. The result is exact up to rounding.
 """
@@ -26,7 +27,7 @@ from dkdist._numba.compilation import jit
 
 
 def line_sums(t: F64, z: F64, decay: float, polynomial: tuple[float, float, float]) -> tuple[F64, F64]:
-    """Return (f, f'), both (n, C), at the points t (n,) themselves, for weights z (n, C).
+    """Return (f, f'), both (n, C), at the points t (n,) with weights z (n, C).
 
     At a kink of k, the derivative between equal points counts as 0.
     """

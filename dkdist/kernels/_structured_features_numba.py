@@ -2,9 +2,9 @@
 
     out <- scale (sin, cos)(pi length H D_3 H D_2 H D_1 x)       for several interleaved rows
 
-Compiled functions fill arrays, or a tile of rows for SGD steps in one loop (`_numba.sgd.tile_steps`). The bits of a row
-do not depend on other rows. Shared code is optimised within each caller, which compiles faster. Buffers are allocated
-in compiled functions: arrays of a caller could alias its inputs, and every row would check for that.
+Compiled functions fill arrays, or compute a tile of rows for SGD steps (`_numba.sgd.tile_steps`). Each row is bitwise
+independent of the other rows. Shared code is optimised within each caller, which compiles faster. Buffers are allocated
+in compiled functions: buffers from a caller could alias the inputs, and LLVM would add alias checks for every row.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ PREFETCH_NUMBERS = 2 * CACHE_LINE_FLOATS
 
 
 class StructuredFrequencies(NamedTuple):
-    """Signs (n_blocks, 3, L), lengths (n_sigmas, F), F <= n_blocks L, and the norm of a wave's features.
+    """Signs (n_blocks, 3, L), lengths (n_sigmas, F), F <= n_blocks L, and the scale F^(-1/2) of the features.
 
-    Lengths are those of the rows of W, divided by L^(3/2) and by pi (phases in half turns).
+    Lengths are the norms of the rows of W, divided by L^(3/2) and by pi (phases in half turns).
     """
 
     signs: F32
@@ -49,13 +49,13 @@ class StructuredFrequencies(NamedTuple):
 
 
 def scale_structured(signs: F32, lengths: F64, sigmas: Sequence[float]) -> StructuredFrequencies:
-    """Combine signs and ``lengths`` (F,) of the rows of W over L^(3/2), for sigma = 1, with the bandwidths."""
+    """Combine signs and ``lengths`` (F,), row norms of W / L^(3/2) for sigma = 1, with the bandwidths."""
     scaled = (lengths / (np.pi * np.asarray(sigmas)[:, None])).astype(np.float32)
     return StructuredFrequencies(read_only(signs), read_only(scaled), float(1 / np.sqrt(len(lengths))))
 
 
 def structured_features(X: F32, indices: I64 | None, waves: StructuredFrequencies, outs: F32) -> None:
-    """Fill each of ``outs`` (n_sigmas, n, 2F) with the features of the rows ``indices`` (n,) of X (., m), or of all.
+    """Fill each of ``outs`` (n_sigmas, n, 2F) with features of the rows ``indices`` (n,) of X (., m); None: all rows.
 
     X and outs are in C order.
     """
@@ -89,7 +89,7 @@ def _buffers(L):  # type: ignore[no-untyped-def]
 
 @inline_jit(early=False)
 def _load_rows(X, indices, i, last, x, partial):  # type: ignore[no-untyped-def]
-    """Write some rows of X, interleaved, to ``x``."""
+    """Copy rows of X to ``x``, interleaved."""
     m = X.shape[1]
     n_whole = m // SIMD_WIDTH * SIMD_WIDTH
     for r in range(0, n_whole, SIMD_WIDTH):
@@ -121,8 +121,8 @@ def _sines_and_cosines(buffer, scale):  # type: ignore[no-untyped-def]
 def _fill_structured(X, indices, first, n, waves, buffers, outs):  # type: ignore[no-untyped-def]
     """Fill the features of rows indices[first : first + n] of X, `ROWS_PER_VECTOR` rows at a time.
 
-    The last group is padded with its last row. Sines and cosines of a block follow its products, which are still in the
-    first-level cache.
+    The last group is padded with its last row. Sines and cosines of a block are computed while its products are in
+    the L1 cache.
     """
     (x, v, partial), (signs, lengths, scale), outs = borrowed(buffers), borrowed(waves), borrowed(outs)
     X, indices, (n_blocks, _, L) = borrowed(X), borrowed(indices), signs.shape
@@ -193,7 +193,7 @@ def _structured_rows(X, indices, waves, outs):  # type: ignore[no-untyped-def]
 def _structured_steps(X, indices, waves, tile, steps, iterate, monitor, n_averaged):  # type: ignore[no-untyped-def]
     buffers = _buffers(waves.signs.shape[2])
     features = np.empty((1, tile, iterate.W.shape[1]), f32)
-    start, stop = 0, (len(indices) - 1) % tile + 1  # the first tile is the short one
+    start, stop = 0, (len(indices) - 1) % tile + 1  # the first tile may be shorter
     while start < len(indices):
         _fill_structured(X, indices, start, stop - start, waves, buffers, features)
         n_averaged = tile_steps(features[0], start, stop, steps, iterate, monitor, n_averaged)

@@ -1,4 +1,4 @@
-"""Kernel energies from the Taylor series of the fast Gauss transform around one centre, for wide kernels in any d.
+"""Kernel energies by a Taylor series around one centre (fast Gauss transform), for wide kernels in any d.
 
     k(x, y) = e^(-|u|^2/2) e^(-|v|^2/2) e^(u.v) = sum_alpha phi_alpha(x) phi_alpha(y),   u = (x - c) / sigma,
     phi_alpha(x) = e^(-|u|^2/2) prod_j u_j^alpha_j / (alpha_j!)^(1/2)
@@ -7,9 +7,9 @@ truncated to |alpha| < tau. The remainder is at most, with |u|, |v| <= Delta,
 
     sum_(n >= tau) (|u| |v|)^n / n! e^(-(|u|^2 + |v|^2) / 2) <= P(Poisson(Delta^2) >= tau),
 
-which is attained where u = v and |u| = Delta. (Joshi et al. 2011 bound it by tau ln(tau / (2 e Delta^2)) >= ln(1/eps),
-with the exponent corrected to the inner product; the tail itself gives lower orders.) Cost per point: binomial(tau
-- 1 + d, d) multiply-adds, in float64.
+which is attained at u = v, |u| = Delta. (Joshi et al. 2011 bound it by tau ln(tau / (2 e Delta^2)) >= ln(1/eps),
+here with the exponent corrected to the inner product; the exact Poisson tail gives lower orders.) Cost per point:
+binomial(tau - 1 + d, d) multiply-adds, in float64.
 """
 
 from __future__ import annotations
@@ -23,10 +23,8 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._numba.compilation import FINITE_REASSOC, jit
 from dkdist._numba.weighted_points import WeightedPoints
 
-TILE_POINTS = 128  # points per loop: a row of a term is 1 KiB (tests/kernel/test_kernel_bounds.py)
-MAX_ORDER = (
-    10_000  # of the search; far above the maximal number of terms (tests/kernel/test_kernel_bounds.py)
-)
+TILE_POINTS = 128  # points per loop; a term of a tile takes 1 KiB (tests/kernel/test_kernel_bounds.py)
+MAX_ORDER = 10_000  # limit of the search; far more terms than allowed (tests/kernel/test_kernel_bounds.py)
 
 
 def taylor_order(delta: float, eps: float) -> tuple[int, float]:
@@ -57,7 +55,7 @@ def taylor_energy(points: WeightedPoints, centre: F64, sigma: float, order: int)
 
 
 def _terms(d: int, order: int) -> tuple[I64, I64, F64]:
-    """Return each monomial as (earlier monomial, coordinate, factor); the power of the last coordinate grows."""
+    """Return, for each monomial, the earlier monomial, coordinate and factor whose product it is."""
     parents, dimensions, powers = [0], [0], [0]
     first = 0
     for _ in range(1, order):

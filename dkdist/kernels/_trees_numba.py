@@ -3,12 +3,12 @@
     E(x, z) = sum_ij k(x_i, x_j) <z_i, z_j>,   Z_A = sum of z_i in the box A,   W = sum |z_i|
 
 *Dual tree*: a pair of boxes contributes (k_min + k_max) / 2 <Z_A, Z_B> if k varies by at most 2 eps / W^2 between them;
-others are split, and leaves are summed. It is fast for small bandwidths, when most pairs are far apart.
+other boxes are split, down to leaves, whose pairs are summed. It is fast for small bandwidths.
 
 *Well-separated pairs* (Callahan, Kosaraju 1995; Joshi et al. 2011): the diagonal, plus twice the unordered pairs of
-boxes with radii r_A + r_B <= delta |c_A - c_B|, each counted as k(|c_A - c_B|) <Z_A, Z_B>. Distances are then off by a
-factor within 1 +- delta, and as |r k'(r)| <= 2/e, k by at most -(2/e) ln(1 - delta): delta = 1 - exp(-e eps / 2 W^2).
-Boxes so far apart that k is at most 2 eps / W^2 contribute half of that, for any radii.
+boxes with radii r_A + r_B <= delta |c_A - c_B|, each counted as k(|c_A - c_B|) <Z_A, Z_B>. The relative error of
+distances is at most delta. Since |r k'(r)| <= 2/e, the error of k is at most -(2/e) ln(1 - delta), so
+delta = 1 - exp(-e eps / 2 W^2). Boxes with k <= 2 eps / W^2 count as k = eps / W^2, for any radii.
 
 Points are scaled so that k = 2^(-r^2) (`kernel_sums.scaled`). Both errors are at most eps, for any signed weights.
 """
@@ -24,15 +24,15 @@ from dkdist._numba.arrays import F64, I64
 from dkdist._numba.compilation import FINITE_FMA, FINITE_REASSOC, inline_jit, jit
 from dkdist.kernels._profiles_numba import exp2
 
-# smaller leaves prune more pairs, larger ones vectorise better (python benchmarks/kernel.py growth)
+# points per leaf: small leaves prune more pairs, large ones vectorise better (python benchmarks/kernel.py growth)
 LEAF_POINTS = 64
 
 
 class Tree(NamedTuple):
     """Boxes of sorted points: columns (d, n), weights (n, C), and for each node its span of points and first child.
 
-    The second child follows the first; child 0 marks a leaf. ``low`` and ``high`` are corners (n_nodes, d), ``sums``
-    sums of weights (n_nodes, C).
+    The second child follows the first; child 0 marks a leaf. ``low`` and ``high`` (n_nodes, d) are corners, ``sums``
+    (n_nodes, C) are sums of weights.
     """
 
     columns: F64
@@ -46,7 +46,7 @@ class Tree(NamedTuple):
 
 
 def box_tree(x: F64, z: F64, leaf: int) -> Tree:
-    """Build a fair-split tree: bounding boxes are halved until they have at most ``leaf`` points, or equal points."""
+    """Build a fair-split tree by halving boxes of more than ``leaf`` points that are not all equal."""
     n, d = x.shape
     order, max_nodes = np.arange(n), 2 * n - 1
     first, last, child = (np.zeros(max_nodes, np.int64) for _ in range(3))
@@ -84,7 +84,7 @@ def _build(x, order, leaf, first, last, child, low, high):  # type: ignore[no-un
         middle = low[node, widest] + (high[node, widest] - low[node, widest]) / 2
         if b - a > leaf and high[node, widest] > low[node, widest]:
             i, j = a, b - 1
-            while i <= j:  # the lowest point is on the left, the highest on the right
+            while i <= j:  # the lowest point stays on the left, the highest on the right
                 if x[order[i], widest] <= middle and x[order[i], widest] < high[node, widest]:
                     i += 1
                 else:
@@ -202,7 +202,7 @@ def _separated_energy(tree, delta, min_kernel):  # type: ignore[no-untyped-def]
         if child[node]:
             stack, top = _push(stack, top, child[node], child[node] + 1)
         else:
-            total += _dot(sums[node], sums[node])  # the diagonal, and pairs of equal points
+            total += _dot(sums[node], sums[node])  # pairs i = j and pairs of equal points
     while top > 0:
         top -= 1
         A, B = stack[top, 0], stack[top, 1]
