@@ -1,1 +1,1 @@
-"""Automatic models: training data, nested evaluation, verdicts and reports."""
+"""Automatic models: selection, nested cross-validation, verdicts and reports."""

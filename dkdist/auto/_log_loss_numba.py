@@ -11,11 +11,11 @@ from dkdist._numba.compilation import jit
 def add_log_losses(  # type: ignore[no-untyped-def]
     differences, smoothing, weights, n_steps, tolerance, max_beta, losses
 ):
-    """Add log sum_k exp(beta differences_k) - beta smoothing of every repeat to losses (n,).
+    """Add log sum_k exp(beta differences_k) - beta smoothing of each repeat to losses (n,).
 
     differences (n_repeats, n, k) are decision values minus that of the row's class; smoothing (n_repeats, n) is the
-    probability of each other class times the sum of the differences. Newton's method, with steps of at most a factor
-    of 4, minimises the weighted sum over all rows by beta.
+    probability of each other class times the sum of the differences. beta minimises the weighted sum over all rows;
+    it is computed by Newton's method, in which each step changes beta by at most a factor of 4.
     """
     n_repeats, n, n_classes = differences.shape
     beta = 1.0

@@ -24,7 +24,7 @@ from dkdist.auto._tuning import (
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of seconds since ``start`` and of bytes; infinite without a limit."""
+    """Limits of time (seconds since ``start``) and memory (bytes); infinite if there is no limit."""
 
     seconds: float
     memory: float
@@ -32,7 +32,7 @@ class Budget:
 
     @classmethod
     def from_value(cls, value: Any) -> Budget:
-        """Return the budget of None, seconds, or a mapping of "seconds" and "memory" (bytes)."""
+        """Return the budget for None, a number of seconds, or a mapping of "seconds" and "memory" (bytes)."""
         if value is None:
             limits_by_name: Mapping[str, Any] = {}
         else:
@@ -49,7 +49,7 @@ class Budget:
         return Budget(self.remaining * fraction, self.memory, time.perf_counter())
 
     def max_sets(self, n: int, row_bytes: int) -> int:
-        """Return how many of n sets, with rows of ``row_bytes`` each, can be compared within the memory."""
+        """Return how many of n sets, with ``row_bytes`` per set, can be compared within the memory limit."""
         if np.isinf(self.memory):
             return n
         matrices = 8 * N_KERNEL_MATRICES
@@ -63,7 +63,7 @@ class Budget:
         return min(n, maximum)
 
     def max_components(self, n_members: int, maximum: int) -> int:
-        """Return an even number of random features per member for which all Gram matrices fit."""
+        """Return the even number of random features per member for which all Gram matrices fit in memory."""
         if np.isinf(self.memory):
             return maximum
         n_fitting = int(np.sqrt(self.memory / (8 * N_GRAM_MATRICES * n_members))) // 2 * 2
@@ -72,9 +72,9 @@ class Budget:
     def map(
         self, function: Callable[[Item], Result], items: Iterable[Item], n_rows: int
     ) -> Generator[Result]:
-        """Yield ``function(item)`` of each item in order, computed by several threads.
+        """Yield ``function(item)`` for each item in order, computed by several threads.
 
-        One thread is used if memory is limited, and for few rows, whose threads would wait for the GIL.
+        Uses one thread if memory is limited, or for few rows, where the GIL would block other threads.
         """
         parallel = np.isinf(self.memory) and n_rows >= MIN_PARALLEL_ROWS
         threads = n_concurrent_blocks(local=True) if parallel else 1
@@ -101,7 +101,7 @@ class Budget:
         return self.elapsed > SELECTION_FRACTION * self.seconds
 
     def require_remaining(self, step: str) -> None:
-        """Raise ValueError if the time has been used before ``step``."""
+        """Raise ValueError if the time limit has passed before ``step``."""
         if self.remaining < 0:
             raise ValueError(
                 f"budget must allow at least one candidate; got {max(0.0, self.seconds):.3g} s, and "

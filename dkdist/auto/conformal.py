@@ -5,34 +5,34 @@ If the scores s_1, .., s_n of held-out rows and that of the next one are exchang
     P(s <= the k-th smallest of s_1, .., s_n) >= coverage,    k = ceil((n + 1) coverage),
 
 and at most 1 / (n + 1) more if no two are equal. With fewer rows than coverage / (1 - coverage) the bound is
-infinite. (Vovk, Gammerman, Shafer 2005; Lei et al. 2018, theorem 2.)
+infinite (Vovk, Gammerman, Shafer 2005; Lei et al. 2018, theorem 2).
 
-Rows of different groups (patients) are not exchangeable, but groups are. For a row of a new group each of G groups has
-the same weight, whatever its number of rows, and the new group has the weight 1 / (G + 1):
+If rows belong to groups (such as patients), rows are not exchangeable, but groups are. For a row of a new group, each
+of the G groups has the same weight, independent of its number of rows, and the new group has the weight 1 / (G + 1):
 
     P(s <= q) >= coverage,   q the smallest with  1/(G + 1) sum_g (fraction of s in group g that are <= q)  >= coverage
 
-so with fewer than coverage / (1 - coverage) groups the bound is infinite. (Dunn, Wasserman, Ramdas 2022,
-Distribution-free prediction sets for two-layer hierarchical models; Lee, Barber, Willett 2023.)
+With fewer than coverage / (1 - coverage) groups the bound is infinite (Dunn, Wasserman, Ramdas 2022,
+Distribution-free prediction sets for two-layer hierarchical models; Lee, Barber, Willett 2023).
 
-Prediction sets of classes are the smallest ones:
+Prediction sets contain the most probable class and all classes c with
 
-    classes with 1 - p_c <= q(coverage), and the most probable one;  q of the scores 1 - p_(true class) of held-out rows
+    1 - p_c <= q(coverage),    q the conformal quantile of the scores 1 - p_(true class) of held-out rows.
 
-Of all sets with this coverage they contain the fewest classes on average, if the probabilities are correct. The most
-probable class is always included, so no set is empty; if it alone is correct more often than the requested coverage,
-the coverage of the sets is larger, too. (Sadinle, Lei, Wasserman: Least ambiguous set-valued classifiers
-(2019), theorem 1.)
+If the probabilities are correct, no other sets with this coverage contain fewer classes on average. The most
+probable class is always included, so no set is empty; if its accuracy exceeds the requested coverage, so does the
+coverage of the sets (Sadinle, Lei, Wasserman: Least ambiguous set-valued classifiers
+(2019), theorem 1).
 
 Regression intervals have a width that depends on the size of the set:
 
     variance_i = a + b / n_i,    interval = prediction +- q(coverage) sqrt(variance_i)
 
-n_i is the size of the set: rows of small sets have more noise. a, b >= 0 maximise the Gaussian likelihood of held-out
-residuals, and q is the conformal quantile of |residual| / sqrt(variance), so the coverage holds for any distribution of
-residuals and any a and b, which determine only the relative widths.
-(Lei et al.: Distribution-free predictive inference for regression (2018), section 5.2. Barber et al.: Predictive
-inference with the jackknife+ (2021), for leave-one-out residuals.)
+n_i is the size of the set; rows of small sets have more noise. a, b >= 0 maximise the Gaussian likelihood of held-out
+residuals, and q is the conformal quantile of |residual| / sqrt(variance), so the coverage is valid for any distribution
+of residuals and any a and b, which determine only the relative widths.
+References: Lei et al., Distribution-free predictive inference for regression (2018), section 5.2; for leave-one-out
+residuals Barber et al., Predictive inference with the jackknife+ (2021).
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import as_real_array, check_bool
 from dkdist.auto._tuning import MAX_SCORES, MAX_SCORING_STEPS, MIN_VARIANCE_RATIO, VARIANCE_RTOL
 
-RANK_TOL = 1e-9  # products such as 0.9 * 10 exceed integers by rounding (tests/learners/test_prediction_intervals.py)
+RANK_TOL = 1e-9  # rounding errors of products such as 0.9 * 10 (tests/learners/test_prediction_intervals.py)
 
 
 @serializable("ConformalScores")
 @dataclass(frozen=True)
 class ConformalScores:
-    """Sorted scores of held-out rows at evenly spaced ranks, of ``n_rows`` rows or groups of equal weight."""
+    """Sorted scores, at evenly spaced ranks, of ``n_rows`` held-out rows or groups of equal weight."""
 
     n_rows: int
     values: tuple[float, ...]
 
     def check_loaded(self) -> None:
-        """Raise ValueError unless there is a score per row or group, or 10,000 scores, in ascending order."""
+        """Raise ValueError unless scores are ascending, one per row or group or 10,000."""
         if (
             not min(self.n_rows, MAX_SCORES) <= len(self.values) <= MAX_SCORES
             or (np.diff(self.values) < 0).any()
@@ -72,7 +72,7 @@ class ConformalScores:
             )
 
     def quantile(self, coverage: float) -> float:
-        """Return the upper bound of the next score with probability ``coverage``; infinite for too few rows.
+        """Return a bound that the next score does not exceed with probability ``coverage``; infinite for too few rows.
 
         Raises ValueError unless 0 < coverage < 1.
         """
@@ -84,7 +84,7 @@ class ConformalScores:
 
 
 def conformal_scores(scores: F64, groups: Any = None) -> ConformalScores:
-    """Return the record of finite scores (n,) of rows, or of ``groups`` (n,) of rows; n >= 1."""
+    """Return the conformal scores of n >= 1 rows with finite ``scores`` (n,) and optional ``groups`` (n,)."""
     scores = finite_rows("scores", scores, 1)
     require_held_out(len(scores))
     order = np.argsort(scores, kind="stable")
@@ -96,7 +96,7 @@ def conformal_scores(scores: F64, groups: Any = None) -> ConformalScores:
     _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     weight_below = np.cumsum(1.0 / sizes[group[order]]) / len(
         sizes
-    )  # fraction of the groups at or below each score
+    )  # mean over groups of the fraction of scores up to this one
     positions = np.searchsorted(weight_below, np.arange(1, n_kept + 1) / n_kept - RANK_TOL)
     return ConformalScores(len(sizes), tuple(scores[order][np.minimum(positions, len(scores) - 1)].tolist()))
 
@@ -119,7 +119,7 @@ def require_coverage(coverage: Any) -> float:
 
 
 def finite_rows(name: str, values: Any, n_dims: int, n_rows: int | None = None) -> F64:
-    """Return ``values`` as finite float64 with ``n_dims`` dimensions and, if given, ``n_rows`` rows."""
+    """Return ``values`` as a finite float64 array with ``n_dims`` axes and, unless None, ``n_rows`` rows."""
     array = as_real_array(name, values).astype(np.float64, copy=False)
     if array.ndim != n_dims or (n_rows is not None and len(array) != n_rows):
         expected_rows = "" if n_rows is None else f" with {n_rows} rows"
@@ -133,7 +133,7 @@ def finite_rows(name: str, values: Any, n_dims: int, n_rows: int | None = None) 
 @serializable("PredictionSets")
 @dataclass(frozen=True)
 class PredictionSets:
-    """Conformal scores of held-out rows, 1 minus the probability of their class: of all rows and by class."""
+    """Conformal scores (1 - probability of the true class) of all held-out rows, and by class."""
 
     scores: ConformalScores
     by_class: tuple[ConformalScores, ...]
@@ -143,9 +143,9 @@ class PredictionSets:
     ) -> NDArray[np.bool_]:
         """Return the prediction sets (n, n_classes) for ``probabilities`` (n, n_classes).
 
-        With ``class_conditional`` the coverage holds for each class. A class with too few held-out rows for the
-        coverage is in all sets; with too few held-out rows in total, every class is. ValueError unless
-        0 < coverage < 1.
+        With ``class_conditional`` the coverage is valid for each class. A class is in all prediction sets if it has
+        fewer than coverage / (1 - coverage) held-out rows. Without ``class_conditional`` all classes are, if there
+        are fewer held-out rows in total. Raises ValueError unless 0 < coverage < 1.
         """
         p = finite_rows("probabilities", probabilities, 2)
         scores = self.by_class if check_bool("class_conditional", class_conditional) else (self.scores,)
@@ -158,7 +158,7 @@ def fit_prediction_sets(probabilities: Any, labels: I64, groups: Any = None) -> 
     """Fit prediction sets to held-out rows.
 
     ``probabilities`` (n, n_classes) are predictions of models that were not fitted on these rows, ``labels`` (n,) the
-    indices of the true classes. Each of the ``groups`` (n,) has the weight of one row.
+    indices of the true classes. Each group in ``groups`` (n,) has the weight of one row.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def _scores_of(scores: F64, groups: Any, rows: NDArray[np.bool_]) -> ConformalSc
 @serializable("PredictionIntervals")
 @dataclass(frozen=True)
 class PredictionIntervals:
-    """Variance ``of_model`` + ``of_size`` / size of a residual, at least ``least``, and conformal scores."""
+    """Conformal scores, and the variance ``of_model`` + ``of_size`` / size of residuals, at least ``least``."""
 
     of_model: float
     of_size: float
@@ -202,7 +202,7 @@ class PredictionIntervals:
     def interval(self, predictions: Any, coverage: float = 0.9, sizes: Any = None) -> F64:
         """Return intervals (n, 2) around ``predictions`` (n,).
 
-        Raises ValueError unless 0 < coverage < 1, and for arrays of other lengths. Intervals are infinite with fewer
+        Raises ValueError unless 0 < coverage < 1 and sizes have shape (n,). Intervals are infinite with fewer
         than coverage / (1 - coverage) held-out rows: 9 for 0.9.
         """
         middle = finite_rows("predictions", predictions, 1)
@@ -231,12 +231,12 @@ def fit_intervals(
     Raises
     ------
     ValueError
-        For arrays that are not finite, not positive or of another length.
+        If arrays are not finite or have different lengths, or sizes are not positive.
 
     Notes
     -----
-    Coverage is exact in finite samples for given a and b; fitting them on the same rows changes it by about 1 / n.
-    Cost: n log n.
+    Coverage is exact in finite samples for fixed a and b; fitting them on the same rows changes it by about 1 / n.
+    Cost: O(n log n).
 
     Examples
     --------

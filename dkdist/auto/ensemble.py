@@ -1,4 +1,4 @@
-"""Fitted ensembles: the prediction is the weighted sum of members, functions of the rows of one leaf each."""
+"""Fitted ensembles: weighted sums of members; each member is a function of the rows of one leaf."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class KernelMember:
     share: float
 
     def check_loaded(self) -> None:
-        """Raise ValueError unless all images have the same shape, with as many duals and a centre."""
+        """Raise ValueError unless all images have one row per dual and one column per entry of the centre."""
         shapes = {image.shape for image in self.rows}
         expected = {(len(self.duals), len(self.centre))}
         if shapes != expected or self.duals.ndim != 2 or self.centre.ndim != 1:
@@ -53,7 +53,7 @@ class KernelMember:
         return np.asarray(self.share * (K @ self.duals + INTERCEPT_KERNEL * self.duals.sum(axis=0)))
 
     def gradient(self, x: F32) -> F64:
-        """Return the derivative (m, t) by a row x (m,)."""
+        """Return the gradient (m, t) with respect to a row x (m,)."""
         return self.share * self.kernel.gradient(x.astype(np.float64), self.rows, self.duals, self.centre)
 
 
@@ -72,14 +72,14 @@ class LinearMember:
         return np.asarray(self.share * (X @ self.W.T + self.b), np.float64)
 
     def gradient(self, x: F32) -> F64:
-        """Return the derivative (D, t) by a row of features."""
+        """Return the gradient (D, t) with respect to a row of features."""
         return np.asarray(self.share * self.W.T, np.float64)
 
 
 @serializable("TreeMember")
 @dataclass(frozen=True)
 class TreeMember:
-    """f(x) = share * mean of trees, for rows of summaries."""
+    """f(x) = share * (mean of the trees), for rows of summaries."""
 
     leaf: int
     trees: BaggedTrees
@@ -90,7 +90,7 @@ class TreeMember:
         return self.share * self.trees.values(X)
 
     def path_gradient(self, start: F32, row: F32) -> F64:
-        """Return (m, t) whose product with row - start is the difference of values (`BaggedTrees.path_gradient`)."""
+        """Return the mean gradient (m, t) along the path from ``start`` to ``row`` (`BaggedTrees.path_gradient`)."""
         return self.share * self.trees.path_gradient(start, row)
 
 
@@ -100,7 +100,7 @@ Member = KernelMember | LinearMember | TreeMember
 @serializable("Machine")
 @dataclass(frozen=True)
 class Ensemble:
-    """Members and the feature graph that computes their rows; the sum of members is the prediction (n, t)."""
+    """Members and the feature graph that computes their rows; the prediction (n, t) is the sum of the members."""
 
     trees: SharedFeatureGraph
     widths: tuple[int, ...]
@@ -120,7 +120,7 @@ class Ensemble:
             raise ValueError("The model must have at least 1 member; got 0.")
         for part in self.parts:
             if part.leaf not in width_by_leaf:
-                raise ValueError(f"A member uses leaf {part.leaf}, which the feature graph does not have.")
+                raise ValueError(f"A member uses leaf {part.leaf}, which is not in the feature graph.")
             width = width_by_leaf[part.leaf]
             values = part.values(np.zeros((1, width), np.float32))
             if values.shape != (1, self.n_outputs) or not np.isfinite(values).all():
@@ -147,7 +147,7 @@ class Ensemble:
 
 
 def _check_node(node: Node, width_by_leaf: dict[int, int]) -> None:
-    """Validate the maps of a node and its children, and add the widths of their leaves."""
+    """Validate the maps of a node and its children, and add the number of columns of their leaves."""
     require_working("Machine", node.spec)
     if node.leaf in width_by_leaf:
         raise ValueError(f"Leaf {node.leaf} must belong to one representation; got two.")

@@ -1,4 +1,4 @@
-"""Ensembles as functions of sets for `dkdist.inspection`: one term with gradients per representation."""
+"""Ensembles as functions of sets for `dkdist.inspection`: a sum of one differentiable term per representation."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def set_function(machine: Ensemble) -> SetFunction:
 
 @dataclass(frozen=True)
 class MachineFunction(SetFunction):
-    """A sum of terms; its values are bit-identical to those of the ensemble."""
+    """Sum of terms, with values bitwise identical to those of the ensemble."""
 
     trees: SharedFeatureGraph
     parts: Sequence[Member]
 
     def values(self, sets: SampleSets) -> F64:
-        """Return values (n_sets, t), computed in the same order as by the ensemble."""
+        """Return values (n_sets, t); summed in the order of the ensemble."""
         total = np.tile(self.constant, (len(sets), 1))
         for leaf, rows in materialize_params(self.trees).of_sets(sets):
             for part in self.parts:
@@ -56,7 +56,7 @@ class MachineTerm:
 
     @property
     def training_rows(self) -> F32 | None:
-        """Rows (r, m) of at most 256 sets that a kernel part at the root was trained on; None without such a part."""
+        """At most 256 training rows (r, m) of a kernel member at the root; None without such a member."""
         for part in self._on(self.root):
             if isinstance(part, KernelMember):
                 rows = part.rows[0]
@@ -69,9 +69,9 @@ class MachineTerm:
         return self._values(self.root, rows)
 
     def gradient(self, row: F32, starts: F32 | None) -> F64 | None:
-        """Return gradients (m, t) averaged from the starts (t, m), one per output, to a row (m,), or those at the row.
+        """Return gradients (m, t): means on the paths from ``starts`` (t, m), one per output, to ``row`` (m,).
 
-        None without starts if all members are step functions.
+        If ``starts`` is None, return the gradient at ``row``, or None if all members are step functions.
         """
         leaves = {leaf for leaf, _ in self.root.leaves()}
         if starts is None and not any(hasattr(p, "gradient") for p in self.parts if p.leaf in leaves):
@@ -87,7 +87,7 @@ class MachineTerm:
         return total
 
     def _gradient(self, node: Node, row: F32, starts: F32 | None) -> F64:
-        """Return the gradient of the subtree by a row (m,), by the chain rule along straight paths."""
+        """Return the gradient of the subtree with respect to a row (m,), by the chain rule along straight paths."""
         total = np.zeros((len(row), self.n_outputs))
         for part in self._on(node):
             total += _part_gradient(part, row, starts)
@@ -103,10 +103,9 @@ class MachineTerm:
 
 
 def _part_gradient(part: Any, row: F32, starts: F32 | None) -> F64:
-    """Return the gradient (m, t) averaged from the starts (t, m) to the row.
+    """Return the mean gradient (m, t) on the paths from ``starts`` (t, m) to ``row``, or the gradient at ``row``.
 
-    A part may have ``path_gradient(start (m,), row (m,))``, whose product with row - start is the difference of its
-    values (t,) exactly. Such a part without a ``gradient`` is a step function.
+    A member with a method ``path_gradient(start (m,), row (m,))`` but no ``gradient`` is a step function.
     """
     if starts is None:
         return np.asarray(part.gradient(row)) if hasattr(part, "gradient") else np.zeros(())
@@ -117,4 +116,4 @@ def _part_gradient(part: Any, row: F32, starts: F32 | None) -> F64:
             gaussian_path_gradient(starts, row, image, part.duals, part.kernel.sigma) for image in part.rows
         )
         return np.asarray(total * (part.share / len(part.rows)))
-    return np.asarray(part.gradient(row))  # linear: constant gradient
+    return np.asarray(part.gradient(row))  # linear members have a constant gradient

@@ -1,4 +1,4 @@
-"""Cross-validation folds drawn from a seed: stratified by class, whole groups, repeated for small collections."""
+"""Random cross-validation folds: stratified by class, with undivided groups, repeated for small collections."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_cv(cv: Any) -> None:
 
 
 def fold_labels(cv: Any, n: int, classes: Labels, groups: Labels) -> I64 | None:
-    """Return the fold (n,) of each row for a splitter of scikit-learn; None if ``cv`` is "auto" or a number."""
+    """Return the fold (n,) of each row for a splitter of scikit-learn; None if ``cv`` is "auto" or an integer."""
     check_cv(cv)
     if isinstance(cv, (str, int, np.integer)):
         return None
@@ -52,10 +52,10 @@ def fold_labels(cv: Any, n: int, classes: Labels, groups: Labels) -> I64 | None:
 def repeated_folds(
     n: int, classes: Labels, groups: Labels, cv: Any, labels: I64 | None, seed: int
 ) -> list[list[I64]]:
-    """Return repeats of folds of n rows, each row in one fold of every repeat.
+    """Return repeated folds of n rows; each row is in one fold of every repeat.
 
-    ``cv`` is "auto" (up to ten folds, up to five times for fewer than a thousand rows) or a number of folds.
-    ``labels`` (n,) are folds that a splitter chose; they count if two or more are present.
+    ``cv`` is "auto" (up to ten folds, repeated up to five times below 1,000 rows) or a number of folds. ``labels`` (n,)
+    are folds of a splitter; they are used if they contain at least two distinct folds.
     """
     if labels is not None and len(present := np.unique(labels)) > 1:
         return [[np.flatnonzero(labels == fold) for fold in present]]
@@ -79,7 +79,8 @@ def max_folds(n: int, classes: Labels, groups: Labels, n_folds: int) -> int:
 def draw_folds(n: int, classes: Labels, groups: Labels, n_folds: int, seed: int) -> list[I64]:
     """Return the test rows of each fold.
 
-    Groups are never divided. Folds are stratified by class if every class has at least 2 rows, as far as groups allow.
+    Groups are never divided. If every class has at least 2 rows, folds are stratified by class as closely as groups
+    allow.
     """
     stratified = classes is not None and int(np.bincount(classes).min()) >= 2
     kinds = {
@@ -91,11 +92,11 @@ def draw_folds(n: int, classes: Labels, groups: Labels, n_folds: int, seed: int)
     )
     return [
         test.astype(np.int64) for _, test in splitter.split(np.empty(n), classes, groups) if len(test)
-    ]  # StratifiedGroupKFold yields empty folds
+    ]  # StratifiedGroupKFold may yield empty folds
 
 
 def draw_hold_out(n: int, classes: I64 | None, groups: Labels, share: float, seed: int, stream: int) -> I64:
-    """Return a fraction ``share`` of n rows, ascending: of every class, or of whole groups."""
+    """Return a fraction ``share`` of n rows, ascending: stratified by class, or whole groups."""
     if groups is None:
         return np.flatnonzero(choose_held_out(n, share, (seed, stream), classes))
     splitter = GroupShuffleSplit(1, test_size=share, random_state=(seed + stream) % 2**32)

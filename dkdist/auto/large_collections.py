@@ -1,10 +1,10 @@
-"""Fits on more sets than a kernel matrix holds: the selected kernels as random features, in one pass.
+"""Fits on large collections: random features approximate the selected kernels, in one pass over the data.
 
-Each selected representation becomes an embedding, random features of its rows, and ridge regression. All members are
-trained in the same pass and averaged with weights that are selected on held-out sets. Members on n-grams of strings use
+A member consists of an embedding, random features of its rows, and ridge regression. All members are trained in the
+same pass and averaged with weights that are selected on held-out sets. Members on n-grams of strings use
 sparse rows of up to 32,768 n-grams, which cost less than 4,096 dense columns: a first name has about 35 n-grams, and
-conjugate gradients need only products with the sparse rows. A Gaussian kernel of such rows has no good approximation by
-a few thousand random features.
+the conjugate gradient method needs only products with the sparse rows. A few thousand random features do not
+approximate a Gaussian kernel of such rows well.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from dkdist.linear.ridge import IncrementalRidge
 from dkdist.linear.search_training import Candidate, SearchProblem, held_out_decision_values, train
 from dkdist.sets import SampleSets
 
-BYTES_PER_SYMBOL = 3 * 5 * 12  # 5 n-grams of 12 bytes, in three copies (tests/auto/test_sparse_ngrams.py)
+BYTES_PER_SYMBOL = 3 * 5 * 12  # 5 n-grams of 12 bytes in three copies (tests/auto/test_sparse_ngrams.py)
 
 
 def with_sparse_ngrams(trials: Sequence[Trial], sets: Sets) -> tuple[list[Trial], list[bool]]:
     """Replace trials on n-grams of a sample by one linear trial on n-grams of all sets.
 
-    N-grams of an embedding of the user are not replaced. Also return which trials have sparse rows: none if these would
-    take more than half of the free memory.
+    User-defined embeddings are not replaced. Also returns a flag per trial for sparse rows; sparse rows are not used if
+    they would take more than half of the free memory.
     """
     if BYTES_PER_SYMBOL * sets.n_points > (memory_limit() - resident_bytes()) / 2:
         return list(trials), [False] * len(trials)
@@ -85,7 +85,7 @@ def _sparse_rows(spec: NGramParams, sets: Sets, first: int) -> sparse.csr_array:
 
 @dataclass(frozen=True)
 class StreamedResult:
-    """Fitted members, their feature graph, and their average on the held-out rows that selected it."""
+    """Fitted members, their feature graph, and their weighted average on the held-out rows."""
 
     trees: SharedFeatureGraph
     widths: list[int]
@@ -95,7 +95,7 @@ class StreamedResult:
 
 
 def fit_streamed(data: TrainingData, members: Sequence[Trial], n_components: int) -> StreamedResult:
-    """Fit all members on 90 % of the sets, and select their average on the others."""
+    """Fit all members on 90 % of the sets, and select the weights of their average on the others."""
     sets, y, weights, seed = data.sets, data.y, data.weights, data.seed
     held_out = np.zeros(len(data), np.bool_)
     held_out[
@@ -146,7 +146,7 @@ def fit_streamed(data: TrainingData, members: Sequence[Trial], n_components: int
 def _make_graph(
     members: Sequence[Trial], n_components: int, seed: int
 ) -> tuple[SharedFeatureGraph, list[int]]:
-    """Return a feature graph with a leaf for each member; members with the same embedding share its rows."""
+    """Return a feature graph with one leaf per member; members with the same embedding share its rows."""
     node_by_spec: dict[Any, Node] = {}
     roots, widths = [], []
     for leaf, trial in enumerate(members):

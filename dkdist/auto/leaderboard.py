@@ -1,4 +1,4 @@
-"""Leaderboard, verdicts on leads over baselines, and the summary of an automatic model."""
+"""Leaderboard of an automatic model, verdicts against baselines, and the summary text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BASELINE_TEXTS = {
 
 @serializable("Leaderboard")
 class Leaderboard(list[dict[str, Any]]):
-    """Entries, best first: scores on outer folds, then selection scores. Notebooks show a table."""
+    """Entries by descending score: first outer-fold scores, then selection scores. Notebooks show a table."""
 
     def check_loaded(self) -> None:
         """Raise ValueError unless every entry is a dict of plain values with a name."""
@@ -56,7 +56,7 @@ class Leaderboard(list[dict[str, Any]]):
 def make_leaderboard(
     outer: OuterPredictions, trials: Sequence[Any], evaluation: EvaluationSet, score: Score
 ) -> tuple[Leaderboard, dict[str, tuple[float, float]]]:
-    """Return the leaderboard, and by baseline the lead of the model with its paired standard error."""
+    """Return the leaderboard, and the lead over each baseline with its paired standard error."""
     best = {trial.name: trial for trial in reversed(trials)}
     predictions = outer.predictions
     model_score, jackknife_scores = outer.score(predictions.model, score)
@@ -117,7 +117,7 @@ def _selection_score(values: F64, evaluation: EvaluationSet, score: Score) -> tu
 @serializable("Evidence")
 @dataclass(frozen=True)
 class Evidence:
-    """Inputs of verdicts in addition to leads: p-value, equivalence margin, and whether the model is the constant."""
+    """Inputs of verdicts besides the leads: p-value, equivalence margin, and whether the model is the constant."""
 
     p_value: float
     margin: float
@@ -125,7 +125,7 @@ class Evidence:
 
 
 def equivalence_margin(baseline_score: float, has_unit_scale: bool) -> float:
-    """Return the largest negligible lead: 0.02 of accuracy or R^2, else 2 % of the score of the baseline."""
+    """Return the largest negligible lead: 0.02 for accuracy and R^2, otherwise 2 % of the baseline's score."""
     return EQUIVALENCE_MARGIN if has_unit_scale else EQUIVALENCE_MARGIN * abs(baseline_score)
 
 
@@ -133,8 +133,8 @@ def verdict(name: str, lead: float, error: float, evidence: Evidence) -> str:
     """Return whether the model is better than a baseline: "better", "not better" or "not established".
 
     "better": the lead exceeds two standard errors and, over the constant, the p-value is at most 0.05. "not better":
-    the lead plus two standard errors is below the equivalence margin. If the model is the
-    constant, nothing is established, as it does not use the sets.
+    the lead plus two standard errors is below the equivalence margin. "not established": otherwise, and always if the
+    model is the constant, which does not use the sets.
     """
     if evidence.is_constant:
         return NOT_ESTABLISHED

@@ -1,6 +1,6 @@
 """Outer folds and their predictions: the score of the model, its standard error, and its p-value.
 
-Every outer fold repeats the whole selection on the other sets, so no prediction depends on the target of its set.
+Every outer fold repeats the whole selection on the other sets, so no prediction depends on its own target.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONSTANT = "constant"
 
 @dataclass(frozen=True)
 class OuterFolds:
-    """Test rows of each outer fold; ``refit`` says whether the final model learns from all sets.
+    """Test rows of each outer fold, and whether the final model is refitted on all sets (``refit``).
 
     Without ``refit`` there is one hold-out, and the model that was scored on it is the final one.
     """
@@ -43,18 +43,17 @@ class OuterFolds:
 
     @property
     def description(self) -> str:
-        """Description for summaries."""
+        """Description in summaries."""
         if len(self.test_rows) > 1:
             return f"{len(self.test_rows)} outer folds"
         return f"{len(self.test_rows[0])} held-out sets"
 
 
 def draw_outer_folds(data: TrainingData, max_refit_sets: int, single: bool = False) -> OuterFolds:
-    """Return folds for up to `MAX_NESTED_SETS` sets, else or if ``single`` one hold-out.
+    """Return outer folds; one hold-out if ``single`` or for more than `MAX_NESTED_SETS` sets.
 
-    Above ``max_refit_sets`` sets there is no refit.
-
-    A splitter or a number of folds that the user chose is used as it is, up to `MAX_NESTED_SETS` sets.
+    For more than ``max_refit_sets`` sets there is no refit. A splitter or number of folds from the user is used
+    unchanged, up to `MAX_NESTED_SETS` sets.
     """
     n = len(data)
     if single or n > MAX_NESTED_SETS:
@@ -77,9 +76,9 @@ def draw_outer_folds(data: TrainingData, max_refit_sets: int, single: bool = Fal
 
 
 def _balanced_folds(class_sizes: I64, n_folds: int) -> int:
-    """Return the largest number of folds from `MIN_BALANCED_FOLDS` that divides every class evenly, else ``n_folds``.
+    """Return the largest number of folds that divides every class evenly, else ``n_folds``; see `MIN_BALANCED_FOLDS`.
 
-    Uneven folds make the score of noise pessimistic: a class that is rare in training is frequent in the test fold.
+    Uneven folds bias the score of noise downwards: a class that is rare in training is frequent in the test fold.
     """
     choices = range(n_folds, min(n_folds, MIN_BALANCED_FOLDS) - 1, -1)
     return next((k for k in choices if not (class_sizes % k).any()), n_folds)
@@ -87,11 +86,11 @@ def _balanced_folds(class_sizes: I64, n_folds: int) -> int:
 
 @dataclass(frozen=True)
 class FoldPredictions:
-    """Predictions (n, t) of held-out sets: of the model, of its ensemble, and of each baseline by name.
+    """Predictions (n, t) for held-out sets by the model, by its ensemble, and by each baseline.
 
-    The model is the ensemble or, if that did not beat it on the inner folds, the constant. ``ensemble`` of classes are
-    logarithms of probabilities (n, n_classes), calibrated on the inner folds: decision values of models that selected
-    other penalties have other scales.
+    The model is the constant if the ensemble did not beat it on the inner folds, otherwise the ensemble. For classes,
+    ``ensemble`` holds log probabilities (n, n_classes), calibrated on the inner folds: decision values have different
+    scales if models selected different penalties.
     """
 
     model: F64
@@ -101,7 +100,7 @@ class FoldPredictions:
 
 @dataclass(frozen=True)
 class OuterPredictions:
-    """Predictions of the training data, each by a model that was not fitted on the row.
+    """Predictions for the training data, each by a model that was not fitted on the row.
 
     ``fold`` (n,) is the outer fold of each row.
     """
@@ -116,14 +115,14 @@ class OuterPredictions:
         return self.data.positions
 
     def score(self, values: F64, score: Score) -> tuple[float, F64]:
-        """Return the score of predictions (n, t), and the scores without each jackknife block (n_blocks,)."""
+        """Return the score of predictions (n, t), and the scores (n_blocks,) without one jackknife block each."""
         full_score = score(values, self.positions)
         return full_score, np.array(
             [score(values[rows], self.positions[rows]) for rows in self._without_blocks()]
         )
 
     def _without_blocks(self) -> Iterator[I64]:
-        """Yield the rows without each of up to `MAX_JACKKNIFE_BLOCKS` random blocks of rows, or of whole groups."""
+        """Yield the rows outside each of up to `MAX_JACKKNIFE_BLOCKS` random blocks of rows or of whole groups."""
         n, groups = len(self.fold), self.data.groups
         unit = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
         n_units = int(unit.max()) + 1
@@ -134,14 +133,15 @@ class OuterPredictions:
     def p_value(self) -> float:
         """Return the two-sided p-value of the predictions under independence of sets and targets.
 
-        The statistic is T = sum_i w_i (y_i - mean y) . (v_i - mean v) of predictions v, divided by its standard
-        deviation over permutations of the targets among the sets; with groups, over signs of the sums of the groups.
-        Models that are refitted vary more than these fixed predictions: of a linear smoother v_i = sum_j K_ij y_j that
-        leaves row i out, T = sum_(i != j) K_ij y_i y_j has for symmetric K the variance 2 sum K_ij^2, as each pair
-        counts twice, where permuting y with v fixed gives sum K_ij^2. The correction of Nadeau and Bengio (Inference
-        for the generalization error, 2003) covers that: the variance of k folds is multiplied by 1 + k / (k - 1) > 2.
-        One hold-out needs no factor. The reference is Student's t with n - 1 degrees of freedom for n sets or groups;
-        it is two-sided, although only a positive T counts, because all folds may share a favourable selection.
+        The statistic is T = sum_i w_i (y_i - mean y) . (v_i - mean v) for predictions v, divided by its standard
+        deviation over permutations of the targets; with groups, over random signs of the sums of the groups.
+        Refitted models vary more than fixed predictions. Example: for a leave-one-out linear smoother
+        v_i = sum_(j != i) K_ij y_j with symmetric K, T = sum_(i != j) K_ij y_i y_j has the variance 2 sum K_ij^2,
+        because each pair occurs twice, but permuting y with fixed v gives sum K_ij^2. The correction of Nadeau and
+        Bengio (Inference for the generalization error, 2003) accounts for that: the variance of k folds is multiplied
+        by 1 + k / (k - 1) > 2. One hold-out needs no factor. The reference distribution is Student's t with n - 1
+        degrees of freedom for n sets or groups. The p-value is two-sided, although only a positive T is evidence,
+        because all folds may share a favourable selection.
         """
         n_units = len(self.fold) if self.data.groups is None else len(np.unique(self.data.groups))
         z = self._z() / np.sqrt(self.variance_factor)
@@ -149,12 +149,12 @@ class OuterPredictions:
 
     @property
     def variance_factor(self) -> float:
-        """Variance factor of sums over k folds whose models share training sets: 1 + k / (k - 1); 1 for a hold-out."""
+        """Variance factor 1 + k / (k - 1) of sums over k folds with overlapping training sets; 1 for a hold-out."""
         n_folds = int(self.fold.max()) + 1
         return 1 + n_folds / (n_folds - 1) if n_folds > 1 else 1.0
 
     def _z(self) -> float:
-        """Return T in standard deviations; 0 if all predictions of a fold are equal, as after a fallback."""
+        """Return T in standard deviations; 0 if all predictions of each fold are equal, as after a fallback."""
         y, v = self._centred_targets, self.data.weights[:, None] * self._centred(self.predictions.model)
         if not np.abs(v).max() > 1e-12:
             return 0.0
@@ -166,7 +166,7 @@ class OuterPredictions:
         return float(sums.sum() / np.sqrt(sums @ sums)) if sums.any() else 0.0
 
     def _centred(self, values: F64) -> F64:
-        """Subtract the mean of each fold, which has its own intercept; with groups, the overall mean."""
+        """Subtract the mean of each fold, because models have different intercepts; with groups, the overall mean."""
         weights = self.data.weights
         if self.data.groups is not None:
             return values - np.average(values, axis=0, weights=weights)
@@ -180,7 +180,7 @@ class OuterPredictions:
 
     @property
     def statistic(self) -> float:
-        """T of `p_value`, for a comparison with refits on permuted targets."""
+        """Statistic T of `p_value`, for a comparison with refits on permuted targets."""
         values = self._centred(self.predictions.model)
         return float((self.data.weights[:, None] * self._centred_targets * values).sum())
 
@@ -188,7 +188,7 @@ class OuterPredictions:
 def collect_predictions(
     data: TrainingData, folds: OuterFolds, parts: list[FoldPredictions]
 ) -> OuterPredictions:
-    """Return the predictions of all folds in row order; missing baselines of a fold predict its constant."""
+    """Return the predictions of all folds in row order; the constant of a fold replaces a missing baseline."""
     rows = np.concatenate(folds.test_rows)
     order = np.argsort(rows)
     fold = np.repeat(np.arange(len(parts)), [len(test) for test in folds.test_rows])[order]
@@ -209,7 +209,7 @@ def collect_predictions(
 
 
 def standard_error(without_blocks: F64) -> float:
-    """Jackknife standard error of a score, from its values without each block (Efron, Stein 1981)."""
+    """Return the jackknife standard error of a score from its values without one block each (Efron, Stein 1981)."""
     n_blocks = len(without_blocks)
     deviations = without_blocks - without_blocks.mean()
     return float(np.sqrt((n_blocks - 1) / n_blocks * (deviations @ deviations)))

@@ -1,4 +1,4 @@
-"""Rows of all representations of the same sets from one pass over the points, and kernels of rows.
+"""Rows of all representations, computed in one pass over the points, and kernels of these rows.
 
 Kernels are linear, or Gaussian at several widths, averaged over the images (symmetries) of one of the two sets.
 """
@@ -25,7 +25,7 @@ from dkdist.linear.feature_trees import Node, SearchData, SharedFeatureGraph
 from dkdist.linear.kernel_ridge import squared_distances
 from dkdist.sets import SampleSets
 
-# Squared distances below this fraction of both squared norms are rounding (tests/automatic/test_row_kernels.py).
+# Squared distances below this fraction of |x|^2 + |y|^2 are rounding errors (tests/automatic/test_row_kernels.py).
 ZERO_DISTANCE_RTOL = 1e-6
 
 
@@ -40,7 +40,7 @@ class FittedRepresentation:
     images: tuple[I64, ...] = ()
 
     def of(self, rows: Mapping[int, F32]) -> list[F32]:
-        """Return its rows (n, m) and those of its images from the rows of all leaves."""
+        """Return the rows (n, m) and the rows of all images, from the rows of all leaves."""
         view_rows = rows[self.leaf]
         return [view_rows, *(view_rows[:, columns] for columns in self.images)]
 
@@ -64,7 +64,7 @@ class Views:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of the rows of a set for all leaves and the images of one view."""
+        """Bytes per set for the rows of all leaves and the images of one view."""
         images = max((len(view.images) * view.n_features for view in self.views), default=0)
         return 4 * (images + sum(int(spec.n_features) for spec in self.specs))
 
@@ -73,7 +73,7 @@ class Views:
         return SearchData(sets, self.trees, [spec.n_features for spec in self.specs], False)
 
     def standardised(self, rows: Mapping[int, F32]) -> tuple[Views, dict[int, F32]]:
-        """Standardise columns by the rows of some sets where requested; return the views and these rows."""
+        """Standardise columns of the views that request it by the rows of some sets; return the views and rows."""
         specs, standardised_rows, views = list(self.specs), dict(rows), []
         for view in self.views:
             spec = view.spec
@@ -124,7 +124,7 @@ def compute_rows(views: Views, sets: Sets, leaves: Sequence[int]) -> dict[int, F
 def extend_rows(
     views: Views, sets: Sets, requested: I64, rows: Mapping[int, F32], previous: I64, leaves: Sequence[int]
 ) -> dict[int, F32]:
-    """Return rows of the ``requested`` sets; ``rows`` belong to the ``previous`` ones. Both are ascending."""
+    """Return rows of the ``requested`` sets, reusing ``rows`` of the ``previous`` sets; both are ascending."""
     is_known = np.isin(requested, previous, assume_unique=True)
     parts, missing = _rows_by_block(views, sets[requested[~is_known]], leaves), np.flatnonzero(~is_known)
     extended = {}
@@ -161,7 +161,7 @@ class StandardisedSpec(EmbeddingWrapperParams["StandardisedParameters"]):
     inverse: tuple[float, ...]
 
     def check_loaded(self) -> None:
-        """Raise ValueError unless the embedding has as many columns."""
+        """Raise ValueError unless ``centre`` has one entry per column."""
         if len(self.centre) != self.n_features:
             raise ValueError(
                 f"centre must have {self.n_features} entries, one per column; got {len(self.centre)}."
@@ -169,7 +169,7 @@ class StandardisedSpec(EmbeddingWrapperParams["StandardisedParameters"]):
 
     @classmethod
     def of(cls, embedding: Any, rows: F32) -> StandardisedSpec:
-        """Return the parameters for the mean and standard deviation of rows (n, m); constant columns become 0."""
+        """Return parameters with the mean and standard deviation of rows (n, m); constant columns become 0."""
         scale = rows.std(axis=0, dtype=np.float64)
         inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
         return cls(embedding, tuple(rows.mean(axis=0, dtype=np.float64).tolist()), tuple(inverse.tolist()))
@@ -180,7 +180,7 @@ class StandardisedSpec(EmbeddingWrapperParams["StandardisedParameters"]):
         return self.embedding.domain  # type: ignore[no-any-return]
 
     def of_rows(self, rows: F32) -> F32:
-        """Return standardised rows of rows (n, m) of the embedding."""
+        """Return standardised ``rows`` (n, m) of the embedding."""
         return np.asarray((rows - np.array(self.centre)) * np.array(self.inverse), np.float32)
 
     def _build(self) -> StandardisedParameters:
@@ -208,14 +208,14 @@ class StandardisedParameters(FittedParams[StandardisedSpec]):
 @serializable("RowKernel")
 @dataclass(frozen=True)
 class RowKernel:
-    """k(x, y) = exp(-|x - y|^2 / (2 sigma^2)), or (x - c).(y - c) / scale where sigma is None."""
+    """k(x, y) = exp(-|x - y|^2 / (2 sigma^2)), or (x - c).(y - c) / scale if sigma is None."""
 
     sigma: float | None
     scale: float = 1.0
 
     @property
     def name(self) -> str:
-        """Name for the leaderboard."""
+        """Name on the leaderboard."""
         return "linear" if self.sigma is None else f"Gaussian, sigma {self.sigma:.3g}"
 
     def of(self, X: F64, Y: Sequence[Any], centre: Any) -> F64:
@@ -234,7 +234,7 @@ class RowKernel:
         return np.exp(k, out=k)
 
     def gradient(self, x: F64, Y: Sequence[Any], duals: F64, centre: Any) -> F64:
-        """Return the derivative (m, t) of sum_j k(x, y_j) duals_j by x (m,)."""
+        """Return the gradient (m, t) of sum_j k(x, y_j) duals_j with respect to x (m,)."""
         if self.sigma is None:
             return np.asarray(((Y[0] - centre) / self.scale).T @ duals)
         total = np.zeros((len(x), duals.shape[1]))
@@ -247,7 +247,7 @@ class RowKernel:
 class PairwiseRows:
     """Kernel matrices of rows (n, m) and their images, from distances that are computed once.
 
-    Products are float32, which takes half the time of float64. Squared distances have errors of about 1e-7 of the
+    Products use float32, which takes half the time of float64. Squared distances have errors of about 1e-7 of the
     squared norms of centred rows, so errors of kernel matrices are far below the smallest penalty.
     """
 
@@ -258,7 +258,7 @@ class PairwiseRows:
         self._d2 = self._distances(self._X, self._squares)
 
     def kernels(self) -> list[RowKernel]:
-        """Return the candidate kernels; the linear kernel supports no images."""
+        """Return the candidate kernels; with images there is no linear kernel."""
         scale = float(self._squares.mean())
         linear = [RowKernel(None, scale)] if not self._images and scale > 0 else []
         d2 = self._d2[np.triu_indices(len(self._d2), 1)]
@@ -281,7 +281,7 @@ class PairwiseRows:
         return matrices
 
     def _distances(self, others: F32, squares: F64) -> F64:
-        """Return squared distances (n, k) to ``others``, centred like the rows; values below rounding are 0."""
+        """Return squared distances (n, k) to ``others``, centred like the rows; rounding errors become 0."""
         total = self._squares[:, None] + squares
         d2 = total - 2.0 * (self._X @ others.T)
         d2[d2 < ZERO_DISTANCE_RTOL * total] = 0.0

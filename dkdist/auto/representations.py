@@ -1,6 +1,6 @@
 """Candidate representations of a collection, chosen by the kind, dimension and sizes of its sets.
 
-`SizesSpec` is the baseline that uses set sizes only.
+`SizesSpec` is the baseline that uses only set sizes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from dkdist.sets import SampleSets
 @serializable("SizesSpec")
 @dataclass(frozen=True)
 class SizesSpec(Params[Any]):
-    """Parameters of the embedding by the logarithm of the number of points."""
+    """Parameters of the embedding whose only feature is log(number of points)."""
 
     n_dims: int
     domain: None = None
@@ -68,9 +68,9 @@ class SizesSpec(Params[Any]):
 class Representation:
     """A candidate representation: an unfitted embedding and the processing of its rows.
 
-    ``before`` maps sets to sets first. A ``paired`` representation is dropped if no pairs are selected. Columns with
-    different units are ``standardised``. ``images`` are symmetries of the axes over which kernels are averaged. A
-    ``baseline`` is one of the simple representations that models are compared with.
+    ``before`` is applied to the sets first. A ``paired`` representation is dropped if no pairs are selected.
+    ``standardised`` is for columns with different units. ``images`` are symmetries of the axes over which
+    kernels are averaged. A ``baseline`` is one of the simple representations that models are compared with.
     """
 
     family: str
@@ -85,11 +85,11 @@ class Representation:
 
 
 def representations(sample: SampleSets, families: Sequence[str] | None, seed: int) -> list[Representation]:
-    """Return candidates for sets like the sample, simple ones first: all families, or some and the baselines."""
+    """Return candidates for sets like the sample, simple ones first: the ``families`` (None: all) and the baselines."""
     candidates = [
         entry for maker in (TEXT_MAKERS if is_text(sample) else POINT_MAKERS) for entry in maker(sample, seed)
     ]
-    if families is None:  # in many dimensions, pairs of components cost less
+    if families is None:  # in high dimensions, pairs of components cost less
         return [e for e in candidates if e.family != "pairs" or sample.n_dims <= MAX_COMPONENTS]
     return [entry for entry in candidates if entry.baseline or entry.family in families]
 
@@ -214,7 +214,7 @@ def _edit_distances(sample: SampleSets, seed: int) -> Iterator[Representation]:
     for gamma, label in ((0, "edit distances"), ("auto", "exponentials of edit distances")):
         embedding = _distance_embedding("levenshtein", sample, seed, gamma, sampler="object")
         yield Representation("levenshtein", label, embedding, standardised=True)
-    # References are 1,024 of the strings, which may omit the longest ones.
+    # The 1,024 reference strings may not contain the longest strings.
     longest = int(np.quantile(sample.sizes, 1.0 if len(sample) <= 1024 else 0.99, method="lower"))
     for min_length, max_length in ((2, 8), (16, 60)):
         if longest >= min_length:
@@ -256,7 +256,7 @@ FAMILIES = (
 
 
 def serial_correlation(sample: SampleSets) -> float:
-    """Return the largest correlation of any dimension between consecutive points of a set."""
+    """Return the maximum over dimensions of the correlation between consecutive points of a set."""
     x, offsets = sample.relative.astype(np.float64), sample.offsets
     group = np.repeat(np.arange(len(sample)), sample.sizes)
     x = x - (np.add.reduceat(x, offsets[:-1], axis=0) / sample.sizes[:, None])[group]
@@ -266,7 +266,7 @@ def serial_correlation(sample: SampleSets) -> float:
 
 
 def fit_spec(entry: Representation, sample: SampleSets) -> Any:
-    """Fit a representation to a sample, already mapped by ``before``; None if it needs pairs and selects none."""
+    """Fit a representation to a sample already mapped by ``before``; None if it requires pairs but selects none."""
     if entry.embedding is None:
         return SizesSpec(sample.n_dims)
     fitted: Any = entry.embedding.fit(sample)

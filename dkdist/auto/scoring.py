@@ -1,7 +1,7 @@
-"""Training data of automatic models, and errors of predictions: squared errors of numbers, log losses of classes.
+"""Training data of automatic models, and losses: squared error for regression, log loss for classification.
 
-Squared errors of decision values prefer narrow kernels to wider ones that classify more sets correctly. So classes are
-compared by the log loss of softmax(beta v), with the best beta for all rows.
+Squared errors of decision values v favour narrow kernels over wider ones that classify more sets correctly. Classifiers
+are therefore compared by the log loss of softmax(beta v), with the best common beta for all rows.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Score = Callable[[F64, I64], float]
 class EvaluationSet:
     """Targets (n, t), weights (n,) with mean 1, and repeats of cross-validation folds.
 
-    ``rows`` (n,) are the positions of the sets in the call of ``fit``; ``classes`` (n,) or None for regression;
-    ``criterion`` maps (predictions, rows) to a score that is maximised instead of the loss; ``groups`` (n,) or None.
+    ``rows`` (n,) are the positions of the sets in the call of ``fit``. ``classes`` (n,) is None for regression.
+    ``criterion(predictions, rows)``, if not None, is a score that replaces the loss. ``groups`` (n,) is optional.
     """
 
     y: F64
@@ -61,7 +61,7 @@ class EvaluationSet:
         return mean > SIGNIFICANCE_Z * standard_error
 
     def beats_constant(self, values: F64) -> bool:
-        """Return whether predictions beat the constant by one standard error of the paired difference.
+        """Return whether predictions are better than the constant by one standard error of the paired difference.
 
         The one-standard-error rule (Breiman et al., Classification and regression trees, 1984, section 3.4.3): the
         simplest model within one standard error of the best is preferred.
@@ -73,14 +73,14 @@ class EvaluationSet:
         return mean > standard_error
 
     def calibration(self, values: F64) -> F64 | None:
-        """Return the calibration of the mean over repeats of values (n_repeats, n, t); None for numbers."""
+        """Return the calibration of the mean over repeats of values (n_repeats, n, t); None for regression."""
         if self.classes is None:
             return None
         return fit_calibration(values.mean(axis=0), self.classes, max(2, self.y.shape[1]), self.weights)
 
     @property
     def constant_values(self) -> F64:
-        """Weighted mean targets of the rows outside each fold, (n_repeats, n, t)."""
+        """Predictions (n_repeats, n, t) of the constant: weighted mean targets outside each fold."""
         values = np.empty((len(self.repeats), *self.y.shape))
         total, weight = self.weights @ self.y, self.weights.sum()
         for repeat_values, folds in zip(values, self.repeats, strict=True):
@@ -90,7 +90,7 @@ class EvaluationSet:
         return values
 
     def _paired(self, values: F64, others: F64) -> tuple[float, float]:
-        """Return mean and standard error of the difference of errors; a group counts as one observation."""
+        """Return mean and standard error of the paired difference of errors; a group is one observation."""
         excess = (self._errors(values) - self._errors(others)) * self.weights
         n = len(excess)
         mean = float(excess.mean())
@@ -108,9 +108,9 @@ class EvaluationSet:
 
 
 def log_losses(values: F64, classes: I64, weights: F64) -> F64:
-    """Return -log p (n,) of the class of each row, averaged over repeats, of decision values (n_repeats, n, t).
+    """Return -log p(true class) (n,) for decision values (n_repeats, n, t), averaged over repeats.
 
-    The other classes get 1 / (n + 2) of each row (Platt 1999), as few correct rows do not justify high confidence.
+    The other classes get a probability of 1 / (n + 2) in each row (Platt 1999), to avoid overconfidence with few rows.
     """
     v = np.concatenate([-values, values], axis=2) if values.shape[2] == 1 else values
     class_index = np.broadcast_to(classes[:, None], (*v.shape[:2], 1))
@@ -123,10 +123,10 @@ def log_losses(values: F64, classes: I64, weights: F64) -> F64:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Sets (None if only targets are used), targets (n, t), weights (n,) with mean 1, optional classes and groups.
+    """Sets (None if only targets are used), targets (n, t), weights (n,) with mean 1, classes and groups (optional).
 
-    ``positions`` (n,) are those of the sets in the call of ``fit``. ``fold_labels`` (n,) are folds of the
-    splitter of the user, or None. ``criterion`` is maximised by the selection; None: squared error or log loss.
+    ``positions`` (n,) are the positions of the sets in the call of ``fit``. ``fold_labels`` (n,) are folds of a
+    splitter from the user, or None. The selection maximises ``criterion``; None means squared error or log loss.
     """
 
     sets: Any
@@ -157,7 +157,7 @@ class TrainingData:
         )
 
     def permuted(self, rng: np.random.Generator) -> TrainingData:
-        """Permute targets and weights among sets; among groups if each has one target, else within groups."""
+        """Permute targets and weights: among sets, among groups if each group has one target, else within groups."""
         order = self._permutation(rng)
         classes = None if self.classes is None else self.classes[order]
         return replace(

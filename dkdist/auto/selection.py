@@ -7,8 +7,8 @@ average ─┬─ up to 4,000 sets: exact kernels
 
 `BudgetPlanner` predicts the time of the final fit from that of the trials, and drops members or random features that do
 not fit into the budget. Kernels take n^3 operations, rows a constant time per set, random features n D^2 operations per
-member and solutions for five penalties. Predictions are accurate to a small factor. A warning reports a fit whose
-smallest size exceeds the budget.
+member plus five solutions of D^3 operations. Predicted times may be wrong by a small factor. A warning is issued if
+even the smallest fit exceeds the budget.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ from dkdist.sets.labels import Labels
 
 @dataclass(frozen=True)
 class BudgetPlanner:
-    """Plan of a fit on ``n`` sets after a comparison on ``n_tried`` of them, whose rows took ``row_seconds``."""
+    """Planner of the fit on ``n`` sets, after computing the rows of ``n_tried`` sets in ``row_seconds``."""
 
     budget: Budget
     n: int
@@ -83,10 +83,12 @@ class BudgetPlanner:
     row_seconds: float
 
     def trim_kernels(self, average: WeightedAverage) -> WeightedAverage:
-        """Return the average with as many members, best first, as there is time for; at least one."""
+        """Return the average of the best members that fit into the remaining time, at least one."""
         if np.isinf(self.budget.seconds):
             return average
-        row_seconds = self._all_row_seconds * (1 - self.n_tried / self.n)  # rows of the compared sets exist
+        row_seconds = self._all_row_seconds * (
+            1 - self.n_tried / self.n
+        )  # rows of compared sets are already computed
         for k in range(len(average.members), 0, -1):
             trimmed = average.take_first(k)
             seconds = row_seconds + sum(map(self._kernel_seconds, trimmed.members))
@@ -96,7 +98,7 @@ class BudgetPlanner:
         return trimmed
 
     def trim_features(self, average: WeightedAverage, max_components: int) -> tuple[WeightedAverage, int]:
-        """Return as many members, and as many random features per member, as there is time for."""
+        """Return the members and the number of random features per member that fit into the remaining time."""
         if np.isinf(self.budget.seconds):
             return average, max_components
         product_seconds = seconds_per_product()
@@ -147,8 +149,9 @@ def seconds_per_product() -> float:
 class SelectedModel:
     """Result of a selection: scaler, predictors, and the trials with their evaluation set.
 
-    ``machine`` is the predictor: ``ensemble``, or the constant if ``is_constant``. ``baselines`` are the best trials of
-    simple representations, by name. ``best`` is the best single candidate, ``best_part`` its fitted member.
+    ``machine`` predicts: it is the constant if ``is_constant``, otherwise ``ensemble``. ``baselines`` maps names to
+    ensembles of one simple representation. ``best`` is the best single trial without trees, and ``best_part`` the
+    ensemble member that was fitted from it.
     """
 
     scaler: SetScaler | None
@@ -177,7 +180,7 @@ class SelectedModel:
         return FoldPredictions(model, ensemble, {CONSTANT: constant, **baselines})
 
 
-@one_blas_thread()  # candidates run on several threads; BLAS threads would compete with them
+@one_blas_thread()  # candidates already run on several threads
 def select_model(data: TrainingData, candidates: Any, budget: Budget) -> SelectedModel:
     """Compare candidates by cross-validation, and fit an average of the best or the constant."""
     rng = np.random.default_rng(data.seed)
@@ -210,7 +213,7 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
         trials = evaluate_round(survivors, rows, evaluation, budget, halving_round.penalty_factors)
     if all(trial.trees is not None for trial in trials):
         raise ValueError(
-            "X must contain sets with different points; all sets have equal rows. Check the points."
+            "X must contain sets with different points; got equal rows for all sets. Check the points."
         )
     average = best_average(trials, evaluation)
     is_constant, calibration = (
@@ -241,7 +244,7 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
     }
     predictor = _constant_ensemble(views, data) if is_constant else ensemble
     best = next((trial for trial in average.members if trial.trees is None), None)
-    if best is None:  # trees only: public parts express the best other trial
+    if best is None:  # all members are trees: use the best other trial
         best = next(trial for trial in trials if trial.trees is None)
         best_part: Member = _fit_kernel_member(best, 1.0, known_rows, training_data)
     else:
@@ -253,7 +256,7 @@ def select_model(data: TrainingData, candidates: Any, budget: Budget) -> Selecte
 
 
 def _constant_ensemble(views: Views, data: TrainingData) -> Ensemble:
-    """Return an ensemble that predicts the mean target, with the smallest rows."""
+    """Return an ensemble that predicts the mean target, from the representation with the fewest columns."""
     leaf = int(np.argmin([spec.n_features for spec in views.specs]))
     weights = np.zeros((data.y.shape[1], views.specs[leaf].n_features))
     return _make_ensemble(views, [LinearMember(leaf, weights, data.constant, 1.0)], data)
@@ -267,7 +270,7 @@ def _make_ensemble(views: Views, parts: Sequence[Member], data: TrainingData) ->
 
 
 def _fit_scaler(sample: SampleSets, candidates: Any) -> SetScaler | None:
-    """Return a scaler of the points; None for strings and for embeddings or transformers of the user."""
+    """Return a scaler of the points; None for strings and for user-defined embeddings or transformers."""
     is_unscaled = is_text(sample) or any(not isinstance(one, str) for one in candidates)
     return None if is_unscaled else SetScaler().fit(sample)
 

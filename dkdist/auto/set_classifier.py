@@ -33,13 +33,13 @@ from dkdist.linear.sgd_steps import signs
 
 
 class SetClassifier(ClassifierMixin, SetLearner):
-    """Classify sample sets: representation, kernel and penalty are selected, and the selection is evaluated.
+    """Classifier of sample sets that selects representation, kernel and penalty, and evaluates itself.
 
-    Compares representations that the sets allow (sizes, means, moments, Hellinger distances of densities, joint and by
-    dimension and with symmetries of the axes, sliced Wasserstein distances, kernel means; edit distances and n-grams
-    for strings; time warping for ordered points) with kernel ridge regression, tries bagged trees, and averages those
-    that complement each other. The whole selection is repeated without each outer fold, and only predictions of these
-    folds are reported.
+    Compares representations by kernel ridge regression, also tries bagged trees, and averages candidates that
+    complement each other. Representations of points: sizes, means, moments, Hellinger distances of densities (joint, by
+    dimension, or with symmetries of the axes), sliced Wasserstein distances and kernel means; for ordered points
+    dynamic time warping; for strings edit distances and n-grams. The whole selection is repeated without each outer
+    fold, and reported scores use only predictions for these folds.
 
     Parameters
     ----------
@@ -50,50 +50,51 @@ class SetClassifier(ClassifierMixin, SetLearner):
     class_weight : None, "balanced" or dict, default=None
         As in scikit-learn; "balanced" gives all classes the same total weight.
     scoring : str, callable or None, default=None
-        Score that the selection maximises and the leaderboard shows. None selects by log loss, which has less noise,
-        and shows accuracy.
+        Score that the selection maximises and the leaderboard shows. None: select by log loss, which is less noisy,
+        and show accuracy.
     cv : "auto", int or splitter, default="auto"
-        Outer folds: ten up to 300 sets (up to 100 sets fewer, but five or more, if that divides the classes evenly),
-        five up to 600, three up to 2,000, one hold-out beyond: a fifth of the sets, above 4,000 sets a tenth (500 to
-        10,000 sets). Inner folds: ten, repeated up to five times for fewer than 1,000 sets. Both numbers fall to the
-        size of the smallest class, or to the number of groups. A splitter gives the outer folds (up to
-        2,000 sets); the inner folds are the remaining ones.
+        Outer folds with "auto": ten up to 300 sets, five up to 600 and three up to 2,000. Up to 100 sets the number may
+        be five to nine if that divides all classes evenly. Larger collections use one hold-out: 20 % of the sets, or
+        above 4,000 sets 10 % (500 to 10,000 sets). Inner folds: ten, repeated up to five times for fewer than 1,000
+        sets. Both numbers are at most the size of the smallest class, or the number of groups. A splitter defines the
+        outer folds (up to 2,000 sets); each selection uses the remaining folds as its inner folds.
     budget : None, seconds, or dict of "seconds" and "memory" (bytes), default=None
-        With a limit of seconds there is one outer hold-out of a fifth, which gets a third of the time. No candidate
-        starts after half of the time of a selection; running ones finish. The final fit uses as many candidates and
-        random features as its estimated time allows, and a warning reports if a single one takes longer. With a limit
-        of memory, fewer sets are compared and fewer random features are used; blocks of sets take additional memory.
-        With a limit of seconds, the selection depends on the machine.
+        A limit of seconds allows one outer hold-out of 20 %, which gets a third of the time. No candidate starts after
+        half of the time of a selection; running candidates finish. The final fit uses as many candidates and random
+        features as its estimated time allows, and a warning is issued if one candidate takes longer. The selection
+        then depends on the speed of the machine. A limit of memory reduces the number of compared sets and of random
+        features; blocks of sets take additional memory.
     n_permutations : None or int, default=None
-        Repeat selection and evaluation with this number of permutations of the targets for an exact ``p_value_``; each
-        costs as much as the evaluation. None: a conservative p-value from the outer predictions at no cost.
+        Number of permutations of the targets for an exact ``p_value_``; each repeats selection and evaluation. None: a
+        conservative p-value from the outer predictions, at no cost.
     verbose : bool, default=False
-        Show progress, and one line while functions are compiled.
+        Show progress, and a message while functions are compiled.
     random_state : int, Generator or None, default=None
-        Determines the folds, the sets for the selection, and random directions and features.
+        Seed of the folds, of the sets for the selection, and of random directions and features.
 
     Attributes
     ----------
     classes_ : (n_classes,) array
     leaderboard_ : list of dicts
-        "name", "score", "std_error", "evaluation", "seconds", "n_features", "kernel", "alpha", "baseline". First the
-        entries whose "evaluation" is "outer folds", best first: "this model" and the baselines. Then the other
-        candidates, whose scores ("selection") come from the sets that selected them and are optimistic.
+        "name", "score", "std_error", "evaluation", "seconds", "n_features", "kernel", "alpha", "baseline". First, by
+        descending score, the entries with "evaluation" equal to "outer folds": "this model" and the baselines. Then the
+        other candidates, with "evaluation" equal to "selection": these scores are optimistic, because the same sets
+        were used to select them.
     leads_ : dict
-        By baseline: the lead of the model on the outer folds, and its paired standard error.
+        Lead of the model over each baseline on the outer folds, and its paired standard error.
     verdicts_ : dict
-        By baseline: "better", "not better" (a lead of 0.02 in accuracy or more is excluded) or "not established".
+        For each baseline "better", "not better" (a lead of 0.02 in accuracy is excluded) or "not established".
     p_value_ : float
-        Of the hypothesis that sets and targets are independent.
+        P-value of the hypothesis that sets and targets are independent.
     fallback_ : None or str
-        "constant" if no ensemble beat the constant by one standard error on the inner folds, so that the model predicts
-        the constant.
+        "constant" if the model predicts a constant, because the ensemble was not better by one standard error on the
+        inner folds.
     judged_ : int64 array
         Positions of the sets that the outer folds predicted.
     best_estimator_ : Pipeline
-        The best single candidate as a fitted pipeline of public estimators. `save_model` saves it and the whole model.
+        The best single candidate as a fitted pipeline of public estimators; `save_model` accepts it.
     best_name_ : str
-        Its name on the leaderboard.
+        Name of the best single candidate on the leaderboard.
     background_ : SampleSets, or None for strings
         Up to 16 of the sets, with up to 512 points each, for `explain` by dimension.
     n_features_in_ : int
@@ -101,10 +102,10 @@ class SetClassifier(ClassifierMixin, SetLearner):
     Raises
     ------
     ValueError
-        For a single class, a class of fewer than 2 sets, weights or groups of another length, unknown candidates, or a
-        budget that is too small for one candidate.
+        If there is only one class or a class has fewer than 2 sets, if weights or groups have another length, for
+        unknown candidates, or if the budget is too small for one candidate.
     SampleSetError, StoreFormatError
-        As embeddings do, naming the set.
+        For invalid sets or stores, as in embeddings; the message names the set.
 
     Warns
     -----
@@ -113,14 +114,14 @@ class SetClassifier(ClassifierMixin, SetLearner):
 
     Notes
     -----
-    Up to 4,000 sets kernels are exact and the final model learns from all sets; candidates are compared on up to 2,000.
-    More sets are learned in one pass of random features, without the hold-out that scores the model. Probabilities and
-    prediction sets are calibrated on the outer predictions; with ``groups`` each group counts as much as one set.
-    Standard errors are jackknife errors over sets, or over groups. Up to 512 sets are read to fit representations, up
-    to 2,000 to compare them, and all to fit; a store is read block by block. Cost: that of the embeddings, and some
-    200 n^3 operations for n sets compared, for each outer fold and once more. Memory: the rows of all candidates, and
-    up to eight n x n matrices of float64 (32 MB each for 2,000 sets) for each of those tried at once, as many as there
-    are cores, but four at most; with a budget of memory one at a time.
+    Up to 4,000 sets kernels are exact and the final model is fitted on all sets; at most 2,000 are used for selection.
+    Larger collections are fitted by random features in one pass, without the hold-out that scores the model.
+    Probabilities and prediction sets are calibrated on the outer predictions; with ``groups`` each group has the weight
+    of one set. Standard errors are jackknife errors over sets, or over groups. Up to 512 sets are read to fit
+    representations, up to 2,000 to compare them, and all to fit; a store is read block by block. Cost: the
+    embeddings, and about 200 n^3 operations for n compared sets, in each outer fold and in the final selection. Memory:
+    the rows of all candidates, and up to eight n x n matrices of float64 (32 MB each for 2,000 sets) per concurrent
+    candidate. One candidate runs per core, up to four; with a limit of memory one at a time.
 
     References
     ----------
@@ -173,18 +174,18 @@ class SetClassifier(ClassifierMixin, SetLearner):
         Parameters
         ----------
         X : sets
-            Anything that is a collection of sets; a store is read block by block.
+            Any collection of sets; a store is read block by block.
         y : (n,) array
-            Their classes.
+            Class labels.
         sample_weight : (n,) array, optional
-            How much each set counts; sets of weight 0 are left out.
+            Weights of the sets; sets of weight 0 are not used.
         groups : (n,) array, optional
-            Sets of one group (a donor, a place) are left out together.
+            Group labels; sets of one group (such as a donor or a site) are always in the same fold.
 
         Returns
         -------
         SetClassifier
-            Itself.
+            The fitted estimator.
         """
         X, y, sample_weight, groups = align_to_index(X, y=y, sample_weight=sample_weight, groups=groups)
         sets, labels = check_sets(X, text=True), column_or_1d(y, warn=True)
@@ -208,7 +209,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         power = fit_power(predictions.ensemble, truth, own)
         logits = log_softmax(power * predictions.ensemble, axis=1)
         self.calibration_ = np.asarray(model.calibration) * [power, 1.0]
-        self.shrinkage_ = 0.0  # of the constant: frequencies of the classes
+        self.shrinkage_ = 0.0  # the constant predicts class frequencies
         if self.fallback_ is None:
             p = np.exp(logits[np.arange(len(truth)), truth])
             self.shrinkage_ = shrinkage(p, self.prior_[truth], own, outer.variance_factor)
@@ -238,7 +239,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         return note + (advice if self.class_weight is None else "")
 
     def check_loaded(self) -> None:
-        """Raise ValueError for inconsistent loaded attributes."""
+        """Raise ValueError if loaded attributes are inconsistent."""
         k, t = len(self.classes_), self.machine_.n_outputs
         shapes = t, len(self.sets_.by_class), self.calibration_.shape, self.classes_.shape, self._labels.shape
         if k < 2 or shapes != (1 if k == 2 else k, k, (2,), (k,), self._used.shape):
@@ -267,7 +268,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         return output
 
     def _scored_by(self, labels: NDArray[Any]) -> Any:
-        """Return the score of predictions (n, t) for some sets."""
+        """Return a function that scores predictions (n, t) of a selection of sets."""
         classes = self.classes_
         if self.scoring is None:
             return lambda values, rows: float((classes[largest(values)] == labels[rows]).mean())
@@ -295,7 +296,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         return self.classes_[largest(values)]
 
     def predict_proba(self, X: SetsLike) -> F64:
-        """Return class probabilities (n, n_classes), calibrated on held-out sets; rows sum to 1."""
+        """Return class probabilities (n, n_classes), calibrated on held-out sets."""
         return self._probabilities(self._values(X))
 
     def _probabilities(self, values: F64) -> F64:
@@ -312,10 +313,10 @@ class SetClassifier(ClassifierMixin, SetLearner):
     ) -> NDArray[np.bool_]:
         """Return prediction sets (n, n_classes) bool that contain the true class with probability ``coverage``.
 
-        The least ambiguous sets (Sadinle, Lei, Wasserman 2019), conformal by sets that were left out; never empty. With
-        ``class_conditional`` that holds within every class, which costs larger sets: take it where a rare class must
-        not be missed. Of .9 it takes nine sets of a class at least (coverage / (1 - coverage)), or the class is in
-        every answer.
+        These are the least ambiguous sets (Sadinle, Lei, Wasserman 2019), calibrated by conformal prediction on
+        held-out sets; they are never empty. With ``class_conditional`` the coverage is valid for every class, and
+        prediction sets are larger; use it if a rare class must not be missed. A class with fewer than
+        coverage / (1 - coverage) held-out sets (9 for 0.9) is then in all prediction sets.
         """
         chances = self.predict_proba(X)
         return self.sets_.members(chances, coverage, class_conditional)
@@ -325,7 +326,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         return np.ones(t), np.zeros(t), t == 1
 
     def score(self, X: SetsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy, or the score by ``scoring``."""
+        """Return the accuracy, or the score defined by ``scoring``."""
         check_is_fitted(self)
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         if self.scoring is None:
@@ -339,7 +340,7 @@ def largest(values: F64) -> I64:
 
 
 class _Fixed(ClassifierMixin, BaseEstimator):
-    """A classifier of decision values, for scorers."""
+    """Classifier whose input X already contains the decision values; for scikit-learn scorers."""
 
     def __init__(self, classes: Any = ()) -> None:
         self.classes = classes

@@ -1,4 +1,4 @@
-"""Base class of `SetClassifier` and `SetRegressor`: nested selection, reports and predictions of sets."""
+"""Base class of `SetClassifier` and `SetRegressor`: nested selection, reports and predictions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class SetLearner(MetaEstimatorMixin, BaseEstimator):
-    """Base of the automatic models; subclasses encode targets, score predictions and calibrate them."""
+    """Base class of automatic models; subclasses encode targets, score predictions and calibrate them."""
 
     _score_name: str
     _loss_name: str
@@ -122,7 +122,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             n_selections, type(self).__name__, "selections", check_verbose(self.verbose)
         ) as progress:
             model = None
-            if folds.refit:  # first, so errors name sets by their positions in X
+            if folds.refit:  # before the folds, so that errors name sets by their positions in X
                 model = select_model(data, self.candidates, budget.restart(2 / 3))
                 progress.advance(1)
             last_model, train, outer = self._evaluate(data, folds, budget, progress)
@@ -184,7 +184,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self._n_members = len(model.ensemble.parts)
 
     def check_loaded(self) -> None:
-        """Raise ValueError for inconsistent loaded attributes."""
+        """Raise ValueError if loaded attributes are inconsistent."""
         d, used = self.n_features_in_, self._used
         dims = {root.spec.n_dims for root in self.machine_.trees.roots} | {len(self.origin_)}
         if self.scaler_ is not None:
@@ -205,14 +205,14 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self.leaderboard_._repr_html_()
 
     def summary(self) -> str:
-        """Scores on held-out sets, the p-value, and whether the model is better than each simple baseline.
+        """Return scores on held-out sets, the p-value, and a verdict for each simple baseline.
 
         Returns
         -------
         str
-            Scores of the model and of the baselines from outer folds, best first; selection scores of the other
-            candidates; the p-value; and for each baseline one of "better", "not better" (a lead of the equivalence
-            margin is excluded) and "not established", with the lead in standard errors.
+            Outer-fold scores of the model and the baselines, best first; selection scores of the other candidates; the
+            p-value; and for each baseline the lead in standard errors with the verdict "better", "not better" (a lead
+            above the equivalence margin is excluded) or "not established".
         """
         check_is_fitted(self)
         n_candidates = len(self.leaderboard_) - 1
@@ -227,7 +227,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
 
     @property
     def best_estimator_(self) -> Pipeline:
-        """The best single candidate as a fitted pipeline of public parts, with 4,096 random features for its kernel."""
+        """The best single candidate as a fitted pipeline of public estimators, with 4,096 features for its kernel."""
         check_is_fitted(self)
         if self._best.view.entry.embedding is None:
             raise AttributeError(
@@ -246,7 +246,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         return self._best.view.entry.name
 
     def _learner(self, rows: Any, part: Any) -> Any:
-        """Return the learner of ``best_estimator_``, fitted on rows, or with the coefficients of a pass."""
+        """Return the learner of ``best_estimator_``, fitted on ``rows``; if None, with the coefficients of ``part``."""
         raise NotImplementedError
 
     def _values(self, X: Any) -> F64:
@@ -289,9 +289,9 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         random_state: RandomStateLike = None,
         as_frame: bool = False,
     ) -> Any:
-        """Explain predictions by contributions of points, dimensions or places.
+        """Explain predictions by contributions of points or dimensions, or by derivatives at positions.
 
-        `dkdist.explain` defines these numbers and how they sum to the prediction.
+        `dkdist.explain` defines the contributions and their sum.
 
         Parameters
         ----------
@@ -300,26 +300,26 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         by : {"point", "dimension"}, default="point"
             Units of the contributions.
         at : (q, d) array, optional
-            Places: derivative of each prediction by the weight of new points at these places. It is close to zero where
-            the model is flat.
+            Positions at which to return the derivative of each prediction with respect to the weight of a new point; it
+            is close to zero where the model is flat.
         reference : number or (k,) array, optional
-            Reference prediction of contributions of points. By default 0 for decision values, so contributions sum to
-            them, and the mean of the targets for regression.
+            Reference prediction for contributions of points. Default: 0 for decision values, so that contributions sum
+            to them, and the mean of the targets for regression.
         background : sets, optional
-            Reference sets. By point, the default is up to 256 of the training sets, or ``background_`` if the model
-            stores no training sets; by dimension it is ``background_``. At most 32 sets of this argument are used.
+            Reference sets. Default by point: up to 256 of the training sets, or ``background_`` if the model stores no
+            training sets. Default by dimension: ``background_``. At most 32 sets of this argument are used.
         random_state : int, Generator or None, default=None
-            Seed for dimensions and for the selection among more than 32 background sets; by default that of the model.
+            Seed for contributions of dimensions and the choice of 32 background sets. Default: seed of the model.
         as_frame : bool, default=False
-            Return a pandas DataFrame, as described in `dkdist.explain`.
+            Return a pandas DataFrame as described in `dkdist.explain`.
 
         Returns
         -------
         list of (n_i,) float64 arrays, or (n_i, k)
-            By point: towards ``classes_[1]`` for two classes, else towards each class, or for each of several targets.
-            Gradients are averaged along a path from the background to the set (Sundararajan, Taly, Yan 2017).
+            By point: contributions to ``classes_[1]`` for two classes, else to each class or target. Gradients are
+            averaged along a path from the background to the set (Sundararajan, Taly, Yan 2017).
         (n_sets, d) or (n_sets, q) float64 array, or with a last axis k
-            By dimension, and at places.
+            By dimension, or at positions ``at``.
         pandas.DataFrame
             With ``as_frame``.
         """
@@ -336,7 +336,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         return Subject(function, self, scalers, shift, scale, shift, single, outputs, self.background_)
 
     def _units(self) -> tuple[F64, F64, bool]:
-        """Return scale and shift of the values of the ensemble, and whether predictions have one output."""
+        """Return scale and shift of the ensemble's values, and whether there is one output."""
         raise NotImplementedError
 
     def _scaled(self, X: Any) -> Sets:
@@ -364,7 +364,7 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> F64:
 
 
 def score_model(model: SetLearner, X: Any, y: Any, sample_weight: Any) -> float:
-    """Return the score by ``scoring``; weights require a scorer that accepts them."""
+    """Return the score defined by ``scoring``; weights require a scorer that accepts them."""
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
     return float(check_scoring(model, model.scoring)(model, X, y, **weights))
 

@@ -21,14 +21,14 @@ from dkdist.linear.ridge import IncrementalRidge
 
 
 class SetRegressor(RegressorMixin, SetLearner):
-    """Predict numbers of sample sets: everything is selected and evaluated as in `SetClassifier`.
+    """Regressor on sample sets, with selection and evaluation as in `SetClassifier`.
 
     Parameters
     ----------
     candidates, cv, budget, n_permutations, verbose, random_state
         As in `SetClassifier`.
     scoring : str, callable or None, default=None
-        What the selection maximises and the leaderboard shows. None selects by squared error and shows R^2.
+        Score that the selection maximises and the leaderboard shows. None: select by squared error and show R^2.
 
     Attributes
     ----------
@@ -38,11 +38,11 @@ class SetRegressor(RegressorMixin, SetLearner):
     Raises
     ------
     ValueError, SampleSetError, StoreFormatError
-        As `SetClassifier`; and for targets that are not finite.
+        As in `SetClassifier`, and for targets that are not finite.
 
     Notes
     -----
-    Evaluation and cost as in `SetClassifier`.
+    See `SetClassifier` for evaluation and cost.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class SetRegressor(RegressorMixin, SetLearner):
     }  # fmt: skip
 
     def check_loaded(self) -> None:
-        """Raise ValueError for inconsistent loaded attributes."""
+        """Raise ValueError if loaded attributes are inconsistent."""
         t = self.machine_.n_outputs
         targets = self._used.shape if self.single_ else (*self._used.shape, t)
         shapes = self.mean_.shape, self.scale_.shape, len(self.intervals_), self._targets.shape
@@ -121,7 +121,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         return output
 
     def _scored_by(self, columns: F64) -> Any:
-        """Return the score of predictions (n, t) of standardised targets for some sets."""
+        """Return a function that scores predictions (n, t) of standardised targets of a selection of sets."""
         if self.scoring is None:
             return lambda values, rows: mean_r2(columns[rows], self._true(values))
         scorer = check_scoring(_Fixed(), self.scoring)
@@ -132,14 +132,15 @@ class SetRegressor(RegressorMixin, SetLearner):
         return values * self.scale_ + self.mean_
 
     def predict(self, X: SetsLike) -> F64:
-        """Return the predicted targets (n,) or (n, n_targets), as ``y`` in ``fit``."""
+        """Return the predicted targets (n,) or (n, n_targets), in the shape of ``y`` in ``fit``."""
         values = self._true(self._values(X))
         return values[:, 0] if self.single_ else values
 
     def predict_interval(self, X: SetsLike, coverage: float = 0.9) -> F64:
         """Return intervals (n, 2), or (n, n_targets, 2), that contain the true target with probability ``coverage``.
 
-        Conformal by sets that were left out, and wider for sets of few points as far as these say so.
+        Calibrated by conformal prediction on held-out sets. Intervals are wider for small sets if their held-out
+        residuals are larger.
         """
         middle, sizes = self._true(self._values(X)), self._sets(X).sizes.astype(np.float64)
         ends = np.stack(
@@ -152,7 +153,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         return self.scale_, self.mean_, self.single_
 
     def score(self, X: SetsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return R^2, or the score by ``scoring``."""
+        """Return R^2, or the score defined by ``scoring``."""
         check_is_fitted(self)
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         if self.scoring is None:
@@ -161,10 +162,10 @@ class SetRegressor(RegressorMixin, SetLearner):
 
 
 def mean_r2(true: F64, predicted: F64) -> float:
-    """Return R^2 of predictions (n, t), averaged over the targets, as `sklearn.metrics.r2_score` defines it.
+    """Return R^2 of predictions (n, t), averaged over the targets, as in `sklearn.metrics.r2_score`.
 
-    The input checks of that function would take a sixth of a fit to 30 sets. A constant target scores 1 if it is
-    predicted exactly and 0 otherwise; a single row gives NaN.
+    The input checks of that function would take a sixth of the time of a fit to 30 sets. A constant target scores 1 if
+    it is predicted exactly and 0 otherwise; a single row gives NaN.
     """
     if len(true) < 2:
         return float("nan")
@@ -175,7 +176,7 @@ def mean_r2(true: F64, predicted: F64) -> float:
 
 
 class _Fixed(RegressorMixin, BaseEstimator):
-    """A regressor of predictions, for scorers."""
+    """Regressor whose input X already contains the predictions; for scikit-learn scorers."""
 
     def __init__(self) -> None:
         self.n_features_in_ = 1

@@ -1,6 +1,6 @@
 """Successive halving: candidates compared by cross-validation, the best of them on more rows.
 
-few rows, all candidates ──> more rows, candidates that may be the best or improve an average ──> weighted average
+few rows, all candidates ──> more rows, candidates that may be best or improve an average ──> weighted average
 
 A candidate (trial) is a representation with a kernel and a penalty, or with trees.
 """
@@ -33,7 +33,7 @@ from dkdist.auto.representation_rows import FittedRepresentation, PairwiseRows, 
 from dkdist.auto.scoring import EvaluationSet
 from dkdist.linear.kernel_ridge import cross_validated_values
 
-# Half way, on a log scale, to the neighbours in WIDTH_FACTORS of _tuning.py.
+# Widths halfway (on a log scale) to the adjacent WIDTH_FACTORS of _tuning.py.
 NEIGHBOUR_SCALES = (0.5**0.5, 2**0.5)
 
 
@@ -42,8 +42,8 @@ NEIGHBOUR_SCALES = (0.5**0.5, 2**0.5)
 class Trial:
     """A representation with a kernel and a penalty, and cross-validated predictions ``values`` (n_repeats, n, t).
 
-    ``duals`` (n, t) are the weights of the fit on all rows. ``seconds`` is the time of the kernel matrix and of all
-    ``n_penalties``.
+    ``duals`` (n, t) are the dual coefficients of the fit on all rows. ``seconds`` is the time of the kernel matrix
+    and of all ``n_penalties``.
     """
 
     view: FittedRepresentation
@@ -63,7 +63,7 @@ class Trial:
 
     @property
     def kernel_name(self) -> str:
-        """Name of the kernel for the leaderboard."""
+        """Name of the kernel on the leaderboard."""
         return "trees" if self.kernel is None else self.kernel.name
 
     @property
@@ -73,7 +73,7 @@ class Trial:
 
     @property
     def row_kernel(self) -> RowKernel:
-        """Kernel; TypeError for trees."""
+        """Kernel; raises TypeError for trees."""
         if self.kernel is None:
             raise TypeError(f"{self.name} has no kernel")
         return self.kernel
@@ -87,7 +87,7 @@ Rows = Mapping[int, F32]
 
 
 class HalvingRound(NamedTuple):
-    """Limits of a later round: views in total and per family, kernels per view, and penalties relative to the best."""
+    """Limits of a later round: views in total and per family, kernels per view, and penalty factors."""
 
     views: int
     views_per_family: int
@@ -98,11 +98,11 @@ class HalvingRound(NamedTuple):
 HALVING_ROUNDS = (
     HalvingRound(6, 2, 3, PENALTY_FACTORS),
     HalvingRound(4, 1, 1, (1.0,)),
-)  # in the second round, and in the third
+)  # limits of the second and third rounds
 
 
 def round_sizes(n: int) -> list[int]:
-    """Return the number of rows of each round; the last has all n."""
+    """Return the number of rows of each round; the last round has all n rows."""
     return [size for size in (FIRST_ROUND_SETS, SECOND_ROUND_SETS) if 1.5 * size < n] + [n]
 
 
@@ -114,7 +114,7 @@ def required_leaves(candidates: Sequence[Trial | Survivor]) -> list[int]:
 def evaluate_all(
     views: Sequence[FittedRepresentation], rows: Rows, evaluation: EvaluationSet, budget: Budget
 ) -> list[Trial]:
-    """Return the best trial of every view and kernel, best first, for as many views as there is time for."""
+    """Return the best trial of every view and kernel, best first; stop when the time for candidates has passed."""
     trials: list[Trial] = []
     with closing(
         budget.map(partial(_evaluate_view, rows=rows, evaluation=evaluation), views, len(evaluation.y))
@@ -128,7 +128,7 @@ def evaluate_all(
 
 
 def _evaluate_view(view: FittedRepresentation, rows: Rows, evaluation: EvaluationSet) -> list[Trial]:
-    """Return the best trial of each kernel of a view, or that of its trees."""
+    """Return the best trial of each kernel of a view, or its trial of bagged trees."""
     if view.entry.tree_seed is not None:
         return [tree_trial(view, rows, evaluation)]
     start, trials = perf_counter(), list[Trial]()
@@ -138,13 +138,13 @@ def _evaluate_view(view: FittedRepresentation, rows: Rows, evaluation: Evaluatio
     matrix_seconds = (perf_counter() - start) / max(1, len(kernels))
     for kernel, K in zip(kernels, matrices, strict=True):
         penalties = _PenaltySearch(view, kernel, K, evaluation, PENALTIES, matrix_seconds)
-        index = penalties.line_search(index)  # kernels of similar widths have similar best penalties
+        index = penalties.line_search(index)  # neighbouring widths have similar best penalties
         trials += penalties.trial(index)
     return trials
 
 
 def tree_trial(view: FittedRepresentation, rows: Rows, evaluation: EvaluationSet) -> Trial:
-    """Return the trial of bagged trees, with their out-of-bag predictions in every repeat."""
+    """Return the trial of bagged trees; every repeat has the same out-of-bag predictions."""
     start = perf_counter()
     trees, out_of_bag = fit_view_trees(
         view, rows, evaluation.y, evaluation.weights, evaluation.groups, evaluation.classes
@@ -181,13 +181,13 @@ def evaluate_round(
     budget: Budget,
     penalty_factors: Sequence[float],
 ) -> list[Trial]:
-    """Evaluate survivors on more rows with penalties in units of their own; return the trials, best first.
+    """Evaluate survivors on more rows with multiples of their previous best penalty; return the trials, best first.
 
-    Other penalties are tried unless the own penalty is significantly worse than the other kernels of the view and the
-    leading trials, which are evaluated first.
+    If the previous penalty is significantly worse than the best trial of the same view or of the leading views, other
+    penalties are skipped. Leading views are evaluated first.
     """
     results: list[Trial] = []
-    for is_leading in (True, False):  # the others are compared with leading ones
+    for is_leading in (True, False):  # leading views first, for comparison
         evaluate = partial(
             _evaluate_survivor,
             rows=rows,
@@ -213,7 +213,7 @@ def _evaluate_survivor(
     penalty_factors: Sequence[float],
     leading: Sequence[Trial],
 ) -> list[Trial]:
-    """Return the trials of a survivor on more rows."""
+    """Return one trial per kernel of a survivor on more rows."""
     start, view = perf_counter(), survivor.view
     if view.entry.tree_seed is not None:
         return [tree_trial(view, rows, evaluation)]
@@ -237,7 +237,7 @@ def _evaluate_survivor(
 
 
 class _PenaltySearch:
-    """Trials of one kernel matrix by penalty, each evaluated once."""
+    """Trials of one kernel matrix for several penalties, with cached results."""
 
     def __init__(
         self,
@@ -258,14 +258,14 @@ class _PenaltySearch:
         self._seconds, self._trials_by_index = seconds, dict[int, list[Trial]]()
 
     def trial(self, index: int) -> list[Trial]:
-        """Return the trial of one penalty; [] if the penalised matrix is not positive definite."""
+        """Return a list with the trial of one penalty, empty if the penalised matrix is not positive definite."""
         trials = self._evaluate(index)
         return [
             replace(trial, seconds=self._seconds, n_penalties=len(self._trials_by_index)) for trial in trials
         ]
 
     def line_search(self, index: int) -> int:
-        """Return the index of a local minimum of the loss, starting from ``index``; ties go to larger penalties."""
+        """Return the index of a local minimum of the loss, starting from ``index``; prefer larger penalties in ties."""
         while True:
             neighbours = range(max(0, index - 1), min(len(self._alphas), index + 2))
             best = min(
@@ -295,10 +295,10 @@ class _PenaltySearch:
 def select_survivors(
     trials: Sequence[Trial], evaluation: EvaluationSet, halving_round: HalvingRound
 ) -> list[Survivor]:
-    """Return the trials for the next round, by view: possible winners, members of the average, and baselines.
+    """Return the trials for the next round: candidates for the best, members of the average, and baselines.
 
-    A view survives with its best kernels if it is not significantly worse than the best trial, or if its mean with the
-    best trial is better; those with the best means come first, up to the limits of the round.
+    A view is leading if it is not significantly worse than the best trial, or if its mean with the best trial has a
+    smaller loss. Views are taken by the loss of this mean, up to the limits of the round.
     """
     best, member_ids = trials[0], {id(trial) for trial in best_average(trials, evaluation).members}
     trials_by_view: dict[int, list[Trial]] = {}
@@ -338,7 +338,7 @@ class WeightedAverage:
     values: F64
 
     def take_first(self, k: int) -> WeightedAverage:
-        """Return the average of the first k members, with their weights scaled to sum 1."""
+        """Return the average of the first k members, with weights rescaled to sum to 1."""
         members, shares = self.members[:k], np.array(self.shares[:k])
         shares /= shares.sum()
         values = sum(share * trial.values for share, trial in zip(shares, members, strict=True))
@@ -349,9 +349,9 @@ class WeightedAverage:
         )
 
     def widen(self, n_members: int) -> WeightedAverage:
-        """Add kernels of intermediate widths of the best members, up to ``n_members`` members in total.
+        """Add kernels with intermediate widths for the best members, up to ``n_members`` members in total.
 
-        The added kernels have weight 0 and no predictions: they are candidates for a selection on more rows.
+        Added kernels have weight 0 and no predictions; a selection on more rows may use them.
         """
         neighbours = [
             replace(trial, kernel=replace(trial.kernel, sigma=factor * trial.kernel.sigma))
@@ -365,7 +365,7 @@ class WeightedAverage:
 
 
 def best_average(trials: Sequence[Trial], evaluation: EvaluationSet) -> WeightedAverage:
-    """Select an ensemble by forward selection with repetition, while the error of the average falls.
+    """Select an ensemble by forward selection with replacement, while the error of the average decreases.
 
     Caruana, Niculescu-Mizil, Crew, Ksikes, "Ensemble selection from libraries of models" (ICML 2004).
     """

@@ -274,7 +274,7 @@ HOSTILE: list[tuple[str, Any, str]] = [
     ("many", change_array(lambda f: part(f)["duals"], lambda a: a[:, :-1]), "leaf 2 must predict 3 finite numbers"),
     ("many", change_array(lambda f: part(f)["rows"]["tuple"][0], lambda a: a[:, :-1]), "rows of a kernel member"),
     ("many", change_array(lambda f: part(f)["centre"], lambda a: a[:-1]), "rows of a kernel member"),
-    ("many", update(part, leaf=99), "leaf 99, which the feature graph does not have"),
+    ("many", update(part, leaf=99), "leaf 99, which is not in the feature graph"),
     ("many", update(part, leaf=-2), r"KernelMachine\.leaf is -2"),
     ("many", update(root, leaf=98), r"must have the widths .* got \{98: 5\}"),
     ("many", update(part, share=float("nan")), r"share is nan, expected float"),
