@@ -11,10 +11,10 @@ so with r_ij = |x_i - R y_j - t|, in units of sigma,
     f <= f(R, t) + a |df/dR| + h |df/dt|_1 + sum_j q_j (a^2 |y_j| |G_j| + C_j delta_j^2) / 2   (second)
 
 The slope of the kernel is at most exp(-1/2), so the first bound is at most W_P sum_j q_j delta_j exp(-1/2) above f(R,
-t), as for a plain grid. The second bound is Taylor's: G_j = sum_i p_i k_ij e_ij, a rotation deviates from its tangent
-by a^2 |y| / 2, and the second derivative of the kernel along a line is at most (s^2 - 1) exp(-s^2 / 2); C_j is the sum
-of p_i times its maximum for s between r_ij - delta_j and r_ij + delta_j. Near the optimum it allows several times wider
-cells. The smaller bound is used.
+t), as for a plain grid. The second bound is a Taylor expansion: G_j = sum_i p_i k_ij e_ij, a rotation deviates from
+its tangent by a^2 |y| / 2, and the second derivative of the kernel along a line is at most (s^2 - 1) exp(-s^2 / 2); C_j
+is the sum of p_i times its maximum for s between r_ij - delta_j and r_ij + delta_j. Near the optimum it allows several
+times wider cells. The smaller bound is used.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from dkdist._numba.compilation import FINITE_REASSOC, jit
 from dkdist._numba.elementary import exp, f32
 from dkdist.alignment._slopes_numba import MIN_EXPONENT
 
-# exceeds the float32 rounding of f over W_P W_Q (tests/kernel/test_certified_alignments.py)
+# bound of the float32 rounding error of f / (W_P W_Q) (tests/kernel/test_certified_alignments.py)
 ROUNDING_RATIO = 1e-5
-# maximum of (s^2 - 1) exp(-s^2 / 2), equation C_j in the module docstring
+# maximum of (s^2 - 1) exp(-s^2 / 2); see C_j in the module docstring
 MAX_CURVATURE_RADIUS = f32(np.sqrt(3.0))
 
 
@@ -44,7 +44,7 @@ def cell_rotations(centres: F64, d: int) -> F64:
 
 
 def rotation_radius(half: F64, turns: int) -> F64:
-    """Bound the angle (radians) between rotations of a cell of half side ``half`` and its centre.
+    """Bound the angle (radians) between the centre of a cell of half side ``half`` and its rotations.
 
     In space a cell is a cube of rotation vectors, whose distance is at least the angle between the rotations (Hartley,
     Kahl 2009).
@@ -53,7 +53,7 @@ def rotation_radius(half: F64, turns: int) -> F64:
 
 
 def split_cells(middles: F64, halves: F64, turns: int, radius: float) -> tuple[F64, F64, I64]:
-    """Halve cells (k, D) in each coordinate of the rotation or of the translation, whichever moves points further.
+    """Halve cells (k, D) along all coordinates of either rotation or translation, whichever moves points further.
 
     ``halves`` (k, 2) are half sides of rotations and translations; the first ``turns`` coordinates are those of the
     rotation. Also returns the position of each parent.
@@ -78,7 +78,7 @@ def split_cells(middles: F64, halves: F64, turns: int, radius: float) -> tuple[F
 
 
 def grid_size(eps: float, d: int, turns: int, radius: float, width: float) -> float:
-    """Return the number of motions of a plain grid within eps of the minimal D^2, for weights that sum to one.
+    """Return the size of a plain grid of motions that reaches the minimal D^2 within eps, for weights with sum 1.
 
     D^2 contains -2 f, so points may move by at most delta = eps exp(1/2) / 2 sigmas: half by the rotation, half by the
     translation. ``radius`` (of the points y) and ``width`` (largest translation) are in units of sigma.

@@ -13,7 +13,7 @@ from dkdist._numba.arrays import F64
 from dkdist._numba.compilation import FINITE_REASSOC, inline_jit, jit
 from dkdist.kernels._profiles_numba import GAUSSIAN_UNIT, exp2
 
-# Points farther apart along the first axis are ignored: 2^(-7.5^2) < 2^-56 (tests/kernel/test_alignment.py).
+# Pairs farther apart along the first axis are ignored: 2^(-7.5^2) < 2^-56 (tests/kernel/test_alignment.py).
 CUTOFF_RADIUS = 7.5
 
 

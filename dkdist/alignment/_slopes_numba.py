@@ -8,7 +8,7 @@ J v = s + w x m for v = (s, w)
     gradient  sum k J' e
     Hessian   sum k [ (J' e)(J' e)' - J' J ] + rotations: sum k [ (e m' + m e') / 2 - <e, m> I ]
 
-All terms follow from sum_i k, sum_i k e and sum_i k e e' of each point j: one pass over the near pairs.
+All terms are computed from sum_i k, sum_i k e and sum_i k e e' of each point j, in one pass over near pairs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from dkdist._numba.compilation import FINITE_REASSOC, inline_jit, jit
 from dkdist._numba.elementary import exp, f32
 
 CUTOFF_SIGMAS = 6.5  # exp(-6.5^2 / 2) < 1e-9: farther points are ignored (tests/kernel/test_align.py)
-BATCH_POINTS = 32  # SIMD loops over a multiple have no slow remainder (python benchmarks/alignment.py)
-# Smallest exponent: with weights below 1, smaller ones give subnormal float32 numbers, which are ten times slower
+# loops over multiples of the SIMD width have no slow remainder (python benchmarks/alignment.py)
+BATCH_POINTS = 32
+# Minimum exponent: smaller ones, with weights below 1, give subnormal float32 numbers, which are ten times slower
 # (python benchmarks/alignment.py).
 MIN_EXPONENT = f32(-70.0)
 
@@ -120,7 +121,7 @@ def overlap_derivatives(x, p, m, q, t):  # type: ignore[no-untyped-def]
         E[0, 0], E[1, 1], E[2, 2] = xx - k, yy - k, zz - k
         E[0, 1], E[0, 2], E[1, 2] = xy, xz, yz
         E[1, 0], E[2, 0], E[2, 1] = xy, xz, yz
-        for b in range(3):  # A = J' E, whose lower half is m x (columns of E)
+        for b in range(3):  # A = J' E; its lower half is m x (columns of E)
             A[0, b], A[1, b], A[2, b] = E[0, b], E[1, b], E[2, b]
             A[3, b] = f * E[2, b] - g * E[1, b]
             A[4, b] = g * E[0, b] - e * E[2, b]

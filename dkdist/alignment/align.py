@@ -43,8 +43,8 @@ from dkdist.kernels.shapes import Shape, Surface, is_mesh
 class Alignment:
     """Rigid motion Q @ rotation.T + translation, with the kernel distance to P after (``distance``) and before it.
 
-    D^2 is at most ``gap`` above that of any other motion; infinite without a guarantee. ``certified`` is whether the
-    gap is at most the guarantee. ``sigma`` is the bandwidth.
+    D^2 is at most ``gap`` above the D^2 of any other motion; ``gap`` is infinite without a guarantee. ``certified`` is
+    True if the gap is at most the guarantee. ``sigma`` is the bandwidth.
 
     Examples
     --------
@@ -101,8 +101,8 @@ def align(
         Fixed points.
     sigma : float, default="auto"
         Standard deviation of the Gaussian kernel: about the size of the details that should match. "auto" is 1/40 of
-        the length of the shorter set without outliers, where length is the distance from the point farthest from the
-        mean to the point farthest from it. "auto" also equalises densities in the last refinement (see Notes), for up
+        the length of the shorter set without outliers; the length is the distance from the point a farthest from the
+        mean to the point farthest from a. "auto" also equalises densities in the last refinement (see Notes), for up
         to 4,096 points and without a guarantee.
     weights : None or pair (w_Q, w_P), default=None
         Weights of the points, >= 0, not normalised. None, for both or for one set, means equal weights that sum to one.
@@ -135,30 +135,31 @@ def align(
     Notes
     -----
     Each set is first reduced to 64 means of regions (32 in space). These are compared at 48 rotations (320 in space)
-    under a kernel of at least 1/8 (1/5) of the radius, each with its best translation from one inverse Fourier
-    transform; in space, from three mean shifts that start with equal centres. Newton's method then maximises the
+    with a sigma of at least 1/8 (1/5) of the radius. Each rotation has its best translation from one inverse Fourier
+    transform, or in space from three mean shifts that start with equal centres. Newton's method then maximises the
     overlap from the best starts, with narrower kernels and more points in each stage, up to all points. With "auto" the
     last stage weights points of P by p_i / kappa(P, x_i)^(1/2) instead of p_i, and Q likewise, because the density of a
-    sample is random: for two samples of one surface the rotation error is a third smaller, and ``distance``, which is
-    that of the original weights, slightly above its minimum. Without a guarantee the optimum is not certified; similar
-    fits and a sigma far below the details can mislead the search. Time for 500 points: about 3 ms in the plane and
-    10 ms in space; each step of the last stage sums kernel values of near pairs.
+    sample is random: for two samples of one surface the rotation error is a third smaller, and ``distance``, which uses
+    the original weights, is slightly above its minimum. Without a guarantee the optimum is not certified; the search
+    may end in a local optimum if several motions fit almost equally or sigma is far below the size of the details. Time
+    for 500 points: about 3 ms in the plane and 10 ms in space; each step of the last stage sums kernel values of near
+    pairs.
 
     Sets of more than 4,096 points are replaced by fixed coresets of 2,048 points: the time is linear in the number of
-    points, and the rotation is less exact by at most some tenths of a degree for noisy samples. Distances are those of
-    all points.
+    points, and the rotation error grows by at most a few tenths of a degree for noisy samples. Distances use all
+    points.
 
-    A guarantee of eps uses branch and bound over cells of motions, starting at the result of the search above. In a
+    A guarantee of eps uses branch and bound over cells of motions, starting at the result of the search above. Within a
     cell no point moves by more than delta = a |y| + d^(1/2) h, for rotations up to a and translations up to h from its
     centre. The slope of the kernel is at most exp(-1/2) / sigma, so f = kappa(P, RQ + t) is at most
     delta exp(-1/2) / sigma above its value at the centre, and D^2, which contains -2 f, at most twice that below. A
     plain grid needs delta = eps sigma exp(1/2) / 2 everywhere. Here cells are that small only where f is near its
-    maximum, and second derivatives allow wider ones there (`dkdist.alignment._motion_cells_numba`). Coresets at kernel
-    distances D_P, D_Q from P, Q change f by at most c = D_P |mu_Q| + D_Q |mu_S|. Their size is chosen for c <= eps / 8,
-    and cells whose bound is at most f + eps / 2 - c are discarded, with f of all points. Translations are searched as
-    far as points can overlap. (Theorems 5.5 and 5.6 of the paper bound D^2, not D, with bandwidth h = 2 sigma^2.) Time
-    for 500 points: one to two seconds in the plane; in space a minute for eps = 0.2 and sigma = 0.3 diameters, and far
-    more for smaller values.
+    maximum, and bounds of second derivatives allow wider cells there (`dkdist.alignment._motion_cells_numba`). Coresets
+    at kernel distances D_P, D_Q from P, Q change f by at most c = D_P |mu_Q| + D_Q |mu_S|. Their size is chosen for c
+    <= eps / 8, and cells whose bound is at most f + eps / 2 - c are discarded, with f of all points. All translations
+    with overlapping points are searched. (Theorems 5.5 and 5.6 of the paper bound D^2, not D, with bandwidth h = 2
+    sigma^2.) Time for 500 points: one to two seconds in the plane; in space a minute for eps = 0.2 and sigma = 0.3
+    diameters, and far more for smaller values.
 
     Joshi, Kommaraju, Phillips, Venkatasubramanian (2011), section 5.
 
@@ -179,7 +180,7 @@ def align(
     (y, q), (x, p) = _read_weighted_points(Q, P, weights)
     check_choice("transform", transform, ("rigid", "translation"))
     rotates, d = transform == "rigid", x.shape[1]
-    # Not with a guarantee, which is for the original weights, nor for coresets, whose weights represent other points.
+    # A guarantee is for the original weights, and weights of a coreset represent other points.
     equalizes_density = (
         guarantee is None and isinstance(sigma, str) and max(len(x), len(y)) <= MAX_ALIGNED_POINTS
     )
@@ -199,7 +200,7 @@ def align(
     eps = None if guarantee is None else check_positive("guarantee", guarantee)
     budget = check_positive("max_seconds", DEFAULT_MAX_SECONDS if max_seconds is None else max_seconds)
     middle = _check_widths(y, x, sigma)
-    x, y = (x - middle) / sigma, (y - middle) / sigma  # below, lengths are in units of sigma
+    x, y = (x - middle) / sigma, (y - middle) / sigma  # lengths are in units of sigma from here on
     W_p, W_q = float(p.sum()), float(q.sum())
     fractions_x, fractions_y = p / W_p, q / W_q
     centre_x, centre_y = fractions_x @ x, fractions_y @ y
@@ -207,7 +208,9 @@ def align(
     R, t = search_motion(*_thin(x0, fractions_x), *_thin(y0, fractions_y), rotates, equalizes_density)
     certified, gap = False, float("inf")
     if eps is not None:
-        from dkdist.alignment.branch_and_bound import certify  # imported lazily: only a guarantee needs it
+        from dkdist.alignment.branch_and_bound import (
+            certify,
+        )  # imported lazily: only guaranteed searches need it
 
         W = W_p * W_q  # D^2 contains -2 W f, with f of normalised weights
         settings = rotates, (R, t), eps / W, draw_seed(random_state), budget, verbose
@@ -230,7 +233,7 @@ def _read_weighted_points(Q: Any, P: Any, weights: Any) -> list[tuple[F64, F64]]
         if isinstance(shape, Shape):
             if w is not None:
                 raise ValueError(
-                    f"weights of {name} must be None, because it is a shape, whose weights are its lengths or areas."
+                    f"weights of {name} must be None, because shapes are weighted by length or area."
                 )
             sets.append((shape.points, shape.sizes))
             continue
@@ -243,16 +246,16 @@ def _read_weighted_points(Q: Any, P: Any, weights: Any) -> list[tuple[F64, F64]]
     for name, (_, p) in zip("QP", sets, strict=True):
         if not MIN_TOTAL_WEIGHT <= p.sum() <= MAX_TOTAL_WEIGHT:
             raise ValueError(
-                f"weights of {name} must sum to {MIN_TOTAL_WEIGHT:g} to {MAX_TOTAL_WEIGHT:g}; got {p.sum():.3g}. "
-                "Rescale them."
+                f"weights of {name} must have a sum from {MIN_TOTAL_WEIGHT:g} to {MAX_TOTAL_WEIGHT:g}; "
+                f"got {p.sum():.3g}. Rescale them."
             )
     return sets
 
 
 def _robust_length(x: F64) -> float:
-    """Return the distance from the point farthest from the mean to the point farthest from it, without outliers.
+    """Return the distance from the point a farthest from the mean to the point farthest from a, without outliers.
 
-    Outliers are `OUTLIER_RATIO` times as far from the coordinatewise median as the median point.
+    Outliers are more than `OUTLIER_RATIO` times the median distance away from the coordinatewise median.
     """
     distances = np.sqrt(((x - np.median(x, axis=0)) ** 2).sum(axis=1))
     if median := np.median(distances):
@@ -277,7 +280,7 @@ def _thin(x: F64, p: F64) -> tuple[F64, F64]:
 
 
 def _check_widths(y: F64, x: F64, sigma: float) -> F64:
-    """Return the centre of both sets; each set must be narrow enough for float32 coordinates in the search."""
+    """Return the common centre; raise ValueError if a set is too wide for float32 coordinates."""
     middle, sides = bounding_box(np.concatenate([y, x]))
     check_bandwidth("sigma", sigma, sigma, float(sides.max()))
     for name, points in (("Q", y), ("P", x)):

@@ -4,7 +4,7 @@ With coresets S, T of P, Q at kernel distances D_P and D_Q,
 
     |f(P, RQ + t) - f(S, RT + t)| <= D_P |mu_Q| + D_Q |mu_S| = c      for every motion,
 
-so no motion has f above (the bound over all cells on S, T) + c. f of the returned motion is computed on all points.
+so f of every motion is at most (the bound over all cells for S, T) + c. f of the returned motion uses all points.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class MotionSearch:
 
     @property
     def width(self) -> float:
-        """Largest translation: beyond it all points are too far apart for f to reach ``threshold``."""
+        """Maximum translation; beyond it, points are too far apart for f to reach ``threshold``."""
         reach = np.sqrt(2 * np.log(max(1.0, 1 / max(self.threshold, 1e-300))))
         return float(np.sqrt((self.x**2).sum(axis=1).max())) + self.radius + float(reach)
 
@@ -114,7 +114,7 @@ def certify(
     x: F64, p: F64, y: F64, q: F64, rotates: bool, start: Motion, eps: float, seed: int,
     max_seconds: float, verbose: bool,
 ) -> tuple[F64, F64, bool, float]:  # fmt: skip
-    """Return (R, t, whether the search finished, gap): a motion whose D^2 is at most ``gap`` above the minimum.
+    """Return (R, t, is finished, gap): a motion whose D^2 is at most ``gap`` above the minimum.
 
     The search starts at the motion ``start``. The gap is ``eps``, or the proven gap at the time limit. Points are in
     units of sigma, and the weights p, q sum to one.
@@ -175,15 +175,15 @@ def _thin(x: F64, p: F64, size: int, seed: int) -> tuple[F64, F64, float]:
 
 
 def _norm(x: F64, z: F64) -> float:
-    """Bound the norm of sum_i z_i phi(x_i), a mean embedding or a difference of two."""
+    """Bound the norm of sum_i z_i phi(x_i): a mean embedding, or a difference of two mean embeddings."""
     square = solve(make_problem(WeightedPoints.of(x, z[:, None]), 1.0, SQUARED_NORM_TOL), "auto")
     return float(np.sqrt(max(square, 0.0) + SQUARED_NORM_TOL))
 
 
 def _initial_cells(search: MotionSearch) -> Cells:
-    """Split the cell of all motions until `MIN_ESTIMATE_CELLS` or no cells are open."""
+    """Split the cell of all motions until `MIN_ESTIMATE_CELLS` cells, or none, are open."""
     cells = search.all_motions()
-    search.split(cells)  # compiles before the speed is measured
+    search.split(cells)  # compiles the functions before the speed is measured
     search.n_evaluated, search.seconds = 0, 0.0
     while 0 < len(cells.upper) < MIN_ESTIMATE_CELLS:
         children, _, _ = search.split(cells)

@@ -17,7 +17,7 @@ ROTATION_COORDINATES = {
     1: [],
     2: [5],
     3: [3, 4, 5],
-}  # indices of the rotation coordinates; in the plane the third axis
+}  # indices of the rotation coordinates; in the plane, rotation around the third axis
 
 
 def refine_motions(
@@ -68,7 +68,7 @@ def _derivatives(flat, x, p, R, y, q, t, m):  # type: ignore[no-untyped-def]
 @jit()
 def _rotate(R, w, flat):  # type: ignore[no-untyped-def]
     """Return exp([w]) R (Rodrigues), with rows orthonormalised."""
-    if flat:  # around the third axis
+    if flat:  # rotation around the third axis
         c = np.cos(w[2]) * R[0, 0] - np.sin(w[2]) * R[1, 0]
         s = np.sin(w[2]) * R[0, 0] + np.cos(w[2]) * R[1, 0]
         length = np.hypot(c, s)
@@ -85,9 +85,9 @@ def _rotate(R, w, flat):  # type: ignore[no-untyped-def]
 
 @jit()
 def _solve_cholesky(H, g):  # type: ignore[no-untyped-def]
-    """Solve H v = g by Cholesky decomposition; also return whether no eigenvalue of H is below the minimal curvature.
+    """Solve H v = g by Cholesky decomposition; also return whether all eigenvalues reach the minimum curvature.
 
-    Eigenvalues that sum to T and whose product is D are at least D ((n - 1) / T)^(n - 1) if positive.
+    Positive eigenvalues with sum T and product D are at least D ((n - 1) / T)^(n - 1).
     """
     n, L, v = len(H), np.zeros_like(H), g.copy()
     product, total = 1.0, np.trace(H)
@@ -118,7 +118,7 @@ def _solve_cholesky(H, g):  # type: ignore[no-untyped-def]
 
 @jit()
 def _newton_step(gradient, hessian, free, size):  # type: ignore[no-untyped-def]
-    """Return Newton's step in the free coordinates of 6, with angles in units of 1 / ``size``, of length at most 1."""
+    """Return Newton's step in the free ones of 6 coordinates, at most 1 long, with angles in units of 1 / ``size``."""
     n = len(free)
     g, H, scale = np.empty(n), np.empty((n, n)), np.ones(n)
     for a in range(n):

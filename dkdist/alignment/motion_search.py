@@ -4,8 +4,9 @@
     D^2(P, RQ + t) = kappa(P, P) + kappa(Q, Q) - 2 f(R, t)
 
 For one rotation, f of all translations is a correlation: one inverse Fourier transform of products of Fourier
-coefficients (Joshi et al. 2011, section 5, try translations one by one). In the plane, the coefficients of four quarter
-turns follow from one set. In space, three mean shifts per rotation replace the transform.
+coefficients (Joshi et al. 2011, section 5, try translations one by one). In the plane, the coefficients of four
+quarter turns follow by symmetry from those of one rotation. In space, three mean shifts per rotation replace the
+transform.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def best_translations(
 def translation_mesh(sigma: float, radius: float) -> tuple[float, int, int]:
     """Return (side L of the box of translations, highest frequency, number of mesh points along a side).
 
-    Sets whose centres are L / 2 apart overlap at most at their rims, so periodic images matter only there.
+    Sets whose centres are L / 2 apart overlap only at their boundaries, so periodic images matter only there.
     """
     L = 3 * radius + 3 * sigma
     max_frequency = int(np.ceil(MAX_FREQUENCY_SIGMAS * L / (2 * np.pi * sigma)))
@@ -106,7 +107,7 @@ def translation_mesh(sigma: float, radius: float) -> tuple[float, int, int]:
 
 
 def damping(sigma: float, L: float, max_frequency: int, n: int) -> F64:
-    """Return the kernel's factors of frequencies 0 to ``max_frequency`` of one axis, for a transform of size n."""
+    """Return the kernel's weights of frequencies 0 to ``max_frequency`` along one axis, for a transform of size n."""
     k = np.arange(max_frequency + 1)
     return np.asarray(np.exp(-0.5 * (2 * np.pi / L * k * sigma) ** 2) * np.sqrt(2 * np.pi) * sigma / L * n)
 
@@ -123,11 +124,11 @@ def mesh_peaks(overlap: F32, L: float) -> tuple[F64, F32]:
 def _coefficients(x: F64, p: F64, max_frequency: int, L: float) -> C64:
     """Return sum_i p_i exp(-2 pi i <k, x_i> / L) of sets (r, n, d), for |k_j| <= ``max_frequency`` and k_d >= 0."""
     turns = np.exp((-2j * np.pi / L) * x).astype(np.complex64)
-    half = np.empty((max_frequency + 1, *x.shape), np.complex64)  # powers, one product each
+    half = np.empty((max_frequency + 1, *x.shape), np.complex64)  # successive powers, with one product each
     half[0] = 1
     for k in range(1, max_frequency + 1):
         half[k] = half[k - 1] * turns
-    waves = np.moveaxis(half, 0, -1)  # (r, n, d, most + 1)
+    waves = np.moveaxis(half, 0, -1)  # (r, n, d, max_frequency + 1)
     last = np.ascontiguousarray(waves[:, :, -1])
     if x.shape[2] == 1:
         return np.asarray(np.matmul(p.astype(np.complex64), last))
@@ -221,8 +222,8 @@ def best_of_rotations(x: F64, p: F64, y: F64, q: F64, rotations: F64, sigma: flo
 
         t <- t + sum_ij k_ij e_ij / sum_ij k_ij,   k_ij = p_i q_j exp(-|e_ij|^2 / 2),   e_ij = x_i - R y_j - t
 
-    No step decreases f = sum k (Fukunaga, Hostetler 1975). Under a kernel as wide as a fifth of the sets a few steps
-    rank the rotations in a tenth of the time of the best translations.
+    No step decreases f = sum k (Fukunaga, Hostetler 1975). With a sigma of a fifth of the radius, a few steps
+    rank rotations ten times as fast as `best_translations`.
     """
     lanes = np.zeros((4, -(-len(x) // BATCH_POINTS) * BATCH_POINTS), np.float32)
     lanes[:3, : len(x)], lanes[3, : len(x)] = (x / sigma).T, p
@@ -260,7 +261,7 @@ def _best_shifts(lanes, y, q, rotations):  # type: ignore[no-untyped-def]
         t[:] = f32(0)
         for _ in range(N_MEAN_SHIFTS + 1):
             total, u, v, w = _mean_shift(lanes, m, q, t, acc)
-            if total <= values[r]:  # converged up to rounding, or no point is near
+            if total <= values[r]:  # converged up to rounding, or no near points
                 break
             values[r] = total
             for a in range(3):
@@ -314,8 +315,8 @@ def _stage_points(x: F64, p: F64, equalizes_density: bool) -> list[tuple[F64, F6
 def density_equalized_weights(x: F64, p: F64) -> F64:
     """Return p_i / kappa(P, x_i)^(1/2), normalised to sum one, for points (n, d) in units of sigma.
 
-    The density of a sample is random, and a motion that aligns dense places can overlap more than the true one. With
-    one root per set, each pair is divided once by the density around it.
+    The density of a sample is random, and a motion that aligns dense regions can have a larger overlap than the true
+    motion. Square roots for both sets divide each pair once by the local density.
     """
     u = scaled(x, 1.0)
     w = p / np.sqrt(sums(u, u, p[:, None])[:, 0])
@@ -324,7 +325,7 @@ def density_equalized_weights(x: F64, p: F64) -> F64:
 
 @jit()
 def _select_distinct(R, t, f, order, count):  # type: ignore[no-untyped-def]
-    """Return positions of the ``count`` best motions that differ and are not far worse than the best."""
+    """Return positions of the ``count`` best distinct motions, without those far worse than the best."""
     selected = np.empty(count, np.int64)
     n = 0
     for i in order[: 4 * count]:

@@ -1,1 +1,1 @@
-"""Coresets: few weighted points whose kernel distance to many is small."""
+"""Coresets: small weighted subsets with a small kernel distance to a point set."""

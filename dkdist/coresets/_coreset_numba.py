@@ -1,15 +1,16 @@
-"""Sampling and selection of coreset points: certain points, pivotal sampling, spatial order, halving and swaps.
+"""Sampling and selection of coreset points: heavy points, pivotal sampling, spatial order, halving and swaps.
 
     tau:  sum_i min(1, p_i / tau) = size,   D^2(P, S) = |mu - w sum_j phi(x_j)|^2,   mu = sum_i p_i phi(x_i)
 
-h points of weight >= tau are certain and keep their weight. Of the others, ``size`` - h are sampled with probability
-p_i / tau and weigh tau, so weights are unbiased and the total weight is exact. Pivotal sampling (Deville, Tille 1998)
-along a spatial order takes one point of every region. With V = W^2 - kappa(P, P) the mean of D^2 is at most V / size:
-pivotal sampling is at least as good as independent sampling (Chauvet, Ruiz-Gazen 2017); certain points have no error.
-Two outcomes of one decision differ by one point, so McDiarmid's inequality holds with 2 W / size.
+The h heavy points, of weight >= tau, are always included and keep their weight. Of the others, ``size`` - h are sampled
+with probability p_i / tau and get weight tau, so weights are unbiased and the total weight is exact. Pivotal sampling
+(Deville, Tille 1998) along a spatial order takes one point of every region. With V = W^2 - kappa(P, P) the mean of D^2
+is at most V / size: pivotal sampling is at least as good as independent sampling (Chauvet, Ruiz-Gazen 2017), and heavy
+points have no error. Two outcomes of one random decision differ by one point, so McDiarmid's inequality holds with
+2 W / size.
 
-Halving keeps one of two neighbours so that the signed sum of kept and dropped features stays small (Dwivedi, Mackey
-2021: kernel thinning); swaps replace points by better ones.
+Halving keeps one of two neighbours so that the sum of kept minus dropped features stays small (Dwivedi, Mackey 2021:
+kernel thinning); swaps replace points by better ones.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dkdist._numba.compilation import FINITE_REASSOC, jit
 
 
 def spatial_order(x: F32, leaf: int = 1) -> I64:
-    """Return positions of points (n, d) in an order in which neighbours are close, down to ``leaf`` points."""
+    """Return an order of points (n, d) by recursive halving, down to regions of ``leaf`` points."""
     order = np.arange(len(x))
     _halve_regions(x.copy(), order, max(1, leaf))
     return order
@@ -29,7 +30,7 @@ def spatial_order(x: F32, leaf: int = 1) -> I64:
 
 @jit()
 def _halve_regions(x, order, leaf):  # type: ignore[no-untyped-def]
-    """Partition each region at the median of its widest side, recursively with a stack."""
+    """Partition each region at the median of its widest side, with a stack instead of recursion."""
     stack, n_stack, d = np.empty((128, 2), np.int64), 1, x.shape[1]
     stack[0, 0], stack[0, 1] = 0, len(x)
     while n_stack:
@@ -79,10 +80,10 @@ def _select(x, order, low, high, k, j):  # type: ignore[no-untyped-def]
 
 
 def sample_strata(weights: F64, size: int, u: F64) -> I64:
-    """Return one distinct position of each of ``size`` strata of equal weight, for weights in order and u in [0, 1)."""
+    """Return one distinct position in each of ``size`` consecutive strata of equal weight, for u in [0, 1)."""
     ends = np.cumsum(weights) / weights.sum()
     positions = np.searchsorted(ends, (np.arange(size) + u) / size, side="right")
-    for j in range(1, size):  # if a point is in two strata, the second gets the next point
+    for j in range(1, size):  # a point in two strata is used once; the second stratum uses the next point
         positions[j] = max(positions[j], positions[j - 1] + 1)
     last = len(weights) - 1
     for j in range(size - 1, -1, -1):
@@ -92,9 +93,9 @@ def sample_strata(weights: F64, size: int, u: F64) -> I64:
 
 @jit(FINITE_REASSOC)
 def halve(phi, points, first):  # type: ignore[no-untyped-def]
-    """Keep one of every two neighbours of ``points`` (even length), balancing kept and dropped features.
+    """Keep one point of each pair of neighbours in ``points`` (even length), so that kept and dropped features balance.
 
-    Both halves are equally good. ``first`` selects the half: for a random bool the kept half is unbiased.
+    ``first`` selects one of the two complementary halves; a random bool makes the result unbiased.
     """
     m = phi.shape[1]
     half, balance = np.empty(len(points) // 2, np.int64), np.zeros(m, np.float32)
@@ -112,10 +113,10 @@ def halve(phi, points, first):  # type: ignore[no-untyped-def]
 
 @jit(FINITE_REASSOC)
 def swap(phi, squares, target, coreset, turns, pool, bounds):  # type: ignore[no-untyped-def]
-    """Replace points of ``coreset``, in the order of ``turns``, by the one that brings their sum nearest to ``target``.
+    """Replace points of ``coreset``, in the order of ``turns``, to bring their feature sum nearest to ``target``.
 
-    ``phi`` (n, m) features with squared lengths ``squares``; candidates for point c are its stratum
-    bounds[c]:bounds[c + 1] and the ``pool``. Points are distinct.
+    ``phi`` (n, m) are features with squared norms ``squares``. Candidates for point c are its stratum
+    bounds[c]:bounds[c + 1] and the ``pool``. Points remain distinct.
     """
     m = phi.shape[1]
     total, residual = np.zeros(m, np.float32), np.empty(m, np.float32)
@@ -149,7 +150,7 @@ def swap(phi, squares, target, coreset, turns, pool, bounds):  # type: ignore[no
 
 
 def certain_points(weights: F64, size: int) -> I64:
-    """Return sorted positions of points of weight >= tau, for more than ``size`` points of positive weight."""
+    """Return sorted positions of heavy points (weight >= tau); more than ``size`` points must have positive weight."""
     order = np.argpartition(weights, len(weights) - size)
     top = order[len(weights) - size :]
     top = top[np.argsort(-weights[top], kind="stable")]
@@ -158,7 +159,7 @@ def certain_points(weights: F64, size: int) -> I64:
 
 
 def inclusion_threshold(heaviest: F64, others: float, size: int) -> float:
-    """Return tau from the ``heaviest`` points, which contain all certain ones, and the weight of all others."""
+    """Return tau from the ``heaviest`` weights, which include all heavy points, and the total weight of the others."""
     descending = np.sort(heaviest)[::-1]
     top, others = descending[:size], others + float(descending[size:][::-1].sum())
     h = _n_certain(top, others, size)
@@ -166,7 +167,7 @@ def inclusion_threshold(heaviest: F64, others: float, size: int) -> float:
 
 
 def _n_certain(top: F64, others: float, size: int) -> int:
-    """Count the heaviest points, at most ``size``, at least as heavy as the remaining weight per remaining point."""
+    """Count the points, at most ``size``, that are at least as heavy as the remaining weight per remaining point."""
     remaining_weight = others + np.cumsum(top[::-1])[::-1]
     is_certain = top * (size - np.arange(len(top))) >= remaining_weight
     n_certain = int(np.argmin(np.append(is_certain, False)))
@@ -201,7 +202,7 @@ def pivotal(probabilities, u):  # type: ignore[no-untyped-def]
 
 
 def sample_weighted(weights: F64, size: int, u: F64) -> tuple[I64, F64]:
-    """Sample (positions, weights) of ``size`` points: certain ones, and one of each region."""
+    """Sample (positions, weights) of ``size`` points: all heavy ones, and one of each region."""
     if size >= len(weights):
         return np.arange(len(weights)), weights
     certain = certain_points(weights, size)
@@ -233,13 +234,13 @@ def halve_unequal(phi: F32, weights: F64, size: int) -> I64:
 
 @jit(FINITE_REASSOC)
 def _balanced_pivotal(phi, points, probabilities, unit, balance):  # type: ignore[no-untyped-def]
-    """Decide like `pivotal`, but keep ``balance`` small: the sum of kept features minus that of all."""
+    """Sample like `pivotal`, but keep ``balance`` small: the sum of kept features minus its expectation."""
     m = phi.shape[1]
     is_sampled, last, remaining = np.zeros(len(points), np.bool_), 0, min(probabilities[0], 1.0)
     for i in range(1, len(points)):
         probability = min(probabilities[i], 1.0)
         is_merged = remaining + probability <= 1
-        # of the first point, if it wins or loses
+        # increase of the first point's probability if it is preferred, and decrease otherwise
         gain, loss = (probability, remaining) if is_merged else (1 - remaining, 1 - probability)
         a, b = phi[points[last]], phi[points[i]]
         imbalance, square = np.float32(0), np.float32(0)

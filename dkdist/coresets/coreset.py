@@ -26,7 +26,7 @@ from dkdist.coresets.union import CoresetUnion
 from dkdist.kernels.inputs import PointsLike, as_points, as_weights
 from dkdist.sets import SampleSetError
 
-MIN_DELTA = 1e-300  # 1 / delta is a normal float64 (tests/kernel/test_coreset.py)
+MIN_DELTA = 1e-300  # keeps 1 / delta within normal float64 numbers (tests/kernel/test_coreset.py)
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Coreset:
     Indices are distinct. Weights have the unit of the weights of the set, and `kernel_distance` accepts them.
     ``distance`` is the kernel distance D between the weighted set and the coreset; for results of `merge_coresets` an
     upper bound. ``points`` (size, d) are the points, ``kernel`` and ``sigma`` the kernel of the selection, ``n_points``
-    the number of points of the set, ``total`` its total weight (None without weights). ``finer`` holds the points of
-    which a merged coreset was chosen, else None. ``names`` are column names of a data frame or store, else None.
+    the number of points of the set, ``total`` its total weight (None without weights). ``finer`` holds the points
+    that a merged coreset was chosen from, else None. ``names`` are column names of a data frame or store, else None.
 
     Examples
     --------
@@ -76,9 +76,9 @@ class Coreset:
 def coreset_size(eps: float, delta: float = 0.05) -> int:
     """Return the size of a random sample with kernel distance at most eps W to its set, with probability 1 - delta.
 
-    ((1 + sqrt(2 ln(1 / delta))) / eps)^2 for any weights of total W and any kernel with k(x, x) = 1, in any dimension:
-    the mean of D^2 is below W^2 / size, and one point changes D by at most 2 W / size (McDiarmid). (Joshi et al. 2011,
-    Theorem 4.1, with a bound of D instead of D^2.) delta must be at least 1e-300.
+    The size is ((1 + sqrt(2 ln(1 / delta))) / eps)^2 for any weights of total W and any kernel with k(x, x) = 1, in any
+    dimension: the mean of D^2 is below W^2 / size, and one point changes D by at most 2 W / size (McDiarmid). (Joshi et
+    al. 2011, Theorem 4.1, with a bound of D instead of D^2.) delta must be at least 1e-300.
 
     Examples
     --------
@@ -132,7 +132,8 @@ def coreset(
         and 256 points of the whole set.
     optimal_weights : bool, default=False
         Return the signed weights with the smallest distance instead of equal ones. Exact sums over size * n pairs,
-        size^3 operations, and one more pass over points that are not in memory. The sum of the weights is free.
+        size^3 operations, and one more pass over points that are not in memory. The sum of the weights is not
+        constrained.
     random_state : int, Generator or None
         Seed.
 
@@ -156,18 +157,19 @@ def coreset(
     Gaussian kernel in up to three dimensions, exponential kernels on a line and "laplace" in the plane, else for up to
     30,000 points. For more it is estimated by 4,096 random features, independent of the selection, with a standard
     error of 2 to 5 % (10 % on a line). A random sample has E D^2 <= (W^2 - kappa(P, P)) / size for all weights and
-    kernels. Swaps are several times better, less so for rough kernels and many dimensions (docs/kernel.md). Points at
-    least as heavy as the remaining weight per remaining place are always included and keep their weight; all others get
-    equal weights, with inclusion probabilities proportional to their weight (`dkdist.coresets._coreset_numba`). Time of
-    "swap" for n points: n log n for the order, and 16,384 features of at most 1,024 numbers; 0.05 to 0.5 s for sizes of
-    some hundred.
+    kernels. The distance with swaps is several times smaller, with less gain for rough kernels and many dimensions
+    (docs/kernel.md). Points at least as heavy as the remaining weight per remaining point are always included and keep
+    their weight; all others get equal weights, with inclusion probabilities proportional to their weight
+    (`dkdist.coresets._coreset_numba`). Time of "swap" for n points: n log n for the order, and 16,384 features of at
+    most 1,024 numbers; 0.05 to 0.5 s for sizes of a few hundred.
 
     Sets that are not in memory take two passes: bounds and weights, then sums over all points and candidates of each
     piece. Swaps choose among 16,384 candidates of all pieces, towards the mean embedding of the whole set. The
     ``distance`` is to the whole set: within 1e-8 in D^2 for the Gaussian kernel in up to three dimensions and four
     million cells (sigma at least about 1/1000 of the width in the plane, 1/100 in space), else estimated by 4,096
     random features. Memory: per thread one piece (stores: 4 MiB or one chunk; Dask arrays: a chunk of rows) and its
-    sums (at most 32 MiB), and the features of the candidates. Results depend on the pieces, not on the scheduler.
+    sums (at most 32 MiB), and the features of the candidates. Results depend on the division into pieces, but not on
+    the scheduler.
 
     Joshi, Kommaraju, Phillips, Venkatasubramanian (2011), section 4; Dwivedi, Mackey: Kernel thinning (2021).
 
@@ -186,7 +188,7 @@ def coreset(
     optimal_weights = check_bool("optimal_weights", optimal_weights)
     size, method = check_int("size", size), check_choice("method", method, selection.METHODS)
     kernel = selection.check_kernel(kernel)
-    if hasattr(P, "blocks"):  # Dask and Zarr arrays, stores; their readers are imported lazily
+    if hasattr(P, "blocks"):  # Dask array, Zarr array or store; readers are imported lazily
         from dkdist.coresets.streamed import streamed_coreset
         from dkdist.kernels.lazy_distance import lazy_points
 
@@ -195,7 +197,7 @@ def coreset(
             fields = streamed_coreset(lazy, size, sigma, kernel, method, optimal_weights, random_state)
             return Coreset(*fields, kernel=kernel, names=dimension_names(P))
     points, p = points_and_weights(P, weights)
-    x = points - points.mean(axis=0)  # kernels depend on differences only; centring keeps digits in float32
+    x = points - points.mean(axis=0)  # kernels depend on differences only; centring reduces float32 rounding
     selection.check_size(size, len(x))
     selection.check_every_method(method, x.shape[1])
     width = selection.check_sigma(sigma)

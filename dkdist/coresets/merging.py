@@ -1,4 +1,4 @@
-"""`merge_coresets`, which combines coresets of parts, and `RunningCoreset`, the coreset of a stream of points."""
+"""`merge_coresets` for coresets of parts of a set, and `RunningCoreset` for streams of points."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def merge_coresets(
     optimal_weights: bool = False,
     random_state: RandomStateLike = None,
 ) -> Coreset:
-    """Merge coresets of parts, such as days, files or workers, into one coreset of the whole; also in a tree.
+    """Merge coresets of parts, such as days, files or workers, into one coreset of the whole set.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def merge_coresets(
         Coresets of disjoint parts, with one kernel, bandwidth and dimension, in the order of the parts. Parts without
         weights count by their number of points, parts with weights by their total weight.
     size : int, optional
-        Number of points of the result; by default, or if there are fewer, all points of the coresets.
+        Number of points of the result; by default, or if the coresets have fewer points, all of them.
     optimal_weights : bool, default=False
         Return optimal signed weights instead of equal ones, as in `coreset`.
     random_state : int, Generator or None
@@ -50,8 +50,8 @@ def merge_coresets(
     -------
     Coreset
         ``indices`` into the concatenated parts, ``weights`` and ``points``. ``distance`` is an upper bound of the
-        kernel distance between the whole and the coreset. ``finer`` holds the points it was chosen from, at most 16
-        times as many; they are used when the result is merged again.
+        kernel distance between the whole set and the coreset. ``finer`` holds the points it was chosen from, at most 16
+        times as many; later merges of the result use them.
 
     Raises
     ------
@@ -65,16 +65,16 @@ def merge_coresets(
 
         D(sum s_i P_i, R) <= sum s_i D(P_i, S_i) + D(sum s_i S_i, R).
 
-    The last term is computed exactly, so the bound holds at every level of a tree. It is certified where the distances
-    of the parts are, that is, where `coreset` does not estimate them. The true distance is smaller, because errors of
-    parts have different directions.
+    The last term is computed exactly, so the bound holds at every level of a tree of merges. It is certified if the
+    distances of the parts are, that is, if `coreset` does not estimate them. The true distance is smaller, because
+    errors of parts have different directions.
 
-    Each point is swapped up to 8 times for better points of all parts, until there are none. From 16 times ``size``
-    points on, halves of the parts are first thinned to 8 times ``size`` (at most 1,024 more than ``size``), with
-    optimal weights. Merging cannot recover details that the parts have lost: coresets of 8 times the final size give
-    the accuracy of a coreset of the whole set (docs/kernel.md). Heavy points keep their weight, as in `coreset`. Cost,
-    with M = 16 size: M^2 kernels, M size per round of swaps, and beyond M points M^3 / 24 multiply-adds for each of
-    about ten solves per M points.
+    Up to 8 rounds of swaps replace each point by a better point of any part, until no swap helps. If there are at least
+    16 times ``size`` points, halves of the parts are first thinned to 8 times ``size`` (at most 1,024 more than
+    ``size``), with optimal weights. Merging cannot recover details that the parts have lost: coresets of 8 times the
+    final size give the accuracy of a coreset of the whole set (docs/kernel.md). Heavy points keep their weight, as in
+    `coreset`. Cost, with M = 16 size: M^2 kernel values, M size per round of swaps, and above M points M^3 / 24
+    multiply-adds for each of about ten solves per M points.
 
     References
     ----------
@@ -103,7 +103,7 @@ def merge_coresets(
 def merge_unions(
     unions: list[CoresetUnion], size: int | None, sigma: float, kernel: str, optimal: bool, seed: int
 ) -> Coreset:
-    """Return the coreset of all unions: all of their points, or ``size`` of them."""
+    """Return the merged coreset of unions: all of their points, or ``size`` of them."""
     if size is None or size >= sum(len(union.weights) for union in unions):
         union, finer = concatenate_unions(unions), None
     else:
@@ -114,7 +114,7 @@ def merge_unions(
 
 
 def as_union(part: Coreset) -> CoresetUnion:
-    """Return the points that a coreset was chosen from, or its own; signed weights get equal selection weights."""
+    """Return the points that a coreset was chosen from, else its points; signed weights get equal selection weights."""
     if part.finer is not None:
         return part.finer
     selection_weights = part.weights
@@ -144,11 +144,12 @@ def _check_coresets(coresets: Any) -> list[Coreset]:
     for i, part in enumerate(parts):
         if part.kernel != first.kernel:
             raise ValueError(
-                f"coresets must have one kernel; got {first.kernel!r} (coreset 0) and {part.kernel!r} (coreset {i})."
+                f"coresets must have the same kernel; got {first.kernel!r} (coreset 0) and {part.kernel!r} "
+                f"(coreset {i})."
             )
         if part.points.shape[1] != first.points.shape[1] or part.sigma != first.sigma:
             raise ValueError(
-                f"coresets must have one sigma and dimension; got sigma={first.sigma:.7g} and "
+                f"coresets must have the same sigma and number of dimensions; got sigma={first.sigma:.7g} and "
                 f"{first.points.shape[1]} dimensions for coreset 0, sigma={part.sigma:.7g} and {part.points.shape[1]} "
                 f"for coreset {i}. Pass the same number as sigma to each coreset."
             )
@@ -183,14 +184,14 @@ class RunningCoreset:
 
     Notes
     -----
-    Blocks of 32,768 points become coresets of 8 times the size (at most 1,024 more points), and two coresets of equally
-    many blocks become one, with optimal weights. Memory grows with the logarithm of the number of points. The
-    ``distance`` of the result is a bound (`merge_coresets`), certified for the Gaussian kernel in up to three
-    dimensions, exponential kernels on a line and "laplace" in the plane; for others, distances of blocks are
-    estimated. The boundaries of the pieces change no bit. The object can be pickled and continued later. Use
+    Each block of 32,768 points is reduced to a coreset of 8 times the size (at most 1,024 more points), and two
+    coresets of the same number of blocks are merged, with optimal weights. Memory grows with the logarithm of the
+    number of points. The ``distance`` of the result is a bound (`merge_coresets`), certified for the Gaussian kernel in
+    up to three dimensions, exponential kernels on a line and "laplace" in the plane; for others, distances of blocks
+    are estimated. Results do not depend on the pieces, bit for bit. The object can be pickled and continued later. Use
     `merge_coresets` for the coresets of several streams.
 
-    Speed: about 1e5 points per second in the plane, for sizes of some hundred.
+    Speed: about 1e5 points per second in the plane, for sizes of a few hundred.
 
     Examples
     --------
@@ -210,12 +211,12 @@ class RunningCoreset:
         self.size, self.sigma = check_int("size", size), check_positive("sigma", sigma)
         self.kernel = check_kernel(kernel)
         self.n_points = 0
-        self.names: list[Any] | None = None  # of the columns, if points came as data frames
+        self.names: list[Any] | None = None  # column names, if the points are data frames
         self._seed = draw_seed(random_state)
         self._weighted = False
-        self._buffer = list[tuple[F64, F64, I64]]()  # points, weights and rows since the row ``_start``
+        self._buffer = list[tuple[F64, F64, I64]]()  # points, weights and row numbers, from row ``_start`` on
         self._start = 0
-        self._nodes = list[tuple[int, CoresetUnion]]()  # of 2^level blocks each, the oldest first
+        self._nodes = list[tuple[int, CoresetUnion]]()  # (level, union of 2^level blocks), oldest first
         self._blocks = 0
 
     def add(self, P: Any, weights: Any = None) -> RunningCoreset:
@@ -246,7 +247,7 @@ class RunningCoreset:
         return self
 
     def coreset(self, *, optimal_weights: bool = False) -> Coreset:
-        """Return the coreset of all points added so far, as from `merge_coresets`; ``indices`` count all points."""
+        """Return the coreset of all points added so far, as from `merge_coresets`; ``indices`` refer to all points."""
         optimal_weights = check_bool("optimal_weights", optimal_weights)
         if self.n_points == 0:
             raise SampleSetError("RunningCoreset has no points yet. Call add before coreset.")
@@ -278,7 +279,7 @@ class RunningCoreset:
         )
 
     def _add_block(self, union: CoresetUnion) -> None:
-        """Add a block; merge nodes of equally many blocks."""
+        """Add a block, and merge nodes with the same number of blocks."""
         level, self._blocks = 0, self._blocks + 1
         while self._nodes and self._nodes[-1][0] == level:
             union = concatenate_unions([self._nodes.pop()[1], union])

@@ -57,7 +57,7 @@ from dkdist.kernels.registry import MAX_FREQUENCY, get_kernel, names_with
 from dkdist.sets import SampleSets
 
 RIDGES = 10.0 ** -np.arange(2, 15)
-ROUNDING_RATIO = 1e-14  # rounding of D^2 over (sum |w|)^2 (tests/kernel/test_certified_coresets.py)
+ROUNDING_RATIO = 1e-14  # rounding error of D^2 / (sum |w|)^2 (tests/kernel/test_certified_coresets.py)
 
 
 def quadratic_objective(K: F64, b: F64, w: F64) -> float:
@@ -69,7 +69,7 @@ def optimize_weights(K: F64, b: F64, initial: F64) -> F64:
     """Return signed weights (m,) that minimise the distance to the set, or ``initial`` if these are better.
 
     K is numerically singular where points are close, so w solves (K + ridge I) w = b for decreasing ridges. The best w
-    minimises D^2 plus its rounding error, because large weights of both signs cancel to noise.
+    minimises D^2 plus its rounding error, because large weights of opposite signs add rounding errors.
     Cost: m^3 / 3 multiply-adds for each of up to 13 ridges.
     """
     unit = float(np.abs(initial).sum())
@@ -82,7 +82,9 @@ def optimize_weights(K: F64, b: F64, initial: F64) -> F64:
     for ridge in RIDGES:
         try:
             w = cho_solve(cho_factor(K + ridge * np.eye(len(K)), lower=True), b)
-        except LinAlgError:  # pragma: no cover - ridges above rounding are definite
+        except (
+            LinAlgError
+        ):  # pragma: no cover - K + ridge I is positive definite for ridges above the rounding error
             break
         value = upper_bound(w) if np.isfinite(w).all() else np.inf
         n_worse = 0 if value < min_value else n_worse + 1
@@ -119,7 +121,7 @@ def check_every_method(method: str, d: int) -> None:
 
 
 def check_float32_range(**values: float) -> None:
-    """Require values in the range of float32 features; 0 is valid, for equal points."""
+    """Require a value within the range of float32 features, or 0 (for equal points)."""
     for name, value in values.items():
         if value != 0 and not MIN_SCALE <= value <= MAX_SCALE:
             quantity, units = (
@@ -127,14 +129,15 @@ def check_float32_range(**values: float) -> None:
                 "the weights" if "weight" in name else "points and sigma",
             )
             raise ValueError(
-                f"{quantity} must be {MIN_SCALE:g} to {MAX_SCALE:g} for coresets; got {value:.3g}. Rescale {units}."
+                f"{quantity} must be from {MIN_SCALE:g} to {MAX_SCALE:g} for coresets; got {value:.3g}. "
+                f"Rescale {units}."
             )
 
 
 def distance_feature_params(centre: F64, widths: F64, params: CoresetParams) -> RandomMeanSpec:
-    """Return parameters of features that estimate distances of points in a box, independent of those of the selection.
+    """Return parameters of random features that estimate distances, independent of the features of the selection.
 
-    Raises ValueError for a bandwidth that float32 phases cannot resolve.
+    Raises ValueError if the bandwidth is too small for float32 phases.
     """
     sigma, highest = params.sigma, 0.0 if params.kernel == "gaussian" else MAX_FREQUENCY
     turns = (len(widths) + 1) * highest * float(widths.max()) / (2 * np.pi * sigma)
@@ -194,7 +197,7 @@ def choose_points(x: F32, p: F64, params: CoresetParams) -> tuple[I64, F64]:
 
 
 def _choose_light(y: F32, weights: F64, params: CoresetParams) -> I64:
-    """Return positions of a coreset with equal weights, larger than the weight of any point."""
+    """Return positions of a coreset with equal weights, which exceed the weight of each point."""
     size, method, rng = params.size, params.method, np.random.default_rng([params.seed, RngStream.CORESET])
     equal = bool(weights.min() == weights.max())
     if method == "random" and equal:
@@ -218,7 +221,7 @@ def _choose_light(y: F32, weights: F64, params: CoresetParams) -> I64:
 def _candidates(
     order: I64, weights: F64, equal: bool, params: CoresetParams, rng: np.random.Generator
 ) -> tuple[I64, F64]:
-    """Return (positions, weights) of the candidates of halving or swaps: one of each small region."""
+    """Return (positions, weights) of the candidates of halving or swaps: one point of each small region."""
     n, max_candidates = len(order), max(MAX_CANDIDATES, params.size)
     if not equal:
         places, candidate_weights = sample_weighted(weights, max_candidates, rng.random(n))
@@ -230,14 +233,14 @@ def _candidates(
 
 
 def sample_regions(weights: F64, equal: bool, size: int, rng: np.random.Generator) -> I64:
-    """Sample one position of each region of a spatial order, with probabilities by weight."""
+    """Sample one position in each region of a spatial order, with probabilities proportional to weight."""
     if equal:
         return sample_strata(weights, size, rng.random(size))
     return sample_pivotal(weights, size, rng.random(len(weights)))
 
 
 def halving_start_size(size: int, n: int) -> int:
-    """Return the size doubled as often as `MAX_CANDIDATES` and n points allow."""
+    """Return ``size`` times the largest power of two within `MAX_CANDIDATES` and n points."""
     return size << max(0, int(np.log2(min(MAX_CANDIDATES, n) / size))) if size < MAX_CANDIDATES else size
 
 
@@ -252,7 +255,7 @@ def choose_from_candidates(
     size = params.size
     if (
         params.method == "halving" and not equal
-    ):  # the sample obeys the error bound, so the better of both does too
+    ):  # the sample satisfies the error bound, so the better of both does too
         sampled = sample_regions(weights, equal, size, rng)
         return min(
             halve_unequal(phi, weights, size), sampled, key=lambda rows: _squared_deviation(phi[rows], mean)
@@ -279,7 +282,7 @@ def _squared_deviation(phi: F32, mean: F64) -> float:
 
 
 def point_feature_params(low: F64, high: F64, params: CoresetParams) -> GridMeanSpec | RandomMeanSpec:
-    """Return parameters of the features that the selection of points in a box uses.
+    """Return parameters of the features for the selection of points in a box.
 
     Swaps reduce D^2 to a few W^2 / size^2; truncated frequencies add about W^2 / size times their weight.
     """

@@ -5,9 +5,9 @@
     then     swaps over the candidates of all pieces, towards the mean embedding of the whole set
     pass 3   for optimal weights: kernel sums over all points at each point of the coreset
 
-Sums are merged in a tree whose shape follows from the number of pieces, so every scheduler gives the same bits on one
-CPU type. Distances come from sums over cells (Gaussian kernel, up to three dimensions) with a certified error, or else
-from random Fourier features.
+Sums are merged in a tree whose shape depends only on the number of pieces, so results of all schedulers are bitwise
+identical on one CPU type. Distances come from sums over cells (Gaussian kernel, up to three dimensions) with a
+certified error, or else from random Fourier features.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class DistanceEstimator(NamedTuple):
 
     @property
     def is_certified(self) -> bool:
-        """Whether the error of a distance is certified, for weights of one sign."""
+        """Return whether the error of a distance is certified, for weights of one sign."""
         return isinstance(self.basis, Cells)
 
     def sums(self, x: F64, p: F64) -> F64:
@@ -116,10 +116,10 @@ def make_estimator(box: BoundingBox, params: CoresetParams) -> DistanceEstimator
 
 @dataclass(frozen=True)
 class BlockSummary:
-    """Summary of a piece: bounds, number and total weight of its points of positive weight, and a sample of them.
+    """Summary of the points of positive weight in a piece: bounds, number, total weight and a sample.
 
-    ``heaviest`` are weights that may be heavy in the whole set, ``others`` is the weight of all other points, ``range``
-    the range of positive weights.
+    ``heaviest`` are weights that may be heavy in the whole set, ``others`` is the total weight of the other points, and
+    ``range`` is the range of positive weights.
     """
 
     low: F64
@@ -134,7 +134,7 @@ class BlockSummary:
 
 
 class PointsSummary(NamedTuple):
-    """Summary of the whole set, with number and weight of the points below the threshold ``heavy`` in each piece."""
+    """Summary of the whole set, with number and weight of light points (weight < ``heavy``) in each piece."""
 
     box: BoundingBox
     n: int
@@ -147,8 +147,8 @@ class PointsSummary(NamedTuple):
 
 
 def summarize_points(points: LazyPoints, size: int, seed: int) -> PointsSummary:
-    """Run the first pass for a coreset of ``size`` points; it checks every value."""
-    # Larger keys are almost never among the smallest, which are the sample.
+    """Run the first pass for a coreset of ``size`` points, which also validates all values."""
+    # The smallest keys form the sample; larger keys are almost never among them.
     max_key = 1.0 if points.weighted else 2 * MEDIAN_SAMPLE_SIZE / points.n_points
     extras = [(int(first), seed) for first in points.blocks.bounds[:-1]]
     work = partial(_summarize_block, points.weighted, size, max_key)
@@ -270,7 +270,7 @@ def _select_points(
             kernel_matrix(coreset_points - box.low, coreset_points - box.low, params.sigma, params.kernel),
         )
         weights = optimize_weights(K, overlaps, equal_weights)
-        if task.estimator.is_certified:  # weights of both signs would add to its error
+        if task.estimator.is_certified:  # weights of both signs would increase the error
             gain = quadratic_objective(K, overlaps, weights) - quadratic_objective(K, overlaps, equal_weights)
             distance = float(np.sqrt(max(0.0, distance**2 + gain)))
         else:
@@ -289,7 +289,7 @@ def _sum_overlaps(task: CoresetTask, coreset_points: F64, blocks: Iterator[Any],
 
 
 def _choose_all(task: CoresetTask, total: PartialSums, W: float) -> tuple[I64, F64]:
-    """Return (positions of candidates, weights): heavy points keep theirs, others share W equally."""
+    """Return (positions of candidates, weights): heavy points keep their weight, others share the rest equally."""
     size, random = task.params.size, task.params.method == "random"
     if random and not task.equal:
         weights = np.minimum(total.weights, task.heavy)
@@ -303,8 +303,8 @@ def _choose_all(task: CoresetTask, total: PartialSums, W: float) -> tuple[I64, F
 
 
 def _candidate_counts(summary: PointsSummary, size: int) -> list[int]:
-    """Return the number of candidates per piece: in proportion to weight, at least as many as its coreset needs."""
-    base, n = max(MAX_CANDIDATES, size), int(summary.counts.sum())  # of light points
+    """Return the number of candidates per piece, proportional to its weight and sufficient for its coreset points."""
+    base, n = max(MAX_CANDIDATES, size), int(summary.counts.sum())  # n: number of light points
     if n <= base:
         return [int(count) for count in summary.counts]
     ends = np.floor(np.cumsum(summary.weights) / summary.weights.sum() * base + 0.5).astype(np.int64)
@@ -313,9 +313,9 @@ def _candidate_counts(summary: PointsSummary, size: int) -> list[int]:
 
 
 class CoresetTask(NamedTuple):
-    """Parameters of the second pass: ``draws`` points sampled by weight, or strata if 0.
+    """Parameters of the second pass: number ``draws`` of points sampled by weight, or 0 for strata.
 
-    Points of weight ``heavy`` or more are always included and left out of the means. ``equal``: all weights are equal.
+    Points of weight ``heavy`` or more are always included, and excluded from the means. ``equal``: weights are equal.
     """
 
     params: selection.CoresetParams
@@ -345,7 +345,7 @@ def _sum_block(task: CoresetTask, blocks: Iterator[Any], extra: tuple[int, int, 
     if task.draws and task.equal:
         keys = (
             rng.exponential(size=len(x)) / p
-        )  # the smallest keys are a sample without replacement (Efraimidis, Spirakis 2006)
+        )  # the smallest keys form a sample without replacement (Efraimidis, Spirakis 2006)
         chosen = np.sort(np.argsort(keys, kind="stable")[: task.draws])
         keys, weights = keys[chosen], p[chosen]
     elif task.draws:

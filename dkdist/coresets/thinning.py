@@ -23,13 +23,13 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     size : int, default=256
-        Maximal number of points of a set; smaller sets are unchanged.
+        Maximum number of points of a set; smaller sets are unchanged.
     sigma : float or "median", default="median"
         As in `coreset`; "median" is the median distance between 1,024 random points of at most 256 sets of `fit`.
     method : {"swap", "halving", "stratified", "random", "every"}, default="swap"
         As in `coreset`.
     random_state : int, Generator or None
-        Seed. The coreset of a set depends on the seed and on its points alone.
+        Seed. The coreset of a set depends only on the seed and on its points.
     kernel : str, default="gaussian"
         As in `coreset`.
 
@@ -49,7 +49,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    `transform` returns `SampleSets` in memory, for a store too, which is read block by block. Weighted sets keep their
+    `transform` returns `SampleSets` in memory, also for a store, which is read block by block. Weighted sets keep their
     total weight. For the time per set see `coreset`.
 
     Examples

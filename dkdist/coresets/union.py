@@ -1,6 +1,6 @@
 """Union of the coresets of parts, and its thinning by exact kernel sums.
 
-Thinning replaces the mean mu = sum_i w_i phi(x_i) by a mean of few points x_j with weights v. It needs only
+Thinning replaces the mean mu = sum_i w_i phi(x_i) by a mean of fewer points x_j with weights v. It needs only
 
     b_j = <mu, phi(x_j)> = sum_i w_i k(x_i, x_j),   |mu|^2 = w.b,   D^2 = w.b - 2 v.b + v.K v
 """
@@ -59,7 +59,7 @@ def merge_size(size: int) -> int:
 
 
 def reduce_unions(parts: list[CoresetUnion], size: int, sigma: float, kernel: str) -> CoresetUnion:
-    """Concatenate parts, and thin them in a tree while they exceed twice the intermediate size of ``size``."""
+    """Concatenate parts, thinning them in a tree if they exceed twice the intermediate size for ``size``."""
     max_points, union = merge_size(size), concatenate_unions(parts)
     if len(union.weights) <= 2 * max_points:
         return union
@@ -89,7 +89,8 @@ def thin_union(
 ) -> CoresetUnion:
     """Choose ``size`` points of a union, with ``rounds`` of swaps, and equal or ``optimal`` signed weights.
 
-    By the triangle inequality the distance to the whole is at most that of the union plus that to the union.
+    By the triangle inequality, the distance to the whole set is at most the sum of the distances set - union and
+    union - result.
     """
     x, w = union.points - union.points.mean(axis=0), union.weights
     u = scaled(x, sigma, kernel)
@@ -116,7 +117,7 @@ def thin_union(
 def _choose_points(
     x: F64, kernel: str, weights: F64, b: F64, size: int, rounds: int, seed: int
 ) -> tuple[I64, F64]:
-    """Return (positions, weights): heavy points with their weight, others with equal weights, one per region, swapped.
+    """Return (positions, weights): heavy points with their weight; one point per region, swapped, with equal weights.
 
     x are in units of sigma. With n points of weight W / n each and t_j their sum of k(., x_j), replacing one point by p
     changes D^2 by 2 (W / n)^2 (t_p - n b_p / W) plus terms that do not depend on p.

@@ -3,14 +3,15 @@
     exp(-|t|^2 / (2 sigma^2)) ~ sum_k w_k cos(w_k . t),   w_k = 2 pi k_j / L_j,   |w_k| <= R,   |t_j| <= width_j
 
 is the trapezoidal rule of the spectral integral, w_k = prod_j sqrt(2 pi) sigma / L_j exp(-|w_k|^2 sigma^2 / 2), cut to
-a ball of frequencies. By Poisson's formula the whole series is the kernel plus its images at distances L_j, which are
-positive; so at every t in the box
+a ball of frequencies. By Poisson's formula the infinite series is the kernel plus its images at distances L_j, which
+are positive. So at every t in the box
 
     |error| <= images + (mass of the truncated weights),   images = prod_j (1 + a_j) - 1,
     a_j = sum_(m >= 1) exp(-(m L_j - width_j)^2 / 2 sigma^2) + exp(-(m L_j)^2 / 2 sigma^2).
 
-Both are sums of a few terms, without estimates. A longer period has smaller images and needs more frequencies; the best
-period is searched. (Joshi, Kommaraju, Phillips, Venkatasubramanian 2011 use random frequencies here.)
+Both are sums of a few terms, without estimates. A longer period has smaller images but needs more frequencies; the
+search minimises the number of features. (Joshi, Kommaraju, Phillips, Venkatasubramanian 2011 use random frequencies
+here.)
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ import numpy as np
 
 from dkdist._numba.arrays import F64, I64
 
-MAX_GRID_DIMS = 3  # frequencies grow with the power d of the width (tests/kernel/test_fourier_grid.py)
-N_TRIAL_PERIODS = 64  # more find slightly smaller grids and take longer (tests/kernel/test_fourier_grid.py)
-# closer radii are one shell, used whole or not at all (tests/kernel/test_fourier_grid.py)
+MAX_GRID_DIMS = 3  # the number of frequencies is proportional to width^d (tests/kernel/test_fourier_grid.py)
+# more trials are slower and find slightly smaller grids (tests/kernel/test_fourier_grid.py)
+N_TRIAL_PERIODS = 64
+# frequencies with closer |w_k| form one shell, which is kept or dropped as a whole (tests/kernel/test_fourier_grid.py)
 SHELL_RELATIVE_TOL = 1e-6
 
 
@@ -40,8 +42,8 @@ class FourierGrid(NamedTuple):
 def fourier_grid(widths: F64, sigma: float, eps: float, max_features: int) -> FourierGrid:
     """Return the grid with the fewest features and an error of at most ``eps``.
 
-    If ``max_features`` do not reach ``eps``, it is the grid with the smallest error. ``widths`` (d,), d <= 3, are the
-    sides of the bounding box of the points.
+    If no grid of ``max_features`` reaches ``eps``, return the one with the smallest error. ``widths`` (d,), d <= 3, are
+    the sides of the bounding box of the points.
     """
     longest = np.sqrt(2 * np.log(100 / eps)) * sigma
     candidates: list[FourierGrid] = []
@@ -49,7 +51,7 @@ def fourier_grid(widths: F64, sigma: float, eps: float, max_features: int) -> Fo
     for extra in np.linspace(longest, 0, N_TRIAL_PERIODS, endpoint=False):
         L = np.array([float(f"{length:.7g}") for length in np.where(widths > 0, widths + extra, 0)])
         images, total = _images(widths, L, sigma)
-        if images > max(eps, min_error):  # the images of shorter periods are larger still
+        if images > max(eps, min_error):  # shorter periods have even larger images
             break
         candidates.append(_truncate(L, images, total, sigma, eps, max_features))
         min_error = min(min_error, candidates[-1].error)
@@ -63,7 +65,7 @@ def fourier_grid(widths: F64, sigma: float, eps: float, max_features: int) -> Fo
 def _truncate(
     L: F64, images: float, total: float, sigma: float, eps: float, max_features: int
 ) -> FourierGrid:
-    """Return the grid of periods L with the smallest cut-off that reaches ``eps``, or the largest allowed one."""
+    """Return the grid of periods L with the smallest cut-off for an error of ``eps``, or the largest allowed one."""
     radius, weight = _frequencies(L, sigma, eps, max_features)
     shell_ends = (
         np.flatnonzero(
@@ -109,7 +111,7 @@ def _frequencies(L: F64, sigma: float, eps: float, min_count: int) -> tuple[F64,
 def _lattice_radius(step: F64, min_count: int) -> float:
     """Return a radius within which a lattice with these steps has at least ``min_count`` points.
 
-    The cells of these points cover a ball of the volume of ``min_count`` cells.
+    A ball of the volume of ``min_count`` cells, enlarged by half a cell diagonal, contains that many points.
     """
     d = len(step)
     ball = np.pi ** (d / 2) / gamma(d / 2 + 1)
@@ -117,10 +119,11 @@ def _lattice_radius(step: F64, min_count: int) -> float:
 
 
 class Layout(NamedTuple):
-    """Real features of a grid, as products of one function of each of three dimensions (d < 3: the first are 1).
+    """Real features of a grid: products of three functions, one per dimension (d < 3: the first ones are 1).
 
     The functions of a dimension are 1, cos t, sin t, cos 2t, sin 2t, ..; functions a and b of the first two
-    dimensions go with the first ``lengths[a, b]`` of the third. ``scales`` are the roots of the features' weights.
+    dimensions are multiplied by the first ``lengths[a, b]`` of the third. ``scales`` are the square roots of the
+    features' weights.
     """
 
     lengths: I64
@@ -138,7 +141,7 @@ def grid_layout(periods: tuple[float, ...], cutoff: float, sigma: float) -> Layo
     square = first[:, None, None] ** 2 + second[:, None] ** 2 + third**2
     inside = square <= cutoff**2
     height = float(np.prod([np.sqrt(2 * np.pi) * sigma / length for length in L if length]))
-    two = [np.where(axis > 0, 2.0, 1.0) for axis in (first, second, third)]  # k and -k
+    two = [np.where(axis > 0, 2.0, 1.0) for axis in (first, second, third)]  # weight 2 for k and -k together
     pairs = two[0][:, None, None] * two[1][:, None] * two[2]
     weights = height * pairs * np.exp(-square * sigma**2 / 2)
     return Layout(inside.sum(axis=2), np.sqrt(weights[inside]))

@@ -44,7 +44,7 @@ class KernelGradient(NamedTuple):
     >>> import dkdist as dk, numpy as np
     >>> P, Q = np.array([[0.0, 0.0]]), np.array([[3.0, 4.0]])
     >>> D2, slopes = dk.kernel_distance(P, Q, sigma=5.0, squared=True, gradient=True)
-    >>> slopes.P.round(3)  # away from Q
+    >>> slopes.P.round(3)  # descent moves P towards Q
     array([[-0.146, -0.194]])
     """
 
@@ -98,7 +98,7 @@ def _fields(problem: MMDProblem, method: str) -> tuple[float, F64, F64]:
 
 
 def _choose_mesh(problem: MMDProblem, method: str) -> Mesh | None:
-    """Return the mesh of "fourier", or of "auto" where it is expected to be faster than all pairs; else None."""
+    """Return the mesh for "fourier", or for "auto" if it is expected to be faster than all pairs; else None."""
     n, d = len(problem.points), problem.points.d
     if method == "exact" or (
         method == "auto" and (n <= MAX_DIRECT_POINTS or d > MAX_GRID_DIMS or problem.kernel != "gaussian")
@@ -128,7 +128,7 @@ def _choose_mesh(problem: MMDProblem, method: str) -> Mesh | None:
 
 
 def _self_sums(x: F64, z: F64, kernel: str) -> tuple[F64, F64]:
-    """Return f and its gradients at the scaled points themselves; on a line by sorting where the kernel allows it."""
+    """Return f and its gradients at the scaled points; on a line by sorting if the kernel supports it."""
     line = get_kernel(kernel).line
     if line is None or x.shape[1] > 1 or len(x) <= MAX_DIRECT_POINTS:
         return sums_and_gradients(x, x, z, kernel)

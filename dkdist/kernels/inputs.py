@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from dkdist.io import SetStore
     from dkdist.sets import SampleSets
 
-# Squares of the total and of single weights are normal float64 numbers (tests/kernel/test_weighted_coresets.py).
+# Keep squares of total and single weights within normal float64 numbers (tests/kernel/test_weighted_coresets.py).
 MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = 1e-140, 1e150
 PointsLike: TypeAlias = "ArrayLike | Shape | SampleSets | SetStore"
 """A point set (an array in memory, of Dask or of Zarr, a store of one set), or a shape."""
 SHAPE_HINT = ", a Curve or a Surface"
-MAX_WIDTH_PER_BANDWIDTH = 1e100  # squared distances stay below 1e308 (tests/kernel/test_kernel_distance.py)
-MAX_CONDITION = 1e12  # float64 keeps 4 digits of the inverse (tests/kernel/test_kernel_distance.py)
+MAX_WIDTH_PER_BANDWIDTH = 1e100  # keeps squared distances below 1e308 (tests/kernel/test_kernel_distance.py)
+MAX_CONDITION = 1e12  # the inverse of the matrix keeps 4 digits (tests/kernel/test_kernel_distance.py)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
     total = points.size
     if not MIN_TOTAL_WEIGHT <= total <= MAX_TOTAL_WEIGHT:
         raise ValueError(
-            f"absolute weights of P and Q (lengths or areas of shapes) must sum to {MIN_TOTAL_WEIGHT:g} to "
+            f"absolute weights of P and Q (lengths or areas of shapes) must have a sum from {MIN_TOTAL_WEIGHT:g} to "
             f"{MAX_TOTAL_WEIGHT:g}; got {total:.3g}. Rescale them."
         )
     low, high = points.bounds
@@ -208,7 +208,7 @@ def _map_by_matrix(pair: Pair, S: F64) -> tuple[Pair, F64]:
 
 
 def resolve_bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, seed: int = 0) -> float:
-    """Return the standard deviation sigma from one of three forms; "median", the default, samples points by a seed."""
+    """Return sigma from one of three forms of bandwidth; "median", the default, samples points by a seed."""
     values = {
         name: value for name, value in (("sigma", sigma), ("h", h), ("gamma", gamma)) if value is not None
     } or {"sigma": "median"}
@@ -245,7 +245,7 @@ def _median_distance(pair: Pair, seed: int) -> float:
 
 
 def check_bandwidth(name: str, value: object, sigma: float, width: float) -> None:
-    """Require a bandwidth that float64 represents and that is not tiny compared to the width of the points."""
+    """Require a bandwidth within float64 that is not tiny compared to the width of the points."""
     if not np.finfo(np.float64).tiny <= sigma < np.inf:
         size = "small" if sigma < 1 else "large"
         raise ValueError(f"{name}={value!r} is too {size} for float64. Rescale the points and the bandwidth.")

@@ -146,7 +146,7 @@ def kernel_distance(
     tree      any     at most eps, guaranteed                         N log N if sigma is small, else as exact
     taylor    any     at most eps, certified                          N x (number of terms); for wide kernels
     wspd      any     at most eps, guaranteed                         near-linear, with large constants: for reference
-    rff       any     standard error at most eps                      N x (frequencies): as many as eps asks for
+    rff       any     standard error at most eps                      N x (frequencies), which depend on eps
     ========  ======  ==============================================  ==============================================
 
     ====================  ==================================================  ==============  ==================
@@ -162,28 +162,28 @@ def kernel_distance(
     "epanechnikov"        max(0, 1 - r^2)                                     all pairs       all pairs
     ====================  ==================================================  ==============  ==================
 
-    "Gaussians": these kernels are sums of so many Gaussian kernels, within a certified error. Each is summed as above,
-    and the errors add up to at most eps. All pairs are summed where that is expected to be faster: up to some ten
-    thousand points for "matern52", "matern32" and "rational-quadratic", some hundred thousand for "matern12" and
-    "energy". "laplace" takes n log n in the plane too. In more than three dimensions all but the Gaussian kernel sum
-    all pairs, by "auto" or "exact"; their derivatives sum all pairs, or take n log n on a line.
+    "Gaussians": these kernels are approximated by this number of Gaussian kernels, with a certified error. Each is
+    summed as above, and the total error is at most eps. All pairs are summed if that is expected to be faster: up to
+    tens of thousands of points for "matern52", "matern32" and "rational-quadratic", hundreds of thousands for
+    "matern12" and "energy". "laplace" takes n log n in the plane too. In more than three dimensions, all kernels but
+    the Gaussian sum all pairs, by "auto" or "exact"; their derivatives sum all pairs, or take n log n on a line.
 
     "energy" is the energy distance of Szekely and Rizzo, whose square is a length in units of sigma (default 1). It
     requires weights of P and Q with equal sums, as the default weights have. "epanechnikov" is not positive definite:
     D^2 may be negative, and D then raises an error. On a line of more than 2,000 points, sorted sums have a rounding
     error of about 1e-16 W^2 per step between neighbouring points.
 
-    "auto" is deterministic and respects eps: "exact" up to N = 2,000; in one to three dimensions "fourier"; above,
-    "taylor" if it needs at most N / 4 terms (and 20,000), else "exact". Where the bounding box is mostly empty
-    (outliers, heavy tails, distant clusters, small bandwidths), points are split into components between which the
-    kernel is below eps W^-2 / 10. Each component is summed by its fastest method, with cells only around points, so
-    outliers cost almost nothing.
+    "auto" is deterministic, with an error of at most eps. It is "exact" up to N = 2,000, and "fourier" in one to three
+    dimensions; in more dimensions, "taylor" if it needs at most N / 4 and 20,000 terms, else "exact". Where the
+    bounding box is mostly empty (outliers, heavy tails, distant clusters, small bandwidths), points are split into
+    components between which the kernel is below eps W^-2 / 10. Each component is summed by its fastest method, with
+    cells only around points, so outliers cost almost nothing.
 
-    Memory in addition to the points: float64 tiles, less than half of the bytes of large sets (from 10 MB on; from 50
-    dimensions on, 800 kB) by "exact", "fourier", "taylor" and "rff", and by "auto" where it selects one of these.
-    float32 input gives the bits of the same numbers in float64. Meshes and cells exceed this where sigma is below about
-    1/500 of the width in the plane or 1/100 in space. Trees, components, sorted kernels and derivatives copy
-    the points.
+    Memory in addition to the points: float64 tiles, less than half of the bytes of sets above 10 MB (from 50 dimensions
+    on, above 800 kB), for "exact", "fourier", "taylor" and "rff", and for "auto" if it selects one of these. float32
+    input gives the same result as its conversion to float64, bit for bit. Meshes and cells need more memory if sigma is
+    below about 1/500 of the width in the plane or 1/100 in space. Trees, components, sorted kernels and derivatives
+    copy the points.
 
     Rounding errors dominate D^2 of nearly equal sets. For these, up to 4,000 points, "exact" repeats the sum in
     double-double arithmetic (about fifty times as long), so D is accurate to about 1e-15 W times width over sigma: sets
@@ -191,8 +191,8 @@ def kernel_distance(
 
     "rff" draws 16 independent replicates of Sobol (d <= 16) or orthogonal frequencies, shared by P and Q, and doubles
     their number until the standard error of the mean is at most eps; beyond 2^18 frequencies it raises an error. Its
-    phases are float32, so points more than some thousand bandwidths apart raise an error unless eps exceeds their
-    rounding.
+    phases are float32, so points more than a few thousand bandwidths apart raise an error unless eps exceeds the
+    rounding error.
 
     References
     ----------
@@ -227,7 +227,7 @@ def kernel_distance(
     check_choice("method", method, METHODS)
     check_choice("kernel", kernel, tuple(KERNELS))
     require_same_names(P=P, Q=Q)
-    if any(hasattr(X, "blocks") for X in (P, Q)):  # Dask and Zarr arrays, stores
+    if any(hasattr(X, "blocks") for X in (P, Q)):  # Dask array, Zarr array or store
         _require_lazy_support(kernel, unbiased=unbiased, gradient=gradient)
         from dkdist.kernels.lazy_distance import lazy_kernel_distance
 
@@ -245,7 +245,7 @@ def kernel_distance(
         make_problem(pair.points, width, eps_per_bandwidth, kernel, random_state)
         for width in bandwidths.sigmas
     )
-    # A generator as random_state is consumed once per bandwidth, in their order, before any sum.
+    # Draw the seeds of all bandwidths from a generator before any sum, in order.
     problems = (
         list(lazy_problems) if gradient or isinstance(random_state, np.random.Generator) else lazy_problems
     )

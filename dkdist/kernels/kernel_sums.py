@@ -19,7 +19,7 @@ from dkdist.kernels.registry import Kernel, get_kernel
 
 
 def scaled(x: F64, sigma: float, kernel: str = "gaussian") -> F64:
-    """Return points (n, d) in the unit of compiled sums. Centre them first: that keeps their digits."""
+    """Return points (n, d) in the unit of compiled sums; centred points have the smallest rounding errors."""
     return np.asarray(x * (get_kernel(kernel).unit / sigma))
 
 
@@ -38,7 +38,7 @@ def sums(y: F64, x: F64, z: F64, kernel: str = "gaussian") -> F64:
 
 
 def energy(points: WeightedPoints, sigma: float, kernel: str = "gaussian") -> float:
-    """Return E of points, in the memory of some tiles; kernels without a compiled form copy the points."""
+    """Return E of points, with memory for a few tiles; kernels without a compiled form copy the points."""
     record = get_kernel(kernel)
     if record.profile is not None:
         return exact_sums.energy_in_tiles(points, record.unit / sigma, record.profile)
@@ -47,7 +47,7 @@ def energy(points: WeightedPoints, sigma: float, kernel: str = "gaussian") -> fl
 
 
 def sorted_energy(x: F64, z: F64, kernel: str) -> float:
-    """Return E of scaled points (n, d) exactly in n log n time, where `Kernel.is_sorted`."""
+    """Return E of scaled points (n, d) exactly in n log n time, for a kernel with `Kernel.is_sorted`."""
     from dkdist.kernels._sorted_numba import (  # imported lazily: only large sets need it
         line_sums,
         plane_energy,

@@ -4,8 +4,8 @@
     pass 2   each block is spread on a mesh of the box, and meshes are added
 
 Memory holds one mesh per block in flight, for any number of points (`dkdist.kernels._mesh_numba`, with a certified
-error). Meshes are added in the order of the blocks, so threads and clusters give the same bits. A set is a Dask array,
-a Zarr array, or a store with one set.
+error). Meshes are added in the order of the blocks, so results of threads and clusters are bitwise identical. A set is
+a Dask array, a Zarr array, or a store with one set.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LazyPoints(NamedTuple):
 
 
 def lazy_points(name: str, P: Any, weights: Any) -> LazyPoints | None:
-    """Return P as blocks if it is read piece by piece, or None if it is in memory; ``name`` is for error messages."""
+    """Return P as blocks if it is read piece by piece, or None if it is in memory; errors contain ``name``."""
     if isinstance(P, SetStore):
         return _store_points(P, weights)
     if is_zarr_array(P):
@@ -95,7 +95,7 @@ def _store_points(P: SetStore, weights: Any) -> LazyPoints:
         raise SampleSetError("the set must contain points; got a string of characters.")
     if weights is not None:
         raise SampleSetError(
-            "weights must be None for a store, which has its own. Write them with write_sets."
+            "weights must be None for a store, which contains its weights. Write them with write_sets."
         )
     if int(np.prod(P.weights_shape or ())) > 1:
         raise SampleSetError(
@@ -147,7 +147,7 @@ class PointsSummary(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One of the two sets: points, sign of its weights, summary, and factor ``unit`` of its weights."""
+    """One of the two sets: points, sign and factor ``unit`` of its weights, and summary."""
 
     points: LazyPoints
     sign: float
@@ -216,7 +216,8 @@ def _as_lazy_points(name: str, X: Any, weights: Any) -> LazyPoints:
 
 def _read_side(name: str, points: LazyPoints, sign: float, weights: Any, seed: int) -> Side:
     """Summarize a set in one pass; weights are normalised if ``weights`` is None."""
-    max_key = 2 * MEDIAN_SAMPLE_SIZE / points.n_points  # larger keys are almost never among the smallest
+    # the sample has the smallest keys; larger keys are almost never among them
+    max_key = 2 * MEDIAN_SAMPLE_SIZE / points.n_points
     extras = [(int(first), seed, max_key) for first in points.blocks.bounds[:-1]]
     summaries: list[PointsSummary] = map_blocks(
         points.blocks, partial(_summarize_block, points.weighted), extras, label="summarize_points"
@@ -224,7 +225,7 @@ def _read_side(name: str, points: LazyPoints, sign: float, weights: Any, seed: i
     weight = float(np.sum([part.weight for part in summaries]))
     if not MIN_TOTAL_WEIGHT <= weight <= MAX_TOTAL_WEIGHT:
         raise ValueError(
-            f"weights of {name} must sum to {MIN_TOTAL_WEIGHT:g} to {MAX_TOTAL_WEIGHT:g}; got {weight:.3g}. "
+            f"weights of {name} must have a sum from {MIN_TOTAL_WEIGHT:g} to {MAX_TOTAL_WEIGHT:g}; got {weight:.3g}. "
             "Rescale them."
         )
     keys, sample = (

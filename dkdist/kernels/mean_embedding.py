@@ -1,6 +1,6 @@
-"""`MeanEmbedding`: sample sets to rows whose squared distances are MMD^2, the squared kernel distance.
+"""`MeanEmbedding`: map sample sets to rows whose squared distances are MMD^2, the squared kernel distance.
 
-    points --frequencies--> weighted means of sines and cosines --roots of weights--> row of features
+    points --frequencies--> weighted means of sines and cosines --scales--> row of features
 
 Frequencies are random (any dimension, points anywhere), or a deterministic grid (points in a box of up to three
 dimensions), whose kernel has a certified error. For several bandwidths the features are concatenated, and the kernel is
@@ -60,8 +60,8 @@ class MeanEmbedding(SetEmbedding):
     Parameters
     ----------
     n_components : int, default=1000
-        Number of features; must be even: half sines and half cosines of the same frequencies. With method="fourier"
-        the maximal number, even or odd.
+        Number of features; must be even, for sines and cosines of the same frequencies. With method="fourier", the
+        maximum number, even or odd.
     sigma : float, sequence of floats or "median", default="median"
         Standard deviation of the kernel. "median" is the median distance between 1,024 random points of at most 256
         sets. For a sequence, the kernel is the mean over the bandwidths, each with an equal number of features.
@@ -84,10 +84,10 @@ class MeanEmbedding(SetEmbedding):
         Fitted bandwidth.
     error_bound_ : float or None
         With "fourier", a bound of |row_x . row_y - k(x, y)| for all points x, y within the bounds of the data of `fit`
-        plus 5 % of their width on each side; 1e-6 of it covers rounding to float32. It also bounds the error of every
-        mean kernel; MMD^2 is off by at most 4 times as much. None for random frequencies.
+        plus 5 % of their width on each side; it includes 1e-6 for float32 rounding. It also bounds the error of every
+        mean kernel; the error of MMD^2 is at most 4 times as large. None for random frequencies.
     spec_ : GridMeanSpec or RandomMeanSpec
-        Fitted parameters, in plain numbers; frequencies are drawn from it where they are needed.
+        Fitted parameters as plain numbers; each worker draws the frequencies from them.
     n_features_in_, origin_, skipped_
         As in `DivergenceEmbedding`.
 
@@ -104,11 +104,11 @@ class MeanEmbedding(SetEmbedding):
 
     Notes
     -----
-    A `SetStore` gives a lazy Dask array with known chunks; anything else an ndarray. Rows are float32. A row depends on
-    its set alone, bit for bit on the same CPU type. A stored set above 32 MiB is read in pieces of 4 MiB, twice if it
-    has weights. `fit` reads the data once, and some points for the median. "fourier" clips points outside its box, with
-    a warning that counts them. Random frequencies accept points anywhere; `fit` warns if they are some million sigmas
-    apart, where float32 phases have no digits left.
+    A `SetStore` gives a lazy Dask array with known chunks; anything else an ndarray. Rows are float32. A row depends
+    only on its set, and is bitwise reproducible on the same CPU type. A stored set above 32 MiB is read in pieces of 4
+    MiB, twice if it has weights. `fit` reads the data once, and some points for the median. "fourier" clips points
+    outside its box, with a warning that counts them. Random frequencies accept points anywhere; `fit` warns if they are
+    millions of sigmas apart, where float32 phases have no correct digits.
 
     A kernel value of random frequencies has a standard deviation of at most 1 / sqrt(n_components). Time per point at
     1,000 features in the plane on one core: about 0.2 us for random frequencies, 0.04 us for the grid.
@@ -217,7 +217,7 @@ class MeanEmbedding(SetEmbedding):
 
 def _median_sigma(sets: Sets, summary: DataSummary, seed: int) -> float:
     points = sample_points(sets, summary.bad, seed)
-    with one_blas_thread():  # BLAS threads deadlock if another thread forks this process
+    with one_blas_thread():  # BLAS threads can deadlock if another thread forks the process
         sigma = median_distance(points)
     if sigma == 0:
         raise ValueError(
@@ -228,7 +228,7 @@ def _median_sigma(sets: Sets, summary: DataSummary, seed: int) -> float:
 
 
 def _domain_with_margin(summary: DataSummary) -> Domain:
-    """Return the bounds of the data with a margin for new points, because a grid is periodic."""
+    """Return the bounds of the data, with a margin for new points, because the grid is periodic."""
     low, high = summary.low.astype(np.float64), summary.high.astype(np.float64)
     margin, limit = DOMAIN_MARGIN_RATIO * (high - low), float(np.finfo(np.float32).max)
     boundary = [np.clip(side, -limit, limit).astype(np.float32) for side in (low - margin, high + margin)]

@@ -1,4 +1,4 @@
-"""Parameters of kernel mean embeddings: by random frequencies, or by the frequencies of a Fourier grid."""
+"""Parameters of kernel mean embeddings with random frequencies or with a Fourier grid."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class RandomMeanParameters(LinearInfluence, FittedParams[RandomMeanSpec]):
         return out
 
     def row_sum(self, n_points: int, weight: float) -> RowAccumulator:
-        """Return an accumulator of the row (n_components,) of one set in pieces, with the bits of the whole set."""
+        """Return an accumulator of one set's row (n_components,); piecewise results are bitwise identical."""
         sums, F = np.zeros((2, len(self._waves.half_turns), LANES_PER_GROUP)), self.spec.n_components // 2
 
         def add_tile(points: F32, weights: F32 | None) -> None:
@@ -93,7 +93,7 @@ class RandomMeanParameters(LinearInfluence, FittedParams[RandomMeanSpec]):
 @serializable("GridMeanSpec")
 @dataclass(frozen=True)
 class GridMeanSpec(Params["GridMeanParameters"]):
-    """Parameters of a mean embedding with one Fourier grid, given by periods and cut-off, for each bandwidth.
+    """Parameters of a mean embedding with a Fourier grid (periods and cut-off) per bandwidth.
 
     Points outside the domain are clipped to its boundary, because grids are periodic.
     """
@@ -153,7 +153,7 @@ class GridMeanParameters(LinearInfluence, FittedParams[GridMeanSpec]):
         return out
 
     def row_sum(self, n_points: int, weight: float) -> RowAccumulator:
-        """Return an accumulator of the row (n_features,) of one set in pieces, with the bits of the whole set."""
+        """Return an accumulator of one set's row (n_features,); piecewise results are bitwise identical."""
         unit, sums = 1 / weight * n_points, [np.zeros(len(scales)) for _, scales in self._grids]
 
         def add_tile(points: F32, weights: F32 | None) -> None:
@@ -163,13 +163,13 @@ class GridMeanParameters(LinearInfluence, FittedParams[GridMeanSpec]):
         return RowAccumulator(add_tile, lambda: np.concatenate(sums) / n_points * self._scales)
 
     def embed_points(self, points: F32) -> F32:
-        """Return rows of single points (n, d): (n, n_features) float32, without a tile for each point."""
+        """Return rows of single points (n, d): (n, n_features) float32, without padding each point to a tile."""
         values = [grid_values(points, products, scales) for products, scales in self._grids]
         return np.concatenate(values, axis=1) if len(values) > 1 else values[0]
 
 
 class RowAccumulator:
-    """Row of a set that is read in pieces: ``add_tile`` receives whole tiles of points, ``finish`` returns the row."""
+    """Accumulator of the row of a set in pieces; ``add_tile`` adds whole tiles, ``finish`` returns the row."""
 
     def __init__(self, add_tile: Callable[[F32, F32 | None], None], finish: Callable[[], F64]) -> None:
         from dkdist._base.params import ChunkBuffer  # imported lazily: only oversized sets need it

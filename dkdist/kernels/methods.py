@@ -8,7 +8,7 @@ A kernel that is a Gaussian mixture c + q r^2 + sum_m w_m exp(-r^2 / (2 s_m^2)) 
 
     E = c S^2 + 2 q (S sum_i z_i |x_i|^2 - |sum_i z_i x_i|^2) + sum_m w_m E_m,   S = sum_i z_i
 
-with E_m by the fastest method. Half of the allowed error is the mixture's; each Gaussian has an equal part of the rest.
+with E_m by the fastest method. Half of the allowed error is for the mixture, and the Gaussians share the rest equally.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ from dkdist.kernels.kernel_sums import scaled
 from dkdist.kernels.mmd_problem import MMDProblem, direct_energy
 from dkdist.kernels.registry import GaussianMixture, get_kernel
 
-# bandwidths: exp(-37^2 / 2) is a normal float64 (tests/kernel/test_kernel_bounds.py)
+# in bandwidths; exp(-37^2 / 2) is still a normal float64 number (tests/kernel/test_kernel_bounds.py)
 MAX_TAYLOR_RADIUS = 37.0
 
 
 class FourierPlan(NamedTuple):
     """Function ``energy`` of points in one to three dimensions, by frequencies, on a mesh or on cells.
 
-    With its certified error, nanoseconds per channel and float64 numbers in memory per channel.
+    Other fields: certified error, nanoseconds and float64 numbers in memory per channel.
     """
 
     energy: Callable[[WeightedPoints], float]
@@ -119,7 +119,7 @@ def plan_fourier(widths: F64, sigma: float, eps: float, W: float, n: int) -> Fou
 
 
 def _truncated_weight(widths: F64, sigma: float, n_frequencies: int) -> float:
-    """Estimate the weight beyond the ``n_frequencies`` largest weights, for the density of frequencies of the box."""
+    """Estimate the sum of all but the ``n_frequencies`` largest weights, from the frequency density of the box."""
     positive_widths = widths[widths > 0]
     d = len(positive_widths)
     if d == 0:
@@ -133,7 +133,7 @@ def _truncated_weight(widths: F64, sigma: float, n_frequencies: int) -> float:
 
 
 def _max_mesh_cells(n: int, d: int) -> float:
-    """Return the maximal number of cells of a mesh: `MAX_MESH_RATIO` of the points' bytes, no limit for small sets."""
+    """Return the maximum number of mesh cells: `MAX_MESH_RATIO` of the points' bytes, no limit for small sets."""
     return MAX_MESH_RATIO * 4 * n * d / 8 if 4 * n * d > MAX_SMALL_SET_BYTES else np.inf
 
 
@@ -146,7 +146,7 @@ def frequency_energy(points: WeightedPoints, sigma: float, grid: FourierGrid) ->
     layout = grid_layout(grid.periods, grid.cutoff, sigma)
     products = Products(-half, half, np.array(grid.periods), layout.lengths)
     S = np.zeros((points.channels, len(layout.scales)))
-    for x, z in points.tiles():  # weights near one minimise the rounding of float32 sums
+    for x, z in points.tiles():  # weights near 1 minimise rounding errors of float32 sums
         add_grid_sums((x - middle).astype(np.float32), (z * (n / W)).astype(np.float32), W, products, S)
     return float(((S / n * layout.scales) ** 2).sum())
 
@@ -169,9 +169,9 @@ def _auto(problem: MMDProblem) -> float:
 
 
 def _by_components(problem: MMDProblem) -> float:
-    """Sum over components beyond the reach of each other: all pairs of small ones, `_cheapest` for large ones.
+    """Sum the energies of connected components: small ones over all pairs, large ones by `_cheapest`.
 
-    Errors of k are at most ``kernel_tol`` within a component and between two: E is off by at most ``kernel_tol`` W^2.
+    The error of k is at most ``kernel_tol`` within and between components, so that of E is at most ``kernel_tol`` W^2.
     """
     points, reach = problem.points, cutoff_radius(problem.sigma, COMPONENT_TOL_RATIO * problem.kernel_tol)
     if is_connected_by_bins(points, reach):
@@ -335,7 +335,7 @@ def _rff(problem: MMDProblem) -> float:
 
 
 def mixture_energy(problem: MMDProblem) -> float:
-    """Return E of any kernel: by its Gaussian mixture where that is expected to be faster than all pairs."""
+    """Return E of any kernel, by its Gaussian mixture if that is expected to be faster than all pairs."""
     n, d = len(problem.points), problem.points.d
     kernel = get_kernel(problem.kernel)
     if kernel.gaussian_mixture is None or d > MAX_GRID_DIMS or kernel.is_sorted(d):
@@ -351,7 +351,9 @@ def mixture_energy(problem: MMDProblem) -> float:
 
 
 def _by_gaussians(problem: MMDProblem, mixture: GaussianMixture) -> float:
-    if len(problem.points) * problem.points.d <= MAX_COPIED_NUMBERS:  # avoids tiling again for each Gaussian
+    if (
+        len(problem.points) * problem.points.d <= MAX_COPIED_NUMBERS
+    ):  # copy once instead of tiling again for each Gaussian
         problem = problem._replace(points=WeightedPoints.of(*problem.points.arrays()))
     S, d, C = problem.points.total, problem.points.d, problem.points.channels
     squares, firsts = np.zeros(C), np.zeros((d, C))

@@ -36,13 +36,13 @@ class MMDProblem(NamedTuple):
 
     @property
     def middle(self) -> F64:
-        """Centre of the bounding box of the points: the origin, unless they are one component of a set."""
+        """Centre of the bounding box of the points; not the origin if they are one component of a set."""
         low, high = self.points.bounds
         return (low + high) / 2
 
     @property
     def kernel_tol(self) -> float:
-        """Error of k that eps allows."""
+        """Error of k allowed by eps."""
         return self.eps / max(self.points.mass**2, 1e-300)
 
 
@@ -56,7 +56,7 @@ def make_problem(
 
 
 def direct_energy(problem: MMDProblem) -> float:
-    """Return E from all pairs, or by sorting; exact up to rounding either way."""
+    """Return E from all pairs or by sorting, exact up to rounding."""
     points = problem.points
     if len(points) > MAX_DIRECT_POINTS and get_kernel(problem.kernel).is_sorted(points.d):
         x, z = points.arrays()
@@ -67,7 +67,7 @@ def direct_energy(problem: MMDProblem) -> float:
 
 
 def refine_precision(total: float, problem: MMDProblem) -> float:
-    """Return the energy ``total``, recomputed in double-double where terms of few points cancel."""
+    """Return the energy ``total``; recompute it in double-double if terms cancel and there are few points."""
     square, profile = problem.points.mass**2, get_kernel(problem.kernel).profile
     is_accurate = (
         problem.kernel != "energy"

@@ -1,14 +1,14 @@
-"""`RandomFourierFeatures`: rows z(x) whose inner products approximate a kernel, as whole blocks or lazily per tile.
+"""`RandomFourierFeatures`: features z(x) whose inner products approximate a kernel, by block or lazily by tile.
 
     z(x) = sqrt(2 / D) (sin Wx / sigma, cos Wx / sigma),   z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2))
 
-Rows of W (D / 2, m) are standard normal: independent or orthogonal within each m rows (Yu et al. 2016); those of other
-kernels are computed from them (`dkdist.kernels.registry`). Structured frequencies are products of sign flips D_i and
-Hadamard transforms H, with chi-distributed lengths s and L >= m a power of two:
+Rows of W (D / 2, m) are standard normal, independent or orthogonal within each m rows (Yu et al. 2016). Frequencies of
+other kernels are computed from them (`dkdist.kernels.registry`). Structured frequencies are products of sign flips D_i
+and Hadamard transforms H, with chi-distributed lengths s and L >= m a power of two:
 
-    W = diag(s) H D_3 H D_2 H D_1 / L^(3/2),   3 L log2 L additions for every L frequencies instead of 2 m L flops
+    W = diag(s) H D_3 H D_2 H D_1 / L^(3/2),   3 L log2 L additions per L frequencies instead of 2 m L flops
 
-Compiled products sum in a fixed order, so the bits of a row depend on no other row and on no BLAS.
+Compiled products sum in a fixed order: each row is bitwise independent of the other rows and of the BLAS.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from dkdist.kernels.random_fourier_params import (
 )
 from dkdist.kernels.registry import get_kernel, names_with
 
-MAX_FINITE_PHASE = 1e30  # float32 phases below stay finite in all products (test_random_fourier_features.py)
+MAX_FINITE_PHASE = 1e30  # keeps all products of float32 phases finite (test_random_fourier_features.py)
 
 
 class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -89,7 +89,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     sigma_ : float
         Fitted bandwidth.
     spec_ : FourierSpec
-        Fitted parameters, in plain numbers; frequencies are drawn from it where they are needed.
+        Fitted parameters as plain numbers; each worker draws the frequencies from them.
 
     Raises
     ------
@@ -100,9 +100,9 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     Notes
     -----
     Dask arrays give Dask arrays (same row chunks), NumPy arrays NumPy arrays, in float32. Every row has norm 1. A row
-    with NaN (a skipped set) gives a row of NaN and is left out of the median. `fit` warns about rows in memory that are
-    some million sigmas from the origin, where float32 phases have no digits left. The error of a kernel value has a
-    standard deviation of at most 1 / sqrt(D). Frequencies of the Matern and Laplace kernels have heavy tails, clipped
+    with NaN (a skipped set) gives a row of NaN and is excluded from the median. `fit` warns about rows in memory that
+    are millions of sigmas from the origin, where float32 phases have no correct digits. The error of a kernel value has
+    a standard deviation of at most 1 / sqrt(D). Frequencies of the Matern and Laplace kernels have heavy tails, clipped
     at 10^4 / sigma. Time per row at D = 5000: D m flops ("iid", "orthogonal") or about 5 us for m = 600 ("structured");
     20 KB are written.
 
@@ -227,7 +227,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
 @dataclass(frozen=True)
 class FourierMap:
-    """Features of blocks of rows (n, n_inputs), as a function of (parameters, block)."""
+    """Callable that computes features of a block of rows (n, n_inputs) from (parameters, block)."""
 
     n_inputs: int
 
@@ -246,12 +246,12 @@ class FourierMap:
 
 
 class FourierRows:
-    """Lazily computed features (n, D) of the rows A (n, m), with the bits of `FourierParameters.transform`."""
+    """Lazily computed features (n, D) of rows A (n, m), bitwise identical to `FourierParameters.transform`."""
 
     dtype = np.dtype(np.float32)
 
     def __init__(self, parameters: FourierParameters, A: F32, max_abs: float | None = None) -> None:
-        """Store rows; ``max_abs`` is the largest |A|, NaN if A contains NaN, and computed if None."""
+        """Store rows; ``max_abs`` is the largest |A| (NaN if A contains NaN); None: compute it."""
         self._parameters, self._A = parameters, np.ascontiguousarray(A, np.float32)
         self._max_abs = max_abs_value(self._A) if max_abs is None else max_abs
         self._zeroed_rows, self._nan_rows = (
@@ -276,10 +276,10 @@ class FourierRows:
         return self._parameters.descend(self._zeroed_rows, places, *sgd_arguments)
 
     def not_finite(self) -> I64:
-        """Return the indices of rows with NaN or infinite features: not finite in A, or with overflowing phases."""
+        """Return indices of rows whose features are not finite, because A is not finite or phases overflow."""
         spec = self._parameters.spec
         max_certain = MAX_FINITE_PHASE * min(1.0, spec.sigma) / padded_length(spec.n_inputs) ** 3
-        if self._max_abs <= max_certain:  # False if there is a NaN
+        if self._max_abs <= max_certain:  # False for NaN
             return np.zeros(0, np.int64)
         invalid = nonfinite_rows(self._A)
         large = np.setdiff1d(np.flatnonzero((np.abs(self._A) > max_certain).any(axis=1)), invalid)
@@ -287,7 +287,9 @@ class FourierRows:
 
     def joined(self, others: Sequence[FourierRows]) -> FourierRows:
         """Return these rows followed by those of ``others``."""
-        max_abs = float(np.max([self._max_abs, *(other._max_abs for other in others)]))  # NaN if there is one
+        max_abs = float(
+            np.max([self._max_abs, *(other._max_abs for other in others)])
+        )  # NaN if one of them is NaN
         return FourierRows(
             self._parameters, np.concatenate([self._A, *(other._A for other in others)]), max_abs
         )
@@ -295,7 +297,7 @@ class FourierRows:
 
 def _check_block(block: Any) -> tuple[F32, float]:
     """Return rows of a lazy array as float32, and their largest |x|; NaN is allowed, infinity raises ValueError."""
-    with np.errstate(over="ignore"):  # an overflow becomes inf and raises below
+    with np.errstate(over="ignore"):  # overflow gives inf, which raises an error below
         X = np.asarray(block, np.float32, order="C")
     max_abs = max_abs_value(X)
     if not math.isfinite(max_abs) and np.isinf(X).any():
@@ -322,7 +324,7 @@ def _warn_if_unresolved(X: F32, sigma: float) -> None:
 
 
 def median_rows(n: int, seed: int) -> I64:
-    """Return the indices of up to 512 of n rows, in random runs of neighbours: a lazy array computes few blocks."""
+    """Return the indices of up to 512 of n rows, in random runs of adjacent rows, to compute few blocks."""
     return random_runs(n, N_MEDIAN_RUNS, MEDIAN_RUN_ROWS, seed)
 
 
@@ -330,7 +332,7 @@ def _median_sigma(X: Any, seed: int) -> float:
     rows = median_rows(X.shape[0], seed)
     sample = _check_block(take_rows(X, rows))[0] if is_lazy(X) else X[rows]
     sample = sample[~np.isnan(sample).any(axis=1)]
-    with one_blas_thread():  # BLAS threads deadlock if another thread forks this process
+    with one_blas_thread():  # BLAS threads can deadlock if another thread forks the process
         sigma = median_distance(sample) if len(sample) else 0.0
     if sigma == 0:
         suffix = " without NaN" if len(sample) < len(rows) else ""

@@ -1,4 +1,4 @@
-"""Parameters of random Fourier features: how frequencies are drawn and multiplied with rows."""
+"""Parameters of random Fourier features: sampling of frequencies and their products with rows."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def phase_gradient(frequencies: F64, x: F64, gradient: F64, step: F64 | None = N
 
         z = F^(-1/2) (sin p, cos p),  p = W x:   df/dx = W' (cos p f_sin - sin p f_cos) / F^(1/2)
 
-    With a ``step``, derivatives of the features are averaged over the straight path of this length centred at x: the
-    mean of cos over phases of width 2 a is cos at the centre times sin(a) / a. x and step may be (m, k), one path per
-    function. ``frequencies`` W (F, m) are divided by sigma.
+    With a ``step``, derivatives of the features are averaged along the line segment ``step`` centred at x: the
+    mean of cos over an interval of width 2 a is cos at its centre times sin(a) / a. x and step may be (m, k), one
+    segment per function. ``frequencies`` W (F, m) are divided by sigma.
     """
     phases, F = frequencies @ x.reshape(len(x), -1), len(frequencies)
     slopes = np.cos(phases) * gradient[:F] - np.sin(phases) * gradient[F:]
@@ -65,7 +65,7 @@ METHODS = ("iid", "orthogonal", "structured")
 @serializable("FourierSpec")
 @dataclass(frozen=True)
 class FourierSpec(Params["FourierParameters"]):
-    """Parameters of random Fourier features, in plain numbers."""
+    """Parameters of random Fourier features, as plain numbers."""
 
     _cache_size = 8
 
@@ -86,12 +86,12 @@ class FourierSpec(Params["FourierParameters"]):
 
 
 def tile_rows(row_bytes: int) -> int:
-    """Return how many rows of features fit a tile that stays in the cache, a multiple of 4."""
+    """Return the number of rows of features in a tile that stays in the cache, a multiple of 4."""
     return int(np.clip(TILE_BYTES // row_bytes, *TILE_ROWS)) // 4 * 4
 
 
 def step_rows(row_bytes: int) -> int:
-    """Return how many rows of structured features are computed before the SGD steps that use them."""
+    """Return the number of rows of structured features computed at a time for SGD steps."""
     return int(np.clip(STEP_BYTES // row_bytes, *STEP_ROWS)) // 4 * 4
 
 
@@ -108,12 +108,12 @@ class FourierParameters(FittedParams[FourierSpec]):
     def transform(self, X: F32) -> F32:
         """Return features (n, D) float32 of rows X (n, m) float32, sines then cosines, each row with norm 1.
 
-        Rows with NaN give NaN. X has no infinite values.
+        Rows with NaN give rows of NaN. X must not contain infinity.
         """
         return self.transform_each(X, [self.spec.sigma])[0]
 
     def transform_each(self, X: F32, sigmas: Sequence[float]) -> list[F32]:
-        """Return the features for each of several sigmas, with the bits of `transform`; products are computed once."""
+        """Return the features for several sigmas, bitwise identical to `transform`; products are computed once."""
         outs = np.empty((len(sigmas), len(X), self.spec.n_components), np.float32)
         self._fill_each(X, sigmas, outs)
         return list(outs)
@@ -121,7 +121,7 @@ class FourierParameters(FittedParams[FourierSpec]):
     def fill(self, X: F32, places: I64, out: F32) -> None:
         """Write the features of the rows ``places`` of X, in C order and without NaN, to ``out`` (len(places), D).
 
-        `tile` rows per call are fastest.
+        Calls with `tile` rows are fastest.
         """
         self._frequencies.fill(X, places, (self.spec.sigma,), out[None])
 
@@ -138,7 +138,7 @@ class FourierParameters(FittedParams[FourierSpec]):
     def pull_back(self, x: F32, gradient: F64, starts: F32 | None = None) -> F64:
         """Return (m, k) derivatives by the row x (m,) of k functions with derivatives ``gradient`` (D, k) by features.
 
-        With ``starts`` (k, m), one per function, derivatives of the features are averaged over the straight path from
+        With ``starts`` (k, m), one per function, derivatives of the features are averaged over the line segment from
         start to x, so that their products with x - start are the differences of the features.
         """
         end, frequencies = x.astype(np.float64), _frequencies(self.spec)
@@ -148,9 +148,9 @@ class FourierParameters(FittedParams[FourierSpec]):
 
 
 def zero_nan_rows(X: F32) -> tuple[F32, NDArray[np.bool_] | None]:
-    """Return X with zeros in rows that contain NaN, which compiled functions do not support, and a mask of these rows.
+    """Return X with zeros in rows that contain NaN, and a mask of these rows (None without NaN).
 
-    The mask is None without NaN.
+    Compiled functions do not support NaN.
     """
     if not np.isnan(X.min(initial=0)):
         return X, None
@@ -159,7 +159,7 @@ def zero_nan_rows(X: F32) -> tuple[F32, NDArray[np.bool_] | None]:
 
 
 class _DenseFrequencies:
-    """Frequencies as a dense matrix, in panels."""
+    """Dense matrix of frequencies, stored in panels."""
 
     def __init__(self, spec: FourierSpec) -> None:
         frequencies = _dense_functions().as_panels(np.ascontiguousarray(_sample_dense(spec).T, np.float32))
@@ -169,7 +169,7 @@ class _DenseFrequencies:
         self._tile_rows = tile_rows(4 * spec.n_components)
 
     def fill(self, X: F32, places: I64 | None, sigmas: tuple[float, ...], outs: F32) -> None:
-        """Fill ``outs`` with features of the rows ``places`` of X, or of all for None, for each sigma."""
+        """Fill ``outs`` with the features of rows ``places`` of X (None: all rows) for each sigma."""
         _dense_functions().dense_features(
             X if places is None else X[places], self._scaled_by_sigma(sigmas), outs
         )
@@ -184,7 +184,7 @@ class _DenseFrequencies:
 
 
 class _StructuredFrequencies:
-    """Frequencies that are a product of signs and Hadamard transforms."""
+    """Structured frequencies: products of sign flips and Hadamard transforms."""
 
     def __init__(self, spec: FourierSpec) -> None:
         self._scaled_by_sigma = lru_cache(maxsize=4)(
@@ -193,7 +193,7 @@ class _StructuredFrequencies:
         self._tile_rows = step_rows(4 * spec.n_components)
 
     def fill(self, X: F32, places: I64 | None, sigmas: tuple[float, ...], outs: F32) -> None:
-        """Fill ``outs`` with features of the rows ``places`` of X, or of all for None, for each sigma."""
+        """Fill ``outs`` with the features of rows ``places`` of X (None: all rows) for each sigma."""
         _structured_functions().structured_features(X, places, self._scaled_by_sigma(sigmas), outs)
 
     def descend(self, X: F32, places: I64, sigma: float, *sgd_arguments: Any) -> int:
@@ -206,14 +206,14 @@ class _StructuredFrequencies:
 
 
 def _dense_functions() -> Any:
-    """Import the compiled functions of dense frequencies, which drawing frequencies does not need."""
+    """Import the compiled functions of dense frequencies lazily; sampling does not need them."""
     from dkdist.kernels import _dense_features_numba as dense_features_loops
 
     return dense_features_loops
 
 
 def _structured_functions() -> Any:
-    """Import the compiled functions of structured frequencies."""
+    """Import the compiled functions of structured frequencies lazily."""
     from dkdist.kernels import _structured_features_numba as structured_features_loops
 
     return structured_features_loops
@@ -227,13 +227,13 @@ def _sample_dense(spec: FourierSpec) -> F64:
 
 
 def _sample_structured(spec: FourierSpec) -> tuple[F32, F64]:
-    """Draw signs, and lengths of rows for sigma = 1, in the form of `scale_structured`."""
+    """Draw the arguments of `scale_structured`: signs, and row lengths for sigma = 1."""
     rng = np.random.default_rng([spec.seed, RngStream.FOURIER])
     F, L = spec.n_components // 2, padded_length(spec.n_inputs)
     signs = rng.choice(np.array([-1, 1], np.float32), (-(-F // L), 3, L))
     lengths = np.sqrt(rng.chisquare(L, F))
     lengths = get_kernel(spec.kernel).frequencies(rng, lengths[:, None])[:, 0]
-    return signs, lengths / L**1.5  # three unnormalised Hadamard transforms stretch a vector by L^(3/2)
+    return signs, lengths / L**1.5  # three unnormalised Hadamard transforms multiply norms by L^(3/2)
 
 
 @lru_cache(maxsize=2)

@@ -9,7 +9,7 @@
     energy              -r, conditionally positive definite          none
     epanechnikov        max(0, 1 - r^2), not positive definite       none
 
-The factors c and e of F frequencies are stratified: one random quantile in each F-th of (0, 1).
+The factors c and e of F frequencies are stratified: one random quantile in each of F equal parts of (0, 1).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from dkdist._numba.arrays import F64
 from dkdist._utils.validation import check_bool
 from dkdist.kernels import _profiles_numba as forms
 
-SOBOL_BITS = 30  # scipy.stats.qmc.Sobol's default, https://docs.scipy.org/doc/scipy/reference/stats.qmc.html
-# Up to here Sobol frequencies have the smallest error, 10 times less at d = 2 (test_kernel_frequencies.py).
+SOBOL_BITS = 30  # default of scipy.stats.qmc.Sobol, https://docs.scipy.org/doc/scipy/reference/stats.qmc.html
+# Up to this dimension, Sobol frequencies have the smallest error, 10 times less at d = 2 (test_kernel_frequencies.py).
 MAX_SOBOL_DIMS = 16
 
 
@@ -39,7 +39,7 @@ def sobol_normals(rng: np.random.Generator, count: int, d: int) -> F64:
     """Draw (count, d) standard normal vectors from Sobol points with a random digital shift.
 
     The shift (one random word per dimension, added without carry) keeps the points evenly spread and makes each point
-    uniform, so means over them are unbiased and vary less than over independent points.
+    uniform, so means over them are unbiased, with a smaller variance than over independent points.
     """
     log2 = int(np.ceil(np.log2(count)))
     points = qmc.Sobol(d, scramble=False, bits=SOBOL_BITS).random_base2(log2)[:count]
@@ -56,7 +56,9 @@ def orthogonal_frequencies(gaussian: F64, norms: F64) -> F64:
     blocks = []
     for matrix in gaussian:
         Q, R = np.linalg.qr(matrix)
-        blocks.append((Q * np.sign(np.diag(R))).T)  # the sign makes Q uniform on the orthogonal group
+        blocks.append(
+            (Q * np.sign(np.diag(R))).T
+        )  # the signs make Q uniformly distributed on the orthogonal group
     return np.concatenate(blocks)[: len(norms)] * norms[:, None]
 
 
@@ -83,15 +85,15 @@ def most_accurate_sampler(d: int) -> str:
 
 
 TRIAL_STEPS = np.geomspace(1.5, 0.15, 60)
-# |t|: weights beyond e^-80 and e^80 are below every certified error (test_gaussian_mixtures.py)
+# maximum |t| of nodes; weights beyond e^-80 and e^80 are below every certified error (test_gaussian_mixtures.py)
 MAX_ABS_NODE = 80.0
 MIN_CERTIFIED_ERROR = 1e-10  # smaller errors need too many Gaussians (tests/kernel/test_gaussian_mixtures.py)
-ROUNDING_RATIO = 1e-15  # rounding over the sum of absolute terms (tests/kernel/test_gaussian_mixtures.py)
-STRIP_HALF_WIDTHS = np.linspace(0.05, 1.565, 200)  # trial values of y < pi / 2 in the aliasing bound
+ROUNDING_RATIO = 1e-15  # rounding error / sum of absolute terms (tests/kernel/test_gaussian_mixtures.py)
+STRIP_HALF_WIDTHS = np.linspace(0.05, 1.565, 200)  # trial values of y < pi / 2 for the aliasing bound
 
 
 class GaussianMixture(NamedTuple):
-    """A kernel as c + q r^2 + sum_i w_i exp(-r^2 / (2 s_i^2)): widths s_i and weights w_i (n,), and an error bound.
+    """Kernel c + q r^2 + sum_i w_i exp(-r^2 / (2 s_i^2)), with widths s_i and weights w_i (n,), and its error bound.
 
     Examples
     --------
@@ -125,7 +127,7 @@ DISTANCE_MEASURE = MixingMeasure(lambda t: np.exp(-t / 2) / (2 * np.sqrt(np.pi))
 
 
 def fit_gaussian_mixture(measure: MixingMeasure, R: float, error: float) -> GaussianMixture | None:
-    """Return a mixture of few Gaussians that is within ``error`` of the kernel for r <= R; None if there is none.
+    """Return a mixture of few Gaussians within ``error`` of the kernel for r <= R, or None.
 
         k(r) = int exp(-r^2 e^t) m(t) dt ~ c + q r^2 + sum_i w_i exp(-r^2 / (2 s_i^2)),   r in units of sigma
 
@@ -136,13 +138,13 @@ def fit_gaussian_mixture(measure: MixingMeasure, R: float, error: float) -> Gaus
       2 sum_j e^(-2 pi y j / h) cos(y)^(-p) for every y < pi/2 and all r (p = nu for Matern, 1 for the rational
       quadratic kernel). For r itself the error is r times a sum of |Gamma(-1/2 + 2 pi i j / h)|.
     - *Narrow Gaussians* are dropped: at most the sum of their weights.
-    - *Wide Gaussians* become a line in r^2: exp(-a) is 1 - a up to a^2 / 2.
+    - *Wide Gaussians* are replaced by a linear function of r^2: exp(-a) is 1 - a with an error of at most a^2 / 2.
 
         matern, nu          m = (nu e^-t / 2)^nu exp(-nu e^-t / 2) / Gamma(nu)
         rational-quadratic  m = 2 e^t exp(-2 e^t)
         energy              -r = int (exp(-r^2 e^t) - 1) e^(-t/2) dt / (2 pi^(1/2))
 
-    The rougher the kernel, the more narrow Gaussians: an error of 1e-5 takes 12 for Matern 5/2, 16 for 3/2, 41 for 1/2.
+    Rougher kernels need more narrow Gaussians: an error of 1e-5 needs 12 for Matern 5/2, 16 for 3/2, 41 for 1/2.
     """
     steps = [h for h in TRIAL_STEPS if _aliasing_error(measure, h, R) <= error / 4]
     if not steps or error < MIN_CERTIFIED_ERROR:
@@ -150,7 +152,7 @@ def fit_gaussian_mixture(measure: MixingMeasure, R: float, error: float) -> Gaus
     h = steps[0]
     t = h * np.arange(-int(MAX_ABS_NODE / h), int(MAX_ABS_NODE / h) + 1)
     weights, a = h * measure.density(t), R**2 * np.exp(t)
-    is_flat = a <= 1  # nearly a line in r^2; wider ones are kept
+    is_flat = a <= 1  # nearly linear in r^2 for r <= R
     dropped_error = weights * np.where(is_flat, a**2 / 2, 1.0)
     is_narrow = np.cumsum(weights[::-1])[::-1] <= error / 4
     is_wide = (np.cumsum(dropped_error) <= error / 4) & ~is_narrow
@@ -180,10 +182,10 @@ def _aliasing_error(measure: MixingMeasure, h: float, R: float) -> float:
     return float(bounds.min())
 
 
-# Frequencies are clipped here because float32 phases have no more digits; k changes by less than 7e-5
+# Frequencies are clipped to this value, above which float32 phases have no correct digits; k changes by less than 7e-5
 # (tests/kernel/test_kernel_frequencies.py).
 MAX_FREQUENCY = 1e4
-_LN2 = float(np.log(2))  # unit of exponents in compiled code, see _profiles_numba.py
+_LN2 = float(np.log(2))  # compiled profiles are powers of two, see _profiles_numba.py
 
 Values = Callable[[F64], Any]
 Frequencies = Callable[[np.random.Generator, F64], Any]
@@ -199,7 +201,7 @@ class Kernel:
     name : str
         Name that functions and estimators accept as ``kernel``.
     value : callable
-        k of an array of distances r >= 0, of the same shape: NumPy code, or a function that Numba compiled for arrays.
+        k of an array of distances r >= 0, with the same shape: a NumPy function, or a Numba function for arrays.
     dvalue : callable or None, default=None
         Derivative dk/dr. `kernel_distance` needs it for ``gradient=True``.
     sample_frequencies : callable or None, default=None
@@ -210,7 +212,7 @@ class Kernel:
         ``gaussian_mixture(R, error)`` returns a `GaussianMixture` that differs from k by at most ``error`` for r <= R,
         or None. `kernel_distance` then takes near-linear time in up to three dimensions.
     positive_definite : bool or "equal totals", default=True
-        Whether D^2 >= 0: always (True), not always (False), or for weights of P and Q with equal sums.
+        Whether D^2 >= 0: always (True), not always (False), or if weights of P and Q have equal sums.
     metric : {"euclidean", "cityblock"}, default="euclidean"
         Distance r.
     profile, unit
@@ -247,13 +249,13 @@ class Kernel:
         return (_LN2, (1.0, 0.0, 0.0)) if p is not None and p.city_block else None
 
     def is_sorted(self, d: int) -> bool:
-        """Whether sorting gives sums in d dimensions in n log n time."""
+        """Return whether sums in d dimensions take n log n time by sorting."""
         return (d == 1 and self.line is not None) or (
             d == 2 and self.profile is not None and self.profile.city_block
         )
 
     def frequencies(self, rng: np.random.Generator, normals: F64) -> F64:
-        """Return frequencies (F, d) for sigma = 1 from standard normal ones (F, d), or lengths from lengths (F, 1)."""
+        """Return frequencies (F, d) for sigma = 1 from standard normal ones (F, d); (F, 1): lengths from lengths."""
         if self.sample_frequencies is None:
             raise ValueError(
                 f"kernel must be one of {', '.join(map(repr, names_with('sample_frequencies')))}; got {self.name!r}, "
@@ -285,7 +287,7 @@ def register_kernel(kernel: Kernel) -> None:
 
     Notes
     -----
-    Every worker process must register the kernel: put the call into a module that workers import.
+    Every worker process must register the kernel: put the call in a module that workers import.
 
     Examples
     --------
@@ -337,7 +339,7 @@ def get_kernel(name: str) -> Kernel:
 
 
 def names_with(field: str) -> tuple[str, ...]:
-    """Return the names of the kernels whose record has a value for a field."""
+    """Return the names of the kernels with a value in the field ``field``."""
     return tuple(name for name, kernel in KERNELS.items() if getattr(kernel, field) is not None)
 
 

@@ -15,13 +15,13 @@ from dkdist.kernels.shapes import MAX_PIECES, Curve, Shape, Surface
 
 C = TypeVar("C", Curve, Surface)
 
-MAX_CELLS_PER_SIDE = 2.0**52  # float64 numbers every cell below (tests/kernel/test_shape_points.py)
-# the refined bound is at most eps despite rounding (tests/kernel/test_shape_points.py)
+MAX_CELLS_PER_SIDE = 2.0**52  # keeps cell indices exact in float64 (tests/kernel/test_shape_points.py)
+# keeps the bound after refinement at most eps despite rounding errors (tests/kernel/test_shape_points.py)
 LENGTH_RELATIVE_TOL = 1e-12
 
 
 class ShapePoints(Shape):
-    """Weighted points that approximate a curve or a surface, from `gridded_shape` or `sampled_shape`.
+    """Weighted points that approximate a curve or a surface; result of `gridded_shape` or `sampled_shape`.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class ShapePoints(Shape):
     channels : (n, C) float64 array
         Signed vectors like those of the shape.
     moved : float
-        Sum over the pieces of the shape of |channel| times the distance it was moved; 0 for samples.
+        Sum over segments or triangles of |channel| times the distance to their merged point; 0 for samples.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def gridded_shape(shape: Curve | Surface, side: float) -> ShapePoints:
     Notes
     -----
     A point that is moved by r changes a Gaussian kernel by at most e^(-1/2) r / sigma, so D^2 of shapes of total length
-    or area W changes by at most 2 e^(-1/2) W ``distances`` / sigma, and ``distances`` <= W side d^(1/2). Cost: n log n.
+    or area W changes by at most 2 e^(-1/2) W ``moved`` / sigma, and ``moved`` <= W side d^(1/2). Cost: n log n.
 
     Joshi, Kommaraju, Phillips, Venkatasubramanian (2011), section 6: curves and surfaces by grids.
 
@@ -88,7 +88,7 @@ def gridded_shape(shape: Curve | Surface, side: float) -> ShapePoints:
 
 
 def sampled_shape(shape: Curve | Surface, size: int, random_state: RandomStateLike = None) -> ShapePoints:
-    """Sample random points of a shape, uniform by length or area, each with its direction times W / size.
+    """Sample points of a shape uniformly by length or area, each with its direction times W / size.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def refine_shapes(P: C, Q: C, *, sigma: float, eps: float = 1e-4) -> tuple[C, C]
     if pieces > MAX_PIECES:
         raise ValueError(
             f"eps={eps:.3g} needs about {pieces:.3g} pieces no longer than {longest:.3g} (limit {MAX_PIECES}). "
-            "Increase eps (D^2 is up to the square of all lengths or areas) or use sampled_shape."
+            "Increase eps (D^2 is at most the squared sum of all lengths or areas) or use sampled_shape."
         )
     return P.refined(longest), Q.refined(longest)
 

@@ -16,10 +16,11 @@ from dkdist.kernels import _shapes_numba as shape_functions
 MIN_WIDTH, MAX_WIDTH = (
     1e-70,
     1e70,
-)  # the fourth power, a squared area, fits float64 (tests/kernel/test_shapes.py)
-MIN_AREA_RATIO = 1e-13  # to the squared longest edge; smaller is rounding (tests/kernel/test_shapes.py)
-MAX_PIECES = 2**24  # limits memory: 384 MiB of points in space (tests/kernel/test_shapes.py)
-MAX_HALVINGS = 100  # caps the estimate of the number of pieces below overflow (tests/kernel/test_shapes.py)
+)  # keeps squared areas within the range of float64 (tests/kernel/test_shapes.py)
+# area / squared longest edge; smaller areas are rounding errors (tests/kernel/test_shapes.py)
+MIN_AREA_RATIO = 1e-13
+MAX_PIECES = 2**24  # limits memory; 384 MiB of points in three dimensions (tests/kernel/test_shapes.py)
+MAX_HALVINGS = 100  # keeps the estimated number of pieces finite (tests/kernel/test_shapes.py)
 
 
 class Shape:
@@ -29,7 +30,7 @@ class Shape:
     points: F64
     channels: F64
     varifold: bool
-    names: list[Any] | None = None  # of the coordinates, if the vertices came as a data frame
+    names: list[Any] | None = None  # names of the coordinates, if the vertices were a data frame
 
     def with_names_of(self, other: Shape) -> Self:
         """Copy the coordinate names of another shape and return self."""
@@ -79,7 +80,7 @@ class Curve(Shape):
     References
     ----------
     Joshi, Kommaraju, Phillips, Venkatasubramanian: Comparing distributions and shapes using the kernel distance (2011);
-    the sign of the vectors is kept. Glaunes, Qiu, Miller, Younes: Large deformation diffeomorphic metric curve mapping
+    here the vectors keep their sign. Glaunes, Qiu, Miller, Younes: Large deformation diffeomorphic metric curve mapping
     (2008).
 
     Examples
@@ -247,7 +248,7 @@ def _check_longest(shape: Curve | Surface, value: float) -> float:
 
 
 def is_mesh(value: Any) -> bool:
-    """Whether a value looks like a mesh of trimesh or meshio."""
+    """Return whether a value has the attributes of a mesh of trimesh or meshio."""
     return (hasattr(value, "vertices") and hasattr(value, "faces")) or (
         hasattr(value, "points") and hasattr(value, "cells")
     )
@@ -271,7 +272,7 @@ def _check_vertices(vertices: ArrayLike, min_vertices: int, shape: str) -> F64:
         array = np.asarray(vertices)
     except ValueError as error:
         raise ValueError(
-            f"vertices of a {shape} must be rows of equal length; got an error from NumPy: {error}."
+            f"vertices of a {shape} must be rows of equal length; got the NumPy error: {error}."
         ) from error
     if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] == 0 or len(array) < min_vertices:
         raise ValueError(

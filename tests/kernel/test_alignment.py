@@ -183,9 +183,9 @@ def test_weights_that_cannot_be_aligned_are_named() -> None:
         ("weights of P must not all be zero", {"weights": (None, np.zeros(4))}),
         ("weights of P must be 4 real numbers", {"weights": (None, np.ones(3))}),
         ("pair .w_Q, w_P.; got ndarray", {"weights": np.ones(4)}),
-        ("weights of Q must sum to .*; got 4e.200", {"weights": (np.full(4, 1e200), None)}),
+        ("weights of Q must have a sum from .*; got 4e.200", {"weights": (np.full(4, 1e200), None)}),
     ):
         with pytest.raises(ValueError, match=message):
             dk.align(P, P, sigma=1.0, **arguments)
-    with pytest.raises(ValueError, match="weights of P must be None, because it is a shape"):
+    with pytest.raises(ValueError, match="weights of P must be None, because shapes are weighted"):
         dk.align(P, curve, sigma=1.0, weights=(None, np.ones(3)))

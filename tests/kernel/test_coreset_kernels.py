@@ -248,7 +248,7 @@ def test_kernels_without_frequencies_are_refused_before_anything_is_read(kernel,
 
 def test_what_does_not_go_together_is_refused(monkeypatch):
     with pytest.raises(
-        ValueError, match=r"one kernel; got 'matern12' \(coreset 0\) and 'laplace' \(coreset 1\)"
+        ValueError, match=r"the same kernel; got 'matern12' \(coreset 0\) and 'laplace' \(coreset 1\)"
     ):
         dk.merge_coresets([made("matern12", 5), made("laplace", 5)], 3)
     with pytest.raises(

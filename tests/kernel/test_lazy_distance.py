@@ -128,7 +128,7 @@ BAD = [
     ({"eps": -1}, "eps"),
     ({"weights": 3}, "weights must be None or a pair"),
     ({"weights": (-np.ones(5000), None)}, "weights must be >= 0"),
-    ({"weights": (np.zeros(5000), None)}, "weights of P must sum to .*; got 0"),
+    ({"weights": (np.zeros(5000), None)}, "weights of P must have a sum from .*; got 0"),
 ]
 
 
