@@ -1,1 +1,1 @@
-"""What every embedding uses: base class, inputs, invalid and oversized sets, random streams, parameter checks."""
+"""Common code of embeddings: base class, inputs, invalid and oversized sets, random streams, parameter checks."""

@@ -1,21 +1,23 @@
-"""Tuned numbers of `_base`: what each trades off, and the command that shows it."""
+"""Tuned constants of `_base`, with the trade-off of each and the command that measures it."""
 
-# Samples of sets for choices that depend on the data (bandwidths, units). More sets and points reduce the sampling
-# error and cost time and reads in fit: python benchmarks/defaults.py compares fits with the resulting defaults.
+# Sizes of the samples from which fit chooses bandwidths and units. More sets and points reduce the sampling error
+# but increase the time and reads of fit: python benchmarks/defaults.py compares fits with the resulting defaults.
 MAX_SAMPLE_SETS = 256
 MAX_SAMPLE_POINTS = 2**22
-N_SAMPLE_RUNS = 8  # runs of adjacent sets: few runs read few blocks, several cover the collection
-N_PAIRED_POINTS = 1024  # points of the median heuristic: half a million pairs (tests/base/test_medians.py)
+N_SAMPLE_RUNS = (
+    8  # runs of consecutive sets; fewer runs read fewer blocks, more runs represent the data better
+)
+N_PAIRED_POINTS = 1024  # points of the median heuristic, in 500,000 pairs (tests/base/test_medians.py)
 
 # Pooled samples of points for quantiles. With 65,536 points the fraction below the median has a standard error of
-# 0.5 / sqrt(65536) = 0.2 %. Fewer points bound the memory in many dimensions (tests/base/test_domains.py).
+# 0.5 / sqrt(65536) = 0.2 %. Fewer points are sampled in many dimensions, to limit memory (tests/base/test_domains.py).
 MAX_POOLED_POINTS, MIN_POOLED_POINTS = 2**16, 2**12
-MAX_POOLED_VALUES = 2**22  # coordinates of a sample
+MAX_POOLED_VALUES = 2**22  # maximum number of coordinates in a sample
 
 # Memory estimates of cli/fit_plan.py; the origin of the values is unknown.
-COPIES_PER_BLOCK = 3  # decoded chunks, points, and intermediate arrays
-BYTES_PER_SAMPLED_COORDINATE = 28  # float32 coordinates, and sorted float64 values with weights
+COPIES_PER_BLOCK = 3  # copies of a block in memory: decoded chunks, points, and intermediate arrays
+BYTES_PER_SAMPLED_COORDINATE = 28  # float32 coordinates, and their sorted float64 values and weights
 
 POINTS_PER_BATCH = (
     2**18
-)  # points of leave-out sets embedded at once: bounds memory (tests/explaining/test_point_contributions.py)
+)  # points of leave-one-out sets embedded at once; limits memory (tests/explaining/test_point_contributions.py)

@@ -1,12 +1,13 @@
-"""`DomainEmbedding`: embeddings of points in a box, which is given, the bounds of the data, or robust.
+"""`DomainEmbedding`: embeddings of points in a box: explicit, the bounds of the data, or robust.
 
-The robust box extends from the median m of each column, on either side separately, by
+The robust box extends from the median m of each column, separately on each side, by
 
     max(q_90, min(5.93 q_50, 2.43 q_90, 1.55 q_99)),    q_k = the k % quantile of |x - m| > 0 on that side,
 
-but not beyond the data. The factors give 4 standard deviations for a Gaussian, with 6 of 100,000 points outside. The
-box of a uniform column is that of the data; that of a Cauchy column is about six quartiles wide, whatever its extremes.
-At most a tenth of either side is outside. If most values are equal (zeros of counts), the others determine the box.
+but not beyond the range of the data. The factors give 4 standard deviations for a Gaussian, with 6 of 100,000 points
+outside. For a uniform column the box is the range of the data; for a Cauchy column it is about six quartiles wide,
+independent of extreme values. On each side at most 10 % of the points are outside. If most values are equal (such as
+zero counts), the others determine the box.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from dkdist._numba.arrays import F64
 from dkdist.sets import SampleSetError
 
 DATA_DRIVEN = ("robust", "data")
-QUANTILE_LEVELS = np.array([0.5, 0.9, 0.99])  # of distances from the median on one side
+QUANTILE_LEVELS = np.array([0.5, 0.9, 0.99])  # levels for distances from the median on one side
 REACH_PER_QUANTILE = 4 / ndtri(
     0.5 + QUANTILE_LEVELS / 2
-)  # 4 standard deviations of a Gaussian over its quantiles
-# Fraction of points outside a robust box without a warning: at least this, or this multiple of the fraction in fit.
-# Lower values warn about ordinary samples (tests/base/test_domains.py).
+)  # ratio of 4 standard deviations of a Gaussian to these quantiles
+# A warning is raised if the fraction of points outside a robust box exceeds both this minimum and this multiple of the
+# fraction in fit. Lower values would warn about ordinary samples (tests/base/test_domains.py).
 MIN_ORDINARY_FRACTION, ORDINARY_FRACTION_RATIO = 0.05, 3
 
 
 class DomainEmbedding(SetEmbedding):
-    """Base of embeddings with the parameters ``domain`` and ``outside``."""
+    """Base class of embeddings with the parameters ``domain`` and ``outside``."""
 
     domain: Any
     outside: Any
@@ -54,7 +55,7 @@ class DomainEmbedding(SetEmbedding):
 
 
 def explicit_domain(param: Any, origin: F64, outside: Any = "raise") -> Domain | None:
-    """Return the domain of the parameter ``domain`` relative to the origin (d,); None if data determine it."""
+    """Return the domain of the parameter ``domain`` relative to the origin (d,); None if the data determine it."""
     d = len(origin)
     clips = check_choice("outside", outside, ("raise", "clip")) == "clip"
     if isinstance(param, str) and check_choice("domain", param, (*DATA_DRIVEN, "unit")) in DATA_DRIVEN:
@@ -104,7 +105,7 @@ def _robust_bounds(x: F64, w: F64, low: float, high: float) -> tuple[float, floa
 
 
 def _reach(distance: F64, w: F64) -> float:
-    """Return the extent of the box on one side, from distances to the median; inf without any."""
+    """Return the extent of the box on one side, from distances to the median; inf if there are none."""
     if len(distance) == 0:
         return np.inf
     q = quantiles(distance, w, QUANTILE_LEVELS)

@@ -65,7 +65,7 @@ def check_feature_names(estimator: Any, sets: Any) -> None:
     elif names is None:
         warn(f"X does not have valid feature names, but {estimator_name} was fitted with feature names")
     elif list(names) != list(fitted_names):
-        requirement = (  # scikit-learn's words, which its estimator checks compare
+        requirement = (  # wording of scikit-learn, which its estimator checks require
             "be in the same order as they were"
             if sorted(names) == sorted(fitted_names)
             else "match those that were passed"
@@ -77,8 +77,8 @@ def check_feature_names(estimator: Any, sets: Any) -> None:
         )
 
 
-# Columns with fewer float32 values between their bounds raise a warning: coordinates have less than 6 bits.
-# python -m pytest tests/test_bad_input.py -k float32 shows the warning.
+# Columns with fewer float32 values between their bounds raise a warning: their coordinates have less than 6 bits of
+# precision. python -m pytest tests/test_bad_input.py -k float32 shows the warning.
 MIN_FLOAT32_STEPS = 64
 SKIPPED_ROWS_NOTE = "cannot be embedded and have rows of NaN"
 
@@ -135,7 +135,7 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return check_index_alignment(super().fit_transform(X, y, **params), X, y)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return names (m,) of the columns, from names of dimensions if each column has one, else numbered."""
+        """Return column names (m,), from dimension names if each column has one dimension, else numbered."""
         check_is_fitted(self)
         dimension_names = getattr(self, "feature_names_in_", None)
         names = None if dimension_names is None else self.spec_.column_names(dimension_names.tolist())
@@ -157,7 +157,7 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 
 def set_fit_attributes(estimator: Any, sets: Sets, skipped: I64, reason: str) -> None:
-    """Set attributes that describe the sets of ``fit``; ``reason``: why the first skipped set is invalid."""
+    """Set attributes that describe the sets of ``fit``; ``reason`` is the error of the first skipped set."""
     require_valid_sets(sets, skipped, reason)
     warn_skipped_sets(skipped, reason, "left out of fit (see skipped_)")
     estimator.n_features_in_, estimator.origin_, estimator.skipped_ = sets.n_dims, sets.origin, skipped
@@ -165,7 +165,7 @@ def set_fit_attributes(estimator: Any, sets: Sets, skipped: I64, reason: str) ->
 
 
 def check_fitted_sets(estimator: Any, X: Any, *, text: bool = False) -> Sets:
-    """Return the sets X with the dimensions of a fitted estimator, relative to its origin."""
+    """Return the sets X relative to the origin of a fitted estimator; raise unless their dimensions match."""
     check_is_fitted(estimator)
     sets = check_sets(X, estimator.n_features_in_, text=text, origin=estimator.origin_)
     if sets.names is not None or hasattr(estimator, "feature_names_in_"):
@@ -174,7 +174,7 @@ def check_fitted_sets(estimator: Any, X: Any, *, text: bool = False) -> Sets:
 
 
 def warn_coarse_columns(summary: DataSummary, origin: F64) -> None:
-    """Warn about columns in which few float32 values separate the points."""
+    """Warn about columns with too few float32 values between their bounds."""
     low, high = summary.low.astype(np.float64), summary.high.astype(np.float64)
     steps = (high - low) / np.spacing(np.maximum(np.abs(summary.low), np.abs(summary.high)))
     coarse = (steps > 0) & (steps < MIN_FLOAT32_STEPS)
@@ -193,7 +193,7 @@ def transform_sets(spec: EmbeddingSpec, sets: Sets, label: str, *, skip: bool) -
     if isinstance(sets, SampleSets):
         return _embed_in_memory(spec, sets, skip)
     views, bounds, read_bytes = block_views(sets, 4 * spec.n_features)
-    label += "_skip" * skip  # rows of invalid sets differ, so the array needs another name
+    label += "_skip" * skip  # rows of invalid sets are NaN, so the array needs another name
     return lazy_from_views(partial(_embed_view, skip), spec, views, bounds, label, read_bytes)
 
 
@@ -213,7 +213,7 @@ def _embed_in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
     nan_row = np.full((1, spec.n_features), np.nan, np.float32)
     failures = dict[
         int, PartialResult[F32]
-    ]()  # only embedding them shows sets that a user's function rejects
+    ]()  # sets that a user's function rejects are detected only when they are embedded
 
     def fill(rows: slice) -> None:
         result = run_skipping_invalid(

@@ -1,6 +1,6 @@
-"""Influence of points on a set's row: the derivative of a prediction by the weight of a point.
+"""Influence of points on the row of a set: derivatives of predictions with respect to weights of points.
 
-A set is the distribution P = sum_i u_i delta_(x_i), u its weights over their sum. For a function f of its row
+A set is the distribution P = sum_i u_i delta_(x_i) with weights u of sum 1. For a function f of its row
 
     IF(x) = d/dt f(row of (1 - t) P + t delta_x) at t = 0,    sum_i u_i IF(x_i) = 0,
 
@@ -26,14 +26,14 @@ from dkdist._base._tuning import POINTS_PER_BATCH
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist.sets import SampleSets
 
-WINDOW_LENGTHS = 1, 2, 4, 8  # powers of two, as the length of the relevant pattern is unknown
+WINDOW_LENGTHS = 1, 2, 4, 8  # powers of two, because the length of the relevant pattern is unknown
 
 
 class LinearInfluence:
-    """Mixin of fitted parameters whose rows are means over points: the influence follows from rows of points."""
+    """Mixin of fitted parameters whose rows are means over points; computes influences from rows of points."""
 
     def influence(self: Any, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """Return the exact influence (q, k) of points ``at`` (q, d), up to a constant of each column."""
+        """Return the exact influence (q, k) of points ``at`` (q, d), up to an additive constant per column."""
         rows: F32 = self.embed(as_singletons(one, at))
         return rows.astype(np.float64) @ gradient
 
@@ -44,7 +44,7 @@ def as_singletons(one: SampleSets, at: F32) -> SampleSets:
 
 
 def weight_fractions(one: SampleSets) -> F64:
-    """Return the weights (n,) of the points of a single set over their sum."""
+    """Return the weights (n,) of the points of a single set, divided by their sum."""
     weights = one.weights_of(0)
     w = np.ones(one.n_points) if weights is None else weights.reshape(-1).astype(np.float64)
     return np.asarray(w / w.sum())
@@ -53,9 +53,9 @@ def weight_fractions(one: SampleSets) -> F64:
 def point_influences(parameters: Any, one: SampleSets, gradient: F64, at: F32 | None = None) -> F64:
     """Return the influence (n, k) of the points of a single set, or of points ``at`` (n, d).
 
-    ``gradient`` (m, k) is the derivative of k functions by the row; ``at`` is relative to the origin of ``one``. The
-    weighted mean over the points of the set is zero. A method ``influence(one, at, gradient)`` of the fitted parameters
-    returns these numbers up to a constant of each column; without it, ``at`` raises ValueError.
+    ``gradient`` (m, k) is the derivative of k functions with respect to the row; ``at`` is relative to the origin of
+    ``one``. The weighted mean over the points of the set is zero. A method ``influence(one, at, gradient)`` of the
+    fitted parameters returns these values up to an additive constant per column; without it, ``at`` raises ValueError.
     """
     if hasattr(parameters, "influence"):
         of_points = parameters.influence(one, one.relative, gradient)
@@ -63,8 +63,8 @@ def point_influences(parameters: Any, one: SampleSets, gradient: F64, at: F32 | 
         return np.asarray(result - weight_fractions(one) @ of_points)
     if at is not None:
         raise ValueError(
-            f"{type(parameters.spec).__name__} has no known derivative, which the influence of other points than those "
-            "of the set requires. Use an embedding by densities, means, moments or quantiles."
+            f"{type(parameters.spec).__name__} has no known derivative, which is required for points outside the set. "
+            "Omit at, or use an embedding of densities, means, moments or quantiles."
         )
     result = _leave_out_influences(parameters, one, gradient)
     return result - weight_fractions(one) @ result

@@ -1,7 +1,7 @@
 """Inputs of embeddings: collections in memory, lists of arrays and stores, cut into blocks of sets.
 
 `check_sets` validates X, `summarize` scans it in one pass (bounds, invalid sets, a sample of points), and samples of
-sets serve choices that depend on the data. A stored set that is too large to be read at once is checked, summarized
+sets are used to choose parameters. A stored set that is too large to be read at once is checked, summarized
 and embedded in pieces.
 """
 
@@ -113,7 +113,9 @@ def _total_weight(view: SetStore, first: int) -> float:
         if w.min() < 0:
             row = int(np.argmax(w < 0))
             raise negative_weight_error(start + row, first, w[row])
-        total = float(np.cumsum(np.append(total, w))[-1])  # the order of one sum over the whole set
+        total = float(
+            np.cumsum(np.append(total, w))[-1]
+        )  # same order of additions as one sum over the whole set
         start += len(w)
     if total <= 0:
         raise zero_weight_error(first)
@@ -131,8 +133,8 @@ SetsLike = SetsInMemory | SetStore
 def check_sets(X: Any, n_dims: int | None = None, *, text: bool = False, origin: F64 | None = None) -> Sets:
     """Return X as `SampleSets`, or X itself if it is a store.
 
-    There must be at least one set, of ``n_dims`` dimensions if that is given. Points are relative to ``origin`` (that
-    of a fitted estimator), by default to their own. Strings raise an error unless ``text``.
+    X must contain at least one set, of ``n_dims`` dimensions unless that is None. Points are relative to ``origin`` (of
+    a fitted estimator), by default to their own origin. Strings raise an error unless ``text`` is true.
     """
     sets = X if isinstance(X, SetStore) else as_sample_sets(X, origin)
     if sets.alphabet is not None and not text:
@@ -182,7 +184,7 @@ def check_two_collections(
 
 @contextmanager
 def error_context(which: str) -> Iterator[None]:
-    """Add a note to errors about a set that states its collection."""
+    """Add a note that names the collection to errors about a set."""
     try:
         yield
     except SampleSetError as error:
@@ -215,7 +217,7 @@ def block_views(
 
 
 def lazy_blocks(sets: SetStore, row_bytes: int = 0, max_sets: int | None = None) -> Blocks:
-    """Return blocks of up to ``max_sets`` sets of a store that tasks read, so that they can skip invalid sets."""
+    """Return blocks of up to ``max_sets`` sets of a store; tasks load them and can skip invalid sets."""
     views, bounds, read_bytes = block_views(sets, row_bytes, max_sets)
     return source_blocks(views, bounds, read_bytes, load=False)
 
@@ -385,7 +387,7 @@ def sample_sets(sets: Sets, bad: I64, n_sets: int, n_points: int) -> SampleSets:
 
 
 def load_points(sets: Sets) -> SampleSets:
-    """Load the points of the sets, without ids and targets if they are stored."""
+    """Load the points of sets; ids and targets of stored sets are not read."""
     return sets.points_alone() if isinstance(sets, SetStore) else sets
 
 

@@ -1,6 +1,6 @@
 """Invalid sets: located by splitting blocks, then reported by position or skipped.
 
-Work on a block of sets fails as a whole. The block is then split into eighths recursively, until the invalid sets are
+If the work on a block raises an error, the block is split recursively into eighths until the invalid sets are
 isolated; blocks without invalid sets are processed once. Errors about pairs of objects are reported with the positions
 of the objects in the user's collection.
 """
@@ -26,10 +26,10 @@ from dkdist.sets.point_checks import locate
 T = TypeVar("T")
 Positions = Sequence[int] | I64
 
-# More parts fail less often where most sets are invalid, fewer parts read less again where one set is:
-# python -m pytest tests/base/test_bad_sets.py counts the reads.
+# Parts of a split: more parts need fewer attempts if most sets are invalid, fewer parts repeat fewer reads if only one
+# is: python -m pytest tests/base/test_bad_sets.py counts the reads.
 N_SPLIT_PARTS = 8
-MAX_LISTED_POSITIONS = 10  # length of messages against the number of listed sets; origin unknown
+MAX_LISTED_POSITIONS = 10  # maximum number of sets listed in a message; origin unknown
 
 
 @dataclass
@@ -52,9 +52,9 @@ def run_skipping_invalid(
 ) -> PartialResult[T]:
     """Call ``work(sets, position of the first set)`` on all sets, or on the parts without invalid sets.
 
-    ``pieces`` replaces ``work`` for a single set that is too large to be read at once. ``positions`` are those of the
-    sets in the user's collection. With ``skip``, the result of an invalid set is ``fill_value``; otherwise the first
-    invalid set raises. Errors of the whole store always raise.
+    ``pieces`` replaces ``work`` for a single set that is too large to be read at once. ``positions`` are positions
+    of the sets in the user's collection. With ``skip``, the result of an invalid set is ``fill_value``; otherwise the
+    first invalid set raises an error. Errors of the whole store are always raised.
     """
     output: PartialResult[T] = PartialResult()
     parts = [(sets, positions)]  # a stack: the first part is on top
@@ -81,7 +81,7 @@ def run_skipping_invalid(
             result = fill_value
         output.results.append(result)
     if output.bad and isinstance(sets, SetStore):
-        _require_current(sets)  # errors of a replaced store are not errors of its sets
+        _require_current(sets)  # if the store was replaced, its sets did not cause the error
     return output
 
 
@@ -94,7 +94,7 @@ def _raise_named(error: ValueError, sets: SampleSets | SetStore, position: int) 
 
 
 def _require_current(sets: SetStore) -> None:
-    """Raise unless the store still exists with the commit of this view."""
+    """Raise unless the store exists and still has the commit of this view."""
     CommitReader(sets._address, sets._commit)
 
 
@@ -136,7 +136,7 @@ def no_finite_rows_error() -> ValueError:
 
 
 class PairError(SampleSetError):
-    """A pair of objects with an invalid distance, by indices in two blocks; see `name_pair_errors`."""
+    """Error for a pair of objects with an invalid distance, by their indices in two blocks; see `name_pair_errors`."""
 
     def __init__(self, row: int, column: int, problem: str) -> None:
         super().__init__(f"the distance of object {row} of a block to random object {column} {problem}")
@@ -158,7 +158,7 @@ def name_pair_errors(name: Callable[[int, int], str]) -> Iterator[None]:
 
 
 class RowError(SampleSetError):
-    """A set with invalid features, by its index in a block; see `name_set_errors`."""
+    """Error for a set with invalid features, by its index in a block; see `name_set_errors`."""
 
     def __init__(self, row: int, reason: str) -> None:
         super().__init__(f"set {row} of a block {reason}")
@@ -197,10 +197,10 @@ def name_set_errors(positions: Positions) -> Iterator[None]:
 
 
 def require_nonnegative_weights(sets: SampleSets, first_set: int = 0) -> None:
-    """Raise `SampleSetError` for negative weights, sets of total weight 0 and several channels.
+    """Raise `SampleSetError` for negative weights, sets of total weight 0 and multiple weight channels.
 
-    Embeddings of distributions call this; the kernel distance accepts signed weights and does not. ``first_set`` is
-    the position of set 0 in the collection.
+    Embeddings of distributions use this check; the kernel distance accepts signed weights. ``first_set`` is the
+    position of set 0 in the collection.
     """
     w = sets.weights
     if w is None or len(sets) == 0:

@@ -1,4 +1,4 @@
-"""Checks of constructor parameters: they return the value or raise `ValueError`."""
+"""Checks of constructor parameters; each returns the value or raises `ValueError`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dkdist._numba.arrays import F64
 from dkdist._utils.validation import as_real_array
 
 RandomStateLike = int | np.random.Generator | np.random.RandomState | None
-MAX_COUNT = 2**40  # default limit of counts; origin unknown, more than fits in memory
-MIN_SCALE, MAX_SCALE = 1e-30, 1e30  # bandwidths: frequencies and phases are float32 (tests/test_bad_input.py)
+MAX_COUNT = 2**40  # default maximum of counts, larger than fits in memory; origin unknown
+MIN_SCALE, MAX_SCALE = 1e-30, 1e30  # frequencies and phases must fit float32 (tests/test_bad_input.py)
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> Any:
@@ -25,12 +25,12 @@ def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> Any:
 
 
 def is_literal(value: Any, literal: str) -> bool:
-    """Return whether ``value`` is this string; unlike ``==``, also for arrays."""
+    """Return whether ``value`` is this string; unlike ``==``, a single bool also for arrays."""
     return isinstance(value, str) and value == literal
 
 
 def check_int(name: str, value: Any, minimum: int = 1, maximum: float = MAX_COUNT) -> int:
-    """Return ``value`` as an int within these limits."""
+    """Return ``value`` as an int from ``minimum`` to ``maximum``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
         raise ValueError(f"{name} must be an integer >= {minimum}; got {value!r:.200}")
     if int(value) > maximum:
@@ -80,7 +80,7 @@ def _float_or_inf(value: Real) -> float:
 
 
 def round_to_float32(value: float) -> float:
-    """Round ``value`` to 7 digits: the precision of float32, independent of last bits of libraries."""
+    """Round ``value`` to 7 digits, the precision of float32, to remove last-bit differences between libraries."""
     return float(f"{value:.7g}")
 
 

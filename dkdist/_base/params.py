@@ -8,7 +8,7 @@ The mean over a large set is the weighted mean over chunks of 4 MiB (`dkdist._nu
     mean over a set = sum_r W_r (mean over chunk r) / sum_r W_r        W_r: weight of the points of chunk r
 
 Compiled functions process one chunk in float32; chunks are combined in float64. A set that is read in pieces is cut
-into the same chunks as a set in memory, so its row has the same bits, and memory is bounded by a chunk.
+into the same chunks as a set in memory, so its row is bitwise identical, and only one chunk is in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dkdist._numba.points import are_long, chunk_length, count_outside, weight_t
 from dkdist._utils.serialization import serializable
 from dkdist.sets import SampleSets
 
-# Widths of a dimension whose reciprocal is a float32 (tests/test_bad_input.py); a flat dimension has width 0.
+# Range of positive widths: the reciprocal must fit float32 (tests/test_bad_input.py). Constant dimensions have width 0.
 MIN_DOMAIN_WIDTH, MAX_DOMAIN_WIDTH = 1e-37, 1e37
 
 
@@ -35,7 +35,7 @@ MIN_DOMAIN_WIDTH, MAX_DOMAIN_WIDTH = 1e-37, 1e37
 class Domain:
     """A box. Points outside raise an error if it is ``fixed``; otherwise they are clipped to its boundary.
 
-    ``ordinary`` is the fraction of points outside up to which there is no warning.
+    ``ordinary`` is the largest fraction of points outside that does not raise a warning.
     """
 
     low: tuple[float, ...]
@@ -67,7 +67,7 @@ class Domain:
         return low, np.divide(1, width, out=np.zeros_like(width), where=is_wide).astype(np.float32)
 
     def expected_outside(self, n_points: int) -> float:
-        """Return the number of points outside above which a warning is due: mean plus 3 standard deviations."""
+        """Return the number of points outside above which to warn: mean plus 3 standard deviations."""
         expected = self.ordinary * n_points
         return expected + 3 * float(np.sqrt(expected))
 
@@ -82,12 +82,12 @@ S = TypeVar("S", bound=Any)
 
 
 class Params(Generic[T]):
-    """Base of parameters of embeddings: frozen dataclasses of plain numbers.
+    """Base class of parameters of embeddings, which are frozen dataclasses of plain numbers.
 
-    A subclass has a method ``embed``, or ``_build`` gives an object that has one and holds larger arrays.
+    A subclass has a method ``embed``, or its ``_build`` returns an object that has one and holds larger arrays.
     """
 
-    # Fitted parameters that are cached for each class (tests/base/test_specifications.py); 0 where hashing is costly.
+    # Number of cached fitted parameters per class (tests/base/test_specifications.py); 0 if hashing is expensive.
     _cache_size = 16
 
     def require(self, sets: SampleSets, first: int) -> None:
@@ -95,7 +95,7 @@ class Params(Generic[T]):
 
     @property
     def spec(self) -> Self:
-        """These parameters: without `_build`, they are their own fitted parameters."""
+        """These parameters, which are also the fitted parameters of a class without `_build`."""
         return self
 
     def materialize(self) -> T:
@@ -118,7 +118,7 @@ def numbered_names(names: Sequence[str], n_columns: int) -> list[str]:
 
 
 class EmbeddingWrapperParams(Params[T]):
-    """Base of parameters that wrap those of an ``embedding`` and have its dimensions and columns."""
+    """Base class of parameters that wrap those of an ``embedding`` and have its dimensions and columns."""
 
     embedding: Any
 
@@ -134,7 +134,7 @@ class EmbeddingWrapperParams(Params[T]):
 
     @property
     def ordered(self) -> bool:
-        """Whether the order of a set's points may matter to the embedding."""
+        """Whether the embedding may depend on the order of the points of a set."""
         return bool(getattr(self.embedding, "ordered", False))
 
 
@@ -144,7 +144,7 @@ def _cached_build(cls: Any) -> Any:
 
 
 class FittedParams(Generic[S]):
-    """Base of arrays built from parameters; immutable, shared by all blocks."""
+    """Base class of fitted parameters: arrays built from parameters, immutable and shared by all blocks."""
 
     spec: S
 
@@ -182,7 +182,7 @@ class AdditiveParameters(EmbeddingParameters, Protocol):
 
 
 def is_additive(parameters: Any) -> TypeGuard[AdditiveParameters]:
-    # Checking the runtime protocol would cost as much as embedding ten sets.
+    # isinstance with a runtime-checkable protocol would take as long as embedding ten sets.
     return hasattr(parameters, "row_sum")
 
 
@@ -272,7 +272,7 @@ Compute = Callable[[SampleSets, I64], F32]
 
 
 class ChunkMean:
-    """Weighted mean of ``compute`` over chunks: k numbers."""
+    """Weighted mean (k,) of ``compute`` over chunks."""
 
     def __init__(self, compute: Compute) -> None:
         self._compute, self._weight = compute, 0.0

@@ -1,6 +1,6 @@
-"""Named random streams: a seed and a stream give an independent generator for each purpose.
+"""Named random streams: independent generators from one seed, one for each purpose.
 
-Changing a number changes the results of a seed. The numbers spell their purpose in ASCII. No number is 0: NumPy ignores
+Changing a key changes the results of a seed. Keys spell their purpose in ASCII. No key is 0: NumPy ignores
 zeros at the end of a key, so the stream would equal a user's own generator of the same seed.
 """
 
@@ -31,7 +31,7 @@ class RngStream(IntEnum):
     GROUP_PERMUTATIONS = 0x47524F55  # "GROU": permutations of sets among groups
     CELLS = 0x43454C4C  # "CELL": rows that train and test the cells of a neighbour index
     # inspection
-    COALITIONS = 0x53484C59  # "SHLY": coalitions of dimensions, and points that replace the others
+    COALITIONS = 0x53484C59  # "SHLY": coalitions of dimensions, and points that replace the other dimensions
     BACKGROUND = 0x4241434B  # "BACK": background sets of contributions of dimensions
     # auto
     OUTER_FOLDS = 0x4F555446  # "OUTF": outer folds of nested cross-validation, and hold-out sets

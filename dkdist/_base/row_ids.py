@@ -1,8 +1,8 @@
 """Ids of the sets that rows belong to, so that indexed targets are joined by id.
 
-Rows are plain arrays; their owner, the ids or view of their sets, is registered while they live. If the targets of a
-fit are in another order than the sets, the rows are passed on as `UnalignedRows`: estimators of this package align the
-targets, all others raise an error.
+Rows are plain arrays. Their owner (the ids or view of their sets) is registered as long as they exist. If
+targets in ``fit`` are in another order than the sets, the rows are passed on as `UnalignedRows`: estimators of this
+package align the targets, all others raise an error.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def find_ids(rows: Any) -> Array | None:
 
 
 def unwrap_rows(rows: Any) -> Any:
-    """Return plain rows, for steps that align targets or need none."""
+    """Return plain rows, for steps that align targets themselves or need no targets."""
     return rows.rows if isinstance(rows, UnalignedRows) else rows
 
 
@@ -115,7 +115,7 @@ def apply_set_output(estimator: Any, rows: Any) -> Any:
 
 
 def align_to_index(X: Any, **targets: Any) -> tuple[Any, ...]:
-    """Return plain rows X and in-memory ``targets``, Series and frames in the order of X by index."""
+    """Return plain rows X and ``targets`` in memory; Series and frames are sorted by index in the order of X."""
     require_known_chunks(X)
     for name, values in targets.items():
         _require_single_target(values, name)

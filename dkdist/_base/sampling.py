@@ -1,11 +1,11 @@
 """Samples of points of many sets, their quantiles and moments, and bandwidths.
 
-Rows are sampled at random from a seed: evenly spaced rows alias with periodic data such as grids and
+Rows are sampled at random from a seed, because evenly spaced rows alias with periodic data such as grids and
 repeated columns.
 
 A pooled sample keeps up to `MAX_POOLED_POINTS` points, all if there are no more. Each point is selected by a hash of
-its position (`dkdist._numba.points.sample_points`), so blocks, pieces, workers and their order change no bit. A set
-counts by its number of points; weights only matter within a set.
+its position (`dkdist._numba.points.sample_points`), so the sample does not depend on blocks, pieces, workers
+or their order. A set counts in proportion to its number of points; weights of points matter only within a set.
 
 Quantiles invert the averaged distribution function (definition 2 of Hyndman and Fan 1996), for which a point of weight
 2 equals two points. Bandwidths are common to all sets:
@@ -28,14 +28,14 @@ from dkdist._base.random_streams import RngStream
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import sample_points, weight_totals
 
-POOL_SEED = 0x504F4F4C  # "POOL" in ASCII; an arbitrary seed that defines samples (tests/base/test_domains.py)
-WEIGHT_SUM_RTOL = 1e-13  # rounding of float64 sums of 65,536 weights (tests/base/test_domains.py)
-# Float64 rounding of squared distances; rows that differ in float32 are farther apart.
+POOL_SEED = 0x504F4F4C  # "POOL" in ASCII; arbitrary seed of all samples (tests/base/test_domains.py)
+WEIGHT_SUM_RTOL = 1e-13  # rounding error of float64 sums of 65,536 weights (tests/base/test_domains.py)
+# Relative rounding error of squared distances in float64; rows that differ in float32 have larger distances.
 EQUAL_ROWS_RTOL = 1e-14
 
 
 def random_subset(n: int, count: int, *key: int) -> I64:
-    """Return ``count`` of n positions at random, or all; sorted."""
+    """Return ``count`` random positions below n, or all if n is not larger; sorted."""
     if n <= count:
         return np.arange(n)
     return np.sort(
@@ -44,7 +44,7 @@ def random_subset(n: int, count: int, *key: int) -> I64:
 
 
 def random_runs(n: int, n_runs: int, length: int, seed: int) -> I64:
-    """Return positions below n in runs of adjacent ones, one random run in each of ``n_runs`` equal parts."""
+    """Return runs of consecutive positions below n, one at random in each of ``n_runs`` equal parts."""
     if n <= n_runs * length:
         return np.arange(n)
     edges = n * np.arange(n_runs + 1) // n_runs
@@ -55,14 +55,14 @@ def random_runs(n: int, n_runs: int, length: int, seed: int) -> I64:
 
 
 def random_row_keys(first: int, count: int, seed: int) -> F64:
-    """Return random numbers in [0, 1) for rows ``first`` and after, independent of the division into pieces."""
+    """Return random numbers in [0, 1) for rows from ``first`` on; they do not depend on the division into pieces."""
     bits = np.random.PCG64([seed, RngStream.MEDIANS])
     bits.advance(first)
     return np.random.Generator(bits).random(count)
 
 
 def smallest_keys(keys: F64, count: int) -> I64:
-    """Return positions of the ``count`` smallest keys, or of all; sorted."""
+    """Return positions of the ``count`` smallest keys, or all positions if there are no more; sorted."""
     return np.arange(len(keys)) if len(keys) <= count else np.sort(np.argpartition(keys, count)[:count])
 
 
@@ -80,7 +80,7 @@ class PooledSample:
 
 
 def sampling_fraction(n_points: int, d: int) -> float:
-    """Return the fraction of points to sample; 1 or more if all are kept."""
+    """Return the fraction of points to sample; 1 or more if all are sampled."""
     return sample_size(d) / n_points
 
 
@@ -135,7 +135,7 @@ def concatenate_samples(samples: list[PooledSample]) -> PooledSample:
 
 
 def quantiles(values: ArrayLike, weights: ArrayLike | None, levels: ArrayLike) -> F64:
-    """Return quantiles of values (n,), n > 0, at ``levels`` in [0, 1]: the averaged inverted distribution function."""
+    """Return quantiles of values (n,), n > 0, at ``levels`` in [0, 1]: the averaged inverse distribution function."""
     x, w = _sort_by_value(*_drop_zero_weights(values, weights))
     mass = np.cumsum(w)
     target = np.asarray(levels, np.float64) * mass[-1]
@@ -179,7 +179,7 @@ def moments(points: F32, offsets: I64, weights: F32 | None) -> tuple[F64, F64, F
 
 
 def scott_bandwidth(std: F64, size: F64, dims: int, minimum: float) -> F64:
-    """Return Scott's rule for the median set, at least ``minimum``: (d,). ``dims`` is that of the density."""
+    """Return Scott's rule for the median set, at least ``minimum``: (d,). ``dims`` is the dimension of the density."""
     h = np.median(std, axis=0) * float(np.median(size)) ** (-1 / (dims + 4))
     return np.asarray(np.maximum(h, minimum))
 
@@ -187,7 +187,7 @@ def scott_bandwidth(std: F64, size: F64, dims: int, minimum: float) -> F64:
 def median_distance(X: NDArray[np.floating]) -> float:
     """Return the median Euclidean distance between rows of X; if it is 0, the mean of the positive distances."""
     x = X.astype(np.float64)
-    unit = 2.0 ** min(1000, max(-1000, int(np.frexp(np.abs(x).max(initial=0.0))[1])))  # a power of two: exact
+    unit = 2.0 ** min(1000, max(-1000, int(np.frexp(np.abs(x).max(initial=0.0))[1])))  # exact: a power of 2
     x = x / unit
     x = x - np.median(x, axis=0)  # unlike the mean, robust to outliers
     square, products, end = (x**2).sum(axis=1), 2 * x @ x.T, 0
@@ -195,7 +195,7 @@ def median_distance(X: NDArray[np.floating]) -> float:
     for i in range(len(x) - 1):  # each pair once, overwriting products that are no longer needed
         total = square[i] + square[i + 1 :]
         d2 = total - products[i, i + 1 :]
-        d2[d2 < EQUAL_ROWS_RTOL * total] = 0  # equal rows: the rest is rounding
+        d2[d2 < EQUAL_ROWS_RTOL * total] = 0  # distances of equal rows are rounding errors
         packed[end : end + len(d2)] = d2
         end += len(d2)
     distances = np.sqrt(packed[:end], out=packed[:end])

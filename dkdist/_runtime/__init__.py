@@ -1,1 +1,1 @@
-"""Work on blocks: plans, memory, map and reduce on local schedulers and on clusters, checkpoints, progress."""
+"""Execution of work on blocks: plans, map and reduce on threads or clusters, checkpoints and progress."""

@@ -1,67 +1,69 @@
-"""Tuned values of plans, graphs and tasks: the trade-off of each, and a command that measures it."""
+"""Tuned constants of plans, graphs and tasks, with the trade-off of each and a command that measures it."""
 
-# Blocks. Larger blocks save Python work, messages and shared chunks per set; smaller ones save memory and balance
-# threads (python benchmarks/million.py, python benchmarks/simulate.py table).
-MAX_BLOCK_SETS = 1024  # 20 MB of features for 5,000 columns
-MIN_SETS_FOR_LARGE_BLOCKS = 64 * MAX_BLOCK_SETS  # blocks hold twice as many sets from this number of sets on
-MAX_BLOCK_BYTES = 32 * 2**20  # points, or rows of an array, in a block (python benchmarks/memory.py)
+# Block sizes. Larger blocks reduce Python overhead, messages and reads of shared chunks per set; smaller blocks reduce
+# memory and balance threads (python benchmarks/million.py, python benchmarks/simulate.py table).
+MAX_BLOCK_SETS = 1024  # sets per block: 20 MB of features for 5,000 columns
+MIN_SETS_FOR_LARGE_BLOCKS = 64 * MAX_BLOCK_SETS  # in larger collections blocks hold twice as many sets
+MAX_BLOCK_BYTES = 32 * 2**20  # bytes of points or of array rows per block (python benchmarks/memory.py)
 
-# Graphs and folds.
+# Limits of graphs and folds.
 MAX_GRAPH_JOBS = (
-    128  # a scheduler holds this many jobs of a run at a time; also between two reports of a state
+    128  # maximum number of jobs in one graph; also the number of jobs between two reports of a state
 )
-MAX_WINDOW_BLOCKS = 64  # bounds the memory of unfinished blocks of a fold (python benchmarks/memory.py)
-MAX_WAITING_BYTES = 96 * 2**20  # small blocks that wait for their step, per worker process
+MAX_WINDOW_BLOCKS = 64  # limits the memory of unfinished blocks of a fold (python benchmarks/memory.py)
+MAX_WAITING_BYTES = 96 * 2**20  # total size of blocks that wait for their step, per worker process
 WAITING_MEMORY_DIVISOR = (
-    8  # and at most this fraction of its free memory (python benchmarks/simulate.py real)
+    8  # waiting blocks use at most 1/8 of the free memory of a worker (python benchmarks/simulate.py real)
 )
 
-# Threads of this machine.
-MAX_CONCURRENT_BLOCKS = 4  # pieces of work that each take much memory (python benchmarks/memory.py)
-N_IO_THREADS = (
-    2  # in addition to one thread per core: some wait for a disk (python benchmarks/roofline.py pipeline)
-)
+# Threads of local runs.
+MAX_CONCURRENT_BLOCKS = 4  # maximum number of concurrent memory-intensive tasks (python benchmarks/memory.py)
+N_IO_THREADS = 2  # in addition to one per core: some wait for disks (python benchmarks/roofline.py pipeline)
 
-# Cached rows (cache="auto"), which use memory without a request of the user (tests/linear/test_kept_rows.py).
+# Limits of rows cached by default, with cache="auto" (tests/linear/test_kept_rows.py).
 MAX_AUTO_CACHE_BYTES = 2**28
 AUTO_CACHE_MEMORY_DIVISOR = 8
 
-# Tasks of a cluster. A task costs the scheduler about 1 ms; fewer, longer tasks leave threads idle at the end and lose
-# more work with a worker (python benchmarks/cluster.py, python benchmarks/simulate.py measure).
-TASKS_PER_SYNC = 4  # tasks of a fold between two states that the client holds: work lost with a worker
-FIRST_TASK_JOBS = 2  # jobs in the first tasks of a fold, before the throughput is known
+# Tasks of a cluster. A task costs the scheduler about 1 ms. With fewer, longer tasks, threads are idle at the end and
+# the death of a worker loses more work (python benchmarks/cluster.py, python benchmarks/simulate.py measure).
+TASKS_PER_SYNC = (
+    4  # tasks of a fold between two states sent to the client; the death of a worker repeats them
+)
+FIRST_TASK_JOBS = 2  # jobs per task of a fold until the throughput is measured
 TARGET_TASK_SECONDS = 0.2  # amortises about 1 ms of scheduler overhead per task
-RATE_WINDOW_SECONDS = 10.0  # longer than replacing a worker that died (tests/execution/test_stream.py)
-MAX_TASK_GROWTH = 4  # factor between the jobs per task before and after a sync
-MIN_FOLD_TASKS = 2  # tasks of a fold in flight on a cluster of one thread
-MAP_TASKS_PER_THREAD = 4  # tasks of a map in flight
-MIN_MAP_THREADS = 4  # assumed for the number of map tasks in flight on smaller clusters
-TTL_SECONDS = 1.0  # the cached number of threads of a cluster is used up to this age
+RATE_WINDOW_SECONDS = 10.0  # longer than the restart of a worker (tests/execution/test_stream.py)
+MAX_TASK_GROWTH = 4  # maximum factor by which jobs per task change at a sync
+MIN_FOLD_TASKS = 2  # minimum number of tasks of a fold in flight
+MAP_TASKS_PER_THREAD = 4  # tasks of a map in flight per thread
+MIN_MAP_THREADS = 4  # smaller clusters get as many map tasks as one with this number of threads
+TTL_SECONDS = 1.0  # the cached number of threads of a cluster is refreshed after this time
 
 # Clusters that lose connections and workers (tests/hangs/test_lost_workers.py, tests/clusters/test_joining.py).
-MAX_RECONNECTIONS = 3  # of one graph
-POLL_SECONDS = 0.1  # interval of polling results and the status of a connection
-WORKER_CHECK_SECONDS = 2.0  # interval of requests for the number of workers
-SCHEDULER_TIMEOUT_SECONDS = 15.0  # a scheduler that unpickles a large graph does not answer for seconds
-NEW_WORKER_TIMEOUT_SECONDS = 10.0  # a stopped worker must not delay the end of a run for long
-CONNECTION_TIMEOUT_SECONDS = 5.0  # a connection, an answer, or a scheduler file that does not exist yet
+MAX_RECONNECTIONS = 3  # maximum number of reconnections per graph
+POLL_SECONDS = 0.1  # interval for polling results and the status of the connection
+WORKER_CHECK_SECONDS = 2.0  # interval for checking the number of workers
+SCHEDULER_TIMEOUT_SECONDS = 15.0  # a scheduler may be blocked for seconds while it unpickles a large graph
+NEW_WORKER_TIMEOUT_SECONDS = 10.0  # limits the delay of the end of a run by a stopped worker
+CONNECTION_TIMEOUT_SECONDS = 5.0  # limit for connecting, for a response, and for a scheduler file to appear
 
-# Memory of workers: blocks leave gaps of other sizes, which the next blocks do not fill (python benchmarks/memory.py).
-MAX_UNTRIMMED_BYTES = 96 * 2**20  # growth that is tolerated: about one block with its intermediate results
-TRIM_THRESHOLD_BYTES = 512 * 2**20  # freed memory that glibc keeps; returning it costs a tenth of a run
+# Memory of workers: freed blocks leave gaps that blocks of other sizes do not fill (python benchmarks/memory.py).
+MAX_UNTRIMMED_BYTES = 96 * 2**20  # growth that is not trimmed: about one block with its intermediate results
+TRIM_THRESHOLD_BYTES = 512 * 2**20  # freed memory that glibc keeps; returning it costs 10 % of the run time
 MMAP_THRESHOLD_BYTES = 32 * 2**20  # largest value that glibc accepts on 64-bit systems (man 3 mallopt)
 
 # Dashboard (tests/dashboard/test_curves.py, tests/hangs/test_soak.py).
-MAX_CURVE_POINTS = 1000  # more are thinned: each is sent to every open page once a second
-MAX_SPANS = 64  # runs whose spans the scheduler remembers
-HEARTBEAT_GRACE_SECONDS = 60.0  # a heartbeat that names a forgotten span would fail
-MIN_REPORT_SECONDS = 0.25  # between two loss reports of a process
+MAX_CURVE_POINTS = (
+    1000  # longer curves are thinned, because every point is sent to every open page once a second
+)
+MAX_SPANS = 64  # runs whose spans stay in the scheduler
+HEARTBEAT_GRACE_SECONDS = 60.0  # delay of removing a span: a heartbeat that names it would fail
+MIN_REPORT_SECONDS = 0.25  # minimum interval between loss reports of a process
 
-# Data frames: rows small enough for the cache, enough to amortise the cost per batch (python benchmarks/speed.py).
+# Batches of data frames fit the CPU cache and amortise the fixed cost of a batch (python benchmarks/speed.py).
 BATCH_ROWS = 2**18
-BUFFER_BYTES = 2**18  # per column and read, into reused memory
+BUFFER_BYTES = 2**18  # size of the reused buffer for reads of one column
 
 # Matrices of pairs (python benchmarks/set_distances.py).
-SEGMENT_TILES = 128  # tiles that this process copies into the matrix together
-MAX_TILE_SETS = 32  # sets per side: index trees are rebuilt in every tile, a sixteenth as many as pairs
-MIN_TILES_PER_SIDE = 8  # several tiles for every thread, where there are enough sets
+SEGMENT_TILES = 128  # number of tiles that this process copies into the matrix at once
+MAX_TILE_SETS = 32  # sets per side of a tile; each tile builds 64 index trees for 1,024 pairs
+MIN_TILES_PER_SIDE = 8  # several tiles per thread if there are enough sets

@@ -1,7 +1,7 @@
 """Lazy Dask arrays with one task per block, from views of a store or from blocks of another lazy array.
 
-Parameters are one key of the graph, whose task materializes them from plain numbers. No arrays are scattered, and a
-worker that joins late or replaces another materializes them again. Tasks are restricted to the CPU type of the process
+Parameters are one key of the graph, whose task materializes them from a small record. No arrays are scattered, and
+workers that join late or replace others materialize them again. Tasks are restricted to the CPU type of the process
 that created the array (`process.py`).
 """
 
@@ -120,7 +120,7 @@ def _dask_array(graph: HighLevelGraph, name: str, rows: Iterable[int], columns: 
 
 
 def fill_in_memory(function: Callable[[slice], None], bounds: I64) -> None:
-    """Call ``function(rows)`` for each block of rows on threads of this machine; it fills arrays of the caller."""
+    """Call ``function(rows)`` for each block of rows, on threads of this machine; it writes to arrays of the caller."""
     blocks = [slice(a, b) for a, b in itertools.pairwise(bounds.tolist())]
     map_pieces(function, blocks, label="fill", local=True)
 

@@ -1,9 +1,9 @@
 """Blocks: ranges of rows, the task that computes each, and jobs: tasks that compute blocks and process them.
 
-A `BlockTask` is the part of a graph that only one block needs (read, embed, features). It is embedded whole in the task
+A `BlockTask` is the part of a graph that only one block needs (read, embed, features). It is stored inside the task
 that uses the block, so no scheduler holds intermediate values. Values that several blocks need remain keys of the
-graph: fitted parameters, results of futures, and the function that a job runs. A large function, such as a model that
-predicts, is sent once to each worker and not with each task.
+graph: fitted parameters, results of futures, and the function that a job runs. Therefore a large
+function, such as the predictions of a model, is sent once to each worker and not with each task.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class BlockTask:
 class Blocks:
     """Blocks of rows: ``tasks[i]`` computes rows ``bounds[i]:bounds[i + 1]``.
 
-    ``local`` blocks are views of an array of this process and never leave it. ``row_bytes`` are the bytes of a row of
-    a finished block, ``read_bytes`` those that one pass reads from storage (0 if unknown). ``unit`` names a row in
-    messages. ``eager``: compute lazy rows a whole block at a time.
+    ``local`` blocks are views of an array of this process and never leave it. ``row_bytes`` is the size of a row of a
+    finished block, ``read_bytes`` the bytes that one pass reads from storage (0 if unknown). ``unit`` names a row in
+    messages. With ``eager``, lazy rows are computed one whole block at a time.
     """
 
     name: str
@@ -152,7 +152,7 @@ def _array_blocks(X: Array) -> Blocks:
     max_sets = max_block_sets(len(X))
     n_bytes = (
         max_sets // MAX_BLOCK_SETS * MAX_BLOCK_BYTES
-    )  # views take no memory: the same blocks as of a store
+    )  # views take no memory, so blocks have the same bounds as those of a store
     blocks = local_blocks(X, int(np.clip(n_bytes // row_bytes, 1, max_sets)))
     return replace(blocks, row_bytes=row_bytes, n_columns=X.shape[1])
 
@@ -209,7 +209,7 @@ def split_graph(
     shared = {k: graph[k] for k, who in owner.items() if who is None}
     tasks = []
     for key in keys:
-        if owner[key] is None:  # every task ends with a private node
+        if owner[key] is None:  # a private alias of the shared node
             block = ("block", key)
             tasks.append(BlockTask(block, (Alias(block, key),), (key,)))
             continue
@@ -221,7 +221,7 @@ def split_graph(
 
 
 def _assign_owners(graph: Mapping[Key, GraphNode], key: Key, owner: dict[Key, Key | None]) -> None:
-    """Mark dependencies of ``key`` as private to it, or as shared: futures, and those of an earlier key."""
+    """Mark dependencies of ``key`` as private to it, or as shared if they are futures or belong to an earlier key."""
     stack = [key]
     while stack:
         k = stack.pop()
@@ -281,7 +281,7 @@ Work = Callable[[Iterator[Any], Any], Any]
 
 @dataclass(frozen=True)
 class Job:
-    """Numbers of the blocks that one call of a function processes, and an extra argument of that call.
+    """Indices of the blocks that one call of a function processes, and an extra argument of that call.
 
     A ``single`` job has one block: its function takes that block and the items of ``extra`` as further arguments.
     """
@@ -293,7 +293,7 @@ class Job:
 
 @dataclass(frozen=True)
 class TaskPayload:
-    """Block tasks of one job, opaque to the scheduler: they run inside the task of the job."""
+    """Block tasks of one job, which run inside the task of the job and are hidden from the scheduler."""
 
     tasks: tuple[BlockTask, ...]
     rows: tuple[tuple[int, int], ...]
@@ -350,7 +350,7 @@ class TaskResults:
     results: list[Any]
 
     def __sizeof__(self) -> int:
-        """Return the bytes by which a scheduler estimates the cost of a transfer."""
+        """Return the size in bytes, from which a scheduler estimates the cost of a transfer."""
         return sum(map(getsizeof, self.results))
 
 
@@ -367,7 +367,7 @@ def job_task(
 
 
 def batch_task(key: Key, work: TaskRef, blocks: Blocks, jobs: Sequence[Job]) -> Task:
-    """Return the task that runs several jobs in turn; its result is a `TaskResults`."""
+    """Return the task that runs several jobs one after another; its result is a `TaskResults`."""
     batch = TaskBatch(tuple(TaskPayload.from_job(blocks, job) for job in jobs))
     keys = tuple(dict.fromkeys(k for job in batch.jobs for k in job.shared_keys))
     return Task(key, _checks_cpu(_run_batch, blocks), work, batch, keys, *map(TaskRef, keys))

@@ -1,8 +1,8 @@
 """Cache of blocks between the passes of a run, in memory or in files of a folder.
 
 Blocks are cached before their row map (rows of an embedding before random features, an eighth of the bytes), or whole
-if there is no row map. Values are not rounded: 2-byte numbers would halve the memory, but results would then depend on
-the memory that is free.
+if there is no row map. Values are not rounded: float16 would halve the memory, but results would then depend on the
+free memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _MemoryCache(dict[int, Array]):
 
 
 class _FolderCache:
-    """One file per block, moved into place when complete and not flushed: it is deleted after the run."""
+    """One file per block, renamed when complete; files are not flushed, because they are deleted after the run."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -115,7 +115,7 @@ def _cached_task(task: BlockTask, cache: BlockCache, i: int) -> BlockTask:
         function = CachedBlock(cache, i, task)
         return replace(task, nodes=(Task(task.key, function, *map(TaskRef, task.shared_keys)),))
     last: Any = task.nodes[-1]
-    params, block = last.args  # the block is cached; the parameters, which several blocks may share, are not
+    params, block = last.args  # only the block is cached, because several blocks may share the parameters
     function = CachedBlock(cache, i, replace(task, key=block.key, nodes=_nodes_needed_by(block.key, task)))
     cached = Task(block.key, function, *map(TaskRef, task.shared_keys))
     params_nodes = _nodes_needed_by(params.key, task) if isinstance(params, TaskRef) else ()

@@ -2,7 +2,7 @@
 
 A checkpoint is a directory with ``state.npz``: named arrays, and a JSON text with the fingerprint of the run (its
 computation and data), notes, and a digest of the arrays. The file is written to a temporary name and moved into place,
-so a killed process leaves the previous checkpoint. A state of another run raises ValueError.
+so the previous checkpoint survives if the process is killed. A state of another run raises ValueError.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Checkpoint:
         return arrays, header["notes"]
 
     def _remove_unfinished(self) -> None:
-        """Remove partial files of a killed run; a checkpoint belongs to one run."""
+        """Remove partial files of a killed run; no other run writes to this checkpoint."""
         for unfinished in self.path.glob(".*.partial"):
             unfinished.unlink(missing_ok=True)
 

@@ -65,7 +65,7 @@ KEPT_HINT = "Committed stores and saved checkpoints remain valid; the same call 
 LOST_SCHEDULER_REASONS = (
     "scheduler-connection-lost",
     "lost dependencies",
-)  # the second: from a restarted scheduler
+)  # the second reason is that of a restarted scheduler
 
 
 def killed_worker_error(killed: KilledWorker, graph: Mapping[Key, GraphNode]) -> RuntimeError:
@@ -82,7 +82,7 @@ def killed_worker_error(killed: KilledWorker, graph: Mapping[Key, GraphNode]) ->
 def is_connection_lost(client: Any, error: BaseException) -> bool:
     """Return whether work ended because the connection to the scheduler was lost.
 
-    Dask cancels futures for other reasons too. A client that gave up its scheduler cancels without a reason.
+    Dask also cancels futures for other reasons. A client that stops reconnecting cancels them without a reason.
     """
     is_lost = isinstance(error, CommClosedError) or any(
         reason in str(error) for reason in LOST_SCHEDULER_REASONS
@@ -117,7 +117,7 @@ def lost_scheduler_error(address: str) -> ConnectionError:
     )
 
 
-DEFAULT_WAIT_TIMEOUT = "30s"  # for a worker
+DEFAULT_WAIT_TIMEOUT = "30s"  # time to wait for a worker
 
 _log = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ def run_seceded() -> Iterator[None]:
         if getattr(thread_state, "key", None) is None:
             raise KeyError
         secede()
-    except Exception:  # not a task of a worker, or one that has seceded already
+    except Exception:  # this is not a worker task, or it has already seceded
         yield
         return
     try:
@@ -171,7 +171,7 @@ class ResultMonitor:
         return list(completed.next_batch(block=False))
 
     def gather(self, futures: Sequence[Any]) -> list[Any]:
-        """Return results of futures that ended; inside a task through the scheduler, which knows lost workers."""
+        """Return results of futures that ended; inside a task through the scheduler, which detects lost workers."""
         self._reset()
         direct = False if hasattr(thread_state, "key") else None
         coroutine = self.client.gather(futures, direct=direct, asynchronous=True)
@@ -233,7 +233,7 @@ def checked_workers(client: Any) -> Iterator[None]:
         yield
     except Exception:
         if client.status == "running":
-            _check_new_workers(client)  # a worker that differs explains the error better
+            _check_new_workers(client)  # a worker with other versions is a better explanation of the error
         raise
     for address, n_threads in _check_new_workers(client).items():
         if n_threads > 1:
@@ -256,7 +256,7 @@ def _wait_for_worker(client: Any) -> None:
 def _check_new_workers(client: Any, timeout: float = NEW_WORKER_TIMEOUT_SECONDS) -> dict[str, int]:
     """Check and prepare new workers; return their previous numbers of BLAS threads.
 
-    A worker that does not answer within ``timeout`` seconds is checked again by the next run.
+    A worker that does not respond within ``timeout`` seconds is checked again by the next run.
     """
     checked = _checked_workers.setdefault(client, set())
     new = [address for address in client.nthreads() if address not in checked]
@@ -271,7 +271,7 @@ def _check_new_workers(client: Any, timeout: float = NEW_WORKER_TIMEOUT_SECONDS)
         versions["the scheduler"] = _compared_versions(scheduler["packages"])
     if table := format_differences(_compared_versions(get_versions(PACKAGES)["packages"]), versions):
         raise ImportError(
-            f"the cluster has other versions than this client. No work was submitted:\n{table}\n{REMEDY}"
+            f"the versions on the cluster differ from those of this client. No work was submitted:\n{table}\n{REMEDY}"
         )
     require_same_features(cpu_features(), {worker: features for worker, (_, features, _) in answers.items()})
     checked.update(answers)
@@ -284,13 +284,13 @@ def inspect_worker(client: str) -> tuple[Mapping[str, str | None], CpuFeatures, 
 
 
 async def _inspect_workers(client: Any, workers: Sequence[str], timeout: float) -> dict[str, Any]:
-    """Return results of `inspect_worker` by worker, without workers that died; warn of those without an answer."""
+    """Return results of `inspect_worker` by worker, without workers that died; warn of those that do not respond."""
 
     async def inspect(worker: str) -> Any:
         answer = client.run(inspect_worker, THIS_PROCESS, workers=[worker], on_error="return")
         try:
             return (await asyncio.wait_for(answer, timeout)).get(worker)
-        except TimeoutError as error:  # a stopped worker does not delay the others
+        except TimeoutError as error:  # a stopped worker must not delay the others
             return error
 
     answers = dict(zip(workers, await asyncio.gather(*map(inspect, workers)), strict=True))
@@ -299,7 +299,9 @@ async def _inspect_workers(client: Any, workers: Sequence[str], timeout: float) 
             message = f"worker {worker} has not answered for {timeout:g} s; its versions and processor are not checked"
             warnings.warn(message, RuntimeWarning, stacklevel=find_stacklevel())
         elif isinstance(answer, Exception) and not isinstance(answer, OSError):
-            raise ImportError(f"worker {worker} cannot run this dkdist: {answer!r}. {REMEDY}") from answer
+            raise ImportError(
+                f"worker {worker} cannot run this version of dkdist: {answer!r}. {REMEDY}"
+            ) from answer
     return {worker: answer for worker, answer in answers.items() if isinstance(answer, tuple | list)}
 
 
@@ -342,7 +344,7 @@ def compute(
     uncounted, name = (
         dict(watch),
         key_split(next(iter(watch), keys[0])),
-    )  # shared by attempts, so that no work is counted twice
+    )  # shared by all attempts, so that no work is counted twice
     blocks_per_task = sum(watch.values()) / len(watch) if watch else 1.0
 
     def start() -> list[Any]:
@@ -385,7 +387,7 @@ def connect(address: str, security: Security | None = None) -> Iterator[str]:
     """
     security = Security() if security is None else security
     arguments = _connection_arguments(security)
-    try:  # a Client would wait forever for a server that accepts connections and does not answer
+    try:  # a Client would wait forever for a server that accepts connections and never responds
         asyncio.run(asyncio.wait_for(_require_scheduler(address, arguments), CONNECTION_TIMEOUT_SECONDS + 1))
     except Exception as error:  # a server that is not a scheduler can cause any error
         cause: BaseException = error

@@ -51,12 +51,12 @@ def write_performance_report(file: str | None) -> Iterator[None]:
 
 
 PAGE_NAME = "dkdist"
-MAX_CURVES = 8  # more colours would look alike (tests/dashboard/test_curves.py)
+MAX_CURVES = 8  # more colours could not be distinguished (tests/dashboard/test_curves.py)
 
 
 @dataclass
 class LossCurve:
-    """Losses of one run: evenly spaced reports and the latest, each (blocks used, loss, held-out loss, epochs)."""
+    """Losses of one run: evenly spaced reports and the latest, each (blocks processed, loss, held-out loss, epochs)."""
 
     what: str
     latest: tuple[int, float, float, float]
@@ -65,7 +65,7 @@ class LossCurve:
     stride: int = 1
 
     def add(self, report: tuple[int, float, float, float]) -> None:
-        """Add a report; for a long run only every ``stride``-th is kept."""
+        """Add a report; for a long run only every ``stride``-th report is stored."""
         self.latest = report
         if self.n_reports % self.stride == 0:
             self.reports.append(report)
@@ -112,7 +112,7 @@ class CurvesPage(SchedulerPlugin):
             return
         task = self.scheduler.tasks[key]
         stage = (task.annotations or {}).get(ANNOTATION)
-        # a negative number is the initial state of a fold
+        # keys with a negative number are initial states of folds
         if stage and task.prefix.name == stage["stage"] and key[1] >= 0:
             self.curves.blocks[stage["stage"]] += stage["blocks"]
 
@@ -199,7 +199,7 @@ def add_page_to_local_scheduler(client: Any) -> None:
     """Add the page if the client's scheduler is in this process and has a dashboard."""
     scheduler = getattr(client.cluster, "scheduler", None)
     if isinstance(scheduler, Scheduler) and has_dashboard(scheduler):
-        client.sync(dask_setup, scheduler)  # on the event loop of both
+        client.sync(dask_setup, scheduler)  # on the event loop that client and scheduler share
 
 
 async def dask_setup(scheduler: Scheduler) -> None:
@@ -224,7 +224,7 @@ def annotate_run(client: Any, name: str, blocks_per_task: float, progress: Progr
         ):
             yield
     finally:
-        with suppress(Exception):  # a lost scheduler, or one that does not run functions
+        with suppress(Exception):  # the scheduler is lost or does not run functions
             if client.status == "running":
                 client.run_on_scheduler(forget_old_spans)
 
@@ -249,7 +249,7 @@ def _span_annotation(client_id: str, stage: str, progress: Progress | None) -> d
 def forget_old_spans(dask_scheduler: Any) -> None:
     """Forget all but the last `MAX_SPANS` spans of this library, unless tasks or workers still refer to them.
 
-    Dask keeps every span and its task groups while the scheduler lives, which would fill its memory in months.
+    Dask stores every span and its task groups until the scheduler ends, which would fill its memory in months.
     """
     extension = dask_scheduler.extensions.get("spans")
     if extension is None:

@@ -1,7 +1,7 @@
 """Graph of a Dask array as nodes, with a node for each future.
 
-Persisted arrays and arrays of futures have keys that only the scheduler of their cluster can resolve. Their graphs
-contain futures, alone or among the arguments of a task, instead of tasks.
+Persisted arrays and arrays of futures have keys that only the scheduler of their cluster can resolve. Instead of
+tasks, their graphs contain futures, directly or among the arguments of a task.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dkdist._runtime.process import active_client
 
 
 class FutureNode(GraphNode):
-    """Result of a future, which this node keeps alive.
+    """Node of a task graph whose value is the result of a future; holds a reference to the future.
 
     In this process a call waits for the result. In a graph for the scheduler of the future, the node is pickled as an
     alias of its own key, which Dask resolves to the key of the scheduler.
@@ -81,7 +81,7 @@ def _missing_keys(graph: Mapping[Key, GraphNode], keys: Iterable[Key]) -> list[K
 
 
 def _client_futures(keys: Iterable[Key]) -> list[Any]:
-    """Return futures of the current client for its keys: `dask.optimize` removes futures from graphs."""
+    """Return futures of the current client by key, because `dask.optimize` removes futures from graphs."""
     distributed = sys.modules.get("distributed")
     if distributed is None:
         return []

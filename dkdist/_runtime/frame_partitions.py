@@ -26,13 +26,13 @@ def is_dask_frame(frame: Any) -> bool:
 class Partitions:
     """Columns of each partition of a Dask DataFrame, computed by the active client or threads of this machine.
 
-    If the frame only reads local Parquet files and there is no client, pyarrow reads them in this process: the same
-    rows, as a table with dictionary-encoded ids.
+    If the frame only reads local Parquet files and there is no client, pyarrow reads them in this process; the rows are
+    equal, and ids are dictionary-encoded.
     """
 
     def __init__(self, frame: Any, columns: Sequence[str], set_id: str) -> None:
         keep_freed_memory()
-        requested = set(columns)  # in the order of the files: Dask adds a step for any other order
+        requested = set(columns)  # in file order, because Dask adds a step for any other order
         self._columns, self._set_id = [name for name in frame.columns if name in requested], set_id
         self._frame = frame[self._columns]
         is_local = active_client() is None and set_id in self._columns
@@ -55,7 +55,7 @@ class Partitions:
         """Return the number and rows of the first partition with rows, or of the last one if all are empty."""
         for number in range(self._frame.npartitions):
             if self._files is not None:
-                piece = self._table(number, use_threads=True)  # no other thread works yet
+                piece = self._table(number, use_threads=True)  # no other thread is active yet
             else:
                 piece = self._frame.partitions[number].compute()
             if len(piece):
@@ -124,7 +124,7 @@ class Partitions:
 
 
 class FilePart(NamedTuple):
-    """Row groups of a Parquet file; None: all of them."""
+    """Row groups of a Parquet file; None for all."""
 
     path: str
     groups: list[int] | None
@@ -133,7 +133,7 @@ class FilePart(NamedTuple):
 def find_parquet_parts(frame: Any) -> list[list[FilePart]] | None:
     """Return the files of each partition of a frame that only reads local Parquet files; None for other frames.
 
-    Dask has no public interface for this: with another layout in another version of Dask, the frame is computed.
+    This uses private attributes of Dask. If another version of Dask has other attributes, Dask computes the frame.
     """
     expr = frame.optimize(fuse=False).expr
     if type(expr).__name__ != "ReadParquetFSSpec":
@@ -157,5 +157,5 @@ def _is_set(option: Any) -> bool:
 
 def _file_part(path: str, groups: Any, keys: Any) -> FilePart:
     if keys:
-        raise ValueError("partition columns are names of folders")
+        raise ValueError("partition columns are in folder names, not in the file")
     return FilePart(path, None if groups in (None, [None]) else [int(group) for group in groups])

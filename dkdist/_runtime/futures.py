@@ -1,14 +1,14 @@
-"""Folds and maps on a cluster: the client submits tasks as results complete, and holds the states of folds.
+"""Folds and maps on a cluster: the client submits tasks as earlier ones complete and holds the states of folds.
 
 The scheduler has only the tasks in flight. Each task runs some jobs; results are sent to the client as they complete.
 
-    item j     jobs, computed from their block tasks before their step, on the threads in turn
+    item j     prepared jobs, computed before their step; items are assigned to the threads in turn
     step j     from step j - 1 (or a state that the client holds) and item j, on the worker that has the item
 
 A task takes about a millisecond of the scheduler, and each step has some milliseconds of latency. Therefore a task
 holds as many jobs as the run completes in 0.2 s, limited by the window. The state of a fold is sent to the client after
 every four tasks, and the next step starts from it: the death of a worker repeats at most four tasks and those in
-flight. Which jobs share a task changes no bit.
+flight. Results do not depend on which jobs share a task.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def stream_map(
 
 
 class _FutureQueue:
-    """Tasks in flight; the scheduler keeps them only as long as the futures held here."""
+    """Tasks in flight; the scheduler keeps results as long as this queue holds their futures."""
 
     item_suffix = ""
 
@@ -197,7 +197,7 @@ def available_slots(width: int, n_in_flight: int, n_remaining: int) -> int:
 
 
 class ThroughputEstimator:
-    """Jobs done and elapsed seconds over the last ten seconds, at least since the last sync but one.
+    """Throughput of the last ten seconds, or since the second-last sync if that is earlier.
 
     After a worker died, all tasks wait for its jobs, and the tasks after them complete at once. The last interval alone
     would overestimate the throughput, and its tasks would be too long to end before the next worker dies.
@@ -228,12 +228,12 @@ def _mean(counts: Sequence[int]) -> float:
 def _round_robin(items: Sequence[TaskKey], threads: Sequence[str]) -> Any:
     """Return a context that assigns items to threads in turn: the thread whose step is done gets the next one.
 
-    A scheduler would choose any idle thread, also one whose item waits for its step; that step, and all after it, would
-    then wait for the next item. Annotations of the user take precedence. Other workers replace missing ones.
+    A scheduler would choose any idle thread, including one whose item waits for its step. That step and all later
+    steps would then wait for the next item. The user's annotations take precedence. Other workers replace missing ones.
     """
     if not threads or get_annotations().keys() & {"workers", "resources", "allow_other_workers"}:
         return nullcontext()
-    workers: defaultdict[Key, Sequence[str]] = defaultdict(tuple)  # the scheduler may not have this library
+    workers: defaultdict[Key, Sequence[str]] = defaultdict(tuple)  # the scheduler may not have dkdist
     workers |= {key: [threads[key[1] % len(threads)]] for key in items}
     return annotate(workers=workers.__getitem__, allow_other_workers=True)
 
@@ -270,14 +270,14 @@ class _Map(_FutureQueue):
 
 
 class _Fold(_FutureQueue):
-    """Fold: items are computed before their steps; every `TASKS_PER_SYNC`-th step starts from a state of the client."""
+    """Fold with prefetched items; every `TASKS_PER_SYNC`-th step starts from a state that the client holds."""
 
     item_suffix = "_block"
     task_jobs = FIRST_TASK_JOBS  # in each of the next tasks
-    n_items = n_steps = n_done = 0  # tasks
+    n_items = n_steps = n_done = 0  # counted in tasks
 
     def run(self, state: Any, step: Step, window: Callable[[], int], report: Report) -> Any:
-        self.jobs_before = [0]  # jobs in all tasks before each task
+        self.jobs_before = [0]  # total number of jobs in the tasks before each task
         width, threads = TTLCache(window), TTLCache(lambda: resources().workers)
         throughput = ThroughputEstimator(time.monotonic())
         while self.jobs_before[self.n_done] < len(self.jobs):
@@ -326,7 +326,7 @@ class _Fold(_FutureQueue):
         n -= 0 if n == n_remaining else n % size
         items: list[TaskKey] = []
         for start in range(first, first + n, size):
-            jobs = list(self.jobs[start : min(start + size, first + n)])  # some sequences create jobs lazily
+            jobs = list(self.jobs[start : min(start + size, first + n)])  # a slice may create its jobs lazily
             items.append(self.add_task(graph, self.n_items, jobs))
             self.jobs_before.append(start + len(jobs))
             self.n_items += 1

@@ -1,6 +1,6 @@
 """Map and reduce over blocks: a small result of every block, an ordered fold, or a sum in a tree.
 
-    map        f(block 0), f(block 1), ...                    parallel; a block lives as long as its task
+    map        f(block 0), f(block 1), ...                    parallel; a block is in memory during its task
 
     fold       item 0 ─┐   item 1 ─┐   item 2 ─┐              parallel; at most ``window`` items wait for their step
     state ──> step ──────> step ──────> step                  sequential: the state is sent, blocks are not
@@ -14,10 +14,10 @@ Dask's schedulers would let finished blocks accumulate before a slow step. There
 
     a Dask graph    for threads of this process (the calling thread alone if items need no work) and for any local
                     scheduler that the user chose. An edge from step j - window to item j bounds the memory. The edge
-                    carries the step's own result, so a free thread prefers the next step to another block. Cost: two
-                    tasks per item
-    a cluster       the result of an edge could be lost with its worker, and the run with it: the client submits
-                    items as futures instead (`_runtime/futures.py`)
+                    carries the result of the step, so a free thread runs the next step before another block. Cost:
+                    two tasks per item
+    a cluster       results on edges would be lost with their worker, so the client submits items as futures
+                    (`_runtime/futures.py`)
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def map_blocks(
     label: str = "map",
     progress: Progress | None = None,
 ) -> list[Any]:
-    """Return ``[function(block, extra) for every block]``; a block lives only as long as its task."""
+    """Return ``[function(block, extra) for every block]``; a block is in memory only during its task."""
     numbers = range(len(blocks)) if only is None else only
     jobs = [Job((i,), (None if extras is None else extras[i],), single=True) for i in numbers]
     return _run_jobs(blocks, jobs, function, label, progress)
@@ -65,7 +65,7 @@ def map_pieces(
     progress: Progress | None = None,
     local: bool = False,
 ) -> list[Any]:
-    """Return ``[function(piece) for piece in pieces]``, a task each; ``local`` pieces never leave this process."""
+    """Return ``[function(piece) for piece in pieces]``, one task each; ``local`` pieces never leave this process."""
     bounds = np.arange(len(pieces) + 1)
     blocks = Blocks(label, bounds, value_tasks(label, pieces), local=local, unit="piece")
     return _run_jobs(
@@ -97,7 +97,7 @@ def _run_jobs(
 def default_window(local: bool = False) -> int:
     """Return the number of blocks that may be in memory: one per thread, and two that wait for their step.
 
-    A cluster has twice that number, so that the client need not submit each block separately.
+    On a cluster the number is twice as large, so that the client can submit several blocks at once.
     """
     n_threads = resources(local).all_threads
     is_remote = not local and active_client() is not None
@@ -105,7 +105,7 @@ def default_window(local: bool = False) -> int:
 
 
 def fold_window(blocks: Blocks) -> int:
-    """Return the number of blocks of a fold in memory; on a cluster more small ones, so that tasks hold several."""
+    """Return the number of blocks of a fold in memory; on a cluster larger for small blocks, which share tasks."""
     min_window = default_window(blocks.local)
     if blocks.local or active_client() is None:
         return min_window
@@ -132,8 +132,8 @@ def fold(
 
     ``prepare`` gets an iterator over the job's blocks (each computed on request) and the job's extra argument. ``step``
     returns a new state and does not modify its arguments. States are small: one is held until ``window`` more steps
-    are done. ``window`` is `fold_window` by default, evaluated while the fold runs. ``sequential``: items need no work;
-    only the steps take time, and they run one after another.
+    are done. ``window`` is `fold_window` by default, evaluated while the fold runs. With ``sequential``, items
+    need no work and one thread runs all tasks.
     """
 
     def n_items() -> int:
@@ -162,7 +162,7 @@ def fold(
 def throttle(
     distance: int, end: int, on_segment: Callable[[Any, int], None] | None
 ) -> Callable[[Any, int], None]:
-    """Return a callback of every state that passes on one in ``distance`` jobs and the last."""
+    """Return a callback that calls ``on_segment`` every ``distance`` jobs and for the last state."""
     n_reported = 0
 
     def report(state: Any, n_jobs: int) -> None:
@@ -207,8 +207,8 @@ def tree_sum(
 ) -> Any:
     """Return the ``merge`` of all ``work(blocks, extra)``; ``merge`` does not modify its arguments.
 
-    On a cluster, Dask sends tasks to the worker of a dependency and uses idle workers only for many tasks of a kind. A
-    small number of leaves, such as replicas of SGD, therefore carry their function and parameters.
+    On a cluster, Dask runs tasks on the worker that has a dependency, and uses idle workers only for many similar
+    tasks. Therefore a small number of leaves, such as SGD replicas, carry their function and parameters.
     """
     if window < 2:
         raise ValueError(f"window must be at least 2 leaves; got {window}.")
@@ -221,9 +221,7 @@ def tree_sum(
     if not is_independent:
         graph |= {**blocks.shared, shared: work_node}
     merge = require_same_cpu(merge) if is_remote else merge
-    unmerged: list[
-        tuple[int, Key]
-    ] = []  # (leaves, key) of sums without a partner, as the digits of a counter
+    unmerged: list[tuple[int, Key]] = []  # (leaves, key) of unpaired sums, with decreasing numbers of leaves
     for j, job in enumerate(jobs):
         pair = (j - window - 1) // 2
         after = [TaskRef((done, pair))] if pair >= 0 else []
@@ -250,4 +248,4 @@ def _merge_last(
 
 
 def _completion_marker(partial_sum: Any) -> None:
-    """Return None: an edge that orders tasks and does not keep the sum in memory."""
+    """Return None: an edge that orders tasks without keeping the sum in memory."""

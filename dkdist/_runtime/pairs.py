@@ -1,4 +1,4 @@
-"""Matrices of all pairs of two collections: one task per tile, and a plan of the quadratic cost.
+"""Matrices of all pairs of two collections: one task per tile, and a plan with the quadratic cost.
 
 Tiles are blocks of rows times blocks of columns. For one collection, only tiles on and above the diagonal are computed;
 each also returns its counterpart below. This process copies tiles into the matrix one segment at a time.
@@ -52,7 +52,7 @@ class PairTiles:
 
     @property
     def n_read(self) -> tuple[int, int]:
-        """Reads of row sets and of column sets: one per set and tile."""
+        """Numbers of reads of row sets and of column sets, one per set and tile."""
         (n, m), columns = self.shape, self.rows if self.columns is None else self.columns
         return n * (len(columns) - 1), 0 if self.columns is None else m * (len(self.rows) - 1)
 
@@ -104,7 +104,7 @@ class PairPlan(Plan):
 def plan_pairs(
     pairs: PairTiles, *, what: str, read_bytes: int, sample: tuple[float, float] | None, local: bool
 ) -> PairPlan:
-    """Return the plan of a matrix; ``sample`` are the seconds per set and per pair measured in this process."""
+    """Return the plan of a matrix; ``sample`` holds the seconds per set and per pair, measured in this process."""
     cores = CPU_COUNT if local or active_client() is None else resources().all_threads
     seconds = None
     if sample is not None:

@@ -1,10 +1,10 @@
 """Process state that results depend on: BLAS threads, freed memory, forks and the CPU type.
 
-BLAS uses one thread while any run is active. Active runs are counted: if each run restored the limit that it found, the
-first of two overlapping runs would return the threads to BLAS while the second still computes.
+BLAS uses one thread while any run is active. Active runs are counted: if each run restored the previous limit, the
+first of two overlapping runs would return the threads to BLAS while the second is still active.
 
-A fork copies memory and one thread. Pools, connections and locks of other threads do not work in the child: Dask's
-pools and some locks are replaced, and everything else raises an error.
+A fork copies memory and only the calling thread. Thread pools, connections and locks of other threads do not work in
+the child: Dask's pools and some locks are replaced, and everything else raises an error.
 
 OpenBLAS, Numba and NumPy select code for the processor, so last bits depend on its type. Tasks carry the CPU type of
 the client, and workers of another type raise an error, also if they join late or return to an old address.
@@ -38,7 +38,7 @@ from dkdist._utils.validation import find_stacklevel
 
 def warn(message: str) -> None:
     """Warn the user in this process, or on the clients of the cluster if this process is a worker."""
-    worker = sys.modules.get("distributed.worker")  # not imported: this process is not a worker
+    worker = sys.modules.get("distributed.worker")  # if it is not imported, this process is not a worker
     if worker is None:
         warnings.warn(message, stacklevel=find_stacklevel())
     else:
@@ -57,7 +57,7 @@ class _BlasLimiter:
         with self.lock:
             pools = _blas_libraries(len(sys.modules))
             n_threads = max((pool.num_threads for pool in pools.lib_controllers), default=1)
-            if n_threads > 1:  # the first run, or a library that was loaded later
+            if n_threads > 1:  # for the first run, or after another library was loaded
                 with _take_control(pools):
                     self.limits.append((pools, pools.limit(limits=1)))
             if n_runs and not self.n_runs:
@@ -85,7 +85,7 @@ def _blas_libraries(n_modules: int) -> ThreadpoolController:
 
 @contextmanager
 def _take_control(pools: ThreadpoolController) -> Iterator[None]:
-    """Let this thread, and other threads after it, set the number of BLAS threads.
+    """Allow this thread, and later other threads, to set the number of BLAS threads.
 
     Since version 3.8, threadpoolctl silently ignores all threads but the first that set the number.
     """
@@ -111,7 +111,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def materialize_params(spec: Any) -> Any:
-    """Return ``spec.materialize()`` on one BLAS thread: threads would change the bits of a factorization."""
+    """Return ``spec.materialize()`` on one BLAS thread, because more would change the last bits of factorizations."""
     with one_blas_thread():
         return spec.materialize()
 
@@ -125,7 +125,7 @@ def limit_blas_permanently() -> int:
 # Parameters of mallopt in glibc's malloc.h: https://man7.org/linux/man-pages/man3/mallopt.3.html
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 THIS_PROCESS = uuid.uuid4().hex
-# default of Dask's nannies, not a choice of the user
+# default of Dask's nannies, not set by the user
 NANNY_TRIM_SETTING = ("MALLOC_TRIM_THRESHOLD_", "65536")
 
 FORK_ALTERNATIVES = (
@@ -145,8 +145,8 @@ _is_fork_during_run = False
 def keep_freed_memory() -> bool:
     """Let glibc keep up to 512 MiB of freed memory for later blocks; return whether it does.
 
-    By default glibc returns it to the system, which zeroes every page again: a tenth of a run. If the user set a
-    ``MALLOC_`` variable, nothing changes.
+    By default glibc returns it to the system, which zeroes every page again; this costs 10 % of a run. If the user
+    set a ``MALLOC_`` variable, nothing changes.
     """
     settings = [item for item in os.environ.items() if item[0].startswith("MALLOC_")]
     if all(item == NANNY_TRIM_SETTING for item in settings):
@@ -159,10 +159,10 @@ def keep_freed_memory() -> bool:
 
 
 class _MemoryTrimmer:
-    """Returns freed memory of a worker to the system when it has grown much since the last time.
+    """Returns freed memory of a worker to the system if the process has grown since the last trim.
 
-    Blocks leave gaps below allocations that live on, and later blocks of other sizes do not fill them. Without trimming
-    the process grows by hundreds of MB in a million sets.
+    Freed blocks leave gaps below longer-lived allocations, and later blocks of other sizes do not fill them. Without
+    trimming the process grows by hundreds of MB in a million sets.
     """
 
     max_growth_bytes = MAX_UNTRIMMED_BYTES
@@ -171,7 +171,7 @@ class _MemoryTrimmer:
         self.is_enabled, self.trimmed_bytes = False, 0
 
     def trim(self) -> None:
-        """Trim after a task if necessary; some microseconds, and some milliseconds in one of fifty calls."""
+        """Trim after a task if necessary; takes microseconds, or milliseconds in one of 50 calls."""
         if self.is_enabled and resident_bytes() > self.trimmed_bytes + self.max_growth_bytes:
             ctypes.CDLL("libc.so.6").malloc_trim(0)
             self.trimmed_bytes = resident_bytes()
@@ -190,7 +190,7 @@ def prepare_worker(client: str = "") -> int:
     if client == THIS_PROCESS:
         return 1
     MEMORY_TRIMMER.is_enabled = keep_freed_memory()
-    if MEMORY_TRIMMER.is_enabled:  # only the first arena returns free memory at its end
+    if MEMORY_TRIMMER.is_enabled:  # only the first arena returns free memory at its top to the system
         ctypes.CDLL("libc.so.6").mallopt(M_ARENA_MAX, 1)
     return limit_blas_permanently()
 
@@ -249,7 +249,7 @@ def _before_fork() -> None:
 
 
 def _runs_dkdist(thread: int) -> bool:
-    """Return whether another thread is inside dkdist; it may hold locks before and after its runs, too."""
+    """Return whether another thread is inside dkdist; it may also hold locks before and after its runs."""
     frame = None if thread == get_ident() else sys._current_frames().get(thread)
     while frame is not None:
         if str(frame.f_globals.get("__name__")).startswith("dkdist."):
@@ -261,7 +261,7 @@ def _runs_dkdist(thread: int) -> bool:
 def _after_fork() -> None:
     global _forked_during_run
     _forked_during_run = _forked_during_run or _is_fork_during_run
-    _blas_limiter.lock, _blas_limiter.n_runs = Lock(), 0  # runs of the parent's threads end here
+    _blas_limiter.lock, _blas_limiter.n_runs = Lock(), 0  # the child has none of the other threads
     threaded: Any = sys.modules.get("dask.threaded")
     if threaded is not None:
         threaded.pools.clear()
@@ -281,7 +281,9 @@ if hasattr(os, "register_at_fork"):
 
 
 ALLOW_MIXED_CPUS_KEY = "dkdist.allow-mixed-processors"
-MAX_LISTED_PROCESSES = 3  # in a message (tests/clusters/test_processors.py)
+MAX_LISTED_PROCESSES = (
+    3  # maximum number of processes listed in a message (tests/clusters/test_processors.py)
+)
 
 CpuFeatures = Mapping[str, Sequence[str]]
 
@@ -294,7 +296,7 @@ process before the features are created"""
 
 
 class MixedProcessorsError(ImportError):
-    """Processes with CPU types whose results differ in the last bits would share a run."""
+    """Error for a run on CPU types whose results differ in the last bits."""
 
 
 @cache
@@ -344,8 +346,8 @@ def cpu_kind() -> str:
 
 
 def allows_mixed_cpus() -> bool:
-    """Return whether ``dkdist.allow-mixed-processors`` is set: a warning replaces the error."""
-    import dask  # what sets in memory do not need
+    """Return whether ``dkdist.allow-mixed-processors`` is true: then a warning replaces the error."""
+    import dask  # not needed for sets in memory
 
     value = dask.config.get(ALLOW_MIXED_CPUS_KEY, False)
     if not isinstance(value, bool):

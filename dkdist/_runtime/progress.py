@@ -1,9 +1,9 @@
 """Progress of a run: a line on standard error, in a notebook or in a log file, and losses for the dashboard.
 
 The line of a terminal is cut to its width, so that it never wraps; a notebook has one output that is replaced; a file
-gets a line every ten seconds. Any thread can advance the count. A progress also identifies the run: all graphs that
-advance it are one run on a cluster's dashboard. Tasks report losses for its curve as events "dkdist" of the cluster, at
-most four times per second and process.
+gets a line every ten seconds. Any thread can advance the count. A `Progress` also identifies the run: all graphs that
+advance it form one run on a cluster's dashboard. Tasks report losses for its curve as "dkdist" events of the cluster,
+at most four times per second and process.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, Protocol, TextIO
 from dkdist._numba.compilation import COMPILE_WATCH
 from dkdist._runtime._tuning import MIN_REPORT_SECONDS
 
-EVENT_TOPIC = "dkdist"  # of events
-ANNOTATION = "dkdist"  # of tasks: their stage and the blocks per task
+EVENT_TOPIC = "dkdist"  # topic of the events that report losses
+ANNOTATION = "dkdist"  # key of the annotation with the stage and the blocks per task
 
 
 class Progress:
@@ -81,7 +81,7 @@ def print_compiling_text() -> None:
 
 
 class _Line(Protocol):
-    """Output of the progress line, and the minimum interval in seconds between updates."""
+    """Output stream of the progress line, and the minimum interval between updates in seconds."""
 
     interval: float
 
@@ -119,7 +119,7 @@ class _Log:
 
 
 class _Notebook:
-    """One output of the cell, replaced as a whole: a saved notebook would contain every carriage return."""
+    """One output of the cell, which is replaced; a saved notebook would contain every redrawn line."""
 
     interval = 0.25
 
@@ -157,16 +157,16 @@ def report_loss(
 ) -> None:
     """Send the (training, held-out) loss after ``epochs`` epochs to the dashboard; only inside tasks of a cluster.
 
-    ``losses`` are means of the current epoch so far, ``previous`` those of the epoch before, () in the first epoch. The
-    curve shows their mean, weighted by blocks: it is continuous where an epoch starts, and equals the estimator's own
-    curve where it ends.
+    ``losses`` are means of the current epoch so far, ``previous`` those of the previous epoch, () in the first epoch.
+    The curve shows their mean weighted by blocks: it is continuous at the start of an epoch, and at its end equals the
+    loss curve of the estimator.
     """
     global _last_report
     worker, now = _current_worker(), monotonic()
     if worker is None or now - _last_report < MIN_REPORT_SECONDS:
         return
     _last_report = now
-    from dask.base import get_annotations  # not imported in processes without Dask
+    from dask.base import get_annotations  # imported only in processes that use Dask
 
     span = get_annotations().get("span", {"name": ("fit",), "ids": ("",)})
     fraction = epochs % 1.0 or 1.0

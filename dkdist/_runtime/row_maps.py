@@ -5,8 +5,8 @@ Row slices are pushed down below row maps:
     map(params, block)[rows]  =  map(params, block[rows])
 
 After a split of features (`Z[:cut]`, `Z[train]`), the last node of each block is a row map again. Its rows can be
-computed lazily, and blocks share rows of its input, which are smaller than features. Bits do not change, because a
-row map computes each row independently. Slices of columns and other operations stay unchanged.
+computed lazily, and blocks share rows of its input, which are smaller than features. Results are bitwise identical,
+because a row map computes each row independently. Slices of columns and other operations stay unchanged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def find_row_map(node: GraphNode) -> RowMap | None:
 
 
 class _RowMapCall(NamedTuple):
-    """Node as a call of a row map, ``map(params, block)``."""
+    """Call of a row map, ``map(params, block)``, in a graph node."""
 
     map: Any
     params: Any

@@ -85,7 +85,7 @@ def run(
         if not _accepts_callbacks(scheduler):
             with Callback(posttask=advance):
                 return list(scheduler(dict(graph), list(keys)))
-        # passed to this run: global callbacks would also receive tasks of runs in other threads
+        # local to this run, because global callbacks would also receive tasks of runs in other threads
         return list(
             scheduler(
                 dict(graph), list(keys), callbacks=[*Callback.active, (None, None, None, advance, None)]
@@ -94,7 +94,7 @@ def run(
 
 
 def _run_on_threads(graph: dict[Key, GraphNode], keys: list[Key], callbacks: list[Any]) -> Any:
-    """Run Dask's threaded scheduler on threads that end with the run, so that a fork copies no idle pool."""
+    """Run Dask's threaded scheduler on threads that end with the run, because forks copy idle pools without threads."""
     keep_freed_memory()
     ended, n_threads = Event(), min(_n_threads(), len(graph))
     pool = ThreadPoolExecutor(n_threads, "dkdist", initializer=setattr, initargs=(_thread, "ended", ended))
@@ -110,7 +110,7 @@ def _run_on_threads(graph: dict[Key, GraphNode], keys: list[Key], callbacks: lis
 
 
 class RunEndedError(BaseException):
-    """End of the run of this thread, by an error of another task or by Ctrl-C."""
+    """Error in a thread whose run was ended by an error of another task or by Ctrl-C."""
 
 
 def require_running() -> None:
@@ -132,7 +132,7 @@ def uses_local_threads(local: bool = False) -> bool:
 
 def _accepts_callbacks(scheduler: Callable[..., Any]) -> bool:
     """Return whether this is one of Dask's local schedulers and not a function of the user."""
-    function = getattr(scheduler, "func", scheduler)  # the scheduler of an executor is a partial
+    function = getattr(scheduler, "func", scheduler)  # for an executor, Dask's scheduler is a partial
     return function is _run_on_threads or str(function.__module__).startswith("dask.")
 
 
@@ -157,7 +157,7 @@ class Resources(NamedTuple):
 
 
 def n_concurrent_blocks(local: bool = False) -> int:
-    """Return the number of memory-intensive pieces of work that run concurrently."""
+    """Return the number of memory-intensive tasks that run concurrently."""
     return min(resources(local).all_threads, MAX_CONCURRENT_BLOCKS)
 
 
@@ -172,8 +172,8 @@ def resources(local: bool = False) -> Resources:
         n_threads = _n_threads()
         return Resources(1, n_threads, n_threads, memory_limit(), resident_bytes())
     info = client.scheduler_info(n_workers=-1)
-    if "workers" not in info:  # the client lost its scheduler, or closes
-        from distributed.comm.core import CommClosedError  # handled like a lost scheduler
+    if "workers" not in info:  # the client has lost its scheduler or is closing
+        from distributed.comm.core import CommClosedError  # callers handle it like a lost scheduler
 
         raise CommClosedError("the Dask client is closing. To fix: make a new Client")
     workers = info["workers"]
@@ -239,7 +239,7 @@ class Plan:
 
 
 class _DryRunError(Exception):
-    """End of a dry run, with its plan."""
+    """Exception that ends a dry run and carries its plan."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(str(plan))
@@ -252,7 +252,7 @@ def is_dry_run() -> bool:
 
 
 def plan_of(start: Callable[[], Any]) -> Any:
-    """Return the plan of the run that ``start`` begins, without its tasks; RuntimeError if it makes no plan."""
+    """Return the plan of the run that ``start`` begins, without running it; RuntimeError if there is no plan."""
     token = _DRY_RUN.set(True)
     try:
         start()
@@ -305,7 +305,7 @@ def plan_cache(blocks: Blocks, cache: str | PathLike[str] | bool, passes: int) -
     """Return where to cache blocks; ``cache`` is "auto", "memory", a folder or False.
 
     "auto" caches up to 256 MiB in memory and at most an eighth of the free memory. ValueError for "memory" if work runs
-    in other processes: the cache is in the memory of this process.
+    in other processes, because the cache is in the memory of this process.
     """
     if cache is False or blocks.local or passes < 2 or len(blocks) < 2:
         return CachePolicy()
@@ -331,7 +331,7 @@ def plan_blocks(
     waiting: int = 0,
     state_bytes: int = 0,
 ) -> BlockPlan:
-    """Return the plan of a run over ``n_blocks`` blocks (default: all), each in memory as long as its task.
+    """Return the plan of a run over ``n_blocks`` blocks (default: all), each in memory during its task.
 
     In a fold, ``waiting`` blocks may additionally wait for their step, next to a state of ``state_bytes``.
     """
