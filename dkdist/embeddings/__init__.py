@@ -1,1 +1,1 @@
-"""Embeddings of sets as rows: densities, moments, summaries, n-grams; scaling of points."""
+"""Embeddings of sets as rows (densities, moments, summaries, n-grams), and scaling of points."""

@@ -1,11 +1,11 @@
-"""Cosine coefficients of large sets on a grid: each point is distributed to its 2^d nearest grid nodes.
+"""Cosine coefficients of large sets on a grid: each point is distributed over its 2^d nearest grid nodes.
 
     C_a ~ sum_g N_g prod_j cos(pi a_j g_j / G) / sinc^2(a_j / 2G),   N = linear binning of the weights
 
-Linear interpolation damps a cosine of degree a by sinc^2(a / 2G) on average, which is corrected. The remaining error is
-aliasing from the degrees 2Gm +- a (Wand 1994), at most 1 / sinc^2(a / 2G) - 1 per dimension. With G = 2K that is 1.3 %
-at a = K/4 and 5 % at a = K/2, reached only if all points coincide; there a Gaussian of the bandwidth for K damps to 60
-% and 13 %. Cost: 2^d additions per point, and d small matrix products per set of any size.
+Linear interpolation damps a cosine of degree a by sinc^2(a / 2G) on average; the division corrects this. The remaining
+error is aliasing from the degrees 2Gm +- a (Wand 1994), at most 1 / sinc^2(a / 2G) - 1 per dimension. With G = 2K this
+bound is 1.3 % at a = K/4 and 5 % at a = K/2, and it is reached only if all points coincide. A Gaussian of the bandwidth
+for K damps these degrees to 60 % and 13 %. Cost: 2^d additions per point, and d small matrix products per set.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dkdist._numba.elementary import f32
 from dkdist._numba.points import set_arrays, total_weight
 from dkdist._numba.products import pad_to_three, separable
 
-# Points binned in float32 before sums are accumulated: counts in one cell lose less than 0.1 %.
+# Points binned in float32 before the sums are accumulated: the rounding error of a cell is below 0.1 %.
 POINTS_PER_BATCH = 65536  # tests/densities/test_binning.py
-# Set sizes by dimension from which the grid is faster (python benchmarks/roofline.py).
+# Set sizes, by dimension, above which the grid is faster (python benchmarks/roofline.py).
 MIN_BINNED_POINTS_BY_DIM = {2: 1024, 3: 256}
 
 

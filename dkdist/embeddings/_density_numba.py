@@ -1,4 +1,4 @@
-"""Compiled functions from points to rows: cosine coefficients, densities at nodes, homogeneous features.
+"""Compiled functions that map points to rows: cosine coefficients, densities at nodes, homogeneous features.
 
 Sums over points x in [0,1]^d with weights u of sum 1, d = 1, 2 or 3 (`tensor_sums`):
 
@@ -6,8 +6,8 @@ Sums over points x in [0,1]^d with weights u of sum 1, d = 1, 2 or 3 (`tensor_su
     p_k = sum_i u_i prod_j G_(k_j)(x_ij),    G_k(x) = sum_(a < K) g_a cos(pi a x_k) cos(pi a x),   x_k = (k + 1/2) / q
 
 C does not depend on the bandwidth h. With g_0 = 1 and g_a = 2 exp(-(pi a h)^2 / 2), p is the Gaussian density estimate
-reflected at the boundary, so it integrates to one; truncated series are slightly negative in places, and callers apply
-a minimum. For a single bandwidth, p from the points needs q^d instead of K^d sums and no evaluation.
+reflected at the boundary, which integrates to one; truncated series are slightly negative in places, and callers clip
+them. For a single bandwidth, computing p directly from the points needs q^d instead of K^d sums.
 
 Cosines follow from the Chebyshev recurrence T_(a+1) = 2 cos(pi x) T_a - T_(a-1), 16 points at a time. Midpoints fold
 degrees, cos(pi (2 q - a) x_k) = -cos(pi a x_k), and nodes k and q - 1 - k share sums over even and odd degrees.
@@ -15,7 +15,7 @@ Eight sums are accumulated in registers: four functions of the last dimension ti
 
 Points are processed in float32 tiles of 256. The recurrence amplifies the rounding of a cosine close to +-1: a single
 point near the boundary has errors of up to 4e-5 at 16 degrees and 1e-2 at 256 degrees, the mean of 200 points about 100
-times less. The order of each sum depends only on the number of points of the set, so blocks and threads change no bit.
+times less. The order of each sum depends only on the number of points of the set, not on blocks or threads.
 
 `term_coefficients` computes listed terms in any dimension, with one multiplication and addition per term and point.
 `homogeneous_features` maps densities to rows whose squared distances are homogeneous divergences,
@@ -55,20 +55,20 @@ from dkdist._numba.simd import (
     zeros,
 )
 
-# Register blocking: larger values keep more sums in registers until they spill. The origin of the values is unknown;
-# `python benchmarks/roofline.py embed` shows the speed of embeddings.
+# Register blocking: larger values keep more sums in registers, until registers spill. No measurement of these values is
+# recorded; `python benchmarks/roofline.py embed` measures the speed of embeddings.
 POINTS_PER_VECTOR = 16
 POINTS_PER_STEP = 2 * POINTS_PER_VECTOR
 TILE_ROWS, TILE_COLUMNS = 4, 2
 TILE_SUMS = TILE_ROWS * TILE_COLUMNS
-# points and nodes per group, limited by registers
+# Points and nodes per group, limited by the number of registers.
 LANES_PER_GROUP, NODES_PER_GROUP = (16, 5) if HAS_AVX512 else (8, 3)
-MIN_FUNCTION_ROWS = 8  # NODES_PER_GROUP rows are always written
+MIN_FUNCTION_ROWS = 8  # at least NODES_PER_GROUP, because full groups are written
 
 
 @inline_jit(FINITE_FMA, early=False)
 def cosines(points, first, m, j, low, scale, cosine):  # type: ignore[no-untyped-def]
-    """Set cosine[i] = cos(pi x_ij) for the m points from ``first`` on; the rest of the tile is finite."""
+    """Set cosine[i] = cos(pi x_ij) for the m points from ``first`` on; the rest of the tile gets finite values."""
     column, lowest, factor = points[first : first + m, j], low[j], scale[j]
     for i in range(TILE_POINTS):
         cosine[i] = lowest
@@ -178,12 +178,12 @@ def tensor_sums(  # type: ignore[no-untyped-def]
 ):
     """Set out[s] to sums over points of products of ``lengths`` functions; padded with ones for d < 3.
 
-    Functions are cosines of ``degrees``, or with q > 0 series at q nodes. ``workspace`` is overwritten.
+    Functions are cosines of ``degrees``, or for q > 0 the `NodeSeries` at q nodes. ``workspace`` is overwritten.
     """
     fractions, cosine, folded, rows, X, sums = workspace
     n_leading, n_last = lengths[0] * lengths[1], lengths[2]
     groups = (n_last + TILE_ROWS - 1) // TILE_ROWS
-    size = len(rows) // 3  # numbers of one dimension
+    size = len(rows) // 3  # array elements per dimension
     for s in range(len(spans)):
         start, stop = spans[s, 0], spans[s, 1]
         total = total_weight(weights, weighted, start, stop)
@@ -224,7 +224,7 @@ def tensor_sums(  # type: ignore[no-untyped-def]
 
 
 def tensor_workspace(lengths: tuple[int, ...], q: int) -> tuple[F32, ...]:
-    """Return the workspace of `tensor_sums`; padding before ``rows``, as NODES_PER_GROUP are always written."""
+    """Return buffers for `tensor_sums`; ``rows`` has room for full groups of NODES_PER_GROUP."""
     n_leading, groups = lengths[0] * lengths[1], -(-lengths[2] // TILE_ROWS)
     n_rows = 3 * max(MIN_FUNCTION_ROWS, TILE_ROWS * -(-max(lengths) // TILE_ROWS)) * TILE_POINTS
     n_sums = -(-n_leading // TILE_COLUMNS) * groups * TILE_SUMS
@@ -243,12 +243,12 @@ def tensor_workspace(lengths: tuple[int, ...], q: int) -> tuple[F32, ...]:
 
 
 class NodeSeries(NamedTuple):
-    """Damped cosines at q midpoints, one row per dimension, for compiled functions."""
+    """Tables of damped cosines at q midpoints, one row per dimension."""
 
     q: int
     degrees: tuple[int, ...]
-    folded_degrees: I64  # (K,): the degree below q to which each degree folds
-    factors: F32  # (d, K): ratio of both dampings, with the sign of folding
+    folded_degrees: I64  # (K,): the degree below q that each degree is folded to
+    factors: F32  # (d, K): damping of the degree over that of its folded degree, with the sign of folding
     table: F32  # (d, max(q, NODES) * (q or q + 1)): g_a cos(pi a x_k)
 
 
@@ -256,9 +256,9 @@ def node_series(q: int, degrees: tuple[int, ...], bandwidth: tuple[float, ...]) 
     """Return the series of Gaussians of these standard deviations at q >= 2 midpoints per dimension."""
     a, d = np.arange(max(degrees)), len(degrees)
     damping = np.exp(-((np.pi * np.outer(bandwidth, a)) ** 2) / 2) * np.where(a == 0, 1, 2)
-    reduced = 2 * q - np.abs(2 * q - a % (4 * q))  # cosines of a and 4 q - a agree at midpoints
+    reduced = 2 * q - np.abs(2 * q - a % (4 * q))  # cosines of degrees a and 4 q - a are equal at midpoints
     folded_degrees = np.where(reduced == q, 0, q - np.abs(q - reduced))
-    table = np.zeros((d, max(q, NODES_PER_GROUP), q + q % 2))  # compiled functions read full groups of nodes
+    table = np.zeros((d, max(q, NODES_PER_GROUP), q + q % 2))  # full groups of nodes are read
     low = min(q, len(a))
     table[:, :q, :low] = damping[:, None, :low] * np.cos(np.pi * np.outer((np.arange(q) + 0.5) / q, a[:low]))
     factors = damping / damping[:, folded_degrees] * np.sign(q - reduced)
@@ -292,7 +292,7 @@ def tensor_coefficients(
 def densities_at_nodes(
     points: F32, spans: I64, weights: F32 | None, low: F32, scale: F32, series: NodeSeries
 ) -> F32:
-    """Return densities at the tensor grid of midpoints, without minimum: (n_sets, q^d), last dimension fastest."""
+    """Return unclipped densities on the tensor grid of midpoints: (n_sets, q^d), last dimension fastest."""
     return _tensor_sums(points, spans, weights, low, scale, 0, (series.q,) * len(series.degrees), series)
 
 
@@ -344,8 +344,8 @@ def term_coefficients(points: F32, spans: I64, weights: F32 | None, low: F32, sc
 def ball_terms(axes: tuple[float, ...], order: float = 2) -> tuple[I64, I64]:
     """Return exponents with (a_1 / axes_1)^order + .. + (a_d / axes_d)^order <= 1: (n, d), and terms (n, 3).
 
-    An order of 1 gives a simplex, infinity a box. Each term is its parent times one cosine: the parent lacks the last
-    non-zero exponent.
+    Order 1 gives a simplex, infinity a box. Each term is the product of its parent and one cosine: the parent has the
+    same exponents, except that the last non-zero one is 0.
     """
     exponents: list[tuple[int, ...]] = [(0,) * len(axes)]
     slack = [1.0]  # 1 minus the left-hand side of each term
@@ -388,7 +388,7 @@ def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type
                 out[s, t] += c
 
 
-TRUNCATION_DAMPING = 3e-4  # damping of the first omitted degree (tests/densities/test_density.py)
+TRUNCATION_DAMPING = 3e-4  # damping factor of the first omitted degree (tests/densities/test_density.py)
 
 
 def degree_for(bandwidth: float) -> int:
@@ -414,7 +414,7 @@ def term_table(nodes: F64, exponents: I64, bandwidth: F64) -> F32:
 
 
 def tensor_density(C: F32, tables: list[F32]) -> F32:
-    """Return densities at the tensor grid of nodes: (n_sets, q_1 * .. * q_d), last dimension fastest."""
+    """Return densities on the tensor grid of nodes: (n_sets, q_1 * .. * q_d), last dimension fastest."""
     out = np.empty((len(C), int(np.prod([len(t) for t in tables]))), np.float32)
     G1, G2, G3 = pad_to_three(tables)
     if len(tables) == 1:  # the innermost loop runs along the last dimension
@@ -425,7 +425,7 @@ def tensor_density(C: F32, tables: list[F32]) -> F32:
 
 @jit(FMA)
 def _densities(C, G1, G2, G3t, out):  # type: ignore[no-untyped-def]
-    # Products of one dimension are too small for BLAS calls.
+    # The products for a single dimension are too small for BLAS calls.
     C, out, G3t = borrowed(C), borrowed(out), borrowed(G3t)
     for s in range(len(C)):
         if G1.size == 1 and G2.size == 1:
@@ -440,8 +440,8 @@ def _densities(C, G1, G2, G3t, out):  # type: ignore[no-untyped-def]
         separable(G1, G2, G3t, X, out[s].reshape(G1.shape[0], G2.shape[0], G3t.shape[1]))
 
 
-MIN_DENSITY = 1e-6  # relative to the uniform density (tests/densities/test_homogeneous_features.py)
-NODES_PER_VECTOR = 8  # nodes are padded to a multiple
+MIN_DENSITY = 1e-6  # in units of the uniform density (tests/densities/test_homogeneous_features.py)
+NODES_PER_VECTOR = 8  # the number of nodes is padded to a multiple of this
 MIN_LOG_ARGUMENT = 1e-30  # smaller amplitudes are negligible
 
 
@@ -461,7 +461,7 @@ def homogeneous_features(
 ) -> None:
     """Fill n_parts * n_nodes columns of ``out``, from ``first`` on, from densities ``p`` (n_sets, n_nodes).
 
-    Densities are at least ``floor``: truncated series may be negative; histograms (floor 0) are not.
+    Densities below ``floor`` are replaced by it, because truncated series may be negative; use 0 for histograms.
     """
     n_padded = (p.shape[1] + NODES_PER_VECTOR - 1) // NODES_PER_VECTOR * NODES_PER_VECTOR
     workspace = tuple(np.ones((6, n_padded), np.float32))
@@ -471,7 +471,7 @@ def homogeneous_features(
 
 @jit(FINITE_FMA)
 def _features(p, node_weights, frequencies, masses, floor, first, workspace, out):  # type: ignore[no-untyped-def]
-    # Nodes are padded to full vectors, so that loops have no scalar remainder.
+    # Nodes are padded to full vectors, so that loops need no scalar remainder.
     value, root_weight, root, logarithm, sine, cosine = workspace
     n, n_padded = p.shape[1], len(value)
     for k in range(n):
@@ -483,7 +483,7 @@ def _features(p, node_weights, frequencies, masses, floor, first, workspace, out
             root[k] = np.sqrt(value[k]) * root_weight[k]
             logarithm[k] = log(maximum(value[k], f32(MIN_LOG_ARGUMENT)))
         column = first
-        for j in range(len(frequencies)):  # zero frequencies first
+        for j in range(len(frequencies)):  # zero frequencies come first
             if frequencies[j] == 0.0:
                 row, amplitude = out[s, column : column + n], f32(np.sqrt(masses[j]))
                 for k in range(n):
@@ -509,7 +509,7 @@ def amplitude_slopes(
 ) -> F64:
     """Return derivatives (n_nodes, k) of k functions of a row by the densities ``p`` (n_nodes,).
 
-    ``gradient`` (n_parts n_nodes, k) has the derivatives by the columns of `homogeneous_features`, and
+    ``gradient`` (n_parts n_nodes, k) holds the derivatives by the columns of `homogeneous_features`, and
 
         d row / dp = (v w)^(1/2) p^(-1/2) (cos / 2 - l sin, sin / 2 + l cos)(l log p);
 

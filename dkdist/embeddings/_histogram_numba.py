@@ -1,10 +1,10 @@
-"""Histograms of sets as densities: fractions of the weight in equal cells of a box.
+"""Histograms of sets as densities: weight fractions in equal cells of a box.
 
     density[cell] = (number of cells) * sum of w_i over points in the cell,    sum_i w_i = 1
 
-Cells include their lower edges, the last cell its upper edge too, as in numpy.histogramdd; points outside the box are
-clipped. Cells are computed in float64 with one division, because rounding of a reciprocal would move points on edges.
-Cost: about 2 ns per point and dimension, and the cells of each set.
+Cells include their lower edges, and the last cell also its upper edge, as in numpy.histogramdd. Points outside the box
+are clipped. Cells are computed in float64 with a division, because a rounded reciprocal would move points on edges to
+other cells. Cost: about 2 ns per point and dimension, plus the cells of each set.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def histograms(
 ) -> F32:
     """Return densities in the n_bins^dims cells of ``dims`` columns from ``column`` on: (n_sets, n_cells) float32.
 
-    ``spans`` (n_sets, 2) are the first row of each set and the row after its last. A flat dimension has width 0
-    and all points in the first bin. The last dimension varies fastest.
+    ``spans`` (n_sets, 2) are the first row of each set and the row after its last. In a dimension of width 0,
+    all points are in the first bin. The last dimension varies fastest.
     """
     out = np.empty((len(spans), n_bins**dims), np.float32)
     width = np.where(width > 0, width, np.inf)
@@ -38,7 +38,7 @@ def histograms(
     return out
 
 
-@inline_jit({"nnan", "ninf", "nsz"})  # no reciprocal replaces the division
+@inline_jit({"nnan", "ninf", "nsz"})  # no "arcp": a reciprocal would not be exact
 def _cells(points, first, m, low, width, n_bins, dims, column, cell):  # type: ignore[no-untyped-def]
     """Fill the cells of the m points from ``first`` on."""
     cell[:] = i32(0)
@@ -51,7 +51,7 @@ def _cells(points, first, m, low, width, n_bins, dims, column, cell):  # type: i
 @jit()
 def _histograms(points, spans, weights, weighted, low, width, n_bins, dims, column, out):  # type: ignore[no-untyped-def]
     n_cells = out.shape[1]
-    mass = np.empty(n_cells)  # float64: counts of any size are exact
+    mass = np.empty(n_cells)  # float64 counts are exact
     cell = np.empty(TILE_POINTS, i32)
     for s in range(len(spans)):
         start, stop = spans[s, 0], spans[s, 1]

@@ -3,8 +3,8 @@
     mean_j = sum_i w_i (x_ij - c_j) / s_j,    cov_jk = sum_i w_i y_ij y_ik,    y_ij = (x_ij - c_j) / s_j - mean_j
 
 with sum_i w_i = 1. Means are float64 sums of points minus the centre; covariances use a second pass over points minus
-their mean, so points far from the origin lose no precision. Products are float32 within 256 points and float64 beyond.
-Cost: about d (d + 1) / 2 multiply-adds per point, vectorised over points.
+their mean, so there is no loss of precision far from the origin. Products are summed in float32 over 256 points, then
+in float64. Cost: about d (d + 1) / 2 multiply-adds per point, vectorised over points.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _covariance(points, start, stop, weights, weighted, total, mean, inverse, ou
         column = 0
         for j in range(d):
             for i in range(TILE_POINTS):
-                t[i] = fractions[i] * Y[j, i]  # weights after the last point are 0
+                t[i] = fractions[i] * Y[j, i]  # padded weights are 0
             add_products(t, Y[j:], products[column : column + d - j])
             column += d - j
         sums += products

@@ -1,7 +1,7 @@
 """Compiled functions of `SetScaler`: centres and scales of sets, and scaled points.
 
 Centre and scale are weighted medians and interquartile ranges, or means and standard deviations. Points of weight <= 0
-are ignored; a set without other points has centre 0 and scale 0.
+are ignored; a set without points of positive weight has centre 0 and scale 0.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import numpy as np
 from dkdist._numba.compilation import inline_jit, jit
 from dkdist._numba.ranks import sorted_column
 
-WEIGHT_SUM_RTOL = 1e-13  # rounding of float64 sums of weights (tests/scaling/test_set_scaler.py)
+WEIGHT_SUM_RTOL = 1e-13  # allows for rounding of float64 sums of weights (tests/scaling/test_set_scaler.py)
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 # Interquartile range of a Gaussian in standard deviations.
 GAUSSIAN_IQR = 1.3489795003921634  # 2 ndtri(0.75) (tests/scaling/test_set_scaler.py)
-# Winsorized standard deviation over the interquartile range / 1.349, above which most values count as equal. A Cauchy
-# distribution has 2.8.
+# Ratio of the winsorized standard deviation to the interquartile range / 1.349, above which most values are treated as
+# equal. For a Cauchy distribution the ratio is 2.8.
 MAX_STD_PER_IQR = 4.0  # tests/scaling/test_set_scaler.py
-WINSORIZED_FRACTION = 0.02  # of each tail, for the standard deviation (tests/scaling/test_set_scaler.py)
+WINSORIZED_FRACTION = 0.02  # fraction winsorized in each tail (tests/scaling/test_set_scaler.py)
 
 
 @inline_jit()
 def _quantile(x, mass, level):  # type: ignore[no-untyped-def]
-    """Return a quantile: the averaged inverted distribution function."""
+    """Return a quantile (method "averaged_inverted_cdf" of numpy)."""
     target, end = level * mass[-1], len(x) - 1
     first = np.searchsorted(mass, target * (1 - WEIGHT_SUM_RTOL), side="left")
     last = np.searchsorted(mass, target * (1 + WEIGHT_SUM_RTOL), side="right")
@@ -70,7 +70,7 @@ def _spread(x, mass, median):  # type: ignore[no-untyped-def]
 
 @jit()
 def medians_and_spreads(points, offsets, weights, weighted):  # type: ignore[no-untyped-def]
-    """Return median and spread of each column of each set, each (n_sets, d): 1 for a Gaussian, 0 for equal values."""
+    """Return medians and spreads (n_sets, d) of the columns of each set; a standard Gaussian has spread 1."""
     n, d = len(offsets) - 1, points.shape[1]
     centre, scale = np.zeros((n, d)), np.zeros((n, d))
     for s in range(n):
@@ -89,7 +89,7 @@ def _weight(weights, weighted, i):  # type: ignore[no-untyped-def]
 
 @jit()
 def means_and_stds(points, offsets, weights, weighted):  # type: ignore[no-untyped-def]
-    """Return mean and standard deviation of each column of each set, each (n_sets, d)."""
+    """Return means and standard deviations (n_sets, d) of the columns of each set."""
     n, d = len(offsets) - 1, points.shape[1]
     centre, scale = np.zeros((n, d)), np.zeros((n, d))
     for s in range(n):
@@ -97,7 +97,7 @@ def means_and_stds(points, offsets, weights, weighted):  # type: ignore[no-untyp
         for i in range(offsets[s], offsets[s + 1]):
             total += _weight(weights, weighted, i)
         for j in range(d if total > 0 else 0):
-            start = float(points[offsets[s], j])  # exact mean of equal values
+            start = float(points[offsets[s], j])  # makes the mean of equal values exact
             shift = square = 0.0
             for i in range(offsets[s], offsets[s + 1]):
                 shift += _weight(weights, weighted, i) * (points[i, j] - start)

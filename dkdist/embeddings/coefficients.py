@@ -1,9 +1,9 @@
-"""Cosine coefficients of sets: all that density embeddings need of the points.
+"""Cosine coefficients of sets, the only statistics that density embeddings need.
 
     sets --one pass over the points--> C of the largest degrees --select--> C of each embedding --> its rows
 
-Coefficients do not depend on bandwidth or divergence. Those of the merged parameters (`merge_specs`), computed once,
-serve every embedding on the same domain.
+Coefficients do not depend on bandwidth or divergence. All embeddings on the same domain can share coefficients that are
+computed once, with merged parameters (`merge_specs`).
 """
 
 from __future__ import annotations
@@ -37,16 +37,18 @@ from dkdist.embeddings._tuning import (
 )
 from dkdist.sets import SampleSets
 
-MIN_DEGREES = 2  # the constant and one cosine; compiled functions fill both (tests/densities/test_cosine.py)
+# The constant and one cosine, which compiled functions always fill (tests/densities/test_cosine.py).
+MIN_DEGREES = 2
 cached_ball_terms = lru_cache(maxsize=16)(ball_terms)
 
 
 @dataclass(frozen=True)
 class CoefficientSpec(Params["Coefficients"]):
-    """Set of cosine coefficients C_a of sets on a domain.
+    """Degrees and domain of cosine coefficients C_a.
 
-    ``structure`` "tensor" (d <= 3) and "marginal" (one dimension at a time) have all a_j < degrees[j]; "ball" has all a
-    with sum_j (a_j / degrees[j])^order <= 1 in any d. The ``order`` of a ball is from 1 (simplex) to infinity (box).
+    ``structure`` "tensor" (d <= 3) and "marginal" (one dimension at a time) contain all a_j < degrees[j]; "ball" all a
+    with sum_j (a_j / degrees[j])^order <= 1 in any d. The ``order`` of a ball ranges from 1 (simplex) to infinity
+    (box).
     """
 
     domain: Domain
@@ -89,7 +91,7 @@ class CoefficientSpec(Params["Coefficients"]):
 
 
 def merge_specs(specs: Sequence[CoefficientSpec]) -> CoefficientSpec:
-    """Return parameters whose coefficients include those of all ``specs``; they must share domain and structure."""
+    """Return parameters whose coefficients include those of all ``specs``, which must share domain and structure."""
     first = specs[0]
     if len(specs) == 1:
         return first
@@ -108,7 +110,7 @@ def iter_tiles(sets: SampleSets, n_sets: int = MIN_SETS_PER_TILE) -> Iterator[tu
 
 
 class Coefficients(FittedParams[CoefficientSpec]):
-    """Computes the coefficients of a `CoefficientSpec`."""
+    """Computation of the coefficients of a `CoefficientSpec`."""
 
     def __init__(self, spec: CoefficientSpec) -> None:
         self.spec = spec
@@ -118,8 +120,8 @@ class Coefficients(FittedParams[CoefficientSpec]):
     def of(self, sets: SampleSets, spans: I64) -> F32:
         """Return coefficients (n_spans, n_coefficients) float32 of the sets at ``spans``; points outside are clipped.
 
-        The coefficients of a set depend on that set alone, bit for bit, and not on larger degrees; except that sets
-        large enough for a grid (see `dkdist.embeddings._binning_numba`) use a finer grid for larger degrees. Large sets
+        The coefficients of a set are bitwise independent of other sets and of additional degrees. The exception is sets
+        large enough for a grid (see `dkdist.embeddings._binning_numba`): larger degrees use a finer grid. Large sets
         are processed in chunks (`dkdist._base.params`).
         """
         return compute_by_chunks(self.compute, sets, spans)
@@ -145,7 +147,7 @@ class Coefficients(FittedParams[CoefficientSpec]):
 
 
 class CoefficientFeatures(FittedParams[S]):
-    """Base of fitted parameters whose rows are functions of cosine ``_coefficients``."""
+    """Base class of fitted parameters whose rows are computed from cosine ``_coefficients``."""
 
     _coefficients: Coefficients
 
@@ -157,10 +159,10 @@ class CoefficientFeatures(FittedParams[S]):
         return out
 
     def rows(self, C: F32, spec: CoefficientSpec) -> F32:
-        """Return rows from coefficients C (n_sets, n_coefficients) of ``spec``, which includes those needed.
+        """Return rows from coefficients C (n_sets, n_coefficients) of ``spec``, which includes the required degrees.
 
-        The bits are those of ``embed`` if ``spec`` is ``spec.coefficients`` of the embedding or the sets use no grid.
-        Divergences that compute densities directly from the points agree up to rounding.
+        Rows are bitwise identical to ``embed`` if ``spec`` is ``spec.coefficients`` of the embedding, or if the sets
+        use no grid. For divergences that compute densities directly from the points they are equal up to rounding.
         """
         out = np.empty((len(C), self.spec.n_features), np.float32)
         for start in range(0, len(C), MIN_SETS_PER_TILE):
@@ -211,7 +213,7 @@ def _positions(spec: CoefficientSpec, wider: CoefficientSpec) -> I64:
 
 def _raise_missing_degrees(spec: CoefficientSpec, wider: CoefficientSpec) -> Any:
     raise ValueError(
-        f"coefficients of degrees {wider.degrees} do not include degrees {spec.degrees}. Compute those of merge_specs."
+        f"coefficients of degrees {wider.degrees} do not include degrees {spec.degrees}. Use merge_specs."
     )
 
 

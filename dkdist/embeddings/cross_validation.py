@@ -8,15 +8,15 @@ b_a = exp(-sum_j (pi a_j h_j)^2 / 2). Its integrated squared error is, up to a c
 
 where U_a is an unbiased estimate of c_a^2. This is leave-one-out cross-validation (Rudemo 1982; Bowman 1984), summed
 over sets, which share the bandwidth. Each set is divided by its int p^2 (estimated by sum_a b_a U_a at a small
-bandwidth, at least 1), so that the sharpest densities do not dominate. Sums over sets of C_a^2 and U_a serve every
-bandwidth. The squares are cosines too, phi_a^2 = prod_{a_j > 0} (1 + cos(2 pi a_j x_j)): coefficients of the points
-folded by x -> 1 - |1 - 2x|.
+bandwidth, at least 1), so that the sharpest densities do not dominate. The same sums over sets of C_a^2 and U_a are
+used for every bandwidth. The squares are also sums of cosines, phi_a^2 = prod_{a_j > 0} (1 + cos(2 pi a_j x_j)): they
+are coefficients of the points folded by x -> 1 - |1 - 2x|.
 
 Candidates are 0.25 2^(-k/8). K degrees determine bandwidths down to 1 / K, which damp omitted degrees below 1 %. K
-starts at 16 and is doubled while the best candidate is among the smallest.
+starts at 16 and is doubled while the best candidate is one of the smallest.
 
 Ties would drive the bandwidth to zero, so equal points are merged. Points outside the domain, which would accumulate at
-the boundary, are omitted, as are atoms: ties that hold more than a tenth of the weight of a set.
+the boundary, are omitted. Atoms, which are ties with more than a tenth of the weight of a set, are also omitted.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def cross_validate_bandwidth(sets: Sets, bad: I64, domain: Domain, structure: st
     columns = [unit]
     if structure == "marginal":
         columns = [np.ascontiguousarray(unit[:, [j]]) for j in range(unit.shape[1])]
-    with one_blas_thread():  # products are too small for threads
+    with one_blas_thread():  # the products are too small for threads
         bandwidths = [
             _select_bandwidth(distinct_points(u, sample.offsets, sample.weights), minimum, u.shape[1])
             for u in columns
@@ -101,14 +101,14 @@ def _select_bandwidth(sets: SampleSets | None, minimum: float, d: int) -> F64:
 
 
 def _select_ball_bandwidth(sets: SampleSets, minimum: float) -> F64:
-    # As many terms as an embedding has in d >= 4.
+    # The same number of terms as an embedding in d >= 4.
     minimum = max(minimum, min_ball_bandwidth(sets.n_dims))
     axes = ball_of_degrees((minimum,) * sets.n_dims)[2] / (np.pi * minimum)
     return best_bandwidth(coefficient_sums(sets, "ball", (axes,) * sets.n_dims), _candidates(minimum))
 
 
 def _candidates(minimum: float) -> F64:
-    """Return candidates in descending order, down to ``minimum`` inclusive."""
+    """Return candidate bandwidths in descending order; the last is ``minimum``."""
     n = (
         int(np.ceil(CANDIDATES_PER_OCTAVE * np.log2(MAX_BANDWIDTH / minimum)))
         if minimum < MAX_BANDWIDTH
@@ -118,9 +118,9 @@ def _candidates(minimum: float) -> F64:
 
 
 def distinct_points(unit: F32, offsets: I64, weights: F32 | None) -> SampleSets | None:
-    """Merge ties of the points ``unit`` (n_points, d) of sets on the unit cube.
+    """Merge equal points of sets; ``unit`` (n_points, d) are their points on the unit cube.
 
-    Sets of nearly one point are omitted; None if no set remains.
+    Sets that consist of nearly one point are omitted. Return None if no set remains.
     """
     w = np.ones(len(unit)) if weights is None else weights.reshape(-1).astype(np.float64)
     inside = ((unit >= 0) & (unit <= 1)).all(axis=1) & (w > 0)
@@ -189,7 +189,7 @@ def coefficient_sums(sets: SampleSets, structure: str, degrees: tuple[float, ...
     d = sets.n_dims
     spec = CoefficientSpec(Domain((0.0,) * d, (1.0,) * d, fixed=True), structure, degrees)
     a = spec.exponents
-    norm = 2.0 ** (a > 0).sum(axis=1)  # of the squares of phi_a
+    norm = 2.0 ** (a > 0).sum(axis=1)  # phi_a^2 = norm * prod_j cos(pi a_j x_j)^2
     pilot = np.exp(-((np.pi * a / np.array(degrees)) ** 2).sum(axis=1) / 2)  # the smallest bandwidth, 1 / K
     parent_terms = _parent_terms(a)
     squares, unbiased = np.zeros(len(a)), np.zeros(len(a))
@@ -225,7 +225,7 @@ def _fold_points(sets: SampleSets) -> tuple[F64, SampleSets]:
 
 
 def _parent_terms(a: I64) -> list[tuple[I64, I64]]:
-    """Return for each dimension the terms that vary in it, and the same terms without that dimension."""
+    """Return, for each dimension, the terms with a non-zero degree in it, and the same terms with degree 0 there."""
     base = int(a.max()) + 1
     powers = base ** np.arange(a.shape[1], dtype=np.int64)
     keys = a @ powers
@@ -239,7 +239,7 @@ def _parent_terms(a: I64) -> list[tuple[I64, I64]]:
 
 
 def best_bandwidth(sums: CoefficientSums, candidates: F64) -> F64:
-    """Return the candidates (d,) of smallest estimated error, by coordinate descent from a common bandwidth."""
+    """Return the bandwidths (d,) of smallest estimated error, by coordinate descent from the best common bandwidth."""
     d = sums.exponents.shape[1]
     h = np.full(d, candidates[int(np.argmin(sums.scores(candidates)))])
     for _ in range(MAX_COORDINATE_ROUNDS if d > 1 else 0):

@@ -1,10 +1,10 @@
 """Resolution of the parameters of density embeddings: structure, index set, frequencies, bandwidths, n_basis.
 
-Bandwidths and n_basis, the number of nodes or functions per dimension, are given or chosen from the data. On q midpoint
-nodes the cosine of degree 2q is aliased to a constant. With h >= 1 / (2 q) the Gaussian damps it to
-exp(-(2 pi q h)^2 / 2) <= 0.7 %, and d^2 of Jensen-Shannon, Hellinger and total variation is integrated to 1 % (root
-mean square over pairs). Series of q functions omit degree q, which h >= 0.683 / q damps to a tenth: a hundredth of its
-part of a squared distance.
+Bandwidths and n_basis, the number of nodes or functions per dimension, are given by the user or chosen from the data.
+On q midpoint nodes, the cosine of degree 2q is aliased to a constant. With h >= 1 / (2 q) the Gaussian damps it to
+exp(-(2 pi q h)^2 / 2) <= 0.7 %, and the integration error of d^2 of Jensen-Shannon, Hellinger and total variation is
+1 % (root mean square over pairs). Series of q functions omit the degrees from q on. For h >= 0.683 / q, degree q is
+damped to 10 %, its part of a squared distance to 1 %.
 """
 
 from __future__ import annotations
@@ -62,10 +62,9 @@ from dkdist.embeddings.structure import (
 
 Numbers = tuple[float, ...]
 
-MIN_ORDER = (
-    0.02  # of an index set: lower orders select the axes only, too (tests/densities/test_l2_embedding.py)
-)
-# Damps the first omitted degree to 0.1 (tests/densities/test_l2_embedding.py).
+# Index sets of lower order contain the same functions, those of one variable (tests/densities/test_l2_embedding.py).
+MIN_ORDER = 0.02
+# At this ratio the first omitted degree is damped to 0.1 (tests/densities/test_l2_embedding.py).
 SERIES_BANDWIDTH_PER_SPACING = float(np.sqrt(2 * np.log(10)) / np.pi)
 
 
@@ -97,7 +96,7 @@ def density_kind(kind: str, d: int) -> str:
 
 
 class StructuredEmbedding(DomainEmbedding):
-    """Base of density embeddings with the parameter ``structure``."""
+    """Base class of density embeddings with the parameter ``structure``."""
 
     structure: Any
     spec_: Any
@@ -113,8 +112,8 @@ class StructuredEmbedding(DomainEmbedding):
     ) -> list[Any]:
         """Set ``spec_``, ``structure_`` and ``pairs_`` in one pass over the sets; return the parameters of all parts.
 
-        ``make`` returns the parameters of some columns. ``kind`` is the density estimate of all columns together, and
-        ``n_pair_nodes`` the number of nodes of a pair, if given.
+        ``make`` builds the parameters for some columns. ``kind`` is the density estimate for all columns together.
+        ``n_pair_nodes`` is the number of nodes of a pair, or None.
         """
         summary, domain = self._summarize_in_domain(sets)
         columns = ColumnSubset(sets, summary.bad, domain, tuple(range(sets.n_dims)), kind)
@@ -133,7 +132,7 @@ class StructuredEmbedding(DomainEmbedding):
 
 
 def index_order(index_set: Any, extra_orders: dict[str, float]) -> float:
-    """Return the order r of an index set {a: |a|_r < n_basis}; ``extra_orders`` are the embedding's own names."""
+    """Return the order r of an index set {a: |a|_r < n_basis}; ``extra_orders`` maps additional names to orders."""
     order_by_name = extra_orders | {"tensor": np.inf, "total-degree": 1.0}
     match index_set:
         case str() if index_set in order_by_name:
@@ -149,7 +148,7 @@ def index_order(index_set: Any, extra_orders: dict[str, float]) -> float:
 def resolve_frequencies(
     kappa: Divergence, rule: Any, n_frequencies: Any, random_state: RandomStateLike
 ) -> tuple[Numbers, Numbers]:
-    """Return frequencies and weights for the parameters ``frequencies`` and ``n_frequencies``."""
+    """Return the frequencies and weights that ``frequencies`` and ``n_frequencies`` specify."""
     rule = check_choice("frequencies", rule, ("auto", *RULES))
     rule = DEFAULT_RULE if rule == "auto" else rule
     is_auto = is_literal(n_frequencies, "auto")
@@ -163,7 +162,7 @@ def resolve_frequencies(
 
 @dataclass(frozen=True)
 class BandwidthSpec:
-    """Checked parameters: bandwidths (k, d) or a rule for them, and ``n_basis``, None for "auto"."""
+    """Validated parameters: bandwidths (k, d) or the name of a rule, and ``n_basis`` (None for "auto")."""
 
     bandwidths: F64 | str
     n_basis: int | None
@@ -174,7 +173,7 @@ class BandwidthSpec:
         return BandwidthSpec(h if isinstance(h, str) else h[:, list(dims)], self.n_basis)
 
     def compute(self, columns: ColumnSubset, minimum: float) -> F64:
-        """Return the given bandwidths (k, d), or those of the rule, at least ``minimum``."""
+        """Return the given bandwidths (k, d), or those computed by the rule, which are at least ``minimum``."""
         if not isinstance(self.bandwidths, str):
             return self.bandwidths
         rule = scott_bandwidths if self.bandwidths == "scott" else cross_validate_bandwidth
@@ -182,13 +181,13 @@ class BandwidthSpec:
 
 
 def resolve_bandwidth(bandwidth: Any, n_basis: Any, d: int, *, zero: bool) -> BandwidthSpec:
-    """Check the parameters ``bandwidth`` (0 is allowed if ``zero``) and ``n_basis`` for d dimensions."""
+    """Check the parameters ``bandwidth`` (may be 0 with ``zero``) and ``n_basis`` for d dimensions."""
     count = None if is_literal(n_basis, "auto") else check_int("n_basis", n_basis, minimum=2)
     if isinstance(bandwidth, str):
         return BandwidthSpec(str(check_choice("bandwidth", bandwidth, ("auto", "scott"))), count)
     try:
         h = np.asarray(bandwidth, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):  # ragged or not numeric
+    except (TypeError, ValueError, OverflowError):  # ragged or non-numeric input
         h = np.array(np.nan)
     scales = h if h.ndim == 2 else h.reshape(1, -1)
     is_valid = (((h >= MIN_SCALE) & (h <= MAX_SCALE)) | ((h == 0) & zero)).all()
@@ -235,7 +234,7 @@ def series_bandwidths(param: BandwidthSpec, columns: ColumnSubset, max_functions
 def max_nodes_per_dim(structure: str, d: int) -> int:
     """Return the largest number of nodes or functions per dimension for n_basis="auto": at least 10.
 
-    For d >= 4 joint dimensions it is 10, which stands for 1,024 lattice nodes.
+    For d >= 4 joint dimensions it is 10, which corresponds to 1,024 lattice nodes.
     """
     n_nodes = {
         "marginal": MAX_AUTO_NODES / d,
@@ -256,17 +255,17 @@ def requested_pair_nodes(param: BandwidthSpec, resolved: float) -> int | None:
 
 
 def n_nodes_to_resolve(h: float, resolved: float, maximum: int) -> int:
-    """Return the number of nodes per dimension for which h is ``resolved`` spacings, within the limits."""
+    """Return the number of nodes per dimension at which h is ``resolved`` node spacings, clipped to the limits."""
     return int(np.clip(np.ceil(resolved / h - 1e-9), MIN_NODES_PER_DIM, maximum))
 
 
 def min_lattice_bandwidth(n_basis: int, d: int) -> float:
-    """Return the smallest bandwidth that nodes and terms of a joint density in d >= 4 dimensions resolve."""
+    """Return the smallest bandwidth that the nodes and terms of a joint density in d >= 4 dimensions resolve."""
     return max(float(lattice_size(n_basis) ** (-1 / d)), min_ball_bandwidth(d))
 
 
 def is_resolved(h: float, structure: str, d: int, n_basis: int) -> bool:
-    """Return whether the nodes integrate densities of bandwidth h to about a percent."""
+    """Return whether the nodes integrate d^2 of densities of bandwidth h with an error of about 1 %."""
     minimum = RESOLVED_BANDWIDTH_PER_SPACING / n_basis
     if structure == "ball":
         minimum = min_lattice_bandwidth(n_basis, d)
@@ -274,7 +273,7 @@ def is_resolved(h: float, structure: str, d: int, n_basis: int) -> bool:
 
 
 def warn_unresolved_bandwidth(h: float, structure: str, d: int, n_basis: int) -> None:
-    """Warn about a given bandwidth that the nodes do not resolve."""
+    """Warn if the user's bandwidth is too small for the nodes."""
     if structure == "ball" and h < min_ball_bandwidth(d):
         warnings.warn(
             f"bandwidth must be at least {min_ball_bandwidth(d):.2g} for a joint density in {d} dimensions; got "
@@ -284,14 +283,14 @@ def warn_unresolved_bandwidth(h: float, structure: str, d: int, n_basis: int) ->
     elif structure != "ball" and not is_resolved(h, structure, d, n_basis):
         n_needed = int(np.ceil(RESOLVED_BANDWIDTH_PER_SPACING / h))
         warnings.warn(
-            f"bandwidth {h:.3g} is too small for {n_basis} nodes per dimension (errors of several percent of d^2). Use "
+            f"bandwidth {h:.3g} is too small for {n_basis} nodes per dimension (d^2 has errors of several %). Use "
             f"n_basis >= {n_needed} or bandwidth >= {RESOLVED_BANDWIDTH_PER_SPACING / n_basis:.3g}.",
             stacklevel=find_stacklevel(),
         )
 
 
 def flatten_bandwidths(bandwidths: F64) -> Numbers:
-    """Return bandwidths (k, d) as stored in parameters: one scale after the other."""
+    """Return bandwidths (k, d) as a flat tuple, one scale after the other."""
     return tuple(map(round_to_float32, bandwidths.ravel()))
 
 

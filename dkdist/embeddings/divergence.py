@@ -1,4 +1,4 @@
-"""`DivergenceEmbedding`: sets to rows whose squared distances are divergences of densities."""
+"""`DivergenceEmbedding`: rows whose squared distances are divergences between the densities of sets."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ class DivergenceEmbedding(StructuredEmbedding):
     domain : {"robust", "data", "unit"} or (low, high), default="robust"
         Box that is scaled to the unit cube: "robust" covers the bulk of the points seen in `fit` (all points if tails
         are light), "data" all of them, "unit" is [0, 1]^d, and (low, high) are numbers or one number per dimension.
-        Points outside a box chosen from data are clipped, so a few outliers change nothing else. A warning reports them
-        if any are outside "data", or if more are outside "robust" than 5 % or three times the fraction in `fit`; for
-        lazy arrays, one warning per block.
+        Points outside a box chosen from data are clipped, so a few outliers change nothing else. A warning reports any
+        points outside "data". For "robust", it reports fractions above 5 % or three times the fraction in `fit`. Lazy
+        arrays warn once per block.
     structure : {"auto", "joint", "marginal", "pairs"} or list, default="auto"
         "joint": the density of all dimensions (d <= 6; a tensor grid up to d = 3, then up to 4,096 cosine products at
         lattice nodes, with an integration error of about 3 %). "marginal": one density per dimension; rows are
@@ -91,8 +91,8 @@ class DivergenceEmbedding(StructuredEmbedding):
     on_error : {"raise", "skip"}, default="raise"
         Treatment of invalid sets: those in a damaged or lost chunk of a store, with invalid weights, or with points
         outside a given domain. "raise" raises an error that names the first one. "skip" omits them in `fit` and gives
-        them rows of NaN in `transform`, with one warning (for a lazy array, one per block); other rows keep their bits.
-        Errors of the whole collection always raise: a store that was replaced, deleted or cannot be reached.
+        them rows of NaN in `transform`, with one warning (for a lazy array, one per block); other rows do not change.
+        Errors that affect the whole collection always raise, such as a store that was replaced or cannot be reached.
     index_set : {"nodes", "tensor", "total-degree"} or ("sobolev", s), default="nodes"
         Columns are values at the nodes, or their projections on products of cosines of degrees a: all
         a_j < n_basis ("tensor": a rotation of the values at the nodes, with the same distances); a_1 + .. + a_d <
@@ -114,10 +114,10 @@ class DivergenceEmbedding(StructuredEmbedding):
     spec_ : DivergenceSpec
         Fitted parameters: domain, bandwidth, nodes, frequencies and their weights.
     bandwidth_ : (d,) array, or (k, d) for several scales
-        Bandwidth on the scaled domain. With pairs, that of the single dimensions; those of pairs are in
-        ``spec_.parts``.
+        Bandwidth on the scaled domain. With pairs, the bandwidth of the single dimensions; ``spec_.parts`` has the
+        bandwidths of pairs.
     n_basis_ : int
-        Basis functions, or nodes, per dimension. With pairs, those of the single dimensions.
+        Number of basis functions, or nodes, per dimension; with pairs, per single dimension.
     structure_ : str
         "joint", "marginal", or "pairs" if rows include pairs.
     pairs_ : tuple of tuples of int
@@ -126,7 +126,7 @@ class DivergenceEmbedding(StructuredEmbedding):
         Number of significant pairs. It exceeds ``len(pairs_)`` if all pairs would have more than 8,192 nodes: 81 pairs
         at 10 nodes per dimension, 327 at 5.
     resolved_ : bool
-        Whether the nodes integrate d^2 at the smallest bandwidth to about 1 %: h >= 1 / (2 n_basis_).
+        Whether the integration error of d^2 at the smallest bandwidth is about 1 % or less: h >= 1 / (2 n_basis_).
     n_features_in_ : int
         Dimension d of the points.
     origin_ : (d,) float64 array
@@ -139,42 +139,42 @@ class DivergenceEmbedding(StructuredEmbedding):
     Raises
     ------
     SampleSetError
-        Naming the set: empty sets, NaN or infinite points, different numbers of dimensions, negative
-        weights, points outside a given domain; or if no valid set remains.
+        For empty sets, NaN or infinite points, different numbers of dimensions, negative weights, or points outside a
+        given domain (the message names the set); or if no valid set remains.
     StoreFormatError
-        Naming the set that cannot be read.
+        For a set that cannot be read; the message names it.
     ValueError
         For an unknown divergence, rule or structure, or a kappa whose spectral measure is negative.
 
     Notes
     -----
-    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a row
-    depends on its set alone, bit for bit on processors of one type. `fit` reads the data once (bounds and checks), and
-    for "auto" up to 64 sets of about two million coordinates again. The cost of a set of n points in d = 2 is about 3
-    us per 200 points on one core at 10 nodes per dimension, plus half of that for the row; above 8,192 points a grid is
-    used, at about 10 ns per point. Several bandwidths take 4 us once and 2 us each. A row has n_basis^d nodes times
+    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32. A row depends
+    only on its set, and is bitwise identical on processors of one type. `fit` reads the data once (bounds and checks);
+    "auto" reads up to 64 sets, about two million coordinates, a second time. In d = 2 with 10 nodes per dimension, a
+    set of 200 points takes about 3 us on one core, plus half of that for the row. Sets above 8,192 points use a grid,
+    at about 10 ns per point. Several bandwidths take 4 us once and 2 us each. A row has n_basis^d nodes times
     twice the number of frequencies (once for Hellinger).
 
     Pairs are selected by cutting each set into two halves. Means of nine products of cosines of ranks, which do not
-    depend on marginals, describe the dependence of a pair of dimensions within a half. A pair is selected if its two
-    halves agree on deviations of a set from the others, by a t-test over sets with a false discovery rate of 1 %
-    (Benjamini-Hochberg). Dependence that is equal in all sets is not selected, as marginals then determine the
-    divergence. The test needs at least four sets of 8 points and uses up to 1,024 sets and four million coordinates:
-    0.03 s for 200 sets of 60 points in d = 6, some seconds for d = 128. Each pair costs as much as a two-dimensional
-    embedding.
+    depend on marginals, describe the dependence of a pair of dimensions within a half. A pair is selected if these
+    means are correlated between the two halves over sets, by a t-test with a false discovery rate of 1 %
+    (Benjamini-Hochberg). Pairs with equal dependence in all sets are not selected, because they add no differences
+    beyond those of the marginals. The test needs at least four sets of 8 points and uses up to 1,024 sets and four
+    million coordinates: 0.03 s for 200 sets of 60 points in d = 6, some seconds for d = 128. Each pair costs as much as
+    a two-dimensional embedding.
 
-    on_error="skip" has no cost without invalid sets; blocks with invalid sets are read again in eighths, recursively,
-    which takes about 5 ms per skipped set in every pass. To avoid that, continue with the valid sets:
+    on_error="skip" costs nothing without invalid sets. Blocks with invalid sets are read again in eighths, recursively,
+    which takes about 5 ms per skipped set in every pass. To avoid this cost, continue with the valid sets:
     ``sets[np.setdiff1d(np.arange(len(sets)), embedding.skipped_)]``.
 
-    d^2 between two samples of one distribution is not 0; `noise` estimates it. Hellinger with default parameters gives
-    about 0.03, 0.07 and 0.15 for 20 points in d = 1, 2 and 3, proportional to 1 / n. Rows therefore depend on the size
-    of the set: compare sets of similar size, or subsample them.
+    d^2 between two samples of one distribution is positive; `noise` estimates its mean. Hellinger with default
+    parameters gives about 0.03, 0.07 and 0.15 for 20 points in d = 1, 2 and 3, proportional to 1 / n. Rows therefore
+    depend on the size of the set: compare sets of similar size, or subsample them.
 
     References
     ----------
     Sutherland, Oliva, Poczos, Schneider: Linear-time learning on distributions with approximate kernel
-    embeddings (2016); the weights of its Table 1 are corrected here. Benjamini, Hochberg: Controlling the false
+    embeddings (2016); dkdist corrects the weights in its Table 1. Benjamini, Hochberg: Controlling the false
     discovery rate (1995).
 
     Examples
@@ -272,20 +272,21 @@ class DivergenceEmbedding(StructuredEmbedding):
         """Estimate the noise (n_sets,) of rows: the expected squared distance of a row from its limit.
 
         The limit is the row of infinitely many points of the same distribution at this bandwidth. For two independent
-        samples, the mean of d^2 is that of the limits plus both noises, so d^2 of small sets is mostly noise and
-        depends on their sizes. ``D2 - noise[:, None] - noise`` removes it off the diagonal; the result is negative if
-        two sets differ by less than expected for one distribution.
+        samples, the mean of d^2 is d^2 of the limits plus the noise of each sample. So d^2 of small sets is mostly
+        noise and depends on their sizes. ``D2 - noise[:, None] - noise`` removes the noise off the diagonal; entries
+        are negative if two sets differ by less than two samples of one distribution on average.
 
-        The estimate is a first-order (delta method) variance from the points of the set. It is accurate to some percent
-        if every bandwidth contains several points (for a uniform density the next term is 7/16 Var p / p^2), and too
-        small for sparser sets. For index sets it is the noise of the values at the nodes, an upper bound for their
-        projection. It is NaN for sets of one point. Cost: n n_basis^d products for a set of n points.
+        The estimate is a first-order (delta method) variance from the points of the set. Its error is a few percent
+        if there are several points within every bandwidth (for a uniform density the next term is 7/16 Var p / p^2).
+        For sparser sets it is too small. For index sets it is the noise of the values at the nodes, an upper bound of
+        the noise of their projection. It is NaN for sets of one point. Cost: n n_basis^d products for a set of n
+        points.
         """
         check_is_fitted(self)
         spec = self.spec_
         if isinstance(feature_blocks(spec)[0].spec, UniformNodesSpec):
             raise ValueError(
-                "noise requires nodes='midpoint'; got nodes='uniform', whose own noise is not estimated. Fit with "
+                "noise requires nodes='midpoint'; got nodes='uniform', whose integration error is unknown. Fit with "
                 "nodes='midpoint'."
             )
         sets = check_fitted_sets(self, X)
@@ -299,14 +300,14 @@ class DivergenceEmbedding(StructuredEmbedding):
             return DEFAULT_UNIFORM_NODES if is_uniform else 0
         if not is_uniform:
             raise ValueError(
-                f"n_nodes must be 'auto' for nodes='midpoint', which has n_basis nodes per dimension; got "
+                f"n_nodes must be 'auto' for nodes='midpoint', which uses n_basis nodes per dimension; got "
                 f"{self.n_nodes!r}. Pass n_basis or nodes='uniform'."
             )
         return check_int("n_nodes", self.n_nodes)
 
 
 def _nodes_per_function(is_smooth: bool, kind: str, d: int) -> int:
-    # A kink of kappa affects single nodes; few other nodes average the error in one dimension.
+    # A kink of kappa causes errors at single nodes; one dimension has too few nodes to average them out.
     return 1 if is_smooth or (kind != "marginal" and d > 1) else 2
 
 

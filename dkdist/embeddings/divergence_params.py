@@ -1,4 +1,4 @@
-"""Parameters of divergence embeddings: sets -> rows whose squared distances are divergences (P1).
+"""Parameters of divergence embeddings, whose rows have divergences as squared distances (P1).
 
     points --cosine coefficients--> C --damping, nodes--> density p(x_k) --p^(1/2 + i l_j)--> row of features
     points --one bandwidth, two or three dimensions--> density p(x_k)
@@ -11,8 +11,8 @@ Eq. 10):
     a~ = 1/M sum_k phi_a(u_k) f(u_k),   f = w^(1/2) p^(1/2 + i l),   u_k uniform on [0, 1]^d, the same for all sets
 
 E a~ is the coefficient of f, and its variance is proportional to 1 / M. Squared distances are too large by the sum of
-the variances of differences (bounded by `dkdist.theory.hdd_terms.sampled_integrals`). Without a basis (order 0) rows
-are values at the nodes, with unbiased squared distances.
+the variances of the differences (bounded by `dkdist.theory.hdd_terms.sampled_integrals`). Without a basis (order 0)
+rows are values at the nodes, with unbiased squared distances.
 
 P1: Sutherland, Oliva, Poczos, Schneider, Linear-time learning on distributions with approximate kernel embeddings
 (2016).
@@ -66,7 +66,7 @@ class DivergenceSpec(Params["DivergenceParameters"]):
     """Parameters of a divergence embedding.
 
     ``structure`` is "tensor" (d <= 3), "ball" (d >= 4) or "marginal" (one dimension at a time). ``bandwidth`` has d
-    numbers for each scale, one scale after the other. A row holds values at the nodes, or with ``order`` > 0 their
+    values for each scale, one scale after the other. A row holds values at the nodes, or with ``order`` > 0 their
     projections on the cosines of that index set (see `dkdist.embeddings.nodes`).
     """
 
@@ -111,12 +111,12 @@ class DivergenceSpec(Params["DivergenceParameters"]):
 
     @property
     def projects(self) -> bool:
-        """Whether rows are shorter than the values at the nodes; in one dimension both have n_basis numbers."""
+        """Whether rows are projections, shorter than the values at the nodes; False in one dimension."""
         return self.order > 0 and self.structure == "tensor"
 
     @property
     def projection(self) -> tuple[F32, I64]:
-        """Table and index that project values at the nodes of one density on V; see `nodes.projection`."""
+        """Table and index that project the node values of one density on V; see `nodes.projection`."""
         d = 1 if self.structure == "marginal" else self.n_dims
         return projection(d, self.n_basis, self.order)
 
@@ -127,14 +127,14 @@ class DivergenceSpec(Params["DivergenceParameters"]):
         return tuple(self.bandwidth[i : i + d] for i in range(0, len(self.bandwidth), d))
 
     def column_names(self, names: Sequence[str]) -> list[str] | None:
-        """Return NAME_0, NAME_1, ... of each dimension for marginal densities of one bandwidth; otherwise None."""
+        """Return NAME_0, NAME_1, ... for each dimension of marginal densities with one bandwidth; otherwise None."""
         is_separable = self.structure == "marginal" and len(self.scales) == 1
         return numbered_names(names, self.n_features) if is_separable else None
 
     def permuted_columns(self, element: Sequence[int]) -> I64 | None:
-        """Return the order of columns that gives the row of a set's image under a symmetry of the box, or None.
+        """Return the column order that gives the row of the set's image under a symmetry of the box, or None.
 
-        Symmetries permute midpoints. `dkdist.embeddings.invariant_features` defines ``element``.
+        Symmetries permute midpoints. For ``element`` see `dkdist.embeddings.invariant_features`.
         """
         sources = [abs(signed) - 1 for signed in element]
         has_symmetric_scales = all(
@@ -197,7 +197,7 @@ class DivergenceParameters(CoefficientFeatures[DivergenceSpec]):
     def densities(self, sets: SampleSets) -> F32:
         """Return densities at the nodes, at least 1e-6: (n_sets, 1, n_nodes), or (n_sets, d, n_basis) if marginal.
 
-        They have the first bandwidth and live on the unit cube; `node_weights` integrate one density.
+        They use the first bandwidth and are relative to the unit cube; `node_weights` integrate one density.
         """
         n = self.spec.n_densities
         out = np.empty((len(sets), n, self.spec.n_nodes // n), np.float32)
@@ -210,7 +210,7 @@ class DivergenceParameters(CoefficientFeatures[DivergenceSpec]):
     def node_weights(self) -> F64:
         """Quadrature weights of the nodes of one density; their sum is 1."""
         n = self.spec.n_basis if self.spec.structure == "marginal" else self.spec.n_nodes
-        return np.full(n, 1 / n)  # all node rules have equal weights
+        return np.full(n, 1 / n)  # all rules have equal weights
 
     def _fill(self, C: F32, spec: CoefficientSpec, rows: F32) -> None:
         self._write_all(self._densities_from_coefficients(C, spec), rows)
@@ -221,7 +221,7 @@ class DivergenceParameters(CoefficientFeatures[DivergenceSpec]):
             column += self._write(density, weights, rows, column)
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """Return the influence (q, k) of points ``at`` (q, d), up to a constant, from their densities at the nodes."""
+        """Return the influence (q, k) of points ``at`` (q, d), up to an additive constant per column."""
         singles, out = as_singletons(one, at), np.zeros((len(at), gradient.shape[1]))
         slopes = self._slopes(one, gradient)
         for tile, spans in iter_tiles(singles):
@@ -230,7 +230,7 @@ class DivergenceParameters(CoefficientFeatures[DivergenceSpec]):
         return out
 
     def _slopes(self, one: SampleSets, gradient: F64) -> list[F64]:
-        """Return derivatives (n_nodes, k) by the values of each density of the set."""
+        """Return, for each density of the set, the derivatives (n_nodes, k) with respect to its node values."""
         densities = list(self._densities(one, one.offsets.reshape(1, 2)))
         by_density = gradient.reshape(len(densities), -1, gradient.shape[1])
         return [
@@ -239,7 +239,7 @@ class DivergenceParameters(CoefficientFeatures[DivergenceSpec]):
         ]
 
     def _densities(self, sets: SampleSets, spans: I64) -> Iterator[tuple[F32, F64]]:
-        """Yield each density of the sets at ``spans`` with the weights of its nodes, in the order of columns."""
+        """Yield each density (n_spans, n_nodes) of the sets at ``spans``, with its node weights, in column order."""
         if self._direct_densities is None:
             C = self._coefficients.of(sets, spans)
             yield from self._densities_from_coefficients(C, self._coefficients.spec)
@@ -259,7 +259,7 @@ class DivergenceParameters(CoefficientFeatures[DivergenceSpec]):
             yield from densities(scale_spec.select(C, spec))
 
     def _by_values(self, gradient: F64, i: int) -> F64:
-        """Return derivatives by the values at the nodes of density i: the transposed projection of ``gradient``."""
+        """Return derivatives with respect to the node values of density i, by the transposed projection."""
         if self._projection is None:
             return gradient
         table, index = self._projection
@@ -283,7 +283,7 @@ class DivergenceParameters(CoefficientFeatures[DivergenceSpec]):
         return int(projections.shape[1])
 
     def _project(self, values: F32, column: int) -> F32:
-        """Project functions (n, n_nodes) whose first column in a row is ``column``."""
+        """Project node values (n, n_nodes) that belong to the columns from ``column`` on."""
         assert self._projection is not None
         table, index = self._projection
         dims = 1 if self.spec.structure == "marginal" else self.spec.n_dims
@@ -291,7 +291,7 @@ class DivergenceParameters(CoefficientFeatures[DivergenceSpec]):
 
 
 def scale_coefficients(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> CoefficientSpec:
-    """Return the coefficients of one scale: the degrees that its Gaussian damps least."""
+    """Return the coefficients of one scale, up to the degrees that its Gaussian makes negligible."""
     if spec.structure == "ball":
         axes = ball_of_degrees(bandwidth)[2] / (np.pi * np.array(bandwidth))
         return CoefficientSpec(spec.domain, "ball", tuple(axes.tolist()))
@@ -299,7 +299,7 @@ def scale_coefficients(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Co
 
 
 def direct_densities(spec: DivergenceSpec) -> Callable[[SampleSets, I64], F32]:
-    """Return a function of sets and spans to densities (n_spans, n_nodes), without coefficients."""
+    """Return a function that computes densities (n_spans, n_nodes) of sets directly from the points."""
     series = node_series(spec.n_basis, tuple(map(degree_for, spec.bandwidth)), spec.bandwidth)
     low, scale = spec.domain.low_and_scale
 
@@ -309,13 +309,13 @@ def direct_densities(spec: DivergenceSpec) -> Callable[[SampleSets, I64], F32]:
     return densities
 
 
-# Yields densities at the nodes with the weights of the nodes over the number of scales.
+# Yields densities at the nodes, with node weights divided by the number of scales.
 DensityFunction = Callable[[F32], Iterator[tuple[F32, F64]]]
 DensityFactory = Callable[[DivergenceSpec, tuple[float, ...]], DensityFunction]
 
 
 def _at_midpoints(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> DensityFunction:
-    """Return joint densities on the tensor grid of midpoints, or marginal densities."""
+    """Return a function that computes joint densities on the tensor grid of midpoints, or marginal densities."""
     rule = midpoints(spec.n_basis)
     tables = [basis_table(rule[0], degree_for(h), h) for h in bandwidth]
     groups = [[table] for table in tables] if spec.structure == "marginal" else [tables]
@@ -332,14 +332,14 @@ def _at_midpoints(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Density
 
 
 def _on_lattice(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> DensityFunction:
-    """Return joint densities in d >= 4: a ball of degrees on a folded lattice."""
+    """Return a function that computes joint densities in d >= 4: a ball of degrees on a folded lattice."""
     exponents = ball_of_degrees(bandwidth)[0]
     nodes = folded_lattice(lattice_size(spec.n_basis), spec.n_dims)
     return table_products(spec, [term_table(nodes, exponents, np.array(bandwidth))])
 
 
 def table_products(spec: DivergenceSpec, tables: list[F32]) -> DensityFunction:
-    """Return one density per table (n_terms, n_nodes); tables use consecutive coefficients."""
+    """Return a function that computes one density per table (n_terms, n_nodes), from consecutive coefficients."""
     factors = [deterministic_factor(table) for table in tables]
     ends = np.cumsum([0, *map(len, tables)])
     n_nodes = tables[0].shape[1]
@@ -356,12 +356,12 @@ def table_products(spec: DivergenceSpec, tables: list[F32]) -> DensityFunction:
 
 @lru_cache(maxsize=16)
 def ball_of_degrees(bandwidth: tuple[float, ...]) -> tuple[I64, I64, float]:
-    """Return the degrees a with |pi a h| <= r, those damped least, as exponents, terms and r.
+    """Return the degrees a with |pi a h| <= r, which are damped least: (exponents, terms, r).
 
-    The damping exp(-r^2 / 2) is 3e-4, or r is the largest one with at most 4,096 terms.
+    The damping exp(-r^2 / 2) is 3e-4, unless this needs more than 4,096 terms; then r is reduced to about 4,096 terms.
     """
     d, h = len(bandwidth), np.array(bandwidth)
-    # a lower bound of the number of terms: the volume of the positive part of the ball
+    # The volume of the positive part of the ball is a lower bound of the number of terms.
     volume = np.pi ** (d / 2) / gamma(d / 2 + 1) / 2**d / np.prod(np.pi * h)
     r = min(np.sqrt(2 * np.log(1 / TRUNCATION_DAMPING)), (MAX_BALL_TERMS / volume) ** (1 / d))
     while len((exponents_and_terms := ball_terms(tuple((r / (np.pi * h)).tolist())))[0]) > MAX_BALL_TERMS:
@@ -370,7 +370,7 @@ def ball_of_degrees(bandwidth: tuple[float, ...]) -> tuple[I64, I64, float]:
 
 
 def min_ball_bandwidth(d: int) -> float:
-    """Return the smallest bandwidth in d >= 4 whose ball of degrees reaches a damping of 1 %."""
+    """Return the smallest bandwidth in d >= 4 for which omitted degrees are damped to 1 % or less."""
     r = ball_of_degrees((1e-2,) * d)[2]
     return 1e-2 * float(np.sqrt(2 * np.log(100))) / r
 
@@ -380,14 +380,14 @@ def min_ball_bandwidth(d: int) -> float:
 class UniformNodesSpec(DivergenceSpec):
     """A `DivergenceSpec` with ``n_uniform`` random nodes from ``seed``.
 
-    Rows are coefficients of the cosines of ``n_basis`` and ``order``; with order 0, values at the nodes.
+    Rows are coefficients of the cosines given by ``n_basis`` and ``order``; with order 0, values at the nodes.
     """
 
     n_uniform: int = 4000
     seed: int = 0
 
     def column_names(self, names: Sequence[str]) -> None:
-        """Return None: columns are numbered."""
+        """Return None: columns have no names."""
 
     def permuted_columns(self, element: Sequence[int]) -> None:
         """Return None: symmetries do not permute random nodes."""
@@ -396,7 +396,7 @@ class UniformNodesSpec(DivergenceSpec):
         n_numbers = max(self._n_terms(bandwidth) for bandwidth in self.scales) * self.n_uniform
         if n_numbers > MAX_TABLE_NUMBERS:
             raise ValueError(
-                f"the table of terms must have at most {MAX_TABLE_NUMBERS:.3g} numbers; got {n_numbers:.3g} from "
+                f"the table of terms must have at most {MAX_TABLE_NUMBERS:.3g} entries; got {n_numbers:.3g} from "
                 f"n_nodes={self.n_uniform} and bandwidth={min(self.bandwidth):.3g}. Reduce n_nodes, increase "
                 "bandwidth, or use nodes='midpoint'."
             )
@@ -413,7 +413,7 @@ class UniformNodesSpec(DivergenceSpec):
 
     @property
     def functions(self) -> I64:
-        """Degrees (n_functions, d) of the cosines of one density; d = 1 if marginal."""
+        """Degrees (n_functions, d) of the cosines of one density, with d = 1 for marginal densities."""
         return index_set(1 if self.structure == "marginal" else self.n_dims, self.n_basis, self.order)
 
     @property
@@ -428,7 +428,7 @@ class UniformNodesSpec(DivergenceSpec):
         return False
 
     def nodes(self) -> F64:
-        """Return the nodes (n_uniform, d); column j has the nodes of the marginal density j."""
+        """Return the nodes (n_uniform, d); column j holds the nodes of marginal density j."""
         return np.random.default_rng([self.seed, RngStream.NODES]).random((self.n_uniform, self.n_dims))
 
     def _build(self) -> UniformNodes:
@@ -470,7 +470,7 @@ class UniformNodes(DivergenceParameters):
 
 
 def _basis_tables(spec: UniformNodesSpec) -> list[F32]:
-    """Return phi_a(u_k) / M^(1/2), (M, n_functions), for values over M^(1/2): one joint table or d marginal ones."""
+    """Return tables phi_a(u_k) / M^(1/2) of shape (M, n_functions): one joint table or d marginal tables."""
     nodes, a, tables = spec.nodes(), spec.functions, []
     axes = [nodes[:, [j]] for j in range(spec.n_dims)] if spec.structure == "marginal" else [nodes]
     for u in axes:
@@ -482,7 +482,7 @@ def _basis_tables(spec: UniformNodesSpec) -> list[F32]:
 
 
 def _at_uniform_nodes(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> DensityFunction:
-    """Return joint or marginal densities at the random nodes."""
+    """Return a function that computes joint or marginal densities at the random nodes."""
     assert isinstance(spec, UniformNodesSpec)
     nodes, scale_spec, h = spec.nodes(), scale_coefficients(spec, bandwidth), np.array(bandwidth)
     if spec.structure == "marginal":

@@ -5,8 +5,8 @@ kappa(c x, c y) = c kappa(x, y), is a squared Hilbert distance exactly when
 
     kappa(x, y) = int_0^inf |x^(1/2 + i l) - y^(1/2 + i l)|^2 dmu(l),        Z = mu([0, inf)) = kappa(1, 0),
 
-for a non-negative measure mu. Each divergence here is kappa together with its mu. Two rows of the table in P1
-have misprints (Jensen-Shannon: 1 + 4 l^2; total variation: 4/pi); the forms below agree with quadrature.
+for a non-negative measure mu. A `Divergence` holds kappa and its mu. Two rows of the table in P1 have
+misprints (Jensen-Shannon: 1 + 4 l^2; total variation: 4/pi); the forms below agree with quadrature.
 
 P1: Sutherland, Oliva, Poczos, Schneider, Linear-time learning on distributions with approximate kernel
 embeddings (2016).
@@ -25,8 +25,8 @@ import numpy as np
 from dkdist._numba.arrays import F64
 from dkdist.embeddings.kappa import Kappa, TabulatedMeasure, derive_measure
 
-# The density of Jensen-Shannon is proportional to exp(-pi l): beyond 12 it is below float64 precision (tests/densities/
-# test_divergences.py).
+# The density of Jensen-Shannon is proportional to exp(-pi l), which is below float64 precision for l > 12
+# (tests/densities/test_divergences.py).
 _JS_MAX_FREQUENCY = 12.0
 
 
@@ -34,11 +34,11 @@ _JS_MAX_FREQUENCY = 12.0
 class Divergence:
     """A homogeneous kappa(x, y) with its spectral measure mu (P1, table 1).
 
-    ``name`` is for messages. ``kappa`` takes float64 arrays x, y >= 0 of one shape; zero is allowed.
-    ``density`` is mu'(l) for an array l >= 0, without the atom mu({0}), ``atom``; ``quantile`` the inverse of the
-    distribution function of mu / Z, for an array of u in [0, 1): 0 for u below atom / Z. ``total`` is
+    ``name`` is used in messages. ``kappa`` takes float64 arrays x, y >= 0 of equal shape. ``atom`` is mu({0}), and
+    ``density`` is mu'(l) without the atom, for an array l >= 0. ``quantile`` is the inverse of the distribution
+    function of mu / Z, for an array of u in [0, 1); it is 0 for u below atom / Z. ``total`` is
     Z = mu([0, inf)) = kappa(1, 0). ``smooth`` states whether mu has a second moment, so that
-    kappa(x, y) ~ (x - y)^2 near the diagonal. Total variation has none.
+    kappa(x, y) ~ (x - y)^2 near the diagonal; this is False for total variation.
 
     >>> js = divergence("jensen-shannon")
     >>> round(js.total, 6), js.atom, js.smooth
@@ -72,7 +72,7 @@ def _kappa_jensen_shannon(x: F64, y: F64) -> F64:
     c = np.abs(_contrast(x, y))
     near = np.where(c < 0.5, c, 0.0)
     far = np.where(c < 0.5, 0.0, c)
-    # (1+c) log(1+c) + (1-c) log(1-c). Near the diagonal this form avoids cancellation.
+    # Equal to (1+c) log(1+c) + (1-c) log(1-c), but without cancellation near the diagonal.
     small = np.log1p(-near * near) + 2 * near * np.arctanh(near)
     low = 1 - far
     large = (1 + far) * np.log1p(far) + low * np.log(np.where(low > 0, low, 1.0))
@@ -135,17 +135,17 @@ DIVERGENCE_ALIASES = {"js": "jensen-shannon", "kl": "kullback-leibler", "tv": "t
 
 
 def canonical_name(divergence: Any) -> Any:
-    """Return the full name of a common abbreviation, other values unchanged."""
+    """Return the full name for a common abbreviation, and other values unchanged."""
     return DIVERGENCE_ALIASES.get(divergence, divergence) if isinstance(divergence, str) else divergence
 
 
 def divergence(name_or_kappa: str | Kappa) -> Divergence:
-    """Return a divergence by name or abbreviation ("js", "tv"), or that of a function kappa(x, y) (P1, table 1).
+    """Return a divergence by name or abbreviation ("js", "tv"), or for a function kappa(x, y) (P1, table 1).
 
-    kappa takes float64 arrays of one shape: finite for x, y >= 0, symmetric, zero on the diagonal, non-negative,
-    homogeneous of degree one, with a non-negative spectral measure; its mu is derived numerically: Z, the atom and the
-    density to about 1e-6 of Z. Raises `ValueError` for an unknown name, or a kappa that violates a condition. A
-    callable takes about 0.2 s; results are cached.
+    kappa takes float64 arrays of equal shape. It must be finite for x, y >= 0, symmetric, zero on the diagonal,
+    non-negative, homogeneous of degree one, with a non-negative spectral measure. Its mu is derived numerically: Z, the
+    atom and the density are accurate to about 1e-6 of Z. Raises `ValueError` for an unknown name, or a kappa that
+    violates a condition. A callable takes about 0.2 s; results are cached.
 
     >>> divergence("hellinger").atom
     0.5

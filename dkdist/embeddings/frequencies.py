@@ -1,17 +1,18 @@
-"""Weighted frequencies: a finite sum that approximates the spectral measure of a divergence.
+"""Frequencies and weights of a finite sum that approximates the spectral measure of a divergence.
 
     kappa(x, y) ~ sum_j w_j |x^(1/2 + i lam_j) - y^(1/2 + i lam_j)|^2
 
 "random" draws lam_j from mu / Z with w_j = Z / n (P1). "stratified" uses lam_j = quantile((j + 1/2) / n) with equal
 weights. "gauss" is the Gauss rule in s = l^2, by the Lanczos recurrence on a fine discretisation and the eigenvalues of
-its tridiagonal matrix (Golub, Welsch 1969); a mu without second moment (total variation) has no such rule and uses
-Gauss-Legendre nodes u_j in the probability, lam_j = quantile(u_j).
+its tridiagonal matrix (Golub, Welsch 1969); a mu without second moment (total variation) has no such rule; then
+lam_j = quantile(u_j) for Gauss-Legendre nodes u_j.
 
 "fitted" needs the fewest frequencies: with t = log(x / y), sum_j w_j (2 cosh(t/2) - 2 cos(lam_j t)) is fitted to
-kappa(e^(t/2), e^(-t/2)) for t up to log(ratio) by least squares of relative errors. Near a kink at t = 0 no sum
-approximates kappa, as it is proportional to t^2; then averages over t ~ N(0, s^2) for a range of spreads s are fitted,
-which correspond to the integral of kappa over two densities. Weights are solved by non-negative least squares inside
-the search over lam (variable projection; Golub, Pereyra 1973; Jacobian of Kaufman 1975).
+kappa(e^(t/2), e^(-t/2)) for t up to log(ratio) by least squares of relative errors. If kappa has a kink
+at t = 0, no sum approximates it there, because sums are proportional to t^2. Then averages over t ~ N(0, s^2) for a
+range of spreads s are fitted, which correspond to the integral of kappa over two densities. Weights are solved by
+non-negative least squares inside the search over lam (variable projection; Golub, Pereyra 1973; Jacobian of Kaufman
+1975).
 
 P1: Sutherland, Oliva, Poczos, Schneider, Linear-time learning on distributions with approximate kernel
 embeddings (2016).
@@ -68,7 +69,7 @@ def gauss(divergence: Divergence, n: int) -> tuple[F64, F64]:
 
 
 def _discretise(divergence: Divergence) -> tuple[F64, F64]:
-    """Return 2,048 points and their masses, which sum to 1."""
+    """Discretise the density of mu: return 2,048 points and their masses, which sum to 1."""
     end = float(divergence.quantile(np.array([1 - TRUNCATED_MASS_FRACTION]))[0])
     edges = np.sinh(np.linspace(0.0, np.arcsinh(end), 129))
     nodes, weights = np.polynomial.legendre.leggauss(16)
@@ -88,7 +89,7 @@ def _lanczos(s: F64, masses: F64, n: int) -> tuple[F64, F64]:
         diagonal[j] = basis[j] @ v
         if j == n - 1:
             break
-        for _ in range(2):  # twice: after one pass, rounding errors in old directions remain
+        for _ in range(2):  # twice, because rounding errors remain after one orthogonalization
             v = v - basis[: j + 1].T @ (basis[: j + 1] @ v)
         off[j] = np.linalg.norm(v)
         basis[j + 1] = v / off[j]
@@ -100,7 +101,7 @@ Basis = Callable[[F64], tuple[F64, F64]]
 
 @lru_cache(maxsize=64)
 def kappa_problem(divergence: Divergence, ratio: float, size: int) -> tuple[Basis, F64]:
-    """Return a function of lam to the basis and its derivative, each (size, n), and the target (size,)."""
+    """Return a function that maps lam to (basis, derivative), each (size, n), and the target (size,)."""
     return (
         _pointwise_problem(divergence, ratio, size)
         if divergence.smooth
@@ -111,7 +112,7 @@ def kappa_problem(divergence: Divergence, ratio: float, size: int) -> tuple[Basi
 def _pointwise_problem(divergence: Divergence, ratio: float, size: int) -> tuple[Basis, F64]:
     """Return basis 2 cosh(t/2) - 2 cos(lam t) and target kappa(e^(t/2), e^(-t/2)) at Chebyshev points t."""
     t = np.log(ratio) * np.sin(np.pi / 2 * np.arange(1, size + 1) / size) ** 2
-    t = np.maximum(t, min(0.01, t[-1]))  # below, rounding errors in a user's kappa dominate
+    t = np.maximum(t, min(0.01, t[-1]))  # for smaller t, rounding errors in kappa dominate
     target = np.exp(t / 2) * divergence.kappa(np.ones(size), np.exp(-t))
     growth = 4 * np.sinh(t / 4)[:, None] ** 2
 
@@ -127,11 +128,11 @@ def _averaged_problem(divergence: Divergence, ratio: float, size: int) -> tuple[
     max_spread = max(np.log(ratio) / 2, 2 * MIN_LOG_RATIO_SPREAD)
     s = np.geomspace(MIN_LOG_RATIO_SPREAD, max_spread, size)[:, None]
     nodes, weights = np.polynomial.legendre.leggauss(200)
-    end = 9 + s / 2  # in standard deviations: kappa is proportional to e^(t/2)
+    end = 9 + s / 2  # in standard deviations; wider for large s, because kappa grows like e^(t/2)
     z = end * (nodes + 1) / 2
     t = s * z
     profile = divergence.kappa(np.ones_like(t), np.exp(-t))
-    # one exponential avoids overflow
+    # A single exponential avoids overflow.
     target = np.sum(end * weights * profile * np.exp(t / 2 - z * z / 2), axis=1) / np.sqrt(2 * np.pi)
 
     def basis(lam: F64) -> tuple[F64, F64]:
@@ -142,9 +143,10 @@ def _averaged_problem(divergence: Divergence, ratio: float, size: int) -> tuple[
 
 
 def _initial_frequencies(divergence: Divergence, n: int, ratio: float) -> list[F64]:
-    """Return starts of the fit of n free frequencies: Gauss or, for a kink, geometric; and n - 1 fitted ones.
+    """Return two starting points for the fit of n free frequencies.
 
-    With the second start, an additional frequency never increases the error.
+    The first is the Gauss rule, or a geometric sequence for kappa with a kink. The second is the fit of n - 1
+    frequencies and one more; it ensures that an additional frequency never increases the error.
     """
     geometric = np.geomspace(2.0 / np.log(ratio), 1.5 / MIN_LOG_RATIO_SPREAD, n)
     start = gauss(divergence, n)[0] if divergence.smooth else geometric
@@ -157,7 +159,7 @@ def _initial_frequencies(divergence: Divergence, n: int, ratio: float) -> list[F
 
 @lru_cache(maxsize=256)
 def fit(divergence: Divergence, n: int, ratio: float) -> tuple[F64, F64]:
-    """Return increasing lam (n,) and w (n,) >= 0 of least squared relative error; lam[0] = 0 if mu has an atom."""
+    """Return the least-squares fit: increasing lam (n,) and w (n,) >= 0; lam[0] = 0 if mu has an atom."""
     basis, target = kappa_problem(divergence, ratio, 201)
     fixed = np.zeros(1 if divergence.atom > 0 else 0)
     ones = np.ones(len(target))
@@ -173,7 +175,7 @@ def fit(divergence: Divergence, n: int, ratio: float) -> tuple[F64, F64]:
         return columns @ w - ones
 
     def jacobian(log_lam: F64) -> F64:
-        """Return Kaufman's Jacobian: the change of each column that the weights cannot compensate."""
+        """Return Kaufman's Jacobian: the part of each column's derivative that the weights cannot compensate."""
         columns, slopes, w = solve(log_lam)
         q = np.linalg.qr(columns[:, w > 0])[0]
         change = (slopes * w)[:, len(fixed) :] * np.exp(log_lam)
@@ -206,11 +208,11 @@ more than 30 stratified frequencies. Hellinger needs one frequency with every de
 def frequency_count(divergence: Divergence, rule: str, ratio: float = 1e6) -> int:
     """Return the number of frequencies for n = "auto" and density ratios up to ``ratio``.
 
-    The smallest number with a `rule_error` of at most 0.1 % (smooth kappa) or 1 % (kappa with a kink, such as total
-    variation, and every "stratified" rule). "random" has no error bound and gets 64 (Hellinger: 1): errors of about 4 %
-    of a Jensen-Shannon divergence, 10 % of a total variation. Raises `ValueError` for an unknown rule, or ratio <= 1.
-    Warns with the accuracy reached if 16 (fitted), 64 (gauss) or 256 (stratified) frequencies do not suffice. Up to
-    0.3 s at the first call; results are cached.
+    It is the smallest number with a `rule_error` of at most 0.1 % (smooth kappa) or 1 % (kappa with a kink, such as
+    total variation, and every "stratified" rule). "random" has no error bound and gets 64 (Hellinger: 1): errors of
+    about 4 % of a Jensen-Shannon divergence, 10 % of a total variation. Raises `ValueError` for an unknown rule, or
+    ratio <= 1. If 16 (fitted), 64 (gauss) or 256 (stratified) frequencies do not suffice, it warns with the error
+    reached. The first call takes up to 0.3 s; results are cached.
 
     >>> from dkdist.embeddings.divergences import divergence
     >>> frequency_count(divergence("jensen-shannon"), "fitted")
@@ -238,18 +240,20 @@ def frequency_rule(
 ) -> Rule:
     """Return increasing frequencies lam >= 0 and weights w >= 0 of a divergence, each (n,) float64.
 
-    "random": lam = quantile(uniforms), w = Z / n, unbiased (P1); in the order of the uniforms, n independent numbers in
-    [0, 1), which no other rule takes. "stratified": lam = quantile((j + 1/2) / n), w = Z / n. "gauss": the n-point
-    Gauss rule of mu in l^2; for a mu without second moment (total variation), Gauss-Legendre in the probability u,
-    lam = quantile(u_j). "fitted": least squares over t = log(x/y) in [0, log(ratio)], the largest ratio of densities
-    served, of the relative error of kappa; without second moment, of the relative error of kappa averaged over Gaussian
-    t of spread 0.05 to log(ratio) / 2, since near t = 0 a sum of cosines goes like t^2 and kappa does not.
+    "random": lam = quantile(uniforms), w = Z / n, unbiased (P1). ``uniforms`` are n independent numbers in [0, 1), in
+    the order of lam; they must be None for other rules.
+    "stratified": lam = quantile((j + 1/2) / n), w = Z / n.
+    "gauss": the n-point Gauss rule of mu in l^2. For a mu without second moment (total variation), lam = quantile(u_j)
+    for Gauss-Legendre nodes u_j.
+    "fitted": least squares of the relative error of kappa over t = log(x/y) in [0, log(ratio)], where ``ratio`` is the
+    largest density ratio. Without second moment, kappa is averaged over Gaussian t of spread 0.05 to log(ratio) / 2,
+    because near t = 0 a sum of cosines is proportional to t^2 and kappa is not.
 
-    n = "auto" is `frequency_count`, and the number of uniforms for "random". An atom of mu at 0 is one of the
-    frequencies, exactly, in the deterministic rules: Hellinger is always lam = [0], w = [Z].
+    n = "auto" is `frequency_count`, and the number of uniforms for "random". Deterministic rules include an atom of mu
+    at 0 as the exact frequency 0: Hellinger always has lam = [0], w = [Z].
 
-    Raises `ValueError` for an unknown rule; n < 1, n > 16 for "fitted", or 1 for a measure of atom and density;
-    uniforms missing, superfluous, of another length or outside [0, 1); ratio <= 1. About 10 ms to fit five frequencies;
+    Raises `ValueError` for an unknown rule; for n < 1, n > 16 with "fitted", or n = 1 if mu has an atom and a density;
+    for missing, superfluous or invalid uniforms; and for ratio <= 1. Fitting five frequencies takes about 10 ms;
     deterministic rules are cached.
 
     >>> from dkdist.embeddings.divergences import divergence
@@ -279,8 +283,8 @@ def rule_error(divergence: Divergence, lam: F64, w: F64, ratio: float = 1e6) -> 
 
     Smooth kappa: maximum over 1 < x / y <= ratio. Otherwise (total variation): maximum over spreads s from 0.05 to
     log(ratio) / 2 of the relative error of the average over t = log(x/y) ~ N(0, s^2), which corresponds to the
-    integrated divergence; pointwise, the error is 100 % at x / y -> 1 for every rule. Raises `ValueError` for ratio <=
-    1. About a millisecond.
+    integrated divergence; the pointwise error of every rule tends to 100 % as x / y -> 1. Raises `ValueError` for ratio
+    <= 1. About a millisecond.
 
     >>> from dkdist.embeddings.divergences import divergence
     >>> rule_error(divergence("hellinger"), np.array([0.0]), np.array([0.5])) < 1e-12
@@ -301,7 +305,7 @@ def _check(rule: str, ratio: float) -> None:
 @lru_cache(maxsize=256)
 def _smallest_count(divergence: Divergence, rule: str, ratio: float) -> tuple[int, float, float]:
     """Return the smallest number of frequencies that reaches the target (or the best), its error, and the target."""
-    # Errors of stratified rules are proportional to 1 / n: 0.1 % would need a thousand.
+    # Errors of stratified rules are proportional to 1 / n: 0.1 % would need 1,000 frequencies.
     is_accurate = rule == "fitted" or (divergence.smooth and rule != "stratified")
     target = SMOOTH_RTOL if is_accurate else ROUGH_RTOL
     first = 2 if 0 < divergence.atom < divergence.total else 1

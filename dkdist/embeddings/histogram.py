@@ -1,4 +1,4 @@
-"""`HistogramEmbedding`: sets to rows whose squared distances are divergences between histograms.
+"""`HistogramEmbedding`: rows whose squared distances are divergences between the histograms of sets.
 
 points --counting--> fractions p_c of equal cells --p^(1/2 + i l_j)--> row,   |row_p - row_q|^2 ~ sum_c kappa(p_c, q_c)
 """
@@ -59,7 +59,7 @@ class HistogramSpec(Params["HistogramParameters"]):
 
     @property
     def groups(self) -> list[tuple[int, int]]:
-        """(first column, number of columns) of each group of dimensions with joint cells."""
+        """(first dimension, number of dimensions) of each histogram."""
         return [(0, self.n_dims)] if self.structure == "joint" else [(j, 1) for j in range(self.n_dims)]
 
     @property
@@ -69,7 +69,7 @@ class HistogramSpec(Params["HistogramParameters"]):
         return n_parts(self.frequencies) * sum(cells)
 
     def column_names(self, names: Sequence[str]) -> list[str] | None:
-        """Return NAME_0, NAME_1, ... of each dimension of marginal histograms; None for joint ones."""
+        """Return NAME_0, NAME_1, ... for each dimension of marginal histograms; None for joint histograms."""
         return None if self.structure == "joint" else numbered_names(names, self.n_features)
 
     def _build(self) -> HistogramParameters:
@@ -98,7 +98,7 @@ class HistogramParameters(FittedParams[HistogramSpec]):
         return out
 
     def row_sum(self, n_points: int, weight: float) -> ChunkedRowSum:
-        """Return an accumulator of the row (m,) of one set that is read in pieces."""
+        """Return an accumulator for the row (m,) of one set that is read in pieces."""
         groups = self.spec.groups
         means = [ChunkMean(partial(self._compute, *group)) for group in groups]
 
@@ -123,9 +123,10 @@ class HistogramParameters(FittedParams[HistogramSpec]):
             column += n_parts(self._frequencies) * cells
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """Return the influence (q, k) of points ``at`` (q, d), up to a constant: that of their cell.
+        """Return the influence (q, k) of points ``at`` (q, d), up to an additive constant per column.
 
-        It is 0 in empty cells of the set, where the derivative is infinite.
+        It is constant in each cell, and 0 in cells where the set has no points, because the derivative is infinite
+        there.
         """
         spec, singles, column = self.spec, as_singletons(one, at), 0
         out, spans = np.zeros((len(at), gradient.shape[1])), set_spans(singles)
@@ -163,18 +164,18 @@ class HistogramEmbedding(StructuredEmbedding):
     divergence : str or callable, default="jensen-shannon"
         kappa(x, y): "hellinger" (sqrt x - sqrt y)^2 / 2; "jensen-shannon" in nats; "total-variation" |x - y|; "chi2"
         (Le Cam) (x - y)^2 / (x + y); or a vectorised, symmetric function that is homogeneous of degree one.
-        "intersection" is "total-variation" by the name of its kernel: rows are equal, squared distances are
-        sum |p - q| and their inner products the histogram intersection sum min(p, q), as |x - y| = x + y - 2 min(x, y).
+        "intersection" is the same as "total-variation": squared distances are sum |p - q|, and inner products are the
+        histogram intersection kernel sum min(p, q), because |x - y| = x + y - 2 min(x, y).
     domain : {"robust", "data", "unit"} or (low, high), default="robust"
-        Box that is scaled to the unit cube, as in `DivergenceEmbedding`. Points outside a box chosen from data count in
-        the outermost cells.
+        Box that is scaled to the unit cube, as in `DivergenceEmbedding`. Points outside a box chosen from data are
+        counted in the outermost cells.
     structure : {"auto", "joint", "marginal", "pairs"} or list, default="auto"
-        One joint histogram, one histogram per dimension (rows concatenated, divergences added), or histograms of
-        dimensions and of pairs that are listed or whose dependence differs between sets, as in `DivergenceEmbedding`.
+        One joint histogram; one histogram per dimension (rows concatenated, divergences added); or histograms of single
+        dimensions and of pairs, which are listed or selected by their dependence, as in `DivergenceEmbedding`.
         "auto" is "joint" for d <= 3, otherwise "pairs".
     n_frequencies : int or "auto", default="auto"
-        Number of frequencies l_j; "auto" uses the smallest number with an error of 0.1 % of kappa (0.2 % against empty
-        cells). Hellinger needs one.
+        Number of frequencies l_j; "auto" uses the smallest number with an error of 0.1 % of kappa (0.2 % if one
+        cell is empty). Hellinger needs one.
     frequencies : {"auto", "fitted", "stratified", "gauss", "random"}, default="auto"
         Rule for frequencies and weights, as in `DivergenceEmbedding`; "auto" is "fitted".
     random_state : int, Generator or None, default=None
@@ -195,15 +196,15 @@ class HistogramEmbedding(StructuredEmbedding):
     Raises
     ------
     SampleSetError, StoreFormatError, ValueError
-        As in `DivergenceEmbedding`; ValueError also for too many cells.
+        As in `DivergenceEmbedding`; also ValueError for too many cells.
 
     Notes
     -----
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, (n_sets, m),
-    m = n_cells times twice the number of frequencies (once for Hellinger); a row depends on its set alone, bit for bit.
-    Empty cells are zeros. For a kappa with a kink (total variation), distances are accurate to some percent, on average
-    over cells but not in each cell. A set of 200 points in 10 x 10 cells takes about 2 us on one core; large sets take
-    about 5 ns per point.
+    m = n_cells times twice the number of frequencies (once for Hellinger); a row depends
+    only on its set and is bitwise reproducible. Empty cells are zeros. For a kappa with a kink (total variation),
+    distances have an error of a few percent, on average over cells. A set of 200 points in 10 x 10 cells takes about 2
+    us on one core; large sets take about 5 ns per point.
 
     References
     ----------
@@ -214,7 +215,7 @@ class HistogramEmbedding(StructuredEmbedding):
     >>> import numpy as np, dkdist as dk
     >>> sets = [np.array([[0.1], [0.2], [0.9]]), np.array([[0.3], [0.8], [0.9]])]
     >>> A = dk.HistogramEmbedding(2, "hellinger", domain="unit").fit_transform(sets)
-    >>> print(np.round(6 * A**2, 3))  # a Hellinger row holds square roots of half the fractions
+    >>> print(np.round(6 * A**2, 3))  # Hellinger rows are square roots of half the fractions
     [[2. 1.]
      [1. 2.]]
     """

@@ -3,7 +3,7 @@
     (1/|G|) sum over g of z(A(g P)) for each set P
 
 Inner products are the kernel averaged over the group, k(P, Q) = mean over g, h of k(gP, hQ): sets that differ by a
-symmetry are equivalent. Symmetries of a box are reflections at its centre and permutations of its axes,
+symmetry are equivalent. Symmetries of a box are reflections about its centre and permutations of its axes,
 
     u'_j = u_p(j)  or  1 - u_p(j),   u = (x - low) / width in [0, 1]^d,
 
@@ -39,9 +39,9 @@ GROUPS = ("reflections", "permutations", "all")
 
 
 def axis_group(word: str, d: int, axes: Sequence[int]) -> tuple[Element, ...]:
-    """Return the symmetries of d axes that act on the listed axes.
+    """Return the group of symmetries of a d-dimensional box that act on the listed axes.
 
-    For k listed axes there are 2^k "reflections", k! "permutations", and 2^k k! of "all".
+    For k listed axes, "reflections" has 2^k elements, "permutations" k!, and "all" 2^k k!.
     """
     orders = [tuple(axes)] if word == "reflections" else list(itertools.permutations(axes))
     signs = itertools.product((1,) if word == "permutations" else (1, -1), repeat=len(axes))
@@ -69,7 +69,7 @@ def generate_group(elements: Sequence[Element], max_order: int) -> tuple[Element
 
 
 def _compose(first: Element, second: Element) -> Element:
-    """Return the symmetry ``first`` followed by ``second``."""
+    """Return the composition: ``first``, then ``second``."""
     return tuple((1 if s > 0 else -1) * first[abs(s) - 1] for s in second)
 
 
@@ -91,9 +91,9 @@ def apply_symmetry(points: F32, element: Element, low: F32, high: F32) -> F32:
 @serializable("InvariantSpec")
 @dataclass(frozen=True)
 class InvariantSpec(Params["InvariantParameters"]):
-    """Parameters of an embedding, features of its rows (None: the rows), and the elements of a group.
+    """Parameters of an embedding, of features of its rows (None: the rows themselves), and the elements of a group.
 
-    The group acts on ``box``: the domain of the embedding, if it has one.
+    The group acts on ``box``, which is the domain of the embedding if it has one.
     """
 
     embedding: Any
@@ -113,7 +113,7 @@ class InvariantSpec(Params["InvariantParameters"]):
 
     @property
     def domain(self) -> Domain:
-        """The box of the group."""
+        """Box on which the group acts."""
         return self.box
 
     def _build(self) -> InvariantParameters:
@@ -138,7 +138,7 @@ class InvariantParameters(FittedParams[InvariantSpec]):
         return total
 
     def _images(self, sets: SampleSets) -> Iterator[F32]:
-        """Yield the rows of all images; permuted columns of one embedding if all symmetries permute columns."""
+        """Yield the rows of all images. If every symmetry permutes columns, the set is embedded only once."""
         permutations = [columns for columns in self._columns if columns is not None]
         if len(permutations) == len(self._columns):
             A = self._embedding.embed(sets)
@@ -149,7 +149,7 @@ class InvariantParameters(FittedParams[InvariantSpec]):
             yield self._embedding.embed(self._image(sets, points, element))
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """Return the influence (q, k) of points ``at`` (q, d), up to a constant: summed over the group."""
+        """Return the influence (q, k) of points ``at`` (q, d), up to an additive constant per column."""
         points, clipped_at = self._clip(one.relative), None if at is one.relative else self._clip(at)
         low, high = self.spec.box.arrays
         influence, gradient = np.zeros((len(at), gradient.shape[1])), gradient / len(self.spec.elements)
@@ -161,15 +161,15 @@ class InvariantParameters(FittedParams[InvariantSpec]):
         return influence
 
     def inner_rows(self, sets: SampleSets) -> F32:
-        """Return rows before features of the images of sets: (n_elements, n_sets, m)."""
+        """Return the rows of all images before ``features``: (n_elements, n_sets, m)."""
         points = self._clip(sets.relative)
         images = (self._image(sets, points, element) for element in self.spec.elements)
         return np.stack([self._embedding.embed(image) for image in images])
 
     def path_influence(self, one: SampleSets, starts: F32, gradient: F64) -> F64:
-        """Return the influence (n, k) of the points of the set, averaging features over paths from starts to images.
+        """Return the influence (n, k) of the points of the set, averaging derivatives over paths from starts to images.
 
-        ``starts`` (n_elements, k, m) are rows before features, one for each element and function.
+        ``starts`` (n_elements, k, m) are rows before ``features``, for each group element and function.
         """
         points, n_elements = self._clip(one.relative), len(self.spec.elements)
         total = np.zeros((one.n_points, gradient.shape[1]))
@@ -180,7 +180,7 @@ class InvariantParameters(FittedParams[InvariantSpec]):
         return total
 
     def _by_row(self, image: SampleSets, gradient: F64, starts: F32 | None) -> F64:
-        """Return derivatives by the row of the image before features."""
+        """Return derivatives with respect to the row of the image before ``features``."""
         if self._features is None:
             return gradient
         return np.asarray(self._features.pull_back(self._embedding.embed(image)[0], gradient, starts))
@@ -190,13 +190,13 @@ class InvariantParameters(FittedParams[InvariantSpec]):
         return np.clip(points, low, high).astype(np.float32, copy=False)
 
     def _image(self, sets: SampleSets, points: F32, element: Element) -> SampleSets:
-        """Return the sets with the images of these points."""
+        """Return the sets with the images of ``points`` under ``element``."""
         image = apply_symmetry(points, element, *self.spec.box.arrays)
         return SampleSets._trusted(image, sets.offsets, sets.weights, None, sets.origin)
 
 
 def _permuted_columns(spec: InvariantSpec, element: Element) -> I64 | None:
-    """Return the order of columns that gives the row of the image, or None."""
+    """Return the column order that gives the row of the image, or None if there is none."""
     permuted_columns = getattr(spec.embedding, "permuted_columns", None)
     if permuted_columns is None or spec.embedding.domain != spec.box:
         return None
@@ -208,22 +208,23 @@ class InvariantFeatures(SetEmbedding):
     """Average features over symmetries of the domain, for targets that are invariant under them.
 
     The row of a set is the mean of ``features(embedding(g set))`` over the group, so inner products of rows are the
-    kernel averaged over it. A symmetry of the targets can improve a model more than several times the data.
+    kernel averaged over it. If the targets have this symmetry, it can improve a model more than several times as much
+    data.
 
     Parameters
     ----------
     embedding : embedding of sets
         `DivergenceEmbedding`, `L2Embedding`, `MeanEmbedding`, ...; cloned before it is fitted.
     features : RandomFourierFeatures or None, default=None
-        Features of the rows of the embedding. None averages the rows: the embedding of the symmetrised distribution for
-        `MeanEmbedding` and `L2Embedding`; other embeddings lose information.
+        Features of the rows of the embedding. None averages the rows themselves. For `MeanEmbedding` and `L2Embedding`
+        the result is the embedding of the symmetrised distribution; for other embeddings it loses information.
     symmetries : {"reflections", "permutations", "all"} or list of tuples, default="reflections"
-        Reflections of each axis at the centre of the domain, permutations of the axes (of the domain scaled to the
-        unit cube), or both together; or the group that signed permutations generate, axes counted from 1:
+        Reflections of each axis about the centre of the domain, permutations of the axes (of the domain scaled to the
+        unit cube), or both. A list of signed permutations, with axes counted from 1, generates a group:
         ``[(-1, 2, -3)]`` is the mirror image of points (x, y, slope along x), ``[(2, -1)]`` a quarter turn.
     axes : sequence of int or None, default=None
-        Axes (from 0) of a named group, by default all: ``axes=[0]`` with reflections is the mirror image of points
-        (x, y, value).
+        Axes (counted from 0) on which a named group acts; None means all. ``axes=[0]`` with reflections is the mirror
+        image of points (x, y, value).
     on_error : {"raise", "skip"}, default="raise"
         As in `DivergenceEmbedding`.
 
@@ -246,8 +247,9 @@ class InvariantFeatures(SetEmbedding):
 
     Notes
     -----
-    The domain is that of the embedding; without one, the bounds of the data seen in ``fit``, to which other points are
-    clipped. ``fit`` reads the data once. The cost of a set is that of embedding and features for each symmetry.
+    The group acts on the domain of the embedding. Without a domain, it acts on the bounds of the data in ``fit``, and
+    other points are clipped to them. ``fit`` reads the data once. The cost per set is that of embedding and features,
+    times the number of symmetries.
 
     Examples
     --------
@@ -308,12 +310,14 @@ class InvariantFeatures(SetEmbedding):
             elements = axis_group(word, d, axes) if len(axes) <= MAX_AXES_BY_GROUP[word] else ()
         else:
             if self.axes is not None:
-                raise ValueError("axes must be None if symmetries is a list of signed permutations")
+                raise ValueError(
+                    "axes must be None if symmetries is a list of signed permutations. Omit axes."
+                )
             elements = generate_group(_check_elements(self.symmetries, d), MAX_GROUP_ORDER)
         if not elements:
             raise ValueError(
-                f"the group must have at most {MAX_GROUP_ORDER} elements; symmetries={self.symmetries!r} of {d} axes "
-                "have more. Pass fewer axes=."
+                f"the group must have at most {MAX_GROUP_ORDER} elements; got more from "
+                f"symmetries={self.symmetries!r} in {d} dimensions. Pass fewer axes."
             )
         return elements
 
@@ -330,7 +334,7 @@ def _check_elements(param: Any, d: int) -> list[tuple[int, ...]]:
 
 
 def _as_integers(param: Any) -> tuple[int, ...]:
-    """Return a sequence of integers; () if invalid."""
+    """Return a tuple of integers, or () if ``param`` is invalid."""
     values = np.asarray(param)
     return tuple(values.tolist()) if values.ndim == 1 and values.dtype.kind in "iu" else ()
 
@@ -342,7 +346,9 @@ def _has_fixed_domain(embedding: Any) -> bool:
 
 def _require_types(embedding: Any, features: Any) -> None:
     if not isinstance(embedding, SetEmbedding):
-        raise TypeError(f"embedding must be an embedding of sets; got {embedding!r}")
+        raise TypeError(
+            f"embedding must be an embedding of sets, such as DivergenceEmbedding; got {embedding!r}"
+        )
     if features is not None and not isinstance(features, RandomFourierFeatures):
         raise TypeError(f"features must be RandomFourierFeatures or None; got {features!r}")
 
@@ -352,5 +358,5 @@ def _check_axes(axes: Sequence[int] | None, d: int) -> tuple[int, ...]:
         return tuple(range(d))
     indices = _as_integers(axes)
     if not indices or len(set(indices)) < len(indices) or not all(0 <= axis < d for axis in indices):
-        raise ValueError(f"axes must be one or more different numbers from 0 to {d - 1}; got {axes!r}")
+        raise ValueError(f"axes must be one or more distinct integers from 0 to {d - 1}; got {axes!r}")
     return indices

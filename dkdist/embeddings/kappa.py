@@ -1,7 +1,8 @@
 """Spectral measures of user-defined divergences kappa(x, y).
 
-kappa works elementwise on arrays and must be finite, symmetric, zero for x = y, non-negative and homogeneous of degree
-one, kappa(c x, c y) = c kappa(x, y), for all x, y >= 0. Each law is checked on a fixed grid. With Z = kappa(1, 0),
+kappa must work elementwise on arrays, and be finite, symmetric, zero for x = y, non-negative and homogeneous of degree
+one, kappa(c x, c y) = c kappa(x, y), for all x, y >= 0. Each condition is checked on a fixed grid. With Z = kappa(1,
+0),
 
     f(t) = Z cosh(t / 2) - kappa(e^(t/2), e^(-t/2)) / 2 = int_0^inf cos(l t) dmu(l)
 
@@ -31,18 +32,18 @@ from dkdist._numba.arrays import F64
 
 Kappa = Callable[[F64, F64], F64]
 
-_LAW_RTOL = 1e-9  # relative to x + y: rounding of a user's formula; origin unknown
+_LAW_RTOL = 1e-9  # relative to x + y; allows for rounding in a user's formula (no measurement recorded)
 
 
 def evaluate(kappa: Kappa, x: F64, y: F64) -> F64:
-    """Return kappa(x, y) as float64 without warnings; kappa(0, 0) = 0 by homogeneity, whatever the formula gives."""
+    """Return kappa(x, y) as float64 without warnings; kappa(0, 0) is always 0, by homogeneity."""
     with np.errstate(all="ignore"):
         values = np.asarray(kappa(x, y), dtype=np.float64)
     return np.where((x == 0) & (y == 0), 0.0, values) if values.shape == np.shape(x) else values
 
 
 def check_laws(kappa: Kappa) -> None:
-    """Raise ValueError for the first law that kappa violates on a grid of x, y in {0} and [1e-6, 1e3]."""
+    """Raise ValueError for the first condition that kappa violates on a grid of x, y in {0} and [1e-6, 1e3]."""
     levels = np.concatenate([[0.0], np.geomspace(1e-6, 1e3, 28)])
     x, y = (a.copy() for a in np.meshgrid(levels, levels, indexing="ij"))
     values = _check_vectorised(kappa, x, y)
@@ -52,7 +53,7 @@ def check_laws(kappa: Kappa) -> None:
         if np.any(wrong):
             i = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
             raise ValueError(
-                f"kappa is not {law}: kappa({x[i]:.6g}, {y[i]:.6g}) = {values[i]:.10g}, expected "
+                f"kappa must be {law}; got kappa({x[i]:.6g}, {y[i]:.6g}) = {values[i]:.10g} instead of "
                 f"{other[i]:.10g}."
             )
 
@@ -67,17 +68,20 @@ def check_laws(kappa: Kappa) -> None:
 
 
 def _check_vectorised(kappa: Kappa, x: F64, y: F64) -> F64:
-    hint = "kappa(x, y) must work elementwise on float64 arrays of one shape; write it with numpy functions"
+    hint = "kappa(x, y) must work elementwise on float64 arrays of equal shape; write it with NumPy functions"
     try:
         values = evaluate(kappa, x, y)
     except (TypeError, ValueError) as error:
         raise ValueError(f"kappa failed on arrays of shape {x.shape}: {error}. {hint}.") from error
     if values.shape != x.shape:
-        raise ValueError(f"kappa of arrays of shape {x.shape} has shape {values.shape}. {hint}.")
+        raise ValueError(
+            f"kappa of arrays of shape {x.shape} must have the same shape; got {values.shape}. {hint}."
+        )
     part = evaluate(kappa, x[3:5, 7:9], y[3:5, 7:9])
     if not np.allclose(part, values[3:5, 7:9], rtol=1e-12, atol=0.0, equal_nan=True):
         raise ValueError(
-            f"kappa gives {part[0, 0]:g} in a part and {values[3, 7]:g} in the whole array. {hint}."
+            f"kappa must not depend on other elements; got {part[0, 0]:g} for a part and {values[3, 7]:g} for "
+            f"the whole array. {hint}."
         )
     return values
 
@@ -86,20 +90,18 @@ def _check_finite(kappa: Kappa, x: F64, y: F64, values: F64) -> None:
     at_zero = float(evaluate(kappa, np.array([1.0]), np.array([0.0]))[0])
     if not np.isfinite(at_zero):
         raise ValueError(
-            f"kappa(1, 0) = {at_zero}: expected a finite number, it is the total mass Z of the spectral "
-            "measure. Where 0 log 0 arises, write scipy.special.xlogy; a divergence infinite at 0 "
-            "(Jeffreys) has no such embedding."
+            f"kappa(1, 0), the total mass Z of the spectral measure, must be finite; got {at_zero}. Use "
+            "scipy.special.xlogy for terms 0 log 0. A divergence that is infinite at 0 (Jeffreys) cannot be "
+            "embedded."
         )
     if not np.all(np.isfinite(values)):
         i = np.unravel_index(int(np.argmax(~np.isfinite(values))), values.shape)
         raise ValueError(
-            f"kappa({x[i]:.6g}, {y[i]:.6g}) = {values[i]}: expected a finite number for all x, y >= 0."
+            f"kappa must be finite for all x, y >= 0; got kappa({x[i]:.6g}, {y[i]:.6g}) = {values[i]}."
         )
 
 
-_N_PANEL_NODES = (
-    16  # Legendre expansions of panels are accurate to rounding (tests/densities/test_divergences.py)
-)
+_N_PANEL_NODES = 16  # makes Legendre expansions exact up to rounding (tests/densities/test_divergences.py)
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(_N_PANEL_NODES)
 # Row k maps the values of f at the nodes of a panel to its k-th Legendre coefficient.
 _TO_LEGENDRE = (
@@ -111,7 +113,7 @@ _TO_LEGENDRE = (
 
 @dataclass(frozen=True)
 class ExponentialTail:
-    """f(t) = level + (amplitude + slope tau) exp(-rate tau) + half exp(-tau / 2) for tau = t - start >= 0."""
+    """Tail f(t) = level + (amplitude + slope tau) exp(-rate tau) + half exp(-tau / 2), tau = t - start >= 0."""
 
     start: float
     level: float
@@ -135,7 +137,7 @@ def panel_nodes(edges: F64) -> F64:
 
 @dataclass(frozen=True, eq=False)  # hashable by identity
 class CosineTransform:
-    """(2 / pi) int_0^inf (f(t) - level) cos(l t) dt for f given at `panel_nodes(edges)`.
+    """Cosine transform (2 / pi) int_0^inf (f(t) - level) cos(l t) dt of f given at `panel_nodes(edges)`.
 
     ``values`` (n_panels, 16) are f at the nodes of the panels between ``edges`` (n_panels + 1,), from 0 to
     ``tail.start``; ``tail`` is f beyond the last edge.
@@ -162,7 +164,7 @@ class CosineTransform:
 
 @dataclass(frozen=True, eq=False)  # hashable by identity
 class TabulatedDensity:
-    """Density on a grid of l: a spline in asinh(l) inside, height (l / end)^-power beyond (0 for height 0)."""
+    """Density given on a grid: a spline in asinh(l), continued by height (l / end)^-power beyond the grid."""
 
     grid: F64
     values: F64
@@ -184,7 +186,7 @@ class TabulatedDensity:
 
 @dataclass(frozen=True, eq=False)  # hashable by identity
 class TabulatedMeasure:
-    """Density on l >= 0 as masses (n,) between edges (n + 1,), and an atom mu({0})."""
+    """Measure on l >= 0: masses (n,) between edges (n + 1,), and an atom mu({0})."""
 
     edges: F64
     masses: F64
@@ -200,12 +202,12 @@ class TabulatedMeasure:
 
     @property
     def total(self) -> float:
-        """mu([0, inf))."""
+        """Total mass mu([0, inf))."""
         return self.atom + float(self.masses.sum())
 
     @cached_property
     def _inverse(self) -> PchipInterpolator | None:
-        """asinh(l) as a monotone function of -log(mass above l / mass without the atom)."""
+        """Monotone interpolation of asinh(l) from -log(mass above l / mass without the atom)."""
         # Summed from the far end to keep the relative accuracy of the tail.
         above = np.cumsum(self.masses[::-1])[::-1]
         if above[0] <= 0:
@@ -227,19 +229,19 @@ class TabulatedMeasure:
 
 
 _EPS = float(np.finfo(np.float64).eps)
-# In t. Rounding of f is eps e^(t/2): 2e-9 at 32, 5e-12 at 20, where the fit of the tail starts.
+# Values of t. The rounding error of f is eps e^(t/2): 2e-9 at 32, 5e-12 at 20, where the fit of the tail starts.
 _TAIL_START, _TAIL_FIT_START = 32.0, 20.0  # tests/densities/test_divergences.py
 # Grid of tabulated densities (tests/densities/test_divergences.py compares with closed forms).
 _MAX_FREQUENCY, _N_GRID = 300.0, 1201
 _MAX_TABULATED_FREQUENCY = (
-    1e16  # power tails have negligible mass beyond (tests/densities/test_divergences.py)
+    1e16  # power tails have negligible mass above it (tests/densities/test_divergences.py)
 )
 _DENSITY_RTOL = 1e-6  # accuracy of the density in units of Z / (1 + l) (tests/densities/test_divergences.py)
 
 
 @dataclass(frozen=True)
 class DerivedMeasure:
-    """Spectral measure: density(l), quantile(u), total Z, atom at 0; ``smooth``: finite second moment."""
+    """Spectral measure: density(l), quantile(u), total mass Z, atom at 0; ``smooth`` if the second moment is finite."""
 
     density: Callable[[F64], F64]
     quantile: Callable[[F64], F64]
@@ -251,9 +253,9 @@ class DerivedMeasure:
 def derive_measure(kappa: Kappa) -> DerivedMeasure:
     """Check a kappa and derive its spectral measure (P1, where mu defines kappa; Fuglede 2005 for the converse).
 
-    kappa takes float64 arrays of one shape, including zeros. Density and atom are accurate to about 1e-6 of Z; power
-    tails (total variation) are extrapolated beyond l = 300. Raises `ValueError` with the values that violate a law.
-    About 0.2 s: some thousand evaluations of kappa and one transform at 1,200 frequencies.
+    kappa takes float64 arrays of equal shape, which may contain zeros. Density and atom are accurate to about 1e-6 of
+    Z; power tails (total variation) are extrapolated beyond l = 300. Raises `ValueError` with the values that violate a
+    condition. Takes about 0.2 s: a few thousand evaluations of kappa and one transform at 1,200 frequencies.
 
     >>> measure = derive_measure(lambda x, y: np.abs(x - y))
     >>> round(float(measure.density(np.array([0.5]))[0]) * np.pi / 2, 5)
@@ -263,8 +265,8 @@ def derive_measure(kappa: Kappa) -> DerivedMeasure:
     total = float(evaluate(kappa, np.array([1.0]), np.array([0.0]))[0])
     if total <= 0:
         raise ValueError(
-            f"kappa(1, 0) = {total:g}: expected a positive number, the divergence of densities apart. This "
-            "kappa separates nothing."
+            f"kappa(1, 0), the divergence of densities with disjoint supports, must be positive; got {total:g}. "
+            "This kappa does not distinguish any densities."
         )
     edges = np.concatenate([[0.0], 2.0 ** np.arange(-30, 0), np.arange(1.0, _TAIL_START + 0.5)])
     t = panel_nodes(edges)
@@ -277,16 +279,15 @@ def derive_measure(kappa: Kappa) -> DerivedMeasure:
     table = TabulatedMeasure.from_density(density, _table_edges(density), tail.level)
     if abs(table.total - total) > 1e-4 * total:
         raise ValueError(
-            f"the measure of kappa could not be resolved: its mass comes out as {table.total:.6g}, expected "
-            f"kappa(1, 0) = {total:.6g}. kappa is too rough away from x = y, or too noisy; write it without "
-            "cancellation."
+            f"the mass of the spectral measure of kappa must be kappa(1, 0) = {total:.6g}; got {table.total:.6g} "
+            "numerically. kappa is too rough away from x = y, or too noisy. Write it without cancellation."
         )
     atom = tail.level if density.values.any() else total
     return DerivedMeasure(density, table.quantile, total, atom, smooth)
 
 
 def _table_edges(density: TabulatedDensity) -> F64:
-    """Return ten edges per grid step, continued to negligible mass if the density continues beyond the grid."""
+    """Return edges, ten per grid step; a density that continues beyond the grid is tabulated to negligible mass."""
     ends = np.arcsinh(density.grid)
     edges = np.sinh(np.linspace(0.0, ends[-1], 10 * len(ends) + 1))
     if density.height == 0:
@@ -295,7 +296,7 @@ def _table_edges(density: TabulatedDensity) -> F64:
 
 
 def _profile(kappa: Kappa, total: float, t: F64) -> F64:
-    """Return f(t), by homogeneity from kappa(1, e^-t)."""
+    """Return f(t), computed from kappa(1, e^-t) by homogeneity."""
     y = np.exp(-t)
     return np.exp(t / 2) * (total * (1 + y) - evaluate(kappa, np.ones_like(y), y)) / 2
 
@@ -308,14 +309,14 @@ def _is_smooth(kappa: Kappa) -> bool:
 
 
 def _tail_columns(t: F64, rate: float, with_level: bool) -> F64:
-    """Return columns 1, e^(-rate t), t e^(-rate t), and e^(-t/2), which Z cosh(t/2) always contributes."""
+    """Return the columns 1 (or 0), e^(-rate tau), tau e^(-rate tau) and e^(-tau/2); the last comes from Z cosh(t/2)."""
     tau = t - _TAIL_START
     decay = np.exp(-rate * tau)
     return np.stack([np.full_like(t, float(with_level)), decay, tau * decay, np.exp(-tau / 2)], axis=1)
 
 
 def _fit_tail(kappa: Kappa, total: float) -> tuple[ExponentialTail, float]:
-    """Fit f at large t, whose level is the atom of mu at 0; return the tail and its misfit."""
+    """Fit f at large t; return the tail, whose level is the atom of mu at 0, and the largest residual."""
     t = np.linspace(_TAIL_FIT_START, _TAIL_START, 241)
     f = _profile(kappa, total, t)
     scale = 1 / (4 * _EPS * total * np.exp(t / 2))
@@ -340,18 +341,18 @@ def _fit_tail(kappa: Kappa, total: float) -> tuple[ExponentialTail, float]:
         with_level, level = False, coefficients[0]
         rate = best_rate(with_level)
         squares_without, coefficients = solve(rate, with_level)
-        # A slow decay resembles a small negative level; the level is real if no decay fits as well.
+        # A slow decay resembles a small negative level. The level is real if no decay fits equally well.
         if level < -_DENSITY_RTOL * total and squares_without > 10 * max(squares, len(t)):
             raise ValueError(
-                f"kappa is not of negative type: its spectral measure has the mass {level:.3g} at l = 0, "
-                "expected >= 0. No embedding reproduces it; take another divergence."
+                f"kappa must be of negative type; its spectral measure has the negative mass {level:.3g} at l = 0. "
+                "Use another divergence."
             )
     misfit = float(np.abs(_tail_columns(t, rate, with_level) @ coefficients - f).max())
     if misfit > 1e-4 * total:
         raise ValueError(
             f"f(t) = Z cosh(t/2) - kappa(e^(t/2), e^(-t/2))/2 is {f[0]:.4g} at t = {t[0]:g} and {f[-1]:.4g} "
-            f"at t = {t[-1]:g}: expected it to settle at a level >= 0. kappa is not of negative type, or "
-            "its measure has point masses at l > 0, which are not supported."
+            f"at t = {t[-1]:g}, but must converge to a limit >= 0. kappa is not of negative type, or "
+            "its spectral measure has point masses at l > 0, which are not supported."
         )
     atom, amplitude, slope, half = (float(c) for c in coefficients)
     return ExponentialTail(_TAIL_START, atom, amplitude, slope, half, rate), misfit
@@ -362,23 +363,21 @@ def _check_bounded(t: F64, f: F64, total: float) -> None:
     worst = np.unravel_index(int(np.argmax(np.abs(f))), f.shape)
     if np.abs(f[worst]) > total * (1 + _DENSITY_RTOL):
         raise ValueError(
-            f"kappa is not of negative type: Z cosh(t/2) - kappa(e^(t/2), e^(-t/2))/2 is {f[worst]:.6g} at "
-            f"t = {t[worst]:.3g}, expected at most Z = kappa(1, 0) = {total:.6g}. No embedding reproduces "
-            "it; take another divergence."
+            f"kappa must be of negative type; |Z cosh(t/2) - kappa(e^(t/2), e^(-t/2))/2| exceeds Z = kappa(1, 0) = "
+            f"{total:.6g}, with the value {f[worst]:.6g} at t = {t[worst]:.3g}. Use another divergence."
         )
 
 
 def _density(transform: CosineTransform, noise_level: float, smooth: bool) -> TabulatedDensity:
-    """Return the density on a grid and its continuation; raise if it is negative."""
+    """Return the density on a grid, with its continuation; raise ValueError if it is negative."""
     grid = np.sinh(np.linspace(0.0, np.arcsinh(_MAX_FREQUENCY), _N_GRID))
     values = transform(grid)
     noise = noise_level / (1 + grid)
     worst = int(np.argmin(values / noise))
     if values[worst] < -noise[worst]:
         raise ValueError(
-            f"kappa is not of negative type: its spectral density is {values[worst]:.3g} at l = "
-            f"{grid[worst]:.3g}, expected >= 0 (numerical noise {noise[worst]:.1g}). No embedding "
-            "reproduces it; take another divergence."
+            f"kappa must be of negative type; its spectral density is negative, {values[worst]:.3g} at l = "
+            f"{grid[worst]:.3g} (numerical noise {noise[worst]:.1g}). Use another divergence."
         )
     if not smooth:
         return TabulatedDensity(grid, values, *_power_law(transform))
@@ -396,8 +395,7 @@ def _power_law(transform: CosineTransform) -> tuple[float, float]:
     height, slope = np.polynomial.polynomial.polyfit(np.log(window / window[-1]), values, 1)
     if not -4.0 < slope < -1.0:
         raise ValueError(
-            f"the spectral density of kappa is proportional to l^{slope:.3g} near l = {_MAX_FREQUENCY:g}: "
-            "expected a power between -4 and -1 for a kappa that is not smooth at x = y. It is too rough "
-            "or too noisy there."
+            "the spectral density of a kappa that is not smooth at x = y must decay with a power of l between -4 and "
+            f"-1; got {slope:.3g} near l = {_MAX_FREQUENCY:g}. kappa is too rough or too noisy near x = y."
         )
     return float(np.exp(height)), -float(slope)

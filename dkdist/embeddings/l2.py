@@ -1,4 +1,4 @@
-"""`L2Embedding`: sets to series coefficients of their densities (Oliva et al. 2014), with L2 distances.
+"""`L2Embedding`: series coefficients of the densities of sets (Oliva et al. 2014), with L2 distances.
 
     phi_0 = 1, phi_a(x) = sqrt(2) cos(pi a x);    row_a = int p phi_a = C_a prod_j sqrt(2)^[a_j > 0] g_a,   a in V
     V = {a: (sum_j a_j^r)^(1/r) <= n_basis - 1},   g_a = exp(-sum_j (pi a_j h_j)^2 / 2)
@@ -48,7 +48,8 @@ class L2Spec(Params["L2Parameters"]):
     """Parameters of an L2 embedding.
 
     ``structure`` is "tensor" (d <= 3), "ball" (d >= 4) or "marginal" (one dimension at a time); ``order`` is the r of
-    V, from 1 (total degree) to infinity (tensor); ``bandwidth`` holds d numbers for each scale, one after the other.
+    V, from 1 (total degree) to infinity (tensor); ``bandwidth`` holds d values for each scale, one scale after the
+    other.
     """
 
     domain: Domain
@@ -81,7 +82,7 @@ class L2Spec(Params["L2Parameters"]):
     def coefficients(self) -> CoefficientSpec:
         """Parameters of the cosine coefficients of the rows."""
         d, n = self.n_dims, self.n_basis
-        padded = 4 * -(-n // 4)  # full groups of compiled functions, so that larger degrees change no bit
+        padded = 4 * -(-n // 4)  # full groups, so that larger degrees do not change the results
         degrees: tuple[float, ...] = (n,) * (d - 1) + (padded,)
         if self.structure == "marginal":
             degrees = (padded,) * d
@@ -95,7 +96,7 @@ class L2Spec(Params["L2Parameters"]):
 
 
 def basis_size(d: int, structure: str, n_basis: int, order: float) -> int:
-    """Return the number of functions in V; raise if it is too large."""
+    """Return the number of functions in V; raise ValueError if it is too large."""
     cube = Domain((0.0,) * d, (1.0,) * d, fixed=True)
     return len(_basis(L2Spec(cube, (0.0,) * d, structure, n_basis, order))[0])
 
@@ -117,7 +118,7 @@ def _exceeds_max_functions(d: int, n_basis: int, order: float) -> bool:
 
 @lru_cache(maxsize=64)
 def _basis(spec: L2Spec) -> tuple[I64, I64]:
-    """Return the indices of the coefficients of a row, and their degrees."""
+    """Return the indices of a row's coefficients, and their degrees."""
     coefficients = spec.coefficients
     if spec.structure == "tensor":
         a = index_set(spec.n_dims, spec.n_basis, spec.order)
@@ -133,8 +134,10 @@ def _basis(spec: L2Spec) -> tuple[I64, I64]:
 
 
 def _require_bounded_volume(d: int, n_basis: int, order: float) -> None:
-    # The volume of V is a lower bound of the number of functions, known before they are listed.
-    volume_ratio = np.exp(d * lgamma(1 + 1 / order) - lgamma(1 + d / order))  # ball over box
+    # The volume of V is a lower bound of the number of functions, which is known before listing them.
+    volume_ratio = np.exp(
+        d * lgamma(1 + 1 / order) - lgamma(1 + d / order)
+    )  # volume of the ball over that of the box
     if (n_basis - 1.0) ** d * volume_ratio > MAX_BALL_TERMS:
         raise _too_many_functions(d, n_basis)
 
@@ -163,9 +166,7 @@ class L2Parameters(LinearInfluence, CoefficientFeatures[L2Spec]):
         np.multiply(selected, self._factors, out=rows.reshape(len(rows), *self._factors.shape))
 
 
-BALL_ORDER = (
-    2.0  # Euclidean norm of degrees: isotropic, as the Sobolev ellipsoid of order 1 (Oliva et al. 2014)
-)
+BALL_ORDER = 2.0  # Euclidean norm of degrees: isotropic, the Sobolev ellipsoid of order 1 (Oliva et al. 2014)
 
 
 class L2Embedding(StructuredEmbedding):
@@ -179,24 +180,24 @@ class L2Embedding(StructuredEmbedding):
     ----------
     n_basis : int or "auto", default="auto"
         Functions per dimension: degrees 0 to n_basis - 1. "auto" uses 0.683 / h for the smallest bandwidth h, so that
-        the first omitted degree is damped to a tenth. It is at least 4, and limited to 1,331 functions in all but not
-        below 10 per dimension (4,096 functions for d >= 4 joint dimensions).
+        the first omitted degree is damped to a tenth. It is at least 4. The total is limited to 1,331 functions, or 10
+        per dimension if that is more (4,096 functions for d >= 4 joint dimensions).
     bandwidth : float, (d,) sequence, (k, 1) or (k, d) nested sequence, "auto" or "scott", default="auto"
         Standard deviation of the Gaussian, reflected at the boundary, that smooths the set on the *scaled* domain; it
-        damps coefficient a by exp(-(pi a h)^2 / 2). 0 is no smoothing: the orthogonal series estimate of the paper,
-        which is regularised by n_basis alone. "auto" is least-squares cross-validation on a sample of the sets, as in
+        damps coefficient a by exp(-(pi a h)^2 / 2). 0 means no smoothing: the orthogonal series estimate of the paper,
+        which is regularised only by n_basis. "auto" is least-squares cross-validation on a sample of the sets, as in
         `DivergenceEmbedding`, "scott" Scott's rule for the median set. A nested sequence such as ``[[0.05], [0.1]]``
         concatenates k scales; squared distances are the mean over scales.
     domain : {"robust", "data", "unit"} or (low, high), default="robust"
         Box that is scaled to the unit cube, as in `DivergenceEmbedding`.
     structure : {"auto", "joint", "marginal", "pairs"} or list, default="auto"
-        Joint density of all dimensions (d <= 6), one density per dimension, or densities of dimensions and of pairs
-        that are listed or whose dependence differs between sets, as in `DivergenceEmbedding`. "auto" is "joint" for d
+        Joint density of all dimensions (d <= 6), one density per dimension, or densities of single dimensions and of
+        pairs, which are listed or selected by their dependence, as in `DivergenceEmbedding`. "auto" is "joint" for d
         <= 3, otherwise "pairs".
     index_set : {"auto", "tensor", "total-degree"} or ("sobolev", s), default="auto"
-        Products of functions of joint dimensions: those of degrees a_1 .. a_d with all
-        a_j < n_basis; with a_1 + .. + a_d < n_basis; or with sum_j a_j^(2s) <= (n_basis - 1)^(2s), the paper's
-        choice for densities in a Sobolev ellipsoid of order s (s >= .01; below 1/2 a star). "auto" is "tensor" up to
+        Products of functions of joint dimensions, with degrees a_1 .. a_d. "tensor": all a_j < n_basis. "total-degree":
+        a_1 + .. + a_d < n_basis. ("sobolev", s): sum_j a_j^(2s) <= (n_basis - 1)^(2s), the paper's choice for densities
+        in a Sobolev ellipsoid of order s (s >= 0.01; star-shaped for s < 1/2). "auto" is "tensor" up to
         d = 3, otherwise ("sobolev", 1), a ball. At most 4,096 functions for d >= 4.
     on_error : {"raise", "skip"}, default="raise"
         Treatment of invalid sets, as in `DivergenceEmbedding`.
@@ -217,13 +218,13 @@ class L2Embedding(StructuredEmbedding):
     Raises
     ------
     SampleSetError, StoreFormatError, ValueError
-        As in `DivergenceEmbedding`; ValueError also for too many functions.
+        As in `DivergenceEmbedding`; also ValueError for too many functions.
 
     Notes
     -----
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, (n_sets, m),
-    and a row depends on its set alone, bit for bit on processors of one type. `fit` reads the data once. A set of 200
-    points in d = 2 takes about 3 us on one core; large sets use a grid, at about 10 ns per point.
+    and a row depends only on its set, and is bitwise identical on processors of one type. `fit` reads the data once. A
+    set of 200 points in d = 2 takes about 3 us on one core; large sets use a grid, at about 10 ns per point.
 
     References
     ----------
@@ -271,7 +272,9 @@ class L2Embedding(StructuredEmbedding):
         kind = density_kind(structure.kind, d)
         order = index_order(self.index_set, {"auto": BALL_ORDER if kind == "ball" else np.inf})
         max_functions = max_functions_per_dim(d, order) if kind == "ball" else max_nodes_per_dim(kind, d)
-        basis_size(d, kind, bandwidth.n_basis or max_functions, order)  # raises before the data are read
+        basis_size(
+            d, kind, bandwidth.n_basis or max_functions, order
+        )  # raises errors before the data are read
 
         def make(columns: ColumnSubset) -> L2Spec:
             h, n_basis = series_bandwidths(bandwidth, columns, max_functions)

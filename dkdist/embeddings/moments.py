@@ -1,4 +1,4 @@
-"""`MomentEmbedding`: sets to their means, or means and covariances, in units common to all sets."""
+"""`MomentEmbedding`: means, or means and covariances, of sets, in units common to all sets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class MomentSpec(Params[Any]):
         return d if self.degree == 1 else d + d * (d + 1) // 2
 
     def column_names(self, names: Sequence[str]) -> list[str]:
-        """Return mean_NAME of each dimension, then cov_NAME_NAME of each pair."""
+        """Return mean_NAME for each dimension, then cov_NAME_NAME for each pair."""
         means = [f"mean_{name}" for name in names]
         pairs = combinations_with_replacement(names, 2)
         return means if self.degree == 1 else means + [f"cov_{a}_{b}" for a, b in pairs]
@@ -71,7 +71,7 @@ class MomentSpec(Params[Any]):
         return out
 
     def row_sum(self, n_points: int, weight: float) -> ChunkedRowSum:
-        """Return an accumulator of the row (m,) of one set that is read in pieces."""
+        """Return an accumulator for the row (m,) of one set that is read in pieces."""
         pooled = PooledMoments(self._compute, self.n_dims)
         return ChunkedRowSum(self.n_dims, pooled.add, pooled.row)
 
@@ -80,9 +80,9 @@ class MomentSpec(Params[Any]):
         return moments(sets.relative, sets.offsets, sets.weights, *units, self.degree)
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """Return the influence (q, k) of points ``at`` (q, d), up to a constant.
+        """Return the influence (q, k) of points ``at`` (q, d), up to an additive constant per column.
 
-        It follows from y for the mean and (y - mean) (y - mean)' for the covariance, with y = (x - centre) / scale.
+        With y = (x - centre) / scale, the influence on the mean is y, and on the covariance (y - mean) (y - mean)'.
         """
         y, d = self._in_units(at), self.n_dims
         influence = y @ gradient[:d]
@@ -131,14 +131,14 @@ class MomentEmbedding(SetEmbedding):
     """Embed sets by their mean, or their mean and covariance: a baseline for other embeddings.
 
     Points are first standardised, (x - centre) / scale, so that rows do not depend on the units of the dimensions. The
-    squared distance between rows is that of the means plus, for degree 2, the squared Frobenius distance of the
-    covariance matrices.
+    squared distance between rows is the squared distance of the means plus, for degree 2, the squared Frobenius
+    distance of the covariance matrices.
 
     Parameters
     ----------
     degree : {1, 2}, default=1
-        1: the (weighted) mean, d numbers. 2: the mean, then the covariance with divisor n (or the total weight): its
-        upper triangle row by row, off-diagonal entries times sqrt(2), d + d (d + 1) / 2 numbers in all.
+        1: the (weighted) mean, d features. 2: the mean, then the upper triangle of the covariance (with divisor n or
+        the total weight) row by row, with off-diagonal entries times sqrt(2); d + d (d + 1) / 2 features.
     on_error : {"raise", "skip"}, default="raise"
         Treatment of an invalid set (damaged or lost chunk, negative weights): "raise" names the first one; "skip" omits
         it in `fit` and gives it a row of NaN, with a warning.
@@ -161,7 +161,7 @@ class MomentEmbedding(SetEmbedding):
     StoreFormatError
         Naming the set that cannot be read.
     ValueError
-        For another degree.
+        For an invalid degree.
 
     Notes
     -----

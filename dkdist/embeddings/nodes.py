@@ -1,15 +1,15 @@
 """Quadrature nodes on [0, 1]^d, and index sets of cosine products.
 
-Up to three dimensions, nodes are the tensor product of midpoint rules. Densities reflected at the boundary continue
-evenly and periodically; for such functions the midpoint rule is the Gauss rule. q nodes integrate cosines up to degree
-2q - 1 exactly, for which Gauss-Legendre needs pi/2 times as many. Weighted values at the nodes are a rotation of the
-coefficients of q cosines per dimension, with the same distances. From four dimensions on, nodes are a rank-1 lattice
-folded by the tent map, for the same functions (Hickernell 2002; Dick, Nuyens & Pillichshammer 2014).
+Up to three dimensions, nodes are the tensor product of midpoint rules. Densities reflected at the boundary have an
+even, periodic continuation; for such functions the midpoint rule is the Gauss rule. q nodes integrate cosines up to
+degree 2q - 1 exactly; Gauss-Legendre needs pi/2 times as many nodes. Weighted values at the nodes are a rotation of the
+coefficients of q cosines per dimension, so distances are equal. From four dimensions on, nodes are a rank-1 lattice
+folded by the tent map, which suits the same functions (Hickernell 2002; Dick, Nuyens & Pillichshammer 2014).
 
     phi_a(x) = prod_j sqrt(2)^[a_j > 0] cos(pi a_j x_j),    a in V = {a: (sum_j a_j^r)^(1/r) <= n - 1}
 
-are orthonormal. r = 1 is the total degree, 2s an ellipsoid of Sobolev order s, infinity the tensor product. Below 1, V
-is a star: few functions vary in several dimensions.
+are orthonormal. r = 1 is the total degree, r = 2s an ellipsoid of Sobolev order s, r = infinity the tensor product.
+For r < 1, V is star-shaped: few functions vary in several dimensions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def midpoints(q: int) -> tuple[F64, F64]:
 
 
 def tensor_weights(rules: list[tuple[F64, F64]]) -> F64:
-    """Return weights of the tensor rule, last dimension fastest; raise if there are too many."""
+    """Return weights of the tensor rule, last dimension fastest; raise ValueError for too many nodes."""
     sizes = [len(w) for _, w in rules]
     if math.prod(sizes) > MAX_NODES:
         raise ValueError(
@@ -44,15 +44,15 @@ def tensor_weights(rules: list[tuple[F64, F64]]) -> F64:
 
 @lru_cache(maxsize=16)
 def folded_lattice(n: int, d: int) -> F64:
-    """Return n nodes in [0, 1]^d of weight 1/n: a component-by-component lattice under x -> 1 - |2x - 1|.
+    """Return n nodes in [0, 1]^d of weight 1/n: a component-by-component lattice, folded by x -> 1 - |2x - 1|.
 
     Each generator minimises the worst-case error for integrands with square-integrable mixed first derivatives. n is a
     power of two. Cost: O(d n^2 / 2), once.
     """
     k = np.arange(n)
-    # kernel of the worst-case error of periodic functions: 2 pi^2 B_2({x})
+    # The kernel of the worst-case error of periodic functions is 2 pi^2 B_2({x}).
     omega = 2 * np.pi**2 * ((k / n) ** 2 - k / n + 1 / 6)
-    candidates = np.arange(1, n // 2 + 1, 2)  # odd, so prime to n
+    candidates = np.arange(1, n // 2 + 1, 2)  # odd numbers are coprime to n
     product, generator = np.ones(n), []
     for _ in range(d):
         errors = [float(np.dot(product, omega[(k * z) % n])) for z in candidates]
@@ -62,13 +62,13 @@ def folded_lattice(n: int, d: int) -> F64:
     return 1 - np.abs(2 * x - 1)
 
 
-NORM_TOL = 1e-9  # rounding of norms of integer exponents (tests/densities/test_l2_embedding.py)
+NORM_TOL = 1e-9  # allows for rounding of norms of integer exponents (tests/densities/test_l2_embedding.py)
 
 
 def index_set(d: int, n: int, order: float) -> I64:
-    """Return the exponents a of V, (n_functions, d), last dimension fastest; enumerates n^d exponents."""
+    """Return the exponents a of V, (n_functions, d), last dimension fastest, by enumerating n^d exponents."""
     exponents = np.indices((n,) * d).reshape(d, -1).T
-    if order < 1:  # roots of the sums may overflow
+    if order < 1:  # without roots, which may overflow
         inside = ((exponents / max(n - 1, 1)) ** order).sum(axis=1) <= 1 + NORM_TOL * order
     else:
         inside = np.linalg.norm(exponents, order, axis=1) <= n - 1 + NORM_TOL
@@ -77,10 +77,10 @@ def index_set(d: int, n: int, order: float) -> I64:
 
 @lru_cache(maxsize=16)
 def projection(d: int, n: int, order: float) -> tuple[F32, I64]:
-    """Return the projection of values at n^d midpoints on V: cosines along a dimension, and indices of V.
+    """Return the projection of values at n^d midpoints on V: a table (n, n) of cosines / sqrt(n), and the indices of V.
 
-    sum_k v_k f(x_k) phi_a(x_k), v_k = n^-d, applies (n, n) cosines / sqrt(n) along every dimension of sqrt(v_k) f(x_k).
-    For the whole tensor product this is a rotation, the discrete cosine transform.
+    The table is applied along every dimension of sqrt(v_k) f(x_k), which gives sum_k v_k f(x_k) phi_a(x_k), v_k = n^-d.
+    For the full tensor product this is a rotation, the discrete cosine transform.
     """
     a, nodes = np.arange(n), midpoints(n)[0]
     cosines = np.cos(np.pi * np.outer(a, nodes)) * np.where(a > 0, np.sqrt(2), 1)[:, None] / np.sqrt(n)

@@ -1,11 +1,12 @@
-"""Noise of rows of divergence embeddings: their variance over samples of the set's distribution.
+"""Noise of rows of divergence embeddings: the variance of a row over samples from the set's distribution.
 
     E |row - limit|^2 ~ sum_k v_k c Var p(x_k) / p(x_k),   c = sum_j w_j (1/4 + l_j^2),
     Var p(x) ~ sum_i u_i^2 (K(x, x_i) - p(x))^2 / (1 - sum_i u_i^2)
 
 to first order in p - E p, for row_kj = (v_k w_j)^(1/2) p(x_k)^(1/2 + i l_j). The limit is the row of the smoothed
 density E p, to which rows converge as n grows at a fixed bandwidth. u_i are normalised weights; K is the reflected
-Gaussian with the degrees of the embedding. Two independent samples have E d^2 = d^2 of the limits + both noises.
+Gaussian, as a series of the degrees of the embedding. For two independent samples, E d^2 is d^2 of the limits
+plus the noise of each sample.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dkdist.sets import SampleSets
 
 
 def row_noise(spec: DivergenceSpec, sets: SampleSets) -> F64:
-    """Return the noise (n_sets,) of the rows of ``sets``: the mean over bandwidths."""
+    """Return the noise (n_sets,) of the rows of ``sets``, averaged over bandwidths."""
     low, scale = spec.domain.low_and_scale
     steepness = float(np.dot(spec.masses, 0.25 + np.array(spec.frequencies) ** 2))
     noise = np.zeros(len(sets))
@@ -30,7 +31,7 @@ def row_noise(spec: DivergenceSpec, sets: SampleSets) -> F64:
         unit = np.clip((sets[i] - low) * scale, 0, 1).astype(np.float64)
         u = weight_fractions(sets[i : i + 1])
         concentration = float((u**2).sum())
-        if concentration >= 1 - 1e-12:  # one point has no variance
+        if concentration >= 1 - 1e-12:  # a single point has no variance
             noise[i] = np.nan
             continue
         for bandwidth in spec.scales:
@@ -44,7 +45,7 @@ def row_noise(spec: DivergenceSpec, sets: SampleSets) -> F64:
 def _moments(
     spec: DivergenceSpec, bandwidth: tuple[float, ...], unit: F64, u: F64
 ) -> list[tuple[F64, F64, F64]]:
-    """Return sum u K, sum u^2 K^2 and sum u^2 K of each density at its nodes."""
+    """Return (sum u K, sum u^2 K^2, sum u^2 K) at the nodes, for each density."""
     if spec.structure == "ball":
         return [_lattice_sums(spec, bandwidth, unit, u)]
     nodes, degrees = midpoints(spec.n_basis)[0], scale_coefficients(spec, bandwidth).degrees
@@ -58,7 +59,7 @@ def _moments(
 
 
 def _product_sums(axes: list[F64], u: F64) -> tuple[F64, F64, F64]:
-    """Return the sums of products of values along the axes, each (n, q), at all q^d nodes."""
+    """Return the sums of `_moments` at all q^d nodes, where K is a product of values along the axes, each (n, q)."""
 
     def total(weights: F64, power: int) -> F64:
         product = weights[:, None]
@@ -78,7 +79,7 @@ def _product_sums(axes: list[F64], u: F64) -> tuple[F64, F64, F64]:
 def _lattice_sums(
     spec: DivergenceSpec, bandwidth: tuple[float, ...], unit: F64, u: F64
 ) -> tuple[F64, F64, F64]:
-    """Return the sums at the nodes of a lattice, from the terms of a ball of degrees."""
+    """Return the sums of `_moments` at the nodes of a lattice, from the terms of a ball of degrees."""
     exponents = scale_coefficients(spec, bandwidth).exponents
     nodes = folded_lattice(lattice_size(spec.n_basis), spec.n_dims)
     table = term_table(nodes, exponents, np.array(bandwidth)).astype(np.float64)

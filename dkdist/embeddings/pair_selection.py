@@ -1,7 +1,7 @@
-"""Selection of pairs of dimensions whose dependence differs between sets, and embeddings of singles and pairs.
+"""Selection of pairs of dimensions whose dependence differs between sets, and parameters for singles and pairs.
 
-A set is cut into two random halves. Within a half, u_ij is the rank of point i in dimension j (which removes
-marginals), c_i its fraction of the weight, and
+A set is cut into two random halves. Within a half, u_ij is the rank of point i in dimension j (ranks do not
+depend on marginals), c_i its fraction of the weight, and
 
     T_ab(j, k) = sum_i c_i f_a(u_ij) f_b(u_ik),   f_a(u) = cos(pi a u) - its mean,   1 <= a, b <= 3
 
@@ -10,7 +10,7 @@ copula, the T of the two halves are uncorrelated over the S sets. Each correlati
 t = r ((S - 2) / (1 - r^2))^(1/2); the p-value of a pair is the smallest of its nine, times nine (Bonferroni).
 
 In the concatenated rows, squared distances of a pair have the weight (number of single dimensions) / (number of pairs).
-Divergences have the same bound in one and two dimensions, so pairs and singles have equal total weight.
+Divergences have the same bound in one and two dimensions, so all pairs and all singles have equal total weight.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def compute_pair_tests(sets: SampleSets) -> PairTests:
     n_pairs, n_sets = d * (d - 1) // 2, len(halves) // 2
     if n_sets < MIN_TESTED_SETS:
         return PairTests(np.zeros(n_pairs), np.ones(n_pairs))
-    with one_blas_thread():  # products of single sets are too small for threads
+    with one_blas_thread():  # the products of single sets are too small for threads
         r = _correlations(halves)
     by_pair = r.reshape(d, N_COSINES, d, N_COSINES).transpose(0, 2, 1, 3)[np.triu_indices(d, 1)]
     r = np.clip(by_pair.reshape(n_pairs, -1).max(axis=1), 0, 1 - 1e-15)
@@ -81,7 +81,7 @@ def compute_pair_tests(sets: SampleSets) -> PairTests:
 
 
 def _halves(sets: SampleSets) -> SampleSets:
-    """Return both halves of each set in turn, with up to 512 points of positive weight each."""
+    """Return both halves of each set as consecutive sets, with up to 512 points of positive weight each."""
     rng = np.random.default_rng([0, RngStream.HALVES])
     set_index = np.repeat(np.arange(len(sets)), sets.sizes)
     rows = np.arange(len(set_index))
@@ -97,14 +97,14 @@ def _halves(sets: SampleSets) -> SampleSets:
 
 
 def _correlations(halves: SampleSets) -> F64:
-    """Return correlations (3 d, 3 d) over sets of T of first and second halves, weighted by effective size."""
+    """Return correlations (3 d, 3 d) over sets between T of first and second halves, weighted by effective size."""
     m = N_COSINES * halves.n_dims
     first, second, both, square_1, square_2 = np.zeros((5, m, m))
     total = 0.0
     for s in range(0, len(halves), 2):
         one, other = (
             _scores(halves[i : i + 1]) for i in (s, s + 1)
-        )  # one set at a time: 72 d bytes per point
+        )  # one set at a time, because scores take 72 d bytes per point
         T1, T2, w = one[0].T @ one[0], other[0].T @ other[0], float(np.sqrt(one[1] * other[1]))
         total += w
         for to, part in ((first, T1), (second, T2), (both, T1 * T2), (square_1, T1**2), (square_2, T2**2)):
@@ -118,7 +118,7 @@ def _correlations(halves: SampleSets) -> F64:
 
 
 def _scores(half: SampleSets) -> tuple[F64, float]:
-    """Return centred cosines (n_points, 3 d) of the ranks of a half, times c^(1/2), and 1 / sum c^2."""
+    """Return the centred cosines (n_points, 3 d) of the ranks of a half, times c^(1/2), and its effective size."""
     points, offsets = half.relative, half.offsets
     u = np.empty(points.shape)
     rank_sets(points, offsets, points, offsets, *weight_array(half.weights), u)
@@ -135,14 +135,14 @@ Pair = tuple[int, int]
 
 
 def pair_search_sample(sets: Sets, bad: I64) -> SampleSets:
-    """Load up to 1,024 sets with about four million coordinates, fewer sets in many dimensions."""
+    """Load up to 1,024 sets with about four million coordinates; fewer sets in high dimensions."""
     d = sets.n_dims
     n_sets = int(np.clip(MAX_PAIR_SEARCH_SUMS // (N_COSINES * d) ** 2, 1, MAX_PAIR_SEARCH_SETS))
     return sample_sets(sets, bad, n_sets, MAX_PAIR_SEARCH_COORDINATES // d)
 
 
 def select_pairs(sets: SampleSets) -> list[Pair]:
-    """Return the significant pairs, largest t first; deterministic."""
+    """Return the significant pairs, largest t first."""
     tests = compute_pair_tests(sets)
     if len(tests.p) == 0:
         return []
@@ -153,7 +153,7 @@ def select_pairs(sets: SampleSets) -> list[Pair]:
 
 
 class PairedParams(NamedTuple):
-    """Parameters, the ``pairs`` (or groups of three) among their parts, and the number of significant pairs."""
+    """Parameters, the ``pairs`` (or groups of three) that they contain, and the number of significant pairs."""
 
     spec: Any
     pairs: tuple[Dims, ...]
@@ -168,7 +168,7 @@ def build_paired_params(
 ) -> PairedParams:
     """Build parameters of the single dimensions and groups of ``structure``.
 
-    ``make`` returns the parameters of some columns; ``n_nodes`` is the number of nodes of a pair, if given.
+    ``make`` builds the parameters for some columns. ``n_nodes`` is the number of nodes of a pair, or None.
     """
     sample = pair_search_sample(columns.sets, columns.bad)
     pairs, n_found = structure.groups, len(structure.groups or ())
@@ -209,5 +209,5 @@ def _select_columns(
 
 def _max_group_nodes(n_groups: int, d: int) -> int:
     """Return the largest number of nodes per dimension of each group of d dimensions."""
-    nodes_per_dim = (MAX_TOTAL_PAIR_NODES / n_groups) ** (1 / d) + 1e-9  # rounding of the root
+    nodes_per_dim = (MAX_TOTAL_PAIR_NODES / n_groups) ** (1 / d) + 1e-9  # allows for rounding of the root
     return int(np.clip(nodes_per_dim, MIN_GROUP_NODES_PER_DIM, MAX_GROUP_NODES_PER_DIM[d]))

@@ -15,12 +15,12 @@ from dkdist._numba.arrays import Array
 
 
 class SetColumns(TransformerMixin, BaseEstimator):
-    """Select targets of sets as feature columns, such as age or site, to combine with an embedding in a union.
+    """Select targets of sets, such as age or site, as feature columns to combine with an embedding in a union.
 
     Parameters
     ----------
     columns : str or list of str
-        Names of targets (`SampleSets.targets`, `SetStore.targets`) with one number, boolean or text per set.
+        Names of targets (`SampleSets.targets`, `SetStore.targets`) with one number, boolean or string per set.
 
     Attributes
     ----------
@@ -34,8 +34,8 @@ class SetColumns(TransformerMixin, BaseEstimator):
     Raises
     ------
     ValueError
-        For columns that are not targets of the sets, have several numbers per set, or are text but were numbers in
-        `fit`.
+        For columns that are not targets of the sets, that have several values per set, or that are text but were
+        numeric in `fit`.
 
     Notes
     -----
@@ -65,7 +65,9 @@ class SetColumns(TransformerMixin, BaseEstimator):
         """Check that the sets X have the columns, and whether they are numeric. ``y`` is ignored."""
         names = [self.columns] if isinstance(self.columns, str) else list(self.columns)
         if not names or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"columns must be a target name or a list of at least 1; got {self.columns!r}")
+            raise ValueError(
+                f"columns must be a target name or a nonempty list of target names; got {self.columns!r}"
+            )
         columns = _columns(check_sets(X, text=True), names)
         self.numeric_ = all(values.dtype.kind in "biuf" for values in columns)
         self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
@@ -87,7 +89,7 @@ class SetColumns(TransformerMixin, BaseEstimator):
         return result
 
     def fit_transform(self, X: Sets | SetsInMemory, y: Any = None, **params: Any) -> NDArray[Any]:
-        """Fit and return the columns of the sets X; targets in another order are handled as by embeddings."""
+        """Fit and return the columns of the sets X; ``y`` in another order is handled as in embeddings."""
         result: NDArray[Any] = check_index_alignment(super().fit_transform(X, y, **params), X, y)
         return result
 
@@ -107,7 +109,7 @@ def _columns(sets: Sets, names: list[str]) -> list[Array]:
     for name in names:
         if name not in targets:
             raise ValueError(
-                f"columns must be targets of the sets, {list(targets)}; got {name!r}. Add targets by from_frame, "
+                f"columns must be targets of the sets, {list(targets)}; got {name!r}. Add targets with from_frame, "
                 "labelled or write_sets."
             )
         values = np.asarray(targets[name])

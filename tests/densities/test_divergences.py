@@ -223,7 +223,7 @@ def test_kappa_of_negative_measure_raises(name):
     )  # sum c = 0, in the scaled coefficients sqrt(x) c
     project = np.eye(121) - np.outer(normal, normal)
     assert np.linalg.eigvalsh(project @ gram @ project)[-1] > 1e-6
-    with pytest.raises(ValueError, match=r"not of negative type: .*expected"):
+    with pytest.raises(ValueError, match=r"must be of negative type; .*Use another divergence"):
         divergence(kappa)
 
 
@@ -249,15 +249,15 @@ def jeffreys(x, y):
     ("kappa", "message"),
     [
         (lambda x, y: max(x, y) - min(x, y), "failed on arrays"),
-        (lambda x, y: np.sum(np.abs(x - y)), r"has shape \(\)"),
-        (lambda x, y: np.abs(x - y) * x.size, "in a part"),
-        (jeffreys, r"kappa\(1, 0\) = inf: expected a finite"),
-        (lambda x, y: np.where(y == 1e-6, np.nan, np.abs(x - y)), r"= nan: expected a finite number"),
-        (lambda x, y: np.abs(x - y) + 0.1 * (x - y), "not symmetric"),
-        (lambda x, y: x + y, "not zero on the diagonal"),
-        (lambda x, y: -np.abs(x - y), "not non-negative"),
-        (lambda x, y: (x - y) ** 2, "not homogeneous of degree 1"),
-        (lambda x, y: np.zeros_like(x), "separates nothing"),
+        (lambda x, y: np.sum(np.abs(x - y)), r"must have the same shape; got \(\)"),
+        (lambda x, y: np.abs(x - y) * x.size, "must not depend on other elements"),
+        (jeffreys, r"kappa\(1, 0\).* must be finite; got inf"),
+        (lambda x, y: np.where(y == 1e-6, np.nan, np.abs(x - y)), r"must be finite for all x, y >= 0; got .* = nan"),
+        (lambda x, y: np.abs(x - y) + 0.1 * (x - y), "must be symmetric"),
+        (lambda x, y: x + y, "must be zero on the diagonal"),
+        (lambda x, y: -np.abs(x - y), "must be non-negative"),
+        (lambda x, y: (x - y) ** 2, "must be homogeneous of degree 1"),
+        (lambda x, y: np.zeros_like(x), "must be positive; got 0"),
     ],
 )
 def test_invalid_kappa_raises(kappa, message):

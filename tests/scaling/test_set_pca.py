@@ -186,7 +186,7 @@ def test_invalid_n_components_raises(n_components: Any) -> None:
 def test_invalid_sets_raise(store: SetStore) -> None:
     with pytest.raises(TypeError, match="whiten must be True or False; got 'no'"):
         dk.SetPCA(whiten="no").fit(store)
-    with pytest.raises(dk.SampleSetError, match=r"points .* must not all be equal"):
+    with pytest.raises(dk.SampleSetError, match=r"points must not all be equal"):
         dk.SetPCA().fit([np.ones((3, 2))] * 2)
     pca = dk.SetPCA().fit(store)
     with pytest.raises(dk.SampleSetError, match=r"got 3\. Pass sets"):
