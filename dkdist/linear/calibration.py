@@ -1,15 +1,15 @@
-"""Calibration: probabilities from decision values of least squares, fitted on held-out rows.
+"""Calibration: class probabilities from least-squares decision values, fitted on held-out rows.
 
-Least squares on targets -1 and +1 estimates 2 p - 1, so u = (1 + f) / 2 is nearly a probability, except for values
-outside [0, 1] and a slope reduced by the penalty:
+The least-squares value f for targets -1 and +1 estimates 2 p - 1, so u = (1 + f) / 2 is nearly a probability, except
+for values outside [0, 1] and a slope reduced by the penalty:
 
     p_k(x) = q_k^s / sum_j q_j^s,     q_k = log(1 + exp(u_k / r))
 
-For a small r, q is u where positive, and p is u to the power s; for a large r, log q is linear and p is a softmax with
-one temperature. Cross entropy fits both. p increases with f, so the largest value has the most probable class. With two
-classes the other value is -f. Targets are smoothed as by Platt: each of n rows gives 1 / (n + 2) to the K - 1 other
-classes together. (Smoothing each class by (K - 1) / (N_k + K) gives 30 separated classes of 8 rows a confidence of
-0.23.)
+For small r, q is proportional to max(u, 0) and p to its power s. For large r, log q is linear in u and p is a softmax
+with one temperature. s and r minimise the cross entropy. p increases with f, so the largest value has the most probable
+class. With two classes the other value is -f. Targets are smoothed as by Platt: in each of n rows the K - 1 other
+classes have a total probability of 1 / (n + 2). (Smoothing each class by (K - 1) / (N_k + K) would reduce the
+confidence for 30 separated classes of 8 rows to 0.23.)
 
 Platt (1999), Probabilistic outputs for support vector machines. Guo, Pleiss, Sun & Weinberger (2017), On calibration of
 modern neural networks (one temperature for all classes).
@@ -28,16 +28,17 @@ from dkdist._numba.arrays import F64, I64
 
 INITIAL_CALIBRATION = (1.0, 0.1)
 LBFGS_OPTIONS = {"ftol": 1e-14, "gtol": 1e-9}
-# Limits that keep logarithms finite and the order of values (tests/learners/test_calibration.py).
+# These limits keep logarithms finite and preserve the order of values (tests/learners/test_calibration.py).
 MIN_PROBABILITY, MIN_SHRINKAGE = 1e-300, 1e-6
-# Below this u / r, log(log(1 + e^u)) is u up to e^-30 / 2 < 5e-14 (tests/learners/test_calibration_formulas.py).
+# For u below this, log(log(1 + e^u)) = u with an error of e^-30 / 2 < 5e-14
+# (tests/learners/test_calibration_formulas.py).
 MIN_SOFTPLUS_ARGUMENT = -30.0
-POWER_BOUNDS = (1e-3, 1e2)  # of probabilities that are already calibrated
-EXPONENT_BOUNDS, ROUNDING_BOUNDS = (1e-6, 1e3), (0.02, 20.0)  # of s and r; a power of 0 would lose the order
+POWER_BOUNDS = (1e-3, 1e2)  # limits of the power in `fit_power`
+EXPONENT_BOUNDS, ROUNDING_BOUNDS = (1e-6, 1e3), (0.02, 20.0)  # limits of s and r; s = 0 would lose the order
 
 
 def fit_calibration(values: F64, classes: I64, n_classes: int, weights: F64) -> F64:
-    """Return (s, r) for decision values (m, 1) of two classes, or (m, n_classes); the initial values without rows."""
+    """Return (s, r) for decision values (m, 1) of two classes, or (m, n_classes); without rows the initial values."""
     if len(values) == 0:
         return np.array(INITIAL_CALIBRATION)
     targets, fractions = _smoothed_targets(classes, n_classes), weights / weights.sum()
@@ -61,24 +62,25 @@ def fit_calibration(values: F64, classes: I64, n_classes: int, weights: F64) -> 
 
 
 def class_prior(classes: I64, n_classes: int, weights: F64) -> F64:
-    """Return weighted frequencies (n_classes,) of the classes, each with one more observation (Laplace)."""
+    """Return weighted class frequencies (n_classes,) with Laplace smoothing (one more row per class)."""
     sums = np.bincount(classes, weights * (len(classes) / weights.sum()), n_classes) + 1.0
     return np.asarray(sums / sums.sum())
 
 
 def shrinkage(p: F64, prior: F64, weights: F64, variance_factor: float) -> float:
-    """Return the exponent of probabilities for new rows; that of the prior is 1 minus it.
+    """Return the exponent c of p^c prior^(1 - c), the shrunk probability for new rows.
 
     ``p`` and ``prior`` (n,) are probabilities of the true classes of held-out rows. With chi2 = 2 sum log(p / prior)
     the heuristic shrinkage of one fitted slope is (chi2 - 1) / chi2 (van Houwelingen, le Cessie: Predictive value of
-    statistical models, 1990); rows whose models share training data are worth 1 / ``variance_factor`` of their number.
+    statistical models, 1990); ``variance_factor`` > 1 reduces the effective number of rows if their models share
+    training data.
     """
     chi2 = 2.0 * float(weights @ np.log(np.maximum(p, MIN_PROBABILITY) / prior)) / variance_factor
     return float(np.clip(1.0 - 1.0 / chi2 if chi2 > 0 else 0.0, MIN_SHRINKAGE, 1.0))
 
 
 def probabilities_of(values: NDArray[Any], calibration: F64) -> NDArray[Any]:
-    """Return probabilities (n, n_classes) of decision values (n,) or (n, n_classes); rows sum to 1."""
+    """Return probabilities (n, n_classes) for decision values (n,) or (n, n_classes); rows sum to 1."""
     values = values.astype(np.float64).reshape(len(values), -1)
     return np.asarray(softmax(calibration[0] * _log_q(values, calibration[1])[0], axis=1))
 
@@ -89,9 +91,10 @@ def log_probabilities(values: NDArray[Any], calibration: F64) -> F64:
 
 
 def fit_power(logits: F64, classes: I64, weights: F64) -> float:
-    """Return the power of probabilities, given as logarithms (m, n_classes), with the smallest cross entropy.
+    """Return the exponent with the smallest cross entropy for log probabilities ``logits`` (m, n_classes).
 
-    The softmax of ``power * logits`` has one temperature (Guo et al. 2017); cross entropy is convex in its inverse.
+    The softmax of ``power * logits`` has one temperature, 1 / power (Guo et al. 2017); cross entropy is convex in
+    power.
     """
     targets, fractions = _smoothed_targets(classes, logits.shape[1]), weights / weights.sum()
 
@@ -103,7 +106,7 @@ def fit_power(logits: F64, classes: I64, weights: F64) -> float:
 
 
 def label_probabilities(values: NDArray[Any], calibration: F64) -> NDArray[Any]:
-    """Return probabilities (n, k) of labels that are not exclusive; ``calibration`` (k, 2) has one row per label."""
+    """Return probabilities (n, k) for multilabel targets; ``calibration`` (k, 2) has one row per label."""
     pairs = zip(values.T, calibration, strict=True)
     return np.stack(
         [
@@ -115,7 +118,7 @@ def label_probabilities(values: NDArray[Any], calibration: F64) -> NDArray[Any]:
 
 
 def _log_q(values: F64, rounding: float) -> tuple[F64, F64]:
-    """Return log q of all classes and its derivative by r; log q is u / r where q is small."""
+    """Return log q of all classes and its derivative with respect to r; log q is u / r for very negative u / r."""
     values = np.column_stack([-values, values]) if values.shape[1] == 1 else values
     u = (1.0 + values) / (2.0 * rounding)
     clipped = np.maximum(u, MIN_SOFTPLUS_ARGUMENT)

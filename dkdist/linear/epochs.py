@@ -1,13 +1,14 @@
 """Epochs of stochastic gradient descent (SGD) over blocks: order, replicas, resumption and stopping.
 
-    one lane       blocks are computed in parallel, a few at a time; the steps run one after another
+    one lane       blocks are computed in parallel, a few at a time; steps are sequential
     L > 1 lanes    block i of an epoch belongs to lane i % L. One task computes and fits the next batches of a lane; the
                    results are added in a tree of tasks and averaged (`average_replicas`)
 
-Every random number follows from (seed, stream, epoch, block), so workers and interruptions change no bit. Batches are
-blocks, so the order of rows depends on the block size. A run ends after ``n_epochs``, when the held-out loss stalls, or
-on convergence: an averaged iterate approaches its limit about as c / e after e epochs, so the gain of the second half
-of the epochs estimates the gain that remains. Losses are measured on the same rows in every epoch to cancel noise.
+Random numbers depend only on (seed, stream, epoch, block), so results are bitwise identical for any number of workers
+and after interruptions. Batches are blocks, so the order of rows depends on the block size. A run ends after
+``n_epochs``, when the held-out loss stalls, or on convergence: the distance of an averaged iterate from its limit is
+about c / e after e epochs, so the gain of the second half of the epochs estimates the remaining gain. Losses are
+measured on the same rows in every epoch to reduce noise.
 """
 
 from __future__ import annotations
@@ -57,10 +58,10 @@ BatchKey = tuple[int, tuple[int, ...]]
 
 
 def choose_materialization(blocks: Blocks, n_lanes: int) -> Blocks:
-    """Choose between features computed in the steps and features of whole blocks computed in advance.
+    """Choose between lazy features, computed in the steps, and features of whole blocks, computed in advance.
 
-    The bits are the same. Lazy features stay in the cache and never reach memory, but the steps of one lane run one
-    after another: with more cores, threads compute whole blocks at the same time.
+    Results are bitwise identical. Lazy features stay in the CPU cache, but one lane computes them sequentially. With
+    more cores, threads compute several whole blocks in parallel.
     """
     cores = 1 if n_lanes > 1 else n_cores(blocks.local)
     is_remote = not blocks.local and active_client() is not None
@@ -69,7 +70,7 @@ def choose_materialization(blocks: Blocks, n_lanes: int) -> Blocks:
 
 @dataclass(frozen=True)
 class BatchSampler:
-    """Batches of rows of an epoch, determined by the seed."""
+    """Sampler of the batches of each epoch, determined by the seed."""
 
     blocks: Blocks
     labels: RowLabels
@@ -102,7 +103,7 @@ class BatchSampler:
             n_features=self.blocks.n_columns,
             labels=self.labels.part(
                 parts[0] if len(parts) == 1 else np.r_[tuple(parts)]
-            ),  # a slice of one block is not copied
+            ),  # a slice avoids a copy
             seed=(self.seed, RngStream.ROW_ORDER, epoch, indices[0]),
             skip=self.skip,
             eager=self.blocks.eager,
@@ -112,7 +113,7 @@ class BatchSampler:
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """Limits of the number of epochs, ``patience``, and whether a run ends on convergence."""
+    """Stopping rule: limits of the number of epochs, ``patience``, and whether to stop on convergence."""
 
     min_epochs: int
     max_epochs: int
@@ -121,7 +122,7 @@ class StoppingRule:
 
     @classmethod
     def from_params(cls, n_epochs: int | str, patience: int | None, n_rows: int) -> StoppingRule:
-        """Return the rule of the parameters of an estimator for ``n_rows`` training rows."""
+        """Return the rule for the parameters of an estimator and ``n_rows`` training rows."""
         if not isinstance(n_epochs, str):
             return cls(1 if patience is not None else int(n_epochs), int(n_epochs), patience)
         min_epochs = epochs_for(n_rows, MIN_AUTO_STEPS, MIN_AUTO_EPOCHS)
@@ -129,14 +130,14 @@ class StoppingRule:
         return cls(min_epochs, max_epochs, patience, on_convergence=True)
 
     def is_over(self, losses: Sequence[float], held_out_losses: Sequence[float]) -> bool:
-        """Return whether a run ends after epochs with these losses."""
+        """Return whether the run ends, given the losses of all epochs so far."""
         n = len(losses)
         if n < self.min_epochs or n >= self.max_epochs:
             return n >= self.max_epochs
         return self._has_stalled(held_out_losses) or (self.on_convergence and self._has_converged(losses))
 
     def min_remaining_epochs(self, n_epochs: int) -> int:
-        """Return how many epochs follow in any case after ``n_epochs`` that did not end the run."""
+        """Return the minimum number of further epochs if the run did not end after ``n_epochs``."""
         return max(1, self.min_epochs - n_epochs)
 
     def _has_stalled(self, held_out_losses: Sequence[float]) -> bool:
@@ -156,7 +157,7 @@ class StoppingRule:
 
 
 def epochs_for(n_rows: int, n_steps: int, min_epochs: int) -> int:
-    """Return the number of epochs of ``n_steps`` steps, from ``min_epochs`` to 100."""
+    """Return the number of epochs for ``n_steps`` steps, clipped to ``min_epochs`` to 100."""
     return int(np.clip(-(-n_steps // max(1, n_rows)), min_epochs, MAX_AUTO_EPOCHS))
 
 
@@ -170,7 +171,7 @@ class TrainingConfig:
     stopping: StoppingRule
 
     def plan(self, what: str, n_passes: int) -> BlockPlan:
-        """Return blocks, bytes and peak memory of the passes."""
+        """Return the plan of the passes: blocks, bytes and peak memory."""
         sampler = self.sampler
         waiting = sampler.n_shuffled_blocks
         if sampler.n_lanes == 1:
@@ -184,7 +185,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class BatchJobs(Sequence[Job]):
-    """Jobs of batches, created on access: targets of all jobs need not be in memory at the same time."""
+    """Lazy sequence of jobs: the targets of all jobs need not be in memory at the same time."""
 
     sampler: BatchSampler
     batches: list[BatchKey]
@@ -200,10 +201,10 @@ class BatchJobs(Sequence[Job]):
 
 @dataclass(frozen=True)
 class TrainingState:
-    """State of a run: the model, ``n_batches`` finished in each lane of ``epoch``, and losses of earlier epochs.
+    """State of a run: model, ``epoch``, finished batches per lane (``n_batches``), and losses of earlier epochs.
 
-    ``velocity`` (n_outputs, n_features + 1) is the momentum of averaged lanes, None for one lane. ``skipped`` are the
-    sorted indices of rows that no batch used.
+    ``velocity`` (n_outputs, n_features + 1) is the momentum between averages of lanes, None for one lane. ``skipped``
+    are the sorted indices of rows that no batch used.
     """
 
     model: State
@@ -228,7 +229,7 @@ class TrainingState:
         )  # fmt: skip
 
     def after(self, model: State, n_batches: int, skipped: I64) -> TrainingState:
-        """Return the state after ``n_batches`` more batches in each lane, which skipped the rows ``skipped``."""
+        """Return the state after ``n_batches`` more batches per lane, with additional skipped rows ``skipped``."""
         skipped = np.union1d(self.skipped, skipped) if len(skipped) else self.skipped
         return replace(self, model=model, n_batches=self.n_batches + n_batches, skipped=skipped)
 
@@ -239,7 +240,7 @@ SaveState = Callable[[TrainingState], None]
 def run_epochs(
     config: TrainingConfig, state: TrainingState, progress: Progress, save: SaveState
 ) -> TrainingState:
-    """Run from ``state`` to the end; ``save`` is called with every state from which the run can resume."""
+    """Run from ``state`` to the end; call ``save`` with every state from which the run can resume."""
     while not config.stopping.is_over(state.losses, state.held_out_losses):
         run = _run_one_lane if len(config.sampler.lanes(state.epoch)) == 1 else _run_lanes
         state = run(config, state, progress, save)
@@ -249,7 +250,7 @@ def run_epochs(
 def _run_one_lane(
     config: TrainingConfig, state: TrainingState, progress: Progress, save: SaveState
 ) -> TrainingState:
-    """Run all epochs that follow in any case in one fold, so that no core idles between them."""
+    """Run the minimum number of remaining epochs in one fold, so that no core is idle between epochs."""
     sampler = config.sampler
     stop = state.epoch + config.stopping.min_remaining_epochs(len(state.losses))
     epochs = [sampler.lanes(epoch)[0] for epoch in range(state.epoch, stop)]
@@ -281,7 +282,7 @@ def _apply_batch(
 def _run_lanes(
     config: TrainingConfig, state: TrainingState, progress: Progress, save: SaveState
 ) -> TrainingState:
-    """Run one epoch: between two syncs every lane is one task, and their updates are added in a tree."""
+    """Run one epoch: between two syncs each lane is one task, and a tree of tasks adds the updates."""
     sampler = config.sampler
     lanes = sampler.lanes(state.epoch)
     n_batches = max(len(lane) for lane in lanes)

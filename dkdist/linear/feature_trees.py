@@ -4,10 +4,9 @@
              │                  └─ z (sigma 2)     products with the frequencies once for all sigmas
              └─ A (bandwidth 2) ── z (sigma 1)
 
-`SharedFeatureGraph` is a record of plain numbers. Its outputs (leaves) are yielded one after another, so a consumer can
-hold one at a time. If all features of a block are in memory at the same time, a block has 128 rows whatever the other
-leaves are, so the order of rows in SGD does not depend on other candidates. Invalid sets raise an error or are skipped
-as in embeddings.
+`SharedFeatureGraph` is serializable. Its outputs (leaves) are yielded one after another, so only one has to be in
+memory. If all features of a block are in memory at the same time, a block has 128 rows for any number of leaves, so the
+order of rows in SGD does not depend on other candidates. Invalid sets raise an error or are skipped as in embeddings.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ OutputIterator = Iterator[tuple[int, NDArray[Any]]]
 @serializable("Node")
 @dataclass(frozen=True)
 class Node:
-    """One map: parameters of an embedding or features (None: identity), maps of its rows, and its leaf (-1: none)."""
+    """Map with parameters ``spec`` (None: identity), ``children`` applied to its rows, and its leaf (-1: none)."""
 
     spec: Any
     children: tuple[Node, ...] = ()
@@ -57,7 +56,7 @@ class Node:
 @serializable("FeatureTrees")
 @dataclass(frozen=True)
 class SharedFeatureGraph(Params["MaterializedGraph"]):
-    """Trees of maps whose roots take the same sets, or the same rows."""
+    """Trees of maps whose roots have the same input: sets or rows."""
 
     _kept = 4
 
@@ -70,7 +69,7 @@ class SharedFeatureGraph(Params["MaterializedGraph"]):
         return tuple(dict.fromkeys(domain for domain in domains if domain is not None))
 
     def only(self, leaves: Sequence[int]) -> SharedFeatureGraph:
-        """Return the graph without other leaves; leaves keep their numbers."""
+        """Return the subgraph of some leaves; their numbers do not change."""
         nodes = (_prune(root, frozenset(leaves)) for root in self.roots)
         return SharedFeatureGraph(tuple(node for node in nodes if node is not None))
 
@@ -85,7 +84,7 @@ def _prune(node: Node, leaves: frozenset[int]) -> Node | None:
 
 
 class MaterializedGraph(FittedParams[SharedFeatureGraph]):
-    """Fitted maps of a `SharedFeatureGraph`; immutable, shared by all blocks."""
+    """Materialized maps of a `SharedFeatureGraph`; immutable and shared by all blocks."""
 
     def __init__(self, trees: SharedFeatureGraph) -> None:
         self.spec = trees
@@ -123,7 +122,7 @@ def _iter_children(nodes: Sequence[Node], X: Any) -> OutputIterator:
         outputs = spec.materialize().transform_each(X, [node.spec.sigma for node in members])
         for i, node in enumerate(members):
             yield from _iter_node(node, outputs[i])
-            outputs[i] = outputs[i][:0]  # release the memory
+            outputs[i] = outputs[i][:0]  # release memory
 
 
 def _group_by_frequencies(nodes: Sequence[Node]) -> list[tuple[FourierSpec, list[Node]]]:
@@ -136,7 +135,8 @@ def _group_by_frequencies(nodes: Sequence[Node]) -> list[tuple[FourierSpec, list
 def _group_by_coefficients(roots: Sequence[Node]) -> list[tuple[CoefficientSpec | None, list[Node]]]:
     """Group roots whose cosine coefficients have the same domain and structure; others form one group.
 
-    Densities that are computed from the points directly are cheaper without coefficients and keep their bits.
+    Densities that are computed directly from the points do not use coefficients, which would be slower and would
+    change rounding.
     """
     groups: dict[Any, list[Node]] = {}
     for root in roots:
@@ -159,7 +159,7 @@ class SearchData:
     skip: bool
 
     def blocks(self, leaves: Sequence[int], *, simultaneous: bool) -> Blocks:
-        """Return blocks of the data; ``simultaneous`` if all leaves of a block are in memory at the same time."""
+        """Return blocks of the data; with ``simultaneous`` all leaves of a block are in memory at the same time."""
         columns = [self.widths[leaf] for leaf in leaves]
         row_bytes = 4 * (sum(columns) if simultaneous else max(columns))
         rows = ROWS_PER_SEARCH_TILE
@@ -169,7 +169,7 @@ class SearchData:
         return replace(blocks, row_bytes=row_bytes, n_columns=row_bytes // 4)
 
     def features(self, leaves: Sequence[int]) -> partial[OutputIterator]:
-        """Return a function of (block, position of its first row, mask or None) that yields the leaves."""
+        """Return a function of (block, position of its first row, optional mask) that yields the leaves."""
         trees = self.trees.only(leaves)
         if isinstance(self.X, SampleSets | SetStore):
             return partial(_features_of_sets, trees, self.skip)
@@ -180,7 +180,7 @@ def _search_blocks(X: Any, rows: int) -> Blocks:
     if is_lazy(X):
         return row_blocks(X)
     if isinstance(X, SetStore):
-        return lazy_blocks(X, MAX_BLOCK_BYTES // rows, rows)  # fewer large sets per block
+        return lazy_blocks(X, MAX_BLOCK_BYTES // rows, rows)  # fewer sets per block if sets are large
     return local_blocks(X, rows)
 
 
@@ -220,14 +220,14 @@ def _features_of_sets(
 
 
 def _check_sets_in_domains(trees: SharedFeatureGraph, sets: SampleSets, first: int) -> SampleSets:
-    """Return the sets; raise `SampleSetError` for points outside a domain that refuses them."""
+    """Return the sets; raise `SampleSetError` for points outside a fixed domain."""
     for domain in trees.domains or (None,):
         count_outside(domain, sets, first)
     return sets
 
 
 def check_search_data(X: Any) -> Any:
-    """Return sets (in memory or in a store) or features (an array or a lazy one)."""
+    """Return validated sets (in memory or in a store) or features (an array, possibly lazy)."""
     if is_lazy(X) or (isinstance(X, np.ndarray) and X.ndim == 2):
         return X
     return check_sets(X)

@@ -1,7 +1,7 @@
 """Selection of held-out rows and of random samples by row index and seed.
 
-Blocks, workers and the order of passes do not change the selection. `held_out_in_stream` and `keys_in_stream` do not
-need the number of rows.
+The selection does not depend on blocks, workers or the order of passes. `held_out_in_stream` and `keys_in_stream` do
+not need the number of rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 def choose_held_out(
     n_rows: int, fraction: float, seed: tuple[int, ...], groups: I64 | None = None
 ) -> NDArray[np.bool_]:
-    """Return a mask (n,) of ``fraction`` of the rows of each group, rounded up, but never a whole group.
+    """Return a mask (n,) that selects ``fraction`` of the rows of each group, but never a whole group.
 
     ``groups`` (n,) are class indices; None means one group.
     """
@@ -52,7 +52,7 @@ def _n_of_fraction(fraction: float, n: int) -> int:
 def choose_held_out_present(
     present: Mask, fraction: float, seed: tuple[int, ...], groups: I64 | None = None
 ) -> Mask:
-    """`choose_held_out` among the rows that are present; the mask has an entry for every row."""
+    """Apply `choose_held_out` to the present rows; the mask has an entry for every row."""
     mask = np.zeros(len(present), np.bool_)
     present_mask = choose_held_out(
         int(present.sum()), fraction, seed, None if groups is None else groups[present]
@@ -64,7 +64,7 @@ def choose_held_out_present(
 def held_out_in_stream(first: int, n_rows: int, fraction: float, seed: tuple[int, ...]) -> Mask:
     """Return the mask of held-out rows among rows ``first`` to ``first + n_rows - 1`` of a stream.
 
-    One random row of every 1 / fraction consecutive rows is held out; this depends on the index of the row only.
+    In each range of 1 / fraction consecutive rows one random row is held out; it depends only on row indices.
     """
     if fraction > 0.5:
         return ~held_out_in_stream(first, n_rows, 1.0 - fraction, seed)
@@ -78,7 +78,7 @@ def held_out_in_stream(first: int, n_rows: int, fraction: float, seed: tuple[int
 
 
 def keys_in_stream(first: int, n_rows: int, seed: tuple[int, ...]) -> F64:
-    """Return uniform numbers of rows ``first`` to ``first + n_rows - 1``; the smallest define a random sample."""
+    """Return random sampling keys of rows ``first`` to ``first + n_rows - 1``; the smallest keys define the sample."""
     bits = np.random.PCG64(seed)
     bits.advance(first)
     return np.random.Generator(bits).random(n_rows)

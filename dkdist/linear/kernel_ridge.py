@@ -1,8 +1,8 @@
 """Kernel ridge regression and its cross-validated predictions without refitting.
 
 For weights w, s = sqrt(w), and K' = s K s, the fit minimises sum w_i (y_i - f_i)^2 + alpha f' K^-1 f, so that
-s f = K' (K' + alpha)^-1 s y. With H = (K' + alpha)^-1 the residuals of a left-out fold F are
-s_F r_F = (H_FF)^-1 (H s y)_F. The intercept is a constant in the kernel, so large that its penalty is negligible.
+s f = K' (K' + alpha)^-1 s y. With H = (K' + alpha)^-1 the residuals of a held-out fold F are
+s_F r_F = (H_FF)^-1 (H s y)_F. A large constant in the kernel represents the intercept; its penalty is negligible.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba.extending import get_cython_function_address
 from dkdist._numba.arrays import F64, I64
 from dkdist.linear._tuning import MAX_STACKED_NUMBERS
 
-# LAPACK of SciPy without the GIL, which `scipy.linalg.lapack` holds
+# LAPACK functions of SciPy that release the GIL, unlike `scipy.linalg.lapack`
 _Int = ctypes.POINTER(ctypes.c_int)
 _Letter, _Array = ctypes.c_char_p, ctypes.c_void_p
 _dpotrf = ctypes.CFUNCTYPE(None, _Letter, _Int, _Array, _Int, _Int)(
@@ -27,8 +27,8 @@ _dtrtri = ctypes.CFUNCTYPE(None, _Letter, _Letter, _Int, _Array, _Int, _Int)(
     get_cython_function_address("scipy.linalg.cython_lapack", "dtrtri")
 )
 
-# Constant added to a kernel with mean diagonal 1: a larger one penalises the intercept less and loses digits
-# (tests/automatic/test_kernel_ridge.py). Models depend on it.
+# Constant added to a kernel with mean diagonal 1: a larger constant penalises the intercept less but loses digits
+# (tests/automatic/test_kernel_ridge.py). Saved models depend on its value.
 INTERCEPT_KERNEL = 1e3
 
 FoldsByLength = Sequence[tuple[I64, I64]]
@@ -37,7 +37,7 @@ FoldsByLength = Sequence[tuple[I64, I64]]
 def inverse_cholesky_factor(A: F64) -> F64:
     """Return the lower triangular R with R'R = A^-1, in Fortran order: 2 n^3 / 3 operations; overwrites ``A``.
 
-    ``A`` (n, n) is symmetric, float64 and in Fortran order. LinAlgError if it is not positive definite.
+    ``A`` (n, n) is symmetric, float64 and in Fortran order. Raises LinAlgError if it is not positive definite.
     """
     if A.dtype != np.float64 or not A.flags.f_contiguous or not A.flags.writeable:
         raise TypeError("A must be a writeable float64 array in Fortran order.")
@@ -63,7 +63,7 @@ def squared_distances(A: F64, B: F64) -> F64:
 
 
 def duals(K: F64, y: F64, weights: F64, alpha: float) -> F64:
-    """Return weights a (n, t) of the rows with f(x) = (k(x, .) + INTERCEPT_KERNEL) a: n^3 / 3 operations.
+    """Return dual coefficients a (n, t) with f(x) = (k(x, .) + INTERCEPT_KERNEL) a: n^3 / 3 operations.
 
     K (n, n) has a diagonal with mean 1, y (n, t) are targets, weights (n,) are positive.
     """
@@ -77,10 +77,10 @@ def duals(K: F64, y: F64, weights: F64, alpha: float) -> F64:
 def cross_validated_values(
     K: F64, y: F64, weights: F64, alpha: float, folds: FoldsByLength
 ) -> tuple[F64, F64]:
-    """Return cross-validated predictions (n_repeats, n, t) of every row, and `duals` of the fit on all rows.
+    """Return cross-validated predictions (n_repeats, n, t), and the `duals` of the fit on all rows.
 
-    Each repeat has each row in one of its folds. With H = R'R and R the inverse of a Cholesky factor, H_FF is a product
-    of a few columns of R: 2 n^3 / 3 operations in total, and n^3 / n_folds per repeat.
+    In each repeat, every row is in one fold. With H = R'R and R the inverse of a Cholesky factor, H_FF is a product of
+    a few columns of R: 2 n^3 / 3 operations in total, and n^3 / n_folds per repeat.
     """
     root = np.sqrt(weights)[:, None]
     R = inverse_cholesky_factor(_penalised_kernel(K, root, alpha))
@@ -106,7 +106,7 @@ def folds_by_length(repeats: Sequence[Sequence[I64]]) -> FoldsByLength:
 
 
 def _penalised_kernel(K: F64, root: F64, alpha: float) -> F64:
-    """Return s (K + INTERCEPT_KERNEL) s + alpha, in Fortran order: K is symmetric."""
+    """Return s (K + INTERCEPT_KERNEL) s + alpha, in Fortran order; K is symmetric."""
     penalised = K + INTERCEPT_KERNEL
     if (root != 1.0).any():
         penalised *= root

@@ -1,4 +1,4 @@
-"""Many linear models fitted to the same blocks, each with the result of a separate fit.
+"""Simultaneous fits of many linear models on the same blocks, with the results of separate fits.
 
     features of a block, leaf by leaf ──> models of each leaf: SGD states, or sums for ridge regression
 
@@ -27,7 +27,7 @@ FeatureFunction = Callable[[Any, int, NDArray[np.bool_] | None], OutputIterator]
 
 @dataclass(frozen=True)
 class ModelGroup:
-    """k models that differ only in step and penalty, (k,) each; ``weighting`` is their column of the row weights."""
+    """k models that differ only in step (k,) and penalty (k,); ``weighting`` is their column of the row weights."""
 
     leaf: int
     weighting: int
@@ -48,7 +48,7 @@ class ModelBatchState:
 def prepare_outputs(
     features: FeatureFunction, dtype: np.dtype[Any], blocks: Iterator[Any], rows: RowBatch
 ) -> dict[int, Batch]:
-    """Return the batch of every leaf, in one shuffled order; features are validated while they are in the cache."""
+    """Return the batch of every leaf, in the same shuffled order; validate features while they are in the CPU cache."""
     parts_by_leaf: dict[int, list[tuple[NDArray[Any], I64]]] = {}
     for block, (start, span) in zip(blocks, rows.parts(), strict=True):
         for leaf, X in features(block, start, None):
@@ -79,7 +79,7 @@ def step_all(
 
 
 def select_model(state: State, i: int, n_outputs: int) -> State:
-    """Return the i-th of the models stacked in a state."""
+    """Return model i of the models stacked in a state."""
     rows = slice(i * n_outputs, (i + 1) * n_outputs)
     return replace(
         state, coef=state.coef[rows], intercept=state.intercept[rows], mean_coef=state.mean_coef[rows],
@@ -99,7 +99,7 @@ def accumulate_outputs(
     blocks: Iterator[Any],
     rows: RowBatch,
 ) -> StatisticsByKey:
-    """Return the statistics of the training rows of several blocks; one leaf is in memory at a time."""
+    """Return the statistics of the training rows of several blocks, with one leaf in memory at a time."""
     statistics: StatisticsByKey = {}
     for block, (start, span) in zip(blocks, rows.parts(), strict=True):
         batch_labels = rows.labels.part(span)
@@ -128,7 +128,7 @@ def merge_outputs(a: StatisticsByKey, b: StatisticsByKey) -> StatisticsByKey:
 
 @dataclass(frozen=True)
 class LinearModel:
-    """Model of one leaf, with decision values X W' + b."""
+    """Linear model of one leaf, with decision values X W' + b."""
 
     leaf: int
     W: NDArray[Any]
@@ -138,7 +138,7 @@ class LinearModel:
 def held_out_values(
     features: FeatureFunction, models: Sequence[LinearModel], block: Any, rows: tuple[int, NDArray[np.bool_]]
 ) -> list[F64]:
-    """Return decision values (n_held_out, n_outputs) of every model on the held-out rows of a block; NaN where X is."""
+    """Return decision values (n_held_out, n_outputs) of every model on held-out rows; NaN for rows with NaN."""
     start, held = rows
     values_by_model: list[Any] = [np.empty((0, len(model.W))) for model in models]
     if not held.any():

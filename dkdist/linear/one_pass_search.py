@@ -1,4 +1,4 @@
-"""`OnePassSearch`: every candidate of a grid trained in the same pass over the data."""
+"""`OnePassSearch`: grid search that trains all candidates in the same pass over the data."""
 
 from __future__ import annotations
 
@@ -49,26 +49,26 @@ def _delegates(method: str) -> Callable[[OnePassSearch], bool]:
 
 
 class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
-    """Choose the parameters of a pipeline by training every candidate in the same pass over the data.
+    """Grid search over the parameters of a pipeline that trains all candidates in the same passes over the data.
 
-    Shared work is done once: points are read once per pass, cosine coefficients are computed once for all series and
-    one-dimensional densities on one domain, products of random features once for all sigmas, and features once for all
-    penalties and losses. Candidates are compared on held-out rows.
+    Shared work is done once per pass: reading of points; cosine coefficients, for all series and one-dimensional
+    densities on the same domain; products of random features, for all sigmas; features, for all penalties and losses.
+    Candidates are compared on held-out rows.
 
     Parameters
     ----------
     estimator : Pipeline or learner
-        An embedding of sets, ``RandomFourierFeatures`` (both optional), and an Incremental... learner as the last step.
+        An embedding of sets (optional), ``RandomFourierFeatures`` (optional), and an Incremental... learner.
     param_grid : dict or list of dicts
         Parameter names of the pipeline ("divergenceembedding__bandwidth") and lists of values, as in ``GridSearchCV``.
     validation_fraction : float in (0, 1), default=0.1
-        Fraction of the rows (of every class) that is held out, the same rows for all candidates.
+        Fraction of the rows (of every class) that is held out; all candidates have the same held-out rows.
     scoring : str, callable or None, default=None
-        As in scikit-learn; None is the score of the learner (accuracy or R^2).
+        As in scikit-learn; None: the score of the learner (accuracy or R^2).
     refit : bool, default=True
         Fit the best candidate on all rows, as ``best_estimator_``.
     random_state : int, Generator or None, default=None
-        Determines the held-out rows and the order of the others in SGD.
+        Seed of the held-out rows and of the order of training rows in SGD.
     verbose : bool, default=False
         Print the plan of each pass and show its progress.
 
@@ -77,30 +77,30 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
     best_params_, best_score_, best_index_, best_estimator_, scorer_
         As in ``GridSearchCV``.
     cv_results_ : dict of lists and arrays
-        "params", a "param_..." masked array for each name, "split0_test_score", "mean_test_score" (the same),
-        "std_test_score" (0: there is one split), "rank_test_score". For a learner with several ``alphas`` the score is
-        that of the best one, given by "alpha".
+        "params", a masked array "param_..." for each name, "split0_test_score", "mean_test_score" (equal, because there
+        is one split), "std_test_score" (0), "rank_test_score". For a learner with several ``alphas`` the score is that
+        of the best penalty, which is in "alpha".
     held_out_ : (n_held_out,) int64 array
         Indices of the held-out rows.
 
     Raises
     ------
     TypeError
-        For a step that cannot share a pass; use ``GridSearchCV``.
+        If a step cannot share passes; use ``GridSearchCV``.
     ValueError, SampleSetError, MemoryError
-        As the steps; MemoryError before training starts.
+        As in the steps; MemoryError is raised before training starts.
 
     Notes
     -----
-    All steps, including sigma="median", are fitted on the training rows. Learners use one lane; n_epochs="auto" is
-    100,000 steps here, in 5 to 100 passes. The ``validation_fraction`` and ``checkpoint`` of a learner apply to the
+    All steps, including sigma="median", are fitted on the training rows. Learners use one lane; n_epochs="auto" means
+    100,000 steps, in 5 to 100 passes. The ``validation_fraction`` and ``checkpoint`` of a learner apply to the
     refit only. Held-out points outside the range of the training points are clipped, as in ``transform``.
     ``best_score_`` is the largest of several scores on the same rows, so it is optimistic. A candidate whose
     coefficients diverge scores NaN, with a warning.
 
-    Cost of a pass: each set of D features once, 4 D operations per row for each SGD candidate and epoch, n D^2 for the
-    statistics of each set of features with a ridge candidate (as many at a time as fit into half of the memory), and
-    D^3 / 3 per penalty. A last pass recomputes the features of the held-out rows.
+    Cost: each group of D features is computed once per pass. An SGD candidate takes 4 D operations per row and epoch.
+    Ridge candidates take n D^2 operations per group of features and D^3 / 3 per penalty; groups whose statistics exceed
+    half of the free memory are processed in several passes. A last pass recomputes the features of the held-out rows.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
     }  # fmt: skip
 
     def check_loaded(self) -> None:
-        """Restore attributes that model files omit; raise ValueError for inconsistent attributes."""
+        """Restore attributes that model files do not contain; raise ValueError if attributes are inconsistent."""
         if (best := vars(self).get("best_estimator_")) is not None:
             check_is_fitted(best)
         params = self.cv_results_["params"]
@@ -160,7 +160,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> OnePassSearch:
         """Train and compare all candidates on sets or features X with targets y (n,).
 
-        ``sample_weight`` (n,) also weights the scores; the ``class_weight`` of a candidate does not.
+        Scores are weighted by ``sample_weight`` (n,), but not by the ``class_weight`` of a candidate.
         """
         if not isinstance(self.param_grid, (Mapping, list, tuple)):
             raise TypeError(
@@ -200,7 +200,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
     def _candidates(
         self, grid: list[Mapping[str, Any]], X: Any, y: NDArray[Any], problem: SearchProblem
     ) -> tuple[SharedFeatureGraph, list[int], list[Candidate]]:
-        """Fit the steps on the training rows; an error names the set by its position in X if possible."""
+        """Fit the steps on the training rows; errors name the set by its position in X if possible."""
         try:
             return build_candidates(self.estimator, grid, X, y, np.flatnonzero(~problem.held_out))
         except SampleSetError as error:
@@ -248,7 +248,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
     def _score(
         self, candidate: Candidate, values: F64, targets: NDArray[Any], problem: SearchProblem
     ) -> float:
-        """Score decision values: the learner gets identity coefficients."""
+        """Score decision values by a learner with identity coefficients."""
         learner, k = candidate.learner, values.shape[1]
         learner.coef_, learner.intercept_, learner.n_features_in_ = np.eye(k), np.zeros(k), k
         if problem.classes is not None:
@@ -298,24 +298,24 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
 
     @available_if(_delegates("predict"))
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predictions of ``best_estimator_``."""
+        """Return predictions of ``best_estimator_``."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict(X))
 
     @available_if(_delegates("predict_proba"))
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Class probabilities of ``best_estimator_``."""
+        """Return class probabilities of ``best_estimator_``."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict_proba(X))
 
     @available_if(_delegates("decision_function"))
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Decision values of ``best_estimator_``."""
+        """Return decision values of ``best_estimator_``."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.decision_function(X))
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Score of ``best_estimator_`` by ``scoring``."""
+        """Return the score of ``best_estimator_`` defined by ``scoring``."""
         check_is_fitted(self, "best_estimator_")
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
         kwargs = {} if sample_weight is None else {"sample_weight": sample_weight}
@@ -333,7 +333,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
 
 
 def _fit_with_weights(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-    """Fit the model; weights are passed to its learner only."""
+    """Fit the model; only its learner receives the weights."""
     if sample_weight is None:
         return model.fit(X, y)
     if not isinstance(model, Pipeline):

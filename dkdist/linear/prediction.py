@@ -36,7 +36,7 @@ BlockMeasure = Callable[[NDArray[Any], NDArray[Any], F64], F64]
 def summed_scores(
     estimator: BaseEstimator, X: Any, y: NDArray[Any], sample_weight: F64 | None, measure: BlockMeasure
 ) -> tuple[F64, I64]:
-    """Return the sum over blocks of ``measure(decision values, y, weights)``, and the skipped rows."""
+    """Return the sum over blocks of ``measure(decision values, y, weights)``, and the indices of skipped rows."""
     check_is_fitted(estimator)
     X = as_features(estimator, X, reset=False)
     check_consistent_length(X, y)
@@ -67,7 +67,7 @@ def _score_block(
 
 
 def _weighted_correct(classes: NDArray[Any] | None, values: NDArray[Any], y: NDArray[Any], w: F64) -> F64:
-    """Return the weight of correct rows and of all rows; without classes all labels of a row must be correct."""
+    """Return the weights of correct rows and of all rows; multilabel rows are correct if all labels are."""
     is_correct = (
         ((values > 0) == y).all(axis=1) if classes is None else classes[_predicted_index(values)] == y
     )
@@ -84,7 +84,7 @@ def _predicted_index(values: NDArray[Any]) -> I64:
 
 
 class LinearClassifier(ClassifierMixin, LinearLearner):
-    """Mixin of classifiers: the class of the largest decision value, or all labels with values above 0."""
+    """Mixin of classifiers: predict the class of the largest decision value, or all labels with values above 0."""
 
     classes_: NDArray[Any]
     multilabel_: bool = False
@@ -101,7 +101,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of every row, (n,), or its labels, (n, n_labels) of 0 and 1.
+        """Return the classes (n,), or for multilabel targets the labels (n, n_labels) as 0 and 1.
 
         Raises ValueError for rows that are not finite.
 
@@ -122,14 +122,14 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy (for labels: the fraction of rows with all labels correct), without skipped rows.
+        """Return the accuracy without skipped rows; multilabel rows count as correct if all labels are.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
             Each block of a dask array is reduced to its sums.
         y : array-like or dask collection of shape (n,)
-            The true classes.
+            True classes.
         sample_weight : array-like of shape (n,) or None
         """
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
@@ -145,7 +145,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
 
 
 class LinearRegressor(RegressorMixin, LinearLearner):
-    """Mixin of regressors: the prediction is the linear function."""
+    """Mixin of regressors: predict the decision values."""
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the predicted targets (n,) or (n, n_targets), as in ``fit``; NaN for skipped rows.
@@ -165,7 +165,7 @@ class LinearRegressor(RegressorMixin, LinearLearner):
         X : ndarray or dask array of shape (n, n_features)
             Each block of a dask array is reduced to its sums.
         y : array-like or dask collection of shape (n,) or (n, n_targets)
-            The true targets.
+            True targets.
         sample_weight : array-like of shape (n,) or None
         """
         X, y, sample_weight = align_to_index(X, y=y, sample_weight=sample_weight)
@@ -178,7 +178,7 @@ class LinearRegressor(RegressorMixin, LinearLearner):
         errors, skipped = summed_scores(self, X, truth, sample_weight, _squared_errors)
         valid = exclude(np.arange(len(truth)), skipped)
         if len(valid) < 2:
-            return float("nan")  # as in scikit-learn: one row has no variance
+            return float("nan")  # as in scikit-learn: R^2 is undefined for one row
         truth = truth[valid]
         weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)[valid]
         spread = (truth - np.average(truth, axis=0, weights=weights)) ** 2
@@ -189,7 +189,7 @@ class LinearRegressor(RegressorMixin, LinearLearner):
 
 
 def _finite_score(score: float, n: int) -> float:
-    """Return the score; raise ValueError if it overflows (with one row it is NaN, as in scikit-learn)."""
+    """Return the score; raise ValueError if it overflows. One row gives NaN, as in scikit-learn."""
     if n >= 2 and not np.isfinite(score):
         raise ValueError(
             "y and sample_weight must have finite sums of squares; got an overflow. Divide them by a constant."

@@ -1,6 +1,6 @@
 """Validation of features, targets, classes and weights of linear estimators, and decision values over blocks.
 
-A row of weight w counts as w equal rows, a row of weight 0 is ignored.
+A row of weight w is equivalent to w equal rows; a row of weight 0 is ignored.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CLASS_WEIGHTS = [None, dict, StrOptions({"balanced"})]
 
 
 def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Return X as float features: an ndarray in C order, or a dask array that is checked when it is computed.
+    """Return X as float features: an ndarray in C order, or a dask array that is validated when it is computed.
 
     An ndarray must be finite unless the estimator skips invalid rows.
     """
@@ -63,14 +63,14 @@ def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
 def as_problem(
     estimator: BaseEstimator, X: Any, y: Any, *, reset: bool = True, numeric: bool, multi_output: bool = False
 ) -> tuple[Any, NDArray[Any]]:
-    """Return features and targets (ndarray) of equal length."""
+    """Return validated features, and targets of the same length as an ndarray."""
     with name_missing_targets(y):
         return _as_problem(estimator, X, y, reset=reset, numeric=numeric, multi_output=multi_output)
 
 
 @contextmanager
 def name_missing_targets(y: Any) -> Iterator[None]:
-    """Name the missing targets if validation in this block fails because of them."""
+    """Raise an error that names missing targets if validation in the with block fails because of them."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -92,7 +92,7 @@ def _missing_rows(y: Any) -> list[int]:
 
 
 def _is_missing(value: Any) -> bool:
-    """Return whether a value is None, NaN, or pandas' NA or NaT."""
+    """Return whether a value is None, NaN, pandas.NA or pandas.NaT."""
     if type(value).__name__ in ("NAType", "NaTType"):
         return True
     return value is None or (isinstance(value, float) and value != value)
@@ -149,7 +149,7 @@ def as_classes(y: NDArray[Any]) -> tuple[NDArray[Any], I64]:
 
 
 def check_stream_classes(labels: ArrayLike | None, previous: NDArray[Any] | None) -> NDArray[Any]:
-    """Return the sorted classes of a call of ``partial_fit``; ``previous`` are those of the first call, if any."""
+    """Return the sorted classes in a call of ``partial_fit``; ``previous`` are the classes of the first call."""
     if labels is None:
         if previous is None:
             raise ValueError(
@@ -184,7 +184,7 @@ class LinearLearner(BaseEstimator):
     """Whether it is fitted from sums over rows, in any order, instead of steps."""
 
     def require_valid(self) -> None:
-        """Raise ValueError for parameters out of range, as ``fit`` does."""
+        """Raise ValueError for parameters that ``fit`` does not accept."""
         self._validate_params()
 
     def __sklearn_tags__(self) -> Any:
@@ -194,7 +194,7 @@ class LinearLearner(BaseEstimator):
 
 
 def block_range_job(blocks: Blocks, first: int, stop: int, labels: RowLabels, skip: bool) -> Job:
-    """Return the job that computes blocks ``first`` to ``stop - 1``."""
+    """Return the job for blocks ``first`` to ``stop - 1``."""
     edges = blocks.bounds[first : stop + 1]
     starts, sizes = tuple(edges[:-1].tolist()), tuple(np.diff(edges).tolist())
     batch_labels = labels.part(slice(int(edges[0]), int(edges[-1])))
@@ -209,7 +209,7 @@ def feature_dtype(X: Any) -> np.dtype[Any]:
 def decision_values(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
     """Return X W' + b as an ndarray, (n,) or (n, k); dask features are computed block by block.
 
-    NaN for rows that are not finite, if the estimator skips them.
+    Skipped rows have values of NaN.
     """
     check_is_fitted(estimator)
     X = as_features(estimator, X, reset=False)
@@ -235,7 +235,7 @@ def block_values_function(estimator: BaseEstimator, X: Any) -> Callable[[Any, in
 
 
 def _values_by_tile(X: NDArray[Any] | LazyRows, coef: NDArray[Any], intercept: NDArray[Any]) -> NDArray[Any]:
-    """Return X W' + b, of lazy rows a tile at a time."""
+    """Return X W' + b; lazy rows are computed one tile at a time."""
     if isinstance(X, np.ndarray) or not X.shape[0]:
         return linear_values(np.asarray(X), coef, intercept)
     rows = (tile for tile, _, _ in tiles(X, np.arange(X.shape[0])))
@@ -294,9 +294,9 @@ def as_weights(sample_weight: Any, n_rows: int) -> F64 | None:
 def row_weights(
     sample_weight: Any, class_weight: Any, classes: NDArray[Any], index: I64, *, stream: bool = False
 ) -> F64 | None:
-    """Return the weights of rows times those of their classes, (n,); None if all are 1.
+    """Return the products (n,) of row and class weights; None if all are 1.
 
-    The classes of a ``stream`` cannot be counted in advance: ValueError for "balanced".
+    Raises ValueError for "balanced" with ``stream``, because the classes cannot be counted in advance.
     """
     weights = as_weights(sample_weight, len(index))
     if stream and not isinstance(class_weight, Mapping | None):
@@ -317,7 +317,7 @@ def class_factors(class_weight: Any, classes: NDArray[Any], index: I64, weights:
     if isinstance(class_weight, Mapping):
         return _factors_by_label(class_weight, classes)
     y, present = classes[index], np.unique(index if weights is None else index[weights > 0])
-    factors = np.ones(len(classes))  # 1 also for classes without a row of positive weight
+    factors = np.ones(len(classes))  # classes without a row of positive weight have factor 1
     used = slice(None) if weights is None else weights > 0
     used_weights = None if weights is None else weights[used]
     factors[present] = compute_class_weight(
@@ -343,7 +343,7 @@ def _factors_by_label(class_weight: Mapping[Any, Any], classes: NDArray[Any]) ->
 
 
 def apply_class_factors(weights: F64 | None, factors: F64 | None, index: I64) -> F64 | None:
-    """Return the weights of rows times those of their classes; ValueError if all products are 0."""
+    """Return the products of row and class weights; ValueError if all products are 0."""
     if factors is None:
         return weights
     products = factors[index] if weights is None else weights * factors[index]

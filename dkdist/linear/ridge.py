@@ -19,30 +19,31 @@ def _targets(y: F64, sample_weight: Any) -> RidgeTargets:
 
 
 class IncrementalRidge(LinearRegressor, RidgeLearner):
-    """Ridge regression in one pass over the data, with the penalty chosen on held-out rows.
+    """Ridge regression in one pass over the data, with cross-validated choice of the penalty.
 
-    Minimises ``|y - X w - b|^2 + alpha |w|^2``, as scikit-learn's ``Ridge``.
+    Minimises ``|y - X w - b|^2 + alpha |w|^2``, like scikit-learn's ``Ridge``.
 
     Parameters
     ----------
     alphas : float or array-like of floats, default=(1e-4, 1e-3, ..., 1000)
-        Positive penalties to choose from. With a single one nothing is held out.
+        Positive penalties to choose from. With a single penalty no rows are held out.
     fit_intercept : bool, default=True
         Fit an intercept, which is not penalised.
     selection : {"auto", "held-out", "leave-one-out"}, default="auto"
-        How one of several alphas is chosen. "held-out" scores each on held-out rows of the same pass, then fits all
-        rows with the best. "leave-one-out" is exact (as in ``RidgeCV``); with more rows than features it takes a second
-        pass. "auto" is "leave-one-out" up to 4,000 rows, as a tenth of fewer rows is too noisy, and "held-out" above.
+        Method for choosing one of several alphas. "held-out" computes errors on held-out rows of the same pass and then
+        fits all rows with the best alpha. "leave-one-out" computes exact errors (as in ``RidgeCV``) and needs a second
+        pass for more rows than features. "auto" means "leave-one-out" up to 4,000 rows, where 10 % of the rows would
+        be too noisy, and "held-out" above.
     validation_fraction : float in (0, 1), default=0.1
-        Fraction of the rows that is held out: a random one of every 1 / fraction consecutive rows.
+        Fraction of held-out rows: one random row in each range of 1 / fraction consecutive rows.
     random_state : int, numpy.random.Generator, RandomState or None, default=None
-        Determines the held-out rows.
+        Seed of the held-out rows.
     verbose : bool, default=False
         Show a progress line.
     on_error : {"raise", "skip"}, default="raise"
         Treatment of rows of X with NaN or infinity, such as those of sets that an embedding skipped. "raise" raises
-        an error that names the first; "skip" excludes them from the fit, the choice of alpha and the score, and
-        predicts NaN for them.
+        an error that names the first row; "skip" excludes these rows from the fit, the choice of alpha and the score,
+        and predicts NaN for them.
 
     Attributes
     ----------
@@ -52,7 +53,7 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
     alpha_ : float
         The selected penalty.
     alpha_errors_ : ndarray of shape (n_alphas,)
-        Mean squared error of every alpha (NaN for a single alpha).
+        Mean squared error for each alpha (NaN for a single alpha).
     skipped_ : ndarray of shape (n_skipped,)
         Sorted int64 indices of the skipped rows of X (of the last call); empty with on_error="raise".
     n_samples_seen_ : int
@@ -62,20 +63,20 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
     Raises
     ------
     ValueError
-        For features that are not finite (with on_error="skip", if no row remains), different lengths, alphas that are
-        not positive, and weights that are negative, NaN or all 0.
+        If features are not finite (with on_error="skip": if no row remains), lengths differ, alphas are not positive,
+        or weights are negative, NaN or all 0.
 
     Notes
     -----
-    A row of weight w counts as w equal rows in the fit and in errors; a row of weight 0 is ignored.
+    A row of weight w is equivalent to w equal rows in the fit and in errors; a row of weight 0 is ignored.
 
-    For n <= D rows of D features the dual problem is solved: n^2 D operations, about 10 n^3 to choose alpha by
-    leave-one-out, and one pass. For more rows: n D^2 operations per pass, D^3 / 3 per alpha on held-out rows, about
-    10 D^3 for leave-one-out or more than 12 alphas. A Gram matrix takes 8 D^2 bytes (200 MB at D = 5000); held-out
-    selection needs two instead of one. In memory, over all workers: those of running tasks and those that wait to be
-    added, up to 2 GiB (at least two), and one per level of the tree, at most 8. The order of rows does not matter.
+    For n <= D rows of D features the dual problem is solved in one pass: n^2 D operations, and about 10 n^3 for
+    leave-one-out. For more rows: n D^2 operations per pass, and D^3 / 3 per alpha for held-out selection, or about 10
+    D^3 for leave-one-out or more than 12 alphas. A Gram matrix takes 8 D^2 bytes (200 MB for D = 5000); held-out
+    selection needs two. In memory, over all workers: the matrices of running tasks, up to 2 GiB (at least two) of
+    matrices that are not yet merged, and up to 8 in the tree of sums. The order of rows does not matter.
 
-    ``partial_fit`` stores these sums and adds to them. Pickles contain them, model files do not.
+    ``partial_fit`` stores these matrices and adds to them. Pickles contain them, model files do not.
 
     Examples
     --------
@@ -87,7 +88,7 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
     """
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> IncrementalRidge:
-        """Fit from scratch.
+        """Fit from scratch, ignoring earlier calls.
 
         Parameters
         ----------
@@ -102,11 +103,11 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> IncrementalRidge:
-        """Add rows to those of earlier calls and solve for all rows.
+        """Add rows to the rows of earlier calls and refit on all rows.
 
-        The model is, up to rounding, that of one ``fit`` of all rows with selection="held-out" (the meaning of "auto"
-        here). An earlier ``fit`` is discarded, as it stores no sums. Without held-out rows the largest alpha is used.
-        Each call solves again, D^3 / 3 operations per alpha, so few large calls are faster than many small ones.
+        Up to rounding, the model is the same as after one ``fit`` on all rows with selection="held-out", which is used
+        for "auto". An earlier ``fit`` is discarded, because it stores no sums. Without held-out rows the largest alpha
+        is used. Each call takes D^3 / 3 operations per alpha, so a few large calls are faster than many small ones.
 
         Parameters
         ----------

@@ -29,9 +29,10 @@ from dkdist.linear.sgd_steps import signs
 
 
 class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
-    """Ridge regression on targets -1 and +1 in one pass over the data, one-vs-rest for more than two classes.
+    """Ridge classifier fitted in one pass over the data, with calibrated probabilities.
 
-    The model of scikit-learn's ``RidgeClassifier``.
+    Ridge regression on targets -1 and +1, one-vs-rest for more than two classes, as in scikit-learn's
+    ``RidgeClassifier``.
 
     Parameters
     ----------
@@ -39,8 +40,8 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         As in `IncrementalRidge`. With on_error="skip" decision values of invalid rows are NaN, and ``predict`` raises
         an error that names them.
     class_weight : None, "balanced" or dict, default=None
-        Weights of classes, which multiply those of rows; "balanced" gives all classes the same total weight. Not
-        available for multilabel targets: pass ``sample_weight``.
+        Class weights, multiplied by the row weights; "balanced" gives all classes the same total weight. Not available
+        for multilabel targets; use ``sample_weight`` instead.
 
     Attributes
     ----------
@@ -48,27 +49,27 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         In the dtype of the features.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
-        For multilabel targets the column numbers.
+        For multilabel targets the column indices.
     multilabel_ : bool
-        Whether y was multilabel: a column of 0 and 1 per label.
+        Whether y is multilabel: one column of 0 and 1 per label.
     calibration_ : ndarray of shape (2,), or (n_classes, 2) for multilabel targets
-        Power and rounding of ``predict_proba``.
+        Exponent and smoothing parameter of ``predict_proba``.
     alpha_, alpha_errors_, skipped_, n_samples_seen_, n_features_in_
-        As in `IncrementalRidge`; errors are squared errors of the targets -1 and +1.
+        As in `IncrementalRidge`; errors are squared errors for targets -1 and +1.
 
     Raises
     ------
     ValueError
-        As `IncrementalRidge`, and for a single class or unknown classes in ``class_weight``.
+        As in `IncrementalRidge`, and for a single class or unknown classes in ``class_weight``.
 
     Notes
     -----
-    Cost and memory as in `IncrementalRidge`, whatever the number of classes.
+    Cost and memory are as in `IncrementalRidge` for any number of classes.
 
-    Least squares estimates 2 p - 1. Probabilities are these estimates p, smoothed near 0 and raised to a power; both
-    parameters are fitted on leave-one-out decision values: of all rows if there are at most as many as features, else
-    of 1,024 random rows, which are sent with the sums (4 KB each at D = 1000) without a further pass. ``predict``
-    returns the most probable class. With ``class_weight`` they are probabilities among the weighted rows.
+    Least squares estimates 2 p - 1. Probabilities are the estimates p, smoothed near 0 and raised to a power. Both
+    parameters are fitted on leave-one-out decision values: of all rows if there are at most as many rows as features,
+    else of 1,024 random rows (4 KB each for D = 1000), without an additional pass. ``predict`` returns the most
+    probable class. With ``class_weight``, probabilities refer to the weighted rows.
 
     References
     ----------
@@ -111,7 +112,7 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> IncrementalRidgeClassifier:
-        """Fit from scratch.
+        """Fit from scratch, ignoring earlier calls.
 
         Parameters
         ----------
@@ -136,14 +137,14 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> IncrementalRidgeClassifier:
-        """Add rows to those of earlier calls and solve for all rows, as `IncrementalRidge.partial_fit`.
+        """Add rows to the rows of earlier calls and refit on all rows, as in `IncrementalRidge.partial_fit`.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
         y : array-like or dask collection of shape (n,)
         classes : array-like, optional
-            All classes of all calls; required in the first call.
+            Classes of all calls; required in the first call.
         sample_weight : array-like of shape (n,) or None
         """
         self._validate_params()
@@ -159,7 +160,7 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         return self
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return class probabilities (n, n_classes), columns as ``classes_``; NaN for skipped rows.
+        """Return class probabilities (n, n_classes) in the order of ``classes_``; NaN for skipped rows.
 
         Rows sum to 1, except for multilabel targets.
 
@@ -176,7 +177,7 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         return (label_probabilities if self.multilabel_ else probabilities_of)(values, self.calibration_)
 
     def _coded(self, index: I64, weights: F64 | None) -> RidgeTargets:
-        """Return the class targets with codes -1 and +1."""
+        """Return class targets with codes -1 and +1."""
         return RidgeTargets(index, signs(np.arange(len(self.classes_)), len(self.classes_)), weights)
 
     def _predict_by(self, result: RidgeResult, X: Any) -> None:
@@ -201,7 +202,7 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
 
 
 def _label_targets(y: NDArray[Any], class_weight: Any) -> tuple[NDArray[Any], F64]:
-    """Return the label numbers, and targets -1 and +1 (n, n_labels) for y of 0 and 1."""
+    """Return the column indices of labels, and targets -1 and +1 (n, n_labels) for y with values 0 and 1."""
     target_type = type_of_target(y, input_name="y")
     if target_type != "multilabel-indicator":
         raise ValueError(

@@ -1,7 +1,7 @@
 """Ridge fits: selection of the penalty, passes over blocks, and the base class of the ridge estimators.
 
-Tasks sum the statistics of many blocks and send one or two Gram matrices each, which are added in a fixed tree.
-With at most as many rows as features, the rows are sent instead and the dual problem is solved. Probabilities are
+Each task sums the statistics of many blocks and sends one or two Gram matrices, which are added in a fixed tree.
+With at most as many rows as features, tasks send the rows instead, and the dual problem is solved. Probabilities are
 fitted on calibration values: decision values of rows by models that were not fitted on them.
 """
 
@@ -84,9 +84,9 @@ class AlphaSelection:
 
 @dataclass(frozen=True)
 class RidgeResult:
-    """Penalty, errors (n_alphas,) of all penalties, coefficients (n_features, k), intercepts (k,), calibration rows.
+    """Penalty, errors (n_alphas,), coefficients (n_features, k), intercepts (k,), and calibration rows.
 
-    Calibration rows have decision values (m, k), ``targets`` (m, k) and ``weights`` (m,).
+    Calibration rows have ``calibration_values`` (m, k), ``targets`` (m, k) and ``weights`` (m,).
     """
 
     alpha: float
@@ -103,7 +103,7 @@ def _best_alpha(selection: AlphaSelection, errors: F64) -> float:
 
 
 def fit_dual(rows: SampledRows, selection: AlphaSelection) -> RidgeResult:
-    """Fit the dual problem of the rows."""
+    """Fit rows by the dual problem."""
     require_rows(
         rows.n if not selection.split else min(int(rows.held_out.sum()), int((~rows.held_out).sum()))
     )
@@ -121,7 +121,7 @@ def fit_dual(rows: SampledRows, selection: AlphaSelection) -> RidgeResult:
 def fit_sums(
     sums: RidgeSums, selection: AlphaSelection, leave_one_out: Callable[[NormalEquations], F64] | None = None
 ) -> RidgeResult:
-    """Fit the normal equations; ``leave_one_out`` computes errors by a second pass."""
+    """Fit by normal equations; ``leave_one_out`` computes errors in a second pass."""
     require_rows(int(min(part.n for part in sums.parts) > 0))
     equations, errors = (
         normal_equations(sums.parts[0], selection.centre),
@@ -141,7 +141,7 @@ def fit_sums(
 
 
 def fit_stream(sums: RidgeSums, selection: AlphaSelection) -> RidgeResult:
-    """Fit the sums of a stream; use the largest penalty until there are both training and held-out rows."""
+    """Fit the sums of a stream, with the largest penalty until there are both training and held-out rows."""
     if all(part.n > 0 for part in sums.parts):
         return fit_sums(sums, selection)
     merged = replace(sums, parts=(merge(*sums.parts),))
@@ -155,7 +155,7 @@ def fit_stream(sums: RidgeSums, selection: AlphaSelection) -> RidgeResult:
 class RidgeTargets:
     """Targets of n rows: numbers (n, k), or class indices (n,) with their ``codes`` (n_classes, k).
 
-    ``weights`` (n,) are the weights of rows times those of their classes.
+    ``weights`` (n,) are products of row and class weights.
     """
 
     values: NDArray[Any]
@@ -209,7 +209,7 @@ class RidgePass:
         return len(self.targets.present) <= self.blocks.n_columns
 
     def fit_dual(self, progress: Progress) -> tuple[RidgeResult, I64]:
-        """Fit from the rows; return the result and the skipped rows."""
+        """Fit rows by the dual problem; return the result and the indices of skipped rows."""
         work = partial(collect_rows, self.dtype, self.targets.codes)
         rows: SampledRows = tree_sum(
             self.blocks,
@@ -223,7 +223,7 @@ class RidgePass:
         return fit_dual(rows, self.selection), rows.skipped
 
     def by_sums(self, progress: Progress) -> tuple[RidgeResult, I64]:
-        """Fit from the sums; return the result and the skipped rows."""
+        """Fit by normal equations; return the result and the indices of skipped rows."""
         sums = self.sums(progress)
         again = (
             partial(self.leave_one_out_errors, progress) if self.selection.method == LEAVE_ONE_OUT else None
@@ -242,7 +242,7 @@ class RidgePass:
         return sums
 
     def leave_one_out_errors(self, progress: Progress, equations: NormalEquations) -> F64:
-        """Return the mean squared leave-one-out error of every alpha, by a second pass."""
+        """Return the mean squared leave-one-out error for every alpha, by a second pass."""
         alphas = self.selection.alphas
         params = LeaveOneOutPass.of(equations, spectrum(equations), alphas, self.dtype, self.selection.centre)
         work, zeros = partial(add_leave_one_out_errors, params, self.targets.codes), np.zeros(len(alphas))
@@ -252,11 +252,11 @@ class RidgePass:
         return np.asarray(total / (equations.n * len(equations.mean_y)))
 
     def plan(self, what: str) -> BlockPlan:
-        """Return the plan, with the memory of the sums and of the largest step after them.
+        """Return the plan, with the memory of the sums and of the solution.
 
-        Sums: five matrices for an eigendecomposition (C, its vectors, workspace); for merging, the waiting matrices,
-        one per tree level (at most one per task), and a tile of rows per thread. Dual problem: the rows twice, while
-        they are concatenated, and five matrices of the size of K.
+        Normal equations: five matrices for an eigendecomposition (C, its vectors, workspace); for sums, the unmerged
+        matrices, one per tree level (at most one per task), and a tile of rows per thread. Dual problem: the rows
+        twice, because they are concatenated, and five matrices of the size of K.
         """
         D, n, split = self.blocks.n_columns, len(self.targets.values), self.selection.split
         passes = 1 + (self.selection.method == LEAVE_ONE_OUT)
@@ -272,10 +272,10 @@ class RidgePass:
 
 
 def make_jobs(blocks: Blocks, labels: RowLabels, skip: bool) -> list[Job]:
-    """Return 32 to 256 jobs of adjacent blocks; fewer if a job would compute less than it sends.
+    """Return 32 to 256 jobs of adjacent blocks; fewer if a job would send more bytes than it computes.
 
-    A job computes four times what it sends if at least 32 jobs remain. The number of jobs depends only on the data, so
-    the order of the sums does, too.
+    A job computes four times the bytes that it sends, unless that gives fewer than 32 jobs. The number of jobs and the
+    order of the sums depend only on the data.
     """
     gram_bytes, block_bytes = 8 * blocks.n_columns**2, blocks.row_bytes * int(np.diff(blocks.bounds).max())
     blocks_per_job = max(
@@ -288,7 +288,7 @@ def make_jobs(blocks: Blocks, labels: RowLabels, skip: bool) -> list[Job]:
 
 
 def _window(blocks: Blocks, split: bool) -> int:
-    """Return how many statistics are in memory at a time: two per thread, up to 2 GiB per process."""
+    """Return the maximum number of statistics in memory: two per thread, up to 2 GiB per process."""
     limits = resources(blocks.local)
     max_waiting = limits.processes * (MAX_UNMERGED_BYTES // (8 * blocks.n_columns**2 * (1 + split)))
     return int(np.clip(max_waiting, 2, 2 * limits.all_threads + 2))
@@ -298,7 +298,7 @@ DEFAULT_ALPHAS = tuple(10.0**k for k in range(-4, 4))
 
 
 class RidgeLearner(LinearLearner):
-    """Base class of the ridge estimators: fitting for encoded targets."""
+    """Base class of the ridge estimators, with fits to encoded targets."""
 
     by_sums = True
     calibrates: ClassVar[bool] = False
@@ -343,7 +343,7 @@ class RidgeLearner(LinearLearner):
         return alphas
 
     def _solve(self, X: Any, targets: RidgeTargets) -> RidgeResult:
-        """Fit all rows in one pass, or in two for leave-one-out with more rows than features."""
+        """Fit all rows in one pass, or in two passes for leave-one-out with more rows than features."""
         for name in ("_sums", "n_samples_seen_"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -391,7 +391,7 @@ class RidgeLearner(LinearLearner):
         return not hasattr(self, "_sums")
 
     def _make_selection(self, n_rows: int | None) -> AlphaSelection:
-        """Return the selection for ``n_rows`` rows; None for a stream, which allows no second pass."""
+        """Return the selection for ``n_rows`` rows; None means a stream, without a second pass."""
         alphas, method = self.penalties(), str(self.selection)
         if method == "auto":
             method = LEAVE_ONE_OUT if n_rows is not None and n_rows <= MAX_LEAVE_ONE_OUT_ROWS else HELD_OUT
@@ -402,7 +402,7 @@ class RidgeLearner(LinearLearner):
     def make_pass(
         self, X: Any, targets: RidgeTargets, selection: AlphaSelection, first: int, seed: int
     ) -> RidgePass:
-        """Return the pass over rows that follow ``first`` others, with held-out and sampled rows."""
+        """Return the pass over rows that start at position ``first``, with held-out and sampled rows."""
         n, present, blocks = len(targets.values), targets.present, row_blocks(X)
         held_out, keys = np.zeros(n, np.bool_), None
         if selection.split:
@@ -418,7 +418,7 @@ class RidgeLearner(LinearLearner):
         )
 
     def _store(self, result: RidgeResult, offset: F64, skipped: I64, n_rows: int) -> RidgeResult:
-        """Set the fitted attributes except coefficients; return the result with the offset added."""
+        """Set the fitted attributes except coefficients; return the result after adding the offset."""
         self.alpha_, self.alpha_errors_ = result.alpha, result.errors
         self.skipped_ = np.sort(skipped)
         warn_nonfinite_rows(self.skipped_, n_rows, "left out of fit (see skipped_)")

@@ -1,21 +1,21 @@
 """Ridge regression from rows: the dual problem, samples of rows, and leave-one-out predictions.
 
-Dual problem, for fewer rows than features:
+Dual problem, for at most as many rows as features:
 
     minimise sum w_i (y_i - x_i v - b)^2 + alpha |v|^2:  v = Z'a,  (K + alpha I) a = r,  K = Z Z',
     Z = sqrt(w) (X - m),  r = sqrt(w) (y - mean y)
 
-K is n x n, the normal equations are D x D: n^2 D operations for K, n^3 / 3 per penalty, about 10 n^3 for all
+K is n x n, the normal equations are D x D. Cost: n^2 D operations for K, n^3 / 3 per penalty, about 10 n^3 for all
 leave-one-out errors, in float64. With K = U diag(s) U', q = U'r the error of row i, times sqrt(w_i), is
 
     e_i = sum_j u_ij q_j / (s_j + alpha)  /  sum_j u_ij^2 / (s_j + alpha)
 
-over all directions u_j except that of sqrt(w), which belongs to the intercept; K gets one large eigenvalue for it. From
-the normal equations, with C as in `ridge_statistics`,
+over all eigenvectors u_j except sqrt(w), the direction of the intercept, which gets one large eigenvalue in K. With the
+normal equations and C as in `ridge_statistics`, the error is
 
     e_i = (y_i - f(x_i)) / (1 - h_i),   h_i = w_i (1/n + (x_i - m)' (C + alpha I)^-1 (x_i - m))
 
-takes a second pass for all rows, or only the sampled rows.
+which takes a second pass over all rows, or only the sampled rows.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SampledRows:
 
     @classmethod
     def of(cls, X: F, labels: RowLabels, codes: F64 | None, skipped: I64) -> SampledRows:
-        """Return rows from `valid_rows`; with ``codes`` (n_classes, k) the targets are class indices."""
+        """Return rows of `valid_rows`; if ``codes`` (n_classes, k) is not None, targets are class indices."""
         y = labels.targets if codes is None else codes[labels.targets]
         weights = np.ones(len(X)) if labels.weights is None else labels.weights
         keys = np.zeros(len(X)) if labels.keys is None else labels.keys
@@ -66,7 +66,7 @@ class SampledRows:
 
     @classmethod
     def none(cls, n_features: int, n_targets: int, dtype: np.dtype[Any]) -> SampledRows:
-        """Return zero rows."""
+        """Return an empty sample."""
         X, y = np.empty((0, n_features), dtype), np.empty((0, n_targets))
         return cls(X, y, np.zeros(0, np.bool_), np.zeros(0), np.zeros(0), no_rows())
 
@@ -82,7 +82,7 @@ class SampledRows:
         return SampledRows(X, y, held_out, weights, keys, self.skipped)
 
     def with_smallest_keys(self, n: int) -> SampledRows:
-        """Return the n rows with the smallest keys, in order."""
+        """Return the n rows with the smallest keys, in their original order."""
         return self.part(np.sort(np.argsort(self.keys, kind="stable")[:n]))
 
 
@@ -108,7 +108,7 @@ def concatenate_rows(parts: list[SampledRows]) -> SampledRows:
 
 @dataclass(frozen=True)
 class RidgeSums:
-    """Statistics of all rows or of (training, held-out) rows, the sampled rows, and positions of skipped rows."""
+    """Statistics of all rows, or of training and held-out rows; sampled rows; and positions of skipped rows."""
 
     parts: tuple[Statistics, ...]
     sample: SampledRows
@@ -123,10 +123,10 @@ def accumulate(
     blocks: Iterator[Any],
     rows: RowBatch,
 ) -> RidgeSums:
-    """Return the statistics of the rows of several blocks, separate for training and held-out rows if requested.
+    """Return the statistics of several blocks, separate for training and held-out rows if requested.
 
-    One block, and a Gram matrix and a tile of rows per part, are in memory. ``centre`` is for models with an intercept.
-    With ``codes`` (n_classes, n_targets) the targets are class indices.
+    In memory: one block, and a Gram matrix and a tile of rows per part. ``centre`` is True for models with an
+    intercept. If ``codes`` (n_classes, n_targets) is not None, targets are class indices.
     """
     n_targets = rows.labels.targets.shape[1] if codes is None else codes.shape[1]
     parts = [
@@ -165,10 +165,10 @@ MIN_ONE_MINUS_LEVERAGE = 1e-6
 
 @dataclass(frozen=True)
 class LeaveOneOutPass:
-    """Parameters of the second pass: means, eigenvectors V in the dtype of the features, and weights of every alpha.
+    """Parameters of the second pass: means, eigenvectors V in the dtype of the features, and weights for each alpha.
 
-    ``inverse`` (n_features, n_alphas) is 1 / (values + alpha); ``weights`` (n_features, n_alphas k); ``floor`` is the
-    leverage of the intercept.
+    ``inverse`` (n_features, n_alphas) is 1 / (values + alpha). ``weights`` has shape (n_features, n_alphas k).
+    ``floor`` is the leverage of the intercept.
     """
 
     mean_x: F
@@ -195,7 +195,7 @@ class LeaveOneOutPass:
 def add_leave_one_out_errors(
     params: LeaveOneOutPass, codes: F64 | None, blocks: Iterator[Any], rows: RowBatch
 ) -> F64:
-    """Return the sum over rows and targets of weighted squared leave-one-out errors, (n_alphas,)."""
+    """Return the sums (n_alphas,) over rows and targets of weighted squared leave-one-out errors."""
     total = np.zeros(params.inverse.shape[1])
     for X, of_rows, _ in valid_rows(params.V.dtype, blocks, rows):
         w = np.ones(len(X)) if of_rows.weights is None else of_rows.weights
@@ -235,11 +235,11 @@ class RowCentring:
 
     @classmethod
     def of(cls, rows: SampledRows, centre: bool) -> RowCentring:
-        """Return the centring of these rows; means are 0 without an intercept."""
+        """Return the centring of rows; means are 0 without an intercept."""
         w = rows.weights
         if not centre:
             return cls(np.sqrt(w), np.zeros(rows.X.shape[1]), np.zeros(rows.y.shape[1]))
-        with np.errstate(over="ignore", invalid="ignore"):  # `gram` raises for overflow
+        with np.errstate(over="ignore", invalid="ignore"):  # `gram` raises ValueError for overflow
             return cls(np.sqrt(w), _weighted_mean(rows.X, w), w @ rows.y / w.sum())
 
     def targets(self, rows: SampledRows) -> F64:
@@ -255,7 +255,7 @@ def _weighted_mean(X: F, w: F64) -> F64:
 
 @dataclass(frozen=True)
 class DualSpectrum:
-    """K = U diag(values) U', q = U'r, and the unit vector of the intercept (0 without one)."""
+    """K = U diag(values) U', q = U'r, and the unit vector of the intercept (0 without an intercept)."""
 
     values: F64
     U: F64
@@ -273,7 +273,7 @@ class DualSpectrum:
         return cls(np.maximum(values, 0.0), U, U.T @ r, direction, eigenvalue)
 
     def weights(self, alpha: float) -> F64:
-        """Return a (n, k) of one penalty, without directions that consist of rounding errors."""
+        """Return dual coefficients a (n, k) for one penalty, without directions of rounding errors."""
         rounding = len(self.values) * np.finfo(np.float64).eps * self.values[-1]
         inverse = np.where(self.values > rounding, 1.0 / (self.values + alpha), 0.0)
         return np.asarray(self.U @ (self.q * inverse[:, None]))
@@ -289,7 +289,7 @@ class DualSpectrum:
 
 
 def _intercept_direction(K: F64, root: F64, centre: bool) -> tuple[F64, float]:
-    """Return the unit vector along sqrt(w) and an eigenvalue above all others; (0, inf) without an intercept."""
+    """Return the unit vector along sqrt(w) and an eigenvalue above all others; without an intercept (0, inf)."""
     if not centre:
         return np.zeros(len(K)), np.inf
     return np.asarray(root / np.sqrt(root @ root)), float(np.trace(K)) + 1.0
@@ -298,7 +298,7 @@ def _intercept_direction(K: F64, root: F64, centre: bool) -> tuple[F64, float]:
 def gram(rows: SampledRows, spread: RowCentring) -> F64:
     """Return Z Z' (n, n) float64, by panels of columns; ValueError for overflow."""
     X, K = rows.X, np.zeros((rows.n, rows.n))
-    with np.errstate(over="ignore", invalid="ignore"):  # overflow raises below
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow raises ValueError below
         for a in range(0, X.shape[1], COLUMNS_PER_DUAL_PRODUCT):
             Z = spread.root[:, None] * (
                 X[:, a : a + COLUMNS_PER_DUAL_PRODUCT] - spread.mean_x[a : a + COLUMNS_PER_DUAL_PRODUCT]
@@ -324,7 +324,7 @@ def cholesky_or_none(K: F64, alpha: float) -> F64 | None:
 
 @dataclass(frozen=True)
 class DualProblem:
-    """Rows, their centring and kernel matrix K; ``centre`` is for models with an intercept."""
+    """Rows, their centring and kernel matrix K; ``centre`` is True for models with an intercept."""
 
     rows: SampledRows
     centring: RowCentring
@@ -333,13 +333,13 @@ class DualProblem:
 
     @classmethod
     def of(cls, rows: SampledRows, centre: bool) -> DualProblem:
-        """Compute K: n^2 D operations."""
+        """Return the problem with its kernel matrix K: n^2 D operations."""
         centring = RowCentring.of(rows, centre)
         return cls(rows, centring, gram(rows, centring), centre)
 
     @property
     def targets(self) -> F64:
-        """Centred targets r (n, k)."""
+        """Centred and weighted targets r (n, k)."""
         return self.centring.targets(self.rows)
 
     def spectrum(self) -> DualSpectrum:
@@ -347,7 +347,7 @@ class DualProblem:
         return DualSpectrum.of(self.K, self.targets, self.centring.root, self.centre)
 
     def leave_one_out_errors(self, alphas: F64) -> F64:
-        """Return the mean squared leave-one-out error of every alpha, (n_alphas,)."""
+        """Return the mean squared leave-one-out error (n_alphas,) for every alpha."""
         dual, total = self.spectrum(), float(self.rows.weights.sum()) * self.rows.y.shape[1]
         errors = [(dual.leave_one_out(float(alpha)) ** 2).sum() for alpha in alphas]
         errors_mean: F64 = np.array(errors) / total
@@ -369,7 +369,7 @@ class DualProblem:
         return np.asarray(self.rows.y - residuals / root[:, None])
 
     def weights(self, alpha: float) -> F64:
-        """Return a (n, k): n^3 / 3 operations, by eigenvalues if there is no Cholesky factor."""
+        """Return dual coefficients a (n, k): n^3 / 3 operations, or by eigenvalues without a Cholesky factor."""
         factor = cholesky_or_none(self.K, alpha)
         if factor is None:
             return self.spectrum().weights(alpha)
@@ -387,7 +387,7 @@ class DualProblem:
 
 
 def dual_held_out_errors(rows: SampledRows, alphas: F64, centre: bool) -> F64:
-    """Return the mean squared error of every alpha, (n_alphas,), of models of the training rows on held-out rows."""
+    """Return the mean squared error (n_alphas,) on held-out rows of models fitted on training rows."""
     held_out, train = rows.held_out, rows.part(~rows.held_out)
     train_centring = RowCentring.of(train, centre)
     centring = replace(train_centring, root=np.sqrt(rows.weights))

@@ -2,12 +2,12 @@
 
     minimise |y - X w - b|^2 + alpha |w|^2:  (C + alpha I) w = c,  C = sum (x - m)(x - m)',  c = sum (x - m) y
 
-Every sum is weighted: a row of weight 2 counts as two rows. Statistics are taken about a shift near the mean m, so
-centring loses no digits, and are added in a fixed order. Products of tiles have the dtype of the features and are added
-in float64; with float32 features the sums have a root mean square error of about 1e-7 of the largest. Only the upper
-triangle of a Gram matrix is computed: 8 D^2 bytes for D features, D^2 / 2 multiply-adds per row. A Cholesky factor of
-one penalty takes D^3 / 3 operations, the eigenvalues for all penalties about 20 times as long; they are used for many
-penalties, or if a penalty is so small that C + alpha I has no factor.
+All sums are weighted: a row of weight 2 is equivalent to two rows. Rows are shifted by a vector near the mean m, so
+that centring loses no digits, and sums have a fixed order. Products of tiles have the dtype of the features and are
+added in float64; with float32 features, the root mean square error of the sums is about 1e-7 of the largest sum. Only
+the upper triangle of a Gram matrix is computed: 8 D^2 bytes for D features, D^2 / 2 multiply-adds per row. The Cholesky
+factor for one penalty takes D^3 / 3 operations, the eigendecomposition for all penalties about 20 times as long; it is
+used for many penalties, or if a penalty is so small that C + alpha I has no Cholesky factor.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class Statistics:
 
 
 def tile_rows(n_features: int, dtype: np.dtype[Any]) -> int:
-    """Return the number of rows of a product: 1,024 to 4,096, up to 128 MiB."""
+    """Return the number of rows per tile: 1,024 to 4,096, up to 128 MiB."""
     return int(np.clip(MAX_TILE_BYTES // (n_features * dtype.itemsize), MIN_ROWS_PER_TILE, MAX_ROWS_PER_TILE))
 
 
 class GramAccumulator:
-    """Statistics of rows that are added in batches; products are computed for whole tiles of rows.
+    """Accumulator of `Statistics`; products are computed for whole tiles of rows.
 
-    The matrix of ``to`` is modified.
+    Modifies the matrix of the initial statistics ``to``.
     """
 
     def __init__(self, to: Statistics, dtype: np.dtype[Any], centre: bool) -> None:
@@ -77,7 +77,9 @@ class GramAccumulator:
         start, max_rows = 0, int(np.clip(COPY_BYTES // (X.shape[1] * X.itemsize), 64, MIN_ROWS_PER_TILE))
         while start < len(X):
             rows = slice(start, start + min(max_rows, len(self._Z) - self._n))
-            with np.errstate(over="ignore", invalid="ignore"):  # `normal_equations` raises for overflow
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # `normal_equations` raises ValueError for overflow
                 self._gather(X[rows], y[rows], None if weights is None else weights[rows])
             start = rows.stop
             if self._n == len(self._Z):
@@ -89,7 +91,7 @@ class GramAccumulator:
         return self.to
 
     def _gather(self, X: F, y: F64, weights: F64 | None) -> None:
-        """Copy rows to the tile, and add them to all sums except zz and zy."""
+        """Copy rows to the tile, and add them to all sums except zz' and zy'."""
         to, rows = self.to, slice(self._n, self._n + len(X))
         Z, w = self._Z[rows], np.ones(len(X)) if weights is None else weights
         np.subtract(X, to.shift.astype(X.dtype), out=Z)
@@ -110,7 +112,7 @@ class GramAccumulator:
 
 
 def add_rows(to: Statistics, X: F, y: F64, weights: F64 | None, centre: bool) -> Statistics:
-    """Return ``to`` plus rows X (n, D), targets y (n, k) and weights (n,); the matrix of ``to`` is modified."""
+    """Return ``to`` plus rows X (n, D), targets y (n, k) and weights (n,); modifies the matrix of ``to``."""
     sums = GramAccumulator(to, X.dtype, centre)
     sums.add(X, y, weights)
     return sums.total()
@@ -129,21 +131,21 @@ def _add_upper(zz: F64, Z: F) -> None:
 
 
 def _strips(D: int) -> Iterator[tuple[slice, slice]]:
-    """Yield strips of the upper triangle whose temporary arrays stay in the cache."""
+    """Yield strips of the upper triangle; temporary arrays of this size stay in the CPU cache."""
     for a in range(0, D, ROWS_PER_STRIP):
         yield slice(a, a + ROWS_PER_STRIP), slice(a, D)
 
 
 def upper_copy(A: F64) -> F64:
     """Return a copy of the upper triangle; unwritten pages of the lower triangle take no memory."""
-    copy = np.zeros(A.shape)  # zeros_like would write every page
+    copy = np.zeros(A.shape)  # np.zeros allocates pages on first write, unlike zeros_like
     for strip in _strips(len(A)):
         copy[strip] = A[strip]
     return copy
 
 
 def merge(a: Statistics, b: Statistics) -> Statistics:
-    """Return the sums over the rows of both, about the shift of ``a``, without modifying them."""
+    """Return the sums over the rows of ``a`` and ``b``, with the shift of ``a``; inputs are not modified."""
     if a.n == 0 or b.n == 0:
         return b if a.n == 0 else a
     recentered = recenter(b, a.shift, addend=a.zz)
@@ -159,7 +161,7 @@ def merge(a: Statistics, b: Statistics) -> Statistics:
 
 
 def recenter(s: Statistics, shift: F64, addend: F64 | None = None) -> Statistics:
-    """Return the statistics about another shift, d = s.shift - shift: zz + s d' + d s' + n d d', plus ``addend``."""
+    """Return the statistics for another shift, plus ``addend``: zz + s d' + d s' + n d d', d = s.shift - shift."""
     zz = np.zeros(s.zz.shape)
     d = s.shift - shift
     sum_z = s.sum_z + s.n * d
@@ -172,7 +174,7 @@ def recenter(s: Statistics, shift: F64, addend: F64 | None = None) -> Statistics
 
 
 def shift_targets(s: Statistics, offset: F64) -> Statistics:
-    """Return the sums of targets y + offset, except y^2, which solutions do not use."""
+    """Return the sums for targets y + offset, except y^2, which is not needed to solve."""
     return replace(s, sum_y=s.sum_y + s.n * offset, zy=s.zy + np.outer(s.sum_z, offset))
 
 
@@ -188,7 +190,7 @@ class NormalEquations:
 
 
 def normal_equations(s: Statistics, centre: bool) -> NormalEquations:
-    """Return the normal equations about the means, or about zero without an intercept; ValueError for overflow."""
+    """Return the normal equations, centred unless there is no intercept; ValueError for overflow."""
     if not all(np.isfinite(part).all() for part in (np.diag(s.zz), s.zy, s.yy)):
         raise ValueError(
             "X, y and sample_weight must have finite sums of squares in the dtype of X; got an overflow. Divide them "
@@ -207,8 +209,8 @@ def normal_equations(s: Statistics, centre: bool) -> NormalEquations:
 class Spectrum:
     """C = V diag(values) V', and V'c as ``right``.
 
-    The most negative eigenvalue, if any, is the size of rounding errors. Directions with smaller eigenvalues get the
-    value infinity, which removes them from every model.
+    The magnitude of the most negative eigenvalue, if any, estimates rounding errors. Smaller eigenvalues are set to
+    infinity, which removes their directions from all models.
     """
 
     values: F64
@@ -242,7 +244,7 @@ class Inverse:
 
 
 def iter_inverses(equations: NormalEquations, alphas: F64) -> Iterator[Inverse]:
-    """Yield the inverse of every alpha; by eigenvalues if alpha is below the rounding error of C."""
+    """Yield the inverse for every alpha; uses eigenvalues if alpha is below the rounding error of C."""
     eigen = spectrum(equations) if len(alphas) > MAX_CHOLESKY_ALPHAS else None
     for alpha in alphas.tolist():
         if eigen is None:
@@ -270,7 +272,7 @@ def solve(equations: NormalEquations, inverse: Inverse) -> tuple[F64, F64]:
 
 
 def held_out_errors(equations: NormalEquations, held: Statistics, alphas: F64) -> F64:
-    """Return the mean squared error of every alpha, (n_alphas,), on held-out rows given by their statistics."""
+    """Return the mean squared error (n_alphas,) on held-out rows, computed from their statistics."""
     s, mean_y = recenter(held, equations.mean_x), equations.mean_y
     zy = s.zy - np.outer(s.sum_z, mean_y)
     yy = s.yy - 2.0 * mean_y * s.sum_y + s.n * mean_y**2

@@ -1,7 +1,7 @@
 """Rows of a batch: labels, validation, lazily computed features and decision values.
 
-Features are an array or `LazyRows`, which are computed when a step uses them, a tile at a time in a buffer that fits
-into the cache. The bits are the same.
+Features are an array or `LazyRows`, which are computed in the step that uses them, one tile at a time in a buffer that
+fits into the CPU cache. Both are bitwise identical.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ F = NDArray[Any]
 
 
 class LazyRows(Protocol):
-    """Features (n, D) that are computed on request, each row independently; ``np.asarray`` computes all of them."""
+    """Features (n, D) that are computed on demand, each row independently; ``np.asarray`` computes all rows."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     tile: int
-    """Number of rows that are best computed together."""
+    """Number of rows that are computed at once."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> F: ...
 
@@ -49,11 +49,11 @@ class LazyRows(Protocol):
 
 
 Tile = tuple[F, I64, slice]
-"""(features, indices of the rows of this tile in them, range of these rows among all requested rows)."""
+"""(features, indices of the tile's rows in these features, slice of these rows among all requested rows)."""
 
 
 def tiles(X: F | LazyRows, indices: I64) -> Iterator[Tile]:
-    """Yield the rows ``indices`` of X in order: an array without copying, lazy rows a tile at a time."""
+    """Yield the rows ``indices`` of X in order: arrays without copying, lazy rows one tile at a time."""
     if isinstance(X, np.ndarray):
         yield X, indices, slice(0, len(indices))
         return
@@ -68,8 +68,8 @@ def tiles(X: F | LazyRows, indices: I64) -> Iterator[Tile]:
 class RowLabels(NamedTuple):
     """Targets (n,) or (n, k), the held-out mask (n,), weights and sampling keys (n,) of n rows.
 
-    ``weights`` None means 1. A search has a column of weights (n, c) for each weighting. Rows with finite ``keys`` are
-    part of the sample on which probabilities are fitted.
+    ``weights`` None means 1. In a search, ``weights`` (n, c) has a column for each weighting. Rows with finite ``keys``
+    are in the sample for fitting probabilities.
     """
 
     targets: NDArray[Any]
@@ -96,7 +96,7 @@ class RowBatch:
 
     ``starts[i]`` is the position of the first row of block i in the whole collection, ``sizes[i]`` its length;
     ``labels`` have the same order. ``seed`` determines the shuffling. Rows that are not finite raise an error, or are
-    left out with ``skip``. Lazy rows are computed before the steps if ``eager``.
+    skipped with ``skip``. Lazy rows are computed before the steps if ``eager``.
     """
 
     starts: tuple[int, ...]
@@ -133,7 +133,7 @@ def check_block(
 ) -> tuple[F, I64]:
     """Return the block that starts at row ``start`` as an array, and the indices of rows that are not finite.
 
-    ValueError for another shape and, without ``skip``, for a row that is not finite.
+    Raises ValueError for an unexpected shape and, without ``skip``, for rows that are not finite.
     """
     X = np.asarray(block, dtype=dtype, order="C")
     return X, _require_valid_block(
@@ -144,7 +144,7 @@ def check_block(
 def check_rows(
     block: Any, dtype: np.dtype[Any], start: int, expected: tuple[int, int], *, skip: bool, eager: bool
 ) -> tuple[F | LazyRows, I64]:
-    """Like `check_block`, but lazy rows of this dtype stay lazy unless ``eager``."""
+    """Check a block like `check_block`, but do not compute lazy rows of this dtype unless ``eager``."""
     if not (hasattr(block, "not_finite") and block.dtype == dtype):
         return check_block(block, dtype, start, expected, skip=skip)
     invalid = _require_valid_block(block, block.not_finite(), start, expected, skip)
@@ -204,10 +204,10 @@ def valid_rows(dtype: np.dtype[Any], blocks: Iterator[Any], rows: RowBatch) -> I
 
 
 def n_blocks_to_shuffle(targets: NDArray[Any], bounds: I64, n_classes: int) -> int:
-    """Return how many blocks a batch needs to be representative: 1 (random order) to 8 (sorted by target).
+    """Return how many blocks to shuffle together for representative batches: 1 (random order) to 8 (sorted targets).
 
-    8 times the fraction of the variance of the targets between blocks (for classes the largest fraction of any class),
-    rounded up if its fractional part exceeds 1/4.
+    The number is 8 times the fraction of the target variance that is between blocks (for classes, the largest fraction
+    of any class), rounded up if its fractional part exceeds 1/4.
     """
     sizes = np.diff(bounds)
     first, sizes = bounds[:-1][sizes > 0], sizes[sizes > 0]
@@ -227,8 +227,8 @@ def n_blocks_to_shuffle(targets: NDArray[Any], bounds: I64, n_classes: int) -> i
 def decision_values(X: NDArray[Any], W: NDArray[Any], b: Any) -> NDArray[Any]:
     """Return X W' + b: (n, k) for rows X (n, D), W (k, D) and b (k,), or (n,) for W (D,).
 
-    The bits of a row do not depend on other rows: einsum sums along each row, while the order of a BLAS sum depends on
-    the position in a tile.
+    Results of a row are bitwise independent of other rows: einsum sums along each row, but the order of sums in BLAS
+    depends on the position in a tile.
     """
     products = np.einsum("ij,kj->ik", np.ascontiguousarray(X), np.ascontiguousarray(np.atleast_2d(W)))
     return np.asarray(products.reshape(len(X), *W.shape[:-1]) + b)

@@ -1,10 +1,10 @@
 """Training of all candidates of a search in shared passes, and their decision values on held-out rows.
 
-Candidates share a step if it and all earlier steps have equal parameters. Steps are fitted on the training rows: an
-embedding on all of them, other steps on the rows of at most 512 sets, those that `RandomFourierFeatures` samples. SGD
-candidates share the epochs: features of a block are computed once for all of them. Ridge candidates sum the statistics
-of their features, as many at a time as fit into half of the memory. A last pass computes decision values of held-out
-rows. Candidates with different ``class_weight`` have separate columns of row weights.
+Candidates share a step if it and all earlier steps have equal parameters. An embedding is fitted on all training rows,
+other steps on at most 512 of them, the sample of `RandomFourierFeatures`. SGD candidates share epochs: features of a
+block are computed once for all candidates. The statistics of ridge candidates are summed in as many passes as needed to
+use at most half of the memory. A last pass computes decision values of held-out rows. Candidates with different
+``class_weight`` have separate columns of row weights.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Candidate:
 
 @dataclass
 class _GraphBuilder:
-    """A fitted step and the steps that follow it, while the graph is built."""
+    """Builder of the feature graph: a fitted step and the steps that follow it."""
 
     transformer: Any
     sample_rows: Callable[[int], Any]
@@ -90,7 +90,7 @@ class _GraphBuilder:
     samples: dict[int, Any] = field(default_factory=dict)
 
     def sample(self, seed: int) -> Any:
-        """Return rows of up to 512 sets, sampled with the seed of the next step, cached."""
+        """Return cached rows of up to 512 sets, sampled with the seed of the next step."""
         if seed not in self.samples:
             self.samples[seed] = self.sample_rows(seed)
         return self.samples[seed]
@@ -108,7 +108,7 @@ class _GraphBuilder:
 def build_candidates(
     model: BaseEstimator, grid: Sequence[Mapping[str, Any]], X: Any, y: Any, rows: I64
 ) -> tuple[SharedFeatureGraph, list[int], list[Candidate]]:
-    """Return the feature graph, the width of each leaf, and the candidates; steps are fitted on ``rows``."""
+    """Return the feature graph, the number of columns of each leaf, and the candidates; fit steps on ``rows``."""
     root = _GraphBuilder(None, partial(_sample_rows, X, rows))
     if isinstance(X, (SampleSets, SetStore)):
         X, y = X[rows], y[rows]
@@ -141,7 +141,7 @@ def build_candidates(
 
 
 def _fit_embedding(embedding: Any, X: Any, y: Any, rows: I64) -> None:
-    """Fit on the sets X, which are ``rows`` of all; a warning names skipped sets by their position among all."""
+    """Fit on the sets X, the ``rows`` of all sets; a warning gives positions of skipped sets among all sets."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\d+ invalid set\(s\) left out of fit")
         embedding.fit(X, y)
@@ -159,7 +159,7 @@ def _transform_sample(transformer: Any, below: _GraphBuilder, seed: int) -> Any:
 
 
 def _pipeline_steps(model: Any) -> list[Any]:
-    """Return the steps of a candidate, the learner last; `TypeError` if they cannot share a pass."""
+    """Return the steps of a candidate, the learner last; TypeError if a step cannot share passes."""
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
     steps = [step for step in steps[:-1] if step not in (None, "passthrough")] + steps[-1:]
     allowed = [(SetEmbedding, RandomFourierFeatures)] * (len(steps) - 1) + [(LinearLearner,)]
@@ -173,7 +173,7 @@ def _pipeline_steps(model: Any) -> list[Any]:
 
 
 def _require_embedding(X: Any, steps: list[Any]) -> None:
-    """Raise ValueError for sets without an embedding as the first step."""
+    """Raise ValueError if X are sets and the first step is not an embedding."""
     if isinstance(X, (SampleSets, SetStore)) and not isinstance(steps[0], SetEmbedding):
         raise ValueError(
             f"X must be an array of features for {type(steps[0]).__name__} as the first step; got sample sets. Insert "
@@ -182,7 +182,7 @@ def _require_embedding(X: Any, steps: list[Any]) -> None:
 
 
 def _sample_rows(X: Any, rows: I64, seed: int) -> Any:
-    """Return up to 512 of the rows of X, for a median distance."""
+    """Return up to 512 random rows of X, for a median distance."""
     chosen = rows[median_rows(len(rows), seed)]
     return take_rows(X, chosen) if is_lazy(X) else X[chosen]
 
@@ -206,14 +206,14 @@ class SearchProblem:
 
 @dataclass(frozen=True)
 class WeightColumns:
-    """Weights (n, c), None if all are 1, and the column of each ``class_weight``."""
+    """Weights (n, c), one column per distinct ``class_weight``; None if all are 1."""
 
     columns: F64 | None
     column_by_key: dict[str, int]
 
     @classmethod
     def of(cls, candidates: Sequence[Candidate], problem: SearchProblem) -> WeightColumns:
-        """Return weights of rows times those of classes, which are counted on training rows."""
+        """Return products of row and class weights; classes are counted on training rows."""
         class_weights = {_weighting_key(c): getattr(c.learner, "class_weight", None) for c in candidates}
         places = {name: i for i, name in enumerate(class_weights)}
         is_unweighted = problem.weights is None and all(
@@ -239,13 +239,13 @@ class WeightColumns:
         return self.column_by_key[_weighting_key(candidate)]
 
     def of_mean_one(self) -> F64 | None:
-        """Return the columns, scaled to mean 1 over the training rows."""
+        """Return the columns scaled to mean 1 over the training rows."""
         if self.columns is None:
             return None
         return np.stack([np.asarray(normalize_weights(column)) for column in self.columns.T], axis=1)
 
     def curvature_ratios(self) -> F64:
-        """Return the factor E c^2 / E c of the curvature of each column, which divides default steps."""
+        """Return the curvature factor E c^2 / E c of each column; default steps are divided by it."""
         columns = self.of_mean_one()
         return np.ones(len(self)) if columns is None else (columns**2).sum(axis=0) / columns.sum(axis=0)
 
@@ -259,7 +259,7 @@ def _weighting_key(candidate: Candidate) -> str:
 def train(
     data: SearchData, candidates: Sequence[Candidate], problem: SearchProblem
 ) -> list[list[LinearModel]]:
-    """Return the models of every candidate: one, one per ridge penalty, or none if it diverged."""
+    """Return the models of every candidate: one, one per ridge penalty, or none if SGD diverged."""
     ridge = [c for c in candidates if c.learner.by_sums]
     sgd = [c for c in candidates if not c.learner.by_sums]
     models_by_candidate = {
@@ -276,7 +276,7 @@ def _train_sgd(
     leaves = sorted({c.leaf for c in candidates})
     blocks, features = data.blocks(leaves, simultaneous=True), data.features(leaves)
     targets, n_classes, weights = problem.y, 0, normalize_weights(problem.weights)
-    for candidate in candidates:  # the same for all
+    for candidate in candidates:  # the result is the same for all candidates
         targets, n_classes = candidate.learner.settle_targets(problem.y, problem.classes, weights)
     dtype = np.dtype(np.float32)
     weightings = WeightColumns.of(candidates, problem)
@@ -331,7 +331,7 @@ def _train_sgd(
 
 
 def _n_epochs(candidate: Candidate, n_trained: int) -> int:
-    """Return the epochs of a candidate; "auto" depends only on the number of rows, as candidates share passes."""
+    """Return the number of epochs; "auto" depends only on the number of rows, because candidates share passes."""
     n_epochs = candidate.learner.n_epochs
     return (
         epochs_for(n_trained, N_AUTO_SEARCH_STEPS, MIN_AUTO_EPOCH_LIMIT)
@@ -343,7 +343,7 @@ def _n_epochs(candidate: Candidate, n_trained: int) -> int:
 def _learning_steps(
     features: Any, blocks: Blocks, candidates: Sequence[Candidate], seed: int
 ) -> dict[tuple[int, str], float]:
-    """Return the default step of every leaf and loss, estimated from one random block."""
+    """Return the default step for every leaf and loss, estimated from one random block."""
     keys = sorted({(c.leaf, c.learner.loss) for c in candidates})
     i = int(np.random.default_rng((seed, RngStream.ROW_ORDER)).choice(np.flatnonzero(np.diff(blocks.bounds))))
     steps = map_blocks(

@@ -30,7 +30,7 @@ from dkdist.linear.sgd_steps import CLASSIFIER_LOSSES, PROBABILITY_LOSSES, State
 
 
 class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
-    """Linear classifier trained by stochastic gradient descent, one block of features at a time.
+    """Linear classifier trained by stochastic gradient descent (SGD), one block of features at a time.
 
     Minimises the mean loss plus ``alpha / 2`` times the squared norm of the coefficients, with a constant step and
     averaged iterates; more than two classes are fitted one-vs-rest.
@@ -42,43 +42,43 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
     alpha : float, default=1e-6
         Strength of the penalty; the intercept is not penalised.
     eta0 : float or "auto", default="auto"
-        The step. "auto" is c / R^2 with R^2 = E q^2 / E q, q = |x|^2 + 1, from at most 1,024 rows: at unit norm 4 for
-        the log loss, 0.5 for the hinge, 0.25 for its squares.
+        Step size. "auto" is c / R^2 with R^2 = E q^2 / E q, q = |x|^2 + 1, estimated from at most 1,024 rows. For rows
+        of unit norm it is 4 for the log loss, 0.5 for the hinge loss and 0.25 for the squared losses.
     n_epochs : int or "auto", default="auto"
         Maximum number of passes over the data (see ``patience``). "auto" stops when the second half of the passes
-        reduces the loss by less than 0.2 % of that of the first pass: after 40,000 steps (at least 2 passes) at the
-        earliest, after 2,000,000 steps (at least 5 passes) or 100 passes at the latest.
+        reduces the loss by less than 0.2 % of the loss of the first pass: at the earliest after 40,000 steps (at least
+        2 passes), at the latest after 2,000,000 steps (at least 5 passes) or 100 passes. A step is one row.
     class_weight : None, "balanced" or dict, default=None
-        Weights of classes, which multiply those of rows; "balanced" gives all classes the same total weight.
+        Class weights, multiplied by the row weights; "balanced" gives all classes the same total weight.
     n_lanes : int, default=1
         Number L of SGD replicas (lanes) that share the blocks of an epoch and are averaged every few blocks, with
-        momentum 1 - 1/L (local SGD). One lane is sequential SGD and can use about 15 cores that compute features; L
-        lanes run in parallel on more workers, with a small loss of accuracy. The result depends on this number, never
-        on the number of workers.
+        momentum 1 - 1/L (local SGD). One lane is sequential SGD, with features computed on up to about 15
+        cores; L lanes run in parallel on more workers, with slightly lower accuracy. The result depends on this number,
+        but not on the number of workers.
     average : bool, default=True
-        Predict with the average of the iterates, the n-th weighted by n, instead of the last one.
+        Predict with the average of all iterates, where iterate n has weight n, instead of the last iterate.
     validation_fraction : float in [0, 1), default=0.0
-        Fraction of the rows (of every class) that is held out. Their loss is measured in the same pass, on each block
-        before it is fitted, without an additional pass.
+        Fraction of the rows (of every class) that is held out. Their loss is measured in the same passes, on each block
+        before its training rows are fitted.
     patience : int or None, default=None
         Stop when the held-out loss has not improved for this many epochs (with n_epochs="auto" not before 40,000
         steps). The model of the last epoch is used.
     checkpoint : path or None, default=None
-        Directory in which the run is saved every 128 batches. The same call resumes an interrupted run and gives the
-        same bits on the same CPU type; a checkpoint of other data or parameters raises an error.
+        Directory in which the run is saved every 128 batches. The same call resumes an interrupted run; the result is
+        bitwise identical on the same CPU type. A checkpoint of other data or parameters raises an error.
     cache : "auto", "memory", path or False, default="auto"
-        Where embedded rows are cached in the first pass, so later passes neither read nor embed: the input of random
-        features, or the rows themselves without random features. "auto" uses memory if they take at most 256 MiB and
-        1/8 of the memory limit. A path is a folder with enough space; it is emptied at the end. The cache does not
-        change the bits of results. On a cluster, or with a Dask scheduler, "auto" caches nothing, "memory" raises an
-        error, and a folder must be shared by all workers. The plan reports what is cached.
+        Location of a cache of embedded rows, so that later passes neither read nor embed sets. The rows are the input
+        of random features, or of the learner without random features. "auto" uses memory if rows take at most 256 MiB
+        and 1/8 of the memory limit. A path is a folder with enough space; it is emptied at the end. Results with and
+        without cache are bitwise identical. On a cluster or with a Dask scheduler, "auto" caches nothing, "memory"
+        raises an error, and a folder must be shared by all workers. The plan reports what is cached.
     random_state : int, numpy.random.Generator, RandomState or None, default=None
-        Determines the order of blocks and rows, and the held-out rows.
+        Seed of the order of blocks and rows, and of the held-out rows.
     verbose : bool, default=False
         Show a progress line.
     on_error : {"raise", "skip"}, default="raise"
-        Treatment of rows of X with NaN or infinity, such as those of sets that an embedding skipped. "raise" raises
-        an error that names the first; "skip" excludes them from training, held-out loss, step and score. Their
+        Treatment of rows of X with NaN or infinity, such as those of sets that an embedding skipped. "raise" raises an
+        error that names the first row; "skip" excludes these rows from training, held-out loss, step and score. Their
         decision values are NaN, and ``predict`` raises an error that names them.
 
     Attributes
@@ -90,11 +90,11 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
     n_iter_, n_epochs_ : int
         Number of epochs.
     eta0_ : float
-        The step.
+        Step size.
     loss_curve_ : ndarray of shape (n_iter_,)
-        Progressive loss of every epoch: 128 rows of each batch, the same in every epoch, measured before the steps.
+        Progressive loss of every epoch, measured on 128 rows of each batch (the same in every epoch) before its steps.
     validation_loss_curve_ : ndarray of shape (n_iter_,)
-        Loss of the held-out rows in every epoch (NaN without any).
+        Loss of the held-out rows in every epoch (NaN without held-out rows).
     skipped_ : ndarray of shape (n_skipped,)
         Sorted int64 indices of the skipped rows of X; empty with on_error="raise".
     n_features_in_ : int
@@ -102,8 +102,8 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
     Raises
     ------
     ValueError
-        For features that are not finite (with on_error="skip", if no row remains), different lengths, a single class,
-        weights that are negative, NaN or all 0, a checkpoint of another run, or a step at which coefficients overflow.
+        If features are not finite (with on_error="skip": if no row remains), lengths differ, there is only one class,
+        weights are negative, NaN or all 0, the checkpoint is from another run, or coefficients overflow.
 
     Notes
     -----
@@ -112,13 +112,14 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
 
     An epoch shuffles the blocks, and the rows within each block: a mini-batch is a block (a chunk of a dask array,
     ``block_sets`` sets of a store, at most 1,024 rows of an array in memory). Another block size changes the order of
-    the rows, and gives other coefficients of about the same accuracy. For one block size and seed, coefficients are
-    identical for any number of workers, any scheduler, and arrays in memory, lazy or persisted. The coefficients of
-    `IncrementalRidgeClassifier` depend on the block size only through rounding.
+    the rows and thus the coefficients; the accuracy is about the same. For a given block size and seed, coefficients
+    are identical for any number of workers, any scheduler, and any kind of array (in memory, lazy or persisted). The
+    block size changes coefficients of `IncrementalRidgeClassifier` only by rounding.
 
     An epoch computes every block once. A row costs about 1.3 us per decision function at 5,000 float32 features. The
-    number of blocks in memory is that of threads plus two; on a cluster twice that. For rows sorted by target, up to 8
-    blocks are shuffled together, with at least two such batches in memory; a store shuffled at writing needs neither.
+    number of blocks in memory is the number of threads plus two; on a cluster twice that. For rows sorted by target, up
+    to 8 blocks are shuffled together, and at least two such batches are in memory. Shuffle stores at writing to avoid
+    this.
 
     References
     ----------
@@ -173,14 +174,14 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
     ) -> Self:
         """Run one pass over more rows, without held-out rows; the first call determines the step.
 
-        Weights are not divided by their mean, which depends on later calls.
+        Weights are not divided by their mean, because it would depend on later calls.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
         y : array-like or dask collection of shape (n,)
         classes : array-like, optional
-            All classes of all calls; required in the first call.
+            Classes of all calls; required in the first call.
         sample_weight : array-like of shape (n,) or None
         """
         reset = not hasattr(self, "_stream")
@@ -215,7 +216,7 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
 
     @available_if(lambda self: self.loss in PROBABILITY_LOSSES)
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return class probabilities (n, n_classes), columns as ``classes_``.
+        """Return class probabilities (n, n_classes) in the order of ``classes_``.
 
         Available for ``loss`` "log_loss" and "modified_huber".
 

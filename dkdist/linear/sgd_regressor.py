@@ -21,7 +21,7 @@ from dkdist.linear.sgd_steps import REGRESSOR_LOSSES, Objective, State
 
 
 class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
-    """Linear regression by stochastic gradient descent, one block of features at a time.
+    """Linear regression by stochastic gradient descent (SGD), one block of features at a time.
 
     Minimises half the mean squared error (or its Huber form) plus ``alpha / 2`` times the squared norm of the
     coefficients, with a constant step and averaged iterates. Targets are centred and scaled internally.
@@ -30,19 +30,19 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
     ----------
     loss : {"squared_error", "huber"}, default="squared_error"
     epsilon : float or None, default=None
-        The residual in units of y beyond which the loss is linear; required for "huber" only.
+        Residual, in units of y, above which the Huber loss is linear. Required for "huber", not allowed otherwise.
     alpha : float, default=1e-6
         Strength of the penalty; the intercept is not penalised.
     eta0 : float or "auto", default="auto"
-        The step. "auto" is 1 / R^2 with R^2 = E q^2 / E q, q = |x|^2 + 1, from at most 1,024 rows: 0.5 at
-        unit norm.
+        Step size. "auto" is 1 / R^2 with R^2 = E q^2 / E q, q = |x|^2 + 1, estimated from at most 1,024 rows; it is 0.5
+        for rows of unit norm.
     n_epochs, n_lanes, average, patience, checkpoint, cache, random_state, verbose
         As in `IncrementalSGDClassifier`.
     validation_fraction : float in [0, 1), default=0.0
         Fraction of the rows that is held out; their loss is measured in the same pass.
     on_error : {"raise", "skip"}, default="raise"
-        As in `IncrementalSGDClassifier`; predictions of skipped rows are NaN. The centre and scale of the
-        targets are those of all rows.
+        As in `IncrementalSGDClassifier`; predictions of skipped rows are NaN. The centre and scale of
+        targets are computed from all rows.
 
     Attributes
     ----------
@@ -50,17 +50,17 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
         In the dtype of the features.
     intercept_ : ndarray of shape (1,)
     n_iter_, n_epochs_, eta0_, loss_curve_, validation_loss_curve_, skipped_, n_features_in_
-        As in `IncrementalSGDClassifier`; losses in squared units of y.
+        As in `IncrementalSGDClassifier`; losses have squared units of y.
 
     Raises
     ------
     ValueError
-        As `IncrementalSGDClassifier`, and for "huber" without ``epsilon`` or ``epsilon`` without "huber".
+        As in `IncrementalSGDClassifier`, and for "huber" without ``epsilon`` or ``epsilon`` without "huber".
 
     Notes
     -----
-    Cost, memory and the order of the rows are as in `IncrementalSGDClassifier`. Up to about 5,000 features
-    `IncrementalRidge` is an alternative with one pass and no step.
+    Cost, memory and the order of the rows are as in `IncrementalSGDClassifier`. Up to about 5,000 features,
+    `IncrementalRidge` is an alternative with one pass and no step size.
 
     References
     ----------
@@ -109,7 +109,7 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Run one pass over more rows; the first call determines the step, and the centre and scale of y.
 
-        Weights are not divided by their mean, which depends on later calls.
+        Weights are not divided by their mean, because it would depend on later calls.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
     def settle_targets(
         self, y: NDArray[Any], classes: NDArray[Any] | None, weights: F64 | None = None
     ) -> tuple[NDArray[Any], int]:
-        """Return targets of mean 0 and variance 1, and 0 classes; store the centre and scale."""
+        """Return targets scaled to mean 0 and variance 1, and the number of classes 0; store the centre and scale."""
         if (self.loss == "huber") != (self.epsilon is not None):
             raise ValueError(
                 f"epsilon must be a number in units of y for loss='huber' and None for loss='squared_error'; got "
@@ -152,11 +152,11 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
         return (y - self._centre) / self._scale, 0
 
     def objective(self, eta0: float, n_classes: int) -> Objective:
-        """Return the objective with step ``eta0``; ``epsilon`` is scaled like the targets."""
+        """Return the objective with step ``eta0`` and ``epsilon`` in units of the scaled targets."""
         objective = super().objective(eta0, n_classes)
         return objective if self.epsilon is None else replace(objective, epsilon=self.epsilon / self._scale)
 
     def set_model(self, state: State) -> None:
-        """Set the coefficients from a state, in units of the targets."""
+        """Set the coefficients from a state, in units of y."""
         self.coef_ = state.mean_coef[0] * state.mean_coef.dtype.type(self._scale)
         self.intercept_ = self._centre + self._scale * state.mean_intercept.astype(np.float64)

@@ -44,12 +44,12 @@ from dkdist.linear.problems import LinearLearner, as_problem, feature_dtype
 from dkdist.linear.rows import RowLabels, check_block, exclude, n_blocks_to_shuffle
 from dkdist.linear.sgd_steps import LOSSES, Objective, State, constant_loss, step_size
 
-# Upper limits exclude typing errors. 1e300 times the largest score, MAX_SCORE of _tuning.py, is a finite float64.
+# Upper limits detect typing errors. 1e300 times MAX_SCORE of _tuning.py, the largest score, is a finite float64.
 MAX_EPOCHS, MAX_PARAMETER = 10**6, 1e300
 
 
 class IncrementalSGD(LinearLearner):
-    """Fitting by SGD, for encoded targets."""
+    """Base class of the SGD estimators, with fits to encoded targets."""
 
     by_sums = False
 
@@ -118,15 +118,15 @@ class IncrementalSGD(LinearLearner):
 
     @property
     def _loss_unit(self) -> float:
-        """The SGD loss of 1 in squared units of the targets."""
+        """Unit of the SGD loss, in squared units of the targets."""
         return 1.0
 
     def _problem(self, y: NDArray[Any], sample_weight: Any) -> tuple[NDArray[Any], F64 | None, int]:
-        """Return encoded targets, weights of mean 1 (None: all 1), and the number of classes."""
+        """Return encoded targets, weights with mean 1 (None: all 1), and the number of classes."""
         raise NotImplementedError
 
     def _train(self, X: Any, targets: NDArray[Any], weights: F64 | None, n_classes: int) -> TrainingState:
-        """Run all epochs that a checkpoint does not contain, and store the model; ``weights`` have mean 1."""
+        """Run all epochs that are not in the checkpoint, and store the model; ``weights`` have mean 1."""
         if self.patience is not None and self.validation_fraction == 0.0:
             raise ValueError(
                 f"patience={self.patience} requires held-out rows; got validation_fraction=0. Set validation_fraction "
@@ -166,7 +166,7 @@ class IncrementalSGD(LinearLearner):
         return final_state
 
     def _warn_if_untrained(self, blocks: Blocks, config: TrainingConfig, final_state: TrainingState) -> None:
-        """Warn if the model is no better than a constant and the steps are too short for half of the columns."""
+        """Warn if the model is no better than a constant and steps are too short for half of the columns."""
         objective, labels = config.objective, config.sampler.labels
         trained = labels.part(np.flatnonzero(labels.present & ~labels.held_out))
         constant = constant_loss(
@@ -180,7 +180,7 @@ class IncrementalSGD(LinearLearner):
             blocks, deviation_of_block, _block_shapes(blocks), only=[block], label="sgd_spread"
         )[0]
         n_steps = _n_training_rows(labels) * final_state.epoch
-        # a column of variance v is learned in about 1 / (eta v) steps, with eta for unit curvature
+        # a column of variance v needs about 1 / (eta v) steps, with eta for unit curvature
         eta = objective.eta0 / LOSSES[objective.loss].step
         if eta * deviation**2 * max(n_steps, MIN_AUTO_STEPS) < MAX_UNTRAINED_STEPS:
             warn(
@@ -222,9 +222,9 @@ class IncrementalSGD(LinearLearner):
         return Checkpoint(self.checkpoint, fingerprint)
 
     def _step(self, blocks: Blocks, dtype: np.dtype[Any], seed: int, weights: F64 | None) -> float:
-        """Return ``eta0``, or estimate it from one random block that has a finite row.
+        """Return ``eta0``, or estimate it from one random block with at least one finite row.
 
-        A weight c multiplies the curvature of a row: R^2 is multiplied by E c^2 / E c.
+        A weight c multiplies the curvature of a row, so R^2 is multiplied by E c^2 / E c.
         """
         if self.eta0 != "auto":
             return float(self.eta0)
@@ -242,7 +242,7 @@ class IncrementalSGD(LinearLearner):
     def settle_targets(
         self, y: NDArray[Any], classes: NDArray[Any] | None, weights: F64 | None = None
     ) -> tuple[NDArray[Any], int]:
-        """Return encoded targets and the number of classes (0: regression); store the encoding."""
+        """Return encoded targets and the number of classes (0 for regression); store the encoding."""
         raise NotImplementedError
 
     def set_model(self, state: State) -> None:
@@ -250,13 +250,13 @@ class IncrementalSGD(LinearLearner):
         raise NotImplementedError
 
     def objective(self, eta0: float, n_classes: int) -> Objective:
-        """Return the objective of these parameters, with step ``eta0``."""
+        """Return the objective with step ``eta0``."""
         return Objective(self.loss, float(self.alpha), eta0, n_classes, bool(self.average))
 
     def _train_once(
         self, X: Any, targets: NDArray[Any], weights: F64 | None, n_classes: int, reset: bool
     ) -> None:
-        """Run one pass over the rows, from the state of earlier calls."""
+        """Run one pass over the rows, starting from the state of earlier calls."""
         blocks, dtype = row_blocks(X), feature_dtype(X)
         if reset:
             seed = draw_seed(self.random_state)
@@ -304,7 +304,7 @@ def _block_shapes(blocks: Blocks) -> list[tuple[int, tuple[int, int]]]:
 def _median_spread(
     dtype: np.dtype[Any], skip: bool, block: Any, first_row_and_shape: tuple[int, tuple[int, int]]
 ) -> float:
-    """Return the median standard deviation > 0 of the columns in the first rows; infinity if all are constant."""
+    """Return the median of positive column standard deviations in the first rows; infinity if all are constant."""
     X, invalid = check_block(block, dtype, *first_row_and_shape, skip=skip)
     sample = X[exclude(np.arange(len(X)), invalid)][:N_STEP_SIZE_ROWS]
     if len(sample) == 0:
@@ -326,7 +326,7 @@ def _save(checkpoint: Checkpoint | None, state: TrainingState, metadata: dict[st
 
 
 def _check_metadata(checkpoint: Checkpoint, metadata: dict[str, Any]) -> None:
-    """Raise ValueError unless the metadata of a checkpoint are those of a run."""
+    """Raise ValueError unless the checkpoint metadata are consistent with this run."""
     for name in ("seed", "epoch", "done", "eta0"):
         value: Any = metadata.get(name)
         if type(value) is not (float if name == "eta0" else int) or not 0 <= value < np.inf:
@@ -342,7 +342,7 @@ def _check_metadata(checkpoint: Checkpoint, metadata: dict[str, Any]) -> None:
 def _restore(
     checkpoint: Checkpoint, state: TrainingState, arrays: dict[str, NDArray[Any]], metadata: dict[str, Any]
 ) -> TrainingState:
-    """Return the saved state; ValueError unless its arrays have the dtypes and shapes of ``state``."""
+    """Return the saved state; ValueError unless its arrays have the same dtypes and shapes as in ``state``."""
     K, D = state.model.coef.shape
     expected = {name: (array.dtype, array.shape) for name, array in state.model.arrays().items()}
     expected["velocity"] = np.dtype(np.float64), (K, D + 1)

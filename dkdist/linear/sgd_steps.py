@@ -3,9 +3,9 @@
     w <- (1 - eta alpha) w - eta c l'(w.x + b, y) x,   b <- b - eta c l'(w.x + b, y)     c: weight of the row
     W_n = W_{n-1} + 2/(n+1) (w_n - W_{n-1}),   n = 1, 2, ...                         every 256 rows
 
-W weights the n-th iterate by n (Lacoste-Julien, Schmidt & Bach 2012), so the start is forgotten without a parameter.
-The small state is sent between tasks; rows are not. Losses are those of scikit-learn's SGD: l(p, y) with y = -1, +1 for
-classes, half the squared error for numbers (`dkdist._numba.sgd`).
+W weights iterate n by n (Lacoste-Julien, Schmidt & Bach 2012), so the influence of the start vanishes without a tuning
+parameter. Tasks exchange only the small state, not rows. Losses are as in scikit-learn's SGD: l(p, y) with y = -1, +1
+for classification, half the squared error for regression (`dkdist._numba.sgd`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from dkdist.linear.rows import F, LazyRows, RowBatch, RowLabels, check_rows, exc
 
 
 class Loss(NamedTuple):
-    """Code of a loss in compiled functions, and its default step in units of 1 / R^2."""
+    """Integer code of a loss in compiled functions, and its default step in units of 1 / R^2."""
 
     number: int
     step: float
@@ -64,7 +64,7 @@ PROBABILITY_LOSSES = ("log_loss", "modified_huber")
 def constant_loss(
     loss: str, targets: NDArray[Any], weights: NDArray[Any] | None, n_classes: int, epsilon: float
 ) -> float:
-    """Return the mean loss of the best constant model (0 for numbers), summed over one-vs-rest functions."""
+    """Return the mean loss of the best constant model, summed over one-vs-rest functions (0 for regression)."""
     if n_classes == 0:
         size = np.abs(targets)
         if loss == "huber":
@@ -78,10 +78,10 @@ def constant_loss(
 
 
 def probabilities(loss: str, scores: NDArray[Any]) -> NDArray[Any]:
-    """Return probabilities (n, n_classes) of decision values (n,) or (n, n_classes); rows sum to 1.
+    """Return probabilities (n, n_classes) for decision values (n,) or (n, n_classes); rows sum to 1.
 
     Log loss: the logistic function; modified Huber: (clip(p, -1, 1) + 1) / 2 (Zhang 2002). With more than two
-    classes, one-vs-rest probabilities are divided by their sum; they are equal where all are 0.
+    classes, one-vs-rest probabilities are divided by their sum; if all are 0, classes get equal probabilities.
     """
     p = expit(scores) if loss == "log_loss" else (np.clip(scores, -1.0, 1.0) + 1.0) / 2.0
     if p.ndim == 1:
@@ -94,10 +94,10 @@ def probabilities(loss: str, scores: NDArray[Any]) -> NDArray[Any]:
 @serializable("Objective")
 @dataclass(frozen=True)
 class Objective:
-    """The objective, mean of l(w.x + b, y) + alpha/2 |w|^2, and its step eta.
+    """Objective, the mean of l(w.x + b, y) + alpha/2 |w|^2, and step eta.
 
-    ``n_classes`` 0 means regression, 2 one decision function, K > 2 one-vs-rest functions. ``epsilon`` is the residual
-    beyond which the Huber loss is linear.
+    ``n_classes`` is 0 for regression, 2 for one decision function, K > 2 for K one-vs-rest functions. ``epsilon`` is
+    the residual above which the Huber loss is linear.
     """
 
     loss: str
@@ -116,11 +116,11 @@ class Objective:
 @serializable("State")
 @dataclass(frozen=True)
 class State:
-    """State of a model: last iterate, averaged iterate, and the losses measured in this epoch.
+    """State of a model: last iterate, averaged iterate, and sums of the losses in this epoch.
 
     ``coef`` and ``mean_coef`` have shape (n_outputs, n_features) and the dtype of the features; the intercepts
-    (n_outputs,) are float64. ``n_averaged`` counts the terms of the average. ``sums`` (4,) are training loss, weight of
-    its rows, held-out loss, weight of its rows.
+    (n_outputs,) are float64. ``n_averaged`` is the number of averaged iterates. ``sums`` (4,) are the training loss and
+    the weight of its rows, then the held-out loss and the weight of its rows.
     """
 
     coef: F
@@ -132,7 +132,7 @@ class State:
 
     @classmethod
     def start(cls, n_outputs: int, n_features: int, dtype: np.dtype[Any]) -> State:
-        """Return the initial model: all zero."""
+        """Return the initial model, with all values 0."""
         W, b = np.zeros((n_outputs, n_features), dtype), np.zeros(n_outputs)
         return cls(W, b, W, b, np.zeros((), np.int64), np.zeros(4))
 
@@ -141,19 +141,19 @@ class State:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def losses(self) -> tuple[float, float]:
-        """Return the mean training and held-out loss of the epoch so far, NaN without rows."""
+        """Return the mean training and held-out losses of the epoch so far; NaN without rows."""
         return mean_losses(self.sums)
 
     def next_epoch(self) -> State:
-        """Return the same model with losses reset."""
+        """Return the state with sums of losses set to 0."""
         return replace(self, sums=np.zeros(4))
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows (n, D) with their labels, indices of the training rows in order, and indices of the held-out rows.
+    """Rows (n, D), their labels, indices of training rows in the order of the steps, and indices of held-out rows.
 
-    ``skipped`` are the positions of unused rows in the whole collection.
+    ``skipped`` are the positions of skipped rows in the whole collection.
     """
 
     X: F | LazyRows
@@ -173,13 +173,13 @@ class Batch:
 
     @property
     def monitor_rows(self) -> I64:
-        """Training rows whose loss is measured before they are used; they do not depend on the training order."""
+        """Training rows whose loss is measured before the steps; they do not depend on the training order."""
         is_trained = np.zeros(len(self.labels.targets), np.bool_)
         is_trained[self.train_rows] = True
         return np.flatnonzero(is_trained)[_evenly_spaced(len(self.train_rows))]
 
     def weighted(self, column: int) -> Batch:
-        """Return the batch with one column of the weights."""
+        """Return the batch with one column of its weights."""
         weights = self.labels.weights
         return (
             self
@@ -195,7 +195,7 @@ def _evenly_spaced(n: int) -> I64:
 
 
 def mean_losses(sums: F64) -> tuple[float, float]:
-    """Return the mean training and held-out loss from ``State.sums``."""
+    """Return the mean training and held-out losses from ``State.sums``."""
     total, rows, held_total, held_rows = (float(v) for v in sums)
     return total / rows if rows else np.nan, held_total / held_rows if held_rows else np.nan
 
@@ -203,9 +203,9 @@ def mean_losses(sums: F64) -> tuple[float, float]:
 def step_size(loss: str, X: F) -> float:
     """Return the constant step eta = c(loss) / R^2 for rows X (n, D): 0.5 to 4 at unit norm.
 
-    R^2 = E q^2 / E q with q = |x|^2 + 1 (1 for the intercept) bounds the steps for which the squared error contracts on
-    average (Bach & Moulines 2013, assumption A6); c is the inverse of the largest curvature of the loss, twice that for
-    the log loss. ValueError if rows are too large for a positive step.
+    Let R^2 = E q^2 / E q with q = |x|^2 + 1 (1 for the intercept). For steps below 1 / R^2 the squared error contracts
+    on average (Bach & Moulines 2013, assumption A6). c is the inverse of the largest curvature of the loss, twice that
+    for the log loss. Raises ValueError if rows are too large for a positive step.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         q = np.einsum("ij,ij->i", X, X, dtype=np.float64) + 1.0
@@ -221,7 +221,7 @@ def step_size(loss: str, X: F) -> float:
 def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: RowBatch) -> Batch:
     """Return the rows of one or more blocks as a batch in shuffled order.
 
-    A single block is not copied. Several are copied to one array, each released before the next is computed.
+    A single block is not copied. Several blocks are copied to one array; each is released before the next is computed.
     """
     train_rows, held_out_rows = rows.split()
     parts = list(rows.parts())
@@ -246,7 +246,7 @@ def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: RowBatch) -> Batc
 
 
 def step(objective: Objective, state: State, batch: Batch) -> State:
-    """Measure the losses of the averaged model on new rows, then fit the training rows of the batch."""
+    """Measure the losses of the averaged model on the batch, then fit its training rows."""
     order, means = batch.train_rows, (read_only(state.mean_coef), read_only(state.mean_intercept))
     is_monitored = np.zeros(len(batch.labels.targets), np.bool_)
     is_monitored[batch.monitor_rows] = True
@@ -267,11 +267,10 @@ def step(objective: Objective, state: State, batch: Batch) -> State:
 
 @dataclass(frozen=True)
 class LocalSGDUpdate:
-    """Sums over ``n`` lanes since the last averaging; the updates of two groups of lanes can be merged.
+    """Sums over ``n`` lanes since the last averaging.
 
-    ``sum_delta`` and ``sum_mean_coef`` (n_outputs, n_features + 1) are float64 with the intercepts last: sums over the
-    lanes of the change of the last iterate, and of the averaged iterate. ``sums`` are the new losses, ``skipped`` the
-    skipped rows.
+    ``sum_delta`` is the sum of the changes of the last iterates, ``sum_mean_coef`` the sum of the averaged iterates.
+    Both are float64 (n_outputs, n_features + 1), with the intercepts last. ``sums`` are the new losses.
     """
 
     n: int
@@ -283,7 +282,7 @@ class LocalSGDUpdate:
 
     @classmethod
     def of(cls, common: State, state: State, skipped: I64) -> LocalSGDUpdate:
-        """Return the update of one lane from ``common`` to ``state``."""
+        """Return the update of one lane that started at ``common`` and ended at ``state``."""
         delta = np.column_stack([state.coef - common.coef, state.intercept - common.intercept])
         mean_coef = np.column_stack([state.mean_coef, state.mean_intercept])
         return cls(1, delta, mean_coef, int(state.n_averaged), state.sums - common.sums, skipped)
@@ -319,8 +318,8 @@ def average_replicas(
 
         v <- m v + sum_delta / L,    next iterate = common iterate + v,    next averaged iterate = sum_mean_coef / L
 
-    The plain mean of L lanes advances as far as one lane does. With m = 1 - 1/L the steps of L lanes add up as if taken
-    one after another (Chen & Huo 2016, block momentum).
+    The plain mean of L lanes makes as much progress as one lane. With m = 1 - 1/L the progress of L lanes adds up, as
+    for sequential steps (Chen & Huo 2016, block momentum).
     """
     velocity = momentum * velocity + lanes.sum_delta / lanes.n
     means, dtype = lanes.sum_mean_coef / lanes.n, common.coef.dtype
@@ -342,8 +341,8 @@ def learn(
 ) -> State:
     """Fit the training rows of the batch, without a check for divergence.
 
-    ``eta0`` and ``alpha`` (k,) belong to k models of the same loss, stacked in the state: (k n_outputs, n_features).
-    ``monitor`` accumulates losses; without it rows must be an array.
+    ``eta0`` (k,) and ``alpha`` (k,) are parameters of k models with the same loss, whose coefficients are stacked in
+    the state: (k n_outputs, n_features). ``monitor`` accumulates losses; if None, rows must be an array.
     """
     order, K = batch.train_rows, objective.n_outputs
     if len(order) == 0:
@@ -360,7 +359,7 @@ def learn(
 
 
 def _sgd_params(objective: Objective, batch: Batch, rows: I64, n_models: int) -> SGDParams:
-    """Return the parameters of steps over some rows of a batch for ``n_models`` models, without eta and decay."""
+    """Return the step parameters for some rows of a batch and ``n_models`` models, without eta and decay."""
     targets, unset = _signed_targets(objective, batch.labels.targets[rows]), np.zeros(0)
     number, epsilon = LOSSES[objective.loss].number, float(objective.epsilon)
     if n_models > 1:
@@ -376,7 +375,7 @@ def _descend(
     monitor: LossMonitor | None,
     n_averaged: int,
 ) -> int:
-    """Run the steps over the rows of a batch; return the number of terms of the average."""
+    """Run the steps over the rows of a batch; return the number of averaged iterates."""
     if not isinstance(X, np.ndarray):
         return X.descend(order, params, sgd_state, monitor, n_averaged)
     X = read_only(X)
@@ -391,7 +390,7 @@ def _descend(
 
 
 def _signed_targets(objective: Objective, targets: NDArray[Any]) -> F64:
-    """Return targets (n, n_outputs) of the loss: -1 and +1 for classes."""
+    """Return targets (n, n_outputs) of the loss, -1 and +1 for classes."""
     if objective.n_classes:
         return signs(targets, objective.n_classes)
     return np.asarray(targets, np.float64)[:, None]
@@ -405,6 +404,6 @@ def _divergence_error(eta0: float) -> ValueError:
 
 
 def signs(y: NDArray[Any], n_classes: int) -> F64:
-    """Return class indices (n,) as targets -1 and +1: one column for two classes, else one per class."""
+    """Encode class indices (n,) as targets -1 and +1: one column for two classes, else one per class."""
     positive = y[:, None] == np.arange(n_classes) if n_classes > 2 else (y == 1)[:, None]
     return np.where(positive, 1.0, -1.0)
