@@ -1,4 +1,4 @@
-"""Array types, reuse of memory of large arrays, and arrays without reference counting in compiled functions.
+"""Array types, reuse of the memory of large arrays, and compiled access to arrays without reference counting.
 
 The operating system zeroes every new page, which takes as long as filling it. glibc reuses freed arrays of up to 32 MiB
 (`dkdist._runtime.process.keep_freed_memory`); `LargeArrays` reuses larger ones.
@@ -24,16 +24,16 @@ I64 = NDArray[np.int64]
 U16 = NDArray[np.uint16]
 
 
-# largest mmap threshold of glibc: it returns larger freed arrays (https://man7.org/linux/man-pages/man3/mallopt.3.html)
+# glibc returns larger freed arrays to the system (https://man7.org/linux/man-pages/man3/mallopt.3.html)
 MIN_REUSED_BYTES = 32 * 2**20
-MAX_UNUSED_BUFFERS = 8  # bounds the unused memory (tests/loops/test_large_arrays.py)
+MAX_UNUSED_BUFFERS = 8  # limits unused memory (tests/loops/test_large_arrays.py)
 
 
 class LargeArrays:
     """Pool of memory for large arrays; memory returns to the pool after the last view of its array.
 
-    ``unused`` is a list of free memory during a run, else None. Memory in use when the list is replaced is released
-    with its last view. The pool never holds more than was in use at once.
+    ``unused`` is a list of free memory during a run, else None. If the list is replaced, memory in use is released
+    with its last view. The pool never holds more memory than the maximum in use at one time.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class LargeArrays:
             memory = unused.pop()  # atomic in CPython
         except IndexError:
             memory = np.empty(0, np.uint8)
-        if not n_bytes <= memory.nbytes <= 1.25 * n_bytes:  # a buffer of another run
+        if not n_bytes <= memory.nbytes <= 1.25 * n_bytes:  # too small, or wastes memory
             memory = np.empty(n_bytes, np.uint8)
         # views reference this array, not the memory
         flat = np.frombuffer(memory.data, dtype, math.prod(shape))

@@ -1,18 +1,18 @@
 """Compilation of Numba functions: decorators, floating-point options, the code cache, and reports of compilation.
 
 `jit` compiles functions that Python calls, `inline_jit` functions that only compiled functions call. The latter are
-always inlined: otherwise results could depend on the cache in the last bits.
+always inlined; otherwise the last bits of results could depend on the state of the cache.
 
-Code is cached in ``NUMBA_CACHE_DIR``, by default below ``XDG_CACHE_HOME`` or ``~/.cache``; an installed package may be
-read-only. Code files have unique names, because Numba numbers them and two processes could write the same number.
+Code is cached in ``NUMBA_CACHE_DIR``, by default below ``XDG_CACHE_HOME`` or ``~/.cache``, because an installed package
+may be read-only. Code files have unique names: Numba numbers them, and two processes could write the same number.
 
-Pass arrays that are only read through `points.read_only`, so that one compiled variant serves both kinds. Copy element
-by element: assigning arrays also compiles the error for unequal shapes, which takes seconds.
+Pass arrays that are only read through `points.read_only`, so that read-only and writable arrays share one compiled
+variant. Copy arrays element by element: array assignment also compiles the shape check, which takes seconds.
 
 Floating-point options, from strict to fast:
 
     FMA             a multiplication and an addition may be fused; infinity and NaN keep their meaning
-    FMA_REASSOC     FMA, and sums may be vectorized: for sums of numbers that may be infinite or NaN
+    FMA_REASSOC     FMA, and sums may be vectorized; supports infinity and NaN
     FINITE_FMA      FMA without infinities and NaN; the order of operations is kept, as range reductions require
     FINITE_REASSOC  FINITE_FMA, and sums may be vectorized, in a fixed order for a given processor
 """
@@ -47,7 +47,7 @@ from dkdist._numba._numba_private import (
     event,
 )
 
-SILENT_SECONDS = 0.5  # shorter compilations are not reported (tests/cli/test_compiling.py)
+SILENT_SECONDS = 0.5  # compilations that take less are not reported (tests/cli/test_compiling.py)
 
 
 class CompileWatch:
@@ -83,7 +83,7 @@ class CompileWatch:
 
     @contextmanager
     def telling(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Call ``callback`` once, when compiling inside the ``with`` block takes more than 0.5 s.
+        """Call ``callback`` once if compilation inside the ``with`` block takes more than 0.5 s.
 
         Nested blocks do nothing.
         """
@@ -98,7 +98,7 @@ class CompileWatch:
 
     def _report(self) -> None:
         callback = self._callback
-        if callback is not None:  # the block has not ended
+        if callback is not None:  # no callback after the end of the block
             self._callback = _do_nothing
             callback()
 
@@ -123,7 +123,7 @@ def jit(fastmath: Set[str] = frozenset()) -> Callable[[Any], Any]:
         compile_function: Any = njit  # Numba's type hints lack some options
         options: dict[str, Any] = {"no_cfunc_wrapper": True, "pipeline_class": _WideVectorCompiler}
         dispatcher = compile_function(nogil=True, fastmath=set(fastmath), **options)(function)
-        dispatcher._cache = CodeCache(function)  # replaces Numba's cache of `cache=True`
+        dispatcher._cache = CodeCache(function)  # replaces the cache that Numba creates for `cache=True`
         return dispatcher
 
     return compiled
@@ -132,13 +132,16 @@ def jit(fastmath: Set[str] = frozenset()) -> Callable[[Any], Any]:
 def inline_jit(fastmath: Set[str] = frozenset(), *, early: bool = True) -> Callable[[Any], Any]:
     """Return a decorator that compiles a function inline into compiled callers; Python cannot call it.
 
-    With ``early=False`` it is optimized only inside its callers. That compiles faster; the last bits may differ, since
-    other products and sums may be fused.
+    With ``early=False`` it is optimized only inside its callers. That compiles faster; the last bits may differ,
+    because LLVM may fuse other products and sums.
     """
 
     def compiled(function: Any) -> Any:
         options: dict[str, Any] = {"pipeline_class": _WideVectorCompiler if early else _InlinedCompiler}
-        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # code for other callers
+        options |= {
+            "no_cpython_wrapper": True,
+            "no_cfunc_wrapper": True,
+        }  # omits wrappers for calls from Python and C
         dispatcher: Any = njit(nogil=True, forceinline=True, fastmath=set(fastmath), **options)(function)
         overloads = dispatcher.overloads
 
@@ -153,16 +156,16 @@ def inline_jit(fastmath: Set[str] = frozenset(), *, early: bool = True) -> Calla
 
 
 class _WideVectorLibrary(JITCodeLibrary):
-    """Code with the longest vectors of the processor, up to 512 bits.
+    """Code library that uses the longest vectors of the processor, up to 512 bits.
 
-    LLVM prefers 256 bits on processors whose clock once dropped with 512 bits; float32 code then takes 1.3 to 1.75
-    times as long.
+    LLVM prefers 256 bits on processors whose older models reduced the clock for 512 bits; float32 code then takes 1.3
+    to 1.75 times as long.
     """
 
     def add_ir_module(self, module: Any) -> None:
         for function in module.functions:
             if not function.is_declaration:
-                # llvmlite does not know this attribute
+                # llvmlite does not support this attribute
                 set.add(function.attributes, '"prefer-vector-width"="512"')
         super().add_ir_module(module)  # type: ignore[no-untyped-call]
 
@@ -175,10 +178,10 @@ class _WideVectorCompiler(Compiler):
 
 
 class _InlinedLibrary(JITCodeLibrary):
-    """Code of an inlined function, optimized and compiled to machine code only inside its callers."""
+    """Code library of an inlined function, compiled to machine code only inside its callers."""
 
     def _optimize_final_module(self) -> None:
-        """Do nothing: callers optimize the code."""
+        """Do nothing; callers optimize the code."""
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
@@ -186,11 +189,11 @@ class _InlinedLibrary(JITCodeLibrary):
 
     @property
     def codegen(self) -> Any:
-        """Receiver of the environments of machine code."""
+        """Object with the method `set_env` that Numba expects."""
         return self
 
     def set_env(self, name: str, environment: Any) -> None:
-        """Do nothing: there is no machine code."""
+        """Do nothing; there is no machine code."""
 
 
 class _InlinedCompiler(Compiler):
@@ -199,7 +202,7 @@ class _InlinedCompiler(Compiler):
 
 
 def code_cache() -> tuple[str, bool]:
-    """Return the cache folder of compiled code, and whether it outlives this process."""
+    """Return the cache folder of compiled code, and whether it is permanent."""
     requested: str = config.CACHE_DIR  # type: ignore[attr-defined]
     if not requested:
         return _user_cache()
@@ -207,7 +210,7 @@ def code_cache() -> tuple[str, bool]:
 
 
 def compiling_text() -> str:
-    """Return the message that is shown while functions are compiled."""
+    """Return the message shown during compilation."""
     if code_cache()[1]:
         return "compiling functions for this machine (once, usually 10 to 20 s)"
     return (
@@ -234,11 +237,11 @@ def _private_cache() -> tuple[str, bool]:
 
 
 def _is_trusted(folder: str | Path, writers: int) -> bool:
-    """Return whether a folder belongs to this user or denies the mode bits ``writers``: cached code is executed."""
+    """Return whether a folder belongs to this user or lacks the permission bits ``writers``; its code is executed."""
     try:
         status = os.stat(folder)
     except OSError:
-        return True  # created when code is written
+        return True  # the folder is created by the first write
     return not hasattr(os, "getuid") or status.st_uid == os.getuid() or not status.st_mode & writers
 
 
@@ -253,7 +256,7 @@ class _CacheContents(CompileResultCacheImpl):
 
 
 class CodeCacheFile(IndexDataCacheFile):
-    """Index and files of the code of a function; file names are unique, so processes do not overwrite each other."""
+    """Cache index and code files of a function; file names are unique, so processes do not overwrite each other."""
 
     def _data_name(self, number: int) -> str:
         return f"{self._index_name}.{uuid.uuid4().hex}.nbc"
@@ -261,14 +264,14 @@ class CodeCacheFile(IndexDataCacheFile):
     def _load_index(self) -> dict[Any, str]:
         try:
             return super()._load_index()  # type: ignore[no-untyped-call, no-any-return]
-        except (AttributeError, ImportError):  # types of another version of dkdist, which no longer exist
+        except (AttributeError, ImportError):  # the file refers to types of another version of dkdist
             return {}
 
 
 def source_digest(module: str) -> str:
     """Return a digest of a module and all modules of dkdist that it imports.
 
-    Numba checks only the file of the function itself, but inlined functions are in other files.
+    Numba checks only the file of the function, but inlined functions are in other files.
     """
     digests, remaining = dict[str, str](), {module}
     while remaining:
@@ -281,7 +284,7 @@ def source_digest(module: str) -> str:
 
 @cache
 def _module_digest(module: str) -> tuple[str, frozenset[str]]:
-    """Return a digest of the text of a module, and the modules of dkdist that it imports."""
+    """Return a digest of a module's source, and the modules of dkdist that it imports."""
     text = Path(str(sys.modules[module].__file__)).read_bytes()
     return hashlib.sha256(text).hexdigest(), frozenset(map(bytes.decode, IMPORT_PATTERN.findall(text)))
 
@@ -312,7 +315,7 @@ class CodeCache(FunctionCache):
 def pause_garbage_collection() -> bool:
     """Disable garbage collection; return whether it was enabled.
 
-    Compilation creates many long-lived objects, so the collector would scan all objects of the process several times.
+    Compilation creates many long-lived objects, for which the collector would repeatedly scan all objects.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -2,12 +2,12 @@
 
 Functions use Cody-Waite range reduction and minimax polynomials (Cephes, single precision). Errors are below 2 units in
 the last place of float32: absolute 1.2e-7 for sine and cosine of phases up to 1e5, 1.8e-7 for `cospi` and `sincospi`.
-Without fused multiply-add, a phase x loses up to 2e-11 |x| more and `sincospi` stays below 2.3e-7. They are compiled
-with `FINITE_FMA`: reordered operations would cancel the parts of the constants.
+Without fused multiply-add, the error for a phase x is up to 2e-11 |x| larger, and that of `sincospi` is below 2.3e-7.
+Functions are compiled with `FINITE_FMA`: reordering would merge the parts of the constants.
 
 Packed landmarks (omegas) have one landmark per SIMD lane: Y[t, k, lane] = coordinate k of its point t.
 Landmarks are sorted by size, 64 per batch; shorter ones repeat their last point with weight 0. Squared distances are
-sums of squared differences, which stay exact for nearly equal points and far from the origin.
+sums of squared differences, which are accurate for nearly equal points and far from the origin.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from dkdist._numba.compilation import FINITE_FMA, FMA, inline_jit
 f32 = np.float32
 i32 = np.int32
 
-# ln 2 and pi / 2 in parts of few bits: products with integers are exact (Cody, Waite 1980; Cephes logf.c, sinf.c)
+# ln 2 and pi / 2 as sums of short parts, with exact integer multiples (Cody, Waite 1980; Cephes logf.c, sinf.c)
 _LN2_HI, _LN2_LO = f32(0.693359375), f32(-2.12194440e-4)
-# https://www.netlib.org/cephes/
+# parts of pi / 2 (https://www.netlib.org/cephes/)
 _PIO2_HI, _PIO2_MID, _PIO2_LO = f32(1.5703125), f32(4.837512969970703125e-4), f32(7.54978995489188e-8)
-_TWO_OVER_PI = f32(2 / np.pi)  # tests/loops/test_elementary.py
-# float32 literals, which Numba would otherwise widen to float64 (tests/loops/test_elementary.py)
+_TWO_OVER_PI = f32(2 / np.pi)  # period of the range reduction (tests/loops/test_elementary.py)
+# float32 literals; Python floats would widen products to float64 (tests/loops/test_elementary.py)
 _HALF, _ONE, _TWO = f32(0.5), f32(1.0), f32(2.0)
 
 
@@ -61,7 +61,7 @@ def log(x):  # type: ignore[no-untyped-def]
     """Return the natural logarithm of a positive, normal float32."""
     shifted = i32(
         float_bits(f32(x)) - i32(0x3F3504F3)
-    )  # sqrt(1/2): shifts the mantissa to [sqrt(1/2), sqrt(2))
+    )  # bits of sqrt(1/2), to shift the mantissa to [sqrt(1/2), sqrt(2))
     e = f32(shifted >> i32(23))
     m = bits_to_float(i32((shifted & i32(0x007FFFFF)) + i32(0x3F3504F3))) - _ONE
     z = m * m
@@ -93,10 +93,10 @@ def exp(x):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def sincos(x):  # type: ignore[no-untyped-def]
-    """Return (sin x, cos x) of a float32 phase. Above |x| = 1e6 digits are lost; results stay in [-1, 1]."""
+    """Return (sin x, cos x) of a float32 phase. Above |x| = 1e6 results lose digits but stay in [-1, 1]."""
     k = np.floor(f32(x) * _TWO_OVER_PI + _HALF)
     r = ((f32(x) - k * _PIO2_HI) - k * _PIO2_MID) - k * _PIO2_LO
-    r = minimum(maximum(r, -_ONE), _ONE)  # |r| <= pi/4 up to rounding, unless x has lost all its digits
+    r = minimum(maximum(r, -_ONE), _ONE)  # |r| <= pi/4 up to rounding, except for huge x
     z = r * r
     s = ((f32(-1.9515295891e-4) * z + f32(8.3321608736e-3)) * z + f32(-1.6666654611e-1)) * z * r + r
     c = ((f32(2.443315711809948e-5) * z + f32(-1.388731625493765e-3)) * z + f32(4.166664568298827e-2)) * z * z
@@ -136,9 +136,9 @@ def sincospi(v):  # type: ignore[no-untyped-def]
     return sign * r * s, sign * (c * z + _ONE)
 
 
-# landmarks: distances of four points to them fit into the first-level cache (python benchmarks/distances.py)
+# landmarks per batch; distances of four points to them fit in the L1 cache (python benchmarks/distances.py)
 LANDMARK_BATCH_SIZE = 64
-TILE_POINTS = 32  # points of a set compared with a batch of landmarks (python benchmarks/distances.py)
+TILE_POINTS = 32  # points of a set per comparison with a batch of landmarks (python benchmarks/distances.py)
 F32_ZERO = f32(0.0)  # float32 literal (tests/loops/test_elementary.py)
 
 
@@ -169,7 +169,7 @@ class RaggedLandmarks:
 
 @dataclass(frozen=True)
 class PackedLandmarks(Frozen):
-    """Landmarks (omegas), 64 per batch; steps ``starts[b]`` to ``starts[b + 1]`` are the points of batch b.
+    """Landmarks (omegas), 64 per batch; steps ``starts[b]`` to ``starts[b + 1]`` - 1 are the points of batch b.
 
     A batch has as many steps as its longest landmark has points. ``Y`` (steps, d rounded up to a multiple of 4, 64);
     ``weights`` (steps, 64), zero for repeated points; ``columns`` (batches, 64), the index of each lane's landmark or
@@ -205,7 +205,7 @@ def pack_landmarks(points: F32, offsets: I64, weights: F32 | None) -> PackedLand
 
 
 def drop_zero_weights(points: F32, offsets: I64, weights: F32 | None) -> tuple[F32, I64, F32 | None]:
-    """Remove points of weight zero, which must not count as nearest points."""
+    """Remove points of weight zero, so that they are never nearest points."""
     if weights is None or weights.all():
         return points, offsets, weights
     is_kept = weights > 0

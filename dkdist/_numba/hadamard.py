@@ -3,16 +3,16 @@
     H D_3 H D_2 H D_1 x,    H_1 = 1,   H_2R = [[H_R, H_R], [H_R, -H_R]]
 
 Rows have L numbers, a power of two >= 16, and are interleaved (`simd.transposed`): only the first two levels are within
-vectors, where each addition needs a shuffle, and signs are read once for all rows. 4 rows of L = 1024 take 16 KB, which
-fit into the first-level cache. Levels within parts that fit into registers come first, then up to four levels across
-parts at a time:
+vectors, where each addition needs a shuffle. Signs are read once for all rows. 4 rows of L = 1024 take 16 KB, which
+fit in the L1 cache. Levels within parts that fit in registers come first, then up to four levels across parts at a
+time:
 
     transform_columns(tile)      H_R over the R vectors of a tile, per lane
     transform_rows(tile)         H_4 over the four numbers of each row in a vector
 
 A part has 16 vectors of 16 lanes on processors with 32 registers, and 8 vectors of 8 lanes on those with 16. The order
-of additions does not depend on the vectors, and products with 1 and -1 are exact: the bits are the same on every
-processor, and those of a row do not depend on other rows.
+of additions does not depend on the vector length, and products with 1 and -1 are exact. So results are bitwise
+identical on all processors, and each row is bitwise independent of the other rows.
 """
 
 from __future__ import annotations
@@ -40,16 +40,17 @@ from dkdist._numba.simd import (
     zeros,
 )
 
-# vectors per part: half of the registers, and fewer for short rows (python benchmarks/roofline.py features)
+# vectors per part: half of the registers; short rows have fewer (python benchmarks/roofline.py features)
 MAX_PART_VECTORS, MIN_PART_VECTORS = 16 if HAS_AVX512 else 8, 4
-PART_LENGTH = MAX_PART_VECTORS * SIMD_WIDTH  # numbers (python benchmarks/roofline.py features)
+# float32 numbers per part (python benchmarks/roofline.py features)
+PART_LENGTH = MAX_PART_VECTORS * SIMD_WIDTH
 
 _intrinsic: Any = intrinsic  # Numba's type hints count the typing context as an argument
 
 
 @_intrinsic
 def transform_columns(typing, tile):  # type: ignore[no-untyped-def]
-    """Apply H_R over the R vectors of a tile, neighbours first."""
+    """Apply H_R over the R vectors of a tile, adjacent vectors first."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         vectors, h = unpack(builder, tile, arguments[0]), 1
@@ -122,7 +123,7 @@ def _transform_parts(x, m, D, v):  # type: ignore[no-untyped-def]
     )
     for j in range(0, n_used, PART_LENGTH):
         _transform_part(x, first_signs, v, j)
-    for j in range(n_used, len(v), SIMD_WIDTH):  # H 0 = 0
+    for j in range(n_used, len(v), SIMD_WIDTH):  # unused vectors stay zero: H 0 = 0
         store(zeros(1, SIMD_WIDTH), v, j, SIMD_WIDTH)
     _transform_across_parts(v)
     for k in range(1, 3):

@@ -1,9 +1,9 @@
-"""Compiled helpers for points: finite rows, samples, bounds, weights, columns of tables, and means of regions.
+"""Compiled helpers for points: checks for finite values, samples, bounds, weights, columns, means of regions.
 
 A row with a finite sum contains neither NaN nor infinity. A point is sampled if a hash of (seed, set, index in the set)
-is below a threshold (finalizer of SplitMix64; Steele, Lea, Flood 2014), so blocks and their order do not matter.
-`cell_means` replaces points by the means of regions, halved along their longest side: sums of a smooth function change
-by the second order of the width of a region.
+is below a threshold (finalizer of SplitMix64; Steele, Lea, Flood 2014), so samples do not depend on blocks or their
+order. `cell_means` replaces points by the means of regions, which are halved along their longest side: the change of
+the sum of a smooth function is quadratic in the width of a region.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def all_finite(X: Array) -> bool:
 def max_abs_value(X: F32) -> float:
     """Return the largest |x| of X, float32 in C order: NaN if X has NaN, else infinity if X has infinity; 0 if empty.
 
-    Bits of absolute values have the order of the values, with infinity above all numbers and NaN above infinity.
+    Bits of absolute values, as integers, are in the order of the values, followed by infinity and NaN.
     """
     bits = _max_abs_bits(read_only(X.reshape(-1)).view(np.int32))
     return float(np.int32(bits).view(np.float32))
@@ -54,7 +54,7 @@ def _max_abs_bits(x):  # type: ignore[no-untyped-def]
 
 @jit(FMA_REASSOC)
 def _total(x):  # type: ignore[no-untyped-def]
-    """Return the sum of (n,), as the sum of four quarters: four memory streams are faster than one."""
+    """Return the sum of x (n,) from sums of its quarters, because four memory streams are faster than one."""
     n = len(x) // 4
     a = b = c = d = x.dtype.type(0.0)
     for i in range(n):
@@ -69,32 +69,37 @@ def _total(x):  # type: ignore[no-untyped-def]
 
 @jit(FMA_REASSOC)
 def _rows_with_large_sums(X, largest):  # type: ignore[no-untyped-def]
-    """Return whether the sum of each row is not finite: NaN or infinity in the row, or overflow."""
+    """Return a mask of rows whose sum is not finite: rows with NaN, infinity or overflow."""
     result = np.zeros(len(X), np.bool_)
     for i in range(len(X)):
         total = X.dtype.type(0.0)
         for j in range(X.shape[1]):
             total += X[i, j]
-        result[i] = not (abs(total) <= largest)  # isfinite is x - x == 0, which reassociation would fold
+        result[i] = not (
+            abs(total) <= largest
+        )  # isfinite tests x - x == 0, which reassociation would simplify to True
     return result
 
 
 def count_outside(points: F32, offsets: I64, low: F32, high: F32) -> I64:
     """Count the points of each set with a coordinate below ``low`` or above ``high``: (n_sets,) int64."""
     counts = np.zeros(len(offsets) - 1, np.int64)
-    bounds = np.empty((2, POINTS_PER_BATCH, len(low)), np.float32)  # repeated for each point of a batch
+    bounds = np.empty(
+        (2, POINTS_PER_BATCH, len(low)), np.float32
+    )  # copies of the bounds for each point of a batch
     bounds[0], bounds[1] = low, high
     batch_low, batch_high = read_only(bounds.reshape(2, -1))
     _count_outside(read_only(points.reshape(-1)), read_only(offsets), len(low), batch_low, batch_high, counts)
     return counts
 
 
-POINTS_PER_BATCH = 64  # inner loop long enough to vectorize (python benchmarks/speed.py)
+# points per batch; the inner loop is long enough to vectorize (python benchmarks/speed.py)
+POINTS_PER_BATCH = 64
 
 
 @jit()
 def _count_outside(x, offsets, d, low, high, counts):  # type: ignore[no-untyped-def]
-    # batches are checked in whole vectors, and point by point if any coordinate is outside
+    # check batches in whole vectors, and point by point only if any coordinate is outside
     for s in range(len(counts)):
         stop = offsets[s + 1] * d
         for first in range(offsets[s] * d, stop, len(low)):
@@ -109,19 +114,19 @@ def _count_outside(x, offsets, d, low, high, counts):  # type: ignore[no-untyped
                     counts[s] += outside
 
 
-TILE_POINTS = 256  # columns of a tile stay in the first-level cache (python benchmarks/roofline.py embed)
+TILE_POINTS = 256  # points per tile; its columns stay in the L1 cache (python benchmarks/roofline.py embed)
 
-# bytes of points per partial sum, which fixes the order of sums (tests/base/test_huge_sets.py)
+# bytes of points per partial sum; fixes the order of summation (tests/base/test_huge_sets.py)
 CHUNK_BYTES = 2**22
 
 
 def chunk_length(d: int) -> int:
-    """Return the points of a chunk in d dimensions: a power of two."""
+    """Return the number of points per chunk in d dimensions, a power of two."""
     return max(TILE_POINTS, 1 << (CHUNK_BYTES // (4 * d)).bit_length() - 1)
 
 
 def are_long(spans: I64, d: int) -> Any:
-    """Return whether sets with ``spans`` (n, 2), first row and end, have more than one chunk: (n,)."""
+    """Return a mask (n,) of sets with more than one chunk; ``spans`` (n, 2) are the first row and the end."""
     return spans[:, 1] - spans[:, 0] > chunk_length(d)
 
 
@@ -129,14 +134,14 @@ _NO_WEIGHTS = np.empty(0, np.float32)
 
 
 def read_only(array: A) -> A:
-    """Return a read-only view, so that functions are not compiled again for writable arrays."""
+    """Return a read-only view; functions are then not compiled again for writable arrays."""
     if array.flags.writeable:
         array = array.view()
         array.flags.writeable = False
     return array
 
 
-CACHE_LINE_FLOATS = 16  # 64 bytes (tests/loops/test_lines.py)
+CACHE_LINE_FLOATS = 16  # float32 numbers in 64 bytes (tests/loops/test_lines.py)
 
 
 def cache_lines(*sizes: int) -> list[F32]:
@@ -150,12 +155,12 @@ def cache_lines(*sizes: int) -> list[F32]:
 
 
 def weight_array(weights: Any) -> tuple[Array, bool]:
-    """Return (weights (n,), whether there are weights), the arguments of compiled functions."""
+    """Return (weights (n,), is weighted), the arguments of compiled functions."""
     return read_only(_NO_WEIGHTS if weights is None else weights.reshape(-1)), weights is not None
 
 
 def set_arrays(points: Array, edges: I64, weights: Any) -> tuple[Array, I64, Array, bool]:
-    """Return (points, edges, weights (n,), whether there are weights), the arguments of compiled functions.
+    """Return (points, edges, weights (n,), is weighted), the arguments of compiled functions.
 
     ``edges`` are offsets (n_sets + 1,), or spans (n_sets, 2): the first row and the end of each set.
     """
@@ -164,7 +169,7 @@ def set_arrays(points: Array, edges: I64, weights: Any) -> tuple[Array, I64, Arr
 
 @inline_jit(FINITE_FMA)
 def fill_fractions(weights, weighted, first, m, total, fractions):  # type: ignore[no-untyped-def]
-    """Set fractions[i] = w_i / sum w for the m points from ``first`` on, 0 in the rest of the tile."""
+    """Set fractions[i] = w_i / sum w for the m points from ``first`` on, and 0 for the rest of the tile."""
     for i in range(TILE_POINTS):
         fractions[i] = f32(0.0)
     for i in range(m):
@@ -180,12 +185,12 @@ def total_weight(weights, weighted, start, stop):  # type: ignore[no-untyped-def
             total += weights[i]
     else:
         total = float(stop - start)
-    return total  # float64: no overflow for any scale of float32 weights
+    return total  # float64: sums of float32 weights do not overflow
 
 
 @jit()
 def weight_totals(weights, offsets):  # type: ignore[no-untyped-def]
-    """Return the total weight of each set, (n_sets,) float64, summed in order like that of a set in pieces."""
+    """Return the total weight of each set, (n_sets,) float64; sums over pieces of a set have the same order."""
     totals = np.empty(len(offsets) - 1)
     for s in range(len(totals)):
         totals[s] = total_weight(weights, True, offsets[s], offsets[s + 1])
@@ -216,7 +221,7 @@ def add_products(t, T, c):  # type: ignore[no-untyped-def]
 
 
 def column_bounds(points: Array) -> tuple[Array, Array]:
-    """Return (low, high) of the columns of (T, d), T > 0; wide rows of several points run at memory speed."""
+    """Return (low, high) of the columns of (T, d), T > 0; rows are joined to wide rows, to run at memory speed."""
     total, d = points.shape
     n_folded = max(1, min(1024 // d, total))
     wide_rows = points[: total - total % n_folded].reshape(-1, n_folded * d)
@@ -236,7 +241,7 @@ SPLITMIX64_MULTIPLIER_1, SPLITMIX64_MULTIPLIER_2 = (
 
 
 def sample_points(offsets: I64, first_set: int, first_point: int, fraction: float, seed: int) -> I64:
-    """Return the rows of a random sample with this ``fraction`` of the points; all points if it is 1 or more.
+    """Return the rows of a random sample with this ``fraction`` of the points; all points for 1 or more.
 
     Set 0 has position ``first_set`` in its collection, and row ``offsets[0]`` is its point ``first_point``.
     """
@@ -269,7 +274,8 @@ def _sample_points(offsets, first_set, first_point, threshold, seed, rows):  # t
     return n
 
 
-TILE_ROWS = 2**13  # rows stay in cache until all columns are written (tests/loops/test_column_rows.py)
+# rows per tile, which stays in the cache until all columns are written (tests/loops/test_column_rows.py)
+TILE_ROWS = 2**13
 EXACT_DTYPES = frozenset(np.dtype(name) for name in ("f8", "f4", "i4", "i2", "i1", "u4", "u2", "u1"))
 """Dtypes that convert to float64 without rounding."""
 
@@ -320,7 +326,7 @@ def _fill_two(x, y, first, second, out, j):  # type: ignore[no-untyped-def]
 
 
 def run_starts(values: Array) -> I64:
-    """Return the indices of (n,) whose value differs from the one before, including index 0; NaN differs from NaN."""
+    """Return the indices of values (n,) that differ from the previous one, and index 0; NaN differs from NaN."""
     starts = np.empty(len(values), np.int64)
     result: I64 = starts[: _run_starts(read_only(values), starts)].copy()
     return result
@@ -339,7 +345,7 @@ def _run_starts(values, starts):  # type: ignore[no-untyped-def]
 def cell_means(x: F64, size: int, weights: F64) -> tuple[F64, F64]:
     """Return (means, weights) of at most ``size`` regions of points (n, d) with ``weights`` (n,) > 0.
 
-    The numbers of points per region differ by at most one.
+    The numbers of points in any two regions differ by at most one.
     """
     if len(x) <= size:
         return x, weights
@@ -354,7 +360,7 @@ def cell_means(x: F64, size: int, weights: F64) -> tuple[F64, F64]:
 def _halve_regions(x, weights, orders, levels):  # type: ignore[no-untyped-def]
     """Return means (2^levels, d) and sums of weights; ``orders`` (d, n) sort the points along each axis.
 
-    ``orders`` are updated so that each keeps the points of a region contiguous and sorted.
+    ``orders`` are updated in place: points of a region are contiguous and sorted along each axis.
     """
     n, d = x.shape
     is_right, buffer = np.empty(n, np.int64), np.empty(n, np.int64)

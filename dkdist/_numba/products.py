@@ -1,8 +1,8 @@
-"""Deterministic matrix products: the bits of a row do not depend on other rows or the number of BLAS threads.
+"""Deterministic matrix products: a row does not depend on other rows or the number of BLAS threads, bit for bit.
 
-Some BLAS libraries add in one order for all rows of a tile if no sum has more than 256 terms; in others the order
-depends on the position in a tile (OpenBLAS without AVX-512). `deterministic_factor` tests the BLAS. For the first kind,
-products are float32, in tiles of 128 rows (the last one padded):
+Some BLAS libraries use the same order of summation for all rows of a tile if no sum has more than 256 terms; in others
+the order depends on the position in the tile (OpenBLAS without AVX-512). `deterministic_factor` tests the BLAS. For the
+first kind, products are float32, in tiles of 128 rows (the last one padded):
 
     A B = sum_c A[:, c] B[c, :]   over slices c of 256 columns, added in order
 
@@ -10,8 +10,8 @@ For the other kind, sums of integers below 2^53 are exact in float64 in any orde
 
     A B ~ 2^-(a_i + b_j) sum_k rint(2^a_i A_ik) rint(2^b_j B_kj)
 
-Rounding costs 2^-(bits + 1) of the largest number of a row or column, about the error of float32 products, and the
-product takes two to three times as long. `products` and `all_products` multiply four rows at once in SGD.
+The rounding error is 2^-(bits + 1) of the largest number of a row or column, similar to float32 products. These
+products take two to three times as long. `products` and `all_products` multiply four rows at once in SGD.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dkdist._numba.arrays import F32, F64
 from dkdist._numba.compilation import inline_jit, jit
 from dkdist._numba.simd import HAS_AVX512, full, fused, lane_sum, load
 
-SIMD_WIDTH = 16 if HAS_AVX512 else 8  # float32 per vector (tests/loops/test_four_rows.py)
+SIMD_WIDTH = 16 if HAS_AVX512 else 8  # float32 numbers per vector (tests/loops/test_four_rows.py)
 
 
 @inline_jit(early=False)
@@ -68,11 +68,11 @@ def all_products(x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
     return p0, p1, p2, p3, g01, g02, g03, g12, g13, g23
 
 
-# BLAS libraries keep one order of sums of up to 256 terms (tests/loops/test_products.py)
+# deterministic BLAS libraries use one order of summation up to 256 terms (tests/loops/test_products.py)
 TILE_ROWS, SLICE_COLUMNS = 128, 256
-# heights of tiles, which BLAS threads split differently (tests/loops/test_products.py)
+# tile heights for the test of the BLAS, whose threads split them differently (tests/loops/test_products.py)
 TRIAL_ROWS = (128, 64, 40)
-# terms of an exact sum of integers; columns that stay in the cache (tests/loops/test_products.py)
+# maximum terms of an exact integer sum; columns per slice, which stays in the cache (tests/loops/test_products.py)
 EXACT_SLICE_TERMS, EXACT_COLUMNS = 1024, 512
 
 
@@ -84,13 +84,13 @@ class Factor(Protocol):
 
 
 def deterministic_factor(B: F32) -> Factor:
-    """Return the factor B (k, m) float32, multiplied by the BLAS, or exactly if the BLAS is not deterministic."""
+    """Return a factor B (k, m) float32 that uses the BLAS, or exact sums if the BLAS is not deterministic."""
     return FloatFactor(B) if is_blas_deterministic(*B.shape) else IntegerFactor(B)
 
 
 @lru_cache(maxsize=64)
 def is_blas_deterministic(k: int, m: int) -> bool:
-    """Return whether equal rows give equal bits in tiles of several heights and for half of the columns."""
+    """Return whether equal rows have bitwise identical products in tiles of several heights and widths."""
     rng = np.random.default_rng(0)
     row, B = rng.standard_normal(k).astype(np.float32), rng.standard_normal((k, m)).astype(np.float32)
     products = [np.empty((n, m), np.float32) for n in TRIAL_ROWS]
@@ -132,7 +132,7 @@ def _multiply_slices(A: F32, B: F32, out: F32) -> None:
 
 
 class IntegerFactor:
-    """Factor of exact sums of integers: the same bits on every machine."""
+    """Factor of exact sums of integers; results are bitwise identical on all machines."""
 
     def __init__(self, B: F32) -> None:
         self._bits = (53 - int(np.ceil(np.log2(min(len(B), EXACT_SLICE_TERMS))))) // 2
@@ -157,7 +157,7 @@ class IntegerFactor:
 
 
 def _scale_to_integers(rows: F32, bits: int) -> tuple[F64, F64]:
-    """Return rows as integers of at most ``bits`` bits, and the power of two that restores each row."""
+    """Return rows scaled to integers of at most ``bits`` bits, and the inverse scale (a power of two) of each row."""
     with np.errstate(invalid="ignore"):
         largest = np.abs(rows).max(axis=1, initial=0).astype(np.float64)
         scales = np.where(np.isfinite(largest), np.ldexp(1.0, bits - np.frexp(largest)[1]), np.nan)

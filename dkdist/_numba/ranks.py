@@ -1,7 +1,7 @@
 """Nearest-neighbour distances and counts of sets of points, and ranks of points.
 
-Distances are Euclidean, in float64. A closed ball around a point has the distance to its k-th neighbour as radius,
-enlarged by 1e-9, so that ties are inside despite rounding.
+Distances are Euclidean, in float64. The closed ball around a point has the distance to its k-th neighbour as radius,
+enlarged by a factor of 1 + 1e-9, so that it contains ties despite rounding errors.
 
 Ranks are the mid-distribution function (Parzen 2004), F(x) = P(X < x) + P(X = x) / 2: equal values share a rank.
 Between knots (values with the weight below and up to each) F is linear. Points with weight 0 are ignored; in an empty
@@ -88,7 +88,8 @@ def rank_sets(points, offsets, sample, sample_offsets, weights, weighted, out): 
                 out[i, j] = _rank(float(points[i, j]), values, below, up_to)
 
 
-TIE_FACTOR = 1 + 1e-9  # radius with ties despite rounding (tests/pairs/test_nearest_neighbour_estimators.py)
+# enlarges radii to contain ties despite rounding (tests/pairs/test_nearest_neighbour_estimators.py)
+TIE_FACTOR = 1 + 1e-9
 
 
 class NeighbourTree:

@@ -8,8 +8,8 @@ functions (one per class or penalty) share each row while it is in the cache. Fo
 
     v_i = v_0 + sum_(j < i) c_j x_j,    v_i . x_i = v_0 . x_i + sum_(j < i) c_j x_j . x_i
 
-v is read once for four products and written once for four steps, at the cost of six more products of two rows; the
-first-level cache does not hold both v and the rows. Only the last bits differ from single steps. `tile_steps` is called
+v is read once per four products and written once per four steps, because the L1 cache is too small for both v and the
+rows. The cost is six more products of two rows. Only the last bits differ from single steps. `tile_steps` is called
 by compiled functions that compute rows a tile at a time, without returning to Python, which would require the GIL.
 """
 
@@ -30,11 +30,11 @@ F = NDArray[Any]
 """float32 or float64, C order."""
 
 LOG, HINGE, SQUARED_HINGE, MODIFIED_HUBER, SQUARED_ERROR, HUBER = range(6)
-MIN_SCALE = 1e-6  # smaller scales are folded into v, before float32 loses digits (tests/linear/test_sgd.py)
-MAX_SLOPE = (
-    1e12  # bound of the gradient, as in SGD of scikit-learn: https://github.com/scikit-learn/scikit-learn
-)
-MAX_PRODUCT = 1e38  # of rows in a group of four; above, float32 overflows (tests/linear/test_sgd.py)
+MIN_SCALE = 1e-6  # smaller scales are multiplied into v, to keep float32 digits (tests/linear/test_sgd.py)
+# maximum slope of the loss, as in scikit-learn's SGD: https://github.com/scikit-learn/scikit-learn
+MAX_SLOPE = 1e12
+# maximum product of two rows in a group of four; larger ones overflow in float32 (tests/linear/test_sgd.py)
+MAX_PRODUCT = 1e38
 
 
 @inline_jit(early=False)
@@ -113,8 +113,8 @@ class SGDState(NamedTuple):
 class LossMonitor(NamedTuple):
     """Losses measured during the steps.
 
-    ``sums`` (2,) are sums of weighted losses of the model W, b and of weights, over the rows with ``probed`` (n,) True,
-    before their steps. ``last`` (l, K) are scores of the last l rows by the final iterate.
+    ``sums`` (2,) are the weighted losses of the model W, b and the weights, summed over rows with ``probed`` (n,) True,
+    before their steps. ``last`` (l, K) are the scores of the last l rows by the final iterate.
     """
 
     probed: NDArray[np.bool_]
@@ -171,8 +171,8 @@ def _step(x, t, k, steps, iterate):  # type: ignore[no-untyped-def]
 def _steps(X, rows, t, steps, iterate):  # type: ignore[no-untyped-def]
     """Take the steps of all functions with row t, X[rows[0]], or with the four rows from t on; return 1 or 4.
 
-    Groups of four are aligned to the last row and contain no update of the mean. Steps are single for functions whose
-    scale is folded into v within the group, and for rows whose products may overflow.
+    Groups of four are aligned to the last row and contain no update of the mean. Single steps are used for functions
+    whose scale would be multiplied into v within the group, and for rows whose products may overflow.
     """
     four = (len(steps.targets) - t) % 4 == 0 and t % steps.every <= steps.every - 4
     x0, x1, x2, x3 = X[rows[0]], X[rows[1]], X[rows[2]], X[rows[3]]
@@ -187,7 +187,7 @@ def _steps(X, rows, t, steps, iterate):  # type: ignore[no-untyped-def]
             p0, p1, p2, p3, g01, g02, g03, g12, g13, g23 = all_products(x0, x1, x2, x3, v)
             has_products = True
         product_sum = abs(g01) + abs(g02) + abs(g03) + abs(g12) + abs(g13) + abs(g23)
-        if single or not (product_sum <= MAX_PRODUCT):  # true for NaN
+        if single or not (product_sum <= MAX_PRODUCT):  # also True for NaN
             for i in range(4 if four else 1):
                 _step(X[rows[i]], t + i, k, steps, iterate)
             continue
@@ -212,7 +212,7 @@ def _coefficient(p, t, k, steps, b, s):  # type: ignore[no-untyped-def]
 
 @inline_jit(FMA_REASSOC, early=False)
 def _update_average(t, steps, iterate, m):  # type: ignore[no-untyped-def]
-    """Update the means after row t if due, which resets s to 1; return the number of averaged iterates, m before."""
+    """Update the means after row t if due, and reset s to 1; return the number of averaged iterates (m before)."""
     if (t + 1) % steps.every != 0 and t + 1 != len(steps.targets):
         return m
     rate = 2.0 / (m + 2.0)
@@ -231,8 +231,8 @@ def _update_average(t, steps, iterate, m):  # type: ignore[no-untyped-def]
 def descend(X: F, order: I64, steps: SGDParams, iterate: SGDState, n_averaged: int) -> int:
     """Take one step for each of n rows X[order].
 
-    The m-th averaged iterate has weight 2 / (m + 1). ``n_averaged`` is the number of averaged iterates before; return
-    the number after. Cost: 4 n K D operations, and 3 n D for products of rows; X is read once.
+    The m-th averaged iterate has weight 2 / (m + 1). ``n_averaged`` is the previous number of averaged
+    iterates; returns the new number. Cost: 4 n K D operations, and 3 n D for products of rows; X is read once.
     """
     X, steps, iterate = borrowed(X), borrowed(steps), borrowed(iterate)
     t, last = 0, len(order) - 1
@@ -245,7 +245,7 @@ def descend(X: F, order: I64, steps: SGDParams, iterate: SGDState, n_averaged: i
 
 @jit(FMA_REASSOC)
 def fill_scores(X: F, rows: I64, W: F, b: F64, out: F64) -> None:
-    """Set out[t, k] = W[k] . X[rows[t]] + b[k]; the bits of a row do not depend on other rows."""
+    """Set out[t, k] = W[k] . X[rows[t]] + b[k]; each row is bitwise independent of the other rows."""
     for t in range(len(rows)):
         for k in range(len(b)):
             out[t, k] = _score(X[rows[t]], W[k]) + b[k]
@@ -260,7 +260,7 @@ def add_losses(X: F, rows: I64, indices: I64, steps: SGDParams, W: F, b: F64, su
 
 @inline_jit(FMA_REASSOC, early=False)
 def tile_steps(X, start, stop, steps, iterate, monitor, n_averaged):  # type: ignore[no-untyped-def]
-    """Take the steps of rows ``start`` to ``stop`` - 1, which are X, and update the monitor.
+    """Take the steps of rows ``start`` to ``stop`` - 1, stored in X, and update the monitor.
 
     The number of rows after ``stop`` is a multiple of four, so that no group of four rows spans two tiles. Returns the
     number of averaged iterates.

@@ -1,7 +1,7 @@
 """SIMD tiles in registers for compiled functions, and cache lines.
 
-A tile is n vectors of some lanes of float32 or float64, a value inside a compiled function. Arrays are contiguous, and
-indices refer to the flat array; n and lanes are literals:
+A tile is a value inside a compiled function: n vectors with some lanes of float32 or float64. Arrays are contiguous,
+and indices refer to the flat array; n and lanes are literals:
 
     load(v, i, step, n, lanes)       n vectors that begin at v[i], v[i + step], ...
     load_like(tile, v, i, step)      the same, with the shape of a tile
@@ -18,10 +18,10 @@ indices refer to the flat array; n and lanes are literals:
                                      4 k + 3 of each row, so that rows are combined without shuffles
     gather_rows(X, rows, i, last, r)     rows rows[i], rows[i + 1], ... of X, from column r on
     offset_to_cache_line(v)          number of float32 values before the first 64-byte line starts
-    prefetch_for_write(v, i, step, n)    prefetch lines of v[i], v[i + step], ...; out of range is allowed
+    prefetch_for_write(v, i, step, n)    prefetch lines of v[i], v[i + step], ...; may be out of range
 
-LLVM splits vectors to the length of the processor. The order of every sum is fixed, so a result has the same bits
-for any alignment; only fused multiply-add depends on the processor. A vector that spans two cache lines is
+LLVM splits vectors to the length of the processor. The order of every sum is fixed, so results are bitwise
+identical for any alignment; only fused multiply-add depends on the processor. A vector that spans two cache lines is
 accessed twice. Stores to lines outside the first-level cache stall unless the lines are prefetched.
 """
 
@@ -98,7 +98,7 @@ def _broadcast(builder: Any, number: Any, lanes: int) -> Any:
 
 
 def addresses(context: Any, builder: Any, array_type: Any, run: Sequence[Any], n: int) -> list[Any]:
-    """Return the addresses of array[i], array[i + step], ... of a ``run`` (array, i, step), n of them."""
+    """Return the n addresses of array[i], array[i + step], ... for a ``run`` (array, i, step)."""
     array, i, step = run
     first, result = context.make_array(array_type)(context, builder, array).data, []
     for _ in range(n):
@@ -138,7 +138,7 @@ def load(typing, array, i, step, n, lanes):  # type: ignore[no-untyped-def]
 
 @_intrinsic
 def load_like(typing, tile, array, i, step):  # type: ignore[no-untyped-def]
-    """Load a tile of the same shape as ``tile``; its vectors begin vector_addresses array[i], array[i + step], ..."""
+    """Load a tile of the same shape as ``tile``; its vectors begin at array[i], array[i + step], ..."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         vector_addresses = addresses(context, builder, array, arguments[1:], tile.n)
@@ -282,7 +282,7 @@ def add_outer(typing, u, v, c):  # type: ignore[no-untyped-def]
 def totals(typing, tile):  # type: ignore[no-untyped-def]
     """Return one vector: lane k is the sum of vector k, in a tree that adds neighbours first.
 
-    For n vectors of 2 n lanes, the halves of each vector are added before.
+    For n vectors of 2 n lanes, the halves of each vector are added first.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -324,13 +324,13 @@ def lane_sum(typing, tile):  # type: ignore[no-untyped-def]
 
 
 SIMD_WIDTH = 16 if HAS_AVX512 else 8  # float32 lanes per vector (tests/loops/test_vectors.py)
-LANES_PER_ROW = 4  # lanes of one row in a vector (python benchmarks/roofline.py features)
-ROWS_PER_VECTOR = SIMD_WIDTH // LANES_PER_ROW  # interleaved rows (tests/loops/test_vectors.py)
+LANES_PER_ROW = 4  # lanes per row in a vector (python benchmarks/roofline.py features)
+ROWS_PER_VECTOR = SIMD_WIDTH // LANES_PER_ROW  # interleaved rows per vector (tests/loops/test_vectors.py)
 
 
 @_literal_intrinsic
 def load_repeated(typing, signs, i, n):  # type: ignore[no-untyped-def]
-    """Return n vectors: the four numbers from signs[i], signs[i + 4], ... on, repeated for every row."""
+    """Return n vectors: four numbers starting at signs[i], signs[i + 4], ..., repeated for every row."""
     output = Tile(n.literal_value, SIMD_WIDTH)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -387,12 +387,12 @@ def gather_rows(typing, X, rows, i, last, r):  # type: ignore[no-untyped-def]
     return output(X, rows, types.intp, types.intp, types.intp), generate
 
 
-CACHE_LINE_FLOATS = 16  # 64 bytes (tests/loops/test_lines.py)
+CACHE_LINE_FLOATS = 16  # float32 numbers in 64 bytes (tests/loops/test_lines.py)
 
 
 @_intrinsic
 def offset_to_cache_line(typing, v):  # type: ignore[no-untyped-def]
-    """Return the number of float32 values of an array before the first that starts a cache line."""
+    """Return the number of float32 values of an array before the start of a cache line."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         int_type = context.get_value_type(types.intp)

@@ -1,11 +1,12 @@
-"""Exact k nearest rows of a block: products find candidates, differences rank them.
+"""Exact k nearest rows of a block: candidates from matrix products, ranked by differences.
 
     |q - x|^2 = |q|^2 + |x|^2 - 2 q x
 
-A float32 product is fast and off by at most D u |q| |x|, u = 2^-24, for any order of summation. So a few more than k
-candidates are kept, and their distances are recomputed from differences in float64. If rounding could have excluded a
-nearer row, the query is repeated with float64 products. Rows are processed in tiles that fit into the cache. Each query
-has a sorted list of candidates, which few rows enter after the first tiles, so the cost is that of the products.
+A float32 product is fast and off by at most D u |q| |x|, u = 2^-24, for any order of summation. So slightly more
+than k candidates are kept, and their distances are recomputed from differences in float64. If rounding could have
+excluded a nearer row, the query is repeated with float64 products. Rows are processed in tiles that fit into the cache.
+Each query has a sorted list of candidates. After the first tiles few rows change the lists, so products dominate the
+cost.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from numpy.typing import NDArray
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.compilation import FINITE_REASSOC, FMA_REASSOC, jit
 
-# nearly square tiles are fastest (python benchmarks/nearest.py)
+# maximum queries and products per tile; nearly square tiles are fastest (python benchmarks/nearest.py)
 MAX_TILE_QUERIES, MAX_TILE_PRODUCTS = 1024, 2**20
-TILE_ROWS_RANGE = (2048, 4096)  # minimum and maximum (python benchmarks/nearest.py)
-N_EXTRA_CANDIDATES = 8  # for float32 rounding (python benchmarks/nearest.py)
+TILE_ROWS_RANGE = (2048, 4096)  # minimum and maximum rows per tile (python benchmarks/nearest.py)
+N_EXTRA_CANDIDATES = 8  # candidates beyond k, for float32 rounding errors (python benchmarks/nearest.py)
 N_CENTRE_ROWS = 256  # approximate number of rows whose mean is the centre (python benchmarks/nearest.py)
-PRODUCTS_PER_GROUP = 64  # compared with the k-th distance at once (python benchmarks/nearest.py)
-# unit roundoff; D + 8 units bound the error of a product in |q|^2 + |x|^2 (Higham 2002, section 3.1)
+PRODUCTS_PER_GROUP = 64  # products per comparison with the k-th distance (python benchmarks/nearest.py)
+# unit roundoff u; the error of a product is at most (D + 8) u (|q|^2 + |x|^2) (Higham 2002, section 3.1)
 FLOAT32_ROUNDOFF = 2.0**-24
 
 
@@ -43,7 +44,9 @@ def _search_products(
 ) -> tuple[F64, I64, NDArray[np.bool_]]:
     """Return squared distances, positions, and whether they are exact despite rounding of the products."""
     sample = X[:: max(1, len(X) // N_CENTRE_ROWS)]
-    centre = sample.mean(axis=0, dtype=np.float64).astype(dtype)  # shorter vectors have smaller errors
+    centre = sample.mean(axis=0, dtype=np.float64).astype(
+        dtype
+    )  # centred vectors are shorter and have smaller errors
     distances, positions = np.full((len(queries), k), np.inf), np.full((len(queries), k), -1, np.int64)
     is_exact, n_candidates, rounding = (
         np.empty(len(queries), bool),
@@ -57,7 +60,7 @@ def _search_products(
         len(X),
     )
     centred, squares = np.empty((rows, X.shape[1]), dtype), np.empty(rows, dtype)
-    with np.errstate(over="ignore", invalid="ignore"):  # overflow of float32 gives is_exact = False
+    with np.errstate(over="ignore", invalid="ignore"):  # float32 overflow gives is_exact = False
         for start in range(0, len(queries), MAX_TILE_QUERIES):
             batch = slice(start, min(start + MAX_TILE_QUERIES, len(queries)))
             tile, max_square = queries[batch] - centre, 0.0
@@ -71,7 +74,7 @@ def _search_products(
             query_squares = np.einsum("ij,ij->i", tile, tile, dtype=np.float64)
             min_excluded = (
                 best[:, -1] + query_squares - rounding * (query_squares + max_square)
-            )  # lower bound for excluded rows
+            )  # lower bound of the distances of excluded rows
             candidates.sort(axis=1)
             sqdist = exact_squares(X, queries[batch], candidates)
             order = np.argsort(sqdist, axis=1, kind="stable")[:, :n_neighbours]

@@ -2,8 +2,8 @@
 
     x = scale (point - middle),   or scale S^(-1) (point - middle);   z = sign * weight
 
-Sets may have any dtype and are not copied. Without weights, each of n points has weight 1 / n. Sums over tiles need the
-memory of one tile. Subtraction and scaling are monotonic, so the bounds of x are exactly the transformed bounds of the
+Sets may have any dtype and are not copied. Without weights, each of n points has weight 1 / n. Sums over tiles need
+memory for one tile. Subtraction and scaling are monotonic, so the bounds of x are exactly the transformed bounds of the
 points.
 """
 
@@ -20,17 +20,17 @@ import numpy as np
 from dkdist._numba.arrays import F64, I64, Array
 from dkdist._numba.points import column_bounds
 
-# A tile stays in the second-level cache; small sets use tiles of an eighth of their float32 bytes, so that memory stays
-# proportional to the points. Fewer rows cost more Python calls: python benchmarks/kernel.py.
+# A tile stays in the L2 cache. Tiles of small sets have an eighth of the float32 bytes of the set, so that memory is
+# proportional to the points. Smaller tiles need more Python calls: python benchmarks/kernel.py.
 TILE_BYTES, MAX_TILE_ROWS = 2**19, 4096
 MIN_TILE_BYTES, TILE_BYTES_DIVISOR = 2**15, 8  # see above: python benchmarks/kernel.py
-TILE_ROW_MULTIPLE = 256  # whole tiles of compiled functions: python benchmarks/kernel.py
-BOUNDS_ROWS = 2**16  # per minimum and maximum: bounds the temporary memory (python benchmarks/kernel.py)
-# columns subtracted one by one; broadcasting over short rows is slow (python benchmarks/kernel.py)
+TILE_ROW_MULTIPLE = 256  # multiple of the tiles of compiled functions: python benchmarks/kernel.py
+BOUNDS_ROWS = 2**16  # rows per minimum and maximum; limits temporary memory (python benchmarks/kernel.py)
+# up to here, columns are subtracted one by one; broadcasting over short rows is slow (python benchmarks/kernel.py)
 MAX_SEPARATE_COLUMNS = 4
 # cached properties that do not depend on the points
 WEIGHT_ATTRIBUTES = {"firsts", "mass", "total", "largest", "size", "weight_range", "square"}
-# rows of tiles whose points are sorted, which takes about 100 bytes per row (python benchmarks/kernel.py)
+# rows of tiles for sorting, which takes about 100 bytes per row (python benchmarks/kernel.py)
 SORTED_ROWS_DIVISOR, MIN_SORTED_ROWS, MAX_SORTED_ROWS = 256, 2**13, 2**16
 
 
@@ -70,7 +70,7 @@ class WeightedPoints:
 
     @classmethod
     def of(cls, x: F64, z: F64) -> WeightedPoints:
-        """Return points (n, d) with weights (n, C), without transformation."""
+        """Return untransformed points (n, d) with weights (n, C)."""
         return cls((x,), (z,), (1.0,))
 
     def __len__(self) -> int:
@@ -96,7 +96,7 @@ class WeightedPoints:
         return self if scale == 1 else self.with_transform(scale=self.scale * scale)
 
     def with_transform(self, **fields: Any) -> WeightedPoints:
-        """Return the points with other fields of the transformation; cached properties of weights are kept."""
+        """Return the points with other fields of the transformation, and keep cached properties of weights."""
         output = replace(self, **fields)
         output.__dict__.update(
             (name, value) for name, value in self.__dict__.items() if name in WEIGHT_ATTRIBUTES
@@ -183,7 +183,7 @@ class WeightedPoints:
 
     @cached_property
     def mass(self) -> float:
-        """W = sum_i |z_i|: energies are at most W^2."""
+        """W = sum_i |z_i|; energies are at most W^2."""
         if self.channels == 1:
             return self.size
         return float(sum(self._map_weights(lambda z: np.sqrt(np.einsum("ic,ic->i", z, z)).sum())))
@@ -220,7 +220,7 @@ class WeightedPoints:
         return sum(float((z**2).sum()) for z in self._weight_tiles())
 
     def _map_weights(self, function: Callable[[F64], Any]) -> Iterator[Any]:
-        """Yield ``function`` of tiles of signed weights; equal weights of a set count as one point of weight 1."""
+        """Yield ``function`` of tiles of signed weights; equal weights of a set are passed as one point of weight 1."""
         for s, weights in enumerate(self.weights):
             if weights is None:
                 yield function(np.full((1, 1), self.signs[s]))

@@ -2,8 +2,8 @@
 
 The p-value of a statistic T_b of labelling b is the upper tail of a Pearson distribution of type III with the mean, the
 variance and the skewness of all other labellings. It is the same function for the observed and for permuted labellings,
-so the rank of the combination among those of all labellings has an exact level. Tails resolve p-values below one over
-the number of permutations, which matters for statistics with small weights.
+so the rank of the combined statistic among all labellings gives a test of exact level. Tails resolve p-values below the
+reciprocal of the number of permutations, which matters for statistics with small weights.
 
 Good: Significance tests in parallel and in series (1958) and Wilson: The harmonic mean p-value (2019), for the
 combination. Minas, Montana: Distance-based analysis of variance: approximate inference (2014), for the tails.
@@ -20,12 +20,12 @@ from scipy.stats import pearson3
 from dkdist._numba.arrays import F64
 from dkdist.two_sample._tuning import MIN_RELATIVE_DEVIATION
 
-# keeps logarithms finite; the smallest normal float64 is 2.2e-308 (IEEE 754-2019)
+# keeps logarithms finite; smallest normal float64 number is 2.2e-308 (IEEE 754-2019)
 MIN_P_VALUE = 1e-300
 
 
 def log_p_values(statistics: F64) -> F64:
-    """Return log p-values (b,) of all labellings by one statistic (b,), which is large for different groups."""
+    """Return log p-values (b,) of all labellings for one statistic (b,); large values indicate a difference."""
     z, n = standardize(statistics), len(statistics) - 1
     if n < 3 or not z.any():
         return np.zeros(len(z))

@@ -1,16 +1,16 @@
-"""Rows of sets for `group_test`: quantiles of projections, and summaries along the axes.
+"""Feature rows of sets for `group_test`: quantiles of projections, and summaries along the axes.
 
     quantiles[l, q] = F_l^-1((q + 1/2) / Q),    F_l the distribution of u_l . z,   z = (x - centre) / scale
     summaries       mean, standard deviation, max (z - mean) and max (mean - z) of z along each axis; max |z|
 
-Directions u are the axes and random ones. The rows give seven representations, three for comparison by a kernel:
+Directions u are the axes and random directions. Rows have seven representations. A kernel compares three of them:
 
     distribution   the quantiles on random directions: Euclidean distances are sliced Wasserstein distances
-    spread         their standard deviations on all directions
+    spread         the standard deviation of the quantiles on each direction, axes included
     shape          the quantiles of each set, centred and scaled by its own mean and spread
 
-and four for the largest difference of one column: means, log(1 + standard deviation), log(1 + distance), and the radius
-log(1 + max |z|).
+The largest difference of one column compares the other four: means, log(1 + standard deviation), log(1 + distance), and
+the radius log(1 + max |z|).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dkdist.distances.sliced_wasserstein_embedding import random_directions
 from dkdist.sets import SampleSets
 from dkdist.two_sample._tuning import N_QUANTILES
 
-N_SUMMARIES = 4  # per axis, as in `axis_summaries` (dkdist/two_sample/group_rows.py)
+N_SUMMARIES = 4  # summaries per axis in `axis_summaries` (dkdist/two_sample/group_rows.py)
 # 1 / Phi^-1(3/4): standard deviation over median absolute deviation of a Gaussian (Hampel 1974)
 MAD_TO_STD = 1.4826
 
@@ -48,7 +48,7 @@ class GroupRowsSpec(Params["GroupRows"]):
 
     @property
     def n_features(self) -> int:
-        """Length m of a set's row."""
+        """Length m of a row."""
         return (self.n_dims + self.n_directions) * N_QUANTILES + N_SUMMARIES * self.n_dims + 1
 
     def _build(self) -> GroupRows:
@@ -76,7 +76,7 @@ class GroupRows(FittedParams[GroupRowsSpec]):
 def axis_summaries(sets: SampleSets, centre: F64, scale: F64) -> F32:
     """Compute summaries (n_sets, 4 d + 1) of z = (x - centre) / scale.
 
-    Mean, standard deviation, largest distances above and below the mean along each axis; largest distance from 0.
+    Mean, standard deviation, and largest distances above and below the mean along each axis; largest distance from 0.
     Points of weight 0 are ignored.
     """
     first, sizes = sets.offsets[:-1], np.diff(sets.offsets)
@@ -94,10 +94,10 @@ def axis_summaries(sets: SampleSets, centre: F64, scale: F64) -> F32:
 
 
 def centre_and_scale(rows: F32, n_dims: int) -> tuple[F64, F64]:
-    """Compute the medians over sets of their medians and interquartile ranges, (d,) each, from rows (n, m).
+    """Return the medians over sets of the sets' medians and interquartile ranges, (d,) each, from rows (n, m).
 
-    A dimension with interquartile range 0 is scaled by its standard deviation between sets. The order of the sets
-    changes no bit.
+    A dimension with interquartile range 0 is scaled by its standard deviation between sets. Results do not depend on
+    the order of the sets, bit for bit.
     """
     quantiles = rows[:, : n_dims * N_QUANTILES].reshape(len(rows), -1, N_QUANTILES).astype(np.float64)
     quarter, middle = N_QUANTILES // 4, N_QUANTILES // 2
@@ -133,7 +133,7 @@ def representations(rows: F32, n_dims: int) -> dict[str, F32]:
 
 
 def standardize_columns(columns: F64) -> F32:
-    """Centre columns (n, k) at their medians, and scale by median absolute or, if 0, standard deviations."""
+    """Centre columns (n, k) at their medians; scale by median absolute deviations or, if 0, standard deviations."""
     columns = columns - np.median(columns, axis=0)
     unit = MAD_TO_STD * np.median(np.abs(columns), axis=0)
     deviation = np.sort(columns, axis=0).std(axis=0)

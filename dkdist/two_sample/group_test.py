@@ -1,11 +1,11 @@
-"""`group_test`: a permutation test whether the sets of several groups come from one distribution over sets.
+"""`group_test`: a permutation test of the hypothesis that all groups of sets have the same distribution.
 
 Its statistics are a kernel statistic (`permutations.py`) and the largest moderated F statistic of columns, such as the
 means of sets along each axis:
 
     F_j = between_j / (G - 1) / ((d0 s0^2 + total_j - between_j) / (d0 + f)),   between_j = sum_g n_g m_gj^2
 
-for the group means m_gj of columns that are centred in each stratum, and f residual degrees of freedom. The prior d0,
+for group means m_gj of columns, centred within each stratum, and f residual degrees of freedom. The prior d0,
 s0^2 is fitted to the variances total_j of all columns, which permutations do not change (limma, Smyth 2004). A single
 column has no prior.
 """
@@ -46,7 +46,7 @@ from dkdist.two_sample.permutations import (
 
 
 def max_f_statistic(columns: F32 | F64, strata: I64, n_groups: int) -> Callable[[F64], F64]:
-    """Return a function from indicators of groups (n, b, G), divided by root sizes, to the largest F (b,)."""
+    """Return a function that maps group indicators (n, b, G) / sqrt(group size) to the largest F (b,)."""
     columns = columns.astype(np.float64)
     X = center_within_strata(columns, strata)
     total = (X**2).sum(axis=0)
@@ -63,7 +63,8 @@ def max_f_statistic(columns: F32 | F64, strata: I64, n_groups: int) -> Callable[
         sums = X.T @ weights.reshape(n, -1)
         between = (sums.reshape(len(total), n_labellings, n_groups) ** 2).sum(axis=2)
         residual = prior_degrees * prior_variance + np.maximum(total[:, None] - between, 0)
-        min_residual = MIN_RELATIVE_VARIANCE * total[:, None]  # of columns that the groups explain completely
+        # for columns whose variance the groups explain completely
+        min_residual = MIN_RELATIVE_VARIANCE * total[:, None]
         F = between / (n_groups - 1) / np.maximum(residual, min_residual) * (prior_degrees + n_residual)
         return np.asarray(F.max(axis=0))
 
@@ -86,9 +87,9 @@ def group_codes(name: str, labels: Any, n_sets: int) -> I64:
     """Return the rank of each label among the distinct labels, (n_sets,); ValueError for missing labels."""
     try:
         array = np.asarray(labels)
-    except Exception as error:  # objects of other libraries raise any exception
+    except Exception as error:  # objects of other libraries may raise any exception
         raise ValueError(
-            f"{name} must convert to an array; got an error: {error}. Pass one label per set."
+            f"{name} must be convertible to an array; got an error: {error}. Pass one label per set."
         ) from error
     if array.shape != (n_sets,):
         raise ValueError(
@@ -117,7 +118,7 @@ def require_arrangements(groups: I64, strata: I64) -> None:
     if sizes.min() < 2:
         i = int(np.flatnonzero(groups == np.argmin(sizes))[0])
         raise ValueError(
-            f"groups must have at least 2 sets each; got a label of set {i} alone. Drop the set, or merge groups."
+            f"groups must have at least 2 sets each; got only set {i} in its group. Drop the set, or merge groups."
         )
     pairs = np.unique(np.stack([strata, groups]), axis=1)
     if np.bincount(pairs[0]).max() < 2:
@@ -128,7 +129,7 @@ def require_arrangements(groups: I64, strata: I64) -> None:
 
 
 def _is_missing(labels: Any) -> Any:
-    """Return which labels are None, NaN or another library's missing value, which do not equal themselves."""
+    """Return a mask of missing labels: None, NaN, and other values that are not equal to themselves."""
     if labels.dtype != object:
         return labels != labels
     return np.array([label is None or not _equals_itself(label) for label in labels.tolist()], bool)
@@ -137,7 +138,7 @@ def _is_missing(labels: Any) -> Any:
 def _equals_itself(label: Any) -> bool:
     try:
         return bool(label == label)
-    except (TypeError, ValueError):  # pandas.NA has no truth value; arrays are not labels
+    except (TypeError, ValueError):  # pandas.NA has no truth value, and arrays are not labels
         return False
 
 
@@ -148,8 +149,8 @@ PARTS_BY_STATISTIC = {
     "shape": ("shape",),
     "extremes": ("axis extremes", "radius"),
 }
-# Weights of p-values in their harmonic mean. Means differ most often and have the largest weight; more weight for other
-# parts reduces the power for means: `python benchmarks/group_test_power.py` shows the balance (2 cores, 2026-11).
+# Weights of p-values in their harmonic mean. Means differ most often and have the largest weight; larger weights for
+# other parts reduce the power for means: `python benchmarks/group_test_power.py` shows the balance (2 cores, 2026-11).
 WEIGHTS = {
     "axis means": 0.6,
     "spread": 0.1,
@@ -167,10 +168,9 @@ AXIS_PARTS = "axis means", "axis spreads", "axis extremes", "radius"
 class GroupTest:
     """Result of `group_test`.
 
-    ``statistics`` maps names to minus the decimal logarithms of p-values, which are not corrected for the number of
-    comparisons; the largest one belongs to the clearest difference. ``statistic`` is the same of their weighted
-    harmonic mean. ``p_value`` is the fraction of labellings, the observed one included, with a ``statistic`` at least
-    as large.
+    ``statistics`` maps names to -log10 of p-values, without correction for multiple comparisons; the largest value
+    shows the clearest difference. ``statistic`` is -log10 of their weighted harmonic mean. ``p_value`` is the fraction
+    of labellings, including the observed one, with a ``statistic`` at least as large.
     """
 
     statistic: float
@@ -187,11 +187,11 @@ def group_test(
     random_state: RandomStateLike = None,
     blocks: Any = None,
 ) -> GroupTest:
-    """Test whether the sets of several groups come from one distribution over sets.
+    """Test whether several groups of sets have the same distribution, by permutations of sets.
 
     The test permutes sets, which are the sampling units (patients, not their cells): points of one set depend on each
-    other, and a test of pooled points would reject true null hypotheses. Groups may differ in the location, width or
-    shape of sets, or in the variation between the sets of a group.
+    other, so a test of pooled points would reject true null hypotheses too often. Groups may differ in the location,
+    width or shape of sets, or in the variation between the sets of a group.
 
     Parameters
     ----------
@@ -202,18 +202,18 @@ def group_test(
     n_permutations : int, default=999
         Number of random permutations of the labels.
     statistic : {"auto", "distribution", "location", "spread", "shape", "extremes"} or an embedding, default="auto"
-        The compared features, in units of the median interquartile range of the sets along each axis. "distribution":
-        quantiles of projections, at sliced Wasserstein distance; "location": means along each axis; "spread": standard
-        deviations along each axis, and of projections; "shape": quantiles of each set, centred and scaled by its own
-        mean and spread; "extremes": largest distances of a set's points above and below its mean along each axis, and
-        from the centre of all sets, which detect one outlier in each set. "auto": all five, with an exact level for
-        their combination. An embedding is cloned and fitted on the sets without their groups, and its rows are
-        compared; strings and series need one.
+        Features to compare, in units of the median interquartile range of the sets along each axis. "distribution":
+        quantiles of projections, compared by sliced Wasserstein distance; "location": means along each axis; "spread":
+        standard deviations along each axis, and of projections; "shape": quantiles of each set, centred and scaled by
+        its own mean and spread; "extremes": largest distances of a set's points above and below its mean along each
+        axis, and from the centre of all sets, which detect a single outlier per set. "auto": all five, with an exact
+        level for their combination. An embedding is cloned and fitted on the sets without their groups, and its rows
+        are compared; sets of strings or series require one.
     random_state : int, Generator or None, default=None
         Seed of the permutations and of the directions.
     blocks : (n_sets,) array-like, optional
-        Strata, such as batches or hospitals. Labels are permuted within strata, so that differences between strata do
-        not count.
+        Strata, such as batches or hospitals. Labels are permuted within strata, so that differences between strata are
+        ignored.
 
     Returns
     -------
@@ -228,10 +228,10 @@ def group_test(
 
     Notes
     -----
-    "distribution", "shape", projected "spread" and embeddings have the statistic
+    "distribution", "shape", the "spread" of projections and embeddings have the statistic
     ``sum_g 1/n_g sum_{i, j in g} k(r_i, r_j)``, for two groups the squared maximum mean discrepancy, with a Gaussian
-    kernel whose bandwidth is the median distance between rows. Means, standard deviations and extremes along axes have
-    the largest moderated F statistic of an axis.
+    kernel whose bandwidth is the median distance between rows. For means, standard deviations and extremes along
+    axes, the statistic is the largest moderated F statistic of an axis.
 
     Several statistics are combined by the weighted harmonic mean of their p-values: weights are 0.6 for means, 0.1 for
     spread of projections, 0.15 for spread along axes, and 0.0375 for each of distribution, shape, extremes along axes
@@ -240,7 +240,8 @@ def group_test(
 
     The level is exact for any number of sets: if the sets are exchangeable (within strata), p_value <= a with
     probability at most a. An embedding that samples the sets in ``fit`` may depend slightly on their order, and the
-    level with it. If sizes of sets differ between groups, so do noise and extremes, and the test may reject.
+    level with it. If sizes of sets differ between groups, the test may reject because noise and extremes depend on the
+    size.
 
     Memory: one row of 16 max(32, d) + 20 d numbers per set. Cost for n sets and B permutations of G groups: n^2 B G
     multiply-adds up to 2,048 sets and 1,024 n B G beyond, where random features approximate the kernel; three times
@@ -296,7 +297,7 @@ def group_test(
         )
         for name in names
     }
-    # p-values of small statistics are all 1 and would tie
+    # p-values of small statistics are all 1 and would be tied
     ranked = evidence if len(parts) > 1 else standardize(values[parts[0]])
     return GroupTest(float(evidence[0]), p_value(ranked), n_permutations, by_name)
 

@@ -1,11 +1,11 @@
 """Statistics of groups of rows, for the observed labels and for permutations within strata.
 
-The kernel statistic measures the differences between groups under a Gaussian kernel:
+The kernel statistic measures differences between groups with a Gaussian kernel:
 
     T = sum over groups g of 1/n_g sum_{i, j in g} k(r_i, r_j),    k centred in each stratum
 
 For two groups it is n_1 n_2 / n times the squared maximum mean discrepancy, up to a constant. Up to 2,048 rows the
-kernel is exact; beyond, random features approximate it, at a cost linear in rows.
+kernel is exact; above, random features approximate it, at a cost linear in the number of rows.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def iter_labellings(groups: I64, strata: I64, n_permutations: int, seed: int) ->
 
 
 def p_value(statistics: F64) -> float:
-    """Return the fraction of labellings, the first included, with a statistic at least as large as the first."""
+    """Return the fraction of labellings, including the first, with a statistic at least as large as the first."""
     return float((statistics >= statistics[0] - ROW_TIE_TOL).mean())
 
 

@@ -4,13 +4,14 @@ With g the coordinates in robust units and u the same in one common unit:
 
     gaussian    D^2 of exp(-|u - u'|^2 / (2 s^2)), one statistic for each of ten bandwidths s
     laplace     D^2 of exp(-sum_j |u_j - u'_j| / s), likewise
-    energy      D^2 of -|u - u'|, the energy distance (Székely, Rizzo 2013), a mixture of the Gaussian kernels
+    energy      D^2 of -|u - u'|, the energy distance (Székely, Rizzo 2013), as a mixture of the Gaussian kernels
     means       sum of squared differences of the means of g_j
-    spread      the same of g_j^2;   products    the same of g_j g_k, j < k
+    spread      likewise for g_j^2;   products    likewise for g_j g_k, j < k
     radius      squared difference of the means of |g|^2
 
-Random frequencies of both kernels serve all bandwidths in one pass over the points (Rahimi, Recht 2007). Each bandwidth
-draws M, and each frequency counts for all (balance heuristic, Veach 1997), with spectral densities p_s:
+Random frequencies of both kernels are shared by all bandwidths, in one pass over the points (Rahimi, Recht 2007). M
+frequencies are drawn per bandwidth, and all bandwidths use all of them (balance heuristic, Veach 1997), with spectral
+densities p_s:
 
     D_s^2 ~ sum_j a_sj |mean over P of exp(i w_j . u) - mean over Q of exp(i w_j . u)|^2
     a_sj = p_s(w_j) / (M sum_t p_t(w_j))
@@ -38,16 +39,19 @@ from dkdist.two_sample._tuning import (
     SCALE_QUANTILE,
 )
 
-BANDWIDTH_QUANTILES = 0.05, 0.95  # of distances between pooled points, as in MMDAgg (Schrab et al. 2023)
-MAX_SCALE = 1e300  # keeps bandwidths finite (tests/two_sample/test_aggregated_test.py)
-MAX_FREQUENCY = 2.0**29  # times d: phases stay below the limit of dkdist/kernels/_random_numba.py
+# quantiles of distances between pooled points, as in MMDAgg (Schrab et al. 2023)
+BANDWIDTH_QUANTILES = 0.05, 0.95
+# maximum scale of coordinates; keeps bandwidths finite (tests/two_sample/test_aggregated_test.py)
+MAX_SCALE = 1e300
+# maximum frequency times d; keeps phases below the limit of dkdist/kernels/_random_numba.py
+MAX_FREQUENCY = 2.0**29
 
 
 class PooledStatistics(NamedTuple):
     """Parameters of all statistics for points (n, d).
 
     ``centre`` and ``scale`` (d,), ``pairs`` (2, r) of coordinates, bandwidths ``gaussian`` and ``laplace`` (10,),
-    ``frequencies`` (F, d) of u, and their ``weights`` (20, F) for each kernel and bandwidth.
+    ``frequencies`` (F, d) for u, and their ``weights`` (20, F) for each kernel and bandwidth.
     """
 
     centre: F64
@@ -80,7 +84,7 @@ class PooledStatistics(NamedTuple):
         return g, g * (self.scale / self.scale.max())
 
     def kernels(self, x: F64) -> Iterator[F64]:
-        """Yield k - 1 (n, n) of all pairs of points for each kernel; k of a wide kernel would round to 1."""
+        """Yield k - 1 (n, n) of all pairs of points for each kernel; values k of wide kernels would round to 1."""
         u = self.coordinates(x)[1]
         squares, sums = cdist(u, u, "sqeuclidean"), cdist(u, u, "cityblock")
         yield from (np.expm1(squares / (-2 * s**2)) for s in self.gaussian)
@@ -115,7 +119,7 @@ class PooledStatistics(NamedTuple):
     def from_kernels(self, kernels: F64, moments: F64) -> F64:
         """Return statistics (n_statistics, b) from D^2 of kernels (20, b) and differences of moments (b, 2d + r)."""
         s, d = self.gaussian, len(self.scale)
-        # r ~ integral of 1 - exp(-r^2 / (2 s^2)) ds: by the trapezoid rule in log s; beyond, D^2 falls as 1 / s^2
+        # r ~ integral of 1 - exp(-r^2 / (2 s^2)) ds: by the trapezoidal rule in log s; for larger s, D^2 ~ 1 / s^2
         energy = s * np.log(s[1] / s[0])
         energy[[0, -1]] = energy[[0, -1]] / 2 + s[[0, -1]]
         means, squares, products = np.split(moments, [d, 2 * d], axis=1)
@@ -127,7 +131,9 @@ class PooledStatistics(NamedTuple):
 def pooled_statistics(sample: F64) -> PooledStatistics | None:
     """Choose the parameters, without frequencies, from a pooled sample (m, d); None if all points are equal."""
     with np.errstate(over="ignore"):
-        centre = 4 * np.median(sample / 4, axis=0)  # the sum of the two middle values is finite
+        centre = 4 * np.median(
+            sample / 4, axis=0
+        )  # dividing by 4 avoids overflow of the sum of the two middle values
         columns = np.abs(sample - centre).T
     quantiles = [np.quantile(x[x > 0], SCALE_QUANTILE, method="lower") if x.any() else 0.0 for x in columns]
     scale = np.minimum(quantiles, MAX_SCALE)
@@ -147,7 +153,7 @@ def _bandwidths(distances: F64) -> F64:
 
 
 def _pairs(d: int) -> I64:
-    """Return pairs j < k of d coordinates, (2, r): all, or `MAX_PAIRS` pseudorandom ones that depend on d alone."""
+    """Return pairs j < k of d coordinates, (2, r): all, or `MAX_PAIRS` pseudorandom ones that depend only on d."""
     rng, n_pairs = np.random.default_rng([d, RngStream.TEST_FREQUENCIES]), d * (d - 1) // 2
     positions = np.sort(rng.choice(n_pairs, min(n_pairs, MAX_PAIRS), replace=False))
     k = ((1 + np.sqrt(1 + 8 * positions)) / 2).astype(np.int64)  # (j, k) has position k (k - 1) / 2 + j

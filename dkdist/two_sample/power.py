@@ -16,7 +16,7 @@ from dkdist._utils.validation import require_same_names
 from dkdist.kernels.inputs import PointsLike, as_points
 from dkdist.two_sample.two_sample_test import two_sample_test
 
-CONFIDENCE_LEVEL = 0.95  # of intervals of Clopper and Pearson (1934)
+CONFIDENCE_LEVEL = 0.95  # level of the Clopper-Pearson confidence intervals (1934)
 
 Draw = Callable[[int, np.random.Generator], Any]
 
@@ -35,7 +35,7 @@ class TwoSamplePower:
     high: F64
 
     def size_for(self, power: float = 0.8) -> int:
-        """Return the smallest size from which on all powers are at least ``power``; ValueError if there is none."""
+        """Return the smallest size such that it and all larger sizes have this ``power``; ValueError if none."""
         suffices = np.minimum.accumulate(self.power[::-1])[::-1] >= power
         if not suffices.any():
             raise ValueError(
@@ -64,7 +64,7 @@ def two_sample_power(
     sizes : sequence of int
         Numbers of points of each sample, at least 2, and at most the size of a pilot sample.
     level : float, default=0.05
-        Significance level: p-values up to it reject.
+        Significance level; tests with p-values up to this level reject.
     n_repetitions : int, default=200
         Number of tests of each size.
     n_permutations : int, default=199
@@ -86,9 +86,9 @@ def two_sample_power(
 
     Notes
     -----
-    Points of a pilot are drawn without replacement, so that the power is unbiased at any size. Tests of sizes near that
-    of the pilot share points; the interval is then that of the power for subsets of this pilot. Cost: n_repetitions
-    tests for each size.
+    Points of a pilot sample are drawn without replacement, so that the power is unbiased at any size. Tests of sizes
+    near that of the pilot share points; the interval is then for the power on subsets of this pilot sample. Cost:
+    n_repetitions tests for each size.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def two_sample_power(
 
 
 def _draw(name: str, value: Any, largest: int) -> Draw:
-    """Return a function that draws points: the user's, or one that samples a pilot."""
+    """Return a function that draws points: the user's function, or a sampler of a pilot sample."""
     if callable(value):
 
         def draw(n: int, rng: np.random.Generator) -> Any:
@@ -134,7 +134,7 @@ def _draw(name: str, value: Any, largest: int) -> Draw:
             size = len(as_points(f"the result of {name}", points))
             if size != n:
                 raise ValueError(f"{name}(n, rng) must return {n} points; got {size}.")
-            return points  # a data frame keeps the names of its columns
+            return points  # data frames keep their column names
 
         return draw
     pilot = as_points(name, value, ", or a function draw(n, rng) of such points")

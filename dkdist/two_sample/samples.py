@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Sample(NamedTuple):
-    """A sample of n points in d dimensions, with the two operations that the test needs.
+    """Sample of n points in d dimensions, with the two operations required by the test.
 
     ``rows(positions)`` returns the points at ascending positions. ``bin_sums(pooled, bins, n_bins)`` returns the sums
     of features over the points of each bin, (n_bins, n_features).
@@ -47,13 +47,13 @@ def sample_of(name: str, P: Any) -> Sample:
 
 def _require_points(name: str, alphabet: Any, has_weights: bool) -> None:
     if has_weights:
-        raise SampleSetError(f"{name} has weights. Draw points by weight, or omit weights.")
+        raise SampleSetError(f"{name} must have no weights. Draw points by weight, or omit weights.")
     if alphabet is not None:
         raise SampleSetError(f"{name} must be a point set; got strings of characters.")
 
 
 def _streamed_sample(name: str, P: Any) -> Sample | None:
-    from dkdist._base.inputs import block_views  # Dask and Zarr are imported for streamed samples only
+    from dkdist._base.inputs import block_views  # imported lazily: only streamed samples need Dask and Zarr
     from dkdist._runtime.blocks import source_blocks
     from dkdist.io import SetStore
     from dkdist.kernels.lazy_distance import lazy_points

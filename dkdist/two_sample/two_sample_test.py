@@ -6,15 +6,15 @@ moments of statistic k over all other labellings (`dkdist.two_sample.combined_p_
 
 Exact level. Let the pooled points x be exchangeable, as they are if both samples are independent draws from one
 distribution. Let g_0 be the identity, g_1, .., g_B independent uniform draws from a group G of permutations of points,
-and T_b in R^K the statistics of g_b x, whose parameters depend on the set of all points alone, or not on x. For h
+and T_b in R^K the statistics of g_b x, whose parameters depend on the set of all points at most. For h
 uniform on G and independent, x and h x have one distribution, and (g_0 h, .., g_B h) are independent uniform draws in
 any order: (T_0, .., T_B) is exchangeable. Each S_b is the same function of T_b and of the set of all others. So
 (S_0, .., S_B) is exchangeable too, and p = #{b : S_b >= S_0} / (1 + B) <= a with probability at most a, for any a, B,
-sizes, weights and statistics (Hemerik, Goeman 2018). The combination needs no correction for its parts.
+sizes, weights and statistics (Hemerik, Goeman 2018). The combination needs no correction for the number of statistics.
 
-Linear time. Up to `MAX_DENSE_POINTS` points, all pairs are compared; beyond, features are summed over bins, random
-groups of equally many points of one sample. Permutations of bins are a group too, and their cost does not depend on the
-number of points (Domingo-Enrich, Dwivedi, Mackey 2025). Points that fill no bin keep their label.
+Linear time. Up to `MAX_DENSE_POINTS` points, all pairs are compared. Above, features are summed over bins: random
+groups of equally many points of one sample. Permutations of bins form a group too, and their cost does not depend on
+the number of points (Domingo-Enrich, Dwivedi, Mackey 2025). Points of incomplete bins keep their label.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from dkdist.two_sample.combined_p_values import combine_p_values, log_p_values
 from dkdist.two_sample.pooled_statistics import PooledStatistics, pooled_statistics
 from dkdist.two_sample.samples import Sample, sample_of
 
-# Five families of statistics in equal parts, and in each equal parts for its members. No weight is tuned.
+# Five families of statistics have equal weights, divided equally among their members. No weight is tuned.
 WEIGHTS = {f"{kernel} {i}": 0.02 for kernel in ("gaussian", "laplace") for i in range(N_BANDWIDTHS)}
 WEIGHTS |= {"energy": 0.2, "means": 0.2, "spread": 0.2 / 3, "radius": 0.2 / 3, "products": 0.2 / 3}
 
@@ -61,7 +61,7 @@ class TwoSampleTest:
     """Result of `two_sample_test`.
 
     With a bandwidth, ``statistic`` is D^2 (biased), and ``sigma`` and ``kernel`` are the parameters. Without one,
-    ``statistic`` is minus the decimal logarithm of a weighted harmonic mean of p-values, ``kernel`` is the statistic
+    ``statistic`` is -log10 of a weighted harmonic mean of p-values, ``kernel`` is the statistic
     with the smallest weighted p-value ("gaussian", "laplace", "energy", "means", "spread" for squares of coordinates,
     "radius" for their sum, or "products"), and ``sigma`` is the bandwidth of the best Gaussian kernel, for `witness`.
     """
@@ -97,8 +97,8 @@ def two_sample_test(
         One bandwidth, as in `kernel_distance`, for a test by that kernel alone. sigma="median" is the median distance
         in the pooled samples (in a random subset beyond 1,024 points), so that permutations do not change it.
     n_permutations : int, default=999
-        Number of random partitions of all points into n and m. No p-value is below 1 / (1 + n_permutations), so many
-        tests, corrected by `adjusted_p_values`, need more.
+        Number of random partitions of all points into n and m. The smallest p-value is 1 / (1 + n_permutations), so
+        multiple tests with `adjusted_p_values` need more permutations.
     kernel : str, default="gaussian"
         The kernel of the bandwidth, as in `kernel_distance`.
     random_state : int, Generator or None, default=None
@@ -121,12 +121,12 @@ def two_sample_test(
     m and d (derived in `dkdist.two_sample.two_sample_test`).
 
     Without a bandwidth, the statistic is the weighted harmonic mean of p-values. Five families have a weight of 0.2
-    each, in equal parts for their members: Gaussian kernels; Laplace kernels; the energy distance; means; and squares
-    of coordinates, their sum and products (of 253 pairs at most). Coordinates are clipped at twice the 90 % quantile of
-    distances from the median. Up to 512 points all pairs are compared. For more points, 500 to 4,000 random frequencies
-    represent the kernels, and beyond 4,096 points random bins of points are permuted. Cost: 500 sines and cosines a
-    point, and about 5e6 multiply-adds a permutation for any n and m. Memory: about 100 MiB and 5 bytes a point in
-    addition to the points; of streamed points a block and 16 MiB for each thread.
+    each, divided equally among their members: Gaussian kernels; Laplace kernels; the energy distance; means; and
+    squares of coordinates, their sum and products (of 253 pairs at most). Coordinates are clipped at twice the 90 %
+    quantile of distances from the median. Up to 512 points all pairs are compared. For more points, 500 to 4,000 random
+    frequencies represent the kernels, and beyond 4,096 points random bins of points are permuted. Cost: 500 sines and
+    cosines a point, and about 5e6 multiply-adds a permutation for any n and m. Memory: about 100 MiB and 5 bytes a
+    point in addition to the points; for streamed points, a block and 16 MiB per thread.
 
     With a bandwidth: (n + m)^2 pairs for every 64 permutations, a multiply-add for each pair and permutation.
 
@@ -201,7 +201,9 @@ def _aggregated_test(P: Sample, Q: Sample, n_permutations: int, seed: int) -> Tw
         pooled = pooled.with_frequencies(N_FREQUENCIES * MAX_BINS // (bins_P + bins_Q), seed)
         statistics = _binned_statistics(pooled, P, Q, (size, bins_P, bins_Q), rng)
         T = permuted_statistics(statistics, bins_P, bins_P + bins_Q, n_permutations, rng)
-    log_p = dict(zip(WEIGHTS, map(log_p_values, T), strict=False))  # products, the last, need two dimensions
+    log_p = dict(
+        zip(WEIGHTS, map(log_p_values, T), strict=False)
+    )  # in one dimension there are no products, the last family
     S = combine_p_values(log_p, WEIGHTS)
     best = max(log_p, key=lambda name: np.log(WEIGHTS[name]) - log_p[name][0]).split()[0]
     best_gaussian = min(range(N_BANDWIDTHS), key=lambda i: log_p[f"gaussian {i}"][0])
@@ -231,7 +233,7 @@ def bin_counts(n: int, m: int) -> tuple[int, int, int]:
 
 
 def _random_bins(n: int, size: int, n_bins: int, rng: np.random.Generator) -> U16:
-    """Return the bin of each of n points; the last, incomplete bin has the number ``n_bins``."""
+    """Return the bin of each of n points; an incomplete last bin has the index ``n_bins``."""
     bins = np.full(n, n_bins, np.uint16)
     bins[: size * n_bins] = np.repeat(np.arange(n_bins, dtype=np.uint16), size)
     rng.shuffle(bins)
@@ -257,7 +259,8 @@ def _binned_statistics(
     q = Q.bin_sums(pooled, _random_bins(m, size, bins_Q, rng), bins_Q + 1)
     mean = (p.sum(axis=0, dtype=np.float64) + q.sum(axis=0, dtype=np.float64)) / (n + m)
     sums = (np.concatenate([p[:-1], q[:-1]]) - size * mean).astype(np.float32)
-    rest = p[-1] - (n - size * bins_P) * mean  # the rest of Q follows: sums over all points are 0
+    # P without its full bins; Q needs no such term, because sums over all points are 0
+    rest = p[-1] - (n - size * bins_P) * mean
     is_constant = np.ptp(sums, axis=0) <= CONSTANT_TOL * size
     sums[:, is_constant] = rest[is_constant] = 0
     return lambda labels: pooled.from_features((1 / n + 1 / m) * (rest + labels.astype(np.float32) @ sums))

@@ -182,7 +182,7 @@ def test_rows_of_an_embedding():
     ("arguments", "message"),
     [
         ({"groups": [0] * 8}, "single label"),
-        ({"groups": [0] * 7 + [1]}, "at least 2 sets each; got a label of set 7"),
+        ({"groups": [0] * 7 + [1]}, "at least 2 sets each; got only set 7 in its group"),
         ({"groups": [0, 1] * 3}, "shape \\(8,\\); got \\(6,\\)"),
         ({"groups": [0, 1, None, 1] * 2}, "no label for set 2"),
         ({"groups": [0, 1, np.nan, 1] * 2}, "no label for set 2"),
