@@ -28,16 +28,16 @@ class ViewPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Copy:
-    """A view to be written as a new store, and bounds of its sets in rows."""
+    """View to be written as a new store, and the row bounds of its sets."""
 
     view: SetStore
     edges: I64
 
     @classmethod
     def of(cls, view: SetStore) -> Copy:
-        """Read the sizes of the sets."""
+        """Return the copy of a view; reads the sizes of its sets."""
         if not len(view):
-            raise ValueError("the view holds no sets; a store must have at least one.")
+            raise ValueError("store must have at least one set; the view is empty.")
         return cls(view, np.concatenate([[0], np.cumsum(view.sizes)]))
 
     @property

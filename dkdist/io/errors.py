@@ -274,6 +274,6 @@ class ObjectBounds:
             return MAX_DOCUMENT_BYTES
         if parts[-1].startswith("table."):
             return MAX_TABLE_BYTES
-        if parts[-1].startswith("tail."):  # of any array
+        if parts[-1].startswith("tail."):  # tail of any array
             return max(self._max_bytes.values(), default=inf)
         return self.of_array("/".join(parts[: 2 if parts[0] == "targets" else 1]))

@@ -55,19 +55,19 @@ from dkdist.io.errors import (
 )
 
 FORMAT = "dkdist.features"
-VERSION = 1  # of the format; docs/storage.md
+VERSION = 1  # version of the format; docs/storage.md
 FIELDS = ("n_rows", "n_columns", "block_rows", "generation")
 
 FEATURE_CODEC = chunk_sums.CodecInfo(inner=None, ends_with_crc=True)
-MAX_CACHED_TABLES = 64  # tables of checksums per process; tests/files/test_feature_store.py
+MAX_CACHED_TABLES = 64  # number of cached tables of checksums per process; tests/files/test_feature_store.py
 
-# keys of tables are never reused
+# Tables by location and record; entries stay valid because keys of tables are never reused
 _tables: dict[tuple[str, chunk_sums.TableRecord | None], chunk_sums.ChunkChecksums | None] = {}
 
 
 @dataclass(frozen=True)
 class FeatureStore:
-    """An open store of (n_rows, n_columns) float32 features, in blocks of ``block_rows``."""
+    """Open store of (n_rows, n_columns) float32 features, in blocks of ``block_rows``."""
 
     address: StoreLocation
     n_rows: int
@@ -315,11 +315,13 @@ def _check_sizes(n_rows: int, n_columns: int, block_rows: int) -> None:
     """Raise ValueError for sizes beyond the limits of the format."""
     if 4 * n_rows * n_columns > MAX_BYTES or 4 * block_rows * n_columns > MAX_CHUNK_BYTES:
         raise ValueError(
-            f"{n_rows} rows of {n_columns} features in blocks of {block_rows}: expected at most {MAX_BYTES} bytes, and "
-            f"{MAX_CHUNK_BYTES} bytes per block"
+            f"features must have at most {MAX_BYTES} bytes, and {MAX_CHUNK_BYTES} bytes per block; got {n_rows} rows "
+            f"of {n_columns} features in blocks of {block_rows}"
         )
     if -(-n_rows // block_rows) > MAX_BLOCKS:
-        raise ValueError(f"{n_rows} rows in blocks of {block_rows}: expected at most {MAX_BLOCKS} blocks")
+        raise ValueError(
+            f"features must have at most {MAX_BLOCKS} blocks; got {n_rows} rows in blocks of {block_rows}"
+        )
 
 
 def _parse(address: StoreLocation, document: bytes) -> FeatureStore:

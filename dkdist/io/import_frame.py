@@ -36,7 +36,7 @@ def import_frame(
     Parameters
     ----------
     store : path, URL or Zarr store object
-    frame : Dask DataFrame, or any that `SampleSets.from_frame` takes
+    frame : Dask DataFrame, or any data frame that `SampleSets.from_frame` accepts
         The rows of a set are in one partition, in any order, or continue from the end of a partition into the next
         ones, as in a sorted frame.
     set_id, points, targets, weights
@@ -63,7 +63,7 @@ def import_frame(
     thread, at most four at a time), and written by this process in order. Without a client, a frame that only reads
     local Parquet files is read by pyarrow, one partition per core at a time; page checksums are then verified. Dask
     cannot verify them: with a client, or for other frames, import the files with `import_sets` and a `TableReader`.
-    Memory: the partitions in progress, the sets of as many more, one unfinished set, and the ids of all sets. A graph
+    Memory: the partitions in progress, the sets of equally many finished ones, one incomplete set, and all ids. A graph
     with a shuffle repeats the shuffle for every partition; write such a frame to Parquet first.
 
     Examples
@@ -127,7 +127,7 @@ class _PartitionConverter:
             return self._from_batches(number) or self._from_frame(number, self._partitions[number])
 
     def _from_batches(self, number: int) -> PartitionSets | None:
-        """Convert a partition batch by batch; once one is unsupported, later ones are not tried."""
+        """Convert a partition batch by batch; None if it, or an earlier one, is not supported."""
         batches = self._partitions.batches(number) if self._use_fast_path else None
         if batches is None or not batches[0]:
             return None

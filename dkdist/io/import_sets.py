@@ -32,7 +32,7 @@ from dkdist.io.readers.sources import (
 )
 from dkdist.sets.origins import normalize_origin
 
-# First batches read for the origin: more sources represent the data better but delay the import by seconds
+# Maximum number of sources read to choose the origin; more represent the data better, but take seconds longer
 # (tests/store/test_origin.py)
 MAX_SAMPLED_SOURCES = 16
 MAX_SOURCES_PER_TASK = 64  # amortizes task overhead of small files; tests/store/test_parallel_import.py
@@ -57,7 +57,7 @@ def import_sets(
         Workers of a cluster must reach it under the same name.
     sources : path or iterable
         Paths, or other objects that ``read`` accepts; the store has their sets in this order. A folder of tables is
-        one source, and so is a list of their files; a path is the only source.
+        one source, and so is a list of their files. A single path is the only source.
     read : callable or object, optional
         ``read(source)`` returns sets (`SampleSets`, a list of (n_i, d) arrays, an (N, n, d) array), or a tuple (sets,
         targets) or (sets, targets, ids); or, for sources larger than memory, an iterator of these. Repeated calls must
@@ -78,7 +78,7 @@ def import_sets(
     Returns
     -------
     SetStore
-        The same bits as `SetWriter` writes from consecutive sources with the same origin.
+        Bitwise identical to the store that `SetWriter` writes from the same sources in this order, with this origin.
 
     Raises
     ------
@@ -94,9 +94,9 @@ def import_sets(
     The first pass reads the sizes of all sets (offsets and ids of an ``.npz`` file, ids and targets of a table,
     ``read.sizes(source)``, otherwise all of ``read(source)``). In the second pass each task writes consecutive chunks
     (or shards) of 32 to 512 MiB from the sources that overlap them. A source is read once, or twice if a part begins
-    inside it; a folder of tables is read by one task. The origin (see `SetWriter`) depends on the first batches of the
-    sources, but not on their order: of all LiDAR files and sources that the first pass reads, and of up to 16 others,
-    evenly spaced, which are read once more between the passes. Memory per thread: one source (or one item of its
+    inside it; a folder of tables is read by one task. The origin (see `SetWriter`) is chosen from the first batches of
+    all LiDAR files, all sources that the first pass reads, and up to 16 others, evenly spaced, which are read once
+    more between the passes. It does not depend on their order. Memory per thread: one source (or one item of its
     iterator) and eight chunks (or a shard); this process holds the sizes, targets and ids of all sets. Runs on the
     cluster of the active Dask client, or on local threads. A run that fails or is killed leaves nothing visible.
 

@@ -26,10 +26,9 @@ from dkdist.io._zarr.reading import CommitReader
 from dkdist.io._zarr.verify import Span, check_spans, report_of, spans_of, total_bytes
 from dkdist.io.compact import Copy, compact_target, view_batches
 
-PARTS_PER_THREAD = (
-    8  # balances uneven parts: idle time below 1/8 of the run; tests/store/test_parallel_import.py
-)
-PART_BYTES = (32 * 2**20, 512 * 2**20)  # limits of a task; tests/store/test_parallel_import.py
+# Several parts per thread balance the load: threads idle less than 1/8 of the run; tests/store/test_parallel_import.py
+PARTS_PER_THREAD = 8
+PART_BYTES = (32 * 2**20, 512 * 2**20)  # limits per task; tests/store/test_parallel_import.py
 PARTS_PER_SEGMENT = 128  # bounds the columns held by this process; tests/store/test_parallel_import.py
 
 
@@ -68,8 +67,8 @@ def write_parts(
     return np.concatenate(ids) if ids else None
 
 
-SPANS_PER_TASK = 8  # 64 chunks amortize the overhead of a task; tests/store/test_parallel_care.py
-TASKS_PER_SEGMENT = 128  # damage ends the run after a segment; tests/store/test_parallel_care.py
+SPANS_PER_TASK = 8  # 64 chunks, which amortize the overhead of a task; tests/store/test_parallel_care.py
+TASKS_PER_SEGMENT = 128  # the run ends after the first segment with damage; tests/store/test_parallel_care.py
 
 
 def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:

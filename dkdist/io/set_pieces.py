@@ -19,7 +19,7 @@ from dkdist.io.set_map import LazyTransform
 from dkdist.io.set_store import SetStore
 from dkdist.sets import SampleSets
 
-PIECE_BYTES = 4 * 2**20  # points per piece, at least one chunk; tests/scaling/test_set_scaler.py
+PIECE_BYTES = 4 * 2**20  # target size; a piece has at least one chunk; tests/scaling/test_set_scaler.py
 MAX_WHOLE_SET_BYTES = 32 * 2**20  # larger sets are read in pieces; tests/scaling/test_set_scaler.py
 
 

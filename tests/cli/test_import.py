@@ -176,7 +176,7 @@ def test_a_coordinate_that_is_no_number_is_named(value, what, tmp_path, capsys):
     [
         ([], "a table requires --set-id"),
         (["--set-id", "sack"], "has no column 'sack'; it has bag, label, x, y, w, height"),
-        (["--set-id", "bag", "--points", "x,label"], "column 'label' .* holds text: expected numbers"),
+        (["--set-id", "bag", "--points", "x,label"], "column 'label' .* must hold numbers; got text"),
         (["--set-id", "label", "--target", "w"], "target 'w' is .* and then .* within set"),
         (["--set-id", "bag", "--values", "x"], "--values applies to arrays only"),
     ],
@@ -192,7 +192,7 @@ def test_a_coordinate_that_is_text_later_in_the_file_is_an_error(tmp_path, capsy
     rows = [[i, 0.5] for i in range(100)] + [[7, "a"]]
     error = refused(capsys, write_table(tmp_path / "t.csv", rows, ["bag", "x"]), "--set-id", "bag")
     assert "invalid value 'a'" in error
-    assert "name the coordinates as points" in error
+    assert "Pass the coordinates as points" in error
 
 
 def test_ids_that_are_text_later_in_the_file_are_text(tmp_path, monkeypatch):
@@ -260,7 +260,7 @@ def test_a_cube_is_sets_of_equal_size(save, tmp_path, monkeypatch):
         ({"offsets": np.arange(3)}, [], "end at the"),
         ({}, ["--values", "points"], "has no array 'points'; it has values, offsets"),
         ({}, ["--target", "z"], "has no array 'z'"),
-        ({"w": np.zeros(4)}, ["--weight", "w"], "expected one weight for each"),
+        ({"w": np.zeros(4)}, ["--weight", "w"], "must have one weight for each"),
         ({"label": np.array([{}], dtype=object)}, [], "without Python objects"),
         ({"values": np.full((SIZES.sum(), 2), np.nan)}, [], "sets 0 to 39 of"),
         ({}, ["--set-id", "x"], "--set-id applies to tables only"),

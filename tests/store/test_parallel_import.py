@@ -193,7 +193,7 @@ def test_on_a_cluster_of_processes(tmp_path):
     with Client(n_workers=2, threads_per_worker=1, dashboard_address=None):
         with patch.object(store_writing, "PART_BYTES", (4096, 4096)):
             sets = dk.import_sets(tmp_path / "s", range(30), reader, chunk_rows=64, verbose=True)
-            with pytest.raises(dk.StoreFormatError, match="workers see another file system"):
+            with pytest.raises(dk.StoreFormatError, match="workers use another file system"):
                 dk.import_sets(MemoryStore(), range(30), reader, chunk_rows=64)
             with pytest.raises(dk.SourceError, match=r"source 30 cannot be imported \(IndexError"):
                 dk.import_sets(tmp_path / "t", range(31), reader, chunk_rows=64)

@@ -151,7 +151,7 @@ class Lossy(WrapperStore):
 
 def test_chunks_that_went_elsewhere_are_noticed():
     lossy = Lossy(MemoryStore())
-    with pytest.raises(dk.StoreFormatError, match="workers see another file system"):
+    with pytest.raises(dk.StoreFormatError, match="workers use another file system"):
         dk.import_sets(lossy, list("ab"), lambda source: GOOD)
     with pytest.raises(dk.StoreFormatError):
         dk.open_sets(lossy)

@@ -44,7 +44,9 @@ def test_a_wrong_delimiter_or_encoding_is_named(tmp_path):
             dk.import_sets(MemoryStore(), [path], dk.TableReader("spender"))
     path = tmp_path / "a.parquet"
     path.write_bytes(parquet_bytes({"id": ["a"], "x": np.ones(1)}))
-    with pytest.raises(dk.SourceError, match=r"decimal is for CSV files, and .*a\.parquet has \.parquet"):
+    with pytest.raises(
+        dk.SourceError, match=r"decimal applies to CSV files only; .*a\.parquet has \.parquet"
+    ):
         dk.import_sets(MemoryStore(), [path], dk.TableReader("id", decimal=","))
 
 
@@ -129,5 +131,8 @@ def test_one_error_names_all_problems_of_a_table(tmp_path, suffix, monkeypatch):
         assert words in str(error.value)
     with pytest.raises(dk.SourceError, match="has no column 'z', 'u'; it has id, x, y"):
         dk.import_sets(MemoryStore(), [path], dk.TableReader("id", ["x", "z"], "u"))
-    with pytest.raises(dk.SourceError, match=r"'id' of .* holds text.*; column 'site' of .* holds text"):
+    with pytest.raises(
+        dk.SourceError,
+        match=r"'id' of .* must hold numbers; got text; column 'site' of .* must hold numbers; got text",
+    ):
         dk.import_sets(MemoryStore(), [path], dk.TableReader("y", ["id", "site"]))

@@ -75,7 +75,7 @@ def as_columns(targets: Any, ids: Any, n_sets: int) -> Columns:
 
 
 def columns_of(sets: Any, targets: Any = None, ids: Any = None) -> Columns:
-    """Return the columns of sets: the arguments, or else the labels of the sets."""
+    """Return targets and ids as columns; by default those stored in the sets."""
     set_ids = sets.ids if ids is None else ids
     return as_columns(sets.targets if targets is None else targets, set_ids, len(sets))
 
@@ -83,7 +83,7 @@ def columns_of(sets: Any, targets: Any = None, ids: Any = None) -> Columns:
 def require_same_form(form: Form, stored: Form, label: str) -> None:
     """Raise unless a batch has the arrays of the store, with equal dtypes and trailing shapes."""
     for name in sorted(stored.keys() - form.keys()):
-        raise StoreFormatError(f"appended sets must have {_title(name)}, as {label}; got none.")
+        raise StoreFormatError(f"appended sets must have {_title(name)}, as in {label}; got none.")
     for name in sorted(form.keys() - stored.keys()):
         raise StoreFormatError(
             f"appended sets must not have {_title(name)}, which {label} lacks. Omit them or write a new store."
@@ -97,18 +97,18 @@ def require_same_form(form: Form, stored: Form, label: str) -> None:
 
 
 def form_of(batch: SampleSets, columns: Columns) -> Form:
-    """The dtype and trailing shape of every array of a batch."""
+    """Return the dtype and trailing shape of every array of a batch."""
     rows = {"points": batch.relative} | ({} if batch.weights is None else {"weights": batch.weights})
     return form_of_arrays({**rows, **columns})
 
 
 def form_of_arrays(arrays: Mapping[str, Any]) -> Form:
-    """The form of the arrays of a store or of a batch; offsets are omitted."""
+    """Return the dtypes and trailing shapes of the arrays of a store or a batch, without offsets."""
     return {name: (dtype_name(a.dtype), a.shape[1:]) for name, a in arrays.items() if name != "offsets"}
 
 
 def require_same_names(names: Names | None, stored: Names | None, label: str) -> None:
-    """Raise if both sides have names of dimensions and these differ."""
+    """Raise if batch and store both have names of dimensions, and these differ."""
     if names is None or stored is None or names == stored:
         return
     hint = " Reorder the columns." if sorted(names) == sorted(stored) else ""
@@ -132,7 +132,7 @@ def origin_attribute(origin: F64 | None) -> tuple[float, ...] | None:
 
 
 def convert_to_origin(sets: Any, origin: F64 | None, label: str) -> SampleSets:
-    """Convert sets to the origin of the store; to an inferred one if it has none yet (None).
+    """Convert sets to the origin of the store, or to an inferred one for a new store (None).
 
     Raises `SampleSetError` naming column and set if float32 is too coarse relative to that origin.
     """

@@ -1,11 +1,12 @@
 """Checksums of objects: the table of a commit, and verified reading.
 
 There is one checksum per chunk; a shard has one for its index and one per inner chunk. Chunks and shard indexes of this
-format end with the crc32c of their bytes, which the codec verifies, so these four bytes identify the object. Chunks
-without such an end are summed here. The crc32c alone does not detect exchanged or outdated chunks, so a commit has a
-table of all checksums, ``points/table.GENERATION.TOKEN``, written before the commit that names it:
+format end with the crc32c of their bytes, which the codec verifies, so these four bytes identify the object. For
+other chunks the crc32c is computed here. The crc32c alone does not detect exchanged or outdated chunks, so a commit has
+a table of all checksums, ``points/table.GENERATION.TOKEN``, written before the commit that names it:
 
-    {"arrays": [[name, first, n_objects, width, tail], ...]}\n    then n_objects x width numbers (<u4) per array
+    {"arrays": [[name, first, n_objects, width, tail], ...]}
+    then n_objects x width numbers (<u4) per array
 
 Objects before ``first`` predate the table and are not verified. ``tail`` (or null) is the object that an append
 extended under the key ``points/tail.GENERATION.TOKEN.POSITION`` (see `packed`). Zarr readers ignore both keys.
@@ -40,7 +41,7 @@ U32 = NDArray[np.uint32]
 # Sizes of the sharding codec: https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html
 CRC_BYTES = 4  # crc32c; https://zarr-specs.readthedocs.io/en/latest/v3/codecs/crc32c/index.html
 INDEX_ENTRY_BYTES = 16  # offset and length (uint64), https://zarr-specs.readthedocs.io/en/latest/v3/codecs/
-MAX_CACHED_INDEXES = 32  # shards read concurrently; tests/places/test_web.py
+MAX_CACHED_INDEXES = 32  # number of cached shard indexes, for concurrent reads; tests/places/test_web.py
 POSITION = re.compile(r"(?:c[/.])?(\d+)(?:[/.]\d+)*")
 TABLE_KEY = re.compile(r"(points|features)/table\.\d{1,16}\.[0-9a-f]{8}")
 
@@ -138,7 +139,7 @@ class ChunkChecksums(NamedTuple):
     tail_key: str = ""
 
     def of(self, index: int) -> U32 | None:
-        """Return the checksums of an object; None for objects without."""
+        """Return the checksums of an object, or None if it has none."""
         return self.sums[index - self.first] if 0 <= index - self.first < len(self.sums) else None
 
 
@@ -227,7 +228,7 @@ class ArrayObjects(AsyncStoreWrapper):
 
 
 class ChecksummedArray(ArrayObjects):
-    """Reads of an array, verified by checksums; ``tails`` reads the tail under its own key."""
+    """Wrapper of a store that verifies the objects of an array; with ``tails`` it reads an unmerged tail."""
 
     def __init__(
         self,

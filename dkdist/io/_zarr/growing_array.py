@@ -1,8 +1,8 @@
 """Writing of one array: buffered rows, whole chunks (or shards), and background threads.
 
-Rows are buffered until MAX_PENDING_CHUNKS chunks, one shard, or with threads one chunk are full. The last chunk is
-padded with the fill value. An append starts from its rows and writes the longer chunk under another key, so committed
-objects are never overwritten. Checksums of written objects are collected for the table of the commit. `close` updates
+The buffer holds MAX_PENDING_CHUNKS chunks, one shard, or (with threads) one chunk. The last chunk is padded with the
+fill value. An append reads the rows of this chunk and writes the longer chunk under another key, so committed objects
+are never overwritten. Checksums of written objects are collected for the table of the commit. `close` updates
 the length of the array.
 """
 
@@ -26,11 +26,11 @@ from dkdist.io._zarr.location.disk import DiskStore
 from dkdist.io._zarr.packed import PackedChunk, chunk_packer
 from dkdist.io.errors import DOCUMENT
 
-# Bounds the memory of a writer: tasks, of a chunk each, that are queued or running (python benchmarks/memory.py)
+# Maximum number of chunks that are queued or being written; bounds memory (python benchmarks/memory.py)
 MAX_PENDING_CHUNKS = 8
-# Amortizes the overhead of a task for chunks that need no copy; tests/store/test_packed.py
+# A task writes several chunks, if they need no copy, to amortize its overhead; tests/store/test_packed.py
 MAX_CHUNKS_PER_TASK = 4
-# Flushing 32 MiB overlaps with writing the next chunks; tests/store/test_packed.py
+# Chunks per flush to disk, 32 MiB; flushing overlaps with writing the next chunks; tests/store/test_packed.py
 CHUNKS_PER_FLUSH = 32
 
 
@@ -152,7 +152,7 @@ class GrowingArray:
         self._recorder = None if coding is None else RecordingArray(store, name, coding, self._tail, tail_key)
 
     def append(self, rows: NDArray[Any], *, copy: bool = True) -> None:
-        """Add rows and write full buffers. Without ``copy`` the caller must not change the rows until `flush`."""
+        """Add rows and write full buffers. With ``copy=False`` the caller must not change them until `flush`."""
         self.length += len(rows)
         write_directly = not copy and self._pack is not None and rows.dtype == self.dtype
         while len(rows):
@@ -189,7 +189,7 @@ class GrowingArray:
         return np.stack([sums[i] for i in sorted(sums)]) if sums else self._bound.sums[:0]
 
     def bound(self) -> ChunkChecksums:
-        """Return the checksums for the next commit: those of unchanged and of written objects."""
+        """Return the checksums of unchanged and of written objects, for the next commit."""
         first = min(self._bound.first, self._n_unchanged)
         before = self._bound.sums[: self._n_unchanged - first]
         return ChunkChecksums(first, np.concatenate([before, self.sums]), self._tail, self._tail_key)

@@ -47,7 +47,7 @@ from dkdist.sets.labels import Names, as_names, check_name
 from dkdist.sets.strings import as_alphabet
 
 FORMAT = "dkdist.sets"
-VERSION = 1  # of the format; docs/storage.md
+VERSION = 1  # version of the format; docs/storage.md
 ROW_ARRAYS = ("points", "weights")
 OWN_ARRAYS = ("points", "offsets", "weights", "ids")
 POINT_DTYPES = ("float32", "uint8", "uint16")

@@ -56,7 +56,7 @@ class WriterLease:
         """Take over the location; with ``clear`` delete the commit first, then the other objects."""
         put_bytes(self.store, TOKEN_KEY, self._token)
         with self._exclusive():
-            pass  # writers that checked the token before have finished their object
+            pass  # waits until writers that still saw the old token have finished their object
         if isinstance(self.store, DiskStore):
             self.store.sweep()
         if clear:
@@ -198,7 +198,7 @@ def _replaceable_generation(address: StoreLocation, *, overwrite: bool) -> int:
     old = address.open(read_only=True)
     if path is not None and (not os.path.exists(path) or not os.listdir(path)):
         return 0
-    token, document = get_bytes(old, [TOKEN_KEY, DOCUMENT])  # first: reports errors of the storage
+    token, document = get_bytes(old, [TOKEN_KEY, DOCUMENT])  # read first, to report errors of the storage
     if document is None and token is None:
         if path is None and sync(old.is_empty("")):
             return 0

@@ -2,7 +2,7 @@
 
 Supported are arrays of little-endian numbers with blosc and crc32c, as chunks or shards. A chunk must have the
 committed checksum and the declared length before it is decoded. Anything else raises, and `reading` then uses Zarr,
-which finds tails of appends and reports damage.
+which also reads unmerged tails of appends and reports damage.
 
 A chunk that two blocks share is decoded once: `ChunkCache` holds it until all of its rows were used, evicting the least
 recently used chunks. A forked child starts with an empty cache and a new lock.
@@ -32,13 +32,13 @@ from dkdist.io._zarr.checksums import CRC_BYTES, U32, ChunkChecksums, CodecInfo,
 from dkdist.io._zarr.location.disk import DiskStore
 from dkdist.io.errors import WrongChunkError
 
-HEADER = struct.Struct("<4I")  # four bytes; the lengths of the content, of a block of it, and as it is stored
+HEADER = struct.Struct("<4I")  # four flag bytes; bytes of the content, of a block, and of the stored chunk
 DIRECT_CODECS = (BytesCodec, BloscCodec, Crc32cCodec)
 _array_numbers = count()
 
 MAX_CACHE_BYTES = (
     32 * 2**20
-)  # partly used chunks at block boundaries, 1 MiB each; tests/store/test_local_chunks.py
+)  # holds partly used chunks at block boundaries, 1 MiB each; tests/store/test_local_chunks.py
 NOTHING = None, 0
 
 
@@ -154,7 +154,7 @@ class LocalChunkReader:
 
 
 def _require_crc(key: str, data: bytes, sums: U32 | None, i: int) -> bytes:
-    """Return the data if it ends with its crc32c and, if there are checksums, this is checksum i."""
+    """Return the data if it ends with its crc32c and this equals checksum i, if there are checksums."""
     end = int.from_bytes(data[-CRC_BYTES:], "little")
     if (sums is not None and sums[i] != end) or crc32c(_without_crc(data)) != end:
         raise WrongChunkError(f"{key} differs from the committed object")

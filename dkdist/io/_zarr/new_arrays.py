@@ -29,7 +29,7 @@ MAX_CHUNK_ROWS = 2**52  # row counts stay exact in float64; tests/fuzzing/test_c
 # Shards of 32 MiB reduce the number of objects; a writer holds one in memory (docs/storage.md)
 CHUNKS_PER_SHARD = 32
 MAX_UNSHARDED_CHUNKS = (
-    10_000  # files per array on a disk before shards are used; tests/store/test_round_trip.py
+    10_000  # maximum number of files per array on a disk without shards; tests/store/test_round_trip.py
 )
 
 Shards = int | Literal["auto"] | None
@@ -82,7 +82,7 @@ def _column(dtype: str, trailing: tuple[int, ...]) -> Metadata:
 
 
 def _default_chunk_rows(dtype: str, trailing: tuple[int, ...]) -> int:
-    """Return rows per chunk: the power of two nearest to 1 MiB, at least 1."""
+    """Return rows per chunk: the power of two closest to 1 MiB of data, at least 1."""
     row_bytes = np.dtype(dtype).itemsize * math.prod(trailing)
     return 1 << max(0, round(math.log2(TARGET_CHUNK_BYTES / row_bytes)))
 

@@ -85,7 +85,7 @@ def _merge_tail(
     expected = bound.of(bound.tail)
     chunk, tail = get_bytes(store, [key, bound.tail_key])
     if _matches_checksums(chunk, expected, coding) or not _matches_checksums(tail, expected, coding):
-        return  # merged before, or damaged, which readers report
+        return  # already merged, or damaged (readers report this)
     assert tail is not None
     if address.path is None:
         put_bytes(store, key, tail)
@@ -109,5 +109,5 @@ def _matches_checksums(data: bytes | None, expected: U32 | None, coding: CodecIn
         return False
     try:
         return np.array_equal(coding.sums(np.frombuffer(data, np.uint8)), expected)
-    except ValueError:  # the index of a truncated shard
+    except ValueError:  # truncated index of a shard
         return False

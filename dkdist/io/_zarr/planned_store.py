@@ -1,8 +1,8 @@
 """A new store of known size that many tasks write in parallel.
 
 Rows are divided at chunk (or shard) boundaries into parts with one writer each, so no object has two writers. One
-process writes offsets, targets and ids, collects the checksums of the parts, and commits. The result has the same bits
-as that of one `SetWriter`.
+process writes offsets, targets and ids, collects the checksums of the parts, and commits. The result is bitwise
+identical to that of one `SetWriter`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class PartWriter:
 
 
 class PlannedStore:
-    """A new store in the process that plans it.
+    """New store, in the process that plans and commits it.
 
     Inside ``with create(...)`` tasks write parts, whose results are added. Leaving the block commits; an exception
     inside it does not. Raises the errors of `SetWriter` for an occupied or read-only location.
@@ -115,8 +115,8 @@ class PlannedStore:
         self._lease, self._replaced = new_lease(self.address, overwrite=overwrite)
         if replaces is not None and replaces != self._replaced:
             raise StoreFormatError(
-                f"{self.address.label} has generation {self._replaced}; expected {replaces}. It was modified after "
-                "opening. Open it again with open_sets."
+                f"{self.address.label} was modified after opening: its generation must be {replaces}; got "
+                f"{self._replaced}. Open it again with open_sets."
             )
 
     @contextlib.contextmanager
@@ -180,8 +180,8 @@ class PlannedStore:
     def bounds(self, target_bytes: int, starts: I64) -> I64:
         """Return boundaries of parts of about ``target_bytes``.
 
-        Each is the start of a source (``starts``), or of the first chunk (or shard) after it, so a source is split at
-        most once; exact starts are preferred.
+        A boundary is the start of a source (``starts``) if possible, otherwise that of the first chunk (or shard) after
+        it, so a source is split at most once.
         """
         total, object_rows = self._commit.n_points, self.object_rows
         target_rows = max(1, target_bytes // self._row_bytes)
@@ -220,7 +220,7 @@ class PlannedStore:
         commit_arrays(self._lease, self._commit, arrays, new_table_key(self._commit.generation))
 
     def _growing(self, name: str, length: int) -> GrowingArray:
-        """Return a writer of an array; with a length, of one whose rows tasks have written."""
+        """Return a writer of an array; with ``length``, of an array whose rows were written by tasks."""
         metadata, sums = self._metadata[name], self._rows.get(name)
         bound = ChunkChecksums(0, np.concatenate(sums)) if sums else None
         return GrowingArray(
@@ -242,6 +242,6 @@ class PlannedStore:
             missing = missing_keys(self._lease.store, [object_key(array, k) for k in chunks])
             if missing:
                 raise StoreFormatError(
-                    f"{missing[0]} was written by a worker but is missing in {self.address.label}: workers see another "
+                    f"{missing[0]} was written by a worker but is missing in {self.address.label}: workers use another "
                     "file system. Use a path or URL that is shared by all workers and this process."
                 )

@@ -43,8 +43,8 @@ from dkdist.sets import SampleSets
 from dkdist.sets.labels import NO_LABELS, Labels
 
 MAX_CACHED_OFFSET_CHUNKS = 64  # 64 MiB, offsets of 8.4 million sets; tests/store/test_round_trip.py
-KEYS_PER_REQUEST = 1024  # keys whose existence is checked in one asyncio.gather; tests/store/test_damage.py
-MAX_READ_CHUNKS = 2**20  # rejects forged tiny chunks; tests/places/test_hostile.py
+KEYS_PER_REQUEST = 1024  # number of keys checked in one asyncio.gather; tests/store/test_damage.py
+MAX_READ_CHUNKS = 2**20  # rejects stores that declare tiny chunks; tests/places/test_hostile.py
 MAX_CACHED_COMMITS = (
     8  # readers per process, each with up to 64 MiB of offsets; tests/places/test_pickled_views.py
 )
@@ -67,7 +67,7 @@ class CommitReader:
         self._require_same_content(current)
         self.arrays = {name: self._open_array(name, m) for name, m in self.metadata.items()}
         require_fit(self.arrays, self.commit, address.label)
-        self._sizes = {name: int(array.chunks[0]) for name, array in self.arrays.items()}  # rows of a chunk
+        self._sizes = {name: int(array.chunks[0]) for name, array in self.arrays.items()}  # rows per chunk
         self._local = {name: local_chunk_reader(self.store, array) for name, array in self.arrays.items()}
         self._offsets_chunk: Callable[[int], I64] = lru_cache(MAX_CACHED_OFFSET_CHUNKS)(
             self._read_offsets_chunk
@@ -98,7 +98,7 @@ class CommitReader:
         """Read the offsets o_start .. o_stop, both included."""
         size = self._sizes["offsets"]
         first, last = start // size, stop // size
-        if first == last:  # checked by _read_offsets_chunk
+        if first == last:  # _read_offsets_chunk has checked these offsets
             return self._offsets_chunk(first)[start - first * size : stop - first * size + 1]
         parts = [self._offsets_chunk(k) for k in range(first, last + 1)]
         edges = np.concatenate(parts)[start - first * size : stop - first * size + 1]
@@ -220,7 +220,7 @@ class CommitReader:
                 raise StoreFormatError(
                     f"the table of checksums of {self.address.label} is missing. {RESTORE_HINT}"
                 )
-            before = commit.table  # replaced by an append, or missing
+            before = commit.table  # an append may have replaced the table: read again once
 
     def _reload_table(self, previous: tuple[TableRecord | None, Table]) -> bool:
         """Read the table again; return whether an append has replaced it."""
@@ -270,7 +270,7 @@ class CommitReader:
                 return local.read(start, stop, self.table.get(name))
             except MemoryError as error:
                 raise self._memory_error(name, error) from error
-            except Exception:  # the general path finds tails of appends and reports damage
+            except Exception:  # Zarr also reads unmerged tails of appends and reports damage
                 pass
         if name != "offsets" and (name not in ROW_ARRAYS or self.metadata[name].get("fill_value") != "NaN"):
             self.require_chunks(name, start, stop)  # fill values of a missing chunk look like data
@@ -364,7 +364,7 @@ def open_commit(address: StoreLocation, commit: Commit) -> CommitReader:
     key = (address.label, commit)
     with _lock:
         reader = _cache.get(key)
-        if reader is not None and reader.address == address:  # locations with other options share labels
+        if reader is not None and reader.address == address:  # labels do not contain options
             _cache.move_to_end(key)
             return reader
     return cache_reader(CommitReader(address, commit))

@@ -53,7 +53,7 @@ from dkdist.sets.labels import as_names
 Hashes = NDArray[np.uint64]
 HASH_BLOCK_ROWS = (
     2**16
-)  # bounds the (rows, characters) temporary of hashing; tests/store/test_distinct_ids.py
+)  # ids hashed at a time; bounds a temporary array (rows, characters); tests/store/test_distinct_ids.py
 
 
 class IdRegistry:
@@ -103,7 +103,7 @@ def _hash_ids(ids: Array, which: int) -> Hashes:
     return hashes
 
 
-ID_BLOCK_ROWS = 2**20  # ids of a store that are read at a time; tests/store/test_distinct_ids.py
+ID_BLOCK_ROWS = 2**20  # ids read from a store at a time; tests/store/test_distinct_ids.py
 
 
 class SetWriter:

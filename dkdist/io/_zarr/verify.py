@@ -55,7 +55,7 @@ def spans_of(committed: CommitReader) -> list[Span]:
 def verify_commit(committed: CommitReader) -> VerifyReport:
     """Verify all committed rows on threads; raises `StoreFormatError` for the first damaged span."""
     spans = spans_of(committed)
-    threads = min(len(spans), (os.cpu_count() or 1) + 2)  # two more than cores, to overlap reads
+    threads = min(len(spans), (os.cpu_count() or 1) + 2)  # two more threads than cores, to overlap reads
     with ThreadPoolExecutor(threads) as pool:
         checks = [pool.submit(span.check, committed) for span in spans]
         try:

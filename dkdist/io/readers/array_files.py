@@ -1,6 +1,7 @@
 """Sets from NumPy files: points with offsets, or one array (sets, points, dimensions); never a pickle.
 
-The roles of arrays follow from the names and shapes in their headers. An outline reads offsets and ids only.
+The roles of arrays follow from the names and shapes in their headers. The first pass of an import
+reads offsets and ids only.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.origins import fits_float32
 
 SUFFIXES = (".npz", ".npy")
-BATCH_POINTS = 2**20  # bounds memory to 4 MiB per column; tests/store/test_file_readers.py
+BATCH_POINTS = 2**20  # points per batch, 4 MiB per column; tests/store/test_file_readers.py
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def _decoding(path: Path) -> Iterator[None]:
         yield
     except ValueError as error:
         raise ValueError(
-            f"{path} cannot be read ({error}): expected complete arrays of numbers or text, without Python objects"
+            f"{path} cannot be read ({error}). It must hold complete arrays of numbers or text, without Python objects"
         ) from error
 
 
@@ -160,8 +161,8 @@ def _assign_roles(file: _File, names: ArrayReader) -> _Roles:
     shape = file.shape(values)
     if len(shape) not in (1, 2, 3):
         raise ValueError(
-            f"array {values!r} of {file.path} has shape {shape}: expected (points, dimensions) with offsets, or "
-            "(sets, points, dimensions)"
+            f"array {values!r} of {file.path} must have shape (points, dimensions), with offsets, or (sets, points, "
+            f"dimensions); got {shape}"
         )
     if len(shape) != 3:
         offsets = file.require(names.offsets or "offsets", "offsets")
@@ -173,7 +174,7 @@ def _assign_roles(file: _File, names: ArrayReader) -> _Roles:
         weight_shape = file.shape(file.require(names.weight, "weight"))
         if np.prod(weight_shape) != n_points:
             raise ValueError(
-                f"weight {names.weight!r} has shape {weight_shape}: expected one weight for each of {n_points} points"
+                f"weight {names.weight!r} must have one weight for each of {n_points} points; got shape {weight_shape}"
             )
     used_names = {values, offsets, names.weight, "ids"}
     other_shapes = {name: shape for name, (shape, _) in file.headers.items() if name not in used_names}

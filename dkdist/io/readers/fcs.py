@@ -23,8 +23,8 @@ from dkdist.io.readers.files import file_id, require_id_parts
 from dkdist.io.readers.table_files import as_names
 from dkdist.sets import SampleSets
 
-HEADER_BYTES = 58  # version, spaces and six offsets of 8 bytes: 6 + 4 + 48; tests/store/test_fcs_format.py
-CHUNK_BYTES = 2**24  # events decoded at a time, bounds temporaries; tests/store/test_fcs_format.py
+HEADER_BYTES = 58  # version (6 bytes), spaces (4) and six offsets (8 each); tests/store/test_fcs_format.py
+CHUNK_BYTES = 2**24  # bytes decoded at a time, which bounds temporary arrays; tests/store/test_fcs_format.py
 MAX_END_ERROR_BYTES = 1  # many instruments write an exclusive end; tests/store/test_fcs_format.py
 MAX_TEXT_BYTES = (
     2**24
@@ -33,7 +33,7 @@ KEYWORD = re.compile(r"\$[A-Za-z0-9_]+")
 MAGIC = re.compile(rb"FCS[23]\.\d")
 FLOAT_BITS = {"F": 32, "D": 64}
 INTEGER_BITS = (8, 16, 32, 64)
-ESCAPED = "\ue000"  # private-use character, absent from text
+ESCAPED = "\ue000"  # placeholder for an escaped delimiter: a private-use character, absent from text
 
 
 class FCSFormatError(ValueError):
@@ -74,9 +74,7 @@ class DataSet:
     def dtype(self) -> np.dtype[Any]:
         """Structured dtype of an event, with one field per channel."""
         if self.text.get("$MODE", "L").upper() != "L":
-            raise FCSFormatError(
-                f"$MODE is {self.text['$MODE']}, a histogram: only lists of events (L) are supported"
-            )
+            raise FCSFormatError(f"$MODE must be L (list of events); got {self.text['$MODE']} (histogram)")
         order = _byte_order(self._value("$BYTEORD"))
         return np.dtype([(f"f{i}", order + self._kind(i)) for i in self._channels])
 
@@ -89,7 +87,7 @@ class DataSet:
             n, remainder = divmod(stop - start + 1, self.dtype.itemsize)
             if remainder <= MAX_END_ERROR_BYTES:
                 return n
-        raise FCSFormatError("it states neither $TOT nor a data segment of complete events")
+        raise FCSFormatError("$TOT must be the number of events if no data segment has complete events")
 
     @cached_property
     def data_start(self) -> int:
@@ -100,7 +98,7 @@ class DataSet:
             if len(fits) > 1:
                 first, second = sorted(fits)
                 raise FCSFormatError(
-                    f"its header and its text state two places of the events (bytes {first} and {second}), both valid"
+                    f"header and text must agree where the events begin; got bytes {first} and {second}, both plausible"
                 )
             if fits:
                 start = self.begin + fits.pop()
@@ -111,7 +109,8 @@ class DataSet:
                 return start
         stated = " or ".join(f"bytes {start} to {stop}" for start, stop in self._stated) or "no segment"
         raise FCSFormatError(
-            f"{self.n_events} events of {self.n_channels} channels take {n_bytes} bytes, and it states {stated}"
+            f"the data segment must have {n_bytes} bytes for {self.n_events} events of {self.n_channels} channels; got "
+            f"{stated}"
         )
 
     @property
@@ -122,8 +121,8 @@ class DataSet:
             return None
         if step < (self.header[1] or HEADER_BYTES) or self.begin + step + HEADER_BYTES > self.file_bytes:
             raise FCSFormatError(
-                f"$NEXTDATA states another data set at byte {self.begin + step}, where none can begin: it is cut "
-                "short or damaged"
+                f"$NEXTDATA must be the offset of another data set; got byte {self.begin + step}, where none can "
+                "begin. The file is cut short or damaged"
             )
         return self.begin + step
 
@@ -150,7 +149,7 @@ class DataSet:
 
     @property
     def _stated(self) -> list[tuple[int, int]]:
-        """(first, last) byte of the events as stated by text and header, relative to this data set."""
+        """Positions (first, last byte) of the events in text and header, relative to this data set."""
         text = (_integer(self.text.get("$BEGINDATA", "")), _integer(self.text.get("$ENDDATA", "")))
         pairs = [text, self.header[2:4]]
         first_text, last_text = self.header[:2]
@@ -173,19 +172,19 @@ class DataSet:
             return f"u{int(bits) // 8}"
         kind_name = {"I": "integers", "A": "numbers as text (ASCII)"}.get(kind, f"values of type {kind!r}")
         raise FCSFormatError(
-            f"channel {name!r} holds {kind_name} of {bits} bits ($P{i}B): supported are integers of 8, 16, 32 and 64 "
-            "bits and floats of 32 and 64"
+            f"channel {name!r} must hold integers of 8, 16, 32 or 64 bits or floats of 32 or 64 bits; got {kind_name} "
+            f"of {bits} bits ($P{i}B)"
         )
 
     def _count(self, keyword: str) -> int:
         value = _integer(self._value(keyword))
         if value is None or value < 0:
-            raise FCSFormatError(f"{keyword} is {self.text[keyword]!r:.60}: expected a count")
+            raise FCSFormatError(f"{keyword} must be a count; got {self.text[keyword]!r:.60}")
         return value
 
     def _value(self, keyword: str) -> str:
         if not self.text.get(keyword):
-            raise FCSFormatError(f"its text has no {keyword}")
+            raise FCSFormatError(f"keyword {keyword} is missing")
         return self.text[keyword]
 
 
@@ -212,7 +211,9 @@ class _Scale:
         is_integer = kind.kind == "u"
         (largest,) = _numbers(text, f"$P{n}R", "0", 1) if is_integer or decades > 0 else (0.0,)
         if decades > 0 and not largest > 0:
-            raise FCSFormatError(f"$P{n}R is {text.get(f'$P{n}R')!r}: a logarithmic channel needs its range")
+            raise FCSFormatError(
+                f"$P{n}R must be the positive range of a logarithmic channel; got {text.get(f'$P{n}R')!r}"
+            )
         bits = (int(largest) - 1).bit_length() if largest >= 1 else 8 * kind.itemsize
         mask = 2**bits - 1 if is_integer and bits < 8 * kind.itemsize else None
         return cls(mask, decades, offset or 1.0, largest, step, gain or 1.0)
@@ -243,7 +244,7 @@ def _data_set(file: BinaryIO, file_bytes: int, begin: int) -> DataSet:
         raise FCSFormatError(f"no header of FCS 2.0 to 3.2 at byte {begin}; got {raw[:10]!r}")
     header = tuple(_integer(raw[a : a + 8].decode("latin-1")) for a in range(10, HEADER_BYTES, 8))
     if header[0] is None or header[1] is None or not HEADER_BYTES <= header[0] < header[1]:
-        raise FCSFormatError(f"its header states no text segment: {raw[10:26]!r}")
+        raise FCSFormatError(f"the header must give the position of the text segment; got {raw[10:26]!r}")
     text = _keywords(_segment(file, file_bytes, begin, header[0], header[1]))
     names = ("$BEGINSTEXT", "$ENDSTEXT", "$NEXTDATA")
     first, last, step = (_integer(text.get(name, "")) or 0 for name in names)
@@ -256,7 +257,7 @@ def _data_set(file: BinaryIO, file_bytes: int, begin: int) -> DataSet:
 def _segment(file: BinaryIO, file_bytes: int, begin: int, first: int, last: int) -> str:
     if last - first >= MAX_TEXT_BYTES:
         raise FCSFormatError(
-            f"it states a text segment of {last - first + 1} bytes: expected at most {MAX_TEXT_BYTES}"
+            f"the text segment must have at most {MAX_TEXT_BYTES} bytes; got {last - first + 1}"
         )
     if begin + last > file_bytes:  # last may be exclusive
         raise FCSFormatError(
@@ -294,7 +295,7 @@ def _numbers(text: Mapping[str, str], keyword: str, default: str, n: int) -> lis
         numbers = []
     if len(numbers) != n or not np.isfinite(numbers).all():
         expected = "a number" if n == 1 else f"{n} numbers"
-        raise FCSFormatError(f"{keyword} is {value!r:.60}: expected {expected}")
+        raise FCSFormatError(f"{keyword} must be {expected}; got {value!r:.60}")
     return numbers
 
 
@@ -305,7 +306,7 @@ def _byte_order(text: str) -> str:
         return "<"
     if order == ascending[::-1]:
         return ">"
-    raise FCSFormatError(f"$BYTEORD is {text!r:.60}: expected 1,2,3,4 or 4,3,2,1")
+    raise FCSFormatError(f"$BYTEORD must be 1,2,3,4 or 4,3,2,1; got {text!r:.60}")
 
 
 SUFFIXES = (".fcs", ".lmd")
@@ -335,8 +336,8 @@ class CytometryReader:
 
     Notes
     -----
-    An outline reads only the text of a file. If header and text state different positions of the events, the position
-    with the expected length is used. Memory: the chosen channels of one data set, twice.
+    The first pass of `import_sets` reads only the text segments. If header and text state different positions of the
+    events, the position with the expected length is used. Memory: the chosen channels of one data set, twice.
 
     Examples
     --------
@@ -411,7 +412,9 @@ def _opened(path: Any, data_set: int | None) -> Iterator[list[DataSet]]:
         try:
             all_sets = list(data_sets(file))
             if data_set is not None and data_set > len(all_sets):
-                raise FCSFormatError(f"it has {len(all_sets)} data sets, and data_set is {data_set}")
+                raise FCSFormatError(
+                    f"data_set must be at most {len(all_sets)}, the number of data sets; got {data_set}"
+                )
             selected = all_sets if data_set is None else all_sets[data_set - 1 : data_set]
             yield [data for data in selected if data.n_events]
         except FCSFormatError as error:

@@ -141,6 +141,6 @@ def table_suffix(path: Any) -> str:
     suffix = suffix_of(path)
     if suffix not in SUFFIXES:
         raise ValueError(
-            f"{path} ends in {suffix or 'nothing'!r}: expected one of {', '.join(SUFFIXES)}. Convert or rename it"
+            f"{path} must end in one of {', '.join(SUFFIXES)}; got {suffix!r}. Convert or rename it"
         )
     return suffix

@@ -43,14 +43,14 @@ NO_VALUE, NOT_FINITE = "has no value", "is not a finite number (of 32 bits)"
 
 
 def describe_invalid_values(row_name: str, column: str, n_rows: int, problem: str) -> str:
-    """Return the message for invalid rows of a column, of which ``row_name`` is the first."""
+    """Return the message for invalid rows of a column; ``row_name`` names the first."""
     return f"column {column!r} {problem} in {row_name} ({n_rows} such rows)"
 
 
 def table_error(
     source: TableSource, columns: Any, points: Sequence[str], required: Sequence[str], first: TableValueError
 ) -> TableValueError:
-    """Return an error that lists all invalid ids, coordinates, weights and targets; ``first`` is the fallback."""
+    """Return an error that lists all invalid ids, coordinates, weights and targets; by default ``first``."""
     problems = [
         *_value_problems(source, columns, points, required),
         *_target_problems(source, columns, required),
@@ -103,7 +103,7 @@ BatchArrays = tuple[SampleSets, dict[str, Array], Array]
 
 @dataclass(frozen=True)
 class IndexedTable:
-    """A table after the first pass; cheap to send: ids, sizes and targets without points."""
+    """A table after the first pass; small to pickle: ids, sizes and targets without points."""
 
     source: Any
     columns: Any
@@ -179,7 +179,7 @@ class IndexedTable:
             raise table_error(table, self.columns, self.points, self.required, error) from error
 
     def _read(self, first: int, origin: F64 | None, *, streamed: bool) -> Iterator[BatchArrays]:
-        """Iterate over batches from number ``first``; ``streamed`` rounds each column at once and frees it."""
+        """Iterate over batches from number ``first``; ``streamed`` rounds and frees each column immediately."""
         table, buffers = _open_table(self.source, self.columns), BufferPool() if streamed else None
         cuts = self._cuts(table.schema)
         lengths = np.add.reduceat(self.index.sizes, cuts[:-1]) if len(cuts) > 1 else cuts[:0]
@@ -331,11 +331,11 @@ def _positions(column: Any, ids: Any) -> Any:
 def _open_table(source: Any, columns: Any) -> TableSource:
     files = find_table_files(source)
     if columns.text and not files.is_csv:
-        raise ValueError(f"text columns are for CSV files; {files.suffix} files store types. Omit text")
+        raise ValueError(f"text applies to CSV files only; {files.suffix} files store types. Omit text")
     for name, default in (("delimiter", None), ("decimal", "."), ("encoding", "utf-8")):
         if getattr(columns, name) != default and not files.is_csv:
             raise ValueError(
-                f"{name} is for CSV files, and {files.label} has {files.suffix} files. Omit {name}"
+                f"{name} applies to CSV files only; {files.label} has {files.suffix} files. Omit {name}"
             )
     text = [columns.set_id, *columns.targets, *columns.text]
     return TableSource(files, text, [*(columns.points or ()), *_weight(columns)], columns.csv_options())

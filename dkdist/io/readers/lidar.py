@@ -1,6 +1,6 @@
 """Sets from LAS and LAZ files of LiDAR: a file is a set, read chunk by chunk.
 
-The numbers in a header are compared with the size of the file before laspy allocates or reads anything.
+Counts and sizes in the header are checked against the size of the file before laspy allocates or reads anything.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LasFormatError(ValueError):
 
 
 class LasClaims(NamedTuple):
-    """Numbers of a header that determine the amount of data."""
+    """Fields of a header that determine the amount of data."""
 
     point_count: int
     point_bytes: int
@@ -46,18 +46,18 @@ class LasClaims(NamedTuple):
 
 
 def checked_claims(file: BinaryIO) -> LasClaims:
-    """Return the claims of a file, checked against its size; rewinds the file."""
+    """Return header fields, checked against the size of the file; rewinds the file."""
     file_bytes = file.seek(0, 2)
     file.seek(0)
     header = file.read(max(HEADER_BYTES.values()))
     if header[:4] != b"LASF" or len(header) < min(HEADER_BYTES.values()):
         raise LasFormatError(
-            f"it begins with {header[:4]!r}: expected LASF and a header of 227 bytes or more"
+            f"it must begin with LASF and a header of at least 227 bytes; got {header[:4]!r}, {len(header)} bytes"
         )
     version = header[24], header[25]
     if len(header) < HEADER_BYTES.get(version, 0) or version not in HEADER_BYTES:
         raise LasFormatError(
-            f"its version is {version[0]}.{version[1]}: supported are complete headers of 1.0 to 1.5"
+            f"its version must be 1.0 to 1.5, with a complete header; got {version[0]}.{version[1]}"
         )
     header_bytes, begin, n_records = struct.unpack_from("<HII", header, 94)
     point_format, point_bytes, n_points = struct.unpack_from("<BHI", header, 104)
@@ -66,7 +66,7 @@ def checked_claims(file: BinaryIO) -> LasClaims:
     claims = LasClaims(n_points, point_bytes, begin, bool(point_format & COMPRESSED_BIT))
     if header_bytes + n_records * VLR_BYTES > begin or begin > file_bytes:
         raise LasFormatError(
-            f"it claims {n_records} variable-length records before its points at byte {begin}, but has "
+            f"its header declares {n_records} variable-length records before its points at byte {begin}, but it has "
             f"{file_bytes} bytes"
         )
     n_bytes = file_bytes - begin
@@ -74,45 +74,47 @@ def checked_claims(file: BinaryIO) -> LasClaims:
         _check_chunks(file, claims, n_bytes)
     elif n_points * max(point_bytes, 1) > n_bytes:
         raise LasFormatError(
-            f"it claims {n_points} points of {point_bytes} bytes, but has {n_bytes} bytes for them: it is cut short "
-            "or damaged"
+            f"its header declares {n_points} points of {point_bytes} bytes, but only {n_bytes} bytes follow: it is cut "
+            "short or damaged"
         )
     file.seek(0)
     return claims
 
 
 def _check_chunks(file: BinaryIO, claims: LasClaims, n_bytes: int) -> None:
-    """Compare the points with the chunks, each of which has one uncompressed point and a stated number of points."""
+    """Check the declared points against the number of chunks, each of which has one uncompressed point."""
     file.seek(0)
     records = file.read(claims.data_begin)
     user_id = records.find(LASZIP_USER_ID)
     data = user_id + VLR_BYTES - 2  # the user id begins 2 bytes after the record
     if user_id < 0 or data + 34 > len(records):
-        raise LasFormatError("it claims compressed points, but has no record of their compression")
+        raise LasFormatError(
+            "its header declares compressed points, but the record of the compression is missing"
+        )
     compressor, chunk_points, n_items = (
         struct.unpack_from("<H", records, data)[0],
         struct.unpack_from("<I", records, data + 12)[0],
         struct.unpack_from("<H", records, data + 32)[0],
     )
     if data + 34 + 6 * n_items > len(records):
-        raise LasFormatError(f"it claims {n_items} kinds of compressed fields, but describes fewer")
+        raise LasFormatError(f"its header declares {n_items} kinds of compressed fields, but describes fewer")
     item_bytes = sum(struct.unpack_from("<H", records, data + 36 + 6 * i)[0] for i in range(n_items))
     if item_bytes != claims.point_bytes:
         raise LasFormatError(
-            f"its points have {claims.point_bytes} bytes, and its compressed fields {item_bytes}: it is damaged"
+            f"its points have {claims.point_bytes} bytes, but its compressed fields have {item_bytes}: it is damaged"
         )
     if not claims.point_count:
         return
     if compressor not in CHUNKED:
-        raise LasFormatError(f"its compressor is {compressor}: supported are 2 and 3, which write chunks")
+        raise LasFormatError(f"its compressor must be 2 or 3, which write chunks; got {compressor}")
     n_chunks = _number_of_chunks(file, claims.data_begin, n_bytes)
     fits = n_chunks * claims.point_bytes <= n_bytes
     if chunk_points != VARIABLE_CHUNK_SIZE:
         fits = fits and (n_chunks - 1) * chunk_points < claims.point_count <= n_chunks * chunk_points
     if not fits:
         raise LasFormatError(
-            f"it claims {claims.point_count} points in {n_chunks} chunks of {chunk_points} points, which do not "
-            "match: it is cut short or damaged"
+            f"its header declares {claims.point_count} points, but it has {n_chunks} chunks of {chunk_points} points: "
+            "it is cut short or damaged"
         )
 
 
@@ -133,8 +135,8 @@ def _number_of_chunks(file: BinaryIO, begin: int, n_bytes: int) -> int:
 
 
 SUFFIXES = (".las", ".laz")
-CHUNK_POINTS, CHUNK_BYTES = 2**18, 2**26  # bound memory of a read; tests/store/test_las_format.py
-# The buffer then doubles: a compressed file may declare more points than it has (tests/store/test_las_format.py)
+CHUNK_POINTS, CHUNK_BYTES = 2**18, 2**26  # limits of one read; tests/store/test_las_format.py
+# The buffer doubles when full: a compressed file may declare more points than it has (tests/store/test_las_format.py)
 INITIAL_BUFFER_POINTS = 2**22
 SCALED = ("x", "y", "z")
 
@@ -161,9 +163,9 @@ class LidarReader:
 
     Notes
     -----
-    An outline reads the header and the first 262,144 points, which determine the origin. Memory: a chunk of as many
-    points, and all points of one file in float32, up to three times (in float64 too, while `import_sets` compares
-    them with the origin of the store).
+    The first pass of `import_sets` reads the header and the first 262,144 points, which determine the origin. Memory:
+    as many points, and up to three float32 copies of all points of one file (also a float64 copy while `import_sets`
+    compares them with the origin of the store).
 
     Examples
     --------
@@ -233,7 +235,7 @@ def _chunks(file: Any, names: tuple[str, ...]) -> Iterator[F64]:
     while n_done < n:
         chunk = file.read_points(min(step, n - n_done))
         if not len(chunk):
-            raise LasFormatError(f"it has {n_done} of the {n} points that it claims: it is cut short")
+            raise LasFormatError(f"its header declares {n} points, but it has {n_done}: it is cut short")
         n_done += len(chunk)
         with np.errstate(all="ignore"):  # points with a damaged scale raise later
             yield np.stack([np.asarray(chunk[name], np.float64) for name in names], axis=1)

@@ -66,7 +66,7 @@ def source_label(source: Any) -> str:
     return text if len(text) <= MAX_LABEL_CHARACTERS else text[:MAX_LABEL_CHARACTERS] + "..."
 
 
-MAX_LABEL_CHARACTERS = 100  # of a source in a message; tests/places/test_secrets.py
+MAX_LABEL_CHARACTERS = 100  # maximum length of a source in a message; tests/places/test_secrets.py
 _FULL_REPR = reprlib.Repr()
 _FULL_REPR.maxstring = _FULL_REPR.maxother = 10_000
 
@@ -131,7 +131,7 @@ def _sample_rows(sets: SampleSets) -> F64:
 
 
 class OriginSample(NamedTuple):
-    """Origin of a source by itself, and sample rows (m, d)."""
+    """Origin of one source, and sample rows (m, d) from it."""
 
     origin: F64 | None
     rows: F64
@@ -147,7 +147,9 @@ def origin_sample(read: Any, source: Any) -> OriginSample | None:
 
 def joint_origin_of(samples: Sequence[OriginSample], d: int) -> F64:
     """Return the origin (d,) of a store of several sources, independent of their order."""
-    fits = [sample for sample in samples if sample.rows.shape[1] == d]  # others raise when they are read
+    fits = [
+        sample for sample in samples if sample.rows.shape[1] == d
+    ]  # others raise an error when they are read
     if len(fits) > 1:
         origin = infer_joint_origin([sample.rows for sample in fits], [sample.origin for sample in fits])
     else:

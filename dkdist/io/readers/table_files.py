@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dkdist.io.readers.indexed_table import IndexedTable
 
 
-# (form of a column in some tables, dtype to which int64 columns of other tables are converted)
+# (type of a column in some tables, dtype to which an int64 column of the other tables is converted)
 WIDER = (("str", "<U20"), ("float64", "float64"))
 
 

@@ -77,7 +77,7 @@ def infer_ids(text: Any) -> Any:
 def infer_values(text: Any, *, padded: bool = False, decimal: str = ".") -> Any:
     """Return integers, floats, booleans or text; empty text (for numbers also NA, NaN, null, ...) is missing.
 
-    ``padded`` numbers may have leading zeros; ``decimal`` is the decimal mark.
+    With ``padded``, numbers may have leading zeros; ``decimal`` is the decimal mark.
     """
     text = _nullify(text, pa.array([""]))
     non_null = _nullify(text, NULL_TEXTS)
@@ -125,10 +125,10 @@ def _nullify(text: Any, missing: pa.Array) -> Any:
 
 
 # Sizes of reads: larger pieces amortize overhead but leave the cache (python benchmarks/tables.py)
-PIECE_BYTES = 2 * 2**20  # of a CSV file (python benchmarks/tables.py)
-PIECE_ROWS = 2**17  # of a Parquet file (python benchmarks/tables.py)
-BUFFER_BYTES = 2**18  # per column of a Parquet file, in reused memory (python benchmarks/tables.py)
-PREFETCH_PIECES, PREFETCH_FILES = 4, 2  # overlap decoding with reading (python benchmarks/tables.py)
+PIECE_BYTES = 2 * 2**20  # bytes per piece of a CSV file (python benchmarks/tables.py)
+PIECE_ROWS = 2**17  # rows per piece of a Parquet file (python benchmarks/tables.py)
+BUFFER_BYTES = 2**18  # bytes per column of a Parquet file, in reused memory (python benchmarks/tables.py)
+PREFETCH_PIECES, PREFETCH_FILES = 4, 2  # overlap reading with decoding (python benchmarks/tables.py)
 DICTIONARY_TYPE = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -161,9 +161,9 @@ class TableValueError(ValueError):
 class TableSource:
     """Files of a table with one schema of plain types.
 
-    ``text`` columns are read as text, dictionary-encoded for Parquet files. ``numbers`` of CSV files are numbers even
-    with leading zeros. ``numeric``: names of columns that can be coordinates; ``as_text``: names of columns read as
-    text; ``nonnumeric``: content of each other column, for messages.
+    ``text`` columns are read as text, dictionary-encoded for Parquet files. ``numbers`` are columns of CSV files
+    that are numeric even with leading zeros. ``numeric``: names of columns that can be coordinates; ``as_text``: names
+    of columns read as text; ``nonnumeric``: content of each other column, for messages.
     """
 
     def __init__(
@@ -220,8 +220,8 @@ class TableSource:
             if is_encoding_error(error) and self._is_utf8:
                 raise ValueError(f"{self.label}: {error}. {LATIN_1}") from error
             raise ValueError(
-                f"{self.label}: {error}. The types of columns are inferred from the first rows: name the coordinates "
-                "as points, or repair the value"
+                f"{self.label}: {error}. Column types are inferred from the first rows. Pass the coordinates as "
+                "points, or correct the value"
             ) from error
 
     def missing_column_hint(self) -> str:
@@ -325,7 +325,7 @@ def _csv_columns(
     """Return the types of the columns of CSV files (from the first rows), and the content of text columns."""
     head = next(filter(len, (_head(path, files.suffix, options) for path in files.paths)), None)
     if head is None:
-        raise ValueError(f"{files.label} has no rows: expected a header row, then one point per row")
+        raise ValueError(f"{files.label} has no rows. It must have a header row, then one row per point")
     fields, nonnumeric = {}, {}
     for name, column in zip(head.schema.names, head.columns, strict=True):
         values = infer_values(column, padded=name in numbers, decimal=options.decimal)
@@ -427,7 +427,7 @@ def choose_columns(source: TableSource, columns: Any) -> ColumnChoice:
     if not coordinates:
         raise ValueError(f"{source.label} has no numeric columns left for coordinates. Name some as points")
     problems = [
-        f"column {name!r} of {source.label} holds {source.nonnumeric.get(name, 'text')}: expected numbers"
+        f"column {name!r} of {source.label} must hold numbers; got {source.nonnumeric.get(name, 'text')}"
         for name in [*coordinates, *weight]
         if name not in source.numeric
     ]
@@ -456,7 +456,9 @@ def _unsupported_type(source: TableSource, name: str) -> str | None:
     kind = source.schema.field(name).type
     numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     if not numbers and not pa.types.is_string(kind):
-        return f"column {name!r} of {source.label} has type {kind}: expected numbers, booleans or text. Convert it"
+        return (
+            f"column {name!r} of {source.label} must hold numbers, booleans or text; got {kind}. Convert it"
+        )
     return None
 
 

@@ -193,7 +193,7 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _missing_store_hint(path: str) -> str:
-    """Return a hint for a missing store; early versions could be killed while replacing one."""
+    """Return a hint for a missing store, which an early version may have moved away before it was killed."""
     folder, name = os.path.split(path)
     replaced = os.path.join(folder, f".{name}.replaced")
     if not os.path.isdir(replaced):

@@ -31,7 +31,7 @@ from typing import IO, Any
 from dkdist._utils.files import CREATE_FLAGS, SAFE_FLAGS, flush_folder, write_all
 from dkdist.io.errors import StoreFormatError
 
-fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None  # Windows has none
+fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None  # not available on Windows
 SYSTEM: str = sys.platform
 
 STORE, OLD, OWNER = "store", "old", "owner"
@@ -39,7 +39,7 @@ UNSUPPORTED_ERRNOS = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUP
 LOCK_UNSUPPORTED_ERRNOS = {*UNSUPPORTED_ERRNOS, errno.EBADF, errno.ENOLCK}
 RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "ppc64le": 357, "s390x": 347, "loongarch64": 276}
 LOCK_TIMEOUT_SECONDS = 30.0  # a commit takes milliseconds; tests/store/test_replacing.py
-REPLACE_TIMEOUT_SECONDS = 1.0  # wait for a live writer between its two moves; tests/store/test_replacing.py
+REPLACE_TIMEOUT_SECONDS = 1.0  # for a live writer between its two moves; tests/store/test_replacing.py
 
 
 def staging_prefix(path: str) -> str:
@@ -103,7 +103,7 @@ def staging_folders(path: str) -> list[str]:
 
 
 def is_abandoned(staging: str) -> bool:
-    """Whether the writer of a staging folder is dead: created by this host, and unlocked."""
+    """Whether the writer of a staging folder is dead: it ran on this host, and the folder is unlocked."""
     with contextlib.suppress(OSError), _open_owner_file(staging, "rb+") as owner:
         return owner.read(4096) == host() and lock(owner.fileno(), wait=False)
     return False
@@ -117,7 +117,7 @@ def has_host_name(staging: str) -> bool:
 
 
 def host() -> bytes:
-    """Return the host name in bytes."""
+    """Return the host name as bytes, with a final newline."""
     return f"{os.uname().nodename if hasattr(os, 'uname') else ''}\n".encode()
 
 
@@ -241,9 +241,10 @@ def _system_exchange() -> Callable[[bytes, bytes], int] | None:
             if hasattr(library, "renameat2"):
                 rename = library.renameat2
                 return lambda a, b: int(rename(cwd, a, cwd, b, exchange_flag))
-            number, syscall = ctypes.c_long(RENAMEAT2[os.uname().machine]), library.syscall  # old musl
+            # old versions of musl have no renameat2
+            number, syscall = ctypes.c_long(RENAMEAT2[os.uname().machine]), library.syscall
             return lambda a, b: int(syscall(number, cwd, a, cwd, b, exchange_flag))
-    except (AttributeError, KeyError, OSError, TypeError):  # unknown C library
+    except (AttributeError, KeyError, OSError, TypeError):  # C library without these functions
         return None
     return None
 

@@ -1,9 +1,9 @@
 """Access to remote stores with retries, size limits and error messages without secrets.
 
 Reads and writes of whole objects are idempotent and are tried up to `MAX_ATTEMPTS` times within
-`TOTAL_TIMEOUT_SECONDS`, or `FIRST_CONTACT_TIMEOUT_SECONDS` for a storage that has never answered. Other failures become
-an `OSError` that names store and object. Errors are classified by HTTP status, error code and class name, so that no
-client library (aiohttp, botocore, obstore) is imported.
+`TOTAL_TIMEOUT_SECONDS`, or `FIRST_CONTACT_TIMEOUT_SECONDS` for a storage that has never responded. Other failures
+become an `OSError` that names store and object. Errors are classified by HTTP status, error code and class name, so
+that no client library (aiohttp, botocore, obstore) is imported.
 
 `AsyncStoreWrapper` routes all access through `get` and `set`: Zarr's own wrapper passes ranged, batched and synchronous
 access directly to the inner store, which would skip checks and retries of subclasses.
@@ -44,7 +44,7 @@ from dkdist.io.errors import RESTORE_HINT, ObjectBounds, ObjectTooLargeError
 
 
 class AsyncStoreWrapper(WrapperStore[Store]):
-    """Wrapper of a store whose whole access goes through `get` and `set`."""
+    """Store wrapper that routes all access through `get` and `set`."""
 
     _supports_sync_io = False
 
@@ -95,13 +95,13 @@ class AsyncStoreWrapper(WrapperStore[Store]):
 
 
 # Exponential backoff (https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/): longer limits
-# bridge longer outages but delay the error of a lasting one. tests/places/test_retries.py checks attempts and pauses.
-MAX_ATTEMPTS = 8  # pauses of 13 s in total, at most (tests/places/test_retries.py)
+# bridge longer outages but delay the error of a permanent one. tests/places/test_retries.py checks attempts and pauses.
+MAX_ATTEMPTS = 8  # at most 13 s of pauses in total (tests/places/test_retries.py)
 FIRST_PAUSE_SECONDS = 0.1  # doubled after each attempt (tests/places/test_retries.py)
 MAX_PAUSE_SECONDS = 10.0  # tests/places/test_retries.py
-ATTEMPT_TIMEOUT_SECONDS = 90.0  # a chunk of 1 MiB at 12 KB/s (tests/places/test_retries.py)
-TOTAL_TIMEOUT_SECONDS = 180.0  # two slow attempts (tests/places/test_retries.py)
-# A storage that never answered probably has a wrong address (tests/places/test_retries.py)
+ATTEMPT_TIMEOUT_SECONDS = 90.0  # enough for a chunk of 1 MiB at 12 KB/s (tests/places/test_retries.py)
+TOTAL_TIMEOUT_SECONDS = 180.0  # enough for two slow attempts (tests/places/test_retries.py)
+# A storage that has never responded probably has a wrong address (tests/places/test_retries.py)
 FIRST_CONTACT_TIMEOUT_SECONDS = 10.0
 
 RETRYABLE_STATUS = {408, 429, 500, 502, 503, 504}
@@ -189,7 +189,7 @@ T = TypeVar("T")
 # More requests would queue in the connection pool of the client and time out there (tests/places/test_retries.py)
 MAX_CONCURRENT_REQUESTS = 64
 
-_answered: set[str] = set()  # labels of stores that have answered in this process
+_answered: set[str] = set()  # labels of stores that have responded in this process
 
 
 class RemoteStore(AsyncStoreWrapper):
@@ -327,7 +327,7 @@ class RemoteStore(AsyncStoreWrapper):
                 if status_of(error) is not None:
                     _answered.add(self.label)
                 if reason is None or not isinstance(error, TimeoutError):
-                    reason = error  # an answer is more informative than a later timeout
+                    reason = error  # a response is more informative than a later timeout
                 pause, elapsed = pause_seconds(attempts), clock() - started
                 is_final = attempts >= MAX_ATTEMPTS or elapsed + pause >= limit
                 if is_final or is_permission_error(error) or not is_retryable(error):
