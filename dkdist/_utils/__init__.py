@@ -1,1 +1,1 @@
-"""Helpers without knowledge of sets: validation, files, text, concurrency, memory limits, serializable records."""
+"""General helpers, independent of sets: validation, files, text, concurrency, memory limits, serializable records."""

@@ -1,6 +1,6 @@
 """NumPy's .npy and .npz files from untrusted sources, checked before memory is allocated.
 
-The archive, the header of the array and the data each give the size of an array; all three must agree. Pickles are
+The size of an array in the archive, the size in its header and the size of its data must be equal. Pickles are
 never loaded, and no more bytes are read than the headers state.
 """
 
@@ -38,7 +38,7 @@ DTYPE_KINDS = "biufcSUmM"
 
 
 class ArchiveError(ValueError):
-    """A file is not a complete archive of plain arrays; the message does not name the file."""
+    """Error for a file that is not a complete archive of plain arrays; the message does not name the file."""
 
 
 class Header(NamedTuple):
@@ -75,7 +75,7 @@ def as_archive_error() -> Iterator[None]:
         yield
     except (ArchiveError, MemoryError, OSError):
         raise
-    except Exception as error:  # invalid bytes cause a dozen exception types
+    except Exception as error:  # invalid bytes can raise a dozen exception types
         raise ArchiveError(f"{type(error).__name__}: {error}") from error
 
 
@@ -107,9 +107,9 @@ class Archive:
                     raise ArchiveError(f"array {name!r} ends after {n_read} of {len(values)} bytes")
                 values[n_read : n_read + len(piece)] = np.frombuffer(piece, np.uint8)
                 n_read += len(piece)
-            if stream.read(1):  # the read at the end also checks the CRC-32
+            if stream.read(1):  # reading to the end also checks the CRC-32
                 raise ArchiveError(f"array {name!r} continues after its {len(values)} bytes")
-        # compared with 0: a bool with byte 2 would be neither True nor False
+        # compared with 0, because a bool with byte value 2 would be neither True nor False
         flat = values != 0 if header.dtype == np.bool_ else values.view(header.dtype)
         return flat.reshape(header.shape, order=header.order)
 
@@ -159,7 +159,7 @@ _NUMPY_HEADER = re.compile(
 def _parse_numpy_header(
     stream: BinaryIO, version: tuple[int, int]
 ) -> tuple[tuple[int, ...], bool, np.dtype[Any]] | None:
-    """Return (shape, is_fortran_order, dtype) of a header that NumPy wrote; None, and nothing read, for others.
+    """Return (shape, is_fortran_order, dtype) of a header that NumPy wrote; for others return None without reading.
 
     NumPy parses headers as Python literals, which sometimes fails for two threads in Python 3.11 ("AST constructor
     recursion depth mismatch", python/cpython#106905).
@@ -186,7 +186,7 @@ def memory_map(path: Any) -> Array:
 
 
 def _require_small_directory(file: BinaryIO) -> None:
-    """Raise ArchiveError if the list of members alone would take too much memory."""
+    """Raise ArchiveError if the list of members is too large."""
     end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
     if end and end[zipfile._ECD_SIZE] > MAX_DIRECTORY_BYTES:  # type: ignore[attr-defined]
         raise ArchiveError(f"its list of members must have at most {MAX_DIRECTORY_BYTES} bytes")
@@ -220,7 +220,7 @@ def _checked_members(
     max_bytes = MAX_UNCHECKED_BYTES + MAX_COMPRESSION_RATIO * length if compressed else length
     if packed > length or claimed > max_bytes:
         raise ArchiveError(
-            f"its {len(infos)} arrays claim to unpack to {claimed} bytes from {packed}, in a file of {length}; such a "
-            "file can exhaust memory. If you trust it, save it again with numpy.savez, which does not compress."
+            f"its {len(infos)} arrays declare {claimed} bytes, compressed to {packed}, in a file of {length} bytes; "
+            "such a file can exhaust memory. If you trust it, save it again with numpy.savez, which does not compress."
         )
     return members

@@ -60,7 +60,7 @@ def prefetch_each(
     pool = threads if isinstance(threads, ThreadPool) else ThreadPool(threads, "dkdist-prefetch")
     futures = deque[Future[Result]]()
 
-    def submit(n: int) -> None:  # in a copy of the context: the active Dask client is the same
+    def submit(n: int) -> None:  # in a copy of the context, which has the active Dask client
         items_ahead = itertools.islice(iterator, n)
         futures.extend(pool.submit(copy_context().run, function, item) for item in items_ahead)
 
@@ -111,10 +111,11 @@ Bytes = NDArray[np.uint8]
 
 
 class BufferPool:
-    """Thread-safe pool of memory for large arrays of similar size, of which few are in use at once.
+    """Thread-safe pool of buffers for large arrays of similar size.
 
-    The system zeroes new pages, which takes as long as filling them; the pool reuses the memory of released arrays. It
-    holds at most the memory that was in use at once. Memory of more than twice the requested size is not used.
+    The system zeroes new pages, which takes as long as filling them, so the pool reuses the memory of released arrays.
+    It holds at most the memory that was in use at the same time. Buffers of more than twice the requested size are not
+    reused.
     """
 
     def __init__(self) -> None:
@@ -127,11 +128,11 @@ class BufferPool:
         return np.asarray(_BorrowedMemory(self._free, self._take(n_bytes), shape, dtype))
 
     def _take(self, n_bytes: int) -> Bytes:
-        """Return at least ``n_bytes`` of memory; free memory of other sizes is released."""
+        """Return a buffer of at least ``n_bytes``; free buffers of unsuitable sizes are released."""
         while self._free:
             try:
                 memory = self._free.popleft()
-            except IndexError:  # another thread took the last one
+            except IndexError:  # another thread took the last buffer
                 break
             if n_bytes <= len(memory) <= 2 * n_bytes:
                 return memory

@@ -1,7 +1,7 @@
 """Files that are replaced atomically and flushed, so that they survive a loss of power.
 
-Content is written to a temporary file in exclusive mode, so a link or file that another user planted is not followed,
-and moved into place. Only regular files are read: reading a pipe or a device could block forever.
+Content is written to a new temporary file, which is then renamed. The file is created in exclusive mode, so that links
+or files of another user are not followed. Only regular files are read: a pipe or a device could block forever.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FILE_KINDS = {
 
 
 class NotRegularError(ValueError):
-    """A path is a pipe, device, socket or link instead of a file; the message is its kind."""
+    """Error for a path that is a pipe, device, socket or link instead of a file; the message is the kind."""
 
 
 @contextlib.contextmanager
@@ -91,7 +91,7 @@ def write_all(handle: int, *parts: Buffer) -> None:
         remaining = memoryview(part).cast("B")
         while len(remaining):
             remaining = remaining[os.write(handle, remaining) :]
-    if hasattr(os, "posix_fadvise"):  # the disk starts to write: a later flush takes less time
+    if hasattr(os, "posix_fadvise"):  # start writing to disk now, so that a later flush is faster
         with contextlib.suppress(OSError):  # only a hint
             os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -104,7 +104,7 @@ def open_regular(path: str) -> tuple[int, int]:
     try:
         handle = os.open(path, READ_FLAGS)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EMLINK):  # a link; a socket
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EMLINK):  # the path is a link or a socket
             raise NotRegularError(file_kind(os.lstat(path).st_mode)) from None
         raise
     status = os.fstat(handle)
@@ -147,7 +147,7 @@ def open_file(path: Any) -> BinaryIO:
 
 
 def require_regular_file(path: Any) -> None:
-    """Raise ValueError for anything but a file: a library that opens a pipe would block forever."""
+    """Raise ValueError unless the path is a regular file; a library that opens a pipe could block forever."""
     open_file(path).close()
 
 

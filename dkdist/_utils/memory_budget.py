@@ -2,10 +2,10 @@
 
 Every limit is converted to resident bytes of this process:
 
-    memory cgroups (v1 and v2)   of the process's own path and all groups above it: the limit, and its unused part
-    RLIMIT_AS                    limits mapped addresses: resident memory plus the unused part
-    a Dask worker                the limit of its process memory
-    the machine                  the available memory
+    memory cgroups (v1 and v2)   limit and unused part, for the cgroup of the process and all its parents
+    RLIMIT_AS                    resident memory plus the unused address space
+    a Dask worker                memory limit of the worker process
+    the machine                  available memory
 
 The configuration ``dkdist.memory-limit`` of Dask (bytes, or "2GiB") replaces all of them.
 """
@@ -25,7 +25,7 @@ from dkdist._utils._tuning import MIN_CHECKED_BYTES
 
 PROC_DIR = Path("/proc/self")
 LIMIT_KEY = "dkdist.memory-limit"
-LIMIT_VARIABLE = "DASK_DKDIST__MEMORY_LIMIT"  # environment variable of the same setting
+LIMIT_VARIABLE = "DASK_DKDIST__MEMORY_LIMIT"  # environment variable that sets LIMIT_KEY
 RAISE_LIMIT = f"or run with a higher memory limit (dask.config {LIMIT_KEY!r} replaces the detected limit)"
 
 
@@ -55,7 +55,7 @@ def free_bytes() -> int:
 
 
 def may_allocate(n_bytes: int) -> bool:
-    """Return whether ``n_bytes`` more fit; small amounts are not checked."""
+    """Return whether ``n_bytes`` more may be allocated; small amounts are not checked."""
     return n_bytes < MIN_CHECKED_BYTES or n_bytes <= free_bytes()
 
 
@@ -91,7 +91,7 @@ def cgroup_limits(proc: Path) -> list[tuple[int, int]]:
             continue
         used = _read_number(folder / ("memory.current" if version == 2 else "memory.usage_in_bytes")) or 0
         cached = _read_statistic(folder, "inactive_file" if version == 2 else "total_inactive_file")
-        # the kernel drops cached pages
+        # the kernel can free cached pages, so they count as unused
         cgroups.append((min(limits), max(0, min(limits) - max(0, used - cached))))
     return cgroups
 
@@ -110,7 +110,7 @@ def cgroup_folders(proc: Path) -> Iterator[tuple[Path, int]]:
                 continue
             root, top = (text.replace("\\040", " ") for text in mount.split()[3:5])
             path = PurePosixPath(paths[version])
-            # a container may not see the path of the host: then its cgroup is the root of the mount
+            # without access to the path of the host, the cgroup of a container is the root of the mount
             relative = path.relative_to(root) if path.is_relative_to(root) else PurePosixPath()
             folder = Path(top) / relative
             while not folder.is_dir() and folder != Path(top):
@@ -170,7 +170,7 @@ def _worker_limits() -> list[int]:
 
 
 def configured_limit() -> int | None:
-    """Return the limit in Dask's configuration, or None; without Dask imported it is not set."""
+    """Return the memory limit in Dask's configuration; None if it is not set or Dask is not imported."""
     dask: Any = sys.modules.get("dask")
     configured = None if dask is None else dask.config.get(LIMIT_KEY, None)
     return None if configured is None else int(dask.utils.parse_bytes(configured))

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 
 class RustPanicError(RuntimeError):
-    """A library written in Rust panicked, usually because of damaged input."""
+    """Error for a panic of a Rust library, usually caused by damaged input."""
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 A record is a frozen dataclass, a NamedTuple, or a subclass of list. A loaded field must match its annotation. A method
 ``check_loaded`` raises ValueError for fields that do not fit each other. Registered names are part of the format of
-model files: a class may be renamed or moved, its registered name may not change.
+model files: a class may be renamed or moved, but its registered name must not change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Validation of user input: arrays of real numbers, column names and switches; and the stack level of warnings."""
+"""Validation of user input (arrays of real numbers, column names, switches), and the stack level of warnings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def as_real_array(what: str, values: Any, error: type[ValueError] = ValueError) 
     Nullable integers of data frames (pandas' Int64) are accepted if no value is missing.
     """
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
-        raise error(f"{what} must be dense; got a sparse {type(values).__name__}. Pass .toarray() of it.")
+        raise error(f"{what} must be dense; got a sparse {type(values).__name__}. Pass .toarray().")
     if np.ma.is_masked(values):
         raise error(f"{what} must not contain masked values. Fill them or drop their points.")
     try:
@@ -89,7 +89,7 @@ class Columns:
 
 def dimension_names(points: Any) -> list[Any] | None:
     """Return column names of a data frame, or dimension names of sets, shapes and coresets, or None."""
-    names = getattr(points, "column_names", None)  # pyarrow: its ``columns`` are the values
+    names = getattr(points, "column_names", None)  # for pyarrow, whose ``columns`` are the values
     if not isinstance(names, list):
         names = getattr(points, "columns", None)
     if names is None:
@@ -100,8 +100,8 @@ def dimension_names(points: Any) -> list[Any] | None:
 def require_same_names(error: type[ValueError] = ValueError, /, **points_by_argument: Any) -> None:
     """Raise ``error`` if column names or their order differ from those of the first argument with names.
 
-    Points without names are compared by position. So are points with numbers as names, the default of pandas, unless
-    they are the same numbers in another order.
+    Points without names are compared by position. Points with integer names (the default of pandas) are
+    also compared by position, unless the names are equal but in another order.
     """
     first, expected = "", None
     for argument, points in points_by_argument.items():

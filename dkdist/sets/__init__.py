@@ -1,4 +1,4 @@
-"""Sample sets in memory: the collection, its strings and keys, and what makes points valid."""
+"""Sample sets in memory: the collection, strings, labels, indexing and validation."""
 
 from dkdist.sets.conversion import as_sample_sets as as_sample_sets
 from dkdist.sets.point_checks import SampleSetError as SampleSetError

@@ -20,7 +20,7 @@ from dkdist.sets.frames import (
 )
 from dkdist.sets.point_checks import SampleSetError
 
-# Sparse matrices with more columns need columns=: 10^6 cells x 1,000 dense float32 columns take 4 GB
+# Larger sparse matrices require columns=. A dense float32 matrix of 10^6 cells x 1,000 columns takes 4 GB
 # (tests/sets/test_from_frame.py)
 MAX_DENSE_COLUMNS = 1000
 
@@ -50,7 +50,7 @@ def _matrix(adata: Any, obsm: str | None, layer: str | None) -> tuple[Any, list[
     """Return the selected matrix (T, k), its column names and its label."""
     if obsm is not None and layer is not None:
         raise ValueError(
-            f"obsm and layer exclude each other; got obsm={obsm!r} and layer={layer!r}. Pass one."
+            f"obsm and layer must not both be set; got obsm={obsm!r} and layer={layer!r}. Pass one."
         )
     if obsm is None:
         genes = [str(name) for name in adata.var_names]
@@ -75,15 +75,15 @@ def _entry(adata: Any, where: str, name: str) -> Any:
 def _to_dense(
     matrix: Any, names: list[str], selected_names: list[str] | None, what: str
 ) -> tuple[Array, list[str]]:
-    """Return the chosen columns as a dense array, and their names."""
+    """Return the selected columns as a dense array, and their names."""
     if matrix is None:
-        raise SampleSetError(f"{what} is None. Name a matrix by obsm or layer.")
+        raise SampleSetError(f"{what} is None. Select a matrix with obsm or layer.")
     sparse = not isinstance(matrix, np.ndarray)
     if selected_names is None:
         if sparse and len(names) > MAX_DENSE_COLUMNS:
             raise SampleSetError(
                 f"sparse {what} must have at most {MAX_DENSE_COLUMNS} columns to become dense; got {len(names)}. "
-                "Name some in columns, or pass obsm='X_pca'."
+                "Select some with columns, or pass obsm='X_pca'."
             )
         return _array(matrix), names
     positions = [_column_position(name, names, what) for name in selected_names]
@@ -97,8 +97,8 @@ def _column_position(name: str, names: Sequence[str], what: str) -> int:
     if count != 1:
         listed_names = ", ".join(names[:10]) + ", ..." * (len(names) > 10)
         raise SampleSetError(
-            f"{what} must have one column {name!r}; got {count}. Its columns are {listed_names}. Name another, or make "
-            "names unique (var_names_make_unique)."
+            f"{what} must have one column {name!r}; got {count}. Its columns are {listed_names}. Select another, or "
+            "make names unique (var_names_make_unique)."
         )
     return names.index(name)
 

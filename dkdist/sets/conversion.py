@@ -28,8 +28,8 @@ def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
     """Convert X to `SampleSets`.
 
     X is `SampleSets`, a list of (n_i, d) arrays or of strings, or an (N, n, d) array. Arrays (n_i,) of floats are one
-    column; of integers, codes of strings. With an ``origin``, points are relative to it: arrays directly, so that
-    a set does not depend on the others; `SampleSets` by a shift.
+    column; of integers, codes of strings. With an ``origin``, points are relative to it: arrays are converted
+    directly, so that a set does not depend on the others, and `SampleSets` are shifted.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
     elif hasattr(X, "load"):
         hint = "For a store of sets, call its load() first."
     else:
-        hint = "Pass list(...) of a generator or a set of arrays, [x] for the points of one set."
+        hint = "For a generator pass list(X), for the points of one set [X]."
     raise SampleSetError(
         "X must be SampleSets, a list of (n_i, d) arrays or an (N, n, d) array; "
         f"got {type(X).__name__}. {hint}"
@@ -77,9 +77,9 @@ def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
 def sets_from_parts(
     parts: Sequence[Part], offsets: ArrayLike, weights: ArrayLike | None, origin: F64 | None
 ) -> SampleSets:
-    """Make sets from consecutive parts of points, given column by column; each number is read once.
+    """Make sets from consecutive parts of points; each value of a column is read once.
 
-    Points are relative to ``origin`` if float32 represents them there, else to their own origin.
+    Points are relative to ``origin`` if float32 can represent the differences, else to their own origin.
     """
     start = infer_origin(parts) if origin is None else normalize_origin(origin)
     rows = _convert_plain_columns(parts, start)
@@ -104,7 +104,7 @@ def _convert_plain_columns(parts: Sequence[Part], origin: F64 | None) -> Points 
 
 
 def concatenate_parts(parts: Sequence[SampleSets]) -> SampleSets:
-    """Concatenate collections of one set each, with one origin, to a single set; targets must agree."""
+    """Join collections of one set each, with one origin, into a single set; targets must be equal."""
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -125,7 +125,7 @@ def concatenate_parts(parts: Sequence[SampleSets]) -> SampleSets:
 
 
 def _origin_if_same_dims(origin: F64 | None, X: Any) -> F64 | None:
-    """Return the origin if the first set has as many columns; other input is rejected later."""
+    """Return the origin if the first set has the same number of columns; other input raises an error later."""
     try:
         fits = origin is not None and (np.shape(X[0])[1:] or (1,)) == origin.shape
     except (ValueError, IndexError):

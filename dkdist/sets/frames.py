@@ -36,7 +36,7 @@ class Column:
     series: Any
 
     def exclusion_reason(self) -> str | None:
-        """Return why the column is no default coordinate; None if it is one."""
+        """Return the reason why the column is not a default coordinate; None if it is."""
         if not self._is_numeric():
             return f"{self.series.dtype}, not numeric"
         if self.name.startswith("Unnamed: "):
@@ -56,7 +56,7 @@ class Column:
         return np.flatnonzero(differs)
 
     def _differs_from_previous(self) -> NDArray[np.bool_]:
-        """(T - 1,) whether rows 1 .. T - 1 are missing or differ from the row before."""
+        """Return, for rows 1 to T - 1, whether a value is missing or differs from the previous one: (T - 1,)."""
         arrow = self._arrow()
         if arrow is None:
             is_equal = (self.series[1:] == self.series[:-1]).fill_null(False)
@@ -151,7 +151,7 @@ def _is_finite(values: Array) -> bool:
         return True
     if values.dtype in EXACT_DTYPES and values.flags.c_contiguous:
         return all_finite(values)
-    return bool(np.isfinite([values.min(), values.max()]).all())  # without a temporary
+    return bool(np.isfinite([values.min(), values.max()]).all())  # needs no temporary array
 
 
 def columns_of_frame(frame: Any, what: str) -> dict[str, Column]:
@@ -193,7 +193,7 @@ def _narwhals() -> Any:
     return narwhals.stable.v2
 
 
-LOG = logging.getLogger("dkdist.importing")  # shared with imports of tables
+LOG = logging.getLogger("dkdist.importing")  # logger of all imports
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +255,7 @@ class RowGroups:
 
 
 class SetParts(NamedTuple):
-    """Arguments of `SampleSets` and `labelled`; ``last`` is the number of the set of the last row."""
+    """Arguments of `SampleSets` and `labelled`; ``last`` is the index of the set that contains the last row."""
 
     points: Array | Columns
     offsets: I64
@@ -414,7 +414,7 @@ def _choose_coordinates(
             f"columns omitted from the coordinates: {', '.join(omitted)}", stacklevel=find_stacklevel()
         )
     if not coordinates:
-        raise SampleSetError("frame has no numeric columns for coordinates. Name some in points.")
+        raise SampleSetError("frame has no numeric columns for coordinates. Select columns with points.")
     LOG.info("points: %s", ", ".join(coordinates))
     return coordinates
 

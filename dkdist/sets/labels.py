@@ -16,9 +16,7 @@ from dkdist.sets.indexing import align_to_ids, has_index, load_collection
 from dkdist.sets.point_checks import SampleSetError
 
 Names = tuple[str, ...]
-MAX_NAME_BYTES = (
-    255  # NAME_MAX of Linux, macOS and Windows (https://pubs.opengroup.org/onlinepubs/9699919799/)
-)
+MAX_NAME_BYTES = 255  # maximum length of a file name, NAME_MAX of Linux, macOS and Windows (https://pubs.opengroup.org/onlinepubs/9699919799/)
 STORED_DTYPES = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 
 
@@ -207,7 +205,7 @@ def as_column(values: Any, what: str, n_sets: int, max_ndim: int) -> NDArray[Any
 
 
 def require_portable_names(names: Iterable[str]) -> None:
-    """Raise for names that file systems without case or Unicode distinction confuse."""
+    """Raise for names that differ only in case or Unicode form, which some file systems treat as equal."""
     name_by_key: dict[str, str] = {}
     for name in names:
         key = normalize("NFC", normalize("NFC", name).casefold())

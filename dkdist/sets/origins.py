@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._utils.validation import Columns
 
-# |median| / spread from which a column has an origin: 64 loses 6 of 24 bits (tests/sets/test_origin.py)
+# Columns with at least this |median| / spread have an origin; a ratio of 64 loses 6 bits (tests/sets/test_origin.py)
 MIN_OFFSET_RATIO = 64
-# float32 steps per spread; a coarser column is reported as lossy (tests/sets/test_origin.py)
+# Columns with fewer float32 steps per spread are reported as lossy (tests/sets/test_origin.py)
 MIN_FLOAT32_STEPS = 16
-# values within 128 float64 steps (2^-53 each) are equal up to rounding (tests/sets/test_origin.py)
+# Values within 128 float64 steps (2^-53 each) are equal up to rounding errors (tests/sets/test_origin.py)
 ROUNDING_RTOL = 2.0**-46
-# Sample of rows: the standard error of the rank of a median of 1,024 rows is 1.6 % (tests/sets/test_origin.py)
+# Sizes of row samples: the standard error of the rank of a median of 1,024 rows is 1.6 % (tests/sets/test_origin.py)
 MAX_SAMPLE_VALUES, MAX_SAMPLE_ROWS, MIN_SAMPLE_ROWS = 2**16, 1024, 128
-# 512 bytes per column and source: an import of thousands of sources keeps samples of all (tests/store/test_origin.py)
+# 512 bytes per column and source, because an import holds samples of thousands of sources (tests/store/test_origin.py)
 MAX_SOURCE_ROWS = 64
-# Rows converted at a time: larger blocks need a larger float64 temporary (python benchmarks/memory.py)
+# Rows converted at a time; larger blocks need larger temporary float64 arrays (python benchmarks/memory.py)
 FLOAT64_BLOCK_ROWS = 2**16
-# Rows of a tile stay in the L2 cache while their columns are interleaved; tests/plain/test_columns.py covers the edges
+# Rows per tile, which fit the L2 cache while columns are interleaved (edge cases: tests/plain/test_columns.py)
 TILE_ROWS = 2**13
 
 Part = NDArray[Any] | Columns
@@ -41,7 +41,7 @@ def normalize_origin(origin: Any) -> F64 | None:
     """Convert an origin to read-only (d,) float64; None if it is 0 in every column."""
     if origin is None or not np.any(origin):
         return None
-    normalized: F64 = np.array(origin, np.float64) + 0.0  # no negative zeros
+    normalized: F64 = np.array(origin, np.float64) + 0.0  # replaces -0.0 by 0.0
     normalized.flags.writeable = False
     return normalized
 
@@ -69,7 +69,7 @@ class SortedSample:
         return cls.from_rows(_sample(parts), all(part.dtype.kind in "iu" for part in parts))
 
     def infer_origin(self) -> F64 | None:
-        """Return the origin for such points; None if it is 0."""
+        """Return the origin for points with this sample; None if it is 0."""
         with np.errstate(over="ignore"):
             lossy = (self.X.astype(np.float32) != self.X).any(axis=0)
             if not lossy.any():
@@ -82,7 +82,7 @@ class SortedSample:
     def infer_joint_origin(self, origins: Sequence[F64 | None]) -> F64 | None:
         """Return one origin for several sources, from a sample of all and the origin of each.
 
-        A column that needs an origin jointly or in any source uses the median of the joint sample.
+        A column that needs an origin in the joint sample or in any source uses the median of the joint sample.
         """
         joint = self.infer_origin()
         for origin in origins:
@@ -100,7 +100,7 @@ class SortedSample:
         return normalize_origin(np.where(mask, np.round(self.median / unit) * unit, 0))
 
     def find_lossy_column(self, origin: F64 | None) -> int | None:
-        """Return the first column whose distinct values float32 merges relative to the origin."""
+        """Return the first column with distinct values that are equal in float32 relative to the origin."""
         X = self.X
         if len(X) == 0:
             return None
@@ -136,7 +136,7 @@ def rows_of_source(part: Part) -> F64:
 
 
 def find_lossy_column(parts: Sequence[Part], origin: F64 | None) -> int | None:
-    """Return the first column whose distinct values float32 merges relative to the origin."""
+    """Return the first column with distinct values that are equal in float32 relative to the origin."""
     if fits_float32(parts, origin):
         return None
     return SortedSample.from_rows(_sample(parts)).find_lossy_column(origin)
@@ -180,7 +180,7 @@ def translate(points: F32, shift: F64) -> F32:
 
 
 def common_origin(first: F64 | None, second: F64 | None) -> F64 | None:
-    """Return the origin for comparing two collections: the first, or the second where it is 0."""
+    """Return the origin for comparing two collections: the first, or the second in columns where the first is 0."""
     if first is None or second is None:
         return second if first is None else first
     return normalize_origin(np.where(first != 0, first, second))
@@ -234,7 +234,7 @@ def _finite_rows(X: F64) -> F64:
 
 
 def _median_and_spread(X: F64) -> tuple[F64, F64]:
-    """Return medians and median absolute deviations; where these are 0, a larger quantile."""
+    """Return medians and median absolute deviations; a deviation of 0 is replaced by a higher quantile."""
     if len(X) == 0:
         return np.full(X.shape[1], np.nan), np.full(X.shape[1], np.nan)
     with np.errstate(over="ignore", invalid="ignore"):

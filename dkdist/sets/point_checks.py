@@ -44,7 +44,7 @@ def require_finite(values: Points, offsets: I64, what: str = "point", first_set:
     """Raise for NaN and infinities in the (T,) or (T, d) values of sets from `first_set` on."""
     if values.size == 0 or values.dtype.kind != "f":
         return
-    # extremes are finite exactly if all values are, and need no temporary array
+    # min and max are finite if and only if all values are, and need no temporary array
     if np.isfinite(values.min()) and np.isfinite(values.max()):
         return
     table = values.reshape(len(values), -1)
@@ -84,7 +84,7 @@ def as_points(points: ArrayLike | Columns) -> Part:
 def _require_representable(
     rows: Points, parts: Sequence[Part], origin: F64 | None, lossy_column: int | None
 ) -> None:
-    """Raise if float32 rounds all points to 0; warn about a column that loses its distinct values."""
+    """Raise if float32 rounds all points to 0; warn about a column whose distinct values become equal."""
     if origin is None and not rows[:1].any() and not rows.any() and any(np.any(part) for part in parts):
         largest = max(float(np.abs(part).max(initial=0)) for part in parts)
         raise SampleSetError(
@@ -216,8 +216,8 @@ def convert_points(
 ) -> tuple[Points, F64 | None]:
     """Convert parts to stored points (T, d) and their origin: the argument, or an inferred one.
 
-    With ``copy=False`` a single part of the stored dtype is returned unchanged. ``is_representable`` promises that
-    float32 represents the points relative to the origin, and skips that check.
+    With ``copy=False`` a single part of the stored dtype is returned unchanged. ``is_representable`` skips the check
+    that float32 represents the points relative to the origin.
     """
     by_column = isinstance(parts[0], Columns)
     dtypes, sizes = {part.dtype for part in parts}, [len(part) for part in parts]

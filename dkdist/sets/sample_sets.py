@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 # One pass over 10^8 coordinates takes about 0.1 s; larger collections are summarized without bounds
 # (tests/files/test_notebook_tables.py).
 MAX_BOUNDS_VALUES = 10**8
-MAX_SHOWN_SYMBOLS = 60  # half a line of text; tests/files/test_notebook_tables.py shows the table
+MAX_SHOWN_SYMBOLS = 60  # half a line of an HTML table (tests/files/test_notebook_tables.py)
 
 
 def format_sets_html(sets: SampleSets) -> str:
@@ -89,7 +89,7 @@ class FrameConstructors:
 
     @classmethod
     def _of_parts(cls, parts: SetParts) -> Self:
-        """Make checked sets from the contents of a frame."""
+        """Make sets from the content of a frame, with all checks."""
         raise NotImplementedError
 
     @classmethod
@@ -418,7 +418,7 @@ class SampleSets(LabelsMixin, FrameConstructors, NoArrayConversion):
 
     @property
     def shape(self) -> tuple[int]:
-        """(N,); scikit-learn takes the number of samples from it."""
+        """(N,), where scikit-learn expects the number of samples."""
         return (len(self),)
 
     @property

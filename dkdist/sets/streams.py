@@ -1,4 +1,4 @@
-"""Single-pass conversion of record batches and columns to sets, for tables without special cases.
+"""Single-pass conversion of record batches and columns to sets, for common tables.
 
 `StreamedRows` rounds rows to float32 while they are in the cache and reuses their buffers. `sets_from_batches` is the
 fast path of `frames.parts_from_frame`: numeric or dictionary ids, numeric targets, coordinates of up to 32 bits or
@@ -33,7 +33,7 @@ from dkdist.sets.sample_sets import SampleSets
 class StreamedRows:
     """Float32 rows (n, d) relative to an origin (None for 0), filled from columns of successive batches.
 
-    The result has the same bits as `convert_points` of all rows.
+    The result is bitwise identical to that of `convert_points` on all rows.
     """
 
     def __init__(self, n: int, d: int, origin: F64 | None, buffers: BufferPool | None = None) -> None:
@@ -86,7 +86,7 @@ class StreamedRows:
 
 
 class ColumnSelection(NamedTuple):
-    """Roles of columns: ids, coordinates, optional weights; targets as column names or as a frame by id."""
+    """Roles of columns: ids, coordinates, optional weights; targets as column names or as a frame indexed by id."""
 
     set_id: str
     points: Sequence[str]
