@@ -16,7 +16,7 @@ from dkdist.sets.indexing import align_to_ids, has_index, load_collection
 from dkdist.sets.point_checks import SampleSetError
 
 Names = tuple[str, ...]
-MAX_NAME_BYTES = 255  # maximum length of a file name, NAME_MAX of Linux, macOS and Windows (https://pubs.opengroup.org/onlinepubs/9699919799/)
+MAX_NAME_BYTES = 255  # maximum length of file names (https://pubs.opengroup.org/onlinepubs/9699919799/)
 STORED_DTYPES = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 
 

@@ -1,1 +1,1 @@
-"""What may be off, and by how much: errors of kernels, bounds, numbers of features."""
+"""Estimates and bounds of kernel errors, and numbers of features for a required error."""

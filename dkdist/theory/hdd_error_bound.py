@@ -59,7 +59,7 @@ def hdd_error_bound(
     n_nodes: int | None = None,
     delta: float = 0.05,
 ) -> HddErrorBound:
-    """Bound the error of random features of divergences between two densities, each known by a sample.
+    """Bound the error of random features of a divergence between two densities, each estimated from a sample.
 
     The kernel is exp(-d^2(p, q) / (2 sigma^2)), d^2 = int kappa(p, q) over the unit cube; z are ``n_components`` random
     Fourier features of the embedded kernel density estimates.
@@ -67,27 +67,29 @@ def hdd_error_bound(
     Parameters
     ----------
     n_points : int
-        Points of each sample (of the smaller one).
+        Number of points of the smaller sample.
     n_components : int
-        Random Fourier features: even, from independent frequencies.
+        Even number of random Fourier features, with independent frequencies.
     sigma : float
-        Of the kernel.
+        Bandwidth of the kernel.
     bandwidth : float
-        Standard deviation of the Gaussian, reflected at the boundary, on the unit cube.
+        Standard deviation of the Gaussian of the density estimates, reflected at the boundary of the unit cube.
     lipschitz, holder : float
         The densities satisfy |p(x) - p(y)| <= lipschitz |x - y|^holder, 0 < holder <= 1.
     divergence : {"hellinger", "jensen-shannon", "chi2", "total-variation"}
     n_dims : int
     lowest : float, default=0.0
-        The densities are at least this; the bound of ``kde`` is then smaller, but for the total variation.
+        Lower bound of the densities. If positive, the bound ``kde`` is smaller, except for total variation.
     n_frequencies : int, optional
-        Of frequencies="random"; without it they are a rule whose d^2 is off by at most ``frequency_error``, relatively.
+        Number of frequencies with frequencies="random". Without it, the frequencies are a quadrature rule whose d^2 has
+        a relative error of at most ``frequency_error``.
     n_basis, smoothness : int, (radius, order)
         The basis has all products of cosines of degrees a_j < n_basis, and f = p^(1/2 + i l) of the density estimates
-        has coefficients with sum_a |f_a|^2 max(a)^(2 order) <= radius^2. Without smoothness nothing is left out.
+        has coefficients with sum_a |f_a|^2 max(a)^(2 order) <= radius^2. Without ``smoothness`` there is no
+        truncation error.
     n_nodes : int, optional
-        Coefficients are means over so many uniform random nodes, as in the paper and as ``DivergenceEmbedding(nodes=
-        "uniform", n_nodes=..., index_set="tensor")`` has them. Without it they are exact.
+        Number of uniform random nodes over which coefficients are averaged, as in the paper and in
+        ``DivergenceEmbedding(nodes="uniform", n_nodes=..., index_set="tensor")``. Without it, coefficients are exact.
     delta : float, default=0.05
         Probability of failure, shared equally by the random terms.
 
@@ -103,12 +105,12 @@ def hdd_error_bound(
 
     Notes
     -----
-    The terms are those of the paper's analysis; the bounds are our own, with every constant stated and proved
-    (`dkdist.theory.hdd_terms`), where those of the paper have unknown constants. ``kde`` falls with n^(-1/2)
-    toward the bias of the bandwidth for densities above ``lowest`` > 0, else with its root. Each term is a worst case:
-    `kernel_error` estimates what the steps after the density estimates cost for given data, and
-    `DivergenceEmbedding.noise` how much of d^2 is chance: for 20 points of one distribution a squared Hellinger
-    distance of .03, .07, .15 in d = 1, 2, 3, which falls as 1 / n.
+    The terms are those of the analysis in the paper, whose bounds have unknown constants. The bounds here have explicit
+    constants, which are proved in `dkdist.theory.hdd_terms`. If ``lowest`` > 0, ``kde`` decreases as n^(-1/2) to a
+    limit that depends on the bandwidth; otherwise as the square root of such a sum. Each term is a worst case.
+    `kernel_error` estimates the error of the steps after the density estimates for specific data, and
+    `DivergenceEmbedding.noise` the part of d^2 that is sampling noise. For samples of 20 points this part of a squared
+    Hellinger distance is 0.03, 0.07, 0.15 in d = 1, 2, 3; it decreases as 1 / n.
 
     Sutherland, Oliva, Poczos, Schneider: Linear-time learning on distributions with approximate kernel embeddings
     (2016).
@@ -132,9 +134,7 @@ def hdd_error_bound(
     ):  # fmt: skip
         _require(isinstance(value, Real), f"{name} must be a number; got {value!r}.")
     for name, count in (("n_points", n), ("n_dims", d), ("n_components", n_components)):
-        _require(
-            count <= 2**53, f"{name} must be at most 2**53, the largest range of exact float64 integers."
-        )
+        _require(count <= 2**53, f"{name} must be at most 2**53, up to which float64 integers are exact.")
     _require(n_components % 2 == 0, f"n_components must be even; got {n_components}.")
     _require(delta < 1, f"delta must be a probability below 1; got {delta}.")
     _require(0 < holder <= 1, f"holder must be above 0 and at most 1; got {holder}.")
@@ -145,15 +145,15 @@ def hdd_error_bound(
     _require(0 <= frequency_error < 1, f"frequency_error must be below 1; got {frequency_error}.")
     Z = divergence_of(check_choice("divergence", canonical_name(divergence), NAMES)).total
     step_delta = delta / (2 + (n_frequencies is not None) + (n_nodes is not None))
-    slope = bounds.MAX_KERNEL_SLOPE / sigma  # of k by d
+    slope = bounds.MAX_KERNEL_SLOPE / sigma  # maximum slope of k as a function of d
     energy = bounds.reflected_energy(h, d)
     bias = bounds.smoothing_bias(h, d, float(lipschitz), float(holder))
     l1 = min(2.0, bias + bounds.deviation_l1(n, energy, step_delta / 2))
     l2 = bias + bounds.deviation_l2(n, energy, step_delta / 2)
     smooth = divergence != "total-variation"
     change = bounds.change_of_distance(Z, l1, l2, float(lowest) if smooth else 0.0)
-    kde = 2 * change * bounds.MAX_KERNEL_SLOPE / sigma  # of both densities, by the triangle inequality of d
-    if not smooth:  # d^2 = int |p - q| has a triangle inequality, too
+    kde = 2 * change * bounds.MAX_KERNEL_SLOPE / sigma  # error of both densities, by the triangle inequality
+    if not smooth:  # d^2 = int |p - q| satisfies the triangle inequality, too
         kde = min(kde, 2 * l1 / (2 * sigma**2))
     if n_frequencies is not None:
         _require(
@@ -163,7 +163,7 @@ def hdd_error_bound(
         _require(frequency_error == 0, "frequency_error must be 0 with n_frequencies; got both.")
         M = check_int("n_frequencies", n_frequencies)
         frequencies = bounds.sampled_frequencies(Z, M, step_delta) / (2 * sigma**2)
-    else:  # sup of a r exp(-a (1 - r)), a = d^2 / (2 sigma^2)
+    else:  # maximum of a r exp(-a (1 - r)) over a = d^2 / (2 sigma^2), with r = frequency_error
         frequencies = frequency_error / (math.e * (1 - frequency_error))
     truncation = integration = 0.0
     _require(

@@ -32,9 +32,9 @@ from dkdist.theory._tuning import CONFIDENCE, MAX_PAIRS, MIN_REFERENCE_NODES_BY_
 class KernelError:
     """Error of inner products over all pairs of sets, estimated from a sample of pairs.
 
-    ``rms`` is its root mean square with the 95 % confidence interval ``low``, ``high``; ``bias`` the mean error;
-    ``largest`` the largest of the sample. ``features_rms`` is the error of random features (against the Gaussian kernel
-    of their input rows), ``distance_rms`` that of the rows (their kernel against the exact one).
+    ``rms`` is the root mean square error with its 95 % confidence interval ``low``, ``high``. ``bias`` is the mean
+    error, ``largest`` the largest absolute error of the sample. ``features_rms`` is the error of random features
+    relative to the Gaussian kernel of their input rows, ``distance_rms`` the error of that kernel.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def kernel_error(
         (embedding, RandomFourierFeatures), optionally followed by a learner, which is ignored; or a single
         MeanEmbedding.
     sets : sets
-        At least 2 sets; only drawn sets of a store are read.
+        At least 2 sets; only the sampled sets of a store are read.
     n_pairs : int, default=200
         Number of independently drawn pairs of different sets.
     random_state : int, Generator or None
@@ -99,12 +99,13 @@ def kernel_error(
 
     Notes
     -----
-    The exact kernel is exp(-d^2 / (2 sigma^2)), or that of ``kernel``, of the exact distance d: of
-    `DivergenceEmbedding` the divergence of the same density estimates, by its formula, on many more nodes (512, 96^2,
-    32^3, or eight times those of a lattice); of `MeanEmbedding` the sum over all pairs of points in float64; of other
-    embeddings that of their rows. `MeanEmbedding` alone is compared with the mean kernel itself. The interval is
-    Student's for the mean squared error of independent pairs. The error of density estimates is not part of it: see
-    `hdd_error_bound`. Cost: two sets per pair, with all pairs of their points for `MeanEmbedding`.
+    The exact kernel is exp(-d^2 / (2 sigma^2)), or that of ``kernel``, of the exact distance d. For
+    `DivergenceEmbedding`, d^2 is the divergence of the same density estimates, computed by its formula on many more
+    nodes (512, 96^2, 32^3, or eight times those of a lattice). For `MeanEmbedding` it is a sum over all pairs of points
+    in float64, and for other embeddings the squared distance of their rows. A `MeanEmbedding` without random features
+    is compared with the mean kernel itself. The interval is a Student t interval of the mean squared error over
+    independent pairs. It does not include the error of density estimates, for which see `hdd_error_bound`. Cost: two
+    sets per pair, and for `MeanEmbedding` all pairs of their points.
 
     Examples
     --------

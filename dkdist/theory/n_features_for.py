@@ -47,42 +47,43 @@ def n_features_for(
     rule : {"rff", "d2ke", "fourier", "taylor", "ifgt"}
         See the notes.
     n_points : int
-        For "rff" and "d2ke": bound for all pairs of this number of points (objects).
+        For "rff" and "d2ke": the bound holds for all pairs of this number of points (objects).
     n_dims, diameter : int, float
-        Bound for all points of a ball of this diameter in d dimensions. For "d2ke": of a metric space of this
-        diameter that (2 diameter / r)^n_dims balls of radius r cover.
+        The bound holds for all points of a ball of this diameter in ``n_dims`` dimensions; for "d2ke", of a metric
+        space of this diameter that (2 diameter / r)^n_dims balls of radius r cover.
     sigma : float
         Standard deviation of the Gaussian kernel exp(-r^2 / (2 sigma^2)).
     gamma : float
-        Of the kernel exp(-gamma d(x, omega)) of "d2ke".
+        Parameter of the kernel exp(-gamma d(x, omega)) of "d2ke".
 
     Returns
     -------
     int
-        Features: an even number, sines and cosines, for "rff"; random objects R for "d2ke"; n_components for "fourier";
-        terms for "taylor" and "ifgt".
+        Number of features: of sines and cosines (even) for "rff", random objects R for "d2ke", ``n_components`` for
+        "fourier", and terms for "taylor" and "ifgt".
 
     Raises
     ------
     ValueError
-        For an unknown rule, numbers that a rule does not take or lacks, "fourier" in more than three dimensions, a
+        For an unknown rule, unsupported or missing parameters of a rule, "fourier" in more than three dimensions, a
         grid of more than 131,072 features, a series of an order above 10,000, and a diameter of more than 1e100 sigma.
 
     Notes
     -----
-    "rff": independent frequencies. For n points 2 ln(n (n - 1) / delta) / eps^2 of them; for a ball, by a net, of the
-    order of (d / eps^2) ln(diameter / (sigma eps delta)), with the constants of the proof in
-    `dkdist.theory.feature_bounds` (Rahimi, Recht 2007 have this order). Orthogonal and Sobol frequencies need fewer,
-    without such a bound.
+    "rff": number of independent frequencies. It is 2 ln(n (n - 1) / delta) / eps^2 for n points, and of the order of
+    (d / eps^2) ln(diameter / (sigma eps delta)) for a ball, as in Rahimi, Recht 2007, with the constants of the proof
+    in `dkdist.theory.feature_bounds`. Orthogonal and Sobol frequencies need fewer, but have no such bound.
 
-    "d2ke": random objects. ln(n (n + 1) / delta) / (2 eps^2) for n objects; for a metric space the order is
-    (p / eps^2) ln(gamma diameter / eps), p its covering dimension (Wu et al. 2018, with constants of our own).
+    "d2ke": number of random objects. It is ln(n (n + 1) / delta) / (2 eps^2) for n objects, and of the order of
+    (p / eps^2) ln(gamma diameter / eps) for a metric space of covering dimension p (Wu et al. 2018; the constants are
+    proved in `dkdist.theory.feature_bounds`).
 
-    "fourier": the grid of `MeanEmbedding` and `kernel_distance`, d <= 3, with its certified error: no probability.
+    "fourier": the grid of `MeanEmbedding` and `kernel_distance`, d <= 3; its error bound holds with certainty.
 
-    "taylor": monomials of degree below the least order whose remainder, the tail of a Poisson distribution with mean
-    (diameter / (2 sigma))^2, is below eps. "ifgt": the order by P3's condition tau ln(tau / (2 e Delta^2)) >=
-    ln(1 / eps), with the inner product in the exponent and Delta the radius over 2^(1/2) sigma; it is larger.
+    "taylor": monomials of degree below the smallest order whose remainder, the tail of a Poisson distribution with mean
+    (diameter / (2 sigma))^2, is below eps. "ifgt": the larger order by condition P3,
+    tau ln(tau / (2 e Delta^2)) >= ln(1 / eps), for the inner product in the exponent; Delta is the radius divided by
+    2^(1/2) sigma.
 
     Joshi, Kommaraju, Phillips, Venkatasubramanian (2011), section 3; Wu, Yen, Xu, Ravikumar, Witbrock (2018).
 
@@ -121,7 +122,9 @@ def _check_parameters(rule: str, values: dict[str, Any]) -> dict[str, Any]:
     if tuple(passed) not in PARAMETER_SETS_BY_RULE[rule]:
         forms = " or ".join(", ".join(form) for form in PARAMETER_SETS_BY_RULE[rule])
         raise ValueError(f"rule={rule!r} requires {forms}; got {', '.join(passed) or 'no parameters'}.")
-    count = partial(check_int, maximum=np.inf)  # numbers of a formula need no limit of memory
+    count = partial(
+        check_int, maximum=np.inf
+    )  # these numbers only enter formulas, so memory does not limit them
     checks: dict[str, Callable[[str, Any], float]] = {"n_points": count, "n_dims": count}
     checked = {name: checks.get(name, check_positive)(name, value) for name, value in passed.items()}
     for name in checks.keys() & checked.keys():

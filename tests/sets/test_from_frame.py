@@ -221,7 +221,7 @@ def test_annotated_data_that_do_not_fit_are_refused():
         ({}, "at most 1000 columns to become dense; got 1200"),
         ({"columns": ["g7", "h"]}, "must have one column 'h'; got 0"),
         ({"obsm": "X_umap"}, "adata.obsm has no 'X_umap'; its entries are X_pca"),
-        ({"obsm": "X_pca", "layer": "raw"}, "exclude each other"),
+        ({"obsm": "X_pca", "layer": "raw"}, "obsm and layer must not both be set"),
         ({"columns": "g7", "targets": "sex"}, "adata.obs has no column 'sex'"),
     ):
         with pytest.raises(ValueError, match=text):
