@@ -1,4 +1,4 @@
-"""Random and adversarial point sets on which certificates of kernel sums are tried, and what all pairs give of them."""
+"""Random and adversarial point sets for tests of error bounds of kernel sums, and reference sums over all pairs."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ import pytest
 
 from .kernel_profiles import PROFILES
 
-DIAMETERS = 1e6  # that points may lie from the origin
+DIAMETERS = 1e6  # maximum offset of points from the origin
 ULP = 2.0**-53
-BIG = np.longdouble  # what exact sums are held to
+BIG = np.longdouble  # dtype of reference sums
 
 
-def many(few):
-    """A short form of so many trials, and one of 10,000 that is marked as slow."""
-    return pytest.mark.parametrize("n_trials", [few, pytest.param(10_000, marks=pytest.mark.slow)])
+def with_trials(n_quick):
+    """Parametrize a test by this number of trials, and by 10,000 trials that are marked as slow."""
+    return pytest.mark.parametrize("n_trials", [n_quick, pytest.param(10_000, marks=pytest.mark.slow)])
 
 
-def greatest(name, ratio: Callable[[int], float | None], n_trials, least_share=0.5):
-    """The greatest ratio of an error to its bound over so many trials; None is what was refused, and counts as none."""
-    tried = map(ratio, range(int(n_trials / least_share)))
-    result = list(islice((r for r in tried if r is not None), n_trials))
+def max_ratio(name, ratio: Callable[[int], float | None], n_trials, min_fraction=0.5):
+    """Return the maximum of ``ratio(seed)`` over n_trials seeds; None means an unsupported trial, which is skipped."""
+    ratios = map(ratio, range(int(n_trials / min_fraction)))
+    result = list(islice((r for r in ratios if r is not None), n_trials))
     assert len(result) == n_trials
     print(f"{name}: greatest error / bound {max(result):.4g} in {len(result):,} trials")
     return max(result)
 
 
-def refused(error: ValueError, *words) -> None:
-    """Nothing for a refusal in one of these words; what was not expected is raised."""
+def reraise_unless(error: ValueError, *words) -> None:
+    """Return None if the message contains one of these words; otherwise raise the error."""
     if not any(word in str(error) for word in words):
         raise error
 
 
 def random_trial(seed):
-    """(P, Q, sigma, weights, eps): 1 to 40 points, coincident or flat ones, far from the origin, signed weights."""
+    """Return (P, Q, sigma, weights, eps): 1 to 40 points, coincident, flat or far from the origin, signed weights."""
     rng = np.random.default_rng([seed, 0x4345])
     d, (n, m) = rng.integers(1, 4), rng.integers(1, 41, 2)
     x, y = rng.standard_normal((n, d)), rng.standard_normal((m, d)) * rng.uniform(0.1, 2) + rng.uniform(0, 3)
     if rng.random() < 0.2:
-        x, y = np.round(x), np.round(y)  # many coincide
+        x, y = np.round(x), np.round(y)  # many coincident points
     if rng.random() < 0.1:
         y = np.repeat(x[:1], m, axis=0)
     if rng.random() < 0.1:
@@ -57,13 +57,13 @@ def random_trial(seed):
         kind = rng.integers(3)
         w[k] = [None, rng.random(size) + 1e-3, rng.standard_normal(size) * 10.0 ** rng.uniform(-3, 3)][kind]
     W = sum(1.0 if v is None else float(np.abs(v).sum()) for v in w)
-    sigma = diameter * 0.02 * 150 ** rng.random()  # .02 to 3 diameters
+    sigma = diameter * 0.02 * 150 ** rng.random()  # 0.02 to 3 diameters
     return scale * x, scale * y, scale * sigma, tuple(w), W**2 * 10.0 ** rng.uniform(-6, -1)
 
 
 def adversarial_trial(seed):
-    """The same, of what grids and trees are worst at: clusters on the borders of cells, lines, lattices in step with a
-    cell or with a wave, few far points, and sigma at the widths where "auto" changes its ways.
+    """Return a trial that is difficult for grids and trees: clusters on borders of cells, lines, lattices aligned with
+    cells or waves, few distant points, and sigma near the thresholds of "auto".
     """
     rng = np.random.default_rng([seed, 0x4144])
     d, (n, m), kind = rng.integers(1, 4), rng.integers(2, 60, 2), seed % 5
@@ -72,17 +72,17 @@ def adversarial_trial(seed):
     )
     side = sigma * rng.choice([0.12, 0.639, 0.8, 1.0, np.pi / 2, np.pi, 2 * np.pi])
     x, y = rng.random((n, d)), rng.random((m, d))
-    if kind == 0:  # on borders of cells, and next to them
+    if kind == 0:  # on and near borders of cells
         x, y = (side * np.round(s / side) + rng.choice([-1e-12, 0, 1e-12], s.shape) for s in (x, y))
     elif kind == 1:  # lines, perhaps along an axis
-        way = rng.standard_normal(d) if rng.random() < 0.5 else np.eye(d)[0]
-        x, y = x[:, :1] * way, y[:, :1] * way + rng.choice([0, 1e-9, side]) * np.ones(d)
+        direction = rng.standard_normal(d) if rng.random() < 0.5 else np.eye(d)[0]
+        x, y = x[:, :1] * direction, y[:, :1] * direction + rng.choice([0, 1e-9, side]) * np.ones(d)
     elif kind == 2:  # lattices
         x, y = side * rng.integers(0, 12, (n, d)), side * (rng.integers(0, 12, (m, d)) + rng.choice([0, 0.5]))
     elif kind == 3:  # far points
         x[: n // 4] += 10.0 ** rng.uniform(0, 4)
         y[: m // 4] -= 10.0 ** rng.uniform(0, 4)
-    else:  # two tight clusters whose weights all but cancel
+    else:  # two tight clusters whose weights nearly cancel
         x, y = (
             np.repeat(s[:1], len(s), axis=0) + 1e-7 * sigma * rng.standard_normal(s.shape) for s in (x, y)
         )
@@ -91,37 +91,37 @@ def adversarial_trial(seed):
     return x, y, sigma, w, W**2 * 10.0 ** rng.uniform(-6, -1)
 
 
-def shares(weights, *sets):
-    """Weights of P and Q in float64, those that were not given being equal and of sum one."""
+def weights_or_equal(weights, *sets):
+    """Return the weights of P and Q; None becomes equal weights that sum to one."""
     return tuple(np.full(len(s), 1 / len(s)) if w is None else w for s, w in zip(sets, weights, strict=True))
 
 
 def exact_square(x, y, sigma, weights, kernel="gaussian"):
-    """D^2 by all pairs, in float64."""
+    """Return D^2 from all pairs, in float64."""
     both, signed = (
         np.concatenate([x, y]),
-        np.concatenate([[1, -1][k] * w for k, w in enumerate(shares(weights, x, y))]),
+        np.concatenate([[1, -1][k] * w for k, w in enumerate(weights_or_equal(weights, x, y))]),
     )
     square = ((both[:, None] - both) ** 2).sum(axis=2)
     return float(signed @ PROFILES[kernel](np.sqrt(square) / sigma) @ signed)
 
 
 def exact_energy(x, z, inverse, kernel):
-    """sum_ij z_i z_j k(x_i - x_j) in longdouble, for points times a number or a matrix."""
-    apart = (x[:, None] - x).astype(BIG)  # exact, or nearly, before it is scaled
-    apart = apart * inverse if np.ndim(inverse) == 0 else apart @ np.asarray(inverse, BIG).T
-    r = np.abs(apart).sum(axis=2) if kernel == "laplace" else np.sqrt((apart**2).sum(axis=2))
+    """Return sum_ij z_i z_j k(x_i - x_j) in longdouble, for points times a number or a matrix."""
+    differences = (x[:, None] - x).astype(BIG)  # nearly exact before scaling
+    differences = differences * inverse if np.ndim(inverse) == 0 else differences @ np.asarray(inverse, BIG).T
+    r = np.abs(differences).sum(axis=2) if kernel == "laplace" else np.sqrt((differences**2).sum(axis=2))
     return z.astype(BIG) @ PROFILES[kernel](r) @ z.astype(BIG)
 
 
-def of_equal_totals(weights, n, m):
-    """Weights without their signs that sum to one."""
+def equal_totals(weights, n, m):
+    """Return absolute weights that sum to one."""
     p, q = (np.full(k, 1 / k) if w is None else np.abs(w) for w, k in zip(weights, (n, m), strict=True))
     return p / p.sum(), q / q.sum()
 
 
 def with_outliers(trial, seed):
-    """The same trial with some points of either set moved far away, near each other or not."""
+    """Return the trial with some points of each set moved far away."""
     x, y, sigma, weights, eps = trial
     rng = np.random.default_rng([seed, 0x4F55])
     for s in (x, y):
@@ -130,17 +130,17 @@ def with_outliers(trial, seed):
     return x, y, sigma, weights, eps
 
 
-def of_kind(trial, kernel):
-    """The trial as a kernel can have it: for "energy" weights of equal totals, and an error of these."""
+def for_kernel(trial, kernel):
+    """Return the trial adapted to the kernel: "energy" requires weights of equal totals."""
     x, y, sigma, weights, eps = trial
     if kernel == "energy":
         eps *= 4 / sum(1.0 if w is None else float(np.abs(w).sum()) for w in weights) ** 2
-        weights = of_equal_totals(weights, len(x), len(y))
+        weights = equal_totals(weights, len(x), len(y))
     return x, y, sigma, weights, eps
 
 
-def without_signs(trial, seed):
-    """The trial with equal weights, or with weights >= 0, of which some are 0 and one is heavy."""
+def with_nonnegative_weights(trial, seed):
+    """Return the trial with equal weights, or weights >= 0 of which some are 0 and one is large."""
     x, y, sigma, _, eps = trial
     rng, result = np.random.default_rng([seed, 0x5057]), [None, None]
     for k, s in enumerate((x, y)):

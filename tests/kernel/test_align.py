@@ -1,4 +1,4 @@
-"""`align`: motions that are known are found again; slopes against differences; the Fourier search against all pairs."""
+"""`align`: recovery of known motions, derivatives compared with differences, Fourier search compared with all pairs."""
 
 import numpy as np
 import pytest
@@ -22,15 +22,15 @@ def closed_curve(rng, d, n=200):
     return sum(rng.normal(size=d) / k * np.cos(k * t + rng.uniform(0, 6, d)) for k in range(1, 6))
 
 
-def any_rotation(rng, d):
+def random_rotation(rng, d):
     return rotation_from(rng.uniform(0, 6, 1), 2) if d == 2 else Rotation.random(rng=rng).as_matrix()
 
 
 @pytest.mark.parametrize(("d", "trials"), [(2, 4), (3, 1)])
-def test_known_motions_are_found_again(d, trials):
+def test_known_motions_are_recovered(d, trials):
     rng = np.random.default_rng(0)
     for _ in range(trials):
-        P, R = closed_curve(rng, d), any_rotation(rng, d)
+        P, R = closed_curve(rng, d), random_rotation(rng, d)
         Q = (P + 0.02 * rng.normal(size=P.shape)) @ R.T + 10 * rng.normal(size=d)
         result = dk.align(Q, P, sigma=0.15, random_state=0)
         np.testing.assert_allclose(result.rotation @ result.rotation.T, np.eye(d), atol=1e-9)
@@ -43,7 +43,7 @@ def test_known_motions_are_found_again(d, trials):
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_translations_alone(d):
+def test_translations_are_recovered(d):
     rng = np.random.default_rng(1)
     P = rng.normal(size=(150, d))
     result = dk.align(P[:100] + 7, P[:100], sigma=0.5, transform="translation", random_state=0)
@@ -53,7 +53,7 @@ def test_translations_alone(d):
 
 
 @pytest.mark.parametrize("d", [2, 3])
-def test_slopes_are_those_of_differences(d):
+def test_overlap_derivatives_match_differences(d):
     rng = np.random.default_rng(d)
     x, y, t = np.zeros((30, 3)), np.zeros((20, 3)), np.zeros(3)
     x[:, :d], y[:, :d], t[:d] = rng.normal(size=(30, d)), rng.normal(size=(20, d)), 0.3
@@ -80,20 +80,20 @@ def test_slopes_are_those_of_differences(d):
         np.testing.assert_allclose(flat[2][free], hessian[free], rtol=1e-5, atol=1e-5)
 
 
-def test_points_beyond_reach_change_nothing():
+def test_distant_points_do_not_change_overlap():
     rng = np.random.default_rng(0)
     near, far = rng.normal(size=(3, 40)).astype("f4"), rng.normal(size=(3, 40)).astype("f4")
     far[0] += 30
     y, p, q, t = rng.normal(size=(20, 3)), np.ones(80, "f4"), np.ones(20), np.zeros(3)
     near, far = (v[:, np.argsort(v[0])] for v in (near, far))
-    alone = overlap_derivatives(near.copy(), p[:40], y, q, t)
-    both = overlap_derivatives(np.hstack([near, far]), p, y, q, t)
-    for a, b in zip(alone, both, strict=True):
+    near_only = overlap_derivatives(near.copy(), p[:40], y, q, t)
+    combined = overlap_derivatives(np.hstack([near, far]), p, y, q, t)
+    for a, b in zip(near_only, combined, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)  # float32 sums
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_the_search_finds_the_best_translation(d):
+def test_search_finds_the_best_translation(d):
     rng = np.random.default_rng(d)
     x, y = rng.uniform(-1, 1, (40, d)), rng.uniform(-1, 1, (30, d))
     p, q, sigma = rng.random(40), rng.random(30), 0.4
@@ -105,27 +105,29 @@ def test_the_search_finds_the_best_translation(d):
     shifts, values = best_translations(x, p, y, q, turns, sigma, np.sqrt(d))
     for R, t, value in zip(turns, shifts, values, strict=True):
         assert value == pytest.approx(overlap(t, R), rel=0.03)
-        tried = max(overlap(rng.uniform(-2, 2, d), R) for _ in range(300))
-        assert value >= 0.9 * tried
+        best_random = max(overlap(rng.uniform(-2, 2, d), R) for _ in range(300))
+        assert value >= 0.9 * best_random
         _, ends, best = refine_motions(x, p, y, q, sigma, (R[None], t[None]), False, 50)
         assert best[0] == pytest.approx(overlap(ends[0], R), rel=1e-4)
-        assert best[0] >= max(tried, overlap(t, R)) * 0.999
+        assert best[0] >= max(best_random, overlap(t, R)) * 0.999
 
 
-def test_a_climb_keeps_rotations_and_never_descends():
+def test_refinement_keeps_rotations_and_never_decreases_overlap():
     rng = np.random.default_rng(0)
     x, y, p = rng.normal(size=(50, 3)), rng.normal(size=(40, 3)), np.full(50, 1 / 50)
     starts = Rotation.random(5, rng=rng).as_matrix(), rng.normal(size=(5, 3))
-    few = [refine_motions(x, p, y, p[:40], 0.5, starts, True, steps)[2] for steps in (0, 1, 5, 50)]
-    assert (np.diff(few, axis=0) >= 0).all()
+    overlaps = [refine_motions(x, p, y, p[:40], 0.5, starts, True, steps)[2] for steps in (0, 1, 5, 50)]
+    assert (np.diff(overlaps, axis=0) >= 0).all()
     R, _, _ = refine_motions(x, p, y, p[:40], 0.5, starts, True, 50)
     np.testing.assert_allclose(R @ R.transpose(0, 2, 1), np.tile(np.eye(3), (5, 1, 1)), atol=1e-10)
-    far = refine_motions(x, p, y + 1e3, p[:40], 0.5, starts, True, 50)  # where nothing overlaps it stays
+    far = refine_motions(
+        x, p, y + 1e3, p[:40], 0.5, starts, True, 50
+    )  # without overlap the motion is unchanged
     assert far[2].max() < 1e-30
     assert np.isfinite(far[1]).all()
 
 
-def test_means_of_regions_stand_for_the_points():
+def test_cell_means_approximate_the_points():
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(size=(700, 2)), np.ones((50, 2))])  # many of them equal
     means, shares = cell_means(x, 64, np.full(750, 1 / 750))
@@ -136,14 +138,14 @@ def test_means_of_regions_stand_for_the_points():
     np.testing.assert_array_equal(cell_means(x[:3], 64, np.ones(3))[0], x[:3])
 
 
-def test_rotations_are_spread_evenly():
+def test_rotation_grid_is_evenly_spread():
     turns = [rotation_from(q, 3) for q in rotation_grid(3, 640)]
     angles = [min(np.arccos(np.clip((np.trace(R @ S.T) - 1) / 2, -1, 1)) for S in turns)
               for R in Rotation.random(100, rng=np.random.default_rng(0)).as_matrix()]  # fmt: skip
     assert np.degrees(max(angles)) < 25
 
 
-def test_what_is_refused():
+def test_invalid_input_raises():
     P = np.random.default_rng(0).normal(size=(10, 2))
     for message, arguments in (
         ("P and Q must have the same number of dimensions; got 2 and 3", (np.ones((4, 3)), P)),
@@ -159,25 +161,25 @@ def test_what_is_refused():
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_a_width_that_is_not_given_is_a_fortieth_of_the_shorter_set(d):
+def test_default_sigma_is_a_fortieth_of_the_smaller_diameter(d):
     rng = np.random.default_rng(d)
     P = rng.random((80, d)) * [3, 2, 1][:d]
-    stray = np.concatenate([P, P[:1] + 100])
-    how = {"transform": "translation"} if d == 1 else {}
-    result = dk.align(stray, P, **how)
+    with_outlier = np.concatenate([P, P[:1] + 100])
+    options = {"transform": "translation"} if d == 1 else {}
+    result = dk.align(with_outlier, P, **options)
     diameter = np.linalg.norm(P[:, None] - P, axis=2).max()
     assert diameter / 3**0.5 <= 40 * result.sigma <= diameter * (1 + 1e-12)
-    moved = stray @ result.rotation.T + result.translation
+    moved = with_outlier @ result.rotation.T + result.translation
     assert result.distance == pytest.approx(dk.kernel_distance(moved, P, sigma=result.sigma, eps=1e-8))
-    value = dk.align(stray, P, sigma=result.sigma, **how)
+    value = dk.align(with_outlier, P, sigma=result.sigma, **options)
     assert value.distance <= result.distance * (1 + 1e-9)
     assert result.sigma == value.sigma
-    assert dk.align(np.ones((3, d)), np.ones((4, d)), **how).distance == 0
+    assert dk.align(np.ones((3, d)), np.ones((4, d)), **options).distance == 0
     with pytest.raises(ValueError, match="'auto'"):
         dk.align(P, P, sigma="median")
 
 
-def test_evened_weights_are_divided_by_the_root_of_the_kernel_sums() -> None:
+def test_density_equalized_weights_match_the_formula() -> None:
     rng = np.random.default_rng(3)
     x, p = rng.normal(size=(50, 3)) * 2, rng.random(50)
     kappa = np.exp(-((x[:, None] - x) ** 2).sum(axis=2) / 2) @ p
@@ -186,44 +188,48 @@ def test_evened_weights_are_divided_by_the_root_of_the_kernel_sums() -> None:
     )
 
 
-def test_without_a_width_it_matters_little_how_densely_a_shape_is_sampled() -> None:
+def test_default_sigma_is_robust_to_sampling_density() -> None:
     rng = np.random.default_rng(0)
     errors = []
     for _ in range(8):
         u = rng.uniform(0, 2 * np.pi, (2, 2000))
-        dense = np.sin(u + rng.uniform(0, 2 * np.pi, (2, 1)))  # on another side of each
-        some = rng.random((2, 2000)) < 0.5 + 0.3 * dense
+        dense = np.sin(u + rng.uniform(0, 2 * np.pi, (2, 1)))  # on a different side of each set
+        selected = rng.random((2, 2000)) < 0.5 + 0.3 * dense
         P, Q = (
             np.stack([2 * np.cos(a), np.sin(a) + 0.3 * np.cos(2 * a)], axis=1)
             + 0.03 * rng.normal(size=(len(a), 2))
-            for a in (u[0, some[0]], u[1, some[1]])
+            for a in (u[0, selected[0]], u[1, selected[1]])
         )
         auto = dk.align(Q, P)
         value = dk.align(Q, P, sigma=auto.sigma)
         assert value.distance <= auto.distance
         errors.append([abs(np.arcsin(result.rotation[1, 0])) for result in (auto, value)])
-    evened, plain = np.median(errors, axis=0)
-    assert evened < 0.7 * plain
+    equalized, plain = np.median(errors, axis=0)
+    assert equalized < 0.7 * plain
 
 
-def test_evened_weights_of_repeated_points_are_those_of_heavier_ones() -> None:
+def test_density_equalized_weights_of_repeated_points() -> None:
     rng = np.random.default_rng(1)
-    x, times = rng.random((60, 2)) * 5, rng.integers(1, 4, 60)
-    p = times / times.sum()
-    repeated = density_equalized_weights(np.repeat(x, times, axis=0), np.full(times.sum(), 1 / times.sum()))
+    x, counts = rng.random((60, 2)) * 5, rng.integers(1, 4, 60)
+    p = counts / counts.sum()
+    repeated = density_equalized_weights(
+        np.repeat(x, counts, axis=0), np.full(counts.sum(), 1 / counts.sum())
+    )
     np.testing.assert_allclose(
-        repeated, np.repeat(density_equalized_weights(x, p) / times, times), rtol=1e-12
+        repeated, np.repeat(density_equalized_weights(x, p) / counts, counts), rtol=1e-12
     )
 
 
-def test_a_stray_point_does_not_make_the_kernel_wide() -> None:
+def test_default_sigma_is_robust_to_an_outlier() -> None:
     P = np.random.default_rng(0).random((200, 2)) * [1, 0.3]
     plain = dk.align(P @ [[0, 1], [-1, 0]] + 3, P).sigma
-    stray = dk.align(np.vstack([P @ [[0, 1], [-1, 0]] + 3, [[0, 1e4]]]), np.vstack([P, [[1e4, 0]]])).sigma
-    assert stray == pytest.approx(plain)
+    with_outlier = dk.align(
+        np.vstack([P @ [[0, 1], [-1, 0]] + 3, [[0, 1e4]]]), np.vstack([P, [[1e4, 0]]])
+    ).sigma
+    assert with_outlier == pytest.approx(plain)
 
 
-def test_of_many_points_the_weights_are_their_own() -> None:
+def test_many_points_keep_their_weights() -> None:
     P = np.random.default_rng(0).random((MAX_ALIGNED_POINTS + 1, 2)) * [1, 0.3]
     Q = P @ [[0, 1], [-1, 0]] + 3
     auto = dk.align(Q, P)

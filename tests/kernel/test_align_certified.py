@@ -1,4 +1,4 @@
-"""The guaranteed search of `align`: its bounds hold for every motion of a cell, and nothing beats what it finds."""
+"""The guaranteed search of `align`: bounds hold for all motions of a cell, and no motion is better than the result."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def overlap(x, p, y, q, R, t):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([(1, 0), (2, 0), (2, 1), (3, 0), (3, 3)]), st.floats(-3, 1))
-def test_no_motion_of_a_cell_exceeds_its_bound(seed, dims, exponent):
+def test_bound_of_a_cell_holds_for_its_motions(seed, dims, exponent):
     (d, turns), rng = dims, np.random.default_rng(seed)
     x, y = 2 * rng.normal(size=(8, d)), 2 * rng.normal(size=(7, d))
     p, q = rng.random(8), rng.random(7)
@@ -33,21 +33,23 @@ def test_no_motion_of_a_cell_exceeds_its_bound(seed, dims, exponent):
     for v in middle + sides * np.concatenate([rng.uniform(-1, 1, (20, turns + d)), corners]):
         R = cell_rotations(v[None, :turns], d)[0]
         assert overlap(x, p, y, q, R, v[turns:]) <= upper[0]
-    radius, weights = np.sqrt((y**2).sum(axis=1)), p.sum()  # no worse than the rule of a plain grid
+    radius, weights = np.sqrt((y**2).sum(axis=1)), p.sum()  # at least as tight as the bound of a plain grid
     delta = rotation_radius(half[:, 0], turns) * radius + np.sqrt(d) * half[:, 1]
     assert upper[0] <= f[0] + weights * (q * delta).sum() * np.exp(-0.5) + 2e-5 * weights * q.sum()
 
 
 @pytest.mark.parametrize("turns", [0, 1, 3])
-def test_halves_cover_their_cell(turns):
+def test_split_cells_cover_their_cell(turns):
     d, rng = max(2, turns), np.random.default_rng(turns)
     middles, halves = rng.normal(size=(3, turns + d)), rng.random((3, 2)) + 0.1
     children, smaller, parents = split_cells(middles, halves, turns, 1.0)
     for k in range(3):
         sides = np.repeat(halves[k], [turns, d])
         for v in middles[k] + sides * rng.uniform(-1, 1, (50, turns + d)):
-            mine = parents == k
-            inside = np.abs(children[mine] - v) <= np.repeat(smaller[mine], [turns, d], axis=1) + 1e-12
+            is_child = parents == k
+            inside = (
+                np.abs(children[is_child] - v) <= np.repeat(smaller[is_child], [turns, d], axis=1) + 1e-12
+            )
             assert inside.all(axis=1).any()
     size = [np.prod(np.repeat(h, [turns, d], axis=1), axis=1).sum() for h in (halves, smaller)]
     cells = np.prod(np.repeat(halves, [turns, d], axis=1), axis=1)
@@ -55,7 +57,7 @@ def test_halves_cover_their_cell(turns):
 
 
 @pytest.mark.parametrize(("d", "sigma", "eps"), [(2, 0.7, 0.02), (2, 0.35, 0.1), (3, 2.0, 0.2)])
-def test_nothing_beats_the_guaranteed_motion(d, sigma, eps):
+def test_certified_motion_is_optimal_within_the_gap(d, sigma, eps):
     rng = np.random.default_rng(d)
     P, Q = rng.normal(size=(7, d)), rng.normal(size=(6, d)) + 5
     result = dk.align(Q, P, sigma=sigma, guarantee=eps, random_state=0)
@@ -64,7 +66,7 @@ def test_nothing_beats_the_guaranteed_motion(d, sigma, eps):
     local = dk.align(Q, P, sigma=sigma)
     assert local.gap == np.inf
     assert not local.certified
-    starts = 600  # brute force: climbs from everywhere
+    starts = 600  # brute force: local refinement from random starts
     R = Rotation.random(starts, rng=rng).as_matrix() if d == 3 else np.array(
         [rotation_from(a, 2) for a in rng.uniform(0, 7, (starts, 1))]
     )  # fmt: skip
@@ -75,10 +77,10 @@ def test_nothing_beats_the_guaranteed_motion(d, sigma, eps):
     ]
     best = sum(energy) - 2 * f
     assert result.distance**2 <= best + result.gap + 1e-5
-    assert result.distance**2 >= best - 1e-5  # so many climbs do find it
+    assert result.distance**2 >= best - 1e-5  # 600 starts find the optimum
 
 
-def test_a_guarantee_on_coresets_and_for_translations():
+def test_guarantee_with_coresets_and_translations():
     rng = np.random.default_rng(0)
     P = np.concatenate([rng.normal(0, 0.3, (300, 2)), rng.normal(2, 0.2, (150, 2))])
     Q = P[::2] + 3
@@ -89,13 +91,13 @@ def test_a_guarantee_on_coresets_and_for_translations():
     (a, p), (b, q), c = _thin_sets(P, u, Q, v, 0.1, 0)
     assert len(p) < len(P)
     assert 0 < c <= 0.1 / 8
-    for _ in range(50):  # f of the coresets is off by no more than c
+    for _ in range(50):  # f of the coresets differs by at most c
         R, t = rotation_from(rng.uniform(0, 6, 1), 2), 3 * rng.normal(size=2)
         whole = overlap(P, u, Q, v, R, t)
         assert abs(overlap(a, p, b, q, R, t) - whole) <= c
 
 
-def test_what_a_guarantee_would_take_is_told_or_refused(capfd):
+def test_too_expensive_guarantee_raises(capfd):
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=(30, 3)), rng.normal(size=(30, 3))
     with pytest.raises(ValueError, match=r"got 0.01 for .*about .* cells .* about .* s .*plain grid"):
@@ -108,7 +110,7 @@ def test_what_a_guarantee_would_take_is_told_or_refused(capfd):
         dk.align(Q, P, sigma=1.0, guarantee=0.0)
 
 
-def test_the_estimate_is_of_the_size_of_the_search():
+def test_estimated_cells_match_the_search():
     rng = np.random.default_rng(1)
     x, y = 2 * rng.normal(size=(12, 2)), 2 * rng.normal(size=(12, 2))
     p = np.full(12, 1 / 12)
@@ -125,7 +127,7 @@ def test_the_estimate_is_of_the_size_of_the_search():
     assert np.mean(estimates) == pytest.approx(search.n_evaluated, rel=0.5)
 
 
-def test_a_search_that_takes_longer_stops_with_what_is_proven(monkeypatch):
+def test_search_stops_at_max_seconds_with_a_valid_gap(monkeypatch):
     monkeypatch.setattr(branch_and_bound, "_estimate_cells", lambda *_: 0.0)
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=(30, 3)), rng.normal(size=(30, 3))
@@ -134,7 +136,7 @@ def test_a_search_that_takes_longer_stops_with_what_is_proven(monkeypatch):
     assert 0.01 < result.gap <= 2
 
 
-def test_points_that_coincide():
+def test_guarantee_for_coincident_points():
     result = dk.align(np.ones((4, 3)), np.zeros((5, 3)), sigma=1.0, guarantee=0.1, random_state=0)
     assert result.certified
     assert result.distance < 1e-3

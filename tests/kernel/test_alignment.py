@@ -1,4 +1,4 @@
-"""What `align` is made of: quarter turns against single rotations, distances and regions against brute force."""
+"""Parts of `align`: rotations in the plane, squared distances and regions compared with brute force."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dkdist.alignment.motion_search import (
 
 
 @pytest.mark.parametrize("count", [4, 12, 48])
-def test_quarter_turns_are_rotations_like_others(count: int) -> None:
+def test_best_of_angles_matches_best_translations(count: int) -> None:
     rng = np.random.default_rng(count)
     x, y, p, q = rng.uniform(-1, 1, (40, 2)), rng.uniform(-1, 1, (31, 2)), rng.random(40), rng.random(31)
     turns = np.array([rotation_from(angle, 2) for angle in rotation_grid(2, count)])
@@ -38,7 +38,7 @@ def kernel_sum(a: np.ndarray, p: np.ndarray, b: np.ndarray, q: np.ndarray) -> fl
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.sampled_from([0.1, 1.0, 10.0, 300.0]))
-def test_squared_distances_are_sums_over_all_pairs(seed: int, d: int, width: float) -> None:
+def test_squared_distances_match_sums_over_all_pairs(seed: int, d: int, width: float) -> None:
     rng = np.random.default_rng(seed)
     x, y = (width * rng.normal(size=(rng.integers(1, 90), d)) for _ in range(2))
     R = np.linalg.qr(rng.normal(size=(d, d)))[0]
@@ -53,7 +53,7 @@ def test_squared_distances_are_sums_over_all_pairs(seed: int, d: int, width: flo
     np.testing.assert_allclose(squared_distances(x, p, y, q, motions), expected, rtol=0, atol=1e-14)
 
 
-def test_distances_of_many_points_are_kernel_distances() -> None:
+def test_distances_of_many_points_match_kernel_distance() -> None:
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=(1200, 2)) * [2, 1], rng.normal(size=(1100, 2)) * [2, 1] + 3
     result = dk.align(Q, P, sigma=0.5, transform="translation")
@@ -61,22 +61,22 @@ def test_distances_of_many_points_are_kernel_distances() -> None:
         assert distance == pytest.approx(dk.kernel_distance(moved, P, sigma=0.5, method="exact"), rel=1e-4)
 
 
-def test_many_points_are_moved_by_coresets() -> None:
+def test_many_points_are_aligned_by_coresets() -> None:
     rng = np.random.default_rng(0)
     P = rng.random((5000, 2)) * [2, 1]
     P = P[(P[:, 0] < 1) | (P[:, 1] < 0.3)]
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
-    Q = np.concatenate([P, P]) @ turn + 5  # more than are climbed
-    result, again = (dk.align(Q, P, sigma=0.1) for _ in range(2))
+    Q = np.concatenate([P, P]) @ turn + 5  # more points than local refinement uses
+    result, repeated = (dk.align(Q, P, sigma=0.1) for _ in range(2))
     np.testing.assert_allclose(result.rotation, turn, atol=0.01)
-    np.testing.assert_array_equal(result.rotation, again.rotation)
+    np.testing.assert_array_equal(result.rotation, repeated.rotation)
     moved = Q @ result.rotation.T + result.translation
     assert result.distance == pytest.approx(dk.kernel_distance(moved, P, sigma=0.1, eps=1e-8), abs=1e-4)
     assert result.distance < 0.02 < result.distance_before
 
 
 def halves(x: np.ndarray, d: int, levels: int) -> list[np.ndarray]:
-    """The points in the order of the widest side, in halves; those that are equal there in their order."""
+    """Split the points recursively into halves along the widest side; ties keep their order."""
     if levels == 0:
         return [x]
     order = np.argsort(x[:, np.ptp(x[:, :d], axis=0).argmax()], kind="stable")
@@ -88,7 +88,7 @@ def halves(x: np.ndarray, d: int, levels: int) -> list[np.ndarray]:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.sampled_from([3, 1000]))
-def test_regions_are_halves_across_the_widest_side(seed: int, d: int, values: int) -> None:
+def test_cell_means_split_along_the_widest_side(seed: int, d: int, values: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.integers(0, values, (rng.integers(33, 150), d)) / 7  # ties, for few values
     w = rng.random(len(x)) + 0.1
@@ -102,20 +102,20 @@ def test_regions_are_halves_across_the_widest_side(seed: int, d: int, values: in
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 6), st.floats(0, 4))
-def test_steps_that_need_no_eigenvalues(seed: int, n: int, spread: float) -> None:
+def test_cholesky_steps_match_linear_solve(seed: int, n: int, spread: float) -> None:
     rng = np.random.default_rng(seed)
     V = np.linalg.qr(rng.normal(size=(n, n)))[0]
     eigenvalues = 10.0 ** rng.uniform(-spread, 0, n) * np.where(rng.random(n) < 0.1, -1, 1)
     H, g = (V * eigenvalues) @ V.T, rng.normal(size=n)
-    v, plain = _solve_cholesky(H, g)
-    if plain:
+    v, is_definite = _solve_cholesky(H, g)
+    if is_definite:
         assert eigenvalues.min() >= MIN_CURVATURE_RATIO * eigenvalues.max()
         np.testing.assert_allclose(v, np.linalg.solve(H, g), rtol=1e-6)
     else:
         assert eigenvalues.min() < 0.3 * eigenvalues.max()
 
 
-def test_first_shifts_in_space_are_mean_shifts_from_the_middle() -> None:
+def test_best_of_rotations_uses_mean_shifts() -> None:
     rng = np.random.default_rng(0)
     x, y, p, q = rng.normal(size=(40, 3)), rng.normal(size=(31, 3)) + 0.3, rng.random(40), rng.random(31)
     turns = np.array([rotation_from(turn, 3) for turn in rotation_grid(3, 8)])
@@ -135,24 +135,24 @@ def test_first_shifts_in_space_are_mean_shifts_from_the_middle() -> None:
 
 
 @pytest.mark.parametrize("d", [2, 3])
-def test_points_of_weight_two_are_points_given_twice(d: int) -> None:
+def test_integer_weights_match_repeated_points(d: int) -> None:
     rng = np.random.default_rng(d)
     P = rng.random((60, d)) * np.arange(1, d + 1)
     turn = rotation_from(rng.normal(size=1 if d == 2 else 4), d)
-    Q, times = P @ turn + 0.02 * rng.normal(size=P.shape) + 5, rng.integers(0, 3, 60)  # some of them none
-    result = dk.align(Q, P, sigma=0.3, weights=(times / times.sum(), None))
-    twice = dk.align(np.repeat(Q, times, axis=0), P, sigma=0.3)
-    np.testing.assert_allclose(result.rotation, twice.rotation, atol=1e-3)
+    Q, counts = P @ turn + 0.02 * rng.normal(size=P.shape) + 5, rng.integers(0, 3, 60)  # some are 0
+    result = dk.align(Q, P, sigma=0.3, weights=(counts / counts.sum(), None))
+    repeated = dk.align(np.repeat(Q, counts, axis=0), P, sigma=0.3)
+    np.testing.assert_allclose(result.rotation, repeated.rotation, atol=1e-3)
     np.testing.assert_allclose(result.rotation, turn, atol=0.1)
     for a in ("distance", "distance_before"):
-        assert getattr(result, a) == pytest.approx(getattr(twice, a), rel=1e-5)
-    scaled = dk.align(Q, P, sigma=0.3, weights=(3.0 * times, np.full(60, 2.0)))
+        assert getattr(result, a) == pytest.approx(getattr(repeated, a), rel=1e-5)
+    scaled = dk.align(Q, P, sigma=0.3, weights=(3.0 * counts, np.full(60, 2.0)))
     moved = Q @ scaled.rotation.T + scaled.translation
-    weights = (3.0 * times, np.full(60, 2.0))
+    weights = (3.0 * counts, np.full(60, 2.0))
     assert scaled.distance == pytest.approx(dk.kernel_distance(moved, P, sigma=0.3, weights=weights))
 
 
-def test_a_guarantee_counts_weights() -> None:
+def test_guarantee_scales_with_weights() -> None:
     P = np.random.default_rng(0).random((12, 2)) * [3, 1]
     whole = dk.align(P + 1, P, sigma=0.6, guarantee=0.05)
     heavy = dk.align(
@@ -164,7 +164,7 @@ def test_a_guarantee_counts_weights() -> None:
 
 
 def test_shapes_are_aligned_as_weighted_points() -> None:
-    t = 2 * np.pi * np.arange(60) ** 1.3 / 60**1.3  # segments of many lengths
+    t = 2 * np.pi * np.arange(60) ** 1.3 / 60**1.3  # segments of different lengths
     outline = np.stack([np.cos(t) + 0.3 * np.cos(2 * t), np.sin(t) + 0.2 * np.sin(3 * t)], axis=1)
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     P, Q = dk.Curve(outline, closed=True), dk.Curve(outline[::-1] @ turn + 2, closed=True)
@@ -175,7 +175,7 @@ def test_shapes_are_aligned_as_weighted_points() -> None:
     assert result.distance < 1e-3 < result.distance_before
 
 
-def test_weights_that_cannot_be_aligned_are_named() -> None:
+def test_invalid_weights_raise() -> None:
     P = np.random.default_rng(0).random((4, 2))
     curve = dk.Curve(P)
     for message, arguments in (

@@ -1,6 +1,6 @@
-"""Errors of kernel distances beside the eps that was asked for, over random sets of every awkward kind.
+"""Errors of kernel distances compared with eps, over random sets of difficult kinds.
 
-`make chaos` runs 10,000 trials of every method; ``pytest -s -m slow`` on this file prints the greatest ratio.
+`make chaos` runs 10,000 trials of every method; ``pytest -s -m slow`` on this file prints the maximum ratio.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import pytest
 
 import dkdist as dk
 
-from .kernel_trials import adversarial_trial, exact_square, of_kind, random_trial, with_outliers
+from .kernel_trials import adversarial_trial, exact_square, for_kernel, random_trial, with_outliers
 
-REFUSALS = {
+MAX_UNSUPPORTED = {
     "taylor": 0.6,
     "fourier": 0.02,
-}  # share of the trials that a method may refuse: too many terms or modes
+}  # maximum fraction of trials with too many terms or modes for the method
 
 
 METHODS = (
@@ -23,29 +23,29 @@ METHODS = (
     "auto by parts", "auto by blocks",
     *(f"auto of {kernel}" for kernel in ("matern12", "matern32", "matern52", "rational-quadratic", "energy")),
 )  # fmt: skip
-NEVER, ALWAYS = 1e300, 1e-12
+HIGH_COST, LOW_COST = 1e300, 1e-12
 RULE = "dkdist.kernels.methods"
-FEW = {f"dkdist.kernels.{name}.MAX_DIRECT_POINTS": 2 for name in ("kernel_distance", "mmd_problem")}
-MIXED = {
+POINT_LIMITS = {f"dkdist.kernels.{name}.MAX_DIRECT_POINTS": 2 for name in ("kernel_distance", "mmd_problem")}
+MIXTURE_COSTS = {
     f"{RULE}.{name}": 0.0 for name in ("GAUSSIAN_PLAN_NS", "WIDE_POINT_NS", "NARROW_POINT_NS")
-}  # by Gaussians, not all pairs
-WAYS = {  # to make a method take another way than the cheapest for few points; "auto" is tried with far outliers
-    "fourier on a mesh": {f"{RULE}.CELL_NS": NEVER, f"{RULE}.GRID_SEARCH_NS": np.inf},
-    "fourier by frequencies": {f"{RULE}.GRID_SEARCH_NS": -1.0, f"{RULE}.FREQUENCY_NS": ALWAYS},
-    "auto by parts": {**FEW, f"{RULE}.POINT_SCAN_NS": ALWAYS, f"{RULE}.PAIR_NS": NEVER},
+}  # always use Gaussian mixtures, not all pairs
+OVERRIDES = {  # force an algorithm that is not the cheapest for few points; "auto" is tested with distant outliers
+    "fourier on a mesh": {f"{RULE}.CELL_NS": HIGH_COST, f"{RULE}.GRID_SEARCH_NS": np.inf},
+    "fourier by frequencies": {f"{RULE}.GRID_SEARCH_NS": -1.0, f"{RULE}.FREQUENCY_NS": LOW_COST},
+    "auto by parts": {**POINT_LIMITS, f"{RULE}.POINT_SCAN_NS": LOW_COST, f"{RULE}.PAIR_NS": HIGH_COST},
     "auto by blocks": {
-        **FEW, f"{RULE}.POINT_SCAN_NS": -1.0, f"{RULE}.PAIR_NS": NEVER,
+        **POINT_LIMITS, f"{RULE}.POINT_SCAN_NS": -1.0, f"{RULE}.PAIR_NS": HIGH_COST,
         f"{RULE}.CELL_NS": 0.0, f"{RULE}.BLOCK_CELL_NS": 0.0,
     },
 }  # fmt: skip
-QUICK = {"gaussian": 200, "matern12": 3, "energy": 3}  # trials
+N_QUICK_TRIALS = {"gaussian": 200, "matern12": 3, "energy": 3}  # other methods: 8
 
 
 def ratios(method, n_trials, kernel="gaussian", trial=random_trial):
-    """|error of D^2| / eps of each trial that the method does not refuse for its number of terms."""
+    """Return |error of D^2| / eps of each trial that the method supports."""
     result = []
     for seed in range(n_trials):
-        x, y, sigma, weights, eps = of_kind(trial(seed), kernel)
+        x, y, sigma, weights, eps = for_kernel(trial(seed), kernel)
         if method == "auto" and kernel == "gaussian" and trial is random_trial:
             x, y, sigma, weights, eps = with_outliers((x, y, sigma, weights, eps), seed)
         try:
@@ -53,47 +53,51 @@ def ratios(method, n_trials, kernel="gaussian", trial=random_trial):
                 x, y, sigma=sigma, weights=weights, squared=True, method=method, eps=eps, kernel=kernel
             )
         except ValueError as error:
-            if method not in REFUSALS or not any(
+            if method not in MAX_UNSUPPORTED or not any(
                 text in str(error) for text in ("' needs ", "requires points within")
             ):
                 raise
         else:
             result.append(abs(square - exact_square(x, y, sigma, weights, kernel)) / eps)
-    assert trial is adversarial_trial or len(result) >= n_trials * (1 - REFUSALS.get(method, 0.0))
+    assert trial is adversarial_trial or len(result) >= n_trials * (1 - MAX_UNSUPPORTED.get(method, 0.0))
     return np.array(result)
 
 
 @pytest.fixture
 def method(request, monkeypatch):
-    by, _, kernel = request.param.partition(" of ")
-    for name, value in (WAYS.get(by, {}) if not kernel else {**FEW, **MIXED}).items():
+    algorithm, _, kernel = request.param.partition(" of ")
+    for name, value in (
+        OVERRIDES.get(algorithm, {}) if not kernel else {**POINT_LIMITS, **MIXTURE_COSTS}
+    ).items():
         monkeypatch.setattr(name, value)
-    return by.split()[0], kernel or "gaussian"
+    return algorithm.split()[0], kernel or "gaussian"
 
 
 @pytest.mark.parametrize("method", METHODS, indirect=True)
-def test_no_error_is_above_eps(method):
-    result = ratios(method[0], QUICK.get(method[1], 8), method[1])
+def test_errors_are_at_most_eps(method):
+    result = ratios(method[0], N_QUICK_TRIALS.get(method[1], 8), method[1])
     assert result.max() <= 1
-    assert result.max() > 1e-3  # the bound is not idle
+    assert result.max() > 1e-3  # the bound is not trivial
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, indirect=True)
-def test_no_error_of_ten_thousand_is_above_eps(method, request):
+def test_errors_of_10_000_trials_are_at_most_eps(method, request):
     result = ratios(method[0], 10_000, method[1])
     print(f"{request.node.name}: greatest error / eps {result.max():.4f} in {len(result):,} trials")
     assert result.max() <= 1
 
 
 @pytest.mark.parametrize("method", METHODS, indirect=True)
-def test_no_adversarial_error_is_above_eps(method):
-    assert ratios(method[0], min(40, QUICK.get(method[1], 4)), method[1], adversarial_trial).max() <= 1
+def test_adversarial_errors_are_at_most_eps(method):
+    assert (
+        ratios(method[0], min(40, N_QUICK_TRIALS.get(method[1], 4)), method[1], adversarial_trial).max() <= 1
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, indirect=True)
-def test_no_adversarial_error_of_ten_thousand_is_above_eps(method, request):
+def test_adversarial_errors_of_10_000_trials_are_at_most_eps(method, request):
     result = ratios(method[0], 10_000, method[1], adversarial_trial)
     print(f"{request.node.name}: greatest error / eps {result.max():.4f} in {len(result):,} trials")
     assert result.max() <= 1

@@ -1,4 +1,4 @@
-"""Frequencies as a matrix make the features, and derivatives of features are differences in float64."""
+"""Frequency matrices reproduce the features, and derivatives of features match differences in float64."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from dkdist.kernels.random_fourier_params import METHODS, FourierSpec, _frequenc
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("shape", [(5, 64), (37, 50), (3, 200)])
-def test_frequencies_and_gradients(method, shape):
+def test_features_and_gradients_match_frequencies(method, shape):
     m, D = shape
     spec, rng = FourierSpec(m, D, 1.7, method, 3), np.random.default_rng(0)
     W, parameters = _frequencies(spec), spec.materialize()

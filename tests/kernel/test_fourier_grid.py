@@ -1,4 +1,4 @@
-"""The Fourier grid against the Gaussian itself: its certificate holds, is not much too large, and costs no more."""
+"""The Fourier grid compared with the Gaussian: the error bound holds, is tight, and the grid is minimal."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from dkdist.kernels.fourier_grid import fourier_grid, grid_layout
 
 
 def lattice(grid):
-    """All frequencies of the grid, both signs, listed one by one."""
+    """Return all frequencies of the grid, with both signs."""
     axes = []
     for L in grid.periods:
-        most = int(grid.cutoff * L / (2 * np.pi)) if L else 0
-        axes.append([2 * np.pi * k / L if k else 0.0 for k in range(-most, most + 1)])
+        max_index = int(grid.cutoff * L / (2 * np.pi)) if L else 0
+        axes.append([2 * np.pi * k / L if k else 0.0 for k in range(-max_index, max_index + 1)])
     return np.array([w for w in itertools.product(*axes) if sum(x * x for x in w) <= grid.cutoff**2])
 
 
 def series(grid, sigma, t):
-    """sum_k w_k cos(w_k . t) in float64."""
+    """Return sum_k w_k cos(w_k . t) in float64."""
     w = lattice(grid)
     steps = [np.sqrt(2 * np.pi) * sigma / L for L in grid.periods if L]
     return np.cos(t @ w.T) @ (np.prod(steps) * np.exp(-((w**2).sum(axis=1)) * sigma**2 / 2))
 
 
 def differences(widths, rng):
-    """Differences of points of the box: thousands at random, and those where images and cut-off do most."""
+    """Return differences of points of the box: random ones, and those with the largest errors of images and cutoff."""
     d = len(widths)
     grid = np.stack(np.meshgrid(*[np.linspace(-1, 1, {1: 999, 2: 41, 3: 13}[d])] * d, indexing="ij"), axis=-1)
-    near_walls = 1 - rng.exponential(0.02, (1000, d))
+    near_boundary = 1 - rng.exponential(0.02, (1000, d))
     pairs = rng.uniform(0, 1, (2000, d)) - rng.uniform(0, 1, (2000, d))
     small = 0.05 * rng.standard_normal((1000, d))
-    return np.clip(np.concatenate([grid.reshape(-1, d), near_walls, pairs, small]), -1, 1) * widths
+    return np.clip(np.concatenate([grid.reshape(-1, d), near_boundary, pairs, small]), -1, 1) * widths
 
 
 CASES = [
-    (widths, sigma, most)
+    (widths, sigma, max_features)
     for widths in ([1.0], [3.0, 1.0], [1.0, 1.0], [2.0, 1.0, 1.5], [1e-3, 2.0], [0.0, 1.0, 2.0])
-    for sigma, most in ((0.07, 60), (0.3, 40), (0.3, 700), (5.0, 900))
+    for sigma, max_features in ((0.07, 60), (0.3, 40), (0.3, 700), (5.0, 900))
 ]
 
 
-@pytest.mark.parametrize(("widths", "sigma", "most"), CASES)
-def test_the_certificate_is_never_exceeded(widths, sigma, most):
+@pytest.mark.parametrize(("widths", "sigma", "max_features"), CASES)
+def test_error_bound_holds(widths, sigma, max_features):
     widths = np.array(widths)
-    grid = fourier_grid(widths, sigma, 1e-7, most)
+    grid = fourier_grid(widths, sigma, 1e-7, max_features)
     t = differences(widths, np.random.default_rng(0))
     error = np.abs(series(grid, sigma, t) - np.exp(-(t**2).sum(axis=1) / (2 * sigma**2)))
     assert error.max() <= grid.error + 1e-14
-    assert grid.error < 12 * error.max()  # nor is it a bound of no use
-    assert grid.n_features == len(lattice(grid)) <= most
+    assert grid.error < 12 * error.max()  # the bound is tight
+    assert grid.n_features == len(lattice(grid)) <= max_features
 
 
 @pytest.mark.parametrize("widths", [[1.0], [1.0, 2.0], [1.0, 2.0, 0.5]])
-def test_more_features_never_err_more_and_no_more_than_needed_are_taken(widths):
+def test_error_decreases_with_features_and_grid_is_minimal(widths):
     widths, sizes = np.array(widths), (1, 2, 5, 20, 80, 300, 1000, 3000)
-    grids = [fourier_grid(widths, 0.4, 1e-5, most) for most in sizes]
+    grids = [fourier_grid(widths, 0.4, 1e-5, max_features) for max_features in sizes]
     errors = np.array([grid.error for grid in grids])
     assert (np.diff(errors[errors > 1e-5]) <= 0).all()
     assert errors[-1] <= 1e-5
@@ -67,22 +67,22 @@ def test_more_features_never_err_more_and_no_more_than_needed_are_taken(widths):
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e6, 1e30])
-def test_units_of_length_change_nothing(scale):
+def test_grid_scales_with_units(scale):
     grid, other = (fourier_grid(s * np.array([1.0, 2.0]), s * 0.3, 1e-7, 100) for s in (1.0, scale))
     assert other.n_features == grid.n_features
     np.testing.assert_allclose(other.error, grid.error, rtol=1e-4)
     np.testing.assert_allclose(np.array(other.periods) / scale, grid.periods, rtol=1e-6)
 
 
-def test_a_box_too_wide_for_the_grid_says_so():
+def test_too_wide_box_has_a_large_error():
     grid = fourier_grid(np.array([1e9, 1.0]), 1e-3, 1e-7, 100)
     assert grid.n_features <= 100
     assert grid.error > 0.5
-    assert fourier_grid(np.zeros(2), 1.0, 1e-7, 10).n_features == 1  # one point: the kernel is one
+    assert fourier_grid(np.zeros(2), 1.0, 1e-7, 10).n_features == 1  # one point: the kernel is 1
 
 
 @pytest.mark.parametrize("widths", [[1.0], [1.0, 2.0], [1.0, 0.0, 0.5]])
-def test_products_of_the_layout_are_the_series(widths):
+def test_products_of_the_layout_match_the_series(widths):
     widths, sigma = np.array(widths), 0.3
     grid = fourier_grid(widths, sigma, 1e-7, 200)
     layout = grid_layout(grid.periods, grid.cutoff, sigma)
@@ -93,7 +93,7 @@ def test_products_of_the_layout_are_the_series(widths):
 
 
 def features(x, periods, layout):
-    """Products of 1, cos t, sin t, cos 2t, .. in the order of the layout, in float64."""
+    """Return products of 1, cos t, sin t, cos 2t, .. in the order of the layout, in float64."""
     n, d = x.shape
     axes = [np.ones((n, 1))] * (3 - d)
     counts = (*layout.lengths.shape, layout.lengths.max())[3 - d :]

@@ -1,4 +1,4 @@
-"""Structured features against the explicit matrix product they stand for."""
+"""Structured features compared with explicit matrix products."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def products(x, m, D, v):
 
 
 def product(V, m, D, out):
-    """Of some rows at a time, the last ones beside rows of NaN."""
+    """Compute groups of rows; the last group is padded with rows of NaN."""
     L = V.shape[1]
     for i in range(0, len(V), ROWS_PER_VECTOR):
         rows = np.full((ROWS_PER_VECTOR, L), np.nan, np.float32)
@@ -42,8 +42,8 @@ def product(V, m, D, out):
         )
 
 
-def transformed(V):
-    """H of each row, in float64: exact for integers."""
+def hadamard_transform(V):
+    """Return H times each row, in float64: exact for integers."""
     L = V.shape[1]
     for h in 2 ** np.arange(L.bit_length() - 1):
         halves = V.reshape(len(V), -1, 2, h)
@@ -53,16 +53,16 @@ def transformed(V):
 
 
 @pytest.mark.parametrize("L", [16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 32768])
-@pytest.mark.parametrize("share", [0.51, 0.7, 1.0])
-def test_product_is_that_of_hadamard_matrices(L, share):
-    """H diag(row k of H) H moves number i to place i ^ k, times L: integers stay integers of few digits, so exact."""
-    rng, m = np.random.default_rng(L), int(share * L)
+@pytest.mark.parametrize("fill_fraction", [0.51, 0.7, 1.0])
+def test_product_matches_hadamard_matrices(L, fill_fraction):
+    """H diag(row k of H) H moves entry i to i ^ k, times L: small integers stay exact."""
+    rng, m = np.random.default_rng(L), int(fill_fraction * L)
     V, D = np.zeros((3, L), np.float32), rng.choice(np.array([-1, 1], np.float32), (3, L))
     V[:, :m] = rng.integers(-9, 10, (3, m))
     k = int(rng.integers(L))
-    D[1] = transformed(np.eye(1, L, k))[0]
+    D[1] = hadamard_transform(np.eye(1, L, k))[0]
     moved = (V * D[0].astype(np.float64))[:, np.arange(L) ^ k]
-    expected = L * transformed(moved * D[2])
+    expected = L * hadamard_transform(moved * D[2])
     if L <= 1024:
         H = matrix(L).astype(np.float64)
         np.testing.assert_array_equal(expected, (((V * D[0]) @ H * D[1]) @ H * D[2]) @ H)
@@ -72,15 +72,17 @@ def test_product_is_that_of_hadamard_matrices(L, share):
 
 
 @pytest.mark.parametrize("L", [16, 32, 64, 128, 256, 512, 1024, 8192])
-@pytest.mark.parametrize("share", [0.51, 1.0])
-def test_bits_are_those_of_one_level_after_the_other(L, share):
-    """Additions in float32 in the order of the levels, whatever registers a processor has."""
-    rng, m = np.random.default_rng(L), int(share * L)
+@pytest.mark.parametrize("fill_fraction", [0.51, 1.0])
+def test_product_is_bit_identical_to_sequential_levels(L, fill_fraction):
+    """Additions in float32 follow the order of the levels, independently of SIMD width."""
+    rng, m = np.random.default_rng(L), int(fill_fraction * L)
     V, D = np.zeros((5, L), np.float32), rng.choice(np.array([-1, 1], np.float32), (3, L))
     V[:, :m] = rng.standard_normal((5, m))
     out = np.full_like(V, np.nan)
     product(V, m, D, out)
-    np.testing.assert_array_equal(out, transformed(transformed(transformed(V * D[0]) * D[1]) * D[2]))
+    np.testing.assert_array_equal(
+        out, hadamard_transform(hadamard_transform(hadamard_transform(V * D[0]) * D[1]) * D[2])
+    )
 
 
 def random_case(seed, m, F):
@@ -114,7 +116,7 @@ def explicit(X, signs, scales):
     m=st.sampled_from([1, 5, 16, 30, 64, 100, 256]),
     F=st.sampled_from([1, 16, 63, 64, 65, 200, 300]),
 )
-def test_is_the_explicit_product(n, m, F):
+def test_features_match_explicit_product(n, m, F):
     X = np.random.default_rng(n).standard_normal((n, m)).astype(np.float32)
     signs, scales = random_case(m, m, F)
     error = features(X, signs, scales) - explicit(X, signs, scales)
@@ -122,7 +124,7 @@ def test_is_the_explicit_product(n, m, F):
 
 
 @given(n=st.integers(1, 60), cut=st.integers(0, 60), m=st.integers(1, 70))
-def test_bits_of_a_row_do_not_depend_on_the_others(n, cut, m):
+def test_row_does_not_depend_on_other_rows(n, cut, m):
     X = np.random.default_rng(n).standard_normal((n, m)).astype(np.float32)
     signs, scales = random_case(m, m, 50)
     cut, whole = min(cut, n), features(X, signs, scales)
@@ -131,38 +133,38 @@ def test_bits_of_a_row_do_not_depend_on_the_others(n, cut, m):
     np.testing.assert_array_equal(features(X[::-1].copy(), signs, scales)[::-1], whole)
 
 
-def test_sigmas_share_the_transform_and_change_no_bit():
+def test_several_sigmas_match_single_sigmas():
     X = np.random.default_rng(0).standard_normal((5, 70)).astype(np.float32)
     signs, scales = random_case(0, 70, 200)
     lengths = np.stack([scales, 2 * scales])
-    both, alone = np.empty((2, 5, 400), np.float32), np.empty((1, 5, 400), np.float32)
-    structured_features(X, None, waves(signs, lengths), both)
+    joint, single = np.empty((2, 5, 400), np.float32), np.empty((1, 5, 400), np.float32)
+    structured_features(X, None, waves(signs, lengths), joint)
     for k in range(2):
-        structured_features(X, None, waves(signs, lengths[k : k + 1]), alone)
-        np.testing.assert_array_equal(both[k], alone[0])
+        structured_features(X, None, waves(signs, lengths[k : k + 1]), single)
+        np.testing.assert_array_equal(joint[k], single[0])
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("F", [1, 16, 37, 96])
-def test_nothing_else_is_written(n, F):
+def test_output_is_not_written_outside_rows(n, F):
     X = np.random.default_rng(n).standard_normal((n, 21)).astype(np.float32)
     signs, scales = random_case(n, 21, F)
-    around = np.full((n + 2, 2 * F), np.nan, np.float32)
-    structured_features(X, None, waves(signs, scales[None]), around[None, 1:-1])
-    assert np.isnan(around[[0, -1]]).all()
-    np.testing.assert_array_equal(around[1:-1], features(X, signs, scales))
+    padded = np.full((n + 2, 2 * F), np.nan, np.float32)
+    structured_features(X, None, waves(signs, scales[None]), padded[None, 1:-1])
+    assert np.isnan(padded[[0, -1]]).all()
+    np.testing.assert_array_equal(padded[1:-1], features(X, signs, scales))
 
 
-def test_rows_are_taken_from_their_places():
+def test_rows_are_selected_by_position():
     rng = np.random.default_rng(0)
-    X, places = rng.standard_normal((9, 70)).astype(np.float32), rng.integers(0, 9, 11)
+    X, positions = rng.standard_normal((9, 70)).astype(np.float32), rng.integers(0, 9, 11)
     signs, scales = random_case(0, 70, 50)
     out = np.empty((1, 11, 100), np.float32)
-    structured_features(X, places, waves(signs, scales[None]), out)
-    np.testing.assert_array_equal(out[0], features(X, signs, scales)[places])
+    structured_features(X, positions, waves(signs, scales[None]), out)
+    np.testing.assert_array_equal(out[0], features(X, signs, scales)[positions])
 
 
-def test_rows_of_large_numbers_keep_norm_one():
+def test_rows_of_large_values_have_unit_norm():
     X = np.random.default_rng(0).standard_normal((6, 70)).astype(np.float32)
     signs, scales = random_case(0, 70, 200)
     for size in (0, 1e-30, 1, 1e6, 1e30):
@@ -170,7 +172,7 @@ def test_rows_of_large_numbers_keep_norm_one():
         np.testing.assert_allclose((z**2).sum(axis=1), 1, atol=1e-5)
 
 
-def test_arrays_must_be_in_c_order():
+def test_arrays_must_be_c_contiguous():
     X, (signs, scales) = np.zeros((4, 70), np.float32), random_case(0, 70, 16)
     with pytest.raises(ValueError, match="C order"):
         structured_features(X, None, waves(signs, scales[None]), np.empty((1, 4, 64), np.float32)[:, :, ::2])

@@ -1,4 +1,4 @@
-"""Kernel distances of point sets: every method against brute force, within the error that it states."""
+"""Kernel distances of point sets: every method compared with brute force, within its stated error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def brute(x, y, sigma, weights=(None, None)):
 
 @st.composite
 def problems(draw, most_dims):
-    """(P, Q, sigma, weights): few points, equal points, offsets, all sorts of bandwidths and signed weights."""
+    """Return (P, Q, sigma, weights): few points, equal points, offsets, different bandwidths and signed weights."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     d, n, m = draw(st.integers(1, most_dims)), draw(st.integers(1, 90)), draw(st.integers(1, 90))
     x, y = rng.standard_normal((n, d)), rng.standard_normal((m, d)) + draw(st.sampled_from([0, 1, 20]))
@@ -46,7 +46,7 @@ def problems(draw, most_dims):
     x, y = (
         scale * (x + offset),
         scale * (y + offset),
-    )  # where the last digits are lost, in what the oracle sees too
+    )  # rounding of the offset affects the reference too
     return x, y, scale * sigma, w
 
 
@@ -57,7 +57,7 @@ def total(weights, n, m):
 
 @given(problems(most_dims=6))
 @settings(max_examples=60, deadline=None)
-def test_exact(problem):
+def test_method_exact_matches_brute_force(problem):
     x, y, sigma, weights = problem
     result = dk.kernel_distance(x, y, sigma=sigma, method="exact", squared=True, weights=weights)
     assert (
@@ -69,10 +69,12 @@ def test_exact(problem):
 @pytest.mark.parametrize("method", ["auto", "fourier", "tree", "wspd"])
 @given(problem=problems(most_dims=3), eps=st.sampled_from([1e-1, 1e-3, 1e-6]))
 @settings(max_examples=40, deadline=None)
-def test_methods_keep_to_eps(method, problem, eps):
+def test_methods_are_within_eps(method, problem, eps):
     x, y, sigma, weights = problem
     if method == "fourier":
-        sigma = max(sigma, 0.02 * np.ptp(np.concatenate([x, y]), axis=0).max())  # too many modes are refused
+        sigma = max(
+            sigma, 0.02 * np.ptp(np.concatenate([x, y]), axis=0).max()
+        )  # smaller sigmas need too many modes
     scale = total(weights, len(x), len(y)) ** 2
     result = dk.kernel_distance(
         x, y, sigma=sigma, method=method, squared=True, weights=weights, eps=eps * scale
@@ -101,7 +103,7 @@ def test_taylor_keeps_to_eps_or_refuses(problem, eps):
 
 
 @pytest.mark.parametrize("d", [1, 2, 20])
-def test_random_frequencies_have_the_standard_error_that_is_stated(d):
+def test_rff_has_the_stated_standard_error(d):
     rng = np.random.default_rng(d)
     x, y = rng.standard_normal((80, d)), rng.standard_normal((70, d)) + 0.3
     weights, sigma = (rng.standard_normal(80) / 80, None), np.sqrt(d)
@@ -115,14 +117,14 @@ def test_random_frequencies_have_the_standard_error_that_is_stated(d):
     errors = np.array(result) - exact
     assert np.sqrt((errors**2).mean()) < 1.3e-2
     assert len(set(result)) == 30
-    again = dk.kernel_distance(
+    repeated = dk.kernel_distance(
         x, y, sigma=sigma, method="rff", squared=True, weights=weights, eps=1e-2, random_state=3
     )
-    assert again == result[3]
+    assert repeated == result[3]
 
 
 @pytest.mark.parametrize("method", ["exact", "fourier", "rff", "taylor", "tree", "wspd"])
-def test_two_points_in_closed_form(method):
+def test_two_points_match_closed_form(method):
     d2 = 2 - 2 * np.exp(-0.5)
     for form in ({"sigma": 5.0}, {"h": 50.0}, {"gamma": 0.02}):
         options = {"method": method, "eps": 0.02, "random_state": 0, **form}
@@ -133,7 +135,7 @@ def test_two_points_in_closed_form(method):
 
 
 @pytest.mark.parametrize("method", ["exact", "fourier", "tree", "taylor"])
-def test_normal_distributions_in_closed_form(method):
+def test_normal_distributions_match_closed_form(method):
     """By Gauss-Hermite nodes; E k = prod_j sigma / v_j exp(-mu_j^2 / (2 v_j^2)), v^2 = sigma^2 + s^2 + t^2."""
     nodes, w = np.polynomial.hermite_e.hermegauss(40)
     square = np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2)
@@ -157,40 +159,40 @@ def test_normal_distributions_in_closed_form(method):
     assert result == pytest.approx(expected, abs=2e-8)
 
 
-def test_samples_approach_the_distance_of_their_normal_distributions():
+def test_samples_approach_distance_of_normal_distributions():
     """E k(x - y) of normal differences: sigma^d / (sigma^2 + 2 s^2)^(d/2) exp(-mu^2 / 2 (sigma^2 + 2 s^2))."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(0, 1, (8000, 2)), rng.normal(0.8, 1, (8000, 2))
-    own = 1 / 3  # sigma = 1, d = 2
-    expected = 2 * own * (1 - np.exp(-2 * 0.8**2 / 6))
+    self_kernel = 1 / 3  # sigma = 1, d = 2
+    expected = 2 * self_kernel * (1 - np.exp(-2 * 0.8**2 / 6))
     biased = dk.kernel_distance(x, y, sigma=1.0, squared=True)
     unbiased = dk.kernel_distance(x, y, sigma=1.0, squared=True, unbiased=True)
     assert biased == pytest.approx(expected, abs=0.01)
-    assert biased - unbiased == pytest.approx(2 * (1 - own) / 8000, abs=2e-5)
+    assert biased - unbiased == pytest.approx(2 * (1 - self_kernel) / 8000, abs=2e-5)
 
 
 @pytest.mark.parametrize("method", ["exact", "fourier", "tree"])
-def test_unbiased_leaves_out_the_diagonal(method):
-    def mean(x, y, own):
+def test_unbiased_omits_the_diagonal(method):
+    def mean(x, y, self_kernel):
         K = np.exp(-((x[:, None] - y[None]) ** 2).sum(axis=2) / (2 * 0.3**2))
-        return (K.sum() - len(x)) / (len(x) * (len(x) - 1)) if own else K.mean()
+        return (K.sum() - len(x)) / (len(x) * (len(x) - 1)) if self_kernel else K.mean()
 
     result = dk.kernel_distance(P, Q, sigma=0.3, squared=True, unbiased=True, method=method, eps=1e-5)
     assert result == pytest.approx(mean(P, P, True) + mean(Q, Q, True) - 2 * mean(P, Q, False), abs=1e-5)
 
 
 @pytest.mark.parametrize("method", ["auto", "exact", "fourier", "tree", "taylor", "wspd", "rff"])
-def test_unbiased_with_weights_by_all_pairs(method):
+def test_unbiased_with_weights_matches_all_pairs(method):
     rng = np.random.default_rng(0)
     p, q = rng.random(60), 3 * rng.random(40)
     p[:5] = 0
 
-    def own(x, w):
+    def self_kernel(x, w):
         K = np.exp(-((x[:, None] - x[None]) ** 2).sum(axis=2) / (2 * 0.5**2))
         np.fill_diagonal(K, 0)
         return w @ K @ w / (1 - (w**2).sum() / w.sum() ** 2)
 
-    expected = own(P, p) + own(Q, q) - 2 * kappa(P, Q, p, q, 0.5)
+    expected = self_kernel(P, p) + self_kernel(Q, q) - 2 * kappa(P, Q, p, q, 0.5)
     W = p.sum() + q.sum()
     eps = {"rff": 3e-4, "wspd": 1e-4}.get(method, 1e-7) * W**2
     options = {"sigma": 0.5, "squared": True, "unbiased": True, "weights": (p, q), "random_state": 0}
@@ -198,8 +200,8 @@ def test_unbiased_with_weights_by_all_pairs(method):
     assert abs(result - expected) <= (4 if method == "rff" else 1) * eps
 
 
-def test_unbiased_is_unbiased_over_samples_and_may_be_negative():
-    """600 pairs of samples of one distribution, weighted: their mean is 0 within 4.5 standard errors."""
+def test_unbiased_has_mean_zero_and_negative_values():
+    """For 600 pairs of weighted samples of one distribution, the mean is 0 within 4.5 standard errors."""
     rng = np.random.default_rng(1)
     w, v = rng.random(15) + 0.1, rng.random(25) + 0.1
     options = {"sigma": 1.0, "squared": True, "unbiased": True, "weights": (w / w.sum(), v / v.sum())}
@@ -214,26 +216,28 @@ def test_unbiased_is_unbiased_over_samples_and_may_be_negative():
 
 
 @pytest.mark.parametrize(
-    ("options", "found"),
+    ("options", "message"),
     [
         ({"squared": False}, "got squared=False and point sets with 60 and 40"),
         ({"squared": True, "weights": (np.eye(60)[0], None)}, "with 1 and 40 weights above 0"),
         ({"squared": True, "weights": (np.linspace(-1, 1, 60), None)}, "minimum -1"),
     ],
 )
-def test_what_has_no_unbiased_estimate(options, found):
-    with pytest.raises(ValueError, match=f"requires squared=True and point sets with weights >= 0.*{found}"):
+def test_unbiased_with_invalid_options_raises(options, message):
+    with pytest.raises(
+        ValueError, match=f"requires squared=True and point sets with weights >= 0.*{message}"
+    ):
         dk.kernel_distance(P, Q, sigma=1.0, unbiased=True, **options)
 
 
-def test_median_bandwidth_is_that_of_all_points():
+def test_median_bandwidth_uses_points_of_both_sets():
     both = np.concatenate([P, Q])
     distances = np.sqrt(((both[:, None] - both) ** 2).sum(axis=2))
     sigma = float(np.median(distances[np.triu_indices(100, 1)]))
     assert dk.kernel_distance(P, Q, sigma="median") == pytest.approx(dk.kernel_distance(P, Q, sigma=sigma))
 
 
-def test_other_kernels():
+def test_other_kernels_match_formulas():
     r = {
         (a, b): np.sqrt(((x[:, None] - y) ** 2).sum(axis=2)) / 0.4
         for a, x in (("P", P), ("Q", Q))
@@ -248,11 +252,11 @@ def test_other_kernels():
         assert dk.kernel_distance(P, Q, sigma=0.4, kernel=kernel) == pytest.approx(expected**0.5)
 
 
-def test_a_kernel_that_is_not_positive_definite_has_no_root_of_a_negative_square():
+def test_negative_square_raises_without_squared():
     grid = np.arange(60)[:, None] * 0.7
     signs = np.cos(np.pi * np.arange(60)) * np.hanning(
         60
-    )  # each point sees its neighbours, with 0.51, and no other
+    )  # only neighbours have a nonzero kernel value, 0.51
     options = {"sigma": 1.0, "kernel": "epanechnikov", "weights": (signs, [1e-200])}
     square = float((signs**2).sum() + 2 * 0.51 * (signs[1:] * signs[:-1]).sum())
     assert square < -0.3
@@ -261,7 +265,7 @@ def test_a_kernel_that_is_not_positive_definite_has_no_root_of_a_negative_square
         dk.kernel_distance(grid, [[0.0]], **options)
 
 
-def test_zero_to_itself_symmetric_and_the_triangle_inequality():
+def test_distance_is_a_pseudometric():
     R = RNG.random((30, 2)) * 3
     d = lambda x, y: dk.kernel_distance(x, y, sigma=0.3)  # noqa: E731
     assert d(P, P) < 1e-7
@@ -270,13 +274,13 @@ def test_zero_to_itself_symmetric_and_the_triangle_inequality():
     assert d(P[::-1], Q) == pytest.approx(d(P, Q))
 
 
-def test_the_default_bandwidth_is_the_median_distance():
+def test_default_bandwidth_is_the_median_distance():
     assert dk.kernel_distance(P, Q, random_state=0) == dk.kernel_distance(
         P, Q, sigma="median", random_state=0
     )
     np.testing.assert_array_equal(dk.witness(P, Q, P[:3]), dk.witness(P, Q, P[:3], sigma="median"))
-    few, same = (dk.coreset(P, 5, random_state=0, **given) for given in ({}, {"sigma": "median"}))
-    np.testing.assert_array_equal(few.points, same.points)
+    default, explicit = (dk.coreset(P, 5, random_state=0, **options) for options in ({}, {"sigma": "median"}))
+    np.testing.assert_array_equal(default.points, explicit.points)
     assert dk.kernel_distance(P, Q, kernel="energy") == dk.kernel_distance(P, Q, sigma=1.0, kernel="energy")
 
 
@@ -314,7 +318,7 @@ def test_the_default_bandwidth_is_the_median_distance():
         ({"sigma": 1, "method": "rff", "random_state": -1}, "random_state"),
     ],
 )  # fmt: skip
-def test_bad_options_are_refused_by_name(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         dk.kernel_distance(P, Q, **options)
 
@@ -333,12 +337,12 @@ def test_bad_options_are_refused_by_name(options, message):
         (P, dk.Curve(Q), "must both be point sets, curves or surfaces; got ndarray and Curve"),
     ],
 )  # fmt: skip
-def test_bad_points_are_refused_by_name(x, y, message):
+def test_invalid_points_raise(x, y, message):
     with pytest.raises(ValueError, match=re.escape(message).replace(r"\.\*", ".*")):
         dk.kernel_distance(x, y, sigma=1.0)
 
 
-def test_fourier_in_many_dimensions_and_equal_points_without_a_median():
+def test_fourier_in_many_dimensions_and_median_of_equal_points_raise():
     with pytest.raises(ValueError, match="at most 3 dimensions; got 4"):
         dk.kernel_distance(np.zeros((5, 4)), np.ones((5, 4)), sigma=1.0, method="fourier")
     with pytest.raises(ValueError, match="requires distinct points"):
@@ -347,7 +351,7 @@ def test_fourier_in_many_dimensions_and_equal_points_without_a_median():
 
 @pytest.mark.parametrize(("d", "sigma"), [(1, 0.3), (2, 0.05), (3, 1e-4), (5, 30.0), (5, 0.5)])
 def test_auto_of_many_points_is_within_eps(d, sigma):
-    """Frequencies, cells, a tree, Taylor terms and all pairs, in turn."""
+    """The cases use frequencies, cells, a tree, Taylor terms and all pairs."""
     rng = np.random.default_rng(d)
     x, y = rng.random((2500, d)), rng.random((2000, d)) ** 1.2
     result = dk.kernel_distance(x, y, sigma=sigma, squared=True)
@@ -356,8 +360,8 @@ def test_auto_of_many_points_is_within_eps(d, sigma):
 
 @pytest.mark.parametrize("method", ["auto", "exact", "fourier", "rff", "taylor", "tree", "wspd"])
 @pytest.mark.parametrize("unit", [1e-250, 1e-120, 1e-20, 1e20, 1e120, 1e250])
-def test_points_and_bandwidth_in_other_units_and_heavier_weights(method, unit):
-    """Laws: D(uP, uQ; u sigma) = D(P, Q; sigma), and a D for weights times a; where squares overflow or vanish, too."""
+def test_distance_scales_with_units_and_weights(method, unit):
+    """D(uP, uQ; u sigma) = D(P, Q; sigma), and a D for weights times a, even if squares overflow or underflow."""
     heavy = min(max(unit, 1e-130), 1e130)
     options = {"method": method, "random_state": 0}
     expected = dk.kernel_distance(P, Q, sigma=0.4, eps=1e-3, **options)
@@ -369,8 +373,8 @@ def test_points_and_bandwidth_in_other_units_and_heavier_weights(method, unit):
 
 
 @pytest.mark.parametrize("sigma", [0.0275, 0.0265, 0.02])
-def test_taylor_terms_are_never_beyond_the_floats(sigma):
-    """On a line orders of thousands are cheap: terms u^t / t!^(1/2) exp(-u^2 / 2) must not overflow, or vanish."""
+def test_taylor_terms_do_not_overflow_or_underflow(sigma):
+    """In one dimension, orders of thousands are allowed: u^t / t!^(1/2) exp(-u^2 / 2) must stay representable."""
     x, y = np.linspace(-1, 1, 50)[:, None], np.linspace(-1, 1, 33)[:, None] ** 3
     if sigma < 1 / 37:
         with pytest.raises(ValueError, match="within 37 bandwidths of their centre"):
@@ -380,11 +384,11 @@ def test_taylor_terms_are_never_beyond_the_floats(sigma):
         assert abs(result - brute(x, y, sigma)) <= 1e-6
 
 
-def test_what_is_given_is_not_changed():
+def test_inputs_are_not_modified():
     rng = np.random.default_rng(0)
     P, Q = rng.normal(3, 1, (50, 5)), rng.normal(0, 1, (60, 5))
-    kept = P.copy(), Q.copy()
-    for more in ({}, {"unbiased": True}, {"gradient": True}):
-        dk.kernel_distance(P, Q, sigma=2.5, squared=True, **more)
-    np.testing.assert_array_equal(P, kept[0])
-    np.testing.assert_array_equal(Q, kept[1])
+    copies = P.copy(), Q.copy()
+    for extra_options in ({}, {"unbiased": True}, {"gradient": True}):
+        dk.kernel_distance(P, Q, sigma=2.5, squared=True, **extra_options)
+    np.testing.assert_array_equal(P, copies[0])
+    np.testing.assert_array_equal(Q, copies[1])

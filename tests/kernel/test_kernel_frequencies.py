@@ -1,4 +1,4 @@
-"""Random frequencies of all kernels: their cosines have the kernel as mean, and features have it as inner product."""
+"""Random frequencies of all kernels: mean cosines and inner products of features match the kernel."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def matrix(x, y, sigma, kernel):
 
 @pytest.mark.parametrize("kernel", OTHERS)
 @pytest.mark.parametrize("draw", sorted(NORMAL_SAMPLERS))
-def test_cosines_have_the_kernel_as_mean(kernel, draw):
-    """Errors of F cosines, of standard deviation (1 + k(2 t) - 2 k(t)^2)^(1/2) / (2 F)^(1/2) if independent."""
+def test_mean_cosines_match_the_kernel(kernel, draw):
+    """Means of F independent cosines have the standard deviation (1 + k(2 t) - 2 k(t)^2)^(1/2) / (2 F)^(1/2)."""
     rng, F, d = np.random.default_rng(0), 2**12, 3
     w = get_kernel(kernel).frequencies(rng, NORMAL_SAMPLERS[draw](rng, F, d))
     t = np.array([[0.1, 0, 0], [1, -1, 0.5], [0, 3, 0], [2, 2, 2.0]])
@@ -33,7 +33,7 @@ def test_cosines_have_the_kernel_as_mean(kernel, draw):
 
 @pytest.mark.parametrize("kernel", OTHERS)
 @pytest.mark.parametrize("m", [4, 70])
-def test_inner_products_of_features_are_kernels(kernel, m):
+def test_inner_products_of_features_match_the_kernel(kernel, m):
     X = np.random.default_rng(0).standard_normal((12, m)).astype(np.float32)
     sigma, D = 2.0 * (m if kernel == "laplace" else m**0.5), 4000
     result = dk.RandomFourierFeatures(D, sigma, random_state=0, kernel=kernel).fit(X)
@@ -45,7 +45,7 @@ def test_inner_products_of_features_are_kernels(kernel, m):
 
 
 @pytest.mark.parametrize("kernel", OTHERS)
-def test_distances_of_mean_embeddings_are_kernel_distances(kernel):
+def test_distances_of_mean_embeddings_match_kernel_distance(kernel):
     rng = np.random.default_rng(1)
     sets = [rng.normal(0, 1, (80, 2)), rng.normal(0.7, 1, (60, 2))]
     model = dk.MeanEmbedding(4000, sigma=[0.5, 2.0], random_state=0, kernel=kernel)
@@ -56,7 +56,7 @@ def test_distances_of_mean_embeddings_are_kernel_distances(kernel):
     assert dk.kernel_error(model, sets, n_pairs=4, random_state=0).rms < 0.02
 
 
-def test_derivatives_of_features_know_the_kernel():
+def test_derivatives_of_features_match_differences():
     for method in ("orthogonal", "structured"):
         parameters = FourierSpec(5, 64, 1.5, method, 0, "matern32").materialize()
         x, g = np.linspace(-1, 1, 5), np.random.default_rng(0).standard_normal((64, 1))
@@ -69,7 +69,7 @@ def test_derivatives_of_features_know_the_kernel():
         np.testing.assert_allclose(result, expected, atol=2e-2)
 
 
-def test_errors_of_kernels_by_features():
+def test_kernel_error_of_other_kernels():
     sets = [np.random.default_rng(i).random((30, 1)) ** (1 + i / 4) for i in range(6)]
     features = dk.RandomFourierFeatures(2000, sigma=0.3, kernel="matern52", random_state=0)
     both = make_pipeline(dk.L2Embedding(5, 0.1, domain="unit"), features).fit(sets)
@@ -99,7 +99,7 @@ def test_errors_of_kernels_by_features():
         ),
     ],
 )
-def test_what_has_no_such_frequencies_is_refused(model, message):
+def test_kernels_without_frequencies_raise(model, message):
     X = np.random.default_rng(0).random((6, 3))
     with pytest.raises(ValueError, match=message):
         model.fit([X, X + 1] if isinstance(model, dk.MeanEmbedding) else X)

@@ -1,4 +1,4 @@
-"""Kernel distances beside their points: memory, dtypes and orders in which these are given, tiles of them."""
+"""Memory of kernel distances, for all dtypes and memory orders of points, and tiles of points."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import dkdist as dk
 from dkdist._numba.weighted_points import WeightedPoints, set_bounds, sorted_rows, tile_rows
 from dkdist.kernels.kernel_sums import energy
 
-SHARE = 0.5  # of the bytes of P and Q, at most, beside them
+MAX_MEMORY_RATIO = 0.5  # maximum additional memory, relative to P and Q
 
 RANDOM = {"sigma": 3.0, "method": "rff", "random_state": 0, "eps": 1e-2}
 CASES = {
@@ -43,14 +43,14 @@ CASES = {
 }  # fmt: skip
 
 
-def traced(function, enough):
-    """(what it gives, the peak of bytes that it had), after a turn in which it compiles.
+def measure_peak(function, max_bytes):
+    """Return the result and the peak of allocated bytes, after a first call that compiles.
 
-    Threads that earlier tests left in this process allocate too, now and then: above ``enough`` it is tried again.
+    Threads of earlier tests may allocate too, so a peak above ``max_bytes`` is measured again.
     """
     function()
     peaks = []
-    while len(peaks) < 3 and (not peaks or peaks[-1] > enough):
+    while len(peaks) < 3 and (not peaks or peaks[-1] > max_bytes):
         tracemalloc.start()
         try:
             result = function()
@@ -62,31 +62,31 @@ def traced(function, enough):
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("case", CASES)
-def test_half_of_the_bytes_of_the_points_is_enough_beside_them(case, dtype):
-    """And whatever is in float32 has the distance of the same numbers in float64, to the last bit."""
+def test_memory_is_at_most_half_of_the_points(case, dtype):
+    """Points in float32 give the same distance as in float64, bit for bit."""
     n, d, options = CASES[case]
     rng = np.random.default_rng(d)
     P, Q = (rng.random((n, d), np.float32).astype(dtype) ** power for power in (1, 2))
     w = rng.dirichlet(np.ones(n))
     weights = (w, w[::-1] if dtype == "f8" else None)
-    enough = SHARE * (P.nbytes + Q.nbytes)
-    result, peak = traced(lambda: dk.kernel_distance(P, Q, weights=weights, **options), enough)
-    assert peak <= enough
+    max_bytes = MAX_MEMORY_RATIO * (P.nbytes + Q.nbytes)
+    result, peak = measure_peak(lambda: dk.kernel_distance(P, Q, weights=weights, **options), max_bytes)
+    assert peak <= max_bytes
     if dtype == "f4":
         assert result == dk.kernel_distance(P.astype("f8"), Q.astype("f8"), weights=weights, **options)
 
 
-@pytest.mark.parametrize("given", [np.asfortranarray, lambda x: x[::-1][::-1], lambda x: x.astype("f2")])
-def test_points_in_another_order_or_dtype_are_not_copied(given):
+@pytest.mark.parametrize("convert", [np.asfortranarray, lambda x: x[::-1][::-1], lambda x: x.astype("f2")])
+def test_points_of_other_orders_and_dtypes_are_not_copied(convert):
     rng = np.random.default_rng(0)
-    P, Q = (given(rng.random((400_000, 3)) ** power) for power in (1, 2))
-    enough = SHARE * 4 * (P.size + Q.size)  # as of float32
-    result, peak = traced(lambda: dk.kernel_distance(P, Q, sigma=0.2), enough)
-    assert peak <= enough
+    P, Q = (convert(rng.random((400_000, 3)) ** power) for power in (1, 2))
+    max_bytes = MAX_MEMORY_RATIO * 4 * (P.size + Q.size)  # relative to float32
+    result, peak = measure_peak(lambda: dk.kernel_distance(P, Q, sigma=0.2), max_bytes)
+    assert peak <= max_bytes
     assert result == dk.kernel_distance(P.astype("f8", order="C"), Q.astype("f8", order="C"), sigma=0.2)
 
 
-def points_of(rng, n, m, d, weighted):
+def random_points(rng, n, m, d, weighted):
     P = rng.normal(3, 2, (n, d)).astype(rng.choice(["f4", "f8"]))
     Q = np.asfortranarray(rng.normal(0, 1, (m, d)))
     weights = (rng.random(n), rng.normal(size=(m,)).astype("f4")) if weighted else (None, None)
@@ -96,10 +96,10 @@ def points_of(rng, n, m, d, weighted):
 
 @given(st.integers(0, 2**32), st.integers(1, 9), st.booleans())
 @settings(max_examples=50, deadline=None)
-def test_tiles_are_the_points_moved_and_scaled(seed, d, weighted):
+def test_tiles_are_shifted_and_scaled_points(seed, d, weighted):
     rng = np.random.default_rng(seed)
     n, m = rng.integers(1, 30, 2)
-    points = points_of(rng, n, m, d, weighted)
+    points = random_points(rng, n, m, d, weighted)
     both = np.concatenate(points.sets).astype("f8") - points.middle
     x = 0.25 * (both if points.inverse is None else both @ points.inverse.T)
     p, q = points.weights if weighted else (np.full(n, 1 / n), np.full(m, 1 / m))
@@ -107,19 +107,17 @@ def test_tiles_are_the_points_moved_and_scaled(seed, d, weighted):
     close = {
         "rtol": 1e-13,
         "atol": 1e-14 * float(np.abs(both).max()) * d,
-    }  # products of other lengths may round otherwise
+    }  # products of different lengths may round differently
     for rows in (1, 3, 100):
         tiles = list(points.tiles(rows))
         np.testing.assert_allclose(np.concatenate([tile for tile, _ in tiles]), x, **close)
         assert np.array_equal(np.concatenate([weights for _, weights in tiles]), z)
-    some = rng.integers(0, n + m, 7)
-    np.testing.assert_allclose(points.take(some)[0], x[some], **close)
-    assert np.array_equal(points.take(some)[1], z[some])
+    positions = rng.integers(0, n + m, 7)
+    np.testing.assert_allclose(points.take(positions)[0], x[positions], **close)
+    assert np.array_equal(points.take(positions)[1], z[positions])
     np.testing.assert_allclose(points.bounds, (x.min(axis=0), x.max(axis=0)), **close)
     if points.inverse is None:
-        assert np.array_equal(
-            points.bounds, (x.min(axis=0), x.max(axis=0))
-        )  # rounding keeps the order of numbers
+        assert np.array_equal(points.bounds, (x.min(axis=0), x.max(axis=0)))  # rounding is monotonic
     assert points.mass == pytest.approx(np.abs(z).sum(), rel=1e-12)
     assert points.size == pytest.approx(np.abs(z).sum(), rel=1e-12)
     assert points.total == pytest.approx(z.sum(), rel=1e-12, abs=1e-12)
@@ -131,7 +129,7 @@ def test_tiles_are_the_points_moved_and_scaled(seed, d, weighted):
     assert np.array_equal(points.scale_by(8.0).x(0, n), 8 * points.x(0, n))
 
 
-def test_rows_of_tiles():
+def test_tile_rows():
     assert [tile_rows(d, 10**7) for d in (1, 16, 50, 400, 10_000)] == [4096, 4096, 1280, 256, 256]
     assert [tile_rows(d, 20_000) for d in (1, 16, 50, 400)] == [4096, 1024, 1024, 256]
     assert [sorted_rows(n) for n in (1, 10**7, 10**9)] == [2**13, 10**7 // 256, 2**16]
@@ -140,7 +138,7 @@ def test_rows_of_tiles():
 @pytest.mark.parametrize(
     ("n", "d", "kernel"), [(9000, 3, "gaussian"), (6000, 10, "gaussian"), (9000, 2, "matern12")]
 )
-def test_energies_in_tiles_have_the_bits_of_all_points_at_once(n, d, kernel, monkeypatch):
+def test_energy_in_tiles_is_bit_identical(n, d, kernel, monkeypatch):
     rng = np.random.default_rng(0)
     x, z = rng.normal(size=(n, d)), rng.normal(size=(n, 1))
     points = WeightedPoints.of(x, z)

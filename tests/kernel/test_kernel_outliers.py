@@ -1,4 +1,4 @@
-"""Far outliers do not make kernel distances quadratic: the work is counted, and the error held to eps."""
+"""Distant outliers do not make kernel distances quadratic: work is counted, and errors are within eps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def one_outlier(rng, d):
     return x, y
 
 
-def many_on_both_sides(rng, d):
+def outliers_in_both_sets(rng, d):
     x, y = rng.normal(0, 1, (N, d)), rng.normal(0.1, 1, (N, d))
     for s in (x, y):
         s[:400] = rng.uniform(-1e4, 1e4, (400, d))
@@ -30,8 +30,8 @@ def heavy_tails(rng, d):
     return rng.standard_cauchy((N, d)), rng.standard_cauchy((N, d))
 
 
-def a_cloud_on_a_long_line(rng, d):
-    """No gap cuts it, and the box around it is empty but for the line."""
+def cloud_on_a_long_line(rng, d):
+    """The points are connected, and their bounding box is almost empty."""
     line = np.linspace(0, 4000, 8000)[:, None] * np.ones(d)
     return np.concatenate([rng.normal(0, 1, (N, d)), line]), rng.normal(0.1, 1, (N, d))
 
@@ -43,7 +43,7 @@ def two_far_clouds(rng, d):
 
 @pytest.fixture
 def work(monkeypatch):
-    """Pairs of "exact", numbers on meshes, points of trees: what each way of the rule was given."""
+    """Count pairs of exact sums, cells of meshes and points of trees."""
     counts = {"pairs": 0.0, "cells": 0.0, "tree": 0}
     energy, spans, tree = mmd_problem.energy, kernel_methods.blockwise_energy, kernel_methods.tree_energy
     planned, blocks = kernel_methods.plan_fourier, kernel_methods.block_energy
@@ -84,24 +84,24 @@ def work(monkeypatch):
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize(
-    "sets", [one_outlier, many_on_both_sides, heavy_tails, a_cloud_on_a_long_line, two_far_clouds]
+    "sets", [one_outlier, outliers_in_both_sets, heavy_tails, cloud_on_a_long_line, two_far_clouds]
 )
-def test_work_goes_with_the_number_of_points(sets, d, work):
+def test_work_is_linear_in_the_number_of_points(sets, d, work):
     x, y = sets(np.random.default_rng(d), d)
     n = len(x) + len(y)
     sigma = SIGMA * (1 if d < 3 else 3)
     result = dk.kernel_distance(x, y, sigma=sigma, squared=True, eps=EPS)
     assert work["pairs"] <= mmd_problem.MAX_DIRECT_POINTS * n
     assert work["cells"] <= 5000 * n
-    assert work["tree"] == 0  # whose work nothing bounds by the number of points
+    assert work["tree"] == 0  # the work of trees is not bounded by the number of points
     exact = dk.kernel_distance(x, y, sigma=sigma, squared=True, method="exact")
     assert abs(result - exact) <= EPS
 
 
-def test_weights_and_outliers(work):
+def test_work_with_weights_and_outliers(work):
     """A heavy outlier, weights of both signs, and parts without weight."""
     rng = np.random.default_rng(5)
-    x, y = many_on_both_sides(rng, 2)
+    x, y = outliers_in_both_sets(rng, 2)
     x[1000:4000] += 1e5
     p, q = rng.standard_normal(N) / N, rng.random(N) / N
     p[0], p[1000:4000] = 3.0, 0.0
@@ -111,7 +111,7 @@ def test_weights_and_outliers(work):
     assert abs(result - dk.kernel_distance(x, y, **options, method="exact")) <= 1e-3
 
 
-def test_taylor_terms_of_far_parts(work):
+def test_taylor_terms_of_distant_parts(work):
     rng = np.random.default_rng(6)
     x, y = rng.normal(0, 1, (N, 5)), rng.normal(0.1, 1, (N, 5))
     x[:20], y[3] = rng.uniform(-1e4, 1e4, (20, 5)), 1e5
@@ -120,10 +120,10 @@ def test_taylor_terms_of_far_parts(work):
     assert abs(result - dk.kernel_distance(x, y, sigma=5.0, squared=True, method="exact")) <= EPS
 
 
-def test_what_has_no_gaps_is_done_as_before(work, monkeypatch):
+def test_search_for_parts_does_not_change_connected_sets(work, monkeypatch):
     rng = np.random.default_rng(7)
     x, y = rng.random((3000, 2)), rng.random((3000, 2))
     expected = dk.kernel_distance(x, y, sigma=0.05, squared=True)
     for name, value in {"POINT_SCAN_NS": 0.0, "BLOCK_CELL_NS": 1e300, "TREE_POINT_NS": 1e300}.items():
-        monkeypatch.setattr(kernel_methods, name, value)  # looking for parts changes no bit
+        monkeypatch.setattr(kernel_methods, name, value)  # the search for parts does not change the result
     assert dk.kernel_distance(x, y, sigma=0.05, squared=True) == expected

@@ -1,4 +1,4 @@
-"""Energies in twice the digits against sums in sixty decimal ones."""
+"""Double-double energies compared with sums with 60 decimal digits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def decimal_energy(x, z, kernel):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(("n", "d", "C"), [(1, 1, 1), (3, 2, 2), (32, 1, 1), (40, 5, 1)])
-def test_all_digits_of_a_double_are_right(kernel, n, d, C):
+def test_double_double_energy_is_accurate(kernel, n, d, C):
     rng = np.random.default_rng(n)
     x = rng.uniform(-3, 3, (2 * n, d)) / np.sqrt(d)
     x[n:] = x[:n] + 1e-9 * rng.standard_normal((n, d))
@@ -52,7 +52,7 @@ def test_all_digits_of_a_double_are_right(kernel, n, d, C):
 
 
 @pytest.mark.parametrize("spread", [1e-3, 30.0, 1e6])
-def test_what_does_not_cancel_is_that_of_float64(spread):
+def test_double_double_energy_matches_float64_without_cancellation(spread):
     rng = np.random.default_rng(1)
     x, z = spread * rng.standard_normal((150, 2)), rng.random((150, 1))
     expected = energy_in_tiles(WeightedPoints.of(x, z), 1.0, GAUSSIAN)

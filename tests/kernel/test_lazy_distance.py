@@ -1,4 +1,4 @@
-"""Kernel distances of points that are read block by block: those of the same points in memory, in bounded memory."""
+"""Kernel distances of lazy points: equal to those in memory, in bounded memory."""
 
 import tracemalloc
 
@@ -28,7 +28,7 @@ def weighted(tmp_path_factory):
     return dk.write_sets(tmp_path_factory.mktemp("sets") / "w", sets, chunk_rows=512)
 
 
-def of_zarr(x):
+def zarr_array(x):
     array = zarr.create_array(store={}, shape=x.shape, chunks=(700, D), dtype=x.dtype)
     array[:] = x
     return array
@@ -39,38 +39,38 @@ def in_memory(sigma, weights=None):
 
 
 @pytest.mark.parametrize("sigma", [0.2, 3.0, [0.3, 1.0]])
-def test_all_that_is_read_block_by_block(sigma, store):
+def test_lazy_inputs_match_memory(sigma, store):
     expected = in_memory(sigma)
     for p, q in (
         (da.from_array(P, chunks=(777, 2)), da.from_array(Q, chunks=(4000, 1))),
-        (of_zarr(P), of_zarr(Q)),
+        (zarr_array(P), zarr_array(Q)),
         (store[:1], store[1:]),
         (store[:1], Q),
-        (P, of_zarr(Q)),
+        (P, zarr_array(Q)),
     ):
         result = dk.kernel_distance(p, q, sigma=sigma, squared=True, eps=EPS)
         assert abs(result - expected) <= EPS
         assert dk.kernel_distance(p, q, sigma=sigma, eps=EPS) == np.sqrt(result)
 
 
-def test_weights(weighted):
-    shares = tuple(w / w.sum(dtype=np.float64) for w in WEIGHTS)
+def test_weights_of_lazy_inputs(weighted):
+    normalized = tuple(w / w.sum(dtype=np.float64) for w in WEIGHTS)
     assert (
         abs(
             dk.kernel_distance(weighted[:1], weighted[1:], sigma=0.5, squared=True, eps=EPS)
-            - in_memory(0.5, shares)
+            - in_memory(0.5, normalized)
         )
         <= EPS
     )
-    value = tuple(w / 1000 for w in WEIGHTS)
-    p, w = (da.from_array(x, chunks=901) for x in (P, value[0]))
-    result = dk.kernel_distance(p, Q, sigma=0.5, squared=True, eps=EPS, weights=(w, value[1]))
-    assert abs(result - in_memory(0.5, value)) <= EPS
+    scaled = tuple(w / 1000 for w in WEIGHTS)
+    p, w = (da.from_array(x, chunks=901) for x in (P, scaled[0]))
+    result = dk.kernel_distance(p, Q, sigma=0.5, squared=True, eps=EPS, weights=(w, scaled[1]))
+    assert abs(result - in_memory(0.5, scaled)) <= EPS
     result = dk.kernel_distance(p, Q, sigma=0.5, squared=True, eps=EPS, weights=(w, None))
-    assert abs(result - in_memory(0.5, (value[0], None))) <= EPS
+    assert abs(result - in_memory(0.5, (scaled[0], None))) <= EPS
 
 
-def test_the_median_bandwidth_is_that_of_some_points(store):
+def test_median_bandwidth_uses_a_sample(store):
     result = [
         dk.kernel_distance(store[:1], store[1:], sigma="median", squared=True, random_state=seed)
         for seed in range(3)
@@ -82,7 +82,7 @@ def test_the_median_bandwidth_is_that_of_some_points(store):
     assert low < min(result) <= max(result) < high
 
 
-def test_blocks_and_schedulers_change_no_bit(store):
+def test_schedulers_give_identical_results(store):
     lazy = [da.from_array(x, chunks=(600, 2)) for x in (P, Q)]
     result = set()
     for scheduler in ("synchronous", "threads"):
@@ -92,7 +92,7 @@ def test_blocks_and_schedulers_change_no_bit(store):
     assert len(result) == 1
 
 
-def test_flat_and_equal_points():
+def test_flat_and_equal_lazy_points():
     line = np.column_stack([np.linspace(0, 1, 3000), np.full(3000, 7.0)])
     result = dk.kernel_distance(
         da.from_array(line, chunks=500), line[::2] + np.array([0.2, 0]), sigma=0.3, squared=True, eps=EPS
@@ -103,13 +103,13 @@ def test_flat_and_equal_points():
     assert dk.kernel_distance(same, same, sigma=1.0) == 0
 
 
-def test_memory_is_that_of_blocks(tmp_path, monkeypatch):
-    """Of some float64 copies of a piece for each thread: here of 256 KiB."""
+def test_memory_is_bounded_by_blocks(tmp_path, monkeypatch):
+    """A few float64 copies of a piece per thread; pieces have 256 KiB."""
     monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**18)
     n = 3_000_000
     sets = [RNG.random((n, 2), dtype=np.float32), RNG.random((n, 2), dtype=np.float32) ** 1.1]
     store = dk.write_sets(tmp_path / "s", sets, chunk_rows=2**13)
-    dk.kernel_distance(P, Q, sigma=0.2, method="fourier")  # compiles
+    dk.kernel_distance(P, Q, sigma=0.2, method="fourier")  # compile first
     tracemalloc.start()
     result = dk.kernel_distance(store[:1], store[1:], sigma=0.2, squared=True, method="fourier")
     peak = tracemalloc.get_traced_memory()[1]
@@ -118,7 +118,7 @@ def test_memory_is_that_of_blocks(tmp_path, monkeypatch):
     assert 0 < result < 0.01
 
 
-BAD = [
+INVALID_OPTIONS = [
     ({"method": "exact"}, "method must be 'auto' or 'fourier' .*; got 'exact'"),
     ({"kernel": "matern52"}, "kernel='matern52'"),
     ({"gradient": True}, "gradient=True"),
@@ -132,14 +132,16 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("how", "said"), BAD, ids=[said for _, said in BAD])
-def test_what_cannot_be_is_refused(how, said):
-    how = {"sigma": 0.5, "squared": True} | how
-    with pytest.raises(ValueError, match=said):
-        dk.kernel_distance(da.from_array(P, chunks=2000), Q, **how)
+@pytest.mark.parametrize(
+    ("options", "message"), INVALID_OPTIONS, ids=[message for _, message in INVALID_OPTIONS]
+)
+def test_invalid_options_raise(options, message):
+    options = {"sigma": 0.5, "squared": True} | options
+    with pytest.raises(ValueError, match=message):
+        dk.kernel_distance(da.from_array(P, chunks=2000), Q, **options)
 
 
-def test_points_of_many_dimensions_and_bad_ones_are_named(store):
+def test_invalid_lazy_points_raise(store):
     wide = da.ones((100, 4), chunks=50)
     with pytest.raises(ValueError, match="at most 3 dimensions; got 4"):
         dk.kernel_distance(wide, wide, sigma=1.0)
@@ -147,7 +149,7 @@ def test_points_of_many_dimensions_and_bad_ones_are_named(store):
         dk.kernel_distance(store[:1], wide, sigma=1.0)
     with pytest.raises(ValueError, match="must contain one set; got 2"):
         dk.kernel_distance(store, P, sigma=1.0)
-    bad = P.copy()
-    bad[3333, 1] = np.nan
+    invalid = P.copy()
+    invalid[3333, 1] = np.nan
     with pytest.raises(ValueError, match="in row 3333"):
-        dk.kernel_distance(da.from_array(bad, chunks=1000), Q, sigma=1.0)
+        dk.kernel_distance(da.from_array(invalid, chunks=1000), Q, sigma=1.0)

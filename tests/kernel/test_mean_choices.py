@@ -1,4 +1,4 @@
-"""What a mean embedding chooses, tells, skips, keeps and refuses."""
+"""Options of mean embeddings: automatic choices, warnings, skipped sets, model files and invalid parameters."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import dkdist as dk
 from .test_mean_embedding import N_SETS, mean_kernels, products, sets_of
 
 
-@pytest.mark.parametrize(("d", "sigma", "chosen"), [
+@pytest.mark.parametrize(("d", "sigma", "selected"), [
     (1, 0.3, "GridMeanSpec"), (3, 0.3, "GridMeanSpec"), (3, 0.05, "sobol"), (8, 0.3, "sobol"), (17, 0.3, "orthogonal"),
 ])  # fmt: skip
-def test_auto_takes_the_grid_where_it_is_good(d, sigma, chosen):
+def test_auto_selects_the_grid_if_it_is_accurate(d, sigma, selected):
     embedding = dk.MeanEmbedding(1000, sigma).fit(sets_of(d))
-    if chosen == "GridMeanSpec":
-        assert type(embedding.spec_).__name__ == chosen
+    if selected == "GridMeanSpec":
+        assert type(embedding.spec_).__name__ == selected
         assert embedding.error_bound_ < 0.011
     else:
-        assert embedding.spec_.method == chosen
+        assert embedding.spec_.method == selected
         assert embedding.error_bound_ is None
 
 
-def test_median_of_stores_and_weights(tmp_path):
+def test_median_sigma_of_stores_and_weights(tmp_path):
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal((n, 3)).astype(np.float32) for n in rng.integers(1, 50, 700)]
     in_memory = dk.MeanEmbedding().fit(arrays)
@@ -36,13 +36,13 @@ def test_median_of_stores_and_weights(tmp_path):
     padded = [np.concatenate([x, np.full((50, 3), -4, np.float32)]) for x in arrays]
     weights = [np.r_[np.ones(len(x)), np.zeros(50)] for x in arrays]
     assert dk.MeanEmbedding().fit(dk.SampleSets.from_arrays(padded, weights)).sigma_ == in_memory.sigma_
-    one = dk.MeanEmbedding().fit([arrays[0]])  # of one set
-    assert one.sigma_ == pytest.approx(
+    single_set = dk.MeanEmbedding().fit([arrays[0]])  # one set
+    assert single_set.sigma_ == pytest.approx(
         np.median([np.linalg.norm(x - y) for i, x in enumerate(arrays[0]) for y in arrays[0][:i]]), rel=1e-6
     )
 
 
-def test_points_outside_the_box_count_at_its_wall_and_are_told():
+def test_points_outside_the_domain_are_clipped_with_warning():
     sets = sets_of(2)
     grid = dk.MeanEmbedding(sigma=0.3, method="fourier").fit(sets)
     low, high = sets.bounds
@@ -53,23 +53,23 @@ def test_points_outside_the_box_count_at_its_wall_and_are_told():
     )
     with pytest.warns(UserWarning, match=r"2 points in 1 sets \(first: set 1\) are outside"):
         rows = grid.transform([*inside, [[-5, 0.5], [0.5, 9.0]]])
-    walls = grid.spec_.domain.arrays
-    at_walls = np.array([[[walls[0][0], 0.5], [0.5, walls[1][1]]]], np.float32)
-    np.testing.assert_array_equal(rows[1], grid.transform(at_walls)[0])
-    anywhere = dk.MeanEmbedding(sigma=0.3, method="sobol", random_state=0).fit(sets)
-    far = anywhere.transform([[[90.0, 7.0]], [[90.3, 7.0]]])  # no box, no warning
+    bounds = grid.spec_.domain.arrays
+    clipped = np.array([[[bounds[0][0], 0.5], [0.5, bounds[1][1]]]], np.float32)
+    np.testing.assert_array_equal(rows[1], grid.transform(clipped)[0])
+    unbounded = dk.MeanEmbedding(sigma=0.3, method="sobol", random_state=0).fit(sets)
+    far = unbounded.transform([[[90.0, 7.0]], [[90.3, 7.0]]])  # no domain, no warning
     assert products(far)[0, 1] == pytest.approx(np.exp(-0.5), abs=0.02)
 
 
 @pytest.mark.parametrize("method", ["auto", "iid", "sobol"])
-def test_a_sigma_below_the_digits_of_float32_is_told(method):
+def test_sigma_below_float32_precision_warns(method):
     sets = np.random.default_rng(0).normal(size=(3, 20, 2))
     with pytest.warns(UserWarning, match="rounding to float32 changes the kernel by"):
         dk.MeanEmbedding(sigma=1e-8, method=method).fit(sets)
     dk.MeanEmbedding(sigma=1e-4, method=method).fit(sets)  # no warning
 
 
-def test_flat_and_single_data():
+def test_constant_columns_and_equal_points():
     rng = np.random.default_rng(0)
     flat = [np.c_[rng.random(30), np.full(30, 7.0)] for _ in range(N_SETS)]
     grid = dk.MeanEmbedding(sigma=0.3).fit(flat)
@@ -77,38 +77,38 @@ def test_flat_and_single_data():
     np.testing.assert_allclose(
         products(grid.transform(flat)), mean_kernels(dk.SampleSets.from_arrays(flat), 0.3), atol=2e-6
     )
-    one = dk.MeanEmbedding(sigma=1.0).fit_transform([[[5.0]], [[5.0]]])
-    np.testing.assert_allclose(one, 1)
+    rows = dk.MeanEmbedding(sigma=1.0).fit_transform([[[5.0]], [[5.0]]])
+    np.testing.assert_allclose(rows, 1)
     with pytest.raises(ValueError, match=r"sampled points are equal\. Pass a number"):
         dk.MeanEmbedding().fit([[[5.0]], [[5.0]]])
 
 
 @pytest.mark.parametrize("method", ["fourier", "sobol"])
-def test_bad_sets_are_skipped(method):
+def test_invalid_sets_are_skipped(method):
     sets = sets_of(2)
     weights = np.ones(sets.n_points, np.float32)
     weights[sets.offsets[4]] = -1
-    bad = dk.SampleSets(sets.points, sets.offsets, weights)
+    invalid_sets = dk.SampleSets(sets.points, sets.offsets, weights)
     with pytest.raises(dk.SampleSetError, match="set 4"):
-        dk.MeanEmbedding(method=method).fit(bad)
+        dk.MeanEmbedding(method=method).fit(invalid_sets)
     embedding = dk.MeanEmbedding(100, method=method, random_state=0, on_error="skip")
     with pytest.warns(UserWarning, match=r"1 invalid set\(s\)"):
-        embedding.fit(bad)
+        embedding.fit(invalid_sets)
     with pytest.warns(UserWarning, match="rows of NaN"):
-        rows = embedding.transform(bad)
+        rows = embedding.transform(invalid_sets)
     assert embedding.skipped_.tolist() == [4]
     assert np.isnan(rows[4]).all()
     good = np.arange(N_SETS) != 4
-    np.testing.assert_array_equal(rows[good], clone_without(embedding, sets[good]))
+    np.testing.assert_array_equal(rows[good], rows_without_invalid_sets(embedding, sets[good]))
 
 
-def clone_without(embedding, sets):
+def rows_without_invalid_sets(embedding, sets):
     return dk.MeanEmbedding(100, method=embedding.method, random_state=0).fit_transform(sets)
 
 
 @pytest.mark.parametrize("method", ["fourier", "orthogonal"])
 @pytest.mark.parametrize("sigma", [0.4, [0.3, 0.9]])
-def test_model_files(tmp_path, method, sigma):
+def test_model_file_round_trip(tmp_path, method, sigma):
     sets = sets_of(2)
     embedding = dk.MeanEmbedding(200, sigma, method, random_state=0).fit(sets)
     dk.save_model(embedding, tmp_path / "model")
@@ -131,11 +131,11 @@ def test_model_files(tmp_path, method, sigma):
     ({"random_state": "x"}, "random_state must be"),
     ({"on_error": "ignore"}, "on_error must be one of"),
 ])  # fmt: skip
-def test_refused_parameters(parameters, message):
+def test_invalid_parameters_raise(parameters, message):
     with pytest.raises(ValueError, match=message):
         dk.MeanEmbedding(**parameters).fit(sets_of(2))
 
 
-def test_the_grid_is_refused_beyond_three_dimensions():
+def test_grid_in_four_dimensions_raises():
     with pytest.raises(ValueError, match=r"at most 3 dimensions; got 4\. Use 'orthogonal' or 'sobol'"):
         dk.MeanEmbedding(method="fourier").fit(sets_of(4))

@@ -1,4 +1,4 @@
-"""Mean embeddings against exact mean kernels: distances, certificates, rates of random frequencies, refusals."""
+"""Mean embeddings compared with exact mean kernels: distances, error bounds, convergence of random frequencies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAIRS = np.triu_indices(N_SETS, 1)
 
 
 def sets_of(d, seed=0, weighted=False):
-    """Sets of 1 to 300 points in the unit cube, each crowded in a place of its own."""
+    """Return sets of 1 to 300 points in the unit cube, each with its own distribution."""
     rng = np.random.default_rng(seed)
     sizes = [1, 2, 300, *rng.integers(20, 60, N_SETS - 3)]
     arrays = [rng.beta(*rng.uniform(0.5, 5, 2), (n, d)).astype(np.float32) for n in sizes]
@@ -25,7 +25,7 @@ def sets_of(d, seed=0, weighted=False):
 
 
 def mean_kernels(sets, sigmas):
-    """(n_sets, n_sets) exact mean kernels in float64."""
+    """Return exact mean kernels (n_sets, n_sets) in float64."""
     x = sets.points.astype(np.float64)
     k = np.mean([rbf_kernel(x, x, 1 / (2 * s**2)) for s in np.atleast_1d(sigmas)], axis=0)
     w = np.zeros((len(sets), len(x)))
@@ -47,11 +47,11 @@ def products(rows):
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize(("n_components", "sigma"), [(30, 0.3), (100, 0.3), (1000, 0.5), (401, [0.2, 1.0])])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_mean_kernels_are_within_the_certified_error(d, n_components, sigma, weighted):
+def test_mean_kernels_are_within_error_bound(d, n_components, sigma, weighted):
     sets = sets_of(d, weighted=weighted)
     embedding = dk.MeanEmbedding(n_components, sigma, "fourier")
-    error_is_void = d == 3 and n_components == 30
-    if error_is_void:
+    is_inaccurate = d == 3 and n_components == 30
+    if is_inaccurate:
         with pytest.warns(UserWarning, match="kernel error of method='fourier' .*n_components=30"):
             embedding.fit(sets)
     else:
@@ -60,13 +60,13 @@ def test_mean_kernels_are_within_the_certified_error(d, n_components, sigma, wei
     assert rows.shape[1] <= n_components
     assert np.abs(products(rows) - exact).max() <= embedding.error_bound_
     assert np.abs(mmd2(products(rows)) - mmd2(exact)).max() <= 4 * embedding.error_bound_
-    assert (embedding.error_bound_ > 0.1) == error_is_void
+    assert (embedding.error_bound_ > 0.1) == is_inaccurate
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("sigma", [0.03, 0.3, 3.0])
-def test_no_pair_of_points_exceeds_the_bound_rounding_included(d, sigma):
-    """Single points at and near the walls of the data, where images are nearest, and in the margin beyond."""
+def test_pairs_of_points_are_within_error_bound(d, sigma):
+    """Points at and near the boundary of the data, where images are nearest, and in the margin outside."""
     rng = np.random.default_rng(0)
     data = rng.random((1, 50, d)).astype(np.float32) + 100
     embedding = dk.MeanEmbedding(1000, sigma, "fourier")
@@ -96,17 +96,19 @@ def test_random_frequencies_are_unbiased(method, d, weighted):
     assert np.sqrt((errors**2).mean()) < 1 / np.sqrt(64)
 
 
-def test_error_of_independent_frequencies_falls_as_one_over_root_d():
+def test_error_of_independent_frequencies_decreases_as_inverse_root():
     sets, sizes = sets_of(2), np.array([64, 256, 1024, 4096])
     exact = mmd2(mean_kernels(sets, 0.2))
     rms = [
-        np.sqrt(np.mean([(mmd2(products(rows)) - exact) ** 2 for rows in seeds(sets, D, 0.2, "iid", 25)]))
+        np.sqrt(
+            np.mean([(mmd2(products(rows)) - exact) ** 2 for rows in rows_by_seed(sets, D, 0.2, "iid", 25)])
+        )
         for D in sizes
     ]
     assert np.polyfit(np.log(sizes), np.log(rms), 1)[0] == pytest.approx(-0.5, abs=0.1)
 
 
-def seeds(sets, n_components, sigma, method, n):
+def rows_by_seed(sets, n_components, sigma, method, n):
     for seed in range(n):
         yield dk.MeanEmbedding(n_components, sigma, method, seed).fit_transform(sets)
 
@@ -115,11 +117,13 @@ def seeds(sets, n_components, sigma, method, n):
     ("method", "d", "gain"),
     [("sobol", 2, 3), ("sobol", 8, 1.2), ("orthogonal", 2, 1), ("orthogonal", 8, 1.2)],
 )
-def test_spread_frequencies_are_not_worse_than_independent_ones(method, d, gain):
+def test_sobol_and_orthogonal_are_at_least_as_good_as_independent(method, d, gain):
     sets, sigma = sets_of(d), 0.3 * np.sqrt(d)
     exact = mmd2(mean_kernels(sets, sigma))
     rms = {
-        m: np.sqrt(np.mean([(mmd2(products(rows)) - exact) ** 2 for rows in seeds(sets, 256, sigma, m, 30)]))
+        m: np.sqrt(
+            np.mean([(mmd2(products(rows)) - exact) ** 2 for rows in rows_by_seed(sets, 256, sigma, m, 30)])
+        )
         for m in (method, "iid")
     }
     assert gain * rms[method] < 1.05 * rms["iid"]
@@ -128,14 +132,14 @@ def test_spread_frequencies_are_not_worse_than_independent_ones(method, d, gain)
 @pytest.mark.parametrize(
     ("method", "d"), [(m, d) for m in METHODS for d in (1, 2, 3, 8) if m != "fourier" or d < 4]
 )
-def test_an_offset_changes_nothing(method, d):
-    """Data at an offset of 1024, where float32 still holds these points exactly."""
+def test_distances_do_not_depend_on_an_offset(method, d):
+    """With an offset of 1024, float32 represents these points exactly."""
     points = np.random.default_rng(0).integers(0, 1024, (6, 60, d)) / np.float32(1024)
     embedding = dk.MeanEmbedding(500, 0.4, method, random_state=0)
-    here, there = (
+    near, shifted = (
         mmd2_of(embedding.fit_transform(points + offset)) for offset in (np.float32(0), np.float32(1024))
     )
-    np.testing.assert_allclose(here, there, rtol=0, atol=3e-6)
+    np.testing.assert_allclose(near, shifted, rtol=0, atol=3e-6)
 
 
 def mmd2_of(rows):
@@ -143,7 +147,7 @@ def mmd2_of(rows):
     return np.diag(k)[:, None] + np.diag(k) - 2 * k
 
 
-def test_several_bandwidths_are_the_mean_of_their_kernels():
+def test_several_bandwidths_average_their_kernels():
     sets = sets_of(2)
     embedding = dk.MeanEmbedding(900, [0.3, 0.6, 1.2], "sobol", random_state=0).fit(sets)
     np.testing.assert_array_equal(embedding.sigma_, [0.3, 0.6, 1.2])

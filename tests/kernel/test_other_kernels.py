@@ -1,4 +1,4 @@
-"""Kernel distances by all kernels, several bandwidths and matrices of scales: formulas over all pairs, and laws."""
+"""Kernel distances for all kernels, several bandwidths and matrices of scales: formulas over all pairs, and laws."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ P, Q = RNG.random((60, 3)), RNG.random((40, 3)) + 0.2
 
 
 def matrix(x, y, sigma, kernel):
-    """k of all pairs; sigma is a number or a matrix of scales."""
+    """Return k of all pairs; sigma is a number or a matrix of scales."""
     S = np.eye(x.shape[1]) * sigma if np.ndim(sigma) == 0 else np.asarray(sigma)
     u, v = (np.linalg.solve(S, s.T).T for s in (x, y))
     return kernel_matrix(u, v, kernel)
@@ -33,7 +33,7 @@ def brute(x, y, p, q, sigma, kernel):
 
 @st.composite
 def problems(draw):
-    """(kernel, P, Q, weights with equal sums, sigma): equal points, offsets, signed weights, matrices."""
+    """Return (kernel, P, Q, weights with equal sums, sigma): equal points, offsets, signed weights, matrices."""
     kernel, rng = draw(st.sampled_from(KERNELS)), np.random.default_rng(draw(st.integers(0, 2**32)))
     d, n, m = draw(st.integers(1, 5)), draw(st.integers(1, 70)), draw(st.integers(1, 70))
     x, y = rng.standard_normal((n, d)), rng.standard_normal((m, d)) + draw(st.sampled_from([0, 1, 20]))
@@ -49,7 +49,7 @@ def problems(draw):
 
 @given(problems())
 @settings(max_examples=80, deadline=None)
-def test_all_pairs_and_the_laws_of_a_distance(problem):
+def test_distance_matches_all_pairs_and_laws(problem):
     kernel, x, y, (p, q), sigma = problem
     options = {"kernel": kernel, "squared": True}
     result = dk.kernel_distance(x, y, sigma=sigma, weights=(p, q), **options)
@@ -62,7 +62,7 @@ def test_all_pairs_and_the_laws_of_a_distance(problem):
     moved = dk.kernel_distance(x + 3, y + 3, sigma=sigma, weights=(p, q), **options)
     larger = dk.kernel_distance(4 * x, 4 * y, sigma=4 * np.asarray(sigma)[()], weights=(p, q), **options)
     assert abs(swapped - result) <= rounding
-    assert abs(moved - result) <= 100 * rounding  # coordinates are rounded anew
+    assert abs(moved - result) <= 100 * rounding  # coordinates are rounded again
     assert abs(larger - result) <= rounding
     assert dk.kernel_distance(x, x[::-1], sigma=sigma, weights=(p, p[::-1]), kernel=kernel) <= 1e-12 * scale
 
@@ -74,33 +74,35 @@ def test_gram_matrices_are_positive_definite(kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_several_bandwidths_add_up(kernel):
+def test_several_bandwidths_are_summed(kernel):
     options = {"kernel": kernel, "squared": True}
-    each = [dk.kernel_distance(P, Q, sigma=s, **options) for s in (0.1, 0.5, 2.0)]
-    assert dk.kernel_distance(P, Q, sigma=[0.1, 0.5, 2.0], **options) == pytest.approx(sum(each), rel=1e-12)
-    at = [dk.witness(P, Q, P[:5], sigma=s, kernel=kernel) for s in (0.1, 0.5)]
-    np.testing.assert_allclose(dk.witness(P, Q, P[:5], sigma=(0.1, 0.5), kernel=kernel), sum(at), atol=1e-14)
+    single = [dk.kernel_distance(P, Q, sigma=s, **options) for s in (0.1, 0.5, 2.0)]
+    assert dk.kernel_distance(P, Q, sigma=[0.1, 0.5, 2.0], **options) == pytest.approx(sum(single), rel=1e-12)
+    single_witnesses = [dk.witness(P, Q, P[:5], sigma=s, kernel=kernel) for s in (0.1, 0.5)]
+    np.testing.assert_allclose(
+        dk.witness(P, Q, P[:5], sigma=(0.1, 0.5), kernel=kernel), sum(single_witnesses), atol=1e-14
+    )
 
 
-def test_energy_distance_is_in_the_unit_of_the_points_and_grows_with_it():
+def test_energy_distance_matches_formula_and_scales():
     D2 = 2 * cdist(P, Q).mean() - cdist(P, P).mean() - cdist(Q, Q).mean()
     energy = lambda x, y, **options: dk.kernel_distance(x, y, kernel="energy", squared=True, **options)  # noqa: E731
     assert energy(P, Q) == pytest.approx(D2, rel=1e-12)
     assert energy(5 * P, 5 * Q) == pytest.approx(5 * D2, rel=1e-12)
     assert energy(P, Q, sigma=0.2) == pytest.approx(5 * D2, rel=1e-12)
-    own = cdist(P, P).sum() / (60 * 59) + cdist(Q, Q).sum() / (40 * 39)
-    assert energy(P, Q, unbiased=True) == pytest.approx(2 * cdist(P, Q).mean() - own, rel=1e-12)
+    within = cdist(P, P).sum() / (60 * 59) + cdist(Q, Q).sum() / (40 * 39)
+    assert energy(P, Q, unbiased=True) == pytest.approx(2 * cdist(P, Q).mean() - within, rel=1e-12)
 
 
-def test_witness_by_a_matrix_of_scales():
+def test_witness_with_a_matrix_of_scales():
     S, u = np.diag([0.2, 0.5, 1.0]), P[:7] + 0.1
     expected = matrix(u, P, S, "matern32").mean(axis=1) - matrix(u, Q, S, "matern32").mean(axis=1)
     np.testing.assert_allclose(dk.witness(P, Q, u, sigma=S, kernel="matern32"), expected, atol=1e-14)
 
 
 @pytest.mark.parametrize("kernel", ["laplace", "matern12", "matern32", "matern52", "energy"])
-def test_lines_are_sorted(kernel):
-    """More points than are taken by pairs, many of them equal, weights of both signs."""
+def test_sorted_sums_on_a_line_match_all_pairs(kernel):
+    """More points than for direct sums, many of them equal, with signed weights."""
     n = MAX_DIRECT_POINTS
     x, y = np.round(30 * RNG.random((n, 1)), 2), np.round(30 * RNG.random((200, 1)), 2)
     p, q = RNG.standard_normal(n) / n, RNG.random(200)
@@ -113,8 +115,8 @@ def test_lines_are_sorted(kernel):
     assert dk.kernel_distance(x, y, **options) == pytest.approx(result, abs=1e-15 * scale * W)
     f = 2 * dk.witness(x, y, x, sigma=0.7, kernel=kernel, weights=(p, q))
     np.testing.assert_allclose(slopes.weights[0], f, atol=1e-12 * scale * W)
-    K, both, z = matrix(x, x, 0.7, kernel), x - x.T, p
-    far = matrix(x, y, 0.7, kernel)
+    K, differences, z = matrix(x, x, 0.7, kernel), x - x.T, p
+    cross = matrix(x, y, 0.7, kernel)
     c = {"laplace": 1, "matern12": 1, "matern32": 3**0.5, "matern52": 5**0.5, "energy": 0}[kernel] / 0.7
 
     def derivative(t, k):
@@ -123,12 +125,12 @@ def test_lines_are_sorted(kernel):
         forms |= {"matern52": -c * u * (1 + u) / 3 * np.exp(-u)}
         return np.sign(t) * forms.get(kernel, -c * k)
 
-    expected = 2 * p * (derivative(both, K) @ z - derivative(x - y.T, far) @ q)
+    expected = 2 * p * (derivative(differences, K) @ z - derivative(x - y.T, cross) @ q)
     np.testing.assert_allclose(slopes.P[:, 0], expected, atol=1e-12 * scale * W)
 
 
-def test_city_blocks_are_sorted_in_the_plane():
-    """As on a line; the same points in space, where one coordinate is 0, are taken by pairs."""
+def test_sorted_laplace_sums_in_the_plane_match_all_pairs():
+    """The same points with a third coordinate of 0 are summed over all pairs."""
     n = MAX_DIRECT_POINTS + 13
     x, y = np.round(9 * RNG.random((n, 2)), 1), RNG.standard_normal((70, 2))
     p, q = RNG.standard_normal(n) / n, RNG.random(70)
@@ -137,15 +139,15 @@ def test_city_blocks_are_sorted_in_the_plane():
     flat = [np.insert(s, 1, 0.0, axis=1) for s in (x, y)]
     W = np.abs(p).sum() + q.sum()
     assert result == pytest.approx(dk.kernel_distance(*flat, **options), abs=1e-13 * W**2)
-    far = [s * [1e80, 1e-80] for s in (x, y)]
-    assert dk.kernel_distance(*far, **options) == pytest.approx(
-        brute(*far, p, q, 0.7, "laplace"), abs=1e-13 * W**2
+    stretched = [s * [1e80, 1e-80] for s in (x, y)]
+    assert dk.kernel_distance(*stretched, **options) == pytest.approx(
+        brute(*stretched, p, q, 0.7, "laplace"), abs=1e-13 * W**2
     )
 
 
 @pytest.mark.parametrize("kernel", ["matern32", "matern52", "rational-quadratic", "energy", "laplace"])
 @pytest.mark.parametrize("d", [2, 5])
-def test_sets_and_themselves_in_any_order_are_at_no_distance(kernel, d):
+def test_permuted_set_has_distance_zero(kernel, d):
     x = np.random.default_rng(1).normal(size=(300, d))
     D = dk.kernel_distance(x, x[np.random.default_rng(2).permutation(300)], sigma=0.3, kernel=kernel)
     assert D <= 1e-14
@@ -153,8 +155,8 @@ def test_sets_and_themselves_in_any_order_are_at_no_distance(kernel, d):
 
 @given(problems(), st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_gradients_are_those_of_finite_differences(problem, root):
-    """Central differences along one random direction of all arguments, where equal points make no kink."""
+def test_gradients_match_finite_differences(problem, root):
+    """Central differences along a random direction of all arguments; noise avoids equal points."""
     kernel, x, y, (p, q), sigma = problem
     rng = np.random.default_rng(len(x))
     x, y = x + 0.1 * rng.standard_normal(x.shape), y + 0.1 * rng.standard_normal(y.shape)
@@ -188,14 +190,14 @@ def test_gradients_are_those_of_finite_differences(problem, root):
     assert abs(result - expected) <= 1e-15 / h * scale * 10 + 1e-5 * scale
 
 
-def test_gradients_by_several_bandwidths_and_forms():
+def test_gradients_of_several_bandwidths_and_parameters():
     total, slopes = dk.kernel_distance(P, Q, sigma=[0.2, 0.7], squared=True, gradient=True)
-    each = [dk.kernel_distance(P, Q, sigma=s, squared=True, gradient=True) for s in (0.2, 0.7)]
-    assert total == pytest.approx(each[0][0] + each[1][0])
-    np.testing.assert_allclose(slopes.P, each[0][1].P + each[1][1].P, atol=1e-16)
-    np.testing.assert_allclose(slopes.sigma, [each[0][1].sigma, each[1][1].sigma])
+    single = [dk.kernel_distance(P, Q, sigma=s, squared=True, gradient=True) for s in (0.2, 0.7)]
+    assert total == pytest.approx(single[0][0] + single[1][0])
+    np.testing.assert_allclose(slopes.P, single[0][1].P + single[1][1].P, atol=1e-16)
+    np.testing.assert_allclose(slopes.sigma, [single[0][1].sigma, single[1][1].sigma])
     assert dk.kernel_distance(P, Q, h=2 * 0.7**2, squared=True, gradient=True)[1].sigma == pytest.approx(
-        each[1][1].sigma
+        single[1][1].sigma
     )
 
 
@@ -213,12 +215,12 @@ def test_gradients_by_several_bandwidths_and_forms():
         ({"sigma": 1, "gradient": True, "unbiased": True, "squared": True}, "Pass unbiased=False"),
     ],
 )
-def test_what_is_refused(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         dk.kernel_distance(P, Q, **options)
 
 
-def test_no_derivative_of_d_at_equal_sets_and_none_of_shapes():
+def test_derivatives_of_equal_sets_and_shapes_raise():
     with pytest.raises(ValueError, match="must be positive for derivatives of D"):
         dk.kernel_distance(P[:1], P[:1], sigma=1.0, gradient=True)
     c = dk.Curve(P)

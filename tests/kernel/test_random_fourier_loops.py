@@ -1,4 +1,4 @@
-"""Dense random Fourier features against float64, and orthogonal frequencies."""
+"""Dense random Fourier features compared with float64, and orthogonal frequencies."""
 
 import numpy as np
 import pytest
@@ -43,14 +43,14 @@ def random_case(seed, n, m, F):
         ]
     ),
 )
-def test_sines_then_cosines(n, m, F):
+def test_features_are_sines_then_cosines(n, m, F):
     X, Wt = random_case(n, n, m, F)
     phases = X.astype(np.float64) @ Wt
     expected = np.concatenate([np.sin(phases), np.cos(phases)], axis=1) / np.sqrt(F)
     np.testing.assert_allclose(features(X, Wt) * np.sqrt(F), expected * np.sqrt(F), rtol=0, atol=2e-5)
 
 
-def test_rows_have_norm_one_whatever_the_size_of_their_entries():
+def test_rows_have_unit_norm_for_any_scale():
     X, Wt = random_case(0, 50, 7, 200)
     z = features(X * np.geomspace(1e-6, 1e4, 50)[:, None].astype(np.float32), Wt).astype(np.float64)
     np.testing.assert_allclose((z**2).sum(axis=1), 1, atol=1e-5)
@@ -58,7 +58,7 @@ def test_rows_have_norm_one_whatever_the_size_of_their_entries():
 
 
 @given(n=st.integers(1, 400), cut=st.integers(0, 400), m=st.integers(1, 80))
-def test_bits_of_a_row_do_not_depend_on_the_others(n, cut, m):
+def test_row_does_not_depend_on_other_rows(n, cut, m):
     X, Wt = random_case(m, n, m, 37)
     cut = min(cut, n)
     whole = features(X, Wt)
@@ -67,7 +67,7 @@ def test_bits_of_a_row_do_not_depend_on_the_others(n, cut, m):
 
 
 @pytest.mark.parametrize(("F", "m"), [(7, 7), (20, 7), (3, 7), (5, 1)])
-def test_frequencies_are_orthogonal_within_blocks_and_have_the_given_norms(F, m):
+def test_frequencies_are_orthogonal_within_blocks(F, m):
     rng = np.random.default_rng(0)
     norms = rng.random(F) + 0.5
     W = orthogonal_frequencies(rng.standard_normal((-(-F // m), m, m)), norms)
@@ -78,10 +78,10 @@ def test_frequencies_are_orthogonal_within_blocks_and_have_the_given_norms(F, m)
         np.testing.assert_allclose(block @ block.T, np.diag(norms[start : start + m] ** 2), atol=1e-12)
 
 
-def test_directions_are_uniform():
+def test_directions_of_frequencies_are_uniform():
     rng = np.random.default_rng(0)
     gaussian, m = rng.standard_normal((4000, 3, 3)), 3
     W = orthogonal_frequencies(gaussian, np.ones(12000)).reshape(4000, m, m)
-    np.testing.assert_allclose(W.mean(axis=0), 0, atol=0.04)  # standard error .009; without signs: .5
+    np.testing.assert_allclose(W.mean(axis=0), 0, atol=0.04)  # standard error 0.009; 0.5 without random signs
     np.testing.assert_allclose((W**2).mean(axis=0), 1 / 3, atol=0.02)
     assert abs((np.linalg.det(W) > 0).mean() - 0.5) < 0.04

@@ -1,4 +1,4 @@
-"""Random Fourier features as estimators of the Gaussian kernel: unbiased, falling errors, ordered methods."""
+"""Random Fourier features as estimators of the Gaussian kernel: bias, convergence and order of methods."""
 
 import pickle
 
@@ -11,7 +11,7 @@ PAIRS = np.triu_indices(6, 1)
 
 
 def points(m, seed=0):
-    """Six rows at distances around 1.4, where the kernel is steep."""
+    """Return six rows at distances around 1.4, where the kernel is steep."""
     return (np.random.default_rng(seed).standard_normal((6, m)) / np.sqrt(m)).astype(np.float32)
 
 
@@ -21,7 +21,7 @@ def kernel(X, sigma=1.0):
 
 
 def errors(method, m, D, n_seeds, sigma=1.0):
-    """z(x) . z(y) - k(x, y) for all pairs, one row a seed."""
+    """Return z(x) . z(y) - k(x, y) for all pairs, one row per seed."""
     X = points(m)
     rows = (
         FourierParameters(FourierSpec(m, D, sigma, method, s)).transform(X * sigma) for s in range(n_seeds)
@@ -40,7 +40,7 @@ def test_kernel_is_unbiased_over_seeds(method, m, D, sigma):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_error_falls_as_one_over_root_d(method):
+def test_error_decreases_as_inverse_root(method):
     sizes = np.array([64, 256, 1024, 4096])
     rms = [np.sqrt((errors(method, 16, D, 60) ** 2).mean()) for D in sizes]
     assert np.polyfit(np.log(sizes), np.log(rms), 1)[0] == pytest.approx(-0.5, abs=0.1)
@@ -55,7 +55,7 @@ def test_orthogonal_and_structured_have_less_variance_than_independent(m):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_sines_then_cosines_of_the_same_frequencies(method):
+def test_features_are_sines_then_cosines(method):
     spec = FourierSpec(5, 80, 1.0, method, 0)
     z = spec.materialize().transform(np.zeros((1, 5), np.float32))[0]
     np.testing.assert_array_equal(z[:40], 0)
@@ -69,7 +69,7 @@ def test_sines_then_cosines_of_the_same_frequencies(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_frequencies_follow_from_the_spec_alone(method):
+def test_frequencies_depend_on_the_spec_only(method):
     spec, X = FourierSpec(7, 60, 2.0, method, 3), points(7)
     sent = pickle.dumps(spec.materialize())
     assert len(sent) < 400
@@ -89,7 +89,7 @@ def test_sigma_scales_the_input(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_any_layout_and_precision_of_the_input(method):
+def test_memory_layout_and_dtype_of_input(method):
     X = np.random.default_rng(0).standard_normal((300, 20))
     parameters = FourierSpec(20, 60, 1.0, method, 0).materialize()
     expected = parameters.transform(X.astype(np.float32))
@@ -99,7 +99,7 @@ def test_any_layout_and_precision_of_the_input(method):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("m", [3, 70])
-def test_rows_filled_into_a_buffer_have_the_bits_of_transform(method, m):
+def test_fill_matches_transform(method, m):
     X = np.random.default_rng(0).standard_normal((100, m)).astype(np.float32)
     parameters = FourierSpec(m, 600, 1.0, method, 0).materialize()
     expected = parameters.transform(X)

@@ -1,4 +1,4 @@
-"""Shapes as points: stated errors of middles, grids and random points hold, and refinement keeps to a tolerance."""
+"""Shapes as points: error bounds of midpoints, grids and random points, and refinement to a tolerance."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ def square(P, Q, sigma):
 
 @pytest.mark.parametrize("varifold", [False, True])
 @pytest.mark.parametrize("sigma", [0.3, 1.0])
-def test_middles_are_within_their_bound(sigma, varifold):
+def test_midpoints_are_within_error_bound(sigma, varifold):
     for P, Q in pairs(varifold):
         fine = [s.refined(0.03 if isinstance(s, dk.Curve) else 0.12) for s in (P, Q)]
-        rest = dk.shape_error_bound(*fine, sigma=sigma)
+        fine_bound = dk.shape_error_bound(*fine, sigma=sigma)
         for longest in (10.0, 0.5, 0.2):
-            some = [s.refined(longest) for s in (P, Q)]
-            bound = dk.shape_error_bound(*some, sigma=sigma)
-            assert abs(square(*some, sigma) - square(*fine, sigma)) <= bound + rest
+            coarse = [s.refined(longest) for s in (P, Q)]
+            bound = dk.shape_error_bound(*coarse, sigma=sigma)
+            assert abs(square(*coarse, sigma) - square(*fine, sigma)) <= bound + fine_bound
             W = weight(P) + weight(Q)
             if longest < 1:
                 assert bound <= (W * longest / sigma) ** 2 / 12
-            assert bound > 2 * rest
+            assert bound > 2 * fine_bound
 
 
-def test_the_bound_is_reached_by_a_line_beside_itself():
-    """A short line against a like charge: k'' = -1 / sigma^2 nearly everywhere, and both terms count."""
+def test_error_bound_is_attained():
+    """For a short line, k'' = -1 / sigma^2 nearly everywhere, so both terms of the bound are attained."""
     line, far = dk.Curve([[0.0, 0.0], [0.1, 0.0]]), dk.Curve([[50.0, 0.0], [50.0, 1e-9]])
     exact = square(line.refined(1e-4), far, 1.0)
     bound = dk.shape_error_bound(line, far, sigma=1.0)
@@ -54,63 +54,63 @@ def test_the_bound_is_reached_by_a_line_beside_itself():
 
 
 @pytest.mark.parametrize("length", [0.5, 1, 3])
-def test_refinement_into_equal_parts_keeps_to_the_last_digit(length):
+def test_refinement_into_equal_parts_is_within_eps(length):
     P = dk.Curve([[0, 0], [length, 0]])
     for n in range(1, 40):
         eps = (2 * length * length / n) ** 2 / 12
         assert dk.shape_error_bound(*dk.refine_shapes(P, P, sigma=1.0, eps=eps), sigma=1.0) <= eps
 
 
-@pytest.mark.parametrize("share", [0.02, 0.005])
-def test_refinement_keeps_to_a_tolerance(share):
+@pytest.mark.parametrize("relative_eps", [0.02, 0.005])
+def test_refinement_is_within_eps(relative_eps):
     for P, Q in pairs():
-        eps = share * (weight(P) + weight(Q)) ** 2
+        eps = relative_eps * (weight(P) + weight(Q)) ** 2
         fine = dk.refine_shapes(P, Q, sigma=0.5, eps=eps / 20)
-        some = dk.refine_shapes(P, Q, sigma=0.5, eps=eps)
-        assert dk.shape_error_bound(*some, sigma=0.5) <= eps
-        assert abs(square(*some, 0.5) - square(*fine, 0.5)) <= 1.05 * eps
-        assert dk.refine_shapes(*some, sigma=0.5, eps=eps) == some
-        assert sum(len(s.points) for s in some) < sum(len(s.points) for s in fine)
+        refined = dk.refine_shapes(P, Q, sigma=0.5, eps=eps)
+        assert dk.shape_error_bound(*refined, sigma=0.5) <= eps
+        assert abs(square(*refined, 0.5) - square(*fine, 0.5)) <= 1.05 * eps
+        assert dk.refine_shapes(*refined, sigma=0.5, eps=eps) == refined
+        assert sum(len(s.points) for s in refined) < sum(len(s.points) for s in fine)
 
 
 @pytest.mark.parametrize("side", [0.02, 0.2, 100.0])
-def test_grids_move_points_as_far_as_they_say(side):
+def test_gridded_shapes_are_within_moved(side):
     for P, Q in pairs():
         P, sigma = P.refined(0.1), 0.4
-        few = dk.gridded_shape(P, side)
+        samples = dk.gridded_shape(P, side)
         W = weight(P) + weight(Q)
-        change = abs(square(few, Q, sigma) - square(P, Q, sigma))
-        assert change <= 2 * ROOT * W * few.moved / sigma + 1e-9
-        assert few.moved <= weight(P) * side * np.sqrt(P.points.shape[1])
-        np.testing.assert_allclose(few.channels.sum(axis=0), P.channels.sum(axis=0), atol=1e-12)
-        assert len(few.points) < len(P.points) or side < 0.1
-        assert side < 100 or len(few.points) == 1
+        change = abs(square(samples, Q, sigma) - square(P, Q, sigma))
+        assert change <= 2 * ROOT * W * samples.moved / sigma + 1e-9
+        assert samples.moved <= weight(P) * side * np.sqrt(P.points.shape[1])
+        np.testing.assert_allclose(samples.channels.sum(axis=0), P.channels.sum(axis=0), atol=1e-12)
+        assert len(samples.points) < len(P.points) or side < 0.1
+        assert side < 100 or len(samples.points) == 1
 
 
 @pytest.mark.parametrize("varifold", [False, True])
-def test_random_points_have_the_stated_mean(varifold):
+def test_random_points_have_the_expected_error(varifold):
     for P, _ in pairs(varifold):
         fine = P.refined(0.05 if isinstance(P, dk.Curve) else 0.3)
         empty = dk.Curve([[90.0, 0], [90, 1e-9]], varifold=varifold)
         empty = empty if isinstance(P, dk.Curve) else dk.Surface(90 + 1e-6 * CUBE, BOX, varifold=varifold)
-        own = square(fine, empty, 0.7)
-        few = [dk.sampled_shape(P, 40, random_state=seed) for seed in range(60)]
-        result = [square(fine, one, 0.7) for one in few]
-        expected = (weight(P) ** 2 - own) / 40
+        self_energy = square(fine, empty, 0.7)
+        samples = [dk.sampled_shape(P, 40, random_state=seed) for seed in range(60)]
+        result = [square(fine, sample, 0.7) for sample in samples]
+        expected = (weight(P) ** 2 - self_energy) / 40
         assert abs(np.mean(result) - expected) < 4 * np.std(result) / np.sqrt(60) + 0.01 * expected
         assert abs(np.mean(result) / expected - 1) < 0.2
-        for one in few[:3]:
-            assert weight(one) == pytest.approx(weight(P))
-    np.testing.assert_array_equal(few[3].points, dk.sampled_shape(P, 40, random_state=3).points)
+        for sample in samples[:3]:
+            assert weight(sample) == pytest.approx(weight(P))
+    np.testing.assert_array_equal(samples[3].points, dk.sampled_shape(P, 40, random_state=3).points)
 
 
-def test_random_points_lie_on_the_shape():
+def test_random_points_are_on_the_shape():
     points = dk.sampled_shape(dk.Surface(CUBE, BOX), 500, random_state=0).points
     assert np.abs(points * (points - 1)).min(axis=1).max() < 1e-12  # a coordinate is 0 or 1
     np.testing.assert_allclose(points.mean(axis=0), 0.5, atol=0.08)
 
 
-def test_meshes_of_trimesh():
+def test_trimesh_meshes():
     trimesh = pytest.importorskip("trimesh")
     ball, other = trimesh.creation.icosphere(2), trimesh.creation.icosphere(3)
     surface = dk.Surface(ball)
@@ -129,7 +129,7 @@ def test_meshes_of_trimesh():
     )
 
 
-def test_meshes_of_meshio(tmp_path):
+def test_meshio_meshes(tmp_path):
     meshio = pytest.importorskip("meshio")
     meshio.write_points_cells(tmp_path / "box.off", CUBE, [("triangle", np.array(BOX))])
     mesh = meshio.read(tmp_path / "box.off")
@@ -158,6 +158,6 @@ def test_meshes_of_meshio(tmp_path):
         (lambda P, Q: dk.kernel_distance(P, dk.Curve([[0, 0, 0], [1, 1, 1]]), sigma=1), "dimensions; got 2 and 3"),
     ],
 )  # fmt: skip
-def test_bad_shapes_and_sizes_are_refused_by_name(call, message):
+def test_invalid_shapes_and_sizes_raise(call, message):
     with pytest.raises(ValueError, match=message):
         call(*pairs()[0])

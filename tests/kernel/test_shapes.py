@@ -1,4 +1,4 @@
-"""Kernel distances of curves and surfaces: currents, varifolds, and what is refused."""
+"""Kernel distances of curves and surfaces: currents, varifolds, and invalid shapes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOLID = dk.Surface(CORNERS, FACES)
 
 
 def energy(P, Q, sigma, squared):
-    """kappa of two shapes, from their segments or triangles; ``squared`` for varifolds."""
+    """Return kappa of two shapes, from their segments or triangles; ``squared`` for varifolds."""
     k = np.exp(-((P.points[:, None] - Q.points) ** 2).sum(axis=2) / (2 * sigma**2))
     v, w = vectors(P), vectors(Q)
     products = v @ w.T
@@ -35,7 +35,7 @@ def vectors(shape):
 
 @pytest.mark.parametrize("varifold", [False, True])
 @pytest.mark.parametrize("method", ["auto", "exact", "fourier", "tree", "wspd", "rff"])
-def test_against_brute_force(method, varifold):
+def test_methods_match_brute_force(method, varifold):
     curves = CIRCLE.vertices, 0.9 * CIRCLE.vertices[::-1] + 0.1
     solids = CORNERS, 1.3 * CORNERS
     for P, Q in (
@@ -50,22 +50,22 @@ def test_against_brute_force(method, varifold):
 
 @pytest.mark.parametrize("shape", [CIRCLE, SOLID])
 def test_reversing_changes_the_sign_of_a_current(shape):
-    own = energy(shape, shape, 0.4, False)
+    self_energy = energy(shape, shape, 0.4, False)
     result = dk.kernel_distance(shape, shape.reversed(), sigma=0.4, squared=True)
-    assert result == pytest.approx(4 * own)
+    assert result == pytest.approx(4 * self_energy)
     unoriented = type(shape)(*([shape.vertices] + ([shape.faces] if shape is SOLID else [])), varifold=True)
     assert dk.kernel_distance(unoriented, unoriented.reversed(), sigma=0.4) < 1e-7
     assert dk.kernel_distance(shape, shape, sigma=0.4) < 1e-7
 
 
-def test_a_straight_line_has_its_length():
+def test_norm_of_a_line_is_its_length():
     line, point = dk.Curve([[0.0, 0], [3, 4]]), dk.Curve([[100.0, 0], [100, 1e-9]])
     assert dk.kernel_distance(line.refined(0.1), point, sigma=1e4) == pytest.approx(5)
 
 
 @pytest.mark.parametrize("shape", [CIRCLE, SOLID])
-def test_refinement_converges_with_the_square_of_the_longest_edge(shape):
-    """To the integral over the shape: each halving takes a quarter of the error."""
+def test_refinement_converges_quadratically(shape):
+    """Halving the edges reduces the error to a quarter."""
     other = type(shape)(*([0.9 * shape.vertices] + ([shape.faces] if shape is SOLID else [])))
     edges = [0.4, 0.2, 0.1] if shape is SOLID else [0.1, 0.05, 0.025]
     d2 = [
@@ -75,7 +75,7 @@ def test_refinement_converges_with_the_square_of_the_longest_edge(shape):
     assert 2.5 < (d2[0] - d2[1]) / (d2[1] - d2[2]) < 6
 
 
-def test_closing_a_curve_adds_the_last_segment():
+def test_closed_curve_adds_the_last_segment():
     square = np.array([[0, 0], [1, 0], [1, 1], [0, 1.0]])
     closed, value = dk.Curve(square, closed=True), dk.Curve(np.concatenate([square, square[:1]]))
     np.testing.assert_array_equal(closed.points, value.points)
@@ -118,21 +118,21 @@ def test_meshes_of_other_libraries():
         (lambda: dk.kernel_distance(SOLID, SOLID, sigma=1, squared=True, unbiased=True), "got squared=True and shapes"),
     ],
 )  # fmt: skip
-def test_bad_shapes_are_refused_by_name(make, message):
+def test_invalid_shapes_raise(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e-100, 1e100, 1e200, 1.7e308])
-def test_shapes_whose_areas_have_no_squares_are_refused(unit):
-    """Not of distance 0 or NaN, nor triangles without area."""
+def test_too_large_or_small_shapes_raise(unit):
+    """Squares of areas would overflow or underflow."""
     corners = unit * np.array([[-1, 0, 0], [1, 0, 0], [0, 1, 0.0]])
     for make in (dk.Curve, lambda vertices: dk.Surface(vertices, [[0, 1, 2]])):
         with pytest.raises(ValueError, match=r"must be 1e-70 to 1e\+70 wide.*Rescale the vertices"):
             make(corners)
 
 
-def test_units_of_shapes_do_not_matter():
+def test_distance_of_shapes_scales_with_units():
     corners = np.array([[-1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])
     for varifold in (False, True):
         for power, make in (
@@ -147,12 +147,12 @@ def test_units_of_shapes_do_not_matter():
                 assert result == pytest.approx(unit**power * expected, rel=1e-9)
 
 
-def test_the_shortest_segments_of_a_varifold_are_numbers():
+def test_channels_of_tiny_segments_are_finite():
     short = dk.Curve([[0, 0], [1e-170, 0], [1, 0]], varifold=True)
     np.testing.assert_allclose(short.channels, [[1e-170, 0, 0], [1, 0, 0]])
 
 
-def test_a_mesh_that_cannot_be_oriented_is_a_varifold():
+def test_nonorientable_mesh_is_a_varifold():
     strip = [*FACES[:3], FACES[3][::-1]]
     assert dk.kernel_distance(
         dk.Surface(CORNERS, strip, varifold=True), dk.Surface(CORNERS, FACES, varifold=True), sigma=0.5

@@ -1,4 +1,4 @@
-"""Segments and triangles as weighted points, against closed forms."""
+"""Segments and triangles as weighted points, compared with closed forms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_triangles_have_areas_and_normals():
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_varifold_channels_forget_the_sign(d):
+def test_varifold_channels_ignore_the_sign(d):
     v, w = np.random.default_rng(d).standard_normal((2, 30, d))
     expected = (v @ w.T) ** 2 / np.outer(np.linalg.norm(v, axis=1), np.linalg.norm(w, axis=1))
     np.testing.assert_allclose(varifold(v) @ varifold(w).T, expected, atol=1e-12)
@@ -55,6 +55,6 @@ def test_splitting_keeps_length_and_area():
     assert len(np.unique(vertices, axis=0)) == len(vertices)
 
 
-def test_edges_that_run_twice_the_same_way():
+def test_find_inconsistent_edge():
     assert find_inconsistent_edge(np.array([[0, 1, 2], [0, 2, 3]])) is None
     assert find_inconsistent_edge(np.array([[0, 1, 2], [3, 4, 5], [7, 3, 0], [0, 3, 2]])) == (0, 3)

@@ -1,11 +1,11 @@
-"""What needs neither stores nor Dask loads neither, and little of the package: seen in fresh processes."""
+"""Functions of points in memory import neither stores nor Dask, and few modules, in new processes."""
 
 import subprocess
 import sys
 
 import pytest
 
-LOOK = """
+PRINT_MODULES = """
 files = [m for n, m in sys.modules.items() if n.startswith("dkdist.") and not m.__file__.endswith("__init__.py")]
 print(len(files), *(name for name in ("zarr", "dask", "distributed", "sklearn") if name in sys.modules))
 """
@@ -21,8 +21,8 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_points_in_memory_need_few_files(call):
-    code = f"import sys, dkdist\n{SETS}{call}\n{LOOK}"
+def test_points_in_memory_import_few_modules(call):
+    code = f"import sys, dkdist\n{SETS}{call}\n{PRINT_MODULES}"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     count, *others = result.stdout.split()
     assert int(count) <= CALLS[call]
