@@ -1,4 +1,4 @@
-"""Objects that know how many of them are alive."""
+"""Objects that count how many of them are alive."""
 
 import os
 import threading
@@ -6,15 +6,15 @@ import time
 
 
 class Item:
-    """Counts how many of its kind are alive."""
+    """Counts its living instances."""
 
     lock = threading.Lock()
-    alive = most = 0
+    alive = max_alive = 0
 
     def __init__(self):
         with Item.lock:
             Item.alive += 1
-            Item.most = max(Item.most, Item.alive)
+            Item.max_alive = max(Item.max_alive, Item.alive)
 
     def __del__(self):
         with Item.lock:
@@ -22,7 +22,7 @@ class Item:
 
 
 class LoggedItem:
-    """Writes to a file when it, or a copy of it in another process, begins and ends."""
+    """Appends to a file when it, or a copy in another process, is created and deleted."""
 
     def __init__(self, path, size=2**20):
         self.path, self.ballast = path, bytes(size)
@@ -44,12 +44,12 @@ class LoggedItem:
         os.close(handle)
 
 
-def most_alive(path):
-    """The largest number that was alive at a time, by the clock that all processes share."""
+def max_alive(path):
+    """Return the largest number of instances alive at a time, by the clock that all processes share."""
     with open(path) as file:
         events = sorted((int(at), int(change)) for at, change in map(str.split, file))
-    alive = most = 0
+    alive = maximum = 0
     for _, change in events:
         alive += change
-        most = max(most, alive)
-    return most
+        maximum = max(maximum, alive)
+    return maximum

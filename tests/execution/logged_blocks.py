@@ -1,4 +1,4 @@
-"""Lazy rows whose blocks write to a log, count the arrays that are alive, and fail once if they are armed.
+"""Lazy rows whose blocks write to a log, count living arrays, and fail once on request.
 
 ``python -m execution.logged_blocks FOLDER BACK_END`` fits a model on them, for tests that kill that process.
 """
@@ -22,7 +22,9 @@ import dkdist as dk
 
 N_BLOCKS, BLOCK_ROWS, N_COLUMNS, N_EPOCHS = 40, 32, 50, 8
 N_BATCHES = N_BLOCKS * N_EPOCHS
-FAIL_AFTER_BLOCKS = 240  # a checkpoint is saved after 128 batches; steps may be some tasks of blocks behind
+FAIL_AFTER_BLOCKS = (
+    240  # a checkpoint is saved after 128 batches; steps may lag a few tasks behind the blocks
+)
 SLOW_BLOCK_SECONDS = 0.02
 NAME = "logged_blocks"  # the same in every process, so that a checkpoint belongs to these rows
 LOCAL_BACK_ENDS: dict[str, dict[str, Any]] = {
@@ -33,7 +35,7 @@ LOCAL_BACK_ENDS: dict[str, dict[str, Any]] = {
 
 
 def append(path: Path, text: str) -> int:
-    """Append to a file of several processes; returns its size in bytes."""
+    """Append to a file that several processes share, and return its size in bytes."""
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(handle, text.encode())
@@ -42,33 +44,33 @@ def append(path: Path, text: str) -> int:
         os.close(handle)
 
 
-def fail_if_armed(folder: Path) -> None:
-    """Raise, or kill this process, if the folder has a file that says so; only one block does."""
-    for how in ("raise", "kill"):
+def fail_on_request(folder: Path) -> None:
+    """Raise, or kill this process, if the folder has a file "raise" or "kill"; only one block does."""
+    for action in ("raise", "kill"):
         try:
-            (folder / how).unlink()
+            (folder / action).unlink()
         except FileNotFoundError:
             continue
-        if how == "raise":
-            raise InterruptedError("an armed block")
+        if action == "raise":
+            raise InterruptedError("a block that fails on request")
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def block_rows(numbers: Any, folder: Path, shape: tuple[int, int]) -> Any:
-    """The rows of one block, which depend on its number alone."""
+    """Return the rows of one block, which depend on its number only."""
     if append(folder / "computed", ".") >= FAIL_AFTER_BLOCKS:
-        fail_if_armed(folder)
+        fail_on_request(folder)
     if (folder / "slow").exists():
         time.sleep(SLOW_BLOCK_SECONDS)
-    few = np.random.default_rng(int(numbers[0])).standard_normal((16, shape[1]), dtype=np.float32)
-    rows = np.repeat(few, shape[0] // 16, axis=0)
+    distinct_rows = np.random.default_rng(int(numbers[0])).standard_normal((16, shape[1]), dtype=np.float32)
+    rows = np.repeat(distinct_rows, shape[0] // 16, axis=0)
     append(folder / "alive", "+")
     weakref.finalize(rows, append, folder / "alive", "-")
     return rows
 
 
 def lazy_rows(folder: Path, shape: tuple[int, int] = (BLOCK_ROWS, N_COLUMNS)) -> Any:
-    """All rows, as a dask array."""
+    """Return all rows, as a dask array."""
     chunks = ((shape[0],) * N_BLOCKS, (shape[1],))
     work = partial(block_rows, folder=folder, shape=shape)
     meta = np.empty((0, 0), np.float32)
@@ -77,12 +79,12 @@ def lazy_rows(folder: Path, shape: tuple[int, int] = (BLOCK_ROWS, N_COLUMNS)) ->
 
 
 def classes(block_rows: int = BLOCK_ROWS) -> Any:
-    """Three classes."""
+    """Return labels of three classes."""
     return np.random.default_rng(0).integers(0, 3, N_BLOCKS * block_rows)
 
 
 def fit(folder: Path) -> Any:
-    """Coefficients of a model with a checkpoint in the folder."""
+    """Fit a model with a checkpoint in the folder, and return its coefficients."""
     model = dk.IncrementalSGDClassifier(
         n_epochs=N_EPOCHS, cache=False, checkpoint=folder / "checkpoint", random_state=0
     )
@@ -90,12 +92,12 @@ def fit(folder: Path) -> Any:
 
 
 def n_computed(folder: Path) -> int:
-    """Number of blocks that were computed."""
+    """Return the number of computed blocks."""
     return (folder / "computed").stat().st_size
 
 
 def max_alive(folder: Path) -> int:
-    """Largest number of blocks that were alive at a time."""
+    """Return the largest number of blocks alive at a time."""
     changes = [1 if change == "+" else -1 for change in (folder / "alive").read_text()]
     return int(np.cumsum(changes).max())
 

@@ -1,4 +1,4 @@
-"""Every back end bounds the blocks that are alive and their memory, and goes on after errors and kills: same bits.
+"""All back ends limit the number of living blocks and their memory, and resume after errors and kills.
 
 Only the public interface is used, so that these tests hold for any implementation of the back ends.
 """
@@ -34,13 +34,13 @@ from .logged_blocks import (
     n_computed,
 )
 
-# a busy machine, whose workers are heard late
+# workers answer late on a busy machine
 pytestmark = pytest.mark.filterwarnings("ignore:worker .* has not answered:RuntimeWarning")
 
-MAX_ALIVE = N_BLOCKS // 2  # nearly all would be alive if blocks did not wait for the steps
-CHECKPOINT_BATCHES = 128  # after which the state is saved
-MAX_REPEATED = 16  # blocks of an interrupted run that were under way, and one that sets the step size
-SHAPE = (512, 2000)  # a block of 4 MB, of which 40 are 160 MB
+MAX_ALIVE = N_BLOCKS // 2  # almost all blocks would be alive without back pressure
+CHECKPOINT_BATCHES = 128  # batches between saved states
+MAX_REPEATED = 16  # blocks in flight when a run is interrupted, and one for the step size
+SHAPE = (512, 2000)  # 4 MB per block, 160 MB for 40 blocks
 BLOCK_BYTES = 4 * SHAPE[0] * SHAPE[1]
 BACK_ENDS = [*LOCAL_BACK_ENDS, "workers"]
 
@@ -66,54 +66,54 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("expected")
     with dask.config.set(scheduler="synchronous"):
         coefficients = fit(folder)
-    # one more sets the step size, and one checks it after the fit
+    # one more block for the step size, and one to check it after the fit
     assert N_BATCHES <= n_computed(folder) <= N_BATCHES + 2
     return coefficients
 
 
 def resident_bytes() -> int:
-    """Bytes that this process holds; its peak starts anew."""
+    """Return the resident bytes of this process, and reset their peak."""
     Path("/proc/self/clear_refs").write_text("5")
     return psutil.Process().memory_info().rss
 
 
 def peak_resident_bytes() -> int:
-    """Largest number of bytes since `resident_bytes`."""
+    """Return the peak of resident bytes since the call of `resident_bytes`."""
     return 1024 * int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 
 
 @pytest.mark.parametrize("name", BACK_ENDS)
-def test_few_blocks_are_alive_and_memory_is_bounded(
+def test_living_blocks_and_memory_are_bounded(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Steps of 256 outputs take longer than the blocks, which would pile up."""
+    """Steps of 256 outputs are slower than blocks, which would accumulate."""
     y = np.random.default_rng(0).integers(0, 256, N_BLOCKS * SHAPE[0])
     model = dk.IncrementalSGDClassifier(n_epochs=1, cache=False, random_state=0)
     with on_back_end(name, request) as client:
         if client is None:
             tracemalloc.start()
             model.fit(lazy_rows(tmp_path, SHAPE), y)
-            grown = tracemalloc.get_traced_memory()[1]
+            growth = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
         else:
-            fit(tmp_path)  # every worker has loaded and compiled what it needs
+            fit(tmp_path)  # load and compile on all workers
             (tmp_path / "alive").unlink()
             before = client.run(resident_bytes)
             model.fit(lazy_rows(tmp_path, SHAPE), y)
             after = client.run(peak_resident_bytes)
-            grown = max(after[worker] - before[worker] for worker in before)
+            growth = max(after[worker] - before[worker] for worker in before)
     assert max_alive(tmp_path) <= MAX_ALIVE
-    assert grown < (MAX_ALIVE + 4) * BLOCK_BYTES  # four more for copies: rows in order, and the model
+    assert growth < (MAX_ALIVE + 4) * BLOCK_BYTES  # four more for copies: shuffled rows, and the model
 
 
 @pytest.mark.parametrize("name", BACK_ENDS)
-def test_a_fit_goes_on_after_an_error(
+def test_fit_resumes_after_an_error(
     name: str, tmp_path: Path, expected: Any, request: pytest.FixtureRequest
 ) -> None:
     (tmp_path / "raise").touch()
     if (
         name == "workers"
-    ):  # a task has blocks for 0.2 s: of fast ones all are computed before a state is saved
+    ):  # a task has blocks for 0.2 s: fast blocks would all be computed before a state is saved
         (tmp_path / "slow").touch()
     with on_back_end(name, request):
         with pytest.raises(InterruptedError):
@@ -125,7 +125,7 @@ def test_a_fit_goes_on_after_an_error(
 
 
 @pytest.mark.parametrize("name", LOCAL_BACK_ENDS)
-def test_a_fit_goes_on_after_its_process_was_killed(
+def test_fit_resumes_after_its_process_was_killed(
     name: str, tmp_path: Path, expected: Any, request: pytest.FixtureRequest
 ) -> None:
     (tmp_path / "kill").touch()
@@ -146,7 +146,7 @@ def test_a_fit_goes_on_after_its_process_was_killed(
     assert n_computed(tmp_path) - interrupted <= N_BATCHES - CHECKPOINT_BATCHES + MAX_REPEATED
 
 
-def test_a_fit_goes_on_while_one_of_its_workers_is_killed(tmp_path: Path, expected: Any) -> None:
+def test_fit_continues_when_a_worker_is_killed(tmp_path: Path, expected: Any) -> None:
     (tmp_path / "kill").touch()
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
@@ -154,4 +154,4 @@ def test_a_fit_goes_on_while_one_of_its_workers_is_killed(tmp_path: Path, expect
     ):
         assert fit(tmp_path).tobytes() == expected.tobytes()
     assert not (tmp_path / "kill").exists()
-    assert n_computed(tmp_path) <= N_BATCHES + 4 * MAX_REPEATED  # four tasks of several blocks are under way
+    assert n_computed(tmp_path) <= N_BATCHES + 4 * MAX_REPEATED  # four tasks of several blocks are in flight

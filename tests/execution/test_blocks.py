@@ -1,4 +1,4 @@
-"""Recipes: the private part of a graph runs inside one task, the shared part stays shared."""
+"""Block tasks: private nodes of a graph run inside one task, shared nodes stay shared."""
 
 import pickle
 
@@ -14,8 +14,8 @@ from dkdist._runtime._tuning import MAX_BLOCK_BYTES, MAX_BLOCK_SETS
 from dkdist._runtime.blocks import BlockTask, row_blocks, source_blocks, split_graph
 
 
-def made(blocks):
-    """Every block, from its task and the shared values alone."""
+def compute_blocks(blocks):
+    """Return all blocks, computed from tasks and shared values only."""
     graph = dict(blocks.shared)
     shared = dict(zip(graph, dask.get(graph, list(graph)), strict=True))
     return [task.run(shared) for task in blocks.tasks]
@@ -29,7 +29,7 @@ def node(key, *dependencies, constant=0):
     return Task(key, add, constant, *map(TaskRef, dependencies))
 
 
-def test_private_nodes_are_carried_and_shared_ones_are_named():
+def test_split_graph_separates_private_and_shared_nodes():
     nodes = [
         node("drawn", constant=10),
         node("source"),
@@ -52,7 +52,7 @@ def test_private_nodes_are_carried_and_shared_ones_are_named():
     assert [r.run({"drawn": 10, "source": 0}) for r in tasks] == [11, 12, 10]
 
 
-def test_what_a_shared_node_needs_is_shared_as_well():
+def test_dependencies_of_shared_nodes_are_shared():
     graph = {n.key: n for n in (node("a", constant=1), node("b", "a"), node("x", "b"), node("y", "b", "a"))}
     tasks, shared = split_graph(graph, ["x", "y"])
     assert set(shared) == {"a", "b"}
@@ -60,7 +60,7 @@ def test_what_a_shared_node_needs_is_shared_as_well():
     assert set(tasks[1].shared_keys) == {"a", "b"}
 
 
-def test_a_block_that_another_block_needs_is_shared():
+def test_block_required_by_another_block_is_shared():
     graph = {n.key: n for n in (node("x", constant=3), node("y", "x", constant=4))}
     for keys, expected in ((["x", "y"], [3, 7]), (["y", "x"], [7, 3])):
         tasks, shared = split_graph(graph, keys)
@@ -69,11 +69,11 @@ def test_a_block_that_another_block_needs_is_shared():
 
 
 @given(data=st.data(), n=st.integers(2, 14))
-def test_any_graph_is_split_into_what_it_computes(data, n):
+def test_split_of_random_graphs_computes_the_same_values(data, n):
     graph = {}
     for i in range(n):
-        below = data.draw(st.lists(st.integers(0, i - 1), max_size=3)) if i else []
-        graph[i] = node(i, *below, constant=i + 1)
+        dependencies = data.draw(st.lists(st.integers(0, i - 1), max_size=3)) if i else []
+        graph[i] = node(i, *dependencies, constant=i + 1)
     keys = data.draw(st.lists(st.integers(0, n - 1), min_size=1, unique=True))
     tasks, shared = split_graph(graph, keys)
     values = dict(zip(graph, dask.get(dict(graph), list(graph)), strict=True))
@@ -85,7 +85,7 @@ def test_any_graph_is_split_into_what_it_computes(data, n):
     assert not set(private) & set(shared)
 
 
-def test_values_are_let_go_when_no_later_node_needs_them():
+def test_values_are_released_after_their_last_use():
     alive = set()
 
     class Value:
@@ -96,39 +96,39 @@ def test_values_are_let_go_when_no_later_node_needs_them():
         def __del__(self):
             alive.discard(self.name)
 
-    seen = []
+    alive_by_step = []
 
     def make(name, *values):
         del values
-        seen.append(set(alive))
+        alive_by_step.append(set(alive))
         return Value(name)
 
     chain = [Task(0, make, 0), *(Task(i, make, i, TaskRef(i - 1)) for i in range(1, 6))]
     BlockTask(5, tuple(chain), ()).run({})
-    assert all(len(s) <= 2 for s in seen)
+    assert all(len(s) <= 2 for s in alive_by_step)
 
 
 @pytest.mark.parametrize("n", [1, 1023, 1024, 1025, 3000])
-def test_numpy_rows_are_cut_into_views(n):
+def test_numpy_rows_are_split_into_views(n):
     X = np.arange(n * 3.0).reshape(n, 3)
     blocks = row_blocks(X)
     assert blocks.local
     assert blocks.n_rows == n
     assert blocks.n_columns == 3
     assert np.diff(blocks.bounds).max() <= MAX_BLOCK_SETS
-    parts = made(blocks)
+    parts = compute_blocks(blocks)
     assert all(np.shares_memory(part, X) for part in parts)
     np.testing.assert_array_equal(np.concatenate(parts), X)
     np.testing.assert_array_equal(X[blocks.rows(len(blocks) - 1)], parts[-1])
 
 
-def test_many_rows_make_the_blocks_that_sets_would():
+def test_block_size_of_many_rows():
     X = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (65_536, 5000), (0, 0))
     assert np.diff(row_blocks(X).bounds).tolist() == [2048] * 32
 
 
-def test_wide_rows_make_small_blocks():
-    X = np.zeros((64, 2**20), np.float32)  # 4 MiB a row
+def test_block_size_of_wide_rows():
+    X = np.zeros((64, 2**20), np.float32)  # 4 MiB per row
     assert np.diff(row_blocks(X).bounds).max() == MAX_BLOCK_BYTES // (4 * 2**20)
 
 
@@ -140,25 +140,25 @@ def test_dask_rows_keep_their_chunks(chunks):
     blocks = row_blocks(da.from_array(X, chunks=chunks) * 2 + 1)
     assert not blocks.local
     assert np.diff(blocks.bounds).tolist() == list(chunks[0])
-    for part, expected in zip(made(blocks), np.split(X * 2 + 1, blocks.bounds[1:-1]), strict=True):
+    for part, expected in zip(compute_blocks(blocks), np.split(X * 2 + 1, blocks.bounds[1:-1]), strict=True):
         np.testing.assert_array_equal(part, expected)
 
 
-def test_recipes_of_other_peoples_arrays():
+def test_block_tasks_of_other_dask_arrays():
     X = da.random.default_rng(0).random((20, 4), chunks=(6, 2))
     lazy = da.concatenate([X, X[::-1] + X.mean()], axis=0).rechunk((7, 4))
-    np.testing.assert_array_equal(np.concatenate(made(row_blocks(lazy))), lazy.compute())
+    np.testing.assert_array_equal(np.concatenate(compute_blocks(row_blocks(lazy))), lazy.compute())
 
 
-def test_a_recipe_is_small_and_travels():
+def test_block_tasks_are_small_and_picklable():
     X = da.random.default_rng(0).random((4000, 500), chunks=(100, 500)).map_blocks(np.sin)
     blocks = row_blocks(X + X[:1])
     assert max(len(pickle.dumps(r)) for r in blocks.tasks) < 5000
     sent = pickle.loads(pickle.dumps(blocks))
-    np.testing.assert_array_equal(np.concatenate(made(sent)), (X + X[:1]).compute())
+    np.testing.assert_array_equal(np.concatenate(compute_blocks(sent)), (X + X[:1]).compute())
 
 
-def test_arrays_that_are_no_rows_are_refused():
+def test_invalid_arrays_raise():
     with pytest.raises(ValueError, match=r"X must have shape \(n_sets, n_features\); got 1"):
         row_blocks(da.zeros(5))
     X = da.zeros((5, 2))
@@ -179,13 +179,13 @@ class View:
 
 def test_views_are_loaded_inside_the_task():
     blocks = source_blocks([View("a"), View("b")], np.array([0, 3, 5]), read_bytes=77)
-    assert made(blocks) == ["loaded a", "loaded b"]
+    assert compute_blocks(blocks) == ["loaded a", "loaded b"]
     assert (blocks.n_rows, blocks.read_bytes, blocks.rows(1)) == (5, 77, slice(3, 5))
     assert blocks.name == source_blocks([View("a"), View("b")], np.array([0, 3, 5]), read_bytes=77).name
     assert blocks.name != source_blocks([View("a"), View("c")], np.array([0, 3, 5]), read_bytes=77).name
 
 
-def test_legacy_tasks_are_understood():
+def test_legacy_dask_tasks_are_supported():
     graph = convert_legacy_graph({"a": 1, ("x", 0): (add, "a", 2), ("x", 1): (add, [("x", 0)][0], "a")})
     tasks, shared = split_graph(graph, [("x", 1)])
     assert tasks[0].run({}) == 4

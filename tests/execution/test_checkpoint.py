@@ -1,4 +1,4 @@
-"""A checkpoint is whole or not there, and belongs to one run."""
+"""A checkpoint is complete or absent, and belongs to one run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dkdist._runtime.checkpoint import Checkpoint, digest
 ARRAYS = {"coef": np.arange(6.0).reshape(2, 3), "n": np.asarray(4)}
 
 
-def test_what_was_saved_is_loaded_with_its_dtypes(tmp_path: Path) -> None:
+def test_saved_state_is_loaded_with_dtypes(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "new" / "ck", {"seed": 1, "shape": (3, 4)})
     assert checkpoint.load() is None
     checkpoint.save(ARRAYS, {"epoch": 2, "losses": (0.1, float("nan"))})
@@ -30,40 +30,40 @@ def test_what_was_saved_is_loaded_with_its_dtypes(tmp_path: Path) -> None:
     assert [p.name for p in (tmp_path / "new" / "ck").iterdir()] == ["state.npz"]
 
 
-def test_another_run_is_refused_with_what_differs(tmp_path: Path) -> None:
+def test_checkpoint_of_another_run_raises(tmp_path: Path) -> None:
     Checkpoint(tmp_path, {"seed": 1, "alpha": 0.5, "loss": "log"}).save(ARRAYS, {})
-    with pytest.raises(ValueError, match="another path") as refused:
+    with pytest.raises(ValueError, match="another path") as caught:
         Checkpoint(tmp_path, {"seed": 2, "alpha": 0.5, "n": 3, "loss": "log"}).load()
-    assert "seed: expected 2, got 1" in str(refused.value)
-    assert "n: expected 3, got None" in str(refused.value)
-    assert "alpha" not in str(refused.value)
+    assert "seed: expected 2, got 1" in str(caught.value)
+    assert "n: expected 3, got None" in str(caught.value)
+    assert "alpha" not in str(caught.value)
 
 
 @settings(max_examples=60)
 @given(st.data())
-def test_no_flipped_bit_is_ever_read_as_a_state(tmp_path_factory: Any, data: st.DataObject) -> None:
+def test_flipped_bits_are_detected(tmp_path_factory: Any, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("ck")
     Checkpoint(folder, {"seed": 1}).save(ARRAYS, {"epoch": 2})
     file = folder / "state.npz"
     content = bytearray(file.read_bytes())
-    place = data.draw(st.integers(0, len(content) - 1))
-    content[place] ^= 1 << data.draw(st.integers(0, 7))
+    position = data.draw(st.integers(0, len(content) - 1))
+    content[position] ^= 1 << data.draw(st.integers(0, 7))
     file.write_bytes(content)
-    refusal, loaded = "", None
+    message, loaded = "", None
     try:
         loaded = Checkpoint(folder, {"seed": 1}).load()
     except ValueError as error:
-        refusal = str(error)
+        message = str(error)
     if loaded is None:
-        assert "damaged" in refusal
-    else:  # the bit is one that nothing depends on, such as a time stamp of the archive
+        assert "damaged" in message
+    else:  # the bit has no effect, such as a time stamp of the archive
         assert loaded[1] == {"epoch": 2}
         for name, array in ARRAYS.items():
             np.testing.assert_array_equal(loaded[0][name], array)
 
 
 @pytest.mark.parametrize("keep", [0, 1, 100, -1])
-def test_a_file_that_was_cut_short_is_refused(tmp_path: Path, keep: int) -> None:
+def test_truncated_file_raises(tmp_path: Path, keep: int) -> None:
     Checkpoint(tmp_path, {}).save(ARRAYS, {})
     file = tmp_path / "state.npz"
     file.write_bytes(file.read_bytes()[:keep])
@@ -71,7 +71,7 @@ def test_a_file_that_was_cut_short_is_refused(tmp_path: Path, keep: int) -> None
         Checkpoint(tmp_path, {}).load()
 
 
-def test_a_save_that_fails_leaves_the_state_before_it(tmp_path: Path, monkeypatch: Any) -> None:
+def test_failed_save_keeps_the_previous_state(tmp_path: Path, monkeypatch: Any) -> None:
     checkpoint = Checkpoint(tmp_path, {})
     checkpoint.save(ARRAYS, {"epoch": 1})
 
@@ -86,7 +86,7 @@ def test_a_save_that_fails_leaves_the_state_before_it(tmp_path: Path, monkeypatc
     assert loaded[1] == {"epoch": 1}
 
 
-def test_a_digest_changes_with_content_alone() -> None:
+def test_digest_depends_on_content_only() -> None:
     a = np.arange(12.0).reshape(3, 4)
     assert digest(a) == digest(a.copy()) == digest(np.asfortranarray(a))
     assert digest(a) != digest(a + 1e-15 * np.eye(3, 4) * 8)

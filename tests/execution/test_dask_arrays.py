@@ -1,4 +1,4 @@
-"""Functions that take dask arrays give the same bits for every kind of array: lazy, persisted, of futures, others."""
+"""Functions give identical results for all kinds of dask arrays: lazy, persisted, of futures, and others."""
 
 import dask
 import dask.array as da
@@ -31,11 +31,11 @@ def client():
         yield active
 
 
-def joined(parts):
+def concatenate_parts(parts):
     return da.concatenate([da.from_delayed(part, (ROWS, D), "f4") for part in parts])
 
 
-def optimized(client):  # whose graph holds no futures: the user's array does
+def optimized(client):  # the graph has no futures, only the global array has
     global persisted
     persisted = LAZY.persist()
     return dask.optimize(persisted * 2 / 2 + 0)[0]
@@ -46,7 +46,7 @@ def filtered(client):
     return X_and_more[da.arange(N + 7, chunks=X_and_more.chunks[0]) < N].compute_chunk_sizes()
 
 
-def of_frame(client):
+def from_data_frame(client):
     return dd.from_pandas(pd.DataFrame(X), npartitions=3, sort=False).persist().to_dask_array(lengths=True)
 
 
@@ -63,15 +63,15 @@ KINDS = {
         dk.RandomFourierFeatures(4, sigma=1.0, random_state=0).fit(X).transform(LAZY.persist())[:ROWS]
     ),
     "filtered": filtered,
-    "scattered": lambda client: joined(client.scatter(PARTS)),
-    "futures": lambda client: joined([client.submit(PARTS.__getitem__, i) for i in range(3)]),
-    "delayed of futures": lambda client: joined(
+    "scattered": lambda client: concatenate_parts(client.scatter(PARTS)),
+    "futures": lambda client: concatenate_parts([client.submit(PARTS.__getitem__, i) for i in range(3)]),
+    "delayed of futures": lambda client: concatenate_parts(
         [dask.delayed(np.add)(client.submit(PARTS.__getitem__, i), np.float32(0)) for i in range(3)]
     ),
-    "delayed of lists of futures": lambda client: joined(
+    "delayed of lists of futures": lambda client: concatenate_parts(
         [dask.delayed(sum)([client.submit(PARTS.__getitem__, i), np.float32(0)]) for i in range(3)]
     ),
-    "data frame": of_frame,
+    "data frame": from_data_frame,
 }
 
 LEARNERS = {
@@ -86,26 +86,26 @@ def targets(learner):
     return C if "Classifier" in type(learner).__name__ else Y
 
 
-def fitted(learner):
+def fit_coefficients(learner):
     return lambda x: learner.fit(x, targets(learner)).coef_
 
 
-def fitted_in_part(learner):
+def partial_fit_coefficients(learner):
     names = {"classes": [0, 1]} if targets(learner) is C else {}
     return lambda x: type(learner)(random_state=0).partial_fit(x, targets(learner), **names).coef_
 
 
 def predictions(learner):
-    def of(x):
+    def predict_and_score(x):
         with dask.config.set(scheduler="threads"):
             learner.fit(LAZY, targets(learner))
         values = [learner.predict(x), learner.score(x, targets(learner))]
         return np.append(*values) if targets(learner) is Y else np.append(values[0], learner.predict_proba(x))
 
-    return of
+    return predict_and_score
 
 
-def searched(x):
+def search_scores(x):
     pipeline = make_pipeline(
         dk.RandomFourierFeatures(4, sigma=1.0, random_state=0), dk.IncrementalRidgeClassifier(alphas=[1.0])
     )
@@ -115,15 +115,15 @@ def searched(x):
     return np.append(search.fit(x, C).cv_results_["mean_test_score"], search.decision_function(x))
 
 
-def written(x, folder):
+def write_features(x, folder):
     return dk.write_features(folder / "features.zarr", x).compute(scheduler="threads")
 
 
-def cached(x, folder):
+def fit_with_cache(x, folder):
     return dk.IncrementalSGDClassifier(n_epochs=2, cache=folder, random_state=0).fit(x, C).coef_
 
 
-def resumed(x, folder):
+def fit_with_checkpoint(x, folder):
     learner = dk.IncrementalSGDClassifier(n_epochs=2, checkpoint=folder / "run", random_state=0)
     return np.append(learner.fit(x, C).coef_, learner.fit(x, C).coef_)
 
@@ -133,14 +133,14 @@ def median_features(x):
 
 
 ENTRIES = {
-    **{f"{name}.fit": fitted(learner) for name, learner in LEARNERS.items()},
-    **{f"{name}.partial_fit": fitted_in_part(learner) for name, learner in LEARNERS.items()},
+    **{f"{name}.fit": fit_coefficients(learner) for name, learner in LEARNERS.items()},
+    **{f"{name}.partial_fit": partial_fit_coefficients(learner) for name, learner in LEARNERS.items()},
     **{f"{name}.predict": predictions(learner) for name, learner in LEARNERS.items()},
     "RandomFourierFeatures": median_features,
-    "OnePassSearch": searched,
-    "write_features": written,
-    "cache": cached,
-    "checkpoint": resumed,
+    "OnePassSearch": search_scores,
+    "write_features": write_features,
+    "cache": fit_with_cache,
+    "checkpoint": fit_with_checkpoint,
     "NearestSets": lambda x: np.concatenate(dk.NearestSets(2).fit(x).kneighbors(x)),
     "coreset": lambda x: dk.coreset(x, 5, sigma=1.0, random_state=0).indices,
     "weighted coreset": lambda x: dk.coreset(x, 5, sigma=1.0, weights=x[:, 0] ** 2, random_state=0).weights,
@@ -149,41 +149,43 @@ ENTRIES = {
 }
 
 
-def result(name, x, folder):
+def compute_entry(name, x, folder):
     entry = ENTRIES[name]
-    return np.asarray(entry(x, folder) if entry in (written, cached, resumed) else entry(x))
+    return np.asarray(
+        entry(x, folder) if entry in (write_features, fit_with_cache, fit_with_checkpoint) else entry(x)
+    )
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_arrays_on_a_cluster_give_the_results_of_lazy_ones_here(name, client, tmp_path):
-    for place, kind in (("a", "persisted"), ("b", "rechunked"), ("c", "delayed of futures")):
-        (tmp_path / place).mkdir()
-        actual = result(name, KINDS[kind](client), tmp_path / place)
-        (tmp_path / place / "here").mkdir()
+def test_arrays_on_a_cluster_match_lazy_arrays(name, client, tmp_path):
+    for folder_name, kind in (("a", "persisted"), ("b", "rechunked"), ("c", "delayed of futures")):
+        (tmp_path / folder_name).mkdir()
+        actual = compute_entry(name, KINDS[kind](client), tmp_path / folder_name)
+        (tmp_path / folder_name / "here").mkdir()
         with dask.config.set(scheduler="threads"):
-            expected = result(name, LAZY, tmp_path / place / "here")
+            expected = compute_entry(name, LAZY, tmp_path / folder_name / "here")
         np.testing.assert_array_equal(actual, expected, err_msg=kind)
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_rows_in_memory_are_taken(name, tmp_path):
+def test_rows_in_memory_are_accepted(name, tmp_path):
     with dask.config.set(scheduler="threads"):
-        assert np.isfinite(result(name, X, tmp_path)).all()
+        assert np.isfinite(compute_entry(name, X, tmp_path)).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_array_gives_its_rows(kind, client):
+def test_kinds_of_arrays_give_identical_rows(kind, client):
     x = KINDS[kind](client)
     whole = x.compute()
     if kind != "mapped rows":
         np.testing.assert_array_equal(whole, X)
-    for places in ({}, {"scheduler": "threads"}):  # on the cluster of the futures, and in this process
-        with dask.config.set(places):
+    for config in ({}, {"scheduler": "threads"}):  # on the cluster, and in this process
+        with dask.config.set(config):
             output = map_blocks(row_blocks(x), np.add, np.zeros(len(x.chunks[0]), np.float32))
             np.testing.assert_array_equal(np.concatenate(output), whole)
             jobs = [Job((i,)) for i in range(len(output))]
             total = tree_sum(row_blocks(x), jobs, sum_of_block, np.add, window=2)
-            np.testing.assert_allclose(total, whole.sum(axis=0), rtol=1e-5)  # N rows in float32
+            np.testing.assert_allclose(total, whole.sum(axis=0), rtol=1e-5)  # sum of N float32 rows
 
 
 def sum_of_block(blocks, extra):
@@ -191,7 +193,7 @@ def sum_of_block(blocks, extra):
 
 
 UNKNOWN = LAZY[LAZY[:, 0] > -9]
-REFUSING = {
+CALLS_BY_PARAMETER = {
     "X": [
         *[lambda x, model=model: model.fit(x, targets(model)) for model in LEARNERS.values()],
         *[lambda x, model=model: model.partial_fit(x, targets(model)) for model in LEARNERS.values()],
@@ -200,7 +202,7 @@ REFUSING = {
         lambda x: dk.RandomFourierFeatures(4, sigma=1.0).fit(x),
         lambda x: dk.RandomFourierFeatures(4, sigma=1.0).fit(X).transform(x),
         lambda x: dk.NearestSets(2).fit(x),
-        searched,
+        search_scores,
     ],
     "features": [lambda x: dk.write_features({}, x)],
     "P": [
@@ -213,9 +215,9 @@ REFUSING = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSING)
-def test_chunks_of_unknown_length_are_refused_by_name(name):
-    for call in REFUSING[name]:
+@pytest.mark.parametrize("name", CALLS_BY_PARAMETER)
+def test_chunks_of_unknown_length_raise(name):
+    for call in CALLS_BY_PARAMETER[name]:
         with pytest.raises(
             ValueError,
             match=rf"{name} must have chunks of known length.* Call {name}\.compute_chunk_sizes\(\)",
@@ -233,7 +235,7 @@ TARGET_KINDS = {
 
 @pytest.mark.parametrize("kind", TARGET_KINDS)
 @pytest.mark.parametrize("name", LEARNERS)
-def test_targets_and_weights_may_be_lazy(name, kind):
+def test_lazy_targets_and_weights(name, kind):
     model, weights = LEARNERS[name], np.linspace(0.5, 2.0, N)
     y, w = (TARGET_KINDS[kind](values) for values in (targets(model), weights))
     for x in (X, LAZY):
@@ -242,7 +244,7 @@ def test_targets_and_weights_may_be_lazy(name, kind):
         assert model.score(x, y, w) == expected[1]
 
 
-def test_a_lazy_series_is_joined_by_its_index():
+def test_lazy_series_is_aligned_by_its_index():
     ids = [f"s{i:02d}" for i in range(N)]
     sets = dk.SampleSets.from_arrays(list(X[:, None]), ids=ids)
     series = pd.Series(C, index=ids)[::-1]
@@ -259,16 +261,21 @@ def test_a_lazy_series_is_joined_by_its_index():
     for pipeline in pipelines:
         expected = pipeline.fit(sets, C)[-1].coef_
         assert np.array_equal(pipeline.fit(sets, lazy)[-1].coef_, expected)
-    with pytest.raises(ValueError, match="another order"):  # a step that takes no notice of an index
+    with pytest.raises(ValueError, match="another order"):  # a step that ignores the index
         make_pipeline(dk.MomentEmbedding(), LogisticRegression()).fit(sets, lazy)
 
 
-def test_results_that_a_cluster_has_lost_are_refused():
-    small = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
-    with Client(**small, set_as_default=False) as other:
+def test_persisted_arrays_of_other_or_closed_clusters_raise():
+    cluster_options = {
+        "n_workers": 1,
+        "threads_per_worker": 1,
+        "processes": False,
+        "dashboard_address": "127.0.0.1:0",
+    }
+    with Client(**cluster_options, set_as_default=False) as other:
         x = other.persist(LAZY)
         with (
-            Client(**small),
+            Client(**cluster_options),
             pytest.raises(ValueError, match=r"persisted on the cluster at .* but the active client"),
         ):
             dk.IncrementalRidge().fit(x, Y)
@@ -276,7 +283,7 @@ def test_results_that_a_cluster_has_lost_are_refused():
         dk.IncrementalRidge().fit(x, Y)
 
 
-def test_an_array_without_a_part_of_its_graph_is_refused():
+def test_array_with_incomplete_graph_raises():
     graph = {("rows", 0, 0): Task(("rows", 0, 0), np.negative, TaskRef("lost"))}
     broken = da.Array(graph, "rows", ((ROWS,), (D,)), dtype="f4")
     with pytest.raises(ValueError, match=r"needs .*'lost'.* which its graph does not contain"):

@@ -1,4 +1,4 @@
-"""The bounded fold: the sequential result for any window, few items alive, errors as they are, any scheduler."""
+"""Bounded fold: the sequential result for any window and scheduler, few living items, unchanged errors."""
 
 import gc
 import time
@@ -22,15 +22,15 @@ X = np.random.default_rng(0).random((60, 4))
 
 def lazy_blocks():
     cosines = da.from_array(X, chunks=(5, 4)).map_blocks(np.cos)
-    return row_blocks(cosines + cosines.sum())  # every block also needs one shared value
+    return row_blocks(cosines + cosines.sum())  # all blocks need a shared value
 
 
-def joined(blocks, extra):
+def join_blocks(blocks, extra):
     return np.concatenate(list(blocks)), extra
 
 
 def append(state, item):
-    """Not commutative: shows any change of order."""
+    """Not commutative, so changes of the order are detected."""
     rows, extra = item
     return 0.9 * state + extra * rows.sum(axis=0)
 
@@ -50,56 +50,56 @@ def random_jobs(n, seed=0):
 
 
 @given(n=st.integers(1, 40), window=st.integers(1, 50), seed=st.integers(0, 99))
-def test_result_is_the_sequential_one_for_any_window(n, window, seed):
+def test_fold_matches_sequential_result_for_any_window(n, window, seed):
     jobs = random_jobs(n, seed)
-    result = fold(lazy_blocks(), jobs, joined, append, np.zeros(4), window=window)
+    result = fold(lazy_blocks(), jobs, join_blocks, append, np.zeros(4), window=window)
     np.testing.assert_array_equal(result, sequential(jobs))
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "sync", "processes"])
-def test_any_scheduler_gives_the_same(scheduler):
+def test_schedulers_give_identical_results(scheduler):
     jobs = random_jobs(9)
     with dask.config.set(scheduler=scheduler, num_workers=2):
-        result = fold(lazy_blocks(), jobs, joined, append, np.zeros(4))
+        result = fold(lazy_blocks(), jobs, join_blocks, append, np.zeros(4))
     np.testing.assert_array_equal(result, sequential(jobs))
 
 
-def test_no_jobs_leave_the_state():
+def test_fold_without_jobs_returns_the_state():
     state = object()
-    assert fold(lazy_blocks(), [], joined, append, state) is state
+    assert fold(lazy_blocks(), [], join_blocks, append, state) is state
 
 
-def test_arrays_in_memory_are_folded_without_a_copy():
-    seen = []
+def test_arrays_in_memory_are_not_copied():
+    shares_memory = []
 
     def step(state, item):
-        seen.append(np.shares_memory(item, X))
+        shares_memory.append(np.shares_memory(item, X))
         return state + item.sum()
 
     total = fold(row_blocks(X), [Job((0,))], lambda output, _: next(output), step, 0.0)
     assert total == pytest.approx(X.sum())
-    assert seen == [True]
+    assert shares_memory == [True]
 
 
-def test_segments_report_their_state_in_order():
+def test_on_segment_is_called_in_order():
     n, reports = 2 * MAX_GRAPH_JOBS + 3, []
     jobs = [Job((i % 12,), 1.0) for i in range(n)]
-    message = {"window": 4, "on_segment": lambda *r: reports.append(r)}
-    fold(lazy_blocks(), jobs, lambda output, _: 1, lambda s, i: s + i, 0, **message)
+    options = {"window": 4, "on_segment": lambda *r: reports.append(r)}
+    fold(lazy_blocks(), jobs, lambda output, _: 1, lambda s, i: s + i, 0, **options)
     assert reports == [(MAX_GRAPH_JOBS, MAX_GRAPH_JOBS), (2 * MAX_GRAPH_JOBS, 2 * MAX_GRAPH_JOBS), (n, n)]
 
 
-def test_arguments_of_a_step_are_left_alone_between_jobs():
+def test_initial_state_is_not_modified():
     jobs = random_jobs(6)
     first = np.zeros(4)
-    fold(lazy_blocks(), jobs, joined, append, first)
+    fold(lazy_blocks(), jobs, join_blocks, append, first)
     np.testing.assert_array_equal(first, 0)
 
 
 @pytest.mark.parametrize("window", [1, 2, 4])
-def test_at_most_window_items_are_alive_before_a_slow_step(window):
+def test_number_of_living_items_is_limited_by_window(window):
     gc.collect()
-    Item.alive = Item.most = 0
+    Item.alive = Item.max_alive = 0
 
     def slow_step(count, item):
         time.sleep(0.005)
@@ -108,52 +108,54 @@ def test_at_most_window_items_are_alive_before_a_slow_step(window):
     with dask.config.set(scheduler="threads", num_workers=8):
         jobs = [Job((i % 12,)) for i in range(40)]
         assert fold(lazy_blocks(), jobs, lambda output, _: Item(), slow_step, 0, window=window) == 40
-    assert Item.most == window  # the bound holds, and is used
+    assert Item.max_alive == window  # the limit holds and is reached
 
 
-class OwnError(Exception):
+class CustomError(Exception):
     pass
 
 
 def failing_step(state, item):
-    raise OwnError("step 0")
+    raise CustomError("step 0")
 
 
 def failing_prepare(output, extra):
     if extra == 3.0:
-        raise OwnError("job 3")
+        raise CustomError("job 3")
     return next(output)
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "sync"])
-def test_an_error_surfaces_with_its_own_type(scheduler):
+def test_errors_keep_their_type(scheduler):
     jobs = [Job((i,), float(i)) for i in range(9)]
     with dask.config.set(scheduler=scheduler):
-        with pytest.raises(OwnError, match="job 3"):
+        with pytest.raises(CustomError, match="job 3"):
             fold(lazy_blocks(), jobs, failing_prepare, lambda s, i: s, 0)
-        with pytest.raises(OwnError, match="step 0"):
-            fold(lazy_blocks(), jobs, joined, failing_step, 0)
-        broken = row_blocks(da.from_array(X, chunks=(5, 4)).map_blocks(_broken, dtype=float))
+        with pytest.raises(CustomError, match="step 0"):
+            fold(lazy_blocks(), jobs, join_blocks, failing_step, 0)
+        failing_blocks = row_blocks(
+            da.from_array(X, chunks=(5, 4)).map_blocks(_raise_zero_division, dtype=float)
+        )
         with pytest.raises(ZeroDivisionError):
-            fold(broken, jobs, joined, append, np.zeros(4))
+            fold(failing_blocks, jobs, join_blocks, append, np.zeros(4))
 
 
-def _broken(block):
+def _raise_zero_division(block):
     raise ZeroDivisionError
 
 
-def test_under_a_client_in_this_process():
+def test_fold_with_a_client_in_this_process():
     jobs = random_jobs(20)
     with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"):
-        result = fold(lazy_blocks(), jobs, joined, append, np.zeros(4), window=3)
-        with pytest.raises(OwnError, match="job 3"):
+        result = fold(lazy_blocks(), jobs, join_blocks, append, np.zeros(4), window=3)
+        with pytest.raises(CustomError, match="job 3"):
             fold(lazy_blocks(), [Job((0,), 3.0)], failing_prepare, append, 0)
         local = fold(row_blocks(X), [Job((0,))], lambda output, _: next(output), lambda s, i: i, None)
     np.testing.assert_array_equal(result, sequential(jobs))
-    assert np.shares_memory(local, X)  # an array of this process never goes to the cluster
+    assert np.shares_memory(local, X)  # local arrays are not sent to the cluster
 
 
-def test_under_a_client_with_two_worker_processes(tmp_path):
+def test_fold_with_two_worker_processes(tmp_path):
     arrays = [np.random.default_rng(i).random((30, 2)) for i in range(60)]
     dk.write_sets(tmp_path / "sets.zarr", arrays)
     store = dk.open_sets(tmp_path / "sets.zarr", block_sets=7)
@@ -163,11 +165,11 @@ def test_under_a_client_with_two_worker_processes(tmp_path):
     Z = features.fit_transform(A)
     jobs = [Job((i,), 1.0 + i) for i in (3, 1, 0, 8, 2, 2, 7)]
     expected = fold(
-        row_blocks(features.transform(embedding.transform(store))), jobs, joined, append, np.zeros(50)
+        row_blocks(features.transform(embedding.transform(store))), jobs, join_blocks, append, np.zeros(50)
     )
     cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0")
     with cluster, Client(cluster):
         lazy = features.transform(embedding.fit(store).transform(store))
         np.testing.assert_array_equal(lazy.compute(), Z)
-        result = fold(row_blocks(lazy), jobs, joined, append, np.zeros(50))
+        result = fold(row_blocks(lazy), jobs, join_blocks, append, np.zeros(50))
     np.testing.assert_array_equal(result, expected)

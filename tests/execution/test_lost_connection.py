@@ -1,4 +1,4 @@
-"""Work that ended because its scheduler went away is told from work that the cluster gave up."""
+"""A lost scheduler connection is distinguished from tasks that the cluster cancelled."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from dkdist._runtime.run import resources
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "lost"),
+    ("status", "error", "is_lost"),
     [
         ("running", CancelledError("x cancelled for reason: scheduler-connection-lost."), True),
         ("running", CommClosedError("closed"), True),
         ("running", CancelledError("x cancelled for reason: unknown."), False),
-        # a client that waited for its scheduler in vain closes, which cancels without a reason
+        # a client that cannot reconnect closes, which cancels without a reason
         ("closing", CancelledError("x cancelled for reason: unknown."), True),
         ("closed", CancelledError("x cancelled for reason: unknown."), True),
     ],
 )
-def test_a_client_that_gave_its_scheduler_up_says_so(status: str, error: Exception, lost: bool) -> None:
-    assert is_connection_lost(SimpleNamespace(status=status), error) == lost
+def test_is_connection_lost(status: str, error: Exception, is_lost: bool) -> None:
+    assert is_connection_lost(SimpleNamespace(status=status), error) == is_lost
 
 
-def test_a_client_that_is_closing_counts_as_a_lost_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such a client has forgotten its workers (no ``scheduler_info``) a moment before its futures are cancelled."""
+def test_closing_client_counts_as_lost_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closing client has no workers in ``scheduler_info`` shortly before its futures are cancelled."""
     client = SimpleNamespace(status="closing", scheduler=None, scheduler_info=lambda n_workers: {})
     monkeypatch.setattr("dkdist._runtime.run.active_client", lambda: client)
-    with pytest.raises(CommClosedError, match="make a new Client") as closing:
+    with pytest.raises(CommClosedError, match="make a new Client") as caught:
         resources()
-    assert is_connection_lost(client, closing.value)
+    assert is_connection_lost(client, caught.value)

@@ -1,4 +1,4 @@
-"""Tiles of a matrix of pairs: every pair once, whatever the blocks."""
+"""Tiles of a matrix of pairs cover every pair once, for any blocks."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ def bounds(n, step):
 
 
 @pytest.mark.parametrize("step", [1, 3, 10, 50])
-def test_a_collection_with_itself(step):
+def test_tiles_of_a_symmetric_matrix_cover_pairs_once(step):
     pairs = PairTiles(bounds(10, step), None)
-    seen = np.zeros((10, 10), int)
+    counts = np.zeros((10, 10), int)
     assert pairs.n_tiles == len(pairs.tiles)
     for rows, columns in pairs.tiles:
-        seen[rows, columns] += 1
+        counts[rows, columns] += 1
         if rows != columns:
-            seen[columns, rows] += 1
-    np.testing.assert_array_equal(seen, 1)
+            counts[columns, rows] += 1
+    np.testing.assert_array_equal(counts, 1)
     assert pairs.shape == (10, 10)
     assert pairs.n_pairs == 45
 
 
 @pytest.mark.parametrize("opposite", [True, False])
-def test_tiles_are_put_in_place(opposite):
+def test_fill_pairs_puts_tiles_in_place(opposite):
     pairs = PairTiles(bounds(7, 3), None if opposite else bounds(5, 2))
     whole = np.random.default_rng(0).random(pairs.shape)
 
@@ -42,9 +42,9 @@ def test_tiles_are_put_in_place(opposite):
     assert progress.done == len(pairs.tiles) == (6 if opposite else 9)
 
 
-def test_sides_of_tiles():
+def test_tile_bounds_follow_sizes_and_threads():
     small = np.full(50, 100)
-    assert np.diff(tile_bounds(small, 8, None)).max() == 7  # several tiles for each thread
+    assert np.diff(tile_bounds(small, 8, None)).max() == 7  # several tiles per thread
     assert np.diff(tile_bounds(np.full(5000, 100), 8, None)).max() == 32
     assert np.diff(tile_bounds(np.full(50, 10**6), 8, None)).max() == 4  # 32 MiB of points
     assert np.diff(tile_bounds(small, 8, 7)).tolist() == [7] * 7 + [1]

@@ -1,4 +1,4 @@
-"""The number of BLAS threads while a run is under way."""
+"""Number of BLAS threads during a run."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def blas_threads_of_a_run() -> set[int]:
         return blas_threads()
 
 
-def test_a_run_of_any_thread_holds_blas_to_one_thread() -> None:
-    """threadpoolctl 3.8 ignores every thread but the first that sets a number, which is this one."""
+def test_runs_limit_blas_to_one_thread() -> None:
+    """threadpoolctl 3.8 respects only the first thread that sets a number, which is this one."""
     with ThreadPoolExecutor(1) as pool:
-        before = blas_threads()
+        threads_before = blas_threads()
         with threadpool_limits(2, user_api="blas"):
             assert pool.submit(blas_threads_of_a_run).result() == {1}
             assert blas_threads() == {2}
             assert blas_threads_of_a_run() == {1}
             assert blas_threads() == {2}
-        assert blas_threads() == before
+        assert blas_threads() == threads_before

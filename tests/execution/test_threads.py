@@ -1,4 +1,4 @@
-"""Runs on threads of this process: how many, how they end, and runs within their tasks."""
+"""Runs on local threads: number of threads, errors, interrupts, and nested runs."""
 
 from __future__ import annotations
 
@@ -34,24 +34,30 @@ def thread_name(*_: Any) -> str:
     return threading.current_thread().name
 
 
-def folded(some: Blocks, work: Any = lambda output, _: next(output)) -> Any:
-    return fold(some, [Job((i,)) for i in range(len(some))], work, lambda s, item: s + item.sum(), 0.0)
+def fold_sum(selected_blocks: Blocks, work: Any = lambda calls, _: next(calls)) -> Any:
+    return fold(
+        selected_blocks,
+        [Job((i,)) for i in range(len(selected_blocks))],
+        work,
+        lambda s, item: s + item.sum(),
+        0.0,
+    )
 
 
-def test_work_has_threads_of_its_own_that_end_with_it() -> None:
-    before = threading.active_count()
+def test_runs_use_own_threads_that_end() -> None:
+    n_threads_before = threading.active_count()
     assert {name.split("_")[0] for name in map_blocks(blocks(), thread_name)} == {"dkdist"}
     assert {name.split("_")[0] for name in map_pieces(thread_name, range(9), label="names")} == {"dkdist"}
-    assert folded(blocks()) == pytest.approx((X + 1).sum())
-    assert threading.active_count() == before
+    assert fold_sum(blocks()) == pytest.approx((X + 1).sum())
+    assert threading.active_count() == n_threads_before
 
 
-def test_as_many_as_the_user_says() -> None:
+def test_num_workers_sets_the_number_of_threads() -> None:
     with dask.config.set(num_workers=1):
         assert set(map_blocks(blocks(), thread_name)) == {"dkdist_0"}
 
 
-def test_a_scheduler_a_pool_or_callbacks_of_dask_are_used_where_they_are_chosen() -> None:
+def test_selected_dask_schedulers_and_callbacks_are_used() -> None:
     assert uses_local_threads()
     with dask.config.set(scheduler="synchronous"):
         assert set(map_blocks(blocks(), thread_name)) == {threading.current_thread().name}
@@ -59,68 +65,72 @@ def test_a_scheduler_a_pool_or_callbacks_of_dask_are_used_where_they_are_chosen(
         assert {
             name.split("_")[0] for name in map_pieces(thread_name, range(9), label="names", local=True)
         } == {"dkdist"}
-    begun = []
-    with Callback(pretask=lambda key, *_: begun.append(key)):
-        assert folded(blocks()) == pytest.approx((X + 1).sum())
-    assert len(begun) > 12
+    started_keys = []
+    with Callback(pretask=lambda key, *_: started_keys.append(key)):
+        assert fold_sum(blocks()) == pytest.approx((X + 1).sum())
+    assert len(started_keys) > 12
     with dask.config.set(scheduler="processes"):
         assert not uses_local_threads()
         assert uses_local_threads(local=True)
 
 
-def test_what_some_blocks_share_is_kept_as_long_as_they_need_it() -> None:
+def test_shared_values_are_kept_until_their_last_use() -> None:
     lazy = da.from_array(X, chunks=(5, 4)).map_blocks(np.cos)
     for shared in (lazy + lazy.sum(), da.concatenate([lazy, lazy]), lazy.rechunk((7, 4))):
-        assert folded(row_blocks(shared)) == pytest.approx(shared.sum().compute())
+        assert fold_sum(row_blocks(shared)) == pytest.approx(shared.sum().compute())
 
 
-def test_an_error_ends_the_run_and_says_which_rows_were_made() -> None:
-    def refuse(output: Any, extra: Any) -> None:
-        raise LookupError(next(output).shape)
+def test_errors_end_the_run_and_name_rows() -> None:
+    def fail(calls: Any, extra: Any) -> None:
+        raise LookupError(next(calls).shape)
 
     with pytest.raises(LookupError) as error:
-        folded(blocks(), refuse)
+        fold_sum(blocks(), fail)
     assert error.value.__notes__[0].startswith("Raised while computing rows ")
     with pytest.raises(SystemExit):
         map_blocks(blocks(), lambda *_: (_ for _ in ()).throw(SystemExit))
 
 
-def test_ctrl_c_ends_it() -> None:
-    output, heard = [], threading.Event()
+def test_keyboard_interrupt_ends_the_run() -> None:
+    calls, is_finished = [], threading.Event()
 
-    def interrupt(some: Any, _: Any) -> Any:
-        output.append(1)
-        if len(output) == 3:
+    def interrupt(output: Any, _: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
             os.kill(os.getpid(), signal.SIGINT)
-        if len(output) >= 3:
-            heard.wait(30)
-        return next(some)
+        if len(calls) >= 3:
+            is_finished.wait(30)
+        return next(output)
 
-    before = signal.signal(
+    previous_handler = signal.signal(
         signal.SIGINT, signal.default_int_handler
-    )  # ignored where tests run in the background
+    )  # SIGINT is ignored when tests run in the background
     try:
         with dask.config.set(num_workers=2), pytest.raises(KeyboardInterrupt):
-            folded(blocks(), interrupt)
+            fold_sum(blocks(), interrupt)
     finally:
-        heard.set()
-        signal.signal(signal.SIGINT, before)
-    assert 3 <= len(output) <= 4
+        is_finished.set()
+        signal.signal(signal.SIGINT, previous_handler)
+    assert 3 <= len(calls) <= 4
 
 
-def test_runs_within_tasks_of_runs() -> None:
-    def deeper(block: Any, depth: int) -> float:
-        return float(block.sum()) if depth == 0 else sum(map_blocks(blocks(20), deeper, [depth - 1] * 3))
+def test_nested_runs() -> None:
+    def sum_recursively(block: Any, depth: int) -> float:
+        return (
+            float(block.sum())
+            if depth == 0
+            else sum(map_blocks(blocks(20), sum_recursively, [depth - 1] * 3))
+        )
 
     with dask.config.set(num_workers=1):
-        result = map_blocks(blocks(20), deeper, [2] * 3)
+        result = map_blocks(blocks(20), sum_recursively, [2] * 3)
     np.testing.assert_allclose(result, 3 * (X + 1).sum())
 
 
 @pytest.mark.parametrize("window", [1, 2, 4, None])
-def test_at_most_window_items_are_alive_before_a_slow_step(window: int | None) -> None:
+def test_number_of_living_items_is_limited_by_window(window: int | None) -> None:
     gc.collect()
-    Item.alive = Item.most = 0
+    Item.alive = Item.max_alive = 0
 
     def slow_step(count: int, item: Item) -> int:
         time.sleep(0.005)
@@ -129,26 +139,26 @@ def test_at_most_window_items_are_alive_before_a_slow_step(window: int | None) -
     with dask.config.set(num_workers=8):
         assert uses_local_threads()
         jobs = [Job((i % 12,)) for i in range(40)]
-        assert fold(blocks(), jobs, lambda output, _: Item(), slow_step, 0, window=window) == 40
-    assert Item.most == (window or 8 + 2)  # the bound holds, and is used; by default two more than threads
+        assert fold(blocks(), jobs, lambda calls, _: Item(), slow_step, 0, window=window) == 40
+    assert Item.max_alive == (window or 8 + 2)  # the limit is reached; by default two more than threads
 
 
-def test_an_item_is_made_again_by_no_one_and_none_is_left_out() -> None:
+def test_every_item_is_computed_once() -> None:
     for n in (1, 2, 200):
         counts = np.zeros(n, int)
 
-        def note(output: Any, extra: int, counts: Any = counts) -> int:
+        def count_call(calls: Any, extra: int, counts: Any = counts) -> int:
             counts[extra] += 1
             return extra
 
         order: list[int] = fold(
-            blocks(60), [Job((0,), j) for j in range(n)], note, lambda s, j: [*s, j], [], window=7
+            blocks(60), [Job((0,), j) for j in range(n)], count_call, lambda s, j: [*s, j], [], window=7
         )
         assert order == list(range(n))
         assert (counts == 1).all()
 
 
-def test_runs_of_rows_cover_all_and_follow_the_time_they_take(monkeypatch: Any) -> None:
+def test_interruptible_runs_cover_rows_and_adapt_to_time(monkeypatch: Any) -> None:
     clock = iter(np.cumsum([0, 0.1, 0, 0.1, 0, 3.0, 0, 3.0, 0, 0.4, 0, 0.4, 0, 0.4, 0, 0.4]))
     monkeypatch.setattr(
         "dkdist.pairwise_matrices.distance_matrix.time", SimpleNamespace(monotonic=lambda: next(clock))
@@ -157,19 +167,19 @@ def test_runs_of_rows_cover_all_and_follow_the_time_they_take(monkeypatch: Any) 
     assert result == [(0, 4), (4, 12), (12, 28), (28, 30)]
 
 
-def test_an_item_that_is_made_in_runs_ends_when_another_fails(monkeypatch: Any) -> None:
+def test_interruptible_runs_end_after_an_error(monkeypatch: Any) -> None:
     monkeypatch.setattr("dkdist.pairwise_matrices.distance_matrix.TARGET_RUN_SECONDS", 0.0)  # runs stay short
-    reached, begun = [], threading.Event()
+    started_rows, is_started = [], threading.Event()
 
     def make(j: int) -> None:
         if j == 1:
-            assert begun.wait(30)
+            assert is_started.wait(30)
             raise ValueError("the second item")
         for rows in interruptible_runs(1000, 1, 1):
-            reached.append(rows.start)
-            begun.set()
+            started_rows.append(rows.start)
+            is_started.set()
             time.sleep(0.01)
 
     with dask.config.set(num_workers=2), pytest.raises(ValueError, match="second item"):
         map_pieces(make, range(2), label="make")
-    assert len(reached) < 1000
+    assert len(started_rows) < 1000

@@ -1,4 +1,4 @@
-"""The bounded tree: the same sum in the same order on any scheduler, few partial sums alive."""
+"""Bounded tree sums: the same order on all schedulers, few living partial sums."""
 
 import gc
 import time
@@ -27,61 +27,63 @@ def total(output, extra):
     return extra * sum(block.sum(axis=0) for block in output)
 
 
-def jobs_of(n):
+def make_jobs(n):
     return [Job((j % 12, (5 * j) % 12), 1.0 + j) for j in range(n)]
 
 
-def in_pairs(parts):
-    """The order that is promised: the longest full tree on the left, then what is left."""
+def tree_order_sum(parts):
+    """Sum in the documented order: the largest full tree first, then the remainder."""
     if len(parts) == 1:
         return parts[0]
     half = 1 << (len(parts) - 1).bit_length() - 1
-    return in_pairs(parts[:half]) + in_pairs(parts[half:])
+    return tree_order_sum(parts[:half]) + tree_order_sum(parts[half:])
 
 
 @given(n=st.integers(1, 70), window=st.integers(2, 12))
-def test_sums_have_the_order_of_a_tree_for_any_window(n, window):
-    parts = [total([X[5 * i : 5 * i + 5] for i in job.blocks], job.extra) for job in jobs_of(n)]
-    result = tree_sum(blocks(), jobs_of(n), total, np.add, window=window)
-    np.testing.assert_array_equal(result, in_pairs(parts))
+def test_tree_sum_has_the_order_of_a_tree_for_any_window(n, window):
+    parts = [total([X[5 * i : 5 * i + 5] for i in job.blocks], job.extra) for job in make_jobs(n)]
+    result = tree_sum(blocks(), make_jobs(n), total, np.add, window=window)
+    np.testing.assert_array_equal(result, tree_order_sum(parts))
 
 
-def test_order_is_that_of_the_jobs_and_a_client_gives_the_same():
-    words = [Job((0,), f"{j} ") for j in range(21)]
-    result = tree_sum(blocks(), words, lambda output, word: word, lambda a, b: a + b, window=3)
-    assert result == "".join(job.extra for job in words)
-    expected = tree_sum(blocks(), jobs_of(21), total, np.add, window=4)
+def test_tree_sum_keeps_job_order_with_and_without_client():
+    text_jobs = [Job((0,), f"{j} ") for j in range(21)]
+    result = tree_sum(blocks(), text_jobs, lambda output, word: word, lambda a, b: a + b, window=3)
+    assert result == "".join(job.extra for job in text_jobs)
+    expected = tree_sum(blocks(), make_jobs(21), total, np.add, window=4)
     with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"):
-        np.testing.assert_array_equal(tree_sum(blocks(), jobs_of(21), total, np.add, window=4), expected)
+        np.testing.assert_array_equal(tree_sum(blocks(), make_jobs(21), total, np.add, window=4), expected)
 
 
-def test_few_leaves_go_to_as_many_workers():
-    some = Blocks("some", np.arange(3), value_tasks("some", [1, 2]))
+def test_few_leaves_are_spread_over_workers():
+    two_blocks = Blocks("some", np.arange(3), value_tasks("some", [1, 2]))
     with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
         for _ in range(3):
-            result = tree_sum(some, [Job((0,)), Job((1,))], _where, lambda a, b: a | b, window=2)
+            result = tree_sum(
+                two_blocks, [Job((0,)), Job((1,))], _worker_address, lambda a, b: a | b, window=2
+            )
             assert len(result) == 2
 
 
-def _where(output, _):
+def _worker_address(output, _):
     time.sleep(0.01 * sum(output))
     return {get_worker().address}
 
 
 @pytest.mark.parametrize("window", [2, 4, 8])
-def test_partial_sums_alive_are_few_while_merging_is_slow(window):
+def test_number_of_living_partial_sums_is_limited(window):
     gc.collect()
-    Item.alive = Item.most = 0
+    Item.alive = Item.max_alive = 0
 
     def merge(a, b):
         time.sleep(0.002)
         return Item()
 
     with dask.config.set(scheduler="threads", num_workers=12):
-        tree_sum(blocks(), jobs_of(64), lambda output, _: Item(), merge, window=window)
-    assert window <= Item.most <= window + 2 + 6 + 1  # leaves, one for each level, and a result in the making
+        tree_sum(blocks(), make_jobs(64), lambda output, _: Item(), merge, window=window)
+    assert window <= Item.max_alive <= window + 2 + 6 + 1  # leaves, one per level, and the current result
 
 
-def test_a_window_too_small_is_refused():
+def test_too_small_window_raises():
     with pytest.raises(ValueError, match="at least 2"):
-        tree_sum(blocks(), jobs_of(3), total, np.add, window=1)
+        tree_sum(blocks(), make_jobs(3), total, np.add, window=1)

@@ -1,4 +1,4 @@
-"""Frames of contributions: rows in the order of the points, and columns that join to the points' own frame."""
+"""Data frames of contributions: rows in the order of points, and columns that join to the frame of points."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def model() -> dk.SetClassifier:
     return dk.SetClassifier(["means"], random_state=0).fit(SETS, CLASSES)
 
 
-def test_points_join_to_their_own_frame(model: dk.SetClassifier) -> None:
+def test_contributions_join_to_the_frame_of_points(model: dk.SetClassifier) -> None:
     shuffled = pd.DataFrame(np.concatenate(ARRAYS), columns=["cd3", "cd4"])
     shuffled["donor"] = np.repeat(IDS, SETS.sizes)
     shuffled = shuffled.sample(frac=1, random_state=0).reset_index(drop=True)
@@ -37,12 +37,12 @@ def test_points_join_to_their_own_frame(model: dk.SetClassifier) -> None:
     assert len(joined) == len(shuffled)
     expected = model.explain(sets)
     for name, x, c in zip(sets.ids, sets, expected, strict=True):
-        own = joined[joined.set == name].sort_values("point")
-        np.testing.assert_allclose(own[["cd3", "cd4"]], x, rtol=1e-6)
-        np.testing.assert_array_equal(own[[f"contribution_{k}" for k in "abc"]], c)
+        rows_of_set = joined[joined.set == name].sort_values("point")
+        np.testing.assert_allclose(rows_of_set[["cd3", "cd4"]], x, rtol=1e-6)
+        np.testing.assert_array_equal(rows_of_set[[f"contribution_{k}" for k in "abc"]], c)
 
 
-def test_stores_and_positions(model: dk.SetClassifier, tmp_path: Path) -> None:
+def test_frames_of_stores_and_sets_without_ids(model: dk.SetClassifier, tmp_path: Path) -> None:
     dk.write_sets(tmp_path / "s.zarr", SETS)
     frame = model.explain(SETS[:8], as_frame=True)
     store = dk.open_sets(tmp_path / "s.zarr", block_sets=3)
@@ -53,42 +53,42 @@ def test_stores_and_positions(model: dk.SetClassifier, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(without_ids.drop(columns="set"), frame.drop(columns="set"))
 
 
-def test_dimensions_and_places(model: dk.SetClassifier) -> None:
+def test_frames_of_dimensions_and_points(model: dk.SetClassifier) -> None:
     frame = model.explain(SETS[:4], by="dimension", as_frame=True)
     assert frame.dimension.tolist() == ["cd3", "cd4"] * 4
     assert frame["set"].tolist() == np.repeat(IDS[:4], 2).tolist()
     expected = model.explain(SETS[:4], by="dimension")
     np.testing.assert_array_equal(frame.contribution_b, expected[:, :, 1].ravel())
-    places = model.explain(SETS[:4], at=[[0.0, 0], [1, 1], [2, 2]], as_frame=True)
-    assert list(places) == ["set", "place", *(f"influence_{c}" for c in "abc")]
-    assert places.place.tolist() == [0, 1, 2] * 4
+    influences = model.explain(SETS[:4], at=[[0.0, 0], [1, 1], [2, 2]], as_frame=True)
+    assert list(influences) == ["set", "place", *(f"influence_{c}" for c in "abc")]
+    assert influences.place.tolist() == [0, 1, 2] * 4
 
 
-def test_one_output_and_pipelines() -> None:
+def test_frames_of_pipelines_and_several_outputs() -> None:
     y = np.arange(30) % 2
     pipeline = make_pipeline(dk.MomentEmbedding(), dk.IncrementalRidge(random_state=0)).fit(SETS, y)
     frame = dk.explain(pipeline, SETS[:3], as_frame=True)
     assert list(frame) == ["set", "point", "contribution"]
     np.testing.assert_array_equal(frame.contribution, np.concatenate(dk.explain(pipeline, SETS[:3])))
-    three = make_pipeline(dk.MomentEmbedding(), dk.IncrementalRidgeClassifier(random_state=0)).fit(
+    classifier = make_pipeline(dk.MomentEmbedding(), dk.IncrementalRidgeClassifier(random_state=0)).fit(
         SETS, CLASSES
     )
-    assert list(dk.explain(three, SETS[:3], as_frame=True))[2:] == [f"contribution_{c}" for c in "abc"]
-    targets = dk.SetRegressor(["means"], random_state=0).fit(ARRAYS, np.column_stack([y, -y]).astype(float))
-    assert list(dk.explain(targets, ARRAYS[:3], as_frame=True))[2:] == ["contribution_0", "contribution_1"]
-    assert dk.explain(targets, ARRAYS[:3], by="dimension", as_frame=True).dimension.tolist() == [0, 1] * 3
+    assert list(dk.explain(classifier, SETS[:3], as_frame=True))[2:] == [f"contribution_{c}" for c in "abc"]
+    regressor = dk.SetRegressor(["means"], random_state=0).fit(ARRAYS, np.column_stack([y, -y]).astype(float))
+    assert list(dk.explain(regressor, ARRAYS[:3], as_frame=True))[2:] == ["contribution_0", "contribution_1"]
+    assert dk.explain(regressor, ARRAYS[:3], by="dimension", as_frame=True).dimension.tolist() == [0, 1] * 3
 
 
-def test_without_pandas_and_with_other_words(
+def test_invalid_as_frame_and_missing_pandas_raise(
     model: dk.SetClassifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises((TypeError, ValueError), match="as_frame"):
         model.explain(SETS[:2], as_frame="yes")
-    find = importlib.util.find_spec
+    find_spec = importlib.util.find_spec
 
-    def without_pandas(name: str, *more: Any) -> Any:
-        return None if name == "pandas" else find(name, *more)
+    def find_spec_without_pandas(name: str, *args: Any) -> Any:
+        return None if name == "pandas" else find_spec(name, *args)
 
-    monkeypatch.setattr("dkdist.pairwise_matrices.matrix_frames.find_spec", without_pandas)
+    monkeypatch.setattr("dkdist.pairwise_matrices.matrix_frames.find_spec", find_spec_without_pandas)
     with pytest.raises(ImportError, match=r"dkdist\[frames\]"):
         model.explain(SETS[:2], as_frame=True)

@@ -1,4 +1,4 @@
-"""Averaged gradients against numerical integrals, and their secant property."""
+"""Averaged gradients compared with numerical integrals, and their secant property."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("sigma_ratio", [1 / 6, 0.5, 3.0])
-def test_gradients_of_gaussians_are_integrals(sigma_ratio: float) -> None:
+def test_gaussian_path_gradients_match_integrals(sigma_ratio: float) -> None:
     starts, row = RNG.normal(size=(2, 5)), RNG.normal(size=5)
     centres = row + RNG.random((30, 1)) * (starts[0] - row) + 0.3 * RNG.normal(size=(30, 5))
     coef = RNG.normal(size=(30, 2))
@@ -32,7 +32,7 @@ def test_gradients_of_gaussians_are_integrals(sigma_ratio: float) -> None:
         np.testing.assert_allclose(result[:, j], expected, atol=1e-9 * np.abs(expected).max())
 
 
-def test_the_gradient_of_a_path_of_no_length_is_the_derivative() -> None:
+def test_gradient_of_a_path_of_length_zero_is_the_derivative() -> None:
     row, centres, coef, h = RNG.normal(size=3), RNG.normal(size=(9, 3)), RNG.normal(size=(9, 1)), 1e-5
 
     def value(x: np.ndarray) -> float:
@@ -44,12 +44,12 @@ def test_the_gradient_of_a_path_of_no_length_is_the_derivative() -> None:
     )
 
 
-def test_a_secant_is_the_nearest_gradient_with_the_rises() -> None:
+def test_match_rises_returns_the_nearest_gradient() -> None:
     gradient, steps, rises = RNG.normal(size=(4, 2)), RNG.normal(size=(2, 4)), RNG.normal(size=2)
     result = match_rises(gradient, steps, rises)
     np.testing.assert_allclose(np.einsum("km,mk->k", steps, result), rises, rtol=1e-12)
     change = result - gradient
-    for j in range(2):  # along the step alone: any other correction is longer
+    for j in range(2):  # only along the step: other corrections are longer
         assert abs(change[:, j] @ steps[j]) == pytest.approx(
             np.linalg.norm(change[:, j]) * np.linalg.norm(steps[j])
         )
@@ -57,7 +57,7 @@ def test_a_secant_is_the_nearest_gradient_with_the_rises() -> None:
 
 
 @pytest.mark.parametrize("n_maps", [0, 1, 2])
-def test_pipelines_have_secants_for_each_output(n_maps: int) -> None:
+def test_path_gradients_of_pipelines_match_rises(n_maps: int) -> None:
     rows = RNG.normal(size=(40, 6)).astype(np.float32)
     maps, passed = [StandardScaler().fit(rows)], rows
     for seed in range(n_maps):
@@ -72,7 +72,7 @@ def test_pipelines_have_secants_for_each_output(n_maps: int) -> None:
     np.testing.assert_allclose(result, rises, atol=1e-5)  # features are float32
 
 
-def test_averaged_fourier_gradients_are_integrals() -> None:
+def test_averaged_fourier_gradients_match_integrals() -> None:
     features = (
         dk.RandomFourierFeatures(32, sigma=0.5, random_state=0)
         .fit(RNG.normal(size=(9, 4)))
@@ -83,6 +83,6 @@ def test_averaged_fourier_gradients_are_integrals() -> None:
     np.testing.assert_allclose(features.pull_back(row, coef, start[None]), expected, atol=1e-7)
 
 
-def test_starts_are_where_predictions_differ() -> None:
+def test_contrast_weights_prefer_different_predictions() -> None:
     weights = contrast_weights(np.array([1.0, 0.0]), np.array([[1.0, 0.0], [-1, 0], [0, 0]]))
     np.testing.assert_allclose(weights, [[0, 2 / 3, 1 / 3], [1 / 3, 1 / 3, 1 / 3]])

@@ -1,4 +1,4 @@
-"""Explanations of automatic models: planted points are found where classes separate, and contributions sum."""
+"""Explanations of automatic models: planted points are found for separated classes, and contributions sum."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def test_planted_points_are_found(benchmark: Any, problem: str, candidates: list
     assert result["error"] < 1e-9
 
 
-# every representation alone
+# single representations
 
 
 def single_functions(sets: dk.SampleSets, y: np.ndarray) -> dict[str, SetFunction]:
-    """Kernel ridge regression on each representation that the sets allow."""
+    """Return kernel ridge models of all representations of the sets."""
     views = fit_views(representations(sets, None, 0), sets)
     views, rows = views.standardised(compute_rows(views, sets, range(len(views.specs))))
     widths = tuple(spec.n_features for spec in views.specs)
@@ -70,9 +70,9 @@ def single_functions(sets: dk.SampleSets, y: np.ndarray) -> dict[str, SetFunctio
                 Ensemble(views.trees, widths, (TreeMember(view.leaf, trees, 0.7),), 2)
             )
             continue
-        compared = PairwiseRows(X)
-        kernel = compared.kernels()[-2]  # as wide as rows are apart
-        (K,) = compared.matrices([kernel])
+        pairwise_rows = PairwiseRows(X)
+        kernel = pairwise_rows.kernels()[-2]  # bandwidth near the distance of rows
+        (K,) = pairwise_rows.matrices([kernel])
         coef = duals(K, targets, np.ones(len(K)), 1e-2)
         part = KernelMember(view.leaf, kernel, tuple(X), coef, X[0].mean(axis=0, dtype=np.float64), 0.7)
         result[f"{view.entry.family}: {view.entry.name}"] = set_function(
@@ -87,25 +87,25 @@ def scaled(arrays: list[Any]) -> dk.SampleSets:
 
 
 def problems() -> dict[str, tuple[dk.SampleSets, list[Any]]]:
-    """Sets of all kinds of which every second one has some points that are unlike the others."""
-    rng, output = np.random.default_rng(3), {}
+    """Return collections of all kinds, in which every second set has some unusual points."""
+    rng, problem_by_kind = np.random.default_rng(3), {}
     for d in (2, 4, 9):
         planted = [(np.arange(40 + i % 3) < 5) & (i % 2 == 1) for i in range(40)]
         arrays = [rng.normal(size=(len(mask), d)) for mask in planted]
         for x, mask in zip(arrays, planted, strict=True):
-            x[:, -1] += x[:, 0]  # a pair that depends on each other
+            x[:, -1] += x[:, 0]  # a dependent pair
             x[mask] = rng.normal(3, 0.3, (mask.sum(), d))
-        output[f"{d} dimensions"] = scaled(arrays), planted
+        problem_by_kind[f"{d} dimensions"] = scaled(arrays), planted
     planted = [(np.arange(40) > 25) & (np.arange(40) < 32) & (i % 2 == 1) for i in range(40)]
     walks = [np.cumsum(rng.normal(0, 0.2, (40, 1)), axis=0) + 4 * mask[:, None] for mask in planted]
-    output["series"] = scaled(walks), planted
+    problem_by_kind["series"] = scaled(walks), planted
     texts = ["".join(np.where(mask, "T", rng.choice(list("ACG"), 40))) for mask in planted]
-    output["strings"] = dk.SampleSets.from_strings(texts), planted
-    return output
+    problem_by_kind["strings"] = dk.SampleSets.from_strings(texts), planted
+    return problem_by_kind
 
 
 @pytest.mark.parametrize("kind", problems())
-def test_every_representation_sums_to_its_prediction_and_finds_points(kind: str) -> None:
+def test_representations_sum_to_predictions_and_find_points(kind: str) -> None:
     sets, planted = problems()[kind]
     y = np.where(np.arange(40) % 2, 1.0, -1.0)
     functions = single_functions(sets[:30], y[:30])
@@ -121,16 +121,16 @@ def test_every_representation_sums_to_its_prediction_and_finds_points(kind: str)
         accuracy = ((values[:, 0] > 0) == (y[30:] > 0)).mean()
         if accuracy > 0.9 and (kind.endswith("dimensions") or name.startswith("dtw")):
             assert mean_auc([c[:, 0] for c in result], planted[30:]) >= 0.9, name
-            np.testing.assert_allclose(  # the second output is -2 times the first: paths of its own, the same ones
+            np.testing.assert_allclose(  # the second output is -2 times the first, with the same paths
                 result[1][:, 1] - result[1][:, 1].mean(),
                 -2 * (result[1][:, 0] - result[1][:, 0].mean()),
                 atol=1e-7,
             )
 
 
-def test_every_family_is_among_these_problems() -> None:
-    seen = {e.family for sets, _ in problems().values() for e in representations(sets, None, 0)}
-    assert seen == set(FAMILIES)
+def test_problems_cover_all_families() -> None:
+    families = {e.family for sets, _ in problems().values() for e in representations(sets, None, 0)}
+    assert families == set(FAMILIES)
 
 
 # step functions, streamed members, backgrounds
@@ -138,7 +138,7 @@ def test_every_family_is_among_these_problems() -> None:
 
 @dataclass(frozen=True)
 class Threshold:
-    """A step function of the first column, with the secant that is credited to it."""
+    """A step function of the first column, and its secant as path gradient."""
 
     leaf: int
     at: float
@@ -154,28 +154,28 @@ class Threshold:
         return gradient
 
 
-def test_step_functions_are_explained_by_their_jumps() -> None:
+def test_step_functions_are_explained_by_jumps() -> None:
     sets, planted = problems()["2 dimensions"]
     y = np.where(np.arange(40) % 2, 1.0, -1.0)
     function = single_functions(sets[:30], y[:30])["means: means"]
     term, rows = function.terms[0], function.terms[0].training_rows
     (kernel,) = [part for part in function.parts if part.leaf == term.root.leaf]
     parts = (kernel, Threshold(term.root.leaf, float(rows[:, 0].mean())))
-    both = replace(function, terms=(replace(term, parts=parts),), parts=parts)
-    alone = replace(function, terms=(replace(term, parts=parts[1:]),), parts=parts[1:])
-    test, zero, background = sets[30:], np.zeros(2), both.training_background
-    for one in (both, alone):
-        result = point_contributions(one, zero, background, test, 0)
-        np.testing.assert_allclose([c.sum(axis=0) for c in result], one.values(test), atol=1e-9)
+    combined = replace(function, terms=(replace(term, parts=parts),), parts=parts)
+    steps_only = replace(function, terms=(replace(term, parts=parts[1:]),), parts=parts[1:])
+    test, zero, background = sets[30:], np.zeros(2), combined.training_background
+    for model in (combined, steps_only):
+        result = point_contributions(model, zero, background, test, 0)
+        np.testing.assert_allclose([c.sum(axis=0) for c in result], model.values(test), atol=1e-9)
     assert mean_auc([c[:, 0] for c in result], planted[30:]) > 0.9
     at = np.zeros((1, 2), np.float32)
-    np.testing.assert_array_equal(influence_at(alone, at, test, 0), np.zeros((10, 1, 2)))
+    np.testing.assert_array_equal(influence_at(steps_only, at, test, 0), np.zeros((10, 1, 2)))
     smooth = replace(function, terms=(replace(term, parts=(kernel,)),), parts=(kernel,))
-    np.testing.assert_allclose(influence_at(both, at, test, 0), influence_at(smooth, at, test, 0))
+    np.testing.assert_allclose(influence_at(combined, at, test, 0), influence_at(smooth, at, test, 0))
 
 
 @pytest.mark.parametrize("family", ["symmetric", "marginals"])
-def test_streamed_members_start_at_the_sets_that_are_kept(
+def test_streamed_members_use_the_stored_background(
     family: str, benchmark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dkdist.auto._tuning.MAX_EXACT_SETS", 50)
@@ -190,7 +190,7 @@ def test_streamed_members_start_at_the_sets_that_are_kept(
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_background_explains_a_pipeline_where_classes_separate(benchmark: Any, tmp_path: Path) -> None:
+def test_background_improves_explanations_of_separated_classes(benchmark: Any, tmp_path: Path) -> None:
     sets, y, planted = benchmark.planted_sets("saturated", 4)
     embedding = dk.DivergenceEmbedding(n_basis=8, bandwidth=0.1)
     narrow = dk.RandomFourierFeatures(1000, sigma=0.2, random_state=0)
@@ -201,9 +201,9 @@ def test_a_background_explains_a_pipeline_where_classes_separate(benchmark: Any,
     result = dk.explain(model, sets[150:], background=sets[:32])
     assert mean_auc(result, planted[150:]) > max(0.95, mean_auc(local, planted[150:]) + 0.02)
     store = dk.write_sets(tmp_path / "s.zarr", dk.SampleSets.from_arrays(sets[150:]))
-    lazily = dk.explain(model, dk.open_sets(tmp_path / "s.zarr", block_sets=7), background=sets[:32])
-    assert len(lazily) == len(store)
-    for a, b in zip(result, lazily, strict=True):
+    from_store = dk.explain(model, dk.open_sets(tmp_path / "s.zarr", block_sets=7), background=sets[:32])
+    assert len(from_store) == len(store)
+    for a, b in zip(result, from_store, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
