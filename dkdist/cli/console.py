@@ -74,7 +74,7 @@ def print_short_warnings(option_by_name: Mapping[str, str]) -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.showwarning = print_warning
-        # StandardScaler of scikit-learn calls it on Dask arrays, where the answer False is correct
+        # scikit-learn's StandardScaler calls np.may_share_memory on Dask arrays; the result False is correct
         warnings.filterwarnings("ignore", "The `numpy.may_share_memory`", FutureWarning)
         try:
             yield

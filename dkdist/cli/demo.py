@@ -1,9 +1,9 @@
-"""``dkdist demo``: two classifiers of handwritten digits, from images to accuracies and a figure of the confusions.
+"""``dkdist demo``: train two classifiers of handwritten digits and draw their confusion matrices.
 
 An image is a set of weighted points in the unit square: the centres of its inked pixels, weighted by their ink.
-Squared distances between rows of the Hellinger embedding are divergences of two inks, 2,000 random features make a
-Gaussian kernel of these distances linear, and ridge and SGD classifiers are trained on three quarters of the digits.
-The demo uses public names and stores on disk only.
+Squared distances between rows of the Hellinger embedding approximate Hellinger divergences between images. 2,000 random
+features approximate a Gaussian kernel of these distances, on which linear ridge and SGD classifiers are trained, with
+three quarters of the digits. The demo uses only public functions, and stores on disk.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def _draw_counts(axes: Axes, counts: NDArray[np.int64], classes: NDArray[Any]) -
 SEED, HELD_OUT_FRACTION, N_FEATURES = 0, 0.25, 2000
 # Selected by 5-fold cross-validation on the training part of seed 0: n_basis 8 to 16, bandwidth 0.06 to 0.12, sigma
 # 0.15 to 0.5 (0.5 to 2 times the median distance of 0.29), 20 or 40 epochs. Accuracy of ridge 0.991, of SGD 0.983; over
-# most of this range ridge is within 0.002 of that. tests/cli/test_demo.py checks the accuracies on the held-out part.
+# most of this range the accuracy of ridge changes by at most 0.002. tests/cli/test_demo.py checks the accuracies on the
+# held-out part.
 N_BASIS, BANDWIDTH, SIGMA, N_EPOCHS = 10, 0.08, 0.2, 40
 
 NEXT_STEPS = """
@@ -89,7 +90,7 @@ Open {folder}/confusion.png. Next steps:
 
 
 def run(args: Namespace) -> None:
-    """Train the classifiers, draw the confusions and print the seconds of each step."""
+    """Train the classifiers, draw their confusion matrices and print the time of each step."""
     if find_spec("matplotlib") is None:
         raise ImportError("the demo needs matplotlib: pip install 'dkdist[plots]'")
 

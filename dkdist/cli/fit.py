@@ -28,7 +28,7 @@ MANUAL_OPTIONS = (*DEFAULT_FEATURE_OPTIONS, "learner", "alphas", "epochs", "chec
 
 
 class TrainedModel(NamedTuple):
-    """Model to save; of an automatic model also the name of the saved candidate, the leaderboard and the summary."""
+    """Model to save; for an automatic model also the name of the saved candidate, the leaderboard and the summary."""
 
     model: Any
     candidate: str | None
@@ -136,7 +136,7 @@ def _train_model(args: Namespace, task: str, sets: Any, targets: NDArray[Any]) -
 
 
 def _require_both_parts(targets: NDArray[Any], task: str, fraction: float) -> None:
-    """Require sets to train on and to score, of a classification at least one per class."""
+    """Require training and test sets, for a classification at least one of each per class."""
     n, n_classes = len(targets), 1
     if task == "classify":
         classes, counts = np.unique(targets, return_counts=True)

@@ -1,7 +1,7 @@
 """Plan of a fit from the options and the sizes of a store; points are not read.
 
-The peak memory of a process is the sum of its base, of libraries and compiled functions that the work loads, of the
-selection of embedding parameters, and of the learner: the allocator keeps freed memory for later blocks.
+The peak memory of a process is the sum of its memory at the start, libraries and compiled functions, the selection of
+embedding parameters, and the learner: the allocator does not return freed memory to the system.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from dkdist._runtime.run import BlockPlan, plan_of
 from dkdist.cli.model import build_feature_steps, build_learner
 from dkdist.embeddings.cross_validation import search_bytes
 
-# Libraries and compiled functions: a fit of 40 tiny sets ends 50 MB above its plan (python benchmarks/memory.py).
+# Libraries and compiled functions: without this, the plan of a fit of 40 tiny sets is 50 MB too low (python
+# benchmarks/memory.py).
 LOADED_BYTES = 48 * 2**20
-# For narrower bandwidths every embedding has the maximum number of nodes (tests/cli/test_plan.py).
+# At this bandwidth or below, every embedding has its maximum number of nodes (tests/cli/test_plan.py).
 MIN_PLANNED_BANDWIDTH = 1e-4
 
 
@@ -35,7 +36,7 @@ class FitPlan(NamedTuple):
 
 
 def plan_fit(args: Namespace, sets: Any, targets: NDArray[Any], task: str) -> FitPlan:
-    """Plan a fit; parameters that the embedding selects from the points count at their largest."""
+    """Plan a fit; assume the largest values of parameters that the embedding selects from the points."""
     steps = build_feature_steps(args)
     selects_bandwidth = steps[0].bandwidth == "auto"
     n_columns, features = _plan_features(sets, steps)
@@ -64,7 +65,7 @@ def _plan_features(sets: Any, steps: list[Any]) -> tuple[int, Any]:
         embedding.set_params(bandwidth=MIN_PLANNED_BANDWIDTH)
     points = list(np.random.default_rng(0).random((2, 8, sets.n_dims), np.float32))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the bandwidth, which is not the user's
+        warnings.simplefilter("ignore")  # warns about this bandwidth, which the user did not choose
         embedding.set_params(domain="unit").fit(dkdist.SampleSets.from_arrays(points, names=sets.names))
     embedding.origin_ = sets.origin
     rows = embedding.transform(sets)

@@ -1,7 +1,7 @@
-"""``dkdist plan``: what a fit would read, hold in memory and compute; points are not read.
+"""``dkdist plan``: estimate the I/O, memory and work of a fit; points are not read.
 
 The plan (`fit_plan`) is the one that the fit prints when it starts, plus the memory of the selection of embedding
-parameters. Parameters that the embedding selects from the points count at their largest.
+parameters. It assumes the largest values of parameters that the embedding selects from the points.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def plan(args: Namespace) -> None:
 
 
 def _read_targets(args: Namespace, sets: Any) -> tuple[NDArray[Any], str]:
-    """Return the targets and the task of the fit; without ``--target``, of one number or of two classes."""
+    """Return the targets and the task of the fit; without ``--target``, one number or two classes."""
     if args.target is None:
         n = np.arange(len(sets))
         return (n % 2, "classify") if args.task == "classify" else (n / len(sets), "regress")

@@ -1,4 +1,4 @@
-"""Table of predictions with one row per set, and its formats: CSV, Parquet and arrays of NumPy."""
+"""Table of predictions with one row per set, and its formats: CSV, Parquet and NumPy arrays."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def format_score(document: dict[str, Any]) -> str:
     if document["task"] == "classify":
         accuracy = document["accuracy"]
         std_error = math.sqrt(accuracy * (1 - accuracy) / n_sets)
-        # 0 if all predictions agree: that is an artefact of the formula, not a certain score
+        # the formula gives 0 if all or no predictions are correct: such a score is not certain
         error_text = f" (standard error {std_error:.4f})" if std_error else ""
         return (
             f"accuracy {accuracy:.4f}{error_text} on {n_sets:,} sets; "

@@ -1,4 +1,4 @@
-"""Standard output and error of a command that are closed, full, or whose encoding lacks characters."""
+"""Standard output and error that are closed, full, or whose encoding lacks characters."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def usable_streams() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _escape_unencodable(stream: Any) -> Iterator[None]:
-    """Write characters that a stream cannot encode as escapes, instead of failing after the work."""
+    """Escape characters that a stream cannot encode, instead of failing after the work."""
     errors = getattr(stream, "errors", None)
     if errors is None or not hasattr(stream, "reconfigure"):
         yield
@@ -75,7 +75,7 @@ def _escape_unencodable(stream: Any) -> Iterator[None]:
 
 
 def _open_null_stream() -> TextIO:
-    """Open a stream that discards text, above descriptor 2: otherwise the next opened file gets that of stderr."""
+    """Open a stream that discards text, above descriptor 2: otherwise the next opened file gets descriptor 2."""
     handle = os.open(os.devnull, os.O_WRONLY)
     while handle <= 2:
         handle = os.open(os.devnull, os.O_WRONLY)

@@ -36,8 +36,8 @@ OPTION_BY_PARAMETER = {
 }
 """Options by the parameter that messages of the library name."""
 
-# Names that are also English words match only before a value or a requirement, or as an object of "Increase"; no name
-# matches in quotes or paths. A "=" without a value goes with the name.
+# Parameter names that are also English words match only before "=" or a requirement, or after "Increase". No name
+# matches in quotes or paths. A "=" without a value is part of the match.
 _PARAMETER = re.compile(
     r"(?<![\w'\"./=-])(?:n_basis|n_components|n_epochs|random_state|chunk_rows)(?![\w'\"./])"
     r"|(?<![\w'\"./=-])(?:alphas?|bandwidth|budget|domain|shards|sigma|structure)"
@@ -56,7 +56,7 @@ def error_line(error: BaseException, args: Namespace, option_by_name: Mapping[st
         text = with_options(str(error) or type(error).__name__, option_by_name)
     if isinstance(error, MemoryError):
         problem, _, remedy = text.partition(" To fix: ")
-        if "open_sets(" in remedy or not remedy:  # the remedy of a plan names Python functions
+        if "open_sets(" in remedy or not remedy:  # the remedy of a plan names Python functions, not commands
             problem += "" if remedy else ": not enough memory."
             text = f"{problem} {_memory_advice(option_by_name)}, or set {LIMIT_VARIABLE} if more memory is available"
         text = text.replace(f"dask.config {LIMIT_KEY!r}", LIMIT_VARIABLE)

@@ -21,7 +21,7 @@ def warm(args: Namespace) -> None:
     """Compile the functions of default fits and predictions, or all, and print the cache folder."""
     watch, before = stopwatch(), COMPILE_WATCH.n_functions
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the small examples
+        warnings.simplefilter("ignore")  # the small examples cause warnings
         compile_default_fit()
         if args.all:
             from dkdist.cli.warm_examples import run_all

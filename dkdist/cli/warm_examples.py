@@ -62,14 +62,16 @@ def extra_calls() -> Iterator[Any]:
         "A" * (max(MAX_PEER_SYMBOLS, MAX_UNBANDED_SYMBOLS) + 1),
         "\u00e9" * MAX_PEER_UNICODE_SYMBOLS,
     ):
-        yield dk.Levenshtein()(text, text + text[0])  # too long for rapidfuzz: short, long, beyond ASCII
-    yield dk.distance_matrix(["AC" * 40, "A"] * 3, distance="levenshtein")  # too many for the fast path
+        yield dk.Levenshtein()(text, text + text[0])  # too long for rapidfuzz: short, long and non-ASCII text
+    yield dk.distance_matrix(
+        ["AC" * 40, "A"] * 3, distance="levenshtein"
+    )  # too many strings for the fast path
     yield dk.distance_matrix(["AC", "A"], distance=dk.Levenshtein(insertion=2, substitution=3))
     yield dk.distance_matrix(["AC", "A" * 70], distance="jaro-winkler")
-    for text in ("A", "A" * 70):  # both integer types, few SIMD lanes and many
+    for text in ("A", "A" * 70):  # both integer types, small and large numbers of SIMD lanes
         yield dk.distance_matrix([text] * 40, ["AC"], distance="damerau-levenshtein")
         yield dk.distance_matrix(["AC"], [text] * 40, distance="damerau-levenshtein")
-    for substitution in (0.5, 0.377):  # multiples of a unit, and others
+    for substitution in (0.5, 0.377):  # costs that are multiples of a common unit, and others
         edits = dk.Levenshtein(substitution=substitution, insertion=2, substitution_costs={("A", "C"): 0.1})
         yield dk.distance_matrix(["AC" * 40, "A"], distance=edits)
     yield dk.DistanceEmbedding("energy", n_components=4, random_state=0).fit_transform(sets)
@@ -88,7 +90,7 @@ def extra_calls() -> Iterator[Any]:
     yield dk.coreset(lazy, 8, sigma=1.0, random_state=0)
     yield dk.align(rng.random((300, 2)), Q, sigma=1.0, guarantee=0.5)
     yield dk.align(rng.random((300, 3)), rng.random((200, 3)), sigma=1.0)
-    for dtype in (np.float32, np.float64):  # columns of tables
+    for dtype in (np.float32, np.float64):  # dtypes of table columns
         yield fill_rows([P[:, 0].astype(dtype)] * 3, np.zeros(3), np.empty((len(P), 3), np.float32))
     yield run_starts(np.arange(3))
     yield from _large_kernels(rng)

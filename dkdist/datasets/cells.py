@@ -24,16 +24,16 @@ KIND_MEANS = np.array(
     ]
 )
 KIND_SDS = np.array([0.5, 0.5, 0.9, 0.5])
-MEAN_FRACTIONS = np.array([0.50, 0.27, 0.23])  # of the first three kinds
+MEAN_FRACTIONS = np.array([0.50, 0.27, 0.23])  # mean fractions of the first three kinds
 OTHER_CELLS, ACTIVE_CELLS = 2, 3  # rows of KIND_MEANS (tests/datasets/test_datasets.py)
-MEAN_ACTIVE_FRACTION = {"healthy": 0.01, "ill": 0.05}  # of active cells, by group
-# Larger concentrations make the fractions of donors more alike, larger shifts make means less informative. They were
-# tuned so that means do not separate the groups (python docs/tutorials/1_data_frame.py).
-FRACTION_CONCENTRATION, ACTIVE_CONCENTRATION = 40.0, 400.0  # of the Dirichlet and the beta distribution
-# Standard deviations between donors: of all measurements, and in addition of the other cells. As above:
-# python docs/tutorials/1_data_frame.py
+MEAN_ACTIVE_FRACTION = {"healthy": 0.01, "ill": 0.05}  # mean fraction of active cells, by group
+# Larger concentrations make the fractions of donors more similar, larger shifts make means less informative. Values
+# are tuned so that means do not separate the groups (python docs/tutorials/1_data_frame.py).
+FRACTION_CONCENTRATION, ACTIVE_CONCENTRATION = 40.0, 400.0  # of the Dirichlet and beta distributions
+# Standard deviations between donors of a shift of all measurements, and of an additional shift of the other cells
+# (tuned with python docs/tutorials/1_data_frame.py)
 DONOR_SHIFT_SD, OTHER_CELLS_SHIFT_SD = 0.15, 0.8
-MIN_AGE_YEARS, MAX_AGE_YEARS = 20.0, 80.0  # as documented (tests/datasets/test_datasets.py)
+MIN_AGE_YEARS, MAX_AGE_YEARS = 20.0, 80.0  # range of ages, as documented (tests/datasets/test_datasets.py)
 MAX_COUNT = (
     10**6
 )  # donors, and cells per donor: larger values are typing errors (tests/datasets/test_datasets.py)
@@ -53,9 +53,9 @@ def make_cells(
 ) -> tuple[Any, Any]:
     """Simulate cytometer measurements of cells of healthy and ill donors.
 
-    Every cell has four markers. All donors have the same kinds of cells, in fractions that vary. Of the cells of ill
-    donors, about 5 % instead of 1 % are active killer T cells (CD8 and CD38 near 4). Measurements are shifted between
-    donors, with shifts tuned so that models of means fail.
+    Every cell has four markers. All donors have the same kinds of cells, in fractions that vary. About 5 % of the
+    cells of ill donors, but only 1 % of those of healthy donors, are active killer T cells (CD8 and CD38 near 4).
+    Measurements are shifted between donors, with shifts tuned so that models of means fail.
 
     Parameters
     ----------

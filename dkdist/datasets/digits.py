@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from dkdist._numba.arrays import I64
 from dkdist.sets import SampleSets
 
-IMAGE_SIDE_PIXELS = 8  # of sklearn.datasets.load_digits (tests/datasets/test_datasets.py)
+IMAGE_SIDE_PIXELS = 8  # size of the images of sklearn.datasets.load_digits (tests/datasets/test_datasets.py)
 
 
 def load_digits_as_sets() -> tuple[SampleSets, I64]:

@@ -23,19 +23,19 @@ from dkdist.plot._canvas import (
 )
 from dkdist.plot._tuning import HISTOGRAM_HEIGHT_RATIO, MAX_BINS
 
-CONFIDENCE_LEVEL = 0.95  # of the intervals, as documented (tests/plot/test_pictures_of_models.py)
+CONFIDENCE_LEVEL = 0.95  # level of the intervals, as documented (tests/plot/test_pictures_of_models.py)
 
 
 def calibration(model: Any, sets: Any, y: Any, *, n_bins: int = 10, ax: Any = None) -> Axes:
     """Draw observed class frequencies against predicted probabilities.
 
-    The probability is that of the second of two classes, or of the predicted class of more. Bins have (nearly) equal
-    numbers of sets.
+    The probability is that of the second class for two classes, and of the predicted class for more. Bins have (nearly)
+    equal numbers of sets.
 
     Parameters
     ----------
     model : fitted classifier with ``predict_proba``
-        `SetClassifier`, a pipeline, or another model of ``sets``.
+        `SetClassifier`, a pipeline, or another model that accepts ``sets``.
     sets : sets
         Sets that were not used in training.
     y : (n,) array
@@ -120,7 +120,7 @@ def _predict_probabilities(model: Any, sets: Any, y: Any) -> tuple[F64, NDArray[
     names = classes.tolist()
     unknown = [value for value in truth.tolist() if value not in names]
     if unknown:
-        raise ValueError(f"y must hold classes of the model, {names!r:.200}; got {unknown[0]!r}")
+        raise ValueError(f"y must contain only classes of the model, {names!r:.200}; got {unknown[0]!r}")
     P = np.asarray(model.predict_proba(sets))
     if len(P) != len(truth):
         raise ValueError(f"y must be one class for each of the {len(P)} sets; got {len(truth)}")

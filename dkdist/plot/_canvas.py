@@ -21,7 +21,7 @@ from dkdist.sets.indexing import align_to_ids, has_default_index, has_index
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7B4FA3", "#5C5C5C")
 """Colours of Okabe and Ito (2008), suitable for colour-blind readers, with other colours for yellow and black."""
 
-MARKERS = "os^Dvp"  # of classes that share a colour
+MARKERS = "os^Dvp"  # markers of classes that share a colour
 TEXT_COLOUR, MUTED_COLOUR, GRID_COLOUR = "#1d2733", "#6b7683", "#e6eaee"
 SEQUENTIAL_CMAP, DIVERGING_CMAP = "viridis", "RdBu_r"
 FIGURE_INCHES = (6.4, 4.4)
@@ -138,7 +138,7 @@ def colour_by_target(y: Any, of: Any) -> TargetColours | None:
         values.dtype.kind in "iu" and len(np.unique(values)) > MAX_INTEGER_CLASSES
     )
     colours = _colour_numbers(values.astype(np.float64)) if is_numeric else _colour_classes(values)
-    name = getattr(y, "name", None)  # of a column of a data frame
+    name = getattr(y, "name", None)  # name of a data frame column
     return replace(colours, label=format_label(name)) if isinstance(name, str) else colours
 
 
@@ -174,4 +174,4 @@ def draw_key(ax: Axes, colours: TargetColours) -> None:
         ax.plot([], [], color=colour, marker=marker, linestyle="", label=name)
     add_legend(
         ax, title=colours.label, loc="upper left", bbox_to_anchor=(1, 1)
-    )  # next to the data, which it must not hide
+    )  # next to the axes, so that it hides no data

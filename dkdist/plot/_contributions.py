@@ -32,13 +32,14 @@ def contributions(
 ) -> Axes:
     """Draw the points of a set, coloured by their contributions to its prediction.
 
-    Red contributions increase the prediction, blue ones decrease it. Points of one dimension are drawn with their
-    contribution as height, of two as points, of more in two principal directions, and strings as one bar per symbol.
+    Red contributions increase the prediction, blue ones decrease it. One-dimensional points are drawn with their
+    contribution as height, two-dimensional ones in the plane, others in two principal directions, and strings as one
+    bar per symbol.
 
     Parameters
     ----------
     sets : sets
-        The explained sets; of a store only one set is read.
+        The explained sets; only the drawn set of a store is read.
     contributions : list of (n_i,) or (n_i, k) arrays
         Result of `explain` by point.
     which : int, default=0

@@ -1,6 +1,6 @@
 """`plot.learning_curve` and `plot.validation_curve`: scores by number of sets, epoch or parameter value.
 
-Lines are means over splits, bands one standard deviation of the splits to either side.
+Lines are means over splits; bands extend one standard deviation over splits to either side.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def learning_curve(result: Any, *, ax: Any = None) -> Axes:
 
     Notes
     -----
-    Lines are means over splits, bands one standard deviation to either side.
+    Lines are means over splits; bands extend one standard deviation to either side.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def validation_curve(result: Any, name: str | None = None, *, ax: Any = None) ->
 
 
 class _ValueAxis(NamedTuple):
-    """Positions of values along the axis: numbers themselves, or the indices of their ``labels``."""
+    """Positions of values along the axis: the numbers, or indices into ``labels``."""
 
     positions: F64
     labels: list[str]
@@ -244,7 +244,7 @@ def _draw_search(results: Any, name: str | None, ax: Axes) -> Axes:
 
 
 def _as_scalar(value: Any) -> Any:
-    """Return a number, also from a sequence of one, and other values as text."""
+    """Convert a number, or a sequence of one number, to a number; other values to text."""
     if isinstance(value, (list, tuple)) and len(value) == 1:
         value = value[0]
     return value if isinstance(value, (int, float, np.number)) else str(value)

@@ -1,4 +1,4 @@
-"""`plot.error_against_features`: the error of a kernel by the number of random features."""
+"""`plot.error_against_features`: the error of a kernel against the number of random features."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def error_against_features(n_features: Any, errors: Any, *, ax: Any = None) -> A
     -------
     Axes
         Both axes are logarithmic. The grey line has slope -1/2 and starts at the first error. The part of the error
-        that does not depend on D (``distance_rms``, of the rows) is drawn as well.
+        that does not depend on D (``distance_rms``, the error of the rows) is drawn as well.
 
     Raises
     ------
     ValueError, TypeError
-        If numbers are not above 0, or lengths or axes do not match.
+        If a number is not above 0, or lengths or axes do not match.
 
     Examples
     --------

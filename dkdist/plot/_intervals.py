@@ -22,7 +22,7 @@ def intervals(model: Any, sets: Any, y: Any, *, coverage: float = 0.9, ax: Any =
     Parameters
     ----------
     model : fitted SetRegressor
-        Or another model with ``predict`` and ``predict_interval``.
+        Or any other model with ``predict`` and ``predict_interval``.
     sets : sets
         Sets that were not used in training.
     y : (n,) array

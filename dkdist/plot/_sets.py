@@ -38,7 +38,7 @@ from dkdist.sets import SampleSets
 
 @dataclass(frozen=True)
 class Projection:
-    """Projection (points - center) @ directions to one or two dimensions, and the labels of these."""
+    """Projection (points - center) @ directions to one or two dimensions, and their labels."""
 
     labels: tuple[str, ...]
     center: F64
@@ -110,20 +110,20 @@ def _principal_projection(points: F64) -> Projection:
     return Projection(labels, center, directions)
 
 
-CONTOUR_FRACTIONS = (0.9, 0.5)  # of the points, as documented
+CONTOUR_FRACTIONS = (0.9, 0.5)  # fractions of the points inside the contours, as documented
 
 
 def sets(sets: Any, which: Any = None, y: Any = None, *, dims: Any = None, ax: Any = None) -> Axes | Figure:
     """Draw one set, or several side by side on common axes.
 
-    One dimension is drawn as a histogram and a density, two dimensions as points with contours of the densest 50 % and
-    90 %, more in two principal directions, and strings as frequencies of symbols. The area of a point is proportional
-    to its weight.
+    One dimension is drawn as a histogram and a density, two as points with contours around the densest 50 % and 90 %,
+    more as points in two principal directions, and strings as frequencies of symbols. The area of a point is
+    proportional to its weight.
 
     Parameters
     ----------
     sets : sets
-        A collection of sets; of a store only the drawn sets are read.
+        A collection of sets; only the drawn sets of a store are read.
     which : int or list of int, optional
         Indices of the sets to draw. By default up to six: the first ones, or some of every class of ``y``.
     y : (n,) array, optional
@@ -146,7 +146,7 @@ def sets(sets: Any, which: Any = None, y: Any = None, *, dims: Any = None, ax: A
 
     Notes
     -----
-    Of a set with more than 3,000 points, a random sample with a fixed seed is drawn, which the title states. Densities
+    If a set has more than 3,000 points, a random sample with a fixed seed is drawn, as the title states. Densities
     are kernel estimates with Scott's rule from up to 1,000 points. Cost: about 0.3 s.
 
     Examples

@@ -32,7 +32,7 @@ from dkdist.plot._tuning import (
     WITNESS_LINE_SIZE,
 )
 
-P_COLOUR, Q_COLOUR = PALETTE[1], PALETTE[0]  # similar to the ends of the diverging colour map
+P_COLOUR, Q_COLOUR = PALETTE[1], PALETTE[0]  # resemble the ends of the diverging colour map
 
 
 def witness(P: Any, Q: Any, *, sigma: Any = "median", kernel: str = "gaussian", ax: Any = None) -> Axes:

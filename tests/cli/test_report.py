@@ -149,7 +149,7 @@ def test_a_page_is_replaced_only_if_it_may(folder, tmp_path, capsys, monkeypatch
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (None, "the store has the targets kind, spread. Pass the one of the model"),
+        (None, "the store has the targets kind, spread. Pass the target of the model"),
         ("other", "the store has no target 'other'"),
         ("spread", "target 'spread' holds"),
     ],

@@ -159,9 +159,9 @@ def test_calibration_of_several_classes_uses_the_predicted_class():
 def test_invalid_calibration_arguments_raise():
     with pytest.raises(ValueError, match="predict_proba; got IncrementalRidge"):
         dk.plot.calibration(dk.IncrementalRidge(), X, Y)
-    with pytest.raises(ValueError, match=r"y must hold classes of the model, .*; got 7"):
+    with pytest.raises(ValueError, match=r"y must contain only classes of the model, .*; got 7"):
         dk.plot.calibration(model_with_probabilities(np.full((2, 2), 0.5), [0, 1]), [0, 0], [0, 7])
-    with pytest.raises(ValueError, match=r"y must hold classes of the model, .*; got \(0.0,\)"):
+    with pytest.raises(ValueError, match=r"y must contain only classes of the model, .*; got \(0.0,\)"):
         dk.plot.calibration(
             model_with_probabilities(np.full((2, 2), 0.5), [0, 1]), [0, 0], np.zeros(2, [("a", "f4")])
         )

@@ -101,7 +101,7 @@ PAPERS = (
 
 
 def environment_section(_: Evaluation) -> Section:
-    """Return versions of libraries, and properties of the CPU that affect the last bits of results."""
+    """Return versions of libraries, and properties of the CPU on which rounding errors depend."""
     features = cpu_features()
     pairs: list[tuple[object, object]] = [
         ("created", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),

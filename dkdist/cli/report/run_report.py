@@ -58,6 +58,6 @@ def _choose_target(sets: Any, name: str | None) -> str:
     names = list(sets.targets)
     if len(names) != 1:
         raise ValueError(
-            f"the store has the targets {', '.join(names) or '(none)'}. Pass the one of the model as --target"
+            f"the store has the targets {', '.join(names) or '(none)'}. Pass the target of the model as --target"
         )
     return str(names[0])

@@ -1,6 +1,6 @@
 """Section of a report with scores, their 95 % intervals, and figures of the errors.
 
-Intervals of proportions are Wilson's, those of other scores are from the bootstrap.
+Intervals of proportions are Wilson's; those of other scores are bootstrap percentile intervals.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dkdist.cli.report.evaluation import Evaluation
 from dkdist.cli.report.page import Section, render_figure, render_paragraph
 from dkdist.plot._canvas import MUTED_COLOUR, PALETTE, TEXT_COLOUR, add_grid, format_label, style_axes
 
-CONFIDENCE_LEVEL = 0.95  # as in the text of the page (tests/cli/test_report.py checks the coverage)
+CONFIDENCE_LEVEL = 0.95  # the text of the page states it (tests/cli/test_report.py checks the coverage)
 MIN_PROBABILITY = (
     1e-15  # keeps logarithms finite (tests/cli/test_report.py compares with log_loss of scikit-learn)
 )
@@ -53,7 +53,7 @@ def proportion_score(name: str, values: NDArray[np.bool_], constant: float = flo
 def bootstrap_score(
     name: str, score: Callable[[I64], float], n: int, constant: float = float("nan")
 ) -> Score:
-    """Return a score of n sets, which is a function of row indices, with its bootstrap percentile interval."""
+    """Return ``score(row indices)`` of n sets with its bootstrap percentile interval."""
     rows = np.arange(n)
     n_resamples = N_RESAMPLES if n <= MAX_FULLY_RESAMPLED_SETS else N_RESAMPLES_LARGE
     result = bootstrap(
@@ -143,7 +143,7 @@ def _score_sentence(evaluation: Evaluation, score: Score) -> str:
 
 
 def _format_interval(score: Score) -> str:
-    """Format an interval; "" if all samples agree, as for a perfect score, where they show no uncertainty."""
+    """Format an interval; "" if all bootstrap samples are equal (a perfect score), which would hide uncertainty."""
     return f"{score.low:.4g} to {score.high:.4g}" if score.low < score.high else ""
 
 
@@ -179,7 +179,7 @@ def _classification_figures(evaluation: Evaluation) -> list[str]:
 
 
 class _CachedPredictions:
-    """Stands for model and sets in `plot.calibration`, with the probabilities already computed."""
+    """Model and sets for `plot.calibration`, with probabilities already computed."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self.evaluation, self.classes_ = evaluation, evaluation.model.classes_
