@@ -138,10 +138,8 @@ def inline_jit(fastmath: Set[str] = frozenset(), *, early: bool = True) -> Calla
 
     def compiled(function: Any) -> Any:
         options: dict[str, Any] = {"pipeline_class": _WideVectorCompiler if early else _InlinedCompiler}
-        options |= {
-            "no_cpython_wrapper": True,
-            "no_cfunc_wrapper": True,
-        }  # omits wrappers for calls from Python and C
+        # omit wrappers for calls from Python and C
+        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         dispatcher: Any = njit(nogil=True, forceinline=True, fastmath=set(fastmath), **options)(function)
         overloads = dispatcher.overloads
 

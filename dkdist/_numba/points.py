@@ -75,18 +75,16 @@ def _rows_with_large_sums(X, largest):  # type: ignore[no-untyped-def]
         total = X.dtype.type(0.0)
         for j in range(X.shape[1]):
             total += X[i, j]
-        result[i] = not (
-            abs(total) <= largest
-        )  # isfinite tests x - x == 0, which reassociation would simplify to True
+        # np.isfinite tests x - x == 0, which reassociation would simplify to True
+        result[i] = not (abs(total) <= largest)
     return result
 
 
 def count_outside(points: F32, offsets: I64, low: F32, high: F32) -> I64:
     """Count the points of each set with a coordinate below ``low`` or above ``high``: (n_sets,) int64."""
     counts = np.zeros(len(offsets) - 1, np.int64)
-    bounds = np.empty(
-        (2, POINTS_PER_BATCH, len(low)), np.float32
-    )  # copies of the bounds for each point of a batch
+    # bounds, repeated for each point of a batch
+    bounds = np.empty((2, POINTS_PER_BATCH, len(low)), np.float32)
     bounds[0], bounds[1] = low, high
     batch_low, batch_high = read_only(bounds.reshape(2, -1))
     _count_outside(read_only(points.reshape(-1)), read_only(offsets), len(low), batch_low, batch_high, counts)

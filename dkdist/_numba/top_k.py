@@ -44,9 +44,8 @@ def _search_products(
 ) -> tuple[F64, I64, NDArray[np.bool_]]:
     """Return squared distances, positions, and whether they are exact despite rounding of the products."""
     sample = X[:: max(1, len(X) // N_CENTRE_ROWS)]
-    centre = sample.mean(axis=0, dtype=np.float64).astype(
-        dtype
-    )  # centred vectors are shorter and have smaller errors
+    # centred vectors are shorter and have smaller errors
+    centre = sample.mean(axis=0, dtype=np.float64).astype(dtype)
     distances, positions = np.full((len(queries), k), np.inf), np.full((len(queries), k), -1, np.int64)
     is_exact, n_candidates, rounding = (
         np.empty(len(queries), bool),

@@ -11,17 +11,11 @@ OUTLIER_RATIO = 10
 MAX_WIDTH_PER_SIGMA = 1e6
 SQUARED_DISTANCE_TOL = 1e-8  # error of D^2 of large sets, relative to the squared total weight
 N_ROTATIONS = {2: 48, 3: 320}  # rotations of the scan by dimension; a multiple of 4 in the plane
-COARSE_SIGMA_RATIOS = {
-    1: 1 / 8,
-    2: 1 / 8,
-    3: 1 / 5,
-}  # smallest sigma of the rotation scan / radius of the sets, by dimension
-N_COARSE_MEANS = {
-    1: 64,
-    2: 64,
-    3: 32,
-}  # means of regions that represent a set in the rotation scan, by dimension
-N_STAGE_MEANS = (128, 256)  # means in the next stages; the last stage uses all points
+# smallest sigma of the rotation scan / radius of the sets, by dimension
+COARSE_SIGMA_RATIOS = {1: 1 / 8, 2: 1 / 8, 3: 1 / 5}
+# means of regions that represent a set in the rotation scan, by dimension
+N_COARSE_MEANS = {1: 64, 2: 64, 3: 32}
+N_STAGE_MEANS = (128, 256)  # means of regions in the next stages; the last stage uses all points
 # (number of starts, power of the coarse sigma, maximum Newton steps, length of the last step in sigma)
 STAGES = {
     2: ((24, 1.0, 4, 0.2), (6, 0.5, 6, 0.2), (3, 0.0, 8, 0.1), (1, 0.0, 50, 1e-4)),

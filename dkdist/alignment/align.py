@@ -208,9 +208,8 @@ def align(
     R, t = search_motion(*_thin(x0, fractions_x), *_thin(y0, fractions_y), rotates, equalizes_density)
     certified, gap = False, float("inf")
     if eps is not None:
-        from dkdist.alignment.branch_and_bound import (
-            certify,
-        )  # imported lazily: only guaranteed searches need it
+        # imported lazily: only guaranteed searches need it
+        from dkdist.alignment.branch_and_bound import certify
 
         W = W_p * W_q  # D^2 contains -2 W f, with f of normalised weights
         settings = rotates, (R, t), eps / W, draw_seed(random_state), budget, verbose

@@ -82,9 +82,7 @@ def optimize_weights(K: F64, b: F64, initial: F64) -> F64:
     for ridge in RIDGES:
         try:
             w = cho_solve(cho_factor(K + ridge * np.eye(len(K)), lower=True), b)
-        except (
-            LinAlgError
-        ):  # pragma: no cover - K + ridge I is positive definite for ridges above the rounding error
+        except LinAlgError:  # pragma: no cover - ridges above the rounding error are definite
             break
         value = upper_bound(w) if np.isfinite(w).all() else np.inf
         n_worse = 0 if value < min_value else n_worse + 1

@@ -195,7 +195,7 @@ def _summarize_block(
 
 
 class PartialSums(NamedTuple):
-    """Sums over some pieces, and their candidates: rows of the set, points, weights and keys of the sample."""
+    """Sums over some pieces, and candidates from them: row indices, points, weights and sampling keys."""
 
     mean: F64
     estimator_sums: F64

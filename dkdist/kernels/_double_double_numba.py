@@ -26,7 +26,7 @@ f64, i64 = np.float64, np.int64
 
 LANES_PER_GROUP = 64  # pairs per loop; intermediates stay in the L1 cache (test_kernel_twofold.py)
 MIN_ROOT = 1e-300  # avoids division by zero at equal points (tests/kernel/test_kernel_twofold.py)
-MIN_EXPONENT = -1000.0  # 2^-1000 counts as 0 (tests/kernel/test_kernel_twofold.py)
+MIN_EXPONENT = -1000.0  # smaller powers of two count as 2^-1000 (tests/kernel/test_kernel_twofold.py)
 _LN2 = (0.6931471805599453, 2.3190468138462996e-17)
 # exp(r ln 2 / 256) by 9 terms, squared 8 times: the remainder is below 1e-36 (tests/kernel/test_kernel_twofold.py).
 REDUCTION = 1 / 256
@@ -120,7 +120,7 @@ def _powers(h, g, n, e, f):  # type: ignore[no-untyped-def]
         a, b = _times(a, b, _LN2[0], _LN2[1])
         h[i], g[i] = a * REDUCTION, b * REDUCTION
         e[i] = f[i] = 0.0
-    for term in range(N_TERMS - 1, -1, -1):  # e = r (1 + e) / t
+    for term in range(N_TERMS - 1, -1, -1):  # Horner's scheme: e = r (1 + e) / t
         u, v = _INVERSES[term, 0], _INVERSES[term, 1]  # 1 / t, high and low
         for i in range(LANES_PER_GROUP):
             a, b = _add(e[i], f[i], 1.0, 0.0)

@@ -87,9 +87,8 @@ def kernel_mesh(
     if eps < MIN_ERROR or len(wide) == 0 or wide.max() > MAX_AXIS_CELLS * TRIAL_SIDES[0]:
         return None
     tol = float(np.expm1(np.log1p(eps) / len(wide)))
-    gap = float(
-        np.sqrt(2 * np.log(4 / (IMAGE_TOL_RATIO * tol)))
-    )  # (L - width) / sigma at which the images are within tolerance
+    # (L - width) / sigma at which the images are within tolerance
+    gap = float(np.sqrt(2 * np.log(4 / (IMAGE_TOL_RATIO * tol))))
     gap += slopes  # derivatives of images are larger: r exp(-r^2 / 2)
     meshes = []
     for order in ORDERS:

@@ -60,7 +60,7 @@ def mean_features(points: F32, offsets: I64, weights: F32 | None, waves: Waves, 
 
 
 def add_mean_features(points: F32, weights: F32 | None, mean: float, waves: Waves, sums: F64) -> None:
-    """Add one set's sums of sines and cosines to ``sums`` (2, groups, 64); its mean weight is ``mean``.
+    """Add one set's sums of sines and cosines to ``sums`` (2, groups, 64); ``mean`` is its mean weight.
 
     Consecutive calls with whole tiles of 256 points are bitwise identical to one call with all points. `mean_features`
     of n points are these sums times 1 / (sqrt(F) n).

@@ -24,7 +24,8 @@ from dkdist._numba.compilation import FINITE_REASSOC, jit
 from dkdist._numba.weighted_points import WeightedPoints
 
 TILE_POINTS = 128  # points per loop; a term of a tile takes 1 KiB (tests/kernel/test_kernel_bounds.py)
-MAX_ORDER = 10_000  # limit of the search; far more terms than allowed (tests/kernel/test_kernel_bounds.py)
+# largest order to try; it has far more terms than allowed (tests/kernel/test_kernel_bounds.py)
+MAX_ORDER = 10_000
 
 
 def taylor_order(delta: float, eps: float) -> tuple[int, float]:

@@ -28,8 +28,9 @@ MIN_SUM_PER_ROUNDING = 1e4
 
 # Memory (tests/kernel/test_kernel_memory.py measures peaks).
 MAX_MODES = 2**26  # maximum float64 numbers of a mesh or of cells: 512 MiB
-MAX_MESH_NUMBERS = 2**24  # float64 numbers of a mesh and its transform: 128 MiB for each block in flight
-MAX_SMALL_SET_BYTES = 1e7  # up to this size of float32 points, the size of a mesh is not limited
+# maximum float64 numbers of a mesh and its transform: 128 MiB for each block in flight
+MAX_MESH_NUMBERS = 2**24
+MAX_SMALL_SET_BYTES = 1e7  # for smaller sets (float32 bytes of the points), the size of a mesh is not limited
 # mesh bytes / float32 bytes of the points; with tiles, the sum is less than half of the points
 MAX_MESH_RATIO = 0.43
 MAX_COPIED_NUMBERS = 2**20  # point sets up to this size are copied once, not tiled again for each Gaussian
@@ -38,7 +39,7 @@ CHECK_ROWS = 2**16  # rows per finiteness check; keeps the boolean mask small
 # 2 MiB of distances stay in the L2 cache (python benchmarks/kernel.py kinds)
 PAIRS_PER_BATCH = 2**18
 
-# Errors.
+# Error bounds and rounding errors.
 # kernel between components / allowed error of k; smaller values find fewer components
 COMPONENT_TOL_RATIO = 0.1
 MAX_KERNEL_TOL = 0.1  # error of k in a plan, even if eps allows more: bounds hold for small errors
@@ -53,8 +54,9 @@ TOTALS_RELATIVE_TOL = 1e-9
 MIN_DISTANCE = 1e-100  # replaces distance 0 in quotients, so that the gradient at equal points is 0
 
 # method="taylor" and method="rff" (tests/kernel/test_kernel_bounds.py).
-MAX_TAYLOR_TERMS = 20_000  # multiply-adds and float64 numbers per point
-N_RFF_REPLICATES = 16  # the standard error then has a relative error of 1 / sqrt(2 * 15) = 18 %
+MAX_TAYLOR_TERMS = 20_000  # maximum multiply-adds and float64 numbers per point
+# the estimate of the standard error then has a relative error of 1 / sqrt(2 * 15) = 18 %
+N_RFF_REPLICATES = 16
 MAX_RFF_FREQUENCIES = 2**18
 # replicates share a pass if they have at most one frequency per 32 points
 POINTS_PER_RFF_FREQUENCY = 32

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 METHODS = ("auto", "exact", "fourier", "rff", "taylor", "tree", "wspd")
-GRADIENT_METHODS = ("auto", "exact", "fourier")  # methods that have derivatives
+GRADIENT_METHODS = ("auto", "exact", "fourier")  # methods that support gradient=True
 
 Weights = tuple[ArrayLike | None, ArrayLike | None] | None
 Sigma = float | str | Sequence[float] | NDArray[Any] | None
@@ -337,7 +337,7 @@ def _unbiased(problem: MMDProblem, method: str) -> float:
         else:
             s = float(points.total[0])
             r = points.square / s**2
-            odds = (1 - r) / r  # n - 1 for n equal weights
+            odds = (1 - r) / r  # odds = n - 1 for n equal weights
         one_set = problem._replace(points=points, eps=problem.eps / 4 * odds)
         total += (solve(one_set, method) - at_zero * s**2) / odds
     return total

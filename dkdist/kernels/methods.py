@@ -351,9 +351,8 @@ def mixture_energy(problem: MMDProblem) -> float:
 
 
 def _by_gaussians(problem: MMDProblem, mixture: GaussianMixture) -> float:
-    if (
-        len(problem.points) * problem.points.d <= MAX_COPIED_NUMBERS
-    ):  # copy once instead of tiling again for each Gaussian
+    # copy small sets once instead of tiling again for each Gaussian
+    if len(problem.points) * problem.points.d <= MAX_COPIED_NUMBERS:
         problem = problem._replace(points=WeightedPoints.of(*problem.points.arrays()))
     S, d, C = problem.points.total, problem.points.d, problem.points.channels
     squares, firsts = np.zeros(C), np.zeros((d, C))

@@ -287,9 +287,8 @@ class FourierRows:
 
     def joined(self, others: Sequence[FourierRows]) -> FourierRows:
         """Return these rows followed by those of ``others``."""
-        max_abs = float(
-            np.max([self._max_abs, *(other._max_abs for other in others)])
-        )  # NaN if one of them is NaN
+        # NaN if one of them is NaN
+        max_abs = float(np.max([self._max_abs, *(other._max_abs for other in others)]))
         return FourierRows(
             self._parameters, np.concatenate([self._A, *(other._A for other in others)]), max_abs
         )
@@ -311,9 +310,8 @@ def _check_block(block: Any) -> tuple[F32, float]:
 
 
 def _warn_if_unresolved(X: F32, sigma: float) -> None:
-    max_abs = np.fmax(
-        np.fmax.reduce(X, axis=0, initial=0), -np.fmin.reduce(X, axis=0, initial=0)
-    )  # ignores NaN
+    # fmax and fmin ignore NaN
+    max_abs = np.fmax(np.fmax.reduce(X, axis=0, initial=0), -np.fmin.reduce(X, axis=0, initial=0))
     error = float32_error(max_abs.astype(np.float64), sigma)
     if error > WARN_KERNEL_ERROR:
         warnings.warn(

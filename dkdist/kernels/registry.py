@@ -56,9 +56,8 @@ def orthogonal_frequencies(gaussian: F64, norms: F64) -> F64:
     blocks = []
     for matrix in gaussian:
         Q, R = np.linalg.qr(matrix)
-        blocks.append(
-            (Q * np.sign(np.diag(R))).T
-        )  # the signs make Q uniformly distributed on the orthogonal group
+        # the signs make Q uniformly distributed on the orthogonal group
+        blocks.append((Q * np.sign(np.diag(R))).T)
     return np.concatenate(blocks)[: len(norms)] * norms[:, None]
 
 

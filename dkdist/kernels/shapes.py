@@ -13,10 +13,8 @@ from dkdist._numba.points import column_bounds
 from dkdist._utils.validation import check_bool, dimension_names
 from dkdist.kernels import _shapes_numba as shape_functions
 
-MIN_WIDTH, MAX_WIDTH = (
-    1e-70,
-    1e70,
-)  # keeps squared areas within the range of float64 (tests/kernel/test_shapes.py)
+# keeps squared areas within the range of float64 (tests/kernel/test_shapes.py)
+MIN_WIDTH, MAX_WIDTH = 1e-70, 1e70
 # area / squared longest edge; smaller areas are rounding errors (tests/kernel/test_shapes.py)
 MIN_AREA_RATIO = 1e-13
 MAX_PIECES = 2**24  # limits memory; 384 MiB of points in three dimensions (tests/kernel/test_shapes.py)

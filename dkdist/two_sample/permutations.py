@@ -31,7 +31,7 @@ Energy = Callable[[F64], F64]
 def permuted_statistics(
     statistics: Mapping[str, Statistic], groups: I64, strata: I64, n_permutations: int, seed: int
 ) -> dict[str, F64]:
-    """Compute each statistic of the labels and of shared permutations: (1 + n_permutations,) float64."""
+    """Compute each statistic for the labels and for permutations shared by all: (1 + n_permutations,) float64."""
     roots = np.sqrt(np.bincount(groups))
     values: dict[str, list[F64]] = {name: [] for name in statistics}
     for labels in iter_labellings(groups, strata, n_permutations, seed):

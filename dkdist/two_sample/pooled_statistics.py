@@ -131,9 +131,8 @@ class PooledStatistics(NamedTuple):
 def pooled_statistics(sample: F64) -> PooledStatistics | None:
     """Choose the parameters, without frequencies, from a pooled sample (m, d); None if all points are equal."""
     with np.errstate(over="ignore"):
-        centre = 4 * np.median(
-            sample / 4, axis=0
-        )  # dividing by 4 avoids overflow of the sum of the two middle values
+        # division by 4 avoids overflow of the sum of the two middle values
+        centre = 4 * np.median(sample / 4, axis=0)
         columns = np.abs(sample - centre).T
     quantiles = [np.quantile(x[x > 0], SCALE_QUANTILE, method="lower") if x.any() else 0.0 for x in columns]
     scale = np.minimum(quantiles, MAX_SCALE)

@@ -201,9 +201,8 @@ def _aggregated_test(P: Sample, Q: Sample, n_permutations: int, seed: int) -> Tw
         pooled = pooled.with_frequencies(N_FREQUENCIES * MAX_BINS // (bins_P + bins_Q), seed)
         statistics = _binned_statistics(pooled, P, Q, (size, bins_P, bins_Q), rng)
         T = permuted_statistics(statistics, bins_P, bins_P + bins_Q, n_permutations, rng)
-    log_p = dict(
-        zip(WEIGHTS, map(log_p_values, T), strict=False)
-    )  # in one dimension there are no products, the last family
+    # in one dimension there are no products, the last family
+    log_p = dict(zip(WEIGHTS, map(log_p_values, T), strict=False))
     S = combine_p_values(log_p, WEIGHTS)
     best = max(log_p, key=lambda name: np.log(WEIGHTS[name]) - log_p[name][0]).split()[0]
     best_gaussian = min(range(N_BANDWIDTHS), key=lambda i: log_p[f"gaussian {i}"][0])
@@ -214,7 +213,7 @@ def _aggregated_test(P: Sample, Q: Sample, n_permutations: int, seed: int) -> Tw
 def permuted_statistics(
     statistics: Statistics, n: int, N: int, n_permutations: int, rng: np.random.Generator
 ) -> F64:
-    """Compute statistics (n_statistics, 1 + n_permutations) of the labels (True for the first n) and permutations."""
+    """Compute statistics (n_statistics, 1 + n_permutations) for the labels (True for the first n) and permutations."""
     T = []
     for start in range(0, n_permutations + 1, PERMUTATION_BATCH_SIZE):
         labels = np.tile(np.arange(N) < n, (min(PERMUTATION_BATCH_SIZE, n_permutations + 1 - start), 1))
