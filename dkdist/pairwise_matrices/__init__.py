@@ -1,1 +1,1 @@
-"""Matrices of all pairs: distances and divergences, nearest sets, projections to kernels."""
+"""Pairwise matrices of distances and divergences, nearest-neighbour search, and projections to kernels."""

@@ -1,11 +1,11 @@
-"""Jensen-Shannon divergences from densities of one half of each sample, averaged over the other half.
+"""Jensen-Shannon divergences from densities of one half of each sample at the points of the other half.
 
     JS(p, q) ~ (H(m) - H(p) / 2 - H(q) / 2),   H(p) ~ -1 / |B| sum_(x in B) log p_A(x),   m = (p + q) / 2
 
-p_A is the kernel density estimate of one half of the points, B the other half; the mixture's entropy is the mean over
-both sets' halves. So JS is half of the mean of log(p_A / m_A) over p's B, plus the same of q; the estimate is the mean
-of this and of the same with A and B exchanged (JS_ent of P1, with the missing factor 1 / |B|). No point contributes to
-the density that is evaluated at it.
+p_A is the kernel density estimate from one half A of the points, and B is the other half; the entropy of the mixture is
+the mean over the halves B of both sets. So JS is half of the mean of log(p_A / m_A) over B of p, plus the corresponding
+term of q. The estimate is the mean of this value and of the value with A and B exchanged (JS_ent of P1, with the
+missing factor 1 / |B|). No density is evaluated at points that it was estimated from.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dkdist.embeddings._density_numba import MIN_DENSITY
 
 
 def densities_at(C: F32, tables: list[F32]) -> F64:
-    """Return densities (n,) at points with basis tables (n, K_j) along each of up to three axes.
+    """Return densities (n,) at points, given basis tables (n, K_j) for each of up to three axes.
 
     ``C`` (K_1 * .. * K_d,) are cosine coefficients; densities are at least 1e-6. Cost: n K^d.
     """

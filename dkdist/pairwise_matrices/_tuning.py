@@ -1,33 +1,31 @@
-"""Tuned numbers of pairwise matrices: what each trades off, and a command that shows the effect."""
+"""Tuned constants of pairwise matrices, with their trade-offs and commands that show the effect."""
 
-# Tiles of a matrix. Wrong values cost time and change no bit (tests/pairs/test_staircase.py counts the extra pairs).
-MIN_THREADED_PRODUCTS = 2**17  # products of coordinates; below, starting threads costs more than the work
-N_TIMED_SETS = 3  # of each side, whose pairs are timed for the plan of verbose=True
-N_TIMED_OBJECTS = 16  # of each side, whose distances are timed for it
+# Tiles of a matrix. Values affect only the run time, not results (tests/pairs/test_staircase.py counts extra pairs).
+MIN_THREADED_PRODUCTS = 2**17  # coordinate products; below this, starting threads costs more than the work
+N_TIMED_SETS = 3  # sets per side in the timing of divergences for the plan of verbose=True
+N_TIMED_OBJECTS = 16  # objects per side in the timing of distances for this plan
 MAX_TILE_SIDE = (
-    512  # rows or columns of a task: smaller tiles prepare columns more often, larger ones balance worse
+    512  # rows or columns per task: small tiles prepare columns more often, large tiles balance worse
 )
-TARGET_TASKS = 8  # more tasks balance threads better and prepare columns more often
-MIN_SPLIT_ROWS = 24  # computing both halves of fewer rows costs less than another call
-MIN_ROWS_PER_PREPARE_COST = 8  # a task has this many rows per unit of `CostModel.prepare_cost`
+TARGET_TASKS = 8  # more tasks balance threads better but prepare columns more often
+MIN_SPLIT_ROWS = 24  # with fewer rows, computing both halves costs less than another call
+MIN_ROWS_PER_PREPARE_COST = 8  # minimum rows of a task per unit of `CostModel.prepare_cost`
 
-# Runs of rows of a tile, between which Ctrl-C is handled (tests/execution/test_threads.py).
-TARGET_RUN_SECONDS = 0.5  # delay of Ctrl-C against the overhead of a run
-FIRST_RUN_PRODUCTS = 2**26  # products of coordinates: about 0.05 s of a quick distance
-MIN_RUN_ROWS = 4  # compiled functions compare four rows at a time
+# Rows of a tile are computed in runs; Ctrl-C is handled between runs (tests/execution/test_threads.py).
+TARGET_RUN_SECONDS = 0.5  # trades the delay of Ctrl-C against the overhead per run
+FIRST_RUN_PRODUCTS = 2**26  # coordinate products: about 0.05 s for a fast distance
+MIN_RUN_ROWS = 4  # compiled functions process four rows at a time
 
-# Nearest rows (python benchmarks/nearest.py).
-PIECES_PER_CORE = 2  # that rows in memory are searched in
-MAX_BLOCKS_IN_MEMORY = 64  # of lazily computed rows
-CELLS_PER_SQRT_ROWS = 2.0  # balances comparisons with centres and with rows of cells
-TRAINING_ROWS_PER_CELL = 40  # fewer make centres noisy, more cost time
-N_KMEANS_ITERATIONS = 10  # quality of centres against the time of fit
-N_RECALL_QUERIES = (
-    256  # standard error of the recall (reported in `recall_`) against the cost of exact neighbours
-)
+# Nearest-neighbour search (python benchmarks/nearest.py).
+PIECES_PER_CORE = 2  # blocks per core for rows in memory
+MAX_BLOCKS_IN_MEMORY = 64  # maximum number of blocks of lazy rows
+CELLS_PER_SQRT_ROWS = 2.0  # balances comparisons with centres and with rows in cells
+TRAINING_ROWS_PER_CELL = 40  # fewer rows make centres noisy, more rows cost time
+N_KMEANS_ITERATIONS = 10  # trades the quality of centres against the time of fit
+N_RECALL_QUERIES = 256  # trades the standard error of `recall_` against the cost of exact neighbours
 
-# Accepted rounding of input matrices (tests/pairs/test_psd.py, tests/pairs/test_pseudo_euclidean.py).
-KERNEL_SYMMETRY_TOL = 1e-8  # of the largest entry
-DISTANCE_SYMMETRY_TOL = 1e-6  # of the largest distance: distances are float32
-DIAGONAL_TOL = 1e-3  # of the largest distance: roots of rounding errors
-EIGENVALUE_TOL = 1e-6  # of the largest eigenvalue: smaller ones are rounding of float32 distances
+# Tolerances for rounding errors of input matrices (tests/pairs/test_psd.py, tests/pairs/test_pseudo_euclidean.py).
+KERNEL_SYMMETRY_TOL = 1e-8  # relative to the largest entry
+DISTANCE_SYMMETRY_TOL = 1e-6  # relative to the largest distance; distances are float32
+DIAGONAL_TOL = 1e-3  # relative to the largest distance; square roots of rounding errors
+EIGENVALUE_TOL = 1e-6  # relative to the largest eigenvalue; smaller ones are rounding errors of float32

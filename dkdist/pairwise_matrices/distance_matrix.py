@@ -1,7 +1,7 @@
 """`distance_matrix`: distances of all pairs of objects, for nearest neighbours and precomputed kernels.
 
-Short lists of small arrays skip checks, plans and threads, which would take most of the time. In all other cases a
-tile computes its rows in short runs, so that an interrupted or failed run ends soon.
+For short lists of small arrays, checks, plans and threads are skipped, because they would take most of the time.
+Otherwise the rows of a tile are computed in short runs, so that an interrupted or failed computation ends soon.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from dkdist.sets import SampleSets
 
 
 def small_point_matrix(distance: Any, sets: Any, other: Any) -> F64 | None:
-    """Compute the matrix without checks and threads; None if the inputs need them. The values are the same."""
+    """Return the same matrix without checks and threads; None if the inputs require them."""
     rows = small_sample_sets(sets)
     columns = rows if other is None else small_sample_sets(other)
     if rows is None or columns is None or columns.n_dims != rows.n_dims:
@@ -62,7 +62,7 @@ def small_point_matrix(distance: Any, sets: Any, other: Any) -> F64 | None:
     is_symmetric = other is None and resolved.symmetric
     is_slow = (
         resolved.cost_model(columns.sizes, columns.n_dims).prepare_cost == 0
-    )  # half of the pairs are worth tiles
+    )  # tiles would compute only half of the pairs
     needs_tiles = (is_slow and is_symmetric) or not is_small(rows, columns)
     if needs_tiles and not _is_single_tile(resolved, rows, None if other is None else columns):
         return None
@@ -84,7 +84,7 @@ def _is_single_tile(distance: Distance, rows: SampleSets, columns: SampleSets | 
 def compute_interruptibly(
     distance: Distance, a: SampleSets, b: SampleSets, name: Callable[[int, int], str]
 ) -> Array:
-    """Compute (len(a), len(b)) distances in runs of rows; ``name(i, j)`` names a pair in errors."""
+    """Return distances (len(a), len(b)), computed in runs of rows; ``name(i, j)`` names a pair in errors."""
     evaluator = DistanceEvaluator(distance, b.alphabet)
     packed = evaluator.prepare(
         points_for(distance, b), b.offsets, None if b.weights is None else b.weights.reshape(-1)
@@ -100,9 +100,9 @@ def compute_interruptibly(
 
 
 def interruptible_runs(n: int, first_size: int, min_size: int) -> Iterator[slice]:
-    """Yield rows 0 .. n - 1 in runs of about 0.5 s, and raise between two runs if the computation was stopped.
+    """Yield rows 0 .. n - 1 in runs of about 0.5 s; raise between two runs if the computation was stopped.
 
-    All runs but the last have at least ``min_size`` rows.
+    All runs except the last have at least ``min_size`` rows.
     """
     start, size = 0, max(first_size, min_size)
     while start < n:
@@ -135,37 +135,37 @@ def distance_matrix(
     verbose: bool | int = False,
     as_frame: bool = False,
 ) -> Any:
-    """Compute the distances of all pairs of objects, D[i, j] = d(x_i, y_j).
+    """Return the distances of all pairs of objects, D[i, j] = d(x_i, y_j).
 
-    For ``KNeighborsClassifier(metric="precomputed")``, and through `project_psd` for ``SVC(kernel="precomputed")``.
+    Use it with ``KNeighborsClassifier(metric="precomputed")``, or with `project_psd` and ``SVC(kernel="precomputed")``.
     The cost grows with N^2; `DistanceEmbedding` learns from the same distances in linear time.
 
     Parameters
     ----------
     sets : SampleSets, SetStore, list of (n_i, d) arrays or of strings, or (N, n, d) array
-        The rows.
+        Objects of the rows.
     other : as sets, optional
-        The columns; by default ``sets``. Then only one of (i, j) and (j, i) is computed if the distance is symmetric.
+        Objects of the columns; default: ``sets``. Then a symmetric distance is computed only once per pair.
     distance : str or object
-        As for `DistanceEmbedding`, except distances with several parts.
+        As in `DistanceEmbedding`, except distances with several parts.
     random_state : int, Generator or None
         Seed of the directions of "sliced-wasserstein"; other distances are deterministic.
     verbose : bool or int, default=False
-        Print the plan of the computation, with its time and memory, and progress.
+        Print a plan with the expected time and memory, and progress.
     as_frame : bool, default=False
         Return a pandas DataFrame with the ids of the sets as index and columns.
 
     Returns
     -------
     (N, M) float64 array, or DataFrame
-        Values have float32 precision; those of `pairwise` are the float64 values of the function.
+        Values have float32 precision; `pairwise` returns float64 values of the function.
 
     Raises
     ------
     SampleSetError
-        For objects that cannot be compared and weights that are no measure. The message names the set.
+        If objects cannot be compared, or weights are not a measure. The message names the set.
     ValueError
-        For an unknown distance, or a user's function that is no distance on a sample.
+        For an unknown distance, or a user-defined function that is not a distance on a sample.
     MemoryError
         If the matrix does not fit in memory. The message gives its size.
 
@@ -186,7 +186,7 @@ def distance_matrix(
     rows, columns = check_two_collections(
         sets, other, "distance_matrix(sets, distance='hausdorff')", text=True
     )
-    needs_seed = isinstance(distance, str) or random_state is not None  # distance objects have drawn before
+    needs_seed = isinstance(distance, str) or random_state is not None  # distance objects already have a seed
     distance = resolve_distance(distance, rows.n_dims, draw_seed(random_state) if needs_seed else 0)
     require_one_part(distance)
     for side in (rows, columns):
@@ -222,14 +222,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DistanceTile:
-    """A callable that computes the distances of a tile; sent to every worker once."""
+    """Callable that computes the distances of a tile; sent to every worker once."""
 
     distance: Distance
 
     def __call__(self, tile: tuple[SetBlock, ...]) -> Tile:
-        """Return the distances of a tile, and of its mirror image.
+        """Return the distances of a tile, and of its transpose (None if not symmetric).
 
-        Of a symmetric distance, D[i, j] for i <= j are computed, and others where they complete a group of columns.
+        For a symmetric distance, D[i, j] is computed for i <= j, and for i > j only to complete a group of columns.
         """
         a, first, left = _load_block(tile[0]), tile[0].first, tile[-1].first
         b = a if len(tile) == 1 else _load_block(tile[1])
@@ -267,7 +267,7 @@ def _seconds_per_pair(work: DistanceTile, rows: Sets, columns: Sets | None) -> f
     across = rows if columns is None else columns
     n = N_TIMED_OBJECTS
     a, b = (load_sets(side[:n], np.arange(min(n, len(side)))) for side in (rows, across))
-    compute_distances(work.distance, a, b)  # compilation is not timed
+    compute_distances(work.distance, a, b)  # warm-up: excludes compilation from the timing
     started = time.perf_counter()
     compute_distances(work.distance, a, b)
     return (time.perf_counter() - started) / (len(a) * len(b))

@@ -1,4 +1,4 @@
-"""Options of the estimators of `divergence_matrix`, which they check and fit to the sets."""
+"""Estimators of `divergence_matrix`: options, their validation, and fits to the sets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ from dkdist.sets import SampleSetError
 Divergence = str | Callable[[Any, Any], Any]
 
 DIRECTED = "kullback-leibler", "renyi"
-DEFAULT_RENYI_ORDER = 0.5  # the symmetric order: -2 log int sqrt(p q), by the formula in neighbour_ratios.py
+DEFAULT_RENYI_ORDER = (
+    0.5  # the only symmetric order: -2 log int sqrt(p q), by the formula in neighbour_ratios.py
+)
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,17 @@ class EntropyDivergence:
     Parameters
     ----------
     k : int, default=4
-        Which neighbour (with mixture="halves" in one dimension, how many spacings on either side). Larger is
-        smoother; 4 to 20 differ little. Every set needs k + 1 points (2 k + 1 for spacings).
+        Neighbour whose distance is used (with mixture="halves" in one dimension: number of spacings on each side).
+        Larger values give smoother estimates; 4 to 20 differ little. Every set needs k + 1 points (2 k + 1 for
+        spacings).
     mixture : {"all", "halves"}, default="all"
-        "all" uses all points of both sets, with the balls of each set's own entropy, so that most of the error
-        cancels; ties are allowed. "halves" uses a random half of each set, as Sutherland et al. do (spacings in one
-        dimension), and is much noisier.
+        "all" uses all points of both sets; entropies of a set and of the mixture use the same balls, so that most of
+        the error cancels; ties are allowed. "halves" uses a random half of each set, as in Sutherland et al. (spacings
+        in one dimension), and is much noisier.
     duplicates : {"raise", "floor"}, default="raise"
-        For mixture="halves": treatment of neighbours at distance zero, whose density would be infinite. "raise" raises
-        an error that names the set. "floor" raises all distances to at least the smallest one between different points.
+        For mixture="halves": treatment of neighbours at distance zero, which would have infinite density. "raise"
+        raises an error that names the set. "floor" replaces smaller distances by the smallest distance between
+        different points.
     random_state : int, Generator or None, default=None
         For mixture="halves": seed of the halves.
 
@@ -101,9 +105,10 @@ class KNNDivergence:
     Parameters
     ----------
     k : int, default=4
-        Which neighbour; for "renyi" more than |alpha - 1|. Larger is smoother. Every set needs k + 1 points.
+        Neighbour whose distance is used; for "renyi" k > |alpha - 1|. Larger values give smoother estimates. Every set
+        needs k + 1 points.
     duplicates : {"raise", "floor"}, default="raise"
-        Treatment of neighbours at distance zero, as for `EntropyDivergence`.
+        Treatment of neighbours at distance zero, as in `EntropyDivergence`.
 
     Examples
     --------
@@ -133,12 +138,12 @@ class KNNDivergence:
 
 @dataclass(frozen=True)
 class PluginDivergence:
-    """Divergences of kernel density estimates, integrated over nodes ("plugin").
+    """Divergences of kernel density estimates, by numerical integration ("plugin").
 
-    Estimates every divergence of `divergence_matrix`, and int kappa(p(x), q(x)) dx of a vectorised function kappa(p, q)
-    over the domain scaled to [0, 1]^d (independent of the scaling if kappa is homogeneous of degree one). The estimate
-    is zero between equal sets, never negative except for rounding, and accepts weights. The domain and the bandwidth
-    are chosen from the columns (``other`` if given, for example the training sets). Points of the rows outside the
+    Estimates every divergence of `divergence_matrix`, and int kappa(p(x), q(x)) dx for a vectorised function kappa(p,
+    q) over the domain scaled to [0, 1]^d (independent of the scaling if kappa is homogeneous of degree one). The
+    estimate is zero between equal sets, never negative except for rounding, and accepts weights. Domain and bandwidth
+    are fitted to the columns (``other`` if not None, for example the training sets). Points of the rows outside the
     domain are clipped to its boundary, with a warning.
 
     Parameters
@@ -146,10 +151,10 @@ class PluginDivergence:
     n_basis : int, default=32
         Number of nodes per dimension of a product grid in up to three dimensions.
     bandwidth, domain : default="auto", "robust"
-        As for `DivergenceEmbedding`.
+        As in `DivergenceEmbedding`.
     structure : {"auto", "joint", "marginal"}, default="auto"
-        One density per set, or one per dimension, whose divergences are added. "auto" is "joint" up to three
-        dimensions.
+        One density per set ("joint"), or one per dimension with the sum of their divergences ("marginal"). "auto" is
+        "joint" up to three dimensions.
 
     Examples
     --------
@@ -179,14 +184,14 @@ class PluginDivergence:
 class HeldOutDivergence:
     """Jensen-Shannon divergence of densities at held-out points ("held-out").
 
-    Densities are estimated from a random half of each set; log p and log (p + q) / 2 are averaged over the other
-    halves, in both directions (Sutherland et al. 2016). The estimate may be negative. Sets must not have weights, and
-    joint densities have up to three dimensions.
+    Densities are estimated from a random half of each set; log p and log((p + q) / 2) are averaged over the other
+    halves; then halves are exchanged (Sutherland et al. 2016). The estimate may be negative. Sets must not have
+    weights, and joint densities have up to three dimensions.
 
     Parameters
     ----------
     bandwidth, domain, structure : default="auto", "robust", "auto"
-        As for `PluginDivergence`.
+        As in `PluginDivergence`.
     random_state : int, Generator or None, default=None
         Seed of the halves.
 
@@ -224,7 +229,7 @@ ESTIMATORS: dict[str, Any] = {cls.name: cls for cls in get_args(PairEstimator)}
 
 
 def resolve_estimator(divergence: Divergence, estimator: str | PairEstimator, k: int | None) -> PairEstimator:
-    """Return the estimator, or build it from its name and ``k``; ValueError if it cannot estimate the divergence."""
+    """Return the estimator, built from a name and ``k``; ValueError if it cannot estimate the divergence."""
     if isinstance(estimator, PairEstimator):
         if k is not None:
             name = type(estimator).__name__
@@ -306,13 +311,13 @@ def _integrand(divergence: Divergence, alpha: float) -> integrals.Integrand | fl
 def _fit_densities(
     estimator: PluginDivergence | HeldOutDivergence, n_basis: int, rows: Sets, columns: Sets | None
 ) -> DivergenceSpec:
-    """Fit densities to the columns, or to the rows without columns, and check the points of the rows."""
+    """Fit densities to the columns (without columns to the rows), and warn if points of rows are outside."""
     structure = check_choice("structure", estimator.structure, ("auto", "joint", "marginal"))
     if structure == "auto":
         structure = "joint" if rows.n_dims <= MAX_TENSOR_DIMS else "marginal"
     embedding = DivergenceEmbedding(
         "hellinger", n_basis, bandwidth=estimator.bandwidth, domain=estimator.domain, structure=structure
-    )  # only its densities are used, which do not depend on the divergence
+    )  # uses only its densities, which do not depend on the divergence
     if columns is None:
         return cast(DivergenceSpec, embedding.fit(rows).spec_)
     with error_context("one of other"):

@@ -1,4 +1,4 @@
-"""`divergence_matrix`: divergences of all pairs of sample sets, for learners on precomputed kernels."""
+"""`divergence_matrix`: divergences of all pairs of sample sets, for learners with precomputed kernels."""
 
 from __future__ import annotations
 
@@ -49,37 +49,37 @@ def divergence_matrix(
     verbose: bool | int = False,
     as_frame: bool = False,
 ) -> Any:
-    """Estimate the divergences of all pairs of sample sets, D[i, j] = d(p_i, p_j).
+    """Return estimated divergences of all pairs of sample sets, D[i, j] = d(p_i, p_j).
 
-    A baseline for small N: convert it to a kernel for ``SVC(kernel="precomputed")`` or ``KernelRidge``. Its cost
-    grows with N^2; `DivergenceEmbedding` learns in linear time.
+    A baseline for small N: convert the matrix to a kernel for ``SVC(kernel="precomputed")`` or ``KernelRidge``. The
+    cost grows with N^2; `DivergenceEmbedding` learns in linear time.
 
     Parameters
     ----------
     sets : SampleSets, SetStore, list of (n_i, d) arrays or (N, n, d) array
-        The rows.
+        Sets of the rows.
     divergence : str or callable, default="jensen-shannon"
-        In nats where it has logarithms. "entropy" and "held-out" estimate "jensen-shannon"; "knn" estimates
-        "kullback-leibler", "renyi" and "hellinger"; "plugin" estimates "jensen-shannon", "hellinger",
-        "total-variation", "chi2", "kullback-leibler", "renyi" and a vectorised kappa(p, q) of densities. "js", "kl"
-        and "tv" for short.
+        Name or function; logarithmic divergences are in nats. "entropy" and "held-out" estimate "jensen-shannon"; "knn"
+        estimates "kullback-leibler", "renyi" and "hellinger"; "plugin" estimates "jensen-shannon", "hellinger",
+        "total-variation", "chi2", "kullback-leibler", "renyi" and a vectorised kappa(p, q) of densities. Short names
+        are "js", "kl" and "tv".
     other : as sets, optional
-        The columns; by default ``sets``. Then only one of (i, j) and (j, i) is computed if the divergence is
-        symmetric, and the diagonal is zero. A set and its copy in ``other`` are not independent samples: for them
-        "entropy" and "knn" give a value below or above zero.
+        Sets of the columns; default: ``sets``. Then a symmetric divergence is computed only once per pair, and the
+        diagonal is zero. A set and its copy in ``other`` are not independent samples; their divergence by "entropy"
+        or "knn" differs from zero.
     estimator : {"entropy", "knn", "plugin", "held-out"} or object, default="entropy"
         An `EntropyDivergence`, `KNNDivergence`, `PluginDivergence` or `HeldOutDivergence`, or the name of one with
         default options. "entropy" and "knn" are nearly unbiased and may be slightly negative (use
-        ``np.maximum(D, 0)`` where that matters). Only "plugin" takes weights.
+        ``np.maximum(D, 0)`` if necessary). Only "plugin" accepts weights.
     k : int, optional
-        With the name "entropy" or "knn": the option ``k`` of its class.
+        Option ``k`` of the estimator, for estimator="entropy" or "knn".
     alpha : float, default=0.5
-        For "renyi": its order, above 0 and not 1; with "knn" |alpha - 1| < k.
+        Order of the Renyi divergence, above 0 and not 1; with "knn" |alpha - 1| < k.
     symmetric : bool, optional
-        For "kullback-leibler", "renyi" and a callable: the mean of both directions. By default D[i, j] is
-        d(p_i || p_j).
+        For "kullback-leibler", "renyi" and a callable: whether to return the mean of both directions. Default: D[i, j]
+        is d(p_i || p_j).
     verbose : bool, default=False
-        Print the plan on standard error (pairs, bytes, the expected time from a sample of pairs), and progress.
+        Print a plan on standard error (pairs, bytes, expected time from a sample of pairs), and progress.
     as_frame : bool, default=False
         Return a pandas DataFrame with the ids of the sets as index and columns.
 
@@ -90,36 +90,36 @@ def divergence_matrix(
     Raises
     ------
     SampleSetError
-        For empty sets, NaN, fewer points than k neighbours need, different dimensions, duplicates, and weights that
-        the estimator does not use. The message names the set.
+        For empty sets, NaN, too few points for k neighbours, different dimensions, duplicates, and weights with an
+        estimator that does not accept weights. The message names the set.
     StoreFormatError
         If a set of a store cannot be read. The message names the set.
     ValueError
-        For unknown names, and options without effect.
+        For unknown names and for options without effect.
     MemoryError
-        If a matrix of N M numbers does not fit in memory; raised before any computation.
+        If the N x M matrix does not fit in memory; raised before any computation.
 
     Notes
     -----
-    On one CPU type, the bits of a value depend on its two sets and the options alone (the domain and bandwidth of
-    "plugin", the seed and positions for halves), not on tiles, threads or the scheduler. Sets in memory are compared
-    on local threads. Those of a store are read tile by tile, on the active Dask cluster if there is one; a thread
-    holds at most two blocks of sets. ``open_sets(..., block_sets=)`` sets the side of a tile; each set is read, and
-    its tree built, once for every tile in its row and column.
+    On one CPU type, a value depends only on its two sets and the options (domain and bandwidth of "plugin", seed and
+    positions for halves); it is bitwise identical for any tiles, threads and scheduler. Sets in memory are compared on
+    local threads. Sets of a store are read tile by tile, on the active Dask cluster if there is one; a thread holds at
+    most two blocks of sets. ``open_sets(..., block_sets=)`` determines the side of a tile; each set is read, and its
+    tree built, once for every tile in its row and column.
 
     Cost in two dimensions at 2,500 points per set: about 4 ms of one core per pair for "entropy" and "knn", growing as
-    n log n; beyond about ten dimensions trees give no speed-up (n^2 d). "plugin": about 0.1 ms per pair, growing with
+    n log n; above about ten dimensions trees give no speed-up (n^2 d). "plugin": about 0.1 ms per pair, growing with
     the number of nodes n_basis^d.
 
-    "plugin" is biased: for two samples of one distribution, Hellinger is about 0.03, 0.07, 0.15 for 20 points each in
-    d = 1, 2, 3, falling as 1 / n (`DivergenceEmbedding.noise` estimates it). Sets of different sizes differ by this
-    bias. The other estimates scatter around the divergence and may be negative.
+    "plugin" is biased: for two samples of 20 points from one distribution, the Hellinger divergence is about 0.03, 0.07
+    and 0.15 in d = 1, 2, 3, and decreases as 1 / n (`DivergenceEmbedding.noise` estimates it). The bias depends on the
+    sizes of the sets. The other estimates scatter around the divergence and may be negative.
 
     docs/benchmarks.md compares exp(-D / (2 sigma^2)) with the true kernel of mixtures of Gaussians.
 
     References
     ----------
-    Sutherland, Oliva, Poczos, Schneider 2016 ("held-out", with the mean over points that its formula lacks);
+    Sutherland, Oliva, Poczos, Schneider 2016 ("held-out", with the factor 1 / n that is missing in its formula);
     Kozachenko, Leonenko 1987; Vasicek 1976; Ross 2014; Wang, Kulkarni, Verdu 2009; Poczos, Xiong, Schneider 2011.
 
     Examples

@@ -1,7 +1,7 @@
-"""Fitted estimators of divergences of two sample sets, as records of plain numbers.
+"""Fitted estimators of divergences of two sample sets, as serializable dataclasses.
 
-`prepare` computes a tree or a density for each set, and `pair` compares two prepared sets. The bits of a value depend
-on its two sets alone, and not on their order if the divergence is symmetric.
+`prepare` computes a tree or a density for each set, and `pair` compares two prepared sets. A value depends bitwise only
+on its two sets, and not on their order if the divergence is symmetric.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dkdist.sets import SampleSetError, SampleSets
 
 @dataclass(frozen=True)
 class SetPosition:
-    """Position of a set in the collection or in ``other``, for messages and seeds."""
+    """Position of a set in ``sets`` or ``other``, for messages and seeds."""
 
     index: int
     other: bool
@@ -37,10 +37,10 @@ class DivergenceEstimator(Protocol):
 
     @property
     def symmetric(self) -> bool:
-        """Whether pair(a, b) and pair(b, a) have the same bits."""
+        """Whether pair(a, b) and pair(b, a) are bitwise identical."""
 
     def prepare(self, sets: SampleSets, positions: list[SetPosition]) -> list[Any]:
-        """Compute what comparisons need of each set."""
+        """Return one prepared object per set, for comparisons."""
 
     def pair(self, a: Any, b: Any) -> float:
         """Estimate the divergence of two prepared sets."""
@@ -48,7 +48,7 @@ class DivergenceEstimator(Protocol):
 
 @dataclass(frozen=True)
 class KNNEntropyJS:
-    """Jensen-Shannon divergence of all points, from entropies of sets and mixture with the same balls."""
+    """Jensen-Shannon divergence of all points, with the same balls for the entropies of set and mixture."""
 
     k: int
     symmetric: ClassVar[bool] = True
@@ -71,10 +71,10 @@ class _ShuffledSet:
 
 @dataclass(frozen=True)
 class HalfEntropyJS:
-    """Jensen-Shannon divergence whose mixture has a random half of each set.
+    """Jensen-Shannon divergence whose mixture contains a random half of each set.
 
-    Entropies are those of spacings for d = 1, and of k-NN distances otherwise. Both halves have ceil(n / 2) points, n
-    the size of the smaller set.
+    Entropies are estimated from spacings for d = 1, otherwise from k-NN distances. Both halves have ceil(n / 2) points,
+    where n is the size of the smaller set.
     """
 
     k: int
@@ -83,7 +83,7 @@ class HalfEntropyJS:
     symmetric: ClassVar[bool] = True
 
     def prepare(self, sets: SampleSets, positions: list[SetPosition]) -> list[_ShuffledSet]:
-        """Shuffle each set, by the seed and its position, and compute its entropy."""
+        """Shuffle each set with the seed and its position, and compute its entropy."""
         prepared = []
         for x, position in zip(sets, positions, strict=True):
             order = np.random.default_rng([self.seed, position.index, position.other]).permutation(len(x))
@@ -104,13 +104,13 @@ class HalfEntropyJS:
             gaps = entropies.spacings(points[:, 0], self.k)
             return entropies.spacing_entropy(require_positive(gaps, cloud, self.floor, name), self.k)
         distances = require_positive(cloud.own_distances(self.k), cloud, self.floor, name)
-        # sorted, so that the order of the two sets in a mixture does not change the bits of the sum
+        # sort, so that rounding of the sum does not depend on the order of the two sets
         return entropies.neighbour_entropy(np.sort(distances), self.k, cloud.n_dims)
 
 
 @dataclass(frozen=True)
 class KNNRatioDivergence:
-    """Divergence from ratios of k-NN densities: "kullback-leibler", "renyi" or "hellinger"."""
+    """Divergence "kullback-leibler", "renyi" or "hellinger" from ratios of k-NN densities."""
 
     divergence: str
     k: int
@@ -145,7 +145,7 @@ class KNNRatioDivergence:
 
 
 def require_positive(distances: F64, cloud: NeighbourTree, floor: bool, name: str) -> F64:
-    """Return positive distances: with ``floor`` raise them to the set's smallest one, else SampleSetError for zeros."""
+    """Return positive distances, raised to the set's minimum if ``floor``; otherwise SampleSetError for zeros."""
     is_zero: NDArray[np.bool_] = distances <= 0
     if floor and cloud.least_distance > 0:
         return np.asarray(np.maximum(distances, cloud.least_distance))
@@ -161,9 +161,9 @@ def require_positive(distances: F64, cloud: NeighbourTree, floor: bool, name: st
 
 @dataclass(frozen=True)
 class PluginIntegral:
-    """Divergence of reflected kernel density estimates, integrated over their nodes.
+    """Divergence of reflected kernel density estimates, integrated numerically over their nodes.
 
-    ``kappa`` is an integrand kappa(p, q), or the order of a Renyi divergence; ``mean`` averages both directions.
+    ``kappa`` is an integrand kappa(p, q), or the order of a Renyi divergence; ``mean``: average both directions.
     """
 
     spec: DivergenceSpec
@@ -172,7 +172,7 @@ class PluginIntegral:
     mean: bool
 
     def prepare(self, sets: SampleSets, positions: list[SetPosition]) -> list[F64]:
-        """Compute densities at the nodes, (parts, nodes) for each set: one part, or one for each dimension."""
+        """Return densities (n_parts, n_nodes) of each set; n_parts is 1 or the number of dimensions."""
         return list(self.spec.materialize().densities(sets).astype(np.float64))
 
     def pair(self, a: F64, b: F64) -> float:

@@ -14,11 +14,11 @@ from dkdist.pairwise_matrices._held_out_numba import densities_at, mean_log_rati
 from dkdist.pairwise_matrices.divergence_params import SetPosition
 from dkdist.sets import SampleSets
 
-Marginal = tuple[slice, list[int]]  # columns of coefficients, and their axes
+Marginal = tuple[slice, list[int]]  # (columns of coefficients, axes)
 
 
 class _Half(NamedTuple):
-    """Coefficients of a half, and the basis at its points, (n, K) for each axis."""
+    """Coefficients of a half, and the basis (n, K) at its points for each axis."""
 
     C: F32
     tables: list[F32]
@@ -28,7 +28,7 @@ class _Half(NamedTuple):
 class HeldOutDensities:
     """Held-out estimate of JS, averaged over both roles of the halves (P1).
 
-    The divergences of marginal densities are added.
+    Divergences of marginal densities are summed.
     """
 
     spec: DivergenceSpec
@@ -36,7 +36,7 @@ class HeldOutDensities:
     symmetric: ClassVar[bool] = True
 
     def prepare(self, sets: SampleSets, positions: list[SetPosition]) -> list[tuple[_Half, _Half]]:
-        """Shuffle each set, by the seed and its position, and cut it into halves."""
+        """Shuffle each set with the seed and its position, and split it into halves."""
         orders = [
             first + np.random.default_rng([self.seed, position.index, position.other]).permutation(size)
             for first, size, position in zip(sets.offsets[:-1], np.diff(sets.offsets), positions, strict=True)
@@ -69,7 +69,7 @@ class HeldOutDensities:
         return [(slice(ends[j], ends[j + 1]), [j]) for j in range(len(degrees))]
 
     def _held_out(self, p: _Half, x: _Half, q: _Half, y: _Half) -> float:
-        """Estimate JS from densities of the halves p, q, and means over the halves x, y of the same sets."""
+        """Estimate JS from densities of the halves p, q, averaged over the other halves x, y of the same sets."""
         total = 0.0
         for columns, axes in self._marginals():
             C_p, C_q = p.C[columns], q.C[columns]

@@ -1,4 +1,4 @@
-"""Divergences of two densities at the nodes of a quadrature rule: sums of v_k kappa(p_k, q_k)."""
+"""Divergences of two densities by numerical integration: sums of v_k kappa(p_k, q_k) over nodes k."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Integrand = Callable[[F64, F64], F64]
 
 
 def kullback_leibler(p: F64, q: F64) -> F64:
-    """Return p log(p / q) - p + q >= 0, whose integral is KL(p || q) if p and q integrate to 1."""
+    """Return the integrand p log(p / q) - p + q >= 0 of KL(p || q), for p and q with integral 1."""
     return np.asarray(p * np.log(p / q) - p + q)
 
 

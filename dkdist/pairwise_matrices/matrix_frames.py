@@ -1,4 +1,4 @@
-"""Results of pairwise matrices: arrays with an index, or data frames labelled by the ids of the sets."""
+"""Results of pairwise matrices: arrays with a row index, or data frames labelled by the ids of the sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def require_frames(as_frame: bool) -> None:
 
 
 def format_matrix(matrix: F64, rows: Sets, columns: Sets | None, as_frame: bool) -> Any:
-    """Return the matrix with the index of its rows, or as a frame; sets without ids are numbered from 0."""
+    """Return the matrix with its row index attached, or as a data frame; sets without ids are numbered from 0."""
     if not as_frame:
         return attach_index(matrix, rows)
     import pandas as pd

@@ -1,9 +1,9 @@
 """`NearestSets`: exact and approximate nearest-neighbour search among rows of features.
 
 Exact search reads rows in memory, or computes lazy rows block by block. Approximate search uses an inverted-file index
-of faiss: rows are assigned to the cells of their nearest centres, and a query scans the rows of its nearest cells only.
+of faiss: each row is assigned to the cell of its nearest centre, and a query scans only the rows of its nearest cells.
 `fit` chooses the smallest number of scanned cells (``nprobe`` of faiss) that reaches the requested recall on a sample
-of rows, for which the exact neighbours are known.
+of rows, for which it computes the exact neighbours.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from dkdist.pairwise_matrices._tuning import (
 
 
 class SearchableRows:
-    """The rows of X (n, D), ndarray or dask array, in blocks."""
+    """Rows of X (n, D), an ndarray or dask array, in blocks."""
 
     def __init__(self, X: Any) -> None:
         self.n_columns = int(X.shape[1])
@@ -62,7 +62,7 @@ class SearchableRows:
         return np.concatenate(map_blocks(self.blocks, work, self.starts, label="rows"))
 
     def __iter__(self) -> Iterator[F32]:
-        """Yield all rows by blocks, of which `MAX_BLOCKS_IN_MEMORY` are in memory at a time."""
+        """Yield the blocks of rows, with at most `MAX_BLOCKS_IN_MEMORY` in memory."""
         work = partial(_block, self.n_columns)
         for a in range(0, len(self.blocks), MAX_BLOCKS_IN_MEMORY):
             group = range(a, min(a + MAX_BLOCKS_IN_MEMORY, len(self.blocks)))
@@ -88,14 +88,14 @@ FLOAT32_UNIT = 2.0**-24  # unit roundoff of float32 (IEEE 754-2019)
 
 
 class Recall(NamedTuple):
-    """The fraction of true neighbours that a search returns, and its standard error over the sampled rows."""
+    """Fraction of true neighbours that a search returns, and its standard error over the sampled rows."""
 
     share: float
     std_error: float
 
 
 def import_faiss() -> Any:
-    """Import faiss; ImportError with the command that installs it."""
+    """Return the faiss module; ImportError with the install command."""
     try:
         return importlib.import_module("faiss")
     except ImportError as error:
@@ -105,13 +105,13 @@ def import_faiss() -> Any:
 
 
 def n_training_rows(n_rows: int) -> int:
-    """Return the number of rows that train the centres."""
+    """Return the number of rows for training the centres."""
     return min(n_rows, TRAINING_ROWS_PER_CELL * _n_cells(n_rows))
 
 
 @dataclass(frozen=True)
 class IVFIndex:
-    """An inverted-file index of rows, and the number of cells that a query scans."""
+    """Inverted-file index of rows, and the number of cells per query."""
 
     index: Any
     n_probe: int = 1
@@ -119,7 +119,7 @@ class IVFIndex:
     def nearest(self, queries: F32, k: int) -> tuple[F64, I64]:
         """Return squared distances and positions of the k nearest rows in the scanned cells, nearest first.
 
-        If these cells have fewer than k rows, the number of cells is doubled.
+        If these cells contain fewer than k rows, the number of cells is doubled.
         """
         squares, positions = self._search(queries, k, self.n_probe)
         n_probe, incomplete = self.n_probe, np.flatnonzero(positions[:, -1] < 0)
@@ -130,13 +130,13 @@ class IVFIndex:
         return np.maximum(squares.astype(np.float64), 0), positions.astype(np.int64)
 
     def with_recall(self, queries: F32, truth: F64, recall: float) -> tuple[IVFIndex, Recall]:
-        """Return a copy whose recall minus its standard error is at least ``recall``, with the fewest cells.
+        """Return a copy with the fewest cells for which recall minus its standard error is at least ``recall``.
 
-        ``truth`` holds the squared distances (m, k + 1) of the nearest rows to ``queries``, which are rows themselves;
-        the first is the query itself and does not count. Any row as near as the k-th counts as a true neighbour.
+        ``queries`` are rows of the index. ``truth`` (m, k + 1) are the squared distances of the nearest rows; the first
+        is the query itself and is not counted. Any row as near as neighbour k is a true neighbour.
         """
         k = truth.shape[1] - 1
-        # faiss sums squares in float32
+        # tolerance for float32 sums in faiss
         limits = truth[:, -1:] * (1 + (queries.shape[1] + 8) * FLOAT32_UNIT)
 
         def measure(n_probe: int) -> Recall:
@@ -158,7 +158,7 @@ class IVFIndex:
 
 
 def build_index(training_rows: F32, blocks: Iterable[F32], n_rows: int, seed: int) -> IVFIndex:
-    """Train centres on some rows, `n_training_rows` of them, and add all rows by blocks."""
+    """Train centres on `n_training_rows` rows, and add all rows by blocks."""
     faiss = import_faiss()
     n_cells, D = _n_cells(n_rows), training_rows.shape[1]
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(D), D, n_cells)
@@ -174,7 +174,7 @@ def _n_cells(n_rows: int) -> int:
 
 
 def _smallest_sufficient(suffices: Callable[[int], bool], maximum: int) -> int:
-    """Return the smallest sufficient number, by doubling and bisection; ``maximum`` if there is none."""
+    """Return the smallest number for which ``suffices``, by doubling and bisection, or ``maximum``."""
     high = 1
     while high < maximum and not suffices(high):
         high = min(2 * high, maximum)
@@ -186,50 +186,51 @@ def _smallest_sufficient(suffices: Callable[[int], bool], maximum: int) -> int:
 
 
 class NearestSets(BaseEstimator):
-    """Find the nearest sets by the Euclidean distance of their features.
+    """Nearest-neighbour search by the Euclidean distance of features.
 
-    With rows of an embedding whose squared distances are divergences, or squared kernel distances, this is a search by
-    that divergence. Collections may be larger than memory.
+    If squared distances of embedded rows are divergences or squared kernel distances, this searches by that divergence.
+    Collections may be larger than memory.
 
     Parameters
     ----------
     n_neighbors : int, default=10
-        The number of neighbours that `kneighbors` returns.
+        Number of neighbours that `kneighbors` returns.
     engine : {"exact", "faiss", "approximate"}, default="exact"
-        "exact": products in float32 over tiles; distances of the nearest candidates are recomputed from differences in
-        float64. Lazy features are computed block by block and not kept. "faiss": an exact flat index (``pip install
+        "exact": float32 matrix products; distances of the nearest candidates are recomputed from differences in
+        float64. Lazy features are computed block by block and not stored. "faiss": an exact flat index (``pip install
         'dkdist[neighbors]'``) for features in memory, with distances from float32 products. "approximate": an
-        inverted-file index of faiss, for many queries among very many rows; all rows are in memory, 4 D + 8 bytes each.
+        inverted-file index of faiss, for many queries and very large n; all rows are in memory, 4 D + 8 bytes each.
     recall : float, default=0.95
-        For "approximate": the fraction of the true neighbours to find. `fit` chooses the smallest number of cells whose
-        recall on 256 sampled rows exceeds this by one standard error.
+        For "approximate": fraction of the true neighbours to find. `fit` chooses the smallest number of cells whose
+        recall on 256 sampled rows exceeds this fraction by one standard error.
     random_state : int, Generator or None, default=None
         For "approximate": seed of the training rows and of the sampled rows.
 
     Attributes
     ----------
     n_features_in_ : int
-        The length of a row.
+        Number of features D.
     n_samples_fit_ : int
-        The number of rows to search.
+        Number of rows to search.
     recall_ : Recall or None
-        For "approximate": the recall of ``n_neighbors`` neighbours on sampled rows of `fit`, and its standard error.
-        The recall of queries far from all rows may be smaller.
+        For "approximate": recall of ``n_neighbors`` neighbours on sampled rows of `fit`, and its standard error.
+        Queries far from all rows may have a lower recall.
 
     Raises
     ------
     ValueError
-        For more neighbours than rows, rows that are not finite, rows of another length, a recall outside (0, 1].
+        For more neighbours than rows, rows that are not finite, a different number of features, or a recall outside
+        (0, 1].
     ImportError
         If the engine needs faiss, and faiss is not installed.
 
     Notes
     -----
-    Cost of m queries among n rows of length D: 2 m n D flops, near the speed of the matrix product. Lazy features are
-    computed once per call, so pass many queries at a time. Equal distances keep the order of the rows. Queries whose
-    neighbours float32 cannot distinguish from other rows (tight groups that are far apart) use products in float64, at
-    twice the cost. "approximate": training 2 sqrt(n) cells costs about 160 n D sqrt(n) flops, and the true neighbours
-    of sampled rows 512 n D (faiss: Douze et al. 2024).
+    Cost of m queries among n rows of length D: 2 m n D flops, at about the speed of a matrix product. Lazy features are
+    computed once per call, so pass many queries at a time. Rows at equal distances are in order of position. If float32
+    cannot distinguish the neighbours of a query from other rows (tight groups that are far apart), float64 products are
+    used, at twice the cost. "approximate": training 2 sqrt(n) cells costs about 160 n D sqrt(n) flops, and the exact
+    neighbours of sampled rows cost 512 n D flops (faiss: Douze et al. 2024).
 
     Examples
     --------
@@ -253,14 +254,14 @@ class NearestSets(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> NearestSets:
-        """Index the features X (n, D), ndarray or dask array. ``y`` is not used."""
+        """Index the features X (n, D), an ndarray or dask array. ``y`` is not used."""
         check_int("n_neighbors", self.n_neighbors)
         check_choice("engine", self.engine, ("exact", "faiss", "approximate"))
         if check_positive("recall", self.recall) > 1:
             raise ValueError(f"recall must be above 0 and at most 1; got {self.recall!r:.200}.")
         seed = draw_seed(self.random_state)
         if is_lazy(X):
-            row_blocks(X)  # raises for other shapes and unknown sizes
+            row_blocks(X)  # raises ValueError for invalid shapes and unknown chunk sizes
             validate_data(self, X, skip_check_array=True)
             if self.engine == "faiss":
                 raise ValueError(
@@ -279,7 +280,7 @@ class NearestSets(BaseEstimator):
         return self
 
     def _build_index(self, rng: np.random.Generator) -> tuple[IVFIndex, Recall]:
-        import_faiss()  # fail before rows are computed
+        import_faiss()  # raise ImportError before rows are computed
         n, rows = self.n_samples_fit_, SearchableRows(self._fit_X)
         training, sample = (
             np.sort(rng.choice(n, size, replace=False))
@@ -298,11 +299,11 @@ class NearestSets(BaseEstimator):
         Parameters
         ----------
         X : (m, D) array, optional
-            The queries; by default the rows of `fit`, which are not their own neighbours.
+            Queries; default: the rows of `fit`, without each row itself among its neighbours.
         n_neighbors : int, optional
-            The number of neighbours; by default that of the constructor.
+            Number of neighbours; default: ``n_neighbors`` of the constructor.
         return_distance : bool, default=True
-            Whether to return (distances, indices), or indices alone.
+            Whether to return (distances, indices) or only indices.
         """
         check_is_fitted(self)
         check_bool("return_distance", return_distance)
@@ -314,7 +315,7 @@ class NearestSets(BaseEstimator):
                 f"got {k}."
             )
         rows = self._fit_X if is_self_query else X
-        rows = rows.compute() if is_lazy(rows) else rows  # not an array: a data frame has column names
+        rows = rows.compute() if is_lazy(rows) else rows  # keep data frames, which have column names
         with reject_float_overflow():
             if is_self_query:
                 queries = check_array(rows, dtype=np.float32, order="C")
@@ -335,7 +336,7 @@ class NearestSets(BaseEstimator):
 
 
 def _drop_self(squares: F64, positions: I64) -> tuple[F64, I64]:
-    """Drop each row's own position, or the last neighbour if copies of the row have displaced it."""
+    """Drop each row itself, or the last neighbour if copies of the row have displaced it."""
     is_self = positions == np.arange(len(positions))[:, None]
     is_self[~is_self.any(axis=1), -1] = True
     shape = len(positions), positions.shape[1] - 1

@@ -1,4 +1,4 @@
-"""Divergences from the ratios of k-NN densities at the points of p.
+"""Divergences from ratios of k-NN densities at the points of p.
 
     log q/p (x) = d log(rho / nu) + log((n - 1) / m),   rho, nu: distance to the k-th neighbour in the n - 1 other
                                                         points of p, in the m points of q
@@ -6,7 +6,7 @@
     int p^a q^(1-a)       = B(k, a) E_p (q/p)^(1-a),   B = Gamma(k)^2 / (Gamma(k - a + 1) Gamma(k + a - 1))
     Renyi                 = log(int p^a q^(1-a)) / (a - 1)                      (Poczos, Xiong, Schneider 2011)
 
-Neither ratio nor moment is consistent for a fixed k; the errors of log rho and log nu cancel in KL, and B corrects
+For fixed k, density ratios and their moments are biased; the errors of log rho and log nu cancel in KL, and B corrects
 the moments. No such correction is known for Jensen-Shannon, total variation and chi2.
 """
 

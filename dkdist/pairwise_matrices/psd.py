@@ -2,7 +2,7 @@
 
 clip     lambda -> max(lambda, 0): the nearest positive semi-definite matrix in the Frobenius norm
 flip     lambda -> |lambda|
-shift    lambda -> lambda - min(lambda_min, 0): changes the diagonal only
+shift    lambda -> lambda - min(lambda_min, 0): changes only the diagonal
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dkdist._base.parameter_checks import check_choice, check_real_array, requir
 from dkdist._numba.arrays import F64
 from dkdist.pairwise_matrices._tuning import KERNEL_SYMMETRY_TOL
 
-MAX_ENTRY = 1e150  # squares stay below 1.8e308, the largest float64 (IEEE 754-2019)
+MAX_ENTRY = 1e150  # keeps squares below 1.8e308, the largest float64 (IEEE 754-2019)
 
 
 def _shift(gram: F64) -> F64:
@@ -41,17 +41,18 @@ METHODS: Mapping[str, Callable[[F64], F64]] = {
 
 
 def project_psd(gram: ArrayLike, method: str = "clip") -> F64:
-    """Remove the negative eigenvalues of a symmetric matrix.
+    """Return a positive semi-definite matrix without the negative eigenvalues of a symmetric matrix.
 
-    Kernel machines need positive semi-definite kernels; kernels of estimated divergences are only nearly so.
+    Kernel machines require positive semi-definite kernels; kernels of estimated divergences may have small negative
+    eigenvalues.
 
     Parameters
     ----------
     gram : (N, N) array
-        Symmetric, up to one part in 10^8 of its largest entry.
+        Symmetric to 1e-8 of its largest entry.
     method : {"clip", "flip", "shift"}, default="clip"
-        "clip" sets negative eigenvalues to zero (the nearest such matrix), "flip" takes absolute values, "shift"
-        subtracts the smallest one from all, which changes the diagonal only.
+        "clip" sets negative eigenvalues to zero (the nearest positive semi-definite matrix), "flip" takes absolute
+        values, "shift" subtracts the smallest eigenvalue from all, which changes only the diagonal.
 
     Returns
     -------
@@ -61,19 +62,19 @@ def project_psd(gram: ArrayLike, method: str = "clip") -> F64:
     Raises
     ------
     ValueError
-        For an unknown method, and a matrix that is not square, not finite or not symmetric.
+        For an unknown method, or a matrix that is not square, not finite or not symmetric.
 
     Notes
     -----
-    Cost: O(N^3) time and about 3 N^2 numbers; about a second for N = 1,000.
+    Cost: O(N^3) time and about 24 N^2 bytes; about a second for N = 1,000.
 
     *Inductive* use: fit on the projected matrix of the training sets and predict from the raw kernel values of test
-    against training sets. This is exact for "shift", which changes the diagonal only; with "clip" and "flip" training
-    and test rows belong to slightly different kernels, which matters little if the negative eigenvalues are small.
+    against training sets. This is exact for "shift", which changes only the diagonal. With "clip" and "flip" training
+    and test rows belong to slightly different kernels; the effect is small if the negative eigenvalues are small.
     *Transductive* use: project the matrix of training and test sets together and split it. Both then belong to one
-    kernel, but the test sets (never their labels) influence training, scores hold for tasks with known test sets, and
-    a new set requires another projection. The kernel of `DivergenceEmbedding` is positive semi-definite and needs no
-    projection.
+    kernel, but test sets (not their labels) influence training, scores are valid only for tasks with known test sets,
+    and a new set requires another projection. The kernel of `DivergenceEmbedding` is positive semi-definite and needs
+    no projection.
 
     References
     ----------

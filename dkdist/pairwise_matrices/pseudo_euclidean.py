@@ -3,12 +3,12 @@
     B = -J S J / 2 = V Lambda V^T,   S_ij = d_ij^2,   J = I - 1 1^T / N
     x_ik = V_ik sqrt|lambda_k|,      d_ij^2 = sum_k sign(lambda_k) (x_ik - x_jk)^2
 
-exact with all eigenvalues. Squared lengths may be negative. B holds the inner products about the centroid, so a new
-object with squared distances s to the N objects has
+The second formula is exact with all eigenvalues. Squared lengths may be negative. B contains the inner products of
+centred points. A new object with squared distances s to the N objects has
 
     b = -(s - mean_j s_j - mean_i S_i. + mean S) / 2,   x_k = sign(lambda_k) |lambda_k|^(-1/2) b V_k
 
-(Pekalska, Paclik, Duin 2001), which equals its row of V sqrt|Lambda| if it is one of the N.
+(Pekalska, Paclik, Duin 2001), which is its row of V sqrt|Lambda| if it is one of the N objects.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dkdist.pairwise_matrices._tuning import DIAGONAL_TOL, DISTANCE_SYMMETRY_TOL
 
 
 def eigendecompose(D: F64) -> tuple[F64, F64, F64]:
-    """Return the column means of S, and the eigenvalues and eigenvectors of B, sorted by decreasing modulus."""
+    """Return the column means of S, and eigenvalues and eigenvectors of B by decreasing absolute eigenvalue."""
     S = D**2
     means = S.mean(axis=0)
     B = -(S - means - means[:, None] + means.mean()) / 2
@@ -38,7 +38,7 @@ def eigendecompose(D: F64) -> tuple[F64, F64, F64]:
 
 
 def projection_matrix(values: F64, vectors: F64) -> F64:
-    """Return the map b -> x (N, m) of eigenvectors, with signs such that their largest entries are positive."""
+    """Return the matrix (N, m) that maps b to x, with positive largest entries of the eigenvectors."""
     largest = np.argmax(np.abs(vectors), axis=0)
     signed = vectors * np.sign(vectors[largest, np.arange(len(values))])
     return np.ascontiguousarray(signed * (np.sign(values) / np.sqrt(np.abs(values))))
@@ -49,52 +49,52 @@ def project(D: F64, means: F64, components: F64) -> F64:
     out = np.empty((len(D), components.shape[1]))
     for row, x in zip(
         D, out, strict=True
-    ):  # one product per row, so that its bits do not depend on other rows
+    ):  # one product per row: results are bitwise independent of other rows
         s = row**2
         np.matmul(-(s - s.mean() - means + means.mean()) / 2, components, out=x)
     return out
 
 
-# Sums of squares stay between 2.2e-308 and 1.8e308, the normal numbers of float64 (IEEE 754-2019).
+# Limits for which sums of squares are normal float64 numbers, 2.2e-308 to 1.8e308 (IEEE 754-2019).
 MIN_DISTANCE, MAX_DISTANCE = 1e-140, 1e140
 
 
 class PseudoEuclideanEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Embed objects so that coordinate differences reproduce a matrix of distances.
+    """Embedding of objects whose coordinate differences reproduce a matrix of distances.
 
-    Squared distances are ``((x - y) ** 2) @ signature_``. Components of negative eigenvalues, which occur for
-    non-Euclidean distances only, have a negative sign. Learners that ignore the signature use the Euclidean space of
-    the same coordinates. The cost grows with N^2 distances.
+    Squared distances are ``((x - y) ** 2) @ signature_``. Components with negative eigenvalues, which occur only for
+    non-Euclidean distances, have a negative sign. Learners that ignore the signature use Euclidean distances of the
+    same coordinates. The embedding requires N^2 distances.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number m of components, those with the largest absolute eigenvalues. None keeps all above 1e-6 of the
-        largest.
+        Number m of components, by decreasing absolute eigenvalue. None: all above 1e-6 of the largest.
     negative : bool, default=True
-        Whether to keep components of negative eigenvalues. Without them this is classical scaling.
+        Whether to keep components with negative eigenvalues. False gives classical multidimensional scaling.
 
     Attributes
     ----------
     eigenvalues_ : (m,) float64 array
-        Eigenvalues, sorted by decreasing modulus.
+        Eigenvalues, sorted by decreasing absolute value.
     signature_ : (m,) float64 array of 1 and -1
         Signs of the eigenvalues.
     n_features_in_ : int
-        The number N of objects in `fit`, to which `transform` needs distances.
+        Number N of objects in `fit`; `transform` requires distances to these objects.
 
     Raises
     ------
     ValueError
-        For a matrix that is not square, not finite, negative, not symmetric (to 1e-6 of its largest entry) or whose
-        diagonal is not zero (to 1e-3); if all objects are equal; for more components than eigenvalues.
+        If the matrix is not square, not finite, negative, not symmetric (to 1e-6 of its largest entry), or has a
+        nonzero diagonal (above 1e-3 of its largest entry); if all objects are equal; for more components than
+        eigenvalues.
 
     Notes
     -----
-    ``fit`` takes O(N^3) time and about 4 N^2 numbers; ``transform`` N m operations per row. Rows are float64, and a row
-    depends on its row of distances alone. New objects are projected (inductive use). To embed training and test objects
-    together, fit on the matrix of all of them (transductive use: the test objects, never their labels, influence
-    training). Cross-validation of scikit-learn splits rows and columns of the matrix consistently.
+    ``fit`` takes O(N^3) time and about 32 N^2 bytes; ``transform`` takes N m operations per row. Rows are float64, and
+    a row depends only on its row of distances. New objects are projected (inductive use). To embed training and test
+    objects together, fit on the matrix of all objects (transductive use: test objects, but not their labels, influence
+    training). Cross-validation in scikit-learn splits rows and columns of the matrix consistently.
 
     References
     ----------
@@ -153,7 +153,7 @@ class PseudoEuclideanEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self
 
     def transform(self, X: ArrayLike) -> F64:
-        """Return coordinates (M, m) float64 of objects with distances X (M, N) to those of ``fit``."""
+        """Return coordinates (M, m) float64 of objects with distances X (M, N) to the objects of ``fit``."""
         check_is_fitted(self)
         D = _check_distances(X)
         if D.shape[1] != self.n_features_in_:

@@ -1,4 +1,4 @@
-"""Tiles of a matrix of all pairs for distances that compare groups of columns at once.
+"""Tiles of a pairwise matrix, for distances that are computed for groups of columns at once.
 
         columns
 ┌────┬────────┬────────┐
@@ -42,13 +42,13 @@ class TileRange(NamedTuple):
 
 @dataclass(frozen=True)
 class SymmetricTiling(PairTiles):
-    """Tiles of a matrix, whose rows and columns are cut at different places."""
+    """Tiles of a matrix with different divisions of rows and columns."""
 
     ranges: tuple[TileRange, ...]
 
     @property
     def n_read(self) -> tuple[int, int]:
-        """Numbers of sets read by all tiles, of the first and of the second collection."""
+        """Total numbers of sets that tiles read from the first and the second collection."""
         rows = sum(tile.row_stop - tile.row_start for tile in self.ranges)
         columns = sum(tile.col_stop - tile.col_start for tile in self.ranges)
         return (rows + columns, 0) if self.columns is None else (rows, columns)
@@ -60,7 +60,7 @@ class SymmetricTiling(PairTiles):
 
     @property
     def tiles(self) -> list[tuple[slice, slice]]:
-        """(rows, columns) of every tile, in order."""
+        """Slices (rows, columns) of every tile, in order."""
         return [
             (slice(tile.row_start, tile.row_stop), slice(tile.col_start, tile.col_stop))
             for tile in self.ranges
@@ -68,7 +68,7 @@ class SymmetricTiling(PairTiles):
 
 
 def tile_pairs(distance: Distance, rows: Sets, columns: Sets | None) -> SymmetricTiling:
-    """Cut a matrix into as many tiles as its work is worth; a user's function may take any time."""
+    """Divide a matrix into up to `TARGET_TASKS` tiles, fewer for little work (except user-defined functions)."""
     across = rows if columns is None else columns
     products = rows.n_points * across.n_points * rows.n_dims
     traits = capabilities(distance)
@@ -83,7 +83,7 @@ def tile_pairs(distance: Distance, rows: Sets, columns: Sets | None) -> Symmetri
 def tile_matrix(
     n: int, m: int | None, cost_model: CostModel, symmetric: bool, n_tasks: int
 ) -> SymmetricTiling:
-    """Cut (n, m) pairs, or all pairs of n sets, into about ``n_tasks`` tiles, or more if they are large."""
+    """Divide (n, m) pairs, or all pairs of n sets, into about ``n_tasks`` tiles, or more if tiles are large."""
     is_triangular, n_columns = m is None and symmetric, n if m is None else m
     width = max(cost_model.group_size, MAX_TILE_SIDE // cost_model.group_size * cost_model.group_size)
     panels = [0, *range(n_columns % width or width, n_columns + 1, width)] if n_columns else [0]
@@ -94,7 +94,7 @@ def tile_matrix(
     for left, right, n_rows in zip(panels[:-1], panels[1:], panel_rows, strict=True):
         for first, last in _row_ranges(n_rows, height, cost_model.group_size):
             ranges.append(TileRange(first, last, max(left, first) if is_triangular else left, right))
-    # the largest first, so that threads end together
+    # largest tiles first, to balance threads
     ranges.sort(key=lambda tile: (tile.row_start - tile.row_stop) * (tile.col_stop - tile.col_start))
     ends = np.array([0, n]), None if m is None else np.array([0, m])
     return SymmetricTiling(*ends, tuple(ranges))
@@ -103,7 +103,7 @@ def tile_matrix(
 def split_at_diagonal(tile: TileRange, cost_model: CostModel) -> list[TileRange]:
     """Split a tile of a symmetric matrix into parts on and above the diagonal, in whole groups of columns.
 
-    Parts that the diagonal crosses are halved until the pairs below it cost less than preparing columns again.
+    Parts on the diagonal are halved until the pairs below it cost less than preparing columns again.
     """
     first, last, left, right = tile
     start = max(first, left)
@@ -120,7 +120,7 @@ def split_at_diagonal(tile: TileRange, cost_model: CostModel) -> list[TileRange]
 
 
 def _row_ranges(n_rows: int, height: int, group_size: int) -> list[tuple[int, int]]:
-    """Cut rows into equal parts of about ``height``, in whole groups if they are as high as a group."""
+    """Divide rows into equal parts of about ``height``; multiples of ``group_size`` if not smaller."""
     part = -(-n_rows // max(1, round(n_rows / height)))
     if part >= group_size:
         part = -(-part // group_size) * group_size

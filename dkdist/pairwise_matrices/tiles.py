@@ -1,4 +1,4 @@
-"""Tasks of a matrix of all pairs: cut two collections into tiles, compute tiles, and time a sample for the plan."""
+"""Tasks of a pairwise matrix: divide collections into tiles, compute tiles, and time a sample for the plan."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _point_bytes(sets: Sets) -> int:
 
 
 def tile_bounds_of(sets: Sets) -> I64:
-    """Return the bounds of the blocks of a collection that are sides of tiles."""
+    """Return the bounds of the blocks of a collection that form the sides of tiles."""
     block_sets = sets.block_sets if isinstance(sets, SetStore) else None
     return tile_bounds(sets.sizes, _point_bytes(sets), block_sets)
 
 
 def tile_read_bytes(pairs: PairTiles, rows: Sets, columns: Sets | None) -> int:
-    """Return the bytes that all tiles read from stores: every block once per tile."""
+    """Return the bytes that all tiles read from stores; every tile reads its blocks."""
     sides = zip((rows, rows if columns is None else columns), pairs.n_read, strict=True)
     return sum(
         n * sets.n_points // max(1, len(sets)) * _point_bytes(sets)
@@ -43,7 +43,7 @@ def tile_read_bytes(pairs: PairTiles, rows: Sets, columns: Sets | None) -> int:
 
 @dataclass(frozen=True)
 class SetBlock:
-    """Consecutive sets of a collection, or of ``other``, from position ``first`` on."""
+    """Consecutive sets of a collection, or of ``other``, starting at position ``first``."""
 
     sets: Sets
     first: int
@@ -62,7 +62,7 @@ class SetBlock:
 
 @dataclass(frozen=True)
 class TileReader:
-    """A callable that returns the blocks of a tile: two, or one for a tile on the diagonal."""
+    """Callable that returns the blocks of a tile: two, or one for a tile on the diagonal."""
 
     rows: Sets
     columns: Sets | None
@@ -78,12 +78,12 @@ class TileReader:
 
 @dataclass(frozen=True)
 class CompareTile:
-    """A callable that estimates the divergences of all pairs of a tile; sent to every worker once."""
+    """Callable that estimates the divergences of all pairs of a tile; sent to every worker once."""
 
     estimator: DivergenceEstimator
 
     def __call__(self, tile: tuple[SetBlock, ...]) -> Tile:
-        """Return the values of a tile, and of its mirror image."""
+        """Return the values of a tile, and of its transpose (None if not needed)."""
         estimator = self.estimator
         a = tile[0].prepare(estimator)
         if len(tile) == 1:
@@ -99,7 +99,7 @@ def fill_matrix(
     work: Callable[[Any], Tile], pairs: PairTiles, rows: Sets, columns: Sets | None, *,
     what: str, label: str, sample: tuple[float, float] | None, verbose: bool | int,
 ) -> F64:  # fmt: skip
-    """Plan the tiles from the seconds in ``sample``, print the plan, and compute the matrix."""
+    """Print the plan, with the time predicted from ``sample`` in seconds, and compute the matrix."""
     local = isinstance(rows, SampleSets) or isinstance(columns, SampleSets)
     read_bytes = tile_read_bytes(pairs, rows, columns)
     plan = plan_pairs(pairs, what=what, read_bytes=read_bytes, sample=sample, local=local)
@@ -108,7 +108,7 @@ def fill_matrix(
 
 
 def is_small(rows: Sets, columns: Sets | None) -> bool:
-    """Return whether comparing two collections in memory takes less time than starting threads."""
+    """Return whether collections in memory are compared faster than threads start."""
     across = rows if columns is None else columns
     in_memory = isinstance(rows, SampleSets) and isinstance(across, SampleSets)
     return in_memory and rows.n_points * across.n_points * rows.n_dims <= MIN_THREADED_PRODUCTS
@@ -134,12 +134,14 @@ def _square(estimator: DivergenceEstimator, a: list[Any]) -> F64:
 
 
 def time_sample(estimator: DivergenceEstimator, rows: Sets, columns: Sets | None) -> tuple[float, float]:
-    """Return the seconds to read and prepare a set and to compare a pair, from up to three sets of each side.
+    """Return the seconds for reading and preparing a set, and for comparing a pair, from up to three sets per side.
 
-    Some estimators finish the preparation of a set in its first comparison, so pairs are timed the second time.
+    Some estimators complete the preparation of a set in its first comparison, so the second comparison is timed.
     """
     across = rows if columns is None else columns
-    SetBlock(rows[:1], 0, False).prepare(estimator)  # compilation and tables are not timed
+    SetBlock(rows[:1], 0, False).prepare(
+        estimator
+    )  # warm-up: excludes compilation and tables from the timing
     started = time.perf_counter()
     a, b = _prepare_sample(estimator, rows, False), _prepare_sample(estimator, across, columns is not None)
     pairs = [(x, y) for i, x in enumerate(a) for j, y in enumerate(b) if columns is not None or i != j]
