@@ -1,7 +1,7 @@
 """The command line: ``dkdist COMMAND ...``.
 
 ``--help`` imports the parser only. The module of a command, and with it NumPy and Dask, is imported when the command
-runs. An expected error is one line on standard error and exit code 2.
+runs. An expected error prints one line on standard error, with exit code 2.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ If interrupted, run the same command again to resume.
 PLAN_TEXT = """\
 Estimate what 'dkdist fit' with the same options would read, hold in memory and
 compute, without reading points. The exit code is 2 if the fit does not fit
-into memory. Parameters that a fit selects from the points count at their
-largest. Without --target, the plan is for one number per set.
+into memory. The plan assumes the largest values of parameters that a fit
+selects from the points. Without --target, it is for one number per set.
 """
 
 FIT_TEXT = """\
@@ -50,7 +50,7 @@ the best candidate is saved.
 WARM_TEXT = """\
 Compile the functions that fits and predictions run, once per machine, into a
 cache folder that later commands and Python sessions use. Otherwise the first
-of them compiles, which takes 10 to 20 s.
+command or session compiles them, which takes 10 to 20 s.
 """
 
 REPORT_TEXT = """\

@@ -79,7 +79,7 @@ def add_learning_options(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--alpha", "--alphas", type=number_list(0, 1e300), metavar="A,A", dest="alphas",
-        help="penalty; of several, ridge selects one by cross-validation (default: that of the learner)",
+        help="penalty; from several, ridge selects the best by cross-validation (default: that of the learner)",
     )  # fmt: skip
     passes = "number of passes over the data, for sgd (default: until convergence)"
     group.add_argument("--epochs", type=whole_number(1, MAX_EPOCHS), metavar="N", help=passes)

@@ -64,7 +64,7 @@ class Copy:
 
 
 def view_batches(part: ViewPart) -> Iterator[Batch]:
-    """Iterate over the sets of a part, some megabytes at a time."""
+    """Iterate over the sets of a part, a few megabytes at a time."""
     for block in part.view.blocks():
         yield Batch(block)
 

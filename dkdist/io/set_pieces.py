@@ -1,7 +1,7 @@
 """Lazy pieces of one set, for sets too large to be read at once.
 
 A piece is a range of rows of a set in a `SetStore`, or of a plain Zarr array (n, d). It loads as (m, d) points, with
-weights (if any) in an additional column, and pickles to some hundred bytes.
+weights (if any) in an additional column, and pickles to a few hundred bytes.
 """
 
 from __future__ import annotations

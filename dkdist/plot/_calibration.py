@@ -116,14 +116,14 @@ def _predict_probabilities(model: Any, sets: Any, y: Any) -> tuple[F64, NDArray[
     _, y = align_to_index(sets, y=y)
     truth, classes = np.asarray(y), np.asarray(model.classes_)
     if truth.ndim != 1 or len(truth) == 0:
-        raise ValueError(f"y must be one class for each of the sets; got shape {truth.shape}")
+        raise ValueError(f"y must have one class per set; got shape {truth.shape}")
     names = classes.tolist()
     unknown = [value for value in truth.tolist() if value not in names]
     if unknown:
         raise ValueError(f"y must contain only classes of the model, {names!r:.200}; got {unknown[0]!r}")
     P = np.asarray(model.predict_proba(sets))
     if len(P) != len(truth):
-        raise ValueError(f"y must be one class for each of the {len(P)} sets; got {len(truth)}")
+        raise ValueError(f"y must have one class for each of the {len(P)} sets; got {len(truth)}")
     if not np.isfinite(P).all():
         i = int(np.argmin(np.isfinite(P).all(axis=1)))
         raise ValueError(f"sets must be valid; set {i} has no probabilities. Omit it")

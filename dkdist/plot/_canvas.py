@@ -52,7 +52,7 @@ def get_panels(ax: Any, n: int) -> list[Axes]:
     panels = [get_axes(panel) for panel in panels if panel is not None]
     if len(panels) != n:
         raise ValueError(
-            f"ax must be one Axes for each of the {n} sets; got {len(panels)}. Pass {n}, or omit ax"
+            f"ax must have one Axes for each of the {n} sets; got {len(panels)}. Pass {n}, or omit ax"
         )
     return panels
 
@@ -129,7 +129,7 @@ def colour_by_target(y: Any, of: Any) -> TargetColours | None:
         _, y = align_to_index(of, y=y)
     values = np.asarray(y)
     if values.shape != (n,):
-        raise ValueError(f"y must be one target for each of the {n} sets; got shape {values.shape}")
+        raise ValueError(f"y must have one target for each of the {n} sets; got shape {values.shape}")
     if values.dtype.kind not in "biufUSO":
         raise ValueError(f"y must hold numbers, booleans or text; got dtype {values.dtype}. Convert it first")
     if values.dtype.kind == "O":

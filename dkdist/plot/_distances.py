@@ -82,10 +82,10 @@ def distances(matrix: Any, y: Any = None, *, ax: Any = None) -> Axes:
 def _check_matrix(matrix: Any) -> F64:
     values = check_real_array("matrix", matrix)
     if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
-        raise ValueError(f"matrix must be (n, n), of two sets or more; got shape {values.shape}")
+        raise ValueError(f"matrix must be (n, n) with n >= 2; got shape {values.shape}")
     if len(values) > MAX_MATRIX_SETS:
         raise ValueError(
-            f"matrix must be of at most {MAX_MATRIX_SETS:,} sets; got {len(values):,}. Pass a part of it"
+            f"matrix must have at most {MAX_MATRIX_SETS:,} sets; got {len(values):,}. Pass a part of it"
         )
     if not np.isfinite(values).all():
         i, j = np.argwhere(~np.isfinite(values))[0]

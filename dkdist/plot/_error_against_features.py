@@ -56,7 +56,9 @@ def error_against_features(n_features: Any, errors: Any, *, ax: Any = None) -> A
     has_intervals = bool(entries) and all(isinstance(error, KernelError) for error in entries)
     rms = _check_positive("errors", [error.rms for error in entries] if has_intervals else entries)
     if len(rms) != len(D):
-        raise ValueError(f"errors must be one for each of the {len(D)} numbers of features; got {len(rms)}")
+        raise ValueError(
+            f"errors must have one entry for each of the {len(D)} values of n_features; got {len(rms)}"
+        )
     order = np.argsort(D, kind="stable")
     axes = get_axes(ax)
     axes.set_xscale("log")

@@ -59,14 +59,16 @@ def intervals(model: Any, sets: Any, y: Any, *, coverage: float = 0.9, ax: Any =
     _, y = align_to_index(sets, y=y)
     truth = check_real_array("y", y)
     if truth.ndim != 1 or len(truth) == 0 or not np.isfinite(truth).all():
-        raise ValueError(f"y must be a finite number for each of the sets; got shape {truth.shape}")
+        raise ValueError(f"y must have one finite number per set; got shape {truth.shape}")
     predicted, ends = np.asarray(model.predict(sets)), np.asarray(model.predict_interval(sets, coverage))
     if predicted.ndim != 1:
         raise ValueError(
             f"model must predict one target; got {predicted.shape[1]}. Fit a model to one of them"
         )
     if len(predicted) != len(truth):
-        raise ValueError(f"y must be a finite number for each of the {len(predicted)} sets; got {len(truth)}")
+        raise ValueError(
+            f"y must have one finite number for each of the {len(predicted)} sets; got {len(truth)}"
+        )
     is_covered = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
     axes = get_axes(ax, (5.8, 5.0))
     order = np.argsort(truth, kind="stable")

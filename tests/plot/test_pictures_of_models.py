@@ -165,7 +165,7 @@ def test_invalid_calibration_arguments_raise():
         dk.plot.calibration(
             model_with_probabilities(np.full((2, 2), 0.5), [0, 1]), [0, 0], np.zeros(2, [("a", "f4")])
         )
-    with pytest.raises(ValueError, match="y must be one class for each of the 3 sets"):
+    with pytest.raises(ValueError, match="y must have one class for each of the 3 sets"):
         dk.plot.calibration(model_with_probabilities(np.full((3, 2), 0.5), [0, 1]), [0, 0, 0], [0, 1])
 
 
@@ -178,7 +178,7 @@ def test_intervals_count_covered_targets():
     x, low, high = error_bars(ax, 1)
     np.testing.assert_array_equal(x, [7, 8, 9])
     np.testing.assert_allclose([low, high], [result[7:] - 1, result[7:] + 1])
-    with pytest.raises(ValueError, match="y must be a finite number for each of the 10 sets"):
+    with pytest.raises(ValueError, match="y must have one finite number for each of the 10 sets"):
         dk.plot.intervals(model, np.zeros(10), truth[:9])
     with pytest.raises(ValueError, match="with predict_interval; got IncrementalRidge"):
         dk.plot.intervals(dk.IncrementalRidge(), X, Y)

@@ -151,7 +151,7 @@ def test_ax_needs_one_axes_per_set(bags):
     panels = Figure().subplots(1, 2)
     dk.plot.sets(bags, [3, 5], ax=panels)
     assert [ax.get_title(loc="left") for ax in panels] == ["set 3: 40 points", "set 5: 40 points"]
-    with pytest.raises(ValueError, match="ax must be one Axes for each of the 3 sets; got 2"):
+    with pytest.raises(ValueError, match="ax must have one Axes for each of the 3 sets; got 2"):
         dk.plot.sets(bags, [3, 5, 6], ax=panels)
 
 

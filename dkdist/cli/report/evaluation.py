@@ -31,7 +31,7 @@ class Evaluation:
 
     @cached_property
     def pipeline(self) -> Any:
-        """The model itself, or the best candidate of an automatic model or a search, which may be fitted now."""
+        """The model, or the best candidate of an automatic model or a search, fitted if necessary."""
         return getattr(self.model, "best_estimator_", self.model)
 
     @property

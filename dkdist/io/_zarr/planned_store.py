@@ -57,7 +57,10 @@ class PartWriter:
     stop_mark: bytes
 
     def write(self, start: int, stop: int, row: int, batches: Iterable[Batch]) -> PartResult | PartFailure:
-        """Write rows start .. stop - 1 from batches that begin at ``row``; return columns of sets that begin here."""
+        """Write rows start .. stop - 1 from batches that begin at ``row``.
+
+        The result contains targets and ids of the sets that begin in these rows.
+        """
         try:
             self._require_not_stopped()
             return self._write(start, stop, row, batches)
@@ -151,7 +154,7 @@ class PlannedStore:
                 yield
                 self._complete()
             except BaseException:
-                self._threads.close()  # before files are removed
+                self._threads.close()  # stop writing before files are removed
                 self._lease.abort()
                 raise
 

@@ -4,7 +4,7 @@ Only the first n_sets and n_points entries are read. Every chunk is compared wit
 chunk appears as NaN or -1 (fill values); where these could be data, the existence of chunks is checked first. Readers
 are cached per process, so unpickled views find them by a dictionary look-up.
 
-Scattered sets are sorted and combined to reads of adjacent chunks of at most CHUNKS_PER_READ chunks (unless one set is
+Scattered sets are sorted and combined into reads of at most CHUNKS_PER_READ adjacent chunks (more only if one set is
 longer), so each chunk is decoded once and memory is the result plus one read.
 """
 

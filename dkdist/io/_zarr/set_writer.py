@@ -257,7 +257,7 @@ class SetWriter:
             try:
                 self._complete()
             except BaseException:
-                self._threads.close()  # before files are removed
+                self._threads.close()  # stop writing before files are removed
                 self._lease.abort()
                 raise
 

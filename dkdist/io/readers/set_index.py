@@ -37,7 +37,7 @@ ROWS, FIRST = "number of rows", "first row"
 class SetIndex(NamedTuple):
     """The sets of a table, in the order of the store, without dropped sets.
 
-    ``in_order``: whether rows of the table have this order too. ``runs``: sizes of all sets, and whether each has all
+    ``in_order``: whether the rows of the table are in this order. ``runs``: sizes of all sets, and whether each has all
     targets. ``counts_rows``: whether the column ``index`` only numbers the rows. ``dropped_rows``: number of rows
     without a required value.
     """

@@ -108,8 +108,8 @@ class TableReader:
 
     A table is read twice, ids and targets first. If the rows of a set are not contiguous, rows are sorted in memory up
     to 256 MiB, and otherwise in temporary files as large as the coordinates (in ``TMPDIR``), with one more write and
-    read of each row. Memory: ids, sizes and targets of all sets, and some pieces of a few megabytes (for Parquet files,
-    some row groups); for sorting also 256 MiB or 1/256 of the table.
+    read of each row. Memory: ids, sizes and targets of all sets, and a few pieces of a few megabytes (row groups for
+    Parquet files); for sorting also 256 MiB or 1/256 of the table.
 
     Examples
     --------
@@ -152,7 +152,7 @@ class TableReader:
         return CsvOptions.checked(self.delimiter, self.decimal, self.encoding)
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, NDArray[Any]], NDArray[Any]]]:
-        """Iterate over (sets, targets, ids), some megabytes at a time."""
+        """Iterate over (sets, targets, ids), a few megabytes at a time."""
         table = self._indexed(path)
         if table is not path:
             log_summary([table.summary], table.dropped)

@@ -39,7 +39,7 @@ UNSUPPORTED_ERRNOS = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUP
 LOCK_UNSUPPORTED_ERRNOS = {*UNSUPPORTED_ERRNOS, errno.EBADF, errno.ENOLCK}
 RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "ppc64le": 357, "s390x": 347, "loongarch64": 276}
 LOCK_TIMEOUT_SECONDS = 30.0  # a commit takes milliseconds; tests/store/test_replacing.py
-REPLACE_TIMEOUT_SECONDS = 1.0  # for a live writer between its two moves; tests/store/test_replacing.py
+REPLACE_TIMEOUT_SECONDS = 1.0  # maximum wait for another live writer; tests/store/test_replacing.py
 
 
 def staging_prefix(path: str) -> str:
