@@ -32,7 +32,7 @@ def contribution_frame(
     """Return a frame with the columns "set", ``part`` and ``value``, in the order of the sets.
 
     ``contributions`` has an array (n_i,) for each set, or (n_i, k) with a column ``value``_OUTPUT for each of the
-    ``outputs``. Sets have their ids, or positions. Parts have ``part_labels`` (n_i labels, the same for every set), or
+    ``outputs``. Sets are labelled by ids or positions, parts by ``part_labels`` (n_i labels, the same for every set) or
     positions.
     """
     import pandas as pd
@@ -129,7 +129,9 @@ def _reference(subject: Subject, reference: ArrayLike | None) -> F64:
         return subject.to_function(subject.reference)
     values, k = check_real_array("reference", reference), subject.n_outputs
     if values.size not in (1, k) or values.ndim > 1 or not np.isfinite(values).all():
-        raise ValueError(f"reference must be a finite number, or {k} of them; got shape {values.shape}.")
+        raise ValueError(
+            f"reference must be a finite number or {k} finite numbers; got shape {values.shape}."
+        )
     return subject.to_function(np.broadcast_to(values.ravel(), (k,)))
 
 
@@ -137,8 +139,8 @@ def _places(subject: Subject, at: ArrayLike) -> F32:
     """Return places (q, d), transformed like the points of sets."""
     if subject.scales_each_set:
         raise ValueError(
-            "at requires a model with a derivative by points; got a SetScaler with per_set=True, which scales each set "
-            "by its own points. Use per_set=False."
+            "at requires a model with a derivative with respect to points; got a SetScaler with per_set=True, which "
+            "scales each set by its own points. Use per_set=False."
         )
     places = check_real_array("at", at)
     if places.ndim != 2 or len(places) == 0:
@@ -156,7 +158,7 @@ def _places(subject: Subject, at: ArrayLike) -> F32:
 
 
 def _background(subject: Subject, background: Any, sets: Sets, seed: int) -> SampleSets:
-    """Return the background sets of dimensions, in memory."""
+    """Return the background sets of explanations by dimension, in memory."""
     if sets.alphabet is not None or sets.points_dtype.kind == "u":
         raise ValueError("by must be 'point' for strings, which have no dimensions; got 'dimension'.")
     background_sets = subject.background if background is None else background
@@ -180,7 +182,7 @@ def _sample_background(subject: Subject, background: Any, seed: int) -> SampleSe
 
 @contextmanager
 def _error_context(argument: str) -> Iterator[None]:
-    """Add to errors that name a set that it belongs to another argument."""
+    """Add the name of an argument to errors about one of its sets."""
     try:
         yield
     except SampleSetError as error:

@@ -1,8 +1,8 @@
 """Contributions of points and of dimensions to a prediction, and the influence of points at places.
 
-Points: with u the weights of the points over their sum, IF_row the influence of a point on the row
-(`dkdist._base.influence`), and G the gradient of f by the row, averaged along the path from a mean background row r_0
-(`dkdist.inspection.set_function`),
+Points: with the weights u of the points, normalised to sum 1, IF_row the influence of a point on the row
+(`dkdist._base.influence`), and G the gradient of f with respect to the row, averaged along the path from a mean
+background row r_0 (`dkdist.inspection.set_function`),
 
     c_i = u_i (f(P) - reference + G . IF_row(x_i)),    sum_i c_i = f(P) - reference
 
@@ -14,8 +14,8 @@ R resampled to the number of points of P,
 
     phi_j = sum over S without j of |S|! (d - |S| - 1)! / d! (v(S and j) - v(S)),    sum_j phi_j = v(all) - v(none)
 
-For up to six dimensions all coalitions are evaluated, otherwise those of a random order and its reverse; the sum is
-exact for every order (Shapley 1953; Strumbelj, Kononenko 2014; Mitchell et al. 2022). No derivative is needed.
+For up to six dimensions all coalitions are evaluated, otherwise those of a random order and its reverse. The sum over
+j is exact for every order (Shapley 1953; Strumbelj, Kononenko 2014; Mitchell et al. 2022). No derivative is needed.
 Points of P and R are paired at random, so columns of different sets are independent; series keep their order.
 """
 
@@ -37,7 +37,7 @@ from dkdist.sets import SampleSets
 
 @dataclass(frozen=True)
 class Coalitions:
-    """Columns (q, d) of P in each coalition; Shapley values are ``weights`` (d, q) @ v."""
+    """Columns (q, d) that each coalition takes from P; Shapley values are ``weights`` (d, q) @ v."""
 
     columns: NDArray[np.bool_]
     weights: F64
@@ -139,7 +139,7 @@ def point_contributions(
 
 
 def influence_at(function: SetFunction, at: F32, sets: SampleSets, first: int) -> list[F64]:
-    """Return influences (q, k) on every set: derivatives by the weight of new points at places ``at`` (q, d).
+    """Return influences (q, k) on every set: derivatives with respect to weights of new points at places ``at`` (q, d).
 
     Their weighted mean over the points of the set is 0. Raises ValueError without a known derivative.
     """

@@ -58,9 +58,9 @@ def explain(
         by="dimension"    phi_j,                                            sum_j phi_j = f(P) - mean_R f(R)
 
     f is the decision value of a classifier (of its second class if it has two), or the predicted number of a regressor.
-    u are the weights of the points of the set P over their sum. IF_row(x_i) is the derivative of the row of P by the
-    weight of point i. G is the gradient of f by the row, averaged along the straight path from a background row to
-    the row of P (integrated gradients). IF is the influence function of f at the set itself.
+    u are the weights of the points of the set P, normalised to sum 1. IF_row(x_i) is the derivative of the row of P
+    with respect to the weight of point i. G is the gradient of f with respect to the row, averaged along the straight
+    path from a background row to the row of P (integrated gradients). IF is the influence function of f at the set.
 
     Parameters
     ----------
@@ -73,17 +73,17 @@ def explain(
     by : {"point", "dimension"}, default="point"
         Units of the contributions.
     at : (q, d) array, optional
-        Places in the coordinates of the sets. The result is the derivative of each prediction by the weight of new
-        points there, the witness function of a class: positive where points raise its value. Its weighted mean over
-        the points of the set is 0. Where the model is flat, it is close to 0.
+        Places in the coordinates of the sets. The result is the derivative of each prediction with respect to the
+        weight of new points there, a witness function: positive where points increase the prediction. Its weighted mean
+        over the points of the set is 0. It is close to 0 where the model is flat.
     reference : number or (k,) array, optional
         Reference prediction of contributions of points, such as the mean over the training sets. By default the
         intercept of a pipeline, 0 for `SetClassifier`, and the mean of the targets for `SetRegressor`.
     background : sets, optional
-        Reference sets R, such as some of the training sets; more than 32 are subsampled. By point they are starts of
-        paths. Default for a pipeline: none, and G is the derivative at P, which is the same if its learner directly
-        follows the embedding; by="dimension" then raises. `SetClassifier` and `SetRegressor` store some training sets
-        (16 for by="dimension").
+        Reference sets R, such as some of the training sets; more than 32 are subsampled. For by="point" they are
+        starts of paths. Default for a pipeline: none. Then G is the derivative at P, which is the same if the learner
+        directly follows the embedding, and by="dimension" raises an error. `SetClassifier` and `SetRegressor` store
+        some training sets (16 for by="dimension").
     random_state : int, Generator or None, default=None
         Seed of the subsample of background sets and, for by="dimension", of the pairing of points and the orders.
     as_frame : bool, default=False
@@ -112,7 +112,7 @@ def explain(
     SampleSetError, StoreFormatError
         As the embedding's ``transform``, naming the set; for sets of another dimension.
     ValueError
-        For a model that is not fitted, an unsupported step (named), ``at`` with an embedding without a derivative,
+        For a model that is not fitted, an unsupported step, ``at`` with an embedding without a derivative,
         options that have no effect on the requested explanation, strings by dimension,
         and by="dimension" without a background.
 
@@ -124,7 +124,7 @@ def explain(
     lie in the class of P. The result is exact if rows are means over points
     (`MeanEmbedding`, `L2Embedding`, ``MomentEmbedding(1)``) and the learner is linear in them: c_i = u_i coef .
     row(x_i) for any background. Other rows are linearised in the points, by exact derivatives of densities,
-    histograms, moments, and quantiles of projections. For other embeddings (distances among them, and after a
+    histograms, moments, and quantiles of projections. For other embeddings (such as distances, or any after a
     `SetScaler` with per_set=True) every point is removed once, and the change of the row replaces the derivative. The
     contribution of a point is then small if similar points exist, because its removal changes no distance. The sum is
     always exact. A point outside the domain is clipped to its boundary. Members that are step functions, such as trees,

@@ -44,7 +44,7 @@ class LinearTerm:
 
     @property
     def training_rows(self) -> None:
-        """None: a pipeline stores no sets."""
+        """None, because a pipeline stores no sets."""
 
     def gradient(self, row: F32, starts: F32 | None) -> F64:
         """Return gradients (m, k) averaged from the starts (k, m), one per function, to a row (m,), or at the row."""
@@ -129,7 +129,7 @@ EXPECTED_STEPS = (
 
 def subject_of(model: Any) -> Subject:
     """Return the subject of a fitted model; ValueError naming an unsupported step."""
-    pipeline = getattr(model, "best_estimator_", model)  # a search
+    pipeline = getattr(model, "best_estimator_", model)  # the best pipeline of a search
     if not isinstance(pipeline, Pipeline):
         raise ValueError(
             f"model must be a fitted pipeline of {EXPECTED_STEPS}, or a search over such pipelines, a SetClassifier "
@@ -190,6 +190,6 @@ def _check_step_types(steps: list[Step], kinds: Any) -> None:
     for name, step in steps:
         if not isinstance(step, kinds):
             raise ValueError(
-                f"model must consist of {EXPECTED_STEPS}; got step {name!r} ({type(step).__name__}), whose influence "
-                "is not known."
+                f"model must consist of {EXPECTED_STEPS}; got step {name!r} ({type(step).__name__}), which is "
+                "not supported."
             )

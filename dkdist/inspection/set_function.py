@@ -28,14 +28,14 @@ from dkdist.inspection._tuning import N_PATH_NODES
 from dkdist.linear.kernel_ridge import squared_distances
 from dkdist.sets import SampleSets
 
-NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(N_PATH_NODES)  # on [-1, 1]
+NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(N_PATH_NODES)  # Gauss-Legendre rule on [-1, 1]
 
 
 def contrast_weights(values: F64, background_values: F64) -> F64:
     """Return weights (k, r) of r background sets with sum 1, proportional to differences from ``values`` (k,) of a set.
 
-    The weighted mean of the background is a start where f differs from its value at the set. The plain mean may lie in
-    the region of one class, where there is no difference to explain.
+    The weighted mean of the background is a start at which f differs from its value at the set. The plain mean may lie
+    in the region of one class, where there is no difference to explain.
     """
     weights = np.abs(background_values - values).T
     weights[weights.max(axis=1) == 0] = 1.0
@@ -58,7 +58,7 @@ def gaussian_path_gradient(starts: Array, row: Array, centres: Array, coef: F64,
         path_d2 = (1 - t) * d2[:-1] + t * d2[-1] - t * (1 - t) * lengths2
         total += weight / 2 * np.exp(path_d2 / (-2 * sigma**2))
     mean = coef.T * total
-    # Up to a multiple of the step, which match_rises determines from the values at both ends.
+    # Correct up to a multiple of the step, which match_rises determines from the values at both ends.
     gradient = (mean @ Y - mean.sum(axis=1)[:, None] * ends[:-1]).T / sigma**2
     kernel = np.exp(d2 / (-2 * sigma**2))
     rises = kernel[-1] @ coef - np.einsum("kn,nk->k", kernel[:-1], coef)
@@ -66,7 +66,7 @@ def gaussian_path_gradient(starts: Array, row: Array, centres: Array, coef: F64,
 
 
 def match_rises(gradient: F64, steps: F64, rises: F64) -> F64:
-    """Return the nearest gradients (m, k) whose products with the steps (k, m) are the rises (k,)."""
+    """Return the gradients (m, k) closest to ``gradient`` whose products with the steps (k, m) are the rises (k,)."""
     lengths2 = (steps**2).sum(axis=1)
     errors = rises - np.einsum("km,mk->k", steps, gradient)
     return np.asarray(
