@@ -1,4 +1,4 @@
-"""Private names of Numba that compiled code uses: compilation, code cache, LLVM IR. Only this module imports them."""
+"""Private objects of Numba for compilation, code cache and LLVM IR. Only this module imports them."""
 
 from numba.core import cgutils as cgutils
 from numba.core import event as event

@@ -46,10 +46,11 @@ class LargeArrays:
         if unused is None or n_bytes <= MIN_REUSED_BYTES:
             return np.empty(shape, dtype)
         try:
-            memory = unused.pop()  # atomic in CPython
+            memory = unused.pop()  # list.pop is atomic in CPython
         except IndexError:
             memory = np.empty(0, np.uint8)
-        if not n_bytes <= memory.nbytes <= 1.25 * n_bytes:  # too small, or wastes memory
+        # a buffer of another run may be too small or waste memory
+        if not n_bytes <= memory.nbytes <= 1.25 * n_bytes:
             memory = np.empty(n_bytes, np.uint8)
         # views reference this array, not the memory
         flat = np.frombuffer(memory.data, dtype, math.prod(shape))

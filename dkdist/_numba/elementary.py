@@ -139,7 +139,7 @@ def sincospi(v):  # type: ignore[no-untyped-def]
 # landmarks per batch; distances of four points to them fit in the L1 cache (python benchmarks/distances.py)
 LANDMARK_BATCH_SIZE = 64
 TILE_POINTS = 32  # points of a set per comparison with a batch of landmarks (python benchmarks/distances.py)
-F32_ZERO = f32(0.0)  # float32 literal (tests/loops/test_elementary.py)
+F32_ZERO = f32(0.0)  # float32 literal for compiled functions (tests/loops/test_elementary.py)
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def pack_landmarks(points: F32, offsets: I64, weights: F32 | None) -> PackedLand
     w = np.zeros((starts[-1], LANDMARK_BATCH_SIZE))
     for b, omegas in enumerate(lane_omegas):
         t = np.arange(starts[b + 1] - starts[b])[:, None]
-        point_rows = offsets[omegas] + np.minimum(t, sizes[omegas] - 1)  # (steps, 64)
+        point_rows = offsets[omegas] + np.minimum(t, sizes[omegas] - 1)  # indices of points, (steps, 64)
         Y[starts[b] : starts[b + 1], :d] = points[point_rows].transpose(0, 2, 1)
         w[starts[b] : starts[b + 1]] = (t < sizes[omegas]) * (1.0 if weights is None else weights[point_rows])
     totals = np.add.reduceat(w, starts[:-1], axis=0)

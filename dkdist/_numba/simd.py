@@ -346,7 +346,7 @@ def load_repeated(typing, signs, i, n):  # type: ignore[no-untyped-def]
 
 @_intrinsic
 def transposed(typing, tile):  # type: ignore[no-untyped-def]
-    """Transpose blocks of four numbers of a tile (`ROWS_PER_VECTOR`, `SIMD_WIDTH`): block l of vector k <-> k of l."""
+    """Swap block l of vector k with block k of vector l of a (`ROWS_PER_VECTOR`, `SIMD_WIDTH`) tile, in blocks of 4."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         output, h = unpack(builder, tile, arguments[0]), 1

@@ -30,7 +30,7 @@ BOUNDS_ROWS = 2**16  # rows per minimum and maximum; limits temporary memory (py
 MAX_SEPARATE_COLUMNS = 4
 # cached properties that do not depend on the points
 WEIGHT_ATTRIBUTES = {"firsts", "mass", "total", "largest", "size", "weight_range", "square"}
-# rows of tiles for sorting, which takes about 100 bytes per row (python benchmarks/kernel.py)
+# limits of rows per sorted tile; sorting takes about 100 bytes per row (python benchmarks/kernel.py)
 SORTED_ROWS_DIVISOR, MIN_SORTED_ROWS, MAX_SORTED_ROWS = 256, 2**13, 2**16
 
 

@@ -46,7 +46,7 @@ class Cells(NamedTuple):
     upper: F64
 
     def select(self, rows: slice | I64 | NDArray[np.bool_]) -> Cells:
-        """Return the cells of some rows."""
+        """Return the cells at the indices ``rows``."""
         return Cells(self.middles[rows], self.halves[rows], self.upper[rows])
 
     def append(self, other: Cells) -> Cells:

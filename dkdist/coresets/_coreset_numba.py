@@ -171,13 +171,13 @@ def _n_certain(top: F64, others: float, size: int) -> int:
     remaining_weight = others + np.cumsum(top[::-1])[::-1]
     is_certain = top * (size - np.arange(len(top))) >= remaining_weight
     n_certain = int(np.argmin(np.append(is_certain, False)))
-    return min(n_certain, size - 1)  # the last point represents all remaining points
+    return min(n_certain, size - 1)  # at least one sampled point must represent the light points
 
 
 def sample_pivotal(weights: F64, size: int, u: F64) -> I64:
     """Sample sorted positions of ``size`` points with probabilities size p_i / sum p <= 1, from u (n,) in [0, 1)."""
     is_sampled, last, remaining = pivotal(weights * (size / weights.sum()), u)
-    is_sampled[last] |= remaining > 0.5  # 0 or 1 up to rounding
+    is_sampled[last] |= remaining > 0.5  # remaining is 0 or 1 up to rounding
     return np.asarray(np.flatnonzero(is_sampled), np.int64)
 
 

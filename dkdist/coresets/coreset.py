@@ -131,8 +131,8 @@ def coreset(
         this and "stratified". "swap": "stratified", then two rounds that replace each point by the best of its region
         and 256 points of the whole set.
     optimal_weights : bool, default=False
-        Return the signed weights with the smallest distance instead of equal ones. Exact sums over size * n pairs,
-        size^3 operations, and one more pass over points that are not in memory. The sum of the weights is not
+        Return the signed weights with the smallest distance instead of equal ones. Cost: exact sums over size * n
+        pairs, size^3 operations, and one more pass over points that are not in memory. The sum of the weights is not
         constrained.
     random_state : int, Generator or None
         Seed.

@@ -12,7 +12,7 @@ FREQUENCY_NS = 0.05
 MESH_SEARCH_NS, GRID_SEARCH_NS = 4e6, 2e7
 GAUSSIAN_PLAN_NS = 5e6  # planning the sum of one Gaussian of a mixture (python benchmarks/kernel.py kinds)
 WIDE_POINT_NS, NARROW_POINT_NS = 200.0, 2500.0  # one point, for one wide or narrow Gaussian of a mixture
-# minimum bandwidth / diameter of a wide Gaussian, by dimension
+# minimum (bandwidth / diameter of the points) of a wide Gaussian, by dimension
 MIN_WIDE_RATIOS = {1: 1e-5, 2: 1e-3, 3: 1e-2}
 POINT_SCAN_NS = 2000.0  # plans cheaper than this per point skip the search for connected components
 # time of a field with gradients over that of an energy: two transforms, splines and their derivatives
@@ -36,7 +36,7 @@ MAX_MESH_RATIO = 0.43
 MAX_COPIED_NUMBERS = 2**20  # point sets up to this size are copied once, not tiled again for each Gaussian
 COMPONENT_BATCH_POINTS = 2**16  # points per compiled call that sums small components
 CHECK_ROWS = 2**16  # rows per finiteness check; keeps the boolean mask small
-# 2 MiB of distances stay in the L2 cache (python benchmarks/kernel.py kinds)
+# pairs per batch; 2 MiB of distances stay in the L2 cache (python benchmarks/kernel.py kinds)
 PAIRS_PER_BATCH = 2**18
 
 # Error bounds and rounding errors.
@@ -47,7 +47,7 @@ MAX_KERNEL_TOL = 0.1  # error of k in a plan, even if eps allows more: bounds ho
 GRID_ROUNDING = 1e-6
 MAX_TRUNCATION_RATIO = 10.0  # truncated weight / tolerance above which no grid is searched
 MAX_GRID_FREQUENCIES = 8192  # limits the time of the grid search (python benchmarks/kernel.py fourier)
-# -D^2 / (kappa(P,P) + kappa(Q,Q)): rounding gives 1e-15, larger values an indefinite kernel
+# maximum -D^2 / (kappa(P,P) + kappa(Q,Q)); rounding gives 1e-15, and an indefinite kernel larger values
 MAX_NEGATIVE_RATIO = 1e-9
 # smaller differences of total weights are rounding errors (tests/kernel/test_other_kernels.py)
 TOTALS_RELATIVE_TOL = 1e-9

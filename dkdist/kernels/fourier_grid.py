@@ -95,7 +95,7 @@ def _images(widths: F64, L: F64, sigma: float) -> tuple[float, float]:
 
 
 def _frequencies(L: F64, sigma: float, eps: float, min_count: int) -> tuple[F64, F64]:
-    """Return (|w_k|, weight of k) in rising order of |w_k|: at least ``min_count``, or all of positive weight."""
+    """Return (|w_k|, weight of k) in ascending order of |w_k|: at least ``min_count``, or all with positive weight."""
     step = 2 * np.pi / L[L > 0]
     if len(step) == 0:
         return np.zeros(1), np.ones(1)

@@ -281,8 +281,8 @@ def register_kernel(kernel: Kernel) -> None:
     Raises
     ------
     ValueError
-        If the name is taken, if ``value`` or ``dvalue`` does not return finite numbers of the shape of its argument,
-        or if the frequencies have another shape.
+        If the name is already registered, if ``value`` or ``dvalue`` does not return finite numbers of the shape of its
+        argument, or if the frequencies have another shape.
 
     Notes
     -----

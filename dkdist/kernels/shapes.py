@@ -131,7 +131,7 @@ class Curve(Shape):
         return float(shape_functions.segment_moments(self.vertices).sum())
 
     def points_of(self, which: I64, rng: np.random.Generator) -> F64:
-        """Return a random point of each of the segments ``which``."""
+        """Return a random point on each of the segments ``which``."""
         return shape_functions.points_on_segments(self.vertices, which, rng.random((len(which), 1)))
 
 
@@ -228,7 +228,7 @@ class Surface(Shape):
         return float(shape_functions.triangle_moments(self.vertices, self.faces).sum())
 
     def points_of(self, which: I64, rng: np.random.Generator) -> F64:
-        """Return a random point of each of the triangles ``which``."""
+        """Return a random point on each of the triangles ``which``."""
         return shape_functions.points_on_triangles(
             self.vertices, self.faces, which, rng.random((len(which), 2))
         )

@@ -27,7 +27,7 @@ def witness(
     weights: tuple[ArrayLike | None, ArrayLike | None] | None = None,
     kernel: str = "gaussian",
 ) -> F64:
-    """Evaluate the witness function of two point sets: positive where P outweighs Q.
+    """Evaluate the witness function of two point sets, which is positive where P is denser than Q.
 
     Its norm in the space of the kernel is the kernel distance:
 

@@ -20,7 +20,7 @@ from scipy.stats import pearson3
 from dkdist._numba.arrays import F64
 from dkdist.two_sample._tuning import MIN_RELATIVE_DEVIATION
 
-# keeps logarithms finite; smallest normal float64 number is 2.2e-308 (IEEE 754-2019)
+# keeps logarithms finite; the smallest normal float64 is 2.2e-308 (IEEE 754-2019)
 MIN_P_VALUE = 1e-300
 
 
