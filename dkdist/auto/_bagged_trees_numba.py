@@ -1,7 +1,7 @@
 """Compiled functions of bagged regression trees, stored as flat arrays of nodes.
 
-Node i tests row[feature[i]] <= threshold[i], float32 against float64 as in scikit-learn, and continues at left[i] or
-right[i]; feature[i] = -1 marks a leaf. value (n_nodes, t) holds the prediction of each node.
+Node i tests row[feature[i]] <= threshold[i], with float32 rows and float64 thresholds as in scikit-learn, and continues
+at left[i] or right[i]; feature[i] = -1 marks a leaf. value (n_nodes, t) contains the prediction of each node.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dkdist._numba.compilation import jit
 
 @jit()
 def add_values(rows, roots, feature, threshold, left, right, value, out):  # type: ignore[no-untyped-def]
-    """Add the predictions of all trees to out (n, t), one tree after the other."""
+    """Add the predictions of all trees to out (n, t), in the order of the trees."""
     for root in roots:
         for i in range(len(rows)):
             node = root
@@ -25,11 +25,11 @@ def add_values(rows, roots, feature, threshold, left, right, value, out):  # typ
 
 @jit()
 def add_jumps(start, row, roots, feature, threshold, left, right, value, out):  # type: ignore[no-untyped-def]
-    """Add the jumps of all trees on the straight path from start to row (m,) to out (m, t), by the feature crossed.
+    """Add the jumps of all trees on the straight path from start to row (m,) to out (m, t), by feature.
 
-    A tree is descended with the part [first, last] of the path that lies in the node. Where the path crosses the node's
-    threshold within it, the second part is deferred on a stack; the jump from the last leaf of the first part to the
-    first leaf of the second belongs to the node's feature. Both ends of the path always reach their own leaf.
+    Each tree is traversed with the part [first, last] of the path that is inside the node. If this part crosses the
+    threshold of the node, its second half is pushed on a stack; the jump from the last leaf of the first half to the
+    first leaf of the second half is attributed to the node's feature. Both ends of the path always reach their leaf.
     """
     nodes, features = np.empty(len(feature), np.int64), np.empty(len(feature), np.int64)
     firsts, lasts = np.empty(len(feature)), np.empty(len(feature))

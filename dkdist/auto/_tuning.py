@@ -6,13 +6,10 @@ MIN_PREDICTIONS = 1000  # folds are repeated up to this number of predictions; a
 MAX_REPEATS = 5
 
 # Outer evaluation: more folds leave more training sets per model and multiply the time of a fit.
-MIN_BALANCED_FOLDS = 5  # minimum number of folds if fewer folds divide every class evenly
+MIN_BALANCED_FOLDS = 5  # minimum number of folds, used if fewer folds divide every class evenly
 MAX_BALANCED_SETS = 100  # uneven folds lower the score of noise by 1 / n_test: 0.05 for 100 sets
-MAX_SETS_BY_FOLDS = {
-    10: 300,
-    5: 600,
-    3: 2000,
-}  # 1,000 sets of 200 x 10 values take less than 15 s on two cores
+# Larger collections have fewer folds: 1,000 sets of 200 x 10 values take less than 15 s on two cores.
+MAX_SETS_BY_FOLDS = {10: 300, 5: 600, 3: 2000}
 MAX_NESTED_SETS = max(
     MAX_SETS_BY_FOLDS.values()
 )  # larger collections use one hold-out: the standard error of any accuracy is below 0.025

@@ -19,7 +19,7 @@ from dkdist.kernels.random_fourier_features import RandomFourierFeatures
 def best_pipeline(
     scaler: Any, trial: Trial, part: KernelMember | LinearMember, n_components: int, seed: int
 ) -> tuple[Pipeline, Any]:
-    """Return the fitted steps before the learner, and its training rows (n, D); None for a streamed member."""
+    """Return the fitted steps before the learner, and its training rows (n, D), None for a streamed member."""
     view, sigma = trial.view, trial.row_kernel.sigma
     embedding = view.entry.embedding
     maps = {"scaler": scaler, "components": view.entry.before}

@@ -21,8 +21,7 @@ Prediction sets contain the most probable class and all classes c with
 
 If the probabilities are correct, no other sets with this coverage contain fewer classes on average. The most
 probable class is always included, so no set is empty; if its accuracy exceeds the requested coverage, so does the
-coverage of the sets (Sadinle, Lei, Wasserman: Least ambiguous set-valued classifiers
-(2019), theorem 1).
+coverage of the sets (Sadinle, Lei, Wasserman: Least ambiguous set-valued classifiers (2019), theorem 1).
 
 Regression intervals have a width that depends on the size of the set:
 
@@ -31,6 +30,7 @@ Regression intervals have a width that depends on the size of the set:
 n_i is the size of the set; rows of small sets have more noise. a, b >= 0 maximise the Gaussian likelihood of held-out
 residuals, and q is the conformal quantile of |residual| / sqrt(variance), so the coverage is valid for any distribution
 of residuals and any a and b, which determine only the relative widths.
+
 References: Lei et al., Distribution-free predictive inference for regression (2018), section 5.2; for leave-one-out
 residuals Barber et al., Predictive inference with the jackknife+ (2021).
 """
@@ -79,7 +79,7 @@ class ConformalScores:
         rank = int(np.ceil((self.n_rows + 1) * require_coverage(coverage) - RANK_TOL))
         if rank > self.n_rows:
             return float("inf")
-        position = -(-rank * len(self.values) // self.n_rows)  # first stored rank that is at least this rank
+        position = -(-rank * len(self.values) // self.n_rows)  # first stored score with at least this rank
         return self.values[position - 1]
 
 
@@ -144,8 +144,8 @@ class PredictionSets:
         """Return the prediction sets (n, n_classes) for ``probabilities`` (n, n_classes).
 
         With ``class_conditional`` the coverage is valid for each class. A class is in all prediction sets if it has
-        fewer than coverage / (1 - coverage) held-out rows. Without ``class_conditional`` all classes are, if there
-        are fewer held-out rows in total. Raises ValueError unless 0 < coverage < 1.
+        fewer than coverage / (1 - coverage) held-out rows. Without ``class_conditional``, all classes are in
+        all prediction sets if there are fewer held-out rows in total. Raises ValueError unless 0 < coverage < 1.
         """
         p = finite_rows("probabilities", probabilities, 2)
         scores = self.by_class if check_bool("class_conditional", class_conditional) else (self.scores,)

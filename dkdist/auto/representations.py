@@ -89,7 +89,7 @@ def representations(sample: SampleSets, families: Sequence[str] | None, seed: in
     candidates = [
         entry for maker in (TEXT_MAKERS if is_text(sample) else POINT_MAKERS) for entry in maker(sample, seed)
     ]
-    if families is None:  # in high dimensions, pairs of components cost less
+    if families is None:  # cheaper than pairs of dimensions in high dimensions
         return [e for e in candidates if e.family != "pairs" or sample.n_dims <= MAX_COMPONENTS]
     return [entry for entry in candidates if entry.baseline or entry.family in families]
 

@@ -86,9 +86,7 @@ class BudgetPlanner:
         """Return the average of the best members that fit into the remaining time, at least one."""
         if np.isinf(self.budget.seconds):
             return average
-        row_seconds = self._all_row_seconds * (
-            1 - self.n_tried / self.n
-        )  # rows of compared sets are already computed
+        row_seconds = self._all_row_seconds * (1 - self.n_tried / self.n)  # compared sets already have rows
         for k in range(len(average.members), 0, -1):
             trimmed = average.take_first(k)
             seconds = row_seconds + sum(map(self._kernel_seconds, trimmed.members))
@@ -168,7 +166,7 @@ class SelectedModel:
     constant: F64
 
     def fold_predictions(self, sets: Sets) -> FoldPredictions:
-        """Return predictions of held-out sets."""
+        """Return predictions for held-out sets."""
         with one_blas_thread():
             scaled = sets if self.scaler is None else self.scaler.transform(sets)
             constant = np.tile(self.constant, (len(sets), 1))
@@ -182,7 +180,7 @@ class SelectedModel:
 
 @one_blas_thread()  # candidates already run on several threads
 def select_model(data: TrainingData, candidates: Any, budget: Budget) -> SelectedModel:
-    """Compare candidates by cross-validation, and fit an average of the best or the constant."""
+    """Select candidates by cross-validation, and fit their weighted average, or the constant."""
     rng = np.random.default_rng(data.seed)
     sets, n = data.sets, len(data)
     sample = load_points(sets[sample_positions(rng, n, _sample_size(sets))])

@@ -90,7 +90,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         "constant" if the model predicts a constant, because the ensemble was not better by one standard error on the
         inner folds.
     judged_ : int64 array
-        Positions of the sets that the outer folds predicted.
+        Positions of the sets with outer-fold predictions.
     best_estimator_ : Pipeline
         The best single candidate as a fitted pipeline of public estimators; `save_model` accepts it.
     best_name_ : str

@@ -4,7 +4,7 @@
 # (log loss: python benchmarks/lanes.py; time: python benchmarks/simulate.py table).
 MAX_BATCHES_PER_SYNC = 32
 MAX_ROWS_PER_SYNC = 2**16
-MIN_SYNCS_PER_EPOCH = 8  # if an epoch has at least as many batches
+MIN_SYNCS_PER_EPOCH = 8  # for epochs with at least this number of batches
 
 # n_epochs="auto". More steps reduce the loss but take time (python benchmarks/defaults.py). A step is one row;
 # tests/linear/test_sgd.py compares the result with exact minimisers.
@@ -60,9 +60,7 @@ COLUMNS_PER_PRODUCT = 1024  # panel width for the Gram matrix (D x D)
 COLUMNS_PER_DUAL_PRODUCT = 512  # panel width for the kernel matrix (n x n)
 ROWS_PER_STRIP = 64  # rows of the Gram matrix per update
 ROWS_PER_LEAVE_ONE_OUT_TILE = 1024
-MAX_STACKED_NUMBERS = (
-    2**20
-)  # values per batched product (8 MiB); one call per fold would cost more than its sums
+MAX_STACKED_NUMBERS = 2**20  # values per batched product (8 MiB), which avoids one call per fold
 
 # OnePassSearch (python benchmarks/search.py). Candidates share passes, so more steps cost time for every candidate.
 N_AUTO_SEARCH_STEPS = 100_000

@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 def choose_held_out(
     n_rows: int, fraction: float, seed: tuple[int, ...], groups: I64 | None = None
 ) -> NDArray[np.bool_]:
-    """Return a mask (n,) that selects ``fraction`` of the rows of each group, but never a whole group.
+    """Return a mask (n,) of a ``fraction`` of the rows of each group, rounded up, but never a whole group.
 
     ``groups`` (n,) are class indices; None means one group.
     """

@@ -132,7 +132,10 @@ def _as_targets(estimator: BaseEstimator, y: Any, numeric: bool, multi_output: b
 
 def as_classes(y: NDArray[Any]) -> tuple[NDArray[Any], I64]:
     """Return the sorted classes and the class index of every target; ValueError for fewer than 2 classes."""
-    with name_missing_targets(y), np.errstate(invalid="ignore"):  # scikit-learn casts NaN before it raises
+    with (
+        name_missing_targets(y),
+        np.errstate(invalid="ignore"),
+    ):  # scikit-learn casts NaN, with a warning, before it raises
         try:
             check_classification_targets(y)
             classes, index = np.unique(y, return_inverse=True)
@@ -252,7 +255,7 @@ def _block_values(
 def _checked_values(
     X: NDArray[Any] | LazyRows, skipped: I64, coef: NDArray[Any], intercept: NDArray[Any]
 ) -> NDArray[Any]:
-    with np.errstate(invalid="ignore", over="ignore"):  # overflow raises below
+    with np.errstate(invalid="ignore", over="ignore"):  # overflow raises ValueError below
         values = _values_by_tile(X, coef, intercept)
     values[skipped] = 0
     if not np.isfinite(values).all():

@@ -50,7 +50,7 @@ from dkdist.sets import SampleSets
 
 
 def small_point_matrix(distance: Any, sets: Any, other: Any) -> F64 | None:
-    """Return the same matrix without checks and threads; None if the inputs require them."""
+    """Return the distance matrix of small inputs without checks and threads; None if they are required."""
     rows = small_sample_sets(sets)
     columns = rows if other is None else small_sample_sets(other)
     if rows is None or columns is None or columns.n_dims != rows.n_dims:

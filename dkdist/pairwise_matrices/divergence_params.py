@@ -1,7 +1,7 @@
 """Fitted estimators of divergences of two sample sets, as serializable dataclasses.
 
-`prepare` computes a tree or a density for each set, and `pair` compares two prepared sets. A value depends bitwise only
-on its two sets, and not on their order if the divergence is symmetric.
+`prepare` computes a tree or a density for each set, and `pair` compares two prepared sets. A value depends only on its
+two sets, and bitwise not on their order if the divergence is symmetric.
 """
 
 from __future__ import annotations
