@@ -6,7 +6,7 @@ always inlined; otherwise the last bits of results could depend on the state of 
 Code is cached in ``NUMBA_CACHE_DIR``, by default below ``XDG_CACHE_HOME`` or ``~/.cache``, because an installed package
 may be read-only. Code files have unique names: Numba numbers them, and two processes could write the same number.
 
-Pass arrays that are only read through `points.read_only`, so that read-only and writable arrays share one compiled
+Pass input arrays through `points.read_only`, so that read-only and writable arrays share one compiled
 variant. Copy arrays element by element: array assignment also compiles the shape check, which takes seconds.
 
 Floating-point options, from strict to fast:

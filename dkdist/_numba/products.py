@@ -80,7 +80,7 @@ class Factor(Protocol):
     """Right factor B (k, m) of matrix products; immutable."""
 
     def product(self, A: F32, out: F32) -> None:
-        """Set out = A B, (n, k) and (n, m) float32; the bits of a row of ``out`` depend only on that row of A."""
+        """Set out = A B, (n, k) and (n, m) float32; each row of ``out`` depends only on that row of A."""
 
 
 def deterministic_factor(B: F32) -> Factor:

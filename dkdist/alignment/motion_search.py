@@ -151,7 +151,7 @@ def best_of_angles(
         F(k, m) = sum_j q_j exp(-i (k u_j + m v_j)),   F'(k, m) = F(m, -k),   F'' = conj F,   F''' = conj F'
 
     and F(k, m), F(-k, m) follow from one real matrix product of cosines and sines of k u_j and m v_j. ``radius`` and
-    the range of translations are those of `best_translations`. float32.
+    the range of translations are as in `best_translations`. float32.
     """
     L, max_frequency, n = translation_mesh(sigma, radius)
     spectra = _spectra(x, p, y, q, count // 4, 2 * np.pi / L, damping(sigma, L, max_frequency, n), n)
@@ -172,7 +172,7 @@ def _weighted_waves(u, weights, out):  # type: ignore[no-untyped-def]
 
 @jit()
 def _spectra(x, p, y, q, quarter, frequency, damped, n):  # type: ignore[no-untyped-def]
-    """Return coefficients (4 quarter, n, n // 2 + 1) of the overlaps: those of x times the conjugates of those of y."""
+    """Return coefficients (4 quarter, n, n // 2 + 1) of the overlaps: products of those of x and conjugates of y."""
     K = len(damped)
     spectra = np.zeros((4 * quarter, n, n // 2 + 1), np.complex64)
     coefficients_x = _rotated_coefficients(x, p.astype(np.float32), 0.0, frequency, K)

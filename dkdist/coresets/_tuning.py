@@ -22,7 +22,7 @@ MAX_CELLS = 2**22  # cells per piece in flight; their float64 sums take 32 MiB
 
 # Merging and streams (python benchmarks/merged_coresets.py). Larger intermediate coresets are more
 # accurate and slower.
-MERGE_SIZE_RATIO = 8  # size of an intermediate coreset / final size,
-MAX_EXTRA_MERGE_POINTS = 1024  # but at most this many more than the final size
+MERGE_SIZE_RATIO = 8  # size of an intermediate coreset / final size
+MAX_EXTRA_MERGE_POINTS = 1024  # maximum points of an intermediate coreset beyond the final size
 MAX_SWAP_ROUNDS = 8  # rounds of swaps in a merge; fewer if no swap improves the coreset
 BLOCK_POINTS = 2**15  # buffered points of a stream per new coreset

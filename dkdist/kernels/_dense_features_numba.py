@@ -57,7 +57,7 @@ def dense_features(X: F32, waves: DenseFrequencies, outs: F32) -> None:
 def dense_steps(X: F32, indices: I64, waves: DenseFrequencies, tile: int, *sgd_arguments: Any) -> int:
     """Take SGD steps on features of rows ``indices`` of X, ``tile`` rows at a time; return the averaged iterates.
 
-    The ``sgd_arguments`` are those of `LazyRows.descend`.
+    ``sgd_arguments`` are described in `LazyRows.descend`.
     """
     return int(_dense_steps(read_only(X), read_only(indices), waves, tile, *sgd_arguments))
 

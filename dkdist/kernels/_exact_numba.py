@@ -55,7 +55,7 @@ def total_variation_mass(z: F64) -> float:
 
 
 def energy_in_tiles(points: WeightedPoints, unit: float, kernel: Profile) -> float:
-    """Return E of points multiplied by ``unit``, in the memory of a few tiles."""
+    """Return E of points multiplied by ``unit``, with memory for a few tiles."""
     wide = kernel == GAUSSIAN and points.d >= MIN_PRODUCT_DIMS
     if wide and max(_tile_rounding(points, unit)) < MAX_PRODUCT_ROUNDING:
         return _by_products(points, unit)

@@ -70,7 +70,7 @@ def structured_steps(
 ) -> int:
     """Take SGD steps on features of rows ``indices`` of X, ``tile`` rows at a time; return the averaged iterates.
 
-    The ``sgd_arguments`` are those of `LazyRows.descend`.
+    ``sgd_arguments`` are described in `LazyRows.descend`.
     """
     return int(_structured_steps(read_only(X), read_only(indices), waves, tile, *sgd_arguments))
 

@@ -141,7 +141,7 @@ def kernel_distance(
     method    d       error of D^2                                    cost
     ========  ======  ==============================================  ==============================================
     exact     any     rounding: ~ 1e-15 W^2 (d > 3: 1e-10 W^2)        N^2 / 2 pairs, 1e9 of them a second, O(N) memory
-    auto      any     at most eps, certified                          near-linear for d <= 3, wherever the points are
+    auto      any     at most eps, certified                          near-linear for d <= 3, for any points
     fourier   1 to 3  at most eps, certified                          a few ms; N x p^d (p = 4 to 8), and one FFT
     tree      any     at most eps, guaranteed                         N log N if sigma is small, else as exact
     taylor    any     at most eps, certified                          N x (number of terms); for wide kernels

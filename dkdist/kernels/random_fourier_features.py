@@ -178,7 +178,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     @overload
     def fit_transform(self, X: ArrayLike, y: Any = None, **params: Any) -> F32: ...
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
-        """Fit to the rows X and return their features; checks that the index of X matches that of ``y``."""
+        """Fit to the rows X and return their features; check that the index of X matches that of ``y``."""
         return check_index_alignment(super().fit_transform(X, y, **params), X, y)
 
     def _features(self, X: Any) -> Any:

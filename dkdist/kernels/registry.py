@@ -51,7 +51,7 @@ def orthogonal_frequencies(gaussian: F64, norms: F64) -> F64:
     """Return (F, m) frequencies for sigma = 1 whose directions are orthogonal within each m rows.
 
     ``gaussian`` holds ceil(F / m) standard normal m x m matrices. ``norms`` (F,) are row lengths, chi-distributed with
-    m degrees of freedom, so each row alone is exactly standard normal.
+    m degrees of freedom, so each single row is exactly standard normal.
     """
     blocks = []
     for matrix in gaussian:

@@ -27,7 +27,7 @@ class ShapePoints(Shape):
     ----------
     points : (n, d) float64 array
     channels : (n, C) float64 array
-        Signed vectors like those of the shape.
+        Signed vectors, as in `Curve` and `Surface`.
     moved : float
         Sum over segments or triangles of |channel| times the distance to their merged point; 0 for samples.
 

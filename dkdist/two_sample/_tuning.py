@@ -3,7 +3,7 @@
 MAX_PERMUTATIONS = 10**6  # a p-value of 0.001 then has a relative standard error of 3 % (binomial)
 
 # two_sample_test (python benchmarks/two_sample.py; tests/two_sample/test_aggregated_test.py).
-MAX_DENSE_POINTS = 512  # 40 MiB of kernel values; parameters depend on as many pooled points
+MAX_DENSE_POINTS = 512  # 40 MiB of kernel values; also the number of pooled points for parameters
 MAX_BINS = 4096  # bins of both samples; a permutation takes 4,096 additions per feature
 N_FREQUENCIES = 25  # frequencies per bandwidth for MAX_BINS bins; fewer bins allow more at the same cost
 PERMUTATION_BATCH_SIZE = 64  # permutations per matrix product; larger batches need more memory

@@ -12,7 +12,7 @@ from dkdist._utils.validation import as_real_array
 
 
 def adjusted_p_values(p_values: ArrayLike, method: str = "holm") -> F64:
-    """Correct p-values of many tests; reject those that are at most the level.
+    """Correct p-values of multiple tests; reject hypotheses with corrected p-values up to the level.
 
     Parameters
     ----------

@@ -245,7 +245,7 @@ def group_test(
 
     Memory: one row of 16 max(32, d) + 20 d numbers per set. Cost for n sets and B permutations of G groups: n^2 B G
     multiply-adds up to 2,048 sets and 1,024 n B G beyond, where random features approximate the kernel; three times
-    that for "auto", and 4 d n B G for the axes (1,000 sets: some seconds).
+    that for "auto", and 4 d n B G for the axes (1,000 sets: a few seconds).
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Statistics of a two-sample test, whose parameters depend on the pooled points alone.
+"""Statistics of a two-sample test, whose parameters depend only on the pooled points.
 
 With g the coordinates in robust units and u the same in one common unit:
 

@@ -4,7 +4,7 @@ The weighted harmonic mean of p-values combines the statistics of `PooledStatist
 S = log10 sum_k w_k / p_k with sum_k w_k = 1. The p-value p_k of a labelling is a tail of a distribution with the
 moments of statistic k over all other labellings (`dkdist.two_sample.combined_p_values`).
 
-Exact level. Let the pooled points x be exchangeable, as they are if both samples are independent draws from one
+Exact level. Let the pooled points x be exchangeable, which holds if both samples are independent draws from one
 distribution. Let g_0 be the identity, g_1, .., g_B independent uniform draws from a group G of permutations of points,
 and T_b in R^K the statistics of g_b x, whose parameters depend on the set of all points at most. For h
 uniform on G and independent, x and h x have one distribution, and (g_0 h, .., g_B h) are independent uniform draws in
@@ -94,7 +94,7 @@ def two_sample_test(
         Independent samples, n, m >= 2. Without a bandwidth also Dask and Zarr arrays, `SampleSets` and a `SetStore`,
         whose points are pooled, read block by block in two passes. (To compare groups of sets use `group_test`.)
     sigma, h, gamma : float, optional
-        One bandwidth, as in `kernel_distance`, for a test by that kernel alone. sigma="median" is the median distance
+        One bandwidth, as in `kernel_distance`, for a test with only that kernel. sigma="median" is the median distance
         in the pooled samples (in a random subset beyond 1,024 points), so that permutations do not change it.
     n_permutations : int, default=999
         Number of random partitions of all points into n and m. The smallest p-value is 1 / (1 + n_permutations), so
