@@ -121,7 +121,7 @@ class FeatureStore:
         """Read the rows of block i; `StoreFormatError` if it is missing, damaged, exchanged or replaced."""
         store = self.address.open(read_only=True)
         try:
-            rows = self._rows(store, i, _bound(self.address, self.table))
+            rows = self._rows(store, i, _checksums(self.address, self.table))
         except WrongChunkError as error:
             self._require_current(store)
             raise StoreFormatError(
@@ -157,10 +157,10 @@ class FeatureStore:
             store.sweep()
         return finished
 
-    def _rows(self, store: Store, i: int, bound: chunk_sums.ChunkChecksums | None) -> F32:
+    def _rows(self, store: Store, i: int, checksums: chunk_sums.ChunkChecksums | None) -> F32:
         with as_format_error(f"block {i} of {self.address.label}"):
             array = self._array(
-                store, chunk_sums.ChecksummedArray(store, "features", FEATURE_CODEC, lambda: bound)
+                store, chunk_sums.ChecksummedArray(store, "features", FEATURE_CODEC, lambda: checksums)
             )
             return np.asarray(array[i * self.block_rows : (i + 1) * self.block_rows])
 
@@ -218,7 +218,9 @@ class FeatureStore:
         return "dkdist.FeatureStore", self.address.label, self.generation, self.fingerprint
 
 
-def _bound(address: StoreLocation, record: chunk_sums.TableRecord | None) -> chunk_sums.ChunkChecksums | None:
+def _checksums(
+    address: StoreLocation, record: chunk_sums.TableRecord | None
+) -> chunk_sums.ChunkChecksums | None:
     """Return the checksums of a finished store, cached per process."""
     key = address.label, record
     if key not in _tables:

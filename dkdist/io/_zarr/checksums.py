@@ -235,24 +235,24 @@ class ChecksummedArray(ArrayObjects):
         store: Store,
         name: str,
         coding: CodecInfo,
-        bound: Callable[[], ChunkChecksums | None],
+        checksums: Callable[[], ChunkChecksums | None],
         *,
         tails: bool = False,
     ) -> None:
         super().__init__(store, name, coding)
-        self._bound, self._tails = bound, tails
+        self._checksums, self._tails = checksums, tails
         self._indexes: OrderedDict[str, tuple[int, I64]] = OrderedDict()
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
         """Read an object or a byte range; raises `WrongChunkError` for wrong checksums."""
-        bound, position = self._bound(), self.position(key)
-        expected = None if bound is None or position is None else bound.of(position)
-        if bound is not None and self._tails and position == bound.tail:
-            key = bound.tail_key
+        checksums, position = self._checksums(), self.position(key)
+        expected = None if checksums is None or position is None else checksums.of(position)
+        if checksums is not None and self._tails and position == checksums.tail:
+            key = checksums.tail_key
         value = await self._store.get(key, prototype, byte_range)
-        if value is None and bound is not None and key == bound.tail_key:
+        if value is None and checksums is not None and key == checksums.tail_key:
             raise WrongChunkError(f"{key} is missing")
         if value is not None and expected is not None:
             await self._check(key, value.as_numpy_array(), byte_range, expected)

@@ -111,7 +111,7 @@ class GrowingArray:
     """Buffered writer that extends an array of ``length`` committed rows.
 
     ``read_tail`` reads the committed rows (start, stop) of an incomplete last chunk. The context manager ``writing``
-    guards each write of an object; it raises if the writer has lost its lease. ``bound`` are the checksums of the
+    guards each write of an object; it raises if the writer has lost its lease. ``checksums`` are those of the
     commit, if any. The last committed chunk (or shard) is written under ``tail_key`` if it grows. ``threads`` write
     complete chunks of stores on a disk.
     """
@@ -124,7 +124,7 @@ class GrowingArray:
         length: int,
         read_tail: Callable[[int, int], NDArray[Any]] | None,
         writing: Callable[[], AbstractContextManager[None]],
-        bound: ChunkChecksums | None = None,
+        checksums: ChunkChecksums | None = None,
         tail_key: str = "",
         *,
         threads: ChunkWriterThreads,
@@ -141,7 +141,7 @@ class GrowingArray:
         self._buffer = np.empty((self._buffer_rows, *self.trailing), self.dtype)
         self._n_buffered = 0
         coding, n_complete = codec_info(array), self._written // self._object_rows
-        self._bound = bound or ChunkChecksums(
+        self._checksums = checksums or ChunkChecksums(
             n_complete, np.empty((0, coding.width if coding else 0), np.uint32)
         )
         self._tail: int | None = None
@@ -186,12 +186,12 @@ class GrowingArray:
     def sums(self) -> U32:
         """Checksums of the written objects, in order."""
         sums = self._recorder.sums if self._recorder is not None else {}
-        return np.stack([sums[i] for i in sorted(sums)]) if sums else self._bound.sums[:0]
+        return np.stack([sums[i] for i in sorted(sums)]) if sums else self._checksums.sums[:0]
 
-    def bound(self) -> ChunkChecksums:
+    def checksums(self) -> ChunkChecksums:
         """Return the checksums of unchanged and of written objects, for the next commit."""
-        first = min(self._bound.first, self._n_unchanged)
-        before = self._bound.sums[: self._n_unchanged - first]
+        first = min(self._checksums.first, self._n_unchanged)
+        before = self._checksums.sums[: self._n_unchanged - first]
         return ChunkChecksums(first, np.concatenate([before, self.sums]), self._tail, self._tail_key)
 
     def _add_to_buffer(self, rows: NDArray[Any]) -> None:

@@ -107,42 +107,42 @@ class LocalChunkReader:
         self._rows, self._row, self._dtype = int(array.chunks[0]), array.shape[1:], array.dtype
         self._number = next(_array_numbers)
 
-    def read(self, start: int, stop: int, bound: ChunkChecksums | None) -> Array:
+    def read(self, start: int, stop: int, checksums: ChunkChecksums | None) -> Array:
         """Read rows start .. stop - 1; raises unless all chunks match their checksums."""
         values, size = np.empty((stop - start, *self._row), self._dtype), self._rows
         for k in range(start // size, -(-stop // size)):
             first, last = max(k * size, start), min((k + 1) * size, stop)
             part = values[first - start : last - start]
             if last - first == size:
-                self._decode(k, bound, part)
+                self._decode(k, checksums, part)
             else:
-                part[:] = self._shared(k, bound, last - first)[first - k * size : last - k * size]
+                part[:] = self._shared(k, checksums, last - first)[first - k * size : last - k * size]
         return values
 
-    def _shared(self, k: int, bound: ChunkChecksums | None, n_used: int) -> Array:
+    def _shared(self, k: int, checksums: ChunkChecksums | None, n_used: int) -> Array:
         """Return a chunk of which this read uses some rows; caches it for reads of the other rows."""
         chunk = CHUNK_CACHE.take((self._number, k), n_used)
         if chunk is None:
             chunk = np.empty((self._rows, *self._row), self._dtype)
-            self._decode(k, bound, chunk)
+            self._decode(k, checksums, chunk)
             CHUNK_CACHE.put((self._number, k), chunk, self._rows - n_used)
         return chunk
 
-    def _decode(self, k: int, bound: ChunkChecksums | None, chunk: Array) -> None:
+    def _decode(self, k: int, checksums: ChunkChecksums | None, chunk: Array) -> None:
         """Decode stored chunk k into ``chunk``."""
-        data = self._stored(k, bound)
+        data = self._stored(k, checksums)
         _, content, _, length = HEADER.unpack_from(data)
         if (content, length) != (chunk.nbytes, len(data) - CRC_BYTES):
             raise WrongChunkError(f"chunk {k} has a wrong length")
         require_memory(content, "a decoded chunk needs")  # the pages of ``chunk`` are not allocated yet
         decompress(_without_crc(data), chunk)
 
-    def _stored(self, k: int, bound: ChunkChecksums | None) -> bytes:
+    def _stored(self, k: int, checksums: ChunkChecksums | None) -> bytes:
         """Read an encoded chunk: a file, or a byte range of a shard."""
         inner = self._coding.inner
         position, index_in_shard = (k, 0) if inner is None else divmod(k, inner)
         key = object_key(self._array, position)
-        sums = None if bound is None else bound.of(position)
+        sums = None if checksums is None else checksums.of(position)
         if inner is None:
             return _require_crc(key, self._disk.read_unchecked(self._array.path, key), sums, 0)
         index = self._part(key, SuffixByteRequest(self._coding.index_bytes), sums, 0)

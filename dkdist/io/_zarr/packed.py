@@ -71,19 +71,19 @@ def merge_tails(
     address: StoreLocation, store: Store, table: Table, arrays: Mapping[str, zarr.Array[Any]]
 ) -> None:
     """Move the tails of a commit to the keys of their chunks."""
-    for name, bound in table.items():
+    for name, checksums in table.items():
         coding = codec_info(arrays[name])
-        if bound.tail is None or coding is None:
+        if checksums.tail is None or coding is None:
             continue
-        _merge_tail(address, store, bound, object_key(arrays[name], bound.tail), coding)
+        _merge_tail(address, store, checksums, object_key(arrays[name], checksums.tail), coding)
 
 
 def _merge_tail(
-    address: StoreLocation, store: Store, bound: ChunkChecksums, key: str, coding: CodecInfo
+    address: StoreLocation, store: Store, checksums: ChunkChecksums, key: str, coding: CodecInfo
 ) -> None:
-    assert bound.tail is not None
-    expected = bound.of(bound.tail)
-    chunk, tail = get_bytes(store, [key, bound.tail_key])
+    assert checksums.tail is not None
+    expected = checksums.of(checksums.tail)
+    chunk, tail = get_bytes(store, [key, checksums.tail_key])
     if _matches_checksums(chunk, expected, coding) or not _matches_checksums(tail, expected, coding):
         return  # already merged, or damaged (readers report this)
     assert tail is not None
@@ -91,7 +91,7 @@ def _merge_tail(
         put_bytes(store, key, tail)
         return
     with contextlib.suppress(FileNotFoundError):  # merged by a concurrent process
-        os.replace(os.path.join(address.path, bound.tail_key), os.path.join(address.path, key))
+        os.replace(os.path.join(address.path, checksums.tail_key), os.path.join(address.path, key))
 
 
 def remove_obsolete(store: Store, generation: int) -> None:

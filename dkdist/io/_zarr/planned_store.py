@@ -225,7 +225,7 @@ class PlannedStore:
     def _growing(self, name: str, length: int) -> GrowingArray:
         """Return a writer of an array; with ``length``, of an array whose rows were written by tasks."""
         metadata, sums = self._metadata[name], self._rows.get(name)
-        bound = ChunkChecksums(0, np.concatenate(sums)) if sums else None
+        checksums = ChunkChecksums(0, np.concatenate(sums)) if sums else None
         return GrowingArray(
             self._lease.store,
             name,
@@ -233,7 +233,7 @@ class PlannedStore:
             length,
             None,
             self._lease.writing,
-            bound,
+            checksums,
             threads=self._threads,
         )
 

@@ -310,8 +310,8 @@ class CommitReader:
     def _sources(self, name: str) -> Iterator[zarr.Array[Any]]:
         """Yield the array under its regular keys, then with an unmerged tail."""
         yield self.arrays[name]
-        bound = self.table.get(name)
-        if bound is not None and bound.tail is not None:
+        checksums = self.table.get(name)
+        if checksums is not None and checksums.tail is not None:
             yield self._checked(self.arrays[name], tails=True)
 
     def _memory_error(self, name: str, error: MemoryError) -> MemoryError:

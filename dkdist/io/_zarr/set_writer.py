@@ -298,7 +298,7 @@ class SetWriter:
             # readers find tails under their own keys, and the next writer merges those that remain
             with after_commit(self.address.label):
                 with contextlib.suppress(OSError):
-                    self._merge_tails({name: array.bound() for name, array in self._arrays.items()})
+                    self._merge_tails({name: array.checksums() for name, array in self._arrays.items()})
                 remove_obsolete(self._lease.store, commit.generation)
 
     def _merge_tails(self, table: Table) -> None:
@@ -332,7 +332,7 @@ class SetWriter:
             lengths["offsets"] += 1
         self._lease.begin(clear=self._old is None)
         self._begun = True
-        if any(bound.tail is not None for bound in table.values()):
+        if any(checksums.tail is not None for checksums in table.values()):
             self._lease.require_held()
             self._merge_tails(table)  # tails of a writer that was killed after its commit
         self._table_key = new_table_key(self._commit.generation)
@@ -359,7 +359,7 @@ def commit_arrays(
     if any(name.startswith("targets/") for name in arrays):
         put_bytes(lease.store, f"targets/{DOCUMENT}", group_document())
     metadata = {name: array.metadata for name, array in arrays.items()}
-    data = encode_table({name: array.bound() for name, array in arrays.items()})
+    data = encode_table({name: array.checksums() for name, array in arrays.items()})
     lease.require_held()
     put_bytes(lease.store, table_key, data)
     record = make_record(table_key, data).attrs()

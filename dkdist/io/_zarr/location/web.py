@@ -1,7 +1,7 @@
 """Bounded bodies of HTTP responses, and removal of secrets from URLs and messages.
 
 Requests ask for uncompressed bodies (``Accept-Encoding: identity``) and compressed ones are rejected: chunks are
-compressed already, and a small body could expand to any size. Bodies are read piece by piece up to a bound.
+compressed already, and a small body could expand to any size. Bodies are read piece by piece up to a limit.
 
 User names, passwords, signatures, tokens and keys must not appear in messages. Texts that contain locations go through
 `without_secrets`; a text that is exactly a URL goes through `url_label`.
@@ -110,11 +110,11 @@ _BOUND: ContextVar[float] = ContextVar("max_body_bytes", default=MAX_BODY_BYTES)
 
 
 class BodyTooLargeError(Exception):
-    """Error for a body beyond its bound; not retried."""
+    """Error for a body beyond its size limit; not retried."""
 
 
 def bound_bodies(max_bytes: float) -> None:
-    """Set the bound of bodies for the current task; longer ones raise `BodyTooLargeError`."""
+    """Set the size limit of bodies for the current task; longer ones raise `BodyTooLargeError`."""
     _BOUND.set(min(max_bytes, MAX_BODY_BYTES))
 
 
@@ -133,7 +133,7 @@ def _bounded_response() -> Any:
     from aiohttp import ClientResponse
 
     class BoundedResponse(ClientResponse):
-        """Response with a bounded body."""
+        """Response whose body has a size limit."""
 
         async def read(self) -> bytes:
             if self._body is None:
