@@ -10,14 +10,11 @@ MIN_BALANCED_FOLDS = 5  # minimum number of folds, used if fewer folds divide ev
 MAX_BALANCED_SETS = 100  # uneven folds lower the score of noise by 1 / n_test: 0.05 for 100 sets
 # Larger collections have fewer folds: 1,000 sets of 200 x 10 values take less than 15 s on two cores.
 MAX_SETS_BY_FOLDS = {10: 300, 5: 600, 3: 2000}
-MAX_NESTED_SETS = max(
-    MAX_SETS_BY_FOLDS.values()
-)  # larger collections use one hold-out: the standard error of any accuracy is below 0.025
+# Larger collections use one hold-out: the standard error of any accuracy is below 0.025.
+MAX_NESTED_SETS = max(MAX_SETS_BY_FOLDS.values())
 HOLD_OUT_SHARE = 0.2  # fraction of the sets, if the final model is refitted on all sets
-MIN_HOLD_OUT_SETS, MAX_HOLD_OUT_SETS = (
-    500,
-    10_000,
-)  # limits of a hold-out of 10 % without refit: standard errors of 0.022 and 0.005
+# Limits of a hold-out of 10 % without refit: standard errors of 0.022 and 0.005.
+MIN_HOLD_OUT_SETS, MAX_HOLD_OUT_SETS = 500, 10_000
 
 # Verdicts.
 SIGNIFICANCE_Z = 2.0  # differences beyond this many standard errors are significant (5 % two-sided)
@@ -53,9 +50,8 @@ MAX_WIDENED_MEMBERS = 4  # maximum number of streamed members with added widths:
 MAX_FIT_SETS, MAX_FIT_POINTS = 512, 2**21
 MAX_FIT_STRINGS = 2**14  # frequent n-grams need more strings (tests/auto/test_sparse_ngrams.py)
 MAX_BACKGROUND_SETS, MAX_BACKGROUND_POINTS = 16, 512  # stored in the model for explanations by dimension
-N_COMPONENTS = (
-    4096  # random features D per member: accuracy against n D^2 operations (python benchmarks/defaults.py)
-)
+# Random features D per member: accuracy against n D^2 operations (python benchmarks/defaults.py).
+N_COMPONENTS = 4096
 HELD_OUT_FRACTION = 0.1  # fraction of streamed sets that determines the weights of members
 
 # Budgets (tests/automatic/test_budgets.py, tests/automatic/test_final_fit.py).
@@ -73,9 +69,8 @@ ROWS_PER_PRODUCT = 1024  # rows per block of a prediction by kernels
 BANDWIDTHS = (0.03, 0.06, 0.12)
 N_BASIS_BY_BANDWIDTH = {0.03: (40, 24), 0.06: (24, 14, 10), 0.12: (12, 10, 8)}
 PAIR_BANDWIDTH = 0.12
-MIN_PCA_DIMS = (
-    8  # minimum number of dimensions for principal components (tests/automatic/test_pairs_and_components.py)
-)
+# Minimum number of dimensions for principal components (tests/automatic/test_pairs_and_components.py).
+MIN_PCA_DIMS = 8
 MAX_COMPONENTS = 64
 MAX_COVARIANCE_DIMS = 128  # rows of covariances have d^2 columns
 MAX_MEAN_SIZE = 128  # maximum mean number of points per set for distances between sets

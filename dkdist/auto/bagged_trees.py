@@ -105,9 +105,8 @@ def fit_bagged_trees(
     drawable = np.unique(of_row[weights > 0])
     rng = np.random.default_rng(seed)
     trees, total, count = [], np.zeros_like(y), np.zeros(len(X))
-    with config_context(
-        skip_parameter_validation=True, assume_finite=True
-    ):  # reduces the time of small trees by a third
+    # Without validation, small trees take a third less time.
+    with config_context(skip_parameter_validation=True, assume_finite=True):
         for tree_seed in rng.integers(2**31, size=n_trees).tolist():
             draws = np.bincount(rng.choice(drawable, len(drawable)), minlength=of_row.max() + 1)[of_row]
             w = draws * weights

@@ -94,9 +94,8 @@ def conformal_scores(scores: F64, groups: Any = None) -> ConformalScores:
         ranks = -(-np.arange(1, n_kept + 1) * n // n_kept)
         return ConformalScores(n, tuple(scores[order][ranks - 1].tolist()))
     _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    weight_below = np.cumsum(1.0 / sizes[group[order]]) / len(
-        sizes
-    )  # mean over groups of the fraction of scores up to this one
+    # Mean over groups of the fraction of scores up to this one.
+    weight_below = np.cumsum(1.0 / sizes[group[order]]) / len(sizes)
     positions = np.searchsorted(weight_below, np.arange(1, n_kept + 1) / n_kept - RANK_TOL)
     return ConformalScores(len(sizes), tuple(scores[order][np.minimum(positions, len(scores) - 1)].tolist()))
 

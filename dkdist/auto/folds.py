@@ -90,9 +90,8 @@ def draw_folds(n: int, classes: Labels, groups: Labels, n_folds: int, seed: int)
     splitter = kinds[stratified, groups is not None](
         n_splits=n_folds, shuffle=True, random_state=seed % 2**32
     )
-    return [
-        test.astype(np.int64) for _, test in splitter.split(np.empty(n), classes, groups) if len(test)
-    ]  # StratifiedGroupKFold may yield empty folds
+    # StratifiedGroupKFold may yield empty folds.
+    return [test.astype(np.int64) for _, test in splitter.split(np.empty(n), classes, groups) if len(test)]
 
 
 def draw_hold_out(n: int, classes: I64 | None, groups: Labels, share: float, seed: int, stream: int) -> I64:

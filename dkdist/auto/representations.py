@@ -162,9 +162,8 @@ def _pair_embedding() -> DivergenceEmbedding:
 
 def _symmetric(sample: SampleSets, seed: int) -> Iterator[Representation]:
     d = sample.n_dims
-    axes = [
-        j for j in range(d) if np.ptp(sample.relative[:, j]) > 0
-    ]  # constant axes have no symmetric partner
+    # Constant axes have no symmetric partner.
+    axes = [j for j in range(d) if np.ptp(sample.relative[:, j]) > 0]
     if d > 3 or not axes:
         return
     h = BANDWIDTHS[1]

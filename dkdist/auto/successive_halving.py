@@ -95,10 +95,11 @@ class HalvingRound(NamedTuple):
     penalty_factors: tuple[float, ...]
 
 
+# Limits of the second and third rounds.
 HALVING_ROUNDS = (
     HalvingRound(6, 2, 3, PENALTY_FACTORS),
     HalvingRound(4, 1, 1, (1.0,)),
-)  # limits of the second and third rounds
+)
 
 
 def round_sizes(n: int) -> list[int]:

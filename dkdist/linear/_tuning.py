@@ -31,25 +31,21 @@ MAX_SCORE = 1e8
 # for a column of variance v.
 MIN_LOSS_REDUCTION = 0.2
 MAX_UNTRAINED_STEPS = 0.1
-MAX_SHUFFLED_BLOCKS = (
-    8  # blocks per batch if targets are sorted: memory against bias (tests/learners/test_rows.py)
-)
+# Blocks per batch if targets are sorted: memory against bias (tests/learners/test_rows.py).
+MAX_SHUFFLED_BLOCKS = 8
 
 # Ridge regression: more tasks balance workers better, fewer tasks send fewer Gram matrices
 # (tests/linear/test_ridge.py, python benchmarks/roofline.py ridge).
 N_RIDGE_JOBS, MAX_RIDGE_JOBS = 32, 256
 MAX_TREE_LEVELS = 8  # log2(MAX_RIDGE_JOBS): Gram matrices in memory in the tree of sums
 MAX_UNMERGED_BYTES = 2 * 2**30  # statistics per process that are not yet merged (python benchmarks/memory.py)
-MAX_ONE_THREAD_COLUMNS = (
-    1024  # below this, threads do not speed up the solution (python benchmarks/roofline.py ridge)
-)
-MAX_LEAVE_ONE_OUT_ROWS = (
-    4000  # below this, errors on 10 % of the rows are too noisy (tests/linear/test_ridge_parts.py)
-)
+# With fewer columns, threads do not speed up the solution (python benchmarks/roofline.py ridge).
+MAX_ONE_THREAD_COLUMNS = 1024
+# With fewer rows, errors on 10 % of the rows are too noisy (tests/linear/test_ridge_parts.py).
+MAX_LEAVE_ONE_OUT_ROWS = 4000
 N_CALIBRATION_ROWS = 1024  # rows for fitting probabilities (tests/linear/test_ridge_parts.py)
-MAX_CHOLESKY_ALPHAS = (
-    12  # more Cholesky factors cost more than one eigendecomposition (python benchmarks/roofline.py ridge)
-)
+# More Cholesky factors cost more than one eigendecomposition (python benchmarks/roofline.py ridge).
+MAX_CHOLESKY_ALPHAS = 12
 
 # Matrix products of ridge regression: large tiles need fewer float64 additions, small tiles stay in the cache
 # (python benchmarks/roofline.py ridge; tests/learners/test_ridge_learner.py checks their accuracy).
@@ -65,8 +61,5 @@ MAX_STACKED_NUMBERS = 2**20  # values per batched product (8 MiB), which avoids 
 # OnePassSearch (python benchmarks/search.py). Candidates share passes, so more steps cost time for every candidate.
 N_AUTO_SEARCH_STEPS = 100_000
 ROWS_PER_SEARCH_TILE = 128  # rows per block if all its features are in memory (python benchmarks/memory.py)
-N_SEARCH_RIDGE_JOBS, MAX_SEARCH_TREE_LEVELS, MAX_WAITING_SUMS = (
-    16,
-    4,
-    4,
-)  # 4 = log2(16) levels in the tree of sums
+# The tree of sums has 4 = log2(16) levels.
+N_SEARCH_RIDGE_JOBS, MAX_SEARCH_TREE_LEVELS, MAX_WAITING_SUMS = 16, 4, 4

@@ -101,9 +101,8 @@ class BatchSampler:
             starts=tuple(part.start for part in parts),
             sizes=tuple(part.stop - part.start for part in parts),
             n_features=self.blocks.n_columns,
-            labels=self.labels.part(
-                parts[0] if len(parts) == 1 else np.r_[tuple(parts)]
-            ),  # a slice avoids a copy
+            # A slice of one block avoids a copy.
+            labels=self.labels.part(parts[0] if len(parts) == 1 else np.r_[tuple(parts)]),
             seed=(self.seed, RngStream.ROW_ORDER, epoch, indices[0]),
             skip=self.skip,
             eager=self.blocks.eager,

@@ -132,10 +132,7 @@ def _as_targets(estimator: BaseEstimator, y: Any, numeric: bool, multi_output: b
 
 def as_classes(y: NDArray[Any]) -> tuple[NDArray[Any], I64]:
     """Return the sorted classes and the class index of every target; ValueError for fewer than 2 classes."""
-    with (
-        name_missing_targets(y),
-        np.errstate(invalid="ignore"),
-    ):  # scikit-learn casts NaN, with a warning, before it raises
+    with name_missing_targets(y), np.errstate(invalid="ignore"):  # scikit-learn casts NaN before it raises
         try:
             check_classification_targets(y)
             classes, index = np.unique(y, return_inverse=True)

@@ -71,8 +71,8 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
     A row of weight w is equivalent to w equal rows in the fit and in errors; a row of weight 0 is ignored.
 
     For n <= D rows of D features the dual problem is solved in one pass: n^2 D operations, and about 10 n^3 for
-    leave-one-out. For more rows: n D^2 operations per pass, and D^3 / 3 per alpha for held-out selection, or about 10
-    D^3 for leave-one-out or more than 12 alphas. A Gram matrix takes 8 D^2 bytes (200 MB for D = 5000); held-out
+    leave-one-out. For more rows: n D^2 operations per pass, and D^3 / 3 per alpha for held-out selection, or about
+    10 D^3 for leave-one-out or more than 12 alphas. A Gram matrix takes 8 D^2 bytes (200 MB for D = 5000); held-out
     selection needs two. In memory, over all workers: the matrices of running tasks, up to 2 GiB (at least two) of
     matrices that are not yet merged, and up to 8 in the tree of sums. The order of rows does not matter.
 

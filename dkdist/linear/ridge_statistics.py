@@ -77,9 +77,7 @@ class GramAccumulator:
         start, max_rows = 0, int(np.clip(COPY_BYTES // (X.shape[1] * X.itemsize), 64, MIN_ROWS_PER_TILE))
         while start < len(X):
             rows = slice(start, start + min(max_rows, len(self._Z) - self._n))
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # `normal_equations` raises ValueError for overflow
+            with np.errstate(over="ignore", invalid="ignore"):  # `normal_equations` raises for overflow
                 self._gather(X[rows], y[rows], None if weights is None else weights[rows])
             start = rows.stop
             if self._n == len(self._Z):

@@ -191,7 +191,7 @@ ValidRows = tuple[F, RowLabels, I64]
 
 
 def valid_rows(dtype: np.dtype[Any], blocks: Iterator[Any], rows: RowBatch) -> Iterator[ValidRows]:
-    """Yield for each block (features, labels, positions of skipped rows); rows of weight 0 are left out."""
+    """Yield for each block (features, labels, positions of skipped rows); rows of weight 0 are excluded."""
     for block, (start, span) in zip(blocks, rows.parts(), strict=True):
         X, invalid = check_block(
             block, dtype, start, (span.stop - span.start, rows.n_features), skip=rows.skip

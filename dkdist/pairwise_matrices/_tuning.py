@@ -4,9 +4,8 @@
 MIN_THREADED_PRODUCTS = 2**17  # coordinate products; below this, starting threads costs more than the work
 N_TIMED_SETS = 3  # sets per side in the timing of divergences for the plan of verbose=True
 N_TIMED_OBJECTS = 16  # objects per side in the timing of distances for this plan
-MAX_TILE_SIDE = (
-    512  # rows or columns per task: small tiles prepare columns more often, large tiles balance worse
-)
+# Rows or columns per task: small tiles prepare columns more often, large tiles balance worse.
+MAX_TILE_SIDE = 512
 TARGET_TASKS = 8  # more tasks balance threads better but prepare columns more often
 MIN_SPLIT_ROWS = 24  # with fewer rows, computing both halves costs less than another call
 MIN_ROWS_PER_PREPARE_COST = 8  # minimum rows of a task per unit of `CostModel.prepare_cost`

@@ -60,9 +60,8 @@ def small_point_matrix(distance: Any, sets: Any, other: Any) -> F64 | None:
         return None
     require_one_part(resolved)
     is_symmetric = other is None and resolved.symmetric
-    is_slow = (
-        resolved.cost_model(columns.sizes, columns.n_dims).prepare_cost == 0
-    )  # tiles would compute only half of the pairs
+    # Slow symmetric distances benefit from tiles, which compute only half of the pairs.
+    is_slow = resolved.cost_model(columns.sizes, columns.n_dims).prepare_cost == 0
     needs_tiles = (is_slow and is_symmetric) or not is_small(rows, columns)
     if needs_tiles and not _is_single_tile(resolved, rows, None if other is None else columns):
         return None

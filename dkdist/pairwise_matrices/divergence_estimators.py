@@ -28,9 +28,8 @@ from dkdist.sets import SampleSetError
 Divergence = str | Callable[[Any, Any], Any]
 
 DIRECTED = "kullback-leibler", "renyi"
-DEFAULT_RENYI_ORDER = (
-    0.5  # the only symmetric order: -2 log int sqrt(p q), by the formula in neighbour_ratios.py
-)
+# The only symmetric order: -2 log int sqrt(p q), by the formula in neighbour_ratios.py.
+DEFAULT_RENYI_ORDER = 0.5
 
 
 @dataclass(frozen=True)
@@ -315,9 +314,10 @@ def _fit_densities(
     structure = check_choice("structure", estimator.structure, ("auto", "joint", "marginal"))
     if structure == "auto":
         structure = "joint" if rows.n_dims <= MAX_TENSOR_DIMS else "marginal"
+    # Only the densities of the embedding are used; they do not depend on its divergence.
     embedding = DivergenceEmbedding(
         "hellinger", n_basis, bandwidth=estimator.bandwidth, domain=estimator.domain, structure=structure
-    )  # uses only its densities, which do not depend on the divergence
+    )
     if columns is None:
         return cast(DivergenceSpec, embedding.fit(rows).spec_)
     with error_context("one of other"):

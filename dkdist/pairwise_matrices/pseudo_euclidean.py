@@ -47,9 +47,8 @@ def projection_matrix(values: F64, vectors: F64) -> F64:
 def project(D: F64, means: F64, components: F64) -> F64:
     """Return coordinates (n, m) of objects with distances D (n, N)."""
     out = np.empty((len(D), components.shape[1]))
-    for row, x in zip(
-        D, out, strict=True
-    ):  # one product per row: results are bitwise independent of other rows
+    # One product per row: results are bitwise independent of other rows.
+    for row, x in zip(D, out, strict=True):
         s = row**2
         np.matmul(-(s - s.mean() - means + means.mean()) / 2, components, out=x)
     return out

@@ -139,9 +139,7 @@ def time_sample(estimator: DivergenceEstimator, rows: Sets, columns: Sets | None
     Some estimators complete the preparation of a set in its first comparison, so the second comparison is timed.
     """
     across = rows if columns is None else columns
-    SetBlock(rows[:1], 0, False).prepare(
-        estimator
-    )  # warm-up: excludes compilation and tables from the timing
+    SetBlock(rows[:1], 0, False).prepare(estimator)  # warm-up: excludes compilation from the timing
     started = time.perf_counter()
     a, b = _prepare_sample(estimator, rows, False), _prepare_sample(estimator, across, columns is not None)
     pairs = [(x, y) for i, x in enumerate(a) for j, y in enumerate(b) if columns is not None or i != j]
