@@ -174,7 +174,7 @@ def _scale(sums, row_scales, column_scales, out, first_row, first_column):  # ty
 
 
 def pad_to_three(matrices: list[F32]) -> list[F32]:
-    """Pad one, two or three matrices with [1] to three."""
+    """Return three matrices, with (1, 1) ones for missing ones."""
     return matrices + [np.ones((1, 1), np.float32)] * (3 - len(matrices))
 
 

@@ -149,7 +149,7 @@ def load_like(typing, tile, array, i, step):  # type: ignore[no-untyped-def]
 
 @_literal_intrinsic
 def spread(typing, array, i, step, n, lanes):  # type: ignore[no-untyped-def]
-    """Return n vectors: all lanes array[i], all lanes array[i + step], ..."""
+    """Return n vectors; all lanes of vector k contain array[i + k step]."""
     output = Tile(n.literal_value, lanes.literal_value, array.dtype)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -118,7 +118,7 @@ def _solve_cholesky(H, g):  # type: ignore[no-untyped-def]
 
 @jit()
 def _newton_step(gradient, hessian, free, size):  # type: ignore[no-untyped-def]
-    """Return Newton's step in the free ones of 6 coordinates, at most 1 long, with angles in units of 1 / ``size``."""
+    """Return Newton's step in the free coordinates (of 6), at most 1 long, with angles in units of 1 / ``size``."""
     n = len(free)
     g, H, scale = np.empty(n), np.empty((n, n)), np.ones(n)
     for a in range(n):

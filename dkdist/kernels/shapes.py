@@ -286,7 +286,7 @@ def _check_vertices(vertices: ArrayLike, min_vertices: int, shape: str) -> F64:
     width = 2 * float((high / 2 - low / 2).max())
     if width != 0 and not MIN_WIDTH <= width <= MAX_WIDTH:
         raise ValueError(
-            f"a {shape} must be {MIN_WIDTH:g} to {MAX_WIDTH:g} wide; got {width:.3g}. Rescale the vertices."
+            f"width of a {shape} must be from {MIN_WIDTH:g} to {MAX_WIDTH:g}; got {width:.3g}. Rescale the vertices."
         )
     return checked
 

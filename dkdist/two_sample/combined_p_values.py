@@ -25,7 +25,7 @@ MIN_P_VALUE = 1e-300
 
 
 def log_p_values(statistics: F64) -> F64:
-    """Return log p-values (b,) of all labellings for one statistic (b,); large values indicate a difference."""
+    """Return log p-values (b,) of all labellings for a statistic (b,) that is large for different groups."""
     z, n = standardize(statistics), len(statistics) - 1
     if n < 3 or not z.any():
         return np.zeros(len(z))

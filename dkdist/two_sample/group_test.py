@@ -98,7 +98,7 @@ def group_codes(name: str, labels: Any, n_sets: int) -> I64:
     is_missing = _is_missing(array)
     if is_missing.any():
         raise ValueError(
-            f"{name} has no label for set {int(np.argmax(is_missing))}. Drop sets without a label."
+            f"{name} must have a label for each set; got none for set {int(np.argmax(is_missing))}. Drop the set."
         )
     try:
         return np.unique(array, return_inverse=True)[1].astype(np.int64)

@@ -128,7 +128,7 @@ def test_too_large_or_small_shapes_raise(unit):
     """Squares of areas would overflow or underflow."""
     corners = unit * np.array([[-1, 0, 0], [1, 0, 0], [0, 1, 0.0]])
     for make in (dk.Curve, lambda vertices: dk.Surface(vertices, [[0, 1, 2]])):
-        with pytest.raises(ValueError, match=r"must be 1e-70 to 1e\+70 wide.*Rescale the vertices"):
+        with pytest.raises(ValueError, match=r"must be from 1e-70 to 1e\+70; got .*Rescale the vertices"):
             make(corners)
 
 
