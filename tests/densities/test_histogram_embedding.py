@@ -135,3 +135,14 @@ def test_domain_of_data_and_points_outside():
 def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         dk.HistogramEmbedding(**options).fit(unit_sets(3, 2))
+
+
+def test_the_largest_histogram_is_accepted(monkeypatch):
+    from dkdist.embeddings import histogram
+
+    sets = unit_sets(3, 2)
+    monkeypatch.setattr(histogram, "MAX_HISTOGRAM_CELLS", 16)
+    assert dk.HistogramEmbedding(4, structure="joint").fit(sets).spec_.n_features > 0
+    monkeypatch.setattr(histogram, "MAX_HISTOGRAM_CELLS", 15)
+    with pytest.raises(ValueError, match="at most 15 cells; got 16"):
+        dk.HistogramEmbedding(4, structure="joint").fit(sets)
