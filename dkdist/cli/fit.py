@@ -143,8 +143,8 @@ def _require_both_parts(targets: NDArray[Any], task: str, fraction: float) -> No
         if counts.min() < 2:
             rarest = classes[np.argmin(counts)]
             raise ValueError(
-                f"--train-fraction {fraction:g} needs 2 sets of every class; class {str(rarest)!r} has one. Omit it to "
-                "train on all sets"
+                f"--train-fraction {fraction:g} requires at least 2 sets of every class; class {str(rarest)!r} has 1. "
+                "Omit it to train on all sets"
             )
         n_classes = len(classes)
     n_train = math.floor(fraction * n)

@@ -49,12 +49,12 @@ def infer_task(args: Namespace, targets: NDArray[Any]) -> str:
     """Return "classify" or "regress"; ValueError if ``--task`` does not suit the target."""
     if args.task == "regress" and targets.dtype.kind not in "biuf":
         raise ValueError(
-            f"--task regress needs numbers, but target {args.target!r} holds text. Use --task classify, or omit it"
+            f"--task regress needs numbers, but target {args.target!r} contains text. Use --task classify, or omit it"
         )
     if args.task == "classify" and targets.dtype.kind == "f" and np.any(targets != np.floor(targets)):
         value = targets[targets != np.floor(targets)][0]
         raise ValueError(
-            f"--task classify needs classes, but target {args.target!r} holds fractions such as {value:.6g}. Use "
+            f"--task classify needs classes, but target {args.target!r} contains fractions such as {value:.6g}. Use "
             "--task regress, or omit it"
         )
     if args.task is not None:

@@ -75,7 +75,7 @@ def add_learning_options(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--task", choices=("classify", "regress"),
-        help="default: classify if the target holds integers, text or booleans, regress if it holds floats",
+        help="default: classify if the target has integers, text or booleans, regress if it has floats",
     )  # fmt: skip
     group.add_argument(
         "--alpha", "--alphas", type=number_list(0, 1e300), metavar="A,A", dest="alphas",

@@ -56,7 +56,7 @@ def check_output(output: str, *, probabilities: bool, overwrite: bool) -> None:
         )
     if suffix == ".npy" and probabilities:
         raise ValueError(
-            f"--output {output} holds one array, the predictions. With --probabilities write .npz, .csv or .parquet"
+            f"--output {output} can contain only one array. With --probabilities write .npz, .csv or .parquet"
         )
     if suffix == ".parquet" and find_spec("pyarrow") is None:
         raise ImportError("Parquet files need pyarrow: pip install 'dkdist[frames]'")

@@ -40,7 +40,7 @@ def _score_classes(truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, An
     if truth.dtype.kind == "f" or (truth.dtype.kind == "U") != (predicted.dtype.kind in "UO"):
         raise ValueError(
             f"--target must be the target that the model was trained on; the model predicts classes "
-            f"({predicted.dtype}), the target holds {truth.dtype}"
+            f"({predicted.dtype}), the target has dtype {truth.dtype}"
         )
     largest_class = np.unique(truth, return_counts=True)[1].max() / len(truth)
     return {"task": "classify", "accuracy": np.mean(truth == predicted), "largest_class": largest_class}
@@ -50,7 +50,7 @@ def _score_numbers(truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, An
     if truth.dtype.kind not in "fiub" or truth.shape != predicted.shape:
         raise ValueError(
             f"--target must be the target that the model was trained on; the model predicts numbers of shape "
-            f"{predicted.shape}, the target holds {truth.dtype} of shape {truth.shape}"
+            f"{predicted.shape}, the target has dtype {truth.dtype} and shape {truth.shape}"
         )
     squared_error = np.mean((truth - predicted) ** 2)
     variance = np.mean((truth - truth.mean(axis=0)) ** 2)

@@ -145,8 +145,12 @@ UNSUITABLE = [
         "59 of 60 sets to train on and 1 to score: each needs at least 2",
     ),
     ("spread", ["--train-fraction", "0.01"], "--train-fraction 0.01 leaves 0 of 60"),
-    ("wide", ["--task", "regress"], "--task regress needs numbers, but target 'wide' holds text"),
-    ("spread", ["--task", "classify"], "--task classify needs classes, but target 'spread' holds fractions"),
+    ("wide", ["--task", "regress"], "--task regress needs numbers, but target 'wide' contains text"),
+    (
+        "spread",
+        ["--task", "classify"],
+        "--task classify needs classes, but target 'spread' contains fractions",
+    ),
     ("wide", ["--alpha", "0"], "--alpha must be above 0 for --learner ridge"),
     ("wide", ["--seed", str(2**32)], "--seed must be at most 4294967295"),
     ("absent", [], "--target absent: the store has no target 'absent'"),
@@ -193,7 +197,10 @@ def test_a_class_of_one_set_cannot_be_divided(tmp_path, capsys):
         "0.5",
     ]
     assert main(command) == 2
-    assert "--train-fraction 0.5 needs 2 sets of every class; class 'b' has one" in capsys.readouterr().err
+    assert (
+        "--train-fraction 0.5 requires at least 2 sets of every class; class 'b' has 1"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("error", [MemoryError(), MemoryError("Unable to allocate 8 GiB")])

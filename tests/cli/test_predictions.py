@@ -67,7 +67,7 @@ def test_what_cannot_be_predicted_is_refused_before_any_work(bags, bag_models, t
     assert "has no probabilities" in capsys.readouterr().err
     monkeypatch.setattr(dk, "open_sets", None)
     assert predicted(bags, bag_models, tmp_path / "p.npy", "--probabilities") == 2
-    assert "holds one array" in capsys.readouterr().err
+    assert "can contain only one array" in capsys.readouterr().err
     assert predicted(bags, bag_models, "-", "--json") == 2
     assert "would both write to standard output" in capsys.readouterr().err
     monkeypatch.setattr("dkdist.cli.prediction_table.find_spec", lambda name: None)

@@ -151,7 +151,7 @@ def test_a_page_is_replaced_only_if_it_may(folder, tmp_path, capsys, monkeypatch
     [
         (None, "the store has the targets kind, spread. Pass the target of the model"),
         ("other", "the store has no target 'other'"),
-        ("spread", "target 'spread' holds"),
+        ("spread", "target 'spread' contains"),
     ],
 )
 def test_another_target_is_refused_before_work(target, message, folder, tmp_path, capsys):

@@ -72,12 +72,12 @@ def _check_target_kind(model: Any, target: str, truth: NDArray[Any]) -> None:
     if not is_classifier(model):
         if truth.dtype.kind not in "fiub" or not np.isfinite(truth).all():
             raise ValueError(
-                f"the model predicts numbers; target {target!r} holds values that are not finite numbers. {remedy}"
+                f"the model predicts numbers; target {target!r} contains values that are not finite numbers. {remedy}"
             )
         return
     unknown = truth[~np.isin(truth, model.classes_)]
     if len(unknown):
         classes = ", ".join(map(str, np.asarray(model.classes_)[:10].tolist()))
         raise ValueError(
-            f"target {target!r} holds {unknown.tolist()[0]!r}; the classes of the model are {classes}. {remedy}"
+            f"target {target!r} contains {unknown.tolist()[0]!r}; the classes of the model are {classes}. {remedy}"
         )

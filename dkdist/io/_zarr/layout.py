@@ -245,9 +245,9 @@ def require_fit(arrays: Mapping[str, zarr.Array[Any]], commit: Commit, label: st
         fits = fits and array.shape[1:] == trailing and array.chunks[1:] == trailing
         if not fits or array.shape[0] < length:
             raise StoreFormatError(
-                f"array '{name}' of {label} has dtype {array.dtype}, shape {array.shape} and chunks "
-                f"{array.chunks}; its {commit.n_sets} sets with {commit.n_points} points need at least "
-                f"{(length, *trailing)} in chunks of whole rows. {RESTORE_HINT}"
+                f"array '{name}' of {label} must have a shape of at least {(length, *trailing)}, in chunks of whole "
+                f"rows, for {commit.n_sets} sets with {commit.n_points} points; got dtype {array.dtype}, shape "
+                f"{array.shape} and chunks {array.chunks}. {RESTORE_HINT}"
             )
 
 

@@ -125,7 +125,7 @@ def _common_suffix(label: str, paths: list[str]) -> str:
     suffixes = {".parquet" if suffix == ".pq" else suffix for suffix in map(table_suffix, paths)}
     if len(suffixes) > 1:
         raise ValueError(
-            f"{label} holds tables of several kinds ({', '.join(sorted(suffixes))}). Import one kind at a time"
+            f"{label} must contain tables of one kind; got {', '.join(sorted(suffixes))}. Import one kind at a time"
         )
     return suffixes.pop()
 

@@ -425,7 +425,9 @@ def choose_columns(source: TableSource, columns: Any) -> ColumnChoice:
         coordinates = [name for name in other_names if not reasons[name]]
         excluded = {name: reason for name, reason in reasons.items() if reason}
     if not coordinates:
-        raise ValueError(f"{source.label} has no numeric columns left for coordinates. Name some as points")
+        raise ValueError(
+            f"{source.label} has no numeric columns for coordinates. Select columns with points=, --points"
+        )
     problems = [
         f"column {name!r} of {source.label} must hold numbers; got {source.nonnumeric.get(name, 'text')}"
         for name in [*coordinates, *weight]
