@@ -18,7 +18,7 @@ from dkdist.io.set_store import SetStore
 
 
 class ViewPart(NamedTuple):
-    """Rows start .. stop - 1 of a new store and a view of their sets, the first of which begins at ``first_row``."""
+    """Rows start .. stop - 1 of a new store, and a view of their sets, which begin at row ``first_row``."""
 
     start: int
     stop: int
@@ -70,7 +70,7 @@ def view_batches(part: ViewPart) -> Iterator[Batch]:
 
 
 def compact_target(view: SetStore, to: Any) -> StoreLocation:
-    """Return the location to write to: ``to``, or that of the view if it is a whole store on a local disk."""
+    """Return the target location: ``to``, or the location of the view, a whole store on a local disk."""
     source = view._address
     target = source if to is None else as_location(to)
     if target != source:

@@ -153,7 +153,7 @@ def compact(
     FileExistsError
         If ``to`` is occupied, see `SetWriter`.
     StoreFormatError
-        If the old store is damaged, or was appended to meanwhile; nothing is changed.
+        If the old store is damaged, or another process appended to it; nothing is changed.
 
     Notes
     -----

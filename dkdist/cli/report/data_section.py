@@ -149,7 +149,7 @@ def _format_target(truth: Any) -> str:
 
 
 def _dimension_contributions(evaluation: Evaluation) -> F64:
-    """Return mean absolute Shapley values (d,) over some small sets; (0,) if they are too expensive or undefined."""
+    """Return mean absolute Shapley values (d,) over a few small sets; (0,) if they are too expensive or undefined."""
     sets, d = evaluation.sets, evaluation.sets.n_dims
     small = np.flatnonzero(sets.sizes <= MAX_SHAPLEY_POINTS)
     if not 1 < d <= MAX_SHAPLEY_DIMS or sets.points_dtype.kind == "u" or len(small) < 2:

@@ -67,7 +67,7 @@ class CodecInfo(NamedTuple):
         return trailing_crc(data) if self.ends_with_crc else crc32c(data.tobytes())
 
     def sums(self, data: U8) -> U32:
-        """Return the checksums (width,) of a stored object; a shard starts with that of its index."""
+        """Return the checksums (width,) of a stored object; for a shard, of its index and then of its chunks."""
         if self.inner is None:
             return np.array([self.chunk_sum(data)], np.uint32)
         index = data[-self.index_bytes :]

@@ -120,7 +120,7 @@ class LocalChunkReader:
         return values
 
     def _shared(self, k: int, checksums: ChunkChecksums | None, n_used: int) -> Array:
-        """Return a chunk of which this read uses some rows; caches it for reads of the other rows."""
+        """Return a chunk that this read uses in part; caches it for reads of its other rows."""
         chunk = CHUNK_CACHE.take((self._number, k), n_used)
         if chunk is None:
             chunk = np.empty((self._rows, *self._row), self._dtype)

@@ -1,7 +1,7 @@
 """Verification of a store: every chunk of every array is read, decoded and checked.
 
-Arrays are divided into spans of several chunks, which are checked in any order and in any process. The error reported
-is that of the first damaged span.
+Arrays are divided into spans of several chunks, which are checked in any order and in any process. The reported
+error names the first damaged span.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from dkdist.sets.labels import Names
 
 
 class Part(NamedTuple):
-    """Rows start .. stop - 1 of a new store and their sources, the first of which begins at ``first_row``."""
+    """Rows start .. stop - 1 of a new store, and their sources, which begin at row ``first_row``."""
 
     start: int
     stop: int
