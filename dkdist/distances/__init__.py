@@ -1,1 +1,1 @@
-"""Distances between objects, embeddings by distances to random objects."""
+"""Distances between objects, and embeddings by distances to random objects."""

@@ -1,6 +1,6 @@
 """Random features of distances: exp(-gamma d), and the moments that standardise columns (P2, Eq. 3).
 
-All functions work elementwise, so the bits of a row depend on that row only.
+All functions work elementwise, so each row is bitwise independent of other rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MIN_EXPONENT = f32(-87.0)  # exp(-87.3) is 1.2e-38, the smallest normal float32 
 
 @jit(FINITE_FMA)
 def fill_features(D, gamma, factor, out):  # type: ignore[no-untyped-def]
-    """Set out = factor exp(-gamma D) for distances (n, R) float32; 0 instead of values below 1e-38."""
+    """Set out = factor exp(-gamma D) for distances (n, R) float32; values below 1e-38 become 0."""
     for i in range(len(D)):
         row, output = D[i], out[i]
         for j in range(len(row)):
@@ -26,7 +26,7 @@ def fill_features(D, gamma, factor, out):  # type: ignore[no-untyped-def]
 
 @jit(FINITE_FMA)
 def standardise(out, centre, inverse):  # type: ignore[no-untyped-def]
-    """Set out = (out - centre) * inverse in place; inverse = 1 / scale, 0 for columns of scale 0."""
+    """Set out = (out - centre) * inverse in place; inverse is 1 / scale, or 0 for columns of scale 0."""
     for i in range(len(out)):
         row = out[i]
         for j in range(len(row)):
@@ -34,16 +34,16 @@ def standardise(out, centre, inverse):  # type: ignore[no-untyped-def]
 
 
 def column_moments(rows: F32) -> tuple[int, F64, F64]:
-    """Return (n, mean, sum of squared deviations) of the columns of some rows."""
+    """Return (n, mean, sum of squared deviations) of the columns of ``rows``."""
     mean = rows.mean(axis=0, dtype=np.float64)
     spread = np.zeros(rows.shape[1])
-    for start in range(0, len(rows), 256):  # small float64 copies
+    for start in range(0, len(rows), 256):  # in batches, to keep float64 copies small
         spread += ((rows[start : start + 256] - mean) ** 2).sum(axis=0)
     return len(rows), mean, spread
 
 
 def merge_moments(first: tuple[int, F64, F64], second: tuple[int, F64, F64]) -> tuple[int, F64, F64]:
-    """Return the column moments of the union of two sets of rows (Chan, Golub, LeVeque 1979)."""
+    """Combine the column moments of two sets of rows (Chan, Golub, LeVeque 1979)."""
     (n, a, s), (m, b, t) = first, second
     total = n + m
     return total, a + (b - a) * (m / total), s + t + (b - a) ** 2 * (n * m / total)

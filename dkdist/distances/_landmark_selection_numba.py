@@ -19,11 +19,11 @@ def _add_products(F, other, c, out):  # type: ignore[no-untyped-def]
 
 @jit(FMA)
 def select_columns(F, T, penalty, selected):  # type: ignore[no-untyped-def]
-    """Fill ``selected`` with columns of F (n, C), each of which reduces the penalised squared error of T (n, k) most.
+    """Fill ``selected`` with columns of F (n, C); each step adds the column that reduces the penalised error of T most.
 
-    For the set S of selected columns, G (k, C) are products of all columns with the residuals of T, and ``d`` squared
-    norms of the residuals of the columns, plus the penalty. Column c reduces the error by G_c^2 / d_c. Cost per step:
-    n C + C |S|.
+    T is (n, k). For the set S of selected columns, G (k, C) are products of all columns with the residuals of T, and
+    ``d`` squared norms of the residuals of the columns, plus the penalty. Column c reduces the error by G_c^2 / d_c.
+    Cost per step: n C + C |S|.
     """
     C, n_targets, R = F.shape[1], T.shape[1], len(selected)
     d, G, L = np.full(C, penalty), np.empty((n_targets, C)), np.empty((R, C))

@@ -2,18 +2,18 @@
 
     D_ij = min(D_(i-1)(j-1) + across_ij, D_(i-1)j + down_ij, D_i(j-1) + right_ij),    D_00 = 0
 
-Cells of one antidiagonal (constant i + j) are independent, so a single pair of series fills SIMD registers. With points
-x_i and y_j and the Euclidean norm |.|:
+Cells of one antidiagonal (constant i + j) are independent, so a single pair of series can use SIMD. Costs for points
+x_i and y_j, with the Euclidean norm |.|:
 
     WARP    across = down = right = |x_i - y_j|, or its square (dynamic time warping)
-    SOFT    the same, and a soft minimum -gamma log sum exp(-. / gamma) (Cuturi and Blondel 2017)
+    SOFT    as WARP, but with a soft minimum -gamma log sum exp(-. / gamma) (Cuturi and Blondel 2017)
     GAPS    |x_i - y_j|, |x_i - g|, |y_j - g|: deleted points are compared with g (ERP, Chen and Ng 2004)
     STAMPS  |x_i - y_j| + |x_(i-1) - y_(j-1)| + 2 nu |i - j|, |x_i - x_(i-1)| + nu + lambda, and the same for y;
             x_0 = y_0 = 0 (TWED, Marteau 2009)
     MOVES   |x_i - y_j|, c if x_i is between x_(i-1) and y_j, else c + its distance to the nearer one, and the same for
             y; univariate series (MSM, Stefan, Athitsos and Das 2013)
 
-Only for GAPS, paths may run along the border of the table. Cells outside the band are infinite. Distances are float32.
+Only GAPS allows paths along the border of the table. Cells outside the band are infinite. Distances are float32.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from dkdist._numba.compilation import FMA, inline_jit, jit
 from dkdist._numba.elementary import exp, f32, log
 
 WARP, SOFT, GAPS, STAMPS, MOVES = range(5)
-INF = f32(np.inf)  # a cell outside the band (tests/distances/test_elastic.py)
-LARGE_COST = f32(1e37)  # replaces infinity in differences; float32 holds up to 3.4e38 (IEEE 754-2019)
+INF = f32(np.inf)  # value of cells outside the band (tests/distances/test_elastic.py)
+LARGE_COST = f32(1e37)  # replaces infinity in differences; the float32 maximum is 3.4e38 (IEEE 754-2019)
 MIN_EXPONENT = f32(-87.0)  # exp(-87.3) is 1.2e-38, the smallest normal float32 (IEEE 754-2019)
-# of an antidiagonal: a multiple of the SIMD width (python benchmarks/sequence_distances.py growth)
+# Cells of an antidiagonal per step: a multiple of the SIMD width (python benchmarks/sequence_distances.py growth).
 CELLS_PER_BLOCK = 32
 
 
@@ -62,14 +62,14 @@ def _roots(c):  # type: ignore[no-untyped-def]
 
 @inline_jit(FMA)
 def _add_stamps(c, previous, nu, shift, across):  # type: ignore[no-untyped-def]
-    """Set across = c + c of both previous points + 2 nu |i - j|; ``shift`` is i - j of the first cell."""
+    """Set across = c + (c of the previous points) + 2 nu |i - j|; ``shift`` is i - j of the first cell."""
     for i in range(len(c)):
         across[i] = c[i] + previous[i] + f32(2.0) * nu * np.abs(f32(shift + 2 * i))
 
 
 @inline_jit(FMA)
 def _hard_minimum_moves(x, step_x, y, step_y, cost, corner, above, left, D):  # type: ignore[no-untyped-def]
-    """Compute costs of MOVES and the minimum in one loop; steps are differences of successive points."""
+    """Compute the costs of MOVES and the minimum in one loop; ``steps`` are differences of successive points."""
     for i in range(len(D)):
         difference = y[i] - x[i]
         distance = np.abs(difference)
@@ -86,7 +86,7 @@ def _hard_minimum(corner, above, left, across, down, right, D):  # type: ignore[
 
 @inline_jit()
 def _hard_minimum_univariate(x, y, corner, above, left, D):  # type: ignore[no-untyped-def]
-    """Compute squares of one variable and the minimum in one loop, with the rounding of two loops."""
+    """Compute squares of one variable and the minimum in one loop, with the same rounding as two loops."""
     for i in range(len(D)):
         D[i] = (x[i] - y[i]) * (x[i] - y[i]) + min(min(left[i], corner[i]), above[i])
 
@@ -132,7 +132,7 @@ def _deletion_costs(kind, x, n, d, back, extra, steps):  # type: ignore[no-untyp
 
 @inline_jit(FMA)
 def _path_cost(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, work):  # type: ignore[no-untyped-def]
-    """Return the minimal cost of a path for x (d, n) and y (d, m) in reverse order, with j - i from low to high.
+    """Return the minimal cost of a path with low <= j - i <= high, for x (d, n) and y (d, m) in reverse order.
 
     ``a`` is gamma, nu or c; ``work`` (7, n + 2 + CELLS_PER_BLOCK) is a buffer of antidiagonals. Up to CELLS_PER_BLOCK
     cells after the end of an antidiagonal are computed from data after x and y: the first of them is set to infinity,
@@ -150,7 +150,7 @@ def _path_cost(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, w
     c, c_last, c_corner = work[3], work[4], work[5]
     for i in range(work.shape[1]):
         corner[i] = last[i] = D[i] = c[i] = c_last[i] = c_corner[i] = infinite
-    last[0] = c_last[0] = f32(0.0)  # D_00, and the distance of the points 0
+    last[0] = c_last[0] = f32(0.0)  # D_00 = 0 and |x_0 - y_0| = 0
     border_x, border_y = f32(0.0), f32(0.0)
     for k in range(1, n + m + 1):
         first_cell = max(max(1, k - m), (k - high + 1) // 2)
@@ -219,10 +219,13 @@ def fill_diagonals(  # type: ignore[no-untyped-def]
 ):
     """Set out[s, columns[j]] to the distance of series s to landmark j.
 
-    Landmark j is Y[d * edges[j] : d * edges[j + 1]], (d, m) in reverse order; CELLS_PER_BLOCK numbers follow in Y.
+    Landmark j is Y[d * edges[j] : d * edges[j + 1]], (d, m) in reverse order. Y ends with CELLS_PER_BLOCK padding
+    values.
     """
     d, R = points.shape[1], len(columns)
-    steps = np.zeros(edges[R] + CELLS_PER_BLOCK if kind >= GAPS else 0, f32)  # of the landmarks
+    steps = np.zeros(
+        edges[R] + CELLS_PER_BLOCK if kind >= GAPS else 0, f32
+    )  # deletion costs of the landmarks
     for j in range(R if kind >= GAPS else 0):
         p, q = edges[j], edges[j + 1]
         _deletion_costs(kind, Y[d * p : d * q], q - p, d, True, extra, steps[p:q])

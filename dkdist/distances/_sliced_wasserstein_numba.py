@@ -3,8 +3,8 @@
     row[l Q + q] = F_l^-1((q + 1/2) / Q) / sqrt(L Q),    F_l^-1(t) = min {s : weight of {u_l . (x - c) <= s} >= t}
 
 The mean over quantiles is the midpoint rule for W_2^2 = int_0^1 (F^-1 - G^-1)^2 dt on each of L directions. It is exact
-if the sizes of both sets divide Q. A fraction 1 / (2 Q) of the weight lies outside the outermost quantiles, so fewer
-outliers have no influence. Cost: L n (d + log2 n) steps per set.
+if the sizes of both sets divide Q. A fraction 1 / (2 Q) of the weight lies beyond each outermost quantile, so a
+smaller fraction of outliers has no influence. Cost: L n (d + log2 n) steps per set.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from dkdist._numba.elementary import f32
 from dkdist._numba.points import read_only, set_arrays, total_weight
 from dkdist.distances._tuning import MIN_NUMPY_PROJECTIONS
 
-DIRECTIONS_PER_GROUP = 16  # fills two 512-bit vectors of float64 (python benchmarks/distances.py)
-# tolerance of rounded sums of weights (tests/distances/test_sliced_wasserstein_embedding.py)
+DIRECTIONS_PER_GROUP = 16  # two 512-bit vectors of float64 (python benchmarks/distances.py)
+# Tolerance for rounded sums of weights (tests/distances/test_sliced_wasserstein_embedding.py).
 LEVEL_ROUNDING = 1.0 - 1e-12
 
 
 def projected_quantiles(
     points: F32, offsets: I64, weights: F32 | None, centre: F64, directions: F64, n_quantiles: int
 ) -> F32:
-    """Return rows (n_sets, L Q) float32: for each of L directions (L, d), Q quantiles in sequence."""
+    """Return rows (n_sets, L Q) float32: Q quantiles for each of L directions (L, d), direction by direction."""
     out = np.empty((len(offsets) - 1, len(directions) * n_quantiles), np.float32)
     centre, U = read_only(centre), _group_directions(directions)
     if weights is None and len(points) * len(directions) > MIN_NUMPY_PROJECTIONS * len(out):
@@ -37,7 +37,7 @@ def projected_quantiles(
 
 
 def _group_directions(directions: F64) -> F64:
-    """Group directions (L, d) by w = 16, or L if smaller: (L / w, d, w), padded with zeros."""
+    """Group directions (L, d) by w = min(16, L): return (L / w, d, w), padded with zeros."""
     L, d = directions.shape
     width = min(L, DIRECTIONS_PER_GROUP)
     padded = np.zeros((-(-L // width) * width, d))
@@ -46,7 +46,7 @@ def _group_directions(directions: F64) -> F64:
 
 
 def _fill_large_set(points: F32, centre: F64, U: F64, rows: F32) -> None:
-    """Fill the row of one set, as (L, Q), with the bits of `_quantiles`; NumPy sorts faster, with SIMD."""
+    """Fill the row (L, Q) of one set, bitwise identical to `_quantiles`; faster, because NumPy sorts with SIMD."""
     (L, Q), n = rows.shape, len(points)
     ranks, factor = ((2 * np.arange(Q) + 1) * n + 2 * Q - 1) // (2 * Q) - 1, 1 / np.sqrt(float(rows.size))
     lines = np.empty((U.shape[2], n), np.float32)
@@ -77,7 +77,7 @@ def _quantiles(points, offsets, weights, weighted, centre, U, Q, out):  # type: 
 
 @inline_jit(FMA)
 def _project_lanes(points, centre, U, lines):  # type: ignore[no-untyped-def]
-    """Set lines[u, i] = u . (x_i - c) for all directions of U (d, w), whose sums stay in vector registers."""
+    """Set lines[u, i] = u . (x_i - c) for all directions of U (d, w); sums stay in vector registers."""
     width = U.shape[1]
     products = np.empty(width)
     for i in range(len(points)):

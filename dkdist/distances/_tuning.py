@@ -1,55 +1,54 @@
-"""Tuned numbers of distances: what each trades off, and a command that shows the effect."""
+"""Tuning constants of distances, with the trade-off of each and the command that measures it."""
 
-# Sliced Wasserstein embeddings (python benchmarks/roofline_stages.py shows their speed).
-# per set on average: above, sorting by NumPy is worth one call per set; changes no bit
+# Sliced Wasserstein embeddings (python benchmarks/roofline_stages.py measures their speed).
+# Average number of projections per set above which one NumPy sort per set is faster. Does not affect results.
 MIN_NUMPY_PROJECTIONS = 1600
-# The error of the mean over directions falls as MIN_DIRECTIONS^(-1/2), the cost grows with it.
+# The error of the mean over L directions is proportional to L^(-1/2), the cost to L.
 MIN_DIRECTIONS = 64
 
-# Dynamic time warping. Wrong values cost time and change no bit (python benchmarks/sequence_distances.py dtw growth).
-MAX_UNPACKED_SERIES = 50  # more remaining long series go into a padded pack
-DIAGONAL_OVERHEAD_POINTS = 100  # fixed time per diagonal, in points of a series
+# Dynamic time warping. Affects only speed, not results (python benchmarks/sequence_distances.py dtw growth).
+MAX_UNPACKED_SERIES = 50  # maximum number of long series compared one by one; more fill a padded pack
+DIAGONAL_OVERHEAD_POINTS = 100  # fixed cost of a diagonal, in points of a series
 
 # Landmarks (python benchmarks/distance_defaults.py).
-DEFAULT_N_LANDMARKS = 1024  # the kernel's error falls as 1 / sqrt(R), the cost grows with R
-N_NAMED_DIRECTIONS = 50  # of "sliced-wasserstein": error against cost of projections
-MAX_PIECE_POINTS = {"codes": 64, "ordered": 32, "sets": 16}  # lengths="auto": longer pieces cost more
-# longer objects are cut: the cost is quadratic
+DEFAULT_N_LANDMARKS = 1024  # the error of the kernel is proportional to R^(-1/2), the cost to R
+N_NAMED_DIRECTIONS = 50  # directions of "sliced-wasserstein"; more reduce the error but cost time
+MAX_PIECE_POINTS = {"codes": 64, "ordered": 32, "sets": 16}  # maximum for lengths="auto"
+# sampler="auto" uses whole objects up to this median size, and pieces above it, because the cost is quadratic.
 MAX_WHOLE_OBJECT_POINTS = {"codes": 256, "ordered": 0, "sets": 64}
-MAX_TESTED_POINTS = 256  # median size up to which these lengths were compared; above, a warning is raised
-MAX_SPREAD_RATIO = 100  # of standard deviations of columns; above, a warning: the widest column dominates
-AUTO_GAMMA_RATIOS = {"strings": 1.0, "others": 0.3}  # gamma="auto" times the median distance
-MAX_SCALE_OBJECTS = 256  # give gamma and scales, at the cost of MAX_SCALE_OBJECTS * R distances
+MAX_TESTED_POINTS = 256  # lengths were compared up to this median size; larger objects raise a warning
+MAX_SPREAD_RATIO = 100  # a larger ratio of standard deviations of two columns raises a warning
+AUTO_GAMMA_RATIOS = {"strings": 1.0, "others": 0.3}  # gamma="auto" is this over the median distance
+MAX_SCALE_OBJECTS = 256  # sampled objects for gamma and scales; the cost is this times R distances
 
 # Selection of landmarks (tests/distances/test_own_objects.py, tests/distances/test_explaining_objects.py).
-RELATIVE_PENALTY = 1e-3  # of a feature's mean square norm: larger selects smoother, smaller noisier landmarks
-MIN_CANDIDATES = 512  # or twice the number of landmarks: all pairs of candidates are compared
-MIN_EIGENVALUE_RATIO = 1e-6  # smaller eigenvalues are rounding of float32 features and are dropped
-N_BISECTIONS = 60  # of the range of penalties: converges to rounding
-MIN_RELATIVE_DEVIATION = 1e-6  # of a feature over its mean: smaller is rounding to float32
-N_VALIDATED_OBJECTS = 8  # a user's function is checked on all pairs of these
+RELATIVE_PENALTY = 1e-3  # ridge penalty over the mean squared norm of a feature; larger is smoother
+MIN_CANDIDATES = 512  # candidates (at least 2 R); all pairs of candidates are compared
+MIN_EIGENVALUE_RATIO = 1e-6  # smaller eigenvalues are rounding errors of float32 features; dropped
+N_BISECTIONS = 60  # bisection steps for the penalty; converges to float64 precision
+MIN_RELATIVE_DEVIATION = 1e-6  # relative to the mean; smaller deviations are float32 rounding errors
+N_VALIDATED_OBJECTS = 8  # objects on whose pairs a user's function is validated
 
 # Optimal transport (tests/distances/test_wasserstein.py).
-MAX_SIMPLEX_STEPS = 10_000_000  # of POT: limits the time of a pair
-RELATIVE_GAP_TOL = 1e-8  # of the cost: below the rounding of float32 distances
-CLIP_RATIO = (
-    2.0**-8
-)  # between successive limits of costs; the solver resolves about 1e-13 of the largest cost
+MAX_SIMPLEX_STEPS = 10_000_000  # iteration limit of POT; limits the time per pair
+RELATIVE_GAP_TOL = 1e-8  # duality gap over the cost; smaller than float32 rounding
+# Ratio of successive limits to which costs are clipped; the solver resolves about 1e-13 of the largest cost.
+CLIP_RATIO = 2.0**-8
 
-# Strings. Wrong values cost time and change no bit (python benchmarks/distance_peers.py strings edits long).
-COLUMNS_PER_CHECK = 64  # columns between two scans of a band for its minimum
-FIRST_BAND_EDITS = 31  # width of the first band; wider ones waste cells on strings that are nearly equal
+# Strings. Affects only speed, not results (python benchmarks/distance_peers.py strings edits long).
+COLUMNS_PER_CHECK = 64  # columns between two checks of the minimum of a band
+FIRST_BAND_EDITS = 31  # edits covered by the first band; a wider band wastes time on nearly equal strings
 FIRST_BAND_INDELS = 62
-MAX_UNBANDED_WORDS = 2  # columns of at most this many words are computed without a band
+MAX_UNBANDED_WORDS = 2  # shorter or equal columns are computed without a band
 MAX_UNBANDED_INDEL_WORDS = 8
-MAX_UNBANDED_SYMBOLS = 256  # of the shorter of two texts: columns of four words
-MAX_BANDED_CHAINS = 12  # fewer long strings are compared pair by pair in bands
-PAIR_OVERHEAD_CELLS = 120_000  # fixed time per pair, in cells of a table
-MIN_BANDED_CELLS = 2**20  # smaller tables are not tried in a band
-MIN_LENGTH_PER_EDIT = 16  # a band is tried for this fraction of the length in edits
-MAX_NARROW_TILES = 2  # up to this many narrow tiles are faster than one wide tile
-WORD_FILL_RATIO = 0.92  # of words that strings of different lengths share
-MAX_PAIRS = 16  # of texts on the fast path; more pairs share packed words
-MAX_SYMBOLS = 2**15  # of all texts on the fast path; beyond, threads share the work
-MAX_PEER_SYMBOLS = 100  # of the shorter text: up to here rapidfuzz is faster than one compiled call
-MAX_PEER_UNICODE_SYMBOLS = 500  # of both texts, if some are not ASCII: converting them takes longer
+MAX_UNBANDED_SYMBOLS = 256  # limit for the shorter of two texts: columns of four words
+MAX_BANDED_CHAINS = 12  # fewer long strings are compared one by one, in bands
+PAIR_OVERHEAD_CELLS = 120_000  # fixed cost of a pair, in cells of a table
+MIN_BANDED_CELLS = 2**20  # smaller tables are computed without a band
+MIN_LENGTH_PER_EDIT = 16  # a band covers at most length / 16 edits
+MAX_NARROW_TILES = 2  # this many narrow tiles are still faster than one wide tile
+WORD_FILL_RATIO = 0.92  # average fraction of bits in use if strings of different lengths share words
+MAX_PAIRS = 16  # maximum for the fast path; packed words are faster for more pairs
+MAX_SYMBOLS = 2**15  # maximum total length for the fast path; threads are faster above it
+MAX_PEER_SYMBOLS = 100  # length of the shorter text up to which rapidfuzz is faster
+MAX_PEER_UNICODE_SYMBOLS = 500  # the same for the total length of non-ASCII texts, which must be converted

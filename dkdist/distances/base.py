@@ -1,6 +1,6 @@
-"""The interface of distances: D2KE compares all objects of a block with R landmarks (Wu et al. 2018).
+"""Interface of distances, which compare the objects of a block with R landmarks (D2KE, Wu et al. 2018).
 
-An object is a set of points, a series or a string. Every distance is a frozen dataclass of its options with
+An object is a set of points, a series or a string. A distance is a frozen dataclass of its options, with
 
 ``ordered``
     whether the order of an object's points matters,
@@ -9,18 +9,18 @@ An object is a set of points, a series or a string. Every distance is a frozen d
 ``takes_weights``
     whether points may have weights,
 ``n_parts``
-    features per landmark,
+    number of features per landmark,
 ``prepare(points, offsets, weights) -> packed``
-    the landmarks in the form that `fill` reads; object j is ``points[offsets[j]:offsets[j + 1]]``, ``offsets`` (R + 1,)
-    int64. The result can be pickled and is never changed,
+    returns the landmarks in the form that `fill` reads; object j is ``points[offsets[j]:offsets[j + 1]]``, ``offsets``
+    (R + 1,) int64. The result must be picklable and is never modified,
 ``fill(packed, points, offsets, weights, out) -> None``
-    the distance of every object to every landmark: ``out`` (n, R * n_parts) float32, C-contiguous, columns in the order
-    of the landmarks.
+    computes the distance of every object to every landmark: ``out`` (n, R * n_parts) float32, C-contiguous, columns in
+    the order of the landmarks.
 
-Optional attributes have defaults in `Distance`, which user objects need not inherit: their points are true coordinates
-(``is_translation_invariant`` False), while those of dkdist's distances are relative to the origin of the sets.
+Optional attributes have defaults in `Distance`. User-defined distances need not inherit from it. They get points in
+true coordinates (``is_translation_invariant`` False), dkdist's distances get points relative to the origin of the sets.
 
-Row i depends on object i alone and column j on landmark j alone, bit for bit. Distances start no threads; compiled
+Row i must depend only on object i, and column j only on landmark j, bitwise. Distances start no threads; compiled
 functions release the GIL, so that blocks can run in threads.
 """
 
@@ -42,21 +42,20 @@ from dkdist.sets.origins import MAX_SAMPLE_ROWS, MAX_SAMPLE_VALUES, MIN_OFFSET_R
 from dkdist.sets.point_checks import locate
 from dkdist.sets.strings import translate_codes
 
-# Squares of coordinates and widths in this range, and long sums of them, are float32 (at most 3.4e38, IEEE 754-2019).
+# In this range, squares of coordinates and widths, and long sums of them, are within float32 (3.4e38, IEEE 754-2019).
 MIN_WIDTH, MAX_COORDINATE = 1e-15, 1e15
 FLOAT_DTYPES = np.dtype(np.float64), np.dtype(np.float32)
-MAX_UNCHECKED_DIMS = (
-    MAX_SAMPLE_VALUES // MAX_SAMPLE_ROWS
-)  # dkdist/sets/origins.py samples rows of wider points
-# Rounded to float32, points within these limits stay within the limits above (tests/distances/test_few_points.py).
+# With more dimensions, dkdist/sets/origins.py samples rows.
+MAX_UNCHECKED_DIMS = MAX_SAMPLE_VALUES // MAX_SAMPLE_ROWS
+# Points within these limits are within the limits above after rounding to float32 (tests/distances/test_few_points.py).
 MIN_UNCHECKED_WIDTH, MAX_UNCHECKED_COORDINATE = 2 * MIN_WIDTH, MAX_COORDINATE / 2
-MIN_WIDTH_RATIO = 2.0**-16  # of the largest value: 128 steps of float32 (tests/distances/test_few_points.py)
+MIN_WIDTH_RATIO = 2.0**-16  # width over largest value: 128 float32 steps (tests/distances/test_few_points.py)
 
 
 def small_sample_sets(arrays: Any) -> SampleSets | None:
-    """Convert a short list of (n_i, d) arrays that passes all checks trivially; None for any other input.
+    """Convert a short list of (n_i, d) arrays that obviously passes all checks; return None for any other input.
 
-    The result equals that of `as_sample_sets`. The checks of a collection would take ten times as long as a distance.
+    The result equals that of `as_sample_sets`, whose checks would take ten times as long as a distance.
     """
     if type(arrays) not in (list, tuple):
         return None
@@ -79,15 +78,16 @@ def small_sample_sets(arrays: Any) -> SampleSets | None:
 
 @jit()
 def _columns_need_no_checks(S):  # type: ignore[no-untyped-def]
-    """Whether `OrderedSample` finds no origin and no check fails or warns, for columns of sorted values S (n, d).
+    """Return whether `OrderedSample` needs no origin and all checks pass, for columns of sorted values S (n, d).
 
-    A column passes if it is at least `MIN_WIDTH_RATIO` wide and either all its values are float32, or different values
-    stay different in float32 and the quartiles are farther from the median than a 64th of it. Fewer than half of the
-    values lie between the quartiles, so the median absolute deviation, which decides on an origin, is not smaller.
+    A column passes if its relative width is at least `MIN_WIDTH_RATIO`, and if all values are float32. Otherwise
+    distinct values must remain distinct in float32, and the quartiles must differ from the median by more than 1/64 of
+    it. Fewer than half of the values lie between the quartiles, so the median absolute deviation, which determines
+    whether an origin is used, is at least that large.
     """
     n, d = S.shape
     for j in range(d):
-        low, high = S[0, j], S[n - 1, j]  # NaN is sorted last
+        low, high = S[0, j], S[n - 1, j]  # NaN sorts last
         width, size = high - low, max(-low, high)
         is_wide = width == 0.0 or width >= max(MIN_UNCHECKED_WIDTH, MIN_WIDTH_RATIO * size)
         if not (size <= MAX_UNCHECKED_COORDINATE and is_wide):
@@ -108,10 +108,10 @@ def _columns_need_no_checks(S):  # type: ignore[no-untyped-def]
 
 
 class CostModel(NamedTuple):
-    """Relative costs by which a matrix of all pairs is cut into tasks; they change no bit of the result.
+    """Relative costs, used to split the matrix of all pairs into tasks; they do not affect results.
 
-    Comparing with ``group_size`` prepared objects takes as long as with one. Preparing an object takes as long as
-    ``prepare_cost`` comparisons with it, 0 if that is negligible.
+    Comparing an object with ``group_size`` prepared objects takes as long as with one. Preparing an object takes as
+    long as ``prepare_cost`` comparisons with it; 0 means negligible.
     """
 
     group_size: int
@@ -126,11 +126,9 @@ class Distance:
     takes_weights: bool = False
     n_parts: int = 1
     symmetric: bool = True
-    squares_coordinates = (
-        False  # in float32: squares of coordinates and widths must not overflow or underflow
-    )
-    is_translation_invariant = True  # points may be counted from any origin
-    is_user_function = False  # takes points, codes and str; validated on sampled objects
+    squares_coordinates = False  # in float32, so coordinates must not overflow or underflow
+    is_translation_invariant = True  # points may be relative to any origin
+    is_user_function = False  # accepts points, codes and str; validated on sampled objects
     dtype: type[np.floating] = np.float32
     default_sampler = "subsample"
     symbols: str = ""  # characters with their own costs
@@ -144,11 +142,11 @@ class Distance:
         raise NotImplementedError
 
     def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
-        """Return the costs for objects of these sizes; by default those of packed sets (`pack_landmarks`)."""
+        """Return the costs for objects of these sizes; the default is for packed sets (`pack_landmarks`)."""
         return CostModel(64, 100 / sizes.mean())
 
     def __call__(self, x: Any, y: Any) -> float:
-        """Return the distance of two objects, checked; it has the bits of `distance_matrix`.
+        """Return the distance of two objects, after checks; bitwise identical to `distance_matrix`.
 
         For many pairs `distance_matrix` is much faster. Overhead of a call: 0.5 ms; 40 us for small sets; 0.5 us
         for two str.
@@ -164,7 +162,7 @@ class Distance:
             )
 
     def for_alphabet(self, alphabet: str | None) -> Distance:
-        """Return the same distance for codes in an alphabet with all ``symbols``; None for other codes."""
+        """Return this distance for codes in an alphabet of ``symbols``; None means codes without an alphabet."""
         return self
 
     def validate_on(self, sets: SampleSets, positions: Any) -> None:
@@ -176,24 +174,24 @@ class _UserDistance(Distance):
 
 
 def capabilities(distance: Any) -> Distance:
-    """Return the distance, or the default capabilities for a user's object."""
+    """Return ``distance`` itself, or default capabilities for a user-defined object."""
     return distance if isinstance(distance, Distance) else _UserDistance()
 
 
 @dataclass(frozen=True)
 class DistanceEvaluator:
-    """A distance and the alphabet of the prepared strings; symbols outside it differ from all others."""
+    """Distance with the alphabet of the prepared strings; symbols outside it differ from all others."""
 
     distance: Distance
     alphabet: str | None
 
     def prepare(self, points: Any, offsets: I64, weights: F32 | None) -> Any:
-        """Prepare landmarks, whose codes are in the alphabet."""
+        """Prepare landmarks whose codes are in the alphabet."""
         return self._distance.prepare(_convert_points(self.distance, points), offsets, weights)
 
     @property
     def dtype(self) -> Any:
-        """Type of distances: float32 from compiled functions, float64 from a user's function."""
+        """Dtype of distances: float32 for compiled functions, float64 for a user's function."""
         return capabilities(self.distance).dtype
 
     def fill(self, packed: Any, sets: SampleSets, out: Array) -> None:
@@ -210,7 +208,7 @@ class DistanceEvaluator:
 
     @property
     def _alphabet(self) -> str | None:
-        """The alphabet of the prepared strings, extended by the symbols of the distance."""
+        """Return the alphabet of the prepared strings, extended by the symbols of the distance."""
         if self.alphabet is None:
             return None
         added = (symbol for symbol in capabilities(self.distance).symbols if symbol not in self.alphabet)
@@ -245,7 +243,7 @@ def compute_distances(distance: Distance, a: SampleSets, b: SampleSets) -> Array
 
 
 def compute_distance(distance: Distance, x: Any, y: Any) -> float:
-    """Compute d(x, y); `SampleSetError` for incomparable objects, ValueError for a distance with several parts."""
+    """Compute d(x, y); raise SampleSetError for incomparable objects, ValueError for a distance with several parts."""
     require_one_part(distance)
     rows, columns = (None, None) if distance.codes else (small_sample_sets([x]), small_sample_sets([y]))
     if rows is None or columns is None or rows.n_dims != columns.n_dims:
@@ -267,15 +265,15 @@ def _check_pair(distance: Distance, x: Any, y: Any) -> tuple[SampleSets, SampleS
 
 
 def require_same_kind(rows: Sets, columns: Sets | None) -> None:
-    """Raise SampleSetError if only one of two collections holds strings of characters."""
+    """Raise SampleSetError if only one of two collections contains strings of characters."""
     if columns is not None and (columns.alphabet is None) != (rows.alphabet is None):
         raise SampleSetError(
-            "sets and other must hold strings of one kind, characters or codes; got one of each (set 0 and all others)."
+            "sets and other must both contain characters or both contain codes; got one of each (set 0 and all others)."
         )
 
 
 def require_one_part(distance: Distance) -> None:
-    """Raise ValueError for a distance with several numbers per pair."""
+    """Raise ValueError for a distance with several values per pair."""
     if distance.n_parts != 1:
         raise ValueError(
             f"distance must give 1 number per pair; {type(distance).__name__} gives {distance.n_parts}. "
@@ -284,7 +282,7 @@ def require_one_part(distance: Distance) -> None:
 
 
 def require_kind(distance: Distance, sets: Sets) -> None:
-    """Raise SampleSetError for objects that a distance does not accept: points, strings or weights."""
+    """Raise SampleSetError if the distance does not accept the kind of objects (points or strings) or weights."""
     name, is_coded = type(distance).__name__, sets.points_dtype != np.float32
     if distance.codes and not is_coded:
         raise SampleSetError(
@@ -307,15 +305,15 @@ def require_kind(distance: Distance, sets: Sets) -> None:
 
 
 def require_units(distance: Distance, summary: DataSummary) -> None:
-    """Raise SampleSetError if squared distances of a collection exceed the range of float32."""
+    """Raise SampleSetError if squared distances in a collection exceed the range of float32."""
     if not capabilities(distance).squares_coordinates:
         return
     low, high = summary.low.astype(np.float64), summary.high.astype(np.float64)
     width, size = float((high - low).max()), float(np.maximum(-low, high).max())
     if size > MAX_COORDINATE or 0 < width < MIN_WIDTH:
         raise SampleSetError(
-            f"{type(distance).__name__} squares distances in float32 and needs a width of at least {MIN_WIDTH:g} and "
-            f"coordinates up to {MAX_COORDINATE:g}; got width {width:.3g} and coordinates up to {size:.3g} (set 0 and "
+            f"{type(distance).__name__} squares distances in float32 and requires a width >= {MIN_WIDTH:g} and "
+            f"coordinates <= {MAX_COORDINATE:g}; got width {width:.3g} and coordinates up to {size:.3g} (set 0 and "
             "all others). Convert the points to other units."
         )
 
@@ -330,7 +328,7 @@ def require_squares(distance: Distance, sets: SampleSets, first: int) -> None:
     i, r = locate(sets.offsets, int(np.argmax((sizes > MAX_COORDINATE).any(axis=1))))
     size = float(sizes[sets.offsets[i] + r].max())
     raise SampleSetError(
-        f"point {r} of set {first + i} has a coordinate of {size:.3g} (from the origin); {type(distance).__name__} "
-        f"squares distances in float32 and needs coordinates up to {MAX_COORDINATE:g}. Convert the points to larger "
-        "units."
+        f"point {r} of set {first + i} has a coordinate of {size:.3g} (relative to the origin); "
+        f"{type(distance).__name__} squares distances in float32 and requires coordinates <= {MAX_COORDINATE:g}. "
+        "Convert the points to larger units."
     )

@@ -1,4 +1,4 @@
-"""`DistanceEmbedding`: objects to random features of any distance between them (D2KE)."""
+"""`DistanceEmbedding`: random features of objects, based on any distance between them (D2KE)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def pairwise(function: Callable[[Any, Any], float], *, symmetric: bool = True) -
         `DistanceEmbedding` calls it N R times, in Python. `distance_matrix` returns its float64 values; features are
         float32, and values that overflow or underflow there raise an error, as do exceptions of the function.
     symmetric : bool, default=True
-        Whether f(a, b) = f(b, a); `fit` checks this on some objects.
+        Whether f(a, b) = f(b, a); `fit` checks this on a few objects.
 
     Examples
     --------
@@ -106,12 +106,12 @@ class DistanceEmbedding(SetEmbedding):
         `Wasserstein`, ...); `pairwise` of a function; or a user's object with ``prepare`` and ``fill``, which get true
         coordinates (float32, or float64 if the sets have an origin).
     sampler : str, collection or callable, default="auto"
-        The source of random objects. Pieces of the data: "subsample" (random points of an object, in order), "segment"
+        Source of the random objects. Pieces of the data: "subsample" (random points of an object, in order), "segment"
         (a contiguous piece), "element" (single points). Whole objects without repetition: "object" (uniform; the
         representative-set method), "leverage" (by ridge leverage scores of the kernel exp(-gamma d), which favour rare
-        objects), "supervised" (forward selection of those whose features explain ``y`` best by ridge regression, among
-        max(512, 2 R) objects whose pairs are all compared. Its rows depend on ``y``, so that a learner's internal
-        cross-validation is too optimistic; cross-validate the whole pipeline). "mixed": all objects once, then pieces
+        objects), "supervised" (forward selection, among max(512, 2 R) objects, of those whose features explain
+        ``y`` best in ridge regression. Rows then depend on ``y``, so a learner's internal cross-validation is too
+        optimistic; cross-validate the whole pipeline). "mixed": all objects once, then pieces
         (segments of strings, subsamples of others). Generated: "gaussian" and "walk" (independent points, or a
         Gaussian random walk, with the data's mean and standard deviation ``sigma``), "sphere" and "ball" (about the
         origin; the radius is the root mean square, or the largest, norm of the data); for strings "uniform" and
@@ -123,13 +123,13 @@ class DistanceEmbedding(SetEmbedding):
     n_components : int, optional
         The number R of random objects; by default 1024, or the size of the collection ``sampler``.
     gamma : float, list of floats, "auto" or "median", default="auto"
-        Of exp(-gamma d), in units of 1/d. "median": 1 over the median distance of sampled objects to the random
-        ones. "auto": the same for strings, 0.3 times it for others. 0: distances as features, not divided by sqrt(R).
-        A list: the features of all values, concatenated.
+        Rate of exp(-gamma d), in units of 1/d. "median": 1 over the median distance between sampled and random
+        objects. "auto": the same for strings, and 0.3 times that value otherwise. 0: features are the distances, not
+        divided by sqrt(R). A list: features for all values, concatenated.
     standardize : bool, "auto" or "nystroem", default="auto"
         True: features have mean 0 and standard deviation 1 over the sets of `fit`; costs another pass over them.
         "nystroem": inner products of rows approximate exp(-gamma d), exactly between random objects, if that kernel is
-        positive definite (for metrics such as "energy"; negative eigenvalues are set to 0). It needs one gamma above 0
+        positive definite (for metrics such as "energy"; negative eigenvalues are set to 0). Requires one gamma above 0
         and costs R^2 per row.
         "auto": with gamma="auto", features have mean 0 and standard deviation 1 / sqrt(n_features) over a sample of
         at most 256 sets, so that rows have mean length 1, as learners expect. With another gamma the same as False.
@@ -138,8 +138,9 @@ class DistanceEmbedding(SetEmbedding):
         the median length of an object, but at most 64 for strings, 32 for series and 16 for sets; with "mixed" from
         three quarters of the median to the median.
     unknown_symbols : {"raise", "differ"}, default="raise"
-        Treatment, in `transform`, of a character that no string and no random object had in `fit`: raise an error, or
-        treat it as different from all others. Codes without an alphabet (bytes, integers) never raise.
+        Treatment, in `transform`, of a character that did not occur in `fit`, neither in strings nor in random objects:
+        raise an error, or treat it as different from all others. Codes without an alphabet (bytes, integers) never
+        raise.
     on_error : {"raise", "skip"}, default="raise"
         Treatment of an invalid set: "raise" raises an error that names the first one; "skip" skips it in `fit` and
         gives it a row of NaN in `transform`, with a warning.
@@ -154,9 +155,9 @@ class DistanceEmbedding(SetEmbedding):
     spec_ : DistanceSpec
         Fitted parameters: the distance, the random objects as arrays, gammas, centre and scale.
     gamma_ : float or list of floats
-        The values of gamma.
+        Values of gamma.
     omegas_ : SampleSets
-        The R random objects.
+        R random objects.
     n_features_in_ : int
         The dimension d of the points; 1 for strings.
     origin_ : (d,) float64 array
@@ -179,17 +180,17 @@ class DistanceEmbedding(SetEmbedding):
     Warns
     -----
     UserWarning
-        If a default is uncertain: lengths="auto" with pieces of objects with a median of more than 256 points;
-        gamma="auto" with columns whose standard deviations differ by more than a factor of 100.
+        If a default may be unsuitable: lengths="auto" for pieces of objects with a median of more than 256 points;
+        gamma="auto" for columns whose standard deviations differ by more than a factor of 100.
 
     Notes
     -----
-    A `SetStore` gives a lazy dask array with known chunks; any other input an ndarray. Rows are float32. On one CPU
-    type, the bits of a row depend on its object alone. Random objects are drawn from a sample of at most max(256, R)
-    objects (2 R for "leverage" and max(512, 2 R) for "supervised", which compare all pairs of them) or four million
-    points. A model file holds the random objects; those of a function or a collection become its ``sampler``. The
-    error of the kernel falls as 1 / sqrt(R) (Proposition 2 of the paper). docs/distances.md describes how the defaults
-    were chosen. Cost of an object of length n against one of length l: dtw n l d, levenshtein n l / 64 words,
+    A `SetStore` gives a lazy dask array with known chunks; any other input an ndarray. Rows are float32. A row depends
+    only on its object, and is bitwise identical on CPUs of one type. Random objects are drawn from a sample of at most
+    max(256, R) objects (2 R for "leverage" and max(512, 2 R) for "supervised", which compare all pairs of them) or four
+    million points. A model file stores the random objects; they replace a function or a collection as ``sampler``. The
+    error of the kernel is proportional to 1 / sqrt(R) (Proposition 2 of the paper). docs/distances.md describes how the
+    defaults were chosen. Cost of an object of length n against one of length l: dtw n l d, levenshtein n l / 64 words,
     Hausdorff and energy n l d, sliced 50 (n + l) after sorting.
 
     Wu, Yen, Xu, Ravikumar, Witbrock, D2KE: from distance to kernel and embedding (2018), Eqs. 2-4.
@@ -234,10 +235,10 @@ class DistanceEmbedding(SetEmbedding):
         self.sigma = sigma
 
     def fit(self, X: SetsLike, y: Any = None) -> DistanceEmbedding:
-        """Draw random objects from the sets X; one pass over the data, two with standardize=True.
+        """Draw random objects from the sets X; one pass over the data, or two with standardize=True.
 
-        ``y`` (n_sets,) or (n_sets, k) is used by sampler="supervised" only: floats are numbers, other types are
-        classes. A Series or frame is aligned by the ids of the sets.
+        ``y`` (n_sets,) or (n_sets, k) is used only by sampler="supervised". Floats are regression targets, other types
+        are classes. A Series or DataFrame is aligned with the ids of the sets.
         """
         scaling = _scaling_mode(self)
         n_components = None if self.n_components is None else check_int("n_components", self.n_components)
@@ -311,18 +312,18 @@ class DistanceEmbedding(SetEmbedding):
         return draw_landmarks(sampler, LandmarkSource(sets, rng, sigma, scores, selected), R, lengths)
 
     def saved_params(self) -> dict[str, Any]:
-        """Return replacements of parameters for a model file: the random objects for a function or collection."""
+        """Return replacements for a model file: a function or collection ``sampler`` becomes the random objects."""
         return {} if isinstance(self.sampler, str) else {"sampler": self.omegas_}
 
     @property
     def omegas_(self) -> SampleSets:
-        """The R random objects."""
+        """R random objects."""
         check_is_fitted(self)
         return self.spec_.omegas.sets(self.spec_.alphabet, self.spec_.distance, self.origin_)
 
     @property
     def gamma_(self) -> float | list[float]:
-        """The gamma, or the list of them."""
+        """Value of gamma, or the list of values."""
         check_is_fitted(self)
         gammas = list(self.spec_.gammas)
         return gammas if isinstance(self.gamma, (list, tuple, np.ndarray)) else gammas[0]
@@ -341,7 +342,7 @@ class DistanceEmbedding(SetEmbedding):
 
 
 def _resolve_gammas(param: Any, distance: Any) -> tuple[float, ...] | float:
-    """Return the values of gamma, or a factor of 1 over the median distance for "auto" and "median"."""
+    """Return the values of gamma; for "auto" and "median", the factor of 1 / (median distance)."""
     if isinstance(param, str):
         ratio = AUTO_GAMMA_RATIOS["strings" if distance.codes else "others"]
         return ratio if check_choice("gamma", param, ("auto", "median")) == "auto" else 1.0
@@ -354,7 +355,7 @@ def _resolve_gammas(param: Any, distance: Any) -> tuple[float, ...] | float:
 
 
 def _scaling_mode(embedding: DistanceEmbedding) -> str | None:
-    """Return what `standardize` scales: "rows", "columns", "kernel", or None."""
+    """Return the kind of scaling that ``standardize`` requests: "rows", "columns", "kernel", or None."""
     if is_literal(embedding.standardize, "auto"):
         return "rows" if is_literal(embedding.gamma, "auto") else None
     if is_literal(embedding.standardize, "nystroem"):
@@ -365,7 +366,7 @@ def _scaling_mode(embedding: DistanceEmbedding) -> str | None:
 def _require_kernel(distance: Distance, gammas: tuple[float, ...] | float) -> None:
     if distance.n_parts > 1 or not (isinstance(gammas, float) or (len(gammas) == 1 and gammas[0] > 0)):
         raise ValueError(
-            "standardize='nystroem' needs a distance with 1 number per pair and one gamma above 0; got "
+            "standardize='nystroem' requires a distance with 1 number per pair and one gamma above 0; got "
             f"{type(distance).__name__} with {distance.n_parts} and gamma={gammas!r:.80}."
         )
     require_symmetric_distance("standardize='nystroem'", distance)

@@ -2,8 +2,7 @@
 
     phi_j(x) = exp(-gamma d(x, omega_j)) / sqrt(R),   or d(x, omega_j) itself for gamma = 0
 
-The features of several gammas are concatenated and divided by the root of their number, so that the kernel is the mean
-of their kernels.
+The features of k gammas are concatenated and divided by sqrt(k), so that the kernel is the mean of their kernels.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ DISTANCE_FACTORIES: dict[str, Callable[[int, int], Distance]] = {
 
 
 class ArrayRecord:
-    """Base class of records of arrays, which are equal if their arrays are bit-identical."""
+    """Base class of tuples of arrays, which are equal if their arrays are bitwise identical."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._content == other._content
@@ -92,7 +91,7 @@ class Landmarks(ArrayRecord):
 
     @classmethod
     def of(cls, sets: SampleSets, distance: Distance) -> Landmarks:
-        """Return the arrays of a collection, with points in the coordinates of the distance."""
+        """Return the arrays of a collection, with points in the coordinates that the distance uses."""
         weights = None if sets.weights is None else sets.weights.reshape(-1)
         return cls(points_for(distance, sets), sets.offsets, weights)
 
@@ -109,7 +108,7 @@ class Landmarks(ArrayRecord):
 @serializable("Mixing")
 @dataclass(frozen=True, eq=False)
 class MixingMatrix(ArrayRecord):
-    """Matrix (R, R) by which rows of features are multiplied."""
+    """Matrix (R, R) that multiplies rows of features."""
 
     matrix: F32
 
@@ -119,9 +118,9 @@ class MixingMatrix(ArrayRecord):
 class DistanceSpec(Params["DistanceParameters"]):
     """Parameters of a distance embedding: the distance, the random objects, and the scaling of features.
 
-    ``alphabet`` is that of landmarks of text. ``unknown`` treats other symbols as different from all ("differ"), or as
-    errors ("raise"). Features are centred by ``centre`` and divided by ``scale``, or multiplied by ``mixing``, if these
-    are not None.
+    ``alphabet`` contains the characters of landmarks that are text. Other characters differ from all others
+    (``unknown`` "differ") or raise an error ("raise"). Features are centred by ``centre`` and divided by ``scale``, or
+    multiplied by ``mixing``, if these are not None.
     """
 
     _cache_size = 0  # prepared landmarks are not cached
@@ -139,7 +138,7 @@ class DistanceSpec(Params["DistanceParameters"]):
 
     @property
     def n_distances(self) -> int:
-        """Number of distances per object: R, times the parts of the distance."""
+        """Number of distances per object: R times the number of parts of the distance."""
         return len(self.omegas) * self.distance.n_parts
 
     @property
@@ -189,7 +188,7 @@ class DistanceParameters(FittedParams[DistanceSpec]):
         self._packed = self._evaluator.prepare(spec.omegas.points, spec.omegas.offsets, spec.omegas.weights)
 
     def distances(self, sets: SampleSets) -> F32:
-        """Return distances (n_sets, n_distances) float32; `PairError` if a user's function exceeds float32."""
+        """Return distances (n_sets, n_distances) float32; raise `PairError` if a user's function exceeds float32."""
         out = np.empty((len(sets), self.spec.n_distances), self._evaluator.dtype)
         self._evaluator.fill(self._packed, sets, out)
         return out if out.dtype == np.float32 else as_float32(out)
@@ -222,6 +221,6 @@ class DistanceParameters(FittedParams[DistanceSpec]):
 
 def _centre_and_inverse_scale(centre: tuple[float, ...], scale: tuple[float, ...]) -> tuple[F32, F32]:
     deviation = np.array(scale)
-    # features with scale 0 become zero
+    # features of scale 0 become 0
     inverse = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0)
     return np.array(centre, np.float32), inverse.astype(np.float32)

@@ -2,13 +2,13 @@
 
     D_ij = c(x_i, y_j) + min(D_(i-1)j, D_i(j-1), D_(i-1)(j-1)),   D_(-1)(-1) = 0,   d(x, y) = D_(n-1)(m-1)
 
-and infinity outside the table. Landmarks of similar length are packed into 128 SIMD lanes, padded to the longest; the
-padding does not affect results, which are read at each lane's own corner. Too few series for a pack are compared one by
-one along the diagonals of their tables (`_series_numba.py`), which adds the same numbers in the same order. A pack is
-processed with four points of the object at a time, so that each landmark point is loaded once for four; objects are
-padded to a multiple of four by points at infinity at the start. Costs are computed from differences, so a common offset
-of all series changes the rounding of points only. Computations are elementwise in float32: the relative error is about
-sqrt(n + m) * 6e-8. Cost per pair: n m (2 d + 5) flops, in vector registers.
+and infinity outside the table. Landmarks of similar length are packed into 128 SIMD lanes and padded to the longest.
+The padding does not affect results, because each lane is read at the corner of its own table. If there are too few
+series for a pack, they are compared one by one along the diagonals of their tables (`_series_numba.py`), with the same
+additions in the same order. A pack is processed with four points of the object at a time, so that each landmark point
+is loaded once for four; objects are padded at the start to a multiple of four by points at infinity. Costs are computed
+from differences, so a common offset of all series only affects the rounding of points. Computations are elementwise in
+float32, with a relative error of about sqrt(n + m) * 6e-8. Cost per pair: n m (2 d + 5) flops, in vector registers.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from dkdist.distances._tuning import DIAGONAL_OVERHEAD_POINTS, MAX_UNPACKED_SERI
 from dkdist.distances.base import CostModel, Distance
 from dkdist.distances.series import BackwardSeries, pack_backward, require_band
 
-# series per pack: eight 512-bit vectors of float32 (python benchmarks/sequence_distances.py growth)
+# Series per pack: eight 512-bit vectors of float32 (python benchmarks/sequence_distances.py growth).
 N_LANES = 128
 
 
 class PackedSeries(NamedTuple):
-    """Landmarks in packs of `N_LANES`, and the remaining ones in ``unpacked``.
+    """Landmarks in packs of `N_LANES`; the remaining ones are in ``unpacked``.
 
-    ``values`` holds, pack after pack from ``starts`` on, the coordinates by (point, dimension, lane). ``lengths`` and
-    ``columns`` are (n_packs, N_LANES); lanes without a series have length zero.
+    ``values`` holds the coordinates of each pack, from ``starts`` on, in the order (point, dimension, lane).
+    ``lengths`` and ``columns`` are (n_packs, N_LANES); lanes without a series have length zero.
     """
 
     n_omegas: int
@@ -67,7 +67,7 @@ def pack_series(points: F32, offsets: I64) -> PackedSeries:
 
 
 def _n_unpacked(sizes: I64, order: I64) -> int:
-    """Return the number of series outside packs: the remainder, if padding would cost more than diagonals."""
+    """Return the number of unpacked series: the last incomplete pack, if padding it would cost more than diagonals."""
     n = len(order) % N_LANES
     longest = int(sizes[order[len(order) - n]]) if n else 0
     return n if n * (longest + DIAGONAL_OVERHEAD_POINTS) <= MAX_UNPACKED_SERIES * longest else 0
@@ -83,7 +83,7 @@ def _pack(points: F32, offsets: I64, order: I64) -> tuple[F32, I64, I64, I64]:
         series = points[offsets[j] : offsets[j + 1]]
         packs[k // N_LANES][: len(series), :, k % N_LANES] = series
     starts = np.cumsum([0, *(pack.size for pack in packs)])
-    (values,) = cache_lines(int(starts[-1]))  # unaligned vectors would span two cache lines
+    (values,) = cache_lines(int(starts[-1]))  # aligned, because other vectors would span two cache lines
     np.concatenate([pack.ravel() for pack in packs], out=values)
     return values, starts, lengths, columns
 
@@ -92,7 +92,7 @@ N_ROWS = 4  # points of a series per pass over a pack (python benchmarks/sequenc
 GROUND_COSTS = "sqeuclidean", "euclidean"
 
 f32 = np.float32
-INF = f32(np.inf)  # a cell outside the band (tests/distances/test_dtw.py)
+INF = f32(np.inf)  # value of cells outside the band (tests/distances/test_dtw.py)
 
 
 @serializable("DynamicTimeWarping")
@@ -101,14 +101,14 @@ class DynamicTimeWarping(Distance):
     """Dynamic time warping of multivariate series.
 
     ``ground`` is the cost of a pair of points, "sqeuclidean" or "euclidean"; ``root`` takes the square root of the sum
-    of costs. aeon's DTW is ("sqeuclidean", False), dtaidistance's is ("sqeuclidean", True).
+    of costs. ("sqeuclidean", False) is the DTW of aeon, ("sqeuclidean", True) that of dtaidistance.
 
-    ``band`` in [0, 1] is that of Sakoe and Chiba: cell (i, j) of an n x m table is open if
+    ``band`` in [0, 1] is the Sakoe-Chiba band: paths may use cell (i, j) of an n x m table if
 
         -max(0, n - m) - r <= j - i <= max(0, m - n) + r,   r = floor(band * max(n, m)),
 
-    so both corners and a path between them are open for every band, and band = 0 leaves the diagonal of equal lengths
-    (dtaidistance: window = r + 1; aeon, for equal lengths: window = band). None and 1 open all cells.
+    so every band contains both corners and a path between them. For equal lengths, band = 0 is the diagonal
+    (dtaidistance: window = r + 1; aeon, for equal lengths: window = band). None and 1 allow all cells.
 
     ``normalize`` divides the sum of costs by n + m, before the root.
 
@@ -139,7 +139,7 @@ class DynamicTimeWarping(Distance):
         return CostModel(N_LANES, 100 / sizes.mean())
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None = None) -> PackedSeries:
-        """Pack the landmarks, the longest first; memory is that of the points, padded within a pack."""
+        """Pack the landmarks, the longest first; needs memory for the points, padded within each pack."""
         self.reject_weights(weights)
         return pack_series(points, offsets)
 
@@ -214,7 +214,7 @@ def _close_outside_band(c, low, high, shift):  # type: ignore[no-untyped-def]
 
 @jit()
 def _update_cells(c, left, corner, above):  # type: ignore[no-untyped-def]
-    """Compute a column of four cells; ``left`` (N_ROWS * N_LANES,) becomes this column, ``above`` its last row."""
+    """Compute a column of four cells: ``left`` (N_ROWS * N_LANES,) becomes this column, ``above`` its last row."""
     for r in range(N_LANES):
         up, diagonal = above[r], corner[r]
         corner[r] = up
@@ -268,7 +268,7 @@ def _lane_bands(n, lengths, band):  # type: ignore[no-untyped-def]
 
 @jit()
 def _group_rows(x, n_dims, n):  # type: ignore[no-untyped-def]
-    """Reorder an object (n, d) as (blocks, d, N_ROWS), flat, padded with points at infinity at the start."""
+    """Reorder an object (n, d) to a flat array (blocks, d, N_ROWS), padded at the start with points at infinity."""
     blocks = -(-n // N_ROWS)
     rows = np.full(blocks * N_ROWS * n_dims, INF, np.float32)
     pad = blocks * N_ROWS - n
@@ -281,7 +281,7 @@ def _group_rows(x, n_dims, n):  # type: ignore[no-untyped-def]
 
 @jit()
 def _fill(packed, points, offsets, euclidean, root, normalize, band, work, buffer, out):  # type: ignore[no-untyped-def]
-    """Fill ``out``; ``work`` and ``buffer`` are aligned to cache lines, as unaligned vectors would span two."""
+    """Fill ``out``; ``work`` and ``buffer`` are aligned, because other vectors would span two cache lines."""
     (values, starts, lengths, columns), d = packed, points.shape[1]
     for p in range(len(lengths)):
         Y, M = values[starts[p] : starts[p + 1]], max(lengths[p, 0], 1)
@@ -298,7 +298,7 @@ def _fill(packed, points, offsets, euclidean, root, normalize, band, work, buffe
                 if begin > 0:
                     for lane in range(N_LANES):
                         work[2 * N_ROWS * N_LANES + lane] = above[(begin - 1) * N_LANES + lane]
-                elif i <= 0:  # D_(-1)(-1) = 0 is the corner, or in the row of the last point at infinity
+                elif i <= 0:  # set D_(-1)(-1) = 0, above-left of the first real cell
                     zero = (2 * N_ROWS if pad == 0 else N_ROWS + pad - 1) * N_LANES
                     work[zero : zero + N_LANES] = f32(0.0)
                 block = (i + pad) * d

@@ -24,24 +24,24 @@ class _Elastic(Distance):
     """Base class: subclasses define the kind of costs and their parameters."""
 
     ordered = squares_coordinates = True
-    is_translation_invariant = False  # points are also compared with 0 or a gap
+    is_translation_invariant = False  # points are also compared with 0 or with the gap value
 
     band: float | None
 
     @property
     def _cost_params(self) -> tuple[int, float, float]:
-        """(kind, a, fixed cost of a deletion) for `fill_diagonals`."""
+        """Return (kind, a, fixed cost of a deletion) for `fill_diagonals`."""
         raise NotImplementedError
 
     def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
-        """Return the costs: each pair is compared alone."""
+        """Return the costs: pairs are compared one by one."""
         return CostModel(1, 10 / sizes.mean())
 
     def _shifted(self, points: F32) -> F32:
         return np.ascontiguousarray(points, np.float32)
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None = None) -> BackwardSeries:
-        """Pack the landmarks in reverse order; memory is that of the points."""
+        """Pack the landmarks in reverse order; needs memory for the points."""
         self.reject_weights(weights)
         return pack_backward(self._shifted(points), offsets, np.arange(len(offsets) - 1))
 
@@ -69,7 +69,8 @@ class ERP(_Elastic):
 
     Deleted points are compared with ``gap``.
 
-    ``band`` as for `DynamicTimeWarping`, also along the borders of the table; then it is no metric.
+    ``band`` is defined as for `DynamicTimeWarping`, and also restricts the borders of the table; the result is then not
+    a metric.
 
     Examples
     --------
@@ -104,8 +105,9 @@ class ERP(_Elastic):
 class TWED(_Elastic):
     """Time warp edit distance: a metric for ``nu`` > 0, the stiffness of time (Marteau 2009).
 
-    Points have the times 1, 2, ..; ``nu`` is the cost of a step of time, ``penalty`` (lambda) that of deleting a point.
-    Series begin at 0, so the first points count. ``band`` as for `DynamicTimeWarping`; then it is no metric.
+    Points have the times 1, 2, ..; ``nu`` is the cost per unit of time, ``penalty`` (lambda) the cost of deleting a
+    point. Series start at the value 0, so the first points count. ``band`` is defined as for `DynamicTimeWarping`; the
+    result is then not a metric.
 
     Examples
     --------
@@ -134,8 +136,8 @@ class TWED(_Elastic):
 class MSM(_Elastic):
     """Move-split-merge: a metric in which a point may move, split and merge (Stefan, Athitsos and Das 2013).
 
-    ``cost`` is that of a split or a merge. The distance of multivariate series is the sum over variables.
-    ``band`` as for `DynamicTimeWarping`; then it is no metric.
+    ``cost`` is the cost of a split or a merge. The distance of multivariate series is the sum over variables.
+    ``band`` is defined as for `DynamicTimeWarping`; the result is then not a metric.
 
     Examples
     --------
@@ -178,11 +180,11 @@ class MSM(_Elastic):
 @serializable("SoftDTW")
 @dataclass(frozen=True)
 class SoftDTW(_Elastic):
-    """Soft dynamic time warping, with a soft minimum of width ``gamma``; no metric (Cuturi and Blondel 2017).
+    """Soft dynamic time warping, with a soft minimum of width ``gamma``; not a metric (Cuturi and Blondel 2017).
 
-    With ``divergence=True`` half of each series' value against itself is subtracted: the result is >= 0, and 0 for
-    equal series (Blondel, Mensch and Vert 2021). Without, values may be negative. Point costs are squared Euclidean
-    distances; as gamma falls, the value tends to that of `DynamicTimeWarping`, whose ``band`` it shares.
+    With ``divergence=True``, half of the value of each series with itself is subtracted; the result is >= 0, and 0 for
+    equal series (Blondel, Mensch and Vert 2021). Otherwise, values may be negative. Point costs are squared Euclidean
+    distances. As gamma tends to 0, the value tends to that of `DynamicTimeWarping`, with the same ``band``.
 
     Examples
     --------
@@ -208,11 +210,11 @@ class SoftDTW(_Elastic):
         return SOFT, self.gamma, 0.0
 
     def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
-        """Return the costs: preparing a series compares it with itself."""
+        """Return the costs: preparing a series includes comparing it with itself."""
         return CostModel(1, 1 + 10 / sizes.mean())
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None = None) -> BackwardSeries:
-        """Pack the landmarks in reverse order, with their values against themselves."""
+        """Pack the landmarks in reverse order, with the value of each with itself."""
         packed = super().prepare(points, offsets, weights)
         return (
             packed._replace(self_distances=self._self_distances(self._shifted(points), offsets))

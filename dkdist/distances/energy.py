@@ -3,9 +3,9 @@
     D^2 = 2 E|X - Y| - E|X - X'| - E|Y - Y'| >= 0,    expectations over all pairs of points (V-statistic)
 
 In one dimension D^2 = 2 int (F - G)^2, F and G the distribution functions, from sorted points. Point distances are
-float32, with the same bits in every block, and sums float64, so equal sets have distance 0 up to rounding of the sums;
-negative results of rounding count as 0. Cost: n m d multiply-adds and n m roots per pair, and n^2 per object; in one
-dimension n + m steps per pair and n log n per object.
+float32, bitwise identical in every block, and sums float64, so equal sets have distance 0 up to rounding of the sums.
+Negative results of rounding are set to 0. Cost: n m d multiply-adds and n m square roots per pair, and n^2 per object;
+in one dimension n + m steps per pair and n log n per object.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dkdist.distances.wasserstein import SortedSets, sort_sets
 
 @dataclass(frozen=True)
 class PackedEnergy(PackedLandmarks):
-    """Packed landmarks, and E|Y - Y'| of each (R,)."""
+    """Packed landmarks, and E|Y - Y'| (R,) of each landmark."""
 
     self_distances: F64
 
@@ -42,7 +42,7 @@ class PackedEnergy(PackedLandmarks):
 @serializable("Energy")
 @dataclass(frozen=True)
 class Energy(Distance):
-    """Energy distance of sets, as the metric D; D^2 with ``squared=True`` (Szekely and Rizzo 2013).
+    """Energy distance of sets: the metric D, or D^2 with ``squared=True`` (Szekely and Rizzo 2013).
 
     Examples
     --------
@@ -154,7 +154,7 @@ def _energy(  # type: ignore[no-untyped-def]
 
 @jit(FMA)
 def _fill_self_distances(points, offsets, weights, weighted, out):  # type: ignore[no-untyped-def]
-    """Set out[s] = E|X - X'| of each set, with 64 points at a time in the lanes."""
+    """Set out[s] = E|X - X'| of each set, with 64 points at a time in SIMD lanes."""
     d = points.shape[1]
     X, w, distances = (
         np.zeros((TILE_POINTS, d + (-d) % 4), f32),

@@ -1,10 +1,10 @@
-"""Hausdorff and Chamfer distances, from distances of points to the nearest point of the other set.
+"""Hausdorff and Chamfer distances, based on the distance of each point to the nearest point of the other set.
 
     h(X, Y) = mean_x min_y |x - y|,    modified Hausdorff = max(h(X, Y), h(Y, X))    (Dubuisson and Jain 1994)
 
-Weighted sets have weighted means, with weights that sum to one; points of weight zero are ignored. Equation 2 of the
-D2KE paper swaps M and N, so that each sum is divided by the size of the other set; here each is a mean. Distances are
-float32 with a relative error of about (d + 4) 1e-7, also for close points, and sums of them float64. Squares exceed the
+For weighted sets, means are weighted, with weights that sum to one; points of weight zero are ignored. Equation 2 of
+the D2KE paper swaps M and N and divides each sum by the size of the other set; here each sum is a mean. Distances are
+float32 with a relative error of about (d + 4) 1e-7, even for close points; their sums are float64. Squares exceed the
 range of float32 for distances above 1e19 or below 1e-19. Cost: n m d multiply-adds per pair, 64 landmarks at a time.
 """
 
@@ -66,7 +66,7 @@ class ModifiedHausdorff(_MeanDistance):
 @serializable("DirectedModifiedHausdorff")
 @dataclass(frozen=True)
 class DirectedModifiedHausdorff(_MeanDistance):
-    """Two features h(X, Y) and h(Y, X): mean distances from the set to the landmark, and in reverse.
+    """Two features, h(X, Y) and h(Y, X): mean distances from the set to the landmark, and from the landmark to the set.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class DirectedModifiedHausdorff(_MeanDistance):
 @serializable("Chamfer")
 @dataclass(frozen=True)
 class Chamfer(_MeanDistance):
-    """Sum of both mean squared distances to the nearest point, or of mean distances with ``squared=False``.
+    """Sum of both mean squared distances to the nearest point, or of both mean distances with ``squared=False``.
 
     This is the usual definition for point clouds (Fan, Su and Guibas 2017; PyTorch3D's ``chamfer_distance``).
 
@@ -115,9 +115,9 @@ class Chamfer(_MeanDistance):
 @serializable("Hausdorff")
 @dataclass(frozen=True)
 class Hausdorff(Distance):
-    """Maximal distance of a point to the other set: max(max_x min_y |x - y|, max_y min_x |x - y|).
+    """Largest distance of a point to the other set: max(max_x min_y |x - y|, max_y min_x |x - y|).
 
-    Weights raise ValueError, because a single point determines the distance. The modified distance accepts weights.
+    Weights raise ValueError, because a single point determines the distance. `ModifiedHausdorff` accepts weights.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def _fill_means(
 
 @inline_jit(FMA)
 def _update_nearest(X, n, Y, distances, sqdist_x, sqdist_y):  # type: ignore[no-untyped-def]
-    """Set ``sqdist_x`` to the squared distances of n points to each landmark, and update ``sqdist_y`` in reverse."""
+    """Set ``sqdist_x`` to the squared distances of n points to each landmark, and update the reverse ``sqdist_y``."""
     d0, d1, d2, d3 = distances[0], distances[1], distances[2], distances[3]
     sqdist_x[:n] = INF
     for t in range(len(Y)):

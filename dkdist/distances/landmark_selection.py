@@ -1,6 +1,6 @@
-"""Landmarks of the user, a collection or a function, and landmarks selected by targets.
+"""Landmarks given by the user, as a collection or a function, and landmarks selected by targets.
 
-Forward selection adds one object after the other. Each minimizes the objective of ridge regression
+Forward selection adds one object at a time. Each added object minimizes the objective of ridge regression
 
     |T - F_S W|^2 + penalty |W|^2,    S the selected objects,
 
@@ -28,7 +28,7 @@ from dkdist.sets import SampleSetError, SampleSets
 
 
 def select_landmarks(F: F64, T: F64, n_landmarks: int) -> I64:
-    """Select the candidates, columns of F (n, C), that explain targets T (n, k) best, in the order of selection."""
+    """Return the indices of the columns of F (n, C) that explain targets T (n, k) best, in selection order."""
     F, T = F - F.mean(axis=0), T - T.mean(axis=0)
     penalty = RELATIVE_PENALTY * max(float((F**2).sum(axis=0).mean()), np.finfo(np.float64).tiny)
     selected = np.empty(n_landmarks, np.int64)
@@ -37,13 +37,13 @@ def select_landmarks(F: F64, T: F64, n_landmarks: int) -> I64:
 
 
 def target_matrix(sets: Sets, y: Any) -> F64:
-    """Return targets (n, k) in the order of the sets: numbers scaled to deviation 1, or indicators of classes.
+    """Return targets (n, k) in the order of the sets: values scaled to standard deviation 1, or class indicators.
 
-    Floats and two-dimensional y are numbers; integers, booleans and text are classes.
+    Floats and two-dimensional y are regression targets; integers, booleans and text are classes.
     """
     if y is None:
         raise ValueError(
-            "sampler='supervised' needs targets; y is None. Call fit(sets, y), or use another sampler."
+            "y must not be None for sampler='supervised'. Call fit(sets, y), or use another sampler."
         )
     _, y = align_to_index(sets, y=y)
     values, n_sets = np.asarray(y), len(sets)
@@ -67,7 +67,7 @@ def target_matrix(sets: Sets, y: Any) -> F64:
         T = (index.reshape(-1, 1) == np.arange(len(classes))).astype(np.float64)
     if not (T[0] != T).any():
         raise ValueError(
-            "sampler='supervised' needs different targets; all values of y are equal. Use another sampler."
+            "y must have at least 2 distinct values for sampler='supervised'; got equal values. Use another sampler."
         )
     return T
 
@@ -75,10 +75,10 @@ def target_matrix(sets: Sets, y: Any) -> F64:
 def user_landmarks(
     sampler: Any, n_components: int | None, sets: Sets, distance: Distance, seed: int
 ) -> SampleSets:
-    """Return the objects of a collection, or ``n_components`` results of ``sampler(rng)``, at the origin of the sets.
+    """Return the objects of a collection, or ``n_components`` results of ``sampler(rng)``, relative to ``sets.origin``.
 
-    SampleSetError for objects that cannot be compared with the sets; ValueError for a wrong number of objects. Strings
-    may have symbols that the sets do not have.
+    Raises SampleSetError for objects that cannot be compared with the sets, and ValueError for a wrong number of
+    objects. Strings may contain symbols that do not occur in the sets.
     """
     if callable(sampler):
         rng = np.random.default_rng([seed, RngStream.OBJECTS])

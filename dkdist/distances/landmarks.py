@@ -1,7 +1,7 @@
 """Samplers of random objects (landmarks, "omegas") of D2KE, from the data or from distributions (P2, section 4).
 
-A sampler takes the lengths of the landmarks, drawn uniformly from a range, and returns a collection of as many objects.
-Whole objects are the representative-set method (RSM) of the paper.
+A sampler takes the lengths of the landmarks, drawn uniformly from a range, and returns a collection of objects of these
+lengths. Sampling whole objects is the representative-set method (RSM) of the paper.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Sampler = Callable[["LandmarkSource", I64], SampleSets]
 
 
 class LandmarkSource(NamedTuple):
-    """Input of samplers: sampled objects, a generator, and arguments of single samplers.
+    """Input of samplers: sampled objects, a random generator, and arguments that only some samplers use.
 
-    ``sigma`` (d,) is the standard deviation of generated coordinates, ``scores`` (n,) are relative probabilities of the
-    objects for "leverage", ``selected_indices`` (R,) the objects for "supervised".
+    ``sigma`` (d,) is the standard deviation of generated coordinates, ``scores`` (n,) are the relative probabilities of
+    the objects for "leverage", and ``selected_indices`` (R,) the objects for "supervised".
     """
 
     sets: SampleSets
@@ -33,14 +33,14 @@ class LandmarkSource(NamedTuple):
     selected_indices: I64 | None = None
 
     def pick(self, lengths: I64) -> I64:
-        """Return, for every length, the index of a random object that is at least as long."""
+        """Return, for each length, the index of a random object of at least that length."""
         order = np.argsort(self.sets.sizes, kind="stable")
         n_shorter = np.searchsorted(self.sets.sizes[order], lengths)
         indices = order[self.rng.integers(n_shorter, len(order))]
         return np.asarray(indices, np.int64)
 
     def rows(self, parts: list[I64]) -> SampleSets:
-        """Return landmarks with the points and weights of the rows ``parts``, one array per landmark."""
+        """Return landmarks with the points and weights of the row numbers ``parts``, one array per landmark."""
         indices = np.concatenate(parts)
         weights = None if self.sets.weights is None else self.sets.weights[indices]
         offsets = offsets_of([len(part) for part in parts])
@@ -52,12 +52,12 @@ class LandmarkSource(NamedTuple):
         return self._at_origin(SampleSets(values, offsets_of(lengths), origin=np.zeros(values.shape[1])))
 
     def normal(self, steps: F64) -> F64:
-        """Return mean + deviation * steps (T, d), with the mean and standard deviation of the data, or sigma."""
+        """Return mean + deviation * steps (T, d), where deviation is sigma or the standard deviation of the data."""
         x = self.sets.relative.astype(np.float64)
         return np.asarray(x.mean(axis=0) + (x.std(axis=0) if self.sigma is None else self.sigma) * steps)
 
     def _at_origin(self, output: SampleSets) -> SampleSets:
-        """Return the same coordinates as relative to the origin of the data."""
+        """Return the sets with their points interpreted as relative to the origin of the data."""
         return SampleSets._trusted(
             output.relative, output.offsets, output.weights, output.alphabet, self.sets.origin
         )
@@ -172,7 +172,7 @@ def _markov(source: LandmarkSource, lengths: I64) -> SampleSets:
     frequencies = np.bincount(codes, minlength=k) / len(codes)
     transitions = np.where(
         transitions.sum(axis=1, keepdims=True) > 0, transitions, frequencies
-    )  # symbols without a successor
+    )  # for symbols without a successor
     cumulative = np.cumsum(transitions / transitions.sum(axis=1, keepdims=True), axis=1)
     text, u = np.empty(int(lengths.sum()), np.int64), source.rng.random(int(lengths.sum()))
     for a, b in itertools.pairwise(offsets_of(lengths).tolist()):

@@ -19,7 +19,7 @@ UNKNOWN_SYMBOL = "\N{REPLACEMENT CHARACTER}"  # replaces symbols outside the alp
 
 @dataclass(frozen=True)
 class PreparedObjects:
-    """Landmarks in the form that the function takes."""
+    """Landmarks as arguments of the function."""
 
     objects: tuple[Any, ...]
 
@@ -31,7 +31,7 @@ class PreparedObjects:
 
 @dataclass(frozen=True)
 class Pairwise(Distance):
-    """A function of two (n, d) float64 arrays of true coordinates, two arrays of codes, or two str."""
+    """Distance by a function of two (n, d) float64 arrays of true coordinates, two arrays of codes, or two str."""
 
     function: Callable[[Any, Any], float]
     symmetric: bool = True
@@ -40,10 +40,10 @@ class Pairwise(Distance):
     ordered = is_user_function = True
     is_translation_invariant = False
     dtype = np.float64
-    default_sampler = "object"  # a function may not accept pieces of objects
+    default_sampler = "object"  # the function may not accept pieces of objects
 
     def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
-        """Return the costs: each pair is a call."""
+        """Return the costs: one call of the function per pair."""
         return CostModel(1, 0)
 
     def prepare(self, points: Array, offsets: I64, weights: F32 | None = None) -> PreparedObjects:
@@ -53,7 +53,7 @@ class Pairwise(Distance):
     def fill(
         self, packed: PreparedObjects, points: Array, offsets: I64, weights: F32 | None, out: Array
     ) -> None:
-        """Call the function for every object and landmark; `PairError` for values that are no distances."""
+        """Call the function for every object and landmark; raise `PairError` for invalid distances."""
         for i, a in enumerate(self._objects(points, offsets)):
             for j, b in enumerate(packed.objects):
                 try:
@@ -67,11 +67,11 @@ class Pairwise(Distance):
                 out[i, j] = value
 
     def for_alphabet(self, alphabet: str | None) -> Pairwise:
-        """Return the same distance for codes in an alphabet, which the function gets as str."""
+        """Return the same distance for codes in an alphabet, which are passed to the function as str."""
         return self if alphabet is None else replace(self, alphabet=alphabet + UNKNOWN_SYMBOL)
 
     def validate_on(self, sets: SampleSets, positions: Sequence[int] | I64) -> None:
-        """Evaluate all pairs of some sets; ValueError for values that are negative, not finite, or not symmetric."""
+        """Evaluate all pairs of some sets; raise ValueError for negative, non-finite or asymmetric values."""
         objects = replace(self, alphabet=sets.alphabet)._objects(sets.points, sets.offsets)
         D = np.array([[_as_number(self.function(a, b)) for b in objects] for a in objects])
         is_invalid = ~((D >= 0) & np.isfinite(D))
@@ -98,7 +98,7 @@ class Pairwise(Distance):
 
 
 def as_float32(D: F64) -> F32:
-    """Convert distances to float32; `PairError` for overflow and underflow."""
+    """Convert distances to float32; raise `PairError` for overflow and underflow."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = D.astype(np.float32)
     is_out_of_range = np.isinf(rounded) | ((rounded == 0) & (D != 0))
@@ -116,7 +116,7 @@ def as_float32(D: F64) -> F32:
 def _as_number(value: Any) -> float:
     try:
         return float(value)
-    except OverflowError:  # an int beyond the range of float64
+    except OverflowError:  # an int too large for float64
         return math.inf
     except (TypeError, ValueError) as error:
         raise ValueError(f"function must return a finite number >= 0; got {value!r:.200}.") from error

@@ -36,7 +36,7 @@ DISTANCE_ALIASES = {"w1": "wasserstein", "emd": "wasserstein"}
 
 
 def resolve_distance(param: Any, n_dims: int, seed: int) -> Distance:
-    """Return the distance of a name or abbreviation, or the object itself after a check of its attributes."""
+    """Return the distance with this name or abbreviation, or the object itself after checking its attributes."""
     names = ", ".join(map(repr, DISTANCE_FACTORIES))
     if isinstance(param, str):
         param = param if param in DISTANCE_FACTORIES else DISTANCE_ALIASES.get(param, param)
@@ -62,12 +62,12 @@ def resolve_distance(param: Any, n_dims: int, seed: int) -> Distance:
 
 
 def register_distance(name: str, distance: Any) -> None:
-    """Register a distance under a name, for the ``distance`` of all estimators.
+    """Register a distance under a name, for the parameter ``distance`` of all estimators.
 
     Parameters
     ----------
     name : str
-        A new name, or the name of an equal distance.
+        A new name, or a name that is registered for an equal distance.
     distance : object
         An object with the attributes and methods of dkdist's distances; `pairwise` builds one from a function of two
         objects.
@@ -75,7 +75,7 @@ def register_distance(name: str, distance: Any) -> None:
     Raises
     ------
     ValueError
-        If the name is in use or not a string, or the object is not a distance.
+        If the name is registered for another distance or is not a string, or the object is not a distance.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def register_distance(name: str, distance: Any) -> None:
 
 
 def resolve_sampler(param: Any, distance: Distance, sets: Sets, lengths: Any) -> str:
-    """Return the name of a sampler, after a check against the distance and the data."""
+    """Return the name of the sampler, after checking that it suits the distance and the data."""
     is_text = sets.points_dtype != np.float32
     samplers = DATA_SAMPLERS | (STRING_SAMPLERS if is_text else POINT_SAMPLERS)
     if is_literal(param, "auto"):
@@ -119,7 +119,7 @@ def resolve_sampler(param: Any, distance: Distance, sets: Sets, lengths: Any) ->
 
 
 def require_symmetric_distance(option: str, distance: Distance) -> None:
-    """Raise ValueError if an option needs a symmetric kernel and d(x, y) differs from d(y, x)."""
+    """Raise ValueError if the distance is not symmetric; ``option`` is the parameter that requires symmetry."""
     if not capabilities(distance).symmetric:
         raise ValueError(
             f"{option} needs a symmetric distance; {type(distance).__name__} with these options is not symmetric. "
@@ -159,7 +159,7 @@ def resolve_lengths(param: Any, sampler: str, distance: Distance, sample: Sample
 
 
 def resolve_sigma(param: Any, sampler: Any, sets: Sets) -> F64 | None:
-    """Return the standard deviations (d,) of generated coordinates, or None for those of the data."""
+    """Return the standard deviations (d,) of generated coordinates; None for the standard deviations of the data."""
     if is_literal(param, "auto"):
         return None
     if not any(is_literal(sampler, word) for word in SIGMA_SAMPLERS):
@@ -196,13 +196,13 @@ def _check_range(param: Any) -> tuple[int, int]:
 
 def _default_lengths(sampler: str, distance: Distance, sample: SampleSets) -> tuple[int, int]:
     median = int(np.median(sample.sizes))
-    if sampler == "mixed":  # nearly whole objects, in addition to whole ones
+    if sampler == "mixed":  # pieces are nearly whole objects
         return -(-3 * median // 4), median
     return 1, min(MAX_PIECE_POINTS[_data_kind(distance)], median)
 
 
 def warn_long_objects(sampler: str, lengths: tuple[int, int], sample: SampleSets) -> None:
-    """Warn if half of the objects are longer than those on which the default lengths were compared."""
+    """Warn if half of the objects are longer than those for which the default lengths were tuned."""
     median = float(np.median(sample.sizes))
     if median > MAX_TESTED_POINTS and sampler not in ("mixed", *FIXED_LENGTH_SAMPLERS):
         warnings.warn(
@@ -214,7 +214,7 @@ def warn_long_objects(sampler: str, lengths: tuple[int, int], sample: SampleSets
 
 
 def warn_unequal_columns(distance: Distance, sample: SampleSets) -> None:
-    """Warn if some columns are so much wider than others that distances ignore the narrow ones."""
+    """Warn if some columns are so much wider than others that the narrow ones hardly affect distances."""
     if (
         distance.codes
         or not capabilities(distance).is_translation_invariant

@@ -1,14 +1,14 @@
 """Gamma, leverage scores and feature scales of distance embeddings, from distances of the data.
 
 Gamma is a multiple of 1 over the median distance. Unit rows are scaled on a sample of at most `MAX_SCALE_OBJECTS`
-objects, whose distances also give gamma; standardized columns need another pass over all objects.
+objects, whose distances also determine gamma. Standardizing columns needs another pass over all objects.
 
 Landmarks drawn by ridge leverage scores l_i = (K (K + penalty)^-1)_ii of a kernel k(x, y) = exp(-gamma d(x, y)) cover
 rare objects better than uniform ones (Alaoui and Mahoney 2015; Musco and Musco 2017). Features
 
     phi(x) = K_LL^(-1/2) k(L, x),    L the landmarks,
 
-have the inner products of the kernel's projection to the landmarks (Nystroem; Williams and Seeger 2001). If the kernel
+have the inner products of the kernel projected on the landmarks (Nystroem; Williams and Seeger 2001). If the kernel
 is not positive definite, negative eigenvalues are set to 0.
 """
 
@@ -46,7 +46,7 @@ from dkdist.sets import SampleSets
 def leverage_scores(K: F64, n_landmarks: int) -> F64:
     """Return scores (n,) in [0, 1] of a symmetric kernel matrix K (n, n).
 
-    Their sum is the number of landmarks, if as many eigenvalues are positive.
+    Their sum is the number of landmarks, if at least that many eigenvalues are positive.
     """
     values, vectors = _spectrum(K)
     low, high = MIN_EIGENVALUE_RATIO * values[-1], len(K) * values[-1]
@@ -70,7 +70,7 @@ def _spectrum(K: F64) -> tuple[F64, F64]:
 
 
 class ObjectSample(NamedTuple):
-    """Sampled objects in memory, and their positions in the user's collection; ``skip`` skips invalid ones."""
+    """Sampled objects in memory, with their positions in the user's collection; ``skip`` omits invalid objects."""
 
     sets: SampleSets
     positions: I64
@@ -78,7 +78,7 @@ class ObjectSample(NamedTuple):
 
 
 def sample_objects(sets: Sets, bad: I64, R: int, seed: int, skip: bool) -> ObjectSample:
-    """Load random valid objects in their order: at least R, if available and within the memory limit."""
+    """Load random valid objects in collection order: at least R, if available and within the memory limit."""
     valid = np.setdiff1d(np.arange(len(sets)), bad)
     mean_size = max(1, sets.n_points // len(sets))
     size = int(np.clip(MAX_SAMPLE_POINTS // mean_size, 1, min(max(MAX_SAMPLE_SETS, R), len(valid))))
@@ -120,7 +120,7 @@ def median_gamma(D: F32, ratio: float) -> float:
 
 
 def _single_gamma(D: F32, gammas: Any) -> float:
-    """Return the only value of gamma, or that of `median_gamma`."""
+    """Return the single value of gamma, or the result of `median_gamma`."""
     is_single = isinstance(gammas, tuple) and len(gammas) == 1
     return gammas[0] if is_single else median_gamma(D, gammas if isinstance(gammas, float) else 1.0)
 
@@ -146,14 +146,14 @@ def kernel_leverage_scores(distance: Distance, sample: ObjectSample, gammas: Any
 
 
 def with_nystroem_rows(spec: DistanceSpec, objects: SampleSets) -> DistanceSpec:
-    """Return parameters of features with the inner products of the kernel, projected to the landmarks."""
-    root = np.sqrt(spec.n_features)  # features are divided by it
+    """Return parameters of Nystroem features: inner products are those of the kernel projected on the landmarks."""
+    root = np.sqrt(spec.n_features)  # undoes the division of features by it
     K = root * materialize_params(spec).embed(objects).astype(np.float64)
     return replace(spec, mixing=MixingMatrix((root * inverse_root(K)).astype(np.float32)))
 
 
 def with_unit_rows(spec: DistanceSpec, D: F32) -> DistanceSpec:
-    """Return parameters of features with mean 0, and rows with mean squared length 1, for objects with distances D.
+    """Return parameters that give features mean 0 and rows mean squared length 1, for objects with distances D.
 
     Constant features are centred and not scaled.
     """
@@ -164,7 +164,7 @@ def with_unit_rows(spec: DistanceSpec, D: F32) -> DistanceSpec:
 
 
 def with_standardized_columns(spec: DistanceSpec, sets: Sets, bad: I64, skip: bool) -> DistanceSpec:
-    """Return parameters of features with mean 0 and standard deviation 1 over all valid sets; one pass over them."""
+    """Return parameters that give features mean 0 and standard deviation 1, in one pass over all valid sets."""
     positions = np.setdiff1d(np.arange(len(sets)), bad)
     valid_sets = sets if len(bad) == 0 else sets[positions]
     moments = partial(_moments_of_block, skip, materialize_params(spec))
@@ -193,7 +193,7 @@ def _block_moments(sets: Sets, positions: I64, spec: DistanceSpec, moments: Any)
         parts[rows.start] = moments(sets[rows], positions[rows])
 
     fill_in_memory(fill, block_bounds(sets.sizes, 4 * sets.n_dims, 4 * spec.n_features))
-    return [parts[start] for start in sorted(parts)]  # the order of the blocks decides the bits
+    return [parts[start] for start in sorted(parts)]  # a fixed order of blocks makes sums reproducible
 
 
 def _moments_of_block(

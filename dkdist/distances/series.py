@@ -1,4 +1,4 @@
-"""Series in reverse order, so that the cells of a diagonal read contiguous points of both series."""
+"""Series packed in reverse order, so that the points of both series along an antidiagonal are contiguous."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ PADDING = np.zeros(CELLS_PER_BLOCK, np.float32)
 
 
 class BackwardSeries(NamedTuple):
-    """Concatenated series, each (d, m) from its last point to its first, flat, for the landmarks ``columns``.
+    """Concatenated flat series, each (d, m) from its last point to its first; ``columns`` are the landmark indices.
 
-    `CELLS_PER_BLOCK` zeros follow the last series, for compiled functions that read whole blocks of cells.
+    `CELLS_PER_BLOCK` zeros follow the last series, because compiled functions read whole blocks of cells.
     """
 
     n_omegas: int
@@ -27,7 +27,7 @@ class BackwardSeries(NamedTuple):
 
 
 def pack_backward(points: F32, offsets: I64, columns: I64) -> BackwardSeries:
-    """Pack some series for `fill_diagonals`."""
+    """Pack the series ``columns`` for `fill_diagonals`."""
     bounds, edges, parts = offsets.tolist(), [0], []
     for j in columns.tolist():
         first, end = bounds[j], bounds[j + 1]

@@ -2,10 +2,10 @@
 
     SW_p = (mean over directions u of W_p^p(u.X, u.Y))^(1/p),    W_p^p = int_0^1 |F^-1(t) - G^-1(t)|^p dt
 
-On a line the optimal plan matches quantiles (Bonneel, Rabin, Peyre and Pfister 2015). Without weights the plan for n
-and m points matches the same ranks on every direction, so one list of ranks serves all directions, in SIMD lanes; with
-weights the levels of both distribution functions are merged for each direction. Projections and sums are float64. Cost
-for L directions: L (n + m) steps per pair, and L n log n per object.
+On a line the optimal plan matches quantiles (Bonneel, Rabin, Peyre and Pfister 2015). Without weights, the plan for n
+and m points matches the same ranks for every direction, so directions are processed together in SIMD lanes. With
+weights, the levels of both distribution functions are merged separately for each direction. Projections and sums are
+float64. Cost for L directions: L (n + m) steps per pair, and L n log n per object.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dkdist._numba.points import set_arrays, total_weight
 from dkdist._utils.serialization import serializable
 from dkdist.distances.base import CostModel, Distance
 
-UNIT_LENGTH_TOL = 1e-5  # accepts vectors normalized in float32 (tests/distances/test_sliced.py)
+UNIT_LENGTH_TOL = 1e-5  # allows for normalization in float32 (tests/distances/test_sliced.py)
 
 
 @dataclass(frozen=True)
 class SortedProjections(RaggedLandmarks, Frozen):
-    """Projections (T, L), sorted per set and direction, and their levels of F: (T, L), or (0, L) for i / n."""
+    """Sorted projections (T, L) of each set, and the levels of F: (T, L), or (0, L) for the levels i / n."""
 
     projections: F64
     levels: F64
@@ -38,7 +38,7 @@ class SortedProjections(RaggedLandmarks, Frozen):
 class SlicedWasserstein(Distance):
     """Sliced Wasserstein distance of order p = 1 or 2 over ``directions`` (L, d), unit vectors.
 
-    In one dimension, with the direction 1, it is the Wasserstein distance.
+    In one dimension, with the single direction 1, it is the Wasserstein distance.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class SlicedWasserstein(Distance):
 
     def __post_init__(self) -> None:
         if not isinstance(self.p, (int, float, np.number)) or self.p not in (1, 2):
-            raise ValueError(f"The order p is {self.p!r}; set it to 1 or 2.")
+            raise ValueError(f"p must be 1 or 2; got {self.p!r}.")
         kind = getattr(getattr(self.directions, "dtype", None), "kind", "")
         if not isinstance(self.directions, np.ndarray) or kind not in "fiu":
             actual = f"an array of {kind!r}" if kind else repr(self.directions)
@@ -73,7 +73,7 @@ class SlicedWasserstein(Distance):
         if is_invalid.any():
             k = int(np.argmax(is_invalid))
             raise ValueError(
-                f"directions must be unit vectors; got length {lengths[k]:.6g} of direction {k}. Divide by it."
+                f"directions must be unit vectors; got length {lengths[k]:.6g} for direction {k}. Normalize them."
             )
 
     def __eq__(self, other: object) -> bool:
@@ -84,7 +84,7 @@ class SlicedWasserstein(Distance):
         return hash((self.p, self.directions.shape, self.directions.tobytes()))
 
     def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
-        """Return the costs: each pair is compared alone, and preparing sorts projections."""
+        """Return the costs: pairs are compared one by one, and preparing sorts projections."""
         return CostModel(1, 60)
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> SortedProjections:
@@ -113,7 +113,7 @@ class SlicedWasserstein(Distance):
 
 
 def _levels(sets: SortedProjections) -> F64:
-    """Return the levels of the distribution functions, computed for sets without weights."""
+    """Return the levels of the distribution functions; for sets without weights they are computed."""
     if len(sets.levels):
         return sets.levels
     sizes = np.repeat(np.diff(sets.offsets), np.diff(sets.offsets))
@@ -144,7 +144,7 @@ def _project(points, offsets, weights, weighted, U, projections, levels):  # typ
 
 @jit(FMA)
 def _match_ranks(x, offsets, y, landmark_offsets, p, out):  # type: ignore[no-untyped-def]
-    """Match ranks: each interval of [0, 1] between multiples of 1 / n and 1 / m has one rank of X and one of Y."""
+    """Match ranks of X and Y: each interval between multiples of 1 / n and 1 / m in [0, 1] has one rank of each."""
     L = x.shape[1]
     sums = np.empty(L)
     for s in range(len(out)):

@@ -1,13 +1,13 @@
-"""`SlicedWassersteinEmbedding`: sample sets to quantiles of their projections on random directions.
+"""`SlicedWassersteinEmbedding`: quantiles of the projections of sets on random directions.
 
-Influence functions of quantiles: a point added at s changes the mean quantile over levels a to b by
+Influence function of quantiles: a point added at s changes the mean quantile over levels a to b by
 
     1 / (b - a) int_(F^-1(a))^(F^-1(b)) (F(y) - 1{s <= y}) dy.
 
-So a function with the derivative g_q by the quantile of cell q = [e_q, e_(q+1)] changes, up to a constant, by a
-potential that is continuous and linear between the quantiles F^-1(e_q), with slopes g_q / (e_(q+1) - e_q). No density
-is estimated. Cells surround the levels (q + 1/2) / Q; the two outermost omit half of the weight outside the outermost
-levels, so that outliers have no more influence than points at the edge.
+Let g_q be the derivative of a function with respect to the quantile of cell q = [e_q, e_(q+1)]. The influence of a
+point on the function is, up to a constant, a continuous potential, linear between the quantiles F^-1(e_q) with slopes
+g_q / (e_(q+1) - e_q). No density estimate is needed. Cells surround the levels (q + 1/2) / Q. The two outermost cells
+omit half of the weight beyond the outermost levels, so that outliers have no more influence than points at the edge.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from dkdist.sets import SampleSets
 def quantile_potentials(lines: F64, fractions: F64, at: F64, gradient: F64) -> F64:
     """Return potentials (q, k), summed over L directions, at projections ``at`` (q, L), for ``lines`` (n, L).
 
-    ``lines`` are projections of the points, ``fractions`` (n,) their weights, and ``gradient`` (L, Q, k) derivatives by
-    the quantiles of each direction.
+    ``lines`` are projections of the points, ``fractions`` (n,) their weights, and ``gradient`` (L, Q, k) the
+    derivatives with respect to the quantiles of each direction.
     """
     edges = _cell_edges(gradient.shape[1])
     widths = np.diff(edges)[:, None]
@@ -63,7 +63,7 @@ def _cell_edges(n_quantiles: int) -> F64:
 
 
 def _quantile_positions(cumulated: F64, levels: F64) -> I64:
-    """Return the first positions whose cumulated weight is at least each level."""
+    """Return, for each level, the first position whose cumulative weight reaches it."""
     return np.minimum(np.searchsorted(cumulated, levels * (1 - 1e-12)), len(cumulated) - 1)
 
 
@@ -111,7 +111,7 @@ class SlicedWassersteinParameters(FittedParams[SlicedWassersteinSpec]):
         )
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """Return the influence (q, k) of points ``at`` (q, d), up to a constant; see `quantile_potentials`."""
+        """Return the influence (q, k) of points ``at`` (q, d), up to a constant per column (`quantile_potentials`)."""
         L, Q = len(self.directions), self.spec.n_quantiles
         lines, queries = ((points - self._centre) @ self.directions.T for points in (one.relative, at))
         return quantile_potentials(
@@ -120,16 +120,16 @@ class SlicedWassersteinParameters(FittedParams[SlicedWassersteinSpec]):
 
 
 def random_directions(n_dims: int, n_directions: int, seed: int) -> F64:
-    """Return unit vectors (L, d), uniform on the sphere, in groups of d orthogonal ones; (1, 1) for d = 1.
+    """Return unit vectors (L, d), uniform on the sphere, in groups of d orthogonal vectors; (1, 1) for d = 1.
 
-    Orthogonal directions give means with smaller errors than independent ones.
+    Means over orthogonal directions have smaller errors than means over independent directions.
     """
     if n_dims == 1:
         return np.ones((1, 1))
     rng = np.random.default_rng([seed, RngStream.SLICED_EMBEDDING])
     frames = rng.standard_normal((-(-n_directions // n_dims), n_dims, n_dims))
     Q, R = np.linalg.qr(frames)
-    signs = np.sign(np.diagonal(R, axis1=1, axis2=2))  # make Q uniform on the orthogonal group
+    signs = np.sign(np.diagonal(R, axis1=1, axis2=2))  # makes Q uniform on the orthogonal group
     columns = (Q * signs[:, None, :]).transpose(0, 2, 1).reshape(-1, n_dims)
     return np.ascontiguousarray(columns[:n_directions])
 
@@ -146,8 +146,8 @@ class SlicedWassersteinEmbedding(SetEmbedding):
         Random directions L, in orthogonal groups of d. "auto": max(64, 2 d), since fewer than d directions do not span
         the space. One dimension always has one direction.
     n_quantiles : int, default=16
-        Quantiles Q of each projection, at (q + 1/2) / Q. A fraction 1 / (2 Q) of a set's points on either side has no
-        influence. Distances are exact for sets whose sizes divide Q.
+        Quantiles Q of each projection, at (q + 1/2) / Q. A fraction 1 / (2 Q) of the points at either end has no
+        influence. Quantiles are exact for sets whose sizes divide Q.
     random_state : int, Generator or None, default=None
         Seed of the directions.
     on_error : {"raise", "skip"}, default="raise"
@@ -175,15 +175,15 @@ class SlicedWassersteinEmbedding(SetEmbedding):
     StoreFormatError
         For a set that cannot be read. The message names the set.
     ValueError
-        For counts that are not integers >= 1.
+        If n_directions or n_quantiles is not an integer >= 1.
 
     Notes
     -----
     ``row[l Q + q] = F_l^-1((q + 1/2) / Q) / sqrt(L Q)`` in the units of the points, relative to the mean of a sample of
-    sets. The mean over directions estimates that over the sphere, with an error that falls as L^(-1/2) or faster; the
-    mean over quantiles is the midpoint rule. A `SetStore` gives a lazy dask array with known chunks; any other input an
-    ndarray. Rows are float32. On one CPU type, the bits of a row depend on its set alone. Cost: L n (d + log2 n) steps
-    for a set of n points.
+    sets. The mean over directions estimates that over the sphere, with an error proportional to L^(-1/2) or smaller;
+    the mean over quantiles is the midpoint rule. A `SetStore` gives a lazy dask array with known chunks; any other
+    input an ndarray. Rows are float32. A row depends only on its set, and is bitwise identical on CPUs of one type.
+    Cost: L n (d + log2 n) steps for a set of n points.
 
     References
     ----------
@@ -220,7 +220,7 @@ class SlicedWassersteinEmbedding(SetEmbedding):
         self.on_error = on_error
 
     def fit(self, X: SetsLike, y: Any = None) -> SlicedWassersteinEmbedding:
-        """Choose the centre from the sets X, and the directions; one pass over the data. ``y`` is not used."""
+        """Choose the centre from the sets X and draw the directions, in one pass over the data. ``y`` is not used."""
         n_directions, Q = self.n_directions, check_int("n_quantiles", self.n_quantiles)
         is_auto = (
             isinstance(n_directions, str) and check_choice("n_directions", n_directions, ("auto",)) == "auto"

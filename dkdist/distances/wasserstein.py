@@ -3,10 +3,10 @@
     W_p = (min over plans of sum_ij plan_ij |x_i - y_j|^p)^(1/p)
 
 In one dimension the optimal plan is monotone: n + m steps per pair, n log n per object. In more dimensions each pair is
-a linear programme of about n^3 log n steps: 0.1 ms for 30 points, 0.2 s for 1000. The sliced Wasserstein and energy
+a linear program of about n^3 log n steps: 0.1 ms for 30 points, 0.2 s for 1000. The sliced Wasserstein and energy
 distances are also metrics, and much faster. All computations are in float64.
 
-The solver compares costs with absolute tolerances. Therefore masses are integers, so that flows are exact, and
+The solver compares costs with absolute tolerances. Therefore masses are integers, which makes flows exact, and
 costs are reduced by row and column minima and scaled to at most 1. The dual solution gives a lower bound of the optimal
 cost. If the plan costs more than the bound, costs are clipped at a lower limit and solved again: clipping resolves
 small costs, and the dual solution of clipped costs is feasible for the original ones.
@@ -34,7 +34,7 @@ from dkdist.distances.base import CostModel, Distance
 
 @dataclass(frozen=True)
 class SortedSets(RaggedLandmarks, Frozen):
-    """One-dimensional sets: sorted points (T,), levels of the distribution function from each point on, offsets."""
+    """One-dimensional sets: sorted points (T,), levels of the distribution function at each point, and offsets."""
 
     points: F32
     levels: F64
@@ -42,7 +42,7 @@ class SortedSets(RaggedLandmarks, Frozen):
 
     @property
     def arrays(self) -> tuple[F32, F64, I64]:
-        """(points, levels, offsets), as arguments of compiled functions."""
+        """(points, levels, offsets) as arguments of compiled functions."""
         return read_only(self.points), read_only(self.levels), read_only(self.offsets)
 
 
@@ -55,7 +55,7 @@ def sort_sets(points: F32, offsets: I64, weights: F32 | None) -> SortedSets:
 
 @jit()
 def _sort(points, offsets, weights, weighted, sorted_points, levels):  # type: ignore[no-untyped-def]
-    """Fill the sorted points of each set, and the levels of its distribution function, with last level 1."""
+    """Fill the sorted points of each set and the levels of its distribution function; the last level is 1."""
     for s in range(len(offsets) - 1):
         start, stop = offsets[s], offsets[s + 1]
         total = total_weight(weights, weighted, start, stop)
@@ -68,9 +68,9 @@ def _sort(points, offsets, weights, weighted, sorted_points, levels):  # type: i
         levels[stop - 1] = 1.0
 
 
-# Total mass of a set whose weights have no small integer ratios; sums of masses stay exact below 2^53 (IEEE 754-2019).
+# Total mass of sets without small integer ratios of weights; sums of masses are exact below 2^53 (IEEE 754-2019).
 GRID_TOTAL = 2.0**52
-MAX_EXACT_INTEGER = 2.0**53  # of float64 (IEEE 754-2019)
+MAX_EXACT_INTEGER = 2.0**53  # float64 integers are exact up to here (IEEE 754-2019)
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -92,8 +92,8 @@ class Measures(RaggedLandmarks, Frozen):
 class Wasserstein(Distance):
     """Exact Wasserstein distance of order p = 1 or 2 with Euclidean ground distance; slow in more than one dimension.
 
-    In more dimensions POT solves a linear programme per pair, and the duality gap certifies the result. Raises
-    ImportError if POT is missing, and SampleSetError for pairs whose gap exceeds a relative 1e-8.
+    In more dimensions, POT solves a linear program for each pair, and the duality gap certifies the result. Raises
+    ImportError if POT is not installed, and SampleSetError for pairs whose relative gap exceeds 1e-8.
 
     Examples
     --------
@@ -108,10 +108,10 @@ class Wasserstein(Distance):
 
     def __post_init__(self) -> None:
         if not isinstance(self.p, (int, float, np.number)) or self.p not in (1, 2):
-            raise ValueError(f"The order p is {self.p!r}; set it to 1 or 2.")
+            raise ValueError(f"p must be 1 or 2; got {self.p!r}.")
 
     def cost_model(self, sizes: I64, n_dims: int) -> CostModel:
-        """Return the costs: pairs are compared one by one; preparing is negligible compared with a linear programme."""
+        """Return the costs: pairs are compared one by one; preparing is negligible compared with a linear program."""
         return CostModel(1, 4 if n_dims == 1 else 0)
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Measures | SortedSets:
@@ -137,10 +137,10 @@ class Wasserstein(Distance):
                     raise PairError(
                         s,
                         j,
-                        "cannot be certified: rounding errors exceed the optimal cost of transport. "
+                        "cannot be certified: rounding errors exceed the optimal transport cost. "
                         "Remove points that lie far from all others, or use the sliced Wasserstein distance",
                     )
-                with np.errstate(over="ignore"):  # infinite distances raise an error later
+                with np.errstate(over="ignore"):  # infinite distances are rejected later
                     out[s, j] = cost ** (1 / self.p)
 
 
@@ -154,10 +154,10 @@ def _measures(points: F32, offsets: I64, weights: F32 | None) -> Measures:
 
 
 def _integer_masses(weights: F64) -> F64:
-    """Return weights as integer multiples of the smallest positive one, else of 2^-52 of the total."""
+    """Return weights as integer multiples of the smallest positive weight if exact, else of 2^-52 of the total."""
     multiples: F64 = np.rint(weights / weights[weights > 0].min())
     total = multiples.sum()
-    # weights / total == multiples / multiples.sum() without division: both products are exact below 2^53
+    # Test weights / weights.max() == multiples / multiples.max() by products, which are exact below 2^53.
     if (
         total * multiples.max() < MAX_EXACT_INTEGER
         and (multiples * weights.max() == weights * multiples.max()).all()
@@ -167,7 +167,7 @@ def _integer_masses(weights: F64) -> F64:
 
 
 def _on_grid(weights: F64) -> F64:
-    """Return integer masses proportional to weights, with the sum `GRID_TOTAL`."""
+    """Return integer masses proportional to the weights, up to rounding, with the sum `GRID_TOTAL`."""
     masses: F64 = np.rint(weights * (GRID_TOTAL / weights.sum()))
     masses[masses.argmax()] += GRID_TOTAL - masses.sum()
     return masses
@@ -185,7 +185,7 @@ def _balance(a: F64, b: F64) -> tuple[F64, F64]:
 
 
 def _transport_cost(x: F64, a: F64, y: F64, b: F64, p: int) -> float | None:
-    """Return the optimal cost per unit of mass; None if no plan is certified."""
+    """Return the optimal cost per unit of mass, or None if no plan can be certified."""
     a, b = _balance(a, b)
     x, a, y, b = x[a > 0], a[a > 0], y[b > 0], b[b > 0]
     cost, total = cdist(x, y, "euclidean" if p == 1 else "sqeuclidean"), a.sum()
@@ -206,7 +206,7 @@ def _transport_cost(x: F64, a: F64, y: F64, b: F64, p: int) -> float | None:
             upper = min(upper, np.vdot(plan, cost))
         if upper - lower <= RELATIVE_GAP_TOL * upper < np.inf:
             return float(upper / total)
-        limit *= CLIP_RATIO  # a limit below the mean cost of a plan is useless
+        limit *= CLIP_RATIO  # limits below the mean cost of a plan do not help
         if limit * total < upper or upper == np.inf:
             return None
 
@@ -220,7 +220,7 @@ def _solve(cost: F64, a: F64, b: F64) -> tuple[F64, F64]:
 
 @jit()
 def _fill_sorted(x, F, offsets, y, G, landmark_offsets, p, out):  # type: ignore[no-untyped-def]
-    """Compute the cost of the monotone plan, which merges the levels of both sets."""
+    """Compute the cost of the monotone plan by merging the levels of both sets."""
     for s in range(len(out)):
         for j in range(out.shape[1]):
             i, stop, k, stop_y = offsets[s], offsets[s + 1], landmark_offsets[j], landmark_offsets[j + 1]

@@ -308,7 +308,7 @@ def test_embeddings_stores_and_model_files(tmp_path, name):
         ({"insertion": 0, "deletion": 0}, "insertion and deletion must not both be 0"),
         ({"substitution_costs": 2.0}, "substitution_costs must be a dict of pairs"),
         ({"substitution_costs": {}}, "empty dict"),
-        ({"substitution_costs": {"abc": 1}}, "pairs of symbols for keys.*'abc'"),
+        ({"substitution_costs": {"abc": 1}}, "keys of substitution_costs must be pairs of symbols.*'abc'"),
         ({"substitution_costs": {("a", "b"): -1}}, "the cost of 'a' for 'b' must be"),
         (
             {"substitution_costs": ("ab", [[0, 1]])},
@@ -326,5 +326,5 @@ def test_what_is_no_cost_is_refused(options, told):
 def test_costs_of_codes_are_refused_for_text():
     distance = dk.Levenshtein(substitution_costs={(0, 1): 0.5})
     assert dk.distance_matrix([[0, 1]], [[1, 1]], distance)[0, 0] == 0.5
-    with pytest.raises(ValueError, match=r"are of codes.*strings of characters"):
+    with pytest.raises(ValueError, match=r"must be costs of characters; got costs of codes.*strings of characters"):
         dk.distance_matrix(["ab"], distance=distance)

@@ -113,10 +113,10 @@ def test_bad_sets_that_are_left_out_move_no_target():
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (None, r"y is None. Call fit\(sets, y\)"),
+        (None, r"y must not be None .*Call fit\(sets, y\)"),
         (np.arange(5), "each of 6 sets; got shape"),
         ([1.0, 2, np.nan, 1, 2, 3], "got nan as the target of set 2"),
-        ([1] * 6, "different targets"),
+        ([1] * 6, "y must have at least 2 distinct values"),
     ],
 )
 def test_targets_that_say_nothing_are_refused(y, message):

@@ -132,7 +132,7 @@ def test_one_point_sets(p):
 
 
 def test_wrong_options_are_named():
-    with pytest.raises(ValueError, match="order p is 3"):
+    with pytest.raises(ValueError, match="p must be 1 or 2; got 3"):
         SlicedWasserstein(LINE, 3)
     with pytest.raises(ValueError, match=r"\(0, 2\)"):
         SlicedWasserstein(np.empty((0, 2)))

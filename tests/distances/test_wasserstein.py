@@ -155,5 +155,5 @@ def test_without_pot_the_extra_is_named(monkeypatch):
 
 
 def test_a_wrong_order_is_named():
-    with pytest.raises(ValueError, match="order p is 3"):
+    with pytest.raises(ValueError, match="p must be 1 or 2; got 3"):
         Wasserstein(3)

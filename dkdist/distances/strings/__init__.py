@@ -1,1 +1,1 @@
-"""Distances of strings: the edit distance by bit-parallel columns, in lanes and in bands."""
+"""Distances of strings: edit distances by bit-parallel columns, SIMD lanes and bands."""

@@ -1,12 +1,12 @@
 """Edit distances of one pair of long strings: bit-parallel columns in a band around the diagonal.
 
 A path of at most k edits through the m x n table stays within (k - |m - n|) / 2 cells of the diagonals between its
-corners (Ukkonen 1985). Cells outside the band are replaced by existing paths (insertions above, deletions below), so
-values are never too small, and correct if they are at most k. A band whose cells all exceed k is abandoned; the next
-one has the width predicted from the edits so far, and at least twice the width. With swaps
+corners (Ukkonen 1985). Cells outside the band are replaced by valid paths (insertions above, deletions below), so
+values are never too small, and correct if they are at most k. A band whose cells all exceed k is abandoned. The next
+band has the width predicted from the edits so far, and at least twice the previous width. With swaps
 (`_transposition_numba.py`) the band has one more row on each side. Common prefixes and suffixes are skipped. Columns
-are bits of 64-bit words (`_bit_parallel_numba.py`; Hyyro 2003 for chains of words); four columns go through the words
-together, for instruction parallelism. Cost: about n d / 64 words for a distance d, and n.
+are bits of 64-bit words (`_bit_parallel_numba.py`; Hyyro 2003 for chains of words); four columns are computed together
+for each word, for instruction-level parallelism. Cost: about n d / 64 words for a distance d, and n.
 """
 
 from __future__ import annotations
@@ -17,32 +17,33 @@ from dkdist._numba.compilation import inline_jit, jit
 from dkdist.distances._tuning import COLUMNS_PER_CHECK, FIRST_BAND_EDITS, MAX_UNBANDED_WORDS
 
 u64 = np.uint64
-# uint64 literals (tests/distances/test_levenshtein.py)
+# Constants of type uint64 (tests/distances/test_levenshtein.py).
 ZERO, ONE, TWO, THREE, TOP_BIT = u64(0), u64(1), u64(2), u64(3), u64(63)
-# Words, and chains of words, per tile: multiples of eight 64-bit lanes (python benchmarks/sequence_distances.py).
+# Words and chains of words per tile: multiples of eight 64-bit lanes (python benchmarks/sequence_distances.py).
 N_WORDS = 128
 N_CHAINS = 32  # python benchmarks/sequence_distances.py
-# Single symbols; with swaps of neighbours; insertions and deletions only (tests/distances/test_levenshtein.py).
+# Kinds: edits of single symbols; also swaps of neighbours; only insertions and deletions
+# (tests/distances/test_levenshtein.py).
 LEVENSHTEIN, OSA, INDEL = 0, 1, 2
 
 
 @inline_jit()
 def popcount(x):  # type: ignore[no-untyped-def]
-    """Return the number of set bits; compilers recognize this form."""
+    """Return the number of set bits; LLVM compiles this form to one instruction."""
     x = x - ((x >> ONE) & u64(0x5555555555555555))
     x = (x & u64(0x3333333333333333)) + ((x >> TWO) & u64(0x3333333333333333))
     x = (x + (x >> u64(4))) & u64(0x0F0F0F0F0F0F0F0F)
     return (x * u64(0x0101010101010101)) >> u64(56)
 
 
-WORD_BITS = 64  # of a uint64: rows of a column per word (Myers 1999)
-N_ASCII_CODES = 128  # ASCII has 7 bits (RFC 20, 1969)
+WORD_BITS = 64  # bits of a uint64, one per row of a column (Myers 1999)
+N_ASCII_CODES = 128  # ASCII codes have 7 bits (RFC 20, 1969)
 ALL_BITS = ~ZERO  # (Myers 1999)
 
 
 @inline_jit()
 def _next_column(eq, vp, vn, hp_in, hn_in):  # type: ignore[no-untyped-def]
-    """Return the next column of a word and the carries of its last row, from the carries of the word above."""
+    """Return the next column of a word and the carries of its last row, given the carries of the word above."""
     x = eq | hn_in
     d0 = (((x & vp) + vp) ^ vp) | x | vn
     hp, hn = vn | ~(d0 | vp), d0 & vp
@@ -53,7 +54,7 @@ def _next_column(eq, vp, vn, hp_in, hn_in):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def _next_column_with_swaps(eq, previous_eq, vp, vn, d0, hp_in, hn_in, tr_in):  # type: ignore[no-untyped-def]
-    """The same with swaps of neighbours; ``previous_eq`` are the rows with the previous symbol."""
+    """Like `_next_column`, with swaps of neighbours; ``previous_eq`` has the rows with the previous symbol."""
     swap = ~d0 & eq
     tr_out = swap >> TOP_BIT
     x = eq | hn_in
@@ -67,7 +68,7 @@ def _next_column_with_swaps(eq, previous_eq, vp, vn, d0, hp_in, hn_in, tr_in):  
 @inline_jit()
 def _four_columns(table, s0, s1, s2, s3, first, last, vp, vn):  # type: ignore[no-untyped-def]
     """Compute four columns of the words ``first`` to ``last`` - 1; return the growth of their last row."""
-    p0 = p1 = p2 = p3 = ONE  # insertions above the band
+    p0 = p1 = p2 = p3 = ONE  # cells above the band are reached by insertions
     q0 = q1 = q2 = q3 = ZERO
     for w in range(first, last):
         x, y = vp[w], vn[w]
@@ -80,7 +81,7 @@ def _four_columns(table, s0, s1, s2, s3, first, last, vp, vn):  # type: ignore[n
 
 @inline_jit()
 def _four_columns_with_swaps(table, s, s0, s1, s2, s3, first, new, last, vp, vn, ends):  # type: ignore[no-untyped-def]
-    """The same with swaps of neighbours; the previous column had symbol s, and ``ends`` is its D0.
+    """Like `_four_columns`, with swaps of neighbours; the previous column had symbol s, and ``ends`` is its D0.
 
     Words from ``new`` on have no previous column.
     """
@@ -99,7 +100,7 @@ def _four_columns_with_swaps(table, s, s0, s1, s2, s3, first, new, last, vp, vn,
 
 @inline_jit()
 def _column_minimum(vp, vn, first, last, bottom):  # type: ignore[no-untyped-def]
-    """Return (a lower bound of a column, the minimum of the last rows of words); ``bottom`` is the last cell."""
+    """Return (lower bound of a column, minimum over the last rows of its words); ``bottom`` is the last cell."""
     bound, minimum = bottom, bottom
     w = last
     while w >= first:
@@ -112,10 +113,10 @@ def _column_minimum(vp, vn, first, last, bottom):  # type: ignore[no-untyped-def
 
 @inline_jit()
 def _band_distance(bases, table, m, words, max_edits, vp, vn, ends, swaps):  # type: ignore[no-untyped-def]
-    """Return (the distance or more than ``max_edits``, an estimate of it), for n >= m > 0, n a multiple of 4."""
+    """Return (distance or a value > ``max_edits``, estimate of the distance), for n >= m > 0, n a multiple of 4."""
     n = len(bases)
     spare = (max_edits - (n - m)) // 2
-    above, below = n - m + spare + swaps, spare + swaps  # rows of column j: from j - above to j + below
+    above, below = n - m + spare + swaps, spare + swaps  # column j has the rows j - above to j + below
     last, bottom = -1, np.int64(0)
     for j in range(0, n, 4):
         first = max(0, j - above) // WORD_BITS
@@ -125,7 +126,7 @@ def _band_distance(bases, table, m, words, max_edits, vp, vn, ends, swaps):  # t
             vp[w], vn[w] = ALL_BITS, ZERO
         s0, s1, s2, s3 = bases[j], bases[j + 1], bases[j + 2], bases[j + 3]
         if swaps:
-            previous_base = bases[j - 1] if j else ZERO  # no symbol has bits in the first rows
+            previous_base = bases[j - 1] if j else ZERO  # row of zeros: there is no previous symbol
             bottom += _four_columns_with_swaps(
                 table,
                 previous_base,
@@ -146,7 +147,7 @@ def _band_distance(bases, table, m, words, max_edits, vp, vn, ends, swaps):  # t
             bound, minimum = _column_minimum(vp, vn, first, last, bottom)
             if bound > max_edits:
                 return max_edits + 1, minimum * n // j
-    unused_rows = ALL_BITS << u64(m % WORD_BITS) if m % WORD_BITS else ZERO  # rows of the last word
+    unused_rows = ALL_BITS << u64(m % WORD_BITS) if m % WORD_BITS else ZERO  # bits after the last row
     w = words - 1
     result = bottom - np.int64(popcount(vp[w] & unused_rows)) + np.int64(popcount(vn[w] & unused_rows))
     return result, result
@@ -165,7 +166,7 @@ def strip_common(a, b):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def match_table(x, y, bits, numbers):  # type: ignore[no-untyped-def]
-    """Return (Eq of every symbol of y in words of ``bits`` rows, offsets of the symbols of x in it, number of words).
+    """Return (table of Eq by symbol of y in words of ``bits`` rows, offsets of the symbols of x, number of words).
 
     Both strings are padded with an extra symbol, so that the length of x is a multiple of four.
     """
@@ -181,7 +182,7 @@ def match_table(x, y, bits, numbers):  # type: ignore[no-untyped-def]
         symbol = numbers[y[i]] if i < m else n_symbols
         table[symbol * words + i // bits] |= ONE << u64(i % bits)
     for i in range(n + pad):
-        symbol = max(numbers[x[i]], 0) if i < n else n_symbols  # 0 for symbols that y does not have
+        symbol = max(numbers[x[i]], 0) if i < n else n_symbols  # 0 for symbols that do not occur in y
         bases[i] = u64(symbol * words)
     for i in range(m):
         numbers[y[i]] = -1
@@ -190,9 +191,9 @@ def match_table(x, y, bits, numbers):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def banded_distance(a, b, max_edits, single_band, numbers, swaps):  # type: ignore[no-untyped-def]
-    """Return the distance of two strings, at most ``max_edits`` + 1; with ``single_band`` a single band is tried.
+    """Return the distance of two strings, at most ``max_edits`` + 1; with ``single_band``, only one band is tried.
 
-    ``numbers`` (2^16,) int32 are -1 before and after the call. ``swaps`` of neighbours count as one edit.
+    ``numbers`` (2^16,) int32 is a buffer of -1, which is restored. With ``swaps``, a swap of neighbours is one edit.
     """
     n_prefix, n, m = strip_common(a, b)
     x, y = (a[n_prefix:n], b[n_prefix:m]) if n >= m else (b[n_prefix:m], a[n_prefix:n])
@@ -216,7 +217,7 @@ def banded_distance(a, b, max_edits, single_band, numbers, swaps):  # type: igno
 
 @jit()
 def unbanded_distance(text, n):  # type: ignore[no-untyped-def]
-    """Return the distance of the first n ASCII bytes and the remaining ones, without a band.
+    """Return the distance of the first n ASCII bytes of a text to the rest, without a band.
 
     For up to `MAX_UNBANDED_SYMBOLS` symbols, columns have up to four words, and a band would not be faster.
     """

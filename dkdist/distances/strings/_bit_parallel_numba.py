@@ -1,18 +1,18 @@
 """Columns of the edit distance table as bits of 64-bit words: Myers 1999, in the form of Hyyro 2003.
 
-Neighbouring cells of a column of D differ by -1, 0 or 1, stored as two bits per row: VP (+1) and VN (-1). A symbol of
-the object gives the next column of all rows, where Eq has the bits of the rows with that symbol:
+Neighbouring cells of a column of D differ by -1, 0 or 1, stored as two bits per row: VP (+1) and VN (-1). Each symbol
+of the object gives the next column; Eq has a bit for each row with that symbol:
 
     D0 = (((Eq & VP) + VP) ^ VP) | Eq | VN,   HP = VN | ~(D0 | VP),   HN = D0 & VP,
     VP' = (HN << 1) | ~(D0 | (HP << 1)),      VN' = (HP << 1) & D0
 
-and at the end D_mn = n + |VP| - |VN|. Several strings share a word, each above a guard bit for row 0 of its table: with
-VP = VN = Eq = D0 = 0 it stops the carry of the sum and gives HP = 1 to row 1. A string of more than 63 symbols has a
-chain of words, where the guard bit represents the last row of the word below: its VP is that row's HN, its Eq the
-complement of that row's HP.
+and at the end D_mn = n + |VP| - |VN|. Several strings share a word. Below each string is a guard bit for row 0 of its
+table: with VP = VN = Eq = D0 = 0 it stops the carry of the sum and passes HP = 1 to row 1. A string of more than 63
+symbols has a chain of words, in which the guard bit represents the last row of the word below: its VP is that row's HN,
+and its Eq the complement of that row's HP.
 
-Words are SIMD lanes. All numbers are integers, so results are exact. Distances of other kinds have other columns
-(`_transposition_numba.py`, `_subsequence_numba.py`) and share the functions of this module.
+Words are SIMD lanes. All values are integers, so results are exact. Other kinds of distances compute other columns
+(`_transposition_numba.py`, `_subsequence_numba.py`) and use the functions of this module.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _next_column(eq, vp, vn, rows):  # type: ignore[no-untyped-def]
 
 @jit()
 def _short_columns(table, bases, state):  # type: ignore[no-untyped-def]
-    """Process all symbols of a string, whose Eq start at ``bases``; state (3 * N_WORDS,) is VP, VN and rows."""
+    """Process all symbols of a string, with Eq from ``bases`` on; ``state`` (3 * N_WORDS,) is VP, VN and rows."""
     for base in bases:
         for r in range(N_WORDS):
             eq = table[base + u64(r)]
@@ -70,7 +70,7 @@ def _short_columns(table, bases, state):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def _next_in_chain(eq, vp, vn, hp_in, hn_in, hp_out, hn_out, k):  # type: ignore[no-untyped-def]
-    """Return the next column of a word in a chain; bit k of carries comes from the word below, or goes up."""
+    """Return the next column of a word in a chain; bit k of the carries links it to the words below and above."""
     eq = eq | (((hp_in >> k) & ONE) ^ ONE)
     vp = vp | ((hn_in >> k) & ONE)
     d0 = ((((eq & vp) + vp) ^ vp) | eq) | vn
@@ -82,7 +82,7 @@ def _next_in_chain(eq, vp, vn, hp_in, hn_in, hp_out, hn_out, k):  # type: ignore
 
 @jit()
 def _long_one(table, base, state):  # type: ignore[no-untyped-def]
-    """Process one symbol; state (6 * N_CHAINS,) is HP and HN from the word below, VP, VN, HP and HN of this word."""
+    """Process one symbol; ``state`` (6 * N_CHAINS,) is HP, HN of the word below, then VP, VN, HP, HN of this word."""
     for r in range(N_CHAINS):
         hp, hn, vp, vn = state[r], state[r + N_CHAINS], state[r + 2 * N_CHAINS], state[r + 3 * N_CHAINS]
         vp, vn, up, un = _next_in_chain(table[base + u64(r)], vp, vn, hp, hn, ZERO, ZERO, ZERO)
@@ -96,7 +96,7 @@ def _long_one(table, base, state):  # type: ignore[no-untyped-def]
 
 @jit()
 def _long_four(table, base0, base1, base2, base3, state):  # type: ignore[no-untyped-def]
-    """Process four symbols, whose carries are bits 0 to 3."""
+    """Process four symbols; their carries are bits 0 to 3."""
     for r in range(N_CHAINS):
         k = u64(r)
         hp, hn, vp, vn = state[r], state[r + N_CHAINS], state[r + 2 * N_CHAINS], state[r + 3 * N_CHAINS]
@@ -114,7 +114,7 @@ def _long_four(table, base0, base1, base2, base3, state):  # type: ignore[no-unt
 
 @jit()
 def _long_columns(table, bases, words, state):  # type: ignore[no-untyped-def]
-    """Process all symbols of a string in chains of words; state is HP, HN, then VP, VN, HP, HN of each word."""
+    """Process all symbols of a string in chains of words; ``state`` is HP, HN, then VP, VN, HP, HN of each word."""
     tail = len(bases) - len(bases) % 4
     for i in range(0, tail, 4):
         a, b, c, d = bases[i], bases[i + 1], bases[i + 2], bases[i + 3]
@@ -135,7 +135,7 @@ def _add_heights(vp, vn, rows, heights):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def _max_distance(n, m, kind):  # type: ignore[no-untyped-def]
-    """Return the distance of strings of n and m symbols without common symbols."""
+    """Return the distance of strings of n and m symbols that have no symbols in common."""
     return n + m if kind == INDEL else max(n, m)
 
 
@@ -151,7 +151,7 @@ def _write_distances(heights, positions, columns, lengths, n, kind, max_edits, n
 
 @jit()
 def find_bases(codes, rows_of_symbols, row_words, bases):  # type: ignore[no-untyped-def]
-    """Fill ``bases`` with the positions in the table of the rows of a string's symbols."""
+    """Fill ``bases`` with the table positions of the Eq rows for the symbols of a string."""
     last = len(rows_of_symbols) - 1
     for i in range(len(bases)):
         bases[i] = u64(rows_of_symbols[min(np.int64(codes[i]), last)] * row_words)
@@ -159,9 +159,9 @@ def find_bases(codes, rows_of_symbols, row_words, bases):  # type: ignore[no-unt
 
 @inline_jit()
 def _aligned_zeros(n):  # type: ignore[no-untyped-def]
-    """Allocate zeros aligned to cache lines; otherwise half of all vectors would span two lines."""
+    """Allocate zeros aligned to cache lines; otherwise half of the vectors would span two lines."""
     buffer = np.zeros(n + WORDS_PER_CACHE_LINE, u64)
-    offset = offset_to_cache_line(buffer) // 2  # offset in float32, half a word each
+    offset = offset_to_cache_line(buffer) // 2  # offset_to_cache_line counts float32 values, two per word
     return buffer[offset : offset + n]
 
 
@@ -215,11 +215,11 @@ def _pair_distance(a, b, kind, max_edits, single_band, numbers):  # type: ignore
 
 @jit()
 def _fill_by_bands(a, texts, edges, columns, kind, max_edits, normalize, numbers, out):  # type: ignore[no-untyped-def]
-    """Fill distances of a string in bands: to all others if these are few, else only to nearly equal ones.
+    """Fill distances of a string in bands: to all other strings if they are few, else only to nearly equal ones.
 
-    Returns whether all distances were filled.
+    Return whether all distances were filled.
     """
-    cells = len(a) * (edges[columns[0] + 1] - edges[columns[0]])  # of the longest string
+    cells = len(a) * (edges[columns[0] + 1] - edges[columns[0]])  # table size for the longest string
     is_small, is_complete = len(columns) * (cells + PAIR_OVERHEAD_CELLS) < MAX_BANDED_CHAINS * cells, True
     for j in columns:
         b = texts[edges[j] : edges[j + 1]]
@@ -242,7 +242,7 @@ def _init_chains(state, words, kind):  # type: ignore[no-untyped-def]
         state[: 2 * words * N_CHAINS] = ~(ONE << TOP_BIT)
         return
     n_numbers = N_NUMBERS if kind == OSA else 4
-    state[:N_CHAINS] = ~ZERO  # row 0 of the table grows by one per symbol: HP = 1
+    state[:N_CHAINS] = ~ZERO  # HP = 1: row 0 of the table increases by one per symbol
     for w in range(words):
         vp = (n_numbers * (w + 1) - 2 - (kind == OSA)) * N_CHAINS
         state[vp : vp + N_CHAINS] = ~ONE
@@ -251,14 +251,14 @@ def _init_chains(state, words, kind):  # type: ignore[no-untyped-def]
 
 @jit()
 def fill_long(tiles, texts, edges, codes, offsets, kind, max_edits, normalize, out):  # type: ignore[no-untyped-def]
-    """Fill the columns of longer strings, whose fields are the words of a chain, in order.
+    """Fill the columns of longer strings, whose fields are the consecutive words of a chain.
 
-    ``texts`` and ``edges`` are the codes and offsets of the strings, for bands.
+    ``texts`` and ``edges`` are the codes and offsets of the strings, for comparisons in bands.
     """
     tables, starts, symbols, fields, rows, ends, positions, columns, lengths = tiles
     heights, bases = np.empty(N_CHAINS, np.float32), np.empty(max_set_size(offsets), u64)
     numbers = np.full(N_CODES if len(symbols) else 0, -1, np.int32)
-    # numbers per word, and the position of VP among them
+    # State values per word, and the position of VP among them.
     n_numbers, vp_position = (2, 0) if kind == INDEL else (N_NUMBERS, 3) if kind == OSA else (4, 2)
     for tile in range(len(symbols)):
         table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
@@ -293,7 +293,7 @@ def fill_long(tiles, texts, edges, codes, offsets, kind, max_edits, normalize, o
 
 @inline_jit()
 def _empty_symbol_table(codes):  # type: ignore[no-untyped-def]
-    """Return a table of -1 for the numbers of these symbols."""
+    """Return a table that maps each of these symbols to -1."""
     largest = codes[0]
     for code in codes:
         largest = max(largest, code)
@@ -302,7 +302,7 @@ def _empty_symbol_table(codes):  # type: ignore[no-untyped-def]
 
 @jit()
 def text_pair_distance(text, n, kind):  # type: ignore[no-untyped-def]
-    """Return the distance of the first n ASCII bytes and the remaining ones."""
+    """Return the distance of the first n ASCII bytes of a text to the rest."""
     codes = np.frombuffer(text, np.uint8)
     a, b = codes[:n], codes[n:]
     return float(
@@ -314,7 +314,7 @@ def text_pair_distance(text, n, kind):  # type: ignore[no-untyped-def]
 
 @jit()
 def fill_small_matrix(codes, edges, same, kind, max_edits, normalize, out):  # type: ignore[no-untyped-def]
-    """Fill distances of the first n strings to the next m; with ``same`` of n strings to each other, from zeros."""
+    """Fill distances of the first n strings to the next m, or with ``same`` of n strings to each other."""
     numbers = _empty_symbol_table(codes)
     n, m = out.shape
     for i in range(n):

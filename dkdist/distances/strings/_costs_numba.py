@@ -6,8 +6,8 @@ and Kasahara 2018), a cell is
     z = D_ij - D_{i-1,j-1} = min(v + w of the previous column, h + w of the row above, cost of x_j for y_i)
     v' = z - h,   h' = z - v,      and with swaps  z = min(.., t - z_{i-1,j-1})
 
-so numbers stay small for strings of any length: int8 for costs of few units, else int32, both exact. Rows are symbols
-of the landmarks; four columns, symbols of the object, are processed at a time.
+so values stay small for strings of any length: int8 for costs of a few units, else int32, both exact. Rows are symbols
+of the landmarks, columns are symbols of the object; four columns are processed at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STRINGS_PER_TILE = 128  # two 512-bit vectors of int8 (python benchmarks/distanc
 
 @inline_jit()
 def _cell_minimum(v, h, x, y, price):  # type: ignore[no-untyped-def]
-    """Return a cell minus its diagonal predecessor; all numbers have the dtype of the table."""
+    """Return a cell minus its diagonal predecessor; all values have the dtype of the table."""
     return np.minimum(np.minimum(v, h), np.subtract(price, price) if x == y else price)
 
 
@@ -54,7 +54,7 @@ def _four_columns(V, h, codes, lanes, steps, x0, x1, x2, x3, price, twice):  # t
 
 @jit()
 def _four_columns_of_pairs(V, h, codes, lanes, steps, x0, x1, x2, x3, prices, p0, p1, p2, p3, twice):  # type: ignore[no-untyped-def]
-    """Compute four columns with a price for each row and lane, which start at p0, .., p3."""
+    """Compute four columns with prices for each row and lane, which start at p0, .., p3."""
     for i in range(steps):
         first = i * lanes
         for r in range(lanes):
@@ -95,10 +95,10 @@ def _column_with_swaps(  # type: ignore[no-untyped-def]
 
 @jit()
 def _fill_columns(codes, lanes, text, prices, rows, step, numbers, state):  # type: ignore[no-untyped-def]
-    """Process all symbols of a string; ``state`` then starts with v + w (steps, lanes) of the last column.
+    """Process all symbols of a string; afterwards ``state`` starts with v + w (steps, lanes) of the last column.
 
     ``codes`` (1 + steps, lanes) start with a row before the first symbols. The prices of symbol j start at ``rows[j]``,
-    with ``step`` numbers per row.
+    with ``step`` values per row.
     """
     steps = len(codes) // lanes - 1
     cells, n = steps * lanes, len(text)

@@ -1,7 +1,7 @@
-"""Edit distances of a few short strings, without a collection and threads, which would take most of the time.
+"""Edit distances of a few short strings, without the overhead of a collection and threads.
 
 A call of a compiled function takes half a microsecond, twice the time of rapidfuzz (C++) for two words. If rapidfuzz is
-installed, it compares short strings; distances are integers, so the bits are the same.
+installed, it is used for short strings; results are identical, because distances are integers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dkdist.distances.strings._banded_numba import INDEL, LEVENSHTEIN, OSA, unba
 from dkdist.distances.strings._bit_parallel_numba import fill_small_matrix, text_pair_distance
 from dkdist.distances.strings.costs import MAX_COST
 
-PEER_NAMES = {  # modules of rapidfuzz by name of a distance
+PEER_NAMES = {  # names of rapidfuzz modules by name of the distance
     "levenshtein": "Levenshtein",
     "osa": "OSA",
     "indel": "Indel",
@@ -55,7 +55,7 @@ def _load_peer(name: str) -> Callable[[str, str], int] | None:
 
 
 def text_distance(name: str, x: Any, y: Any) -> float | None:
-    """Return the distance of two nonempty, short str; None for all other arguments."""
+    """Return the distance of two short, nonempty str; None for all other arguments."""
     if type(x) is not str or type(y) is not str or not x or not y:
         return None
     n, m = len(x), len(y)
@@ -81,7 +81,7 @@ def text_distance(name: str, x: Any, y: Any) -> float | None:
 
 
 def small_string_matrix(distance: Any, sets: Any, other: Any) -> F64 | None:
-    """Compute the matrix of edit distances of a few short texts; None for all other arguments, valid or not."""
+    """Compute the matrix of edit distances of a few short texts; None for all other (even invalid) arguments."""
     name, cutoff, normalize = _fast_options(distance)
     columns = sets if other is None else other
     if not name or type(sets) not in (list, tuple) or type(columns) not in (list, tuple):
@@ -100,7 +100,7 @@ def small_string_matrix(distance: Any, sets: Any, other: Any) -> F64 | None:
         n_symbols += len(text)
     if n_symbols > MAX_SYMBOLS:
         return None
-    if not is_plain:  # only for Levenshtein
+    if not is_plain:  # options are only supported for Levenshtein
         return _compiled_matrix(texts, (n, m), other is None, LEVENSHTEIN, cutoff, normalize)
     out = np.zeros((n, m))
     for i, x in enumerate(sets):
@@ -115,7 +115,7 @@ def small_string_matrix(distance: Any, sets: Any, other: Any) -> F64 | None:
 
 
 def _fast_options(distance: Any) -> tuple[str, int, bool]:
-    """Return (module of rapidfuzz or "", cutoff, normalize)."""
+    """Return (name of the rapidfuzz module or "", cutoff, normalize)."""
     if isinstance(distance, str):
         return PEER_NAMES.get(distance, ""), MAX_COST, False
     name = getattr(distance, "peer_name", "")
@@ -128,7 +128,7 @@ def _fast_options(distance: Any) -> tuple[str, int, bool]:
 def _compiled_matrix(
     texts: list[str], shape: tuple[int, int], same: bool, kind: int, cutoff: int, normalize: bool
 ) -> F64 | None:
-    """Compute the matrix by compiled functions; None if a symbol has two UTF-16 codes."""
+    """Compute the matrix with compiled functions; return None if a symbol needs two UTF-16 codes."""
     sizes = [len(text) for text in texts]
     codes = np.frombuffer("".join(texts).encode("utf-16-le", "surrogatepass"), np.uint16)
     if len(codes) != sum(sizes):

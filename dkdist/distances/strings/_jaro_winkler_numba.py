@@ -6,9 +6,9 @@ common prefix of p <= 4 symbols,
 
     J = (c / n + c / m + (c - k // 2) / c) / 3,      J + p prefix_weight (1 - J) if J > 0.7
 
-Landmarks of one word have a lane each, in which P, T and B are the bits of the landmark's and the object's matched
-symbols, and of the landmark's symbols within the window. For longer strings, each symbol has a list of its positions in
-the landmark, and positions before the window are never read again: n + m steps.
+Each landmark of one word has a SIMD lane. The bits of P and T mark matched symbols of the landmark and of the object,
+the bits of B the symbols of the landmark within the window. For longer strings, each symbol has a list of its positions
+in the landmark, and positions before the window are never read again: n + m steps.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dkdist._numba.compilation import inline_jit, jit
 from dkdist.distances.strings._banded_numba import N_WORDS, ONE, ZERO, popcount, u64
 from dkdist.distances.strings._bit_parallel_numba import find_bases
 
-MAX_WORD_SYMBOLS = 63  # bits of a word without its guard bit (dkdist/distances/strings/tiles.py)
+MAX_WORD_SYMBOLS = 63  # bits of a word except its guard bit (dkdist/distances/strings/tiles.py)
 MAX_PREFIX_SYMBOLS = 4  # Winkler (1990)
-MIN_BOOSTED_SIMILARITY = 0.7  # above it a common prefix counts (Winkler 1990)
+MIN_BOOSTED_SIMILARITY = 0.7  # a common prefix counts above this similarity (Winkler 1990)
 N_CODES = 2**16  # codes are uint16 (dkdist/sets/strings.py)
 
 
@@ -34,7 +34,7 @@ def _match_symbol(eq, window, P, T, reach, j):  # type: ignore[no-untyped-def]
 
 @jit()
 def _match_symbols(table, bases, state):  # type: ignore[no-untyped-def]
-    """Match all symbols of an object; state (4 * N_WORDS,) is B, P, T and w."""
+    """Match all symbols of an object; ``state`` (4 * N_WORDS,) is B, P, T and w."""
     n_grouped = len(bases) - len(bases) % 4
     for j in range(0, n_grouped, 4):
         a, b, c, d, k = bases[j], bases[j + 1], bases[j + 2], bases[j + 3], u64(j)
@@ -64,7 +64,7 @@ def _compare_match(eq, remaining, T, misses, j):  # type: ignore[no-untyped-def]
 
 @jit()
 def _count_transpositions(table, bases, state):  # type: ignore[no-untyped-def]
-    """Count differences in the order of matches from P and T of the state; overwrites B with the counts, and w."""
+    """Count differences in the order of matches, from P and T; B is overwritten with the counts, and w is lost."""
     for lane in range(N_WORDS):
         state[lane], state[lane + 3 * N_WORDS] = ZERO, state[lane + N_WORDS]
     n_grouped = len(bases) - len(bases) % 4
@@ -164,7 +164,7 @@ def fill_short(tiles, texts, edges, codes, offsets, weight, out):  # type: ignor
 
 @inline_jit()
 def _pair_distance(a, b, ids, n_ids, following, firsts, numbers, next_positions, matched, flags, weight):  # type: ignore[no-untyped-def]
-    """Return the distance of an object to a landmark with symbols ids[i], which occur next at following[i]."""
+    """Return the distance of an object to a landmark with symbols ids[i], whose next occurrence is at following[i]."""
     n, m, common, misses, head = len(a), len(b), 0, 0, 0
     reach = max(max(n, m) // 2 - 1, 0)
     for symbol in range(n_ids):

@@ -1,13 +1,13 @@
-"""Longest common subsequence by columns of bits, for the edit distance with insertions and deletions only.
+"""Longest common subsequence by columns of bits, for the edit distance with only insertions and deletions.
 
-Neighbouring cells of a column of L differ by 0 or 1; S has a bit for each row where they do not differ (Hyyro 2004). A
-symbol gives the next column of all rows:
+Neighbouring cells of a column of L differ by 0 or 1; S has a bit for each row where they are equal (Hyyro 2004). Each
+symbol gives the next column:
 
     U = S & Eq,   S' = (S + U) | (S - U)
 
-and at the end the distance n + m - 2 L is n + |S| - |~S|, the counts of bits within the rows. Strings that share a word
-have a guard bit of 0 below them, which absorbs the carry of another string. In a chain the guard is the top bit of each
-word, and passes its carry to the first row of the next word.
+At the end the distance n + m - 2 L is n + |S| - |~S|, where |.| counts bits within the rows. Strings that share a word
+have a guard bit of 0 below them, which absorbs the carry of the string below. In a chain, the guard bit is the top bit
+of each word and passes its carry to the first row of the next word.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from dkdist.distances.strings._banded_numba import (
     u64,
 )
 
-ROW_BITS = ~(ONE << TOP_BIT)  # all but the guard bit (Hyyro 2004)
+ROW_BITS = ~(ONE << TOP_BIT)  # all bits except the guard bit (Hyyro 2004)
 NEXT_WORD = u64(N_CHAINS)  # offset of the next word of a chain in a table (dkdist/distances/strings/tiles.py)
 
 
 @jit()
 def short_common(table, bases, state):  # type: ignore[no-untyped-def]
-    """Process all symbols of a string, whose Eq start at ``bases``; state (3 * N_WORDS,) is S, ~S and rows."""
+    """Process all symbols of a string, with Eq from ``bases`` on; ``state`` (3 * N_WORDS,) is S, ~S and rows."""
     for base in bases:
         for r in range(N_WORDS):
             s = state[r]
@@ -68,9 +68,9 @@ def _next_of_two(eq, eq_above, s, t, up, out, k):  # type: ignore[no-untyped-def
 
 @jit()
 def _long_four(table, base0, base1, base2, base3, up, state):  # type: ignore[no-untyped-def]
-    """Process four symbols in two words of a chain; state (3 * N_CHAINS,) is S, ~S, and S of the second word.
+    """Process four symbols in two words of a chain; ``state`` (3 * N_CHAINS,) is S, ~S, and S of the second word.
 
-    Carries are bits 0 to 3 of ``up`` (N_CHAINS,).
+    The carries are bits 0 to 3 of ``up`` (N_CHAINS,).
     """
     for r in range(N_CHAINS):
         k, s, t, below = u64(r), state[r], state[r + 2 * N_CHAINS], up[r]
@@ -90,7 +90,7 @@ def _long_one(table, base, up, state):  # type: ignore[no-untyped-def]
 
 @jit()
 def long_common(table, bases, words, state):  # type: ignore[no-untyped-def]
-    """Process all symbols in chains of an even number of words; state (2 * words * N_CHAINS,) is S and ~S."""
+    """Process all symbols in chains of an even number of words; ``state`` (2 * words * N_CHAINS,) is S and ~S."""
     tail, up = len(bases) - len(bases) % 4, np.empty(N_CHAINS, u64)
     for i in range(0, tail, 4):
         a, b, c, d = bases[i], bases[i + 1], bases[i + 2], bases[i + 3]

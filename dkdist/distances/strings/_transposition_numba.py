@@ -1,11 +1,12 @@
-"""Optimal string alignment by columns of bits: edit distance with swaps of neighbours as one edit (Hyyro 2003).
+"""Optimal string alignment by columns of bits: edit distance with a swap of neighbours as one edit (Hyyro 2003).
 
-A swap of symbols i - 1 and i saves an edit if D_{i-1,j-1} > D_{i-2,j-2}, that is, if D0 of the previous column has no
-bit in row i - 1, and if the symbols are equal crosswise:
+A swap of symbols i - 1 and i saves an edit if the two symbols of both strings are equal crosswise and
+D_{i-1,j-1} > D_{i-2,j-2}, that is, if D0 of the previous column has no bit in row i - 1:
 
     TR = ((~D0 & Eq) << 1) & Eq of the previous symbol,   D0' = D0 of `_bit_parallel_numba.py` | TR
 
-The rest equals that module. In a chain of words TR has a carry, the last row of the word below, in the current column.
+Everything else is as in that module. In a chain of words, TR needs the last row of the word below as carry, in the
+current column.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from dkdist._numba.compilation import inline_jit, jit
 from dkdist.distances.strings._banded_numba import N_CHAINS, N_WORDS, ONE, THREE, TOP_BIT, TWO, ZERO, u64
 
-N_NUMBERS = 6  # per word of a chain: HP, HN and TR from the word below, VP, VN, D0 (Hyyro 2003)
+N_NUMBERS = 6  # state per word of a chain: HP, HN and TR from the word below, VP, VN, D0 (Hyyro 2003)
 
 
 @inline_jit()
@@ -27,8 +28,8 @@ def _next_column(eq, previous_eq, vp, vn, d0, rows):  # type: ignore[no-untyped-
 
 @jit()
 def short_with_swaps(table, bases, state):  # type: ignore[no-untyped-def]
-    """Process all symbols of a string, whose Eq start at ``bases``; state (4 * N_WORDS,) is VP, VN, rows, D0."""
-    previous_base = ZERO  # no symbol has bits in the first rows
+    """Process all symbols of a string, with Eq from ``bases`` on; ``state`` (4 * N_WORDS,) is VP, VN, rows, D0."""
+    previous_base = ZERO  # row of zeros: there is no previous symbol
     for base in bases:
         for r in range(N_WORDS):
             eq, previous_eq = table[base + u64(r)], table[previous_base + u64(r)]
@@ -40,7 +41,7 @@ def short_with_swaps(table, bases, state):  # type: ignore[no-untyped-def]
 
 @inline_jit()
 def _next_in_chain(eq, previous_eq, vp, vn, d0, hp_in, hn_in, tr_in, hp_out, hn_out, tr_out, k):  # type: ignore[no-untyped-def]
-    """Return the next column of a word in a chain; bit k of carries comes from the word below, or goes up."""
+    """Return the next column of a word in a chain; bit k of the carries links it to the words below and above."""
     swap = ~d0 & eq
     tr_out = tr_out | ((swap >> TOP_BIT) << k)
     swap = ((swap | ((tr_in >> k) & ONE)) << ONE) & previous_eq
@@ -55,7 +56,7 @@ def _next_in_chain(eq, previous_eq, vp, vn, d0, hp_in, hn_in, tr_in, hp_out, hn_
 
 @jit()
 def _long_one(table, previous_base, base, state):  # type: ignore[no-untyped-def]
-    """Process one symbol; state (9 * N_CHAINS,) is three carries from below, VP, VN, D0, three carries to above."""
+    """Process one symbol; ``state`` (9 * N_CHAINS,) is three carries in, VP, VN, D0, three carries out."""
     for r in range(N_CHAINS):
         k = u64(r)
         hp, hn, tr = state[r], state[r + N_CHAINS], state[r + 2 * N_CHAINS]
@@ -70,7 +71,7 @@ def _long_one(table, previous_base, base, state):  # type: ignore[no-untyped-def
 
 @jit()
 def _long_four(table, previous_base, base0, base1, base2, base3, state):  # type: ignore[no-untyped-def]
-    """Process four symbols, whose carries are bits 0 to 3."""
+    """Process four symbols; their carries are bits 0 to 3."""
     for r in range(N_CHAINS):
         k = u64(r)
         hp, hn, tr = state[r], state[r + N_CHAINS], state[r + 2 * N_CHAINS]

@@ -1,13 +1,13 @@
-"""Checks of edit costs, their conversion to the simplest equivalent table, and strings packed for `_costs_numba.py`.
+"""Validation of edit costs, reduction to the simplest equivalent table, and strings packed for `_costs_numba.py`.
 
-All but n - m deletions and insertions occur in pairs, so only the sum of their costs decides on the best edits:
+Except for n - m of them, deletions and insertions occur in pairs, so only the sum of their costs matters:
 
     d = min of w (deletions + insertions) + s substitutions + t swaps,  + (deletion - insertion) (n - m) / 2
 
-with w = (deletion + insertion) / 2. For s >= 2 w the minimum is w times the distance of insertions and deletions, for
-s = w it is w times Levenshtein's distance, with swaps at t = w that of optimal string alignment. These have
-bit-parallel algorithms. Other costs need a table whose neighbouring cells differ by integer multiples of one unit, or
-of 2^-28 w if costs have no common unit.
+with w = (deletion + insertion) / 2. For s >= 2 w the minimum is w times the distance of insertions and deletions. For
+s = w it is w times the Levenshtein distance, and with swaps of cost t = w the distance of optimal string alignment.
+These have bit-parallel algorithms. Other costs need a table whose neighbouring cells differ by integer multiples of one
+unit, or of 2^-28 w if the costs have no common unit.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ from dkdist._numba.arrays import F64, I64
 from dkdist.distances.strings._banded_numba import INDEL, LEVENSHTEIN, OSA
 from dkdist.distances.strings._costs_numba import STRINGS_PER_TILE
 
-WEIGHTED = 3  # a table of numbers; other kinds are in dkdist/distances/strings/_banded_numba.py
-MAX_INT8_UNITS = 31  # of w: cells are at most 4 w, which int8 holds (tests/distances/test_edit_costs.py)
-MAX_UNITS = (
-    2**28
-)  # of w, for costs without a common unit; int32 holds 4 w (tests/distances/test_edit_costs.py)
-MAX_DENOMINATOR = 1000  # of costs in a common unit (tests/distances/test_edit_costs.py)
+WEIGHTED = 3  # needs a table of numbers; other kinds are in dkdist/distances/strings/_banded_numba.py
+MAX_INT8_UNITS = 31  # maximum w for int8: cells are at most 4 w (tests/distances/test_edit_costs.py)
+# Value of w for costs without a common unit; 4 w fits in int32 (tests/distances/test_edit_costs.py).
+MAX_UNITS = 2**28
+MAX_DENOMINATOR = 1000  # maximum denominator of a common unit (tests/distances/test_edit_costs.py)
 N_CODES = 2**16  # codes are uint16 (dkdist/sets/strings.py)
-MAX_COST = 2**24  # edits: float32 holds smaller integers exactly (IEEE 754-2019)
+MAX_COST = 2**24  # edits; smaller integers are exact in float32 (IEEE 754-2019)
 
 Symbols = str | tuple[int, ...]
 PairCosts = tuple[Symbols, tuple[tuple[float, ...], ...]]
@@ -42,9 +41,9 @@ PairCosts = tuple[Symbols, tuple[tuple[float, ...], ...]]
 class TablePlan(NamedTuple):
     """Parameters of a table: distances are height * ``unit`` + ``slant`` (n - m) for integer heights.
 
-    ``w`` and ``t`` are costs in units of heights of a `WEIGHTED` table, and ``pairs`` (K + 1, K + 1) those of
-    substitutions by classes of symbols, the last for all others; (1, 1) if all costs are equal. ``t`` is -1 without
-    swaps. ``narrow`` is True if all cells fit in int8.
+    For a `WEIGHTED` table, ``w`` and ``t`` are costs in units of height. ``pairs`` (K + 1, K + 1) are the costs of
+    substitutions by classes of symbols, of which the last is for all other symbols; (1, 1) if all costs are equal.
+    ``t`` is -1 without swaps. ``narrow`` is True if all cells fit in int8.
     """
 
     kind: int
@@ -57,12 +56,12 @@ class TablePlan(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether heights are distances."""
+        """Whether heights equal distances."""
         return self.kind != WEIGHTED and self.unit == 1 and self.slant == 0
 
 
 def check_cost(name: str, param: Any) -> float:
-    """Return a cost as a float; ValueError unless it is finite and >= 0."""
+    """Return a cost as float; raise ValueError unless it is finite and >= 0."""
     number: Any = param
     if isinstance(param, bool) or not isinstance(param, Real) or not number >= 0:
         raise ValueError(f"{name} must be a finite number >= 0; got {param!r:.200}.")
@@ -72,7 +71,7 @@ def check_cost(name: str, param: Any) -> float:
 def check_pair_costs(param: Any, default: float) -> PairCosts:
     """Return (symbols, costs of all pairs) from a dict of pairs, or from (symbols, matrix).
 
-    A pair in one order only has the same cost in the other; pairs without a cost have the ``default``.
+    A pair given in only one order has the same cost in the other order; pairs that are not given cost ``default``.
     """
     if isinstance(param, Mapping):
         return _from_pairs(param, default)
@@ -108,7 +107,7 @@ def _from_pairs(param: Mapping[Any, Any], default: float) -> PairCosts:
     for key in param:
         if not (isinstance(key, (tuple, str)) and len(key) == 2 and type(key[0]) is type(key[1])):
             raise ValueError(
-                f"substitution_costs must have pairs of symbols for keys, such as ('a', 'b'); got {key!r:.200}."
+                f"the keys of substitution_costs must be pairs of symbols, such as ('a', 'b'); got {key!r:.200}."
             )
     symbol_list = sorted({symbol for pair in param for symbol in pair})
     if not symbol_list:
@@ -144,7 +143,7 @@ def plan_table(
     s = min(substitution, pair_cost)
     swap = transposition
     if swap is not None and swap >= (pair_cost if pairs is not None else min(pair_cost, 2 * s)):
-        swap = None  # other edits cost no more
+        swap = None  # a swap is not cheaper than other edits
     if pairs is None:
         if s == pair_cost and swap is None:
             return TablePlan(INDEL, pair_cost / 2, slant)
@@ -172,7 +171,7 @@ def plan_table(
 
 
 def _in_common_units(doubled: list[float]) -> list[int] | None:
-    """Return half of these numbers as integers in their largest common unit, or None without one."""
+    """Return half of these values as integers in their largest common unit, or None if there is none."""
     fractions = [Fraction(value).limit_denominator(MAX_DENOMINATOR) for value in doubled]
     if any(float(fraction) != value for fraction, value in zip(fractions, doubled, strict=True)):
         return None
@@ -183,22 +182,23 @@ def _in_common_units(doubled: list[float]) -> list[int] | None:
     return units if max(units) <= MAX_UNITS else None
 
 
-LANES_MULTIPLE = 16  # lanes fill 512-bit vectors of int32 (python benchmarks/distance_peers.py edits)
+LANES_MULTIPLE = 16  # a full 512-bit vector of int32 (python benchmarks/distance_peers.py edits)
 MAX_INT8_SYMBOLS = (
-    126  # distinct symbols of a tile: int8 without 0 and -1 (tests/distances/test_edit_costs.py)
+    126  # maximum distinct symbols of a tile with int8, without 0 and -1 (tests/distances/test_edit_costs.py)
 )
 
 
 class CostTiles(NamedTuple):
     """Tiles of up to 128 strings in lanes, the longest first.
 
-    ``symbols`` concatenates, from ``starts`` on, (1 + steps, lanes) codes within each tile: -1 before the first symbol,
-    0 after the end. ``codes`` (n_tiles, S + 1) are these codes by symbol, the last for all symbols from S on, 0 for
-    symbols that the tile lacks. ``classes`` are the classes of symbols, the last for all others; empty if all
-    substitutions cost the same. ``prices`` (classes, steps, lanes) of each tile, from ``price_starts`` on, are costs of
-    substituting a symbol of the class by a string's symbol; a single price per lane if ``classes`` is empty.
-    ``numbers`` are the price of a substitution, 2 w, the price of a swap (the largest number without swaps), the
-    largest number, and -1. ``columns`` and ``lengths`` (n_tiles, 128) belong to lanes; -1 and 0 for unused lanes.
+    ``symbols`` concatenates, from ``starts`` on, codes (1 + steps, lanes) that are numbered within each tile: -1 before
+    the first symbol, 0 after the end. ``codes`` (n_tiles, S + 1) maps symbols to these codes: the last entry is for all
+    symbols from S on, and 0 means that the symbol does not occur in the tile. ``classes`` maps symbols to classes, the
+    last entry for all others; it is empty if all substitutions cost the same. ``prices`` (classes, steps, lanes) of
+    each tile, from ``price_starts`` on, are the costs of substituting a symbol of the class by the string's symbol; a
+    single price per lane if ``classes`` is empty. ``numbers`` are the price of a substitution, 2 w, the price of a swap
+    (the largest number without swaps), the largest number, and -1. ``columns`` and ``lengths`` (n_tiles, 128) belong to
+    lanes; -1 and 0 for unused lanes.
     """
 
     symbols: Any
@@ -221,7 +221,7 @@ class PackedCosts(NamedTuple):
 
 
 def pack_costs(codes: NDArray[np.uint16], offsets: I64, plan: TablePlan, classes: I64) -> PackedCosts:
-    """Pack strings of codes (T, 1); ``classes`` of codes, the last for all others, index the plan's pairs."""
+    """Pack strings of codes (T, 1); ``classes`` maps codes (last entry: all others) to indices of the plan's pairs."""
     sizes, R = np.diff(offsets), len(offsets) - 1
     order = np.argsort(-sizes, kind="stable")
     n_tiles, n_symbols = -(-R // STRINGS_PER_TILE), int(codes.max(initial=0)) + 1
@@ -232,7 +232,7 @@ def pack_costs(codes: NDArray[np.uint16], offsets: I64, plan: TablePlan, classes
     steps = lengths.max(axis=1, initial=0)
     starts = np.concatenate([[0], np.cumsum((steps + 1) * lanes)])
 
-    tile, lane = np.divmod(np.argsort(order, kind="stable"), STRINGS_PER_TILE)  # of each string
+    tile, lane = np.divmod(np.argsort(order, kind="stable"), STRINGS_PER_TILE)  # tile and lane of each string
     string = np.repeat(np.arange(R), sizes)
     position = np.arange(len(string)) - offsets[string]
     symbol = codes[:, 0].astype(np.int64)

@@ -1,4 +1,4 @@
-"""Unrestricted Damerau-Levenshtein distance: swapped neighbours may be edited again."""
+"""Unrestricted Damerau-Levenshtein distance, with edits between swapped symbols."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DTYPE_LIMITS = (np.int8, 62, 126), (np.int16, 16_000, 32_766), (np.int32, MAX_CO
 
 
 class Tile(NamedTuple):
-    """Landmarks in lanes: ``Y`` (steps, lanes) numbers of symbols, 0 after the end; see `_damerau_numba.py`."""
+    """Landmarks in SIMD lanes: ``Y`` (steps, lanes) are symbol numbers, 0 after the end; see `_damerau_numba.py`."""
 
     Y: NDArray[Any]
     symbols: NDArray[np.int32]
@@ -49,7 +49,7 @@ class DamerauLevenshtein(Distance):
     may be inserted or deleted ("ca" to "abc" needs 2 edits instead of 3). Exact for strings of fewer than 2^24 symbols.
 
     ``cutoff`` replaces larger distances by ``cutoff`` + 1, which is still a metric; ``normalize`` divides by the length
-    of the longer string (0 for two empty ones), which is not.
+    of the longer string (0 for two empty strings), which is not a metric.
 
     A call with two str takes a few microseconds if rapidfuzz is installed (``pip install 'dkdist[strings]'``), with the
     same results. Cost per pair in a matrix: n m cells of about 30 instructions for 64 strings, twice as many for more
@@ -79,7 +79,7 @@ class DamerauLevenshtein(Distance):
             check_int("cutoff", self.cutoff, 0, MAX_COST)
 
     def __call__(self, x: Any, y: Any) -> float:
-        """Return the distance of two objects, with the bits of `distance_matrix`; two str skip most checks."""
+        """Return the distance of two objects, bitwise identical to `distance_matrix`; two str skip most checks."""
         has_options = self.normalize or self.cutoff is not None
         distance = None if has_options else text_distance(self.peer_name, x, y)
         return super().__call__(x, y) if distance is None else distance

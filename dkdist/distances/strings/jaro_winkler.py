@@ -20,23 +20,23 @@ from dkdist.distances.strings.tiles import (
     pack_single_words,
 )
 
-MAX_PREFIX_WEIGHT = 0.25  # with it, a common prefix of four symbols gives distance 0 (Winkler 1990)
+MAX_PREFIX_WEIGHT = 0.25  # at this weight, a common prefix of four symbols gives distance 0 (Winkler 1990)
 
 
 @serializable("JaroWinkler")
 @dataclass(frozen=True)
 class JaroWinkler(Distance):
-    """Jaro-Winkler distance, from 0 for equal strings to 1 for strings without a common symbol; for names.
+    """Jaro-Winkler distance, from 0 for equal strings to 1 for strings without common symbols; for names.
 
-    It is 1 - J, where the similarity J is the mean of three fractions: the symbols of each string that match a symbol
-    of the other at most half the longer length away, and the matches that are in the same order. If J > 0.7, each of up
-    to four symbols of a common prefix reduces the distance by the fraction ``prefix_weight`` (0 to 0.25); 0 gives the
-    Jaro distance. Symmetric, but not a metric: the triangle inequality fails.
+    It is 1 - J, where the similarity J is the mean of three fractions: for each string, the symbols that match a symbol
+    of the other string within half the longer length; and the matches that are in the same order. If J > 0.7, each of
+    up to four symbols of a common prefix reduces the distance by the fraction ``prefix_weight`` (0 to 0.25); 0 gives
+    the Jaro distance. Symmetric, but not a metric: the triangle inequality fails.
 
     Cost: n steps of about 20 instructions for 8 pairs of up to 63 symbols, n + m steps per pair of longer strings.
 
     Winkler, String comparator metrics and enhanced decision rules in the Fellegi-Sunter model of record linkage (1990);
-    the values are those of rapidfuzz.
+    values are identical to rapidfuzz.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class JaroWinkler(Distance):
         return CostModel(N_WORDS if sizes.mean() <= MAX_WORD_SYMBOLS else 1, 600 / sizes.mean())
 
     def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedStrings:
-        """Pack the landmarks, those of at most 63 symbols as the bits of a word. Empty strings are allowed."""
+        """Pack the landmarks; those of at most 63 symbols become bits of a word. Empty strings are allowed."""
         self.reject_weights(weights)
         return pack_single_words(check_codes(points), offsets)
 

@@ -1,9 +1,9 @@
 """Edit distances: the minimal cost of insertions, deletions, substitutions and swaps that turn one string into another.
 
-The costs decide the algorithm (`costs.py`): columns of bits (`_bit_parallel_numba.py`, `_transposition_numba.py`,
-`_subsequence_numba.py`), about 11, 15 and 5 vector instructions per symbol of the object and 8 words, where landmarks
-of at most 63 symbols share words, m + 1 bits each, and longer ones take ceil(m / 63) words; or numbers in lanes
-(`_costs_numba.py`). Pairs of long strings that are nearly equal, and few long strings, are compared in bands
+The costs determine the algorithm (`costs.py`). Columns of bits (`_bit_parallel_numba.py`, `_transposition_numba.py`,
+`_subsequence_numba.py`) take about 11, 15 and 5 vector instructions per symbol of the object and 8 words. Landmarks of
+at most 63 symbols share words, m + 1 bits each, and longer ones take ceil(m / 63) words. Other costs need numbers in
+SIMD lanes (`_costs_numba.py`). Nearly equal long strings, and small numbers of long strings, are compared in bands
 (`_banded_numba.py`).
 """
 
@@ -50,35 +50,35 @@ NAME_BY_COSTS: dict[tuple[float | None, ...], str] = {
 @serializable("Levenshtein")
 @dataclass(frozen=True)
 class Levenshtein(Distance):
-    """Edit distance: minimal total cost of edits that turn one string into the other; all cost 1 by default.
+    """Edit distance: minimal total cost of edits that turn one string into the other; by default every edit costs 1.
 
     Exact for strings of fewer than 2^24 symbols (for "indel", in total) and costs that are multiples of one unit;
     otherwise with an error of 2^-28 of a cost per symbol.
 
     ``insertion``, ``deletion`` and ``substitution`` are costs >= 0 of edits of a single symbol. ``transposition`` is
-    the cost of a swap of two neighbours without other edits between them; None excludes swaps. 1 gives optimal string
+    the cost of a swap of two neighbours without other edits between them; None forbids swaps. 1 gives optimal string
     alignment ("osa", the restricted Damerau distance), which is not a metric: the triangle inequality fails ("ca",
     "ac", "abc": 1 + 1 < 3). ``substitution=2`` is equivalent to insertions and deletions only ("indel"): n + m - 2 L
     for a longest common subsequence of length L.
 
-    ``substitution_costs`` are costs of pairs of symbols: a dict, ``{("a", "e"): 0.5}``, where a pair in one order only
-    applies to both, and other pairs cost ``substitution``; or (symbols, matrix), such as ``("ACGT", matrix)``, with the
-    cost of replacing a by b in row a, column b. Symbols are characters (of bytes those of that code), or integers if
-    sets are codes.
+    ``substitution_costs`` are costs of pairs of symbols: a dict, ``{("a", "e"): 0.5}``, where a pair given in only one
+    order applies to both orders, and other pairs cost ``substitution``; or (symbols, matrix), such as ``("ACGT",
+    matrix)``, with the cost of replacing a by b in row a, column b. Symbols are characters (for bytes, the character
+    with that code), or integers if sets are codes.
 
     D[i, j] is the cost of turning x_i into y_j (the random object in `DistanceEmbedding`). It is not symmetric if
-    ``insertion`` and ``deletion`` differ, or costs of pairs and of their reverse: then `distance_matrix` computes both,
-    and functions that need a symmetric matrix raise an error.
+    ``insertion`` and ``deletion`` differ, or if a pair of symbols and its reverse have different costs. Then
+    `distance_matrix` computes both, and functions that need a symmetric matrix raise an error.
 
     ``cutoff`` replaces larger distances by at most ``cutoff`` + 1, which preserves a metric. If all edits cost 1, the
     comparison of long strings stops as soon as the cutoff is exceeded.
 
-    ``normalize`` divides by the largest distance of strings of these two lengths: by default the length of the longer
-    one, for "indel" the sum of both (0 for two empty ones).
+    ``normalize`` divides by the largest possible distance of strings of these lengths: by default the length of the
+    longer string, for "indel" the sum of both lengths (0 for two empty strings).
 
     A call with two str of a few hundred symbols takes a few microseconds; for words with unit costs 0.5 us if rapidfuzz
-    is installed (``pip install 'dkdist[strings]'``), with the same results. A large matrix takes about a hundredth of
-    that per pair.
+    is installed (``pip install 'dkdist[strings]'``), with the same results. In a large matrix,
+    a pair takes about a hundredth of that.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class Levenshtein(Distance):
     substitution_costs: PairCosts | Mapping[Any, float] | tuple[Any, Any] | None = None
 
     ordered = codes = True
-    peer_name = ""  # module of rapidfuzz with the same costs
+    peer_name = ""  # name of the rapidfuzz module with the same costs
     fast_name = ""  # ``peer_name`` without cutoff and normalize, else ""
 
     def __post_init__(self) -> None:
@@ -129,8 +129,8 @@ class Levenshtein(Distance):
                 object.__setattr__(self, "fast_name", self.peer_name)
 
     def __call__(self, x: Any, y: Any) -> float:
-        """Return the distance of two objects, with the bits of `distance_matrix`; two str skip most checks."""
-        function = PEER_FUNCTIONS[self.fast_name]  # inlined from `text_distance`: saves a call
+        """Return the distance of two objects, bitwise identical to `distance_matrix`; two str skip most checks."""
+        function = PEER_FUNCTIONS[self.fast_name]  # inlined from `text_distance` to save a call
         if function and type(x) is str is type(y) and 0 < len(x) <= MAX_PEER_SYMBOLS and y:
             return float(function(x, y))
         distance = text_distance(self.fast_name, x, y) if self.fast_name else None
@@ -162,8 +162,8 @@ class Levenshtein(Distance):
             )
         if alphabet is not None:
             raise ValueError(
-                f"substitution_costs are of codes ({symbols[0]!r}, ...); got strings of characters (set 0 and all "
-                "others). Pass costs of characters."
+                f"substitution_costs must be costs of characters; got costs of codes ({symbols[0]!r}, ...) but strings "
+                "of characters (set 0 and all others)."
             )
         return self
 
@@ -175,7 +175,7 @@ class Levenshtein(Distance):
         strings_per_word = (MAX_WORD_SYMBOLS + 1) / (mean + 1)
         if strings_per_word < 1:
             return CostModel(N_CHAINS, 5000 / mean)
-        has_equal_sizes = sizes.min() == sizes.max()  # strings of different lengths do not fill their words
+        has_equal_sizes = sizes.min() == sizes.max()  # different lengths leave bits of words unused
         return CostModel(
             N_WORDS * int(strings_per_word)
             if has_equal_sizes
@@ -187,8 +187,8 @@ class Levenshtein(Distance):
         """Pack the landmarks as bits, or in lanes. Empty strings are allowed.
 
         A tile of 128 words takes 1 KiB per distinct symbol of its landmarks: little for alphabets of up to a few
-        hundred symbols, at most 8 MiB. Costs of pairs of K symbols take K + 1 numbers of one or four bytes per symbol
-        of the landmarks.
+        hundred symbols, and at most 8 MiB. Costs of pairs of K symbols take K + 1 values of one or four bytes per
+        symbol of the landmarks.
         """
         self.reject_weights(weights)
         codes, table_plan = check_codes(points), _plan(self)

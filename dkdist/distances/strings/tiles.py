@@ -18,19 +18,20 @@ from dkdist.distances.strings._banded_numba import N_CHAINS, N_WORDS
 Codes = NDArray[np.uint8] | NDArray[np.uint16]
 U64 = NDArray[np.uint64]
 
-MAX_WORD_SYMBOLS = 63  # bits of a uint64 without its guard bit (Hyyro 2003)
-# Layouts of words: independent, chained, or chained with an even number (tests/distances/test_levenshtein.py).
+MAX_WORD_SYMBOLS = 63  # bits of a uint64 except its guard bit (Hyyro 2003)
+# Layouts of words: independent, chained, or in chains of an even number of words
+# (tests/distances/test_levenshtein.py).
 SINGLE_WORDS, CHAINED_WORDS, PAIRED_WORDS = 0, 1, 2
 
 
 class Tiles(NamedTuple):
-    """Tiles of words, one per lane. A field is the part of every word of one string, or one word of every chain.
+    """Tiles of words, one per SIMD lane. A field is the part of one string in every word, or one word of every chain.
 
     ``tables`` concatenates, from ``starts`` on, the rows of Eq of each tile: a row of zeros for symbols outside the
-    tile, then one per symbol of the tile. ``symbols`` (n_tiles, S + 1) are the numbers of these rows, the last for all
-    symbols from S on. The fields of tile t are ``fields[t]`` to ``fields[t + 1]`` - 1, with their ``rows`` (n_fields,
-    lanes) as bits of the words. Its strings are ``ends[t]`` to ``ends[t + 1]`` - 1, with ``places`` (field * lanes +
-    lane of the first symbol, relative to the tile's first field), ``columns`` in the result, and ``lengths``.
+    tile, then one per symbol of the tile. ``symbols`` (n_tiles, S + 1) maps symbols to these rows; the last entry is
+    for all symbols from S on. The fields of tile t are ``fields[t]`` to ``fields[t + 1]`` - 1, with their ``rows``
+    (n_fields, lanes) as bits of the words. Its strings are ``ends[t]`` to ``ends[t + 1]`` - 1, with ``places`` (field *
+    lanes + lane of the first symbol, relative to the tile's first field), ``columns`` in the result, and ``lengths``.
     """
 
     tables: U64
@@ -45,7 +46,7 @@ class Tiles(NamedTuple):
 
 
 class PackedStrings(NamedTuple):
-    """Prepared strings: tiles of strings of at most 63 symbols, tiles of longer ones, and all codes with offsets."""
+    """Prepared strings: tiles of strings of at most 63 symbols, tiles of longer strings, and all codes with offsets."""
 
     n_omegas: int
     short: Tiles
@@ -64,7 +65,7 @@ def check_codes(points: Codes) -> NDArray[np.uint16]:
 
 
 def pack_strings(codes: NDArray[np.uint16], offsets: I64, low: int) -> PackedStrings:
-    """Pack strings of codes (T, 1); words of a chain start at bit ``low``, 0 for processing two words at a time."""
+    """Pack strings of codes (T, 1); words of a chain start at bit ``low`` (0 if words are processed in pairs)."""
     sizes = np.diff(offsets)
     order = np.argsort(-sizes, kind="stable")
     n_long = int(np.count_nonzero(sizes > MAX_WORD_SYMBOLS))
@@ -96,9 +97,9 @@ def pack_single_words(codes: NDArray[np.uint16], offsets: I64) -> PackedStrings:
 
 
 def _assign_words(sizes: I64, order: I64) -> I64:
-    """Assign strings to words by best fit, the longest first; words with most strings come first to fill fields.
+    """Assign strings to words by best fit, the longest first; words with the most strings come first, to fill fields.
 
-    Returns a row for each part of a string in one word, sorted by words: the string, the part's first symbol, the word,
+    Return a row for each part of a string in one word, sorted by word: the string, the part's first symbol, the word,
     the field, and the bit of that symbol.
     """
     words: list[list[tuple[int, int]]] = []
@@ -141,7 +142,7 @@ def _build_tiles(codes: NDArray[np.uint16], offsets: I64, parts: I64, lanes: int
     ones = (np.uint64(1) << lengths.astype(np.uint64)) - np.uint64(1)
     rows[fields[tile] + field, lane] = ones << bit.astype(np.uint64)
 
-    part = np.repeat(np.arange(len(parts)), lengths)  # the part of each symbol, and its position in the part
+    part = np.repeat(np.arange(len(parts)), lengths)  # part of each symbol, and its position within the part
     position = np.arange(len(part)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     symbol = codes[(offsets[omega] + first)[part] + position, 0]
     is_present = np.zeros((n_tiles, n_symbols + 1), np.bool_)
