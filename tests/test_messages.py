@@ -134,7 +134,7 @@ def test_nullable_integers_without_missing_values_are_valid() -> None:
     ("argv", "message"),
     [
         (["predict", "s.zarr", "--model", "none.npz", "--output", "o.csv"], "no file none.npz. Check"),
-        (["predict", "s.zarr", "--model", "o.npz", "--output", "o.csv"], "o.npz is no model file"),
+        (["predict", "s.zarr", "--model", "o.npz", "--output", "o.csv"], "o.npz is not a model file"),
         (["fit", "cells.csv", "--target", "y", "--model", "m.npz"], "a store must be a directory; got the file "),
         (["info", "cells.csv"], "a store must be a directory; got the file "),
     ],

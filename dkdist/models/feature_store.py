@@ -74,7 +74,7 @@ def write_features(
     blocks = row_blocks(equalize_chunks(rows))
     if not len(blocks):
         raise ValueError("features must have at least one row; got 0 rows.")
-    plan_blocks(blocks, what="write features").check()  # before the existing store is changed
+    plan_blocks(blocks, what="write features").check()  # raises before the existing store is changed
     target = _target(store, blocks.n_rows, blocks.n_columns, blocks.rows(0).stop, blocks.name, overwrite)
     missing = _blocks_to_write(target)
     plan = plan_blocks(blocks, n_blocks=len(missing), what="write features")

@@ -4,8 +4,8 @@
     array_0 ...  the arrays that the text refers to
 
 "saved_by" holds versions of libraries, for information only. Parameters and fitted attributes are numbers, strings,
-arrays and records of plain numbers. Classes are named, and only listed classes are created, so reading an untrusted
-file runs no code from it. `summarize_file` creates no estimator.
+arrays and records of plain numbers. Classes are stored by name and only listed classes are created, so reading an
+untrusted file runs no code from it. `summarize_file` creates no estimator.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ from dkdist._utils.text import read_json
 from dkdist._utils.validation import check_bool
 from dkdist.models.model_text import Arrays, describe, make, passed_functions, require_fitted
 
-FORMAT, VERSION, HEADER = "dkdist.model", 1, "model.json"  # format; tests/files/test_model_file.py
+FORMAT, VERSION, HEADER = (
+    "dkdist.model",
+    1,
+    "model.json",
+)  # identify the file format; tests/files/test_model_file.py
 
 
 def save_model(model: Any, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
@@ -62,14 +66,14 @@ def save_model(model: Any, path: str | os.PathLike[str], *, overwrite: bool = Tr
     Notes
     -----
     ``memory`` of a Pipeline, and ``checkpoint`` and ``cache`` of a learner, may be paths and are not saved: a loaded
-    model has None, or "auto". Loaded models predict the same bits on processors of one kind. SGD resumes with
-    ``partial_fit``; a ridge does not, because its sums (16 D^2 bytes) are not saved. A classifier of 5000 features and
-    ten classes takes 200 KB (ridge) or 600 KB (SGD).
+    model has None, or "auto". Predictions of loaded models are bitwise identical on processors of one type.
+    SGD resumes with ``partial_fit``; a ridge does not, because its sums (16 D^2 bytes) are not saved. A classifier of
+    5000 features and ten classes takes 200 KB (ridge) or 600 KB (SGD).
 
-    A loaded `SetClassifier` or `SetRegressor` has all fitted attributes, and all methods return the same bits,
-    including ``explain``, ``summary`` and ``best_estimator_``. The file contains training data: the rows (n, m),
-    targets and weights of each kernel member, and as ``background_`` up to 16 sets of up to 512 points. Do not share
-    it if these are confidential.
+    A loaded `SetClassifier` or `SetRegressor` has all fitted attributes, and all methods return bitwise identical
+    results, including ``explain``, ``summary`` and ``best_estimator_``. The file contains training data: the rows (n,
+    m), targets and weights of each kernel member, and as ``background_`` up to 16 sets of up to 512 points. Do not
+    share it if these are confidential.
 
     Examples
     --------
@@ -112,7 +116,7 @@ def load_model(
     path: str | os.PathLike[str],
     functions: Iterable[Callable[..., Any]] | Mapping[str, Callable[..., Any]] = (),
 ) -> Any:
-    """Load a model from `save_model`; it predicts the same bits on processors of one kind.
+    """Load a model from `save_model`; predictions are bitwise identical on processors of one type.
 
     Parameters
     ----------
@@ -158,7 +162,7 @@ def load_model(
         require_fitted(model)
     except (LookupError, ArithmeticError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
-            f"{path} describes a model that this version of dkdist cannot make "
+            f"{path} describes a model that this version of dkdist cannot load "
             f"({type(error).__name__}: {str(error).removesuffix('.')}). Load it with the version that saved it."
         ) from error
     if not isinstance(model, BaseEstimator):
@@ -190,7 +194,7 @@ def _read(path: Any) -> tuple[dict[str, Any], Arrays]:
         raise
     except ValueError as error:
         raise ValueError(
-            f"{path} is no model file, or a damaged one ({error}). Pass a file written by dkdist.save_model."
+            f"{path} is not a model file, or is damaged ({error}). Pass a file written by dkdist.save_model."
         ) from error
     return header, arrays
 
@@ -201,11 +205,11 @@ class _UnsupportedFileError(ValueError):
 
 def _header(text: NDArray[Any], path: Any) -> dict[str, Any]:
     if text.dtype != np.uint8 or text.ndim != 1:
-        raise ArchiveError(f"its {HEADER} is no text")
+        raise ArchiveError(f"its {HEADER} is not text")
     header = read_json(text.tobytes(), {"format": str, "version": int})
     if header["format"] != FORMAT:
         raise _UnsupportedFileError(
-            f"{path} is no model file: it has format {header['format']!r:.80}, expected {FORMAT!r}."
+            f"{path} is not a model file: its format must be {FORMAT!r}; got {header['format']!r:.80}."
         )
     if header["version"] != VERSION:
         raise _UnsupportedFileError(
@@ -228,7 +232,7 @@ def _sha256(described: Any, arrays: Arrays) -> str:
     return digest.hexdigest()
 
 
-MAX_SHOWN_VALUES = 20  # longer arrays are shown by dtype and shape; tests/cli/test_model_info.py
+MAX_SHOWN_VALUES = 20  # longer arrays are described by dtype and shape; tests/cli/test_model_info.py
 PASSTHROUGH = "passthrough"
 
 
@@ -306,7 +310,7 @@ def _step(name: str, described: Any, arrays: Arrays) -> StepSummary:
 
 
 def _plain(described: Any, arrays: Arrays, *, expand: bool) -> Any:
-    """Convert a described value to plain Python; long arrays, and records unless ``expand``, are only named."""
+    """Convert a described value to plain Python; describe long arrays and, unless ``expand``, records by name."""
     if not isinstance(described, dict):
         return described
     first: tuple[str, Any] = next(iter(described.items()), ("nothing", ""))

@@ -1,7 +1,7 @@
 """Validation of the parts of a loaded model before any of them is used.
 
-Fields of records must match their annotations, fitted attributes the checks by name below, and sizes each other.
-Numbers must be finite, except for losses that were not measured.
+Fields of records must match their annotations, fitted attributes must pass the checks below, and sizes must be
+consistent. Numbers must be finite, except for losses that were not measured.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dkdist._utils.serialization import REGISTRY, field_names, registered_name
 from dkdist.linear.sgd_steps import Objective, State
 from dkdist.sets import SampleSets
 
-MAX_COUNT = 2**24  # components, nodes or degrees of a record; tests/files/test_hostile_models.py
-SCALE_FIELDS = ("sigma", "sigmas", "bandwidth", "scale", "eta0")  # divisors
-MAX_SCALE = 1e40  # above the largest float32, 3.4e38; tests/files/test_hostile_models.py
+MAX_COUNT = 2**24  # maximum of components, nodes or degrees of a record; tests/files/test_hostile_models.py
+SCALE_FIELDS = ("sigma", "sigmas", "bandwidth", "scale", "eta0")  # fields that are divisors
+MAX_SCALE = 1e40  # maximum scale, above the largest float32, 3.4e38; tests/files/test_hostile_models.py
 SEED_FIELDS = ("seed",)
-NO_OUTPUT_ID = -1  # MaterializedGraph without output; tests/files/test_hostile_models.py
+NO_OUTPUT_ID = -1  # output id of a MaterializedGraph without output; tests/files/test_hostile_models.py
 UNSAVED_PARAMETERS = {"memory": None, "checkpoint": None, "cache": "auto"}
 """Parameters that may be paths (which fitting reads and writes) and are not saved, with their values after loading."""
 
@@ -43,7 +43,7 @@ def require_record(record: Any) -> None:
             else _value_requirement(name, field, value)
         )
         if expected:
-            raise ModelContentError(f"{name}.{field} is {_value_text(value)}, expected {expected}")
+            raise ModelContentError(f"{name}.{field} must be {expected}; got {_value_text(value)}")
     _require_lengths(name, record)
     if hasattr(record, "check_loaded"):
         record.check_loaded()
@@ -52,12 +52,12 @@ def require_record(record: Any) -> None:
 
 
 def _value_requirement(record: str, field: str, value: Any) -> str | None:
-    """Return the violated requirement on the number(s) of a field; None if valid."""
+    """Return the requirement that the numbers of a field violate; None if they are valid."""
     if type(value) is int and field in SEED_FIELDS:
         return "a number >= 0" if value < 0 else None
     minimum = NO_OUTPUT_ID if field == "leaf" else int(record.endswith("Spec"))
     if type(value) is int and not minimum <= value <= MAX_COUNT:
-        return f"{minimum} to {MAX_COUNT}"
+        return f"from {minimum} to {MAX_COUNT}"
     divisors: list[Any] = list(np.ravel(value)) if field in SCALE_FIELDS and value is not None else []
     if record == "L2Spec":  # bandwidth 0 means no smoothing
         divisors = [v for v in divisors if v != 0]
@@ -75,17 +75,17 @@ def _require_lengths(name: str, record: Any) -> None:
         pair: tuple[Any, Any] = getattr(record, first, None), getattr(record, second, None)
         if all(isinstance(values, tuple) for values in pair) and not 0 < len(pair[0]) == len(pair[1]):
             raise ModelContentError(
-                f"{name} has {len(pair[0])} {first} and {len(pair[1])} {second}: expected equal numbers"
+                f"{name} must have equal numbers of {first} and {second}; got {len(pair[0])} and {len(pair[1])}"
             )
     domain, widths = getattr(record, "domain", None), getattr(record, "bandwidth", None)
     if domain is not None and widths is not None and (not widths or len(widths) % len(domain.low)):
         raise ModelContentError(
-            f"{name} has {len(widths)} bandwidths for a domain of {len(domain.low)} dimensions"
+            f"{name} must have bandwidths for {len(domain.low)} dimensions; got {len(widths)}"
         )
 
 
 def _matches_hint(value: Any, hint: Any) -> bool:
-    """Whether a value matches an annotation, for the annotations that records use."""
+    """Whether a value matches an annotation; supports the annotations of records."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return any(_matches_hint(value, part) for part in parts)
@@ -98,20 +98,20 @@ def _matches_hint(value: Any, hint: Any) -> bool:
         )
     if origin is Callable:
         return callable(value)
-    if origin in (np.ndarray, NDArray):  # NDArray is its own origin from NumPy 2.5 and Python 3.12 on
+    if origin in (np.ndarray, NDArray):  # get_origin returns NDArray for NumPy >= 2.5 on Python >= 3.12
         kinds = _KINDS.get(get_args(parts[-1])[0] if origin is np.ndarray else parts[0], "iuf")
         return isinstance(value, np.ndarray) and value.dtype.kind in kinds and _is_finite(value)
     if origin in (list, dict) or hint in (list, dict):
         return _is_collection(value, origin or hint, parts)
     if hint is float:
-        return type(value) in (int, float) and value == value  # not NaN; orders may be infinite
+        return type(value) in (int, float) and value == value  # rejects NaN only: orders may be infinite
     if hint in (int, bool, str, type(None), None):
         return type(value) is (type(None) if hint is None else hint)
     if is_dataclass(hint) or hasattr(hint, "_fields") or hint is SampleSets or hint in REGISTRY.values():
         return type(value) is hint
     if isinstance(hint, type) and issubclass(hint, BaseEstimator):
         return isinstance(value, hint)
-    return value is None or is_dataclass(value)  # Any and protocols: a record or None
+    return value is None or is_dataclass(value)  # Any and protocols allow records and None
 
 
 _KINDS: dict[Any, str] = {np.generic: "biufUSO", np.bool_: "b"}
@@ -119,7 +119,7 @@ _KINDS: dict[Any, str] = {np.generic: "biufUSO", np.bool_: "b"}
 
 
 def _is_collection(value: Any, kind: Any, parts: tuple[Any, ...]) -> bool:
-    """Whether a value is a list (or a dict with str keys) whose items match the annotation, if it has parts."""
+    """Whether a value is a list, or a dict with str keys, whose items match the item type of the annotation, if any."""
     if type(value) is not kind or (kind is dict and any(type(key) is not str for key in value)):
         return False
     items: Any = value.values() if isinstance(value, dict) else value
@@ -227,7 +227,7 @@ REQUIRED_ATTRIBUTES = {
 def require_fitted_attributes(kind: type, fitted: dict[str, Any]) -> None:
     """Raise for fitted attributes of an estimator that are unknown, invalid, missing, or of inconsistent sizes.
 
-    A class may have ``saved_attributes``, annotations by name. Attributes that may be None may also be missing.
+    ``saved_attributes`` of a class, if any, are their annotations by name. Attributes that may be None may be missing.
     """
     name = kind.__name__
     if hasattr(kind, "saved_attributes"):
@@ -239,16 +239,14 @@ def require_fitted_attributes(kind: type, fitted: dict[str, Any]) -> None:
         if not ATTRIBUTE_CHECKS[key](value):
             raise ModelContentError(f"{name}.{key} is {_value_text(value)}, which is invalid")
     required = REQUIRED_ATTRIBUTES.get(name, () if name == "Pipeline" else ("spec_", "n_features_in_"))
-    # an estimator that is a parameter need not be fitted
+    # an estimator that is a parameter may be unfitted
     missing = [key for key in required if fitted and key not in fitted]
     if missing:
         raise ModelContentError(f"{name} lacks {', '.join(missing)}")
     n = fitted.get("n_features_in_")
     domain = getattr(fitted.get("spec_"), "domain", None)
     if domain is not None and len(domain.low) != n:
-        raise ModelContentError(
-            f"{name} has a domain of {len(domain.low)} dimensions and takes points of {n}"
-        )
+        raise ModelContentError(f"{name}.spec_ must have a domain of {n} dimensions; got {len(domain.low)}")
     allowed: dict[str, list[Any]] = {"feature_names_in_": [(n,)]}
     for key, shapes in (allowed | _expected_shapes(fitted, n)).items():
         if key in fitted and fitted[key] is not None and np.shape(fitted[key]) not in shapes:
@@ -262,7 +260,7 @@ def _require_annotated(name: str, hints: dict[str, Any], fitted: dict[str, Any])
             raise ModelContentError(f"{name} has no attribute {key!r:.80}")
         if not _matches_hint(value, hints[key]):
             raise ModelContentError(
-                f"{name}.{key} is {_value_text(value)}, expected {_hint_text(hints[key])}"
+                f"{name}.{key} must be {_hint_text(hints[key])}; got {_value_text(value)}"
             )
     missing = [
         key for key, hint in hints.items() if fitted and key not in fitted and not _matches_hint(None, hint)
@@ -337,7 +335,7 @@ ESTIMATOR_PARAMS = {"InvariantFeatures": ("embedding", "features"), "OnePassSear
 def require_params(name: str, params: dict[str, Any]) -> None:
     """Raise for parameters that must not be estimators or functions."""
     for key, value in params.items():
-        is_function = callable(value) and type(value) not in REGISTRY.values()  # distances are callable too
+        is_function = callable(value) and type(value) not in REGISTRY.values()  # distances are callable, too
         if is_function != (name == "FunctionEmbedding" and key == "function"):
             raise ModelContentError(f"{name}.{key} is {value!r:.80}, which is invalid")
         if isinstance(value, BaseEstimator) and key not in ESTIMATOR_PARAMS.get(name, ()):

@@ -8,8 +8,8 @@ Numbers, strings, booleans and None are stored directly; other values are object
 Classes are named; only public estimators and registered records are stored and created. The function of a
 `FunctionEmbedding` is named too, and the caller of `load_model` passes it. Names in a file are never imported.
 
-A small file can declare any sizes, so the cost of materializing loaded parameters is bounded before they are
-materialized. They are then tested on one point; the materialized parameters are cached for the first call.
+A small file can declare arbitrary sizes, so the cost of loaded parameters is checked before they are materialized. They
+are then tested on one point; the materialized parameters are cached for the first call.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ from dkdist.models.model_kinds import (
 )
 from dkdist.sets import SampleSets
 
-# Loading draws at most 100,000 dense features of 670 columns, or 4 million columns of an embedding, about 1 s
-# (tests/files/test_hostile_models.py)
+# Maximum number of random numbers drawn while loading a model, about 1 s: for 100,000 dense features of 670 columns, or
+# for 4 million columns of an embedding (tests/files/test_hostile_models.py)
 MAX_MATERIALIZED_NUMBERS = 2**26
-BYTES_PER_NUMBER = 12  # float64 during generation, then float32; tests/files/test_hostile_models.py
+BYTES_PER_NUMBER = 12  # float64 during generation and the float32 result; tests/files/test_hostile_models.py
 
 
 def require_materializable(name: str, spec: Any) -> None:
-    """Raise for parameters that take minutes to materialize; MemoryError if they do not fit in memory."""
+    """Raise for parameters that take too long to materialize; MemoryError if they do not fit in memory."""
     n_numbers = sum(_n_materialized_numbers(part) for part in _parts(spec))
     if n_numbers > MAX_MATERIALIZED_NUMBERS:
         raise ModelContentError(
-            f"{name} has {n_numbers:.3g} numbers to draw, expected at most {MAX_MATERIALIZED_NUMBERS:.3g}. Use fewer "
+            f"{name} must draw at most {MAX_MATERIALIZED_NUMBERS:.3g} numbers; got {n_numbers:.3g}. Use fewer "
             "features, or random Fourier features with method='structured'"
         )
     require_memory(BYTES_PER_NUMBER * n_numbers, f"{type(spec).__name__} needs", "use fewer features")
@@ -79,7 +79,7 @@ def _parts(spec: Any) -> Iterator[Any]:
 
 
 def _n_materialized_numbers(spec: Any) -> int:
-    """Return the cost in numbers to materialize, about 10 ns each; slower numbers count 16 times."""
+    """Return the cost of materialization in random numbers of 10 ns; those that take longer count up to 16 times."""
     if isinstance(spec, FourierSpec):
         n_inputs, n = int(spec.n_inputs), int(spec.n_components)
         if spec.method == "structured":
@@ -90,31 +90,31 @@ def _n_materialized_numbers(spec: Any) -> int:
         return 16 * int(spec.n_components) * spec.n_dims
     n_basis = int(getattr(spec, "n_basis", 1))
     cost = max(n_basis**2, 16 * int(getattr(spec, "n_nodes", 1)))
-    if cost > MAX_MATERIALIZED_NUMBERS:  # ``n_features`` may be slow for these
+    if cost > MAX_MATERIALIZED_NUMBERS:  # computing ``n_features`` may be slow for these parameters
         return cost
     return max(cost, 16 * int(spec.n_features))
 
 
 def require_working(name: str, spec: Any) -> None:
-    """Raise for parameters that cannot be materialized, or whose row of one point is not finite."""
+    """Raise for parameters that cannot be materialized, or whose row of a test point is invalid."""
     try:
         require_materializable(name, spec)
         n = int(spec.n_features)
         if not 0 < n <= MAX_COUNT:
-            raise ModelContentError(f"its rows have {n} features, expected 1 to {MAX_COUNT}")
+            raise ModelContentError(f"its rows must have 1 to {MAX_COUNT} features; got {n}")
         row = _test_row(spec)
         if row is not None and not (row.shape == (1, n) and np.isfinite(row).all()):
-            raise ModelContentError("its row of one point is not finite, or has a wrong length")
+            raise ModelContentError(f"its row of a test point must have {n} finite values")
     except MemoryError:
         raise
-    except Exception as error:  # inconsistent numbers raise many types of errors
+    except Exception as error:  # inconsistent parameters can raise many types of errors
         raise ModelContentError(
             f"{name}.spec_ is invalid ({type(error).__name__}: {error!s:.200})"
         ) from error
 
 
 def _test_row(spec: Any) -> Any:
-    """Return the row (1, n_features) of a point in the centre; None if the type of points is unknown."""
+    """Return the row (1, n_features) of the centre of the domain; None if the type of points is unknown."""
     if isinstance(spec, (ScalerSpec, ComponentsSpec)):
         return spec.apply(_one_point(np.zeros(spec.n_dims))).relative
     parameters = spec.materialize()
@@ -183,7 +183,7 @@ def estimator_named(name: str) -> Any:
 def record_named(name: str) -> Any:
     """Return the registered record class with a name; None for other names."""
     if name in PUBLIC:
-        getattr(dkdist, name)  # imports and registers it
+        getattr(dkdist, name)  # importing the class registers it
     return REGISTRY.get(name)
 
 
@@ -284,13 +284,15 @@ def _(value: np.ma.MaskedArray, where: str, arrays: Arrays) -> Any:
 
 @describe.register
 def _(value: np.ma.core.MaskedConstant, where: str, arrays: Arrays) -> Any:
-    return describe.dispatch(object)(value, where, arrays)  # raises: it has no values
+    return describe.dispatch(object)(
+        value, where, arrays
+    )  # always raises, because there is no value to store
 
 
 @describe.register
 def _(value: np.ndarray, where: str, arrays: Arrays) -> Any:
     if value.dtype != object:
-        # the memory order of axes determines the order of BLAS sums
+        # keep the memory order of axes, which determines the order of BLAS sums
         return {"array": _add_array(value if value.flags.forc else value.copy(order="K"), arrays)}
     has_objects = any(type(item) is not str for item in value.flat)
     if has_objects or value.ndim != 1:
@@ -412,7 +414,9 @@ def _make_function(described: dict[str, Any], arrays: Arrays) -> Any:
 def _sets(
     points: Any, offsets: Any, weights: Any, alphabet: Any, origin: Any, names: Any = None
 ) -> SampleSets:
-    checked = SampleSets(points, offsets, weights, alphabet, 0 * origin)  # without moving the points
+    checked = SampleSets(
+        points, offsets, weights, alphabet, 0 * origin
+    )  # origin 0: points are already relative to it
     output = SampleSets._trusted(checked.relative, checked.offsets, checked.weights, alphabet, origin)
     return output if names is None else output.labelled(names=names)
 
@@ -425,8 +429,8 @@ def _class(find: Callable[[str], Any], name: Any) -> Any:
     kind = find(name) if isinstance(name, str) else None
     if kind is None:
         raise ValueError(
-            f"the file names the class {name!r:.80}, which model files cannot hold: it was not written by this version "
-            "of dkdist"
+            f"the file names the class {name!r:.80}, which this version of dkdist cannot load. Use the version that "
+            "saved it"
         )
     return kind
 

@@ -235,7 +235,7 @@ def test_other_outputs_and_models_are_refused(store, models, tmp_path, capsys):
         main(["predict", store, "--model", str(tmp_path / "other.npz"), "--output", str(tmp_path / "p.csv")])
         == 2
     )
-    assert "no model file" in capsys.readouterr().err
+    assert "is not a model file" in capsys.readouterr().err
 
 
 def test_scores_are_those_of_scikit_learn(store, models, capsys):

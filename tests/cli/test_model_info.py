@@ -69,7 +69,7 @@ def test_files_that_are_none(tmp_path, bag_models, capsys):
     (tmp_path / "text.npz").write_text("no archive")
     for name in ("other.npz", "text.npz"):
         assert main(["info", str(tmp_path / name)]) == 2
-        assert "is no model file, or a damaged one" in capsys.readouterr().err
+        assert "is not a model file, or is damaged" in capsys.readouterr().err
 
 
 def forged(model, path, change):

@@ -182,10 +182,10 @@ def rewritten(path, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda header: header.update(format="other"), "format 'other', expected 'dkdist.model'"),
+        (lambda header: header.update(format="other"), "format must be 'dkdist.model'; got 'other'"),
         (lambda header: header.update(version=2), "version 2.*update dkdist"),
         (lambda header: header["model"]["params"].update(sigma=3.0), "damaged.*checksum"),
-        (lambda header: header.pop("format"), "no model file"),
+        (lambda header: header.pop("format"), "not a model file"),
     ],
 )
 def test_other_headers_are_refused(change, message, tmp_path):
@@ -213,14 +213,14 @@ def test_a_class_that_is_not_listed_is_never_made(name, tmp_path, monkeypatch):
 def test_headers_of_other_types_are_refused(tmp_path, dtype):
     path = tmp_path / "model.npz"
     np.savez(path, **{"model.json": np.zeros(8, dtype)})
-    with pytest.raises(ValueError, match=r"its model\.json is no text"):
+    with pytest.raises(ValueError, match=r"its model\.json is not text"):
         dk.load_model(path)
 
 
 def test_pickles_are_never_read(tmp_path):
     path = tmp_path / "model.npz"
     np.savez(path, **{"model.json": np.array([{"format": "dkdist.model"}], dtype=object)})
-    with pytest.raises(ValueError, match="no model file"):
+    with pytest.raises(ValueError, match="not a model file"):
         dk.load_model(path)
     with pytest.raises(FileNotFoundError):
         dk.load_model(tmp_path / "absent.npz")
