@@ -152,7 +152,7 @@ def new_table_key(generation: int, folder: str = "points") -> str:
 
 
 def tail_key(table_key: str, position: int) -> str:
-    """Return the key of the tail of the array at a position of the table."""
+    """Return the key of the tail of array number ``position`` of the table."""
     return f"{table_key.replace('/table.', '/tail.')}.{position}"
 
 
@@ -186,7 +186,7 @@ def parse_record(record: Any, label: str) -> TableRecord | None:
 
 
 def read_table(store: Store, record: TableRecord | None, label: str) -> Table | None:
-    """Read the table of a commit: empty without a record, None if it is missing (a later commit)."""
+    """Read the table of a commit: empty without a record, None if missing (replaced by a later commit)."""
     if record is None:
         return {}
     (data,) = get_bytes(store, [record.key])

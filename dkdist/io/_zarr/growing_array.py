@@ -47,7 +47,7 @@ class ChunkWriterThreads:
         self._flushing = BackgroundWriter(1, 2)
 
     def share(self, pool: ThreadPool) -> None:
-        """Write on a shared thread pool; call it before `submit`."""
+        """Use a shared thread pool; call this before `submit`."""
         self._writing.close()
         self._writing = BackgroundWriter(pool, MAX_PENDING_CHUNKS)
 
@@ -66,7 +66,7 @@ class ChunkWriterThreads:
         self._flushing.wait()
 
     def close(self) -> None:
-        """Start no more calls, and wait for those in progress."""
+        """Start no further calls, and wait for running ones."""
         self._writing.close()
         self._flushing.close()
 

@@ -203,7 +203,7 @@ def list_arrays(store: Store, label: str) -> list[str]:
 
 
 def named_arrays(document: bytes | None, label: str) -> list[str] | None:
-    """Return the array names in a root document; None if it has none."""
+    """Return the array names in a root document; None if it does not list them."""
     if document is None:
         return None
     names = parse_json(document)["attributes"]["dkdist"].get("arrays")

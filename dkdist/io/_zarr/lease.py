@@ -151,7 +151,7 @@ class ReplacementLease(WriterLease):
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Guard nothing: the staging folder has one writer; `commit` checks it and the target."""
+        """Do nothing: the staging folder has one writer; `commit` checks it and the target."""
         yield
 
     def commit(self, document: bytes) -> None:
