@@ -1,4 +1,4 @@
-"""The work that every recipe of docs/clusters.md does, and what comes of it without a cluster."""
+"""The fit of the recipes in docs/clusters.md, and its result without a cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .recipes import ROOT, Block, blocks
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a store of 3,000 sets, ``train.py`` of the document and ``slurm.sh``."""
+    """Return a folder with a store of 3,000 sets, ``train.py`` of the document and ``slurm.sh``."""
     folder = tmp_path_factory.mktemp("shared")
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 3000)
@@ -33,28 +33,30 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def alone(shared: Path) -> bytes:
-    """The coefficients of ``train.py`` without a cluster."""
+    """Return the coefficients of ``train.py`` without a cluster."""
     with Programs(shared) as run:
         run.finish([sys.executable, "train.py"])
     return coefficients(shared)
 
 
 def coefficients(folder: Path) -> bytes:
-    """Those of the model that was saved there last; it is taken away."""
+    """Return the coefficients of the model file in a folder, and delete the file."""
     coef = dk.load_model(folder / "model.npz")[-1].coef_
     (folder / "model.npz").unlink()
     return bytes(coef.tobytes())
 
 
 def fit_alone(folder: Path, block: Block) -> bytes:
-    """The coefficients of a block's ``dkdist fit`` without the options of its cluster."""
-    words = shlex.split(block.text.replace("\\\n", " "), comments=True)
-    arguments = itertools.takewhile(lambda word: word != "--scheduler", words[words.index("bags.zarr") :])
-    return _fit(folder, tuple(arguments))
+    """Return the coefficients of a block's ``dkdist fit`` without its cluster options."""
+    arguments = shlex.split(block.text.replace("\\\n", " "), comments=True)
+    fit_arguments = itertools.takewhile(
+        lambda word: word != "--scheduler", arguments[arguments.index("bags.zarr") :]
+    )
+    return _fit(folder, tuple(fit_arguments))
 
 
 @cache
-def _fit(folder: Path, arguments: tuple[str, ...]) -> bytes:
+def _fit(folder: Path, fit_arguments: tuple[str, ...]) -> bytes:
     with Programs(folder) as run:
-        run.finish(["dkdist", "fit", *arguments])
+        run.finish(["dkdist", "fit", *fit_arguments])
     return coefficients(folder)

@@ -1,4 +1,4 @@
-"""Hosts of a small network, made of network namespaces of this machine: own addresses, a switch between them."""
+"""Hosts of a small network, simulated by network namespaces with their own addresses."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .programs import environment
 
 
 def ip(arguments: str) -> str:
-    """Run the system's program of that name."""
-    done = subprocess.run(
+    """Run the system program ``ip`` and return its output."""
+    result = subprocess.run(
         ["ip", *arguments.split()], check=True, capture_output=True, text=True, env=environment()
     )
-    return done.stdout
+    return result.stdout
 
 
 @contextmanager
 def network(addresses: Sequence[str]) -> Iterator[dict[str, list[str]]]:
-    """For each address the words before a command that let it run on the host of that address."""
+    """Yield, for each address, the command prefix that runs a command on its host."""
     switch = f"dkdist-{os.getpid()}"
     names = {address: f"{switch}-{i}" for i, address in enumerate(addresses)}
     try:
@@ -37,9 +37,9 @@ def network(addresses: Sequence[str]) -> Iterator[dict[str, list[str]]]:
             ip(f"-n {name} link set lo up")
         yield {address: ["ip", "netns", "exec", name] for address, name in names.items()}
     finally:
-        there = ip("netns list").split()
+        existing = ip("netns list").split()
         for name in [*names.values(), switch]:
-            if name in there:
+            if name in existing:
                 for process in ip(f"netns pids {name}").split():
                     os.kill(int(process), signal.SIGKILL)
                 ip(f"netns delete {name}")

@@ -1,4 +1,4 @@
-"""The recipes of docs/clusters.md as the document has them: blocks of code, by heading."""
+"""The recipes of docs/clusters.md: blocks of code, by heading."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEXT = (ROOT / "docs" / "clusters.md").read_text()
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code and, if its first line says so, the hosts it runs on."""
+    """A block of code; its first line may contain the hosts it runs on."""
 
     language: str
     text: str
@@ -23,7 +23,7 @@ class Block:
 
 
 def blocks(heading: str) -> list[Block]:
-    """All blocks below a heading of the document."""
+    """Return all blocks below a heading of the document."""
     (section,) = re.findall(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
     return [
         Block(*result) for result in re.findall(r"^```(\w+)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""A Slurm of one host: munge, the controller and the host's daemon, from a folder of their own and without systemd."""
+"""A single-host Slurm with munge, controller and daemon, in its own folder and without systemd."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ PartitionName=all Nodes={host} Default=YES State=UP
 
 def _free_ports(n: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+    ports = [server.getsockname()[1] for server in sockets]
+    for server in sockets:
+        server.close()
     return ports
 
 
 @contextmanager
 def slurm(folder: Path) -> Iterator[str]:
-    """The ``SLURM_CONF`` of a Slurm that runs inside the ``with``; its jobs end with it."""
+    """Run Slurm inside the ``with`` and yield its ``SLURM_CONF``; jobs end with it."""
     for name in ("state", "spool"):
         (folder / name).mkdir()
     key = folder / "munge.key"
@@ -61,22 +61,25 @@ def slurm(folder: Path) -> Iterator[str]:
     configuration.write_text(CONFIGURATION.format(host=host, ports=ports, folder=folder))
     files = [f"--{name}={folder}/munge.{name.split('-')[0]}" for name in ("socket", "pid-file", "seed-file")]
     with Programs(folder, SLURM_CONF=str(configuration)) as run:
-        run.start(["munged", "--foreground", "--force", f"--key-file={key}", *files], says="Created socket")
+        run.start(
+            ["munged", "--foreground", "--force", f"--key-file={key}", *files],
+            expected_output="Created socket",
+        )
         run.start(["slurmctld", "-D"])
         run.start(["slurmd", "-D"])
-        until(lambda: "idle" in _says(run, "sinfo", "--noheader"), "Slurm to have an idle host")
+        until(lambda: "idle" in _run_output(run, "sinfo", "--noheader"), "Slurm to have an idle host")
         try:
             yield str(configuration)
         finally:
-            _says(run, "scancel", "--partition=all")
-            until(lambda: not _says(run, "squeue", "--noheader"), "the jobs of Slurm to end")
+            _run_output(run, "scancel", "--partition=all")
+            until(lambda: not _run_output(run, "squeue", "--noheader"), "the jobs of Slurm to end")
 
 
-def ended(run: Programs, job: str) -> bool:
-    """Whether a job that was submitted is over."""
-    return job not in _says(run, "squeue", "--noheader", "--format=%i").split()
+def is_finished(run: Programs, job: str) -> bool:
+    """Whether a submitted job is finished."""
+    return job not in _run_output(run, "squeue", "--noheader", "--format=%i").split()
 
 
-def _says(run: Programs, *command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, env=run.environment)
-    return done.stdout.strip()
+def _run_output(run: Programs, *command: str) -> str:
+    result = subprocess.run(command, capture_output=True, text=True, env=run.environment)
+    return result.stdout.strip()

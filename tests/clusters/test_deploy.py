@@ -1,4 +1,4 @@
-"""What deploy/ and docs/clusters.md promise without being run: manifests of the right form, nothing that listens."""
+"""Static checks of deploy/ and docs/clusters.md: valid manifests, and no open ports."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CERTIFICATES = {"--tls-ca-file", "--tls-cert", "--tls-key"}
 
 
 def containers() -> dict[str, dict]:
-    pods = [one["spec"]["template"]["spec"] for one in MANIFEST if one["kind"] == "Deployment"]
+    pods = [item["spec"]["template"]["spec"] for item in MANIFEST if item["kind"] == "Deployment"]
     return {pod["containers"][0]["name"]: {**pod["containers"][0], "pod": pod} for pod in pods}
 
 
 def test_kinds_of_the_kubernetes_manifest() -> None:
-    kinds = Counter(one["kind"] for one in MANIFEST)
+    kinds = Counter(item["kind"] for item in MANIFEST)
     assert kinds == {"Service": 1, "Deployment": 2, "NetworkPolicy": 1}
     service, scheduler, worker, _ = MANIFEST
     for deployment in (scheduler, worker):
@@ -39,8 +39,8 @@ def test_kinds_of_the_kubernetes_manifest() -> None:
 @pytest.mark.parametrize("name", ["scheduler", "worker"])
 def test_containers_of_the_kubernetes_manifest(name: str) -> None:
     container = containers()[name]
-    words = [*container["command"], *container["args"]]
-    assert {word.split("=")[0] for word in words} >= CERTIFICATES
+    arguments = [*container["command"], *container["args"]]
+    assert {word.split("=")[0] for word in arguments} >= CERTIFICATES
     assert container["resources"]["limits"]["memory"]
     assert container["pod"]["volumes"][0]["secret"]["secretName"] == "dask-tls"
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
@@ -56,40 +56,40 @@ def test_containers_of_the_kubernetes_manifest_are_restricted(name: str) -> None
     assert context["readOnlyRootFilesystem"] is True
     assert context["capabilities"] == {"drop": ["ALL"]}
     assert container["pod"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    values = {one["name"]: one["value"] for one in container["env"]}
+    values = {item["name"]: item["value"] for item in container["env"]}
     writable = [m["mountPath"] for m in container["volumeMounts"] if not m.get("readOnly")]
-    for variable in ("HOME", "TMPDIR", "NUMBA_CACHE_DIR"):  # what Python, Dask and numba write to
+    for variable in ("HOME", "TMPDIR", "NUMBA_CACHE_DIR"):  # Python, Dask and Numba write to these
         assert any(Path(values[variable]).is_relative_to(mount) for mount in writable)
 
 
-def test_workers_of_the_kubernetes_manifest_reach_the_service_and_preload() -> None:
-    words = containers()["worker"]["command"] + containers()["worker"]["args"]
+def test_workers_of_the_kubernetes_manifest_use_service_and_preload() -> None:
+    arguments = containers()["worker"]["command"] + containers()["worker"]["args"]
     service = MANIFEST[0]
-    assert f"tls://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}" in words
-    assert "--preload=dkdist.preload" in words
+    assert f"tls://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}" in arguments
+    assert "--preload=dkdist.preload" in arguments
 
 
 @pytest.mark.parametrize("name", ["scheduler", "worker"])
-def test_dask_takes_the_options_of_the_kubernetes_manifest(name: str) -> None:
-    """Read as Dask's own command line reads them."""
+def test_options_of_the_kubernetes_manifest_are_valid(name: str) -> None:
+    """Dask's command line accepts all options."""
     container = containers()[name]
     command = {"scheduler": dask_scheduler, "worker": dask_worker}[name].main
-    words = [*container["command"], *container["args"]][2:]
-    known = {
+    arguments = [*container["command"], *container["args"]][2:]
+    known_options = {
         option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
     }
-    assert {word.split("=")[0] for word in words if word.startswith("--")} <= known
+    assert {word.split("=")[0] for word in arguments if word.startswith("--")} <= known_options
 
 
-def test_every_heading_with_code_is_run() -> None:
-    """A recipe that is added to the document is added to a test too."""
+def test_all_recipes_are_tested() -> None:
+    """New recipes of the document need a test."""
     tests = "".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
     for heading in re.findall("^## (.*)", TEXT, re.MULTILINE):
         assert not blocks(heading) or f'"{heading}"' in tests
 
 
-def test_dkdist_listens_to_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands start no cluster: work on this machine needs no open port."""
+def test_commands_open_no_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands start no cluster, because local work needs no open port."""
     monkeypatch.setattr(socket.socket, "listen", lambda *_: pytest.fail("a socket was opened"))
     store, model = str(tmp_path / "bags.zarr"), str(tmp_path / "model.npz")
     dk.write_sets(store, np.random.default_rng(0).random((12, 5, 2)), targets={"y": np.arange(12.0)})

@@ -1,4 +1,4 @@
-"""``dkdist.preload`` makes workers ready, however they are started."""
+"""``dkdist.preload`` prepares workers, however they are started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dkdist._runtime import process as processors
 from .programs import Programs
 from .recipes import TEXT
 
-ASK = """
+COMPILED_STATE = """
 import sys
 from threadpoolctl import threadpool_info
 
@@ -30,23 +30,23 @@ found = threads, compiled("embeddings._density_numba"), compiled("_numba.sgd")
 READY = ({1}, True, True)
 
 
-def state(client: Client) -> object:
-    """Of the one worker: BLAS threads, and whether loops of the embedding and of the learner are compiled."""
+def worker_state(client: Client) -> object:
+    """Return the BLAS threads of the worker, and whether embedding and learner are compiled."""
     names: dict[str, object] = {}
-    (result,) = client.run(lambda: (exec(ASK, names), names["found"])[1]).values()
+    (result,) = client.run(lambda: (exec(COMPILED_STATE, names), names["found"])[1]).values()
     return result
 
 
 @pytest.mark.network
-def test_workers_of_a_local_cluster() -> None:
+def test_preload_of_local_cluster_workers() -> None:
     options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with Client(preload="dkdist.preload", **options) as client:
-        assert state(client) == READY
+        assert worker_state(client) == READY
 
 
 @pytest.mark.network
-def test_a_worker_without_a_nanny(tmp_path: Path) -> None:
-    """No nanny, so nobody but the preload limits its threads; here Dask's configuration asks for it."""
+def test_preload_of_a_worker_without_nanny(tmp_path: Path) -> None:
+    """Without a nanny, only the preload, from Dask's configuration, limits threads."""
     options = {"n_workers": 0, "processes": False, "dashboard_address": "127.0.0.1:0"}
     preload = {"DASK_DISTRIBUTED__WORKER__PRELOAD": '["dkdist.preload"]', "OPENBLAS_NUM_THREADS": "2"}
     assert f"DASK_DISTRIBUTED__WORKER__PRELOAD='{preload['DASK_DISTRIBUTED__WORKER__PRELOAD']}'" in TEXT
@@ -56,8 +56,8 @@ def test_a_worker_without_a_nanny(tmp_path: Path) -> None:
         Client(cluster) as client,
     ):
         command = ["dask", "worker", cluster.scheduler_address, "--no-nanny", "--nthreads", "1"]
-        run.start(command, says="Registered to")
-        assert state(client) == READY
+        run.start(command, expected_output="Registered to")
+        assert worker_state(client) == READY
 
 
 def mallopt_calls(monkeypatch: pytest.MonkeyPatch, **environment: str) -> list[tuple[int, int]]:
@@ -72,16 +72,16 @@ def mallopt_calls(monkeypatch: pytest.MonkeyPatch, **environment: str) -> list[t
     return calls
 
 
-def test_memory_is_kept_unless_somebody_chose_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Dask's nanny sets by default is nobody's choice."""
-    kept = [(-3, 32 * 2**20), (-1, 512 * 2**20)]
-    assert mallopt_calls(monkeypatch) == kept
-    assert mallopt_calls(monkeypatch, MALLOC_TRIM_THRESHOLD_="65536") == kept
+def test_memory_settings_of_the_user_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The defaults of Dask's nanny do not count as settings of the user."""
+    expected = [(-3, 32 * 2**20), (-1, 512 * 2**20)]
+    assert mallopt_calls(monkeypatch) == expected
+    assert mallopt_calls(monkeypatch, MALLOC_TRIM_THRESHOLD_="65536") == expected
     assert mallopt_calls(monkeypatch, MALLOC_TRIM_THRESHOLD_="1000000") == []
     assert mallopt_calls(monkeypatch, MALLOC_ARENA_MAX="2") == []
 
 
-MEMORY_GIVEN_BACK = """
+TRIM_TEST = """
 import numpy as np
 from dkdist._runtime import process
 
@@ -103,31 +103,31 @@ assert trimmer.trimmed_bytes == trimmed
 """
 
 
-def test_a_worker_gives_memory_back_when_it_has_much_more_than_after_the_last_time() -> None:
-    """Blocks of memory that were freed below one that lives on, which glibc alone keeps.
+def test_worker_trims_memory_after_growth() -> None:
+    """glibc keeps memory that was freed below a block in use.
 
-    In a process of its own: one that ran other tests has freed memory, from which the new blocks would come.
+    A separate process is used since other tests leave freed memory that new blocks would reuse.
     """
-    subprocess.run([sys.executable, "-c", MEMORY_GIVEN_BACK], check=True)
+    subprocess.run([sys.executable, "-c", TRIM_TEST], check=True)
 
 
-def test_tasks_look_after_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[int] = []
-    monkeypatch.setattr(process.MEMORY_TRIMMER, "trim", lambda: looks.append(1))
+def test_tasks_trim_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(process.MEMORY_TRIMMER, "trim", lambda: calls.append(1))
     assert processors.require_same_cpu(max)(1, 2) == 2
     with pytest.raises(ValueError, match="empty"):
         processors.require_same_cpu(max)([])
-    assert len(looks) == 2
+    assert len(calls) == 2
 
 
-def test_the_process_of_a_client_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker of a cluster that lives in the client's own process."""
+def test_client_process_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker runs in the process of the client."""
     monkeypatch.setattr(process, "limit_blas_permanently", lambda: pytest.fail("its threads were limited"))
     assert process.prepare_worker(process.THIS_PROCESS) == 1
 
 
-def test_the_preload_itself_imports_nothing_heavy() -> None:
-    """Nannies import it as well."""
+def test_preload_imports_few_modules() -> None:
+    """Nannies also import the preload module."""
     heavy = {"numpy", "numba", "scipy", "sklearn", "zarr"}
     code = f"import sys, dkdist.preload; assert not {heavy!r} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)

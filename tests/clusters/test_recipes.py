@@ -1,4 +1,4 @@
-"""The recipes of docs/clusters.md, run as they stand there: everywhere the bits of a run without a cluster."""
+"""The recipes of docs/clusters.md give results identical to a run without a cluster."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.network
 
 
 def as_script(folder: Path, block: Block) -> list[str]:
-    """A block that worker processes import must be a file."""
+    """Write a block to a file, since worker processes import it, and return its command."""
     (folder / "recipe.py").write_text(block.text)
     return [sys.executable, "recipe.py"]
 
 
-@pytest.mark.parametrize("heading", ["Processes of one machine", "A cluster that adapts its size"])
-def test_one_machine(heading: str, shared: Path, alone: bytes) -> None:
+@pytest.mark.parametrize("heading", ["Processes of one machine", "Adaptive scaling"])
+def test_recipe_on_one_machine(heading: str, shared: Path, alone: bytes) -> None:
     (block,) = blocks(heading)
     with Programs(shared) as run:
         run.finish(as_script(shared, block))
@@ -30,29 +30,29 @@ def test_one_machine(heading: str, shared: Path, alone: bytes) -> None:
 
 
 def run_on_hosts(folder: Path, recipe: list[Block]) -> None:
-    """The last block is the client; those that begin with ``dask`` go on until it is done."""
-    *others, client = recipe
+    """Run the blocks of a recipe; the last one is the client, and ``dask`` blocks run until it ends."""
+    *servers, client = recipe
     addresses = sorted({host for block in recipe for host in block.hosts})
-    with network(addresses) as at, Programs(folder) as run:
-        for block in others:
+    with network(addresses) as prefixes, Programs(folder) as run:
+        for block in servers:
             for host in block.hosts:
-                words = [*at[host], *command(block.language, block.text)]
+                arguments = [*prefixes[host], *command(block.language, block.text)]
                 if "dask worker" in block.text:
-                    run.start(words)
+                    run.start(arguments)
                 elif "dask scheduler" in block.text:
-                    run.start(words, says="Scheduler at")
+                    run.start(arguments, expected_output="Scheduler at")
                 else:
-                    run.finish(words)
-        run.finish([*at[client.hosts[0]], *command(client.language, client.text)])
+                    run.finish(arguments)
+        run.finish([*prefixes[client.hosts[0]], *command(client.language, client.text)])
 
 
-def test_several_hosts(shared: Path, alone: bytes) -> None:
+def test_recipe_on_several_hosts(shared: Path, alone: bytes) -> None:
     needs("ip", root=True)
     run_on_hosts(shared, blocks("Several hosts"))
     assert coefficients(shared) == alone
 
 
-def test_several_hosts_encrypted(shared: Path) -> None:
+def test_encrypted_recipe_on_several_hosts(shared: Path) -> None:
     needs("ip", "openssl", root=True)
     recipe = blocks("Several hosts, encrypted")
     run_on_hosts(shared, recipe)

@@ -1,4 +1,4 @@
-"""Compiled code in a folder that processes share: an index never names code that is not what it says."""
+"""Compiled code in a shared cache folder: an index never refers to other code."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from dkdist._numba.points import _count_outside
 
 
 def cache_file(folder: Path, stamp: str = "today") -> CodeCacheFile:
-    """What a process has of the compiled variants of one function."""
+    """Return the cache file that a process uses for the compiled variants of one function."""
     return CodeCacheFile(str(folder), "loop-1.py311", stamp)
 
 
-def test_two_processes_that_compile_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both find an empty index; then each writes its index and its code, in turns."""
-    one, other = cache_file(tmp_path), cache_file(tmp_path)
-    late: list[tuple[str, str]] = []
-    monkeypatch.setattr(other, "_save_data", lambda *name_and_code: late.append(name_and_code))
-    save_index = one._save_index
+def test_concurrent_compilation_by_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both processes read an empty index, then alternately write indexes and code."""
+    first, second = cache_file(tmp_path), cache_file(tmp_path)
+    delayed: list[tuple[str, str]] = []
+    monkeypatch.setattr(second, "_save_data", lambda *name_and_code: delayed.append(name_and_code))
+    save_index = first._save_index
 
     def both_save_their_index(overloads: dict[str, str]) -> None:
-        other.save("float64", "code of float64")
+        second.save("float64", "code of float64")
         save_index(overloads)
 
-    monkeypatch.setattr(one, "_save_index", both_save_their_index)
-    one.save("float32", "code of float32")
+    monkeypatch.setattr(first, "_save_index", both_save_their_index)
+    first.save("float32", "code of float32")
     monkeypatch.undo()
-    other._save_data(*late[0])
+    second._save_data(*delayed[0])
     assert cache_file(tmp_path).load("float32") == "code of float32"
-    assert cache_file(tmp_path).load("float64") in (None, "code of float64")  # lost is compiled again
+    assert cache_file(tmp_path).load("float64") in (None, "code of float64")  # None is compiled again
 
 
-def test_killed_between_index_and_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_killed_between_index_and_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache_file(tmp_path, "yesterday").save("float32", "code of yesterday")
     killed = cache_file(tmp_path)
     monkeypatch.setattr(killed, "_save_data", lambda *_: None)
@@ -54,21 +54,19 @@ print(count_outside(np.array([[0.5], [2.0]], "f4"), np.array([0, 2]), np.zeros(1
 """
 
 
-def test_processes_that_start_at_once_on_a_new_folder(tmp_path: Path) -> None:
+def test_concurrent_start_with_an_empty_folder(tmp_path: Path) -> None:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    together = [
+    processes = [
         subprocess.Popen([sys.executable, "-c", OUTSIDE], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
-    assert [process.communicate()[0].split() for process in together] == [["1"]] * 3
+    assert [process.communicate()[0].split() for process in processes] == [["1"]] * 3
     names = {path.name for path in tmp_path.rglob("*.nbc")}
     assert names
     assert all(name.count(".nbi.") == 1 for name in names)
 
 
-def test_functions_that_are_not_ours_keep_numbas_own_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_functions_keep_the_cache_of_numba(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert type(_count_outside._cache._cache_file) is CodeCacheFile
     assert os.environ.get("NUMBA_CACHE_DIR", "") == config.CACHE_DIR
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))

@@ -1,4 +1,4 @@
-"""The recipes for Slurm, on a Slurm of one host that the test starts."""
+"""The Slurm recipes, on a single-host Slurm that the test starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from .conftest import coefficients, fit_alone
 from .programs import Programs, command, needs, until
 from .recipes import blocks
-from .slurm import ended, slurm
+from .slurm import is_finished, slurm
 
 pytestmark = pytest.mark.network
 
@@ -22,18 +22,18 @@ def configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield result
 
 
-def test_one_allocation(configuration: str, shared: Path) -> None:
+def test_recipe_with_one_allocation(configuration: str, shared: Path) -> None:
     block = blocks("Slurm")[0]
     with Programs(shared, SLURM_CONF=configuration) as run:
         run.finish(command(block.language, block.text))
-        text = shared / "slurm-1.out"
-        until(lambda: ended(run, "1"), "the job to end")
-    assert "running on tls://" in text.read_text(), text.read_text()
-    assert not list(shared.glob("cluster-1-*"))  # no key stays behind
+        log = shared / "slurm-1.out"
+        until(lambda: is_finished(run, "1"), "the job to end")
+    assert "running on tls://" in log.read_text(), log.read_text()
+    assert not list(shared.glob("cluster-1-*"))  # keys are deleted
     assert coefficients(shared) == fit_alone(shared, block)
 
 
-def test_a_job_for_each_worker(configuration: str, shared: Path, alone: bytes) -> None:
+def test_recipe_with_one_job_per_worker(configuration: str, shared: Path, alone: bytes) -> None:
     block = blocks("Slurm")[1]
     (shared / "recipe.py").write_text(block.text)
     with Programs(shared, SLURM_CONF=configuration) as run:

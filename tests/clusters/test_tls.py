@@ -1,4 +1,4 @@
-"""Encrypted schedulers: who has the certificates gets in; who has not is refused within seconds, with Dask's reason."""
+"""Encrypted schedulers: valid certificates connect; other connections fail within seconds with Dask's reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dkdist.cli import main
 
 from .programs import Programs
 
-# Dask lets go of a socket late when what answers is no scheduler: whichever test is next when it is collected
+# Dask closes sockets to other servers late, so the warning may appear in any later test
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 LONG_AGO = {"not_before": datetime.datetime(2020, 1, 1), "not_after": datetime.datetime(2021, 1, 1)}
@@ -58,13 +58,13 @@ class Files:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     result = Files(tmp_path_factory.mktemp("tls"))
-    ours, theirs = trustme.CA(), trustme.CA()
-    ours.cert_pem.write_to_path(str(result.folder / "ours.ca"))
-    theirs.cert_pem.write_to_path(str(result.folder / "theirs.ca"))
+    own_ca, other_ca = trustme.CA(), trustme.CA()
+    own_ca.cert_pem.write_to_path(str(result.folder / "ours.ca"))
+    other_ca.cert_pem.write_to_path(str(result.folder / "theirs.ca"))
     (result.folder / "text.ca").write_text("no certificate")
-    result.issue(ours, "good")
-    result.issue(ours, "expired", **LONG_AGO)
-    result.issue(theirs, "foreign")
+    result.issue(own_ca, "good")
+    result.issue(own_ca, "expired", **LONG_AGO)
+    result.issue(other_ca, "foreign")
     return result
 
 
@@ -86,14 +86,14 @@ def plain() -> Iterator[str]:
         yield result.scheduler_address
 
 
-def refusal(kind: type[Exception], address: str, security: Security | None = None) -> str:
+def connection_error(kind: type[Exception], address: str, security: Security | None = None) -> str:
     with pytest.raises(kind) as error, connect(address, security):
         pass
     assert "PRIVATE KEY" not in str(error.value)
     return str(error.value)
 
 
-def test_certificates_open_the_door(encrypted: str, files: Files) -> None:
+def test_valid_certificates_connect(encrypted: str, files: Files) -> None:
     with connect(encrypted, files.security()) as result:
         assert result == f"{encrypted}: 0 workers, 0 threads"
 
@@ -106,111 +106,115 @@ def test_certificates_of_the_configuration(encrypted: str, files: Files) -> None
         assert result.startswith(encrypted)
 
 
-def test_an_expired_certificate_of_ones_own(encrypted: str, files: Files) -> None:
-    text = refusal(ConnectionError, encrypted, files.security("expired"))
+def test_expired_client_certificate_raises(encrypted: str, files: Files) -> None:
+    text = connection_error(ConnectionError, encrypted, files.security("expired"))
     assert "certificates of the cluster's authority that have not expired" in text
 
 
 @pytest.mark.network
-def test_an_expired_certificate_of_the_scheduler(files: Files, tmp_path: Path) -> None:
+def test_expired_scheduler_certificate_raises(files: Files, tmp_path: Path) -> None:
     ca_file, cert, key = files.paths("expired")
-    where = ["--host", "tls://127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"]
+    scheduler_options = ["--host", "tls://127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"]
     tls = ["--tls-ca-file", ca_file, "--tls-cert", cert, "--tls-key", key]
     with Programs(tmp_path) as run:
-        log = run.start(["dask", "scheduler", *where, *tls], says="Scheduler at")
+        log = run.start(["dask", "scheduler", *scheduler_options, *tls], expected_output="Scheduler at")
         address = re.findall("Scheduler at: +(.*)", log.read_text())[0]
-        text = refusal(ConnectionError, address, files.security())
+        text = connection_error(ConnectionError, address, files.security())
     assert "certificate has expired" in text
 
 
-def test_a_scheduler_of_another_authority(encrypted: str, files: Files) -> None:
-    text = refusal(ConnectionError, encrypted, files.security(authority="theirs"))
+def test_scheduler_of_another_authority_raises(encrypted: str, files: Files) -> None:
+    text = connection_error(ConnectionError, encrypted, files.security(authority="theirs"))
     assert "certificate verify failed" in text
 
 
-def test_a_certificate_of_another_authority(encrypted: str, files: Files) -> None:
-    text = refusal(ConnectionError, encrypted, files.security("foreign"))
+def test_certificate_of_another_authority_raises(encrypted: str, files: Files) -> None:
+    text = connection_error(ConnectionError, encrypted, files.security("foreign"))
     assert "certificates of the cluster's authority" in text
 
 
-def test_tcp_for_tls(encrypted: str) -> None:
-    text = refusal(ConnectionError, encrypted.replace("tls://", "tcp://"))
+def test_tcp_address_of_tls_scheduler_raises(encrypted: str) -> None:
+    text = connection_error(ConnectionError, encrypted.replace("tls://", "tcp://"))
     assert "(tcp:// or tls://); tls:// needs certificates" in text
 
 
-def test_tls_for_tcp(plain: str, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tls_address_of_tcp_scheduler_raises(
+    plain: str, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cluster_module, "CONNECTION_TIMEOUT_SECONDS", 1.0)
-    text = refusal(ConnectionError, plain.replace("tcp://", "tls://"), files.security())
+    text = connection_error(ConnectionError, plain.replace("tcp://", "tls://"), files.security())
     assert "Check the address that 'dask scheduler' printed (tcp:// or tls://)" in text
 
 
-def test_certificates_for_an_address_without_encryption(plain: str, files: Files) -> None:
-    assert "encryption required by Dask configuration" in refusal(ConnectionError, plain, files.security())
+def test_certificates_for_tcp_address_raise(plain: str, files: Files) -> None:
+    assert "encryption required by Dask configuration" in connection_error(
+        ConnectionError, plain, files.security()
+    )
 
 
-def test_an_encrypted_address_without_certificates(encrypted: str) -> None:
-    text = refusal(ConnectionError, encrypted)
+def test_tls_address_without_certificates_raises(encrypted: str) -> None:
+    text = connection_error(ConnectionError, encrypted)
     assert "perhaps check your TLS configuration" in text
     assert "--tls-ca-file" in text
 
 
-def test_files_that_cannot_be_used(files: Files) -> None:
+def test_invalid_certificate_files_raise(files: Files) -> None:
     address = "tls://127.0.0.1:9"
-    text = refusal(ValueError, address, files.security("absent"))
+    text = connection_error(ValueError, address, files.security("absent"))
     assert f"No such file or directory: {files.paths('absent')[1]!r}" in text
-    assert "KEY_VALUES_MISMATCH" in refusal(ValueError, address, files.security(key="foreign"))
-    assert "text.ca" in refusal(ValueError, address, files.security(authority="text"))
+    assert "KEY_VALUES_MISMATCH" in connection_error(ValueError, address, files.security(key="foreign"))
+    assert "text.ca" in connection_error(ValueError, address, files.security(authority="text"))
 
 
-def test_a_key_that_is_locked(files: Files) -> None:
-    """OpenSSL would ask for the passphrase on the terminal, and wait there."""
+def test_encrypted_key_raises(files: Files) -> None:
+    """OpenSSL would wait for the passphrase on the terminal."""
     key = serialization.load_pem_private_key((files.folder / "good.key").read_bytes(), None)
-    lock = serialization.BestAvailableEncryption(b"hush")
-    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
-    (files.folder / "locked.key").write_bytes(key.private_bytes(*form, lock))
-    text = refusal(ValueError, "tls://127.0.0.1:9", files.security(key="locked"))
+    encryption = serialization.BestAvailableEncryption(b"hush")
+    key_format = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
+    (files.folder / "locked.key").write_bytes(key.private_bytes(*key_format, encryption))
+    text = connection_error(ValueError, "tls://127.0.0.1:9", files.security(key="locked"))
     assert "locked.key' has a passphrase" in text
 
 
-def test_text_instead_of_files_stays_out_of_messages(encrypted: str, files: Files) -> None:
-    """Dask takes certificates and keys as text too."""
+def test_certificate_text_is_not_in_messages(encrypted: str, files: Files) -> None:
+    """Dask also accepts certificates and keys as text."""
     ca_file, cert, key = (Path(path).read_text() for path in files.paths())
     security = Security(tls_ca_file=ca_file, tls_client_cert=cert, tls_client_key=key)
     with connect(encrypted, security):
         pass
     _, foreign, foreign_key = (Path(path).read_text() for path in files.paths("foreign"))
     security = Security(tls_ca_file=ca_file, tls_client_cert=foreign, tls_client_key=foreign_key)
-    text = refusal(ConnectionError, encrypted, security)
+    text = connection_error(ConnectionError, encrypted, security)
     assert "certificates of the cluster's authority" in text
     assert "BEGIN" not in text
 
 
-def test_a_worker_is_no_scheduler(plain: str) -> None:
+def test_worker_address_raises(plain: str) -> None:
     with connect(plain):
         (worker,) = get_client().nthreads()
-    assert "the server is a Worker" in refusal(ConnectionError, worker)
+    assert "the server is a Worker" in connection_error(ConnectionError, worker)
 
 
-# Dask leaves a socket to the garbage collector when an answer takes too long
-def test_what_is_no_scheduler(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+# after a timeout, Dask leaves a socket to the garbage collector
+def test_other_servers_raise(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "CONNECTION_TIMEOUT_SECONDS", 1.0)
     assert re.search(
-        "refused|Timeout", refusal(ConnectionError, "tcp://127.0.0.1:9")
-    )  # Dask tries again until then
-    assert "unknown address scheme" in refusal(ConnectionError, "bag://127.0.0.1:8786")
+        "refused|Timeout", connection_error(ConnectionError, "tcp://127.0.0.1:9")
+    )  # Dask retries until the timeout
+    assert "unknown address scheme" in connection_error(ConnectionError, "bag://127.0.0.1:8786")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        begun = time.monotonic()
+        start = time.monotonic()
         for scheme, security in (("tcp", None), ("tls", files.security())):
-            assert "Timeout" in refusal(ConnectionError, f"{scheme}://127.0.0.1:{port}", security)
-        assert time.monotonic() - begun < 30
+            assert "Timeout" in connection_error(ConnectionError, f"{scheme}://127.0.0.1:{port}", security)
+        assert time.monotonic() - start < 30
     gc.collect()
 
 
-def test_the_command_line_takes_files_as_dask_does(
+def test_command_line_accepts_tls_files(
     encrypted: str, files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file of the scheduler and TLS files: the connection stands, and so the next thing is looked at."""
+    """With a scheduler file and TLS files, the connection succeeds and the next check fails."""
     (tmp_path / "scheduler.json").write_text(json.dumps({"type": "Scheduler", "address": encrypted}))
     ca_file, cert, key = files.paths()
     tls = ["--tls-ca-file", ca_file, "--tls-cert", cert, "--tls-key", key]
@@ -226,7 +230,7 @@ def test_the_command_line_takes_files_as_dask_does(
     assert "require a cluster. Pass --scheduler or --scheduler-file as well" in capsys.readouterr().err
 
 
-def test_a_scheduler_file_that_is_missing_or_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_or_empty_scheduler_file_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "CONNECTION_TIMEOUT_SECONDS", 0.2)
     for text in (None, "", "{}", "[]"):
         if text is not None:

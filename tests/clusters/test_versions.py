@@ -1,4 +1,4 @@
-"""What a cluster has installed is compared before work goes there; a first worker is waited for."""
+"""Versions on a cluster are compared before work is sent; a first worker is awaited."""
 
 from __future__ import annotations
 
@@ -51,25 +51,25 @@ def cluster() -> Iterator[LocalCluster]:
 
 def start_worker(run: Programs, cluster: LocalCluster, *options: str) -> None:
     command = ["dask", "worker", cluster.scheduler_address, "--nthreads", "1", "--no-dashboard", *options]
-    run.start(command, says="Registered to")
+    run.start(command, expected_output="Registered to")
 
 
-def test_python_counts_to_the_minor_version() -> None:
+def test_python_is_compared_up_to_the_minor_version() -> None:
     packages = dict.fromkeys(versions.PACKAGES, "1.0")
     assert versions._compared_versions({**packages, "python": "3.11.7.final.0"})["python"] == ("3.11",)
 
 
-def test_workers_are_asked_once_for_each_client(
+def test_workers_are_inspected_once_per_client(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requested: list[list[str]] = []
     inspect = versions._inspect_workers
 
-    async def counted(client: Client, workers: list[str], timeout: float) -> object:
+    async def counting(client: Client, workers: list[str], timeout: float) -> object:
         requested.append(workers)
         return await inspect(client, workers, timeout)
 
-    monkeypatch.setattr(versions, "_inspect_workers", counted)
+    monkeypatch.setattr(versions, "_inspect_workers", counting)
     first = next(iter(cluster.workers.values())).address
     with Client(cluster):
         for _ in range(2):
@@ -77,7 +77,7 @@ def test_workers_are_asked_once_for_each_client(
         cluster.scale(2)
         cluster.wait_for_workers(2)
         map_blocks(BLOCKS, total)
-    assert [len(one) for one in requested] == [1, 1]
+    assert [len(workers) for workers in requested] == [1, 1]
     assert requested[0] == [first]
     assert requested[1] != [first]
     with Client(cluster):
@@ -85,7 +85,7 @@ def test_workers_are_asked_once_for_each_client(
     assert len(requested) == 3
 
 
-def test_no_workers(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_workers_are_awaited(caplog: pytest.LogCaptureFixture) -> None:
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster),
@@ -101,13 +101,15 @@ def test_no_workers(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.network
-def test_other_versions_are_refused(cluster: LocalCluster, tmp_path: Path) -> None:
-    """One worker is like this client, the other says that it has another Python, another numba and no dkdist."""
+def test_different_versions_raise(cluster: LocalCluster, tmp_path: Path) -> None:
+    """One worker matches the client; the other reports another Python, another numba and no dkdist."""
     (tmp_path / "other.py").write_text(OTHER_VERSIONS)
     (good,) = (worker.address for worker in cluster.workers.values())
     with Client(cluster) as client, Programs(tmp_path) as run:
         with pytest.raises(ImportError, match="other versions") as error, checked_workers(client):
-            start_worker(run, cluster, "--preload", str(tmp_path / "other.py"))  # it joins while work goes on
+            start_worker(
+                run, cluster, "--preload", str(tmp_path / "other.py")
+            )  # the worker joins during the work
         (bad,) = set(client.nthreads()) - {good}
         (line,) = [line for line in str(error.value).splitlines() if line.startswith(f"  {bad}: ")]
         expected = (
@@ -126,8 +128,8 @@ def test_other_versions_are_refused(cluster: LocalCluster, tmp_path: Path) -> No
         assert map_blocks(BLOCKS, total) == [20.0] * 4
 
 
-def answers_of(results: dict[str, object]) -> dict[str, object]:
-    """What is made of these results; a worker without one does not answer."""
+def inspected(results: dict[str, object]) -> dict[str, object]:
+    """Return inspection results; workers without a result do not answer."""
 
     async def run(function: object, client: str, workers: list[str], on_error: str) -> dict[str, object]:
         if workers[0] not in results:
@@ -137,27 +139,27 @@ def answers_of(results: dict[str, object]) -> dict[str, object]:
     return asyncio.run(versions._inspect_workers(SimpleNamespace(run=run), ["good", "dead", "other"], 0.1))
 
 
-def test_only_workers_without_an_answer_are_warned_of() -> None:
-    """One that died meanwhile is not."""
+def test_workers_without_an_answer_cause_a_warning() -> None:
+    """Workers that died are ignored."""
     result = {"good": ({}, {}, 1), "dead": OSError("connection refused")}
     with pytest.warns(
         RuntimeWarning, match=r"worker other has not answered for 0.1 s; .* not checked"
-    ) as warned:
-        assert answers_of(result) == {"good": ({}, {}, 1)}
-    assert len(warned) == 1
+    ) as record:
+        assert inspected(result) == {"good": ({}, {}, 1)}
+    assert len(record) == 1
 
 
-def test_a_worker_without_dkdist_is_named() -> None:
+def test_worker_without_dkdist_raises() -> None:
     result = {
         "good": ({}, {}, 1),
         "dead": OSError(),
         "other": ModuleNotFoundError("No module named 'dkdist'"),
     }
     with pytest.raises(ImportError, match=r"worker other cannot run .*No module named 'dkdist'.*To fix"):
-        answers_of(result)
+        inspected(result)
 
 
-def test_workers_without_an_answer_are_asked_again(
+def test_workers_without_an_answer_are_inspected_again(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requested: list[str] = []
@@ -183,13 +185,13 @@ def test_workers_without_an_answer_are_asked_again(
 
 
 @pytest.mark.network
-def test_a_scheduler_that_does_not_answer_is_waited_for(
+def test_slow_scheduler_is_awaited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    where = ["--host", "tcp://127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"]
+    scheduler_options = ["--host", "tcp://127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"]
     monkeypatch.setattr(waiting, "SCHEDULER_TIMEOUT_SECONDS", 0.5)
     with Programs(tmp_path) as run:
-        log = run.start(["dask", "scheduler", *where], says="Scheduler at")
+        log = run.start(["dask", "scheduler", *scheduler_options], expected_output="Scheduler at")
         address = re.findall("Scheduler at: +(.*)", log.read_text())[0]
         with Client(address) as client:
             scheduler = client.run_on_scheduler(os.getpid)
@@ -203,13 +205,13 @@ def test_a_scheduler_that_does_not_answer_is_waited_for(
 
 
 @pytest.mark.network
-def test_blas_threads_of_a_worker_that_joins_late(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_blas_threads_of_a_late_worker(cluster: LocalCluster, tmp_path: Path) -> None:
     threads = {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
     with Client(cluster) as client, Programs(tmp_path, **threads) as run:
-        warned = pytest.warns(
+        record = pytest.warns(
             UserWarning, match=r"joined during this run with 2 BLAS threads.*dkdist\.preload"
         )
-        with warned, checked_workers(client):
+        with record, checked_workers(client):
             start_worker(run, cluster, "--no-nanny")
         (late,) = set(client.nthreads()) - {worker.address for worker in cluster.workers.values()}
         assert client.run(prepare_worker, workers=[late])[late] == 1
