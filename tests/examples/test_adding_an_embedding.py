@@ -1,4 +1,4 @@
-"""docs/adding_an_embedding.md is followed to the letter in a copy of the package: every law holds for what it adds."""
+"""The embedding of docs/adding_an_embedding.md, added to a copy of the package, passes the tests of all embeddings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 LAWS = "tests/base/test_embedding_laws.py"
 
 
-def test_the_page_adds_an_embedding(tmp_path):
+def test_documented_embedding_passes_the_laws(tmp_path):
     shutil.copytree(ROOT / "dkdist", tmp_path / "dkdist", ignore=shutil.ignore_patterns("__pycache__"))
     page = (ROOT / "docs/adding_an_embedding.md").read_text()
     file, line = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
@@ -41,6 +41,8 @@ def test_the_page_adds_an_embedding(tmp_path):
         "test_laws.py",
     ]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 15
+    result = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert int(re.search(r"(\d+) passed", result.stdout)[1]) > 15

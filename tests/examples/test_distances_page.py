@@ -1,4 +1,4 @@
-"""The examples of docs/distances.md run as they stand, one after the other."""
+"""The examples of docs/distances.md run in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 PAGE = Path(__file__).parents[2] / "docs" / "distances.md"
 
 
-def test_the_examples_run():
+def test_examples_run():
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     names, accuracies = {}, []
     for code in examples:

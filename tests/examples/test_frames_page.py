@@ -1,4 +1,4 @@
-"""The examples of docs/frames.md run as they stand, in order."""
+"""The examples of docs/frames.md run in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 PAGE = Path(__file__).parents[2] / "docs" / "frames.md"
 
 
-def test_the_examples_run():
+def test_examples_run():
     rng = np.random.default_rng(0)
     ids, outcome = [f"p{i:02d}" for i in range(30)], np.arange(30) % 2
     rows = [

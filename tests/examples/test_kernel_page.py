@@ -1,4 +1,4 @@
-"""The examples of docs/kernel.md run as they stand, in order."""
+"""The examples of docs/kernel.md run in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 PAGE = Path(__file__).parents[2] / "docs" / "kernel.md"
 
 
-def test_the_examples_run():
+def test_examples_run():
     names = {}
     for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
         exec(compile(code, str(PAGE), "exec"), names)
@@ -21,6 +21,6 @@ def test_the_examples_run():
     assert names["merged"].distance < 0.05
     np.testing.assert_array_equal(names["small"].sizes, 64)
     np.testing.assert_array_equal(names["indices"][:, 0], [0, 1])
-    assert (names["indices"] % 2 == [[0], [1]]).all()  # sets of its own kind
+    assert (names["indices"] % 2 == [[0], [1]]).all()  # sets of the same class
     assert len(names["fine"][0].points) > 100
     assert names["points"].points.shape == (500, 3)

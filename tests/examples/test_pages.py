@@ -1,4 +1,4 @@
-"""The code of the pages on mathematics, the format and scikit-learn runs as it stands, and says what is true."""
+"""The examples of the pages on mathematics, the format and scikit-learn run and give the documented results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(page, names):
     return names
 
 
-def test_the_corrected_measures_integrate_to_kappa():
+def test_corrected_measures_integrate_to_kappa():
     names = run("mathematics.md", {})
     errors = names["errors"]
     assert round(names["missed"], 4) == 0.0007
@@ -31,25 +31,27 @@ def test_the_corrected_measures_integrate_to_kappa():
     assert max(errors.values()) < 1e-7
 
 
-def test_a_store_is_read_without_this_library(tmp_path, monkeypatch):
+def test_store_is_readable_without_dkdist(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    far = [np.random.default_rng(i).normal(1e7, 1, (4 + i, 2)) for i in range(3)]  # counted from an origin
+    far = [
+        np.random.default_rng(i).normal(1e7, 1, (4 + i, 2)) for i in range(3)
+    ]  # stored relative to an origin
     dk.write_sets("bags.zarr", far, targets=[1, 2, 3])
     np.testing.assert_array_equal(run("format.md", {})["first"], dk.open_sets("bags.zarr").load()[0])
 
 
-def test_every_key_of_a_commit_is_described(tmp_path):
+def test_all_keys_of_a_commit_are_documented(tmp_path):
     sets = dk.SampleSets.from_strings(["ab", "ba"]).labelled(names=["letter"])
     dk.write_sets(tmp_path / "strings.zarr", sets)
     document = (tmp_path / "strings.zarr" / "zarr.json").read_bytes()
     assert parse_commit(document, "the store")[0].n_sets == 2
     keys = set(re.findall(r'^      "(\w+)":', document.decode(), re.MULTILINE))
-    message = set(
+    documented = set(
         re.findall(
             r"`(\w+)`", (DOCS / "format.md").read_text().split("## The commit")[1].split("## Chunks")[0]
         )
     )
-    assert {"format", "n_sets", "table", "alphabet"} <= keys <= message
+    assert {"format", "n_sets", "table", "alphabet"} <= keys <= documented
 
 
 def test_bagging_and_unions_of_sets():

@@ -24,7 +24,7 @@ def run(code, names, page):
 
 @pytest.fixture
 def bags(tmp_path, monkeypatch):
-    """(sets, y), in a folder of their own: of label 0 nearer to the left; the first set has the corners of all."""
+    """Return (sets, y) in an empty folder; label 0 lies further left, and the first set contains (0, 0) and (1, 1)."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     y = np.arange(300) % 2
@@ -33,11 +33,11 @@ def bags(tmp_path, monkeypatch):
     return sets, y
 
 
-def numbers(text):
+def decimals(text):
     return [float(number) for number in re.findall(r"-?\d+\.\d+|(?<= )\d\.", text)]
 
 
-def test_the_readme_is_short_and_begins_with_a_picture():
+def test_readme_is_short_and_begins_with_a_picture():
     text = (ROOT / "README.md").read_text()
     assert len(text.split()) <= 700
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", text)
@@ -45,24 +45,24 @@ def test_the_readme_is_short_and_begins_with_a_picture():
     assert text.index(pictures[0]) < text.index("```python")
 
 
-def test_the_readme_shows_what_comes_out(capsys):
-    (ten,) = examples("README.md")
-    assert len(ten.strip().splitlines()) <= 10
+def test_readme_shows_the_output(capsys):
+    (code,) = examples("README.md")
+    assert len(code.strip().splitlines()) <= 10
     names = {}
-    run(ten, names, "README.md")
+    run(code, names, "README.md")
     printed = capsys.readouterr().out
     shown = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     board, rest = shown
     entry = r"^  (\S.*?)  +(-?[\d.]+) ± [\d.]+"
     scores = dict(re.findall(entry, printed, re.MULTILINE))
-    message = re.findall(entry, board, re.MULTILINE)
-    assert len(message) >= 5
-    for name, score in message:  # another processor may choose otherwise
+    shown_scores = re.findall(entry, board, re.MULTILINE)
+    assert len(shown_scores) >= 5
+    for name, score in shown_scores:  # other processors may select other models
         assert float(scores[name]) == pytest.approx(float(score), abs=0.05)
     assert board.splitlines()[0] == printed.splitlines()[0]
     for verdict in re.findall(r"^(Better than [^:]*):", board, re.MULTILINE):
         assert f"{verdict}: " in printed
-    np.testing.assert_allclose(numbers(printed.split("[[")[1]), numbers(rest.split("[[")[1]), atol=0.1)
+    np.testing.assert_allclose(decimals(printed.split("[[")[1]), decimals(rest.split("[[")[1]), atol=0.1)
     assert len(names["cells"]) == 20
 
 
@@ -73,7 +73,7 @@ def test_data_frames():
     assert names["sets"].targets["group"].tolist() == names["donors"].loc[names["sets"].ids, "group"].tolist()
 
 
-def test_the_five_lines(bags):
+def test_five_lines(bags):
     sets, y = bags
     dk.write_sets("bags.zarr", sets, targets=y)
     code, names = examples(YOUR_DATA)[1].replace("900_000", "200").replace("5000", "500"), {}
@@ -81,18 +81,18 @@ def test_the_five_lines(bags):
     assert names["model"].score(names["sets"][200:], y[200:]) > 0.9
 
 
-def test_no_choice(bags):
+def test_default_model(bags):
     sets, y = bags
     names = {"dk": dk, "sets": dk.write_sets("bags.zarr", sets, targets=y), "y": y}
     code = examples(YOUR_DATA)[2]
-    for theirs, ours in (("900_010", "210"), ("900_000", "200")):
-        code = code.replace(theirs, ours)
+    for documented, replacement in (("900_010", "210"), ("900_000", "200")):
+        code = code.replace(documented, replacement)
     run(code, names, YOUR_DATA)
     assert names["model"].score(names["sets"][200:], y[200:]) > 0.9
 
 
 def write_files(sets, y):
-    """What the page's sources are read from: three .npz files, and a table of patients."""
+    """Write the sources of the page: three .npz files and a table of patients."""
     pandas = pytest.importorskip("pandas")
     for k in range(3):
         some = sets[10 * k : 10 * k + 10]
@@ -103,7 +103,7 @@ def write_files(sets, y):
 
 
 def test_your_data(bags):
-    """Each statement on its own; those that make the same store replace it."""
+    """Run each statement separately; statements that write the same store replace it."""
     sets, y = bags
     write_files(sets, y)
     names = {
@@ -142,10 +142,10 @@ def test_strings():
     names = {"dk": dk}
     exec("from sklearn.pipeline import make_pipeline", names)
     run(examples(YOUR_DATA)[3], names, YOUR_DATA)
-    assert names["model"].score(names["strings"][150:], names["y"][150:]) == 1.0  # as the page says
+    assert names["model"].score(names["strings"][150:], names["y"][150:]) == 1.0  # as documented
 
 
-def test_what_makes_a_run_resumable(bags):
+def test_resumable_run(bags):
     sets, y = bags
     (code,) = examples("docs/failures.md")
     names = {"dk": dk, "y": y, "features": dk.MomentEmbedding().fit_transform(dk.write_sets("s.zarr", sets))}
@@ -160,27 +160,27 @@ def test_automatic_model():
     assert names["accuracy"] > 0.9
 
 
-def test_batches():
+def test_evaluation_with_groups():
     (code,) = examples("docs/evaluation.md")
     names = {}
     run(code.replace("SetClassifier(", 'SetClassifier(["means"], '), names, "docs/evaluation.md")
-    assert names["model"].p_value_ < 0.01  # hospitals tell the label, within them nothing does
+    assert names["model"].p_value_ < 0.01  # hospitals predict the label, points within a hospital do not
     assert names["without"].p_value < 0.01
     assert names["within"].p_value > 0.05
     assert names["grouped"].p_value_ > 0.05
 
 
-def test_why():
+def test_explaining():
     (code,) = examples("docs/explaining.md")
     names = {}
     run(code, names, "docs/explaining.md")
-    assert names["found"] > 0.8  # chance is .08
+    assert names["found"] > 0.8  # chance level is 0.08
     assert names["matters"][2] < 0.5 * names["matters"][:2].min()
     assert names["witness"][0] > 0 > names["witness"][1]
     assert [len(c) for c in names["points"]] == [len(x) for x in names["new"]]
 
 
-def test_pictures():
+def test_plots():
     pyplot = pytest.importorskip("matplotlib.pyplot")
     (code,) = examples("docs/plots.md")
     names = {}
@@ -189,8 +189,8 @@ def test_pictures():
     assert names["ax"].has_data()
 
 
-def test_every_page_with_examples_is_tried():
-    tried = {
+def test_all_pages_with_examples_are_tested():
+    tested = {
         "adding_an_embedding",
         "choosing",
         "clusters",
@@ -211,4 +211,4 @@ def test_every_page_with_examples_is_tried():
         "tables",
         "your_data",
     }
-    assert {page.stem for page in (ROOT / "docs").glob("*.md") if examples(page)} == tried
+    assert {page.stem for page in (ROOT / "docs").glob("*.md") if examples(page)} == tested

@@ -1,6 +1,6 @@
-"""The table of docs/scikit-learn.md: which tools of scikit-learn take lists of arrays, `SampleSets` and stores.
+"""The table of docs/scikit-learn.md: which tools of scikit-learn accept lists of arrays, `SampleSets` and stores.
 
-Every entry is tried here, and the table must say what came out. `DKDIST_WRITE_TABLES=1 pytest` on this file writes it.
+Every entry is tested, and the table must match. `DKDIST_WRITE_TABLES=1 pytest` on this file writes it.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def _pair():
     return [("moments", _classifier()), ("histograms", other)]
 
 
-def _of_rows(X):
-    """The rows of the sets in memory, for tools that look into columns."""
+def _embed(X):
+    """Return the features of the sets in memory, for tools that need columns."""
     return np.asarray(dk.MomentEmbedding(2).fit_transform(X))
 
 
@@ -88,7 +88,7 @@ def _bagged_columns(X):
 
 
 def _importance_of_columns(X):
-    """What each column of the rows is worth: here the age says all, and means nothing."""
+    """Return 1.0 if the age has the largest permutation importance, since only the age is informative."""
     model = _with_columns().fit(X, Y)
     rows = np.asarray(model[:-1].transform(X))
     result = permutation_importance(model[-1], rows, Y, n_repeats=3, random_state=0).importances_mean
@@ -139,11 +139,11 @@ TOOLS = {
         BaggingClassifier(_classifier(), 3, random_state=0).fit(X, Y).score(X, Y)
     ),
     "`BaggingClassifier` on rows, after the embedding": lambda X: (
-        BaggingClassifier(_classifier()[-1], 3, random_state=0).fit(_of_rows(X), Y).score(_of_rows(X), Y)
+        BaggingClassifier(_classifier()[-1], 3, random_state=0).fit(_embed(X), Y).score(_embed(X), Y)
     ),
     "`permutation_importance` of a pipeline": lambda X: _importance(_classifier().fit(X, Y), X),
     "`permutation_importance` on rows, after the embedding": lambda X: _importance(
-        _classifier()[-1].fit(_of_rows(X), Y), _of_rows(X)
+        _classifier()[-1].fit(_embed(X), Y), _embed(X)
     ),
     "`cross_val_score` of a union with `SetColumns`": lambda X: cross_val_score(
         _with_columns(), X, Y, cv=2
@@ -162,8 +162,8 @@ TOOLS = {
 }
 
 
-def tried(tool, X):
-    """How a tool did: yes, or that it was refused. What is taken must learn."""
+def table_entry(tool, X):
+    """Return "yes" if the tool accepts X and learns, "no" if it raises an error."""
     try:
         score = tool(X)
     except (TypeError, ValueError, AttributeError):
@@ -172,25 +172,25 @@ def tried(tool, X):
     return "yes"
 
 
-def test_the_table_says_what_came_out(data):
-    rows = {name: [tried(tool, data[kind]) for kind in KINDS] for name, tool in TOOLS.items()}
+def test_table_is_current(data):
+    rows = {name: [table_entry(tool, data[kind]) for kind in KINDS] for name, tool in TOOLS.items()}
     table = HEAD + "".join(f"| {name} | {' | '.join(result)} |\n" for name, result in rows.items())
     page = PAGE.read_text()
-    there = re.search(re.escape(HEAD) + r"(?:\|.*\n)*", page)
+    current = re.search(re.escape(HEAD) + r"(?:\|.*\n)*", page)
     if os.environ.get("DKDIST_WRITE_TABLES"):
-        PAGE.write_text(page.replace(there[0], table))
+        PAGE.write_text(page.replace(current[0], table))
     else:
-        assert there[0] == table
+        assert current[0] == table
 
 
-def test_what_looks_into_columns_is_refused_in_words(data):
-    """Of lists NumPy says that they have no shape; collections say what to do."""
+def test_tools_that_need_columns_raise(data):
+    """NumPy's error says that lists have no shape; errors of collections suggest an embedding."""
     for kind in ("SampleSets", "store"):
         for name in TOOLS:
-            if tried(TOOLS[name], data[kind]) == "no":
+            if table_entry(TOOLS[name], data[kind]) == "no":
                 with pytest.raises(TypeError, match=r"not a 2-D array.*after an embedding"):
                     TOOLS[name](data[kind])
     with pytest.raises(
-        ValueError, match=r"columns must be targets of the sets, \[\]; got 'age'. Add targets by from_frame"
+        ValueError, match=r"columns must be targets of the sets, \[\]; got 'age'. Add targets with from_frame"
     ):
         _bagged_columns(data["list"])

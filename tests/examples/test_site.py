@@ -1,4 +1,4 @@
-"""What the site shows: every tutorial runs, every public name and every page is there."""
+"""All tutorials run, and the site lists all public names and pages."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ TUTORIALS = sorted((DOCS / "tutorials").glob("*.py"))
 
 
 def tutorial(name, monkeypatch):
-    """The names that a tutorial leaves behind."""
+    """Run a tutorial and return its variables."""
     plt = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.setattr(plt, "show", lambda: None)
-    before = plt.get_backend()
+    backend = plt.get_backend()
     plt.switch_backend("Agg")
     try:
         return runpy.run_path(str(DOCS / "tutorials" / f"{name}.py"))
     finally:
         plt.close("all")
-        plt.switch_backend(before)
+        plt.switch_backend(backend)
 
 
 def test_data_frame(monkeypatch, capsys):
@@ -38,7 +38,7 @@ def test_data_frame(monkeypatch, capsys):
     sets, donors = names["sets"], names["donors"]
     assert sets.targets["age"].tolist() == donors.loc[sets.ids, "age"].tolist()
     cells, means = re.findall(r"accuracy (0\.\d+), five", capsys.readouterr().out)
-    assert float(cells) > float(means) + 0.1  # as the page says
+    assert float(cells) > float(means) + 0.1  # as documented
 
 
 def test_covariates(monkeypatch, capsys):
@@ -48,7 +48,7 @@ def test_covariates(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("page", ["tutorials/2_covariates.py", "frames.md"])
-def test_columns_of_text_beside_an_embedding(page):
+def test_text_columns_with_an_embedding(page):
     rng = np.random.default_rng(0)
     hospital = rng.choice(["north", "south"], 40)
     sets = [rng.normal(h == "north", 1, (20, 2)) for h in hospital]
@@ -60,8 +60,8 @@ def test_columns_of_text_beside_an_embedding(page):
     assert model.score(sets, hospital) == 1
 
 
-def test_headings_show_fitted_attributes_as_they_are_written(tmp_path):
-    """The settings of the site, on one class, without the pages that run for minutes."""
+def test_trailing_underscores_are_not_escaped(tmp_path):
+    """Build one class with the settings of the site, without the slow pages."""
     (tmp_path / "index.rst").write_text("Test\n====\n\n.. autoclass:: dkdist.IncrementalRidgeClassifier\n")
     command = [
         sys.executable, "-m", "sphinx", "-q", "-c", str(DOCS), "-d", str(tmp_path / "doctrees"), "-b", "text",
@@ -112,12 +112,12 @@ def test_million_sets(monkeypatch):
     assert names["error"] < 0.7 * names["y"][3600:].std()
 
 
-def test_every_tutorial_is_tried():
-    tried = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
-    assert {re.sub(r"^\d_", "", path.stem) for path in TUTORIALS} <= tried
+def test_all_tutorials_are_tested():
+    tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+    assert {re.sub(r"^\d_", "", path.stem) for path in TUTORIALS} <= tested
 
 
-def test_every_public_name_is_in_the_reference():
+def test_reference_lists_all_public_names():
     listed = re.findall(r"^   ([\w.]+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
     public = {name for name in dk.__all__ if not inspect.ismodule(getattr(dk, name))}
     for module in (dk.datasets, dk.plot):
@@ -125,7 +125,7 @@ def test_every_public_name_is_in_the_reference():
     assert sorted(listed) == sorted(public)
 
 
-def test_every_page_is_in_the_index():
+def test_index_lists_all_pages():
     listed = re.findall(r"^([\w/-]+)$", (DOCS / "index.md").read_text(), re.MULTILINE)
     pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
     assert {name for name in listed if "/" not in name} == pages

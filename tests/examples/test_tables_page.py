@@ -1,4 +1,4 @@
-"""What docs/tables.md shows runs as it stands, in Python and on the command line."""
+"""The examples of docs/tables.md run in Python and on the command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "tables.md").read_text()
 
 @pytest.fixture
 def cells(tmp_path, monkeypatch):
-    """A folder of two files that share a donor."""
+    """Write a folder of two files that share a donor."""
     monkeypatch.chdir(tmp_path)
     Path("cells").mkdir()
     frame = pd.DataFrame({"donor": list("abacba"), "outcome": [1, 0, 1, 1, 0, 1], "cd8": 0.0})
@@ -28,7 +28,7 @@ def cells(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("cells")
-def test_the_examples_run():
+def test_examples_run():
     names = {}
     for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
         exec(compile(code, "tables.md", "exec"), names)
@@ -43,7 +43,7 @@ def test_the_examples_run():
 
 
 @pytest.mark.usefixtures("cells")
-def test_the_commands_about_instruments_are_valid():
+def test_commands_for_instruments_are_valid():
     from dkdist.cli.parser import build_parser
 
     commands = re.findall(r"^    dkdist (import .*)$", PAGE, re.MULTILINE)
