@@ -1,4 +1,4 @@
-"""A cluster of worker processes of which one is killed again and again, and a count of what was made twice."""
+"""A cluster whose worker processes are killed repeatedly, and counts of executed blocks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dkdist._runtime.progress import ANNOTATION
 
 
 class Executions(SchedulerPlugin):
-    """Counts, by prefix of the key, blocks of tasks that were begun and ended or whose worker went away."""
+    """Counts, by key prefix, blocks of tasks that ended or whose worker was lost."""
 
     def __init__(self, scheduler: Any) -> None:
         self.counts: Counter[str] = Counter()
@@ -28,12 +28,12 @@ class Executions(SchedulerPlugin):
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
         if start == "processing" and finish in ("memory", "released", "waiting", "no-worker", "queued"):
-            ours = (self._scheduler.tasks[key].annotations or {}).get(ANNOTATION, {"blocks": 1})
-            self.counts[(key[0] if isinstance(key, tuple) else key).split("-")[0]] += ours["blocks"]
+            annotation = (self._scheduler.tasks[key].annotations or {}).get(ANNOTATION, {"blocks": 1})
+            self.counts[(key[0] if isinstance(key, tuple) else key).split("-")[0]] += annotation["blocks"]
 
 
 class Killer:
-    """Kills a worker process ``every`` seconds after the one before it was replaced; which one, the seed says."""
+    """Kills a random worker process ``every`` seconds after the last one was replaced."""
 
     def __init__(self, client: Client, every: float, seed: int) -> None:
         self.killed = 0
@@ -46,12 +46,12 @@ class Killer:
         while not self._stop.wait(0.1):
             cluster = self._client.cluster
             nannies = list(cluster.workers.values())
-            up = [
+            running = [
                 nanny for nanny in nannies if nanny.status is Status.running
-            ]  # one that starts a worker gives up
+            ]  # a nanny that is starting a worker would give up
             if (
-                not len(cluster.scheduler.workers) == len(up) == len(nannies)
-            ):  # the last one is not replaced yet
+                not len(cluster.scheduler.workers) == len(running) == len(nannies)
+            ):  # the last worker is not replaced yet
                 next_kill = time.monotonic() + self._every
             elif time.monotonic() >= next_kill:
                 pids = sorted(nanny.pid for nanny in nannies)
@@ -70,7 +70,7 @@ class Killer:
 
 @contextmanager
 def four_workers() -> Iterator[tuple[Client, Executions]]:
-    """Four processes of one thread on loopback, each under a nanny that replaces it when it dies."""
+    """Start four single-threaded worker processes on loopback, each with a nanny that replaces it."""
     with (
         LocalCluster(
             n_workers=4,
@@ -85,8 +85,8 @@ def four_workers() -> Iterator[tuple[Client, Executions]]:
         yield client, executions
 
 
-def slowly(features: Any, seconds: float) -> Any:
-    """The same lazy features, each block of which takes so much longer."""
+def slow_down(features: Any, seconds: float) -> Any:
+    """Return the same lazy features; each block takes this many seconds longer."""
 
     def wait(block: np.ndarray) -> np.ndarray:
         time.sleep(seconds)

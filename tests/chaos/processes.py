@@ -1,4 +1,4 @@
-"""Schedulers, workers and clients as processes of their own, on loopback, that a test may kill."""
+"""Schedulers, workers and clients in separate processes on loopback, which tests may kill."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def free_port() -> int:
 
 
 class Processes:
-    """Started here, killed here."""
+    """Processes that are killed at the end of a test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.all = folder, list[subprocess.Popen[bytes]]()
@@ -49,7 +49,7 @@ class Processes:
 
 @contextmanager
 def processes(folder: Path) -> Iterator[Processes]:
-    """Whatever was started is killed at the end."""
+    """Kill all started processes at the end."""
     started = Processes(folder)
     try:
         yield started

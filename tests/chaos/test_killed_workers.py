@@ -1,4 +1,4 @@
-"""Worker processes are killed while they embed and while they learn: the same bits, and little is made twice."""
+"""Worker processes are killed during embeddings and fits: identical results, and few repeated blocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import dkdist as dk
 
-from .killing import Killer, four_workers, slowly
+from .killing import Killer, four_workers, slow_down
 
 N_SETS, BLOCK, D = 9600, 64, 1000
 EVERY = 3.0  # seconds between two kills
@@ -18,7 +18,7 @@ EVERY = 3.0  # seconds between two kills
 
 @pytest.fixture(scope="module")
 def problem(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, Any, Any]:
-    """A store, its lazy features, their values, and targets."""
+    """Return a store, its lazy features, their values, and targets."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, N_SETS)
     sets = list(np.clip(rng.standard_normal((N_SETS, 40, 2)) * (0.1 + 0.05 * y[:, None, None]) + 0.5, 0, 1))
@@ -37,7 +37,7 @@ def embed_and_kill(problem: Any, folder: Path, seed: int) -> None:
     n_blocks = lazy.numblocks[0]
     with four_workers() as (client, executions):
         with Killer(client, EVERY, seed) as killer:
-            stored = dk.write_features(folder / f"{seed}.zarr", slowly(lazy, 0.4))
+            stored = dk.write_features(folder / f"{seed}.zarr", slow_down(lazy, 0.4))
         assert killer.killed >= 2
         assert executions.counts["write"] <= 1.25 * n_blocks
     np.testing.assert_array_equal(stored.compute(), expected)
@@ -50,7 +50,7 @@ def fit_and_kill(problem: Any, seed: int) -> None:
     expected = model.fit(lazy, y).coef_
     with four_workers() as (client, executions):
         with Killer(client, EVERY, seed) as killer:
-            result = model.fit(slowly(lazy, 0.2), y).coef_
+            result = model.fit(slow_down(lazy, 0.2), y).coef_
         assert killer.killed >= 2
         assert executions.counts["sgd_block"] <= 1.25 * n_blocks
     np.testing.assert_array_equal(result, expected)
@@ -58,22 +58,22 @@ def fit_and_kill(problem: Any, seed: int) -> None:
 
 
 @pytest.mark.network
-def test_an_embedding_whose_workers_are_killed(problem: Any, tmp_path: Path) -> None:
+def test_embedding_with_killed_workers(problem: Any, tmp_path: Path) -> None:
     embed_and_kill(problem, tmp_path, 0)
 
 
 @pytest.mark.network
-def test_a_fit_whose_workers_are_killed(problem: Any) -> None:
+def test_fit_with_killed_workers(problem: Any) -> None:
     fit_and_kill(problem, 0)
 
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("seed", range(1, 11))
-def test_ten_embeddings_whose_workers_are_killed(problem: Any, tmp_path: Path, seed: int) -> None:
+def test_ten_embeddings_with_killed_workers(problem: Any, tmp_path: Path, seed: int) -> None:
     embed_and_kill(problem, tmp_path, seed)
 
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("seed", range(1, 11))
-def test_ten_fits_whose_workers_are_killed(problem: Any, seed: int) -> None:
+def test_ten_fits_with_killed_workers(problem: Any, seed: int) -> None:
     fit_and_kill(problem, seed)

@@ -1,4 +1,4 @@
-"""A scheduler that is lost, or comes back; a client that disappears: nothing that was saved is lost, no bit differs."""
+"""Lost and restarted schedulers, and lost clients: saved state is kept, and results are identical."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from distributed import Client
 
 import dkdist as dk
 
-from .killing import slowly
+from .killing import slow_down
 from .processes import free_port, processes, wait_for
 
 pytestmark = pytest.mark.network
@@ -29,7 +29,7 @@ Y = (X[:, 0] + 0.3 * RNG.standard_normal(1200) > 0).astype(int)
 def lazy(seconds: float) -> Any:
     import dask.array as da
 
-    return slowly(da.from_array(X, chunks=(10, -1)), seconds)
+    return slow_down(da.from_array(X, chunks=(10, -1)), seconds)
 
 
 def model(**parameters: Any) -> Any:
@@ -37,7 +37,7 @@ def model(**parameters: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_scheduler_that_is_lost_is_said_and_the_next_cluster_goes_on(tmp_path: Path) -> None:
+def test_lost_scheduler_raises_and_fit_resumes_on_another_cluster(tmp_path: Path) -> None:
     expected = model().fit(lazy(0.0), Y).coef_
     checkpoint = tmp_path / "checkpoint"
     with processes(tmp_path) as started:
@@ -61,7 +61,7 @@ def _kill_when(path: Path, process: Any) -> None:
     process.send_signal(signal.SIGKILL)
 
 
-def test_a_scheduler_that_comes_back_is_waited_for(tmp_path: Path) -> None:
+def test_fit_waits_for_a_restarted_scheduler(tmp_path: Path) -> None:
     expected = model().fit(lazy(0.0), Y).coef_
     with processes(tmp_path) as started:
         port = free_port()
@@ -95,7 +95,7 @@ with Client({address!r}):
 """
 
 
-def test_a_client_that_disappears_leaves_nothing_behind_and_can_be_resumed(tmp_path: Path) -> None:
+def test_lost_client_releases_tasks_and_fit_resumes(tmp_path: Path) -> None:
     expected = model().fit(lazy(0.0), Y).coef_
     checkpoint = tmp_path / "checkpoint"
     with processes(tmp_path) as started:
@@ -114,7 +114,7 @@ def test_a_client_that_disappears_leaves_nothing_behind_and_can_be_resumed(tmp_p
                 remaining = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
                 time.sleep(0.1)
             assert remaining == 0
-            done = np.load(checkpoint / "state.npz", allow_pickle=False)
-            assert done["coef"].any()
+            state = np.load(checkpoint / "state.npz", allow_pickle=False)
+            assert state["coef"].any()
             result = model(checkpoint=checkpoint).fit(lazy(0.0), Y).coef_
     np.testing.assert_array_equal(result, expected)

@@ -1,4 +1,4 @@
-"""A process that writes features is killed at random moments until it is done: no row is wrong or missing."""
+"""A process that writes features is killed at random until it finishes: all rows are correct."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def expected() -> np.ndarray:
 
 
 def write_and_kill(path: Path, kills: int, seed: int) -> int:
-    """Start again and again, each time killed a moment after it began to write; the last run is left alone."""
+    """Start the script repeatedly and kill it shortly after it begins to write, except in the last run."""
     rng = np.random.default_rng(seed)
     script = SCRIPT.format(rows=N_BLOCKS * ROWS, columns=COLUMNS, block=ROWS)
     killed = 0
@@ -61,22 +61,22 @@ def write_and_kill(path: Path, kills: int, seed: int) -> int:
     return killed
 
 
-def require_whole(path: Path) -> None:
+def check_features(path: Path) -> None:
     np.testing.assert_array_equal(dk.open_features(path).compute(), expected())
     remaining = {file.name for file in path.rglob("*") if file.is_file()}
     assert not [name for name in remaining if "partial" in name or name.endswith(".tmp")]
 
 
-def test_features_are_whole_after_three_kills(tmp_path: Path) -> None:
+def test_features_are_complete_after_three_kills(tmp_path: Path) -> None:
     assert write_and_kill(tmp_path / "z.zarr", 3, 0) >= 2
-    require_whole(tmp_path / "z.zarr")
+    check_features(tmp_path / "z.zarr")
 
 
 @pytest.mark.chaos
-def test_features_are_whole_after_fifty_kills(tmp_path: Path) -> None:
+def test_features_are_complete_after_fifty_kills(tmp_path: Path) -> None:
     killed = 0
     for seed in range(1, 6):
         path = tmp_path / f"{seed}.zarr"
         killed += write_and_kill(path, 10, seed)
-        require_whole(path)
+        check_features(path)
     assert killed >= 40

@@ -1,4 +1,4 @@
-"""One store of many small blocks for all tests of the dashboard."""
+"""A store of many small blocks for tests of the dashboard."""
 
 from __future__ import annotations
 

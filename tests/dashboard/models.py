@@ -25,7 +25,7 @@ def ridge(**options):
 
 
 def local_client(n_workers=1, threads_per_worker=1):
-    """A client of a cluster inside this process, without a dashboard and at no fixed port."""
+    """Return a client of a cluster in this process, without a dashboard or a fixed port."""
     return Client(
         processes=False, n_workers=n_workers, threads_per_worker=threads_per_worker,
         dashboard_address="127.0.0.1:0", scheduler_kwargs={"dashboard": False},

@@ -1,4 +1,4 @@
-"""What a person sees in a browser while a fit runs: Dask's own pages with our stages, and the page of curves."""
+"""Pages in a browser during a fit: Dask's pages with stages of dkdist, and the page of curves."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from dashboard.models import sgd
 pytestmark = pytest.mark.network
 
 CHROMIUM = shutil.which("chromium")
-QUIET = [
+BROWSER_OPTIONS = [
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
 ]
-QUIET += ["--disable-component-update", "--disable-sync"]
+BROWSER_OPTIONS += ["--disable-component-update", "--disable-sync"]
 
 # Workers start, load compiled code, and share the processors with the browser.
-PATIENCE = 90_000  # milliseconds
+TIMEOUT_MS = 90_000  # milliseconds
 
-# What Bokeh draws from: the columns of all sources of the page.
+# the columns of all data sources of the page
 COLUMNS = """name => Bokeh.documents.flatMap(document => [...document._all_models.values()])
     .filter(model => model.type === "ColumnDataSource" && name in model.data)
     .flatMap(model => Array.from(model.data[name]))"""
@@ -51,7 +51,7 @@ def browser(tmp_path_factory):
     profile = str(tmp_path_factory.mktemp("profile"))
     with api.sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
-            profile, executable_path=CHROMIUM, args=QUIET, viewport={"width": 1400, "height": 800}
+            profile, executable_path=CHROMIUM, args=BROWSER_OPTIONS, viewport={"width": 1400, "height": 800}
         )
         yield context
         context.close()
@@ -59,7 +59,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def live(browser, sets):
-    """A page of the browser, the dashboard's address, and a fit that runs until the tests are over."""
+    """Yield a browser page, the dashboard's address, and the thread of a fit that runs during the tests."""
     options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster, Client(cluster):
         y, model = sets.targets["y"], sgd(n_epochs=20_000, validation_fraction=0.1)
@@ -69,9 +69,9 @@ def live(browser, sets):
                 model[:-1]
                 .fit(sets)
                 .transform(sets)
-                .map_blocks(slowed, dtype="f4", meta=np.empty((0, 0), "f4"))
+                .map_blocks(slow_down, dtype="f4", meta=np.empty((0, 0), "f4"))
             )
-            with contextlib.suppress(Exception):  # the cluster goes away under it
+            with contextlib.suppress(Exception):  # the cluster closes during the fit
                 model[-1].fit(X, y)
 
         running = threading.Thread(target=fit)
@@ -85,12 +85,12 @@ def live(browser, sets):
 def wait_for_names(page, column, names):
     page.wait_for_function(
         f"names => {{ const found = ({COLUMNS})({column!r}); return names.every(name => found.includes(name)) }}",
-        arg=names, timeout=PATIENCE,
+        arg=names, timeout=TIMEOUT_MS,
     )  # fmt: skip
 
 
-def slowed(rows):
-    """The rows, a while later: the fit shall leave the processors to the browser."""
+def slow_down(rows):
+    """Return the rows after a pause, which leaves CPU time to the browser."""
     time.sleep(0.05)
     return rows
 
@@ -98,7 +98,7 @@ def slowed(rows):
 def wait_for_colour(page, file, colour):
     """Wait until a hundred pixels of the page have a colour."""
     requested = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
-    for _ in range(PATIENCE // 500):
+    for _ in range(TIMEOUT_MS // 500):
         page.screenshot(path=file)
         image = np.round(255 * matplotlib.image.imread(file)[..., :3]).astype(int)
         if (np.abs(image - requested).max(axis=-1) <= 2).sum() > 100:
@@ -107,7 +107,7 @@ def wait_for_colour(page, file, colour):
     pytest.fail(f"nothing on the page is drawn in {colour}")
 
 
-def test_dasks_status_page_shows_the_stages_in_their_colours(live, tmp_path):
+def test_status_page_shows_stages_in_their_colours(live, tmp_path):
     live.page.goto(f"{live.base}/status")
     wait_for_names(live.page, "name", ["sgd_block", "sgd_step"])  # task stream
     wait_for_names(live.page, "show-name", ["sgd_block", "sgd_step"])  # progress
@@ -115,12 +115,12 @@ def test_dasks_status_page_shows_the_stages_in_their_colours(live, tmp_path):
         wait_for_colour(live.page, tmp_path / "status.png", color_of(stage))
 
 
-def test_the_page_of_curves_grows_while_the_fit_runs(live, tmp_path):
+def test_page_of_curves_grows_during_the_fit(live, tmp_path):
     live.page.goto(f"{live.base}/status")
     live.page.get_by_role("link", name="dkdist", exact=False).click()
-    live.page.wait_for_function(f"({POINTS})() > 1", timeout=PATIENCE)
+    live.page.wait_for_function(f"({POINTS})() > 1", timeout=TIMEOUT_MS)
     before = live.page.evaluate(POINTS)
-    live.page.wait_for_function(f"({POINTS})() > {before + 2}", timeout=PATIENCE)
+    live.page.wait_for_function(f"({POINTS})() > {before + 2}", timeout=TIMEOUT_MS)
     assert live.page.get_by_role("cell", name="1: fit IncrementalSGDClassifier").is_visible()
     cells = live.page.locator("tr", has_text="sgd_step").last.locator("td").all_inner_texts()
     assert cells[0] == "sgd_step"

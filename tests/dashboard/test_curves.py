@@ -1,4 +1,4 @@
-"""Losses and counts as they reach the scheduler, against what the fitted estimator and the store say."""
+"""Losses and counts on the scheduler match the fitted estimator and the store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def losses(client):
 
 
 @pytest.mark.parametrize("n_lanes", [1, 2])
-def test_reported_losses_end_every_epoch_at_the_curve_of_the_estimator(client, sets, monkeypatch, n_lanes):
+def test_reported_losses_match_the_estimator_after_each_epoch(client, sets, monkeypatch, n_lanes):
     monkeypatch.setattr(progress, "MIN_REPORT_SECONDS", 0.0)
     model = sgd(n_epochs=3, n_lanes=n_lanes, validation_fraction=0.2).fit(sets, sets.targets["y"])[-1]
     ends = {event["epochs"]: event for event in losses(client) if event["epochs"] == int(event["epochs"])}
@@ -35,20 +35,20 @@ def test_reported_losses_end_every_epoch_at_the_curve_of_the_estimator(client, s
     assert len({event["run"] for event in losses(client)}) == 1
 
 
-def test_reports_are_few_and_hold_names_and_numbers_only(client, sets, monkeypatch):
+def test_reports_are_few_and_contain_names_and_numbers_only(client, sets, monkeypatch):
     monkeypatch.setattr(progress, "MIN_REPORT_SECONDS", 1000.0)
     monkeypatch.setattr(progress, "_last_report", float("-inf"))
     sgd(n_epochs=3).fit(sets, sets.targets["y"])
     (event,) = losses(client)
     assert event.pop("what") == "fit IncrementalSGDClassifier"
     assert len(event.pop("run")) == 36
-    assert event.pop("worker") in client.scheduler_info()["workers"]  # Dask says who sent it
+    assert event.pop("worker") in client.scheduler_info()["workers"]  # added by Dask
     assert {name: type(value) for name, value in event.items()} == {
         "epochs": float, "blocks": int, "loss": float, "held_out": float,
     }  # fmt: skip
 
 
-def test_the_curve_is_a_mean_over_one_epoch_of_blocks(monkeypatch):
+def test_curve_is_a_mean_over_one_epoch_of_blocks(monkeypatch):
     sent = []
     worker = SimpleNamespace(log_event=lambda topic, event: sent.append((event["loss"], event["held_out"])))
     monkeypatch.setattr(progress, "_current_worker", lambda: worker)
@@ -59,7 +59,7 @@ def test_the_curve_is_a_mean_over_one_epoch_of_blocks(monkeypatch):
     assert np.allclose(sent, [(0.5, 0.8), (0.4, 0.7), (0.2, 0.3)])
 
 
-def test_without_a_cluster_nothing_is_reported(sets, monkeypatch):
+def test_no_reports_without_a_cluster(sets, monkeypatch):
     monkeypatch.setattr(progress, "_last_report", float("-inf"))
     sgd(n_epochs=1).fit(sets, sets.targets["y"])
     assert progress._last_report == float("-inf")
@@ -84,7 +84,7 @@ def test_blocks_are_counted_exactly(client, sets):
 
 
 @pytest.mark.parametrize("n", [3, MAX_CURVE_POINTS, 12_345])
-def test_a_long_curve_keeps_evenly_spaced_points_and_the_last(n):
+def test_long_curve_keeps_evenly_spaced_points_and_the_last(n):
     curves = Curves()
     for i in range(n):
         curves.report(
@@ -99,8 +99,10 @@ def test_a_long_curve_keeps_evenly_spaced_points_and_the_last(n):
     assert curve.latest[0] == n - 1
 
 
-def test_only_the_last_runs_are_kept():
-    many = Curves()
+def test_number_of_stored_runs_is_limited():
+    curves = Curves()
     for i in range(MAX_CURVES + 3):
-        many.report({"run": str(i), "what": "fit", "epochs": 1.0, "blocks": 1, "loss": 0.5, "held_out": 0.5})
-    assert list(many.runs) == [str(i) for i in range(3, MAX_CURVES + 3)]
+        curves.report(
+            {"run": str(i), "what": "fit", "epochs": 1.0, "blocks": 1, "loss": 0.5, "held_out": 0.5}
+        )
+    assert list(curves.runs) == [str(i) for i in range(3, MAX_CURVES + 3)]

@@ -1,4 +1,4 @@
-"""The examples of docs/dashboard.md run as they stand, on a cluster of this machine."""
+"""The examples of docs/dashboard.md run on a local cluster."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_python_examples_run(store, tmp_path, monkeypatch):
         names["client"].close()
 
 
-def test_commands_have_these_options():
+def test_documented_options_exist():
     (command,) = re.findall(r"^    dkdist (.*)$", PAGE.read_text(), re.MULTILINE)
     args = build_parser().parse_args(command.split())
     assert (args.scheduler, args.performance_report) == ("tcp://10.0.0.5:8786", "fit.html")

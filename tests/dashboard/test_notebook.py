@@ -1,4 +1,4 @@
-"""A notebook's cell ends with the plan and one line of progress, not with all the lines that were drawn."""
+"""The output of a notebook cell ends with the plan and one line of progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ON_A_CLUSTER = """
 """
 
 
-def test_a_cell_keeps_one_line_of_progress(store, request):
+def test_notebook_cell_keeps_one_line_of_progress(store, request):
     nbformat = pytest.importorskip("nbformat", reason="nbclient is missing: pip install 'dkdist[network]'")
     nbclient = pytest.importorskip("nbclient", reason="nbclient is missing: pip install 'dkdist[network]'")
     pytest.importorskip("ipykernel", reason="ipykernel is missing: pip install 'dkdist[network]'")

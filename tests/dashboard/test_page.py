@@ -1,4 +1,4 @@
-"""The page /dkdist: where it is there by itself, where it is asked for, and what it never does."""
+"""The page /dkdist: automatic and explicit registration, and escaping."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REPORT = {"run": "1", "what": "fit", "epochs": 0.5, "blocks": 7, "loss": 0.25, "
 
 
 def get(address):
-    """(status, text) of a page."""
+    """Return (status, text) of a page."""
     try:
         with urllib.request.urlopen(address, timeout=10) as answer:
             return answer.status, answer.read().decode()
@@ -32,7 +32,7 @@ def get(address):
         return error.code, ""
 
 
-def test_a_cluster_in_this_process_gets_the_page_with_its_first_run(sets):
+def test_local_cluster_gets_the_page_with_the_first_run(sets):
     with (
         LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as client,
@@ -51,7 +51,7 @@ def test_a_cluster_in_this_process_gets_the_page_with_its_first_run(sets):
 
 @contextlib.contextmanager
 def scheduler(folder, *options):
-    """A scheduler in a process of its own: (client, address of its dashboard)."""
+    """Start a scheduler in another process, and yield (client, address of its dashboard)."""
     file = folder / "scheduler.json"
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
     command += ["--dashboard-address", "127.0.0.1:0", "--scheduler-file", str(file), *options]
@@ -68,20 +68,20 @@ def scheduler(folder, *options):
         process.wait(10)
 
 
-def test_a_scheduler_elsewhere_has_the_page_once_it_is_registered(tmp_path):
+def test_remote_scheduler_has_the_page_after_registration(tmp_path):
     with scheduler(tmp_path) as (client, base):
         client.log_event(EVENT_TOPIC, REPORT)
         assert get(f"{base}/dkdist")[0] == 404
-        for _ in range(2):  # a second user changes nothing
+        for _ in range(2):  # a second registration changes nothing
             client.register_plugin(CurvesPage())
         assert get(f"{base}/dkdist")[0] == 200
         reported = client.run_on_scheduler(
             lambda dask_scheduler: dask_scheduler.plugins["dkdist-curves"].curves.runs["1"].reports
         )
-        assert [report[:2] for report in reported] == [(7, 0.25)]  # of before the page was there
+        assert [report[:2] for report in reported] == [(7, 0.25)]  # reported before the page was registered
 
 
-def test_a_scheduler_can_be_started_with_the_page(tmp_path):
+def test_scheduler_can_be_started_with_the_page(tmp_path):
     options = ("--preload", "dkdist._runtime.dashboard", "--dashboard-prefix", "behind/proxy")
     with scheduler(tmp_path, *options) as (client, base):
         assert get(f"{base}/behind/proxy/dkdist")[0] == 200
@@ -92,12 +92,12 @@ def test_a_scheduler_can_be_started_with_the_page(tmp_path):
         assert reported == ["1"]
 
 
-def test_a_scheduler_without_a_dashboard_says_so():
+def test_scheduler_without_dashboard_raises():
     with local_client() as client, pytest.raises(RuntimeError, match="no dashboard to add a page to"):
         client.register_plugin(CurvesPage())
 
 
-def test_what_others_send_is_shown_as_text():
+def test_received_text_is_escaped():
     from bokeh.document import Document
     from bokeh.models.widgets import Div
 

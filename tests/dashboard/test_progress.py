@@ -1,4 +1,4 @@
-"""The progress line: redrawn where that is possible, rare where it is not, and right at its end."""
+"""The progress line: redrawn on terminals, rare in log files, and correct at the end."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Seconds that pass only when told to."""
+    """Return a clock that is advanced by the test."""
     time = SimpleNamespace(now=0.0)
     monkeypatch.setattr(progress, "monotonic", lambda: time.now)
     return time
 
 
-def drawn(text):
-    """What a terminal shows of a text: a carriage return goes back to the start of the line."""
+def visible_text(text):
+    """Return the text that a terminal shows; a carriage return goes back to the start of the line."""
     lines = [""]
     for part in re.split(r"([\r\n])", text):
         if part == "\r":
@@ -52,34 +52,34 @@ def count_to(total, stream, clock, seconds):
     return stream.getvalue()
 
 
-def test_a_terminal_shows_one_line(clock, monkeypatch):
+def test_terminal_shows_one_line(clock, monkeypatch):
     monkeypatch.setattr(progress.shutil, "get_terminal_size", lambda: os.terminal_size((60, 24)))
     text = count_to(10_000, Terminal(), clock, 20)
-    assert drawn(text) == ["fit: 10,000 blocks in 20.0 s, 500 per second", ""]
+    assert visible_text(text) == ["fit: 10,000 blocks in 20.0 s, 500 per second", ""]
     assert 150 <= text.count("\r") <= 201  # ten times a second
     assert max(len(part) for part in re.split(r"[\r\n]", text)) <= 59
     assert "fit [############            ] 5,0" in text
 
 
-def test_a_log_file_gets_a_line_every_ten_seconds(clock):
+def test_log_file_gets_a_line_every_ten_seconds(clock):
     lines = count_to(520, io.StringIO(), clock, 65).splitlines()
     assert len(lines) == 7
     assert lines[2] == "fit [###########             ] 240/520 blocks, 30 s, 35 s remaining"
     assert lines[-1] == "fit: 520 blocks in 65.0 s, 8 per second"
 
 
-def test_a_run_that_stops_says_how_far_it_came(clock):
+def test_interrupted_run_reports_its_progress(clock):
     counted = Progress(40, "fit", show=True, stream=io.StringIO())
     clock.now = 2.0
     counted.advance(10)
     stream = counted._line._stream
     counted.close()
-    counted.advance(5)  # told late
+    counted.advance(5)  # a late report
     counted.close()
     assert stream.getvalue() == "fit: 10 of 40 blocks in 2.0 s, 5 per second\n"
 
 
-def test_what_is_not_shown_is_counted(capfd):
+def test_hidden_progress_is_counted(capfd):
     counted = Progress(2, "fit", show=False)
     counted.advance(2)
     counted.close()
@@ -88,7 +88,7 @@ def test_what_is_not_shown_is_counted(capfd):
 
 
 @pytest.mark.parametrize("cluster", [False, True])
-def test_the_last_line_counts_all_blocks(cluster, sets, capfd):
+def test_last_line_counts_all_blocks(cluster, sets, capfd):
     def fit():
         sgd(n_epochs=4, verbose=True).fit(sets, sets.targets["y"])
 
@@ -101,7 +101,7 @@ def test_the_last_line_counts_all_blocks(cluster, sets, capfd):
     assert last.startswith(f"fit IncrementalSGDClassifier: {4 * N_BLOCKS} blocks in ")
 
 
-def test_standard_error_is_looked_up_when_the_run_starts(monkeypatch):
+def test_stderr_is_looked_up_at_the_start_of_a_run(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     Progress(1, "fit", show=True).close()

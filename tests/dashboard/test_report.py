@@ -1,4 +1,4 @@
-"""Dask's performance report knows the stages by name, from Python and from the command line."""
+"""Dask's performance report contains the stages, from Python and from the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cluster():
         yield cluster
 
 
-def test_dasks_context_manager_records_the_stages(cluster, sets, tmp_path):
+def test_performance_report_contains_the_stages(cluster, sets, tmp_path):
     with Client(cluster), performance_report(tmp_path / "report.html"):
         sgd(n_epochs=2).fit(sets, sets.targets["y"])
     text = (tmp_path / "report.html").read_text()
@@ -37,11 +37,11 @@ def test_fit_writes_a_report(cluster, store, tmp_path, capsys):
     assert main(command(store, tmp_path, *options)) == 0
     text = file.read_text()
     assert '"ridge_gram_leaf"' in text
-    assert store.name not in text  # stages and numbers, not where the data is
+    assert store.name not in text  # stages and numbers, but no data paths
     assert "trained on" in capsys.readouterr().out
 
 
-def test_without_a_cluster_there_is_nothing_to_report(store, tmp_path, capsys):
+def test_report_without_cluster_fails(store, tmp_path, capsys):
     assert main(command(store, tmp_path, "--performance-report", str(tmp_path / "report.html"))) == 2
     assert (
         "--performance-report requires a cluster. Pass --scheduler or --scheduler-file"
@@ -50,7 +50,7 @@ def test_without_a_cluster_there_is_nothing_to_report(store, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_report_that_could_not_be_written_is_refused_before_any_work(cluster, store, tmp_path, capsys):
+def test_unwritable_report_fails_before_the_fit(cluster, store, tmp_path, capsys):
     options = [
         "--scheduler",
         cluster.scheduler_address,

@@ -1,4 +1,4 @@
-"""What a cluster's own diagnostics call the work of dkdist: task names, their colours, spans."""
+"""Task names, colours and spans of dkdist in the diagnostics of a cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STAGES = {
 
 
 class Names(SchedulerPlugin):
-    """Notes the prefix of every task that is done, except what only ships a function."""
+    """Records the prefixes of finished tasks, except tasks that only send a function."""
 
     name = "names"
 
@@ -59,42 +59,42 @@ def runs(sets, folder):
         "sgd": lambda: sgd(n_epochs=2).fit(sets, y).predict(sets),
         "lanes": lambda: sgd(n_epochs=2, n_lanes=2).fit(sets, y),
         "ridge": lambda: ridge(selection="leave-one-out").fit(sets, y),
-        "search": lambda: searched(sets, y),
+        "search": lambda: search(sets, y),
         "pairs": lambda: dk.divergence_matrix(sets[:20], k=2),
         "write": lambda: dk.write_features(folder, features.transform(sets)),
     }
 
 
-def searched(sets, y):
+def search(sets, y):
     model = sgd(n_epochs=1)
     grid = {model.steps[-1][0]: [model[-1], ridge()[-1]]}
     dk.OnePassSearch(model, grid, random_state=0, refit=False).fit(sets, y)
 
 
-@pytest.mark.parametrize("what", STAGES)
-def test_tasks_are_named_by_stages_without_tokens(what, client, sets, tmp_path):
-    run = runs(sets, tmp_path / "f.zarr")[what]
+@pytest.mark.parametrize("run_name", STAGES)
+def test_task_prefixes_are_stages(run_name, client, sets, tmp_path):
+    run = runs(sets, tmp_path / "f.zarr")[run_name]
     plugin = Names()
     client.cluster.scheduler.add_plugin(plugin)
     run()
     client.cluster.scheduler.remove_plugin(plugin.name)
-    assert plugin.seen - DRAWN == STAGES[what]
+    assert plugin.seen - DRAWN == STAGES[run_name]
 
 
-@pytest.mark.parametrize("what", STAGES)
-def test_stages_that_are_seen_together_have_colours_of_their_own(what):
-    colours = [color_of(name) for name in STAGES[what]]
+@pytest.mark.parametrize("run_name", STAGES)
+def test_concurrent_stages_have_different_colours(run_name):
+    colours = [color_of(name) for name in STAGES[run_name]]
     assert len(set(colours)) == len(colours)
 
 
 def spans_below(client, span_id):
-    """(name, span) of what dkdist ran inside a span of the user, in order."""
+    """Return (name, span) of the runs of dkdist inside a span of the user, in order."""
     (root,) = client.cluster.scheduler.extensions["spans"].spans[span_id].children
     assert root.name[1:] == ("dkdist",)
     return [(child.name[-1], child) for child in root.children]
 
 
-def test_a_fit_is_one_span_and_each_stage_before_it_another(client, sets):
+def test_fit_and_earlier_stages_have_separate_spans(client, sets):
     model, y = sgd(n_epochs=10), sets.targets["y"]  # 150 batches: many graphs
     with span("my study") as study:
         model.fit(sets, y)
@@ -104,29 +104,29 @@ def test_a_fit_is_one_span_and_each_stage_before_it_another(client, sets):
     steps = [group for group in spans[3].groups if key_split(group.name) == "sgd_step"]
     assert (
         10 < sum(len(group) for group in steps) <= 150 + 38
-    )  # as many batches each as time tells; states, too
+    )  # tasks of several batches each, and tasks of states
 
 
-def test_every_fit_of_a_client_is_a_span_below_one(client, sets):
+def test_fits_of_a_client_have_one_parent_span(client, sets):
     X, y = ridge().fit(sets, sets.targets["y"])[:-1].transform(sets), sets.targets["y"]
-    known = client.cluster.scheduler.extensions["spans"].spans_search_by_name
-    before = len(known["dkdist", "fit IncrementalRidgeClassifier"])
+    spans_by_name = client.cluster.scheduler.extensions["spans"].spans_search_by_name
+    before = len(spans_by_name["dkdist", "fit IncrementalRidgeClassifier"])
     for _ in range(2):
         ridge()[-1].fit(X, y)
-    assert len(known["dkdist", "fit IncrementalRidgeClassifier"]) == before + 2
-    assert len(known[("dkdist",)]) == 1
-    assert not known[("default",)]
+    assert len(spans_by_name["dkdist", "fit IncrementalRidgeClassifier"]) == before + 2
+    assert len(spans_by_name[("dkdist",)]) == 1
+    assert not spans_by_name[("default",)]
 
 
-def test_names_of_stages_fit_into_dasks_progress_bars():
+def test_stage_names_fit_into_progress_bars():
     long = {name for name in itertools.chain(*STAGES.values()) if len(name) > 15}
     assert long <= {"ridge_gram_merge"}
 
 
-class Told(SchedulerPlugin):
-    """Notes all that a graph says in clear: keys and annotations."""
+class RecordedGraphs(SchedulerPlugin):
+    """Records keys and annotations of graphs."""
 
-    name = "told"
+    name = "recorded-graphs"
 
     def __init__(self):
         self.texts = []
@@ -135,8 +135,8 @@ class Told(SchedulerPlugin):
         self.texts += [str(tasks), str(annotations)]
 
 
-def test_names_say_nothing_of_where_the_data_is(client, store, sets):
-    plugin = Told()
+def test_names_do_not_reveal_data_paths(client, store, sets):
+    plugin = RecordedGraphs()
     client.cluster.scheduler.add_plugin(plugin)
     sgd(n_epochs=1).fit(sets, sets.targets["y"])
     client.cluster.scheduler.remove_plugin(plugin.name)

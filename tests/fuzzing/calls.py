@@ -1,4 +1,4 @@
-"""Valid calls of every public callable, values that do not belong in them, and what a clear error is."""
+"""Valid calls of all public callables, invalid values, and the criteria of a clear error."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ CLEAR = (
     ImportError,
     MemoryError,
 )  # sets', stores' and sources' errors are ValueErrors
-SAID = 15  # characters of a message that says something
+MIN_MESSAGE_LENGTH = 15  # characters of a message
 
 
 @dataclass(frozen=True)
 class Call:
-    """A public callable and arguments that it takes."""
+    """A public callable and valid arguments."""
 
     function: Callable[..., Any]
     valid: dict[str, Any]
 
 
-def _fitted(make: Callable[..., Any], X: Any) -> Callable[..., Any]:
-    """Construct, fit, use."""
+def _fit_and_use(make: Callable[..., Any], X: Any) -> Callable[..., Any]:
+    """Return a function that constructs, fits and uses an estimator."""
 
     def call(X: Any = X, y: Any = LABELS, use: Any = X, **params: Any) -> Any:
         model = make(**params).fit(X, y)
@@ -56,13 +56,13 @@ def _fitted(make: Callable[..., Any], X: Any) -> Callable[..., Any]:
     return call
 
 
-def _of_estimator(make: type, X: Any, **params: Any) -> Call:
+def _estimator_call(make: type, X: Any, **params: Any) -> Call:
     defaults = {
         name: p.default
         for name, p in __import__("inspect").signature(make).parameters.items()
         if p.default is not p.empty and name not in ("checkpoint", "verbose")
     }
-    return Call(_fitted(make, X), {"X": X, "y": LABELS, "use": X, **defaults, **params})
+    return Call(_fit_and_use(make, X), {"X": X, "y": LABELS, "use": X, **defaults, **params})
 
 
 def _store(**more: Any) -> Any:
@@ -70,13 +70,13 @@ def _store(**more: Any) -> Any:
     return dk.write_sets(place, **{"sets": SETS, "targets": LABELS, "ids": np.arange(12), **more})
 
 
-def _appended(sets: Any, targets: Any, ids: Any) -> Any:
+def _append(sets: Any, targets: Any, ids: Any) -> Any:
     view = _store()
     view.append(sets, targets, ids)
     return view.load().points
 
 
-def _partial(make: type) -> Callable[..., Any]:
+def _partial_fit(make: type) -> Callable[..., Any]:
     def call(X: Any, y: Any, classes: Any) -> Any:
         model = make(random_state=0)
         more = {"classes": classes} if "Classifier" in make.__name__ else {}
@@ -86,14 +86,14 @@ def _partial(make: type) -> Callable[..., Any]:
 
 
 def _weighted(sample_weight: Any, class_weight: Any) -> Any:
-    both = (
+    models = (
         dk.IncrementalRidgeClassifier(class_weight=class_weight),
         dk.IncrementalSGDClassifier(n_epochs=1, class_weight=class_weight),
     )
-    return [model.fit(ROWS, LABELS, sample_weight).predict_proba(ROWS) for model in both]
+    return [model.fit(ROWS, LABELS, sample_weight).predict_proba(ROWS) for model in models]
 
 
-def _scored(X: Any, y: Any, sample_weight: Any) -> Any:
+def _score(X: Any, y: Any, sample_weight: Any) -> Any:
     return dk.IncrementalRidge(random_state=0).fit(ROWS, LABELS).score(X, y, sample_weight)
 
 
@@ -106,15 +106,15 @@ def _features(store: Any, features: Any, overwrite: Any) -> Any:
     return dk.write_features(store, features, overwrite=overwrite).compute(scheduler="synchronous")
 
 
-def _written(batch: Any, targets: Any, ids: Any, place: Any = None, **params: Any) -> Any:
+def _write(batch: Any, targets: Any, ids: Any, place: Any = None, **params: Any) -> Any:
     place = Path(tempfile.mkdtemp(dir=PLACE)) / "s.zarr" if place is None else place
     with dk.SetWriter(place, **params) as writer:
         writer.append(batch, targets, ids)
     return dk.open_sets(place).load().points
 
 
-def _measured(make: Any) -> Callable[..., Any]:
-    if make is dk.DirectedModifiedHausdorff:  # two numbers a pair
+def _measure(make: Any) -> Callable[..., Any]:
+    if make is dk.DirectedModifiedHausdorff:  # two values per pair
         return lambda sets, other: dk.DistanceEmbedding(make(), n_components=2).fit(sets).transform(other)
     return lambda sets, other, **params: dk.distance_matrix(sets, other, distance=make(**params))
 
@@ -148,8 +148,8 @@ CLASSIFIER = dk.SetClassifier(["means"], random_state=0).fit(TWICE, np.tile(LABE
 EXPLAINED = make_pipeline(dk.MomentEmbedding(), dk.IncrementalRidge(**RIDGE)).fit(SETS, LABELS)
 
 
-def _drawn(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """A picture whose figure is forgotten."""
+def _draw(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that draws a plot and closes its figure."""
 
     def call(**arguments: Any) -> None:
         try:
@@ -162,7 +162,7 @@ def _drawn(draw: Callable[..., Any]) -> Callable[..., Any]:
 
 REGRESSOR = dk.SetRegressor(["means"], random_state=0).fit(TWICE, np.arange(24.0))
 SCORES = np.linspace(0, 1, 6).reshape(3, 2)
-PICTURED: dict[str, dict[str, Any]] = {
+PLOTS: dict[str, dict[str, Any]] = {
     "calibration": {"model": CLASSIFIER, "sets": SETS, "y": LABELS, "n_bins": 3, "ax": None},
     "collection": {"rows": ROWS, "y": LABELS, "distances": False, "ax": None},
     "contributions": {
@@ -227,7 +227,7 @@ CALLS: dict[str, Call] = {
         lambda store: dk.write_sets(store, SETS, overwrite=True), {"store": str(PLACE / "w.zarr")}
     ),
     "open_sets": Call(lambda store: dk.open_sets(store), {"store": str(PLACE / "o.zarr")}),
-    "append": Call(_appended, {"sets": SETS[:2], "targets": LABELS[:2], "ids": np.arange(2) + 50}),
+    "append": Call(_append, {"sets": SETS[:2], "targets": LABELS[:2], "ids": np.arange(2) + 50}),
     "write_features": Call(_features, {"store": str(PLACE / "z.zarr"), "features": ROWS, "overwrite": True}),
     "open_features": Call(lambda store: dk.open_features(store), {"store": str(PLACE / "f.zarr")}),
     "save_model": Call(
@@ -428,49 +428,53 @@ CALLS: dict[str, Call] = {
             "scoring": None,
         },
     ),
-    "partial_fit": Call(_partial(dk.IncrementalSGDClassifier), {"X": ROWS, "y": LABELS, "classes": [0, 1]}),
-    "ridge_part": Call(_partial(dk.IncrementalRidge), {"X": ROWS, "y": LABELS, "classes": None}),
+    "partial_fit": Call(
+        _partial_fit(dk.IncrementalSGDClassifier), {"X": ROWS, "y": LABELS, "classes": [0, 1]}
+    ),
+    "ridge_part": Call(_partial_fit(dk.IncrementalRidge), {"X": ROWS, "y": LABELS, "classes": None}),
     "ridge_classes": Call(
-        _partial(dk.IncrementalRidgeClassifier), {"X": ROWS, "y": LABELS, "classes": [0, 1]}
+        _partial_fit(dk.IncrementalRidgeClassifier), {"X": ROWS, "y": LABELS, "classes": [0, 1]}
     ),
     "weighted": Call(_weighted, {"sample_weight": np.ones(12), "class_weight": {0: 1.0, 1: 2.0}}),
-    "partial_regress": Call(_partial(dk.IncrementalSGDRegressor), {"X": ROWS, "y": LABELS, "classes": None}),
-    "score": Call(_scored, {"X": ROWS, "y": LABELS, "sample_weight": np.ones(12)}),
-    "DivergenceEmbedding": _of_estimator(dk.DivergenceEmbedding, SETS),
-    "L2Embedding": _of_estimator(dk.L2Embedding, SETS),
-    "HistogramEmbedding": _of_estimator(dk.HistogramEmbedding, SETS),
-    "MomentEmbedding": _of_estimator(dk.MomentEmbedding, SETS),
-    "SummaryEmbedding": _of_estimator(dk.SummaryEmbedding, SETS),
-    "SlicedWassersteinEmbedding": _of_estimator(dk.SlicedWassersteinEmbedding, SETS),
-    "MeanEmbedding": _of_estimator(dk.MeanEmbedding, SETS, n_components=16),
-    "DistanceEmbedding": _of_estimator(dk.DistanceEmbedding, SETS, distance="energy", n_components=8),
-    "InvariantFeatures": _of_estimator(
+    "partial_regress": Call(
+        _partial_fit(dk.IncrementalSGDRegressor), {"X": ROWS, "y": LABELS, "classes": None}
+    ),
+    "score": Call(_score, {"X": ROWS, "y": LABELS, "sample_weight": np.ones(12)}),
+    "DivergenceEmbedding": _estimator_call(dk.DivergenceEmbedding, SETS),
+    "L2Embedding": _estimator_call(dk.L2Embedding, SETS),
+    "HistogramEmbedding": _estimator_call(dk.HistogramEmbedding, SETS),
+    "MomentEmbedding": _estimator_call(dk.MomentEmbedding, SETS),
+    "SummaryEmbedding": _estimator_call(dk.SummaryEmbedding, SETS),
+    "SlicedWassersteinEmbedding": _estimator_call(dk.SlicedWassersteinEmbedding, SETS),
+    "MeanEmbedding": _estimator_call(dk.MeanEmbedding, SETS, n_components=16),
+    "DistanceEmbedding": _estimator_call(dk.DistanceEmbedding, SETS, distance="energy", n_components=8),
+    "InvariantFeatures": _estimator_call(
         dk.InvariantFeatures, SETS, embedding=dk.HistogramEmbedding(n_bins=4), features=None
     ),
-    "PseudoEuclidean": _of_estimator(dk.PseudoEuclideanEmbedding, SQUARE, y=None),
-    "RandomFourierFeatures": _of_estimator(dk.RandomFourierFeatures, ROWS, n_components=8),
-    "SetPCA": _of_estimator(dk.SetPCA, SETS),
-    "SetScaler": _of_estimator(dk.SetScaler, SETS),
-    "SetColumns": _of_estimator(dk.SetColumns, LABELLED, columns=["age"]),
-    "CoresetThinning": _of_estimator(dk.CoresetThinning, SETS, size=3),
-    "IncrementalRidge": _of_estimator(dk.IncrementalRidge, ROWS, **RIDGE),
-    "RidgeClassifier": _of_estimator(dk.IncrementalRidgeClassifier, ROWS, **RIDGE),
-    "SGDClassifier": _of_estimator(dk.IncrementalSGDClassifier, ROWS, n_epochs=1, random_state=0),
-    "SGDRegressor": _of_estimator(dk.IncrementalSGDRegressor, ROWS, n_epochs=1, random_state=0),
-    "SetClassifier": _of_estimator(
+    "PseudoEuclidean": _estimator_call(dk.PseudoEuclideanEmbedding, SQUARE, y=None),
+    "RandomFourierFeatures": _estimator_call(dk.RandomFourierFeatures, ROWS, n_components=8),
+    "SetPCA": _estimator_call(dk.SetPCA, SETS),
+    "SetScaler": _estimator_call(dk.SetScaler, SETS),
+    "SetColumns": _estimator_call(dk.SetColumns, LABELLED, columns=["age"]),
+    "CoresetThinning": _estimator_call(dk.CoresetThinning, SETS, size=3),
+    "IncrementalRidge": _estimator_call(dk.IncrementalRidge, ROWS, **RIDGE),
+    "RidgeClassifier": _estimator_call(dk.IncrementalRidgeClassifier, ROWS, **RIDGE),
+    "SGDClassifier": _estimator_call(dk.IncrementalSGDClassifier, ROWS, n_epochs=1, random_state=0),
+    "SGDRegressor": _estimator_call(dk.IncrementalSGDRegressor, ROWS, n_epochs=1, random_state=0),
+    "SetClassifier": _estimator_call(
         dk.SetClassifier, TWICE, y=np.tile(LABELS, 2), candidates=["means"], random_state=0
     ),
-    "SetRegressor": _of_estimator(
+    "SetRegressor": _estimator_call(
         dk.SetRegressor, TWICE, y=np.tile(LABELS, 2), candidates=["means"], random_state=0
     ),
-    "FunctionEmbedding": _of_estimator(dk.FunctionEmbedding, SETS, function=np.ravel),
-    "NGramEmbedding": _of_estimator(dk.NGramEmbedding, ["abc", "abd"] * 6),
+    "FunctionEmbedding": _estimator_call(dk.FunctionEmbedding, SETS, function=np.ravel),
+    "NGramEmbedding": _estimator_call(dk.NGramEmbedding, ["abc", "abd"] * 6),
     "NearestSets": Call(
         lambda X, use, k, **params: dk.NearestSets(**params).fit(X).kneighbors(use, k),
         {"X": ROWS, "use": ROWS, "k": 2, "n_neighbors": 3, "engine": "exact"},
     ),
     "SetWriter": Call(
-        _written,
+        _write,
         {
             "n_dims": 2,
             "mode": "w",
@@ -483,7 +487,7 @@ CALLS: dict[str, Call] = {
         },
     ),
     "write_to": Call(
-        lambda store: _written(SETS, None, None, place=store, n_dims=2, overwrite=True),
+        lambda store: _write(SETS, None, None, place=store, n_dims=2, overwrite=True),
         {"store": str(PLACE / "v.zarr")},
     ),
     "TableReader": Call(
@@ -537,19 +541,19 @@ CALLS: dict[str, Call] = {
         {"P": dk.Curve(CURVE), "Q": dk.gridded_shape(dk.Curve(CURVE + 1), 0.1), "sigma": 1.0},
     ),
     **{
-        make.__name__: Call(_measured(make), {"sets": SETS[:4], "other": SETS[:2], **params})
+        make.__name__: Call(_measure(make), {"sets": SETS[:4], "other": SETS[:2], **params})
         for make, params in DISTANCES.items()
     },
-    **{f"plot_{name}": Call(_drawn(getattr(dk.plot, name)), valid) for name, valid in PICTURED.items()},
+    **{f"plot_{name}": Call(_draw(getattr(dk.plot, name)), valid) for name, valid in PLOTS.items()},
     "DamerauLevenshtein": Call(
-        _measured(dk.DamerauLevenshtein),
+        _measure(dk.DamerauLevenshtein),
         {"sets": ["ab", "ba"], "other": ["b"], "normalize": True, "cutoff": 3},
     ),
     "JaroWinkler": Call(
-        _measured(dk.JaroWinkler), {"sets": ["ab", "ba"], "other": ["b"], "prefix_weight": 0.1}
+        _measure(dk.JaroWinkler), {"sets": ["ab", "ba"], "other": ["b"], "prefix_weight": 0.1}
     ),
     "Levenshtein": Call(
-        _measured(dk.Levenshtein),
+        _measure(dk.Levenshtein),
         {
             "sets": ["ab", "ba"],
             "other": ["b"],
@@ -565,11 +569,11 @@ CALLS: dict[str, Call] = {
 }
 
 
-MAY_BE_NAN = ("write_features",)  # a row of NaN stands for one that could not be made
+MAY_BE_NAN = ("write_features",)  # a row of NaN means that the features could not be computed
 
 
 def prepare() -> None:
-    """The files that calls read."""
+    """Write the files that calls read."""
     dk.write_sets(PLACE / "o.zarr", SETS)
     dk.write_features(PLACE / "f.zarr", ROWS)
     dk.save_model(dk.MomentEmbedding().fit(SETS), PLACE / "l.npz")
@@ -578,15 +582,15 @@ def prepare() -> None:
     np.savez(PLACE / "a.npz", values=np.concatenate(SETS), offsets=np.arange(13) * 8, y=LABELS)
 
 
-def odd_value(rng: random.Random, valid: Any) -> Any:
-    """Something that does not belong: of any kind, or the valid value spoiled."""
+def invalid_value(rng: random.Random, valid: Any) -> Any:
+    """Return a value of an arbitrary kind, or a modified valid value."""
     if isinstance(valid, (np.ndarray, list)) and len(valid) and rng.random() < 0.4:
-        return _spoiled(rng, valid)
+        return _modified(rng, valid)
     return rng.choice(VALUES)()
 
 
-def _spoiled(rng: random.Random, valid: Any) -> Any:
-    ways: list[Callable[[], Any]] = [
+def _modified(rng: random.Random, valid: Any) -> Any:
+    modifications: list[Callable[[], Any]] = [
         lambda: valid[:-1],
         lambda: valid[:0],
         lambda: [*list(valid), None],
@@ -612,7 +616,7 @@ def _spoiled(rng: random.Random, valid: Any) -> Any:
         lambda: np.broadcast_to(np.asarray(valid)[:1], np.shape(valid)),
     ]
     try:
-        return rng.choice(ways)()
+        return rng.choice(modifications)()
     except (TypeError, ValueError):
         return None
 
@@ -635,13 +639,13 @@ VALUES: list[Callable[[], Any]] = [
 
 
 def outcome(name: str, seed: int) -> str:
-    """What becomes of a call with one or two odd arguments: "fine", "clear", or what must not be."""
+    """Return the outcome of a call with one or two invalid arguments: "fine", "clear", or a description of a bug."""
     rng = random.Random(f"{name} {seed}")
     call = CALLS[name]
     arguments = dict(call.valid)
     for key in rng.sample(list(arguments), min(len(arguments), rng.choice((1, 1, 2)))):
-        arguments[key] = odd_value(rng, call.valid[key])
-    shown = ", ".join(f"{k}={_short(v)}" for k, v in arguments.items() if v is not call.valid[k])
+        arguments[key] = invalid_value(rng, call.valid[key])
+    changed_arguments = ", ".join(f"{k}={_short(v)}" for k, v in arguments.items() if v is not call.valid[k])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -650,9 +654,11 @@ def outcome(name: str, seed: int) -> str:
         if is_clear(error, list(arguments)):
             return "clear"
         last = traceback.extract_tb(error.__traceback__)[-3:]
-        where = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(last))
-        return f"UNCLEAR {name}({shown}): {type(error).__name__}: {str(error)[:150]!r} at {where}"
-    return "fine" if name in MAY_BE_NAN or is_finite(result) else f"NOT FINITE {name}({shown})"
+        location = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(last))
+        return (
+            f"UNCLEAR {name}({changed_arguments}): {type(error).__name__}: {str(error)[:150]!r} at {location}"
+        )
+    return "fine" if name in MAY_BE_NAN or is_finite(result) else f"NOT FINITE {name}({changed_arguments})"
 
 
 def _short(value: Any) -> str:
@@ -665,7 +671,7 @@ def _short(value: Any) -> str:
 
 
 def is_clear(error: Exception, names: list[str]) -> bool:
-    """Whether an error is of a kind that users expect, says something, and was raised by us or names an argument."""
+    """Whether an error has a suitable type and a message, and was raised by this package or names an argument."""
     text = str(error)
     if isinstance(error, IndexError):
         clear = (
@@ -674,19 +680,19 @@ def is_clear(error: Exception, names: list[str]) -> bool:
             "index of a set must be an integer",
             "mask must have",
         )
-        return any(words in text for words in clear)
-    if not isinstance(error, CLEAR) or len(text) < SAID or isinstance(error, UnicodeError):
+        return any(phrase in text for phrase in clear)
+    if not isinstance(error, CLEAR) or len(text) < MIN_MESSAGE_LENGTH or isinstance(error, UnicodeError):
         return False
-    last = traceback.extract_tb(error.__traceback__)[-1].filename
-    ours = "/dkdist/" in last or "/sklearn/" in last
-    named = any(name in text for name in names if len(name) > 1) or "sparse data was passed" in text
+    source_file = traceback.extract_tb(error.__traceback__)[-1].filename
+    is_own = "/dkdist/" in source_file or "/sklearn/" in source_file
+    is_named = any(name in text for name in names if len(name) > 1) or "sparse data was passed" in text
     if isinstance(error, MemoryError):
-        named = "Unable to allocate" in text  # NumPy says how much for what
-    return ours or named or (isinstance(error, OSError) and error.filename is not None)
+        is_named = "Unable to allocate" in text  # NumPy's message contains size and shape
+    return is_own or is_named or (isinstance(error, OSError) and error.filename is not None)
 
 
 def is_finite(result: Any) -> bool:
-    """Whether all numbers of a result are finite, as far as it has any."""
+    """Whether all numbers of a result are finite."""
     if isinstance(result, (list, tuple)):
         return all(map(is_finite, result))
     if isinstance(result, (float, np.floating)):

@@ -1,7 +1,7 @@
-"""Work in a process of its own, one piece after another, under limits of memory and of time for each.
+"""Calls in a separate process, with limits of memory and time for each call.
 
-What was imported, compiled and written is paid for once. The process may crash, hang or fill its memory and hurts
-nobody: another one takes its place.
+Imports, compilation and files are reused by later calls. If the process crashes, hangs or exhausts its memory, it is
+replaced.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 
 GIGABYTE = 2**30
 CPU_SECONDS = 5
-SECONDS = 40.0  # of a clock on the wall: others may use the processor
-GRACE = 60.0  # for a process that not even an alarm ends
-BEGIN = 300.0  # to import, compile and write
-TOO_LONG = (signal.SIGXCPU, signal.SIGALRM)
+WALL_SECONDS = 40.0  # wall time: other processes may use the processor
+GRACE_SECONDS = 60.0  # for a process that an alarm does not end
+START_SECONDS = 300.0  # for imports, compilation and files
+TIMEOUT_SIGNALS = (signal.SIGXCPU, signal.SIGALRM)
 
 Answer = Callable[[Any], str]
 
@@ -34,12 +34,12 @@ class Child:
     Parameters
     ----------
     prepare : function of a module
-        Called with ``arguments`` in the process, without limits; returns what answers a question with a text.
+        Called with ``arguments`` in the process, without limits; returns a function that answers questions.
     arguments : objects that can be pickled
     more_bytes : int
-        Memory that an answer may take beyond what the process has before it.
+        Additional memory that an answer may use.
     seconds : float
-        The longest that an answer may take on a clock on the wall.
+        Maximum wall time of an answer.
     """
 
     def __init__(
@@ -47,15 +47,15 @@ class Child:
         prepare: Callable[..., Answer],
         *arguments: Any,
         more_bytes: int = GIGABYTE,
-        seconds: float = SECONDS,
+        seconds: float = WALL_SECONDS,
     ) -> None:
         self._begin = partial(_serve, prepare, arguments, more_bytes, seconds)
-        self._patience = seconds + GRACE
+        self._patience = seconds + GRACE_SECONDS
         self._process: Any = None
         self._pipe: Any = None
 
     def ask(self, question: Any) -> str:
-        """The answer, or "HANG", "CRASH ...", "MEMORY ...", "BUG ..." with the end of a traceback."""
+        """Return the answer, or "HANG", "CRASH ...", "MEMORY ...", "BUG ..." with the end of a traceback."""
         if self._process is None:
             self._start()
         try:
@@ -65,19 +65,19 @@ class Child:
             self._process.kill()
         except (EOFError, OSError):
             pass
-        self._process.join(GRACE)
+        self._process.join(GRACE_SECONDS)
         code = self._process.exitcode
         self.end()
-        hung = code == -signal.SIGKILL or -(code or 0) in TOO_LONG
+        hung = code == -signal.SIGKILL or -(code or 0) in TIMEOUT_SIGNALS
         return "HANG" if hung else f"CRASH with exit code {code}"
 
     def _start(self) -> None:
-        context = get_context("spawn")  # a fork would inherit threads, and what they hold
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=self._begin, args=(theirs,), daemon=True)
+        context = get_context("spawn")  # a fork would inherit threads and their locks
+        self._pipe, child_pipe = context.Pipe()
+        self._process = context.Process(target=self._begin, args=(child_pipe,), daemon=True)
         self._process.start()
-        theirs.close()
-        assert self._pipe.poll(BEGIN), "the process does not begin"
+        child_pipe.close()
+        assert self._pipe.poll(START_SECONDS), "the process does not begin"
         text = self._pipe.recv()
         assert text == "ready", text
 
@@ -99,7 +99,7 @@ class Child:
 def _serve(
     prepare: Callable[..., Answer], arguments: Any, more_bytes: int, seconds: float, pipe: Connection
 ) -> None:
-    """The process's whole life."""
+    """Answer questions in the process until the pipe is closed."""
     try:
         answer = prepare(*arguments)
     except BaseException:
@@ -113,12 +113,12 @@ def _serve(
 
 
 def _limited(work: Callable[[], str], more_bytes: int, seconds: float) -> str:
-    """What the work says; the system ends the process where it takes too long."""
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    _, longest = resource.getrlimit(resource.RLIMIT_CPU)
+    """Run the work under limits; the system ends the process if it takes too long."""
+    _, memory_limit = resource.getrlimit(resource.RLIMIT_AS)
+    _, cpu_limit = resource.getrlimit(resource.RLIMIT_CPU)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + CPU_SECONDS + 1, longest))
-    resource.setrlimit(resource.RLIMIT_AS, (used + more_bytes, most))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + CPU_SECONDS + 1, cpu_limit))
+    resource.setrlimit(resource.RLIMIT_AS, (used + more_bytes, memory_limit))
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         return work()
@@ -128,5 +128,5 @@ def _limited(work: Callable[[], str], more_bytes: int, seconds: float) -> str:
         return "BUG " + "".join(traceback.format_exc().splitlines(keepends=True)[-12:])
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
-        resource.setrlimit(resource.RLIMIT_CPU, (longest, longest))
+        resource.setrlimit(resource.RLIMIT_AS, (memory_limit, memory_limit))
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_limit, cpu_limit))

@@ -1,4 +1,4 @@
-"""Every kind of file that is read: a small valid one, how strangers forge it, and what becomes of a changed copy."""
+"""Files of all kinds: a small valid one, forged ones with valid checksums, and outcomes of reading changed copies."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ import dkdist as dk
 from dkdist._runtime.checkpoint import _digest_parts, digest
 from dkdist.models.model_file import _sha256
 
-from .mutations import mutated, of_json
+from .mutations import mutate, mutate_json
 
 NAMED = (ValueError, TypeError, OSError)  # SampleSetError, StoreFormatError and SourceError are ValueErrors
-SAID = 20  # characters of a message that says something
+MIN_MESSAGE_LENGTH = 20  # characters of a message
 RNG = np.random.default_rng(0)
 SETS = [RNG.normal(i % 2, 1, (4, 2)).astype("f4") for i in range(12)]
 ROWS = RNG.normal(size=(12, 5)).astype("f4")
@@ -35,10 +35,10 @@ SQUARE = np.abs(np.subtract.outer(np.arange(12.0), np.arange(12.0)))
 
 @dataclass(frozen=True)
 class Kind:
-    """A way of keeping something: how it is written into a folder, and read again as numbers and their bytes.
+    """A kind of file: functions that write it into a folder and read it as arrays.
 
-    ``forge`` changes a file as someone does who makes its checksums fit; such a file may be another one, whole and
-    finite. ``bare`` ones have no checksums, and are whatever their bytes say.
+    ``forge`` changes a file and updates its checksums, so that it may be read as another valid file with finite
+    values. ``bare`` files have no checksums, so that changes are not detected.
     """
 
     write: Callable[[Path], object]
@@ -48,20 +48,20 @@ class Kind:
 
 
 def _model(make: Callable[[], Any], use: str = "transform", X: Any = SETS) -> Kind:
-    """A fitted model, and what it says of X."""
+    """Return the kind of a fitted model, which is read as its results for X."""
 
     def write(folder: Path) -> None:
         dk.save_model(make().fit(X, LABELS), folder / "m.npz")
 
     def read(folder: Path) -> list[Any]:
-        found = getattr(dk.load_model(folder / "m.npz"), use)(X)
-        return [found.points, found.offsets] if isinstance(found, dk.SampleSets) else [*_several(found)]
+        result = getattr(dk.load_model(folder / "m.npz"), use)(X)
+        return [result.points, result.offsets] if isinstance(result, dk.SampleSets) else [*_as_tuple(result)]
 
     return Kind(write, read, _forge_model)
 
 
-def _several(found: Any) -> tuple[Any, ...]:
-    return found if isinstance(found, tuple) else (found,)
+def _as_tuple(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
 
 
 def _pipeline() -> Any:
@@ -70,47 +70,47 @@ def _pipeline() -> Any:
 
 
 def _forge_model(rng: random.Random, folder: Path) -> None:
-    arrays, header = _opened(folder / "m.npz", "model.json")
+    arrays, header = _open(folder / "m.npz", "model.json")
     if arrays and rng.random() < 0.3:
         name = rng.choice(list(arrays))
-        odd = (np.nan, np.inf, 1e30)
+        invalid_values = (np.nan, np.inf, 1e30)
         array = arrays[name].astype(rng.choice(("f4", "f8"))).reshape(-1)
         if len(array):
-            array[rng.randrange(len(array))] = rng.choice(odd)
+            array[rng.randrange(len(array))] = rng.choice(invalid_values)
         arrays[name] = array if rng.random() < 0.5 else array[:-1]
     else:
-        header["model"] = _changed(rng, header["model"])
+        header["model"] = _change_json(rng, header["model"])
     header["sha256"] = _sha256(header["model"], arrays)
-    _closed(folder / "m.npz", "model.json", arrays, header)
+    _save(folder / "m.npz", "model.json", arrays, header)
 
 
 def _forge_checkpoint(rng: random.Random, folder: Path) -> None:
-    arrays, header = _opened(folder / "state.npz", "checkpoint.json")
+    arrays, header = _open(folder / "state.npz", "checkpoint.json")
     if rng.random() < 0.4:
         name = rng.choice(list(arrays))
         array = arrays[name]
         arrays[name] = rng.choice((array.reshape(-1)[:-1], array.astype("f8") * np.nan, np.zeros(3)))
         header["digest"] = digest(*_digest_parts(arrays))
     else:
-        header = _changed(rng, header)
-    _closed(folder / "state.npz", "checkpoint.json", arrays, header)
+        header = _change_json(rng, header)
+    _save(folder / "state.npz", "checkpoint.json", arrays, header)
 
 
-def _opened(path: Path, text: str) -> tuple[dict[str, Any], Any]:
+def _open(path: Path, text: str) -> tuple[dict[str, Any], Any]:
     with np.load(path) as content:
         arrays = {name: content[name] for name in content.files}
     return arrays, json.loads(arrays.pop(text).tobytes())
 
 
-def _closed(path: Path, text: str, arrays: dict[str, Any], header: Any) -> None:
+def _save(path: Path, text: str, arrays: dict[str, Any], header: Any) -> None:
     np.savez(path, **{text: np.frombuffer(json.dumps(header).encode(), "u1")}, **arrays)
 
 
-def _changed(rng: random.Random, value: Any) -> Any:
-    return json.loads(of_json(rng, json.dumps(value).encode()).decode(errors="replace"))
+def _change_json(rng: random.Random, value: Any) -> Any:
+    return json.loads(mutate_json(rng, json.dumps(value).encode()).decode(errors="replace"))
 
 
-def _trained(folder: Path) -> list[Any]:
+def _train(folder: Path) -> list[Any]:
     model = dk.IncrementalSGDClassifier(n_epochs=2, checkpoint=folder, random_state=0).fit(ROWS, LABELS)
     return [model.coef_, model.intercept_]
 
@@ -132,10 +132,10 @@ def _rows(folder: Path) -> list[Any]:
 
 def _arrays(folder: Path) -> list[Any]:
     (path,) = folder.iterdir()
-    found: list[Any] = []
+    values: list[Any] = []
     for sets, targets, ids in dk.ArrayReader().read(path):
-        found += [sets.points, sets.offsets, *(targets or {}).values(), ids]
-    return found
+        values += [sets.points, sets.offsets, *(targets or {}).values(), ids]
+    return values
 
 
 ARRAYS: dict[str, Any] = {"values": np.concatenate(SETS), "offsets": np.arange(13) * 4, "y": LABELS}
@@ -168,7 +168,7 @@ KINDS = {
         ROWS,
     ),
     "ridge": _model(lambda: dk.IncrementalRidge(random_state=0), "predict", ROWS),
-    "checkpoint": Kind(_trained, _trained, _forge_checkpoint),
+    "checkpoint": Kind(_train, _train, _forge_checkpoint),
     "npz": Kind(lambda folder: np.savez(folder / "a.npz", **ARRAYS), _arrays, bare=True),
     "packed": Kind(lambda folder: np.savez_compressed(folder / "a.npz", **ARRAYS), _arrays, bare=True),
     "npy": Kind(lambda folder: np.save(folder / "a.npy", np.stack(SETS)), _arrays, bare=True),
@@ -176,7 +176,7 @@ KINDS = {
 
 
 def prepare(folder: Path) -> Callable[[tuple[str, int]], str]:
-    """What reads changed copies by kind and seed; what it needs is written, compiled and read once."""
+    """Write and read the valid files, and return a function that reads changed copies by kind and seed."""
     dask.config.set(scheduler="synchronous")
     warnings.simplefilter("ignore")
     place = Path(tempfile.mkdtemp(dir=folder))
@@ -186,25 +186,25 @@ def prepare(folder: Path) -> Callable[[tuple[str, int]], str]:
         kind.write(place / name / "valid")
         expected[name] = kind.read(place / name / "valid")
 
-    def changed(question: tuple[str, int]) -> str:
-        name, seed = question
+    def read_changed(kind_and_seed: tuple[str, int]) -> str:
+        name, seed = kind_and_seed
         rng = random.Random(f"{name} {seed}")
-        copy = place / name / str(seed)  # a name of its own, so that nothing remembered is of another one
+        copy = place / name / str(seed)  # a unique name, so that caches are not shared
         shutil.copytree(place / name / "valid", copy)
         try:
             forged = _change(rng, KINDS[name], copy)
-            return "no file" if forged is None else found(KINDS[name], copy, expected[name], forged=forged)
+            return "no file" if forged is None else outcome(KINDS[name], copy, expected[name], forged=forged)
         finally:
             shutil.rmtree(copy)
 
-    return changed
+    return read_changed
 
 
 def _change(rng: random.Random, kind: Kind, copy: Path) -> bool | None:
-    """Change a folder: whether it was forged, or None where that cannot be done."""
+    """Change a folder, and return whether it was forged, or None if forging failed."""
     if kind.forge is None or rng.random() > 0.4:
         path = rng.choice(sorted(path for path in copy.rglob("*") if path.is_file()))
-        path.write_bytes(mutated(rng, path.read_bytes()))
+        path.write_bytes(mutate(rng, path.read_bytes()))
         return False
     try:
         kind.forge(rng, copy)
@@ -213,32 +213,30 @@ def _change(rng: random.Random, kind: Kind, copy: Path) -> bool | None:
     return True
 
 
-def found(kind: Kind, folder: Path, expected: list[Any], *, forged: bool) -> str:
-    """What a reader makes of a folder: "same", "refused", "another" where that is right, or what must not be."""
+def outcome(kind: Kind, folder: Path, expected: list[Any], *, forged: bool) -> str:
+    """Return the outcome of reading a folder: "same", "refused", "another" if allowed, or a description of a bug."""
     try:
         values = kind.read(folder)
     except MemoryError:
         raise
     except NAMED as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
-        if len(str(error)) <= SAID:
-            return f"BUG says too little: {text}"
-        ours = "/dkdist/" in where.filename or "/sklearn/" in where.filename
-        return "refused" if ours else f"BUG says nothing of ours: {text}"
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+        if len(str(error)) <= MIN_MESSAGE_LENGTH:
+            return f"BUG message too short: {text}"
+        is_own = "/dkdist/" in frame.filename or "/sklearn/" in frame.filename
+        return "refused" if is_own else f"BUG error of another package: {text}"
     if is_same(values, expected):
         return "same"
     if kind.bare:
         return "another"
     if forged:
-        return (
-            "another" if is_whole(values, expected) else "BUG a forged file gives values that are not whole"
-        )
+        return "another" if has_valid_values(values, expected) else "BUG a forged file gives invalid values"
     return "WRONG other values"
 
 
 def is_same(values: list[Any], expected: list[Any]) -> bool:
-    """Whether all values are the same bits."""
+    """Whether all values are bit-identical."""
     return [_bits(value) for value in values] == [_bits(value) for value in expected]
 
 
@@ -249,7 +247,7 @@ def _bits(value: Any) -> Any:
     return array.shape, array.dtype, array.tolist() if array.dtype.hasobject else array.tobytes()
 
 
-def is_whole(values: list[Any], expected: list[Any]) -> bool:
-    """Whether values are finite, as many as expected, and of as many dimensions."""
+def has_valid_values(values: list[Any], expected: list[Any]) -> bool:
+    """Whether values are finite and have the expected number and dimensions."""
     kinds = [np.ndim(value) for value in values] == [np.ndim(value) for value in expected]
     return kinds and all(np.isfinite(value).all() for value in values)

@@ -1,4 +1,4 @@
-"""Files of instruments and tables, written by hand, and what an import makes of damaged copies."""
+"""Files of instruments and tables, and outcomes of importing damaged copies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from store.parquet_bytes import parquet_bytes
 
 import dkdist as dk
 
-from .mutations import binary, cut, doubled, flip, numbered, removed, zeroed
+from .mutations import duplicate_span, flip, remove_span, replace_bytes, replace_number, truncate, zero_span
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.uniform(0, 100, (60, 3)).round(3)
@@ -26,11 +26,22 @@ COUNTS = {f"FL{i}": RNG.integers(0, 1000, 60).astype("u2") for i in range(3)}
 FLOATS = {**{f"FL{i}": RNG.normal(size=60).astype("f4") for i in range(2)}, "Time": np.arange(60, dtype="f4")}
 TABLE = {"donor": ["a"] * 30 + ["b"] * 30, "x": POINTS[:, 0], "y": np.arange(60), "z": [*POINTS[:59, 1], 1.0]}
 REMEDIES = ("Correct or omit it",)
-WAYS = [flip, flip, cut, doubled, zeroed, removed, numbered, numbered, binary, binary]
+MUTATIONS = [
+    flip,
+    flip,
+    truncate,
+    duplicate_span,
+    zero_span,
+    remove_span,
+    replace_number,
+    replace_number,
+    replace_bytes,
+    replace_bytes,
+]
 
 
 def laz_bytes() -> bytes:
-    """A compressed file, which no hand writes."""
+    """Return a compressed file written by laspy."""
     import laspy
 
     las = laspy.LasData(laspy.LasHeader(point_format=3, version="1.2"))
@@ -54,7 +65,7 @@ FILES: dict[str, Callable[[], bytes]] = {
 
 
 def imported(path: Path) -> list[Any]:
-    """The ids, sizes and points of a file."""
+    """Return the ids, sizes and points of a file."""
     from zarr.storage import MemoryStore
 
     reader = dk.TableReader("donor") if path.suffix == ".parquet" else None
@@ -64,7 +75,7 @@ def imported(path: Path) -> list[Any]:
 
 
 def prepare(folder: Path) -> Callable[[tuple[str, int]], str]:
-    """What says of a damaged file, by its kind and a seed: "same", "another", "refused", or what must not be."""
+    """Return a function that maps a kind and a seed to the outcome: "same", "another", "refused", or a bug."""
     import dask
 
     dask.config.set(scheduler="synchronous")
@@ -76,8 +87,8 @@ def prepare(folder: Path) -> Callable[[tuple[str, int]], str]:
         (place / name).write_bytes(contents[name])
         expected[name] = imported(place / name)
 
-    def changed(question: tuple[str, int]) -> str:
-        name, seed = question
+    def read_damaged(kind_and_seed: tuple[str, int]) -> str:
+        name, seed = kind_and_seed
         rng = random.Random(f"{name} {seed}")
         copy = place / str(seed)
         copy.mkdir()
@@ -88,29 +99,29 @@ def prepare(folder: Path) -> Callable[[tuple[str, int]], str]:
         finally:
             shutil.rmtree(copy)
 
-    return changed
+    return read_damaged
 
 
 def damaged(rng: random.Random, name: str, content: bytes) -> tuple[bytes, bool]:
-    """A damaged copy, and whether a checksum covers the damage."""
+    """Return a damaged copy, and whether a checksum covers the damage."""
     if name == "summed.parquet" and rng.random() < 0.5:
         begin = content.find(POINTS[:, 0].tobytes())
         page = content[begin : begin + 8 * len(POINTS)]
         return content[:begin] + flip(rng, page) + content[begin + len(page) :], True
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        content = rng.choice(WAYS)(rng, content)
+        content = rng.choice(MUTATIONS)(rng, content)
     return content, False
 
 
 def outcome(path: Path, expected: list[Any], *, is_summed: bool) -> str:
-    """What an import makes of a file."""
+    """Return the outcome of importing a file."""
     try:
         values = imported(path)
     except dk.SourceError as error:
         text = str(error)
         is_clear = path.name in text and any(remedy in text for remedy in REMEDIES)
         is_raw = "has no attribute" in text or "object is not" in text or "NoneType" in text
-        return "refused" if is_clear and not is_raw else f"BUG says too little: {text}"
+        return "refused" if is_clear and not is_raw else f"BUG message too short: {text}"
     if all(np.array_equal(a, b) for a, b in zip(values, expected, strict=True)):
         return "same"
     return "WRONG values in spite of a checksum" if is_summed else "another"

@@ -1,4 +1,4 @@
-"""Every public callable with values that do not belong: a clear error or a finite result, in 5 seconds and 2 GB."""
+"""Public callables with invalid values: a clear error or a finite result, in 5 seconds and 2 GB."""
 
 from __future__ import annotations
 
@@ -16,65 +16,66 @@ import pytest
 
 import dkdist as dk
 
-WALL_SECONDS = 60.0  # of one call, on a machine that others use too
-COMPILING = -1  # in the place of a seed: the valid call, which compiles what it needs and takes longer
+WALL_SECONDS = 60.0  # per call, on a shared machine
+COMPILATION = -1  # instead of a seed: the valid call, which compiles functions and takes longer
 CPU_SECONDS = 5.0
-MORE_BYTES = 4 * 2**30  # threads of libraries reserve addresses that they never use
+EXTRA_BYTES = 4 * 2**30  # threads of libraries reserve address space without using it
 
 
-def the_calls() -> Any:
-    """The module of all calls. It fits models, for which loops are compiled: not while tests are being collected, which
-    all workers do at the same time, each for itself."""
+def calls_module() -> Any:
+    """Return the module of all calls, imported late since it compiles functions, which all test processes would do
+    during collection."""
     return import_module(".calls", __package__)
 
 
-def work(names: list[str], seeds: range, told: Any) -> None:
-    """All calls, each announced before it begins; runs in a process of its own."""
+def work(names: list[str], seeds: range, messages: Any) -> None:
+    """Run all calls in a separate process, and announce each before it starts."""
     import dask
 
-    calls = the_calls()
+    calls = calls_module()
     dask.config.set(scheduler="synchronous")
-    os.chdir(calls.PLACE)  # relative names are among the wrong values
+    os.chdir(calls.PLACE)  # invalid values contain relative paths
     calls.prepare()
-    resource.setrlimit(resource.RLIMIT_AS, (_addresses() + MORE_BYTES,) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (_used_address_space() + EXTRA_BYTES,) * 2)
     for name in names:
-        told.put(("begun", name, COMPILING, ""))
+        messages.put(("begun", name, COMPILATION, ""))
         try:
-            calls.CALLS[name].function(**calls.CALLS[name].valid)  # compiles what it needs
+            calls.CALLS[name].function(**calls.CALLS[name].valid)  # compiles functions
         except Exception as error:
-            told.put(("done", name, COMPILING, f"the valid call fails: {error}"))
+            messages.put(("done", name, COMPILATION, f"the valid call fails: {error}"))
         for seed in seeds:
-            told.put(("begun", name, seed, ""))
-            text, spent = _timed(name, seed)
-            if spent > CPU_SECONDS and _timed(name, seed)[1] > CPU_SECONDS:  # not because loops were compiled
+            messages.put(("begun", name, seed, ""))
+            text, spent = _run_timed(name, seed)
+            # repeated, since the first call may compile functions
+            if spent > CPU_SECONDS and _run_timed(name, seed)[1] > CPU_SECONDS:
                 text = f"SLOW {name}: {text}"
-            told.put(("done", name, seed, text))
-    told.put(("end", "", 0, ""))
+            messages.put(("done", name, seed, text))
+    messages.put(("end", "", 0, ""))
 
 
-def _timed(name: str, seed: int) -> tuple[str, float]:
+def _run_timed(name: str, seed: int) -> tuple[str, float]:
     before = time.process_time()
-    text = the_calls().outcome(name, seed)
+    text = calls_module().outcome(name, seed)
     return text, time.process_time() - before
 
 
-def _addresses() -> int:
+def _used_address_space() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 def run(seeds: range) -> tuple[Counter[str], list[str]]:
-    """How the calls ended, and what should not have been."""
+    """Return counts of outcomes, and descriptions of failures."""
     context = get_context("spawn")
-    message = context.Queue()
-    process = context.Process(target=work, args=(list(the_calls().CALLS), seeds, message))
+    results = context.Queue()
+    process = context.Process(target=work, args=(list(calls_module().CALLS), seeds, results))
     process.start()
     counts: Counter[str] = Counter()
-    odd, last = [], ("", COMPILING)
+    failures, last = [], ("", COMPILATION)
     while True:
         try:
-            kind, name, seed, text = message.get(timeout=WALL_SECONDS * (5 if last[1] == COMPILING else 1))
+            kind, name, seed, text = results.get(timeout=WALL_SECONDS * (5 if last[1] == COMPILATION else 1))
         except queue.Empty:
-            odd.append(f"{last[0]}, seed {last[1]}: HANG or crash (exit code {process.exitcode})")
+            failures.append(f"{last[0]}, seed {last[1]}: HANG or crash (exit code {process.exitcode})")
             break
         last = name, seed
         if kind == "end":
@@ -82,60 +83,60 @@ def run(seeds: range) -> tuple[Counter[str], list[str]]:
         if kind == "done":
             counts[text.split()[0]] += 1
             if text not in ("fine", "clear"):
-                odd.append(f"{name}, seed {seed}: {text}")
+                failures.append(f"{name}, seed {seed}: {text}")
     process.kill()
     process.join()
-    return counts, odd
+    return counts, failures
 
 
 def check(seeds: range) -> None:
-    counts, odd = run(seeds)
+    counts, failures = run(seeds)
     print(dict(counts))
-    assert not odd, f"{len(odd)} calls:\n" + "\n".join(odd[:20])
+    assert not failures, f"{len(failures)} calls:\n" + "\n".join(failures[:20])
     assert counts["clear"] > counts["fine"] > 0
-    assert sum(counts.values()) == len(the_calls().CALLS) * len(seeds)
+    assert sum(counts.values()) == len(calls_module().CALLS) * len(seeds)
 
 
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_AS"), reason="needs limits of memory")
-def test_wrong_arguments_are_refused_in_clear_words() -> None:
+def test_invalid_arguments_raise_clear_errors() -> None:
     check(range(6))
 
 
 @pytest.mark.chaos
-def test_ten_thousand_wrong_calls() -> None:
+def test_ten_thousand_invalid_calls() -> None:
     check(range(1000, 1150))
 
 
-def test_every_public_name_is_called() -> None:
+def test_all_public_names_are_called() -> None:
     source = Path(__file__).with_name("calls.py").read_text()
-    results = {
+    result_classes = {
         name
         for name in dk.__all__
         if name in ("Alignment", "Coreset", "HddErrorBound", "KernelError", "KernelGradient")
     }
-    inside = {f"datasets.{name}" for name in dk.datasets.__all__}
-    never = {name for name in {*dk.__all__, *inside} if f"dk.{name}" not in source} - results
-    assert never <= NOT_CALLED, never
+    dataset_names = {f"datasets.{name}" for name in dk.datasets.__all__}
+    uncalled = {name for name in {*dk.__all__, *dataset_names} if f"dk.{name}" not in source} - result_classes
+    assert uncalled <= NOT_CALLED, uncalled
 
 
 NOT_CALLED = {
     *("SampleSetError", "SourceError", "StoreFormatError"),  # errors
     *("SetStore", "ShapePoints"),  # made by open_sets and gridded_shape
     *("datasets", "datasets.load_digits_as_sets"),  # takes no arguments
-    *("Kernel", "GaussianMixture", "register_kernel", "register_distance"),  # keep what they are given
+    *("Kernel", "GaussianMixture", "register_kernel", "register_distance"),  # store their arguments
 }
 
 
-def test_the_oracle_of_clear_errors_can_fail() -> None:
-    def raised(call: Any) -> bool:
+def test_is_clear_rejects_unclear_errors() -> None:
+    def raises_clear_error(call: Any) -> bool:
         try:
             call()
         except Exception as error:
-            return bool(the_calls().is_clear(error, ["eps"]))
+            return bool(calls_module().is_clear(error, ["eps"]))
         raise AssertionError("no error")
 
-    assert raised(lambda: dk.coreset_size(-1))
-    assert not raised(lambda: int("no number at all"))
-    assert not raised(lambda: {}["a key that is not there"])
-    assert not raised(lambda: None.something_long_enough)  # type: ignore[attr-defined]
-    assert not the_calls().is_finite([1.0, (float("nan"),)])
+    assert raises_clear_error(lambda: dk.coreset_size(-1))
+    assert not raises_clear_error(lambda: int("no number at all"))
+    assert not raises_clear_error(lambda: {}["a key that is not there"])
+    assert not raises_clear_error(lambda: None.something_long_enough)  # type: ignore[attr-defined]
+    assert not calls_module().is_finite([1.0, (float("nan"),)])

@@ -1,4 +1,4 @@
-"""Every file that is read, damaged and forged: a named error or the exact right result, in 1 GB and 5 seconds."""
+"""Damaged and forged files: a named error or the exact result, in 1 GB and 5 seconds."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ ALLOWED = {"same", "refused", "another", "no file"}
 
 
 def run(seeds: range, folder: Path) -> tuple[dict[str, Counter[str]], list[str]]:
-    """How often what became of changed files of each kind, and what should not have."""
-    table, odd = {kind: Counter[str]() for kind in files.KINDS}, []
+    """Return counts of outcomes of changed files by kind, and descriptions of failures."""
+    table, failures = {kind: Counter[str]() for kind in files.KINDS}, []
     with Child(files.prepare, folder) as child:
         for kind, result in table.items():
             for seed in seeds:
                 text = child.ask((kind, seed))
                 result[text.split()[0]] += 1
                 if text not in ALLOWED:
-                    odd.append(f"{kind}, seed {seed}: {text}")
-    return table, odd
+                    failures.append(f"{kind}, seed {seed}: {text}")
+    return table, failures
 
 
 def check(seeds: range, folder: Path) -> None:
-    table, odd = run(seeds, folder)
+    table, failures = run(seeds, folder)
     print({kind: dict(result) for kind, result in table.items()})
-    assert not odd, f"{len(odd)} files: " + "\n".join(odd[:10])
+    assert not failures, f"{len(failures)} files: " + "\n".join(failures[:10])
     assert all(result["refused"] > len(seeds) // 4 for result in table.values())
     assert sum(result["same"] for result in table.values()) > 0
 
 
-def test_changed_files_are_refused_by_name_or_read_right(tmp_path: Path) -> None:
+def test_changed_files_raise_or_are_read_correctly(tmp_path: Path) -> None:
     check(range(12), tmp_path)
 
 
@@ -48,19 +48,19 @@ def test_ten_thousand_changed_files(tmp_path: Path) -> None:
     check(range(1000, 1510), tmp_path)
 
 
-def misbehave() -> files.Callable[[str], str]:
-    """All that a reader may do to its process."""
-    return lambda how: {
+def misbehaving_reader() -> files.Callable[[str], str]:
+    """Return a function that fails in a given way."""
+    return lambda kind: {
         "fine": lambda: "fine",
         "memory": lambda: str(len(bytes(2**31))),
         "bug": lambda: [][0],
         "crash": lambda: os.abort(),
         "hang": lambda: str(select.select([], [], [])),
-    }[how]()
+    }[kind]()
 
 
-def test_the_limits_of_the_fuzz_hold() -> None:
-    with Child(misbehave, seconds=0.5) as child:
+def test_limits_of_memory_and_time_are_enforced() -> None:
+    with Child(misbehaving_reader, seconds=0.5) as child:
         assert child.ask("memory").startswith("MEMORY")
         assert child.ask("bug").startswith("BUG")
         assert child.ask("crash").startswith("CRASH")
@@ -69,7 +69,7 @@ def test_the_limits_of_the_fuzz_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "forged", "said"),
+    ("read", "forged", "expected"),
     [
         (lambda folder: [np.ones(2)], False, "same"),
         (lambda folder: [np.ones(2, "f4")], False, "WRONG"),
@@ -80,6 +80,6 @@ def test_the_limits_of_the_fuzz_hold() -> None:
         (lambda folder: int("a text that is no number"), False, "BUG"),
     ],
 )
-def test_the_oracle_of_files_can_fail(read, forged: bool, said: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_oracle_of_files_detects_wrong_results(read, forged: bool, expected: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     kind = files.Kind(lambda folder: None, read)
-    assert files.found(kind, tmp_path, [np.ones(2)], forged=forged).startswith(said)
+    assert files.outcome(kind, tmp_path, [np.ones(2)], forged=forged).startswith(expected)

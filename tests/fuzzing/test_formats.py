@@ -30,7 +30,7 @@ def check(seeds: range, folder: Path) -> None:
     assert all(result["refused"] for result in counts.values())
 
 
-def test_damaged_files_are_read_right_or_refused_by_name(tmp_path: Path) -> None:
+def test_damaged_files_raise_or_are_read_correctly(tmp_path: Path) -> None:
     check(range(12), tmp_path)
 
 
@@ -39,7 +39,7 @@ def test_ten_thousand_damaged_files(tmp_path: Path) -> None:
     check(range(1000, 2250), tmp_path)
 
 
-def test_the_oracle_of_formats_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oracle_of_formats_detects_wrong_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def raising(error: Exception) -> str:
         def imported(path: Path) -> list[object]:
             raise error

@@ -87,7 +87,7 @@ def fits(sets: Any, y: Any, seed: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("n_fits", [N_SETTINGS, pytest.param(50, marks=pytest.mark.slow)])
-def test_all_fits_have_the_same_bits(n_fits: int, problem: tuple[Path, Any], two_workers: Client) -> None:
+def test_fits_are_bit_identical(n_fits: int, problem: tuple[Path, Any], two_workers: Client) -> None:
     path, y = problem
     first: dict[tuple[str, int], Any] = {}
     settings = itertools.cycle(itertools.product(BLOCK_SIZES, BACK_ENDS))
@@ -104,7 +104,7 @@ def test_all_fits_have_the_same_bits(n_fits: int, problem: tuple[Path, Any], two
         assert error <= RIDGE_TOL * np.linalg.norm(reference)
 
 
-def test_automatic_models_have_the_same_bits(problem: tuple[Path, Any], two_workers: Client) -> None:
+def test_automatic_models_are_bit_identical(problem: tuple[Path, Any], two_workers: Client) -> None:
     path, y = problem
     sets = dk.open_sets(path, block_sets=24)[:60]
     model = dk.SetClassifier(["means", "hellinger"], cv=3, random_state=0)

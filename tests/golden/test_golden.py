@@ -1,4 +1,4 @@
-"""Results of the public interface are the stored ones: from memory, from stores, and with two worker processes."""
+"""Results of the public interface match stored results: from memory, from stores, and with two worker processes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def golden() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "form"), RUNS, ids=[f"{name}-{form}" for name, form in RUNS])
-def test_results_are_the_golden_ones(
+def test_results_match_golden_results(
     name: str, form: str, golden: dict[str, Any], store_folder: Path, request: pytest.FixtureRequest
 ) -> None:
     case = CASES[name]
@@ -72,7 +72,7 @@ def test_every_public_name_has_a_case_or_a_reason() -> None:
     assert set(dk.datasets.__all__) <= set(re.findall(r"\bdk\.datasets\.(\w+)", source))
 
 
-def test_archives_hold_all_cases_and_nothing_else(golden: dict[str, Any]) -> None:
+def test_archives_contain_exactly_the_cases(golden: dict[str, Any]) -> None:
     for archive in ARCHIVES:
         expected = {name for name, case in CASES.items() if case.archive == archive}
         assert {key.split("/")[0] for key in golden[archive]} == expected

@@ -1,4 +1,4 @@
-"""Stores and checkpoints of an earlier version are read, appended to and resumed by this one."""
+"""Stores and checkpoints of an earlier version can be read, appended to and resumed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def require_equal(actual: dict[str, Any], expected: dict[str, Any]) -> None:
         assert np.asarray(actual[key]).dtype.kind == np.asarray(value).dtype.kind, key
 
 
-def test_a_store_of_sets_has_its_points_weights_and_labels(folder: Path) -> None:
+def test_read_store_of_sets(folder: Path) -> None:
     sets, expected = dk.open_sets(folder / "sets.zarr"), stored_files.labelled_sets()
     require_equal(contents(sets), contents(expected))
     assert {name: values.dtype for name, values in sets.targets.items() if values.dtype.kind != "U"} == {
@@ -39,7 +39,7 @@ def test_a_store_of_sets_has_its_points_weights_and_labels(folder: Path) -> None
     require_equal(contents(sets[[20, 3]]), contents(expected[[20, 3]]))
 
 
-def test_a_store_of_sets_is_appended_to(folder: Path) -> None:
+def test_append_to_store_of_sets(folder: Path) -> None:
     expected = stored_files.labelled_sets()
     first = expected[:3].labelled(ids=["new 0", "new 1", "new 2"])
     longer = dk.open_sets(folder / "sets.zarr").append(first)
@@ -47,18 +47,18 @@ def test_a_store_of_sets_is_appended_to(folder: Path) -> None:
     assert longer.verify().n_sets == N_SETS + 3
 
 
-def test_a_store_of_words_has_its_text(folder: Path) -> None:
+def test_read_store_of_strings(folder: Path) -> None:
     words = dk.open_sets(folder / "words.zarr").load()
     assert words.strings() == list(strings())
 
 
-def test_a_store_of_features_has_its_rows(folder: Path) -> None:
+def test_read_store_of_features(folder: Path) -> None:
     rows = dk.open_features(folder / "features.zarr")
     np.testing.assert_array_equal(rows.compute(), stored_files.features())
 
 
-def test_features_go_on_where_an_earlier_version_was_interrupted(folder: Path) -> None:
-    """The last block alone is missing: the others cannot be computed again."""
+def test_resume_interrupted_features(folder: Path) -> None:
+    """Only the last block is missing; the other blocks cannot be recomputed."""
     with dask.config.set(scheduler="synchronous"):
         with pytest.raises(InterruptedError):
             dk.write_features(folder / "new.zarr", stored_files.lazy_features(0))
@@ -66,7 +66,7 @@ def test_features_go_on_where_an_earlier_version_was_interrupted(folder: Path) -
     np.testing.assert_array_equal(rows.compute(), stored_files.features())
 
 
-def test_a_fit_goes_on_from_a_checkpoint_of_an_earlier_version(folder: Path) -> None:
+def test_resume_fit_from_a_checkpoint(folder: Path) -> None:
     """Bits of the compiled steps may differ between versions: 4 float32 operations in each of 6,000 steps."""
     expected = np.load(folder / stored_files.COEFFICIENTS)
     model = stored_files.learner(folder / "checkpoint").fit(*stored_files.training_rows())

@@ -1,4 +1,4 @@
-"""A small fit from a store, the same wherever it is called, and its digest."""
+"""A small fit from a store and the digest of its result, for any calling context."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""From where a fit is called: every situation of the table in docs/failures.md, run one after another in a process.
+"""Calling contexts of a fit: all rows of the table in docs/failures.md, run one after another in a process.
 
-`python -m hangs.situations PLACE` prints a line for each: its name, and the digests that came of it or the error.
+`python -m hangs.situations PLACE` prints a line for each context: its name, and the digests or the error.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def by_os_fork() -> list[Any]:
 
 
 def by_fork_at_work() -> list[Any]:
-    """While another thread fits without end."""
+    """Fork while another thread fits repeatedly."""
     over, begun = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -177,7 +177,7 @@ ASYNCHRONOUS: dict[str, Situation] = {
 }
 
 
-def tell(situations: dict[str, Situation]) -> None:
+def print_outcomes(situations: dict[str, Situation]) -> None:
     for name, call in situations.items():
         print(json.dumps({"begun": name}), flush=True)
         try:
@@ -190,10 +190,10 @@ def tell(situations: dict[str, Situation]) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "here":
         fit()
-        tell(HERE)
-        tell(ASYNCHRONOUS)
+        print_outcomes(HERE)
+        print_outcomes(ASYNCHRONOUS)
     else:
         with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
-            tell(WITH_A_CLIENT)
+            print_outcomes(WITH_A_CLIENT)
     sys.stdout.flush()
     os._exit(0)

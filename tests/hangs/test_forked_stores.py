@@ -1,4 +1,4 @@
-"""A forked process opens stores for itself: the position in an open zip file would be shared with its parent."""
+"""Forked processes reopen stores, because an open zip file would share its position with the parent."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def _file(sets: Any) -> int:
     return id(sets._committed.store)
 
 
-def _same_file(sets: Any, parents: int, queue: Any) -> None:
-    queue.put(_file(sets) == parents)
+def _has_same_file(sets: Any, parent_file: int, queue: Any) -> None:
+    queue.put(_file(sets) == parent_file)
 
 
-def test_a_child_and_its_parent_read_one_zip_file(tmp_path: Path) -> None:
+def test_forked_processes_read_one_zip_file(tmp_path: Path) -> None:
     problem.write(tmp_path / "bags.zarr")
     shutil.make_archive(str(tmp_path / "bags.zarr"), "zip", tmp_path / "bags.zarr")
     sets = dk.open_sets(tmp_path / "bags.zarr.zip")
     sets.load()
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
-    kept = sets._committed  # held, so that the child's cannot take its place in memory
+    committed = sets._committed  # kept alive, so that its id is not reused
     processes = [
-        context.Process(target=_same_file, args=(sets, _file(sets), queue), daemon=True),
+        context.Process(target=_has_same_file, args=(sets, _file(sets), queue), daemon=True),
         *(context.Process(target=_read, args=(sets, 100, queue), daemon=True) for _ in range(2)),
     ]
     for process in processes:
@@ -48,4 +48,4 @@ def test_a_child_and_its_parent_read_one_zip_file(tmp_path: Path) -> None:
     for process in processes:
         process.join(20)
     assert sorted(map(str, result)) == ["False", "True", "True"]
-    assert kept is sets._committed
+    assert committed is sets._committed

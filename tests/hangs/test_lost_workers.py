@@ -1,4 +1,4 @@
-"""Workers that go away or stop in the middle of a run: others go on, or the run ends with what to do."""
+"""Lost or stopped workers during a run: other workers continue, or the run raises with the remedy."""
 
 from __future__ import annotations
 
@@ -35,65 +35,65 @@ def model(**parameters: Any) -> Any:
 
 
 def fit_in_a_thread(features: Any) -> tuple[threading.Thread, list[Any]]:
-    ended: list[Any] = []
+    outcomes: list[Any] = []
 
     def work() -> None:
         try:
-            ended.append(model().fit(features, Y).coef_)
+            outcomes.append(model().fit(features, Y).coef_)
         except Exception as error:
-            ended.append(error)
+            outcomes.append(error)
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    return thread, ended
+    return thread, outcomes
 
 
-def until(true: Any, seconds: float = 60.0) -> None:
+def wait_until(condition: Any, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
-    while not true():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def test_a_run_that_lost_all_workers_ends_with_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_without_workers_raises_and_keeps_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "WORKER_CHECK_SECONDS", 0.2)
     with (
         dask.config.set({"dkdist.wait-for-workers": "1s"}),
         LocalCluster(processes=False, n_workers=1, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster),
     ):
-        thread, ended = fit_in_a_thread(lazy(0.05))
-        until(lambda: cluster.scheduler.tasks)
+        thread, outcomes = fit_in_a_thread(lazy(0.05))
+        wait_until(lambda: cluster.scheduler.tasks)
         cluster.scale(0)
         thread.join(60)
         assert not thread.is_alive()
-    (error,) = ended
+    (error,) = outcomes
     assert isinstance(error, TimeoutError)
     assert "has had no worker for 1 s" in str(error)
     assert "checkpoints remain valid" in str(error)
 
 
-def test_a_run_goes_on_with_a_worker_that_joins_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_continues_with_a_new_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = model().fit(lazy(0.0), Y).coef_
     monkeypatch.setattr(waiting, "WORKER_CHECK_SECONDS", 0.2)
     with (
         LocalCluster(processes=False, n_workers=1, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster),
     ):
-        thread, ended = fit_in_a_thread(lazy(0.02))
-        until(lambda: cluster.scheduler.tasks)
+        thread, outcomes = fit_in_a_thread(lazy(0.02))
+        wait_until(lambda: cluster.scheduler.tasks)
         cluster.scale(0)
-        until(lambda: not cluster.scheduler.workers)
+        wait_until(lambda: not cluster.scheduler.workers)
         time.sleep(0.5)
         cluster.scale(1)
         thread.join(60)
         assert not thread.is_alive()
-    np.testing.assert_array_equal(ended[0], expected)
+    np.testing.assert_array_equal(outcomes[0], expected)
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("wakes", [False, True])
-def test_others_go_on_without_a_stopped_worker(wakes: bool) -> None:
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_run_continues_without_a_stopped_worker(is_resumed: bool) -> None:
     expected = model().fit(lazy(0.0), Y).coef_
     with (
         dask.config.set({"distributed.scheduler.worker-ttl": "20s"}),
@@ -104,21 +104,21 @@ def test_others_go_on_without_a_stopped_worker(wakes: bool) -> None:
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", RuntimeWarning)
-        model().fit(lazy(0.0), Y)  # every worker is asked and loaded
-        thread, ended = fit_in_a_thread(lazy(0.2))
-        until(lambda: any("sgd_block" in str(key) for key in cluster.scheduler.tasks))
+        model().fit(lazy(0.0), Y)  # all workers are checked and loaded
+        thread, outcomes = fit_in_a_thread(lazy(0.2))
+        wait_until(lambda: any("sgd_block" in str(key) for key in cluster.scheduler.tasks))
         pid = next(iter(cluster.workers.values())).pid
         os.kill(pid, signal.SIGSTOP)
-        if wakes:
+        if is_resumed:
             time.sleep(9)
             os.kill(pid, signal.SIGCONT)
         thread.join(180)
         assert not thread.is_alive()
-    np.testing.assert_array_equal(ended[0], expected)
+    np.testing.assert_array_equal(outcomes[0], expected)
 
 
 @pytest.mark.chaos
-def test_a_worker_that_is_stopped_before_a_run_keeps_it_not_waiting() -> None:
+def test_worker_stopped_before_a_run_does_not_block_it() -> None:
     expected = model().fit(lazy(0.0), Y).coef_
     settings = {"distributed.scheduler.worker-ttl": "20s", "dkdist.wait-for-workers": "2s"}
     with (
@@ -131,7 +131,7 @@ def test_a_worker_that_is_stopped_before_a_run_keeps_it_not_waiting() -> None:
     ):
         warnings.simplefilter("ignore", RuntimeWarning)
         os.kill(next(iter(cluster.workers.values())).pid, signal.SIGSTOP)
-        thread, ended = fit_in_a_thread(lazy(0.05))
+        thread, outcomes = fit_in_a_thread(lazy(0.05))
         thread.join(150)
         assert not thread.is_alive()
-    np.testing.assert_array_equal(ended[0], expected)
+    np.testing.assert_array_equal(outcomes[0], expected)

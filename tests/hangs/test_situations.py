@@ -1,4 +1,4 @@
-"""Every place a fit may be called from ends within a time limit: with the bits of a plain fit, or refused by name."""
+"""Fits in all calling contexts end within a time limit, with identical results or an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hangs import problem
 from hangs.situations import ASYNCHRONOUS, HERE, WITH_A_CLIENT
 
 TESTS = Path(__file__).parents[1]
-SECONDS = 150  # for a process that does all of a kind; it takes ten on a quiet machine
+SECONDS = 150  # for a process with all contexts of a kind; it takes ten on an idle machine
 ROWS = [*HERE, *ASYNCHRONOUS, *WITH_A_CLIENT]
 
 
@@ -32,58 +32,58 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def answers(expected: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
-    """What came of each; what did not end has no entry."""
-    places = [*map(str, (TESTS, TESTS.parent)), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(places)}
+    """Return results by context; contexts that did not end have no entry."""
+    paths = [*map(str, (TESTS, TESTS.parent)), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     result, running = {}, {}
     for kind in ("here", "client"):
-        message = tmp_path_factory.mktemp(kind) / "told"
-        with message.open(
-            "w"
-        ) as file:  # a pipe would be held open by workers of loky, which stay for minutes
-            running[message] = subprocess.Popen(
+        output_file = tmp_path_factory.mktemp(kind) / "output"
+        with output_file.open("w") as file:  # workers of loky would keep a pipe open for minutes
+            running[output_file] = subprocess.Popen(
                 [sys.executable, "-m", "hangs.situations", kind],
                 stdout=file, stderr=subprocess.DEVNULL, text=True, env=environment, start_new_session=True,
             )  # fmt: skip
-    for message, process in running.items():
+    for output_file, process in running.items():
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(SECONDS)
-        with contextlib.suppress(ProcessLookupError):  # nobody is left
+        with contextlib.suppress(ProcessLookupError):  # the process group has ended
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        lines = [json.loads(line) for line in message.read_text().splitlines() if line.startswith("{")]
+        lines = [json.loads(line) for line in output_file.read_text().splitlines() if line.startswith("{")]
         result |= {line["name"]: line["found"] for line in lines if "name" in line}
     return result
 
 
-def test_each_works_or_is_refused(answers: dict[str, list[Any]], expected: str) -> None:
-    """One test for all: workers that take over each other's tests would begin the two processes anew."""
+def test_contexts_work_or_raise(answers: dict[str, list[Any]], expected: str) -> None:
+    """One test for all contexts, because parallel test workers would restart the two processes."""
     assert answers.keys() >= set(ROWS)
     outcomes = documented()
-    wrong = {
-        name: answers[name] for name in ROWS if not is_as_told(name, outcomes[name], answers[name], expected)
+    mismatches = {
+        name: answers[name]
+        for name in ROWS
+        if not matches_documentation(name, outcomes[name], answers[name], expected)
     }
-    assert wrong == {}
+    assert mismatches == {}
 
 
-def is_as_told(name: str, outcome: str, result: list[Any], expected: str) -> bool:
-    """Whether what came of it is what the table says."""
+def matches_documentation(name: str, outcome: str, result: list[Any], expected: str) -> bool:
+    """Return whether the result matches the table."""
     if outcome.startswith("works"):
         return bool(result) and (set(result) == {expected} or all(score == 1.0 for score in result))
-    ends = [answer for answer in result if answer != expected]
-    clear = all(str(answer).startswith("RuntimeError: ") and "To fix: " in answer for answer in ends)
-    return bool(result) and outcome.startswith("refused") and clear and bool(ends or name in MAY_WORK)
+    errors = [answer for answer in result if answer != expected]
+    are_clear = all(str(answer).startswith("RuntimeError: ") and "To fix: " in answer for answer in errors)
+    return bool(result) and outcome.startswith("refused") and are_clear and bool(errors or name in MAY_WORK)
 
 
 MAY_WORK = {"`multiprocessing` with 'fork', while another thread fits"}  # between two fits
 
 
 def documented() -> dict[str, str]:
-    """The table of docs/failures.md."""
+    """Return the table of docs/failures.md."""
     text = (TESTS.parent / "docs" / "failures.md").read_text().partition("## Where it may be called from")[2]
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
     return {name.strip(): outcome.strip() for name, outcome in rows[1:]}
 
 
-def test_the_table_names_all_of_them() -> None:
+def test_table_lists_all_contexts() -> None:
     assert sorted(documented()) == sorted(ROWS)

@@ -1,4 +1,4 @@
-"""Many runs through one client: nothing that a run made is there after it, here or on the scheduler."""
+"""Many runs through one client leave no objects in this process or on the scheduler."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def counts(cluster: Any, client: Any) -> dict[str, int]:
 
 
 def settle(scheduler: Any) -> None:
-    """Wait until no task is known any more, and every worker has been heard long enough after that to be done with."""
+    """Wait until the scheduler has no tasks and has heard from all workers afterwards."""
     end = time.monotonic() + 60
     while scheduler.tasks and time.monotonic() < end:
-        gc.collect()  # futures in circles of references
+        gc.collect()  # futures in reference cycles
         time.sleep(0.2)
     idle = distributed_time()
     while (
@@ -52,7 +52,7 @@ def settle(scheduler: Any) -> None:
 def soak(
     runs: int, every: int, monkeypatch: pytest.MonkeyPatch, path: Any
 ) -> list[tuple[dict[str, int], int]]:
-    """What is there after each ``every`` runs, and the bytes that this process holds."""
+    """Return object counts and resident bytes after each ``every`` runs."""
     monkeypatch.setattr(stages, "MAX_SPANS", 4)
     monkeypatch.setattr(stages, "HEARTBEAT_GRACE_SECONDS", 1.5)  # workers here report every half second
     monkeypatch.setenv("DKDIST_TEST_STORE", str(path))
@@ -68,31 +68,31 @@ def soak(
             problem.fit()
             if run % every == 0:
                 settle(cluster.scheduler)
-                problem.fit()  # forgets what is over
+                problem.fit()  # releases finished runs
                 settle(cluster.scheduler)
                 result.append((counts(cluster, client), psutil.Process().memory_info().rss))
     return result
 
 
-def require_level(result: list[tuple[dict[str, int], int]]) -> None:
+def check_counts_are_constant(result: list[tuple[dict[str, int], int]]) -> None:
     first, last = result[0][0], result[-1][0]
-    loose = {"threads": 8, "files": 16, "spans": 2, "groups of spans": 12, "tasks": 12, "groups": 6}
+    tolerances = {"threads": 8, "files": 16, "spans": 2, "groups of spans": 12, "tasks": 12, "groups": 6}
     for name, count in last.items():
-        assert count <= first[name] + loose.get(name, 0), (name, first, last)
+        assert count <= first[name] + tolerances.get(name, 0), (name, first, last)
 
 
-def test_ten_runs_leave_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    require_level(soak(10, 5, monkeypatch, tmp_path / "bags.zarr"))
+def test_ten_runs_release_everything(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    check_counts_are_constant(soak(10, 5, monkeypatch, tmp_path / "bags.zarr"))
 
 
 @pytest.mark.chaos
-def test_five_hundred_runs_leave_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_five_hundred_runs_release_everything(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     result = soak(500, 100, monkeypatch, tmp_path / "bags.zarr")
-    require_level(result)
+    check_counts_are_constant(result)
     assert result[-1][1] < result[1][1] + 100 * 2**20
 
 
-def test_runs_of_several_threads_give_blas_its_threads_back() -> None:
+def test_runs_in_several_threads_restore_blas_threads() -> None:
     from dkdist._runtime.process import one_blas_thread
 
     def threads() -> list[int]:
