@@ -22,11 +22,11 @@ N_WARM_SETS, SMALL_SET_POINTS, LARGE_SET_POINTS = 24, 20, 3000
 
 # Limits of reports: larger ones show more, but pages are larger and take longer (tests/cli/test_report.py).
 MAX_MAP_SETS = 1000
-MAX_FIGURE_POINTS = 10**7  # in an example set, which is read into memory
-MAX_EXPLAINED_POINTS = 20_000  # in an example set
-MAX_SHAPLEY_SETS, MAX_SHAPLEY_DIMS, MAX_SHAPLEY_POINTS = 8, 20, 2000  # the background has as many sets
+MAX_FIGURE_POINTS = 10**7  # points of a drawn example set, which is read into memory
+MAX_EXPLAINED_POINTS = 20_000  # points of an example set
+MAX_SHAPLEY_SETS, MAX_SHAPLEY_DIMS, MAX_SHAPLEY_POINTS = 8, 20, 2000  # 8 sets, also in the background
 MAX_LISTED_VALUES = 12  # entries shown of a parameter that is a tuple or an array
-MAX_CONFUSION_CLASSES, MAX_COUNTED_CLASSES = 30, 12  # maximum in the figure, and in a figure with counts
+MAX_CONFUSION_CLASSES, MAX_COUNTED_CLASSES = 30, 12  # classes in a figure; classes in a figure with counts
 MAX_SCATTER_SETS = 2000
 # Bootstrap samples: more reduce the noise of interval ends. Large stores use fewer, because one sample costs O(n).
 N_RESAMPLES, N_RESAMPLES_LARGE, MAX_FULLY_RESAMPLED_SETS = 999, 199, 10_000

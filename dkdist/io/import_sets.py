@@ -32,7 +32,7 @@ from dkdist.io.readers.sources import (
 )
 from dkdist.sets.origins import normalize_origin
 
-# Maximum number of sources read to choose the origin; more represent the data better, but take seconds longer
+# Maximum number of sources read to choose the origin; more represent the data better but take longer
 # (tests/store/test_origin.py)
 MAX_SAMPLED_SOURCES = 16
 MAX_SOURCES_PER_TASK = 64  # amortizes task overhead of small files; tests/store/test_parallel_import.py

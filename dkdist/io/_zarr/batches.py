@@ -139,7 +139,7 @@ def convert_to_origin(sets: Any, origin: F64 | None, label: str) -> SampleSets:
     if origin is None:
         return as_sample_sets(sets)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a loss of precision raises below
+        warnings.simplefilter("ignore")  # a loss of precision raises an error below
         batch = as_sample_sets(sets, origin)
     if isinstance(sets, SampleSets) and batch is sets:  # already relative to this origin
         return batch

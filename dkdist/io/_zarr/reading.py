@@ -42,7 +42,7 @@ from dkdist.io.errors import DOCUMENT, RESTORE_HINT, ObjectTooLargeError, StoreF
 from dkdist.sets import SampleSets
 from dkdist.sets.labels import NO_LABELS, Labels
 
-MAX_CACHED_OFFSET_CHUNKS = 64  # 64 MiB, offsets of 8.4 million sets; tests/store/test_round_trip.py
+MAX_CACHED_OFFSET_CHUNKS = 64  # 64 MiB: offsets of 8.4 million sets; tests/store/test_round_trip.py
 KEYS_PER_REQUEST = 1024  # number of keys checked in one asyncio.gather; tests/store/test_damage.py
 MAX_READ_CHUNKS = 2**20  # rejects stores that declare tiny chunks; tests/places/test_hostile.py
 MAX_CACHED_COMMITS = (

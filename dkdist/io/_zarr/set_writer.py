@@ -334,7 +334,7 @@ class SetWriter:
         self._begun = True
         if any(checksums.tail is not None for checksums in table.values()):
             self._lease.require_held()
-            self._merge_tails(table)  # tails of a writer that was killed after its commit
+            self._merge_tails(table)  # from a writer that was killed after its commit
         self._table_key = new_table_key(self._commit.generation)
         for position, name in enumerate(sorted(metadata)):
             self._arrays[name] = GrowingArray(

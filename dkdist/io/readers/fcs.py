@@ -28,7 +28,7 @@ CHUNK_BYTES = 2**24  # bytes decoded at a time, which bounds temporary arrays; t
 MAX_END_ERROR_BYTES = 1  # many instruments write an exclusive end; tests/store/test_fcs_format.py
 MAX_TEXT_BYTES = (
     2**24
-)  # usually below 100 kB; parsing needs 50 times the memory (tests/fuzzing/test_formats.py)
+)  # segments are usually below 100 kB; parsing needs 50 times the memory (tests/fuzzing/test_formats.py)
 KEYWORD = re.compile(r"\$[A-Za-z0-9_]+")
 MAGIC = re.compile(rb"FCS[23]\.\d")
 FLOAT_BITS = {"F": 32, "D": 64}
@@ -221,7 +221,7 @@ class _Scale:
     def __call__(self, values: np.ndarray[Any, Any]) -> F64:
         values = values if self.mask is None else values & np.array(self.mask, values.dtype)
         linear: F64 = values.astype(np.float64)
-        with np.errstate(over="ignore"):  # sets with inf raise later
+        with np.errstate(over="ignore"):  # sets with infinite values raise an error later
             if self.decades > 0:
                 linear = 10 ** (self.decades * linear / self.log_range) * self.log_offset
             return linear * self.factor / self.divisor

@@ -94,7 +94,7 @@ def _target_problems(source: TableSource, columns: Any, required: Sequence[str])
     return problems
 
 
-MAX_BATCH_BYTES = 2**24  # points per batch, bounds memory; tests/store/test_long_tables.py
+MAX_BATCH_BYTES = 2**24  # maximum bytes of points per batch; tests/store/test_long_tables.py
 PREFETCH_BATCHES = 2  # overlap reading with writing (python benchmarks/tables.py)
 SCATTER_PIECE_ROWS = 2**19  # amortizes the lookup of ids per piece (python benchmarks/tables.py)
 

@@ -24,7 +24,7 @@ from dkdist.io.readers.sources import source_label
 
 KINDS = {"table": TABLES, "array": ARRAYS, "cytometry": CYTOMETRY, "lidar": LIDAR}
 SUFFIXES = tuple(suffix for suffixes in KINDS.values() for suffix in suffixes)
-# Readers without required arguments
+# Readers that require no arguments
 DEFAULT_READERS = {"array": ArrayReader, "cytometry": CytometryReader, "lidar": LidarReader}
 READERS_GROUP = "dkdist.readers"
 

@@ -86,7 +86,7 @@ def _check_chunks(file: BinaryIO, claims: LasClaims, n_bytes: int) -> None:
     file.seek(0)
     records = file.read(claims.data_begin)
     user_id = records.find(LASZIP_USER_ID)
-    data = user_id + VLR_BYTES - 2  # the user id begins 2 bytes after the record
+    data = user_id + VLR_BYTES - 2  # the user id begins at byte 2 of the record
     if user_id < 0 or data + 34 > len(records):
         raise LasFormatError(
             "its header declares compressed points, but the record of the compression is missing"
@@ -237,7 +237,7 @@ def _chunks(file: Any, names: tuple[str, ...]) -> Iterator[F64]:
         if not len(chunk):
             raise LasFormatError(f"its header declares {n} points, but it has {n_done}: it is cut short")
         n_done += len(chunk)
-        with np.errstate(all="ignore"):  # points with a damaged scale raise later
+        with np.errstate(all="ignore"):  # points with a damaged scale raise an error later
             yield np.stack([np.asarray(chunk[name], np.float64) for name in names], axis=1)
 
 

@@ -147,9 +147,8 @@ def origin_sample(read: Any, source: Any) -> OriginSample | None:
 
 def joint_origin_of(samples: Sequence[OriginSample], d: int) -> F64:
     """Return the origin (d,) of a store of several sources, independent of their order."""
-    fits = [
-        sample for sample in samples if sample.rows.shape[1] == d
-    ]  # others raise an error when they are read
+    # sources of another dimension raise an error when they are read
+    fits = [sample for sample in samples if sample.rows.shape[1] == d]
     if len(fits) > 1:
         origin = infer_joint_origin([sample.rows for sample in fits], [sample.origin for sample in fits])
     else:

@@ -124,7 +124,7 @@ def _nullify(text: Any, missing: pa.Array) -> Any:
     return pc.if_else(pc.is_in(text, value_set=missing), pa.scalar(None, pa.string()), text)
 
 
-# Sizes of reads: larger pieces amortize overhead but leave the cache (python benchmarks/tables.py)
+# Sizes of reads: larger pieces amortize overhead but exceed the CPU cache (python benchmarks/tables.py)
 PIECE_BYTES = 2 * 2**20  # bytes per piece of a CSV file (python benchmarks/tables.py)
 PIECE_ROWS = 2**17  # rows per piece of a Parquet file (python benchmarks/tables.py)
 BUFFER_BYTES = 2**18  # bytes per column of a Parquet file, in reused memory (python benchmarks/tables.py)
