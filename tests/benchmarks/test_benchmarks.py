@@ -1,4 +1,4 @@
-"""The benchmarks run in their quick form, and the accuracies they print are those that are claimed."""
+"""The quick runs of the benchmarks finish, and print the claimed accuracies."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
 def run(name: str, *arguments: str, output: Path) -> Any:
-    message = output.with_suffix(".txt")
-    code, words = run_script(FOLDER / name, *arguments, "--quick", "--output", str(output), told=message)
-    assert code == 0, words
+    log = output.with_suffix(".txt")
+    code, output_text = run_script(
+        FOLDER / name, *arguments, "--quick", "--output", str(output), log_file=log
+    )
+    assert code == 0, output_text
     return json.loads(output.read_text())
 
 
-def test_speed_prints_accuracy_beside_time(tmp_path: Path) -> None:
+def test_speed_prints_accuracy_and_time(tmp_path: Path) -> None:
     figures = run("speed.py", "embedding", "rivals", "mean", "pipeline", output=tmp_path / "speed.json")
     assert [row["d"] for row in figures["embedding"]] == [1, 2, 3]
     assert all(row["rms_error"] < 0.01 and row["sets_per_s"] > 0 for row in figures["embedding"])
@@ -34,7 +36,7 @@ def test_speed_prints_accuracy_beside_time(tmp_path: Path) -> None:
     assert figures["pipeline"]["ratio"] > 0
 
 
-def test_the_roofline_prints_what_is_attainable_beside_what_is_achieved(tmp_path: Path) -> None:
+def test_roofline_prints_attainable_and_achieved_rates(tmp_path: Path) -> None:
     stages = ("read", "powers", "fused", "pipeline")
     figures = run("roofline.py", *stages, output=tmp_path / "roofline.json")
     rows = figures["rows"]
@@ -43,43 +45,43 @@ def test_the_roofline_prints_what_is_attainable_beside_what_is_achieved(tmp_path
     assert all(rate > 0 for rates in figures["rates"].values() for rate in rates.values())
 
 
-def test_the_least_time_of_work_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minimum_times_of_work_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
     Work = importlib.import_module("machine_rates").Work
     rates = {"steps": 10.0, "words": 5.0, "log": 2.0, "L2": 100.0, "memory": 4.0}
     computed, moved = Work(20, 10, {"log": 4}), Work(bytes={"L2": 100, "memory": 8})
     assert computed.seconds(rates) == 2 + 2 + 2
-    assert moved.seconds(rates) == 2  # the slower of both ways
-    assert (computed + moved).seconds(rates) == 6  # numbers come while others are made
+    assert moved.seconds(rates) == 2  # maximum of both times
+    assert (computed + moved).seconds(rates) == 6  # memory transfer and computation overlap
     assert (moved + moved + computed + moved).seconds(rates) == 6
     assert Work().seconds(rates) == 0
 
 
-def test_lanes_are_as_right_as_one(tmp_path: Path) -> None:
+def test_lanes_are_as_accurate_as_one(tmp_path: Path) -> None:
     rows = run("lanes.py", output=tmp_path / "lanes.json")["rows"]
     assert {row["lanes"] for row in rows} == {1, 2, 4, 8}
     assert all(row["log_loss"] < np.log(2) and row["accuracy"] > 0.8 for row in rows)
 
 
-def test_defaults_are_near_the_truth(tmp_path: Path) -> None:
+def test_defaults_are_accurate(tmp_path: Path) -> None:
     figures = run("defaults.py", "gram", "divergence", "points", output=tmp_path / "defaults.json")
-    assert figures["gram"]["A"]["mean"] > 0.95  # of 12 mixtures; .993 of 50
+    assert figures["gram"]["A"]["mean"] > 0.95  # for 12 mixtures; 0.993 for 50
     assert abs(figures["divergence"][-1]["bias"]) < 0.15
     assert figures["points"]["AUC"] > 0.95
 
 
-def test_imported_tables_are_what_was_written(tmp_path: Path) -> None:
+def test_imported_tables_equal_the_written_ones(tmp_path: Path) -> None:
     figures = run("tables.py", "frame", "shuffled", output=tmp_path / "tables.json")
     for name, kind in (("grouped", "Dask DataFrame"), ("shuffled", "table")):
         assert (figures[name]["rows"], figures[name]["sets"]) == (20_000, 500)
-        assert figures[name]["spread"] == pytest.approx(1, abs=0.15)  # of 500 standard normals: .03
+        assert figures[name]["spread"] == pytest.approx(1, abs=0.15)  # standard error 0.03
         assert figures[name][kind]["speed"] > 0
 
 
-def test_a_search_costs_less_than_its_candidates(tmp_path: Path) -> None:
+def test_search_cost_and_gain(tmp_path: Path) -> None:
     figures = run("search.py", output=tmp_path / "search.json")
     assert figures["cost"]["search"] > 0
-    assert figures["gain"]["searched"] < 2.9  # a constant
+    assert figures["gain"]["searched"] < 2.9  # error of a constant prediction
 
 
 def test_distances_agree_with_other_libraries(tmp_path: Path) -> None:
@@ -91,14 +93,14 @@ def test_distances_agree_with_other_libraries(tmp_path: Path) -> None:
     figures = result["sequences"]
     rows = figures["dtw"] + figures["levenshtein"]
     assert all(row["pairs_per_s"] > 0 for row in rows)
-    beside = [row for row in rows if row["rival"]]  # those that are installed
-    assert all(row["error"] <= (0 if "Levenshtein" in row["case"] else 1e-5) for row in beside)
+    rows_with_rival = [row for row in rows if row["rival"]]  # only installed libraries
+    assert all(row["error"] <= (0 if "Levenshtein" in row["case"] else 1e-5) for row in rows_with_rival)
     for name in ("dtw", "levenshtein"):
         assert figures["growth"][name].keys() == {"N", "R", "L"}
         assert figures["threads"][name] > 0
 
 
-def test_distances_agree_with_their_peers(tmp_path: Path) -> None:
+def test_distances_agree_with_similar_libraries(tmp_path: Path) -> None:
     result = run(
         "distance_peers.py", "strings", "edits", "long", "series", "line", output=tmp_path / "peers.json"
     )
@@ -106,14 +108,14 @@ def test_distances_agree_with_their_peers(tmp_path: Path) -> None:
     assert all(row["ratio"] > 0 and row["apart"] < 1e-5 for row in rows)
 
 
-def test_most_of_the_nearest_are_found(tmp_path: Path) -> None:
+def test_recall_of_nearest_sets(tmp_path: Path) -> None:
     rows = run("nearest.py", output=tmp_path / "nearest.json")["nearest"]
     assert [row["what"] for row in rows] == ["sets", "shapes"]
-    for row in rows:  # the share is promised by one standard error of 256 rows; these are 200 others
+    for row in rows:  # the recall was estimated from 256 other rows
         assert row["found"] > 0.95 - 5 * row["std_error"]
 
 
-def test_kernel_distances_keep_to_their_errors(tmp_path: Path) -> None:
+def test_kernel_distance_errors_are_within_bounds(tmp_path: Path) -> None:
     figures = run("kernel.py", output=tmp_path / "kernel.json")
     assert [row["d"] for row in figures["exact"]] == [2, 3, 10]
     assert all(row["error"] < 1e-12 and row["ratio"] > 0 for row in figures["exact"])
@@ -122,7 +124,7 @@ def test_kernel_distances_keep_to_their_errors(tmp_path: Path) -> None:
     assert all(row["tree"] > 0 for row in figures["growth"])
     assert all(row["error"] <= row["eps"] for row in figures["kinds"])
     assert all(row["error"] <= row["eps"] for row in figures["gradient"])
-    peers = figures["peers"]  # those that are installed
+    peers = figures["peers"]  # only installed libraries
     assert all(row["difference"] < 1e-4 for row in peers["keops"] + peers["finufft"])
     distance = {row["method"]: row["distance"] for row in peers["coreset"] if row["size"] == 32}
     assert distance["swap"] < distance["halving"] < distance["random"]
@@ -130,11 +132,16 @@ def test_kernel_distances_keep_to_their_errors(tmp_path: Path) -> None:
     assert all(row["same"] > 0.99 for row in peers["nearest"])
 
 
-def test_alignment_beside_icp(tmp_path: Path) -> None:
+def test_alignment_compared_with_icp(tmp_path: Path) -> None:
     figures = run("alignment.py", output=tmp_path / "alignment.json")
-    ours = [row for row in figures["rows"] if row["method"] == "align"]
-    assert [(row["case"], row["d"]) for row in ours] == [("whole", 2), ("cut", 2), ("whole", 3), ("cut", 3)]
-    assert all(row["success"] >= (0.75 if row["case"] == "whole" else 0.25) for row in ours)
+    own_rows = [row for row in figures["rows"] if row["method"] == "align"]
+    assert [(row["case"], row["d"]) for row in own_rows] == [
+        ("whole", 2),
+        ("cut", 2),
+        ("whole", 3),
+        ("cut", 3),
+    ]
+    assert all(row["success"] >= (0.75 if row["case"] == "whole" else 0.25) for row in own_rows)
     assert all(row["ratio"] > 0 and "ICP" in row["method"] for row in figures["equal"].values())
     assert all(row["degrees"] < 3 for row in figures["large"])
     assert all(row["certified"] and -1e-5 < row["missed"] < row["eps"] for row in figures["certified"])
@@ -145,7 +152,8 @@ def test_silhouettes(tmp_path: Path) -> None:
     assert {row["kind"] for row in figures["rows"]} == {"points", "current", "varifold"}
     for row in figures["rows"]:
         assert row["error"] is None or row["error"] < 1e-2
-        assert row["as they are"]["all"] <= row["distance"]["all"]  # turned and reflected within a class
+        # shapes of a class differ by rotations and reflections
+        assert row["as they are"]["all"] <= row["distance"]["all"]
         assert row["distance"]["all"] > 95
     assert figures["re-ranked"]["all"] > 95
 
@@ -167,18 +175,18 @@ def test_kernel_distances_by_every_method(tmp_path: Path) -> None:
     )
     assert np.isfinite(
         report["growth"]["exact"]["fits"][0]["exponent"]
-    )  # of times, which a busy machine decides
+    )  # times depend on the load of the machine
     assert figure.stat().st_size > 10_000
 
 
-def test_merged_coresets_are_as_near_as_one_made_at_once(tmp_path: Path) -> None:
+def test_merged_coresets_are_as_accurate_as_direct_ones(tmp_path: Path) -> None:
     figures = run("merged_coresets.py", output=tmp_path / "merged.json")
-    assert figures["worst"] < 1.25  # of two seeds; 1.01 of five
+    assert figures["worst"] < 1.25  # for two seeds; 1.01 for five
     rows = {row["way"]: row for row in figures["rows"]}
-    assert all(row["ratio"] < row["bound"] + 1e-3 for way, row in rows.items() if way != "herding")
+    assert all(row["ratio"] < row["bound"] + 1e-3 for method, row in rows.items() if method != "herding")
 
 
-def test_huge_sets_in_small(tmp_path: Path) -> None:
+def test_small_run_of_huge_sets(tmp_path: Path) -> None:
     figures = run("coresets.py", "--folder", str(tmp_path), output=tmp_path / "coresets.json")
     row = figures["coreset"]
     assert abs(row["stored"] - row["independent"]) < 1e-4
@@ -222,23 +230,25 @@ def test_components_of_mixtures(tmp_path: Path) -> None:
     )
     table = {name: row[0]["mean"] for name, row in report["points"]["100"]["table"].items()}
     assert table["Jensen-Shannon, invariant"] < table["Jensen-Shannon"] < table["mean"] < table["constant"]
-    tried = {row["chosen"]["tried"] for row in report["points"]["100"]["runs"][0].values() if "chosen" in row}
-    assert tried == {144}  # every rival had the same budget
+    n_candidates = {
+        row["chosen"]["tried"] for row in report["points"]["100"]["runs"][0].values() if "chosen" in row
+    }
+    assert n_candidates == {144}  # all methods have the same budget
     assert set(report["pairwise"]) > {"Jensen-Shannon, entropies"}
 
 
-def data_file(name: str) -> None:
+def require_data_file(name: str) -> None:
     file = Path(os.environ.get("DKDIST_DATA", "../shared/data")) / name
     if not file.exists():
         pytest.skip(f"no {file}: set DKDIST_DATA to a folder with it (its source is named by the script)")
 
 
 def test_cats_and_dogs(tmp_path: Path) -> None:
-    data_file("cifar10_cats_dogs.npz")
+    require_data_file("cifar10_cats_dogs.npz")
     report = run("papers/cats_dogs.py", "gradients", "width", output=tmp_path / "cats.json")
     gradients = report["gradients"]
-    # The error of two classes; .347 is the mean over draws of the features, their standard deviation .019. (The best
-    # view is chosen by 63 images here, which is a guess: it may be any.)
+    # Error of two classes; mean 0.347 and standard deviation 0.019 over draws of the features. (The best view is chosen
+    # with only 63 images here, so it may be any.)
     assert gradients["edges, slopes, values"]["D = 200"]["mean"] < 0.42
     held_out = {name: row["chosen"]["held_out_score"] for name, row in gradients.items() if name != "best"}
     assert held_out[gradients["best"]] == max(held_out.values()) > 0.6
@@ -246,26 +256,26 @@ def test_cats_and_dogs(tmp_path: Path) -> None:
 
 
 def test_scenes(tmp_path: Path) -> None:
-    data_file("scene15.tar")
+    require_data_file("scene15.tar")
     for module in ("PIL", "cv2"):
         pytest.importorskip(module, reason="reads and describes images: pip install 'dkdist[papers]'")
     report = run("papers/scenes.py", "--only", "Hellinger", output=tmp_path / "scenes.json")
     assert (
         report["rivals"]["Hellinger"]["accuracy"]["bands, random features"]["mean"] > 0.25
-    )  # chance is 1/15
+    )  # chance level is 1/15
 
 
-def check_distances(report: Any, name: str, least: float) -> None:
+def check_distances(report: Any, name: str, min_accuracy: float) -> None:
     rows = report[name]["rows"]
     assert {"D2KE, the paper's sampler", "D2KE, best", "RSM", "nearest neighbours"} <= rows.keys()
     assert all(0 < row["accuracy"] <= 1 and row["train_seconds"] > 0 for row in rows.values())
     assert rows["D2KE, best"]["chosen"]["score"] >= rows["D2KE, the paper's sampler"]["chosen"]["score"]
-    assert rows["D2KE, best"]["accuracy"] > least
+    assert rows["D2KE, best"]["accuracy"] > min_accuracy
 
 
 def test_distances_to_random_objects(tmp_path: Path) -> None:
     for name in ("splice", "mnist_sift"):
-        data_file(f"{name}.npz")
+        require_data_file(f"{name}.npz")
     report = run("papers/distances.py", "splice", "mnist_sift", output=tmp_path / "distances.json")
     check_distances(report, "splice", 0.6)  # 400 objects to train on
     check_distances(report, "mnist_sift", 0.5)
@@ -273,7 +283,7 @@ def test_distances_to_random_objects(tmp_path: Path) -> None:
 
 
 def test_defaults_of_distances(tmp_path: Path) -> None:
-    data_file("splice.npz")
+    require_data_file("splice.npz")
     report = run("distance_defaults.py", "splice", "--splits", "2", output=tmp_path / "defaults.json")
     rows = report["splice"]
     assert rows["defaults, SGD"]["given"] > rows["earlier defaults, SGD"]["given"]
@@ -285,22 +295,23 @@ def test_defaults_of_distances(tmp_path: Path) -> None:
         "splice"
     ]
     assert few["object, R = 16"]["ahead"] == 0
-    assert few["supervised, R = 16"]["mean"] > 0.5  # of three classes, the largest a half; 140 to train on
+    # three classes, the largest has half of the objects; 140 to train on
+    assert few["supervised, R = 16"]["mean"] > 0.5
 
 
 def test_structures_of_densities(tmp_path: Path) -> None:
     report = run("structure.py", "correlation6", "correlation12", output=tmp_path / "structure.json")
     for name in ("correlation6", "correlation12"):
-        rows = {message.split(",")[0]: row for message, row in report[name].items()}
-        assert rows["marginal"]["features"] < 0.75  # of two classes
-        assert min(rows[message]["linear"] for message in ("pairs", "auto")) > 0.9
+        rows = {label.split(",")[0]: row for label, row in report[name].items()}
+        assert rows["marginal"]["features"] < 0.75  # two classes
+        assert min(rows[label]["linear"] for label in ("pairs", "auto")) > 0.9
     assert (rows["auto"]["taken"], rows["auto"]["pairs"], rows["auto"]["found"]) == ("pairs", 1, 1)
 
 
 def test_structures_of_components(tmp_path: Path) -> None:
-    data_file("mnist_sift.npz")
+    require_data_file("mnist_sift.npz")
     rows = run("structure.py", "mnist_sift", output=tmp_path / "structure.json")["mnist_sift"]
-    assert rows["marginal of components, bandwidth 0.1"]["linear"] > 0.5  # of ten classes
+    assert rows["marginal of components, bandwidth 0.1"]["linear"] > 0.5  # ten classes
 
 
 def test_theory_of_distances_to_random_objects(tmp_path: Path) -> None:
@@ -313,50 +324,50 @@ def test_theory_of_distances_to_random_objects(tmp_path: Path) -> None:
     assert gaps[-1] < 0.3
 
 
-def test_a_million_strings_in_small(tmp_path: Path) -> None:
+def test_small_run_of_a_million_strings(tmp_path: Path) -> None:
     report = run("million_strings.py", "--folder", str(tmp_path), output=tmp_path / "strings.json")
     assert report["strings"] == 5000
     assert set(report["seconds"]) == {"generate", "prepare", "ridge", "predict"}
-    assert report["accuracy"] > 0.5  # of five classes
+    assert report["accuracy"] > 0.5  # five classes
     assert report["peak_mb"]["worker"] < 2000
     assert not list(tmp_path.rglob("*.zarr"))
 
 
-def test_a_missing_data_file_is_named_with_its_source(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_data_file_raises_with_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DKDIST_DATA", str(tmp_path))
-    script, message = FOLDER / "papers/cats_dogs.py", tmp_path / "told.txt"
-    code, words = run_script(script, "--quick", told=message)
+    script, log = FOLDER / "papers/cats_dogs.py", tmp_path / "log.txt"
+    code, output_text = run_script(script, "--quick", log_file=log)
     assert code == 1
-    assert "cifar10_cats_dogs.npz" in words
-    assert "www.cs.toronto.edu" in words
+    assert "cifar10_cats_dogs.npz" in output_text
+    assert "www.cs.toronto.edu" in output_text
     (tmp_path / "cifar10_cats_dogs.npz").write_bytes(b"something else")
-    code, words = run_script(script, "--quick", told=message)
+    code, output_text = run_script(script, "--quick", log_file=log)
     assert code == 1
-    assert "SHA-256" in words
+    assert "SHA-256" in output_text
 
 
 @pytest.mark.slow
-def test_the_million_in_small(tmp_path: Path) -> None:
+def test_small_run_of_a_million_sets(tmp_path: Path) -> None:
     output = tmp_path / "million.json"
     sizes = ["--sets", "6000", "--compare", "3000", "--workers", "2", "--huge", "--huge-points", "2000"]
-    places = ["--folder", str(tmp_path), "--output", str(output)]
-    code, words = run_script(FOLDER / "million.py", *sizes, *places, told=tmp_path / "told.txt")
-    assert code == 0, words
+    output_arguments = ["--folder", str(tmp_path), "--output", str(output)]
+    code, output_text = run_script(
+        FOLDER / "million.py", *sizes, *output_arguments, log_file=tmp_path / "log.txt"
+    )
+    assert code == 0, output_text
     report = json.loads(output.read_text())
     small, large = report["runs"]
     assert (small["sets"], large["sets"]) == (3000, 6000)
     for run in report["runs"]:
-        ways = {
-            f"{place}, {way}"
+        modes = {
+            f"{place}, {mode}"
             for place in ("workers", "threads")
-            for way in ("1 lane", "2 lanes", "1 lane, kept", "2 lanes, kept")
+            for mode in ("1 lane", "2 lanes", "1 lane, kept", "2 lanes, kept")
         }
-        assert set(run["seconds"]) == {"generate", "verify", "prepare", "ridge", *ways}
+        assert set(run["seconds"]) == {"generate", "verify", "prepare", "ridge", *modes}
         errors = run["rmse"]
-        assert all(errors[way] < 0.8 * errors["constant"] for way in ("ridge on A", *ways))
-        assert len({errors[way] for way in ways if "2 lanes" in way}) == 1
+        assert all(errors[mode] < 0.8 * errors["constant"] for mode in ("ridge on A", *modes))
+        assert len({errors[mode] for mode in modes if "2 lanes" in mode}) == 1
         assert errors["workers, 1 lane"] == errors["threads, 1 lane"]
         assert run["peak_mb"]["workers, 1 lane"]["worker"] < 2000
     assert report["time_ratio"].keys() == run["seconds"].keys()
@@ -365,7 +376,7 @@ def test_the_million_in_small(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_cluster_costs(tmp_path: Path) -> None:
+def test_costs_of_a_cluster(tmp_path: Path) -> None:
     report = run("cluster.py", output=tmp_path / "cluster.json")
     assert report["graph"]["blocks"] == 10_000
     assert report["scheduler"].keys() == {"map", "fold"}
@@ -375,6 +386,7 @@ def test_what_a_cluster_costs(tmp_path: Path) -> None:
 
 def test_two_sample_tests_are_compared(tmp_path: Path) -> None:
     figures = run("two_sample.py", "level", "cost", output=tmp_path / "two_sample.json")
-    assert all(share <= 0.25 for share in figures["level"].values())  # of 40: .05, and .035 by chance
+    # 40 tests at level 0.05; standard error 0.035
+    assert all(share <= 0.25 for share in figures["level"].values())
     assert [row["n"] for row in figures["cost"]] == [1000, 10_000]
     assert all(row["seconds"] > 0 for row in figures["cost"])

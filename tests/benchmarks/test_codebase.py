@@ -1,4 +1,4 @@
-"""Figures of the code: what counts as a token, a constant and a cycle; limits of frames and files of calls."""
+"""Figures of the code: counts of tokens, constants and import cycles; limits of stack frames and files per call."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def codebase(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("codebase")
 
 
-def test_tokens_are_counted_without_docstrings_comments_and_layout(codebase: ModuleType) -> None:
+def test_tokens_exclude_docstrings_comments_and_layout(codebase: ModuleType) -> None:
     text = '"""Docstring."""\n\n\ndef f(x):  # comment\n    """Docstring."""\n    return f"{x + 1:{x}} a {x!r}"\n'
     assert codebase.n_tokens(text) == len(["def", "f", "(", "x", ")", ":", "return", "f-string"])
-    assert codebase.n_tokens("x = 'a'\n'b'\n") == 4  # a string that is no docstring
+    assert codebase.n_tokens("x = 'a'\n'b'\n") == 4  # the string is not a docstring
 
 
-def test_constants_with_a_source_are_those_whose_comment_names_it(codebase: ModuleType) -> None:
+def test_constants_with_a_source_in_a_comment(codebase: ModuleType) -> None:
     text = "A = 1\n# Kohavi (1995)\nB = 10\nC = f32(2 * A)  # python benchmarks/speed.py\nD, E = 2**20, 'text'\nf = 3\n"
     result = list(codebase.constants_of(ast.parse(text)))
     assert [name for name, _, value in result if codebase.is_number(value)] == ["A", "B", "C", "D"]
@@ -37,7 +37,7 @@ def test_constants_with_a_source_are_those_whose_comment_names_it(codebase: Modu
     ]
 
 
-def test_cycles_are_of_files_that_import_each_other(codebase: ModuleType) -> None:
+def test_import_cycles(codebase: ModuleType) -> None:
     texts = {
         "p": "",
         "p.a": "import p.b\nfrom p import c",
@@ -50,7 +50,7 @@ def test_cycles_are_of_files_that_import_each_other(codebase: ModuleType) -> Non
     assert codebase.import_cycles(trees, in_functions=True) == [["p.a", "p.b"]]
 
 
-def test_no_file_imports_itself_through_others(codebase: ModuleType) -> None:
+def test_package_has_no_import_cycles(codebase: ModuleType) -> None:
     figures = codebase.measure_files()
     assert figures["cycles_at_import"] == []
     assert len(figures["cycles_with_functions"]) <= 2
@@ -64,10 +64,10 @@ def test_no_file_imports_itself_through_others(codebase: ModuleType) -> None:
         pytest.param("SetClassifier", 21, 92, marks=pytest.mark.slow),
     ],
 )
-def test_calls_go_through_few_frames_and_files(
+def test_calls_use_few_frames_and_files(
     codebase: ModuleType, tmp_path: Path, name: str, n_frames: int, n_files: int
 ) -> None:
-    """To follow a call is to read the files of which a function is called, not all that are imported."""
+    """Files count if one of their functions is called, not if they are only imported."""
     call = codebase.traced_calls(tmp_path)[name]
     call()  # imports and compiles
     trace = codebase.trace_call(call)

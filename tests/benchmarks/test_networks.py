@@ -1,4 +1,4 @@
-"""Networks of sets and boosting, which ours are compared with, are what they are said to be."""
+"""Neural networks of sets and boosting, used for comparisons, are correct."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="pip install
 
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Imports a file of the benchmarks, and leaves the path and the environment as they were."""
+    """Return a function that imports a file of the benchmarks, and restore path and environment afterwards."""
     for folder in ("", "papers", "peers"):
         monkeypatch.syspath_prepend(str(FOLDER / folder))
     monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
@@ -30,11 +30,11 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def run(*arguments: str, output: Path) -> Any:
-    message = output.with_suffix(".txt")
-    code, words = run_script(
-        FOLDER / "networks.py", *arguments, "--quick", "--output", str(output), told=message
+    log = output.with_suffix(".txt")
+    code, output_text = run_script(
+        FOLDER / "networks.py", *arguments, "--quick", "--output", str(output), log_file=log
     )
-    assert code == 0, words
+    assert code == 0, output_text
     return json.loads(output.read_text())
 
 
@@ -42,7 +42,7 @@ def test_quick_form_without_networks(tmp_path: Path) -> None:
     report = run("mixtures", "--only", "no argument", "five lines", "boosting", output=tmp_path / "rows.json")
     rows = {row["method"]: row for row in report["rows"]}
     assert rows.keys() == {"no argument", "five lines", "boosting"}
-    assert all(row["score"] < 2.2 for row in rows.values())  # a constant has 2.88
+    assert all(row["score"] < 2.2 for row in rows.values())  # a constant prediction has 2.88
     assert rows["no argument"]["behind"] == 0
     assert all(row["seconds"] > 0 and row["predicting"] > 0 for row in rows.values())
 
@@ -63,7 +63,7 @@ def test_quick_form_of_networks(tmp_path: Path) -> None:
     assert figure.stat().st_size > 10_000
 
 
-def test_summaries_are_those_of_each_set(module: Any) -> None:
+def test_summaries_of_each_set(module: Any) -> None:
     boosting = module("boosting")
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=(n, 2)).astype("f4") for n in (30, 7, 30, 12)]
@@ -85,18 +85,18 @@ def test_summaries_are_those_of_each_set(module: Any) -> None:
 
 @needs_torch
 @pytest.mark.parametrize("pooling", ["mean", "max", "attention"])
-def test_networks_know_neither_order_nor_filling(module: Any, pooling: str) -> None:
+def test_networks_do_not_depend_on_order_and_padding(module: Any, pooling: str) -> None:
     networks = module("set_networks")
     torch = networks.torch
     torch.manual_seed(0)
     network = networks.SetNetwork(3, 2, pooling, networks.Setting(16, 2, 1e-3)).eval()
     x = torch.randn(4, 9, 3)
-    there = torch.arange(12) < torch.full((4, 1), 9)
-    filled = torch.cat([x, torch.full((4, 3, 3), 1e3)], 1)
+    mask = torch.arange(12) < torch.full((4, 1), 9)
+    padded = torch.cat([x, torch.full((4, 3, 3), 1e3)], 1)
     with torch.no_grad():
         expected = network(x).numpy()
         np.testing.assert_allclose(network(x[:, torch.randperm(9)]).numpy(), expected, atol=1e-5)
-        np.testing.assert_allclose(network(filled, there).numpy(), expected, atol=1e-5)
+        np.testing.assert_allclose(network(padded, mask).numpy(), expected, atol=1e-5)
 
 
 @needs_torch
@@ -105,34 +105,34 @@ def test_attention_is_multihead_attention(module: Any) -> None:
     torch = networks.torch
     torch.manual_seed(0)
     pooling = networks.AttentionPooling(32).double()
-    z, there = torch.randn(5, 9, 32, dtype=torch.float64), torch.rand(5, 9) < 0.6
-    there[:, 0] = True
+    z, mask = torch.randn(5, 9, 32, dtype=torch.float64), torch.rand(5, 9) < 0.6
+    mask[:, 0] = True
     with torch.no_grad():
         pooling.attention.in_proj_bias.normal_()
         seed = pooling.seed.expand(5, -1, -1)
-        for some in (None, there):
-            missing = None if some is None else ~some
-            expected, _ = pooling.attention(seed, z, z, key_padding_mask=missing)
-            np.testing.assert_allclose(pooling.attend(z, some), expected[:, 0], atol=1e-12)
+        for mask_or_none in (None, mask):
+            padding_mask = None if mask_or_none is None else ~mask_or_none
+            expected, _ = pooling.attention(seed, z, z, key_padding_mask=padding_mask)
+            np.testing.assert_allclose(pooling.attend(z, mask_or_none), expected[:, 0], atol=1e-12)
 
 
 @needs_torch
-def test_batches_take_points_of_their_own_sets(module: Any) -> None:
+def test_batches_contain_points_of_the_requested_sets(module: Any) -> None:
     training = module("network_training")
     arrays = [
         np.full((n, 1), i, "f4") + np.arange(n, dtype="f4")[:, None] / 128 for i, n in enumerate((3, 20, 8))
     ]
     data = training.SetData(dk.SampleSets.from_arrays(arrays), np.zeros(1), np.ones(1))
-    x, there = data.batch(np.array([1, 0, 2]), 6, np.random.default_rng(0))
-    assert there.sum(1).tolist() == [6, 3, 6]
-    for i, own, which in zip((1, 0, 2), x[..., 0], there, strict=True):
-        taken = own[which].tolist()
-        assert len(set(taken)) == len(taken)
-        assert set(taken) <= set(arrays[i][:, 0].tolist())
+    x, mask = data.batch(np.array([1, 0, 2]), 6, np.random.default_rng(0))
+    assert mask.sum(1).tolist() == [6, 3, 6]
+    for i, row, mask_row in zip((1, 0, 2), x[..., 0], mask, strict=True):
+        drawn = row[mask_row].tolist()
+        assert len(set(drawn)) == len(drawn)
+        assert set(drawn) <= set(arrays[i][:, 0].tolist())
 
 
 @needs_torch
-def test_a_network_learns_within_its_time(module: Any) -> None:
+def test_network_learns_within_the_time_limit(module: Any) -> None:
     training = module("network_training")
     training.torch.set_num_threads(1)
     rng = np.random.default_rng(0)
@@ -142,7 +142,7 @@ def test_a_network_learns_within_its_time(module: Any) -> None:
     assert (model.predict(sets[200:]) == y[200:]).mean() > 0.9
 
 
-def test_errors_are_those_of_the_bootstrap(module: Any) -> None:
+def test_errors_match_the_bootstrap(module: Any) -> None:
     networks = module("networks")
     rng = np.random.default_rng(0)
     y = rng.normal(size=2000)
@@ -153,21 +153,21 @@ def test_errors_are_those_of_the_bootstrap(module: Any) -> None:
         return np.sqrt(((y - result)[sample] ** 2).mean(1))
 
     score, other = networks.Score.of(y, far), networks.Score.of(y, near)
-    behind, error = score.deficit(other)
-    # a standard deviation of 1000 draws has an error of 2 %
+    deficit, error = score.deficit(other)
+    # standard deviations of 1000 draws have a relative error of 2 %
     assert score.error == pytest.approx(rmse(far).std(), rel=0.1)
     assert error == pytest.approx((rmse(far) - rmse(near)).std(), rel=0.1)
-    assert behind == pytest.approx(0.1, abs=4 * error)
-    right = networks.Score.of(np.array([0, 1, 1]), np.array([0, 1, 0]))
-    assert right.value == pytest.approx(2 / 3)
-    assert right.deficit(networks.Score.of(np.array([0, 1, 1]), np.array([0, 1, 1])))[0] == pytest.approx(
+    assert deficit == pytest.approx(0.1, abs=4 * error)
+    accuracy = networks.Score.of(np.array([0, 1, 1]), np.array([0, 1, 0]))
+    assert accuracy.value == pytest.approx(2 / 3)
+    assert accuracy.deficit(networks.Score.of(np.array([0, 1, 1]), np.array([0, 1, 1])))[0] == pytest.approx(
         1 / 3
     )
 
 
 @pytest.mark.skipif(not (DATA / "pentip.npz").exists(), reason="no pentip.npz in DKDIST_DATA")
-def test_padding_of_trajectories_does_not_tell_their_class(module: Any) -> None:
+def test_padding_of_trajectories_does_not_reveal_their_class(module: Any) -> None:
     task = module("networks").pentip(False)
     assert task.train.points.any(axis=1).all()
-    spreads = [np.std(task.train.sizes[task.y == c]) for c in np.unique(task.y)]
-    assert min(spreads) > 1  # with the padding, all zero
+    size_spreads = [np.std(task.train.sizes[task.y == c]) for c in np.unique(task.y)]
+    assert min(size_spreads) > 1  # with padding they would be 0
