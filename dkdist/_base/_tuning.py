@@ -4,9 +4,7 @@
 # but increase the time and reads of fit: python benchmarks/defaults.py compares fits with the resulting defaults.
 MAX_SAMPLE_SETS = 256
 MAX_SAMPLE_POINTS = 2**22
-N_SAMPLE_RUNS = (
-    8  # runs of consecutive sets; fewer runs read fewer blocks, more runs represent the data better
-)
+N_SAMPLE_RUNS = 8  # runs of consecutive sets; fewer runs read fewer blocks but may miss parts of the data
 N_PAIRED_POINTS = 1024  # points of the median heuristic, in 500,000 pairs (tests/base/test_medians.py)
 
 # Pooled samples of points for quantiles. With 65,536 points the fraction below the median has a standard error of
@@ -18,6 +16,5 @@ MAX_POOLED_VALUES = 2**22  # maximum number of coordinates in a sample
 COPIES_PER_BLOCK = 3  # copies of a block in memory: decoded chunks, points, and intermediate arrays
 BYTES_PER_SAMPLED_COORDINATE = 28  # float32 coordinates, and their sorted float64 values and weights
 
-POINTS_PER_BATCH = (
-    2**18
-)  # points of leave-one-out sets embedded at once; limits memory (tests/explaining/test_point_contributions.py)
+# Points of leave-one-out sets embedded at once; limits memory (tests/explaining/test_point_contributions.py).
+POINTS_PER_BATCH = 2**18

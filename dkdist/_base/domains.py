@@ -65,7 +65,7 @@ def explicit_domain(param: Any, origin: F64, outside: Any = "raise") -> Domain |
         low, high = (np.broadcast_to(np.asarray(side, np.float64), (d,)) for side in sides)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"domain must be 'robust', 'data', 'unit' or (low, high) with one number or {d} on each side; got {param!r}"
+            f"domain must be 'robust', 'data', 'unit' or (low, high) with one number or {d} numbers each; got {param!r}"
         ) from error
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         raise ValueError(f"domain must have finite low < high in every dimension; got {param!r}")

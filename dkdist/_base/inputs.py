@@ -1,8 +1,8 @@
 """Inputs of embeddings: collections in memory, lists of arrays and stores, cut into blocks of sets.
 
 `check_sets` validates X, `summarize` scans it in one pass (bounds, invalid sets, a sample of points), and samples of
-sets are used to choose parameters. A stored set that is too large to be read at once is checked, summarized
-and embedded in pieces.
+sets are used to choose parameters. A stored set that is too large to be read at once is checked, summarized and
+embedded in pieces.
 """
 
 from __future__ import annotations

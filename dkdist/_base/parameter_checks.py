@@ -25,7 +25,7 @@ def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> Any:
 
 
 def is_literal(value: Any, literal: str) -> bool:
-    """Return whether ``value`` is this string; unlike ``==``, a single bool also for arrays."""
+    """Return whether ``value`` is this string; returns a single bool also for arrays."""
     return isinstance(value, str) and value == literal
 
 

@@ -10,34 +10,34 @@ from enum import IntEnum
 class RngStream(IntEnum):
     """Key of a generator after the seed: ``np.random.default_rng([seed, RngStream.FREQUENCIES])``."""
 
-    # linear
+    # Streams of linear
     HELD_OUT = 0x48454C44  # "HELD": validation rows of early stopping, searches and penalties
     CALIBRATION = 0x43414C49  # "CALI": rows for the calibration of ridge probabilities
     BLOCK_ORDER = 0x424C4F43  # "BLOC": order of blocks in an epoch
     ROW_ORDER = (
         0x524F5753  # "ROWS": order of rows in a batch, and the block that estimates the first step size
     )
-    # base
+    # Streams of base
     MEDIANS = 0x4D454449  # "MEDI": sets, points and rows sampled for medians
-    # embeddings
+    # Streams of embeddings
     FREQUENCIES = 0x44495645  # "DIVE": frequencies of the spectral measure of a divergence
     NODES = 0x4E4F4445  # "NODE": uniform nodes of densities
     HALVES = 0x48414C56  # "HALV": halves of sets for tests of dependence
-    # distances
+    # Streams of distances
     OBJECTS = 0x4F4D4547  # "OMEG": landmarks of distance embeddings
     DIRECTIONS = 0x44324B45  # "D2KE": directions of a sliced distance
     SLICED_EMBEDDING = 0x534C4943  # "SLIC": directions of a sliced Wasserstein embedding
-    # pairwise_matrices and two_sample
+    # Streams of pairwise_matrices and two_sample
     GROUP_PERMUTATIONS = 0x47524F55  # "GROU": permutations of sets among groups
     CELLS = 0x43454C4C  # "CELL": rows that train and test the cells of a neighbour index
-    # inspection
+    # Streams of inspection
     COALITIONS = 0x53484C59  # "SHLY": coalitions of dimensions, and points that replace the other dimensions
     BACKGROUND = 0x4241434B  # "BACK": background sets of contributions of dimensions
-    # auto
+    # Streams of auto
     OUTER_FOLDS = 0x4F555446  # "OUTF": outer folds of nested cross-validation, and hold-out sets
     JACKKNIFE = 0x4A41434B  # "JACK": blocks of rows for standard errors
     P_VALUE = 0x5056414C  # "PVAL": permutations of targets
-    # kernels, coresets and alignment
+    # Streams of kernels, coresets and alignment
     FOURIER = 0x52464620  # "RFF ": frequencies of random Fourier features
     MEAN_FREQUENCIES = 0x4D45414E  # "MEAN": frequencies of mean embeddings
     ENERGY_FREQUENCIES = 0x4B444953  # "KDIS": frequencies of an estimated kernel distance

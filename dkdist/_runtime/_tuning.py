@@ -7,14 +7,10 @@ MIN_SETS_FOR_LARGE_BLOCKS = 64 * MAX_BLOCK_SETS  # in larger collections blocks 
 MAX_BLOCK_BYTES = 32 * 2**20  # bytes of points or of array rows per block (python benchmarks/memory.py)
 
 # Limits of graphs and folds.
-MAX_GRAPH_JOBS = (
-    128  # maximum number of jobs in one graph; also the number of jobs between two reports of a state
-)
+MAX_GRAPH_JOBS = 128  # maximum number of jobs per graph, and between two reports of a state
 MAX_WINDOW_BLOCKS = 64  # limits the memory of unfinished blocks of a fold (python benchmarks/memory.py)
 MAX_WAITING_BYTES = 96 * 2**20  # total size of blocks that wait for their step, per worker process
-WAITING_MEMORY_DIVISOR = (
-    8  # waiting blocks use at most 1/8 of the free memory of a worker (python benchmarks/simulate.py real)
-)
+WAITING_MEMORY_DIVISOR = 8  # limit: 1/8 of the free memory of a worker (python benchmarks/simulate.py real)
 
 # Threads of local runs.
 MAX_CONCURRENT_BLOCKS = 4  # maximum number of concurrent memory-intensive tasks (python benchmarks/memory.py)
@@ -26,9 +22,7 @@ AUTO_CACHE_MEMORY_DIVISOR = 8
 
 # Tasks of a cluster. A task costs the scheduler about 1 ms. With fewer, longer tasks, threads are idle at the end and
 # the death of a worker loses more work (python benchmarks/cluster.py, python benchmarks/simulate.py measure).
-TASKS_PER_SYNC = (
-    4  # tasks of a fold between two states sent to the client; the death of a worker repeats them
-)
+TASKS_PER_SYNC = 4  # tasks of a fold between two states sent to the client; a lost worker repeats them
 FIRST_TASK_JOBS = 2  # jobs per task of a fold until the throughput is measured
 TARGET_TASK_SECONDS = 0.2  # amortises about 1 ms of scheduler overhead per task
 RATE_WINDOW_SECONDS = 10.0  # longer than the restart of a worker (tests/execution/test_stream.py)
@@ -52,9 +46,7 @@ TRIM_THRESHOLD_BYTES = 512 * 2**20  # freed memory that glibc keeps; returning i
 MMAP_THRESHOLD_BYTES = 32 * 2**20  # largest value that glibc accepts on 64-bit systems (man 3 mallopt)
 
 # Dashboard (tests/dashboard/test_curves.py, tests/hangs/test_soak.py).
-MAX_CURVE_POINTS = (
-    1000  # longer curves are thinned, because every point is sent to every open page once a second
-)
+MAX_CURVE_POINTS = 1000  # longer curves are thinned: all points are sent to every open page each second
 MAX_SPANS = 64  # runs whose spans stay in the scheduler
 HEARTBEAT_GRACE_SECONDS = 60.0  # delay of removing a span: a heartbeat that names it would fail
 MIN_REPORT_SECONDS = 0.25  # minimum interval between loss reports of a process

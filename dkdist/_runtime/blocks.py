@@ -2,8 +2,8 @@
 
 A `BlockTask` is the part of a graph that only one block needs (read, embed, features). It is stored inside the task
 that uses the block, so no scheduler holds intermediate values. Values that several blocks need remain keys of the
-graph: fitted parameters, results of futures, and the function that a job runs. Therefore a large
-function, such as the predictions of a model, is sent once to each worker and not with each task.
+graph: fitted parameters, results of futures, and the function that a job runs. Therefore a large function,
+such as a fitted model, is sent once to each worker and not with each task.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def split_graph(
     graph: Mapping[Key, GraphNode], keys: Sequence[Key]
 ) -> tuple[list[BlockTask], dict[Key, GraphNode]]:
     """Split a graph into one private task per key and the nodes that more than one key needs."""
-    owner: dict[Key, Key | None] = {}  # None: shared
+    owner: dict[Key, Key | None] = {}  # None for shared nodes
     for key in keys:
         _assign_owners(graph, key, owner)
     shared = {k: graph[k] for k, who in owner.items() if who is None}
@@ -381,7 +381,7 @@ def _checks_cpu(function: Callable[..., Any], blocks: Blocks) -> Callable[..., A
 def _run_job(work: Callable[..., Any], job: TaskPayload, keys: tuple[Key, ...], *values: Any) -> Any:
     return job.run(
         work, dict(zip(keys, values, strict=False))
-    )  # results of ``after`` follow the shared values
+    )  # results of ``after``, at the end of ``values``, are not used
 
 
 def _run_batch(

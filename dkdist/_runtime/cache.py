@@ -27,7 +27,7 @@ from dkdist._utils.archives import ArchiveError, as_archive_error, read_header
 
 
 class BlockCache(Protocol):
-    """Blocks by number."""
+    """Cache of blocks by index."""
 
     def get(self, i: int) -> Array | None:
         """Return block i, or None."""

@@ -406,15 +406,15 @@ def _connection_arguments(security: Security) -> dict[str, Any]:
     tls = security.get_tls_config_for_role("client")
     files = [
         tls[name] for name in ("ca_file", "cert", "key") if "\n" not in (tls[name] or "\n")
-    ]  # not PEM text
+    ]  # the file is not PEM text
     try:
         if locked := [file for file in files if "ENCRYPTED" in Path(file).read_text(errors="replace")]:
-            raise ValueError(  # OpenSSL would wait for a passphrase from the terminal
+            raise ValueError(  # without this error OpenSSL would wait for a passphrase in the terminal
                 f"{locked[0]!r} has a passphrase, which Dask cannot request. Pass a key without one that only you "
                 "can read ('umask 077; openssl pkey -in LOCKED -out UNLOCKED')"
             )
         return dict(security.get_connection_args("client"))
-    except OSError as error:  # an SSLError is one
+    except OSError as error:  # includes SSLError
         raise ValueError(f"the TLS files {', '.join(files)} cannot be used: {error}") from error
 
 
@@ -432,7 +432,7 @@ def read_scheduler_file(scheduler_file: str | os.PathLike[str]) -> str:
     """
     end = time.monotonic() + CONNECTION_TIMEOUT_SECONDS
     while time.monotonic() < end:
-        with suppress(OSError, ValueError, KeyError, TypeError):  # missing or half written
+        with suppress(OSError, ValueError, KeyError, TypeError):  # the file is missing or incomplete
             return str(json.loads(Path(scheduler_file).read_text())["address"])
         time.sleep(POLL_SECONDS)
     path = os.fspath(scheduler_file)

@@ -183,7 +183,7 @@ def curves_doc(curves: Curves, scheduler: Any, extra: dict[str, Any], doc: Any) 
         )
 
     update()
-    doc.add_periodic_callback(update, 1000)  # milliseconds
+    doc.add_periodic_callback(update, 1000)  # interval in milliseconds
     doc.title, doc.template, doc.theme = "dkdist", env.get_template("simple.html"), BOKEH_THEME
     doc.template_variables.update(extra)
     doc.add_root(column(plot, row(tables), sizing_mode="stretch_both"))

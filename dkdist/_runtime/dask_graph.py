@@ -87,7 +87,7 @@ def _client_futures(keys: Iterable[Key]) -> list[Any]:
         return []
     try:
         client = distributed.Client.current()
-    except ValueError:  # no client
+    except ValueError:  # there is no active client
         return []
     return [distributed.Future(key, client) for key in keys if key in client.futures]
 

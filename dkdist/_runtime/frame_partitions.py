@@ -116,7 +116,7 @@ class Partitions:
                     )
                 yield file, list(range(file.num_row_groups)) if part.groups is None else part.groups
         except (pa.ArrowException, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:  # its message names the path
+            if isinstance(error, OSError) and error.errno is not None:  # the message already names the path
                 raise
             raise SampleSetError(
                 f"{part.path} cannot be read: {str(error).strip()}. Write it again."

@@ -125,7 +125,8 @@ class _FutureQueue:
             f"{label}{suffix}-{token}" for suffix in (self.item_suffix, "_step", "_work")
         )
         shared: dict[Key, GraphNode] = {**blocks.shared, self.work: DataNode(self.work, work)}
-        self.shared = client.get(shared, list(shared), sync=False)  # held for all tasks
+        # the futures keep the shared values in memory for all tasks
+        self.shared = client.get(shared, list(shared), sync=False)
         self.completed, self.monitor = as_completed([], loop=client.loop), ResultMonitor(client)
         self.futures: dict[TaskKey, Any] = {}
         self.tasks: dict[Key, GraphNode] = {}
@@ -158,7 +159,7 @@ class _FutureQueue:
         return batch
 
     def _raise(self, future: Any) -> None:
-        """Raise the error of a task, or of a shared value: for that, Dask reports only lost dependencies."""
+        """Raise the error of a task, or that of a shared value, which Dask reports only as lost dependencies."""
         failed = [shared for shared in self.shared if shared.status == "error"]
         try:
             (failed or [future])[0].result()

@@ -281,9 +281,7 @@ if hasattr(os, "register_at_fork"):
 
 
 ALLOW_MIXED_CPUS_KEY = "dkdist.allow-mixed-processors"
-MAX_LISTED_PROCESSES = (
-    3  # maximum number of processes listed in a message (tests/clusters/test_processors.py)
-)
+MAX_LISTED_PROCESSES = 3  # number of processes in a message (tests/clusters/test_processors.py)
 
 CpuFeatures = Mapping[str, Sequence[str]]
 

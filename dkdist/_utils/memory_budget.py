@@ -152,7 +152,7 @@ def _read_statistic(folder: Path, name: str) -> int:
 def _address_space_limits(resident: int) -> list[int]:
     try:
         import resource
-    except ImportError:  # Windows
+    except ImportError:  # not available on Windows
         return []
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     if soft == resource.RLIM_INFINITY:

@@ -29,11 +29,7 @@ from dkdist._utils.text import read_json
 from dkdist._utils.validation import check_bool
 from dkdist.models.model_text import Arrays, describe, make, passed_functions, require_fitted
 
-FORMAT, VERSION, HEADER = (
-    "dkdist.model",
-    1,
-    "model.json",
-)  # identify the file format; tests/files/test_model_file.py
+FORMAT, VERSION, HEADER = "dkdist.model", 1, "model.json"  # file format; tests/files/test_model_file.py
 
 
 def save_model(model: Any, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:

@@ -112,7 +112,8 @@ def concatenate_parts(parts: Sequence[SampleSets]) -> SampleSets:
     for name, (value,) in first.targets.items():
         for part in parts[1:]:
             (other_value,) = part.targets[name]
-            if value != other_value and (value == value or other_value == other_value):  # NaN equals NaN
+            # two NaN count as equal
+            if value != other_value and (value == value or other_value == other_value):
                 raise SampleSetError(
                     f"target {name!r} must have one value per set; got {value!s} and {other_value!s} in set {ids[0]!r}"
                     ". Correct the frame or use the column as a coordinate."

@@ -279,7 +279,7 @@ def parts_from_frame(frame: Any, set_id: str, points: Any, targets: Any, weights
     try:
         with panics_as_errors():
             return _parts_of_frame(frame, set_id, points, targets, weights)
-    except RustPanicError as error:  # raised by polars
+    except RustPanicError as error:  # polars is written in Rust
         raise SampleSetError(f"frame cannot be read ({error}). Convert it to a pandas DataFrame.") from error
 
 
@@ -341,7 +341,8 @@ def require_constant(name: str, rows: I64, values: Array, groups: RowGroups) -> 
     """Return the value of each set (N,) from values of rows, which include the first row of each run."""
     first_values: Array = values[np.searchsorted(rows, groups.first_rows)]
     expected = first_values[groups.set_of(rows)]
-    differs = (values != expected) & ~((values != values) & (expected != expected))  # NaN equals NaN
+    # two NaN count as equal
+    differs = (values != expected) & ~((values != values) & (expected != expected))
     if differs.any():
         k = int(np.argmax(differs))
         raise SampleSetError(
