@@ -223,9 +223,7 @@ def fill_diagonals(  # type: ignore[no-untyped-def]
     values.
     """
     d, R = points.shape[1], len(columns)
-    steps = np.zeros(
-        edges[R] + CELLS_PER_BLOCK if kind >= GAPS else 0, f32
-    )  # deletion costs of the landmarks
+    steps = np.zeros(edges[R] + CELLS_PER_BLOCK if kind >= GAPS else 0, f32)  # costs of deletions
     for j in range(R if kind >= GAPS else 0):
         p, q = edges[j], edges[j + 1]
         _deletion_costs(kind, Y[d * p : d * q], q - p, d, True, extra, steps[p:q])

@@ -87,7 +87,7 @@ def _columns_need_no_checks(S):  # type: ignore[no-untyped-def]
     """
     n, d = S.shape
     for j in range(d):
-        low, high = S[0, j], S[n - 1, j]  # NaN sorts last
+        low, high = S[0, j], S[n - 1, j]  # NaN is sorted last
         width, size = high - low, max(-low, high)
         is_wide = width == 0.0 or width >= max(MIN_UNCHECKED_WIDTH, MIN_WIDTH_RATIO * size)
         if not (size <= MAX_UNCHECKED_COORDINATE and is_wide):
@@ -157,8 +157,8 @@ class Distance:
         """Raise ValueError if objects have weights."""
         if weights is not None:
             raise ValueError(
-                f"{type(self).__name__} does not use weights; got weights. Omit them, or use a distance of measures, "
-                "such as Energy."
+                f"{type(self).__name__} does not use weights; got weights. Omit them, or use a distance of weighted "
+                "sets, such as Energy."
             )
 
     def for_alphabet(self, alphabet: str | None) -> Distance:
@@ -300,7 +300,7 @@ def require_kind(distance: Distance, sets: Sets) -> None:
     if has_weights and not distance.takes_weights:
         raise SampleSetError(
             f"{name} does not use weights; got sets with weights (set 0 and all others). Omit them, or use a distance "
-            "of measures, such as 'energy'."
+            "of weighted sets, such as 'energy'."
         )
 
 

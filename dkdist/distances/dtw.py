@@ -207,7 +207,7 @@ def _roots(c):  # type: ignore[no-untyped-def]
 
 @jit()
 def _close_outside_band(c, low, high, shift):  # type: ignore[no-untyped-def]
-    """Set the costs of one row to infinity outside the band; ``shift`` is its j - i."""
+    """Set the costs of one row to infinity outside the band; ``shift`` is the j - i of its cells."""
     for r in range(N_LANES):
         c[r] = c[r] if (low[r] <= shift) & (shift <= high[r]) else INF
 

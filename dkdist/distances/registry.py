@@ -110,7 +110,7 @@ def resolve_sampler(param: Any, distance: Distance, sets: Sets, lengths: Any) ->
         )
     if param in ("leverage", "supervised") and distance.n_parts > 1:
         raise ValueError(
-            f"sampler={param!r} needs a kernel with 1 number per pair; {type(distance).__name__} gives "
+            f"sampler={param!r} requires a kernel with 1 number per pair; {type(distance).__name__} gives "
             f"{distance.n_parts}. Use another sampler."
         )
     if param == "leverage":
@@ -122,7 +122,7 @@ def require_symmetric_distance(option: str, distance: Distance) -> None:
     """Raise ValueError if the distance is not symmetric; ``option`` is the parameter that requires symmetry."""
     if not capabilities(distance).symmetric:
         raise ValueError(
-            f"{option} needs a symmetric distance; {type(distance).__name__} with these options is not symmetric. "
+            f"{option} requires a symmetric distance; {type(distance).__name__} with these options is not symmetric. "
             "Use another option, or a symmetric distance."
         )
 
@@ -139,7 +139,7 @@ def _data_kind(distance: Distance) -> str:
 
 
 def resolve_lengths(param: Any, sampler: str, distance: Distance, sample: SampleSets) -> tuple[int, int]:
-    """Return the range of landmark lengths; ValueError for pieces longer than every object."""
+    """Return the range of landmark lengths; raise ValueError if pieces are longer than every object."""
     if sampler in FIXED_LENGTH_SAMPLERS:
         if param != "auto":
             raise ValueError(f"lengths={param!r} has no effect with sampler={sampler!r}. Omit lengths.")
@@ -176,7 +176,7 @@ def resolve_sigma(param: Any, sampler: Any, sets: Sets) -> F64 | None:
 
 
 def require_no_lengths(param: Any) -> None:
-    """Raise ValueError for lengths together with a collection of landmarks."""
+    """Raise ValueError if ``lengths`` is given together with a collection of landmarks."""
     if not is_literal(param, "auto"):
         raise ValueError(
             f"lengths={param!r} has no effect if sampler is a collection or a function. Omit lengths."
@@ -207,8 +207,8 @@ def warn_long_objects(sampler: str, lengths: tuple[int, int], sample: SampleSets
     if median > MAX_TESTED_POINTS and sampler not in ("mixed", *FIXED_LENGTH_SAMPLERS):
         warnings.warn(
             f"half of the objects have more than {median:.0f} points; lengths='auto' was tuned for up to "
-            f"{MAX_TESTED_POINTS} points. Random objects of {lengths[0]} to {lengths[1]} points may describe them "
-            "badly. Choose lengths=(min, max) by validation.",
+            f"{MAX_TESTED_POINTS} points. Random objects of {lengths[0]} to {lengths[1]} points may represent "
+            "them poorly. Choose lengths=(min, max) by validation.",
             stacklevel=find_stacklevel(),
         )
 

@@ -231,7 +231,7 @@ class SlicedWassersteinEmbedding(SetEmbedding):
         mean, variance, _ = sample_moments(sets, summary.bad)
         mean_point, spread = mean.mean(axis=0), np.sqrt(variance.mean(axis=0))
         units = np.array([round_to_float32(s) if s > 0 else 1.0 for s in spread])
-        centre = np.round(mean_point / units, 3) * units  # rounded to significant digits
+        centre = np.round(mean_point / units, 3) * units  # rounded to a few significant digits
         d = sets.n_dims
         count = 1 if d == 1 else L or max(MIN_DIRECTIONS, 2 * d)
         self.spec_ = SlicedWassersteinSpec(tuple(centre.tolist()), count, Q, seed)

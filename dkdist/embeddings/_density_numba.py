@@ -143,7 +143,7 @@ def _fill_node_series(cosine, m, K, q, folded_degrees, factors, factor, table, e
 
 @inline_jit(early=False)
 def _fill_leading_products(fractions, rows, size, lengths, d, c, n_padded, X, x):  # type: ignore[no-untyped-def]
-    """Set X[x TILE_POINTS + i] = weight of point i times product c of functions of all dimensions but the last."""
+    """Set X[x TILE_POINTS + i] = weight of point i times product c of functions of all dimensions except the last."""
     is_used = c < lengths[0] * lengths[1]
     first, second = c // lengths[1] * TILE_POINTS, size + c % lengths[1] * TILE_POINTS
     for i in range(0, n_padded, LANES_PER_GROUP):
@@ -176,7 +176,9 @@ def tensor_sums(  # type: ignore[no-untyped-def]
     workspace,
     out,
 ):
-    """Set out[s] to sums over points of products of ``lengths`` functions; padded with ones for d < 3.
+    """Set out[s] to sums over points of products of one function per dimension.
+
+    ``lengths`` (3,) are the numbers of functions of each dimension, with leading ones for d < 3.
 
     Functions are cosines of ``degrees``, or for q > 0 the `NodeSeries` at q nodes. ``workspace`` is overwritten.
     """
@@ -253,7 +255,7 @@ class NodeSeries(NamedTuple):
 
 
 def node_series(q: int, degrees: tuple[int, ...], bandwidth: tuple[float, ...]) -> NodeSeries:
-    """Return the series of Gaussians of these standard deviations at q >= 2 midpoints per dimension."""
+    """Return the series of Gaussians with these standard deviations at q >= 2 midpoints per dimension."""
     a, d = np.arange(max(degrees)), len(degrees)
     damping = np.exp(-((np.pi * np.outer(bandwidth, a)) ** 2) / 2) * np.where(a == 0, 1, 2)
     reduced = 2 * q - np.abs(2 * q - a % (4 * q))  # cosines of degrees a and 4 q - a are equal at midpoints
@@ -332,7 +334,7 @@ def _tensor_sums(
 
 
 def term_coefficients(points: F32, spans: I64, weights: F32 | None, low: F32, scale: F32, terms: I64) -> F32:
-    """Return coefficients of the listed terms in any dimension: (n_sets, n_terms) float32.
+    """Return coefficients of ``terms`` in any dimension: (n_sets, n_terms) float32.
 
     ``terms`` are those of `ball_terms`: a row (parent, dimension, degree) multiplies an earlier term.
     """
@@ -405,7 +407,7 @@ def basis_table(nodes: F64, K: int, bandwidth: float) -> F32:
 
 
 def term_table(nodes: F64, exponents: I64, bandwidth: F64) -> F32:
-    """Return prod_j g_j(a_j) cos(pi a_j x_j) for all listed terms and nodes: (n_terms, n_nodes)."""
+    """Return prod_j g_j(a_j) cos(pi a_j x_j) for all exponents a and nodes x: (n_terms, n_nodes)."""
     table = np.ones((len(exponents), len(nodes)), np.float32)
     for j in range(nodes.shape[1]):
         columns = basis_table(nodes[:, j], int(exponents[:, j].max()) + 1, float(bandwidth[j]))
@@ -507,9 +509,9 @@ def _features(p, node_weights, frequencies, masses, floor, first, workspace, out
 def amplitude_slopes(
     p: F32, node_weights: F64, frequencies: F64, masses: F64, gradient: F64, floor: float = MIN_DENSITY
 ) -> F64:
-    """Return derivatives (n_nodes, k) of k functions of a row by the densities ``p`` (n_nodes,).
+    """Return derivatives (n_nodes, k) of k functions of a row with respect to the densities ``p`` (n_nodes,).
 
-    ``gradient`` (n_parts n_nodes, k) holds the derivatives by the columns of `homogeneous_features`, and
+    ``gradient`` (n_parts n_nodes, k) holds the derivatives with respect to the columns of `homogeneous_features`, and
 
         d row / dp = (v w)^(1/2) p^(-1/2) (cos / 2 - l sin, sin / 2 + l cos)(l log p);
 

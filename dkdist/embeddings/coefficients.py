@@ -86,7 +86,7 @@ class CoefficientSpec(Params["Coefficients"]):
         return Coefficients(self)
 
     def select(self, C: F32, wider: CoefficientSpec) -> F32:
-        """Select these coefficients (n_sets, n_coefficients) from those of ``wider``."""
+        """Return the coefficients of this specification, selected from coefficients C of ``wider``."""
         return C if self is wider or self == wider else np.take(C, _positions(self, wider), axis=1)
 
 
@@ -171,7 +171,7 @@ class CoefficientFeatures(FittedParams[S]):
         return out
 
     def row_sum(self, n_points: int, weight: float) -> ChunkedRowSum:
-        """Return an accumulator of the row (m,) of one set that is read in pieces."""
+        """Return an accumulator for the row (m,) of one set that is read in pieces."""
         mean = ChunkMean(self._coefficients.compute)
 
         def finish() -> F32:
@@ -213,7 +213,7 @@ def _positions(spec: CoefficientSpec, wider: CoefficientSpec) -> I64:
 
 def _raise_missing_degrees(spec: CoefficientSpec, wider: CoefficientSpec) -> Any:
     raise ValueError(
-        f"coefficients of degrees {wider.degrees} do not include degrees {spec.degrees}. Use merge_specs."
+        f"coefficients must include degrees {spec.degrees}; got degrees {wider.degrees}. Use merge_specs."
     )
 
 

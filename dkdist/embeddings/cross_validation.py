@@ -9,8 +9,8 @@ b_a = exp(-sum_j (pi a_j h_j)^2 / 2). Its integrated squared error is, up to a c
 where U_a is an unbiased estimate of c_a^2. This is leave-one-out cross-validation (Rudemo 1982; Bowman 1984), summed
 over sets, which share the bandwidth. Each set is divided by its int p^2 (estimated by sum_a b_a U_a at a small
 bandwidth, at least 1), so that the sharpest densities do not dominate. The same sums over sets of C_a^2 and U_a are
-used for every bandwidth. The squares are also sums of cosines, phi_a^2 = prod_{a_j > 0} (1 + cos(2 pi a_j x_j)): they
-are coefficients of the points folded by x -> 1 - |1 - 2x|.
+used for every bandwidth. The squares are also sums of cosines, phi_a^2 = prod_{a_j > 0} (1 + cos(2 pi a_j x_j)), so
+their means are coefficients of the points folded by x -> 1 - |1 - 2x|.
 
 Candidates are 0.25 2^(-k/8). K degrees determine bandwidths down to 1 / K, which damp omitted degrees below 1 %. K
 starts at 16 and is doubled while the best candidate is one of the smallest.
@@ -52,8 +52,8 @@ from dkdist.sets import SampleSets
 def cross_validate_bandwidth(sets: Sets, bad: I64, domain: Domain, structure: str, minimum: float) -> F64:
     """Return the cross-validated bandwidth (1, d) on the scaled domain, at least ``minimum``.
 
-    Uses at most 64 sets and about two million coordinates. Cost: twice their coefficients of 16 to 256 degrees; about
-    20 ms for d = 2 and sets of 200 points, less than a second in any case.
+    Uses at most 64 sets and about two million coordinates. Cost: two computations of their coefficients of 16 to 256
+    degrees; about 20 ms for d = 2 and sets of 200 points, and always less than a second.
     """
     sample = sample_sets(
         sets, bad, MAX_BANDWIDTH_SEARCH_SETS, MAX_BANDWIDTH_SEARCH_COORDINATES // sets.n_dims
@@ -190,7 +190,9 @@ def coefficient_sums(sets: SampleSets, structure: str, degrees: tuple[float, ...
     spec = CoefficientSpec(Domain((0.0,) * d, (1.0,) * d, fixed=True), structure, degrees)
     a = spec.exponents
     norm = 2.0 ** (a > 0).sum(axis=1)  # phi_a^2 = norm * prod_j cos(pi a_j x_j)^2
-    pilot = np.exp(-((np.pi * a / np.array(degrees)) ** 2).sum(axis=1) / 2)  # the smallest bandwidth, 1 / K
+    pilot = np.exp(
+        -((np.pi * a / np.array(degrees)) ** 2).sum(axis=1) / 2
+    )  # damping for the pilot bandwidth 1 / K
     parent_terms = _parent_terms(a)
     squares, unbiased = np.zeros(len(a)), np.zeros(len(a))
     step = max(1, COEFFICIENTS_PER_BATCH // len(a))
@@ -199,7 +201,7 @@ def coefficient_sums(sets: SampleSets, structure: str, degrees: tuple[float, ...
         C2 = norm * _coefficients(spec, batch).astype(np.float64) ** 2
         concentration, folded = _fold_points(batch)
         diagonal = _coefficients(spec, folded).astype(np.float64)
-        for terms, parents in parent_terms:  # sum over the subsets of the dimensions
+        for terms, parents in parent_terms:  # sums over all subsets of the dimensions
             diagonal[:, terms] += diagonal[:, parents]
         U = (C2 - concentration * diagonal) / (1 - concentration)
         set_weight = 1 / np.maximum((U * pilot).sum(axis=1, keepdims=True), 1)

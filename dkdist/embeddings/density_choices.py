@@ -110,7 +110,7 @@ class StructuredEmbedding(DomainEmbedding):
         make: Callable[[ColumnSubset], Any],
         n_pair_nodes: int | None,
     ) -> list[Any]:
-        """Set ``spec_``, ``structure_`` and ``pairs_`` in one pass over the sets; return the parameters of all parts.
+        """Set ``spec_``, ``structure_`` and ``pairs_`` in one pass over the sets; return the parameters of each part.
 
         ``make`` builds the parameters for some columns. ``kind`` is the density estimate for all columns together.
         ``n_pair_nodes`` is the number of nodes of a pair, or None.
@@ -168,7 +168,7 @@ class BandwidthSpec:
     n_basis: int | None
 
     def select(self, dims: Dims) -> BandwidthSpec:
-        """Return the parameters of some dimensions."""
+        """Return the parameters for the dimensions ``dims``."""
         h = self.bandwidths
         return BandwidthSpec(h if isinstance(h, str) else h[:, list(dims)], self.n_basis)
 

@@ -53,10 +53,10 @@ class DivergenceEmbedding(StructuredEmbedding):
     n_basis : int or "auto", default="auto"
         Cosine basis functions per dimension, which is also the number of midpoint nodes. Total variation of
         one-dimensional densities uses twice as many nodes. From four joint dimensions on, the number of lattice nodes
-        is the power of two nearest to n_basis^3. "auto" uses 1 / (2 h) for the smallest bandwidth h, which integrates
-        d^2 to about 1 %. It is at least 4, and limited to 1,331 nodes per set (36 in each of two dimensions, 11 in each
-        of three) but not below 10 per dimension; ``resolved_`` states whether that suffices. From four joint dimensions
-        on it is 10.
+        is the power of two nearest to n_basis^3. "auto" uses 1 / (2 h) for the smallest bandwidth h, so that the
+        integration error of d^2 is about 1 %. It is at least 4, and limited to 1,331 nodes per set (36 in each of two
+        dimensions, 11 in each of three) but not below 10 per dimension; ``resolved_`` states whether that suffices.
+        From four joint dimensions on it is 10.
     n_frequencies : int or "auto", default="auto"
         Number of frequencies l_j; "auto" uses the smallest number with an error of 0.1 % (1 % for "stratified").
         Hellinger needs one, which is zero.
@@ -66,7 +66,7 @@ class DivergenceEmbedding(StructuredEmbedding):
     bandwidth : float, (d,) sequence, (k, 1) or (k, d) nested sequence, or "auto" or "scott", default="auto"
         Standard deviation of the Gaussian on the *scaled* domain, one for all dimensions or one for each.
         A nested sequence such as ``[[0.05], [0.1], [0.2]]`` concatenates k scales: squared distances are the mean of
-        the divergences at each scale. The points are read once; nodes and columns are k times as many.
+        the divergences at each scale. The points are read once; there are k times as many nodes and columns.
         "auto" is least-squares cross-validation on a sample of the sets, one number per dimension, from 0.25 down to
         the resolution of the nodes (0.3 / n_basis; about n_basis^(-3/d) for the lattice in d >= 4 joint dimensions). It
         is the best bandwidth for the density, so d^2 converges to the true divergence as sets grow. The best bandwidth
@@ -274,7 +274,7 @@ class DivergenceEmbedding(StructuredEmbedding):
         The limit is the row of infinitely many points of the same distribution at this bandwidth. For two independent
         samples, the mean of d^2 is d^2 of the limits plus the noise of each sample. So d^2 of small sets is mostly
         noise and depends on their sizes. ``D2 - noise[:, None] - noise`` removes the noise off the diagonal; entries
-        are negative if two sets differ by less than two samples of one distribution on average.
+        are negative if two sets differ less than two samples of one distribution do on average.
 
         The estimate is a first-order (delta method) variance from the points of the set. Its error is a few percent
         if there are several points within every bandwidth (for a uniform density the next term is 7/16 Var p / p^2).

@@ -1,4 +1,4 @@
-"""`FunctionEmbedding`: features of each set by a function of the user."""
+"""`FunctionEmbedding`: features of each set computed by a user-defined function."""
 
 from __future__ import annotations
 

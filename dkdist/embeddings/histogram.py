@@ -54,7 +54,7 @@ class HistogramSpec(Params["HistogramParameters"]):
 
     @property
     def n_dims(self) -> int:
-        """The dimension d of the points."""
+        """Dimension d of the points."""
         return self.domain.n_dims
 
     @property

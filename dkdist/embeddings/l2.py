@@ -134,10 +134,8 @@ def _basis(spec: L2Spec) -> tuple[I64, I64]:
 
 
 def _require_bounded_volume(d: int, n_basis: int, order: float) -> None:
-    # The volume of V is a lower bound of the number of functions, which is known before listing them.
-    volume_ratio = np.exp(
-        d * lgamma(1 + 1 / order) - lgamma(1 + d / order)
-    )  # volume of the ball over that of the box
+    # The volume of V is a lower bound of the number of functions, known without listing them.
+    volume_ratio = np.exp(d * lgamma(1 + 1 / order) - lgamma(1 + d / order))  # volume of ball over box
     if (n_basis - 1.0) ** d * volume_ratio > MAX_BALL_TERMS:
         raise _too_many_functions(d, n_basis)
 
@@ -272,9 +270,8 @@ class L2Embedding(StructuredEmbedding):
         kind = density_kind(structure.kind, d)
         order = index_order(self.index_set, {"auto": BALL_ORDER if kind == "ball" else np.inf})
         max_functions = max_functions_per_dim(d, order) if kind == "ball" else max_nodes_per_dim(kind, d)
-        basis_size(
-            d, kind, bandwidth.n_basis or max_functions, order
-        )  # raises errors before the data are read
+        # Raise an error for too many functions before the data are read.
+        basis_size(d, kind, bandwidth.n_basis or max_functions, order)
 
         def make(columns: ColumnSubset) -> L2Spec:
             h, n_basis = series_bandwidths(bandwidth, columns, max_functions)

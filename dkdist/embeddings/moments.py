@@ -156,19 +156,19 @@ class MomentEmbedding(SetEmbedding):
     Raises
     ------
     SampleSetError
-        Naming the set: empty sets, NaN or infinite points, different numbers of dimensions, negative weights; or if
-        no valid set remains.
+        For empty sets, NaN or infinite points, different numbers of dimensions, or negative weights (the message names
+        the set); or if no valid set remains.
     StoreFormatError
-        Naming the set that cannot be read.
+        For a set that cannot be read; the message names it.
     ValueError
         For an invalid degree.
 
     Notes
     -----
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a row
-    depends on its set alone, bit for bit on processors of one type. Sums are centred, so points far from the origin
-    lose no precision. Cost of 200 points in d = 2: below 1 us (degree 1), 2 us (degree 2) on one core; n d^2 / 2
-    multiply-adds for large d.
+    depends only on its set, and is bitwise identical on processors of one type. Sums are centred, so there is no loss
+    of precision far from the origin. Cost of 200 points in d = 2: below 1 us (degree 1), 2 us (degree 2) on one core; n
+    d^2 / 2 multiply-adds for large d.
 
     Examples
     --------

@@ -68,7 +68,7 @@ NORM_TOL = 1e-9  # allows for rounding of norms of integer exponents (tests/dens
 def index_set(d: int, n: int, order: float) -> I64:
     """Return the exponents a of V, (n_functions, d), last dimension fastest, by enumerating n^d exponents."""
     exponents = np.indices((n,) * d).reshape(d, -1).T
-    if order < 1:  # without roots, which may overflow
+    if order < 1:  # compares powers, because roots may overflow
         inside = ((exponents / max(n - 1, 1)) ** order).sum(axis=1) <= 1 + NORM_TOL * order
     else:
         inside = np.linalg.norm(exponents, order, axis=1) <= n - 1 + NORM_TOL

@@ -161,10 +161,10 @@ class SetPCA(TransformerMixin, BaseEstimator):
     Raises
     ------
     SampleSetError
-        Naming the set: empty sets, NaN or infinite points, other dimensions, negative weights, points whose components
-        float32 cannot hold; or if all points are equal.
+        For empty sets, NaN or infinite points, other dimensions, negative weights, or components that exceed float32
+        (the message names the set); or if all points are equal.
     StoreFormatError
-        Naming the set that cannot be read.
+        For a set that cannot be read; the message names it.
     ValueError
         For an invalid n_components.
 

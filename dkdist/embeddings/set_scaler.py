@@ -135,7 +135,7 @@ class SingleSetMap(SetMapSpec):
 
     @property
     def token(self) -> str:
-        """Hash of the parameters; the view identifies the set."""
+        """Hash of the parameters, which does not depend on the set."""
         return self.spec.token
 
     @property
@@ -230,10 +230,10 @@ class SetScaler(TransformerMixin, BaseEstimator):
     Raises
     ------
     SampleSetError
-        Naming the set: empty sets, NaN or infinite points, other dimensions, negative weights; or for a column so
-        narrow or wide that float32 cannot hold its scale.
+        For empty sets, NaN or infinite points, other dimensions, or negative weights (the message names the set); or if
+        the scale of a column exceeds the range of float32.
     StoreFormatError
-        Naming the set that cannot be read.
+        For a set that cannot be read; the message names it.
     ValueError
         For an unknown method, or a clip that is not positive.
 
@@ -243,7 +243,7 @@ class SetScaler(TransformerMixin, BaseEstimator):
     are read, with bitwise identical results in every process. Weights, targets and ids are kept. `write_sets` and
     `compact` write a view as a new store.
 
-    Pooled statistics give each set the weight of its number of points; weights only matter within a set. They are
+    In pooled statistics, the weight of a set is its number of points; weights only matter within a set. They are
     computed from up to 65,536 points (fewer above 64 dimensions), selected by a hash of their positions if there are
     more; results do not depend on blocks or workers. The error of ranks is about 0.2 %. The same holds for ``per_set``.
     Ranks use 129 knots per column (1,024 for all columns, at least 17), or all distinct values if there are fewer.

@@ -32,7 +32,7 @@ class FeatureBlock:
 
     def __post_init__(self) -> None:
         if len(set(self.dims)) < len(self.dims) or len(self.dims) != self.spec.n_dims:
-            raise ValueError(f"dims must be {self.spec.n_dims} different dimensions; got {self.dims!r:.80}")
+            raise ValueError(f"dims must be {self.spec.n_dims} distinct dimensions; got {self.dims!r:.80}")
         if not 0 < self.weight < np.inf:
             raise ValueError(f"weight must be a positive number; got {self.weight!r:.80}")
 
@@ -94,7 +94,7 @@ class FeatureUnion(FittedParams[FeatureUnionParams]):
         return out
 
     def row_sum(self, n_points: int, weight: float) -> FeatureUnionSum:
-        """Return an accumulator of the row (m,) of one set that is read in pieces."""
+        """Return an accumulator for the row (m,) of one set that is read in pieces."""
         return FeatureUnionSum(
             [(part, fitted.row_sum(n_points, weight)) for part, fitted, _ in self._columns()]
         )
@@ -118,7 +118,7 @@ class FeatureUnion(FittedParams[FeatureUnionParams]):
 
 
 class FeatureUnionSum:
-    """Accumulator of the row of one set that is read in pieces."""
+    """Accumulator for the row of one set that is read in pieces."""
 
     def __init__(self, sums: Sequence[tuple[FeatureBlock, RowSum]]) -> None:
         self._sums = sums
@@ -153,14 +153,16 @@ def select_dims(sets: SampleSets, dims: Dims) -> SampleSets:
 
 
 STRUCTURES = ("auto", "joint", "marginal", "pairs")
-MAX_TENSOR_DIMS = 3  # a grid has 1,000 nodes for d = 3 (tests/densities/test_divergence_embedding.py)
+MAX_TENSOR_DIMS = (
+    3  # tensor grids of more dimensions are too large (tests/densities/test_divergence_embedding.py)
+)
 
 
 @dataclass(frozen=True)
 class StructureSpec:
-    """Checked parameter ``structure``: "joint", "marginal", or "pairs" with single dimensions and groups.
+    """Validated parameter ``structure``: "joint", "marginal", or "pairs" with single dimensions and groups.
 
-    ``groups`` is None if the data determine the pairs.
+    ``groups`` is None if the pairs are selected from the data.
     """
 
     kind: str
@@ -198,10 +200,10 @@ def parse_structure_list(structure: Any, d: int) -> StructureSpec:
 
 
 def _parse_group(entry: Any, d: int) -> Dims | None:
-    """Return one to three different dimensions; None if invalid."""
+    """Return a tuple of one to three distinct dimensions, or None if ``entry`` is invalid."""
     try:
         numbers = np.atleast_1d(np.asarray(entry))
-    except ValueError:  # ragged
+    except ValueError:  # ragged sequences
         return None
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not 1 <= len(numbers) <= MAX_TENSOR_DIMS:
         return None

@@ -64,7 +64,7 @@ def test_select_is_bit_identical_to_direct_computation(wide, narrow):
 
 @for_each_pair
 def test_missing_coefficients_raise(wide, narrow):
-    with pytest.raises(ValueError, match="do not include degrees"):
+    with pytest.raises(ValueError, match="coefficients must include degrees"):
         wide.select(np.zeros((1, len(narrow.exponents)), np.float32), narrow)
     with pytest.raises(ValueError, match="same domain and structure"):
         merge_specs([wide, replace(narrow, domain=replace(narrow.domain, fixed=False))])
