@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class RngStream(IntEnum):
-    """Key of a generator after the seed: ``np.random.default_rng([seed, RngStream.FREQUENCIES])``."""
+    """Second part of the key of a generator: ``np.random.default_rng([seed, RngStream.FREQUENCIES])``."""
 
     # Streams of linear
     HELD_OUT = 0x48454C44  # "HELD": validation rows of early stopping, searches and penalties

@@ -31,7 +31,7 @@ from dkdist._runtime.progress import ANNOTATION, EVENT_TOPIC, Progress
 
 @contextmanager
 def write_performance_report(file: str | None) -> Iterator[None]:
-    """Write Dask's performance report (HTML) of the ``with`` block to a file; None: no report.
+    """Write Dask's performance report (HTML) of the ``with`` block to a file, or none if it is None.
 
     ValueError if the folder of the file does not exist; ImportError if the scheduler has no bokeh.
     """

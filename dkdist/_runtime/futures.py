@@ -5,7 +5,7 @@ The scheduler has only the tasks in flight. Each task runs some jobs; results ar
     item j     prepared jobs, computed before their step; items are assigned to the threads in turn
     step j     from step j - 1 (or a state that the client holds) and item j, on the worker that has the item
 
-A task takes about a millisecond of the scheduler, and each step has some milliseconds of latency. Therefore a task
+A task costs the scheduler about 1 ms, and each step has a latency of a few milliseconds. Therefore a task
 holds as many jobs as the run completes in 0.2 s, limited by the window. The state of a fold is sent to the client after
 every four tasks, and the next step starts from it: the death of a worker repeats at most four tasks and those in
 flight. Results do not depend on which jobs share a task.
@@ -217,7 +217,7 @@ class ThroughputEstimator:
 
 
 def jobs_per_task(previous: int, n_done: int, seconds: float) -> int:
-    """Return the jobs of a task of the target duration, at most a factor of 4 from the previous number."""
+    """Return the number of jobs in a task of the target duration; it changes by at most a factor of 4."""
     n = TARGET_TASK_SECONDS * n_done / seconds
     return int(np.clip(n, max(1, previous // MAX_TASK_GROWTH), previous * MAX_TASK_GROWTH))
 
@@ -242,7 +242,7 @@ def _round_robin(items: Sequence[TaskKey], threads: Sequence[str]) -> Any:
 class _Map(_FutureQueue):
     """Map whose results are sent to the client as they complete."""
 
-    task_jobs = 1  # in each of the next tasks
+    task_jobs = 1  # jobs in each of the next tasks
 
     def run(self, results: dict[int, Any]) -> None:
         remaining = [j for j in range(len(self.jobs)) if j not in results]
@@ -274,7 +274,7 @@ class _Fold(_FutureQueue):
     """Fold with prefetched items; every `TASKS_PER_SYNC`-th step starts from a state that the client holds."""
 
     item_suffix = "_block"
-    task_jobs = FIRST_TASK_JOBS  # in each of the next tasks
+    task_jobs = FIRST_TASK_JOBS  # jobs in each of the next tasks
     n_items = n_steps = n_done = 0  # counted in tasks
 
     def run(self, state: Any, step: Step, window: Callable[[], int], report: Report) -> Any:

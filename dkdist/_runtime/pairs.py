@@ -126,7 +126,7 @@ def fill_pairs(
 ) -> F64:
     """Return the (N, M) matrix with tiles ``function(piece(rows, columns))``.
 
-    ``local``: compute on threads of this machine.
+    With ``local``, they are computed on threads of this machine.
     """
     matrix, tiles = np.empty(pairs.shape), pairs.tiles
     for start in range(0, len(tiles), SEGMENT_TILES):

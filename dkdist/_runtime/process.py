@@ -27,7 +27,6 @@ from pathlib import Path
 from threading import Lock, RLock, get_ident
 from typing import Any
 
-from dask.base import get_scheduler
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from dkdist._numba.arrays import LARGE
@@ -66,7 +65,7 @@ class _BlasLimiter:
             return n_threads
 
     def end(self) -> None:
-        """Count one run less; after the last one, restore BLAS threads and release memory of large arrays."""
+        """Count one run as ended; after the last one, restore BLAS threads and release memory of large arrays."""
         with self.lock:
             self.n_runs -= 1
             if not self.n_runs:
@@ -79,7 +78,7 @@ class _BlasLimiter:
 
 @lru_cache(maxsize=1)
 def _blas_libraries(n_modules: int) -> ThreadpoolController:
-    """Return the BLAS libraries of this process; searched again (some milliseconds) after imports."""
+    """Return the BLAS libraries of this process; searched again (a few milliseconds) after imports."""
     return ThreadpoolController().select(user_api="blas")
 
 
@@ -102,7 +101,7 @@ _blas_limiter = _BlasLimiter()
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread in this process inside the ``with`` block; costs some milliseconds."""
+    """Limit BLAS to one thread in this process inside the ``with`` block; costs a few milliseconds."""
     _blas_limiter.begin()
     try:
         yield
@@ -150,7 +149,7 @@ def keep_freed_memory() -> bool:
     """
     settings = [item for item in os.environ.items() if item[0].startswith("MALLOC_")]
     if all(item == NANNY_TRIM_SETTING for item in settings):
-        with suppress(OSError, AttributeError):  # another C library
+        with suppress(OSError, AttributeError):  # the C library is not glibc
             libc = ctypes.CDLL("libc.so.6")
             libc.mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
             libc.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
@@ -209,6 +208,8 @@ def active_client() -> Any | None:
 
     RuntimeError if the client is asynchronous, or belongs to the process that this one was forked from.
     """
+    from dask.base import get_scheduler  # functions of points in memory do not import Dask
+
     try:
         scheduler = get_scheduler()
     except RuntimeError as error:

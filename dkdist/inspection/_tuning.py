@@ -9,8 +9,8 @@ N_PATH_NODES = 16
 # the sets. Each start costs one prediction per call.
 MAX_BACKGROUND_ROWS = 256
 
-# Explanations by dimension: time is proportional to the number of background sets and of coalitions, noise falls with
-# both (python benchmarks/explanations.py; tests/explaining/test_dimension_contributions.py).
+# Explanations by dimension: time is proportional to the number of background sets and of coalitions, and noise
+# decreases with both (python benchmarks/explanations.py; tests/explaining/test_dimension_contributions.py).
 MAX_BACKGROUND_SETS = 32  # larger backgrounds are subsampled
 MAX_EXACT_DIMS = 6  # up to this number of dimensions all 2^d coalitions are evaluated
 POINTS_PER_BATCH = 2**20  # points of coalitions per evaluation; limits memory

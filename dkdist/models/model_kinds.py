@@ -19,7 +19,7 @@ from dkdist._utils.serialization import REGISTRY, field_names, registered_name
 from dkdist.linear.sgd_steps import Objective, State
 from dkdist.sets import SampleSets
 
-MAX_COUNT = 2**24  # maximum of components, nodes or degrees of a record; tests/files/test_hostile_models.py
+MAX_COUNT = 2**24  # maximum number of components or nodes in a record; tests/files/test_hostile_models.py
 SCALE_FIELDS = ("sigma", "sigmas", "bandwidth", "scale", "eta0")  # fields that are divisors
 MAX_SCALE = 1e40  # maximum scale, above the largest float32, 3.4e38; tests/files/test_hostile_models.py
 SEED_FIELDS = ("seed",)
