@@ -80,9 +80,9 @@ def small_sample_sets(arrays: Any) -> SampleSets | None:
 def _columns_need_no_checks(S):  # type: ignore[no-untyped-def]
     """Return whether `OrderedSample` needs no origin and all checks pass, for columns of sorted values S (n, d).
 
-    A column passes if its relative width is at least `MIN_WIDTH_RATIO`, and if all values are float32. Otherwise
-    distinct values must remain distinct in float32, and the quartiles must differ from the median by more than 1/64 of
-    it. Fewer than half of the values lie between the quartiles, so the median absolute deviation, which determines
+    A column passes if its relative width is at least `MIN_WIDTH_RATIO` and one of two conditions holds: all values are
+    float32; or distinct values remain distinct in float32, and the quartiles differ from the median by more than 1/64
+    of it. Fewer than half of the values lie between the quartiles, so the median absolute deviation, which determines
     whether an origin is used, is at least that large.
     """
     n, d = S.shape

@@ -5,8 +5,8 @@ D_{i-1,j-1} > D_{i-2,j-2}, that is, if D0 of the previous column has no bit in r
 
     TR = ((~D0 & Eq) << 1) & Eq of the previous symbol,   D0' = D0 of `_bit_parallel_numba.py` | TR
 
-Everything else is as in that module. In a chain of words, TR needs the last row of the word below as carry, in the
-current column.
+Everything else is as in that module. In a chain of words, TR needs a carry: the last row of the word below, in
+the current column.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Validation of edit costs, reduction to the simplest equivalent table, and strings packed for `_costs_numba.py`.
 
-Except for n - m of them, deletions and insertions occur in pairs, so only the sum of their costs matters:
+Except for |n - m| of them, deletions and insertions occur in pairs, so only the sum of their costs matters:
 
     d = min of w (deletions + insertions) + s substitutions + t swaps,  + (deletion - insertion) (n - m) / 2
 

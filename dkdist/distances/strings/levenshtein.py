@@ -77,8 +77,8 @@ class Levenshtein(Distance):
     longer string, for "indel" the sum of both lengths (0 for two empty strings).
 
     A call with two str of a few hundred symbols takes a few microseconds; for words with unit costs 0.5 us if rapidfuzz
-    is installed (``pip install 'dkdist[strings]'``), with the same results. In a large matrix,
-    a pair takes about a hundredth of that.
+    is installed (``pip install 'dkdist[strings]'``), with the same results. In a large matrix, a pair takes
+    about a hundredth of that.
 
     Examples
     --------
