@@ -73,9 +73,9 @@ def positions_of_ids(ids: Array, index: Any, what: str) -> I64:
     if len(missing):
         raise SampleSetError(
             f"the index of {what} lacks the id {ids[missing].tolist()[0]!r} of set {missing[0]} ({len(missing)} of "
-            f"{len(ids)} ids are missing; the index begins with {index[:3].tolist()}). Pass an entry for every id, of the "
-            "same type, or an array in the order of the sets. Before splitting by position, as in cross-validation, "
-            f"use {what}.loc[sets.ids]."
+            f"{len(ids)} ids are missing; the index begins with {index[:3].tolist()}). Pass an entry for every id, of "
+            "the same type, or an array in the order of the sets. Before splitting by position, as in "
+            f"cross-validation, use {what}.loc[sets.ids]."
         )
     return positions
 
