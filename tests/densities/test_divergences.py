@@ -252,7 +252,10 @@ def jeffreys(x, y):
         (lambda x, y: np.sum(np.abs(x - y)), r"must have the same shape; got \(\)"),
         (lambda x, y: np.abs(x - y) * x.size, "must not depend on other elements"),
         (jeffreys, r"kappa\(1, 0\).* must be finite; got inf"),
-        (lambda x, y: np.where(y == 1e-6, np.nan, np.abs(x - y)), r"must be finite for all x, y >= 0; got .* = nan"),
+        (
+            lambda x, y: np.where(y == 1e-6, np.nan, np.abs(x - y)),
+            r"must be finite for all x, y >= 0; got .* = nan",
+        ),
         (lambda x, y: np.abs(x - y) + 0.1 * (x - y), "must be symmetric"),
         (lambda x, y: x + y, "must be zero on the diagonal"),
         (lambda x, y: -np.abs(x - y), "must be non-negative"),

@@ -326,5 +326,7 @@ def test_what_is_no_cost_is_refused(options, told):
 def test_costs_of_codes_are_refused_for_text():
     distance = dk.Levenshtein(substitution_costs={(0, 1): 0.5})
     assert dk.distance_matrix([[0, 1]], [[1, 1]], distance)[0, 0] == 0.5
-    with pytest.raises(ValueError, match=r"must be costs of characters; got costs of codes.*strings of characters"):
+    with pytest.raises(
+        ValueError, match=r"must be costs of characters; got costs of codes.*strings of characters"
+    ):
         dk.distance_matrix(["ab"], distance=distance)
