@@ -220,7 +220,7 @@ def test_domain_widths_beyond_float32_raise(embedding: Any) -> None:
         )
     for unit in (1e-42, 5e37):
         with pytest.raises(
-            dk.SampleSetError, match=r"width of the domain in column 0 .* must be 0 or 1e-37 to 1e"
+            dk.SampleSetError, match=r"width of the domain of all sets in column 0 must be 0 or 1e-37 to 1e"
         ):
             embedding.fit([unit * x for x in base_sets])
     with pytest.raises(dk.SampleSetError, match=r"must be 0 or 1e-37 to .*; got 6e\+38"):

@@ -123,6 +123,6 @@ def _require_widths(low: F64, high: F64) -> None:
     if is_invalid.any():
         j = int(np.argmax(is_invalid))
         raise SampleSetError(
-            f"the width of the domain in column {j} (set 0 and all others) must be 0 or {MIN_DOMAIN_WIDTH:g} to "
+            f"the width of the domain of all sets in column {j} must be 0 or {MIN_DOMAIN_WIDTH:g} to "
             f"{MAX_DOMAIN_WIDTH:g}; got {width[j]:.3g}. Rescale the points."
         )

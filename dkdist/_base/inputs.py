@@ -139,14 +139,14 @@ def check_sets(X: Any, n_dims: int | None = None, *, text: bool = False, origin:
     sets = X if isinstance(X, SetStore) else as_sample_sets(X, origin)
     if sets.alphabet is not None and not text:
         raise SampleSetError(
-            "the sets (set 0 and all others) are strings, which have no coordinates. Embed them with "
+            "all sets are strings, which have no coordinates. Embed them with "
             "DistanceEmbedding('levenshtein')."
         )
     if len(sets) == 0:
         raise SampleSetError("X must contain at least 1 set; got 0 sets")
     if n_dims is not None and sets.n_dims != n_dims:
         raise SampleSetError(
-            f"the sets (set 0 and all others) must have {n_dims} dimension(s), as in fit; got {sets.n_dims}. Pass sets "
+            f"all sets must have {n_dims} dimension(s), as in fit; got {sets.n_dims}. Pass sets "
             "of the same kind or fit again."
         )
     _require_one_channel(sets)
@@ -174,7 +174,7 @@ def check_two_collections(
         columns = check_sets(other, text=text)
     if columns.n_dims != rows.n_dims:
         raise SampleSetError(
-            f"other (set 0 and all others) must have {rows.n_dims} dimension(s), as sets; got {columns.n_dims}. "
+            f"all sets of other must have {rows.n_dims} dimension(s), as sets; got {columns.n_dims}. "
             "Compare sets of the same kind."
         )
     require_same_names(SampleSetError, sets=rows, other=columns)
@@ -200,7 +200,7 @@ def _require_one_channel(sets: Sets) -> None:
         shape = () if sets.weights is None else sets.weights.shape[1:]
     if int(np.prod(shape)) > 1:
         raise SampleSetError(
-            f"weights (of set 0 and all others) must have 1 channel per point; got {shape[0]}. Select one column."
+            f"weights must have 1 channel per point; got {shape[0]} in all sets. Select one column."
         )
 
 

@@ -95,7 +95,7 @@ class Params(Generic[T]):
 
     @property
     def spec(self) -> Self:
-        """These parameters, which are also the fitted parameters of a class without `_build`."""
+        """These parameters; a class without `_build` uses them unchanged as fitted parameters."""
         return self
 
     def materialize(self) -> T:

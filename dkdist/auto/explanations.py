@@ -56,7 +56,7 @@ class MachineTerm:
 
     @property
     def training_rows(self) -> F32 | None:
-        """At most 256 training rows (r, m) of a kernel member at the root; None without such a member."""
+        """At most 256 training rows (r, m) of a kernel member on the rows of the root; None without such a member."""
         for part in self._on(self.root):
             if isinstance(part, KernelMember):
                 rows = part.rows[0]

@@ -266,7 +266,7 @@ class PairwiseRows:
         return linear + [RowKernel(width * median) for width in WIDTH_FACTORS if median > 0]
 
     def matrices(self, kernels: Sequence[RowKernel]) -> list[F64]:
-        """Return the matrix (n, n) of every kernel, averaged over the images of the second sets."""
+        """Return the matrix (n, n) of each kernel, averaged over the symmetry images of the second set of each pair."""
         matrices = [
             self._linear(kernel) if kernel.sigma is None else kernel.of_distances(self._d2)
             for kernel in kernels

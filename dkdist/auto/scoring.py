@@ -144,7 +144,7 @@ class TrainingData:
         return len(self.y)
 
     def take(self, rows: I64) -> TrainingData:
-        """Return the data of some rows, ascending."""
+        """Return the data of the rows with these ascending indices."""
         if len(rows) == len(self):
             return self
         weights = self.weights[rows]

@@ -268,7 +268,7 @@ def require_same_kind(rows: Sets, columns: Sets | None) -> None:
     """Raise SampleSetError if only one of two collections contains strings of characters."""
     if columns is not None and (columns.alphabet is None) != (rows.alphabet is None):
         raise SampleSetError(
-            "sets and other must both contain characters or both contain codes; got one of each (set 0 and all others)."
+            "sets and other must both contain characters or both contain codes; got one of each."
         )
 
 
@@ -286,12 +286,12 @@ def require_kind(distance: Distance, sets: Sets) -> None:
     name, is_coded = type(distance).__name__, sets.points_dtype != np.float32
     if distance.codes and not is_coded:
         raise SampleSetError(
-            f"{name} compares strings; got real-valued points of {sets.n_dims} dimension(s) (set 0 and all others). "
+            f"{name} compares strings; got real-valued points of {sets.n_dims} dimension(s) in all sets. "
             "Pass a list of str, of bytes, or of integer sequences."
         )
     if sets.alphabet is not None and not distance.codes and not capabilities(distance).is_user_function:
         raise SampleSetError(
-            f"{name} compares points; got strings of characters (set 0 and all others). Use 'levenshtein' or "
+            f"{name} compares points; got strings of characters in all sets. Use 'levenshtein' or "
             "pairwise(function)."
         )
     if distance.codes and isinstance(distance, Distance):
@@ -299,7 +299,7 @@ def require_kind(distance: Distance, sets: Sets) -> None:
     has_weights = sets.weights_shape is not None if isinstance(sets, SetStore) else sets.weights is not None
     if has_weights and not distance.takes_weights:
         raise SampleSetError(
-            f"{name} does not use weights; got sets with weights (set 0 and all others). Omit them, or use a distance "
+            f"{name} does not use weights; got weights in all sets. Omit them, or use a distance "
             "of weighted sets, such as 'energy'."
         )
 

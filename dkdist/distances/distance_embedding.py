@@ -336,7 +336,7 @@ class DistanceEmbedding(SetEmbedding):
             kinds = "strings of characters", "points or codes without an alphabet"
             expected, actual = kinds if self.spec_.alphabet is not None else kinds[::-1]
             raise SampleSetError(
-                f"X must hold {expected}, as in fit; got {actual} (set 0 and all others). Pass sets of the same kind."
+                f"X must hold {expected}, as in fit; got {actual} in all sets. Pass sets of the same kind."
             )
         return super()._check_transform_sets(X)
 

@@ -103,8 +103,7 @@ def user_landmarks(
 def _require_same_kind(objects: SampleSets, sets: Sets) -> None:
     if _kind_name(objects) != _kind_name(sets):
         raise SampleSetError(
-            f"the random objects of sampler must be {_kind_name(sets)}, like the sets; got {_kind_name(objects)} "
-            "(set 0 and all others)."
+            f"the random objects of sampler must be {_kind_name(sets)}, like the sets; got {_kind_name(objects)}."
         )
     if objects.names and sets.names and objects.names != sets.names:
         raise SampleSetError(

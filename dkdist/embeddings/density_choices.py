@@ -62,7 +62,7 @@ from dkdist.embeddings.structure import (
 
 Numbers = tuple[float, ...]
 
-# Index sets of lower order contain the same functions, those of one variable (tests/densities/test_l2_embedding.py).
+# Index sets of lower order all contain only the functions of one variable (tests/densities/test_l2_embedding.py).
 MIN_ORDER = 0.02
 # At this ratio the first omitted degree is damped to 0.1 (tests/densities/test_l2_embedding.py).
 SERIES_BANDWIDTH_PER_SPACING = float(np.sqrt(2 * np.log(10)) / np.pi)

@@ -144,13 +144,11 @@ def _splitmix64(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def _require_symbols(sets: Any) -> None:
     if sets.points_dtype.kind != "u":
         raise SampleSetError(
-            "NGramEmbedding takes strings, but the sets (set 0 and all others) are real-valued points of "
+            "NGramEmbedding takes strings, but all sets are real-valued points of "
             f"{sets.n_dims} dimension(s). Pass a list of str, of bytes, or of integer sequences"
         )
     if (sets.weights_shape if hasattr(sets, "weights_shape") else sets.weights) is not None:
-        raise SampleSetError(
-            "NGramEmbedding takes no weights, but the sets (set 0 and all others) have weights. Remove them"
-        )
+        raise SampleSetError("NGramEmbedding takes no weights, but all sets have weights. Remove them")
 
 
 class NGramEmbedding(SetEmbedding):

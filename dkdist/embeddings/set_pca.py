@@ -261,7 +261,7 @@ def _principal_components(sample: PooledSample) -> tuple[F64, F64, F64]:
     x, w = sample.points[w > 0].astype(np.float64), w[w > 0] / w.sum()
     if len(x) == 0 or (x == x[0]).all():
         raise SampleSetError(
-            "points must not all be equal for principal components; got equal points in set 0 and all others."
+            "points must not all be equal for principal components; got equal points in all sets."
         )
     with one_blas_thread():  # keeps the order of sums fixed
         mean = w @ x

@@ -331,7 +331,7 @@ def _check_scales(scale: F64) -> tuple[float, ...]:
     if is_invalid.any():
         j = int(np.argmax(is_invalid))
         raise SampleSetError(
-            f"the spread of the points (of set 0 and all others) in column {j} must be between {MIN_SCALE:g} and "
+            f"the spread of the points of all sets in column {j} must be between {MIN_SCALE:g} and "
             f"{MAX_SCALE:g}; got {scale[j]:.3g}. Rescale the points."
         )
     return tuple(np.where(scale > 0, scale, 1.0).tolist())

@@ -105,7 +105,7 @@ def _check_options(by: str, at: Any, reference: Any, background: Any) -> None:
             "reference requires contributions of points; got at or by='dimension'. Omit reference."
         )
     if background is not None and at is not None:
-        raise ValueError("background has no effect on influences at places. Omit background or at.")
+        raise ValueError("background= has no effect with at=. Omit one of them.")
 
 
 def _map_sets(work: Work, sets: Sets) -> list[F64]:

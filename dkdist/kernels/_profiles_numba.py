@@ -66,7 +66,7 @@ def exp2(t):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def sqdist(x, i, y, kernel, s):  # type: ignore[no-untyped-def]
-    """Set s[n] = |x_i - y_n|^2, or sum_j |x_ij - y_nj| for city blocks; y is (d, LANES_PER_GROUP), d even."""
+    """Set s[n] = |x_i - y_n|^2, or sum_j |x_ij - y_nj| (city block); y is (d, LANES_PER_GROUP), d even."""
     for j in range(0, x.shape[1], 2):
         a, b, ya, yb = x[i, j], x[i, j + 1], y[j], y[j + 1]
         if kernel.city_block:
@@ -103,7 +103,7 @@ def profile(s, kernel, k):  # type: ignore[no-untyped-def]
 
 @inline_jit(FINITE_FMA)
 def slope(s, kernel, k, g):  # type: ignore[no-untyped-def]
-    """Set g[n] so that g (y - x) is the gradient of the kernel by y, for k from `profile`; not for city blocks."""
+    """Set g[n] so that g (y - x) is the gradient of the kernel by y, for k from `profile`; not for city block."""
     if kernel.form == EXP2:
         for n in range(LANES_PER_GROUP):
             g[n] = f64(-2.0) * LN2 * k[n]

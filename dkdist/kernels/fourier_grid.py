@@ -131,7 +131,7 @@ class Layout(NamedTuple):
 
 
 def grid_layout(periods: tuple[float, ...], cutoff: float, sigma: float) -> Layout:
-    """Return the products of a grid in order, and their scales."""
+    """Return the number of frequencies on each line of the grid, and the scale of each frequency."""
     L = [0.0] * (3 - len(periods)) + list(periods)
     axes = [
         2 * np.pi / length * np.arange(int(cutoff * length / (2 * np.pi)) + 1) if length else np.zeros(1)

@@ -169,7 +169,7 @@ class GridMeanParameters(LinearInfluence, FittedParams[GridMeanSpec]):
 
 
 class RowAccumulator:
-    """Accumulator of the row of a set in pieces; ``add_tile`` adds whole tiles, ``finish`` returns the row."""
+    """Accumulator of the row of a set that is read in pieces; ``add_tile`` adds a tile, ``finish`` returns the row."""
 
     def __init__(self, add_tile: Callable[[F32, F32 | None], None], finish: Callable[[], F64]) -> None:
         from dkdist._base.params import ChunkBuffer  # imported lazily: only oversized sets need it

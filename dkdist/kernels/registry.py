@@ -84,7 +84,7 @@ def most_accurate_sampler(d: int) -> str:
 
 
 TRIAL_STEPS = np.geomspace(1.5, 0.15, 60)
-# maximum |t| of nodes; weights beyond e^-80 and e^80 are below every certified error (test_gaussian_mixtures.py)
+# maximum |t| of nodes e^t; nodes beyond have weights below every certified error (test_gaussian_mixtures.py)
 MAX_ABS_NODE = 80.0
 MIN_CERTIFIED_ERROR = 1e-10  # smaller errors need too many Gaussians (tests/kernel/test_gaussian_mixtures.py)
 ROUNDING_RATIO = 1e-15  # rounding error / sum of absolute terms (tests/kernel/test_gaussian_mixtures.py)

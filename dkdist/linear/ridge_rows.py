@@ -76,7 +76,7 @@ class SampledRows:
         return len(self.X)
 
     def part(self, mask: NDArray[Any]) -> SampledRows:
-        """Return the rows of a mask or of indices."""
+        """Return the rows that a mask or indices select."""
         arrays = (self.X, self.y, self.held_out, self.weights, self.keys)
         X, y, held_out, weights, keys = (array[mask] for array in arrays)
         return SampledRows(X, y, held_out, weights, keys, self.skipped)

@@ -306,7 +306,7 @@ def _step(name: str, described: Any, arrays: Arrays) -> StepSummary:
 
 
 def _plain(described: Any, arrays: Arrays, *, expand: bool) -> Any:
-    """Convert a described value to plain Python; describe long arrays and, unless ``expand``, records by name."""
+    """Convert a stored value for display: long arrays, and records unless ``expand``, become their names."""
     if not isinstance(described, dict):
         return described
     first: tuple[str, Any] = next(iter(described.items()), ("nothing", ""))

@@ -348,6 +348,6 @@ def _require_points(name: str, rows: Sets, columns: Sets | None, n_min: int, pur
         weights = sets.weights_shape if isinstance(sets, SetStore) else sets.weights
         if weights is not None:
             raise SampleSetError(
-                f"the sets{side} (set 0 and all others) have weights; estimator={name!r} does not use weights. Use "
+                f"all sets{side} have weights; estimator={name!r} does not use weights. Use "
                 "estimator='plugin', or omit the weights."
             )

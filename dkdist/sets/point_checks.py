@@ -88,12 +88,12 @@ def _require_representable(
     if origin is None and not rows[:1].any() and not rows.any() and any(np.any(part) for part in parts):
         largest = max(float(np.abs(part).max(initial=0)) for part in parts)
         raise SampleSetError(
-            f"points of all sets (set 0 included) are at most {largest:.3g} in absolute value, which float32 rounds to "
+            f"all points of all sets are at most {largest:.3g} in absolute value, which float32 rounds to "
             "0. Use smaller units."
         )
     if lossy_column is not None:
         warnings.warn(
-            f"column {lossy_column} of the points (set 0 and all others) {PRECISION_LOSS}. Move values of another "
+            f"column {lossy_column} of the points of all sets {PRECISION_LOSS}. Move values of another "
             "magnitude to a separate column, drop outliers, or subtract a large common offset from each set.",
             stacklevel=find_stacklevel(),
         )

@@ -137,7 +137,7 @@ def kernel_error(
     A = embedding.transform(used_sets)
     invalid = nonfinite_rows(A)
     if len(invalid):
-        raise ValueError(f"sets must be valid; set {chosen[invalid[0]]} has a row of NaN. Remove it.")
+        raise ValueError(f"sets must be valid; the row of set {chosen[invalid[0]]} is NaN. Remove this set.")
     if features is None:
         return _summarize_errors(
             _products(A, i, j) - _mean_kernels(embedding, used_sets, i, j), np.zeros(n_pairs)

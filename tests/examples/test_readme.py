@@ -189,6 +189,13 @@ def test_plots():
     assert names["ax"].has_data()
 
 
+def test_the_example_of_the_landing_page_runs():
+    (code,) = examples("docs/index.md")
+    names = {}
+    run(code, names, "docs/index.md")
+    assert names["model"].score(names["sets"][60:], names["y"][60:]) > 0.7
+
+
 def test_all_pages_with_examples_are_tested():
     tested = {
         "adding_an_embedding",
@@ -203,6 +210,7 @@ def test_all_pages_with_examples_are_tested():
         "format",
         "frames",
         "guarantees",
+        "index",
         "kernel",
         "mathematics",
         "plots",

@@ -95,7 +95,8 @@ def test_taylor_keeps_to_eps_or_refuses(problem, eps):
     try:
         result = distance()
     except ValueError as error:
-        if delta < 1.5 or "method='taylor' needs order" not in str(error):
+        refusals = "method='taylor' needs order", "method='taylor' requires points within"
+        if delta < 1.5 or not str(error).startswith(refusals):
             raise
     else:
         assert delta < 100
@@ -301,8 +302,8 @@ def test_default_bandwidth_is_the_median_distance():
         ({"sigma": 1, "weights": (None, np.zeros(40))}, "weights of Q must not all be zero"),
         ({"sigma": 1, "weights": (np.ones(3), None)}, "weights of P must be 60 real numbers"),
         ({"sigma": 1, "weights": (None, np.full(40, np.nan))}, "weights of Q must be finite; got nan at point 0"),
-        ({"sigma": 1, "weights": (None, np.full(40, 1e200))}, "sum to .* to 1e\\+150; got 4e\\+201"),
-        ({"sigma": 1, "weights": (np.full(60, 1e-200), np.full(40, -1e-200))}, "sum to 1e-140 to .*; got 1e-198"),
+        ({"sigma": 1, "weights": (None, np.full(40, 1e200))}, "a sum from .* to 1e\\+150; got 4e\\+201"),
+        ({"sigma": 1, "weights": (np.full(60, 1e-200), np.full(40, -1e-200))}, "a sum from 1e-140 to .*; got 1e-198"),
         ({"sigma": 1, "weights": (None, np.full(40, 1e308))}, "to 1e\\+150; got inf"),
         ({"sigma": 1, "weights": (None, [[1], [1, 2]])}, "weights of Q cannot be converted to an array"),
         ({"sigma": 1e-310}, "sigma=1e-310 is too small for float64"),

@@ -181,7 +181,7 @@ def test_invalid_input_raises(tmp_path):
         ("sigma=1e-07 is too small for points", points, {"sigma": 1e-7}),
         ("width of the points must be", as_dask(1e200 * P, 5000), {"sigma": 1e200}),
         ("total weight must be .*; got 2e-36", points, {"weights": np.full(20_000, 1e-40)}),
-        ("shape", points[:, 0], {}),
+        ("shape", points[None], {}),
         ("real numbers", points.astype(complex), {}),
         ("'median'", points, {"sigma": "mean"}),
         ("one set; got 2", dk.write_sets(tmp_path / "s.zarr", [P[:9], P[:9]]), {}),

@@ -134,6 +134,6 @@ def test_unfitted_models_and_invalid_sets_raise():
         model = dk.MeanEmbedding(sigma=1.0, on_error="skip").fit(weighted)
     with (
         pytest.warns(UserWarning, match="invalid set"),
-        pytest.raises(ValueError, match="set 0 has a row of NaN"),
+        pytest.raises(ValueError, match="the row of set 0 is NaN"),
     ):
         dk.kernel_error(model, weighted, random_state=0)

@@ -275,7 +275,10 @@ def test_equal_points_are_never_significant():
         (lambda: dk.two_sample_test(P, np.full((3, 2), np.nan)), "Q must be finite; got .* at point 0"),
         (lambda: dk.two_sample_test(P, da.full((30, 2), np.inf)), "Q must be finite; got .* at point 0"),
         (lambda: dk.two_sample_test(dk.Curve(P), Q), "got a shape"),
-        (lambda: dk.two_sample_test(dk.SampleSets.from_arrays([P], [np.ones(300)]), Q), "P must have no weights"),
+        (
+            lambda: dk.two_sample_test(dk.SampleSets.from_arrays([P], [np.ones(300)]), Q),
+            "P must have no weights",
+        ),
         (
             lambda: dk.two_sample_test(dk.SampleSets.from_strings(["a", "b"]), Q),
             "P must be a point set; got strings",

@@ -163,7 +163,7 @@ class Levenshtein(Distance):
         if alphabet is not None:
             raise ValueError(
                 f"substitution_costs must be costs of characters; got costs of codes ({symbols[0]!r}, ...) but strings "
-                "of characters (set 0 and all others)."
+                "of characters in all sets."
             )
         return self
 

@@ -201,7 +201,7 @@ def decode_dictionary(column: Any) -> Any:
 
 
 def starts_of_runs(column: Any) -> NDArray[np.bool_]:
-    """Return (n,) whether a value differs from the previous one; True for the first."""
+    """Return a mask (n,) of the first value and of values that differ from the previous one."""
     column = column.indices if pa.types.is_dictionary(column.type) else column
     if pa.types.is_primitive(column.type) and not column.null_count and column.type != pa.bool_():
         values, begins = column.to_numpy(), np.ones(len(column), bool)
