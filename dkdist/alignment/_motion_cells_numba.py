@@ -29,7 +29,7 @@ from dkdist.alignment._slopes_numba import MIN_EXPONENT
 
 # bound of the float32 rounding error of f / (W_P W_Q) (tests/kernel/test_certified_alignments.py)
 ROUNDING_RATIO = 1e-5
-# maximum of (s^2 - 1) exp(-s^2 / 2); see C_j in the module docstring
+# s of the maximum of (s^2 - 1) exp(-s^2 / 2), by its derivative; equation C_j in the module docstring
 MAX_CURVATURE_RADIUS = f32(np.sqrt(3.0))
 
 

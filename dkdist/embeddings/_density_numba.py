@@ -58,9 +58,9 @@ from dkdist._numba.simd import (
 # Register blocking: larger values keep more sums in registers, until registers spill. No measurement of these values is
 # recorded; `python benchmarks/roofline.py embed` measures the speed of embeddings.
 POINTS_PER_VECTOR = 16
-POINTS_PER_STEP = 2 * POINTS_PER_VECTOR
-TILE_ROWS, TILE_COLUMNS = 4, 2
-TILE_SUMS = TILE_ROWS * TILE_COLUMNS
+POINTS_PER_STEP = 2 * POINTS_PER_VECTOR  # speed: python benchmarks/roofline.py embed
+TILE_ROWS, TILE_COLUMNS = 4, 2  # speed: python benchmarks/roofline.py embed
+TILE_SUMS = TILE_ROWS * TILE_COLUMNS  # speed: python benchmarks/roofline.py embed
 # Points and nodes per group, limited by the number of registers.
 LANES_PER_GROUP, NODES_PER_GROUP = (16, 5) if HAS_AVX512 else (8, 3)
 MIN_FUNCTION_ROWS = 8  # at least NODES_PER_GROUP, because full groups are written
@@ -444,7 +444,7 @@ def _densities(C, G1, G2, G3t, out):  # type: ignore[no-untyped-def]
 
 MIN_DENSITY = 1e-6  # in units of the uniform density (tests/densities/test_homogeneous_features.py)
 NODES_PER_VECTOR = 8  # the number of nodes is padded to a multiple of this
-MIN_LOG_ARGUMENT = 1e-30  # smaller amplitudes are negligible
+MIN_LOG_ARGUMENT = 1e-30  # normal in float32 (IEEE 754-2019); smaller amplitudes are negligible
 
 
 def n_parts(frequencies: Sequence[float] | F64) -> int:

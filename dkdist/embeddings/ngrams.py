@@ -28,7 +28,7 @@ from dkdist.embeddings._tuning import MAX_SYMBOLS, N_BUCKETS
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.strings import code_points
 
-# Marks both ends of a string: the largest code point + 1 (RFC 3629).
+# Marks both ends of a string: the largest code point + 1 (RFC 3629, 2003).
 BOUNDARY_SYMBOL = 0x110000
 SPLITMIX64_MULTIPLIERS = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of SplitMix64
 
