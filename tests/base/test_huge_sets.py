@@ -191,3 +191,12 @@ def test_far_sets_from_pieces_match_whole_sets(tmp_path, small_pieces, no_whole_
             embedding.fit(near[1:2]).spec_.domain.low,
             embedding.fit(whole[1:2].rebased(origin)).spec_.domain.low,
         )
+
+
+def test_memory_of_a_summary_is_blocks_and_a_sample(tmp_path):
+    from dkdist._base.inputs import summary_bytes
+    from dkdist._base.sampling import MAX_POOLED_POINTS
+
+    for n in (1000, 2 * MAX_POOLED_POINTS):  # one set, one block
+        store = dk.write_sets(tmp_path / f"{n}.zarr", [np.zeros((n, 3), "f4") + np.arange(n)[:, None]])
+        assert summary_bytes(store) == 3 * 4 * 3 * n + 28 * 3 * min(n, MAX_POOLED_POINTS)
