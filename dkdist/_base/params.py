@@ -175,7 +175,7 @@ class RowSum(Protocol):
 
 
 class AdditiveParameters(EmbeddingParameters, Protocol):
-    """Fitted parameters whose rows are functions of sums over points: sets may be read in pieces."""
+    """Fitted parameters of embeddings whose rows are functions of sums over points; sets may be read in pieces."""
 
     def row_sum(self, n_points: int, weight: float) -> RowSum:
         """Return an accumulator for one set of known size and total weight."""

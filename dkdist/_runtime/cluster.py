@@ -202,7 +202,7 @@ class ResultMonitor:
             log_wait(self.client)
 
     def _has_workers(self) -> bool:
-        """Return whether the cluster has workers, or its scheduler is too busy to answer."""
+        """Return True if the cluster has workers, or if its scheduler is too busy to answer."""
         rpc_ncores = self.client.scheduler.ncores
         try:
             return bool(self.client.sync(rpc_ncores, callback_timeout=SCHEDULER_TIMEOUT_SECONDS))

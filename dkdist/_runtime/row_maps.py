@@ -73,7 +73,7 @@ class _SlicePushdown:
                 stack.extend((dependency, False) for dependency in self.graph[key].dependencies)
 
     def _rewrite(self, key: Key, node: GraphNode) -> _RowMapCall | None:
-        """Move row slices of a node before the row map; return its call, or None for other nodes."""
+        """Make a node that slices or calls a row map a call on sliced rows, and return it; None for other nodes."""
         if isinstance(node, Alias):
             call = self._call_by_key[node.target]
             return call and self._replace(key, call, Alias(_sliced_key(key), call.block.key))

@@ -122,7 +122,7 @@ class BufferPool:
         self._free = deque[Bytes]()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-        """Return an uninitialized array, like `np.empty`; its memory returns to the pool after its last view."""
+        """Return an uninitialized array, like `np.empty`; the pool reuses it when the last view is freed."""
         dtype = np.dtype(dtype)
         n_bytes = math.prod(shape) * dtype.itemsize
         return np.asarray(_BorrowedMemory(self._free, self._take(n_bytes), shape, dtype))

@@ -5,7 +5,7 @@ MAX_ALIGNED_POINTS = 4096  # maximum points of a set; larger sets are replaced b
 ALIGN_CORESET_SIZE = 2048  # larger coresets are more accurate for noisy samples, but slower
 # sigma / length of the shorter set; has the highest success rate on held-out shapes of the benchmark
 AUTO_SIGMA_RATIO = 0.025
-# points beyond this multiple of the median distance from the median are outliers, ignored in the length
+# points farther from the median than this multiple of the median distance are outliers: the length omits them
 OUTLIER_RATIO = 10
 # maximum width of a set / sigma; float32 coordinates keep 0.1 sigma (tests/kernel/test_align.py)
 MAX_WIDTH_PER_SIGMA = 1e6

@@ -103,7 +103,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         if len(used) < MIN_SETS_WITHOUT_WARNING:
             warnings.warn(
                 f"X should have at least {MIN_SETS_WITHOUT_WARNING} sets; got {len(used)}. Scores have large standard "
-                "errors, and the model may fall back to the constant.",
+                "errors, and the model may fall back to a constant prediction.",
                 stacklevel=find_stacklevel(),
             )
         used_groups = None if groups is None else check_groups(groups, len(sets))[used]

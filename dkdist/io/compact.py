@@ -70,7 +70,7 @@ def view_batches(part: ViewPart) -> Iterator[Batch]:
 
 
 def compact_target(view: SetStore, to: Any) -> StoreLocation:
-    """Return the target location: ``to``, or the location of the view, a whole store on a local disk."""
+    """Return ``to`` as a location; by default that of the view, which must be a whole store on a local disk."""
     source = view._address
     target = source if to is None else as_location(to)
     if target != source:

@@ -116,7 +116,7 @@ def slope(s, kernel, k, g):  # type: ignore[no-untyped-def]
     elif kernel.form == DISTANCE:
         for n in range(LANES_PER_GROUP):
             g[n] = f64(1.0) / min(k[n], -MIN_DISTANCE)
-    else:  # derivative of the value by u, divided by u
+    else:  # derivative of the value with respect to u, divided by u
         over_u, constant = (
             LN2 * (kernel.first - f64(1.0)),
             LN2 * LN2 * (f64(2.0) * kernel.second - kernel.first),

@@ -77,7 +77,7 @@ class RandomMeanParameters(LinearInfluence, FittedParams[RandomMeanSpec]):
         return out
 
     def row_sum(self, n_points: int, weight: float) -> RowAccumulator:
-        """Return an accumulator of one set's row (n_components,); piecewise results are bitwise identical."""
+        """Return an accumulator of one set's row (n_components,); no bit depends on how the set is split."""
         sums, F = np.zeros((2, len(self._waves.half_turns), LANES_PER_GROUP)), self.spec.n_components // 2
 
         def add_tile(points: F32, weights: F32 | None) -> None:
@@ -153,7 +153,7 @@ class GridMeanParameters(LinearInfluence, FittedParams[GridMeanSpec]):
         return out
 
     def row_sum(self, n_points: int, weight: float) -> RowAccumulator:
-        """Return an accumulator of one set's row (n_features,); piecewise results are bitwise identical."""
+        """Return an accumulator of one set's row (n_features,); no bit depends on how the set is split."""
         unit, sums = 1 / weight * n_points, [np.zeros(len(scales)) for _, scales in self._grids]
 
         def add_tile(points: F32, weights: F32 | None) -> None:

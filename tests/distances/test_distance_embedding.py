@@ -115,7 +115,7 @@ def test_strings_in_stores_and_lists_have_the_same_rows(tmp_path):
 def test_symbols_that_fit_has_not_seen():
     embedding = dk.DistanceEmbedding("levenshtein", n_components=8, gamma=0, random_state=0).fit(WORDS)
     with pytest.raises(
-        dk.SampleSetError, match="symbol 1 of set 2 must occur in the strings of fit; got 'N'"
+        dk.SampleSetError, match="symbol 1 of set 2 must occur in the strings passed to fit; got 'N'"
     ):
         embedding.transform(["A", "C", "GNT"])
     differs = dk.DistanceEmbedding(

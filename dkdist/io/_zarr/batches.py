@@ -177,7 +177,7 @@ def recode(
     if dtype is not None and (alphabet is None) != (sets.alphabet is None):
         kinds = "text", "points or codes without an alphabet"
         stored, appended = kinds if alphabet is not None else kinds[::-1]
-        raise StoreFormatError(f"appended sets must be {stored}, as {label}; got {appended}.")
+        raise StoreFormatError(f"appended sets must be {stored}, like those in {label}; got {appended}.")
     if sets.alphabet is None or alphabet is None or sets.alphabet == alphabet:
         return sets.relative, sets.alphabet
     grown = as_alphabet(alphabet + "".join(symbol for symbol in sets.alphabet if symbol not in set(alphabet)))

@@ -322,7 +322,7 @@ def _is_number(kind: Any) -> bool:
 def _csv_columns(
     files: TableFiles, text: Sequence[str], numbers: Sequence[str], options: CsvOptions
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the types of the columns of CSV files (from the first rows), and the content of text columns."""
+    """Return the types of the columns of CSV files from the first rows, and what text columns hold."""
     head = next(filter(len, (_head(path, files.suffix, options) for path in files.paths)), None)
     if head is None:
         raise ValueError(f"{files.label} has no rows. It must have a header row, then one row per point")
