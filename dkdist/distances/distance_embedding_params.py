@@ -162,8 +162,8 @@ class DistanceSpec(Params["DistanceParameters"]):
             i, r = locate(sets.offsets, row)
             symbol = sets.alphabet[int(sets.relative[row, 0])]
             raise SampleSetError(
-                f"symbol {r} of set {first + i} must occur in the strings passed to fit; got {symbol!r}. Fit on strings "
-                "that have all symbols, or pass unknown_symbols='differ'."
+                f"symbol {r} of set {first + i} must occur in the strings passed to fit; got {symbol!r}. Fit on "
+                "strings that have all symbols, or pass unknown_symbols='differ'."
             )
 
     def _build(self) -> DistanceParameters:
