@@ -137,7 +137,7 @@ def test_wrong_options_are_named():
     with pytest.raises(ValueError, match=r"\(0, 2\)"):
         SlicedWasserstein(np.empty((0, 2)))
     for wrong in (0.0, 2.0, np.nan):
-        with pytest.raises(ValueError, match=f"unit vectors; got length {wrong:g} of direction 1"):
+        with pytest.raises(ValueError, match=f"unit vectors; got length {wrong:g} for direction 1"):
             SlicedWasserstein(np.array([[0.6, 0.8], [wrong, 0.0]]))
     with pytest.raises(ValueError, match="2 dimensions, like the points; got 1"):
         SlicedWasserstein(LINE).prepare(*stack([np.zeros((3, 2))]))

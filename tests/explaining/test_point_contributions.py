@@ -395,7 +395,7 @@ def fitted_steps():
         ({"at": [[0.0, np.nan]]}, "at: its places"),
         ({"at": [[0.0, 1]], "by": "dimension"}, "at requires by='point'"),
         ({"at": [[0.0, 1]], "reference": 1.0}, "reference requires contributions of points"),
-        ({"background": collection(2), "at": [[0.0, 1]]}, "background has no effect"),
+        ({"background": collection(2), "at": [[0.0, 1]]}, "background= has no effect with at="),
     ],
 )
 def test_invalid_input_raises(arguments, message):

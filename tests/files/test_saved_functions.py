@@ -119,7 +119,7 @@ def test_nothing_that_a_file_names_is_imported(tmp_path: Path, monkeypatch: pyte
     [
         (lambda e: e["params"].update(on_error={"function": NAME}), r"FunctionEmbedding\.on_error is .*invalid"),
         (lambda e: e["params"].update(function=5), r"FunctionEmbedding\.function is 5"),
-        (lambda e: e["fitted"]["spec_"]["fields"].update(function="x"), r"FunctionParams\.function is 'x'"),
+        (lambda e: e["fitted"]["spec_"]["fields"].update(function="x"), r"Params\.function must be .*; got 'x'"),
         (lambda e: e["fitted"]["spec_"]["fields"].update(n_dims={"function": NAME}), r"FunctionParams\.n_dims"),
         (lambda e: e["fitted"].update(origin_={"function": NAME}), r"FunctionEmbedding\.origin_"),
         (lambda e: e["params"].update(function={"function": ["x"]}), r"calls the function \['x'\]"),

@@ -156,10 +156,10 @@ def test_joint_reflection_of_two_axes() -> None:
         ),
         ({"symmetries": [(1.7, 2)]}, ValueError, r"signed permutations of \[1, 2\]; got \[\(1.7, 2\)\]"),
         ({"symmetries": [1, 2]}, ValueError, r"signed permutations of \[1, 2\]; got \[1, 2\]"),
-        ({"axes": [0.7]}, ValueError, r"numbers from 0 to 1; got \[0.7\]"),
+        ({"axes": [0.7]}, ValueError, r"distinct integers from 0 to 1; got \[0.7\]"),
         ({"symmetries": [(2, 1)], "axes": [0]}, ValueError, "axes must be None if symmetries is a list"),
-        ({"axes": [0, 2]}, ValueError, r"numbers from 0 to 1; got \[0, 2\]"),
-        ({"axes": []}, ValueError, "one or more different numbers"),
+        ({"axes": [0, 2]}, ValueError, r"distinct integers from 0 to 1; got \[0, 2\]"),
+        ({"axes": []}, ValueError, "one or more distinct integers"),
         ({"features": HELLINGER}, TypeError, "features must be RandomFourierFeatures or None"),
         ({"embedding": FEATURES}, TypeError, "embedding must be an embedding of sets"),
     ],
@@ -172,7 +172,7 @@ def test_invalid_options_raise(options: Any, error: Any, message: str) -> None:
 
 def test_too_many_symmetries_raise() -> None:
     sets = [np.random.default_rng(0).random((20, 12))]
-    with pytest.raises(ValueError, match=r"at most 1024 elements; .* of 12 axes have more"):
+    with pytest.raises(ValueError, match=r"at most 1024 elements; .* in 12 dimensions"):
         dk.InvariantFeatures(dk.MomentEmbedding(), symmetries="all").fit(sets)
 
 

@@ -85,7 +85,7 @@ def test_domain_of_other_applies_to_sets() -> None:
         ({"estimator": "plugin", "divergence": lambda p, q: p.sum()}, "kappa.* must return one finite float per"),
         ({"estimator": "plugin", "divergence": lambda p, q: p / (q - 1)}, "must return one finite float"),
         ({"estimator": dk.PluginDivergence(bandwidth=-1)}, "bandwidth must be a positive number"),
-        ({"other": [np.zeros((30, 3))]}, r"other .* must have 2 dimension\(s\), as sets; got 3"),
+        ({"other": [np.zeros((30, 3))]}, r"all sets of other must have 2 dimension\(s\), as sets; got 3"),
         ({"other": [np.zeros((3, 2))]}, r"set 0 of other has 3 point\(s\)"),
         ({"other": []}, "empty list"),
     ],
