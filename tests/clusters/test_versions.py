@@ -106,7 +106,10 @@ def test_different_versions_raise(cluster: LocalCluster, tmp_path: Path) -> None
     (tmp_path / "other.py").write_text(OTHER_VERSIONS)
     (good,) = (worker.address for worker in cluster.workers.values())
     with Client(cluster) as client, Programs(tmp_path) as run:
-        with pytest.raises(ImportError, match="versions on the cluster differ") as error, checked_workers(client):
+        with (
+            pytest.raises(ImportError, match="versions on the cluster differ") as error,
+            checked_workers(client),
+        ):
             start_worker(
                 run, cluster, "--preload", str(tmp_path / "other.py")
             )  # the worker joins during the work
