@@ -169,7 +169,7 @@ def _step(x, t, k, steps, iterate):  # type: ignore[no-untyped-def]
 
 @inline_jit(FMA_REASSOC, early=False)
 def _steps(X, rows, t, steps, iterate):  # type: ignore[no-untyped-def]
-    """Take the steps of all functions with row t, X[rows[0]], or with the four rows from t on; return 1 or 4.
+    """Update all linear functions with row t, X[rows[0]], or with rows t to t + 3; return the number of rows.
 
     Groups of four are aligned to the last row and contain no update of the mean. Single steps are used for functions
     whose scale would be multiplied into v within the group, and for rows whose products may overflow.
@@ -212,7 +212,7 @@ def _coefficient(p, t, k, steps, b, s):  # type: ignore[no-untyped-def]
 
 @inline_jit(FMA_REASSOC, early=False)
 def _update_average(t, steps, iterate, m):  # type: ignore[no-untyped-def]
-    """Update the means after row t if due, and reset s to 1; return the number of averaged iterates (m before)."""
+    """Update the means after row t if due, and reset s to 1; return the new number m of averaged iterates."""
     if (t + 1) % steps.every != 0 and t + 1 != len(steps.targets):
         return m
     rate = 2.0 / (m + 2.0)

@@ -152,7 +152,7 @@ class WeightedPoints:
         return self._transform_in_place(x), z
 
     def transform(self, x: F64) -> F64:
-        """Return other points (m, d), or one (d,), after the transformation of these points."""
+        """Apply the transformation of these points to other points (m, d), or to one point (d,)."""
         return self._transform_in_place(x.copy())
 
     def arrays(self) -> tuple[F64, F64]:

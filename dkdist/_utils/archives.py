@@ -205,7 +205,7 @@ def _checked_members(
         if name == info.filename:
             raise ArchiveError(f"its member {name[:80]!r} is not an array")
         if name in members:
-            raise ArchiveError(f"it has two arrays {name[:80]!r}")
+            raise ArchiveError(f"it contains two arrays named {name[:80]!r}")
         allowed = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) if compressed else (zipfile.ZIP_STORED,)
         if info.compress_type not in allowed or info.flag_bits & 1:
             raise ArchiveError(

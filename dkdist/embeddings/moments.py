@@ -109,7 +109,7 @@ class PooledMoments:
         self._row: F64 | None = None
 
     def add(self, chunk: SampleSets, weight: float) -> None:
-        """Add a chunk of this weight."""
+        """Add a chunk of points whose total weight is ``weight``."""
         chunk_row, d = self._compute(chunk)[0].astype(np.float64), self._d
         self._weight += weight
         if self._row is None:

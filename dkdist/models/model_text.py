@@ -181,7 +181,7 @@ def estimator_named(name: str) -> Any:
 
 
 def record_named(name: str) -> Any:
-    """Return the registered record class with a name; None for other names."""
+    """Return the record class registered under ``name``, or None."""
     if name in PUBLIC:
         getattr(dkdist, name)  # importing the class registers it
     return REGISTRY.get(name)

@@ -254,7 +254,7 @@ def resolve_order_and_symmetry(
         raise ValueError(f"alpha={alpha!r} has no effect with divergence={divergence!r}. Omit alpha.")
     if symmetric is False and not _is_directed(divergence):
         raise ValueError(
-            f"symmetric=False needs a divergence with two directions ({', '.join(map(repr, DIRECTED))} or a callable); "
+            f"symmetric=False requires an asymmetric divergence ({', '.join(map(repr, DIRECTED))} or a callable); "
             f"got {divergence!r}. Omit symmetric."
         )
     order = check_positive("alpha", DEFAULT_RENYI_ORDER if alpha is None else alpha)

@@ -125,8 +125,8 @@ class PseudoEuclideanEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         D = _check_distances(X)
         if D.shape[0] != D.shape[1]:
             raise ValueError(
-                f"X must be a square matrix of distances, (N, N); got shape {D.shape}. Pass distances of other objects "
-                "to transform."
+                f"X must be a square matrix of distances, (N, N); got shape {D.shape}. Pass distances between new and "
+                "fitted objects to transform()."
             )
         _require_dissimilarities(D)
         D = (D + D.T) / 2

@@ -86,5 +86,5 @@ def error_against_features(n_features: Any, errors: Any, *, ax: Any = None) -> A
 def _check_positive(name: str, values: Any) -> F64:
     numbers = check_real_array(name, values)
     if numbers.ndim != 1 or len(numbers) == 0 or not (np.isfinite(numbers) & (numbers > 0)).all():
-        raise ValueError(f"{name} must be finite numbers above 0, one or more; got {values!r:.100}")
+        raise ValueError(f"{name} must be one or more finite numbers > 0; got {values!r:.100}")
     return numbers

@@ -229,6 +229,6 @@ def check_name(name: Any) -> None:
         )
     if not is_valid or any(c in name for c in "/\\") or not name.isprintable():
         raise SampleSetError(
-            "names of targets must be non-empty str without '/', '\\' or control characters that do not start with '.' "
-            f"or '__'; got {name!r:.200}."
+            "names of targets must be non-empty str without '/', '\\' and control characters, and must not start with "
+            f"'.' or '__'; got {name!r:.200}."
         )

@@ -54,7 +54,7 @@ def test_recipe_on_several_hosts(shared: Path, alone: bytes) -> None:
 
 def test_encrypted_recipe_on_several_hosts(shared: Path) -> None:
     needs("ip", "openssl", root=True)
-    recipe = blocks("Several hosts, encrypted")
+    recipe = blocks("Several hosts with encrypted connections")
     run_on_hosts(shared, recipe)
     assert coefficients(shared) == fit_alone(shared, recipe[-1])
     assert not any((shared / name).stat().st_mode & 0o077 for name in ("ca.key", "dask.key"))

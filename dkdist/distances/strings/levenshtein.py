@@ -129,7 +129,10 @@ class Levenshtein(Distance):
                 object.__setattr__(self, "fast_name", self.peer_name)
 
     def __call__(self, x: Any, y: Any) -> float:
-        """Return the distance of two objects, bitwise identical to `distance_matrix`; two str skip most checks."""
+        """Return the distance between two objects, bitwise identical to `distance_matrix`.
+
+        Most checks are skipped for two str.
+        """
         function = PEER_FUNCTIONS[self.fast_name]  # inlined from `text_distance` to save a call
         if function and type(x) is str is type(y) and 0 < len(x) <= MAX_PEER_SYMBOLS and y:
             return float(function(x, y))

@@ -211,7 +211,7 @@ def named_arrays(document: bytes | None, label: str) -> list[str] | None:
 
 
 def _checked_names(names: Any, label: str) -> list[str]:
-    """Raise for array names outside the format, such as paths out of the store."""
+    """Raise for array names that the format does not allow, such as paths that leave the store."""
     with as_format_error(f"the names of the arrays of {label}"):
         if len(names) > MAX_ARRAYS:
             raise ValueError(f"a store must have at most {MAX_ARRAYS} arrays; got {len(names)}")

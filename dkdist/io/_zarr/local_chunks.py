@@ -4,8 +4,8 @@ Supported are arrays of little-endian numbers with blosc and crc32c, as chunks o
 committed checksum and the declared length before it is decoded. Anything else raises, and `reading` then uses Zarr,
 which also reads unmerged tails of appends and reports damage.
 
-A chunk that two blocks share is decoded once: `ChunkCache` holds it until all of its rows were used, evicting the least
-recently used chunks. A forked child starts with an empty cache and a new lock.
+A chunk that two blocks share is decoded once: `ChunkCache` holds it until all of its rows have been used, evicting the
+least recently used chunks. A forked child starts with an empty cache and a new lock.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NOTHING = None, 0
 
 
 class ChunkCache:
-    """LRU cache of decoded chunks, up to ``max_bytes``; a chunk is removed after all rows were used."""
+    """LRU cache of decoded chunks, up to ``max_bytes``; a chunk is removed after all rows have been used."""
 
     def __init__(self, max_bytes: int = MAX_CACHE_BYTES) -> None:
         self._max_bytes = max_bytes

@@ -295,7 +295,7 @@ class SetWriter:
             commit = replace(commit, origin=origin_attribute(self._origin), names=self._names)
         commit_arrays(self._lease, commit, self._arrays, self._table_key)
         if self._old is not None:
-            # readers find tails under their own keys, and the next writer merges those that remain
+            # partial last chunks that are not merged keep their own keys, where readers find them until the next writer
             with after_commit(self.address.label):
                 with contextlib.suppress(OSError):
                     self._merge_tails({name: array.checksums() for name, array in self._arrays.items()})

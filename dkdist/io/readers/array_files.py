@@ -201,7 +201,7 @@ def _offsets(file: _File, roles: _Roles) -> I64:
     )
     if not is_increasing or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n:
         raise ValueError(
-            f"offsets must be whole numbers that start at 0, increase and end at the {n} points "
+            f"offsets must be increasing integers from 0 to {n}, the number of points "
             f"(set i is points[offsets[i]:offsets[i + 1]]); got {offsets!r}"
         )
     return offsets.astype(np.int64)

@@ -97,7 +97,7 @@ class Catalogue:
         return Part(start, stop, int(rows[first]), sources, sizes, self.form, self.names, label)
 
     def require_distinct(self, ids: Array) -> None:
-        """Raise for an id of two sets."""
+        """Raise if two sets have the same id."""
         order = np.argsort(ids, kind="stable")
         owners = np.searchsorted(self.set_bounds, order, side="right") - 1
         duplicates = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])

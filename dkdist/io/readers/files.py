@@ -73,7 +73,7 @@ class TableFiles(NamedTuple):
 
 
 def find_table_files(source: Any) -> TableFiles:
-    """Return the files of a file, a folder, or a list of files; `ValueError` for no table or for several kinds."""
+    """Return the table files of a path, a folder or a list; ValueError if there are none or their formats differ."""
     if isinstance(source, Sequence) and not isinstance(source, (str, bytes)):
         return _check_paths([path_name(path) for path in source])
     path = path_name(source)

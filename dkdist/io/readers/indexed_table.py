@@ -139,7 +139,7 @@ class IndexedTable:
         return find_table_files(self.source).label
 
     def outline(self) -> Outline:
-        """Return sizes, ids, form and names; also the origin if the first batch needs a pass over the table."""
+        """Return sizes, ids, form and names of the sets; also the origin, if it takes a pass of its own."""
         table = _open_table(self.source, self.columns)
         form = self._form(table.schema)
         origin = sample = None

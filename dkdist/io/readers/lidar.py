@@ -182,7 +182,7 @@ class LidarReader:
         require_id_parts(self.id_parts)
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, Array], Array]]:
-        """Return one (sets, targets, ids) with one set, without targets."""
+        """Return a single tuple (sets, targets, ids) with one set and no targets."""
         with _opened(path, self.points) as file:
             points, origin = _all_points(file, self.points)
         offsets: I64 = np.array([0, len(points)], np.int64)

@@ -116,7 +116,7 @@ CREDENTIAL_CLASSES = {
     *("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"),
     *("TokenRetrievalError", "PermissionDeniedError", "UnauthenticatedError"),
 }
-METADATA_SERVICE = "169.254.169.254"  # contacted by obstore without credentials
+METADATA_SERVICE = "169.254.169.254"  # obstore contacts this host if there are no credentials
 OBSTORE_STATUS = re.compile(r"status code: (\d{3})")
 OBSTORE_RETRYABLE = re.compile(r"error sending request|timed? ?out|connection|response body", re.IGNORECASE)
 
