@@ -22,12 +22,14 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dkdist as dk
+from dkdist._runtime._tuning import TARGET_TASK_SECONDS
 
 from .logged_blocks import (
     FAIL_AFTER_BLOCKS,
     LOCAL_BACK_ENDS,
     N_BATCHES,
     N_BLOCKS,
+    SLOW_BLOCK_SECONDS,
     fit,
     lazy_rows,
     max_alive,
@@ -148,10 +150,14 @@ def test_fit_resumes_after_its_process_was_killed(
 
 def test_fit_continues_when_a_worker_is_killed(tmp_path: Path, expected: Any) -> None:
     (tmp_path / "kill").touch()
+    (tmp_path / "slow").touch()  # limits the blocks of a task, which takes 0.2 s
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster),
     ):
         assert fit(tmp_path).tobytes() == expected.tobytes()
     assert not (tmp_path / "kill").exists()
-    assert n_computed(tmp_path) <= N_BATCHES + 4 * MAX_REPEATED  # four tasks of several blocks are in flight
+    # At most four tasks are repeated; two threads compute max_task_blocks in the target duration. Three further blocks:
+    # for the step size, for the check after the fit, and the one that kills its worker.
+    max_task_blocks = round(2 * TARGET_TASK_SECONDS / SLOW_BLOCK_SECONDS)
+    assert n_computed(tmp_path) <= N_BATCHES + 4 * max_task_blocks + 3
