@@ -256,8 +256,8 @@ def test_a_cube_is_sets_of_equal_size(save, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "options", "message"),
     [
-        ({"offsets": np.array([0, 5, 5, SIZES.sum()])}, [], "offsets must be whole numbers"),
-        ({"offsets": np.arange(3)}, [], "end at the"),
+        ({"offsets": np.array([0, 5, 5, SIZES.sum()])}, [], "offsets must be increasing integers"),
+        ({"offsets": np.arange(3)}, [], "the number of points"),
         ({}, ["--values", "points"], "has no array 'points'; it has values, offsets"),
         ({}, ["--target", "z"], "has no array 'z'"),
         ({"w": np.zeros(4)}, ["--weight", "w"], "must have one weight for each"),
