@@ -74,7 +74,7 @@ def test_domain_of_other_applies_to_sets() -> None:
             "random_state=0 has no effect with mixture='all'. Omit it, or pass mixture='halves'",
         ),
         ({"estimator": dk.EntropyDivergence(duplicates="floor")}, "duplicates='floor' has no effect"),
-        ({"symmetric": False}, "symmetric=False needs .* two directions .*; got 'jensen-shannon'"),
+        ({"symmetric": False}, "symmetric=False requires an asymmetric divergence .*; got 'jensen-shannon'"),
         ({"divergence": "renyi", "estimator": "plugin", "alpha": 1}, "alpha must differ from 1; .* 'kullback-leibler'"),
         ({"divergence": "renyi", "estimator": "knn", "alpha": -1}, "alpha must be a positive number; got -1"),
         ({"divergence": "renyi", "estimator": "knn", "alpha": 5.5}, r"k must be above 4\.5 for .*; got k=4"),
