@@ -85,9 +85,8 @@ def trace_call(call: Callable[[], object]) -> CallTrace:
             files.add(str(Path(frame.f_code.co_filename).relative_to(PACKAGE)))
             frames = max(frames, sum(map(is_counted, stack_of(frame))))
 
-    profile_threads = getattr(
-        threading, "setprofile_all_threads", threading.setprofile
-    )  # the former: Python 3.12
+    # the former: Python 3.12
+    profile_threads = getattr(threading, "setprofile_all_threads", threading.setprofile)
     profile_threads(record)
     sys.setprofile(record)
     try:

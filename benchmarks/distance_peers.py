@@ -119,11 +119,12 @@ def bench_edits(quick: bool) -> Rows:
             "costs 300, 300, 401": weighted(300, 300, 401),
             "Jaro-Winkler": ("jaro-winkler", peers.JaroWinkler, {}),
         }.items():
+            # rapidfuzz is slow here
             words = (
                 texts[: n // (4 if length == 2000 else 2)]
                 if kwargs or peer_values is peers.DamerauLevenshtein
                 else texts
-            )  # rapidfuzz is slow here
+            )
             rows += compare(
                 f"{name}, {len(words)} strings of {length} symbols",
                 lambda w=words, o=dkdist_call: dk.distance_matrix(w, distance=o),

@@ -78,9 +78,8 @@ def p_values(sets: list[F64], seed: int) -> F64:
 
 def largest_t(columns: F64, labels: NDArray[np.bool_]) -> F64:
     z = (columns - columns.mean(axis=0)) / columns.std(axis=0)
-    return np.asarray(
-        np.abs(z.T @ labels).max(axis=0)
-    )  # a monotone function of |t|, as groups are equally large
+    # a monotone function of |t|, as groups are equally large
+    return np.asarray(np.abs(z.T @ labels).max(axis=0))
 
 
 def mmd(rows: F64, labels: NDArray[np.bool_]) -> F64:

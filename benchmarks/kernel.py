@@ -117,9 +117,8 @@ def kind_rows(quick: bool) -> list[dict[str, Any]]:
                 (P, Q, "exact"),
             ):  # the first call compiles
                 if d == 1 and method == "exact":
-                    x, y = (
-                        np.c_[s, np.zeros(len(s))] for s in (x, y)
-                    )  # in the plane: on a line, exact sums use sorting
+                    # in the plane: on a line, exact sums use sorting
+                    x, y = (np.c_[s, np.zeros(len(s))] for s in (x, y))
                 start = time.process_time()
                 options = {"sigma": 0.1, "kernel": kernel, "squared": True, "method": method, "eps": EPS}
                 result.append(dk.kernel_distance(x, y, **options))

@@ -32,9 +32,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault(
-    "OMP_WAIT_POLICY", "PASSIVE"
-)  # idle threads release their cores; OpenMP reads this when it is loaded, below
+# idle threads release their cores; OpenMP reads this when it is loaded, below
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 from common import options, start_report, write

@@ -370,9 +370,8 @@ def fit_and_measure(path: str) -> float:
     """Return the peak resident memory of this process in MB after a fit on a store."""
     sets = dk.open_sets(path)
     pipeline(1).fit(sets, sets.targets["y"])
-    status = Path(
-        "/proc/self/status"
-    )  # ru_maxrss would include the peak of the parent process before the fork
+    # ru_maxrss would include the peak of the parent process before the fork
+    status = Path("/proc/self/status")
     if status.exists():
         return float(re.search(r"VmHWM:\s+(\d+)", status.read_text()).group(1)) / 1024  # type: ignore[union-attr]
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -64,9 +64,8 @@ def panels(n_panels, q):
 def squared_distances(rows, i, j):
     """Return |row_i - row_j|^2 in float64."""
     rows = np.asarray(rows, np.float64)
-    return np.array(
-        [((rows[a] - rows[b]) ** 2).sum() for a, b in zip(i, j, strict=True)]
-    )  # one by one, because rows may be wide
+    # one by one, because rows may be wide
+    return np.array([((rows[a] - rows[b]) ** 2).sum() for a, b in zip(i, j, strict=True)])
 
 
 def rms_errors(result, expected):

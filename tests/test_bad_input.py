@@ -237,9 +237,8 @@ def test_columns_with_few_float32_values_warn(embedding: Any) -> None:
     np.testing.assert_allclose(
         embedding.fit_transform([x - 1.7e9 for x in times]), rows, rtol=1e-4, atol=1e-4
     )
-    embedding.fit(
-        [np.append(x, np.full((50, 1), 7e8), axis=1) - [1.7e9, 0] for x in times]
-    )  # constant columns lose no precision
+    # constant columns lose no precision
+    embedding.fit([np.append(x, np.full((50, 1), 7e8), axis=1) - [1.7e9, 0] for x in times])
 
 
 @pytest.mark.parametrize("sigma", [1e-40, 1e40])

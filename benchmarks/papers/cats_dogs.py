@@ -263,9 +263,8 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parts = args.parts or ["triples", "gradients", "width"]
     if unknown := set(parts) - {"triples", "gradients", "width"}:
         parser.error(f"unknown parts {sorted(unknown)}: choose from triples, gradients, width")
-    warnings.filterwarnings(
-        "ignore", message="bandwidth .* is much finer"
-    )  # fine bandwidths are tested on purpose
+    # fine bandwidths are tested on purpose
+    warnings.filterwarnings("ignore", message="bandwidth .* is much finer")
     warnings.filterwarnings("ignore", message="with n_components")
     sizes, tuned_on, n_test, D, widths = (
         (2500, 5000, 10_000),

@@ -133,9 +133,8 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
     parser = options(__doc__, quick="one seed, 20 mixtures of 1,000 points, no orthogonal features")
     args = parser.parse_args(argv)
     n_seeds, n_sets, n_points = (1, 20, 1000) if args.quick else (5, 50, 2500)
-    warnings.filterwarnings(
-        "ignore", message="bandwidth .* is much finer", category=UserWarning
-    )  # fine bandwidths are tested on purpose
+    # fine bandwidths are tested on purpose
+    warnings.filterwarnings("ignore", message="bandwidth .* is much finer", category=UserWarning)
     h = choose_bandwidth(n_sets, n_points)
     methods = ("structured", "iid") if args.quick else ("structured", "orthogonal", "iid")
     runs = [one_seed(seed, n_sets, n_points, 7000, h, methods) for seed in range(n_seeds)]

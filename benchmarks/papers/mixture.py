@@ -37,10 +37,11 @@ import dkdist as dk
 from dkdist.datasets.mixtures import DOMAIN_BOUND
 
 BANDWIDTHS = (0.03, 0.045, 0.06, 0.08)  # of the plane scaled to the unit square
+# has the centre of the mixtures, so reflections of the domain are symmetries
 DOMAIN = (
     [-DOMAIN_BOUND, -DOMAIN_BOUND],
     [DOMAIN_BOUND, DOMAIN_BOUND],
-)  # has the centre of the mixtures, so reflections of the domain are symmetries
+)
 TUNED_ON = 4000
 SCORING = "neg_root_mean_squared_error"
 MANY_SIGMAS = tuple(2.0 ** (k / 3 - 2) for k in range(16))  # for embeddings without a parameter
@@ -193,9 +194,8 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     )
     parser.add_argument("--criteria", type=int, default=100, help="test sets for AIC and BIC; 0: none")
     args = parser.parse_args(argv)
-    warnings.filterwarnings(
-        "ignore", message="bandwidth .* is much finer"
-    )  # fine bandwidths are tested on purpose
+    # fine bandwidths are tested on purpose
+    warnings.filterwarnings("ignore", message="bandwidth .* is much finer")
     train, n_test, seeds, D, tuning_D = (4000, 8000, 16000), 4000, args.seeds, 5000, 1000
     if args.quick:
         train, n_test, seeds, D, tuning_D = (300,), 300, 1, 200, 200

@@ -218,9 +218,8 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--activations", type=Path)
     parser.add_argument("--cache", type=Path)
     args = parser.parse_args(argv)
-    warnings.filterwarnings(
-        "ignore", message="bandwidth .* is much finer"
-    )  # fine bandwidths are tested on purpose
+    # fine bandwidths are tested on purpose
+    warnings.filterwarnings("ignore", message="bandwidth .* is much finer")
     n_per_class, limit, D, tuning_D, n_splits = TRAIN_PER_CLASS, None, 5000, 1000, args.splits
     if args.quick:
         n_per_class, limit, D, tuning_D, n_splits = 4, 6, 200, 200, 1

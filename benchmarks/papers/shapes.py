@@ -46,11 +46,12 @@ F64 = np.ndarray
 SHA256 = "07878bcaf127f74388611d85cbab7a73f0b77bc442c349559ea67c1e6a6cd2f6"
 EDGES, RADII, ANGLES, HARMONICS, ROTATIONS = 200, 64, 256, 48, 128
 CUTOFF = 3.5  # maximum frequency times the minimum bandwidth
+# weights of length, v, v^2 / |v|
 KINDS = {
     "points": (1.0, 0, 0),
     "current": (0, 1.0, 0),
     "varifold": (0.5, 0, 0.5),
-}  # weights of length, v, v^2 / |v|
+}
 SIGMAS = ((0.1,), (0.15,), (0.2,), (0.3,), (0.5,), (0.1, 0.2, 0.4))
 BLOCK_ROWS = 100
 N_MUTUAL_NEIGHBOURS, N_AVERAGED_ROWS = (10, 14, 18), 6

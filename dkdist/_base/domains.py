@@ -27,9 +27,8 @@ from dkdist.sets import SampleSetError
 
 DATA_DRIVEN = ("robust", "data")
 QUANTILE_LEVELS = np.array([0.5, 0.9, 0.99])  # levels for distances from the median on one side
-REACH_PER_QUANTILE = 4 / ndtri(
-    0.5 + QUANTILE_LEVELS / 2
-)  # ratio of 4 standard deviations of a Gaussian to these quantiles
+# ratio of 4 standard deviations of a Gaussian to these quantiles
+REACH_PER_QUANTILE = 4 / ndtri(0.5 + QUANTILE_LEVELS / 2)
 # A warning is raised if the fraction of points outside a robust box exceeds both this minimum and this multiple of the
 # fraction in fit. Lower values would warn about ordinary samples (tests/base/test_domains.py).
 MIN_ORDINARY_FRACTION, ORDINARY_FRACTION_RATIO = 0.05, 3

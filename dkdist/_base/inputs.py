@@ -113,9 +113,8 @@ def _total_weight(view: SetStore, first: int) -> float:
         if w.min() < 0:
             row = int(np.argmax(w < 0))
             raise negative_weight_error(start + row, first, w[row])
-        total = float(
-            np.cumsum(np.append(total, w))[-1]
-        )  # same order of additions as one sum over the whole set
+        # same order of additions as one sum over the whole set
+        total = float(np.cumsum(np.append(total, w))[-1])
         start += len(w)
     if total <= 0:
         raise zero_weight_error(first)

@@ -59,9 +59,8 @@ def bits_to_float(i):  # type: ignore[no-untyped-def]
 @inline_jit(FINITE_FMA)
 def log(x):  # type: ignore[no-untyped-def]
     """Return the natural logarithm of a positive, normal float32."""
-    shifted = i32(
-        float_bits(f32(x)) - i32(0x3F3504F3)
-    )  # bits of sqrt(1/2), to shift the mantissa to [sqrt(1/2), sqrt(2))
+    # bits of sqrt(1/2), to shift the mantissa to [sqrt(1/2), sqrt(2))
+    shifted = i32(float_bits(f32(x)) - i32(0x3F3504F3))
     e = f32(shifted >> i32(23))
     m = bits_to_float(i32((shifted & i32(0x007FFFFF)) + i32(0x3F3504F3))) - _ONE
     z = m * m

@@ -150,9 +150,8 @@ def _array_blocks(X: Array) -> Blocks:
         raise ValueError(f"X must have shape (n_sets, n_features); got {np.shape(X)}.")
     row_bytes = max(1, X.itemsize * X.shape[1])
     max_sets = max_block_sets(len(X))
-    n_bytes = (
-        max_sets // MAX_BLOCK_SETS * MAX_BLOCK_BYTES
-    )  # views take no memory, so blocks have the same bounds as those of a store
+    # views take no memory, so blocks have the same bounds as those of a store
+    n_bytes = max_sets // MAX_BLOCK_SETS * MAX_BLOCK_BYTES
     blocks = local_blocks(X, int(np.clip(n_bytes // row_bytes, 1, max_sets)))
     return replace(blocks, row_bytes=row_bytes, n_columns=X.shape[1])
 
@@ -379,9 +378,8 @@ def _checks_cpu(function: Callable[..., Any], blocks: Blocks) -> Callable[..., A
 
 
 def _run_job(work: Callable[..., Any], job: TaskPayload, keys: tuple[Key, ...], *values: Any) -> Any:
-    return job.run(
-        work, dict(zip(keys, values, strict=False))
-    )  # results of ``after``, at the end of ``values``, are not used
+    # results of ``after``, at the end of ``values``, are not used
+    return job.run(work, dict(zip(keys, values, strict=False)))
 
 
 def _run_batch(

@@ -62,10 +62,11 @@ from dkdist._runtime.progress import Progress
 from dkdist._utils.validation import find_stacklevel
 
 KEPT_HINT = "Committed stores and saved checkpoints remain valid; the same call continues from them."
+# the second reason is that of a restarted scheduler
 LOST_SCHEDULER_REASONS = (
     "scheduler-connection-lost",
     "lost dependencies",
-)  # the second reason is that of a restarted scheduler
+)
 
 
 def killed_worker_error(killed: KilledWorker, graph: Mapping[Key, GraphNode]) -> RuntimeError:
@@ -341,10 +342,11 @@ def compute(
     progress: Progress | None,
 ) -> list[Any]:
     """Return results of a graph; ``progress`` advances by ``watch[key]`` when such a key is done."""
+    # shared by all attempts, so that no work is counted twice
     uncounted, name = (
         dict(watch),
         key_split(next(iter(watch), keys[0])),
-    )  # shared by all attempts, so that no work is counted twice
+    )
     blocks_per_task = sum(watch.values()) / len(watch) if watch else 1.0
 
     def start() -> list[Any]:
@@ -404,9 +406,8 @@ def connect(address: str, security: Security | None = None) -> Iterator[str]:
 def _connection_arguments(security: Security) -> dict[str, Any]:
     """Return Dask's arguments of a connection."""
     tls = security.get_tls_config_for_role("client")
-    files = [
-        tls[name] for name in ("ca_file", "cert", "key") if "\n" not in (tls[name] or "\n")
-    ]  # the file is not PEM text
+    # the file is not PEM text
+    files = [tls[name] for name in ("ca_file", "cert", "key") if "\n" not in (tls[name] or "\n")]
     try:
         if locked := [file for file in files if "ENCRYPTED" in Path(file).read_text(errors="replace")]:
             raise ValueError(  # without this error OpenSSL would wait for a passphrase in the terminal

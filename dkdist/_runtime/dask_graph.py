@@ -54,9 +54,8 @@ def graph_nodes(X: Any, keys: Sequence[Key]) -> dict[Key, GraphNode]:
         client = active_client()
         for key in absent:
             _require_result(key, futures.get(key), client)
-        references = {
-            key: TaskRef(key) for key in absent
-        }  # a worker that receives a future connects as a client
+        # a worker that receives a future connects as a client
+        references = {key: TaskRef(key) for key in absent}
         for key, node in graph.items():
             if not isinstance(node, Alias) and not node.dependencies.isdisjoint(absent):
                 graph[key] = node.substitute(references)  # type: ignore[arg-type]

@@ -17,10 +17,11 @@ COARSE_SIGMA_RATIOS = {1: 1 / 8, 2: 1 / 8, 3: 1 / 5}
 N_COARSE_MEANS = {1: 64, 2: 64, 3: 32}
 N_STAGE_MEANS = (128, 256)  # means of regions in the next stages; the last stage uses all points
 # (number of starts, power of the coarse sigma, maximum Newton steps, length of the last step in sigma)
+# by dimension; one dimension uses the stages of two
 STAGES = {
     2: ((24, 1.0, 4, 0.2), (6, 0.5, 6, 0.2), (3, 0.0, 8, 0.1), (1, 0.0, 50, 1e-4)),
     3: ((24, 1.0, 4, 0.2), (12, 0.5, 6, 0.2), (4, 0.0, 8, 0.1), (1, 0.0, 50, 1e-4)),
-}  # by dimension; one dimension uses the stages of two
+}
 # motions within one sigma and this difference of each matrix entry count as one start
 MIN_ROTATION_DIFFERENCE = 0.1
 MIN_OVERLAP_RATIO = 0.8  # starts with a smaller fraction of the best overlap are dropped

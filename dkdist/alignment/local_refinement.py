@@ -13,11 +13,12 @@ from dkdist._numba.compilation import jit
 from dkdist.alignment._slopes_numba import BATCH_POINTS, overlap_derivatives, plane_derivatives
 from dkdist.alignment._tuning import MAX_HALVINGS, MIN_CURVATURE_RATIO, MIN_STEP_SIGMAS
 
+# indices of the rotation coordinates; in the plane, rotation around the third axis
 ROTATION_COORDINATES = {
     1: [],
     2: [5],
     3: [3, 4, 5],
-}  # indices of the rotation coordinates; in the plane, rotation around the third axis
+}
 
 
 def refine_motions(

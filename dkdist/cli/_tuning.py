@@ -3,12 +3,13 @@
 # Limits of printed lists: longer ones hide the lines around them; --json prints everything.
 MAX_SHOWN_WARNINGS = 5  # further warnings are only counted (tests/cli/test_command_line.py)
 MAX_LISTED_CLASSES = 20  # classes of a target, printed with their counts (tests/cli/test_for_scripts.py)
+# tests/cli/test_model_info.py
 MAX_REPR_ITEMS, MAX_REPR_KEYS, MAX_REPR_CHARACTERS, MAX_REPR_DEPTH = (
     8,
     12,
     80,
     4,
-)  # tests/cli/test_model_info.py
+)
 HELP_WIDTH = 76  # characters per line; terminals have 80 (tests/cli/test_command_line.py checks the limit)
 
 # Larger batches need more memory, smaller ones start more Dask runs (tests/cli/test_predictions.py).

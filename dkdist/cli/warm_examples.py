@@ -63,9 +63,8 @@ def extra_calls() -> Iterator[Any]:
         "\u00e9" * MAX_PEER_UNICODE_SYMBOLS,
     ):
         yield dk.Levenshtein()(text, text + text[0])  # too long for rapidfuzz: short, long and non-ASCII text
-    yield dk.distance_matrix(
-        ["AC" * 40, "A"] * 3, distance="levenshtein"
-    )  # too many strings for the fast path
+    # too many strings for the fast path
+    yield dk.distance_matrix(["AC" * 40, "A"] * 3, distance="levenshtein")
     yield dk.distance_matrix(["AC", "A"], distance=dk.Levenshtein(insertion=2, substitution=3))
     yield dk.distance_matrix(["AC", "A" * 70], distance="jaro-winkler")
     for text in ("A", "A" * 70):  # both integer types, small and large numbers of SIMD lanes

@@ -343,9 +343,8 @@ def _sum_block(task: CoresetTask, blocks: Iterator[Any], extra: tuple[int, int, 
     rng = np.random.default_rng([task.params.seed, RngStream.CORESET, number])
     keys = np.empty(0)
     if task.draws and task.equal:
-        keys = (
-            rng.exponential(size=len(x)) / p
-        )  # the smallest keys form a sample without replacement (Efraimidis, Spirakis 2006)
+        # the smallest keys form a sample without replacement (Efraimidis, Spirakis 2006)
+        keys = rng.exponential(size=len(x)) / p
         chosen = np.sort(np.argsort(keys, kind="stable")[: task.draws])
         keys, weights = keys[chosen], p[chosen]
     elif task.draws:

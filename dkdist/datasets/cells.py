@@ -34,9 +34,8 @@ FRACTION_CONCENTRATION, ACTIVE_CONCENTRATION = 40.0, 400.0  # of the Dirichlet a
 # (tuned with python docs/tutorials/1_data_frame.py)
 DONOR_SHIFT_SD, OTHER_CELLS_SHIFT_SD = 0.15, 0.8
 MIN_AGE_YEARS, MAX_AGE_YEARS = 20.0, 80.0  # range of ages, as documented (tests/datasets/test_datasets.py)
-MAX_COUNT = (
-    10**6
-)  # donors, and cells per donor: larger values are typing errors (tests/datasets/test_datasets.py)
+# donors, and cells per donor: larger values are typing errors (tests/datasets/test_datasets.py)
+MAX_COUNT = 10**6
 
 
 class Donor(NamedTuple):

@@ -12,9 +12,8 @@ from dkdist.sets import SampleSets
 # (tests/datasets/test_datasets.py).
 DOMAIN_BOUND = 10.0
 MAX_COMPONENTS = 10  # Sutherland et al. (2016), section 4.2
-MAX_COUNT = (
-    10**6
-)  # sets, and points per set: larger values are typing errors (tests/datasets/test_datasets.py)
+# sets, and points per set: larger values are typing errors (tests/datasets/test_datasets.py)
+MAX_COUNT = 10**6
 
 
 class Mixture:

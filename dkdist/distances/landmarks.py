@@ -170,9 +170,8 @@ def _markov(source: LandmarkSource, lengths: I64) -> SampleSets:
         np.bincount(codes[targets - 1] * k + codes[targets], minlength=k * k).reshape(k, k).astype(np.float64)
     )
     frequencies = np.bincount(codes, minlength=k) / len(codes)
-    transitions = np.where(
-        transitions.sum(axis=1, keepdims=True) > 0, transitions, frequencies
-    )  # for symbols without a successor
+    # for symbols without a successor
+    transitions = np.where(transitions.sum(axis=1, keepdims=True) > 0, transitions, frequencies)
     cumulative = np.cumsum(transitions / transitions.sum(axis=1, keepdims=True), axis=1)
     text, u = np.empty(int(lengths.sum()), np.int64), source.rng.random(int(lengths.sum()))
     for a, b in itertools.pairwise(offsets_of(lengths).tolist()):

@@ -190,9 +190,8 @@ def coefficient_sums(sets: SampleSets, structure: str, degrees: tuple[float, ...
     spec = CoefficientSpec(Domain((0.0,) * d, (1.0,) * d, fixed=True), structure, degrees)
     a = spec.exponents
     norm = 2.0 ** (a > 0).sum(axis=1)  # phi_a^2 = norm * prod_j cos(pi a_j x_j)^2
-    pilot = np.exp(
-        -((np.pi * a / np.array(degrees)) ** 2).sum(axis=1) / 2
-    )  # damping for the pilot bandwidth 1 / K
+    # damping for the pilot bandwidth 1 / K
+    pilot = np.exp(-((np.pi * a / np.array(degrees)) ** 2).sum(axis=1) / 2)
     parent_terms = _parent_terms(a)
     squares, unbiased = np.zeros(len(a)), np.zeros(len(a))
     step = max(1, COEFFICIENTS_PER_BATCH // len(a))

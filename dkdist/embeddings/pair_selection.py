@@ -102,9 +102,8 @@ def _correlations(halves: SampleSets) -> F64:
     first, second, both, square_1, square_2 = np.zeros((5, m, m))
     total = 0.0
     for s in range(0, len(halves), 2):
-        one, other = (
-            _scores(halves[i : i + 1]) for i in (s, s + 1)
-        )  # one set at a time, because scores take 72 d bytes per point
+        # one set at a time, because scores take 72 d bytes per point
+        one, other = (_scores(halves[i : i + 1]) for i in (s, s + 1))
         T1, T2, w = one[0].T @ one[0], other[0].T @ other[0], float(np.sqrt(one[1] * other[1]))
         total += w
         for to, part in ((first, T1), (second, T2), (both, T1 * T2), (square_1, T1**2), (square_2, T2**2)):

@@ -259,9 +259,8 @@ def create_features(
     created = FeatureStore(
         address, n_rows, n_columns, block_rows, fingerprint, time.time_ns() // 2**11, complete=False
     )
-    sync(
-        opened.delete_dir("features")
-    )  # remains of a writer that was killed before writing the root document
+    # remains of a writer that was killed before writing the root document
+    sync(opened.delete_dir("features"))
     put_bytes(opened, f"features/{DOCUMENT}", dump_json(metadata))
     flush_store(opened)
     created._write_attrs(opened)

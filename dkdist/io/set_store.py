@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from dkdist.io._zarr.verify import VerifyReport
 
 
-MAX_SUMMARY_SETS = (
-    10**6
-)  # reads at most 8 MB of sizes and of each target; tests/files/test_notebook_tables.py
+# reads at most 8 MB of sizes and of each target; tests/files/test_notebook_tables.py
+MAX_SUMMARY_SETS = 10**6
 
 Pairs = list[tuple[object, object]]
 
@@ -85,9 +84,8 @@ def _chunks(committed: CommitReader) -> str:
     return f"{n_chunks:,} of {rows:,} points ({size / 2**20:.3g} MiB){shards}, {checksums}"
 
 
-BLOCK_BYTES = (
-    32 * 2**20
-)  # points per step of `SetStore.blocks`: 32 chunks of 1 MiB; tests/store/test_round_trip.py
+# points per step of `SetStore.blocks`: 32 chunks of 1 MiB; tests/store/test_round_trip.py
+BLOCK_BYTES = 32 * 2**20
 
 
 class SetStore(NoArrayConversion):

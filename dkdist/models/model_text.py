@@ -284,9 +284,8 @@ def _(value: np.ma.MaskedArray, where: str, arrays: Arrays) -> Any:
 
 @describe.register
 def _(value: np.ma.core.MaskedConstant, where: str, arrays: Arrays) -> Any:
-    return describe.dispatch(object)(
-        value, where, arrays
-    )  # always raises, because there is no value to store
+    # always raises, because there is no value to store
+    return describe.dispatch(object)(value, where, arrays)
 
 
 @describe.register
@@ -414,9 +413,8 @@ def _make_function(described: dict[str, Any], arrays: Arrays) -> Any:
 def _sets(
     points: Any, offsets: Any, weights: Any, alphabet: Any, origin: Any, names: Any = None
 ) -> SampleSets:
-    checked = SampleSets(
-        points, offsets, weights, alphabet, 0 * origin
-    )  # origin 0: points are already relative to it
+    # origin 0: points are already relative to it
+    checked = SampleSets(points, offsets, weights, alphabet, 0 * origin)
     output = SampleSets._trusted(checked.relative, checked.offsets, checked.weights, alphabet, origin)
     return output if names is None else output.labelled(names=names)
 

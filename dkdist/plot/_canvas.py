@@ -172,6 +172,5 @@ def draw_key(ax: Axes, colours: TargetColours) -> None:
     for k, name in enumerate(colours.names):
         colour, marker = PALETTE[k % len(PALETTE)], MARKERS[k // len(PALETTE)]
         ax.plot([], [], color=colour, marker=marker, linestyle="", label=name)
-    add_legend(
-        ax, title=colours.label, loc="upper left", bbox_to_anchor=(1, 1)
-    )  # next to the axes, so that it hides no data
+    # next to the axes, so that it hides no data
+    add_legend(ax, title=colours.label, loc="upper left", bbox_to_anchor=(1, 1))

@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 
 from dkdist._numba.arrays import F64
 
-NET_FRACTIONS = np.linspace(
-    0.02, 0.98, 49
-)  # fractions of eps allowed on the points of the net; the rest is allowed between them
-MAX_KERNEL_SLOPE = float(
-    np.exp(-0.5)
-)  # maximum slope of exp(-r^2 / 2), at r = 1: tests/theory/test_n_features_for.py
+# fractions of eps allowed on the points of the net; the rest is allowed between them
+NET_FRACTIONS = np.linspace(0.02, 0.98, 49)
+# maximum slope of exp(-r^2 / 2), at r = 1: tests/theory/test_n_features_for.py
+MAX_KERNEL_SLOPE = float(np.exp(-0.5))
 
 
 def frequencies_for_points(eps: float, delta: float, n: int) -> int:
@@ -46,9 +44,8 @@ def frequencies_for_ball(eps: float, delta: float, d: int, reach: float) -> int:
         log_net = d * np.log1p(2 * reach * slope / ((1 - NET_FRACTIONS) * eps))
         return float(np.min(2 * (np.log(4 / delta) + log_net) / (NET_FRACTIONS * eps) ** 2))
 
-    lower_bound = n_frequencies(
-        np.sqrt(d) + MAX_KERNEL_SLOPE
-    )  # a lower bound, because the slope decreases with F
+    # a lower bound, because the slope decreases with F
+    lower_bound = n_frequencies(np.sqrt(d) + MAX_KERNEL_SLOPE)
     return ceil(
         n_frequencies(np.sqrt(d + 2 * np.sqrt(d * u / lower_bound) + 2 * u / lower_bound) + MAX_KERNEL_SLOPE)
     )

@@ -15,9 +15,8 @@ import numpy as np
 
 from dkdist.theory._tuning import N_SERIES_TERMS
 
-MAX_KERNEL_SLOPE = float(
-    np.exp(-0.5)
-)  # maximum slope of exp(-u^2 / 2), at u = 1: tests/theory/test_hdd_bound.py
+# maximum slope of exp(-u^2 / 2), at u = 1: tests/theory/test_hdd_bound.py
+MAX_KERNEL_SLOPE = float(np.exp(-0.5))
 
 
 def reflected_energy(h: float, d: int) -> float:

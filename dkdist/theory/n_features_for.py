@@ -122,9 +122,8 @@ def _check_parameters(rule: str, values: dict[str, Any]) -> dict[str, Any]:
     if tuple(passed) not in PARAMETER_SETS_BY_RULE[rule]:
         forms = " or ".join(", ".join(form) for form in PARAMETER_SETS_BY_RULE[rule])
         raise ValueError(f"rule={rule!r} requires {forms}; got {', '.join(passed) or 'no parameters'}.")
-    count = partial(
-        check_int, maximum=np.inf
-    )  # these numbers only enter formulas, so memory does not limit them
+    # these numbers only enter formulas, so memory does not limit them
+    count = partial(check_int, maximum=np.inf)
     checks: dict[str, Callable[[str, Any], float]] = {"n_points": count, "n_dims": count}
     checked = {name: checks.get(name, check_positive)(name, value) for name, value in passed.items()}
     for name in checks.keys() & checked.keys():

@@ -56,9 +56,8 @@ def test_trim_kernels_keeps_members_that_fit_in_the_time() -> None:
     assert len(fit(100).trim_kernels(average(300)).members) == 3
     assert len(fit(100).trim_kernels(average(400)).members) == 2
     assert len(fit(200).trim_kernels(average(90)).members) == 1  # twice as many sets: 8 times 90 s
-    assert (
-        len(fit(200, row_seconds=600).trim_kernels(average(25)).members) == 1
-    )  # 600 s for rows, 200 s per member
+    # 600 s for rows, 200 s per member
+    assert len(fit(200, row_seconds=600).trim_kernels(average(25)).members) == 1
     assert len(fit(100, row_seconds=600).trim_kernels(average(300)).members) == 3  # rows are already computed
 
 

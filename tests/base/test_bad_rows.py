@@ -44,11 +44,12 @@ def invalid_rows(dtype: str = "f8") -> Any:
 
 def forms(dtype: str = "f8") -> list[Any]:
     X = invalid_rows(dtype)
+    # rows 35 to 41 form one block
     return [
         X,
         da.from_array(X, chunks=(40, -1)),
         da.from_array(X, chunks=(7, 3)),
-    ]  # rows 35 to 41 form one block
+    ]
 
 
 LEARNERS = [

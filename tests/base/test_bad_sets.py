@@ -115,9 +115,8 @@ def test_sets_of_a_missing_chunk_are_skipped(invalid_store: Spoilt, tmp_path: Pa
     with pytest.warns(UserWarning, match="rows of NaN|outside the range") as message:
         rows = fitted.transform(store).compute()
     assert_skipped(rows, expected, invalid_store.damaged)
-    assert (
-        sum("outside the range seen in fit" in str(w.message) for w in message) == 1
-    )  # the store is one block
+    # the store is one block
+    assert sum("outside the range seen in fit" in str(w.message) for w in message) == 1
 
 
 def test_no_valid_set_raises(invalid_store: Spoilt) -> None:

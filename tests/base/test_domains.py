@@ -195,9 +195,8 @@ def test_robust_domain_of_heavy_tails_is_as_accurate_as_ranks(name, draw, loss):
     y = np.arange(1300) % 2
     sets = [draw(rng, c)[:, None] for c in y]
     ranked = np.split(stats.rankdata(np.concatenate(sets))[:, None] / 130_000, 1300)
-    noise = 2 * np.sqrt(
-        0.13 * 0.1 / 1000
-    )  # two standard errors of the difference, for pipelines that disagree on 10 % of the sets
+    # two standard errors of the difference, for pipelines that disagree on 10 % of the sets
+    noise = 2 * np.sqrt(0.13 * 0.1 / 1000)
     assert accuracy(sets, y, "robust") > accuracy(ranked, y, "unit") - loss - noise
 
 

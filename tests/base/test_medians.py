@@ -47,9 +47,8 @@ def test_median_sigma_of_grid_points(seed, monkeypatch):
     for name, (sigma, m) in result.items():
         assert sigma == pytest.approx(MEDIAN, abs=4 * DEVIATION[m]), name
     rows = dk.RandomFourierFeatures(10, random_state=seed).fit(GRID).sigma_
-    assert rows == pytest.approx(
-        MEDIAN, rel=0.3
-    )  # 32 runs of neighbouring rows: standard deviation of 10 % by simulation
+    # 32 runs of neighbouring rows: standard deviation of 10 % by simulation
+    assert rows == pytest.approx(MEDIAN, rel=0.3)
 
 
 def test_median_follows_its_sampling_distribution():
@@ -72,9 +71,8 @@ def test_kernel_distance_of_grids_and_repeated_columns():
         assert dk.two_sample_test(
             column[:2048], column[:2048] + 1, sigma="median", n_permutations=1, random_state=seed
         ).sigma == pytest.approx(sigma, rel=0.2)
-    assert (
-        dk.coreset(column, 8, sigma="median", random_state=0).distance < 0.1
-    )  # not reported as mostly equal points
+    # not reported as mostly equal points
+    assert dk.coreset(column, 8, sigma="median", random_state=0).distance < 0.1
     assert dk.kernel_distance(column, column + 1, sigma="median") > 0
     assert dk.RandomFourierFeatures(10, random_state=0).fit(column).sigma_ == pytest.approx(sigma, rel=0.3)
 
@@ -129,9 +127,8 @@ def test_median_sigma_of_stores_matches_memory(tmp_path, monkeypatch):
 
 def test_gamma_uses_all_sets():
     rng = np.random.default_rng(0)
-    sets = [
-        rng.normal(0 if i < 500 else 50 * (i % 2), 1, (6, 1)) for i in range(2000)
-    ]  # the first 500 sets are close together
+    # the first 500 sets are close together
+    sets = [rng.normal(0 if i < 500 else 50 * (i % 2), 1, (6, 1)) for i in range(2000)]
     gamma_64 = dk.DistanceEmbedding("energy", n_components=64, random_state=0).fit(sets).gamma_
     gamma_1024 = dk.DistanceEmbedding("energy", n_components=1024, random_state=0).fit(sets).gamma_
     assert gamma_1024 == pytest.approx(gamma_64, rel=1)

@@ -130,9 +130,8 @@ def test_rows_of_other_steps_have_no_ids():
     backwards = SETS[::-1]
     assert fitted.score(backwards, SERIES[::-1]) > 0.9
     rows = StandardScaler().fit_transform(dk.MomentEmbedding().fit_transform(SETS))
-    assert (
-        ridge().fit(rows, pd.Series(Y, index=np.arange(N)[::-1])).score(rows, Y) > 0.9
-    )  # the index does not hold ids of sets
+    # the index does not hold ids of sets
+    assert ridge().fit(rows, pd.Series(Y, index=np.arange(N)[::-1])).score(rows, Y) > 0.9
 
 
 def test_cross_validation_aligns_or_raises():

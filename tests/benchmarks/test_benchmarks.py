@@ -173,9 +173,8 @@ def test_kernel_distances_by_every_method(tmp_path: Path) -> None:
         for cell in cells
         if cell["method"] == "fourier"
     )
-    assert np.isfinite(
-        report["growth"]["exact"]["fits"][0]["exponent"]
-    )  # times depend on the load of the machine
+    # times depend on the load of the machine
+    assert np.isfinite(report["growth"]["exact"]["fits"][0]["exponent"])
     assert figure.stat().st_size > 10_000
 
 
@@ -260,9 +259,8 @@ def test_scenes(tmp_path: Path) -> None:
     for module in ("PIL", "cv2"):
         pytest.importorskip(module, reason="reads and describes images: pip install 'dkdist[papers]'")
     report = run("papers/scenes.py", "--only", "Hellinger", output=tmp_path / "scenes.json")
-    assert (
-        report["rivals"]["Hellinger"]["accuracy"]["bands, random features"]["mean"] > 0.25
-    )  # chance level is 1/15
+    # chance level is 1/15
+    assert report["rivals"]["Hellinger"]["accuracy"]["bands, random features"]["mean"] > 0.25
 
 
 def check_distances(report: Any, name: str, min_accuracy: float) -> None:

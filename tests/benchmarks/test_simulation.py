@@ -58,9 +58,8 @@ def test_costs_only_slow_down(simulate: Any) -> None:
             assert result < best
             assert share <= 1.001
     nodes, n_blocks = simulate.predictions(WORK, 256)
-    sets_per_task = (
-        simulate.BLOCK * n_blocks / (len(nodes) // 2)
-    )  # each task passes the client and the scheduler
+    # each task passes the client and the scheduler
+    sets_per_task = simulate.BLOCK * n_blocks / (len(nodes) // 2)
     result = simulate.rate(simulate.predictions, WORK, costly, 256)[0]
     assert (
         0.5 * sets_per_task / (costly.client + costly.scheduler) < result <= sets_per_task / costly.scheduler

@@ -46,9 +46,8 @@ class Killer:
         while not self._stop.wait(0.1):
             cluster = self._client.cluster
             nannies = list(cluster.workers.values())
-            running = [
-                nanny for nanny in nannies if nanny.status is Status.running
-            ]  # a nanny that is starting a worker would give up
+            # a nanny that is starting a worker would give up
+            running = [nanny for nanny in nannies if nanny.status is Status.running]
             if (
                 not len(cluster.scheduler.workers) == len(running) == len(nannies)
             ):  # the last worker is not replaced yet

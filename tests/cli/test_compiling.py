@@ -20,12 +20,13 @@ from dkdist._numba.compilation import COMPILE_WATCH, SILENT_SECONDS, CompileWatc
 from dkdist.cli import help as json_keys
 from dkdist.cli import main, warm, warm_examples
 
+# coresets, kernels and sets that are taken piece by piece
 HUGE = {
     "_fights",
     "_squares",
     "_sum",
     "_add_piece",
-}  # coresets, kernels and sets that are taken piece by piece
+}
 OTHER_BLAS = {"_scale"}
 LOOP = """
 from dkdist._numba.compilation import jit

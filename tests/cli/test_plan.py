@@ -57,9 +57,8 @@ def test_the_plan_is_the_one_that_a_fit_prints(options, bags, blind, small, tmp_
     line = next(line for line in captured.out.splitlines() if line.startswith("plan"))
     assert main(["fit", bags, *requested, "--model", str(tmp_path / "m.npz"), "--progress"]) == 0
     printed = [line.partition("peak memory")[0] for line in capsys.readouterr().err.splitlines()]
-    assert (
-        line.removeprefix("plan").strip().partition("peak memory")[0] in printed
-    )  # memory is that of its process
+    # memory is that of its process
+    assert line.removeprefix("plan").strip().partition("peak memory")[0] in printed
 
 
 def test_columns_are_exact_or_at_most(bags, blind, tmp_path, capsys):

@@ -155,9 +155,8 @@ def test_fit_on_mixed_processors(cluster: LocalCluster, tmp_path: Path) -> None:
         with Client(cluster), dask.config.set({"dkdist.allow-mixed-processors": True}):
             with pytest.warns(RuntimeWarning, match=f"several types:(?s:.)*{other}: "):
                 model = dk.IncrementalRidge(random_state=0).fit(embedding.transform(sets), sets.targets["y"])
-            refitted = dk.IncrementalRidge(random_state=0).fit(
-                embedding.transform(sets), sets.targets["y"]
-            )  # warns only once
+            # warns only once
+            refitted = dk.IncrementalRidge(random_state=0).fit(embedding.transform(sets), sets.targets["y"])
         np.testing.assert_allclose(model.coef_, refitted.coef_, rtol=1e-6)
 
 

@@ -198,9 +198,8 @@ def test_worker_address_raises(plain: str) -> None:
 # after a timeout, Dask leaves a socket to the garbage collector
 def test_other_servers_raise(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "CONNECTION_TIMEOUT_SECONDS", 1.0)
-    assert re.search(
-        "refused|Timeout", connection_error(ConnectionError, "tcp://127.0.0.1:9")
-    )  # Dask retries until the timeout
+    # Dask retries until the timeout
+    assert re.search("refused|Timeout", connection_error(ConnectionError, "tcp://127.0.0.1:9"))
     assert "unknown address scheme" in connection_error(ConnectionError, "bag://127.0.0.1:8786")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]

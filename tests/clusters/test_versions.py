@@ -110,9 +110,8 @@ def test_different_versions_raise(cluster: LocalCluster, tmp_path: Path) -> None
             pytest.raises(ImportError, match="versions on the cluster differ") as error,
             checked_workers(client),
         ):
-            start_worker(
-                run, cluster, "--preload", str(tmp_path / "other.py")
-            )  # the worker joins during the work
+            # the worker joins during the work
+            start_worker(run, cluster, "--preload", str(tmp_path / "other.py"))
         (bad,) = set(client.nthreads()) - {good}
         (line,) = [line for line in str(error.value).splitlines() if line.startswith(f"  {bad}: ")]
         expected = (

@@ -102,9 +102,8 @@ def test_fit_and_earlier_stages_have_separate_spans(client, sets):
     names, spans = zip(*spans_below(client, study), strict=True)
     assert names == ("survey", "sampled_rows", "sgd_step_size", "fit IncrementalSGDClassifier", "predict")
     steps = [group for group in spans[3].groups if key_split(group.name) == "sgd_step"]
-    assert (
-        10 < sum(len(group) for group in steps) <= 150 + 38
-    )  # tasks of several batches each, and tasks of states
+    # tasks of several batches each, and tasks of states
+    assert 10 < sum(len(group) for group in steps) <= 150 + 38
 
 
 def test_fits_of_a_client_have_one_parent_span(client, sets):

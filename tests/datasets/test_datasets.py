@@ -42,9 +42,8 @@ def test_labels_of_mixtures_are_numbers_of_components():
 
 def test_cells_differ_between_groups_as_documented():
     cells, donors = dk.datasets.make_cells(200, 1000, random_state=0, as_frame=True)
-    active = (cells[["CD3", "CD8", "CD38"]] > 2.5).all(axis=1) & (
-        cells["CD4"] < 2.5
-    )  # half-way between cell types
+    # half-way between cell types
+    active = (cells[["CD3", "CD8", "CD38"]] > 2.5).all(axis=1) & (cells["CD4"] < 2.5)
     active_fraction = active.groupby(cells["donor"]).mean().reindex(donors.index)
     means = active_fraction.groupby(donors["group"]).mean()
     assert means["healthy"] == pytest.approx(0.01, abs=0.004)

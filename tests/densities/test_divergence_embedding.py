@@ -63,9 +63,8 @@ def test_default_distances_match_the_integral(problems, name, d):
     rows = embedding.fit_transform(sets)
     assert (embedding.spec_.bandwidth, embedding.spec_.domain) == (spec.bandwidth, spec.domain)
     expected = integrals(divergence(name).kappa, p, weights, i, j)
-    bound = (
-        0.03 if name == "total-variation" else 0.01
-    )  # documented accuracy of n_basis="auto" below its limit
+    # documented accuracy of n_basis="auto" below its limit
+    bound = 0.03 if name == "total-variation" else 0.01
     bound = bound if embedding.resolved_ else 0.05
     assert embedding.resolved_ == (d < 3)
     rms, relative = rms_errors(squared_distances(rows, i, j), expected)

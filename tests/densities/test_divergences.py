@@ -218,9 +218,8 @@ def test_kappa_of_negative_measure_raises(name):
     # Proof: some zero-sum c has c' K c > 0, which is impossible for a squared Hilbert distance.
     x = np.exp(np.linspace(-12, 12, 121))
     gram = kappa(x[:, None] * np.ones(121), x * np.ones((121, 1))) / np.sqrt(x[:, None] * x)
-    normal = (
-        1 / np.sqrt(x) / np.linalg.norm(1 / np.sqrt(x))
-    )  # sum c = 0, in the scaled coefficients sqrt(x) c
+    # sum c = 0, in the scaled coefficients sqrt(x) c
+    normal = 1 / np.sqrt(x) / np.linalg.norm(1 / np.sqrt(x))
     project = np.eye(121) - np.outer(normal, normal)
     assert np.linalg.eigvalsh(project @ gram @ project)[-1] > 1e-6
     with pytest.raises(ValueError, match=r"must be of negative type; .*Use another divergence"):

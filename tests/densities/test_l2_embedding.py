@@ -92,9 +92,8 @@ def test_index_sets_match_their_definition(d, index_set, inside):
     n = 6
     embedding = dk.L2Embedding(n, index_set=index_set, structure="joint", domain="unit").fit(unit_sets(3, d))
     expected = [a for a in itertools.product(range(n), repeat=d) if inside(np.array(a), n)]
-    assert embedding.spec_.exponents.tolist() == [
-        list(a) for a in expected
-    ]  # the last dimension varies fastest
+    # the last dimension varies fastest
+    assert embedding.spec_.exponents.tolist() == [list(a) for a in expected]
     assert len(embedding.get_feature_names_out()) == len(expected)
 
 
@@ -157,9 +156,8 @@ def test_shared_coefficients_serve_both_kinds_of_embeddings():
     C = np.concatenate([wide.materialize().of(sets, spans) for _, spans in iter_tiles(sets)])
     for embedding in fitted:
         rows = embedding.spec_.materialize().rows(C, wide)
-        exact = not getattr(
-            embedding.spec_, "is_direct", False
-        )  # otherwise sums in another order, under a root
+        # otherwise sums in another order, under a root
+        exact = not getattr(embedding.spec_, "is_direct", False)
         np.testing.assert_allclose(rows, embedding.transform(sets), rtol=0, atol=0 if exact else 2e-4)
 
 

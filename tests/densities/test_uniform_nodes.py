@@ -60,9 +60,8 @@ def test_coefficients_are_unbiased_with_variance_of_a_mean(d, structure, index_s
         np.float64,
     )
     error = (rows.mean(axis=0) - expected) / np.sqrt(variance / SEEDS + 1e-12)
-    assert (
-        np.abs(error).max() < 4.5
-    )  # about 40 values: exceeded with a probability of 1 in 4,000 for normal errors
+    # about 40 values: exceeded with a probability of 1 in 4,000 for normal errors
+    assert np.abs(error).max() < 4.5
     result = ((rows - expected) ** 2).mean() / variance.mean()
     # rows of one seed share their nodes: about SEEDS independent values, standard error sqrt(2 / SEEDS)
     assert abs(result - 1) < 4.5 * np.sqrt(2 / SEEDS)

@@ -226,9 +226,8 @@ def test_swaps_are_no_metric_and_without_swaps_it_is_the_edit_distance():
     D = dk.distance_matrix(["ca", "ac", "abc"], distance="osa")
     assert D[0, 2] > D[0, 1] + D[1, 2]
     rng = np.random.default_rng(0)
-    apart = [
-        "".join(chr(97 + c) for c in np.sort(rng.integers(0, 26, 90))) for _ in range(20)
-    ]  # nothing to swap
+    # nothing to swap
+    apart = ["".join(chr(97 + c) for c in np.sort(rng.integers(0, 26, 90))) for _ in range(20)]
     np.testing.assert_array_equal(
         dk.distance_matrix(apart, distance="osa"), dk.distance_matrix(apart, distance="levenshtein")
     )

@@ -100,9 +100,8 @@ def test_leverage_scores_are_those_of_their_definition():
         sums = (values / (values + penalties[:, None])).sum(axis=1)
         p = penalties[np.argmin(np.abs(sums - n))]
         np.testing.assert_allclose(scores, np.diag(K @ np.linalg.inv(K + p * np.eye(30))), rtol=2e-3)
-    assert leverage_scores(np.ones((6, 6)), 3) == pytest.approx(
-        np.full(6, 1 / 6), rel=1e-3
-    )  # one object, six times
+    # one object, six times
+    assert leverage_scores(np.ones((6, 6)), 3) == pytest.approx(np.full(6, 1 / 6), rel=1e-3)
 
 
 def test_leverage_finds_what_is_rare():

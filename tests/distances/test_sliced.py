@@ -109,9 +109,8 @@ def test_it_is_a_metric(p, seed):
     np.testing.assert_allclose(D, D.T, rtol=1e-6)
     assert (D[:, None, :] <= D[:, :, None] + D[None, :, :] + 1e-6 * D.max()).all()
     again = matrix(distance, shuffled(rng, *sets), sets)
-    np.testing.assert_allclose(
-        again, D, rtol=1e-6, atol=1e-6
-    )  # of weighted points, levels are sums in another order
+    # of weighted points, levels are sums in another order
+    np.testing.assert_allclose(again, D, rtol=1e-6, atol=1e-6)
     assert D.diagonal().max() == 0
 
 

@@ -6,9 +6,8 @@ import pytest
 import dkdist as dk
 from dkdist.distances.sliced_wasserstein_embedding import random_directions
 
-ROUNDING = (
-    2.0**-22
-)  # of a projection: of points, of the projection and of the quantile times a share, to float32
+# of a projection: of points, of the projection and of the quantile times a share, to float32
+ROUNDING = 2.0**-22
 
 
 def heights(embedding, points):

@@ -84,9 +84,8 @@ def test_rows_do_not_depend_on_units():
     assert (columns[:, 1, 1] == 0).all()
     assert np.ptp(columns[:, :, 1]) < 1e-6
     moved = [x.astype(np.float64) * [1e-3, 1, 1e4] + [0, 0, 1e7] for x in arrays]
-    np.testing.assert_allclose(
-        dk.SummaryEmbedding().fit_transform(moved), rows, atol=2e-3
-    )  # the centre is rounded to 3 digits
+    # the centre is rounded to 3 digits
+    np.testing.assert_allclose(dk.SummaryEmbedding().fit_transform(moved), rows, atol=2e-3)
 
 
 def test_batches_do_not_change_rows(monkeypatch):

@@ -20,9 +20,8 @@ def test_commands_run_in_order(tmp_path, monkeypatch, capsys):
     text = PAGE.read_text()
     monkeypatch.chdir(tmp_path)
     original = dk.SetClassifier
-    monkeypatch.setattr(
-        dk, "SetClassifier", lambda **options: original(["moments"], **options)
-    )  # saves a few seconds
+    # saves a few seconds
+    monkeypatch.setattr(dk, "SetClassifier", lambda **options: original(["moments"], **options))
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     exec(compile(code, str(PAGE), "exec"), {})
     outputs = {}

@@ -13,11 +13,12 @@ def test_examples_run():
     for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
         exec(compile(code, str(PAGE), "exec"), names)
     assert (names["random"], names["grid"]) == (39_648, 37)
+    # as in the table of the page
     assert [round(names["apart"](200, d), 3) for d in (1, 2, 3)] == [
         0.006,
         0.017,
         0.043,
-    ]  # as in the table of the page
+    ]
     assert 0 < names["whole"] <= names["few"].distance
     assert names["running"].n_points == 80_000
     assert names["so_far"].points.shape == (64, 2)

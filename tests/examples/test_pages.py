@@ -33,9 +33,8 @@ def test_corrected_measures_integrate_to_kappa():
 
 def test_store_is_readable_without_dkdist(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    far = [
-        np.random.default_rng(i).normal(1e7, 1, (4 + i, 2)) for i in range(3)
-    ]  # stored relative to an origin
+    # stored relative to an origin
+    far = [np.random.default_rng(i).normal(1e7, 1, (4 + i, 2)) for i in range(3)]
     dk.write_sets("bags.zarr", far, targets=[1, 2, 3])
     np.testing.assert_array_equal(run("format.md", {})["first"], dk.open_sets("bags.zarr").load()[0])
 

@@ -102,9 +102,8 @@ def test_keyboard_interrupt_ends_the_run() -> None:
             is_finished.wait(30)
         return next(output)
 
-    previous_handler = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # SIGINT is ignored when tests run in the background
+    # SIGINT is ignored when tests run in the background
+    previous_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with dask.config.set(num_workers=2), pytest.raises(KeyboardInterrupt):
             fold_sum(blocks(), interrupt)

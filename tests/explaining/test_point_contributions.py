@@ -21,10 +21,11 @@ from dkdist._base.influence import point_influences
 N = 25  # points of a set whose weights are changed
 
 UNWEIGHTED = ("dtw-3", "hausdorff-2", "own-distance-2")
+# high frequencies of log p need tiny steps
 FAST = (
     "total-variation-2",
     "histogram-marginal-4",
-)  # high frequencies of log p need tiny steps
+)
 SMOOTH = [
     *(
         "jensen-shannon-1",

@@ -28,13 +28,14 @@ ROWS = RNG.normal(size=(12, 4)).astype("f4")
 LABELS = np.arange(12) % 2
 P, Q = SETS[0], SETS[1]
 PLACE = Path(tempfile.mkdtemp())
+# sets', stores' and sources' errors are ValueErrors
 CLEAR = (
     ValueError,
     TypeError,
     OSError,
     ImportError,
     MemoryError,
-)  # sets', stores' and sources' errors are ValueErrors
+)
 MIN_MESSAGE_LENGTH = 15  # characters of a message
 
 

@@ -120,9 +120,8 @@ def test_refinement_keeps_rotations_and_never_decreases_overlap():
     assert (np.diff(overlaps, axis=0) >= 0).all()
     R, _, _ = refine_motions(x, p, y, p[:40], 0.5, starts, True, 50)
     np.testing.assert_allclose(R @ R.transpose(0, 2, 1), np.tile(np.eye(3), (5, 1, 1)), atol=1e-10)
-    far = refine_motions(
-        x, p, y + 1e3, p[:40], 0.5, starts, True, 50
-    )  # without overlap the motion is unchanged
+    # without overlap the motion is unchanged
+    far = refine_motions(x, p, y + 1e3, p[:40], 0.5, starts, True, 50)
     assert far[2].max() < 1e-30
     assert np.isfinite(far[1]).all()
 

@@ -75,9 +75,8 @@ def max_overlap(x, p, y, q, rotates, rng):
     [(1, "translation"), (2, "translation"), (2, "rigid"), (3, "translation"), (3, "rigid")],
 )
 def test_no_motion_is_better_by_more_than_the_gap(d, transform, n_trials, monkeypatch, request):
-    monkeypatch.setattr(
-        branch_and_bound, "_estimate_cells", lambda *_: 0.0
-    )  # no trial raises: the search stops with its gap
+    # no trial raises: the search stops with its gap
+    monkeypatch.setattr(branch_and_bound, "_estimate_cells", lambda *_: 0.0)
     if transform == "rigid" or d == 1:  # the search must succeed without a good start
         monkeypatch.setattr(
             "dkdist.alignment.align.search_motion",

@@ -29,11 +29,12 @@ POINT_LIMITS = tuple(
 )
 METHODS = ("random", "stratified", "halving", "swap")
 NARROW = "is too small for points"
+# minimum sigma / width for certified distances of streamed points, by dimension
 CELLS = {
     1: 1e-5,
     2: 2e-3,
     3: 2e-2,
-}  # minimum sigma / width for certified distances of streamed points, by dimension
+}
 
 
 def trial(seed):

@@ -12,10 +12,11 @@ import dkdist as dk
 
 from .kernel_trials import adversarial_trial, exact_square, for_kernel, random_trial, with_outliers
 
+# maximum fraction of trials with too many terms or modes for the method
 MAX_UNSUPPORTED = {
     "taylor": 0.6,
     "fourier": 0.02,
-}  # maximum fraction of trials with too many terms or modes for the method
+}
 
 
 METHODS = (
@@ -26,9 +27,8 @@ METHODS = (
 HIGH_COST, LOW_COST = 1e300, 1e-12
 RULE = "dkdist.kernels.methods"
 POINT_LIMITS = {f"dkdist.kernels.{name}.MAX_DIRECT_POINTS": 2 for name in ("kernel_distance", "mmd_problem")}
-MIXTURE_COSTS = {
-    f"{RULE}.{name}": 0.0 for name in ("GAUSSIAN_PLAN_NS", "WIDE_POINT_NS", "NARROW_POINT_NS")
-}  # always use Gaussian mixtures, not all pairs
+# always use Gaussian mixtures, not all pairs
+MIXTURE_COSTS = {f"{RULE}.{name}": 0.0 for name in ("GAUSSIAN_PLAN_NS", "WIDE_POINT_NS", "NARROW_POINT_NS")}
 OVERRIDES = {  # force an algorithm that is not the cheapest for few points; "auto" is tested with distant outliers
     "fourier on a mesh": {f"{RULE}.CELL_NS": HIGH_COST, f"{RULE}.GRID_SEARCH_NS": np.inf},
     "fourier by frequencies": {f"{RULE}.GRID_SEARCH_NS": -1.0, f"{RULE}.FREQUENCY_NS": LOW_COST},

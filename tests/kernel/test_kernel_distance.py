@@ -43,10 +43,11 @@ def problems(draw, most_dims):
     )
     offset = draw(st.sampled_from([0.0, 1e6]))
     scale = draw(st.sampled_from([1e-9, 1.0, 1e9]))
+    # rounding of the offset affects the reference too
     x, y = (
         scale * (x + offset),
         scale * (y + offset),
-    )  # rounding of the offset affects the reference too
+    )
     return x, y, scale * sigma, w
 
 
@@ -72,9 +73,8 @@ def test_method_exact_matches_brute_force(problem):
 def test_methods_are_within_eps(method, problem, eps):
     x, y, sigma, weights = problem
     if method == "fourier":
-        sigma = max(
-            sigma, 0.02 * np.ptp(np.concatenate([x, y]), axis=0).max()
-        )  # smaller sigmas need too many modes
+        # smaller sigmas need too many modes
+        sigma = max(sigma, 0.02 * np.ptp(np.concatenate([x, y]), axis=0).max())
     scale = total(weights, len(x), len(y)) ** 2
     result = dk.kernel_distance(
         x, y, sigma=sigma, method=method, squared=True, weights=weights, eps=eps * scale
@@ -255,9 +255,8 @@ def test_other_kernels_match_formulas():
 
 def test_negative_square_raises_without_squared():
     grid = np.arange(60)[:, None] * 0.7
-    signs = np.cos(np.pi * np.arange(60)) * np.hanning(
-        60
-    )  # only neighbours have a nonzero kernel value, 0.51
+    # only neighbours have a nonzero kernel value, 0.51
+    signs = np.cos(np.pi * np.arange(60)) * np.hanning(60)
     options = {"sigma": 1.0, "kernel": "epanechnikov", "weights": (signs, [1e-200])}
     square = float((signs**2).sum() + 2 * 0.51 * (signs[1:] * signs[:-1]).sum())
     assert square < -0.3

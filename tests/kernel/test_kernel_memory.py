@@ -104,10 +104,11 @@ def test_tiles_are_shifted_and_scaled_points(seed, d, weighted):
     x = 0.25 * (both if points.inverse is None else both @ points.inverse.T)
     p, q = points.weights if weighted else (np.full(n, 1 / n), np.full(m, 1 / m))
     z = np.concatenate([p, -q])[:, None]
+    # products of different lengths may round differently
     close = {
         "rtol": 1e-13,
         "atol": 1e-14 * float(np.abs(both).max()) * d,
-    }  # products of different lengths may round differently
+    }
     for rows in (1, 3, 100):
         tiles = list(points.tiles(rows))
         np.testing.assert_allclose(np.concatenate([tile for tile, _ in tiles]), x, **close)

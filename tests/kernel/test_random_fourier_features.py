@@ -146,9 +146,8 @@ def test_features_depend_on_the_seed(X):
     np.testing.assert_array_equal(features_of_seed(1), features_of_seed(1))
     assert np.abs(features_of_seed(1) - features_of_seed(2)).max() > 0.1
     generator = np.random.default_rng(0)
-    assert (
-        np.abs(features_of_seed(generator) - features_of_seed(generator)).max() > 0.1
-    )  # a generator advances
+    # a generator advances
+    assert np.abs(features_of_seed(generator) - features_of_seed(generator)).max() > 0.1
 
 
 @pytest.mark.parametrize(

@@ -146,9 +146,8 @@ def test_optimal_weights_are_optimal(d, size, sigma, streamed, unit):
     result = float(whole - 2 * v @ overlaps + v @ self_kernel @ v)
     u = equal.weights / big(unit)
     assert result <= float(whole - 2 * u @ overlaps + u @ self_kernel @ u)
-    values, vectors = np.linalg.eigh(
-        self_kernel.astype(float)
-    )  # minimum over the resolvable eigenvectors: an upper bound
+    # minimum over the resolvable eigenvectors: an upper bound
+    values, vectors = np.linalg.eigh(self_kernel.astype(float))
     part = (vectors.T @ overlaps.astype(float))[values > 1e-10]
     minimum = float(whole) - float((part**2 / values[values > 1e-10]).sum())
     assert result <= 1.1 * max(minimum, 0) + 1e-8

@@ -71,9 +71,8 @@ def test_fit_calibration_minimises_smoothed_cross_entropy(n_classes: int) -> Non
     ]
     assert minimum <= min(cross_entropy(*pair) for pair in near_pairs) + 1e-9
     coarse_grid = [(a, b) for a in np.geomspace(0.05, 50, 20) for b in np.geomspace(0.05, 20, 20)]
-    assert (
-        minimum <= min(cross_entropy(*pair) for pair in coarse_grid) + 1e-9
-    )  # there is one minimum for these seeds
+    # there is one minimum for these seeds
+    assert minimum <= min(cross_entropy(*pair) for pair in coarse_grid) + 1e-9
     assert minimum < cross_entropy(*INITIAL_CALIBRATION) - 1e-3
 
 

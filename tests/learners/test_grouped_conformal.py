@@ -65,6 +65,5 @@ def test_new_groups_are_covered() -> None:
         )[0, 1]
         covered.append(np.mean([(np.abs(residuals[groups == g]) <= half).mean() for g in range(30, 50)]))
     error = np.std(covered) / 20
-    assert (
-        abs(np.mean(covered) - 28 / 31) < 4 * error + 1 / 31
-    )  # ceil(27.9) of 31 ranks, one more for stored quantiles
+    # ceil(27.9) of 31 ranks, one more for stored quantiles
+    assert abs(np.mean(covered) - 28 / 31) < 4 * error + 1 / 31

@@ -68,9 +68,8 @@ def test_sums_of_float32_are_accurate() -> None:
     s = sums(X, np.zeros((5000, 1)), centre=False)
     exact = X.T.astype("f8") @ X
     error = (s.zz - exact)[np.triu_indices(D)] / exact.max()
-    assert (
-        np.sqrt((error**2).mean()) < 2.5e-7
-    )  # four roundings: sums of up to 400 terms, then of about ten partial sums
+    # four roundings: sums of up to 400 terms, then of about ten partial sums
+    assert np.sqrt((error**2).mean()) < 2.5e-7
     assert not np.tril(s.zz, -COLUMNS_PER_PRODUCT).any()  # the lower half is not computed
 
 

@@ -72,9 +72,8 @@ def test_cached_rows_are_computed_once_with_identical_results(
     for cache in ("auto", "memory", tmp_path, os.fspath(tmp_path)):
         for cores in (1, 2, 4):
             assert bits(make(), cores, cache=cache, n_lanes=n_lanes) == recomputed
-            assert (
-                8 <= len(MADE) <= 8 + (cores > 1) * 2
-            )  # an epoch may begin while the last blocks of the previous one are computed
+            # an epoch may begin while the last blocks of the previous one are computed
+            assert 8 <= len(MADE) <= 8 + (cores > 1) * 2
     assert list(tmp_path.iterdir()) == []
 
 

@@ -88,9 +88,8 @@ def test_held_out_selection_generalises() -> None:
     X = da.from_array(p.X, chunks=(100, -1))
     models = [IncrementalRidge(random_state=seed).fit(X, p.y) for seed in range(5)]
     assert models[0].coef_.dtype == np.float32
-    chosen = np.median(
-        [model.score(p.X_test, p.y_test) for model in models]
-    )  # median, because 30 held-out rows select a poor alpha for some seeds
+    # median, because 30 held-out rows select a poor alpha for some seeds
+    chosen = np.median([model.score(p.X_test, p.y_test) for model in models])
     assert chosen > max(scores.values()) - 0.01
     assert max(scores.values()) > min(scores.values()) + 0.05  # the penalty matters for this problem
 
@@ -138,9 +137,8 @@ def test_schedulers_give_identical_results_with_few_tasks(monkeypatch: Any) -> N
             model = IncrementalRidge(ALPHAS, random_state=0).fit(lazy, y)
         bits.add(pickle.dumps([model.coef_, model.intercept_, model.alpha_errors_]))
     assert len(bits) == 1
-    assert (
-        jobs == [23] * 3
-    )  # three blocks per task: a task computes four times what it sends, or there are 32 tasks
+    # three blocks per task: a task computes four times what it sends, or there are 32 tasks
+    assert jobs == [23] * 3
 
 
 @pytest.mark.parametrize(

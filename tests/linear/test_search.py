@@ -120,9 +120,8 @@ def test_score_of_random_labels_is_chance(sampler: str) -> None:
 def test_steps_are_not_fitted_on_held_out_rows(data: Any, path: Path) -> None:
     """A distant held-out set changes neither the domain nor the model."""
     sets, y = data
-    embedding = dk.DivergenceEmbedding(
-        "hellinger", n_basis=5, bandwidth=0.2
-    )  # the domain is learned from the data
+    # the domain is learned from the data
+    embedding = dk.DivergenceEmbedding("hellinger", n_basis=5, bandwidth=0.2)
     result = dk.OnePassSearch(
         pipeline(embedding, FEATURES, dk.IncrementalRidge(1e-2)), {}, 0.2, random_state=3
     )
@@ -143,9 +142,8 @@ def test_candidate_does_not_depend_on_other_candidates(data: Any) -> None:
     for i, params in enumerate(joint["params"]):
         single = search(grid={k: [v] for k, v in params.items()}, refit=False).fit(sets, y).cv_results_
         score = joint["mean_test_score"][i]
-        assert single["mean_test_score"][0] == pytest.approx(
-            score, rel=1e-7
-        )  # products of several models round differently
+        # products of several models round differently
+        assert single["mean_test_score"][0] == pytest.approx(score, rel=1e-7)
 
 
 def test_store_memory_and_cluster_give_identical_results(data: Any, path: Path) -> None:
@@ -170,9 +168,8 @@ def test_points_are_read_once_per_pass(path: Path, data: Any, monkeypatch: Any) 
     monkeypatch.setattr(SetStore, "points_alone", lambda self: reads.append(len(self)) or load(self))
     search(refit=False).fit(dk.open_sets(path), data[1])
     n = len(data[1])
-    assert (
-        sum(reads) <= 3 * n + 2 * n + 128 + 0.2 * n + 4
-    )  # summary and two epochs; sample for two sigmas; step; score
+    # summary and two epochs; sample for two sigmas; step; score
+    assert sum(reads) <= 3 * n + 2 * n + 128 + 0.2 * n + 4
 
 
 def test_blocks_of_large_sets_are_small(tmp_path: Path, monkeypatch: Any) -> None:

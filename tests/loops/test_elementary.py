@@ -9,9 +9,8 @@ from dkdist._numba.compilation import FINITE_FMA, jit
 
 F32 = np.float32
 MIDDLE = F32(4.837512969970703125e-4)  # the part of pi / 2 whose multiples float32 cannot represent
-HALF_TURNS = (
-    2.0**-25 + 2.0**-26 + 2.0**-29
-)  # rounding of the last products of the series, which are below 1, 1/2 and 1/16
+# rounding of the last products of the series, which are below 1, 1/2 and 1/16
+HALF_TURNS = 2.0**-25 + 2.0**-26 + 2.0**-29
 
 
 @jit(FINITE_FMA)

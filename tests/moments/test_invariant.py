@@ -53,9 +53,8 @@ def test_rows_match_the_mean_over_the_group(symmetries: str, embedding: Any) -> 
     np.testing.assert_allclose(result, expected, atol=2e-4 * np.abs(expected).max())
     for element in elements:
         np.testing.assert_allclose(model.transform(transform_sets(sets, *element)), result, atol=2e-4)
-    assert (
-        np.abs(FEATURES.fit(A[0]).transform(A[0]) - result).max() > 0.01
-    )  # the average differs from the plain features
+    # the average differs from the plain features
+    assert np.abs(FEATURES.fit(A[0]).transform(A[0]) - result).max() > 0.01
 
 
 def test_other_axes_are_not_symmetrized() -> None:

@@ -36,9 +36,8 @@ def test_rows_do_not_depend_on_units():
 
 
 def test_rows_are_accurate_far_from_the_origin():
-    near = [
-        np.round(x * 64) for x in gaussian_mixtures(10, 2, 300, 0)
-    ]  # integers are exact in float32 at 1e6
+    # integers are exact in float32 at 1e6
+    near = [np.round(x * 64) for x in gaussian_mixtures(10, 2, 300, 0)]
     far = [x + 1e6 for x in near]
     near_rows, far_rows = (dk.MomentEmbedding(degree=2).fit_transform(sets) for sets in (near, far))
     np.testing.assert_allclose(far_rows - far_rows[0], near_rows - near_rows[0], atol=1e-6)

@@ -45,9 +45,8 @@ def test_points_are_recovered_up_to_a_rigid_motion():
     centred = X - X.mean(axis=0)
     mirrored = np.sign(np.linalg.det(np.linalg.lstsq(z, centred, rcond=None)[0]))
     z[:, 0] *= mirrored
-    rotation, _ = Rotation.align_vectors(
-        centred, z
-    )  # the returned residual is the root of a difference, dominated by rounding
+    # the returned residual is the root of a difference, dominated by rounding
+    rotation, _ = Rotation.align_vectors(centred, z)
     roots = np.linalg.svd(centred, compute_uv=False)
     rounding = len(X) * np.finfo(float).eps * roots[0] ** 2 / roots[-1]
     np.testing.assert_allclose(rotation.apply(z), centred, rtol=0, atol=rounding)

@@ -83,10 +83,11 @@ def obstore_s3(endpoint, prefix=None, bucket=BUCKET, key=KEY, secret=SECRET, **o
 
 HERE = (local, memory, memory_url, obstore_memory, obstore_local)
 SERVED = (s3fs_url, s3fs_rclone, obstore_moto, obstore_rclone)
+# rclone's server does not give the end of an object, where shards keep their index
 RANGED = (
     s3fs_url,
     obstore_moto,
-)  # rclone's server does not give the end of an object, where shards keep their index
+)
 
 
 def params(*kinds):

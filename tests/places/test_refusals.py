@@ -135,9 +135,8 @@ def test_other_things_than_stores_are_refused():
 @pytest.mark.network
 @clients
 def test_wrong_keys_are_refused(rclone_url, make, monkeypatch):
-    monkeypatch.setattr(
-        retry, "FIRST_CONTACT_TIMEOUT_SECONDS", 60.0
-    )  # somebody is there, and a busy machine is slow
+    # somebody is there, and a busy machine is slow
+    monkeypatch.setattr(retry, "FIRST_CONTACT_TIMEOUT_SECONDS", 60.0)
     for wrong in ({"key": "AKOTHER"}, {"secret": "othersecret"}):
         store = make(rclone_url, **wrong)
         for call in (lambda s=store: open_sets(s), lambda s=store: write_sets(s, SETS)):

@@ -28,9 +28,8 @@ def test_memory_is_reused_after_all_views_are_deleted():
     second[:] = 1
     assert (part == 7).all()
     del part
-    assert (
-        address(pool.empty((1010, 2), np.float32)) == first_address
-    )  # slightly larger arrays reuse the buffer
+    # slightly larger arrays reuse the buffer
+    assert address(pool.empty((1010, 2), np.float32)) == first_address
 
 
 def test_buffers_of_other_sizes_are_released():

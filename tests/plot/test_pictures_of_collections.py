@@ -62,9 +62,8 @@ def test_numbers_have_a_colour_bar():
     ax = dk.plot.collection(ROWS, np.linspace(2, 9, 40))
     (bar,) = [other for other in ax.figure.axes if other is not ax]
     assert bar.get_ylim() == (2, 9)
-    assert (
-        len(dk.plot.collection(ROWS, np.arange(40)).figure.axes) == 2
-    )  # many distinct integers are numbers, not classes
+    # many distinct integers are numbers, not classes
+    assert len(dk.plot.collection(ROWS, np.arange(40)).figure.axes) == 2
 
 
 def test_many_classes_use_several_markers():

@@ -125,9 +125,8 @@ def test_pca_of_sets_in_pieces_matches_whole_sets(tmp_path: Any, monkeypatch: An
     arrays = [(rng.normal(i, 1, (n, 5)) @ MIX.T).astype("f4") for i, n in enumerate((50, 30_000, 3_000))]
     store = dk.write_sets(tmp_path / "s.zarr", arrays, chunk_rows=512)
     monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**13)
-    monkeypatch.setattr(
-        "dkdist.io.set_pieces.MAX_WHOLE_SET_BYTES", 2**18
-    )  # 13,107 points of 5 dimensions, 65,536 of one
+    # 13,107 points of 5 dimensions, 65,536 of one
+    monkeypatch.setattr("dkdist.io.set_pieces.MAX_WHOLE_SET_BYTES", 2**18)
     monkeypatch.setattr("dkdist._runtime.arrays.MAX_BLOCK_BYTES", 2**18)
     load = SetStore.load
     monkeypatch.setattr(

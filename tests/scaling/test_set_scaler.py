@@ -74,9 +74,8 @@ def test_standard_scaling_matches_scikit_learn():
 
 def test_quantile_scaling_gives_average_ranks():
     rng = np.random.default_rng(0)
-    sets = [
-        rng.integers(0, 50, (k, 2)).astype(float) for k in rng.integers(3, 60, 40)
-    ]  # fewer distinct values than knots
+    # fewer distinct values than knots
+    sets = [rng.integers(0, 50, (k, 2)).astype(float) for k in rng.integers(3, 60, 40)]
     x = np.concatenate(sets)
     expected = (np.column_stack([rankdata(c) for c in x.T]) - 0.5) / len(x)
     np.testing.assert_allclose(dk.SetScaler("quantile").fit_transform(sets).points, expected, rtol=1e-6)
@@ -303,9 +302,8 @@ def test_statistics_of_many_points_use_a_sample():
     assert scaler.scale_[0] == pytest.approx(1, abs=4 * 1.17 / 256)  # their interquartile range
     ranks = dk.SetScaler("quantile").fit(np.split(x, 300)).transform([x]).points
     expected = (rankdata(x) - 0.5) / len(x)
-    assert (
-        np.abs(ranks[:, 0] - expected).max() < 2.2 / 256 + 1 / 128
-    )  # Kolmogorov's quantile at 1 - 1e-4, plus one knot
+    # Kolmogorov's quantile at 1 - 1e-4, plus one knot
+    assert np.abs(ranks[:, 0] - expected).max() < 2.2 / 256 + 1 / 128
 
 
 # ---- conventions

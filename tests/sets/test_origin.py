@@ -75,9 +75,8 @@ def test_one_outlier_or_missing_values_written_as_0_move_no_origin():
 
 
 def test_integers_are_subtracted_as_integers():
-    ticks = (
-        1_700_000_000_000_000_000 + np.arange(-500, 500)[:, None]
-    )  # ns since 1970: float64 has steps of 256
+    # ns since 1970: float64 has steps of 256
+    ticks = 1_700_000_000_000_000_000 + np.arange(-500, 500)[:, None]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         sets = dk.SampleSets(ticks, [0, 1000])

@@ -86,9 +86,8 @@ def document_bytes(place):
 
 def test_the_store_is_read_as_written(place):
     assert_reads_as_written(place)
-    assert (
-        len(chunks(place)) == 13
-    )  # four chunks each of points and weights, one of everything else; the table
+    # four chunks each of points and weights, one of everything else; the table
+    assert len(chunks(place)) == 13
 
 
 def test_flipped_bits_in_chunks_are_refused(place):

@@ -134,9 +134,8 @@ def test_an_id_in_two_files_is_named_before_any_is_read(tmp_path, monkeypatch):
 def test_named_pipes_are_refused(tmp_path, suffix):
     path = tmp_path / f"x{suffix}"
     os.mkfifo(path)
-    writer = os.open(
-        path, os.O_RDWR | os.O_NONBLOCK
-    )  # where a reader opens it: fails instead of waiting for ever
+    # where a reader opens it: fails instead of waiting for ever
+    writer = os.open(path, os.O_RDWR | os.O_NONBLOCK)
     try:
         os.write(writer, b"id,x\n1,2\n")
         is_table = suffix in (".csv", ".tsv", ".parquet")

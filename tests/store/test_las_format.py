@@ -46,9 +46,8 @@ def test_points_written_by_hand_are_read(tmp_path, monkeypatch, minor):
     path = tmp_path / "a.las"
     path.write_bytes(las_bytes(CLOUD + CORNER, intensity=np.arange(500), minor=minor, offset=CORNER))
     result = imported(path, points=["x", "y", "z", "intensity"])[0]
-    np.testing.assert_allclose(
-        result[:, :3], CLOUD + CORNER, atol=1e-4
-    )  # 2^-24 of 1000, the distance to the origin
+    # 2^-24 of 1000, the distance to the origin
+    np.testing.assert_allclose(result[:, :3], CLOUD + CORNER, atol=1e-4)
     np.testing.assert_array_equal(result[:, 3], np.arange(500))
 
 

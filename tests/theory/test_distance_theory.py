@@ -90,9 +90,8 @@ def test_minus_log_kernel_converges_to_shortest_path():
         kernel = np.exp(-gamma * value)
         assert (kernel < previous_kernel).all()
         previous_value, previous_kernel = value, kernel
-    np.testing.assert_allclose(
-        value, shortest + np.log(R / n_shortest_paths) / gamma, atol=0.02
-    )  # only the shortest paths count
+    # only the shortest paths count
+    np.testing.assert_allclose(value, shortest + np.log(R / n_shortest_paths) / gamma, atol=0.02)
     assert kernel[shortest > 0].max() < 1e-2  # the kernel itself vanishes
 
 

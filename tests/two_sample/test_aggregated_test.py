@@ -191,9 +191,8 @@ def test_all_pairs_and_frequencies_are_one_test(monkeypatch):
     monkeypatch.setattr(testing, "MAX_DENSE_POINTS", 579)
     by_frequencies = dk.two_sample_test(x, y, random_state=0)
     assert {exact.kernel, by_frequencies.kernel} <= {"energy", "means"}  # which are nearly alike
-    assert by_frequencies.statistic == pytest.approx(
-        exact.statistic, abs=0.3
-    )  # other permutations: 3 / sqrt(999)
+    # other permutations: 3 / sqrt(999)
+    assert by_frequencies.statistic == pytest.approx(exact.statistic, abs=0.3)
 
 
 @pytest.mark.parametrize(

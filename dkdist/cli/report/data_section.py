@@ -79,9 +79,8 @@ def _map_rows(evaluation: Evaluation, sets: Any) -> tuple[Any, str]:
     rows = sets
     for _, step in pipeline.steps[:-1]:
         rows = step.transform(rows)
-        rows = (
-            rows.compute() if hasattr(rows, "compute") else rows
-        )  # scikit-learn steps accept no Dask arrays
+        # scikit-learn steps accept no Dask arrays
+        rows = rows.compute() if hasattr(rows, "compute") else rows
     row_name = (
         "the features of the model" if pipeline is evaluation.model else "the features of the best candidate"
     )

@@ -36,9 +36,8 @@ HEADER = struct.Struct("<4I")  # four flag bytes; bytes of the content, of a blo
 DIRECT_CODECS = (BytesCodec, BloscCodec, Crc32cCodec)
 _array_numbers = count()
 
-MAX_CACHE_BYTES = (
-    32 * 2**20
-)  # holds partly used chunks at block boundaries, 1 MiB each; tests/store/test_local_chunks.py
+# holds partly used chunks at block boundaries, 1 MiB each; tests/store/test_local_chunks.py
+MAX_CACHE_BYTES = 32 * 2**20
 NOTHING = None, 0
 
 

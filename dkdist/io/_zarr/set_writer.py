@@ -51,9 +51,8 @@ from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.labels import as_names
 
 Hashes = NDArray[np.uint64]
-HASH_BLOCK_ROWS = (
-    2**16
-)  # ids hashed at a time; bounds a temporary array (rows, characters); tests/store/test_distinct_ids.py
+# ids hashed at a time; bounds a temporary array (rows, characters); tests/store/test_distinct_ids.py
+HASH_BLOCK_ROWS = 2**16
 
 
 class IdRegistry:

@@ -26,9 +26,8 @@ from dkdist.sets import SampleSets
 HEADER_BYTES = 58  # version (6 bytes), spaces (4) and six offsets (8 each); tests/store/test_fcs_format.py
 CHUNK_BYTES = 2**24  # bytes decoded at a time, which bounds temporary arrays; tests/store/test_fcs_format.py
 MAX_END_ERROR_BYTES = 1  # many instruments write an exclusive end; tests/store/test_fcs_format.py
-MAX_TEXT_BYTES = (
-    2**24
-)  # segments are usually below 100 kB; parsing needs 50 times the memory (tests/fuzzing/test_formats.py)
+# segments are usually below 100 kB; parsing needs 50 times the memory (tests/fuzzing/test_formats.py)
+MAX_TEXT_BYTES = 2**24
 KEYWORD = re.compile(r"\$[A-Za-z0-9_]+")
 MAGIC = re.compile(rb"FCS[23]\.\d")
 FLOAT_BITS = {"F": 32, "D": 64}
