@@ -101,7 +101,7 @@ class DistanceEmbedding(SetEmbedding):
         neighbours), "indel" (insertions and deletions only), "damerau-levenshtein" (with edits between swapped
         symbols), "jaro-winkler" (names);
         "modified-hausdorff", "directed-modified-hausdorff" (both terms, 2R features), "hausdorff", "chamfer", "energy",
-        "sliced-wasserstein" (p = 2, 50 directions), "wasserstein" (or "w1", "emd": p = 1, exact, by POT, slow); an
+        "sliced-wasserstein" (p = 2, 50 directions), "wasserstein" (or "w1": p = 1, exact, by POT, slow); an
         object with options (`DynamicTimeWarping`, `ERP`, `Levenshtein`, `DamerauLevenshtein`, `JaroWinkler`, `Energy`,
         `Wasserstein`, ...); `pairwise` of a function; or a user's object with ``prepare`` and ``fill``, which get true
         coordinates (float32, or float64 if the sets have an origin).

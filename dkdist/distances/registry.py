@@ -32,7 +32,7 @@ from dkdist.sets import SampleSets
 REQUIRED_ATTRIBUTES = "ordered", "codes", "takes_weights", "n_parts", "prepare", "fill"
 
 
-DISTANCE_ALIASES = {"w1": "wasserstein", "emd": "wasserstein"}
+DISTANCE_ALIASES = {"w1": "wasserstein"}
 
 
 def resolve_distance(param: Any, n_dims: int, seed: int) -> Distance:

@@ -35,12 +35,11 @@ def test_unsupported_abbreviated_divergence_raises():
         dk.DivergenceEmbedding("kl").fit(SETS)
 
 
-@pytest.mark.parametrize("short", ["w1", "emd"])
-def test_abbreviated_distances(short):
+def test_abbreviated_distances():
     D = dk.distance_matrix(SETS, distance="wasserstein")
-    np.testing.assert_array_equal(dk.distance_matrix(SETS, distance=short), D)
+    np.testing.assert_array_equal(dk.distance_matrix(SETS, distance="w1"), D)
     np.testing.assert_array_equal(
-        *(dk.DistanceEmbedding(d, random_state=0).fit_transform(SETS) for d in (short, "wasserstein"))
+        *(dk.DistanceEmbedding(d, random_state=0).fit_transform(SETS) for d in ("w1", "wasserstein"))
     )
 
 
