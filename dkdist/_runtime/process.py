@@ -262,7 +262,7 @@ def _runs_dkdist(thread: int) -> bool:
 def _after_fork() -> None:
     global _forked_during_run
     _forked_during_run = _forked_during_run or _is_fork_during_run
-    _blas_limiter.lock, _blas_limiter.n_runs = Lock(), 0  # the child has none of the other threads
+    _blas_limiter.lock, _blas_limiter.n_runs = Lock(), 0  # the child has only the thread that forked
     threaded: Any = sys.modules.get("dask.threaded")
     if threaded is not None:
         threaded.pools.clear()

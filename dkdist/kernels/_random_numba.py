@@ -4,7 +4,7 @@
     E(x, z) = E_w |sum_i z_i exp(i w . x_i)|^2,   w normal with standard deviation 1 / sigma,   z_i signed
 
 Projection, sine, cosine and weighted sum share one loop over 64 frequencies, without an array of n x F phases. The
-centre c shifts the phases of all sets alike: distances do not change, and rounding errors far from the origin shrink.
+centre c shifts the phases of all sets equally: distances do not change, and rounding errors far from the origin shrink.
 Sums over 256 points are float32, and sums of these are float64. Cost: about 20 + d flops per point and frequency. Each
 row depends only on its set.
 

@@ -57,8 +57,8 @@ def collection(rows: Any, y: Any = None, *, distances: bool = False, ax: Any = N
 
     Notes
     -----
-    The labels state the fraction of the variance of each axis (for distances, of the sum of absolute eigenvalues, some
-    of which are negative if the distance is not Euclidean). If there are more than 3,000 sets, a random sample with a
+    The labels state the fraction of the variance of each axis (for distances, of the sum of absolute eigenvalues;
+    distances that are not Euclidean have negative ones). If there are more than 3,000 sets, a random sample with a
     fixed seed is drawn. Cost: O(n m min(n, m)); O(n^3) for distances.
 
     References

@@ -1,8 +1,8 @@
 """Jaro-Winkler similarity: strings of one word in SIMD lanes, longer ones one by one.
 
 A symbol of the object matches the first equal, unmatched symbol of the landmark at most w = max(n, m) // 2 - 1
-positions away. With c matches, k of which differ when the matched symbols of both strings are compared in order, and a
-common prefix of p <= 4 symbols,
+positions away. There are c matches; k of them differ when the matched symbols of both strings are compared in order.
+With a common prefix of p <= 4 symbols,
 
     J = (c / n + c / m + (c - k // 2) / c) / 3,      J + p prefix_weight (1 - J) if J > 0.7
 

@@ -42,7 +42,7 @@ class TablePlan(NamedTuple):
     """Parameters of a table: distances are height * ``unit`` + ``slant`` (n - m) for integer heights.
 
     For a `WEIGHTED` table, ``w`` and ``t`` are costs in units of height. ``pairs`` (K + 1, K + 1) are the costs of
-    substitutions by classes of symbols, of which the last is for all other symbols; (1, 1) if all costs are equal.
+    substitutions between classes of symbols; the last class holds all other symbols. It is (1, 1) for equal costs.
     ``t`` is -1 without swaps. ``narrow`` is True if all cells fit in int8.
     """
 

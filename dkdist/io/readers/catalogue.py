@@ -64,7 +64,7 @@ class Catalogue:
 
     @classmethod
     def of(cls, sources: Sequence[Any], outlines: Sequence[Outline]) -> Catalogue:
-        """Combine outlines, the first of which has a form; raise for inconsistent sources."""
+        """Combine outlines; the first must have a form. Raise for inconsistent sources."""
         form, names, model = outlines[0].form, outlines[0].names, source_label(sources[0])
         assert form is not None
         for source, outline in zip(sources, outlines, strict=True):

@@ -82,7 +82,7 @@ def checked_claims(file: BinaryIO) -> LasClaims:
 
 
 def _check_chunks(file: BinaryIO, claims: LasClaims, n_bytes: int) -> None:
-    """Check the declared points against the number of chunks, each of which has one uncompressed point."""
+    """Check the declared points against the number of chunks; each chunk has one uncompressed point."""
     file.seek(0)
     records = file.read(claims.data_begin)
     user_id = records.find(LASZIP_USER_ID)
