@@ -13,7 +13,6 @@ from dkdist._numba.arrays import Array
 from dkdist._utils.validation import check_bool
 from dkdist.io._zarr.batches import Outline, dtype_name
 from dkdist.io.readers.files import DEFAULT_ENCODING, CsvOptions
-from dkdist.io.readers.indexed_table import IndexedTable
 from dkdist.io.readers.sources import log_summary
 from dkdist.sets import SampleSets
 
@@ -42,6 +41,8 @@ def unify_schema(outlines: Sequence[Outline]) -> list[Outline]:
 
 
 def _widened(outline: Outline, name: str, dtype: str) -> Outline:
+    from dkdist.io.readers.indexed_table import IndexedTable  # requires pyarrow
+
     table, column = outline.source, name.removeprefix("targets/")
     if not isinstance(table, IndexedTable) or outline.form is None or outline.form[name][0] != "int64":
         return outline
@@ -169,7 +170,7 @@ class TableReader:
     def _indexed(self, path: Any) -> IndexedTable:
         if find_spec("pyarrow") is None:
             raise ImportError("reading tables requires pyarrow: pip install 'dkdist[frames]'")
-        from dkdist.io.readers.indexed_table import IndexedTable
+        from dkdist.io.readers.indexed_table import IndexedTable  # requires pyarrow
 
         return path if isinstance(path, IndexedTable) else IndexedTable.of(path, self)
 
